@@ -1,0 +1,46 @@
+# What each target does: make help. Nothing here is needed to use or test the
+# project: the README's two commands need only Go and git.
+
+GO        ?= go
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT    ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+LDFLAGS   := -s -w -X github.com/fleetworkspace/fleet/pkg/plan/version.Version=$(VERSION) -X github.com/fleetworkspace/fleet/pkg/plan/version.Commit=$(COMMIT)
+BINARIES  := fleet fleet-controller fleet-agent fleet-sandbox
+TOOL      := $(GO) tool -modfile=tools/go.mod
+
+.DEFAULT_GOAL := help
+.PHONY: help build test race lint generate golden verify bench soak clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+build: ## build all binaries into bin/ (static, without cgo)
+	@mkdir -p bin
+	@for b in $(BINARIES); do echo "build $$b"; CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/$$b ./cmd/$$b || exit 1; done
+
+test: ## all tests that need no root, stories on real API servers included
+	$(GO) run ./hack/test
+
+race: ## unit tests under the race detector
+	CGO_ENABLED=1 $(GO) run ./hack/test -race -unit
+
+lint: ## golangci-lint with the rules of .golangci.yml
+	$(TOOL) golangci-lint run
+
+generate: ## deep copies, CRDs, JSON schemas, generated docs
+	$(GO) run ./hack/generate
+
+golden: ## rewrite the golden files of the unit tests; read the diff before you commit it
+	$(GO) test ./pkg/... ./cmd/... -update
+
+verify: ## generated files are current, modules tidy, layers intact
+	hack/verify.sh
+
+bench: ## print the figures of docs/benchmarks.md
+	$(GO) run ./hack/bench
+
+soak: ## the long quiet window and other tests that take their time
+	$(GO) run ./hack/test -soak
+
+clean: ## remove bin/
+	rm -rf bin

@@ -1,0 +1,143 @@
+package layers
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/fleetworkspace/fleet/"
+
+// A rule says what the packages below one folder must not reach.
+type rule struct {
+	room   string   // folder, relative to the module
+	direct bool     // only what the package itself imports, not what that imports
+	exact  bool     // the paths in never alone, not what stands below them
+	never  []string // import paths, with all that stands below them
+	why    string
+}
+
+var rules = []rule{
+	{
+		room: "pkg/apis/", why: "the vocabulary uses only the Kubernetes API types",
+		never: []string{
+			"github.com/rancher/", "helm.sh/", "github.com/go-git/", "github.com/sirupsen/logrus",
+			"k8s.io/client-go/", module + "pkg/plan/", module + "pkg/kube", module + "pkg/git", module + "pkg/helm", module + "cmd/",
+		},
+	},
+	{
+		room: "pkg/plan/", why: "decisions know no client and no other house",
+		never: []string{
+			"k8s.io/client-go/", "github.com/rancher/", "helm.sh/", "github.com/go-git/", "github.com/sirupsen/logrus",
+			module + "pkg/kube", module + "pkg/git", module + "pkg/helm", module + "pkg/oci",
+			module + "pkg/controllers", module + "pkg/agent", module + "pkg/agentmanagement", module + "pkg/workspace", module + "cmd/",
+		},
+	},
+	{
+		room: "pkg/plan/", direct: true, exact: true, why: "decisions are pure: no disk, no network, no context",
+		never: []string{"os", "net", "net/http", "context", "os/exec", "syscall"},
+	},
+	port("kube", "helm.sh/", "github.com/go-git/"),
+	port("git", "helm.sh/", "k8s.io/client-go/", "github.com/rancher/"),
+	port("helm", "github.com/go-git/"),
+	port("oci", "helm.sh/", "github.com/go-git/", "k8s.io/client-go/"),
+	house("controllers"), house("agentmanagement"), house("agent"), house("workspace"),
+	{
+		room: "cmd/fleet-agent", why: "the agent's binary never links the controllers",
+		never: []string{module + "pkg/controllers", module + "pkg/agentmanagement", module + "pkg/workspace", module + "pkg/git"},
+	},
+}
+
+// port is the rule of a port: its own library, no other port, no logging.
+func port(name string, never ...string) rule {
+	for _, other := range []string{"kube", "git", "helm", "oci"} {
+		if other != name {
+			never = append(never, module+"pkg/"+other)
+		}
+	}
+	for _, above := range []string{"controllers", "agentmanagement", "agent", "workspace"} {
+		never = append(never, module+"pkg/"+above)
+	}
+	return rule{room: "pkg/" + name, direct: true, why: "a port opens one outside world and returns errors", never: append(never, "github.com/sirupsen/logrus", module+"cmd/")}
+}
+
+// house is the rule of a folder of loops: no neighbour, no library of a port.
+func house(name string) rule {
+	never := []string{"helm.sh/", "github.com/go-git/", "github.com/rancher/", module + "cmd/"}
+	for _, other := range []string{"controllers", "agentmanagement", "agent", "workspace"} {
+		if other != name {
+			never = append(never, module+"pkg/"+other)
+		}
+	}
+	return rule{room: "pkg/" + name, direct: true, why: "houses never import each other and reach libraries through ports", never: never}
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+}
+
+// Imports point down: each rule holds for every package below its room.
+func TestLayers(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,Deps", module+"...").Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("go list: %v\n%s", err, exit.Stderr)
+		}
+		t.Fatalf("go list: %v", err)
+	}
+	seen := map[string]bool{}
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rules {
+			if !within(p.ImportPath, module+r.room) {
+				continue
+			}
+			seen[r.room] = true
+			if bad := r.breaches(p); len(bad) > 0 {
+				t.Errorf("%s reaches %s\n\t%s", p.ImportPath, strings.Join(bad, ", "), r.why)
+			}
+		}
+	}
+	for _, must := range []string{"pkg/apis/", "pkg/plan/", "pkg/kube", "pkg/git", "pkg/helm"} {
+		if !seen[must] {
+			t.Errorf("no package found below %s: the test would pass whatever is imported", must)
+		}
+	}
+}
+
+// breaches lists what p reaches and must not.
+func (r rule) breaches(p pkg) []string {
+	reach := p.Deps
+	if r.direct {
+		reach = p.Imports
+	}
+	var bad []string
+	for _, dep := range reach {
+		for _, never := range r.never {
+			if hit := dep == never || !r.exact && within(dep, never); hit && !within(dep, module+r.room) {
+				bad = append(bad, dep)
+			}
+		}
+	}
+	slices.Sort(bad)
+	return slices.Compact(bad)
+}
+
+// within tells whether an import path is a folder or stands below it.
+func within(path, folder string) bool {
+	folder = strings.TrimSuffix(folder, "/")
+	return path == folder || strings.HasPrefix(path, folder+"/")
+}

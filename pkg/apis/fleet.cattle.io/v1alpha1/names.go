@@ -1,0 +1,225 @@
+package v1alpha1
+
+import "time"
+
+// prefix is what all labels and annotations of Fleet begin with.
+const prefix = "fleet.cattle.io/"
+
+// Labels.
+const (
+	// LabelRepoName is the GitRepo that owns a Bundle, BundleDeployment,
+	// ImageScan or Secret of values.
+	LabelRepoName = prefix + "repo-name"
+	// LabelHelmOpName is the HelmOp that owns a Bundle or BundleDeployment.
+	LabelHelmOpName = prefix + "fleet-helm-name"
+	// LabelCommit is the commit that last changed a bundle.
+	LabelCommit = prefix + "commit"
+	// LabelBundleName and LabelBundleNamespace are the Bundle of a
+	// BundleDeployment.
+	LabelBundleName      = prefix + "bundle-name"
+	LabelBundleNamespace = prefix + "bundle-namespace"
+	// LabelCluster and LabelClusterNamespace are the Cluster of a
+	// BundleDeployment. LabelCluster is also on Clusters and credentials made
+	// by registration.
+	LabelCluster          = prefix + "cluster"
+	LabelClusterNamespace = prefix + "cluster-namespace"
+	// LabelContentName is the Content that a BundleDeployment uses.
+	LabelContentName = prefix + "content-name"
+	// LabelManaged is "true" on what Fleet made and may clean up.
+	LabelManaged = prefix + "managed"
+	// LabelBundleDeployment is the BundleDeployment that a downstream copy of a
+	// Secret or ConfigMap belongs to.
+	LabelBundleDeployment = prefix + "bundledeployment"
+	// LabelInternalSecret is "true" on copies of credentials.
+	LabelInternalSecret = prefix + "bundle-internal-secret"
+	// LabelBucket is the bucket of a cluster, on its Cluster and
+	// BundleDeployments: two hex digits.
+	LabelBucket = prefix + "bucket"
+	// LabelOwnerBucket is the bucket of a bundle's owner, on Bundles and
+	// BundleDeployments: two hex digits.
+	LabelOwnerBucket = prefix + "owner-bucket"
+	// LabelManagerID is the installation id of the manager that made a
+	// cluster-scoped or shared object.
+	LabelManagerID = prefix + "manager-id"
+	// LabelRegistrationToken is the token that a ClusterRegistration used.
+	LabelRegistrationToken = prefix + "registration-token"
+	// LabelClusterManagement, not empty, says that somebody else manages the
+	// agent of a Cluster.
+	LabelClusterManagement = prefix + "cluster-management"
+	// LabelNonManagedAgent keeps the agent of a Cluster from being updated.
+	LabelNonManagedAgent = prefix + "non-managed-agent"
+	// LabelCreatedByAgentPod is the one reserved label that an agent may ask
+	// for when it registers.
+	LabelCreatedByAgentPod = prefix + "created-by-agent-pod"
+	// LabelCreatedByUserID is the user who made a GitRepo or HelmOp.
+	LabelCreatedByUserID = prefix + "created-by-user-id"
+	// LabelShardRef is the shard that works on an object.
+	LabelShardRef = prefix + "shard-ref"
+	// LabelAgentNode is "true" on nodes that agents prefer.
+	LabelAgentNode = prefix + "agent"
+	// LabelDisplayName is the display name that Rancher gave a Cluster.
+	LabelDisplayName = "management.cattle.io/cluster-display-name"
+	// LabelObjectSetHash is the digest of the set that an object belongs to.
+	LabelObjectSetHash = "objectset.rio.cattle.io/hash"
+	// LabelPrune, "false" on a live object, keeps it from being reported as
+	// extra.
+	LabelPrune = "objectset.rio.cattle.io/prune"
+)
+
+// Annotations.
+const (
+	// AnnotationWithdrawn on a BundleDeployment is the order to uninstall it;
+	// its value is the id of the order.
+	AnnotationWithdrawn = prefix + "withdrawn"
+	// AnnotationManager on a Cluster is "<id>/<epoch>/<protocol>" of its
+	// manager.
+	AnnotationManager = prefix + "manager"
+	// AnnotationInputHash on a BundleDeployment is the digest of all that it
+	// was made from.
+	AnnotationInputHash = prefix + "input-hash"
+	// AnnotationAbandon on a BundleDeployment gives up an uninstall that fails.
+	AnnotationAbandon = prefix + "abandon"
+	// AnnotationCRDRevision on our CustomResourceDefinitions is the number of
+	// their revision.
+	AnnotationCRDRevision = prefix + "crd-revision"
+	// AnnotationCluster and AnnotationClusterNamespace on a namespace are the
+	// Cluster that it belongs to.
+	AnnotationCluster          = prefix + "cluster"
+	AnnotationClusterNamespace = prefix + "cluster-namespace"
+	// AnnotationClusterRegistration and AnnotationClusterRegistrationNamespace
+	// on a ServiceAccount are the request that it was made for.
+	AnnotationClusterRegistration          = prefix + "cluster-registration"
+	AnnotationClusterRegistrationNamespace = prefix + "cluster-registration-namespace"
+	// AnnotationVersion on the manager's ConfigMap is the version that it
+	// belongs to.
+	AnnotationVersion = prefix + "version"
+	// AnnotationObjectSetID is the name of the set that an object belongs to.
+	AnnotationObjectSetID = "objectset.rio.cattle.io/id"
+	// AnnotationHelmResourcePolicy, "keep", makes Helm spare an object.
+	AnnotationHelmResourcePolicy = "helm.sh/resource-policy"
+)
+
+// Annotations of the chart in a Helm release: what a release remembers.
+const (
+	ReleaseBundleID       = prefix + "bundle-id"
+	ReleaseCommit         = prefix + "commit"
+	ReleaseAgentNamespace = prefix + "agent-namespace"
+	ReleaseServiceAccount = prefix + "service-account"
+	ReleaseKeepResources  = prefix + "keep-resources"
+	ReleaseManager        = prefix + "manager"
+	ReleaseBundleUID      = prefix + "bundle-uid"
+	ReleaseDeploymentID   = prefix + "deployment-id"
+)
+
+// Finalizers.
+const (
+	FinalizerGitRepo  = prefix + "gitrepo-finalizer"
+	FinalizerHelmOp   = prefix + "helmop-finalizer"
+	FinalizerBundle   = prefix + "bundle-finalizer"
+	FinalizerCluster  = prefix + "cluster-finalizer"
+	FinalizerSchedule = prefix + "schedule-finalizer"
+	// FinalizerBundleDeployment is never set by us, only taken off.
+	FinalizerBundleDeployment = prefix + "bundle-deployment-finalizer"
+)
+
+// Types of Secrets.
+const (
+	// SecretTypeBundleValues holds the Helm values of a Bundle and its targets.
+	SecretTypeBundleValues = prefix + "bundle-values/v1alpha1"
+	// SecretTypeBundleDeployment holds the Helm values of a BundleDeployment.
+	SecretTypeBundleDeployment = prefix + "bundle-deployment/v1alpha1"
+	// SecretTypeOCIStorage says in which registry resources are kept.
+	SecretTypeOCIStorage = prefix + "bundle-oci-storage/v1alpha1"
+	// SecretTypeHelmOpsAccess is a copy of the credentials of a HelmOp.
+	SecretTypeHelmOpsAccess = prefix + "bundle-helmops-access/v1alpha1"
+	// SecretTypeRegistrationValues holds the values of the agent's chart.
+	SecretTypeRegistrationValues = prefix + "cluster-registration-values"
+	// SecretTypeAgentCredential holds the credentials of an agent.
+	SecretTypeAgentCredential = prefix + "agent-credential"
+	// SecretTypeAgentStore is the agent's own record of one deployment.
+	SecretTypeAgentStore = prefix + "agent-store/v1alpha1"
+)
+
+// Keys of Secrets and ConfigMaps.
+const (
+	// KeyBundleValues is the key of a bundle's root values; values of targets
+	// are under the target's name.
+	KeyBundleValues = "values.yaml"
+	// KeyValues and KeyStagedValues are the keys of a deployment's values.
+	KeyValues       = "values"
+	KeyStagedValues = "stagedValues"
+	// KeyConfig is the key of the configuration of manager and agent.
+	KeyConfig = "config"
+)
+
+// Field managers. The agent's carries its protocol number.
+const (
+	FieldManagerController      = "fleet-controller"
+	FieldManagerGitJob          = "fleet-gitjob"
+	FieldManagerHelmOps         = "fleet-helmops"
+	FieldManagerAgentManagement = "fleet-agentmanagement"
+	// FieldManagerAgentPrefix is followed by the agent's protocol number.
+	FieldManagerAgentPrefix = "fleet-agent-p"
+	FieldManagerAgent       = FieldManagerAgentPrefix + "1"
+	// FieldManagerRelease is for objects of releases, on every cluster.
+	FieldManagerRelease = "fleetagent"
+)
+
+// ProtocolVersion is the number of the protocol between manager and agent that
+// this version speaks. Both sides work with the lower number of the two.
+const ProtocolVersion = 1
+
+// CRDRevision is the number of this version's CustomResourceDefinitions.
+const CRDRevision = 1
+
+// Namespaces.
+const (
+	// NamespaceSystem is where manager and downstream agents run by default.
+	NamespaceSystem = "cattle-fleet-system"
+	// NamespaceRegistration is where credentials for agents are handed over.
+	NamespaceRegistration = "cattle-fleet-clusters-system"
+	// NamespaceLocal is the workspace of the manager's own cluster.
+	NamespaceLocal = "fleet-local"
+	// NamespaceDefault is the workspace of downstream clusters.
+	NamespaceDefault = "fleet-default"
+	// NamespaceLocalAgent is where the agent of the manager's own cluster runs.
+	NamespaceLocalAgent = "cattle-fleet-local-system"
+)
+
+// Well-known objects.
+const (
+	// ConfigMapController holds the configuration of the manager.
+	ConfigMapController = "fleet-controller"
+	// ConfigMapAgent holds the configuration of an agent.
+	ConfigMapAgent = "fleet-agent"
+	// ConfigMapInstallation holds id and epoch of the manager.
+	ConfigMapInstallation = "fleet-installation"
+	// ConfigMapBrake stops all that is new while its data say so.
+	ConfigMapBrake = "fleet-brake"
+	// ConfigMapKnownHosts holds the known SSH hosts.
+	ConfigMapKnownHosts = "known-hosts"
+	// SecretAgent holds the agent's credentials downstream.
+	SecretAgent = "fleet-agent"
+	// SecretAgentBootstrap holds what an agent needs to register.
+	SecretAgentBootstrap = "fleet-agent-bootstrap"
+	// SecretGitCredential is the default client secret of GitRepos.
+	SecretGitCredential = "gitcredential"
+	// SecretOCIStorage is the default registry secret of GitRepos.
+	SecretOCIStorage = "ocistorage"
+	// ClusterGroupDefault is the group that GitRepos without targets go to.
+	ClusterGroupDefault = "default"
+	// ClusterLocal is the Cluster of the manager's own cluster.
+	ClusterLocal = "local"
+)
+
+// Limits and defaults.
+const (
+	// ReleaseNameLimit is the longest name of a Helm release.
+	ReleaseNameLimit = 53
+	// StatusListLimit is the longest list of what is not ready in a status.
+	StatusListLimit = 10
+	// DefaultPollingInterval is how often a repository is asked by default.
+	DefaultPollingInterval = 15 * time.Second
+	// DefaultReleaseNamespace is the release namespace by default.
+	DefaultReleaseNamespace = "default"
+)

@@ -1,0 +1,137 @@
+package v1alpha1
+
+// BundleState is the state of one deployment, or the worst of several.
+type BundleState string
+
+// The seven states of a deployment, from worst to best.
+const (
+	// ErrApplied: the agent could not apply it.
+	ErrApplied BundleState = "ErrApplied"
+	// WaitApplied: the agent has not applied it yet.
+	WaitApplied BundleState = "WaitApplied"
+	// Modified: applied and ready, but objects were changed by others.
+	Modified BundleState = "Modified"
+	// OutOfSync: a change is held back.
+	OutOfSync BundleState = "OutOfSync"
+	// Pending: the cluster should get a deployment and has none yet.
+	Pending BundleState = "Pending"
+	// NotReady: applied, but objects are not ready.
+	NotReady BundleState = "NotReady"
+	// Ready: nothing is wrong.
+	Ready BundleState = "Ready"
+)
+
+// States lists the seven states of a deployment, from worst to best.
+var States = []BundleState{ErrApplied, WaitApplied, Modified, OutOfSync, Pending, NotReady, Ready}
+
+// Rank is 7 for the worst state, 1 for Ready, and 0 for a word that is no
+// state of a deployment.
+func (s BundleState) Rank() int {
+	for i, state := range States {
+		if s == state {
+			return len(States) - i
+		}
+	}
+	return 0
+}
+
+// Display states beyond those of a deployment.
+const (
+	// Offline is the display state of a Cluster whose agent missed its
+	// check-ins.
+	Offline = "Offline"
+	// WaitCheckIn is the display state of a Cluster whose agent never checked
+	// in.
+	WaitCheckIn = "WaitCheckIn"
+	// GitUpdating is the display state of a GitRepo that is being read.
+	GitUpdating = "GitUpdating"
+)
+
+// States of single objects in status.resources, beyond those of a deployment.
+const (
+	ResourceMissing  = "Missing"
+	ResourceOrphaned = "Orphaned"
+	ResourceUnknown  = "Unknown"
+)
+
+// Condition types. docs/architecture.md says who writes which.
+const (
+	// ConditionReady: all is as it should be. On every kind with a status.
+	ConditionReady = "Ready"
+	// ConditionAccepted: the spec can be acted on.
+	ConditionAccepted = "Accepted"
+	// ConditionGitPolling: the repository was reached.
+	ConditionGitPolling = "GitPolling"
+	// ConditionReconciling: work is under way.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled: work cannot go on without a change.
+	ConditionStalled = "Stalled"
+	// ConditionDeployed: the last attempt to deploy went through.
+	ConditionDeployed = "Deployed"
+	// ConditionInstalled: the release is installed.
+	ConditionInstalled = "Installed"
+	// ConditionMonitored: the objects of the release could be looked at.
+	ConditionMonitored = "Monitored"
+	// ConditionWithdrawn: the agent answers an order to uninstall; the message
+	// is the id of the order.
+	ConditionWithdrawn = "Withdrawn"
+	// ConditionWithdrawing: deployments are being withdrawn, and why.
+	ConditionWithdrawing = "Withdrawing"
+	// ConditionProcessed: namespace and status of a Cluster or ClusterGroup are
+	// in order.
+	ConditionProcessed = "Processed"
+	// ConditionConnected: the agent checks in.
+	ConditionConnected = "Connected"
+	// ConditionImported: the manager installed the agent.
+	ConditionImported = "Imported"
+	// ConditionReconciled: the agent has the settings that the Cluster asks for.
+	ConditionReconciled = "Reconciled"
+	// ConditionDuplicateAgent: two agents use one identity.
+	ConditionDuplicateAgent = "DuplicateAgent"
+	// ConditionPolled: the Helm repository was asked for versions.
+	ConditionPolled = "Polled"
+	// ConditionImageSynced: results of image scans were committed.
+	ConditionImageSynced = "ImageSynced"
+	// ConditionImageScanned: the registry was asked for tags.
+	ConditionImageScanned = "ImageScanned"
+)
+
+// Reasons of conditions and events. A reason that only one package gives is
+// named there.
+const (
+	// ReasonError is the reason of a failure without a better word.
+	ReasonError = "Error"
+	// ReasonSucceeded is the reason of a condition that holds.
+	ReasonSucceeded = "Succeeded"
+	// ReasonProgressing: it is on its way.
+	ReasonProgressing = "Progressing"
+	// ReasonNotImplemented: a kind or field that this version does not act on.
+	ReasonNotImplemented = "NotImplemented"
+	// ReasonSuspended: held back by the brake, or by paused.
+	ReasonSuspended = "Suspended"
+	// ReasonDeferred: held back by a limit, a partition or a window.
+	ReasonDeferred = "Deferred"
+	// ReasonNoTargets: no cluster matches.
+	ReasonNoTargets = "NoTargets"
+	// ReasonUninstalled: the release was uninstalled as ordered.
+	ReasonUninstalled = "Uninstalled"
+	// ReasonOffline: the agent missed its check-ins.
+	ReasonOffline = "Offline"
+	// ReasonNeverSeen: the agent never checked in.
+	ReasonNeverSeen = "NeverSeen"
+	// ReasonManagerBehind: the manager asks for what the agent knows as past.
+	ReasonManagerBehind = "ManagerBehind"
+	// ReasonRestricted: a kind that limits the namespace is not acted on yet,
+	// so nothing new is deployed.
+	ReasonRestricted = "Restricted"
+)
+
+// Reasons of events that users know from elsewhere.
+const (
+	EventGotNewCommit           = "GotNewCommit"
+	EventCreated                = "Created"
+	EventFailed                 = "Failed"
+	EventFailedToCheckCommit    = "FailedToCheckCommit"
+	EventFailedValidatingSecret = "FailedValidatingSecret"
+	EventPolicyViolation        = "PolicyViolation"
+)

@@ -1,0 +1,187 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	lassocache "github.com/rancher/lasso/pkg/cache"
+	"github.com/rancher/lasso/pkg/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+)
+
+// noResync is longer than any process lives: a resync replays old news.
+const noResync = 10000 * time.Hour
+
+// A Watch says which objects of a kind a cache holds. Empty fields exclude
+// nothing.
+type Watch struct {
+	Namespace string
+	Labels    string // label selector
+	Fields    string // field selector
+}
+
+func (w Watch) tweak(opts *metav1.ListOptions) {
+	opts.LabelSelector, opts.FieldSelector = w.Labels, w.Fields
+}
+
+// A Cache holds the objects of one kind that a Watch selects, kept current by
+// a watch. What it returns is shared: nobody may change it.
+type Cache[P Object] struct {
+	name     string
+	informer cache.SharedIndexInformer
+}
+
+// NewCache is a cache that holds nothing until it runs. diet, where not nil,
+// is called once for each object before it is stored and removes what nobody
+// reads; managedFields are removed after it ran. Indexes and handlers are
+// added before it runs.
+func NewCache[P Object](c *Client, w Watch, diet func(P)) *Cache[P] {
+	info, err := c.kindOf(newOf[P]())
+	if err != nil {
+		panic(fmt.Sprintf("kube: %v", err))
+	}
+	rc, err := c.restClient()
+	if err != nil {
+		panic(fmt.Sprintf("kube: client for %s: %v", info.gvk.Kind, err))
+	}
+	list, err := c.scheme.New(info.gvk.GroupVersion().WithKind(info.gvk.Kind + "List"))
+	if err != nil {
+		panic(fmt.Sprintf("kube: %v", err))
+	}
+	cl := client.NewClient(info.gvr, info.gvk.Kind, info.namespaced, rc, 0)
+	opts := &lassocache.Options{Namespace: w.Namespace, Resync: noResync, TweakList: w.tweak}
+	return finish(info.gvk.Kind, lassocache.NewCache(newOf[P](), list, cl, opts), diet)
+}
+
+// NewMetaCache is a cache of the metadata of any kind. Its resource is told
+// by mapper-free guessing, as for NewCache: use it for built-in kinds and
+// Fleet's own.
+func NewMetaCache(c *Client, gvk schema.GroupVersionKind, w Watch, diet func(*metav1.PartialObjectMetadata)) *Cache[*metav1.PartialObjectMetadata] {
+	cl, err := metadata.NewForConfig(c.cfg.REST)
+	if err != nil {
+		panic(fmt.Sprintf("kube: metadata client: %v", err))
+	}
+	obj, err := c.scheme.New(gvk)
+	if err != nil {
+		panic(fmt.Sprintf("kube: %v", err))
+	}
+	info, err := c.kindOf(obj)
+	if err != nil {
+		panic(fmt.Sprintf("kube: %v", err))
+	}
+	informer := metadatainformer.NewFilteredMetadataInformer(cl, info.gvr, w.Namespace, noResync,
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, w.tweak).Informer()
+	return finish(gvk.Kind, informer, diet)
+}
+
+func finish[P Object](name string, informer cache.SharedIndexInformer, diet func(P)) *Cache[P] {
+	err := informer.SetTransform(func(in any) (any, error) {
+		if obj, ok := in.(P); ok {
+			if diet != nil {
+				diet(obj)
+			}
+			obj.SetManagedFields(nil)
+		}
+		return in, nil
+	})
+	if err != nil {
+		panic(fmt.Sprintf("kube: transform of %s: %v", name, err))
+	}
+	return &Cache[P]{name: name, informer: informer}
+}
+
+// Index adds an index by the values that f finds in an object.
+func (c *Cache[P]) Index(name string, f func(P) []string) {
+	err := c.informer.AddIndexers(cache.Indexers{name: func(in any) ([]string, error) {
+		return f(in.(P)), nil
+	}})
+	if err != nil {
+		panic(fmt.Sprintf("kube: index %s of %s: %v", name, c.name, err))
+	}
+}
+
+// OnChange calls f for every change, one at a time and in order: old is nil
+// for an object that is new here, and changed is nil for one that is gone
+// (old is then the last known state). f must be quick and must not change
+// what it is given.
+func (c *Cache[P]) OnChange(f func(old, changed P)) {
+	var none P
+	_, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(in any) { f(none, in.(P)) },
+		UpdateFunc: func(was, is any) {
+			old, changed := was.(P), is.(P)
+			if old.GetResourceVersion() != changed.GetResourceVersion() {
+				f(old, changed)
+			}
+		},
+		DeleteFunc: func(in any) {
+			if last, ok := in.(cache.DeletedFinalStateUnknown); ok {
+				in = last.Obj
+			}
+			if obj, ok := in.(P); ok {
+				f(obj, none)
+			}
+		},
+	})
+	if err != nil {
+		panic(fmt.Sprintf("kube: handler of %s: %v", c.name, err))
+	}
+}
+
+// OnError calls f when listing or watching fails; the cache goes on trying
+// with a growing delay.
+func (c *Cache[P]) OnError(f func(error)) {
+	_ = c.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { f(err) })
+}
+
+// Get finds one object.
+func (c *Cache[P]) Get(key Key) (P, bool) {
+	in, ok, err := c.informer.GetStore().GetByKey(key.String())
+	if err != nil || !ok {
+		var none P
+		return none, false
+	}
+	return in.(P), true
+}
+
+// List is all objects of a namespace, or all where it is empty, in no order.
+func (c *Cache[P]) List(namespace string) []P {
+	if namespace != "" {
+		return c.ByIndex(cache.NamespaceIndex, namespace)
+	}
+	return typed[P](c.informer.GetStore().List())
+}
+
+// ByIndex is all objects for which the index has the value, in no order.
+func (c *Cache[P]) ByIndex(name, value string) []P {
+	found, err := c.informer.GetIndexer().ByIndex(name, value)
+	if err != nil {
+		panic(fmt.Sprintf("kube: index %s of %s: %v", name, c.name, err))
+	}
+	return typed[P](found)
+}
+
+func typed[P Object](in []any) []P {
+	out := make([]P, 0, len(in))
+	for _, o := range in {
+		out = append(out, o.(P))
+	}
+	return out
+}
+
+// HasSynced tells whether the first list has arrived.
+func (c *Cache[P]) HasSynced() bool { return c.informer.HasSynced() }
+
+// Name is the kind that the cache holds.
+func (c *Cache[P]) Name() string { return c.name }
+
+// Run fills the cache and keeps it current until ctx ends.
+func (c *Cache[P]) Run(ctx context.Context) error {
+	c.informer.Run(ctx.Done())
+	return nil
+}

@@ -1,0 +1,64 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+)
+
+// ErrGone says that an object is not there (any more).
+var ErrGone = errors.New("not found")
+
+// IsConflict tells whether a write was refused because the object has changed
+// since it was read.
+func IsConflict(err error) bool { return apierrors.IsConflict(err) }
+
+// IsExists tells whether a create was refused because the name is taken.
+func IsExists(err error) bool { return apierrors.IsAlreadyExists(err) }
+
+// IsForbidden tells whether the API server refused the rights, not the person.
+func IsForbidden(err error) bool { return apierrors.IsForbidden(err) }
+
+// IsUnauthorized tells whether the API server does not know the credential.
+func IsUnauthorized(err error) bool { return apierrors.IsUnauthorized(err) }
+
+// IsInvalid tells whether the API server refused the content of an object.
+func IsInvalid(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) }
+
+// IsTerminating tells whether a create was refused because its namespace is
+// being deleted.
+func IsTerminating(err error) bool {
+	return apierrors.HasStatusCause(err, "NamespaceTerminating")
+}
+
+// IsAway tells whether the API server could not be asked at all: no
+// connection, refused credentials, or a server that is not able to answer.
+// Nothing follows from such an error about what exists.
+func IsAway(err error) bool {
+	var netErr net.Error
+	return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) || apierrors.IsTimeout(err) ||
+		errors.As(err, &netErr) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||
+		utilnet.IsProbableEOF(err)
+}
+
+// wrap names what was tried and turns 404 into ErrGone. The cause stays in
+// the chain.
+func wrap(verb, kind string, key Key, err error) error {
+	if err == nil {
+		return nil
+	}
+	what := fmt.Sprintf("%s %s %q", verb, strings.ToLower(kind), key.String())
+	if apierrors.IsNotFound(err) && !IsTerminating(err) {
+		return fmt.Errorf("%s: %w: %w", what, ErrGone, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// IsGone tells whether an error is ErrGone.
+func IsGone(err error) bool { return errors.Is(err, ErrGone) }

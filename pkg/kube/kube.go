@@ -1,0 +1,189 @@
+// Package kube is the port to the Kubernetes API: typed stores, informer
+// caches on a diet, queues with workers, leases and events. It uses lasso's
+// client and informer and client-go; its loop runner is its own, because
+// lasso's has neither priorities nor contexts nor returned errors.
+//
+// Nothing here decides anything about Fleet, logs, or keeps package state.
+package kube
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// An Object is a pointer to an API type, for example *fleet.Bundle.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// A Key names an object of a known kind. Cluster-scoped objects have no
+// namespace.
+type Key struct {
+	Namespace string
+	Name      string
+}
+
+// String is "namespace/name", or the name alone where there is no namespace.
+func (k Key) String() string {
+	if k.Namespace == "" {
+		return k.Name
+	}
+	return k.Namespace + "/" + k.Name
+}
+
+// ParseKey reads what Key.String wrote.
+func ParseKey(s string) Key {
+	if ns, name, ok := strings.Cut(s, "/"); ok {
+		return Key{Namespace: ns, Name: name}
+	}
+	return Key{Name: s}
+}
+
+// KeyOf is the key of an object.
+func KeyOf(o metav1.Object) Key {
+	return Key{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// Config is how to reach one API server, and as whom.
+type Config struct {
+	// REST is the connection. Its rate limits are ignored: the API server's own
+	// flow control is the limit.
+	REST *rest.Config
+	// UserAgent is "<process>/<version>"; each loop adds its name.
+	UserAgent string
+	// FieldManager is the name under which every write is recorded.
+	FieldManager string
+}
+
+// A Client is a connection to one API server. It may be used by several
+// goroutines and holds no cache.
+type Client struct {
+	cfg    Config
+	scheme *runtime.Scheme
+	loop   string
+
+	once sync.Once
+	rest rest.Interface
+	err  error
+}
+
+// Connect prepares a connection; it sends no request.
+func Connect(cfg Config) (*Client, error) {
+	if cfg.REST == nil {
+		return nil, fmt.Errorf("connect: no REST configuration")
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, fleet.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("build scheme: %w", err)
+		}
+	}
+	cfg.REST = unlimited(cfg.REST, cfg.UserAgent)
+	return &Client{cfg: cfg, scheme: scheme}, nil
+}
+
+// RESTConfig reads a kubeconfig file; with an empty path it is the
+// configuration that a pod finds in its own cluster. KUBECONFIG and the
+// user's home are not looked at.
+func RESTConfig(path string) (*rest.Config, error) {
+	if path == "" {
+		return rest.InClusterConfig()
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig %q: %w", path, err)
+	}
+	return cfg, nil
+}
+
+// Loop is the same connection under the User-Agent
+// "<process>/<version> (<loop>)", so that audit logs tell loops apart.
+func (c *Client) Loop(name string) *Client {
+	cfg := c.cfg
+	cfg.REST = unlimited(c.cfg.REST, fmt.Sprintf("%s (%s)", c.cfg.UserAgent, name))
+	return &Client{cfg: cfg, scheme: c.scheme, loop: name}
+}
+
+// REST is a copy of the connection's configuration, for libraries that make
+// their own clients.
+func (c *Client) REST() *rest.Config { return rest.CopyConfig(c.cfg.REST) }
+
+// FieldManager is the name under which this connection writes.
+func (c *Client) FieldManager() string { return c.cfg.FieldManager }
+
+// Scheme knows the kinds that stores and caches can be made of.
+func (c *Client) Scheme() *runtime.Scheme { return c.scheme }
+
+// unlimited is a copy of cfg without client-side rate limits.
+func unlimited(cfg *rest.Config, agent string) *rest.Config {
+	out := rest.CopyConfig(cfg)
+	out.QPS, out.Burst, out.RateLimiter = -1, 0, nil
+	if agent != "" {
+		out.UserAgent = agent
+	}
+	return out
+}
+
+// restClient is made on first use: one for all kinds of this connection.
+func (c *Client) restClient() (rest.Interface, error) {
+	c.once.Do(func() {
+		cfg := rest.CopyConfig(c.cfg.REST)
+		cfg.NegotiatedSerializer = serializer.NewCodecFactory(c.scheme).WithoutConversion()
+		c.rest, c.err = rest.UnversionedRESTClientFor(cfg)
+	})
+	return c.rest, c.err
+}
+
+// kindOf finds the kind, the resource and the scope of a Go type.
+func (c *Client) kindOf(obj runtime.Object) (kindInfo, error) {
+	gvks, _, err := c.scheme.ObjectKinds(obj)
+	if err != nil {
+		return kindInfo{}, err
+	}
+	gvk := gvks[0]
+	gvr, _ := meta.UnsafeGuessKindToResource(gvk)
+	info := kindInfo{gvk: gvk, gvr: gvr, namespaced: !clusterScoped(gvk.GroupKind())}
+	if gvk.Group == fleet.GroupVersion.Group {
+		if plural, namespaced, ok := fleet.Resource(gvk.Kind); ok {
+			info.gvr.Resource, info.namespaced = plural, namespaced
+		}
+	}
+	return info, nil
+}
+
+type kindInfo struct {
+	gvk        schema.GroupVersionKind
+	gvr        schema.GroupVersionResource
+	namespaced bool
+}
+
+// clusterScoped lists the cluster-scoped kinds of the groups in the scheme
+// that Fleet touches.
+func clusterScoped(gk schema.GroupKind) bool {
+	switch gk.Group {
+	case "":
+		return gk.Kind == "Namespace" || gk.Kind == "Node" || gk.Kind == "PersistentVolume"
+	case rbacv1.GroupName:
+		return strings.HasPrefix(gk.Kind, "Cluster")
+	case apiextensionsv1.GroupName, "apiregistration.k8s.io", "scheduling.k8s.io", "storage.k8s.io":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,275 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+
+	"github.com/rancher/lasso/pkg/client"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// pageSize is how many objects a list asks for at once.
+const pageSize = 500
+
+// A Store reads and writes the objects of one kind. Every call is one request
+// (List: one per 500 objects); what it returns belongs to the caller.
+//
+// Errors name what was tried. A missing object is ErrGone.
+type Store[P Object] struct {
+	kind   kindInfo
+	client *client.Client
+	scheme *runtime.Scheme
+	field  string
+}
+
+// StoreOf is the store of one kind, for example StoreOf[*fleet.Bundle](c). It
+// panics for a type that the client's scheme does not know, which is a fault
+// of the program.
+func StoreOf[P Object](c *Client) *Store[P] {
+	info, err := c.kindOf(newOf[P]())
+	if err != nil {
+		panic(fmt.Sprintf("kube: %v", err))
+	}
+	rc, err := c.restClient()
+	if err != nil {
+		panic(fmt.Sprintf("kube: client for %s: %v", info.gvk.Kind, err))
+	}
+	return &Store[P]{
+		kind:   info,
+		client: client.NewClient(info.gvr, info.gvk.Kind, info.namespaced, rc, 0),
+		scheme: c.scheme,
+		field:  c.cfg.FieldManager,
+	}
+}
+
+// newOf makes an empty object of P's type.
+func newOf[P Object]() P {
+	var p P
+	return reflect.New(reflect.TypeOf(p).Elem()).Interface().(P)
+}
+
+// Get reads one object.
+func (s *Store[P]) Get(ctx context.Context, key Key) (P, error) {
+	out := newOf[P]()
+	err := s.client.Get(ctx, key.Namespace, key.Name, out, metav1.GetOptions{})
+	return s.result("get", key, out, err)
+}
+
+// List reads all objects of a namespace (all namespaces where empty) that a
+// label selector matches (all where empty).
+func (s *Store[P]) List(ctx context.Context, namespace, selector string) ([]P, error) {
+	var out []P
+	opts := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
+	for {
+		list, err := s.scheme.New(s.kind.gvk.GroupVersion().WithKind(s.kind.gvk.Kind + "List"))
+		if err != nil {
+			return nil, err
+		}
+		if err := s.client.List(ctx, namespace, list, opts); err != nil {
+			return nil, wrap("list", s.kind.gvr.Resource, Key{Namespace: namespace}, err)
+		}
+		items, err := meta.ExtractList(list)
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range items {
+			out = append(out, item.(P))
+		}
+		m, err := meta.ListAccessor(list)
+		if err != nil || m.GetContinue() == "" {
+			return out, err
+		}
+		opts.Continue = m.GetContinue()
+	}
+}
+
+// Create makes an object and returns it as the server has it.
+func (s *Store[P]) Create(ctx context.Context, obj P) (P, error) {
+	out := newOf[P]()
+	s.setKind(obj)
+	err := s.client.Create(ctx, obj.GetNamespace(), obj, out, metav1.CreateOptions{FieldManager: s.field})
+	return s.result("create", KeyOf(obj), out, err)
+}
+
+// Update replaces an object, which must carry the resourceVersion it was read
+// with.
+func (s *Store[P]) Update(ctx context.Context, obj P) (P, error) {
+	out := newOf[P]()
+	s.setKind(obj)
+	err := s.client.Update(ctx, obj.GetNamespace(), obj, out, metav1.UpdateOptions{FieldManager: s.field})
+	return s.result("update", KeyOf(obj), out, err)
+}
+
+// UpdateStatus replaces the status of an object, which must carry the
+// resourceVersion it was read with.
+func (s *Store[P]) UpdateStatus(ctx context.Context, obj P) (P, error) {
+	out := newOf[P]()
+	s.setKind(obj)
+	err := s.client.UpdateStatus(ctx, obj.GetNamespace(), obj, out, metav1.UpdateOptions{FieldManager: s.field})
+	return s.result("update status of", KeyOf(obj), out, err)
+}
+
+// Patch sends what differs between old and new outside of their status, as a
+// JSON merge patch that the server takes only if the object still has old's
+// resourceVersion. Where nothing differs nothing is sent, and old is returned.
+func (s *Store[P]) Patch(ctx context.Context, old, changed P) (P, error) {
+	patch, err := difference(old, changed, false)
+	return s.patch(ctx, old, patch, err)
+}
+
+// PatchStatus is Patch for the status and nothing else.
+func (s *Store[P]) PatchStatus(ctx context.Context, old, changed P) (P, error) {
+	patch, err := difference(old, changed, true)
+	return s.patch(ctx, old, patch, err, "status")
+}
+
+func (s *Store[P]) patch(ctx context.Context, old P, patch map[string]any, err error, sub ...string) (P, error) {
+	if err != nil || len(patch) == 0 {
+		return old, err
+	}
+	md, _ := patch["metadata"].(map[string]any)
+	if md == nil {
+		md = map[string]any{}
+		patch["metadata"] = md
+	}
+	md["resourceVersion"] = old.GetResourceVersion()
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return old, err
+	}
+	return s.PatchRaw(ctx, KeyOf(old), types.MergePatchType, data, sub...)
+}
+
+// PatchRaw sends a patch as it is. It carries no precondition but those that
+// stand in it.
+func (s *Store[P]) PatchRaw(ctx context.Context, key Key, kind types.PatchType, data []byte, sub ...string) (P, error) {
+	out := newOf[P]()
+	err := s.client.Patch(ctx, key.Namespace, key.Name, kind, data, out, metav1.PatchOptions{FieldManager: s.field}, sub...)
+	return s.result("patch", key, out, err)
+}
+
+// Apply sets by server-side apply what stands in obj, taking fields over from
+// other managers. Fields that this manager has set before and that no longer
+// stand in obj are removed.
+func (s *Store[P]) Apply(ctx context.Context, obj P) (P, error) {
+	out := newOf[P]()
+	s.setKind(obj)
+	data, err := applyBody(obj)
+	if err != nil {
+		return out, err
+	}
+	force := true
+	opts := metav1.PatchOptions{FieldManager: s.field, Force: &force}
+	err = s.client.Patch(ctx, obj.GetNamespace(), obj.GetName(), types.ApplyPatchType, data, out, opts)
+	return s.result("apply", KeyOf(obj), out, err)
+}
+
+// A Precondition limits a deletion to the object that was meant. Empty fields
+// ask for nothing.
+type Precondition struct {
+	UID             types.UID
+	ResourceVersion string
+}
+
+// Delete removes an object in the background. It is no error if it is gone
+// already.
+func (s *Store[P]) Delete(ctx context.Context, key Key, p Precondition) error {
+	background := metav1.DeletePropagationBackground
+	opts := metav1.DeleteOptions{PropagationPolicy: &background}
+	if p != (Precondition{}) {
+		opts.Preconditions = &metav1.Preconditions{}
+		if p.UID != "" {
+			opts.Preconditions.UID = &p.UID
+		}
+		if p.ResourceVersion != "" {
+			opts.Preconditions.ResourceVersion = &p.ResourceVersion
+		}
+	}
+	err := wrap("delete", s.kind.gvk.Kind, key, s.client.Delete(ctx, key.Namespace, key.Name, opts))
+	if IsGone(err) {
+		return nil
+	}
+	return err
+}
+
+func (s *Store[P]) result(verb string, key Key, out P, err error) (P, error) {
+	if err != nil {
+		var none P
+		return none, wrap(verb, s.kind.gvk.Kind, key, err)
+	}
+	return out, nil
+}
+
+func (s *Store[P]) setKind(obj P) {
+	obj.GetObjectKind().SetGroupVersionKind(s.kind.gvk)
+}
+
+// difference is the JSON merge patch from old to changed: of their status
+// alone, or of all but their status and what the server keeps in metadata.
+func difference(old, changed any, status bool) (map[string]any, error) {
+	a, err := part(old, status)
+	if err != nil {
+		return nil, err
+	}
+	b, err := part(changed, status)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := jsonpatch.CreateMergePatch(a, b)
+	if err != nil {
+		return nil, fmt.Errorf("compare two versions: %w", err)
+	}
+	var patch map[string]any
+	if err := json.Unmarshal(raw, &patch); err != nil {
+		return nil, err
+	}
+	return patch, nil
+}
+
+func part(obj any, status bool) ([]byte, error) {
+	m, err := fields(obj)
+	if err != nil {
+		return nil, err
+	}
+	if status {
+		return json.Marshal(map[string]any{"status": m["status"]})
+	}
+	delete(m, "status")
+	delete(m, "kind")
+	delete(m, "apiVersion")
+	return json.Marshal(m)
+}
+
+// applyBody is an object without the fields that must not be applied.
+func applyBody(obj any) ([]byte, error) {
+	m, err := fields(obj)
+	if err != nil {
+		return nil, err
+	}
+	delete(m, "status")
+	return json.Marshal(m)
+}
+
+func fields(obj any) (map[string]any, error) {
+	data, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	var m map[string]any
+	if err := json.Unmarshal(data, &m); err != nil {
+		return nil, err
+	}
+	if md, ok := m["metadata"].(map[string]any); ok {
+		for _, f := range []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"} {
+			delete(md, f)
+		}
+	}
+	return m, nil
+}

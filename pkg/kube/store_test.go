@@ -1,0 +1,59 @@
+package kube
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestDifference(t *testing.T) {
+	pod := func(change func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7", Labels: map[string]string{"x": "1"}},
+			Spec:       corev1.PodSpec{NodeName: "n"},
+			Status:     corev1.PodStatus{Phase: corev1.PodPending},
+		}
+		change(p)
+		return p
+	}
+	cases := map[string]struct {
+		why    string
+		change func(*corev1.Pod)
+		status bool
+		want   string
+	}{
+		"Equal":            {why: "nothing is sent for nothing", change: func(*corev1.Pod) {}, want: `{}`},
+		"Spec":             {why: "only the changed field", change: func(p *corev1.Pod) { p.Spec.NodeName = "m" }, want: `{"spec":{"nodeName":"m"}}`},
+		"LabelRemoved":     {why: "a removed key is null", change: func(p *corev1.Pod) { p.Labels = nil }, want: `{"metadata":{"labels":null}}`},
+		"StatusIgnored":    {why: "spec writes leave the status alone", change: func(p *corev1.Pod) { p.Status.Phase = "Running" }, want: `{}`},
+		"Status":           {why: "status writes send the status", change: func(p *corev1.Pod) { p.Status.Phase = "Running" }, status: true, want: `{"status":{"phase":"Running"}}`},
+		"SpecIgnored":      {why: "status writes leave the spec alone", change: func(p *corev1.Pod) { p.Spec.NodeName = "m" }, status: true, want: `{}`},
+		"ServersOwnFields": {why: "what the server keeps is no change", change: func(p *corev1.Pod) { p.ResourceVersion, p.Generation = "8", 2 }, want: `{}`},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			patch, err := difference(pod(func(*corev1.Pod) {}), pod(c.change), c.status)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := json.Marshal(patch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, string(got)); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+		})
+	}
+}
+
+func TestKey(t *testing.T) {
+	for _, k := range []Key{{Namespace: "a", Name: "b"}, {Name: "c"}} {
+		if got := ParseKey(k.String()); got != k {
+			t.Errorf("%v became %v", k, got)
+		}
+	}
+}
