@@ -1,7 +1,6 @@
-// Package fault names the kinds of failure that a loop treats differently: a
-// Permanent one waits until somebody changes something, a Wait comes again
-// after its time, and every other error is transient and is tried again with
-// a growing delay.
+// Package fault sorts errors by what helps against them. A Permanent fault
+// stays until somebody changes something; a Wait passes at a known time; every
+// other error may pass by itself and is worth another try.
 package fault
 
 import (
@@ -9,33 +8,29 @@ import (
 	"time"
 )
 
-// A Permanent failure stays until someone changes the specification or the
-// repository. The loop reports it on the object and waits for that change.
+// A Permanent fault stays until the spec or the repository changes. The loop
+// reports it on the object and waits for that change.
 type Permanent struct {
-	Reason string // one PascalCase word; becomes the condition's reason
+	Reason string // CamelCase; becomes the reason of a condition
 	Err    error
 }
 
-// Error is the text of the cause.
-func (p *Permanent) Error() string { return p.Err.Error() }
+func (p *Permanent) Error() string  { return p.Err.Error() }
+func (p *Permanent) Unwrap() error  { return p.Err }
+func (p *Permanent) reason() string { return p.Reason }
 
-// Unwrap is the cause.
-func (p *Permanent) Unwrap() error { return p.Err }
-
-// A Wait is not a failure yet: something that is expected to come is not there.
+// A Wait is over at a known time; until then another try is of no use.
 type Wait struct {
-	Reason string        // one PascalCase word; becomes the condition's reason
+	Reason string        // CamelCase; becomes the reason of a condition
 	After  time.Duration // when to look again; 0 means only when woken up
 	Err    error
 }
 
-// Error is the text of the cause.
-func (w *Wait) Error() string { return w.Err.Error() }
+func (w *Wait) Error() string  { return w.Err.Error() }
+func (w *Wait) Unwrap() error  { return w.Err }
+func (w *Wait) reason() string { return w.Reason }
 
-// Unwrap is the cause.
-func (w *Wait) Unwrap() error { return w.Err }
-
-// PermanentError makes err permanent. It is nil where err is.
+// PermanentError makes err a Permanent fault. No error stays no error.
 func PermanentError(reason string, err error) error {
 	if err == nil {
 		return nil
@@ -43,12 +38,25 @@ func PermanentError(reason string, err error) error {
 	return &Permanent{Reason: reason, Err: err}
 }
 
-// WaitError makes err a wait. It is nil where err is.
+// WaitError makes err a Wait. No error stays no error.
 func WaitError(reason string, after time.Duration, err error) error {
 	if err == nil {
 		return nil
 	}
 	return &Wait{Reason: reason, After: after, Err: err}
+}
+
+// ReasonOf returns the reason of the outermost fault in err, and "Error" if
+// there is none.
+func ReasonOf(err error) string {
+	var f interface {
+		error
+		reason() string
+	}
+	if errors.As(err, &f) {
+		return f.reason()
+	}
+	return "Error"
 }
 
 // IsPermanent tells whether err waits for somebody's change.
@@ -57,22 +65,8 @@ func IsPermanent(err error) bool {
 	return errors.As(err, &p)
 }
 
-// IsWait tells whether err only waits for something expected.
+// IsWait tells whether err only waits for something that is expected to come.
 func IsWait(err error) bool {
 	var w *Wait
 	return errors.As(err, &w)
-}
-
-// ReasonOf is the reason that the outermost Permanent or Wait in err's chain
-// carries, and "Error" where there is none.
-func ReasonOf(err error) string {
-	for ; err != nil; err = errors.Unwrap(err) {
-		switch e := err.(type) { //nolint:errorlint // the chain is walked by hand, outermost first
-		case *Permanent:
-			return e.Reason
-		case *Wait:
-			return e.Reason
-		}
-	}
-	return "Error"
 }

@@ -1,34 +1,51 @@
-package fault
+package fault_test
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"testing"
 	"time"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
 func TestReasonOf(t *testing.T) {
-	cause := errors.New("cause")
-	cases := map[string]struct {
-		err       error
-		want      string
-		permanent bool
-		wait      bool
+	permanent := fault.PermanentError("BadPath", io.EOF)
+	wait := fault.WaitError("Busy", time.Minute, io.EOF)
+	tests := map[string]struct {
+		err  error
+		want string
+		why  string
 	}{
-		"Plain":            {err: cause, want: "Error"},
-		"Permanent":        {err: PermanentError("Broken", cause), want: "Broken", permanent: true},
-		"WrappedWait":      {err: fmt.Errorf("outer: %w", WaitError("Later", time.Second, cause)), want: "Later", wait: true},
-		"OutermostCounts":  {err: PermanentError("Outer", WaitError("Inner", 0, cause)), want: "Outer", permanent: true, wait: true},
-		"NothingIsNothing": {err: PermanentError("Broken", nil), want: "Error"},
+		"Nothing":   {nil, "Error", "the reason of a condition is never empty"},
+		"Plain":     {io.EOF, "Error", "the reason of a condition is never empty"},
+		"Permanent": {permanent, "BadPath", "the reason goes to a condition"},
+		"Wait":      {wait, "Busy", "the reason goes to a condition"},
+		"Wrapped":   {fmt.Errorf("read a: %w", permanent), "BadPath", "callers add context"},
+		"Outermost": {fault.WaitError("Later", 0, permanent), "Later", "who wraps last knows best"},
+		"Joined":    {errors.Join(io.EOF, wait), "Busy", "several errors are joined"},
 	}
-	for name, c := range cases {
+	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := ReasonOf(c.err); got != c.want {
-				t.Errorf("reason: want %q, got %q", c.want, got)
-			}
-			if IsPermanent(c.err) != c.permanent || IsWait(c.err) != c.wait {
-				t.Errorf("want permanent %v and wait %v", c.permanent, c.wait)
+			if got := fault.ReasonOf(c.err); got != c.want {
+				t.Errorf("got %q, want %q: %s", got, c.want, c.why)
 			}
 		})
+	}
+}
+
+func TestKinds(t *testing.T) {
+	if fault.PermanentError("R", nil) != nil || fault.WaitError("R", 0, nil) != nil {
+		t.Error("no error must stay no error")
+	}
+	var p *fault.Permanent
+	if err := fmt.Errorf("outer: %w", fault.PermanentError("R", io.EOF)); !errors.As(err, &p) || !errors.Is(err, io.EOF) {
+		t.Error("a permanent fault is found below other errors, and what it wraps too")
+	}
+	var w *fault.Wait
+	err := fault.WaitError("R", time.Minute, io.EOF)
+	if !errors.As(err, &w) || w.After != time.Minute || err.Error() != io.EOF.Error() {
+		t.Error("a wait carries its time and the text of its cause")
 	}
 }

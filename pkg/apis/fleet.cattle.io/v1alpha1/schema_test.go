@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	"k8s.io/kube-openapi/pkg/validation/validate"
+	"sigs.k8s.io/yaml"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
@@ -107,6 +110,7 @@ func TestRoundTrip(t *testing.T) {
 			if diff := cmp.Diff(want, encode(t, clone)); diff != "" {
 				t.Errorf("-want +got: %s", diff)
 			}
+			sample(t, k.Kind, want)
 		})
 	}
 }
@@ -131,6 +135,11 @@ func TestNullMeansUnset(t *testing.T) {
 			if n == 0 {
 				t.Error("no optional field found")
 			}
+			all := whole(k.Kind, nullLeaves(schemaOf(crds[k.Kind])))
+			if r := v.Validate(all); !r.IsValid() {
+				t.Errorf("all at once: %v", r.AsError())
+			}
+			sample(t, k.Kind, all)
 		})
 	}
 }
@@ -172,6 +181,64 @@ func nulls(path string, s *apiext.JSONSchemaProps) []nullCase {
 		}
 	}
 	return out
+}
+
+// nullLeaves is a value of s in which every optional field is null that holds
+// no others.
+func nullLeaves(s *apiext.JSONSchemaProps) any {
+	switch {
+	case len(s.Properties) > 0:
+		out := map[string]any{}
+		for k, p := range s.Properties {
+			if !slices.Contains(s.Required, k) && p.Default == nil && len(p.Enum) == 0 && leaf(&p) {
+				out[k] = nil
+			} else if k != "apiVersion" && k != "kind" {
+				out[k] = nullLeaves(&p)
+			}
+		}
+		return out
+	case s.Items != nil:
+		return []any{nullLeaves(s.Items.Schema)}
+	case s.AdditionalProperties != nil:
+		return map[string]any{"key": nullLeaves(s.AdditionalProperties.Schema)}
+	}
+	return value(s, false)
+}
+
+func leaf(s *apiext.JSONSchemaProps) bool {
+	switch {
+	case len(s.Properties) > 0:
+		return false
+	case s.Items != nil:
+		return leaf(s.Items.Schema)
+	case s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil:
+		return leaf(s.AdditionalProperties.Schema)
+	}
+	return true
+}
+
+// sample keeps an object for the integration test, which gives it to a real
+// API server.
+func sample(t *testing.T, kind string, object any) {
+	t.Helper()
+	name, _, _ := strings.Cut(t.Name(), "/")
+	file := filepath.Join("testdata", name, kind+".yaml")
+	want, err := yaml.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil || string(got) != string(want) {
+		t.Errorf("%s is not current, run with -update: %v", file, err)
+	}
 }
 
 // Objects that must be refused by the definitions alone.

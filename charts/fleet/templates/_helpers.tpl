@@ -1,0 +1,95 @@
+{{/* image: registry prefix, repository and tag. Takes (list . .Values.image). */}}
+{{- define "fleet.image" -}}
+{{- $root := index . 0 -}}
+{{- $image := index . 1 -}}
+{{- with $root.Values.global.cattle.systemDefaultRegistry }}{{ . }}/{{ end -}}
+{{ $image.repository }}:{{ include "fleet.imageTag" . }}
+{{- end -}}
+
+{{- define "fleet.imageTag" -}}
+{{- $root := index . 0 -}}
+{{- $image := index . 1 -}}
+{{- default (printf "v%s" $root.Chart.AppVersion) $image.tag -}}
+{{- end -}}
+
+{{/* The workspace of the local cluster; "-" where there is to be none. */}}
+{{- define "fleet.bootstrapNamespace" -}}
+{{- if .Values.bootstrap.enabled }}{{ default "-" .Values.bootstrap.namespace }}{{ else }}-{{ end -}}
+{{- end -}}
+
+{{- define "fleet.bootstrapped" -}}
+{{- if ne (include "fleet.bootstrapNamespace" .) "-" }}true{{ end -}}
+{{- end -}}
+
+{{/* Resources of one container. Takes (list . "fleetController"). */}}
+{{- define "fleet.resources" -}}
+{{- $values := (index . 0).Values.resources -}}
+{{- $own := get $values (index . 1) -}}
+{{- if kindIs "map" $own }}{{ toYaml $own }}{{ else }}{{ toYaml (omit $values "fleetController" "gitjob") }}{{ end -}}
+{{- end -}}
+
+{{/* What both pods have in common. */}}
+{{- define "fleet.scheduling" -}}
+nodeSelector:
+  kubernetes.io/os: linux
+  {{- with .Values.nodeSelector }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+tolerations:
+  - key: cattle.io/os
+    operator: Equal
+    value: linux
+    effect: NoSchedule
+  {{- with .Values.tolerations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .Values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.global.cattle.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if not .Values.disableSecurityContext }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 1000
+  runAsGroup: 1000
+  fsGroup: 1000
+  seccompProfile:
+    type: RuntimeDefault
+{{- end }}
+{{- end -}}
+
+{{- define "fleet.containerSecurity" -}}
+{{- if not .Values.disableSecurityContext }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  privileged: false
+  capabilities:
+    drop: [ALL]
+{{- end }}
+{{- end -}}
+
+{{- define "fleet.env" -}}
+- name: POD_UID
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.uid
+{{- with .Values.proxy }}
+- name: HTTP_PROXY
+  value: {{ . | quote }}
+- name: HTTPS_PROXY
+  value: {{ . | quote }}
+- name: NO_PROXY
+  value: {{ $.Values.noProxy | quote }}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}

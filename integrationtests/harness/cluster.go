@@ -1,0 +1,49 @@
+package harness
+
+import (
+	"testing"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
+)
+
+// Kubernetes returns the path of the Kubernetes executable. The test is
+// skipped, with a text that says what to do, where it is not built yet.
+func Kubernetes(t testing.TB) string {
+	t.Helper()
+	path, err := findKubernetes(t)
+	if err != nil {
+		t.Skip(skipText)
+	}
+	return path
+}
+
+// skipText is what a skipped test says. The README's test command builds the
+// executable before it runs the tests.
+const skipText = "needs the sandbox's Kubernetes, which is not built: run " +
+	"`go run ./hack/test`, which builds it first"
+
+func findKubernetes(t testing.TB) (string, error) {
+	root, err := source.Root()
+	if err != nil {
+		return "", err
+	}
+	b, err := kubebin.Default(root)
+	if err != nil {
+		return "", err
+	}
+	return b.Cached(t.Context())
+}
+
+// Cluster starts one real control plane for t and stops it after t.
+func Cluster(t testing.TB, name string) *cluster.Cluster {
+	t.Helper()
+	binary := Kubernetes(t)
+	c, err := cluster.Start(t.Context(), cluster.Config{Name: name, Dir: t.TempDir(), Binary: binary})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	return c
+}

@@ -1,0 +1,212 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
+	sandbox "github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// CheckIn is how often the agents of the shared fleet say that they live. A
+// cluster counts as offline after three times this.
+const CheckIn = 10 * time.Second
+
+// startLimit is how long the shared fleet may take to come up.
+const startLimit = 5 * time.Minute
+
+// A World is the fleet that all stories of a package share, as one story sees
+// it: a management cluster and two downstream clusters, c1 (env=dev) and c2
+// (env=prod), with the programs, credentials and rights of production.
+//
+// A story sets up and looks as administrator. It uses names and labels of its
+// own and leaves the fleet as it found it.
+type World struct {
+	Local, C1, C2 *Member
+
+	t     testing.TB
+	fleet *sandbox.Fleet
+	dir   string // of the fleet
+	bin   string // of its programs
+	start time.Time
+}
+
+// A Member is one cluster of the World.
+type Member struct {
+	*sandbox.Member
+	Client *kube.Client // the administrator's
+}
+
+// shared is the one fleet of this process. It starts with the first story.
+var shared struct {
+	once   sync.Once
+	fleet  *sandbox.Fleet
+	dir    string
+	bin    string
+	start  time.Time
+	err    error
+	failed bool
+}
+
+// Main runs the tests of a package and then stops the shared fleet, if one of
+// them has started it. Its logs stay where a test has failed.
+func Main(m *testing.M) int {
+	code := m.Run()
+	if shared.fleet != nil {
+		shared.fleet.Stop()
+	}
+	if shared.dir == "" {
+		return code
+	}
+	if code != 0 || shared.failed {
+		fmt.Fprintf(os.Stderr, "logs and audit logs of the fleet: %s\n", shared.dir)
+		return code
+	}
+	if err := os.RemoveAll(shared.dir); err != nil {
+		fmt.Fprintln(os.Stderr, "remove the fleet's folder:", err)
+	}
+	return code
+}
+
+// Open returns the shared fleet for one story, and starts it first where that
+// has not happened. The story is skipped where Kubernetes is not built.
+func Open(t testing.TB) *World {
+	t.Helper()
+	binary := Kubernetes(t)
+	shared.once.Do(func() { shared.err = startShared(binary) })
+	if shared.err != nil {
+		t.Fatalf("the shared fleet did not start: %v\n%s", shared.err, logTails(shared.dir, time.Time{}))
+	}
+	if err := shared.fleet.Err(); err != nil {
+		t.Fatalf("the shared fleet has ended: %v", err)
+	}
+	w := &World{t: t, fleet: shared.fleet, dir: shared.dir, bin: shared.bin, start: time.Now()}
+	w.Local = w.member(w.fleet.Local)
+	for i, m := range []**Member{&w.C1, &w.C2} {
+		*m = w.member(w.fleet.Downstream[i])
+	}
+	t.Cleanup(w.explain)
+	return w
+}
+
+func startShared(binary string) error {
+	root, err := source.Root()
+	if err != nil {
+		return err
+	}
+	builder, err := kubebin.Default(root)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), startLimit, errors.New("not in time"))
+	defer cancel()
+	if shared.bin, err = builder.Fleet(ctx); err != nil {
+		return err
+	}
+	if shared.dir, err = os.MkdirTemp("", "fleet-stories-"); err != nil {
+		return err
+	}
+	shared.start = time.Now()
+	shared.fleet, err = sandbox.Start(ctx, sandbox.Config{
+		Dir:        shared.dir,
+		Kubernetes: binary,
+		Programs:   shared.bin,
+		Charts:     filepath.Join(root, "charts"),
+		Downstream: []sandbox.Downstream{
+			{Name: "c1", Labels: map[string]string{"env": "dev"}},
+			{Name: "c2", Labels: map[string]string{"env": "prod"}},
+		},
+		CheckIn: CheckIn,
+		Debug:   true, // what not even a debug message shows, no message shows
+	})
+	return err
+}
+
+func (w *World) member(m *sandbox.Member) *Member {
+	client, err := kube.Connect(kube.Config{REST: m.Cluster.REST(), UserAgent: m.Cluster.REST().UserAgent, FieldManager: "story"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &Member{Member: m, Client: client}
+}
+
+// Downstream lists the downstream clusters.
+func (w *World) Downstream() []*Member { return []*Member{w.C1, w.C2} }
+
+// Members lists all clusters, the management cluster first.
+func (w *World) Members() []*Member { return []*Member{w.Local, w.C1, w.C2} }
+
+// Started is when the shared fleet was started.
+func (w *World) Started() time.Time { return shared.start }
+
+// StopAgent stops the agent of a cluster. It runs again after the story at
+// the latest.
+func (w *World) StopAgent(m *Member) {
+	w.t.Helper()
+	if !w.fleet.StopAgent(m.Member) {
+		w.t.Fatalf("the agent of %s does not run", m.Name)
+	}
+	w.t.Cleanup(func() { w.StartAgent(m) })
+}
+
+// StartAgent starts the agent of a cluster; nothing happens if it runs.
+func (w *World) StartAgent(m *Member) {
+	w.t.Helper()
+	w.must(w.fleet.StartAgent(m.Member))
+}
+
+// KillManager ends the manager's processes with SIGKILL. They run again after
+// the story at the latest.
+func (w *World) KillManager() {
+	w.t.Helper()
+	if !w.fleet.KillManager() {
+		w.t.Fatal("the manager does not run")
+	}
+	w.t.Cleanup(w.StartManager)
+}
+
+// StartManager starts the manager's processes; nothing happens to those that
+// run.
+func (w *World) StartManager() {
+	w.t.Helper()
+	w.must(w.fleet.StartManager())
+}
+
+// Cut takes the agent of a downstream cluster off the net. It is back after
+// the story at the latest.
+func (w *World) Cut(m *Member) {
+	w.t.Helper()
+	w.must(w.fleet.Cut(m.Member))
+	w.t.Cleanup(func() { w.Heal(m) })
+}
+
+// Heal undoes Cut.
+func (w *World) Heal(m *Member) {
+	w.t.Helper()
+	w.must(w.fleet.Heal(m.Member))
+}
+
+func (w *World) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// explain says after a failed story where the logs are, and what they say
+// since it began.
+func (w *World) explain() {
+	if !w.t.Failed() {
+		return
+	}
+	shared.failed = true
+	w.t.Logf("logs and audit logs: %s\n%s", w.dir, logTails(w.dir, w.start))
+}

@@ -1,0 +1,84 @@
+package harness
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// patience is how long a state may take to appear. It is generous: a story
+// that passes never waits for it.
+const patience = 90 * time.Second
+
+// pollEvery is how often a story looks.
+const pollEvery = 50 * time.Millisecond
+
+// Eventually returns when look finds want, and fails the story with the last
+// difference if that does not happen in time.
+func Eventually[T any](w *World, what string, look func() T, want T) {
+	w.t.Helper()
+	Within(w, patience, what, look, want)
+}
+
+// Within is Eventually with a limit of its own.
+func Within[T any](w *World, limit time.Duration, what string, look func() T, want T) {
+	w.t.Helper()
+	var diff string
+	ok := poll(w.t, limit, func() bool {
+		diff = cmp.Diff(want, look())
+		return diff == ""
+	})
+	if !ok {
+		w.t.Fatalf("not within %s: %s\n-want +got\n%s", limit, what, diff)
+	}
+}
+
+// Until returns when pending returns nothing, and fails the story with what
+// it returned last if that does not happen in time.
+func (w *World) Until(what string, pending func() string) {
+	w.t.Helper()
+	var last string
+	ok := poll(w.t, patience, func() bool {
+		last = pending()
+		return last == ""
+	})
+	if !ok {
+		w.t.Fatalf("not within %s: %s: %s", patience, what, last)
+	}
+}
+
+// Throughout fails the story as soon as look finds something else than want
+// before the time is over.
+func Throughout[T any](w *World, d time.Duration, what string, look func() T, want T) {
+	w.t.Helper()
+	var diff string
+	broken := poll(w.t, d, func() bool {
+		diff = cmp.Diff(want, look())
+		return diff != ""
+	})
+	if broken {
+		w.t.Fatalf("not for %s: %s\n-want +got\n%s", d, what, diff)
+	}
+}
+
+// poll asks at once, and then again and again until done or until the time is
+// over. It tells whether it was done.
+func poll(t testing.TB, limit time.Duration, done func() bool) bool {
+	deadline := time.NewTimer(limit)
+	tick := time.NewTicker(pollEvery)
+	defer deadline.Stop()
+	defer tick.Stop()
+	for {
+		if done() {
+			return true
+		}
+		select {
+		case <-deadline.C:
+			return done()
+		case <-t.Context().Done(): // the cleanup of a story does not poll
+			return done()
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package integrationtests
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+)
+
+func connect(t *testing.T) *kube.Client {
+	t.Helper()
+	c, err := kube.Connect(kube.Config{REST: harness.Cluster(t, "port").REST(), UserAgent: "test/v0", FieldManager: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func configMap(name string, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{"port": "kube"}}, Data: data}
+}
+
+// until waits for a condition with a deadline; it is asked again after every
+// signal and every 20 ms.
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer deadline.Stop()
+	defer tick.Stop()
+	for !f() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("not in time: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// What package kube promises, on a real API server.
+func TestKubePort(t *testing.T) {
+	c := connect(t)
+	ctx := t.Context()
+	maps := kube.StoreOf[*corev1.ConfigMap](c)
+
+	t.Run("GoneIsNamed", func(t *testing.T) {
+		_, err := maps.Get(ctx, kube.Key{Namespace: "default", Name: "nothing"})
+		if !errors.Is(err, kube.ErrGone) {
+			t.Errorf("want ErrGone, got %v", err)
+		}
+		if err := maps.Delete(ctx, kube.Key{Namespace: "default", Name: "nothing"}, kube.Precondition{}); err != nil {
+			t.Errorf("deleting what is gone is no error, got %v", err)
+		}
+	})
+
+	t.Run("PatchRefusesOldNews", func(t *testing.T) {
+		made, err := maps.Create(ctx, configMap("patched", map[string]string{"a": "1", "b": "1"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		same, err := maps.Patch(ctx, made, made.DeepCopy())
+		if err != nil || same.ResourceVersion != made.ResourceVersion {
+			t.Errorf("a patch without a difference wrote something: %v", err)
+		}
+		changed := made.DeepCopy()
+		delete(changed.Data, "b")
+		now, err := maps.Patch(ctx, made, changed)
+		if err != nil || now.Data["b"] != "" || now.Data["a"] != "1" {
+			t.Fatalf("want b removed and a kept, got %v, %v", now, err)
+		}
+		late := made.DeepCopy()
+		late.Data["a"] = "2"
+		if _, err := maps.Patch(ctx, made, late); !kube.IsConflict(err) {
+			t.Errorf("a patch of an old version must be refused, got %v", err)
+		}
+		if err := maps.Delete(ctx, kube.KeyOf(made), kube.Precondition{UID: "other"}); !kube.IsConflict(err) {
+			t.Errorf("a deletion of another object must be refused, got %v", err)
+		}
+	})
+
+	t.Run("ApplyTakesOver", func(t *testing.T) {
+		if _, err := maps.Apply(ctx, configMap("applied", map[string]string{"a": "1", "b": "1"})); err != nil {
+			t.Fatal(err)
+		}
+		now, err := maps.Apply(ctx, configMap("applied", map[string]string{"a": "2"}))
+		if err != nil || now.Data["a"] != "2" || len(now.Data) != 1 {
+			t.Errorf("want only a=2, got %v, %v", now, err)
+		}
+	})
+
+	t.Run("UnknownKindWaits", func(t *testing.T) {
+		live, err := kube.NewLive(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = live.ScopeOf(ctx, schema.GroupVersionKind{Group: "nobody.example", Version: "v1", Kind: "Thing"})
+		if !fault.IsWait(err) {
+			t.Errorf("a kind without CRD may come: want a wait, got %v", err)
+		}
+		obj, err := live.Get(ctx, corev1.SchemeGroupVersion.WithKind("Namespace"), kube.Key{Name: "default"})
+		if err != nil || kube.Summarize(obj).State != "active" {
+			t.Errorf("want the namespace active, got %v", err)
+		}
+	})
+}
+
+// A cache holds what its watch selects, on its diet, and tells changes in
+// order with old and new state.
+func TestKubeCache(t *testing.T) {
+	c := connect(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	maps := kube.StoreOf[*corev1.ConfigMap](c)
+	managers := map[string]bool{}
+	var mu sync.Mutex
+	var seen []string
+	cached := kube.NewCache(c, kube.Watch{Namespace: "default", Labels: "watched=yes"}, func(m *corev1.ConfigMap) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, f := range m.ManagedFields {
+			managers[f.Manager] = true
+		}
+		m.BinaryData = nil
+	})
+	cached.Index("color", func(m *corev1.ConfigMap) []string { return []string{m.Data["color"]} })
+	cached.OnChange(func(old, changed *corev1.ConfigMap) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case old == nil:
+			seen = append(seen, "add "+changed.Name)
+		case changed == nil:
+			seen = append(seen, "delete "+old.Name)
+		default:
+			seen = append(seen, old.Data["color"]+" to "+changed.Data["color"])
+		}
+	})
+	worked := make(chan kube.Key, 10)
+	loop := kube.NewLoop("test", 2, func(_ context.Context, key kube.Key) (kube.Next, error) {
+		worked <- key
+		return kube.Done, nil
+	})
+	loop.Add(kube.Key{Name: "early"}) // waits until the cache is synced
+	finished := make(chan error, 1)
+	go func() { finished <- kube.Run(ctx, nil, loop, cached) }()
+	<-worked
+	if !cached.HasSynced() {
+		t.Error("the loop ran before the cache was synced")
+	}
+
+	watched := configMap("watched", map[string]string{"color": "red"})
+	watched.Labels["watched"] = "yes"
+	watched.BinaryData = map[string][]byte{"heavy": make([]byte, 10)}
+	made, err := maps.Create(ctx, watched)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "red in the index", func() bool { return len(cached.ByIndex("color", "red")) == 1 })
+	got, _ := cached.Get(kube.KeyOf(made))
+	if got.BinaryData != nil || got.ManagedFields != nil {
+		t.Error("the diet was not kept")
+	}
+	if !managers["test"] {
+		t.Error("the diet did not see managedFields")
+	}
+	blue := made.DeepCopy()
+	blue.Data["color"] = "blue"
+	if _, err := maps.Patch(ctx, made, blue); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "blue in the index", func() bool { return len(cached.ByIndex("color", "blue")) == 1 })
+	if err := maps.Delete(ctx, kube.KeyOf(made), kube.Precondition{UID: made.UID}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "all three changes", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Equal(seen, []string{"add watched", "red to blue", "delete watched"})
+	})
+	meta := kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("ConfigMap"), kube.Watch{Namespace: "kube-system"}, nil)
+	go func() { _ = meta.Run(ctx) }()
+	until(t, "metadata cache", func() bool { return meta.HasSynced() && len(meta.List("kube-system")) > 0 })
+	cancel()
+	if err := <-finished; err != nil {
+		t.Errorf("want a clean end, got %v", err)
+	}
+}
+
+// Only one holder works at a time; the next one starts as soon as the first
+// has finished, not when its lease runs out.
+func TestKubeLease(t *testing.T) {
+	c := connect(t)
+	lease := func(id string) kube.Lease {
+		return kube.Lease{Namespace: "default", Name: "lease", Identity: id, Retry: 200 * time.Millisecond, Renew: 10 * time.Second, Duration: 15 * time.Second}
+	}
+	first, stopFirst := context.WithCancel(t.Context())
+	defer stopFirst()
+	var mu sync.Mutex
+	working := map[string]bool{}
+	work := func(id string, started chan<- string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			mu.Lock()
+			working[id] = true
+			if len(working) > 1 {
+				t.Errorf("two work at once: %v", working)
+			}
+			mu.Unlock()
+			started <- id
+			<-ctx.Done()
+			mu.Lock()
+			delete(working, id)
+			mu.Unlock()
+			return nil
+		}
+	}
+	started, ended := make(chan string, 2), make(chan error, 2)
+	go func() { ended <- kube.Lead(first, c, lease("one"), work("one", started)) }()
+	if id := <-started; id != "one" {
+		t.Fatalf("want one, got %s", id)
+	}
+	second, stopSecond := context.WithCancel(t.Context())
+	defer stopSecond()
+	go func() { ended <- kube.Lead(second, c, lease("two"), work("two", started)) }()
+	handover := time.Now()
+	stopFirst()
+	if id := <-started; id != "two" {
+		t.Fatalf("want two, got %s", id)
+	}
+	if took := time.Since(handover); took > 10*time.Second {
+		t.Errorf("handover took %s: the lease was not given back", took)
+	}
+	stopSecond()
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Errorf("want a clean end, got %v", err)
+		}
+	}
+	never, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := kube.Lead(never, c, lease("three"), work("three", started)); err != nil {
+		t.Errorf("one who never leads ends cleanly, got %v", err)
+	}
+}
+
+// An event names its source and its object.
+func TestKubeEvent(t *testing.T) {
+	c := connect(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	made, err := kube.StoreOf[*corev1.ConfigMap](c).Create(ctx, configMap("eventful", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder := kube.NewRecorder(c, "test")
+	go func() { _ = recorder.Run(ctx) }()
+	recorder.Event(made, kube.Warning, "Happened", "something happened")
+	events := kube.StoreOf[*eventsv1.Event](c)
+	until(t, "the event", func() bool {
+		list, err := events.List(ctx, "default", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(list, func(e *eventsv1.Event) bool {
+			return e.Reason == "Happened" && e.Regarding.UID == made.UID && e.Regarding.Kind == "ConfigMap" &&
+				e.ReportingController == "fleet.cattle.io/test" && e.Note == "something happened"
+		})
+	})
+}

@@ -1,0 +1,137 @@
+package git
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+)
+
+// Reasons of errors, one PascalCase word each; they become the reasons of
+// conditions. Unreachable is fault.Wait, all others are fault.Permanent.
+const (
+	ReasonInvalidURL            = "InvalidURL"
+	ReasonInvalidReference      = "InvalidReference"
+	ReasonInvalidCredentials    = "InvalidCredentials"
+	ReasonAuthenticationRefused = "AuthenticationRefused"
+	ReasonRepositoryNotFound    = "RepositoryNotFound"
+	ReasonEmptyRepository       = "EmptyRepository"
+	ReasonBranchNotFound        = "BranchNotFound"
+	ReasonRevisionNotFound      = "RevisionNotFound"
+	ReasonCertificateRefused    = "CertificateRefused"
+	ReasonHostKeyRefused        = "HostKeyRefused"
+	ReasonRedirected            = "Redirected"
+	ReasonNotGit                = "NotGit"
+	ReasonTooLarge              = "TooLarge"
+	ReasonUnreachable           = "Unreachable"
+)
+
+// retryAfter is the shortest time until a host that did not answer is asked
+// again.
+const retryAfter = 5 * time.Second
+
+func unreachablef(format string, args ...any) error {
+	return fault.WaitError(ReasonUnreachable, retryAfter, fmt.Errorf(format, args...))
+}
+
+// explain turns what a connection reported into an error of this package: a
+// deliberate kind, and a text that is the same for the same fault (no local
+// ports, no addresses) and holds no credential.
+func (e *entry) explain(ctx context.Context, err error) error {
+	if errors.Is(err, errCache) {
+		return cacheFault(err)
+	}
+	var permanent *fault.Permanent
+	var wait *fault.Wait
+	switch { // what libraries have put around it is of no use to people
+	case errors.As(err, &permanent):
+		return permanent
+	case errors.As(err, &wait):
+		return wait
+	}
+	host := e.ep.display()
+	if why := certificateFault(err); why != "" {
+		return permanentf(ReasonCertificateRefused, "certificate of git host %q is not trusted: %s", host, why)
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	return unreachablef("git host %q cannot be reached: %s", host, e.networkFault(ctx, err))
+}
+
+// errCache marks faults of our own disk.
+var errCache = errors.New("git cache on disk")
+
+// cacheFault is a disk fault without the names of temporary files.
+func cacheFault(err error) error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return fmt.Errorf("%w: %w", errCache, errno)
+	}
+	return errCache
+}
+
+func certificateFault(err error) string {
+	var verification *tls.CertificateVerificationError
+	if !errors.As(err, &verification) {
+		return ""
+	}
+	return strings.TrimPrefix(verification.Err.Error(), "x509: ")
+}
+
+// networkFault is the stable core of a network error.
+func (e *entry) networkFault(ctx context.Context, err error) string {
+	var (
+		errno  syscall.Errno
+		dns    *net.DNSError
+		record tls.RecordHeaderError
+		alert  tls.AlertError
+		line   *pktline.ErrorLine
+		netErr net.Error
+	)
+	switch {
+	case ctx.Err() != nil, errors.As(err, &netErr) && netErr.Timeout():
+		return "no answer in time"
+	case errors.As(err, &dns):
+		return "no address is known for this name"
+	case errors.As(err, &errno):
+		return errno.Error()
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+		return "it does not speak TLS on this port"
+	case errors.As(err, &alert):
+		return alert.Error()
+	case errors.As(err, &line):
+		return "it says " + e.quote(line.Text)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the connection was closed early"
+	case errors.Is(err, errDamaged):
+		return "what it sent is incomplete"
+	}
+	return "the answer could not be read"
+}
+
+// quote makes a remote's own words fit for a message: one line, short, without
+// control characters and without our credentials.
+func (e *entry) quote(text string) string {
+	for _, secret := range e.src.Credentials.secrets(e.ep) {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "***")
+		}
+	}
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
+	runes := []rune(text)
+	if len(runes) > 100 {
+		runes = append(runes[:99], '…')
+	}
+	return fmt.Sprintf("%q", string(runes))
+}

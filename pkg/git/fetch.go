@@ -1,0 +1,233 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+)
+
+// maxHaves is how many commits we tell the remote that we have.
+const maxHaves = 8
+
+// errDamaged says that what came does not hold together, so that a store is
+// worth beginning anew.
+var errDamaged = errors.New("store is incomplete")
+
+// Fetch gets one commit, without its history, into the store of its remote
+// and returns its files. A commit that is there already costs no request. ref
+// says how the commit was found. The caller closes the Tree.
+//
+// Errors are those of Resolve, and Permanent TooLarge.
+func (r *Remotes) Fetch(ctx context.Context, src Source, ref Reference, commit Commit) (*Tree, error) {
+	ep, err := parseURL(src.URL)
+	if err != nil {
+		return nil, err
+	}
+	if !isHash(string(commit)) {
+		return nil, permanentf(ReasonInvalidReference, "commit %q is not a full hash", string(commit))
+	}
+	e, err := r.entry(src, ep)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Limits.Time)
+	defer cancel()
+	if err := e.acquire(ctx); err != nil {
+		return nil, e.explain(ctx, err)
+	}
+	defer e.unlock()
+	commit = Commit(strings.ToLower(string(commit)))
+	tree, err := e.tree(ctx, ref, commit)
+	if err != nil {
+		return nil, e.explain(ctx, err)
+	}
+	return tree, nil
+}
+
+// tree opens a commit, after fetching it where needed. A store that turns out
+// to be damaged is begun anew, once. The lock is held.
+func (e *entry) tree(ctx context.Context, ref Reference, commit Commit) (*Tree, error) {
+	for again := false; ; again = true {
+		g, err := e.generation()
+		if err != nil {
+			return nil, err
+		}
+		haves := len(g.commits) > 0 && !e.noHaves
+		if !g.commits[commit] {
+			err = e.fetch(ctx, g, ref, commit)
+		}
+		var tree *Tree
+		if err == nil {
+			tree, err = openTree(g, ref, commit, e.limits)
+		}
+		if err == nil {
+			g.commits[commit] = true
+			return tree, nil
+		}
+		if again || !haves || ctx.Err() != nil || fault.IsPermanent(err) || fault.IsWait(err) {
+			return nil, err
+		}
+		e.noHaves = true
+		e.renew()
+	}
+}
+
+// fetch adds one commit to a store.
+func (e *entry) fetch(ctx context.Context, g *generation, ref Reference, commit Commit) error {
+	s, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	refs, err := s.advertised(ctx)
+	if err != nil {
+		return err
+	}
+	req, err := e.request(g, refs, ref, commit)
+	if err != nil {
+		return err
+	}
+	body, err := s.uploadPack(ctx, req)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	res := packp.NewUploadPackResponse(req)
+	if err := res.Decode(body); err != nil {
+		return fmt.Errorf("read answer: %w", err)
+	}
+	var pack io.Reader = res
+	switch {
+	case req.Capabilities.Supports(capability.Sideband64k):
+		pack = sideband.NewDemuxer(sideband.Sideband64k, res)
+	case req.Capabilities.Supports(capability.Sideband):
+		pack = sideband.NewDemuxer(sideband.Sideband, res)
+	}
+	return e.receive(g, pack, len(req.Haves) > 0)
+}
+
+// request asks for one commit without history where the remote can do that,
+// and for all branches and tags where it gives nothing else: then the commit
+// is looked for in their history.
+func (e *entry) request(g *generation, refs *packp.AdvRefs, ref Reference, commit Commit) (*packp.UploadPackRequest, error) {
+	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
+	// Only a thin pack leaves out what a shallow commit shares with another.
+	thin := refs.Capabilities.Supports(capability.ThinPack)
+	req.Capabilities.Delete(capability.ThinPack)
+	want, known := advertisedAs(refs, plumbing.NewHash(string(commit)))
+	anyCommit := refs.Capabilities.Supports(capability.AllowReachableSHA1InWant) ||
+		refs.Capabilities.Supports(capability.Capability("allow-any-sha1-in-want"))
+	switch {
+	case known, anyCommit:
+		req.Wants = []plumbing.Hash{want}
+	case !isHash(ref.Revision):
+		return nil, unreachablef("git host %q has moved %q to another commit meanwhile", e.ep.display(), ref.String())
+	default:
+		for _, hash := range refs.References {
+			req.Wants = append(req.Wants, hash)
+		}
+		return req, nil
+	}
+	if !refs.Capabilities.Supports(capability.Shallow) {
+		return req, nil
+	}
+	if err := req.Capabilities.Set(capability.Shallow); err != nil {
+		return nil, fmt.Errorf("ask for a shallow commit: %w", err)
+	}
+	req.Depth = packp.DepthCommits(1)
+	if !e.noHaves && thin && len(g.commits) > 0 {
+		req.Haves = haves(g)
+		req.Shallows = slices.Clone(req.Haves)
+		req.Capabilities.Delete(capability.MultiACK) // the library reads plain answers only
+		req.Capabilities.Delete(capability.MultiACKDetailed)
+		if err := req.Capabilities.Set(capability.ThinPack); err != nil {
+			return nil, fmt.Errorf("ask for a difference: %w", err)
+		}
+	}
+	return req, nil
+}
+
+// advertisedAs is what to ask for to get a commit that a branch or tag is at:
+// an annotated tag is asked for by its own hash.
+func advertisedAs(refs *packp.AdvRefs, commit plumbing.Hash) (want plumbing.Hash, known bool) {
+	for name, peeled := range refs.Peeled {
+		if peeled == commit {
+			want, known = refs.References[name], true
+		}
+	}
+	for _, hash := range refs.References {
+		if hash == commit {
+			return commit, true
+		}
+	}
+	if known {
+		return want, true
+	}
+	return commit, false
+}
+
+func haves(g *generation) []plumbing.Hash {
+	var list []plumbing.Hash
+	for c := range g.commits {
+		list = append(list, plumbing.NewHash(string(c)))
+	}
+	plumbing.HashesSort(list)
+	return list[:min(len(list), maxHaves)]
+}
+
+// receive reads a pack within the limits and adds it to a store. A thin pack
+// builds on objects that the store has; its own are then kept one by one.
+func (e *entry) receive(g *generation, pack io.Reader, thin bool) error {
+	file, err := os.CreateTemp(e.dir, "pack")
+	if err != nil {
+		return fmt.Errorf("%w: %w", errCache, err)
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	n, err := receivePack(pack, file, e.limits)
+	if err != nil {
+		if errors.Is(err, packfile.ErrEmptyPackfile) {
+			return errDamaged
+		}
+		return err
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("%w: %w", errCache, err)
+	}
+	storage := g.open()
+	defer storage.Close()
+	if err := index(storage, file, thin); err != nil {
+		return fmt.Errorf("index pack: %w", err)
+	}
+	g.bytes += n
+	g.packs++
+	return nil
+}
+
+func index(storage *filesystem.Storage, pack io.Reader, thin bool) error {
+	if !thin {
+		return packfile.UpdateObjectStorage(storage, pack)
+	}
+	// As a plain storer: otherwise the library keeps a file open per object.
+	plain := struct{ storer.EncodedObjectStorer }{storage}
+	parser, err := packfile.NewParserWithStorage(packfile.NewScanner(pack), plain)
+	if err != nil {
+		return err
+	}
+	_, err = parser.Parse()
+	return err
+}

@@ -1,0 +1,218 @@
+// Package git reads remote repositories over HTTP(S) and SSH: it resolves a
+// branch, tag or commit to a commit, and fetches the files of one commit. It
+// starts no process, reads no environment, writes nothing to a remote, and
+// keeps nothing between runs but a cache that it empties at start.
+//
+// Each remote (URL and credentials) has a bare store of its own, shared by all
+// who read that remote; commits are fetched without history and files are read
+// from the store, never from a work tree. Submodules and LFS are not read.
+//
+// Errors are fault.Permanent (wait for another spec, secret or commit) or
+// fault.Wait (the host may answer later). Their texts are stable from one try
+// to the next and never hold a credential.
+package git
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// DefaultBranch is read where a Reference names nothing, as in the reference
+// implementation. It is deliberately not the remote's own default.
+const DefaultBranch = "master"
+
+// A Commit is the full hash of a commit, 40 or 64 hex digits.
+type Commit string
+
+// Short is the first seven digits, as people write commits.
+func (c Commit) Short() string { return string(c[:min(len(c), 7)]) }
+
+// A Reference says which commit of a remote is meant. Revision is a tag, a
+// branch or a full hash and wins over Branch; if both are empty, DefaultBranch
+// is meant.
+type Reference struct {
+	Branch   string
+	Revision string
+}
+
+// A Source is a remote and how to talk to it.
+type Source struct {
+	URL         string // https, http, ssh or user@host:path
+	Credentials Credentials
+	// CABundle holds PEM certificates that are trusted besides the system's.
+	CABundle []byte
+	// InsecureSkipTLSVerify accepts any certificate.
+	InsecureSkipTLSVerify bool
+}
+
+// ID tells sources apart: the same ID is the same remote, read with the same
+// rights. It is a digest and reveals no credential.
+func (s Source) ID() string {
+	data, err := json.Marshal(s)
+	if err != nil {
+		panic(fmt.Sprintf("git: source without JSON form: %v", err)) // strings, bytes and a bool
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
+}
+
+// Limits bound what one fetch may cost. A zero field has the default.
+type Limits struct {
+	PackBytes     int64         // bytes on the wire; 1 GiB
+	InflatedBytes int64         // all new objects together, unpacked; 4 GiB
+	FileBytes     int64         // one file, unpacked; 100 MiB
+	Files         int           // entries in the tree; 100,000
+	Depth         int           // nested directories; 64
+	Time          time.Duration // one fetch; 5 minutes
+	StoreBytes    int64         // a store that has grown beyond is begun anew; 512 MiB
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(field *int64, value int64) {
+		if *field <= 0 {
+			*field = value
+		}
+	}
+	set(&l.PackBytes, 1<<30)
+	set(&l.InflatedBytes, 4<<30)
+	set(&l.FileBytes, 100<<20)
+	set(&l.StoreBytes, 512<<20)
+	if l.Files <= 0 {
+		l.Files = 100_000
+	}
+	if l.Depth <= 0 {
+		l.Depth = 64
+	}
+	if l.Time <= 0 {
+		l.Time = 5 * time.Minute
+	}
+	return l
+}
+
+// Config is all that the package can be told.
+type Config struct {
+	// Dir is a directory in which a cache of its own is kept. Two processes
+	// must not share it.
+	Dir string
+	// Timeout is how long a remote may take to list its references; 30s where 0.
+	Timeout time.Duration
+	// UserAgent is sent with every request.
+	UserAgent string
+	// Proxy chooses the proxy of an HTTP request; nil is none.
+	Proxy  func(*http.Request) (*url.URL, error)
+	Limits Limits
+}
+
+// Remotes reads remotes. It may be used by several goroutines; a remote is
+// fetched from by one at a time.
+type Remotes struct {
+	cfg  Config
+	root string
+
+	mu      sync.Mutex
+	entries map[string]*entry
+}
+
+// idle is how long the store of a remote that nobody asks about is kept.
+const idle = time.Hour
+
+// New makes Remotes and empties its cache. The caller closes it.
+func New(cfg Config) (*Remotes, error) {
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 30 * time.Second
+	}
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = "fleet"
+	}
+	cfg.Limits = cfg.Limits.withDefaults()
+	root := filepath.Join(cfg.Dir, "fleet-git-stores")
+	if err := os.RemoveAll(root); err != nil {
+		return nil, fmt.Errorf("empty git cache: %w", err)
+	}
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return nil, fmt.Errorf("make git cache: %w", err)
+	}
+	return &Remotes{cfg: cfg, root: root, entries: map[string]*entry{}}, nil
+}
+
+// Close removes the cache. Trees that are still open become unreadable.
+func (r *Remotes) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, e := range r.entries {
+		e.closeConnections()
+		delete(r.entries, id)
+	}
+	return os.RemoveAll(r.root)
+}
+
+// entry is the state kept for a source, made on first use. Entries that have
+// been idle are dropped on the way.
+func (r *Remotes) entry(src Source, ep endpoint) (*entry, error) {
+	id, now := src.ID(), time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for other, e := range r.entries {
+		if other != id && now.Sub(e.used) > idle && e.tryLock() {
+			e.drop()
+			delete(r.entries, other)
+			e.unlock()
+		}
+	}
+	if e := r.entries[id]; e != nil {
+		e.used = now
+		return e, nil
+	}
+	e, err := newEntry(filepath.Join(r.root, id), src, ep, r.cfg)
+	if err != nil {
+		return nil, err
+	}
+	e.used = now
+	r.entries[id] = e
+	return e, nil
+}
+
+// Resolve asks the remote which commit a reference means now. A full hash is
+// returned as it is, without asking.
+//
+// Permanent reasons: InvalidURL, InvalidReference, InvalidCredentials,
+// AuthenticationRefused, RepositoryNotFound, EmptyRepository, BranchNotFound,
+// RevisionNotFound, CertificateRefused, HostKeyRefused, NotGit. Wait:
+// Unreachable.
+func (r *Remotes) Resolve(ctx context.Context, src Source, ref Reference) (Commit, error) {
+	ep, err := parseURL(src.URL)
+	if err != nil {
+		return "", err
+	}
+	if err := ref.Validate(); err != nil {
+		return "", err
+	}
+	if isHash(ref.Revision) {
+		return Commit(ref.Revision), nil
+	}
+	e, err := r.entry(src, ep)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	s, err := e.connect(ctx)
+	if err != nil {
+		return "", e.explain(ctx, err)
+	}
+	defer s.close()
+	refs, err := s.advertised(ctx)
+	if err != nil {
+		return "", e.explain(ctx, err)
+	}
+	return find(refs, ref)
+}

@@ -1,0 +1,176 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+)
+
+// maxRedirects is how many redirects the first request may follow.
+const maxRedirects = 5
+
+// An httpSession speaks git's smart HTTP protocol.
+type httpSession struct {
+	e              *entry
+	base           *url.URL // without credentials; moves with a redirect
+	user, password string
+	client         *http.Client
+}
+
+func newHTTPSession(e *entry) *httpSession {
+	s := &httpSession{e: e, base: e.ep.base()}
+	s.user, s.password = e.src.Credentials.basic(e.ep)
+	s.client = &http.Client{Transport: e.transport, CheckRedirect: s.checkRedirect}
+	return s
+}
+
+// trust is the TLS configuration of a source.
+func trust(src Source) (*tls.Config, error) {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if src.InsecureSkipTLSVerify {
+		cfg.InsecureSkipVerify = true //nolint:gosec // spec.insecureSkipTLSVerify asks for it
+	}
+	if len(src.CABundle) == 0 {
+		return cfg, nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(src.CABundle) {
+		return nil, permanentf(ReasonInvalidCredentials, "caBundle holds no PEM certificate")
+	}
+	cfg.RootCAs = pool
+	return cfg, nil
+}
+
+// checkRedirect lets the first request move within its host, and elsewhere
+// only where no credential travels with it.
+func (s *httpSession) checkRedirect(req *http.Request, via []*http.Request) error {
+	first, last := via[0].URL, via[len(via)-1].URL
+	switch {
+	case req.Method != http.MethodGet || first.RawQuery != req.URL.RawQuery:
+		return permanentf(ReasonRedirected, "git host %q redirects elsewhere than git's protocol allows", s.e.ep.display())
+	case len(via) > maxRedirects:
+		return permanentf(ReasonRedirected, "git host %q redirects more than %d times", s.e.ep.display(), maxRedirects)
+	case last.Scheme == "https" && req.URL.Scheme != "https", req.URL.Scheme != "https" && req.URL.Scheme != "http":
+		return permanentf(ReasonRedirected, "git host %q redirects from https to %s", s.e.ep.display(), req.URL.Scheme)
+	case !strings.HasSuffix(req.URL.Path, "/info/refs"):
+		return permanentf(ReasonRedirected, "git host %q redirects to something that is no repository (a login page?)", s.e.ep.display())
+	case s.user == "" && s.password == "":
+		return nil
+	case !strings.EqualFold(first.Hostname(), req.URL.Hostname()) || !samePort(first, req.URL):
+		return permanentf(ReasonRedirected, "git host %q redirects to %q; credentials are not sent there: put the new address into spec.repo",
+			s.e.ep.display(), req.URL.Host)
+	}
+	req.SetBasicAuth(s.user, s.password)
+	return nil
+}
+
+// samePort allows http to become https on the default ports.
+func samePort(from, to *url.URL) bool {
+	return from.Port() == to.Port() && (from.Port() == "" || from.Scheme == to.Scheme)
+}
+
+func (s *httpSession) advertised(ctx context.Context) (*packp.AdvRefs, error) {
+	u := *s.base
+	u.Path += "/info/refs"
+	u.RawQuery = "service=git-upload-pack"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, permanentf(ReasonInvalidURL, "repository URL cannot be requested")
+	}
+	res, err := s.do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	if kind := res.Header.Get("Content-Type"); kind != "application/x-git-upload-pack-advertisement" {
+		return nil, permanentf(ReasonNotGit, "git host %q answers, but not as a git server (smart HTTP is needed)", s.e.ep.display())
+	}
+	if res.Request != nil { // after redirects
+		moved := *res.Request.URL
+		moved.Path = strings.TrimSuffix(moved.Path, "/info/refs")
+		moved.RawQuery, moved.User = "", nil
+		s.base = &moved
+	}
+	return decodeRefs(res.Body)
+}
+
+func (s *httpSession) uploadPack(ctx context.Context, req *packp.UploadPackRequest) (io.ReadCloser, error) {
+	var body bytes.Buffer
+	if err := req.UploadRequest.Encode(&body); err != nil {
+		return nil, fmt.Errorf("encode request: %w", err)
+	}
+	if err := req.UploadHaves.Encode(&body, false); err != nil {
+		return nil, fmt.Errorf("encode request: %w", err)
+	}
+	if err := pktline.NewEncoder(&body).EncodeString("done\n"); err != nil {
+		return nil, fmt.Errorf("encode request: %w", err)
+	}
+	u := *s.base
+	u.Path += "/git-upload-pack"
+	post, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), &body)
+	if err != nil {
+		return nil, permanentf(ReasonInvalidURL, "repository URL cannot be requested")
+	}
+	post.Header.Set("Content-Type", "application/x-git-upload-pack-request")
+	post.Header.Set("Accept", "application/x-git-upload-pack-result")
+	res, err := s.do(post)
+	if err != nil {
+		return nil, err
+	}
+	return res.Body, nil
+}
+
+// do sends a request with credentials and judges the status of the answer.
+func (s *httpSession) do(req *http.Request) (*http.Response, error) {
+	req.Header.Set("User-Agent", s.e.userAgent)
+	if s.user != "" || s.password != "" {
+		req.SetBasicAuth(s.user, s.password)
+	}
+	res, err := s.client.Do(req)
+	if err != nil {
+		var urlErr *url.Error // its text repeats the URL
+		if errors.As(err, &urlErr) {
+			err = urlErr.Err
+		}
+		return nil, err
+	}
+	if res.StatusCode == http.StatusOK {
+		return res, nil
+	}
+	_ = res.Body.Close()
+	return nil, s.refusal(res.StatusCode)
+}
+
+func (s *httpSession) refusal(status int) error {
+	host, anonymous := s.e.ep.display(), s.user == "" && s.password == ""
+	switch {
+	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && anonymous:
+		return permanentf(ReasonAuthenticationRefused, "git host %q asks for credentials (%d); none are set (clientSecretName)", host, status)
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return permanentf(ReasonAuthenticationRefused, "git host %q refuses the credentials (%d)", host, status)
+	case status == http.StatusNotFound || status == http.StatusGone:
+		text := fmt.Sprintf("git host %q has no repository %q (%d)", host, strings.Trim(s.e.ep.path, "/"), status)
+		if anonymous {
+			text += ", or it is private"
+		}
+		return permanentf(ReasonRepositoryNotFound, "%s", text)
+	case status >= 300 && status < 400:
+		return permanentf(ReasonRedirected, "git host %q redirects without saying where to (%d)", host, status)
+	}
+	return unreachablef("git host %q cannot be reached: it answers %d %s", host, status, http.StatusText(status))
+}
+
+func (s *httpSession) close() {}

@@ -1,0 +1,68 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+)
+
+// maxRefsBytes bounds what a remote may send as its list of references.
+const maxRefsBytes = 64 << 20
+
+// A session is one conversation with git-upload-pack: first advertised, then
+// at most one request.
+type session interface {
+	// advertised lists the references of the remote.
+	advertised(ctx context.Context) (*packp.AdvRefs, error)
+	// uploadPack sends a request; the caller reads the answer and closes it.
+	uploadPack(ctx context.Context, req *packp.UploadPackRequest) (io.ReadCloser, error)
+	close()
+}
+
+// newTransport is how HTTP remotes of one source are spoken to.
+func newTransport(src Source, cfg Config) (*http.Transport, error) {
+	roots, err := trust(src)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Transport{
+		Proxy:                  cfg.Proxy,
+		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSClientConfig:        roots,
+		TLSHandshakeTimeout:    10 * time.Second,
+		ResponseHeaderTimeout:  cfg.Timeout,
+		IdleConnTimeout:        90 * time.Second,
+		MaxIdleConns:           2,
+		ForceAttemptHTTP2:      true,
+		MaxResponseHeaderBytes: 64 << 10,
+	}, nil
+}
+
+// connect begins a conversation. For SSH this dials; for HTTP it does not.
+func (e *entry) connect(ctx context.Context) (session, error) {
+	if e.ep.scheme == "ssh" {
+		return dialSSH(ctx, e)
+	}
+	return newHTTPSession(e), nil
+}
+
+// decodeRefs reads a list of references.
+func decodeRefs(r io.Reader) (*packp.AdvRefs, error) {
+	limited := &io.LimitedReader{R: r, N: maxRefsBytes}
+	refs := packp.NewAdvRefs()
+	err := refs.Decode(limited)
+	switch {
+	case limited.N <= 0:
+		return nil, permanentf(ReasonTooLarge, "the list of references is larger than %d MiB", maxRefsBytes>>20)
+	case errors.Is(err, packp.ErrEmptyAdvRefs), err == nil && refs.IsEmpty():
+		return nil, permanentf(ReasonEmptyRepository, "the repository is empty: it has no commit")
+	case err != nil:
+		return nil, err
+	}
+	return refs, nil
+}

@@ -1,0 +1,148 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+)
+
+const (
+	// maxPacks is how many fetches one store takes before it is begun anew:
+	// every lookup asks every pack.
+	maxPacks = 40
+	// objectCacheBytes is kept of unpacked objects for each open tree.
+	objectCacheBytes = 4 << 20
+)
+
+// An entry is what is kept for one source: connections and a store.
+type entry struct {
+	src       Source
+	ep        endpoint
+	dir       string
+	userAgent string
+	limits    Limits
+	transport *http.Transport
+	used      time.Time // guarded by Remotes.mu
+
+	// lock is held by whoever fetches into the store. It is a channel so that
+	// waiting ends with a context.
+	lock chan struct{}
+	// gen, number and noHaves are guarded by lock.
+	gen     *generation
+	number  int
+	noHaves bool // this remote is better asked for whole commits
+}
+
+func newEntry(dir string, src Source, ep endpoint, cfg Config) (*entry, error) {
+	transport, err := newTransport(src, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, cacheFault(err)
+	}
+	return &entry{
+		src: src, ep: ep, dir: dir, userAgent: cfg.UserAgent, limits: cfg.Limits,
+		transport: transport, lock: make(chan struct{}, 1),
+	}, nil
+}
+
+func (e *entry) acquire(ctx context.Context) error {
+	select {
+	case e.lock <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (e *entry) tryLock() bool {
+	select {
+	case e.lock <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (e *entry) unlock() { <-e.lock }
+
+func (e *entry) closeConnections() { e.transport.CloseIdleConnections() }
+
+// drop forgets the store and its connections. The lock is held.
+func (e *entry) drop() {
+	e.closeConnections()
+	if e.gen != nil {
+		e.gen.release()
+		e.gen = nil
+	}
+	_ = os.Remove(e.dir) // goes only if nobody reads a tree any more
+}
+
+// generation is the present store, made on first use and made anew when it has
+// grown beyond its bounds. The lock is held.
+func (e *entry) generation() (*generation, error) {
+	if g := e.gen; g != nil && (g.bytes > e.limits.StoreBytes || g.packs >= maxPacks) {
+		e.renew()
+	}
+	if e.gen != nil {
+		return e.gen, nil
+	}
+	e.number++
+	g := &generation{dir: filepath.Join(e.dir, strconv.Itoa(e.number)), users: 1, commits: map[Commit]bool{}}
+	if err := g.open().Init(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errCache, err)
+	}
+	e.gen = g
+	return g, nil
+}
+
+// renew lets go of the present store; trees that are open keep it until they
+// are closed. The lock is held.
+func (e *entry) renew() {
+	if e.gen != nil {
+		e.gen.release()
+		e.gen = nil
+	}
+}
+
+// A generation is a bare store on disk. It is removed when its last user has
+// let go of it.
+type generation struct {
+	dir     string
+	commits map[Commit]bool // fetched and checked
+	bytes   int64
+	packs   int
+
+	mu    sync.Mutex
+	users int
+}
+
+// open is a view of the store with an index and a cache of its own: the
+// library's views are not safe for several goroutines.
+func (g *generation) open() *filesystem.Storage {
+	return filesystem.NewStorage(osfs.New(g.dir), cache.NewObjectLRU(objectCacheBytes))
+}
+
+func (g *generation) retain() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.users++
+}
+
+func (g *generation) release() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.users--; g.users == 0 {
+		_ = os.RemoveAll(g.dir)
+	}
+}

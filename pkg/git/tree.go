@@ -1,0 +1,383 @@
+package git
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+)
+
+// maxLinks is how many symbolic links one path may lead through.
+const maxLinks = 40
+
+// ErrOutside says that a symbolic link leads out of the repository.
+var ErrOutside = errors.New("symbolic link leads out of the repository")
+
+// A Tree is the files of one commit: an fs.FS with ReadDirFS, ReadFileFS,
+// StatFS and ReadLinkFS. Symbolic links are followed within the tree only. A
+// submodule is a file of mode ModeIrregular. It may be used by several
+// goroutines until it is closed.
+type Tree struct {
+	commit  Commit
+	limits  Limits
+	gen     *generation
+	close   sync.Once
+	mu      sync.Mutex // the library's storage is for one goroutine
+	storage *filesystem.Storage
+	root    plumbing.Hash
+	time    time.Time
+	trees   map[plumbing.Hash]*object.Tree
+}
+
+var (
+	_ fs.ReadDirFS  = (*Tree)(nil)
+	_ fs.ReadFileFS = (*Tree)(nil)
+	_ fs.StatFS     = (*Tree)(nil)
+	_ fs.ReadLinkFS = (*Tree)(nil)
+)
+
+// openTree opens a commit of a store and checks that all of it is there and
+// within the limits.
+func openTree(g *generation, ref Reference, commit Commit, l Limits) (*Tree, error) {
+	storage := g.open()
+	c, err := object.GetCommit(storage, plumbing.NewHash(string(commit)))
+	if err != nil {
+		_ = storage.Close()
+		if errors.Is(err, plumbing.ErrObjectNotFound) && isHash(ref.Revision) {
+			return nil, permanentf(ReasonRevisionNotFound, "commit %q is not in the repository", string(commit))
+		}
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	t := &Tree{
+		commit: commit, limits: l, gen: g, storage: storage, root: c.TreeHash,
+		time: c.Committer.When, trees: map[plumbing.Hash]*object.Tree{},
+	}
+	if !g.commits[commit] {
+		count := 0
+		if err := t.check(c.TreeHash, 0, &count); err != nil {
+			_ = storage.Close()
+			return nil, err
+		}
+	}
+	g.retain()
+	return t, nil
+}
+
+// check looks at every entry below a tree once.
+func (t *Tree) check(hash plumbing.Hash, depth int, count *int) error {
+	if depth > t.limits.Depth {
+		return permanentf(ReasonTooLarge, "directories are nested deeper than %d", t.limits.Depth)
+	}
+	tree, err := object.GetTree(t.storage, hash)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	for _, e := range tree.Entries {
+		if *count++; *count > t.limits.Files {
+			return permanentf(ReasonTooLarge, "the commit has more than %d files and directories", t.limits.Files)
+		}
+		switch {
+		case e.Mode == filemode.Submodule:
+		case e.Mode == filemode.Dir:
+			if err := t.check(e.Hash, depth+1, count); err != nil {
+				return err
+			}
+		default:
+			if err := t.storage.HasEncodedObject(e.Hash); err != nil {
+				return fmt.Errorf("%w: %w", errDamaged, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Commit is the commit whose files these are.
+func (t *Tree) Commit() Commit { return t.commit }
+
+// Close lets go of the store.
+func (t *Tree) Close() error {
+	var err error
+	t.close.Do(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		err = t.storage.Close()
+		t.gen.release()
+	})
+	return err
+}
+
+// Open implements fs.FS.
+func (t *Tree) Open(name string) (fs.File, error) {
+	e, err := t.find("open", name, true)
+	if err != nil {
+		return nil, err
+	}
+	if e.IsDir() {
+		list, err := t.ReadDir(name)
+		if err != nil {
+			return nil, err
+		}
+		return &openDir{node: e, list: list}, nil
+	}
+	data, err := t.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return &openFile{node: e, Reader: bytes.NewReader(data)}, nil
+}
+
+// ReadFile implements fs.ReadFileFS.
+func (t *Tree) ReadFile(name string) ([]byte, error) {
+	e, err := t.find("read", name, true)
+	if err != nil {
+		return nil, err
+	}
+	if !e.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("is not a file")}
+	}
+	data, err := t.blob(e.hash)
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return data, nil
+}
+
+// ReadDir implements fs.ReadDirFS.
+func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
+	e, err := t.find("readdir", name, true)
+	if err != nil {
+		return nil, err
+	}
+	if !e.IsDir() {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: errors.New("is not a directory")}
+	}
+	tree, err := t.tree(e.hash)
+	if err != nil {
+		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
+	}
+	list := make([]fs.DirEntry, 0, len(tree.Entries))
+	for i := range tree.Entries {
+		entry := &tree.Entries[i]
+		if !fs.ValidPath(entry.Name) || entry.Name == "." || strings.Contains(entry.Name, "/") {
+			return nil, &fs.PathError{Op: "readdir", Path: name, Err: fmt.Errorf("entry %q has no valid name", entry.Name)}
+		}
+		n, err := t.node(entry)
+		if err != nil {
+			return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
+		}
+		list = append(list, n)
+	}
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return list, nil
+}
+
+// Stat implements fs.StatFS.
+func (t *Tree) Stat(name string) (fs.FileInfo, error) { return t.info("stat", name, true) }
+
+// Lstat implements fs.ReadLinkFS.
+func (t *Tree) Lstat(name string) (fs.FileInfo, error) { return t.info("lstat", name, false) }
+
+func (t *Tree) info(op, name string, follow bool) (fs.FileInfo, error) {
+	n, err := t.find(op, name, follow)
+	if err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// ReadLink implements fs.ReadLinkFS.
+func (t *Tree) ReadLink(name string) (string, error) {
+	e, err := t.find("readlink", name, false)
+	if err != nil {
+		return "", err
+	}
+	if e.Mode().Type() != fs.ModeSymlink {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
+	}
+	data, err := t.blob(e.hash)
+	if err != nil {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
+	}
+	return string(data), nil
+}
+
+// find walks to a path, through symbolic links in its directories and, where
+// follow says so, at its end.
+func (t *Tree) find(op, name string, follow bool) (*node, error) {
+	fail := func(err error) (*node, error) { return nil, &fs.PathError{Op: op, Path: name, Err: err} }
+	if !fs.ValidPath(name) {
+		return fail(fs.ErrInvalid)
+	}
+	here := &node{name: ".", mode: fs.ModeDir | 0o755, hash: t.root, time: t.time}
+	rest, at := name, "."
+	for links := 0; rest != "." && rest != ""; {
+		step, tail, _ := strings.Cut(rest, "/")
+		if !here.IsDir() {
+			return fail(fs.ErrNotExist)
+		}
+		next, err := t.child(here.hash, step)
+		if err != nil {
+			return fail(err)
+		}
+		if next.mode.Type() != fs.ModeSymlink || (tail == "" && !follow) {
+			here, rest, at = next, tail, path.Join(at, step)
+			continue
+		}
+		if links++; links > maxLinks {
+			return fail(errors.New("too many symbolic links"))
+		}
+		target, err := t.blob(next.hash)
+		if err != nil {
+			return fail(err)
+		}
+		goal := path.Join(at, string(target), tail)
+		if path.IsAbs(string(target)) || goal == ".." || strings.HasPrefix(goal, "../") {
+			return fail(ErrOutside)
+		}
+		here, rest, at = &node{name: ".", mode: fs.ModeDir | 0o755, hash: t.root, time: t.time}, goal, "."
+	}
+	found := *here
+	if name != "." {
+		found.name = path.Base(name)
+	}
+	return &found, nil
+}
+
+// child is an entry of a directory.
+func (t *Tree) child(dir plumbing.Hash, name string) (*node, error) {
+	tree, err := t.tree(dir)
+	if err != nil {
+		return nil, err
+	}
+	for i := range tree.Entries {
+		if tree.Entries[i].Name == name {
+			return t.node(&tree.Entries[i])
+		}
+	}
+	return nil, fs.ErrNotExist
+}
+
+func (t *Tree) tree(hash plumbing.Hash) (*object.Tree, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if tree := t.trees[hash]; tree != nil {
+		return tree, nil
+	}
+	tree, err := object.GetTree(t.storage, hash)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	t.trees[hash] = tree
+	return tree, nil
+}
+
+// blob reads an object whole; its size was bounded when it was fetched.
+func (t *Tree) blob(hash plumbing.Hash) ([]byte, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	blob, err := object.GetBlob(t.storage, hash)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	r, err := blob.Reader()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	data, err := io.ReadAll(io.LimitReader(r, t.limits.FileBytes+1))
+	if err == nil && int64(len(data)) > t.limits.FileBytes {
+		err = tooLarge("a file", t.limits.FileBytes)
+	}
+	return data, err
+}
+
+// node is what is known of an entry.
+func (t *Tree) node(e *object.TreeEntry) (*node, error) {
+	n := &node{name: e.Name, hash: e.Hash, time: t.time}
+	switch e.Mode {
+	case filemode.Dir:
+		n.mode = fs.ModeDir | 0o755
+		return n, nil
+	case filemode.Submodule:
+		n.mode = fs.ModeIrregular
+		return n, nil
+	case filemode.Symlink:
+		n.mode = fs.ModeSymlink | 0o777
+	case filemode.Executable:
+		n.mode = 0o755
+	default:
+		n.mode = 0o644
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	size, err := t.storage.EncodedObjectSize(e.Hash)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	n.size = size
+	return n, nil
+}
+
+// A node is an entry of a tree: fs.FileInfo and fs.DirEntry in one.
+type node struct {
+	name string
+	mode fs.FileMode
+	size int64
+	hash plumbing.Hash
+	time time.Time
+}
+
+func (n *node) Name() string               { return n.name }
+func (n *node) Size() int64                { return n.size }
+func (n *node) Mode() fs.FileMode          { return n.mode }
+func (n *node) Type() fs.FileMode          { return n.mode.Type() }
+func (n *node) ModTime() time.Time         { return n.time }
+func (n *node) IsDir() bool                { return n.mode.IsDir() }
+func (n *node) Sys() any                   { return nil }
+func (n *node) Info() (fs.FileInfo, error) { return n, nil }
+
+type openFile struct {
+	node *node
+	*bytes.Reader
+}
+
+func (f *openFile) Stat() (fs.FileInfo, error) { return f.node, nil }
+func (f *openFile) Close() error               { return nil }
+
+type openDir struct {
+	node *node
+	list []fs.DirEntry
+}
+
+func (d *openDir) Stat() (fs.FileInfo, error) { return d.node, nil }
+func (d *openDir) Close() error               { return nil }
+func (d *openDir) Read([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "read", Path: d.node.name, Err: errors.New("is a directory")}
+}
+
+// ReadDir implements fs.ReadDirFile.
+func (d *openDir) ReadDir(n int) ([]fs.DirEntry, error) {
+	if n <= 0 {
+		list := d.list
+		d.list = nil
+		return list, nil
+	}
+	if len(d.list) == 0 {
+		return nil, io.EOF
+	}
+	n = min(n, len(d.list))
+	list := d.list[:n]
+	d.list = d.list[n:]
+	return list, nil
+}

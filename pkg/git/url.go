@@ -1,0 +1,114 @@
+package git
+
+import (
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// An endpoint is a remote's URL in parts.
+type endpoint struct {
+	scheme   string // http, https or ssh
+	user     string
+	password string
+	host     string // without brackets
+	port     string // empty for the scheme's own
+	path     string // as the remote wants it
+}
+
+// scpLike is [user@]host:path; a slash before the colon makes it a local path.
+var scpLike = regexp.MustCompile(`^(?:([^@/:\[\]]+)@)?([^@/:\[\]]+|\[[0-9A-Fa-f:.]+\]):([^:].*)$`)
+
+// parseURL takes a remote's URL apart. Local paths and other schemes are
+// refused: they would read the disk of the process or speak without identity.
+func parseURL(raw string) (endpoint, error) {
+	bad := func(why string) (endpoint, error) {
+		return endpoint{}, permanentf(ReasonInvalidURL, "repository URL %s", why)
+	}
+	switch {
+	case raw == "":
+		return bad("is empty")
+	case len(raw) > 2048:
+		return bad("is longer than 2048 bytes")
+	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return bad("contains white space or control characters")
+	}
+	var ep endpoint
+	if strings.Contains(raw, "://") {
+		u, err := url.Parse(raw)
+		if err != nil {
+			return bad("cannot be parsed") // the parser's text repeats the URL, credentials included
+		}
+		if u.RawQuery != "" || u.Fragment != "" || u.ForceQuery {
+			return bad("has a query or fragment")
+		}
+		ep = endpoint{scheme: strings.ToLower(u.Scheme), user: u.User.Username(), host: u.Hostname(), port: u.Port(), path: u.Path}
+		ep.password, _ = u.User.Password()
+	} else if m := scpLike.FindStringSubmatch(raw); m != nil {
+		ep = endpoint{scheme: "ssh", user: m[1], host: strings.Trim(m[2], "[]"), path: m[3]}
+	} else {
+		return bad("must be https://…, http://…, ssh://… or user@host:path")
+	}
+	switch {
+	case ep.scheme != "https" && ep.scheme != "http" && ep.scheme != "ssh":
+		return bad("must be https://…, http://…, ssh://… or user@host:path")
+	case ep.host == "" || strings.HasPrefix(ep.host, "-"):
+		return bad("names no host")
+	case strings.Trim(ep.path, "/") == "" || strings.HasPrefix(ep.path, "-"):
+		return bad("names no repository")
+	case strings.ContainsFunc(ep.path+ep.user+ep.host, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return bad("contains control characters")
+	case strings.HasPrefix(ep.user, "-"):
+		return bad("has a user name that starts with a dash")
+	}
+	return ep, nil
+}
+
+// address is host:port, with the scheme's port where none is given.
+func (e endpoint) address() string {
+	port := e.port
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443", "ssh": "22"}[e.scheme]
+	}
+	return net.JoinHostPort(e.host, port)
+}
+
+// display is the host as it stands in messages: with its port if that was given.
+func (e endpoint) display() string {
+	if e.port == "" {
+		return e.host
+	}
+	return net.JoinHostPort(e.host, e.port)
+}
+
+// base is the URL of an HTTP remote without credentials and without a slash at
+// its end.
+func (e endpoint) base() *url.URL {
+	host := e.display()
+	if e.port == "" && strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return &url.URL{Scheme: e.scheme, Host: host, Path: strings.TrimRight(e.path, "/")}
+}
+
+// command is what an SSH remote is asked to run. The remote gives it to a
+// shell, so the path is quoted.
+func (e endpoint) command() string {
+	path := e.path
+	if strings.HasPrefix(path, "/~") {
+		path = path[1:] // ssh://host/~user/repo means the home of user
+	}
+	quoted := strings.NewReplacer(`'`, `'\''`, `!`, `'\!'`).Replace(path)
+	return "git-upload-pack '" + quoted + "'"
+}
+
+// Host is the host that a repository URL names, lower case, or "" if it names
+// none. Remotes of one host share its back-off.
+func Host(rawURL string) string {
+	ep, err := parseURL(rawURL)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(ep.address())
+}

@@ -1,0 +1,111 @@
+package condition_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+)
+
+func TestSet(t *testing.T) {
+	const before, now = "2020-01-01T00:00:00Z", "2020-01-01T00:10:00Z"
+	clock := time.Date(2020, 1, 1, 1, 10, 0, 0, time.FixedZone("CET", 3600))
+	ready := fleet.Condition{Type: "Ready", Status: "True", Reason: "R", Message: "m", ObservedGeneration: 3,
+		LastUpdateTime: before, LastTransitionTime: before}
+	with := func(f func(*fleet.Condition)) fleet.Condition {
+		c := ready
+		f(&c)
+		return c
+	}
+	tests := map[string]struct {
+		list []fleet.Condition
+		set  fleet.Condition
+		want fleet.Condition
+		why  string
+	}{
+		"New": {nil, ready,
+			with(func(c *fleet.Condition) { c.LastUpdateTime, c.LastTransitionTime = now, now }),
+			"times of the caller do not count"},
+		"Same": {[]fleet.Condition{ready}, with(func(c *fleet.Condition) { c.LastUpdateTime, c.LastTransitionTime = "", "" }),
+			ready, "the same state must give the same bytes, or every run writes"},
+		"Message": {[]fleet.Condition{ready}, with(func(c *fleet.Condition) { c.Message = "n" }),
+			with(func(c *fleet.Condition) { c.Message, c.LastUpdateTime = "n", now }),
+			"since when it is ready does not change with the text"},
+		"Reason": {[]fleet.Condition{ready}, with(func(c *fleet.Condition) { c.Reason = "S" }),
+			with(func(c *fleet.Condition) { c.Reason, c.LastUpdateTime = "S", now }), "as with the text"},
+		"Generation": {[]fleet.Condition{ready}, with(func(c *fleet.Condition) { c.ObservedGeneration = 4 }),
+			with(func(c *fleet.Condition) { c.ObservedGeneration, c.LastUpdateTime = 4, now }),
+			"kstatus compares the generation"},
+		"Status": {[]fleet.Condition{ready}, with(func(c *fleet.Condition) { c.Status = "False" }),
+			with(func(c *fleet.Condition) { c.Status, c.LastUpdateTime, c.LastTransitionTime = "False", now, now }),
+			"a transition"},
+		"WithoutTimes": {[]fleet.Condition{with(func(c *fleet.Condition) { c.LastUpdateTime, c.LastTransitionTime = "", "" })}, ready,
+			with(func(c *fleet.Condition) { c.LastUpdateTime, c.LastTransitionTime = now, now }),
+			"others may have left the times out"},
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			list := append([]fleet.Condition{{Type: "Other"}}, c.list...)
+			kept := slices.Clone(list)
+			got := condition.Set(list, c.set, clock)
+			if diff := cmp.Diff([]fleet.Condition{{Type: "Other"}, c.want}, got); diff != "" {
+				t.Errorf("%s\n-want +got: %s", c.why, diff)
+			}
+			if diff := cmp.Diff(kept, list); diff != "" {
+				t.Errorf("the argument changed: %s", diff)
+			}
+			again := condition.Set(got, c.set, clock.Add(time.Hour))
+			if diff := cmp.Diff(got, again); diff != "" {
+				t.Errorf("a second time it differs: %s", diff)
+			}
+		})
+	}
+}
+
+func TestFindAndRemove(t *testing.T) {
+	list := []fleet.Condition{{Type: "A", Status: "True"}, {Type: "B", Status: "False"}, {Type: "C", Status: "Unknown"}}
+	if c := condition.Find(list, "B"); c == nil || c.Type != "B" {
+		t.Errorf("found %v", c)
+	}
+	if condition.Find(list, "D") != nil {
+		t.Error("found what is not there")
+	}
+	for conditionType, want := range map[string][2]bool{"A": {true, false}, "B": {false, true}, "C": {}, "D": {}} {
+		if got := [2]bool{condition.IsTrue(list, conditionType), condition.IsFalse(list, conditionType)}; got != want {
+			t.Errorf("%s: true and false are %v", conditionType, got)
+		}
+	}
+	rest := condition.Remove(list, "A")
+	if len(rest) != 2 || len(list) != 3 || list[0].Type != "A" {
+		t.Errorf("removed: %v from %v", rest, list)
+	}
+}
+
+func TestMessage(t *testing.T) {
+	long := strings.Repeat("ä", 300)
+	tests := map[string]struct{ in, want string }{
+		"Plain":   {"all is well", "all is well"},
+		"Lines":   {" a\n\tb\r\n\nc ", "a b c"},
+		"Broken":  {"a\xffb", "a?b"},
+		"Long":    {long, strings.Repeat("ä", 199) + "…"},
+		"JustFit": {long[:400], strings.Repeat("ä", 200)},
+		"CutWord": {strings.Repeat("a", 198) + " bbb", strings.Repeat("a", 198) + "…"},
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := condition.Message(c.in)
+			if got != c.want || utf8.RuneCountInString(got) > condition.MessageLimit {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if again := condition.Message(got); again != got {
+				t.Errorf("a second time it is %q", again)
+			}
+		})
+	}
+}

@@ -1,0 +1,203 @@
+package deployment
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/options"
+)
+
+// MaxBytes is how large a BundleDeployment may be as JSON: it is stored once
+// for each cluster, and kept in memory by the API server.
+const MaxBytes = 128 << 10
+
+// ReasonTooLarge is the reason of a deployment above MaxBytes.
+const ReasonTooLarge = "TooLarge"
+
+const labelCreatedByDisplayName = "fleet.cattle.io/created-by-display-name"
+
+// An Order is a deployment as it should be written.
+type Order struct {
+	Kit     *Kit
+	Place   *Place
+	Inputs  string
+	Version Version
+	// Move makes the version current; otherwise it is only staged.
+	Move bool
+}
+
+// A Parcel is what is written for one deployment: the Secret, if there are
+// values, and then the object.
+type Parcel struct {
+	Object *fleet.BundleDeployment
+	Secret *corev1.Secret // nil if there are no values
+}
+
+// Mark is the value of the input-hash annotation.
+func (o Order) mark() string { return o.Inputs + "." + o.Version.Outcome }
+
+// ParseMark splits the value of the input-hash annotation. Both are empty for
+// anything else.
+func ParseMark(s string) (inputs, outcome string) {
+	inputs, outcome, ok := strings.Cut(s, ".")
+	if !ok {
+		return "", ""
+	}
+	return inputs, outcome
+}
+
+// Compose makes the whole object. old is what is there, nil for nothing; where
+// the version is only staged, its current version, options and values stay
+// (values are those in the Secret that is there). Annotations of others are
+// kept, a mark of withdrawal is not, and neither is the reference's finalizer.
+//
+// An object above MaxBytes is a permanent fault.
+func Compose(o Order, old *fleet.BundleDeployment, values []byte) (Parcel, error) {
+	bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: o.Place.Namespace, Name: o.Kit.bundle.Name,
+		Labels: Labels(o.Kit, o.Place), Annotations: map[string]string{},
+	}}
+	current := []byte(nil)
+	if old != nil {
+		bd.UID, bd.ResourceVersion = old.UID, old.ResourceVersion
+		bd.Finalizers = Finalizers(old)
+		bd.OwnerReferences = old.OwnerReferences
+		maps.Copy(bd.Annotations, old.Annotations)
+		delete(bd.Annotations, fleet.AnnotationWithdrawn)
+		delete(bd.Annotations, fleet.AnnotationAbandon)
+		bd.Spec.DeploymentID, bd.Spec.Options, current = old.Spec.DeploymentID, old.Spec.Options, values
+		bd.Spec.DependsOn = old.Spec.DependsOn
+		bd.Spec.CorrectDrift = old.Spec.CorrectDrift
+	}
+	bd.Annotations[fleet.AnnotationInputHash] = o.mark()
+	bd.Spec.Paused = Paused(o.Kit, o.Place)
+	bd.Spec.StagedDeploymentID, bd.Spec.StagedOptions = o.Version.ID, o.Version.Options
+	if o.Move {
+		bd.Spec.DeploymentID, bd.Spec.Options, current = o.Version.ID, o.Version.Options, o.Version.Values
+	}
+	if o.Move || old == nil {
+		bd.Spec.DependsOn, bd.Spec.CorrectDrift = o.Kit.spec.DependsOn, o.Version.Options.CorrectDrift
+	}
+	bd.Spec.ValuesHash = options.DeploymentValuesHash(current, o.Version.Values)
+	if err := checkSize(bd); err != nil {
+		return Parcel{}, err
+	}
+	return Parcel{Object: bd, Secret: valuesSecret(bd, current, o.Version.Values)}, nil
+}
+
+// Retouch is old with the labels, the pause and the finalizers that it should
+// have, and nothing else changed. old may lack its options.
+func Retouch(k *Kit, p *Place, old *fleet.BundleDeployment) *fleet.BundleDeployment {
+	out := old.DeepCopy()
+	out.Labels = Labels(k, p)
+	out.Labels[fleet.LabelContentName] = contentOf(old, out.Labels[fleet.LabelContentName])
+	out.Finalizers = Finalizers(old)
+	out.Spec.Paused = Paused(k, p)
+	return out
+}
+
+// contentOf is the content label of a deployment that is not changed
+// otherwise: the content that is staged there.
+func contentOf(bd *fleet.BundleDeployment, otherwise string) string {
+	if id, _, ok := strings.Cut(bd.Spec.StagedDeploymentID, ":"); ok && id != "" {
+		return id
+	}
+	return otherwise
+}
+
+// Neat tells whether a deployment needs no Retouch.
+func Neat(k *Kit, p *Place, bd *fleet.BundleDeployment) bool {
+	want := Retouch(k, p, bd)
+	return maps.Equal(want.Labels, bd.Labels) && want.Spec.Paused == bd.Spec.Paused &&
+		len(want.Finalizers) == len(bd.Finalizers)
+}
+
+// Paused tells whether a pause holds back the Bundle on a cluster.
+func Paused(k *Kit, p *Place) bool { return k.spec.Paused || p.Paused }
+
+// Finalizers are those of a deployment without the reference's: deletion is
+// ordered by a mark, and an object that is deleted otherwise says nothing.
+func Finalizers(bd *fleet.BundleDeployment) []string {
+	return slices.DeleteFunc(slices.Clone(bd.Finalizers), func(f string) bool {
+		return f == fleet.FinalizerBundleDeployment
+	})
+}
+
+// Labels are those of a deployment: the user's and Fleet's own labels of the
+// Bundle, and those by which it is found.
+func Labels(k *Kit, p *Place) map[string]string {
+	b := k.bundle
+	out := naming.UserKeys(b.Labels)
+	for key, v := range b.Labels {
+		if strings.HasPrefix(key, "fleet.cattle.io/") && key != labelCreatedByDisplayName {
+			out[key] = v
+		}
+	}
+	out[fleet.LabelBundleName], out[fleet.LabelBundleNamespace] = b.Name, b.Namespace
+	out[fleet.LabelCluster], out[fleet.LabelClusterNamespace] = p.Name, p.Cluster.Namespace
+	out[fleet.LabelManaged] = "true"
+	out[fleet.LabelBucket] = naming.Bucket(p.Namespace)
+	out[fleet.LabelOwnerBucket] = naming.OwnerBucket(b.Namespace, Owner(b))
+	if k.content != "" {
+		out[fleet.LabelContentName] = k.content
+	}
+	return out
+}
+
+// Owner is the name of what made a Bundle: its GitRepo, else its HelmOp, else
+// itself.
+func Owner(b *fleet.Bundle) string {
+	for _, l := range []string{fleet.LabelRepoName, fleet.LabelHelmOpName} {
+		if name := b.Labels[l]; name != "" {
+			return name
+		}
+	}
+	return b.Name
+}
+
+func valuesSecret(bd *fleet.BundleDeployment, current, staged []byte) *corev1.Secret {
+	if len(current) == 0 && len(staged) == 0 {
+		return nil
+	}
+	data := map[string][]byte{}
+	if len(current) > 0 {
+		data[fleet.KeyValues] = current
+	}
+	if len(staged) > 0 {
+		data[fleet.KeyStagedValues] = staged
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: bd.Namespace, Name: bd.Name,
+			Labels: map[string]string{
+				fleet.LabelManaged:         "true",
+				fleet.LabelBundleName:      bd.Labels[fleet.LabelBundleName],
+				fleet.LabelBundleNamespace: bd.Labels[fleet.LabelBundleNamespace],
+			},
+		},
+		Type: fleet.SecretTypeBundleDeployment,
+		Data: data,
+	}
+}
+
+func checkSize(bd *fleet.BundleDeployment) error {
+	raw, err := json.Marshal(bd)
+	if err != nil {
+		return fault.PermanentError(ReasonOptions, err)
+	}
+	if len(raw) > MaxBytes {
+		return fault.PermanentError(ReasonTooLarge, fmt.Errorf(
+			"its options take %d KiB for each cluster, at most %d are allowed: move data from comparePatches or other options into the repository",
+			len(raw)>>10, MaxBytes>>10))
+	}
+	return nil
+}

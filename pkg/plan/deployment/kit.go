@@ -1,0 +1,243 @@
+// Package deployment works out what a Bundle becomes on one cluster: the
+// options, the deployment id, the values, and the BundleDeployment that carries
+// them.
+//
+// Working it out costs a tenth of a millisecond or more of CPU, and templates
+// may use the clock. So a digest of everything that goes in is kept on the
+// object, and only where that differs is a pair worked out again.
+package deployment
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/target"
+	"github.com/fleetworkspace/fleet/pkg/plan/values"
+)
+
+// revision is part of every digest of inputs: a change of the rules in this
+// package or in those that it calls raises it, and all pairs are worked out
+// again.
+const revision = "1"
+
+// digestLen is how many hex digits of a digest are kept on objects.
+const digestLen = 16
+
+// labelReference is what a value begins with that stands for a label of the
+// cluster.
+const labelReference = "global.fleet.clusterLabels."
+
+// ReasonOptions is the reason of options that have no JSON.
+const ReasonOptions = "InvalidOptions"
+
+// ReasonWaitForValues is the reason of a Bundle whose values Secret is not
+// there, or not of this version.
+const ReasonWaitForValues = "WaitForValues"
+
+// A Place is a cluster as deployments see it.
+type Place struct {
+	target.Cluster
+	Annotations    map[string]string // of the Cluster object
+	TemplateValues map[string]any
+	Namespace      string // of the BundleDeployments
+	Paused         bool
+	facts          string // digest, see Seal
+	labelled       bool
+}
+
+// Seal computes what Inputs needs again and again. It is called once, when
+// all fields are set.
+func (p *Place) Seal() {
+	raw, err := json.Marshal([]any{p.Cluster.Namespace, p.Name, p.Labels, naming.UserKeys(p.Annotations), p.TemplateValues})
+	if err != nil {
+		raw = []byte(err.Error()) // values that have no JSON fail when they are used
+	}
+	p.facts = digest(raw)
+	p.labelled = usable(p.Labels)
+}
+
+// usable tells whether a cluster has a label that values can ask for. Without
+// one its values are left as they are, and so are its ids.
+func usable(labels map[string]string) bool {
+	for k := range labels {
+		if strings.HasPrefix(k, "fleet.cattle.io/") || strings.HasPrefix(k, "management.cattle.io/") {
+			return true
+		}
+	}
+	return len(naming.UserKeys(labels)) > 0
+}
+
+// A Version is what a Bundle is on one cluster.
+type Version struct {
+	ID      string                        // deployment id
+	Options fleet.BundleDeploymentOptions // without values
+	Values  []byte                        // JSON, nil if there are none
+	Outcome string                        // digest of all that the object holds of this
+}
+
+// A Kit is one version of a Bundle, ready to be worked out for clusters. It
+// may be used by several goroutines.
+type Kit struct {
+	bundle  *fleet.Bundle // without values
+	spec    fleet.BundleSpec
+	content string
+	matcher *target.Matcher
+
+	mu     sync.Mutex
+	merged map[string]*mix
+}
+
+// A mix is the Bundle's options with those of one target and some
+// customizations.
+type mix struct {
+	options   fleet.BundleDeploymentOptions
+	labels    map[string]string // for the namespace
+	notes     map[string]string
+	digest    string
+	templated bool
+}
+
+// NewKit compiles a Bundle. contentID names its resources, secret is the data
+// of its values Secret, which must fit spec.valuesHash. Faults are permanent,
+// except for a Secret that does not fit: that one waits.
+func NewKit(b *fleet.Bundle, contentID string, secret map[string][]byte) (*Kit, error) {
+	if hash := b.Spec.ValuesHash; hash != "" && options.BundleValuesHash(secret) != hash {
+		return nil, fault.WaitError(ReasonWaitForValues, 0,
+			fmt.Errorf("waits for Secret %q with the values of this version", b.Name))
+	}
+	k := &Kit{bundle: b, spec: *b.Spec.DeepCopy(), content: contentID, merged: map[string]*mix{}}
+	if b.Spec.ValuesHash != "" {
+		if err := options.ApplyBundleValues(&k.spec, secret); err != nil {
+			return nil, fault.PermanentError("InvalidValues", err)
+		}
+	}
+	var err error
+	k.matcher, err = target.Compile(&k.spec)
+	return k, err
+}
+
+// Bundle is the Bundle that the kit was made of.
+func (k *Kit) Bundle() *fleet.Bundle { return k.bundle }
+
+// Content is the id of the Bundle's resources.
+func (k *Kit) Content() string { return k.content }
+
+// Match decides whether a cluster gets the Bundle.
+func (k *Kit) Match(c *target.Cluster) target.Verdict { return k.matcher.Match(c) }
+
+// Inputs is the digest of everything that decides what the Bundle becomes on a
+// cluster, for a verdict of Match that says to deploy.
+func (k *Kit) Inputs(v target.Verdict, p *Place) (string, error) {
+	m, err := k.mix(v)
+	if err != nil {
+		return "", err
+	}
+	text := revision + k.content + m.digest
+	switch {
+	case m.templated:
+		text += p.facts
+	case p.labelled:
+		text += "labelled"
+	}
+	return digest([]byte(text)), nil
+}
+
+// Work works out what the Bundle becomes on a cluster. An error, such as one
+// in a template, concerns this cluster alone and is permanent.
+func (k *Kit) Work(v target.Verdict, p *Place) (Version, error) {
+	m, err := k.mix(v)
+	if err != nil {
+		return Version{}, err
+	}
+	full, err := values.Render(m.options, values.ClusterFacts{
+		Name: p.Name, Namespace: p.Cluster.Namespace, Labels: p.Labels,
+		Annotations: p.Annotations, TemplateValues: p.TemplateValues,
+	})
+	if err != nil {
+		return Version{}, err
+	}
+	out := Version{}
+	if out.ID, err = options.DeploymentID(k.content, full); err != nil {
+		return Version{}, fault.PermanentError(ReasonOptions, err)
+	}
+	if out.Options, out.Values, err = options.SplitValues(full); err != nil {
+		return Version{}, fault.PermanentError(ReasonOptions, err)
+	}
+	out.Options.NamespaceLabels = union(out.Options.NamespaceLabels, m.labels)
+	out.Options.NamespaceAnnotations = union(out.Options.NamespaceAnnotations, m.notes)
+	raw, err := json.Marshal([]any{out.ID, out.Options, k.spec.DependsOn})
+	if err != nil {
+		return Version{}, fault.PermanentError(ReasonOptions, err)
+	}
+	out.Outcome = digest(raw)
+	return out, nil
+}
+
+// mix merges options for a verdict, once for each set of targets.
+func (k *Kit) mix(v target.Verdict) (*mix, error) {
+	key := fmt.Sprint(v.Target, v.Customizations)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if m := k.merged[key]; m != nil {
+		return m, nil
+	}
+	m := &mix{}
+	custom := fleet.BundleDeploymentOptions{}
+	for i, t := range k.entries(v) {
+		m.labels, m.notes = union(m.labels, t.NamespaceLabels), union(m.notes, t.NamespaceAnnotations)
+		if i == 0 {
+			custom = t.BundleDeploymentOptions
+			continue
+		}
+		custom = options.Merge(custom, t.BundleDeploymentOptions)
+	}
+	m.options = options.Merge(k.spec.BundleDeploymentOptions, custom)
+	raw, err := json.Marshal([]any{m.options, m.labels, m.notes, k.spec.DependsOn})
+	if err != nil {
+		return nil, fault.PermanentError(ReasonOptions, err)
+	}
+	text := string(raw)
+	m.digest = digest(raw)
+	m.templated = strings.Contains(text, "${") || strings.Contains(text, labelReference) ||
+		strings.Contains(text, `"templateValues"`)
+	k.merged[key] = m
+	return m, nil
+}
+
+// entries are the entries of spec.targets whose options count, in order. The
+// first customization takes the place of the target where only one counts.
+func (k *Kit) entries(v target.Verdict) []*fleet.BundleTarget {
+	var out []*fleet.BundleTarget
+	all := k.spec.TargetCustomizationMode == fleet.TargetCustomizationAllMatches
+	if v.Target < len(k.spec.Targets) && (all || len(v.Customizations) == 0) {
+		out = append(out, &k.spec.Targets[v.Target])
+	}
+	for _, i := range v.Customizations {
+		out = append(out, &k.spec.Targets[i])
+	}
+	return out
+}
+
+func union(a, b map[string]string) map[string]string {
+	if len(b) == 0 {
+		return a
+	}
+	out := make(map[string]string, len(a)+len(b))
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
+func digest(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])[:digestLen]
+}

@@ -1,0 +1,235 @@
+package drift
+
+import (
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+// known are the kinds whose Go types tell how their fields are understood.
+var known = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		admissionv1.AddToScheme, appsv1.AddToScheme, autoscalingv1.AddToScheme, autoscalingv2.AddToScheme,
+		batchv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
+		rbacv1.AddToScheme, schedulingv1.AddToScheme, storagev1.AddToScheme,
+	} {
+		if err := add(s); err != nil {
+			panic(err) // a fault of the program: a type was registered twice
+		}
+	}
+	return s
+}()
+
+// kind is how objects of one kind are compared.
+type kind struct {
+	gvk        schema.GroupVersionKind
+	aggregated bool                           // a ClusterRole whose rules a controller writes
+	typed      bool                           // its Go type is known
+	meta       strategicpatch.LookupPatchMeta // of its fields; nil if unknown
+}
+
+func kindOf(o *unstructured.Unstructured) kind {
+	k := kind{gvk: o.GroupVersionKind(), typed: known.Recognizes(o.GroupVersionKind())}
+	_, k.aggregated, _ = unstructured.NestedMap(o.Object, "aggregationRule")
+	if !k.typed {
+		return k
+	}
+	if obj, err := known.New(k.gvk); err == nil {
+		if m, err := strategicpatch.NewPatchMetaFromStruct(obj); err == nil {
+			k.meta = m
+		}
+	}
+	return k
+}
+
+// excluded tells whether a field belongs to somebody else by design.
+func (k kind) excluded(path []string) bool {
+	switch path[0] {
+	case "status", "apiVersion", "kind":
+		return true
+	case "metadata":
+		return len(path) > 1 && path[1] != "labels" && path[1] != "annotations"
+	case "rules":
+		return k.aggregated && k.gvk.Kind == "ClusterRole"
+	case "secrets":
+		return k.gvk.Kind == "ServiceAccount" && k.gvk.Group == ""
+	}
+	if path[len(path)-1] == "caBundle" {
+		switch k.gvk.Group {
+		case "admissionregistration.k8s.io", "apiregistration.k8s.io", "apiextensions.k8s.io":
+			return true
+		}
+	}
+	return false
+}
+
+// normal is a wanted object as Kubernetes understands it: the same fields,
+// with values in the form in which the API server keeps them. Fields that it
+// does not keep, because they say the same as their absence, are unset.
+func (k kind) normal(in map[string]any) map[string]any {
+	in = withoutStringData(k, in)
+	c, ok := k.canonical(in)
+	if !ok {
+		return mark(in).(map[string]any)
+	}
+	return overlay(in, c).(map[string]any)
+}
+
+// normalLive is a live object in the same form.
+func (k kind) normalLive(in map[string]any) map[string]any {
+	c, ok := k.canonical(in)
+	if !ok {
+		return in
+	}
+	out, ok := values(overlay(in, c)).(map[string]any)
+	if !ok {
+		return in
+	}
+	return out
+}
+
+// canonical is an object as its Go type writes it. It is false if the kind is
+// unknown, or the object does not fit its type.
+func (k kind) canonical(in map[string]any) (map[string]any, bool) {
+	if !k.typed {
+		return nil, false
+	}
+	obj, err := known.New(k.gvk)
+	if err != nil {
+		return nil, false
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(in, obj); err != nil {
+		return nil, false
+	}
+	out, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	return out, err == nil
+}
+
+// overlay has the fields of in with the values of c. A zero that c leaves out
+// is unset; anything else that c leaves out is unknown to the Go type and
+// stays.
+func overlay(in, c any) any {
+	switch t := in.(type) {
+	case map[string]any:
+		cm, ok := c.(map[string]any)
+		if !ok {
+			return in
+		}
+		out := make(map[string]any, len(t))
+		for key, v := range t {
+			cv, found := cm[key]
+			switch {
+			case v == nil:
+			case found && cv != nil:
+				out[key] = overlay(v, cv)
+			case isZero(v):
+				out[key] = unset{v}
+			default:
+				out[key] = v
+			}
+		}
+		return out
+	case []any:
+		cl, ok := c.([]any)
+		if !ok || len(cl) != len(t) {
+			return in
+		}
+		out := make([]any, len(t))
+		for i := range t {
+			out[i] = overlay(t[i], cl[i])
+		}
+		return out
+	}
+	return c
+}
+
+// mark is a wanted object of an unknown kind: zeros count as unset, since
+// controllers with Go types leave them out.
+func mark(in any) any {
+	switch t := in.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(t))
+		for key, v := range t {
+			if v == nil {
+				continue
+			}
+			if isZero(v) {
+				out[key] = unset{v}
+				continue
+			}
+			out[key] = mark(v)
+		}
+		return out
+	case []any:
+		out := make([]any, len(t))
+		for i := range t {
+			out[i] = mark(t[i])
+		}
+		return out
+	}
+	return in
+}
+
+// values is a tree without marks of unset.
+func values(in any) any {
+	switch t := in.(type) {
+	case unset:
+		return t.value
+	case map[string]any:
+		for key, v := range t {
+			t[key] = values(v)
+		}
+	case []any:
+		for i, v := range t {
+			t[i] = values(v)
+		}
+	}
+	return in
+}
+
+// rule is how a list is merged.
+type rule struct {
+	merge bool   // entry by entry, or as a set; otherwise as a whole
+	key   string // the field that tells entries apart; empty for a set
+}
+
+// below is the meta data of a field's own fields.
+func below(meta strategicpatch.LookupPatchMeta, key string) strategicpatch.LookupPatchMeta {
+	if meta == nil {
+		return nil
+	}
+	m, _, err := meta.LookupPatchMetadataForStruct(key)
+	if err != nil {
+		return nil
+	}
+	return m
+}
+
+// itemsOf is the meta data of a list's entries, and how the list is merged.
+func itemsOf(meta strategicpatch.LookupPatchMeta, key string) (strategicpatch.LookupPatchMeta, rule) {
+	if meta == nil {
+		return nil, rule{}
+	}
+	m, p, err := meta.LookupPatchMetadataForSlice(key)
+	if err != nil {
+		return nil, rule{}
+	}
+	r := rule{key: p.GetPatchMergeKey()}
+	for _, s := range p.GetPatchStrategies() {
+		r.merge = r.merge || s == "merge"
+	}
+	return m, r
+}

@@ -1,0 +1,100 @@
+// Package health judges one live object: is it ready, and if not, why.
+//
+// Two judgements count. One is what Rancher shows of the object; it comes in
+// as data, since its library is not for pure packages. The other is kstatus,
+// which also knows that a controller has not yet seen the newest generation.
+// An object is ready if neither finds anything.
+package health
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// Of judges a live object. shown is what Rancher's rules say of the same
+// object. Where it is not ready, the status says why.
+func Of(live *unstructured.Unstructured, shown fleet.Summary) (fleet.NonReadyStatus, bool) {
+	summary := shown
+	if !shown.Error && !shown.Transitioning {
+		summary = byStatus(live, shown)
+	}
+	if !summary.Error && !summary.Transitioning {
+		return fleet.NonReadyStatus{}, true
+	}
+	return fleet.NonReadyStatus{
+		UID:        live.GetUID(),
+		Kind:       live.GetKind(),
+		APIVersion: live.GetAPIVersion(),
+		Namespace:  live.GetNamespace(),
+		Name:       live.GetName(),
+		Summary:    summary,
+	}, false
+}
+
+// byStatus is what kstatus says, or shown where it has no objection.
+func byStatus(live *unstructured.Unstructured, shown fleet.Summary) fleet.Summary {
+	result, err := kstatus.Compute(live)
+	if err != nil {
+		return shown
+	}
+	out := fleet.Summary{Message: []string{result.Message}}
+	switch result.Status {
+	case kstatus.InProgressStatus:
+		out.State, out.Transitioning = "in-progress", true
+	case kstatus.FailedStatus:
+		out.State, out.Error = "failed", true
+	case kstatus.TerminatingStatus:
+		out.State, out.Transitioning = "removing", true
+	default:
+		return shown
+	}
+	return out
+}
+
+// Without is a live object without the conditions that do not count: those
+// that have all keys and values of one of the ignored sets. The object itself
+// is not changed; where nothing is ignored it is returned as it is.
+func Without(live *unstructured.Unstructured, ignored []map[string]string) *unstructured.Unstructured {
+	conditions, found, err := unstructured.NestedSlice(live.Object, "status", "conditions")
+	if err != nil || !found || len(ignored) == 0 {
+		return live
+	}
+	kept := make([]any, 0, len(conditions))
+	for _, c := range conditions {
+		if !matchesAny(c, ignored) {
+			kept = append(kept, c)
+		}
+	}
+	if len(kept) == len(conditions) {
+		return live
+	}
+	out := live.DeepCopy()
+	if err := unstructured.SetNestedSlice(out.Object, kept, "status", "conditions"); err != nil {
+		return live
+	}
+	return out
+}
+
+func matchesAny(condition any, ignored []map[string]string) bool {
+	c, ok := condition.(map[string]any)
+	if !ok {
+		return false
+	}
+	for _, set := range ignored {
+		if len(set) > 0 && matches(c, set) {
+			return true
+		}
+	}
+	return false
+}
+
+func matches(condition map[string]any, set map[string]string) bool {
+	for k, v := range set {
+		if s, ok := condition[k].(string); !ok || s != v {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,267 @@
+package registration
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// agentName is the name of an agent's Deployment, account, ConfigMap and
+// container.
+const agentName = "fleet-agent"
+
+// A Bootstrapping is what an agent needs to register: the data of its Secret
+// fleet-agent-bootstrap.
+type Bootstrapping struct {
+	APIServerURL          string
+	APIServerCA           []byte // PEM
+	Token                 string
+	TokenName             string
+	ClusterNamespace      string // the workspace
+	RegistrationNamespace string
+}
+
+// Data is the bootstrapping as it stands in the Secret.
+func (b Bootstrapping) Data() map[string][]byte {
+	return map[string][]byte{
+		"apiServerURL":                []byte(b.APIServerURL),
+		"apiServerCA":                 b.APIServerCA,
+		"token":                       []byte(b.Token),
+		"tokenName":                   []byte(b.TokenName),
+		"clusterNamespace":            []byte(b.ClusterNamespace),
+		"systemRegistrationNamespace": []byte(b.RegistrationNamespace),
+	}
+}
+
+// ReadBootstrapping reads what Data wrote. It does not check the values.
+func ReadBootstrapping(data map[string][]byte) Bootstrapping {
+	return Bootstrapping{
+		APIServerURL: string(data["apiServerURL"]), APIServerCA: data["apiServerCA"],
+		Token: string(data["token"]), TokenName: string(data["tokenName"]),
+		ClusterNamespace:      string(data["clusterNamespace"]),
+		RegistrationNamespace: string(data["systemRegistrationNamespace"]),
+	}
+}
+
+// AgentConfig is the configuration of an agent: key "config" of its ConfigMap.
+type AgentConfig struct {
+	TLSMode  string            `json:"agentTLSMode"`
+	ClientID string            `json:"clientID,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"` // wished for when it registers
+}
+
+// An Agent is one installation of the agent. The chart fleet-agent renders the
+// same objects; a test of the charts compares them.
+type Agent struct {
+	Namespace        string
+	Image            string // with registry and tag
+	ImagePullPolicy  string
+	ImagePullSecrets []string
+	CheckinInterval  time.Duration
+	Scope            string // tells agents of one cluster apart; empty for the downstream agent
+	Config           AgentConfig
+	Tolerations      []corev1.Toleration // added to the agent's own
+	Labels           map[string]string   // of every object, not of pods
+}
+
+// LocalAgent is the agent of the manager's own cluster. tolerations are those
+// of the manager.
+func LocalAgent(c *fleet.Cluster, settings Settings, s System, tolerations []corev1.Toleration) Agent {
+	in := settings.Bootstrap.AgentNamespace
+	return Agent{
+		Namespace: in, Scope: in,
+		Image: settings.image(), ImagePullPolicy: settings.AgentImagePullPolicy,
+		ImagePullSecrets: settings.ImagePullSecrets, CheckinInterval: settings.AgentCheckinInterval,
+		Config:      AgentConfig{TLSMode: settings.AgentTLSMode, ClientID: c.Spec.ClientID},
+		Tolerations: tolerations, Labels: map[string]string{fleet.LabelManagerID: s.ManagerID},
+	}
+}
+
+// image is the agent's image with the registry of the settings before it.
+func (s Settings) image() string {
+	if s.SystemDefaultRegistry == "" || strings.HasPrefix(s.AgentImage, s.SystemDefaultRegistry+"/") {
+		return s.AgentImage
+	}
+	return s.SystemDefaultRegistry + "/" + s.AgentImage
+}
+
+// AgentObjects are the objects of an installed agent, in the order in which
+// they are made.
+type AgentObjects struct {
+	ServiceAccount     *corev1.ServiceAccount
+	ClusterRole        *rbacv1.ClusterRole
+	ClusterRoleBinding *rbacv1.ClusterRoleBinding
+	NetworkPolicy      *networkingv1.NetworkPolicy
+	ConfigMap          *corev1.ConfigMap
+	Deployment         *appsv1.Deployment
+}
+
+// Objects are the objects of an agent. Its bootstrap Secret is not among them:
+// the agent deletes that once it has registered.
+func (a Agent) Objects() (AgentObjects, error) {
+	config, err := json.MarshalIndent(a.Config, "", "  ")
+	if err != nil {
+		return AgentObjects{}, fmt.Errorf("configuration of the agent: %w", err)
+	}
+	role := a.Namespace + "-fleet-agent-role"
+	return AgentObjects{
+		ServiceAccount: &corev1.ServiceAccount{ObjectMeta: a.meta(agentName)},
+		ClusterRole: &rbacv1.ClusterRole{
+			ObjectMeta: a.clusterMeta(role),
+			Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
+				{NonResourceURLs: []string{"*"}, Verbs: []string{"*"}},
+			},
+		},
+		ClusterRoleBinding: &rbacv1.ClusterRoleBinding{
+			ObjectMeta: a.clusterMeta(role + "-binding"),
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{subject(a.Namespace, agentName)},
+		},
+		NetworkPolicy: &networkingv1.NetworkPolicy{
+			ObjectMeta: a.meta("default-allow-all"),
+			Spec: networkingv1.NetworkPolicySpec{
+				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+				Ingress:     []networkingv1.NetworkPolicyIngressRule{{}},
+				Egress:      []networkingv1.NetworkPolicyEgressRule{{}},
+			},
+		},
+		ConfigMap: &corev1.ConfigMap{
+			ObjectMeta: a.meta(fleet.ConfigMapAgent),
+			Data:       map[string]string{fleet.KeyConfig: string(config) + "\n"},
+		},
+		Deployment: a.deployment(string(config)),
+	}, nil
+}
+
+func (a Agent) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: a.Namespace, Name: name, Labels: a.Labels}
+}
+
+func (a Agent) clusterMeta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Labels: a.Labels}
+}
+
+func (a Agent) deployment(config string) *appsv1.Deployment {
+	one := int32(1)
+	app := map[string]string{"app": agentName}
+	meta := a.meta(agentName)
+	meta.Labels = with(a.Labels, "app", agentName)
+	return &appsv1.Deployment{
+		ObjectMeta: meta,
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &one,
+			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
+			Selector: &metav1.LabelSelector{MatchLabels: app},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{
+					Labels:      app,
+					Annotations: map[string]string{"checksum/config": digest(config)},
+				},
+				Spec: a.pod(),
+			},
+		},
+	}
+}
+
+func (a Agent) pod() corev1.PodSpec {
+	yes, user := true, int64(1000)
+	var pull []corev1.LocalObjectReference
+	for _, name := range a.ImagePullSecrets {
+		pull = append(pull, corev1.LocalObjectReference{Name: name})
+	}
+	return corev1.PodSpec{
+		ServiceAccountName: agentName,
+		ImagePullSecrets:   pull,
+		NodeSelector:       map[string]string{corev1.LabelOSStable: "linux"},
+		Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+				Weight: 1,
+				Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
+					Key: fleet.LabelAgentNode, Operator: corev1.NodeSelectorOpIn, Values: []string{True},
+				}}},
+			}},
+		}},
+		Tolerations: a.tolerations(),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: &yes, RunAsUser: &user, RunAsGroup: &user,
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Containers: []corev1.Container{a.container()},
+		Volumes:    []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+	}
+}
+
+// tolerations are those that every agent has, and the added ones, each once.
+func (a Agent) tolerations() []corev1.Toleration {
+	out := []corev1.Toleration{
+		{Key: "node.cloudprovider.kubernetes.io/uninitialized", Operator: corev1.TolerationOpEqual, Value: True, Effect: corev1.TaintEffectNoSchedule},
+		{Key: "cattle.io/os", Operator: corev1.TolerationOpEqual, Value: "linux", Effect: corev1.TaintEffectNoSchedule},
+	}
+	for _, t := range a.Tolerations {
+		if !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func (a Agent) container() corev1.Container {
+	yes, no := true, false
+	args := []string{"--namespace=" + a.Namespace, "--checkin-interval=" + short(a.CheckinInterval)}
+	if a.Scope != "" {
+		args = append(args, "--agent-scope="+a.Scope)
+	}
+	return corev1.Container{
+		Name: agentName, Image: a.Image, ImagePullPolicy: corev1.PullPolicy(a.ImagePullPolicy),
+		Command: []string{agentName}, Args: args,
+		Env: []corev1.EnvVar{{Name: "POD_UID", ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"},
+		}}},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Privileged: &no,
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+		VolumeMounts: []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}},
+	}
+}
+
+// short is a duration without trailing zero units: 1m, not 1m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// ObjectHash is the digest of an object as it is meant to be. It stands in the
+// annotation fleet.cattle.io/input-hash of what the manager applies, so that an
+// unchanged object is not applied again.
+func ObjectHash(o any) (string, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return "", fmt.Errorf("hash of an object: %w", err)
+	}
+	return digest(string(text)), nil
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,132 @@
+package registration
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+)
+
+// Reasons of the condition Processed.
+const (
+	ReasonOtherManager   = "OtherManager"
+	ReasonNamespaceTaken = "NamespaceTaken"
+	ReasonTerminating    = "NamespaceTerminating"
+)
+
+// NamespaceOf chooses the namespace of a Cluster's BundleDeployments. owned
+// are the names of the namespaces that say they are this Cluster's.
+//
+// What the manager chose before counts first. An older installation left no
+// trace but the namespace itself; of several the one that status names, or
+// else the first by name, is taken. A new Cluster gets the computed name.
+// status.namespace alone decides nothing: an agent may write it.
+func NamespaceOf(c *fleet.Cluster, owned []string) string {
+	if ns := c.Annotations[AnnotationDeploymentNamespace]; ns != "" {
+		return ns
+	}
+	computed := naming.ClusterNamespace(c.Namespace, c.Name)
+	for _, ns := range []string{c.Status.Namespace, computed} {
+		if slices.Contains(owned, ns) {
+			return ns
+		}
+	}
+	if len(owned) > 0 {
+		return slices.Min(owned)
+	}
+	return computed
+}
+
+// NamespaceOwner is the "namespace/name" of the Cluster that a namespace says
+// it belongs to; empty for a namespace that is no cluster's.
+func NamespaceOwner(ns metav1.Object) string {
+	a := ns.GetAnnotations()
+	if a[fleet.AnnotationCluster] == "" || a[fleet.AnnotationClusterNamespace] == "" {
+		return ""
+	}
+	return a[fleet.AnnotationClusterNamespace] + "/" + a[fleet.AnnotationCluster]
+}
+
+// NewNamespace is the namespace of a Cluster's BundleDeployments.
+func NewNamespace(c *fleet.Cluster, name string, s System) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name:   name,
+		Labels: s.labels(),
+		Annotations: map[string]string{
+			fleet.AnnotationCluster:          c.Name,
+			fleet.AnnotationClusterNamespace: c.Namespace,
+		},
+	}}
+}
+
+// AdoptNamespace tells why a namespace that is there already must not become a
+// Cluster's: whoever made it may have given others rights in it. Empty: it is
+// the Cluster's.
+func AdoptNamespace(ns metav1.Object, c *fleet.Cluster) string {
+	want := c.Namespace + "/" + c.Name
+	switch owner := NamespaceOwner(ns); {
+	case ns.GetLabels()[fleet.LabelManaged] != True || owner == "":
+		return fmt.Sprintf("namespace %q exists and was not made by Fleet; delete it, or label and annotate it as this cluster's", ns.GetName())
+	case owner != want:
+		return fmt.Sprintf("namespace %q belongs to Cluster %s", ns.GetName(), owner)
+	}
+	return ""
+}
+
+// MarkCluster is a Cluster with the manager's mark, its namespace and bucket,
+// and the finalizer; they are written together.
+func MarkCluster(c *fleet.Cluster, namespace string, m Mark) *fleet.Cluster {
+	out := c.DeepCopy()
+	out.Annotations = with(out.Annotations, fleet.AnnotationManager, m.String())
+	out.Annotations = with(out.Annotations, AnnotationDeploymentNamespace, namespace)
+	out.Labels = with(out.Labels, fleet.LabelBucket, naming.Bucket(namespace))
+	if !slices.Contains(out.Finalizers, fleet.FinalizerCluster) {
+		out.Finalizers = append(out.Finalizers, fleet.FinalizerCluster)
+	}
+	return out
+}
+
+// ReleaseCluster is a Cluster without the manager's finalizer.
+func ReleaseCluster(c *fleet.Cluster) *fleet.Cluster {
+	out := c.DeepCopy()
+	out.Finalizers = slices.DeleteFunc(out.Finalizers, func(f string) bool { return f == fleet.FinalizerCluster })
+	return out
+}
+
+// OtherManager is the id of another manager whose mark a Cluster carries;
+// empty where it is ours, nobody's or not to be read.
+func OtherManager(c *fleet.Cluster, own Mark) string {
+	m, err := ParseMark(c.Annotations[fleet.AnnotationManager])
+	if err != nil || m.ID == own.ID {
+		return ""
+	}
+	return m.ID
+}
+
+// ProcessedCondition is the condition of a Cluster that has all it needs, or
+// of one that was refused for a reason in words.
+func ProcessedCondition(c *fleet.Cluster, reason, message string) fleet.Condition {
+	cond := fleet.Condition{
+		Type: fleet.ConditionProcessed, Status: corev1.ConditionTrue, Reason: fleet.ReasonSucceeded,
+		ObservedGeneration: c.Generation,
+	}
+	if reason != "" {
+		cond.Status, cond.Reason, cond.Message = corev1.ConditionFalse, reason, message
+	}
+	return cond
+}
+
+// with is m with one entry more; m is not changed.
+func with(m map[string]string, key, value string) map[string]string {
+	out := maps.Clone(m)
+	if out == nil {
+		out = map[string]string{}
+	}
+	out[key] = value
+	return out
+}

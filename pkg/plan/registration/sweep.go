@@ -1,0 +1,38 @@
+package registration
+
+import (
+	"slices"
+	"time"
+)
+
+// How long something must look orphaned before it goes. Absence may be a
+// restore that is not finished.
+const (
+	OrphanPatience = 10 * time.Minute
+	// TombstonePatience is for namespaces with orders that no agent has
+	// answered yet.
+	TombstonePatience = 24 * time.Hour
+)
+
+// A Suspicion remembers since when things have looked orphaned, by name.
+type Suspicion map[string]time.Time
+
+// Judge returns the next suspicion, of the orphans that are seen now, and
+// those that have been seen without a break for as long as patience says,
+// sorted. What is seen for the first time is never ripe.
+func (s Suspicion) Judge(orphans map[string]time.Duration, now time.Time) (Suspicion, []string) {
+	next := Suspicion{}
+	var ripe []string
+	for name, patience := range orphans {
+		since, known := s[name]
+		if !known {
+			since = now
+		}
+		next[name] = since
+		if known && now.Sub(since) >= patience {
+			ripe = append(ripe, name)
+		}
+	}
+	slices.Sort(ripe)
+	return next, ripe
+}

@@ -1,0 +1,62 @@
+package release
+
+// Reasons why a deployment cannot be brought about. They become the reason of
+// its conditions.
+const (
+	// ReasonTimeout: the objects were not ready within helm.timeoutSeconds.
+	ReasonTimeout = "TimedOut"
+	// ReasonInvalidObject: the API server does not accept an object.
+	ReasonInvalidObject = "InvalidObject"
+	// ReasonImmutable: an object would have to be made anew.
+	ReasonImmutable = "ImmutableField"
+	// ReasonNotOwned: an object exists and belongs to somebody else.
+	ReasonNotOwned = "NotOwned"
+	// ReasonIncompatible: the chart asks for another version of Kubernetes.
+	ReasonIncompatible = "IncompatibleKubernetes"
+	// ReasonRolledBack: helm.atomic undid a change that failed.
+	ReasonRolledBack = "RolledBack"
+	// ReasonBadYAML: a manifest cannot be read.
+	ReasonBadYAML = "InvalidYAML"
+
+	// ReasonBadContent: the files of the bundle cannot be unpacked.
+	ReasonBadContent = "InvalidContent"
+	// ReasonBadChart: the chart cannot be loaded.
+	ReasonBadChart = "InvalidChart"
+	// ReasonBadTemplate: a template of the chart failed.
+	ReasonBadTemplate = "TemplateFailed"
+	// ReasonBadValues: the values do not fit the chart's schema.
+	ReasonBadValues = "InvalidValues"
+	// ReasonBadKustomization: the kustomization cannot be built.
+	ReasonBadKustomization = "KustomizeFailed"
+	// ReasonClusterScoped: an object is outside of the namespace that the
+	// bundle is limited to.
+	ReasonClusterScoped = "OutsideOfNamespace"
+	// ReasonEmptyResult: nothing is left of a bundle that had objects.
+	ReasonEmptyResult = "EmptyResult"
+	// ReasonNotImplemented: an option is accepted but not acted on yet.
+	ReasonNotImplemented = "NotImplemented"
+
+	// ReasonUnknownKind: no CRD on the cluster serves an object's kind.
+	ReasonUnknownKind = "UnknownKind"
+	// ReasonNoAccount: the service account does not exist.
+	ReasonNoAccount = "ServiceAccountMissing"
+	// ReasonNoValues: a ConfigMap or Secret with values does not exist.
+	ReasonNoValues = "ValuesMissing"
+	// ReasonTerminating: the namespace is being deleted.
+	ReasonTerminating = "NamespaceTerminating"
+	// ReasonForbidden: the API server refuses the rights, or a webhook or a
+	// quota refuses the object.
+	ReasonForbidden = "Forbidden"
+)
+
+// Recorded tells whether a failure counts as applied: the status names the
+// deployment id as applied, without a release, and it is not tried again until
+// the id changes. Other permanent failures leave the applied id as it was.
+func Recorded(reason string) bool {
+	switch reason {
+	case ReasonTimeout, ReasonInvalidObject, ReasonImmutable, ReasonNotOwned,
+		ReasonIncompatible, ReasonRolledBack, ReasonBadYAML:
+		return true
+	}
+	return false
+}

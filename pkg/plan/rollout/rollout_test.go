@@ -1,0 +1,359 @@
+package rollout
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/target"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func number(n int) *intstr.IntOrString  { v := intstr.FromInt(n); return &v }
+func text(s string) *intstr.IntOrString { v := intstr.FromString(s); return &v }
+
+func TestLimit(t *testing.T) {
+	cases := map[string]struct {
+		why   string
+		count int
+		value *intstr.IntOrString
+		want  int
+		bad   bool
+	}{
+		"Unset":          {why: "the default is all of them", count: 7, want: 7},
+		"NoTargets":      {why: "without targets one may be unavailable", count: 0, value: number(5), want: 1},
+		"Integer":        {why: "an integer counts as it is", count: 7, value: number(3), want: 3},
+		"IntegerZero":    {why: "0 freezes the rollout", count: 7, value: number(0), want: 0},
+		"IntegerAbove":   {why: "never more than there are", count: 7, value: number(9), want: 7},
+		"IntegerBelow":   {why: "never less than none", count: 7, value: number(-1), want: 0},
+		"Percent":        {why: "rounded down", count: 7, value: text("50%"), want: 3},
+		"PercentSmall":   {why: "a percentage always lets one go", count: 7, value: text("1%"), want: 1},
+		"PercentZero":    {why: "also 0%", count: 7, value: text("0%"), want: 1},
+		"PercentAbove":   {why: "never more than there are", count: 7, value: text("200%"), want: 7},
+		"TextNumber":     {why: "a number as text has no upper bound", count: 7, value: text("12"), want: 12},
+		"TextNumberZero": {why: "but must be above 0", count: 7, value: text("0"), bad: true},
+		"Nonsense":       {why: "a typing error is reported, not guessed", count: 7, value: text("many"), bad: true},
+		"NaN":            {why: "what Go reads as a number is not one", count: 7, value: text("NaN%"), bad: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := Limit(c.count, nil, c.value)
+			if got != c.want || (err != nil) != c.bad {
+				t.Errorf("%s: got %d, %v", c.why, got, err)
+			}
+		})
+	}
+}
+
+func clusters(n int) []*target.Cluster {
+	var out []*target.Cluster
+	for i := range n {
+		out = append(out, &target.Cluster{Namespace: "ns", Name: fmt.Sprintf("c%03d", i),
+			Labels: map[string]string{"ring": fmt.Sprint(i % 3)}})
+	}
+	return out
+}
+
+func TestResolve(t *testing.T) {
+	ring := func(n string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{"ring": n}}
+	}
+	cases := map[string]struct {
+		why      string
+		strategy *fleet.RolloutStrategy
+		count    int
+		want     string
+	}{
+		"Default":       {"below the threshold there is one partition", nil, 3, "All 3/3 | all 3, partitions 0, new 50"},
+		"FromThreshold": {"from 200 on there are four", nil, 200, "Partition 0 - 50 50/50, Partition 50 - 100 50/50, Partition 100 - 150 50/50, Partition 150 - 200 50/50 | all 200, partitions 0, new 50"},
+		"Off":           {"a size of 0 turns partitions off", &fleet.RolloutStrategy{AutoPartitionSize: number(0)}, 200, "All 200/200 | all 200, partitions 0, new 50"},
+		"Manual": {"a cluster may be in two partitions or in none", &fleet.RolloutStrategy{MaxUnavailable: text("50%"), Partitions: []fleet.Partition{
+			{Name: "canary", ClusterName: "c000", MaxUnavailable: number(0)}, {Name: "ring0", ClusterSelector: ring("0")}}}, 9,
+			"canary 1/0, ring0 3/1 | all 4, partitions 0, new 50"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s, err := Resolve(c.strategy, clusters(c.count))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var parts []string
+			for _, p := range s.Partitions {
+				parts = append(parts, fmt.Sprintf("%s %d/%d", p.Name, len(p.Members), p.Limit))
+			}
+			got := fmt.Sprintf("%s | all %d, partitions %d, new %d",
+				strings.Join(parts, ", "), s.MaxUnavailable, s.MaxUnavailablePartitions, s.MaxNew)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+		})
+	}
+}
+
+// A world is a set of targets whose agents apply what they are told after one
+// round, unless they are offline or broken.
+type world struct {
+	shape   Shape
+	targets []Target
+	broken  map[int]bool
+}
+
+// round plans, applies the plan and returns it.
+func (w *world) round() Result {
+	r := Plan(w.shape, w.targets)
+	for i, s := range r.Steps {
+		t := &w.targets[i]
+		t.Exists = t.Exists || s.Create
+		if s.Stage {
+			t.Staged = t.Desired
+		}
+		if s.Move {
+			t.Current = t.Desired
+		}
+	}
+	return r
+}
+
+// agents lets every agent do its work.
+func (w *world) agents() {
+	for i := range w.targets {
+		t := &w.targets[i]
+		if t.Exists && !t.Offline && !t.Paused {
+			t.Applied, t.Ready = t.Current, !w.broken[i] && t.Current != ""
+		}
+	}
+}
+
+func running(names string) []Target {
+	var out []Target
+	for _, n := range strings.Fields(names) {
+		out = append(out, Target{Name: n, Desired: "2", Exists: true, Staged: "1", Current: "1", Applied: "1", Ready: true})
+	}
+	return out
+}
+
+func members(from, to int) []int {
+	var out []int
+	for i := from; i < to; i++ {
+		out = append(out, i)
+	}
+	return out
+}
+
+// TestTrace plays each scenario until nothing moves and compares the story
+// with testdata/TestTrace/<scenario>.golden. Run with -update after a change
+// of rules, and read the difference before you commit it.
+func TestTrace(t *testing.T) {
+	one := func(limit, n int) []Partition {
+		return []Partition{{Name: Everything, Limit: limit, Members: members(0, n)}}
+	}
+	canary := []Partition{{Name: "canary", Limit: 1, Members: members(0, 2)}, {Name: "rest", Limit: 2, Members: members(2, 4)}}
+	scenarios := map[string]func() *world{
+		"all-at-once": func() *world {
+			return &world{shape: Shape{Partitions: one(3, 3), MaxUnavailable: 3, MaxNew: 50}, targets: running("a b c")}
+		},
+		"one-by-one": func() *world {
+			return &world{shape: Shape{Partitions: one(3, 3), MaxUnavailable: 1, MaxNew: 50}, targets: running("a b c")}
+		},
+		"canary-then-rest": func() *world {
+			return &world{shape: Shape{Partitions: canary, MaxUnavailable: 4, MaxNew: 50}, targets: running("a b c d")}
+		},
+		"broken-canary": func() *world {
+			return &world{shape: Shape{Partitions: canary, MaxUnavailable: 4, MaxNew: 50}, targets: running("a b c d"),
+				broken: map[int]bool{0: true, 1: true}}
+		},
+		"offline-is-not-waited-for": func() *world {
+			w := &world{shape: Shape{Partitions: canary, MaxUnavailable: 1, MaxNew: 50}, targets: running("a b c d")}
+			w.targets[0].Offline = true
+			return w
+		},
+		"paused-is-only-staged": func() *world {
+			w := &world{shape: Shape{Partitions: one(2, 2), MaxUnavailable: 2, MaxNew: 50}, targets: running("a b")}
+			w.targets[0].Paused = true
+			return w
+		},
+		"down-moves-without-room": func() *world {
+			w := &world{shape: Shape{Partitions: one(0, 2), MaxUnavailable: 0, MaxNew: 50}, targets: running("a b")}
+			w.targets[0].Ready = false
+			return w
+		},
+		"new-in-turns": func() *world {
+			w := &world{shape: Shape{Partitions: one(5, 5), MaxUnavailable: 5, MaxNew: 2}}
+			for _, n := range strings.Fields("a b c d e") {
+				w.targets = append(w.targets, Target{Name: n, Desired: "1"})
+			}
+			return w
+		},
+		"in-no-partition": func() *world {
+			return &world{shape: Shape{Partitions: canary[:1], MaxUnavailable: 2, MaxNew: 50}, targets: running("a b c")}
+		},
+		"options-unknown": func() *world {
+			w := &world{shape: Shape{Partitions: one(2, 2), MaxUnavailable: 2, MaxNew: 50}, targets: running("a b")}
+			w.targets[0].Desired = ""
+			return w
+		},
+	}
+	for name, make := range scenarios {
+		t.Run(name, func(t *testing.T) {
+			golden(t, trace(make(), 20))
+		})
+	}
+}
+
+func trace(w *world, most int) string {
+	var b strings.Builder
+	last := ""
+	for i := 1; i <= most; i++ {
+		r := w.round()
+		var story strings.Builder
+		for n, s := range r.Steps {
+			mark := " "
+			switch {
+			case s.Create && s.Move:
+				mark = "+"
+			case s.Costs || s.Move && s.Reason != "up to date":
+				mark = ">"
+			}
+			fmt.Fprintf(&story, "  %s %s %s\n", mark, w.targets[n].Name, s.Reason)
+		}
+		fmt.Fprintf(&story, "    unavailable %d, partitions above their limit %d\n", r.Unavailable, r.UnavailablePartitions)
+		if story.String() == last {
+			break
+		}
+		last = story.String()
+		fmt.Fprintf(&b, "round %d\n%s", i, last)
+		w.agents()
+	}
+	return b.String()
+}
+
+func golden(t *testing.T, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", t.Name()+".golden")
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// Whatever the state of the world, a round never takes more targets down than
+// the limits allow, and a world in which all agents work comes to rest with
+// every target in a partition settled.
+func TestBudgetsAreNeverExceeded(t *testing.T) {
+	for seed := range uint64(2000) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		w := randomWorld(rnd)
+		for range 200 {
+			before := Plan(w.shape, w.targets)
+			checkBudgets(t, seed, w, before)
+			w.round()
+			for i := range w.targets {
+				w.targets[i].Offline = w.targets[i].Offline && rnd.IntN(4) > 0
+			}
+			w.agents()
+		}
+		if w.frozen() {
+			continue
+		}
+		for _, p := range w.shape.Partitions {
+			for _, i := range p.Members {
+				if x := w.targets[i]; !x.Settled() {
+					t.Fatalf("seed %d: %+v never settled in %+v", seed, x, w.shape)
+				}
+			}
+		}
+	}
+}
+
+func randomWorld(rnd *rand.Rand) *world {
+	n := 1 + rnd.IntN(12)
+	w := &world{broken: map[int]bool{}, shape: Shape{MaxUnavailable: rnd.IntN(n + 1), MaxNew: 1 + rnd.IntN(4)}}
+	for i := range n {
+		x := Target{Name: fmt.Sprint(i), Desired: "2", Exists: rnd.IntN(3) > 0, Offline: rnd.IntN(5) == 0}
+		if x.Exists {
+			x.Staged, x.Current, x.Applied, x.Ready = "1", "1", "1", rnd.IntN(4) > 0
+		}
+		w.targets = append(w.targets, x)
+	}
+	for start := 0; start < n; {
+		end := min(n, start+1+rnd.IntN(5))
+		w.shape.Partitions = append(w.shape.Partitions,
+			Partition{Name: fmt.Sprint(start), Members: members(start, end), Limit: rnd.IntN(end - start + 1)})
+		start = end
+	}
+	return w
+}
+
+// frozen tells whether a limit of 0 stops the world for ever.
+func (w *world) frozen() bool {
+	for _, p := range w.shape.Partitions {
+		if p.Limit == 0 {
+			return true
+		}
+	}
+	return w.shape.MaxUnavailable == 0
+}
+
+func checkBudgets(t *testing.T, seed uint64, w *world, r Result) {
+	t.Helper()
+	down, created := 0, 0
+	for i, x := range w.targets {
+		if x.Unavailable() {
+			down++
+		}
+		if r.Steps[i].Create {
+			created++
+		}
+	}
+	if r.Unavailable > max(down, w.shape.MaxUnavailable) || created > w.shape.MaxNew {
+		t.Fatalf("seed %d: %d down, then %d of %d; %d created of %d",
+			seed, down, r.Unavailable, w.shape.MaxUnavailable, created, w.shape.MaxNew)
+	}
+	for n, p := range w.shape.Partitions {
+		down = 0
+		for _, i := range p.Members {
+			if w.targets[i].Unavailable() {
+				down++
+			}
+		}
+		if got := r.Partitions[n].Unavailable; got > max(down, p.Limit) {
+			t.Fatalf("seed %d: partition %s has %d down, then %d of %d", seed, p.Name, down, got, p.Limit)
+		}
+	}
+}
+
+func BenchmarkPlan5000(b *testing.B) {
+	list := clusters(5000)
+	shape, err := Resolve(nil, list)
+	if err != nil {
+		b.Fatal(err)
+	}
+	targets := make([]Target, len(list))
+	for i := range targets {
+		targets[i] = Target{Name: list[i].Name, Desired: "2", Exists: true, Staged: "1", Current: "1", Applied: "1", Ready: true}
+	}
+	for b.Loop() {
+		Plan(shape, targets)
+	}
+}

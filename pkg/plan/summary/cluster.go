@@ -1,0 +1,112 @@
+package summary
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+)
+
+// Life says what is known of the agent of a cluster.
+type Life int
+
+// Lives of an agent.
+const (
+	NeverSeen Life = iota // it has not checked in yet
+	Online                // it checks in
+	Offline               // it missed its check-ins
+)
+
+// A ClusterView is the facts from which the summary part of a Cluster's status
+// is made.
+type ClusterView struct {
+	Deployments []*Deployment
+	Life        Life
+	// Withdrawing is how many deployments of this cluster wait to be
+	// uninstalled.
+	Withdrawing int
+}
+
+// ClusterStatus is the status of a Cluster: its summary part is new, the rest
+// is taken over from the object. An Offline cluster keeps its last counts and
+// is neither Ready nor not.
+func ClusterStatus(c *fleet.Cluster, v ClusterView, now time.Time) fleet.ClusterStatus {
+	st := *c.Status.DeepCopy()
+	list := slices.Clone(v.Deployments)
+	slices.SortFunc(list, func(a, b *Deployment) int { return strings.Compare(a.Bundle, b.Bundle) })
+	st.Summary = Count(ByBundle, list)
+	st.ResourceCounts = fleet.ResourceCounts{}
+	for _, d := range list {
+		AddCounts(&st.ResourceCounts, d.Counts)
+	}
+	st.ReadyGitRepos, st.DesiredReadyGitRepos = owners(list, func(d *Deployment) string { return d.Repo })
+	st.ReadyHelmOps, st.DesiredReadyHelmOps = owners(list, func(d *Deployment) string { return d.HelmOp })
+	st.Display.ReadyBundles = ratio(st.Summary.Ready, st.Summary.DesiredReady)
+	st.Display.State = clusterState(v.Life, &st.Summary)
+	st.Conditions = condition.Set(st.Conditions, clusterReady(v.Life, &st.Summary, c.Generation), now)
+	st.Conditions = condition.Set(st.Conditions, connected(v.Life, c.Generation), now)
+	st.Conditions = setWithdrawing(st.Conditions, Withdrawing{Count: v.Withdrawing}, c.Generation, now)
+	return st
+}
+
+// owners counts repositories: all, and those of which every deployment on this
+// cluster is Ready.
+func owners(list []*Deployment, owner func(*Deployment) string) (ready, all int) {
+	good := map[string]bool{}
+	for _, d := range list {
+		name := owner(d)
+		if name == "" {
+			continue
+		}
+		was, known := good[name]
+		good[name] = (was || !known) && d.State == fleet.Ready
+	}
+	for _, ok := range good {
+		if ok {
+			ready++
+		}
+	}
+	return ready, len(good)
+}
+
+func clusterState(life Life, s *fleet.BundleSummary) string {
+	switch life {
+	case NeverSeen:
+		return fleet.WaitCheckIn
+	case Offline:
+		return fleet.Offline
+	}
+	return DisplayState(s)
+}
+
+func clusterReady(life Life, s *fleet.BundleSummary, generation int64) fleet.Condition {
+	c := fleet.Condition{Type: fleet.ConditionReady, Status: corev1.ConditionUnknown, ObservedGeneration: generation}
+	switch life {
+	case NeverSeen:
+		c.Reason, c.Message = fleet.ReasonNeverSeen, "the agent has not checked in yet"
+		return c
+	case Offline:
+		c.Reason = fleet.ReasonOffline
+		c.Message = fmt.Sprintf("last report: %d of %d bundles Ready", s.Ready, s.DesiredReady)
+		return c
+	}
+	return Ready(ByBundle, s, generation)
+}
+
+func connected(life Life, generation int64) fleet.Condition {
+	c := fleet.Condition{Type: fleet.ConditionConnected, Status: corev1.ConditionFalse, ObservedGeneration: generation}
+	switch life {
+	case NeverSeen:
+		c.Reason, c.Message = fleet.ReasonNeverSeen, "the agent has not checked in yet"
+	case Offline:
+		c.Reason, c.Message = fleet.ReasonOffline, "the agent missed 3 check-ins"
+	default:
+		c.Status, c.Reason = corev1.ConditionTrue, fleet.ReasonSucceeded
+	}
+	return c
+}

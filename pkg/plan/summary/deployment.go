@@ -1,0 +1,138 @@
+// Package summary tells how things are: it turns what an agent reports about
+// one deployment into a state word, and many deployments into the status of a
+// Bundle, a GitRepo, a Cluster or a ClusterGroup.
+//
+// State words, ranks and texts are those of Fleet's API. The same facts give
+// the same text, so that nothing is written when nothing has changed.
+package summary
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+)
+
+// A Deployment is what summaries need to know of one Bundle on one cluster.
+type Deployment struct {
+	Bundle  string    // name of the Bundle and of its BundleDeployment
+	Cluster string    // "<namespace>/<name>" of the Cluster
+	Repo    string    // "<namespace>/<name>" of the GitRepo, or empty
+	HelmOp  string    // "<namespace>/<name>" of the HelmOp, or empty
+	UID     types.UID // of the BundleDeployment; empty while there is none
+
+	State    fleet.BundleState
+	Message  string
+	Modified []fleet.ModifiedStatus
+	NonReady []fleet.NonReadyStatus
+
+	// Incomplete tells that the agent reports only a part of the objects.
+	Incomplete bool
+	Counts     fleet.ResourceCounts
+	Resources  []fleet.BundleDeploymentResource
+}
+
+// State is the state of a deployment. wanted is the deployment id that it
+// should have by the last plan; where it is empty, the staged id counts. A
+// change that is held back is OutOfSync, whether it is staged already or not.
+func State(bd *fleet.BundleDeployment, wanted string) fleet.BundleState {
+	if wanted == "" {
+		wanted = bd.Spec.StagedDeploymentID
+	}
+	switch {
+	case bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID:
+		if condition.IsFalse(bd.Status.Conditions, fleet.ConditionDeployed) {
+			return fleet.ErrApplied
+		}
+		return fleet.WaitApplied
+	case !bd.Status.Ready:
+		return fleet.NotReady
+	case bd.Spec.DeploymentID != wanted:
+		return fleet.OutOfSync
+	case !bd.Status.NonModified:
+		return fleet.Modified
+	}
+	return fleet.Ready
+}
+
+// Message is the text that explains the state of a deployment: why it could
+// not be deployed, else why it is not installed, else why it could not be
+// looked at.
+func Message(bd *fleet.BundleDeployment) string {
+	types := []string{fleet.ConditionDeployed, fleet.ConditionInstalled, fleet.ConditionMonitored}
+	for _, t := range types {
+		if t == fleet.ConditionInstalled && bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID {
+			continue
+		}
+		if c := condition.Find(bd.Status.Conditions, t); c != nil && c.Message != "" {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// Display is the display part of a deployment's status. The agent writes it
+// together with the rest.
+func Display(bd *fleet.BundleDeployment) fleet.BundleDeploymentDisplay {
+	return fleet.BundleDeploymentDisplay{
+		Deployed:  displayCondition(bd.Status.Conditions, fleet.ConditionDeployed),
+		Monitored: displayCondition(bd.Status.Conditions, fleet.ConditionMonitored),
+		State:     string(State(bd, "")),
+	}
+}
+
+func displayCondition(list []fleet.Condition, kind string) string {
+	c := condition.Find(list, kind)
+	switch {
+	case c == nil:
+		return ""
+	case c.Reason == fleet.ReasonError:
+		return "Error: " + c.Message
+	}
+	return string(c.Status)
+}
+
+// Observe reads a BundleDeployment. wanted is as for State; held says why a
+// new version is held back, and explains OutOfSync.
+func Observe(bd *fleet.BundleDeployment, wanted, held string) Deployment {
+	d := identity(bd)
+	d.State = State(bd, wanted)
+	d.Message = Message(bd)
+	if d.State == fleet.OutOfSync && d.Message == "" {
+		d.Message = held
+	}
+	d.Modified = bd.Status.ModifiedStatus
+	d.NonReady = bd.Status.NonReadyStatus
+	d.Incomplete = bd.Status.IncompleteState
+	d.Counts = bd.Status.ResourceCounts
+	d.Resources = bd.Status.Resources
+	return d
+}
+
+// Broken is a deployment that could not be worked out, and why. What runs
+// there, if anything, goes on unchanged.
+func Broken(d Deployment, why string) Deployment {
+	d.State, d.Message = fleet.ErrApplied, why
+	return d
+}
+
+// Pending is a deployment that does not exist yet, and what it waits for.
+func Pending(bundle, cluster, why string) Deployment {
+	return Deployment{Bundle: bundle, Cluster: cluster, State: fleet.Pending, Message: why}
+}
+
+func identity(bd *fleet.BundleDeployment) Deployment {
+	l := bd.Labels
+	d := Deployment{
+		Bundle:  bd.Name,
+		Cluster: l[fleet.LabelClusterNamespace] + "/" + l[fleet.LabelCluster],
+		UID:     bd.UID,
+	}
+	if name := l[fleet.LabelRepoName]; name != "" {
+		d.Repo = l[fleet.LabelBundleNamespace] + "/" + name
+	}
+	if name := l[fleet.LabelHelmOpName]; name != "" {
+		d.HelmOp = l[fleet.LabelBundleNamespace] + "/" + name
+	}
+	return d
+}

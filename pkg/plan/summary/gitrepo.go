@@ -1,0 +1,174 @@
+package summary
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+)
+
+// gitJobDone is the word in gitJobStatus for a repository that was read.
+const gitJobDone = "Current"
+
+// Reasons for which a GitRepo is not Ready.
+const (
+	// ReasonNotRead: the repository, as the spec names it, was not read yet.
+	ReasonNotRead = "NotRead"
+	// ReasonNoBundles: the repository yields no bundle.
+	ReasonNoBundles = "NoBundles"
+)
+
+// A RepoBundle is what the status of a GitRepo needs of one of its Bundles.
+type RepoBundle struct {
+	Name    string
+	UID     types.UID
+	Problem *Problem // as in the Bundle's own status
+	Targets int      // clusters that get it
+}
+
+// Sources are the facts from which the summary part of a GitRepo's status is
+// made.
+type Sources struct {
+	Deployments []*Deployment
+	Bundles     []RepoBundle
+}
+
+// GitRepoStatus is the status of a GitRepo: its summary part is new, the rest
+// is taken over from the object. Ready is never True unless the repository
+// was read in the version that the spec names and every deployment is Ready.
+func GitRepoStatus(repo *fleet.GitRepo, s Sources, now time.Time) fleet.GitRepoStatus {
+	st := *repo.Status.DeepCopy()
+	sortDeployments(s.Deployments)
+	slices.SortFunc(s.Bundles, func(a, b RepoBundle) int {
+		return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name))
+	})
+	fillBase(&st.StatusBase, s.Deployments)
+	if st.GitJobStatus != gitJobDone {
+		st.Display.State = fleet.GitUpdating
+	}
+	ready := repoReady(repo, s, &st.Summary)
+	if ready.Status == corev1.ConditionFalse && st.Display.Message == "" {
+		st.Display.Message = ready.Message
+	}
+	st.Display.Error = st.Display.Message != ""
+	st.Conditions = condition.Set(st.Conditions, ready, now)
+	return st
+}
+
+// sortDeployments puts deployments in the order of the reference: by UID;
+// those that do not exist yet come last.
+func sortDeployments(list []*Deployment) {
+	slices.SortFunc(list, func(a, b *Deployment) int {
+		if (a.UID == "") != (b.UID == "") {
+			if a.UID == "" {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Bundle, b.Bundle), cmp.Compare(a.Cluster, b.Cluster))
+	})
+}
+
+// fillBase fills the summary part that GitRepo and HelmOp share.
+func fillBase(st *fleet.StatusBase, list []*Deployment) {
+	st.Summary = Count(ByBundle, list)
+	clusters := map[string]bool{} // by id: all its deployments are Ready
+	counts := fleet.ResourceCounts{}
+	for _, d := range list {
+		ready, known := clusters[d.Cluster]
+		clusters[d.Cluster] = (ready || !known) && d.State == fleet.Ready
+		AddCounts(&counts, d.Counts)
+	}
+	st.DesiredReadyClusters, st.ReadyClusters = len(clusters), 0
+	for _, ready := range clusters {
+		if ready {
+			st.ReadyClusters++
+		}
+	}
+	st.ResourceCounts = counts
+	st.PerClusterResourceCounts = perCluster(list, clusters)
+	st.Resources = resources(list, len(clusters))
+	st.Display.ReadyBundleDeployments = ratio(st.Summary.Ready, st.Summary.DesiredReady)
+	st.Display.State = DisplayState(&st.Summary)
+	st.Display.Message = ""
+	worst := Worst(&st.Summary)
+	if i := slices.IndexFunc(list, func(d *Deployment) bool { return d.State == worst }); i >= 0 && worst != fleet.Ready {
+		st.Display.Message = condition.Message(list[i].Message)
+	}
+}
+
+// perCluster is the counts of each cluster; with many clusters only of those
+// that are not ready.
+func perCluster(list []*Deployment, ready map[string]bool) map[string]*fleet.ResourceCounts {
+	out := map[string]*fleet.ResourceCounts{}
+	for _, d := range list {
+		if len(ready) > maxClusters && ready[d.Cluster] {
+			continue
+		}
+		if out[d.Cluster] == nil {
+			out[d.Cluster] = &fleet.ResourceCounts{}
+		}
+		AddCounts(out[d.Cluster], d.Counts)
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// repoReady decides the Ready condition of a GitRepo: first what keeps the
+// repository from being read, then what keeps a Bundle from being planned,
+// then the deployments.
+func repoReady(repo *fleet.GitRepo, s Sources, sum *fleet.BundleSummary) fleet.Condition {
+	seen := min(repo.Generation, repo.Status.ObservedGeneration)
+	if reason, message, ok := unread(repo); ok {
+		return NotReady(reason, message, seen)
+	}
+	if len(s.Bundles) == 0 {
+		return NotReady(ReasonNoBundles, "no bundle was made from the repository yet", seen)
+	}
+	targets := 0
+	for _, b := range s.Bundles {
+		targets += b.Targets
+	}
+	for _, b := range s.Bundles {
+		if b.Problem != nil && (b.Problem.Reason != fleet.ReasonNoTargets || targets == 0) {
+			return NotReady(b.Problem.Reason, fmt.Sprintf("bundle %s: %s", b.Name, b.Problem.Message), seen)
+		}
+	}
+	return Ready(ByBundle, sum, seen)
+}
+
+// unread says what keeps the repository from having been read as its spec asks.
+func unread(repo *fleet.GitRepo) (reason, message string, ok bool) {
+	list := repo.Status.Conditions
+	if c := condition.Find(list, fleet.ConditionAccepted); c != nil && c.Status == corev1.ConditionFalse {
+		return orElse(c.Reason, fleet.ReasonError), c.Message, true
+	}
+	if c := condition.Find(list, fleet.ConditionStalled); c != nil && c.Status == corev1.ConditionTrue {
+		return orElse(c.Reason, fleet.ReasonError), c.Message, true
+	}
+	if c := condition.Find(list, fleet.ConditionGitPolling); c != nil && c.Status == corev1.ConditionFalse {
+		return orElse(c.Reason, fleet.ReasonError), c.Message, true
+	}
+	switch {
+	case repo.Status.Commit == "":
+		return ReasonNotRead, "the repository was not read yet", true
+	case repo.Status.ObservedGeneration != repo.Generation:
+		return ReasonNotRead, "the repository was not read yet as the changed spec asks", true
+	}
+	return "", "", false
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

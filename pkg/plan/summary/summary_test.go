@@ -1,0 +1,325 @@
+package summary
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+)
+
+var now = time.Date(2026, 8, 24, 14, 0, 0, 0, time.UTC)
+
+func cond(kind string, status corev1.ConditionStatus, reason, message string) fleet.Condition {
+	return fleet.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+func TestState(t *testing.T) {
+	failed := cond(fleet.ConditionDeployed, "False", "Error", "no")
+	cases := map[string]struct {
+		why    string
+		spec   fleet.BundleDeploymentSpec
+		status fleet.BundleDeploymentStatus
+		wanted string
+		want   fleet.BundleState
+	}{
+		"WaitApplied": {why: "the agent has an older version",
+			spec: fleet.BundleDeploymentSpec{DeploymentID: "2"}, status: fleet.BundleDeploymentStatus{AppliedDeploymentID: "1", Ready: true},
+			want: fleet.WaitApplied},
+		"ErrApplied": {why: "it tried and failed",
+			spec: fleet.BundleDeploymentSpec{DeploymentID: "2"}, status: fleet.BundleDeploymentStatus{Conditions: []fleet.Condition{failed}},
+			want: fleet.ErrApplied},
+		"OldFailureOfAppliedVersion": {why: "a failure counts only while the wanted version is not applied",
+			spec:   fleet.BundleDeploymentSpec{DeploymentID: "2", StagedDeploymentID: "2"},
+			status: fleet.BundleDeploymentStatus{AppliedDeploymentID: "2", Ready: true, NonModified: true, Conditions: []fleet.Condition{failed}},
+			want:   fleet.Ready},
+		"NotReady": {why: "unready beats held back: it is the more urgent news",
+			spec: fleet.BundleDeploymentSpec{DeploymentID: "1", StagedDeploymentID: "2"}, status: fleet.BundleDeploymentStatus{AppliedDeploymentID: "1"},
+			want: fleet.NotReady},
+		"OutOfSyncStaged": {why: "the new version is staged and held back",
+			spec:   fleet.BundleDeploymentSpec{DeploymentID: "1", StagedDeploymentID: "2"},
+			status: fleet.BundleDeploymentStatus{AppliedDeploymentID: "1", Ready: true, NonModified: true}, want: fleet.OutOfSync},
+		"OutOfSyncNotEvenStaged": {why: "in a later partition the object does not know the new version yet",
+			spec:   fleet.BundleDeploymentSpec{DeploymentID: "1", StagedDeploymentID: "1"},
+			status: fleet.BundleDeploymentStatus{AppliedDeploymentID: "1", Ready: true, NonModified: true}, wanted: "2", want: fleet.OutOfSync},
+		"Modified": {why: "somebody changed objects",
+			spec:   fleet.BundleDeploymentSpec{DeploymentID: "1", StagedDeploymentID: "1"},
+			status: fleet.BundleDeploymentStatus{AppliedDeploymentID: "1", Ready: true}, want: fleet.Modified},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			bd := &fleet.BundleDeployment{Spec: c.spec, Status: c.status}
+			if got := State(bd, c.wanted); got != c.want {
+				t.Errorf("%s: got %s, want %s", c.why, got, c.want)
+			}
+		})
+	}
+}
+
+func TestMessageAndDisplay(t *testing.T) {
+	bd := &fleet.BundleDeployment{
+		Spec: fleet.BundleDeploymentSpec{DeploymentID: "2"},
+		Status: fleet.BundleDeploymentStatus{Conditions: []fleet.Condition{
+			cond(fleet.ConditionInstalled, "False", "Error", "not installed: x"),
+			cond(fleet.ConditionMonitored, "False", "Error", "cannot look"),
+		}},
+	}
+	if got := Message(bd); got != "cannot look" {
+		t.Errorf("Installed speaks of another version, so Monitored counts; got %q", got)
+	}
+	bd.Status.AppliedDeploymentID = "2"
+	if got := Message(bd); got != "not installed: x" {
+		t.Errorf("got %q", got)
+	}
+	want := fleet.BundleDeploymentDisplay{Monitored: "Error: cannot look", State: "NotReady"}
+	if diff := cmp.Diff(want, Display(bd)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// d makes deployments: "cluster State message".
+func d(lines ...string) []*Deployment {
+	var out []*Deployment
+	for i, l := range lines {
+		f := strings.SplitN(l, " ", 3)
+		x := &Deployment{Bundle: "app", Cluster: "ns/" + f[0], State: fleet.BundleState(f[1]), Repo: "ns/repo",
+			UID: types.UID(fmt.Sprintf("%02d", i))}
+		if len(f) == 3 {
+			x.Message = f[2]
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+func TestReadyMessage(t *testing.T) {
+	detailed := d("c1 NotReady", "c2 Modified", "c3 Ready")
+	detailed[0].NonReady = []fleet.NonReadyStatus{
+		{Kind: "Deployment", APIVersion: "apps/v1", Namespace: "web", Name: "web",
+			Summary: fleet.Summary{State: "in-progress", Transitioning: true, Message: []string{"0 of 1", "waits"}}},
+		{Kind: "Service", APIVersion: "v1", Namespace: "web", Name: "web", Summary: fleet.Summary{State: "x", Error: true}},
+	}
+	detailed[1].Modified = []fleet.ModifiedStatus{
+		{Kind: "ConfigMap", APIVersion: "v1", Namespace: "web", Name: "a", Create: true},
+		{Kind: "ConfigMap", APIVersion: "v1", Namespace: "web", Name: "b", Create: true, Exist: true},
+		{Kind: "ClusterRole", APIVersion: "rbac.authorization.k8s.io/v1", Name: "c", Delete: true},
+		{Kind: "ConfigMap", APIVersion: "v1", Namespace: "web", Name: "d", Patch: `{"data":{}}`},
+		{Kind: "ConfigMap", APIVersion: "v1", Namespace: "web", Name: "e", Patch: "the fifth is left out"},
+	}
+	var many []string
+	for i := range 12 {
+		many = append(many, fmt.Sprintf("c%02d NotReady", i))
+	}
+	many = append(many, "z ErrApplied broken")
+	cases := map[string]struct {
+		why  string
+		list []*Deployment
+		want string
+	}{
+		"AllReady": {why: "nothing to say", list: d("c1 Ready"), want: ""},
+		"One": {why: "the reference's shape", list: d("c1 Ready", "c3 ErrApplied Service web/web exists"),
+			want: "ErrApplied(1) [Cluster ns/c3: Service web/web exists]"},
+		"FirstOfEachStateSorted": {why: "one entry per state, sorted as text",
+			list: d("c1 WaitApplied", "c2 WaitApplied later", "c3 ErrApplied bad"),
+			want: "ErrApplied(1) [Cluster ns/c3: bad]; WaitApplied(2) [Cluster ns/c1]"},
+		"Details": {why: "up to four changed and four unready objects, sorted with the rest", list: detailed,
+			want: "Modified(1) [Cluster ns/c2]; NotReady(1) [Cluster ns/c1]; clusterrole.rbac.authorization.k8s.io c extra; " +
+				`configmap.v1 web/a missing; configmap.v1 web/b is not owned by us; configmap.v1 web/d modified {"data":{}}; ` +
+				"deployment.apps web/web [progressing] 0 of 1, waits; service.v1 web/web [error]"},
+		"RareStateAmongMany": {why: "a state must not fall out of a list of ten", list: d(many...),
+			want: "ErrApplied(1) [Cluster ns/z: broken]; NotReady(12) [Cluster ns/c00]"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := Count(ByCluster, c.list)
+			if diff := cmp.Diff(c.want, ReadyMessage(ByCluster, &s)); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+			if len(s.NonReadyResources) > fleet.StatusListLimit {
+				t.Errorf("%d listed", len(s.NonReadyResources))
+			}
+		})
+	}
+	s := fleet.BundleSummary{NotReady: 3, DesiredReady: 3}
+	if got := ReadyMessage(ByCluster, &s); got != "NotReady(3)" {
+		t.Errorf("a state without a listed deployment still counts, got %q", got)
+	}
+}
+
+func repo(mutate func(*fleet.GitRepo)) *fleet.GitRepo {
+	r := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Name: "examples", Namespace: "ns", Generation: 2}}
+	r.Status.ObservedGeneration, r.Status.Commit, r.Status.GitJobStatus = 2, "3f9c2e1", "Current"
+	if mutate != nil {
+		mutate(r)
+	}
+	return r
+}
+
+// TestGitRepoReady: a repository that is missing, unread or meant for nobody is
+// never Ready, whatever runs.
+func TestGitRepoReady(t *testing.T) {
+	set := func(c fleet.Condition) func(*fleet.GitRepo) {
+		return func(r *fleet.GitRepo) { r.Status.Conditions = condition.Set(nil, c, now) }
+	}
+	one := []RepoBundle{{Name: "app", UID: "1", Targets: 1}}
+	nobody := RepoBundle{Name: "gpu", UID: "0", Problem: &Problem{fleet.ReasonNoTargets, "targets no cluster: x"}}
+	cases := map[string]struct {
+		why     string
+		repo    *fleet.GitRepo
+		bundles []RepoBundle
+		list    []*Deployment
+		want    string
+	}{
+		"Ready":       {"read, and everything Ready", repo(nil), one, d("c1 Ready"), "True  "},
+		"Stalled":     {"a missing branch or path", repo(set(cond(fleet.ConditionStalled, "True", "NoSuchBranch", "branch x does not exist"))), one, d("c1 Ready"), "False NoSuchBranch branch x does not exist"},
+		"Unreachable": {"what is deployed stays, but Ready would be a lie", repo(set(cond(fleet.ConditionGitPolling, "False", "Unreachable", "no route"))), one, d("c1 Ready"), "False Unreachable no route"},
+		"Refused":     {"not accepted", repo(set(cond(fleet.ConditionAccepted, "False", "Restricted", "Policy p"))), one, nil, "False Restricted Policy p"},
+		"NotRead":     {"new", repo(func(r *fleet.GitRepo) { r.Status.Commit = "" }), nil, nil, "False NotRead the repository was not read yet"},
+		"SpecChanged": {"the old answer is no answer to the new question", repo(func(r *fleet.GitRepo) { r.Generation = 3 }), one, d("c1 Ready"), "False NotRead the repository was not read yet as the changed spec asks"},
+		"NoBundles":   {"read, but the Bundles are not seen yet", repo(nil), nil, nil, "False NoBundles no bundle was made from the repository yet"},
+		"NoCluster":   {"no Bundle gets anywhere", repo(nil), []RepoBundle{nobody}, nil, "False NoTargets bundle gpu: targets no cluster: x"},
+		"OneOfTwoNoCluster": {"a Bundle for clusters that are yet to come does not hold back the rest",
+			repo(nil), []RepoBundle{one[0], nobody}, d("c1 Ready"), "True  "},
+		"BundleProblem": {"a fault of a Bundle shows on its repository", repo(nil),
+			[]RepoBundle{{Name: "app", UID: "2", Targets: 1, Problem: &Problem{"InvalidSelector", "bad"}}}, d("c1 Ready"),
+			"False InvalidSelector bundle app: bad"},
+		"Deployments": {"the word is Bundle", repo(nil), one, d("c1 Ready", "c2 NotReady"), "False NotReady NotReady(1) [Bundle app]"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			st := GitRepoStatus(c.repo, Sources{Deployments: c.list, Bundles: c.bundles}, now)
+			r := condition.Find(st.Conditions, fleet.ConditionReady)
+			if got := fmt.Sprintf("%s %s %s", r.Status, r.Reason, r.Message); got != c.want {
+				t.Errorf("%s: got %q, want %q", c.why, got, c.want)
+			}
+			again := c.repo.DeepCopy()
+			again.Status = st
+			if diff := cmp.Diff(st, GitRepoStatus(again, Sources{Deployments: c.list, Bundles: c.bundles}, now.Add(time.Hour))); diff != "" {
+				t.Errorf("the same facts an hour later make another status:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestGitRepoStatus(t *testing.T) {
+	list := d("c2 NotReady no pods", "c1 Ready", "c1 Ready")
+	list[2].Bundle = "other"
+	for i, x := range list {
+		x.Resources = []fleet.BundleDeploymentResource{{Kind: "ConfigMap", APIVersion: "v1", Namespace: "web", Name: fmt.Sprint("cm-", x.Bundle)}}
+		x.Counts = fleet.ResourceCounts{Ready: i, DesiredReady: 1}
+	}
+	list[0].NonReady = []fleet.NonReadyStatus{{Kind: "Deployment", APIVersion: "apps/v1", Namespace: "web", Name: "web",
+		Summary: fleet.Summary{State: "updating", Transitioning: true, Message: []string{"no pods"}}}}
+	st := GitRepoStatus(repo(nil), Sources{Deployments: list, Bundles: []RepoBundle{{Name: "app", Targets: 2}}}, now)
+	want := fleet.StatusBase{
+		ReadyClusters: 1, DesiredReadyClusters: 2,
+		Display:        fleet.StatusDisplay{ReadyBundleDeployments: "2/3", State: "NotReady", Message: "no pods", Error: true},
+		ResourceCounts: fleet.ResourceCounts{Ready: 3, DesiredReady: 3},
+		PerClusterResourceCounts: map[string]*fleet.ResourceCounts{
+			"ns/c1": {Ready: 3, DesiredReady: 2}, "ns/c2": {DesiredReady: 1}},
+		Summary: st.Summary, Conditions: st.Conditions,
+		Resources: []fleet.DeployedResource{
+			{APIVersion: "apps/v1", Kind: "Deployment", Type: "apps.deployment", ID: "web/web", Namespace: "web", Name: "web",
+				State: "updating", Transitioning: true, Message: "no pods", PerClusterState: fleet.PerClusterState{NotReady: []string{"ns/c2"}}},
+			{APIVersion: "v1", Kind: "ConfigMap", Type: "configmap", ID: "web/cm-app", Namespace: "web", Name: "cm-app",
+				State: "Ready", PerClusterState: fleet.PerClusterState{Ready: []string{"ns/c1", "ns/c2"}}},
+			{APIVersion: "v1", Kind: "ConfigMap", Type: "configmap", ID: "web/cm-other", Namespace: "web", Name: "cm-other",
+				State: "Ready", PerClusterState: fleet.PerClusterState{Ready: []string{"ns/c1"}}},
+		},
+	}
+	if diff := cmp.Diff(want, st.StatusBase); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// Above 200 clusters the lists per cluster name only those that need a look.
+func TestManyClusters(t *testing.T) {
+	var lines []string
+	for i := range 300 {
+		lines = append(lines, fmt.Sprintf("c%03d Ready", i))
+	}
+	lines[7] = "c007 Modified"
+	list := d(lines...)
+	for _, x := range list {
+		x.Resources = []fleet.BundleDeploymentResource{{Kind: "ConfigMap", APIVersion: "v1", Name: "x"}}
+	}
+	list[7].Modified = []fleet.ModifiedStatus{{Kind: "ConfigMap", APIVersion: "v1", Name: "x", Patch: "{}"}}
+	st := GitRepoStatus(repo(nil), Sources{Deployments: list, Bundles: []RepoBundle{{Name: "app", Targets: 300}}}, now)
+	if len(st.PerClusterResourceCounts) != 1 || st.PerClusterResourceCounts["ns/c007"] == nil {
+		t.Errorf("counts of %d clusters", len(st.PerClusterResourceCounts))
+	}
+	want := fleet.PerClusterState{Modified: []string{"ns/c007"}}
+	if diff := cmp.Diff(want, st.Resources[0].PerClusterState); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestClusterStatus(t *testing.T) {
+	list := d("c1 Ready", "c1 Ready", "c1 NotReady")
+	list[0].Bundle, list[1].Bundle, list[2].Bundle = "a", "b", "c"
+	list[2].Repo = "ns/second"
+	cases := map[string]struct {
+		why   string
+		life  Life
+		list  []*Deployment
+		state string
+		ready string
+	}{
+		"NeverSeen": {"no agent yet", NeverSeen, nil, "WaitCheckIn", "Unknown NeverSeen the agent has not checked in yet"},
+		"Offline":   {"the last report stays, and is called that", Offline, list[:2], "Offline", "Unknown Offline last report: 2 of 2 bundles Ready"},
+		"Ready":     {"display is empty where all is Ready", Online, list[:2], "", "True  "},
+		"NotReady":  {"the worst state", Online, list, "NotReady", "False NotReady NotReady(1) [Bundle c]"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			st := ClusterStatus(&fleet.Cluster{}, ClusterView{Deployments: c.list, Life: c.life}, now)
+			r := condition.Find(st.Conditions, fleet.ConditionReady)
+			got := fmt.Sprintf("%s %s %s", r.Status, r.Reason, r.Message)
+			if got != c.ready || st.Display.State != c.state {
+				t.Errorf("%s: got %q, %q", c.why, st.Display.State, got)
+			}
+		})
+	}
+	st := ClusterStatus(&fleet.Cluster{}, ClusterView{Deployments: list, Life: Online, Withdrawing: 2}, now)
+	if st.ReadyGitRepos != 1 || st.DesiredReadyGitRepos != 2 {
+		t.Errorf("a repository is ready if all its deployments are: got %d of %d", st.ReadyGitRepos, st.DesiredReadyGitRepos)
+	}
+	if w := condition.Find(st.Conditions, fleet.ConditionWithdrawing); w == nil || w.Message != "2 to uninstall" {
+		t.Errorf("pending withdrawals are counted: %+v", w)
+	}
+}
+
+func TestGroupStatus(t *testing.T) {
+	ready := fleet.BundleSummary{Ready: 2, DesiredReady: 2}
+	bad := fleet.BundleSummary{Ready: 1, NotReady: 1, DesiredReady: 2,
+		NonReadyResources: []fleet.NonReadyResource{{Name: "web", State: fleet.NotReady}}}
+	st := GroupStatus(&fleet.ClusterGroup{}, []Member{{Name: "z", Summary: bad}, {Name: "a", Summary: ready}, {Name: "b", Summary: ready, Offline: true}}, now)
+	want := fleet.ClusterGroupDisplay{ReadyClusters: "1/3 (b,z)", ReadyBundles: "5/6", State: "NotReady"}
+	if diff := cmp.Diff(want, st.Display); diff != "" {
+		t.Error(diff)
+	}
+	st = GroupStatus(&fleet.ClusterGroup{}, []Member{{Name: "b", Summary: ready, Offline: true}}, now)
+	if r := condition.Find(st.Conditions, fleet.ConditionReady); r.Message != "1 of 1 clusters do not report: b" {
+		t.Errorf("a group that is cut off is not Ready: %+v", r)
+	}
+}
+
+func BenchmarkCount5000(b *testing.B) {
+	var lines []string
+	for i := range 5000 {
+		lines = append(lines, fmt.Sprintf("c%04d %s", i, fleet.States[i%7]))
+	}
+	list := d(lines...)
+	b.ResetTimer()
+	for b.Loop() {
+		s := Count(ByCluster, list)
+		ReadyMessage(ByCluster, &s)
+	}
+}

@@ -1,0 +1,119 @@
+// Package support says what this version of Fleet accepts and does not act on
+// yet, so that it can say so itself instead of pretending.
+package support
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// kinds are the kinds that nothing acts on. limits tells that the kind exists
+// to limit what may be deployed: Fleet then fails closed.
+var kinds = map[string]struct{ limits bool }{
+	"BundleNamespaceMapping": {},
+	"GitRepoRestriction":     {limits: true},
+	"HelmOp":                 {},
+	"ImageScan":              {},
+	"Policy":                 {limits: true},
+	"Schedule":               {limits: true},
+}
+
+// Kinds lists the kinds that nothing acts on yet, by name.
+func Kinds() []string {
+	var out []string
+	for k := range kinds {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Limiting lists the kinds of Kinds that stop new deployments in their
+// namespace.
+func Limiting() []string {
+	return slices.DeleteFunc(Kinds(), func(k string) bool { return !kinds[k].limits })
+}
+
+// Missing lists the fields that are set in an object and that nothing acts on
+// yet, as paths below spec, sorted. For a kind that nothing acts on at all it
+// is the kind itself. Other kinds than Fleet's have none.
+func Missing(obj any) []string {
+	var out []string
+	switch o := obj.(type) {
+	case *fleet.GitRepo:
+		out = gitRepo(&o.Spec)
+	case *fleet.Bundle:
+		out = bundle(&o.Spec)
+	case *fleet.Cluster:
+		out = cluster(&o.Spec)
+	case *fleet.BundleNamespaceMapping:
+		out = []string{"kind BundleNamespaceMapping"}
+	case *fleet.GitRepoRestriction:
+		out = []string{"kind GitRepoRestriction"}
+	case *fleet.HelmOp:
+		out = []string{"kind HelmOp"}
+	case *fleet.ImageScan:
+		out = []string{"kind ImageScan"}
+	case *fleet.Policy:
+		out = []string{"kind Policy"}
+	case *fleet.Schedule:
+		out = []string{"kind Schedule"}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Message says in words what Missing found; it is empty where that is nothing.
+func Message(missing []string) string {
+	switch len(missing) {
+	case 0:
+		return ""
+	case 1:
+		return missing[0] + " is accepted, but this version does not act on it yet"
+	}
+	return strings.Join(missing, ", ") + " are accepted, but this version does not act on them yet"
+}
+
+// Blocks says why a Bundle must not be deployed at all by this version: what
+// it asks for would limit it, or is where its resources are. It is empty for a
+// Bundle that can be deployed.
+func Blocks(spec *fleet.BundleSpec) string {
+	switch {
+	case spec.HelmOpOptions != nil:
+		return "helmOpOptions: bundles of HelmOps are not implemented yet"
+	case spec.ContentsID != "":
+		return "contentsId: resources in an OCI registry are not implemented yet"
+	case spec.AllowedTargetNamespaceSelector != nil:
+		return "allowedTargetNamespaceSelector is not implemented yet, so nothing new is deployed"
+	}
+	for i := range spec.Targets {
+		if spec.Targets[i].AllowedTargetNamespaceSelector != nil {
+			return "allowedTargetNamespaceSelector is not implemented yet, so nothing new is deployed"
+		}
+	}
+	return ""
+}
+
+// A Limit is an object of a limiting kind.
+type Limit struct{ Kind, Name string }
+
+// FailClosed says why nothing new is deployed in a namespace that holds these
+// limits; it is empty where there are none. The message names one of them, the
+// first by kind and name.
+func FailClosed(limits []Limit) string {
+	if len(limits) == 0 {
+		return ""
+	}
+	first := slices.MinFunc(limits, func(a, b Limit) int {
+		return strings.Compare(a.Kind+"/"+a.Name, b.Kind+"/"+b.Name)
+	})
+	text := fmt.Sprintf("%s %q limits this namespace and is not implemented yet: nothing new is deployed until it is gone",
+		first.Kind, first.Name)
+	if n := len(limits) - 1; n > 0 {
+		text += fmt.Sprintf(" (and %d more)", n)
+	}
+	return text
+}

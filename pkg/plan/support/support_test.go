@@ -1,0 +1,81 @@
+package support
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+func TestMissing(t *testing.T) {
+	cases := map[string]struct {
+		why  string
+		obj  any
+		want []string
+	}{
+		"PlainGitRepo": {"nothing to say about what works", &fleet.GitRepo{Spec: fleet.GitRepoSpec{Repo: "https://x"}}, nil},
+		"GitRepo": {"each field once, sorted", &fleet.GitRepo{Spec: fleet.GitRepoSpec{WebhookSecret: "s", DeleteNamespace: true}},
+			[]string{"deleteNamespace", "webhookSecret"}},
+		"BundleTargets": {"customizations count as well, and a name is said once",
+			&fleet.Bundle{Spec: fleet.BundleSpec{
+				BundleDeploymentOptions: fleet.BundleDeploymentOptions{DownstreamResources: []fleet.DownstreamResource{{Name: "a"}}},
+				Targets: []fleet.BundleTarget{{BundleDeploymentOptions: fleet.BundleDeploymentOptions{
+					DownstreamResources: []fleet.DownstreamResource{{Name: "b"}}}}}}},
+			[]string{"downstreamResources"}},
+		"Kind": {"a kind that nothing acts on", &fleet.Policy{}, []string{"kind Policy"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, Missing(c.obj)); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+		})
+	}
+}
+
+// Every kind that is listed as missing says so of its own objects.
+func TestKindsAreKnown(t *testing.T) {
+	for _, kind := range Kinds() {
+		found := false
+		for _, info := range fleet.Kinds() {
+			if info.Kind != kind {
+				continue
+			}
+			found = true
+			if diff := cmp.Diff([]string{"kind " + kind}, Missing(info.New())); diff != "" {
+				t.Errorf("%s: %s", kind, diff)
+			}
+		}
+		if !found {
+			t.Errorf("%s is no kind of Fleet", kind)
+		}
+	}
+	if diff := cmp.Diff([]string{"GitRepoRestriction", "Policy", "Schedule"}, Limiting()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFailClosed(t *testing.T) {
+	if got := FailClosed(nil); got != "" {
+		t.Errorf("no limits, no words: %q", got)
+	}
+	got := FailClosed([]Limit{{"Schedule", "night"}, {"Policy", "p"}})
+	want := `Policy "p" limits this namespace and is not implemented yet: nothing new is deployed until it is gone (and 1 more)`
+	if got != want {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestBlocks(t *testing.T) {
+	open := fleet.BundleSpec{}
+	if got := Blocks(&open); got != "" {
+		t.Errorf("a plain Bundle is blocked: %s", got)
+	}
+	open.Targets = []fleet.BundleTarget{{BundleDeploymentOptions: fleet.BundleDeploymentOptions{
+		AllowedTargetNamespaceSelector: &metav1.LabelSelector{}}}}
+	if Blocks(&open) == "" {
+		t.Error("a limit on one target must fail closed")
+	}
+}

@@ -1,0 +1,191 @@
+package target
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// A block is one block of criteria, compiled. A criterion that is not set is
+// not asked; a block without criteria matches nothing.
+type block struct {
+	kind        string // "target", "customization" or "restriction"
+	index       int    // in the list it came from
+	number      int    // as people count
+	name        string
+	refuses     bool // doNotDeploy
+	clusterName string
+	clusters    labels.Selector // nil where absent
+	group       string
+	groups      labels.Selector // nil where absent
+}
+
+func compile(c Criteria, kind string, index int) (block, error) {
+	b := block{
+		kind: kind, index: index, number: index + 1,
+		name: c.Name, clusterName: c.ClusterName, group: c.ClusterGroup,
+	}
+	var err error
+	if b.clusters, err = selector(c.ClusterSelector); err != nil {
+		return b, invalid(kind, index, c.Name, fmt.Errorf("clusterSelector: %w", err))
+	}
+	if b.groups, err = selector(c.ClusterGroupSelector); err != nil {
+		return b, invalid(kind, index, c.Name, fmt.Errorf("clusterGroupSelector: %w", err))
+	}
+	return b, nil
+}
+
+func selector(s *metav1.LabelSelector) (labels.Selector, error) {
+	if s == nil {
+		return nil, nil
+	}
+	return metav1.LabelSelectorAsSelector(s)
+}
+
+// views is the number of ways to look at a cluster: once through each of its
+// groups, or once through none.
+func views(c *Cluster) int { return max(1, len(c.Groups)) }
+
+// view is the group of one of these ways; the zero Group is none.
+func view(c *Cluster, i int) Group {
+	if len(c.Groups) == 0 {
+		return Group{}
+	}
+	return c.Groups[i]
+}
+
+// matchesAny tells whether the block matches the cluster through some group.
+func (b *block) matchesAny(c *Cluster) bool {
+	for i := range views(c) {
+		if b.matches(c, view(c, i)) {
+			return true
+		}
+	}
+	return false
+}
+
+// matches tells whether all criteria hold for the cluster seen through a group.
+func (b *block) matches(c *Cluster, g Group) bool {
+	if b.empty() {
+		return false
+	}
+	return b.nameMatches(c) &&
+		(b.group == "" || b.group == g.Name) &&
+		(b.groups == nil || b.groups.Matches(labels.Set(g.Labels))) &&
+		(b.clusters == nil || b.clusters.Matches(labels.Set(c.Labels)))
+}
+
+func (b *block) nameMatches(c *Cluster) bool {
+	return b.clusterName == "" || b.clusterName == c.Name || b.clusterName == c.Labels[fleet.LabelDisplayName]
+}
+
+func (b *block) empty() bool {
+	return b.clusterName == "" && b.clusters == nil && b.group == "" && b.groups == nil
+}
+
+func (b *block) readsGroups() bool { return b.group != "" || b.groups != nil }
+
+// title names the block as people find it.
+func (b *block) title() string { return title(b.kind, b.number, b.name) }
+
+func title(kind string, number int, name string) string {
+	if name == "" {
+		return fmt.Sprintf("%s %d", kind, number)
+	}
+	return fmt.Sprintf("%s %d %q", kind, number, name)
+}
+
+// wants is what the block asks for.
+func (b *block) wants() string {
+	if b.empty() {
+		return "nothing: it has no criteria and matches no cluster"
+	}
+	var parts []string
+	if b.clusterName != "" {
+		parts = append(parts, "clusterName "+b.clusterName)
+	}
+	if b.group != "" {
+		parts = append(parts, "clusterGroup "+b.group)
+	}
+	if b.groups != nil {
+		parts = append(parts, "clusterGroupSelector "+selectorText(b.groups))
+	}
+	if b.clusters != nil {
+		parts = append(parts, selectorText(b.clusters))
+	}
+	return strings.Join(parts, " and ")
+}
+
+func selectorText(s labels.Selector) string {
+	if s.Empty() {
+		return "every cluster"
+	}
+	return s.String()
+}
+
+// has is what the cluster has of the first thing that the block asks for in
+// vain.
+func (b *block) has(c *Cluster) string {
+	switch {
+	case b.empty():
+		return "so not " + c.Name
+	case !b.nameMatches(c):
+		return "this is " + c.Name
+	case b.group != "" && !inGroup(c, b.group), b.groups != nil && !b.anyGroup(c):
+		return groupText(c)
+	case b.clusters != nil && !b.clusters.Matches(labels.Set(c.Labels)):
+		return labelText(c, b.clusters)
+	}
+	return c.Name + " has them only in different cluster groups"
+}
+
+func inGroup(c *Cluster, name string) bool {
+	for _, g := range c.Groups {
+		if g.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *block) anyGroup(c *Cluster) bool {
+	for i := range views(c) {
+		if b.groups.Matches(labels.Set(view(c, i).Labels)) {
+			return true
+		}
+	}
+	return false
+}
+
+func groupText(c *Cluster) string {
+	if len(c.Groups) == 0 {
+		return c.Name + " is in no cluster group"
+	}
+	var names []string
+	for _, g := range c.Groups {
+		names = append(names, g.Name)
+	}
+	sort.Strings(names)
+	return c.Name + " is in " + strings.Join(names, ", ")
+}
+
+// labelText says what the cluster has of the labels that a selector asks for.
+func labelText(c *Cluster, s labels.Selector) string {
+	requirements, _ := s.Requirements()
+	for i := range requirements {
+		r := &requirements[i]
+		if r.Matches(labels.Set(c.Labels)) {
+			continue
+		}
+		if value, ok := c.Labels[r.Key()]; ok {
+			return fmt.Sprintf("%s has %s=%s", c.Name, r.Key(), value)
+		}
+		return fmt.Sprintf("%s has no label %s", c.Name, r.Key())
+	}
+	return c.Name + " does not match"
+}

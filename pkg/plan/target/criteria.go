@@ -1,0 +1,31 @@
+package target
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Criteria are one block of criteria as it stands in targets, restrictions,
+// partitions and schedules. What is not set is not asked; a block that asks
+// nothing matches nothing.
+type Criteria struct {
+	Name                 string // of the block, for people
+	ClusterName          string
+	ClusterSelector      *metav1.LabelSelector
+	ClusterGroup         string
+	ClusterGroupSelector *metav1.LabelSelector
+}
+
+// A Filter tells which clusters one block of criteria selects.
+type Filter struct{ b block }
+
+// NewFilter compiles criteria. kind says in errors what the block is ("partition"),
+// index where it stands in its list. A selector that cannot be read is a
+// permanent fault.
+func NewFilter(c Criteria, kind string, index int) (Filter, error) {
+	b, err := compile(c, kind, index)
+	return Filter{b: b}, err
+}
+
+// Selects tells whether all criteria hold for the cluster through one of its
+// groups.
+func (f Filter) Selects(c *Cluster) bool { return f.b.matchesAny(c) }

@@ -1,0 +1,214 @@
+// Package target decides which clusters a Bundle is meant for, with which
+// options, and why not the others.
+//
+// The rules are those of Fleet's API: blocks of criteria, restrictions and
+// customizations that are told apart by their position, and one cluster group
+// at a time. A Matcher is compiled once for each version of a Bundle, so that
+// a cluster costs microseconds.
+package target
+
+import (
+	"fmt"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+)
+
+// ReasonInvalidSelector is the reason of a fault of Compile.
+const ReasonInvalidSelector = "InvalidSelector"
+
+// A Cluster is what targeting knows of one cluster.
+type Cluster struct {
+	Namespace string // of the Cluster object: the workspace
+	Name      string
+	Labels    map[string]string
+	Groups    []Group // groups of the same workspace that select it, by name
+}
+
+// A Group is a cluster group as its members see it.
+type Group struct {
+	Name   string
+	Labels map[string]string // of the ClusterGroup object
+}
+
+// A Verdict says whether one cluster gets the Bundle, and why.
+type Verdict struct {
+	// Deploy tells whether the cluster gets the Bundle.
+	Deploy bool
+	// Target is the index in spec.targets of the target that decided, -1
+	// where no target matches.
+	Target int
+	// Customizations are the indexes in spec.targets of the customizations
+	// that apply, in order.
+	Customizations []int
+	// Reason says in words why, for status, logs and people.
+	Reason string
+}
+
+// Same tells whether two verdicts lead to the same options.
+func (v Verdict) Same(w Verdict) bool {
+	if v.Deploy != w.Deploy || v.Target != w.Target || len(v.Customizations) != len(w.Customizations) {
+		return false
+	}
+	for i := range v.Customizations {
+		if v.Customizations[i] != w.Customizations[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// A Matcher is the targeting of one version of a Bundle. It never changes and
+// may be used by several goroutines.
+type Matcher struct {
+	targets      []block // plain targets
+	custom       []block // customizations
+	restrictions []block
+	all          bool // AllMatches: every customization that matches applies
+	withGroups   bool
+}
+
+// Compile prepares the targets of a Bundle. With R restrictions the first
+// targets, all but the last R, are customizations; without restrictions all
+// are targets. A Bundle without any target is meant for the cluster group
+// "default".
+//
+// A selector that cannot be read is a permanent fault: no target of the Bundle
+// can then be trusted.
+func Compile(spec *fleet.BundleSpec) (*Matcher, error) {
+	m := &Matcher{all: spec.TargetCustomizationMode == fleet.TargetCustomizationAllMatches}
+	entries := spec.Targets
+	if len(entries) == 0 {
+		entries = []fleet.BundleTarget{{Name: "default", ClusterGroup: "default"}}
+	}
+	split := 0
+	if r := len(spec.TargetRestrictions); r > 0 {
+		split = max(0, len(entries)-r)
+	}
+	for i := range entries {
+		t := &entries[i]
+		b, err := compile(Criteria{
+			Name: t.Name, ClusterName: t.ClusterName, ClusterSelector: t.ClusterSelector,
+			ClusterGroup: t.ClusterGroup, ClusterGroupSelector: t.ClusterGroupSelector,
+		}, "target", i)
+		if err != nil {
+			return nil, err
+		}
+		b.refuses = t.DoNotDeploy
+		if i < split {
+			b.kind = "customization"
+			m.custom = append(m.custom, b)
+		} else {
+			b.number = i - split + 1
+			m.targets = append(m.targets, b)
+		}
+		m.withGroups = m.withGroups || b.readsGroups()
+	}
+	for i := range spec.TargetRestrictions {
+		r := &spec.TargetRestrictions[i]
+		b, err := compile(Criteria{
+			Name: r.Name, ClusterName: r.ClusterName, ClusterSelector: r.ClusterSelector,
+			ClusterGroup: r.ClusterGroup, ClusterGroupSelector: r.ClusterGroupSelector,
+		}, "restriction", i)
+		if err != nil {
+			return nil, err
+		}
+		m.restrictions = append(m.restrictions, b)
+		m.withGroups = m.withGroups || b.readsGroups()
+	}
+	return m, nil
+}
+
+// ReadsGroups tells whether a change of cluster groups can change a verdict.
+func (m *Matcher) ReadsGroups() bool { return m.withGroups }
+
+// Match decides for one cluster.
+func (m *Matcher) Match(c *Cluster) Verdict {
+	hit := m.plain(c)
+	if hit == nil {
+		return Verdict{Target: -1, Reason: m.refusal(c)}
+	}
+	v := Verdict{Target: hit.index, Deploy: true}
+	if hit.refuses {
+		v.Deploy, v.Reason = false, fmt.Sprintf("%s says doNotDeploy for %s", hit.title(), c.Name)
+		return v
+	}
+	for i := range m.custom {
+		b := &m.custom[i]
+		if !b.matchesAny(c) {
+			continue
+		}
+		v.Customizations = append(v.Customizations, b.index)
+		if b.refuses {
+			v.Deploy, v.Reason = false, fmt.Sprintf("%s says doNotDeploy for %s", b.title(), c.Name)
+			return v
+		}
+		if !m.all {
+			break
+		}
+	}
+	v.Reason = hit.title() + " matches: " + hit.wants()
+	return v
+}
+
+// plain is the first target that matches the cluster through a group through
+// which no restriction keeps it out, or nil.
+func (m *Matcher) plain(c *Cluster) *block {
+	for i := range m.targets {
+		b := &m.targets[i]
+		for g := range views(c) {
+			group := view(c, g)
+			if m.allowed(c, group) && b.matches(c, group) {
+				return b
+			}
+		}
+	}
+	return nil
+}
+
+// allowed tells whether the restrictions let the cluster in through a group.
+func (m *Matcher) allowed(c *Cluster, g Group) bool {
+	if len(m.restrictions) == 0 {
+		return true
+	}
+	for i := range m.restrictions {
+		if m.restrictions[i].matches(c, g) {
+			return true
+		}
+	}
+	return false
+}
+
+// refusal says why no target matches the cluster: what the first one wants and
+// what the cluster has.
+func (m *Matcher) refusal(c *Cluster) string {
+	for i := range m.targets {
+		b := &m.targets[i]
+		if b.matchesAny(c) {
+			return fmt.Sprintf("%s matches %s, but no restriction of the repository allows it", b.title(), c.Name)
+		}
+	}
+	if len(m.targets) == 0 {
+		return "there is no target, only customizations"
+	}
+	b := &m.targets[0]
+	return fmt.Sprintf("%s wants %s, %s", b.title(), b.wants(), b.has(c))
+}
+
+// FirstRefusal says in one line why a Bundle gets to no cluster. workspace is
+// its namespace, clusters are the candidates in order and verdicts what Match
+// said of each.
+func FirstRefusal(workspace string, clusters []*Cluster, verdicts []Verdict) string {
+	switch {
+	case len(clusters) == 0:
+		return fmt.Sprintf("targets no cluster: there is none in %s", workspace)
+	case len(clusters) == 1:
+		return "targets no cluster: " + verdicts[0].Reason
+	}
+	return fmt.Sprintf("targets none of %d clusters: %s", len(clusters), verdicts[0].Reason)
+}
+
+// invalid is the fault of a selector that cannot be read.
+func invalid(what string, index int, name string, err error) error {
+	return fault.PermanentError(ReasonInvalidSelector, fmt.Errorf("%s: %w", title(what, index+1, name), err))
+}

@@ -1,0 +1,321 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+)
+
+// How long something may take before it needs a person.
+const (
+	// unreadyGrace is for objects that are not ready and do not say that they
+	// never will be.
+	unreadyGrace = 2 * time.Minute
+	// checkInGrace is for a new cluster whose agent has not checked in.
+	checkInGrace = 5 * time.Minute
+)
+
+// A sighting collects what needs attention and what moves.
+type sighting struct {
+	now      time.Time
+	away     map[Key]bool   // clusters that are Offline
+	aways    map[string]int // their number, by workspace
+	held     map[Key]bool   // repositories that are Held
+	reported map[Key]bool   // repositories with a row of their own or of a bundle
+	quiet    []*fleet.GitRepo
+	list     []Attention
+	moving   []Moving
+}
+
+func newSighting(f Fleet, now time.Time) *sighting {
+	s := &sighting{
+		now: now, away: map[Key]bool{}, aways: map[string]int{},
+		held: map[Key]bool{}, reported: map[Key]bool{},
+	}
+	for _, c := range f.Clusters {
+		if ClusterState(c) == fleet.Offline {
+			s.away[keyOf(c)] = true
+			s.aways[c.Namespace]++
+		}
+	}
+	return s
+}
+
+// repository looks at what keeps a GitRepo from being read.
+func (s *sighting) repository(r *fleet.GitRepo) {
+	key := keyOf(r)
+	state, c := RepoTrouble(r)
+	switch {
+	case c != nil:
+		s.held[key], s.reported[key] = state == Held, true
+		s.list = append(s.list, Attention{
+			State: state, Kind: "GitRepo", Name: key.String(),
+			Reason: c.Reason, Since: moment(changed(c)), Message: c.Message,
+		})
+	case updating(r) || reasonOf(problem(r.Status.Conditions)) == summary.ReasonNotRead:
+		s.reported[key] = true
+		s.moving = append(s.moving, Moving{
+			Kind: "GitRepo", Name: key.String(), Commit: r.Status.PollingCommit, Reason: "being read",
+			Ready: r.Status.ReadyClusters, Desired: r.Status.DesiredReadyClusters,
+		})
+	default:
+		s.quiet = append(s.quiet, r)
+	}
+}
+
+// repositoriesLeft looks at GitRepos that were read and are not Ready for a
+// reason that none of their Bundles has told.
+func (s *sighting) repositoriesLeft() {
+	for _, r := range s.quiet {
+		c := problem(r.Status.Conditions)
+		if c == nil || s.reported[keyOf(r)] {
+			continue
+		}
+		s.list = append(s.list, Attention{
+			State: fleet.NotReady, Kind: "GitRepo", Name: keyOf(r).String(),
+			Reason: c.Reason, Since: moment(changed(c)), Message: c.Message,
+		})
+	}
+}
+
+// bundle looks at a Bundle: one row for each state that needs a person, and
+// one for all that is on its way.
+func (s *sighting) bundle(b *fleet.Bundle) {
+	before := len(s.list) + len(s.moving)
+	if c := problem(b.Status.Conditions); c != nil {
+		s.bundleProblem(b, c)
+	} else {
+		for _, state := range []fleet.BundleState{fleet.ErrApplied, fleet.Modified, fleet.NotReady} {
+			s.bundleState(b, state)
+		}
+		s.bundleWaits(b)
+	}
+	if len(s.list)+len(s.moving) > before {
+		s.reported[repoOf(b)] = true
+	}
+}
+
+// bundleProblem is a Bundle that is kept from being deployed at all. That it
+// matches no cluster is nobody's fault where others of its repository do.
+func (s *sighting) bundleProblem(b *fleet.Bundle, c *fleet.Condition) {
+	state := BundleState(b)
+	switch c.Reason {
+	case fleet.ReasonNoTargets:
+		if repo := repoOf(b); repo.Name != "" {
+			return
+		}
+	case fleet.ReasonNotImplemented, fleet.ReasonRestricted, fleet.EventPolicyViolation, fleet.ReasonSuspended:
+		if s.held[repoOf(b)] {
+			return
+		}
+		state = Held
+	}
+	s.list = append(s.list, Attention{
+		State: state, Kind: "Bundle", Name: keyOf(b).String(),
+		Reason: c.Reason, Since: moment(changed(c)), Message: c.Message,
+		Clusters: Sample{Count: b.Status.Summary.DesiredReady},
+	})
+}
+
+// bundleState is what a Bundle has in one state that it does not leave by
+// itself. Objects that are not ready yet get some time.
+func (s *sighting) bundleState(b *fleet.Bundle, state fleet.BundleState) {
+	n, found := s.present(b, state)
+	if n == 0 {
+		return
+	}
+	row := Attention{State: state, Kind: "Bundle", Name: keyOf(b).String(), Reason: string(state), Clusters: Sample{Count: n}}
+	if c := condition.Find(b.Status.Conditions, fleet.ConditionReady); c != nil && c.Status == corev1.ConditionFalse {
+		row.Since = moment(changed(c))
+	}
+	failed := false
+	for _, r := range found {
+		row.Clusters.Sample = append(row.Clusters.Sample, r.Name)
+		failed = failed || slices.ContainsFunc(r.NonReadyStatus, func(o fleet.NonReadyStatus) bool { return o.Summary.Error })
+	}
+	if len(found) > 0 {
+		row.Message = resourceMessage(found[0])
+	}
+	if state == fleet.NotReady && !failed && row.Since != nil && s.now.Sub(*row.Since) < unreadyGrace {
+		s.move(b, row.Message)
+		return
+	}
+	s.list = append(s.list, row)
+}
+
+// bundleWaits is what of a Bundle is on its way to clusters that are there.
+func (s *sighting) bundleWaits(b *fleet.Bundle) {
+	var first string
+	waiting := 0
+	for _, state := range []fleet.BundleState{fleet.WaitApplied, fleet.OutOfSync, fleet.Pending} {
+		n, found := s.present(b, state)
+		waiting += n
+		if first == "" && len(found) > 0 {
+			first = found[0].Message
+		}
+	}
+	unseen := len(b.Status.Conditions) == 0
+	switch {
+	case waiting == 0 && !unseen:
+		return
+	case b.Spec.Paused:
+		first = "paused"
+	}
+	s.move(b, first)
+}
+
+// move adds a Bundle to what moves, once.
+func (s *sighting) move(b *fleet.Bundle, why string) {
+	name := keyOf(b).String()
+	if slices.ContainsFunc(s.moving, func(m Moving) bool { return m.Kind == "Bundle" && m.Name == name }) {
+		return
+	}
+	m := Moving{
+		Kind: "Bundle", Name: name, Commit: b.Labels[fleet.LabelCommit], Reason: why,
+		Ready: b.Status.Summary.Ready, Desired: b.Status.Summary.DesiredReady,
+	}
+	if len(b.Status.PartitionStatus) > 1 {
+		for _, p := range b.Status.PartitionStatus {
+			m.Partitions = append(m.Partitions, Partition{Name: p.Name, Ready: p.Summary.Ready, Count: p.Count})
+		}
+	}
+	s.moving = append(s.moving, m)
+}
+
+// present counts a Bundle's deployments in a state on clusters that are not
+// away, and returns those that its summary names. The summary names ten at
+// most: where it is cut off and all that it names are away, the others are
+// taken to be away too, as far as so many clusters are.
+func (s *sighting) present(b *fleet.Bundle, state fleet.BundleState) (int, []*fleet.NonReadyResource) {
+	n := counted(&b.Status.Summary, state)
+	named, away := 0, 0
+	var found []*fleet.NonReadyResource
+	for i := range b.Status.Summary.NonReadyResources {
+		r := &b.Status.Summary.NonReadyResources[i]
+		if r.State != state {
+			continue
+		}
+		named++
+		if s.away[parseKey(r.Name)] {
+			away++
+			continue
+		}
+		found = append(found, r)
+	}
+	if named > 0 && away == named && n <= s.aways[b.Namespace] {
+		return 0, nil
+	}
+	return n - away, found
+}
+
+func counted(s *fleet.BundleSummary, state fleet.BundleState) int {
+	switch state {
+	case fleet.ErrApplied:
+		return s.ErrApplied
+	case fleet.WaitApplied:
+		return s.WaitApplied
+	case fleet.Modified:
+		return s.Modified
+	case fleet.OutOfSync:
+		return s.OutOfSync
+	case fleet.Pending:
+		return s.Pending
+	case fleet.NotReady:
+		return s.NotReady
+	}
+	return s.Ready
+}
+
+// clusterConditions are those that, where they are False, keep a cluster from
+// working at all.
+var clusterConditions = []string{fleet.ConditionProcessed, fleet.ConditionImported, fleet.ConditionReconciled}
+
+// cluster looks at a Cluster apart from its bundles.
+func (s *sighting) cluster(c *fleet.Cluster) {
+	created := c.CreationTimestamp.Time
+	if ClusterState(c) == fleet.WaitCheckIn && s.now.Sub(created) >= checkInGrace {
+		s.clusterRow(c, Attention{
+			State: fleet.WaitCheckIn, Reason: fleet.ReasonNeverSeen,
+			Since: moment(created), Message: "the agent has not checked in yet",
+		})
+	}
+	for _, kind := range clusterConditions {
+		if cond := condition.Find(c.Status.Conditions, kind); cond != nil && cond.Status == corev1.ConditionFalse && cond.Reason != "" {
+			s.clusterRow(c, Attention{
+				State: fleet.NotReady, Reason: cond.Reason, Since: moment(changed(cond)), Message: cond.Message,
+			})
+		}
+	}
+	if cond := condition.Find(c.Status.Conditions, fleet.ConditionDuplicateAgent); cond != nil && cond.Status == corev1.ConditionTrue {
+		s.clusterRow(c, Attention{
+			State: fleet.NotReady, Reason: fleet.ConditionDuplicateAgent, Since: moment(changed(cond)), Message: cond.Message,
+		})
+	}
+	if o := c.Status.Agent.Orphans; o != nil && o.Count > 0 {
+		s.clusterRow(c, Attention{
+			State: fleet.ResourceOrphaned, Reason: fleet.ResourceOrphaned,
+			Message: fmt.Sprintf("kept, and nobody ordered to uninstall it: %s", List(o.Names, 3)),
+		})
+	}
+}
+
+func (s *sighting) clusterRow(c *fleet.Cluster, a Attention) {
+	key := keyOf(c).String()
+	a.Kind, a.Name, a.Clusters = "Cluster", key, Sample{Count: 1, Sample: []string{key}}
+	s.list = append(s.list, a)
+}
+
+// rows are the rows, worst first, those of clusters with the same trouble
+// put together.
+func (s *sighting) rows() []Attention {
+	var out []Attention
+	same := map[string]int{}
+	for _, a := range s.list {
+		id := strings.Join([]string{string(a.State), a.Reason, a.Message}, "\x00")
+		if i, ok := same[id]; ok && a.Kind == "Cluster" {
+			first := &out[i]
+			first.Clusters.Count++
+			if len(first.Clusters.Sample) < fleet.StatusListLimit {
+				first.Clusters.Sample = append(first.Clusters.Sample, a.Name)
+			}
+			if a.Since != nil && (first.Since == nil || a.Since.Before(*first.Since)) {
+				first.Since = a.Since
+			}
+			continue
+		}
+		if a.Kind == "Cluster" {
+			same[id] = len(out)
+		}
+		out = append(out, a)
+	}
+	slices.SortStableFunc(out, func(a, b Attention) int {
+		return cmp.Or(severity(a.State)-severity(b.State), strings.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// severity orders what needs attention: what is broken first.
+func severity(s fleet.BundleState) int {
+	order := []fleet.BundleState{
+		fleet.Offline, fleet.ErrApplied, fleet.NotReady, fleet.Modified, fleet.WaitCheckIn, Unreadable, Held,
+	}
+	if i := slices.Index(order, s); i >= 0 {
+		return i
+	}
+	return len(order)
+}
+
+func reasonOf(c *fleet.Condition) string {
+	if c == nil {
+		return ""
+	}
+	return c.Reason
+}

@@ -1,0 +1,63 @@
+package view
+
+import "time"
+
+// Keys of the ConfigMap fleet-brake.
+const (
+	keySuspended = "suspended"
+	keyReason    = "reason"
+	keyBy        = "by"
+	keySince     = "since"
+)
+
+// A Brake holds back everything new in a fleet while it is on.
+type Brake struct {
+	// On tells whether it is.
+	On bool `json:"on"`
+	// Reason is why, in the words of who put it on.
+	Reason string `json:"reason,omitempty"`
+	// By is the user who put it on.
+	By string `json:"by,omitempty"`
+	// Since is when.
+	Since *time.Time `json:"since,omitempty"`
+}
+
+// ParseBrake reads the data of ConfigMap fleet-brake. No data is a brake that
+// is off. A time that cannot be read is left out.
+func ParseBrake(data map[string]string) Brake {
+	if data[keySuspended] != "true" {
+		return Brake{}
+	}
+	b := Brake{On: true, Reason: data[keyReason], By: data[keyBy]}
+	if t, err := time.Parse(time.RFC3339, data[keySince]); err == nil {
+		b.Since = &t
+	}
+	return b
+}
+
+// Data is what ParseBrake reads.
+func (b Brake) Data() map[string]string {
+	data := map[string]string{keySuspended: "false", keyReason: b.Reason, keyBy: b.By}
+	if b.On {
+		data[keySuspended] = "true"
+	}
+	if b.Since != nil {
+		data[keySince] = b.Since.UTC().Format(time.RFC3339)
+	}
+	return data
+}
+
+// Text says since when, by whom and why a brake is on.
+func (b Brake) Text(now time.Time) string {
+	text := "suspended"
+	if b.Since != nil {
+		text += " since " + Clock(*b.Since, now)
+	}
+	if b.By != "" {
+		text += " by " + b.By
+	}
+	if b.Reason != "" {
+		text += ": " + b.Reason
+	}
+	return text
+}

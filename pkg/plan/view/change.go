@@ -1,0 +1,117 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// Changes are what a person wants to hear between two looks at a fleet, apart
+// from what Story tells: what has come to need attention, what does no longer,
+// who went away and who came back.
+func Changes(before, after Glance, now time.Time) []Line {
+	was, is := before.away, after.away
+	var lines []Line
+	for _, a := range after.Status.Attention {
+		if !slices.ContainsFunc(before.Status.Attention, a.same) {
+			lines = append(lines, Line{"needs", a.text()})
+		}
+	}
+	for _, a := range before.Status.Attention {
+		if !slices.ContainsFunc(after.Status.Attention, a.same) {
+			lines = append(lines, Line{"solved", a.text()})
+		}
+	}
+	for _, name := range sortedNames(is) {
+		if _, ok := was[name]; !ok {
+			lines = append(lines, Line{"away", fmt.Sprintf("%s: last seen %s", bare(name), Clock(is[name], now))})
+		}
+	}
+	for _, name := range sortedNames(was) {
+		if _, ok := is[name]; !ok {
+			lines = append(lines, Line{"back", bare(name)})
+		}
+	}
+	return lines
+}
+
+// A Glance is a Status and what is needed besides to compare it with another.
+type Glance struct {
+	Status Status
+	away   map[string]time.Time // when clusters that are away were last seen
+}
+
+// Look takes a glance at a fleet.
+func Look(f Fleet, m Manager, now time.Time) Glance {
+	g := Glance{Status: Summarize(f, m, now), away: map[string]time.Time{}}
+	for _, c := range f.Clusters {
+		if ClusterState(c) == fleet.Offline {
+			g.away[keyOf(c).String()] = c.Status.Agent.LastSeen.Time
+		}
+	}
+	return g
+}
+
+// same tells whether two rows are about the same trouble of the same object.
+func (a Attention) same(b Attention) bool {
+	return a.State == b.State && a.Kind == b.Kind && a.Name == b.Name && a.Message == b.Message
+}
+
+// text is a row in one line.
+func (a Attention) text() string {
+	text := string(a.State) + " " + a.Label()
+	if names := a.Clusters.Text(); names != "" && a.Kind != "Cluster" {
+		text += " on " + names
+	}
+	if a.Message != "" {
+		text += ": " + a.Message
+	}
+	return text
+}
+
+// Label is what a row is about: the name, with the kind before it where it is
+// not a bundle.
+func (a Attention) Label() string {
+	switch a.Kind {
+	case "GitRepo":
+		return "repo " + bare(a.Name)
+	case "Cluster":
+		return "cluster " + bare(a.Name)
+	case "Manager":
+		return "manager"
+	}
+	return bare(a.Name)
+}
+
+// Text is the first cluster of a sample and how many more there are, or the
+// number alone where none is named.
+func (s Sample) Text() string {
+	switch {
+	case s.Count == 0:
+		return ""
+	case len(s.Sample) == 0:
+		return count(s.Count)
+	case s.Count == 1:
+		return bare(s.Sample[0])
+	case s.Count == 2 && len(s.Sample) == 2:
+		return bare(s.Sample[0]) + ", " + bare(s.Sample[1])
+	}
+	return fmt.Sprintf("%s and %d more", bare(s.Sample[0]), s.Count-1)
+}
+
+// bare is a name without its workspace.
+func bare(name string) string {
+	return name[strings.LastIndex(name, "/")+1:]
+}
+
+func sortedNames(m map[string]time.Time) []string {
+	var names []string
+	for n := range m {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,43 @@
+package view
+
+import "slices"
+
+// Nearest is the known name that somebody who wrote name most likely meant,
+// or "" where none is near: one letter in three may be wrong, at least two.
+// Of several the first in order is taken.
+func Nearest(name string, known []string) string {
+	sorted := slices.Sorted(slices.Values(known))
+	best, found := max(2, len(name)/3)+1, ""
+	for _, k := range sorted {
+		if d := distance(name, k); d < best {
+			best, found = d, k
+		}
+	}
+	return found
+}
+
+// distance is how many letters must be added, dropped, changed or swapped with
+// their neighbour to make b of a.
+func distance(a, b string) int {
+	x, y := []rune(a), []rune(b)
+	before, above := make([]int, len(y)+1), make([]int, len(y)+1)
+	for j := range above {
+		above[j] = j
+	}
+	for i := range x {
+		row := make([]int, len(y)+1)
+		row[0] = i + 1
+		for j := range y {
+			cost := 1
+			if x[i] == y[j] {
+				cost = 0
+			}
+			row[j+1] = min(row[j]+1, above[j+1]+1, above[j]+cost)
+			if i > 0 && j > 0 && x[i] == y[j-1] && x[i-1] == y[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, above = above, row
+	}
+	return above[len(y)]
+}

@@ -1,0 +1,122 @@
+package view
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+)
+
+// A Progress is how far one bundle on one cluster is.
+type Progress string
+
+// How far a pair is.
+const (
+	Waiting  Progress = "waiting"
+	Reached  Progress = "ready"
+	Deferred Progress = "deferred" // its cluster is away
+	Failed   Progress = "failed"   // not without somebody's change
+)
+
+// A Pair is one bundle on one cluster.
+type Pair struct {
+	Bundle   Key
+	Cluster  Key
+	Progress Progress
+	// Written tells whether the deployment was written for the commit.
+	Written bool
+	State   fleet.BundleState
+	Reason  string // one CamelCase word, where it failed
+	Message string // why it is not Ready
+	Commit  string // that runs there; empty: another than the wanted, or none
+	Wanted  string
+	// LastSeen is when the cluster checked in last, for one that is away.
+	LastSeen time.Time
+}
+
+// pair judges one deployment.
+func (j *judge) pair(b *fleet.Bundle, bd *fleet.BundleDeployment) {
+	p := Pair{
+		Bundle: keyOf(b), Cluster: ClusterOf(bd), Progress: Waiting,
+		State: DeploymentState(bd), Message: DeploymentMessage(bd),
+		Commit: DeploymentCommit(bd), Wanted: b.Labels[fleet.LabelCommit],
+	}
+	p.Written = bd.Labels[fleet.LabelCommit] == p.Wanted && b.Status.ObservedGeneration >= b.Generation
+	c := j.clusters[p.Cluster]
+	away := c != nil && ClusterState(c) == fleet.Offline
+	reason, stuck := permanent(bd)
+	switch {
+	case p.Written && p.State == fleet.Ready:
+		p.Progress = Reached
+	case away && !j.goal.All:
+		p.Progress, p.LastSeen = Deferred, c.Status.Agent.LastSeen.Time
+	case p.Written && stuck:
+		p.Progress, p.Reason = Failed, reason
+	case p.Written && bd.Spec.DeploymentID != "" && p.State != fleet.WaitApplied && p.State != fleet.OutOfSync:
+	case paused(b, bd, c):
+		p.Progress, p.Reason, p.Message = Failed, fleet.ReasonSuspended, "paused"
+	}
+	if r := broken(b, p.Cluster); r != nil && !p.Written && p.Progress == Waiting {
+		p.Progress, p.State, p.Reason, p.Message = Failed, r.State, string(r.State), resourceMessage(r)
+	}
+	j.v.Pairs = append(j.v.Pairs, p)
+}
+
+// absent judges a cluster that should get a Bundle and has no deployment.
+func (j *judge) absent(b *fleet.Bundle, cluster Key, r *fleet.NonReadyResource) {
+	p := Pair{
+		Bundle: keyOf(b), Cluster: cluster, Progress: Waiting,
+		State: r.State, Message: resourceMessage(r), Wanted: b.Labels[fleet.LabelCommit],
+	}
+	c := j.clusters[cluster]
+	switch {
+	case r.State == fleet.ErrApplied && b.Status.ObservedGeneration >= b.Generation:
+		p.Progress, p.Reason = Failed, string(r.State)
+	case c != nil && ClusterState(c) == fleet.Offline && !j.goal.All:
+		p.Progress, p.LastSeen = Deferred, c.Status.Agent.LastSeen.Time
+	case paused(b, nil, c):
+		p.Progress, p.Reason, p.Message = Failed, fleet.ReasonSuspended, "paused"
+	}
+	j.v.Pairs = append(j.v.Pairs, p)
+}
+
+// broken is what a Bundle's summary says of a cluster for which no deployment
+// could be worked out.
+func broken(b *fleet.Bundle, cluster Key) *fleet.NonReadyResource {
+	if b.Status.ObservedGeneration < b.Generation {
+		return nil
+	}
+	for i := range b.Status.Summary.NonReadyResources {
+		r := &b.Status.Summary.NonReadyResources[i]
+		if r.State == fleet.ErrApplied && parseKey(r.Name) == cluster {
+			return r
+		}
+	}
+	return nil
+}
+
+// permanent tells whether the agent has given a deployment up until something
+// changes, and in one word why.
+func permanent(bd *fleet.BundleDeployment) (string, bool) {
+	list := bd.Status.Conditions
+	if c := condition.Find(list, fleet.ConditionStalled); c != nil && c.Status == corev1.ConditionTrue && fresh(c, bd.Generation) {
+		return c.Reason, true
+	}
+	c := condition.Find(list, fleet.ConditionInstalled)
+	if c != nil && c.Status == corev1.ConditionFalse && fresh(c, bd.Generation) &&
+		bd.Spec.DeploymentID != "" && bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID {
+		return c.Reason, true
+	}
+	return "", false
+}
+
+func paused(b *fleet.Bundle, bd *fleet.BundleDeployment, c *fleet.Cluster) bool {
+	return b.Spec.Paused || bd != nil && bd.Spec.Paused || c != nil && c.Spec.Paused
+}
+
+// fresh tells whether a condition speaks of a generation, or does not say.
+func fresh(c *fleet.Condition, generation int64) bool {
+	return c.ObservedGeneration == 0 || c.ObservedGeneration >= generation
+}

@@ -1,0 +1,69 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// A Selection picks objects by their state. The zero Selection picks all.
+type Selection struct {
+	States   []fleet.BundleState // any of these; empty: all
+	NotReady bool                // all but Ready
+}
+
+// Has tells whether a state is picked.
+func (s Selection) Has(state fleet.BundleState) bool {
+	if s.NotReady && state == fleet.Ready {
+		return false
+	}
+	return len(s.States) == 0 || slices.Contains(s.States, state)
+}
+
+// Any tells whether everything is picked.
+func (s Selection) Any() bool { return !s.NotReady && len(s.States) == 0 }
+
+// String says what is picked, to be put behind a noun.
+func (s Selection) String() string {
+	switch {
+	case len(s.States) > 0:
+		words := make([]string, len(s.States))
+		for i, state := range s.States {
+			words[i] = string(state)
+		}
+		return "in state " + strings.Join(words, ",")
+	case s.NotReady:
+		return "that are not Ready"
+	}
+	return ""
+}
+
+// words are all states that an object may be in.
+func words() []string {
+	var out []string
+	for _, s := range fleet.States {
+		out = append(out, string(s))
+	}
+	return append(out, fleet.Offline, fleet.WaitCheckIn, fleet.GitUpdating)
+}
+
+// ParseStates reads states divided by commas, in any case. A word that is no
+// state is an error that names the nearest one.
+func ParseStates(list []string) ([]fleet.BundleState, error) {
+	var out []fleet.BundleState
+	known := words()
+	for _, text := range list {
+		i := slices.IndexFunc(known, func(w string) bool { return strings.EqualFold(w, text) })
+		if i >= 0 {
+			out = append(out, fleet.BundleState(known[i]))
+			continue
+		}
+		if near := Nearest(text, known); near != "" {
+			return nil, fmt.Errorf("no state %q; did you mean %s?", text, near)
+		}
+		return nil, fmt.Errorf("no state %q; there are %s", text, strings.Join(known, ", "))
+	}
+	return out, nil
+}

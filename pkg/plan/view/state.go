@@ -1,0 +1,246 @@
+package view
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+)
+
+// Words for repositories that need a person. They stand beside the states,
+// in what needs attention.
+const (
+	// Unreadable: the repository, or a part of it, cannot be read.
+	Unreadable fleet.BundleState = "Unreadable"
+	// Held: something does not let what was read become a change.
+	Held fleet.BundleState = "Held"
+)
+
+// ClusterState is the state of a Cluster: the worst of its bundles, unless its
+// agent is away.
+func ClusterState(c *fleet.Cluster) fleet.BundleState {
+	return displayed(c.Status.Display.State, c.Status.Conditions, fleet.WaitCheckIn)
+}
+
+// BundleState is the worst state of a Bundle on any cluster. A Bundle that
+// nobody has worked on yet is Pending; one that is kept from being deployed at
+// all is NotReady.
+func BundleState(b *fleet.Bundle) fleet.BundleState {
+	return displayed(b.Status.Display.State, b.Status.Conditions, fleet.Pending)
+}
+
+// RepoState is the worst state of what a GitRepo deploys. One that nobody has
+// worked on yet is GitUpdating.
+func RepoState(r *fleet.GitRepo) fleet.BundleState {
+	return displayed(r.Status.Display.State, r.Status.Conditions, fleet.GitUpdating)
+}
+
+// GroupState is the worst state of the clusters of a ClusterGroup.
+func GroupState(g *fleet.ClusterGroup) fleet.BundleState {
+	return displayed(g.Status.Display.State, g.Status.Conditions, fleet.Pending)
+}
+
+// displayed is what a display field says. Where it is empty, all deployments
+// are ready, and the condition Ready has the last word.
+func displayed(word string, list []fleet.Condition, unknown fleet.BundleState) fleet.BundleState {
+	ready := condition.Find(list, fleet.ConditionReady)
+	switch {
+	case word != "":
+		return fleet.BundleState(word)
+	case ready == nil:
+		return unknown
+	case ready.Status == corev1.ConditionTrue:
+		return fleet.Ready
+	}
+	return fleet.NotReady
+}
+
+// DeploymentState is the state of one deployment, from its ids and what its
+// agent reports; the display field lags behind for a cluster that is away.
+func DeploymentState(bd *fleet.BundleDeployment) fleet.BundleState {
+	return summary.State(bd, "")
+}
+
+// Rank orders states from best to worst: Ready is 1, the states of deployments
+// follow in the API's order, then clusters without an agent, then repositories
+// that need a person.
+func Rank(s fleet.BundleState) int {
+	switch s {
+	case fleet.GitUpdating:
+		return 2
+	case fleet.WaitCheckIn:
+		return 8
+	case fleet.Offline:
+		return 9
+	case Unreadable:
+		return 10
+	case Held:
+		return 11
+	}
+	return s.Rank()
+}
+
+// Since is when a condition last changed its status; zero where there is none
+// or it does not say.
+func Since(list []fleet.Condition, kind string) time.Time {
+	c := condition.Find(list, kind)
+	if c == nil {
+		return time.Time{}
+	}
+	return changed(c)
+}
+
+func changed(c *fleet.Condition) time.Time {
+	for _, text := range []string{c.LastTransitionTime, c.LastUpdateTime} {
+		if t, err := time.Parse(time.RFC3339, text); err == nil {
+			return t
+		}
+	}
+	return time.Time{}
+}
+
+// DeploymentSince is since when a deployment is in its state.
+func DeploymentSince(bd *fleet.BundleDeployment) time.Time {
+	kind := fleet.ConditionReady
+	switch DeploymentState(bd) {
+	case fleet.ErrApplied:
+		kind = fleet.ConditionDeployed
+	case fleet.WaitApplied, fleet.OutOfSync:
+		return time.Time{} // the agent has not spoken since
+	}
+	return Since(bd.Status.Conditions, kind)
+}
+
+// DeploymentMessage says why a deployment is not Ready. It is empty where it
+// is.
+func DeploymentMessage(bd *fleet.BundleDeployment) string {
+	if DeploymentState(bd) == fleet.Ready {
+		return ""
+	}
+	if text := summary.Message(bd); text != "" {
+		return text
+	}
+	if text := firstObject(bd.Status.ModifiedStatus, bd.Status.NonReadyStatus); text != "" {
+		return text
+	}
+	if c := condition.Find(bd.Status.Conditions, fleet.ConditionReady); c != nil && c.Status == corev1.ConditionFalse {
+		return c.Message
+	}
+	return ""
+}
+
+// DeploymentCommit is the commit that runs: the one a deployment was written
+// for, once that is applied. It is empty while something else runs, or nothing
+// does.
+func DeploymentCommit(bd *fleet.BundleDeployment) string {
+	if bd.Status.AppliedDeploymentID == "" || bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID ||
+		bd.Spec.DeploymentID != bd.Spec.StagedDeploymentID ||
+		condition.IsFalse(bd.Status.Conditions, fleet.ConditionInstalled) {
+		return ""
+	}
+	return bd.Labels[fleet.LabelCommit]
+}
+
+// BundleMessage says why a Bundle is not Ready, with the first cluster it is
+// not Ready on. It is empty where it is.
+func BundleMessage(b *fleet.Bundle) string {
+	state := BundleState(b)
+	if state == fleet.Ready {
+		return ""
+	}
+	if c := problem(b.Status.Conditions); c != nil {
+		return c.Message
+	}
+	for i := range b.Status.Summary.NonReadyResources {
+		r := &b.Status.Summary.NonReadyResources[i]
+		if r.State == state {
+			return strings.TrimSuffix(parseKey(r.Name).Name+": "+resourceMessage(r), ": ")
+		}
+	}
+	if c := condition.Find(b.Status.Conditions, fleet.ConditionReady); c != nil && c.Status != corev1.ConditionTrue {
+		return c.Message
+	}
+	return ""
+}
+
+// RepoMessage says what keeps a GitRepo from being Ready: first what keeps it
+// from being read.
+func RepoMessage(r *fleet.GitRepo) string {
+	if _, c := RepoTrouble(r); c != nil {
+		return c.Message
+	}
+	if RepoState(r) == fleet.Ready {
+		return ""
+	}
+	if r.Status.Display.Message != "" {
+		return r.Status.Display.Message
+	}
+	if c := condition.Find(r.Status.Conditions, fleet.ConditionReady); c != nil && c.Status != corev1.ConditionTrue {
+		return c.Message
+	}
+	return ""
+}
+
+// ClusterMessage says what the Ready condition of a Cluster says where it does
+// not hold.
+func ClusterMessage(c *fleet.Cluster) string {
+	if r := condition.Find(c.Status.Conditions, fleet.ConditionReady); r != nil && r.Status != corev1.ConditionTrue {
+		return r.Message
+	}
+	return ""
+}
+
+// RepoTrouble is why a repository needs a person, as Unreadable or Held and
+// the condition that says so; nil where it needs none.
+func RepoTrouble(r *fleet.GitRepo) (fleet.BundleState, *fleet.Condition) {
+	list := r.Status.Conditions
+	if c := condition.Find(list, fleet.ConditionAccepted); c != nil && c.Status == corev1.ConditionFalse {
+		switch c.Reason {
+		case fleet.ReasonNotImplemented, fleet.ReasonRestricted, fleet.EventPolicyViolation, fleet.ReasonSuspended:
+			return Held, c
+		}
+		return Unreadable, c
+	}
+	if c := condition.Find(list, fleet.ConditionStalled); c != nil && c.Status == corev1.ConditionTrue {
+		return Unreadable, c
+	}
+	if c := condition.Find(list, fleet.ConditionGitPolling); c != nil && c.Status == corev1.ConditionFalse {
+		return Unreadable, c
+	}
+	return "", nil
+}
+
+// problem is the condition Ready where it is False for a reason of the object
+// itself, and not because of the state of a deployment.
+func problem(list []fleet.Condition) *fleet.Condition {
+	c := condition.Find(list, fleet.ConditionReady)
+	if c == nil || c.Status != corev1.ConditionFalse || fleet.BundleState(c.Reason).Rank() > 0 {
+		return nil
+	}
+	return c
+}
+
+// resourceMessage is the message of an entry, or else its first object.
+func resourceMessage(r *fleet.NonReadyResource) string {
+	if r.Message != "" {
+		return r.Message
+	}
+	return firstObject(r.ModifiedStatus, r.NonReadyStatus)
+}
+
+func firstObject(modified []fleet.ModifiedStatus, unready []fleet.NonReadyStatus) string {
+	switch {
+	case len(modified) > 0:
+		return modified[0].String()
+	case len(unready) > 0:
+		return unready[0].String()
+	}
+	return ""
+}
+
+func count(n int) string { return strconv.Itoa(n) }

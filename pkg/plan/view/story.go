@@ -1,0 +1,263 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// named is how many names stand in one line.
+const named = 5
+
+// A Line is one step of a wait: a word for what happened, and the rest.
+type Line struct {
+	Word string // seen, write, ready, fail or defer
+	Text string
+}
+
+// Story is what happened to a goal between two verdicts. The zero Verdict is
+// before the first look. about is what is known of the commit besides its
+// number: title and author, or nothing.
+func Story(goal Goal, before, after Verdict, about string, now time.Time) []Line {
+	t := teller{before: index(before), after: after, now: now}
+	if after.Seen && !before.Seen && goal.Kind != "Cluster" {
+		t.add("seen", seen(goal, after, about))
+	}
+	for _, fault := range after.Faults {
+		if !slices.Contains(before.Faults, fault) {
+			t.add("fail", fault)
+		}
+	}
+	t.written()
+	t.ready()
+	t.failed()
+	t.deferred()
+	return t.lines
+}
+
+type pairKey struct{ bundle, cluster Key }
+
+func index(v Verdict) map[pairKey]Pair {
+	out := make(map[pairKey]Pair, len(v.Pairs))
+	for _, p := range v.Pairs {
+		out[pairKey{p.Bundle, p.Cluster}] = p
+	}
+	return out
+}
+
+type teller struct {
+	before map[pairKey]Pair
+	after  Verdict
+	now    time.Time
+	lines  []Line
+}
+
+func (t *teller) add(word, text string) { t.lines = append(t.lines, Line{word, text}) }
+
+func (t *teller) was(p Pair) Pair { return t.before[pairKey{p.Bundle, p.Cluster}] }
+
+// seen says which bundles a commit changed.
+func seen(goal Goal, v Verdict, about string) string {
+	commit := Short(v.Commit)
+	if commit == "" {
+		commit = goal.Key.Name
+	}
+	if about != "" {
+		commit += " " + about
+	}
+	if goal.Commit == "" {
+		return fmt.Sprintf("%s: %s", commit, plural(v.Bundles, "bundle"))
+	}
+	text := fmt.Sprintf("%s: %d of %s changed", commit, len(v.Changed), plural(v.Bundles, "bundle"))
+	if len(v.Changed) > 0 {
+		short := make([]string, len(v.Changed))
+		for i, name := range v.Changed {
+			short[i] = strings.TrimPrefix(name, goal.Key.Name+"-")
+		}
+		text += " (" + List(short, named) + ")"
+	}
+	return text
+}
+
+// written tells for each bundle to which clusters it was written, unless they
+// are Ready already.
+func (t *teller) written() {
+	var bundles []Key
+	to := map[Key][]string{}
+	for _, p := range t.after.Pairs {
+		if !p.Written || t.was(p).Written || p.Progress == Reached || p.Progress == Deferred && t.was(p).Progress == Deferred {
+			continue
+		}
+		if to[p.Bundle] == nil {
+			bundles = append(bundles, p.Bundle)
+		}
+		to[p.Bundle] = append(to[p.Bundle], p.Cluster.Name)
+	}
+	for _, b := range bundles {
+		t.add("write", fmt.Sprintf("%s to %s", b.Name, List(to[b], named)))
+	}
+}
+
+// ready tells which clusters have everything now.
+func (t *teller) ready() {
+	var names []string
+	for _, c := range t.clusters() {
+		fresh, all := false, true
+		for _, p := range t.after.Pairs {
+			if p.Cluster == c {
+				all = all && p.Progress == Reached
+				fresh = fresh || t.was(p).Progress != Reached
+			}
+		}
+		if all && fresh {
+			names = append(names, c.Name)
+		}
+	}
+	if len(names) > 0 {
+		t.add("ready", List(names, named))
+	}
+}
+
+// failed tells what cannot become Ready, clusters with the same text together.
+func (t *teller) failed() {
+	var texts []string
+	on := map[string][]string{}
+	for _, p := range t.after.Pairs {
+		if p.Progress != Failed || t.was(p).Progress == Failed && t.was(p).Message == p.Message {
+			continue
+		}
+		text := p.Message
+		if len(t.after.Changed) > 1 {
+			text = p.Bundle.Name + ": " + text
+		}
+		if on[text] == nil {
+			texts = append(texts, text)
+		}
+		on[text] = append(on[text], p.Cluster.Name)
+	}
+	for _, text := range texts {
+		t.add("fail", fmt.Sprintf("%s: %s", List(on[text], named), text))
+	}
+}
+
+// deferred tells which clusters are away.
+func (t *teller) deferred() {
+	told := map[Key]bool{}
+	for _, p := range t.after.Pairs {
+		if p.Progress != Deferred || t.was(p).Progress == Deferred || told[p.Cluster] {
+			continue
+		}
+		told[p.Cluster] = true
+		last := "never seen"
+		if !p.LastSeen.IsZero() {
+			last = fmt.Sprintf("last seen %s (%s ago)", Clock(p.LastSeen, t.now), Ago(p.LastSeen, t.now))
+		}
+		t.add("defer", fmt.Sprintf("%s: Offline, %s; takes the newest when it is back", p.Cluster.Name, last))
+	}
+}
+
+func (t *teller) clusters() []Key { return t.after.clusters() }
+
+// clusters are the clusters of a verdict, in order.
+func (v Verdict) clusters() []Key {
+	var out []Key
+	for _, p := range v.Pairs {
+		out = append(out, p.Cluster)
+	}
+	slices.SortFunc(out, compareKeys)
+	return slices.Compact(out)
+}
+
+// Stuck names what cannot become Ready without a change: clusters, or else
+// what a fault is about.
+func (v Verdict) Stuck() string {
+	var names []string
+	for _, c := range v.clusters() {
+		if slices.ContainsFunc(v.Pairs, func(p Pair) bool { return p.Cluster == c && p.Progress == Failed }) {
+			names = append(names, c.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "it"
+	}
+	return List(names, named)
+}
+
+// Missing says in one line what a wait still waits for.
+func (v Verdict) Missing() string {
+	texts := slices.Clone(v.Faults)
+	texts = append(texts, v.Waits...)
+	for _, p := range v.Pairs {
+		if p.Progress == Waiting || p.Progress == Failed {
+			texts = append(texts, fmt.Sprintf("%s on %s (%s)", p.Bundle.Name, p.Cluster.Name, p.State))
+		}
+	}
+	return List(texts, named)
+}
+
+// Clusters counts the clusters of a verdict: all, those with everything Ready,
+// and those that are away and not.
+func (v Verdict) Clusters() (all, ready, deferred int) {
+	for _, c := range v.clusters() {
+		all++
+		worst := Reached
+		for _, p := range v.Pairs {
+			switch {
+			case p.Cluster != c || p.Progress == Reached:
+			case p.Progress == Deferred && worst == Reached:
+				worst = Deferred
+			case p.Progress != Deferred:
+				worst = p.Progress
+			}
+		}
+		switch worst {
+		case Reached:
+			ready++
+		case Deferred:
+			deferred++
+		}
+	}
+	return all, ready, deferred
+}
+
+// Answer is what a wait came to, in one line.
+func Answer(goal Goal, v Verdict) string {
+	all, ready, deferred := v.Clusters()
+	what := "Ready"
+	if goal.Commit != "" && v.Seen {
+		what = "at " + Short(v.Commit)
+	}
+	switch {
+	case goal.Commit != "" && !v.Seen:
+		return "not at " + Short(goal.Commit) + ": " + v.Missing()
+	case len(v.Faults) > 0 && all == 0:
+		return v.Faults[0]
+	case all == 0 && v.End == Reached:
+		return fmt.Sprintf("nothing to wait for: %s", nothing(goal, v))
+	case deferred > 0:
+		return fmt.Sprintf("%d of %d reachable clusters %s %s, %d deferred", ready, all-deferred, areOf(all-deferred), what, deferred)
+	}
+	return fmt.Sprintf("%d of %d clusters %s %s", ready, all, areOf(all), what)
+}
+
+func nothing(goal Goal, v Verdict) string {
+	if goal.Commit != "" {
+		return fmt.Sprintf("%s changed none of %s", Short(v.Commit), plural(v.Bundles, "bundle"))
+	}
+	return "nothing is deployed by it"
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func areOf(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}

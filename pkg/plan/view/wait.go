@@ -1,0 +1,288 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+)
+
+// A Goal is what somebody waits for: that everything of a GitRepo, of a Bundle
+// or on a Cluster is Ready.
+type Goal struct {
+	Kind string // GitRepo, Bundle or Cluster
+	Key  Key
+	// Commit, in full or its first digits, has to be read first, and only the
+	// bundles that it changed count. Empty: what is written now, all of it.
+	Commit string
+	// All waits for Offline clusters too.
+	All bool
+	// KeepWaiting does not end when something cannot become Ready without a
+	// change.
+	KeepWaiting bool
+}
+
+// A Verdict is what a Goal comes to at one moment.
+type Verdict struct {
+	// End is Waiting until the wait is over.
+	End Progress
+	// Seen tells whether the commit was read, and Commit is that commit, or the
+	// newest that was read.
+	Seen   bool
+	Commit string
+	// Bundles is how many bundles there are; Changed are the names of those
+	// that are waited for.
+	Bundles int
+	Changed []string
+	Pairs   []Pair // by bundle, then cluster
+	// Faults are texts about what cannot pass without a change and belongs to
+	// no pair.
+	Faults []string
+	// Waits are texts about what is waited for and belongs to no pair.
+	Waits []string
+}
+
+// Judge says how far a goal is. It looks at nothing but f and the goal.
+func Judge(goal Goal, f Fleet) Verdict {
+	j := newJudge(goal, f)
+	switch goal.Kind {
+	case "GitRepo":
+		j.repository()
+	case "Bundle":
+		j.bundleAlone()
+	case "Cluster":
+		j.clusterAlone()
+	}
+	slices.SortFunc(j.v.Pairs, func(a, b Pair) int {
+		return cmp.Or(compareKeys(a.Bundle, b.Bundle), compareKeys(a.Cluster, b.Cluster))
+	})
+	slices.Sort(j.v.Changed)
+	j.v.End = j.end()
+	return j.v
+}
+
+type judge struct {
+	goal        Goal
+	v           Verdict
+	repos       map[Key]*fleet.GitRepo
+	bundles     map[Key]*fleet.Bundle
+	clusters    map[Key]*fleet.Cluster
+	deployments map[Key][]*fleet.BundleDeployment // by bundle
+}
+
+func newJudge(goal Goal, f Fleet) *judge {
+	j := &judge{
+		goal: goal, repos: byKey(f.Repositories), bundles: byKey(f.Bundles), clusters: byKey(f.Clusters),
+		deployments: map[Key][]*fleet.BundleDeployment{},
+	}
+	for _, bd := range f.Deployments {
+		if !Leaving(bd) {
+			j.deployments[BundleOf(bd)] = append(j.deployments[BundleOf(bd)], bd)
+		}
+	}
+	return j
+}
+
+func byKey[T interface {
+	GetNamespace() string
+	GetName() string
+}](list []T) map[Key]T {
+	out := make(map[Key]T, len(list))
+	for _, o := range list {
+		out[Key{Namespace: o.GetNamespace(), Name: o.GetName()}] = o
+	}
+	return out
+}
+
+func (j *judge) fault(format string, args ...any) {
+	j.v.Faults = append(j.v.Faults, fmt.Sprintf(format, args...))
+}
+
+func (j *judge) wait(format string, args ...any) {
+	j.v.Waits = append(j.v.Waits, fmt.Sprintf(format, args...))
+}
+
+// end is what pairs, faults and waits come to.
+func (j *judge) end() Progress {
+	n := map[Progress]int{}
+	for _, p := range j.v.Pairs {
+		n[p.Progress]++
+	}
+	switch failed := n[Failed]+len(j.v.Faults) > 0; {
+	case failed && !j.goal.KeepWaiting:
+		return Failed
+	case failed, n[Waiting] > 0, len(j.v.Waits) > 0, !j.v.Seen:
+		return Waiting
+	case n[Deferred] > 0:
+		return Deferred
+	}
+	return Reached
+}
+
+// repository judges all bundles of a GitRepo that the commit changed.
+func (j *judge) repository() {
+	repo := j.repos[j.goal.Key]
+	if repo == nil {
+		j.fault("repo %s is gone", j.goal.Key.Name)
+		return
+	}
+	j.read(repo)
+	var all []*fleet.Bundle
+	targeted := false
+	for _, b := range j.bundles {
+		if repoOf(b) == j.goal.Key {
+			all = append(all, b)
+			targeted = targeted || b.Status.Summary.DesiredReady > 0
+		}
+	}
+	j.v.Bundles = len(all)
+	if !j.v.Seen {
+		return
+	}
+	if j.v.Bundles == 0 {
+		j.wait("no bundle was made from repo %s yet", repo.Name)
+	}
+	for _, b := range sortedBy(all) {
+		if b.DeletionTimestamp != nil {
+			j.wait("bundle %s is being removed", b.Name)
+			continue
+		}
+		if j.changedBy(b) {
+			j.bundle(b, targeted)
+		}
+	}
+}
+
+// read judges whether the repository was read: at the commit, or in the
+// version that its spec asks for.
+func (j *judge) read(repo *fleet.GitRepo) {
+	st := repo.Status
+	reading := condition.IsTrue(st.Conditions, fleet.ConditionReconciling) || st.ObservedGeneration < repo.Generation
+	j.v.Commit = st.Commit
+	if j.goal.Commit == "" {
+		j.v.Seen = st.Commit != "" && !reading
+	} else {
+		j.v.Seen = matches(st.Commit, j.goal.Commit)
+	}
+	_, c := RepoTrouble(repo)
+	polled := j.goal.Commit == "" || matches(st.PollingCommit, j.goal.Commit) || j.v.Seen
+	switch {
+	case c == nil || reading || !fresh(c, repo.Generation):
+	case c.Type == fleet.ConditionStalled && !polled && !condition.IsFalse(st.Conditions, fleet.ConditionGitPolling):
+		// about an older commit, which the next may put right
+	case c.Type == fleet.ConditionGitPolling:
+		j.wait("repo %s cannot be read: %s", repo.Name, c.Message)
+	default:
+		j.fault("repo %s: %s", repo.Name, c.Message)
+	}
+	if !j.v.Seen && len(j.v.Faults)+len(j.v.Waits) == 0 {
+		j.wait("%s", unseen(repo, j.goal.Commit))
+	}
+}
+
+func unseen(repo *fleet.GitRepo, commit string) string {
+	switch {
+	case commit == "" || repo.Status.Commit == "":
+		return fmt.Sprintf("repo %s was not read yet", repo.Name)
+	case repo.Spec.Revision != "":
+		return fmt.Sprintf("repo %s is at %s and stays at revision %s", repo.Name, Short(repo.Status.Commit), repo.Spec.Revision)
+	}
+	return fmt.Sprintf("repo %s is at %s, not at %s", repo.Name, Short(repo.Status.Commit), Short(commit))
+}
+
+// bundleAlone judges one Bundle.
+func (j *judge) bundleAlone() {
+	b := j.bundles[j.goal.Key]
+	if b == nil {
+		j.fault("bundle %s is gone", j.goal.Key.Name)
+		return
+	}
+	j.v.Bundles, j.v.Seen, j.v.Commit = 1, true, b.Labels[fleet.LabelCommit]
+	if j.goal.Commit != "" && !j.changedBy(b) {
+		j.v.Seen = false
+		if repo := j.repos[repoOf(b)]; repo != nil {
+			j.read(repo)
+		} else {
+			j.wait("bundle %s is at %s, not at %s", b.Name, Short(j.v.Commit), Short(j.goal.Commit))
+		}
+		if !j.v.Seen || !j.changedBy(b) {
+			return
+		}
+	}
+	if b.DeletionTimestamp != nil {
+		j.fault("bundle %s is being removed", b.Name)
+		return
+	}
+	j.bundle(b, false)
+}
+
+// clusterAlone judges everything on one cluster.
+func (j *judge) clusterAlone() {
+	c := j.clusters[j.goal.Key]
+	if c == nil {
+		j.fault("cluster %s is gone", j.goal.Key.Name)
+		return
+	}
+	j.v.Seen = true
+	if ClusterState(c) == fleet.WaitCheckIn {
+		j.wait("the agent of cluster %s has not checked in yet", c.Name)
+	}
+	for _, list := range j.deployments {
+		for _, bd := range list {
+			if ClusterOf(bd) != j.goal.Key {
+				continue
+			}
+			b := j.bundles[BundleOf(bd)]
+			if b == nil || b.DeletionTimestamp != nil {
+				continue
+			}
+			j.v.Bundles++
+			j.v.Changed = append(j.v.Changed, b.Name)
+			j.pair(b, bd)
+		}
+	}
+}
+
+func (j *judge) changedBy(b *fleet.Bundle) bool {
+	return j.goal.Commit == "" || matches(b.Labels[fleet.LabelCommit], j.goal.Commit)
+}
+
+// bundle judges one Bundle on all its clusters. That it matches no cluster
+// does not matter where others of its repository do.
+func (j *judge) bundle(b *fleet.Bundle, others bool) {
+	j.v.Changed = append(j.v.Changed, b.Name)
+	if b.Status.ObservedGeneration < b.Generation || len(b.Status.Conditions) == 0 {
+		j.wait("bundle %s was not worked on yet", b.Name)
+	} else if c := problem(b.Status.Conditions); c != nil {
+		if c.Reason != fleet.ReasonNoTargets || !others {
+			j.fault("bundle %s: %s", b.Name, c.Message)
+		}
+	}
+	list := j.deployments[keyOf(b)]
+	known := map[Key]bool{}
+	for _, bd := range list {
+		known[ClusterOf(bd)] = true
+		j.pair(b, bd)
+	}
+	for i := range b.Status.Summary.NonReadyResources {
+		r := &b.Status.Summary.NonReadyResources[i]
+		if key := parseKey(r.Name); !known[key] {
+			known[key] = true
+			j.absent(b, key, r)
+		}
+	}
+	if missing := b.Status.Summary.DesiredReady - len(known); missing > 0 {
+		j.wait("bundle %s is not written to %d of %d clusters yet", b.Name, missing, b.Status.Summary.DesiredReady)
+	}
+}
+
+// matches tells whether a commit is meant by its first digits.
+func matches(commit, prefix string) bool {
+	return prefix != "" && strings.HasPrefix(commit, strings.ToLower(prefix))
+}
+
+// Short is the first seven digits of a commit, as people write commits.
+func Short(commit string) string { return commit[:min(len(commit), 7)] }
