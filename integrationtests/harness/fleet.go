@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
 	sandbox "github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,7 +24,7 @@ func Eventually[T any](w *World, what string, look func() T, want T) {
 func Within[T any](w *World, limit time.Duration, what string, look func() T, want T) {
 	w.t.Helper()
 	var diff string
-	ok := poll(w.t, limit, func() bool {
+	ok := poll(limit, func() bool {
 		diff = cmp.Diff(want, look())
 		return diff == ""
 	})
@@ -39,7 +38,7 @@ func Within[T any](w *World, limit time.Duration, what string, look func() T, wa
 func (w *World) Until(what string, pending func() string) {
 	w.t.Helper()
 	var last string
-	ok := poll(w.t, patience, func() bool {
+	ok := poll(patience, func() bool {
 		last = pending()
 		return last == ""
 	})
@@ -53,7 +52,7 @@ func (w *World) Until(what string, pending func() string) {
 func Throughout[T any](w *World, d time.Duration, what string, look func() T, want T) {
 	w.t.Helper()
 	var diff string
-	broken := poll(w.t, d, func() bool {
+	broken := poll(d, func() bool {
 		diff = cmp.Diff(want, look())
 		return diff != ""
 	})
@@ -64,7 +63,7 @@ func Throughout[T any](w *World, d time.Duration, what string, look func() T, wa
 
 // poll asks at once, and then again and again until done or until the time is
 // over. It tells whether it was done.
-func poll(t testing.TB, limit time.Duration, done func() bool) bool {
+func poll(limit time.Duration, done func() bool) bool {
 	deadline := time.NewTimer(limit)
 	tick := time.NewTicker(pollEvery)
 	defer deadline.Stop()
@@ -75,8 +74,6 @@ func poll(t testing.TB, limit time.Duration, done func() bool) bool {
 		}
 		select {
 		case <-deadline.C:
-			return done()
-		case <-t.Context().Done(): // the cleanup of a story does not poll
 			return done()
 		case <-tick.C:
 		}

@@ -1,0 +1,141 @@
+package harness
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// ctx outlives the test function: a story also cleans up.
+func (w *World) ctx() context.Context { return context.Background() }
+
+// Get reads an object of a cluster as administrator. It tells whether there
+// is one; any other error fails the story.
+func Get[P kube.Object](w *World, m *Member, namespace, name string) (P, bool) {
+	w.t.Helper()
+	obj, err := kube.StoreOf[P](m.Client).Get(w.ctx(), kube.Key{Namespace: namespace, Name: name})
+	if kube.IsGone(err) {
+		return obj, false
+	}
+	w.must(err)
+	return obj, true
+}
+
+// List reads the objects of a kind that a label selector matches, by
+// namespace and name.
+func List[P kube.Object](w *World, m *Member, namespace, selector string) []P {
+	w.t.Helper()
+	list, err := kube.StoreOf[P](m.Client).List(w.ctx(), namespace, selector)
+	w.must(err)
+	slices.SortFunc(list, func(a, b P) int {
+		return strings.Compare(kube.KeyOf(a).String(), kube.KeyOf(b).String())
+	})
+	return list
+}
+
+// Create makes an object as administrator.
+func Create[P kube.Object](w *World, m *Member, obj P) P {
+	w.t.Helper()
+	made, err := kube.StoreOf[P](m.Client).Create(w.ctx(), obj)
+	w.must(err)
+	return made
+}
+
+// Delete deletes an object as administrator. It does not wait.
+func Delete[P kube.Object](w *World, m *Member, obj P) {
+	w.t.Helper()
+	w.must(kube.StoreOf[P](m.Client).Delete(w.ctx(), kube.KeyOf(obj), kube.Precondition{UID: obj.GetUID()}))
+}
+
+// Change changes an object as administrator, and tries again where somebody
+// else was faster.
+func Change[P kube.Object](w *World, m *Member, obj P, change func(P)) {
+	w.t.Helper()
+	store := kube.StoreOf[P](m.Client)
+	for {
+		old, err := store.Get(w.ctx(), kube.KeyOf(obj))
+		w.must(err)
+		changed, ok := old.DeepCopyObject().(P)
+		if !ok {
+			w.t.Fatalf("the copy of a %T is a %T", old, changed)
+		}
+		change(changed)
+		if _, err = store.Patch(w.ctx(), old, changed); !kube.IsConflict(err) {
+			w.must(err)
+			return
+		}
+	}
+}
+
+// Cluster reads the Cluster of a member, which must exist.
+func (w *World) Cluster(m *Member) *fleet.Cluster {
+	w.t.Helper()
+	c, ok := Get[*fleet.Cluster](w, w.Local, m.Workspace, m.Name)
+	if !ok {
+		w.t.Fatalf("Cluster %s is gone", m.Name)
+	}
+	return c
+}
+
+// Namespace is where the deployments of a member are.
+func (w *World) Namespace(m *Member) string {
+	w.t.Helper()
+	namespace, ok := registration.DeploymentNamespace(w.Cluster(m))
+	if !ok {
+		w.t.Fatalf("Cluster %s has no namespace", m.Name)
+	}
+	return namespace
+}
+
+// Label sets a label of a member's Cluster, or removes it where value is
+// empty. It is gone after the story.
+func (w *World) Label(m *Member, key, value string) {
+	w.t.Helper()
+	set := func(c *fleet.Cluster, value string) {
+		if value == "" {
+			delete(c.Labels, key)
+			return
+		}
+		if c.Labels == nil {
+			c.Labels = map[string]string{}
+		}
+		c.Labels[key] = value
+	}
+	Change(w, w.Local, w.Cluster(m), func(c *fleet.Cluster) { set(c, value) })
+	if value != "" {
+		w.t.Cleanup(func() { Change(w, w.Local, w.Cluster(m), func(c *fleet.Cluster) { set(c, "") }) })
+	}
+}
+
+// Data is a look at a ConfigMap of a cluster: its data, or nil.
+func Data(w *World, m *Member, namespace, name string) func() map[string]string {
+	return func() map[string]string {
+		w.t.Helper()
+		obj, ok := Get[*corev1.ConfigMap](w, m, namespace, name)
+		if !ok {
+			return nil
+		}
+		return obj.Data
+	}
+}
+
+// Gone is a look at an object: whether there is none.
+func Gone[P kube.Object](w *World, m *Member, namespace, name string) func() bool {
+	return func() bool {
+		w.t.Helper()
+		_, ok := Get[P](w, m, namespace, name)
+		return !ok
+	}
+}
+
+func isTrue(list []fleet.Condition, kind string) bool {
+	return slices.ContainsFunc(list, func(c fleet.Condition) bool {
+		return c.Type == kind && c.Status == corev1.ConditionTrue
+	})
+}

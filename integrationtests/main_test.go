@@ -1,0 +1,37 @@
+// Package integrationtests tells the stories that Fleet must live up to, with
+// real API servers, real git and the real programs, and tests the ports to
+// Kubernetes on a real API server.
+package integrationtests
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
+)
+
+// All stories share one fleet, which starts with the first of them.
+func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
+
+// settings is the manifest of a ConfigMap with one value.
+func settings(name, value string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  value: %q\n", name, value)
+}
+
+// into is a fleet.yaml that says nothing but the namespace.
+func into(namespace string) string { return "defaultNamespace: " + namespace + "\n" }
+
+// value is what settings shows in a cluster.
+func value(v string) map[string]string { return map[string]string{"value": v} }
+
+// lacks is empty if all words stand in text, and else says what is missing.
+func lacks(text string, words ...string) string {
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			return fmt.Sprintf("%q is not in %q", word, text)
+		}
+	}
+	return ""
+}
