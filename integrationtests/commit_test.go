@@ -102,9 +102,7 @@ func TestSecondCommitDeploysOnlyWhatChanged(t *testing.T) {
 		repo.Write(dir+"/fleet.yaml", into("second"))
 		repo.Write(dir+"/settings.yaml", settings(dir, "one"))
 	}
-	repo.Deploy()
-	first := repo.Commit("first")
-	repo.EventuallyReady(first, 4)
+	first := repo.DeployReady("first", 4)
 	before := map[string]trace{}
 	for _, m := range w.Downstream() {
 		before[m.Name] = look(w, repo, m, "second-same", "same")
@@ -156,8 +154,7 @@ func TestOneDirectoryOfTwenty(t *testing.T) {
 		repo.Write(dir+"/fleet.yaml", into("twenty"))
 		repo.Write(dir+"/settings.yaml", settings(dir, "one"))
 	}
-	repo.Deploy()
-	repo.EventuallyReady(repo.Commit("twenty directories"), 40)
+	repo.DeployReady("twenty directories", 40)
 	versions := func() map[string]string {
 		seen := map[string]string{}
 		for _, d := range repo.Deployments(nil) {
@@ -197,8 +194,7 @@ func TestRemovedDirectoryIsUninstalled(t *testing.T) {
 		repo.Write(dir+"/fleet.yaml", into("removed"))
 		repo.Write(dir+"/settings.yaml", settings(dir, "one"))
 	}
-	repo.Deploy()
-	repo.EventuallyReady(repo.Commit("two directories"), 4)
+	repo.DeployReady("two directories", 4)
 	before := look(w, repo, w.C1, "removed-keep", "keep")
 	history := repo.Follow("removed-drop")
 
@@ -276,7 +272,7 @@ func TestLabelMovesBundle(t *testing.T) {
 // The management cluster is a cluster like the others: what workspace
 // fleet-local holds is deployed there, by an agent of its own in
 // cattle-fleet-local-system.
-func TestLocalCluster(t *testing.T) {
+func TestManagementClusterIsManaged(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("home")
 	repo.Workspace = fleet.NamespaceLocal
@@ -293,7 +289,9 @@ func TestLocalCluster(t *testing.T) {
 		t.Errorf("the agent says that it lives in %q", got)
 	}
 	by := map[string]bool{}
-	for _, r := range w.Requests(mark, func(r harness.Request) bool { return r.Writes() && r.Namespace == "home" && r.Name == "app" && r.Resource == "configmaps" }, w.Local) {
+	for _, r := range w.Requests(mark, func(r harness.Request) bool {
+		return r.Writes() && r.Namespace == "home" && r.Name == "app" && r.Resource == "configmaps"
+	}, w.Local) {
 		by[r.User] = true
 	}
 	if agent := "system:serviceaccount:" + fleet.NamespaceLocalAgent + ":fleet-agent"; len(by) != 1 || !by[agent] {

@@ -23,8 +23,7 @@ func TestStoppedAgentCatchesUpWithTheLastCommit(t *testing.T) {
 	repo := w.Repository("away")
 	repo.Write("app/fleet.yaml", into("away"))
 	repo.Write("app/settings.yaml", settings("app", "zero"))
-	repo.Deploy()
-	repo.EventuallyReady(repo.Commit("before"), 2)
+	repo.DeployReady("before", 2)
 	revision := repo.Release(w.C2, "away-app").Revision
 
 	w.StopAgent(w.C2)
@@ -55,8 +54,7 @@ func TestClusterOffTheNet(t *testing.T) {
 	repo := w.Repository("ship")
 	repo.Write("app/fleet.yaml", into("ship"))
 	repo.Write("app/settings.yaml", settings("app", "one"))
-	repo.Deploy()
-	repo.EventuallyReady(repo.Commit("one"), 2)
+	repo.DeployReady("one", 2)
 
 	w.Cut(w.C2)
 	repo.Write("app/settings.yaml", settings("app", "two"))
@@ -87,13 +85,17 @@ func TestKilledManagerConverges(t *testing.T) {
 		}
 	}
 	write("one")
-	repo.Deploy()
-	repo.EventuallyReady(repo.Commit("one"), 2*bundles)
-	first := repo.FirstChange()
+	repo.DeployReady("one", 2*bundles)
 
 	write("two")
-	commit := repo.Commit("two")
-	<-first
+	commit := repo.Hold("two")
+	middle := repo.Reached(commit, bundles/4)
+	repo.Push()
+	select {
+	case <-middle:
+	case <-time.After(time.Minute):
+		t.Fatal("the rollout did not begin")
+	}
 	w.KillManager()
 	there := 0
 	for _, d := range repo.Deployments(nil) {
@@ -129,9 +131,7 @@ func TestDeletedClusterNamespaceComesBack(t *testing.T) {
 	repo.Write("app/settings.yaml", settings("app", "one"))
 	repo.Write("app/deployment.yaml", deployment("app", "kubernetes.io/os"))
 	repo.Write("app/deployment.yaml", strings.Replace(deployment("app", "kubernetes.io/os"), `"yes"`, "linux", 1))
-	repo.Deploy()
-	commit := repo.Commit("one")
-	repo.EventuallyReady(commit, 2)
+	commit := repo.DeployReady("one", 2)
 	namespace, ok := harness.Get[*corev1.Namespace](w, w.Local, "", w.Namespace(w.C1))
 	if !ok {
 		t.Fatal("no namespace of c1")
@@ -179,9 +179,7 @@ func TestDeletedDeploymentComesBack(t *testing.T) {
 	repo := w.Repository("byhand")
 	repo.Write("app/fleet.yaml", into("byhand"))
 	repo.Write("app/settings.yaml", settings("app", "one"))
-	repo.Deploy()
-	commit := repo.Commit("one")
-	repo.EventuallyReady(commit, 2)
+	commit := repo.DeployReady("one", 2)
 	before := look(w, repo, w.C1, "byhand-app", "app")
 	old := repo.Deployment(w.C1, "byhand-app")
 
@@ -205,9 +203,7 @@ func TestDriftIsReported(t *testing.T) {
 	repo := w.Repository("drift")
 	repo.Write("app/fleet.yaml", into("drift"))
 	repo.Write("app/settings.yaml", settings("app", "one"))
-	repo.Deploy()
-	commit := repo.Commit("one")
-	repo.EventuallyReady(commit, 2)
+	commit := repo.DeployReady("one", 2)
 	set := func(v string) {
 		object, _ := harness.Get[*corev1.ConfigMap](w, w.C1, "drift", "app")
 		harness.Change(w, w.C1, object, func(c *corev1.ConfigMap) { c.Data["value"] = v })
@@ -229,9 +225,7 @@ func TestBrake(t *testing.T) {
 	repo := w.Repository("brake")
 	repo.Write("app/fleet.yaml", into("brake"))
 	repo.Write("app/settings.yaml", settings("app", "one"))
-	repo.Deploy()
-	first := repo.Commit("one")
-	repo.EventuallyReady(first, 2)
+	repo.DeployReady("one", 2)
 
 	w.CLI("suspend", "--all", "--reason", "a story")
 	t.Cleanup(func() { w.CLI("resume", "--all") })

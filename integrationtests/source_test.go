@@ -23,8 +23,7 @@ func TestBrokenManifest(t *testing.T) {
 		repo.Write(dir+"/fleet.yaml", into("broken"))
 		repo.Write(dir+"/settings.yaml", settings(dir, "one"))
 	}
-	repo.Deploy()
-	repo.EventuallyReady(repo.Commit("all is well"), 4)
+	repo.DeployReady("all is well", 4)
 
 	repo.Write("good/settings.yaml", settings("good", "two"))
 	repo.Write("bad/settings.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n\tname: bad\n")
@@ -74,9 +73,7 @@ func TestUnreachableRepository(t *testing.T) {
 	repo := w.Repository("unreachable")
 	repo.Write("app/fleet.yaml", into("unreachable"))
 	repo.Write("app/settings.yaml", settings("app", "one"))
-	repo.Deploy()
-	commit := repo.Commit("one")
-	repo.EventuallyReady(commit, 2)
+	commit := repo.DeployReady("one", 2)
 	before := look(w, repo, w.C1, "unreachable-app", "app")
 
 	repo.Unreachable()

@@ -61,7 +61,7 @@ func finish(file, dir string) (string, error) {
 		schema := crd.Spec.Versions[i].Schema.OpenAPIV3Schema
 		acceptNull(schema, "apiVersion", "kind", "metadata")
 	}
-	out, err := yaml.Marshal(shape{crd.TypeMeta.APIVersion, crd.TypeMeta.Kind,
+	out, err := yaml.Marshal(shape{crd.APIVersion, crd.Kind,
 		meta{crd.Name, crd.Annotations}, crd.Spec})
 	if err != nil {
 		return "", err

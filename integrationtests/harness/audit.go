@@ -160,7 +160,7 @@ func (w *World) Requests(since time.Time, keep func(Request) bool, members ...*M
 	return out
 }
 
-// Lines is a list of requests as text, without repetitions beyond 20 lines.
+// Lines is a list of requests as text: the first 20, and how many more.
 func Lines(list []Request) string {
 	var b strings.Builder
 	for i, r := range list {

@@ -1,11 +1,14 @@
 package harness
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -95,6 +98,13 @@ func Open(t testing.TB) *World {
 	}
 	t.Cleanup(w.explain)
 	return w
+}
+
+// For is the same fleet for a part of the story that t runs.
+func (w *World) For(t testing.TB) *World {
+	part := *w
+	part.t = t
+	return &part
 }
 
 func startShared(binary string) error {
@@ -192,6 +202,22 @@ func (w *World) Cut(m *Member) {
 func (w *World) Heal(m *Member) {
 	w.t.Helper()
 	w.must(w.fleet.Heal(m.Member))
+}
+
+// CLI runs the command fleet as administrator of the management cluster, and
+// returns what it prints on stdout. The story fails if the command does.
+func (w *World) CLI(args ...string) string {
+	w.t.Helper()
+	args = append(args, "--kubeconfig="+w.Local.Cluster.Kubeconfig())
+	cmd := exec.Command(filepath.Join(w.bin, "fleet"), args...)
+	cmd.Env = []string{"HOME=" + w.dir, "PATH=" + os.Getenv("PATH")}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		w.t.Fatalf("fleet %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.Bytes())
+	}
+	return string(out)
 }
 
 func (w *World) must(err error) {

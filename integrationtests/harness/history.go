@@ -9,7 +9,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// A History keeps every version of the deployments of one bundle.
+// A History keeps every version of some deployments.
 type History struct {
 	mu       sync.Mutex
 	versions map[string][]*fleet.BundleDeployment // by namespace
@@ -20,29 +20,54 @@ type History struct {
 func (r *Repository) Follow(bundle string) *History {
 	r.w.t.Helper()
 	h := &History{versions: map[string][]*fleet.BundleDeployment{}}
-	cache := kube.NewCache[*fleet.BundleDeployment](r.w.Local.Client, kube.Watch{Labels: fleet.LabelBundleName + "=" + bundle}, nil)
-	cache.OnChange(func(_, now *fleet.BundleDeployment) {
-		if now == nil {
-			return
-		}
+	r.w.watch(fleet.LabelBundleName+"="+bundle, func(now *fleet.BundleDeployment) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.versions[now.Namespace] = append(h.versions[now.Namespace], now)
 	})
+	return h
+}
+
+// Reached returns a channel that is closed as soon as that many deployments
+// of the repository are asked to deploy a commit.
+func (r *Repository) Reached(commit string, deployments int) <-chan struct{} {
+	r.w.t.Helper()
+	reached, seen := make(chan struct{}), map[kube.Key]bool{}
+	r.w.watch(fleet.LabelRepoName+"="+r.Name, func(now *fleet.BundleDeployment) {
+		if now.Labels[fleet.LabelCommit] != commit || len(seen) == deployments {
+			return
+		}
+		seen[kube.KeyOf(now)] = true
+		if len(seen) == deployments {
+			close(reached)
+		}
+	})
+	return reached
+}
+
+// watch tells seen of every version of the deployments that a label selector
+// matches, one after the other, until the story ends.
+func (w *World) watch(selector string, seen func(*fleet.BundleDeployment)) {
+	w.t.Helper()
+	cache := kube.NewCache[*fleet.BundleDeployment](w.Local.Client, kube.Watch{Labels: selector}, nil)
+	cache.OnChange(func(_, now *fleet.BundleDeployment) {
+		if now != nil {
+			seen(now)
+		}
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- cache.Run(ctx) }()
-	r.w.t.Cleanup(func() {
+	w.t.Cleanup(func() {
 		cancel()
-		r.w.must(<-done)
+		w.must(<-done)
 	})
-	r.w.Until("the history of "+bundle+" begins", func() string {
+	w.Until("deployments with "+selector+" are watched", func() string {
 		if cache.HasSynced() {
 			return ""
 		}
 		return "the first list is on its way"
 	})
-	return h
 }
 
 // Of lists the versions of the deployment in a namespace, oldest first.

@@ -73,10 +73,24 @@ func (r *Repository) Remove(path string) {
 // Commit commits the working copy, pushes it and returns the commit.
 func (r *Repository) Commit(message string) string {
 	r.w.t.Helper()
+	commit := r.Hold(message)
+	r.Push()
+	return commit
+}
+
+// Hold commits the working copy and returns the commit, which nobody sees
+// before Push.
+func (r *Repository) Hold(message string) string {
+	r.w.t.Helper()
 	r.git("add", "--all")
 	r.git("commit", "--quiet", "--allow-empty", "--message", message)
-	r.git("push", "--quiet", "origin", gitserver.Branch)
 	return r.git("rev-parse", "HEAD")
+}
+
+// Push pushes what was committed.
+func (r *Repository) Push() {
+	r.w.t.Helper()
+	r.git("push", "--quiet", "origin", gitserver.Branch)
 }
 
 func (r *Repository) git(args ...string) string {
@@ -116,6 +130,16 @@ func (r *Repository) Deploy(changes ...func(*fleet.GitRepoSpec)) {
 	}
 	r.w.t.Cleanup(r.withdraw)
 	Create(r.w, r.w.Local, repo)
+}
+
+// DeployReady commits the working copy, makes the GitRepo and returns the
+// commit when so many deployments of it are Ready.
+func (r *Repository) DeployReady(message string, deployments int, changes ...func(*fleet.GitRepoSpec)) string {
+	r.w.t.Helper()
+	commit := r.Commit(message)
+	r.Deploy(changes...)
+	r.EventuallyReady(commit, deployments)
+	return commit
 }
 
 // Delete deletes the GitRepo and returns when it, its bundles and their

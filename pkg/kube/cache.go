@@ -34,6 +34,7 @@ func (w Watch) tweak(opts *metav1.ListOptions) {
 type Cache[P Object] struct {
 	name     string
 	informer cache.SharedIndexInformer
+	handlers []cache.ResourceEventHandlerRegistration
 }
 
 // NewCache is a cache that holds nothing until it runs. diet, where not nil,
@@ -111,7 +112,7 @@ func (c *Cache[P]) Index(name string, f func(P) []string) {
 // what it is given.
 func (c *Cache[P]) OnChange(f func(old, changed P)) {
 	var none P
-	_, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	handler, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(in any) { f(none, in.(P)) },
 		UpdateFunc: func(was, is any) {
 			old, changed := was.(P), is.(P)
@@ -131,6 +132,7 @@ func (c *Cache[P]) OnChange(f func(old, changed P)) {
 	if err != nil {
 		panic(fmt.Sprintf("kube: handler of %s: %v", c.name, err))
 	}
+	c.handlers = append(c.handlers, handler)
 }
 
 // OnError calls f when listing or watching fails; the cache goes on trying
@@ -174,8 +176,16 @@ func typed[P Object](in []any) []P {
 	return out
 }
 
-// HasSynced tells whether the first list has arrived.
-func (c *Cache[P]) HasSynced() bool { return c.informer.HasSynced() }
+// HasSynced tells whether the first list has arrived, and whether every handler
+// was told of all of it.
+func (c *Cache[P]) HasSynced() bool {
+	for _, h := range c.handlers {
+		if !h.HasSynced() {
+			return false
+		}
+	}
+	return c.informer.HasSynced()
+}
 
 // Name is the kind that the cache holds.
 func (c *Cache[P]) Name() string { return c.name }

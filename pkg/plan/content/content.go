@@ -62,10 +62,11 @@ func Digest(raw []byte) string {
 
 // ID names a manifest by what it holds; it is also the name of its Content.
 func ID(m Manifest) string {
-	return idOf(Digest(Encode(m)))
+	return IDOf(Digest(Encode(m)))
 }
 
-func idOf(digest string) string { return ("s-" + digest)[:idLimit] }
+// IDOf is the id of the manifest whose encoded form has this Digest.
+func IDOf(digest string) string { return ("s-" + digest)[:idLimit] }
 
 // New makes the Content of a manifest, without labels. It fails with
 // ErrTooLarge if Open would not read it.
@@ -77,7 +78,7 @@ func New(m Manifest) (*fleet.Content, error) {
 	digest := Digest(raw)
 	return &fleet.Content{
 		TypeMeta:   metav1.TypeMeta{APIVersion: fleet.GroupVersion.String(), Kind: "Content"},
-		ObjectMeta: metav1.ObjectMeta{Name: idOf(digest)},
+		ObjectMeta: metav1.ObjectMeta{Name: IDOf(digest)},
 		Content:    Compress(raw),
 		SHA256Sum:  digest,
 	}, nil
@@ -100,7 +101,7 @@ func open(c *fleet.Content) (Manifest, error) {
 		return Manifest{}, err
 	}
 	digest := Digest(raw)
-	if idOf(digest) != c.Name || c.SHA256Sum != "" && c.SHA256Sum != digest {
+	if IDOf(digest) != c.Name || c.SHA256Sum != "" && c.SHA256Sum != digest {
 		return Manifest{}, errors.New("its digest is another")
 	}
 	return Decode(bytes.TrimSpace(raw))

@@ -42,17 +42,37 @@ type Parcel struct {
 	Secret *corev1.Secret // nil if there are no values
 }
 
-// Mark is the value of the input-hash annotation.
-func (o Order) mark() string { return o.Inputs + "." + o.Version.Outcome }
+// A Mark is what the input-hash annotation remembers of the last write.
+type Mark struct {
+	Inputs  string
+	Outcome string
+	Moved   bool // the version is current, not only staged
+}
 
-// ParseMark splits the value of the input-hash annotation. Both are empty for
-// anything else.
-func ParseMark(s string) (inputs, outcome string) {
-	inputs, outcome, ok := strings.Cut(s, ".")
-	if !ok {
-		return "", ""
+const onlyStaged = "staged"
+
+// String is the annotation's value.
+func (m Mark) String() string {
+	if m.Moved {
+		return m.Inputs + "." + m.Outcome
 	}
-	return inputs, outcome
+	return m.Inputs + "." + m.Outcome + "." + onlyStaged
+}
+
+// MarkOf reads the annotation of a deployment; the zero Mark is none that fits.
+func MarkOf(bd *fleet.BundleDeployment) Mark {
+	parts := strings.Split(bd.Annotations[fleet.AnnotationInputHash], ".")
+	switch {
+	case len(parts) == 2:
+		return Mark{Inputs: parts[0], Outcome: parts[1], Moved: true}
+	case len(parts) == 3 && parts[2] == onlyStaged:
+		return Mark{Inputs: parts[0], Outcome: parts[1]}
+	}
+	return Mark{}
+}
+
+func (o Order) mark() string {
+	return Mark{Inputs: o.Inputs, Outcome: o.Version.Outcome, Moved: o.Move}.String()
 }
 
 // Compose makes the whole object. old is what is there, nil for nothing; where

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -240,4 +241,13 @@ func union(a, b map[string]string) map[string]string {
 func digest(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])[:digestLen]
+}
+
+// Same tells whether deployments cannot tell two places apart. Both are
+// sealed.
+func (p *Place) Same(q *Place) bool {
+	return p.facts == q.facts && p.Namespace == q.Namespace && p.Paused == q.Paused &&
+		slices.EqualFunc(p.Groups, q.Groups, func(a, b target.Group) bool {
+			return a.Name == b.Name && maps.Equal(a.Labels, b.Labels)
+		})
 }

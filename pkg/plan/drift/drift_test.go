@@ -413,3 +413,13 @@ func FuzzCompare(f *testing.F) {
 		}
 	})
 }
+
+func TestObjects(t *testing.T) {
+	got, err := Objects("---\n# Source: x\na: b\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n---\n\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: two}\n")
+	if err != nil || len(got) != 2 || got[0].GetName() != "one" || got[1].GetKind() != "Secret" {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, err := Objects("kind: [\n"); err == nil {
+		t.Error("want an error for what is no YAML")
+	}
+}

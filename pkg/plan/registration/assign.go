@@ -80,21 +80,28 @@ const (
 	// Superseded: a newer request was answered; this one goes, and with it
 	// what it was granted.
 	Superseded
+	// Repeated: this request asks again for an answer that is there. Another
+	// answer would void the credential that the agent may just have fetched.
+	Repeated
 )
 
 // StandingOf places a request among the requests of its namespace. Requests
-// made in the same second are equally new.
-func StandingOf(r *fleet.ClusterRegistration, all []*fleet.ClusterRegistration) Standing {
+// made in the same second are equally new. answered holds the names of those
+// whose credential can still be fetched.
+func StandingOf(r *fleet.ClusterRegistration, all []*fleet.ClusterRegistration, answered map[string]bool) Standing {
 	standing := Newest
 	for _, o := range all {
-		if o.Namespace != r.Namespace || o.Spec.ClientID != r.Spec.ClientID || External(o) ||
-			!r.CreationTimestamp.Before(&o.CreationTimestamp) {
+		if o.Namespace != r.Namespace || o.Name == r.Name || o.Spec.ClientID != r.Spec.ClientID || External(o) {
 			continue
 		}
-		if o.Status.Granted {
+		switch newer := r.CreationTimestamp.Before(&o.CreationTimestamp); {
+		case !r.Status.Granted && o.Status.Granted && answered[o.Name] && o.Spec.ClientRandom == r.Spec.ClientRandom:
+			return Repeated
+		case newer && o.Status.Granted:
 			return Superseded
+		case newer:
+			standing = Waiting
 		}
-		standing = Waiting
 	}
 	return standing
 }

@@ -1,13 +1,11 @@
 package registration
 
 import (
-	"fmt"
 	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
@@ -100,37 +98,14 @@ type Endpoint struct {
 }
 
 // LocalKubeconfig is the Secret with a kubeconfig for the manager's own
-// cluster.
-func LocalKubeconfig(b Bootstrap, e Endpoint, token []byte) (*corev1.Secret, error) {
-	text, err := Kubeconfig(e, token)
-	if err != nil {
-		return nil, err
-	}
+// cluster, which is reached at e.
+func LocalKubeconfig(b Bootstrap, e Endpoint, kubeconfig []byte) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: SecretLocalKubeconfig},
 		Data: map[string][]byte{
-			"value": text, "apiServerURL": []byte(e.URL), "apiServerCA": e.CA,
+			"value": kubeconfig, "apiServerURL": []byte(e.URL), "apiServerCA": e.CA,
 		},
-	}, nil
-}
-
-// Kubeconfig is a kubeconfig with one cluster, one user and a bearer token.
-func Kubeconfig(e Endpoint, token []byte) ([]byte, error) {
-	const name = "default"
-	cluster := map[string]any{"server": e.URL}
-	if len(e.CA) > 0 {
-		cluster["certificate-authority-data"] = e.CA
 	}
-	text, err := yaml.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "Config", "current-context": name,
-		"clusters": []any{map[string]any{"name": name, "cluster": cluster}},
-		"users":    []any{map[string]any{"name": name, "user": map[string]any{"token": string(token)}}},
-		"contexts": []any{map[string]any{"name": name, "context": map[string]any{"cluster": name, "user": name}}},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig for %s: %w", e.URL, err)
-	}
-	return text, nil
 }
 
 // LocalObserved is what there is of the local agent's registration.

@@ -44,12 +44,11 @@ type Step struct {
 	Move bool
 	// Costs tells that moving takes a deployment down that is up.
 	Costs bool
+	// Waits tells that the rest follows by itself, when others have moved.
+	Waits bool
 	// Reason says why, for status and people.
 	Reason string
 }
-
-// Held tells whether a new version of the target is ready and may not move.
-func (s Step) Held() bool { return !s.Move }
 
 // Progress is how far one partition is.
 type Progress struct {
@@ -191,10 +190,10 @@ func (r *round) step(t *Target, p Partition, used int) Step {
 	case t.Unavailable():
 		return Step{Stage: true, Move: true, Reason: "not available anyway"}
 	case r.used >= r.shape.MaxUnavailable:
-		return Step{Stage: true, Reason: fmt.Sprintf("waits for room: %d unavailable, %d allowed",
+		return Step{Stage: true, Waits: true, Reason: fmt.Sprintf("waits for room: %d unavailable, %d allowed",
 			r.used, r.shape.MaxUnavailable)}
 	case used >= p.Limit:
-		return Step{Stage: true, Reason: fmt.Sprintf("waits for room in partition %q: %d unavailable, %d allowed",
+		return Step{Stage: true, Waits: true, Reason: fmt.Sprintf("waits for room in partition %q: %d unavailable, %d allowed",
 			p.Name, used, p.Limit)}
 	}
 	return Step{Stage: true, Move: true, Costs: true, Reason: "has room"}
@@ -205,7 +204,7 @@ func (r *round) step(t *Target, p Partition, used int) Step {
 func (r *round) create(t *Target) Step {
 	if r.created >= r.shape.MaxNew {
 		r.more = r.shape.MaxNew > 0
-		return Step{Reason: fmt.Sprintf("waits for its turn: %d are created at once", r.shape.MaxNew)}
+		return Step{Waits: r.more, Reason: fmt.Sprintf("waits for its turn: %d are created at once", r.shape.MaxNew)}
 	}
 	r.created++
 	if t.Paused {
@@ -225,7 +224,7 @@ func (r *round) hold(p Partition, reason string) {
 			r.steps[i] = Step{Reason: "up to date"}
 			continue
 		}
-		r.steps[i] = Step{Reason: reason}
+		r.steps[i] = Step{Waits: true, Reason: reason}
 	}
 }
 

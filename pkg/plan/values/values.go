@@ -120,26 +120,34 @@ func replaceLabels(data map[string]any, labels map[string]string, depth int) err
 		return errors.New("values are nested more than 50 deep")
 	}
 	for k, v := range data {
-		switch t := v.(type) {
-		case string:
-			if name, ok := strings.CutPrefix(t, labelReference); ok {
+		if text, ok := v.(string); ok {
+			if name, ok := strings.CutPrefix(text, labelReference); ok {
 				data[k] = labels[name]
 			}
-		case map[string]any:
-			if err := replaceLabels(t, labels, depth+1); err != nil {
+			continue
+		}
+		for _, below := range mapsIn(v) {
+			if err := replaceLabels(below, labels, depth+1); err != nil {
 				return err
 			}
-		case []any:
-			for _, item := range t {
-				below, ok := item.(map[string]any)
-				if !ok {
-					continue
-				}
-				if err := replaceLabels(below, labels, depth+1); err != nil {
-					return err
-				}
+		}
+	}
+	return nil
+}
+
+// mapsIn returns v if it is a map, or the maps that are items of it.
+func mapsIn(v any) []map[string]any {
+	switch t := v.(type) {
+	case map[string]any:
+		return []map[string]any{t}
+	case []any:
+		var out []map[string]any
+		for _, item := range t {
+			if below, ok := item.(map[string]any); ok {
+				out = append(out, below)
 			}
 		}
+		return out
 	}
 	return nil
 }

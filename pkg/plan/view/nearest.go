@@ -3,11 +3,11 @@ package view
 import "slices"
 
 // Nearest is the known name that somebody who wrote name most likely meant,
-// or "" where none is near: one letter in three may be wrong, at least two.
-// Of several the first in order is taken.
+// or "" where none is near: one letter in three may be wrong. Of several the
+// first in order is taken.
 func Nearest(name string, known []string) string {
 	sorted := slices.Sorted(slices.Values(known))
-	best, found := max(2, len(name)/3)+1, ""
+	best, found := len(name)/3+1, ""
 	for _, k := range sorted {
 		if d := distance(name, k); d < best {
 			best, found = d, k

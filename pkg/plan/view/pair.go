@@ -43,14 +43,15 @@ func (j *judge) pair(b *fleet.Bundle, bd *fleet.BundleDeployment) {
 		State: DeploymentState(bd), Message: DeploymentMessage(bd),
 		Commit: DeploymentCommit(bd), Wanted: b.Labels[fleet.LabelCommit],
 	}
-	p.Written = bd.Labels[fleet.LabelCommit] == p.Wanted && b.Status.ObservedGeneration >= b.Generation
+	observed := b.Status.ObservedGeneration >= b.Generation
+	p.Written = observed && bd.Labels[fleet.LabelCommit] == p.Wanted
 	c := j.clusters[p.Cluster]
 	away := c != nil && ClusterState(c) == fleet.Offline
 	reason, stuck := permanent(bd)
 	switch {
 	case p.Written && p.State == fleet.Ready:
 		p.Progress = Reached
-	case away && !j.goal.All:
+	case away && observed && !j.goal.All:
 		p.Progress, p.LastSeen = Deferred, c.Status.Agent.LastSeen.Time
 	case p.Written && stuck:
 		p.Progress, p.Reason = Failed, reason

@@ -21,7 +21,7 @@ type Line struct {
 // number: title and author, or nothing.
 func Story(goal Goal, before, after Verdict, about string, now time.Time) []Line {
 	t := teller{before: index(before), after: after, now: now}
-	if after.Seen && !before.Seen && goal.Kind != "Cluster" {
+	if after.Seen && !before.Seen && after.Commit != "" && (goal.Kind == "GitRepo" || goal.Commit != "") {
 		t.add("seen", seen(goal, after, about))
 	}
 	for _, fault := range after.Faults {
@@ -60,9 +60,6 @@ func (t *teller) was(p Pair) Pair { return t.before[pairKey{p.Bundle, p.Cluster}
 // seen says which bundles a commit changed.
 func seen(goal Goal, v Verdict, about string) string {
 	commit := Short(v.Commit)
-	if commit == "" {
-		commit = goal.Key.Name
-	}
 	if about != "" {
 		commit += " " + about
 	}
@@ -86,7 +83,7 @@ func (t *teller) written() {
 	var bundles []Key
 	to := map[Key][]string{}
 	for _, p := range t.after.Pairs {
-		if !p.Written || t.was(p).Written || p.Progress == Reached || p.Progress == Deferred && t.was(p).Progress == Deferred {
+		if !p.Written || t.was(p).Written || p.Progress == Reached {
 			continue
 		}
 		if to[p.Bundle] == nil {
@@ -169,17 +166,14 @@ func (v Verdict) clusters() []Key {
 	return slices.Compact(out)
 }
 
-// Stuck names what cannot become Ready without a change: clusters, or else
-// what a fault is about.
+// Stuck names the clusters on which something cannot become Ready without a
+// change; it is empty where that belongs to none.
 func (v Verdict) Stuck() string {
 	var names []string
 	for _, c := range v.clusters() {
 		if slices.ContainsFunc(v.Pairs, func(p Pair) bool { return p.Cluster == c && p.Progress == Failed }) {
 			names = append(names, c.Name)
 		}
-	}
-	if len(names) == 0 {
-		return "it"
 	}
 	return List(names, named)
 }
@@ -231,9 +225,9 @@ func Answer(goal Goal, v Verdict) string {
 	switch {
 	case goal.Commit != "" && !v.Seen:
 		return "not at " + Short(goal.Commit) + ": " + v.Missing()
-	case len(v.Faults) > 0 && all == 0:
-		return v.Faults[0]
-	case all == 0 && v.End == Reached:
+	case all == 0 && v.End != Reached:
+		return "not Ready: " + v.Missing()
+	case all == 0:
 		return fmt.Sprintf("nothing to wait for: %s", nothing(goal, v))
 	case deferred > 0:
 		return fmt.Sprintf("%d of %d reachable clusters %s %s, %d deferred", ready, all-deferred, areOf(all-deferred), what, deferred)
@@ -244,6 +238,9 @@ func Answer(goal Goal, v Verdict) string {
 func nothing(goal Goal, v Verdict) string {
 	if goal.Commit != "" {
 		return fmt.Sprintf("%s changed none of %s", Short(v.Commit), plural(v.Bundles, "bundle"))
+	}
+	if goal.Kind == "Cluster" {
+		return "nothing is deployed there"
 	}
 	return "nothing is deployed by it"
 }

@@ -190,7 +190,7 @@ func unseen(repo *fleet.GitRepo, commit string) string {
 	case repo.Spec.Revision != "":
 		return fmt.Sprintf("repo %s is at %s and stays at revision %s", repo.Name, Short(repo.Status.Commit), repo.Spec.Revision)
 	}
-	return fmt.Sprintf("repo %s is at %s, not at %s", repo.Name, Short(repo.Status.Commit), Short(commit))
+	return fmt.Sprintf("repo %s is at %s", repo.Name, Short(repo.Status.Commit))
 }
 
 // bundleAlone judges one Bundle.
@@ -206,7 +206,7 @@ func (j *judge) bundleAlone() {
 		if repo := j.repos[repoOf(b)]; repo != nil {
 			j.read(repo)
 		} else {
-			j.wait("bundle %s is at %s, not at %s", b.Name, Short(j.v.Commit), Short(j.goal.Commit))
+			j.wait("bundle %s is at %s", b.Name, Short(j.v.Commit))
 		}
 		if !j.v.Seen || !j.changedBy(b) {
 			return
@@ -286,3 +286,18 @@ func matches(commit, prefix string) bool {
 
 // Short is the first seven digits of a commit, as people write commits.
 func Short(commit string) string { return commit[:min(len(commit), 7)] }
+
+// Together is what several verdicts come to: a failure is one at once, and
+// nothing is reached before all are.
+func Together(list []Verdict) Progress {
+	n := map[Progress]int{}
+	for _, v := range list {
+		n[v.End]++
+	}
+	for _, p := range []Progress{Failed, Waiting, Deferred} {
+		if n[p] > 0 {
+			return p
+		}
+	}
+	return Reached
+}

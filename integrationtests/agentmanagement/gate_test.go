@@ -1,11 +1,12 @@
-package integrationtests
+// Package agentmanagement_test tells how clusters join and leave, on a real API
+// server with the rights of the chart and no other part of Fleet.
+package agentmanagement_test
 
 import (
 	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -19,7 +20,6 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
-	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -28,7 +28,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
@@ -37,7 +36,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/installation"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
@@ -229,231 +227,20 @@ func (g *gate) requests(namespace string) []*fleet.ClusterRegistration {
 	return all
 }
 
-// The whole life of a downstream cluster, as far as the manager's side of the
-// registration decides it.
-func TestRegistration(t *testing.T) {
-	g := openGate(t, map[string]any{
-		"apiServerURL": "https://fleet.example.com", "apiServerCA": "PEM", "bootstrap": map[string]any{"enabled": false},
-	})
-	ctx := t.Context()
-	values := g.token(fleet.NamespaceDefault, "import-all", 0)
-
-	t.Run("ValuesFitTheAgentChart", func(t *testing.T) {
-		if values["apiServerURL"] != "https://fleet.example.com" || values["apiServerCA"] != "PEM" ||
-			values["systemRegistrationNamespace"] != fleet.NamespaceRegistration || values["internal"] != nil {
-			t.Errorf("not what the manager was told: %v", slices.Sorted(maps.Keys(values)))
+// until waits for a condition with a deadline; it is asked again every 20 ms.
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer deadline.Stop()
+	defer tick.Stop()
+	for !f() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("not in time: %s", what)
+		case <-tick.C:
 		}
-	})
-
-	one := g.register(values, "client-one", "r1", map[string]string{
-		"env": "prod", "fleet.cattle.io/cluster": "other", "management.cattle.io/cluster-display-name": "other",
-	})
-	t.Run("AgentJoins", func(t *testing.T) {
-		c := g.clusterOf(one)
-		if c.Name != naming.RegisteredCluster("client-one") || c.Labels["env"] != "prod" ||
-			c.Labels[fleet.LabelCluster] != c.Name || c.Labels[fleet.LabelDisplayName] != "" {
-			t.Errorf("want an automatic name and no reserved label of the agent, got %s %v", c.Name, c.Labels)
-		}
-		if mark, err := registration.ParseMark(c.Annotations[fleet.AnnotationManager]); err != nil || mark != g.install.Mark() {
-			t.Errorf("want the manager's mark, got %v %v", mark, err)
-		}
-		if !condition.IsTrue(c.Status.Conditions, fleet.ConditionProcessed) || !slices.Contains(c.Finalizers, fleet.FinalizerCluster) {
-			t.Errorf("not processed: %v", c.Status.Conditions)
-		}
-		if err := one.reads(ctx); err != nil {
-			t.Errorf("the agent reads its deployments: %v", err)
-		}
-	})
-
-	two := g.register(values, "client-two", "r2", nil)
-
-	t.Run("DeletedNamespaceComesBack", func(t *testing.T) {
-		ns := kube.Key{Name: one.namespace()}
-		before, err := kube.StoreOf[*corev1.Namespace](g.admin).Get(ctx, ns)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := kube.StoreOf[*corev1.Namespace](g.admin).Delete(ctx, ns, kube.Precondition{}); err != nil {
-			t.Fatal(err)
-		}
-		until(t, "the namespace is made again", func() bool {
-			now, err := kube.StoreOf[*corev1.Namespace](g.admin).Get(ctx, ns)
-			return err == nil && now.UID != before.UID
-		})
-		until(t, "the same credential works again", func() bool { return one.reads(ctx) == nil })
-		until(t, "the Cluster says so", func() bool {
-			return condition.IsTrue(g.clusterOf(one).Status.Conditions, fleet.ConditionProcessed)
-		})
-	})
-
-	t.Run("StatusDoesNotDecideTheNamespace", func(t *testing.T) {
-		c := g.clusterOf(one)
-		forged := c.DeepCopy()
-		forged.Status.Namespace = two.namespace()
-		if _, err := kube.StoreOf[*fleet.Cluster](one.client).PatchRaw(ctx, kube.KeyOf(c), "application/merge-patch+json",
-			[]byte(fmt.Sprintf(`{"status":{"namespace":%q}}`, two.namespace())), "status"); err != nil {
-			t.Fatalf("an agent may patch the status of its own Cluster: %v", err)
-		}
-		until(t, "the manager puts it right", func() bool { return g.clusterOf(one).Status.Namespace == one.namespace() })
-		bindings, err := kube.StoreOf[*rbacv1.RoleBinding](g.admin).List(ctx, two.namespace(), "")
-		if err != nil || len(bindings) != 1 {
-			t.Errorf("want one RoleBinding in the other's namespace, got %d, %v", len(bindings), err)
-		}
-		list := kube.StoreOf[*fleet.BundleDeployment](one.client)
-		if _, err := list.List(ctx, two.namespace(), ""); !kube.IsForbidden(err) {
-			t.Errorf("the other cluster's namespace must be forbidden, got %v", err)
-		}
-	})
-
-	t.Run("SameClientSameCluster", func(t *testing.T) {
-		again := g.register(values, "client-one", "r1-again", map[string]string{"env": "dev"})
-		if c := g.clusterOf(again); c.Name != g.clusterOf(one).Name || c.Labels["env"] != "prod" {
-			t.Errorf("want the same Cluster with its labels, got %s %v", c.Name, c.Labels)
-		}
-		until(t, "the older credential is void", func() bool { return kube.IsUnauthorized(one.reads(ctx)) })
-		if err := again.reads(ctx); err != nil {
-			t.Errorf("the newer credential works: %v", err)
-		}
-		one = again
-	})
-
-	t.Run("DeletedClusterLosesItsRights", func(t *testing.T) {
-		c := g.clusterOf(two)
-		if err := kube.StoreOf[*fleet.Cluster](g.admin).Delete(ctx, kube.KeyOf(c), kube.Precondition{}); err != nil {
-			t.Fatal(err)
-		}
-		until(t, "the credential is void", func() bool { return kube.IsUnauthorized(two.reads(ctx)) })
-		until(t, "the namespace is gone", func() bool {
-			_, err := kube.StoreOf[*corev1.Namespace](g.admin).Get(ctx, kube.Key{Name: two.namespace()})
-			return kube.IsGone(err)
-		})
-		until(t, "its request is gone", func() bool {
-			return !slices.ContainsFunc(g.requests(fleet.NamespaceDefault), func(r *fleet.ClusterRegistration) bool {
-				return r.Spec.ClientID == "client-two"
-			})
-		})
-		if err := one.reads(ctx); err != nil {
-			t.Errorf("the other cluster goes on: %v", err)
-		}
-	})
-
-	t.Run("NothingLeftBehind", func(t *testing.T) {
-		until(t, "one account for each request", func() bool {
-			accounts, err := kube.StoreOf[*corev1.ServiceAccount](g.admin).List(ctx, fleet.NamespaceRegistration, fleet.LabelManaged+"=true")
-			bindings, err2 := kube.StoreOf[*rbacv1.ClusterRoleBinding](g.admin).List(ctx, "", fleet.LabelManaged+"=true")
-			return err == nil && err2 == nil && len(accounts) == len(g.requests("")) && len(bindings) == len(accounts)
-		})
-	})
-
-	t.Run("ExpiredTokenGoes", func(t *testing.T) {
-		short := g.token(fleet.NamespaceDefault, "short", 2*time.Second)
-		until(t, "the token and its account are gone", func() bool {
-			_, err := kube.StoreOf[*fleet.ClusterRegistrationToken](g.admin).Get(ctx, kube.Key{Namespace: fleet.NamespaceDefault, Name: "short"})
-			_, err2 := kube.StoreOf[*fleet.ClusterRegistration](g.client(short["token"].(string))).List(ctx, fleet.NamespaceDefault, "")
-			return kube.IsGone(err) && kube.IsUnauthorized(err2)
-		})
-	})
-
-	t.Run("TakenNamespaceIsRefused", func(t *testing.T) {
-		name := naming.ClusterNamespace(fleet.NamespaceDefault, "squatted")
-		createNamespace(t, g.admin, name)
-		create(t, g.admin, &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "squatted"}})
-		until(t, "the Cluster is refused", func() bool {
-			c, err := kube.StoreOf[*fleet.Cluster](g.admin).Get(ctx, kube.Key{Namespace: fleet.NamespaceDefault, Name: "squatted"})
-			if err != nil {
-				return false
-			}
-			p := condition.Find(c.Status.Conditions, fleet.ConditionProcessed)
-			return p != nil && p.Reason == registration.ReasonNamespaceTaken && c.Status.Namespace == ""
-		})
-	})
-
-	t.Run("AtRestNothingIsWritten", func(t *testing.T) {
-		g.restsFor(4 * time.Second)
-		g.halt()
-		before := len(g.writes())
-		g.run()
-		g.restsFor(4 * time.Second)
-		if after := g.writes(); len(after) != before {
-			t.Errorf("a new start wrote: %v", after[before:])
-		}
-	})
-}
-
-// The manager's own cluster joins by itself.
-func TestLocalCluster(t *testing.T) {
-	g := openGate(t, map[string]any{"bootstrap": map[string]any{"clusterLabels": map[string]any{"env": "mgmt"}}})
-	ctx := t.Context()
-	key := kube.Key{Namespace: fleet.NamespaceLocal, Name: fleet.ClusterLocal}
-	var c *fleet.Cluster
-	until(t, "the Cluster is processed and its agent installed", func() bool {
-		var err error
-		c, err = kube.StoreOf[*fleet.Cluster](g.admin).Get(ctx, key)
-		return err == nil && condition.IsTrue(c.Status.Conditions, fleet.ConditionProcessed) &&
-			condition.IsTrue(c.Status.Conditions, fleet.ConditionImported)
-	})
-	if c.Labels["name"] != "local" || c.Labels["env"] != "mgmt" || c.Spec.ClientID == "" ||
-		c.Spec.AgentNamespace != fleet.NamespaceLocalAgent {
-		t.Errorf("not the local Cluster: %v %+v", c.Labels, c.Spec)
 	}
-	if _, err := kube.StoreOf[*fleet.ClusterGroup](g.admin).Get(ctx, kube.Key{Namespace: fleet.NamespaceLocal, Name: "default"}); err != nil {
-		t.Error(err)
-	}
-	t.Run("KubeconfigWorks", func(t *testing.T) {
-		s, err := kube.StoreOf[*corev1.Secret](g.admin).Get(ctx, kube.Key{Namespace: fleet.NamespaceLocal, Name: registration.SecretLocalKubeconfig})
-		if err != nil {
-			t.Fatal(err)
-		}
-		cfg, err := clientcmd.RESTConfigFromKubeConfig(s.Data["value"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := kubernetes.NewForConfigOrDie(cfg).CoreV1().Nodes().List(ctx, metav1.ListOptions{}); err != nil {
-			t.Errorf("the kubeconfig is an administrator's: %v", err)
-		}
-	})
-	agent := kube.Key{Namespace: fleet.NamespaceLocalAgent, Name: "fleet-agent"}
-	t.Run("AgentRegisters", func(t *testing.T) {
-		if _, err := kube.StoreOf[*appsv1.Deployment](g.admin).Get(ctx, agent); err != nil {
-			t.Fatal(err)
-		}
-		var b registration.Bootstrapping
-		bootstrap := kube.Key{Namespace: fleet.NamespaceLocalAgent, Name: fleet.SecretAgentBootstrap}
-		until(t, "the agent may register", func() bool {
-			s, err := kube.StoreOf[*corev1.Secret](g.admin).Get(ctx, bootstrap)
-			if err == nil {
-				b = registration.ReadBootstrapping(s.Data)
-			}
-			return err == nil
-		})
-		m := g.register(map[string]any{
-			"token": b.Token, "tokenName": b.TokenName, "clusterNamespace": b.ClusterNamespace,
-			"systemRegistrationNamespace": b.RegistrationNamespace,
-		}, c.Spec.ClientID, "random", nil)
-		if got := g.clusterOf(m); got.Name != "local" {
-			t.Errorf("want the local Cluster, got %s", got.Name)
-		}
-		create(t, g.admin, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: agent.Namespace, Name: fleet.SecretAgent}})
-		if err := kube.StoreOf[*corev1.Secret](g.admin).Delete(ctx, bootstrap, kube.Precondition{}); err != nil {
-			t.Fatal(err)
-		}
-		g.restsFor(2 * time.Second)
-		if _, err := kube.StoreOf[*corev1.Secret](g.admin).Get(ctx, bootstrap); !kube.IsGone(err) {
-			t.Errorf("a registered agent gets no bootstrap Secret again: %v", err)
-		}
-	})
-	t.Run("VoidCredentialIsReplaced", func(t *testing.T) {
-		for _, r := range g.requests(fleet.NamespaceLocal) {
-			if err := kube.StoreOf[*fleet.ClusterRegistration](g.admin).Delete(ctx, kube.KeyOf(r), kube.Precondition{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		until(t, "the agent may register again", func() bool {
-			_, err := kube.StoreOf[*corev1.Secret](g.admin).Get(ctx, agent)
-			_, err2 := kube.StoreOf[*corev1.Secret](g.admin).Get(ctx, kube.Key{Namespace: agent.Namespace, Name: fleet.SecretAgentBootstrap})
-			return kube.IsGone(err) && err2 == nil
-		})
-	})
 }
 
 // restsFor fails if agent management writes anything within a time, once it
@@ -531,7 +318,7 @@ func accountToken(t *testing.T, admin *rest.Config, namespace, name string) stri
 // installChart applies what a chart renders, but Deployments.
 func installChart(t *testing.T, c *kube.Client, name string, values map[string]any) {
 	t.Helper()
-	ch, err := loader.Load(filepath.Join("..", "charts", name))
+	ch, err := loader.Load(filepath.Join("..", "..", "charts", name))
 	if err != nil {
 		t.Fatal(err)
 	}

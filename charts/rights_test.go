@@ -1,0 +1,200 @@
+package charts_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// A holding is what one credential may do in one place.
+type holding struct {
+	place string
+	rules []rbacv1.PolicyRule
+}
+
+// TestRightsTable keeps the tables of docs/security.md current: they say what
+// the charts and the planner grant, and nothing else.
+func TestRightsTable(t *testing.T) {
+	charts := mustRender(t, fleetRelease(nil))
+	agentChart := mustRender(t, agentRelease(nil))
+	role := func(kind, name string) []rbacv1.PolicyRule {
+		u := charts[kind+"/"+namespaceOf(kind)+"/"+name]
+		if u == nil {
+			u = agentChart[kind+"/"+namespaceOf(kind)+"/"+name]
+		}
+		var out rbacv1.ClusterRole // a Role has the same fields
+		into(t, u, &out)
+		return out.Rules
+	}
+	system := registration.System{Namespace: fleet.NamespaceSystem, ManagerID: "id"}
+	request := &fleet.ClusterRegistration{ObjectMeta: metav1.ObjectMeta{Namespace: "WORKSPACE", Name: "request-x", UID: "u"}}
+	cluster := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "WORKSPACE", Name: "CLUSTER"}}
+	token := &fleet.ClusterRegistrationToken{ObjectMeta: metav1.ObjectMeta{Namespace: "WORKSPACE", Name: "token", UID: "u"}}
+	grant := registration.GrantAgent(request, cluster, "NAMESPACE", system)
+	handover := registration.HandOver(request, cluster, system, token)
+	handover.Role.Rules[0].ResourceNames = []string{"the one made for its request"}
+
+	if grant.Deployments.RoleRef.Name != "fleet-bundle-deployment" || grant.Content.RoleRef.Name != "fleet-content" {
+		t.Fatal("an agent is bound to other roles than this table shows")
+	}
+	tables := map[string][]holding{
+		"rights of agents": {
+			{"the cluster's own namespace", role("ClusterRole", grant.Deployments.RoleRef.Name)},
+			{"the whole management cluster", role("ClusterRole", grant.Content.RoleRef.Name)},
+			{"its workspace", grant.StatusRole.Rules},
+		},
+		"rights of registration tokens": {
+			{"its workspace", registration.GrantToken(token, system).Role.Rules},
+			{"cattle-fleet-clusters-system, for 40 minutes", handover.Role.Rules},
+		},
+		"rights of the manager": {
+			{"the whole management cluster", role("ClusterRole", "fleet-controller")},
+			{"cattle-fleet-system", role("Role", "fleet-controller")},
+		},
+		"rights of gitjob": {
+			{"the whole management cluster", role("ClusterRole", "gitjob")},
+			{"cattle-fleet-system", role("Role", "gitjob")},
+		},
+		"rights of an agent in its own cluster": {
+			{"the whole downstream cluster", role("ClusterRole", "cattle-fleet-system-fleet-agent-role")},
+		},
+		"rights of the bootstrap account": {
+			{"the whole management cluster", role("ClusterRole", "fleet-controller-bootstrap")},
+		},
+	}
+	for name, holdings := range tables {
+		checkSection(t, filepath.Join("..", "docs", "security.md"), name, table(holdings))
+	}
+}
+
+func namespaceOf(kind string) string {
+	if kind == "Role" {
+		return fleet.NamespaceSystem
+	}
+	return ""
+}
+
+// table prints rights, one row for each rule.
+func table(holdings []holding) string {
+	var b strings.Builder
+	b.WriteString("| where | what | verbs |\n|---|---|---|\n")
+	for _, h := range holdings {
+		for _, r := range h.rules {
+			var what []string
+			for _, group := range r.APIGroups {
+				for _, resource := range r.Resources {
+					if group != "" {
+						resource += "." + group
+					}
+					what = append(what, "`"+resource+"`")
+				}
+			}
+			for _, url := range r.NonResourceURLs {
+				what = append(what, "URLs `"+url+"`")
+			}
+			if len(r.ResourceNames) > 0 {
+				what = append(what, "only "+strings.Join(r.ResourceNames, ", "))
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", h.place, strings.Join(what, ", "), strings.Join(r.Verbs, ", "))
+		}
+	}
+	return b.String()
+}
+
+// appendix is what the reference grants its processes: ours may hold less, and
+// more only where beyond says why. Each entry is "verb resource.group"; a
+// resource of another process is named where its work is done here.
+var appendix = map[string][]string{
+	"fleet-controller": {
+		"* *.fleet.cattle.io", "* namespaces", "* serviceaccounts", "* secrets", "* configmaps",
+		"* clusterroles.rbac.authorization.k8s.io", "* clusterrolebindings.rbac.authorization.k8s.io",
+		"* roles.rbac.authorization.k8s.io", "* rolebindings.rbac.authorization.k8s.io",
+		"* events.events.k8s.io", // core events there
+		"get deployments.apps", "list deployments.apps", "watch deployments.apps", "* leases.coordination.k8s.io in its namespace",
+	},
+	"gitjob": {
+		"* secrets", "* configmaps", "* gitrepos.fleet.cattle.io", "* gitrepos/status.fleet.cattle.io",
+		"list gitreporestrictions.fleet.cattle.io", "get gitreporestrictions.fleet.cattle.io", "watch gitreporestrictions.fleet.cattle.io",
+		"list policies.fleet.cattle.io", "get policies.fleet.cattle.io", "watch policies.fleet.cattle.io",
+		"list bundles.fleet.cattle.io", "delete bundles.fleet.cattle.io", "get bundles.fleet.cattle.io",
+		"watch bundles.fleet.cattle.io", "update bundles.fleet.cattle.io",
+		"create bundles.fleet.cattle.io", // of the Job that reads a commit: the work is done in this process
+		"* events.events.k8s.io", "* leases.coordination.k8s.io in its namespace",
+	},
+}
+
+// beyond is what our processes may do and the reference's may not.
+var beyond = map[string]map[string]string{
+	"fleet-controller": {
+		"get leases.coordination.k8s.io": "one lease by name: whether another manager is alive before its Clusters are touched",
+	},
+	"gitjob": {
+		"patch bundles.fleet.cattle.io": "a change of one field is sent as a patch; whoever may update may do the same",
+	},
+}
+
+// TestNoWiderThanTheReference: every right of our processes is one that the
+// reference grants, or is listed with its reason.
+func TestNoWiderThanTheReference(t *testing.T) {
+	objects := mustRender(t, fleetRelease(nil))
+	for _, name := range []string{"fleet-controller", "gitjob"} {
+		used := map[string]bool{}
+		for _, key := range []string{"ClusterRole//" + name, "Role/" + fleet.NamespaceSystem + "/" + name} {
+			var role rbacv1.Role
+			into(t, objects[key], &role)
+			for _, right := range rights(role.Rules) {
+				if strings.HasPrefix(key, "Role/") && strings.Contains(right, "leases") {
+					right += " in its namespace"
+				}
+				if covered(appendix[name], right) {
+					continue
+				}
+				if beyond[name][right] == "" {
+					t.Errorf("%s may %s, which the reference's may not", name, right)
+				}
+				used[right] = true
+			}
+		}
+		for right := range beyond[name] {
+			if !used[right] {
+				t.Errorf("%s: %s is excused but not granted", name, right)
+			}
+		}
+	}
+}
+
+// rights lists rules as "verb resource.group".
+func rights(rules []rbacv1.PolicyRule) []string {
+	var out []string
+	for _, r := range rules {
+		for _, verb := range r.Verbs {
+			for _, group := range r.APIGroups {
+				for _, resource := range r.Resources {
+					if group != "" {
+						resource += "." + group
+					}
+					out = append(out, verb+" "+resource)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// covered tells whether a list of rights includes one.
+func covered(all []string, right string) bool {
+	verb, resource, _ := strings.Cut(right, " ")
+	_, group, _ := strings.Cut(resource, ".")
+	return slices.ContainsFunc(all, func(have string) bool {
+		v, r, _ := strings.Cut(have, " ")
+		return (v == "*" || v == verb) && (r == resource || r == "*."+group)
+	})
+}

@@ -1,0 +1,413 @@
+package charts_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/crypto/ssh"
+	yamlv3 "gopkg.in/yaml.v3"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// section returns the part of a document between two markers, and the whole
+// with that part replaced.
+func section(t *testing.T, path, name, replacement string) (have, replaced string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := "<!-- begin "+name+" -->\n", "<!-- end "+name+" -->"
+	before, rest, ok := strings.Cut(string(text), begin)
+	have, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no section %q", path, name)
+	}
+	return have, before + begin + replacement + end + after
+}
+
+// checkSection keeps a generated part of a document current.
+func checkSection(t *testing.T, path, name, want string) {
+	t.Helper()
+	have, replaced := section(t, path, name, want)
+	if *update {
+		if err := os.WriteFile(path, []byte(replaced), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("%s, section %s is not what the code says; run this test with -update\n%s", path, name, diff)
+	}
+}
+
+// TestValuesTable keeps the tables of values in docs/charts.md current: the
+// text is that of the comments in values.yaml.
+func TestValuesTable(t *testing.T) {
+	for _, chart := range []string{"fleet", "fleet-agent"} {
+		text, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var doc yamlv3.Node
+		if err := yamlv3.Unmarshal(text, &doc); err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		b.WriteString("| value | default | meaning |\n|---|---|---|\n")
+		rows(&b, "", doc.Content[0])
+		checkSection(t, filepath.Join("..", "docs", "charts.md"), "values of "+chart, b.String())
+	}
+}
+
+// rows prints one row for each value below a mapping, and one for each mapping
+// with a comment.
+func rows(b *strings.Builder, prefix string, mapping *yamlv3.Node) {
+	for i := 0; i < len(mapping.Content); i += 2 {
+		key, value := mapping.Content[i], mapping.Content[i+1]
+		path := prefix + key.Value
+		text := strings.Join(strings.Fields(strings.ReplaceAll(key.HeadComment, "#", "")), " ")
+		text = strings.ReplaceAll(text, "|", "\\|")
+		nested := value.Kind == yamlv3.MappingNode && len(value.Content) > 0
+		if !nested {
+			var plain any
+			_ = value.Decode(&plain)
+			shown, _ := json.Marshal(plain)
+			fmt.Fprintf(b, "| `%s` | `%s` | %s |\n", path, shown, text)
+			continue
+		}
+		if text != "" {
+			fmt.Fprintf(b, "| `%s` | | %s |\n", path, text)
+		}
+		rows(b, path+".", value)
+	}
+}
+
+// TestValuesAct changes every value of both charts, one by one: each change
+// shows in what is rendered. A value that nothing acts on is refused.
+func TestValuesAct(t *testing.T) {
+	changes := map[string]map[string]any{
+		"fleet": {
+			"image.repository": "x/y", "image.tag": "t", "image.imagePullPolicy": "Always",
+			"agentImage.repository": "x/y", "agentImage.tag": "t", "agentImage.imagePullPolicy": "Always",
+			"apiServerURL": "https://x", "apiServerCA": "PEM", "agentTLSMode": "strict", "agentCheckinInterval": "15m",
+			"ignoreClusterRegistrationLabels": true, "proxy": "http://p:1",
+			"bootstrap.enabled": false, "bootstrap.namespace": "other", "bootstrap.agentNamespace": "other",
+			"bootstrap.localAgentDisabled": true, "bootstrap.clusterLabels": map[string]any{"a": "b"},
+			"bootstrap.repo": "https://r", "bootstrap.secret": "s", "bootstrap.branch": "main", "bootstrap.paths": "a,b",
+			"global.cattle.systemDefaultRegistry": "reg", "global.cattle.imagePullSecrets": []any{map[string]any{"name": "p"}},
+			"nodeSelector": map[string]any{"a": "b"}, "tolerations": []any{map[string]any{"key": "a", "operator": "Exists"}},
+			"affinity": map[string]any{"nodeAffinity": map[string]any{}}, "priorityClassName": "high",
+			"resources":            map[string]any{"limits": map[string]any{"memory": "1Gi"}},
+			"additionalKnownHosts": []any{"example.com ssh-ed25519 AAAA"},
+			"gitops.enabled":       false, "debug": true, "disableSecurityContext": true,
+			"controller.replicas": 2, "controller.registrationTokenTTL.required": true, "gitjob.replicas": 2,
+			"extraEnv":                    []any{map[string]any{"name": "A", "value": "b"}},
+			"extraLabels.fleetController": map[string]any{"a": "b"}, "extraLabels.gitjob": map[string]any{"a": "b"},
+			"extraAnnotations.fleetController": map[string]any{"a": "b"}, "extraAnnotations.gitjob": map[string]any{"a": "b"},
+		},
+		"fleet-agent": {
+			"image.repository": "x/y", "image.tag": "t", "image.imagePullPolicy": "Always",
+			"apiServerURL": "https://x", "apiServerCA": "other", "token": "other", "tokenName": "other",
+			"clusterNamespace": "other", "systemRegistrationNamespace": "other", "agentTLSMode": "strict",
+			"agentCheckinInterval": "15m", "labels": map[string]any{"a": "b"}, "clientID": "c", "proxy": "http://p:1",
+			"fleetAgent.nodeSelector": map[string]any{"a": "b"},
+			"fleetAgent.tolerations":  []any{map[string]any{"key": "a", "operator": "Exists"}},
+			"fleetAgent.hostNetwork":  true, "global.cattle.systemDefaultRegistry": "reg",
+			"global.cattle.imagePullSecrets": []any{map[string]any{"name": "p"}}, "debug": true, "disableSecurityContext": true,
+		},
+	}
+	// These show only together with others, or in what is refused.
+	elsewhere := map[string]bool{"noProxy": true, "internal.systemNamespace": true, "internal.managedReleaseName": true}
+	for chart, all := range changes {
+		plain := asYAML(t, mustRender(t, of(chart, nil)))
+		for _, path := range leaves(t, chart) {
+			change, ok := all[path]
+			if !ok && !elsewhere[path] {
+				t.Errorf("%s: this test knows no change of %s", chart, path)
+			}
+			if !ok {
+				continue
+			}
+			if got := asYAML(t, mustRender(t, of(chart, set(path, change)))); got == plain {
+				t.Errorf("%s: a change of %s changes nothing", chart, path)
+			}
+		}
+	}
+	with := asYAML(t, mustRender(t, fleetRelease(map[string]any{"proxy": "http://p:1", "noProxy": "me"})))
+	if strings.Count(with, "value: me\n") != 2 {
+		t.Error("noProxy does not reach both processes")
+	}
+}
+
+func of(chart string, values map[string]any) release {
+	if chart == "fleet" {
+		return fleetRelease(values)
+	}
+	return agentRelease(values)
+}
+
+// leaves are the paths of a chart's values.
+func leaves(t *testing.T, chart string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values map[string]any
+	if err := yamlv3.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	var walk func(prefix string, m map[string]any)
+	walk = func(prefix string, m map[string]any) {
+		for k, v := range m {
+			if sub, ok := v.(map[string]any); ok && len(sub) > 0 {
+				walk(prefix+k+".", sub)
+				continue
+			}
+			out = append(out, prefix+k)
+		}
+	}
+	walk("", values)
+	return out
+}
+
+// set is values with one path set.
+func set(path string, value any) map[string]any {
+	first, rest, nested := strings.Cut(path, ".")
+	if nested {
+		value = set(rest, value)
+	}
+	return map[string]any{first: value}
+}
+
+func TestRefusedValues(t *testing.T) {
+	cases := map[string]struct {
+		why     string
+		release release
+		want    string // in the error; empty: accepted
+	}{
+		"Typo":         {why: "a value that nothing reads is a mistake", release: fleetRelease(map[string]any{"aipServerURL": "https://x"}), want: "aipServerURL"},
+		"NotActedOn":   {why: "helmops is not built yet: accepting it would promise it", release: fleetRelease(set("helmops.enabled", true)), want: "helmops"},
+		"Nested":       {why: "inside too", release: fleetRelease(set("controller.reconciler.workers.bundle", "50")), want: "reconciler"},
+		"HTTP":         {why: "agents send credentials there", release: fleetRelease(set("apiServerURL", "http://x")), want: "apiServerURL"},
+		"Interval":     {why: "not a duration", release: fleetRelease(set("agentCheckinInterval", "soon")), want: "agentCheckinInterval"},
+		"ZeroInterval": {why: "agents would never rest", release: fleetRelease(set("agentCheckinInterval", "0s")), want: "agentCheckinInterval"},
+		"TLSMode":      {why: "one of two", release: fleetRelease(set("agentTLSMode", "none")), want: "agentTLSMode"},
+		"Rancher": {why: "all that Rancher passes is accepted", release: fleetRelease(map[string]any{
+			"apiServerURL": "https://rancher", "apiServerCA": "PEM", "agentTLSMode": "strict", "proxy": "http://p", "noProxy": "x",
+			"global": map[string]any{"cattle": map[string]any{"systemDefaultRegistry": "", "imagePullSecrets": nil, "clusterId": "local"}},
+			"gitops": map[string]any{"enabled": true}, "priorityClassName": "rancher-critical",
+			"bootstrap":   map[string]any{"enabled": false, "agentNamespace": "cattle-fleet-local-system"},
+			"tolerations": []any{map[string]any{"key": "a", "operator": "Exists"}},
+		})},
+		"NoURL":          {why: "an agent without a manager waits for ever", release: agentRelease(set("apiServerURL", "")), want: "apiServerURL is required"},
+		"NoTokenName":    {why: "the manager would not know whom to answer", release: agentRelease(set("tokenName", "")), want: "tokenName is required"},
+		"WrongRelease":   {why: "an upgrade would not find it", release: release{chart: "fleet-agent", name: "x", namespace: "cattle-fleet-system", values: agentRelease(nil).values}, want: "as release fleet-agent"},
+		"WrongNamespace": {why: "the agent looks in its own namespace only", release: release{chart: "fleet-agent", name: "fleet-agent", namespace: "default", values: agentRelease(nil).values}, want: "in namespace cattle-fleet-system"},
+		"TokenValues": {why: "what the manager writes for a token is accepted as it is", release: agentRelease(map[string]any{
+			"agentCheckinInterval": "5m0s", "internal": map[string]any{"systemNamespace": "cattle-fleet-system"},
+		})},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := c.release.render()
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: want %q, got %v", c.why, c.want, err)
+			}
+		})
+	}
+}
+
+// TestConfigIsRead: what the chart writes for the manager is what the manager
+// reads, without a warning.
+func TestConfigIsRead(t *testing.T) {
+	objects := mustRender(t, fleetRelease(map[string]any{
+		"apiServerURL": "https://x", "apiServerCA": "PEM", "agentTLSMode": "strict", "agentCheckinInterval": "90s",
+		"ignoreClusterRegistrationLabels": true,
+		"bootstrap":                       map[string]any{"paths": "a, b", "repo": "https://r", "clusterLabels": map[string]any{"env": "m"}},
+		"global":                          map[string]any{"cattle": map[string]any{"systemDefaultRegistry": "reg", "imagePullSecrets": []any{map[string]any{"name": "p"}}}},
+	}))
+	var m corev1.ConfigMap
+	into(t, objects["ConfigMap/cattle-fleet-system/fleet-controller"], &m)
+	got, warnings, err := registration.ParseSettings(m.Data[fleet.KeyConfig])
+	if err != nil || len(warnings) > 0 {
+		t.Fatal(err, warnings)
+	}
+	want := registration.Settings{
+		SystemDefaultRegistry: "reg", AgentImage: "fleetworkspace/fleet-agent:v0.1.0", AgentImagePullPolicy: "IfNotPresent",
+		APIServerURL: "https://x", APIServerCA: []byte("PEM"), AgentTLSMode: "strict", AgentCheckinInterval: 90e9,
+		IgnoreClusterRegistrationLabels: true, ImagePullSecrets: []string{"p"},
+		Bootstrap: registration.Bootstrap{
+			Namespace: "fleet-local", AgentNamespace: "cattle-fleet-local-system", ClusterLabels: map[string]string{"env": "m"},
+			Repo: "https://r", Branch: "master", Paths: []string{"a", "b"},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestAgentOfManagerIsAgentOfChart: the agent that the manager installs is the
+// one that the chart installs, but for its scope and the manager's mark.
+func TestAgentOfManagerIsAgentOfChart(t *testing.T) {
+	objects := mustRender(t, agentRelease(map[string]any{
+		"image": map[string]any{"repository": "x/agent", "tag": "t"}, "clientID": "c", "agentTLSMode": "strict",
+		"labels": map[string]any{"a": "b"}, "agentCheckinInterval": "1m30s",
+		"fleetAgent": map[string]any{"tolerations": []any{map[string]any{"key": "k", "operator": "Exists"}}},
+		"global":     map[string]any{"cattle": map[string]any{"imagePullSecrets": []any{map[string]any{"name": "p"}}, "systemDefaultRegistry": "reg"}},
+	}))
+	agent := registration.Agent{
+		Namespace: "cattle-fleet-system", Image: "reg/x/agent:t", ImagePullPolicy: "IfNotPresent",
+		ImagePullSecrets: []string{"p"}, CheckinInterval: 90e9,
+		Config:      registration.AgentConfig{TLSMode: "strict", ClientID: "c", Labels: map[string]string{"a": "b"}},
+		Tolerations: []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists}},
+	}
+	o, err := agent.Objects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bootstrap := &corev1.Secret{Data: registration.Bootstrapping{
+		APIServerURL: "https://fleet.example.com", APIServerCA: []byte("PEM"), Token: "t0ken", TokenName: "import-all",
+		ClusterNamespace: "fleet-default", RegistrationNamespace: "cattle-fleet-clusters-system",
+	}.Data()}
+	bootstrap.Namespace, bootstrap.Name = "cattle-fleet-system", fleet.SecretAgentBootstrap
+	want := map[string]runtime.Object{
+		"ServiceAccount/cattle-fleet-system/fleet-agent":                   o.ServiceAccount,
+		"ClusterRole//cattle-fleet-system-fleet-agent-role":                o.ClusterRole,
+		"ClusterRoleBinding//cattle-fleet-system-fleet-agent-role-binding": o.ClusterRoleBinding,
+		"NetworkPolicy/cattle-fleet-system/default-allow-all":              o.NetworkPolicy,
+		"ConfigMap/cattle-fleet-system/fleet-agent":                        o.ConfigMap,
+		"Deployment/cattle-fleet-system/fleet-agent":                       o.Deployment,
+		"Secret/cattle-fleet-system/fleet-agent-bootstrap":                 bootstrap,
+	}
+	for key := range objects {
+		if want[key] == nil {
+			t.Errorf("the manager does not install %s", key)
+		}
+	}
+	for key, object := range want {
+		rendered := objects[key]
+		if rendered == nil {
+			t.Errorf("the chart does not render %s", key)
+			continue
+		}
+		if diff := cmp.Diff(normal(t, rendered.Object), normal(t, object)); diff != "" {
+			t.Errorf("%s\n-chart +manager\n%s", key, diff)
+		}
+	}
+}
+
+// normal is an object in the words of JSON, without what may differ: its kind,
+// empty fields, the checksum of its configuration, the layout of JSON in it.
+func normal(t *testing.T, o any) map[string]any {
+	t.Helper()
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(text, &m); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{"kind", "apiVersion", "status"} {
+		delete(m, f)
+	}
+	prune(m)
+	if data, ok := m["data"].(map[string]any); ok {
+		if config, ok := data["config"].(string); ok {
+			var compact bytes.Buffer
+			if err := json.Compact(&compact, []byte(config)); err != nil {
+				t.Fatal(err)
+			}
+			data["config"] = compact.String()
+		}
+	}
+	return m
+}
+
+func prune(v any) bool {
+	switch x := v.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		delete(x, "checksum/config")
+		for k, e := range x {
+			_, list := e.([]any)
+			if prune(e) && !list && k != "emptyDir" && k != "podSelector" {
+				delete(x, k)
+			}
+		}
+		return len(x) == 0
+	case []any:
+		for _, e := range x {
+			prune(e)
+		}
+	}
+	return false
+}
+
+func into(t *testing.T, u *unstructured.Unstructured, o any) {
+	t.Helper()
+	if u == nil {
+		t.Fatal("not rendered")
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, o, true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStrict: no rendered field is unknown to its kind.
+func TestStrict(t *testing.T) {
+	for _, r := range []release{fleetRelease(nil), agentRelease(nil)} {
+		for key, u := range mustRender(t, r) {
+			if u.GetKind() == "Deployment" {
+				t.Log(key)
+				into(t, u, &appsv1.Deployment{})
+			}
+		}
+	}
+}
+
+// TestKnownHosts compares the keys of known hosts with the fingerprints that
+// their owners publish.
+func TestKnownHosts(t *testing.T) {
+	published := map[string]string{
+		"bitbucket.org ecdsa-sha2-nistp256": "SHA256:FC73VB6C4OQLSCrjEayhMp9UMxS97caD/Yyi2bhW/J0",
+		"bitbucket.org ssh-ed25519":         "SHA256:ybgmFkzwOSotHTHLJgHO0QN8L0xErw6vd0VhFA9m3SM",
+		"github.com ecdsa-sha2-nistp256":    "SHA256:p2QAMXNIC1TJYWeIOttrVc98/R1BUFWu3/LiyKgUfQM",
+		"github.com ssh-ed25519":            "SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU",
+		"gitlab.com ecdsa-sha2-nistp256":    "SHA256:HbW3g8zUjNSksFbqTiUWPWg2Bq1x8xdGUrliXFzSnUw",
+		"gitlab.com ssh-ed25519":            "SHA256:eUXGGm1YGsMAS7vkcx6JOJdOGHPem5gQp4taiCfCLB8",
+		"ssh.dev.azure.com ssh-rsa":         "SHA256:ohD8VZEXGWo6Ez8GSEJQ9WpafgLFsOfLOtGGQCQo6Og",
+	}
+	text, err := os.ReadFile("fleet/known_hosts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for len(text) > 0 {
+		_, hosts, key, _, rest, err := ssh.ParseKnownHosts(text)
+		if err != nil {
+			break
+		}
+		found[hosts[0]+" "+key.Type()] = ssh.FingerprintSHA256(key)
+		text = rest
+	}
+	if diff := cmp.Diff(published, found); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,216 @@
+// Package cluster runs one real Kubernetes control plane in one folder: etcd,
+// kube-apiserver, kube-controller-manager, kube-scheduler, and kwok in the
+// place of nodes. It needs no root, no container and no port but one.
+//
+// etcd listens on a socket in the folder and keeps nothing safe on disk; the
+// API server listens on loopback. All children end with the calling process.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubeconfig"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/process"
+)
+
+// AdminUser is who the administrator's credential is to the API server and
+// in its audit log.
+const AdminUser = "sandbox-admin"
+
+// stopGrace is how long a child may take to end when it is asked to. Nothing
+// it could save is ever read again.
+const stopGrace = 300 * time.Millisecond
+
+// Config says which cluster to start, and where.
+type Config struct {
+	Name   string // a DNS label: name of the cluster, its context and its node
+	Dir    string // a folder of its own; made if it is missing
+	LogDir string // for one log file per child; Dir/log where empty
+	Binary string // the multi-call executable (package kubebin)
+	Port   int    // of the API server on 127.0.0.1; any free one where 0
+
+}
+
+// A Cluster is a running control plane.
+type Cluster struct {
+	cfg   Config
+	group *process.Group
+	files files
+	rest  *rest.Config
+	parts map[string]*process.Process
+}
+
+// Start brings a cluster up and returns when it serves: the API server is
+// ready, new namespaces get their service account and a node takes pods.
+//
+// If ctx ends or a child dies before that, everything is stopped again and
+// the error is the *process.Death of the child, where there is one.
+func Start(ctx context.Context, cfg Config) (*Cluster, error) {
+	if cfg.LogDir == "" {
+		cfg.LogDir = filepath.Join(cfg.Dir, "log")
+	}
+	if cfg.Port == 0 {
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		cfg.Port = port
+	}
+	c := &Cluster{cfg: cfg, parts: map[string]*process.Process{}}
+	files, err := writeFiles(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("prepare cluster %s: %w", cfg.Name, err)
+	}
+	c.files = files
+	if c.rest, err = clientcmd.BuildConfigFromFlags("", files.kubeconfig); err != nil {
+		return nil, fmt.Errorf("read kubeconfig of %s: %w", cfg.Name, err)
+	}
+	c.rest.UserAgent = AdminUser
+	c.rest.QPS = -1 // no limit of the client's own
+
+	c.group = process.NewGroup()
+	if err := c.bringUp(ctx); err != nil {
+		c.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+// bringUp starts the children in the order in which they need each other.
+func (c *Cluster) bringUp(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case death := <-c.group.Deaths():
+			cancel(death)
+		case <-ctx.Done():
+		}
+	}()
+	if err := c.start(etcd, apiServer); err != nil {
+		return err
+	}
+	if err := c.waitServing(ctx); err != nil {
+		return err
+	}
+	if err := c.start(controllerManager, scheduler, kwok); err != nil {
+		return err
+	}
+	if err := c.addNode(ctx); err != nil {
+		return err
+	}
+	return c.waitUsable(ctx)
+}
+
+func (c *Cluster) start(parts ...part) error {
+	for _, p := range parts {
+		child, err := c.group.Start(c.spec(p))
+		if err != nil {
+			return err
+		}
+		c.parts[p.name] = child
+	}
+	return nil
+}
+
+// spec says how to run a part of this cluster. HOME is the cluster's folder
+// so that nothing of the user's is read.
+func (c *Cluster) spec(p part) process.Spec {
+	return process.Spec{
+		Name: p.name + " of " + c.cfg.Name,
+		Path: c.cfg.Binary,
+		Args: append([]string{p.name}, p.args(c.cfg, c.files)...),
+		Dir:  c.cfg.Dir,
+		Env:  []string{"HOME=" + c.cfg.Dir, "PATH=/usr/bin:/bin", "TMPDIR=" + os.TempDir()},
+		Log:  filepath.Join(c.cfg.LogDir, p.name+".log"),
+	}
+}
+
+// Name is the cluster's name.
+func (c *Cluster) Name() string { return c.cfg.Name }
+
+// URL is the API server's address.
+func (c *Cluster) URL() string { return serverURL(c.cfg.Port) }
+
+// Port is the API server's port on 127.0.0.1.
+func (c *Cluster) Port() int { return c.cfg.Port }
+
+// CA is the certificate authority of the API server, PEM.
+func (c *Cluster) CA() []byte { return c.files.admin.CA }
+
+// Admin is the administrator's way in, for kubeconfigs of several clusters.
+func (c *Cluster) Admin() kubeconfig.Entry { return c.files.admin }
+
+// Kubeconfig is the path of the administrator's kubeconfig.
+func (c *Cluster) Kubeconfig() string { return c.files.kubeconfig }
+
+// REST returns a copy of the administrator's client configuration.
+func (c *Cluster) REST() *rest.Config { return rest.CopyConfig(c.rest) }
+
+// AuditLog is the path of the API server's audit log: one JSON event per line
+// and request, at level Metadata.
+func (c *Cluster) AuditLog() string { return c.files.auditLog }
+
+// Process returns one child by the name of its part, e.g. "kube-apiserver",
+// or nil.
+func (c *Cluster) Process(part string) *process.Process { return c.parts[part] }
+
+// A Child is one process of the control plane.
+type Child struct {
+	Part    string // e.g. "kube-apiserver"
+	Process *process.Process
+}
+
+// Processes lists the children in the order of their start, ended ones too.
+func (c *Cluster) Processes() []Child {
+	var list []Child
+	for _, p := range []part{etcd, apiServer, controllerManager, scheduler, kwok} {
+		if child, ok := c.parts[p.name]; ok {
+			list = append(list, Child{Part: p.name, Process: child})
+		}
+	}
+	return list
+}
+
+// Deaths delivers each child that ends by itself after Start.
+func (c *Cluster) Deaths() <-chan *process.Death { return c.group.Deaths() }
+
+// Running is the number of children that run.
+func (c *Cluster) Running() int { return len(c.group.Running()) }
+
+// Stop ends all children and returns when they are gone. The folder stays.
+// Any number of calls may be made.
+func (c *Cluster) Stop() {
+	if c.group != nil {
+		c.group.Close(stopGrace)
+	}
+}
+
+func serverURL(port int) string {
+	u := url.URL{Scheme: "https", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
+	return u.String()
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close()
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		return 0, errors.New("find a free port: listener has no TCP address")
+	}
+	return addr.Port, nil
+}

@@ -1,0 +1,123 @@
+package fleet
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// Manager is the name under which faults address the manager's processes.
+const Manager = "manager"
+
+// StopAgent ends a cluster's agent and leaves it so. It tells whether it ran.
+func (f *Fleet) StopAgent(m *Member) bool { return m.agent.end(false) }
+
+// StartAgent starts a cluster's agent; nothing happens if it runs.
+func (f *Fleet) StartAgent(m *Member) error { return m.agent.start() }
+
+// AgentPID is the process id of a cluster's agent, or 0.
+func (m *Member) AgentPID() int { return m.agent.running() }
+
+// AgentLog is the path of the agent's log.
+func (m *Member) AgentLog() string { return m.agent.spec.Log }
+
+// AgentKubeconfig is the path of the kubeconfig that the agent runs with, for
+// its own cluster.
+func (f *Fleet) AgentKubeconfig(m *Member) string {
+	return filepath.Join(f.dir(m), "fleet-agent.kubeconfig")
+}
+
+// KillManager ends the manager's processes with SIGKILL and leaves them so.
+// It tells whether one ran.
+func (f *Fleet) KillManager() bool {
+	ran := false
+	for _, p := range f.manager {
+		ran = p.end(true) || ran
+	}
+	return ran
+}
+
+// StopManager asks the manager's processes to end and leaves them so. It
+// tells whether one ran.
+func (f *Fleet) StopManager() bool {
+	ran := false
+	for _, p := range f.manager {
+		ran = p.end(false) || ran
+	}
+	return ran
+}
+
+// StartManager starts the manager's processes; nothing happens to those that
+// run.
+func (f *Fleet) StartManager() error {
+	for _, p := range f.manager {
+		if err := p.start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ManagerPIDs are the process ids of the manager's processes; 0 is one that
+// does not run.
+func (f *Fleet) ManagerPIDs() []int {
+	var pids []int
+	for _, p := range f.manager {
+		pids = append(pids, p.running())
+	}
+	return pids
+}
+
+// A Part is a process or a log of the fleet, as a user names it: the cluster,
+// and what of it.
+type Part struct {
+	Cluster string
+	Name    string
+	PID     int // 0: does not run
+	Log     string
+}
+
+// Parts lists all processes, by cluster and in the order of their start.
+func (f *Fleet) Parts() []Part {
+	var parts []Part
+	for _, m := range f.Members() {
+		for _, p := range m.Cluster.Processes() {
+			parts = append(parts, Part{Cluster: m.Name, Name: p.Part, PID: p.Process.PID(), Log: p.Process.Log()})
+		}
+		for _, p := range f.programsOf(m) {
+			name := filepath.Base(p.spec.Log)
+			parts = append(parts, Part{
+				Cluster: m.Name, Name: name[:len(name)-len(".log")], PID: p.running(), Log: p.spec.Log,
+			})
+		}
+	}
+	return parts
+}
+
+func (f *Fleet) programsOf(m *Member) []*program {
+	var all []*program
+	if m == f.Local {
+		all = append(all, f.manager...)
+	}
+	if m.agent != nil {
+		all = append(all, m.agent)
+	}
+	return all
+}
+
+// Cut takes a downstream cluster's agent off the net: it cannot reach the
+// manager until Heal. Its own cluster and the agent itself go on.
+func (f *Fleet) Cut(m *Member) error {
+	if m.Link == nil {
+		return fmt.Errorf("cut %s: the manager runs there; nothing lies between", m.Name)
+	}
+	m.Link.Cut()
+	return nil
+}
+
+// Heal undoes Cut.
+func (f *Fleet) Heal(m *Member) error {
+	if m.Link == nil {
+		return fmt.Errorf("heal %s: the manager runs there; nothing lies between", m.Name)
+	}
+	return m.Link.Heal()
+}

@@ -1,0 +1,154 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/client-go/discovery"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubeconfig"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/process"
+	api "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// managerParts are the manager's processes, as in the chart's Deployments.
+var managerParts = []struct {
+	name  string // of the Deployment, its service account and its log
+	roles string
+}{
+	{"fleet-controller", "controller,agentmanagement,cleanup"},
+	{"gitjob", "gitjob"},
+}
+
+// installManager installs both charts on the management cluster and starts
+// the manager's processes.
+func (f *Fleet) installManager(ctx context.Context) error {
+	client, err := kube.Connect(kube.Config{REST: f.Local.Cluster.REST(), UserAgent: f.Local.Cluster.REST().UserAgent, FieldManager: "sandbox"})
+	if err != nil {
+		return err
+	}
+	f.client = client
+	config := f.Local.Cluster.REST()
+	f.waiting.Store("the chart fleet-crd")
+	crds := release{chart: filepath.Join(f.cfg.Charts, "fleet-crd"), name: "fleet-crd", namespace: api.NamespaceSystem}
+	if err := install(ctx, config, crds); err != nil {
+		return err
+	}
+	kinds, err := f.waitKinds(ctx)
+	if err != nil {
+		return err
+	}
+	f.waiting.Store("the chart fleet")
+	if err := install(ctx, config, f.managerRelease()); err != nil {
+		return err
+	}
+	for _, part := range managerParts {
+		if err := f.startManagerPart(ctx, part.name, part.roles); err != nil {
+			return err
+		}
+	}
+	f.report("install", fmt.Sprintf("Fleet on local: %d CRDs, manager running", kinds))
+	return nil
+}
+
+func (f *Fleet) managerRelease() release {
+	return release{
+		chart:     filepath.Join(f.cfg.Charts, "fleet"),
+		name:      "fleet",
+		namespace: api.NamespaceSystem,
+		values: map[string]any{
+			"apiServerURL":         f.Local.Cluster.URL(),
+			"apiServerCA":          string(f.Local.Cluster.CA()),
+			"agentTLSMode":         "strict",
+			"agentCheckinInterval": f.cfg.CheckIn.String(),
+			"debug":                f.cfg.Debug,
+		},
+	}
+}
+
+// waitKinds returns when the API server serves every kind of the chart, and
+// their number.
+func (f *Fleet) waitKinds(ctx context.Context) (int, error) {
+	files, err := filepath.Glob(filepath.Join(f.cfg.Charts, "fleet-crd", "templates", "*.yaml"))
+	if err != nil {
+		return 0, fmt.Errorf("list CRDs: %w", err)
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(f.Local.Cluster.REST())
+	if err != nil {
+		return 0, fmt.Errorf("make client: %w", err)
+	}
+	kinds := 0
+	err = f.poll(ctx, "the kinds of fleet.cattle.io", func(context.Context) (bool, error) {
+		list, err := client.ServerResourcesForGroupVersion(api.GroupVersion.String())
+		if err != nil {
+			return false, nil // the group is not served before its first kind
+		}
+		kinds = 0
+		for _, resource := range list.APIResources {
+			if !strings.Contains(resource.Name, "/") {
+				kinds++
+			}
+		}
+		return kinds >= len(files), nil
+	})
+	return kinds, err
+}
+
+func (f *Fleet) startManagerPart(ctx context.Context, name, roles string) error {
+	path := filepath.Join(f.dir(f.Local), name+".kubeconfig")
+	entry := kubeconfig.Entry{Name: "local", Server: f.Local.Cluster.URL(), CA: f.Local.Cluster.CA()}
+	if err := f.writeCredential(ctx, f.Local, account{api.NamespaceSystem, name}, entry, path); err != nil {
+		return err
+	}
+	args := []string{"--kubeconfig=" + path, "--namespace=" + api.NamespaceSystem, "--roles=" + roles}
+	p, err := f.newProgram(f.Local, name, "fleet-controller", args)
+	if err != nil {
+		return err
+	}
+	f.manager = append(f.manager, p)
+	return p.start()
+}
+
+// newProgram prepares a process of Fleet's that belongs to a member. It sees
+// what it would see in its pod: nothing of the user's, a folder of its own
+// for temporary files and the pod's UID.
+func (f *Fleet) newProgram(m *Member, name, executable string, args []string) (*program, error) {
+	tmp := filepath.Join(f.dir(m), "tmp-"+name)
+	if err := os.MkdirAll(tmp, 0o700); err != nil {
+		return nil, fmt.Errorf("make folder of %s: %w", name, err)
+	}
+	if f.cfg.Debug {
+		args = append(args, "--debug")
+	}
+	return &program{
+		group: f.group,
+		spec: process.Spec{
+			Name: name + " of " + m.Name,
+			Path: filepath.Join(f.cfg.Programs, executable),
+			Args: args,
+			Dir:  tmp,
+			Env:  []string{"HOME=" + tmp, "TMPDIR=" + tmp, "POD_UID=" + m.Name + "-" + name},
+			Log:  filepath.Join(f.logDir(m), name+".log"),
+		},
+		onExit: func(death *process.Death) {
+			if !f.started.Load() {
+				f.cancel(death)
+			}
+		},
+	}, nil
+}
+
+// programs lists all of Fleet's processes.
+func (f *Fleet) programs() []*program {
+	all := append([]*program(nil), f.manager...)
+	for _, m := range f.Members() {
+		if m.agent != nil {
+			all = append(all, m.agent)
+		}
+	}
+	return all
+}

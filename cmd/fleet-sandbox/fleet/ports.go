@@ -1,0 +1,58 @@
+package fleet
+
+import "fmt"
+
+// Ports is the block of ports on 127.0.0.1 that a fleet uses. With First 0
+// every part takes any free port, and the methods return 0.
+type Ports struct {
+	First    int
+	Clusters int // downstream clusters
+}
+
+// DefaultFirstPort is where the sandbox's block begins.
+const DefaultFirstPort = 31000
+
+// stride is the distance from one cluster's API server to the link in front
+// of which its agent sits, and half the block.
+func (p Ports) stride() int { return max(10, p.Clusters+3) }
+
+func (p Ports) at(offset int) int {
+	if p.First == 0 {
+		return 0
+	}
+	return p.First + offset
+}
+
+// Control is where the running sandbox is asked and told things.
+func (p Ports) Control() int { return p.at(0) }
+
+// API is the API server of a cluster: 0 is the management cluster, from 1 on
+// the downstream ones.
+func (p Ports) API(i int) int { return p.at(1 + i) }
+
+// Git is the git server.
+func (p Ports) Git() int { return p.at(p.stride() - 1) }
+
+// Link is what the agent of a downstream cluster, from 1 on, connects to
+// instead of the management cluster's API server.
+func (p Ports) Link(i int) int { return p.at(p.stride() + i) }
+
+// Last is the end of the block.
+func (p Ports) Last() int { return p.at(2*p.stride() - 1) }
+
+// A Use is a port and what it is for.
+type Use struct {
+	Port int
+	For  string
+}
+
+// Uses lists all ports that a fleet of these downstream clusters takes.
+func (p Ports) Uses(names []string) []Use {
+	uses := []Use{{p.Control(), "control"}, {p.API(0), "API server of local"}, {p.Git(), "git server"}}
+	for i, name := range names {
+		uses = append(uses,
+			Use{p.API(i + 1), "API server of " + name},
+			Use{p.Link(i + 1), fmt.Sprintf("link from %s to local", name)})
+	}
+	return uses
+}

@@ -1,0 +1,187 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubeconfig"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/link"
+	api "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// tokenName is the ClusterRegistrationToken of all downstream clusters.
+const tokenName = "sandbox"
+
+// register brings every cluster into the fleet: the downstream ones with a
+// registration token, the management cluster as the manager prepared it.
+func (f *Fleet) register(ctx context.Context) error {
+	values, err := f.registrationValues(ctx)
+	if err != nil {
+		return err
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error { return f.startAgent(ctx, f.Local) })
+	for i, m := range f.Downstream {
+		all.Go(func() error { return f.registerMember(ctx, i+1, m, values) })
+	}
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	for _, m := range f.Members() {
+		if err := f.waitRegistered(ctx, m); err != nil {
+			return err
+		}
+	}
+	if len(f.Downstream) > 0 {
+		f.report("register", f.describe()+": accepted, each with a credential of its own")
+	}
+	return nil
+}
+
+// registrationValues makes the token and returns the values that the manager
+// gives out for it: those of the agent's chart.
+func (f *Fleet) registrationValues(ctx context.Context) (map[string]any, error) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.NamespaceDefault}}
+	if _, err := kube.StoreOf[*corev1.Namespace](f.client).Create(ctx, namespace); err != nil && !kube.IsExists(err) {
+		return nil, err
+	}
+	token := &api.ClusterRegistrationToken{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceDefault, Name: tokenName},
+		Spec:       api.ClusterRegistrationTokenSpec{TTL: &metav1.Duration{Duration: 24 * time.Hour}},
+	}
+	if _, err := kube.StoreOf[*api.ClusterRegistrationToken](f.client).Create(ctx, token); err != nil && !kube.IsExists(err) {
+		return nil, err
+	}
+	values := map[string]any{}
+	err := f.poll(ctx, "the manager to answer the registration token", func(ctx context.Context) (bool, error) {
+		secret, err := kube.StoreOf[*corev1.Secret](f.client).Get(ctx, kube.Key{Namespace: api.NamespaceDefault, Name: tokenName})
+		if kube.IsGone(err) {
+			return false, nil
+		}
+		if err != nil || len(secret.Data[api.KeyValues]) == 0 {
+			return false, err
+		}
+		return true, yaml.Unmarshal(secret.Data[api.KeyValues], &values)
+	})
+	return values, err
+}
+
+// registerMember installs the agent's chart in a downstream cluster and starts
+// its agent, which does the rest by itself.
+//
+// The Cluster is made first, with the identity that the agent will give, so
+// that it has the name that the user knows it by.
+func (f *Fleet) registerMember(ctx context.Context, i int, m *Member, values map[string]any) error {
+	clientID := "sandbox-" + m.Name
+	_, err := kube.StoreOf[*api.Cluster](f.client).Create(ctx, &api.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.Workspace, Name: m.Name, Labels: m.Labels},
+		Spec:       api.ClusterSpec{ClientID: clientID},
+	})
+	if err != nil && !kube.IsExists(err) {
+		return err
+	}
+	m.Link, err = link.New(f.cfg.Ports.Link(i), fmt.Sprintf("127.0.0.1:%d", f.Local.Cluster.Port()))
+	if err != nil {
+		return err
+	}
+	own := map[string]any{}
+	for key, value := range values {
+		own[key] = value
+	}
+	own["apiServerURL"] = fmt.Sprintf("https://127.0.0.1:%d", m.Link.Port())
+	own["agentCheckinInterval"] = f.cfg.CheckIn.String()
+	own["agentTLSMode"] = "strict"
+	own["clientID"] = clientID
+	own["debug"] = f.cfg.Debug
+	chart := release{
+		chart: filepath.Join(f.cfg.Charts, "fleet-agent"), name: "fleet-agent",
+		namespace: m.agentNamespace, values: own,
+	}
+	if err := install(ctx, m.Cluster.REST(), chart); err != nil {
+		return fmt.Errorf("%s: %w", m.Name, err)
+	}
+	return f.startAgent(ctx, m)
+}
+
+// startAgent starts the agent of a cluster whose agent namespace is prepared.
+func (f *Fleet) startAgent(ctx context.Context, m *Member) error {
+	path := filepath.Join(f.dir(m), "fleet-agent.kubeconfig")
+	entry := kubeconfig.Entry{Name: m.Name, Server: m.Cluster.URL(), CA: m.Cluster.CA()}
+	if err := f.writeCredential(ctx, m, account{m.agentNamespace, "fleet-agent"}, entry, path); err != nil {
+		return err
+	}
+	args := []string{
+		"--kubeconfig=" + path,
+		"--namespace=" + m.agentNamespace,
+		"--checkin-interval=" + f.cfg.CheckIn.String(),
+	}
+	if m == f.Local {
+		args = append(args, "--agent-scope="+m.agentNamespace)
+	}
+	p, err := f.newProgram(m, "fleet-agent", "fleet-agent", args)
+	if err != nil {
+		return err
+	}
+	m.agent = p
+	return p.start()
+}
+
+// waitRegistered returns when a cluster's agent has checked in with a
+// credential of its own.
+func (f *Fleet) waitRegistered(ctx context.Context, m *Member) error {
+	clusters := kube.StoreOf[*api.Cluster](f.client)
+	return f.poll(ctx, "the agent of "+m.Name+" to check in", func(ctx context.Context) (bool, error) {
+		c, err := clusters.Get(ctx, kube.Key{Namespace: m.Workspace, Name: m.Name})
+		if kube.IsGone(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		return c.Status.Namespace != "" && !c.Status.Agent.LastSeen.IsZero(), nil
+	})
+}
+
+// describe is "c1 (env=dev), c2 (env=prod)".
+func (f *Fleet) describe() string {
+	var texts []string
+	for _, m := range f.Downstream {
+		text := m.Name
+		if labels := LabelText(m.Labels); labels != "-" {
+			text += " (" + labels + ")"
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// LabelText is the labels that a user gave, sorted: "env=dev,region=eu", or
+// "-". Labels that Fleet and Kubernetes give are left out.
+func LabelText(labels map[string]string) string {
+	var pairs []string
+	for key, value := range labels {
+		if !ownLabel(key) {
+			pairs = append(pairs, key+"="+value)
+		}
+	}
+	if len(pairs) == 0 {
+		return "-"
+	}
+	slices.Sort(pairs)
+	return strings.Join(pairs, ",")
+}
+
+// ownLabel tells labels that nobody chose.
+func ownLabel(key string) bool {
+	return key == "name" || strings.Contains(key, "cattle.io/") || strings.Contains(key, "kubernetes.io/")
+}

@@ -1,0 +1,164 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	api "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// A Snapshot is how the whole fleet is at one moment.
+type Snapshot struct {
+	Clusters []Row // by workspace (fleet-local first) and name
+	Bundles  []Row
+	repos    []repoRow
+}
+
+// A Row is one line of a table: a cluster and how many of its bundles are
+// Ready, or a bundle and on how many of its clusters it is.
+type Row struct {
+	Workspace string
+	Name      string
+	Labels    map[string]string // of a cluster
+	Ready     int
+	Desired   int
+	State     string // one of Fleet's words, never empty
+	Message   string // why it is not Ready
+}
+
+type repoRow struct {
+	Row
+	commit string
+}
+
+// Look reads the fleet's state from the management cluster.
+func (f *Fleet) Look(ctx context.Context) (Snapshot, error) {
+	clusters, err := kube.StoreOf[*api.Cluster](f.client).List(ctx, "", "")
+	if err != nil {
+		return Snapshot{}, err
+	}
+	bundles, err := kube.StoreOf[*api.Bundle](f.client).List(ctx, "", "")
+	if err != nil {
+		return Snapshot{}, err
+	}
+	repos, err := kube.StoreOf[*api.GitRepo](f.client).List(ctx, "", "")
+	if err != nil {
+		return Snapshot{}, err
+	}
+	var s Snapshot
+	for _, c := range clusters {
+		s.Clusters = append(s.Clusters, clusterRow(c))
+	}
+	for _, b := range bundles {
+		s.Bundles = append(s.Bundles, bundleRow(b))
+	}
+	for _, r := range repos {
+		s.repos = append(s.repos, gitRow(r))
+	}
+	slices.SortFunc(s.Clusters, compareRows)
+	slices.SortFunc(s.Bundles, compareRows)
+	slices.SortFunc(s.repos, func(a, b repoRow) int { return compareRows(a.Row, b.Row) })
+	return s, nil
+}
+
+// compareRows sorts by workspace, fleet-local first, and name.
+func compareRows(a, b Row) int {
+	first := func(r Row) int {
+		if r.Workspace == api.NamespaceLocal {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(first(a), first(b)), cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Name, b.Name))
+}
+
+func clusterRow(c *api.Cluster) Row {
+	row := Row{Workspace: c.Namespace, Name: c.Name, Labels: c.Labels, State: c.Status.Display.State}
+	row.Ready, row.Desired = c.Status.Summary.Ready, c.Status.Summary.DesiredReady
+	row.fill(c.Status.Conditions)
+	return row
+}
+
+func bundleRow(b *api.Bundle) Row {
+	row := Row{Workspace: b.Namespace, Name: b.Name, State: b.Status.Display.State}
+	row.Ready, row.Desired = b.Status.Summary.Ready, b.Status.Summary.DesiredReady
+	row.fill(b.Status.Conditions)
+	if row.State == string(api.Ready) && b.Status.ObservedGeneration != b.Generation {
+		row.State = string(api.WaitApplied)
+	}
+	return row
+}
+
+func gitRow(r *api.GitRepo) repoRow {
+	row := Row{Workspace: r.Namespace, Name: r.Name, State: r.Status.Display.State}
+	row.Ready, row.Desired = r.Status.Summary.Ready, r.Status.Summary.DesiredReady
+	row.fill(r.Status.Conditions)
+	return repoRow{Row: row, commit: r.Status.Commit}
+}
+
+// fill takes state and message from the condition Ready. An empty display
+// state means that nothing is wrong, which only the condition confirms.
+func (r *Row) fill(conditions []api.Condition) {
+	ready := false
+	for _, c := range conditions {
+		if c.Type != string(api.ConditionReady) {
+			continue
+		}
+		ready = c.Status == "True"
+		if !ready {
+			r.Message = c.Message
+		}
+	}
+	switch {
+	case ready && r.State == "":
+		r.State = string(api.Ready)
+	case !ready && (r.State == "" || r.State == string(api.Ready)):
+		r.State = string(api.NotReady)
+	}
+}
+
+// Pending says what keeps the fleet from being Ready at a commit (whatever
+// was read where commit is empty), or is empty.
+func (s Snapshot) Pending(commit string) string {
+	for _, r := range s.repos {
+		if commit != "" && r.commit != commit || r.commit == "" {
+			return fmt.Sprintf("GitRepo %s/%s to be read%s", r.Workspace, r.Name, because(r.Row))
+		}
+	}
+	var texts []string
+	for _, r := range s.repos {
+		texts = append(texts, r.Row.pending("GitRepo")...)
+	}
+	for _, r := range s.Bundles {
+		texts = append(texts, r.pending("Bundle")...)
+	}
+	for _, r := range s.Clusters {
+		texts = append(texts, r.pending("Cluster")...)
+	}
+	switch {
+	case len(texts) == 0:
+		return ""
+	case len(texts) <= 3:
+		return strings.Join(texts, ", ")
+	default:
+		return fmt.Sprintf("%s and %d more", strings.Join(texts[:3], ", "), len(texts)-3)
+	}
+}
+
+func (r Row) pending(kind string) []string {
+	if r.State == string(api.Ready) && r.Ready == r.Desired {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s %s/%s to be Ready%s", kind, r.Workspace, r.Name, because(r))}
+}
+
+func because(r Row) string {
+	if r.Message == "" {
+		return ""
+	}
+	return " (" + r.Message + ")"
+}

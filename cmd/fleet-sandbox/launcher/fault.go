@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
+)
+
+// newCut makes the verb cut.
+func newCut(std stdio, at locate) *cobra.Command {
+	return faultCommand(std, at, "cut", "cut NAME", "Take a cluster off the net: its agent cannot reach the manager")
+}
+
+// newHeal makes the verb heal.
+func newHeal(std stdio, at locate) *cobra.Command {
+	return faultCommand(std, at, "heal", "heal NAME", "Undo cut")
+}
+
+// newStop makes the verb stop.
+func newStop(std stdio, at locate) *cobra.Command {
+	return faultCommand(std, at, "stop", "stop NAME|manager", "Stop a cluster's agent, or the manager")
+}
+
+// newStart makes the verb start.
+func newStart(std stdio, at locate) *cobra.Command {
+	return faultCommand(std, at, "start", "start NAME|manager", "Start a cluster's agent, or the manager, again")
+}
+
+// newKill makes the verb kill.
+func newKill(std stdio, at locate) *cobra.Command {
+	return faultCommand(std, at, "kill", "kill manager", "Kill the manager with SIGKILL; as in a pod, it is started again")
+}
+
+func faultCommand(std stdio, at locate, verb, use, about string) *cobra.Command {
+	return &cobra.Command{
+		Use:   use,
+		Short: about,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := at()
+			if err != nil {
+				return err
+			}
+			return runFault(cmd.Context(), p, request{Verb: verb, Name: args[0]}, std.out)
+		},
+	}
+}
+
+// runFault asks the running launcher for a fault and prints what it says.
+func runFault(ctx context.Context, p place, q request, out io.Writer) error {
+	r, err := p.read()
+	if err != nil {
+		return err
+	}
+	a, err := r.ask(ctx, q)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, a.Text)
+	return nil
+}
+
+// killedFor is how long a killed manager stays away.
+const killedFor = time.Second
+
+// fault does what a request asks, in the launcher, and returns what to say.
+func fault(f *fleet.Fleet, q request, now time.Time) (string, error) {
+	at := now.Local().Format("15:04:05")
+	if q.Name == fleet.Manager {
+		return managerFault(f, q.Verb, at)
+	}
+	m, ok := f.Member(q.Name)
+	if !ok || q.Verb == "kill" {
+		return "", unknown(f, q)
+	}
+	switch q.Verb {
+	case "cut":
+		if err := f.Cut(m); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%s is off the net since %s; its own cluster and agent go on", m.Name, at), nil
+	case "heal":
+		if err := f.Heal(m); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%s is back on the net at %s", m.Name, at), nil
+	case "stop":
+		if !f.StopAgent(m) {
+			return fmt.Sprintf("the agent of %s does not run", m.Name), nil
+		}
+		return fmt.Sprintf("the agent of %s is stopped since %s; what it deployed goes on", m.Name, at), nil
+	case "start":
+		if err := f.StartAgent(m); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("the agent of %s runs since %s (pid %d)", m.Name, at, m.AgentPID()), nil
+	}
+	return "", fmt.Errorf("unknown request %q", q.Verb)
+}
+
+func managerFault(f *fleet.Fleet, verb, at string) (string, error) {
+	switch verb {
+	case "kill":
+		if !f.KillManager() {
+			return "the manager does not run", nil
+		}
+		time.AfterFunc(killedFor, func() { _ = f.StartManager() }) // fails only if all is being stopped
+		return fmt.Sprintf("the manager was killed at %s; as in a pod, it is started again in %s", at, killedFor), nil
+	case "stop":
+		if !f.StopManager() {
+			return "the manager does not run", nil
+		}
+		return fmt.Sprintf("the manager is stopped since %s; clusters and agents go on", at), nil
+	case "start":
+		if err := f.StartManager(); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("the manager runs since %s (pids %v)", at, f.ManagerPIDs()), nil
+	}
+	return "", fmt.Errorf("%s manager: want kill, stop or start", verb)
+}
+
+// unknown says which names there are.
+func unknown(f *fleet.Fleet, q request) error {
+	names := []string{}
+	for _, m := range f.Members() {
+		switch q.Verb {
+		case "cut", "heal":
+			if m.Link != nil {
+				names = append(names, m.Name)
+			}
+		case "stop", "start":
+			names = append(names, m.Name)
+		}
+	}
+	if q.Verb != "cut" && q.Verb != "heal" {
+		names = append(names, fleet.Manager)
+	}
+	return fmt.Errorf("%s %q: there is %s", q.Verb, q.Name, list(names))
+}
+
+// list writes names as "a, b and c".
+func list(names []string) string {
+	if len(names) == 0 {
+		return "nothing of that kind"
+	}
+	text := ""
+	for i, name := range names {
+		switch {
+		case i == 0:
+		case i == len(names)-1:
+			text += " and "
+		default:
+			text += ", "
+		}
+		text += name
+	}
+	return text
+}
+
+// noteFault remembers since when something is cut or stopped.
+func (s *session) noteFault(q request, now time.Time) {
+	s.faultsMu.Lock()
+	defer s.faultsMu.Unlock()
+	if s.broken == nil {
+		s.broken = map[string]time.Time{}
+	}
+	switch q.Verb {
+	case "cut", "stop":
+		key := q.Verb + " " + q.Name
+		if _, there := s.broken[key]; !there {
+			s.broken[key] = now
+		}
+	case "heal":
+		delete(s.broken, "cut "+q.Name)
+	case "start":
+		delete(s.broken, "stop "+q.Name)
+	}
+}
+
+// faults lists what is cut or stopped, sorted: "cut c2 since 14:02:11".
+func (s *session) faults() []string {
+	s.faultsMu.Lock()
+	defer s.faultsMu.Unlock()
+	var lines []string
+	for what, since := range s.broken {
+		lines = append(lines, fmt.Sprintf("%s since %s", what, since.Local().Format("15:04:05")))
+	}
+	slices.Sort(lines)
+	return lines
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
+	api "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/version"
+)
+
+// A document is what up and status print with -o json. Fields are only ever
+// added.
+type document struct {
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	State      string            `json:"state"` // Starting, Ready or NotReady
+	Version    string            `json:"version"`
+	StateDir   string            `json:"stateDir"`
+	PID        int               `json:"pid"`
+	Seconds    seconds           `json:"seconds"`
+	Repository *repositoryRecord `json:"repository,omitempty"`
+	Clusters   []clusterRecord   `json:"clusters"`
+	Faults     []string          `json:"faults,omitempty"`
+	Processes  int               `json:"processes"`
+}
+
+type repositoryRecord struct {
+	URL    string `json:"url"`
+	Dir    string `json:"dir,omitempty"`
+	Branch string `json:"branch"`
+	Commit string `json:"commit"`
+}
+
+type clusterRecord struct {
+	Workspace  string            `json:"workspace"`
+	Name       string            `json:"name"`
+	State      string            `json:"state"`
+	Labels     map[string]string `json:"labels"`
+	Bundles    bundleCount       `json:"bundles"`
+	Kubeconfig string            `json:"kubeconfig"`
+}
+
+type bundleCount struct {
+	Ready   int `json:"ready"`
+	Desired int `json:"desired"`
+}
+
+// document describes the session; snap is the newest look at the fleet.
+func (s *session) document(snap fleet.Snapshot) document {
+	r := s.record()
+	state, _ := s.state.Load().(string)
+	d := document{
+		APIVersion: "cli.fleet.cattle.io/v1", Kind: "Sandbox", State: state, Version: version.Version,
+		StateDir: s.plan.place.Base, PID: r.PID, Seconds: s.took.rounded(), Clusters: []clusterRecord{},
+	}
+	if s.repo.url != "" {
+		d.Repository = &repositoryRecord{s.repo.url, s.repo.dir, s.repo.branch, s.repo.commit}
+	}
+	for _, c := range snap.Clusters {
+		labels := map[string]string{}
+		for key, value := range c.Labels {
+			if fleet.LabelText(map[string]string{key: value}) != "-" {
+				labels[key] = value
+			}
+		}
+		d.Clusters = append(d.Clusters, clusterRecord{
+			Workspace: c.Workspace, Name: c.Name, State: c.State, Labels: labels,
+			Bundles:    bundleCount{c.Ready, c.Desired},
+			Kubeconfig: s.plan.place.clusterKubeconfig(c.Name),
+		})
+	}
+	return d
+}
+
+// rounded keeps one digit behind the point.
+func (t seconds) rounded() seconds {
+	round := func(x float64) float64 { return float64(int(x*10+0.5)) / 10 }
+	return seconds{round(t.Build), round(t.Start), round(t.FirstReady)}
+}
+
+// show prints the result of up; unready is why not everything is Ready.
+func (s *session) show(snap fleet.Snapshot, unready error) error {
+	if unready == nil {
+		s.state.Store("Ready")
+		s.tell.step("deploy", fmt.Sprintf("%d bundles Ready everywhere, %.1fs after the clusters served",
+			len(snap.Bundles), s.took.FirstReady-s.took.Start))
+	} else {
+		s.state.Store("NotReady")
+		s.tell.step("deploy", fmt.Sprintf("not Ready after %s", s.plan.options.timeout))
+	}
+	if s.plan.options.output == "json" {
+		encoder := json.NewEncoder(s.std.out)
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(s.document(snap)); err != nil {
+			return fmt.Errorf("print document: %w", err)
+		}
+	} else {
+		fmt.Fprintln(s.std.err)
+		if err := printTables(s.std.out, snap); err != nil {
+			return fmt.Errorf("print tables: %w", err)
+		}
+		fmt.Fprintln(s.std.err)
+	}
+	s.printHints()
+	if unready != nil {
+		fmt.Fprintln(s.std.err, "not Ready: "+s.fleet.Load().Waiting())
+	}
+	if isDetached() {
+		code := 0
+		if unready != nil {
+			code = exitNotReady
+		}
+		return letGo(s.plan.place, code)
+	}
+	return nil
+}
+
+// printHead says what is going to happen and what it takes.
+func (p plan) printHead(std stdio) {
+	minor := "Kubernetes"
+	if v, err := p.builder.Version(); err == nil {
+		minor += " " + strings.Join(strings.Split(strings.TrimPrefix(v, "v"), ".")[:2], ".")
+	}
+	clusters := len(p.downstream) + 1
+	plural := "s"
+	if clusters == 1 {
+		plural = ""
+	}
+	fmt.Fprintf(std.err, "fleet-sandbox: a fleet of %s %s cluster%s on this machine\n", number(clusters), minor, plural)
+	fmt.Fprintf(std.err, "  takes  %s memory, %s disk, ports %d-%d on 127.0.0.1; no root, no containers\n",
+		gibUp(memoryNeeded(clusters)), gibUp(diskNeeded(clusters, false)), p.ports.First, p.ports.Last())
+	fmt.Fprintf(std.err, "  lives  in %s; your kubeconfig is neither read nor written\n", short(p.place.Base))
+}
+
+// number writes small numbers as words.
+func number(n int) string {
+	words := []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"}
+	if n < len(words) {
+		return words[n]
+	}
+	return strconv.Itoa(n)
+}
+
+// gibUp writes bytes in GiB, rounded up.
+func gibUp(bytes uint64) string { return fmt.Sprintf("%d GiB", (bytes+(1<<30)-1)>>30) }
+
+// printHints says what can be done now.
+func (s *session) printHints() {
+	if isDetached() {
+		fmt.Fprintln(s.std.err, "Running until fleet-sandbox down, which stops and removes everything. In a shell, here:")
+	} else {
+		fmt.Fprintln(s.std.err, "Running until Ctrl-C, which stops and removes everything. In a second terminal, here:")
+	}
+	option := ""
+	if s.plan.place.First != fleet.DefaultFirstPort {
+		option = fmt.Sprintf("--ports %d ", s.plan.place.First)
+	}
+	hints := [][2]string{
+		{fmt.Sprintf("eval \"$(go run ./cmd/fleet-sandbox %senv)\"", option), "fleet, fleet-sandbox, kubectl; this shell only"},
+	}
+	if s.repo.dir != "" {
+		hints = append(hints, [2]string{`cd "$SANDBOX_REPO"`, "the repository: commit, and it rolls out"})
+	}
+	hints = append(hints, [2]string{"fleet status -w", "watch it"})
+	if n := len(s.plan.downstream); n > 0 {
+		last := s.plan.downstream[n-1].Name
+		hints = append(hints, [2]string{"fleet-sandbox cut " + last, fmt.Sprintf("take a cluster off the net; heal %s undoes it", last)})
+	}
+	for _, h := range hints {
+		fmt.Fprintf(s.std.err, "  %-40s   %s\n", h[0], h[1])
+	}
+	fmt.Fprintln(s.std.err, "Five more minutes: docs/tour.md")
+}
+
+// stateReady is the state of a fleet in which nothing is wrong.
+const stateReady = string(api.Ready)

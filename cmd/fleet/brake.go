@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+var brakeFormats = []string{formatJSON, formatYAML}
+
+var selfReviews = authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews")
+
+const suspendText = `Holds back what is new for a repo, bundle or cluster, or with --all for the whole fleet. What is deployed goes on running, is judged
+and kept from drifting.
+
+--all puts a brake on that every manager loop obeys and every command shows until fleet resume --all.`
+
+const resumeText = `Lets go on what fleet suspend has held back: a repo, bundle or cluster, or with --all the whole fleet.`
+
+type brakeOptions struct {
+	suspend bool
+	all     bool
+	reason  string
+	targets []string
+	output  output
+}
+
+func newSuspendCommand(g *globals, std stdio) *cobra.Command {
+	o := brakeOptions{suspend: true}
+	cmd := &cobra.Command{
+		Use: "suspend KIND/NAME...", Short: "Hold back what is new", Long: suspendText,
+		Example: "  fleet suspend repo/shops -n fleet-default\n  fleet suspend --all --reason 'incident 4711'",
+	}
+	cmd.Flags().StringVar(&o.reason, "reason", "", "why, for everybody to read; needed with --all")
+	o.complete(cmd, g, std)
+	return cmd
+}
+
+func newResumeCommand(g *globals, std stdio) *cobra.Command {
+	o := brakeOptions{}
+	cmd := &cobra.Command{Use: "resume KIND/NAME...", Short: "Go on with what was held back", Long: resumeText}
+	o.complete(cmd, g, std)
+	return cmd
+}
+
+// complete adds what suspend and resume share.
+func (o *brakeOptions) complete(cmd *cobra.Command, g *globals, std stdio) {
+	o.output.addFlag(cmd.Flags(), brakeFormats...)
+	cmd.Flags().BoolVar(&o.all, "all", false, "the whole fleet")
+	cmd.ValidArgsFunction = g.completeTargets(std, "repos", "bundles", "clusters")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.targets = args
+		if err := o.check(); err != nil {
+			return err
+		}
+		g.writing()
+		s, err := g.connect(cmd.Context(), std, o.all)
+		if err != nil {
+			return err
+		}
+		if o.all {
+			return runBrake(cmd.Context(), *o, s)
+		}
+		return runSuspend(cmd.Context(), *o, s)
+	}
+}
+
+func (o brakeOptions) check() error {
+	if err := o.output.check(brakeFormats...); err != nil {
+		return err
+	}
+	switch {
+	case o.all && len(o.targets) > 0:
+		return errors.New("--all goes without KIND/NAME")
+	case !o.all && len(o.targets) == 0:
+		return errors.New("want KIND/NAME, or --all")
+	case o.all && o.suspend && o.reason == "":
+		return errors.New("--all needs --reason TEXT: everybody will see the brake and wants to know why")
+	case !o.all && o.reason != "":
+		return errors.New("--reason goes with --all")
+	}
+	for _, t := range o.targets {
+		if _, _, err := target(t, "repos", "bundles", "clusters"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runBrake puts the brake on or takes it off. Both are done already if they
+// are so already.
+func runBrake(ctx context.Context, o brakeOptions, s *session) error {
+	s.std.note("%s, all workspaces", s.server)
+	was, err := s.brake(ctx)
+	if err != nil {
+		return err
+	}
+	is := was
+	switch {
+	case o.suspend && !was.On:
+		at := s.now().UTC().Truncate(time.Second)
+		is = view.Brake{On: true, Reason: o.reason, By: s.whoami(ctx), Since: &at}
+		err = s.putBrake(ctx, is)
+	case !o.suspend && was.On:
+		is = view.Brake{}
+		err = s.api.Delete(ctx, configMaps, s.system, fleet.ConfigMapBrake)
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return reached(s.server, fmt.Errorf("write the brake: %w", err))
+	}
+	if o.output.machine() {
+		return o.output.print(s.std.out, Suspension{Document: document("Suspension"), Suspended: is.On, Brake: &is}, false)
+	}
+	switch {
+	case o.suspend && was.On:
+		fmt.Fprintf(s.std.out, "already %s\n", was.Text(s.now()))
+	case o.suspend:
+		fmt.Fprintf(s.std.out, "%s\nnothing new is rolled out until: fleet resume --all\n", is.Text(s.now()))
+	case was.On:
+		fmt.Fprintf(s.std.out, "resumed; was %s\n", was.Text(s.now()))
+	default:
+		fmt.Fprintln(s.std.out, "nothing is suspended")
+	}
+	return nil
+}
+
+// putBrake writes the brake, whether its ConfigMap is there or not.
+func (s *session) putBrake(ctx context.Context, b view.Brake) error {
+	m := &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.system, Name: fleet.ConfigMapBrake},
+		Data:       b.Data(),
+	}
+	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
+	if err != nil {
+		return err
+	}
+	_, err = s.api.Create(ctx, configMaps, &unstructured.Unstructured{Object: raw})
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	merge, err := json.Marshal(map[string]any{"data": b.Data()})
+	if err != nil {
+		return err
+	}
+	_, err = s.api.Patch(ctx, configMaps, s.system, fleet.ConfigMapBrake, merge)
+	return err
+}
+
+// whoami is the user's name as the API server knows it, or else as the
+// kubeconfig calls it.
+func (s *session) whoami(ctx context.Context) string {
+	review := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": selfReviews.GroupVersion().String(), "kind": "SelfSubjectReview",
+	}}
+	answer, err := s.api.Create(ctx, selfReviews, review)
+	if err == nil {
+		if name, _, _ := unstructured.NestedString(answer.Object, "status", "userInfo", "username"); name != "" {
+			return name
+		}
+	}
+	return s.user
+}
+
+// runSuspend sets paused on objects, as many as it can.
+func runSuspend(ctx context.Context, o brakeOptions, s *session) error {
+	s.std.note("%s, workspace %s", s.server, s.scope)
+	doc := Suspension{Document: document("Suspension"), Suspended: o.suspend}
+	var failed []error
+	for _, t := range o.targets {
+		done, err := o.one(ctx, s, t)
+		if err != nil {
+			failed = append(failed, err)
+			done.Error = err.Error()
+		}
+		doc.Objects = append(doc.Objects, done)
+		if err == nil && !o.output.machine() {
+			fmt.Fprintln(s.std.out, o.said(done))
+		}
+	}
+	if o.output.machine() {
+		if err := o.output.print(s.std.out, doc, false); err != nil {
+			return err
+		}
+	}
+	err := errors.Join(failed...)
+	if err != nil && len(failed) < len(o.targets) {
+		return fmt.Errorf("%w: %w", errPartly, err)
+	}
+	return err
+}
+
+func (o brakeOptions) said(done SuspendedObject) string {
+	verb := "resumed"
+	if o.suspend {
+		verb = "suspended"
+	}
+	if !done.Changed {
+		verb = "was " + verb + " already"
+		if !o.suspend {
+			verb = "was not suspended"
+		}
+	}
+	for _, k := range kinds {
+		if k.Kind == done.Kind {
+			return fmt.Sprintf("%s %s %s", k.singular, done.Name, verb)
+		}
+	}
+	return done.Name + " " + verb
+}
+
+// one sets paused on one object.
+func (o brakeOptions) one(ctx context.Context, s *session, arg string) (SuspendedObject, error) {
+	k, name, err := target(arg, "repos", "bundles", "clusters")
+	if err != nil {
+		return SuspendedObject{}, err
+	}
+	done := SuspendedObject{Kind: k.Kind, Name: s.scope + "/" + name}
+	u, err := s.api.Get(ctx, k.resource(), s.scope, name)
+	if apierrors.IsNotFound(err) {
+		return done, s.absent(ctx, k, name)
+	}
+	if err != nil {
+		return done, reached(s.server, err)
+	}
+	if paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused"); paused == o.suspend {
+		return done, nil
+	}
+	if repo := u.GetLabels()[fleet.LabelRepoName]; k.plural == "bundles" && repo != "" {
+		s.std.note("warning: the next commit of repo %s that changes this bundle sets this anew; fleet suspend repo/%s holds all of it", repo, repo)
+	}
+	merge, err := json.Marshal(map[string]any{"spec": map[string]any{"paused": o.suspend}})
+	if err != nil {
+		return done, err
+	}
+	if _, err := s.api.Patch(ctx, k.resource(), s.scope, name, merge); err != nil {
+		return done, reached(s.server, err)
+	}
+	done.Changed = true
+	return done, nil
+}
+
+// absent is the error for an object that is not in the workspace, with where
+// it is instead, or the nearest name.
+func (s *session) absent(ctx context.Context, k kind, name string) error {
+	wide := *s
+	wide.scope, wide.narrowed = "", true
+	qs, err := wide.wide(ctx, k, "")
+	if err != nil {
+		return k.unknown(name, s.scope, nil)
+	}
+	var here []view.Key
+	for _, q := range qs {
+		items, err := s.all(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, u := range items {
+			if u.GetName() == name {
+				return fmt.Errorf("no %s %q in %s; there is one in %s: -n %s", k.singular, name, s.scope, u.GetNamespace(), u.GetNamespace())
+			}
+			if u.GetNamespace() == s.scope {
+				here = append(here, view.Key{Namespace: u.GetNamespace(), Name: u.GetName()})
+			}
+		}
+	}
+	return k.unknown(name, s.scope, here)
+}

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+var eventFormats = []string{formatWide, formatJSON, formatYAML}
+
+const eventsText = `Shows what happened to objects of Fleet, oldest first: all of them, or one.
+
+-o json prints the Kubernetes events as a List.`
+
+type eventsOptions struct {
+	kind   kind
+	name   string // empty: all objects
+	output output
+	watch  bool
+	bare   bool
+}
+
+func newEventsCommand(g *globals, std stdio) *cobra.Command {
+	var o eventsOptions
+	cmd := &cobra.Command{
+		Use: "events [KIND/NAME]", Short: "Show what happened", Long: eventsText, Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: g.completeTargets(std, kindNames()...),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if err := o.output.check(eventFormats...); err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				if o.kind, o.name, err = target(args[0], kindNames()...); err != nil {
+					return err
+				}
+			}
+			s, err := g.connect(cmd.Context(), std, false)
+			if err != nil {
+				return err
+			}
+			return runEvents(cmd.Context(), o, s)
+		},
+	}
+	fs := cmd.Flags()
+	o.output.addFlag(fs, eventFormats...)
+	fs.BoolVarP(&o.watch, "watch", "w", false, "then show every new one")
+	fs.BoolVar(&o.bare, "no-headers", false, "no titles")
+	return cmd
+}
+
+// A subject says which events belong to an answer: those about one object, or
+// about all of Fleet's, in one namespace or in all.
+type subject struct {
+	namespace string
+	kind      string
+	name      string
+}
+
+func (x subject) query() query {
+	set := fields.Set{"involvedObject.apiVersion": fleet.GroupVersion.String()}
+	if x.kind != "" {
+		set["involvedObject.kind"] = x.kind
+	}
+	if x.name != "" {
+		set["involvedObject.name"] = x.name
+	}
+	return query{resource: events, namespace: x.namespace, fields: set.String()}
+}
+
+// subjects are what is asked for.
+func (o eventsOptions) subjects(ctx context.Context, s *session) ([]subject, error) {
+	if o.name == "" {
+		return s.everywhere(ctx)
+	}
+	qs, err := s.wide(ctx, o.kind, "")
+	if err != nil {
+		return nil, err
+	}
+	var all []view.Key
+	var out []subject
+	for _, q := range qs {
+		items, err := s.all(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range items {
+			all = append(all, view.Key{Namespace: u.GetNamespace(), Name: u.GetName()})
+			if u.GetName() == o.name {
+				out = append(out, subject{u.GetNamespace(), o.kind.Kind, o.name})
+			}
+		}
+	}
+	if len(out) == 0 {
+		return nil, o.kind.unknown(o.name, s.scope, all)
+	}
+	return out, nil
+}
+
+// everywhere is Fleet's objects in all namespaces that the user may look at,
+// within -n.
+func (s *session) everywhere(ctx context.Context) ([]subject, error) {
+	qs, err := s.wide(ctx, mustKind("clusters"), "")
+	if err != nil {
+		return nil, err
+	}
+	var out []subject
+	for _, q := range qs {
+		out = append(out, subject{namespace: q.namespace})
+	}
+	return out, nil
+}
+
+// runEvents prints events, and with -w new ones until ctx ends.
+func runEvents(ctx context.Context, o eventsOptions, s *session) error {
+	xs, err := o.subjects(ctx, s)
+	if err != nil {
+		return err
+	}
+	if o.watch {
+		return o.follow(ctx, s, xs)
+	}
+	var items []*unstructured.Unstructured
+	for _, x := range xs {
+		found, err := s.all(ctx, x.query())
+		if err != nil {
+			return err
+		}
+		items = append(items, found...)
+	}
+	rows, err := eventRows(items, s.now())
+	if err != nil {
+		return err
+	}
+	if o.output.machine() {
+		list := getOptions{}
+		entries := make([]entry, len(rows))
+		for i, r := range rows {
+			entries[i].object = r.object
+		}
+		return o.output.print(s.std.out, list.document(entries), false)
+	}
+	if len(rows) == 0 {
+		s.std.note("no events%s", o.about(s.scope))
+		return nil
+	}
+	o.newTable(s).print(o.cells(rows), o.bare)
+	return nil
+}
+
+func (o eventsOptions) about(scope string) string {
+	text := ""
+	if o.name != "" {
+		text = " about " + o.kind.singular + " " + o.name
+	}
+	if scope != "" {
+		text += " in " + scope
+	}
+	return text
+}
+
+// eventRow is one event in a table.
+type eventRow struct {
+	object *unstructured.Unstructured
+	at     time.Time
+	cells  []string
+}
+
+var eventColumns = []column{{title: "AT"}, {title: "TYPE"}, {title: "REASON"}, {title: "OBJECT"}, {title: "MESSAGE"}}
+
+// eventRows reads events of either API and sorts them by time.
+func eventRows(items []*unstructured.Unstructured, now time.Time) ([]eventRow, error) {
+	var rows []eventRow
+	for _, u := range items {
+		e, err := as[corev1.Event](u)
+		if err != nil {
+			return nil, err
+		}
+		at := eventTime(e)
+		message := strings.Join(strings.Fields(e.Message), " ")
+		if n := occurrences(e); n > 1 {
+			message += fmt.Sprintf(" (%d times)", n)
+		}
+		object := e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name
+		for _, k := range kinds {
+			if k.Kind == e.InvolvedObject.Kind {
+				object = k.singular + "/" + e.InvolvedObject.Name
+			}
+		}
+		rows = append(rows, eventRow{u, at, []string{view.Clock(at, now), e.Type, e.Reason, object, message}})
+	}
+	slices.SortStableFunc(rows, func(a, b eventRow) int {
+		return cmp.Or(a.at.Compare(b.at), strings.Compare(keyText(a.object), keyText(b.object)))
+	})
+	return rows, nil
+}
+
+// eventTime is when an event happened last.
+func eventTime(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	}
+	return e.CreationTimestamp.Time
+}
+
+func occurrences(e *corev1.Event) int32 {
+	if e.Series != nil {
+		return e.Series.Count
+	}
+	return e.Count
+}
+
+// newTable is an empty table; the object is left out where one was asked for.
+func (o eventsOptions) newTable(s *session) *table {
+	t := &table{out: s.std.out, columns: slices.Clone(eventColumns)}
+	if !o.output.wide() {
+		t.width = s.std.width()
+	}
+	if o.name != "" {
+		t.columns = slices.Delete(t.columns, 3, 4)
+	}
+	return t
+}
+
+func (o eventsOptions) cells(rows []eventRow) [][]string {
+	var out [][]string
+	for _, r := range rows {
+		cells := slices.Clone(r.cells)
+		if o.name != "" {
+			cells = slices.Delete(cells, 3, 4)
+		}
+		out = append(out, cells)
+	}
+	return out
+}
+
+// follow prints what is there and then every new event until ctx ends.
+func (o eventsOptions) follow(ctx context.Context, s *session, xs []subject) error {
+	t := o.newTable(s)
+	var qs []query
+	for _, x := range xs {
+		qs = append(qs, x.query())
+	}
+	first := true
+	return s.followAll(ctx, qs, func(batch []change) error {
+		var items []*unstructured.Unstructured
+		for _, c := range batch {
+			if c.kind != watch.Deleted {
+				items = append(items, c.object)
+			}
+		}
+		rows, err := eventRows(items, s.now())
+		if err != nil {
+			return err
+		}
+		if o.output.machine() {
+			for _, r := range rows {
+				if err := o.output.print(s.std.out, plain(r.object), true); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		t.print(o.cells(rows), o.bare || !first)
+		first = false
+		return nil
+	})
+}

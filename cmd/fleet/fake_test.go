@@ -1,0 +1,320 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apimachinery/pkg/watch"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// clock is a clock that only tests move.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) set(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = t
+}
+
+// A step is what has become of a fleet at one moment: objects that are new or
+// changed, and keys of those that are gone.
+type step struct {
+	after   time.Duration // since the beginning
+	objects []*unstructured.Unstructured
+	gone    []string
+}
+
+// readStory reads a file of objects, divided into steps by documents such as
+// {step: 3s}. {gone: Bundle fleet-default/x} removes an object.
+func readStory(t *testing.T, path string) (time.Time, []step) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var start time.Time
+	steps := []step{{}}
+	for decode := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
+		var doc map[string]any
+		if err := decode.Decode(&doc); err == io.EOF {
+			return start, steps
+		} else if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		last := &steps[len(steps)-1]
+		switch {
+		case doc == nil:
+		case doc["now"] != nil:
+			if start, err = time.Parse(time.RFC3339, doc["now"].(string)); err != nil {
+				t.Fatal(err)
+			}
+		case doc["like"] != nil:
+			_, base := readStory(t, filepath.Join(filepath.Dir(path), doc["like"].(string)))
+			last.objects = append(last.objects, base[0].objects...)
+		case doc["step"] != nil:
+			d, err := time.ParseDuration(doc["step"].(string))
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps = append(steps, step{after: d})
+		case doc["gone"] != nil:
+			last.gone = append(last.gone, doc["gone"].(string))
+		default:
+			last.objects = append(last.objects, &unstructured.Unstructured{Object: normal(t, doc)})
+		}
+	}
+}
+
+// normal is a document as JSON decoding of the Kubernetes client makes it.
+func normal(t *testing.T, doc map[string]any) map[string]any {
+	t.Helper()
+	data, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(data); err != nil {
+		t.Fatal(err)
+	}
+	return u.Object
+}
+
+func storyKey(u *unstructured.Unstructured) string { return u.GetKind() + " " + keyText(u) }
+
+// fake is an API server that holds a story. It shows the first step; a watch
+// plays the others, and then ends the test's context.
+type fake struct {
+	t      *testing.T
+	clock  *clock
+	start  time.Time
+	steps  []step
+	held   map[string]*unstructured.Unstructured
+	refuse map[string]bool // "<resource> <namespace>": may not be listed
+	end    func()
+	writes []string
+}
+
+func newFake(t *testing.T, path string) *fake {
+	start, steps := readStory(t, path)
+	f := &fake{t: t, clock: &clock{at: start}, start: start, steps: steps, held: map[string]*unstructured.Unstructured{}, refuse: map[string]bool{}}
+	f.take(steps[0])
+	return f
+}
+
+func (f *fake) take(s step) {
+	for _, o := range s.objects {
+		f.held[storyKey(o)] = o
+	}
+	for _, key := range s.gone {
+		delete(f.held, key)
+	}
+}
+
+// resourceOf is how the API calls a kind.
+func resourceOf(kind string) string {
+	if plural, _, ok := fleet.Resource(kind); ok {
+		return plural
+	}
+	return strings.ToLower(kind) + "s"
+}
+
+func (f *fake) selects(q query, o *unstructured.Unstructured) bool {
+	l, err := labels.Parse(q.labels)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	s, err := fields.ParseSelector(q.fields)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	set := fields.Set{"metadata.name": o.GetName()}
+	for _, k := range []string{"apiVersion", "kind", "name"} {
+		set["involvedObject."+k], _, _ = unstructured.NestedString(o.Object, "involvedObject", k)
+	}
+	return resourceOf(o.GetKind()) == q.resource.Resource && (q.namespace == "" || q.namespace == o.GetNamespace()) &&
+		l.Matches(labels.Set(o.GetLabels())) && s.Matches(set)
+}
+
+func (f *fake) allowed(q query) error {
+	if f.refuse[q.resource.Resource+" "+q.namespace] {
+		return apierrors.NewForbidden(q.resource.GroupResource(), "", fmt.Errorf("User %q cannot list resource %q", "ana", q.resource.Resource))
+	}
+	return nil
+}
+
+func (f *fake) List(_ context.Context, q query, p page) (*unstructured.UnstructuredList, error) {
+	if err := f.allowed(q); err != nil {
+		return nil, err
+	}
+	var keys []string
+	for key, o := range f.held {
+		if f.selects(q, o) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	from, _ := strconv.Atoi(p.from)
+	to := len(keys)
+	if p.limit > 0 {
+		to = min(to, from+int(p.limit))
+	}
+	list := &unstructured.UnstructuredList{Object: map[string]any{"metadata": map[string]any{"resourceVersion": "1"}}}
+	for _, key := range keys[from:to] {
+		list.Items = append(list.Items, *f.held[key].DeepCopy())
+	}
+	if rest := int64(len(keys) - to); rest > 0 {
+		list.SetContinue(strconv.Itoa(to))
+		if q.labels == "" && q.fields == "" {
+			list.SetRemainingItemCount(&rest)
+		}
+	}
+	return list, nil
+}
+
+// Watch plays the steps after the first. Each event is sent twice, so that the
+// first of the two has been worked on when the second is taken.
+func (f *fake) Watch(_ context.Context, q query, _ string) (watch.Interface, error) {
+	w := watch.NewFake()
+	go func() {
+		for _, s := range f.steps[1:] {
+			f.clock.set(f.start.Add(s.after))
+			for _, o := range s.objects {
+				if f.selects(q, o) {
+					w.Modify(o.DeepCopy())
+					w.Modify(o.DeepCopy())
+					w.Action(watch.Bookmark, o.DeepCopy())
+				}
+			}
+			for _, key := range s.gone {
+				if o := f.held[key]; o != nil && f.selects(q, o) {
+					w.Delete(o.DeepCopy())
+				}
+			}
+		}
+		w.Action(watch.Bookmark, &unstructured.Unstructured{})
+		f.end()
+	}()
+	return w, nil
+}
+
+func (f *fake) Get(_ context.Context, r schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+	for _, o := range f.held {
+		if resourceOf(o.GetKind()) == r.Resource && o.GetNamespace() == namespace && o.GetName() == name {
+			return o.DeepCopy(), nil
+		}
+	}
+	return nil, apierrors.NewNotFound(r.GroupResource(), name)
+}
+
+func (f *fake) Create(_ context.Context, r schema.GroupVersionResource, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if r.Resource == "selfsubjectreviews" {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"status": map[string]any{"userInfo": map[string]any{"username": "ana@example"}},
+		}}, nil
+	}
+	if f.held[storyKey(o)] != nil {
+		return nil, apierrors.NewAlreadyExists(r.GroupResource(), o.GetName())
+	}
+	f.held[storyKey(o)] = o
+	f.writes = append(f.writes, "create "+storyKey(o))
+	return o, nil
+}
+
+func (f *fake) Patch(_ context.Context, r schema.GroupVersionResource, namespace, name string, merge []byte) (*unstructured.Unstructured, error) {
+	for key, o := range f.held {
+		if resourceOf(o.GetKind()) != r.Resource || o.GetNamespace() != namespace || o.GetName() != name {
+			continue
+		}
+		before, err := o.MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		after, err := jsonpatch.MergePatch(before, merge)
+		if err != nil {
+			return nil, err
+		}
+		is := &unstructured.Unstructured{}
+		if err := is.UnmarshalJSON(after); err != nil {
+			return nil, err
+		}
+		f.held[key] = is
+		f.writes = append(f.writes, "patch "+key+" "+string(merge))
+		return is, nil
+	}
+	return nil, apierrors.NewNotFound(r.GroupResource(), name)
+}
+
+func (f *fake) Delete(_ context.Context, r schema.GroupVersionResource, namespace, name string) error {
+	for key, o := range f.held {
+		if resourceOf(o.GetKind()) == r.Resource && o.GetNamespace() == namespace && o.GetName() == name {
+			delete(f.held, key)
+			f.writes = append(f.writes, "delete "+key)
+			return nil
+		}
+	}
+	return apierrors.NewNotFound(r.GroupResource(), name)
+}
+
+// played is a world that goes from step to step, until the story is over.
+type played struct {
+	f    *fake
+	s    *session
+	next int
+	over func() error
+}
+
+func (p *played) Fleet() view.Fleet {
+	ctx := context.Background()
+	fl, err := p.s.look(ctx)
+	if err == nil {
+		fl.Deployments, err = listAs[fleet.BundleDeployment](ctx, p.s, mustKind("deployments"), "")
+	}
+	if err != nil {
+		p.f.t.Fatal(err)
+	}
+	return fl
+}
+
+func (p *played) Next(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	p.next++
+	if p.next >= len(p.f.steps) {
+		return p.over()
+	}
+	s := p.f.steps[p.next]
+	p.f.clock.set(p.f.start.Add(s.after))
+	p.f.take(s)
+	return nil
+}

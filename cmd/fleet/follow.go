@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// retryDelay is how long a server that cannot be watched is left alone.
+const retryDelay = time.Second
+
+// A change is one object that was added, changed or deleted. The change with
+// no object says that all that were there have been told.
+type change struct {
+	kind   watch.EventType
+	object *unstructured.Unstructured
+}
+
+// follow tells all objects that a query selects, then one change without an
+// object, and from then on every change until ctx ends. It returns an error
+// only if the first list fails; later it lists and watches again, and tells
+// trouble what went wrong.
+func follow(ctx context.Context, a api, q query, tell func(change), trouble func(error)) error {
+	f := &follower{api: a, query: q, tell: tell, known: map[string]*unstructured.Unstructured{}}
+	if err := f.list(ctx); err != nil {
+		return err
+	}
+	tell(change{})
+	for {
+		err := f.watch(ctx)
+		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			err = f.list(ctx)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			continue
+		}
+		trouble(err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(retryDelay):
+		}
+	}
+}
+
+type follower struct {
+	api     api
+	query   query
+	tell    func(change)
+	known   map[string]*unstructured.Unstructured
+	version string // of the last list or event
+}
+
+// list tells what has changed since the last event, however long ago.
+func (f *follower) list(ctx context.Context) error {
+	items, version, err := listed(ctx, f.api, f.query)
+	if err != nil {
+		return err
+	}
+	f.version = version
+	here := map[string]bool{}
+	for _, o := range items {
+		key := keyText(o)
+		here[key] = true
+		switch old := f.known[key]; {
+		case old == nil:
+			f.event(watch.Added, o)
+		case old.GetResourceVersion() != o.GetResourceVersion():
+			f.event(watch.Modified, o)
+		}
+	}
+	for key, o := range f.known {
+		if !here[key] {
+			f.event(watch.Deleted, o)
+		}
+	}
+	return nil
+}
+
+// watch tells events until the server ends the watch, which is no error.
+func (f *follower) watch(ctx context.Context) error {
+	w, err := f.api.Watch(ctx, f.query, f.version)
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, open := <-w.ResultChan():
+			if !open {
+				return nil
+			}
+			if err := f.take(e); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (f *follower) take(e watch.Event) error {
+	if e.Type == watch.Error {
+		return apierrors.FromObject(e.Object)
+	}
+	o, ok := e.Object.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("watch: unexpected %T", e.Object)
+	}
+	f.version = o.GetResourceVersion()
+	if e.Type != watch.Bookmark {
+		f.event(e.Type, o)
+	}
+	return nil
+}
+
+func (f *follower) event(kind watch.EventType, o *unstructured.Unstructured) {
+	if kind == watch.Deleted {
+		delete(f.known, keyText(o))
+	} else {
+		f.known[keyText(o)] = o
+	}
+	f.tell(change{kind, o})
+}
+
+func keyText(o *unstructured.Unstructured) string { return o.GetNamespace() + "/" + o.GetName() }

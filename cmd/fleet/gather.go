@@ -1,0 +1,217 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// found is what the server has for a fleet get.
+type found struct {
+	entries []entry
+	next    string // token for --continue; empty: there is no more
+	before  int    // objects before states were looked at
+	all     int    // entries on all pages; -1: not known
+	more    int64  // entries on later pages, where all is not known; 0: not known
+}
+
+// shown says how many of how many are shown.
+func (f found) shown(n int) string {
+	switch {
+	case f.all >= 0:
+		return fmt.Sprintf("%d of %d shown", n, f.all)
+	case f.more > 0:
+		return fmt.Sprintf("%d shown, %d more", n, f.more)
+	}
+	return fmt.Sprintf("%d shown, there are more", n)
+}
+
+// gather reads what the queries select. A limit is the server's page where
+// nothing but the server selects; otherwise everything is read, and the page
+// is cut out of what is left.
+func (o getOptions) gather(ctx context.Context, s *session, qs []query) (found, error) {
+	around, err := o.around(ctx, s)
+	if err != nil {
+		return found{}, err
+	}
+	if o.limit > 0 && o.pick.Any() && len(qs) == 1 {
+		return o.serverPage(ctx, s, qs[0], around)
+	}
+	f := found{all: -1}
+	for _, q := range qs {
+		items, err := s.all(ctx, q)
+		if err != nil {
+			return found{}, err
+		}
+		f.before += len(items)
+		entries, err := o.entries(items, around)
+		if err != nil {
+			return found{}, err
+		}
+		f.entries = append(f.entries, entries...)
+	}
+	slices.SortStableFunc(f.entries, func(a, b entry) int { return strings.Compare(a.order(), b.order()) })
+	return o.cutPage(f)
+}
+
+// order is the place of an entry: by workspace and name, then by cluster.
+func (e entry) order() string {
+	return e.row.workspace + "\x00" + e.row.name + "\x00" + e.object.GetLabels()[fleet.LabelCluster]
+}
+
+// entries makes rows and drops those that are not picked.
+func (o getOptions) entries(items []*unstructured.Unstructured, x around) ([]entry, error) {
+	var out []entry
+	for _, u := range items {
+		r, err := o.kind.row(u, x)
+		if err != nil {
+			return nil, err
+		}
+		if o.pick.Has(r.state) {
+			out = append(out, entry{u, r})
+		}
+	}
+	return out, nil
+}
+
+// around reads what rows need besides their objects.
+func (o getOptions) around(ctx context.Context, s *session) (around, error) {
+	x := around{now: s.now(), bundles: map[view.Key]ready{}}
+	if o.kind.plural != "repos" || o.output.machine() {
+		return x, nil
+	}
+	bundles, err := listAs[fleet.Bundle](ctx, s, mustKind("bundles"), fleet.LabelRepoName)
+	for _, b := range bundles {
+		key := view.Key{Namespace: b.Namespace, Name: b.Labels[fleet.LabelRepoName]}
+		n := x.bundles[key]
+		n.all++
+		if view.BundleState(b) == fleet.Ready {
+			n.ready++
+		}
+		x.bundles[key] = n
+	}
+	return x, err
+}
+
+// serverPage is one page as the server cuts it.
+func (o getOptions) serverPage(ctx context.Context, s *session, q query, x around) (found, error) {
+	list, err := s.api.List(ctx, q, page{limit: o.limit, from: o.from})
+	if err != nil {
+		return found{}, reached(s.server, err)
+	}
+	items := make([]*unstructured.Unstructured, len(list.Items))
+	for i := range list.Items {
+		items[i] = &list.Items[i]
+	}
+	f := found{next: list.GetContinue(), before: len(items), all: -1}
+	if n := list.GetRemainingItemCount(); n != nil {
+		f.more = *n
+		if o.from == "" {
+			f.all = len(items) + int(*n)
+		}
+	}
+	f.entries, err = o.entries(items, x)
+	return f, err
+}
+
+// cutPage cuts a page out of entries in order. Its token names the last entry
+// shown.
+func (o getOptions) cutPage(f found) (found, error) {
+	f.all = len(f.entries)
+	if o.from != "" {
+		last, err := base64.RawURLEncoding.DecodeString(o.from)
+		if err != nil {
+			return found{}, fmt.Errorf("--continue %q: not a token of this listing", o.from)
+		}
+		at, _ := slices.BinarySearchFunc(f.entries, string(last), func(e entry, t string) int {
+			return cmp.Or(strings.Compare(e.order(), t), -1)
+		})
+		f.entries = f.entries[at:]
+	}
+	if o.limit > 0 && int64(len(f.entries)) > o.limit {
+		f.entries = f.entries[:o.limit]
+		f.next = base64.RawURLEncoding.EncodeToString([]byte(f.entries[o.limit-1].order()))
+	}
+	return f, nil
+}
+
+// nothing says on stderr why there is nothing to show.
+func (o getOptions) nothing(ctx context.Context, s *session, before int) error {
+	text := "no " + o.kind.plural
+	switch {
+	case before > 0:
+		text += " " + o.pick.String()
+		text += fmt.Sprintf(" (%d in all)", before)
+	case o.selector() != "":
+		text += " match " + o.selector()
+		bare := o
+		bare.labels, bare.bundle, bare.cluster, bare.repo = "", "", "", ""
+		qs, err := s.wide(ctx, o.kind, "")
+		if err != nil {
+			return err
+		}
+		f, err := bare.gather(ctx, s, qs)
+		if err != nil {
+			return err
+		}
+		text += " (" + describe(f.entries, s.scope, o.labels) + ")"
+	case s.scope != "":
+		text += " in " + s.scope
+	}
+	s.std.note("%s", text)
+	return nil
+}
+
+// describe says how many objects there are, and which values the labels of a
+// selector have.
+func describe(entries []entry, scope, selector string) string {
+	text := fmt.Sprintf("%d", len(entries))
+	if scope != "" {
+		text += " in " + scope
+	} else if ws := workspacesOf(entries); len(ws) == 1 {
+		text += " in " + ws[0]
+	}
+	parsed, err := labels.Parse(selector)
+	if err != nil {
+		return text
+	}
+	requirements, _ := parsed.Requirements()
+	var facts []string
+	for _, r := range requirements {
+		var values []string
+		for _, e := range entries {
+			if v, ok := e.object.GetLabels()[r.Key()]; ok {
+				values = append(values, v)
+			}
+		}
+		slices.Sort(values)
+		values = slices.Compact(values)
+		if len(values) == 0 {
+			facts = append(facts, "none has "+r.Key())
+			continue
+		}
+		facts = append(facts, r.Key()+" is "+view.List(values, 5))
+	}
+	if len(facts) > 0 && len(entries) > 0 {
+		text += ": " + strings.Join(facts, "; ")
+	}
+	return text
+}
+
+func workspacesOf(entries []entry) []string {
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.row.workspace)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// printAll prints entries in the format that was asked for.
+func (o getOptions) printAll(entries []entry, s *session) error {
+	switch {
+	case o.output == formatName:
+		for _, e := range entries {
+			fmt.Fprintln(s.std.out, o.kind.qualified()+"/"+e.object.GetName())
+		}
+		return nil
+	case o.output.machine():
+		if len(o.names) > 0 && len(entries) == 0 {
+			return nil
+		}
+		return o.output.print(s.std.out, o.document(entries), false)
+	case len(entries) == 0:
+		return nil
+	}
+	t, show := o.table(entries, s)
+	rows := make([][]string, len(entries))
+	for i, e := range entries {
+		rows[i] = show(e.row)
+	}
+	t.print(rows, o.bare)
+	return nil
+}
+
+// document is the object alone where one was asked for by name, and a List as
+// kubectl makes it otherwise.
+func (o getOptions) document(entries []entry) any {
+	if len(o.names) == 1 && len(entries) == 1 {
+		return plain(entries[0].object)
+	}
+	items := make([]any, len(entries))
+	for i, e := range entries {
+		items[i] = plain(e.object)
+	}
+	return map[string]any{
+		"apiVersion": "v1", "kind": "List", "items": items, "metadata": map[string]any{"resourceVersion": ""},
+	}
+}
+
+// plain is an object without managedFields, as kubectl shows it.
+func plain(u *unstructured.Unstructured) map[string]any {
+	c := u.DeepCopy()
+	c.SetManagedFields(nil)
+	return c.Object
+}
+
+// table is an empty table with the columns that say something, and a function
+// that picks their cells from a row.
+func (o getOptions) table(entries []entry, s *session) (*table, func(row) []string) {
+	hidden := map[string]bool{
+		"WORKSPACE": s.scope != "" || !o.all && !o.output.wide() && !o.watch && len(workspacesOf(entries)) == 1,
+		"BUNDLE":    o.bundle != "",
+		"CLUSTER":   o.cluster != "",
+	}
+	t := &table{out: s.std.out}
+	if !o.output.wide() {
+		t.width = s.std.width()
+	}
+	var take []int
+	for i, c := range o.kind.columns {
+		if !hidden[c.title] && (!c.wide || o.output.wide()) {
+			t.columns = append(t.columns, c)
+			take = append(take, i)
+		}
+	}
+	if t.columns[len(t.columns)-1].title != "MESSAGE" {
+		t.width = 0
+	}
+	return t, func(r row) []string {
+		cells := make([]string, len(take))
+		for i, n := range take {
+			cells[i] = r.cells[n]
+		}
+		return cells
+	}
+}
+
+// sortByPath sorts entries by what a jsonpath finds in their objects: numbers
+// by value, all else as text. Entries without it come first.
+func sortByPath(entries []entry, path string) error {
+	p, err := output(jsonpathPrefix + path).path()
+	if err != nil {
+		return fmt.Errorf("--sort-by: %w", err)
+	}
+	keys := make(map[*unstructured.Unstructured]string, len(entries))
+	for _, e := range entries {
+		var out bytes.Buffer
+		if err := p.Execute(&out, e.object.Object); err != nil {
+			return fmt.Errorf("--sort-by: %w", err)
+		}
+		keys[e.object] = out.String()
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int {
+		x, y := keys[a.object], keys[b.object]
+		m, errX := strconv.ParseFloat(x, 64)
+		n, errY := strconv.ParseFloat(y, 64)
+		if errX == nil && errY == nil {
+			return cmp.Compare(m, n)
+		}
+		return cmp.Compare(x, y)
+	})
+	return nil
+}

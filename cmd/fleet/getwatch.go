@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// watchGet prints what o asks for, and then every change until ctx ends.
+func watchGet(ctx context.Context, o getOptions, s *session) error {
+	qs, err := s.wide(ctx, o.kind, o.selector())
+	if err != nil {
+		return err
+	}
+	w := getWatch{o: o, s: s, shown: map[string]string{}}
+	return s.followAll(ctx, qs, func(batch []change) error { return w.take(ctx, batch) })
+}
+
+// followAll tells all objects that the queries select at once, and then every
+// change, one at a time, until ctx ends or tell fails.
+func (s *session) followAll(ctx context.Context, qs []query, tell func([]change) error) error {
+	changes := make(chan change)
+	group, ctx := errgroup.WithContext(ctx)
+	for _, q := range qs {
+		group.Go(func() error {
+			return reached(s.server, follow(ctx, s.api, q, func(c change) {
+				select {
+				case changes <- c:
+				case <-ctx.Done():
+				}
+			}, s.trouble))
+		})
+	}
+	group.Go(func() error {
+		var first []change
+		for lists := len(qs); ; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case c := <-changes:
+				batch := []change{c}
+				switch {
+				case c.object == nil:
+					if lists--; lists > 0 {
+						continue
+					}
+					batch = first
+				case lists > 0:
+					first = append(first, c)
+					continue
+				}
+				if err := tell(batch); err != nil {
+					return err
+				}
+			}
+		}
+	})
+	return group.Wait()
+}
+
+// trouble notes that a watch was interrupted.
+func (s *session) trouble(err error) {
+	s.std.note("warning: %v; trying again", reached(s.server, err))
+}
+
+// getWatch prints objects as they change.
+type getWatch struct {
+	o     getOptions
+	s     *session
+	table *table
+	show  func(row) []string
+	shown map[string]string // what was last printed of an object, without times
+}
+
+// take prints changes that came together.
+func (w *getWatch) take(ctx context.Context, batch []change) error {
+	x, err := w.o.around(ctx, w.s)
+	if err != nil {
+		return err
+	}
+	var items []*unstructured.Unstructured
+	gone := false
+	for _, c := range batch {
+		if len(w.o.names) == 0 || slices.Contains(w.o.names, c.object.GetName()) {
+			items = append(items, c.object)
+			gone = c.kind == watch.Deleted
+		}
+	}
+	entries, err := w.o.entries(items, x)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int { return strings.Compare(a.order(), b.order()) })
+	return w.print(entries, gone)
+}
+
+// print prints those entries in which something but a time has changed. What
+// is gone is noted.
+func (w *getWatch) print(entries []entry, gone bool) error {
+	if w.o.output.machine() {
+		for _, e := range entries {
+			if err := w.document(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	first := w.table == nil
+	if first {
+		w.table, w.show = w.o.table(entries, w.s)
+		w.table.reserve("STATE", len(fleet.WaitApplied))
+	}
+	var rows [][]string
+	for _, e := range entries {
+		if gone {
+			delete(w.shown, keyText(e.object))
+			w.s.std.note("%s %s is deleted", w.o.kind.singular, e.row.workspace+"/"+e.object.GetName())
+			continue
+		}
+		if cells := w.show(e.row); w.news(e, cells) {
+			rows = append(rows, cells)
+		}
+	}
+	w.table.print(rows, w.o.bare || !first)
+	return nil
+}
+
+func (w *getWatch) document(e entry) error {
+	if w.o.output == formatName {
+		w.s.std.out.Write([]byte(w.o.kind.qualified() + "/" + e.object.GetName() + "\n"))
+		return nil
+	}
+	return w.o.output.print(w.s.std.out, plain(e.object), true)
+}
+
+// news tells whether the cells of a row differ from what was printed of its
+// object last, in more than times.
+func (w *getWatch) news(e entry, cells []string) bool {
+	var text strings.Builder
+	for i, c := range w.table.columns {
+		if !c.clock {
+			text.WriteString(cells[i] + "\x00")
+		}
+	}
+	key := keyText(e.object)
+	if w.shown[key] == text.String() {
+		return false
+	}
+	w.shown[key] = text.String()
+	return true
+}

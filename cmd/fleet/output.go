@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/util/jsonpath"
+	"sigs.k8s.io/yaml"
+)
+
+// Formats of -o besides jsonpath=EXPRESSION. Empty is the table or the text
+// that people read.
+const (
+	formatWide = "wide"
+	formatName = "name"
+	formatJSON = "json"
+	formatYAML = "yaml"
+)
+
+const jsonpathPrefix = "jsonpath="
+
+// output is the value of -o.
+type output string
+
+// addFlag adds -o with the formats that a command has; jsonpath goes with
+// json.
+func (o *output) addFlag(fs *pflag.FlagSet, formats ...string) {
+	known := strings.Join(formats, "|")
+	if slices.Contains(formats, formatJSON) {
+		known += "|jsonpath=EXPR"
+	}
+	fs.StringVarP((*string)(o), "output", "o", "", "output format: "+known)
+}
+
+// check refuses a format that the command does not have.
+func (o output) check(formats ...string) error {
+	if o == "" || slices.Contains(formats, string(o)) {
+		return nil
+	}
+	if slices.Contains(formats, formatJSON) && strings.HasPrefix(string(o), jsonpathPrefix) {
+		_, err := o.path()
+		return err
+	}
+	return fmt.Errorf("no output format %q; there are %s", string(o), strings.Join(formats, ", "))
+}
+
+// machine tells whether a program reads the answer.
+func (o output) machine() bool { return o != "" && o != formatWide }
+
+// wide tells whether nothing is left out or cut.
+func (o output) wide() bool { return o == formatWide }
+
+// print writes a document in one of the machine's formats. compact is one line
+// of JSON.
+func (o output) print(w io.Writer, doc any, compact bool) error {
+	switch {
+	case o == formatYAML:
+		data, err := yaml.Marshal(doc)
+		if err != nil {
+			return fmt.Errorf("write yaml: %w", err)
+		}
+		if compact {
+			data = append([]byte("---\n"), data...)
+		}
+		_, err = w.Write(data)
+		return err
+	case o == formatJSON:
+		return printJSON(w, doc, compact)
+	}
+	return o.printPath(w, doc)
+}
+
+// printJSON indents by four spaces, as kubectl does.
+func printJSON(w io.Writer, doc any, compact bool) error {
+	indent := "    "
+	if compact {
+		indent = ""
+	}
+	data, err := marshal(doc, indent)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(data, '\n'))
+	return err
+}
+
+func marshal(doc any, indent string) ([]byte, error) {
+	data, err := json.Marshal(doc)
+	if err != nil {
+		return nil, fmt.Errorf("write json: %w", err)
+	}
+	var out bytes.Buffer
+	if indent == "" {
+		err = json.Compact(&out, bytes.TrimSpace(data))
+	} else {
+		err = json.Indent(&out, bytes.TrimSpace(data), "", indent)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write json: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// path reads the expression of jsonpath=. Braces and the leading dot may be
+// left out, as with kubectl.
+func (o output) path() (*jsonpath.JSONPath, error) {
+	text := strings.TrimPrefix(string(o), jsonpathPrefix)
+	if !strings.Contains(text, "{") {
+		text = "{." + strings.TrimPrefix(text, ".") + "}"
+	}
+	p := jsonpath.New("output").AllowMissingKeys(true)
+	if err := p.Parse(text); err != nil {
+		return nil, fmt.Errorf("jsonpath %q: %w", text, err)
+	}
+	return p, nil
+}
+
+func (o output) printPath(w io.Writer, doc any) error {
+	p, err := o.path()
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(doc)
+	if err != nil {
+		return fmt.Errorf("write json: %w", err)
+	}
+	var plain any
+	if err := json.Unmarshal(data, &plain); err != nil {
+		return fmt.Errorf("write json: %w", err)
+	}
+	var out bytes.Buffer
+	if err := p.Execute(&out, plain); err != nil {
+		return fmt.Errorf("jsonpath: %w", err)
+	}
+	_, err = fmt.Fprintln(w, strings.TrimSuffix(out.String(), "\n"))
+	return err
+}

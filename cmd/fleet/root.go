@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/version"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// globals are the flags that every command has.
+type globals struct {
+	kubeconfig string
+	context    string
+	namespace  string
+	system     string
+	quiet      bool
+	debug      bool
+
+	// defaultNamespace is where commands that write do so without -n.
+	defaultNamespace string
+
+	// What commands reach beyond themselves; tests put others in their place.
+	dial  func(stdio) (access, error)
+	watch func(context.Context, *session) (world, error)
+	now   func() time.Time
+}
+
+const rootText = `fleet looks at a fleet, waits for it, and tells it to stop and go on.
+
+The answer goes to stdout, everything else to stderr. Commands that only look see every workspace that you may list; -n narrows.
+Commands that write work in workspace fleet-local unless -n says otherwise.
+
+Exit codes: 0 yes, done; 1 the command could not do its work; 2 there are differences; 3 not Ready, or not in time;
+4 the input has errors; 5 refused; 6 done where possible, the rest deferred or skipped; 130 interrupted.`
+
+// newRootCommand is the whole command line, for the user's own environment.
+func newRootCommand(std stdio) *cobra.Command {
+	g := &globals{defaultNamespace: fleet.NamespaceLocal, now: time.Now}
+	if ns := os.Getenv("NAMESPACE"); ns != "" {
+		g.defaultNamespace = ns
+	}
+	g.dial = g.open
+	g.watch = func(ctx context.Context, s *session) (world, error) { return s.watch(ctx) }
+	return g.command(std)
+}
+
+// command is the whole command line.
+func (g *globals) command(std stdio) *cobra.Command {
+	std.err = quietable{to: std.err, quiet: &g.quiet}
+	root := &cobra.Command{
+		Use: "fleet", Short: "GitOps for one Kubernetes cluster or a million", Long: rootText,
+		SilenceErrors: true, SilenceUsage: true,
+		Version: version.Version + " (" + version.Commit + ")",
+		Args:    knownCommand,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(std.in)
+	root.SetOut(std.out)
+	root.SetErr(std.err)
+	fs := root.PersistentFlags()
+	fs.StringVar(&g.kubeconfig, "kubeconfig", "", "kubeconfig `file`; default: KUBECONFIG, ~/.kube/config, or a pod's own account")
+	fs.StringVar(&g.context, "context", "", "`name` of the kubeconfig's context")
+	fs.StringVarP(&g.namespace, "namespace", "n", "", "`workspace`; default: all for commands that look, fleet-local for those that write")
+	fs.StringVar(&g.system, "system-namespace", fleet.NamespaceSystem, "`namespace` of the manager")
+	fs.BoolVarP(&g.quiet, "quiet", "q", false, "nothing on stderr but errors")
+	fs.BoolVar(&g.debug, "debug", false, "note every request on stderr")
+	root.AddCommand(
+		newStatusCommand(g, std), newGetCommand(g, std), newEventsCommand(g, std), newWaitCommand(g, std),
+		newSuspendCommand(g, std), newResumeCommand(g, std), newVersionCommand(g, std),
+	)
+	return root
+}
+
+// knownCommand refuses a word that is no command, and names the nearest one.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	if near := view.Nearest(args[0], names); near != "" {
+		return fmt.Errorf("no command %q; did you mean %q?", args[0], near)
+	}
+	return fmt.Errorf("no command %q; fleet --help lists them", args[0])
+}
+
+// writing gives a command that writes its workspace: the reference's default
+// where neither -n nor the environment names one.
+func (g *globals) writing() {
+	if g.namespace == "" {
+		g.namespace = g.defaultNamespace
+	}
+}

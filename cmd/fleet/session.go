@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// pageSize is how many objects one request lists.
+const pageSize = 500
+
+// A session is one user at one API server.
+type session struct {
+	access
+	std    stdio
+	now    func() time.Time
+	scope  string // -n; empty: all workspaces that the user may list
+	system string // the manager's namespace
+
+	narrowed bool // it was said that not all workspaces may be listed
+}
+
+var (
+	configMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
+	namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
+	events     = corev1.SchemeGroupVersion.WithResource("events")
+)
+
+// connect opens a session. It warns if the brake is on; said tells that the
+// command says so itself.
+func (g *globals) connect(ctx context.Context, std stdio, said bool) (*session, error) {
+	a, err := g.dial(std)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{access: a, std: std, now: g.now, scope: g.namespace, system: g.system}
+	if said {
+		return s, nil
+	}
+	return s, s.warn(ctx)
+}
+
+// warn notes that the brake is on. Who may not see that is not told.
+func (s *session) warn(ctx context.Context) error {
+	b, err := s.brake(ctx)
+	if err != nil {
+		return err
+	}
+	if b.On {
+		s.std.note("warning: rollouts are %s (fleet resume --all)", b.Text(s.now()))
+	}
+	return nil
+}
+
+// brake reads the brake; it is off for who may not see it.
+func (s *session) brake(ctx context.Context) (view.Brake, error) {
+	m, err := getAs[corev1.ConfigMap](ctx, s, configMaps, s.system, fleet.ConfigMapBrake)
+	if m == nil || err != nil {
+		return view.Brake{}, err
+	}
+	return view.ParseBrake(m.Data), nil
+}
+
+// all lists what a query selects, in pages, sorted by workspace and name as
+// the server does.
+func (s *session) all(ctx context.Context, q query) ([]*unstructured.Unstructured, error) {
+	items, _, err := s.listed(ctx, q)
+	return items, reached(s.server, err)
+}
+
+// listed is all, and the version of the list.
+func (s *session) listed(ctx context.Context, q query) ([]*unstructured.Unstructured, string, error) {
+	return listed(ctx, s.api, q)
+}
+
+func listed(ctx context.Context, a api, q query) ([]*unstructured.Unstructured, string, error) {
+	var items []*unstructured.Unstructured
+	p := page{limit: pageSize}
+	for {
+		list, err := a.List(ctx, q, p)
+		if err != nil {
+			return nil, "", err
+		}
+		for i := range list.Items {
+			items = append(items, &list.Items[i])
+		}
+		p.from = list.GetContinue()
+		if p.from == "" {
+			return items, list.GetResourceVersion(), nil
+		}
+	}
+}
+
+// wide are the queries that together find all objects of a kind that the user
+// may list, within -n. It is one query for who may list all namespaces.
+func (s *session) wide(ctx context.Context, k kind, labels string) ([]query, error) {
+	q := query{resource: k.resource(), labels: labels}
+	deployments := k.plural == "deployments"
+	if s.scope != "" {
+		if !deployments {
+			q.namespace = s.scope
+			return []query{q}, nil
+		}
+		q.labels = both(labels, fleet.LabelClusterNamespace+"="+s.scope)
+	}
+	_, err := s.api.List(ctx, q, page{limit: 1})
+	if !apierrors.IsForbidden(err) {
+		return []query{q}, reached(s.server, err)
+	}
+	candidates, cause := s.workspaces(ctx), err
+	if deployments {
+		if candidates, err = s.clusterNamespaces(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var out []query
+	for _, ns := range candidates {
+		q.namespace = ns
+		if _, err := s.api.List(ctx, q, page{limit: 1}); err == nil {
+			out = append(out, q)
+		} else if !apierrors.IsForbidden(err) {
+			return nil, reached(s.server, err)
+		}
+	}
+	if len(out) == 0 {
+		return nil, cause
+	}
+	if !deployments && !s.narrowed {
+		s.narrowed = true
+		s.std.note("only %s: this user may not list all namespaces", strings.Join(scopes(out), ", "))
+	}
+	return out, nil
+}
+
+// workspaces are the namespaces that may hold Fleet's objects, for who may not
+// list those of all: the namespaces that can be listed, or else the usual ones.
+func (s *session) workspaces(ctx context.Context) []string {
+	found, _, err := s.listed(ctx, query{resource: namespaces, labels: fleet.LabelManaged + "!=true"})
+	var names []string
+	for _, ns := range found {
+		names = append(names, ns.GetName())
+	}
+	if err != nil || len(names) == 0 {
+		names = []string{s.namespace, fleet.NamespaceDefault, fleet.NamespaceLocal}
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(n string) bool { return n == "" })
+}
+
+// clusterNamespaces are where the deployments of the Clusters are that the
+// user may list.
+func (s *session) clusterNamespaces(ctx context.Context) ([]string, error) {
+	clusters, err := listAs[fleet.Cluster](ctx, s, mustKind("clusters"), "")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, c := range clusters {
+		if c.Status.Namespace != "" {
+			names = append(names, c.Status.Namespace)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// listAs lists all objects of a kind that the user may list, within -n.
+func listAs[T any](ctx context.Context, s *session, k kind, labels string) ([]*T, error) {
+	qs, err := s.wide(ctx, k, labels)
+	if err != nil {
+		return nil, err
+	}
+	var out []*T
+	for _, q := range qs {
+		items, err := s.all(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range items {
+			o, err := as[T](u)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}
+
+// as reads an object as the type of its kind.
+func as[T any](u *unstructured.Unstructured) (*T, error) {
+	out := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, out); err != nil {
+		return nil, fmt.Errorf("read %s %q: %w", strings.ToLower(u.GetKind()), u.GetNamespace()+"/"+u.GetName(), err)
+	}
+	return out, nil
+}
+
+// scopes are the namespaces of queries.
+func scopes(qs []query) []string {
+	var out []string
+	for _, q := range qs {
+		out = append(out, q.namespace)
+	}
+	return out
+}
+
+// both is a label selector that wants two others, each of which may be empty.
+func both(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "," + b
+}
+
+// getAs reads one object as the type of its kind; it is nil where there is
+// none, or none for this user.
+func getAs[T any](ctx context.Context, s *session, r schema.GroupVersionResource, namespace, name string) (*T, error) {
+	u, err := s.api.Get(ctx, r, namespace, name)
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, reached(s.server, err)
+	}
+	return as[T](u)
+}

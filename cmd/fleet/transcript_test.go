@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestTranscripts plays each file of testdata/transcripts: commands begin with
+// "$ ", what follows is what they print. Lines of stderr begin with "! ", and
+// an exit code other than 0 stands alone at the end. Lines that begin with "#"
+// say for the commands after them which fleet they look at, how wide the
+// terminal is, or what may not be listed. Run with -update after a change, and
+// read the diff.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/transcripts/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	for _, path := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(want))
+			if *update {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+// stage is what the commands of a transcript find.
+type stage struct {
+	fake    *fake
+	path    string
+	columns int
+}
+
+// play runs the commands of a transcript and returns it with what they print.
+func play(t *testing.T, script string) string {
+	t.Helper()
+	var out strings.Builder
+	var st stage
+	skip := false // output of the command before
+	for _, line := range strings.SplitAfter(script, "\n") {
+		text := strings.TrimSuffix(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "# "):
+			if skip {
+				out.WriteString("\n")
+			}
+			skip = false
+			out.WriteString(line)
+			st.set(t, strings.Fields(text)[1:])
+		case strings.HasPrefix(line, "$ "):
+			if skip {
+				out.WriteString("\n")
+			}
+			skip = true
+			out.WriteString(line)
+			out.WriteString(st.run(t, words(strings.TrimPrefix(text, "$ fleet "))))
+		case !skip:
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
+func (st *stage) set(t *testing.T, words []string) {
+	t.Helper()
+	if len(words) < 2 {
+		return
+	}
+	switch words[0] {
+	case "fleet:":
+		st.path = filepath.Join("testdata", "fleets", words[1])
+		st.fake = newFake(t, st.path)
+	case "width:":
+		st.columns, _ = strconv.Atoi(words[1])
+	case "refuse:":
+		st.fake.refuse[strings.Join(append(words[1:], ""), " ")] = true
+		st.fake.refuse[strings.Join(words[1:], " ")] = true
+	case "again:":
+		st.fake = newFake(t, st.path)
+	}
+}
+
+// run runs one command and returns what it prints.
+func (st *stage) run(t *testing.T, args []string) string {
+	t.Helper()
+	var out strings.Builder
+	std := stdio{in: strings.NewReader(""), out: &out, err: marked{&out}, columns: st.columns}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	g := &globals{defaultNamespace: fleet.NamespaceLocal}
+	if st.fake == nil {
+		g.dial = func(stdio) (access, error) {
+			return access{}, errors.New("no kubeconfig: set KUBECONFIG, or use --kubeconfig FILE")
+		}
+	} else {
+		st.fake.end = cancel
+		g.now = st.fake.clock.now
+		g.dial = func(stdio) (access, error) {
+			return access{api: st.fake, server: "https://127.0.0.1:31001", user: "ana"}, nil
+		}
+		g.watch = func(_ context.Context, s *session) (world, error) {
+			over := func() error { return context.DeadlineExceeded } // the time of a wait is over
+			if args[0] == "status" {
+				over = func() error { cancel(); return context.Canceled } // Ctrl-C
+			}
+			return &played{f: st.fake, s: s, over: over}, nil
+		}
+	}
+	root := g.command(std)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !errors.As(err, new(told)) {
+		fmt.Fprintf(marked{&out}, "error: %v\n", err)
+	}
+	if code := exitCode(err, false); code != 0 {
+		fmt.Fprintln(&out, code)
+	}
+	return out.String()
+}
+
+// marked puts a mark before each line.
+type marked struct{ to *strings.Builder }
+
+func (m marked) Write(p []byte) (int, error) {
+	for line := range strings.Lines(string(p)) {
+		m.to.WriteString(strings.TrimRight("! "+line, " \n") + "\n")
+	}
+	return len(p), nil
+}
+
+// words splits a command line; single quotes hold words together.
+func words(line string) []string {
+	var out []string
+	var word strings.Builder
+	quoted, begun := false, false
+	for _, r := range line {
+		switch {
+		case r == '\'':
+			quoted, begun = !quoted, true
+		case r == ' ' && !quoted:
+			if begun || word.Len() > 0 {
+				out = append(out, word.String())
+			}
+			word.Reset()
+			begun = false
+		default:
+			word.WriteRune(r)
+		}
+	}
+	if begun || word.Len() > 0 {
+		out = append(out, word.String())
+	}
+	return out
+}

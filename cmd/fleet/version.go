@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/version"
+)
+
+var versionFormats = []string{formatJSON, formatYAML}
+
+// versionTimeout is how long the manager may take to say who it is.
+const versionTimeout = 5 * time.Second
+
+func newVersionCommand(g *globals, std stdio) *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "version", Short: "Show the versions of this program and of the manager", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(versionFormats...); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), versionTimeout)
+			defer cancel()
+			s, err := g.connect(ctx, std, true)
+			return runVersion(ctx, o, std, s, err)
+		},
+	}
+	o.addFlag(cmd.Flags(), versionFormats...)
+	return cmd
+}
+
+// runVersion prints versions. A manager that cannot be asked, with why as the
+// reason, is no failure.
+func runVersion(ctx context.Context, o output, std stdio, s *session, why error) error {
+	doc := Version{Document: document("Version"), Client: ClientVersion{
+		Version: version.Version, Commit: version.Commit, Implementation: version.Implementation,
+		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}}
+	now := time.Now()
+	if why == nil {
+		now, doc.Server = s.now(), s.server
+		m, err := s.manager(ctx)
+		if err == nil {
+			doc.Manager = &m
+			err = s.warn(ctx)
+		}
+		why = err
+	}
+	if why != nil {
+		doc.Error = why.Error()
+	}
+	if o.machine() {
+		return o.print(std.out, doc, false)
+	}
+	fmt.Fprintf(std.out, "client   %s (%s)\n", doc.Client.Version, doc.Client.Commit)
+	switch {
+	case doc.Manager == nil:
+		std.note("manager  not asked: %s", doc.Error)
+	case doc.Manager.Text(now) == "":
+		std.note("manager  none to be seen at %s", doc.Server)
+	default:
+		fmt.Fprintf(std.out, "%-8s %s\n", "manager", managerLine(doc, now))
+	}
+	return nil
+}
+
+func managerLine(doc Version, now time.Time) string {
+	text := doc.Manager.Text(now)[len("manager"):]
+	return text[1:] + ", at " + doc.Server
+}

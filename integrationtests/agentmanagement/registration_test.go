@@ -1,0 +1,216 @@
+package agentmanagement_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// The whole life of a downstream cluster, as far as the manager's side of the
+// registration decides it.
+func TestRegistration(t *testing.T) {
+	g := openGate(t, map[string]any{
+		"apiServerURL": "https://fleet.example.com", "apiServerCA": "PEM", "bootstrap": map[string]any{"enabled": false},
+	})
+	ctx := t.Context()
+	values := g.token(fleet.NamespaceDefault, "import-all", 0)
+
+	t.Run("ValuesFitTheAgentChart", func(t *testing.T) {
+		if values["apiServerURL"] != "https://fleet.example.com" || values["apiServerCA"] != "PEM" ||
+			values["systemRegistrationNamespace"] != fleet.NamespaceRegistration || values["internal"] != nil {
+			t.Errorf("not what the manager was told: %v", slices.Sorted(maps.Keys(values)))
+		}
+	})
+
+	one := g.register(values, "client-one", "r1", map[string]string{
+		"env": "prod", "fleet.cattle.io/cluster": "other", "management.cattle.io/cluster-display-name": "other",
+	})
+	t.Run("AgentJoins", func(t *testing.T) {
+		c := g.clusterOf(one)
+		if c.Name != naming.RegisteredCluster("client-one") || c.Labels["env"] != "prod" ||
+			c.Labels[fleet.LabelCluster] != c.Name || c.Labels[fleet.LabelDisplayName] != "" {
+			t.Errorf("want an automatic name and no reserved label of the agent, got %s %v", c.Name, c.Labels)
+		}
+		if mark, err := registration.ParseMark(c.Annotations[fleet.AnnotationManager]); err != nil || mark != g.install.Mark() {
+			t.Errorf("want the manager's mark, got %v %v", mark, err)
+		}
+		if !condition.IsTrue(c.Status.Conditions, fleet.ConditionProcessed) || !slices.Contains(c.Finalizers, fleet.FinalizerCluster) {
+			t.Errorf("not processed: %v", c.Status.Conditions)
+		}
+		if err := one.reads(ctx); err != nil {
+			t.Errorf("the agent reads its deployments: %v", err)
+		}
+	})
+
+	two := g.register(values, "client-two", "r2", nil)
+
+	t.Run("DeletedNamespaceComesBack", func(t *testing.T) {
+		ns := kube.Key{Name: one.namespace()}
+		before, err := kube.StoreOf[*corev1.Namespace](g.admin).Get(ctx, ns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := kube.StoreOf[*corev1.Namespace](g.admin).Delete(ctx, ns, kube.Precondition{}); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the namespace is made again", func() bool {
+			now, err := kube.StoreOf[*corev1.Namespace](g.admin).Get(ctx, ns)
+			return err == nil && now.UID != before.UID
+		})
+		until(t, "the same credential works again", func() bool { return one.reads(ctx) == nil })
+		until(t, "the Cluster says so", func() bool {
+			return condition.IsTrue(g.clusterOf(one).Status.Conditions, fleet.ConditionProcessed)
+		})
+	})
+
+	t.Run("StatusDoesNotDecideTheNamespace", func(t *testing.T) {
+		c := g.clusterOf(one)
+		forged := c.DeepCopy()
+		forged.Status.Namespace = two.namespace()
+		if _, err := kube.StoreOf[*fleet.Cluster](one.client).PatchRaw(ctx, kube.KeyOf(c), "application/merge-patch+json",
+			[]byte(fmt.Sprintf(`{"status":{"namespace":%q}}`, two.namespace())), "status"); err != nil {
+			t.Fatalf("an agent may patch the status of its own Cluster: %v", err)
+		}
+		until(t, "the manager puts it right", func() bool { return g.clusterOf(one).Status.Namespace == one.namespace() })
+		bindings, err := kube.StoreOf[*rbacv1.RoleBinding](g.admin).List(ctx, two.namespace(), "")
+		if err != nil || len(bindings) != 1 {
+			t.Errorf("want one RoleBinding in the other's namespace, got %d, %v", len(bindings), err)
+		}
+		list := kube.StoreOf[*fleet.BundleDeployment](one.client)
+		if _, err := list.List(ctx, two.namespace(), ""); !kube.IsForbidden(err) {
+			t.Errorf("the other cluster's namespace must be forbidden, got %v", err)
+		}
+	})
+
+	t.Run("AskingAgainVoidsNothing", func(t *testing.T) {
+		// An agent that dies after asking asks again with the same words.
+		again := g.register(values, "client-one", "r1", nil)
+		until(t, "the repeated request is dropped", func() bool { return len(g.requests(fleet.NamespaceDefault)) == 2 })
+		if err := again.reads(ctx); err != nil || again.data["token"] != one.data["token"] {
+			t.Errorf("want the credential of the first request, and that it works: %v", err)
+		}
+	})
+
+	t.Run("SameClientSameCluster", func(t *testing.T) {
+		again := g.register(values, "client-one", "r1-again", map[string]string{"env": "dev"})
+		if c := g.clusterOf(again); c.Name != g.clusterOf(one).Name || c.Labels["env"] != "prod" {
+			t.Errorf("want the same Cluster with its labels, got %s %v", c.Name, c.Labels)
+		}
+		until(t, "the older credential is void", func() bool { return kube.IsUnauthorized(one.reads(ctx)) })
+		if err := again.reads(ctx); err != nil {
+			t.Errorf("the newer credential works: %v", err)
+		}
+		one = again
+	})
+
+	t.Run("DeletedClusterLosesItsRights", func(t *testing.T) {
+		c := g.clusterOf(two)
+		if err := kube.StoreOf[*fleet.Cluster](g.admin).Delete(ctx, kube.KeyOf(c), kube.Precondition{}); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the credential is void", func() bool { return kube.IsUnauthorized(two.reads(ctx)) })
+		until(t, "the namespace is gone", func() bool {
+			_, err := kube.StoreOf[*corev1.Namespace](g.admin).Get(ctx, kube.Key{Name: two.namespace()})
+			return kube.IsGone(err)
+		})
+		until(t, "its request is gone", func() bool {
+			return !slices.ContainsFunc(g.requests(fleet.NamespaceDefault), func(r *fleet.ClusterRegistration) bool {
+				return r.Spec.ClientID == "client-two"
+			})
+		})
+		if err := one.reads(ctx); err != nil {
+			t.Errorf("the other cluster goes on: %v", err)
+		}
+	})
+
+	t.Run("NothingLeftBehind", func(t *testing.T) {
+		until(t, "one account for each request", func() bool {
+			accounts, err := kube.StoreOf[*corev1.ServiceAccount](g.admin).List(ctx, fleet.NamespaceRegistration, fleet.LabelManaged+"=true")
+			bindings, err2 := kube.StoreOf[*rbacv1.ClusterRoleBinding](g.admin).List(ctx, "", fleet.LabelManaged+"=true")
+			return err == nil && err2 == nil && len(accounts) == len(g.requests("")) && len(bindings) == len(accounts)
+		})
+	})
+
+	t.Run("ExpiredTokenGoes", func(t *testing.T) {
+		short := g.token(fleet.NamespaceDefault, "short", 2*time.Second)
+		until(t, "the token and its account are gone", func() bool {
+			_, err := kube.StoreOf[*fleet.ClusterRegistrationToken](g.admin).Get(ctx, kube.Key{Namespace: fleet.NamespaceDefault, Name: "short"})
+			_, err2 := kube.StoreOf[*fleet.ClusterRegistration](g.client(short["token"].(string))).List(ctx, fleet.NamespaceDefault, "")
+			return kube.IsGone(err) && kube.IsUnauthorized(err2)
+		})
+	})
+
+	t.Run("TakenNamespaceIsRefused", func(t *testing.T) {
+		name := naming.ClusterNamespace(fleet.NamespaceDefault, "squatted")
+		createNamespace(t, g.admin, name)
+		create(t, g.admin, &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "squatted"}})
+		until(t, "the Cluster is refused", func() bool {
+			c, err := kube.StoreOf[*fleet.Cluster](g.admin).Get(ctx, kube.Key{Namespace: fleet.NamespaceDefault, Name: "squatted"})
+			if err != nil {
+				return false
+			}
+			p := condition.Find(c.Status.Conditions, fleet.ConditionProcessed)
+			return p != nil && p.Reason == registration.ReasonNamespaceTaken && c.Status.Namespace == ""
+		})
+	})
+
+	t.Run("AnotherManagersClusterIsLeftAlone", func(t *testing.T) {
+		createNamespace(t, g.admin, "other-fleet")
+		other := registration.Installation{ID: "other", Epoch: 1, ClusterUID: "x"}
+		create(t, g.admin, other.ConfigMap("other-fleet"))
+		holder, now := "pod", metav1.NewMicroTime(time.Now())
+		create(t, g.admin, &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "other-fleet", Name: agentmanagement.LeaseName},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &now},
+		})
+		theirs := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{
+			Namespace: fleet.NamespaceDefault, Name: "theirs",
+			Annotations: map[string]string{fleet.AnnotationManager: other.Mark().String()},
+		}}
+		create(t, g.admin, theirs)
+		g.restsFor(2 * time.Second)
+		clusters := kube.StoreOf[*fleet.Cluster](g.admin)
+		c, err := clusters.Get(ctx, kube.KeyOf(theirs))
+		if err != nil || len(c.Finalizers) > 0 || c.Status.Namespace != "" {
+			t.Fatalf("a living manager's Cluster was touched: %v %v", c, err)
+		}
+		leases := kube.StoreOf[*coordinationv1.Lease](g.admin)
+		if err := leases.Delete(ctx, kube.Key{Namespace: "other-fleet", Name: agentmanagement.LeaseName}, kube.Precondition{}); err != nil {
+			t.Fatal(err)
+		}
+		changed := c.DeepCopy()
+		changed.Labels = map[string]string{"wake": "up"}
+		if _, err := clusters.Patch(ctx, c, changed); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the Cluster of a dead manager is taken over", func() bool {
+			c, err := clusters.Get(ctx, kube.KeyOf(theirs))
+			return err == nil && c.Annotations[fleet.AnnotationManager] == g.install.Mark().String() && c.Status.Namespace != ""
+		})
+	})
+
+	t.Run("AtRestNothingIsWritten", func(t *testing.T) {
+		g.restsFor(4 * time.Second)
+		g.halt()
+		before := len(g.writes())
+		g.run()
+		g.restsFor(4 * time.Second)
+		if after := g.writes(); len(after) != before {
+			t.Errorf("a new start wrote: %v", after[before:])
+		}
+	})
+}

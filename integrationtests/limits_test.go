@@ -1,0 +1,82 @@
+package integrationtests
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+)
+
+// A HelmOp is accepted by the API and nothing acts on it yet: it says so
+// itself, and a Warning event says it as well.
+func TestUnimplementedKindSaysSo(t *testing.T) {
+	w := harness.Open(t)
+	op := harness.Create(w, w.Local, &fleet.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "unimplemented"}})
+	t.Cleanup(func() { harness.Delete(w, w.Local, op) })
+
+	w.Until("Accepted is False", func() string {
+		now, _ := harness.Get[*fleet.HelmOp](w, w.Local, op.Namespace, op.Name)
+		c := condition.Find(now.Status.Conditions, fleet.ConditionAccepted)
+		if c == nil || c.Status != corev1.ConditionFalse || c.Reason != fleet.ReasonNotImplemented {
+			return "the HelmOp says nothing"
+		}
+		return lacks(c.Message, "HelmOp")
+	})
+	w.Until("a Warning event", func() string {
+		for _, e := range harness.List[*eventsv1.Event](w, w.Local, op.Namespace, "") {
+			if e.Regarding.UID == op.UID && e.Type == corev1.EventTypeWarning && e.Reason == fleet.ReasonNotImplemented {
+				return ""
+			}
+		}
+		return "none for the HelmOp"
+	})
+}
+
+// A Policy would limit what is deployed in its namespace. Nothing acts on it
+// yet, so nothing new is deployed there while it exists; what is deployed
+// stays, other namespaces go on, and the GitRepo names the Policy.
+func TestPolicyFailsClosed(t *testing.T) {
+	w := harness.Open(t)
+	repo := w.Repository("fenced")
+	repo.Workspace = fleet.NamespaceLocal
+	repo.Write("app/fleet.yaml", into("fenced"))
+	repo.Write("app/settings.yaml", settings("app", "one"))
+	repo.DeployReady("one", 1, func(s *fleet.GitRepoSpec) { s.Targets = nil })
+	other := w.Repository("unfenced")
+	other.Write("app/fleet.yaml", into("unfenced"))
+	other.Write("app/settings.yaml", settings("app", "one"))
+	other.DeployReady("one", 2)
+	before := look(w, repo, w.Local, "fenced-app", "app")
+
+	policy := harness.Create(w, w.Local, &fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceLocal, Name: "fence"}})
+	gone := false
+	t.Cleanup(func() {
+		if !gone {
+			harness.Delete(w, w.Local, policy)
+		}
+	})
+	w.Until("the GitRepo names the Policy", func() string {
+		return lacks(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), `Policy "fence"`)
+	})
+	repo.Write("app/settings.yaml", settings("app", "two"))
+	repo.Write("new/fleet.yaml", into("fenced"))
+	repo.Write("new/settings.yaml", settings("new", "two"))
+	commit := repo.Commit("two")
+	other.Write("app/settings.yaml", settings("app", "two"))
+	other.EventuallyReady(other.Commit("two"), 2)
+	harness.Throughout(w, watchFor, "held", func() trace { return look(w, repo, w.Local, "fenced-app", "app") }, before)
+	if len(repo.Deployments(w.Local)) != 1 {
+		t.Error("a new deployment was made in a fenced namespace")
+	}
+
+	harness.Delete(w, w.Local, policy)
+	gone = true
+
+	repo.EventuallyReady(commit, 2)
+	harness.Eventually(w, "let go", harness.Data(w, w.Local, "fenced", "app"), value("two"))
+}

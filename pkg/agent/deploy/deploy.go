@@ -1,0 +1,246 @@
+// Package deploy is the agent's main loop. For each BundleDeployment it
+// observes the Helm release, decides one step, takes it, looks at the live
+// objects, and reports once.
+//
+// The loop works with and without a manager: what was accepted before is kept
+// in the agent's store. Nothing is ever removed because something is missing;
+// only the mark of an order to withdraw makes it uninstall.
+package deploy
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fleetworkspace/fleet/pkg/agent/store"
+	"github.com/fleetworkspace/fleet/pkg/agent/watch"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// Times of the loop.
+const (
+	// window is how long a status that is about to change by itself is held
+	// back, and how often such a status is written at most.
+	window = time.Second
+	// lookAgain is after which time all objects of a deployment are looked at
+	// without a change having been seen.
+	lookAgain = 15 * time.Minute
+)
+
+// A Session is the connection to the manager, once the agent has one.
+type Session struct {
+	Namespace   string // of the BundleDeployments
+	Deployments *kube.Cache[*fleet.BundleDeployment]
+	Statuses    *kube.Store[*fleet.BundleDeployment]
+	Contents    *kube.Store[*fleet.Content]
+	Secrets     *kube.Store[*corev1.Secret]
+}
+
+// Config says where the agent lives and with what it works.
+type Config struct {
+	Namespace string // the agent's own
+	Scope     string // tells the objects of several agents of one cluster apart
+	Workers   int    // deployments worked on at once
+
+	Helm  *helm.Client
+	Live  *kube.Live
+	Store *store.Store
+	Log   *logrus.Entry
+	Now   func() time.Time // time.Now where nil
+}
+
+// A Reconciler works on the deployments of one agent.
+type Reconciler struct {
+	cfg     Config
+	loop    *kube.Loop
+	watches *watch.Watches
+
+	session   atomic.Pointer[Session]
+	mark      atomic.Pointer[registration.Mark]
+	suspended atomic.Bool
+
+	mu     sync.Mutex
+	states map[string]*state // by name of the deployment
+	names  map[string]string // of deployments, by hash of their object set
+}
+
+// state is what is known of a deployment and can be found out anew.
+type state struct {
+	view  *view
+	dirty map[ref]bool // objects to look at again
+	all   bool         // or all of them
+
+	tried    string    // the deployment id of the last attempt
+	attempts int       // that failed in a row
+	pending  time.Time // since when a passing status is held back
+	written  time.Time // when a status was written last
+
+	corrected   time.Time // when drift was corrected last
+	corrections int       // in a row
+}
+
+// New makes a reconciler; it works while its Loop runs. ctx is that of the
+// watches that it opens.
+func New(ctx context.Context, cfg Config) *Reconciler {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	r := &Reconciler{cfg: cfg, states: map[string]*state{}, names: map[string]string{}}
+	r.mark.Store(&registration.Mark{})
+	r.loop = kube.NewLoop("deploy", cfg.Workers, r.Reconcile)
+	r.watches = watch.New(ctx, cfg.Live, r.changed)
+	return r
+}
+
+// Loop is the queue and the workers.
+func (r *Reconciler) Loop() *kube.Loop { return r.loop }
+
+// Watches are those of the live objects.
+func (r *Reconciler) Watches() *watch.Watches { return r.watches }
+
+// Attach hands the loop a connection to the manager, or a newer one. Its cache
+// wakes the loop up from then on.
+func (r *Reconciler) Attach(s *Session) {
+	s.Deployments.OnChange(func(old, changed *fleet.BundleDeployment) { r.wake(s, old, changed) })
+	r.session.Store(s)
+}
+
+// SetManager says which manager the agent belongs to.
+func (r *Reconciler) SetManager(m registration.Mark) { r.mark.Store(&m) }
+
+// Suspend stops all changes, as long as another agent with the same identity
+// is the older one.
+func (r *Reconciler) Suspend(on bool) {
+	if r.suspended.Swap(on) != on && !on {
+		r.WakeAll()
+	}
+}
+
+// WakeAll looks at every deployment that is wanted or was accepted.
+func (r *Reconciler) WakeAll() {
+	for _, rec := range r.cfg.Store.All() {
+		r.loop.Add(kube.Key{Name: rec.Key.Name})
+	}
+	if s := r.session.Load(); s != nil {
+		for _, bd := range s.Deployments.List("") {
+			r.loop.Add(kube.Key{Name: bd.Name})
+		}
+	}
+}
+
+// Diet removes from a cached BundleDeployment what the agent does not need.
+func Diet(bd *fleet.BundleDeployment) {
+	bd.Spec.StagedOptions = fleet.BundleDeploymentOptions{}
+}
+
+// wake passes on a change of a BundleDeployment. One that is withdrawn or comes
+// back also concerns the others of its repository.
+func (r *Reconciler) wake(s *Session, old, changed *fleet.BundleDeployment) {
+	if changed == nil {
+		r.loop.Add(kube.Key{Name: old.Name})
+		return
+	}
+	r.loop.Add(kube.Key{Name: changed.Name})
+	if old != nil && old.Annotations[fleet.AnnotationWithdrawn] != changed.Annotations[fleet.AnnotationWithdrawn] {
+		r.wakeSiblings(s, changed, func(*fleet.BundleDeployment) bool { return true })
+	}
+}
+
+// wakeSiblings looks at other deployments of the same repository.
+func (r *Reconciler) wakeSiblings(s *Session, of *fleet.BundleDeployment, which func(*fleet.BundleDeployment) bool) {
+	for _, bd := range s.Deployments.List("") {
+		if bd.Name != of.Name && sameRepository(bd.Labels, of.Labels) && which(bd) {
+			r.loop.Add(kube.Key{Name: bd.Name})
+		}
+	}
+}
+
+// sameRepository tells whether two deployments are made from the same GitRepo
+// or HelmOp.
+func sameRepository(a, b map[string]string) bool {
+	if a[fleet.LabelBundleNamespace] != b[fleet.LabelBundleNamespace] {
+		return false
+	}
+	repo, op := a[fleet.LabelRepoName], a[fleet.LabelHelmOpName]
+	return repo != "" && repo == b[fleet.LabelRepoName] || op != "" && op == b[fleet.LabelHelmOpName]
+}
+
+// setHash is the label value of a deployment's objects.
+func (r *Reconciler) setHash(name string) string {
+	return naming.ObjectSetHash(naming.ObjectSetID(name, r.cfg.Scope))
+}
+
+// changed passes on a change of a live object.
+func (r *Reconciler) changed(c watch.Change) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	name, ours := r.names[c.Set]
+	if !ours {
+		return
+	}
+	st := r.states[name]
+	at := ref{kind: c.Kind, key: c.Key}
+	if st == nil || st.view == nil || !st.view.mustLook(at, c.Version) {
+		return
+	}
+	st.dirty[at] = true
+	r.loop.Add(kube.Key{Name: name})
+}
+
+// stateOf is the state of a deployment; it is made if there is none.
+func (r *Reconciler) stateOf(name string) *state {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st := r.states[name]
+	if st == nil {
+		st = &state{dirty: map[ref]bool{}}
+		r.states[name] = st
+		r.names[r.setHash(name)] = name
+	}
+	return st
+}
+
+// forget ends the agent's interest in a deployment.
+func (r *Reconciler) forget(name string) {
+	r.watches.Set(name, nil)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.states, name)
+	delete(r.names, r.setHash(name))
+}
+
+// KindChanged is told when a CRD comes, changes or goes.
+func (r *Reconciler) KindChanged(crd string, gone bool) {
+	r.cfg.Helm.Refresh()
+	if gone {
+		r.watches.CRDGone(crd)
+		return
+	}
+	r.watches.CRDThere(crd)
+	r.mu.Lock()
+	var waiting []string
+	for name, st := range r.states {
+		if st.attempts > 0 || st.view != nil && st.view.unwatched {
+			waiting = append(waiting, name)
+		}
+	}
+	r.mu.Unlock()
+	for _, name := range waiting {
+		r.loop.Add(kube.Key{Name: name})
+	}
+}
+
+// ref names a live object.
+type ref struct {
+	kind schema.GroupVersionKind
+	key  kube.Key
+}

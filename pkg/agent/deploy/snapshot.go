@@ -1,0 +1,244 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fleetworkspace/fleet/pkg/agent/store"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+	"github.com/fleetworkspace/fleet/pkg/plan/report"
+)
+
+// snapshot is all that one turn of the loop knows about a deployment.
+type snapshot struct {
+	name    string
+	session *Session                // nil while the agent never reached its manager
+	bd      *fleet.BundleDeployment // nil if the manager is away or has it no more; shared, not to be changed
+	mark    registration.Mark       // of the manager
+	rec     store.Record
+	known   bool // rec is in the store
+
+	spec     fleet.BundleDeploymentSpec // of bd, else of rec
+	labels   map[string]string
+	wanted   release.Wanted
+	observed release.Observed
+	state    *state
+
+	failure    *report.Failure
+	correction string        // why drift could not be corrected
+	after      time.Duration // when to look again; 0: not before news
+}
+
+// gather reads what there is about a deployment. It is false if there is
+// nothing.
+func (r *Reconciler) gather(name string) (*snapshot, bool) {
+	s := &snapshot{name: name, session: r.session.Load(), mark: *r.mark.Load()}
+	if s.session != nil {
+		s.bd, _ = s.session.Deployments.Get(kube.Key{Namespace: s.session.Namespace, Name: name})
+	}
+	s.rec, s.known = r.recordOf(name, s.mark)
+	switch {
+	case s.bd != nil:
+		s.spec, s.labels = s.bd.Spec, s.bd.Labels
+	case s.known:
+		s.spec, s.labels = s.rec.Spec, s.rec.Labels
+	default:
+		return nil, false
+	}
+	if !s.known {
+		s.rec = inherited(s)
+	}
+	s.state = r.stateOf(name)
+	s.wanted = r.wantedOf(s)
+	return s, true
+}
+
+// recordOf finds the record of a deployment: that of the present manager, or
+// one that an earlier manager left.
+func (r *Reconciler) recordOf(name string, mark registration.Mark) (store.Record, bool) {
+	if rec, ok := r.cfg.Store.Get(store.Key{Manager: mark.ID, Name: name}); ok {
+		return rec, true
+	}
+	for _, rec := range r.cfg.Store.All() {
+		if rec.Key.Name == name {
+			return rec, true
+		}
+	}
+	return store.Record{}, false
+}
+
+// inherited is the record of a deployment that this agent has none of: it may
+// have been reported by another implementation, or before the store was lost.
+func inherited(s *snapshot) store.Record {
+	rec := store.Record{
+		Key:     store.Key{Manager: s.mark.ID, Name: s.name},
+		Applied: s.bd.Status.AppliedDeploymentID,
+	}
+	c := condition.Find(s.bd.Status.Conditions, fleet.ConditionInstalled)
+	if c != nil && c.Status == "False" && rec.Applied != "" {
+		rec.Failed = &store.Failure{ID: rec.Applied, Reason: c.Reason, Message: withoutPrefix(c.Message)}
+		rec.Applied = ""
+	}
+	return rec
+}
+
+const notInstalled = "not installed: "
+
+func withoutPrefix(message string) string {
+	if len(message) > len(notInstalled) && message[:len(notInstalled)] == notInstalled {
+		return message[len(notInstalled):]
+	}
+	return message
+}
+
+// wantedOf puts together what the decision needs.
+func (r *Reconciler) wantedOf(s *snapshot) release.Wanted {
+	o := s.spec.Options
+	w := release.Wanted{
+		ID:            helm.IDOf(s.name, o),
+		Self:          release.Owner{AgentNamespace: r.cfg.Namespace, BundleID: s.name},
+		DeploymentID:  s.spec.DeploymentID,
+		KeepResources: o.KeepResources,
+		Paused:        s.spec.Paused || s.spec.OffSchedule || s.spec.WaitingForValues || r.suspended.Load(),
+		Applied:       s.rec.Applied,
+		Peers:         r.peers(s),
+	}
+	if o.Helm != nil {
+		w.TakeOwnership = o.Helm.TakeOwnership
+	}
+	if s.rec.Failed != nil {
+		w.Settled = s.rec.Failed.ID
+	}
+	if s.bd != nil {
+		w.Order = s.bd.Annotations[fleet.AnnotationWithdrawn]
+		_, w.Abandon = s.bd.Annotations[fleet.AnnotationAbandon]
+		w.Stale = s.known && s.bd.UID == s.rec.UID && s.bd.Generation < s.rec.Generation
+		if s.rec.HeldSince != nil {
+			w.HeldFor = r.cfg.Now().Sub(*s.rec.HeldSince)
+		}
+	}
+	return w
+}
+
+// peers are the other deployments of this agent: those that the manager has,
+// and those that were accepted once.
+func (r *Reconciler) peers(s *snapshot) map[string]release.Peer {
+	out := map[string]release.Peer{}
+	for _, rec := range r.cfg.Store.All() {
+		if rec.Key.Name != s.name {
+			out[rec.Key.Name] = release.Peer{
+				ID: rec.Release, SameRepository: sameRepository(rec.Labels, s.labels),
+				Live: s.session == nil || !s.session.Deployments.HasSynced(), Tried: true,
+			}
+		}
+	}
+	if s.session == nil {
+		return out
+	}
+	for _, bd := range s.session.Deployments.List("") {
+		if bd.Name == s.name {
+			continue
+		}
+		out[bd.Name] = release.Peer{
+			ID:             helm.IDOf(bd.Name, bd.Spec.Options),
+			Live:           bd.Annotations[fleet.AnnotationWithdrawn] == "" && bd.Spec.DeploymentID != "",
+			SameRepository: sameRepository(bd.Labels, s.labels),
+			Tried:          r.triedOf(bd, s.mark),
+		}
+	}
+	return out
+}
+
+// triedOf tells whether the newest order for a deployment was tried: it was
+// applied, failed, waits for something, or must not be tried now.
+func (r *Reconciler) triedOf(bd *fleet.BundleDeployment, mark registration.Mark) bool {
+	if bd.Spec.Paused || bd.Spec.OffSchedule || bd.Spec.WaitingForValues {
+		return true
+	}
+	id := bd.Spec.DeploymentID
+	if rec, ok := r.recordOf(bd.Name, mark); ok && (rec.Applied == id || rec.Failed != nil && rec.Failed.ID == id) {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st := r.states[bd.Name]
+	return st != nil && st.tried == id
+}
+
+// fail notes why the deployment is not what it should be.
+func (s *snapshot) fail(f report.Failure) { s.failure = &f }
+
+// again asks for another look after a time; the earliest counts.
+func (s *snapshot) again(after time.Duration) {
+	if after > 0 && (s.after == 0 || after < s.after) {
+		s.after = after
+	}
+}
+
+// save writes the record of a deployment as it is wanted now. A record that an
+// earlier manager left is replaced.
+func (r *Reconciler) save(ctx context.Context, s *snapshot) error {
+	old := s.rec.Key
+	s.updateRecord()
+	if err := r.cfg.Store.Save(ctx, s.rec); err != nil {
+		return err
+	}
+	s.known = true
+	return r.dropOld(ctx, s, old)
+}
+
+// updateRecord takes over what the manager says.
+func (s *snapshot) updateRecord() {
+	if s.bd == nil {
+		return
+	}
+	s.rec.Key = store.Key{Manager: s.mark.ID, Name: s.name}
+	past := s.bd.UID == s.rec.UID && s.bd.Generation < s.rec.Generation && s.rec.Spec.DeploymentID == s.bd.Spec.DeploymentID
+	if !past { // else the newest generation is remembered, to know later orders from the past
+		s.rec.Generation = s.bd.Generation
+	}
+	s.rec.Epoch, s.rec.UID = s.mark.Epoch, s.bd.UID
+	s.rec.HeldSince = nil
+	s.rec.Labels = own(s.bd.Labels)
+	s.rec.Spec = *s.bd.Spec.DeepCopy()
+	s.rec.Spec.StagedOptions, s.rec.Spec.StagedDeploymentID = fleet.BundleDeploymentOptions{}, ""
+	if s.rec.Release != s.wanted.ID && s.rec.Release != (release.ID{}) {
+		s.rec.Former = append(s.rec.Former, s.rec.Release)
+	}
+	s.rec.Release = s.wanted.ID
+}
+
+// dropOld removes records of the same deployment under another manager.
+func (r *Reconciler) dropOld(ctx context.Context, s *snapshot, old store.Key) error {
+	if old == s.rec.Key || old.Name == "" {
+		return nil
+	}
+	return r.cfg.Store.Drop(ctx, old)
+}
+
+// own are the labels that decisions need.
+func own(labels map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, k := range []string{
+		fleet.LabelRepoName, fleet.LabelHelmOpName, fleet.LabelBundleName, fleet.LabelBundleNamespace, fleet.LabelCommit,
+	} {
+		if v := labels[k]; v != "" {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// markText is "<id>/<epoch>" of the manager, as releases remember it.
+func markText(m registration.Mark) string {
+	if m.ID == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s/%d", m.ID, m.Epoch)
+}

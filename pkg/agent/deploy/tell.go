@@ -1,0 +1,55 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/report"
+)
+
+// tell writes the status of a deployment if it means something else than what
+// stands there. One that is about to change by itself is held back for a
+// moment, so that a quick way to Ready costs one write.
+func (r *Reconciler) tell(ctx context.Context, s *snapshot, f report.Found) error {
+	now := r.cfg.Now()
+	status := report.Status(s.bd, f, now)
+	if report.Same(status, s.bd.Status) {
+		s.state.pending = time.Time{}
+		return nil
+	}
+	if report.Passing(status) {
+		if s.state.pending.IsZero() {
+			s.state.pending = now
+		}
+		since := s.state.pending
+		if s.state.written.After(since) {
+			since = s.state.written
+		}
+		if rest := window - now.Sub(since); rest > 0 {
+			s.again(rest)
+			return nil
+		}
+	}
+	changed := s.bd.DeepCopy()
+	changed.Status = status
+	_, err := s.session.Statuses.PatchStatus(ctx, s.bd, changed)
+	return r.told(s, err)
+}
+
+// told judges the outcome of a status write. A manager that is away gets the
+// status when it is back; an object that is gone needs none.
+func (r *Reconciler) told(s *snapshot, err error) error {
+	switch {
+	case err == nil:
+		s.state.written, s.state.pending = r.cfg.Now(), time.Time{}
+		return nil
+	case kube.IsGone(err):
+		return nil
+	case kube.IsAway(err):
+		s.again(managerDelay)
+		return nil
+	}
+	return fmt.Errorf("report %q: %w", s.name, err)
+}

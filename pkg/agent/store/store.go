@@ -1,0 +1,346 @@
+// Package store keeps what an agent has accepted: one Secret per deployment in
+// the agent's namespace, with the wanted state and, until it is deployed, all
+// that is needed to deploy it. The agent starts from it when the manager is
+// away.
+//
+// A Secret holds at most 1 MiB, so a large payload stands in several. The
+// Secret with the record is written last and removed first: what it names is
+// always there.
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"sort"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+// chunkBytes is the longest piece of a payload in one Secret.
+const chunkBytes = 900 << 10
+
+// Keys of the Secrets.
+const (
+	keyRecord = "deployment"
+	keyValues = "values"
+	keyChunk  = "content"
+)
+
+// labelChunkOf names the record's Secret on the Secrets of further chunks.
+const labelChunkOf = "fleet.cattle.io/chunk-of"
+
+// A Key names a deployment: the same name under another manager is another.
+type Key struct {
+	Manager string // installation id; empty for a manager that has none
+	Name    string // of the BundleDeployment
+}
+
+// A Record is one deployment as it was accepted, and what became of it.
+type Record struct {
+	Key        Key               `json:"key"`
+	Epoch      int               `json:"epoch,omitempty"`
+	UID        types.UID         `json:"uid"`
+	Generation int64             `json:"generation"`
+	Labels     map[string]string `json:"labels,omitempty"` // Fleet's own
+
+	// Spec is the wanted state, without what is staged.
+	Spec fleet.BundleDeploymentSpec `json:"spec"`
+	// Release is the release that Spec makes; Former are others that an
+	// earlier Spec made and that are not removed yet.
+	Release release.ID   `json:"release"`
+	Former  []release.ID `json:"former,omitempty"`
+
+	// Applied is the deployment id that was brought about last.
+	Applied string `json:"applied,omitempty"`
+	// Failed is the failure for good of a deployment id, if there was one.
+	Failed *Failure `json:"failed,omitempty"`
+	// HeldSince is since when an older order of the manager is held back.
+	HeldSince *time.Time `json:"heldSince,omitempty"`
+
+	// Chunks is in how many pieces the payload is kept; 0: it is not.
+	Chunks int `json:"chunks,omitempty"`
+}
+
+// A Failure for good.
+type Failure struct {
+	ID      string `json:"id"` // deployment id
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// A Payload is what a deployment is made of.
+type Payload struct {
+	Content []byte // the gzip of the bundle's files, as the manager keeps it
+	Values  []byte // Helm values as JSON; nil if there are none
+}
+
+// A Store holds the records of one agent. The Secrets are written by it alone.
+type Store struct {
+	namespace string
+	secrets   *kube.Store[*corev1.Secret]
+
+	mu      sync.RWMutex
+	records map[Key]held
+}
+
+// held is a record as it stands in its Secret.
+type held struct {
+	record Record
+	secret *corev1.Secret // without the payload
+}
+
+// New is an empty store; call Load before anything else.
+func New(c *kube.Client, namespace string) *Store {
+	return &Store{namespace: namespace, secrets: kube.StoreOf[*corev1.Secret](c), records: map[Key]held{}}
+}
+
+// Load reads all records. Secrets that cannot be read are skipped and returned
+// as an error after everything else was read.
+func (s *Store) Load(ctx context.Context) error {
+	list, err := s.secrets.List(ctx, s.namespace, fleet.LabelManagerID)
+	if err != nil {
+		return fmt.Errorf("read the agent's store: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var bad error
+	for _, secret := range list {
+		if secret.Type != fleet.SecretTypeAgentStore || secret.Labels[labelChunkOf] != "" {
+			continue
+		}
+		var r Record
+		if err := json.Unmarshal(secret.Data[keyRecord], &r); err != nil {
+			bad = fmt.Errorf("read record %q of the agent's store: %w", secret.Name, err)
+			continue
+		}
+		s.records[r.Key] = held{r, lean(secret)}
+	}
+	return bad
+}
+
+// Get returns the record of a deployment.
+func (s *Store) Get(key Key) (Record, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	h, ok := s.records[key]
+	return h.record, ok
+}
+
+// All returns all records, ordered by name and manager.
+func (s *Store) All() []Record {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	out := make([]Record, 0, len(s.records))
+	for _, h := range s.records {
+		out = append(out, h.record)
+	}
+	sort.Slice(out, func(a, b int) bool {
+		if out[a].Key.Name != out[b].Key.Name {
+			return out[a].Key.Name < out[b].Key.Name
+		}
+		return out[a].Key.Manager < out[b].Key.Manager
+	})
+	return out
+}
+
+// Accept writes a record together with its payload.
+func (s *Store) Accept(ctx context.Context, r Record, p Payload) error {
+	chunks := split(p.Content)
+	r.Chunks = len(chunks)
+	for i := 1; i < len(chunks); i++ {
+		if err := s.put(ctx, s.chunk(r.Key, i, chunks[i])); err != nil {
+			return err
+		}
+	}
+	return s.write(ctx, r, map[string][]byte{keyChunk: chunks[0], keyValues: p.Values})
+}
+
+// Save writes a record if it has changed. A payload that is kept stays unless
+// r.Chunks is 0.
+func (s *Store) Save(ctx context.Context, r Record) error {
+	s.mu.RLock()
+	before, known := s.records[r.Key]
+	s.mu.RUnlock()
+	if known && reflect.DeepEqual(before.record, r) {
+		return nil
+	}
+	extra := map[string][]byte{}
+	if r.Chunks > 0 {
+		secret, err := s.secrets.Get(ctx, s.keyOf(r.Key))
+		if err != nil {
+			return fmt.Errorf("read record of %q: %w", r.Key.Name, err)
+		}
+		extra[keyChunk], extra[keyValues] = secret.Data[keyChunk], secret.Data[keyValues]
+	}
+	if err := s.write(ctx, r, extra); err != nil {
+		return err
+	}
+	return s.dropChunks(ctx, r.Key, before.record.Chunks, r.Chunks)
+}
+
+// Payload reads what a deployment is made of. It is false if it is not kept.
+func (s *Store) Payload(ctx context.Context, key Key) (Payload, bool, error) {
+	r, ok := s.Get(key)
+	if !ok || r.Chunks == 0 {
+		return Payload{}, false, nil
+	}
+	var content bytes.Buffer
+	var values []byte
+	for i := range r.Chunks {
+		secret, err := s.secrets.Get(ctx, kube.Key{Namespace: s.namespace, Name: chunkName(key, i)})
+		if err != nil {
+			return Payload{}, false, fmt.Errorf("read payload of %q: %w", key.Name, err)
+		}
+		content.Write(secret.Data[keyChunk])
+		if i == 0 {
+			values = secret.Data[keyValues]
+		}
+	}
+	return Payload{Content: content.Bytes(), Values: values}, true, nil
+}
+
+// Drop removes a record and its payload.
+func (s *Store) Drop(ctx context.Context, key Key) error {
+	r, ok := s.Get(key)
+	if !ok {
+		return nil
+	}
+	if err := s.secrets.Delete(ctx, s.keyOf(key), kube.Precondition{}); err != nil {
+		return fmt.Errorf("drop record of %q: %w", key.Name, err)
+	}
+	s.mu.Lock()
+	delete(s.records, key)
+	s.mu.Unlock()
+	return s.dropChunks(ctx, key, r.Chunks, 0)
+}
+
+func (s *Store) dropChunks(ctx context.Context, key Key, from, to int) error {
+	for i := max(to, 1); i < from; i++ {
+		if err := s.secrets.Delete(ctx, kube.Key{Namespace: s.namespace, Name: chunkName(key, i)}, kube.Precondition{}); err != nil {
+			return fmt.Errorf("drop payload of %q: %w", key.Name, err)
+		}
+	}
+	return nil
+}
+
+// write puts a record into its Secret, with more data beside it.
+func (s *Store) write(ctx context.Context, r Record, data map[string][]byte) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode record of %q: %w", r.Key.Name, err)
+	}
+	data[keyRecord] = text
+	for k, v := range data {
+		if len(v) == 0 {
+			delete(data, k)
+		}
+	}
+	secret := s.secret(r.Key, 0)
+	secret.Data = data
+	s.mu.RLock()
+	before, known := s.records[r.Key]
+	s.mu.RUnlock()
+	var made *corev1.Secret
+	if known {
+		secret.ResourceVersion = before.secret.ResourceVersion
+		made, err = s.secrets.Update(ctx, secret)
+	} else {
+		made, err = s.secrets.Create(ctx, secret)
+	}
+	if kube.IsConflict(err) || kube.IsExists(err) || kube.IsGone(err) {
+		made, err = s.overwrite(ctx, secret)
+	}
+	if err != nil {
+		return fmt.Errorf("write record of %q: %w", r.Key.Name, err)
+	}
+	s.mu.Lock()
+	s.records[r.Key] = held{r, lean(made)}
+	s.mu.Unlock()
+	return nil
+}
+
+// put creates or overwrites a Secret.
+func (s *Store) put(ctx context.Context, secret *corev1.Secret) error {
+	_, err := s.secrets.Create(ctx, secret)
+	if kube.IsExists(err) {
+		_, err = s.overwrite(ctx, secret)
+	}
+	if err != nil {
+		return fmt.Errorf("write %q: %w", secret.Name, err)
+	}
+	return nil
+}
+
+// overwrite writes a Secret whatever is there: the Secrets are the agent's, and
+// a person who changed or removed one must not stop it.
+func (s *Store) overwrite(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error) {
+	there, err := s.secrets.Get(ctx, kube.KeyOf(secret))
+	if kube.IsGone(err) {
+		secret.ResourceVersion = ""
+		return s.secrets.Create(ctx, secret)
+	}
+	if err != nil {
+		return nil, err
+	}
+	secret.ResourceVersion = there.ResourceVersion
+	return s.secrets.Update(ctx, secret)
+}
+
+func (s *Store) chunk(key Key, i int, data []byte) *corev1.Secret {
+	out := s.secret(key, i)
+	out.Labels[labelChunkOf] = chunkName(key, 0)
+	out.Data = map[string][]byte{keyChunk: data}
+	return out
+}
+
+func (s *Store) secret(key Key, i int) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.namespace, Name: chunkName(key, i),
+			Labels: map[string]string{fleet.LabelManagerID: key.Manager},
+		},
+		Type: fleet.SecretTypeAgentStore,
+	}
+}
+
+func (s *Store) keyOf(key Key) kube.Key {
+	return kube.Key{Namespace: s.namespace, Name: chunkName(key, 0)}
+}
+
+// chunkName is the name of a Secret: short, valid, and different for different
+// managers.
+func chunkName(key Key, i int) string {
+	name := naming.SafeConcat("fleet-store", naming.KeyHash(key.Manager), naming.Limit(key.Name, 30)+"-"+naming.KeyHash(key.Name)[:5])
+	if i > 0 {
+		name += "-" + strconv.Itoa(i)
+	}
+	return name
+}
+
+// split cuts a payload into pieces; there is at least one.
+func split(content []byte) [][]byte {
+	out := [][]byte{}
+	for len(content) > chunkBytes {
+		out = append(out, content[:chunkBytes])
+		content = content[chunkBytes:]
+	}
+	return append(out, content)
+}
+
+// lean is a Secret without its data, for the next write.
+func lean(secret *corev1.Secret) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secret.Name, ResourceVersion: secret.ResourceVersion}}
+}

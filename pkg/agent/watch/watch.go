@@ -1,0 +1,139 @@
+// Package watch tells when an object of a release changes. It keeps one watch
+// of metadata per kind, open while a deployment has objects of that kind, and
+// passes on the changes of objects that are ours.
+package watch
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// A Change is that of one live object.
+type Change struct {
+	Set     string // hash of the object set, by which a deployment is known
+	Kind    schema.GroupVersionKind
+	Key     kube.Key
+	Version string // resourceVersion; empty if the object is gone or bears the set no more
+}
+
+// opener is what Watches needs of the cluster.
+type opener interface {
+	WatchMeta(ctx context.Context, gvk schema.GroupVersionKind, selector string,
+		f func(old, changed *metav1.PartialObjectMetadata)) (stop func(), err error)
+}
+
+// Watches are the open watches of an agent.
+type Watches struct {
+	ctx   context.Context //nolint:containedctx // of all watches; New says so
+	live  opener
+	tell  func(Change)
+	mu    sync.Mutex
+	users map[string]map[schema.GroupVersionKind]bool // by deployment
+	open  map[schema.GroupVersionKind]func()
+	shut  map[schema.GroupVersionKind]bool // their CRD is gone
+}
+
+// New watches until ctx ends and calls tell for every change. tell must be
+// quick; it is called by one goroutine per kind.
+func New(ctx context.Context, live opener, tell func(Change)) *Watches {
+	return &Watches{
+		ctx: ctx, live: live, tell: tell,
+		users: map[string]map[schema.GroupVersionKind]bool{},
+		open:  map[schema.GroupVersionKind]func(){},
+		shut:  map[schema.GroupVersionKind]bool{},
+	}
+}
+
+// Set says which kinds a deployment has objects of; none ends its interest. A
+// kind that the cluster does not serve is tried again by the next Set.
+func (w *Watches) Set(deployment string, kinds []schema.GroupVersionKind) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.users, deployment)
+	if len(kinds) > 0 {
+		w.users[deployment] = map[schema.GroupVersionKind]bool{}
+	}
+	for _, k := range kinds {
+		w.users[deployment][k] = true
+		if w.open[k] == nil && !w.shut[k] {
+			if stop, err := w.live.WatchMeta(w.ctx, k, fleet.LabelObjectSetHash, w.handler(k)); err == nil {
+				w.open[k] = stop
+			}
+		}
+	}
+	for k, stop := range w.open {
+		if !w.used(k) {
+			stop()
+			delete(w.open, k)
+		}
+	}
+}
+
+func (w *Watches) used(k schema.GroupVersionKind) bool {
+	for _, kinds := range w.users {
+		if kinds[k] {
+			return true
+		}
+	}
+	return false
+}
+
+// handler passes on the changes of one kind. An object that lost its label
+// arrives as gone, under the label that it had.
+func (w *Watches) handler(k schema.GroupVersionKind) func(old, changed *metav1.PartialObjectMetadata) {
+	return func(old, changed *metav1.PartialObjectMetadata) {
+		if changed == nil {
+			w.tell(Change{Set: old.Labels[fleet.LabelObjectSetHash], Kind: k, Key: kube.KeyOf(old)})
+			return
+		}
+		set := changed.Labels[fleet.LabelObjectSetHash]
+		w.tell(Change{Set: set, Kind: k, Key: kube.KeyOf(changed), Version: changed.ResourceVersion})
+		if old == nil {
+			return
+		}
+		if was := old.Labels[fleet.LabelObjectSetHash]; was != set {
+			w.tell(Change{Set: was, Kind: k, Key: kube.KeyOf(changed)})
+		}
+	}
+}
+
+// CRDGone closes the watches of the kind that a CRD served, so that they do
+// not ask for it again and again. name is the CRD's, "<plural>.<group>".
+func (w *Watches) CRDGone(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k, stop := range w.open {
+		if servedBy(k, name) {
+			stop()
+			delete(w.open, k)
+			w.shut[k] = true
+		}
+	}
+}
+
+// CRDThere lets the kind of a CRD be watched again.
+func (w *Watches) CRDThere(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k := range w.shut {
+		if servedBy(k, name) {
+			delete(w.shut, k)
+		}
+	}
+}
+
+// servedBy tells whether a CRD of this name serves a kind, as far as plurals
+// are regular.
+func servedBy(k schema.GroupVersionKind, name string) bool {
+	plural, group, _ := strings.Cut(name, ".")
+	guess, _ := meta.UnsafeGuessKindToResource(k)
+	return group == k.Group && guess.Resource == plural
+}

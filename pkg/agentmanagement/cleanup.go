@@ -1,0 +1,245 @@
+package agentmanagement
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// sweepInterval is how often a sweep is made. Nothing waits for it: what the
+// loops delete in their course needs no sweep.
+const sweepInterval = 30 * time.Minute
+
+// managed selects what Fleet made and may clean up.
+const managed = fleet.LabelManaged + "=" + registration.True
+
+// A Cleanup is the house of the role cleanup: it finds what is left behind
+// when a process dies between two writes, or when finalizers are taken off by
+// hand. Whatever it deletes was looked at twice, with time between, and once
+// more live. It never touches a BundleDeployment: deletion is ordered.
+type Cleanup struct {
+	log  *logrus.Entry
+	now  func() time.Time
+	loop *kube.Loop
+
+	client      *kube.Client
+	clusters    *kube.Store[*fleet.Cluster]
+	requests    *kube.Store[*fleet.ClusterRegistration]
+	bundles     *kube.Store[*fleet.Bundle]
+	deployments *kube.Store[*fleet.BundleDeployment]
+	namespaces  *kube.Store[*corev1.Namespace]
+	secrets     *kube.Store[*corev1.Secret]
+
+	suspicion registration.Suspicion // of one loop with one worker
+}
+
+// NewCleanup builds the house; it sends no request before its Parts run.
+func NewCleanup(_ Config, c *kube.Client, log *logrus.Entry) *Cleanup {
+	c = c.Loop("cleanup")
+	s := &Cleanup{
+		log: log, now: time.Now, client: c, suspicion: registration.Suspicion{},
+		clusters: kube.StoreOf[*fleet.Cluster](c), requests: kube.StoreOf[*fleet.ClusterRegistration](c),
+		bundles: kube.StoreOf[*fleet.Bundle](c), deployments: kube.StoreOf[*fleet.BundleDeployment](c),
+		namespaces: kube.StoreOf[*corev1.Namespace](c), secrets: kube.StoreOf[*corev1.Secret](c),
+	}
+	s.loop = kube.NewLoop("cleanup", 1, s.Sweep)
+	s.loop.Add(kube.Key{Name: "sweep"})
+	return s
+}
+
+// Parts are the loops of the house, for kube.Run.
+func (s *Cleanup) Parts() []kube.Runner { return []kube.Runner{s.loop} }
+
+// An orphan is something whose owner is gone, and how to delete it.
+type orphan struct {
+	patience time.Duration
+	delete   func(context.Context) error
+}
+
+// Sweep looks once for what nobody owns.
+//
+//  1. gather: metadata of namespaces and Secrets, and the names of owners
+//  2. decide: registration.Suspicion.Judge (pure)
+//  3. apply:  delete what is ripe, each after one more look at its owner
+func (s *Cleanup) Sweep(ctx context.Context, _ kube.Key) (kube.Next, error) {
+	orphans := map[string]orphan{}
+	for _, gather := range []func(context.Context, map[string]orphan) error{
+		s.orphanNamespaces, s.orphanValues, s.abandonedRequests,
+	} {
+		if err := gather(ctx, orphans); err != nil {
+			return kube.Done, err
+		}
+	}
+	seen := map[string]time.Duration{}
+	for name, o := range orphans {
+		seen[name] = o.patience
+	}
+	next, ripe := s.suspicion.Judge(seen, s.now())
+	s.suspicion = next
+	for _, name := range ripe {
+		if err := orphans[name].delete(ctx); err != nil {
+			return kube.Done, fmt.Errorf("sweep %s: %w", name, err)
+		}
+	}
+	if len(next) > len(ripe) { // something waits for its second look
+		return kube.Next{After: registration.OrphanPatience}, nil
+	}
+	return kube.Next{After: sweepInterval}, nil
+}
+
+// orphanNamespaces finds the namespaces of Clusters that are gone.
+func (s *Cleanup) orphanNamespaces(ctx context.Context, orphans map[string]orphan) error {
+	namespaces, err := s.list(ctx, corev1.SchemeGroupVersion.WithKind("Namespace"), kube.Watch{Labels: managed})
+	if err != nil {
+		return err
+	}
+	clusters, err := s.names(ctx, "Cluster")
+	if err != nil {
+		return err
+	}
+	for _, n := range namespaces {
+		owner := registration.NamespaceOwner(n)
+		if owner == "" || clusters[owner] || n.DeletionTimestamp != nil {
+			continue
+		}
+		patience, err := s.patience(ctx, n.Name)
+		if err != nil {
+			return err
+		}
+		orphans["Namespace "+n.Name] = orphan{patience, func(ctx context.Context) error {
+			if _, err := s.clusters.Get(ctx, kube.ParseKey(owner)); !kube.IsGone(err) {
+				return err
+			}
+			s.deleted("Namespace", n, "Cluster "+owner+" is gone")
+			return s.namespaces.Delete(ctx, kube.KeyOf(n), exactly(n))
+		}}
+	}
+	return nil
+}
+
+// patience is longer for a namespace with orders that an agent may still
+// answer.
+func (s *Cleanup) patience(ctx context.Context, namespace string) (time.Duration, error) {
+	deployments, err := s.deployments.List(ctx, namespace, "")
+	if err != nil {
+		return 0, err
+	}
+	for _, bd := range deployments {
+		if bd.Annotations[fleet.AnnotationWithdrawn] != "" {
+			return registration.TombstonePatience, nil
+		}
+	}
+	return registration.OrphanPatience, nil
+}
+
+// orphanValues finds Secrets of values whose Bundle or BundleDeployment is
+// gone, or never came.
+func (s *Cleanup) orphanValues(ctx context.Context, orphans map[string]orphan) error {
+	for _, v := range []struct {
+		secretType, owner string
+		live              func(context.Context, kube.Key) error
+	}{
+		{fleet.SecretTypeBundleValues, "Bundle", func(ctx context.Context, key kube.Key) error {
+			_, err := s.bundles.Get(ctx, key)
+			return err
+		}},
+		{fleet.SecretTypeBundleDeployment, "BundleDeployment", func(ctx context.Context, key kube.Key) error {
+			_, err := s.deployments.Get(ctx, key)
+			return err
+		}},
+	} {
+		secrets, err := s.list(ctx, corev1.SchemeGroupVersion.WithKind("Secret"),
+			kube.Watch{Labels: managed, Fields: "type=" + v.secretType})
+		if err != nil {
+			return err
+		}
+		owners, err := s.names(ctx, v.owner)
+		if err != nil {
+			return err
+		}
+		for _, secret := range secrets {
+			key := kube.KeyOf(secret)
+			if owners[key.String()] || s.now().Sub(secret.CreationTimestamp.Time) < registration.OrphanPatience {
+				continue
+			}
+			orphans["Secret "+key.String()] = orphan{registration.OrphanPatience, func(ctx context.Context) error {
+				if err := v.live(ctx, key); !kube.IsGone(err) {
+					return err
+				}
+				s.deleted("Secret", secret, v.owner+" of that name is gone")
+				return s.secrets.Delete(ctx, key, exactly(secret))
+			}}
+		}
+	}
+	return nil
+}
+
+// abandonedRequests finds requests that were never granted and whose agents
+// have given up.
+func (s *Cleanup) abandonedRequests(ctx context.Context, orphans map[string]orphan) error {
+	requests, err := s.requests.List(ctx, "", "")
+	if err != nil {
+		return err
+	}
+	for _, r := range requests {
+		if !registration.Abandoned(r, s.now()) {
+			continue
+		}
+		orphans["ClusterRegistration "+kube.KeyOf(r).String()] = orphan{registration.OrphanPatience, func(ctx context.Context) error {
+			live, err := s.requests.Get(ctx, kube.KeyOf(r))
+			if err != nil || !registration.Abandoned(live, s.now()) {
+				return ignoreGone(err)
+			}
+			s.deleted("ClusterRegistration", r, "it was never granted")
+			return s.requests.Delete(ctx, kube.KeyOf(r), kube.Precondition{UID: live.UID, ResourceVersion: live.ResourceVersion})
+		}}
+	}
+	return nil
+}
+
+// names are the keys of all objects of one of Fleet's kinds.
+func (s *Cleanup) names(ctx context.Context, kind string) (map[string]bool, error) {
+	objects, err := s.list(ctx, fleet.GroupVersion.WithKind(kind), kube.Watch{})
+	out := map[string]bool{}
+	for _, o := range objects {
+		out[kube.KeyOf(o).String()] = true
+	}
+	return out, err
+}
+
+// list reads the metadata of a kind once, without keeping a watch.
+func (s *Cleanup) list(ctx context.Context, kind schema.GroupVersionKind, w kube.Watch) ([]*meta, error) {
+	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
+	defer stop()
+	c := kube.NewMetaCache(s.client, kind, w, dietMeta)
+	var found []*meta
+	err := kube.Run(ctx, nil, c, kube.RunnerFunc(func(context.Context) error {
+		found = c.List("") // runs once the cache is full
+		stop()
+		return nil
+	}))
+	if err == nil && !c.HasSynced() {
+		err = fmt.Errorf("list %s: %w", kind.Kind, context.Cause(ctx))
+	}
+	return found, err
+}
+
+func (s *Cleanup) deleted(kind string, o metav1.Object, reason string) {
+	s.log.WithField("action", "delete "+kind+" "+kube.KeyOf(o).String()).WithField("reason", reason).Info("orphan deleted")
+}
+
+func ignoreGone(err error) error {
+	if kube.IsGone(err) {
+		return nil
+	}
+	return err
+}

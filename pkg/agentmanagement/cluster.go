@@ -1,0 +1,222 @@
+package agentmanagement
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// Another manager is alive if its lease was renewed this lately; an obstacle
+// that no watch tells of is looked at again as often.
+const (
+	leaseFresh = time.Minute
+	lookAgain  = time.Minute
+)
+
+// clusterLoop gives each Cluster its namespace and the manager's mark, and
+// takes both back when the Cluster is deleted. It withdraws nothing: what runs
+// downstream goes on running.
+type clusterLoop struct {
+	*House
+	loop       *kube.Loop
+	clusters   *kube.Store[*fleet.Cluster]
+	requests   *kube.Store[*fleet.ClusterRegistration]
+	namespaces *kube.Store[*corev1.Namespace]
+	configs    *kube.Store[*corev1.ConfigMap]
+	leases     *kube.Store[*coordinationv1.Lease]
+}
+
+func newClusterLoop(h *House, c *kube.Client) *clusterLoop {
+	l := &clusterLoop{
+		House:    h,
+		clusters: kube.StoreOf[*fleet.Cluster](c), requests: kube.StoreOf[*fleet.ClusterRegistration](c),
+		namespaces: kube.StoreOf[*corev1.Namespace](c), configs: kube.StoreOf[*corev1.ConfigMap](c),
+		leases: kube.StoreOf[*coordinationv1.Lease](c),
+	}
+	l.loop = kube.NewLoop("clusters", 4, l.Reconcile)
+	h.view.clusters.OnChange(func(old, c *fleet.Cluster) {
+		if c != nil && clusterNews(old, c) {
+			l.loop.Add(kube.KeyOf(c))
+		}
+	})
+	h.view.namespaces.OnChange(func(old, n *meta) {
+		if owner := registration.NamespaceOwner(either(old, n)); owner != "" {
+			l.loop.Add(kube.ParseKey(owner))
+		}
+	})
+	return l
+}
+
+// Reconcile brings one Cluster in order.
+//
+//  1. gather: the Cluster and its namespaces from the cache, another manager's
+//     lease where the Cluster names one
+//  2. decide: registration.NamespaceOf, MarkCluster, AdoptNamespace (pure)
+//  3. apply:  mark and finalizer first, then the namespace
+//  4. report: Cluster.status.namespace and condition Processed, once
+func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+	c, ok := l.view.clusters.Get(key)
+	if !ok {
+		return kube.Done, nil
+	}
+	if id := registration.OtherManager(c, l.cfg.Installation.Mark()); id != "" {
+		where, err := l.alive(ctx, id)
+		if err != nil || where != "" {
+			return kube.Next{After: lookAgain}, l.refuse(c, where, err)
+		}
+	}
+	switch {
+	case c.DeletionTimestamp != nil:
+		return kube.Done, l.release(ctx, c)
+	case registration.External(c):
+		return kube.Done, nil
+	}
+	name := registration.NamespaceOf(c, l.namesOf(c))
+	if taken := l.taken(c, name); taken != "" {
+		return l.report(ctx, c, c, registration.ReasonNamespaceTaken, taken)
+	}
+	marked, err := l.clusters.Patch(ctx, c, registration.MarkCluster(c, name, l.cfg.Installation.Mark()))
+	if err != nil {
+		return kube.Done, err
+	}
+	reason, message, err := l.namespace(ctx, c, name)
+	if err != nil {
+		return kube.Done, err
+	}
+	changed := marked.DeepCopy()
+	if reason == "" {
+		changed.Status.Namespace = name
+	}
+	return l.report(ctx, marked, changed, reason, message)
+}
+
+// refuse leaves a Cluster to the manager that has it, and says so.
+func (l *clusterLoop) refuse(c *fleet.Cluster, where string, err error) error {
+	if err != nil {
+		return err
+	}
+	err = fmt.Errorf("manage cluster %q: the manager in namespace %q has it, and is alive", kube.KeyOf(c), where)
+	return fault.WaitError(registration.ReasonOtherManager, lookAgain, err)
+}
+
+// alive finds the namespace of another manager if that is at work.
+func (l *clusterLoop) alive(ctx context.Context, id string) (string, error) {
+	configs, err := l.configs.List(ctx, "", fleet.LabelManagerID+"="+id)
+	if err != nil {
+		return "", err
+	}
+	for _, m := range configs {
+		if m.Name != fleet.ConfigMapInstallation {
+			continue
+		}
+		lease, err := l.leases.Get(ctx, kube.Key{Namespace: m.Namespace, Name: LeaseName})
+		if kube.IsGone(err) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		renewed, holder := lease.Spec.RenewTime, lease.Spec.HolderIdentity
+		if renewed != nil && holder != nil && *holder != "" && l.now().Sub(renewed.Time) < leaseFresh {
+			return m.Namespace, nil
+		}
+	}
+	return "", nil
+}
+
+// namesOf are the names of the namespaces that say they are a Cluster's.
+func (l *clusterLoop) namesOf(c *fleet.Cluster) []string {
+	var out []string
+	for _, n := range l.view.namespaces.ByIndex(byCluster, kube.KeyOf(c).String()) {
+		out = append(out, n.Name)
+	}
+	return out
+}
+
+// taken tells why a namespace that is known to be there is not the Cluster's.
+func (l *clusterLoop) taken(c *fleet.Cluster, name string) string {
+	n, ok := l.view.namespaces.Get(kube.Key{Name: name})
+	if !ok {
+		return ""
+	}
+	return registration.AdoptNamespace(n, c)
+}
+
+// namespace makes a Cluster's namespace where it is missing. The reason is
+// empty if it is there and stays.
+func (l *clusterLoop) namespace(ctx context.Context, c *fleet.Cluster, name string) (reason, message string, err error) {
+	var have metav1.Object
+	if n, ok := l.view.namespaces.Get(kube.Key{Name: name}); ok {
+		have = n
+	} else {
+		have, err = l.namespaces.Get(ctx, kube.Key{Name: name})
+		if kube.IsGone(err) {
+			have, err = l.namespaces.Create(ctx, registration.NewNamespace(c, name, l.system))
+		}
+		if err != nil {
+			return "", "", err
+		}
+	}
+	switch taken := registration.AdoptNamespace(have, c); {
+	case taken != "":
+		return registration.ReasonNamespaceTaken, taken, nil
+	case have.GetDeletionTimestamp() != nil:
+		return registration.ReasonTerminating, fmt.Sprintf("namespace %q is being deleted and will be made again", name), nil
+	}
+	return "", "", nil
+}
+
+// report writes the condition Processed, with what changed already says.
+func (l *clusterLoop) report(ctx context.Context, c, changed *fleet.Cluster, reason, message string) (kube.Next, error) {
+	out := changed.DeepCopy()
+	out.Status.Conditions = condition.Set(c.Status.Conditions, registration.ProcessedCondition(c, reason, message), l.now())
+	if _, err := l.clusters.PatchStatus(ctx, c, out); err != nil {
+		return kube.Done, err
+	}
+	if reason == "" {
+		return kube.Done, nil
+	}
+	if was := condition.Find(c.Status.Conditions, fleet.ConditionProcessed); was == nil || was.Reason != reason {
+		l.events.Event(c, kube.Warning, reason, message)
+	}
+	return kube.Next{After: lookAgain}, nil
+}
+
+// release lets a deleted Cluster go: its namespace, and the requests that were
+// granted for it, whose rights their loop takes back. The agent keeps what it
+// deployed.
+func (l *clusterLoop) release(ctx context.Context, c *fleet.Cluster) error {
+	released := registration.ReleaseCluster(c)
+	if len(released.Finalizers) == len(c.Finalizers) {
+		return nil
+	}
+	for _, r := range l.view.requests.ByIndex(byCluster, kube.KeyOf(c).String()) {
+		if err := l.requests.Delete(ctx, kube.KeyOf(r), exactly(r)); err != nil {
+			return err
+		}
+	}
+	for _, n := range l.view.namespaces.ByIndex(byCluster, kube.KeyOf(c).String()) {
+		if n.DeletionTimestamp != nil {
+			continue
+		}
+		if err := l.namespaces.Delete(ctx, kube.KeyOf(n), exactly(n)); err != nil {
+			return err
+		}
+	}
+	if _, err := l.clusters.Patch(ctx, c, released); err != nil && !kube.IsGone(err) {
+		return err
+	}
+	l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).
+		WithField("reason", "the Cluster was deleted; nothing was uninstalled").Info("cluster released")
+	return nil
+}

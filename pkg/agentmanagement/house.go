@@ -1,0 +1,86 @@
+// Package agentmanagement is how clusters join the fleet and keep their place
+// in it: registration tokens, requests and the credentials granted for them,
+// the namespace of each Cluster, and the agent of the manager's own cluster.
+//
+// It runs under the lease fleet-agentmanagement-lock. Its decisions are in
+// pkg/plan/registration; its loops look, act and report. A loop that has
+// nothing to change writes nothing.
+package agentmanagement
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// LeaseName is the lease that this house works under. Managers look at each
+// other's.
+const LeaseName = "fleet-agentmanagement-lock"
+
+// process is the name of the house in events.
+const process = "agentmanagement"
+
+// Config is all that the house can be told.
+type Config struct {
+	Namespace        string // where the manager runs
+	Settings         registration.Settings
+	Installation     registration.Installation // from installation.Ensure
+	TokenTTLRequired bool                      // tokens without an end are deleted
+}
+
+// system is the manager in the words of the planner.
+func (c Config) system() registration.System {
+	return registration.System{Namespace: c.Namespace, ManagerID: c.Installation.ID}
+}
+
+// A House is the loops of agent management. Make it with New and run its
+// Parts.
+type House struct {
+	cfg    Config
+	system registration.System
+	log    *logrus.Entry
+	now    func() time.Time
+	view   *caches
+	events *kube.Recorder
+
+	tokens   *tokenLoop
+	requests *requestLoop
+	clusters *clusterLoop
+	local    *localLoop // nil where the manager's cluster does not join
+}
+
+// New builds the house; it sends no request before its Parts run.
+func New(cfg Config, c *kube.Client, log *logrus.Entry) *House {
+	h := &House{
+		cfg: cfg, system: cfg.system(), log: log, now: time.Now,
+		view: newCaches(c.Loop(process), cfg), events: kube.NewRecorder(c, process),
+	}
+	h.tokens = newTokenLoop(h, c.Loop("tokens"))
+	h.requests = newRequestLoop(h, c.Loop("registrations"))
+	h.clusters = newClusterLoop(h, c.Loop("clusters"))
+	if cfg.Settings.Bootstrap.Namespace != "" {
+		h.local = newLocalLoop(h, c.Loop("local"))
+	}
+	return h
+}
+
+// Parts are the caches and loops of the house, for kube.Run.
+func (h *House) Parts() []kube.Runner {
+	parts := append(h.view.parts(), h.events, h.tokens.loop, h.requests.loop, h.clusters.loop)
+	if h.local != nil {
+		parts = append(parts, h.local.parts()...)
+	}
+	return parts
+}
+
+// randomWord is a word that nobody can guess: 32 hex digits.
+func randomWord() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}

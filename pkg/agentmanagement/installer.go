@@ -1,0 +1,129 @@
+package agentmanagement
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// An installer installs agents in one cluster, with the rights of one token.
+type installer struct {
+	token string
+
+	namespaces  *kube.Store[*corev1.Namespace]
+	accounts    *kube.Store[*corev1.ServiceAccount]
+	roles       *kube.Store[*rbacv1.ClusterRole]
+	bindings    *kube.Store[*rbacv1.ClusterRoleBinding]
+	policies    *kube.Store[*networkingv1.NetworkPolicy]
+	configs     *kube.Store[*corev1.ConfigMap]
+	deployments *kube.Store[*appsv1.Deployment]
+	secrets     *kube.Store[*corev1.Secret]
+}
+
+// newInstaller is an installer for the cluster at e, which writes under the
+// same names as c.
+func newInstaller(c *kube.Client, e registration.Endpoint, token string) (*installer, error) {
+	own, err := kube.Connect(kube.Config{
+		REST:      kube.Access{URL: e.URL, CA: e.CA, Token: token}.REST(),
+		UserAgent: c.REST().UserAgent, FieldManager: c.FieldManager(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &installer{
+		token:      token,
+		namespaces: kube.StoreOf[*corev1.Namespace](own), accounts: kube.StoreOf[*corev1.ServiceAccount](own),
+		roles: kube.StoreOf[*rbacv1.ClusterRole](own), bindings: kube.StoreOf[*rbacv1.ClusterRoleBinding](own),
+		policies: kube.StoreOf[*networkingv1.NetworkPolicy](own), configs: kube.StoreOf[*corev1.ConfigMap](own),
+		deployments: kube.StoreOf[*appsv1.Deployment](own), secrets: kube.StoreOf[*corev1.Secret](own),
+	}, nil
+}
+
+// install applies the objects of an agent that are missing or were applied
+// otherwise.
+func (i *installer) install(ctx context.Context, a registration.Agent) error {
+	o, err := a.Objects()
+	if err != nil {
+		return err
+	}
+	if err := makeNamespace(ctx, i.namespaces, a.Namespace, a.Labels); err != nil {
+		return err
+	}
+	for _, apply := range []func() error{
+		func() error { return applyOnce(ctx, i.accounts, o.ServiceAccount) },
+		func() error { return applyOnce(ctx, i.roles, o.ClusterRole) },
+		func() error { return applyOnce(ctx, i.bindings, o.ClusterRoleBinding) },
+		func() error { return applyOnce(ctx, i.policies, o.NetworkPolicy) },
+		func() error { return applyOnce(ctx, i.configs, o.ConfigMap) },
+		func() error { return applyOnce(ctx, i.deployments, o.Deployment) },
+	} {
+		if err := apply(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove deletes the objects of an agent that this manager has made: first
+// what runs, then its rights, then what it could register with. Its releases
+// and its records of them stay.
+func (i *installer) remove(ctx context.Context, a registration.Agent) error {
+	o, err := a.Objects()
+	if err != nil {
+		return err
+	}
+	id := a.Labels[fleet.LabelManagerID]
+	bootstrap := kube.Key{Namespace: a.Namespace, Name: fleet.SecretAgentBootstrap}
+	for _, remove := range []func() error{
+		func() error { return removeOwn(ctx, i.deployments, kube.KeyOf(o.Deployment), id) },
+		func() error { return removeOwn(ctx, i.bindings, kube.KeyOf(o.ClusterRoleBinding), id) },
+		func() error { return removeOwn(ctx, i.roles, kube.KeyOf(o.ClusterRole), id) },
+		func() error { return removeOwn(ctx, i.accounts, kube.KeyOf(o.ServiceAccount), id) },
+		func() error { return removeOwn(ctx, i.configs, kube.KeyOf(o.ConfigMap), id) },
+		func() error { return removeOwn(ctx, i.secrets, bootstrap, id) },
+	} {
+		if err := remove(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyOnce applies an object unless it was last applied as it is now. What
+// people change by hand stays until then: scaling the agent down is a way to
+// stop it.
+func applyOnce[P kube.Object](ctx context.Context, store *kube.Store[P], want P) error {
+	hash, err := registration.ObjectHash(want)
+	if err != nil {
+		return err
+	}
+	have, err := store.Get(ctx, kube.KeyOf(want))
+	if err != nil && !kube.IsGone(err) {
+		return err
+	}
+	if err == nil && have.GetAnnotations()[fleet.AnnotationInputHash] == hash {
+		return nil
+	}
+	want.SetAnnotations(merged(want.GetAnnotations(), map[string]string{fleet.AnnotationInputHash: hash}))
+	_, err = store.Apply(ctx, want)
+	return err
+}
+
+// removeOwn deletes an object that carries a manager's mark.
+func removeOwn[P kube.Object](ctx context.Context, store *kube.Store[P], key kube.Key, id string) error {
+	have, err := store.Get(ctx, key)
+	if kube.IsGone(err) {
+		return nil
+	}
+	if err != nil || have.GetLabels()[fleet.LabelManagerID] != id {
+		return err
+	}
+	return store.Delete(ctx, key, exactly(have))
+}

@@ -1,0 +1,391 @@
+package agentmanagement
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// localResync is how often the local agent is looked at without a wake-up: its
+// Deployment is not watched.
+const localResync = 10 * time.Minute
+
+// deploymentName is the manager's own Deployment, whose tolerations the local
+// agent inherits.
+const deploymentName = "fleet-controller"
+
+// localLoop makes the manager's own cluster a Cluster of the fleet and keeps
+// its agent installed, through a kubeconfig of the chart's bootstrap account.
+type localLoop struct {
+	*House
+	loop   *kube.Loop
+	key    kube.Key
+	client *kube.Client
+
+	clusters    *kube.Store[*fleet.Cluster]
+	groups      *kube.Store[*fleet.ClusterGroup]
+	repos       *kube.Store[*fleet.GitRepo]
+	tokens      *kube.Store[*fleet.ClusterRegistrationToken]
+	requests    *kube.Store[*fleet.ClusterRegistration]
+	namespaces  *kube.Store[*corev1.Namespace]
+	accounts    *kube.Store[*corev1.ServiceAccount]
+	secrets     *kube.Store[*corev1.Secret]
+	deployments *kube.Store[*appsv1.Deployment]
+
+	brake      *kube.Cache[*corev1.ConfigMap]
+	credential *metaCache // the agent's Secret fleet-agent
+	bootstrap  *metaCache // the agent's Secret fleet-agent-bootstrap
+
+	installer *installer // through the kubeconfig; nil until there is one
+}
+
+func newLocalLoop(h *House, c *kube.Client) *localLoop {
+	in := h.cfg.Settings.Bootstrap.AgentNamespace
+	secret := func(name string) *metaCache {
+		return kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"),
+			kube.Watch{Namespace: in, Fields: "metadata.name=" + name}, dietMeta)
+	}
+	l := &localLoop{
+		House: h, client: c, key: kube.Key{Namespace: h.cfg.Settings.Bootstrap.Namespace, Name: fleet.ClusterLocal},
+		clusters: kube.StoreOf[*fleet.Cluster](c), groups: kube.StoreOf[*fleet.ClusterGroup](c),
+		repos: kube.StoreOf[*fleet.GitRepo](c), tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c),
+		requests:   kube.StoreOf[*fleet.ClusterRegistration](c),
+		namespaces: kube.StoreOf[*corev1.Namespace](c), accounts: kube.StoreOf[*corev1.ServiceAccount](c),
+		secrets: kube.StoreOf[*corev1.Secret](c), deployments: kube.StoreOf[*appsv1.Deployment](c),
+		brake: kube.NewCache[*corev1.ConfigMap](c,
+			kube.Watch{Namespace: h.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapBrake}, nil),
+		credential: secret(fleet.SecretAgent), bootstrap: secret(fleet.SecretAgentBootstrap),
+	}
+	l.loop = kube.NewLoop("local", 1, l.Reconcile)
+	l.wakeUps()
+	l.loop.Add(l.key)
+	return l
+}
+
+// wakeUps registers what may change the next step.
+func (l *localLoop) wakeUps() {
+	v := l.view
+	v.clusters.OnChange(func(old, c *fleet.Cluster) {
+		if clusterNews(old, c) && kube.KeyOf(either(old, c)) == l.key {
+			l.loop.Add(l.key)
+		}
+	})
+	v.requests.OnChange(func(old, r *fleet.ClusterRegistration) {
+		if either(old, r).Namespace == l.key.Namespace {
+			l.loop.Add(l.key)
+		}
+	})
+	v.tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) {
+		if either(old, t).Name == registration.LocalToken(l.cfg.Settings.Bootstrap).Name {
+			l.loop.Add(l.key)
+		}
+	})
+	v.accountTokens.OnChange(func(old, s *meta) {
+		if either(old, s).Namespace == l.cfg.Namespace {
+			l.loop.Add(l.key)
+		}
+	})
+	wake := func(_, _ *meta) { l.loop.Add(l.key) }
+	l.credential.OnChange(wake)
+	l.bootstrap.OnChange(wake)
+	l.brake.OnChange(func(_, _ *corev1.ConfigMap) { l.loop.Add(l.key) })
+}
+
+func (l *localLoop) parts() []kube.Runner {
+	return []kube.Runner{l.brake, l.credential, l.bootstrap, l.loop}
+}
+
+// Reconcile brings the manager's own cluster in order: Cluster, group and
+// repository first, then the kubeconfig, then the agent, then what the agent
+// needs to register. The condition Imported of the Cluster tells how it went.
+func (l *localLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, error) {
+	c, err := l.workspace(ctx)
+	if err != nil || c == nil || c.DeletionTimestamp != nil {
+		return kube.Done, err
+	}
+	if l.suspended() {
+		return kube.Done, nil
+	}
+	ready, err := l.agent(ctx, c)
+	if err == nil && !ready {
+		return kube.Next{After: localResync}, nil
+	}
+	return kube.Next{After: localResync}, l.report(ctx, c, err)
+}
+
+// suspended tells whether the brake is on: no agent is installed or changed.
+func (l *localLoop) suspended() bool {
+	m, ok := l.brake.Get(kube.Key{Namespace: l.cfg.Namespace, Name: fleet.ConfigMapBrake})
+	return ok && view.ParseBrake(m.Data).On
+}
+
+// workspace makes the workspace with Cluster, group and repository. It returns
+// nil where the Cluster has just been written: it comes back by the cache.
+func (l *localLoop) workspace(ctx context.Context) (*fleet.Cluster, error) {
+	b := l.cfg.Settings.Bootstrap
+	have, ok := l.view.clusters.Get(l.key)
+	if !ok {
+		if err := makeNamespace(ctx, l.namespaces, b.Namespace, nil); err != nil {
+			return nil, err
+		}
+		if _, err := l.clusters.Create(ctx, registration.LocalCluster(b, nil, randomWord())); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := l.groups.Get(ctx, kube.KeyOf(registration.LocalGroup(b))); kube.IsGone(err) {
+		if _, err := l.groups.Create(ctx, registration.LocalGroup(b)); err != nil && !kube.IsExists(err) {
+			return nil, err
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	if err := l.repo(ctx, registration.LocalRepo(b)); err != nil || !ok {
+		return nil, err
+	}
+	_, err := l.clusters.Patch(ctx, have, registration.LocalCluster(b, have, randomWord()))
+	return have, err
+}
+
+// repo makes the GitRepo that the settings ask for. One that nobody asks for
+// any more stays: people may have come to use it.
+func (l *localLoop) repo(ctx context.Context, want *fleet.GitRepo) error {
+	if want == nil {
+		return nil
+	}
+	have, err := l.repos.Get(ctx, kube.KeyOf(want))
+	if kube.IsGone(err) {
+		_, err = l.repos.Create(ctx, want)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	changed := have.DeepCopy()
+	changed.Spec.Repo, changed.Spec.Branch = want.Spec.Repo, want.Spec.Branch
+	changed.Spec.ClientSecretName, changed.Spec.Paths = want.Spec.ClientSecretName, want.Spec.Paths
+	_, err = l.repos.Patch(ctx, have, changed)
+	return err
+}
+
+// agent installs the local agent, or removes it where it is not wanted. It is
+// false while something has to come first.
+func (l *localLoop) agent(ctx context.Context, c *fleet.Cluster) (bool, error) {
+	endpoint, token, err := l.account(ctx)
+	if err != nil || len(token) == 0 {
+		return false, err
+	}
+	if err := l.kubeconfig(ctx, endpoint, token); err != nil {
+		return false, err
+	}
+	if l.installer == nil || l.installer.token != string(token) {
+		if l.installer, err = newInstaller(l.client, endpoint, string(token)); err != nil {
+			return false, err
+		}
+	}
+	tolerations, err := l.tolerations(ctx)
+	if err != nil {
+		return false, err
+	}
+	agent := registration.LocalAgent(c, l.cfg.Settings, l.system, tolerations)
+	if l.cfg.Settings.Bootstrap.LocalAgentDisabled {
+		return true, l.installer.remove(ctx, agent)
+	}
+	if err := l.installer.install(ctx, agent); err != nil {
+		return false, err
+	}
+	if err := l.pullSecrets(ctx, agent); err != nil {
+		return false, err
+	}
+	return true, l.register(ctx, c, endpoint)
+}
+
+// account is where the manager's own API server is reached, and the token of
+// the chart's bootstrap account; that is empty until it is filled in.
+func (l *localLoop) account(ctx context.Context) (registration.Endpoint, []byte, error) {
+	want := registration.BootstrapToken(l.system)
+	have, err := l.secrets.Get(ctx, kube.KeyOf(want))
+	if kube.IsGone(err) {
+		account := kube.Key{Namespace: l.cfg.Namespace, Name: registration.AccountBootstrap}
+		if _, err = l.accounts.Get(ctx, account); kube.IsGone(err) {
+			return registration.Endpoint{}, nil, fault.PermanentError("NoBootstrapAccount",
+				fmt.Errorf("install the local agent: %w (chart value bootstrap.enabled)", err))
+		}
+		if err == nil {
+			have, err = l.secrets.Create(ctx, want)
+		}
+	}
+	if err != nil {
+		return registration.Endpoint{}, nil, err
+	}
+	rest := l.client.REST()
+	e := registration.Endpoint{URL: rest.Host, CA: rest.CAData}
+	if len(e.CA) == 0 {
+		e.CA = have.Data[corev1.ServiceAccountRootCAKey]
+	}
+	return e, have.Data[corev1.ServiceAccountTokenKey], nil
+}
+
+// kubeconfig writes the Secret that the Cluster names.
+func (l *localLoop) kubeconfig(ctx context.Context, e registration.Endpoint, token []byte) error {
+	text, err := kube.Access{URL: e.URL, CA: e.CA, Token: string(token)}.Kubeconfig()
+	if err != nil {
+		return err
+	}
+	return putSecret(ctx, l.secrets, registration.LocalKubeconfig(l.cfg.Settings.Bootstrap, e, text))
+}
+
+// register gives the agent what it needs to register, one step at a time; the
+// result of each step wakes the loop up.
+func (l *localLoop) register(ctx context.Context, c *fleet.Cluster, e registration.Endpoint) error {
+	b := l.cfg.Settings.Bootstrap
+	want := registration.LocalToken(b)
+	observed := registration.LocalObserved{Granted: l.granted(l.view.requests.List(l.key.Namespace))}
+	_, observed.Token = l.view.tokens.Get(kube.KeyOf(want))
+	_, observed.Values = l.view.values.Get(kube.KeyOf(want))
+	credential, err := l.dataOf(ctx, l.credential, fleet.SecretAgent)
+	if err != nil {
+		return err
+	}
+	bootstrap, err := l.dataOf(ctx, l.bootstrap, fleet.SecretAgentBootstrap)
+	if err != nil {
+		return err
+	}
+	// While it registers the agent keeps a word of its own in the Secret.
+	observed.Credential = len(credential[registration.KeyKubeconfig]) > 0
+	observed.Bootstrap = registration.ReadBootstrapping(bootstrap).TokenName
+	step, reason := registration.NextLocalStep(observed, b)
+	log := l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("reason", reason)
+	switch step {
+	case registration.LocalDropCredential:
+		return l.dropCredential(ctx, func() { log.Info("credential of the local agent deleted") })
+	case registration.LocalMakeToken:
+		_, err := l.tokens.Create(ctx, want)
+		return err
+	case registration.LocalWriteBootstrap:
+		log.Info("local agent may register")
+		return l.writeBootstrap(ctx, want, e)
+	case registration.LocalNothing, registration.LocalAwaitToken:
+	}
+	return nil
+}
+
+// dataOf reads one of the agent's Secrets, if the cache has it; nil where there
+// is none.
+func (l *localLoop) dataOf(ctx context.Context, known *metaCache, name string) (map[string][]byte, error) {
+	key := kube.Key{Namespace: l.cfg.Settings.Bootstrap.AgentNamespace, Name: name}
+	if _, ok := known.Get(key); !ok {
+		return nil, nil
+	}
+	s, err := l.secrets.Get(ctx, key)
+	if err != nil {
+		return nil, ignoreGone(err)
+	}
+	return s.Data, nil
+}
+
+// granted tells whether one of some requests was granted for the Cluster.
+func (l *localLoop) granted(requests []*fleet.ClusterRegistration) bool {
+	for _, r := range requests {
+		if r.Status.Granted && r.Status.ClusterName == l.key.Name {
+			return true
+		}
+	}
+	return false
+}
+
+// dropCredential deletes the agent's credential, if no request is granted in
+// truth either: the caches of both kinds may be a moment apart.
+func (l *localLoop) dropCredential(ctx context.Context, done func()) error {
+	requests, err := l.requests.List(ctx, l.key.Namespace, "")
+	if err != nil || l.granted(requests) {
+		return err
+	}
+	done()
+	return l.secrets.Delete(ctx,
+		kube.Key{Namespace: l.cfg.Settings.Bootstrap.AgentNamespace, Name: fleet.SecretAgent}, kube.Precondition{})
+}
+
+// writeBootstrap writes the Secret that the agent registers with. It reaches
+// its manager the way that the manager itself does.
+func (l *localLoop) writeBootstrap(ctx context.Context, t *fleet.ClusterRegistrationToken, e registration.Endpoint) error {
+	values, err := l.secrets.Get(ctx, kube.KeyOf(t))
+	if err != nil {
+		return err
+	}
+	b, err := registration.ReadTokenSecret(values)
+	if err != nil {
+		return err
+	}
+	b.APIServerURL, b.APIServerCA = e.URL, e.CA
+	return putSecret(ctx, l.secrets, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: l.cfg.Settings.Bootstrap.AgentNamespace, Name: fleet.SecretAgentBootstrap,
+			Labels: map[string]string{fleet.LabelManagerID: l.system.ManagerID},
+		},
+		Data: b.Data(),
+	})
+}
+
+// tolerations are those of the manager's own Deployment; none where it runs
+// otherwise.
+func (l *localLoop) tolerations(ctx context.Context) ([]corev1.Toleration, error) {
+	d, err := l.deployments.Get(ctx, kube.Key{Namespace: l.cfg.Namespace, Name: deploymentName})
+	if kube.IsGone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.Spec.Template.Spec.Tolerations, nil
+}
+
+// pullSecrets copies the image pull secrets of the settings to the agent.
+func (l *localLoop) pullSecrets(ctx context.Context, a registration.Agent) error {
+	for _, name := range a.ImagePullSecrets {
+		from, err := l.secrets.Get(ctx, kube.Key{Namespace: l.cfg.Namespace, Name: name})
+		if err != nil {
+			return fmt.Errorf("image pull secret of the local agent: %w", err)
+		}
+		err = putSecret(ctx, l.secrets, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: name, Labels: maps.Clone(a.Labels)},
+			Type:       from.Type, Data: from.Data,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report writes the condition Imported.
+func (l *localLoop) report(ctx context.Context, c *fleet.Cluster, failed error) error {
+	imported := fleet.Condition{
+		Type: fleet.ConditionImported, Status: corev1.ConditionTrue, Reason: fleet.ReasonSucceeded,
+	}
+	if failed != nil {
+		imported.Status, imported.Reason = corev1.ConditionFalse, fault.ReasonOf(failed)
+		imported.Message = condition.Message(failed.Error())
+	}
+	// The Cluster may have been written since it was read.
+	if now, ok := l.view.clusters.Get(l.key); ok {
+		c = now
+	}
+	changed := c.DeepCopy()
+	changed.Status.Conditions = condition.Set(c.Status.Conditions, imported, l.now())
+	if _, err := l.clusters.PatchStatus(ctx, c, changed); err != nil && failed == nil {
+		return err
+	}
+	return failed
+}

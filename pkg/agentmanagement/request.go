@@ -1,0 +1,403 @@
+package agentmanagement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// reasonRefused is the reason of an event about a request that gets no answer.
+const reasonRefused = "RegistrationRefused"
+
+// requestLoop answers ClusterRegistrations: it finds or makes the Cluster,
+// grants an account its rights, and hands its token over. As long as a granted
+// request exists its rights are kept; when it goes they are taken back.
+type requestLoop struct {
+	*House
+	stores
+	loop       *kube.Loop
+	requests   *kube.Store[*fleet.ClusterRegistration]
+	clusters   *kube.Store[*fleet.Cluster]
+	namespaces *kube.Store[*corev1.Namespace]
+}
+
+func newRequestLoop(h *House, c *kube.Client) *requestLoop {
+	l := &requestLoop{
+		House: h, stores: newStores(c),
+		requests: kube.StoreOf[*fleet.ClusterRegistration](c), clusters: kube.StoreOf[*fleet.Cluster](c),
+		namespaces: kube.StoreOf[*corev1.Namespace](c),
+	}
+	l.loop = kube.NewLoop("registrations", 4, l.Reconcile)
+	v := h.view
+	v.requests.OnChange(l.onRequest)
+	v.clusters.OnChange(l.onCluster)
+	v.tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) {
+		if old == nil {
+			l.wakeAll(v.requests.ByIndex(byToken, kube.KeyOf(t).String()))
+		}
+	})
+	v.namespaces.OnChange(func(old, n *meta) {
+		l.wakeAll(v.requests.ByIndex(byCluster, registration.NamespaceOwner(either(old, n))))
+	})
+	// What is there without its request goes, what is missing comes back, and
+	// a filled in token is handed over.
+	v.accounts.OnChange(ifNewOrGone(func(a *corev1.ServiceAccount) { l.wakeRequest(a) }))
+	v.roles.OnChange(ifGone(func(r *rbacv1.Role) { l.wakeRequest(r) }))
+	v.bindings.OnChange(ifNewOrGone(func(b *rbacv1.RoleBinding) { l.wakeRequest(b) }))
+	v.clusterBindings.OnChange(ifNewOrGone(func(b *rbacv1.ClusterRoleBinding) { l.wakeRequest(b) }))
+	v.accountTokens.OnChange(func(old, s *meta) { l.wakeRequest(either(old, s)) })
+	v.credentials.OnChange(ifNewOrGone(l.onCredential))
+	return l
+}
+
+// onRequest wakes a request up, and those of the same client where its answer
+// may change theirs.
+func (l *requestLoop) onRequest(old, r *fleet.ClusterRegistration) {
+	if r == nil {
+		l.loop.Add(kube.KeyOf(old))
+		l.wakeAll(l.view.requests.ByIndex(byClient, clientKey(old.Namespace, old.Spec.ClientID)))
+		return
+	}
+	l.loop.Add(kube.KeyOf(r))
+	if r.Status.Granted && (old == nil || !old.Status.Granted) {
+		l.wakeAll(l.view.requests.ByIndex(byClient, clientKey(r.Namespace, r.Spec.ClientID)))
+	}
+}
+
+func (l *requestLoop) onCluster(old, c *fleet.Cluster) {
+	if !clusterNews(old, c) {
+		return
+	}
+	if c == nil {
+		c = old
+	}
+	l.wakeAll(l.view.requests.ByIndex(byClient, clientKey(c.Namespace, c.Spec.ClientID)))
+	l.wakeAll(l.view.requests.ByIndex(byCluster, kube.KeyOf(c).String()))
+}
+
+// onCredential wakes the request of a credential up, and those that may only
+// repeat it.
+func (l *requestLoop) onCredential(s *meta) {
+	l.wakeRequest(s)
+	for _, key := range requestOf(s) {
+		if r, ok := l.view.requests.Get(kube.ParseKey(key)); ok {
+			l.wakeAll(l.view.requests.ByIndex(byClient, clientKey(r.Namespace, r.Spec.ClientID)))
+		}
+	}
+}
+
+func (l *requestLoop) wakeAll(requests []*fleet.ClusterRegistration) {
+	for _, r := range requests {
+		l.loop.Add(kube.KeyOf(r))
+	}
+}
+
+// wakeRequest wakes the request up that an object was made for.
+func (l *requestLoop) wakeRequest(o metav1.Object) {
+	for _, key := range requestOf(o) {
+		l.loop.Add(kube.ParseKey(key))
+	}
+}
+
+// Reconcile brings the answer to one request in line with it.
+//
+//  1. gather: the request and its siblings from the cache
+//  2. decide: registration.StandingOf, Assign, GrantAgent, HandOver (pure)
+//  3. apply:  Cluster, account, rights, credential, in this order
+//  4. report: ClusterRegistration.status, once
+func (l *requestLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+	r, ok := l.view.requests.Get(key)
+	if !ok {
+		return kube.Done, l.revoke(ctx, key)
+	}
+	if r.DeletionTimestamp != nil || registration.External(r) {
+		return kube.Done, nil
+	}
+	siblings := l.view.requests.ByIndex(byClient, clientKey(r.Namespace, r.Spec.ClientID))
+	switch registration.StandingOf(r, siblings, l.answered(siblings)) {
+	case registration.Superseded:
+		return kube.Done, l.drop(ctx, r, "a newer request was granted")
+	case registration.Repeated:
+		return kube.Done, l.drop(ctx, r, "it repeats a request that was granted")
+	case registration.Waiting:
+		if !r.Status.Granted {
+			return kube.Done, nil
+		}
+	case registration.Newest:
+	}
+	if r.Status.Granted {
+		return l.keep(ctx, r)
+	}
+	next, err := l.answer(ctx, r)
+	if fault.IsPermanent(err) {
+		l.events.Event(r, kube.Warning, reasonRefused, err.Error())
+	}
+	return next, err
+}
+
+// answered are the names of the requests whose credential is still there to be
+// fetched.
+func (l *requestLoop) answered(requests []*fleet.ClusterRegistration) map[string]bool {
+	out := map[string]bool{}
+	for _, r := range requests {
+		out[r.Name] = len(l.view.credentials.ByIndex(byRequest, kube.KeyOf(r).String())) > 0
+	}
+	return out
+}
+
+// drop deletes a request; what it was granted follows.
+func (l *requestLoop) drop(ctx context.Context, r *fleet.ClusterRegistration, reason string) error {
+	l.log.WithField("workspace", r.Namespace).WithField("reason", reason).Info("registration deleted")
+	return l.requests.Delete(ctx, kube.KeyOf(r), exactly(r))
+}
+
+// revoke takes back what a request that is gone was granted: first the
+// account, which ends its token, then what it was bound to. Roles go by their
+// owners.
+func (l *requestLoop) revoke(ctx context.Context, key kube.Key) error {
+	accounts := l.view.accounts.ByIndex(byRequest, key.String())
+	for _, a := range accounts {
+		if err := l.accounts.Delete(ctx, kube.KeyOf(a), exactly(a)); err != nil {
+			return err
+		}
+	}
+	for _, b := range l.view.clusterBindings.ByIndex(byRequest, key.String()) {
+		if err := l.clusterBindings.Delete(ctx, kube.KeyOf(b), exactly(b)); err != nil {
+			return err
+		}
+	}
+	for _, b := range l.view.bindings.ByIndex(byRequest, key.String()) {
+		if err := l.bindings.Delete(ctx, kube.KeyOf(b), exactly(b)); err != nil {
+			return err
+		}
+	}
+	for _, s := range l.view.credentials.ByIndex(byRequest, key.String()) {
+		if err := l.secrets.Delete(ctx, kube.KeyOf(s), exactly(s)); err != nil {
+			return err
+		}
+	}
+	if len(accounts) > 0 {
+		l.log.WithField("workspace", key.Namespace).WithField("agent", strings.Join(names(accounts), ", ")).
+			WithField("reason", "its request is gone").Info("credential revoked")
+	}
+	return nil
+}
+
+// answer gives a request its Cluster and its credential. Where something has
+// to come first it returns, and is woken up.
+func (l *requestLoop) answer(ctx context.Context, r *fleet.ClusterRegistration) (kube.Next, error) {
+	c, err := l.assign(ctx, r)
+	if err != nil || c == nil {
+		return kube.Done, err
+	}
+	namespace, ok := registration.DeploymentNamespace(c)
+	if !ok || c.DeletionTimestamp != nil || registration.External(c) {
+		return kube.Done, nil
+	}
+	t, err := l.tokenOf(r)
+	if err != nil {
+		return kube.Done, err
+	}
+	if err := l.registrationNamespace(ctx); err != nil {
+		return kube.Done, err
+	}
+	token, err := l.grant(ctx, registration.GrantAgent(r, c, namespace, l.system))
+	if err != nil || len(token) == 0 {
+		return kube.Done, err
+	}
+	h := registration.HandOver(r, c, l.system, t)
+	h.Fill(c, namespace, l.system, token)
+	if err := l.handOver(ctx, h); err != nil {
+		return kube.Done, err
+	}
+	changed := r.DeepCopy()
+	changed.Status.ClusterName, changed.Status.Granted = c.Name, true
+	if _, err := l.requests.PatchStatus(ctx, r, changed); err != nil {
+		return kube.Done, err
+	}
+	l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).Info("cluster registered")
+	return kube.Next{After: registration.CredentialLifetime}, nil
+}
+
+// assign finds the Cluster of a request, or makes it and returns nil: the new
+// one comes through the cache.
+func (l *requestLoop) assign(ctx context.Context, r *fleet.ClusterRegistration) (*fleet.Cluster, error) {
+	candidates := l.view.clusters.ByIndex(byClient, clientKey(r.Namespace, r.Spec.ClientID))
+	a := registration.Assign(r, candidates)
+	if a.Name != "" { // the name may be taken by a Cluster with another clientID
+		if c, ok := l.view.clusters.Get(kube.Key{Namespace: r.Namespace, Name: a.Name}); ok {
+			a = registration.Assign(r, append(candidates, c))
+		}
+	}
+	switch {
+	case a.Refused != "":
+		return nil, fault.PermanentError(reasonRefused, errors.New(a.Refused))
+	case a.Cluster != nil:
+		return a.Cluster, nil
+	}
+	labels, dropped := registration.AcceptedLabels(r.Spec.ClusterLabels, l.cfg.Settings.IgnoreClusterRegistrationLabels)
+	if len(dropped) > 0 {
+		l.events.Event(r, kube.Warning, "LabelsDropped", "not set on the new Cluster: "+strings.Join(dropped, "; "))
+	}
+	_, err := l.clusters.Create(ctx, registration.NewCluster(r, a.Name, labels))
+	if err == nil {
+		l.log.WithField("workspace", r.Namespace).WithField("cluster", a.Name).Info("cluster created")
+	}
+	return nil, err
+}
+
+// tokenOf is the registration token that a request was made with.
+func (l *requestLoop) tokenOf(r *fleet.ClusterRegistration) (*fleet.ClusterRegistrationToken, error) {
+	name := r.Labels[fleet.LabelRegistrationToken]
+	t, ok := l.view.tokens.Get(kube.Key{Namespace: r.Namespace, Name: name})
+	switch {
+	case name == "":
+		return nil, fault.PermanentError(reasonRefused,
+			fmt.Errorf("the request does not say in label %s which token it was made with", fleet.LabelRegistrationToken))
+	case !ok || t.DeletionTimestamp != nil:
+		return nil, fault.PermanentError(reasonRefused, fmt.Errorf("registration token %q is gone", name))
+	}
+	return t, nil
+}
+
+// registrationNamespace makes the namespace in which credentials are handed
+// over.
+func (l *requestLoop) registrationNamespace(ctx context.Context) error {
+	key := kube.Key{Name: l.system.RegistrationNamespace()}
+	if _, err := l.namespaces.Get(ctx, key); !kube.IsGone(err) {
+		return err
+	}
+	_, err := l.namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: key.Name, Labels: map[string]string{fleet.LabelManagerID: l.system.ManagerID},
+	}})
+	if kube.IsExists(err) {
+		return nil
+	}
+	return err
+}
+
+// grant makes an agent's account and its rights, and returns the account's
+// token, empty until the API server has filled it in.
+func (l *requestLoop) grant(ctx context.Context, g registration.Grant) ([]byte, error) {
+	token, err := l.account(ctx, l.view, g.ServiceAccount, g.Secret)
+	if err != nil {
+		return nil, err
+	}
+	return token, l.bind(ctx, g)
+}
+
+// bind makes the rights of an agent's account.
+func (l *requestLoop) bind(ctx context.Context, g registration.Grant) error {
+	if err := l.role(ctx, l.view, g.StatusRole); err != nil {
+		return err
+	}
+	if err := l.binding(ctx, l.view, g.StatusBinding); err != nil {
+		return err
+	}
+	if err := l.clusterBinding(ctx, l.view, g.Content); err != nil {
+		return err
+	}
+	err := l.binding(ctx, l.view, g.Deployments)
+	if kube.IsTerminating(err) || kube.IsGone(err) {
+		// The namespace's end, or its return, wakes this request up.
+		return fault.WaitError(registration.ReasonTerminating, 0, err)
+	}
+	return err
+}
+
+// handOver writes an agent's credential, and the right to read it.
+func (l *requestLoop) handOver(ctx context.Context, h registration.Handover) error {
+	have, err := l.secrets.Get(ctx, kube.KeyOf(h.Secret))
+	if err == nil && requestOf(have)[0] != requestOf(h.Secret)[0] {
+		workspace, _, _ := registration.RequestOf(h.Secret)
+		have, err = nil, l.replace(ctx, have, workspace)
+	}
+	if err != nil && !kube.IsGone(err) {
+		return err
+	}
+	if have == nil {
+		if have, err = l.secrets.Create(ctx, h.Secret); err != nil {
+			return err
+		}
+	}
+	h.OwnedBy(have)
+	if err := l.role(ctx, l.view, h.Role); err != nil {
+		return err
+	}
+	return l.binding(ctx, l.view, h.RoleBinding)
+}
+
+// replace deletes a credential that another request left behind, so that the
+// time to fetch it starts anew. While that can be fetched it stays: in the same
+// workspace the agent has asked twice, in another one somebody uses the same
+// words.
+func (l *requestLoop) replace(ctx context.Context, have *corev1.Secret, workspace string) error {
+	for _, key := range requestOf(have) {
+		r, ok := l.view.requests.Get(kube.ParseKey(key))
+		switch {
+		case !ok || r.Status.Granted && !l.mayFetch(have):
+		case r.Namespace == workspace:
+			return fault.WaitError("Repeated", 0, fmt.Errorf("request %q of the same agent is answered", key))
+		default:
+			return fault.PermanentError(reasonRefused, fmt.Errorf("request %q has the same clientID and clientRandom", key))
+		}
+	}
+	return l.secrets.Delete(ctx, kube.KeyOf(have), exactly(have))
+}
+
+// mayFetch tells whether a credential's time is not over yet.
+func (l *requestLoop) mayFetch(s *corev1.Secret) bool {
+	return registration.CredentialLeft(s.CreationTimestamp.Time, l.now()) > 0
+}
+
+// keep holds up the rights of a granted request, and ends the handover in
+// time. A grant without an account in the registration namespace is one of an
+// older manager, or lost: a new request is needed either way.
+func (l *requestLoop) keep(ctx context.Context, r *fleet.ClusterRegistration) (kube.Next, error) {
+	c, ok := l.view.clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
+	if !ok || c.DeletionTimestamp != nil || registration.External(c) {
+		return kube.Done, nil
+	}
+	account := kube.Key{Namespace: l.system.RegistrationNamespace(), Name: registration.Account(r)}
+	if _, ok := l.view.accounts.Get(account); !ok {
+		return kube.Done, nil
+	}
+	if namespace, ok := registration.DeploymentNamespace(c); ok && l.namespaceStands(namespace) {
+		if err := l.bind(ctx, registration.GrantAgent(r, c, namespace, l.system)); err != nil {
+			return kube.Done, err
+		}
+	}
+	return l.endHandover(ctx, r)
+}
+
+// namespaceStands tells whether a cluster's namespace is there and stays.
+func (l *requestLoop) namespaceStands(name string) bool {
+	n, ok := l.view.namespaces.Get(kube.Key{Name: name})
+	return ok && n.DeletionTimestamp == nil
+}
+
+// endHandover deletes a credential whose time to be fetched is over.
+func (l *requestLoop) endHandover(ctx context.Context, r *fleet.ClusterRegistration) (kube.Next, error) {
+	next := kube.Done
+	for _, s := range l.view.credentials.ByIndex(byRequest, kube.KeyOf(r).String()) {
+		left := registration.CredentialLeft(s.CreationTimestamp.Time, l.now())
+		if left == 0 {
+			if err := l.secrets.Delete(ctx, kube.KeyOf(s), exactly(s)); err != nil {
+				return kube.Done, err
+			}
+			continue
+		}
+		next.After = max(next.After, left)
+	}
+	return next, nil
+}

@@ -1,0 +1,125 @@
+package agentmanagement
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// tokenLoop makes of each ClusterRegistrationToken an account that may ask for
+// a Cluster, and the Secret that agents are installed with. It ends tokens.
+type tokenLoop struct {
+	*House
+	stores
+	loop   *kube.Loop
+	tokens *kube.Store[*fleet.ClusterRegistrationToken]
+}
+
+func newTokenLoop(h *House, c *kube.Client) *tokenLoop {
+	l := &tokenLoop{House: h, stores: newStores(c), tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c)}
+	l.loop = kube.NewLoop("tokens", 2, l.Reconcile)
+	h.view.tokens.OnChange(func(_, t *fleet.ClusterRegistrationToken) {
+		if t != nil {
+			l.loop.Add(kube.KeyOf(t))
+		}
+	})
+	h.view.accountTokens.OnChange(func(old, s *meta) { l.wakeOwner(either(old, s)) })
+	h.view.values.OnChange(func(old, s *meta) { l.wakeOwner(either(old, s)) })
+	h.view.accounts.OnChange(ifGone(func(a *corev1.ServiceAccount) { l.wakeOwner(a) }))
+	h.view.roles.OnChange(ifGone(func(r *rbacv1.Role) { l.wakeOwner(r) }))
+	h.view.bindings.OnChange(ifGone(func(b *rbacv1.RoleBinding) { l.wakeOwner(b) }))
+	return l
+}
+
+// wakeOwner wakes the token up that owns an object.
+func (l *tokenLoop) wakeOwner(o metav1.Object) {
+	for _, ref := range o.GetOwnerReferences() {
+		if ref.Kind == "ClusterRegistrationToken" {
+			l.loop.Add(kube.Key{Namespace: o.GetNamespace(), Name: ref.Name})
+		}
+	}
+}
+
+// Reconcile brings what stands behind one token in line with it.
+//
+//  1. gather: the token, from the cache
+//  2. decide: registration.JudgeToken, GrantToken (pure)
+//  3. apply:  the account with its right, then the Secret of values
+//  4. report: ClusterRegistrationToken.status, once
+func (l *tokenLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+	t, ok := l.view.tokens.Get(key)
+	if !ok || t.DeletionTimestamp != nil {
+		return kube.Done, nil // what it owns goes with it
+	}
+	verdict := registration.JudgeToken(t, l.now(), l.cfg.TokenTTLRequired)
+	if verdict.Delete != "" {
+		l.log.WithField("workspace", t.Namespace).WithField("reason", verdict.Delete).Info("registration token deleted")
+		return kube.Done, l.tokens.Delete(ctx, key, exactly(t))
+	}
+	ready, err := l.apply(ctx, t)
+	if err != nil || !ready {
+		return kube.Done, err
+	}
+	changed := t.DeepCopy()
+	changed.Status.SecretName = t.Name
+	changed.Status.Expires = verdict.Expires
+	_, err = l.tokens.PatchStatus(ctx, t, changed)
+	return kube.Next{After: verdict.Left}, err
+}
+
+// apply makes what stands behind a token. It is false while the API server has
+// not filled in the account's token.
+func (l *tokenLoop) apply(ctx context.Context, t *fleet.ClusterRegistrationToken) (bool, error) {
+	g := registration.GrantToken(t, l.system)
+	bearer, err := l.account(ctx, l.view, g.ServiceAccount, g.Secret)
+	if err != nil {
+		return false, err
+	}
+	if err := l.role(ctx, l.view, g.Role); err != nil {
+		return false, err
+	}
+	if err := l.binding(ctx, l.view, g.RoleBinding); err != nil {
+		return false, err
+	}
+	if len(bearer) == 0 {
+		return false, nil
+	}
+	return true, l.putValues(ctx, t, string(bearer))
+}
+
+// putValues writes the Secret that bears the token's name. A Secret of that
+// name that is somebody else's stays as it is.
+func (l *tokenLoop) putValues(ctx context.Context, t *fleet.ClusterRegistrationToken, bearer string) error {
+	want, err := registration.TokenSecret(t, l.system, l.cfg.Settings, bearer)
+	if err != nil {
+		return err
+	}
+	have, err := l.secrets.Get(ctx, kube.KeyOf(want))
+	switch {
+	case kube.IsGone(err):
+		_, err = l.secrets.Create(ctx, want)
+		return err
+	case err != nil:
+		return err
+	case have.Type != want.Type:
+		err := fmt.Errorf("write values of token %q: a Secret of that name and type %q is there already", t.Name, have.Type)
+		l.events.Event(t, kube.Warning, "SecretTaken", err.Error())
+		return fault.PermanentError("SecretTaken", err)
+	case bytes.Equal(have.Data[fleet.KeyValues], want.Data[fleet.KeyValues]):
+		return nil
+	}
+	changed := have.DeepCopy()
+	changed.Labels = merged(have.Labels, want.Labels)
+	changed.OwnerReferences, changed.Data = want.OwnerReferences, want.Data
+	_, err = l.secrets.Patch(ctx, have, changed)
+	return err
+}

@@ -1,0 +1,71 @@
+package bundle
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/support"
+)
+
+// annotationContent carries the digest of a Bundle's resources on cached
+// Bundles, which lack the resources. It exists in caches only.
+const annotationContent = "cache.fleet.cattle.io/content"
+
+// annotationApplied is kubectl's copy of an object: as large as the object, and
+// read by nobody here.
+const annotationApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+func limitingKinds() []string { return support.Limiting() }
+
+func (e *Engine) makeCaches(c *kube.Client) {
+	managed := kube.Watch{Labels: fleet.LabelManaged + "=true"}
+	e.cache = caches{
+		bundles:     kube.NewCache(c, kube.Watch{}, slimBundle),
+		deployments: kube.NewCache(c, kube.Watch{}, e.slimDeployment),
+		clusters:    kube.NewCache(c, kube.Watch{}, table.KeepSign),
+		groups:      kube.NewCache[*fleet.ClusterGroup](c, kube.Watch{}, nil),
+		repos:       kube.NewCache[*fleet.GitRepo](c, kube.Watch{}, nil),
+		contents:    kube.NewMetaCache(c, fleet.GroupVersion.WithKind("Content"), kube.Watch{}, nil),
+		secrets:     kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"), managed, slimMeta),
+		brake: kube.NewCache[*corev1.ConfigMap](c, kube.Watch{
+			Namespace: e.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapBrake}, nil),
+		limits: map[string]*kube.Cache[*metav1.PartialObjectMetadata]{},
+	}
+	for _, kind := range limitingKinds() {
+		e.cache.limits[kind] = kube.NewMetaCache(c, fleet.GroupVersion.WithKind(kind), kube.Watch{}, slimMeta)
+	}
+}
+
+// slimBundle drops the resources and keeps their digest.
+func slimBundle(b *fleet.Bundle) {
+	digest := content.Digest(content.Encode(content.Manifest{Resources: b.Spec.Resources}))
+	b.Spec.Resources = nil
+	if b.Annotations == nil {
+		b.Annotations = map[string]string{}
+	}
+	delete(b.Annotations, annotationApplied)
+	b.Annotations[annotationContent] = digest
+}
+
+// resourcesOf is the digest of a cached Bundle's resources, and the id of the
+// Content that holds them.
+func resourcesOf(b *fleet.Bundle) (digest, id string) {
+	digest = b.Annotations[annotationContent]
+	return digest, content.IDOf(digest)
+}
+
+// slimDeployment drops the options, whose ids are enough, and shares the list
+// of objects, which is the same on most clusters.
+func (e *Engine) slimDeployment(bd *fleet.BundleDeployment) {
+	bd.Spec.Options, bd.Spec.StagedOptions = fleet.BundleDeploymentOptions{}, fleet.BundleDeploymentOptions{}
+	bd.Spec.DependsOn, bd.Spec.HelmChartOptions, bd.Spec.CorrectDrift = nil, nil, nil
+	delete(bd.Annotations, annotationApplied)
+	bd.Status.Resources = e.lists.share(bd.Status.Resources)
+	bd.ManagedFields = nil
+}
+
+func slimMeta(m *metav1.PartialObjectMetadata) { m.Annotations = nil }

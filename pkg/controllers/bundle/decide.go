@@ -1,0 +1,290 @@
+package bundle
+
+import (
+	"errors"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+	"github.com/fleetworkspace/fleet/pkg/plan/support"
+	"github.com/fleetworkspace/fleet/pkg/plan/target"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+)
+
+// A snapshot is all that decide needs to know.
+type snapshot struct {
+	key         kube.Key
+	bundle      *fleet.Bundle
+	kit         *deployment.Kit // nil with kitErr
+	kitErr      error
+	candidates  []*table.Candidate // by name
+	deployments map[kube.Key]*fleet.BundleDeployment
+	memos       map[kube.Key]memo
+	lost        map[kube.Key]bool // deployments whose values Secret is gone
+	hold        string            // why nothing new may be written; empty: it may
+	restricted  bool              // hold is a limit of the namespace, not the brake
+}
+
+// What is written for a pair.
+type effort int
+
+const (
+	nothing effort = iota
+	create         // a new object
+	replace        // the whole object
+	stage          // the staged version, beside the current one
+	retouch        // labels and pause
+)
+
+// A pair is the Bundle on one cluster, as decided.
+type pair struct {
+	key     kube.Key // of the Cluster
+	place   *deployment.Place
+	offline bool
+	verdict target.Verdict
+	old     *fleet.BundleDeployment
+	inputs  string
+	id      string
+	outcome string
+	version *deployment.Version // nil where it was not worked out this time
+	step    rollout.Step
+	effort  effort
+	want    table.Want
+}
+
+// A decision is what becomes of a Bundle now.
+type decision struct {
+	plan  table.Plan
+	pairs []*pair // in the order of the rollout
+	memos map[kube.Key]memo
+	// leaving are deployments on clusters that do not get the Bundle any more.
+	leaving []*leaver
+	more    bool // new deployments were left for the next round
+}
+
+// A leaver is a deployment that is not wanted any more, and why.
+type leaver struct {
+	cluster kube.Key
+	bd      *fleet.BundleDeployment
+	reason  string
+	action  withdrawal.Action
+}
+
+// decide works out what a Bundle should be everywhere. It changes nothing.
+func decide(s *snapshot) *decision {
+	d := &decision{memos: map[kube.Key]memo{}}
+	d.plan.Generation = s.bundle.Generation
+	d.plan.ResourcesDigest, _ = resourcesOf(s.bundle)
+	d.plan.Accepted = accepted(s)
+	if problem := impossible(s); problem != nil {
+		freeze(s, d, problem)
+		return d
+	}
+	refused := match(s, d)
+	if len(d.pairs) == 0 {
+		d.plan.Problem = &summary.Problem{Reason: fleet.ReasonNoTargets, Message: refused}
+		return d
+	}
+	d.plan.Content = s.kit.Content()
+	targets := make([]rollout.Target, len(d.pairs))
+	clusters := make([]*target.Cluster, len(d.pairs))
+	for i, p := range d.pairs {
+		clusters[i] = &p.place.Cluster
+		targets[i] = workOut(s, d, p)
+	}
+	shape, err := rollout.Resolve(s.bundle.Spec.RolloutStrategy, clusters)
+	if err != nil {
+		freeze(s, d, problemOf(err))
+		return d
+	}
+	d.plan.Shape = shape
+	result := rollout.Plan(shape, targets)
+	d.more = result.More && s.hold == ""
+	d.plan.Wants = make(map[kube.Key]table.Want, len(d.pairs))
+	for i, p := range d.pairs {
+		p.step = result.Steps[i]
+		settle(s, p)
+		if p.effort == nothing && p.id != "" && (p.old == nil || deployment.MarkOf(p.old).Inputs != p.inputs) {
+			d.memos[p.key] = memo{p.inputs, p.id, p.outcome}
+		}
+		d.plan.Waiting = d.plan.Waiting || p.step.Waits
+		d.plan.Order = append(d.plan.Order, p.key)
+		d.plan.Wants[p.key] = p.want
+	}
+	return d
+}
+
+// accepted is condition Accepted of a Bundle, or nil where there is nothing to
+// say.
+func accepted(s *snapshot) *fleet.Condition {
+	c := &fleet.Condition{Type: fleet.ConditionAccepted, Status: corev1.ConditionFalse, ObservedGeneration: s.bundle.Generation}
+	switch missing := support.Missing(s.bundle); {
+	case s.restricted:
+		c.Reason, c.Message = fleet.ReasonRestricted, condition.Message(s.hold)
+	case len(missing) > 0:
+		c.Reason, c.Message = fleet.ReasonNotImplemented, condition.Message(support.Message(missing))
+	default:
+		return nil
+	}
+	return c
+}
+
+// impossible is why the Bundle cannot be worked out at all.
+func impossible(s *snapshot) *summary.Problem {
+	if text := support.Blocks(&s.bundle.Spec); text != "" {
+		return &summary.Problem{Reason: fleet.ReasonNotImplemented, Message: text}
+	}
+	if s.kitErr != nil {
+		return problemOf(s.kitErr)
+	}
+	return nil
+}
+
+func problemOf(err error) *summary.Problem {
+	return &summary.Problem{Reason: fault.ReasonOf(err), Message: err.Error()}
+}
+
+// freeze keeps everything as it is: no deployment is written or withdrawn.
+func freeze(s *snapshot, d *decision, problem *summary.Problem) {
+	d.pairs, d.leaving = nil, nil
+	d.plan.Problem = problem
+	d.plan.Order, d.plan.Wants = nil, map[kube.Key]table.Want{}
+	for key, bd := range s.deployments {
+		if bd.Annotations[fleet.AnnotationWithdrawn] == "" {
+			d.plan.Order = append(d.plan.Order, key)
+			d.plan.Wants[key] = table.Want{}
+		}
+	}
+	slices.SortFunc(d.plan.Order, table.CompareKeys)
+}
+
+// match finds the pairs, and the deployments on clusters that are targeted no
+// more. Where no cluster is targeted, the text says why.
+func match(s *snapshot, d *decision) string {
+	var clusters []*target.Cluster
+	var verdicts []target.Verdict
+	for _, c := range s.candidates {
+		if c.Deleting {
+			continue
+		}
+		v := s.kit.Match(&c.Place.Cluster)
+		if v.Deploy {
+			p := &pair{key: c.Key, place: c.Place, offline: c.Offline, verdict: v, old: s.deployments[c.Key]}
+			p.want.Held, p.want.Coming = unplaced(c)
+			d.pairs = append(d.pairs, p)
+			continue
+		}
+		clusters, verdicts = append(clusters, &c.Place.Cluster), append(verdicts, v)
+		if bd := s.deployments[c.Key]; bd != nil {
+			d.leaving = append(d.leaving, &leaver{cluster: c.Key, bd: bd, reason: v.Reason})
+		}
+	}
+	if len(d.leaving) > 0 {
+		d.plan.Withdrawing = d.leaving[0].reason
+	}
+	return target.FirstRefusal(s.key.Namespace, clusters, verdicts)
+}
+
+// unplaced says why nothing can be written for a cluster yet.
+func unplaced(c *table.Candidate) (why string, coming bool) {
+	switch {
+	case c.Other != "":
+		return "another manager, installation " + c.Other + ", looks after this cluster", false
+	case c.Place.Namespace == "":
+		return "the cluster has no namespace for deployments yet", true
+	}
+	return "", false
+}
+
+// workOut finds the version that a pair should have: from the mark on the
+// object, from memory, or else by working it out.
+func workOut(s *snapshot, d *decision, p *pair) rollout.Target {
+	t := table.TargetOf(p.key.String(), p.old)
+	t.Paused, t.Offline = deployment.Paused(s.kit, p.place), p.offline
+	p.want.Paused = t.Paused
+	if p.want.Held != "" {
+		return t
+	}
+	var err error
+	if p.inputs, err = s.kit.Inputs(p.verdict, p.place); err != nil {
+		p.want.Broken = err.Error()
+		return t
+	}
+	mark := deployment.Mark{}
+	if p.old != nil {
+		mark = deployment.MarkOf(p.old)
+	}
+	switch m := s.memos[p.key]; {
+	case p.inputs == mark.Inputs:
+		p.id, p.outcome = p.old.Spec.StagedDeploymentID, mark.Outcome
+	case p.inputs == m.inputs:
+		p.id, p.outcome = m.id, m.outcome
+	default:
+		v, err := s.kit.Work(p.verdict, p.place)
+		if err != nil {
+			p.want.Broken = text(err)
+			return t
+		}
+		p.version, p.id, p.outcome = &v, v.ID, v.Outcome
+	}
+	p.want.ID, t.Desired = p.id, p.id
+	return t
+}
+
+func text(err error) string {
+	var p *fault.Permanent
+	if errors.As(err, &p) {
+		return p.Error()
+	}
+	return err.Error()
+}
+
+// settle turns the rollout's step into what is written for a pair and what
+// its status says.
+func settle(s *snapshot, p *pair) {
+	if p.want.Held != "" || p.want.Broken != "" {
+		p.step = rollout.Step{Reason: p.want.Held}
+		return
+	}
+	p.effort = effortOf(s, p)
+	if s.hold != "" && p.effort != nothing {
+		p.effort = nothing
+		p.step = rollout.Step{Reason: s.hold}
+		p.want.Coming = p.old == nil
+	}
+	if !p.step.Move {
+		p.want.Held = p.step.Reason
+		p.want.Coming = p.want.Coming || p.old == nil && p.step.Waits
+	}
+}
+
+// effortOf is what has to be written for a pair to take its step.
+func effortOf(s *snapshot, p *pair) effort {
+	if p.old == nil {
+		if p.step.Create {
+			return create
+		}
+		return nothing
+	}
+	mark := deployment.MarkOf(p.old)
+	staged := mark.Outcome == p.outcome && p.old.Spec.StagedDeploymentID == p.id
+	ordered := p.old.Annotations[fleet.AnnotationWithdrawn] != ""
+	lost := s.lost[kube.KeyOf(p.old)]
+	switch {
+	case p.step.Move && (!staged || !mark.Moved || p.old.Spec.DeploymentID != p.id || ordered || lost):
+		return replace
+	case p.step.Stage && (!staged || ordered):
+		return stage
+	case !deployment.Neat(s.kit, p.place, p.old):
+		return retouch
+	}
+	return nothing
+}

@@ -1,0 +1,205 @@
+// Package bundle is the engine of the management cluster: it brings the
+// deployments of every Bundle in line with its targets, orders withdrawals,
+// and writes the status of Bundles, GitRepos, Clusters and ClusterGroups from
+// one table.
+//
+// Handlers of watches feed the table and wake loops up; loops look, decide in
+// pkg/plan, write and report. At rest nothing is written.
+package bundle
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+)
+
+// Config is what the engine can be told.
+type Config struct {
+	// Namespace is where Fleet itself runs.
+	Namespace string
+	// ManagerID is the id of this installation.
+	ManagerID string
+	// CheckinInterval is how often agents report. After 3 missed reports a
+	// cluster is Offline.
+	CheckinInterval time.Duration
+	// Workers is how many Bundles are worked on at once.
+	Workers int
+}
+
+// missedCheckins is how many check-ins an agent may miss.
+const missedCheckins = 3
+
+// writers is how many deployments are written at once, over all Bundles.
+const writers = 32
+
+// An Engine is the loops of this package and what they share.
+type Engine struct {
+	cfg   Config
+	log   *logrus.Entry
+	table *table.Table
+	now   func() time.Time
+
+	bundles     *kube.Store[*fleet.Bundle]
+	deployments *kube.Store[*fleet.BundleDeployment]
+	clusters    *kube.Store[*fleet.Cluster]
+	groups      *kube.Store[*fleet.ClusterGroup]
+	repos       *kube.Store[*fleet.GitRepo]
+	contents    *kube.Store[*fleet.Content]
+	secrets     *kube.Store[*corev1.Secret]
+	events      *kube.Recorder
+
+	cache  caches
+	planer *kube.Loop // Bundles
+	leaver *kube.Loop // BundleDeployments on their way out
+	waker  *kube.Loop // Clusters: who is silent?
+	sweep  *kube.Loop // Contents
+	status map[string]*reporter
+	slots  chan struct{}
+	lists  *lists
+
+	mu      sync.Mutex
+	kits    map[kube.Key]*kitEntry
+	memos   map[kube.Key]map[kube.Key]memo
+	paces   map[kube.Key]withdrawal.Pace
+	orphans map[kube.Key]time.Time
+	unused  map[string]time.Time // contents that no deployment holds
+	lost    map[kube.Key]bool    // deployments whose values Secret is gone
+	waiting map[kube.Key]bool    // Bundles whose withdrawals wait for siblings
+}
+
+// caches are the informers of the engine.
+type caches struct {
+	bundles     *kube.Cache[*fleet.Bundle]
+	deployments *kube.Cache[*fleet.BundleDeployment]
+	clusters    *kube.Cache[*fleet.Cluster]
+	groups      *kube.Cache[*fleet.ClusterGroup]
+	repos       *kube.Cache[*fleet.GitRepo]
+	contents    *kube.Cache[*metav1.PartialObjectMetadata]
+	secrets     *kube.Cache[*metav1.PartialObjectMetadata]
+	brake       *kube.Cache[*corev1.ConfigMap]
+	limits      map[string]*kube.Cache[*metav1.PartialObjectMetadata] // by kind
+}
+
+// A kitEntry is a compiled Bundle and the values that it was compiled with.
+type kitEntry struct {
+	kit    *deployment.Kit
+	values map[string][]byte
+	hash   string
+}
+
+// A memo remembers what was worked out for a pair that needed no write.
+type memo struct{ inputs, id, outcome string }
+
+// New prepares the engine; it sends no request before its parts run.
+func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
+	if cfg.Workers < 1 {
+		cfg.Workers = 8
+	}
+	e := &Engine{
+		cfg: cfg, log: log, now: time.Now,
+		table:   table.New(cfg.ManagerID, missedCheckins*cfg.CheckinInterval, time.Now),
+		events:  kube.NewRecorder(c, "fleet-controller"),
+		slots:   make(chan struct{}, writers),
+		lists:   newLists(),
+		kits:    map[kube.Key]*kitEntry{},
+		memos:   map[kube.Key]map[kube.Key]memo{},
+		paces:   map[kube.Key]withdrawal.Pace{},
+		orphans: map[kube.Key]time.Time{},
+		unused:  map[string]time.Time{},
+		lost:    map[kube.Key]bool{},
+		waiting: map[kube.Key]bool{},
+	}
+	bundles := c.Loop("bundle")
+	e.bundles = kube.StoreOf[*fleet.Bundle](bundles)
+	e.deployments = kube.StoreOf[*fleet.BundleDeployment](bundles)
+	e.secrets = kube.StoreOf[*corev1.Secret](bundles)
+	e.contents = kube.StoreOf[*fleet.Content](c.Loop("content"))
+	e.clusters = kube.StoreOf[*fleet.Cluster](c.Loop("cluster"))
+	e.groups = kube.StoreOf[*fleet.ClusterGroup](c.Loop("clustergroup"))
+	e.repos = kube.StoreOf[*fleet.GitRepo](c.Loop("gitrepo-summary"))
+	e.makeCaches(c.Loop("cache"))
+	e.planer = kube.NewLoop("bundle", cfg.Workers, e.Reconcile)
+	e.leaver = kube.NewLoop("withdrawal", 4, e.reconcileLeaving)
+	e.waker = kube.NewLoop("heartbeat", 2, e.reconcileLife)
+	e.sweep = kube.NewLoop("content", 1, e.reconcileContent)
+	e.status = map[string]*reporter{
+		table.KindBundle:  newReporter("bundle-status", e.now, e.reportBundle),
+		table.KindGitRepo: newReporter("gitrepo-status", e.now, e.reportRepo),
+		table.KindCluster: newReporter("cluster-status", e.now, e.reportCluster),
+		table.KindGroup:   newReporter("clustergroup-status", e.now, e.reportGroup),
+	}
+	e.handle()
+	return e
+}
+
+// Table is what the engine knows, for metrics.
+func (e *Engine) Table() *table.Table { return e.table }
+
+// Repos is the cache of GitRepos, for metrics.
+func (e *Engine) Repos() *kube.Cache[*fleet.GitRepo] { return e.cache.repos }
+
+// Loops are the engine's loops, for metrics.
+func (e *Engine) Loops() []*kube.Loop {
+	loops := []*kube.Loop{e.planer, e.leaver, e.waker, e.sweep}
+	for _, kind := range []string{table.KindBundle, table.KindGitRepo, table.KindCluster, table.KindGroup} {
+		loops = append(loops, e.status[kind].loop)
+	}
+	return loops
+}
+
+// Parts are the caches and loops to run.
+func (e *Engine) Parts() []kube.Runner {
+	parts := []kube.Runner{
+		e.cache.bundles, e.cache.deployments, e.cache.clusters, e.cache.groups, e.cache.repos,
+		e.cache.contents, e.cache.secrets, e.cache.brake, e.events,
+	}
+	for _, kind := range limitingKinds() {
+		parts = append(parts, e.cache.limits[kind])
+	}
+	for _, l := range e.Loops() {
+		parts = append(parts, l)
+	}
+	return append(parts, kube.RunnerFunc(e.start))
+}
+
+// start runs once, when all caches are filled: without a single Bundle no
+// other loop would find out that there is nothing to wait for. It also finds
+// what was left behind while no manager ran.
+func (e *Engine) start(ctx context.Context) error {
+	e.spread(e.table.Settle())
+	for _, bd := range e.table.All() {
+		e.watchLeaving(bd)
+	}
+	for _, c := range e.cache.contents.List("") {
+		if !e.table.InUse(c.Name) {
+			e.sweep.Add(kube.Key{Name: c.Name})
+		}
+	}
+	e.sweepSecrets()
+	<-ctx.Done()
+	return nil
+}
+
+// spread wakes up whoever has to look at news.
+func (e *Engine) spread(n table.News) {
+	for s, final := range n.Status {
+		e.status[s.Kind].wake(s.Key, final)
+	}
+	for _, key := range n.Plan {
+		e.planer.Add(key)
+	}
+	for _, id := range n.Unused {
+		e.setUnused(id, time.Time{})
+		e.sweep.Add(kube.Key{Name: id})
+	}
+}

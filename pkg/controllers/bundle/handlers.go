@@ -1,0 +1,250 @@
+package bundle
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+)
+
+// gather is how long news of deployments is collected before a Bundle that
+// waits for others is planned again.
+const gatherNews = 20 * time.Millisecond
+
+// handle connects the caches with the table and the loops.
+func (e *Engine) handle() {
+	e.cache.bundles.OnChange(e.onBundle)
+	e.cache.deployments.OnChange(e.onDeployment)
+	e.cache.clusters.OnChange(e.onCluster)
+	e.cache.groups.OnChange(e.onGroup)
+	e.cache.repos.OnChange(e.onRepo)
+	e.cache.contents.OnChange(e.onContent)
+	e.cache.secrets.OnChange(e.onSecret)
+	e.cache.brake.OnChange(func(_, _ *corev1.ConfigMap) { e.planAll("") })
+	for _, c := range e.cache.limits {
+		c.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
+			if (old == nil) != (changed == nil) {
+				e.planAll(either(old, changed).GetNamespace())
+			}
+		})
+	}
+}
+
+func either[T any](a, b *T) *T {
+	if b != nil {
+		return b
+	}
+	return a
+}
+
+func (e *Engine) planAll(namespace string) {
+	for _, key := range e.table.Bundles(namespace) {
+		e.planer.Add(key)
+	}
+}
+
+func (e *Engine) onBundle(old, changed *fleet.Bundle) {
+	if changed == nil {
+		key := kube.KeyOf(old)
+		siblings := e.table.Siblings(key)
+		remain := e.table.Deployments(key)
+		e.spread(e.table.RemoveBundle(key))
+		e.forget(key)
+		for _, bd := range remain {
+			e.watchLeaving(bd)
+		}
+		e.planSome(siblings)
+		return
+	}
+	key := kube.KeyOf(changed)
+	e.spread(e.table.SetBundle(changed))
+	switch {
+	case old == nil:
+		e.planer.Add(key)
+	case old.UID != changed.UID, old.Generation != changed.Generation,
+		(old.DeletionTimestamp == nil) != (changed.DeletionTimestamp == nil):
+		e.planer.AddFirst(key) // a person waits for it
+	case !maps.Equal(old.Labels, changed.Labels), !slices.Equal(old.Finalizers, changed.Finalizers):
+		e.planer.AddFirst(key)
+	}
+}
+
+// forget drops what is kept about a Bundle that is gone.
+func (e *Engine) forget(key kube.Key) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.kits, key)
+	delete(e.memos, key)
+	delete(e.paces, key)
+	delete(e.waiting, key)
+}
+
+func (e *Engine) planSome(keys []kube.Key) {
+	for _, key := range keys {
+		e.planer.Add(key)
+	}
+}
+
+func (e *Engine) onDeployment(old, changed *fleet.BundleDeployment) {
+	if changed == nil {
+		e.spread(e.table.RemoveDeployment(old))
+		e.leaver.Add(kube.KeyOf(old))
+		return
+	}
+	known, _ := e.table.Deployment(kube.KeyOf(changed))
+	news := e.table.SetDeployment(changed)
+	plan := news.Plan
+	news.Plan = nil
+	e.spread(news)
+	for _, key := range plan {
+		e.planer.AddAfter(key, gatherNews)
+	}
+	if key, ok := table.BundleOf(changed); ok && old != nil && edited(known, changed) {
+		e.planer.Add(key)
+	}
+	e.watchLeaving(changed)
+}
+
+// edited tells whether somebody else has changed what the engine writes. What
+// it wrote itself is known before the watch brings it.
+func edited(known, changed *fleet.BundleDeployment) bool {
+	return known != nil && known.UID == changed.UID &&
+		(known.Generation != changed.Generation || !maps.Equal(known.Labels, changed.Labels) ||
+			!maps.Equal(known.Annotations, changed.Annotations) || len(known.Finalizers) != len(changed.Finalizers))
+}
+
+// watchLeaving wakes up the loop for deployments on their way out, where one
+// may have something to do.
+func (e *Engine) watchLeaving(bd *fleet.BundleDeployment) {
+	key, ok := table.BundleOf(bd)
+	if !ok {
+		return
+	}
+	_, alive := e.table.Bundle(key)
+	if bd.DeletionTimestamp != nil || !alive || withdrawal.Read(bd).Order != "" {
+		e.leaver.Add(kube.KeyOf(bd))
+	}
+}
+
+func (e *Engine) onCluster(old, changed *fleet.Cluster) {
+	if changed == nil {
+		key := kube.KeyOf(old)
+		e.spread(e.table.RemoveCluster(key))
+		e.status[table.KindCluster].forget(key)
+		e.planAll(key.Namespace)
+		return
+	}
+	news, change := e.table.SetCluster(changed)
+	e.spread(news)
+	e.clusterChanged(changed, change)
+}
+
+// clusterChanged wakes up the Bundles that a change of a cluster matters to.
+func (e *Engine) clusterChanged(c *fleet.Cluster, change table.ClusterChange) {
+	key := kube.KeyOf(c)
+	if change.Is == nil {
+		return // nothing new
+	}
+	if change.Life {
+		e.revived(c)
+	}
+	if change.Life || change.Was == nil {
+		e.waker.Add(key)
+	}
+	if change.Targeting {
+		e.retarget(key.Namespace, change)
+	}
+}
+
+func (e *Engine) onGroup(old, changed *fleet.ClusterGroup) {
+	var news table.News
+	var changes []table.ClusterChange
+	if changed == nil {
+		news, changes = e.table.RemoveGroup(kube.KeyOf(old))
+		e.status[table.KindGroup].forget(kube.KeyOf(old))
+	} else {
+		news, changes = e.table.SetGroup(changed)
+	}
+	e.spread(news)
+	for _, change := range changes {
+		e.retarget(either(old, changed).Namespace, change)
+	}
+}
+
+// retarget plans the Bundles of a namespace for which a cluster has become
+// another.
+func (e *Engine) retarget(namespace string, change table.ClusterChange) {
+	for _, key := range e.table.Bundles(namespace) {
+		if e.concerns(key, change) {
+			e.planer.Add(key)
+		}
+	}
+}
+
+// concerns tells whether a Bundle decides otherwise for a cluster than before.
+// A Bundle that was not planned yet will be planned anyway.
+func (e *Engine) concerns(key kube.Key, change table.ClusterChange) bool {
+	e.mu.Lock()
+	entry := e.kits[key]
+	e.mu.Unlock()
+	was, is := change.Was, change.Is
+	if entry == nil || was == nil || was.Deleting != is.Deleting || was.Other != is.Other ||
+		was.Place.Namespace != is.Place.Namespace {
+		return true
+	}
+	before, after := entry.kit.Match(&was.Place.Cluster), entry.kit.Match(&is.Place.Cluster)
+	if !before.Same(after) {
+		return true
+	}
+	if !after.Deploy {
+		return e.table.Nowhere(key) // its message may name this cluster
+	}
+	if was.Place.Paused != is.Place.Paused {
+		return true
+	}
+	x, errX := entry.kit.Inputs(before, was.Place)
+	y, errY := entry.kit.Inputs(after, is.Place)
+	return errX != nil || errY != nil || x != y
+}
+
+func (e *Engine) onRepo(old, changed *fleet.GitRepo) {
+	if changed == nil {
+		e.table.RemoveRepo(kube.KeyOf(old))
+		e.status[table.KindGitRepo].forget(kube.KeyOf(old))
+		return
+	}
+	e.spread(e.table.SetRepo(changed))
+}
+
+// onContent makes a content anew that somebody deleted although it is needed.
+func (e *Engine) onContent(old, changed *metav1.PartialObjectMetadata) {
+	switch {
+	case changed == nil:
+		e.planSome(e.table.NeededBy(old.Name))
+	case old == nil && !e.table.InUse(changed.Name):
+		e.sweep.Add(kube.Key{Name: changed.Name})
+	}
+}
+
+// onSecret plans the Bundle whose values have come, and the one of whose
+// deployments the values are gone.
+func (e *Engine) onSecret(old, changed *metav1.PartialObjectMetadata) {
+	key := kube.KeyOf(either(old, changed))
+	if b, ok := e.table.Bundle(key); ok && b.Spec.ValuesHash != "" && changed != nil {
+		e.dropKit(key)
+		e.planer.AddFirst(key)
+	}
+	if bd, ok := e.table.Deployment(key); ok && changed == nil && bd.Spec.ValuesHash != "" {
+		e.lose(key)
+		if bundle, ok := table.BundleOf(bd); ok {
+			e.planer.Add(bundle)
+		}
+	}
+}

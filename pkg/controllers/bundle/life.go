@@ -1,0 +1,58 @@
+package bundle
+
+import (
+	"context"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+)
+
+// reconcileLife finds out whether the agent of a cluster has been silent for
+// too long. Before it says so it looks at the Cluster itself: perhaps it is the
+// manager that has heard nothing.
+func (e *Engine) reconcileLife(ctx context.Context, key kube.Key) (kube.Next, error) {
+	silent, after := e.table.Silent(key)
+	if !silent {
+		return kube.Next{After: after}, nil
+	}
+	live, err := e.clusters.Get(ctx, key)
+	if kube.IsGone(err) {
+		return kube.Done, nil
+	}
+	if err != nil {
+		return kube.Done, err
+	}
+	e.learnCluster(live)
+	if silent, after = e.table.Silent(key); !silent {
+		return kube.Next{After: after}, nil
+	}
+	e.spread(e.table.SetOffline(key))
+	e.events.Event(live, kube.Warning, fleet.ReasonOffline, "the agent missed 3 check-ins; what it deployed stays as it is")
+	e.log.WithField("cluster", key.String()).WithField("reason", "missed 3 check-ins").Info("cluster offline")
+	return kube.Done, nil
+}
+
+// learnCluster takes in a Cluster as the API server answered it, before the
+// watch brings it.
+func (e *Engine) learnCluster(c *fleet.Cluster) {
+	table.KeepSign(c)
+	c.ManagedFields = nil
+	news, change := e.table.SetCluster(c)
+	e.spread(news)
+	e.clusterChanged(c, change)
+}
+
+// revived tells the world that an agent reports that was silent, or reports
+// for the first time. Orders and versions that waited for it are looked at.
+func (e *Engine) revived(c *fleet.Cluster) {
+	first := condition.Find(c.Status.Conditions, fleet.ConditionConnected)
+	if first != nil && first.Reason == fleet.ReasonOffline {
+		e.events.Event(c, kube.Normal, "Online", "the agent reports again")
+	}
+	e.log.WithField("cluster", kube.KeyOf(c).String()).Info("cluster online")
+	for _, key := range e.table.BundlesOn(kube.KeyOf(c)) {
+		e.planer.Add(key)
+	}
+}

@@ -1,0 +1,221 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/support"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// again is when a Bundle continues that has more to write: at once, but after
+// whoever has waited meanwhile.
+var again = kube.Next{After: time.Millisecond}
+
+// Reconcile brings the deployments of one Bundle in line with its targets.
+//
+//  1. gather: read the Bundle, its clusters and deployments from the table
+//  2. decide: targeting, options and rollout, without touching anything
+//  3. apply:  the content, then values and deployments, then withdrawals
+//  4. report: tell the table; status follows from there
+//
+// It may run at any time and any number of times.
+func (e *Engine) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+	b, ok := e.table.Bundle(key)
+	if !ok {
+		return kube.Done, nil
+	}
+	if b.DeletionTimestamp != nil {
+		return e.remove(ctx, b)
+	}
+	s, err := e.gather(ctx, b)
+	if err != nil {
+		return kube.Done, err
+	}
+	d := decide(s)
+	e.remember(key, d)
+	if err := e.adopt(ctx, s, d); err != nil {
+		return kube.Done, err
+	}
+	rest, applyErr := e.apply(ctx, s, d)
+	d.plan.Complete = applyErr == nil && !rest && !d.more && !fault.IsWait(s.kitErr)
+	e.spread(e.table.SetPlan(key, d.plan))
+	if applyErr != nil {
+		return kube.Done, applyErr
+	}
+	if rest || d.more {
+		return again, nil
+	}
+	e.release(key)
+	return e.withdraw(ctx, s, d)
+}
+
+// gather reads all that the decision needs.
+func (e *Engine) gather(ctx context.Context, b *fleet.Bundle) (*snapshot, error) {
+	key := kube.KeyOf(b)
+	s := &snapshot{key: key, bundle: b, candidates: e.table.Candidates(key.Namespace), deployments: e.table.Deployments(key)}
+	s.hold, s.restricted = e.held(key.Namespace)
+	s.kit, s.kitErr = e.kit(ctx, b)
+	if s.kitErr != nil && !fault.IsPermanent(s.kitErr) && !fault.IsWait(s.kitErr) {
+		return nil, s.kitErr
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s.memos, s.lost = e.memos[key], maps.Clone(e.lost)
+	return s, nil
+}
+
+// remember keeps what was worked out but needs no write.
+func (e *Engine) remember(key kube.Key, d *decision) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.memos[key] = d.memos
+}
+
+// held says why nothing new may be written in a namespace.
+func (e *Engine) held(namespace string) (why string, restricted bool) {
+	var limits []support.Limit
+	for kind, c := range e.cache.limits {
+		for _, o := range c.List(namespace) {
+			limits = append(limits, support.Limit{Kind: kind, Name: o.Name})
+		}
+	}
+	if text := support.FailClosed(limits); text != "" {
+		return text, true
+	}
+	return e.brake()
+}
+
+// brake says why nothing new may be written anywhere: somebody has put on the
+// brake.
+func (e *Engine) brake() (why string, restricted bool) {
+	cm, ok := e.cache.brake.Get(kube.Key{Namespace: e.cfg.Namespace, Name: fleet.ConfigMapBrake})
+	if !ok {
+		return "", false
+	}
+	brake := view.ParseBrake(cm.Data)
+	if !brake.On {
+		return "", false
+	}
+	brake.Since = nil // messages do not contain times
+	return brake.Text(time.Time{}), false
+}
+
+// kit is the compiled Bundle, made anew only where the Bundle has changed. It
+// costs one read where the Bundle has values.
+func (e *Engine) kit(ctx context.Context, b *fleet.Bundle) (*deployment.Kit, error) {
+	key := kube.KeyOf(b)
+	e.mu.Lock()
+	entry := e.kits[key]
+	e.mu.Unlock()
+	_, contentID := resourcesOf(b)
+	if entry != nil {
+		old := entry.kit.Bundle()
+		if old.UID == b.UID && old.Generation == b.Generation && maps.Equal(old.Labels, b.Labels) {
+			return entry.kit, nil
+		}
+	}
+	next := &kitEntry{hash: b.Spec.ValuesHash}
+	if next.hash != "" {
+		if entry != nil && entry.hash == next.hash {
+			next.values = entry.values
+		} else if err := e.readValues(ctx, b, next); err != nil {
+			return nil, err
+		}
+	}
+	kit, err := deployment.NewKit(b, contentID, next.values)
+	if err != nil {
+		e.dropKit(key)
+		return nil, err
+	}
+	next.kit = kit
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.kits[key] = next
+	return kit, nil
+}
+
+func (e *Engine) readValues(ctx context.Context, b *fleet.Bundle, entry *kitEntry) error {
+	secret, err := e.secrets.Get(ctx, kube.KeyOf(b))
+	switch {
+	case kube.IsGone(err):
+		return nil // NewKit says that it waits
+	case err != nil:
+		return err
+	case secret.Type != fleet.SecretTypeBundleValues:
+		return fault.PermanentError("SecretTaken", fmt.Errorf(
+			"Secret %q holds no values of bundles: its type is %q, want %q", b.Name, secret.Type, fleet.SecretTypeBundleValues))
+	}
+	if options.BundleValuesHash(secret.Data) == b.Spec.ValuesHash {
+		entry.values = secret.Data
+	}
+	return nil
+}
+
+func (e *Engine) dropKit(key kube.Key) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.kits, key)
+}
+
+func (e *Engine) lose(key kube.Key) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lost[key] = true
+}
+
+// adopt puts our finalizer on a Bundle before the first deployment is made, so
+// that its deletion is not missed.
+func (e *Engine) adopt(ctx context.Context, s *snapshot, d *decision) error {
+	if slices.Contains(s.bundle.Finalizers, fleet.FinalizerBundle) || len(d.pairs) == 0 && len(s.deployments) == 0 {
+		return nil
+	}
+	changed := s.bundle.DeepCopy()
+	changed.Finalizers = append(changed.Finalizers, fleet.FinalizerBundle)
+	got, err := e.bundles.Patch(ctx, s.bundle, changed)
+	if err != nil {
+		return fmt.Errorf("take over the Bundle: %w", err)
+	}
+	e.learn(got)
+	return nil
+}
+
+// learn takes in a Bundle as the API server answered it, before the watch
+// brings it.
+func (e *Engine) learn(b *fleet.Bundle) {
+	slimBundle(b)
+	b.ManagedFields = nil
+	e.spread(e.table.SetBundle(b))
+}
+
+func (e *Engine) logFor(key kube.Key) *logrus.Entry {
+	fields := logrus.Fields{"workspace": key.Namespace, "bundle": key.Name}
+	if b, ok := e.table.Bundle(key); ok {
+		if repo := b.Labels[fleet.LabelRepoName]; repo != "" {
+			fields["gitrepo"] = repo
+		}
+		if commit := b.Labels[fleet.LabelCommit]; commit != "" {
+			fields["commit"] = commit
+		}
+	}
+	return e.log.WithFields(fields)
+}
+
+// joined is at most three of many errors, each once, as one.
+func joined(errs []error) error {
+	if len(errs) <= 3 {
+		return errors.Join(errs...)
+	}
+	return fmt.Errorf("%w (and %d more)", errors.Join(errs[:3]...), len(errs)-3)
+}

@@ -1,0 +1,114 @@
+package bundle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+)
+
+// reasonDeleting is the reason of a Bundle that is being deleted not to be
+// Ready.
+const reasonDeleting = "Deleting"
+
+// remove withdraws all deployments of a Bundle that is being deleted, and lets
+// the Bundle go when they are gone. A person has asked for it, so there is no
+// pace.
+func (e *Engine) remove(ctx context.Context, b *fleet.Bundle) (kube.Next, error) {
+	key := kube.KeyOf(b)
+	e.release(key)
+	if !slices.Contains(b.Finalizers, fleet.FinalizerBundle) {
+		return kube.Done, nil
+	}
+	reason, err := e.dismiss(ctx, b)
+	if err != nil {
+		return kube.Done, err
+	}
+	remnants := e.remnants(key, b.DeletionTimestamp.Time)
+	ok, why, recheck := withdrawal.Release(remnants, e.now().Sub(b.DeletionTimestamp.Time))
+	if reason == "" {
+		reason = why
+	}
+	e.spread(e.table.SetPlan(key, table.Plan{
+		Generation: b.Generation, Complete: true, Withdrawing: reason, ResourcesDigest: b.Status.ResourcesSHA256Sum,
+		Problem: &summary.Problem{Reason: reasonDeleting, Message: "the Bundle is being deleted"},
+	}))
+	if !ok {
+		return kube.Next{After: recheck}, nil
+	}
+	return kube.Done, e.letGo(ctx, b, len(remnants))
+}
+
+// dismiss orders all deployments of a Bundle to leave. It returns what keeps it
+// from ordering one, if anything does.
+func (e *Engine) dismiss(ctx context.Context, b *fleet.Bundle) (string, error) {
+	key := kube.KeyOf(b)
+	hold, _ := e.brake()
+	e.wait(key, true) // before judging: news in between must not be lost
+	blocked := ""
+	for cluster, bd := range e.table.Deployments(key) {
+		if withdrawal.Read(bd).Order != "" || bd.DeletionTimestamp != nil {
+			continue
+		}
+		l := &leaver{cluster: cluster, bd: bd, reason: "the Bundle is being deleted"}
+		action, why := e.judge(key, l, hold)
+		if l.action = action; action == withdrawal.Wait {
+			if blocked == "" || why < blocked {
+				blocked = why
+			}
+			continue
+		}
+		if err := e.order(ctx, key, l); err != nil {
+			return "", err
+		}
+	}
+	e.wait(key, blocked != "")
+	return blocked, nil
+}
+
+// remnants are the deployments of a deleted Bundle that are still there.
+func (e *Engine) remnants(key kube.Key, since time.Time) []withdrawal.Remnant {
+	var out []withdrawal.Remnant
+	for cluster, bd := range e.table.Deployments(key) {
+		agent, known := e.table.AgentOf(cluster)
+		out = append(out, withdrawal.Remnant{
+			Cluster: cluster.String(),
+			Ordered: withdrawal.Read(bd).Order != "" || bd.DeletionTimestamp != nil,
+			Offline: !known || agent.Life == summary.Offline,
+			Silent:  !agent.Alive.After(since),
+		})
+	}
+	slices.SortFunc(out, func(a, b withdrawal.Remnant) int { return strings.Compare(a.Cluster, b.Cluster) })
+	return out
+}
+
+// letGo deletes the values of a Bundle and gives up its finalizer.
+func (e *Engine) letGo(ctx context.Context, b *fleet.Bundle, left int) error {
+	secret, err := e.valuesOf(ctx, b)
+	if err != nil {
+		return err
+	}
+	if secret != nil {
+		if err := e.secrets.Delete(ctx, kube.KeyOf(b), kube.Precondition{UID: secret.UID}); err != nil {
+			return err
+		}
+	}
+	changed := b.DeepCopy()
+	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == fleet.FinalizerBundle })
+	if _, err := e.bundles.Patch(ctx, b, changed); err != nil && !kube.IsGone(err) {
+		return fmt.Errorf("let the Bundle go: %w", err)
+	}
+	log := e.logFor(kube.KeyOf(b))
+	if left > 0 {
+		log = log.WithField("reason", fmt.Sprintf("%d deployments stay as orders for clusters that are away", left))
+	}
+	log.Info("bundle gone")
+	return nil
+}

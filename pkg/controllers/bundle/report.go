@@ -1,0 +1,153 @@
+package bundle
+
+import (
+	"context"
+	"encoding/json"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+)
+
+// size is how many bytes a status takes.
+func size(status any) int {
+	raw, err := json.Marshal(status)
+	if err != nil {
+		return 1
+	}
+	return len(raw)
+}
+
+// reportBundle writes the status of a Bundle.
+func (e *Engine) reportBundle(ctx context.Context, key kube.Key) (int, error) {
+	b, facts, accepted, ok := e.table.BundleFacts(key)
+	if !ok {
+		return 0, nil
+	}
+	status := summary.BundleStatus(&b.Status, facts, e.now())
+	if accepted == nil {
+		status.Conditions = condition.Remove(status.Conditions, fleet.ConditionAccepted)
+	} else {
+		status.Conditions = condition.Set(status.Conditions, *accepted, e.now())
+	}
+	if e.status[table.KindBundle].done(key, b.Status, status) {
+		return 0, nil
+	}
+	changed := shallow(b)
+	changed.Status = status
+	got, err := e.bundles.PatchStatus(ctx, b, changed)
+	if kube.IsGone(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	e.status[table.KindBundle].answered(key, got.Status, status)
+	e.learn(got)
+	if news := newlyFalse(b.Status.Conditions, status.Conditions, fleet.ConditionAccepted); news != nil {
+		e.events.Event(got, kube.Warning, news.Reason, news.Message)
+	}
+	return size(status), nil
+}
+
+// newlyFalse is a condition that has become False, or another False.
+func newlyFalse(old, now []fleet.Condition, kind string) *fleet.Condition {
+	c := condition.Find(now, kind)
+	if c == nil || c.Status != "False" {
+		return nil
+	}
+	if was := condition.Find(old, kind); was != nil && was.Status == c.Status && was.Message == c.Message {
+		return nil
+	}
+	return c
+}
+
+// shallow is a copy of a Bundle whose status may be replaced.
+func shallow(b *fleet.Bundle) *fleet.Bundle {
+	out := *b
+	return &out
+}
+
+// reportRepo writes the summary part of a GitRepo's status. It never reports
+// Ready while a Bundle of the repository has a version that was not planned.
+func (e *Engine) reportRepo(ctx context.Context, key kube.Key) (int, error) {
+	repo, sources, fresh, ok := e.table.RepoFacts(key)
+	if !ok || repo.DeletionTimestamp != nil {
+		return 0, nil
+	}
+	status := summary.GitRepoStatus(repo, sources, e.now())
+	if !fresh && condition.IsTrue(status.Conditions, fleet.ConditionReady) && !condition.IsTrue(repo.Status.Conditions, fleet.ConditionReady) {
+		return 0, nil
+	}
+	if e.status[table.KindGitRepo].done(key, repo.Status, status) {
+		return 0, nil
+	}
+	changed := *repo
+	changed.Status = status
+	got, err := e.repos.PatchStatus(ctx, repo, &changed)
+	if kube.IsGone(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	e.status[table.KindGitRepo].answered(key, got.Status, status)
+	got.ManagedFields = nil
+	e.spread(e.table.SetRepo(got))
+	return size(status), nil
+}
+
+// reportCluster writes the summary part of a Cluster's status.
+func (e *Engine) reportCluster(ctx context.Context, key kube.Key) (int, error) {
+	c, facts, ok := e.table.ClusterFacts(key)
+	if !ok || c.DeletionTimestamp != nil {
+		return 0, nil
+	}
+	status := summary.ClusterStatus(c, facts, e.now())
+	if e.status[table.KindCluster].done(key, c.Status, status) {
+		return 0, nil
+	}
+	changed := *c
+	changed.Status = status
+	got, err := e.clusters.PatchStatus(ctx, c, &changed)
+	if kube.IsGone(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	e.status[table.KindCluster].answered(key, got.Status, status)
+	e.learnCluster(got)
+	return size(status), nil
+}
+
+// reportGroup writes the status of a ClusterGroup.
+func (e *Engine) reportGroup(ctx context.Context, key kube.Key) (int, error) {
+	g, members, ok := e.table.GroupFacts(key)
+	if !ok || g.DeletionTimestamp != nil {
+		return 0, nil
+	}
+	status := summary.GroupStatus(g, members, e.now())
+	if e.status[table.KindGroup].done(key, g.Status, status) {
+		return 0, nil
+	}
+	changed := *g
+	changed.Status = status
+	got, err := e.groups.PatchStatus(ctx, g, &changed)
+	if kube.IsGone(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	e.status[table.KindGroup].answered(key, got.Status, status)
+	got.ManagedFields = nil
+	news, changes := e.table.SetGroup(got)
+	e.spread(news)
+	for _, change := range changes {
+		e.retarget(key.Namespace, change)
+	}
+	return size(status), nil
+}

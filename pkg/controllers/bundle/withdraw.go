@@ -1,0 +1,281 @@
+package bundle
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+)
+
+// orphanGrace is how long a deployment without its Bundle is left alone: the
+// Bundle may be about to be restored.
+const orphanGrace = 10 * time.Minute
+
+// withdraw orders the deployments to leave that are not wanted any more, at the
+// pace at which a mistake can still be undone. What was ordered already is the
+// leaver's.
+func (e *Engine) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.Next, error) {
+	e.wait(s.key, true) // before judging: news in between must not be lost
+	var ready []*leaver
+	blocked := false
+	for _, l := range d.leaving {
+		if withdrawal.Read(l.bd).Order != "" {
+			continue
+		}
+		if l.action, _ = e.judge(s.key, l, s.hold); l.action == withdrawal.Wait {
+			blocked = true
+			continue
+		}
+		ready = append(ready, l)
+	}
+	e.wait(s.key, blocked)
+	if len(ready) == 0 {
+		return kube.Done, nil
+	}
+	allowed, after := e.take(s.key, len(ready), len(s.deployments))
+	for _, l := range ready[:allowed] {
+		if err := e.order(ctx, s.key, l); err != nil {
+			return kube.Done, err
+		}
+	}
+	return kube.Next{After: after}, nil
+}
+
+// judge decides what is next for a deployment that is not wanted.
+func (e *Engine) judge(bundle kube.Key, l *leaver, hold string) (withdrawal.Action, string) {
+	f := withdrawal.Read(l.bd)
+	agent, known := e.table.AgentOf(l.cluster)
+	f.Orphaned = !known
+	f.Orders = agent.Protocol > 0 || agent.Life == summary.NeverSeen && l.bd.Status.AppliedDeploymentID != ""
+	f.Blocked = hold
+	if f.Blocked == "" {
+		f.Blocked = e.table.Blocker(bundle, l.cluster)
+	}
+	return withdrawal.Decide(f)
+}
+
+// take asks for withdrawals at the Bundle's pace.
+func (e *Engine) take(key kube.Key, want, total int) (int, time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n, next, after := e.paces[key].Take(want, total, e.now())
+	e.paces[key] = next
+	return n, after
+}
+
+// wait notes that withdrawals of a Bundle wait for others of its repository.
+func (e *Engine) wait(key kube.Key, yes bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if yes {
+		e.waiting[key] = true
+	} else {
+		delete(e.waiting, key)
+	}
+}
+
+// release wakes up the Bundles of the same repository whose withdrawals waited
+// for this one.
+func (e *Engine) release(key kube.Key) {
+	for _, sibling := range e.table.Siblings(key) {
+		e.mu.Lock()
+		waits := e.waiting[sibling]
+		e.mu.Unlock()
+		if waits {
+			e.planer.Add(sibling)
+		}
+	}
+}
+
+// order carries out what judge decided: it marks a deployment, or deletes it.
+func (e *Engine) order(ctx context.Context, bundle kube.Key, l *leaver) error {
+	log := e.logFor(bundle).WithField("cluster", l.cluster.String()).WithField("reason", l.reason)
+	if l.action == withdrawal.Delete {
+		if err := e.erase(ctx, l.bd); err != nil {
+			return err
+		}
+		log.Info("deployment deleted")
+		return nil
+	}
+	changed := l.bd.DeepCopy()
+	if changed.Annotations == nil {
+		changed.Annotations = map[string]string{}
+	}
+	changed.Annotations[fleet.AnnotationWithdrawn] = newOrder()
+	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == fleet.FinalizerBundleDeployment })
+	got, err := e.deployments.Patch(ctx, l.bd, changed)
+	if kube.IsGone(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("withdraw from cluster %q: %w", l.cluster, err)
+	}
+	e.slimDeployment(got)
+	e.spread(e.table.SetDeployment(got))
+	log.Info("deployment withdrawn")
+	return nil
+}
+
+// newOrder is the id of an order: enough that two never meet.
+func newOrder() string {
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		panic(err) // crypto/rand does not fail
+	}
+	return hex.EncodeToString(b[:])
+}
+
+// erase deletes a deployment exactly as it was decided on, and then its values.
+func (e *Engine) erase(ctx context.Context, bd *fleet.BundleDeployment) error {
+	key := kube.KeyOf(bd)
+	err := e.deployments.Delete(ctx, key, kube.Precondition{UID: bd.UID, ResourceVersion: bd.ResourceVersion})
+	if err != nil {
+		return err
+	}
+	return e.eraseSecret(ctx, key)
+}
+
+// eraseSecret deletes the values of a deployment that is gone.
+func (e *Engine) eraseSecret(ctx context.Context, key kube.Key) error {
+	meta, ok := e.cache.secrets.Get(key)
+	if !ok || meta.Labels[fleet.LabelBundleName] == "" {
+		return nil
+	}
+	if _, exists := e.table.Deployment(key); exists {
+		if _, err := e.deployments.Get(ctx, key); !kube.IsGone(err) {
+			return err
+		}
+	}
+	return e.secrets.Delete(ctx, key, kube.Precondition{UID: meta.UID})
+}
+
+// reconcileLeaving looks after one deployment on its way out: it strips the
+// reference's finalizer, deletes what an agent has uninstalled, and orders to
+// leave what has lost its Bundle.
+func (e *Engine) reconcileLeaving(ctx context.Context, key kube.Key) (kube.Next, error) {
+	bd, ok := e.table.Deployment(key)
+	if !ok {
+		e.setOrphan(key, false)
+		return kube.Done, e.eraseSecret(ctx, key)
+	}
+	if bd.DeletionTimestamp != nil {
+		return kube.Done, e.unlock(ctx, bd)
+	}
+	bundle, _ := table.BundleOf(bd)
+	cluster, _ := table.ClusterOf(bd)
+	l := &leaver{cluster: cluster, bd: bd, reason: "uninstalled as ordered"}
+	if withdrawal.Read(bd).Order == "" {
+		return e.orphan(ctx, bundle, l)
+	}
+	if action, _ := e.judge(bundle, l, ""); action != withdrawal.Delete {
+		return kube.Done, nil
+	}
+	if err := e.erase(ctx, bd); err != nil {
+		return kube.Done, err
+	}
+	e.logFor(bundle).WithField("cluster", cluster.String()).Info("deployment gone")
+	return kube.Done, nil
+}
+
+// unlock strips the reference's finalizer from a deployment that is being
+// deleted.
+func (e *Engine) unlock(ctx context.Context, bd *fleet.BundleDeployment) error {
+	if !slices.Contains(bd.Finalizers, fleet.FinalizerBundleDeployment) {
+		return nil
+	}
+	changed := bd.DeepCopy()
+	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == fleet.FinalizerBundleDeployment })
+	_, err := e.deployments.Patch(ctx, bd, changed)
+	if kube.IsGone(err) {
+		return nil
+	}
+	return err
+}
+
+// orphan orders a deployment to leave whose Bundle has been gone, without our
+// finalizer having been asked, for 10 minutes. That nothing is in the cache is
+// not enough.
+func (e *Engine) orphan(ctx context.Context, bundle kube.Key, l *leaver) (kube.Next, error) {
+	key := kube.KeyOf(l.bd)
+	_, alive := e.table.Bundle(bundle)
+	_, known := e.table.AgentOf(l.cluster)
+	if alive || !known {
+		e.setOrphan(key, false)
+		return kube.Done, nil
+	}
+	since := e.setOrphan(key, true)
+	if left := orphanGrace - e.now().Sub(since); left > 0 {
+		return kube.Next{After: left}, nil
+	}
+	if _, err := e.bundles.Get(ctx, bundle); !kube.IsGone(err) {
+		return kube.Next{After: orphanGrace}, err
+	}
+	if why, _ := e.held(bundle.Namespace); why != "" {
+		return kube.Next{After: orphanGrace}, nil
+	}
+	l.reason = "its Bundle is gone"
+	if l.action, _ = e.judge(bundle, l, ""); l.action == withdrawal.Wait {
+		return kube.Next{After: orphanGrace}, nil
+	}
+	return kube.Done, e.order(ctx, bundle, l)
+}
+
+// setOrphan notes whether a deployment is without Bundle, and returns since
+// when it is.
+func (e *Engine) setOrphan(key kube.Key, yes bool) time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !yes {
+		delete(e.orphans, key)
+		return time.Time{}
+	}
+	if _, ok := e.orphans[key]; !ok {
+		e.orphans[key] = e.now()
+	}
+	return e.orphans[key]
+}
+
+// sweepSecrets wakes up for the values of deployments that are gone, left
+// behind when a manager was stopped between two writes. Young ones may belong
+// to a deployment that is about to be written.
+func (e *Engine) sweepSecrets() {
+	for _, s := range e.cache.secrets.List("") {
+		key := kube.KeyOf(s)
+		if s.Labels[fleet.LabelBundleName] == "" {
+			continue
+		}
+		if _, ok := e.table.Deployment(key); !ok {
+			e.leaver.AddAfter(key, max(time.Millisecond, orphanGrace-e.now().Sub(s.CreationTimestamp.Time)))
+		}
+	}
+	for _, bd := range e.table.All() {
+		if _, ok := e.cache.secrets.Get(kube.KeyOf(bd)); !ok && bd.Spec.ValuesHash != "" {
+			e.lose(kube.KeyOf(bd))
+			if key, ok := table.BundleOf(bd); ok {
+				e.planer.Add(key)
+			}
+		}
+	}
+}
+
+// valuesOf is the Secret with the values of a Bundle.
+func (e *Engine) valuesOf(ctx context.Context, b *fleet.Bundle) (*corev1.Secret, error) {
+	if b.Spec.ValuesHash == "" {
+		return nil, nil
+	}
+	s, err := e.secrets.Get(ctx, kube.KeyOf(b))
+	if kube.IsGone(err) || err == nil && s.Type != fleet.SecretTypeBundleValues {
+		return nil, nil
+	}
+	return s, err
+}

@@ -1,0 +1,234 @@
+package bundle
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+)
+
+const (
+	// slice is how long one Bundle writes before others have their turn.
+	slice = 100 * time.Millisecond
+	// namespaceRetry is when a cluster whose namespace is going away, or not
+	// there yet, is tried again.
+	namespaceRetry = time.Second
+)
+
+// apply writes what was decided, for at most a slice of time. It returns
+// whether something is left. Faults of single clusters show in their Want and
+// stop nobody else; the others are returned.
+func (e *Engine) apply(ctx context.Context, s *snapshot, d *decision) (rest bool, err error) {
+	if len(d.pairs) == 0 {
+		return false, nil
+	}
+	if s.hold == "" {
+		if err := e.ensureContent(ctx, s); err != nil {
+			return false, err
+		}
+	}
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		errs  []error
+		until = e.now().Add(slice)
+	)
+	for _, p := range d.pairs {
+		if p.effort == nothing {
+			continue
+		}
+		if e.now().After(until) {
+			rest = true
+			break
+		}
+		e.slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-e.slots }()
+			err := e.write(ctx, s, p)
+			if err == nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if fault.IsPermanent(err) || kube.IsInvalid(err) {
+				p.want.Broken = err.Error()
+				d.plan.Wants[p.key] = p.want
+				return
+			}
+			errs = append(errs, err)
+		})
+	}
+	wg.Wait()
+	return rest, joined(errs)
+}
+
+// ensureContent stores the Bundle's resources once for all clusters.
+func (e *Engine) ensureContent(ctx context.Context, s *snapshot) error {
+	id := s.kit.Content()
+	if _, ok := e.cache.contents.Get(kube.Key{Name: id}); ok {
+		return nil
+	}
+	full, err := e.bundles.Get(ctx, s.key)
+	if err != nil {
+		return fmt.Errorf("read resources: %w", err)
+	}
+	c, err := content.New(content.Manifest{Resources: full.Spec.Resources})
+	if err != nil {
+		return fault.PermanentError(deployment.ReasonTooLarge, err)
+	}
+	if c.Name != id {
+		return fault.WaitError("Changed", gatherNews, fmt.Errorf("the Bundle has just changed"))
+	}
+	c.Labels = map[string]string{fleet.LabelManagerID: e.cfg.ManagerID}
+	if _, err := e.contents.Create(ctx, c); err != nil && !kube.IsExists(err) {
+		return err
+	}
+	return nil
+}
+
+// write does what was decided for one pair: the Secret first, then the object.
+func (e *Engine) write(ctx context.Context, s *snapshot, p *pair) error {
+	var got *fleet.BundleDeployment
+	var err error
+	switch p.effort {
+	case create, replace:
+		got, err = e.place(ctx, s, p)
+	case stage:
+		got, err = e.stage(ctx, s, p)
+	case retouch:
+		got, err = e.deployments.Patch(ctx, p.old, deployment.Retouch(s.kit, p.place, p.old))
+	}
+	switch {
+	case kube.IsTerminating(err), kube.IsGone(err):
+		return fault.WaitError("NamespaceGone", namespaceRetry, fmt.Errorf("cluster %q: %w", p.key, err))
+	case err != nil:
+		return fmt.Errorf("deploy to cluster %q: %w", p.key, err)
+	}
+	e.slimDeployment(got)
+	e.spread(e.table.SetDeployment(got))
+	if p.effort != retouch {
+		e.logFor(s.key).WithFields(logrus.Fields{
+			"cluster": p.key.String(), "deployment": short(p.id), "reason": p.step.Reason,
+		}).Info("deployment written")
+	}
+	return nil
+}
+
+// place writes the whole object: a new one, or one that takes its new version.
+func (e *Engine) place(ctx context.Context, s *snapshot, p *pair) (*fleet.BundleDeployment, error) {
+	order, err := order(s, p)
+	if err != nil {
+		return nil, err
+	}
+	parcel, err := deployment.Compose(order, p.old, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.putSecret(ctx, parcel.Secret); err != nil {
+		return nil, err
+	}
+	if p.old == nil {
+		return e.deployments.Create(ctx, parcel.Object)
+	}
+	return e.deployments.Update(ctx, parcel.Object)
+}
+
+// stage writes the new version beside the current one. It reads the object and
+// its values first, because the cache has neither.
+func (e *Engine) stage(ctx context.Context, s *snapshot, p *pair) (*fleet.BundleDeployment, error) {
+	live, err := e.deployments.Get(ctx, kube.KeyOf(p.old))
+	if err != nil {
+		return nil, err
+	}
+	var values []byte
+	if live.Spec.ValuesHash != "" {
+		secret, err := e.secrets.Get(ctx, kube.KeyOf(p.old))
+		if err != nil && !kube.IsGone(err) {
+			return nil, err
+		}
+		if err == nil {
+			values = secret.Data[fleet.KeyValues]
+		}
+	}
+	order, err := order(s, p)
+	if err != nil {
+		return nil, err
+	}
+	parcel, err := deployment.Compose(order, live, values)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.putSecret(ctx, parcel.Secret); err != nil {
+		return nil, err
+	}
+	return e.deployments.Update(ctx, parcel.Object)
+}
+
+// order is what Compose needs; the version is worked out where memory has only
+// its ids.
+func order(s *snapshot, p *pair) (deployment.Order, error) {
+	if p.version == nil {
+		v, err := s.kit.Work(p.verdict, p.place)
+		if err != nil {
+			return deployment.Order{}, err
+		}
+		p.version = &v
+	}
+	return deployment.Order{Kit: s.kit, Place: p.place, Inputs: p.inputs, Version: *p.version, Move: p.step.Move}, nil
+}
+
+// putSecret writes the values of a deployment, nil for none. A Secret of that
+// name that is not ours is left alone.
+func (e *Engine) putSecret(ctx context.Context, want *corev1.Secret) error {
+	if want == nil {
+		return nil
+	}
+	key := kube.KeyOf(want)
+	defer e.found(key)
+	if _, ok := e.cache.secrets.Get(key); !ok {
+		_, err := e.secrets.Create(ctx, want)
+		if !kube.IsExists(err) {
+			return err
+		}
+		have, err := e.secrets.Get(ctx, key)
+		if err != nil {
+			return err
+		}
+		if have.Type != fleet.SecretTypeBundleDeployment {
+			return fault.PermanentError("SecretTaken", fmt.Errorf("Secret %q is not Fleet's: its type is %q", key, have.Type))
+		}
+	}
+	_, err := e.secrets.Update(ctx, want) // whatever stood there: it is ours alone
+	if kube.IsGone(err) {
+		_, err = e.secrets.Create(ctx, want)
+	}
+	return err
+}
+
+// found forgets that the values of a deployment were lost.
+func (e *Engine) found(key kube.Key) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.lost, key)
+}
+
+// short is a deployment id for logs: the first 8 characters of both digests.
+func short(id string) string {
+	content, options := "", id
+	for i := range len(id) {
+		if id[i] == ':' {
+			content, options = id[:i], id[i+1:]
+			break
+		}
+	}
+	return content[:min(10, len(content))] + ":" + options[:min(8, len(options))]
+}

@@ -1,0 +1,58 @@
+// Package controllers composes the loops of the management cluster: the engine
+// that turns Bundles into deployments, and the worker that reads repositories.
+// Both run under a lease of their own.
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Leases of the roles. The names are the reference's: of two managers in one
+// namespace only one works.
+const (
+	LeaseController = "fleet-controller-leader-election-shard"
+	LeaseGitJob     = "fleet-gitops-leader-election-shard"
+)
+
+// Config is all that the controllers can be told. Start from Default.
+type Config struct {
+	// Namespace is where Fleet itself runs.
+	Namespace string
+	// Identity tells this process from others that want the same lease. It is
+	// stable for one process.
+	Identity string
+	// LeaderElect turns leases on. Without them only one process may run.
+	LeaderElect bool
+	// ManagerID is the id of this installation.
+	ManagerID string
+	// CheckinInterval is how often agents report. After 3 missed reports a
+	// cluster is Offline.
+	CheckinInterval time.Duration
+	// Workers is how many Bundles are worked on at once, 1 to 500.
+	Workers int
+}
+
+// Default is what the chart installs, without what only a process knows.
+func Default() Config {
+	return Config{Namespace: "cattle-fleet-system", LeaderElect: true, CheckinInterval: time.Minute, Workers: 8}
+}
+
+// Validate returns all that is wrong, not just the first.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Namespace == "" {
+		errs = append(errs, errors.New("namespace: must be set"))
+	}
+	if c.LeaderElect && c.Identity == "" {
+		errs = append(errs, errors.New("identity: must be set with leader election"))
+	}
+	if c.CheckinInterval <= 0 {
+		errs = append(errs, fmt.Errorf("check-in interval: %s is not above 0", c.CheckinInterval))
+	}
+	if c.Workers < 1 || c.Workers > 500 {
+		errs = append(errs, fmt.Errorf("workers: %d is not within 1 to 500", c.Workers))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,111 @@
+// Package notimplemented answers for kinds that this version accepts and does
+// not act on: their objects say so in condition Accepted, where they have
+// conditions, and in one Warning event.
+package notimplemented
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/support"
+)
+
+// A House is the loops of this package.
+type House struct {
+	parts  []kube.Runner
+	loops  []*kube.Loop
+	events *kube.Recorder
+	now    func() time.Time
+}
+
+// New prepares the loops; they send no request before they run.
+func New(c *kube.Client) *House {
+	h := &House{events: kube.NewRecorder(c, "fleet-controller"), now: time.Now}
+	h.parts = append(h.parts, h.events)
+	client := c.Loop("notimplemented")
+	refuse(h, client, "helmop", func(o *fleet.HelmOp) *[]fleet.Condition { return &o.Status.Conditions })
+	refuse(h, client, "imagescan", func(o *fleet.ImageScan) *[]fleet.Condition { return &o.Status.Conditions })
+	refuse(h, client, "schedule", func(o *fleet.Schedule) *[]fleet.Condition { return &o.Status.Conditions })
+	warn[*fleet.Policy](h, client)
+	warn[*fleet.GitRepoRestriction](h, client)
+	warn[*fleet.BundleNamespaceMapping](h, client)
+	return h
+}
+
+// Parts are the caches and loops to run.
+func (h *House) Parts() []kube.Runner { return h.parts }
+
+// Loops are the loops, for metrics.
+func (h *House) Loops() []*kube.Loop { return h.loops }
+
+// copied is a pointer to an API type that can be copied.
+type copied[T any] interface {
+	*T
+	kube.Object
+	DeepCopy() *T
+}
+
+// refuse sets Accepted=False on the objects of a kind, once, and tells an
+// event.
+func refuse[T any, P copied[T]](h *House, c *kube.Client, name string, conditions func(P) *[]fleet.Condition) {
+	cache := kube.NewCache[P](c, kube.Watch{}, nil)
+	store := kube.StoreOf[P](c)
+	loop := kube.NewLoop(name, 1, func(ctx context.Context, key kube.Key) (kube.Next, error) {
+		obj, ok := cache.Get(key)
+		if !ok || obj.GetDeletionTimestamp() != nil {
+			return kube.Done, nil
+		}
+		want := refusal(obj)
+		old := condition.Find(*conditions(obj), fleet.ConditionAccepted)
+		if old != nil && old.Status == want.Status && old.Message == want.Message {
+			return kube.Done, nil
+		}
+		changed := P(obj.DeepCopy())
+		*conditions(changed) = condition.Set(*conditions(obj), want, h.now())
+		if _, err := store.PatchStatus(ctx, obj, changed); err != nil {
+			if kube.IsGone(err) {
+				err = nil
+			}
+			return kube.Done, err
+		}
+		h.events.Event(obj, kube.Warning, want.Reason, want.Message)
+		return kube.Done, nil
+	})
+	cache.OnChange(func(_, changed P) {
+		if changed != nil {
+			loop.Add(kube.KeyOf(changed))
+		}
+	})
+	h.parts, h.loops = append(h.parts, cache, loop), append(h.loops, loop)
+}
+
+func refusal(obj kube.Object) fleet.Condition {
+	return fleet.Condition{
+		Type: fleet.ConditionAccepted, Status: corev1.ConditionFalse, ObservedGeneration: obj.GetGeneration(),
+		Reason: fleet.ReasonNotImplemented, Message: condition.Message(support.Message(support.Missing(obj))),
+	}
+}
+
+// warn tells an event about each new object of a kind that has no conditions.
+// Objects that are older than this process were told about before.
+func warn[P kube.Object](h *House, c *kube.Client) {
+	cache := kube.NewCache[P](c, kube.Watch{}, nil)
+	start := metav1.NewTime(h.now().Add(-time.Second))
+	var none P
+	cache.OnChange(func(old, changed P) {
+		if kube.Object(old) != kube.Object(none) || kube.Object(changed) == kube.Object(none) {
+			return
+		}
+		if created := changed.GetCreationTimestamp(); created.Before(&start) {
+			return
+		}
+		h.events.Event(changed, kube.Warning, fleet.ReasonNotImplemented, support.Message(support.Missing(changed)))
+	})
+	h.parts = append(h.parts, cache)
+}

@@ -1,0 +1,316 @@
+package table
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+)
+
+// A Plan is what the last look at a Bundle decided.
+type Plan struct {
+	Generation int64 // of the Bundle
+	Shape      rollout.Shape
+	Order      []kube.Key // Clusters that get the Bundle, in the order of Shape
+	Wants      map[kube.Key]Want
+	// Problem is why the Bundle as a whole cannot be Ready.
+	Problem *summary.Problem
+	// Accepted, where not nil, is condition Accepted of the Bundle.
+	Accepted *fleet.Condition
+	// Complete tells that everything that may be written was written.
+	Complete bool
+	// Waiting tells that news of deployments may let others move.
+	Waiting bool
+	// ResourcesDigest is the digest of the Bundle's resources.
+	ResourcesDigest string
+	// Content is the id of the content that the Bundle's deployments need.
+	Content string
+	// Withdrawing says why deployments are being withdrawn.
+	Withdrawing string
+}
+
+type bundleRow struct {
+	key      kube.Key
+	obj      *fleet.Bundle // nil: gone, or not seen yet
+	repo     kube.Key      // of the GitRepo, if it has one
+	helmOp   kube.Key
+	cells    map[kube.Key]*cell
+	counts   counts
+	plan     *Plan
+	complete int64 // generation of the last complete plan
+}
+
+func (t *Table) bundle(key kube.Key) *bundleRow {
+	row := t.bundles[key]
+	if row == nil {
+		row = &bundleRow{key: key, cells: map[kube.Key]*cell{}}
+		t.bundles[key] = row
+	}
+	return row
+}
+
+func (t *Table) dropBundle(row *bundleRow) {
+	if row.obj == nil && len(row.cells) == 0 {
+		delete(t.bundles, row.key)
+	}
+}
+
+func (t *Table) owners(bundle kube.Key) (repo, helmOp string) {
+	row := t.bundles[bundle]
+	if row == nil {
+		return "", ""
+	}
+	if row.repo.Name != "" {
+		repo = row.repo.String()
+	}
+	if row.helmOp.Name != "" {
+		helmOp = row.helmOp.String()
+	}
+	return repo, helmOp
+}
+
+// SetBundle takes in a Bundle. Its deployments follow it to another owner.
+func (t *Table) SetBundle(b *fleet.Bundle) News {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var news News
+	row := t.bundle(kube.KeyOf(b))
+	if row.obj != nil && row.obj.UID == b.UID && !newer(b.ResourceVersion, row.obj.ResourceVersion) {
+		return news
+	}
+	if row.obj == nil || row.obj.UID != b.UID {
+		row.complete = b.Status.ObservedGeneration
+	}
+	row.obj = b
+	t.setOwner(row, owner(b, fleet.LabelRepoName), owner(b, fleet.LabelHelmOpName), &news)
+	news.add(Subject{KindBundle, row.key}, row.counts.final())
+	return news
+}
+
+func owner(b *fleet.Bundle, label string) kube.Key {
+	if name := b.Labels[label]; name != "" {
+		return kube.Key{Namespace: b.Namespace, Name: name}
+	}
+	return kube.Key{}
+}
+
+// setOwner moves a Bundle with all that is counted for it to an owner.
+func (t *Table) setOwner(row *bundleRow, repo, helmOp kube.Key, news *News) {
+	old := row.repo
+	if old == repo && row.helmOp == helmOp && (repo.Name == "" || t.repos[repo] != nil && t.repos[repo].bundles[row.key]) {
+		return
+	}
+	if r := t.repos[old]; r != nil && r.bundles[row.key] {
+		delete(r.bundles, row.key)
+		for i, n := range row.counts {
+			r.counts[i] -= n
+		}
+		news.add(Subject{KindGitRepo, old}, r.counts.final())
+		t.dropRepo(old)
+	}
+	row.repo, row.helmOp = repo, helmOp
+	if repo.Name != "" {
+		r := t.repo(repo)
+		r.bundles[row.key] = true
+		for i, n := range row.counts {
+			r.counts[i] += n
+		}
+		news.add(Subject{KindGitRepo, repo}, r.counts.final())
+	}
+	for _, c := range row.cells {
+		t.refresh(c, news)
+	}
+}
+
+// RemoveBundle takes in that a Bundle is gone. Deployments that remain are kept.
+func (t *Table) RemoveBundle(key kube.Key) News {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var news News
+	row := t.bundles[key]
+	if row == nil {
+		return news
+	}
+	t.setPlan(row, &Plan{}, &news)
+	t.setOwner(row, kube.Key{}, kube.Key{}, &news)
+	row.obj, row.plan, row.complete = nil, nil, 0
+	t.dropBundle(row)
+	return news
+}
+
+// SetPlan takes in what was decided for a Bundle.
+func (t *Table) SetPlan(key kube.Key, p Plan) News {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var news News
+	row := t.bundles[key]
+	if row == nil || row.obj == nil {
+		return news
+	}
+	first := row.plan == nil
+	t.setPlan(row, &p, &news)
+	if p.Complete {
+		row.complete = p.Generation
+	}
+	news.add(Subject{KindBundle, key}, row.counts.final())
+	if r := t.repos[row.repo]; r != nil {
+		news.add(Subject{KindGitRepo, row.repo}, r.counts.final())
+	}
+	if first && !t.settled {
+		t.settle(&news)
+	}
+	return news
+}
+
+func (t *Table) setPlan(row *bundleRow, p *Plan, news *News) {
+	if old := row.plan; old != nil && old.Content != p.Content {
+		delete(t.contents[old.Content], row.key)
+		if len(t.contents[old.Content]) == 0 {
+			delete(t.contents, old.Content)
+		}
+	}
+	if p.Content != "" {
+		if t.contents[p.Content] == nil {
+			t.contents[p.Content] = map[kube.Key]bool{}
+		}
+		t.contents[p.Content][row.key] = true
+	}
+	row.plan = p
+	for key := range p.Wants {
+		t.cellOf(row.key, key)
+	}
+	for key, c := range row.cells {
+		if w, ok := p.Wants[key]; ok {
+			c.want = &w
+		} else {
+			c.want = nil
+		}
+		t.refresh(c, news)
+		t.drop(c)
+	}
+}
+
+// settle notes when every Bundle has been looked at since the start: from then
+// on what the table says is the whole truth.
+func (t *Table) settle(news *News) {
+	for _, row := range t.bundles {
+		if row.obj != nil && row.plan == nil {
+			return
+		}
+	}
+	t.settled = true
+	for key := range t.bundles {
+		news.add(Subject{KindBundle, key}, true)
+	}
+	for key := range t.repos {
+		news.add(Subject{KindGitRepo, key}, true)
+	}
+	for key := range t.clusters {
+		news.add(Subject{KindCluster, key}, true)
+	}
+	for ns, w := range t.groups {
+		for name := range w.groups {
+			news.add(Subject{KindGroup, kube.Key{Namespace: ns, Name: name}}, true)
+		}
+	}
+}
+
+// Settle is told once that all Bundles that there were at the start are in the
+// table: without any, nobody else would notice.
+func (t *Table) Settle() News {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var news News
+	if !t.settled {
+		t.settle(&news)
+	}
+	return news
+}
+
+// Bundles are the keys of the Bundles of a namespace, or of all where it is
+// empty, sorted.
+func (t *Table) Bundles(namespace string) []kube.Key {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []kube.Key
+	for key, row := range t.bundles {
+		if row.obj != nil && (namespace == "" || key.Namespace == namespace) {
+			out = append(out, key)
+		}
+	}
+	slices.SortFunc(out, CompareKeys)
+	return out
+}
+
+// Bundle finds a Bundle.
+func (t *Table) Bundle(key kube.Key) (*fleet.Bundle, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if row := t.bundles[key]; row != nil && row.obj != nil {
+		return row.obj, true
+	}
+	return nil, false
+}
+
+// NeededBy are the Bundles whose deployments need a content, sorted.
+func (t *Table) NeededBy(content string) []kube.Key {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(t.contents[content]), CompareKeys)
+}
+
+// Siblings are the other Bundles of the same GitRepo or HelmOp, sorted.
+func (t *Table) Siblings(key kube.Key) []kube.Key {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []kube.Key
+	for _, row := range t.siblings(key) {
+		out = append(out, row.key)
+	}
+	slices.SortFunc(out, CompareKeys)
+	return out
+}
+
+func (t *Table) siblings(key kube.Key) []*bundleRow {
+	row := t.bundles[key]
+	if row == nil {
+		return nil
+	}
+	var out []*bundleRow
+	if r := t.repos[row.repo]; r != nil {
+		for k := range r.bundles {
+			if k != key {
+				out = append(out, t.bundles[k])
+			}
+		}
+	}
+	return out
+}
+
+// Blocker says which other Bundle of the same repository has to be written to
+// a cluster before this one may be withdrawn there: what is new comes first,
+// so that a renamed bundle takes over its objects. It is empty for none.
+func (t *Table) Blocker(key, cluster kube.Key) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	name := ""
+	for _, row := range t.siblings(key) {
+		if row.obj == nil || row.obj.DeletionTimestamp != nil {
+			continue
+		}
+		c := row.cells[cluster]
+		unplanned := row.plan == nil || row.plan.Generation != row.obj.Generation || !row.plan.Complete
+		coming := c != nil && c.bd == nil && c.want != nil && c.want.Coming
+		if (unplanned || coming) && (name == "" || row.key.Name < name) {
+			name = row.key.Name
+		}
+	}
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("bundle %q of the same repository comes first", name)
+}

@@ -1,0 +1,322 @@
+package table
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+	"github.com/fleetworkspace/fleet/pkg/plan/target"
+)
+
+type clusterRow struct {
+	obj    *fleet.Cluster
+	place  *deployment.Place // never changed, only replaced
+	placed bool              // it has a namespace for its deployments
+	other  string            // id of another manager that has marked it
+	sign   Sign
+	alive  time.Time // when the agent was last known to live, by our clock
+	life   summary.Life
+	counts counts
+	sum    *fleet.BundleSummary // nil: to be counted again
+}
+
+// A workspace is the cluster groups of one namespace.
+type workspace struct {
+	groups   map[string]*fleet.ClusterGroup
+	compiled target.Groups
+}
+
+// A Candidate is a cluster that a Bundle may be meant for.
+type Candidate struct {
+	Key   kube.Key
+	Place *deployment.Place // its Namespace is empty while the cluster has none
+	// Other is the id of another manager that looks after the cluster.
+	Other    string
+	Offline  bool
+	Deleting bool
+}
+
+// A ClusterChange says what a change of a Cluster means.
+type ClusterChange struct {
+	// Targeting tells that Bundles may have to be planned again. Was and Is
+	// are the cluster before and after; Was is nil for a new one.
+	Targeting bool
+	Was, Is   *Candidate
+	// Life tells that the agent was silent and reports again, or reports for
+	// the first time.
+	Life bool
+}
+
+// SetCluster takes in a Cluster and what its managedFields say of its agent.
+func (t *Table) SetCluster(c *fleet.Cluster) (News, ClusterChange) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var news News
+	key := kube.KeyOf(c)
+	row := t.clusters[key]
+	if row != nil && row.obj.UID == c.UID && !newer(c.ResourceVersion, row.obj.ResourceVersion) {
+		return news, ClusterChange{}
+	}
+	change := ClusterChange{}
+	if row == nil {
+		row = &clusterRow{}
+		t.clusters[key] = row
+		for cell := range t.onCluster[key] {
+			if cell.want != nil {
+				row.counts.add(cell.view.State, 1)
+			}
+		}
+	} else {
+		change.Was = row.candidate(key)
+	}
+	fresh := row.obj == nil
+	row.obj = c
+	row.other = registration.OtherManager(c, registration.Mark{ID: t.ownID})
+	change.Life = t.setSign(row, ReadSign(c), fresh)
+	t.place(row)
+	change.Is = row.candidate(key)
+	change.Targeting = change.Was == nil || !sameCandidate(change.Was, change.Is)
+	news.add(Subject{KindCluster, key}, row.counts.final())
+	if change.Targeting || change.Life {
+		t.touchGroups(key.Namespace, &news)
+	}
+	return news, change
+}
+
+// place works out the place of a cluster anew, where it has changed.
+func (t *Table) place(row *clusterRow) {
+	c := row.obj
+	p := &deployment.Place{
+		Cluster: target.Cluster{Namespace: c.Namespace, Name: c.Name, Labels: c.Labels},
+		Paused:  c.Spec.Paused, Annotations: c.Annotations,
+	}
+	if c.Spec.TemplateValues != nil {
+		p.TemplateValues = c.Spec.TemplateValues.Data
+	}
+	p.Namespace, row.placed = registration.DeploymentNamespace(c)
+	if !row.placed {
+		p.Namespace = ""
+	}
+	if w := t.groups[c.Namespace]; w != nil {
+		p.Groups = w.compiled.Of(c.Labels)
+	}
+	p.Seal()
+	if row.place == nil || !p.Same(row.place) {
+		row.place = p
+	}
+}
+
+func (row *clusterRow) candidate(key kube.Key) *Candidate {
+	return &Candidate{Key: key, Place: row.place, Other: row.other,
+		Offline: row.life == summary.Offline, Deleting: row.obj.DeletionTimestamp != nil}
+}
+
+func sameCandidate(a, b *Candidate) bool {
+	return a.Place == b.Place && a.Other == b.Other && a.Deleting == b.Deleting
+}
+
+// RemoveCluster takes in that a Cluster is gone.
+func (t *Table) RemoveCluster(key kube.Key) News {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var news News
+	delete(t.clusters, key)
+	t.touchGroups(key.Namespace, &news)
+	return news
+}
+
+// Candidates are the clusters of a namespace, sorted by name.
+func (t *Table) Candidates(namespace string) []*Candidate {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []*Candidate
+	for key, row := range t.clusters {
+		if key.Namespace == namespace {
+			out = append(out, row.candidate(key))
+		}
+	}
+	slices.SortFunc(out, func(a, b *Candidate) int { return CompareKeys(a.Key, b.Key) })
+	return out
+}
+
+// Cluster finds a Cluster.
+func (t *Table) Cluster(key kube.Key) (*fleet.Cluster, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if row := t.clusters[key]; row != nil {
+		return row.obj, true
+	}
+	return nil, false
+}
+
+// Agent is what is known of the agent of a cluster.
+type Agent struct {
+	Life     summary.Life
+	Protocol int       // 0: the reference's, or never seen
+	Alive    time.Time // when it was last known to live, by our clock
+	Deleting bool      // its Cluster is being deleted
+}
+
+// AgentOf is what is known of the agent of a cluster; false for a cluster that
+// is gone.
+func (t *Table) AgentOf(key kube.Key) (Agent, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	row := t.clusters[key]
+	if row == nil {
+		return Agent{}, false
+	}
+	return Agent{Life: row.life, Protocol: row.sign.Protocol, Alive: row.alive,
+		Deleting: row.obj.DeletionTimestamp != nil}, true
+}
+
+// ClusterFacts are a Cluster and what the summary part of its status is made
+// of. They are false while at the start a Bundle was not planned yet.
+func (t *Table) ClusterFacts(key kube.Key) (*fleet.Cluster, summary.ClusterView, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	row := t.clusters[key]
+	if !t.settled || row == nil {
+		return nil, summary.ClusterView{}, false
+	}
+	v := summary.ClusterView{Deployments: t.views(key), Life: row.life}
+	for c := range t.onCluster[key] {
+		if c.bd != nil && c.want == nil && row.obj.DeletionTimestamp == nil {
+			v.Withdrawing++
+		}
+	}
+	return row.obj, v, true
+}
+
+func (t *Table) views(key kube.Key) []*summary.Deployment {
+	var out []*summary.Deployment
+	for c := range t.onCluster[key] {
+		if c.want != nil {
+			view := c.view
+			out = append(out, &view)
+		}
+	}
+	slices.SortFunc(out, func(a, b *summary.Deployment) int {
+		return CompareKeys(kube.Key{Name: a.Bundle}, kube.Key{Name: b.Bundle})
+	})
+	return out
+}
+
+// SetGroup takes in a ClusterGroup. It returns the clusters that are in other
+// groups than before.
+func (t *Table) SetGroup(g *fleet.ClusterGroup) (News, []ClusterChange) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.groups[g.Namespace]
+	if w == nil {
+		w = &workspace{groups: map[string]*fleet.ClusterGroup{}}
+		t.groups[g.Namespace] = w
+	}
+	old := w.groups[g.Name]
+	if old != nil && old.UID == g.UID && !newer(g.ResourceVersion, old.ResourceVersion) {
+		return News{}, nil
+	}
+	w.groups[g.Name] = g
+	if old != nil && maps.Equal(old.Labels, g.Labels) && equality.Semantic.DeepEqual(old.Spec, g.Spec) {
+		var news News
+		news.add(Subject{KindGroup, kube.KeyOf(g)}, true)
+		return news, nil
+	}
+	return t.regroup(g.Namespace, kube.KeyOf(g))
+}
+
+// RemoveGroup takes in that a ClusterGroup is gone.
+func (t *Table) RemoveGroup(key kube.Key) (News, []ClusterChange) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w := t.groups[key.Namespace]; w != nil {
+		delete(w.groups, key.Name)
+		if len(w.groups) == 0 {
+			delete(t.groups, key.Namespace)
+		}
+	}
+	return t.regroup(key.Namespace, key)
+}
+
+func (t *Table) regroup(namespace string, group kube.Key) (News, []ClusterChange) {
+	var news News
+	var changes []ClusterChange
+	w := t.groups[namespace]
+	if w != nil {
+		w.compiled, _ = target.CompileGroups(slices.Collect(maps.Values(w.groups)))
+		if w.groups[group.Name] != nil {
+			news.add(Subject{KindGroup, group}, true)
+		}
+	}
+	for key, row := range t.clusters {
+		if key.Namespace != namespace {
+			continue
+		}
+		was := row.candidate(key)
+		t.place(row)
+		if is := row.candidate(key); !sameCandidate(was, is) {
+			changes = append(changes, ClusterChange{Targeting: true, Was: was, Is: is})
+		}
+	}
+	return news, changes
+}
+
+func (t *Table) touchGroups(namespace string, news *News) {
+	if w := t.groups[namespace]; w != nil {
+		for name := range w.groups {
+			news.add(Subject{KindGroup, kube.Key{Namespace: namespace, Name: name}}, true)
+		}
+	}
+}
+
+// GroupFacts are a ClusterGroup and its members. They are false while at the
+// start a Bundle was not planned yet.
+func (t *Table) GroupFacts(key kube.Key) (*fleet.ClusterGroup, []summary.Member, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.groups[key.Namespace]
+	if !t.settled || w == nil || w.groups[key.Name] == nil {
+		return nil, nil, false
+	}
+	var members []summary.Member
+	for k, row := range t.clusters {
+		if k.Namespace != key.Namespace || !inGroup(row.place.Groups, key.Name) {
+			continue
+		}
+		m := summary.Member{Name: k.Name, Offline: row.life != summary.Online}
+		views := t.views(k)
+		if row.sum == nil {
+			s := summary.Count(summary.ByBundle, views)
+			row.sum = &s
+		}
+		m.Summary = *row.sum
+		for _, d := range views {
+			summary.AddCounts(&m.Counts, d.Counts)
+		}
+		members = append(members, m)
+	}
+	return w.groups[key.Name], members, true
+}
+
+func inGroup(groups []target.Group, name string) bool {
+	return slices.ContainsFunc(groups, func(g target.Group) bool { return g.Name == name })
+}
+
+// BundlesOn are the Bundles that are, or should be, on a cluster, sorted.
+func (t *Table) BundlesOn(cluster kube.Key) []kube.Key {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []kube.Key
+	for c := range t.onCluster[cluster] {
+		out = append(out, c.bundle)
+	}
+	slices.SortFunc(out, CompareKeys)
+	return out
+}

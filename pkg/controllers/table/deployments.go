@@ -1,0 +1,157 @@
+package table
+
+import (
+	"slices"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+)
+
+// BundleOf is the Bundle that a deployment is of, by its labels. It is false
+// for an object that Fleet did not make.
+func BundleOf(bd *fleet.BundleDeployment) (kube.Key, bool) {
+	k := kube.Key{Namespace: bd.Labels[fleet.LabelBundleNamespace], Name: bd.Labels[fleet.LabelBundleName]}
+	return k, k.Namespace != "" && k.Name != ""
+}
+
+// ClusterOf is the Cluster that a deployment is for, by its labels.
+func ClusterOf(bd *fleet.BundleDeployment) (kube.Key, bool) {
+	k := kube.Key{Namespace: bd.Labels[fleet.LabelClusterNamespace], Name: bd.Labels[fleet.LabelCluster]}
+	return k, k.Namespace != "" && k.Name != ""
+}
+
+// SetDeployment takes in a deployment, from a watch or from the answer to a
+// write. One that is older than what is known is ignored.
+func (t *Table) SetDeployment(bd *fleet.BundleDeployment) News {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var news News
+	bundle, ok := BundleOf(bd)
+	cluster, ok2 := ClusterOf(bd)
+	if !ok || !ok2 {
+		return news
+	}
+	key := kube.KeyOf(bd)
+	if c := t.deployments[key]; c != nil {
+		if c.bd.UID == bd.UID && !newer(bd.ResourceVersion, c.bd.ResourceVersion) {
+			return news
+		}
+		if c.bundle != bundle || c.cluster != cluster {
+			t.clearDeployment(c, key, &news)
+		}
+	}
+	c := t.cellOf(bundle, cluster)
+	leaves := c.want == nil && (c.bd == nil || order(c.bd) != order(bd))
+	t.hold(c.bd, bd, &news)
+	c.bd = bd
+	t.deployments[key] = c
+	t.refresh(c, &news)
+	if leaves {
+		t.touch(c, &news)
+	}
+	if row := t.bundle(bundle); row.plan != nil && row.plan.Waiting {
+		news.Plan = append(news.Plan, bundle)
+	}
+	return news
+}
+
+// RemoveDeployment takes in that a deployment is gone.
+func (t *Table) RemoveDeployment(bd *fleet.BundleDeployment) News {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var news News
+	key := kube.KeyOf(bd)
+	if c := t.deployments[key]; c != nil && c.bd.UID == bd.UID {
+		t.clearDeployment(c, key, &news)
+		news.Plan = append(news.Plan, c.bundle)
+	}
+	return news
+}
+
+func (t *Table) clearDeployment(c *cell, key kube.Key, news *News) {
+	delete(t.deployments, key)
+	t.hold(c.bd, nil, news)
+	c.bd = nil
+	t.refresh(c, news)
+	if c.want == nil {
+		t.touch(c, news)
+	}
+	t.drop(c)
+}
+
+func order(bd *fleet.BundleDeployment) string { return bd.Annotations[fleet.AnnotationWithdrawn] }
+
+// Deployment finds a deployment by its own key.
+func (t *Table) Deployment(key kube.Key) (*fleet.BundleDeployment, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.deployments[key]; c != nil {
+		return c.bd, true
+	}
+	return nil, false
+}
+
+// Deployments are the existing deployments of a Bundle, by Cluster.
+func (t *Table) Deployments(bundle kube.Key) map[kube.Key]*fleet.BundleDeployment {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := map[kube.Key]*fleet.BundleDeployment{}
+	if row := t.bundles[bundle]; row != nil {
+		for key, c := range row.cells {
+			if c.bd != nil {
+				out[key] = c.bd
+			}
+		}
+	}
+	return out
+}
+
+// All are all deployments, in no order.
+func (t *Table) All() []*fleet.BundleDeployment {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]*fleet.BundleDeployment, 0, len(t.deployments))
+	for _, c := range t.deployments {
+		out = append(out, c.bd)
+	}
+	return out
+}
+
+// Views are all deployments that are wanted, as summaries see them, in no
+// order.
+func (t *Table) Views() []summary.Deployment {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []summary.Deployment
+	for _, row := range t.bundles {
+		for _, c := range row.cells {
+			if c.want != nil {
+				out = append(out, c.view)
+			}
+		}
+	}
+	return out
+}
+
+// sameView tells whether two views of a cell look the same to everybody.
+func sameView(a, b *summary.Deployment) bool {
+	return a.Bundle == b.Bundle && a.Cluster == b.Cluster && a.Repo == b.Repo && a.HelmOp == b.HelmOp &&
+		a.UID == b.UID && a.State == b.State && a.Message == b.Message && a.Incomplete == b.Incomplete &&
+		a.Counts == b.Counts && slices.Equal(a.Modified, b.Modified) &&
+		slices.EqualFunc(a.NonReady, b.NonReady, sameUnready) && sameList(a.Resources, b.Resources)
+}
+
+func sameUnready(a, b fleet.NonReadyStatus) bool {
+	return a.UID == b.UID && a.Kind == b.Kind && a.APIVersion == b.APIVersion && a.Namespace == b.Namespace &&
+		a.Name == b.Name && a.Summary.State == b.Summary.State && a.Summary.Error == b.Summary.Error &&
+		a.Summary.Transitioning == b.Summary.Transitioning && slices.Equal(a.Summary.Message, b.Summary.Message)
+}
+
+// sameList compares lists that are usually shared.
+func sameList(a, b []fleet.BundleDeploymentResource) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	return len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b)
+}

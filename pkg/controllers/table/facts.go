@@ -1,0 +1,75 @@
+package table
+
+import (
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+)
+
+// BundleFacts are a Bundle and what its status is made of. They are false
+// while the Bundle, or at the start any Bundle, was not planned yet.
+func (t *Table) BundleFacts(key kube.Key) (*fleet.Bundle, *summary.Bundle, *fleet.Condition, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	row := t.bundles[key]
+	if !t.settled || row == nil || row.obj == nil || row.plan == nil {
+		return nil, nil, nil, false
+	}
+	p := row.plan
+	f := &summary.Bundle{Generation: row.complete, Shape: p.Shape, Problem: p.Problem, ResourcesDigest: p.ResourcesDigest}
+	targets := make([]rollout.Target, 0, len(p.Order))
+	for _, k := range p.Order {
+		c := row.cells[k]
+		view := c.view
+		f.Deployments = append(f.Deployments, &view)
+		targets = append(targets, t.target(c))
+		if c.bd != nil && c.bd.Status.AppliedDeploymentID == "" {
+			f.NewlyCreated++
+		}
+	}
+	f.Rollout = rollout.Look(p.Shape, targets)
+	for _, c := range row.cells {
+		cl := t.clusters[c.cluster]
+		if c.bd != nil && c.want == nil && cl != nil && cl.obj.DeletionTimestamp == nil {
+			f.Withdrawing.Count++
+		}
+	}
+	f.Withdrawing.Why = p.Withdrawing
+	return row.obj, f, p.Accepted, true
+}
+
+// target is a cell as the rollout sees it.
+func (t *Table) target(c *cell) rollout.Target {
+	out := rollout.Target{Name: c.cluster.String(), Desired: c.want.ID, Paused: c.want.Paused}
+	if cl := t.clusters[c.cluster]; cl != nil {
+		out.Offline = cl.life == summary.Offline
+	}
+	if c.bd != nil {
+		fillTarget(&out, c.bd)
+	}
+	return out
+}
+
+func fillTarget(out *rollout.Target, bd *fleet.BundleDeployment) {
+	out.Exists = true
+	out.Staged, out.Current = bd.Spec.StagedDeploymentID, bd.Spec.DeploymentID
+	out.Applied, out.Ready = bd.Status.AppliedDeploymentID, bd.Status.Ready
+}
+
+// TargetOf is a deployment, which may be nil, as the rollout sees it.
+func TargetOf(name string, bd *fleet.BundleDeployment) rollout.Target {
+	out := rollout.Target{Name: name}
+	if bd != nil {
+		fillTarget(&out, bd)
+	}
+	return out
+}
+
+// Nowhere tells whether the last plan of a Bundle found no cluster for it.
+func (t *Table) Nowhere(key kube.Key) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	row := t.bundles[key]
+	return row == nil || row.plan == nil || len(row.plan.Order) == 0
+}

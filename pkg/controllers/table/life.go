@@ -1,0 +1,127 @@
+package table
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+)
+
+// annotationSign carries a Sign on cached Clusters. It exists in caches only.
+const annotationSign = "cache.fleet.cattle.io/sign"
+
+// A Sign is the last sign of life of an agent.
+type Sign struct {
+	Time     time.Time // by the API server's clock; zero: none yet
+	Protocol int       // that the agent speaks; 0: the reference's agent
+}
+
+// KeepSign reads the agent's sign of life from a Cluster's managedFields and
+// keeps it on the cached object, since managedFields are dropped. It is the
+// diet of Cluster caches.
+func KeepSign(c *fleet.Cluster) {
+	s := signOf(c)
+	if s.Time.IsZero() {
+		return
+	}
+	if c.Annotations == nil {
+		c.Annotations = map[string]string{}
+	}
+	c.Annotations[annotationSign] = s.Time.UTC().Format(time.RFC3339) + " " + strconv.Itoa(s.Protocol)
+}
+
+// signOf finds the newest entry of an agent in managedFields. The reference's
+// agents are known by the time in the status, which they write themselves.
+func signOf(c *fleet.Cluster) Sign {
+	s := Sign{}
+	for _, m := range c.ManagedFields {
+		number, ok := strings.CutPrefix(m.Manager, fleet.FieldManagerAgentPrefix)
+		protocol, err := strconv.Atoi(number)
+		if ok && err == nil && m.Time != nil && m.Time.After(s.Time) {
+			s = Sign{Time: m.Time.Time, Protocol: protocol}
+		}
+	}
+	if s.Time.IsZero() {
+		s.Time = c.Status.Agent.LastSeen.Time
+	}
+	return s
+}
+
+// ReadSign reads what KeepSign kept, or, on an object that did not pass
+// through a cache, what KeepSign would keep.
+func ReadSign(c *fleet.Cluster) Sign {
+	if len(c.ManagedFields) > 0 {
+		return signOf(c)
+	}
+	stamp, protocol, _ := strings.Cut(c.Annotations[annotationSign], " ")
+	s := Sign{}
+	if at, err := time.Parse(time.RFC3339, stamp); err == nil {
+		s.Time = at
+		s.Protocol, _ = strconv.Atoi(protocol)
+	}
+	return s
+}
+
+// setSign takes in a sign of life. A sign that moves while we watch proves
+// life now, whatever the clocks say. An old one that we find at the start
+// proves nothing: the manager may have been away as well, so the cluster keeps
+// the state that its status shows until it has been silent for our time. It
+// tells whether the agent was silent before.
+func (t *Table) setSign(row *clusterRow, s Sign, first bool) (revived bool) {
+	switch {
+	case s.Time.IsZero():
+		row.life = summary.NeverSeen
+	case first && row.obj.Status.Display.State == fleet.Offline && t.now().Sub(s.Time) > t.silence:
+		row.alive, row.life = s.Time, summary.Offline
+	case first:
+		row.alive, row.life = s.Time, summary.Online
+		if age := t.now().Sub(s.Time); age > t.silence || age < 0 {
+			row.alive = t.now()
+		}
+	case !s.Time.Equal(row.sign.Time):
+		revived = row.life != summary.Online
+		row.alive, row.life = t.now(), summary.Online
+	}
+	row.sign = s
+	return revived
+}
+
+// Silent tells that the agent of a cluster has been silent for too long as of
+// now, and else when to ask again (0: when it has reported for the first
+// time).
+func (t *Table) Silent(key kube.Key) (bool, time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	row := t.clusters[key]
+	if row == nil || row.life == summary.NeverSeen {
+		return false, 0
+	}
+	left := t.silence - t.now().Sub(row.alive)
+	if left > 0 {
+		return false, left
+	}
+	return row.life == summary.Online, 0
+}
+
+// SetOffline takes in that a silent agent was confirmed to be silent.
+func (t *Table) SetOffline(key kube.Key) News {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var news News
+	row := t.clusters[key]
+	if row == nil || row.life != summary.Online {
+		return news
+	}
+	row.life = summary.Offline
+	news.add(Subject{KindCluster, key}, true)
+	t.touchGroups(key.Namespace, &news)
+	for c := range t.onCluster[key] {
+		if b := t.bundles[c.bundle]; b != nil && (b.plan != nil && b.plan.Waiting || b.obj != nil && b.obj.DeletionTimestamp != nil) {
+			news.Plan = append(news.Plan, c.bundle)
+		}
+	}
+	return news
+}

@@ -1,0 +1,134 @@
+package helm
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+// This file is the one place that looks at the text of errors: Helm and
+// kubectl return most of theirs as text.
+
+// Delays of things that are looked at again.
+const (
+	waitForOthers    = 5 * time.Second
+	waitForRights    = 30 * time.Second
+	waitForNamespace = 2 * time.Second
+)
+
+// texts are the failures that do not pass by themselves, by a piece of their
+// text. The first that fits counts.
+var texts = []struct {
+	piece  *regexp.Regexp
+	reason string
+}{
+	{regexp.MustCompile(`has been (rolled back|uninstalled) due to atomic being set`), release.ReasonRolledBack},
+	{regexp.MustCompile(`timed out waiting for the condition`), release.ReasonTimeout},
+	{regexp.MustCompile(`chart requires kubeVersion`), release.ReasonIncompatible},
+	{regexp.MustCompile(`(annotation|label) validation error`), release.ReasonNotOwned},
+	{regexp.MustCompile(`Forbidden: updates to .* spec for fields other than .* are forbidden|is immutable`), release.ReasonImmutable},
+	{regexp.MustCompile(`YAML parse error|MalformedYAMLError`), release.ReasonBadYAML},
+	{regexp.MustCompile(`error validating data|unknown field`), release.ReasonInvalidObject},
+	{regexp.MustCompile(`values don't meet the specifications of the schema`), release.ReasonBadValues},
+	{regexp.MustCompile(`parse error at \(|execution error at \(|^template: |error calling include|error calling tpl`), release.ReasonBadTemplate},
+}
+
+// classify gives an error of Helm's its kind, and the words that people get to
+// read.
+func classify(err error) error {
+	if err == nil || fault.IsPermanent(err) || fault.IsWait(err) {
+		return err
+	}
+	text := errors.New(plainText(err))
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return fault.WaitError(release.ReasonTerminating, waitForNamespace, text)
+	case unserved(err) || meta.IsNoMatchError(err):
+		return fault.WaitError(release.ReasonUnknownKind, waitForOthers, text)
+	}
+	for _, t := range texts {
+		if t.piece.MatchString(err.Error()) {
+			return fault.PermanentError(t.reason, text)
+		}
+	}
+	switch {
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return fault.PermanentError(release.ReasonInvalidObject, text)
+	case apierrors.IsForbidden(err):
+		return fault.WaitError(release.ReasonForbidden, waitForRights, text)
+	}
+	return fmt.Errorf("helm: %w", err)
+}
+
+// malformed tells whether the API server could not read an object at all, or
+// found fields in it that the kind does not have.
+func malformed(err error) bool {
+	return apierrors.IsBadRequest(err) && !strings.Contains(err.Error(), "does not support dry run")
+}
+
+// noise is what Helm, kubectl and the API server put around the words that
+// matter.
+var noise = []*regexp.Regexp{
+	regexp.MustCompile(`^.*strict decoding error: `),
+	regexp.MustCompile(`^[A-Za-z]+(\.[a-z0-9.-]+)? "[^"]*" is invalid: `),
+	regexp.MustCompile(`^\d+ errors? occurred:\s*(\* )?`),
+	regexp.MustCompile(`^(unable to build kubernetes objects from (new )?release manifest|Unable to continue with (install|update)|error while running post render on files|INSTALLATION FAILED|UPGRADE FAILED): `),
+	regexp.MustCompile(`\s*ensure CRDs are installed first`),
+	regexp.MustCompile(`^cannot patch "[^"]*" with kind \w+: `),
+}
+
+var spaces = regexp.MustCompile(`\s+`)
+
+// plainText is an error in one line, without what surrounds its core.
+func plainText(err error) string {
+	text := strings.TrimSpace(spaces.ReplaceAllString(err.Error(), " "))
+	for changed := true; changed; {
+		changed = false
+		for _, n := range noise {
+			short := strings.TrimSpace(n.ReplaceAllString(text, ""))
+			if short != "" && short != text {
+				text, changed = short, true
+			}
+		}
+	}
+	return text
+}
+
+// yamlLine is how the YAML parser says where it stopped.
+var yamlLine = regexp.MustCompile(`^(?:error converting YAML to JSON: )?yaml: line (\d+): `)
+
+// atLine puts file and line before the error of a document that begins after a
+// number of lines of its file.
+func atLine(name string, before int, err error) error {
+	text := err.Error()
+	m := yamlLine.FindStringSubmatch(text)
+	if m == nil {
+		return fmt.Errorf("%s: %s", name, strings.TrimPrefix(text, "error converting YAML to JSON: yaml: "))
+	}
+	line, convErr := strconv.Atoi(m[1])
+	if convErr != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return fmt.Errorf("%s:%d: %s", name, before+line, strings.TrimPrefix(text, m[0]))
+}
+
+// unknownKind says that the cluster does not serve an object's kind.
+func unknownKind(o *unstructured.Unstructured, err error) error {
+	if !meta.IsNoMatchError(err) {
+		return fmt.Errorf("look up kind %s: %w", o.GetKind(), err)
+	}
+	return fault.WaitError(release.ReasonUnknownKind, waitForOthers, fmt.Errorf(
+		"%s: the cluster does not know kind %s of %s; its CRD must be installed first", describe(o), o.GetKind(), o.GetAPIVersion()))
+}

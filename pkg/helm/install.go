@@ -1,0 +1,251 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	helmkube "helm.sh/helm/v3/pkg/kube"
+	kubefake "helm.sh/helm/v3/pkg/kube/fake"
+	"helm.sh/helm/v3/pkg/storage"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+// Install makes a release that does not exist. Nothing is written before all
+// has been rendered and checked, but for a chart's own crds folder, which Helm
+// installs first.
+//
+// Errors: fault.Permanent with a reason of package release for what a change
+// of the bundle has to mend; fault.Wait for what may be missing for a while;
+// anything else may pass. What was half done stays in Helm's storage.
+func (c *Client) Install(ctx context.Context, d Deployment) error {
+	return c.deploy(ctx, d, func(j *job) error {
+		in := action.NewInstall(j.config)
+		in.ReleaseName, in.Namespace = d.ID.Name, d.ID.Namespace
+		in.Timeout, in.Wait = d.timeout()
+		o := d.helm()
+		in.Atomic, in.Force, in.WaitForJobs = o.Atomic, o.Force, o.WaitForJobs
+		in.SkipSchemaValidation, in.EnableDNS = o.SkipSchemaValidation, !o.DisableDNS
+		in.TakeOwnership = true // whom objects belong to was checked by the engine
+		in.PostRenderer = j.post
+		in.Labels = d.labels()
+		j.engine.owned = !o.TakeOwnership
+		create, err := c.mustCreateNamespace(ctx, d)
+		if err != nil {
+			return err
+		}
+		in.CreateNamespace = create
+		if len(j.chart.CRDObjects()) > 0 {
+			if err := j.rehearse(d); err != nil {
+				return err
+			}
+			j.config.Capabilities = nil // the CRDs change them
+			defer c.Refresh()
+		}
+		_, err = in.RunWithContext(context.WithoutCancel(ctx), j.chart, j.values)
+		return err
+	})
+}
+
+// Upgrade brings a release to another state; also one whose last revision
+// failed. Errors are as for Install.
+func (c *Client) Upgrade(ctx context.Context, d Deployment) error {
+	before, err := c.records(ctx, d.ID)
+	if err != nil {
+		return err
+	}
+	return c.deploy(ctx, d, func(j *job) error {
+		up := action.NewUpgrade(j.config)
+		up.Namespace = d.ID.Namespace
+		up.Timeout, up.Wait = d.timeout()
+		o := d.helm()
+		up.Atomic, up.Force, up.WaitForJobs = o.Atomic, o.Force, o.WaitForJobs
+		up.SkipSchemaValidation, up.EnableDNS = o.SkipSchemaValidation, !o.DisableDNS
+		up.TakeOwnership = true
+		up.ResetValues = true // what is not given now is not wanted any more
+		up.MaxHistory = d.history()
+		up.PostRenderer = j.post
+		up.Labels = d.labels()
+		j.engine.leftovers = unfinished(before)
+		j.post.had = len(j.parts.raw) > 0 && hasObjects(before)
+		_, err := up.RunWithContext(context.WithoutCancel(ctx), d.ID.Name, j.chart, j.values)
+		return err
+	})
+}
+
+// unfinished are the manifests of the revisions after the last good one: they
+// may have left objects that no other revision knows of.
+func unfinished(list []record) string {
+	text := ""
+	for _, r := range list {
+		switch r.Info.Status {
+		case release.Deployed:
+			text = ""
+		case release.Superseded:
+		default:
+			text += "\n---\n" + r.Manifest
+		}
+	}
+	return text
+}
+
+// hasObjects tells whether the newest revision has any object.
+func hasObjects(list []record) bool {
+	if len(list) == 0 {
+		return false
+	}
+	objs, err := parse([]byte(list[len(list)-1].Manifest), "release")
+	return err == nil && len(objs) > 0
+}
+
+// job is all that one action needs.
+type job struct {
+	config *action.Configuration
+	engine *engine
+	post   *postRenderer
+	parts  parts
+	chart  *chart.Chart
+	values map[string]any
+}
+
+// deploy prepares an action, runs it and waits for it until ctx ends. Helm is
+// not stopped then: it would mark the release as failed, or undo it. A process
+// that ends leaves it as it is, and the next one goes on from there.
+func (c *Client) deploy(ctx context.Context, d Deployment, run func(*job) error) error {
+	j, err := c.prepare(ctx, d)
+	if err != nil {
+		return classify(err)
+	}
+	done := make(chan error, 1)
+	started := time.Now()
+	go func() { done <- run(j) }()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if f := j.engine.fault(); f != nil {
+		err = f
+	}
+	if limit, wait := d.timeout(); wait && err != nil && errors.Is(err, context.DeadlineExceeded) && time.Since(started) >= limit {
+		return fault.PermanentError(release.ReasonTimeout, fmt.Errorf("not ready within %s (helm.timeoutSeconds)", limit))
+	}
+	if err == nil {
+		err = c.markNamespace(ctx, d)
+	}
+	return classify(err)
+}
+
+func (c *Client) prepare(ctx context.Context, d Deployment) (*job, error) {
+	p, err := partsOf(d)
+	if err != nil {
+		return nil, err
+	}
+	who, err := c.account(ctx, d.Options.ServiceAccount)
+	if err != nil {
+		return nil, err
+	}
+	values, err := c.values(ctx, who, d)
+	if err != nil {
+		return nil, err
+	}
+	post, err := c.postRenderer(d, p)
+	if err != nil {
+		return nil, err
+	}
+	eng := c.engine(who, d.ID)
+	eng.limited, eng.adopt, eng.sources = d.Options.TargetNamespace, d.Adopt, post.sources
+	cfg, err := c.configuration(who, eng)
+	if err != nil {
+		return nil, err
+	}
+	if p.chart.Metadata.Annotations == nil {
+		p.chart.Metadata.Annotations = map[string]string{}
+	}
+	for k, v := range d.annotations(c.cfg.AgentNamespace) {
+		p.chart.Metadata.Annotations[k] = v
+	}
+	return &job{config: cfg, engine: eng, post: post, parts: p, chart: p.chart, values: values}, nil
+}
+
+// engine is the Kubernetes client of an action on a release.
+func (c *Client) engine(who account, id release.ID) *engine {
+	k := helmkube.New(getter{api: c.api, rest: who.rest, namespace: id.Namespace})
+	k.Namespace = id.Namespace
+	return &engine{Client: k, api: c.api, id: id}
+}
+
+// configuration is what Helm's actions share, on top of an engine.
+func (c *Client) configuration(who account, eng *engine) (*action.Configuration, error) {
+	caps, err := c.api.known()
+	if err != nil {
+		return nil, err
+	}
+	return &action.Configuration{
+		RESTClientGetter: getter{api: c.api, rest: who.rest, namespace: eng.id.Namespace},
+		Releases:         storageOf(who.client, eng.id.Namespace),
+		KubeClient:       eng,
+		Capabilities:     caps,
+		Log:              func(string, ...any) {},
+		HookOutputFunc:   func(_, _, _ string) io.Writer { return io.Discard },
+	}, nil
+}
+
+// rehearse renders a chart that brings CRDs without writing anything. Helm
+// installs those CRDs before it renders, so this is the only chance to find a
+// template that fails before the first write.
+func (j *job) rehearse(d Deployment) error {
+	p, err := partsOf(d) // rendering changes a chart
+	if err != nil {
+		return err
+	}
+	caps := j.config.Capabilities.Copy()
+	caps.APIVersions = append(caps.APIVersions, j.post.serves...)
+	in := action.NewInstall(&action.Configuration{
+		RESTClientGetter: j.config.RESTClientGetter,
+		Releases:         storage.Init(driver.NewMemory()),
+		KubeClient:       &kubefake.PrintingKubeClient{Out: io.Discard},
+		Capabilities:     caps,
+		Log:              j.config.Log,
+	})
+	in.ReleaseName, in.Namespace = d.ID.Name, d.ID.Namespace
+	in.DryRun, in.DryRunOption = true, "server" // templates may look things up
+	in.SkipSchemaValidation, in.EnableDNS = d.helm().SkipSchemaValidation, !d.helm().DisableDNS
+	in.PostRenderer = j.post
+	_, err = in.Run(p.chart, runtime.DeepCopyJSON(j.values))
+	return err
+}
+
+// labels are the labels of a release's records, which stand in namespaces that
+// others use too.
+func (d Deployment) labels() map[string]string {
+	id, _, _ := strings.Cut(d.Memory.Manager, "/")
+	if id == "" {
+		return nil
+	}
+	return map[string]string{fleet.LabelManagerID: id}
+}
+
+// mustCreateNamespace tells whether Helm has to create the release's
+// namespace.
+func (c *Client) mustCreateNamespace(ctx context.Context, d Deployment) (bool, error) {
+	if d.Options.CreateNamespace != nil && !*d.Options.CreateNamespace {
+		return false, nil
+	}
+	_, err := c.admin.CoreV1().Namespaces().Get(ctx, d.ID.Namespace, metav1.GetOptions{})
+	if err == nil || isGone(err) {
+		return err != nil, nil
+	}
+	return false, fmt.Errorf("get namespace %q: %w", d.ID.Namespace, err)
+}

@@ -1,0 +1,182 @@
+package helm
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/releaseutil"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+// object is one rendered object and the file it came from.
+type object struct {
+	*unstructured.Unstructured
+	source string
+}
+
+// sourceMark is how Helm says in its output which file a document is from.
+const sourceMark = "# Source: "
+
+// parse reads a stream of YAML or JSON documents. source names the file in
+// errors; a document with a mark of Helm's names its own. Documents without a
+// kind are skipped, lists are taken apart.
+func parse(data []byte, source string) ([]object, error) {
+	var out []object
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	line := 0 // where the document begins
+	for {
+		doc, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fault.PermanentError(release.ReasonBadYAML, fmt.Errorf("%s: %w", source, err))
+		}
+		from := marked(doc, source)
+		objs, err := parseDocument(doc)
+		if err != nil {
+			return nil, fault.PermanentError(release.ReasonBadYAML, atLine(from, line, err))
+		}
+		for _, o := range objs {
+			out = append(out, object{Unstructured: o, source: from})
+		}
+		line += bytes.Count(doc, []byte("\n")) + 1
+	}
+}
+
+// marked is the file that a document of Helm's output names.
+func marked(doc []byte, otherwise string) string {
+	for line := range bytes.Lines(doc) {
+		text := strings.TrimSpace(string(line))
+		if text == "" || text == "---" {
+			continue
+		}
+		if name, ok := strings.CutPrefix(text, sourceMark); ok {
+			return inBundle(name)
+		}
+		return otherwise
+	}
+	return otherwise
+}
+
+// inBundle turns a file name of Helm's, which starts with the chart's name,
+// into one of the bundle's.
+func inBundle(name string) string {
+	if _, rest, ok := strings.Cut(name, "/"); ok {
+		return rest
+	}
+	return name
+}
+
+func parseDocument(doc []byte) ([]*unstructured.Unstructured, error) {
+	data, err := yaml.YAMLToJSON(doc)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Equal(bytes.TrimSpace(data), []byte("null")) {
+		return nil, nil
+	}
+	if !bytes.HasPrefix(data, []byte("{")) {
+		return nil, errors.New("a manifest must be a map, with apiVersion and kind")
+	}
+	head := struct {
+		Kind string `json:"kind"`
+	}{}
+	if err := yaml.Unmarshal(data, &head); err != nil {
+		return nil, err
+	}
+	if head.Kind == "" {
+		return nil, nil
+	}
+	decoded, _, err := unstructured.UnstructuredJSONScheme.Decode(data, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return flatten(decoded)
+}
+
+// flatten takes lists apart, also lists in lists.
+func flatten(in runtime.Object) ([]*unstructured.Unstructured, error) {
+	switch o := in.(type) {
+	case *unstructured.UnstructuredList:
+		var out []*unstructured.Unstructured
+		err := o.EachListItem(func(item runtime.Object) error {
+			objs, err := flatten(item)
+			out = append(out, objs...)
+			return err
+		})
+		return out, err
+	case *unstructured.Unstructured:
+		if o.GetName() == "" && o.GetGenerateName() == "" {
+			return nil, fmt.Errorf("%s without metadata.name", o.GetKind())
+		}
+		return []*unstructured.Unstructured{o}, checkTexts(o)
+	}
+	return nil, fmt.Errorf("unexpected document of type %T", in)
+}
+
+// checkTexts refuses labels and annotations that are no text: they would be
+// lost when Fleet adds its own.
+func checkTexts(o *unstructured.Unstructured) error {
+	for _, field := range []string{"labels", "annotations"} {
+		m, _, err := unstructured.NestedMap(o.Object, "metadata", field)
+		if err != nil {
+			return fmt.Errorf("%s: metadata.%s must be a map", describe(o), field)
+		}
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if _, ok := m[key].(string); !ok && m[key] != nil {
+				return fmt.Errorf("%s: %s: the value of %q is no text; put it in quotes", describe(o), field, key)
+			}
+		}
+	}
+	return nil
+}
+
+// render writes objects as YAML documents in the order in which Helm installs
+// kinds.
+func render(objs []object) ([]byte, error) {
+	sorted := append([]object(nil), objs...)
+	sort.SliceStable(sorted, func(a, b int) bool { return rank(sorted[a]) < rank(sorted[b]) })
+	var out bytes.Buffer
+	for _, o := range sorted {
+		data, err := yaml.Marshal(o.Object)
+		if err != nil {
+			return nil, fmt.Errorf("write %s: %w", describe(o.Unstructured), err)
+		}
+		out.WriteString("---\n")
+		out.Write(data)
+	}
+	return out.Bytes(), nil
+}
+
+// rank is the place of an object's kind in Helm's order; kinds that Helm does
+// not know come last.
+func rank(o object) int {
+	for i, kind := range releaseutil.InstallOrder {
+		if kind == o.GetKind() {
+			return i
+		}
+	}
+	return len(releaseutil.InstallOrder)
+}
+
+// describe names an object for people: "Service web/web".
+func describe(o *unstructured.Unstructured) string {
+	if o.GetNamespace() == "" {
+		return o.GetKind() + " " + o.GetName()
+	}
+	return o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
+}

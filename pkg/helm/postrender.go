@@ -1,0 +1,199 @@
+package helm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+
+	helmkube "helm.sh/helm/v3/pkg/kube"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+const kindCRD = "CustomResourceDefinition"
+
+// postRenderer turns what Helm rendered into what is deployed: the output of
+// the kustomization, the raw manifests, labels and the forced namespace.
+type postRenderer struct {
+	parts parts
+	opts  fleet.BundleDeploymentOptions
+	setID string
+	api   *api
+
+	// crds are the kinds that the chart's crds folder brings: whether they are
+	// namespaced. serves are the same as templates see them.
+	crds   map[schema.GroupKind]bool
+	serves []string
+	// had says that a bundle of plain manifests had objects before; then none
+	// at all is an error.
+	had bool
+	// sources remembers the file of each object, for messages.
+	sources map[string]string
+}
+
+func (c *Client) postRenderer(d Deployment, p parts) (*postRenderer, error) {
+	out := &postRenderer{
+		parts: p, opts: d.Options, api: c.api, sources: map[string]string{},
+		setID: naming.ObjectSetID(d.Memory.Owner.BundleID, c.cfg.AgentScope),
+	}
+	var crds []object
+	for _, f := range p.chart.CRDObjects() {
+		objs, err := parse(f.File.Data, f.Filename)
+		if err != nil {
+			return nil, err
+		}
+		crds = append(crds, objs...)
+	}
+	out.crds, out.serves = scopesOf(crds), servedBy(crds)
+	return out, nil
+}
+
+// Run is called by Helm with what it rendered, without hooks.
+func (p *postRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
+	objs, err := parse(rendered.Bytes(), "the chart's output")
+	if err != nil {
+		return nil, err
+	}
+	if p.parts.kustomize != "" {
+		if objs, err = kustomize(p.parts, objs); err != nil {
+			return nil, fault.PermanentError(release.ReasonBadKustomization, err)
+		}
+	}
+	for _, f := range p.parts.raw {
+		more, err := parse(f.data, f.name)
+		if err != nil {
+			return nil, err
+		}
+		objs = append(objs, more...)
+	}
+	if err := p.finish(objs); err != nil {
+		return nil, err
+	}
+	if p.had && len(objs) == 0 {
+		return nil, fault.PermanentError(release.ReasonEmptyResult,
+			errors.New("no objects are left of a bundle that had some; nothing is removed"))
+	}
+	data, err := render(objs)
+	return bytes.NewBuffer(data), err
+}
+
+// finish marks the objects and puts them where they are to go.
+func (p *postRenderer) finish(objs []object) error {
+	crds := scopesOf(objs)
+	maps.Copy(crds, p.crds)
+	for _, o := range objs {
+		o.SetLabels(with(o.GetLabels(), map[string]string{fleet.LabelObjectSetHash: naming.ObjectSetHash(p.setID)}))
+		marks := map[string]string{fleet.AnnotationObjectSetID: p.setID}
+		if o.GetKind() == kindCRD && !p.opts.DeleteCRDResources {
+			marks[helmkube.ResourcePolicyAnno] = helmkube.KeepPolicy
+		}
+		o.SetAnnotations(with(o.GetAnnotations(), marks))
+		if p.opts.TargetNamespace != "" {
+			if err := p.force(o, crds); err != nil {
+				return err
+			}
+		}
+		p.sources[identity(o.Unstructured)] = o.source
+	}
+	return nil
+}
+
+// force puts an object into the one namespace that the bundle may use.
+func (p *postRenderer) force(o object, crds map[schema.GroupKind]bool) error {
+	gk := o.GroupVersionKind().GroupKind()
+	namespaced, known := crds[gk]
+	if !known {
+		mapping, err := p.api.mapping(o.GroupVersionKind())
+		if err != nil {
+			return unknownKind(o.Unstructured, err)
+		}
+		namespaced = mapping.Scope.Name() == meta.RESTScopeNameNamespace
+	}
+	if !namespaced {
+		return clusterScoped(o.source, o.Unstructured)
+	}
+	o.SetNamespace(p.opts.TargetNamespace)
+	return nil
+}
+
+// clusterScoped refuses an object that no namespace can hold.
+func clusterScoped(source string, o *unstructured.Unstructured) error {
+	return fault.PermanentError(release.ReasonClusterScoped, fmt.Errorf(
+		"%s is cluster-scoped, but the bundle is limited to one namespace; use defaultNamespace instead of namespace",
+		in(source, o)))
+}
+
+// mapping finds how a kind is served, asking the cluster anew once if it is
+// not known.
+func (a *api) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	m, err := a.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		a.refresh()
+		m, err = a.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	}
+	return m, err
+}
+
+// scopesOf reads from CRDs among the objects which of their kinds are
+// namespaced: the cluster does not serve them yet.
+func scopesOf(objs []object) map[schema.GroupKind]bool {
+	out := map[schema.GroupKind]bool{}
+	for _, o := range objs {
+		if o.GetKind() != kindCRD {
+			continue
+		}
+		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+		kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
+		scope, _, _ := unstructured.NestedString(o.Object, "spec", "scope")
+		out[schema.GroupKind{Group: group, Kind: kind}] = scope == "Namespaced"
+	}
+	return out
+}
+
+// servedBy lists the API versions and kinds that CRDs will serve.
+func servedBy(crds []object) []string {
+	var out []string
+	for _, o := range crds {
+		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+		kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
+		versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
+		for _, v := range versions {
+			if v, ok := v.(map[string]any); ok {
+				gv := fmt.Sprintf("%s/%v", group, v["name"])
+				out = append(out, gv, gv+"/"+kind)
+			}
+		}
+	}
+	return out
+}
+
+// with is a copy of m with the entries of more set.
+func with(m, more map[string]string) map[string]string {
+	out := maps.Clone(m)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, more)
+	return out
+}
+
+// identity tells objects of one release apart.
+func identity(o *unstructured.Unstructured) string {
+	gk := o.GroupVersionKind().GroupKind()
+	return gk.String() + " " + o.GetNamespace() + "/" + o.GetName()
+}
+
+// in names an object together with its file.
+func in(source string, o *unstructured.Unstructured) string {
+	if source == "" {
+		return describe(o)
+	}
+	return source + ": " + describe(o)
+}

@@ -1,0 +1,158 @@
+package helm
+
+import (
+	"fmt"
+
+	helmkube "helm.sh/helm/v3/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"golang.org/x/sync/errgroup"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+// preflightWorkers is how many objects are checked at once.
+const preflightWorkers = 8
+
+// check finds out whether objects can be written before the first of them is:
+// the API server is asked to try, strictly and without keeping anything. Only
+// what cannot be otherwise later is an error; an object may well depend on
+// others of the same release.
+func (e *engine) check(list helmkube.ResourceList, manifest string) error {
+	if e.isGood(manifest) || e.madeByHelm(list) {
+		return nil
+	}
+	if e.limited != "" {
+		for _, info := range list {
+			if err := e.checkScope(info); err != nil {
+				return err
+			}
+		}
+	}
+	var group errgroup.Group
+	group.SetLimit(preflightWorkers)
+	errs := make([]error, len(list))
+	for i, info := range list {
+		group.Go(func() error {
+			errs[i] = e.try(info)
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in errs, in the order of the objects
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	e.setGood(manifest)
+	return nil
+}
+
+// isGood tells whether a manifest was checked before in this action: Helm
+// builds the same one several times.
+func (e *engine) isGood(manifest string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.checked[manifest]
+}
+
+func (e *engine) setGood(manifest string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.checked == nil {
+		e.checked = map[string]bool{}
+	}
+	e.checked[manifest] = true
+}
+
+// madeByHelm recognises the namespace that Helm creates for a release.
+func (e *engine) madeByHelm(list helmkube.ResourceList) bool {
+	return len(list) == 1 && e.isOwnNamespace(list[0]) && !isHook(list[0]) && e.sources[identityOf(list[0])] == ""
+}
+
+// checkScope refuses what is not in the one namespace that is allowed; hooks
+// do not pass the post-renderer, which puts all others there.
+func (e *engine) checkScope(info *resource.Info) error {
+	obj, ok := info.Object.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("unexpected type %T", info.Object)
+	}
+	if !info.Namespaced() {
+		return clusterScoped(e.sources[identityOf(info)], obj)
+	}
+	if info.Namespace != e.limited {
+		return fault.PermanentError(release.ReasonClusterScoped,
+			fmt.Errorf("hook %s is outside of namespace %q, to which the bundle is limited", describe(obj), e.limited))
+	}
+	return nil
+}
+
+// try lets the API server check one object, and looks whom it belongs to if it
+// exists.
+func (e *engine) try(info *resource.Info) error {
+	obj, ok := info.Object.DeepCopyObject().(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("unexpected type %T", info.Object)
+	}
+	obj.SetNamespace(info.Namespace)
+	_, err := resource.NewHelper(info.Client, info.Mapping).DryRun(true).
+		WithFieldValidation(metav1.FieldValidationStrict).
+		WithFieldManager(fleet.FieldManagerRelease).
+		Create(info.Namespace, true, obj)
+	what := in(e.sourceOf(info), obj)
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsAlreadyExists(err):
+		return e.checkOwner(info, what)
+	case malformed(err):
+		return fault.PermanentError(release.ReasonInvalidObject, fmt.Errorf("%s: %s", what, plainText(err)))
+	case apierrors.IsInvalid(err):
+		// A fixed port or address of the live object itself may be in the way.
+		if _, gone := get(info); isGone(gone) {
+			return fault.PermanentError(release.ReasonInvalidObject, fmt.Errorf("%s: %s", what, plainText(err)))
+		}
+		return e.checkOwner(info, what)
+	}
+	return nil
+}
+
+// sourceOf is the file that an object comes from. The post-renderer knows
+// objects without a namespace under their name alone.
+func (e *engine) sourceOf(info *resource.Info) string {
+	if s, ok := e.sources[identityOf(info)]; ok {
+		return s
+	}
+	gk := info.Mapping.GroupVersionKind.GroupKind()
+	return e.sources[gk.String()+" /"+info.Name]
+}
+
+// checkOwner refuses an object that another release, or nobody, has made. An
+// object may be taken over from a release of which adopt says so.
+func (e *engine) checkOwner(info *resource.Info, what string) error {
+	if !e.owned || isHook(info) || e.isOwnNamespace(info) {
+		return nil
+	}
+	live, err := get(info)
+	if isGone(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", what, err)
+	}
+	owner := ownerOf(live)
+	if owner == e.id || e.adopt != nil && owner.Name != "" && e.adopt(owner) {
+		return nil
+	}
+	by := "it was made by somebody else"
+	if owner.Name != "" {
+		by = "it belongs to release " + owner.String()
+	}
+	return fault.PermanentError(release.ReasonNotOwned, fmt.Errorf(
+		"%s exists and does not belong to this release: %s; set helm.takeOwnership to take it over", what, by))
+}

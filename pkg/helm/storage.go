@@ -1,0 +1,257 @@
+package helm
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+	"strconv"
+	"time"
+
+	"helm.sh/helm/v3/pkg/storage"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+
+	helmrelease "helm.sh/helm/v3/pkg/release"
+)
+
+// Where Helm keeps a release: one Secret per revision.
+const (
+	recordType   = "helm.sh/release.v1"
+	recordData   = "release"
+	recordPage   = 20
+	maxRecord    = 64 << 20 // bytes of one record, unpacked
+	labelOwner   = "owner"
+	labelName    = "name"
+	labelStatus  = "status"
+	labelVersion = "version"
+	ownerHelm    = "helm"
+)
+
+// record is the part of a stored revision that Fleet reads. The templates of
+// the chart are left out: they are most of it.
+type record struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Version   int    `json:"version"`
+	Manifest  string `json:"manifest"`
+	Info      struct {
+		Status       release.State `json:"status"`
+		Description  string        `json:"description"`
+		LastDeployed time.Time     `json:"last_deployed"`
+	} `json:"info"`
+	Chart struct {
+		Metadata struct {
+			Annotations map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	} `json:"chart"`
+
+	secret   string // name of the Secret
+	readable bool
+}
+
+// decode reads a record. One that cannot be read keeps what its labels say.
+func decode(s *corev1.Secret) record {
+	r := record{Namespace: s.Namespace, secret: s.Name}
+	err := unpack(s.Data[recordData], &r)
+	r.readable = err == nil && r.Info.Status != ""
+	r.Namespace, r.Name = s.Namespace, s.Labels[labelName]
+	if !r.readable {
+		r.Version, _ = strconv.Atoi(s.Labels[labelVersion])
+	}
+	return r
+}
+
+func unpack(data []byte, into any) error {
+	raw := make([]byte, base64.StdEncoding.DecodedLen(len(data)))
+	n, err := base64.StdEncoding.Decode(raw, data)
+	if err != nil {
+		return err
+	}
+	raw = raw[:n]
+	if bytes.HasPrefix(raw, []byte{0x1f, 0x8b, 0x08}) {
+		z, err := gzip.NewReader(bytes.NewReader(raw))
+		if err != nil {
+			return err
+		}
+		if raw, err = io.ReadAll(io.LimitReader(z, maxRecord)); err != nil {
+			return err
+		}
+	}
+	return json.Unmarshal(raw, into)
+}
+
+// records are all revisions of a release, oldest first.
+func (c *Client) records(ctx context.Context, id release.ID) ([]record, error) {
+	selector := labels.Set{labelOwner: ownerHelm, labelName: id.Name}.String()
+	list, err := c.admin.CoreV1().Secrets(id.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("read release %s: %w", id, err)
+	}
+	out := make([]record, 0, len(list.Items))
+	for i := range list.Items {
+		if list.Items[i].Type == recordType {
+			out = append(out, decode(&list.Items[i]))
+		}
+	}
+	sort.Slice(out, func(a, b int) bool { return out[a].Version < out[b].Version })
+	return out, nil
+}
+
+// Observe reads what Helm's storage holds of a release. A release without a
+// record is release.Absent and no error.
+func (c *Client) Observe(ctx context.Context, id release.ID) (release.Observed, error) {
+	list, err := c.records(ctx, id)
+	if err != nil {
+		return release.Observed{}, err
+	}
+	return observed(id, list), nil
+}
+
+// observed sums up the revisions of one release, oldest first.
+func observed(id release.ID, list []record) release.Observed {
+	out := release.Observed{ID: id, State: release.Absent}
+	for _, r := range list {
+		if !r.readable {
+			out.State, out.Revision = release.Unreadable, r.Version
+			continue
+		}
+		out.State, out.Revision = r.Info.Status, r.Version
+		out.Since, out.Description = r.Info.LastDeployed, r.Info.Description
+		out.Memory = remembered(r.Chart.Metadata.Annotations)
+		if r.Info.Status == release.Deployed {
+			out.Good, out.GoodID, out.Manifest = r.Version, out.Memory.DeploymentID, r.Manifest
+		}
+	}
+	return out
+}
+
+// List reads all releases that the agent of this client's namespace made, in
+// all namespaces, without their manifests. It reads every Helm record of the
+// cluster, a few at a time, and is not for hot paths.
+func (c *Client) List(ctx context.Context) ([]release.Observed, error) {
+	groups := map[release.ID][]record{}
+	err := c.eachRecord(ctx, func(r record) {
+		r.Manifest = ""
+		id := release.ID{Namespace: r.Namespace, Name: r.Name}
+		groups[id] = append(groups[id], r)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []release.Observed
+	for id, list := range groups {
+		sort.Slice(list, func(a, b int) bool { return list[a].Version < list[b].Version })
+		if o := observed(id, list); o.Memory.Owner.AgentNamespace == c.cfg.AgentNamespace {
+			out = append(out, o)
+		}
+	}
+	sort.Slice(out, func(a, b int) bool { return out[a].ID.String() < out[b].ID.String() })
+	return out, nil
+}
+
+// eachRecord calls f for every revision of every release in the cluster.
+func (c *Client) eachRecord(ctx context.Context, f func(record)) error {
+	opts := metav1.ListOptions{
+		LabelSelector: labels.Set{labelOwner: ownerHelm}.String(),
+		FieldSelector: "type=" + recordType,
+		Limit:         recordPage,
+	}
+	for {
+		list, err := c.admin.CoreV1().Secrets("").List(ctx, opts)
+		if err != nil {
+			return fmt.Errorf("list releases: %w", err)
+		}
+		for i := range list.Items {
+			f(decode(&list.Items[i]))
+		}
+		if list.Continue == "" {
+			return nil
+		}
+		opts.Continue = list.Continue
+	}
+}
+
+// Forget removes the records of a release and leaves its objects alone.
+func (c *Client) Forget(ctx context.Context, id release.ID) error {
+	return c.removeRecords(ctx, id, func(record) bool { return true })
+}
+
+// Purge removes the records of a release that stand in its way: those that
+// cannot be read, and those of a release that was uninstalled.
+func (c *Client) Purge(ctx context.Context, id release.ID) error {
+	return c.removeRecords(ctx, id, func(r record) bool {
+		return !r.readable || r.Info.Status == release.Uninstalled
+	})
+}
+
+func (c *Client) removeRecords(ctx context.Context, id release.ID, which func(record) bool) error {
+	list, err := c.records(ctx, id)
+	if err != nil {
+		return err
+	}
+	for _, r := range list {
+		if !which(r) {
+			continue
+		}
+		err := c.admin.CoreV1().Secrets(id.Namespace).Delete(ctx, r.secret, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("remove record %q of release %s: %w", r.secret, id, err)
+		}
+	}
+	return nil
+}
+
+// Fail marks the newest revision of a release as failed if it is half done, so
+// that Helm takes up the release again. It is for a revision whose process is
+// known to be gone.
+func (c *Client) Fail(ctx context.Context, id release.ID) error {
+	list, err := c.records(ctx, id)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	newest := list[len(list)-1]
+	if !pending(newest.Info.Status) {
+		return nil
+	}
+	return c.rewrite(id, newest.Version, func(r *helmrelease.Release) {
+		r.SetStatus(helmrelease.StatusFailed, fmt.Sprintf("interrupted (%s)", newest.Info.Status))
+	})
+}
+
+func pending(s release.State) bool {
+	return s == release.PendingInstall || s == release.PendingUpgrade || s == release.PendingRollback
+}
+
+// rewrite changes the stored record of one revision.
+func (c *Client) rewrite(id release.ID, revision int, change func(*helmrelease.Release)) error {
+	store := storageOf(c.admin, id.Namespace)
+	r, err := store.Get(id.Name, revision)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read revision %d of release %s: %w", revision, id, err)
+	}
+	change(r)
+	if err := store.Update(r); err != nil {
+		return fmt.Errorf("write revision %d of release %s: %w", revision, id, err)
+	}
+	return nil
+}
+
+// storageOf is Helm's storage in a namespace, as seen by an identity.
+func storageOf(client kubernetes.Interface, namespace string) *storage.Storage {
+	return storage.Init(driver.NewSecrets(client.CoreV1().Secrets(namespace)))
+}

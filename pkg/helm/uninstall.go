@@ -1,0 +1,91 @@
+package helm
+
+import (
+	"context"
+
+	"helm.sh/helm/v3/pkg/action"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+// Uninstall removes a release and its objects. It spares every object that is
+// marked as another release's, or that the newest manifest of another release
+// of this agent names. A release that does not exist is no error.
+func (c *Client) Uninstall(ctx context.Context, id release.ID) error {
+	list, err := c.records(ctx, id)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	claimed, err := c.claims(ctx, id)
+	if err != nil {
+		return err
+	}
+	who, err := c.account(ctx, list[len(list)-1].Chart.Metadata.Annotations[fleet.ReleaseServiceAccount])
+	if err != nil {
+		return err
+	}
+	eng := c.engine(who, id)
+	eng.claimed = claimed
+	cfg, err := c.configuration(who, eng)
+	if err != nil {
+		return err
+	}
+	un := action.NewUninstall(cfg)
+	un.Timeout, un.IgnoreNotFound = defaultTimeout, true
+	return wait(ctx, func() error {
+		_, err := un.Run(id.Name)
+		return classify(err)
+	})
+}
+
+// wait runs f and waits for it until ctx ends; f goes on then.
+func wait(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// claims are the objects in the newest manifests of all other releases of this
+// agent.
+func (c *Client) claims(ctx context.Context, id release.ID) (map[string]bool, error) {
+	newest := map[release.ID]record{}
+	err := c.eachRecord(ctx, func(r record) {
+		other := release.ID{Namespace: r.Namespace, Name: r.Name}
+		mem := remembered(r.Chart.Metadata.Annotations)
+		if other == id || !r.readable || mem.Owner.AgentNamespace != c.cfg.AgentNamespace {
+			return
+		}
+		if last, ok := newest[other]; !ok || last.Version < r.Version {
+			newest[other] = r
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]bool{}
+	for other, r := range newest {
+		objs, err := parse([]byte(r.Manifest), "release "+other.String())
+		if err != nil {
+			continue // what cannot be read claims nothing; the marks still count
+		}
+		for _, o := range objs {
+			if o.GetNamespace() == "" {
+				if m, err := c.api.mapping(o.GroupVersionKind()); err == nil && m.Scope.Name() == meta.RESTScopeNameNamespace {
+					o.SetNamespace(other.Namespace)
+				}
+			}
+			out[identity(o.Unstructured)] = true
+		}
+	}
+	return out, nil
+}
+
+func isGone(err error) bool { return apierrors.IsNotFound(err) }

@@ -1,0 +1,99 @@
+package helm
+
+import (
+	"context"
+	"fmt"
+
+	"helm.sh/helm/v3/pkg/chartutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+// values are the Helm values of a deployment: its own, and over them those of
+// ConfigMaps and Secrets on the cluster, in their order. The cluster is read
+// with the rights of the deployment's account: a bundle must not reach Secrets
+// that its account cannot.
+func (c *Client) values(ctx context.Context, who account, d Deployment) (map[string]any, error) {
+	o := d.helm()
+	out := map[string]any{}
+	if o.Values != nil && o.Values.Data != nil {
+		out = runtime.DeepCopyJSON(o.Values.Data)
+	}
+	for _, from := range o.ValuesFrom {
+		if ref := from.ConfigMapKeyRef; ref != nil {
+			over, err := configMapValues(ctx, who, *ref, d.ID.Namespace)
+			if err != nil {
+				return nil, err
+			}
+			out = chartutil.MergeTables(over, out)
+		}
+		if ref := from.SecretKeyRef; ref != nil {
+			over, err := secretValues(ctx, who, *ref, d.ID.Namespace)
+			if err != nil {
+				return nil, err
+			}
+			out = chartutil.MergeTables(over, out)
+		}
+	}
+	return out, nil
+}
+
+func configMapValues(ctx context.Context, who account, ref fleet.ConfigMapKeySelector, namespace string) (map[string]any, error) {
+	at := place{kind: "ConfigMap", namespace: or(ref.Namespace, namespace), name: ref.Name, key: or(ref.Key, defaultValuesKey)}
+	cm, err := who.client.CoreV1().ConfigMaps(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
+	if err != nil {
+		return nil, at.missing(err)
+	}
+	text, ok := cm.Data[at.key]
+	if !ok {
+		return nil, at.missing(fmt.Errorf("it has no key %q", at.key))
+	}
+	return at.read([]byte(text))
+}
+
+func secretValues(ctx context.Context, who account, ref fleet.SecretKeySelector, namespace string) (map[string]any, error) {
+	at := place{kind: "Secret", namespace: or(ref.Namespace, namespace), name: ref.Name, key: or(ref.Key, defaultValuesKey)}
+	s, err := who.client.CoreV1().Secrets(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
+	if err != nil {
+		return nil, at.missing(err)
+	}
+	data, ok := s.Data[at.key]
+	if !ok {
+		return nil, at.missing(fmt.Errorf("it has no key %q", at.key))
+	}
+	return at.read(data)
+}
+
+// defaultValuesKey is where values are in a ConfigMap or Secret.
+const defaultValuesKey = "values.yaml"
+
+// place is where values come from.
+type place struct{ kind, namespace, name, key string }
+
+func (p place) String() string { return fmt.Sprintf("%s %s/%s", p.kind, p.namespace, p.name) }
+
+// missing is a wait: whoever has to make the object may do so later.
+func (p place) missing(err error) error {
+	return fault.WaitError(release.ReasonNoValues, waitForOthers, fmt.Errorf("values from %s: %w", p, err))
+}
+
+// read parses values. Its errors do not show them.
+func (p place) read(data []byte) (map[string]any, error) {
+	out := map[string]any{}
+	if err := yaml.Unmarshal(data, &out); err != nil {
+		return nil, fault.PermanentError(release.ReasonBadValues, fmt.Errorf("values from %s, key %q: not a YAML map", p, p.key))
+	}
+	return out, nil
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

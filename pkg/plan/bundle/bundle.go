@@ -1,0 +1,181 @@
+// Package bundle makes Bundles of a tree of files: Discover finds the
+// directories that are bundles, Assemble reads one of them, Read does both for
+// a whole repository. The result equals the reference implementation's, except
+// where it refuses what the reference lets pass unseen.
+//
+// Nothing here renders: charts and kustomizations are rendered by the agent.
+// Charts that would have to be downloaded are refused as not implemented.
+package bundle
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+)
+
+// compressAt is the size of a Bundle's JSON, in bytes, from which on all its
+// resources are stored compressed.
+const compressAt = 1_000_000
+
+// Limits bound what one bundle may hold. A zero field has the default.
+type Limits struct {
+	Files       int   // 10,000
+	FileBytes   int64 // one file; 16 MiB
+	TotalBytes  int64 // all files; 64 MiB
+	Depth       int   // nested directories; 64
+	StoredBytes int   // JSON of the Bundle; 1,500,000, what etcd takes
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Files <= 0 {
+		l.Files = 10_000
+	}
+	if l.FileBytes <= 0 {
+		l.FileBytes = 16 << 20
+	}
+	if l.TotalBytes <= 0 {
+		l.TotalBytes = 64 << 20
+	}
+	if l.Depth <= 0 {
+		l.Depth = 64
+	}
+	if l.StoredBytes <= 0 {
+		l.StoredBytes = 1_500_000
+	}
+	return l
+}
+
+// Options are what does not stand in the tree: what the GitRepo, or the command
+// line, says about all its bundles.
+type Options struct {
+	Repo      string // name of the GitRepo: the first part of bundle names
+	Namespace string
+	// Labels of every bundle. Those of fleet.yaml go before them.
+	Labels map[string]string
+	// Targets and Restrictions come after the customizations of fleet.yaml,
+	// unless that overrides them.
+	Targets      []fleet.BundleTarget
+	Restrictions []fleet.BundleTargetRestriction
+	// Forced on the bundle and, for the namespace, on each of its targets.
+	TargetNamespace string
+	ServiceAccount  string
+	SyncGeneration  int64
+	// Switched on where set; off leaves it to fleet.yaml.
+	Paused, KeepResources, DeleteNamespace bool
+	// CorrectDrift replaces that of fleet.yaml if it is enabled.
+	CorrectDrift *fleet.CorrectDrift
+	// Compress stores all resources compressed, whatever their size.
+	Compress bool
+	Limits   Limits
+}
+
+// A Dir is a directory that is a bundle.
+type Dir struct {
+	Path string // relative to the root, "." for the root itself
+	// Options is the file in the format of fleet.yaml, relative to Path; empty
+	// for fleet.yaml or fleet.yml.
+	Options string
+}
+
+// A Result is what became of one Dir.
+type Result struct {
+	Dir Dir
+	// Name of the bundle; empty if its fleet.yaml could not be read, so that
+	// nobody can say.
+	Name string
+	// Bundle is nil if there is an Error among the findings, and if the
+	// directory holds nothing to deploy.
+	Bundle   *fleet.Bundle
+	Findings []finding.Finding
+}
+
+// Broken tells whether the directory should be a bundle and cannot be.
+func (r Result) Broken() bool { return finding.HasErrors(r.Findings) }
+
+// A Set is what became of a repository.
+type Set struct {
+	Results []Result // by path
+	// Findings are those about paths, not about one bundle.
+	Findings []finding.Finding
+}
+
+// Empty tells whether the repository yields nothing at all, not even a broken
+// bundle.
+func (s Set) Empty() bool {
+	return !slices.ContainsFunc(s.Results, func(r Result) bool { return r.Bundle != nil || r.Broken() })
+}
+
+// All is all findings, by place.
+func (s Set) All() []finding.Finding {
+	all := slices.Clone(s.Findings)
+	for _, r := range s.Results {
+		all = append(all, r.Findings...)
+	}
+	finding.Sort(all)
+	return all
+}
+
+// Read makes the bundles of a repository. If entries are given, they are the
+// bundles; else bundles are looked for below paths. Two directories with one
+// bundle name are both broken.
+func Read(root fs.FS, paths []string, entries []fleet.BundlePath, o Options) Set {
+	var set Set
+	var dirs []Dir
+	if len(entries) > 0 {
+		dirs, set.Findings = Listed(root, entries)
+	} else {
+		dirs, set.Findings = Discover(root, paths)
+	}
+	for _, dir := range dirs {
+		set.Results = append(set.Results, Assemble(root, dir, o))
+	}
+	refuseTwins(set.Results)
+	return set
+}
+
+// refuseTwins breaks all results whose bundles would overwrite each other.
+func refuseTwins(results []Result) {
+	byName := map[string][]int{}
+	for i, r := range results {
+		if r.Name != "" && (r.Bundle != nil || r.Broken()) {
+			byName[r.Name] = append(byName[r.Name], i)
+		}
+	}
+	for name, twins := range byName {
+		if len(twins) < 2 {
+			continue
+		}
+		for _, i := range twins {
+			var others []string
+			for _, j := range twins {
+				if i != j {
+					others = append(others, results[j].Dir.Path)
+				}
+			}
+			r := &results[i]
+			r.Bundle = nil
+			r.Findings = append(r.Findings, finding.Finding{
+				Path: r.Dir.Path, Severity: finding.Error, Rule: finding.RuleName,
+				Message: fmt.Sprintf("bundle name %q is also that of %s", name, strings.Join(others, ", ")),
+				Hint:    "set name in fleet.yaml of one of them",
+			})
+		}
+	}
+}
+
+// within tells whether a cleaned path is base or below it.
+func within(base, p string) bool {
+	return base == "." && p != ".." && !strings.HasPrefix(p, "../") || p == base || strings.HasPrefix(p, base+"/")
+}
+
+// clean makes a path of a user relative to the root; ok is false if it leads
+// out.
+func clean(p string) (cleaned string, ok bool) {
+	cleaned = path.Clean(strings.TrimLeft(p, "/"))
+	return cleaned, fs.ValidPath(cleaned)
+}

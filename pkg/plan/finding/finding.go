@@ -1,0 +1,97 @@
+// Package finding describes what is wrong in a file of a repository: where, how
+// bad, by which rule, and what would help. The same text goes to the GitRepo's
+// status, to events, and to the command line.
+package finding
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Severity says what a Finding means for its bundle.
+type Severity string
+
+// The severities.
+const (
+	// Error: the bundle cannot be made; what it was before stays.
+	Error Severity = "error"
+	// Warning: something is ignored or probably not meant.
+	Warning Severity = "warning"
+)
+
+// Rules name kinds of findings. They are part of the command line's contract.
+const (
+	RuleYAML           = "yaml"            // not YAML
+	RuleType           = "type"            // a value of the wrong type
+	RuleValue          = "value"           // a value that is not allowed
+	RuleUnknownKey     = "unknown-key"     // a key that nothing reads
+	RuleDuplicateKey   = "duplicate-key"   // a key that stands twice
+	RuleReserved       = "reserved"        // a name that Fleet keeps for itself
+	RuleFile           = "file"            // a file that is not there
+	RuleOutside        = "outside"         // a path that leads out
+	RuleTooLarge       = "too-large"       // beyond a limit
+	RuleName           = "name"            // a bundle name that is not possible or taken
+	RuleEmpty          = "empty"           // nothing to deploy
+	RuleConflict       = "conflict"        // an object of that name belongs to somebody else
+	RuleNotImplemented = "not-implemented" // accepted, but not acted on yet
+	RuleIgnoreFile     = "ignore-file"     // a .fleetignore that cannot be used
+	RuleSubmodule      = "submodule"       // a git submodule, which is not read
+)
+
+// A Finding is one thing that is wrong.
+type Finding struct {
+	Path     string // relative to the root of the repository
+	Line     int    // from 1; 0 where the whole file or directory is meant
+	Column   int    // from 1; 0 where the whole line is meant
+	Severity Severity
+	Rule     string
+	Message  string
+	Hint     string // what would help, or empty
+}
+
+// String is "path:line:column: severity: message [rule]".
+func (f Finding) String() string {
+	return fmt.Sprintf("%s:%d:%d: %s: %s [%s]", f.Path, max(f.Line, 1), max(f.Column, 1), f.Severity, f.Message, f.Rule)
+}
+
+// Short is "path:line: message", for the status of an object.
+func (f Finding) Short() string {
+	if f.Line == 0 {
+		return f.Path + ": " + f.Message
+	}
+	return fmt.Sprintf("%s:%d: %s", f.Path, f.Line, f.Message)
+}
+
+// Reason is the rule as the reason of a condition: NotImplemented, TooLarge.
+func (f Finding) Reason() string {
+	if f.Rule == RuleYAML {
+		return "InvalidYAML"
+	}
+	var b strings.Builder
+	for part := range strings.SplitSeq(f.Rule, "-") {
+		if part != "" {
+			b.WriteString(strings.ToUpper(part[:1]) + part[1:])
+		}
+	}
+	return b.String()
+}
+
+// HasErrors tells whether any of the findings is an Error.
+func HasErrors(list []Finding) bool {
+	return slices.ContainsFunc(list, func(f Finding) bool { return f.Severity == Error })
+}
+
+// Errors is those of the findings that are Errors.
+func Errors(list []Finding) []Finding {
+	return slices.DeleteFunc(slices.Clone(list), func(f Finding) bool { return f.Severity != Error })
+}
+
+// Sort orders findings by place.
+func Sort(list []Finding) {
+	slices.SortStableFunc(list, func(a, b Finding) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line),
+			cmp.Compare(a.Column, b.Column), strings.Compare(a.Message, b.Message))
+	})
+}

@@ -1,0 +1,297 @@
+package fleetyaml
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+	sigyaml "sigs.k8s.io/yaml"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// maxVisits bounds how many values are looked at, since aliases can make a
+// small file large.
+const maxVisits = 200_000
+
+// internal are the keys that only Fleet itself sets.
+var internal = []string{"resources", "targetRestrictions", "contentsId", "helmOpOptions", "valuesHash", "overwrites"}
+
+// A checker compares a YAML tree with the Go type that it will be decoded to,
+// since the decoder knows no places.
+type checker struct {
+	path   string
+	found  []finding.Finding
+	visits int
+}
+
+// A slot is a place in the file: the type that is decoded there, its keys for
+// people, and whether the decoder makes texts of numbers there. It does so only
+// where no embedded struct lies on the way.
+type slot struct {
+	t     reflect.Type
+	where string
+	loose bool
+}
+
+func (s slot) key(t reflect.Type, key string) slot { return slot{t, join(s.where, key), s.loose} }
+
+func (c *checker) add(n *yaml.Node, s finding.Severity, rule, message, hint string) {
+	c.found = append(c.found, finding.Finding{
+		Path: c.path, Line: n.Line, Column: n.Column, Severity: s, Rule: rule, Message: message, Hint: hint,
+	})
+}
+
+func (c *checker) sorted() []finding.Finding {
+	finding.Sort(c.found)
+	return c.found
+}
+
+func (c *checker) document(root *yaml.Node) {
+	c.value(root, slot{reflect.TypeFor[document](), "", true})
+	if c.visits >= maxVisits {
+		c.add(root, finding.Error, finding.RuleTooLarge, "the file unfolds to too many values", "")
+	}
+	for _, key := range internal {
+		if n := lookup(root, key); n != nil {
+			c.add(n, finding.Warning, finding.RuleUnknownKey, fmt.Sprintf("key %q is set by Fleet itself; what stands here is ignored", key), "")
+		}
+	}
+	if n := lookup(root, "imageScans"); n != nil && !isNull(n) && len(n.Content) > 0 {
+		c.add(n, finding.Warning, finding.RuleNotImplemented, "imageScans are accepted, but not acted on yet", "")
+	}
+	for _, key := range []string{"labels", "annotations"} {
+		c.reserved(lookup(root, key), key)
+	}
+}
+
+// reserved refuses labels and annotations by which Fleet finds its own objects:
+// with them a repository could take over or detach what belongs to another.
+func (c *checker) reserved(n *yaml.Node, what string) {
+	if n == nil || deref(n).Kind != yaml.MappingNode {
+		return
+	}
+	m := deref(n)
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if key := m.Content[i].Value; Reserved(key) {
+			c.add(m.Content[i], finding.Error, finding.RuleReserved, fmt.Sprintf("%s key %q is reserved for Fleet", strings.TrimSuffix(what, "s"), key), "")
+		}
+	}
+}
+
+// Reserved tells whether a key of labels or annotations is one that only Fleet
+// may set.
+func Reserved(key string) bool {
+	prefix, _, ok := strings.Cut(key, "/")
+	if !ok {
+		return false
+	}
+	for _, own := range []string{"fleet.cattle.io", "objectset.rio.cattle.io"} {
+		if prefix == own || strings.HasSuffix(prefix, "."+own) {
+			return true
+		}
+	}
+	return false
+}
+
+// value compares one value with what is decoded in its place.
+func (c *checker) value(n *yaml.Node, s slot) {
+	if c.visits++; c.visits >= maxVisits {
+		return
+	}
+	n = deref(n)
+	for s.t.Kind() == reflect.Pointer {
+		s.t = s.t.Elem()
+	}
+	switch {
+	case isNull(n):
+	case reflect.PointerTo(s.t).Implements(reflect.TypeFor[json.Unmarshaler]()):
+		c.trial(n, s)
+	case s.t.Kind() == reflect.Struct:
+		if c.want(n, yaml.MappingNode, s.where) {
+			c.mapping(n, s)
+		}
+	case s.t.Kind() == reflect.Map:
+		if c.want(n, yaml.MappingNode, s.where) {
+			c.duplicates(n, s.where)
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				c.value(n.Content[i+1], s.key(s.t.Elem(), n.Content[i].Value))
+			}
+		}
+	case s.t.Kind() == reflect.Slice && s.t.Elem().Kind() != reflect.Uint8:
+		if c.want(n, yaml.SequenceNode, s.where) {
+			for i, e := range n.Content {
+				c.value(e, slot{s.t.Elem(), fmt.Sprintf("%s[%d]", s.where, i), s.loose})
+			}
+		}
+	default:
+		if c.want(n, yaml.ScalarNode, s.where) {
+			c.trial(n, s)
+		}
+	}
+}
+
+func (c *checker) want(n *yaml.Node, kind yaml.Kind, where string) bool {
+	if n.Kind == kind {
+		return true
+	}
+	names := map[yaml.Kind]string{yaml.MappingNode: "a mapping", yaml.SequenceNode: "a list", yaml.ScalarNode: "a single value"}
+	what := where
+	if what == "" {
+		what = "the file"
+	}
+	c.add(n, finding.Error, finding.RuleType, fmt.Sprintf("%s must be %s, not %s", what, names[kind], names[n.Kind]), "")
+	return false
+}
+
+// mapping compares the keys of a mapping with the fields of a struct.
+func (c *checker) mapping(n *yaml.Node, s slot) {
+	c.duplicates(n, s.where)
+	known := fields(s.t)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if key.Value == "<<" && key.Tag == "!!merge" {
+			continue
+		}
+		f, ok := known[key.Value]
+		if !ok {
+			for name, other := range known { // the decoder accepts another case
+				if strings.EqualFold(name, key.Value) {
+					f, ok = other, true
+				}
+			}
+		}
+		if ok {
+			inner := s.key(f.t, key.Value)
+			inner.loose = s.loose && !f.promoted
+			c.value(n.Content[i+1], inner)
+			continue
+		}
+		hint := ""
+		if near := view.Nearest(key.Value, names(known)); near != "" {
+			hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		c.add(key, finding.Warning, finding.RuleUnknownKey, fmt.Sprintf("unknown key %q is ignored", key.Value), hint)
+	}
+}
+
+func (c *checker) duplicates(n *yaml.Node, where string) {
+	seen := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if first, ok := seen[key.Value]; ok && key.Tag != "!!merge" {
+			c.add(key, finding.Warning, finding.RuleDuplicateKey,
+				fmt.Sprintf("key %q stands here again (first in line %d); the last one counts", join(where, key.Value), first), "")
+		}
+		seen[key.Value] = key.Line
+	}
+}
+
+// trial decodes one value on its own, so that a failure has a place.
+func (c *checker) trial(n *yaml.Node, s slot) {
+	text := []byte(n.Value)
+	if n.Kind != yaml.ScalarNode || n.Style != 0 {
+		raw, err := yaml.Marshal(n)
+		if err != nil {
+			c.add(n, finding.Error, finding.RuleType, fmt.Sprintf("%s cannot be read", s.where), "")
+			return
+		}
+		text = raw
+	}
+	if decode(text, s) == nil {
+		return
+	}
+	hint := ""
+	if s.t.Kind() == reflect.String {
+		hint = "put it in quotes"
+	}
+	got := map[yaml.Kind]string{yaml.MappingNode: "a mapping", yaml.SequenceNode: "a list", yaml.ScalarNode: cut(n.Value)}[n.Kind]
+	c.add(n, finding.Error, finding.RuleType, fmt.Sprintf("%s must be %s, not %s", s.where, describe(s.t), got), hint)
+}
+
+func decode(text []byte, s slot) error {
+	target := reflect.New(s.t).Interface()
+	if s.loose {
+		return sigyaml.Unmarshal(text, target)
+	}
+	raw, err := sigyaml.YAMLToJSON(text)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, target)
+}
+
+func describe(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return "a whole number"
+	case reflect.String:
+		return "a text"
+	}
+	switch t.Name() {
+	case "Duration":
+		return "a duration such as 90s or 15m"
+	case "IntOrString":
+		return "a number or a percentage"
+	case "GenericMap":
+		return "a mapping"
+	}
+	return "of another type"
+}
+
+// A field of a struct; promoted if it is one of an embedded struct.
+type field struct {
+	t        reflect.Type
+	promoted bool
+}
+
+// fields are the fields of a struct by their JSON names.
+func fields(t reflect.Type) map[string]field {
+	out := map[string]field{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "-", !f.IsExported():
+		case f.Anonymous && name == "":
+			for inner, it := range fields(f.Type) {
+				if own, shadowed := out[inner]; !shadowed || own.promoted {
+					out[inner] = field{it.t, true}
+				}
+			}
+		default:
+			out[name] = field{f.Type, false}
+		}
+	}
+	return out
+}
+
+func names(known map[string]field) []string {
+	list := make([]string, 0, len(known))
+	for name := range known {
+		if !slices.Contains(internal, name) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+func join(where, key string) string {
+	if where == "" {
+		return key
+	}
+	return where + "." + key
+}
+
+func cut(s string) string {
+	if r := []rune(s); len(r) > 40 {
+		return string(r[:39]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,499 @@
+package registration
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// noon is when everything in these tests happens.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func at(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(d)) }
+
+func request(name, clientID string, made time.Duration) *fleet.ClusterRegistration {
+	return &fleet.ClusterRegistration{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "fleet-default", Name: name, UID: types.UID("uid-" + name), CreationTimestamp: at(made),
+		},
+		Spec: fleet.ClusterRegistrationSpec{ClientID: clientID, ClientRandom: "random"},
+	}
+}
+
+func granted(r *fleet.ClusterRegistration) *fleet.ClusterRegistration {
+	r.Status.Granted = true
+	return r
+}
+
+func aCluster(name, clientID string, made time.Duration) *fleet.Cluster {
+	return &fleet.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: name, CreationTimestamp: at(made)},
+		Spec:       fleet.ClusterSpec{ClientID: clientID},
+	}
+}
+
+var manager = System{Namespace: fleet.NamespaceSystem, ManagerID: "abc123"}
+
+func TestAcceptedLabels(t *testing.T) {
+	cases := map[string]struct {
+		why     string
+		asked   map[string]string
+		ignore  bool
+		want    map[string]string
+		dropped []string // beginnings
+	}{
+		"OwnLabels": {
+			why:   "targeting by the labels of a site is what they are for",
+			asked: map[string]string{"env": "prod", "example.com/site": "a1"},
+			want:  map[string]string{"env": "prod", "example.com/site": "a1"},
+		},
+		"Reserved": {
+			why: "a display name that an agent chose would make a clusterName target match it",
+			asked: map[string]string{
+				"management.cattle.io/cluster-display-name": "prod", "fleet.cattle.io/cluster-management": "true",
+				"x.fleet.cattle.io/y": "1", "env": "dev",
+			},
+			want:    map[string]string{"env": "dev"},
+			dropped: []string{`"fleet.cattle.io/cluster-management"`, `"management.cattle.io/`, `"x.fleet.cattle.io/y"`},
+		},
+		"CreatedByAgentPod": {
+			why:   "the one reserved label that an agent may ask for",
+			asked: map[string]string{fleet.LabelCreatedByAgentPod: "fleet-agent-0"},
+			want:  map[string]string{fleet.LabelCreatedByAgentPod: "fleet-agent-0"},
+		},
+		"LooksReserved": {
+			why:   "another domain that merely ends alike is free",
+			asked: map[string]string{"notfleet.cattle.io/x": "1", "fleet.cattle.io.example.com/x": "1"},
+			want:  map[string]string{"notfleet.cattle.io/x": "1", "fleet.cattle.io.example.com/x": "1"},
+		},
+		"Invalid": {
+			why:     "one bad label must not stop the registration",
+			asked:   map[string]string{"good": "1", "bad value": "1", "worse": strings.Repeat("x", 64), "a/b/c": "1"},
+			want:    map[string]string{"good": "1"},
+			dropped: []string{`"a/b/c"`, `"bad value"`, `"worse"`},
+		},
+		"Ignored": {
+			why:    "with ignoreClusterRegistrationLabels an agent decides nothing about targeting",
+			asked:  map[string]string{"env": "prod"},
+			ignore: true,
+			want:   map[string]string{},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, dropped := AcceptedLabels(c.asked, c.ignore)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+			if len(dropped) != len(c.dropped) {
+				t.Fatalf("%s\nwant dropped %v, got %v", c.why, c.dropped, dropped)
+			}
+			for i, want := range c.dropped {
+				if !strings.HasPrefix(dropped[i], want) {
+					t.Errorf("%s\nwant %s first, got %s", c.why, want, dropped[i])
+				}
+			}
+		})
+	}
+}
+
+func TestAssign(t *testing.T) {
+	const auto = "cluster-08f9d8eb5b7d" // of "really-random", as the reference names it
+	elsewhere := aCluster("a", "really-random", 0)
+	elsewhere.Namespace = "other"
+	cases := map[string]struct {
+		why      string
+		request  *fleet.ClusterRegistration
+		clusters []*fleet.Cluster
+		existing string
+		create   string
+		refused  string
+	}{
+		"New": {why: "an unknown client gets a Cluster", request: request("r", "really-random", 0), create: auto},
+		"SameClient": {
+			why:      "the same client gets the same Cluster, whatever it is called",
+			request:  request("r", "really-random", 0),
+			clusters: []*fleet.Cluster{aCluster("other", "x", 0), aCluster("mine", "really-random", 0)},
+			existing: "mine",
+		},
+		"OldestOfTwo": {
+			why:      "two Clusters of one client must not take turns",
+			request:  request("r", "really-random", 0),
+			clusters: []*fleet.Cluster{aCluster("young", "really-random", time.Minute), aCluster("old", "really-random", 0)},
+			existing: "old",
+		},
+		"OtherWorkspace": {
+			why:      "clients of another workspace are others",
+			request:  request("r", "really-random", 0),
+			clusters: []*fleet.Cluster{elsewhere},
+			create:   auto,
+		},
+		"NameTaken": {
+			why:      "only the first 100 bytes of a clientID are in the name: another client's Cluster is not handed out",
+			request:  request("r", "really-random", 0),
+			clusters: []*fleet.Cluster{aCluster(auto, "other", 0)},
+			refused:  "another clientID",
+		},
+		"NoClient": {why: "an empty clientID would match every Cluster without one", request: request("r", "", 0), refused: "no clientID"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := Assign(c.request, c.clusters)
+			existing := ""
+			if got.Cluster != nil {
+				existing = got.Cluster.Name
+			}
+			if existing != c.existing || got.Name != c.create || (c.refused == "") != (got.Refused == "") || !strings.Contains(got.Refused, c.refused) {
+				t.Errorf("%s\ngot existing %q, create %q, refused %q", c.why, existing, got.Name, got.Refused)
+			}
+		})
+	}
+}
+
+func TestStandingOf(t *testing.T) {
+	anew := request("r", "a", time.Minute)
+	anew.Spec.ClientRandom = "other"
+	external := granted(request("external", "a", time.Hour))
+	external.Labels = map[string]string{fleet.LabelClusterManagement: "rancher"}
+	cases := map[string]struct {
+		why  string
+		r    *fleet.ClusterRegistration
+		all  []*fleet.ClusterRegistration
+		want Standing
+	}{
+		"Alone": {why: "a lone request is answered", r: request("r", "a", 0), want: Newest},
+		"NewerGranted": {
+			why:  "an agent that joined again has no use for its old credential",
+			r:    granted(request("r", "a", 0)),
+			all:  []*fleet.ClusterRegistration{granted(request("s", "a", time.Minute))},
+			want: Superseded,
+		},
+		"NewerAsks": {
+			why:  "the old credential works until the new one does",
+			r:    granted(request("r", "a", 0)),
+			all:  []*fleet.ClusterRegistration{request("s", "a", time.Minute)},
+			want: Waiting,
+		},
+		"OlderGranted": {
+			why:  "the newer request is answered",
+			r:    request("r", "a", time.Minute),
+			all:  []*fleet.ClusterRegistration{granted(request("s", "a", 0))},
+			want: Newest,
+		},
+		"SameSecond": {
+			why:  "times have seconds: of two in one second neither may starve",
+			r:    request("r", "a", 0),
+			all:  []*fleet.ClusterRegistration{granted(request("s", "a", 0))},
+			want: Newest,
+		},
+		"AsksAgain": {
+			why:  "an agent that was started again finds the answer to its first request; another would void it",
+			r:    request("r", "a", time.Minute),
+			all:  []*fleet.ClusterRegistration{granted(request("answered", "a", 0))},
+			want: Repeated,
+		},
+		"AnswerWasRepeated": {
+			why:  "the request that was answered stays",
+			r:    granted(request("answered", "a", 0)),
+			all:  []*fleet.ClusterRegistration{request("s", "a", time.Minute)},
+			want: Waiting,
+		},
+		"AsksAgainTooLate": {
+			why:  "a credential that cannot be fetched any more is no answer",
+			r:    request("r", "a", time.Minute),
+			all:  []*fleet.ClusterRegistration{granted(request("s", "a", 0))},
+			want: Newest,
+		},
+		"AsksAnew": {
+			why:  "an agent that lost its credential made up another word",
+			r:    anew,
+			all:  []*fleet.ClusterRegistration{granted(request("answered", "a", 0))},
+			want: Newest,
+		},
+		"OtherClient": {
+			why:  "others do not matter",
+			r:    request("r", "a", 0),
+			all:  []*fleet.ClusterRegistration{granted(request("s", "b", time.Minute))},
+			want: Newest,
+		},
+		"External": {
+			why:  "what another manager answers does not count",
+			r:    request("r", "a", 0),
+			all:  []*fleet.ClusterRegistration{external},
+			want: Newest,
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := StandingOf(c.r, append(c.all, c.r), map[string]bool{"answered": true}); got != c.want {
+				t.Errorf("%s: want %d, got %d", c.why, c.want, got)
+			}
+		})
+	}
+}
+
+func TestJudgeToken(t *testing.T) {
+	token := func(ttl *time.Duration) *fleet.ClusterRegistrationToken {
+		t := &fleet.ClusterRegistrationToken{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(0)}}
+		if ttl != nil {
+			t.Spec.TTL = &metav1.Duration{Duration: *ttl}
+		}
+		return t
+	}
+	zero, hour := time.Duration(0), time.Hour
+	expires := func(d time.Duration) *metav1.Time { x := at(d); return &x }
+	cases := map[string]struct {
+		why      string
+		ttl      *time.Duration
+		now      time.Duration
+		required bool
+		want     TokenVerdict
+	}{
+		"Endless":         {why: "no ttl, no end", want: TokenVerdict{}},
+		"ZeroIsEndless":   {why: "0 never expires, but its time is told", ttl: &zero, now: hour, want: TokenVerdict{Expires: expires(0)}},
+		"Running":         {why: "it is looked at again when it ends", ttl: &hour, now: 20 * time.Minute, want: TokenVerdict{Expires: expires(hour), Left: 40 * time.Minute}},
+		"Over":            {why: "it ends to the second", ttl: &hour, now: hour, want: TokenVerdict{Expires: expires(hour), Delete: "the token has expired"}},
+		"Required":        {why: "an administrator may refuse endless tokens", required: true, want: TokenVerdict{Delete: "the token has no ttl, and the manager requires one"}},
+		"RequiredZero":    {why: "0 is endless too", ttl: &zero, required: true, want: TokenVerdict{Expires: expires(0), Delete: "the token has no ttl, and the manager requires one"}},
+		"RequiredAndSet":  {why: "it has one", ttl: &hour, required: true, want: TokenVerdict{Expires: expires(hour), Left: hour}},
+		"OverAndRequired": {why: "one reason is enough", ttl: &hour, now: 2 * hour, required: true, want: TokenVerdict{Expires: expires(hour), Delete: "the token has expired"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, JudgeToken(token(c.ttl), noon.Add(c.now), c.required)); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+		})
+	}
+}
+
+func TestTokenSecret(t *testing.T) {
+	token := &fleet.ClusterRegistrationToken{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "import", UID: "u"}}
+	settings := Settings{APIServerURL: "https://m", APIServerCA: []byte("PEM\n"), AgentCheckinInterval: DefaultCheckinInterval}
+	cases := map[string]struct {
+		why      string
+		system   System
+		checkin  time.Duration
+		extra    string
+		registry string
+	}{
+		"Default": {
+			why: "exactly the reference's keys", system: manager, checkin: DefaultCheckinInterval,
+			registry: "cattle-fleet-clusters-system",
+		},
+		"OtherNamespace": {
+			why:    "the agent's chart must be told a system namespace that is not the usual one",
+			system: System{Namespace: "my-fleet", ManagerID: "a"}, checkin: DefaultCheckinInterval,
+			extra: "internal:\n  systemNamespace: my-fleet\n", registry: "my-fleet-clusters-system",
+		},
+		"CheckinInterval": {
+			why:    "manager and agent must mean the same, or every cluster is Offline",
+			system: manager, checkin: 5 * time.Minute, extra: "agentCheckinInterval: 5m0s\n",
+			registry: "cattle-fleet-clusters-system",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			settings.AgentCheckinInterval = c.checkin
+			got, err := TokenSecret(token, c.system, settings, "bearer")
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := strings.SplitAfter("apiServerCA: |\n  PEM\napiServerURL: https://m\nclusterNamespace: fleet-default\n"+
+				"systemRegistrationNamespace: "+c.registry+"\ntoken: bearer\ntokenName: import\n"+c.extra, "\n")
+			have := strings.SplitAfter(string(got.Data["values"]), "\n")
+			slices.Sort(lines)
+			slices.Sort(have)
+			if diff := cmp.Diff(lines, have); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+			b, err := ReadTokenSecret(got)
+			if err != nil || b.Token != "bearer" || b.TokenName != "import" || string(b.APIServerCA) != "PEM\n" ||
+				b.RegistrationNamespace != c.registry {
+				t.Errorf("what was written is not read back: %+v, %v", b, err)
+			}
+			if diff := cmp.Diff(b, ReadBootstrapping(b.Data())); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestNamespaceOf(t *testing.T) {
+	const computed = "cluster-fleet-default-downstream1-32d08b529583"
+	cases := map[string]struct {
+		why        string
+		annotation string
+		status     string
+		owned      []string
+		want       string
+	}{
+		"New":           {why: "the reference's name", want: computed},
+		"Chosen":        {why: "what the manager chose stays, whatever the status says", annotation: "chosen", status: "forged", owned: []string{"x"}, want: "chosen"},
+		"Forged":        {why: "an agent may write its status; it must not choose a namespace", status: "cluster-of-another", want: computed},
+		"OldInstall":    {why: "another tool chose a name, and the namespace confirms it", status: "old", owned: []string{"zzz", "old"}, want: "old"},
+		"ComputedFirst": {why: "a restored Cluster without status finds its namespace", owned: []string{"a", computed}, want: computed},
+		"OnlyAnother":   {why: "an odd name without status is found by its mark", owned: []string{"b", "a"}, want: "a"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			cl := aCluster("downstream1", "a", 0)
+			cl.Status.Namespace = c.status
+			if c.annotation != "" {
+				cl.Annotations = map[string]string{AnnotationDeploymentNamespace: c.annotation}
+			}
+			if got := NamespaceOf(cl, c.owned); got != c.want {
+				t.Errorf("%s: want %s, got %s", c.why, c.want, got)
+			}
+		})
+	}
+}
+
+func TestDeploymentNamespace(t *testing.T) {
+	for name, c := range map[string]struct {
+		why                string
+		annotation, status string
+		want               bool
+	}{
+		"Processed": {why: "both agree", annotation: "a", status: "a", want: true},
+		"New":       {why: "nothing is written before the namespace is there", annotation: "a"},
+		"Forged":    {why: "nothing is written where an agent points to", annotation: "a", status: "b"},
+		"Unmarked":  {why: "the status alone is not believed", status: "a"},
+		"Nothing":   {why: "an empty name is no namespace"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cl := aCluster("c", "a", 0)
+			cl.Status.Namespace = c.status
+			cl.Annotations = map[string]string{AnnotationDeploymentNamespace: c.annotation}
+			if got, ok := DeploymentNamespace(cl); ok != c.want || ok && got != c.annotation {
+				t.Errorf("%s: got %q, %v", c.why, got, ok)
+			}
+		})
+	}
+}
+
+func TestAdoptNamespace(t *testing.T) {
+	own := aCluster("c", "a", 0)
+	made := NewNamespace(own, "ns", manager)
+	unlabelled := made.DeepCopy()
+	unlabelled.Labels = nil
+	anothers := NewNamespace(aCluster("d", "b", 0), "ns", manager)
+	plain := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}
+	for name, c := range map[string]struct {
+		why     string
+		ns      *corev1.Namespace
+		refused string
+	}{
+		"Own":        {why: "what Fleet made for this Cluster", ns: made},
+		"Anothers":   {why: "two Clusters in one namespace would read each other's secrets", ns: anothers, refused: "belongs to Cluster fleet-default/d"},
+		"Squatted":   {why: "who made the namespace first could read what is deployed there", ns: plain, refused: "was not made by Fleet"},
+		"Unlabelled": {why: "annotations alone are not Fleet's mark", ns: unlabelled, refused: "was not made by Fleet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := AdoptNamespace(c.ns, own)
+			if (got == "") != (c.refused == "") || !strings.Contains(got, c.refused) {
+				t.Errorf("%s: got %q", c.why, got)
+			}
+		})
+	}
+}
+
+func TestMarkAndRelease(t *testing.T) {
+	c := aCluster("c", "a", 0)
+	c.Labels, c.Finalizers = map[string]string{"env": "prod"}, []string{"other"}
+	before := c.DeepCopy()
+	mark := Mark{ID: "abc", Epoch: 2, Protocol: 1}
+	got := MarkCluster(c, "ns", mark)
+	if diff := cmp.Diff(before, c); diff != "" {
+		t.Errorf("the argument was changed\n%s", diff)
+	}
+	want := map[string]string{fleet.AnnotationManager: "abc/2/1", AnnotationDeploymentNamespace: "ns"}
+	if diff := cmp.Diff(want, got.Annotations); diff != "" {
+		t.Error(diff)
+	}
+	if got.Labels["env"] != "prod" || len(got.Labels[fleet.LabelBucket]) != 2 {
+		t.Errorf("labels: %v", got.Labels)
+	}
+	if diff := cmp.Diff(got, MarkCluster(got, "ns", mark)); diff != "" {
+		t.Errorf("a second time changes something\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"other"}, ReleaseCluster(got).Finalizers); diff != "" {
+		t.Error(diff)
+	}
+	if OtherManager(got, mark) != "" || OtherManager(got, Mark{ID: "xyz"}) != "abc" || OtherManager(c, mark) != "" {
+		t.Error("the mark does not tell managers apart")
+	}
+}
+
+func TestHandOver(t *testing.T) {
+	r, c := request("request-abcde", "client", 0), aCluster("c", "client", 0)
+	token := &fleet.ClusterRegistrationToken{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "import", UID: "u1"}}
+	h := HandOver(r, c, manager, token)
+	h.Fill(c, "ns", manager, []byte("secret"))
+	if h.Secret.Name != "c-8150d44f100d34d77e6d8589694d05645ec40ee2f47982eda19053e416662"[:63] {
+		t.Errorf("the agent looks for another name than %s", h.Secret.Name)
+	}
+	want := []string{"clusterName", "clusterNamespace", "deploymentNamespace", "systemNamespace", "token"}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(h.Secret.Data))); diff != "" {
+		t.Error(diff)
+	}
+	rule := h.Role.Rules[0]
+	if len(h.Role.Rules) != 1 || !slices.Equal(rule.Verbs, []string{"get"}) || !slices.Equal(rule.ResourceNames, []string{h.Secret.Name}) {
+		t.Errorf("more than that one Secret: %+v", h.Role.Rules)
+	}
+	if s := h.RoleBinding.Subjects[0]; s.Name != "import-u1" || s.Namespace != "fleet-default" {
+		t.Errorf("not the account of the token that was used: %+v", s)
+	}
+	h.OwnedBy(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: h.Secret.Name, UID: "u2"}})
+	if h.Role.OwnerReferences[0].UID != "u2" || h.RoleBinding.OwnerReferences[0].Kind != "Secret" {
+		t.Error("the right to read it must go with the Secret")
+	}
+	if ns, name, ok := RequestOf(h.Secret); !ok || ns+"/"+name != "fleet-default/request-abcde" {
+		t.Errorf("made for %s/%s", ns, name)
+	}
+}
+
+// Two workspaces may have requests of one name: their cluster-wide objects and
+// those in the shared registration namespace must not meet.
+func TestGrantsOfTwoWorkspacesDoNotMeet(t *testing.T) {
+	a, b := request("request-abcde", "a", 0), request("request-abcde", "b", 0)
+	b.Namespace, b.UID = "other", "uid-2"
+	one, two := GrantAgent(a, aCluster("c", "a", 0), "ns1", manager), GrantAgent(b, aCluster("c", "b", 0), "ns2", manager)
+	if one.Content.Name == two.Content.Name || one.ServiceAccount.Name == two.ServiceAccount.Name || one.Secret.Name == two.Secret.Name {
+		t.Error("two requests share an object")
+	}
+}
+
+func TestCredentialLeft(t *testing.T) {
+	if got := CredentialLeft(noon, noon.Add(15*time.Minute)); got != 25*time.Minute {
+		t.Errorf("want 25m, got %s", got)
+	}
+	if got := CredentialLeft(noon, noon.Add(time.Hour)); got != 0 {
+		t.Errorf("want 0, got %s", got)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	patient := map[string]time.Duration{"a": 10 * time.Minute, "b": time.Hour}
+	s, ripe := Suspicion{}.Judge(patient, noon)
+	if len(ripe) != 0 {
+		t.Errorf("the first look never deletes: %v", ripe)
+	}
+	s, ripe = s.Judge(patient, noon.Add(10*time.Minute))
+	if diff := cmp.Diff([]string{"a"}, ripe); diff != "" {
+		t.Error(diff)
+	}
+	s, _ = s.Judge(map[string]time.Duration{"b": time.Hour}, noon.Add(11*time.Minute))
+	if _, ripe = s.Judge(patient, noon.Add(30*time.Minute)); len(ripe) != 0 {
+		t.Errorf("what was owned in between is looked at anew: %v", ripe)
+	}
+}

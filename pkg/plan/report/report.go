@@ -1,0 +1,231 @@
+// Package report turns what an agent found on its cluster into the status of a
+// BundleDeployment. The same findings give the same status, so that nothing is
+// written when nothing has changed.
+package report
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+)
+
+// An Object is one object of a release as it was found.
+type Object struct {
+	Kind       string
+	APIVersion string
+	Namespace  string
+	Name       string
+	CreatedAt  metav1.Time
+	NonReady   *fleet.NonReadyStatus // nil: ready, or missing
+	Modified   *fleet.ModifiedStatus // nil: as it was deployed
+}
+
+// A Failure is why the last attempt to deploy did not succeed.
+type Failure struct {
+	Reason  string
+	Message string
+	// Permanent: it is not tried again until something else is wanted.
+	Permanent bool
+	// Waiting: nothing failed yet, something that is expected is not there.
+	Waiting bool
+}
+
+// Found is all that an agent knows about a deployment.
+type Found struct {
+	// ID is the deployment id of what runs; empty if nothing does.
+	ID string
+	// Release is "<namespace>/<name>:<revision>" of what runs.
+	Release string
+	// Objects are those of the release.
+	Objects []Object
+	// Blind says why the objects could not be looked at; empty: they could.
+	Blind string
+	// Failure is that of the last attempt, nil if there was none.
+	Failure *Failure
+	// Correction says why drift could not be corrected; empty: nothing failed.
+	Correction string
+}
+
+// Status is the whole status of a deployment. Only the times of conditions are
+// taken over from before.
+func Status(bd *fleet.BundleDeployment, f Found, now time.Time) fleet.BundleDeploymentStatus {
+	w := &writer{bd: bd, now: now, list: bd.Status.Conditions}
+	out := fleet.BundleDeploymentStatus{AppliedDeploymentID: f.ID, Release: f.Release, NonModified: true}
+	w.objects(&out, f)
+	out.Ready = f.ID != "" && f.Blind == "" && len(out.NonReadyStatus) == 0
+	if f.ID == bd.Spec.DeploymentID {
+		generation := bd.Spec.Options.ForceSyncGeneration
+		out.SyncGeneration = &generation
+	} else {
+		out.SyncGeneration = bd.Status.SyncGeneration
+	}
+	w.attempt(&out, f)
+	w.ready(&out, f)
+	w.monitored(f)
+	w.list = condition.Remove(w.list, fleet.ConditionWithdrawn)
+	out.Conditions = w.list
+	out.Display = summary.Display(&fleet.BundleDeployment{Spec: bd.Spec, Status: out})
+	return out
+}
+
+// Withdrawn is the answer to an order to uninstall: nothing is left.
+func Withdrawn(bd *fleet.BundleDeployment, order, message string, now time.Time) fleet.BundleDeploymentStatus {
+	w := &writer{bd: bd, now: now}
+	if c := condition.Find(bd.Status.Conditions, fleet.ConditionWithdrawn); c != nil {
+		w.list = []fleet.Condition{*c}
+	}
+	w.set(fleet.ConditionWithdrawn, corev1.ConditionTrue, fleet.ReasonUninstalled, order)
+	w.set(fleet.ConditionReady, corev1.ConditionFalse, fleet.ReasonUninstalled, message)
+	out := fleet.BundleDeploymentStatus{NonModified: true, Conditions: w.list}
+	out.Display = summary.Display(&fleet.BundleDeployment{Spec: bd.Spec, Status: out})
+	return out
+}
+
+// Answered tells whether an order was answered already.
+func Answered(bd *fleet.BundleDeployment, order string) bool {
+	c := condition.Find(bd.Status.Conditions, fleet.ConditionWithdrawn)
+	return c != nil && c.Status == corev1.ConditionTrue && c.Message == order && bd.Status.AppliedDeploymentID == ""
+}
+
+// Same tells whether two statuses mean the same.
+func Same(a, b fleet.BundleDeploymentStatus) bool { return equality.Semantic.DeepEqual(a, b) }
+
+// Passing tells whether a status is one on the way to another: the objects are
+// there, and some of them will be ready soon.
+func Passing(s fleet.BundleDeploymentStatus) bool {
+	if s.Ready || len(s.ModifiedStatus) > 0 || condition.IsFalse(s.Conditions, fleet.ConditionDeployed) ||
+		condition.IsFalse(s.Conditions, fleet.ConditionInstalled) || len(s.NonReadyStatus) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(s.NonReadyStatus, func(n fleet.NonReadyStatus) bool { return n.Summary.Error })
+}
+
+type writer struct {
+	bd   *fleet.BundleDeployment
+	now  time.Time
+	list []fleet.Condition
+}
+
+func (w *writer) set(kind string, status corev1.ConditionStatus, reason, message string) {
+	w.list = condition.Set(w.list, fleet.Condition{
+		Type: kind, Status: status, Reason: reason, Message: condition.Message(message), ObservedGeneration: w.bd.Generation,
+	}, w.now)
+}
+
+// objects fills the lists and the counts.
+func (w *writer) objects(out *fleet.BundleDeploymentStatus, f Found) {
+	objs := slices.Clone(f.Objects)
+	slices.SortFunc(objs, func(a, b Object) int { return strings.Compare(a.key(), b.key()) })
+	c := &out.ResourceCounts
+	for _, o := range objs {
+		out.Resources = append(out.Resources, fleet.BundleDeploymentResource{
+			Kind: o.Kind, APIVersion: o.APIVersion, Namespace: o.Namespace, Name: o.Name, CreatedAt: o.CreatedAt,
+		})
+		c.DesiredReady++
+		switch {
+		case o.Modified != nil && o.Modified.Create:
+			c.Missing++
+		case o.Modified != nil && o.Modified.Delete:
+			c.Orphaned++
+		case o.Modified != nil:
+			c.Modified++
+		case o.NonReady != nil:
+			c.NotReady++
+		default:
+			c.Ready++
+		}
+		if o.Modified != nil {
+			out.NonModified = false
+			out.IncompleteState = out.IncompleteState || len(out.ModifiedStatus) == fleet.StatusListLimit
+			out.ModifiedStatus = limited(out.ModifiedStatus, *o.Modified)
+		}
+		if o.NonReady != nil {
+			out.IncompleteState = out.IncompleteState || len(out.NonReadyStatus) == fleet.StatusListLimit
+			out.NonReadyStatus = limited(out.NonReadyStatus, *o.NonReady)
+		}
+	}
+}
+
+func (o Object) key() string {
+	return o.Kind + "/" + o.APIVersion + "/" + o.Namespace + "/" + o.Name
+}
+
+func limited[T any](list []T, item T) []T {
+	if len(list) == fleet.StatusListLimit {
+		return list
+	}
+	return append(list, item)
+}
+
+// attempt sets Deployed, Installed and Stalled by the outcome of the last
+// attempt. A failure that counts as applied takes the place of what runs.
+func (w *writer) attempt(out *fleet.BundleDeploymentStatus, f Found) {
+	w.list = condition.Remove(w.list, fleet.ConditionStalled)
+	if f.Failure == nil {
+		if f.ID == "" {
+			w.set(fleet.ConditionDeployed, corev1.ConditionUnknown, fleet.ReasonProgressing, "")
+			return
+		}
+		w.set(fleet.ConditionDeployed, corev1.ConditionTrue, fleet.ReasonSucceeded, "")
+		w.set(fleet.ConditionInstalled, corev1.ConditionTrue, fleet.ReasonSucceeded, "")
+		return
+	}
+	why := f.Failure
+	switch {
+	case why.Permanent && release.Recorded(why.Reason):
+		out.AppliedDeploymentID, out.Release = w.bd.Spec.DeploymentID, ""
+		out.Ready, out.NonModified = false, true
+		out.ModifiedStatus, out.NonReadyStatus, out.IncompleteState = nil, nil, false
+		w.set(fleet.ConditionDeployed, corev1.ConditionTrue, fleet.ReasonSucceeded, "")
+		w.set(fleet.ConditionInstalled, corev1.ConditionFalse, why.Reason, "not installed: "+why.Message)
+	case why.Waiting:
+		w.set(fleet.ConditionDeployed, corev1.ConditionUnknown, why.Reason, why.Message)
+	default:
+		w.set(fleet.ConditionDeployed, corev1.ConditionFalse, why.Reason, why.Message)
+	}
+	if why.Permanent {
+		w.set(fleet.ConditionStalled, corev1.ConditionTrue, why.Reason, why.Message)
+	}
+}
+
+// ready sets Ready with the first thing that is wrong.
+func (w *writer) ready(out *fleet.BundleDeploymentStatus, f Found) {
+	status, reason, message := corev1.ConditionFalse, fleet.ReasonError, ""
+	switch {
+	case f.Failure != nil && f.Failure.Permanent && release.Recorded(f.Failure.Reason):
+		reason, message = f.Failure.Reason, "not ready: "+f.Failure.Message
+	case f.Failure != nil:
+		reason, message = f.Failure.Reason, f.Failure.Message
+	case f.Correction != "":
+		reason, message = "CorrectionFailed", f.Correction
+	case f.Blind != "":
+		reason, message = "NotMonitored", f.Blind
+	case len(out.NonReadyStatus) > 0:
+		reason, message = string(fleet.NotReady), out.NonReadyStatus[0].String()
+	case len(out.ModifiedStatus) > 0:
+		reason, message = string(fleet.Modified), out.ModifiedStatus[0].String()
+	case !out.Ready:
+		reason, message = fleet.ReasonProgressing, "not ready"
+	default:
+		status, reason = corev1.ConditionTrue, fleet.ReasonSucceeded
+	}
+	w.set(fleet.ConditionReady, status, reason, message)
+}
+
+func (w *writer) monitored(f Found) {
+	switch {
+	case f.Blind != "":
+		w.set(fleet.ConditionMonitored, corev1.ConditionFalse, fleet.ReasonError, f.Blind)
+	case f.ID != "":
+		w.set(fleet.ConditionMonitored, corev1.ConditionTrue, fleet.ReasonSucceeded, "")
+	}
+}
