@@ -15,6 +15,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
 // What stands in helm.values and in a credential is found in no object but
@@ -92,11 +93,13 @@ helm:
 	repo.Write("app/fleet.yaml", failing)
 	commit := repo.Commit("a label that the API server refuses, and repeats in its answer")
 	harness.Eventually(w, "it fails", repo.State, harness.State{Commit: commit, Counts: "0/2"})
-	w.Until("it fails at the agent", func() string {
-		if d := repo.Deployment(w.C1, "canary-app"); d.Status.Display.State != string(fleet.ErrApplied) {
-			return d.Status.Display.State
+	w.Until("the agent says so", func() string {
+		d := repo.Deployment(w.C1, "canary-app")
+		c := condition.Find(d.Status.Conditions, fleet.ConditionReady)
+		if c == nil || c.Status != corev1.ConditionFalse || c.ObservedGeneration != d.Generation {
+			return "nothing yet"
 		}
-		return ""
+		return lacks(c.Message, "metadata.labels")
 	})
 	search("failed")
 

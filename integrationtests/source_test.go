@@ -60,7 +60,6 @@ func TestRefusedManifest(t *testing.T) {
 	w.Until("the GitRepo says why", func() string {
 		return lacks(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "refused-bad", "Not_A_Name")
 	})
-	harness.Eventually(w, "the state", func() string { return repo.Deployment(w.C1, "refused-bad").Status.Display.State }, string(fleet.ErrApplied))
 
 	repo.Write("bad/settings.yaml", settings("a-name", "one"))
 	repo.EventuallyReady(repo.Commit("mended"), 4)

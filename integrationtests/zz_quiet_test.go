@@ -17,8 +17,9 @@ import (
 // This file comes last: its stories look at what all others have left behind.
 
 // A fleet at rest writes nothing but leases and signs of life, on no API
-// server, although a bundle fails for ever, another is never Ready, a
-// repository cannot be reached and all are polled each second.
+// server, although a bundle fails and is tried again for ever, another was
+// refused, a third is never Ready, a repository cannot be reached, and all are
+// polled each second.
 func TestQuietAtRest(t *testing.T) {
 	window := 2 * time.Minute
 	if os.Getenv("FLEET_TEST_SOAK") != "" {
@@ -29,16 +30,18 @@ func TestQuietAtRest(t *testing.T) {
 	repo.Write("good/fleet.yaml", into("quiet"))
 	repo.Write("good/settings.yaml", settings("good", "one"))
 	repo.Write("failing/fleet.yaml", into("quiet"))
-	repo.Write("failing/settings.yaml", settings("Not_A_Name", "one"))
+	repo.Write("failing/thing.yaml", "apiVersion: nobody.example/v1\nkind: Thing\nmetadata: {name: thing}\n")
+	repo.Write("refused/fleet.yaml", into("quiet"))
+	repo.Write("refused/settings.yaml", settings("Not_A_Name", "one"))
 	repo.Write("waiting/fleet.yaml", into("quiet"))
 	repo.Write("waiting/deployment.yaml", deployment("waiting", "story/nowhere"))
-	commit := repo.Commit("good, failing and waiting")
+	commit := repo.Commit("good, failing, refused and waiting")
 	repo.Deploy()
 	lost := w.Repository("quiet-lost")
 	lost.Unreachable()
 	lost.Deploy()
 
-	harness.Eventually(w, "two of six", repo.State, harness.State{Commit: commit, Counts: "2/6"})
+	harness.Eventually(w, "two of eight", repo.State, harness.State{Commit: commit, Counts: "2/8"})
 	for bundle, state := range map[string]fleet.BundleState{"quiet-failing": fleet.ErrApplied, "quiet-waiting": fleet.NotReady} {
 		for _, m := range w.Downstream() {
 			harness.Eventually(w, bundle+" on "+m.Name, func() string { return repo.Deployment(m, bundle).Status.Display.State }, string(state))
@@ -57,7 +60,7 @@ func TestQuietAtRest(t *testing.T) {
 	for end := begin.Add(window); time.Now().Before(end); {
 		harness.Throughout(w, min(time.Until(end), 5*time.Second), "the fleet rests", func() []harness.State {
 			return []harness.State{repo.State(), lost.State()}
-		}, []harness.State{{Commit: commit, Counts: "2/6"}, {Counts: "0/0"}})
+		}, []harness.State{{Commit: commit, Counts: "2/8"}, {Counts: "0/0"}})
 		if text := wrote(); text != "" {
 			t.Fatalf("written %s after rest began:\n%s", time.Since(begin).Round(time.Second), text)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,7 +26,7 @@ type change struct {
 // only if the first list fails; later it lists and watches again, and tells
 // trouble what went wrong.
 func follow(ctx context.Context, a api, q query, tell func(change), trouble func(error)) error {
-	f := &follower{api: a, query: q, tell: tell, known: map[string]*unstructured.Unstructured{}}
+	f := &follower{api: a, query: q, tell: tell, known: map[string]string{}}
 	if err := f.list(ctx); err != nil {
 		return err
 	}
@@ -54,8 +55,8 @@ type follower struct {
 	api     api
 	query   query
 	tell    func(change)
-	known   map[string]*unstructured.Unstructured
-	version string // of the last list or event
+	known   map[string]string // versions, by key
+	version string            // of the last list or event
 }
 
 // list tells what has changed since the last event, however long ago.
@@ -69,16 +70,16 @@ func (f *follower) list(ctx context.Context) error {
 	for _, o := range items {
 		key := keyText(o)
 		here[key] = true
-		switch old := f.known[key]; {
-		case old == nil:
+		switch old, known := f.known[key]; {
+		case !known:
 			f.event(watch.Added, o)
-		case old.GetResourceVersion() != o.GetResourceVersion():
+		case old != o.GetResourceVersion():
 			f.event(watch.Modified, o)
 		}
 	}
-	for key, o := range f.known {
+	for key := range f.known {
 		if !here[key] {
-			f.event(watch.Deleted, o)
+			f.event(watch.Deleted, named(key))
 		}
 	}
 	return nil
@@ -125,9 +126,18 @@ func (f *follower) event(kind watch.EventType, o *unstructured.Unstructured) {
 	if kind == watch.Deleted {
 		delete(f.known, keyText(o))
 	} else {
-		f.known[keyText(o)] = o
+		f.known[keyText(o)] = o.GetResourceVersion()
 	}
 	f.tell(change{kind, o})
+}
+
+// named is an object of which only the key is known any more.
+func named(key string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	namespace, name, _ := strings.Cut(key, "/")
+	u.SetNamespace(namespace)
+	u.SetName(name)
+	return u
 }
 
 func keyText(o *unstructured.Unstructured) string { return o.GetNamespace() + "/" + o.GetName() }

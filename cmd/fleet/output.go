@@ -34,7 +34,7 @@ func (o *output) addFlag(fs *pflag.FlagSet, formats ...string) {
 	if slices.Contains(formats, formatJSON) {
 		known += "|jsonpath=EXPR"
 	}
-	fs.StringVarP((*string)(o), "output", "o", "", "output format: "+known)
+	fs.StringVarP((*string)(o), "output", "o", "", "output `format`: "+known)
 }
 
 // check refuses a format that the command does not have.

@@ -27,7 +27,7 @@ type globals struct {
 
 	// What commands reach beyond themselves; tests put others in their place.
 	dial  func(stdio) (access, error)
-	watch func(context.Context, *session) (world, error)
+	watch func(ctx context.Context, s *session, deployments string) (world, error)
 	now   func() time.Time
 }
 
@@ -46,7 +46,9 @@ func newRootCommand(std stdio) *cobra.Command {
 		g.defaultNamespace = ns
 	}
 	g.dial = g.open
-	g.watch = func(ctx context.Context, s *session) (world, error) { return s.watch(ctx) }
+	g.watch = func(ctx context.Context, s *session, deployments string) (world, error) {
+		return s.watch(ctx, deployments)
+	}
 	return g.command(std)
 }
 
@@ -71,6 +73,7 @@ func (g *globals) command(std stdio) *cobra.Command {
 	fs.BoolVarP(&g.quiet, "quiet", "q", false, "nothing on stderr but errors")
 	fs.BoolVar(&g.debug, "debug", false, "note every request on stderr")
 	root.AddCommand(
+		newApplyCommand(g, std),
 		newStatusCommand(g, std), newGetCommand(g, std), newEventsCommand(g, std), newWaitCommand(g, std),
 		newSuspendCommand(g, std), newResumeCommand(g, std), newVersionCommand(g, std),
 	)

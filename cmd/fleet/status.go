@@ -21,6 +21,10 @@ moves, and with 6 if all is Ready but for clusters that are Offline.`
 // maxAttention is how many rows the screen has, unless -o wide asks for all.
 const maxAttention = 20
 
+// askAgain is how old the news of manager and brake may become while a status
+// is watched.
+const askAgain = 10 * time.Second
+
 type statusOptions struct {
 	output   output
 	watch    bool
@@ -42,7 +46,7 @@ func newStatusCommand(g *globals, std stdio) *cobra.Command {
 			if !o.watch {
 				return runStatus(cmd.Context(), o, s)
 			}
-			w, err := g.watch(cmd.Context(), s)
+			w, err := g.watch(cmd.Context(), s, "")
 			if err != nil {
 				return err
 			}
@@ -62,10 +66,11 @@ func runStatus(ctx context.Context, o statusOptions, s *session) error {
 	if err != nil {
 		return err
 	}
-	doc, _, err := s.statusOf(ctx, f)
+	m, b, err := s.surroundings(ctx)
 	if err != nil {
 		return err
 	}
+	doc := s.document(view.Look(f, m, s.now()), b)
 	if o.output.machine() {
 		err = o.output.print(s.std.out, doc, false)
 	} else {
@@ -83,60 +88,104 @@ func runStatus(ctx context.Context, o statusOptions, s *session) error {
 	return nil
 }
 
-// statusOf makes the document of a fleet.
-func (s *session) statusOf(ctx context.Context, f view.Fleet) (FleetStatus, view.Glance, error) {
+// surroundings are the manager and the brake.
+func (s *session) surroundings(ctx context.Context) (view.Manager, view.Brake, error) {
 	m, err := s.manager(ctx)
 	if err != nil {
-		return FleetStatus{}, view.Glance{}, err
+		return view.Manager{}, view.Brake{}, err
 	}
 	b, err := s.brake(ctx)
-	if err != nil {
-		return FleetStatus{}, view.Glance{}, err
-	}
-	g := view.Look(f, m, s.now())
+	return m, b, err
+}
+
+// document is the document of a glance.
+func (s *session) document(g view.Glance, b view.Brake) FleetStatus {
 	doc := FleetStatus{
 		Document: document("FleetStatus"), At: s.now().UTC().Truncate(time.Second), Server: s.server, Suspended: b.On, Status: g.Status,
 	}
 	if b.On {
 		doc.Brake = &b
 	}
-	return doc, g, nil
+	return doc
+}
+
+// statusWatch is a status that goes on.
+type statusWatch struct {
+	o       statusOptions
+	s       *session
+	began   time.Time
+	asked   time.Time // when manager and brake were
+	manager view.Manager
+	brake   view.Brake
+	glance  view.Glance
+	doc     FleetStatus
+	stories stories
 }
 
 // watchStatus prints the screen, and then what happens until ctx ends.
 func watchStatus(ctx context.Context, o statusOptions, s *session, w world) error {
-	doc, before, err := s.statusOf(ctx, w.Fleet())
-	if err != nil {
+	t := statusWatch{o: o, s: s, began: s.now(), asked: s.now(), stories: newStories(w.Fleet())}
+	var err error
+	if t.manager, t.brake, err = s.surroundings(ctx); err != nil {
 		return err
 	}
+	t.glance = view.Look(w.Fleet(), t.manager, s.now())
+	t.doc = s.document(t.glance, t.brake)
 	if o.output.machine() {
-		err = o.output.print(s.std.out, doc, true)
+		err = o.output.print(s.std.out, t.doc, true)
 	} else {
-		o.screen(s, doc)
+		o.screen(s, t.doc)
 	}
-	began, stories := s.now(), newStories(w.Fleet())
 	for err == nil {
-		if err = w.Next(ctx); err != nil {
-			break
+		if err = w.Next(ctx); err == nil {
+			err = t.look(ctx, w.Fleet())
 		}
-		f := w.Fleet()
-		is, after, lookErr := s.statusOf(ctx, f)
-		if lookErr != nil {
-			s.trouble(lookErr)
-			continue
-		}
-		if !o.output.machine() {
-			lines := append(stories.next(f, s.now()), view.Changes(before, after, s.now())...)
-			printLines(s.std.out, "", lines, s.now().Sub(began))
-		} else if !reflect.DeepEqual(doc.Status, is.Status) || doc.Suspended != is.Suspended {
-			err = o.output.print(s.std.out, is, true)
-		}
-		doc, before = is, after
 	}
 	if ctx.Err() != nil {
 		return nil
 	}
 	return err
+}
+
+// look prints what has happened since the last look.
+func (t *statusWatch) look(ctx context.Context, f view.Fleet) error {
+	now, was := t.s.now(), t.brake
+	if now.Sub(t.asked) >= askAgain {
+		t.asked = now
+		if m, b, err := t.s.surroundings(ctx); err != nil {
+			t.s.trouble(err)
+		} else {
+			t.manager, t.brake = m, b
+		}
+	}
+	glance := view.Look(f, t.manager, now)
+	doc := t.s.document(glance, t.brake)
+	lines := append(t.stories.next(f, now), view.Changes(t.glance, glance, now)...)
+	if t.brake.On != was.On {
+		lines = append(lines, brakeLine(t.brake, now))
+	}
+	changed := !reflect.DeepEqual(unsigned(t.doc), unsigned(doc))
+	t.glance, t.doc = glance, doc
+	switch {
+	case !t.o.output.machine():
+		printLines(t.s.std.out, "", lines, now.Sub(t.began))
+	case changed:
+		return t.o.output.print(t.s.std.out, doc, true)
+	}
+	return nil
+}
+
+func brakeLine(b view.Brake, now time.Time) view.Line {
+	if b.On {
+		return view.Line{Word: "brake", Text: b.Text(now)}
+	}
+	return view.Line{Word: "brake", Text: "off"}
+}
+
+// unsigned is a document without what changes with time alone.
+func unsigned(doc FleetStatus) FleetStatus {
+	doc.At, doc.Manager.LastSign = time.Time{}, nil
+	return doc
 }
 
 // printLines prints what happened, with the time since the command began.
@@ -173,7 +222,7 @@ func (s stories) next(f view.Fleet, now time.Time) []view.Line {
 		}
 		v := view.Judge(t.goal, f)
 		for _, l := range view.Story(t.goal, t.verdict, v, "", now) {
-			if l.Word != "fail" && l.Word != "defer" { // told as what needs attention
+			if l.Word != "fail" && l.Word != "defer" && l.Word != "wait" { // told as what needs attention
 				lines = append(lines, l)
 			}
 		}

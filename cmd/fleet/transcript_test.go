@@ -105,6 +105,24 @@ func (st *stage) set(t *testing.T, words []string) {
 	}
 }
 
+// globals reach the stage instead of the user's own environment. end is called
+// when a story is over.
+func (st *stage) globals(end func()) *globals {
+	g := &globals{defaultNamespace: fleet.NamespaceLocal}
+	if st.fake == nil {
+		g.dial = func(stdio) (access, error) {
+			return access{}, errors.New("no kubeconfig: set KUBECONFIG, or use --kubeconfig FILE")
+		}
+		return g
+	}
+	st.fake.end = end
+	g.now = st.fake.clock.now
+	g.dial = func(stdio) (access, error) {
+		return access{api: st.fake, server: "https://127.0.0.1:31001", user: "ana"}, nil
+	}
+	return g
+}
+
 // run runs one command and returns what it prints.
 func (st *stage) run(t *testing.T, args []string) string {
 	t.Helper()
@@ -112,24 +130,13 @@ func (st *stage) run(t *testing.T, args []string) string {
 	std := stdio{in: strings.NewReader(""), out: &out, err: marked{&out}, columns: st.columns}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	g := &globals{defaultNamespace: fleet.NamespaceLocal}
-	if st.fake == nil {
-		g.dial = func(stdio) (access, error) {
-			return access{}, errors.New("no kubeconfig: set KUBECONFIG, or use --kubeconfig FILE")
-		}
-	} else {
-		st.fake.end = cancel
-		g.now = st.fake.clock.now
-		g.dial = func(stdio) (access, error) {
-			return access{api: st.fake, server: "https://127.0.0.1:31001", user: "ana"}, nil
-		}
-		g.watch = func(_ context.Context, s *session) (world, error) {
-			over := func() error { return context.DeadlineExceeded } // the time of a wait is over
-			if args[0] == "status" {
-				over = func() error { cancel(); return context.Canceled } // Ctrl-C
-			}
-			return &played{f: st.fake, s: s, over: over}, nil
-		}
+	over := func() error { return context.DeadlineExceeded } // the time of a wait is over
+	if args[0] == "status" {
+		over = func() error { cancel(); return context.Canceled } // Ctrl-C
+	}
+	g := st.globals(cancel)
+	g.watch = func(_ context.Context, s *session, _ string) (world, error) {
+		return &played{f: st.fake, s: s, over: over}, nil
 	}
 	root := g.command(std)
 	root.SetArgs(args)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -58,7 +59,7 @@ func newWaitCommand(g *globals, std stdio) *cobra.Command {
 			}
 			ctx, cancel := context.WithCancel(cmd.Context())
 			defer cancel()
-			w, err := g.watch(ctx, s)
+			w, err := g.watch(ctx, s, o.deployments())
 			if err != nil {
 				return err
 			}
@@ -110,6 +111,17 @@ func (o *waitOptions) parse(arg string) (err error) {
 		return fmt.Errorf("--commit %q: want @, or at least 4 digits of a commit", o.commit)
 	}
 	return nil
+}
+
+// deployments is the label selector of what is waited for.
+func (o waitOptions) deployments() string {
+	switch o.kind.plural {
+	case "repos":
+		return fleet.LabelRepoName + "=" + o.name
+	case "bundles":
+		return fleet.LabelBundleName + "=" + o.name
+	}
+	return fleet.LabelCluster + "=" + o.name
 }
 
 // waiting is a wait under way.
@@ -338,7 +350,7 @@ func (t *waiting) document(end view.Progress) WaitResult {
 		answers = append(answers, view.Answer(goal, v))
 		g := WaitGoal{
 			Kind: goal.Kind, Name: goal.Key.String(), Outcome: string(v.End), Commit: v.Commit, Bundles: v.Bundles,
-			Changed: append([]string{}, v.Changed...), Problems: slices.Concat(v.Faults, v.Waits), Deployments: []WaitDeployment{},
+			Changed: append([]string{}, v.Changed...), Problems: v.Problems(), Deployments: []WaitDeployment{},
 		}
 		for _, p := range v.Pairs {
 			d := WaitDeployment{

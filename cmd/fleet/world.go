@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -72,27 +73,25 @@ type watched struct {
 	failed      chan error
 }
 
-// watch opens a world within -n and returns when all of it is there. It ends
-// with ctx.
-func (s *session) watch(ctx context.Context) (*watched, error) {
+// watch opens a world within -n, with the deployments that a label selector
+// matches, and returns when all of it is there. It ends with ctx.
+func (s *session) watch(ctx context.Context, deployments string) (*watched, error) {
 	w := &watched{
 		repos: map[string]*fleet.GitRepo{}, bundles: map[string]*fleet.Bundle{}, clusters: map[string]*fleet.Cluster{},
 		deployments: map[string]*fleet.BundleDeployment{}, news: make(chan struct{}, 1), failed: make(chan error, 1),
 	}
 	var synced sync.WaitGroup
 	for _, part := range []struct {
-		kind string
-		tell func(change)
+		kind   string
+		labels string
+		tell   func(change)
 	}{
-		{"repos", keep(w, w.repos, nil)},
-		{"bundles", keep(w, w.bundles, func(b *fleet.Bundle) { b.Spec.Resources, b.Spec.Targets = nil, nil })},
-		{"clusters", keep(w, w.clusters, nil)},
-		{"deployments", keep(w, w.deployments, func(bd *fleet.BundleDeployment) {
-			bd.Spec.Options, bd.Spec.StagedOptions = fleet.BundleDeploymentOptions{}, fleet.BundleDeploymentOptions{}
-			bd.Status.Resources = nil
-		})},
+		{"repos", "", keep(w, w.repos)},
+		{"bundles", "", keep(w, w.bundles, "resources", "targets", "targetRestrictions")},
+		{"clusters", "", keep(w, w.clusters)},
+		{"deployments", deployments, keep(w, w.deployments, "options", "stagedOptions")},
 	} {
-		qs, err := s.wide(ctx, mustKind(part.kind), "")
+		qs, err := s.wide(ctx, mustKind(part.kind), part.labels)
 		if err != nil {
 			return nil, err
 		}
@@ -132,21 +131,21 @@ func (w *watched) fail(err error) {
 	}
 }
 
-// keep stores objects of one kind as they change, without what diet drops. An
-// object that cannot be read counts as absent.
-func keep[T any](w *watched, into map[string]*T, diet func(*T)) func(change) {
+// keep stores objects of one kind as they change, without these fields of their
+// spec. An object that cannot be read counts as absent.
+func keep[T any](w *watched, into map[string]*T, drop ...string) func(change) {
 	return func(c change) {
 		key := keyText(c.object)
 		c.object.SetManagedFields(nil)
+		for _, field := range drop {
+			unstructured.RemoveNestedField(c.object.Object, "spec", field)
+		}
 		o, err := as[T](c.object)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if err != nil || c.kind == watch.Deleted {
 			delete(into, key)
 		} else {
-			if diet != nil {
-				diet(o)
-			}
 			into[key] = o
 		}
 		select {

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"os"
@@ -50,6 +51,9 @@ type gate struct {
 	stop    context.CancelFunc
 	done    chan struct{}
 	install registration.Installation
+	ahead   time.Duration // of its clock
+	client  *kube.Client  // its own
+	cfg     agentmanagement.Config
 }
 
 // openGate starts a gate with values of the chart fleet.
@@ -96,12 +100,15 @@ func (g *gate) run() {
 	if err != nil || len(warnings) > 0 {
 		g.t.Fatal(err, warnings)
 	}
-	cfg := agentmanagement.Config{Namespace: fleet.NamespaceSystem, Settings: settings, Installation: g.install}
+	g.client, g.cfg = client, agentmanagement.Config{
+		Namespace: fleet.NamespaceSystem, Settings: settings, Installation: g.install,
+		Now: func() time.Time { return time.Now().Add(g.ahead) },
+	}
 	log := logrus.New()
 	log.SetOutput(testWriter{g.t})
 	report := func(loop string, key kube.Key, err error) { g.t.Logf("loop %s, %s: %v", loop, key, err) }
-	parts := append(agentmanagement.New(cfg, client, logrus.NewEntry(log)).Parts(),
-		agentmanagement.NewCleanup(cfg, client, logrus.NewEntry(log)).Parts()...)
+	parts := append(agentmanagement.New(g.cfg, client, logrus.NewEntry(log)).Parts(),
+		agentmanagement.NewCleanup(g.cfg, client, logrus.NewEntry(log)).Parts()...)
 	g.stop, g.done = stop, make(chan struct{})
 	go func() {
 		defer close(g.done)
@@ -131,8 +138,8 @@ func (g *gate) as(token string) *rest.Config {
 	return out
 }
 
-// client is a client with a bearer token.
-func (g *gate) client(token string) *kube.Client {
+// with is a client with a bearer token.
+func (g *gate) with(token string) *kube.Client {
 	g.t.Helper()
 	c, err := kube.Connect(kube.Config{REST: g.as(token), UserAgent: "agent/test", FieldManager: fleet.FieldManagerAgent})
 	if err != nil {
@@ -173,7 +180,7 @@ func (m member) namespace() string { return m.data["deploymentNamespace"] }
 // credential and fetches its own with it.
 func (g *gate) register(values map[string]any, clientID, random string, labels map[string]string) member {
 	g.t.Helper()
-	asking := g.client(values["token"].(string))
+	asking := g.with(values["token"].(string))
 	_, err := kube.StoreOf[*fleet.ClusterRegistration](asking).Create(g.t.Context(), &fleet.ClusterRegistration{
 		ObjectMeta: metav1.ObjectMeta{
 			GenerateName: "request-", Namespace: values["clusterNamespace"].(string),
@@ -198,7 +205,7 @@ func (g *gate) register(values map[string]any, clientID, random string, labels m
 		}
 		return true
 	})
-	m.client = g.client(m.data["token"])
+	m.client = g.with(m.data["token"])
 	return m
 }
 
@@ -334,7 +341,7 @@ func installChart(t *testing.T, c *kube.Client, name string, values map[string]a
 		docs := yaml.NewYAMLReader(bufio.NewReader(bytes.NewBufferString(files[file])))
 		for {
 			doc, err := docs.Read()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
@@ -366,7 +373,7 @@ func applyDocument(t *testing.T, c *kube.Client, doc []byte) {
 		applyAs(t, c, doc, &rbacv1.Role{})
 	case "RoleBinding":
 		applyAs(t, c, doc, &rbacv1.RoleBinding{})
-	case "Deployment", "":
+	case "Deployment", "Service", "":
 	default:
 		t.Fatalf("chart renders a %s", m.Kind)
 	}

@@ -145,11 +145,30 @@ func TestRegistration(t *testing.T) {
 		})
 	})
 
+	t.Run("CredentialIsHandedOverFor40Minutes", func(t *testing.T) {
+		late := g.register(values, "client-late", "r3", nil)
+		g.halt()
+		g.ahead = registration.CredentialLifetime + time.Minute
+		g.run()
+		until(t, "the Secret and the right to read it are gone", func() bool {
+			secrets, err := kube.StoreOf[*corev1.Secret](g.admin).List(ctx, fleet.NamespaceRegistration, fleet.LabelCluster+"="+late.data["clusterName"])
+			roles, err2 := kube.StoreOf[*rbacv1.Role](g.admin).List(ctx, fleet.NamespaceRegistration, "")
+			return err == nil && err2 == nil && len(roles) == 0 &&
+				!slices.ContainsFunc(secrets, func(s *corev1.Secret) bool { return s.Type == fleet.SecretTypeAgentCredential })
+		})
+		if err := late.reads(ctx); err != nil {
+			t.Errorf("the credential goes on: %v", err)
+		}
+		g.halt()
+		g.ahead = 0
+		g.run()
+	})
+
 	t.Run("ExpiredTokenGoes", func(t *testing.T) {
 		short := g.token(fleet.NamespaceDefault, "short", 2*time.Second)
 		until(t, "the token and its account are gone", func() bool {
 			_, err := kube.StoreOf[*fleet.ClusterRegistrationToken](g.admin).Get(ctx, kube.Key{Namespace: fleet.NamespaceDefault, Name: "short"})
-			_, err2 := kube.StoreOf[*fleet.ClusterRegistration](g.client(short["token"].(string))).List(ctx, fleet.NamespaceDefault, "")
+			_, err2 := kube.StoreOf[*fleet.ClusterRegistration](g.with(short["token"].(string))).List(ctx, fleet.NamespaceDefault, "")
 			return kube.IsGone(err) && kube.IsUnauthorized(err2)
 		})
 	})

@@ -52,11 +52,10 @@ type Member struct {
 var shared struct {
 	once   sync.Once
 	fleet  *sandbox.Fleet
-	dir    string
+	folder folder
 	bin    string
 	start  time.Time
 	err    error
-	failed bool
 }
 
 // Main runs the tests of a package and then stops the shared fleet, if one of
@@ -66,15 +65,12 @@ func Main(m *testing.M) int {
 	if shared.fleet != nil {
 		shared.fleet.Stop()
 	}
-	if shared.dir == "" {
-		return code
-	}
-	if code != 0 || shared.failed {
-		fmt.Fprintf(os.Stderr, "logs and audit logs of the fleet: %s\n", shared.dir)
-		return code
-	}
-	if err := os.RemoveAll(shared.dir); err != nil {
-		fmt.Fprintln(os.Stderr, "remove the fleet's folder:", err)
+	switch {
+	case shared.folder.path == "":
+	case code != 0:
+		fmt.Fprintln(os.Stderr, "logs and audit logs of the fleet:", shared.folder.keep())
+	default:
+		shared.folder.remove()
 	}
 	return code
 }
@@ -86,12 +82,12 @@ func Open(t testing.TB) *World {
 	binary := Kubernetes(t)
 	shared.once.Do(func() { shared.err = startShared(binary) })
 	if shared.err != nil {
-		t.Fatalf("the shared fleet did not start: %v\n%s", shared.err, logTails(shared.dir, time.Time{}))
+		t.Fatalf("the shared fleet did not start: %v\n%s", shared.err, logTails(shared.folder.path, time.Time{}))
 	}
 	if err := shared.fleet.Err(); err != nil {
 		t.Fatalf("the shared fleet has ended: %v", err)
 	}
-	w := &World{t: t, fleet: shared.fleet, dir: shared.dir, bin: shared.bin, start: time.Now()}
+	w := &World{t: t, fleet: shared.fleet, dir: shared.folder.path, bin: shared.bin, start: time.Now()}
 	w.Local = w.member(w.fleet.Local)
 	for i, m := range []**Member{&w.C1, &w.C2} {
 		*m = w.member(w.fleet.Downstream[i])
@@ -121,12 +117,12 @@ func startShared(binary string) error {
 	if shared.bin, err = builder.Fleet(ctx); err != nil {
 		return err
 	}
-	if shared.dir, err = os.MkdirTemp("", "fleet-stories-"); err != nil {
+	if shared.folder, err = newFolder(); err != nil {
 		return err
 	}
 	shared.start = time.Now()
 	shared.fleet, err = sandbox.Start(ctx, sandbox.Config{
-		Dir:        shared.dir,
+		Dir:        shared.folder.path,
 		Kubernetes: binary,
 		Programs:   shared.bin,
 		Charts:     filepath.Join(root, "charts"),
@@ -227,12 +223,10 @@ func (w *World) must(err error) {
 	}
 }
 
-// explain says after a failed story where the logs are, and what they say
-// since it began.
+// explain says after a failed story what the logs say since it began.
 func (w *World) explain() {
 	if !w.t.Failed() {
 		return
 	}
-	shared.failed = true
-	w.t.Logf("logs and audit logs: %s\n%s", w.dir, logTails(w.dir, w.start))
+	w.t.Logf("what Fleet's processes have said since:\n%s", logTails(w.dir, w.start))
 }

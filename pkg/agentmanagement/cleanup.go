@@ -43,10 +43,10 @@ type Cleanup struct {
 }
 
 // NewCleanup builds the house; it sends no request before its Parts run.
-func NewCleanup(_ Config, c *kube.Client, log *logrus.Entry) *Cleanup {
+func NewCleanup(cfg Config, c *kube.Client, log *logrus.Entry) *Cleanup {
 	c = c.Loop("cleanup")
 	s := &Cleanup{
-		log: log, now: time.Now, client: c, suspicion: registration.Suspicion{},
+		log: log, now: cfg.clock(), client: c, suspicion: registration.Suspicion{},
 		clusters: kube.StoreOf[*fleet.Cluster](c), requests: kube.StoreOf[*fleet.ClusterRegistration](c),
 		bundles: kube.StoreOf[*fleet.Bundle](c), deployments: kube.StoreOf[*fleet.BundleDeployment](c),
 		namespaces: kube.StoreOf[*corev1.Namespace](c), secrets: kube.StoreOf[*corev1.Secret](c),

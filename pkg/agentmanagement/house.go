@@ -31,6 +31,15 @@ type Config struct {
 	Settings         registration.Settings
 	Installation     registration.Installation // from installation.Ensure
 	TokenTTLRequired bool                      // tokens without an end are deleted
+	Now              func() time.Time          // the clock; time.Now where nil
+}
+
+// clock is the clock of the configuration.
+func (c Config) clock() func() time.Time {
+	if c.Now == nil {
+		return time.Now
+	}
+	return c.Now
 }
 
 // system is the manager in the words of the planner.
@@ -57,7 +66,7 @@ type House struct {
 // New builds the house; it sends no request before its Parts run.
 func New(cfg Config, c *kube.Client, log *logrus.Entry) *House {
 	h := &House{
-		cfg: cfg, system: cfg.system(), log: log, now: time.Now,
+		cfg: cfg, system: cfg.system(), log: log, now: cfg.clock(),
 		view: newCaches(c.Loop(process), cfg), events: kube.NewRecorder(c, process),
 	}
 	h.tokens = newTokenLoop(h, c.Loop("tokens"))

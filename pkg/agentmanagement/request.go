@@ -315,51 +315,6 @@ func (l *requestLoop) bind(ctx context.Context, g registration.Grant) error {
 	return err
 }
 
-// handOver writes an agent's credential, and the right to read it.
-func (l *requestLoop) handOver(ctx context.Context, h registration.Handover) error {
-	have, err := l.secrets.Get(ctx, kube.KeyOf(h.Secret))
-	if err == nil && requestOf(have)[0] != requestOf(h.Secret)[0] {
-		workspace, _, _ := registration.RequestOf(h.Secret)
-		have, err = nil, l.replace(ctx, have, workspace)
-	}
-	if err != nil && !kube.IsGone(err) {
-		return err
-	}
-	if have == nil {
-		if have, err = l.secrets.Create(ctx, h.Secret); err != nil {
-			return err
-		}
-	}
-	h.OwnedBy(have)
-	if err := l.role(ctx, l.view, h.Role); err != nil {
-		return err
-	}
-	return l.binding(ctx, l.view, h.RoleBinding)
-}
-
-// replace deletes a credential that another request left behind, so that the
-// time to fetch it starts anew. While that can be fetched it stays: in the same
-// workspace the agent has asked twice, in another one somebody uses the same
-// words.
-func (l *requestLoop) replace(ctx context.Context, have *corev1.Secret, workspace string) error {
-	for _, key := range requestOf(have) {
-		r, ok := l.view.requests.Get(kube.ParseKey(key))
-		switch {
-		case !ok || r.Status.Granted && !l.mayFetch(have):
-		case r.Namespace == workspace:
-			return fault.WaitError("Repeated", 0, fmt.Errorf("request %q of the same agent is answered", key))
-		default:
-			return fault.PermanentError(reasonRefused, fmt.Errorf("request %q has the same clientID and clientRandom", key))
-		}
-	}
-	return l.secrets.Delete(ctx, kube.KeyOf(have), exactly(have))
-}
-
-// mayFetch tells whether a credential's time is not over yet.
-func (l *requestLoop) mayFetch(s *corev1.Secret) bool {
-	return registration.CredentialLeft(s.CreationTimestamp.Time, l.now()) > 0
-}
-
 // keep holds up the rights of a granted request, and ends the handover in
 // time. A grant without an account in the registration namespace is one of an
 // older manager, or lost: a new request is needed either way.
@@ -384,20 +339,4 @@ func (l *requestLoop) keep(ctx context.Context, r *fleet.ClusterRegistration) (k
 func (l *requestLoop) namespaceStands(name string) bool {
 	n, ok := l.view.namespaces.Get(kube.Key{Name: name})
 	return ok && n.DeletionTimestamp == nil
-}
-
-// endHandover deletes a credential whose time to be fetched is over.
-func (l *requestLoop) endHandover(ctx context.Context, r *fleet.ClusterRegistration) (kube.Next, error) {
-	next := kube.Done
-	for _, s := range l.view.credentials.ByIndex(byRequest, kube.KeyOf(r).String()) {
-		left := registration.CredentialLeft(s.CreationTimestamp.Time, l.now())
-		if left == 0 {
-			if err := l.secrets.Delete(ctx, kube.KeyOf(s), exactly(s)); err != nil {
-				return kube.Done, err
-			}
-			continue
-		}
-		next.After = max(next.After, left)
-	}
-	return next, nil
 }

@@ -9,12 +9,17 @@ import (
 	"time"
 )
 
-// Leases of the roles. The names are the reference's: of two managers in one
-// namespace only one works.
+// Leases of the roles. The names are the reference's, which has none for
+// cleanup: of two managers in one namespace only one works.
 const (
 	LeaseController = "fleet-controller-leader-election-shard"
 	LeaseGitJob     = "fleet-gitops-leader-election-shard"
+	LeaseCleanup    = "fleet-cleanup-lock"
 )
+
+// LeaseTimes are the times of leader election; zero means the default: 30 s,
+// 25 s and 10 s.
+type LeaseTimes struct{ Duration, Renew, Retry time.Duration }
 
 // Config is all that the controllers can be told. Start from Default.
 type Config struct {
@@ -25,6 +30,8 @@ type Config struct {
 	Identity string
 	// LeaderElect turns leases on. Without them only one process may run.
 	LeaderElect bool
+	// Lease are the times of leader election.
+	Lease LeaseTimes
 	// ManagerID is the id of this installation.
 	ManagerID string
 	// CheckinInterval is how often agents report. After 3 missed reports a
@@ -32,6 +39,8 @@ type Config struct {
 	CheckinInterval time.Duration
 	// Workers is how many Bundles are worked on at once, 1 to 500.
 	Workers int
+	// Metrics, where not nil, is where durations and states are shown.
+	Metrics *Metrics
 }
 
 // Default is what the chart installs, without what only a process knows.

@@ -3,11 +3,14 @@ package controllers
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/sirupsen/logrus"
 
 	"github.com/fleetworkspace/fleet/pkg/controllers/bundle"
+	"github.com/fleetworkspace/fleet/pkg/controllers/gitrepo"
 	"github.com/fleetworkspace/fleet/pkg/controllers/notimplemented"
+	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
@@ -24,10 +27,30 @@ func Run(ctx context.Context, cfg Config, c *kube.Client, log *logrus.Entry) err
 			CheckinInterval: cfg.CheckinInterval, Workers: cfg.Workers,
 		}, c, log)
 		refusals := notimplemented.New(c)
-		watchLoops(append(engine.Loops(), refusals.Loops()...))
-		defer watchEngine(engine)()
+		cfg.Metrics.Loops(append(engine.Loops(), refusals.Loops()...)...)
+		defer cfg.Metrics.Watch(engine)()
 		log.Info("controller started")
 		return kube.Run(ctx, Report(log), append(engine.Parts(), refusals.Parts()...)...)
+	})
+}
+
+// RunGitJob works as the gitjob role, the process that reads repositories,
+// until ctx ends or a loop cannot go on, and then waits for all loops to stop.
+// It holds the role's lease while it works.
+func RunGitJob(ctx context.Context, cfg Config, read git.Config, c *kube.Client, log *logrus.Entry) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	return Lead(ctx, cfg, c, LeaseGitJob, func(ctx context.Context) (err error) {
+		remotes, err := git.New(read)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, remotes.Close()) }()
+		worker := gitrepo.New(gitrepo.Config{Namespace: cfg.Namespace, Remotes: remotes}, c, log)
+		cfg.Metrics.Loops(worker.Loops()...)
+		log.Info("gitjob started")
+		return kube.Run(ctx, Report(log), worker.Parts()...)
 	})
 }
 
@@ -36,7 +59,10 @@ func Lead(ctx context.Context, cfg Config, c *kube.Client, lease string, f func(
 	if !cfg.LeaderElect {
 		return f(ctx)
 	}
-	return kube.Lead(ctx, c, kube.Lease{Namespace: cfg.Namespace, Name: lease, Identity: cfg.Identity}, f)
+	return kube.Lead(ctx, c, kube.Lease{
+		Namespace: cfg.Namespace, Name: lease, Identity: cfg.Identity,
+		Duration: cfg.Lease.Duration, Renew: cfg.Lease.Renew, Retry: cfg.Lease.Retry,
+	}, f)
 }
 
 // Report logs failed turns of loops: what waits for a change or a time as
@@ -44,7 +70,7 @@ func Lead(ctx context.Context, cfg Config, c *kube.Client, lease string, f func(
 func Report(log *logrus.Entry) func(loop string, key kube.Key, err error) {
 	return func(loop string, key kube.Key, err error) {
 		entry := log.WithFields(logrus.Fields{
-			"action": loop, "workspace": key.Namespace, "object": key.Name, "error": err.Error(), "reason": fault.ReasonOf(err),
+			"action": loop, "workspace": key.Namespace, subject(loop): key.Name, "error": err.Error(), "reason": fault.ReasonOf(err),
 		})
 		switch {
 		case fault.IsWait(err):
@@ -56,4 +82,17 @@ func Report(log *logrus.Entry) func(loop string, key kube.Key, err error) {
 			entry.Error("failed, will try again")
 		}
 	}
+}
+
+// subject is the log key for what a loop works on.
+func subject(loop string) string {
+	for _, name := range []string{"gitrepo", "bundle", "cluster", "content"} {
+		if strings.HasPrefix(loop, name) {
+			return name
+		}
+	}
+	if loop == "heartbeat" {
+		return "cluster"
+	}
+	return "deployment"
 }

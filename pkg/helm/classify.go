@@ -79,14 +79,22 @@ func malformed(err error) bool {
 }
 
 // noise is what Helm, kubectl and the API server put around the words that
-// matter.
-var noise = []*regexp.Regexp{
-	regexp.MustCompile(`^.*strict decoding error: `),
-	regexp.MustCompile(`^[A-Za-z]+(\.[a-z0-9.-]+)? "[^"]*" is invalid: `),
-	regexp.MustCompile(`^\d+ errors? occurred:\s*(\* )?`),
-	regexp.MustCompile(`^(unable to build kubernetes objects from (new )?release manifest|Unable to continue with (install|update)|error while running post render on files|INSTALLATION FAILED|UPGRADE FAILED): `),
-	regexp.MustCompile(`\s*ensure CRDs are installed first`),
-	regexp.MustCompile(`^cannot patch "[^"]*" with kind \w+: `),
+// matter, and what stays of it. Helm puts the chart's name before files.
+var noise = []struct {
+	text *regexp.Regexp
+	keep string
+}{
+	{regexp.MustCompile(`^.*strict decoding error: `), ""},
+	{regexp.MustCompile(`^[A-Za-z]+(\.[a-z0-9.-]+)? "[^"]*" is invalid: `), ""},
+	{regexp.MustCompile(`^\d+ errors? occurred:\s*(\* )?`), ""},
+	{regexp.MustCompile(`^(unable to build kubernetes objects from (new )?release manifest|Unable to continue with (install|update)|error while running post render on files): `), ""},
+	{regexp.MustCompile(`\s*ensure CRDs are installed first`), ""},
+	{regexp.MustCompile(`^cannot patch "[^"]*" with kind \w+: `), ""},
+	{regexp.MustCompile(`^execution error at \([^/)]+/([^)]*)\): `), "$1: "},
+	{regexp.MustCompile(`^parse error at \([^/)]+/([^)]*)\): `), "$1: "},
+	{regexp.MustCompile(`^template: [^/: ]+/`), ""},
+	{regexp.MustCompile(`^YAML parse error on [^/ ]+/([^:]*): `), "$1: "},
+	{regexp.MustCompile(`error converting YAML to JSON: yaml: `), ""},
 }
 
 var spaces = regexp.MustCompile(`\s+`)
@@ -97,7 +105,7 @@ func plainText(err error) string {
 	for changed := true; changed; {
 		changed = false
 		for _, n := range noise {
-			short := strings.TrimSpace(n.ReplaceAllString(text, ""))
+			short := strings.TrimSpace(n.text.ReplaceAllString(text, n.keep))
 			if short != "" && short != text {
 				text, changed = short, true
 			}

@@ -86,6 +86,15 @@ func Connect(cfg Config) (*Client, error) {
 // when they are needed next. Call it when a CRD came or went.
 func (c *Client) Refresh() { c.api.refresh() }
 
+// KubernetesVersion is that of the cluster, for example "v1.36.3".
+func (c *Client) KubernetesVersion() (string, error) {
+	known, err := c.api.known()
+	if err != nil {
+		return "", err
+	}
+	return known.KubeVersion.Version, nil
+}
+
 // api is what is known of the kinds that the cluster serves, shared by all
 // actions so that none of them has to ask anew.
 type api struct {

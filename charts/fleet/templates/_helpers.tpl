@@ -76,20 +76,55 @@ securityContext:
 {{- end }}
 {{- end -}}
 
+{{/* Environment of one container. Takes (list . metricsPort healthPort). */}}
 {{- define "fleet.env" -}}
+{{- $root := index . 0 -}}
 - name: POD_UID
   valueFrom:
     fieldRef:
       fieldPath: metadata.uid
-{{- with .Values.proxy }}
+- name: FLEET_HEALTHPROBE_BIND_ADDRESS
+  value: ":{{ index . 2 }}"
+{{- if $root.Values.metrics.enabled }}
+- name: FLEET_METRICS_BIND_ADDRESS
+  value: ":{{ index . 1 }}"
+{{- end }}
+- name: CATTLE_ELECTION_LEASE_DURATION
+  value: {{ $root.Values.leaderElection.leaseDuration }}
+- name: CATTLE_ELECTION_RETRY_PERIOD
+  value: {{ $root.Values.leaderElection.retryPeriod }}
+- name: CATTLE_ELECTION_RENEW_DEADLINE
+  value: {{ $root.Values.leaderElection.renewDeadline }}
+{{- with $root.Values.proxy }}
 - name: HTTP_PROXY
   value: {{ . | quote }}
 - name: HTTPS_PROXY
   value: {{ . | quote }}
 - name: NO_PROXY
-  value: {{ $.Values.noProxy | quote }}
+  value: {{ $root.Values.noProxy | quote }}
 {{- end }}
-{{- with .Values.extraEnv }}
+{{- with $root.Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}
+{{- end -}}
+
+{{/* Ports and probes of one container. Takes (list . metricsPort healthPort). */}}
+{{- define "fleet.ports" -}}
+ports:
+  {{- if (index . 0).Values.metrics.enabled }}
+  - name: metrics
+    containerPort: {{ index . 1 }}
+  {{- end }}
+  - name: health
+    containerPort: {{ index . 2 }}
+livenessProbe:
+  httpGet:
+    path: /healthz
+    port: health
+  periodSeconds: 20
+readinessProbe:
+  httpGet:
+    path: /readyz
+    port: health
+  periodSeconds: 10
 {{- end -}}

@@ -60,7 +60,7 @@ const pollInterval = 100 * time.Millisecond
 // poll asks until done, until an error, or until ctx ends; the error of that
 // names what was waited for and the cause of the end.
 func (f *Fleet) poll(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
-	f.waiting.Store(what)
+	f.waitFor(what)
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {

@@ -42,6 +42,9 @@ type Config struct {
 	// Report, where not nil, is told of each finished step. Calls are one
 	// after the other.
 	Report func(step, text string)
+	// Waiting, where not nil, is told what is being waited for whenever that
+	// changes. Calls may come from several goroutines.
+	Waiting func(text string)
 }
 
 // Downstream is a cluster to be registered.
@@ -128,7 +131,7 @@ func (f *Fleet) bringUp(ctx context.Context) error {
 
 // startClusters starts all control planes side by side.
 func (f *Fleet) startClusters(ctx context.Context) error {
-	f.waiting.Store("the API servers")
+	f.waitFor("the API servers")
 	f.Local = &Member{Name: api.ClusterLocal, Workspace: api.NamespaceLocal, agentNamespace: api.NamespaceLocalAgent}
 	for _, d := range f.cfg.Downstream {
 		f.Downstream = append(f.Downstream, &Member{
@@ -246,6 +249,13 @@ func (f *Fleet) Running() int {
 func (f *Fleet) Waiting() string {
 	text, _ := f.waiting.Load().(string)
 	return text
+}
+
+// waitFor notes what is being waited for from now on.
+func (f *Fleet) waitFor(text string) {
+	if f.waiting.Swap(text) != text && f.cfg.Waiting != nil {
+		f.cfg.Waiting(text)
+	}
 }
 
 func (f *Fleet) report(step, text string) {

@@ -33,7 +33,7 @@ func (f *Fleet) installManager(ctx context.Context) error {
 	}
 	f.client = client
 	config := f.Local.Cluster.REST()
-	f.waiting.Store("the chart fleet-crd")
+	f.waitFor("the chart fleet-crd")
 	crds := release{chart: filepath.Join(f.cfg.Charts, "fleet-crd"), name: "fleet-crd", namespace: api.NamespaceSystem}
 	if err := install(ctx, config, crds); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (f *Fleet) installManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.waiting.Store("the chart fleet")
+	f.waitFor("the chart fleet")
 	if err := install(ctx, config, f.managerRelease()); err != nil {
 		return err
 	}

@@ -29,10 +29,10 @@ func (f *Fleet) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, ctx := errgroup.WithContext(ctx)
-	all.Go(func() error { return f.startAgent(ctx, f.Local) })
+	all, starting := errgroup.WithContext(ctx)
+	all.Go(func() error { return f.startAgent(starting, f.Local) })
 	for i, m := range f.Downstream {
-		all.Go(func() error { return f.registerMember(ctx, i+1, m, values) })
+		all.Go(func() error { return f.registerMember(starting, i+1, m, values) })
 	}
 	if err := all.Wait(); err != nil {
 		return err

@@ -83,7 +83,7 @@ func (f *Fleet) WaitReady(ctx context.Context, commit string) (Snapshot, error) 
 			if pending == "" {
 				return snap, nil
 			}
-			f.waiting.Store(pending)
+			f.waitFor(pending)
 		}
 		select {
 		case <-ctx.Done():

@@ -131,7 +131,7 @@ func (s Snapshot) Pending(commit string) string {
 	}
 	var texts []string
 	for _, r := range s.repos {
-		texts = append(texts, r.Row.pending("GitRepo")...)
+		texts = append(texts, r.pending("GitRepo")...)
 	}
 	for _, r := range s.Bundles {
 		texts = append(texts, r.pending("Bundle")...)

@@ -191,7 +191,7 @@ func TestJanitor(t *testing.T) {
 		if err := os.MkdirAll(p.Run, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := runJanitor(p, stdio{in: strings.NewReader(word)}); err != nil {
+		if err := runJanitor(p, 0, stdio{in: strings.NewReader(word)}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(p.Run); (err != nil) != cleans {

@@ -25,7 +25,7 @@ type janitor struct {
 // startJanitor starts one for this process. It learns of our death from the
 // end of its standard input.
 func startJanitor(p place) (*janitor, error) {
-	cmd := exec.Command("/proc/self/exe", "janitor", "--ports", strconv.Itoa(p.First))
+	cmd := exec.Command("/proc/self/exe", "janitor", "--ports", strconv.Itoa(p.First), "--launcher", strconv.Itoa(os.Getpid()))
 	cmd.Args[0] = "fleet-sandbox"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	in, err := cmd.StdinPipe()
@@ -46,7 +46,8 @@ func (j *janitor) dismiss() {
 }
 
 func newJanitor(std stdio, at locate) *cobra.Command {
-	return &cobra.Command{
+	var launcher int
+	cmd := &cobra.Command{
 		Use:    "janitor",
 		Short:  "Clean up after a launcher that crashed",
 		Hidden: true,
@@ -56,17 +57,25 @@ func newJanitor(std stdio, at locate) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runJanitor(p, std)
+			return runJanitor(p, launcher, std)
 		},
 	}
+	cmd.Flags().IntVar(&launcher, "launcher", 0, "process `id` of the launcher")
+	return cmd
 }
 
 // runJanitor waits for the end of its launcher and cleans up, unless the
-// launcher said that it did so itself or another one has started since.
-func runJanitor(p place, std stdio) error {
+// launcher, a process id, said that it did so itself or another one has
+// started since.
+func runJanitor(p place, launcher int, std stdio) error {
 	word, err := io.ReadAll(std.in)
 	if err != nil || strings.TrimSpace(string(word)) == "done" {
 		return err
+	}
+	// Its descriptors are closed one after the other: our input first, the
+	// lock later. It is our parent until all of them are closed.
+	for os.Getppid() == launcher {
+		time.Sleep(5 * time.Millisecond)
 	}
 	release, err := p.take()
 	if errors.Is(err, errHeld) {

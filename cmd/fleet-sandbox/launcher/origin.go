@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -83,7 +84,8 @@ func foreign(ctx context.Context, url string) (origin, error) {
 	out, err := cmd.Output()
 	if err != nil {
 		why := err.Error()
-		if exit, ok := err.(*exec.ExitError); ok && len(exit.Stderr) > 0 {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && len(exit.Stderr) > 0 {
 			why = strings.TrimSpace(string(exit.Stderr))
 		}
 		return origin{}, fmt.Errorf("read %s: %s", url, why)
@@ -108,7 +110,7 @@ func parseHead(text string) (branch, commit string, err error) {
 		}
 	}
 	if branch == "" || commit == "" {
-		return "", "", fmt.Errorf("it has no default branch")
+		return "", "", errors.New("it has no default branch")
 	}
 	return branch, commit, nil
 }

@@ -22,7 +22,7 @@ type session struct {
 	tell  *teller
 	since time.Time
 
-	wait  atomic.Value                // string: what is being waited for before fleet is set
+	wait  atomic.Value                // string: what is being waited for while it starts
 	fleet atomic.Pointer[fleet.Fleet] // nil until it is there
 	state atomic.Value                // string: Starting, Ready or NotReady
 	repo  origin
@@ -206,7 +206,6 @@ func (s *session) launch(ctx context.Context, programs string) error {
 	begin := time.Now()
 	timed, cancel := context.WithTimeoutCause(ctx, s.plan.options.timeout, errTimeout)
 	defer cancel()
-	s.wait.Store("the API servers")
 	config := fleet.Config{
 		Dir: s.plan.place.Run, LogDir: s.plan.place.Log,
 		Kubernetes: s.plan.kubernetes, Programs: programs,
@@ -221,6 +220,7 @@ func (s *session) launch(ctx context.Context, programs string) error {
 			}
 			s.tell.step(step, text)
 		},
+		Waiting: func(text string) { s.wait.Store(text) },
 	}
 	f, err := fleet.Start(timed, config)
 	if err != nil {
@@ -299,11 +299,8 @@ func (s *session) down(f *fleet.Fleet) {
 
 // waiting says what is being waited for, for the moving line.
 func (s *session) waiting() string {
-	if f := s.fleet.Load(); f != nil {
-		if s.state.Load() != "Starting" {
-			return ""
-		}
-		return f.Waiting()
+	if s.state.Load() != "Starting" {
+		return ""
 	}
 	text, _ := s.wait.Load().(string)
 	return text

@@ -9,6 +9,7 @@ package deploy
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,6 +72,8 @@ type Reconciler struct {
 	mu     sync.Mutex
 	states map[string]*state // by name of the deployment
 	names  map[string]string // of deployments, by hash of their object set
+
+	releases map[string]bool // bundle ids of all releases, as counted last
 }
 
 // state is what is known of a deployment and can be found out anew.
@@ -79,6 +82,7 @@ type state struct {
 	dirty map[ref]bool // objects to look at again
 	all   bool         // or all of them
 
+	said     string    // about the last failure, to log it once
 	tried    string    // the deployment id of the last attempt
 	attempts int       // that failed in a row
 	pending  time.Time // since when a passing status is held back
@@ -149,6 +153,10 @@ func (r *Reconciler) wake(s *Session, old, changed *fleet.BundleDeployment) {
 		r.loop.Add(kube.Key{Name: old.Name})
 		return
 	}
+	if old != nil && old.UID == changed.UID && old.Generation == changed.Generation &&
+		maps.Equal(old.Annotations, changed.Annotations) && maps.Equal(old.Labels, changed.Labels) {
+		return // the agent's own report
+	}
 	r.loop.Add(kube.Key{Name: changed.Name})
 	if old != nil && old.Annotations[fleet.AnnotationWithdrawn] != changed.Annotations[fleet.AnnotationWithdrawn] {
 		r.wakeSiblings(s, changed, func(*fleet.BundleDeployment) bool { return true })
@@ -216,6 +224,7 @@ func (r *Reconciler) forget(name string) {
 	defer r.mu.Unlock()
 	delete(r.states, name)
 	delete(r.names, r.setHash(name))
+	delete(r.releases, name)
 }
 
 // KindChanged is told when a CRD comes, changes or goes.

@@ -95,7 +95,7 @@ func (r *Reconciler) inspect(ctx context.Context, s *snapshot) ([]report.Object,
 	v := &view{id: s.observed.ID, revision: s.observed.Good, rules: want, objects: map[ref]*seen{}}
 	var look []*unstructured.Unstructured
 	for _, o := range wanted {
-		at, err := r.locate(ctx, o, s.observed.ID.Namespace)
+		at, err := locate(ctx, r.cfg.Live, o, s.observed.ID.Namespace)
 		if err != nil {
 			return nil, err
 		}
@@ -111,10 +111,13 @@ func (r *Reconciler) inspect(ctx context.Context, s *snapshot) ([]report.Object,
 	} else {
 		v.unwatched = old.unwatched
 	}
-	err = r.lookAt(ctx, s, v, look)
+	found, err := lookAt(ctx, r.cfg.Live, r.setHash(s.name), want, look)
 	if err != nil {
 		r.remember(s.state, all, dirty)
 		return nil, err
+	}
+	for i, o := range look {
+		v.objects[ref{kind: o.GroupVersionKind(), key: kube.KeyOf(o)}] = found[i]
 	}
 	r.keep(s.state, v)
 	return v.list(), nil
@@ -147,9 +150,9 @@ func (r *Reconciler) keep(st *state, v *view) {
 
 // locate sets the namespace that an object of a manifest ends up in. An object
 // of an unknown kind stays as it is: it cannot exist.
-func (r *Reconciler) locate(ctx context.Context, o *unstructured.Unstructured, namespace string) (ref, error) {
+func locate(ctx context.Context, live *kube.Live, o *unstructured.Unstructured, namespace string) (ref, error) {
 	if o.GetNamespace() == "" {
-		namespaced, err := r.cfg.Live.ScopeOf(ctx, o.GroupVersionKind())
+		namespaced, err := live.ScopeOf(ctx, o.GroupVersionKind())
 		if err != nil && !fault.IsWait(err) {
 			return ref{}, err
 		}
@@ -180,29 +183,23 @@ func (r *Reconciler) watchKinds(name string, objs []*unstructured.Unstructured) 
 	return served
 }
 
-// lookAt reads live objects and judges them.
-func (r *Reconciler) lookAt(ctx context.Context, s *snapshot, v *view, objs []*unstructured.Unstructured) error {
-	expected := drift.Expected{SetHash: r.setHash(s.name), Patches: v.rules.patches}
-	results := make([]*seen, len(objs))
+// lookAt reads the live objects of a manifest and judges them.
+func lookAt(ctx context.Context, live *kube.Live, set string, by rules, objs []*unstructured.Unstructured) ([]*seen, error) {
+	expected := drift.Expected{SetHash: set, Patches: by.patches}
+	out := make([]*seen, len(objs))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(lookers)
 	for i, o := range objs {
 		group.Go(func() error {
-			live, err := r.cfg.Live.Get(ctx, o.GroupVersionKind(), kube.KeyOf(o))
+			found, err := live.Get(ctx, o.GroupVersionKind(), kube.KeyOf(o))
 			if err != nil && !kube.IsGone(err) && !fault.IsWait(err) {
-				return err
+				return fmt.Errorf("look at the release: %w", err)
 			}
-			results[i] = judge(expected, v.rules.ignored, o, live)
+			out[i] = judge(expected, by.ignored, o, found)
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return fmt.Errorf("look at release %s: %w", s.observed.ID, err)
-	}
-	for i, o := range objs {
-		v.objects[ref{kind: o.GroupVersionKind(), key: kube.KeyOf(o)}] = results[i]
-	}
-	return nil
+	return out, group.Wait()
 }
 
 // judge compares one live object, nil if it is missing, with the wanted one.

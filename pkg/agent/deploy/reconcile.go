@@ -133,10 +133,11 @@ func (r *Reconciler) hold(ctx context.Context, s *snapshot, a release.Action) er
 // act takes one step.
 func (r *Reconciler) act(ctx context.Context, s *snapshot, a release.Action) error {
 	id := s.wanted.ID
+	if a.Verb == release.Install || a.Verb == release.Upgrade {
+		return r.deploy(ctx, s, a)
+	}
 	r.log(s, a).Info("release action")
 	switch a.Verb {
-	case release.Install, release.Upgrade:
-		return r.deploy(ctx, s, a.Verb)
 	case release.Fail:
 		return r.cfg.Helm.Fail(ctx, id)
 	case release.Purge:
@@ -150,12 +151,13 @@ func (r *Reconciler) act(ctx context.Context, s *snapshot, a release.Action) err
 }
 
 // deploy installs or upgrades the release.
-func (r *Reconciler) deploy(ctx context.Context, s *snapshot, verb release.Verb) error {
+func (r *Reconciler) deploy(ctx context.Context, s *snapshot, a release.Action) error {
 	d, err := r.accept(ctx, s)
 	if err != nil {
 		return err
 	}
-	if verb == release.Install {
+	r.log(s, a).Info("release action")
+	if a.Verb == release.Install {
 		err = r.cfg.Helm.Install(ctx, d)
 	} else {
 		err = r.cfg.Helm.Upgrade(ctx, d)
@@ -194,7 +196,10 @@ func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
 		s.again(backOff(s.state.attempts))
 	}
 	s.fail(f)
-	r.cfg.Log.WithFields(logrus.Fields{"deployment": s.name, "reason": reason, "error": err.Error()}).Warn("deployment failed")
+	if said := s.spec.DeploymentID + reason + f.Message; said != s.state.said {
+		s.state.said = said
+		r.cfg.Log.WithFields(logrus.Fields{"deployment": s.name, "reason": reason, "error": f.Message}).Warn("not deployed")
+	}
 	if !f.Permanent {
 		return nil
 	}

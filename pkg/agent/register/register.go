@@ -1,11 +1,6 @@
-// Package register gets the agent its credential on the manager, and keeps
-// it: from the Secret fleet-agent where there is one, else by registering
-// with the token in the Secret fleet-agent-bootstrap, which is forgotten
-// afterwards.
-//
-// The handshake: the agent creates a ClusterRegistration in the workspace,
-// the manager answers with a Secret whose name both know and nobody else can
-// guess, and that alone the token may then read.
+// Package register gets an agent its credential: with the registration token
+// of its bootstrap Secret it asks the manager to be taken in, waits for the
+// answer, and then forgets the token.
 package register
 
 import (
@@ -14,14 +9,17 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -29,13 +27,18 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// Times of the handshake.
+// Times of the registration.
 const (
-	firstPoll = 200 * time.Millisecond // for the credential; doubled up to lastPoll
-	lastPoll  = 2 * time.Second
-	patience  = 30 * time.Minute // for one registration, before another is made
-	lastRetry = 30 * time.Second // between attempts that fail; begins with one second
+	pollInterval = 2 * time.Second  // for the answer
+	giveUp       = 30 * time.Minute // then a new request is made
+	firstDelay   = time.Second      // after a request that failed, doubling
+	lastDelay    = 30 * time.Second
+	probeTimeout = 5 * time.Second
+	requestLimit = 10 * time.Second // of one request to the manager
 )
+
+// strict is the TLS mode in which only the configured authority is trusted.
+const strict = "strict"
 
 // Keys of the Secret fleet-agent.
 const (
@@ -43,288 +46,272 @@ const (
 	keyDeploymentNamespace = "deploymentNamespace"
 	keyClusterNamespace    = "clusterNamespace"
 	keyClusterName         = "clusterName"
-	keyClientRandom        = "clientRandom"
+	keyToken               = "token"
 )
 
-// Config is where the agent lives and how it names itself.
-type Config struct {
-	Namespace  string       // of the agent, in its own cluster
-	Downstream *kube.Client // the agent's own cluster
-	UserAgent  string       // towards the manager
-}
-
-// A Credential is who the agent is to its manager.
+// A Credential is what an agent has once it is registered.
 type Credential struct {
 	REST                *rest.Config
-	ClusterNamespace    string // the workspace
-	ClusterName         string
-	DeploymentNamespace string // where its BundleDeployments stand
+	DeploymentNamespace string // of its BundleDeployments
+	Cluster             kube.Key
 }
 
-// Cluster is the key of the agent's own Cluster.
-func (c Credential) Cluster() kube.Key {
-	return kube.Key{Namespace: c.ClusterNamespace, Name: c.ClusterName}
+// URL is the address of the manager's API server.
+func (c Credential) URL() string { return c.REST.Host }
+
+// ErrNotRegistered says that there is neither a credential nor a token.
+var ErrNotRegistered = errors.New("this agent is not registered and has no registration token: install the chart fleet-agent with the values of a token")
+
+// Config says where the agent lives.
+type Config struct {
+	Down      *kube.Client // to the agent's own cluster
+	Namespace string       // the agent's
+	UserAgent string
+	Log       *logrus.Entry
 }
 
-// Ensure returns the agent's credential. It waits, however long it takes, for
-// a bootstrap Secret and for the manager's answer; failures are logged and
-// tried again with a growing delay of at most 30 s. The only error is ctx's.
-func Ensure(ctx context.Context, cfg Config, log logrus.FieldLogger) (Credential, error) {
-	r := registrar{cfg: cfg, secrets: kube.StoreOf[*corev1.Secret](cfg.Downstream), log: log}
-	last := ""
-	for delay := time.Second; ; delay = min(2*delay, lastRetry) {
-		cred, err := r.once(ctx)
+// Read returns the credential that the agent has. It is ErrNotRegistered if it
+// has none.
+func Read(ctx context.Context, down *kube.Client, namespace string) (Credential, error) {
+	s, err := kube.StoreOf[*corev1.Secret](down).Get(ctx, kube.Key{Namespace: namespace, Name: fleet.SecretAgent})
+	if kube.IsGone(err) {
+		return Credential{}, ErrNotRegistered
+	}
+	if err != nil {
+		return Credential{}, err
+	}
+	cfg, err := clientcmd.RESTConfigFromKubeConfig(s.Data[keyKubeconfig])
+	if err != nil {
+		return Credential{}, fmt.Errorf("credential in secret %q: not a kubeconfig", s.Name)
+	}
+	c := Credential{
+		REST: cfg, DeploymentNamespace: string(s.Data[keyDeploymentNamespace]),
+		Cluster: kube.Key{Namespace: string(s.Data[keyClusterNamespace]), Name: string(s.Data[keyClusterName])},
+	}
+	if c.DeploymentNamespace == "" || c.Cluster.Name == "" || c.Cluster.Namespace == "" {
+		return Credential{}, fmt.Errorf("credential in secret %q: incomplete", s.Name)
+	}
+	return c, nil
+}
+
+// Ensure returns the agent's credential. If it has none, it registers, and
+// tries until it succeeds or ctx ends.
+func Ensure(ctx context.Context, cfg Config) (Credential, error) {
+	delay := firstDelay
+	for {
+		c, err := Read(ctx, cfg.Down, cfg.Namespace)
 		if err == nil {
-			return cred, nil
+			return c, nil
+		}
+		if errors.Is(err, ErrNotRegistered) {
+			c, err = Register(ctx, cfg)
+		}
+		if err == nil {
+			return c, nil
 		}
 		if ctx.Err() != nil {
 			return Credential{}, ctx.Err()
 		}
-		if err.Error() != last {
-			log.WithError(err).Warn("not registered yet")
-			last = err.Error()
-		}
-		if errors.Is(err, errNoBootstrap) {
-			delay = min(delay, 2*time.Second)
-		}
-		if err := pause(ctx, delay); err != nil {
+		cfg.Log.WithField("error", err.Error()).Warn("not registered yet")
+		if err := sleep(ctx, delay); err != nil {
 			return Credential{}, err
 		}
+		delay = min(2*delay, lastDelay)
 	}
 }
 
-// errNoBootstrap says that somebody has to bring a token.
-var errNoBootstrap = errors.New("no credential and no registration token: install the chart fleet-agent with the values of a ClusterRegistrationToken")
-
-type registrar struct {
-	cfg     Config
-	secrets *kube.Store[*corev1.Secret]
-	log     logrus.FieldLogger
+// Pending tells whether there is a token to register with.
+func Pending(ctx context.Context, down *kube.Client, namespace string) bool {
+	_, err := kube.StoreOf[*corev1.Secret](down).Get(ctx, kube.Key{Namespace: namespace, Name: fleet.SecretAgentBootstrap})
+	return err == nil
 }
 
-// once looks for the stored credential and registers where there is none, or
-// where the manager no longer knows it and a new token is at hand.
-func (r *registrar) once(ctx context.Context) (Credential, error) {
-	own, err := r.read(ctx, fleet.SecretAgent)
-	if err != nil {
-		return Credential{}, err
-	}
-	boot, err := r.read(ctx, fleet.SecretAgentBootstrap)
-	if err != nil {
-		return Credential{}, err
-	}
-	if own != nil && len(own.Data[keyKubeconfig]) > 0 {
-		cred, err := parse(own.Data)
-		if err == nil && (boot == nil || !r.refused(ctx, cred)) {
-			return cred, r.forget(ctx, boot)
-		}
-		if boot == nil {
-			return Credential{}, err
-		}
-	}
-	if boot == nil {
-		return Credential{}, errNoBootstrap
-	}
-	return r.register(ctx, own, boot)
-}
-
-// read gets a Secret of the agent's namespace; nil where there is none.
-func (r *registrar) read(ctx context.Context, name string) (*corev1.Secret, error) {
-	s, err := r.secrets.Get(ctx, kube.Key{Namespace: r.cfg.Namespace, Name: name})
+// Register registers with the token of the bootstrap Secret, whether the agent
+// has a credential or not, and keeps the new one. It is ErrNotRegistered if
+// there is no token.
+func Register(ctx context.Context, cfg Config) (Credential, error) {
+	secrets := kube.StoreOf[*corev1.Secret](cfg.Down)
+	boot, err := secrets.Get(ctx, kube.Key{Namespace: cfg.Namespace, Name: fleet.SecretAgentBootstrap})
 	if kube.IsGone(err) {
-		return nil, nil
+		return Credential{}, ErrNotRegistered
 	}
-	return s, err
-}
-
-// refused tells whether the manager answers and does not know the credential.
-func (r *registrar) refused(ctx context.Context, cred Credential) bool {
-	c, err := r.connect(cred.REST)
 	if err != nil {
-		return false
+		return Credential{}, err
 	}
-	_, err = kube.StoreOf[*authenticationv1.SelfSubjectReview](c).Create(ctx, &authenticationv1.SelfSubjectReview{})
-	return kube.IsUnauthorized(err)
-}
-
-func (r *registrar) connect(cfg *rest.Config) (*kube.Client, error) {
-	return kube.Connect(kube.Config{REST: cfg, UserAgent: r.cfg.UserAgent + " (register)", FieldManager: fleet.FieldManagerAgent})
-}
-
-// register runs the whole handshake with a bootstrap Secret.
-func (r *registrar) register(ctx context.Context, own, boot *corev1.Secret) (Credential, error) {
 	b := registration.ReadBootstrapping(boot.Data)
-	settings, err := r.settings(ctx)
+	settings, err := settingsOf(ctx, cfg)
 	if err != nil {
 		return Credential{}, err
 	}
-	random, err := r.clientRandom(ctx, own)
+	clientID, err := identify(ctx, cfg, settings)
 	if err != nil {
 		return Credential{}, err
 	}
-	access := kube.Access{URL: b.APIServerURL, CA: authorities(ctx, settings.TLSMode, b), Token: b.Token, Namespace: b.ClusterNamespace}
-	manager, err := r.connect(access.REST())
-	if err != nil {
-		return Credential{}, fmt.Errorf("reach the manager at %s: %w", b.APIServerURL, err)
+	if settings.TLSMode != strict && len(b.APIServerCA) > 0 && systemTrusts(ctx, b.APIServerURL) {
+		b.APIServerCA = nil
 	}
-	if err := r.ask(ctx, manager, b, settings, random); err != nil {
-		return Credential{}, err
-	}
-	answer, err := r.await(ctx, manager, b.RegistrationNamespace, naming.RegistrationSecret(settings.ClientID, random))
+	answer, err := ask(ctx, cfg, b, settings, clientID)
 	if err != nil {
 		return Credential{}, err
 	}
-	access.Token = string(answer.Data["token"])
-	access.Namespace = string(answer.Data[keyDeploymentNamespace])
-	kubeconfig, err := access.Kubeconfig()
-	if err != nil {
-		return Credential{}, fmt.Errorf("write kubeconfig: %w", err)
-	}
-	data := map[string][]byte{
-		keyKubeconfig:          kubeconfig,
-		keyDeploymentNamespace: answer.Data[keyDeploymentNamespace],
-		keyClusterNamespace:    answer.Data[keyClusterNamespace],
-		keyClusterName:         answer.Data[keyClusterName],
-	}
-	cred, err := parse(data)
-	if err != nil {
-		return Credential{}, fmt.Errorf("the manager's answer: %w", err)
-	}
-	if err := r.keep(ctx, data); err != nil {
+	if err := keep(ctx, cfg, b, answer); err != nil {
 		return Credential{}, err
 	}
-	r.log.WithField("cluster", cred.Cluster().String()).Info("registered")
-	return cred, r.forget(ctx, boot)
+	return Read(ctx, cfg.Down, cfg.Namespace)
 }
 
-// settings are the agent's configuration, with the identity that it uses
-// where none is configured: the UID of kube-system.
-func (r *registrar) settings(ctx context.Context) (registration.AgentConfig, error) {
-	var settings registration.AgentConfig
-	m, err := kube.StoreOf[*corev1.ConfigMap](r.cfg.Downstream).Get(ctx, kube.Key{Namespace: r.cfg.Namespace, Name: fleet.ConfigMapAgent})
-	if err != nil && !kube.IsGone(err) {
-		return settings, err
-	}
-	if err == nil {
-		if settings, err = registration.ParseAgentConfig(m.Data[fleet.KeyConfig]); err != nil {
-			return settings, fmt.Errorf("ConfigMap %s/%s: %w", r.cfg.Namespace, fleet.ConfigMapAgent, err)
-		}
-	}
-	if settings.ClientID == "" {
-		ns, err := kube.StoreOf[*corev1.Namespace](r.cfg.Downstream).Get(ctx, kube.Key{Name: metav1.NamespaceSystem})
-		if err != nil {
-			return settings, err
-		}
-		settings.ClientID = string(ns.UID)
-	}
-	return settings, nil
+// Forget removes the bootstrap Secret: its token is of no more use to an agent
+// that is registered.
+func Forget(ctx context.Context, down *kube.Client, namespace string) error {
+	key := kube.Key{Namespace: namespace, Name: fleet.SecretAgentBootstrap}
+	return kube.StoreOf[*corev1.Secret](down).Delete(ctx, key, kube.Precondition{})
 }
 
-// clientRandom is the part of the credential's name that nobody can guess. It
-// is kept until there is an answer, so that an agent that is started again
-// finds it; an agent whose credential was refused asks for another one.
-func (r *registrar) clientRandom(ctx context.Context, own *corev1.Secret) (string, error) {
-	if own != nil && len(own.Data[keyClientRandom]) > 0 && len(own.Data[keyKubeconfig]) == 0 {
-		return string(own.Data[keyClientRandom]), nil
+// settingsOf reads the agent's ConfigMap. Without one the defaults count.
+func settingsOf(ctx context.Context, cfg Config) (registration.AgentConfig, error) {
+	var out registration.AgentConfig
+	cm, err := kube.StoreOf[*corev1.ConfigMap](cfg.Down).Get(ctx, kube.Key{Namespace: cfg.Namespace, Name: fleet.ConfigMapAgent})
+	if kube.IsGone(err) {
+		return out, nil
 	}
-	raw := make([]byte, 32)
-	_, _ = rand.Read(raw) // never fails
-	random := hex.EncodeToString(raw)
-	data := map[string][]byte{}
-	if own != nil {
-		maps.Copy(data, own.Data)
+	if err != nil {
+		return out, err
 	}
-	data[keyClientRandom] = []byte(random)
-	return random, r.keep(ctx, data)
+	if err := yaml.Unmarshal([]byte(cm.Data[fleet.KeyConfig]), &out); err != nil {
+		return out, fmt.Errorf("config map %q, key %q: %w", cm.Name, fleet.KeyConfig, err)
+	}
+	return out, nil
 }
 
-// ask creates the ClusterRegistration.
-func (r *registrar) ask(ctx context.Context, manager *kube.Client, b registration.Bootstrapping, settings registration.AgentConfig, random string) error {
-	_, err := kube.StoreOf[*fleet.ClusterRegistration](manager).Create(ctx, &fleet.ClusterRegistration{
+// identify is the identity of the cluster: a configured one, else the UID of
+// its namespace kube-system.
+func identify(ctx context.Context, cfg Config, settings registration.AgentConfig) (string, error) {
+	if settings.ClientID != "" {
+		return settings.ClientID, nil
+	}
+	ns, err := kube.StoreOf[*corev1.Namespace](cfg.Down).Get(ctx, kube.Key{Name: metav1.NamespaceSystem})
+	if err != nil {
+		return "", fmt.Errorf("identify this cluster: %w", err)
+	}
+	return string(ns.UID), nil
+}
+
+// ask makes a request and waits for the Secret that answers it.
+func ask(ctx context.Context, cfg Config, b registration.Bootstrapping, settings registration.AgentConfig, clientID string) (*corev1.Secret, error) {
+	up, err := kube.Connect(kube.Config{
+		REST:      &rest.Config{Host: b.APIServerURL, BearerToken: b.Token, TLSClientConfig: rest.TLSClientConfig{CAData: b.APIServerCA}},
+		UserAgent: cfg.UserAgent, FieldManager: fleet.FieldManagerAgent,
+	})
+	if err != nil {
+		return nil, err
+	}
+	up = up.Loop("register")
+	random, err := secretWord()
+	if err != nil {
+		return nil, err
+	}
+	request := &fleet.ClusterRegistration{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: b.ClusterNamespace, GenerateName: "request-",
 			Labels: map[string]string{fleet.LabelRegistrationToken: b.TokenName},
 		},
-		Spec: fleet.ClusterRegistrationSpec{ClientID: settings.ClientID, ClientRandom: random, ClusterLabels: settings.Labels},
-	})
-	if kube.IsUnauthorized(err) {
-		return fmt.Errorf("the manager at %s refuses the registration token %q, which may have expired: install fleet-agent with the values of a new one", b.APIServerURL, b.TokenName)
+		Spec: fleet.ClusterRegistrationSpec{ClientID: clientID, ClientRandom: random, ClusterLabels: settings.Labels},
 	}
-	return err
+	limited, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	made, err := kube.StoreOf[*fleet.ClusterRegistration](up).Create(limited, request)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s to register: %w", b.APIServerURL, err)
+	}
+	cfg.Log.WithField("cluster", b.ClusterNamespace+"/"+made.Name).Info("asked to be registered")
+	return await(ctx, up, kube.Key{Namespace: b.RegistrationNamespace, Name: naming.RegistrationSecret(clientID, random)})
 }
 
-// await polls for the Secret with the credential. Until the manager has
-// granted it, reading it is forbidden.
-func (r *registrar) await(ctx context.Context, manager *kube.Client, namespace, name string) (*corev1.Secret, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the manager has not accepted the registration within 30 minutes"))
+// await polls for the answer. Until the request is granted the token has no
+// right to read it, and it may not exist.
+func await(ctx context.Context, up *kube.Client, key kube.Key) (*corev1.Secret, error) {
+	ctx, cancel := context.WithTimeout(ctx, giveUp)
 	defer cancel()
-	secrets := kube.StoreOf[*corev1.Secret](manager)
-	for delay := firstPoll; ; delay = min(2*delay, lastPoll) {
-		s, err := secrets.Get(ctx, kube.Key{Namespace: namespace, Name: name})
-		if err == nil {
+	secrets := kube.StoreOf[*corev1.Secret](up)
+	for {
+		limited, done := context.WithTimeout(ctx, requestLimit)
+		s, err := secrets.Get(limited, key)
+		done()
+		if err == nil && len(s.Data[keyToken]) > 0 && len(s.Data[keyDeploymentNamespace]) > 0 {
 			return s, nil
 		}
-		if !kube.IsGone(err) && !kube.IsAway(err) {
-			return nil, err
-		}
 		if kube.IsUnauthorized(err) {
-			return nil, fmt.Errorf("the registration token ended while the manager was asked: %w", err)
+			return nil, fmt.Errorf("the registration token is not valid any more: %w", err)
 		}
-		if err := pause(ctx, delay); err != nil {
-			return nil, context.Cause(ctx)
+		if err := sleep(ctx, pollInterval); err != nil {
+			return nil, fmt.Errorf("wait for the credential: %w", err)
 		}
 	}
 }
 
-// keep writes the agent's own Secret.
-func (r *registrar) keep(ctx context.Context, data map[string][]byte) error {
-	key := kube.Key{Namespace: r.cfg.Namespace, Name: fleet.SecretAgent}
-	old, err := r.secrets.Get(ctx, key)
-	if kube.IsGone(err) {
-		_, err = r.secrets.Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Data: data,
-		})
-		return err
-	}
+// keep writes the credential, and then removes the token.
+func keep(ctx context.Context, cfg Config, b registration.Bootstrapping, answer *corev1.Secret) error {
+	kubeconfig, err := kubeconfigOf(b, string(answer.Data[keyToken]))
 	if err != nil {
 		return err
 	}
-	changed := old.DeepCopy()
-	changed.Data = data
-	_, err = r.secrets.Patch(ctx, old, changed)
-	return err
-}
-
-// forget removes the bootstrap Secret, whose token is of no more use here.
-func (r *registrar) forget(ctx context.Context, boot *corev1.Secret) error {
-	if boot == nil {
-		return nil
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cfg.Namespace, Name: fleet.SecretAgent},
+		Data: map[string][]byte{
+			keyKubeconfig:          kubeconfig,
+			keyDeploymentNamespace: answer.Data[keyDeploymentNamespace],
+			keyClusterNamespace:    answer.Data[keyClusterNamespace],
+			keyClusterName:         answer.Data[keyClusterName],
+		},
 	}
-	return r.secrets.Delete(ctx, kube.KeyOf(boot), kube.Precondition{UID: boot.UID})
+	if _, err := kube.StoreOf[*corev1.Secret](cfg.Down).Apply(ctx, secret); err != nil {
+		return fmt.Errorf("keep the credential: %w", err)
+	}
+	cfg.Log.WithField("cluster", string(answer.Data[keyClusterNamespace])+"/"+string(answer.Data[keyClusterName])).Info("registered")
+	if err := Forget(ctx, cfg.Down, cfg.Namespace); err != nil {
+		return fmt.Errorf("forget the registration token: %w", err)
+	}
+	return nil
 }
 
-// parse reads the data of the Secret fleet-agent.
-func parse(data map[string][]byte) (Credential, error) {
-	cfg, err := kube.ParseKubeconfig(data[keyKubeconfig])
+func kubeconfigOf(b registration.Bootstrapping, token string) ([]byte, error) {
+	const name = "fleet"
+	out := clientcmdapi.NewConfig()
+	out.Clusters[name] = &clientcmdapi.Cluster{Server: b.APIServerURL, CertificateAuthorityData: b.APIServerCA}
+	out.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
+	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	out.CurrentContext = name
+	return clientcmd.Write(*out)
+}
+
+// systemTrusts tells whether a URL can be reached with the certificate
+// authorities of the system.
+func systemTrusts(ctx context.Context, url string) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/version", nil)
 	if err != nil {
-		return Credential{}, fmt.Errorf("secret %s: %w", fleet.SecretAgent, err)
+		return false
 	}
-	cred := Credential{
-		REST: cfg, ClusterNamespace: string(data[keyClusterNamespace]),
-		ClusterName: string(data[keyClusterName]), DeploymentNamespace: string(data[keyDeploymentNamespace]),
+	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(req)
+	if err != nil {
+		return false
 	}
-	for key, value := range map[string]string{
-		keyClusterNamespace: cred.ClusterNamespace, keyClusterName: cred.ClusterName, keyDeploymentNamespace: cred.DeploymentNamespace,
-	} {
-		if value == "" {
-			return Credential{}, fmt.Errorf("secret %s: %s is missing", fleet.SecretAgent, key)
-		}
-	}
-	return cred, nil
+	return resp.Body.Close() == nil
 }
 
-// pause waits, or returns ctx's error.
-func pause(ctx context.Context, d time.Duration) error {
+// secretWord is the part of a request that nobody else can know.
+func secretWord() (string, error) {
+	var b [32]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(b[:]), nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

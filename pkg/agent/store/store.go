@@ -44,8 +44,8 @@ const labelChunkOf = "fleet.cattle.io/chunk-of"
 
 // A Key names a deployment: the same name under another manager is another.
 type Key struct {
-	Manager string // installation id; empty for a manager that has none
-	Name    string // of the BundleDeployment
+	Manager string `json:"manager"` // installation id; empty for a manager that has none
+	Name    string `json:"name"`    // of the BundleDeployment
 }
 
 // A Record is one deployment as it was accepted, and what became of it.

@@ -40,8 +40,15 @@ func (e *Engine) makeCaches(c *kube.Client) {
 	}
 }
 
+// slim tells whether an object has been on the diet before: caches call it
+// twice for some objects. What comes from the API server has managedFields.
+func slim(o metav1.Object) bool { return o.GetManagedFields() == nil }
+
 // slimBundle drops the resources and keeps their digest.
 func slimBundle(b *fleet.Bundle) {
+	if slim(b) {
+		return
+	}
 	digest := content.Digest(content.Encode(content.Manifest{Resources: b.Spec.Resources}))
 	b.Spec.Resources = nil
 	if b.Annotations == nil {
@@ -61,6 +68,9 @@ func resourcesOf(b *fleet.Bundle) (digest, id string) {
 // slimDeployment drops the options, whose ids are enough, and shares the list
 // of objects, which is the same on most clusters.
 func (e *Engine) slimDeployment(bd *fleet.BundleDeployment) {
+	if slim(bd) {
+		return
+	}
 	bd.Spec.Options, bd.Spec.StagedOptions = fleet.BundleDeploymentOptions{}, fleet.BundleDeploymentOptions{}
 	bd.Spec.DependsOn, bd.Spec.HelmChartOptions, bd.Spec.CorrectDrift = nil, nil, nil
 	delete(bd.Annotations, annotationApplied)

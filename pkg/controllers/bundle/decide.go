@@ -28,7 +28,7 @@ type snapshot struct {
 	candidates  []*table.Candidate // by name
 	deployments map[kube.Key]*fleet.BundleDeployment
 	memos       map[kube.Key]memo
-	lost        map[kube.Key]bool // deployments whose values Secret is gone
+	lost        map[kube.Key]bool // deployments that have to be written anew
 	hold        string            // why nothing new may be written; empty: it may
 	restricted  bool              // hold is a limit of the namespace, not the brake
 }

@@ -73,7 +73,8 @@ type Engine struct {
 	paces   map[kube.Key]withdrawal.Pace
 	orphans map[kube.Key]time.Time
 	unused  map[string]time.Time // contents that no deployment holds
-	lost    map[kube.Key]bool    // deployments whose values Secret is gone
+	lost    map[kube.Key]bool    // deployments that have to be written anew
+	writing map[kube.Key]bool    // deployments that are being written
 	waiting map[kube.Key]bool    // Bundles whose withdrawals wait for siblings
 }
 
@@ -117,6 +118,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 		orphans: map[kube.Key]time.Time{},
 		unused:  map[string]time.Time{},
 		lost:    map[kube.Key]bool{},
+		writing: map[kube.Key]bool{},
 		waiting: map[kube.Key]bool{},
 	}
 	bundles := c.Loop("bundle")
@@ -145,8 +147,14 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 // Table is what the engine knows, for metrics.
 func (e *Engine) Table() *table.Table { return e.table }
 
-// Repos is the cache of GitRepos, for metrics.
-func (e *Engine) Repos() *kube.Cache[*fleet.GitRepo] { return e.cache.repos }
+// Repos are all GitRepos, for metrics.
+func (e *Engine) Repos() []*fleet.GitRepo { return e.cache.repos.List("") }
+
+// Clusters are all Clusters, for metrics.
+func (e *Engine) Clusters() []*fleet.Cluster { return e.cache.clusters.List("") }
+
+// Groups are all ClusterGroups, for metrics.
+func (e *Engine) Groups() []*fleet.ClusterGroup { return e.cache.groups.List("") }
 
 // Loops are the engine's loops, for metrics.
 func (e *Engine) Loops() []*kube.Loop {

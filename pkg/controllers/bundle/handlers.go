@@ -106,7 +106,10 @@ func (e *Engine) onDeployment(old, changed *fleet.BundleDeployment) {
 	for _, key := range plan {
 		e.planer.AddAfter(key, gatherNews)
 	}
-	if key, ok := table.BundleOf(changed); ok && old != nil && edited(known, changed) {
+	if key, ok := table.BundleOf(changed); ok && old != nil && edited(known, changed) && !e.isWriting(kube.KeyOf(changed)) {
+		if known.Generation != changed.Generation {
+			e.lose(kube.KeyOf(changed)) // what the cache cannot see may have changed
+		}
 		e.planer.Add(key)
 	}
 	e.watchLeaving(changed)

@@ -169,10 +169,30 @@ func (e *Engine) dropKit(key kube.Key) {
 	delete(e.kits, key)
 }
 
+// lose notes that a deployment has to be written anew although its ids are
+// right: somebody else has changed it, or its values are gone.
 func (e *Engine) lose(key kube.Key) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.lost[key] = true
+}
+
+// setWriting notes that a deployment is being written by us, so that the watch
+// may be ahead of the answer.
+func (e *Engine) setWriting(key kube.Key, yes bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if yes {
+		e.writing[key] = true
+		return
+	}
+	delete(e.writing, key)
+}
+
+func (e *Engine) isWriting(key kube.Key) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.writing[key]
 }
 
 // adopt puts our finalizer on a Bundle before the first deployment is made, so

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/table"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
@@ -86,7 +87,7 @@ func (e *Engine) ensureContent(ctx context.Context, s *snapshot) error {
 		return fault.PermanentError(deployment.ReasonTooLarge, err)
 	}
 	if c.Name != id {
-		return fault.WaitError("Changed", gatherNews, fmt.Errorf("the Bundle has just changed"))
+		return fault.WaitError("Changed", namespaceRetry, fmt.Errorf("the Bundle has just changed"))
 	}
 	c.Labels = map[string]string{fleet.LabelManagerID: e.cfg.ManagerID}
 	if _, err := e.contents.Create(ctx, c); err != nil && !kube.IsExists(err) {
@@ -99,6 +100,9 @@ func (e *Engine) ensureContent(ctx context.Context, s *snapshot) error {
 func (e *Engine) write(ctx context.Context, s *snapshot, p *pair) error {
 	var got *fleet.BundleDeployment
 	var err error
+	key := kube.Key{Namespace: p.place.Namespace, Name: s.key.Name}
+	e.setWriting(key, true)
+	defer e.setWriting(key, false)
 	switch p.effort {
 	case create, replace:
 		got, err = e.place(ctx, s, p)
@@ -110,9 +114,12 @@ func (e *Engine) write(ctx context.Context, s *snapshot, p *pair) error {
 	switch {
 	case kube.IsTerminating(err), kube.IsGone(err):
 		return fault.WaitError("NamespaceGone", namespaceRetry, fmt.Errorf("cluster %q: %w", p.key, err))
+	case kube.IsExists(err):
+		return e.meet(ctx, key, err)
 	case err != nil:
 		return fmt.Errorf("deploy to cluster %q: %w", p.key, err)
 	}
+	e.found(key)
 	e.slimDeployment(got)
 	e.spread(e.table.SetDeployment(got))
 	if p.effort != retouch {
@@ -121,6 +128,21 @@ func (e *Engine) write(ctx context.Context, s *snapshot, p *pair) error {
 		}).Info("deployment written")
 	}
 	return nil
+}
+
+// meet finds out what stands where a deployment was to be made: ours, which
+// the watch has not brought yet, or somebody else's.
+func (e *Engine) meet(ctx context.Context, key kube.Key, cause error) error {
+	live, err := e.deployments.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	if bundle, ok := table.BundleOf(live); !ok || bundle.Name != key.Name {
+		return fault.PermanentError("NameTaken", fmt.Errorf("BundleDeployment %q exists and was not made by Fleet", key))
+	}
+	e.slimDeployment(live)
+	e.spread(e.table.SetDeployment(live))
+	return cause
 }
 
 // place writes the whole object: a new one, or one that takes its new version.
@@ -193,7 +215,6 @@ func (e *Engine) putSecret(ctx context.Context, want *corev1.Secret) error {
 		return nil
 	}
 	key := kube.KeyOf(want)
-	defer e.found(key)
 	if _, ok := e.cache.secrets.Get(key); !ok {
 		_, err := e.secrets.Create(ctx, want)
 		if !kube.IsExists(err) {
@@ -214,7 +235,7 @@ func (e *Engine) putSecret(ctx context.Context, want *corev1.Secret) error {
 	return err
 }
 
-// found forgets that the values of a deployment were lost.
+// found forgets that a deployment had to be written anew.
 func (e *Engine) found(key kube.Key) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

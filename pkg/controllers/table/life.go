@@ -21,14 +21,18 @@ type Sign struct {
 
 // KeepSign reads the agent's sign of life from a Cluster's managedFields and
 // keeps it on the cached object, since managedFields are dropped. It is the
-// diet of Cluster caches.
+// diet of Cluster caches, and does nothing where it has been before.
 func KeepSign(c *fleet.Cluster) {
-	s := signOf(c)
-	if s.Time.IsZero() {
+	if c.ManagedFields == nil {
 		return
 	}
+	s := signOf(c)
 	if c.Annotations == nil {
 		c.Annotations = map[string]string{}
+	}
+	delete(c.Annotations, annotationSign) // nobody else's word counts
+	if s.Time.IsZero() {
+		return
 	}
 	c.Annotations[annotationSign] = s.Time.UTC().Format(time.RFC3339) + " " + strconv.Itoa(s.Protocol)
 }

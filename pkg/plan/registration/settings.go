@@ -103,8 +103,8 @@ func ParseSettings(config string) (Settings, []string, error) {
 	if file.AgentCheckinInterval != "" {
 		d, err := time.ParseDuration(file.AgentCheckinInterval)
 		switch {
-		case err != nil || d < 0 || d > 0 && d < time.Second:
-			warn("agentCheckinInterval", file.AgentCheckinInterval, "a duration of at least 1s")
+		case err != nil || d != 0 && (d < time.Second || d > time.Hour):
+			warn("agentCheckinInterval", file.AgentCheckinInterval, "a duration from 1s to 1h")
 		case d > 0:
 			checkin = d
 		}

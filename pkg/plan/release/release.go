@@ -13,8 +13,8 @@ import (
 
 // An ID names a Helm release on a cluster.
 type ID struct {
-	Namespace string
-	Name      string
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
 }
 
 // String is "<namespace>/<name>".
@@ -118,3 +118,7 @@ const agentBundle = "fleet-agent"
 // isAgent tells whether a deployment installs the agent itself. Such a release
 // is never uninstalled: the agent would remove itself.
 func (w Wanted) isAgent() bool { return strings.HasPrefix(w.Self.BundleID, agentBundle) }
+
+// Rollback tells whether the newest revision went back to an earlier one, as a
+// correction of drift does.
+func (o Observed) Rollback() bool { return strings.HasPrefix(o.Description, "Rollback ") }

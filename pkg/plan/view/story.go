@@ -12,7 +12,7 @@ const named = 5
 
 // A Line is one step of a wait: a word for what happened, and the rest.
 type Line struct {
-	Word string // seen, write, ready, fail or defer
+	Word string // seen, wait, write, ready, fail or defer
 	Text string
 }
 
@@ -23,6 +23,9 @@ func Story(goal Goal, before, after Verdict, about string, now time.Time) []Line
 	t := teller{before: index(before), after: after, now: now}
 	if after.Seen && !before.Seen && after.Commit != "" && (goal.Kind == "GitRepo" || goal.Commit != "") {
 		t.add("seen", seen(goal, after, about))
+	}
+	if after.Trouble != "" && after.Trouble != before.Trouble {
+		t.add("wait", after.Trouble)
 	}
 	for _, fault := range after.Faults {
 		if !slices.Contains(before.Faults, fault) {
@@ -99,16 +102,14 @@ func (t *teller) written() {
 // ready tells which clusters have everything now.
 func (t *teller) ready() {
 	var names []string
-	for _, c := range t.clusters() {
+	for _, c := range t.after.clusters() {
 		fresh, all := false, true
-		for _, p := range t.after.Pairs {
-			if p.Cluster == c {
-				all = all && p.Progress == Reached
-				fresh = fresh || t.was(p).Progress != Reached
-			}
+		for _, p := range c.pairs {
+			all = all && p.Progress == Reached
+			fresh = fresh || t.was(p).Progress != Reached
 		}
 		if all && fresh {
-			names = append(names, c.Name)
+			names = append(names, c.key.Name)
 		}
 	}
 	if len(names) > 0 {
@@ -154,16 +155,27 @@ func (t *teller) deferred() {
 	}
 }
 
-func (t *teller) clusters() []Key { return t.after.clusters() }
+// onCluster are the pairs of one cluster.
+type onCluster struct {
+	key   Key
+	pairs []Pair
+}
 
-// clusters are the clusters of a verdict, in order.
-func (v Verdict) clusters() []Key {
-	var out []Key
+// clusters are the pairs by cluster, in order.
+func (v Verdict) clusters() []onCluster {
+	at := map[Key]int{}
+	var out []onCluster
 	for _, p := range v.Pairs {
-		out = append(out, p.Cluster)
+		i, ok := at[p.Cluster]
+		if !ok {
+			i = len(out)
+			at[p.Cluster] = i
+			out = append(out, onCluster{key: p.Cluster})
+		}
+		out[i].pairs = append(out[i].pairs, p)
 	}
-	slices.SortFunc(out, compareKeys)
-	return slices.Compact(out)
+	slices.SortFunc(out, func(a, b onCluster) int { return compareKeys(a.key, b.key) })
+	return out
 }
 
 // Stuck names the clusters on which something cannot become Ready without a
@@ -171,17 +183,26 @@ func (v Verdict) clusters() []Key {
 func (v Verdict) Stuck() string {
 	var names []string
 	for _, c := range v.clusters() {
-		if slices.ContainsFunc(v.Pairs, func(p Pair) bool { return p.Cluster == c && p.Progress == Failed }) {
-			names = append(names, c.Name)
+		if slices.ContainsFunc(c.pairs, func(p Pair) bool { return p.Progress == Failed }) {
+			names = append(names, c.key.Name)
 		}
 	}
 	return List(names, named)
 }
 
+// Problems are texts about what keeps a goal from being Ready and belongs to
+// no pair.
+func (v Verdict) Problems() []string {
+	texts := slices.Clone(v.Faults)
+	if v.Trouble != "" {
+		texts = append(texts, v.Trouble)
+	}
+	return append(texts, v.Waits...)
+}
+
 // Missing says in one line what a wait still waits for.
 func (v Verdict) Missing() string {
-	texts := slices.Clone(v.Faults)
-	texts = append(texts, v.Waits...)
+	texts := v.Problems()
 	for _, p := range v.Pairs {
 		if p.Progress == Waiting || p.Progress == Failed {
 			texts = append(texts, fmt.Sprintf("%s on %s (%s)", p.Bundle.Name, p.Cluster.Name, p.State))
@@ -196,9 +217,9 @@ func (v Verdict) Clusters() (all, ready, deferred int) {
 	for _, c := range v.clusters() {
 		all++
 		worst := Reached
-		for _, p := range v.Pairs {
+		for _, p := range c.pairs {
 			switch {
-			case p.Cluster != c || p.Progress == Reached:
+			case p.Progress == Reached:
 			case p.Progress == Deferred && worst == Reached:
 				worst = Deferred
 			case p.Progress != Deferred:

@@ -43,6 +43,9 @@ type Verdict struct {
 	Faults []string
 	// Waits are texts about what is waited for and belongs to no pair.
 	Waits []string
+	// Trouble is what keeps the repository from being read at present; it may
+	// pass by itself.
+	Trouble string
 }
 
 // Judge says how far a goal is. It looks at nothing but f and the goal.
@@ -114,7 +117,7 @@ func (j *judge) end() Progress {
 	switch failed := n[Failed]+len(j.v.Faults) > 0; {
 	case failed && !j.goal.KeepWaiting:
 		return Failed
-	case failed, n[Waiting] > 0, len(j.v.Waits) > 0, !j.v.Seen:
+	case failed, n[Waiting] > 0, len(j.v.Waits) > 0, j.v.Trouble != "", !j.v.Seen:
 		return Waiting
 	case n[Deferred] > 0:
 		return Deferred
@@ -142,7 +145,7 @@ func (j *judge) repository() {
 	if !j.v.Seen {
 		return
 	}
-	if j.v.Bundles == 0 {
+	if j.v.Bundles == 0 && len(j.v.Faults) == 0 && j.v.Trouble == "" {
 		j.wait("no bundle was made from repo %s yet", repo.Name)
 	}
 	for _, b := range sortedBy(all) {
@@ -174,11 +177,11 @@ func (j *judge) read(repo *fleet.GitRepo) {
 	case c.Type == fleet.ConditionStalled && !polled && !condition.IsFalse(st.Conditions, fleet.ConditionGitPolling):
 		// about an older commit, which the next may put right
 	case c.Type == fleet.ConditionGitPolling:
-		j.wait("repo %s cannot be read: %s", repo.Name, c.Message)
+		j.v.Trouble = fmt.Sprintf("repo %s cannot be read: %s", repo.Name, c.Message)
 	default:
 		j.fault("repo %s: %s", repo.Name, c.Message)
 	}
-	if !j.v.Seen && len(j.v.Faults)+len(j.v.Waits) == 0 {
+	if !j.v.Seen && len(j.v.Faults) == 0 && j.v.Trouble == "" {
 		j.wait("%s", unseen(repo, j.goal.Commit))
 	}
 }

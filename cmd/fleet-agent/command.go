@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"github.com/fleetworkspace/fleet/pkg/agent"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/version"
+)
+
+// options are what the command line says.
+type options struct {
+	agent.Config
+	kubeconfig string
+	debug      bool
+}
+
+// command is the whole command line. env reads the environment: POD_UID is the
+// holder of the lease.
+func command(env func(string) string, out, errOut io.Writer) *cobra.Command {
+	o := &options{Config: agent.Default()}
+	o.Version = version.Version
+	root := &cobra.Command{
+		Use:           "fleet-agent",
+		Short:         "Deploys to this cluster what its Fleet manager wants",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Identity = identity(env)
+			return run(cmd.Context(), *o, errOut)
+		},
+	}
+	root.SetOut(out)
+	root.SetErr(errOut)
+	shared := root.PersistentFlags()
+	shared.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file` of this cluster; default: the pod's own")
+	shared.StringVarP(&o.Namespace, "namespace", "n", o.Namespace, "`namespace` that the agent lives in")
+	shared.StringVar(&o.Scope, "agent-scope", "", "`word` that tells the objects of several agents of one cluster apart")
+	own := root.Flags()
+	own.DurationVar(&o.CheckinInterval, "checkin-interval", o.CheckinInterval, "`time` between two signs of life to the manager")
+	own.IntVar(&o.Workers, "workers", o.Workers, "how many deployments are worked on at once")
+	own.BoolVar(&o.LeaderElect, "leader-elect", false, "work only while holding the lease fleet-agent")
+	own.BoolVar(&o.debug, "debug", false, "log debug messages")
+	root.AddCommand(statusCommand(o), versionCommand())
+	return root
+}
+
+// identity tells holders of the lease apart: the pod, else the machine.
+func identity(env func(string) string) string {
+	if uid := env("POD_UID"); uid != "" {
+		return uid
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "fleet-agent"
+	}
+	return name
+}
+
+func run(ctx context.Context, o options, errOut io.Writer) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	log := logrus.New()
+	log.SetOutput(errOut)
+	log.SetFormatter(&logrus.JSONFormatter{})
+	if o.debug {
+		log.SetLevel(logrus.DebugLevel)
+	}
+	quietLibraries()
+	own, err := kube.RESTConfig(o.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("connect to this cluster: %w", err)
+	}
+	log.WithFields(logrus.Fields{"agent": o.Namespace, "action": "start"}).Info("fleet-agent " + version.Version)
+	return agent.Run(ctx, o.Config, own, logrus.NewEntry(log))
+}
+
+// quietLibraries drops what Kubernetes' libraries log: what fails comes back
+// as an error and is logged once.
+func quietLibraries() {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s (%s)\n", version.Version, version.Commit)
+		},
+	}
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/version"
+)
+
+// Roles that a process can take.
+const (
+	roleController      = "controller"
+	roleAgentManagement = "agentmanagement"
+	roleCleanup         = "cleanup"
+	roleGitJob          = "gitjob"
+)
+
+var roles = []string{roleController, roleAgentManagement, roleCleanup, roleGitJob}
+
+// options are what a person or a chart tells the process.
+type options struct {
+	roles          []string
+	namespace      string
+	kubeconfig     string
+	identity       string
+	metricsAddress string
+	healthAddress  string
+	leaderElect    bool
+	debug          bool
+	workers        int
+	// from the environment only
+	lease            lease
+	tokenTTLRequired bool
+}
+
+// lease are the times of leader election; zero means the default.
+type lease struct{ duration, renew, retry time.Duration }
+
+func newCommand(getenv func(string) string, stderr io.Writer) *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:           "fleet-controller",
+		Short:         "The manager of a fleet",
+		Version:       version.Version,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.complete(getenv); err != nil {
+				return err
+			}
+			return run(cmd.Context(), o, newLog(stderr, o.debug))
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&o.roles, "roles", []string{roleController, roleAgentManagement, roleCleanup},
+		"roles of this process: "+strings.Join(roles, ", "))
+	f.StringVar(&o.namespace, "namespace", orElse(getenv("NAMESPACE"), fleet.NamespaceSystem), "namespace that Fleet runs in (env NAMESPACE)")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the management cluster; without it the process runs in that cluster")
+	f.StringVar(&o.identity, "identity", getenv("POD_UID"), "name of this process in leases, the same after a restart (env POD_UID)")
+	f.BoolVar(&o.leaderElect, "leader-elect", true, "work only while holding the lease of the role")
+	f.StringVar(&o.metricsAddress, "metrics-address", getenv("FLEET_METRICS_BIND_ADDRESS"),
+		"address for Prometheus, such as :8080; empty or 0 for none (env FLEET_METRICS_BIND_ADDRESS)")
+	f.StringVar(&o.healthAddress, "health-address", getenv("FLEET_HEALTHPROBE_BIND_ADDRESS"),
+		"address for probes, such as :8081; empty or 0 for none (env FLEET_HEALTHPROBE_BIND_ADDRESS)")
+	f.IntVar(&o.workers, "bundle-workers", 8, "Bundles worked on at once, 1 to 500")
+	f.BoolVar(&o.debug, "debug", false, "log more")
+	return cmd
+}
+
+// complete reads the rest of the environment and checks everything.
+func (o *options) complete(getenv func(string) string) error {
+	var errs []error
+	for _, r := range o.roles {
+		if !slices.Contains(roles, r) {
+			errs = append(errs, fmt.Errorf("--roles: %q is none of %s", r, strings.Join(roles, ", ")))
+		}
+	}
+	if len(o.roles) == 0 {
+		errs = append(errs, errors.New("--roles: at least one is needed"))
+	}
+	if o.identity == "" {
+		o.identity = defaultIdentity(o.kubeconfig)
+	}
+	var err error
+	if o.lease, err = leaseFrom(getenv); err != nil {
+		errs = append(errs, err)
+	}
+	o.tokenTTLRequired = getenv("FLEET_REGISTRATION_TOKEN_TTL_REQUIRED") == "true"
+	return errors.Join(errs...)
+}
+
+// defaultIdentity names a process outside of a cluster by its machine and its
+// kubeconfig, so that it is the same after a restart.
+func defaultIdentity(kubeconfig string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	path, err := filepath.Abs(kubeconfig)
+	if err != nil || kubeconfig == "" {
+		return host
+	}
+	return host + ":" + path
+}
+
+// leaseFrom reads the times of leader election: all three, or none.
+func leaseFrom(getenv func(string) string) (lease, error) {
+	names := []string{"CATTLE_ELECTION_LEASE_DURATION", "CATTLE_ELECTION_RENEW_DEADLINE", "CATTLE_ELECTION_RETRY_PERIOD"}
+	var l lease
+	set := 0
+	for i, into := range []*time.Duration{&l.duration, &l.renew, &l.retry} {
+		text := getenv(names[i])
+		if text == "" {
+			continue
+		}
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return lease{}, fmt.Errorf("%s: %w", names[i], err)
+		}
+		*into = d
+		set++
+	}
+	if set != 0 && set != len(names) {
+		return lease{}, fmt.Errorf("%s: all three are needed, %d are set", strings.Join(names, ", "), set)
+	}
+	return l, nil
+}
+
+func newLog(w io.Writer, debug bool) *logrus.Entry {
+	l := logrus.New()
+	l.SetOutput(w)
+	l.SetFormatter(&logrus.JSONFormatter{})
+	if debug {
+		l.SetLevel(logrus.DebugLevel)
+	}
+	entry := logrus.NewEntry(l)
+	klog.LogToStderr(false) // client-go's own words, in our format
+	klog.SetOutputBySeverity("INFO", lines{entry.WithField("action", "client-go")})
+	return entry
+}
+
+// lines makes one log entry of each line.
+type lines struct{ log *logrus.Entry }
+
+func (l lines) Write(p []byte) (int, error) {
+	l.log.Debug(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

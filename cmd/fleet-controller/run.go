@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement/installation"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers"
+	"github.com/fleetworkspace/fleet/pkg/git"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/version"
+)
+
+// A process is what the roles of one process share.
+type process struct {
+	options  *options
+	log      *logrus.Entry
+	metrics  *controllers.Metrics
+	settings registration.Settings
+	install  registration.Installation
+}
+
+// run takes all roles until ctx ends or one of them cannot go on, and returns
+// when all have stopped and given their leases back.
+func run(ctx context.Context, o *options, log *logrus.Entry) error {
+	p := &process{options: o, log: log, metrics: controllers.NewMetrics()}
+	if err := p.prepare(ctx); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if err := p.serve(ctx, group); err != nil {
+		return err
+	}
+	for _, role := range o.roles {
+		group.Go(func() error {
+			if err := p.take(ctx, role); err != nil {
+				return fmt.Errorf("role %s: %w", role, err)
+			}
+			return nil
+		})
+	}
+	log.WithField("action", "start").Infof("fleet-controller %s", version.Version)
+	err := group.Wait()
+	if err == nil {
+		log.WithField("action", "stop").Info("fleet-controller ended")
+	}
+	return err
+}
+
+// prepare finds out who this installation is and what it was told. The worker
+// that reads repositories needs neither, and may not write what that takes.
+func (p *process) prepare(ctx context.Context) error {
+	if !slices.ContainsFunc(p.options.roles, func(r string) bool { return r != roleGitJob }) {
+		return nil
+	}
+	c, err := p.connect(fleet.FieldManagerController)
+	if err != nil {
+		return err
+	}
+	if p.install, err = installation.Ensure(ctx, c, p.options.namespace); err != nil {
+		return err
+	}
+	cm, err := kube.StoreOf[*corev1.ConfigMap](c).Get(ctx, kube.Key{Namespace: p.options.namespace, Name: fleet.ConfigMapController})
+	if err != nil && !kube.IsGone(err) {
+		return err
+	}
+	text := ""
+	if cm != nil {
+		text = cm.Data[fleet.KeyConfig]
+	}
+	settings, warnings, err := registration.ParseSettings(text)
+	if err != nil {
+		return fmt.Errorf("ConfigMap %s: %w", fleet.ConfigMapController, err)
+	}
+	for _, w := range warnings {
+		p.log.WithField("reason", w).Warn("setting ignored")
+	}
+	p.settings = settings
+	return nil
+}
+
+// connect is a connection under the name of one part of Fleet.
+func (p *process) connect(manager string) (*kube.Client, error) {
+	rest, err := kube.RESTConfig(p.options.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	return kube.Connect(kube.Config{REST: rest, UserAgent: manager + "/" + version.Version, FieldManager: manager})
+}
+
+// take works as one role.
+func (p *process) take(ctx context.Context, role string) error {
+	switch role {
+	case roleController:
+		return p.controller(ctx)
+	case roleAgentManagement:
+		return p.agentManagement(ctx)
+	case roleCleanup:
+		return p.cleanup(ctx)
+	case roleGitJob:
+		return p.gitJob(ctx)
+	}
+	return fmt.Errorf("there is no role %q", role)
+}
+
+func (p *process) config() controllers.Config {
+	cfg := controllers.Default()
+	cfg.Namespace, cfg.Identity, cfg.LeaderElect = p.options.namespace, p.options.identity, p.options.leaderElect
+	cfg.Lease = controllers.LeaseTimes{Duration: p.options.lease.duration, Renew: p.options.lease.renew, Retry: p.options.lease.retry}
+	cfg.ManagerID, cfg.Workers, cfg.Metrics = p.install.ID, p.options.workers, p.metrics
+	if p.settings.AgentCheckinInterval > 0 {
+		cfg.CheckinInterval = p.settings.AgentCheckinInterval
+	}
+	return cfg
+}
+
+func (p *process) controller(ctx context.Context) error {
+	c, err := p.connect(fleet.FieldManagerController)
+	if err != nil {
+		return err
+	}
+	return controllers.Run(ctx, p.config(), c, p.log)
+}
+
+func (p *process) gate() agentmanagement.Config {
+	return agentmanagement.Config{
+		Namespace: p.options.namespace, Settings: p.settings,
+		Installation: p.install, TokenTTLRequired: p.options.tokenTTLRequired,
+	}
+}
+
+func (p *process) agentManagement(ctx context.Context) error {
+	c, err := p.connect(fleet.FieldManagerAgentManagement)
+	if err != nil {
+		return err
+	}
+	return controllers.Lead(ctx, p.config(), c, agentmanagement.LeaseName, func(ctx context.Context) error {
+		return kube.Run(ctx, controllers.Report(p.log), agentmanagement.New(p.gate(), c, p.log).Parts()...)
+	})
+}
+
+func (p *process) cleanup(ctx context.Context) error {
+	c, err := p.connect(fleet.FieldManagerController)
+	if err != nil {
+		return err
+	}
+	return controllers.Lead(ctx, p.config(), c, controllers.LeaseCleanup, func(ctx context.Context) error {
+		return kube.Run(ctx, controllers.Report(p.log), agentmanagement.NewCleanup(p.gate(), c, p.log).Parts()...)
+	})
+}
+
+func (p *process) gitJob(ctx context.Context) error {
+	c, err := p.connect(fleet.FieldManagerGitJob)
+	if err != nil {
+		return err
+	}
+	read := git.Config{
+		Dir: os.TempDir(), UserAgent: fleet.FieldManagerGitJob + "/" + version.Version, Proxy: http.ProxyFromEnvironment,
+	}
+	return controllers.RunGitJob(ctx, p.config(), read, c, p.log)
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// apply runs the command as a person would, in dir.
+func apply(t *testing.T, dir string, args ...string) (out, notes string, err error) {
+	t.Helper()
+	t.Chdir(dir)
+	t.Setenv("COMMIT", "")
+	t.Setenv("NAMESPACE", "")
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	var stdout, stderr bytes.Buffer
+	root := newRootCommand(stdio{in: strings.NewReader(""), out: &stdout, err: &stderr})
+	root.SetArgs(append([]string{"apply"}, args...))
+	err = root.ExecuteContext(t.Context())
+	return stdout.String(), stderr.String(), err
+}
+
+// The examples become three bundles, without a word about them.
+func TestApplyExamples(t *testing.T) {
+	out, notes, err := apply(t, "../../examples", "-o", "json", "-n", "fleet-default", "--commit", "abc", "examples")
+	if err != nil || notes != "" {
+		t.Fatalf("want no words, got %v\n%s", err, notes)
+	}
+	var list struct {
+		Items []struct {
+			Metadata struct {
+				Name, Namespace string
+				Labels          map[string]string
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, i := range list.Items {
+		got = append(got, i.Metadata.Namespace+"/"+i.Metadata.Name+" "+i.Metadata.Labels["fleet.cattle.io/commit"])
+	}
+	want := []string{"fleet-default/examples-metrics abc", "fleet-default/examples-settings abc", "fleet-default/examples-web abc"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestApplyFlags(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("app/cm.yaml", "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n")
+	put("app/prod.yaml", "defaultNamespace: prod\n")
+	put("targets.yaml", "targets:\n- clusterName: c1\ntargetRestrictions:\n- clusterName: c1\n")
+	put("broken/fleet.yaml", "helm:\n  values: 5\n")
+	put("typo/fleet.yaml", "namespac: x\n")
+	put("typo/cm.yaml", "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n")
+	put("nothing/README.md", "x")
+	cases := map[string]struct {
+		why         string
+		args        []string
+		code        int
+		out, notes  []string // texts that must be there
+		file, empty string   // a file that must hold out; a path that must not exist
+	}{
+		"Flags": {
+			args: []string{
+				"-o", "-", "-l", "team=a,ring=1", "--target-namespace", "forced", "-a", "sa", "--paused", "--sync-generation", "7", "--keep-resources",
+				"--delete-namespace", "--correct-drift", "--correct-drift-force", "--targets-file", "targets.yaml", "-c", "repo", "app",
+			},
+			out: []string{
+				"name: repo-app\n", "namespace: fleet-local\n", "team: a\n", `ring: "1"`, "namespace: forced\n", "serviceAccount: sa\n", "paused: true\n",
+				"forceSyncGeneration: 7\n", "keepResources: true\n", "deleteNamespace: true\n", "enabled: true\n    force: true\n", "encoding: base64+gz\n",
+				"targetRestrictions:\n  - clusterName: c1\n",
+			},
+		},
+		"Absolute":   {args: []string{"-o", "yaml", "repo", filepath.Join(dir, "app")}, out: []string{"name: repo-app\n"}},
+		"DrivenScan": {args: []string{"-o", "-", "--driven-scan", "repo", "app:prod.yaml"}, out: []string{"name: repo-app-prod\n", "defaultNamespace: prod\n"}},
+		"File":       {args: []string{"-o", "out.json", "repo", "app"}, file: "out.json", out: []string{`"name": "repo-app"`}},
+		"Warning": {
+			why: "a warning does not stop it", args: []string{"-o", "-", "repo", "typo"}, out: []string{"name: repo-typo\n"},
+			notes: []string{`typo/fleet.yaml:1:1: warning: unknown key "namespac" is ignored [unknown-key]`, `    did you mean "namespace"?`},
+		},
+		"Errors": {
+			why: "half of a repository would remove the other half", args: []string{"-o", "out.yaml", "repo", "app", "broken"}, code: 4, empty: "out.yaml",
+			notes: []string{"broken/fleet.yaml:2:11: error: helm.values must be a mapping, not 5 [type]"},
+		},
+		"Nothing":  {args: []string{"-o", "-", "repo", "nothing"}, code: 4},
+		"Outside":  {args: []string{"-o", "-", "repo", "../x"}, code: 4, notes: []string{"../x:1:1: error: the path leads out of the repository [outside]"}},
+		"NoOutput": {why: "it does not pretend to write to a cluster", args: []string{"repo", "app"}, code: 1},
+		"NoName":   {args: []string{"-o", "-"}, code: 1},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			out, notes, err := apply(t, dir, c.args...)
+			if got := exitCode(err, false); got != c.code {
+				t.Fatalf("%s: want exit code %d, got %d: %v\n%s", c.why, c.code, got, err, notes)
+			}
+			if c.code == 4 && !errors.Is(err, errInput) {
+				t.Errorf("want the input blamed, got %v", err)
+			}
+			if c.file != "" {
+				raw, err := os.ReadFile(filepath.Join(dir, c.file))
+				if err != nil {
+					t.Fatal(err)
+				}
+				out = string(raw)
+			}
+			if c.empty != "" {
+				if _, err := os.Stat(filepath.Join(dir, c.empty)); err == nil {
+					t.Errorf("%s: %s was written", c.why, c.empty)
+				}
+			}
+			for _, want := range c.out {
+				if !strings.Contains(out, want) {
+					t.Errorf("%s: want %q in\n%s", c.why, want, out)
+				}
+			}
+			for _, want := range c.notes {
+				if !strings.Contains(notes, want) {
+					t.Errorf("%s: want %q in\n%s", c.why, want, notes)
+				}
+			}
+		})
+	}
+}
+
+func TestApplyCommitOfCheckout(t *testing.T) {
+	out, _, err := apply(t, "../../examples", "-o", "-", "examples", "settings")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, noCheckout := os.Stat("../.git"); noCheckout == nil && !strings.Contains(out, "fleet.cattle.io/commit: ") {
+		t.Errorf("want HEAD of this checkout as a label:\n%s", out)
+	}
+}

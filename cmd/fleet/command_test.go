@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	gogit "github.com/go-git/go-git/v5"
+	gitobject "github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fleetworkspace/fleet/pkg/git"
+	"github.com/fleetworkspace/fleet/pkg/plan/version"
+)
+
+// docs/cli promises these numbers.
+func TestExitCode(t *testing.T) {
+	for want, err := range map[int]error{
+		0: nil,
+		1: errors.New("no connection"),
+		2: errDifferences,
+		3: told{errNotReady},
+		4: fmt.Errorf("a.yaml: %w", errInput),
+		5: errRefused,
+		6: fmt.Errorf("%w: %w", errPartly, errors.New("x")),
+	} {
+		if got := exitCode(err, false); got != want {
+			t.Errorf("%v: want %d, got %d", err, want, got)
+		}
+	}
+	if got := exitCode(context.Canceled, true); got != 130 {
+		t.Errorf("interrupted: want 130, got %d", got)
+	}
+}
+
+// run runs a command against a fleet of testdata and returns what it prints.
+func run(t *testing.T, fleetFile string, args ...string) (out, notes string, err error) {
+	t.Helper()
+	st := stage{fake: newFake(t, "testdata/fleets/"+fleetFile)}
+	var o, n bytes.Buffer
+	g := st.globals(func() {})
+	root := g.command(stdio{in: strings.NewReader(""), out: &o, err: &n})
+	root.SetArgs(args)
+	err = root.ExecuteContext(t.Context())
+	return o.String(), n.String(), err
+}
+
+func TestVersion(t *testing.T) {
+	out, notes, err := run(t, "examples.yaml", "version")
+	want := "client   " + version.Version + " (" + version.Commit + ")\nmanager  v0.1.0, leader for 11m, at https://127.0.0.1:31001\n"
+	if err != nil || notes != "" || out != want {
+		t.Errorf("want %q, got %q, %q, %v", want, out, notes, err)
+	}
+	out, _, err = run(t, "offline.yaml", "version", "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc Version
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || doc.Kind != "Version" || doc.Client.Implementation != "fleet" {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// Who has no kubeconfig still learns the version of the program.
+func TestVersionWithoutServer(t *testing.T) {
+	t.Setenv("KUBECONFIG", t.TempDir()+"/none")
+	t.Setenv("HOME", t.TempDir())
+	var o, n bytes.Buffer
+	root := newRootCommand(stdio{out: &o, err: &n})
+	root.SetArgs([]string{"version"})
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(o.String(), "client   ") || !strings.Contains(n.String(), "manager  not asked: no kubeconfig") {
+		t.Errorf("got %q and %q", o.String(), n.String())
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	cases := map[string][]string{
+		"get ":                         {"bundles", "clusters", "deployments", "groups", "repos", "tokens"},
+		"get clusters ":                {"c1", "c2", "c3", "local"},
+		"get nonsense ":                nil,
+		"wait ":                        {"bundle/", "cluster/", "repo/"},
+		"wait repo/":                   {"repo/examples"},
+		"suspend -n fleet-local repo/": {"repo/examples"},
+	}
+	for line, want := range cases {
+		out, _, err := run(t, "examples.yaml", append([]string{"__complete"}, strings.Split(line, " ")...)...)
+		if err != nil {
+			t.Errorf("%q: %v", line, err)
+			continue
+		}
+		var got []string
+		for _, l := range strings.Fields(out) {
+			if !strings.HasPrefix(l, ":") {
+				got = append(got, l)
+			}
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
+			t.Errorf("%q: -want +got\n%s", line, diff)
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if out, _, err := run(t, "examples.yaml", "completion", shell); err != nil || out == "" {
+			t.Errorf("completion %s: %v", shell, err)
+		}
+	}
+}
+
+// Errors of a server say which one it was.
+func TestReached(t *testing.T) {
+	resource := schema.GroupResource{Group: "fleet.cattle.io", Resource: "clusters"}
+	noResource := &apierrors.StatusError{ErrStatus: apierrors.NewGenericServerResponse(404, "list", resource, "", "", 0, true).ErrStatus}
+	for want, err := range map[string]error{
+		"cannot reach https://x: connection refused":                  &url.Error{Op: "Get", URL: "https://x/apis", Err: syscall.ECONNREFUSED},
+		"cannot reach https://x: lookup x: no such host":              &net.DNSError{Err: "no such host", Name: "x"},
+		"https://x does not accept the credentials of the kubeconfig": apierrors.NewUnauthorized("no"),
+		"https://x does not know the kinds of Fleet":                  noResource,
+		"clusters.fleet.cattle.io \"c1\" not found":                   apierrors.NewNotFound(resource, "c1"),
+	} {
+		if got := reached("https://x", err); !strings.HasPrefix(got.Error(), want) || !errors.Is(got, err) && !errors.As(err, new(*url.Error)) {
+			t.Errorf("want %q, got %q", want, got)
+		}
+	}
+	if reached("https://x", nil) != nil {
+		t.Error("no error is none")
+	}
+}
+
+// -q silences everything on stderr but errors, which main prints.
+func TestQuiet(t *testing.T) {
+	_, notes, err := run(t, "examples.yaml", "suspend", "-q", "--all", "--reason", "x")
+	if err != nil || notes != "" {
+		t.Errorf("want silence, got %q, %v", notes, err)
+	}
+}
+
+// The commands are those of the README's table.
+func TestCommands(t *testing.T) {
+	root := newRootCommand(stdio{out: io.Discard, err: io.Discard})
+	for _, name := range []string{"get", "status", "wait", "events", "suspend", "resume", "version"} {
+		if c, _, err := root.Find([]string{name}); err != nil || c.Name() != name {
+			t.Errorf("no command %q: %v", name, err)
+		}
+	}
+}
+
+// --commit @ is HEAD of the working copy, and what its commit says of itself.
+func TestCommitHere(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	var o waitOptions
+	o.commit = "@"
+	if err := o.parse("repo/examples"); !errors.Is(err, git.ErrNoCheckout) {
+		t.Errorf("want ErrNoCheckout, got %v", err)
+	}
+	repo, err := gogit.PlainInit(dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := repo.Worktree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := tree.Commit("web 1.4.0", &gogit.CommitOptions{AllowEmptyCommits: true, Author: &gitobject.Signature{Name: "Ana"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.commit = "@"
+	if err := o.parse("repo/examples"); err != nil {
+		t.Fatal(err)
+	}
+	if o.commit != hash.String() || o.about != `"web 1.4.0" by Ana` {
+		t.Errorf("got %s, %s", o.commit, o.about)
+	}
+}

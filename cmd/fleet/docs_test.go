@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// documents are all that commands print as documents of their own.
+var documents = []any{FleetStatus{}, WaitResult{}, Suspension{}, Version{}}
+
+const docs = "../../docs/cli"
+
+// The JSON schemas in docs/cli are those of the documents' types, with the
+// comments of their fields. Run with -update after a change; fields are only
+// ever added.
+func TestSchemas(t *testing.T) {
+	s := schemas{comments: comments(t, ".", "../../pkg/plan/view")}
+	for _, doc := range documents {
+		typ := reflect.TypeOf(doc)
+		t.Run(typ.Name(), func(t *testing.T) {
+			schema := s.object(typ)
+			schema["$schema"], schema["title"] = "https://json-schema.org/draft/2020-12/schema", typ.Name()
+			properties := schema["properties"].(map[string]any)
+			properties["apiVersion"].(map[string]any)["const"] = documentVersion
+			properties["kind"].(map[string]any)["const"] = typ.Name()
+			var out bytes.Buffer
+			encode := json.NewEncoder(&out)
+			encode.SetEscapeHTML(false)
+			encode.SetIndent("", "  ")
+			if err := encode.Encode(schema); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, filepath.Join(docs, typ.Name()+".schema.json"), out.String())
+		})
+	}
+}
+
+// schemas makes JSON schemas of Go types.
+type schemas struct{ comments map[string]string }
+
+func (s schemas) of(t reflect.Type) map[string]any {
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		return map[string]any{"type": "string", "format": "date-time"}
+	case t.Kind() == reflect.Pointer:
+		return s.of(t.Elem())
+	case t.Kind() == reflect.Slice:
+		return map[string]any{"type": "array", "items": s.of(t.Elem())}
+	case t.Kind() == reflect.Map:
+		return map[string]any{"type": "object", "additionalProperties": s.of(t.Elem())}
+	case t.Kind() == reflect.Struct:
+		return s.object(t)
+	case t.Kind() == reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case t.Kind() == reflect.Float64:
+		return map[string]any{"type": "number"}
+	case t.Kind() == reflect.Int:
+		return map[string]any{"type": "integer"}
+	}
+	return map[string]any{"type": "string"}
+}
+
+func (s schemas) object(t reflect.Type) map[string]any {
+	properties, required := map[string]any{}, []string{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			inner := s.object(f.Type)
+			for name, p := range inner["properties"].(map[string]any) {
+				properties[name] = p
+			}
+			required = append(required, inner["required"].([]string)...)
+			continue
+		}
+		name, option, _ := strings.Cut(f.Tag.Get("json"), ",")
+		p := s.of(f.Type)
+		if text := s.comments[t.Name()+"."+f.Name]; text != "" {
+			p["description"] = text
+		}
+		properties[name] = p
+		if option != "omitempty" {
+			required = append(required, name)
+		}
+	}
+	return map[string]any{"type": "object", "properties": properties, "required": required}
+}
+
+// comments are the doc comments of all fields of structs in packages, by
+// "Type.Field". Fields that share a line share its comment, and those after a
+// commented line of the same group inherit it.
+func comments(t *testing.T, dirs ...string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, dir := range dirs {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range files {
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				spec, ok := n.(*ast.TypeSpec)
+				if !ok {
+					return true
+				}
+				if st, ok := spec.Type.(*ast.StructType); ok {
+					last := ""
+					for _, f := range st.Fields.List {
+						if text := strings.Join(strings.Fields(f.Doc.Text()), " "); text != "" {
+							last = text
+						}
+						for _, name := range f.Names {
+							out[spec.Name.Name+"."+name.Name] = last
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
+	return out
+}
+
+// Every document in the transcripts has only fields that its type, and so its
+// schema, knows.
+func TestDocumentsInTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/transcripts/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range strings.Split(string(data), "\n{\n")[1:] {
+			text, _, _ := strings.Cut("{"+block, "\n}\n")
+			text += "\n}"
+			var head Document
+			if err := json.Unmarshal([]byte(text), &head); err != nil || head.APIVersion != documentVersion {
+				continue
+			}
+			for _, doc := range documents {
+				typ := reflect.TypeOf(doc)
+				if typ.Name() != head.Kind {
+					continue
+				}
+				seen[head.Kind] = true
+				decode := json.NewDecoder(strings.NewReader(text))
+				decode.DisallowUnknownFields()
+				if err := decode.Decode(reflect.New(typ).Interface()); err != nil {
+					t.Errorf("%s: %s: %v", path, head.Kind, err)
+				}
+			}
+		}
+	}
+	for _, kind := range []string{"FleetStatus", "WaitResult", "Suspension"} {
+		if !seen[kind] {
+			t.Errorf("no transcript shows a %s", kind)
+		}
+	}
+}
+
+// docs/cli/reference.md is what --help says. Run with -update after a change.
+func TestReference(t *testing.T) {
+	var out bytes.Buffer
+	root := newRootCommand(stdio{out: io.Discard, err: io.Discard})
+	out.WriteString("# Commands\n\nThis is what `fleet COMMAND --help` says; a test keeps it so.\n\n## fleet\n\n" + rootText + "\n\nFlags of all commands:\n\n")
+	flags(&out, root.PersistentFlags())
+	for _, c := range root.Commands() {
+		if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
+			continue
+		}
+		reference(&out, c)
+	}
+	golden(t, filepath.Join(docs, "reference.md"), out.String())
+}
+
+func reference(out io.Writer, c *cobra.Command) {
+	text := c.Long
+	if text == "" {
+		text = c.Short + "."
+	}
+	fmt.Fprintf(out, "\n## %s\n\n```text\n%s\n```\n\n%s\n\n", c.CommandPath(), c.UseLine(), text)
+	if c.Example != "" {
+		fmt.Fprintf(out, "```text\n%s\n```\n\n", strings.TrimRight(c.Example, "\n"))
+	}
+	flags(out, c.LocalFlags())
+}
+
+func flags(out io.Writer, fs *pflag.FlagSet) {
+	fmt.Fprint(out, "| flag | meaning |\n|---|---|\n")
+	fs.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" || f.Name == "version" {
+			return
+		}
+		placeholder, usage := pflag.UnquoteUsage(f)
+		name := "`--" + f.Name
+		if placeholder != "" {
+			name += " " + placeholder
+		}
+		name += "`"
+		if f.Shorthand != "" {
+			name = "`-" + f.Shorthand + "`, " + name
+		}
+		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" && f.DefValue != "[]" {
+			usage += " (default " + f.DefValue + ")"
+		}
+		fmt.Fprintf(out, "| %s | %s |\n", name, strings.ReplaceAll(usage, "|", "\\|"))
+	})
+}
+
+// golden compares with a file, or rewrites it with -update.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s: -want +got\n%s", path, diff)
+	}
+}

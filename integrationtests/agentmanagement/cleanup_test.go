@@ -1,0 +1,117 @@
+package agentmanagement_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// What nobody owns goes after two looks; what somebody owns, or may still be
+// coming, stays.
+func TestCleanup(t *testing.T) {
+	g := openGate(t, map[string]any{"bootstrap": map[string]any{"enabled": false}})
+	ctx := t.Context()
+	g.halt() // only the sweeps of this test
+	of := func(name string) *fleet.Cluster {
+		return &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: name}}
+	}
+	system := registration.System{Namespace: fleet.NamespaceSystem, ManagerID: g.install.ID}
+	create(t, g.admin, of("alive"))
+	for name, owner := range map[string]string{"ns-alive": "alive", "ns-gone": "gone", "ns-tombstone": "gone2"} {
+		create(t, g.admin, registration.NewNamespace(of(owner), name, system))
+	}
+	createNamespace(t, g.admin, "not-ours")
+	create(t, g.admin, &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns-tombstone", Name: "app", Annotations: map[string]string{fleet.AnnotationWithdrawn: "order"},
+	}})
+	create(t, g.admin, &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns-alive", Name: "app"}})
+	create(t, g.admin, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "app"}})
+	secret := func(namespace, name, kind string, managed bool) {
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Type: corev1.SecretType(kind)}
+		if managed {
+			s.Labels = map[string]string{fleet.LabelManaged: "true"}
+		}
+		create(t, g.admin, s)
+	}
+	secret("ns-alive", "app", fleet.SecretTypeBundleDeployment, true)
+	secret("ns-alive", "orphan", fleet.SecretTypeBundleDeployment, true)
+	secret("ns-alive", "theirs", fleet.SecretTypeBundleDeployment, false)
+	secret(fleet.NamespaceDefault, "app", fleet.SecretTypeBundleValues, true)
+	secret(fleet.NamespaceDefault, "orphan", fleet.SecretTypeBundleValues, true)
+	create(t, g.admin, &fleet.ClusterRegistration{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "abandoned"}})
+
+	now := time.Now()
+	cfg := g.cfg
+	cfg.Now = func() time.Time { return now }
+	c := agentmanagement.NewCleanup(cfg, g.client, logrus.NewEntry(logrus.New()))
+	left := func() []string {
+		var out []string
+		for _, name := range []string{"ns-alive", "ns-gone", "ns-tombstone", "not-ours"} {
+			n, err := kube.StoreOf[*corev1.Namespace](g.admin).Get(ctx, kube.Key{Name: name})
+			if err == nil && n.DeletionTimestamp == nil {
+				out = append(out, name)
+			}
+		}
+		for _, key := range []kube.Key{
+			{Namespace: "ns-alive", Name: "app"}, {Namespace: "ns-alive", Name: "orphan"}, {Namespace: "ns-alive", Name: "theirs"},
+			{Namespace: fleet.NamespaceDefault, Name: "app"}, {Namespace: fleet.NamespaceDefault, Name: "orphan"},
+		} {
+			if _, err := kube.StoreOf[*corev1.Secret](g.admin).Get(ctx, key); err == nil {
+				out = append(out, key.String())
+			}
+		}
+		for _, r := range g.requests("") {
+			out = append(out, r.Name)
+		}
+		return out
+	}
+	sweep := func(after time.Duration) {
+		t.Helper()
+		now = now.Add(after)
+		if _, err := c.Sweep(ctx, kube.Key{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := left()
+	sweep(0)
+	sweep(11 * time.Minute)
+	if diff := cmp.Diff(without(all, "ns-gone"), left()); diff != "" {
+		t.Errorf("after two looks the namespace goes; Secrets are young at the first\n-want +got\n%s", diff)
+	}
+	sweep(11 * time.Minute)
+	if diff := cmp.Diff(without(all, "ns-gone", "ns-alive/orphan", "fleet-default/orphan"), left()); diff != "" {
+		t.Errorf("Secrets of values without an owner go\n-want +got\n%s", diff)
+	}
+	sweep(2 * time.Hour)
+	sweep(11 * time.Minute)
+	if diff := cmp.Diff(without(all, "ns-gone", "ns-alive/orphan", "fleet-default/orphan", "abandoned"), left()); diff != "" {
+		t.Errorf("a request that nobody granted goes\n-want +got\n%s", diff)
+	}
+	sweep(25 * time.Hour)
+	if diff := cmp.Diff(without(all, "ns-gone", "ns-alive/orphan", "fleet-default/orphan", "abandoned", "ns-tombstone"), left()); diff != "" {
+		t.Errorf("a namespace with an order that nobody answers goes at last\n-want +got\n%s", diff)
+	}
+}
+
+func without(all []string, gone ...string) []string {
+	var out []string
+	for _, name := range all {
+		keep := true
+		for _, g := range gone {
+			keep = keep && name != g
+		}
+		if keep {
+			out = append(out, name)
+		}
+	}
+	return out
+}

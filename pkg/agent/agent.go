@@ -1,0 +1,203 @@
+// Package agent is the downstream side of Fleet. It pulls what its manager
+// wants of this cluster, deploys it as Helm releases, corrects and judges it,
+// and reports. Without its manager it goes on with what it accepted last.
+//
+// Its rooms: register gets the credential, checkin keeps in touch, store keeps
+// what was accepted, deploy does the work, watch tells of live objects.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fleetworkspace/fleet/pkg/agent/checkin"
+	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
+	"github.com/fleetworkspace/fleet/pkg/agent/store"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// leaseName is the lease of agents that take turns.
+const leaseName = "fleet-agent"
+
+// Config is all that an agent can be told. The zero Config is not valid: start
+// from Default.
+type Config struct {
+	Namespace       string        // where the agent lives
+	Scope           string        // tells the objects of several agents of one cluster apart; usually empty
+	CheckinInterval time.Duration // between two signs of life, 1 s to 1 h
+	Workers         int           // deployments worked on at once, 1 to 100
+	LeaderElect     bool          // hold a lease while working
+	Identity        string        // holder of the lease; needed with LeaderElect
+	Version         string        // of the program
+}
+
+// Default is what the chart installs.
+func Default() Config {
+	return Config{Namespace: fleet.NamespaceSystem, CheckinInterval: time.Minute, Workers: 8, Version: "unknown"}
+}
+
+// Validate returns all that is wrong, not just the first.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Namespace == "" {
+		errs = append(errs, errors.New("namespace: must be set"))
+	}
+	if c.CheckinInterval < time.Second || c.CheckinInterval > time.Hour {
+		errs = append(errs, fmt.Errorf("checkin-interval: %s is not within 1s to 1h", c.CheckinInterval))
+	}
+	if c.Workers < 1 || c.Workers > 100 {
+		errs = append(errs, fmt.Errorf("workers: %d is not within 1 to 100", c.Workers))
+	}
+	if c.LeaderElect && c.Identity == "" {
+		errs = append(errs, errors.New("leader-elect: needs an identity"))
+	}
+	return errors.Join(errs...)
+}
+
+// userAgent is how the agent names itself to API servers.
+func (c Config) userAgent() string { return "fleet-agent/" + c.Version }
+
+// Run works until ctx ends. cfg.REST is the connection to the agent's own
+// cluster.
+func Run(ctx context.Context, cfg Config, own *rest.Config, log *logrus.Entry) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	down, err := kube.Connect(kube.Config{REST: own, UserAgent: cfg.userAgent(), FieldManager: fleet.FieldManagerAgent})
+	if err != nil {
+		return err
+	}
+	work := func(ctx context.Context) error { return run(ctx, cfg, down, log) }
+	if !cfg.LeaderElect {
+		return work(ctx)
+	}
+	return kube.Lead(ctx, down, kube.Lease{Namespace: cfg.Namespace, Name: leaseName, Identity: cfg.Identity}, work)
+}
+
+// agent is a running agent.
+type agent struct {
+	cfg      Config
+	down     *kube.Client
+	log      *logrus.Entry
+	store    *store.Store
+	deploy   *deploy.Reconciler
+	recorder *kube.Recorder
+	contact  *contact
+	instance string
+	version  string // of Kubernetes
+}
+
+func run(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Entry) error {
+	group, ctx := errgroup.WithContext(ctx)
+	a, err := prepare(ctx, cfg, down, log)
+	if err != nil {
+		return err
+	}
+	crds := kube.NewMetaCache(down.Loop("kinds"), crdKind, kube.Watch{}, nil)
+	crds.OnError(func(error) {}) // tried again by the cache; the loops say what fails
+	crds.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
+		switch {
+		case changed == nil:
+			a.deploy.KindChanged(old.Name, true)
+		case crds.HasSynced():
+			a.deploy.KindChanged(changed.Name, false)
+		}
+	})
+	group.Go(func() error {
+		return kube.Run(ctx, a.report, crds, a.deploy.Loop(), a.recorder, kube.RunnerFunc(a.deploy.CountReleases))
+	})
+	group.Go(func() error { return a.serve(ctx) })
+	a.deploy.WakeAll() // what was accepted before goes on, with or without a manager
+	return group.Wait()
+}
+
+// crdKind is watched to learn which kinds the cluster serves.
+var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+
+// prepare makes an agent, and waits for its own cluster where that is needed.
+func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Entry) (*agent, error) {
+	loop := down.Loop("deploy")
+	h, err := helm.Connect(helm.Config{REST: loop.REST(), AgentNamespace: cfg.Namespace, AgentScope: cfg.Scope})
+	if err != nil {
+		return nil, err
+	}
+	live, err := kube.NewLive(loop)
+	if err != nil {
+		return nil, err
+	}
+	a := &agent{
+		cfg: cfg, down: down, log: log,
+		store:    store.New(down.Loop("store"), cfg.Namespace),
+		recorder: kube.NewRecorder(down, "fleet-agent"),
+		contact:  newContact(down.Loop("contact"), cfg.Namespace),
+	}
+	if a.instance, err = checkin.NewInstance(time.Now()); err != nil {
+		return nil, err
+	}
+	err = patiently(ctx, log, "the agent's own cluster", func() error {
+		var err error
+		if a.version, err = h.KubernetesVersion(); err != nil {
+			return err
+		}
+		if err := a.contact.load(ctx); err != nil {
+			return err
+		}
+		return a.store.Load(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.deploy = deploy.New(ctx, deploy.Config{
+		Namespace: cfg.Namespace, Scope: cfg.Scope, Workers: cfg.Workers,
+		Helm: h, Live: live, Store: a.store, Log: log,
+	})
+	return a, nil
+}
+
+// report logs what a loop could not do.
+func (a *agent) report(loop string, key kube.Key, err error) {
+	a.log.WithFields(logrus.Fields{"action": loop, "deployment": key.Name, "error": err.Error()}).Warn("not done")
+}
+
+// patiently repeats f until it succeeds or ctx ends, with a delay that doubles
+// up to 30 s.
+func patiently(ctx context.Context, log *logrus.Entry, what string, f func() error) error {
+	delay := time.Second
+	for {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		log.WithField("error", err.Error()).Warn("waiting for " + what)
+		t := time.NewTimer(delay)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return ctx.Err()
+		case <-t.C:
+		}
+		delay = min(2*delay, 30*time.Second)
+	}
+}
+
+// once is a value that is set once and waited for.
+type once struct {
+	sync.Once
+	done chan struct{}
+}
+
+func newOnce() *once { return &once{done: make(chan struct{})} }
+
+func (o *once) set() { o.Do(func() { close(o.done) }) }

@@ -1,0 +1,51 @@
+package checkin
+
+import (
+	"testing"
+	"time"
+)
+
+// answers are the instances that one agent finds at its check-ins.
+func TestRivalry(t *testing.T) {
+	cases := map[string]struct {
+		why       string
+		own       string
+		answers   []string
+		duplicate string
+		younger   bool
+	}{
+		"Alone":    {why: "nobody else", own: "2", answers: []string{"2", "2", "2"}},
+		"OldAgent": {why: "the last word of a process that is gone", own: "1", answers: []string{"1", "2", "1", "1"}},
+		"Twins":    {why: "the other comes back", own: "2", answers: []string{"2", "1", "2", "1"}, duplicate: "1", younger: true},
+		"Elder":    {why: "the older one goes on", own: "1", answers: []string{"2", "1", "2"}, duplicate: "2"},
+		"Over":     {why: "the other was stopped", own: "2", answers: []string{"1", "2", "1", "2", "2", "2"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := rivalry{own: c.own}
+			var duplicate string
+			var younger bool
+			for _, a := range c.answers {
+				duplicate, younger = r.meet(a)
+			}
+			if duplicate != c.duplicate || younger != c.younger {
+				t.Errorf("%s: got %q, %v", c.why, duplicate, younger)
+			}
+		})
+	}
+}
+
+func TestNewInstance(t *testing.T) {
+	at := time.UnixMilli(1_700_000_000_000)
+	older, err := NewInstance(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	younger, err := NewInstance(at.Add(time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if younger <= older {
+		t.Errorf("%q is not greater than %q", younger, older)
+	}
+}

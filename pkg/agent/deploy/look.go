@@ -1,0 +1,72 @@
+package deploy
+
+import (
+	"context"
+	"time"
+
+	"github.com/fleetworkspace/fleet/pkg/agent/store"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/drift"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+// A Sight is how one deployment is right now, as its own cluster shows it.
+type Sight struct {
+	State     fleet.BundleState
+	Since     time.Time // when the running revision was deployed; zero if none is
+	Corrected bool      // that revision put back what others had changed
+	Message   string    // the first thing that is wrong
+}
+
+// Look finds out how a deployment is, without a manager and without changing
+// anything.
+func Look(ctx context.Context, h *helm.Client, live *kube.Live, scope string, rec store.Record) (Sight, error) {
+	o, err := h.Observe(ctx, rec.Release)
+	if err != nil {
+		return Sight{}, err
+	}
+	out := Sight{State: fleet.WaitApplied, Since: o.Since}
+	if rec.Failed != nil {
+		out.State, out.Message = fleet.ErrApplied, rec.Failed.Message
+		if release.Recorded(rec.Failed.Reason) {
+			out.State = fleet.NotReady
+		}
+		return out, nil
+	}
+	if o.Good == 0 {
+		return out, nil
+	}
+	out.Corrected = o.Rollback()
+	objs, err := drift.Objects(o.Manifest)
+	if err != nil {
+		return out, err
+	}
+	for _, obj := range objs {
+		if _, err := locate(ctx, live, obj, o.ID.Namespace); err != nil {
+			return out, err
+		}
+	}
+	set := naming.ObjectSetHash(naming.ObjectSetID(rec.Key.Name, scope))
+	found, err := lookAt(ctx, live, set, rulesOf(rec.Spec.Options), objs)
+	if err != nil {
+		return out, err
+	}
+	return judged(out, found), nil
+}
+
+// judged is the worst of what was found.
+func judged(out Sight, found []*seen) Sight {
+	out.State = fleet.Ready
+	for _, s := range found {
+		switch {
+		case s.object.NonReady != nil && out.State != fleet.NotReady:
+			out.State, out.Message = fleet.NotReady, s.object.NonReady.String()
+		case s.object.Modified != nil && out.State == fleet.Ready:
+			out.State, out.Message = fleet.Modified, s.object.Modified.String()
+		}
+	}
+	return out
+}

@@ -1,0 +1,67 @@
+package deploy
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// countInterval is how often the releases of the cluster are listed, to find
+// those that nobody wants and that the store does not know.
+const countInterval = 15 * time.Minute
+
+// CountReleases lists the agent's releases at once and then every 15 minutes
+// until ctx ends.
+func (r *Reconciler) CountReleases(ctx context.Context) error {
+	t := time.NewTicker(countInterval)
+	defer t.Stop()
+	for {
+		list, err := r.cfg.Helm.List(ctx)
+		if err == nil {
+			names := map[string]bool{}
+			for _, o := range list {
+				names[o.Memory.Owner.BundleID] = true
+			}
+			r.mu.Lock()
+			r.releases = names
+			r.mu.Unlock()
+		} else if ctx.Err() == nil {
+			r.cfg.Log.WithField("error", err.Error()).Warn("releases not counted")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+	}
+}
+
+// Orphans are the deployments that run and that the manager has no more,
+// without having ordered them to be removed. It is false while the manager's
+// list is not known.
+func (r *Reconciler) Orphans() (fleet.AgentOrphans, bool) {
+	s := r.session.Load()
+	if s == nil || !s.Deployments.HasSynced() {
+		return fleet.AgentOrphans{}, false
+	}
+	set := map[string]bool{}
+	for _, rec := range r.cfg.Store.All() {
+		set[rec.Key.Name] = true
+	}
+	r.mu.Lock()
+	for name := range r.releases {
+		set[name] = true
+	}
+	r.mu.Unlock()
+	var names []string
+	for name := range set {
+		if _, there := s.Deployments.Get(kube.Key{Namespace: s.Namespace, Name: name}); !there {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return fleet.AgentOrphans{Count: len(names), Names: names[:min(len(names), fleet.StatusListLimit)]}, true
+}

@@ -1,0 +1,91 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
+	"github.com/fleetworkspace/fleet/pkg/agent/register"
+	"github.com/fleetworkspace/fleet/pkg/agent/store"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// An Overview is how an agent and its deployments are, as their own cluster
+// shows it: no manager is asked.
+type Overview struct {
+	Registered bool
+	Cluster    string // "<namespace>/<name>" at the manager
+	URL        string // of the manager
+	Reached    bool   // the manager answered the last check-in
+	Refused    bool   // it answers, but refuses the credential
+	Since      time.Time
+	Error      string // why it is not reached
+	Hint       string // what helps
+	Rows       []Row
+}
+
+// A Row is one deployment.
+type Row struct {
+	Bundle string
+	Commit string
+	deploy.Sight
+	// CorrectedAlone is when drift was put back while the manager was away;
+	// zero if it was not.
+	CorrectedAlone time.Time
+}
+
+// Inspect finds out how an agent is. It changes nothing.
+func Inspect(ctx context.Context, cfg Config, own *rest.Config) (Overview, error) {
+	var out Overview
+	down, err := kube.Connect(kube.Config{REST: own, UserAgent: cfg.userAgent(), FieldManager: fleet.FieldManagerAgent})
+	if err != nil {
+		return out, err
+	}
+	cred, err := register.Read(ctx, down, cfg.Namespace)
+	if err != nil && !errors.Is(err, register.ErrNotRegistered) {
+		return out, err
+	}
+	if err == nil {
+		out.Registered, out.Cluster, out.URL = true, cred.Cluster.String(), cred.URL()
+	}
+	c := newContact(down, cfg.Namespace)
+	if err := c.load(ctx); err != nil {
+		return out, err
+	}
+	out.Reached, out.Refused = c.data[keyReached] == "true", c.data[keyRefused] == "true"
+	out.Error, out.Hint = c.data[keyError], c.data[keyHint]
+	out.Since, _ = time.Parse(time.RFC3339, c.data[keySince])
+	return out, out.rows(ctx, cfg, down)
+}
+
+func (o *Overview) rows(ctx context.Context, cfg Config, down *kube.Client) error {
+	s := store.New(down, cfg.Namespace)
+	if err := s.Load(ctx); err != nil {
+		return err
+	}
+	h, err := helm.Connect(helm.Config{REST: down.REST(), AgentNamespace: cfg.Namespace, AgentScope: cfg.Scope})
+	if err != nil {
+		return err
+	}
+	live, err := kube.NewLive(down)
+	if err != nil {
+		return err
+	}
+	for _, rec := range s.All() {
+		sight, err := deploy.Look(ctx, h, live, cfg.Scope, rec)
+		if err != nil {
+			return err
+		}
+		row := Row{Bundle: rec.Key.Name, Commit: rec.Labels[fleet.LabelCommit], Sight: sight}
+		if sight.Corrected && !o.Reached && sight.Since.After(o.Since) {
+			row.CorrectedAlone = sight.Since
+		}
+		o.Rows = append(o.Rows, row)
+	}
+	return nil
+}

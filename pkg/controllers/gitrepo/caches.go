@@ -1,0 +1,157 @@
+package gitrepo
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// Indexes of caches.
+const (
+	bySecret = "secret" // GitRepos by "namespace/name" of their Secret
+	byRepo   = "repo"   // Bundles by "namespace/name" of their GitRepo
+)
+
+// limiting are the kinds that may say what a repository is allowed to do. They
+// are not implemented, so a namespace that has one is left alone.
+var limiting = []string{"GitRepoRestriction", "Policy"}
+
+func (w *Worker) makeCaches(c *kube.Client) {
+	w.cache.repos = kube.NewCache(c, kube.Watch{}, slimRepo)
+	w.cache.repos.Index(bySecret, func(r *fleet.GitRepo) []string { return []string{secretKey(r).String()} })
+	w.cache.bundles = kube.NewMetaCache(c, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{}, slimMeta)
+	w.cache.bundles.Index(byRepo, func(b *metav1.PartialObjectMetadata) []string {
+		return []string{kube.Key{Namespace: b.Namespace, Name: b.Labels[fleet.LabelRepoName]}.String()}
+	})
+	// Metadata of Secrets that may hold credentials: neither Helm releases nor
+	// tokens nor what Fleet itself keeps in Secrets.
+	w.cache.secrets = kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"), kube.Watch{
+		Labels: fleet.LabelManaged + "!=true",
+		Fields: "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token",
+	}, slimMeta)
+	w.cache.config = kube.NewCache(c, kube.Watch{Namespace: w.cfg.Namespace}, keepOurs)
+	w.cache.limits = map[string]*kube.Cache[*metav1.PartialObjectMetadata]{}
+	for _, kind := range limiting {
+		w.cache.limits[kind] = kube.NewMetaCache(c, fleet.GroupVersion.WithKind(kind), kube.Watch{}, slimMeta)
+	}
+}
+
+// slimRepo drops what only the controller role writes and nobody here reads.
+func slimRepo(r *fleet.GitRepo) {
+	delete(r.Annotations, annotationApplied)
+	r.Status.Resources, r.Status.PerClusterResourceCounts = nil, nil
+	r.Status.Summary = fleet.BundleSummary{}
+}
+
+const annotationApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+func slimMeta(m *metav1.PartialObjectMetadata) { m.Annotations, m.OwnerReferences = nil, nil }
+
+// keepOurs drops the data of ConfigMaps that are not read here.
+func keepOurs(m *corev1.ConfigMap) {
+	if !slices.Contains([]string{fleet.ConfigMapBrake, fleet.ConfigMapKnownHosts}, m.Name) {
+		m.Data, m.BinaryData = nil, nil
+	}
+}
+
+// secretKey is the Secret with the credentials of a GitRepo, which need not be
+// there if the GitRepo does not name it.
+func secretKey(r *fleet.GitRepo) kube.Key {
+	name := r.Spec.ClientSecretName
+	if name == "" {
+		name = fleet.SecretGitCredential
+	}
+	return kube.Key{Namespace: r.Namespace, Name: name}
+}
+
+// handle says which change wakes up whom.
+func (w *Worker) handle() {
+	w.cache.repos.OnChange(func(old, changed *fleet.GitRepo) {
+		switch {
+		case changed == nil:
+			w.loop.Add(kube.KeyOf(old))
+		case old == nil:
+			w.loop.Add(kube.KeyOf(changed))
+		case old.UID != changed.UID, old.Generation != changed.Generation, old.DeletionTimestamp.IsZero() != changed.DeletionTimestamp.IsZero(),
+			!sameLabels(old, changed), !slices.Equal(old.Finalizers, changed.Finalizers):
+			w.loop.AddFirst(kube.KeyOf(changed)) // somebody did something just now
+		}
+	})
+	w.cache.secrets.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
+		m := changed
+		if m == nil {
+			m = old
+		}
+		if old != nil && changed != nil && old.ResourceVersion == changed.ResourceVersion {
+			return
+		}
+		for _, r := range w.cache.repos.ByIndex(bySecret, kube.KeyOf(m).String()) {
+			w.loop.AddFirst(kube.KeyOf(r))
+		}
+	})
+	w.cache.bundles.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
+		if changed == nil {
+			w.bundleGone(old)
+		}
+	})
+	w.cache.config.OnChange(func(old, changed *corev1.ConfigMap) {
+		m := changed
+		if m == nil {
+			m = old
+		}
+		if m.Name == fleet.ConfigMapBrake || m.Name == fleet.ConfigMapKnownHosts {
+			w.wakeAll("")
+		}
+	})
+	for _, c := range w.cache.limits {
+		c.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
+			switch {
+			case old == nil:
+				w.wakeAll(changed.Namespace)
+			case changed == nil:
+				w.wakeAll(old.Namespace)
+			}
+		})
+	}
+}
+
+// wakeAll wakes up all GitRepos of a namespace, or of all.
+func (w *Worker) wakeAll(namespace string) {
+	for _, r := range w.cache.repos.List(namespace) {
+		w.loop.Add(kube.KeyOf(r))
+	}
+}
+
+// bundleGone makes sure that a Bundle comes back if it was not its GitRepo that
+// let it go, that a GitRepo gets a name that it wanted, and that a GitRepo goes
+// that waits for its Bundles.
+func (w *Worker) bundleGone(b *metav1.PartialObjectMetadata) {
+	ours := w.letGo(b.UID)
+	for _, repo := range w.cache.repos.List(b.Namespace) {
+		key := kube.KeyOf(repo)
+		owner := repo.Name == b.Labels[fleet.LabelRepoName]
+		if owner && !ours || slices.Contains(w.recall(key, repo.UID).taken, b.Name) {
+			w.remember(key, repo.UID, func(m *memory) { m.lost = true })
+			w.loop.Add(key)
+		}
+		if owner {
+			w.loop.Add(key)
+		}
+	}
+}
+
+func sameLabels(a, b *fleet.GitRepo) bool {
+	if len(a.Labels) != len(b.Labels) {
+		return false
+	}
+	for k, v := range a.Labels {
+		if other, ok := b.Labels[k]; !ok || other != v {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,151 @@
+// Package gitrepo is the loop of the role gitjob: it asks repositories for new
+// commits, reads them, and writes the Bundles that they yield. It is the one
+// process that reads foreign content and holds credentials of repositories.
+//
+// There are two loops. One asks remotes, each distinct one (URL, credentials,
+// reference) once however many GitRepos follow it; it writes nothing at all.
+// The other works on GitRepos: it looks, decides (package source), reads and
+// writes, and reports in one patch of the status.
+package gitrepo
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/git"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/source"
+)
+
+// Config is all that the worker can be told.
+type Config struct {
+	// Namespace is where Fleet itself runs: the brake and the known hosts are
+	// there.
+	Namespace string
+	// Remotes reads repositories. Whoever made it closes it.
+	Remotes *git.Remotes
+	// Workers is how many GitRepos are worked on at once; 8 where 0.
+	Workers int
+	// Pollers is how many remotes are asked at once; 16 where 0.
+	Pollers int
+}
+
+// writers is how many Bundles of one GitRepo are written at once.
+const writers = 4
+
+// A Worker is the loops and caches of the role.
+type Worker struct {
+	cfg Config
+	log *logrus.Entry
+	now func() time.Time
+
+	repos   *kube.Store[*fleet.GitRepo]
+	bundles *kube.Store[*fleet.Bundle]
+	secrets *kube.Store[*corev1.Secret]
+	events  *kube.Recorder
+
+	cache struct {
+		repos   *kube.Cache[*fleet.GitRepo]
+		bundles *kube.Cache[*metav1.PartialObjectMetadata]
+		secrets *kube.Cache[*metav1.PartialObjectMetadata]
+		config  *kube.Cache[*corev1.ConfigMap] // of the system namespace
+		limits  map[string]*kube.Cache[*metav1.PartialObjectMetadata]
+	}
+	loop   *kube.Loop // GitRepos
+	polls  *kube.Loop // remotes
+	poller *poller
+
+	mu      sync.Mutex
+	memory  map[kube.Key]*memory
+	removed map[types.UID]bool // Bundles that we have removed and that are still going
+}
+
+// memory is what is remembered of a GitRepo between turns. Nothing depends on
+// it but work that would be done twice.
+type memory struct {
+	uid       types.UID
+	read      source.Read
+	lost      bool     // a Bundle was removed by somebody else
+	taken     []string // names of Bundles that somebody else has
+	announced string   // the commit that people were told of
+	fetches   int      // failures in a row
+}
+
+// New prepares the worker; it sends no request before its parts run.
+func New(cfg Config, c *kube.Client, log *logrus.Entry) *Worker {
+	if cfg.Workers < 1 {
+		cfg.Workers = 8
+	}
+	if cfg.Pollers < 1 {
+		cfg.Pollers = 16
+	}
+	w := &Worker{cfg: cfg, log: log, now: time.Now, memory: map[kube.Key]*memory{}, removed: map[types.UID]bool{}}
+	own := c.Loop("gitrepo")
+	w.repos = kube.StoreOf[*fleet.GitRepo](own)
+	w.bundles = kube.StoreOf[*fleet.Bundle](own)
+	w.secrets = kube.StoreOf[*corev1.Secret](own)
+	w.events = kube.NewRecorder(c, "gitjob")
+	w.makeCaches(c.Loop("cache"))
+	w.loop = kube.NewLoop("gitrepo", cfg.Workers, w.Reconcile)
+	w.polls = kube.NewLoop("gitpoll", cfg.Pollers, w.poll)
+	w.poller = newPoller(cfg.Remotes, w.loop.Add, w.polls.Add, w.polls.AddAfter, rand.Float64)
+	w.handle()
+	return w
+}
+
+// Loops are the worker's loops, for metrics.
+func (w *Worker) Loops() []*kube.Loop { return []*kube.Loop{w.loop, w.polls} }
+
+// Parts are the caches and loops to run.
+func (w *Worker) Parts() []kube.Runner {
+	parts := []kube.Runner{w.cache.repos, w.cache.bundles, w.cache.secrets, w.cache.config, w.events}
+	for _, c := range w.cache.limits {
+		parts = append(parts, c)
+	}
+	return append(parts, w.loop, w.polls)
+}
+
+// recall is the memory of a GitRepo. Another object of the same name starts
+// with none.
+func (w *Worker) recall(key kube.Key, uid types.UID) memory {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if m := w.memory[key]; m != nil && m.uid == uid {
+		return *m
+	}
+	return memory{uid: uid}
+}
+
+// remember changes the memory of a GitRepo.
+func (w *Worker) remember(key kube.Key, uid types.UID, change func(*memory)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m := w.memory[key]
+	if m == nil || m.uid != uid {
+		m = &memory{uid: uid}
+		w.memory[key] = m
+	}
+	change(m)
+}
+
+func (w *Worker) forget(key kube.Key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.memory, key)
+}
+
+// letGo tells, once, whether a Bundle that is gone was removed by us.
+func (w *Worker) letGo(uid types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ours := w.removed[uid]
+	delete(w.removed, uid)
+	return ours
+}

@@ -1,0 +1,212 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/git"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/source"
+	"github.com/fleetworkspace/fleet/pkg/plan/support"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// Reconcile brings the Bundles of one GitRepo in line with its repository.
+//
+//  1. gather: the GitRepo, its credentials, what the poller found
+//  2. decide: source.Decide
+//  3. act:    read and write, or remove
+//  4. report: one patch of the status, if its meaning changed
+//
+// It may run at any time and any number of times.
+func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+	repo, ok := w.cache.repos.Get(key)
+	if !ok {
+		w.poller.unfollow(key)
+		w.forget(key)
+		return kube.Done, nil
+	}
+	log := w.log.WithFields(logrus.Fields{"workspace": key.Namespace, "gitrepo": key.Name})
+	facts, follow, err := w.gather(ctx, repo)
+	if err != nil {
+		return kube.Done, err
+	}
+	step := source.Decide(facts)
+	switch step.Action {
+	case source.Remove:
+		w.poller.unfollow(key)
+		return w.remove(ctx, repo)
+	case source.Fetch:
+		err = w.fetch(ctx, &facts, follow, step, log)
+	case source.Wait:
+		if facts.Head == nil && follow.generation != 0 {
+			return kube.Done, nil // the answer comes in a moment, and wakes us up
+		}
+	}
+	if err := w.report(ctx, facts); err != nil {
+		return kube.Done, err
+	}
+	return w.next(key, repo, err)
+}
+
+// next says when a GitRepo is looked at again: after a failure that may pass
+// with a growing delay, of which the status tells; else when something changes.
+func (w *Worker) next(key kube.Key, repo *fleet.GitRepo, err error) (kube.Next, error) {
+	switch {
+	case err == nil, fault.IsPermanent(err):
+		return kube.Done, nil
+	case errors.Is(err, context.Canceled):
+		return kube.Done, err
+	}
+	failures := w.recall(key, repo.UID).fetches
+	return kube.Next{After: source.Delay(time.Second, failures, 0)}, nil
+}
+
+// gather collects what the decision depends on. follow is what the poller was
+// told to look at.
+func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (source.Facts, want, error) {
+	key := kube.KeyOf(repo)
+	m := w.recall(key, repo.UID)
+	f := source.Facts{
+		Repo:      repo,
+		Closed:    support.FailClosed(w.limits(repo.Namespace)),
+		Missing:   support.Message(support.Missing(repo)),
+		Suspended: w.suspended(),
+		Lost:      m.lost,
+		Read:      m.read,
+	}
+	if repo.DeletionTimestamp != nil {
+		return f, want{}, nil
+	}
+	src, err := w.source(ctx, repo)
+	switch {
+	case fault.IsPermanent(err):
+		f.Refused = err
+	case err != nil:
+		return f, want{}, err
+	}
+	if f.Refused != nil || f.Closed != "" {
+		w.poller.unfollow(key)
+		return f, want{}, nil
+	}
+	follow := want{
+		src: src, ref: git.Reference{Branch: repo.Spec.Branch, Revision: repo.Spec.Revision},
+		interval: source.Interval(repo.Spec), generation: repo.Generation,
+	}
+	f.Head = w.poller.follow(key, follow)
+	return f, follow, nil
+}
+
+// limits are the objects that may limit what is deployed from a namespace.
+func (w *Worker) limits(namespace string) []support.Limit {
+	var list []support.Limit
+	for kind, c := range w.cache.limits {
+		for _, o := range c.List(namespace) {
+			list = append(list, support.Limit{Kind: kind, Name: o.Name})
+		}
+	}
+	return list
+}
+
+// suspended is why the brake is on, or empty.
+func (w *Worker) suspended() string {
+	m, ok := w.cache.config.Get(kube.Key{Namespace: w.cfg.Namespace, Name: fleet.ConfigMapBrake})
+	if !ok {
+		return ""
+	}
+	brake := view.ParseBrake(m.Data)
+	if !brake.On {
+		return ""
+	}
+	brake.Since = nil // messages do not contain times
+	return brake.Text(time.Time{})
+}
+
+// source is the repository of a GitRepo with its credentials. A Secret that
+// the GitRepo names must be there; the default one need not.
+func (w *Worker) source(ctx context.Context, repo *fleet.GitRepo) (git.Source, error) {
+	src := git.Source{
+		URL: repo.Spec.Repo, CABundle: repo.Spec.CABundle, InsecureSkipTLSVerify: repo.Spec.InsecureSkipTLSverify,
+	}
+	key := secretKey(repo)
+	if _, ok := w.cache.secrets.Get(key); !ok && repo.Spec.ClientSecretName == "" {
+		return src, nil
+	}
+	secret, err := w.secrets.Get(ctx, key)
+	switch {
+	case kube.IsGone(err) && repo.Spec.ClientSecretName == "":
+		return src, nil
+	case kube.IsGone(err):
+		return src, fault.PermanentError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q does not exist (clientSecretName)", key.Name))
+	case err != nil:
+		return src, err
+	}
+	src.Credentials, err = git.CredentialsOf(string(secret.Type), secret.Data)
+	if err != nil {
+		return src, fault.PermanentError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q: %w", key.Name, err))
+	}
+	if len(src.Credentials.SSHPrivateKey) > 0 && len(src.Credentials.KnownHosts) == 0 {
+		if m, ok := w.cache.config.Get(kube.Key{Namespace: w.cfg.Namespace, Name: fleet.ConfigMapKnownHosts}); ok {
+			src.Credentials.KnownHosts = []byte(m.Data["known_hosts"])
+		}
+	}
+	return src, nil
+}
+
+// report writes the status if it says something else now, and tells people what
+// has gone wrong since.
+func (w *Worker) report(ctx context.Context, facts source.Facts) error {
+	old := facts.Repo
+	for try := 0; ; try++ {
+		facts.Repo = old
+		changed := old.DeepCopy()
+		changed.Status = source.Status(facts, w.now())
+		_, err := w.repos.PatchStatus(ctx, old, changed)
+		switch {
+		case err == nil:
+			for _, n := range source.Changes(old.Status, changed.Status) {
+				w.tell(old, n)
+			}
+			return nil
+		case kube.IsGone(err):
+			return nil
+		case !kube.IsConflict(err) || try == 5:
+			return err
+		}
+		// The other writer of this status was faster.
+		fresh, err := w.repos.Get(ctx, kube.KeyOf(old))
+		if kube.IsGone(err) || err == nil && fresh.UID != old.UID {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		slimRepo(fresh)
+		old = fresh
+	}
+}
+
+func (w *Worker) tell(repo *fleet.GitRepo, n source.News) {
+	kind := kube.Normal
+	if n.Warning {
+		kind = kube.Warning
+	}
+	w.events.Event(repo, kind, n.Reason, n.Message)
+}
+
+// finalized makes sure that a GitRepo does not vanish before its Bundles.
+func (w *Worker) finalized(ctx context.Context, repo *fleet.GitRepo) (*fleet.GitRepo, error) {
+	if slices.Contains(repo.Finalizers, fleet.FinalizerGitRepo) {
+		return repo, nil
+	}
+	changed := repo.DeepCopy()
+	changed.Finalizers = append(changed.Finalizers, fleet.FinalizerGitRepo)
+	return w.repos.Patch(ctx, repo, changed)
+}

@@ -1,0 +1,47 @@
+package gitrepo
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// lookAgain is when a GitRepo that waits for its Bundles is looked at again even
+// if nobody says that they are gone.
+const lookAgain = 30 * time.Second
+
+// remove deletes the Bundles of a GitRepo that is deleted, and lets go of it
+// when they are gone. It asks the API server and not the cache: a Bundle that
+// the cache has not seen yet would be left behind.
+func (w *Worker) remove(ctx context.Context, repo *fleet.GitRepo) (kube.Next, error) {
+	if !slices.Contains(repo.Finalizers, fleet.FinalizerGitRepo) {
+		return kube.Done, nil
+	}
+	own, err := w.bundles.List(ctx, repo.Namespace, fleet.LabelRepoName+"="+repo.Name)
+	if err != nil {
+		return kube.Done, err
+	}
+	for _, b := range own {
+		if b.DeletionTimestamp != nil {
+			continue
+		}
+		if err := w.removeBundle(ctx, b); err != nil {
+			return kube.Done, err
+		}
+		w.log.WithField("workspace", b.Namespace).WithField("gitrepo", repo.Name).
+			WithField("bundle", b.Name).WithField("reason", "the GitRepo is deleted").Info("bundle removed")
+	}
+	if len(own) > 0 {
+		return kube.Next{After: lookAgain}, nil
+	}
+	changed := repo.DeepCopy()
+	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == fleet.FinalizerGitRepo })
+	_, err = w.repos.Patch(ctx, repo, changed)
+	if kube.IsGone(err) {
+		return kube.Done, nil
+	}
+	return kube.Done, err
+}

@@ -1,0 +1,356 @@
+package table
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+)
+
+const workspaceName = "ns"
+
+type clock struct{ now time.Time }
+
+func (c *clock) Now() time.Time { return c.now }
+
+func newTable() (*Table, *clock) {
+	c := &clock{now: time.Date(2026, 8, 24, 14, 0, 0, 0, time.UTC)}
+	return New("me", 3*time.Minute, c.Now), c
+}
+
+func key(name string) kube.Key { return kube.Key{Namespace: workspaceName, Name: name} }
+
+func bundleOf(name, repo string, version int) *fleet.Bundle {
+	b := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: workspaceName, Name: name, UID: types.UID(name), Generation: 1,
+		ResourceVersion: fmt.Sprint(version)}}
+	if repo != "" {
+		b.Labels = map[string]string{fleet.LabelRepoName: repo}
+	}
+	return b
+}
+
+func clusterOf(name string, version int) *fleet.Cluster {
+	c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: workspaceName, Name: name, UID: types.UID(name),
+		ResourceVersion: fmt.Sprint(version), Labels: map[string]string{"name": name},
+		Annotations: map[string]string{registration.AnnotationDeploymentNamespace: "c-" + name}}}
+	c.Status.Namespace = "c-" + name
+	return c
+}
+
+func deploymentOf(bundle, cluster, applied string, ready bool, version int) *fleet.BundleDeployment {
+	bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "c-" + cluster, Name: bundle, UID: types.UID(bundle + cluster), ResourceVersion: fmt.Sprint(version),
+		Labels: map[string]string{fleet.LabelBundleName: bundle, fleet.LabelBundleNamespace: workspaceName,
+			fleet.LabelCluster: cluster, fleet.LabelClusterNamespace: workspaceName}}}
+	bd.Spec.DeploymentID, bd.Spec.StagedDeploymentID = "s-1:x", "s-1:x"
+	bd.Status.AppliedDeploymentID, bd.Status.Ready, bd.Status.NonModified = applied, ready, true
+	return bd
+}
+
+func planFor(clusters ...string) Plan {
+	p := Plan{Generation: 1, Complete: true, Content: "s-1", Wants: map[kube.Key]Want{}}
+	for _, c := range clusters {
+		p.Order = append(p.Order, key(c))
+		p.Wants[key(c)] = Want{ID: "s-1:x"}
+	}
+	return p
+}
+
+// Whatever happens in whatever order, counters say what a recount says.
+func TestCountersAreRight(t *testing.T) {
+	for seed := range uint64(300) {
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		tab, _ := newTable()
+		version := 0
+		for range 120 {
+			version++
+			b, c := fmt.Sprint("b", rnd.IntN(3)), fmt.Sprint("c", rnd.IntN(4))
+			switch rnd.IntN(9) {
+			case 0:
+				tab.SetBundle(bundleOf(b, []string{"", "r1", "r2"}[rnd.IntN(3)], version))
+			case 1:
+				if rnd.IntN(4) == 0 {
+					tab.RemoveBundle(key(b))
+				}
+			case 2:
+				tab.SetCluster(clusterOf(c, version))
+			case 3:
+				if rnd.IntN(4) == 0 {
+					tab.RemoveCluster(key(c))
+				}
+			case 4:
+				tab.RemoveDeployment(deploymentOf(b, c, "", false, version))
+			case 5:
+				tab.SetPlan(key(b), planFor([][]string{{"c0", "c1"}, {"c0", "c1", "c2", "c3"}, {}}[rnd.IntN(3)]...))
+			default:
+				tab.SetDeployment(deploymentOf(b, c, []string{"", "s-1:x"}[rnd.IntN(2)], rnd.IntN(2) == 0, version))
+			}
+			recount(t, seed, tab)
+		}
+	}
+}
+
+func recount(t *testing.T, seed uint64, tab *Table) {
+	t.Helper()
+	bundles, repos, clusters := map[kube.Key]counts{}, map[kube.Key]counts{}, map[kube.Key]counts{}
+	add := func(m map[kube.Key]counts, k kube.Key, s fleet.BundleState) { c := m[k]; c.add(s, 1); m[k] = c }
+	for _, row := range tab.bundles {
+		for _, c := range row.cells {
+			if c.want != nil {
+				add(bundles, c.bundle, c.view.State)
+				add(repos, row.repo, c.view.State)
+				add(clusters, c.cluster, c.view.State)
+			}
+		}
+	}
+	for k, row := range tab.bundles {
+		if row.counts != bundles[k] {
+			t.Fatalf("seed %d: bundle %s counts %v, want %v", seed, k, row.counts, bundles[k])
+		}
+	}
+	for k, r := range tab.repos {
+		if r.counts != repos[k] {
+			t.Fatalf("seed %d: repo %s counts %v, want %v", seed, k, r.counts, repos[k])
+		}
+	}
+	for k, c := range tab.clusters {
+		if c.counts != clusters[k] {
+			t.Fatalf("seed %d: cluster %s counts %v, want %v", seed, k, c.counts, clusters[k])
+		}
+	}
+	uses := map[string]int{}
+	for _, c := range tab.deployments {
+		for _, id := range heldBy(c.bd) {
+			uses[id]++
+		}
+	}
+	if diff := cmp.Diff(uses, tab.uses); diff != "" {
+		t.Fatalf("seed %d: contents in use: %s", seed, diff)
+	}
+}
+
+func TestOldNewsIsIgnored(t *testing.T) {
+	tab, _ := newTable()
+	tab.SetBundle(bundleOf("app", "repo", 1))
+	tab.SetDeployment(deploymentOf("app", "c1", "s-1:x", true, 9))
+	if n := tab.SetDeployment(deploymentOf("app", "c1", "", false, 8)); len(n.Status) != 0 {
+		t.Errorf("a version from before our own write came as news: %v", n)
+	}
+	bd, _ := tab.Deployment(kube.Key{Namespace: "c-c1", Name: "app"})
+	if bd.ResourceVersion != "9" {
+		t.Errorf("have version %s", bd.ResourceVersion)
+	}
+}
+
+// At the start nothing is reported before every Bundle was looked at: half a
+// truth would be written over a whole one.
+func TestNothingIsReportedTooEarly(t *testing.T) {
+	tab, _ := newTable()
+	tab.SetRepo(&fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Namespace: workspaceName, Name: "repo", ResourceVersion: "1"}})
+	tab.SetCluster(clusterOf("c1", 1))
+	tab.SetBundle(bundleOf("a", "repo", 2))
+	tab.SetBundle(bundleOf("b", "repo", 3))
+	tab.SetPlan(key("a"), planFor("c1"))
+	if _, _, _, ok := tab.RepoFacts(key("repo")); ok {
+		t.Error("bundle b was not planned")
+	}
+	if _, _, ok := tab.ClusterFacts(key("c1")); ok {
+		t.Error("bundle b may be on c1")
+	}
+	news := tab.SetPlan(key("b"), planFor())
+	for _, s := range []Subject{{KindBundle, key("a")}, {KindGitRepo, key("repo")}, {KindCluster, key("c1")}} {
+		if _, ok := news.Status[s]; !ok {
+			t.Errorf("%v is not woken up when the last Bundle was planned", s)
+		}
+	}
+	if _, s, fresh, ok := tab.RepoFacts(key("repo")); !ok || !fresh || len(s.Bundles) != 2 {
+		t.Error("now all is known")
+	}
+}
+
+func TestNewsNamesEverybodyConcerned(t *testing.T) {
+	tab, _ := newTable()
+	tab.SetRepo(&fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Namespace: workspaceName, Name: "repo", ResourceVersion: "1"}})
+	tab.SetGroup(&fleet.ClusterGroup{ObjectMeta: metav1.ObjectMeta{Namespace: workspaceName, Name: "all", ResourceVersion: "1"},
+		Spec: fleet.ClusterGroupSpec{Selector: &metav1.LabelSelector{}}})
+	tab.SetCluster(clusterOf("c1", 1))
+	tab.SetBundle(bundleOf("a", "repo", 2))
+	tab.SetPlan(key("a"), planFor("c1"))
+	news := tab.SetDeployment(deploymentOf("a", "c1", "s-1:x", true, 5))
+	want := map[Subject]bool{
+		{KindBundle, key("a")}: true, {KindGitRepo, key("repo")}: true,
+		{KindCluster, key("c1")}: true, {KindGroup, key("all")}: true,
+	}
+	if diff := cmp.Diff(want, news.Status); diff != "" {
+		t.Errorf("Ready is final everywhere\n%s", diff)
+	}
+	if news := tab.SetDeployment(deploymentOf("a", "c1", "s-1:x", true, 6)); len(news.Status) != 0 {
+		t.Errorf("the same report again is no news: %v", news.Status)
+	}
+}
+
+func TestBlocker(t *testing.T) {
+	tab, _ := newTable()
+	tab.SetCluster(clusterOf("c1", 1))
+	tab.SetBundle(bundleOf("old", "repo", 1))
+	tab.SetPlan(key("old"), planFor("c1"))
+	if got := tab.Blocker(key("old"), key("c1")); got != "" {
+		t.Errorf("alone, but blocked: %s", got)
+	}
+	tab.SetBundle(bundleOf("new", "repo", 2))
+	if tab.Blocker(key("old"), key("c1")) == "" {
+		t.Error("what is new was not looked at yet")
+	}
+	p := planFor("c1")
+	p.Wants[key("c1")] = Want{ID: "s-1:x", Coming: true}
+	tab.SetPlan(key("new"), p)
+	if tab.Blocker(key("old"), key("c1")) == "" {
+		t.Error("what is new is not there yet")
+	}
+	tab.SetDeployment(deploymentOf("new", "c1", "", false, 9))
+	if got := tab.Blocker(key("old"), key("c1")); got != "" {
+		t.Errorf("it is there: %s", got)
+	}
+	tab.SetBundle(bundleOf("stranger", "other", 3))
+	if got := tab.Blocker(key("old"), key("c1")); got != "" {
+		t.Errorf("another repository's Bundle blocks: %s", got)
+	}
+}
+
+// signed is a Cluster with an agent's sign of life, as the API server has it.
+func signed(version int, at time.Time) *fleet.Cluster {
+	c := clusterOf("c1", version)
+	stamp := metav1.NewTime(at)
+	c.ManagedFields = []metav1.ManagedFieldsEntry{
+		{Manager: "somebody", Time: &metav1.Time{Time: at.Add(time.Hour)}},
+		{Manager: fleet.FieldManagerAgent, Subresource: "status", Time: &stamp},
+	}
+	KeepSign(c)
+	c.ManagedFields = nil
+	KeepSign(c) // caches call it twice
+	return c
+}
+
+func TestLife(t *testing.T) {
+	tab, clock := newTable()
+	life := func() summary.Life { a, _ := tab.AgentOf(key("c1")); return a.Life }
+	tab.SetCluster(clusterOf("c1", 1))
+	if life() != summary.NeverSeen {
+		t.Error("no sign yet")
+	}
+	// The agent's API server is an hour behind our clock: a sign that moves
+	// while we watch counts all the same.
+	if _, change := tab.SetCluster(signed(2, clock.now.Add(-time.Hour))); !change.Life || life() != summary.Online {
+		t.Error("a first sign is life")
+	}
+	if a, _ := tab.AgentOf(key("c1")); a.Protocol != 1 {
+		t.Errorf("protocol %d", a.Protocol)
+	}
+	clock.now = clock.now.Add(2 * time.Minute)
+	if silent, after := tab.Silent(key("c1")); silent || after != time.Minute {
+		t.Errorf("two of three minutes: %v, %s", silent, after)
+	}
+	clock.now = clock.now.Add(time.Minute)
+	if silent, _ := tab.Silent(key("c1")); !silent {
+		t.Error("three minutes of silence")
+	}
+	tab.SetOffline(key("c1"))
+	if life() != summary.Offline {
+		t.Error("confirmed")
+	}
+	if _, change := tab.SetCluster(signed(3, clock.now.Add(-59*time.Minute))); !change.Life || life() != summary.Online {
+		t.Error("it reports again")
+	}
+}
+
+// A manager that was away itself does not declare its clusters offline.
+func TestLifeAfterARestart(t *testing.T) {
+	tab, clock := newTable()
+	tab.SetCluster(signed(2, clock.now.Add(-time.Hour)))
+	if a, _ := tab.AgentOf(key("c1")); a.Life != summary.Online {
+		t.Error("it was online when we went")
+	}
+	if silent, after := tab.Silent(key("c1")); silent || after != 3*time.Minute {
+		t.Errorf("it has our time to report: %v, %s", silent, after)
+	}
+	tab, _ = newTable()
+	c := signed(2, clock.now.Add(-time.Hour))
+	c.Status.Display.State = fleet.Offline
+	tab.SetCluster(c)
+	if a, _ := tab.AgentOf(key("c1")); a.Life != summary.Offline {
+		t.Error("it was offline when we went, and is")
+	}
+}
+
+// An annotation that somebody wrote is no sign of life.
+func TestForgedSign(t *testing.T) {
+	c := clusterOf("c1", 1)
+	c.Annotations[annotationSign] = "2026-08-24T14:00:00Z 1"
+	c.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+	KeepSign(c)
+	if s := ReadSign(c); !s.Time.IsZero() {
+		t.Errorf("believed: %+v", s)
+	}
+}
+
+func TestCandidates(t *testing.T) {
+	tab, _ := newTable()
+	c := clusterOf("c1", 1)
+	c.Annotations[fleet.AnnotationManager] = "other-manager/1/1"
+	tab.SetCluster(c)
+	c = clusterOf("c0", 2)
+	c.Status.Namespace = "c-c1" // an agent points at another's namespace
+	tab.SetCluster(c)
+	got := tab.Candidates(workspaceName)
+	if len(got) != 2 || got[0].Key.Name != "c0" || got[0].Place.Namespace != "" {
+		t.Errorf("a namespace that the manager did not choose is not used: %+v", got[0])
+	}
+}
+
+func full(b *testing.B, n int) *Table {
+	b.Helper()
+	tab, _ := newTable()
+	tab.SetRepo(&fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Namespace: workspaceName, Name: "repo", ResourceVersion: "1"}})
+	tab.SetBundle(bundleOf("a", "repo", 2))
+	var names []string
+	for i := range n {
+		name := fmt.Sprintf("c%04d", i)
+		names = append(names, name)
+		tab.SetCluster(clusterOf(name, 3))
+		tab.SetDeployment(deploymentOf("a", name, "s-1:x", true, 4))
+	}
+	tab.SetPlan(key("a"), planFor(names...))
+	return tab
+}
+
+// One status event costs the same in a small and in a large fleet.
+func BenchmarkStatusEvent(b *testing.B) {
+	for _, n := range []int{50, 5000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			tab := full(b, n)
+			version := 10
+			for b.Loop() {
+				version++
+				tab.SetDeployment(deploymentOf("a", "c0007", "s-1:x", version%2 == 0, version))
+			}
+		})
+	}
+}
+
+func BenchmarkBundleFacts5000(b *testing.B) {
+	tab := full(b, 5000)
+	for b.Loop() {
+		if _, _, _, ok := tab.BundleFacts(key("a")); !ok {
+			b.Fatal("no facts")
+		}
+	}
+}

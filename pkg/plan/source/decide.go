@@ -1,0 +1,125 @@
+package source
+
+import (
+	"fmt"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// A Head is what a repository was found at when it was asked last.
+type Head struct {
+	Commit string
+	Err    error // fault.Permanent or fault.Wait; then Commit is empty
+}
+
+// A Read is how the last reading ended. It is not known after a start.
+type Read struct {
+	Known      bool
+	Commit     string
+	Generation int64 // metadata.generation that was read for
+	Force      int64 // forceSyncGeneration that was read for
+	// Err, where not nil, ended the reading before all was written.
+	Err error
+	// Reason and Message say what is wrong with some bundles, while all others
+	// are written. Empty: nothing.
+	Reason, Message string
+}
+
+// done tells whether the reading was for this commit and spec, and ended.
+func (r Read) done(repo *fleet.GitRepo, commit string) bool {
+	return r.Known && r.Err == nil && r.Commit == commit &&
+		r.Generation == repo.Generation && r.Force == repo.Spec.ForceSyncGeneration
+}
+
+// Facts are all that a decision about a GitRepo depends on.
+type Facts struct {
+	Repo *fleet.GitRepo
+	// Head is nil if the repository was not asked since the spec changed.
+	Head *Head
+	// Refused, Closed and Missing say what is wrong with the spec: a Secret that
+	// cannot be used; a limit of the namespace that is not implemented; fields
+	// that nothing acts on. The last does not stop anything.
+	Refused error
+	Closed  string
+	Missing string
+	// Suspended is why everything new is held back, or empty.
+	Suspended string
+	// Lost tells that somebody else removed a Bundle.
+	Lost bool
+	Read Read
+	// Reading tells that the head is being read right now.
+	Reading bool
+}
+
+// An Action is what is done about a GitRepo now.
+type Action string
+
+// The actions.
+const (
+	// Rest: nothing.
+	Rest Action = "rest"
+	// Wait: nothing, until something comes that is named in the reason.
+	Wait Action = "wait"
+	// Fetch: read the repository's head and write Bundles.
+	Fetch Action = "read"
+	// Remove: remove all Bundles, then let go of the GitRepo.
+	Remove Action = "remove"
+)
+
+// A Step is what is done now, and why.
+type Step struct {
+	Action Action
+	Reason string
+}
+
+// Decide says what is done about a GitRepo. It reads again when the repository
+// moved, the spec changed, a force was asked for, a Bundle was lost, or the last
+// reading failed. Nothing new is read while something holds it back, but what a
+// deleted GitRepo leaves is removed in any case but the brake.
+func Decide(f Facts) Step {
+	repo, status := f.Repo, f.Repo.Status
+	switch {
+	case repo.DeletionTimestamp != nil && f.Suspended != "":
+		return Step{Wait, f.Suspended}
+	case repo.DeletionTimestamp != nil:
+		return Step{Remove, "the GitRepo is deleted"}
+	case f.Refused != nil:
+		return Step{Wait, f.Refused.Error()}
+	case f.Closed != "":
+		return Step{Wait, f.Closed}
+	case f.Head == nil:
+		return Step{Wait, "the repository is being asked"}
+	case f.Head.Err != nil:
+		return Step{Wait, f.Head.Err.Error()}
+	}
+	why := newsIn(f, status)
+	switch {
+	case why == "":
+		return Step{Rest, "up to date"}
+	case f.Suspended != "":
+		return Step{Wait, f.Suspended}
+	}
+	return Step{Fetch, why}
+}
+
+// newsIn says why the repository has to be read, or nothing.
+func newsIn(f Facts, status fleet.GitRepoStatus) string {
+	repo := f.Repo
+	if f.Lost {
+		return "a Bundle has gone"
+	}
+	if f.Read.done(repo, f.Head.Commit) {
+		return "" // the status may be behind what we did
+	}
+	switch {
+	case status.Commit != f.Head.Commit:
+		return fmt.Sprintf("commit %.7s is new", f.Head.Commit)
+	case status.ObservedGeneration != repo.Generation:
+		return "the spec has changed"
+	case status.UpdateGeneration != repo.Spec.ForceSyncGeneration:
+		return "it was asked for"
+	case f.Read.Known, status.GitJobStatus != JobCurrent:
+		return "the last reading failed"
+	}
+	return ""
+}

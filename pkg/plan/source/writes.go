@@ -1,0 +1,208 @@
+package source
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/options"
+)
+
+// A Write is one Bundle that is new or changed.
+type Write struct {
+	Old *fleet.Bundle // nil: it is new
+	// New carries no Helm values, only their hash.
+	New *fleet.Bundle
+	// Values are the data of the Secret that goes before the Bundle; nil: none
+	// is wanted. Secret tells that it has to be written.
+	Values map[string][]byte
+	Secret bool
+	Reason string
+}
+
+// Writes is what becomes of a GitRepo's Bundles, in this order: first all of
+// Put, and only if all of them went through, Remove.
+type Writes struct {
+	Put    []Write
+	Remove []*fleet.Bundle
+	// Unchanged is how many Bundles are as they should be.
+	Unchanged int
+	// Held says why nothing is removed although something might have to be.
+	Held string
+	// Findings are about Bundles that are refused here, and Taken the names among
+	// them that somebody else has: they may become free.
+	Findings []finding.Finding
+	Taken    []string
+	// Err, a fault.Wait, says that a Bundle of that name is still going.
+	Err error
+}
+
+// Present is what the cluster holds.
+type Present struct {
+	// Own are the Bundles of the GitRepo.
+	Own []*fleet.Bundle
+	// Others tells, for names of Bundles that are not the GitRepo's, who owns
+	// them in words.
+	Others map[string]string
+	// Secrets are the data of the values Secrets of the GitRepo's Bundles.
+	Secrets map[string]map[string][]byte
+}
+
+// PlanWrites compares what a repository yields with what is there.
+//
+// A Bundle that differs in nothing but its commit is not written: the label
+// names the commit that last changed that Bundle. A broken bundle keeps its
+// last version. A Bundle of somebody else is not overwritten.
+//
+// Bundles that are no longer produced are removed, unless something new could
+// not be made: it may be what took their place.
+func PlanWrites(set bundle.Set, p Present) Writes {
+	var w Writes
+	own := map[string]*fleet.Bundle{}
+	for _, b := range p.Own {
+		own[b.Name] = b
+	}
+	produced := map[string]bool{}
+	for _, r := range set.Results {
+		produced[r.Name] = true
+		switch {
+		case r.Broken() && r.Name == "":
+			w.hold(fmt.Sprintf("%s: nobody can say which bundle it is", r.Dir.Path))
+		case r.Broken() && own[r.Name] == nil:
+			w.hold(fmt.Sprintf("%s: bundle %q could not be made", r.Dir.Path, r.Name))
+		case r.Broken(), r.Bundle == nil:
+			if r.Bundle == nil && !r.Broken() {
+				produced[r.Name] = false // an empty directory is no bundle
+			}
+		default:
+			w.put(r, own[r.Name], p)
+		}
+	}
+	for _, f := range finding.Errors(set.Findings) {
+		w.hold(f.Short())
+	}
+	if w.Err != nil {
+		w.hold(w.Err.Error())
+	}
+	if w.Held != "" {
+		return w
+	}
+	for _, b := range p.Own {
+		if !produced[b.Name] && b.DeletionTimestamp == nil {
+			w.Remove = append(w.Remove, b)
+		}
+	}
+	slices.SortFunc(w.Remove, func(a, b *fleet.Bundle) int { return strings.Compare(a.Name, b.Name) })
+	return w
+}
+
+func (w *Writes) hold(why string) {
+	if w.Held == "" {
+		w.Held = why
+	}
+}
+
+// put adds one Bundle, unless it is as it should be or cannot be had.
+func (w *Writes) put(r bundle.Result, old *fleet.Bundle, p Present) {
+	refuse := func(rule, message string) {
+		w.Findings = append(w.Findings, finding.Finding{Path: r.Dir.Path, Severity: finding.Error, Rule: rule, Message: message})
+		w.hold(r.Dir.Path + ": " + message)
+	}
+	if owner, taken := p.Others[r.Name]; taken {
+		w.Taken = append(w.Taken, r.Name)
+		refuse(finding.RuleConflict, fmt.Sprintf("bundle %q exists and belongs to %s; it is not overwritten", r.Name, owner))
+		return
+	}
+	if old != nil && old.DeletionTimestamp != nil {
+		w.Err = fault.WaitError(fleet.ReasonProgressing, 0, fmt.Errorf("bundle %q is being removed; it is made anew afterwards", r.Name))
+		return
+	}
+	write := Write{Old: old, New: r.Bundle.DeepCopy()}
+	values, err := options.BundleValuesSecretData(write.New.Spec)
+	if err != nil {
+		refuse(finding.RuleType, "values cannot be stored: "+err.Error())
+		return
+	}
+	if len(values) > 0 {
+		write.Values = values
+		write.Secret = !maps.EqualFunc(values, p.Secrets[r.Name], bytes.Equal)
+	}
+	write.New.Spec.ValuesHash = options.BundleValuesHash(values)
+	options.StripBundleValues(&write.New.Spec)
+	if write.New.Spec.TargetCustomizationMode == "" { // as the API server would
+		write.New.Spec.TargetCustomizationMode = fleet.TargetCustomizationFirstMatch
+	}
+	write.New.Finalizers = []string{fleet.FinalizerBundle}
+	switch {
+	case old == nil:
+		write.Reason = "new"
+	case !equal(old, write.New):
+		write.New = Onto(old, write.New)
+		write.Reason = "changed"
+	case write.Secret:
+		write.New = old
+		write.Reason = "its values were gone"
+	default:
+		w.Unchanged++
+		return
+	}
+	w.Put = append(w.Put, write)
+}
+
+// equal compares all that we write but the commit.
+func equal(a, b *fleet.Bundle) bool {
+	return maps.Equal(withoutCommit(a.Labels), withoutCommit(b.Labels)) &&
+		maps.Equal(a.Annotations, b.Annotations) && bytes.Equal(form(a.Spec), form(b.Spec))
+}
+
+func withoutCommit(labels map[string]string) map[string]string {
+	out := maps.Clone(labels)
+	delete(out, fleet.LabelCommit)
+	return out
+}
+
+// form is a spec in the one form that both sides have in common.
+func form(spec fleet.BundleSpec) []byte {
+	if spec.TargetCustomizationMode == "" {
+		spec.TargetCustomizationMode = fleet.TargetCustomizationFirstMatch
+	}
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		return nil // values that have no JSON are not in a spec without values
+	}
+	return raw
+}
+
+// Onto is an existing Bundle with what we have the say about replaced.
+func Onto(old, b *fleet.Bundle) *fleet.Bundle {
+	out := old.DeepCopy()
+	out.Labels, out.Annotations, out.Spec = b.Labels, b.Annotations, b.Spec
+	return out
+}
+
+// Broken sums up what is wrong with some bundles of a repository: the reason
+// and the text of the first finding by place, and how many more there are.
+func Broken(found []finding.Finding) (reason, message string) {
+	list := finding.Errors(found)
+	if len(list) == 0 {
+		return "", ""
+	}
+	finding.Sort(list)
+	more := ""
+	if n := len(list) - 1; n > 0 {
+		more = fmt.Sprintf(" (and %d more)", n)
+	}
+	text := []rune(condition.Message(list[0].Short()))
+	if room := condition.MessageLimit - len(more); len(text) > room {
+		text = append(text[:room-1], '…')
+	}
+	return list[0].Reason(), string(text) + more
+}

@@ -1,0 +1,161 @@
+package view
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+func TestStates(t *testing.T) {
+	ready := []fleet.Condition{cond(fleet.ConditionReady, corev1.ConditionTrue, "", "", 0)}
+	no := []fleet.Condition{cond(fleet.ConditionReady, corev1.ConditionFalse, fleet.ReasonNoTargets, "no cluster matches", 0)}
+	cases := map[string]struct {
+		why       string
+		got, want fleet.BundleState
+	}{
+		"Displayed":     {"the display field is the API's word", BundleState(bundle("x", on(1, bad("a", fleet.Modified, "")))), fleet.Modified},
+		"EmptyIsReady":  {"an empty display field is Ready where the condition says so", BundleState(bundle("x", on(1))), fleet.Ready},
+		"EmptyIsNot":    {"an empty display field of a bundle for no cluster is not", BundleState(&fleet.Bundle{Status: fleet.BundleStatus{Conditions: no}}), fleet.NotReady},
+		"NewBundle":     {"nobody has worked on it", BundleState(&fleet.Bundle{}), fleet.Pending},
+		"NewRepo":       {"nobody has worked on it", RepoState(&fleet.GitRepo{}), fleet.GitUpdating},
+		"NewCluster":    {"nobody has worked on it", ClusterState(&fleet.Cluster{}), fleet.WaitCheckIn},
+		"Group":         {"groups have states too", GroupState(&fleet.ClusterGroup{Status: fleet.ClusterGroupStatus{Conditions: ready}}), fleet.Ready},
+		"OfflineWins":   {"a cluster that is away is that, whatever its bundles were", ClusterState(cluster("a", away(time.Hour))), fleet.Offline},
+		"DeploymentIDs": {"the display field of a cluster that is away is stale; its ids are not", DeploymentState(deployment("x", "a", written)), fleet.WaitApplied},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if c.got != c.want {
+				t.Errorf("%s: want %q, got %q", c.why, c.want, c.got)
+			}
+		})
+	}
+}
+
+func TestMessages(t *testing.T) {
+	changed := fleet.NonReadyResource{Name: "shops/a", State: fleet.Modified, ModifiedStatus: []fleet.ModifiedStatus{{Kind: "ConfigMap", APIVersion: "v1", Namespace: "x", Name: "y", Create: true}}}
+	refused := bundle("x", on(1, bad("a", fleet.WaitApplied, "later")), func(b *fleet.Bundle) {
+		b.Status.Conditions[0].Reason, b.Status.Conditions[0].Message = fleet.ReasonRestricted, "Policy shops/limits"
+	})
+	unready := deployment("x", "a", func(bd *fleet.BundleDeployment) {
+		bd.Status.Ready = false
+		bd.Status.NonReadyStatus = []fleet.NonReadyStatus{{Kind: "Deployment", APIVersion: "apps/v1", Namespace: "x", Name: "y", Summary: fleet.Summary{Transitioning: true, Message: []string{"0/1"}}}}
+	})
+	cases := map[string]struct{ why, got, want string }{
+		"ReadyBundle": {"what is Ready needs no words", BundleMessage(bundle("x", on(1))), ""},
+		"Cluster":     {"the first cluster in the bundle's state is named", BundleMessage(bundle("x", on(3, bad("a", fleet.NotReady, "0/1"), bad("b", fleet.ErrApplied, "immutable")))), "b: immutable"},
+		"Object":      {"without a message the first object tells", BundleMessage(bundle("x", on(1, changed))), "a: configmap.v1 x/y missing"},
+		"Problem":     {"what keeps the bundle back comes before what that causes", BundleMessage(refused), "Policy shops/limits"},
+		"Deployment":  {"the agent's word", DeploymentMessage(deployment("x", "a", failed("NotOwned", "not ours"))), "not ours"},
+		"ReadyDeployment": {"an old message of what is Ready now is not told", DeploymentMessage(deployment("x", "a", func(bd *fleet.BundleDeployment) {
+			bd.Status.Conditions = []fleet.Condition{cond(fleet.ConditionMonitored, corev1.ConditionTrue, "", "old", 0)}
+		})), ""},
+		"UnreadyObject": {"without a message the first object tells", DeploymentMessage(unready), "deployment.apps x/y [progressing] 0/1"},
+		"Repo":          {"what cannot be read comes first", RepoMessage(repo(stalled("Invalid", "a/fleet.yaml:1: no"))), "a/fleet.yaml:1: no"},
+		"RepoDisplay": {"then the first deployment", RepoMessage(repo(func(r *fleet.GitRepo) {
+			r.Status.Display.State, r.Status.Display.Message = "NotReady", "0/1"
+		})), "0/1"},
+		"RepoReady": {"nothing to say", RepoMessage(repo()), ""},
+		"Offline":   {"the condition of a cluster that is away", ClusterMessage(cluster("a", away(time.Hour))), "last report"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if c.got != c.want {
+				t.Errorf("%s: want %q, got %q", c.why, c.want, c.got)
+			}
+		})
+	}
+}
+
+// The commit that is shown is the one that runs, never one that is wanted.
+func TestDeploymentCommit(t *testing.T) {
+	for name, c := range map[string]struct {
+		bd   *fleet.BundleDeployment
+		want string
+	}{
+		"Runs":     {deployment("x", "a"), oldSHA},
+		"Updated":  {deployment("x", "a", applied), newSHA},
+		"NotYet":   {deployment("x", "a", written), ""},
+		"HeldBack": {deployment("x", "a", func(bd *fleet.BundleDeployment) { bd.Spec.StagedDeploymentID = "s-new:o" }), ""},
+		"NotInstalled": {deployment("x", "a", func(bd *fleet.BundleDeployment) {
+			bd.Status.Conditions = []fleet.Condition{cond(fleet.ConditionInstalled, corev1.ConditionFalse, "Error", "no", 0)}
+		}), ""},
+		"Nothing": {&fleet.BundleDeployment{}, ""},
+	} {
+		if got := DeploymentCommit(c.bd); got != c.want {
+			t.Errorf("%s: want %q, got %q", name, c.want, got)
+		}
+	}
+}
+
+func TestDeploymentSince(t *testing.T) {
+	conditions := func(bd *fleet.BundleDeployment) {
+		bd.Status.Conditions = append(bd.Status.Conditions,
+			cond(fleet.ConditionReady, corev1.ConditionTrue, "", "", time.Hour), cond(fleet.ConditionDeployed, corev1.ConditionFalse, "", "", time.Minute))
+	}
+	for want, bd := range map[string]*fleet.BundleDeployment{
+		"1h": deployment("x", "a", conditions),
+		"1m": deployment("x", "a", written, conditions),
+		"":   deployment("x", "a", written),
+	} {
+		if got := Ago(DeploymentSince(bd), now); got != want {
+			t.Errorf("%s: want %q, got %q", DeploymentState(bd), want, got)
+		}
+	}
+}
+
+// States are listed from best to worst.
+func TestSorted(t *testing.T) {
+	c := Count{Total: 5, States: map[fleet.BundleState]int{fleet.Offline: 1, fleet.ErrApplied: 1, fleet.Ready: 1, fleet.NotReady: 1, fleet.WaitCheckIn: 1}}
+	want := []fleet.BundleState{fleet.Ready, fleet.NotReady, fleet.ErrApplied, fleet.WaitCheckIn, fleet.Offline}
+	if got := c.Sorted(); !slices.Equal(got, want) {
+		t.Errorf("want %v, got %v", want, got)
+	}
+	if c.AllReady() {
+		t.Error("one of five is not all")
+	}
+	for i, s := range []fleet.BundleState{fleet.GitUpdating, Unreadable, Held} {
+		if Rank(s) <= Rank(fleet.Ready) {
+			t.Errorf("%d: %s is worse than Ready", i, s)
+		}
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	repo := Goal{Kind: "GitRepo", Key: Key{Namespace: space, Name: "app"}}
+	commit, lone := repo, Goal{Kind: "Cluster"}
+	commit.Commit = newSHA
+	pair := func(cluster string, p Progress) Pair {
+		return Pair{Bundle: Key{Name: "web"}, Cluster: Key{Namespace: space, Name: cluster}, Progress: p, State: fleet.WaitApplied}
+	}
+	cases := map[string]struct {
+		goal Goal
+		v    Verdict
+		want string
+	}{
+		"All":     {commit, Verdict{End: Reached, Seen: true, Commit: newSHA, Pairs: []Pair{pair("a", Reached), pair("b", Reached)}}, "2 of 2 clusters are at bbbbbbb"},
+		"One":     {repo, Verdict{End: Reached, Seen: true, Pairs: []Pair{pair("a", Reached)}}, "1 of 1 clusters is Ready"},
+		"Some":    {commit, Verdict{End: Failed, Seen: true, Commit: newSHA, Pairs: []Pair{pair("a", Reached), pair("b", Failed)}}, "1 of 2 clusters are at bbbbbbb"},
+		"NotSeen": {commit, Verdict{End: Waiting, Waits: []string{"repo app is at aaaaaaa"}}, "not at bbbbbbb: repo app is at aaaaaaa"},
+		"Fault":   {repo, Verdict{End: Failed, Faults: []string{"repo app: no"}}, "not Ready: repo app: no"},
+		"Nothing": {commit, Verdict{End: Reached, Seen: true, Commit: newSHA, Bundles: 3}, "nothing to wait for: bbbbbbb changed none of 3 bundles"},
+		"Empty":   {lone, Verdict{End: Reached, Seen: true}, "nothing to wait for: nothing is deployed there"},
+	}
+	for name, c := range cases {
+		if got := Answer(c.goal, c.v); got != c.want {
+			t.Errorf("%s: want %q, got %q", name, c.want, got)
+		}
+	}
+	v := Verdict{Faults: []string{"x"}, Trouble: "y", Waits: []string{"z"}, Pairs: []Pair{pair("a", Waiting), pair("b", Reached)}}
+	if got, want := v.Missing(), "x, y, z, web on a (WaitApplied)"; got != want {
+		t.Errorf("want %q, got %q", want, got)
+	}
+	if diff := cmp.Diff([]string{"x", "y", "z"}, v.Problems()); diff != "" {
+		t.Error(diff)
+	}
+}

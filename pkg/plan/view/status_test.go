@@ -1,0 +1,257 @@
+package view
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// row is what a test compares of a row that needs attention.
+func row(a Attention) string {
+	return fmt.Sprintf("%s %s %s [%s] %s on %s", a.State, a.Kind, a.Name, a.Reason, a.Message, a.Clusters.Text())
+}
+
+func moved(m Moving) string {
+	return fmt.Sprintf("%s %s %d/%d %s", m.Kind, m.Name, m.Ready, m.Desired, m.Reason)
+}
+
+func TestSummarize(t *testing.T) {
+	unready := func(reason, message string) func(*fleet.Bundle) {
+		return func(b *fleet.Bundle) {
+			b.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, corev1.ConditionFalse, reason, message, time.Hour)}
+		}
+	}
+	says := func(kind string, status corev1.ConditionStatus, reason, message string) func(*fleet.GitRepo) {
+		return func(r *fleet.GitRepo) {
+			r.Status.Conditions = append(r.Status.Conditions, cond(kind, status, reason, message, time.Hour))
+		}
+	}
+	cases := map[string]struct {
+		why       string
+		fleet     Fleet
+		attention []string
+		moving    []string
+		offline   int
+	}{
+		"Quiet": {
+			why: "a fleet where all is well says nothing",
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo()}, Bundles: []*fleet.Bundle{bundle("web", on(2))},
+				Clusters: []*fleet.Cluster{cluster("a"), cluster("b")},
+			},
+		},
+		"OneRowForEachState": {
+			why: "two troubles of one bundle have two causes",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(4,
+				bad("a", fleet.ErrApplied, "field is immutable"), bad("b", fleet.ErrApplied, "other"),
+				bad("c", fleet.Modified, "changed")))}},
+			attention: []string{
+				"ErrApplied Bundle shops/web [ErrApplied] field is immutable on a, b",
+				"Modified Bundle shops/web [Modified] changed on c",
+			},
+		},
+		"FreshNotReadyMoves": {
+			why: "objects that start are not worth an alarm",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2, bad("a", fleet.NotReady, "0/1 available")), func(b *fleet.Bundle) {
+				b.Status.Conditions[0].LastTransitionTime = ago(time.Minute)
+			})}},
+			moving: []string{"Bundle shops/web 1/2 0/1 available"},
+		},
+		"OldNotReadyNeedsAttention": {
+			why:       "what has not become ready for minutes will not by itself",
+			fleet:     Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2, bad("a", fleet.NotReady, "0/1 available")))}},
+			attention: []string{"NotReady Bundle shops/web [NotReady] 0/1 available on a"},
+		},
+		"FreshFailureNeedsAttention": {
+			why: "an object that says it failed is not given time",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(1, fleet.NonReadyResource{
+				Name: "shops/a", State: fleet.NotReady,
+				NonReadyStatus: []fleet.NonReadyStatus{{Kind: "Job", Namespace: "x", Name: "y", Summary: fleet.Summary{State: "error", Error: true, Message: []string{"failed"}}}},
+			}), func(b *fleet.Bundle) { b.Status.Conditions[0].LastTransitionTime = ago(time.Second) })}},
+			attention: []string{"NotReady Bundle shops/web [NotReady] job x/y [error] failed on a"},
+		},
+		"OfflineIsNotMoving": {
+			why: "a deployment that waits for a cluster that is away does not move",
+			fleet: Fleet{
+				Clusters: []*fleet.Cluster{cluster("a"), cluster("b", away(time.Hour))},
+				Bundles:  []*fleet.Bundle{bundle("web", on(2, bad("b", fleet.WaitApplied, "")))},
+			},
+			offline: 1,
+		},
+		"OfflineBeyondTheList": {
+			why: "a summary names ten at most; where all of them are away, so are the others",
+			fleet: Fleet{
+				Clusters: many(12, func(i int) *fleet.Cluster { return cluster(fmt.Sprintf("c%02d", i), away(time.Hour)) }),
+				Bundles: []*fleet.Bundle{bundle("web", on(12, bad("c00", fleet.WaitApplied, ""), bad("c01", fleet.WaitApplied, "")), func(b *fleet.Bundle) {
+					b.Status.Summary.WaitApplied = 12
+				})},
+			},
+			offline: 12,
+		},
+		"WaitsForOthersToo": {
+			why: "one cluster that is away does not hide those that are not",
+			fleet: Fleet{
+				Clusters: []*fleet.Cluster{cluster("a"), cluster("b", away(time.Hour))},
+				Bundles:  []*fleet.Bundle{bundle("web", on(2, bad("a", fleet.OutOfSync, "has no room"), bad("b", fleet.WaitApplied, "")))},
+			},
+			moving:  []string{"Bundle shops/web 0/2 has no room"},
+			offline: 1,
+		},
+		"Paused": {
+			why: "paused is a reason to wait",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(1, bad("a", fleet.OutOfSync, "")), func(b *fleet.Bundle) {
+				b.Spec.Paused = true
+			})}},
+			moving: []string{"Bundle shops/web 0/1 paused"},
+		},
+		"NewBundle": {
+			why: "a bundle that nobody has worked on yet will be",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", func(b *fleet.Bundle) {
+				b.Status = fleet.BundleStatus{}
+			})}},
+			moving: []string{"Bundle shops/web 0/0 "},
+		},
+		"NoTargetsOfOneOfMany": {
+			why: "a bundle that matches no cluster is nobody's fault where others of its repository do",
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo()},
+				Bundles:      []*fleet.Bundle{bundle("web", on(2)), bundle("db", unready(fleet.ReasonNoTargets, "no cluster matches"))},
+			},
+		},
+		"NoTargetsAtAll": {
+			why: "the repository tells it once, not once for each bundle",
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(func(r *fleet.GitRepo) {
+					r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, corev1.ConditionFalse, fleet.ReasonNoTargets, "bundle db: no cluster matches", time.Hour)}
+				})},
+				Bundles: []*fleet.Bundle{bundle("db", unready(fleet.ReasonNoTargets, "no cluster matches"))},
+			},
+			attention: []string{"NotReady GitRepo shops/app [NoTargets] bundle db: no cluster matches on "},
+		},
+		"HeldOnce": {
+			why: "what holds a repository is not told again for each of its bundles",
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(says(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonRestricted, "Policy shops/limits"))},
+				Bundles:      []*fleet.Bundle{bundle("web", unready(fleet.ReasonRestricted, "Policy shops/limits"))},
+			},
+			attention: []string{"Held GitRepo shops/app [Restricted] Policy shops/limits on "},
+		},
+		"HeldBundle": {
+			why: "a bundle made by hand has no repository to tell it",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", unready(fleet.ReasonRestricted, "Policy shops/limits"), func(b *fleet.Bundle) {
+				delete(b.Labels, fleet.LabelRepoName)
+			})}},
+			attention: []string{"Held Bundle shops/web [Restricted] Policy shops/limits on "},
+		},
+		"Unreadable": {
+			why:       "a repository that cannot be reached needs a person",
+			fleet:     Fleet{Repositories: []*fleet.GitRepo{repo(says(fleet.ConditionGitPolling, corev1.ConditionFalse, "Denied", "authentication refused"))}},
+			attention: []string{"Unreadable GitRepo shops/app [Denied] authentication refused on "},
+		},
+		"BeingRead": {
+			why:    "a commit that is being read moves",
+			fleet:  Fleet{Repositories: []*fleet.GitRepo{repo(says(fleet.ConditionReconciling, corev1.ConditionTrue, "", ""))}},
+			moving: []string{"GitRepo shops/app 0/0 being read"},
+		},
+		"NeverSeenAfterAWhile": {
+			why: "new clusters get five minutes; the same trouble of many is one row",
+			fleet: Fleet{Clusters: []*fleet.Cluster{
+				cluster("new", func(c *fleet.Cluster) {
+					c.Status.Display.State = fleet.WaitCheckIn
+					c.CreationTimestamp = metav1.NewTime(now.Add(-time.Minute))
+				}),
+				cluster("old1", func(c *fleet.Cluster) { c.Status.Display.State = fleet.WaitCheckIn }),
+				cluster("old2", func(c *fleet.Cluster) { c.Status.Display.State = fleet.WaitCheckIn }),
+				cluster("old3", func(c *fleet.Cluster) { c.Status.Display.State = fleet.WaitCheckIn }),
+			}},
+			attention: []string{"WaitCheckIn Cluster shops/old1 [NeverSeen] the agent has not checked in yet on old1 and 2 more"},
+		},
+		"ClusterTrouble": {
+			why: "a cluster without its namespace, with two agents or with orphans is not shown by its bundles",
+			fleet: Fleet{Clusters: []*fleet.Cluster{
+				cluster("a", func(c *fleet.Cluster) {
+					c.Status.Conditions = append(c.Status.Conditions, cond(fleet.ConditionProcessed, corev1.ConditionFalse, "Terminating", "its namespace is being deleted", time.Hour))
+				}),
+				cluster("b", func(c *fleet.Cluster) {
+					c.Status.Conditions = append(c.Status.Conditions, cond(fleet.ConditionDuplicateAgent, corev1.ConditionTrue, "", "two agents", time.Hour))
+				}),
+				cluster("c", func(c *fleet.Cluster) {
+					c.Status.Agent.Orphans = &fleet.AgentOrphans{Count: 4, Names: []string{"d", "e", "f", "g"}}
+				}),
+			}},
+			attention: []string{
+				"NotReady Cluster shops/a [Terminating] its namespace is being deleted on a",
+				"NotReady Cluster shops/b [DuplicateAgent] two agents on b",
+				"Orphaned Cluster shops/c [Orphaned] kept, and nobody ordered to uninstall it: d, e, f and 1 more on c",
+			},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := Summarize(c.fleet, Manager{}, now)
+			var attention, moving []string
+			for _, a := range got.Attention {
+				attention = append(attention, row(a))
+			}
+			for _, m := range got.Moving {
+				moving = append(moving, moved(m))
+			}
+			if diff := cmp.Diff(c.attention, attention); diff != "" {
+				t.Errorf("%s: attention: -want +got\n%s", c.why, diff)
+			}
+			if diff := cmp.Diff(c.moving, moving); diff != "" {
+				t.Errorf("%s: moving: -want +got\n%s", c.why, diff)
+			}
+			if got.Offline.Count != c.offline {
+				t.Errorf("%s: want %d offline, got %d", c.why, c.offline, got.Offline.Count)
+			}
+			if quiet := len(c.attention)+len(c.moving)+c.offline == 0; got.Quiet() != quiet {
+				t.Errorf("%s: want quiet %v", c.why, quiet)
+			}
+		})
+	}
+}
+
+func many[T any](n int, f func(int) T) []T {
+	out := make([]T, n)
+	for i := range out {
+		out[i] = f(i)
+	}
+	return out
+}
+
+func TestRepositories(t *testing.T) {
+	stale := repo(func(r *fleet.GitRepo) { r.Status.PollingCommit = newSHA })
+	held := repo(func(r *fleet.GitRepo) {
+		r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonNotImplemented, "x", 0)}
+	})
+	denied := repo(func(r *fleet.GitRepo) {
+		r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionAccepted, corev1.ConditionFalse, "SecretNotFound", "x", 0)}
+	})
+	got := Summarize(Fleet{Repositories: []*fleet.GitRepo{repo(), stale, held, denied, {}}}, Manager{}, now).Repositories
+	want := Repositories{Total: 5, Current: 1, Held: 1, Unreadable: 1}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestOfflineLongest(t *testing.T) {
+	var list []*fleet.Cluster
+	for i := range 5 {
+		list = append(list, cluster(fmt.Sprintf("c%d", i), away(time.Duration(i)*time.Hour)))
+	}
+	got := Summarize(Fleet{Clusters: list}, Manager{}, now).Offline
+	var names []string
+	for _, a := range got.Longest {
+		names = append(names, a.Name)
+	}
+	if diff := cmp.Diff([]string{"shops/c4", "shops/c3", "shops/c2"}, names); diff != "" {
+		t.Errorf("those away longest come first: -want +got\n%s", diff)
+	}
+}
