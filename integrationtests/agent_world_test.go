@@ -78,6 +78,12 @@ func newAgentWorld(t *testing.T) *agentWorld {
 	return w
 }
 
+// registered writes the credential that a registration would have brought.
+func (w *agentWorld) registered() {
+	w.Helper()
+	w.credential(w.token(deployNS, "request"))
+}
+
 func (w *agentWorld) installCRDs() {
 	w.Helper()
 	files, err := filepath.Glob("../charts/fleet-crd/templates/*.yaml")
@@ -130,16 +136,23 @@ func (w *agentWorld) grant() {
 	}, metav1.CreateOptions{})
 	must(w.T, err)
 	w.bind()
-	token, err := w.client.CoreV1().Secrets(deployNS).Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "request-token", Annotations: map[string]string{corev1.ServiceAccountNameKey: sa.Name}},
+}
+
+// token makes a token of a service account.
+func (w *agentWorld) token(namespace, account string) string {
+	w.Helper()
+	ctx := w.Context()
+	secrets := w.client.CoreV1().Secrets(namespace)
+	made, err := secrets.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: account + "-token-", Annotations: map[string]string{corev1.ServiceAccountNameKey: account}},
 		Type:       corev1.SecretTypeServiceAccountToken,
 	}, metav1.CreateOptions{})
 	must(w.T, err)
 	until(w.T, "token is made", func() bool {
-		token, err = w.client.CoreV1().Secrets(deployNS).Get(ctx, token.Name, metav1.GetOptions{})
-		return err == nil && len(token.Data["token"]) > 0
+		made, err = secrets.Get(ctx, made.Name, metav1.GetOptions{})
+		return err == nil && len(made.Data["token"]) > 0
 	})
-	w.credential(string(token.Data["token"]))
+	return string(made.Data["token"])
 }
 
 // bind lets the agent's account read its deployments.

@@ -151,7 +151,7 @@ func TestQuiet(t *testing.T) {
 // The commands are those of the README's table.
 func TestCommands(t *testing.T) {
 	root := newRootCommand(stdio{out: io.Discard, err: io.Discard})
-	for _, name := range []string{"get", "status", "wait", "events", "suspend", "resume", "version"} {
+	for _, name := range []string{"apply", "get", "status", "wait", "events", "suspend", "resume", "version"} {
 		if c, _, err := root.Find([]string{name}); err != nil || c.Name() != name {
 			t.Errorf("no command %q: %v", name, err)
 		}

@@ -155,8 +155,17 @@ func runEvents(ctx context.Context, o eventsOptions, s *session) error {
 		s.std.note("no events%s", o.about(s.scope))
 		return nil
 	}
-	o.newTable(s).print(o.cells(rows), o.bare)
+	t, show := o.newTable(s, rows)
+	t.print(eventCells(rows, show), o.bare)
 	return nil
+}
+
+func eventCells(rows []eventRow, show func([]string) []string) [][]string {
+	out := make([][]string, len(rows))
+	for i, r := range rows {
+		out[i] = show(r.cells)
+	}
+	return out
 }
 
 func (o eventsOptions) about(scope string) string {
@@ -177,7 +186,7 @@ type eventRow struct {
 	cells  []string
 }
 
-var eventColumns = []column{{title: "AT"}, {title: "TYPE"}, {title: "REASON"}, {title: "OBJECT"}, {title: "MESSAGE"}}
+var eventColumns = []column{{title: "AT"}, {title: "TYPE"}, {title: "REASON"}, {title: "WORKSPACE"}, {title: "OBJECT"}, {title: "MESSAGE"}}
 
 // eventRows reads events of either API and sorts them by time.
 func eventRows(items []*unstructured.Unstructured, now time.Time) ([]eventRow, error) {
@@ -198,7 +207,7 @@ func eventRows(items []*unstructured.Unstructured, now time.Time) ([]eventRow, e
 				object = k.singular + "/" + e.InvolvedObject.Name
 			}
 		}
-		rows = append(rows, eventRow{u, at, []string{view.Clock(at, now), e.Type, e.Reason, object, message}})
+		rows = append(rows, eventRow{u, at, []string{view.Clock(at, now), e.Type, e.Reason, u.GetNamespace(), object, message}})
 	}
 	slices.SortStableFunc(rows, func(a, b eventRow) int {
 		return cmp.Or(a.at.Compare(b.at), strings.Compare(keyText(a.object), keyText(b.object)))
@@ -226,38 +235,33 @@ func occurrences(e *corev1.Event) int32 {
 	return e.Count
 }
 
-// newTable is an empty table; the object is left out where one was asked for.
-func (o eventsOptions) newTable(s *session) *table {
-	t := &table{out: s.std.out, columns: slices.Clone(eventColumns)}
+// newTable is an empty table with the columns that say something, and a
+// function that picks their cells: without the object where one was asked for,
+// and without the workspace where all rows are of one.
+func (o eventsOptions) newTable(s *session, rows []eventRow) (*table, func([]string) []string) {
+	spaces := map[string]bool{}
+	for _, r := range rows {
+		spaces[r.object.GetNamespace()] = true
+	}
+	hidden := map[string]bool{
+		"OBJECT":    o.name != "",
+		"WORKSPACE": s.scope != "" || !o.watch && !o.output.wide() && len(spaces) == 1,
+	}
+	t := &table{out: s.std.out}
 	if !o.output.wide() {
 		t.width = s.std.width()
 	}
-	if o.name != "" {
-		t.columns = slices.Delete(t.columns, 3, 4)
-	}
-	return t
-}
-
-func (o eventsOptions) cells(rows []eventRow) [][]string {
-	var out [][]string
-	for _, r := range rows {
-		cells := slices.Clone(r.cells)
-		if o.name != "" {
-			cells = slices.Delete(cells, 3, 4)
-		}
-		out = append(out, cells)
-	}
-	return out
+	return t, t.show(eventColumns, func(c column) bool { return !hidden[c.title] })
 }
 
 // follow prints what is there and then every new event until ctx ends.
 func (o eventsOptions) follow(ctx context.Context, s *session, xs []subject) error {
-	t := o.newTable(s)
+	var t *table
+	var show func([]string) []string
 	var qs []query
 	for _, x := range xs {
 		qs = append(qs, x.query())
 	}
-	first := true
 	return s.followAll(ctx, qs, func(batch []change) error {
 		var items []*unstructured.Unstructured
 		for _, c := range batch {
@@ -277,8 +281,11 @@ func (o eventsOptions) follow(ctx context.Context, s *session, xs []subject) err
 			}
 			return nil
 		}
-		t.print(o.cells(rows), o.bare || !first)
-		first = false
+		first := t == nil
+		if first {
+			t, show = o.newTable(s, rows)
+		}
+		t.print(eventCells(rows, show), o.bare || !first)
 		return nil
 	})
 }

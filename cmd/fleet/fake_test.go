@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -66,7 +67,7 @@ func readStory(t *testing.T, path string) (time.Time, []step) {
 	steps := []step{{}}
 	for decode := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
 		var doc map[string]any
-		if err := decode.Decode(&doc); err == io.EOF {
+		if err := decode.Decode(&doc); errors.Is(err, io.EOF) {
 			return start, steps
 		} else if err != nil {
 			t.Fatalf("%s: %v", path, err)

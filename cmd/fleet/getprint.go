@@ -69,23 +69,11 @@ func (o getOptions) table(entries []entry, s *session) (*table, func(row) []stri
 	if !o.output.wide() {
 		t.width = s.std.width()
 	}
-	var take []int
-	for i, c := range o.kind.columns {
-		if !hidden[c.title] && (!c.wide || o.output.wide()) {
-			t.columns = append(t.columns, c)
-			take = append(take, i)
-		}
-	}
+	pick := t.show(o.kind.columns, func(c column) bool { return !hidden[c.title] && (!c.wide || o.output.wide()) })
 	if t.columns[len(t.columns)-1].title != "MESSAGE" {
 		t.width = 0
 	}
-	return t, func(r row) []string {
-		cells := make([]string, len(take))
-		for i, n := range take {
-			cells[i] = r.cells[n]
-		}
-		return cells
-	}
+	return t, func(r row) []string { return pick(r.cells) }
 }
 
 // sortByPath sorts entries by what a jsonpath finds in their objects: numbers

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -38,30 +39,41 @@ func (s *session) followAll(ctx context.Context, qs []query, tell func([]change)
 		})
 	}
 	group.Go(func() error {
-		var first []change
-		for lists := len(qs); ; {
+		f := firstThenEach{lists: len(qs), tell: tell}
+		for {
 			select {
 			case <-ctx.Done():
 				return nil
 			case c := <-changes:
-				batch := []change{c}
-				switch {
-				case c.object == nil:
-					if lists--; lists > 0 {
-						continue
-					}
-					batch = first
-				case lists > 0:
-					first = append(first, c)
-					continue
-				}
-				if err := tell(batch); err != nil {
+				if err := f.take(c); err != nil {
 					return err
 				}
 			}
 		}
 	})
 	return group.Wait()
+}
+
+// firstThenEach holds changes back until all lists are complete.
+type firstThenEach struct {
+	lists int // not complete yet
+	first []change
+	tell  func([]change) error
+}
+
+func (f *firstThenEach) take(c change) error {
+	switch {
+	case c.object != nil && f.lists > 0:
+		f.first = append(f.first, c)
+		return nil
+	case c.object != nil:
+		return f.tell([]change{c})
+	}
+	f.lists--
+	if f.lists > 0 {
+		return nil
+	}
+	return f.tell(f.first)
 }
 
 // trouble notes that a watch was interrupted.
@@ -133,8 +145,8 @@ func (w *getWatch) print(entries []entry, gone bool) error {
 
 func (w *getWatch) document(e entry) error {
 	if w.o.output == formatName {
-		w.s.std.out.Write([]byte(w.o.kind.qualified() + "/" + e.object.GetName() + "\n"))
-		return nil
+		_, err := fmt.Fprintln(w.s.std.out, w.o.kind.qualified()+"/"+e.object.GetName())
+		return err
 	}
 	return w.o.output.print(w.s.std.out, plain(e.object), true)
 }

@@ -58,8 +58,8 @@ func (o output) wide() bool { return o == formatWide }
 // print writes a document in one of the machine's formats. compact is one line
 // of JSON.
 func (o output) print(w io.Writer, doc any, compact bool) error {
-	switch {
-	case o == formatYAML:
+	switch o {
+	case formatYAML:
 		data, err := yaml.Marshal(doc)
 		if err != nil {
 			return fmt.Errorf("write yaml: %w", err)
@@ -69,7 +69,7 @@ func (o output) print(w io.Writer, doc any, compact bool) error {
 		}
 		_, err = w.Write(data)
 		return err
-	case o == formatJSON:
+	case formatJSON:
 		return printJSON(w, doc, compact)
 	}
 	return o.printPath(w, doc)

@@ -26,6 +26,25 @@ type table struct {
 	size    []int
 }
 
+// show gives the table those of columns that are wanted, and returns a function
+// that picks their cells from those of all.
+func (t *table) show(columns []column, wanted func(column) bool) func([]string) []string {
+	var take []int
+	for i, c := range columns {
+		if wanted(c) {
+			t.columns = append(t.columns, c)
+			take = append(take, i)
+		}
+	}
+	return func(all []string) []string {
+		cells := make([]string, len(take))
+		for i, n := range take {
+			cells[i] = all[n]
+		}
+		return cells
+	}
+}
+
 // fit makes room for rows; columns never shrink.
 func (t *table) fit(rows [][]string) {
 	if t.size == nil {

@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
@@ -53,25 +54,64 @@ func main() {
 	}
 }
 
+// A stage is one call of go test.
+type stage struct {
+	packages []string
+	flags    []string
+}
+
+// stages are what to run, in order. Tests that start clusters run one package
+// at a time: side by side they would starve each other on a small machine.
+func (o options) stages(all []string) []stage {
+	var unit, clusters []string
+	for _, p := range all {
+		if strings.Contains(p, "/integrationtests") || strings.Contains(p, "/cmd/fleet-sandbox") {
+			clusters = append(clusters, p)
+		} else {
+			unit = append(unit, p)
+		}
+	}
+	stages := []stage{{packages: unit, flags: o.flags()}}
+	if !o.unit {
+		stages = append(stages, stage{packages: clusters, flags: append(o.flags(), "-p=1")})
+	}
+	return stages
+}
+
 func run(ctx context.Context, o options) error {
-	packages := []string{"./..."}
-	if o.unit {
-		packages = []string{"./pkg/...", "./charts/..."}
-	} else {
+	if !o.unit {
 		fmt.Println("test: Kubernetes for the stories")
 		if _, err := kubebin.Ensure(ctx, os.Stdout); err != nil {
 			return err
 		}
 	}
-	args := append([]string{"test", "-count=1", "-timeout=40m"}, o.flags()...)
-	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
+	list, err := exec.CommandContext(ctx, "go", "list", "./...").Output()
+	if err != nil {
+		return fmt.Errorf("list packages: %w", err)
+	}
+	var failed error
+	for _, s := range o.stages(strings.Fields(string(list))) {
+		if err := goTest(ctx, s, o.soak); err != nil {
+			failed = err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return failed
+}
+
+// goTest runs one stage, with its output on our own.
+func goTest(ctx context.Context, s stage, soak bool) error {
+	args := append([]string{"test", "-count=1", "-timeout=60m"}, s.flags...)
+	fmt.Println("test: go", strings.Join(args, " "), "for", len(s.packages), "packages")
+	cmd := exec.CommandContext(ctx, "go", append(args, s.packages...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.Env = os.Environ()
-	if o.soak {
+	if soak {
 		cmd.Env = append(cmd.Env, "FLEET_TEST_SOAK=1")
 	}
-	fmt.Println("test: go", args, packages)
 	return cmd.Run()
 }
 

@@ -174,8 +174,10 @@ func TestRegistration(t *testing.T) {
 	})
 
 	t.Run("TakenNamespaceIsRefused", func(t *testing.T) {
-		name := naming.ClusterNamespace(fleet.NamespaceDefault, "squatted")
-		createNamespace(t, g.admin, name)
+		// With all the marks that Fleet would put on it.
+		squatted := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "squatted"}}
+		create(t, g.admin, registration.NewNamespace(squatted, naming.ClusterNamespace(fleet.NamespaceDefault, "squatted"),
+			registration.System{ManagerID: g.install.ID}))
 		create(t, g.admin, &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "squatted"}})
 		until(t, "the Cluster is refused", func() bool {
 			c, err := kube.StoreOf[*fleet.Cluster](g.admin).Get(ctx, kube.Key{Namespace: fleet.NamespaceDefault, Name: "squatted"})

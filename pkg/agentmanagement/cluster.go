@@ -62,7 +62,7 @@ func newClusterLoop(h *House, c *kube.Client) *clusterLoop {
 //  1. gather: the Cluster and its namespaces from the cache, another manager's
 //     lease where the Cluster names one
 //  2. decide: registration.NamespaceOf, MarkCluster, AdoptNamespace (pure)
-//  3. apply:  mark and finalizer first, then the namespace
+//  3. apply:  mark and finalizer, then the namespace where it is missing
 //  4. report: Cluster.status.namespace and condition Processed, once
 func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
 	c, ok := l.view.clusters.Get(key)
@@ -82,22 +82,29 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, e
 		return kube.Done, nil
 	}
 	name := registration.NamespaceOf(c, l.namesOf(c))
-	if taken := l.taken(c, name); taken != "" {
-		return l.report(ctx, c, c, registration.ReasonNamespaceTaken, taken)
+	have, err := l.namespace(ctx, name)
+	if err != nil {
+		return kube.Done, err
+	}
+	if reason, message := judge(have, c); reason != "" {
+		return l.report(ctx, c, c, reason, message)
 	}
 	marked, err := l.clusters.Patch(ctx, c, registration.MarkCluster(c, name, l.cfg.Installation.Mark()))
 	if err != nil {
 		return kube.Done, err
 	}
-	reason, message, err := l.namespace(ctx, c, name)
-	if err != nil {
-		return kube.Done, err
+	if have == nil {
+		_, err := l.namespaces.Create(ctx, registration.NewNamespace(c, name, l.system))
+		if kube.IsExists(err) {
+			return l.forestalled(ctx, marked, name)
+		}
+		if err != nil {
+			return kube.Done, err
+		}
 	}
 	changed := marked.DeepCopy()
-	if reason == "" {
-		changed.Status.Namespace = name
-	}
-	return l.report(ctx, marked, changed, reason, message)
+	changed.Status.Namespace = name
+	return l.report(ctx, marked, changed, "", "")
 }
 
 // refuse leaves a Cluster to the manager that has it, and says so.
@@ -143,37 +150,43 @@ func (l *clusterLoop) namesOf(c *fleet.Cluster) []string {
 	return out
 }
 
-// taken tells why a namespace that is known to be there is not the Cluster's.
-func (l *clusterLoop) taken(c *fleet.Cluster, name string) string {
-	n, ok := l.view.namespaces.Get(kube.Key{Name: name})
-	if !ok {
-		return ""
+// namespace finds a namespace, in the cache or else live; nil if there is none.
+func (l *clusterLoop) namespace(ctx context.Context, name string) (metav1.Object, error) {
+	if n, ok := l.view.namespaces.Get(kube.Key{Name: name}); ok {
+		return n, nil
 	}
-	return registration.AdoptNamespace(n, c)
+	n, err := l.namespaces.Get(ctx, kube.Key{Name: name})
+	if err != nil {
+		return nil, ignoreGone(err)
+	}
+	return n, nil
 }
 
-// namespace makes a Cluster's namespace where it is missing. The reason is
-// empty if it is there and stays.
-func (l *clusterLoop) namespace(ctx context.Context, c *fleet.Cluster, name string) (reason, message string, err error) {
-	var have metav1.Object
-	if n, ok := l.view.namespaces.Get(kube.Key{Name: name}); ok {
-		have = n
-	} else {
-		have, err = l.namespaces.Get(ctx, kube.Key{Name: name})
-		if kube.IsGone(err) {
-			have, err = l.namespaces.Create(ctx, registration.NewNamespace(c, name, l.system))
-		}
-		if err != nil {
-			return "", "", err
-		}
+// judge tells why a Cluster cannot have a namespace now; the reason is empty
+// if it can, also where it has to be made.
+func judge(have metav1.Object, c *fleet.Cluster) (reason, message string) {
+	if have == nil {
+		return "", ""
 	}
-	switch taken := registration.AdoptNamespace(have, c); {
-	case taken != "":
-		return registration.ReasonNamespaceTaken, taken, nil
-	case have.GetDeletionTimestamp() != nil:
-		return registration.ReasonTerminating, fmt.Sprintf("namespace %q is being deleted and will be made again", name), nil
+	if have.GetDeletionTimestamp() != nil {
+		return registration.ReasonTerminating, fmt.Sprintf("namespace %q is being deleted and will be made again", have.GetName())
 	}
-	return "", "", nil
+	if taken := registration.AdoptNamespace(have, c); taken != "" {
+		return registration.ReasonNamespaceTaken, taken
+	}
+	return "", ""
+}
+
+// forestalled gives a namespace up that somebody else has made in the moment
+// before the manager could.
+func (l *clusterLoop) forestalled(ctx context.Context, c *fleet.Cluster, name string) (kube.Next, error) {
+	unmarked := registration.UnmarkCluster(c)
+	c, err := l.clusters.Patch(ctx, c, unmarked)
+	if err != nil {
+		return kube.Done, err
+	}
+	return l.report(ctx, c, registration.UnmarkCluster(c), registration.ReasonNamespaceTaken,
+		fmt.Sprintf("namespace %q was made by somebody else: delete it", name))
 }
 
 // report writes the condition Processed, with what changed already says.

@@ -120,17 +120,33 @@ func flatten(in runtime.Object) ([]*unstructured.Unstructured, error) {
 		})
 		return out, err
 	case *unstructured.Unstructured:
+		if o.IsList() {
+			list, err := o.ToList()
+			if err != nil {
+				return nil, err
+			}
+			return flatten(list)
+		}
+		if err := checkTexts(o); err != nil {
+			return nil, err
+		}
 		if o.GetName() == "" && o.GetGenerateName() == "" {
 			return nil, fmt.Errorf("%s without metadata.name", o.GetKind())
 		}
-		return []*unstructured.Unstructured{o}, checkTexts(o)
+		return []*unstructured.Unstructured{o}, nil
 	}
 	return nil, fmt.Errorf("unexpected document of type %T", in)
 }
 
-// checkTexts refuses labels and annotations that are no text: they would be
+// checkTexts refuses metadata that are no text although they have to be. A
+// name or a namespace would count as missing, labels and annotations would be
 // lost when Fleet adds its own.
 func checkTexts(o *unstructured.Unstructured) error {
+	for _, field := range []string{"name", "namespace"} {
+		if _, _, err := unstructured.NestedString(o.Object, "metadata", field); err != nil {
+			return fmt.Errorf("%s: metadata.%s is no text; put it in quotes", describe(o), field)
+		}
+	}
 	for _, field := range []string{"labels", "annotations"} {
 		m, _, err := unstructured.NestedMap(o.Object, "metadata", field)
 		if err != nil {

@@ -115,7 +115,6 @@ func (s *session) status(ctx context.Context, f *fleet.Fleet) answer {
 	}
 	d := s.document(snap)
 	if f != nil {
-		d.Processes = f.Running()
 		d.Faults = s.faults()
 		if d.State != "Starting" {
 			d.State = stateReady

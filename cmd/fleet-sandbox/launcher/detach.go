@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,17 @@ import (
 const detachedVariable = "FLEET_SANDBOX_DETACHED"
 
 func isDetached() bool { return os.Getenv(detachedVariable) != "" }
+
+// keepFromChildren keeps descriptor 3 from all processes that this one will
+// start: as long as one of them had it, the starter would wait.
+func keepFromChildren() {
+	if isDetached() {
+		syscall.CloseOnExec(starterDescriptor)
+	}
+}
+
+// starterDescriptor is the first of ExtraFiles.
+const starterDescriptor = 3
 
 // detach starts this command once more in a session of its own, lets it use
 // this one's terminal until it is up, and ends as it says. While it starts,
@@ -42,11 +54,11 @@ func detach(ctx context.Context, p place) error {
 	interrupted := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
 	defer interrupted()
 
-	word, err := io.ReadAll(ours)
-	if err != nil {
+	word, err := bufio.NewReader(ours).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("detach: %w", err)
 	}
-	if code, err := strconv.Atoi(strings.TrimSpace(string(word))); err == nil {
+	if code, err := strconv.Atoi(strings.TrimSpace(word)); err == nil {
 		if code == 0 {
 			return nil
 		}
@@ -76,7 +88,7 @@ func letGo(p place, code int) error {
 			return fmt.Errorf("detach: %w", err)
 		}
 	}
-	starter := os.NewFile(3, "starter")
+	starter := os.NewFile(starterDescriptor, "starter")
 	defer starter.Close()
 	_, err = fmt.Fprintln(starter, code)
 	return err

@@ -56,6 +56,9 @@ func (s *session) document(snap fleet.Snapshot) document {
 		APIVersion: "cli.fleet.cattle.io/v1", Kind: "Sandbox", State: state, Version: version.Version,
 		StateDir: s.plan.place.Base, PID: r.PID, Seconds: s.took.rounded(), Clusters: []clusterRecord{},
 	}
+	if f := s.fleet.Load(); f != nil {
+		d.Processes = f.Running()
+	}
 	if s.repo.url != "" {
 		d.Repository = &repositoryRecord{s.repo.url, s.repo.dir, s.repo.branch, s.repo.commit}
 	}

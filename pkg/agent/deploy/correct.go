@@ -12,8 +12,9 @@ import (
 )
 
 // Corrections of the same deployment that follow each other closely come
-// slower and slower: somebody is at work against them.
+// slower and slower after the first few: somebody is at work against them.
 const (
+	correctionsFree = 3 // come at once
 	correctionDelay = 5 * time.Second
 	correctionLimit = 5 * time.Minute
 	correctionCalm  = 10 * time.Minute // after which the count begins anew
@@ -43,7 +44,7 @@ func (r *Reconciler) correct(ctx context.Context, s *snapshot, objects []report.
 	if err != nil {
 		log.WithField("error", err.Error()).Warn("drift not corrected")
 		s.correction = "drift not corrected: " + err.Error()
-		s.again(r.nextCorrection(s.state))
+		s.again(max(r.nextCorrection(s.state), correctionDelay))
 		return objects, nil
 	}
 	log.Info("drift corrected")
@@ -79,12 +80,14 @@ func modified(objects []report.Object) []fleet.ModifiedStatus {
 // nextCorrection is how long the next correction has to wait.
 func (r *Reconciler) nextCorrection(st *state) time.Duration {
 	passed := r.cfg.Now().Sub(st.corrected)
-	if st.corrections == 0 || passed >= correctionCalm {
+	if passed >= correctionCalm {
 		st.corrections = 0
+	}
+	if st.corrections < correctionsFree {
 		return 0
 	}
 	delay := correctionDelay
-	for range st.corrections - 1 {
+	for range st.corrections - correctionsFree {
 		delay = min(2*delay, correctionLimit)
 	}
 	return max(delay-passed, 0)

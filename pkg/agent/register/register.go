@@ -29,7 +29,8 @@ import (
 
 // Times of the registration.
 const (
-	pollInterval = 2 * time.Second  // for the answer
+	firstPoll    = 250 * time.Millisecond // for the answer, doubling
+	pollInterval = 2 * time.Second
 	giveUp       = 30 * time.Minute // then a new request is made
 	firstDelay   = time.Second      // after a request that failed, doubling
 	lastDelay    = 30 * time.Second
@@ -233,6 +234,7 @@ func await(ctx context.Context, up *kube.Client, key kube.Key) (*corev1.Secret, 
 	ctx, cancel := context.WithTimeout(ctx, giveUp)
 	defer cancel()
 	secrets := kube.StoreOf[*corev1.Secret](up)
+	delay := firstPoll
 	for {
 		limited, done := context.WithTimeout(ctx, requestLimit)
 		s, err := secrets.Get(limited, key)
@@ -243,9 +245,10 @@ func await(ctx context.Context, up *kube.Client, key kube.Key) (*corev1.Secret, 
 		if kube.IsUnauthorized(err) {
 			return nil, fmt.Errorf("the registration token is not valid any more: %w", err)
 		}
-		if err := sleep(ctx, pollInterval); err != nil {
+		if err := sleep(ctx, delay); err != nil {
 			return nil, fmt.Errorf("wait for the credential: %w", err)
 		}
+		delay = min(2*delay, pollInterval)
 	}
 }
 

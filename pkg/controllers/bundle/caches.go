@@ -58,12 +58,11 @@ func slimBundle(b *fleet.Bundle) {
 	b.Annotations[annotationContent] = digest
 }
 
-// resourcesOf is the digest of a cached Bundle's resources, and the id of the
-// Content that holds them.
-func resourcesOf(b *fleet.Bundle) (digest, id string) {
-	digest = b.Annotations[annotationContent]
-	return digest, content.IDOf(digest)
-}
+// resourcesOf is the digest of a cached Bundle's resources.
+func resourcesOf(b *fleet.Bundle) string { return b.Annotations[annotationContent] }
+
+// contentOf is the id of the Content that holds a cached Bundle's resources.
+func contentOf(b *fleet.Bundle) string { return content.IDOf(resourcesOf(b)) }
 
 // slimDeployment drops the options, whose ids are enough, and shares the list
 // of objects, which is the same on most clusters.

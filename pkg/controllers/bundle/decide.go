@@ -82,7 +82,7 @@ type leaver struct {
 func decide(s *snapshot) *decision {
 	d := &decision{memos: map[kube.Key]memo{}}
 	d.plan.Generation = s.bundle.Generation
-	d.plan.ResourcesDigest, _ = resourcesOf(s.bundle)
+	d.plan.ResourcesDigest = resourcesOf(s.bundle)
 	d.plan.Accepted = accepted(s)
 	if problem := impossible(s); problem != nil {
 		freeze(s, d, problem)

@@ -42,6 +42,11 @@ const missedCheckins = 3
 // writers is how many deployments are written at once, over all Bundles.
 const writers = 32
 
+// settling is for how long news of passing states are collected before they are
+// written: deployments of one Bundle change together. A repository does not
+// wait: that it is not Ready any more must be known at once.
+const settling = 50 * time.Millisecond
+
 // An Engine is the loops of this package and what they share.
 type Engine struct {
 	cfg   Config
@@ -135,10 +140,10 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 	e.waker = kube.NewLoop("heartbeat", 2, e.reconcileLife)
 	e.sweep = kube.NewLoop("content", 1, e.reconcileContent)
 	e.status = map[string]*reporter{
-		table.KindBundle:  newReporter("bundle-status", e.now, e.reportBundle),
-		table.KindGitRepo: newReporter("gitrepo-status", e.now, e.reportRepo),
-		table.KindCluster: newReporter("cluster-status", e.now, e.reportCluster),
-		table.KindGroup:   newReporter("clustergroup-status", e.now, e.reportGroup),
+		table.KindBundle:  newReporter("bundle-status", settling, e.now, e.reportBundle),
+		table.KindGitRepo: newReporter("gitrepo-status", 0, e.now, e.reportRepo),
+		table.KindCluster: newReporter("cluster-status", settling, e.now, e.reportCluster),
+		table.KindGroup:   newReporter("clustergroup-status", settling, e.now, e.reportGroup),
 	}
 	e.handle()
 	return e

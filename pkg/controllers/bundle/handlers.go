@@ -14,9 +14,13 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// gather is how long news of deployments is collected before a Bundle that
-// waits for others is planned again.
-const gatherNews = 20 * time.Millisecond
+// News of deployments is collected for a while before a Bundle is planned again
+// whose deployments wait for each other: a moment, and longer the more there
+// are, so that planning takes a small part of the time.
+const (
+	gatherNews    = 20 * time.Millisecond
+	gatherPerPair = 50 * time.Microsecond
+)
 
 // handle connects the caches with the table and the loops.
 func (e *Engine) handle() {
@@ -104,7 +108,7 @@ func (e *Engine) onDeployment(old, changed *fleet.BundleDeployment) {
 	news.Plan = nil
 	e.spread(news)
 	for _, key := range plan {
-		e.planer.AddAfter(key, gatherNews)
+		e.planer.AddAfter(key, gatherNews+time.Duration(e.table.Size(key))*gatherPerPair)
 	}
 	if key, ok := table.BundleOf(changed); ok && old != nil && edited(known, changed) && !e.isWriting(kube.KeyOf(changed)) {
 		if known.Generation != changed.Generation {

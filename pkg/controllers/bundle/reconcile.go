@@ -119,7 +119,6 @@ func (e *Engine) kit(ctx context.Context, b *fleet.Bundle) (*deployment.Kit, err
 	e.mu.Lock()
 	entry := e.kits[key]
 	e.mu.Unlock()
-	_, contentID := resourcesOf(b)
 	if entry != nil {
 		old := entry.kit.Bundle()
 		if old.UID == b.UID && old.Generation == b.Generation && maps.Equal(old.Labels, b.Labels) {
@@ -134,7 +133,7 @@ func (e *Engine) kit(ctx context.Context, b *fleet.Bundle) (*deployment.Kit, err
 			return nil, err
 		}
 	}
-	kit, err := deployment.NewKit(b, contentID, next.values)
+	kit, err := deployment.NewKit(b, contentOf(b), next.values)
 	if err != nil {
 		e.dropKit(key)
 		return nil, err

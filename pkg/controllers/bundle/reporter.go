@@ -25,8 +25,9 @@ const (
 // A reporter writes the status of one kind of object: a final state at once,
 // passing states at most once in a window.
 type reporter struct {
-	loop *kube.Loop
-	now  func() time.Time
+	loop  *kube.Loop
+	now   func() time.Time
+	delay time.Duration // for which news of passing states are collected
 
 	mu   sync.Mutex
 	last map[kube.Key]written
@@ -34,9 +35,10 @@ type reporter struct {
 
 // written is what is remembered of the last write of a status.
 type written struct {
-	at    time.Time
-	every time.Duration // how often it may be written
-	final bool          // the state that was last asked to be written
+	at     time.Time
+	every  time.Duration // how often it may be written
+	final  bool          // the state that was last asked to be written
+	urgent bool          // a final state was reached since the last look
 	// want is what was written last, and have what the API server made of it.
 	want, have [sha256.Size]byte
 }
@@ -44,11 +46,17 @@ type written struct {
 // newReporter makes a reporter. write compares the object's status with what
 // it should be and writes it if it differs; it returns the bytes that it
 // wrote, 0 for nothing.
-func newReporter(name string, now func() time.Time, write func(context.Context, kube.Key) (int, error)) *reporter {
-	r := &reporter{now: now, last: map[kube.Key]written{}}
+func newReporter(name string, delay time.Duration, now func() time.Time, write func(context.Context, kube.Key) (int, error)) *reporter {
+	r := &reporter{now: now, delay: delay, last: map[kube.Key]written{}}
 	r.loop = kube.NewLoop(name, statusWriters, func(ctx context.Context, key kube.Key) (kube.Next, error) {
+		if left := r.look(key); left > 0 {
+			return kube.Next{After: left}, nil
+		}
 		n, err := write(ctx, key)
-		if err == nil && n > 0 {
+		switch {
+		case err != nil:
+			r.failed(key)
+		case n > 0:
 			r.wrote(key, n)
 		}
 		return kube.Done, err
@@ -71,10 +79,28 @@ func (r *reporter) ask(key kube.Key, final bool) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.last[key]
-	reached := final && !w.final
+	w.urgent = w.urgent || final && !w.final
 	w.final = final
 	r.last[key] = w
-	if reached {
+	if w.urgent {
+		return 0
+	}
+	left := w.every - r.now().Sub(w.at)
+	if !final {
+		return max(left, r.delay)
+	}
+	return left
+}
+
+// look is how long a look that has come has to wait after all, because the
+// status was written since it was asked for.
+func (r *reporter) look(key kube.Key) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.last[key]
+	if w.urgent {
+		w.urgent = false
+		r.last[key] = w
 		return 0
 	}
 	return w.every - r.now().Sub(w.at)
@@ -85,6 +111,15 @@ func (r *reporter) wrote(key kube.Key, bytes int) {
 	defer r.mu.Unlock()
 	w := r.last[key]
 	w.at, w.every = r.now(), time.Duration(1+bytes/windowBytes)*window
+	r.last[key] = w
+}
+
+// failed lets the next look come without waiting for a window.
+func (r *reporter) failed(key kube.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.last[key]
+	w.urgent = true
 	r.last[key] = w
 }
 

@@ -73,3 +73,13 @@ func (t *Table) Nowhere(key kube.Key) bool {
 	row := t.bundles[key]
 	return row == nil || row.plan == nil || len(row.plan.Order) == 0
 }
+
+// Size is how many deployments a Bundle has or should have.
+func (t *Table) Size(key kube.Key) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if row := t.bundles[key]; row != nil {
+		return len(row.cells)
+	}
+	return 0
+}

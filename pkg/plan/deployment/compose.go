@@ -119,7 +119,9 @@ func Compose(o Order, old *fleet.BundleDeployment, values []byte) (Parcel, error
 func Retouch(k *Kit, p *Place, old *fleet.BundleDeployment) *fleet.BundleDeployment {
 	out := old.DeepCopy()
 	out.Labels = Labels(k, p)
-	out.Labels[fleet.LabelContentName] = contentOf(old, out.Labels[fleet.LabelContentName])
+	if id := contentOf(old, k.content); id != "" {
+		out.Labels[fleet.LabelContentName] = id
+	}
 	out.Finalizers = Finalizers(old)
 	out.Spec.Paused = Paused(k, p)
 	return out
@@ -136,9 +138,39 @@ func contentOf(bd *fleet.BundleDeployment, otherwise string) string {
 
 // Neat tells whether a deployment needs no Retouch.
 func Neat(k *Kit, p *Place, bd *fleet.BundleDeployment) bool {
-	want := Retouch(k, p, bd)
-	return maps.Equal(want.Labels, bd.Labels) && want.Spec.Paused == bd.Spec.Paused &&
-		len(want.Finalizers) == len(bd.Finalizers)
+	if bd.Spec.Paused != Paused(k, p) || slices.Contains(bd.Finalizers, fleet.FinalizerBundleDeployment) {
+		return false
+	}
+	own := placeLabels(p)
+	extra := 0
+	if id := contentOf(bd, k.content); id != "" {
+		if bd.Labels[fleet.LabelContentName] != id {
+			return false
+		}
+		extra = 1
+	}
+	if len(bd.Labels) != len(k.labels)+len(own)+extra {
+		return false
+	}
+	for key, v := range k.labels {
+		if bd.Labels[key] != v {
+			return false
+		}
+	}
+	for _, l := range own {
+		if bd.Labels[l[0]] != l[1] {
+			return false
+		}
+	}
+	return true
+}
+
+// placeLabels are the labels that tell the cluster of a deployment.
+func placeLabels(p *Place) [4][2]string {
+	return [4][2]string{
+		{fleet.LabelCluster, p.Name}, {fleet.LabelClusterNamespace, p.Cluster.Namespace},
+		{fleet.LabelManaged, "true"}, {fleet.LabelBucket, p.bucket},
+	}
 }
 
 // Paused tells whether a pause holds back the Bundle on a cluster.
@@ -155,21 +187,30 @@ func Finalizers(bd *fleet.BundleDeployment) []string {
 // Labels are those of a deployment: the user's and Fleet's own labels of the
 // Bundle, and those by which it is found.
 func Labels(k *Kit, p *Place) map[string]string {
-	b := k.bundle
+	out := maps.Clone(k.labels)
+	for _, l := range placeLabels(p) {
+		out[l[0]] = l[1]
+	}
+	if k.content != "" {
+		out[fleet.LabelContentName] = k.content
+	}
+	return out
+}
+
+// bundleLabels are the labels that all deployments of a Bundle share.
+func bundleLabels(b *fleet.Bundle) map[string]string {
 	out := naming.UserKeys(b.Labels)
 	for key, v := range b.Labels {
 		if strings.HasPrefix(key, "fleet.cattle.io/") && key != labelCreatedByDisplayName {
 			out[key] = v
 		}
 	}
-	out[fleet.LabelBundleName], out[fleet.LabelBundleNamespace] = b.Name, b.Namespace
-	out[fleet.LabelCluster], out[fleet.LabelClusterNamespace] = p.Name, p.Cluster.Namespace
-	out[fleet.LabelManaged] = "true"
-	out[fleet.LabelBucket] = naming.Bucket(p.Namespace)
-	out[fleet.LabelOwnerBucket] = naming.OwnerBucket(b.Namespace, Owner(b))
-	if k.content != "" {
-		out[fleet.LabelContentName] = k.content
+	for _, l := range placeLabels(&Place{}) {
+		delete(out, l[0])
 	}
+	delete(out, fleet.LabelContentName)
+	out[fleet.LabelBundleName], out[fleet.LabelBundleNamespace] = b.Name, b.Namespace
+	out[fleet.LabelOwnerBucket] = naming.OwnerBucket(b.Namespace, Owner(b))
 	return out
 }
 

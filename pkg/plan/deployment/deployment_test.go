@@ -202,7 +202,11 @@ func TestRetouch(t *testing.T) {
 	if !Neat(k, p, made.Object) {
 		t.Error("what was just made needs no work")
 	}
-	k.bundle.Labels[fleet.LabelCommit] = "beef"
+	b, _ := bundle(nil)
+	b.Labels[fleet.LabelCommit] = "beef"
+	if k, err = NewKit(b, "s-1", nil); err != nil {
+		t.Fatal(err)
+	}
 	if Neat(k, p, made.Object) {
 		t.Error("the commit is a label of the deployment too")
 	}

@@ -53,6 +53,7 @@ type Place struct {
 	Paused         bool
 	facts          string // digest, see Seal
 	labelled       bool
+	bucket         string
 }
 
 // Seal computes what Inputs needs again and again. It is called once, when
@@ -64,6 +65,7 @@ func (p *Place) Seal() {
 	}
 	p.facts = digest(raw)
 	p.labelled = usable(p.Labels)
+	p.bucket = naming.Bucket(p.Namespace)
 }
 
 // usable tells whether a cluster has a label that values can ask for. Without
@@ -91,6 +93,7 @@ type Kit struct {
 	bundle  *fleet.Bundle // without values
 	spec    fleet.BundleSpec
 	content string
+	labels  map[string]string // that all deployments share
 	matcher *target.Matcher
 
 	mu     sync.Mutex
@@ -115,7 +118,7 @@ func NewKit(b *fleet.Bundle, contentID string, secret map[string][]byte) (*Kit, 
 		return nil, fault.WaitError(ReasonWaitForValues, 0,
 			fmt.Errorf("waits for Secret %q with the values of this version", b.Name))
 	}
-	k := &Kit{bundle: b, spec: *b.Spec.DeepCopy(), content: contentID, merged: map[string]*mix{}}
+	k := &Kit{bundle: b, spec: *b.Spec.DeepCopy(), content: contentID, labels: bundleLabels(b), merged: map[string]*mix{}}
 	if b.Spec.ValuesHash != "" {
 		if err := options.ApplyBundleValues(&k.spec, secret); err != nil {
 			return nil, fault.PermanentError("InvalidValues", err)

@@ -22,24 +22,17 @@ const (
 // NamespaceOf chooses the namespace of a Cluster's BundleDeployments. owned
 // are the names of the namespaces that say they are this Cluster's.
 //
-// What the manager chose before counts first. An older installation left no
-// trace but the namespace itself; of several the one that status names, or
-// else the first by name, is taken. A new Cluster gets the computed name.
+// What the manager chose before counts first; then, for an older installation,
+// the namespace that status names, if it confirms that; then the computed name.
 // status.namespace alone decides nothing: an agent may write it.
 func NamespaceOf(c *fleet.Cluster, owned []string) string {
 	if ns := c.Annotations[AnnotationDeploymentNamespace]; ns != "" {
 		return ns
 	}
-	computed := naming.ClusterNamespace(c.Namespace, c.Name)
-	for _, ns := range []string{c.Status.Namespace, computed} {
-		if slices.Contains(owned, ns) {
-			return ns
-		}
+	if slices.Contains(owned, c.Status.Namespace) {
+		return c.Status.Namespace
 	}
-	if len(owned) > 0 {
-		return slices.Min(owned)
-	}
-	return computed
+	return naming.ClusterNamespace(c.Namespace, c.Name)
 }
 
 // NamespaceOwner is the "namespace/name" of the Cluster that a namespace says
@@ -65,15 +58,22 @@ func NewNamespace(c *fleet.Cluster, name string, s System) *corev1.Namespace {
 }
 
 // AdoptNamespace tells why a namespace that is there already must not become a
-// Cluster's: whoever made it may have given others rights in it. Empty: it is
-// the Cluster's.
+// Cluster's: whoever made it may read in it. Empty: it is the Cluster's.
+//
+// The marks on a namespace can be written by everybody who may create one, so
+// they are not enough for a new Cluster. One that had the namespace before, or
+// whose annotation a person has set, keeps it.
 func AdoptNamespace(ns metav1.Object, c *fleet.Cluster) string {
-	want := c.Namespace + "/" + c.Name
+	name, want := ns.GetName(), c.Namespace+"/"+c.Name
+	had := c.Annotations[AnnotationDeploymentNamespace] == name || c.Status.Namespace == name
 	switch owner := NamespaceOwner(ns); {
 	case ns.GetLabels()[fleet.LabelManaged] != True || owner == "":
-		return fmt.Sprintf("namespace %q exists and was not made by Fleet; delete it, or label and annotate it as this cluster's", ns.GetName())
+		return fmt.Sprintf("namespace %q exists and was not made by Fleet: delete it", name)
 	case owner != want:
-		return fmt.Sprintf("namespace %q belongs to Cluster %s", ns.GetName(), owner)
+		return fmt.Sprintf("namespace %q belongs to Cluster %s", name, owner)
+	case !had:
+		return fmt.Sprintf("namespace %q exists already: delete it, or put its name into annotation %s of the Cluster",
+			name, AnnotationDeploymentNamespace)
 	}
 	return ""
 }
@@ -88,6 +88,14 @@ func MarkCluster(c *fleet.Cluster, namespace string, m Mark) *fleet.Cluster {
 	if !slices.Contains(out.Finalizers, fleet.FinalizerCluster) {
 		out.Finalizers = append(out.Finalizers, fleet.FinalizerCluster)
 	}
+	return out
+}
+
+// UnmarkCluster is a Cluster that has no namespace after all.
+func UnmarkCluster(c *fleet.Cluster) *fleet.Cluster {
+	out := c.DeepCopy()
+	delete(out.Annotations, AnnotationDeploymentNamespace)
+	out.Status.Namespace = ""
 	return out
 }
 

@@ -1,0 +1,335 @@
+package gitrepo_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/git/gittest"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/options"
+)
+
+func manifest(value string) string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: " + value + "}\n"
+}
+
+func TestGitRepo(t *testing.T) {
+	w := newWorld(t)
+	for name, tell := range map[string]func(*story){
+		"Commits": commits, "Values": values, "Broken": broken, "Faults": faults, "Credentials": credentials, "Conflict": conflict,
+		"Brake": brake, "Restriction": restriction, "Deletion": deletion, "Restart": restart, "Rest": rest, "Forced": forced,
+	} {
+		t.Run(name, func(t *testing.T) { tell(w.story(t)) })
+	}
+}
+
+// Commits make, change and remove Bundles, each only where something changed.
+func commits(s *story) {
+	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one"), "b/cm.yaml": manifest("two"), "c/cm.yaml": manifest("three")})
+	s.follow(func(spec *fleet.GitRepoSpec) { spec.Paths = []string{"*"} })
+	s.read(first)
+	if st := s.status(); st.GitJobStatus != "Current" || st.ObservedGeneration != 1 || st.PollingCommit != first {
+		s.t.Errorf("got %+v", st)
+	}
+	s.says("Accepted", "True", "Succeeded", "")
+	s.says("GitPolling", "True", "Succeeded", "")
+	before := s.bundles()
+	b, _ := get[*fleet.Bundle](s.world, s.ns, "repo-a")
+	want := map[string]string{fleet.LabelRepoName: "repo", fleet.LabelCommit: first, fleet.LabelOwnerBucket: b.Labels[fleet.LabelOwnerBucket]}
+	if diff := cmp.Diff(want, b.Labels); diff != "" || b.Labels[fleet.LabelOwnerBucket] == "" {
+		s.t.Error(diff)
+	}
+	if len(b.Spec.Targets) != 1 || b.Spec.Targets[0].ClusterGroup != "default" || len(b.Spec.TargetRestrictions) != 1 {
+		s.t.Errorf("want the default target, got %+v", b.Spec)
+	}
+
+	second := s.git.Commit("second", map[string]string{"b/cm.yaml": manifest("new"), "README.md": "not deployed"})
+	s.read(second)
+	after := s.bundles()
+	if after["repo-a"] != before["repo-a"] || after["repo-c"] != before["repo-c"] || after["repo-b"] == before["repo-b"] {
+		s.t.Errorf("want only repo-b written: %v, %v", before, after)
+	}
+	a, _ := get[*fleet.Bundle](s.world, s.ns, "repo-a")
+	b, _ = get[*fleet.Bundle](s.world, s.ns, "repo-b")
+	if a.Labels[fleet.LabelCommit] != first || b.Labels[fleet.LabelCommit] != second {
+		s.t.Error("the label names the commit that last changed the bundle")
+	}
+
+	third := s.git.Commit("third", map[string]string{"c": "", "d/cm.yaml": manifest("four")})
+	s.engine("repo-c")
+	s.read(third)
+	s.until("repo-c is gone and repo-d is there", func() bool {
+		now := s.bundles()
+		return now["repo-c"] == "" && now["repo-d"] != "" && len(now) == 3
+	})
+	writes := strings.Join(s.writes(), "\n")
+	if strings.Index(writes, "delete bundles/repo-c") < strings.LastIndex(writes, "bundles/repo-d") {
+		s.t.Errorf("what is new is written before what is old is removed:\n%s", writes)
+	}
+	s.until("the new commit is told", func() bool {
+		list, err := kube.StoreOf[*eventsv1.Event](s.admin).List(context.Background(), s.ns, "")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, e := range list {
+			if e.Reason == fleet.EventGotNewCommit && e.Note == "commit "+third {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// Helm values are kept in a Secret, which comes before the Bundle and goes when
+// the values go.
+func values(s *story) {
+	chart := map[string]string{"web/Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n", "web/fleet.yaml": "helm: {values: {password: canary}}\n"}
+	s.read2(s.git.Commit("first", chart))
+	b, _ := get[*fleet.Bundle](s.world, s.ns, "repo-web")
+	secret, ok := get[*corev1.Secret](s.world, s.ns, "repo-web")
+	if !ok || secret.Type != fleet.SecretTypeBundleValues || string(secret.Data[fleet.KeyBundleValues]) != `{"password":"canary"}` {
+		s.t.Fatalf("want the values in a Secret, got %+v", secret)
+	}
+	if b.Spec.ValuesHash == "" || b.Spec.ValuesHash != options.BundleValuesHash(secret.Data) {
+		s.t.Errorf("the Bundle must be bound to the Secret: %q", b.Spec.ValuesHash)
+	}
+	if raw, err := json.Marshal(b); err != nil || strings.Contains(string(raw), "canary") {
+		s.t.Error("a value stands in the Bundle")
+	}
+	if order := strings.Join(s.writes(), "\n"); strings.Index(order, "create secrets/") > strings.Index(order, "create bundles/") {
+		s.t.Errorf("the Secret comes first:\n%s", order)
+	}
+	s.read(s.git.Commit("second", map[string]string{"web/fleet.yaml": "helm: {values: {password: other}}\n"}))
+	secret, _ = get[*corev1.Secret](s.world, s.ns, "repo-web")
+	b, _ = get[*fleet.Bundle](s.world, s.ns, "repo-web")
+	if string(secret.Data[fleet.KeyBundleValues]) != `{"password":"other"}` || b.Spec.ValuesHash != options.BundleValuesHash(secret.Data) {
+		s.t.Errorf("want the new values, got %s", secret.Data)
+	}
+	s.read(s.git.Commit("third", map[string]string{"web/fleet.yaml": "namespace: web\n"}))
+	s.until("the Secret is gone", func() bool {
+		_, there := get[*corev1.Secret](s.world, s.ns, "repo-web")
+		return !there
+	})
+}
+
+// read2 follows the repository and waits for a commit.
+func (s *story) read2(commit string) {
+	s.t.Helper()
+	s.follow(nil)
+	s.read(commit)
+}
+
+// A broken bundle says where, keeps its last version, and stops no other.
+func broken(s *story) {
+	s.git.Commit("first", map[string]string{"a/fleet.yaml": "namespace: a\n", "a/cm.yaml": manifest("one"), "b/fleet.yaml": "namespace: b\n", "b/cm.yaml": manifest("two")})
+	s.follow(nil)
+	s.until("two bundles", func() bool { return len(s.bundles()) == 2 })
+	bad := s.git.Commit("bad", map[string]string{"a/cm.yaml": "a: 1\nb:\n\tc: 2\n", "b/cm.yaml": manifest("three")})
+	s.read(bad)
+	s.says("Stalled", "True", "InvalidYAML", "a/cm.yaml:3: YAML: found character that cannot start any token")
+	if st := s.status(); st.GitJobStatus != "Failed" {
+		s.t.Errorf("want Failed, got %s", st.GitJobStatus)
+	}
+	a, _ := get[*fleet.Bundle](s.world, s.ns, "repo-a")
+	b, _ := get[*fleet.Bundle](s.world, s.ns, "repo-b")
+	if !strings.Contains(a.Spec.Resources[0].Content, "one") || !strings.Contains(b.Spec.Resources[0].Content, "three") {
+		s.t.Error("want the old version of a and the new one of b")
+	}
+	s.read(s.git.Commit("good", map[string]string{"a/cm.yaml": manifest("four")}))
+	s.says("Stalled", "False", "Succeeded", "")
+}
+
+// A repository that cannot be read says why, and keeps what is deployed.
+func faults(s *story) {
+	s.follow(func(spec *fleet.GitRepoSpec) { spec.Repo = s.server.URL + "/none" })
+	host := strings.TrimPrefix(s.server.URL, "http://")
+	s.says("GitPolling", "False", "RepositoryNotFound", `git host "`+host+`" has no repository "none" (404), or it is private`)
+	s.says("Stalled", "True", "RepositoryNotFound", "")
+	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
+	change(s.world, s.repo, func(r *fleet.GitRepo) { r.Spec.Repo, r.Spec.Branch = s.server.URL+"/repo", "" })
+	s.says("GitPolling", "False", "BranchNotFound", `branch "master" does not exist; the default branch is "main"`)
+	change(s.world, s.repo, func(r *fleet.GitRepo) { r.Spec.Branch, r.Spec.Paths = "main", []string{"nothing", "else"} })
+	s.says("Stalled", "True", "NothingToDeploy", "nothing to deploy in paths nothing, else; what was deployed before stays")
+	change(s.world, s.repo, func(r *fleet.GitRepo) { r.Spec.Paths = []string{"a"} })
+	s.read(first)
+	s.says("Stalled", "False", "Succeeded", "")
+	if st := s.status(); st.ObservedGeneration != 4 {
+		s.t.Errorf("want generation 4, got %d", st.ObservedGeneration)
+	}
+	change(s.world, s.repo, func(r *fleet.GitRepo) { r.Spec.Paths = []string{"gone"} })
+	s.says("Stalled", "True", "NothingToDeploy", "")
+	if len(s.bundles()) != 1 {
+		s.t.Error("a repository that yields nothing removes nothing")
+	}
+	change(s.world, s.repo, func(r *fleet.GitRepo) { r.Spec.Paths = nil })
+	s.says("Stalled", "False", "Succeeded", "")
+	s.until("the name is that of the whole repository", func() bool { return s.bundles()["repo"] != "" })
+	s.engine("repo-a")
+
+	s.server.Handle = func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
+	s.says("GitPolling", "False", "Unreachable", `git host "`+host+`" cannot be reached: the connection was closed early`)
+	s.says("Reconciling", "True", "Unreachable", "")
+	if st := s.status(); st.GitJobStatus != "Current" || st.Commit != first || len(s.bundles()) == 0 {
+		s.t.Errorf("what was deployed stays: %+v", st)
+	}
+	s.server.Handle = nil
+	s.says("GitPolling", "True", "Succeeded", "")
+	s.says("Reconciling", "False", "Succeeded", "")
+}
+
+// Credentials come from the Secret; a repaired Secret is used at once.
+func credentials(s *story) {
+	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
+	s.server.Handle = gittest.BasicAuth("ana", "canary")
+	s.follow(func(spec *fleet.GitRepoSpec) { spec.ClientSecretName = "git" })
+	s.says("Accepted", "False", fleet.EventFailedValidatingSecret, `secret "git" does not exist (clientSecretName)`)
+	secret := create(s.world, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "git"}, Type: corev1.SecretTypeBasicAuth,
+		StringData: map[string]string{"username": "ana", "password": "wrong"},
+	})
+	s.says("GitPolling", "False", "AuthenticationRefused", `git host "`+strings.TrimPrefix(s.server.URL, "http://")+`" refuses the credentials (401)`)
+	change(s.world, secret, func(x *corev1.Secret) { x.Data["password"] = []byte("canary") })
+	s.read(first)
+	s.says("Stalled", "False", "Succeeded", "")
+	repo, _ := get[*fleet.GitRepo](s.world, s.ns, "repo")
+	if raw, err := json.Marshal(repo); err != nil || strings.Contains(string(raw), "canary") {
+		s.t.Error("the credential stands in the GitRepo")
+	}
+}
+
+// A Bundle of somebody else is not overwritten, and is made when its name is
+// free.
+func conflict(s *story) {
+	other := create(s.world, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "repo-a"}, Spec: fleet.BundleSpec{Paused: true}})
+	s.git.Commit("first", map[string]string{"a/fleet.yaml": "namespace: a\n", "a/cm.yaml": manifest("one"), "b/fleet.yaml": "namespace: b\n", "b/cm.yaml": manifest("two")})
+	s.follow(nil)
+	s.says("Stalled", "True", "Conflict", `a: bundle "repo-a" exists and belongs to no GitRepo; it is not overwritten`)
+	now, _ := get[*fleet.Bundle](s.world, s.ns, "repo-a")
+	if !now.Spec.Paused || now.ResourceVersion != other.ResourceVersion || s.bundles()["repo-b"] == "" {
+		s.t.Errorf("want the foreign Bundle untouched and the other one made: %+v", now)
+	}
+	remove(s.world, other)
+	s.says("Stalled", "False", "Succeeded", "")
+	if b, _ := get[*fleet.Bundle](s.world, s.ns, "repo-a"); b.Labels[fleet.LabelRepoName] != "repo" {
+		s.t.Error("want the name taken when it is free")
+	}
+}
+
+// The brake holds back what is new; what was held back comes when it is off.
+func brake(s *story) {
+	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
+	s.read2(first)
+	m := create(s.world, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceSystem, Name: fleet.ConfigMapBrake},
+		Data:       map[string]string{"suspended": "true", "reason": "incident 4711", "by": "ana"},
+	})
+	before := s.bundles()
+	second := s.git.Commit("second", map[string]string{"a/cm.yaml": manifest("two")})
+	s.says("Reconciling", "True", "Suspended", "suspended by ana: incident 4711")
+	if st := s.status(); st.Commit != first || st.PollingCommit != second {
+		s.t.Errorf("want the commit seen and not read: %+v", st)
+	}
+	if diff := cmp.Diff(before, s.bundles()); diff != "" {
+		s.t.Error(diff)
+	}
+	remove(s.world, m)
+	s.read(second)
+	s.says("Reconciling", "False", "Succeeded", "")
+}
+
+// A limit that is not implemented stops everything new, and says so.
+func restriction(s *story) {
+	policy := create(s.world, &fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "p"}})
+	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
+	s.follow(nil)
+	s.says("Accepted", "False", "Restricted", `Policy "p" limits this namespace and is not implemented yet: nothing new is deployed until it is gone`)
+	if len(s.bundles()) != 0 {
+		s.t.Error("nothing may be deployed")
+	}
+	remove(s.world, policy)
+	s.read(first)
+	s.says("Accepted", "True", "Succeeded", "")
+}
+
+// A deleted GitRepo takes its Bundles along, and goes after them.
+func deletion(s *story) {
+	s.read2(s.git.Commit("first", map[string]string{"a/fleet.yaml": "namespace: a\n", "a/cm.yaml": manifest("one"), "b/fleet.yaml": "namespace: b\n", "b/cm.yaml": manifest("two")}))
+	b, _ := get[*fleet.Bundle](s.world, s.ns, "repo-b")
+	remove(s.world, b)
+	s.engine("repo-b")
+	s.until("a Bundle that somebody removed comes back", func() bool {
+		again, ok := get[*fleet.Bundle](s.world, s.ns, "repo-b")
+		return ok && again.UID != b.UID
+	})
+	remove(s.world, s.repo)
+	s.engine("repo-a")
+	if _, there := get[*fleet.GitRepo](s.world, s.ns, "repo"); !there {
+		s.t.Error("the GitRepo waits for its last Bundle")
+	}
+	s.engine("repo-b")
+	s.until("the GitRepo is gone", func() bool {
+		_, there := get[*fleet.GitRepo](s.world, s.ns, "repo")
+		return !there
+	})
+}
+
+// A worker that starts anew writes nothing if nothing is new, and finds what it
+// missed.
+func restart(s *story) {
+	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
+	s.read2(first)
+	s.halt()
+	before := len(s.writes())
+	w := s.world
+	w.start()
+	defer w.halt()
+	polls := len(s.server.Requests())
+	s.until("the repository is asked again", func() bool { return len(s.server.Requests()) > polls+2 })
+	if now := s.writes(); len(now) != before {
+		s.t.Errorf("a start wrote %v", now[before:])
+	}
+	w.halt()
+	second := s.git.Commit("second", map[string]string{"a/cm.yaml": manifest("two")})
+	w.start()
+	s.read(second)
+}
+
+// At rest nothing is written, however often the repository is asked, and with a
+// bundle that is broken for ever.
+func rest(s *story) {
+	first := s.git.Commit("first", map[string]string{"a/fleet.yaml": "namespace: a\n", "a/cm.yaml": manifest("one"), "b/fleet.yaml": "x: [", "b/cm.yaml": manifest("two")})
+	s.read2(first)
+	before := len(s.writes())
+	polls := len(s.server.Requests())
+	s.until("it was asked three times more", func() bool { return len(s.server.Requests()) >= polls+3 })
+	if now := s.writes(); len(now) != before {
+		s.t.Errorf("at rest it wrote %v", now[before:])
+	}
+	if n := len(s.writes()); n > 6 {
+		s.t.Errorf("want a finalizer, a Bundle, and two or three patches of the status, got %v", s.writes())
+	}
+}
+
+// forceSyncGeneration asks at once, and deploys again what is unchanged.
+func forced(s *story) {
+	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
+	s.follow(func(spec *fleet.GitRepoSpec) { spec.PollingInterval = &metav1.Duration{Duration: time.Hour} })
+	s.read(first)
+	second := s.git.Commit("second", map[string]string{"a/cm.yaml": manifest("two")})
+	change(s.world, s.repo, func(r *fleet.GitRepo) { r.Spec.ForceSyncGeneration = 1 })
+	s.read(second)
+	b, _ := get[*fleet.Bundle](s.world, s.ns, "repo")
+	if b.Spec.ForceSyncGeneration != 1 || s.status().UpdateGeneration != 1 {
+		s.t.Errorf("want the number passed on: %+v", b.Spec)
+	}
+}

@@ -1,0 +1,315 @@
+// Package gitrepo_test tells how commits become Bundles and status, on a real
+// API server and from real git servers, with the worker of the role gitjob
+// alone: the engine, which lets removed Bundles go, is played by the test.
+package gitrepo_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/gitrepo"
+	"github.com/fleetworkspace/fleet/pkg/git"
+	"github.com/fleetworkspace/fleet/pkg/git/gittest"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+)
+
+// agent is the User-Agent of the worker, by which its requests are known.
+const agent = "fleet-gitjob/test"
+
+// A world is an API server with the worker.
+type world struct {
+	t       *testing.T
+	cluster *cluster.Cluster
+	admin   *kube.Client
+	halt    func()
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, cluster: harness.Cluster(t, "management")}
+	w.admin = w.client("sandbox-admin", "test")
+	w.installCRDs()
+	w.namespace(fleet.NamespaceSystem)
+	w.start()
+	t.Cleanup(func() { w.halt() })
+	return w
+}
+
+func (w *world) client(agent, manager string) *kube.Client {
+	w.t.Helper()
+	c, err := kube.Connect(kube.Config{REST: w.cluster.REST(), UserAgent: agent, FieldManager: manager})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// start runs the worker. halt ends it.
+func (w *world) start() {
+	w.t.Helper()
+	remotes, err := git.New(git.Config{Dir: w.t.TempDir(), Timeout: 10 * time.Second})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(logWriter{w.t})
+	worker := gitrepo.New(gitrepo.Config{Namespace: fleet.NamespaceSystem, Remotes: remotes},
+		w.client(agent, fleet.FieldManagerGitJob), logrus.NewEntry(log))
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		report := func(loop string, key kube.Key, err error) { w.t.Logf("%s %s: %v", loop, key, err) }
+		if err := kube.Run(ctx, report, worker.Parts()...); err != nil {
+			w.t.Errorf("the worker ended: %v", err)
+		}
+	}()
+	w.halt = func() {
+		stop()
+		<-done
+		_ = remotes.Close()
+	}
+}
+
+type logWriter struct{ t *testing.T }
+
+func (l logWriter) Write(p []byte) (int, error) {
+	l.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+func (w *world) installCRDs() {
+	w.t.Helper()
+	files, err := filepath.Glob("../../charts/fleet-crd/templates/*.yaml")
+	if err != nil || len(files) == 0 {
+		w.t.Fatalf("no CRDs: %v", err)
+	}
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.Unmarshal(raw, crd); err != nil {
+			w.t.Fatal(err)
+		}
+		create(w, crd)
+	}
+	for _, info := range fleet.Kinds() {
+		w.until("kind "+info.Kind+" is served", func() bool {
+			crd, ok := get[*apiextensionsv1.CustomResourceDefinition](w, "", info.Name())
+			return ok && slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+				return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+			})
+		})
+	}
+}
+
+// namespace makes a namespace and returns its name.
+func (w *world) namespace(name string) string {
+	w.t.Helper()
+	create(w, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	return name
+}
+
+func create[P kube.Object](w *world, obj P) P {
+	w.t.Helper()
+	made, err := kube.StoreOf[P](w.admin).Create(context.Background(), obj)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return made
+}
+
+func get[P kube.Object](w *world, namespace, name string) (P, bool) {
+	w.t.Helper()
+	obj, err := kube.StoreOf[P](w.admin).Get(context.Background(), kube.Key{Namespace: namespace, Name: name})
+	if kube.IsGone(err) {
+		return obj, false
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return obj, true
+}
+
+// change changes an object until nobody else was faster.
+func change[P kube.Object](w *world, obj P, f func(P)) {
+	w.t.Helper()
+	store := kube.StoreOf[P](w.admin)
+	for {
+		old, err := store.Get(context.Background(), kube.KeyOf(obj))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		changed := old.DeepCopyObject().(P)
+		f(changed)
+		if _, err = store.Patch(context.Background(), old, changed); !kube.IsConflict(err) {
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			return
+		}
+	}
+}
+
+func remove[P kube.Object](w *world, obj P) {
+	w.t.Helper()
+	if err := kube.StoreOf[P](w.admin).Delete(context.Background(), kube.KeyOf(obj), kube.Precondition{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// until waits for a state.
+func (w *world) until(what string, f func() bool) {
+	w.t.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer deadline.Stop()
+	defer tick.Stop()
+	for !f() {
+		select {
+		case <-deadline.C:
+			w.t.Fatalf("not in time: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// A story is one GitRepo in a namespace of its own, and its repository.
+type story struct {
+	*world
+	ns     string
+	git    *gittest.Repo
+	server *gittest.HTTPServer
+	repo   *fleet.GitRepo
+}
+
+func (w *world) story(t *testing.T) *story {
+	t.Helper()
+	inner := *w
+	inner.t = t
+	s := &story{world: &inner, ns: inner.namespace(strings.ToLower(strings.ReplaceAll(t.Name()[strings.Index(t.Name(), "/")+1:], "/", "-"))), git: gittest.NewRepo(t)}
+	s.server = gittest.ServeHTTP(t, filepath.Dir(s.git.Dir))
+	return s
+}
+
+// follow creates the GitRepo.
+func (s *story) follow(f func(*fleet.GitRepoSpec)) {
+	s.t.Helper()
+	repo := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "repo"}, Spec: fleet.GitRepoSpec{
+		Repo: s.server.URL + "/repo", Branch: "main", PollingInterval: &metav1.Duration{Duration: time.Second},
+	}}
+	if f != nil {
+		f(&repo.Spec)
+	}
+	s.repo = create(s.world, repo)
+}
+
+// status is the present status of the GitRepo.
+func (s *story) status() fleet.GitRepoStatus {
+	s.t.Helper()
+	r, ok := get[*fleet.GitRepo](s.world, s.ns, s.repo.Name)
+	if !ok {
+		s.t.Fatal("the GitRepo is gone")
+	}
+	return r.Status
+}
+
+// read waits until a commit was read.
+func (s *story) read(commit string) {
+	s.t.Helper()
+	s.until(fmt.Sprintf("%.7s was read", commit), func() bool {
+		st := s.status()
+		return st.Commit == commit && st.GitJobStatus != "InProgress"
+	})
+}
+
+// says waits for a condition.
+func (s *story) says(kind, status, reason, message string) {
+	s.t.Helper()
+	last := ""
+	defer func() {
+		if s.t.Failed() {
+			s.t.Logf("%s is now %s", kind, last)
+		}
+	}()
+	s.until(fmt.Sprintf("%s=%s %s: %s", kind, status, reason, message), func() bool {
+		c := condition.Find(s.status().Conditions, kind)
+		if c == nil {
+			return false
+		}
+		last = fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+		return string(c.Status) == status && c.Reason == reason && (message == "" || c.Message == message)
+	})
+}
+
+// bundles are the names and resourceVersions of the Bundles.
+func (s *story) bundles() map[string]string {
+	s.t.Helper()
+	list, err := kube.StoreOf[*fleet.Bundle](s.admin).List(context.Background(), s.ns, "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, b := range list {
+		out[b.Name] = b.ResourceVersion
+	}
+	return out
+}
+
+// engine lets removed Bundles go, as the engine does when all is withdrawn.
+func (s *story) engine(name string) {
+	s.t.Helper()
+	s.until("bundle "+name+" is being removed", func() bool {
+		b, ok := get[*fleet.Bundle](s.world, s.ns, name)
+		return ok && b.DeletionTimestamp != nil
+	})
+	b, _ := get[*fleet.Bundle](s.world, s.ns, name)
+	change(s.world, b, func(b *fleet.Bundle) { b.Finalizers = nil })
+}
+
+// writes are the worker's requests in the story's namespace that asked for a
+// change.
+func (s *story) writes() []string {
+	s.t.Helper()
+	f, err := os.Open(s.cluster.AuditLog())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer f.Close()
+	var list []string
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var e struct {
+			Stage, Verb, UserAgent string
+			ObjectRef              struct{ Resource, Subresource, Namespace, Name string }
+		}
+		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Stage != "ResponseComplete" || !strings.HasPrefix(e.UserAgent, agent) {
+			continue
+		}
+		if e.ObjectRef.Namespace == s.ns && slices.Contains([]string{"create", "update", "patch", "delete"}, e.Verb) && e.ObjectRef.Resource != "events" {
+			list = append(list, strings.TrimSuffix(fmt.Sprintf("%s %s/%s %s", e.Verb, e.ObjectRef.Resource, e.ObjectRef.Name, e.ObjectRef.Subresource), " "))
+		}
+	}
+	return list
+}

@@ -1,0 +1,248 @@
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/target"
+)
+
+// A scene is a snapshot that tests change a little.
+func scene(t testing.TB, clusters int, change func(*fleet.Bundle)) *snapshot {
+	t.Helper()
+	b := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "app", Generation: 4}}
+	b.Spec.Targets = []fleet.BundleTarget{{Name: "prod", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}}}}
+	if change != nil {
+		change(b)
+	}
+	s := &snapshot{key: kube.KeyOf(b), bundle: b, deployments: map[kube.Key]*fleet.BundleDeployment{}}
+	s.kit, s.kitErr = deployment.NewKit(b, "s-1", nil)
+	for i := range clusters {
+		name := fmt.Sprintf("c%04d", i)
+		p := &deployment.Place{Namespace: "c-" + name,
+			Cluster: target.Cluster{Namespace: "ns", Name: name, Labels: map[string]string{"env": "prod"}}}
+		p.Seal()
+		s.candidates = append(s.candidates, &table.Candidate{Key: kube.Key{Namespace: "ns", Name: name}, Place: p})
+	}
+	return s
+}
+
+// deployed puts on every cluster what a first decision would write.
+func (s *snapshot) deployed(t testing.TB, ready bool) *snapshot {
+	t.Helper()
+	for _, p := range decide(s).pairs {
+		o, err := order(s, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Move = true
+		parcel, err := deployment.Compose(o, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parcel.Object.Status.AppliedDeploymentID = parcel.Object.Spec.DeploymentID
+		parcel.Object.Status.Ready = ready
+		s.deployments[p.key] = parcel.Object
+	}
+	return s
+}
+
+// changed is the scene with another version of the Bundle.
+func (s *snapshot) changed(t testing.TB, change func(*fleet.Bundle)) *snapshot {
+	t.Helper()
+	next := scene(t, len(s.candidates), change)
+	next.deployments = s.deployments
+	return next
+}
+
+// story is what a decision says, one line for each cluster.
+func story(d *decision) string {
+	var b strings.Builder
+	words := map[effort]string{nothing: "-", create: "create", replace: "replace", stage: "stage", retouch: "retouch"}
+	for _, p := range d.pairs {
+		fmt.Fprintf(&b, "%s %s", p.key.Name, words[p.effort])
+		if p.want.Held != "" {
+			fmt.Fprintf(&b, " (%s)", p.want.Held)
+		}
+		if p.want.Broken != "" {
+			fmt.Fprintf(&b, " broken: %s", p.want.Broken)
+		}
+		b.WriteString("\n")
+	}
+	for _, l := range d.leaving {
+		fmt.Fprintf(&b, "%s leaves (%s)\n", l.cluster.Name, l.reason)
+	}
+	if p := d.plan.Problem; p != nil {
+		fmt.Fprintf(&b, "%s: %s\n", p.Reason, p.Message)
+	}
+	return b.String()
+}
+
+func TestDecide(t *testing.T) {
+	v2 := func(b *fleet.Bundle) { b.Spec.DefaultNamespace = "other" }
+	one := func(b *fleet.Bundle) {
+		n := intstr.FromInt32(1)
+		b.Spec.DefaultNamespace, b.Spec.RolloutStrategy = "other", &fleet.RolloutStrategy{MaxUnavailable: &n}
+	}
+	cases := map[string]struct {
+		why   string
+		scene func() *snapshot
+		want  string
+	}{
+		"New": {"nothing is there", func() *snapshot { return scene(t, 2, nil) }, "c0000 create\nc0001 create\n"},
+		"Rest": {"what is as it should be is left alone", func() *snapshot { return scene(t, 2, nil).deployed(t, true) },
+			"c0000 -\nc0001 -\n"},
+		"Change": {"a new version goes everywhere at once by default",
+			func() *snapshot { return scene(t, 2, nil).deployed(t, true).changed(t, v2) }, "c0000 replace\nc0001 replace\n"},
+		"OneByOne": {"what has no room is staged, and says what it waits for",
+			func() *snapshot { return scene(t, 2, nil).deployed(t, true).changed(t, one) },
+			"c0000 replace\nc0001 stage (waits for room: 1 unavailable, 1 allowed)\n"},
+		"Paused": {"a pause is written, and versions are staged",
+			func() *snapshot {
+				return scene(t, 1, nil).deployed(t, true).changed(t, func(b *fleet.Bundle) { v2(b); b.Spec.Paused = true })
+			}, "c0000 stage (paused)\n"},
+		"Label": {"a label of the Bundle costs no new version",
+			func() *snapshot {
+				return scene(t, 1, nil).deployed(t, true).changed(t, func(b *fleet.Bundle) { b.Labels = map[string]string{fleet.LabelCommit: "c2"} })
+			}, "c0000 retouch\n"},
+		"DiffOnly": {"what is not part of the id is written all the same",
+			func() *snapshot {
+				return scene(t, 1, nil).deployed(t, true).changed(t, func(b *fleet.Bundle) {
+					b.Spec.Diff = &fleet.DiffOptions{ComparePatches: []fleet.ComparePatch{{Kind: "Service"}}}
+				})
+			}, "c0000 replace\n"},
+		"Revived": {"wanted again: the mark goes, whatever the ids say",
+			func() *snapshot {
+				s := scene(t, 1, nil).deployed(t, true)
+				s.deployments[s.candidates[0].Key].Annotations[fleet.AnnotationWithdrawn] = "b7"
+				return s
+			}, "c0000 replace\n"},
+		"Lost": {"values that are gone are written again",
+			func() *snapshot {
+				s := scene(t, 1, nil).deployed(t, true)
+				s.lost = map[kube.Key]bool{{Namespace: "c-c0000", Name: "app"}: true}
+				return s
+			}, "c0000 replace\n"},
+		"Leaves": {"a cluster that matches no more is named with the reason",
+			func() *snapshot {
+				s := scene(t, 2, nil).deployed(t, true)
+				s.candidates[1].Place.Labels["env"] = "dev"
+				return s
+			}, "c0000 -\nc0001 leaves (target 1 \"prod\" wants env=prod, c0001 has env=dev)\n"},
+		"ClusterDeleted": {"the deletion of a cluster withdraws nothing",
+			func() *snapshot {
+				s := scene(t, 2, nil).deployed(t, true)
+				s.candidates[1].Deleting = true
+				return s
+			}, "c0000 -\n"},
+		"NoTargets": {"and says so with the first rule",
+			func() *snapshot { return scene(t, 0, nil) }, "NoTargets: targets no cluster: there is none in ns\n"},
+		"Hold": {"the brake holds what is new, not what is there",
+			func() *snapshot {
+				s := scene(t, 2, nil).deployed(t, true).changed(t, v2)
+				delete(s.deployments, s.candidates[1].Key)
+				s.hold = "suspended by ana"
+				return s
+			}, "c0000 - (suspended by ana)\nc0001 - (suspended by ana)\n"},
+		"HoldAtRest": {"nothing is held where nothing is new",
+			func() *snapshot { s := scene(t, 1, nil).deployed(t, true); s.hold = "suspended"; return s }, "c0000 -\n"},
+		"Unplaced": {"a cluster without namespace waits alone",
+			func() *snapshot { s := scene(t, 2, nil); s.candidates[0].Place.Namespace = ""; return s },
+			"c0000 - (the cluster has no namespace for deployments yet)\nc0001 create\n"},
+		"OtherManager": {"two managers never write to one cluster",
+			func() *snapshot { s := scene(t, 1, nil); s.candidates[0].Other = "abc"; return s },
+			"c0000 - (another manager, installation abc, looks after this cluster)\n"},
+		"Template": {"a template that fails stops its cluster only",
+			func() *snapshot {
+				s := scene(t, 2, func(b *fleet.Bundle) {
+					b.Spec.Helm = &fleet.HelmOptions{Values: &fleet.GenericMap{Data: map[string]any{"x": "${ .ClusterLabels.zone }"}}}
+				})
+				s.candidates[0].Place.Labels["zone"] = "a"
+				return s
+			}, "c0000 create\nc0001 - broken: render values for cluster \"c0001\" in namespace \"ns\": "},
+		"Blocked": {"what would limit and is not acted on fails closed",
+			func() *snapshot {
+				return scene(t, 1, nil).deployed(t, true).changed(t, func(b *fleet.Bundle) {
+					v2(b)
+					b.Spec.AllowedTargetNamespaceSelector = &metav1.LabelSelector{}
+				})
+			}, "NotImplemented: allowedTargetNamespaceSelector is not implemented yet, so nothing new is deployed\n"},
+		"Rollout": {"a strategy that cannot be read changes nothing",
+			func() *snapshot {
+				return scene(t, 1, nil).deployed(t, true).changed(t, func(b *fleet.Bundle) {
+					v2(b)
+					bad := intstr.FromString("many")
+					b.Spec.RolloutStrategy = &fleet.RolloutStrategy{MaxUnavailable: &bad}
+				})
+			}, "InvalidRolloutStrategy: maxUnavailable: \"many\" is neither a number nor a percentage like \"25%\"\n"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := story(decide(c.scene()))
+			if strings.HasSuffix(c.want, " ") { // the rest of a line is another package's words
+				if !strings.HasPrefix(got, c.want) {
+					t.Errorf("%s: got\n%s", c.why, got)
+				}
+				return
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+		})
+	}
+}
+
+// A Bundle whose values have not arrived keeps what runs, and is Ready nowhere.
+func TestDecideWaits(t *testing.T) {
+	s := scene(t, 2, nil).deployed(t, true)
+	s.kit, s.kitErr = nil, fault.WaitError("WaitForValues", 0, errors.New("waits for Secret"))
+	d := decide(s)
+	if len(d.plan.Order) != 2 || len(d.pairs) != 0 || len(d.leaving) != 0 || d.plan.Problem.Reason != "WaitForValues" {
+		t.Errorf("%+v", d.plan)
+	}
+}
+
+// What was worked out and needs no write is not worked out again.
+func TestDecideRemembers(t *testing.T) {
+	templated := func(b *fleet.Bundle) {
+		b.Spec.Helm = &fleet.HelmOptions{Values: &fleet.GenericMap{Data: map[string]any{"x": "${ .ClusterLabels.env }"}}}
+	}
+	s := scene(t, 1, templated).deployed(t, true)
+	place := *s.candidates[0].Place
+	place.Labels = map[string]string{"env": "prod", "irrelevant": "yes"}
+	place.Seal()
+	s.candidates[0].Place = &place
+	d := decide(s)
+	if story(d) != "c0000 -\n" || d.pairs[0].version == nil || len(d.memos) != 1 {
+		t.Fatalf("another label, the same outcome: %s %v", story(d), d.memos)
+	}
+	s.memos = d.memos
+	if d = decide(s); d.pairs[0].version != nil {
+		t.Error("worked out twice")
+	}
+}
+
+func BenchmarkDecide5000(b *testing.B) {
+	s := scene(b, 5000, nil)
+	s.bundle.Spec.RolloutStrategy = nil
+	many := 5000
+	s.bundle.Spec.RolloutStrategy = &fleet.RolloutStrategy{MaxNew: &many}
+	s.deployed(b, true)
+	b.ResetTimer()
+	for b.Loop() {
+		if d := decide(s); len(d.pairs) != 5000 {
+			b.Fatal(len(d.pairs))
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package bundle
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/content"
+)
+
+func TestReporterWindow(t *testing.T) {
+	now := time.Date(2026, 8, 24, 14, 0, 0, 0, time.UTC)
+	r := newReporter("test", 10*time.Millisecond, func() time.Time { return now }, nil)
+	key := kube.Key{Name: "x"}
+	if left := r.ask(key, false); left != 10*time.Millisecond {
+		t.Errorf("the first news waits for others for %s", left)
+	}
+	r.wrote(key, 1000)
+	if left := r.look(key); left != time.Second {
+		t.Errorf("a look that was asked for before the write waits, got %s", left)
+	}
+	if left := r.ask(key, false); left != time.Second {
+		t.Errorf("passing states once a second, got %s", left)
+	}
+	now = now.Add(300 * time.Millisecond)
+	if left := r.ask(key, true); left > 0 {
+		t.Errorf("a final state waits %s", left)
+	}
+	if left := r.ask(key, true); left > 0 {
+		t.Errorf("more news must not delay it, got %s", left)
+	}
+	if left := r.look(key); left > 0 {
+		t.Errorf("nor the window, got %s", left)
+	}
+	r.wrote(key, 1000)
+	if left := r.ask(key, true); left != time.Second {
+		t.Errorf("from one final state to another is not urgent, got %s", left)
+	}
+	r.wrote(key, 200<<10)
+	if left := r.ask(key, false); left != 4*time.Second {
+		t.Errorf("200 KiB are written every 4 seconds, got %s", left)
+	}
+}
+
+// A server with older CRDs drops fields. What it made of a write is not
+// written again.
+func TestReporterAcceptsPruning(t *testing.T) {
+	r := newReporter("test", 0, time.Now, nil)
+	key := kube.Key{Name: "x"}
+	condition := func(generation int64, at string) fleet.BundleStatus {
+		return fleet.BundleStatus{Conditions: []fleet.Condition{
+			{Type: "Ready", Status: "True", ObservedGeneration: generation, LastUpdateTime: at, LastTransitionTime: at}}}
+	}
+	want, pruned := condition(3, "2026-08-24T14:00:00Z"), condition(0, "2026-08-24T14:00:00Z")
+	if r.done(key, pruned, want) {
+		t.Error("not tried yet")
+	}
+	r.answered(key, pruned, want)
+	if !r.done(key, pruned, condition(3, "2026-08-24T14:00:07Z")) {
+		t.Error("tried, and this is what comes of it")
+	}
+	if r.done(key, pruned, condition(4, "2026-08-24T14:00:07Z")) {
+		t.Error("something else is wanted now")
+	}
+}
+
+func TestDiets(t *testing.T) {
+	b := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}}}}
+	b.Spec.Resources = []fleet.BundleResource{{Name: "a.yaml", Content: "x"}}
+	want := content.ID(content.Manifest{Resources: b.Spec.Resources})
+	for range 2 { // caches do it twice
+		slimBundle(b)
+		b.ManagedFields = nil
+		if id := contentOf(b); id != want || b.Spec.Resources != nil {
+			t.Errorf("id %s, want %s", id, want)
+		}
+	}
+	e := &Engine{lists: newLists()}
+	made := func() *fleet.BundleDeployment {
+		bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}}}}
+		bd.Spec.Options.DefaultNamespace = "x"
+		bd.Status.Resources = []fleet.BundleDeploymentResource{{Kind: "Service", Name: "a", CreatedAt: metav1.Now()}}
+		e.slimDeployment(bd)
+		return bd
+	}
+	x, y := made(), made()
+	if x.Spec.Options.DefaultNamespace != "" {
+		t.Error("options are kept")
+	}
+	if &x.Status.Resources[0] != &y.Status.Resources[0] {
+		t.Error("equal lists are not shared")
+	}
+}

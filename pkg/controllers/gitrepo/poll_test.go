@@ -1,0 +1,238 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fleetworkspace/fleet/pkg/git"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+)
+
+// A board is a poller with a clock, a host that answers what it is told, and a
+// list of what the poller did.
+type board struct {
+	*poller
+	t      *testing.T
+	at     time.Time
+	answer map[string]any // URL to commit or error
+	asked  []string       // URLs
+	woken  []string       // GitRepos
+	queue  []string       // ids to ask now
+	spread int            // remotes to ask a little later
+}
+
+func newBoard(t *testing.T) *board {
+	b := &board{t: t, at: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), answer: map[string]any{}}
+	b.poller = newPoller(b,
+		func(k kube.Key) { b.woken = append(b.woken, k.Name) },
+		func(k kube.Key) { b.queue = append(b.queue, k.Name) },
+		func(k kube.Key, _ time.Duration) { b.spread++; b.queue = append(b.queue, k.Name) },
+		func() float64 { return 0 })
+	b.now = func() time.Time { return b.at }
+	return b
+}
+
+func (b *board) Resolve(_ context.Context, src git.Source, _ git.Reference) (git.Commit, error) {
+	b.asked = append(b.asked, src.URL)
+	switch a := b.answer[src.URL].(type) {
+	case error:
+		return "", a
+	case string:
+		return git.Commit(a), nil
+	}
+	b.t.Fatalf("nobody knows %s", src.URL)
+	return "", nil
+}
+
+// run polls what is queued and returns the ids with the time to their next
+// turn.
+func (b *board) run() map[string]time.Duration {
+	next := map[string]time.Duration{}
+	for len(b.queue) > 0 {
+		id := b.queue[0]
+		b.queue = b.queue[1:]
+		next[id] = b.poll(b.t.Context(), id)
+	}
+	return next
+}
+
+// took returns a list and empties it.
+func took(list *[]string) []string {
+	out := slices.Clone(*list)
+	slices.Sort(out)
+	*list = nil
+	return out
+}
+
+func follow(b *board, repo, url string, interval time.Duration, generation int64) string {
+	head := b.follow(kube.Key{Namespace: "ns", Name: repo}, want{src: git.Source{URL: url}, ref: git.Reference{Branch: "main"}, interval: interval, generation: generation})
+	switch {
+	case head == nil:
+		return "being asked"
+	case head.Err != nil:
+		return head.Err.Error()
+	}
+	return head.Commit
+}
+
+func same(t *testing.T, why string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s\n-want +got\n%s", why, diff)
+	}
+}
+
+func TestOneRemoteForAll(t *testing.T) {
+	b := newBoard(t)
+	b.answer["https://h/r"] = "c1"
+	same(t, "the first time", "being asked", follow(b, "one", "https://h/r", 15*time.Second, 1))
+	same(t, "the first time", "being asked", follow(b, "two", "https://h/r", time.Minute, 1))
+	next := b.run()
+	same(t, "one remote", 1, len(next))
+	for _, after := range next {
+		same(t, "the shortest interval counts", 15*time.Second, after)
+	}
+	same(t, "each is told", []string{"one", "two"}, took(&b.woken))
+	same(t, "known", "c1", follow(b, "two", "https://h/r", time.Minute, 1))
+	same(t, "known, so nobody is asked", 0, len(b.queue))
+
+	for id := range next {
+		b.queue = []string{id}
+	}
+	b.asked = nil
+	b.run()
+	same(t, "asked once more", 1, len(b.asked))
+	same(t, "nothing new wakes nobody up", []string(nil), took(&b.woken))
+
+	b.answer["https://h/r"] = "c2"
+	for id := range next {
+		b.queue = []string{id}
+	}
+	b.run()
+	same(t, "a new commit wakes up all", []string{"one", "two"}, took(&b.woken))
+
+	b.unfollow(kube.Key{Namespace: "ns", Name: "one"})
+	b.unfollow(kube.Key{Namespace: "ns", Name: "two"})
+	same(t, "nobody follows, nothing is kept", 0, len(b.remotes))
+	for id := range next {
+		same(t, "and nothing is asked again", time.Duration(0), b.poll(t.Context(), id))
+	}
+}
+
+// A new spec, and with it forceSyncGeneration, asks at once and does not trust
+// what was found before.
+func TestNewGenerationAsks(t *testing.T) {
+	b := newBoard(t)
+	b.answer["https://h/r"] = "c1"
+	follow(b, "one", "https://h/r", time.Hour, 1)
+	b.run()
+	took(&b.woken)
+	same(t, "a new generation", "being asked", follow(b, "one", "https://h/r", time.Hour, 2))
+	b.run()
+	same(t, "it waited, so it is told, though nothing is new", []string{"one"}, took(&b.woken))
+	same(t, "asked", "c1", follow(b, "one", "https://h/r", time.Hour, 2))
+}
+
+func TestPollingDisabled(t *testing.T) {
+	b := newBoard(t)
+	b.answer["https://h/r"] = "c1"
+	follow(b, "quiet", "https://h/r", 0, 1)
+	for _, after := range b.run() {
+		same(t, "asked once", time.Duration(0), after)
+	}
+	b.answer["https://h/r"] = "c2"
+	follow(b, "loud", "https://h/r", time.Second, 1)
+	b.run()
+	took(&b.woken)
+	same(t, "the polls of others bring it no news", "c1", follow(b, "quiet", "https://h/r", 0, 1))
+	b.answer["https://h/r"] = fault.PermanentError("X", errors.New("no"))
+	follow(b, "quiet", "https://h/r", 0, 2)
+	for _, after := range b.run() {
+		same(t, "a failure is tried again", 2*time.Second, after)
+	}
+}
+
+func TestChangedURL(t *testing.T) {
+	b := newBoard(t)
+	b.answer["https://h/r"], b.answer["https://h/s"] = "c1", "c2"
+	follow(b, "one", "https://h/r", time.Second, 1)
+	b.run()
+	follow(b, "one", "https://h/s", time.Second, 2)
+	b.run()
+	same(t, "the old remote is forgotten", 1, len(b.remotes))
+	same(t, "the new one counts", "c2", follow(b, "one", "https://h/s", time.Second, 2))
+}
+
+// A host that is away costs one request per round, however many repositories
+// are on it, and all are told.
+func TestHostAway(t *testing.T) {
+	b := newBoard(t)
+	away := fault.WaitError("Unreachable", 0, errors.New("h is away"))
+	urls := []string{"https://h/a", "https://h/b", "https://h/c"}
+	for _, u := range urls {
+		b.answer[u] = away
+		follow(b, u[len(u)-1:], u, 15*time.Second, 1)
+	}
+	b.answer["https://other/x"] = "c1"
+	follow(b, "x", "https://other/x", 15*time.Second, 1)
+	next := b.run()
+	same(t, "one of the three, and the other host", []string{"https://h/a", "https://other/x"}, took(&b.asked))
+	same(t, "all are told", []string{"a", "b", "c", "x"}, took(&b.woken))
+	same(t, "in the same words", "h is away", follow(b, "c", urls[2], 15*time.Second, 1))
+
+	b.at = b.at.Add(29 * time.Second)
+	for id := range next {
+		b.queue = append(b.queue, id)
+	}
+	b.run()
+	same(t, "not before its time", []string{"https://other/x"}, took(&b.asked))
+
+	b.at = b.at.Add(2 * time.Second)
+	for id := range next {
+		b.queue = append(b.queue, id)
+	}
+	b.run()
+	same(t, "one probe, then more rarely", 2, len(took(&b.asked)))
+	same(t, "no news", []string(nil), took(&b.woken))
+
+	for _, u := range urls {
+		b.answer[u] = "c9"
+	}
+	b.at = b.at.Add(time.Minute)
+	for id, r := range b.remotes {
+		if r.src.URL == urls[1] {
+			b.queue = append(b.queue, id)
+		}
+	}
+	b.run()
+	same(t, "back: the others are asked soon after", 2, b.spread)
+	same(t, "all three", []string{"https://h/a", "https://h/b", "https://h/c"}, took(&b.asked))
+	same(t, "and told", []string{"a", "b", "c"}, took(&b.woken))
+}
+
+// A repository that does not exist says nothing about its neighbours.
+func TestPermanentFaultIsNotTheHosts(t *testing.T) {
+	b := newBoard(t)
+	b.answer["https://h/none"] = fault.PermanentError("RepositoryNotFound", errors.New("no such repository"))
+	b.answer["https://h/good"] = "c1"
+	follow(b, "none", "https://h/none", time.Second, 1)
+	follow(b, "good", "https://h/good", time.Second, 1)
+	b.run()
+	same(t, "both are asked", 2, len(b.asked))
+	same(t, "good", "c1", follow(b, "good", "https://h/good", time.Second, 1))
+	var delays []time.Duration
+	for range 5 {
+		for id, r := range b.remotes {
+			if r.src.URL == "https://h/none" {
+				delays = append(delays, b.poll(t.Context(), id))
+			}
+		}
+	}
+	same(t, "ever more rarely", []time.Duration{4 * time.Second, 8 * time.Second, 15 * time.Second, 15 * time.Second, 15 * time.Second}, delays)
+}

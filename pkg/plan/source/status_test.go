@@ -1,0 +1,190 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+)
+
+// says is a status in a few lines.
+func says(s fleet.GitRepoStatus) []string {
+	list := []string{fmt.Sprintf("%s at %s, polled %s, generation %d, force %d", s.GitJobStatus, s.Commit, s.PollingCommit, s.ObservedGeneration, s.UpdateGeneration)}
+	for _, c := range s.Conditions {
+		text := fmt.Sprintf("%s=%s %s", c.Type, c.Status, c.Reason)
+		if c.Message != "" {
+			text += ": " + c.Message
+		}
+		list = append(list, text)
+	}
+	return list
+}
+
+func TestStatus(t *testing.T) {
+	missing := fault.PermanentError("BranchNotFound", errors.New(`branch "master" does not exist; the default branch is "main"`))
+	away := fault.WaitError("Unreachable", time.Second, errors.New("git host \"h\" cannot be reached: connection refused"))
+	fresh := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
+	fine := []string{"Accepted=True Succeeded", "GitPolling=True Succeeded", "Stalled=False Succeeded", "Reconciling=False Succeeded"}
+	cases := map[string]struct {
+		why   string
+		facts Facts
+		want  []string
+	}{
+		"FirstReading": {
+			facts: Facts{Repo: fresh, Head: &Head{Commit: "c1aaaaaaaa"}, Reading: true},
+			want: []string{"InProgress at , polled c1aaaaaaaa, generation 0, force 0", "Accepted=True Succeeded", "GitPolling=True Succeeded",
+				"Stalled=False Progressing", "Reconciling=True Progressing: commit c1aaaaa is being read"},
+		},
+		"Read": {
+			facts: Facts{Repo: fresh, Head: &Head{Commit: "c1"}, Read: Read{Known: true, Commit: "c1", Generation: 1, Force: 4}},
+			want:  append([]string{"Current at c1, polled c1, generation 1, force 4"}, fine...),
+		},
+		"Broken": {
+			why:   "the commit was read to its end, though not all of it is fine",
+			facts: Facts{Repo: fresh, Head: &Head{Commit: "c1"}, Read: Read{Known: true, Commit: "c1", Generation: 1, Reason: "InvalidYAML", Message: "web/cm.yaml:7: YAML: x"}},
+			want: []string{"Failed at c1, polled c1, generation 1, force 0", "Accepted=True Succeeded", "GitPolling=True Succeeded",
+				"Stalled=True InvalidYAML: web/cm.yaml:7: YAML: x", "Reconciling=False InvalidYAML"},
+		},
+		"NoBranch": {
+			facts: Facts{Repo: fresh, Head: &Head{Err: missing}},
+			want: []string{"Failed at , polled , generation 0, force 0", "Accepted=True Succeeded",
+				`GitPolling=False BranchNotFound: branch "master" does not exist; the default branch is "main"`,
+				`Stalled=True BranchNotFound: branch "master" does not exist; the default branch is "main"`, "Reconciling=False BranchNotFound"},
+		},
+		"AwayFromTheStart": {
+			facts: Facts{Repo: fresh, Head: &Head{Err: away}},
+			want: []string{"InProgress at , polled , generation 0, force 0", "Accepted=True Succeeded",
+				`GitPolling=False Unreachable: git host "h" cannot be reached: connection refused`,
+				"Stalled=False Progressing", `Reconciling=True Unreachable: git host "h" cannot be reached: connection refused`},
+		},
+		"AwayLater": {
+			why:   "what was read stays, and is current as far as anybody knows",
+			facts: Facts{Repo: readRepo(nil), Head: &Head{Err: away}},
+			want: []string{"Current at c1, polled c1, generation 2, force 0", "Accepted=True Succeeded",
+				`GitPolling=False Unreachable: git host "h" cannot be reached: connection refused`,
+				"Stalled=False Progressing", `Reconciling=True Unreachable: git host "h" cannot be reached: connection refused`},
+		},
+		"AwayWhileBroken": {
+			why: "what needs a change goes before what passes",
+			facts: Facts{Repo: readRepo(func(r *fleet.GitRepo) { r.Status.GitJobStatus = JobFailed }), Head: &Head{Err: away},
+				Read: Read{Known: true, Commit: "c1", Generation: 2, Reason: "InvalidYAML", Message: "x"}},
+			want: []string{"Failed at c1, polled c1, generation 2, force 0", "Accepted=True Succeeded",
+				`GitPolling=False Unreachable: git host "h" cannot be reached: connection refused`, "Stalled=True InvalidYAML: x", "Reconciling=False InvalidYAML"},
+		},
+		"FetchFailed": {
+			facts: Facts{Repo: readRepo(nil), Head: &Head{Commit: "c2"}, Read: Read{Known: true, Commit: "c2", Generation: 2, Err: errors.New("no space left")}},
+			want: []string{"InProgress at c1, polled c2, generation 2, force 0", "Accepted=True Succeeded", "GitPolling=True Succeeded",
+				"Stalled=False Progressing", "Reconciling=True Error: no space left"},
+		},
+		"NothingToDeploy": {
+			facts: Facts{Repo: readRepo(nil), Head: &Head{Commit: "c2"}, Read: Read{Known: true, Commit: "c2", Generation: 2, Err: fault.PermanentError("NothingToDeploy", errors.New("nothing"))}},
+			want: []string{"Failed at c1, polled c2, generation 2, force 0", "Accepted=True Succeeded", "GitPolling=True Succeeded",
+				"Stalled=True NothingToDeploy: nothing", "Reconciling=False NothingToDeploy"},
+		},
+		"Refused": {
+			facts: Facts{Repo: fresh, Refused: fault.PermanentError("FailedValidatingSecret", errors.New(`secret "x" does not exist (clientSecretName)`))},
+			want: []string{"Failed at , polled , generation 0, force 0", `Accepted=False FailedValidatingSecret: secret "x" does not exist (clientSecretName)`,
+				`Stalled=True FailedValidatingSecret: secret "x" does not exist (clientSecretName)`, "Reconciling=False FailedValidatingSecret"},
+		},
+		"Missing": {
+			why:   "a field that nobody acts on is said, and stops nothing",
+			facts: Facts{Repo: fresh, Head: &Head{Commit: "c1"}, Missing: "webhookSecret is ...", Read: Read{Known: true, Commit: "c1", Generation: 1}},
+			want: []string{"Current at c1, polled c1, generation 1, force 0", "Accepted=False NotImplemented: webhookSecret is ...", "GitPolling=True Succeeded",
+				"Stalled=False Succeeded", "Reconciling=False Succeeded"},
+		},
+		"Suspended": {
+			facts: Facts{Repo: readRepo(nil), Head: &Head{Commit: "c2"}, Suspended: "suspended by ana"},
+			want: []string{"Current at c1, polled c2, generation 2, force 0", "Accepted=True Succeeded", "GitPolling=True Succeeded",
+				"Stalled=False Progressing", "Reconciling=True Suspended: suspended by ana"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := Status(c.facts, noon)
+			if diff := cmp.Diff(c.want, says(got)); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+			c.facts.Repo = c.facts.Repo.DeepCopy()
+			c.facts.Repo.Status = got
+			if diff := cmp.Diff(got, Status(c.facts, noon.Add(time.Hour))); diff != "" {
+				t.Errorf("the same facts later must say the same\n%s", diff)
+			}
+		})
+	}
+}
+
+// A failure that was reported before a start stays as it was said until the
+// repository was read again.
+func TestStatusAfterStart(t *testing.T) {
+	head := &Head{Commit: "c1"}
+	broken := Read{Known: true, Commit: "c1", Generation: 2, Reason: "InvalidYAML", Message: "x"}
+	before := readRepo(nil)
+	before.Status = Status(Facts{Repo: before, Head: head, Read: broken}, noon)
+	for name, f := range map[string]Facts{
+		"NotReadYet": {Repo: before, Head: head},
+		"Held":       {Repo: before, Head: head, Suspended: "suspended"},
+	} {
+		if diff := cmp.Diff(before.Status, Status(f, noon.Add(time.Hour))); diff != "" {
+			t.Errorf("%s\n%s", name, diff)
+		}
+	}
+}
+
+func TestPollingTime(t *testing.T) {
+	away := fault.WaitError("Unreachable", 0, errors.New("away"))
+	repo := readRepo(nil)
+	at := noon
+	turn := func(h *Head) time.Time {
+		at = at.Add(time.Minute)
+		repo.Status = Status(Facts{Repo: repo, Head: h}, at)
+		return repo.Status.LastPollingTime.Time
+	}
+	first := turn(&Head{Commit: "c1"})
+	if got := turn(&Head{Commit: "c1"}); got != first {
+		t.Error("a poll that finds nothing new must not move its time")
+	}
+	second := turn(&Head{Err: away})
+	if second == first {
+		t.Error("a failure is news")
+	}
+	if got := turn(&Head{Err: away}); got != second {
+		t.Error("the same failure is not")
+	}
+	if got := turn(&Head{Commit: "c1"}); got == second {
+		t.Error("the end of a failure is news")
+	}
+}
+
+func TestChanges(t *testing.T) {
+	missing := fault.PermanentError("BranchNotFound", errors.New("no branch"))
+	repo := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
+	status := Status(Facts{Repo: repo, Head: &Head{Err: missing}}, noon)
+	want := []News{{Warning: true, Reason: "FailedToCheckCommit", Message: "no branch"}}
+	if diff := cmp.Diff(want, Changes(repo.Status, status)); diff != "" {
+		t.Errorf("one trouble is told once\n%s", diff)
+	}
+	if got := Changes(status, status); got != nil {
+		t.Errorf("no change is no news, got %v", got)
+	}
+}
+
+func TestBrokenText(t *testing.T) {
+	long := strings.Repeat("x", 300)
+	set := found("b/x.yaml", 3, long)
+	reason, message := Broken(append(set, found("a.yaml", 1, "first")...))
+	if reason != "InvalidYAML" || message != "a.yaml:1: first (and 1 more)" {
+		t.Errorf("got %s: %s", reason, message)
+	}
+	_, message = Broken(append(set, found("c.yaml", 1, "last")...))
+	if n := len([]rune(message)); n > condition.MessageLimit || !strings.HasSuffix(message, "… (and 1 more)") {
+		t.Errorf("want the count kept within the limit, got %d: %s", n, message)
+	}
+}
