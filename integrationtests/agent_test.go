@@ -2,6 +2,7 @@ package integrationtests
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -30,7 +32,7 @@ func TestAgent(t *testing.T) {
 		{"Deploys", agentDeploys}, {"ReadyFromLiveObjects", agentReadyFromLive}, {"Values", agentValues}, {"Drift", agentDrift},
 		{"Broken", agentBroken}, {"Withdraws", agentWithdraws}, {"Renamed", agentRenamed}, {"ReleaseRenamed", agentReleaseRenamed},
 		{"Behind", agentBehind}, {"Vanished", agentVanished}, {"Interrupted", agentInterrupted}, {"Depends", agentDepends},
-		{"Paused", agentPaused}, {"Alone", agentAlone},
+		{"Paused", agentPaused}, {"Large", agentLarge}, {"Alone", agentAlone},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			sub := *w
@@ -425,6 +427,35 @@ func agentPaused(w *agentWorld) {
 	}
 	w.order("paused", spec{files: []string{"a.yaml", cm("a", "two")}, change: pause(false)})
 	w.state("paused", fleet.Ready)
+}
+
+// A payload that does not fit into one Secret is kept in several until it is
+// deployed, and then in none.
+func agentLarge(w *agentWorld) {
+	noise := make([]byte, 1_200_000)
+	for i := range noise {
+		noise[i] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"[rand.IntN(64)]
+	}
+	pieces := func() int {
+		list, err := kube.StoreOf[*corev1.Secret](w.admin).List(w.Context(), agentNS, "fleet.cattle.io/chunk-of")
+		must(w.T, err)
+		return len(list)
+	}
+	w.order("large", spec{files: []string{"a.yaml", cm("a", "one"), "noise.txt", string(noise)}, options: fleet.BundleDeploymentOptions{ServiceAccount: "later"}})
+	w.state("large", fleet.ErrApplied) // accepted, and waits for its account
+	if pieces() == 0 {
+		w.Error("the payload is not kept")
+	}
+	must(w.T, kube.StoreOf[*fleet.Content](w.admin).Delete(w.Context(), kube.Key{Name: strings.Split(w.get("large").Spec.DeploymentID, ":")[0]}, kube.Precondition{}))
+	_, err := kube.StoreOf[*corev1.ServiceAccount](w.admin).Create(w.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: agentNS, Name: "later"}})
+	must(w.T, err)
+	_, err = w.client.RbacV1().ClusterRoleBindings().Create(w.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "later"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: agentNS, Name: "later"}},
+	}, metav1.CreateOptions{})
+	must(w.T, err)
+	w.state("large", fleet.Ready) // without asking the manager for the content again
+	until(w.T, "the payload is dropped", func() bool { return pieces() == 0 })
 }
 
 // Refused credentials are a manager that is away: everything goes on from the

@@ -619,4 +619,3 @@ func helmRemove(t *testing.T, w helmWorld) {
 		}
 	}
 }
-

@@ -27,6 +27,7 @@ func TestSecretsStayInSecrets(t *testing.T) {
 	repo := w.Repository("canary")
 	repo.Write("app/fleet.yaml", `defaultNamespace: canary
 helm:
+  chart: chart
   values: {password: `+inValues+`, fail: false}
   valuesFiles: [more.yaml]
 targetCustomizations:
@@ -35,8 +36,8 @@ targetCustomizations:
   helm: {values: {password: `+forProd+`}}
 `)
 	repo.Write("app/more.yaml", "token: "+inFile+"\n")
-	repo.Write("app/Chart.yaml", "apiVersion: v2\nname: app\nversion: 1.0.0\n")
-	repo.Write("app/templates/secret.yaml", `apiVersion: v1
+	repo.Write("app/chart/Chart.yaml", "apiVersion: v2\nname: app\nversion: 1.0.0\n")
+	repo.Write("app/chart/templates/secret.yaml", `apiVersion: v1
 kind: Secret
 metadata:
   name: app
@@ -62,7 +63,7 @@ stringData:
 	for m, want := range map[*harness.Member]string{w.C1: inValues, w.C2: forProd} {
 		secret, ok := harness.Get[*corev1.Secret](w, m, "canary", "app")
 		if !ok || string(secret.Data["password"]) != want || string(secret.Data["token"]) != inFile {
-			t.Errorf("the values did not reach %s", m.Name)
+			t.Errorf("the values did not reach %s: %t, %q", m.Name, ok, secret.Data)
 		}
 	}
 	search := func(when string) {
@@ -87,6 +88,7 @@ stringData:
 
 	failing := strings.Replace(`defaultNamespace: canary
 helm:
+  chart: chart
   values: {password: VALUE, fail: true}
   valuesFiles: [more.yaml]
 `, "VALUE", inValues, 1)
@@ -105,7 +107,7 @@ helm:
 
 	server.Handle = gittest.BasicAuth("robot", "another")
 	w.Until("the password is refused", func() string {
-		return lacks(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "refused")
+		return lacks(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "refuses the credentials")
 	})
 	search("refused")
 }

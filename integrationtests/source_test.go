@@ -164,7 +164,7 @@ func TestPrivateRepositoryOverHTTPS(t *testing.T) {
 	})
 
 	w.Until("a wrong password is refused", func() string {
-		return lacks(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "refused")
+		return lacks(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "refuses the credentials")
 	})
 	harness.Change(w, w.Local, secret, func(s *corev1.Secret) { s.Data["password"] = []byte("secret-of-https") })
 	repo.EventuallyReady(commit, 2)
@@ -208,8 +208,7 @@ func TestForcedSync(t *testing.T) {
 	repo := w.Repository("forced")
 	repo.Write("app/fleet.yaml", into("forced"))
 	repo.Write("app/settings.yaml", settings("app", "one"))
-	repo.Deploy(func(s *fleet.GitRepoSpec) { s.PollingInterval = &metav1.Duration{Duration: time.Hour} })
-	repo.EventuallyReady(repo.Commit("one"), 2)
+	repo.DeployReady("one", 2, func(s *fleet.GitRepoSpec) { s.PollingInterval = &metav1.Duration{Duration: time.Hour} })
 
 	repo.Write("app/settings.yaml", settings("app", "two"))
 	commit := repo.Commit("two")

@@ -119,6 +119,7 @@ type fake struct {
 	clock  *clock
 	start  time.Time
 	steps  []step
+	mu     sync.Mutex // guards held
 	held   map[string]*unstructured.Unstructured
 	refuse map[string]bool // "<resource> <namespace>": may not be listed
 	end    func()
@@ -133,6 +134,8 @@ func newFake(t *testing.T, path string) *fake {
 }
 
 func (f *fake) take(s step) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, o := range s.objects {
 		f.held[storyKey(o)] = o
 	}
@@ -177,6 +180,8 @@ func (f *fake) List(_ context.Context, q query, p page) (*unstructured.Unstructu
 	if err := f.allowed(q); err != nil {
 		return nil, err
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	var keys []string
 	for key, o := range f.held {
 		if f.selects(q, o) {
@@ -202,33 +207,50 @@ func (f *fake) List(_ context.Context, q query, p page) (*unstructured.Unstructu
 	return list, nil
 }
 
-// Watch plays the steps after the first. Each event is sent twice, so that the
-// first of the two has been worked on when the second is taken.
+// Watch plays the steps after the first. Before each event the object is sent
+// as it was: that is no news, and once it is taken, all news before it have
+// been worked on, so that the clock may go on.
 func (f *fake) Watch(_ context.Context, q query, _ string) (watch.Interface, error) {
 	w := watch.NewFake()
 	go func() {
-		for _, s := range f.steps[1:] {
-			f.clock.set(f.start.Add(s.after))
+		for i, s := range f.steps[1:] {
 			for _, o := range s.objects {
-				if f.selects(q, o) {
-					w.Modify(o.DeepCopy())
-					w.Modify(o.DeepCopy())
-					w.Action(watch.Bookmark, o.DeepCopy())
+				if !f.selects(q, o) {
+					continue
 				}
+				if old := f.at(storyKey(o)); old != nil {
+					w.Modify(old.DeepCopy())
+					w.Action(watch.Bookmark, old.DeepCopy())
+				}
+				f.clock.set(f.start.Add(s.after))
+				o.SetResourceVersion(strconv.Itoa(i + 1))
+				f.take(step{objects: []*unstructured.Unstructured{o}})
+				w.Modify(o.DeepCopy())
 			}
 			for _, key := range s.gone {
-				if o := f.held[key]; o != nil && f.selects(q, o) {
+				if o := f.at(key); o != nil && f.selects(q, o) {
 					w.Delete(o.DeepCopy())
 				}
 			}
 		}
-		w.Action(watch.Bookmark, &unstructured.Unstructured{})
+		if list, err := f.List(context.Background(), q, page{limit: 1}); err == nil && len(list.Items) > 0 {
+			w.Modify(&list.Items[0])
+			w.Action(watch.Bookmark, &list.Items[0])
+		}
 		f.end()
 	}()
 	return w, nil
 }
 
+func (f *fake) at(key string) *unstructured.Unstructured {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.held[key]
+}
+
 func (f *fake) Get(_ context.Context, r schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, o := range f.held {
 		if resourceOf(o.GetKind()) == r.Resource && o.GetNamespace() == namespace && o.GetName() == name {
 			return o.DeepCopy(), nil
@@ -243,6 +265,8 @@ func (f *fake) Create(_ context.Context, r schema.GroupVersionResource, o *unstr
 			"status": map[string]any{"userInfo": map[string]any{"username": "ana@example"}},
 		}}, nil
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.held[storyKey(o)] != nil {
 		return nil, apierrors.NewAlreadyExists(r.GroupResource(), o.GetName())
 	}
@@ -252,6 +276,8 @@ func (f *fake) Create(_ context.Context, r schema.GroupVersionResource, o *unstr
 }
 
 func (f *fake) Patch(_ context.Context, r schema.GroupVersionResource, namespace, name string, merge []byte) (*unstructured.Unstructured, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for key, o := range f.held {
 		if resourceOf(o.GetKind()) != r.Resource || o.GetNamespace() != namespace || o.GetName() != name {
 			continue
@@ -276,6 +302,8 @@ func (f *fake) Patch(_ context.Context, r schema.GroupVersionResource, namespace
 }
 
 func (f *fake) Delete(_ context.Context, r schema.GroupVersionResource, namespace, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for key, o := range f.held {
 		if resourceOf(o.GetKind()) == r.Resource && o.GetNamespace() == namespace && o.GetName() == name {
 			delete(f.held, key)

@@ -87,7 +87,7 @@ type getWatch struct {
 	s     *session
 	table *table
 	show  func(row) []string
-	shown map[string]string // what was last printed of an object, without times
+	shown map[string]string // what was last printed of an object: cells without times, or the version
 }
 
 // take prints changes that came together.
@@ -117,7 +117,7 @@ func (w *getWatch) take(ctx context.Context, batch []change) error {
 func (w *getWatch) print(entries []entry, gone bool) error {
 	if w.o.output.machine() {
 		for _, e := range entries {
-			if err := w.document(e); err != nil {
+			if err := w.document(e, gone); err != nil {
 				return err
 			}
 		}
@@ -143,7 +143,13 @@ func (w *getWatch) print(entries []entry, gone bool) error {
 	return nil
 }
 
-func (w *getWatch) document(e entry) error {
+// document prints an object, once for each version of it.
+func (w *getWatch) document(e entry, gone bool) error {
+	version, known := w.shown[keyText(e.object)]
+	if known && version == e.object.GetResourceVersion() && !gone {
+		return nil
+	}
+	w.shown[keyText(e.object)] = e.object.GetResourceVersion()
 	if w.o.output == formatName {
 		_, err := fmt.Fprintln(w.s.std.out, w.o.kind.qualified()+"/"+e.object.GetName())
 		return err

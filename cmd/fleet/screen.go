@@ -86,13 +86,17 @@ func (o statusOptions) attention(s *session, rows []view.Attention, now time.Tim
 		more = len(rows) - maxAttention
 		rows = rows[:maxAttention]
 	}
+	names := namesakes{}
+	for _, a := range rows {
+		names.add(a.Label(), a.Name)
+	}
 	cells := make([][]string, len(rows))
 	for i, a := range rows {
 		since := ""
 		if a.Since != nil {
 			since = view.Ago(*a.Since, now)
 		}
-		cells[i] = []string{string(a.State), a.Label(), a.Message, dash(since), dash(a.Clusters.Text())}
+		cells[i] = []string{string(a.State), names.text(a.Label(), a.Name), a.Message, dash(since), dash(a.Clusters.Text())}
 	}
 	var size [5]int
 	for _, c := range cells {
@@ -124,12 +128,13 @@ func (o statusOptions) moving(s *session, rows []view.Moving) {
 	if !o.output.wide() {
 		t.width = s.std.width()
 	}
+	names := namesakes{}
+	for _, m := range rows {
+		names.add(m.Label(), m.Name)
+	}
 	var cells [][]string
 	for _, m := range rows {
-		name := "  " + m.Name[strings.LastIndex(m.Name, "/")+1:]
-		if m.Kind == "GitRepo" {
-			name = "  repo " + strings.TrimSpace(name)
-		}
+		name := "  " + names.text(m.Label(), m.Name)
 		if m.Commit != "" {
 			name += " -> " + view.Short(m.Commit)
 		}
@@ -144,6 +149,25 @@ func (o statusOptions) moving(s *session, rows []view.Moving) {
 		cells = append(cells, []string{name, progress, m.Reason})
 	}
 	t.print(cells, true)
+}
+
+// namesakes are what rows are called, and which objects are called so.
+type namesakes map[string]map[string]bool
+
+func (l namesakes) add(label, name string) {
+	if l[label] == nil {
+		l[label] = map[string]bool{}
+	}
+	l[label][name] = true
+}
+
+// text is a label; with its workspace where it means several objects.
+func (l namesakes) text(label, name string) string {
+	if len(l[label]) < 2 {
+		return label
+	}
+	workspace, _, _ := strings.Cut(name, "/")
+	return label + " in " + workspace
 }
 
 func longest(o view.Offline, now time.Time) string {

@@ -213,7 +213,15 @@ func newStories(f view.Fleet) stories {
 // next tells what has happened since the last call.
 func (s stories) next(f view.Fleet, now time.Time) []view.Line {
 	var lines []view.Line
+	spaces := map[string]bool{}
 	for _, r := range f.Repositories {
+		spaces[r.Namespace] = true
+	}
+	for _, r := range f.Repositories {
+		prefix := ""
+		if len(spaces) > 1 {
+			prefix = r.Namespace + ": "
+		}
 		key := view.Key{Namespace: r.Namespace, Name: r.Name}
 		t := s[key]
 		if t == nil || t.goal.Commit != r.Status.Commit {
@@ -223,7 +231,7 @@ func (s stories) next(f view.Fleet, now time.Time) []view.Line {
 		v := view.Judge(t.goal, f)
 		for _, l := range view.Story(t.goal, t.verdict, v, "", now) {
 			if l.Word != "fail" && l.Word != "defer" && l.Word != "wait" { // told as what needs attention
-				lines = append(lines, l)
+				lines = append(lines, view.Line{Word: l.Word, Text: prefix + l.Text})
 			}
 		}
 		t.verdict = v

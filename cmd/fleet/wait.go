@@ -151,7 +151,7 @@ func runWait(ctx context.Context, o waitOptions, s *session, w world) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
-		t.line("stop", "not in time: "+t.missing())
+		t.line("stop", "not in time: "+t.missing()+t.braked(ctx))
 	case err != nil:
 		return err
 	case end == view.Failed:
@@ -245,6 +245,15 @@ func (t *waiting) missing() string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// braked says that the brake is on, if it is.
+func (t *waiting) braked(ctx context.Context) string {
+	b, err := t.s.brake(ctx)
+	if err != nil || !b.On {
+		return ""
+	}
+	return "; rollouts are " + b.Text(t.s.now())
 }
 
 func (t *waiting) stuck() string {

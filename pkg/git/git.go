@@ -1,7 +1,7 @@
 // Package git reads remote repositories over HTTP(S) and SSH: it resolves a
 // branch, tag or commit to a commit, and fetches the files of one commit. It
 // starts no process, reads no environment, writes nothing to a remote, and
-// keeps nothing between runs but a cache that it empties at start.
+// keeps nothing between runs.
 //
 // Each remote (URL and credentials) has a bare store of its own, shared by all
 // who read that remote; commits are fetched without history and files are read
@@ -17,6 +17,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -100,8 +101,8 @@ func (l Limits) withDefaults() Limits {
 
 // Config is all that the package can be told.
 type Config struct {
-	// Dir is a directory in which a cache of its own is kept. Two processes
-	// must not share it.
+	// Dir is where each process keeps a cache of its own, and removes what killed
+	// ones have left; the system's temporary directory where empty.
 	Dir string
 	// Timeout is how long a remote may take to list its references; 30s where 0.
 	Timeout time.Duration
@@ -117,6 +118,7 @@ type Config struct {
 type Remotes struct {
 	cfg  Config
 	root string
+	lock *os.File
 
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -125,7 +127,7 @@ type Remotes struct {
 // idle is how long the store of a remote that nobody asks about is kept.
 const idle = time.Hour
 
-// New makes Remotes and empties its cache. The caller closes it.
+// New makes Remotes with an empty cache. The caller closes it.
 func New(cfg Config) (*Remotes, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 30 * time.Second
@@ -134,14 +136,11 @@ func New(cfg Config) (*Remotes, error) {
 		cfg.UserAgent = "fleet"
 	}
 	cfg.Limits = cfg.Limits.withDefaults()
-	root := filepath.Join(cfg.Dir, "fleet-git-stores")
-	if err := os.RemoveAll(root); err != nil {
-		return nil, fmt.Errorf("empty git cache: %w", err)
+	root, lock, err := makeCache(cfg.Dir)
+	if err != nil {
+		return nil, err
 	}
-	if err := os.MkdirAll(root, 0o700); err != nil {
-		return nil, fmt.Errorf("make git cache: %w", err)
-	}
-	return &Remotes{cfg: cfg, root: root, entries: map[string]*entry{}}, nil
+	return &Remotes{cfg: cfg, root: root, lock: lock, entries: map[string]*entry{}}, nil
 }
 
 // Close removes the cache. Trees that are still open become unreadable.
@@ -152,7 +151,7 @@ func (r *Remotes) Close() error {
 		e.closeConnections()
 		delete(r.entries, id)
 	}
-	return os.RemoveAll(r.root)
+	return errors.Join(os.RemoveAll(r.root), r.lock.Close())
 }
 
 // entry is the state kept for a source, made on first use. Entries that have

@@ -87,9 +87,9 @@ func (t *Tree) check(hash plumbing.Hash, depth int, count *int) error {
 		if *count++; *count > t.limits.Files {
 			return permanentf(ReasonTooLarge, "the commit has more than %d files and directories", t.limits.Files)
 		}
-		switch {
-		case e.Mode == filemode.Submodule:
-		case e.Mode == filemode.Dir:
+		switch e.Mode {
+		case filemode.Submodule:
+		case filemode.Dir:
 			if err := t.check(e.Hash, depth+1, count); err != nil {
 				return err
 			}

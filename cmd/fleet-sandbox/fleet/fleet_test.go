@@ -121,28 +121,28 @@ func TestPending(t *testing.T) {
 		"NotRead": {
 			why:  "before the first poll nothing is known",
 			snap: Snapshot{repos: []repoRow{gitRow(repo("", nil))}},
-			want: "GitRepo fleet-default/examples to be read",
+			want: "GitRepo fleet-default/examples is not read yet",
 		},
 		"OldCommit": {
 			why:    "what is Ready at another commit says nothing of this one",
 			snap:   Snapshot{repos: []repoRow{gitRow(repo("3f9c", ready))}},
 			commit: "8b7d",
-			want:   "GitRepo fleet-default/examples to be read",
+			want:   "GitRepo fleet-default/examples is not read yet",
 		},
 		"Cause": {
 			why:  "the user sees why",
 			snap: Snapshot{repos: []repoRow{gitRow(repo("", failing))}},
-			want: "GitRepo fleet-default/examples to be read (no such branch)",
+			want: "GitRepo fleet-default/examples is not read yet: no such branch",
 		},
 		"HalfReady": {
 			why:  "one of two clusters is not enough, whatever the condition says",
 			snap: Snapshot{repos: []repoRow{gitRow(repo("3f9c", ready))}, Bundles: []Row{bundleRow(bundle(1, 2, ready))}},
-			want: "Bundle fleet-default/examples-web to be Ready",
+			want: "Bundle fleet-default/examples-web is Ready on 1 of 2",
 		},
 		"NoCondition": {
 			why:  "no state at all is not the same as Ready",
 			snap: Snapshot{repos: []repoRow{gitRow(repo("3f9c", ready))}, Bundles: []Row{bundleRow(bundle(0, 0, nil))}},
-			want: "Bundle fleet-default/examples-web to be Ready",
+			want: "Bundle fleet-default/examples-web is NotReady",
 		},
 	}
 	for name, c := range cases {

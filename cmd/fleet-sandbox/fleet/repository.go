@@ -87,7 +87,7 @@ func (f *Fleet) WaitReady(ctx context.Context, commit string) (Snapshot, error) 
 		}
 		select {
 		case <-ctx.Done():
-			return last, fmt.Errorf("wait for %s: %w", f.Waiting(), context.Cause(ctx))
+			return last, fmt.Errorf("%s: %w", f.Waiting(), context.Cause(ctx))
 		case <-tick.C:
 		}
 	}

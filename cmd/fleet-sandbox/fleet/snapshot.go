@@ -122,43 +122,50 @@ func (r *Row) fill(conditions []api.Condition) {
 }
 
 // Pending says what keeps the fleet from being Ready at a commit (whatever
-// was read where commit is empty), or is empty.
+// was read where commit is empty), or is empty: GitRepos that are not read,
+// else Bundles, else GitRepos and Clusters that are not Ready.
 func (s Snapshot) Pending(commit string) string {
 	for _, r := range s.repos {
 		if commit != "" && r.commit != commit || r.commit == "" {
-			return fmt.Sprintf("GitRepo %s/%s to be read%s", r.Workspace, r.Name, because(r.Row))
+			return fmt.Sprintf("GitRepo %s/%s is not read yet%s", r.Workspace, r.Name, because(r.Row))
 		}
 	}
 	var texts []string
-	for _, r := range s.repos {
-		texts = append(texts, r.pending("GitRepo")...)
-	}
 	for _, r := range s.Bundles {
 		texts = append(texts, r.pending("Bundle")...)
 	}
-	for _, r := range s.Clusters {
-		texts = append(texts, r.pending("Cluster")...)
+	if len(texts) == 0 { // these only sum up what Bundles say
+		for _, r := range s.repos {
+			texts = append(texts, r.pending("GitRepo")...)
+		}
+		for _, r := range s.Clusters {
+			texts = append(texts, r.pending("Cluster")...)
+		}
 	}
-	switch {
-	case len(texts) == 0:
-		return ""
-	case len(texts) <= 3:
-		return strings.Join(texts, ", ")
-	default:
-		return fmt.Sprintf("%s and %d more", strings.Join(texts[:3], ", "), len(texts)-3)
+	if len(texts) > 3 {
+		texts = append(texts[:3], fmt.Sprintf("and %d more", len(texts)-3))
 	}
+	return strings.Join(texts, "; ")
 }
 
 func (r Row) pending(kind string) []string {
 	if r.State == string(api.Ready) && r.Ready == r.Desired {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s %s/%s to be Ready%s", kind, r.Workspace, r.Name, because(r))}
+	state := r.State
+	if state == string(api.Ready) {
+		state = fmt.Sprintf("Ready on %d of %d", r.Ready, r.Desired)
+	}
+	return []string{fmt.Sprintf("%s %s/%s is %s%s", kind, r.Workspace, r.Name, state, because(r))}
 }
 
+// because is a message behind a colon, cut to one line on the screen.
 func because(r Row) string {
 	if r.Message == "" {
 		return ""
 	}
-	return " (" + r.Message + ")"
+	if runes := []rune(r.Message); len(runes) > 160 {
+		return ": " + string(runes[:159]) + "…"
+	}
+	return ": " + r.Message
 }

@@ -130,6 +130,6 @@ func (p Progress) String() string {
 	case p.Fetched > 0:
 		return fmt.Sprintf("%d modules fetched", p.Fetched)
 	default:
-		return "looking what is to be built"
+		return "checking what has changed"
 	}
 }

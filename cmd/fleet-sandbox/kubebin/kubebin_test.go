@@ -94,7 +94,7 @@ func TestProgressText(t *testing.T) {
 		p    Progress
 		want string
 	}{
-		"Start":    {Progress{}, "looking what is to be built"},
+		"Start":    {Progress{}, "checking what has changed"},
 		"Fetching": {Progress{Fetched: 57}, "57 modules fetched"},
 		"Building": {Progress{Fetched: 57, Built: 640, Total: 2210}, "640 of 2210 packages"},
 		"Linking":  {Progress{Built: 2210, Total: 2210, Linking: true}, "2210 of 2210 packages, linking"},

@@ -204,8 +204,10 @@ func TestJanitor(t *testing.T) {
 func TestDocument(t *testing.T) {
 	s := &session{
 		plan: plan{place: place{Base: "/cache", Run: "/cache/run"}, ports: fleet.Ports{First: 31000, Clusters: 1}},
-		repo: origin{url: "http://127.0.0.1:31009/examples.git", dir: "/cache/run/repo", branch: "main", commit: "3f9c2e1"},
-		took: seconds{Build: 242.04, Start: 8.07, FirstReady: 16.449},
+		known: facts{
+			repo: origin{url: "http://127.0.0.1:31009/examples.git", dir: "/cache/run/repo", branch: "main", commit: "3f9c2e1"},
+			took: seconds{Build: 242.04, Start: 8.07, FirstReady: 16.449},
+		},
 	}
 	s.state.Store("Ready")
 	d := s.document(fleet.Snapshot{Clusters: []fleet.Row{{

@@ -61,9 +61,10 @@ func (c *controlServer) close() { _ = c.http.Close() }
 
 // record is what other verbs need to know of this session.
 func (s *session) record() record {
+	now := s.facts()
 	return record{
 		PID: os.Getpid(), Since: s.since, Address: s.control, Token: s.token,
-		Repository: s.repo.dir, Kubernetes: s.plan.kubernetes,
+		Repository: now.repo.dir, Kubernetes: now.kubernetes,
 		Clusters: append([]string{"local"}, s.plan.names()...),
 	}
 }

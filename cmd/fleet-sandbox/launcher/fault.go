@@ -166,30 +166,28 @@ func list(names []string) string {
 
 // noteFault remembers since when something is cut or stopped.
 func (s *session) noteFault(q request, now time.Time) {
-	s.faultsMu.Lock()
-	defer s.faultsMu.Unlock()
-	if s.broken == nil {
-		s.broken = map[string]time.Time{}
-	}
-	switch q.Verb {
-	case "cut", "stop":
-		key := q.Verb + " " + q.Name
-		if _, there := s.broken[key]; !there {
-			s.broken[key] = now
+	s.learn(func(k *facts) {
+		if k.broken == nil {
+			k.broken = map[string]time.Time{}
 		}
-	case "heal":
-		delete(s.broken, "cut "+q.Name)
-	case "start":
-		delete(s.broken, "stop "+q.Name)
-	}
+		switch q.Verb {
+		case "cut", "stop":
+			key := q.Verb + " " + q.Name
+			if _, there := k.broken[key]; !there {
+				k.broken[key] = now
+			}
+		case "heal":
+			delete(k.broken, "cut "+q.Name)
+		case "start":
+			delete(k.broken, "stop "+q.Name)
+		}
+	})
 }
 
 // faults lists what is cut or stopped, sorted: "cut c2 since 14:02:11".
 func (s *session) faults() []string {
-	s.faultsMu.Lock()
-	defer s.faultsMu.Unlock()
 	var lines []string
-	for what, since := range s.broken {
+	for what, since := range s.facts().broken {
 		lines = append(lines, fmt.Sprintf("%s since %s", what, since.Local().Format("15:04:05")))
 	}
 	slices.Sort(lines)

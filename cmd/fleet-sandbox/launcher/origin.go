@@ -30,9 +30,12 @@ const pollingInterval = time.Second
 // deploy prepares the repository and makes its GitRepos.
 func (s *session) deploy(ctx context.Context, f *fleet.Fleet) error {
 	repo := fleet.Repository{Polling: pollingInterval}
-	var err error
+	var (
+		from origin
+		err  error
+	)
 	if given := s.plan.options.repo; strings.Contains(given, "://") || strings.HasPrefix(given, "git@") {
-		s.repo, err = foreign(ctx, given)
+		from, err = foreign(ctx, given)
 		repo.Name, repo.Polling = repositoryName(given), 15*time.Second
 	} else {
 		dir := given
@@ -41,16 +44,17 @@ func (s *session) deploy(ctx context.Context, f *fleet.Fleet) error {
 			repo.LocalPaths = []string{"settings"}
 		}
 		repo.Name = repositoryName(dir)
-		s.repo, err = served(f.Git, repo.Name, dir, s.plan.place.repository())
+		from, err = served(f.Git, repo.Name, dir, s.plan.place.repository())
 	}
 	if err != nil {
 		return err
 	}
-	s.tell.step("git", fmt.Sprintf("%s, %s at %.7s", s.repo.url, s.repo.branch, s.repo.commit))
+	s.tell.step("git", fmt.Sprintf("%s, %s at %.7s", from.url, from.branch, from.commit))
+	s.learn(func(k *facts) { k.repo = from })
 	if err := s.plan.place.write(s.record()); err != nil {
 		return err
 	}
-	repo.URL, repo.Branch = s.repo.url, s.repo.branch
+	repo.URL, repo.Branch = from.url, from.branch
 	return f.Deploy(ctx, repo)
 }
 

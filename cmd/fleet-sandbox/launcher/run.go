@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,14 +26,36 @@ type session struct {
 	wait  atomic.Value                // string: what is being waited for while it starts
 	fleet atomic.Pointer[fleet.Fleet] // nil until it is there
 	state atomic.Value                // string: Starting, Ready or NotReady
-	repo  origin
-	took  seconds
 
 	control string // address of the control server
 	token   string // to be shown there
 
-	faultsMu sync.Mutex
-	broken   map[string]time.Time // "cut c2", "stop manager": since when
+	mu    sync.Mutex
+	known facts
+}
+
+// facts are what a session finds out while other commands may ask for it.
+type facts struct {
+	kubernetes string // the executable
+	repo       origin
+	took       seconds
+	broken     map[string]time.Time // "cut c2", "stop manager": since when
+}
+
+// learn changes what the session knows.
+func (s *session) learn(change func(*facts)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.known)
+}
+
+// facts is what the session knows now.
+func (s *session) facts() facts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.known
+	now.broken = maps.Clone(now.broken)
+	return now
 }
 
 // seconds is how long the parts of a start took.
@@ -130,8 +153,8 @@ func (s *session) check(ctx context.Context) (building bool, err error) {
 	if p.kubernetes == "" {
 		p.kubernetes, err = p.builder.Cached(ctx)
 		building = err != nil
-		s.plan.kubernetes = p.kubernetes
 	}
+	s.learn(func(k *facts) { k.kubernetes = p.kubernetes })
 	if err := checkPorts(p.ports, p.names(), ""); err != nil {
 		return false, err
 	}
@@ -159,7 +182,7 @@ func (s *session) build(ctx context.Context, building bool) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		s.plan.kubernetes = path
+		s.learn(func(k *facts) { k.kubernetes = path })
 	}
 	programs := s.plan.programs
 	if programs == "" {
@@ -171,7 +194,7 @@ func (s *session) build(ctx context.Context, building bool) (string, error) {
 			say(strings.Join(kubebin.Programs, ", ") + ": done")
 		}
 	}
-	s.took.Build = time.Since(begin).Seconds()
+	s.learn(func(k *facts) { k.took.Build = time.Since(begin).Seconds() })
 	return programs, s.install(programs)
 }
 
@@ -191,7 +214,7 @@ func (s *session) install(programs string) error {
 		}
 	}
 	script := fmt.Sprintf("#!/bin/sh\nKUBECACHEDIR=%s KUBERC=off exec %s kubectl \"$@\"\n",
-		quote(filepath.Join(p.Run, "kubectl-cache")), quote(s.plan.kubernetes))
+		quote(filepath.Join(p.Run, "kubectl-cache")), quote(s.facts().kubernetes))
 	if err := os.WriteFile(filepath.Join(p.bin(), "kubectl"), []byte(script), 0o700); err != nil {
 		return fmt.Errorf("write kubectl: %w", err)
 	}
@@ -208,7 +231,7 @@ func (s *session) launch(ctx context.Context, programs string) error {
 	defer cancel()
 	config := fleet.Config{
 		Dir: s.plan.place.Run, LogDir: s.plan.place.Log,
-		Kubernetes: s.plan.kubernetes, Programs: programs,
+		Kubernetes: s.facts().kubernetes, Programs: programs,
 		Charts:     filepath.Join(s.plan.builder.Root, "charts"),
 		Downstream: s.plan.downstream,
 		Ports:      s.plan.ports,
@@ -216,7 +239,7 @@ func (s *session) launch(ctx context.Context, programs string) error {
 		Debug:      s.plan.options.debug,
 		Report: func(step, text string) {
 			if step == "start" {
-				s.took.Start = time.Since(begin).Seconds()
+				s.learn(func(k *facts) { k.took.Start = time.Since(begin).Seconds() })
 			}
 			s.tell.step(step, text)
 		},
@@ -234,11 +257,11 @@ func (s *session) launch(ctx context.Context, programs string) error {
 	if err := s.deploy(timed, f); err != nil {
 		return s.stopped(err)
 	}
-	snap, unready := f.WaitReady(timed, s.repo.commit)
+	snap, unready := f.WaitReady(timed, s.facts().repo.commit)
 	if ctx.Err() != nil || f.Err() != nil {
 		return s.stopped(f.Err())
 	}
-	s.took.FirstReady = time.Since(begin).Seconds()
+	s.learn(func(k *facts) { k.took.FirstReady = time.Since(begin).Seconds() })
 	if err := s.show(snap, unready); err != nil {
 		return err
 	}
@@ -293,7 +316,7 @@ func (s *session) down(f *fleet.Fleet) {
 	f.Stop()
 	if s.state.Load() != "Starting" {
 		s.tell.step("down", fmt.Sprintf("stopped %d processes, removed %d MiB; the build stays (%d MiB)",
-			n, size>>20, sizeBytes(filepath.Dir(s.plan.kubernetes))>>20))
+			n, size>>20, sizeBytes(filepath.Dir(s.plan.place.Lock))>>20))
 	}
 }
 

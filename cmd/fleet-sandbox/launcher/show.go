@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -50,17 +51,17 @@ type bundleCount struct {
 
 // document describes the session; snap is the newest look at the fleet.
 func (s *session) document(snap fleet.Snapshot) document {
-	r := s.record()
+	now := s.facts()
 	state, _ := s.state.Load().(string)
 	d := document{
 		APIVersion: "cli.fleet.cattle.io/v1", Kind: "Sandbox", State: state, Version: version.Version,
-		StateDir: s.plan.place.Base, PID: r.PID, Seconds: s.took.rounded(), Clusters: []clusterRecord{},
+		StateDir: s.plan.place.Base, PID: os.Getpid(), Seconds: now.took.rounded(), Clusters: []clusterRecord{},
 	}
 	if f := s.fleet.Load(); f != nil {
 		d.Processes = f.Running()
 	}
-	if s.repo.url != "" {
-		d.Repository = &repositoryRecord{s.repo.url, s.repo.dir, s.repo.branch, s.repo.commit}
+	if now.repo.url != "" {
+		d.Repository = &repositoryRecord{now.repo.url, now.repo.dir, now.repo.branch, now.repo.commit}
 	}
 	for _, c := range snap.Clusters {
 		labels := map[string]string{}
@@ -88,8 +89,9 @@ func (t seconds) rounded() seconds {
 func (s *session) show(snap fleet.Snapshot, unready error) error {
 	if unready == nil {
 		s.state.Store("Ready")
-		s.tell.step("deploy", fmt.Sprintf("%d bundles Ready everywhere, %.1fs after the clusters served",
-			len(snap.Bundles), s.took.FirstReady-s.took.Start))
+		took := s.facts().took
+		s.tell.step("deploy", fmt.Sprintf("%s Ready everywhere, %.1fs after the clusters served",
+			plural(len(snap.Bundles), "bundle"), took.FirstReady-took.Start))
 	} else {
 		s.state.Store("NotReady")
 		s.tell.step("deploy", fmt.Sprintf("not Ready after %s", s.plan.options.timeout))
@@ -128,14 +130,22 @@ func (p plan) printHead(std stdio) {
 		minor += " " + strings.Join(strings.Split(strings.TrimPrefix(v, "v"), ".")[:2], ".")
 	}
 	clusters := len(p.downstream) + 1
-	plural := "s"
-	if clusters == 1 {
-		plural = ""
+	noun := "cluster"
+	if clusters != 1 {
+		noun += "s"
 	}
-	fmt.Fprintf(std.err, "fleet-sandbox: a fleet of %s %s cluster%s on this machine\n", number(clusters), minor, plural)
+	fmt.Fprintf(std.err, "fleet-sandbox: a fleet of %s %s %s on this machine\n", number(clusters), minor, noun)
 	fmt.Fprintf(std.err, "  takes  %s memory, %s disk, ports %d-%d on 127.0.0.1; no root, no containers\n",
 		gibUp(memoryNeeded(clusters)), gibUp(diskNeeded(clusters, false)), p.ports.First, p.ports.Last())
 	fmt.Fprintf(std.err, "  lives  in %s; your kubeconfig is neither read nor written\n", short(p.place.Base))
+}
+
+// plural is "1 bundle" or "2 bundles".
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // number writes small numbers as words.
@@ -164,7 +174,7 @@ func (s *session) printHints() {
 	hints := [][2]string{
 		{fmt.Sprintf("eval \"$(go run ./cmd/fleet-sandbox %senv)\"", option), "fleet, fleet-sandbox, kubectl; this shell only"},
 	}
-	if s.repo.dir != "" {
+	if s.facts().repo.dir != "" {
 		hints = append(hints, [2]string{`cd "$SANDBOX_REPO"`, "the repository: commit, and it rolls out"})
 	}
 	hints = append(hints, [2]string{"fleet status -w", "watch it"})

@@ -40,7 +40,7 @@ type rules struct {
 }
 
 func rulesOf(o fleet.BundleDeploymentOptions) rules {
-	out := rules{ignored: o.IgnoreOptions.Conditions}
+	out := rules{ignored: o.Conditions}
 	if o.Diff != nil {
 		out.patches = o.Diff.ComparePatches
 	}

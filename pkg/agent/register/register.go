@@ -9,8 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/http"
-	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -34,12 +32,8 @@ const (
 	giveUp       = 30 * time.Minute // then a new request is made
 	firstDelay   = time.Second      // after a request that failed, doubling
 	lastDelay    = 30 * time.Second
-	probeTimeout = 5 * time.Second
 	requestLimit = 10 * time.Second // of one request to the manager
 )
-
-// strict is the TLS mode in which only the configured authority is trusted.
-const strict = "strict"
 
 // Keys of the Secret fleet-agent.
 const (
@@ -148,9 +142,7 @@ func Register(ctx context.Context, cfg Config) (Credential, error) {
 	if err != nil {
 		return Credential{}, err
 	}
-	if settings.TLSMode != strict && len(b.APIServerCA) > 0 && systemTrusts(ctx, b.APIServerURL) {
-		b.APIServerCA = nil
-	}
+	b.APIServerCA = authorities(ctx, settings.TLSMode, b)
 	answer, err := ask(ctx, cfg, b, settings, clientID)
 	if err != nil {
 		return Credential{}, err
@@ -285,24 +277,6 @@ func kubeconfigOf(b registration.Bootstrapping, token string) ([]byte, error) {
 	out.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	out.CurrentContext = name
 	return clientcmd.Write(*out)
-}
-
-// systemTrusts tells whether a URL can be reached with the certificate
-// authorities of the system.
-func systemTrusts(ctx context.Context, url string) bool {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/version", nil)
-	if err != nil {
-		return false
-	}
-	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}}
-	defer client.CloseIdleConnections()
-	resp, err := client.Do(req)
-	if err != nil {
-		return false
-	}
-	return resp.Body.Close() == nil
 }
 
 // secretWord is the part of a request that nobody else can know.

@@ -125,16 +125,25 @@ func decide(s *snapshot) *decision {
 // accepted is condition Accepted of a Bundle, or nil where there is nothing to
 // say.
 func accepted(s *snapshot) *fleet.Condition {
-	c := &fleet.Condition{Type: fleet.ConditionAccepted, Status: corev1.ConditionFalse, ObservedGeneration: s.bundle.Generation}
-	switch missing := support.Missing(s.bundle); {
-	case s.restricted:
-		c.Reason, c.Message = fleet.ReasonRestricted, condition.Message(s.hold)
-	case len(missing) > 0:
-		c.Reason, c.Message = fleet.ReasonNotImplemented, condition.Message(support.Message(missing))
-	default:
+	if !s.restricted {
+		return refusal(support.Missing(s.bundle), s.bundle.Generation)
+	}
+	return &fleet.Condition{
+		Type: fleet.ConditionAccepted, Status: corev1.ConditionFalse, ObservedGeneration: s.bundle.Generation,
+		Reason: fleet.ReasonRestricted, Message: condition.Message(s.hold),
+	}
+}
+
+// refusal is condition Accepted of an object with fields that nothing acts on,
+// or nil where there are none.
+func refusal(missing []string, generation int64) *fleet.Condition {
+	if len(missing) == 0 {
 		return nil
 	}
-	return c
+	return &fleet.Condition{
+		Type: fleet.ConditionAccepted, Status: corev1.ConditionFalse, ObservedGeneration: generation,
+		Reason: fleet.ReasonNotImplemented, Message: condition.Message(support.Message(missing)),
+	}
 }
 
 // impossible is why the Bundle cannot be worked out at all.

@@ -9,6 +9,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+	"github.com/fleetworkspace/fleet/pkg/plan/support"
 )
 
 // size is how many bytes a status takes.
@@ -27,11 +28,7 @@ func (e *Engine) reportBundle(ctx context.Context, key kube.Key) (int, error) {
 		return 0, nil
 	}
 	status := summary.BundleStatus(&b.Status, facts, e.now())
-	if accepted == nil {
-		status.Conditions = condition.Remove(status.Conditions, fleet.ConditionAccepted)
-	} else {
-		status.Conditions = condition.Set(status.Conditions, *accepted, e.now())
-	}
+	status.Conditions = e.accept(status.Conditions, accepted)
 	if e.status[table.KindBundle].done(key, b.Status, status) {
 		return 0, nil
 	}
@@ -50,6 +47,15 @@ func (e *Engine) reportBundle(ctx context.Context, key kube.Key) (int, error) {
 		e.events.Event(got, kube.Warning, news.Reason, news.Message)
 	}
 	return size(status), nil
+}
+
+// accept puts condition Accepted into a list, or takes it out where there is
+// nothing to say.
+func (e *Engine) accept(list []fleet.Condition, c *fleet.Condition) []fleet.Condition {
+	if c == nil {
+		return condition.Remove(list, fleet.ConditionAccepted)
+	}
+	return condition.Set(list, *c, e.now())
 }
 
 // newlyFalse is a condition that has become False, or another False.
@@ -106,6 +112,7 @@ func (e *Engine) reportCluster(ctx context.Context, key kube.Key) (int, error) {
 		return 0, nil
 	}
 	status := summary.ClusterStatus(c, facts, e.now())
+	status.Conditions = e.accept(status.Conditions, refusal(support.Missing(c), c.Generation))
 	if e.status[table.KindCluster].done(key, c.Status, status) {
 		return 0, nil
 	}
@@ -120,6 +127,9 @@ func (e *Engine) reportCluster(ctx context.Context, key kube.Key) (int, error) {
 	}
 	e.status[table.KindCluster].answered(key, got.Status, status)
 	e.learnCluster(got)
+	if news := newlyFalse(c.Status.Conditions, status.Conditions, fleet.ConditionAccepted); news != nil {
+		e.events.Event(got, kube.Warning, news.Reason, news.Message)
+	}
 	return size(status), nil
 }
 

@@ -30,11 +30,9 @@ func (w *Worker) fetch(ctx context.Context, facts *source.Facts, follow want, st
 	repo, commit := facts.Repo, facts.Head.Commit
 	key := kube.KeyOf(repo)
 	log = log.WithField("commit", git.Commit(commit).Short())
-	if err := w.announce(ctx, facts); err != nil {
-		return err
+	read := source.Read{
+		Known: true, Source: facts.Source, Commit: commit, Generation: repo.Generation, Force: repo.Spec.ForceSyncGeneration,
 	}
-	repo = facts.Repo
-	read := source.Read{Known: true, Commit: commit, Generation: repo.Generation, Force: repo.Spec.ForceSyncGeneration}
 	w.remember(key, repo.UID, func(m *memory) { m.lost = false }) // what is lost from now on counts again
 	set, err := w.read(ctx, repo, follow, git.Commit(commit))
 	var done summary
@@ -74,29 +72,23 @@ func (w *Worker) fetch(ctx context.Context, facts *source.Facts, follow want, st
 }
 
 // announce tells people of a new commit, and says in the status of a GitRepo
-// that is read for the first time that this is under way.
-func (w *Worker) announce(ctx context.Context, facts *source.Facts) error {
+// that is read for the first time that this is under way. It returns the
+// GitRepo as it is now: with our finalizer.
+func (w *Worker) announce(ctx context.Context, facts source.Facts) (*fleet.GitRepo, error) {
 	repo, commit := facts.Repo, facts.Head.Commit
 	key := kube.KeyOf(repo)
-	first := repo.Status.Commit == "" && repo.Status.GitJobStatus == ""
 	if commit != repo.Status.Commit && w.recall(key, repo.UID).announced != commit {
 		w.remember(key, repo.UID, func(m *memory) { m.announced = commit })
 		w.tell(repo, source.News{Reason: fleet.EventGotNewCommit, Message: "commit " + commit})
 	}
 	repo, err := w.finalized(ctx, repo)
-	if err != nil {
-		return err
+	if err != nil || repo.Status.Commit != "" || repo.Status.GitJobStatus != "" {
+		return repo, err
 	}
-	facts.Repo = repo
-	if !first {
-		return nil
-	}
-	now := *facts
-	now.Reading = true
+	facts.Repo, facts.Reading = repo, true
 	changed := repo.DeepCopy()
-	changed.Status = source.Status(now, w.now())
-	facts.Repo, err = w.repos.PatchStatus(ctx, repo, changed)
-	return err
+	changed.Status = source.Status(facts, w.now())
+	return w.repos.PatchStatus(ctx, repo, changed)
 }
 
 // read makes the bundles of a commit.

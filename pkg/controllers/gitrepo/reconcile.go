@@ -44,6 +44,12 @@ func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error)
 		w.poller.unfollow(key)
 		return w.remove(ctx, repo)
 	case source.Fetch:
+		if facts.Repo, err = w.announce(ctx, facts); kube.IsGone(err) {
+			return kube.Done, nil
+		}
+		if err != nil {
+			return kube.Done, err
+		}
 		err = w.fetch(ctx, &facts, follow, step, log)
 	case source.Wait:
 		if facts.Head == nil && follow.generation != 0 {
@@ -100,6 +106,7 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (source.Facts,
 		src: src, ref: git.Reference{Branch: repo.Spec.Branch, Revision: repo.Spec.Revision},
 		interval: source.Interval(repo.Spec), generation: repo.Generation,
 	}
+	f.Source = src.ID()
 	f.Head = w.poller.follow(key, follow)
 	return f, follow, nil
 }

@@ -203,19 +203,17 @@ func (t *Table) settle(news *News) {
 		}
 	}
 	t.settled = true
-	for key := range t.bundles {
-		news.add(Subject{KindBundle, key}, true)
+	for key, row := range t.bundles {
+		news.add(Subject{KindBundle, key}, row.counts.final())
 	}
-	for key := range t.repos {
-		news.add(Subject{KindGitRepo, key}, true)
+	for key, row := range t.repos {
+		news.add(Subject{KindGitRepo, key}, row.counts.final())
 	}
-	for key := range t.clusters {
-		news.add(Subject{KindCluster, key}, true)
+	for key, row := range t.clusters {
+		news.add(Subject{KindCluster, key}, row.counts.final())
 	}
-	for ns, w := range t.groups {
-		for name := range w.groups {
-			news.add(Subject{KindGroup, kube.Key{Namespace: ns, Name: name}}, true)
-		}
+	for ns := range t.groups {
+		t.touchGroups(ns, news)
 	}
 }
 

@@ -226,7 +226,7 @@ func (t *Table) SetGroup(g *fleet.ClusterGroup) (News, []ClusterChange) {
 	w.groups[g.Name] = g
 	if old != nil && maps.Equal(old.Labels, g.Labels) && equality.Semantic.DeepEqual(old.Spec, g.Spec) {
 		var news News
-		news.add(Subject{KindGroup, kube.KeyOf(g)}, true)
+		news.add(Subject{KindGroup, kube.KeyOf(g)}, false)
 		return news, nil
 	}
 	return t.regroup(g.Namespace, kube.KeyOf(g))
@@ -252,7 +252,7 @@ func (t *Table) regroup(namespace string, group kube.Key) (News, []ClusterChange
 	if w != nil {
 		w.compiled, _ = target.CompileGroups(slices.Collect(maps.Values(w.groups)))
 		if w.groups[group.Name] != nil {
-			news.add(Subject{KindGroup, group}, true)
+			news.add(Subject{KindGroup, group}, false)
 		}
 	}
 	for key, row := range t.clusters {
@@ -268,10 +268,12 @@ func (t *Table) regroup(namespace string, group kube.Key) (News, []ClusterChange
 	return news, changes
 }
 
+// touchGroups notes that the groups of a namespace have to be looked at. Whether
+// their state is final is not known without counting, so it is not said.
 func (t *Table) touchGroups(namespace string, news *News) {
 	if w := t.groups[namespace]; w != nil {
 		for name := range w.groups {
-			news.add(Subject{KindGroup, kube.Key{Namespace: namespace, Name: name}}, true)
+			news.add(Subject{KindGroup, kube.Key{Namespace: namespace, Name: name}}, false)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func (t *Table) SetOffline(key kube.Key) News {
 		return news
 	}
 	row.life = summary.Offline
-	news.add(Subject{KindCluster, key}, true)
+	news.add(Subject{KindCluster, key}, row.counts.final())
 	t.touchGroups(key.Namespace, &news)
 	for c := range t.onCluster[key] {
 		if b := t.bundles[c.bundle]; b != nil && (b.plan != nil && b.plan.Waiting || b.obj != nil && b.obj.DeletionTimestamp != nil) {

@@ -69,7 +69,7 @@ func serve(t testing.TB, root string, start func(*httptest.Server)) *HTTPServer 
 			backend.ServeHTTP(w, r)
 		}
 	}))
-	s.Server.Config.ErrorLog = discardLog()
+	s.Config.ErrorLog = discardLog()
 	start(s.Server)
 	t.Cleanup(s.Close)
 	return s

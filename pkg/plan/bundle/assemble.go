@@ -64,11 +64,10 @@ func (a *assembly) readOptions() (known bool) {
 	if a.dir.Options != "" {
 		names = []string{a.dir.Options}
 	}
-	p := path.Join(a.dir.Path, names[0])
 	for _, name := range names {
-		p = path.Join(a.dir.Path, name)
+		p := path.Join(a.dir.Path, name)
 		data, err := fs.ReadFile(a.root, p)
-		if errors.Is(err, fs.ErrNotExist) && (a.dir.Options == "") {
+		if errors.Is(err, fs.ErrNotExist) && a.dir.Options == "" {
 			continue
 		}
 		if err != nil {

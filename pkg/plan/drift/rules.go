@@ -192,7 +192,7 @@ func ownedBySubresource(live *unstructured.Unstructured) func(path []string) boo
 			continue
 		}
 		set := map[string]any{}
-		if err := json.Unmarshal(f.FieldsV1.Raw, &set); err == nil {
+		if err := json.Unmarshal(f.FieldsV1.GetRawBytes(), &set); err == nil {
 			sets = append(sets, set)
 		}
 	}

@@ -169,7 +169,9 @@ func limited[T any](list []T, item T) []T {
 // attempt sets Deployed, Installed and Stalled by the outcome of the last
 // attempt. A failure that counts as applied takes the place of what runs.
 func (w *writer) attempt(out *fleet.BundleDeploymentStatus, f Found) {
-	w.list = condition.Remove(w.list, fleet.ConditionStalled)
+	if f.Failure == nil || !f.Failure.Permanent {
+		w.list = condition.Remove(w.list, fleet.ConditionStalled)
+	}
 	if f.Failure == nil {
 		if f.ID == "" {
 			w.set(fleet.ConditionDeployed, corev1.ConditionUnknown, fleet.ReasonProgressing, "")
@@ -199,7 +201,7 @@ func (w *writer) attempt(out *fleet.BundleDeploymentStatus, f Found) {
 
 // ready sets Ready with the first thing that is wrong.
 func (w *writer) ready(out *fleet.BundleDeploymentStatus, f Found) {
-	status, reason, message := corev1.ConditionFalse, fleet.ReasonError, ""
+	status, reason, message := corev1.ConditionFalse, "", ""
 	switch {
 	case f.Failure != nil && f.Failure.Permanent && release.Recorded(f.Failure.Reason):
 		reason, message = f.Failure.Reason, "not ready: "+f.Failure.Message

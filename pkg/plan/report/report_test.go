@@ -82,8 +82,10 @@ func TestStatus(t *testing.T) {
 			state: fleet.Modified, applied: "new", release: "ns/web:2", ready: "configmap.v1 ns/a missing",
 		},
 		"Waits": {
-			why:   "while something expected is missing, what runs stays reported",
-			found: with(func(f *Found) { f.ID, f.Failure = "old", &Failure{Reason: "ValuesPending", Message: "later", Waiting: true} }),
+			why: "while something expected is missing, what runs stays reported",
+			found: with(func(f *Found) {
+				f.ID, f.Failure = "old", &Failure{Reason: "ValuesPending", Message: "later", Waiting: true}
+			}),
 			state: fleet.WaitApplied, applied: "old", release: "ns/web:2", ready: "later",
 		},
 		"Failed": {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
 // A Head is what a repository was found at when it was asked last.
@@ -15,6 +16,7 @@ type Head struct {
 // A Read is how the last reading ended. It is not known after a start.
 type Read struct {
 	Known      bool
+	Source     string // of Facts, as it was read from
 	Commit     string
 	Generation int64 // metadata.generation that was read for
 	Force      int64 // forceSyncGeneration that was read for
@@ -25,15 +27,20 @@ type Read struct {
 	Reason, Message string
 }
 
-// done tells whether the reading was for this commit and spec, and ended.
-func (r Read) done(repo *fleet.GitRepo, commit string) bool {
-	return r.Known && r.Err == nil && r.Commit == commit &&
-		r.Generation == repo.Generation && r.Force == repo.Spec.ForceSyncGeneration
+// settles tells whether the reading was for the present commit and spec, and
+// trying again would end the same.
+func (r Read) settles(f Facts) bool {
+	if !r.Known || r.Commit != f.Head.Commit || r.Generation != f.Repo.Generation || r.Force != f.Repo.Spec.ForceSyncGeneration {
+		return false
+	}
+	return r.Err == nil || fault.IsPermanent(r.Err) && r.Source == f.Source
 }
 
 // Facts are all that a decision about a GitRepo depends on.
 type Facts struct {
 	Repo *fleet.GitRepo
+	// Source is the id of the remote with its credentials.
+	Source string
 	// Head is nil if the repository was not asked since the spec changed.
 	Head *Head
 	// Refused, Closed and Missing say what is wrong with the spec: a Secret that
@@ -74,7 +81,7 @@ type Step struct {
 
 // Decide says what is done about a GitRepo. It reads again when the repository
 // moved, the spec changed, a force was asked for, a Bundle was lost, or the last
-// reading failed. Nothing new is read while something holds it back, but what a
+// reading failed in a way that may pass. Nothing new is read while something holds it back, but what a
 // deleted GitRepo leaves is removed in any case but the brake.
 func Decide(f Facts) Step {
 	repo, status := f.Repo, f.Repo.Status
@@ -95,7 +102,7 @@ func Decide(f Facts) Step {
 	why := newsIn(f, status)
 	switch {
 	case why == "":
-		return Step{Rest, "up to date"}
+		return Step{Rest, "nothing is new"}
 	case f.Suspended != "":
 		return Step{Wait, f.Suspended}
 	}
@@ -108,7 +115,7 @@ func newsIn(f Facts, status fleet.GitRepoStatus) string {
 	if f.Lost {
 		return "a Bundle has gone"
 	}
-	if f.Read.done(repo, f.Head.Commit) {
+	if f.Read.settles(f) {
 		return "" // the status may be behind what we did
 	}
 	switch {

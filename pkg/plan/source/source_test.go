@@ -103,22 +103,31 @@ func TestDecide(t *testing.T) {
 		facts Facts
 		want  Step
 	}{
-		"UpToDate":   {facts: Facts{Repo: readRepo(nil), Head: at("c1")}, want: Step{Rest, "up to date"}},
+		"UpToDate":   {facts: Facts{Repo: readRepo(nil), Head: at("c1")}, want: Step{Rest, "nothing is new"}},
 		"NewCommit":  {facts: Facts{Repo: readRepo(nil), Head: at("c2")}, want: Step{Fetch, "commit c2 is new"}},
 		"NewSpec":    {facts: Facts{Repo: readRepo(func(r *fleet.GitRepo) { r.Generation = 3 }), Head: at("c1")}, want: Step{Fetch, "the spec has changed"}},
 		"Forced":     {facts: Facts{Repo: readRepo(func(r *fleet.GitRepo) { r.Spec.ForceSyncGeneration = 1 }), Head: at("c1")}, want: Step{Fetch, "it was asked for"}},
 		"NotAsked":   {facts: Facts{Repo: readRepo(nil)}, want: Step{Wait, "the repository is being asked"}},
 		"CannotAsk":  {facts: Facts{Repo: readRepo(nil), Head: &Head{Err: gone}}, want: Step{Wait, `branch "x" does not exist`}},
 		"Lost":       {facts: Facts{Repo: readRepo(nil), Head: at("c1"), Lost: true}, want: Step{Fetch, "a Bundle has gone"}},
-		"StaleCache": {why: "what was just done is not done again", facts: Facts{Repo: readRepo(nil), Head: at("c2"), Read: Read{Known: true, Commit: "c2", Generation: 2}}, want: Step{Rest, "up to date"}},
+		"StaleCache": {why: "what was just done is not done again", facts: Facts{Repo: readRepo(nil), Head: at("c2"), Read: Read{Known: true, Commit: "c2", Generation: 2}}, want: Step{Rest, "nothing is new"}},
 		"BrokenStays": {
 			why:   "a broken bundle waits for a commit, not for time",
 			facts: Facts{Repo: readRepo(nil), Head: at("c1"), Read: Read{Known: true, Commit: "c1", Generation: 2, Reason: "InvalidYAML", Message: "x"}},
-			want:  Step{Rest, "up to date"},
+			want:  Step{Rest, "nothing is new"},
 		},
 		"FailedIsTriedAgain": {
-			facts: Facts{Repo: readRepo(nil), Head: at("c1"), Read: Read{Known: true, Commit: "c1", Generation: 2, Err: gone}},
+			facts: Facts{Repo: readRepo(nil), Head: at("c1"), Read: Read{Known: true, Commit: "c1", Generation: 2, Err: errors.New("disk full")}},
 			want:  Step{Fetch, "the last reading failed"},
+		},
+		"PermanentFailureWaits": {
+			why:   "it would end the same",
+			facts: Facts{Repo: readRepo(nil), Source: "s", Head: at("c2"), Read: Read{Known: true, Source: "s", Commit: "c2", Generation: 2, Err: gone}},
+			want:  Step{Rest, "nothing is new"},
+		},
+		"OtherCredentials": {
+			facts: Facts{Repo: readRepo(nil), Source: "t", Head: at("c2"), Read: Read{Known: true, Source: "s", Commit: "c2", Generation: 2, Err: gone}},
+			want:  Step{Fetch, "commit c2 is new"},
 		},
 		"FailedBeforeStart": {
 			why:   "nobody remembers what was wrong, so it is looked at again",
@@ -126,7 +135,7 @@ func TestDecide(t *testing.T) {
 			want:  Step{Fetch, "the last reading failed"},
 		},
 		"Suspended":     {facts: Facts{Repo: readRepo(nil), Head: at("c2"), Suspended: "suspended: x"}, want: Step{Wait, "suspended: x"}},
-		"SuspendedRest": {facts: Facts{Repo: readRepo(nil), Head: at("c1"), Suspended: "suspended: x"}, want: Step{Rest, "up to date"}},
+		"SuspendedRest": {facts: Facts{Repo: readRepo(nil), Head: at("c1"), Suspended: "suspended: x"}, want: Step{Rest, "nothing is new"}},
 		"Restricted":    {facts: Facts{Repo: readRepo(nil), Head: at("c2"), Closed: "Policy p"}, want: Step{Wait, "Policy p"}},
 		"Refused":       {facts: Facts{Repo: readRepo(nil), Head: at("c2"), Refused: gone}, want: Step{Wait, gone.Error()}},
 		"Deleted":       {facts: Facts{Repo: readRepo(deleted), Closed: "Policy p", Refused: gone}, want: Step{Remove, "the GitRepo is deleted"}},

@@ -148,17 +148,17 @@ func TestPollingTime(t *testing.T) {
 		return repo.Status.LastPollingTime.Time
 	}
 	first := turn(&Head{Commit: "c1"})
-	if got := turn(&Head{Commit: "c1"}); got != first {
+	if got := turn(&Head{Commit: "c1"}); !got.Equal(first) {
 		t.Error("a poll that finds nothing new must not move its time")
 	}
 	second := turn(&Head{Err: away})
-	if second == first {
+	if second.Equal(first) {
 		t.Error("a failure is news")
 	}
-	if got := turn(&Head{Err: away}); got != second {
+	if got := turn(&Head{Err: away}); !got.Equal(second) {
 		t.Error("the same failure is not")
 	}
-	if got := turn(&Head{Commit: "c1"}); got == second {
+	if got := turn(&Head{Commit: "c1"}); got.Equal(second) {
 		t.Error("the end of a failure is news")
 	}
 }

@@ -28,7 +28,6 @@ func gitRepo(s *fleet.GitRepoSpec) []string {
 
 func bundle(s *fleet.BundleSpec) []string {
 	var c collect
-	c.add(len(s.DependsOn) > 0, "dependsOn")
 	c.add(s.ContentsID != "", "contentsId")
 	c.add(s.HelmOpOptions != nil, "helmOpOptions")
 	c.options(&s.BundleDeploymentOptions)
@@ -45,9 +44,19 @@ func (c *collect) options(o *fleet.BundleDeploymentOptions) {
 	c.add(o.YAML != nil && len(o.YAML.Overlays) > 0, "yaml.overlays")
 }
 
-func cluster(s *fleet.ClusterSpec) []string {
+func cluster(o *fleet.Cluster) []string {
+	s := &o.Spec
 	var c collect
-	c.add(s.KubeConfigSecret != "", "kubeConfigSecret")
+	local := o.Namespace == fleet.NamespaceLocal && o.Name == fleet.ClusterLocal // Fleet fills in its own
+	c.add(s.KubeConfigSecret != "" && !local, "kubeConfigSecret")
 	c.add(s.PrivateRepoURL != "", "privateRepoURL")
+	c.add(s.RedeployAgentGeneration != 0, "redeployAgentGeneration")
+	c.add(len(s.AgentEnvVars) > 0, "agentEnvVars")
+	c.add(len(s.AgentTolerations) > 0, "agentTolerations")
+	c.add(s.AgentAffinity != nil, "agentAffinity")
+	c.add(s.AgentResources != nil, "agentResources")
+	c.add(s.HostNetwork != nil && *s.HostNetwork, "hostNetwork")
+	c.add(s.AgentSchedulingCustomization != nil, "agentSchedulingCustomization")
+	c.add(s.AgentPullSecrets != nil, "agentPullSecrets")
 	return c
 }

@@ -48,7 +48,7 @@ func Missing(obj any) []string {
 	case *fleet.Bundle:
 		out = bundle(&o.Spec)
 	case *fleet.Cluster:
-		out = cluster(&o.Spec)
+		out = cluster(o)
 	case *fleet.BundleNamespaceMapping:
 		out = []string{"kind BundleNamespaceMapping"}
 	case *fleet.GitRepoRestriction:

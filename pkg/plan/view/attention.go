@@ -126,7 +126,8 @@ func (s *sighting) bundleProblem(b *fleet.Bundle, c *fleet.Condition) {
 }
 
 // bundleState is what a Bundle has in one state that it does not leave by
-// itself. Objects that are not ready yet get some time.
+// itself. Objects that are not ready yet get some time; what is not ready for
+// another reason than its objects does not.
 func (s *sighting) bundleState(b *fleet.Bundle, state fleet.BundleState) {
 	n, found := s.present(b, state)
 	if n == 0 {
@@ -139,7 +140,9 @@ func (s *sighting) bundleState(b *fleet.Bundle, state fleet.BundleState) {
 	failed := false
 	for _, r := range found {
 		row.Clusters.Sample = append(row.Clusters.Sample, r.Name)
-		failed = failed || slices.ContainsFunc(r.NonReadyStatus, func(o fleet.NonReadyStatus) bool { return o.Summary.Error })
+		failed = failed || len(r.NonReadyStatus) == 0 || slices.ContainsFunc(r.NonReadyStatus, func(o fleet.NonReadyStatus) bool {
+			return o.Summary.Error
+		})
 	}
 	if len(found) > 0 {
 		row.Message = resourceMessage(found[0])

@@ -90,6 +90,15 @@ func bad(cluster string, state fleet.BundleState, message string) fleet.NonReady
 	return fleet.NonReadyResource{Name: space + "/" + cluster, State: state, Message: message}
 }
 
+// starting is a bundle on a cluster where an object is not ready yet.
+func starting(cluster string) fleet.NonReadyResource {
+	r := bad(cluster, fleet.NotReady, "")
+	r.NonReadyStatus = []fleet.NonReadyStatus{{
+		Kind: "Deployment", Namespace: "x", Name: "y", Summary: fleet.Summary{Transitioning: true, Message: []string{"0/1 available"}},
+	}}
+	return r
+}
+
 func cluster(name string, change ...func(*fleet.Cluster)) *fleet.Cluster {
 	c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{
 		Namespace: space, Name: name, CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)),

@@ -86,6 +86,9 @@ func (a Attention) Label() string {
 	return bare(a.Name)
 }
 
+// Label is what a row is about, as for Attention.
+func (m Moving) Label() string { return Attention{Kind: m.Kind, Name: m.Name}.Label() }
+
 // Text is the first cluster of a sample and how many more there are, or the
 // number alone where none is named.
 func (s Sample) Text() string {

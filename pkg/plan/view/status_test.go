@@ -58,15 +58,22 @@ func TestSummarize(t *testing.T) {
 		},
 		"FreshNotReadyMoves": {
 			why: "objects that start are not worth an alarm",
-			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2, bad("a", fleet.NotReady, "0/1 available")), func(b *fleet.Bundle) {
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2, starting("a")), func(b *fleet.Bundle) {
 				b.Status.Conditions[0].LastTransitionTime = ago(time.Minute)
 			})}},
-			moving: []string{"Bundle shops/web 1/2 0/1 available"},
+			moving: []string{"Bundle shops/web 1/2 deployment x/y [progressing] 0/1 available"},
+		},
+		"NotInstalledNeedsAttention": {
+			why: "what is not ready, and not because of its objects, does not start",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2, bad("a", fleet.NotReady, "not installed: invalid")), func(b *fleet.Bundle) {
+				b.Status.Conditions[0].LastTransitionTime = ago(time.Second)
+			})}},
+			attention: []string{"NotReady Bundle shops/web [NotReady] not installed: invalid on a"},
 		},
 		"OldNotReadyNeedsAttention": {
 			why:       "what has not become ready for minutes will not by itself",
-			fleet:     Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2, bad("a", fleet.NotReady, "0/1 available")))}},
-			attention: []string{"NotReady Bundle shops/web [NotReady] 0/1 available on a"},
+			fleet:     Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2, starting("a")))}},
+			attention: []string{"NotReady Bundle shops/web [NotReady] deployment x/y [progressing] 0/1 available on a"},
 		},
 		"FreshFailureNeedsAttention": {
 			why: "an object that says it failed is not given time",

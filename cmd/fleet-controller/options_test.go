@@ -1,0 +1,54 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestOptions(t *testing.T) {
+	cases := map[string]struct {
+		why  string
+		args []string
+		env  map[string]string
+		want string
+	}{
+		"UnknownRole": {"a typing error must not start a process that does nothing", []string{"--roles=controler"}, nil,
+			`--roles: "controler" is none of controller, agentmanagement, cleanup, gitjob`},
+		"HalfALease": {"two of three times are a mistake", nil,
+			map[string]string{"CATTLE_ELECTION_LEASE_DURATION": "30s", "CATTLE_ELECTION_RETRY_PERIOD": "2s"},
+			"CATTLE_ELECTION_LEASE_DURATION, CATTLE_ELECTION_RENEW_DEADLINE, CATTLE_ELECTION_RETRY_PERIOD: all three are needed, 2 are set"},
+		"NoCluster": {"outside of a cluster a kubeconfig is needed", []string{"--kubeconfig=/nonexistent"}, nil, "/nonexistent"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			cmd := newCommand(func(k string) string { return c.env[k] }, io.Discard)
+			cmd.SetArgs(c.args)
+			cmd.SetOut(io.Discard)
+			err := cmd.ExecuteContext(t.Context())
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: got %v", c.why, err)
+			}
+		})
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	a, b := defaultIdentity("/x/kubeconfig"), defaultIdentity("/y/kubeconfig")
+	if a == b || a != defaultIdentity("/x/kubeconfig") {
+		t.Errorf("an identity is one for each state folder, and the same after a restart: %q, %q", a, b)
+	}
+}
+
+func TestLease(t *testing.T) {
+	env := map[string]string{"CATTLE_ELECTION_LEASE_DURATION": "30s", "CATTLE_ELECTION_RENEW_DEADLINE": "20s", "CATTLE_ELECTION_RETRY_PERIOD": "5s"}
+	got, err := leaseFrom(func(k string) string { return env[k] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := lease{duration: 30 * time.Second, renew: 20 * time.Second, retry: 5 * time.Second}
+	if got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,107 @@
+package bundle
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+func TestDiscover(t *testing.T) {
+	tree := files(map[string]string{
+		"README.md":               "x",
+		"a/cm.yaml":               configMap,
+		"a/deep/fleet.yaml":       "",
+		"a/deep/er/fleet.yml":     "",
+		"b/fleet.yaml":            "",
+		"c/only/fleet.yaml":       "",
+		"c/only/cm.yaml":          configMap,
+		"d/text.txt":              "x",
+		"d/.github/workflow.yaml": "x: y",
+		"e/.git/fleet.yaml":       "",
+		"f/sub/cm.yml":            configMap,
+	})
+	cases := map[string]struct {
+		why   string
+		paths []string
+		want  []string
+		found []string
+	}{
+		"Root":         {why: "the root owns a/cm.yaml and f/sub/cm.yml", want: []string{".", "a/deep", "a/deep/er", "b", "c/only"}},
+		"Directory":    {paths: []string{"a"}, want: []string{"a", "a/deep", "a/deep/er"}},
+		"LeadingSlash": {paths: []string{"/b/"}, want: []string{"b"}},
+		"OnlyNested":   {why: "c owns nothing itself", paths: []string{"c"}, want: []string{"c/only"}},
+		"Subdirectory": {why: "YAML further down counts", paths: []string{"f"}, want: []string{"f"}},
+		"Glob":         {paths: []string{"[ab]"}, want: []string{"a", "a/deep", "a/deep/er", "b"}},
+		"Twice":        {paths: []string{"a/deep", "a"}, want: []string{"a", "a/deep", "a/deep/er"}},
+		"Hidden":       {why: "hidden files are never deployed, so they make no bundle", paths: []string{"d"}},
+		"GitItself":    {paths: []string{"e"}},
+		"Nowhere":      {paths: []string{"x", "b"}, want: []string{"b"}, found: []string{"x:1:1: warning: the repository has no such directory [empty]"}},
+		"AFile":        {paths: []string{"README.md"}, found: []string{"README.md:1:1: warning: the repository has no such directory [empty]"}},
+		"Outside":      {paths: []string{"../x"}, found: []string{"../x:1:1: error: the path leads out of the repository [outside]"}},
+		"BadPattern":   {paths: []string{"[a"}, found: []string{"[a:1:1: error: the path is not a valid pattern [value]"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			dirs, found := Discover(tree, c.paths)
+			var got []string
+			for _, d := range dirs {
+				got = append(got, d.Path)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+			if diff := cmp.Diff(c.found, texts(found)); diff != "" {
+				t.Errorf("findings\n-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRead(t *testing.T) {
+	tree := files(map[string]string{
+		"a/fleet.yaml": "name: same\n", "a/cm.yaml": configMap, "b/fleet.yaml": "name: same\n", "b/cm.yaml": configMap,
+		"c/cm.yaml": configMap, "d/fleet.yaml": "helm: [\n", "d/cm.yaml": configMap, "e/fleet.yaml": "name: known\nhelm: 5\n",
+		"f/prod.yaml": "namespace: prod\n", "f/test.yaml": "namespace: test\n", "f/cm.yaml": configMap,
+	})
+	set := Read(tree, []string{"a", "b", "c", "d", "e", "none"}, nil, Options{Repo: "repo"})
+	var got []string
+	for _, r := range set.Results {
+		got = append(got, fmt.Sprintf("%s: name %q, bundle %v, broken %v", r.Dir.Path, r.Name, r.Bundle != nil, r.Broken()))
+	}
+	want := []string{
+		`a: name "same", bundle false, broken true`,
+		`b: name "same", bundle false, broken true`,
+		`c: name "repo-c", bundle true, broken false`,
+		`d: name "", bundle false, broken true`,
+		`e: name "known", bundle false, broken true`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	found := strings.Join(texts(set.All()), "\n")
+	for _, text := range []string{`bundle name "same" is also that of b`, `bundle name "same" is also that of a`, "none:1:1: warning", "d/fleet.yaml:1:1: error: YAML"} {
+		if !strings.Contains(found, text) {
+			t.Errorf("want %q in\n%s", text, found)
+		}
+	}
+
+	set = Read(tree, []string{"ignored"}, []fleet.BundlePath{{Base: "f", Options: "prod.yaml"}, {Base: "/f", Options: "test.yaml"}, {Base: "x"}}, Options{Repo: "repo"})
+	got = nil
+	for _, r := range set.Results {
+		got = append(got, fmt.Sprintf("%s %s %v", r.Name, r.Bundle.Spec.TargetNamespace, names(r.Bundle)))
+	}
+	want = []string{"repo-f-prod prod [cm.yaml test.yaml]", "repo-f-test test [cm.yaml prod.yaml]"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("a list of bundles\n-want +got\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"x:1:1: error: the repository has no such directory [file]"}, texts(set.Findings)); diff != "" {
+		t.Error(diff)
+	}
+	if !Read(files(map[string]string{"README.md": "x"}), nil, nil, Options{}).Empty() || set.Empty() {
+		t.Error("a repository is empty only if nothing in it is a bundle, broken or not")
+	}
+}
