@@ -22,7 +22,7 @@ test: ## all tests that need no root, stories on real API servers included
 	$(GO) run ./hack/test
 
 race: ## unit tests under the race detector
-	CGO_ENABLED=1 $(GO) run ./hack/test -race -unit
+	$(GO) run ./hack/test -race -unit
 
 lint: ## golangci-lint with the rules of .golangci.yml
 	$(TOOL) golangci-lint run

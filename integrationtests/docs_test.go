@@ -153,11 +153,18 @@ func (d *desk) start(commands string) {
 	}
 }
 
-// run types the commands of terminal 2, each of which must succeed.
+// run types the commands of terminal 2, one line after the other. Each line
+// must succeed.
 func (d *desk) run(commands string) {
 	d.t.Helper()
+	var script strings.Builder
+	for line := range strings.Lines(commands) {
+		line = strings.TrimSpace(line)
+		quoted := "'" + strings.ReplaceAll(line, "'", `'\''`) + "'"
+		fmt.Fprintf(&script, "printf '$ %%s\\n' %s\n%s\nstatus=$?; [ $status = 0 ] || exit $status\n", quoted, line)
+	}
 	var out transcript
-	cmd := d.bash("set -ev\n"+commands, &out)
+	cmd := d.bash(script.String(), &out)
 	begin := time.Now()
 	if err := cmd.Run(); err != nil {
 		d.t.Fatalf("terminal 2: %v\n%s\nterminal 1:\n%s", err, &out, d.out)
@@ -180,11 +187,12 @@ func (d *desk) interrupt() {
 	case <-time.After(time.Minute):
 		d.t.Fatalf("terminal 1 goes on after Ctrl-C:\n%s", d.out)
 	}
-	if _, err := os.Stat(filepath.Join(d.cache, "fleet-sandbox", "run")); !errors.Is(err, os.ErrNotExist) {
-		d.t.Errorf("Ctrl-C left the folder of the run: %v", err)
+	left, err := os.ReadDir(filepath.Join(d.cache, "fleet-sandbox"))
+	if err != nil || len(left) != 1 || left[0].Name() != "bin" {
+		d.t.Errorf("Ctrl-C left more than what was built: %v, %v", left, err)
 	}
-	if left := processesIn(d.cache); len(left) > 0 {
-		d.t.Errorf("Ctrl-C left processes:\n%s", strings.Join(left, "\n"))
+	if still := processesIn(d.cache); len(still) > 0 {
+		d.t.Errorf("Ctrl-C left processes:\n%s", strings.Join(still, "\n"))
 	}
 }
 

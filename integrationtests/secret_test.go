@@ -50,7 +50,7 @@ stringData:
 `)
 	server := gittest.ServeTLS(t, repo.Root())
 	ask := gittest.BasicAuth("robot", password)
-	server.Handle = func(rw http.ResponseWriter, r *http.Request) bool { return ask(rw, r) }
+	server.Intercept(func(rw http.ResponseWriter, r *http.Request) bool { return ask(rw, r) })
 	credential := harness.Create(w, w.Local, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "canary-credential"},
 		Type:       corev1.SecretTypeBasicAuth,
@@ -105,7 +105,7 @@ helm:
 	})
 	search("failed")
 
-	server.Handle = gittest.BasicAuth("robot", "another")
+	server.Intercept(gittest.BasicAuth("robot", "another"))
 	w.Until("the password is refused", func() string {
 		return lacks(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "refuses the credentials")
 	})

@@ -148,7 +148,7 @@ func TestPrivateRepositoryOverHTTPS(t *testing.T) {
 	commit := repo.Commit("one")
 	server := gittest.ServeTLS(t, repo.Root())
 	ask := gittest.BasicAuth("robot", "secret-of-https")
-	server.Handle = func(rw http.ResponseWriter, r *http.Request) bool { return ask(rw, r) }
+	server.Intercept(func(rw http.ResponseWriter, r *http.Request) bool { return ask(rw, r) })
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "https-credential"},
 		Type:       corev1.SecretTypeBasicAuth,

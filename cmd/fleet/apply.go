@@ -195,10 +195,10 @@ func tellFindings(std stdio, set bundle.Set) error {
 // one list.
 func (o *applyOptions) print(out io.Writer, bundles []*fleet.Bundle) error {
 	format, file := formatYAML, ""
-	switch {
-	case o.output == formatJSON:
+	switch o.output {
+	case formatJSON:
 		format = formatJSON
-	case o.output == "-", o.output == formatYAML:
+	case "-", formatYAML:
 	default:
 		file = o.output
 		if strings.HasSuffix(file, ".json") {

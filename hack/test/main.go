@@ -91,7 +91,7 @@ func run(ctx context.Context, o options) error {
 	}
 	var failed error
 	for _, s := range o.stages(strings.Fields(string(list))) {
-		if err := goTest(ctx, s, o.soak); err != nil {
+		if err := o.goTest(ctx, s); err != nil {
 			failed = err
 		}
 		if ctx.Err() != nil {
@@ -102,17 +102,28 @@ func run(ctx context.Context, o options) error {
 }
 
 // goTest runs one stage, with its output on our own.
-func goTest(ctx context.Context, s stage, soak bool) error {
+func (o options) goTest(ctx context.Context, s stage) error {
 	args := append([]string{"test", "-count=1", "-timeout=60m"}, s.flags...)
 	fmt.Println("test: go", strings.Join(args, " "), "for", len(s.packages), "packages")
 	cmd := exec.CommandContext(ctx, "go", append(args, s.packages...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.Env = os.Environ()
-	if soak {
-		cmd.Env = append(cmd.Env, "FLEET_TEST_SOAK=1")
-	}
+	cmd.Env = append(os.Environ(), o.env()...)
 	return cmd.Run()
+}
+
+// env is what go test gets besides our own environment. Without cgo the tests
+// share compiled packages with the sandbox's programs; the race detector needs
+// it.
+func (o options) env() []string {
+	env := []string{"CGO_ENABLED=0"}
+	if o.race {
+		env = []string{"CGO_ENABLED=1"}
+	}
+	if o.soak {
+		env = append(env, "FLEET_TEST_SOAK=1")
+	}
+	return env
 }
 
 func (o options) flags() []string {

@@ -176,13 +176,13 @@ func faults(s *story) {
 	s.until("the name is that of the whole repository", func() bool { return s.bundles()["repo"] != "" })
 	s.engine("repo-a")
 
-	s.server.Handle = func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }
+	s.server.Intercept(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
 	s.says("GitPolling", "False", "Unreachable", `git host "`+host+`" cannot be reached: the connection was closed early`)
 	s.says("Reconciling", "True", "Unreachable", "")
 	if st := s.status(); st.GitJobStatus != "Current" || st.Commit != first || len(s.bundles()) == 0 {
 		s.t.Errorf("what was deployed stays: %+v", st)
 	}
-	s.server.Handle = nil
+	s.server.Intercept(nil)
 	s.says("GitPolling", "True", "Succeeded", "")
 	s.says("Reconciling", "False", "Succeeded", "")
 }
@@ -190,7 +190,7 @@ func faults(s *story) {
 // Credentials come from the Secret; a repaired Secret is used at once.
 func credentials(s *story) {
 	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
-	s.server.Handle = gittest.BasicAuth("ana", "canary")
+	s.server.Intercept(gittest.BasicAuth("ana", "canary"))
 	s.follow(func(spec *fleet.GitRepoSpec) { spec.ClientSecretName = "git" })
 	s.says("Accepted", "False", fleet.EventFailedValidatingSecret, `secret "git" does not exist (clientSecretName)`)
 	secret := create(s.world, &corev1.Secret{

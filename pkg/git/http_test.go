@@ -38,7 +38,7 @@ func TestCredentialsOverHTTP(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			server.Handle = gittest.BasicAuth(c.user, c.pass)
+			server.Intercept(gittest.BasicAuth(c.user, c.pass))
 			src := Source{URL: c.url, Credentials: c.credentials}
 			if src.URL == "" {
 				src.URL = url
@@ -69,13 +69,13 @@ func TestRedirects(t *testing.T) {
 	}))
 	defer other.Close()
 	t.Run("WithinTheHost", func(t *testing.T) {
-		server.Handle = func(w http.ResponseWriter, r *http.Request) bool {
+		server.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 			if !strings.HasPrefix(r.URL.Path, "/renamed/") {
 				return gittest.BasicAuth("ana", "pw")(w, r)
 			}
 			http.Redirect(w, r, strings.Replace(r.URL.RequestURI(), "/renamed/", "/repo/", 1), http.StatusMovedPermanently)
 			return true
-		}
+		})
 		src := Source{URL: server.URL + "/renamed", Credentials: Credentials{Username: "ana", Password: "pw"}}
 		remotes := newRemotes(t, Limits{})
 		got, err := remotes.Resolve(t.Context(), src, Reference{Branch: "main"})
@@ -85,7 +85,7 @@ func TestRedirects(t *testing.T) {
 		fetch(t, remotes, src, Reference{Branch: "main"}, got)
 	})
 	t.Run("ElsewhereWithoutCredentials", func(t *testing.T) {
-		server.Handle = nil
+		server.Intercept(nil)
 		got, err := newRemotes(t, Limits{}).Resolve(t.Context(), Source{URL: other.URL + "/repo"}, Reference{Branch: "main"})
 		if err != nil || got != commits["main"] {
 			t.Fatal(got, err)
@@ -94,10 +94,10 @@ func TestRedirects(t *testing.T) {
 	})
 	t.Run("ElsewhereWithCredentials", func(t *testing.T) {
 		stolen := make(chan string, 10)
-		server.Handle = func(_ http.ResponseWriter, r *http.Request) bool {
+		server.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
 			stolen <- r.Header.Get("Authorization")
 			return false
-		}
+		})
 		src := Source{URL: other.URL + "/repo", Credentials: Credentials{Username: "ana", Password: "canary"}}
 		_, err := newRemotes(t, Limits{}).Resolve(t.Context(), src, Reference{Branch: "main"})
 		wantFault(t, err, ReasonRedirected, "")
@@ -106,10 +106,10 @@ func TestRedirects(t *testing.T) {
 		}
 	})
 	t.Run("LoginPage", func(t *testing.T) {
-		server.Handle = func(w http.ResponseWriter, r *http.Request) bool {
+		server.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 			http.Redirect(w, r, "/login", http.StatusFound)
 			return true
-		}
+		})
 		_, err := newRemotes(t, Limits{}).Resolve(t.Context(), Source{URL: server.URL + "/repo"}, Reference{Branch: "main"})
 		wantFault(t, err, ReasonRedirected, "")
 	})
@@ -140,7 +140,7 @@ func TestHTTPFaults(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			server.Handle = c.handle
+			server.Intercept(c.handle)
 			_, err := newRemotes(t, Limits{}).Resolve(t.Context(), Source{URL: server.URL + "/repo"}, Reference{Branch: "main"})
 			wantFault(t, err, c.reason, c.text)
 		})
@@ -148,7 +148,7 @@ func TestHTTPFaults(t *testing.T) {
 	t.Run("Silence", func(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
-		server.Handle = func(http.ResponseWriter, *http.Request) bool { <-release; return true }
+		server.Intercept(func(http.ResponseWriter, *http.Request) bool { <-release; return true })
 		remotes, err := New(Config{Dir: t.TempDir(), Timeout: 50 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)

@@ -23,11 +23,18 @@ import (
 // An HTTPServer serves the repositories below a directory, each at its path.
 type HTTPServer struct {
 	*httptest.Server
-	// Handle, where set, sees every request first and answers it or not.
-	Handle func(w http.ResponseWriter, r *http.Request) (done bool)
 
 	mu       sync.Mutex
+	first    func(w http.ResponseWriter, r *http.Request) (done bool)
 	requests []string
+}
+
+// Intercept lets f see every request from now on, and answer it or not. A nil
+// f ends that.
+func (s *HTTPServer) Intercept(f func(w http.ResponseWriter, r *http.Request) (done bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.first = f
 }
 
 // Backend is git's own HTTP server for the repositories below root.
@@ -64,8 +71,9 @@ func serve(t testing.TB, root string, start func(*httptest.Server)) *HTTPServer 
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.requests = append(s.requests, r.Method+" "+r.URL.Path)
+		first := s.first
 		s.mu.Unlock()
-		if s.Handle == nil || !s.Handle(w, r) {
+		if first == nil || !first(w, r) {
 			backend.ServeHTTP(w, r)
 		}
 	}))

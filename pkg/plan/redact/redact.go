@@ -1,0 +1,140 @@
+// Package redact keeps Helm values out of texts. Errors of an API server and
+// differences of objects repeat what a chart rendered, and that may come from a
+// Secret; statuses and logs must not show it.
+package redact
+
+import (
+	"cmp"
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Hidden stands where a value was.
+const Hidden = "***"
+
+// What counts as a value worth hiding. Shorter ones are names and switches, and
+// would make every text unreadable.
+const (
+	shortest       = 4  // characters of a text
+	shortestNumber = 6  // digits of a number
+	shortestLine   = 12 // characters of one line of a longer text
+)
+
+// A Redactor hides values in texts. The zero Redactor hides nothing.
+type Redactor struct {
+	secrets []string // longest first
+}
+
+// New hides the leaves of all values, in the forms in which they appear: plain,
+// quoted, with blanks collapsed, and in base64. Words in keep stay readable:
+// names that everybody may see.
+func New(keep []string, values ...map[string]any) Redactor {
+	set := map[string]bool{}
+	for _, v := range values {
+		collect(set, v)
+	}
+	for _, k := range append(keep, "true", "false", "null") {
+		delete(set, k)
+	}
+	var out Redactor
+	for s := range set {
+		out.secrets = append(out.secrets, s)
+	}
+	slices.SortFunc(out.secrets, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
+	})
+	return out
+}
+
+func collect(set map[string]bool, v any) {
+	switch t := v.(type) {
+	case map[string]any:
+		for _, e := range t {
+			collect(set, e)
+		}
+	case []any:
+		for _, e := range t {
+			collect(set, e)
+		}
+	case string:
+		add(set, t)
+	case float64:
+		number(set, strconv.FormatFloat(t, 'f', -1, 64))
+	case int64:
+		number(set, strconv.FormatInt(t, 10))
+	case int:
+		number(set, strconv.Itoa(t))
+	}
+}
+
+func number(set map[string]bool, s string) {
+	if len(s) >= shortestNumber {
+		set[s] = true
+	}
+}
+
+// add collects the forms of one text.
+func add(set map[string]bool, s string) {
+	trimmed := strings.TrimSpace(s)
+	if len(trimmed) < shortest {
+		return
+	}
+	quoted := strconv.Quote(s)
+	for _, form := range []string{
+		s, trimmed, quoted[1 : len(quoted)-1], strings.Join(strings.Fields(s), " "),
+		base64.StdEncoding.EncodeToString([]byte(s)), base64.StdEncoding.EncodeToString([]byte(trimmed)),
+	} {
+		set[form] = true
+	}
+	if !strings.Contains(trimmed, "\n") {
+		return
+	}
+	for line := range strings.Lines(trimmed) {
+		if line = strings.TrimSpace(line); len(line) >= shortestLine {
+			set[line] = true
+		}
+	}
+}
+
+// Text is a text without the values. A value is hidden where it stands by
+// itself, not as a part of another word.
+func (r Redactor) Text(text string) string {
+	for _, s := range r.secrets {
+		text = hide(text, s)
+	}
+	return text
+}
+
+func hide(text, secret string) string {
+	if !strings.Contains(text, secret) {
+		return text
+	}
+	var out strings.Builder
+	for from := 0; ; {
+		i := strings.Index(text[from:], secret)
+		if i < 0 {
+			out.WriteString(text[from:])
+			return out.String()
+		}
+		begin, end := from+i, from+i+len(secret)
+		if word(text, begin-1, begin) || word(text, end-1, end) {
+			out.WriteString(text[from : begin+1])
+			from = begin + 1
+			continue
+		}
+		out.WriteString(text[from:begin])
+		out.WriteString(Hidden)
+		from = end
+	}
+}
+
+// word tells whether two neighbouring bytes belong to one word.
+func word(text string, a, b int) bool {
+	return a >= 0 && b < len(text) && alphanumeric(text[a]) && alphanumeric(text[b])
+}
+
+func alphanumeric(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}
