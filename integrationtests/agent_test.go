@@ -432,7 +432,7 @@ func agentPaused(w *agentWorld) {
 // A payload that does not fit into one Secret is kept in several until it is
 // deployed, and then in none.
 func agentLarge(w *agentWorld) {
-	noise := make([]byte, 1_200_000)
+	noise := make([]byte, 1_300_000)
 	for i := range noise {
 		noise[i] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"[rand.IntN(64)]
 	}

@@ -3,7 +3,9 @@ package integrationtests
 import (
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -65,10 +67,7 @@ func TestReadyComesFromTheCluster(t *testing.T) {
 	harness.Eventually(w, "NotReady on both", repo.State, harness.State{Commit: commit, Counts: "0/2"})
 	harness.Eventually(w, "the state says so", func() string { return repo.Deployment(w.C1, "live-app").Status.Display.State }, string(fleet.NotReady))
 	for _, m := range w.Downstream() {
-		for _, node := range harness.List[*corev1.Node](w, m, "", "") {
-			harness.Change(w, m, node, func(n *corev1.Node) { n.Labels["story/live"] = "yes" })
-			t.Cleanup(func() { harness.Change(w, m, node, func(n *corev1.Node) { delete(n.Labels, "story/live") }) })
-		}
+		everyNode(w, m, "story/live")
 	}
 	repo.EventuallyReady(commit, 2)
 }
@@ -91,6 +90,58 @@ spec:
       containers:
       - {name: app, image: example.invalid/app}
 `, name, node)
+}
+
+// Ready is never early: at the first moment at which a GitRepo says that a
+// commit is Ready, every cluster has it.
+func TestReadyIsNeverEarly(t *testing.T) {
+	w := harness.Open(t)
+	repo := w.Repository("early")
+	repo.Write("app/fleet.yaml", into("early"))
+	repo.Write("app/settings.yaml", settings("app", "0"))
+	repo.DeployReady("0", 2)
+	for i := range 5 {
+		next := fmt.Sprint(i + 1)
+		repo.Write("app/settings.yaml", settings("app", next))
+		commit := repo.Hold(next)
+		ready := repo.ReadyAt(commit)
+
+		repo.Push()
+
+		select {
+		case <-ready:
+		case <-time.After(time.Minute):
+			t.Fatalf("commit %s is not Ready", next)
+		}
+		for _, m := range w.Downstream() {
+			if diff := cmp.Diff(value(next), harness.Data(w, m, "early", "app")()); diff != "" {
+				t.Errorf("Ready before %s had commit %s\n-want +got\n%s", m.Name, next, diff)
+			}
+		}
+	}
+}
+
+// Workloads that take their time become Ready, each one of many.
+func TestManyWorkloads(t *testing.T) {
+	w := harness.Open(t)
+	repo := w.Repository("many")
+	for i := range 12 {
+		dir := fmt.Sprintf("app%02d", i)
+		repo.Write(dir+"/fleet.yaml", into("many"))
+		repo.Write(dir+"/deployment.yaml", deployment(dir, "story/many"))
+	}
+	for _, m := range w.Downstream() {
+		everyNode(w, m, "story/many")
+	}
+	repo.DeployReady("many apps", 24)
+}
+
+// everyNode puts a label on the nodes of a cluster, until the story ends.
+func everyNode(w *harness.World, m *harness.Member, label string) {
+	for _, node := range harness.List[*corev1.Node](w, m, "", "") {
+		harness.Change(w, m, node, func(n *corev1.Node) { n.Labels[label] = "yes" })
+		w.Cleanup(func() { harness.Change(w, m, node, func(n *corev1.Node) { delete(n.Labels, label) }) })
+	}
 }
 
 // A second commit that changes one value deploys the bundle it changed, and

@@ -129,8 +129,10 @@ func TestDeletedClusterNamespaceComesBack(t *testing.T) {
 	repo := w.Repository("mishap")
 	repo.Write("app/fleet.yaml", into("mishap"))
 	repo.Write("app/settings.yaml", settings("app", "one"))
-	repo.Write("app/deployment.yaml", deployment("app", "kubernetes.io/os"))
-	repo.Write("app/deployment.yaml", strings.Replace(deployment("app", "kubernetes.io/os"), `"yes"`, "linux", 1))
+	repo.Write("app/deployment.yaml", deployment("app", "story/mishap"))
+	for _, m := range w.Downstream() {
+		everyNode(w, m, "story/mishap")
+	}
 	commit := repo.DeployReady("one", 2)
 	namespace, ok := harness.Get[*corev1.Namespace](w, w.Local, "", w.Namespace(w.C1))
 	if !ok {

@@ -18,8 +18,10 @@ import (
 // options are what the command line says.
 type options struct {
 	agent.Config
-	kubeconfig string
-	debug      bool
+	kubeconfig     string
+	debug          bool
+	metricsAddress string
+	healthAddress  string
 }
 
 // command is the whole command line. env reads the environment: POD_UID is the
@@ -48,6 +50,8 @@ func command(env func(string) string, out, errOut io.Writer) *cobra.Command {
 	own.DurationVar(&o.CheckinInterval, "checkin-interval", o.CheckinInterval, "`time` between two signs of life to the manager")
 	own.IntVar(&o.Workers, "workers", o.Workers, "how many deployments are worked on at once")
 	own.BoolVar(&o.LeaderElect, "leader-elect", false, "work only while holding the lease fleet-agent")
+	own.StringVar(&o.metricsAddress, "metrics-address", "", "serve Prometheus metrics at /metrics of this `address`; default: not at all")
+	own.StringVar(&o.healthAddress, "health-address", "", "serve /healthz at this `address`; default: not at all")
 	own.BoolVar(&o.debug, "debug", false, "log debug messages")
 	root.AddCommand(statusCommand(o), versionCommand())
 	return root
@@ -79,6 +83,9 @@ func run(ctx context.Context, o options, errOut io.Writer) error {
 	own, err := kube.RESTConfig(o.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("connect to this cluster: %w", err)
+	}
+	if o.OnTurn, err = serve(ctx, o); err != nil {
+		return err
 	}
 	log.WithFields(logrus.Fields{"agent": o.Namespace, "action": "start"}).Info("fleet-agent " + version.Version)
 	return agent.Run(ctx, o.Config, own, logrus.NewEntry(log))

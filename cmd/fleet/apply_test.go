@@ -98,7 +98,7 @@ func TestApplyFlags(t *testing.T) {
 		},
 		"Errors": {
 			why: "half of a repository would remove the other half", args: []string{"-o", "out.yaml", "repo", "app", "broken"}, code: 4, empty: "out.yaml",
-			notes: []string{"broken/fleet.yaml:2:11: error: helm.values must be a mapping, not 5 [type]"},
+			notes: []string{"broken/fleet.yaml:2:11: error: helm.values must be a mapping, not a single value [type]"},
 		},
 		"Nothing":  {args: []string{"-o", "-", "repo", "nothing"}, code: 4},
 		"Outside":  {args: []string{"-o", "-", "repo", "../x"}, code: 4, notes: []string{"../x:1:1: error: the path leads out of the repository [outside]"}},

@@ -154,6 +154,13 @@ func deletedByHand(t *testing.T, w *world, _ *agent) {
 		t.Errorf("with another id: %s", got)
 	}
 	sees(w, "Ready", "True", bundleReady(w, "web"))
+	key := kube.KeyOf(old)
+	update(w, key, func(bd *fleet.BundleDeployment) { bd.Labels = nil })
+	w.until("labels come back", func() bool { return w.deployment("web", "c1").Labels[fleet.LabelBundleName] == "web" })
+	update(w, key, func(bd *fleet.BundleDeployment) { bd.Spec.Options.DefaultNamespace = "elsewhere" })
+	w.until("options come back", func() bool { return w.deployment("web", "c1").Spec.Options.DefaultNamespace == "" })
+	update(w, in("web"), func(b *fleet.Bundle) { b.Finalizers = nil })
+	w.until("so does our finalizer", func() bool { return len(get[*fleet.Bundle](w, in("web")).Finalizers) == 1 })
 }
 
 func brakeHolds(_ *testing.T, w *world, _ *agent) {

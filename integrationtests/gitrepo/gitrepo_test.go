@@ -120,6 +120,10 @@ func values(s *story) {
 		_, there := get[*corev1.Secret](s.world, s.ns, "repo-web")
 		return !there
 	})
+	s.git.Commit("fourth", map[string]string{
+		"web/fleet.yaml": "helm: {chart: ., valuesFiles: [large.yaml]}\n", "web/large.yaml": "password: " + strings.Repeat("canary", 200_000) + "\n",
+	})
+	s.says("Stalled", "True", "Value", "repo-web: its values cannot be kept in a Secret: they may have 1 MiB in all")
 }
 
 // read2 follows the repository and waits for a commit.

@@ -153,6 +153,9 @@ func (w *World) Members() []*Member { return []*Member{w.Local, w.C1, w.C2} }
 // Started is when the shared fleet was started.
 func (w *World) Started() time.Time { return shared.start }
 
+// Cleanup calls f after the story, before what was registered earlier.
+func (w *World) Cleanup(f func()) { w.t.Cleanup(f) }
+
 // StopAgent stops the agent of a cluster. It runs again after the story at
 // the latest.
 func (w *World) StopAgent(m *Member) {

@@ -20,7 +20,7 @@ type History struct {
 func (r *Repository) Follow(bundle string) *History {
 	r.w.t.Helper()
 	h := &History{versions: map[string][]*fleet.BundleDeployment{}}
-	r.w.watch(fleet.LabelBundleName+"="+bundle, func(now *fleet.BundleDeployment) {
+	watch(r.w, kube.Watch{Labels: fleet.LabelBundleName + "=" + bundle}, func(now *fleet.BundleDeployment) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.versions[now.Namespace] = append(h.versions[now.Namespace], now)
@@ -33,7 +33,7 @@ func (r *Repository) Follow(bundle string) *History {
 func (r *Repository) Reached(commit string, deployments int) <-chan struct{} {
 	r.w.t.Helper()
 	reached, seen := make(chan struct{}), map[kube.Key]bool{}
-	r.w.watch(fleet.LabelRepoName+"="+r.Name, func(now *fleet.BundleDeployment) {
+	watch(r.w, kube.Watch{Labels: fleet.LabelRepoName + "=" + r.Name}, func(now *fleet.BundleDeployment) {
 		if now.Labels[fleet.LabelCommit] != commit || len(seen) == deployments {
 			return
 		}
@@ -45,13 +45,27 @@ func (r *Repository) Reached(commit string, deployments int) <-chan struct{} {
 	return reached
 }
 
-// watch tells seen of every version of the deployments that a label selector
-// matches, one after the other, until the story ends.
-func (w *World) watch(selector string, seen func(*fleet.BundleDeployment)) {
+// ReadyAt returns a channel that is closed as soon as the GitRepo says that a
+// commit is Ready, if only for a moment.
+func (r *Repository) ReadyAt(commit string) <-chan struct{} {
+	r.w.t.Helper()
+	ready, closed := make(chan struct{}), false
+	watch(r.w, kube.Watch{Namespace: r.Workspace, Fields: "metadata.name=" + r.Name}, func(now *fleet.GitRepo) {
+		if !closed && now.Status.Commit == commit && isTrue(now.Status.Conditions, fleet.ConditionReady) {
+			closed = true
+			close(ready)
+		}
+	})
+	return ready
+}
+
+// watch tells seen of every version of some objects of the management
+// cluster, one after the other, until the story ends.
+func watch[P kube.Object](w *World, what kube.Watch, seen func(P)) {
 	w.t.Helper()
-	cache := kube.NewCache[*fleet.BundleDeployment](w.Local.Client, kube.Watch{Labels: selector}, nil)
-	cache.OnChange(func(_, now *fleet.BundleDeployment) {
-		if now != nil {
+	cache := kube.NewCache[P](w.Local.Client, what, nil)
+	cache.OnChange(func(_, now P) {
+		if any(now) != any(*new(P)) { // not gone
 			seen(now)
 		}
 	})
@@ -62,7 +76,7 @@ func (w *World) watch(selector string, seen func(*fleet.BundleDeployment)) {
 		cancel()
 		w.must(<-done)
 	})
-	w.Until("deployments with "+selector+" are watched", func() string {
+	w.Until(cache.Name()+" is watched", func() string {
 		if cache.HasSynced() {
 			return ""
 		}

@@ -41,6 +41,10 @@ type Config struct {
 	LeaderElect     bool          // hold a lease while working
 	Identity        string        // holder of the lease; needed with LeaderElect
 	Version         string        // of the program
+
+	// OnTurn is told how each turn of the loop ended ("ok", "wait",
+	// "permanent" or "error") and how long it took. Nil: nobody is.
+	OnTurn func(result string, took time.Duration)
 }
 
 // Default is what the chart installs.
@@ -163,6 +167,9 @@ func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Ent
 		Namespace: cfg.Namespace, Scope: cfg.Scope, Workers: cfg.Workers,
 		Helm: h, Live: live, Store: a.store, Log: log,
 	})
+	if cfg.OnTurn != nil {
+		a.deploy.Loop().OnDone(cfg.OnTurn)
+	}
 	return a, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/redact"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -70,6 +71,24 @@ func classify(err error) error {
 		return fault.WaitError(release.ReasonForbidden, waitForRights, text)
 	}
 	return fmt.Errorf("helm: %w", err)
+}
+
+// without is an error of the same kind whose text shows no Helm values: API
+// servers repeat what they refuse.
+func without(err error, r redact.Redactor) error {
+	if err == nil || r.Text(err.Error()) == err.Error() {
+		return err
+	}
+	text := errors.New(r.Text(err.Error()))
+	var permanent *fault.Permanent
+	var wait *fault.Wait
+	switch {
+	case errors.As(err, &permanent):
+		return fault.PermanentError(permanent.Reason, text)
+	case errors.As(err, &wait):
+		return fault.WaitError(wait.Reason, wait.After, text)
+	}
+	return text
 }
 
 // malformed tells whether the API server could not read an object at all, or

@@ -40,7 +40,7 @@ func (c *Client) Correct(ctx context.Context, id release.ID, how fleet.CorrectDr
 	if history > 0 {
 		back.MaxHistory = history
 	}
-	err = wait(ctx, func() error { return classify(back.Run(id.Name)) })
+	err = wait(ctx, func() error { return without(classify(back.Run(id.Name)), good.hidden()) })
 	if err != nil && ctx.Err() == nil {
 		if cleanErr := c.undoCorrection(ctx, id, good.Version, how.KeepFailHistory); cleanErr != nil {
 			return fmt.Errorf("%w; then: %w", err, cleanErr)

@@ -19,6 +19,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/redact"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -138,13 +139,14 @@ func (c *Client) deploy(ctx context.Context, d Deployment, run func(*job) error)
 	if f := j.engine.fault(); f != nil {
 		err = f
 	}
+	hidden := redact.New(append(j.post.names, d.ID.Name, d.ID.Namespace), j.values)
 	if limit, wait := d.timeout(); wait && err != nil && errors.Is(err, context.DeadlineExceeded) && time.Since(started) >= limit {
 		return fault.PermanentError(release.ReasonTimeout, fmt.Errorf("not ready within %s (helm.timeoutSeconds)", limit))
 	}
 	if err == nil {
 		err = c.markNamespace(ctx, d)
 	}
-	return classify(err)
+	return without(classify(err), hidden)
 }
 
 func (c *Client) prepare(ctx context.Context, d Deployment) (*job, error) {

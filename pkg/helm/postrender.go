@@ -34,8 +34,10 @@ type postRenderer struct {
 	// had says that a bundle of plain manifests had objects before; then none
 	// at all is an error.
 	had bool
-	// sources remembers the file of each object, for messages.
+	// sources remembers the file of each object, and names their kinds, names
+	// and namespaces, for messages.
 	sources map[string]string
+	names   []string
 }
 
 func (c *Client) postRenderer(d Deployment, p parts) (*postRenderer, error) {
@@ -101,6 +103,7 @@ func (p *postRenderer) finish(objs []object) error {
 			}
 		}
 		p.sources[identity(o.Unstructured)] = o.source
+		p.names = append(p.names, o.GetKind(), o.GetName(), o.GetNamespace())
 	}
 	return nil
 }

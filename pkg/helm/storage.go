@@ -46,7 +46,9 @@ type record struct {
 	Namespace string `json:"namespace"`
 	Version   int    `json:"version"`
 	Manifest  string `json:"manifest"`
-	Info      struct {
+
+	Config map[string]any `json:"config"`
+	Info   struct {
 		Status       release.State `json:"status"`
 		Description  string        `json:"description"`
 		LastDeployed time.Time     `json:"last_deployed"`
@@ -129,7 +131,7 @@ func observed(id release.ID, list []record) release.Observed {
 		}
 		out.State, out.Revision = r.Info.Status, r.Version
 		out.Since, out.Description = r.Info.LastDeployed, r.Info.Description
-		out.Memory = remembered(r.Chart.Metadata.Annotations)
+		out.Memory, out.Values = remembered(r.Chart.Metadata.Annotations), r.Config
 		if r.Info.Status == release.Deployed {
 			out.Good, out.GoodID, out.Manifest = r.Version, out.Memory.DeploymentID, r.Manifest
 		}
@@ -143,7 +145,7 @@ func observed(id release.ID, list []record) release.Observed {
 func (c *Client) List(ctx context.Context) ([]release.Observed, error) {
 	groups := map[release.ID][]record{}
 	err := c.eachRecord(ctx, func(r record) {
-		r.Manifest = ""
+		r.Manifest, r.Config = "", nil
 		id := release.ID{Namespace: r.Namespace, Name: r.Name}
 		groups[id] = append(groups[id], r)
 	})

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/redact"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -23,7 +24,8 @@ func (c *Client) Uninstall(ctx context.Context, id release.ID) error {
 	if err != nil {
 		return err
 	}
-	who, err := c.account(ctx, list[len(list)-1].Chart.Metadata.Annotations[fleet.ReleaseServiceAccount])
+	newest := list[len(list)-1]
+	who, err := c.account(ctx, newest.Chart.Metadata.Annotations[fleet.ReleaseServiceAccount])
 	if err != nil {
 		return err
 	}
@@ -37,8 +39,19 @@ func (c *Client) Uninstall(ctx context.Context, id release.ID) error {
 	un.Timeout, un.IgnoreNotFound = defaultTimeout, true
 	return wait(ctx, func() error {
 		_, err := un.Run(id.Name)
-		return classify(err)
+		return without(classify(err), newest.hidden())
 	})
+}
+
+// hidden keeps the values of a revision out of texts.
+func (r record) hidden() redact.Redactor {
+	keep := []string{r.Name, r.Namespace}
+	if objs, err := parse([]byte(r.Manifest), ""); err == nil {
+		for _, o := range objs {
+			keep = append(keep, o.GetKind(), o.GetName(), o.GetNamespace())
+		}
+	}
+	return redact.New(keep, r.Config)
 }
 
 // wait runs f and waits for it until ctx ends; f goes on then.

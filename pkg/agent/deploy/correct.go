@@ -51,9 +51,7 @@ func (r *Reconciler) correct(ctx context.Context, s *snapshot, objects []report.
 	if s.observed, err = r.cfg.Helm.Observe(ctx, s.observed.ID); err != nil {
 		return objects, err
 	}
-	r.mu.Lock()
-	s.state.all = true
-	r.mu.Unlock()
+	r.lookAtAll(s)
 	return r.inspect(ctx, s)
 }
 

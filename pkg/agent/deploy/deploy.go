@@ -16,6 +16,8 @@ import (
 
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
@@ -35,6 +37,9 @@ const (
 	// lookAgain is after which time all objects of a deployment are looked at
 	// without a change having been seen.
 	lookAgain = 15 * time.Minute
+	// unwatchedDelay is the same while a kind cannot be watched, because the
+	// cluster does not serve it.
+	unwatchedDelay = 10 * time.Second
 )
 
 // A Session is the connection to the manager, once the agent has one.
@@ -53,10 +58,18 @@ type Config struct {
 	Workers   int    // deployments worked on at once
 
 	Helm  *helm.Client
-	Live  *kube.Live
+	Live  Live
 	Store *store.Store
 	Log   *logrus.Entry
 	Now   func() time.Time // time.Now where nil
+}
+
+// Live is what the loop needs of the live objects; *kube.Live has it.
+type Live interface {
+	Get(ctx context.Context, gvk schema.GroupVersionKind, key kube.Key) (*unstructured.Unstructured, error)
+	ScopeOf(ctx context.Context, gvk schema.GroupVersionKind) (namespaced bool, err error)
+	WatchMeta(ctx context.Context, gvk schema.GroupVersionKind, selector string,
+		f func(old, changed *metav1.PartialObjectMetadata)) (stop func(), err error)
 }
 
 // A Reconciler works on the deployments of one agent.
@@ -81,6 +94,9 @@ type state struct {
 	view  *view
 	dirty map[ref]bool // objects to look at again
 	all   bool         // or all of them
+
+	looking bool           // the objects are being looked at
+	missed  map[ref]string // versions of changes that came meanwhile
 
 	said     string    // about the last failure, to log it once
 	tried    string    // the deployment id of the last attempt
@@ -187,7 +203,9 @@ func (r *Reconciler) setHash(name string) string {
 	return naming.ObjectSetHash(naming.ObjectSetID(name, r.cfg.Scope))
 }
 
-// changed passes on a change of a live object.
+// changed passes on a change of a live object. While the objects are being
+// looked at nobody knows whether the look came before or after the change: that
+// is found out when it is over.
 func (r *Reconciler) changed(c watch.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,13 +213,14 @@ func (r *Reconciler) changed(c watch.Change) {
 	if !ours {
 		return
 	}
-	st := r.states[name]
-	at := ref{kind: c.Kind, key: c.Key}
-	if st == nil || st.view == nil || !st.view.mustLook(at, c.Version) {
-		return
+	st, at := r.states[name], ref{kind: c.Kind, key: c.Key}
+	switch {
+	case st.looking:
+		st.missed[at] = c.Version
+	case st.view != nil && st.view.mustLook(at, c.Version):
+		st.dirty[at] = true
+		r.loop.Add(kube.Key{Name: name})
 	}
-	st.dirty[at] = true
-	r.loop.Add(kube.Key{Name: name})
 }
 
 // stateOf is the state of a deployment; it is made if there is none.
@@ -210,7 +229,7 @@ func (r *Reconciler) stateOf(name string) *state {
 	defer r.mu.Unlock()
 	st := r.states[name]
 	if st == nil {
-		st = &state{dirty: map[ref]bool{}}
+		st = &state{dirty: map[ref]bool{}, missed: map[ref]string{}}
 		r.states[name] = st
 		r.names[r.setHash(name)] = name
 	}
@@ -238,7 +257,9 @@ func (r *Reconciler) KindChanged(crd string, gone bool) {
 	r.mu.Lock()
 	var waiting []string
 	for name, st := range r.states {
-		if st.attempts > 0 || st.view != nil && st.view.unwatched {
+		unwatched := st.view != nil && st.view.unwatched
+		st.all = st.all || unwatched
+		if st.attempts > 0 || unwatched {
 			waiting = append(waiting, name)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +18,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/drift"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/health"
+	"github.com/fleetworkspace/fleet/pkg/plan/redact"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
@@ -30,7 +32,8 @@ type view struct {
 	revision  int
 	rules     rules
 	objects   map[ref]*seen
-	unwatched bool // a kind could not be watched yet
+	at        time.Time // when all objects were looked at
+	unwatched bool      // a kind could not be watched yet
 }
 
 // rules are the parts of the options that objects are judged by.
@@ -75,18 +78,31 @@ func (v *view) list() []report.Object {
 // inspect looks at the live objects of a release: at all of them when there is
 // a new revision or a long time has passed, else at those that changed.
 func (r *Reconciler) inspect(ctx context.Context, s *snapshot) ([]report.Object, error) {
-	if s.observed.Good == 0 {
+	all, dirty := r.begin(s.state)
+	v, err := r.see(ctx, s, all, dirty)
+	if err != nil {
+		r.abort(s.state, all, dirty)
+		return nil, err
+	}
+	r.end(s.name, s.state, v)
+	if v == nil {
 		r.watches.Set(s.name, nil)
-		r.take(s.state)
-		r.keep(s.state, nil)
 		return nil, nil
 	}
-	all, dirty := r.take(s.state)
-	old := s.state.view
-	want := rulesOf(s.spec.Options)
-	fresh := all || old == nil || old.id != s.observed.ID || old.revision != s.observed.Good || !reflect.DeepEqual(old.rules, want)
+	return v.list(), nil
+}
+
+// see makes a new view; nil if there is no release.
+func (r *Reconciler) see(ctx context.Context, s *snapshot, all bool, dirty map[ref]bool) (*view, error) {
+	if s.observed.Good == 0 {
+		return nil, nil
+	}
+	old, want := s.state.view, rulesOf(s.spec.Options)
+	now := r.cfg.Now()
+	fresh := all || old == nil || old.id != s.observed.ID || old.revision != s.observed.Good ||
+		!reflect.DeepEqual(old.rules, want) || now.Sub(old.at) >= lookAgain
 	if !fresh && len(dirty) == 0 {
-		return old.list(), nil
+		return old, nil
 	}
 	wanted, err := drift.Objects(s.observed.Manifest)
 	if err != nil {
@@ -105,52 +121,80 @@ func (r *Reconciler) inspect(ctx context.Context, s *snapshot) ([]report.Object,
 		}
 		look = append(look, o)
 	}
-	if fresh {
+	if v.at = now; fresh {
 		// Watches are open before the first look, so that no change is missed.
-		v.unwatched = !r.watchKinds(s.name, wanted)
+		v.unwatched = !r.watchKinds(ctx, s.name, wanted)
 	} else {
-		v.unwatched = old.unwatched
+		v.at, v.unwatched = old.at, old.unwatched
 	}
-	found, err := lookAt(ctx, r.cfg.Live, r.setHash(s.name), want, look)
+	j := judgement{
+		expected: drift.Expected{SetHash: r.setHash(s.name), Patches: want.patches}, ignored: want.ignored,
+		hide: hiding(s.observed, wanted),
+	}
+	found, err := j.lookAt(ctx, r.cfg.Live, look)
 	if err != nil {
-		r.remember(s.state, all, dirty)
 		return nil, err
 	}
 	for i, o := range look {
 		v.objects[ref{kind: o.GroupVersionKind(), key: kube.KeyOf(o)}] = found[i]
 	}
-	r.keep(s.state, v)
-	return v.list(), nil
+	return v, nil
 }
 
-// take empties the list of objects to look at.
-func (r *Reconciler) take(st *state) (all bool, dirty map[ref]bool) {
+// begin empties the list of objects to look at. Changes that come from now on
+// are kept for end.
+func (r *Reconciler) begin(st *state) (all bool, dirty map[ref]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all, dirty = st.all, st.dirty
 	st.all, st.dirty = false, map[ref]bool{}
+	st.looking = true
 	return all, dirty
 }
 
-// remember puts back what could not be looked at.
-func (r *Reconciler) remember(st *state, all bool, dirty map[ref]bool) {
+// end keeps what was seen, and wakes the loop up if changes came meanwhile that
+// it does not show.
+func (r *Reconciler) end(name string, st *state, v *view) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	st.all = st.all || all
-	for at := range dirty {
-		st.dirty[at] = true
+	st.view, st.looking = v, false
+	news := false
+	for at, version := range st.missed {
+		if v != nil && v.mustLook(at, version) {
+			st.dirty[at], news = true, true
+		}
+	}
+	clear(st.missed)
+	if news {
+		r.loop.Add(kube.Key{Name: name})
 	}
 }
 
-func (r *Reconciler) keep(st *state, v *view) {
+// abort puts back what could not be looked at.
+func (r *Reconciler) abort(st *state, all bool, dirty map[ref]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	st.view = v
+	st.all, st.looking = st.all || all, false
+	for at := range dirty {
+		st.dirty[at] = true
+	}
+	for at := range st.missed {
+		st.dirty[at] = true
+	}
+	clear(st.missed)
+}
+
+// blind forgets what was seen: everything is looked at when it goes on.
+func (r *Reconciler) blind(s *snapshot) {
+	r.watches.Set(s.name, nil)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.state.view = nil
 }
 
 // locate sets the namespace that an object of a manifest ends up in. An object
 // of an unknown kind stays as it is: it cannot exist.
-func locate(ctx context.Context, live *kube.Live, o *unstructured.Unstructured, namespace string) (ref, error) {
+func locate(ctx context.Context, live Live, o *unstructured.Unstructured, namespace string) (ref, error) {
 	if o.GetNamespace() == "" {
 		namespaced, err := live.ScopeOf(ctx, o.GroupVersionKind())
 		if err != nil && !fault.IsWait(err) {
@@ -165,7 +209,7 @@ func locate(ctx context.Context, live *kube.Live, o *unstructured.Unstructured, 
 
 // watchKinds opens the watches for a deployment's objects. It is false if a
 // kind is not served yet.
-func (r *Reconciler) watchKinds(name string, objs []*unstructured.Unstructured) bool {
+func (r *Reconciler) watchKinds(ctx context.Context, name string, objs []*unstructured.Unstructured) bool {
 	set := map[schema.GroupVersionKind]bool{}
 	var kinds []schema.GroupVersionKind
 	served := true
@@ -174,7 +218,7 @@ func (r *Reconciler) watchKinds(name string, objs []*unstructured.Unstructured) 
 		if !set[k] {
 			set[k] = true
 			kinds = append(kinds, k)
-			if _, err := r.cfg.Live.ScopeOf(context.Background(), k); err != nil {
+			if _, err := r.cfg.Live.ScopeOf(ctx, k); err != nil {
 				served = false
 			}
 		}
@@ -183,9 +227,26 @@ func (r *Reconciler) watchKinds(name string, objs []*unstructured.Unstructured) 
 	return served
 }
 
+// judgement is what live objects are judged by.
+type judgement struct {
+	expected drift.Expected
+	ignored  []map[string]string
+	hide     redact.Redactor
+}
+
+// hiding keeps the Helm values of a release out of texts, but not the names of
+// its objects.
+func hiding(o release.Observed, objs []*unstructured.Unstructured) redact.Redactor {
+	keep := []string{o.ID.Name, o.ID.Namespace}
+	for _, obj := range objs {
+		keep = append(keep, obj.GetKind(), obj.GetName(), obj.GetNamespace())
+	}
+	return redact.New(keep, o.Values)
+}
+
 // lookAt reads the live objects of a manifest and judges them.
-func lookAt(ctx context.Context, live *kube.Live, set string, by rules, objs []*unstructured.Unstructured) ([]*seen, error) {
-	expected := drift.Expected{SetHash: set, Patches: by.patches}
+func (j judgement) lookAt(ctx context.Context, live Live, objs []*unstructured.Unstructured) ([]*seen, error) {
+	j.expected.Hide = j.hide.Text
 	out := make([]*seen, len(objs))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(lookers)
@@ -195,7 +256,7 @@ func lookAt(ctx context.Context, live *kube.Live, set string, by rules, objs []*
 			if err != nil && !kube.IsGone(err) && !fault.IsWait(err) {
 				return fmt.Errorf("look at the release: %w", err)
 			}
-			out[i] = judge(expected, by.ignored, o, found)
+			out[i] = j.judge(o, found)
 			return nil
 		})
 	}
@@ -203,11 +264,11 @@ func lookAt(ctx context.Context, live *kube.Live, set string, by rules, objs []*
 }
 
 // judge compares one live object, nil if it is missing, with the wanted one.
-func judge(expected drift.Expected, ignored []map[string]string, wanted, live *unstructured.Unstructured) *seen {
+func (j judgement) judge(wanted, live *unstructured.Unstructured) *seen {
 	out := &seen{object: report.Object{
 		Kind: wanted.GetKind(), APIVersion: wanted.GetAPIVersion(), Namespace: wanted.GetNamespace(), Name: wanted.GetName(),
 	}}
-	if m, modified := expected.Compare(wanted, live); modified {
+	if m, modified := j.expected.Compare(wanted, live); modified {
 		out.object.Modified = &m
 	}
 	if live == nil {
@@ -215,13 +276,17 @@ func judge(expected drift.Expected, ignored []map[string]string, wanted, live *u
 	}
 	out.object.CreatedAt = metav1.NewTime(live.GetCreationTimestamp().UTC())
 	out.version, _ = strconv.ParseUint(live.GetResourceVersion(), 10, 64)
-	pruned := health.Without(live, ignored)
+	pruned := health.Without(live, j.ignored)
 	shown := kube.Summarize(pruned)
 	n, ready := health.Of(pruned, fleet.Summary{
 		State: shown.State, Error: shown.Error, Transitioning: shown.Transitioning, Message: shown.Message,
 	})
-	if !ready {
-		out.object.NonReady = &n
+	if ready {
+		return out
 	}
+	for i, text := range n.Summary.Message {
+		n.Summary.Message[i] = j.hide.Text(text)
+	}
+	out.object.NonReady = &n
 	return out
 }

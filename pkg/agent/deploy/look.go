@@ -7,7 +7,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
-	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/drift"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
@@ -23,7 +22,7 @@ type Sight struct {
 
 // Look finds out how a deployment is, without a manager and without changing
 // anything.
-func Look(ctx context.Context, h *helm.Client, live *kube.Live, scope string, rec store.Record) (Sight, error) {
+func Look(ctx context.Context, h *helm.Client, live Live, scope string, rec store.Record) (Sight, error) {
 	o, err := h.Observe(ctx, rec.Release)
 	if err != nil {
 		return Sight{}, err
@@ -49,8 +48,10 @@ func Look(ctx context.Context, h *helm.Client, live *kube.Live, scope string, re
 			return out, err
 		}
 	}
+	by := rulesOf(rec.Spec.Options)
 	set := naming.ObjectSetHash(naming.ObjectSetID(rec.Key.Name, scope))
-	found, err := lookAt(ctx, live, set, rulesOf(rec.Spec.Options), objs)
+	j := judgement{expected: drift.Expected{SetHash: set, Patches: by.patches}, ignored: by.ignored, hide: hiding(o, objs)}
+	found, err := j.lookAt(ctx, live, objs)
 	if err != nil {
 		return out, err
 	}

@@ -40,8 +40,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Next, er
 		return r.withdraw(ctx, s)
 	}
 	if s.wanted.Paused || s.spec.DeploymentID == "" {
-		r.watches.Set(s.name, nil) // and look at everything once it goes on
-		r.keep(s.state, nil)
+		r.blind(s)
 		return kube.Done, nil
 	}
 	if err := r.bring(ctx, s); err != nil || ctx.Err() != nil {
@@ -167,9 +166,7 @@ func (r *Reconciler) deploy(ctx context.Context, s *snapshot, a release.Action) 
 	}
 	s.rec.Applied, s.rec.Failed, s.rec.Chunks = s.spec.DeploymentID, nil, 0
 	s.wanted.Applied, s.wanted.Settled = s.spec.DeploymentID, ""
-	r.mu.Lock()
-	s.state.all = true
-	r.mu.Unlock()
+	r.lookAtAll(s)
 	return nil
 }
 
@@ -256,7 +253,18 @@ func (r *Reconciler) finish(ctx context.Context, s *snapshot, objects []report.O
 		errs = append(errs, r.save(ctx, s), r.removeFormer(ctx, s))
 	}
 	s.again(lookAgain)
+	if v := s.state.view; v != nil && v.unwatched {
+		r.lookAtAll(s)
+		s.again(unwatchedDelay)
+	}
 	return kube.Next{After: s.after}, errors.Join(errs...)
+}
+
+// lookAtAll makes the next look one at all objects.
+func (r *Reconciler) lookAtAll(s *snapshot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.state.all = true
 }
 
 // withdrawn tells of deployments that may have waited for this turn.

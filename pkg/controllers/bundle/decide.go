@@ -27,6 +27,7 @@ type snapshot struct {
 	kitErr      error
 	candidates  []*table.Candidate // by name
 	deployments map[kube.Key]*fleet.BundleDeployment
+	seen        uint64 // what the table said with the deployments
 	memos       map[kube.Key]memo
 	lost        map[kube.Key]bool // deployments that have to be written anew
 	hold        string            // why nothing new may be written; empty: it may
@@ -81,7 +82,7 @@ type leaver struct {
 // decide works out what a Bundle should be everywhere. It changes nothing.
 func decide(s *snapshot) *decision {
 	d := &decision{memos: map[kube.Key]memo{}}
-	d.plan.Generation = s.bundle.Generation
+	d.plan.Generation, d.plan.Seen = s.bundle.Generation, s.seen
 	d.plan.ResourcesDigest = resourcesOf(s.bundle)
 	d.plan.Accepted = accepted(s)
 	if problem := impossible(s); problem != nil {
@@ -98,7 +99,7 @@ func decide(s *snapshot) *decision {
 	clusters := make([]*target.Cluster, len(d.pairs))
 	for i, p := range d.pairs {
 		clusters[i] = &p.place.Cluster
-		targets[i] = workOut(s, d, p)
+		targets[i] = workOut(s, p)
 	}
 	shape, err := rollout.Resolve(s.bundle.Spec.RolloutStrategy, clusters)
 	if err != nil {
@@ -215,7 +216,7 @@ func unplaced(c *table.Candidate) (why string, coming bool) {
 
 // workOut finds the version that a pair should have: from the mark on the
 // object, from memory, or else by working it out.
-func workOut(s *snapshot, d *decision, p *pair) rollout.Target {
+func workOut(s *snapshot, p *pair) rollout.Target {
 	t := table.TargetOf(p.key.String(), p.old)
 	t.Paused, t.Offline = deployment.Paused(s.kit, p.place), p.offline
 	p.want.Paused = t.Paused
@@ -231,10 +232,11 @@ func workOut(s *snapshot, d *decision, p *pair) rollout.Target {
 	if p.old != nil {
 		mark = deployment.MarkOf(p.old)
 	}
-	switch m := s.memos[p.key]; {
-	case p.inputs == mark.Inputs:
+	m := s.memos[p.key]
+	switch p.inputs {
+	case mark.Inputs:
 		p.id, p.outcome = p.old.Spec.StagedDeploymentID, mark.Outcome
-	case p.inputs == m.inputs:
+	case m.inputs:
 		p.id, p.outcome = m.id, m.outcome
 	default:
 		v, err := s.kit.Work(p.verdict, p.place)

@@ -58,7 +58,7 @@ func (e *Engine) onBundle(old, changed *fleet.Bundle) {
 	if changed == nil {
 		key := kube.KeyOf(old)
 		siblings := e.table.Siblings(key)
-		remain := e.table.Deployments(key)
+		remain, _ := e.table.Deployments(key)
 		e.spread(e.table.RemoveBundle(key))
 		e.forget(key)
 		for _, bd := range remain {
@@ -110,7 +110,7 @@ func (e *Engine) onDeployment(old, changed *fleet.BundleDeployment) {
 	for _, key := range plan {
 		e.planer.AddAfter(key, gatherNews+time.Duration(e.table.Size(key))*gatherPerPair)
 	}
-	if key, ok := table.BundleOf(changed); ok && old != nil && edited(known, changed) && !e.isWriting(kube.KeyOf(changed)) {
+	if key, _, ok := e.table.PairOf(kube.KeyOf(changed)); ok && old != nil && edited(known, changed) && !e.isWriting(kube.KeyOf(changed)) {
 		if known.Generation != changed.Generation {
 			e.lose(kube.KeyOf(changed)) // what the cache cannot see may have changed
 		}
@@ -130,7 +130,7 @@ func edited(known, changed *fleet.BundleDeployment) bool {
 // watchLeaving wakes up the loop for deployments on their way out, where one
 // may have something to do.
 func (e *Engine) watchLeaving(bd *fleet.BundleDeployment) {
-	key, ok := table.BundleOf(bd)
+	key, _, ok := e.table.PairOf(kube.KeyOf(bd))
 	if !ok {
 		return
 	}
@@ -250,7 +250,7 @@ func (e *Engine) onSecret(old, changed *metav1.PartialObjectMetadata) {
 	}
 	if bd, ok := e.table.Deployment(key); ok && changed == nil && bd.Spec.ValuesHash != "" {
 		e.lose(key)
-		if bundle, ok := table.BundleOf(bd); ok {
+		if bundle, _, ok := e.table.PairOf(key); ok {
 			e.planer.Add(bundle)
 		}
 	}

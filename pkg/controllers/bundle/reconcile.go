@@ -23,6 +23,10 @@ import (
 // whoever has waited meanwhile.
 var again = kube.Next{After: time.Millisecond}
 
+// valuesRetry is when the values of a Bundle are looked for again that no watch
+// has announced.
+const valuesRetry = 30 * time.Second
+
 // Reconcile brings the deployments of one Bundle in line with its targets.
 //
 //  1. gather: read the Bundle, its clusters and deployments from the table
@@ -49,6 +53,9 @@ func (e *Engine) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error)
 		return kube.Done, err
 	}
 	rest, applyErr := e.apply(ctx, s, d)
+	if fault.IsPermanent(applyErr) {
+		d.plan.Problem = problemOf(applyErr)
+	}
 	d.plan.Complete = applyErr == nil && !rest && !d.more && !fault.IsWait(s.kitErr)
 	e.spread(e.table.SetPlan(key, d.plan))
 	if applyErr != nil {
@@ -57,22 +64,26 @@ func (e *Engine) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error)
 	if rest || d.more {
 		return again, nil
 	}
+	if fault.IsWait(s.kitErr) {
+		return kube.Next{After: valuesRetry}, nil
+	}
 	e.release(key)
 	return e.withdraw(ctx, s, d)
 }
 
 // gather reads all that the decision needs.
 func (e *Engine) gather(ctx context.Context, b *fleet.Bundle) (*snapshot, error) {
-	key := kube.KeyOf(b)
-	s := &snapshot{key: key, bundle: b, candidates: e.table.Candidates(key.Namespace), deployments: e.table.Deployments(key)}
-	s.hold, s.restricted = e.held(key.Namespace)
-	s.kit, s.kitErr = e.kit(ctx, b)
+	s := &snapshot{key: kube.KeyOf(b), bundle: b}
+	s.kit, s.kitErr = e.kit(ctx, b) // before the clusters: their changes are judged by it
+	s.candidates = e.table.Candidates(s.key.Namespace)
+	s.deployments, s.seen = e.table.Deployments(s.key)
+	s.hold, s.restricted = e.held(s.key.Namespace)
 	if s.kitErr != nil && !fault.IsPermanent(s.kitErr) && !fault.IsWait(s.kitErr) {
 		return nil, s.kitErr
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s.memos, s.lost = e.memos[key], maps.Clone(e.lost)
+	s.memos, s.lost = e.memos[s.key], maps.Clone(e.lost)
 	return s, nil
 }
 
@@ -154,7 +165,7 @@ func (e *Engine) readValues(ctx context.Context, b *fleet.Bundle, entry *kitEntr
 		return err
 	case secret.Type != fleet.SecretTypeBundleValues:
 		return fault.PermanentError("SecretTaken", fmt.Errorf(
-			"Secret %q holds no values of bundles: its type is %q, want %q", b.Name, secret.Type, fleet.SecretTypeBundleValues))
+			"values of the Bundle: Secret %q is of type %q, want %q", b.Name, secret.Type, fleet.SecretTypeBundleValues))
 	}
 	if options.BundleValuesHash(secret.Data) == b.Spec.ValuesHash {
 		entry.values = secret.Data

@@ -53,7 +53,8 @@ func (e *Engine) dismiss(ctx context.Context, b *fleet.Bundle) (string, error) {
 	hold, _ := e.brake()
 	e.wait(key, true) // before judging: news in between must not be lost
 	blocked := ""
-	for cluster, bd := range e.table.Deployments(key) {
+	deployments, _ := e.table.Deployments(key)
+	for cluster, bd := range deployments {
 		if withdrawal.Read(bd).Order != "" || bd.DeletionTimestamp != nil {
 			continue
 		}
@@ -76,7 +77,8 @@ func (e *Engine) dismiss(ctx context.Context, b *fleet.Bundle) (string, error) {
 // remnants are the deployments of a deleted Bundle that are still there.
 func (e *Engine) remnants(key kube.Key, since time.Time) []withdrawal.Remnant {
 	var out []withdrawal.Remnant
-	for cluster, bd := range e.table.Deployments(key) {
+	deployments, _ := e.table.Deployments(key)
+	for cluster, bd := range deployments {
 		agent, known := e.table.AgentOf(cluster)
 		out = append(out, withdrawal.Remnant{
 			Cluster: cluster.String(),

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
@@ -171,8 +170,7 @@ func (e *Engine) reconcileLeaving(ctx context.Context, key kube.Key) (kube.Next,
 	if bd.DeletionTimestamp != nil {
 		return kube.Done, e.unlock(ctx, bd)
 	}
-	bundle, _ := table.BundleOf(bd)
-	cluster, _ := table.ClusterOf(bd)
+	bundle, cluster, _ := e.table.PairOf(key)
 	l := &leaver{cluster: cluster, bd: bd, reason: "uninstalled as ordered"}
 	if withdrawal.Read(bd).Order == "" {
 		return e.orphan(ctx, bundle, l)
@@ -261,7 +259,7 @@ func (e *Engine) sweepSecrets() {
 	for _, bd := range e.table.All() {
 		if _, ok := e.cache.secrets.Get(kube.KeyOf(bd)); !ok && bd.Spec.ValuesHash != "" {
 			e.lose(kube.KeyOf(bd))
-			if key, ok := table.BundleOf(bd); ok {
+			if key, _, ok := e.table.PairOf(kube.KeyOf(bd)); ok {
 				e.planer.Add(key)
 			}
 		}

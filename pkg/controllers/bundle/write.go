@@ -65,6 +65,10 @@ func (e *Engine) apply(ctx context.Context, s *snapshot, d *decision) (rest bool
 				d.plan.Wants[p.key] = p.want
 				return
 			}
+			if !kube.IsConflict(err) {
+				p.want.Held = err.Error()
+				d.plan.Wants[p.key] = p.want
+			}
 			errs = append(errs, err)
 		})
 	}
@@ -225,7 +229,7 @@ func (e *Engine) putSecret(ctx context.Context, want *corev1.Secret) error {
 			return err
 		}
 		if have.Type != fleet.SecretTypeBundleDeployment {
-			return fault.PermanentError("SecretTaken", fmt.Errorf("Secret %q is not Fleet's: its type is %q", key, have.Type))
+			return fault.PermanentError("SecretTaken", fmt.Errorf("values of the deployment: Secret %q is of type %q and not Fleet's", key, have.Type))
 		}
 	}
 	_, err := e.secrets.Update(ctx, want) // whatever stood there: it is ours alone

@@ -275,10 +275,12 @@ func (w *Worker) putValues(ctx context.Context, repo *fleet.GitRepo, write sourc
 		Data: write.Values,
 	}
 	_, err := w.secrets.Create(ctx, secret)
-	if !kube.IsExists(err) {
-		if kube.IsTerminating(err) {
-			err = fault.WaitError(fleet.ReasonProgressing, 0, fmt.Errorf("namespace %q is being deleted", secret.Namespace))
-		}
+	switch {
+	case kube.IsTerminating(err):
+		return nil, fault.WaitError(fleet.ReasonProgressing, 0, fmt.Errorf("namespace %q is being deleted", secret.Namespace))
+	case kube.IsInvalid(err):
+		return unkeepable(secret.Name), nil
+	case !kube.IsExists(err):
 		return nil, err
 	}
 	old, err := w.secrets.Get(ctx, kube.KeyOf(secret))
@@ -290,8 +292,19 @@ func (w *Worker) putValues(ctx context.Context, repo *fleet.GitRepo, write sourc
 	}
 	changed := old.DeepCopy()
 	changed.Labels, changed.Data = secret.Labels, secret.Data
-	_, err = w.secrets.Patch(ctx, old, changed)
+	if _, err = w.secrets.Patch(ctx, old, changed); kube.IsInvalid(err) {
+		return unkeepable(secret.Name), nil
+	}
 	return nil, err
+}
+
+// unkeepable is said of values that a Secret refuses. The API server's own text
+// might repeat them.
+func unkeepable(name string) *finding.Finding {
+	return &finding.Finding{
+		Path: name, Severity: finding.Error, Rule: finding.RuleValue,
+		Message: "its values cannot be kept in a Secret: they may have 1 MiB in all",
+	}
 }
 
 // dropValues removes the Secret of a Bundle that has no values any more.

@@ -25,6 +25,8 @@ type Plan struct {
 	Complete bool
 	// Waiting tells that news of deployments may let others move.
 	Waiting bool
+	// Seen is what Deployments returned with what the plan was made of.
+	Seen uint64
 	// ResourcesDigest is the digest of the Bundle's resources.
 	ResourcesDigest string
 	// Content is the id of the content that the Bundle's deployments need.
@@ -41,7 +43,8 @@ type bundleRow struct {
 	cells    map[kube.Key]*cell
 	counts   counts
 	plan     *Plan
-	complete int64 // generation of the last complete plan
+	complete int64  // generation of the last complete plan
+	news     uint64 // counts changes of deployments
 }
 
 func (t *Table) bundle(key kube.Key) *bundleRow {
@@ -155,6 +158,9 @@ func (t *Table) SetPlan(key kube.Key, p Plan) News {
 	t.setPlan(row, &p, &news)
 	if p.Complete {
 		row.complete = p.Generation
+	}
+	if p.Waiting && p.Seen != row.news {
+		news.Plan = append(news.Plan, key) // what it waits for may have come meanwhile
 	}
 	news.add(Subject{KindBundle, key}, row.counts.final())
 	if r := t.repos[row.repo]; r != nil {

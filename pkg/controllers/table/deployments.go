@@ -27,12 +27,16 @@ func (t *Table) SetDeployment(bd *fleet.BundleDeployment) News {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var news News
+	key := kube.KeyOf(bd)
 	bundle, ok := BundleOf(bd)
 	cluster, ok2 := ClusterOf(bd)
 	if !ok || !ok2 {
-		return news
+		c := t.deployments[key]
+		if c == nil {
+			return news // not ours
+		}
+		bundle, cluster = c.bundle, c.cluster // somebody took its labels
 	}
-	key := kube.KeyOf(bd)
 	if c := t.deployments[key]; c != nil {
 		if c.bd.UID == bd.UID && !newer(bd.ResourceVersion, c.bd.ResourceVersion) {
 			return news
@@ -50,7 +54,9 @@ func (t *Table) SetDeployment(bd *fleet.BundleDeployment) News {
 	if leaves {
 		t.touch(c, &news)
 	}
-	if row := t.bundle(bundle); row.plan != nil && row.plan.Waiting {
+	row := t.bundle(bundle)
+	row.news++
+	if row.plan != nil && row.plan.Waiting {
 		news.Plan = append(news.Plan, bundle)
 	}
 	return news
@@ -82,6 +88,16 @@ func (t *Table) clearDeployment(c *cell, key kube.Key, news *News) {
 
 func order(bd *fleet.BundleDeployment) string { return bd.Annotations[fleet.AnnotationWithdrawn] }
 
+// PairOf tells of which Bundle, and for which Cluster, a known deployment is.
+func (t *Table) PairOf(key kube.Key) (bundle, cluster kube.Key, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.deployments[key]; c != nil {
+		return c.bundle, c.cluster, true
+	}
+	return kube.Key{}, kube.Key{}, false
+}
+
 // Deployment finds a deployment by its own key.
 func (t *Table) Deployment(key kube.Key) (*fleet.BundleDeployment, bool) {
 	t.mu.Lock()
@@ -92,19 +108,22 @@ func (t *Table) Deployment(key kube.Key) (*fleet.BundleDeployment, bool) {
 	return nil, false
 }
 
-// Deployments are the existing deployments of a Bundle, by Cluster.
-func (t *Table) Deployments(bundle kube.Key) map[kube.Key]*fleet.BundleDeployment {
+// Deployments are the existing deployments of a Bundle, by Cluster, and a
+// number that changes with them.
+func (t *Table) Deployments(bundle kube.Key) (map[kube.Key]*fleet.BundleDeployment, uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := map[kube.Key]*fleet.BundleDeployment{}
-	if row := t.bundles[bundle]; row != nil {
-		for key, c := range row.cells {
-			if c.bd != nil {
-				out[key] = c.bd
-			}
+	row := t.bundles[bundle]
+	if row == nil {
+		return out, 0
+	}
+	for key, c := range row.cells {
+		if c.bd != nil {
+			out[key] = c.bd
 		}
 	}
-	return out
+	return out, row.news
 }
 
 // All are all deployments, in no order.

@@ -20,14 +20,6 @@ func Export(b *fleet.Bundle) (map[string]any, error) {
 	if err := json.Unmarshal(raw, &spec); err != nil {
 		return nil, fmt.Errorf("print bundle %q: %w", b.Name, err)
 	}
-	dropEmptyIgnore(spec)
-	if targets, ok := spec["targets"].([]any); ok {
-		for _, t := range targets {
-			if target, ok := t.(map[string]any); ok {
-				dropEmptyIgnore(target)
-			}
-		}
-	}
 	metadata := map[string]any{"name": b.Name}
 	if b.Namespace != "" {
 		metadata["namespace"] = b.Namespace
@@ -41,12 +33,4 @@ func Export(b *fleet.Bundle) (map[string]any, error) {
 	return map[string]any{
 		"apiVersion": fleet.GroupVersion.String(), "kind": "Bundle", "metadata": metadata, "spec": spec,
 	}, nil
-}
-
-// dropEmptyIgnore removes the field that is printed although nobody has set it:
-// it is a struct, not a pointer.
-func dropEmptyIgnore(options map[string]any) {
-	if m, ok := options["ignore"].(map[string]any); ok && len(m) == 0 {
-		delete(options, "ignore")
-	}
 }

@@ -26,6 +26,8 @@ type Expected struct {
 	SetHash string
 	// Patches say what is not compared.
 	Patches []fleet.ComparePatch
+	// Hide takes out of a text what must not be shown. Nil: nothing.
+	Hide func(string) string
 }
 
 // Compare finds out whether an object is as it was deployed. wanted is from
@@ -51,7 +53,7 @@ func (e Expected) Compare(wanted, live *unstructured.Unstructured) (fleet.Modifi
 	if diff == nil {
 		return fleet.ModifiedStatus{}, false
 	}
-	out.Patch = text(diff)
+	out.Patch = e.text(diff)
 	return out, true
 }
 
@@ -73,9 +75,10 @@ func Difference(wanted, live *unstructured.Unstructured, patches []fleet.Compare
 	return diff
 }
 
-// text writes a patch, with long values cut.
-func text(diff map[string]any) string {
-	data, err := json.Marshal(cut(diff))
+// text writes a patch without what must not be shown, and with long values
+// cut.
+func (e Expected) text(diff map[string]any) string {
+	data, err := json.Marshal(e.cut(diff))
 	if err != nil {
 		return "{}"
 	}
@@ -85,25 +88,29 @@ func text(diff map[string]any) string {
 // longest is how many characters of a value are shown.
 const longest = 100
 
-// cut is a copy of a patch in which long strings are shortened.
-func cut(v any) any {
+// cut is a copy of a patch in which strings are made fit to be shown.
+func (e Expected) cut(v any) any {
 	switch t := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(t))
-		for k, e := range t {
-			out[k] = cut(e)
+		for k, child := range t {
+			out[k] = e.cut(child)
 		}
 		return out
 	case []any:
 		out := make([]any, len(t))
-		for i, e := range t {
-			out[i] = cut(e)
+		for i, child := range t {
+			out[i] = e.cut(child)
 		}
 		return out
 	case string:
+		if e.Hide != nil {
+			t = e.Hide(t)
+		}
 		if r := []rune(t); len(r) > longest {
 			return string(r[:longest]) + "…"
 		}
+		return t
 	}
 	return v
 }

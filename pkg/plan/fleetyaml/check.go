@@ -139,12 +139,11 @@ func (c *checker) want(n *yaml.Node, kind yaml.Kind, where string) bool {
 	if n.Kind == kind {
 		return true
 	}
-	names := map[yaml.Kind]string{yaml.MappingNode: "a mapping", yaml.SequenceNode: "a list", yaml.ScalarNode: "a single value"}
 	what := where
 	if what == "" {
 		what = "the file"
 	}
-	c.add(n, finding.Error, finding.RuleType, fmt.Sprintf("%s must be %s, not %s", what, names[kind], names[n.Kind]), "")
+	c.add(n, finding.Error, finding.RuleType, fmt.Sprintf("%s must be %s, not %s", what, kinds[kind], kinds[n.Kind]), "")
 	return false
 }
 
@@ -209,8 +208,20 @@ func (c *checker) trial(n *yaml.Node, s slot) {
 	if s.t.Kind() == reflect.String {
 		hint = "put it in quotes"
 	}
-	got := map[yaml.Kind]string{yaml.MappingNode: "a mapping", yaml.SequenceNode: "a list", yaml.ScalarNode: cut(n.Value)}[n.Kind]
+	got := kinds[n.Kind]
+	if n.Kind == yaml.ScalarNode && !confidential(s.where) {
+		got = cut(n.Value)
+	}
 	c.add(n, finding.Error, finding.RuleType, fmt.Sprintf("%s must be %s, not %s", s.where, describe(s.t), got), hint)
+}
+
+// kinds are the kinds of YAML values in words.
+var kinds = map[yaml.Kind]string{yaml.MappingNode: "a mapping", yaml.SequenceNode: "a list", yaml.ScalarNode: "a single value"}
+
+// confidential tells whether what stands at a place may be secret: Helm values
+// are never repeated.
+func confidential(where string) bool {
+	return strings.Contains(where, "helm.values") || strings.Contains(where, "helm.templateValues")
 }
 
 func decode(text []byte, s slot) error {

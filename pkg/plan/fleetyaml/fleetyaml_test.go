@@ -133,6 +133,14 @@ func TestFindings(t *testing.T) {
 			text: "helm:\n  values: [a]\n",
 			want: []string{"f:2:11: error: helm.values must be a mapping, not a list [type]"},
 		},
+		"ValuesAreNotRepeated": {
+			why:  "they may be secret",
+			text: "helm:\n  values: canary\n  templateValues: {a: 5}\n",
+			want: []string{
+				"f:2:11: error: helm.values must be a mapping, not a single value [type]",
+				"f:3:23: error: helm.templateValues.a must be a text, not a single value [type] (put it in quotes)",
+			},
+		},
 		"Reserved": {
 			why:  "else a repository could take over the bundle of another",
 			text: "labels:\n  fleet.cattle.io/repo-name: other\n  field.cattle.io/x: ok\nannotations:\n  objectset.rio.cattle.io/id: x\n",

@@ -64,6 +64,10 @@ type Observed struct {
 	Description string    // Helm's text about the newest revision
 	Memory      Memory    // of the newest revision that can be read
 
+	// Values are the Helm values of that revision. They may be secret: they are
+	// here to be kept out of texts.
+	Values map[string]any
+
 	// Good is the newest revision that is deployed, 0 if none is; GoodID and
 	// Manifest are its deployment id and its objects as YAML.
 	Good     int

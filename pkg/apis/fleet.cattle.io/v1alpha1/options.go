@@ -61,7 +61,7 @@ type BundleDeploymentOptions struct {
 
 	// IgnoreOptions says what does not count when readiness is judged.
 	// +optional
-	IgnoreOptions `json:"ignore,omitempty"`
+	IgnoreOptions `json:"ignore,omitzero"`
 
 	// CorrectDrift says whether changes made by others are undone. It is not
 	// part of the deployment id.
