@@ -41,6 +41,7 @@ func (w *Worker) fetch(ctx context.Context, facts *source.Facts, follow want, st
 	}
 	if err == nil {
 		read.Reason, read.Message = source.Broken(append(set.All(), done.findings...))
+		read.Changed = done.written+done.removed > 0
 	}
 	if errors.Is(err, context.Canceled) {
 		return err

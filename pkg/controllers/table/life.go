@@ -123,7 +123,9 @@ func (t *Table) SetOffline(key kube.Key) News {
 	news.add(Subject{KindCluster, key}, row.counts.final())
 	t.touchGroups(key.Namespace, &news)
 	for c := range t.onCluster[key] {
-		if b := t.bundles[c.bundle]; b != nil && (b.plan != nil && b.plan.Waiting || b.obj != nil && b.obj.DeletionTimestamp != nil) {
+		b := t.bundle(c.bundle)
+		b.news++
+		if b.plan != nil && b.plan.Waiting || b.obj != nil && b.obj.DeletionTimestamp != nil {
 			news.Plan = append(news.Plan, c.bundle)
 		}
 	}

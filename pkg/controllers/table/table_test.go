@@ -226,6 +226,25 @@ func TestBlocker(t *testing.T) {
 	}
 }
 
+// A report that arrives while a plan is made must not be lost: the plan may
+// wait for just that.
+func TestNewsDuringPlanning(t *testing.T) {
+	tab, _ := newTable()
+	tab.SetBundle(bundleOf("a", "", 1))
+	tab.SetDeployment(deploymentOf("a", "c1", "", false, 2))
+	_, seen := tab.Deployments(key("a"))
+	tab.SetDeployment(deploymentOf("a", "c1", "s-1:x", true, 3))
+	p := planFor("c1")
+	p.Waiting, p.Seen = true, seen
+	if news := tab.SetPlan(key("a"), p); len(news.Plan) != 1 {
+		t.Error("the plan waits for what has happened")
+	}
+	_, p.Seen = tab.Deployments(key("a"))
+	if news := tab.SetPlan(key("a"), p); len(news.Plan) != 0 {
+		t.Error("nothing has happened, but it is planned again")
+	}
+}
+
 // signed is a Cluster with an agent's sign of life, as the API server has it.
 func signed(version int, at time.Time) *fleet.Cluster {
 	c := clusterOf("c1", version)

@@ -25,6 +25,8 @@ type Read struct {
 	// Reason and Message say what is wrong with some bundles, while all others
 	// are written. Empty: nothing.
 	Reason, Message string
+	// Changed tells whether the reading wrote or removed a Bundle.
+	Changed bool
 }
 
 // settles tells whether the reading was for the present commit and spec, and

@@ -28,8 +28,9 @@ type trouble struct {
 
 // Status is what the status of a GitRepo says: commits, generations,
 // gitJobStatus, and the conditions Accepted, GitPolling, Stalled and
-// Reconciling. All else in it is as it was. Times move only with what they
-// belong to, so that the same facts give the same status.
+// Reconciling. All else in it is as it was, but that Ready is lowered together
+// with a commit that changed something. Times move only with what they belong
+// to, so that the same facts give the same status.
 func Status(f Facts, now time.Time) fleet.GitRepoStatus {
 	s := *f.Repo.Status.DeepCopy()
 	w := writer{list: &s.Conditions, generation: f.Repo.Generation, now: now}
@@ -45,6 +46,11 @@ func Status(f Facts, now time.Time) fleet.GitRepoStatus {
 		w.set(fleet.ConditionGitPolling, verdict(f.Head.Err))
 	}
 	if r := f.Read; r.Known && r.Err == nil {
+		if moved := s.Commit != r.Commit || s.ObservedGeneration != r.Generation || s.UpdateGeneration != r.Force; moved && r.Changed {
+			// Ready is the engine's word, and what it said was about what was
+			// read before: nobody may take it for this commit.
+			w.set(fleet.ConditionReady, no(fleet.ReasonProgressing, fmt.Sprintf("commit %.7s is being rolled out", r.Commit)))
+		}
 		s.Commit, s.ObservedGeneration, s.UpdateGeneration = r.Commit, r.Generation, r.Force
 	}
 	t := find(f)

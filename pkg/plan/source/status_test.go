@@ -28,6 +28,14 @@ func says(s fleet.GitRepoStatus) []string {
 	return list
 }
 
+// readyAt is a GitRepo whose Bundles are all Ready at a commit.
+func readyAt(commit string) *fleet.GitRepo {
+	r := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
+	r.Status.Commit, r.Status.ObservedGeneration = commit, 1
+	r.Status.Conditions = []fleet.Condition{{Type: fleet.ConditionReady, Status: "True"}}
+	return r
+}
+
 func TestStatus(t *testing.T) {
 	missing := fault.PermanentError("BranchNotFound", errors.New(`branch "master" does not exist; the default branch is "main"`))
 	away := fault.WaitError("Unreachable", time.Second, errors.New("git host \"h\" cannot be reached: connection refused"))
@@ -46,6 +54,22 @@ func TestStatus(t *testing.T) {
 		"Read": {
 			facts: Facts{Repo: fresh, Head: &Head{Commit: "c1"}, Read: Read{Known: true, Commit: "c1", Generation: 1, Force: 4}},
 			want:  append([]string{"Current at c1, polled c1, generation 1, force 4"}, fine...),
+		},
+		"Changed": {
+			why:   "what Ready said was about the commit before: it may not stand beside the new one",
+			facts: Facts{Repo: readyAt("c1"), Head: &Head{Commit: "c2"}, Read: Read{Known: true, Commit: "c2", Generation: 1, Changed: true}},
+			want: []string{"Current at c2, polled c2, generation 1, force 0", "Ready=False Progressing: commit c2 is being rolled out",
+				"Accepted=True Succeeded", "GitPolling=True Succeeded", "Stalled=False Succeeded", "Reconciling=False Succeeded"},
+		},
+		"NothingChanged": {
+			why:   "a commit that touches no bundle leaves Ready alone",
+			facts: Facts{Repo: readyAt("c1"), Head: &Head{Commit: "c2"}, Read: Read{Known: true, Commit: "c2", Generation: 1}},
+			want:  append([]string{"Current at c2, polled c2, generation 1, force 0", "Ready=True "}, fine...),
+		},
+		"ToldOnce": {
+			why:   "the same reading, told again, does not lower what the engine has raised since",
+			facts: Facts{Repo: readyAt("c2"), Head: &Head{Commit: "c2"}, Read: Read{Known: true, Commit: "c2", Generation: 1, Changed: true}},
+			want:  append([]string{"Current at c2, polled c2, generation 1, force 0", "Ready=True "}, fine...),
 		},
 		"Broken": {
 			why:   "the commit was read to its end, though not all of it is fine",
