@@ -114,11 +114,17 @@ func startShared(binary string) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), startLimit, errors.New("not in time"))
 	defer cancel()
-	if shared.bin, err = builder.Fleet(ctx); err != nil {
+	built, err := builder.Fleet(ctx)
+	if err != nil {
 		return err
 	}
 	if shared.folder, err = newFolder(); err != nil {
 		return err
+	}
+	// A copy, so that what is built meanwhile is not what a story restarts.
+	shared.bin = filepath.Join(shared.folder.path, "bin")
+	if err := os.CopyFS(shared.bin, os.DirFS(built)); err != nil {
+		return fmt.Errorf("copy programs: %w", err)
 	}
 	shared.start = time.Now()
 	shared.fleet, err = sandbox.Start(ctx, sandbox.Config{

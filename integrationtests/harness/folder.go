@@ -55,10 +55,10 @@ func (f folder) remove() {
 }
 
 // keep gives the folder a name under which nobody removes it, and returns its
-// path. The databases are not kept.
+// path. Databases and programs are not kept.
 func (f folder) keep() string {
-	databases, err := filepath.Glob(filepath.Join(f.path, "*", "etcd"))
-	for _, path := range databases {
+	large, err := filepath.Glob(filepath.Join(f.path, "*", "etcd"))
+	for _, path := range append(large, filepath.Join(f.path, "bin")) {
 		err = errors.Join(err, os.RemoveAll(path))
 	}
 	if err != nil {
