@@ -134,8 +134,19 @@ func (d *desk) start(commands string) {
 	if err := d.up.Start(); err != nil {
 		d.t.Fatal(err)
 	}
-	go func() { d.ended <- d.up.Wait() }()
-	d.t.Cleanup(func() { _ = syscall.Kill(-d.up.Process.Pid, syscall.SIGKILL) })
+	gone := make(chan struct{})
+	go func() {
+		err := d.up.Wait()
+		close(gone)
+		d.ended <- err
+	}()
+	d.t.Cleanup(func() {
+		select {
+		case <-gone: // the number may be somebody else's by now
+		default:
+			_ = syscall.Kill(-d.up.Process.Pid, syscall.SIGKILL)
+		}
+	})
 	limit := time.NewTimer(5 * time.Minute)
 	defer limit.Stop()
 	for {
