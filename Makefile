@@ -36,8 +36,8 @@ golden: ## rewrite the golden files of the unit tests; read the diff before you 
 verify: ## generated files are current, modules tidy, layers intact
 	hack/verify.sh
 
-bench: ## print the figures of docs/benchmarks.md
-	$(GO) run ./hack/bench
+bench: ## print the figures of docs/benchmarks.md; BENCH="-only reading" runs a part
+	$(GO) run ./hack/bench $(BENCH)
 
 soak: ## the long quiet window and other tests that take their time
 	$(GO) run ./hack/test -soak

@@ -126,6 +126,8 @@ var appendix = map[string][]string{
 		"list policies.fleet.cattle.io", "get policies.fleet.cattle.io", "watch policies.fleet.cattle.io",
 		"list bundles.fleet.cattle.io", "delete bundles.fleet.cattle.io", "get bundles.fleet.cattle.io",
 		"watch bundles.fleet.cattle.io", "update bundles.fleet.cattle.io",
+		"list contents.fleet.cattle.io", "delete contents.fleet.cattle.io", "get contents.fleet.cattle.io",
+		"watch contents.fleet.cattle.io", "update contents.fleet.cattle.io",
 		"create bundles.fleet.cattle.io", // of the Job that reads a commit: the work is done in this process
 		"* events.events.k8s.io", "* leases.coordination.k8s.io in its namespace",
 	},
@@ -137,7 +139,9 @@ var beyond = map[string]map[string]string{
 		"get leases.coordination.k8s.io": "one lease by name: whether another manager is alive before its Clusters are touched",
 	},
 	"gitjob": {
-		"patch bundles.fleet.cattle.io": "a change of one field is sent as a patch; whoever may update may do the same",
+		"patch bundles.fleet.cattle.io":   "a change of one field is sent as a patch; whoever may update may do the same",
+		"create contents.fleet.cattle.io": "a bundle too large for one object is stored in parts by the process that reads it, so that no other has to load it",
+		"patch contents.fleet.cattle.io":  "one that is about to be used again is marked, so that it is not swept in that moment",
 	},
 }
 

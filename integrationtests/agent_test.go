@@ -17,6 +17,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -32,7 +33,7 @@ func TestAgent(t *testing.T) {
 		{"Deploys", agentDeploys}, {"ReadyFromLiveObjects", agentReadyFromLive}, {"Values", agentValues}, {"Drift", agentDrift},
 		{"Broken", agentBroken}, {"Withdraws", agentWithdraws}, {"Renamed", agentRenamed}, {"ReleaseRenamed", agentReleaseRenamed},
 		{"Behind", agentBehind}, {"Vanished", agentVanished}, {"Interrupted", agentInterrupted}, {"Depends", agentDepends},
-		{"Paused", agentPaused}, {"Large", agentLarge}, {"Alone", agentAlone},
+		{"Paused", agentPaused}, {"Large", agentLarge}, {"Parts", agentParts}, {"Alone", agentAlone},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			sub := *w
@@ -416,6 +417,11 @@ func agentDepends(w *agentWorld) {
 func agentPaused(w *agentWorld) {
 	w.order("paused", spec{files: []string{"a.yaml", cm("a", "one")}})
 	w.state("paused", fleet.Ready)
+	until(w.T, "the store is at rest as well", func() bool {
+		list, err := kube.StoreOf[*corev1.Secret](w.admin).List(w.Context(), agentNS, fleet.LabelManagerID)
+		must(w.T, err)
+		return !slices.ContainsFunc(list, func(s *corev1.Secret) bool { return strings.Contains(s.Name, "paused") && len(s.Data["content"]) > 0 })
+	})
 	since := time.Now()
 	pause := func(on bool) func(*fleet.BundleDeployment) {
 		return func(bd *fleet.BundleDeployment) { bd.Spec.Paused = on }
@@ -456,6 +462,51 @@ func agentLarge(w *agentWorld) {
 	must(w.T, err)
 	w.state("large", fleet.Ready) // without asking the manager for the content again
 	until(w.T, "the payload is dropped", func() bool { return pieces() == 0 })
+}
+
+// A content that is kept in parts is read part by part. What is not there, or not
+// what it should be, is waited for and never believed.
+func agentParts(w *agentWorld) {
+	noise := make([]byte, 1_300_000)
+	for i := range noise {
+		noise[i] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"[rand.IntN(64)]
+	}
+	p, err := content.Pack(content.Manifest{Resources: []fleet.BundleResource{
+		{Name: "a.yaml", Content: cm("a", "one")}, {Name: "noise.txt", Content: string(noise)}}})
+	must(w.T, err)
+	all := p.Contents()
+	contents := kube.StoreOf[*fleet.Content](w.admin)
+	put := func(c *fleet.Content) {
+		w.Helper()
+		_, err := contents.Create(w.Context(), c)
+		must(w.T, err)
+	}
+	if len(all) != 3 {
+		w.Fatalf("%d objects, want two parts and an index", len(all))
+	}
+	put(all[0])
+	put(all[2])
+	says := func(text string) {
+		w.Helper()
+		until(w.T, "it says: "+text, func() bool {
+			return slices.ContainsFunc(w.get("parts").Status.Conditions, func(c fleet.Condition) bool { return strings.Contains(c.Message, text) })
+		})
+	}
+	w.order("parts", spec{files: []string{"a.yaml", cm("a", "one"), "noise.txt", string(noise)}})
+	says("part 2 of 2: the manager does not have content")
+	wrong := all[1].DeepCopy()
+	wrong.Content, wrong.SHA256Sum = all[0].Content, ""
+	put(wrong)
+	says("content " + p.ID[:10])
+	if w.data("parts", "a") != "" {
+		w.Error("deployed what was not verified")
+	}
+	must(w.T, contents.Delete(w.Context(), kube.Key{Name: wrong.Name}, kube.Precondition{}))
+	put(all[1])
+	w.state("parts", fleet.Ready)
+	if w.data("parts", "a") != "one" {
+		w.Error("not deployed")
+	}
 }
 
 // Refused credentials are a manager that is away: everything goes on from the

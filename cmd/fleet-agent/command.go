@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 
 	"github.com/sirupsen/logrus"
@@ -28,7 +29,7 @@ type options struct {
 // holder of the lease.
 func command(env func(string) string, out, errOut io.Writer) *cobra.Command {
 	o := &options{Config: agent.Default()}
-	o.Version = version.Version
+	o.Version, o.Proxy = version.Version, http.ProxyFromEnvironment
 	root := &cobra.Command{
 		Use:           "fleet-agent",
 		Short:         "Deploys to this cluster what its Fleet manager wants",

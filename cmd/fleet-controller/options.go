@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
 
@@ -42,6 +44,7 @@ type options struct {
 	// from the environment only
 	lease            lease
 	tokenTTLRequired bool
+	gitJob           controllers.GitJob // without what the process itself knows
 }
 
 // lease are the times of leader election; zero means the default.
@@ -98,6 +101,42 @@ func (o *options) complete(getenv func(string) string) error {
 		errs = append(errs, err)
 	}
 	o.tokenTTLRequired = getenv("FLEET_REGISTRATION_TOKEN_TTL_REQUIRED") == "true"
+	if err := o.completeGitJob(getenv); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Environment of the role gitjob.
+const (
+	envGitRepoWorkers = "GITREPO_RECONCILER_WORKERS" // 1 to 500; 8 where it is not set
+	envOCIStorage     = "OCI_STORAGE"                // false keeps bundles in the cluster
+	envImageScan      = "IMAGESCAN_ENABLED"          // true allows imageScans in fleet.yaml
+)
+
+// completeGitJob reads what the environment says about reading repositories.
+func (o *options) completeGitJob(getenv func(string) string) error {
+	var errs []error
+	truth := func(name string, otherwise bool) bool {
+		text := getenv(name)
+		if text == "" {
+			return otherwise
+		}
+		v, err := strconv.ParseBool(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %q is neither true nor false", name, text))
+		}
+		return v
+	}
+	o.gitJob.NoOCIStorage = !truth(envOCIStorage, true)
+	o.gitJob.ImageScans = truth(envImageScan, false)
+	if text := getenv(envGitRepoWorkers); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > 500 {
+			errs = append(errs, fmt.Errorf("%s: %q is not a number from 1 to 500", envGitRepoWorkers, text))
+		}
+		o.gitJob.Workers = n
+	}
 	return errors.Join(errs...)
 }
 

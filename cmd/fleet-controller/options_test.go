@@ -2,9 +2,12 @@ package main
 
 import (
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fleetworkspace/fleet/pkg/controllers"
 )
 
 func TestOptions(t *testing.T) {
@@ -19,6 +22,9 @@ func TestOptions(t *testing.T) {
 		"HalfALease": {"two of three times are a mistake", nil,
 			map[string]string{"CATTLE_ELECTION_LEASE_DURATION": "30s", "CATTLE_ELECTION_RETRY_PERIOD": "2s"},
 			"CATTLE_ELECTION_LEASE_DURATION, CATTLE_ELECTION_RENEW_DEADLINE, CATTLE_ELECTION_RETRY_PERIOD: all three are needed, 2 are set"},
+		"OddTruth": {"a typing error must not switch something on or off", nil, map[string]string{"OCI_STORAGE": "nope"}, `OCI_STORAGE: "nope" is neither true nor false`},
+		"OddNumber": {"no worker would mean no work", nil, map[string]string{"GITREPO_RECONCILER_WORKERS": "0"},
+			`GITREPO_RECONCILER_WORKERS: "0" is not a number from 1 to 500`},
 		"NoCluster": {"outside of a cluster a kubeconfig is needed", []string{"--kubeconfig=/nonexistent"}, nil, "/nonexistent"},
 	}
 	for name, c := range cases {
@@ -38,6 +44,21 @@ func TestIdentity(t *testing.T) {
 	a, b := defaultIdentity("/x/kubeconfig"), defaultIdentity("/y/kubeconfig")
 	if a == b || a != defaultIdentity("/x/kubeconfig") {
 		t.Errorf("an identity is one for each state folder, and the same after a restart: %q, %q", a, b)
+	}
+}
+
+func TestGitJob(t *testing.T) {
+	for name, c := range map[string]struct {
+		env  map[string]string
+		want controllers.GitJob
+	}{
+		"Default": {nil, controllers.GitJob{}},
+		"All":     {map[string]string{"OCI_STORAGE": "false", "IMAGESCAN_ENABLED": "true", "GITREPO_RECONCILER_WORKERS": "12"}, controllers.GitJob{NoOCIStorage: true, ImageScans: true, Workers: 12}},
+	} {
+		var o options
+		if err := o.completeGitJob(func(k string) string { return c.env[k] }); err != nil || !reflect.DeepEqual(o.gitJob, c.want) {
+			t.Errorf("%s: want %+v, got %+v, %v", name, c.want, o.gitJob, err)
+		}
 	}
 }
 

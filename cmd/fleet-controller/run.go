@@ -15,7 +15,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/installation"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
-	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
@@ -117,7 +116,7 @@ func (p *process) config() controllers.Config {
 	cfg := controllers.Default()
 	cfg.Namespace, cfg.Identity, cfg.LeaderElect = p.options.namespace, p.options.identity, p.options.leaderElect
 	cfg.Lease = controllers.LeaseTimes{Duration: p.options.lease.duration, Renew: p.options.lease.renew, Retry: p.options.lease.retry}
-	cfg.ManagerID, cfg.Workers, cfg.Metrics = p.install.ID, p.options.workers, p.metrics
+	cfg.ManagerID, cfg.Workers, cfg.Metrics, cfg.Proxy = p.install.ID, p.options.workers, p.metrics, http.ProxyFromEnvironment
 	if p.settings.AgentCheckinInterval > 0 {
 		cfg.CheckinInterval = p.settings.AgentCheckinInterval
 	}
@@ -164,8 +163,7 @@ func (p *process) gitJob(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	read := git.Config{
-		Dir: os.TempDir(), UserAgent: fleet.FieldManagerGitJob + "/" + version.Version, Proxy: http.ProxyFromEnvironment,
-	}
-	return controllers.RunGitJob(ctx, p.config(), read, c, p.log)
+	job := p.options.gitJob
+	job.Dir, job.UserAgent, job.Proxy = os.TempDir(), fleet.FieldManagerGitJob+"/"+version.Version, http.ProxyFromEnvironment
+	return controllers.RunGitJob(ctx, p.config(), job, c, p.log)
 }

@@ -1,62 +1,95 @@
 package main
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
-	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 )
 
-const applyText = `Reads directories as a GitRepo of that name would, and prints the Bundles that they make. It needs no cluster and changes nothing.
+const applyText = `Reads directories as a GitRepo of that name would, and writes the Bundles that they make into a workspace, with your own rights; with -o it
+prints them instead, needs no cluster and changes nothing.
 
-What is wrong in a file is said on stderr, with its place; then nothing is printed, and the exit code is 4.
-PATH is relative to the working directory and may be a shell pattern; default: the working directory.`
+PATH is relative to the working directory and may be a shell pattern; default: the working directory. What is wrong in a file is said on stderr,
+with its place, as fleet lint says it; then nothing is printed or written, and the exit code is 4.
 
-// applyOptions are the flags of fleet apply; they are the reference's.
+Bundles that carry the label fleet.cattle.io/repo-name=NAME and are not made any more are removed, after everything new was written. A Bundle that
+belongs to another GitRepo or to a HelmOp, and a Secret that is not Fleet's, are not touched (exit code 5).
+
+With -f FILE, or as "fleet apply -" from stdin, one Bundle is written as it stands there, and nothing is removed.
+
+Charts are downloaded as a GitRepo does it. Credentials are sent only to URLs that match --helm-repo-url-regex.`
+
+// applyOptions are the flags of fleet apply; they are the reference's, but for
+// --strict and --offline.
 type applyOptions struct {
 	name  string
 	paths []string
 
+	file        string
+	bundleFile  string
 	output      string
 	commit      string
 	targetsFile string
 	drivenScan  bool
 	separator   string
+	strict      bool
+	offline     bool
+	ociSecret   string
+	noRegistry  bool
+	writers     int
+	retries     int
 	drift       fleet.CorrectDrift
 	bundle      bundle.Options
+	helm        helmAccess
 }
 
 func newApplyCommand(g *globals, std stdio) *cobra.Command {
 	o := applyOptions{}
 	cmd := &cobra.Command{
-		Use: "apply -o FILE NAME [PATH...]", Short: "Print the Bundles that directories make", Long: applyText,
-		Example: "  fleet apply -o - examples web settings\n  fleet apply -o bundles.json -n fleet-default --commit 3f9c2e1 examples",
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		Use: "apply NAME [PATH...]", Short: "Make Bundles of directories, and write or print them", Long: applyText,
+		Example: `  fleet apply -o - examples web settings
+  fleet apply -n fleet-default -l team=shop examples web
+  fleet apply -o bundles.json -n fleet-default --commit 3f9c2e1 examples
+  fleet apply --username ci --password-file token --helm-repo-url-regex 'https://charts\.example/' charts .
+  fleet apply -o - examples web | fleet apply -n fleet-default -`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.complete(cmd.Flags(), args, os.Getenv); err != nil {
+				return err
+			}
+			if o.file != "" {
+				return runApplyFile(cmd.Context(), g, o, std)
+			}
 			g.writing()
-			o.name, o.paths, o.bundle.Namespace = args[0], args[1:], g.namespace
-			return runApply(o, os.Getenv("COMMIT"), std)
+			o.bundle.Namespace = g.namespace
+			return runApply(cmd.Context(), g, o, std)
 		},
 	}
 	o.addFlags(cmd.Flags())
+	completeFiles(cmd, "file", "bundle-file", "targets-file", "output", "password-file", "cacerts-file", "ssh-privatekey-file", "helm-credentials-by-path-file")
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
 	return cmd
 }
 
 func (o *applyOptions) addFlags(fs *pflag.FlagSet) {
 	b := &o.bundle
-	fs.StringVarP(&o.output, "output", "o", "", "write to `file`; - is stdout as YAML, yaml and json are stdout too; a name ending in .json is JSON")
+	fs.StringVarP(&o.file, "file", "f", "", "write the one Bundle in `file`; - is stdin")
+	fs.StringVarP(&o.bundleFile, "bundle-file", "b", "", "each PATH is one bundle, with the options in this `file` below it instead of fleet.yaml; or the same as -f if it is a Bundle")
+	fs.StringVarP(&o.output, "output", "o", "", "write to `file` and not into a cluster; - is stdout as YAML, yaml and json are stdout too; a name ending in .json is JSON")
 	fs.StringVar(&o.commit, "commit", "", "`commit` that the bundles are labelled with; default: COMMIT, or HEAD here")
 	fs.StringToStringVarP(&b.Labels, "label", "l", nil, "labels of all bundles, `k=v,...`")
 	fs.StringVar(&o.targetsFile, "targets-file", "", "YAML `file` with targets and targetRestrictions; default: cluster group default")
@@ -72,166 +105,127 @@ func (o *applyOptions) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.drift.KeepFailHistory, "correct-drift-keep-fail-history", false, "keep the revision of a correction that failed")
 	fs.BoolVar(&o.drivenScan, "driven-scan", false, "each PATH is one bundle: BASE or BASE:OPTIONSFILE")
 	fs.StringVar(&o.separator, "driven-scan-sep", ":", "`text` between BASE and OPTIONSFILE")
+	fs.BoolVar(&b.ImageScans, "imagescan-enabled", false, "take imageScans in fleet.yaml; without it they are an error")
+	fs.StringVar(&o.ociSecret, "oci-registry-secret", "", "`Secret` in the workspace that names the registry to keep bundles in; default: ocistorage, if it is there")
+	fs.IntVar(&o.writers, "bundle-creation-max-concurrency", defaultWriters, "`number` of bundles, and of charts, at once; default: FLEET_BUNDLE_CREATION_MAX_CONCURRENCY, or 4")
+	fs.BoolVar(&o.strict, "strict", false, "warnings are errors")
+	fs.BoolVar(&o.offline, "offline", false, "download nothing: a chart that is not here is an error")
+	o.helm.addFlags(fs)
 }
 
-// runApply reads the directories and prints their Bundles. environment is the
-// commit that the environment names.
-func runApply(o applyOptions, environment string, std stdio) error {
-	if o.output == "" {
-		return errors.New("writing to a cluster is not implemented yet: print the bundles with -o -")
+const (
+	defaultWriters = 4
+	defaultRetries = 1
+)
+
+// complete reads arguments and environment.
+func (o *applyOptions) complete(fs *pflag.FlagSet, args []string, env func(string) string) error {
+	if o.file == "" && slices.Equal(args, []string{"-"}) {
+		o.file, args = "-", nil
 	}
-	if err := o.complete(environment); err != nil {
+	if err := o.chooseFile(); err != nil {
 		return err
 	}
-	paths, entries, err := o.places()
-	if err != nil {
-		return err
+	var err error
+	if o.retries, err = number(env("FLEET_APPLY_CONFLICT_RETRIES"), defaultRetries); err != nil {
+		return fmt.Errorf("FLEET_APPLY_CONFLICT_RETRIES: %w", err)
 	}
-	here, err := os.OpenRoot(".")
-	if err != nil {
-		return fmt.Errorf("read the working directory: %w", err)
-	}
-	defer here.Close()
-	set := bundle.Read(here.FS(), paths, entries, o.bundle)
-	if err := tellFindings(std, set); err != nil {
-		return err
-	}
-	var bundles []*fleet.Bundle
-	for _, r := range set.Results {
-		if r.Bundle != nil {
-			bundles = append(bundles, r.Bundle)
+	if !fs.Changed("bundle-creation-max-concurrency") {
+		if o.writers, err = number(env("FLEET_BUNDLE_CREATION_MAX_CONCURRENCY"), defaultWriters); err != nil {
+			return fmt.Errorf("FLEET_BUNDLE_CREATION_MAX_CONCURRENCY: %w", err)
 		}
 	}
-	if len(bundles) == 0 {
-		return fmt.Errorf("%w: nothing to deploy in %s", errInput, strings.Join(append([]string{}, paths...), ", "))
+	if text := env("OCI_STORAGE"); text != "" {
+		on, err := strconv.ParseBool(text)
+		o.noRegistry = err == nil && !on
 	}
-	return o.print(std.out, bundles)
+	if o.writers < 1 {
+		return fmt.Errorf("--bundle-creation-max-concurrency: want a number from 1, got %d", o.writers)
+	}
+	if o.file != "" {
+		return o.completeFile(fs, args)
+	}
+	if len(args) == 0 {
+		return errors.New("want NAME, and then PATH...: fleet apply --help shows examples")
+	}
+	if o.bundleFile != "" && o.drivenScan {
+		return errors.New("--bundle-file and --driven-scan go one without the other: say PATH" + o.separator + "FILE")
+	}
+	o.name, o.paths = args[0], args[1:]
+	o.bundle.Repo, o.bundle.CorrectDrift = o.name, &o.drift
+	if o.commit == "" {
+		o.commit = env("COMMIT")
+	}
+	return o.helm.complete(env)
 }
 
-// complete fills in what comes from files and from around the command.
-func (o *applyOptions) complete(environment string) error {
-	o.bundle.Repo = o.name
-	o.bundle.CorrectDrift = &o.drift
-	if o.commit == "" {
-		o.commit = environment
-	}
-	if o.commit == "" {
-		head, err := git.Head(".")
-		if err != nil && !errors.Is(err, git.ErrNoCheckout) {
-			return err
-		}
-		o.commit = string(head.Commit)
-	}
-	if o.commit != "" {
-		labels := map[string]string{fleet.LabelCommit: o.commit}
-		for k, v := range o.bundle.Labels {
-			labels[k] = v
-		}
-		o.bundle.Labels = labels
-	}
-	if o.targetsFile == "" {
+// chooseFile finds out which of the two meanings of --bundle-file is meant: a
+// Bundle, as its help has always said, or options for the paths, as it has
+// always been used.
+func (o *applyOptions) chooseFile() error {
+	if o.bundleFile == "" || o.file != "" {
 		return nil
 	}
-	data, err := os.ReadFile(o.targetsFile)
-	if err != nil {
-		return fmt.Errorf("read targets: %w", err)
+	data, err := os.ReadFile(o.bundleFile)
+	if err == nil && isBundle(data) {
+		o.file, o.bundleFile = o.bundleFile, ""
 	}
-	var spec fleet.BundleSpec
-	if err := yaml.Unmarshal(data, &spec); err != nil {
-		return fmt.Errorf("%w: %s: %w", errInput, o.targetsFile, err)
-	}
-	o.bundle.Targets, o.bundle.Restrictions = spec.Targets, spec.TargetRestrictions
 	return nil
 }
 
-// places are the arguments as paths below the working directory, or as a list
-// of bundles.
-func (o *applyOptions) places() (paths []string, entries []fleet.BundlePath, err error) {
-	here, err := os.Getwd()
+// completeFile refuses what says nothing about a Bundle that is there already.
+func (o *applyOptions) completeFile(fs *pflag.FlagSet, args []string) error {
+	var wrong error
+	fs.Visit(func(f *pflag.Flag) {
+		allowed := []string{
+			"file", "bundle-file", "output", "oci-registry-secret", "bundle-creation-max-concurrency",
+			"namespace", "kubeconfig", "context", "system-namespace", "quiet", "debug",
+		}
+		if wrong == nil && !slices.Contains(allowed, f.Name) {
+			wrong = fmt.Errorf("--%s goes with directories: a Bundle from a file is written as it stands there", f.Name)
+		}
+	})
+	if wrong != nil {
+		return wrong
+	}
+	if len(args) > 1 {
+		return fmt.Errorf("a Bundle from a file has at most a NAME, not %q", strings.Join(args, " "))
+	}
+	if len(args) == 1 {
+		o.name = args[0]
+	}
+	return nil
+}
+
+// number is a positive number of the environment.
+func number(text string, otherwise int) (int, error) {
+	if text == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("want a number from 1, got %q", text)
+	}
+	return n, nil
+}
+
+// runApply reads the directories, and prints or writes their Bundles.
+func runApply(ctx context.Context, g *globals, o applyOptions, std stdio) error {
+	if err := o.gather(); err != nil {
+		return err
+	}
+	set, err := o.read(ctx, std)
 	if err != nil {
-		return nil, nil, fmt.Errorf("find the working directory: %w", err)
+		return err
 	}
-	for _, arg := range o.paths {
-		options := ""
-		if o.drivenScan && o.separator != "" {
-			arg, options, _ = strings.Cut(arg, o.separator)
-		}
-		if rel, err := filepath.Rel(here, arg); filepath.IsAbs(arg) && err == nil {
-			arg = rel
-		}
-		paths = append(paths, arg)
-		entries = append(entries, fleet.BundlePath{Base: arg, Options: options})
+	if err := tellFindings(std, set, o.strict, o.output != ""); err != nil {
+		return err
 	}
-	if len(paths) == 0 {
-		paths = []string{"."}
+	if !slices.ContainsFunc(set.Results, func(r bundle.Result) bool { return r.Bundle != nil }) {
+		return fmt.Errorf("%w: nothing to deploy in %s", errInput, strings.Join(o.paths, ", "))
 	}
-	if !o.drivenScan {
-		entries = nil
+	if o.output != "" {
+		return o.print(std.out, set)
 	}
-	return paths, entries, nil
-}
-
-// tellFindings prints what was found, and fails if any of it is an error.
-func tellFindings(std stdio, set bundle.Set) error {
-	all := set.All()
-	for _, f := range all {
-		std.note("%s", f)
-		if f.Hint != "" {
-			std.note("    %s", f.Hint)
-		}
-	}
-	n := len(finding.Errors(all))
-	if n == 0 {
-		return nil
-	}
-	noun := "errors"
-	if n == 1 {
-		noun = "error"
-	}
-	return fmt.Errorf("%w: %d %s, nothing is printed", errInput, n, noun)
-}
-
-// print writes the Bundles to where -o says: as YAML one document each, as JSON
-// one list.
-func (o *applyOptions) print(out io.Writer, bundles []*fleet.Bundle) error {
-	format, file := formatYAML, ""
-	switch o.output {
-	case formatJSON:
-		format = formatJSON
-	case "-", formatYAML:
-	default:
-		file = o.output
-		if strings.HasSuffix(file, ".json") {
-			format = formatJSON
-		}
-	}
-	var text bytes.Buffer
-	var items []any
-	for i, b := range bundles {
-		doc, err := bundle.Export(b)
-		if err != nil {
-			return err
-		}
-		items = append(items, doc)
-		if format == formatJSON {
-			continue
-		}
-		if err := output(format).print(&text, doc, i > 0); err != nil {
-			return err
-		}
-	}
-	if format == formatJSON {
-		list := map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
-		if err := output(format).print(&text, list, false); err != nil {
-			return err
-		}
-	}
-	if file != "" {
-		if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil { //nolint:gosec // a file of the user's, like any other
-			return fmt.Errorf("write bundles: %w", err)
-		}
-		return nil
-	}
-	_, err := out.Write(text.Bytes())
-	return err
+	return o.write(ctx, g, set, std)
 }

@@ -72,3 +72,12 @@ func (g *globals) completeNames(ctx context.Context, std stdio, word string) []s
 	}
 	return out
 }
+
+// completeFiles lets flags be completed with names of files.
+func completeFiles(cmd *cobra.Command, flags ...string) {
+	for _, name := range flags {
+		if err := cmd.MarkFlagFilename(name); err != nil {
+			panic(err) // the program names a flag that it does not have
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ import (
 )
 
 // documents are all that commands print as documents of their own.
-var documents = []any{FleetStatus{}, WaitResult{}, Suspension{}, Version{}}
+var documents = []any{FleetStatus{}, WaitResult{}, Suspension{}, Version{}, Rendering{}, Targeting{}, Deployed{}, LintReport{}}
 
 const docs = "../../docs/cli"
 
@@ -69,6 +70,8 @@ func (s schemas) of(t reflect.Type) map[string]any {
 		return map[string]any{"type": "boolean"}
 	case t.Kind() == reflect.Float64:
 		return map[string]any{"type": "number"}
+	case t.Kind() == reflect.Interface:
+		return map[string]any{} // anything
 	case t.Kind() == reflect.Int:
 		return map[string]any{"type": "integer"}
 	}
@@ -177,6 +180,43 @@ func TestDocumentsInTranscripts(t *testing.T) {
 		if !seen[kind] {
 			t.Errorf("no transcript shows a %s", kind)
 		}
+	}
+}
+
+// console is a block of a page that is played like a transcript: in the examples,
+// or among the trees of the transcripts.
+var console = regexp.MustCompile("(?s)```console( trees)?\n(.*?)```")
+
+// What pages of docs/cli show is what the commands print. Run with -update after
+// a change, and read the diff.
+func TestPages(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join(docs, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	played := 0
+	for _, page := range pages {
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			data, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := console.ReplaceAllStringFunc(string(data), func(block string) string {
+				played++
+				parts := console.FindStringSubmatch(block)
+				dir := "../../examples"
+				if parts[1] != "" {
+					dir = "testdata/trees"
+				}
+				text := ""
+				t.Run("block", func(t *testing.T) { t.Chdir(dir); text = play(t, parts[2]) })
+				return "```console" + parts[1] + "\n" + text + "```"
+			})
+			golden(t, page, got)
+		})
+	}
+	if played == 0 {
+		t.Error("no page has a block to play")
 	}
 }
 

@@ -139,3 +139,83 @@ type ClientVersion struct {
 	// Platform is operating system and architecture.
 	Platform string `json:"platform"`
 }
+
+// Rendering is what fleet test prints.
+type Rendering struct {
+	Document
+	// Bundle is the name of the bundle.
+	Bundle string `json:"bundle"`
+	// Cluster is the name of the cluster that the flags describe.
+	Cluster string `json:"cluster"`
+	// Target is the target that decided, by its name or its place.
+	Target string `json:"target"`
+	// Customizations are those that apply, in order.
+	Customizations []string `json:"customizations,omitempty"`
+	// Reason says why the target matches.
+	Reason string `json:"reason"`
+	// DeploymentID is the id that the deployment would have.
+	DeploymentID string `json:"deploymentID"`
+	// Release is "<namespace>/<name>" of the Helm release.
+	Release string `json:"release"`
+	// Unknown names the ConfigMaps and Secrets whose values are missing here.
+	Unknown []string `json:"unknown,omitempty"`
+	// Objects are what would be installed, in this order.
+	Objects []map[string]any `json:"objects"`
+}
+
+// Targeting is what fleet target prints.
+type Targeting struct {
+	Document
+	// Bundle is "<workspace>/<name>".
+	Bundle string `json:"bundle"`
+	// Content is the id of the bundle's resources.
+	Content string `json:"content"`
+	// Clusters are all clusters of the workspace, by name.
+	Clusters []TargetedCluster `json:"clusters"`
+	// Objects are the Content, Secrets with values and BundleDeployments as they
+	// would be written.
+	Objects []map[string]any `json:"objects"`
+}
+
+// TargetedCluster is what becomes of the bundle on one cluster.
+type TargetedCluster struct {
+	// Name is "<workspace>/<name>".
+	Name string `json:"name"`
+	// Deploy tells whether the bundle is meant for the cluster.
+	Deploy bool `json:"deploy"`
+	// Reason says why.
+	Reason string `json:"reason"`
+	// Target is the target that decided, by its name or its place.
+	Target string `json:"target,omitempty"`
+	// Customizations are those that apply, in order.
+	Customizations []string `json:"customizations,omitempty"`
+	// DeploymentID is the id that the deployment should have.
+	DeploymentID string `json:"deploymentID,omitempty"`
+	// Released tells whether the cluster may take that now.
+	Released bool `json:"released,omitempty"`
+	// Rollout says why, or what it waits for.
+	Rollout string `json:"rollout,omitempty"`
+	// Error says why the deployment cannot be worked out for this cluster.
+	Error string `json:"error,omitempty"`
+}
+
+// Deployed is what fleet deploy prints.
+type Deployed struct {
+	Document
+	// Deployment is "<namespace>/<name>" of the BundleDeployment.
+	Deployment string `json:"deployment"`
+	// DeploymentID is its id.
+	DeploymentID string `json:"deploymentID"`
+	// Release is "<namespace>/<name>" of the Helm release.
+	Release string `json:"release"`
+	// DryRun tells that nothing was written.
+	DryRun bool `json:"dryRun,omitempty"`
+	// Changed tells whether anything was done.
+	Changed bool `json:"changed"`
+	// Revision is that of the release; left out with --dry-run.
+	Revision int `json:"revision,omitempty"`
+	// Reason says why it was done, or not.
+	Reason string `json:"reason"`
+	// Objects are what is installed, in this order.
+	Objects []map[string]any `json:"objects"`
+}

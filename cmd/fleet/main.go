@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -17,7 +16,7 @@ func main() {
 	interrupted := ctx.Err() != nil
 	stop()
 	if err != nil && !errors.As(err, new(told)) && !interrupted {
-		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		tellError(os.Stderr, err, os.Getenv)
 	}
 	os.Exit(exitCode(err, interrupted))
 }

@@ -73,7 +73,7 @@ func (g *globals) command(std stdio) *cobra.Command {
 	fs.BoolVarP(&g.quiet, "quiet", "q", false, "nothing on stderr but errors")
 	fs.BoolVar(&g.debug, "debug", false, "note every request on stderr")
 	root.AddCommand(
-		newApplyCommand(g, std),
+		newLintCommand(g, std), newApplyCommand(g, std), newTestCommand(g, std), newTargetCommand(g, std), newDeployCommand(g, std),
 		newStatusCommand(g, std), newGetCommand(g, std), newEventsCommand(g, std), newWaitCommand(g, std),
 		newSuspendCommand(g, std), newResumeCommand(g, std), newVersionCommand(g, std),
 	)

@@ -90,6 +90,7 @@ type access struct {
 	server    string // its address
 	namespace string // of the kubeconfig's context
 	user      string // of the kubeconfig's context
+	rest      *rest.Config
 }
 
 // open reads the kubeconfig by kubectl's rules (--kubeconfig, KUBECONFIG,
@@ -115,7 +116,7 @@ func (g *globals) open(std stdio) (access, error) {
 	if err != nil {
 		return access{}, fmt.Errorf("use kubeconfig: %w", err)
 	}
-	a := access{api: server{client}, server: cfg.Host}
+	a := access{api: server{client}, server: cfg.Host, rest: cfg}
 	a.namespace, _, _ = loader.Namespace()
 	if raw, err := loader.RawConfig(); err == nil {
 		name := raw.CurrentContext

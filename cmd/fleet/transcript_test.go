@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,7 +23,8 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // "$ ", what follows is what they print. Lines of stderr begin with "! ", and
 // an exit code other than 0 stands alone at the end. Lines that begin with "#"
 // say for the commands after them which fleet they look at, how wide the
-// terminal is, or what may not be listed. Run with -update after a change, and
+// terminal is, what may not be listed, or in which directory they work. A
+// command may end with "< FILE". Run with -update after a change, and
 // read the diff.
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/transcripts/*.txt")
@@ -31,6 +33,10 @@ func TestTranscripts(t *testing.T) {
 	}
 	for _, path := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			path, err := filepath.Abs(path) // a transcript may change the directory
+			if err != nil {
+				t.Fatal(err)
+			}
 			want, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
@@ -49,6 +55,9 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
+// directive tells the lines that begin with "#" from comments in output.
+var directive = regexp.MustCompile(`^# (fleet|width|refuse|again|in):`)
+
 // stage is what the commands of a transcript find.
 type stage struct {
 	fake    *fake
@@ -65,7 +74,7 @@ func play(t *testing.T, script string) string {
 	for _, line := range strings.SplitAfter(script, "\n") {
 		text := strings.TrimSuffix(line, "\n")
 		switch {
-		case strings.HasPrefix(line, "# "):
+		case directive.MatchString(line):
 			if skip {
 				out.WriteString("\n")
 			}
@@ -100,6 +109,8 @@ func (st *stage) set(t *testing.T, words []string) {
 	case "refuse:":
 		st.fake.refuse[strings.Join(append(words[1:], ""), " ")] = true
 		st.fake.refuse[strings.Join(words[1:], " ")] = true
+	case "in:":
+		t.Chdir(words[1])
 	case "again:":
 		st.fake = newFake(t, st.path)
 	}
@@ -127,7 +138,15 @@ func (st *stage) globals(end func()) *globals {
 func (st *stage) run(t *testing.T, args []string) string {
 	t.Helper()
 	var out strings.Builder
-	std := stdio{in: strings.NewReader(""), out: &out, err: marked{&out}, columns: st.columns}
+	in := ""
+	if n := len(args); n > 2 && args[n-2] == "<" {
+		data, err := os.ReadFile(args[n-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, args = string(data), args[:n-2]
+	}
+	std := stdio{in: strings.NewReader(in), out: &out, err: marked{&out}, columns: st.columns}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	over := func() error { return context.DeadlineExceeded } // the time of a wait is over

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -93,7 +92,7 @@ func (b *bench) newSeries(ctx context.Context, polling time.Duration) (*series, 
 	if _, err := s.commit("nothing yet"); err != nil {
 		return nil, err
 	}
-	if err := s.push(); err != nil {
+	if err := push(s.tree); err != nil {
 		return nil, err
 	}
 	s.cache = kube.NewCache[*api.GitRepo](b.Client(), kube.Watch{Namespace: api.NamespaceDefault, Fields: "metadata.name=" + name}, nil)
@@ -124,29 +123,11 @@ func (s *series) commit(value string) (string, error) {
 		"app/settings.yaml": fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {value: %q}\n", value),
 	}
 	for name, text := range files {
-		path := filepath.Join(s.tree, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return "", err
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		if err := writeFile(filepath.Join(s.tree, name), text); err != nil {
 			return "", err
 		}
 	}
-	for _, args := range [][]string{
-		{"checkout", "--quiet", "-B", gitserver.Branch},
-		{"add", "--all"},
-		{"commit", "--quiet", "--message", value},
-	} {
-		if _, err := gitserver.Git(s.tree, args...); err != nil {
-			return "", err
-		}
-	}
-	return gitserver.Git(s.tree, "rev-parse", "HEAD")
-}
-
-func (s *series) push() error {
-	_, err := gitserver.Git(s.tree, "push", "--quiet", "origin", gitserver.Branch)
-	return err
+	return commit(s.tree, value)
 }
 
 // one measures from the start of git push to Ready, and then makes sure that
@@ -157,7 +138,7 @@ func (s *series) one(ctx context.Context, value string, forced bool) (time.Durat
 		return 0, err
 	}
 	begin := time.Now()
-	if err := s.push(); err != nil {
+	if err := push(s.tree); err != nil {
 		return 0, err
 	}
 	if forced {

@@ -23,6 +23,9 @@ func milliseconds(d time.Duration) string {
 
 func mib(kib int) string { return fmt.Sprintf("%.1f MiB", float64(kib)/1024) }
 
+// share is a part of a whole in percent.
+func share(part, whole float64) string { return fmt.Sprintf("%.1f %%", 100*part/whole) }
+
 // median is the middle of the times, or the mean of the two in the middle.
 func median(times []time.Duration) time.Duration {
 	if len(times) == 0 {

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 )
 
@@ -26,7 +26,7 @@ func (b *bench) atRest(ctx context.Context) error {
 	if err := b.memory(); err != nil {
 		return err
 	}
-	return b.requests(begin)
+	return printRequests(b.Fleet, begin, b.rest, fmt.Sprintf("API requests at rest, per minute over %s, agents check in every minute", b.rest))
 }
 
 // memory prints the resident memory of Fleet's own processes.
@@ -54,42 +54,21 @@ func own(part string) bool {
 	return slices.Contains([]string{"fleet-controller", "gitjob", "fleet-agent"}, part)
 }
 
-// A footprint is resident memory in KiB.
-type footprint struct{ all, anonymous int }
-
-func memoryOf(pid int) (footprint, error) {
-	var f footprint
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return f, fmt.Errorf("read memory: %w", err)
-	}
-	for line := range strings.Lines(string(data)) {
-		for key, field := range map[string]*int{"VmRSS:": &f.all, "RssAnon:": &f.anonymous} {
-			if rest, ok := strings.CutPrefix(line, key); ok {
-				if _, err := fmt.Sscanf(rest, "%d kB", field); err != nil {
-					return f, fmt.Errorf("read memory: %q: %w", line, err)
-				}
-			}
-		}
-	}
-	return f, nil
-}
-
-// requests prints what Fleet's processes have asked of the API servers since
-// a moment, per minute.
-func (b *bench) requests(since time.Time) error {
-	title(fmt.Sprintf("API requests at rest, per minute over %s, agents check in every minute", b.rest))
+// printRequests prints what Fleet's processes have asked of the API servers
+// in a window, per minute.
+func printRequests(f *fleet.Fleet, begin time.Time, window time.Duration, text string) error {
+	title(text)
 	row("API server", "client", "requests", "what")
 	row("---", "---", "---:", "---")
 	total := 0
-	for _, m := range b.Members() {
-		list, err := harness.ReadAudit(m.Name, m.Cluster.AuditLog(), since)
+	for _, m := range f.Members() {
+		list, err := harness.ReadAudit(m.Name, m.Cluster.AuditLog(), begin)
 		if err != nil {
 			return err
 		}
 		clients := map[string]map[string]int{}
 		for _, r := range list {
-			if !r.Ours() || r.At.After(since.Add(b.rest)) {
+			if !r.Ours() || r.At.After(begin.Add(window)) {
 				continue
 			}
 			total++
@@ -103,12 +82,12 @@ func (b *bench) requests(since time.Time) error {
 			var what []string
 			for _, kind := range slices.Sorted(maps.Keys(clients[client])) {
 				sum += clients[client][kind]
-				what = append(what, fmt.Sprintf("%s %s", kind, perMinute(clients[client][kind], b.rest)))
+				what = append(what, fmt.Sprintf("%s %s", kind, perMinute(clients[client][kind], window)))
 			}
-			row(m.Name, client, perMinute(sum, b.rest), strings.Join(what, ", "))
+			row(m.Name, client, perMinute(sum, window), strings.Join(what, ", "))
 		}
 	}
-	row("together", "", perMinute(total, b.rest), "")
+	row("together", "", perMinute(total, window), "")
 	return nil
 }
 

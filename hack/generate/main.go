@@ -1,7 +1,8 @@
 // Command generate writes all files of the repository that are made from
-// others: deep copies and CustomResourceDefinitions from pkg/apis. It takes no
-// arguments, works in the repository that it is run in, and writes a file only
-// if its content changes. Running it twice is running it once.
+// others: deep copies and CustomResourceDefinitions from pkg/apis, and the JSON
+// schema of fleet.yaml. It takes no arguments, works in the repository that it
+// is run in, and writes a file only if its content changes. Running it twice is
+// running it once.
 package main
 
 import (
@@ -20,6 +21,7 @@ type step struct {
 var steps = []step{
 	{"deep copies", deepCopies},
 	{"CustomResourceDefinitions", crds},
+	{"JSON schema of fleet.yaml", fleetYAML},
 }
 
 func main() {

@@ -34,7 +34,7 @@ var rules = []rule{
 		room: "pkg/plan/", why: "decisions know no client and no other house",
 		never: []string{
 			"k8s.io/client-go/", "github.com/rancher/", "helm.sh/", "github.com/go-git/", "github.com/sirupsen/logrus",
-			module + "pkg/kube", module + "pkg/git", module + "pkg/helm", module + "pkg/oci",
+			module + "pkg/kube", module + "pkg/git", module + "pkg/helm", module + "pkg/oci", module + "pkg/web", module + "pkg/archive",
 			module + "pkg/controllers", module + "pkg/agent", module + "pkg/agentmanagement", module + "pkg/workspace", module + "cmd/",
 		},
 	},
@@ -46,6 +46,8 @@ var rules = []rule{
 	port("git", "helm.sh/", "k8s.io/client-go/", "github.com/rancher/"),
 	port("helm", "github.com/go-git/"),
 	port("oci", "helm.sh/", "github.com/go-git/", "k8s.io/client-go/"),
+	port("web", "helm.sh/", "github.com/go-git/", "k8s.io/client-go/", "oras.land/"),
+	port("archive", "helm.sh/", "github.com/go-git/", "k8s.io/client-go/", "oras.land/", "net/http"),
 	house("controllers"), house("agentmanagement"), house("agent"), house("workspace"),
 	{
 		room: "cmd/fleet-agent", why: "the agent's binary never links the controllers",
@@ -53,9 +55,15 @@ var rules = []rule{
 	},
 }
 
+// testServers are real servers that tests start. They are no ports, and no
+// program links them.
+var testServers = map[string]bool{
+	module + "pkg/git/gittest": true, module + "pkg/web/webtest": true, module + "pkg/oci/ocitest": true,
+}
+
 // port is the rule of a port: its own library, no other port, no logging.
 func port(name string, never ...string) rule {
-	for _, other := range []string{"kube", "git", "helm", "oci"} {
+	for _, other := range []string{"kube", "git", "helm", "oci", "web", "archive"} {
 		if other != name {
 			never = append(never, module+"pkg/"+other)
 		}
@@ -101,8 +109,11 @@ func TestLayers(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
+		if program := strings.HasPrefix(p.ImportPath, module+"cmd/"); program && slices.ContainsFunc(p.Deps, func(d string) bool { return testServers[d] }) {
+			t.Errorf("%s links a server that is for tests only", p.ImportPath)
+		}
 		for _, r := range rules {
-			if !within(p.ImportPath, module+r.room) {
+			if !within(p.ImportPath, module+r.room) || testServers[p.ImportPath] {
 				continue
 			}
 			seen[r.room] = true
@@ -111,7 +122,7 @@ func TestLayers(t *testing.T) {
 			}
 		}
 	}
-	for _, must := range []string{"pkg/apis/", "pkg/plan/", "pkg/kube", "pkg/git", "pkg/helm"} {
+	for _, must := range []string{"pkg/apis/", "pkg/plan/", "pkg/kube", "pkg/git", "pkg/helm", "pkg/oci", "pkg/web", "pkg/archive"} {
 		if !seen[must] {
 			t.Errorf("no package found below %s: the test would pass whatever is imported", must)
 		}

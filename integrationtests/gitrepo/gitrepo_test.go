@@ -28,6 +28,7 @@ func TestGitRepo(t *testing.T) {
 	for name, tell := range map[string]func(*story){
 		"Commits": commits, "Values": values, "Broken": broken, "Faults": faults, "Credentials": credentials, "Conflict": conflict,
 		"Brake": brake, "Restriction": restriction, "Deletion": deletion, "Restart": restart, "Rest": rest, "Forced": forced,
+		"Charts": charts, "Passing": passing, "Findings": findings, "Emptied": emptied, "Scans": scans, "Storage": storage, "Large": large,
 	} {
 		t.Run(name, func(t *testing.T) { tell(w.story(t)) })
 	}
@@ -140,7 +141,7 @@ func broken(s *story) {
 	s.until("two bundles", func() bool { return len(s.bundles()) == 2 })
 	bad := s.git.Commit("bad", map[string]string{"a/cm.yaml": "a: 1\nb:\n\tc: 2\n", "b/cm.yaml": manifest("three")})
 	s.read(bad)
-	s.says("Stalled", "True", "InvalidYAML", "a/cm.yaml:3: YAML: found character that cannot start any token")
+	s.says("Stalled", "True", "InvalidYAML", "a/cm.yaml:3: YAML: a tab where spaces indent")
 	if st := s.status(); st.GitJobStatus != "Failed" {
 		s.t.Errorf("want Failed, got %s", st.GitJobStatus)
 	}
@@ -181,8 +182,8 @@ func faults(s *story) {
 	s.engine("repo-a")
 
 	s.server.Intercept(func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) })
-	s.says("GitPolling", "False", "Unreachable", `git host "`+host+`" cannot be reached: the connection was closed early`)
-	s.says("Reconciling", "True", "Unreachable", "")
+	s.says("GitPolling", "False", "RemoteFailing", `git host "`+host+`" cannot serve "repo": the connection was closed early`)
+	s.says("Reconciling", "True", "RemoteFailing", "")
 	if st := s.status(); st.GitJobStatus != "Current" || st.Commit != first || len(s.bundles()) == 0 {
 		s.t.Errorf("what was deployed stays: %+v", st)
 	}

@@ -25,9 +25,11 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/gitrepo"
+	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
@@ -71,7 +73,13 @@ func (w *world) start() {
 	}
 	log := logrus.New()
 	log.SetOutput(logWriter{w.t})
-	worker := gitrepo.New(gitrepo.Config{Namespace: fleet.NamespaceSystem, Remotes: remotes},
+	read, err := reader.New(reader.Config{Dir: w.t.TempDir(), Git: remotes})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	worker := gitrepo.New(gitrepo.Config{
+		Namespace: fleet.NamespaceSystem, Remotes: remotes, Reader: read, OCI: oci.New(oci.Config{}), ImageScans: true,
+	},
 		w.client(agent, fleet.FieldManagerGitJob), logrus.NewEntry(log))
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -85,7 +93,7 @@ func (w *world) start() {
 	w.halt = func() {
 		stop()
 		<-done
-		_ = remotes.Close()
+		_, _ = read.Close(), remotes.Close()
 	}
 }
 

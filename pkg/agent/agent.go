@@ -10,6 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -26,6 +28,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/oci"
 )
 
 // leaseName is the lease of agents that take turns.
@@ -41,6 +44,9 @@ type Config struct {
 	LeaderElect     bool          // hold a lease while working
 	Identity        string        // holder of the lease; needed with LeaderElect
 	Version         string        // of the program
+
+	// Proxy chooses the proxy of requests to registries. Nil: none.
+	Proxy func(*http.Request) (*url.URL, error)
 
 	// OnTurn is told how each turn of the loop ended ("ok", "wait",
 	// "permanent" or "error") and how long it took. Nil: nobody is.
@@ -166,6 +172,7 @@ func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Ent
 	a.deploy = deploy.New(ctx, deploy.Config{
 		Namespace: cfg.Namespace, Scope: cfg.Scope, Workers: cfg.Workers,
 		Helm: h, Live: live, Store: a.store, Log: log,
+		Registry: oci.New(oci.Config{UserAgent: cfg.userAgent(), Proxy: cfg.Proxy}),
 	})
 	if cfg.OnTurn != nil {
 		a.deploy.Loop().OnDone(cfg.OnTurn)

@@ -6,6 +6,8 @@ package controllers
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -39,6 +41,9 @@ type Config struct {
 	CheckinInterval time.Duration
 	// Workers is how many Bundles are worked on at once, 1 to 500.
 	Workers int
+	// Proxy chooses the proxy of requests to registries, where bundles are
+	// deleted. Nil: none.
+	Proxy func(*http.Request) (*url.URL, error)
 	// Metrics, where not nil, is where durations and states are shown.
 	Metrics *Metrics
 }

@@ -3,6 +3,8 @@ package controllers
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/sirupsen/logrus"
@@ -10,8 +12,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/controllers/bundle"
 	"github.com/fleetworkspace/fleet/pkg/controllers/gitrepo"
 	"github.com/fleetworkspace/fleet/pkg/controllers/notimplemented"
+	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
@@ -25,6 +29,7 @@ func Run(ctx context.Context, cfg Config, c *kube.Client, log *logrus.Entry) err
 		engine := bundle.New(bundle.Config{
 			Namespace: cfg.Namespace, ManagerID: cfg.ManagerID,
 			CheckinInterval: cfg.CheckinInterval, Workers: cfg.Workers,
+			Registry: oci.New(oci.Config{UserAgent: "fleet-controller", Proxy: cfg.Proxy}),
 		}, c, log)
 		refusals := notimplemented.New(c)
 		cfg.Metrics.Loops(append(engine.Loops(), refusals.Loops()...)...)
@@ -34,20 +39,53 @@ func Run(ctx context.Context, cfg Config, c *kube.Client, log *logrus.Entry) err
 	})
 }
 
+// A GitJob is what the process that reads repositories can be told besides.
+type GitJob struct {
+	// Dir is where downloads are kept while it runs.
+	Dir       string
+	UserAgent string
+	// Proxy chooses the proxy of a request; nil is none.
+	Proxy func(*http.Request) (*url.URL, error)
+	// Workers is how many GitRepos are worked on at once; 8 where 0.
+	Workers int
+	// DownloadBytes is how much is kept of downloaded charts; 2 GiB where 0.
+	DownloadBytes int64
+	// NoOCIStorage keeps bundles in the cluster whatever Secrets there are.
+	NoOCIStorage bool
+	// ImageScans tells that image scanning is on.
+	ImageScans bool
+}
+
+func (j GitJob) worker(namespace string, remotes *git.Remotes, read *reader.Reader) gitrepo.Config {
+	cfg := gitrepo.Config{Namespace: namespace, Remotes: remotes, Reader: read, Workers: j.Workers, ImageScans: j.ImageScans}
+	if !j.NoOCIStorage {
+		cfg.OCI = oci.New(oci.Config{UserAgent: j.UserAgent, Proxy: j.Proxy})
+	}
+	return cfg
+}
+
 // RunGitJob works as the gitjob role, the process that reads repositories,
 // until ctx ends or a loop cannot go on, and then waits for all loops to stop.
 // It holds the role's lease while it works.
-func RunGitJob(ctx context.Context, cfg Config, read git.Config, c *kube.Client, log *logrus.Entry) error {
+func RunGitJob(ctx context.Context, cfg Config, job GitJob, c *kube.Client, log *logrus.Entry) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
 	return Lead(ctx, cfg, c, LeaseGitJob, func(ctx context.Context) (err error) {
-		remotes, err := git.New(read)
+		remotes, err := git.New(git.Config{Dir: job.Dir, UserAgent: job.UserAgent, Proxy: job.Proxy})
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, remotes.Close()) }()
-		worker := gitrepo.New(gitrepo.Config{Namespace: cfg.Namespace, Remotes: remotes}, c, log)
+		read, err := reader.New(reader.Config{
+			Dir: job.Dir, UserAgent: job.UserAgent, Proxy: job.Proxy, Git: remotes,
+			Limits: reader.Limits{StoreBytes: job.DownloadBytes},
+		})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, read.Close()) }()
+		worker := gitrepo.New(job.worker(cfg.Namespace, remotes, read), c, log)
 		cfg.Metrics.Loops(worker.Loops()...)
 		log.Info("gitjob started")
 		return kube.Run(ctx, Report(log), worker.Parts()...)

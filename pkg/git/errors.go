@@ -18,7 +18,8 @@ import (
 )
 
 // Reasons of errors, one PascalCase word each; they become the reasons of
-// conditions. Unreachable is fault.Wait, all others are fault.Permanent.
+// conditions. Unreachable, which is about a whole host, and RemoteFailing, which
+// is about one repository on it, are fault.Wait, all others fault.Permanent.
 const (
 	ReasonInvalidURL            = "InvalidURL"
 	ReasonInvalidReference      = "InvalidReference"
@@ -34,6 +35,7 @@ const (
 	ReasonNotGit                = "NotGit"
 	ReasonTooLarge              = "TooLarge"
 	ReasonUnreachable           = "Unreachable"
+	ReasonRemoteFailing         = "RemoteFailing"
 )
 
 // retryAfter is the shortest time until a host that did not answer is asked
@@ -42,6 +44,27 @@ const retryAfter = 5 * time.Second
 
 func unreachablef(format string, args ...any) error {
 	return fault.WaitError(ReasonUnreachable, retryAfter, fmt.Errorf(format, args...))
+}
+
+func failingf(format string, args ...any) error {
+	return fault.WaitError(ReasonRemoteFailing, retryAfter, fmt.Errorf(format, args...))
+}
+
+// HostAway tells whether an error is about the host and thereby about all its
+// repositories: it cannot be connected to, or wants to be left alone.
+func HostAway(err error) bool { return fault.ReasonOf(err) == ReasonUnreachable }
+
+// An answeredError happened after the connection stood: it is the fault of one
+// repository, not of the host.
+type answeredError struct{ error }
+
+func (e answeredError) Unwrap() error { return e.error }
+
+func answered(err error) error {
+	if err == nil {
+		return nil
+	}
+	return answeredError{err}
 }
 
 // explain turns what a connection reported into an error of this package: a
@@ -65,6 +88,10 @@ func (e *entry) explain(ctx context.Context, err error) error {
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
+	}
+	var after answeredError
+	if errors.As(err, &after) {
+		return failingf("git host %q cannot serve %q: %s", host, strings.Trim(e.ep.path, "/"), e.networkFault(ctx, err))
 	}
 	return unreachablef("git host %q cannot be reached: %s", host, e.networkFault(ctx, err))
 }

@@ -68,6 +68,7 @@ func (e *entry) tree(ctx context.Context, ref Reference, commit Commit) (*Tree, 
 		}
 		haves := len(g.commits) > 0 && !e.noHaves
 		if !g.commits[commit] {
+			g.distrust()
 			err = e.fetch(ctx, g, ref, commit)
 		}
 		var tree *Tree
@@ -93,7 +94,7 @@ func (e *entry) fetch(ctx context.Context, g *generation, ref Reference, commit 
 		return err
 	}
 	defer s.close()
-	refs, err := s.advertised(ctx)
+	refs, err := s.advertised(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (e *entry) fetch(ctx context.Context, g *generation, ref Reference, commit 
 	defer body.Close()
 	res := packp.NewUploadPackResponse(req)
 	if err := res.Decode(body); err != nil {
-		return fmt.Errorf("read answer: %w", err)
+		return answered(fmt.Errorf("read answer: %w", err))
 	}
 	var pack io.Reader = res
 	switch {
@@ -117,7 +118,7 @@ func (e *entry) fetch(ctx context.Context, g *generation, ref Reference, commit 
 	case req.Capabilities.Supports(capability.Sideband):
 		pack = sideband.NewDemuxer(sideband.Sideband, res)
 	}
-	return e.receive(g, pack, len(req.Haves) > 0)
+	return answered(e.receive(g, pack, len(req.Haves) > 0))
 }
 
 // request asks for one commit without history where the remote can do that,
@@ -135,7 +136,7 @@ func (e *entry) request(g *generation, refs *packp.AdvRefs, ref Reference, commi
 	case known, anyCommit:
 		req.Wants = []plumbing.Hash{want}
 	case !isHash(ref.Revision):
-		return nil, unreachablef("git host %q has moved %q to another commit meanwhile", e.ep.display(), ref.String())
+		return nil, failingf("git host %q has moved %q to another commit meanwhile", e.ep.display(), ref.String())
 	default:
 		for _, hash := range refs.References {
 			req.Wants = append(req.Wants, hash)
@@ -215,6 +216,7 @@ func (e *entry) receive(g *generation, pack io.Reader, thin bool) error {
 	}
 	g.bytes += n
 	g.packs++
+	g.files = g.count()
 	return nil
 }
 

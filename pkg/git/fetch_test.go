@@ -114,7 +114,7 @@ func TestFetchPinned(t *testing.T) {
 	})
 	t.Run("MovedMeanwhile", func(t *testing.T) {
 		_, err := newRemotes(t, Limits{}).Fetch(t.Context(), src, Reference{Branch: "main"}, commits["first"])
-		wantFault(t, err, ReasonUnreachable, "")
+		wantFault(t, err, ReasonRemoteFailing, "")
 	})
 	t.Run("AnnotatedTag", func(t *testing.T) {
 		repo.Git("tag", "-a", "-m", "x", "v2", string(commits["first"]))

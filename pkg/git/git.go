@@ -25,11 +25,17 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 )
 
 // DefaultBranch is read where a Reference names nothing, as in the reference
 // implementation. It is deliberately not the remote's own default.
 const DefaultBranch = "master"
+
+// RemoteHead is the Revision that means the remote's own default branch, unless
+// there is a tag or branch of that name.
+const RemoteHead = "HEAD"
 
 // A Commit is the full hash of a commit, 40 or 64 hex digits.
 type Commit string
@@ -180,38 +186,78 @@ func (r *Remotes) entry(src Source, ep endpoint) (*entry, error) {
 	return e, nil
 }
 
+// An Answer is what one Reference means now, or why nobody can say.
+type Answer struct {
+	Commit Commit
+	Err    error
+}
+
 // Resolve asks the remote which commit a reference means now. A full hash is
 // returned as it is, without asking.
 //
 // Permanent reasons: InvalidURL, InvalidReference, InvalidCredentials,
 // AuthenticationRefused, RepositoryNotFound, EmptyRepository, BranchNotFound,
-// RevisionNotFound, CertificateRefused, HostKeyRefused, NotGit. Wait:
-// Unreachable.
+// RevisionNotFound, CertificateRefused, HostKeyRefused, NotGit, TooLarge. Wait:
+// Unreachable, RemoteFailing.
 func (r *Remotes) Resolve(ctx context.Context, src Source, ref Reference) (Commit, error) {
+	answer := r.ResolveAll(ctx, src, []Reference{ref})[0]
+	return answer.Commit, answer.Err
+}
+
+// ResolveAll is Resolve for several references of one remote, in one
+// conversation. The answers are in the order of refs; errors are those of
+// Resolve.
+func (r *Remotes) ResolveAll(ctx context.Context, src Source, refs []Reference) []Answer {
+	answers := make([]Answer, len(refs))
+	var open []int
+	for i, ref := range refs {
+		switch err := ref.Validate(); {
+		case err != nil:
+			answers[i].Err = err
+		case isHash(ref.Revision):
+			answers[i].Commit = Commit(ref.Revision)
+		default:
+			open = append(open, i)
+		}
+	}
 	ep, err := parseURL(src.URL)
+	if err == nil && len(open) == 0 {
+		return answers
+	}
+	var list *packp.AdvRefs
+	if err == nil {
+		list, err = r.list(ctx, src, ep, keeping(refs))
+	}
+	for i := range answers {
+		if err != nil {
+			answers[i] = Answer{Err: err}
+		}
+	}
 	if err != nil {
-		return "", err
+		return answers
 	}
-	if err := ref.Validate(); err != nil {
-		return "", err
+	for _, i := range open {
+		answers[i].Commit, answers[i].Err = find(list, refs[i])
 	}
-	if isHash(ref.Revision) {
-		return Commit(ref.Revision), nil
-	}
+	return answers
+}
+
+// list is the references of a remote that keep wants.
+func (r *Remotes) list(ctx context.Context, src Source, ep endpoint, keep func(name string) bool) (*packp.AdvRefs, error) {
 	e, err := r.entry(src, ep)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	s, err := e.connect(ctx)
 	if err != nil {
-		return "", e.explain(ctx, err)
+		return nil, e.explain(ctx, err)
 	}
 	defer s.close()
-	refs, err := s.advertised(ctx)
+	refs, err := s.advertised(ctx, keep)
 	if err != nil {
-		return "", e.explain(ctx, err)
+		return nil, e.explain(ctx, err)
 	}
-	return find(refs, ref)
+	return refs, nil
 }

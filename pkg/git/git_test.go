@@ -59,6 +59,7 @@ func TestResolve(t *testing.T) {
 			ref: Reference{}, reason: ReasonBranchNotFound,
 			text: `branch "master" does not exist; the default branch is "main"`,
 		},
+		"RemoteHead": {why: "charts without a reference come from the default branch, whatever its name", ref: Reference{Revision: RemoteHead}, want: commits["main"]},
 		"ShortHash": {
 			ref: Reference{Revision: "abc1234"}, reason: ReasonRevisionNotFound,
 			text: `revision "abc1234" is neither a tag nor a branch; a commit must be given with all its digits`,
@@ -105,8 +106,8 @@ func wantFault(t *testing.T, err error, reason, text string) {
 	if err == nil || fault.ReasonOf(err) != reason || (text != "" && err.Error() != text) {
 		t.Errorf("\nwant %s: %s\ngot  %s: %v", reason, text, fault.ReasonOf(err), err)
 	}
-	if wait := reason == ReasonUnreachable; fault.IsWait(err) != wait || fault.IsPermanent(err) == wait {
-		t.Errorf("want a wait only for %s", ReasonUnreachable)
+	if wait := reason == ReasonUnreachable || reason == ReasonRemoteFailing; fault.IsWait(err) != wait || fault.IsPermanent(err) == wait {
+		t.Errorf("want a wait only for %s and %s", ReasonUnreachable, ReasonRemoteFailing)
 	}
 }
 

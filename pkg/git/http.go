@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
@@ -82,7 +84,7 @@ func samePort(from, to *url.URL) bool {
 	return from.Port() == to.Port() && (from.Port() == "" || from.Scheme == to.Scheme)
 }
 
-func (s *httpSession) advertised(ctx context.Context) (*packp.AdvRefs, error) {
+func (s *httpSession) advertised(ctx context.Context, keep func(name string) bool) (*packp.AdvRefs, error) {
 	u := *s.base
 	u.Path += "/info/refs"
 	u.RawQuery = "service=git-upload-pack"
@@ -104,7 +106,8 @@ func (s *httpSession) advertised(ctx context.Context) (*packp.AdvRefs, error) {
 		moved.RawQuery, moved.User = "", nil
 		s.base = &moved
 	}
-	return decodeRefs(res.Body)
+	refs, err := decodeRefs(res.Body, keep)
+	return refs, answered(err)
 }
 
 func (s *httpSession) uploadPack(ctx context.Context, req *packp.UploadPackRequest) (io.ReadCloser, error) {
@@ -139,11 +142,19 @@ func (s *httpSession) do(req *http.Request) (*http.Response, error) {
 	if s.user != "" || s.password != "" {
 		req.SetBasicAuth(s.user, s.password)
 	}
-	res, err := s.client.Do(req)
+	var connected atomic.Bool
+	trace := &httptrace.ClientTrace{
+		GetConn: func(string) { connected.Store(false) },
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	}
+	res, err := s.client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	if err != nil {
 		var urlErr *url.Error // its text repeats the URL
 		if errors.As(err, &urlErr) {
 			err = urlErr.Err
+		}
+		if connected.Load() {
+			err = answered(err)
 		}
 		return nil, err
 	}
@@ -169,8 +180,10 @@ func (s *httpSession) refusal(status int) error {
 		return permanentf(ReasonRepositoryNotFound, "%s", text)
 	case status >= 300 && status < 400:
 		return permanentf(ReasonRedirected, "git host %q redirects without saying where to (%d)", host, status)
+	case status == http.StatusTooManyRequests:
+		return unreachablef("git host %q cannot be reached: it answers no more requests for now (%d)", host, status)
 	}
-	return unreachablef("git host %q cannot be reached: it answers %d %s", host, status, http.StatusText(status))
+	return failingf("git host %q cannot serve %q: it answers %d %s", host, strings.Trim(s.e.ep.path, "/"), status, http.StatusText(status))
 }
 
 func (s *httpSession) close() {}

@@ -125,7 +125,7 @@ func TestHTTPFaults(t *testing.T) {
 		"Maintenance": {func(w http.ResponseWriter, _ *http.Request) bool {
 			http.Error(w, strings.Repeat("x", 1<<20), http.StatusServiceUnavailable)
 			return true
-		}, ReasonUnreachable, fmt.Sprintf("git host %q cannot be reached: it answers 503 Service Unavailable", host)},
+		}, ReasonRemoteFailing, fmt.Sprintf("git host %q cannot serve \"repo\": it answers 503 Service Unavailable", host)},
 		"WebPage": {func(w http.ResponseWriter, _ *http.Request) bool {
 			_, _ = w.Write([]byte("<html>"))
 			return true
@@ -134,9 +134,9 @@ func TestHTTPFaults(t *testing.T) {
 			w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
 			_, _ = w.Write([]byte("zzzz"))
 			return true
-		}, ReasonUnreachable, fmt.Sprintf("git host %q cannot be reached: the answer could not be read", host)},
+		}, ReasonRemoteFailing, fmt.Sprintf("git host %q cannot serve \"repo\": the answer could not be read", host)},
 		"HangUp": {func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) },
-			ReasonUnreachable, fmt.Sprintf("git host %q cannot be reached: the connection was closed early", host)},
+			ReasonRemoteFailing, fmt.Sprintf("git host %q cannot serve \"repo\": the connection was closed early", host)},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestHTTPFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = remotes.Resolve(t.Context(), Source{URL: server.URL + "/repo"}, Reference{Branch: "main"})
-		wantFault(t, err, ReasonUnreachable, fmt.Sprintf("git host %q cannot be reached: no answer in time", host))
+		wantFault(t, err, ReasonRemoteFailing, fmt.Sprintf("git host %q cannot serve \"repo\": no answer in time", host))
 	})
 }
 

@@ -74,6 +74,17 @@ func isHash(s string) bool {
 	return strings.Trim(s, "0123456789abcdefABCDEF") == ""
 }
 
+// keeping tells for each name of a remote's list whether find needs it for one
+// of these references.
+func keeping(refs []Reference) func(name string) bool {
+	names := map[string]bool{"HEAD": true}
+	for _, ref := range refs {
+		names["refs/heads/"+ref.String()] = true
+		names["refs/tags/"+ref.Revision] = true
+	}
+	return func(name string) bool { return names[name] }
+}
+
 // find is the commit that a reference means among those that a remote lists.
 func find(refs *packp.AdvRefs, ref Reference) (Commit, error) {
 	if ref.Revision != "" {
@@ -82,6 +93,9 @@ func find(refs *packp.AdvRefs, ref Reference) (Commit, error) {
 			if !hash.IsZero() {
 				return Commit(hash.String()), nil
 			}
+		}
+		if ref.Revision == RemoteHead && refs.Head != nil {
+			return Commit(refs.Head.String()), nil
 		}
 		return "", permanentf(ReasonRevisionNotFound,
 			"revision %q is neither a tag nor a branch; a commit must be given with all its digits", ref.Revision)

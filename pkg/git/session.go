@@ -17,8 +17,9 @@ const maxRefsBytes = 64 << 20
 // A session is one conversation with git-upload-pack: first advertised, then
 // at most one request.
 type session interface {
-	// advertised lists the references of the remote.
-	advertised(ctx context.Context) (*packp.AdvRefs, error)
+	// advertised lists the references of the remote whose names keep wants; nil
+	// wants all.
+	advertised(ctx context.Context, keep func(name string) bool) (*packp.AdvRefs, error)
 	// uploadPack sends a request; the caller reads the answer and closes it.
 	uploadPack(ctx context.Context, req *packp.UploadPackRequest) (io.ReadCloser, error)
 	close()
@@ -51,11 +52,12 @@ func (e *entry) connect(ctx context.Context) (session, error) {
 	return newHTTPSession(e), nil
 }
 
-// decodeRefs reads a list of references.
-func decodeRefs(r io.Reader) (*packp.AdvRefs, error) {
+// decodeRefs reads a list of references and keeps those that keep wants, or all
+// if it is nil, so that memory does not grow with a remote's list.
+func decodeRefs(r io.Reader, keep func(name string) bool) (*packp.AdvRefs, error) {
 	limited := &io.LimitedReader{R: r, N: maxRefsBytes}
 	refs := packp.NewAdvRefs()
-	err := refs.Decode(limited)
+	err := refs.Decode(sieved(limited, keep))
 	switch {
 	case limited.N <= 0:
 		return nil, permanentf(ReasonTooLarge, "the list of references is larger than %d MiB", maxRefsBytes>>20)

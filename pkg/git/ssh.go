@@ -174,10 +174,10 @@ func (s *sshSession) start() error {
 	return session.Start(s.e.ep.command())
 }
 
-func (s *sshSession) advertised(context.Context) (*packp.AdvRefs, error) {
-	refs, err := decodeRefs(s.stdout)
+func (s *sshSession) advertised(_ context.Context, keep func(name string) bool) (*packp.AdvRefs, error) {
+	refs, err := decodeRefs(s.stdout, keep)
 	if err == nil || !errors.Is(err, packp.ErrEmptyInput) {
-		return refs, err
+		return refs, answered(err)
 	}
 	// Nothing came: the command's exit says whether it ran at all.
 	_ = s.stdin.Close()
@@ -186,7 +186,7 @@ func (s *sshSession) advertised(context.Context) (*packp.AdvRefs, error) {
 		return nil, permanentf(ReasonRepositoryNotFound, "git host %q does not give the repository %q: it says %s",
 			s.e.ep.display(), strings.Trim(s.e.ep.path, "/"), s.e.quote(s.stderr.String()))
 	}
-	return nil, io.ErrUnexpectedEOF
+	return nil, answered(io.ErrUnexpectedEOF)
 }
 
 func (s *sshSession) uploadPack(_ context.Context, req *packp.UploadPackRequest) (io.ReadCloser, error) {

@@ -3,6 +3,7 @@ package git
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 )
@@ -98,7 +100,7 @@ func (e *entry) generation() (*generation, error) {
 		return e.gen, nil
 	}
 	e.number++
-	g := &generation{dir: filepath.Join(e.dir, strconv.Itoa(e.number)), users: 1, commits: map[Commit]bool{}}
+	g := &generation{dir: filepath.Join(e.dir, strconv.Itoa(e.number)), users: 1, commits: map[Commit]bool{}, trees: map[plumbing.Hash]extent{}}
 	if err := g.open().Init(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errCache, err)
 	}
@@ -119,9 +121,11 @@ func (e *entry) renew() {
 // let go of it.
 type generation struct {
 	dir     string
-	commits map[Commit]bool // fetched and checked
+	commits map[Commit]bool          // fetched and checked
+	trees   map[plumbing.Hash]extent // checked, with all below
 	bytes   int64
 	packs   int
+	files   int // on disk, after the last fetch
 
 	mu    sync.Mutex
 	users int
@@ -129,8 +133,36 @@ type generation struct {
 
 // open is a view of the store with an index and a cache of its own: the
 // library's views are not safe for several goroutines.
-func (g *generation) open() *filesystem.Storage {
-	return filesystem.NewStorage(osfs.New(g.dir), cache.NewObjectLRU(objectCacheBytes))
+func (g *generation) open() *filesystem.Storage { return g.view(filesystem.Options{}) }
+
+// openFrozen is a view that does not see what comes later. It keeps files open
+// and knows what is there, so that it costs a fraction of the other to read.
+func (g *generation) openFrozen() *filesystem.Storage {
+	return g.view(filesystem.Options{ExclusiveAccess: true, KeepDescriptors: true})
+}
+
+func (g *generation) view(o filesystem.Options) *filesystem.Storage {
+	return filesystem.NewStorageWithOptions(osfs.New(g.dir), cache.NewObjectLRU(objectCacheBytes), o)
+}
+
+// count is how many files hold the objects of the store.
+func (g *generation) count() int {
+	n := 0
+	_ = filepath.WalkDir(filepath.Join(g.dir, "objects"), func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			n++
+		}
+		return nil // what cannot be read is missing in the count
+	})
+	return n
+}
+
+// distrust forgets what was checked if files have gone since, as programs that
+// clean up temporary directories do.
+func (g *generation) distrust() {
+	if len(g.trees) > 0 && g.count() != g.files {
+		clear(g.trees)
+	}
 }
 
 func (g *generation) retain() {

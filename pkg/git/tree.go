@@ -37,8 +37,17 @@ type Tree struct {
 	storage *filesystem.Storage
 	root    plumbing.Hash
 	time    time.Time
-	trees   map[plumbing.Hash]*object.Tree
+	trees   map[plumbing.Hash]*dir
 }
+
+// A dir is one directory, its entries by name.
+type dir struct {
+	*object.Tree
+	names map[string]int // into Entries; nil for few
+}
+
+// few is up to how many entries a directory is searched from its start.
+const few = 16
 
 var (
 	_ fs.ReadDirFS  = (*Tree)(nil)
@@ -50,7 +59,7 @@ var (
 // openTree opens a commit of a store and checks that all of it is there and
 // within the limits.
 func openTree(g *generation, ref Reference, commit Commit, l Limits) (*Tree, error) {
-	storage := g.open()
+	storage := g.openFrozen()
 	c, err := object.GetCommit(storage, plumbing.NewHash(string(commit)))
 	if err != nil {
 		_ = storage.Close()
@@ -61,45 +70,16 @@ func openTree(g *generation, ref Reference, commit Commit, l Limits) (*Tree, err
 	}
 	t := &Tree{
 		commit: commit, limits: l, gen: g, storage: storage, root: c.TreeHash,
-		time: c.Committer.When, trees: map[plumbing.Hash]*object.Tree{},
+		time: c.Committer.When, trees: map[plumbing.Hash]*dir{},
 	}
 	if !g.commits[commit] {
-		count := 0
-		if err := t.check(c.TreeHash, 0, &count); err != nil {
+		if _, err := t.check(c.TreeHash, 0, &extent{}); err != nil {
 			_ = storage.Close()
 			return nil, err
 		}
 	}
 	g.retain()
 	return t, nil
-}
-
-// check looks at every entry below a tree once.
-func (t *Tree) check(hash plumbing.Hash, depth int, count *int) error {
-	if depth > t.limits.Depth {
-		return permanentf(ReasonTooLarge, "directories are nested deeper than %d", t.limits.Depth)
-	}
-	tree, err := object.GetTree(t.storage, hash)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errDamaged, err)
-	}
-	for _, e := range tree.Entries {
-		if *count++; *count > t.limits.Files {
-			return permanentf(ReasonTooLarge, "the commit has more than %d files and directories", t.limits.Files)
-		}
-		switch e.Mode {
-		case filemode.Submodule:
-		case filemode.Dir:
-			if err := t.check(e.Hash, depth+1, count); err != nil {
-				return err
-			}
-		default:
-			if err := t.storage.HasEncodedObject(e.Hash); err != nil {
-				return fmt.Errorf("%w: %w", errDamaged, err)
-			}
-		}
-	}
-	return nil
 }
 
 // Commit is the commit whose files these are.
@@ -172,11 +152,7 @@ func (t *Tree) ReadDir(name string) ([]fs.DirEntry, error) {
 		if !fs.ValidPath(entry.Name) || entry.Name == "." || strings.Contains(entry.Name, "/") {
 			return nil, &fs.PathError{Op: "readdir", Path: name, Err: fmt.Errorf("entry %q has no valid name", entry.Name)}
 		}
-		n, err := t.node(entry)
-		if err != nil {
-			return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
-		}
-		list = append(list, n)
+		list = append(list, t.node(entry))
 	}
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return list, nil
@@ -219,7 +195,7 @@ func (t *Tree) find(op, name string, follow bool) (*node, error) {
 	if !fs.ValidPath(name) {
 		return fail(fs.ErrInvalid)
 	}
-	here := &node{name: ".", mode: fs.ModeDir | 0o755, hash: t.root, time: t.time}
+	here := &node{name: ".", mode: fs.ModeDir | 0o755, hash: t.root, tree: t}
 	rest, at := name, "."
 	for links := 0; rest != "." && rest != ""; {
 		step, tail, _ := strings.Cut(rest, "/")
@@ -245,7 +221,7 @@ func (t *Tree) find(op, name string, follow bool) (*node, error) {
 		if path.IsAbs(string(target)) || goal == ".." || strings.HasPrefix(goal, "../") {
 			return fail(ErrOutside)
 		}
-		here, rest, at = &node{name: ".", mode: fs.ModeDir | 0o755, hash: t.root, time: t.time}, goal, "."
+		here, rest, at = &node{name: ".", mode: fs.ModeDir | 0o755, hash: t.root, tree: t}, goal, "."
 	}
 	found := *here
 	if name != "." {
@@ -255,31 +231,52 @@ func (t *Tree) find(op, name string, follow bool) (*node, error) {
 }
 
 // child is an entry of a directory.
-func (t *Tree) child(dir plumbing.Hash, name string) (*node, error) {
-	tree, err := t.tree(dir)
+func (t *Tree) child(parent plumbing.Hash, name string) (*node, error) {
+	d, err := t.tree(parent)
 	if err != nil {
 		return nil, err
 	}
-	for i := range tree.Entries {
-		if tree.Entries[i].Name == name {
-			return t.node(&tree.Entries[i])
-		}
+	if e := d.find(name); e != nil {
+		return t.node(e), nil
 	}
 	return nil, fs.ErrNotExist
 }
 
-func (t *Tree) tree(hash plumbing.Hash) (*object.Tree, error) {
+// find is the entry of a name, or nil.
+func (d *dir) find(name string) *object.TreeEntry {
+	if d.names != nil {
+		if i, ok := d.names[name]; ok {
+			return &d.Entries[i]
+		}
+		return nil
+	}
+	for i := range d.Entries {
+		if d.Entries[i].Name == name {
+			return &d.Entries[i]
+		}
+	}
+	return nil
+}
+
+func (t *Tree) tree(hash plumbing.Hash) (*dir, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if tree := t.trees[hash]; tree != nil {
-		return tree, nil
+	if d := t.trees[hash]; d != nil {
+		return d, nil
 	}
 	tree, err := object.GetTree(t.storage, hash)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
-	t.trees[hash] = tree
-	return tree, nil
+	d := &dir{Tree: tree}
+	if len(tree.Entries) > few {
+		d.names = make(map[string]int, len(tree.Entries))
+		for i := len(tree.Entries) - 1; i >= 0; i-- { // of twins the first counts
+			d.names[tree.Entries[i].Name] = i
+		}
+	}
+	t.trees[hash] = d
+	return d, nil
 }
 
 // blob reads an object whole; its size was bounded when it was fetched.
@@ -303,15 +300,13 @@ func (t *Tree) blob(hash plumbing.Hash) ([]byte, error) {
 }
 
 // node is what is known of an entry.
-func (t *Tree) node(e *object.TreeEntry) (*node, error) {
-	n := &node{name: e.Name, hash: e.Hash, time: t.time}
+func (t *Tree) node(e *object.TreeEntry) *node {
+	n := &node{name: e.Name, hash: e.Hash, tree: t}
 	switch e.Mode {
 	case filemode.Dir:
 		n.mode = fs.ModeDir | 0o755
-		return n, nil
 	case filemode.Submodule:
 		n.mode = fs.ModeIrregular
-		return n, nil
 	case filemode.Symlink:
 		n.mode = fs.ModeSymlink | 0o777
 	case filemode.Executable:
@@ -319,33 +314,43 @@ func (t *Tree) node(e *object.TreeEntry) (*node, error) {
 	default:
 		n.mode = 0o644
 	}
+	return n
+}
+
+// size asks the store how large a file is.
+func (t *Tree) size(hash plumbing.Hash) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	size, err := t.storage.EncodedObjectSize(e.Hash)
+	size, err := t.storage.EncodedObjectSize(hash)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+		return 0 // reading it will say what is wrong
 	}
-	n.size = size
-	return n, nil
+	return size
 }
 
 // A node is an entry of a tree: fs.FileInfo and fs.DirEntry in one.
 type node struct {
 	name string
 	mode fs.FileMode
-	size int64
 	hash plumbing.Hash
-	time time.Time
+	tree *Tree
 }
 
 func (n *node) Name() string               { return n.name }
-func (n *node) Size() int64                { return n.size }
 func (n *node) Mode() fs.FileMode          { return n.mode }
 func (n *node) Type() fs.FileMode          { return n.mode.Type() }
-func (n *node) ModTime() time.Time         { return n.time }
+func (n *node) ModTime() time.Time         { return n.tree.time }
 func (n *node) IsDir() bool                { return n.mode.IsDir() }
 func (n *node) Sys() any                   { return nil }
 func (n *node) Info() (fs.FileInfo, error) { return n, nil }
+
+// Size of a file is asked for only when somebody wants to know.
+func (n *node) Size() int64 {
+	if n.mode.IsDir() || n.mode.Type() == fs.ModeIrregular {
+		return 0
+	}
+	return n.tree.size(n.hash)
+}
 
 type openFile struct {
 	node *node

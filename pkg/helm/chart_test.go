@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -138,24 +137,5 @@ func TestIDOf(t *testing.T) {
 				t.Errorf("want %s, got %s", c.want, got)
 			}
 		})
-	}
-}
-
-func TestTemplate(t *testing.T) {
-	chart := fstest.MapFS{
-		"Chart.yaml":       {Data: []byte("apiVersion: v2\nname: c\nversion: 1.0.0\n")},
-		"values.yaml":      {Data: []byte("text: default\n")},
-		"templates/a.yaml": {Data: []byte("kind: ConfigMap\napiVersion: v1\nmetadata: {name: {{ .Release.Name }}, namespace: {{ .Release.Namespace }}}\ndata: {k: {{ .Values.text }}}\n")},
-	}
-	got, err := Template(chart, "r", "n", "v1.30.0", map[string]any{"text": "given"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(got, "{name: r, namespace: n}") || !strings.Contains(got, "{k: given}") {
-		t.Errorf("got %s", got)
-	}
-	chart["templates/a.yaml"].Data = []byte("{{ fail \"set it\" }}")
-	if _, err := Template(chart, "r", "n", "", nil); err == nil || !strings.Contains(err.Error(), "set it") {
-		t.Errorf("got %v", err)
 	}
 }

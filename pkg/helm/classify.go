@@ -50,7 +50,7 @@ var texts = []struct {
 // read.
 func classify(err error) error {
 	if err == nil || fault.IsPermanent(err) || fault.IsWait(err) {
-		return err
+		return ofPostRenderer(err)
 	}
 	text := errors.New(plainText(err))
 	switch {
@@ -71,6 +71,15 @@ func classify(err error) error {
 		return fault.WaitError(release.ReasonForbidden, waitForRights, text)
 	}
 	return fmt.Errorf("helm: %w", err)
+}
+
+// ofPostRenderer takes off what Helm puts before errors of the post-renderer.
+func ofPostRenderer(err error) error {
+	var permanent *fault.Permanent
+	if errors.As(err, &permanent) && err.Error() == "error while running post render on files: "+permanent.Error() {
+		return permanent
+	}
+	return err
 }
 
 // without is an error of the same kind whose text shows no Helm values: API

@@ -30,7 +30,7 @@ func (c *Client) Correct(ctx context.Context, id release.ID, how fleet.CorrectDr
 	if err != nil {
 		return err
 	}
-	cfg, err := c.configuration(who, c.engine(who, id))
+	cfg, err := c.configuration(ctx, who, c.engine(who, id))
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (c *Client) Correct(ctx context.Context, id release.ID, how fleet.CorrectDr
 	if history > 0 {
 		back.MaxHistory = history
 	}
-	err = wait(ctx, func() error { return without(classify(back.Run(id.Name)), good.hidden()) })
+	err = wait(ctx, func() error { return c.withoutValues(ctx, classify(back.Run(id.Name)), good) })
 	if err != nil && ctx.Err() == nil {
 		if cleanErr := c.undoCorrection(ctx, id, good.Version, how.KeepFailHistory); cleanErr != nil {
 			return fmt.Errorf("%w; then: %w", err, cleanErr)
@@ -62,7 +62,7 @@ func goodOf(list []record) (record, bool) {
 // undoCorrection makes good the deployed revision again, which Helm does not
 // do, and removes the one that failed.
 func (c *Client) undoCorrection(ctx context.Context, id release.ID, good int, keep bool) error {
-	err := c.rewrite(id, good, func(r *helmrelease.Release) { r.Info.Status = helmrelease.StatusDeployed })
+	err := c.rewrite(ctx, id, good, func(r *helmrelease.Release) { r.Info.Status = helmrelease.StatusDeployed })
 	if err != nil {
 		return err
 	}

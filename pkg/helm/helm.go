@@ -62,6 +62,8 @@ type Client struct {
 	cfg   Config
 	admin kubernetes.Interface
 	api   *api
+
+	bodies *bodies
 }
 
 // Connect prepares a client; it sends no request.
@@ -76,7 +78,7 @@ func Connect(cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("helm: %w", err)
 	}
 	disco := memory.NewMemCacheClient(admin.Discovery())
-	return &Client{cfg: cfg, admin: admin, api: &api{
+	return &Client{cfg: cfg, admin: admin, bodies: newBodies(), api: &api{
 		discovery: disco,
 		mapper:    restmapper.NewDeferredDiscoveryRESTMapper(disco),
 	}}, nil

@@ -66,6 +66,9 @@ func (c *Client) Upgrade(ctx context.Context, d Deployment) error {
 	if err != nil {
 		return err
 	}
+	if err := c.completeUnfinished(ctx, before); err != nil {
+		return err
+	}
 	return c.deploy(ctx, d, func(j *job) error {
 		up := action.NewUpgrade(j.config)
 		up.Namespace = d.ID.Namespace
@@ -101,10 +104,26 @@ func unfinished(list []record) string {
 	return text
 }
 
+// completeUnfinished reads what unfinished needs of large records.
+func (c *Client) completeUnfinished(ctx context.Context, list []record) error {
+	for i := range list {
+		if s := list[i].Info.Status; s == release.Deployed || s == release.Superseded {
+			continue
+		}
+		if err := c.complete(ctx, &list[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // hasObjects tells whether the newest revision has any object.
 func hasObjects(list []record) bool {
 	if len(list) == 0 {
 		return false
+	}
+	if list[len(list)-1].body != (bodyRef{}) {
+		return true // it would not be that large otherwise
 	}
 	objs, err := parse([]byte(list[len(list)-1].Manifest), "release")
 	return err == nil && len(objs) > 0
@@ -168,7 +187,7 @@ func (c *Client) prepare(ctx context.Context, d Deployment) (*job, error) {
 	}
 	eng := c.engine(who, d.ID)
 	eng.limited, eng.adopt, eng.sources = d.Options.TargetNamespace, d.Adopt, post.sources
-	cfg, err := c.configuration(who, eng)
+	cfg, err := c.configuration(ctx, who, eng)
 	if err != nil {
 		return nil, err
 	}
@@ -189,14 +208,14 @@ func (c *Client) engine(who account, id release.ID) *engine {
 }
 
 // configuration is what Helm's actions share, on top of an engine.
-func (c *Client) configuration(who account, eng *engine) (*action.Configuration, error) {
+func (c *Client) configuration(ctx context.Context, who account, eng *engine) (*action.Configuration, error) {
 	caps, err := c.api.known()
 	if err != nil {
 		return nil, err
 	}
 	return &action.Configuration{
 		RESTClientGetter: getter{api: c.api, rest: who.rest, namespace: eng.id.Namespace},
-		Releases:         storageOf(who.client, eng.id.Namespace),
+		Releases:         c.storageOf(context.WithoutCancel(ctx), who.client, eng.id.Namespace),
 		KubeClient:       eng,
 		Capabilities:     caps,
 		Log:              func(string, ...any) {},

@@ -164,10 +164,8 @@ func checkTexts(o *unstructured.Unstructured) error {
 // render writes objects as YAML documents in the order in which Helm installs
 // kinds.
 func render(objs []object) ([]byte, error) {
-	sorted := append([]object(nil), objs...)
-	sort.SliceStable(sorted, func(a, b int) bool { return rank(sorted[a]) < rank(sorted[b]) })
 	var out bytes.Buffer
-	for _, o := range sorted {
+	for _, o := range inOrder(objs) {
 		data, err := yaml.Marshal(o.Object)
 		if err != nil {
 			return nil, fmt.Errorf("write %s: %w", describe(o.Unstructured), err)
@@ -176,6 +174,13 @@ func render(objs []object) ([]byte, error) {
 		out.Write(data)
 	}
 	return out.Bytes(), nil
+}
+
+// inOrder are objects in the order in which Helm installs kinds.
+func inOrder(objs []object) []object {
+	sorted := append([]object(nil), objs...)
+	sort.SliceStable(sorted, func(a, b int) bool { return rank(sorted[a]) < rank(sorted[b]) })
+	return sorted
 }
 
 // rank is the place of an object's kind in Helm's order; kinds that Helm does

@@ -24,8 +24,9 @@ const kindCRD = "CustomResourceDefinition"
 type postRenderer struct {
 	parts parts
 	opts  fleet.BundleDeploymentOptions
-	setID string
-	api   *api
+	setID string // empty: objects are not marked
+	// namespaced tells the scope of a kind.
+	namespaced func(schema.GroupVersionKind) (bool, error)
 
 	// crds are the kinds that the chart's crds folder brings: whether they are
 	// namespaced. serves are the same as templates see them.
@@ -38,13 +39,17 @@ type postRenderer struct {
 	// and namespaces, for messages.
 	sources map[string]string
 	names   []string
+	// objects are those of the last run.
+	objects []object
 }
 
 func (c *Client) postRenderer(d Deployment, p parts) (*postRenderer, error) {
-	out := &postRenderer{
-		parts: p, opts: d.Options, api: c.api, sources: map[string]string{},
-		setID: naming.ObjectSetID(d.Memory.Owner.BundleID, c.cfg.AgentScope),
-	}
+	setID := naming.ObjectSetID(d.Memory.Owner.BundleID, c.cfg.AgentScope)
+	return postRendererOf(d, p, setID, c.api.namespaced)
+}
+
+func postRendererOf(d Deployment, p parts, setID string, namespaced func(schema.GroupVersionKind) (bool, error)) (*postRenderer, error) {
+	out := &postRenderer{parts: p, opts: d.Options, setID: setID, namespaced: namespaced, sources: map[string]string{}}
 	var crds []object
 	for _, f := range p.chart.CRDObjects() {
 		objs, err := parse(f.File.Data, f.Filename)
@@ -82,6 +87,7 @@ func (p *postRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 		return nil, fault.PermanentError(release.ReasonEmptyResult,
 			errors.New("no objects are left of a bundle that had some; nothing is removed"))
 	}
+	p.objects = objs
 	data, err := render(objs)
 	return bytes.NewBuffer(data), err
 }
@@ -91,12 +97,17 @@ func (p *postRenderer) finish(objs []object) error {
 	crds := scopesOf(objs)
 	maps.Copy(crds, p.crds)
 	for _, o := range objs {
-		o.SetLabels(with(o.GetLabels(), map[string]string{fleet.LabelObjectSetHash: naming.ObjectSetHash(p.setID)}))
-		marks := map[string]string{fleet.AnnotationObjectSetID: p.setID}
+		marks := map[string]string{}
+		if p.setID != "" {
+			o.SetLabels(with(o.GetLabels(), map[string]string{fleet.LabelObjectSetHash: naming.ObjectSetHash(p.setID)}))
+			marks[fleet.AnnotationObjectSetID] = p.setID
+		}
 		if o.GetKind() == kindCRD && !p.opts.DeleteCRDResources {
 			marks[helmkube.ResourcePolicyAnno] = helmkube.KeepPolicy
 		}
-		o.SetAnnotations(with(o.GetAnnotations(), marks))
+		if len(marks) > 0 {
+			o.SetAnnotations(with(o.GetAnnotations(), marks))
+		}
 		if p.opts.TargetNamespace != "" {
 			if err := p.force(o, crds); err != nil {
 				return err
@@ -113,11 +124,10 @@ func (p *postRenderer) force(o object, crds map[schema.GroupKind]bool) error {
 	gk := o.GroupVersionKind().GroupKind()
 	namespaced, known := crds[gk]
 	if !known {
-		mapping, err := p.api.mapping(o.GroupVersionKind())
-		if err != nil {
+		var err error
+		if namespaced, err = p.namespaced(o.GroupVersionKind()); err != nil {
 			return unknownKind(o.Unstructured, err)
 		}
-		namespaced = mapping.Scope.Name() == meta.RESTScopeNameNamespace
 	}
 	if !namespaced {
 		return clusterScoped(o.source, o.Unstructured)
@@ -142,6 +152,15 @@ func (a *api) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 		m, err = a.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	}
 	return m, err
+}
+
+// namespaced tells the scope of a kind that the cluster serves.
+func (a *api) namespaced(gvk schema.GroupVersionKind) (bool, error) {
+	m, err := a.mapping(gvk)
+	if err != nil {
+		return false, err
+	}
+	return m.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
 // scopesOf reads from CRDs among the objects which of their kinds are

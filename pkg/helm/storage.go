@@ -59,7 +59,8 @@ type record struct {
 		} `json:"metadata"`
 	} `json:"chart"`
 
-	secret   string // name of the Secret
+	secret   string  // name of the Secret
+	body     bodyRef // what is not in it
 	readable bool
 }
 
@@ -67,7 +68,9 @@ type record struct {
 func decode(s *corev1.Secret) record {
 	r := record{Namespace: s.Namespace, secret: s.Name}
 	err := unpack(s.Data[recordData], &r)
-	r.readable = err == nil && r.Info.Status != ""
+	ref, ok := bodyRefOf(s)
+	r.body = ref
+	r.readable = err == nil && ok && r.Info.Status != ""
 	r.Namespace, r.Name = s.Namespace, s.Labels[labelName]
 	if !r.readable {
 		r.Version, _ = strconv.Atoi(s.Labels[labelVersion])
@@ -94,7 +97,8 @@ func unpack(data []byte, into any) error {
 	return json.Unmarshal(raw, into)
 }
 
-// records are all revisions of a release, oldest first.
+// records are all revisions of a release, oldest first. One whose body was found
+// to be missing, and still is, is not readable.
 func (c *Client) records(ctx context.Context, id release.ID) ([]record, error) {
 	selector := labels.Set{labelOwner: ownerHelm, labelName: id.Name}.String()
 	list, err := c.admin.CoreV1().Secrets(id.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
@@ -108,11 +112,42 @@ func (c *Client) records(ctx context.Context, id release.ID) ([]record, error) {
 		}
 	}
 	sort.Slice(out, func(a, b int) bool { return out[a].Version < out[b].Version })
+	for i := range out {
+		if r := &out[i]; c.bodies.doubted(r.body.digest) {
+			if err := c.complete(ctx, r); err != nil {
+				return nil, err
+			}
+		}
+	}
 	return out, nil
 }
 
+// complete reads the body of a record that has one elsewhere. A record whose body
+// is not there is not readable from then on.
+func (c *Client) complete(ctx context.Context, r *record) error {
+	if !r.readable || r.body == (bodyRef{}) {
+		return nil
+	}
+	b, err := c.depot(c.admin, r.Namespace).get(ctx, r.Name, r.body)
+	if errors.Is(err, errNoBody) {
+		r.readable = false
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read revision %d of release %s/%s: %w", r.Version, r.Namespace, r.Name, err)
+	}
+	full := &helmrelease.Release{}
+	if err := b.into(full); err != nil {
+		r.readable = false
+		return nil //nolint:nilerr // that is what it says
+	}
+	r.Manifest, r.Config = full.Manifest, full.Config
+	return nil
+}
+
 // Observe reads what Helm's storage holds of a release. A release without a
-// record is release.Absent and no error.
+// record is release.Absent and no error. What a large record keeps elsewhere is
+// not read; see Complete.
 func (c *Client) Observe(ctx context.Context, id release.ID) (release.Observed, error) {
 	list, err := c.records(ctx, id)
 	if err != nil {
@@ -134,9 +169,45 @@ func observed(id release.ID, list []record) release.Observed {
 		out.Memory, out.Values = remembered(r.Chart.Metadata.Annotations), r.Config
 		if r.Info.Status == release.Deployed {
 			out.Good, out.GoodID, out.Manifest = r.Version, out.Memory.DeploymentID, r.Manifest
+			out.Large = r.body != (bodyRef{})
 		}
 	}
+	if out.Large {
+		out.Manifest = ""
+	}
 	return out
+}
+
+// Complete reads what Observe left out of a large release: the manifest of its
+// good revision, and the values of the newest. It does nothing for others.
+func (c *Client) Complete(ctx context.Context, o *release.Observed) error {
+	if !o.Large {
+		return nil
+	}
+	list, err := c.records(ctx, o.ID)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		r := &list[i]
+		if r.Version != o.Good && r.Version != o.Revision {
+			continue
+		}
+		if err := c.complete(ctx, r); err != nil {
+			return err
+		}
+		if !r.readable {
+			return fmt.Errorf("read revision %d of release %s: %w", r.Version, o.ID, errNoBody)
+		}
+		if r.Version == o.Good {
+			o.Manifest = r.Manifest
+		}
+		if r.Version == o.Revision {
+			o.Values = r.Config
+		}
+	}
+	o.Large = false
+	return nil
 }
 
 // List reads all releases that the agent of this client's namespace made, in
@@ -211,6 +282,9 @@ func (c *Client) removeRecords(ctx context.Context, id release.ID, which func(re
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("remove record %q of release %s: %w", r.secret, id, err)
 		}
+		if err := c.driver(ctx, c.admin, id.Namespace).dropBody(id.Name, r.body); err != nil {
+			return fmt.Errorf("remove record %q of release %s: %w", r.secret, id, err)
+		}
 	}
 	return nil
 }
@@ -227,7 +301,7 @@ func (c *Client) Fail(ctx context.Context, id release.ID) error {
 	if !pending(newest.Info.Status) {
 		return nil
 	}
-	return c.rewrite(id, newest.Version, func(r *helmrelease.Release) {
+	return c.rewrite(ctx, id, newest.Version, func(r *helmrelease.Release) {
 		r.SetStatus(helmrelease.StatusFailed, fmt.Sprintf("interrupted (%s)", newest.Info.Status))
 	})
 }
@@ -236,9 +310,11 @@ func pending(s release.State) bool {
 	return s == release.PendingInstall || s == release.PendingUpgrade || s == release.PendingRollback
 }
 
-// rewrite changes the stored record of one revision.
-func (c *Client) rewrite(id release.ID, revision int, change func(*helmrelease.Release)) error {
-	store := storageOf(c.admin, id.Namespace)
+// rewrite changes the status in the stored record of one revision.
+func (c *Client) rewrite(ctx context.Context, id release.ID, revision int, change func(*helmrelease.Release)) error {
+	d := c.driver(ctx, c.admin, id.Namespace)
+	d.lean = true
+	store := storage.Init(d)
 	r, err := store.Get(id.Name, revision)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil
@@ -254,6 +330,14 @@ func (c *Client) rewrite(id release.ID, revision int, change func(*helmrelease.R
 }
 
 // storageOf is Helm's storage in a namespace, as seen by an identity.
-func storageOf(client kubernetes.Interface, namespace string) *storage.Storage {
-	return storage.Init(driver.NewSecrets(client.CoreV1().Secrets(namespace)))
+func (c *Client) storageOf(ctx context.Context, client kubernetes.Interface, namespace string) *storage.Storage {
+	return storage.Init(c.driver(ctx, client, namespace))
+}
+
+func (c *Client) driver(ctx context.Context, client kubernetes.Interface, namespace string) *secrets {
+	return newSecrets(ctx, client.CoreV1().Secrets(namespace), c.depot(client, namespace))
+}
+
+func (c *Client) depot(client kubernetes.Interface, namespace string) *depot {
+	return &depot{api: client.CoreV1().Secrets(namespace), agent: c.cfg.AgentNamespace, memory: c.bodies, now: time.Now}
 }

@@ -2,8 +2,11 @@ package helm
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -31,16 +34,31 @@ func (c *Client) Uninstall(ctx context.Context, id release.ID) error {
 	}
 	eng := c.engine(who, id)
 	eng.claimed = claimed
-	cfg, err := c.configuration(who, eng)
+	cfg, err := c.configuration(ctx, who, eng)
 	if err != nil {
 		return err
 	}
 	un := action.NewUninstall(cfg)
-	un.Timeout, un.IgnoreNotFound = defaultTimeout, true
+	un.Timeout = defaultTimeout // IgnoreNotFound would ignore records that cannot be read
 	return wait(ctx, func() error {
 		_, err := un.Run(id.Name)
-		return without(classify(err), newest.hidden())
+		if errors.Is(err, driver.ErrReleaseNotFound) {
+			return nil
+		}
+		return c.withoutValues(ctx, classify(err), newest)
 	})
+}
+
+// withoutValues keeps the values of a revision out of an error.
+func (c *Client) withoutValues(ctx context.Context, err error, r record) error {
+	if err == nil {
+		return nil
+	}
+	if bad := c.complete(ctx, &r); bad != nil || !r.readable {
+		return fmt.Errorf("%s/%s: Helm failed, and its text cannot be shown without knowing the values: %w",
+			r.Namespace, r.Name, errors.Join(bad, errNoBody))
+	}
+	return without(err, r.hidden())
 }
 
 // hidden keeps the values of a revision out of texts.
@@ -85,20 +103,28 @@ func (c *Client) claims(ctx context.Context, id release.ID) (map[string]bool, er
 	}
 	out := map[string]bool{}
 	for other, r := range newest {
-		objs, err := parse([]byte(r.Manifest), "release "+other.String())
-		if err != nil {
-			continue // what cannot be read claims nothing; the marks still count
+		if err := c.complete(ctx, &r); err != nil {
+			return nil, err
 		}
-		for _, o := range objs {
-			if o.GetNamespace() == "" {
-				if m, err := c.api.mapping(o.GroupVersionKind()); err == nil && m.Scope.Name() == meta.RESTScopeNameNamespace {
-					o.SetNamespace(other.Namespace)
-				}
-			}
-			out[identity(o.Unstructured)] = true
-		}
+		c.claimed(other, r, out)
 	}
 	return out, nil
+}
+
+// claimed adds the objects of a release to a list.
+func (c *Client) claimed(id release.ID, r record, to map[string]bool) {
+	objs, err := parse([]byte(r.Manifest), "release "+id.String())
+	if err != nil {
+		return // what cannot be read claims nothing; the marks still count
+	}
+	for _, o := range objs {
+		if o.GetNamespace() == "" {
+			if m, err := c.api.mapping(o.GroupVersionKind()); err == nil && m.Scope.Name() == meta.RESTScopeNameNamespace {
+				o.SetNamespace(id.Namespace)
+			}
+		}
+		to[identity(o.Unstructured)] = true
+	}
 }
 
 func isGone(err error) bool { return apierrors.IsNotFound(err) }

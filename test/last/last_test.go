@@ -65,28 +65,111 @@ func notCached(t *testing.T) {
 // needKubernetes counts the tests that start a real control plane.
 func needKubernetes(root string) (int, error) {
 	count := 0
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
+	err := filepath.WalkDir(filepath.Join(root, "integrationtests"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
 			return err
 		}
-		if d.IsDir() && (d.Name() == ".git" || d.Name() == "kubernetes" || d.Name() == "testdata") {
+		if d.Name() == "testdata" {
 			return filepath.SkipDir
 		}
-		if !strings.HasSuffix(path, "_test.go") || !strings.Contains(path, "/integrationtests/") {
-			return nil
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		for _, decl := range file.Decls {
-			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" {
-				count++
-			}
-		}
-		return nil
+		n, err := needIn(path)
+		count += n
+		return err
 	})
 	return count, err
+}
+
+// needIn counts them in the test files of one folder: the tests from which a
+// call leads to a function of package harness that asks for Kubernetes. Calls
+// are followed by name, also those of methods.
+func needIn(dir string) (int, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		return 0, err
+	}
+	calls := map[string]map[string]bool{} // of a function, by name
+	var tests []string
+	for _, path := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return 0, err
+		}
+		for _, decl := range file.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok || f.Body == nil {
+				continue
+			}
+			if f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" {
+				tests = append(tests, f.Name.Name)
+			}
+			if calls[f.Name.Name] == nil {
+				calls[f.Name.Name] = map[string]bool{}
+			}
+			mention(f.Body, calls[f.Name.Name])
+		}
+	}
+	count := 0
+	for _, test := range tests {
+		if leads(test, calls, map[string]bool{}) {
+			count++
+		}
+	}
+	return count, nil
+}
+
+// mention adds the names that a body calls or mentions: "harness.Open" for those
+// of another package, "run" for functions and methods.
+func mention(body ast.Node, names map[string]bool) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && x.Name == "harness" {
+				names["harness."+n.Sel.Name] = true
+			}
+			names[n.Sel.Name] = true
+		case *ast.Ident:
+			names[n.Name] = true
+		}
+		return true
+	})
+}
+
+// leads tells whether a function leads to one that asks for Kubernetes.
+func leads(name string, calls map[string]map[string]bool, seen map[string]bool) bool {
+	for _, asks := range []string{"harness.Open", "harness.Cluster", "harness.Kubernetes"} {
+		if calls[name][asks] {
+			return true
+		}
+	}
+	seen[name] = true
+	for next := range calls[name] {
+		if !seen[next] && leads(next, calls, seen) {
+			return true
+		}
+	}
+	return false
+}
+
+// Tests that need no Kubernetes are not counted, those that need it are,
+// however far away the call stands.
+func TestNeedIn(t *testing.T) {
+	dir := t.TempDir()
+	const text = `package x
+func TestMain(m *testing.M) { harness.Main(m) }
+func TestPure(t *testing.T) { check(t) }
+func TestStory(t *testing.T) { w := harness.Open(t); w.Use() }
+func TestFar(t *testing.T) { s := begin(t); s.run() }
+func TestTable(t *testing.T) { for _, f := range []func(*testing.T){ story } { f(t) } }
+func begin(t *testing.T) stage { return stage{harness.Cluster(t, "x")} }
+func story(t *testing.T) { begin(t) }
+func check(t *testing.T) { check(t); harness.Lines(nil) }
+`
+	if err := os.WriteFile(filepath.Join(dir, "x_test.go"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := needIn(dir); err != nil || got != 3 {
+		t.Errorf("want 3 tests: TestStory, TestFar, TestTable; got %d, %v", got, err)
+	}
 }
 
 // waitForOthers returns when go test has no other child left for a while.

@@ -46,12 +46,8 @@ func (r *Reconciler) accept(ctx context.Context, s *snapshot) (helm.Deployment, 
 	if err != nil {
 		return d, err
 	}
-	raw, err := content.Decompress(p.Content, content.MaxBytes)
-	if err != nil {
+	if d.Content, err = content.Unpack(s.contentID(), p.Content); err != nil {
 		return d, fault.PermanentError(release.ReasonBadContent, fmt.Errorf("unpack the bundle: %w", err))
-	}
-	if d.Content, err = content.Decode(raw); err != nil {
-		return d, fault.PermanentError(release.ReasonBadContent, err)
 	}
 	if d.Options, err = options.WithValues(s.spec.Options, p.Values); err != nil {
 		return d, fault.PermanentError(release.ReasonBadValues, err)
@@ -64,7 +60,7 @@ func (r *Reconciler) accept(ctx context.Context, s *snapshot) (helm.Deployment, 
 func (r *Reconciler) payload(ctx context.Context, s *snapshot) (store.Payload, error) {
 	if s.known && s.rec.Spec.DeploymentID == s.spec.DeploymentID && s.rec.Spec.ValuesHash == s.spec.ValuesHash {
 		p, kept, err := r.cfg.Store.Payload(ctx, s.rec.Key)
-		if err == nil && kept {
+		if err == nil && kept && content.Check(s.contentID(), p.Content) == nil {
 			return p, nil
 		}
 	}
@@ -97,8 +93,6 @@ func supported(spec fleet.BundleDeploymentSpec) error {
 	switch {
 	case spec.HelmChartOptions != nil:
 		what = "charts that the agent downloads (HelmOp)"
-	case spec.OCIContents:
-		what = "bundles that are kept in a registry"
 	case len(spec.Options.DownstreamResources) > 0:
 		what = "downstreamResources"
 	case spec.Options.AllowedTargetNamespaceSelector != nil:
@@ -109,21 +103,31 @@ func supported(spec fleet.BundleDeploymentSpec) error {
 	return fault.PermanentError(release.ReasonNotImplemented, fmt.Errorf("not implemented yet: %s", what))
 }
 
+// contentID is the id of the files that are wanted.
+func (s *snapshot) contentID() string {
+	id, _, _ := strings.Cut(s.spec.DeploymentID, ":")
+	return id
+}
+
 // fetch reads content and values from the manager and verifies both.
 func (r *Reconciler) fetch(ctx context.Context, s *snapshot) (store.Payload, error) {
 	var p store.Payload
-	id, _, _ := strings.Cut(s.spec.DeploymentID, ":")
-	c, err := s.session.Contents.Get(ctx, kube.Key{Name: id})
-	switch {
-	case kube.IsGone(err):
-		return p, fault.WaitError(reasonNoContent, contentDelay, fmt.Errorf("the manager does not have content %s (any more)", short(id)))
-	case err != nil:
-		return p, away(fmt.Errorf("read content %s: %w", short(id), err))
+	var err error
+	id := s.contentID()
+	if s.spec.OCIContents {
+		p.Content, err = r.pull(ctx, s, id)
+	} else {
+		p.Content, err = download(ctx, s.session, id)
 	}
-	if _, err := content.Open(c); err != nil {
-		return p, fault.WaitError(content.ReasonDamaged, managerDelay, fmt.Errorf("content %s: %w", short(id), err))
+	if err == nil {
+		err = content.Check(id, p.Content)
 	}
-	p.Content = c.Content
+	if fault.ReasonOf(err) == content.ReasonDamaged {
+		err = fault.WaitError(content.ReasonDamaged, managerDelay, fmt.Errorf("content %s: %w", short(id), err))
+	}
+	if err != nil {
+		return p, err
+	}
 	if s.spec.ValuesHash == "" {
 		return p, nil
 	}

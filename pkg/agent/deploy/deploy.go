@@ -57,11 +57,12 @@ type Config struct {
 	Scope     string // tells the objects of several agents of one cluster apart
 	Workers   int    // deployments worked on at once
 
-	Helm  *helm.Client
-	Live  Live
-	Store *store.Store
-	Log   *logrus.Entry
-	Now   func() time.Time // time.Now where nil
+	Helm     *helm.Client
+	Live     Live
+	Registry Registry
+	Store    *store.Store
+	Log      *logrus.Entry
+	Now      func() time.Time // time.Now where nil
 }
 
 // Live is what the loop needs of the live objects; *kube.Live has it.

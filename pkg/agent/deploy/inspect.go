@@ -104,6 +104,9 @@ func (r *Reconciler) see(ctx context.Context, s *snapshot, all bool, dirty map[r
 	if !fresh && len(dirty) == 0 {
 		return old, nil
 	}
+	if err := r.cfg.Helm.Complete(ctx, &s.observed); err != nil {
+		return nil, err
+	}
 	wanted, err := drift.Objects(s.observed.Manifest)
 	if err != nil {
 		return nil, fault.PermanentError("UnreadableManifest", err)

@@ -39,6 +39,9 @@ func Look(ctx context.Context, h *helm.Client, live Live, scope string, rec stor
 		return out, nil
 	}
 	out.Corrected = o.Rollback()
+	if err := h.Complete(ctx, &o); err != nil {
+		return out, err
+	}
 	objs, err := drift.Objects(o.Manifest)
 	if err != nil {
 		return out, err

@@ -14,11 +14,14 @@ import (
 const countInterval = 15 * time.Minute
 
 // CountReleases lists the agent's releases at once and then every 15 minutes
-// until ctx ends.
+// until ctx ends, and removes what is left of records that were never finished.
 func (r *Reconciler) CountReleases(ctx context.Context) error {
 	t := time.NewTicker(countInterval)
 	defer t.Stop()
 	for {
+		if err := r.cfg.Helm.SweepParts(ctx, r.cfg.Now()); err != nil && ctx.Err() == nil {
+			r.cfg.Log.WithField("error", err.Error()).Warn("parts of records not swept")
+		}
 		list, err := r.cfg.Helm.List(ctx)
 		if err == nil {
 			names := map[string]bool{}

@@ -12,6 +12,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
@@ -210,6 +211,9 @@ func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
 func needsChange(reason string) bool {
 	switch reason {
 	case release.ReasonForbidden, release.ReasonUnknownKind, release.ReasonNoAccount, release.ReasonNoValues:
+		return true
+	case oci.ReasonInvalidReference, oci.ReasonInvalidCredentials, oci.ReasonAuthenticationRefused, oci.ReasonCertificateRefused,
+		oci.ReasonRedirected, oci.ReasonNotContent, oci.ReasonNotRegistry, oci.ReasonTooLarge:
 		return true
 	}
 	return false

@@ -29,8 +29,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// chunkBytes is the longest piece of a payload in one Secret.
-const chunkBytes = 900 << 10
+// chunkBytes is the longest piece of a payload in one Secret: with the record and
+// the values beside it, and as JSON, that stays below 1 MiB for most, and below
+// what etcd takes for all.
+const chunkBytes = 700 << 10
 
 // Keys of the Secrets.
 const (
@@ -110,7 +112,7 @@ func New(c *kube.Client, namespace string) *Store {
 // Load reads all records. Secrets that cannot be read are skipped and returned
 // as an error after everything else was read.
 func (s *Store) Load(ctx context.Context) error {
-	list, err := s.secrets.List(ctx, s.namespace, fleet.LabelManagerID)
+	list, err := s.secrets.List(ctx, s.namespace, fleet.LabelManagerID+",!"+labelChunkOf)
 	if err != nil {
 		return fmt.Errorf("read the agent's store: %w", err)
 	}
@@ -118,7 +120,7 @@ func (s *Store) Load(ctx context.Context) error {
 	defer s.mu.Unlock()
 	var bad error
 	for _, secret := range list {
-		if secret.Type != fleet.SecretTypeAgentStore || secret.Labels[labelChunkOf] != "" {
+		if secret.Type != fleet.SecretTypeAgentStore {
 			continue
 		}
 		var r Record
@@ -203,6 +205,9 @@ func (s *Store) Payload(ctx context.Context, key Key) (Payload, bool, error) {
 		secret, err := s.secrets.Get(ctx, kube.Key{Namespace: s.namespace, Name: chunkName(key, i)})
 		if err != nil {
 			return Payload{}, false, fmt.Errorf("read payload of %q: %w", key.Name, err)
+		}
+		if i == 0 {
+			content.Grow(r.Chunks * len(secret.Data[keyChunk]))
 		}
 		content.Write(secret.Data[keyChunk])
 		if i == 0 {

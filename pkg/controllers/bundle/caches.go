@@ -1,6 +1,8 @@
 package bundle
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -30,7 +32,7 @@ func (e *Engine) makeCaches(c *kube.Client) {
 		groups:      kube.NewCache[*fleet.ClusterGroup](c, kube.Watch{}, nil),
 		repos:       kube.NewCache[*fleet.GitRepo](c, kube.Watch{}, nil),
 		contents:    kube.NewMetaCache(c, fleet.GroupVersion.WithKind("Content"), kube.Watch{}, nil),
-		secrets:     kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"), managed, slimMeta),
+		secrets:     kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"), managed, slimSecret),
 		brake: kube.NewCache[*corev1.ConfigMap](c, kube.Watch{
 			Namespace: e.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapBrake}, nil),
 		limits: map[string]*kube.Cache[*metav1.PartialObjectMetadata]{},
@@ -44,25 +46,41 @@ func (e *Engine) makeCaches(c *kube.Client) {
 // twice for some objects. What comes from the API server has managedFields.
 func slim(o metav1.Object) bool { return o.GetManagedFields() == nil }
 
-// slimBundle drops the resources and keeps their digest.
+// slimBundle drops the resources and keeps their digest. The annotation that
+// names a content stays only where it counts: on a Bundle without resources.
 func slimBundle(b *fleet.Bundle) {
 	if slim(b) {
 		return
 	}
-	digest := content.Digest(content.Encode(content.Manifest{Resources: b.Spec.Resources}))
-	b.Spec.Resources = nil
+	digest := content.Sum(content.Manifest{Resources: b.Spec.Resources})
 	if b.Annotations == nil {
 		b.Annotations = map[string]string{}
 	}
+	if len(b.Spec.Resources) > 0 {
+		delete(b.Annotations, fleet.AnnotationContent)
+	}
+	b.Spec.Resources = nil
 	delete(b.Annotations, annotationApplied)
 	b.Annotations[annotationContent] = digest
 }
 
-// resourcesOf is the digest of a cached Bundle's resources.
-func resourcesOf(b *fleet.Bundle) string { return b.Annotations[annotationContent] }
+// resourcesOf is the digest of a cached Bundle's resources, as far as it is
+// known here.
+func resourcesOf(b *fleet.Bundle) string {
+	if id := table.NamedBy(b); id != "" {
+		return strings.TrimPrefix(id, "s-")
+	}
+	return b.Annotations[annotationContent]
+}
 
-// contentOf is the id of the Content that holds a cached Bundle's resources.
-func contentOf(b *fleet.Bundle) string { return content.IDOf(resourcesOf(b)) }
+// contentOf is the id of a cached Bundle's resources: the one that it names, or
+// that of the Content which the engine makes of them.
+func contentOf(b *fleet.Bundle) string {
+	if id := table.NamedBy(b); id != "" {
+		return id
+	}
+	return content.IDOf(b.Annotations[annotationContent])
+}
 
 // slimDeployment drops the options, whose ids are enough, and shares the list
 // of objects, which is the same on most clusters.
@@ -78,3 +96,11 @@ func (e *Engine) slimDeployment(bd *fleet.BundleDeployment) {
 }
 
 func slimMeta(m *metav1.PartialObjectMetadata) { m.Annotations = nil }
+
+// slimSecret keeps of which Secret one is a copy.
+func slimSecret(m *metav1.PartialObjectMetadata) {
+	source, ok := m.Annotations[fleet.AnnotationInputHash]
+	if m.Annotations = nil; ok {
+		m.Annotations = map[string]string{fleet.AnnotationInputHash: source}
+	}
+}

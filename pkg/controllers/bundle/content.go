@@ -2,49 +2,187 @@ package bundle
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/table"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
 // contentGrace is how long a content is kept after the last deployment that
-// held it: a commit may be taken back.
+// held it, or the last Bundle that named it: a commit may be taken back. It is
+// also how long parts may lie about without their index, which comes last.
 const contentGrace = 10 * time.Minute
 
-// reconcileContent deletes a content that no deployment has held for
-// contentGrace.
+// Reasons of Bundles that name their content.
+const (
+	reasonInvalidContent = "InvalidContent"
+	reasonContentMissing = "ContentMissing"
+)
+
+// largestLimit is how much of the text about the largest files is repeated.
+const largestLimit = 300
+
+// reconcileContent deletes a content that nobody has held for contentGrace. One
+// that is kept in parts is one: its parts are held by their index and go with
+// it. Whoever is about to use it again touches it, and the deletion fails.
 func (e *Engine) reconcileContent(ctx context.Context, key kube.Key) (kube.Next, error) {
 	c, ok := e.cache.contents.Get(key)
-	if !ok || e.table.InUse(key.Name) {
-		e.setUnused(key.Name, time.Time{})
+	if !ok {
+		e.setUnused(key.Name, "", time.Time{})
+		return e.reconcileCredentials(ctx, key.Name)
+	}
+	if e.contentHeld(c) {
+		e.setUnused(key.Name, "", time.Time{})
 		return kube.Done, nil
 	}
-	since := e.setUnused(key.Name, e.now())
+	since := e.setUnused(key.Name, c.ResourceVersion, e.now())
 	if left := contentGrace - e.now().Sub(since); left > 0 {
 		return kube.Next{After: left}, nil
 	}
-	if c.Labels[fleet.LabelManagerID] != "" && c.Labels[fleet.LabelManagerID] != e.cfg.ManagerID {
+	if !e.deleteContent(c) {
 		return kube.Done, nil // of another installation in the same cluster
 	}
-	if err := e.contents.Delete(ctx, key, kube.Precondition{UID: c.UID}); err != nil {
-		return kube.Done, err
+	parts := e.partsOf(c)
+	for _, o := range append([]*metav1.PartialObjectMetadata{c}, parts...) {
+		err := e.contents.Delete(ctx, kube.KeyOf(o), kube.Precondition{UID: o.UID, ResourceVersion: o.ResourceVersion})
+		if kube.IsConflict(err) && o == c {
+			return kube.Done, nil // somebody needs it: the watch tells
+		}
+		if err != nil && !kube.IsConflict(err) {
+			return kube.Done, err
+		}
 	}
 	e.log.WithField("content", key.Name).Info("content deleted, nothing holds it")
 	return kube.Done, nil
 }
 
-// setUnused notes since when no deployment holds a content, unless that is
-// known already; the zero time means that one does. It returns since when.
-func (e *Engine) setUnused(id string, at time.Time) time.Time {
+// deleteContent tells whether a content is this installation's to delete.
+func (e *Engine) deleteContent(c *metav1.PartialObjectMetadata) bool {
+	owner := c.Labels[fleet.LabelManagerID]
+	return owner == "" || owner == e.cfg.ManagerID
+}
+
+// indexOf is the id of the content that a Content is, or is a part of.
+func indexOf(c *metav1.PartialObjectMetadata) string {
+	if id := c.Labels[fleet.LabelContentOf]; id != "" {
+		return id
+	}
+	return c.Name
+}
+
+// contentHeld tells whether somebody needs a Content; of a part that is its
+// index, whoever needs that one.
+func (e *Engine) contentHeld(c *metav1.PartialObjectMetadata) bool {
+	index := indexOf(c)
+	if index == c.Name {
+		return e.table.InUse(index)
+	}
+	_, ok := e.cache.contents.Get(kube.Key{Name: index})
+	return ok
+}
+
+// partsOf are the parts of an index that are there.
+func (e *Engine) partsOf(index *metav1.PartialObjectMetadata) []*metav1.PartialObjectMetadata {
+	n, err := content.Parts(index)
+	if err != nil {
+		return nil // parts of nothing are swept as such
+	}
+	var out []*metav1.PartialObjectMetadata
+	for i := range n {
+		part, ok := e.cache.contents.Get(kube.Key{Name: content.PartName(index.Name, i)})
+		if ok && part.Labels[fleet.LabelContentOf] == index.Name {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+// idle is since when nobody holds an object, and in which version it was then.
+type idle struct {
+	since   time.Time
+	version string
+}
+
+// setUnused notes since when nobody holds an object, unless that is known
+// already of this version; the zero time means that somebody does. It returns
+// since when.
+func (e *Engine) setUnused(id, version string, at time.Time) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if at.IsZero() {
 		delete(e.unused, id)
 		return at
 	}
-	if _, ok := e.unused[id]; !ok {
-		e.unused[id] = at
+	if known, ok := e.unused[id]; !ok || known.version != version {
+		e.unused[id] = idle{at, version}
 	}
-	return e.unused[id]
+	return e.unused[id].since
 }
+
+// named looks for what a Bundle names instead of holding resources, and returns
+// in how many parts it is kept; 0 for one that every agent can read. What is not
+// there yet is a wait.
+func (e *Engine) named(b *fleet.Bundle) (parts int, err error) {
+	id := table.NamedBy(b)
+	switch {
+	case id == "":
+		return 0, nil
+	case b.Spec.ContentsID != "" && !content.IsID(id):
+		return 0, fault.PermanentError(reasonInvalidContent, fmt.Errorf("contentsId %q is not the id of a content", cut(id, idLimit)))
+	case b.Spec.ContentsID != "":
+		return 0, e.checkCredential(b)
+	case !content.IsID(id):
+		return 0, fault.PermanentError(reasonInvalidContent, fmt.Errorf(
+			"annotation %s: %q is not the id of a content", fleet.AnnotationContent, cut(id, idLimit)))
+	}
+	index, ok := e.cache.contents.Get(kube.Key{Name: id})
+	if !ok {
+		return 0, missing(fmt.Sprintf("Content %q", id))
+	}
+	if parts, err = content.Parts(index); err != nil {
+		return 0, err
+	}
+	if there := len(e.partsOf(index)); there < parts {
+		return 0, missing(fmt.Sprintf("%d of %d parts of Content %q", parts-there, parts, id))
+	}
+	return parts, nil
+}
+
+func missing(what string) error {
+	return fault.WaitError(reasonContentMissing, 0, fmt.Errorf(
+		"waits for %s with its files; if it does not come, raise spec.forceSyncGeneration of the GitRepo or apply the bundle again", what))
+}
+
+// idLimit is how much of a text that should be an id is repeated.
+const idLimit = 80
+
+func cut(s string, limit int) string { return strings.ToValidUTF8(s[:min(limit, len(s))], "") }
+
+// illegible says why an agent cannot read what a Bundle names; it is empty for
+// one that can.
+func (s *snapshot) illegible(protocol int) string {
+	if s.parts == 0 || protocol >= fleet.ProtocolContentChunks {
+		return ""
+	}
+	speaks := fmt.Sprintf("protocol %d", protocol)
+	if protocol == 0 {
+		speaks = "the reference's"
+	}
+	// What matters comes first: conditions show the beginning of it.
+	text := fmt.Sprintf("above 1 MiB, the limit of this agent (%s)", speaks)
+	if largest := oneLine(s.bundle.Annotations[fleet.AnnotationContentLargest]); largest != "" {
+		text += "; largest files: " + largest
+	}
+	return text + fmt.Sprintf("; it is kept in %d parts, which agents of protocol %d can read: upgrade the agent, make the bundle smaller, or keep it in an OCI registry",
+		s.parts, fleet.ProtocolContentChunks)
+}
+
+// oneLine is a text from an annotation that anybody may have written.
+func oneLine(s string) string { return strings.Join(strings.Fields(cut(s, largestLimit)), " ") }

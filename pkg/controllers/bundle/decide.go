@@ -25,6 +25,7 @@ type snapshot struct {
 	bundle      *fleet.Bundle
 	kit         *deployment.Kit // nil with kitErr
 	kitErr      error
+	parts       int                // in how many parts the content is kept; 0: every agent reads it
 	candidates  []*table.Candidate // by name
 	deployments map[kube.Key]*fleet.BundleDeployment
 	seen        uint64 // what the table said with the deployments
@@ -50,6 +51,7 @@ type pair struct {
 	key     kube.Key // of the Cluster
 	place   *deployment.Place
 	offline bool
+	refused string // why the agent cannot read the content
 	verdict target.Verdict
 	old     *fleet.BundleDeployment
 	inputs  string
@@ -83,7 +85,7 @@ type leaver struct {
 func decide(s *snapshot) *decision {
 	d := &decision{memos: map[kube.Key]memo{}}
 	d.plan.Generation, d.plan.Seen = s.bundle.Generation, s.seen
-	d.plan.ResourcesDigest = resourcesOf(s.bundle)
+	d.plan.ResourcesDigest, d.plan.Named = resourcesOf(s.bundle), table.NamedBy(s.bundle)
 	d.plan.Accepted = accepted(s)
 	if problem := impossible(s); problem != nil {
 		freeze(s, d, problem)
@@ -189,6 +191,10 @@ func match(s *snapshot, d *decision) string {
 		if v.Deploy {
 			p := &pair{key: c.Key, place: c.Place, offline: c.Offline, verdict: v, old: s.deployments[c.Key]}
 			p.want.Held, p.want.Coming = unplaced(c)
+			if p.refused = s.illegible(c.Protocol); p.refused != "" && c.Unseen && p.want.Held == "" {
+				p.refused = ""
+				p.want.Held, p.want.Coming = "waits for the first report of the agent, to know whether it can read a bundle of this size", true
+			}
 			d.pairs = append(d.pairs, p)
 			continue
 		}
@@ -247,6 +253,9 @@ func workOut(s *snapshot, p *pair) rollout.Target {
 		p.version, p.id, p.outcome = &v, v.ID, v.Outcome
 	}
 	p.want.ID, t.Desired = p.id, p.id
+	if p.refused != "" && (p.old == nil || p.old.Status.AppliedDeploymentID != p.id) {
+		p.want.Broken, p.want.ID, t.Desired = p.refused, "", ""
+	}
 	return t
 }
 

@@ -246,3 +246,60 @@ func BenchmarkDecide5000(b *testing.B) {
 		}
 	}
 }
+
+// An agent that cannot read parts gets an error of its own; the others go on, and
+// what runs there runs on.
+func TestDecideParts(t *testing.T) {
+	large := func(n int, change func(*fleet.Bundle)) *snapshot {
+		s := scene(t, n, change)
+		s.parts = 30
+		s.bundle.Annotations = map[string]string{fleet.AnnotationContentLargest: "a.yaml (8.0 MiB),\n b.yaml (2 KiB)"}
+		for _, c := range s.candidates {
+			c.Protocol = fleet.ProtocolVersion
+		}
+		return s
+	}
+	const refused = "above 1 MiB, the limit of this agent (protocol 1); largest files: a.yaml (8.0 MiB), b.yaml (2 KiB); " +
+		"it is kept in 30 parts, which agents of protocol 2 can read: upgrade the agent, make the bundle smaller, or keep it in an OCI registry"
+	cases := map[string]struct {
+		why   string
+		scene func() *snapshot
+		want  string
+	}{
+		"Reads": {"every agent of this version does", func() *snapshot { return large(2, nil) }, "c0000 create\nc0001 create\n"},
+		"OldAgent": {"it is told what to do, and the other goes on",
+			func() *snapshot { s := large(2, nil); s.candidates[0].Protocol = 1; return s }, "c0000 - broken: " + refused + "\nc0001 create\n"},
+		"Reference": {"its agents say no number",
+			func() *snapshot { s := large(1, nil); s.candidates[0].Protocol = 0; return s },
+			"c0000 - broken: " + strings.Replace(refused, "protocol 1", "the reference's", 1) + "\n"},
+		"Unseen": {"nobody knows yet what its agent reads",
+			func() *snapshot {
+				s := large(1, nil)
+				s.candidates[0].Protocol, s.candidates[0].Unseen = 0, true
+				return s
+			},
+			"c0000 - (waits for the first report of the agent, to know whether it can read a bundle of this size)\n"},
+		"Runs": {"an agent that was replaced by an older one runs what it has",
+			func() *snapshot {
+				s := large(1, nil).deployed(t, true)
+				s.candidates[0].Protocol = 1
+				return s
+			}, "c0000 -\n"},
+		"RunsOlder": {"but cannot take another version; the one that runs stays",
+			func() *snapshot {
+				s := large(1, nil).deployed(t, true)
+				next := large(1, func(b *fleet.Bundle) { b.Spec.DefaultNamespace = "other" })
+				next.deployments, next.candidates[0].Protocol = s.deployments, 1
+				return next
+			}, "c0000 - broken: " + refused + "\n"},
+		"Whole": {"what is kept in one piece every agent reads",
+			func() *snapshot { s := large(1, nil); s.parts, s.candidates[0].Protocol = 0, 1; return s }, "c0000 create\n"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, story(decide(c.scene()))); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+		})
+	}
+}

@@ -19,6 +19,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/table"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
@@ -34,6 +35,10 @@ type Config struct {
 	CheckinInterval time.Duration
 	// Workers is how many Bundles are worked on at once.
 	Workers int
+	// Registry deletes what is in registries; a plain oci.Client where nil.
+	Registry Registry
+	// Now is the clock; time.Now where nil.
+	Now func() time.Time
 }
 
 // missedCheckins is how many check-ins an agent may miss.
@@ -77,10 +82,10 @@ type Engine struct {
 	memos   map[kube.Key]map[kube.Key]memo
 	paces   map[kube.Key]withdrawal.Pace
 	orphans map[kube.Key]time.Time
-	unused  map[string]time.Time // contents that no deployment holds
-	lost    map[kube.Key]bool    // deployments that have to be written anew
-	writing map[kube.Key]bool    // deployments that are being written
-	waiting map[kube.Key]bool    // Bundles whose withdrawals wait for siblings
+	unused  map[string]idle   // contents and credentials that nobody holds
+	lost    map[kube.Key]bool // deployments that have to be written anew
+	writing map[kube.Key]bool // deployments that are being written
+	waiting map[kube.Key]bool // Bundles whose withdrawals wait for siblings
 }
 
 // caches are the informers of the engine.
@@ -111,9 +116,15 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 	if cfg.Workers < 1 {
 		cfg.Workers = 8
 	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Registry == nil {
+		cfg.Registry = oci.New(oci.Config{UserAgent: "fleet-controller"})
+	}
 	e := &Engine{
-		cfg: cfg, log: log, now: time.Now,
-		table:   table.New(cfg.ManagerID, missedCheckins*cfg.CheckinInterval, time.Now),
+		cfg: cfg, log: log, now: cfg.Now,
+		table:   table.New(cfg.ManagerID, missedCheckins*cfg.CheckinInterval, cfg.Now),
 		events:  kube.NewRecorder(c, "fleet-controller"),
 		slots:   make(chan struct{}, writers),
 		lists:   newLists(),
@@ -121,7 +132,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 		memos:   map[kube.Key]map[kube.Key]memo{},
 		paces:   map[kube.Key]withdrawal.Pace{},
 		orphans: map[kube.Key]time.Time{},
-		unused:  map[string]time.Time{},
+		unused:  map[string]idle{},
 		lost:    map[kube.Key]bool{},
 		writing: map[kube.Key]bool{},
 		waiting: map[kube.Key]bool{},
@@ -194,8 +205,13 @@ func (e *Engine) start(ctx context.Context) error {
 		e.watchLeaving(bd)
 	}
 	for _, c := range e.cache.contents.List("") {
-		if !e.table.InUse(c.Name) {
+		if !e.contentHeld(c) {
 			e.sweep.Add(kube.Key{Name: c.Name})
+		}
+	}
+	for _, s := range e.cache.secrets.List("") {
+		if s.Labels[fleet.LabelInternalSecret] == "true" {
+			e.sweep.Add(kube.Key{Name: s.Name})
 		}
 	}
 	e.sweepSecrets()
@@ -212,7 +228,7 @@ func (e *Engine) spread(n table.News) {
 		e.planer.Add(key)
 	}
 	for _, id := range n.Unused {
-		e.setUnused(id, time.Time{})
+		e.setUnused(id, "", time.Time{})
 		e.sweep.Add(kube.Key{Name: id})
 	}
 }

@@ -75,7 +75,8 @@ func (e *Engine) onBundle(old, changed *fleet.Bundle) {
 	case old.UID != changed.UID, old.Generation != changed.Generation,
 		(old.DeletionTimestamp == nil) != (changed.DeletionTimestamp == nil):
 		e.planer.AddFirst(key) // a person waits for it
-	case !maps.Equal(old.Labels, changed.Labels), !slices.Equal(old.Finalizers, changed.Finalizers):
+	case !maps.Equal(old.Labels, changed.Labels), !slices.Equal(old.Finalizers, changed.Finalizers),
+		contentOf(old) != contentOf(changed):
 		e.planer.AddFirst(key)
 	}
 }
@@ -202,6 +203,9 @@ func (e *Engine) concerns(key kube.Key, change table.ClusterChange) bool {
 	entry := e.kits[key]
 	e.mu.Unlock()
 	was, is := change.Was, change.Is
+	if entry != nil && was != nil && (was.Protocol != is.Protocol || was.Unseen != is.Unseen) && table.NamedBy(entry.kit.Bundle()) != "" {
+		return true // it may be able to read now what it was not, and the other way round
+	}
 	if entry == nil || was == nil || was.Deleting != is.Deleting || was.Other != is.Other ||
 		was.Place.Namespace != is.Place.Namespace {
 		return true
@@ -230,13 +234,22 @@ func (e *Engine) onRepo(old, changed *fleet.GitRepo) {
 	e.spread(e.table.SetRepo(changed))
 }
 
-// onContent makes a content anew that somebody deleted although it is needed.
+// onContent makes a content anew that somebody deleted although it is needed, and
+// plans the Bundles that have waited for one.
 func (e *Engine) onContent(old, changed *metav1.PartialObjectMetadata) {
+	c := either(old, changed)
+	index := indexOf(c)
+	if old == nil || changed == nil {
+		e.planSome(e.table.Naming(index))
+	}
 	switch {
-	case changed == nil:
-		e.planSome(e.table.NeededBy(old.Name))
-	case old == nil && !e.table.InUse(changed.Name):
-		e.sweep.Add(kube.Key{Name: changed.Name})
+	case changed == nil && index == c.Name:
+		e.planSome(e.table.NeededBy(c.Name))
+		for _, part := range e.partsOf(c) {
+			e.sweep.Add(kube.Key{Name: part.Name})
+		}
+	case changed != nil && !e.contentHeld(c):
+		e.sweep.Add(kube.Key{Name: c.Name})
 	}
 }
 
@@ -247,6 +260,9 @@ func (e *Engine) onSecret(old, changed *metav1.PartialObjectMetadata) {
 	if b, ok := e.table.Bundle(key); ok && b.Spec.ValuesHash != "" && changed != nil {
 		e.dropKit(key)
 		e.planer.AddFirst(key)
+	}
+	if e.onCredential(either(old, changed), changed == nil) {
+		return
 	}
 	if bd, ok := e.table.Deployment(key); ok && changed == nil && bd.Spec.ValuesHash != "" {
 		e.lose(key)

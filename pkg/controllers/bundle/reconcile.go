@@ -74,7 +74,11 @@ func (e *Engine) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error)
 // gather reads all that the decision needs.
 func (e *Engine) gather(ctx context.Context, b *fleet.Bundle) (*snapshot, error) {
 	s := &snapshot{key: kube.KeyOf(b), bundle: b}
-	s.kit, s.kitErr = e.kit(ctx, b) // before the clusters: their changes are judged by it
+	if s.parts, s.kitErr = e.named(b); s.kitErr == nil {
+		s.kit, s.kitErr = e.kit(ctx, b) // before the clusters: their changes are judged by it
+	} else {
+		e.dropKit(s.key)
+	}
 	s.candidates = e.table.Candidates(s.key.Namespace)
 	s.deployments, s.seen = e.table.Deployments(s.key)
 	s.hold, s.restricted = e.held(s.key.Namespace)
@@ -132,7 +136,7 @@ func (e *Engine) kit(ctx context.Context, b *fleet.Bundle) (*deployment.Kit, err
 	e.mu.Unlock()
 	if entry != nil {
 		old := entry.kit.Bundle()
-		if old.UID == b.UID && old.Generation == b.Generation && maps.Equal(old.Labels, b.Labels) {
+		if old.UID == b.UID && old.Generation == b.Generation && maps.Equal(old.Labels, b.Labels) && contentOf(old) == contentOf(b) {
 			return entry.kit, nil
 		}
 	}

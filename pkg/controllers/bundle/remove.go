@@ -91,7 +91,8 @@ func (e *Engine) remnants(key kube.Key, since time.Time) []withdrawal.Remnant {
 	return out
 }
 
-// letGo deletes the values of a Bundle and gives up its finalizer.
+// letGo deletes the values of a Bundle and what it has in a registry, and gives
+// up its finalizer.
 func (e *Engine) letGo(ctx context.Context, b *fleet.Bundle, left int) error {
 	secret, err := e.valuesOf(ctx, b)
 	if err != nil {
@@ -101,6 +102,9 @@ func (e *Engine) letGo(ctx context.Context, b *fleet.Bundle, left int) error {
 		if err := e.secrets.Delete(ctx, kube.KeyOf(b), kube.Precondition{UID: secret.UID}); err != nil {
 			return err
 		}
+	}
+	if err := e.dismissArtifact(ctx, b); err != nil {
+		return err
 	}
 	changed := b.DeepCopy()
 	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == fleet.FinalizerBundle })

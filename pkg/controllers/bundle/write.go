@@ -33,7 +33,7 @@ func (e *Engine) apply(ctx context.Context, s *snapshot, d *decision) (rest bool
 		return false, nil
 	}
 	if s.hold == "" {
-		if err := e.ensureContent(ctx, s); err != nil {
+		if err := e.ensureContent(ctx, s, d); err != nil {
 			return false, err
 		}
 	}
@@ -76,9 +76,16 @@ func (e *Engine) apply(ctx context.Context, s *snapshot, d *decision) (rest bool
 	return rest, joined(errs)
 }
 
-// ensureContent stores the Bundle's resources once for all clusters.
-func (e *Engine) ensureContent(ctx context.Context, s *snapshot) error {
+// ensureContent stores the Bundle's resources once for all clusters. What a
+// Bundle names was stored by whoever made the Bundle.
+func (e *Engine) ensureContent(ctx context.Context, s *snapshot, d *decision) error {
+	if s.kit.InRegistry() {
+		return e.ensureCredentials(ctx, s, d)
+	}
 	id := s.kit.Content()
+	if table.NamedBy(s.bundle) == id {
+		return nil
+	}
 	if _, ok := e.cache.contents.Get(kube.Key{Name: id}); ok {
 		return nil
 	}

@@ -1,6 +1,8 @@
 package gitrepo
 
 import (
+	"context"
+	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,11 +10,12 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
 // Indexes of caches.
 const (
-	bySecret = "secret" // GitRepos by "namespace/name" of their Secret
+	bySecret = "secret" // GitRepos by "namespace/name" of their Secrets
 	byRepo   = "repo"   // Bundles by "namespace/name" of their GitRepo
 )
 
@@ -22,7 +25,13 @@ var limiting = []string{"GitRepoRestriction", "Policy"}
 
 func (w *Worker) makeCaches(c *kube.Client) {
 	w.cache.repos = kube.NewCache(c, kube.Watch{}, slimRepo)
-	w.cache.repos.Index(bySecret, func(r *fleet.GitRepo) []string { return []string{secretKey(r).String()} })
+	w.cache.repos.Index(bySecret, func(r *fleet.GitRepo) []string {
+		var keys []string
+		for _, key := range secretKeys(r) {
+			keys = append(keys, key.String())
+		}
+		return keys
+	})
 	w.cache.bundles = kube.NewMetaCache(c, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{}, slimMeta)
 	w.cache.bundles.Index(byRepo, func(b *metav1.PartialObjectMetadata) []string {
 		return []string{kube.Key{Namespace: b.Namespace, Name: b.Labels[fleet.LabelRepoName]}.String()}
@@ -53,19 +62,9 @@ func slimMeta(m *metav1.PartialObjectMetadata) { m.Annotations, m.OwnerReference
 
 // keepOurs drops the data of ConfigMaps that are not read here.
 func keepOurs(m *corev1.ConfigMap) {
-	if !slices.Contains([]string{fleet.ConfigMapBrake, fleet.ConfigMapKnownHosts}, m.Name) {
+	if !slices.Contains([]string{fleet.ConfigMapBrake, fleet.ConfigMapKnownHosts, fleet.ConfigMapInstallation}, m.Name) {
 		m.Data, m.BinaryData = nil, nil
 	}
-}
-
-// secretKey is the Secret with the credentials of a GitRepo, which need not be
-// there if the GitRepo does not name it.
-func secretKey(r *fleet.GitRepo) kube.Key {
-	name := r.Spec.ClientSecretName
-	if name == "" {
-		name = fleet.SecretGitCredential
-	}
-	return kube.Key{Namespace: r.Namespace, Name: name}
 }
 
 // handle says which change wakes up whom.
@@ -124,6 +123,28 @@ func (w *Worker) wakeAll(namespace string) {
 	for _, r := range w.cache.repos.List(namespace) {
 		w.loop.Add(kube.KeyOf(r))
 	}
+}
+
+// managerID is the id of this installation. It is made by the process that
+// manages it, and contents are made under it.
+func (w *Worker) managerID(context.Context) (string, error) {
+	if m, ok := w.cache.config.Get(kube.Key{Namespace: w.cfg.Namespace, Name: fleet.ConfigMapInstallation}); ok {
+		if id := m.Labels[fleet.LabelManagerID]; id != "" {
+			return id, nil
+		}
+	}
+	return "", fault.WaitError(fleet.ReasonProgressing, 0, errors.New("the manager of this installation has not started yet"))
+}
+
+// bundlesNamed finds Bundles by name in the cache.
+func (w *Worker) bundlesNamed(_ context.Context, namespace string, names []string) ([]metav1.Object, error) {
+	var list []metav1.Object
+	for _, name := range names {
+		if b, ok := w.cache.bundles.Get(kube.Key{Namespace: namespace, Name: name}); ok {
+			list = append(list, b)
+		}
+	}
+	return list, nil
 }
 
 // bundleGone makes sure that a Bundle comes back if it was not its GitRepo that

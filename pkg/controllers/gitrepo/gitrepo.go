@@ -19,8 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/publish"
+	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/source"
 )
 
@@ -31,14 +34,17 @@ type Config struct {
 	Namespace string
 	// Remotes reads repositories. Whoever made it closes it.
 	Remotes *git.Remotes
+	// Reader makes bundles of what was fetched. Whoever made it closes it.
+	Reader *reader.Reader
+	// OCI talks to the registries that bundles are kept in. Nil: none is.
+	OCI *oci.Client
+	// ImageScans tells that image scanning is on.
+	ImageScans bool
 	// Workers is how many GitRepos are worked on at once; 8 where 0.
 	Workers int
 	// Pollers is how many remotes are asked at once; 16 where 0.
 	Pollers int
 }
-
-// writers is how many Bundles of one GitRepo are written at once.
-const writers = 4
 
 // A Worker is the loops and caches of the role.
 type Worker struct {
@@ -50,6 +56,8 @@ type Worker struct {
 	bundles *kube.Store[*fleet.Bundle]
 	secrets *kube.Store[*corev1.Secret]
 	events  *kube.Recorder
+
+	publisher *publish.Publisher
 
 	cache struct {
 		repos   *kube.Cache[*fleet.GitRepo]
@@ -76,7 +84,18 @@ type memory struct {
 	taken     []string // names of Bundles that somebody else has
 	announced string   // the commit that people were told of
 	fetches   int      // failures in a row
+	told      told
+	reading   *reader.Memory
 }
+
+// told is which findings of which commit people were told of.
+type told struct {
+	commit string
+	texts  map[string]bool
+}
+
+// conflicts is how often a write is tried again when somebody else was faster.
+const conflicts = 5
 
 // New prepares the worker; it sends no request before its parts run.
 func New(cfg Config, c *kube.Client, log *logrus.Entry) *Worker {
@@ -92,6 +111,10 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Worker {
 	w.bundles = kube.StoreOf[*fleet.Bundle](own)
 	w.secrets = kube.StoreOf[*corev1.Secret](own)
 	w.events = kube.NewRecorder(c, "gitjob")
+	w.publisher = publish.New(publish.Config{
+		Client: own, OCI: cfg.OCI, ManagerID: w.managerID,
+		Suspended: w.suspended, Bundles: w.bundlesNamed, Removing: w.removing, Log: log,
+	})
 	w.makeCaches(c.Loop("cache"))
 	w.loop = kube.NewLoop("gitrepo", cfg.Workers, w.Reconcile)
 	w.polls = kube.NewLoop("gitpoll", cfg.Pollers, w.poll)
@@ -129,6 +152,9 @@ func (w *Worker) remember(key kube.Key, uid types.UID, change func(*memory)) {
 	defer w.mu.Unlock()
 	m := w.memory[key]
 	if m == nil || m.uid != uid {
+		if m != nil {
+			w.cfg.Reader.Forget(m.reading)
+		}
 		m = &memory{uid: uid}
 		w.memory[key] = m
 	}
@@ -138,7 +164,18 @@ func (w *Worker) remember(key kube.Key, uid types.UID, change func(*memory)) {
 func (w *Worker) forget(key kube.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if m := w.memory[key]; m != nil {
+		w.cfg.Reader.Forget(m.reading)
+	}
 	delete(w.memory, key)
+}
+
+// removing notes that we remove a Bundle; what it returns takes that back.
+func (w *Worker) removing(uid types.UID) (failed func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.removed[uid] = true
+	return func() { w.letGo(uid) }
 }
 
 // letGo tells, once, whether a Bundle that is gone was removed by us.

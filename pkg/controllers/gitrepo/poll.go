@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,14 +17,16 @@ import (
 
 // resolver is what the poller needs of package git.
 type resolver interface {
-	Resolve(ctx context.Context, src git.Source, ref git.Reference) (git.Commit, error)
+	ResolveAll(ctx context.Context, src git.Source, refs []git.Reference) []git.Answer
 }
 
 // A poller keeps the heads of all remotes that GitRepos follow. Each distinct
-// remote is asked once per interval: the shortest that a follower wants.
+// remote is asked once per interval, for all branches and tags that followers
+// want: the interval is the shortest of theirs.
 //
 // A host that cannot be reached is tried through one of its remotes at a time,
-// ever more rarely, until it answers again.
+// ever more rarely, until it answers again. A remote that fails on a host that
+// can be reached is tried more rarely for itself.
 type poller struct {
 	git    resolver
 	wake   func(kube.Key)                // a GitRepo
@@ -41,14 +44,14 @@ type poller struct {
 // A remote is something to ask.
 type remote struct {
 	src       git.Source
-	ref       git.Reference
 	followers map[kube.Key]*follower
-	head      *source.Head
+	heads     map[git.Reference]source.Head // what was found last
 	failures  int
 }
 
-// A follower is a GitRepo that wants to know a remote's head.
+// A follower is a GitRepo that wants to know a head of a remote.
 type follower struct {
+	ref      git.Reference
 	interval time.Duration // 0: only when asked for
 	wants    int64         // the generation of the spec to ask for
 	has      int64         // the generation that was asked for last
@@ -80,12 +83,12 @@ type want struct {
 // id names the remote of a want. Those that are polled and those that are not
 // are kept apart, so that a poll does not bring news to who does not want it.
 func (w want) id() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%v", w.src.ID(), w.ref.Branch, w.ref.Revision, w.interval > 0))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%v", w.src.ID(), w.interval > 0))
 	return hex.EncodeToString(sum[:16])
 }
 
 // follow is the head of what a GitRepo wants, or nil while it is being asked;
-// the GitRepo is then woken up. A new generation asks anew.
+// the GitRepo is then woken up. A new generation or reference asks anew.
 func (p *poller) follow(key kube.Key, w want) *source.Head {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,21 +99,22 @@ func (p *poller) follow(key kube.Key, w want) *source.Head {
 	p.follows[key] = id
 	r := p.remotes[id]
 	if r == nil {
-		r = &remote{src: w.src, ref: w.ref, followers: map[kube.Key]*follower{}}
+		r = &remote{src: w.src, followers: map[kube.Key]*follower{}, heads: map[git.Reference]source.Head{}}
 		p.remotes[id] = r
 	}
 	f := r.followers[key]
-	if f == nil {
-		f = &follower{has: -1}
+	if f == nil || f.ref != w.ref {
+		f = &follower{ref: w.ref, has: -1}
 		r.followers[key] = f
 	}
 	f.interval = w.interval
 	f.wants = w.generation
-	if f.has != f.wants {
+	head, known := r.heads[f.ref]
+	if f.has != f.wants || !known {
 		p.ask(kube.Key{Name: id})
 		return nil
 	}
-	return r.head
+	return &head
 }
 
 // unfollow forgets a GitRepo.
@@ -138,19 +142,23 @@ func (p *poller) poll(ctx context.Context, id string) time.Duration {
 	if job == nil {
 		return wait
 	}
-	commit, err := p.git.Resolve(ctx, job.src, job.ref)
+	answers := p.git.ResolveAll(ctx, job.src, job.refs)
 	if ctx.Err() != nil {
 		p.abandon(job)
 		return 0
 	}
-	return p.end(job, source.Head{Commit: string(commit), Err: err})
+	heads := map[git.Reference]source.Head{}
+	for i, a := range answers {
+		heads[job.refs[i]] = source.Head{Commit: string(a.Commit), Err: a.Err}
+	}
+	return p.end(job, heads)
 }
 
 // A job is one question that is under way.
 type job struct {
 	id    string
 	src   git.Source
-	ref   git.Reference
+	refs  []git.Reference // each once
 	host  string
 	wants map[kube.Key]int64 // what followers wanted when it began
 }
@@ -163,20 +171,32 @@ func (p *poller) begin(id string) (*job, time.Duration) {
 	if r == nil {
 		return nil, 0
 	}
-	j := &job{id: id, src: r.src, ref: r.ref, host: git.Host(r.src.URL), wants: map[kube.Key]int64{}}
+	j := &job{id: id, src: r.src, host: git.Host(r.src.URL), wants: map[kube.Key]int64{}}
 	for key, f := range r.followers {
 		j.wants[key] = f.wants
+		if !slices.Contains(j.refs, f.ref) {
+			j.refs = append(j.refs, f.ref)
+		}
 	}
 	h := p.hosts[j.host]
 	if h == nil {
 		return j, 0
 	}
 	if wait := h.until.Sub(p.now()); wait > 0 || h.probing {
-		p.settle(r, j, source.Head{Err: h.err})
+		p.settle(r, j, j.all(source.Head{Err: h.err}))
 		return nil, max(wait, source.MinInterval)
 	}
 	h.probing = true
 	return j, 0
+}
+
+// all is the same head for all that is asked for.
+func (j *job) all(head source.Head) map[git.Reference]source.Head {
+	heads := map[git.Reference]source.Head{}
+	for _, ref := range j.refs {
+		heads[ref] = head
+	}
+	return heads
 }
 
 // abandon forgets that a question was under way.
@@ -188,8 +208,8 @@ func (p *poller) abandon(j *job) {
 	}
 }
 
-// end keeps the answer.
-func (p *poller) end(j *job, head source.Head) time.Duration {
+// end keeps the answers.
+func (p *poller) end(j *job, heads map[git.Reference]source.Head) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.remotes[j.id]
@@ -197,27 +217,47 @@ func (p *poller) end(j *job, head source.Head) time.Duration {
 	if r != nil {
 		interval = r.interval()
 	}
-	p.judge(j.host, j.id, interval, head.Err)
+	p.judge(j.host, j.id, interval, heads)
 	if r == nil {
 		return 0
 	}
-	if head.Err == nil {
+	if good(heads) {
 		r.failures = 0
 	} else {
 		r.failures++
 	}
-	p.settle(r, j, head)
+	p.settle(r, j, heads)
 	if h := p.hosts[j.host]; h != nil {
 		return max(h.until.Sub(p.now()), source.MinInterval)
 	}
 	return source.Delay(interval, r.failures, p.random())
 }
 
+// good tells whether a remote gave any answer that is of use.
+func good(heads map[git.Reference]source.Head) bool {
+	for _, h := range heads {
+		if h.Err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// away is the error that says that a whole host is away, or nil.
+func away(heads map[git.Reference]source.Head) error {
+	for _, h := range heads {
+		if git.HostAway(h.Err) {
+			return h.Err
+		}
+	}
+	return nil
+}
+
 // judge keeps count of a host that cannot be reached. When it can be again, its
 // other remotes are asked, a little spread.
-func (p *poller) judge(name, id string, interval time.Duration, err error) {
-	h := p.hosts[name]
-	if err == nil || !fault.IsWait(err) { // it answered, though perhaps not as we like
+func (p *poller) judge(name, id string, interval time.Duration, heads map[git.Reference]source.Head) {
+	h, err := p.hosts[name], away(heads)
+	if err == nil { // it answered, though perhaps not as we like
 		if h == nil {
 			return
 		}
@@ -239,21 +279,37 @@ func (p *poller) judge(name, id string, interval time.Duration, err error) {
 	h.until = p.now().Add(source.Delay(interval, h.failures, p.random()))
 }
 
-// settle keeps a head and wakes up the followers for whom it is news.
-func (p *poller) settle(r *remote, j *job, head source.Head) {
-	news := r.head == nil || r.head.Commit != head.Commit || text(r.head.Err) != text(head.Err) ||
-		fault.ReasonOf(r.head.Err) != fault.ReasonOf(head.Err)
-	r.head = &head
+// settle keeps heads and wakes up the followers for whom they are news. Heads
+// that nobody follows any more are forgotten.
+func (p *poller) settle(r *remote, j *job, heads map[git.Reference]source.Head) {
+	old := r.heads
+	r.heads = map[git.Reference]source.Head{}
 	for key, f := range r.followers {
+		head, found := heads[f.ref]
+		last, had := old[f.ref]
+		switch {
+		case found:
+			r.heads[f.ref] = head
+		case had:
+			r.heads[f.ref] = last
+		}
+		if !found {
+			continue // it came meanwhile, and has asked for itself
+		}
 		asked, ok := j.wants[key]
 		waited := ok && f.has != asked
 		if ok {
 			f.has = asked
 		}
-		if news || waited {
+		if waited || !had || differ(last, head) {
 			p.wake(key)
 		}
 	}
+}
+
+// differ tells whether a head is news to who knows another.
+func differ(a, b source.Head) bool {
+	return a.Commit != b.Commit || text(a.Err) != text(b.Err) || fault.ReasonOf(a.Err) != fault.ReasonOf(b.Err)
 }
 
 func text(err error) string {

@@ -38,16 +38,25 @@ func newBoard(t *testing.T) *board {
 	return b
 }
 
-func (b *board) Resolve(_ context.Context, src git.Source, _ git.Reference) (git.Commit, error) {
+// ResolveAll answers for a URL, or for a URL and branch.
+func (b *board) ResolveAll(_ context.Context, src git.Source, refs []git.Reference) []git.Answer {
 	b.asked = append(b.asked, src.URL)
-	switch a := b.answer[src.URL].(type) {
-	case error:
-		return "", a
-	case string:
-		return git.Commit(a), nil
+	answers := make([]git.Answer, len(refs))
+	for i, ref := range refs {
+		answer, ok := b.answer[src.URL+" "+ref.Branch]
+		if !ok {
+			answer = b.answer[src.URL]
+		}
+		switch a := answer.(type) {
+		case error:
+			answers[i].Err = a
+		case string:
+			answers[i].Commit = git.Commit(a)
+		default:
+			b.t.Fatalf("nobody knows %s", src.URL)
+		}
 	}
-	b.t.Fatalf("nobody knows %s", src.URL)
-	return "", nil
+	return answers
 }
 
 // run polls what is queued and returns the ids with the time to their next
@@ -71,7 +80,12 @@ func took(list *[]string) []string {
 }
 
 func follow(b *board, repo, url string, interval time.Duration, generation int64) string {
-	head := b.follow(kube.Key{Namespace: "ns", Name: repo}, want{src: git.Source{URL: url}, ref: git.Reference{Branch: "main"}, interval: interval, generation: generation})
+	return followBranch(b, repo, url, "main", want{interval: interval, generation: generation})
+}
+
+func followBranch(b *board, repo, url, branch string, w want) string {
+	w.src, w.ref = git.Source{URL: url}, git.Reference{Branch: branch}
+	head := b.follow(kube.Key{Namespace: "ns", Name: repo}, w)
 	switch {
 	case head == nil:
 		return "being asked"
@@ -173,7 +187,7 @@ func TestChangedURL(t *testing.T) {
 // are on it, and all are told.
 func TestHostAway(t *testing.T) {
 	b := newBoard(t)
-	away := fault.WaitError("Unreachable", 0, errors.New("h is away"))
+	away := fault.WaitError(git.ReasonUnreachable, 0, errors.New("h is away"))
 	urls := []string{"https://h/a", "https://h/b", "https://h/c"}
 	for _, u := range urls {
 		b.answer[u] = away
@@ -214,6 +228,62 @@ func TestHostAway(t *testing.T) {
 	same(t, "back: the others are asked soon after", 2, b.spread)
 	same(t, "all three", []string{"https://h/a", "https://h/b", "https://h/c"}, took(&b.asked))
 	same(t, "and told", []string{"a", "b", "c"}, took(&b.woken))
+}
+
+// All branches of one remote cost one question, and one that is missing does
+// not slow the others down.
+func TestBranchesOfOneRemote(t *testing.T) {
+	b := newBoard(t)
+	b.answer["https://h/r"] = "c1"
+	b.answer["https://h/r dev"] = "d1"
+	b.answer["https://h/r gone"] = fault.PermanentError(git.ReasonBranchNotFound, errors.New("no branch"))
+	w := want{interval: 15 * time.Second, generation: 1}
+	followBranch(b, "one", "https://h/r", "main", w)
+	followBranch(b, "two", "https://h/r", "dev", w)
+	followBranch(b, "three", "https://h/r", "gone", w)
+	next := b.run()
+	same(t, "one remote, so one question", 1, len(next))
+	same(t, "asked once for all that came before", 1, len(slices.Compact(took(&b.asked))))
+	for _, after := range next {
+		same(t, "the missing branch does not slow down the others", 15*time.Second, after)
+	}
+	took(&b.woken)
+	same(t, "main", "c1", followBranch(b, "one", "https://h/r", "main", w))
+	same(t, "dev", "d1", followBranch(b, "two", "https://h/r", "dev", w))
+	same(t, "gone", "no branch", followBranch(b, "three", "https://h/r", "gone", w))
+	b.answer["https://h/r dev"] = "d2"
+	for id := range next {
+		b.queue = []string{id}
+	}
+	b.run()
+	same(t, "only who follows what is new is told", []string{"two"}, took(&b.woken))
+
+	same(t, "another branch is asked for", "being asked", followBranch(b, "two", "https://h/r", "main2", want{interval: 15 * time.Second, generation: 2}))
+	b.answer["https://h/r main2"] = "e1"
+	b.run()
+	same(t, "and known then", "e1", followBranch(b, "two", "https://h/r", "main2", want{interval: 15 * time.Second, generation: 2}))
+	same(t, "what nobody follows is forgotten", 3, len(b.remotes[w0(b)].heads))
+}
+
+// w0 is the id of the only remote.
+func w0(b *board) string {
+	for id := range b.remotes {
+		return id
+	}
+	return ""
+}
+
+// A remote that fails on a host that can be reached holds up nobody else.
+func TestFailingRemoteIsNotTheHosts(t *testing.T) {
+	b := newBoard(t)
+	b.answer["https://h/bad"] = fault.WaitError(git.ReasonRemoteFailing, 0, errors.New("500"))
+	b.answer["https://h/good"] = "c1"
+	follow(b, "bad", "https://h/bad", 15*time.Second, 1)
+	follow(b, "good", "https://h/good", 15*time.Second, 1)
+	b.run()
+	same(t, "both are asked", []string{"https://h/bad", "https://h/good"}, took(&b.asked))
+	same(t, "the good one is known", "c1", follow(b, "good", "https://h/good", 15*time.Second, 1))
+	same(t, "the host is not away", 0, len(b.hosts))
 }
 
 // A repository that does not exist says nothing about its neighbours.

@@ -3,7 +3,6 @@ package gitrepo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -34,7 +33,7 @@ func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error)
 		return kube.Done, nil
 	}
 	log := w.log.WithFields(logrus.Fields{"workspace": key.Namespace, "gitrepo": key.Name})
-	facts, follow, err := w.gather(ctx, repo)
+	facts, what, err := w.gather(ctx, repo)
 	if err != nil {
 		return kube.Done, err
 	}
@@ -50,22 +49,29 @@ func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error)
 		if err != nil {
 			return kube.Done, err
 		}
-		err = w.fetch(ctx, &facts, follow, step, log)
+		err = w.fetch(ctx, &facts, what, step, log)
 	case source.Wait:
-		if facts.Head == nil && follow.generation != 0 {
+		if facts.Head == nil && what.follow.generation != 0 {
 			return kube.Done, nil // the answer comes in a moment, and wakes us up
 		}
 	}
 	if err := w.report(ctx, facts); err != nil {
 		return kube.Done, err
 	}
-	return w.next(key, repo, err)
+	return w.next(key, facts, err)
 }
+
+// retryBase is what the delay grows from after which something is fetched again
+// that could not be had.
+const retryBase = 5 * time.Second
 
 // next says when a GitRepo is looked at again: after a failure that may pass
 // with a growing delay, of which the status tells; else when something changes.
-func (w *Worker) next(key kube.Key, repo *fleet.GitRepo, err error) (kube.Next, error) {
+func (w *Worker) next(key kube.Key, facts source.Facts, err error) (kube.Next, error) {
+	repo := facts.Repo
 	switch {
+	case err == nil && facts.Read.Retry && facts.Head != nil && facts.Read.Commit == facts.Head.Commit:
+		return kube.Next{After: source.Delay(retryBase, w.recall(key, repo.UID).fetches, 0)}, nil
 	case err == nil, fault.IsPermanent(err):
 		return kube.Done, nil
 	case errors.Is(err, context.Canceled):
@@ -75,9 +81,14 @@ func (w *Worker) next(key kube.Key, repo *fleet.GitRepo, err error) (kube.Next, 
 	return kube.Next{After: source.Delay(time.Second, failures, 0)}, nil
 }
 
-// gather collects what the decision depends on. follow is what the poller was
-// told to look at.
-func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (source.Facts, want, error) {
+// what is read, and with which rights.
+type what struct {
+	follow want // what the poller was told to look at
+	access access
+}
+
+// gather collects what the decision depends on.
+func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (source.Facts, what, error) {
 	key := kube.KeyOf(repo)
 	m := w.recall(key, repo.UID)
 	f := source.Facts{
@@ -89,26 +100,26 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (source.Facts,
 		Read:      m.read,
 	}
 	if repo.DeletionTimestamp != nil {
-		return f, want{}, nil
+		return f, what{}, nil
 	}
-	src, err := w.source(ctx, repo)
+	a, err := w.access(ctx, repo)
 	switch {
 	case fault.IsPermanent(err):
 		f.Refused = err
 	case err != nil:
-		return f, want{}, err
+		return f, what{}, err
 	}
 	if f.Refused != nil || f.Closed != "" {
 		w.poller.unfollow(key)
-		return f, want{}, nil
+		return f, what{}, nil
 	}
 	follow := want{
-		src: src, ref: git.Reference{Branch: repo.Spec.Branch, Revision: repo.Spec.Revision},
+		src: a.git, ref: git.Reference{Branch: repo.Spec.Branch, Revision: repo.Spec.Revision},
 		interval: source.Interval(repo.Spec), generation: repo.Generation,
 	}
-	f.Source = src.ID()
+	f.Source, f.Credentials, f.ReadWith = a.git.ID(), id(a.hashes), id(repo.Annotations)
 	f.Head = w.poller.follow(key, follow)
-	return f, follow, nil
+	return f, what{follow: follow, access: a}, nil
 }
 
 // limits are the objects that may limit what is deployed from a namespace.
@@ -136,37 +147,6 @@ func (w *Worker) suspended() string {
 	return brake.Text(time.Time{})
 }
 
-// source is the repository of a GitRepo with its credentials. A Secret that
-// the GitRepo names must be there; the default one need not.
-func (w *Worker) source(ctx context.Context, repo *fleet.GitRepo) (git.Source, error) {
-	src := git.Source{
-		URL: repo.Spec.Repo, CABundle: repo.Spec.CABundle, InsecureSkipTLSVerify: repo.Spec.InsecureSkipTLSverify,
-	}
-	key := secretKey(repo)
-	if _, ok := w.cache.secrets.Get(key); !ok && repo.Spec.ClientSecretName == "" {
-		return src, nil
-	}
-	secret, err := w.secrets.Get(ctx, key)
-	switch {
-	case kube.IsGone(err) && repo.Spec.ClientSecretName == "":
-		return src, nil
-	case kube.IsGone(err):
-		return src, fault.PermanentError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q does not exist (clientSecretName)", key.Name))
-	case err != nil:
-		return src, err
-	}
-	src.Credentials, err = git.CredentialsOf(string(secret.Type), secret.Data)
-	if err != nil {
-		return src, fault.PermanentError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q: %w", key.Name, err))
-	}
-	if len(src.Credentials.SSHPrivateKey) > 0 && len(src.Credentials.KnownHosts) == 0 {
-		if m, ok := w.cache.config.Get(kube.Key{Namespace: w.cfg.Namespace, Name: fleet.ConfigMapKnownHosts}); ok {
-			src.Credentials.KnownHosts = []byte(m.Data["known_hosts"])
-		}
-	}
-	return src, nil
-}
-
 // report writes the status if it says something else now, and tells people what
 // has gone wrong since.
 func (w *Worker) report(ctx context.Context, facts source.Facts) error {
@@ -179,12 +159,14 @@ func (w *Worker) report(ctx context.Context, facts source.Facts) error {
 		switch {
 		case err == nil:
 			for _, n := range source.Changes(old.Status, changed.Status) {
-				w.tell(old, n)
+				if n.Reason != facts.Read.Reason || n.Message != facts.Read.Message { // those are told one by one
+					w.tell(old, n)
+				}
 			}
 			return nil
 		case kube.IsGone(err):
 			return nil
-		case !kube.IsConflict(err) || try == 5:
+		case !kube.IsConflict(err) || try == conflicts:
 			return err
 		}
 		// The other writer of this status was faster.

@@ -28,7 +28,7 @@ func (w *Worker) remove(ctx context.Context, repo *fleet.GitRepo) (kube.Next, er
 		if b.DeletionTimestamp != nil {
 			continue
 		}
-		if err := w.removeBundle(ctx, b); err != nil {
+		if err := w.publisher.Remove(ctx, b); err != nil {
 			return kube.Done, err
 		}
 		w.log.WithField("workspace", b.Namespace).WithField("gitrepo", repo.Name).

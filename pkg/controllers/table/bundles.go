@@ -31,6 +31,8 @@ type Plan struct {
 	ResourcesDigest string
 	// Content is the id of the content that the Bundle's deployments need.
 	Content string
+	// Named is NamedBy of the Bundle.
+	Named string
 	// Withdrawing says why deployments are being withdrawn.
 	Withdrawing string
 }
@@ -42,6 +44,7 @@ type bundleRow struct {
 	helmOp   kube.Key
 	cells    map[kube.Key]*cell
 	counts   counts
+	named    string // content that the Bundle names
 	plan     *Plan
 	complete int64  // generation of the last complete plan
 	news     uint64 // counts changes of deployments
@@ -54,6 +57,12 @@ func (t *Table) bundle(key kube.Key) *bundleRow {
 		t.bundles[key] = row
 	}
 	return row
+}
+
+// planned tells whether the Bundle was planned as it is now, and all was written.
+// The content that a Bundle names is no part of its generation.
+func (row *bundleRow) planned() bool {
+	return row.plan != nil && row.plan.Complete && row.plan.Generation == row.obj.Generation && row.plan.Named == row.named
 }
 
 func (t *Table) dropBundle(row *bundleRow) {
@@ -89,6 +98,7 @@ func (t *Table) SetBundle(b *fleet.Bundle) News {
 		row.complete = b.Status.ObservedGeneration
 	}
 	row.obj = b
+	t.name(row, NamedBy(b), &news)
 	t.setOwner(row, owner(b, fleet.LabelRepoName), owner(b, fleet.LabelHelmOpName), &news)
 	news.add(Subject{KindBundle, row.key}, row.counts.final())
 	return news
@@ -139,6 +149,7 @@ func (t *Table) RemoveBundle(key kube.Key) News {
 		return news
 	}
 	t.setPlan(row, &Plan{}, &news)
+	t.name(row, "", &news)
 	t.setOwner(row, kube.Key{}, kube.Key{}, &news)
 	row.obj, row.plan, row.complete = nil, nil, 0
 	t.dropBundle(row)
@@ -173,10 +184,11 @@ func (t *Table) SetPlan(key kube.Key, p Plan) News {
 }
 
 func (t *Table) setPlan(row *bundleRow, p *Plan, news *News) {
-	if old := row.plan; old != nil && old.Content != p.Content {
+	if old := row.plan; old != nil && old.Content != "" && old.Content != p.Content {
 		delete(t.contents[old.Content], row.key)
 		if len(t.contents[old.Content]) == 0 {
 			delete(t.contents, old.Content)
+			news.Unused = append(news.Unused, old.Content)
 		}
 	}
 	if p.Content != "" {
@@ -307,7 +319,7 @@ func (t *Table) Blocker(key, cluster kube.Key) string {
 			continue
 		}
 		c := row.cells[cluster]
-		unplanned := row.plan == nil || row.plan.Generation != row.obj.Generation || !row.plan.Complete
+		unplanned := !row.planned()
 		coming := c != nil && c.bd == nil && c.want != nil && c.want.Coming
 		if (unplanned || coming) && (name == "" || row.key.Name < name) {
 			name = row.key.Name

@@ -41,6 +41,9 @@ type Candidate struct {
 	Other    string
 	Offline  bool
 	Deleting bool
+	// Protocol is what the agent speaks; Unseen tells that it has never reported.
+	Protocol int
+	Unseen   bool
 }
 
 // A ClusterChange says what a change of a Cluster means.
@@ -115,11 +118,13 @@ func (t *Table) place(row *clusterRow) {
 
 func (row *clusterRow) candidate(key kube.Key) *Candidate {
 	return &Candidate{Key: key, Place: row.place, Other: row.other,
-		Offline: row.life == summary.Offline, Deleting: row.obj.DeletionTimestamp != nil}
+		Offline: row.life == summary.Offline, Deleting: row.obj.DeletionTimestamp != nil,
+		Protocol: row.sign.Protocol, Unseen: row.life == summary.NeverSeen}
 }
 
 func sameCandidate(a, b *Candidate) bool {
-	return a.Place == b.Place && a.Other == b.Other && a.Deleting == b.Deleting
+	return a.Place == b.Place && a.Other == b.Other && a.Deleting == b.Deleting &&
+		a.Protocol == b.Protocol && a.Unseen == b.Unseen
 }
 
 // RemoveCluster takes in that a Cluster is gone.

@@ -1,10 +1,12 @@
 package table
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 // hold counts the contents that a deployment holds: those of its current, its
@@ -17,6 +19,8 @@ func (t *Table) hold(was, is *fleet.BundleDeployment, news *News) {
 	for _, id := range old {
 		if t.uses[id]--; t.uses[id] == 0 {
 			delete(t.uses, id)
+		}
+		if t.uses[id] == 0 || was.Spec.OCIContents && !slices.Contains(now, id) {
 			news.Unused = append(news.Unused, id)
 		}
 	}
@@ -36,12 +40,12 @@ func heldBy(bd *fleet.BundleDeployment) []string {
 	return out
 }
 
-// InUse tells whether a deployment holds a content, or a Bundle is about to
-// deploy it.
+// InUse tells whether a deployment holds a content, a Bundle is about to deploy
+// it, or a Bundle names it: what that one holds nobody else has.
 func (t *Table) InUse(content string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.uses[content] > 0 || len(t.contents[content]) > 0 && t.wanted(content)
+	return t.uses[content] > 0 || len(t.named[content]) > 0 || len(t.contents[content]) > 0 && t.wanted(content)
 }
 
 // wanted tells whether a Bundle that needs the content gets it to any cluster.
@@ -52,4 +56,58 @@ func (t *Table) wanted(content string) bool {
 		}
 	}
 	return false
+}
+
+// NamedBy is the id of the content that a cached Bundle names instead of holding
+// resources; empty for one that holds them.
+func NamedBy(b *fleet.Bundle) string {
+	if b.Spec.ContentsID != "" {
+		return b.Spec.ContentsID
+	}
+	return b.Annotations[fleet.AnnotationContent]
+}
+
+// name notes which content a Bundle names.
+func (t *Table) name(row *bundleRow, id string, news *News) {
+	old := row.named
+	if old == id {
+		return
+	}
+	row.named = id
+	if old != "" {
+		delete(t.named[old], row.key)
+		if len(t.named[old]) == 0 {
+			delete(t.named, old)
+			news.Unused = append(news.Unused, old)
+		}
+	}
+	if id != "" {
+		if t.named[id] == nil {
+			t.named[id] = map[kube.Key]bool{}
+		}
+		t.named[id][row.key] = true
+	}
+}
+
+// Naming are the Bundles that name a content, sorted.
+func (t *Table) Naming(content string) []kube.Key {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(t.named[content]), CompareKeys)
+}
+
+// Holders are the namespaces in which a deployment holds a content.
+func (t *Table) Holders(content string) map[string]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := map[string]bool{}
+	if t.uses[content] == 0 {
+		return out
+	}
+	for key, c := range t.deployments {
+		if slices.Contains(heldBy(c.bd), content) {
+			out[key.Namespace] = true
+		}
+	}
+	return out
 }

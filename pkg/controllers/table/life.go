@@ -37,21 +37,46 @@ func KeepSign(c *fleet.Cluster) {
 	c.Annotations[annotationSign] = s.Time.UTC().Format(time.RFC3339) + " " + strconv.Itoa(s.Protocol)
 }
 
-// signOf finds the newest entry of an agent in managedFields. The reference's
-// agents are known by the time in the status, which they write themselves.
+// lastSeen is the field that every agent writes with every sign of life, as
+// managedFields name it. A field that an agent changes leaves the entries of all
+// others, so the one that has it is the last one's, whatever other entries an
+// agent of another version left behind.
+const lastSeen = `"f:lastSeen"`
+
+// signOf finds the sign of the agent that reported last in managedFields. Of
+// two of the same second the lower protocol counts. The reference's agents are
+// known by their name, and where there is no entry by the time in the status,
+// which they write themselves.
 func signOf(c *fleet.Cluster) Sign {
-	s := Sign{}
-	for _, m := range c.ManagedFields {
-		number, ok := strings.CutPrefix(m.Manager, fleet.FieldManagerAgentPrefix)
-		protocol, err := strconv.Atoi(number)
-		if ok && err == nil && m.Time != nil && m.Time.After(s.Time) {
-			s = Sign{Time: m.Time.Time, Protocol: protocol}
+	s, last := Sign{}, false
+	for i := range c.ManagedFields {
+		m := &c.ManagedFields[i]
+		protocol, ok := protocolOf(m.Manager)
+		if !ok || m.Time == nil {
+			continue
+		}
+		holds := m.FieldsV1 != nil && strings.Contains(m.FieldsV1.GetRawString(), lastSeen)
+		switch {
+		case !holds && (last || protocol == 0): // under that name the reference also deploys Clusters
+		case holds && !last, m.Time.After(s.Time), m.Time.Time.Equal(s.Time) && protocol < s.Protocol:
+			s, last = Sign{Time: m.Time.Time, Protocol: protocol}, holds
 		}
 	}
 	if s.Time.IsZero() {
 		s.Time = c.Status.Agent.LastSeen.Time
 	}
 	return s
+}
+
+// protocolOf is the protocol of an agent by the name under which it writes; false
+// for somebody else.
+func protocolOf(manager string) (int, bool) {
+	if manager == fleet.FieldManagerRelease { // the reference's agent has one name for everything
+		return 0, true
+	}
+	number, ok := strings.CutPrefix(manager, fleet.FieldManagerAgentPrefix)
+	protocol, err := strconv.Atoi(number)
+	return protocol, ok && err == nil && protocol > 0
 }
 
 // ReadSign reads what KeepSign kept, or, on an object that did not pass

@@ -70,7 +70,7 @@ func (t *Table) RepoFacts(key kube.Key) (obj *fleet.GitRepo, s summary.Sources, 
 		if row.plan == nil {
 			return nil, s, false, false
 		}
-		fresh = fresh && row.plan.Complete && row.plan.Generation == row.obj.Generation
+		fresh = fresh && row.planned()
 		s.Bundles = append(s.Bundles, summary.RepoBundle{
 			Name: k.Name, UID: row.obj.UID, Problem: row.plan.Problem, Targets: len(row.plan.Order)})
 		for _, ck := range row.plan.Order {

@@ -27,6 +27,7 @@ type Table struct {
 	deployments map[kube.Key]*cell           // by BundleDeployment
 	onCluster   map[kube.Key]map[*cell]bool  // by Cluster, known or not
 	contents    map[string]map[kube.Key]bool // Bundles by the content that they need
+	named       map[string]map[kube.Key]bool // Bundles by the content that they name
 	uses        map[string]int               // deployments by the content that they hold
 	settled     bool
 	ownID       string
@@ -45,6 +46,7 @@ func New(ownID string, silence time.Duration, now func() time.Time) *Table {
 		deployments: map[kube.Key]*cell{},
 		onCluster:   map[kube.Key]map[*cell]bool{},
 		contents:    map[string]map[kube.Key]bool{},
+		named:       map[string]map[kube.Key]bool{},
 		uses:        map[string]int{},
 		ownID:       ownID, silence: silence, now: now,
 	}
@@ -207,7 +209,8 @@ type News struct {
 	Status map[Subject]bool
 	// Plan are the Bundles that have to be planned again.
 	Plan []kube.Key
-	// Unused are contents that no deployment holds any more.
+	// Unused are contents that no deployment holds any more, that no Bundle names
+	// any more, or whose credentials may have become superfluous somewhere.
 	Unused []string
 }
 

@@ -3,6 +3,7 @@ package table
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -271,7 +272,7 @@ func TestLife(t *testing.T) {
 	if _, change := tab.SetCluster(signed(2, clock.now.Add(-time.Hour))); !change.Life || life() != summary.Online {
 		t.Error("a first sign is life")
 	}
-	if a, _ := tab.AgentOf(key("c1")); a.Protocol != 1 {
+	if a, _ := tab.AgentOf(key("c1")); a.Protocol != fleet.ProtocolVersion {
 		t.Errorf("protocol %d", a.Protocol)
 	}
 	clock.now = clock.now.Add(2 * time.Minute)
@@ -288,6 +289,87 @@ func TestLife(t *testing.T) {
 	}
 	if _, change := tab.SetCluster(signed(3, clock.now.Add(-59*time.Minute))); !change.Life || life() != summary.Online {
 		t.Error("it reports again")
+	}
+}
+
+// An agent that is replaced by one of another version leaves an entry behind.
+// The one that reported last counts, whatever the other's number.
+func TestProtocol(t *testing.T) {
+	const holds, old = `{"f:status":{"f:agent":{"f:lastSeen":{},"f:version":{}}}}`, `{"f:status":{"f:agent":{"f:namespace":{}}}}`
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	type entry struct {
+		manager string
+		after   time.Duration
+		fields  string
+	}
+	cases := map[string]struct {
+		why     string
+		entries []entry
+		want    Sign
+	}{
+		"Upgrade":         {"the newer agent reports", []entry{{"fleet-agent-p1", 0, old}, {"fleet-agent-p2", time.Minute, holds}}, Sign{at.Add(time.Minute), 2}},
+		"UpgradeAtOnce":   {"within one second the API server's clock says nothing", []entry{{"fleet-agent-p1", 0, old}, {"fleet-agent-p2", 0, holds}}, Sign{at, 2}},
+		"Downgrade":       {"the older agent reports", []entry{{"fleet-agent-p1", time.Minute, holds}, {"fleet-agent-p2", 0, old}}, Sign{at.Add(time.Minute), 1}},
+		"DowngradeAtOnce": {"within one second", []entry{{"fleet-agent-p1", 0, holds}, {"fleet-agent-p2", 0, old}}, Sign{at, 1}},
+		"LaterEntry":      {"another field of the old agent is no sign", []entry{{"fleet-agent-p1", time.Hour, old}, {"fleet-agent-p2", 0, holds}}, Sign{at, 2}},
+		"ToTheReference":  {"its agent has one name for everything", []entry{{"fleet-agent-p2", 0, old}, {"fleetagent", time.Minute, holds}}, Sign{at.Add(time.Minute), 0}},
+		"FromReference":   {"and leaves it behind", []entry{{"fleet-agent-p2", time.Minute, holds}, {"fleetagent", 0, old}}, Sign{at.Add(time.Minute), 2}},
+		"Deployed":        {"a Cluster that was deployed by an agent has none yet", []entry{{"fleetagent", 0, `{"f:spec":{}}`}}, Sign{}},
+		"Future":          {"a number that nobody knows yet", []entry{{"fleet-agent-p3", 0, holds}}, Sign{at, 3}},
+		"NoNumber":        {"nobody's name", []entry{{"fleet-agent-px", 0, holds}, {"fleet-agent-p-1", 0, holds}}, Sign{}},
+		"NoFields":        {"the newest, and of two the lower", []entry{{"fleet-agent-p2", 0, ""}, {"fleet-agent-p1", 0, ""}}, Sign{at, 1}},
+		"Somebody":        {"who writes the field for fun is no agent", []entry{{"kubectl-edit", time.Hour, holds}, {"fleet-agent-p2", 0, old}}, Sign{at, 2}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			for range 2 { // the order of entries means nothing
+				cluster := clusterOf("c1", 1)
+				for _, e := range c.entries {
+					stamp := metav1.NewTime(at.Add(e.after))
+					m := metav1.ManagedFieldsEntry{Manager: e.manager, Subresource: "status", Time: &stamp}
+					if e.fields != "" {
+						m.FieldsV1 = metav1.NewFieldsV1(e.fields)
+					}
+					cluster.ManagedFields = append(cluster.ManagedFields, m)
+				}
+				if got := ReadSign(cluster); !got.Time.Equal(c.want.Time) || got.Protocol != c.want.Protocol {
+					t.Errorf("%s: got %+v", c.why, got)
+				}
+				slices.Reverse(c.entries)
+			}
+		})
+	}
+}
+
+// What a Bundle names is held by the Bundle alone, planned or not; and a cluster
+// whose agent has become another is targeted anew.
+func TestNamedContent(t *testing.T) {
+	tab, clock := newTable()
+	named := func(version int, id string) *fleet.Bundle {
+		b := bundleOf("a", "", version)
+		b.Annotations = map[string]string{fleet.AnnotationContent: id}
+		return b
+	}
+	tab.SetBundle(named(1, "s-1"))
+	if !tab.InUse("s-1") || len(tab.Naming("s-1")) != 1 {
+		t.Error("a Bundle names it")
+	}
+	p := planFor("c1")
+	p.Named, p.Content = "s-1", ""
+	tab.SetPlan(key("a"), p)
+	if news := tab.SetBundle(named(2, "s-2")); len(news.Unused) != 1 || tab.InUse("s-1") || !tab.InUse("s-2") {
+		t.Errorf("another commit: %v", news.Unused)
+	}
+	if tab.bundles[key("a")].planned() {
+		t.Error("its generation is the same, but it was not planned with this content")
+	}
+	if news := tab.RemoveBundle(key("a")); len(news.Unused) != 1 || tab.InUse("s-2") {
+		t.Errorf("gone: %v", news.Unused)
+	}
+	tab.SetCluster(clusterOf("c1", 1))
+	_, change := tab.SetCluster(signed(2, clock.now))
+	if !change.Targeting || !change.Was.Unseen || change.Is.Unseen || change.Is.Protocol != fleet.ProtocolVersion {
+		t.Errorf("a first sign: %+v", change)
 	}
 }
 

@@ -1,15 +1,17 @@
 package bundle
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"path"
+	"slices"
+	"strings"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
@@ -18,44 +20,122 @@ import (
 // Assemble makes the Bundle of one directory. Helm values stand in its spec;
 // options.BundleValuesSecretData takes them out before it is stored.
 //
-// All that is wrong is found, not just the first. The Bundle shares nothing
-// with o.
+// All that is wrong is found, not just the first; but only what is right is
+// asked to be fetched. The Bundle shares nothing with o.
 func Assemble(root fs.FS, dir Dir, o Options) Result {
-	a := &assembly{root: root, dir: dir, o: o}
+	a := &assembly{tree: newTree(root), dir: dir, o: o, asked: map[chart.Request]string{}}
 	a.o.Limits = o.Limits.withDefaults()
 	result := Result{Dir: dir}
-	if a.readOptions() {
-		result.Name = a.file.Name
-		if result.Name == "" {
-			result.Name = naming.BundleName(o.Repo, dir.Path, dir.Options)
-		}
-	}
-	if !finding.HasErrors(a.found) {
-		a.resources()
-		if len(a.files) > 0 && !finding.HasErrors(a.found) {
-			result.Bundle = a.bundle(result.Name)
-		}
-	}
+	a.make(&result)
 	finding.Sort(a.found)
-	result.Findings = a.found
+	result.Findings = slices.CompactFunc(a.found, func(x, y finding.Finding) bool { return x == y })
 	if result.Broken() {
-		result.Bundle = nil
+		result.Bundle, result.Scans, result.Empty = nil, nil, false
 	}
+	result.Inputs = a.inputs()
 	return result
 }
 
 // assembly is the work on one directory.
 type assembly struct {
-	root  fs.FS
+	tree  *tree
+	base  string // the directory without symbolic links
 	dir   Dir
 	o     Options
 	file  fleetyaml.File
 	spec  *fleet.BundleSpec // of file
+	skip  map[string]bool   // names relative to the bundle that are no resources
 	files []file
+	spent spent
+	full  bool // a limit was reached
+	store store
 	found []finding.Finding
+
+	charts   []remote
+	asked    map[chart.Request]string // what was looked for in Options.Fetched, and what it was
+	missing  []chart.Request
+	blind    bool // nothing is taken of what was fetched
+	wanted   bool // something was asked for
+	passing  bool // something that cannot be had may be there later
+	unhashed bool // something fetched has no digest
+}
+
+// spent is what was used up of limits.
+type spent struct {
+	bytes  int64 // of files
+	dirs   int   // that were looked into
+	opened int64 // bytes of archives of dependencies, and of what was unpacked of them
+	packs  int   // dependencies that were packaged
+	packed int64 // their bytes
+	raw    int64 // bytes of the files in them
 }
 
 func (a *assembly) add(f finding.Finding) { a.found = append(a.found, f) }
+
+func (a *assembly) broken() bool { return finding.HasErrors(a.found) }
+
+// make goes from what is in the tree, by what options name, to what that needs:
+// each step that asks for something only if the ones before brought no error.
+func (a *assembly) make(result *Result) {
+	if !a.enter() {
+		return
+	}
+	if a.readOptions() {
+		result.Name = a.file.Name
+		if result.Name == "" {
+			result.Name = naming.BundleName(a.o.Repo, a.dir.Path, a.dir.Options)
+		}
+	}
+	if a.dir.Bare && !a.broken() {
+		result.Empty = true
+		return
+	}
+	if a.broken() && !a.file.Decoded() {
+		return
+	}
+	a.prepare()
+	if a.broken() {
+		a.lookThrough()
+		return
+	}
+	if !a.level(a.local, result) || !a.level(a.remote, result) || !a.read() {
+		return
+	}
+	if len(a.files) == 0 {
+		result.Empty = true
+		a.add(finding.Finding{
+			Path: a.dir.Path, Severity: finding.Warning, Rule: finding.RuleEmpty, Message: "there is nothing to deploy in this directory",
+		})
+		return
+	}
+	result.Bundle = a.bundle(result.Name)
+	result.Scans = a.scans(result.Bundle)
+}
+
+// enter finds the directory.
+func (a *assembly) enter() bool {
+	base, err := a.tree.resolve(a.dir.Path)
+	if err == nil && !a.tree.isDir(base) {
+		err = errors.New("is not a directory")
+	}
+	if err != nil {
+		rule := finding.RuleFile
+		if errors.Is(err, errOutside) {
+			rule = finding.RuleOutside
+		}
+		a.add(finding.Finding{Path: a.dir.Path, Severity: finding.Error, Rule: rule, Message: "cannot be read: " + cause(err).Error()})
+		return false
+	}
+	a.base = base
+	a.tree.cover(base)
+	return true
+}
+
+// inputs are what the result was made of.
+func (a *assembly) inputs() Inputs {
+	in := Inputs{seen: a.tree.seen, fetched: a.asked, options: optionsDigest(a.o), partial: a.tree.hasher == nil || a.unhashed}
+	return in
+}
 
 // readOptions reads the directory's fleet.yaml; known tells whether it could be
 // read so far that the bundle's name is certain.
@@ -66,12 +146,19 @@ func (a *assembly) readOptions() (known bool) {
 	}
 	for _, name := range names {
 		p := path.Join(a.dir.Path, name)
-		data, err := fs.ReadFile(a.root, p)
+		data, err := a.tree.find(path.Join(a.base, name), fleetyaml.MaxBytes)
 		if errors.Is(err, fs.ErrNotExist) && a.dir.Options == "" {
 			continue
 		}
 		if err != nil {
-			a.add(finding.Finding{Path: p, Severity: finding.Error, Rule: finding.RuleFile, Message: "cannot be read: " + cause(err).Error()})
+			rule := finding.RuleFile
+			switch {
+			case errors.Is(err, errTooLarge):
+				rule = finding.RuleTooLarge
+			case errors.Is(err, errOutside):
+				rule = finding.RuleOutside
+			}
+			a.add(finding.Finding{Path: p, Severity: finding.Error, Rule: rule, Message: "cannot be read: " + cause(err).Error()})
 			return false
 		}
 		a.file, a.found = fleetyaml.Parse(p, data)
@@ -84,27 +171,106 @@ func (a *assembly) readOptions() (known bool) {
 }
 
 func hasRule(list []finding.Finding, rule string) bool {
-	for _, f := range list {
-		if f.Rule == rule && f.Severity == finding.Error {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(f finding.Finding) bool { return f.Rule == rule && f.Severity == finding.Error })
 }
 
-// resources reads the directory's files and checks what can be checked without
-// rendering.
-func (a *assembly) resources() {
+// prepare reads what options name.
+func (a *assembly) prepare() {
+	a.checkScans()
 	a.propagate()
+	a.skip = a.skipped()
 	a.valuesFiles()
-	a.charts()
-	c := &collector{root: a.root, dir: a.dir.Path, skip: a.skipped(), limits: a.o.Limits}
-	c.collect()
-	a.files = c.files
-	a.found = append(a.found, c.found...)
-	if !finding.HasErrors(a.found) {
+}
+
+// lookThrough finds what else is wrong with a bundle that is broken already; it
+// asks for nothing.
+func (a *assembly) lookThrough() {
+	a.blind = true
+	a.local()
+	a.files = nil
+}
+
+// level does one step as if nothing had been fetched, and if that brings no
+// error but requests, again with what was fetched. So a result does not depend
+// on what happens to be there already: whether anything is asked for, and which
+// errors are said, follows from the tree and from what was asked for before.
+func (a *assembly) level(step func(), result *Result) bool {
+	files, found, before := len(a.files), len(a.found), a.spent
+	a.blind, a.wanted = true, false
+	step()
+	a.blind = false
+	if a.broken() || !a.wanted {
+		return !a.broken()
+	}
+	a.files, a.found, a.spent, a.full = a.files[:files], a.found[:found], before, false
+	step()
+	if len(a.missing) > 0 {
+		result.Missing = slices.SortedFunc(slices.Values(a.missing), compareRequests)
+		a.found = slices.DeleteFunc(a.found, func(f finding.Finding) bool { return f.Severity == finding.Error })
+		return false
+	}
+	result.Retry = a.passing && a.broken()
+	return !a.broken()
+}
+
+// local finds the directory's files, and the charts that its options name, and
+// checks what can be checked without rendering.
+func (a *assembly) local() {
+	a.charts = nil
+	a.findCharts()
+	c := &collector{a: a, from: a.tree, base: a.base}
+	c.walk(a.base, "", nil)
+	if !a.full {
 		a.checkFiles()
 	}
+}
+
+// remote finds the files of charts that were fetched.
+func (a *assembly) remote() {
+	for _, r := range a.charts {
+		c := &collector{a: a, from: newTree(r.files), base: ".", prefix: r.request.Dir(), chart: &r.place}
+		c.from.hasher = nil // its digest is noted
+		c.walk(".", "", nil)
+	}
+}
+
+// want is what came in for a request. Without it the request is missing.
+func (a *assembly) want(r chart.Request) (chart.Fetched, bool) {
+	if a.wanted = true; a.blind {
+		return chart.Fetched{}, false
+	}
+	got, ok := a.o.Fetched[r]
+	if !ok {
+		if !slices.Contains(a.missing, r) {
+			a.missing = append(a.missing, r)
+		}
+		return got, false
+	}
+	digest, known := fetchedDigest(got)
+	a.asked[r] = digest
+	a.unhashed = a.unhashed || !known
+	return got, true
+}
+
+// lacks reports what cannot be had.
+func (a *assembly) lacks(err error, report func(rule, message string)) {
+	rule := finding.RuleChart
+	if fault.ReasonOf(err) == ReasonOffline {
+		rule = finding.RuleOffline
+	}
+	a.passing = a.passing || !fault.IsPermanent(err)
+	report(rule, strings.Join(strings.Fields(err.Error()), " "))
+}
+
+func compareRequests(a, b chart.Request) int {
+	archive := func(r chart.Request) int {
+		if r.Archive {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(strings.Compare(a.Repo, b.Repo), strings.Compare(a.Chart, b.Chart),
+		strings.Compare(a.Version, b.Version), cmp.Compare(archive(a), archive(b)))
 }
 
 // skipped are the names of files that are options and not resources. A file of
@@ -146,8 +312,7 @@ func (a *assembly) propagate() {
 // bundle puts options and files together.
 func (a *assembly) bundle(name string) *fleet.Bundle {
 	b := &fleet.Bundle{}
-	b.APIVersion, b.Kind = fleet.GroupVersion.String(), "Bundle"
-	b.Name = name
+	b.Name, b.Namespace = name, a.spec.TargetNamespace // as the reference has it while it measures the Bundle
 	b.Spec = *a.spec.DeepCopy()
 	b.Annotations = maps.Clone(a.file.Annotations)
 	if len(a.o.Labels)+len(a.file.Labels) > 0 {
@@ -157,23 +322,11 @@ func (a *assembly) bundle(name string) *fleet.Bundle {
 	}
 	a.target(&b.Spec)
 	a.force(&b.Spec)
-	if !a.encode(b, a.o.Compress) {
+	if err := a.fill(b); err != nil {
+		a.add(finding.Finding{Path: a.file.Path, Severity: finding.Error, Rule: finding.RuleType, Message: "cannot be stored: " + err.Error()})
 		return nil
 	}
-	stored := a.jsonSize(b)
-	if stored >= compressAt && !a.o.Compress {
-		if !a.encode(b, true) {
-			return nil
-		}
-		stored = a.jsonSize(b)
-	}
-	if stored > a.o.Limits.StoredBytes {
-		a.add(finding.Finding{
-			Path: a.dir.Path, Severity: finding.Error, Rule: finding.RuleTooLarge,
-			Message: fmt.Sprintf("the bundle has %d KiB, compressed; %d KiB can be stored", stored>>10, a.o.Limits.StoredBytes>>10),
-			Hint:    "leave files out with .fleetignore, or split the directory",
-		})
-	}
+	b.APIVersion, b.Kind = fleet.GroupVersion.String(), "Bundle"
 	b.Namespace = a.o.Namespace
 	return b
 }
@@ -217,28 +370,6 @@ func (a *assembly) force(s *fleet.BundleSpec) {
 	if a.o.CorrectDrift != nil && a.o.CorrectDrift.Enabled {
 		s.CorrectDrift = a.o.CorrectDrift.DeepCopy()
 	}
-}
-
-// encode sets the resources of the bundle.
-func (a *assembly) encode(b *fleet.Bundle, compress bool) bool {
-	b.Spec.Resources = nil
-	for _, f := range a.files {
-		r, err := content.Resource(f.name, f.data, compress)
-		if err != nil {
-			a.add(finding.Finding{Path: path.Join(a.dir.Path, f.name), Severity: finding.Error, Rule: finding.RuleTooLarge, Message: err.Error()})
-			return false
-		}
-		b.Spec.Resources = append(b.Spec.Resources, r)
-	}
-	return true
-}
-
-func (a *assembly) jsonSize(b *fleet.Bundle) int {
-	raw, err := json.Marshal(b)
-	if err != nil { // values that have no JSON cannot come from YAML
-		a.add(finding.Finding{Path: a.file.Path, Severity: finding.Error, Rule: finding.RuleType, Message: "cannot be stored: " + err.Error()})
-	}
-	return len(raw)
 }
 
 // DefaultTarget is what a repository without targets is deployed to.

@@ -3,8 +3,9 @@
 // a whole repository. The result equals the reference implementation's, except
 // where it refuses what the reference lets pass unseen.
 //
-// Nothing here renders: charts and kustomizations are rendered by the agent.
-// Charts that would have to be downloaded are refused as not implemented.
+// Nothing here renders: charts and kustomizations are rendered by the agent. And
+// nothing here downloads: a Result says what is missing, and is made again when
+// that is there.
 package bundle
 
 import (
@@ -15,6 +16,7 @@ import (
 	"strings"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 )
 
@@ -24,11 +26,11 @@ const compressAt = 1_000_000
 
 // Limits bound what one bundle may hold. A zero field has the default.
 type Limits struct {
-	Files       int   // 10,000
-	FileBytes   int64 // one file; 16 MiB
-	TotalBytes  int64 // all files; 64 MiB
+	Files       int   // and as many directories; 10,000
+	FileBytes   int64 // one file; 64 MiB
+	TotalBytes  int64 // all files; 128 MiB
 	Depth       int   // nested directories; 64
-	StoredBytes int   // JSON of the Bundle; 1,500,000, what etcd takes
+	StoredBytes int   // all files as they are stored, compressed if they are many; 32 MiB
 }
 
 func (l Limits) withDefaults() Limits {
@@ -36,16 +38,16 @@ func (l Limits) withDefaults() Limits {
 		l.Files = 10_000
 	}
 	if l.FileBytes <= 0 {
-		l.FileBytes = 16 << 20
+		l.FileBytes = 64 << 20
 	}
 	if l.TotalBytes <= 0 {
-		l.TotalBytes = 64 << 20
+		l.TotalBytes = 128 << 20
 	}
 	if l.Depth <= 0 {
 		l.Depth = 64
 	}
 	if l.StoredBytes <= 0 {
-		l.StoredBytes = 1_500_000
+		l.StoredBytes = 32 << 20
 	}
 	return l
 }
@@ -71,7 +73,12 @@ type Options struct {
 	CorrectDrift *fleet.CorrectDrift
 	// Compress stores all resources compressed, whatever their size.
 	Compress bool
-	Limits   Limits
+	// ImageScans tells that image scanning is on. Where it is not, a fleet.yaml
+	// with imageScans is refused.
+	ImageScans bool
+	// Fetched is what came in so far for what Results said was missing.
+	Fetched map[chart.Request]chart.Fetched `json:"-"`
+	Limits  Limits
 }
 
 // A Dir is a directory that is a bundle.
@@ -80,6 +87,8 @@ type Dir struct {
 	// Options is the file in the format of fleet.yaml, relative to Path; empty
 	// for fleet.yaml or fleet.yml.
 	Options string
+	// Bare says that a GitRepo names the directory and there is no bundle in it.
+	Bare bool
 }
 
 // A Result is what became of one Dir.
@@ -92,6 +101,28 @@ type Result struct {
 	// directory holds nothing to deploy.
 	Bundle   *fleet.Bundle
 	Findings []finding.Finding
+	// Missing are charts that are not in the tree and not in Options.Fetched. As
+	// long as there are any, the result is neither broken nor finished: they have
+	// to be fetched, and the directory assembled again.
+	Missing []chart.Request
+	// Retry tells that an Error among the findings may pass by itself.
+	Retry bool
+	// Empty tells that the directory exists, and nothing in it is to be deployed.
+	// If there was a bundle, it must stay as it was; Emptied says so.
+	Empty bool
+	// Scans are the image scans that belong to Bundle.
+	Scans []*fleet.ImageScan
+	// Inputs are what the result depends on.
+	Inputs Inputs
+}
+
+// Emptied is what to say of an Empty result where there was a bundle before.
+func (r Result) Emptied() finding.Finding {
+	return finding.Finding{
+		Path: r.Dir.Path, Severity: finding.Error, Rule: finding.RuleEmpty,
+		Message: fmt.Sprintf("the directory has become empty; bundle %q stays as it was", r.Name),
+		Hint:    "remove the directory to remove the bundle",
+	}
 }
 
 // Broken tells whether the directory should be a bundle and cannot be.
@@ -121,21 +152,23 @@ func (s Set) All() []finding.Finding {
 }
 
 // Read makes the bundles of a repository. If entries are given, they are the
-// bundles; else bundles are looked for below paths. Two directories with one
-// bundle name are both broken.
+// bundles; else bundles are looked for below paths.
 func Read(root fs.FS, paths []string, entries []fleet.BundlePath, o Options) Set {
-	var set Set
-	var dirs []Dir
-	if len(entries) > 0 {
-		dirs, set.Findings = Listed(root, entries)
-	} else {
-		dirs, set.Findings = Discover(root, paths)
-	}
+	var d Discovery
+	dirs, found := d.Dirs(root, paths, entries)
+	var results []Result
 	for _, dir := range dirs {
-		set.Results = append(set.Results, Assemble(root, dir, o))
+		results = append(results, Assemble(root, dir, o))
 	}
-	refuseTwins(set.Results)
-	return set
+	return NewSet(results, found)
+}
+
+// NewSet puts results together. Two directories with one bundle name are both
+// broken in it; results are not changed.
+func NewSet(results []Result, found []finding.Finding) Set {
+	results = slices.Clone(results)
+	refuseTwins(results)
+	return Set{Results: results, Findings: found}
 }
 
 // refuseTwins breaks all results whose bundles would overwrite each other.
@@ -158,8 +191,8 @@ func refuseTwins(results []Result) {
 				}
 			}
 			r := &results[i]
-			r.Bundle = nil
-			r.Findings = append(r.Findings, finding.Finding{
+			r.Bundle, r.Scans = nil, nil
+			r.Findings = append(slices.Clone(r.Findings), finding.Finding{
 				Path: r.Dir.Path, Severity: finding.Error, Rule: finding.RuleName,
 				Message: fmt.Sprintf("bundle name %q is also that of %s", name, strings.Join(others, ", ")),
 				Hint:    "set name in fleet.yaml of one of them",

@@ -111,17 +111,18 @@ func TestCompression(t *testing.T) {
 		tree     map[string]string
 		compress bool
 		want     map[string]string
+		limits   Limits
 		found    []string
 	}{
 		"Text":     {tree: map[string]string{"d/a.txt": "x"}, want: map[string]string{"a.txt": ""}},
 		"Binary":   {why: "only what is no text", tree: map[string]string{"d/a.txt": "x", "d/b.bin": "\xff\xfe"}, want: map[string]string{"a.txt": "", "b.bin": "base64+gz"}},
 		"Asked":    {tree: map[string]string{"d/a.txt": "x"}, compress: true, want: map[string]string{"a.txt": "base64+gz"}},
 		"Large":    {why: "from 1,000,000 bytes on everything is", tree: map[string]string{"d/a.txt": large, "d/b.txt": "x"}, want: map[string]string{"a.txt": "base64+gz", "b.txt": "base64+gz"}},
-		"TooLarge": {tree: map[string]string{"d/a.bin": string(random), "d/b.bin": string(random)}, found: []string{"d:1:1: error: the bundle has 2344 KiB, compressed; 1464 KiB can be stored [too-large]"}},
+		"TooLarge": {tree: map[string]string{"d/a.bin": string(random), "d/b.bin": string(random)}, limits: Limits{StoredBytes: 1 << 20}, found: []string{"d:1:1: error: the bundle's files have more than 1024 KiB, compressed; that is the most that can be stored (1 of 2 files fit) [too-large]"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := Assemble(files(c.tree), Dir{Path: "d"}, Options{Repo: "repo", Compress: c.compress})
+			r := Assemble(files(c.tree), Dir{Path: "d"}, Options{Repo: "repo", Compress: c.compress, Limits: c.limits})
 			if diff := cmp.Diff(c.found, texts(r.Findings)); diff != "" {
 				t.Errorf("findings\n-want +got\n%s", diff)
 			}

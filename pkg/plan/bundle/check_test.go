@@ -17,20 +17,20 @@ func TestChecks(t *testing.T) {
 			tree:  map[string]string{"d/cm.yaml": configMap + "---\na: 1\nb:\n  c: [\n"},
 			found: []string{"d/cm.yaml:7:1: error: YAML: did not find expected node content [yaml]"},
 		},
-		"Tab":       {tree: map[string]string{"d/cm.yaml": bad}, found: []string{"d/cm.yaml:2:1: error: YAML: found a tab character that violates indentation [yaml]"}},
+		"Tab":       {tree: map[string]string{"d/cm.yaml": bad}, found: []string{"d/cm.yaml:2:1: error: YAML: a tab where spaces indent [yaml]"}},
 		"Templates": {why: "they are no YAML before they are rendered", tree: map[string]string{"d/a.yaml": configMap, "d/templates/x.yaml": "{{ if }}"}},
 		"NotForUs":  {why: "charts and bundles further down are not deployed by this one", tree: map[string]string{"d/a.yaml": configMap, "d/c/Chart.yaml": "name: c", "d/c/x.yaml": bad, "d/e/fleet.yaml": "", "d/e/x.yaml": bad}},
 		"Chart":     {why: "templates of a chart are not parsed", tree: map[string]string{"d/Chart.yaml": "name: c\nversion: 1.0.0", "d/templates/x.yaml": "{{ }}", "d/values.yaml": "a: 1"}},
 		"ChartFiles": {
 			tree:  map[string]string{"d/Chart.yaml": "name: c\nversion: 1.0.0", "d/values.yaml": bad},
-			found: []string{"d/values.yaml:2:1: error: YAML: found a tab character that violates indentation [yaml]"},
+			found: []string{"d/values.yaml:2:1: error: YAML: a tab where spaces indent [yaml]"},
 		},
 		"Kustomization": {
 			tree: map[string]string{
 				"d/kustomization.yaml": "resources: [base, cm.yaml]\nconfigMapGenerator:\n- name: x\n  files: [any.yaml]\n", "d/any.yaml": "{{ free }} text: [",
 				"d/base/kustomization.yaml": "resources: [x.yaml]", "d/base/x.yaml": bad, "d/cm.yaml": configMap,
 			},
-			found: []string{"d/base/x.yaml:2:1: error: YAML: found a tab character that violates indentation [yaml]"},
+			found: []string{"d/base/x.yaml:2:1: error: YAML: a tab where spaces indent [yaml]"},
 		},
 		"KustomizationOfATarget": {
 			tree: map[string]string{
@@ -41,30 +41,19 @@ func TestChecks(t *testing.T) {
 			},
 			found: []string{"d/base/kustomization.yaml:1:1: error: YAML: did not find expected node content [yaml]"},
 		},
-		"RemoteRepo": {
-			tree:  map[string]string{"d/fleet.yaml": "helm:\n  repo: https://charts.example\n  chart: web\n", "d/a.yaml": configMap},
-			found: []string{`d/fleet.yaml:2:9: error: helm.repo "https://charts.example": downloading charts is not implemented yet [not-implemented]`},
-		},
-		"RemoteChart": {
-			tree:  map[string]string{"d/fleet.yaml": "helm:\n  chart: https://x/web.tgz\n", "d/a.yaml": configMap},
-			found: []string{`d/fleet.yaml:2:10: error: helm.chart "https://x/web.tgz" is no directory here, and downloading charts is not implemented yet [not-implemented]`},
-		},
-		"RemoteChartOfATarget": {
+		"NoSuchChart": {
 			why: "each distinct chart is said once, where it stands",
 			tree: map[string]string{
-				"d/fleet.yaml": "targetCustomizations:\n- clusterName: a\n  helm: {chart: nope}\n- clusterName: b\n  helm: {chart: nope}\n", "d/a.yaml": configMap,
+				"d/fleet.yaml": "targetCustomizations:\n- clusterName: a\n  helm: {chart: wob}\n- clusterName: b\n  helm: {chart: wob}\n", "d/a.yaml": configMap,
+				"d/web/Chart.yaml": "name: web",
 			},
-			found: []string{`d/fleet.yaml:3:17: error: helm.chart "nope" is no directory here, and downloading charts is not implemented yet [not-implemented]`},
+			found: []string{`d/fleet.yaml:3:17: error: helm.chart "wob" is no directory here, and nothing that can be downloaded [chart]`},
 		},
 		"ChartNextDoor": {
 			tree:  map[string]string{"d/fleet.yaml": "helm: {chart: ../charts/web}\n", "d/a.yaml": configMap, "charts/web/Chart.yaml": "name: web"},
 			found: []string{`d/fleet.yaml:1:15: error: helm.chart "../charts/web" is outside of the bundle's directory [outside]`},
 		},
-		"LocalChart": {tree: map[string]string{"d/fleet.yaml": "helm: {chart: ./web}\n", "d/web/Chart.yaml": "name: web", "d/web/templates/a.yaml": "{{"}},
-		"Dependency": {
-			tree:  map[string]string{"d/Chart.yaml": "name: c\ndependencies:\n- name: here\n- name: packed\n- name: redis\n", "d/charts/here/Chart.yaml": "name: here", "d/charts/packed-1.2.3.tgz": "x"},
-			found: []string{"d/Chart.yaml:1:1: error: dependency redis is not in charts/, and downloading charts is not implemented yet [not-implemented]"},
-		},
+		"LocalChart":         {tree: map[string]string{"d/fleet.yaml": "helm: {chart: ./web}\n", "d/web/Chart.yaml": "name: web", "d/web/templates/a.yaml": "{{"}},
 		"DependencyDisabled": {tree: map[string]string{"d/fleet.yaml": "helm: {disableDependencyUpdate: true}", "d/Chart.yaml": "name: c\ndependencies:\n- name: redis\n"}},
 		"ValuesFileMissing": {
 			tree:  map[string]string{"d/fleet.yaml": "helm:\n  chart: .\n  valuesFiles:\n  - values-prod.yaml\n", "d/Chart.yaml": "name: c", "d/values-prod.yml": "a: 1"},
@@ -76,7 +65,7 @@ func TestChecks(t *testing.T) {
 		},
 		"ValuesFileBroken": {
 			tree:  map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [v.yaml]}\n", "d/Chart.yaml": "name: c", "d/v.yaml": bad},
-			found: []string{"d/v.yaml:2:1: error: YAML: found a tab character that violates indentation [yaml]"},
+			found: []string{"d/v.yaml:2:1: error: YAML: a tab where spaces indent [yaml]"},
 		},
 	}
 	for name, c := range cases {

@@ -11,124 +11,203 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 )
 
-// maxLinks is how many symbolic links one path may lead through.
-const maxLinks = 40
-
-// A file is a resource of a bundle before it is encoded.
+// A file is a resource of a bundle that is not read yet.
 type file struct {
-	name string // relative to the bundle
+	name string // in the bundle
+	from *tree  // nil: data is all
+	at   string
 	data []byte
 }
 
-// A collector reads the files of one directory.
+// bytes reads the file.
+func (f file) bytes(limit int64) ([]byte, error) {
+	if f.from == nil {
+		return f.data, nil
+	}
+	return f.from.readFile(f.at, limit)
+}
+
+// A collector finds the files of one directory: that of the bundle, or that of
+// a chart that was downloaded.
 type collector struct {
-	root   fs.FS
-	dir    string          // as the user writes it, for findings
-	base   string          // the same without symbolic links
-	skip   map[string]bool // names relative to the bundle that are no resources
-	limits Limits
-	files  []file
-	bytes  int64
-	found  []finding.Finding
-	open   []string // the directories that are being read, without links
-	full   bool     // a limit was reached
+	a      *assembly
+	from   *tree
+	base   string              // without symbolic links
+	prefix string              // of names in the bundle
+	chart  *place              // where a downloaded chart is named; nil: the bundle's own directory
+	open   []string            // the directories that are being read, without links
+	made   map[string][]byte   // by path: a file that dependencies added, or nil, one that they replaced
+	needs  map[string][]string // by directory: what localDependencies found
 }
 
-func (c *collector) fail(name, rule, message string) {
-	c.found = append(c.found, finding.Finding{Path: path.Join(c.dir, name), Severity: finding.Error, Rule: rule, Message: message})
+// A place is where something stands that findings are about.
+type place struct {
+	path         string
+	line, column int
+	what         string
 }
 
-// collect reads all files of the bundle, sorted by name.
-func (c *collector) collect() {
-	base, err := resolve(c.root, c.dir)
-	if err != nil {
-		c.fail("", finding.RuleFile, "cannot be read: "+cause(err).Error())
+// fail reports an error about a file.
+func (c *collector) fail(name, rule, message string) { c.failAt(name, 0, rule, message, "") }
+
+func (c *collector) failAt(name string, line int, rule, message, hint string) {
+	f := finding.Finding{Line: line, Severity: finding.Error, Rule: rule, Message: message, Hint: hint}
+	if c.chart == nil {
+		f.Path = path.Join(c.a.dir.Path, name)
+	} else {
+		f.Path, f.Line, f.Column = c.chart.path, c.chart.line, c.chart.column
+		f.Message = fmt.Sprintf("%s: %s: %s", c.chart.what, name, message)
+		if line > 0 {
+			f.Message = fmt.Sprintf("%s: %s:%d: %s", c.chart.what, name, line, message)
+		}
+	}
+	c.a.add(f)
+}
+
+// An entry is one entry of a directory: of the tree, or one that is made.
+type entry struct {
+	name string
+	mode fs.FileMode
+	data []byte // of a made file
+	made bool
+}
+
+// entries are what a directory holds, with what dependencies made of it.
+func (c *collector) entries(at string) ([]entry, error) {
+	var list []entry
+	found, err := c.from.readDir(at)
+	if err != nil && (!c.makes(at) || !errors.Is(err, fs.ErrNotExist)) {
+		return nil, err
+	}
+	for _, e := range found {
+		if _, ok := c.made[path.Join(at, e.Name())]; !ok {
+			list = append(list, entry{name: e.Name(), mode: e.Type()})
+		}
+	}
+	charts := path.Join(at, "charts")
+	if c.makes(charts) && !slices.ContainsFunc(list, func(e entry) bool { return e.name == "charts" }) {
+		list = append(list, entry{name: "charts", mode: fs.ModeDir, made: true})
+	}
+	for p, data := range c.made {
+		if data != nil && path.Dir(p) == at {
+			list = append(list, entry{name: path.Base(p), data: data, made: true})
+		}
+	}
+	slices.SortFunc(list, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	return list, nil
+}
+
+// makes tells whether there are made files in a directory.
+func (c *collector) makes(dir string) bool {
+	for p, data := range c.made {
+		if data != nil && path.Dir(p) == dir {
+			return true
+		}
+	}
+	return false
+}
+
+// walk finds the files in the directory at, whose name relative to base is name.
+func (c *collector) walk(at, name string, ignore []ignores) {
+	if len(c.open) > c.a.o.Limits.Depth {
+		c.tooLarge(name, fmt.Sprintf("directories are nested deeper than %d", c.a.o.Limits.Depth))
 		return
 	}
-	c.base = base
-	c.walk(base, "", nil)
-	slices.SortFunc(c.files, func(a, b file) int { return strings.Compare(a.name, b.name) })
-}
-
-// walk reads the directory at, whose name in the bundle is name.
-func (c *collector) walk(at, name string, patterns []pattern) {
-	if len(c.open) > c.limits.Depth {
-		c.tooLarge(name, fmt.Sprintf("directories are nested deeper than %d", c.limits.Depth))
+	// Links to directories can make one of few files endless.
+	if c.a.spent.dirs++; c.a.spent.dirs > c.a.o.Limits.Files {
+		c.tooLarge("", fmt.Sprintf("the bundle has more than %d directories, counted once for each link to them", c.a.o.Limits.Files))
 		return
 	}
-	entries, err := fs.ReadDir(c.root, at)
+	c.dependencies(at, name)
+	entries, err := c.entries(at)
 	if err != nil {
 		c.fail(name, finding.RuleFile, "cannot be read: "+cause(err).Error())
 		return
 	}
-	patterns = append(slices.Clone(patterns), c.ignoreFile(at, name)...)
+	if !c.a.skip[name] && slices.ContainsFunc(entries, func(e entry) bool { return e.name == ignoreFile }) {
+		if list, ok := c.ignoreFile(at, name); ok {
+			ignore = append(slices.Clone(ignore), list)
+		}
+	}
 	c.open = append(c.open, at)
 	defer func() { c.open = c.open[:len(c.open)-1] }()
 	for _, e := range entries {
-		if c.full {
+		if c.a.full {
 			return
 		}
-		c.entry(e, at, name, patterns)
+		c.entry(e, at, name, ignore)
 	}
 }
 
-func (c *collector) ignoreFile(at, name string) []pattern {
-	data, err := fs.ReadFile(c.root, path.Join(at, ignoreFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+func (c *collector) ignoreFile(at, dir string) (list ignores, ok bool) {
+	name := path.Join(dir, ignoreFile)
+	target, _, ok := c.follow(path.Join(at, ignoreFile), name)
+	if !ok {
+		return list, false
 	}
+	data, err := c.from.readFile(target, ignoreBytes)
 	if err != nil {
-		c.fail(path.Join(name, ignoreFile), finding.RuleIgnoreFile, "cannot be read: "+cause(err).Error())
-		return nil
+		c.fail(name, finding.RuleIgnoreFile, "cannot be read: "+cause(err).Error())
+		return list, false
 	}
-	list, bad := parseIgnore(data)
+	list, bad, why := parseIgnore(data)
 	if bad > 0 {
-		c.found = append(c.found, finding.Finding{
-			Path: path.Join(c.dir, name, ignoreFile), Line: bad, Severity: finding.Error, Rule: finding.RuleIgnoreFile, Message: "this is not a valid pattern",
-		})
+		c.failAt(name, bad, finding.RuleIgnoreFile, why, "")
 	}
-	return list
+	return list, bad == 0
 }
 
 // entry handles one entry of a directory.
-func (c *collector) entry(e fs.DirEntry, at, dir string, patterns []pattern) {
-	name, target := path.Join(dir, e.Name()), path.Join(at, e.Name())
-	hidden := strings.HasPrefix(e.Name(), ".")
-	mode := e.Type()
-	if mode == fs.ModeSymlink && !hidden {
+func (c *collector) entry(e entry, at, dir string, ignore []ignores) {
+	name, target, mode := path.Join(dir, e.name), path.Join(at, e.name), e.mode
+	skip := c.a.skip[name]
+	if !skip && hidden(e.name) || skip && mode != fs.ModeDir {
+		return
+	}
+	if mode == fs.ModeSymlink {
+		if ignored(ignore, e.name, false) {
+			return
+		}
 		var ok bool
 		if target, mode, ok = c.follow(target, name); !ok {
 			return
 		}
 	}
 	switch {
-	case hidden, ignored(patterns, e.Name(), mode.IsDir()), c.skip[name]:
+	case !skip && ignored(ignore, e.name, mode.IsDir()):
 	case mode.IsDir():
 		if slices.ContainsFunc(c.open, func(dir string) bool { return within(target, dir) }) {
 			c.fail(name, finding.RuleFile, "symbolic link leads to a directory that it is in")
 			return
 		}
-		c.walk(target, name, patterns)
+		c.walk(target, name, ignore)
+	case e.made:
+		c.take(name, file{data: e.data}, int64(len(e.data)))
 	case mode.IsRegular():
-		c.read(target, name)
+		info, err := c.from.lstat(target)
+		if err != nil {
+			c.fail(name, finding.RuleFile, "cannot be read: "+cause(err).Error())
+			return
+		}
+		c.take(name, file{from: c.from, at: target}, info.Size())
 	default:
-		c.found = append(c.found, finding.Finding{
-			Path: path.Join(c.dir, name), Severity: finding.Warning, Rule: finding.RuleSubmodule,
+		c.a.add(finding.Finding{
+			Path: path.Join(c.a.dir.Path, name), Severity: finding.Warning, Rule: finding.RuleSubmodule,
 			Message: "git submodules and special files are not read; it is left out",
 		})
 	}
 }
 
-// follow is where a symbolic link leads, which must be in the bundle.
+// follow is where a path leads, which must be in the directory that is read.
 func (c *collector) follow(link, name string) (target string, mode fs.FileMode, ok bool) {
-	target, err := resolve(c.root, link)
+	target, err := c.from.resolve(link)
 	if err == nil && !within(c.base, target) {
 		c.fail(name, finding.RuleOutside, fmt.Sprintf("symbolic link leads out of the bundle, to %s", target))
 		return "", 0, false
 	}
 	var info fs.FileInfo
 	if err == nil {
-		info, err = fs.Stat(c.root, target)
+		info, err = c.from.lstat(target)
 	}
 	if err != nil {
 		rule := finding.RuleFile
@@ -141,65 +220,24 @@ func (c *collector) follow(link, name string) (target string, mode fs.FileMode, 
 	return target, info.Mode().Type(), true
 }
 
-func (c *collector) read(at, name string) {
-	if len(c.files) >= c.limits.Files {
-		c.tooLarge("", fmt.Sprintf("the bundle has more than %d files", c.limits.Files))
-		return
+// take adds a file, unless that is too much.
+func (c *collector) take(name string, f file, size int64) {
+	l := c.a.o.Limits
+	c.a.spent.bytes += size
+	switch {
+	case len(c.a.files) >= l.Files:
+		c.tooLarge("", fmt.Sprintf("the bundle has more than %d files", l.Files))
+	case size > l.FileBytes:
+		c.tooLarge(name, fmt.Sprintf("the file is larger than %d KiB", l.FileBytes>>10))
+	case c.a.spent.bytes > l.TotalBytes:
+		c.tooLarge("", fmt.Sprintf("the bundle's files are larger than %d KiB together", l.TotalBytes>>10))
+	default:
+		f.name = path.Join(c.prefix, name)
+		c.a.files = append(c.a.files, f)
 	}
-	info, err := fs.Stat(c.root, at)
-	if err != nil {
-		c.fail(name, finding.RuleFile, "cannot be read: "+cause(err).Error())
-		return
-	}
-	if info.Size() > c.limits.FileBytes {
-		c.tooLarge(name, fmt.Sprintf("the file is larger than %d KiB", c.limits.FileBytes>>10))
-		return
-	}
-	data, err := fs.ReadFile(c.root, at)
-	if err != nil {
-		c.fail(name, finding.RuleFile, "cannot be read: "+cause(err).Error())
-		return
-	}
-	if c.bytes += int64(len(data)); c.bytes > c.limits.TotalBytes {
-		c.tooLarge("", fmt.Sprintf("the bundle's files are larger than %d KiB together", c.limits.TotalBytes>>10))
-		return
-	}
-	c.files = append(c.files, file{name, data})
 }
 
 func (c *collector) tooLarge(name, message string) {
-	c.full = true
+	c.a.full = true
 	c.fail(name, finding.RuleTooLarge, message)
-}
-
-var errOutside = errors.New("it leads out of the repository")
-
-// resolve is a path without symbolic links in it.
-func resolve(root fs.FS, name string) (string, error) {
-	at, rest := ".", name
-	for links := 0; rest != "." && rest != ""; {
-		step, tail, _ := strings.Cut(rest, "/")
-		next := path.Join(at, step)
-		info, err := fs.Lstat(root, next)
-		if err != nil {
-			return "", err
-		}
-		if info.Mode().Type() != fs.ModeSymlink {
-			at, rest = next, tail
-			continue
-		}
-		if links++; links > maxLinks {
-			return "", errors.New("too many symbolic links")
-		}
-		link, err := fs.ReadLink(root, next)
-		if err != nil {
-			return "", err
-		}
-		goal := path.Join(at, link, tail)
-		if path.IsAbs(link) || !fs.ValidPath(goal) {
-			return "", errOutside
-		}
-		at, rest = ".", goal
-	}
-	return at, nil
 }

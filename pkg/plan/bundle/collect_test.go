@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"path"
 	"strings"
 	"testing"
 
@@ -69,7 +70,10 @@ func TestResources(t *testing.T) {
 			tree:  map[string]string{"d/a.yaml": configMap, "d/sub/up": "-> ..", "d/loop": "-> loop"},
 			found: []string{"d/loop:1:1: error: symbolic link cannot be followed: too many symbolic links [file]", "d/sub/up:1:1: error: symbolic link leads to a directory that it is in [file]"},
 		},
-		"Nothing":     {why: "skipped without a word", tree: map[string]string{"d/fleet.yaml": "namespace: x"}},
+		"Nothing": {
+			why: "no error where there never was a bundle", tree: map[string]string{"d/fleet.yaml": "namespace: x"},
+			found: []string{"d:1:1: warning: there is nothing to deploy in this directory [empty]"},
+		},
 		"TooManyFile": {tree: map[string]string{"d/a": "1", "d/b": "2"}, limit: Limits{Files: 1}, found: []string{"d:1:1: error: the bundle has more than 1 files [too-large]"}},
 		"LargeFile":   {tree: map[string]string{"d/a": strings.Repeat("x", 2000)}, limit: Limits{FileBytes: 1024}, found: []string{"d/a:1:1: error: the file is larger than 1 KiB [too-large]"}},
 		"LargeSum":    {tree: map[string]string{"d/a": strings.Repeat("x", 600), "d/b": strings.Repeat("x", 600)}, limit: Limits{TotalBytes: 1024}, found: []string{"d:1:1: error: the bundle's files are larger than 1 KiB together [too-large]"}},
@@ -89,15 +93,24 @@ func TestResources(t *testing.T) {
 }
 
 func FuzzIgnore(f *testing.F) {
-	for _, s := range []string{"", "#x\n*.md\n", "a/*\n", "[a\n", "a\\ \n", "\r\n x \n", "**/x\n"} {
+	for _, s := range []string{"", "#x\n*.md\n", "a/*\n", "[a\n", "a\\ \n", "\r\n x \n", "**/x\n", "/*\n", "/*a/*\n", "\\[a\n"} {
 		f.Add([]byte(s), "name.md")
 	}
 	f.Fuzz(func(t *testing.T, data []byte, name string) {
-		list, bad := parseIgnore(data)
-		if bad < 0 || bad > strings.Count(string(data), "\n")+1 {
-			t.Fatalf("line %d of %q", bad, data)
+		list, bad, why := parseIgnore(data)
+		if bad < 0 || bad > strings.Count(string(data), "\n")+1 || (bad > 0) != (why != "") {
+			t.Fatalf("line %d of %q: %s", bad, data, why)
 		}
-		ignored(list, name, true)
-		ignored(list, name, false)
+		for _, glob := range list.globs {
+			if _, err := path.Match(glob, name); err != nil {
+				t.Fatalf("%q is taken as a pattern: %v", glob, err)
+			}
+		}
+		for exact := range list.names { // the short way must say what the long one says
+			if ok, err := path.Match(exact, name); err != nil || ok != (exact == name) {
+				t.Fatalf("%q matches %q: %v, %v", exact, name, ok, err)
+			}
+		}
+		list.match(name, true)
 	})
 }

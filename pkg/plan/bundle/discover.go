@@ -13,193 +13,282 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 )
 
-// maxDirs bounds how many directories are looked at for one list of paths.
-const maxDirs = 100_000
+const (
+	// maxDirs bounds how many directories are looked at for one path.
+	maxDirs = 100_000
+	// maxDepth bounds how deep they are nested.
+	maxDepth = 256
+)
+
+var errTooMany = fmt.Errorf("there are more than %d directories", maxDirs)
 
 // Discover finds the directories that are bundles below paths, which are shell
 // patterns relative to the root; no paths are the root itself.
 //
 // A directory that a path names is a bundle if it has a fleet.yaml, or if there
 // is YAML in or below it that no deeper fleet.yaml claims. Every directory
-// below it that has a fleet.yaml is a bundle too. .git is left out, and so is
-// YAML in hidden directories, which is never deployed.
+// below it that has a fleet.yaml is a bundle too. .git is left out.
 //
 // Dirs are sorted by path, each once. A path that matches no directory is a
-// warning, one that cannot be read is an error.
+// warning, one that cannot be read is an error. A directory that a path names
+// and in which there is no bundle is a Dir that is Bare.
 func Discover(root fs.FS, paths []string) ([]Dir, []finding.Finding) {
-	d := &discovery{root: root, seen: map[string]bool{}}
-	if len(paths) == 0 {
-		paths = []string{"."}
-	}
-	for _, p := range paths {
-		d.pattern(p)
-	}
-	slices.SortFunc(d.dirs, func(a, b Dir) int { return strings.Compare(a.Path, b.Path) })
-	return d.dirs, d.found
+	var d Discovery
+	return d.Dirs(root, paths, nil)
 }
 
 // Listed checks the directories of a GitRepo that lists its bundles itself. The
 // order is that of the list.
 func Listed(root fs.FS, entries []fleet.BundlePath) ([]Dir, []finding.Finding) {
-	d := &discovery{root: root, seen: map[string]bool{}}
-	for _, e := range entries {
-		base, ok := clean(e.Base)
-		if !ok {
-			d.fail(e.Base, finding.RuleOutside, "the path leads out of the repository")
-			continue
+	var d Discovery
+	return d.Dirs(root, nil, entries)
+}
+
+// A Discovery finds the bundles of a tree and remembers what it found, so that
+// the next time directories whose hash is the same are not read. The zero value
+// is ready; it is for one goroutine.
+type Discovery struct {
+	known map[string]*node // by path of what a GitRepo names
+}
+
+// Dirs are the bundles that entries list, as Listed finds them, or if there are
+// none those below paths, as Discover does.
+func (d *Discovery) Dirs(root fs.FS, paths []string, entries []fleet.BundlePath) ([]Dir, []finding.Finding) {
+	s := &survey{root: root, seen: map[Dir]bool{}, before: d.known, known: map[string]*node{}}
+	s.hasher, _ = root.(Hasher)
+	if len(entries) > 0 {
+		for _, e := range entries {
+			s.entry(e)
 		}
-		if info, err := fs.Stat(root, base); err != nil || !info.IsDir() {
-			d.fail(base, finding.RuleFile, "the repository has no such directory")
-			continue
+	} else {
+		if len(paths) == 0 {
+			paths = []string{"."}
 		}
-		if e.Options != "" {
-			if p := path.Join(base, e.Options); !fs.ValidPath(p) {
-				d.fail(p, finding.RuleOutside, "the path leads out of the repository")
-				continue
-			}
+		for _, p := range paths {
+			s.pattern(p)
 		}
-		if key := base + "\x00" + e.Options; !d.seen[key] {
-			d.seen[key] = true
-			d.dirs = append(d.dirs, Dir{Path: base, Options: e.Options})
-		}
+		slices.SortFunc(s.dirs, func(a, b Dir) int { return strings.Compare(a.Path, b.Path) })
 	}
-	return d.dirs, d.found
+	d.known = s.known
+	return s.dirs, s.found
 }
 
-type discovery struct {
-	root   fs.FS
-	seen   map[string]bool // bundles
-	dirs   []Dir
-	found  []finding.Finding
-	visits int
+// A node is what is known of a directory and all below it. It follows from the
+// directory's hash alone, if it has one.
+type node struct {
+	hash    string // empty: not certain
+	options bool   // has a fleet.yaml
+	yaml    bool   // has YAML in it, or in a directory below that no fleet.yaml claims
+	bundles int    // directories with a fleet.yaml, this one included
+	dirs    int    // directories, this one included
+	height  int
+	below   []*node
+	name    string // last part of the path
 }
 
-func (d *discovery) fail(path, rule, message string) {
-	d.found = append(d.found, finding.Finding{Path: path, Severity: finding.Error, Rule: rule, Message: message})
+type survey struct {
+	root          fs.FS
+	hasher        Hasher
+	seen          map[Dir]bool
+	before, known map[string]*node
+	dirs          []Dir
+	found         []finding.Finding
 }
 
-func (d *discovery) pattern(p string) {
-	pattern, ok := clean(p)
+func (s *survey) fail(path, rule, message string) {
+	s.found = append(s.found, finding.Finding{Path: path, Severity: finding.Error, Rule: rule, Message: message})
+}
+
+func (s *survey) warn(path, message string) {
+	s.found = append(s.found, finding.Finding{Path: path, Severity: finding.Warning, Rule: finding.RuleEmpty, Message: message})
+}
+
+func (s *survey) entry(e fleet.BundlePath) {
+	base, ok := clean(e.Base)
 	if !ok {
-		d.fail(p, finding.RuleOutside, "the path leads out of the repository")
+		s.fail(e.Base, finding.RuleOutside, "the path leads out of the repository")
 		return
 	}
-	matches, err := fs.Glob(d.root, pattern)
+	if info, err := fs.Stat(s.root, base); err != nil || !info.IsDir() {
+		s.fail(base, finding.RuleFile, "the repository has no such directory")
+		return
+	}
+	if e.Options != "" {
+		if p := path.Join(base, e.Options); !fs.ValidPath(p) {
+			s.fail(p, finding.RuleOutside, "the path leads out of the repository")
+			return
+		}
+	}
+	if hidden(path.Base(base)) {
+		s.warn(base, "hidden directories are not deployed")
+		s.add(Dir{Path: base, Options: e.Options, Bare: true})
+		return
+	}
+	s.add(Dir{Path: base, Options: e.Options})
+}
+
+func (s *survey) pattern(p string) {
+	pattern, ok := clean(p)
+	if !ok {
+		s.fail(p, finding.RuleOutside, "the path leads out of the repository")
+		return
+	}
+	matches, err := fs.Glob(s.root, pattern)
 	if err != nil {
-		d.fail(p, finding.RuleValue, "the path is not a valid pattern")
+		s.fail(p, finding.RuleValue, "the path is not a valid pattern")
 		return
 	}
 	hit := false
 	for _, m := range matches {
-		info, err := fs.Stat(d.root, m)
+		info, err := fs.Stat(s.root, m)
 		if err != nil || !info.IsDir() {
 			continue
 		}
 		hit = true
-		if err := d.top(m); err != nil {
-			d.fail(m, finding.RuleFile, err.Error())
+		if err := s.top(m, m == pattern); err != nil {
+			s.fail(m, finding.RuleFile, err.Error())
 		}
 	}
 	if !hit {
-		d.found = append(d.found, finding.Finding{
-			Path: pattern, Severity: finding.Warning, Rule: finding.RuleEmpty, Message: "the repository has no such directory",
-		})
+		s.warn(pattern, "the repository has no such directory")
 	}
 }
 
-// top handles a directory that a path names.
-func (d *discovery) top(dir string) error {
-	own, err := d.ownsYAML(dir, true)
+// top handles a directory that a path means; literal tells that it is that path.
+func (s *survey) top(dir string, literal bool) error {
+	n, err := s.survey(dir, s.before[dir], 0)
 	if err != nil {
 		return err
+	}
+	s.known[dir] = n
+	own := n.options || n.yaml
+	if hidden(path.Base(dir)) {
+		own = false
+		s.warn(dir, "hidden directories are not deployed")
 	}
 	if own {
-		d.add(dir)
+		s.add(Dir{Path: dir})
 	}
-	return d.below(dir, 0)
-}
-
-// below adds the directories with a fleet.yaml below one.
-func (d *discovery) below(dir string, depth int) error {
-	entries, err := d.readDir(dir, depth)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if !e.IsDir() || e.Name() == ".git" {
-			continue
-		}
-		sub := path.Join(dir, e.Name())
-		if has, err := d.hasOptions(sub); err != nil {
-			return err
-		} else if has {
-			d.add(sub)
-		}
-		if err := d.below(sub, depth+1); err != nil {
-			return err
+	before := len(s.dirs)
+	s.below(dir, n)
+	if !own && len(s.dirs) == before && n.bundles == 0 {
+		s.add(Dir{Path: dir, Bare: true})
+		if literal && !hidden(path.Base(dir)) {
+			s.warn(dir, "there is nothing to deploy in this directory")
 		}
 	}
 	return nil
 }
 
-// ownsYAML tells whether a directory is a bundle without being asked for: a
-// directory with a fleet.yaml at the top is, one further down is a bundle of
-// its own.
-func (d *discovery) ownsYAML(dir string, top bool) (bool, error) {
-	has, err := d.hasOptions(dir)
-	if err != nil || has {
-		return has && top, err
-	}
-	entries, err := d.readDir(dir, 0)
-	if err != nil {
-		return false, err
-	}
-	for _, e := range entries {
-		hidden := strings.HasPrefix(e.Name(), ".")
-		switch ext := path.Ext(e.Name()); {
-		case hidden:
-		case e.IsDir():
-			if own, err := d.ownsYAML(path.Join(dir, e.Name()), false); own || err != nil {
-				return own, err
-			}
-		case ext == ".yaml" || ext == ".yml":
-			return true, nil
+// below adds the directories with a fleet.yaml below one. Hidden ones are
+// nothing that is deployed, but what is below them may be.
+func (s *survey) below(dir string, n *node) {
+	for _, sub := range n.below {
+		if sub.bundles == 0 {
+			continue
 		}
-	}
-	return false, nil
-}
-
-func (d *discovery) add(dir string) {
-	if !d.seen[dir] {
-		d.seen[dir] = true
-		d.dirs = append(d.dirs, Dir{Path: dir})
+		p := path.Join(dir, sub.name)
+		if sub.options && !hidden(sub.name) {
+			s.add(Dir{Path: p})
+		}
+		s.below(p, sub)
 	}
 }
 
-func (d *discovery) readDir(dir string, depth int) ([]fs.DirEntry, error) {
-	if d.visits++; d.visits > maxDirs || depth > maxDirs {
-		return nil, fmt.Errorf("there are more than %d directories", maxDirs)
+func (s *survey) add(dir Dir) {
+	if !s.seen[dir] {
+		s.seen[dir] = true
+		s.dirs = append(s.dirs, dir)
 	}
-	entries, err := fs.ReadDir(d.root, dir)
+}
+
+// survey looks at a directory and all below it, as far as before does not know
+// it.
+func (s *survey) survey(dir string, before *node, depth int) (*node, error) {
+	hash := ""
+	if s.hasher != nil && (depth > 0 || s.real(dir)) {
+		hash, _ = s.hasher.Hash(dir)
+	}
+	if before != nil && hash != "" && before.hash == hash && depth+before.height <= maxDepth {
+		return before, nil
+	}
+	if depth > maxDepth {
+		return nil, fmt.Errorf("directories are nested deeper than %d", maxDepth)
+	}
+	entries, err := fs.ReadDir(s.root, dir)
 	if err != nil {
 		return nil, fmt.Errorf("cannot be read: %w", cause(err))
 	}
-	return entries, nil
-}
-
-// hasOptions tells whether a directory has a fleet.yaml or fleet.yml.
-func (d *discovery) hasOptions(dir string) (bool, error) {
-	for _, name := range fleetyaml.Names {
-		_, err := fs.Stat(d.root, path.Join(dir, name))
-		if err == nil {
-			return true, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return false, fmt.Errorf("%s cannot be read: %w", name, cause(err))
+	n := &node{hash: hash, name: path.Base(dir), dirs: 1}
+	for _, e := range entries {
+		if err := s.look(n, dir, e, before, depth); err != nil {
+			return nil, err
 		}
 	}
-	return false, nil
+	if n.options {
+		n.bundles++
+	}
+	return n, nil
 }
+
+// real tells whether a path is a directory and not a link to one, whose hash
+// says nothing about what is in it.
+func (s *survey) real(dir string) bool {
+	info, err := fs.Lstat(s.root, dir)
+	return err == nil && info.IsDir()
+}
+
+// look adds what one entry of a directory says about it.
+func (s *survey) look(n *node, dir string, e fs.DirEntry, before *node, depth int) error {
+	switch ext := path.Ext(e.Name()); {
+	case e.IsDir() && e.Name() == ".git":
+	case e.IsDir():
+		var known *node
+		if before != nil {
+			known = before.child(e.Name())
+		}
+		sub, err := s.survey(path.Join(dir, e.Name()), known, depth+1)
+		if errors.Is(err, errTooMany) {
+			return err
+		}
+		if err != nil { // the others are not to blame
+			s.fail(path.Join(dir, e.Name()), finding.RuleFile, err.Error())
+			n.hash = ""
+			return nil
+		}
+		if sub.hash == "" {
+			n.hash = ""
+		}
+		n.below = append(n.below, sub)
+		n.bundles += sub.bundles
+		if n.dirs += sub.dirs; n.dirs > maxDirs {
+			return errTooMany
+		}
+		n.height = max(n.height, sub.height+1)
+		n.yaml = n.yaml || sub.yaml && !sub.options
+	case slices.Contains(fleetyaml.Names, e.Name()):
+		n.yaml = true
+		if e.Type() == fs.ModeSymlink { // what it leads to is not part of the hash
+			n.hash = ""
+		}
+		_, err := fs.Stat(s.root, path.Join(dir, e.Name()))
+		n.options = n.options || !errors.Is(err, fs.ErrNotExist) // Assemble says what is wrong with it
+	case ext == ".yaml" || ext == ".yml":
+		n.yaml = true
+	}
+	return nil
+}
+
+// child is what is known of a directory in a directory.
+func (n *node) child(name string) *node {
+	i, ok := slices.BinarySearchFunc(n.below, name, func(n *node, name string) int { return strings.Compare(n.name, name) })
+	if !ok {
+		return nil
+	}
+	return n.below[i]
+}
+
+func hidden(name string) bool { return strings.HasPrefix(name, ".") && name != "." }
 
 // cause is an error without operation and path, which findings say themselves.
 func cause(err error) error {

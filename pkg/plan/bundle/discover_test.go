@@ -23,6 +23,11 @@ func TestDiscover(t *testing.T) {
 		"d/.github/workflow.yaml": "x: y",
 		"e/.git/fleet.yaml":       "",
 		"f/sub/cm.yml":            configMap,
+		"g/.h/fleet.yaml":         "",
+		"g/.h/app/fleet.yaml":     "",
+		"g/x.yaml":                configMap,
+		"h/one/README.md":         "x",
+		"h/two/cm.yaml":           configMap,
 	})
 	cases := map[string]struct {
 		why   string
@@ -30,25 +35,37 @@ func TestDiscover(t *testing.T) {
 		want  []string
 		found []string
 	}{
-		"Root":         {why: "the root owns a/cm.yaml and f/sub/cm.yml", want: []string{".", "a/deep", "a/deep/er", "b", "c/only"}},
+		"Root":         {why: "the root owns a/cm.yaml and f/sub/cm.yml", want: []string{".", "a/deep", "a/deep/er", "b", "c/only", "g/.h/app"}},
 		"Directory":    {paths: []string{"a"}, want: []string{"a", "a/deep", "a/deep/er"}},
 		"LeadingSlash": {paths: []string{"/b/"}, want: []string{"b"}},
 		"OnlyNested":   {why: "c owns nothing itself", paths: []string{"c"}, want: []string{"c/only"}},
 		"Subdirectory": {why: "YAML further down counts", paths: []string{"f"}, want: []string{"f"}},
 		"Glob":         {paths: []string{"[ab]"}, want: []string{"a", "a/deep", "a/deep/er", "b"}},
 		"Twice":        {paths: []string{"a/deep", "a"}, want: []string{"a", "a/deep", "a/deep/er"}},
-		"Hidden":       {why: "hidden files are never deployed, so they make no bundle", paths: []string{"d"}},
-		"GitItself":    {paths: []string{"e"}},
-		"Nowhere":      {paths: []string{"x", "b"}, want: []string{"b"}, found: []string{"x:1:1: warning: the repository has no such directory [empty]"}},
-		"AFile":        {paths: []string{"README.md"}, found: []string{"README.md:1:1: warning: the repository has no such directory [empty]"}},
-		"Outside":      {paths: []string{"../x"}, found: []string{"../x:1:1: error: the path leads out of the repository [outside]"}},
-		"BadPattern":   {paths: []string{"[a"}, found: []string{"[a:1:1: error: the path is not a valid pattern [value]"}},
+		"Hidden":       {why: "hidden YAML is not deployed, but it makes its directory a bundle, as in the reference", paths: []string{"d"}, want: []string{"d"}},
+		"HiddenItself": {
+			why: "a directory that is hidden is never deployed", paths: []string{"d/.github"}, want: []string{"d/.github (bare)"},
+			found: []string{"d/.github:1:1: warning: hidden directories are not deployed [empty]"},
+		},
+		"BelowHidden": {why: "what is below one may be", paths: []string{"g"}, want: []string{"g", "g/.h/app"}},
+		"GitItself": {
+			why: "the directory was named and is there, so a bundle that it was before stays", paths: []string{"e"}, want: []string{"e (bare)"},
+			found: []string{"e:1:1: warning: there is nothing to deploy in this directory [empty]"},
+		},
+		"Bare":       {why: "nobody named it", paths: []string{"h/*"}, want: []string{"h/one (bare)", "h/two"}},
+		"Nowhere":    {paths: []string{"x", "b"}, want: []string{"b"}, found: []string{"x:1:1: warning: the repository has no such directory [empty]"}},
+		"AFile":      {paths: []string{"README.md"}, found: []string{"README.md:1:1: warning: the repository has no such directory [empty]"}},
+		"Outside":    {paths: []string{"../x"}, found: []string{"../x:1:1: error: the path leads out of the repository [outside]"}},
+		"BadPattern": {paths: []string{"[a"}, found: []string{"[a:1:1: error: the path is not a valid pattern [value]"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			dirs, found := Discover(tree, c.paths)
 			var got []string
 			for _, d := range dirs {
+				if d.Bare {
+					d.Path += " (bare)"
+				}
 				got = append(got, d.Path)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {

@@ -13,45 +13,53 @@ import (
 	sigyaml "sigs.k8s.io/yaml"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/content"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// What we make of our own example, to be read in reviews.
+// What we make of our own examples, to be read in reviews: once with the
+// directories that are found, once with a list of bundles. Content ids stand
+// beside them: with another one, every cluster deploys anew.
 func TestGolden(t *testing.T) {
-	set := Read(os.DirFS("testdata/TestGolden/input"), nil, nil, Options{
-		Repo: "repo", Namespace: "fleet-default", Labels: map[string]string{fleet.LabelCommit: strings.Repeat("0", 40)},
-	})
-	var out strings.Builder
-	for _, r := range set.Results {
-		if r.Bundle == nil {
-			continue
-		}
-		printed, err := Export(r.Bundle)
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, err := sigyaml.Marshal(printed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&out, "---\n%s", raw)
-	}
-	for _, f := range set.All() {
-		fmt.Fprintf(&out, "# %s\n", f)
-	}
-	golden := "testdata/TestGolden/bundles.golden"
-	if *update {
-		if err := os.WriteFile(golden, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), out.String()); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
+	entries := []fleet.BundlePath{{Base: "env", Options: "dev.yaml"}, {Base: "env", Options: "prod.v1.yaml"}, {Base: "yml"}, {Base: "parent"}}
+	for name, list := range map[string][]fleet.BundlePath{"bundles": nil, "listed": entries} {
+		t.Run(name, func(t *testing.T) {
+			set := Read(os.DirFS("testdata/TestGolden/input"), nil, list, Options{
+				Repo: "repo", Namespace: "fleet-default", Labels: map[string]string{fleet.LabelCommit: strings.Repeat("0", 40)},
+			})
+			var out strings.Builder
+			for _, r := range set.Results {
+				if r.Bundle == nil {
+					continue
+				}
+				printed, err := Export(r.Bundle)
+				if err != nil {
+					t.Fatal(err)
+				}
+				raw, err := sigyaml.Marshal(printed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprintf(&out, "---\n# %s\n%s", content.ID(content.Manifest{Resources: r.Bundle.Spec.Resources}), raw)
+			}
+			for _, f := range set.All() {
+				fmt.Fprintf(&out, "# %s\n", f)
+			}
+			golden := "testdata/TestGolden/" + name + ".golden"
+			if *update {
+				if err := os.WriteFile(golden, []byte(out.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), out.String()); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -64,14 +72,7 @@ func TestEqualToReference(t *testing.T) {
 		t.Skip("no examples of the reference beside this repository")
 	}
 	root := os.DirFS(filepath.Join(data, "fleet-examples"))
-	dirs := map[string]string{}
-	for _, pattern := range []string{"*", "*/*"} {
-		found, _ := filepath.Glob(filepath.Join(data, "fleet-examples", pattern))
-		for _, dir := range found {
-			rel, _ := filepath.Rel(filepath.Join(data, "fleet-examples"), dir)
-			dirs[strings.ReplaceAll(rel, "/", "-")] = rel
-		}
-	}
+	dirs := exampleDirs(filepath.Join(data, "fleet-examples"))
 	for _, file := range expected {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		t.Run(name, func(t *testing.T) {
@@ -112,4 +113,18 @@ func normal(t *testing.T, raw []byte) any {
 		t.Fatal(err)
 	}
 	return v
+}
+
+// exampleDirs are the directories of the examples, by what their Bundles' files
+// are called.
+func exampleDirs(root string) map[string]string {
+	dirs := map[string]string{}
+	for _, pattern := range []string{"*", "*/*"} {
+		found, _ := filepath.Glob(filepath.Join(root, pattern))
+		for _, dir := range found {
+			rel, _ := filepath.Rel(root, dir)
+			dirs[strings.ReplaceAll(rel, "/", "-")] = rel
+		}
+	}
+	return dirs
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
-	"strings"
 
 	sigyaml "sigs.k8s.io/yaml"
 
@@ -38,14 +36,19 @@ func (a *assembly) helms() []helm {
 
 // fail reports an error in fleet.yaml, below helm.
 func (a *assembly) fail(h helm, rule, message, hint string, keys ...any) {
-	keys = append([]any{"helm"}, keys...)
-	line, column := a.file.At(keys...)
-	if h.target >= 0 {
-		line, column = a.file.AtTarget(h.target, keys...)
-	}
+	line, column := a.place(h, keys...)
 	a.add(finding.Finding{
 		Path: a.file.Path, Line: line, Column: column, Severity: finding.Error, Rule: rule, Message: message, Hint: hint,
 	})
+}
+
+// place is where something stands in fleet.yaml, below helm.
+func (a *assembly) place(h helm, keys ...any) (line, column int) {
+	keys = append([]any{"helm"}, keys...)
+	if h.target >= 0 {
+		return a.file.AtTarget(h.target, keys...)
+	}
+	return a.file.At(keys...)
 }
 
 // valuesFiles merges files of values over values. Those of the bundle itself
@@ -70,25 +73,45 @@ func (a *assembly) valuesFiles() {
 	}
 }
 
+// valuesBytes is how large a file of values may be. Those of a bundle have to
+// fit into one Secret.
+const valuesBytes = 4 << 20
+
 func (a *assembly) valuesFile(h helm, i int, name string) (map[string]any, bool) {
-	p := path.Join(a.dir.Path, name)
-	if !fs.ValidPath(p) || path.IsAbs(name) {
-		a.fail(h, finding.RuleOutside, fmt.Sprintf("values file %q is not in the repository", name), "", "valuesFiles", i)
+	report := func(rule, message, hint string) (map[string]any, bool) {
+		a.fail(h, rule, fmt.Sprintf("values file %q %s", name, message), hint, "valuesFiles", i)
 		return nil, false
 	}
-	data, err := fs.ReadFile(a.root, p)
-	if errors.Is(err, fs.ErrNotExist) {
-		a.fail(h, finding.RuleFile, fmt.Sprintf("values file %q does not exist", name), a.neighbour(p), "valuesFiles", i)
-		return nil, false
+	p := path.Join(a.base, name) // a leading slash is the bundle's directory, as in the reference
+	if !fs.ValidPath(p) {
+		return report(finding.RuleOutside, "is not in the repository", "")
 	}
-	if err != nil {
-		a.fail(h, finding.RuleFile, fmt.Sprintf("values file %q cannot be read: %v", name, cause(err)), "", "valuesFiles", i)
+	data, err := a.tree.find(p, valuesBytes)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && path.IsAbs(name):
+		return report(finding.RuleOutside, "is not in the repository", "")
+	case errors.Is(err, fs.ErrNotExist):
+		return report(finding.RuleFile, "does not exist", a.neighbour(p))
+	case errors.Is(err, errOutside):
+		return report(finding.RuleOutside, "is a symbolic link that leads out of the repository", "")
+	case errors.Is(err, errTooLarge):
+		return report(finding.RuleTooLarge, "cannot be read: "+cause(err).Error(), "")
+	case err != nil:
+		return report(finding.RuleFile, "cannot be read: "+cause(err).Error(), "")
+	}
+	shown := path.Join(a.dir.Path, name)
+	why, line := bomb(data)
+	if why == "" && huge(data) {
+		why = fmt.Sprintf("there are more than %d values", tokenLimit)
+	}
+	if why != "" {
+		a.add(finding.Finding{Path: shown, Line: line, Severity: finding.Error, Rule: finding.RuleTooLarge, Message: why})
 		return nil, false
 	}
 	var values fleet.GenericMap
 	if err := sigyaml.Unmarshal(data, &values); err != nil {
-		line, text := fleetyaml.SyntaxError(err)
-		a.add(finding.Finding{Path: p, Line: line, Severity: finding.Error, Rule: finding.RuleYAML, Message: "YAML: " + text})
+		line, text := fleetyaml.Syntax(data, err)
+		a.add(finding.Finding{Path: shown, Line: line, Severity: finding.Error, Rule: finding.RuleYAML, Message: "YAML: " + text})
 		return nil, false
 	}
 	return values.Data, true
@@ -96,7 +119,11 @@ func (a *assembly) valuesFile(h helm, i int, name string) (map[string]any, bool)
 
 // neighbour names a file that was probably meant.
 func (a *assembly) neighbour(p string) string {
-	entries, err := fs.ReadDir(a.root, path.Dir(p))
+	dir, err := a.tree.resolve(path.Dir(p))
+	if err != nil {
+		return ""
+	}
+	entries, err := a.tree.readDir(dir)
 	if err != nil {
 		return ""
 	}
@@ -126,36 +153,4 @@ func merge(base, over map[string]any) map[string]any {
 		out[k] = v
 	}
 	return out
-}
-
-// charts refuses charts that are not in the bundle: downloading is not
-// implemented. One finding per distinct chart.
-func (a *assembly) charts() {
-	var seen []string
-	for _, h := range a.helms() {
-		o := h.options
-		key := o.Repo + "\x00" + o.Chart
-		if o.Repo == "" && o.Chart == "" || slices.Contains(seen, key) {
-			continue
-		}
-		seen = append(seen, key)
-		if o.Repo != "" {
-			a.fail(h, finding.RuleNotImplemented, fmt.Sprintf("helm.repo %q: downloading charts is not implemented yet", o.Repo),
-				"put the chart into the repository", "repo")
-			continue
-		}
-		p := path.Join(a.dir.Path, o.Chart)
-		info, err := fs.Stat(a.root, p)
-		switch {
-		case strings.Contains(o.Chart, "://"), !fs.ValidPath(p), err != nil:
-			a.fail(h, finding.RuleNotImplemented, fmt.Sprintf("helm.chart %q is no directory here, and downloading charts is not implemented yet", o.Chart),
-				"put the chart into the repository", "chart")
-		case !within(a.dir.Path, p):
-			a.fail(h, finding.RuleOutside, fmt.Sprintf("helm.chart %q is outside of the bundle's directory", o.Chart),
-				"move it below, or add a fleet.yaml further up", "chart")
-		case !info.IsDir():
-			a.fail(h, finding.RuleNotImplemented, fmt.Sprintf("helm.chart %q is an archive; only directories are implemented yet", o.Chart),
-				"unpack it", "chart")
-		}
-	}
 }

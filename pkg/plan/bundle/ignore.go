@@ -6,22 +6,30 @@ import (
 	"strings"
 )
 
-// ignoreFile is the name of the files that say what is left out of a bundle.
-const ignoreFile = ".fleetignore"
+const (
+	// ignoreFile is the name of the files that say what is left out of a bundle.
+	ignoreFile = ".fleetignore"
+	// ignoreBytes is how large one may be.
+	ignoreBytes = 256 << 10
+	// ignoreGlobs is how many of its patterns may be more than a name.
+	ignoreGlobs = 1000
+)
 
-// A pattern leaves out what it matches, in its directory and all below.
-type pattern struct {
-	name    string // matched against the last part of a path
-	dirOnly bool   // written as "name/*": the directory of exactly that name
+// ignores leave out what they match, in their directory and all below.
+type ignores struct {
+	names map[string]bool // exact
+	dirs  map[string]bool // exact, directories only: written as "name/*"
+	globs []string
 }
 
 // trailing is white space at the end of a line that is not escaped.
 var trailing = regexp.MustCompile(`([^\\])\s+$`)
 
 // parseIgnore reads a .fleetignore: one pattern per line, empty lines and lines
-// that start with # are skipped. bad is the number of the first line that is
-// not a pattern, or 0.
-func parseIgnore(data []byte) (list []pattern, bad int) {
+// that start with # are skipped. Where there is a fault, bad is the line and why
+// says what it is.
+func parseIgnore(data []byte) (list ignores, bad int, why string) {
+	list = ignores{names: map[string]bool{}, dirs: map[string]bool{}}
 	number := 0
 	for line := range strings.Lines(string(data)) {
 		number++
@@ -30,31 +38,40 @@ func parseIgnore(data []byte) (list []pattern, bad int) {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		if i := strings.Index(line, "/*"); i > 0 {
-			list = append(list, pattern{name: strings.TrimSuffix(line, "/*"), dirOnly: true})
+		if strings.LastIndex(line, "/*") > 0 {
+			list.dirs[strings.TrimSuffix(line, "/*")] = true
 			continue
 		}
 		if _, err := path.Match(line, ""); err != nil {
-			if bad == 0 {
-				bad = number
-			}
+			return list, number, "this is not a valid pattern"
+		}
+		if !strings.ContainsAny(line, `*?[\`) {
+			list.names[line] = true
 			continue
 		}
-		list = append(list, pattern{name: line})
+		if list.globs = append(list.globs, line); len(list.globs) > ignoreGlobs {
+			return list, number, "there are too many patterns"
+		}
 	}
-	return list, bad
+	return list, 0, ""
 }
 
-// ignored tells whether any of the patterns matches the last part of a path.
-func ignored(list []pattern, name string, dir bool) bool {
-	for _, p := range list {
-		if p.dirOnly {
-			if dir && p.name == name {
-				return true
-			}
-			continue
+// match tells whether a last part of a path is left out.
+func (l ignores) match(name string, dir bool) bool {
+	if l.names[name] || dir && l.dirs[name] {
+		return true
+	}
+	for _, glob := range l.globs {
+		if ok, err := path.Match(glob, name); ok && err == nil {
+			return true
 		}
-		if ok, err := path.Match(p.name, name); ok && err == nil {
+	}
+	return false
+}
+
+func ignored(lists []ignores, name string, dir bool) bool {
+	for _, l := range lists {
+		if l.match(name, dir) {
 			return true
 		}
 	}

@@ -1,17 +1,15 @@
 // Package content turns the resources of a bundle into bytes and back: the
-// canonical JSON that ids are digests of, its compression, and the encodings of
-// single files. Ids must never change: a cluster redeploys what has a new one.
+// canonical JSON that ids are digests of, its compression, the Contents that it
+// is kept in, and the encodings of single files. Ids must never change: a
+// cluster redeploys what has a new one.
 package content
 
 import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
@@ -24,6 +22,9 @@ const MaxBytes = 256 << 20
 // idLimit is the length of an id; it has to fit into a label.
 const idLimit = 63
 
+// idPrefix is what every id begins with; the rest are hex digits.
+const idPrefix = "s-"
+
 // ReasonDamaged is the reason of a content that is not what its name says.
 const ReasonDamaged = "ContentDamaged"
 
@@ -35,25 +36,6 @@ type Manifest struct {
 	Resources []fleet.BundleResource `json:"resources,omitempty"`
 }
 
-// Encode is the canonical form of a manifest: JSON on one line, in the order of
-// the Go fields, with <, > and & escaped, and a newline at the end.
-func Encode(m Manifest) []byte {
-	raw, err := json.Marshal(m)
-	if err != nil {
-		panic(err) // a struct of strings always has a JSON
-	}
-	return append(raw, '\n')
-}
-
-// Decode reads what Encode wrote. Fields that it does not know are ignored.
-func Decode(raw []byte) (Manifest, error) {
-	var m Manifest
-	if err := json.Unmarshal(raw, &m); err != nil {
-		return Manifest{}, fmt.Errorf("decode manifest: %w", err)
-	}
-	return m, nil
-}
-
 // Digest is the SHA-256 of raw, in hex.
 func Digest(raw []byte) string {
 	sum := sha256.Sum256(raw)
@@ -61,48 +43,86 @@ func Digest(raw []byte) string {
 }
 
 // ID names a manifest by what it holds; it is also the name of its Content.
-func ID(m Manifest) string {
-	return IDOf(Digest(Encode(m)))
-}
+func ID(m Manifest) string { return IDOf(Sum(m)) }
 
 // IDOf is the id of the manifest whose encoded form has this Digest.
-func IDOf(digest string) string { return ("s-" + digest)[:idLimit] }
+func IDOf(digest string) string { return (idPrefix + digest)[:idLimit] }
 
-// New makes the Content of a manifest, without labels. It fails with
-// ErrTooLarge if Open would not read it.
-func New(m Manifest) (*fleet.Content, error) {
-	raw := Encode(m)
-	if len(raw) > MaxBytes {
-		return nil, fmt.Errorf("content: %w: %d bytes, at most %d are allowed", ErrTooLarge, len(raw), MaxBytes)
+// IsID tells whether a text has the form of an id.
+func IsID(s string) bool {
+	if len(s) != idLimit || s[:len(idPrefix)] != idPrefix {
+		return false
 	}
-	digest := Digest(raw)
-	return &fleet.Content{
-		TypeMeta:   metav1.TypeMeta{APIVersion: fleet.GroupVersion.String(), Kind: "Content"},
-		ObjectMeta: metav1.ObjectMeta{Name: IDOf(digest)},
-		Content:    Compress(raw),
-		SHA256Sum:  digest,
-	}, nil
+	for _, c := range []byte(s[len(idPrefix):]) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
 }
 
-// Open returns the manifest of a Content. One whose bytes do not give the
-// digest in its name, and in its sha256sum where that is set, is a permanent
-// fault with reason ContentDamaged.
-func Open(c *fleet.Content) (Manifest, error) {
-	m, err := open(c)
+// New makes the Content of a manifest in one piece, without labels. It fails
+// with ErrTooLarge if Open would not read it.
+func New(m Manifest) (*fleet.Content, error) {
+	p, err := Pack(m)
 	if err != nil {
-		return Manifest{}, fault.PermanentError(ReasonDamaged, fmt.Errorf("open content %q: %w", c.Name, err))
+		return nil, err
+	}
+	c := p.object()
+	c.Content = p.Bytes()
+	return c, nil
+}
+
+// Open returns the manifest of a Content that is kept in one piece. One whose
+// bytes do not give the digest in its name, and in its sha256sum where that is
+// set, is a permanent fault with reason ContentDamaged.
+func Open(c *fleet.Content) (Manifest, error) {
+	m, digest, err := read(c.Content)
+	if err == nil {
+		err = matches(c, digest)
+	}
+	if err != nil {
+		return Manifest{}, damaged(c.Name, err)
 	}
 	return m, nil
 }
 
-func open(c *fleet.Content) (Manifest, error) {
-	raw, err := Decompress(c.Content, MaxBytes)
+// Unpack returns the manifest of this id, of which packed is the gzip. Errors
+// are those of Open.
+func Unpack(id string, packed []byte) (Manifest, error) {
+	m, digest, err := read(packed)
+	if err == nil && IDOf(digest) != id {
+		err = errOther
+	}
 	if err != nil {
-		return Manifest{}, err
+		return Manifest{}, damaged(id, err)
 	}
-	digest := Digest(raw)
+	return m, nil
+}
+
+// Check tells whether packed is the gzip of the manifest of this id, without
+// keeping anything of it in memory. Errors are those of Open.
+func Check(id string, packed []byte) error {
+	digest, err := sumOf(bytes.NewReader(packed))
+	if err == nil && IDOf(digest) != id {
+		err = errOther
+	}
+	if err != nil {
+		return damaged(id, err)
+	}
+	return nil
+}
+
+// errOther says that bytes are not those that were named.
+var errOther = errors.New("its digest is another")
+
+func matches(c *fleet.Content, digest string) error {
 	if IDOf(digest) != c.Name || c.SHA256Sum != "" && c.SHA256Sum != digest {
-		return Manifest{}, errors.New("its digest is another")
+		return errOther
 	}
-	return Decode(bytes.TrimSpace(raw))
+	return nil
+}
+
+func damaged(id string, err error) error {
+	return fault.PermanentError(ReasonDamaged, fmt.Errorf("open content %q: %w", id, err))
 }

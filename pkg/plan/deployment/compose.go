@@ -97,6 +97,7 @@ func Compose(o Order, old *fleet.BundleDeployment, values []byte) (Parcel, error
 		bd.Spec.DeploymentID, bd.Spec.Options, current = old.Spec.DeploymentID, old.Spec.Options, values
 		bd.Spec.DependsOn = old.Spec.DependsOn
 		bd.Spec.CorrectDrift = old.Spec.CorrectDrift
+		bd.Spec.OCIContents = old.Spec.OCIContents
 	}
 	bd.Annotations[fleet.AnnotationInputHash] = o.mark()
 	bd.Spec.Paused = Paused(o.Kit, o.Place)
@@ -106,6 +107,7 @@ func Compose(o Order, old *fleet.BundleDeployment, values []byte) (Parcel, error
 	}
 	if o.Move || old == nil {
 		bd.Spec.DependsOn, bd.Spec.CorrectDrift = o.Kit.spec.DependsOn, o.Version.Options.CorrectDrift
+		bd.Spec.OCIContents = o.Kit.oci
 	}
 	bd.Spec.ValuesHash = options.DeploymentValuesHash(current, o.Version.Values)
 	if err := checkSize(bd); err != nil {
@@ -119,7 +121,8 @@ func Compose(o Order, old *fleet.BundleDeployment, values []byte) (Parcel, error
 func Retouch(k *Kit, p *Place, old *fleet.BundleDeployment) *fleet.BundleDeployment {
 	out := old.DeepCopy()
 	out.Labels = Labels(k, p)
-	if id := contentOf(old, k.content); id != "" {
+	delete(out.Labels, fleet.LabelContentName)
+	if id := contentOf(k, old); id != "" {
 		out.Labels[fleet.LabelContentName] = id
 	}
 	out.Finalizers = Finalizers(old)
@@ -128,12 +131,15 @@ func Retouch(k *Kit, p *Place, old *fleet.BundleDeployment) *fleet.BundleDeploym
 }
 
 // contentOf is the content label of a deployment that is not changed
-// otherwise: the content that is staged there.
-func contentOf(bd *fleet.BundleDeployment, otherwise string) string {
+// otherwise: the content that is staged there; empty for one in a registry.
+func contentOf(k *Kit, bd *fleet.BundleDeployment) string {
+	if k.oci {
+		return ""
+	}
 	if id, _, ok := strings.Cut(bd.Spec.StagedDeploymentID, ":"); ok && id != "" {
 		return id
 	}
-	return otherwise
+	return k.content
 }
 
 // Neat tells whether a deployment needs no Retouch.
@@ -143,7 +149,7 @@ func Neat(k *Kit, p *Place, bd *fleet.BundleDeployment) bool {
 	}
 	own := placeLabels(p)
 	extra := 0
-	if id := contentOf(bd, k.content); id != "" {
+	if id := contentOf(k, bd); id != "" {
 		if bd.Labels[fleet.LabelContentName] != id {
 			return false
 		}
@@ -191,7 +197,7 @@ func Labels(k *Kit, p *Place) map[string]string {
 	for _, l := range placeLabels(p) {
 		out[l[0]] = l[1]
 	}
-	if k.content != "" {
+	if k.content != "" && !k.oci {
 		out[fleet.LabelContentName] = k.content
 	}
 	return out

@@ -30,6 +30,9 @@ import (
 // again.
 const revision = "1"
 
+// inRegistry tells deployments apart whose resources are the same and elsewhere.
+const inRegistry = "oci"
+
 // digestLen is how many hex digits of a digest are kept on objects.
 const digestLen = 16
 
@@ -93,6 +96,7 @@ type Kit struct {
 	bundle  *fleet.Bundle // without values
 	spec    fleet.BundleSpec
 	content string
+	oci     bool              // the resources are in a registry
 	labels  map[string]string // that all deployments share
 	matcher *target.Matcher
 
@@ -118,7 +122,7 @@ func NewKit(b *fleet.Bundle, contentID string, secret map[string][]byte) (*Kit, 
 		return nil, fault.WaitError(ReasonWaitForValues, 0,
 			fmt.Errorf("waits for Secret %q with the values of this version", b.Name))
 	}
-	k := &Kit{bundle: b, spec: *b.Spec.DeepCopy(), content: contentID, labels: bundleLabels(b), merged: map[string]*mix{}}
+	k := &Kit{bundle: b, spec: *b.Spec.DeepCopy(), content: contentID, oci: b.Spec.ContentsID != "", labels: bundleLabels(b), merged: map[string]*mix{}}
 	if b.Spec.ValuesHash != "" {
 		if err := options.ApplyBundleValues(&k.spec, secret); err != nil {
 			return nil, fault.PermanentError("InvalidValues", err)
@@ -135,6 +139,10 @@ func (k *Kit) Bundle() *fleet.Bundle { return k.bundle }
 // Content is the id of the Bundle's resources.
 func (k *Kit) Content() string { return k.content }
 
+// InRegistry tells whether the resources are in a registry, and not in a
+// Content.
+func (k *Kit) InRegistry() bool { return k.oci }
+
 // Match decides whether a cluster gets the Bundle.
 func (k *Kit) Match(c *target.Cluster) target.Verdict { return k.matcher.Match(c) }
 
@@ -146,6 +154,9 @@ func (k *Kit) Inputs(v target.Verdict, p *Place) (string, error) {
 		return "", err
 	}
 	text := revision + k.content + m.digest
+	if k.oci {
+		text += inRegistry
+	}
 	switch {
 	case m.templated:
 		text += p.facts
@@ -178,7 +189,11 @@ func (k *Kit) Work(v target.Verdict, p *Place) (Version, error) {
 	}
 	out.Options.NamespaceLabels = union(out.Options.NamespaceLabels, m.labels)
 	out.Options.NamespaceAnnotations = union(out.Options.NamespaceAnnotations, m.notes)
-	raw, err := json.Marshal([]any{out.ID, out.Options, k.spec.DependsOn})
+	whole := []any{out.ID, out.Options, k.spec.DependsOn}
+	if k.oci {
+		whole = append(whole, inRegistry)
+	}
+	raw, err := json.Marshal(whole)
 	if err != nil {
 		return Version{}, fault.PermanentError(ReasonOptions, err)
 	}

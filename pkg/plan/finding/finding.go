@@ -38,6 +38,14 @@ const (
 	RuleNotImplemented = "not-implemented" // accepted, but not acted on yet
 	RuleIgnoreFile     = "ignore-file"     // a .fleetignore that cannot be used
 	RuleSubmodule      = "submodule"       // a git submodule, which is not read
+	RuleVersion        = "version"         // a version or range that is none
+	RuleUnreachable    = "unreachable"     // a customization that never applies
+	RuleChart          = "chart"           // a chart or dependency that cannot be had
+	RuleOffline        = "offline"         // something that would have to be downloaded
+	RuleRender         = "render"          // a chart or kustomization that cannot be rendered
+	RuleImpure         = "impure"          // a template whose result changes by itself
+	RuleReachesOut     = "reaches-out"     // a template function that asks the network
+	RuleNotMerged      = "not-merged"      // an option that a customization cannot change
 )
 
 // A Finding is one thing that is wrong.
@@ -88,10 +96,22 @@ func Errors(list []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(list), func(f Finding) bool { return f.Severity != Error })
 }
 
+// Strict is the findings with every Warning made an Error.
+func Strict(list []Finding) []Finding {
+	strict := slices.Clone(list)
+	for i := range strict {
+		if strict[i].Severity == Warning {
+			strict[i].Severity = Error
+		}
+	}
+	return strict
+}
+
 // Sort orders findings by place.
-func Sort(list []Finding) {
-	slices.SortStableFunc(list, func(a, b Finding) int {
-		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line),
-			cmp.Compare(a.Column, b.Column), strings.Compare(a.Message, b.Message))
-	})
+func Sort(list []Finding) { slices.SortStableFunc(list, Compare) }
+
+// Compare orders two findings by place.
+func Compare(a, b Finding) int {
+	return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line),
+		cmp.Compare(a.Column, b.Column), strings.Compare(a.Message, b.Message))
 }

@@ -32,3 +32,14 @@ func TestSort(t *testing.T) {
 		t.Error("only errors are errors")
 	}
 }
+
+func TestStrict(t *testing.T) {
+	list := []Finding{{Path: "a", Severity: Warning}, {Path: "b", Severity: Error}}
+	strict := Strict(list)
+	if len(Errors(strict)) != 2 || strict[0].Path != "a" {
+		t.Errorf("every warning is an error: %v", strict)
+	}
+	if list[0].Severity != Warning {
+		t.Error("the list that was given is left as it is")
+	}
+}

@@ -10,13 +10,10 @@ import (
 	"gopkg.in/yaml.v3"
 	sigyaml "sigs.k8s.io/yaml"
 
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
-
-// maxVisits bounds how many values are looked at, since aliases can make a
-// small file large.
-const maxVisits = 200_000
 
 // internal are the keys that only Fleet itself sets.
 var internal = []string{"resources", "targetRestrictions", "contentsId", "helmOpOptions", "valuesHash", "overwrites"}
@@ -24,9 +21,8 @@ var internal = []string{"resources", "targetRestrictions", "contentsId", "helmOp
 // A checker compares a YAML tree with the Go type that it will be decoded to,
 // since the decoder knows no places.
 type checker struct {
-	path   string
-	found  []finding.Finding
-	visits int
+	path  string
+	found []finding.Finding
 }
 
 // A slot is a place in the file: the type that is decoded there, its keys for
@@ -53,34 +49,81 @@ func (c *checker) sorted() []finding.Finding {
 
 func (c *checker) document(root *yaml.Node) {
 	c.value(root, slot{reflect.TypeFor[document](), "", true})
-	if c.visits >= maxVisits {
-		c.add(root, finding.Error, finding.RuleTooLarge, "the file unfolds to too many values", "")
-	}
 	for _, key := range internal {
 		if n := lookup(root, key); n != nil {
 			c.add(n, finding.Warning, finding.RuleUnknownKey, fmt.Sprintf("key %q is set by Fleet itself; what stands here is ignored", key), "")
 		}
 	}
-	if n := lookup(root, "imageScans"); n != nil && !isNull(n) && len(n.Content) > 0 {
-		c.add(n, finding.Warning, finding.RuleNotImplemented, "imageScans are accepted, but not acted on yet", "")
+	for _, key := range []string{"name", "labels", "annotations"} {
+		c.metadata(lookup(root, key), key)
 	}
 	for _, key := range []string{"labels", "annotations"} {
 		c.reserved(lookup(root, key), key)
 	}
 }
 
+// metadata refuses what the second decoding would: there, only texts are
+// texts.
+func (c *checker) metadata(n *yaml.Node, key string) {
+	if n == nil {
+		return
+	}
+	n = deref(n)
+	if n.Kind == yaml.ScalarNode && key == "name" {
+		c.metadatum(key, n, map[string]any{key: n})
+		return
+	}
+	for _, p := range pairs(n) {
+		c.metadatum(join(key, p.key.Value), deref(p.value), map[string]any{key: map[string]any{p.key.Value: deref(p.value)}})
+	}
+}
+
+func (c *checker) metadatum(where string, value *yaml.Node, entry map[string]any) {
+	if value.Kind != yaml.ScalarNode || isNull(value) || plainWord(value) {
+		return
+	}
+	for _, f := range c.found {
+		if f.Line == value.Line && f.Column == value.Column {
+			return // said already
+		}
+	}
+	raw, err := yaml.Marshal(entry)
+	if err == nil && sigyaml.Unmarshal(raw, new(metadata)) != nil {
+		c.add(value, finding.Error, finding.RuleType, fmt.Sprintf("%s must be a text, not %s", where, cut(value.Value)), "put it in quotes")
+	}
+}
+
+// plainWord tells whether a scalar can be nothing but a text, in any version of
+// YAML.
+func plainWord(n *yaml.Node) bool {
+	if n.Tag != "!!str" || n.Value == "" {
+		return false
+	}
+	if n.Style != 0 {
+		return n.Style&yaml.TaggedStyle == 0
+	}
+	first := n.Value[0] | 0x20
+	return first >= 'a' && first <= 'z' && !slices.Contains(wordsOfOldYAML, strings.ToLower(n.Value))
+}
+
+// wordsOfOldYAML are booleans in YAML 1.1.
+var wordsOfOldYAML = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+
 // reserved refuses labels and annotations by which Fleet finds its own objects:
 // with them a repository could take over or detach what belongs to another.
 func (c *checker) reserved(n *yaml.Node, what string) {
-	if n == nil || deref(n).Kind != yaml.MappingNode {
+	if n == nil {
 		return
 	}
-	m := deref(n)
-	for i := 0; i+1 < len(m.Content); i += 2 {
-		if key := m.Content[i].Value; Reserved(key) {
-			c.add(m.Content[i], finding.Error, finding.RuleReserved, fmt.Sprintf("%s key %q is reserved for Fleet", strings.TrimSuffix(what, "s"), key), "")
+	for _, p := range pairs(n) {
+		if Reserved(p.key.Value) {
+			c.add(p.key, finding.Error, finding.RuleReserved, reservedText(what, p.key.Value), "")
 		}
 	}
+}
+
+func reservedText(what, key string) string {
+	return fmt.Sprintf("%s key %q is reserved for Fleet", strings.TrimSuffix(what, "s"), key)
 }
 
 // Reserved tells whether a key of labels or annotations is one that only Fleet
@@ -100,16 +143,21 @@ func Reserved(key string) bool {
 
 // value compares one value with what is decoded in its place.
 func (c *checker) value(n *yaml.Node, s slot) {
-	if c.visits++; c.visits >= maxVisits {
-		return
-	}
 	n = deref(n)
 	for s.t.Kind() == reflect.Pointer {
 		s.t = s.t.Elem()
 	}
 	switch {
 	case isNull(n):
+	case s.t == reflect.TypeFor[fleet.GenericMap]():
+		if c.want(n, yaml.MappingNode, s.where) {
+			c.free(n, s.where)
+		}
 	case reflect.PointerTo(s.t).Implements(reflect.TypeFor[json.Unmarshaler]()):
+		if n.Kind != yaml.ScalarNode {
+			c.refuse(n, s)
+			return
+		}
 		c.trial(n, s)
 	case s.t.Kind() == reflect.Struct:
 		if c.want(n, yaml.MappingNode, s.where) {
@@ -117,21 +165,29 @@ func (c *checker) value(n *yaml.Node, s slot) {
 		}
 	case s.t.Kind() == reflect.Map:
 		if c.want(n, yaml.MappingNode, s.where) {
-			c.duplicates(n, s.where)
-			for i := 0; i+1 < len(n.Content); i += 2 {
-				c.value(n.Content[i+1], s.key(s.t.Elem(), n.Content[i].Value))
-			}
+			c.entries(n, s)
 		}
 	case s.t.Kind() == reflect.Slice && s.t.Elem().Kind() != reflect.Uint8:
 		if c.want(n, yaml.SequenceNode, s.where) {
-			for i, e := range n.Content {
-				c.value(e, slot{s.t.Elem(), fmt.Sprintf("%s[%d]", s.where, i), s.loose})
-			}
+			c.items(n, s)
 		}
 	default:
 		if c.want(n, yaml.ScalarNode, s.where) {
 			c.trial(n, s)
 		}
+	}
+}
+
+func (c *checker) entries(n *yaml.Node, s slot) {
+	c.keys(n, s.where)
+	for _, p := range pairs(n) {
+		c.value(p.value, s.key(s.t.Elem(), p.key.Value))
+	}
+}
+
+func (c *checker) items(n *yaml.Node, s slot) {
+	for i, e := range n.Content {
+		c.value(e, slot{s.t.Elem(), fmt.Sprintf("%s[%d]", s.where, i), s.loose})
 	}
 }
 
@@ -149,13 +205,10 @@ func (c *checker) want(n *yaml.Node, kind yaml.Kind, where string) bool {
 
 // mapping compares the keys of a mapping with the fields of a struct.
 func (c *checker) mapping(n *yaml.Node, s slot) {
-	c.duplicates(n, s.where)
+	c.keys(n, s.where)
 	known := fields(s.t)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i]
-		if key.Value == "<<" && key.Tag == "!!merge" {
-			continue
-		}
+	for _, p := range pairs(n) {
+		key := p.key
 		f, ok := known[key.Value]
 		if !ok {
 			for name, other := range known { // the decoder accepts another case
@@ -167,14 +220,45 @@ func (c *checker) mapping(n *yaml.Node, s slot) {
 		if ok {
 			inner := s.key(f.t, key.Value)
 			inner.loose = s.loose && !f.promoted
-			c.value(n.Content[i+1], inner)
+			c.value(p.value, inner)
 			continue
 		}
 		hint := ""
 		if near := view.Nearest(key.Value, names(known)); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
-		c.add(key, finding.Warning, finding.RuleUnknownKey, fmt.Sprintf("unknown key %q is ignored", key.Value), hint)
+		c.add(key, finding.Warning, finding.RuleUnknownKey, fmt.Sprintf("unknown key %q is ignored", cut(key.Value)), hint)
+		c.free(p.value, join(s.where, key.Value))
+	}
+}
+
+// free checks what may be anything, as far as it has to have JSON at all.
+func (c *checker) free(n *yaml.Node, where string) {
+	n = deref(n)
+	switch n.Kind {
+	case yaml.ScalarNode:
+		if n.Tag == "!!float" && strings.ContainsAny(n.Value, "iInN") {
+			c.add(n, finding.Error, finding.RuleType, where+" must not be infinite or no number at all", "")
+		}
+	case yaml.SequenceNode:
+		for i, e := range n.Content {
+			c.free(e, fmt.Sprintf("%s[%d]", where, i))
+		}
+	case yaml.MappingNode:
+		c.keys(n, where)
+		for _, p := range pairs(n) {
+			c.free(p.value, join(where, p.key.Value))
+		}
+	}
+}
+
+// keys checks the keys of a mapping: each must be a single value.
+func (c *checker) keys(n *yaml.Node, where string) {
+	c.duplicates(n, where)
+	for _, p := range pairs(n) {
+		if key := deref(p.key); key.Kind != yaml.ScalarNode || isNull(key) {
+			c.add(p.key, finding.Error, finding.RuleType, "a key must be a single text or number", "")
+		}
 	}
 }
 
@@ -182,7 +266,7 @@ func (c *checker) duplicates(n *yaml.Node, where string) {
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
-		if first, ok := seen[key.Value]; ok && key.Tag != "!!merge" {
+		if first, ok := seen[key.Value]; ok && !isMerge(key) {
 			c.add(key, finding.Warning, finding.RuleDuplicateKey,
 				fmt.Sprintf("key %q stands here again (first in line %d); the last one counts", join(where, key.Value), first), "")
 		}
@@ -190,22 +274,29 @@ func (c *checker) duplicates(n *yaml.Node, where string) {
 	}
 }
 
-// trial decodes one value on its own, so that a failure has a place.
+// trial decodes a single value on its own, so that a failure has a place.
 func (c *checker) trial(n *yaml.Node, s slot) {
+	if s.t.Kind() == reflect.String && plainWord(n) {
+		return
+	}
 	text := []byte(n.Value)
-	if n.Kind != yaml.ScalarNode || n.Style != 0 {
+	if n.Style != 0 {
 		raw, err := yaml.Marshal(n)
 		if err != nil {
-			c.add(n, finding.Error, finding.RuleType, fmt.Sprintf("%s cannot be read", s.where), "")
+			c.refuse(n, s)
 			return
 		}
 		text = raw
 	}
-	if decode(text, s) == nil {
-		return
+	if decode(text, s) != nil {
+		c.refuse(n, s)
 	}
+}
+
+// refuse says what should stand in the place of a value.
+func (c *checker) refuse(n *yaml.Node, s slot) {
 	hint := ""
-	if s.t.Kind() == reflect.String {
+	if s.t.Kind() == reflect.String && n.Kind == yaml.ScalarNode {
 		hint = "put it in quotes"
 	}
 	got := kinds[n.Kind]
@@ -221,7 +312,8 @@ var kinds = map[yaml.Kind]string{yaml.MappingNode: "a mapping", yaml.SequenceNod
 // confidential tells whether what stands at a place may be secret: Helm values
 // are never repeated.
 func confidential(where string) bool {
-	return strings.Contains(where, "helm.values") || strings.Contains(where, "helm.templateValues")
+	where = strings.ToLower(where)
+	return strings.Contains(where, "helm.values") || strings.Contains(where, "helm.templatevalues")
 }
 
 func decode(text []byte, s slot) error {

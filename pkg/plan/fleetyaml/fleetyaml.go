@@ -3,15 +3,17 @@
 package fleetyaml
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	sigyaml "sigs.k8s.io/yaml"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -40,26 +42,51 @@ type File struct {
 	// set, also if there are none.
 	OverrideTargets []fleet.GitTarget
 	Overrides       bool
+	// ImageScans as they stand in the file, also those without an image, which
+	// are skipped. The place of one is At("imageScans", index, key).
+	ImageScans []fleet.ImageScanSpec
 
-	root *yaml.Node
+	root    *yaml.Node
+	decoded bool
 	// customized holds, for each of Spec.Targets, where it stands.
 	customized [][]any
 }
 
 // document is the file as it is decoded.
+//
+// The comments of its fields are the descriptions in schemas/fleet.yaml.json.
 type document struct {
-	Name                 string            `json:"name,omitempty"`
-	Labels               map[string]string `json:"labels,omitempty"`
-	Annotations          map[string]string `json:"annotations,omitempty"`
-	fleet.BundleSpec     `json:",inline"`
+	// Name of the bundle. Default: made from the names of the repository and
+	// the path.
+	Name string `json:"name,omitempty"`
+	// Labels of the bundle, which other bundles can ask for in
+	// dependsOn.selector. Those of fleet.cattle.io are Fleet's own.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Annotations of the bundle. Those of fleet.cattle.io are Fleet's own.
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// fleet.BundleSpec is all that a Bundle can say.
+	fleet.BundleSpec `json:",inline"`
+	// TargetCustomizations say how the options differ for some of the clusters
+	// that the GitRepo selects. The first match wins, unless
+	// targetCustomizationMode says otherwise.
 	TargetCustomizations []fleet.BundleTarget `json:"targetCustomizations,omitempty"`
-	ImageScans           []imageScan          `json:"imageScans,omitempty"`
-	OverrideTargets      []fleet.GitTarget    `json:"overrideTargets,omitempty"`
+	// ImageScans look for new tags of images, for the GitRepo to commit.
+	ImageScans []imageScan `json:"imageScans,omitempty"`
+	// OverrideTargets stand in for the targets of the GitRepo. An empty list
+	// takes these away.
+	OverrideTargets []fleet.GitTarget `json:"overrideTargets,omitempty"`
 }
 
 type imageScan struct {
+	// Name is for people; nothing reads it.
 	Name                string `json:"name,omitempty"`
 	fleet.ImageScanSpec `json:",inline"`
+}
+
+// metadata is the file as the reference decodes it a second time, for the
+// annotations. No number becomes a text there.
+type metadata struct {
+	metav1.ObjectMeta `json:",inline"`
 }
 
 // Parse reads a fleet.yaml. path is where it stands, for findings. With a
@@ -67,7 +94,11 @@ type imageScan struct {
 // which is set if it could be read.
 //
 // An empty file is an empty File. Keys that nothing reads are warnings, as is
-// everything after the first YAML document.
+// everything after the first YAML document. The file is decoded as the
+// reference does it: as YAML 1.1, where yes and on are true; keys in any case;
+// of a key that stands twice the last one counts.
+//
+// Findings never repeat what stands below helm.values and helm.templateValues.
 func Parse(path string, data []byte) (File, []finding.Finding) {
 	f := File{Path: path}
 	if len(data) > MaxBytes {
@@ -78,51 +109,43 @@ func Parse(path string, data []byte) (File, []finding.Finding) {
 	}
 	root, more, err := parseNode(data)
 	if err != nil {
-		line, text := SyntaxError(err)
+		line, text := Syntax(data, err)
 		return f, []finding.Finding{{Path: path, Line: line, Severity: finding.Error, Rule: finding.RuleYAML, Message: "YAML: " + text}}
 	}
+	c := &checker{path: path}
+	if more {
+		c.add(&yaml.Node{Line: 1, Column: 1}, finding.Warning, finding.RuleUnknownKey, "only the first document of the file is read", "")
+	}
 	if root == nil {
-		return f, nil
+		return f, c.found
 	}
 	f.root = root
-	f.Name = nameOf(root)
-	c := &checker{path: path}
-	c.document(root)
-	if more {
-		c.add(root, finding.Warning, finding.RuleUnknownKey, "only the first document of the file is read", "")
+	if sizeOf(root).tooLarge() {
+		f.root = nil
+		c.add(root, finding.Error, finding.RuleTooLarge, "the file unfolds to too much: aliases stand for too many or too large values", "")
+		return f, c.found
 	}
+	f.Name = nameOf(root)
+	c.document(root)
 	if finding.HasErrors(c.found) {
 		return f, c.sorted()
 	}
 	var doc document
 	if err := sigyaml.Unmarshal(data, &doc); err != nil {
-		c.add(root, finding.Error, finding.RuleType, "cannot be read: "+oneLine(err.Error()), "")
+		line, text := Syntax(data, err)
+		c.add(&yaml.Node{Line: line}, finding.Error, finding.RuleType, "cannot be read: "+text, "")
 		return f, c.sorted()
 	}
 	f.fill(doc)
+	f.decoded = true
 	f.validate(c)
 	return f, c.sorted()
 }
 
-// parseNode reads the first document; more tells that another one follows.
-func parseNode(data []byte) (root *yaml.Node, more bool, err error) {
-	dec := yaml.NewDecoder(strings.NewReader(string(data)))
-	var doc, next yaml.Node
-	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, false, nil
-	} else if err != nil {
-		return nil, false, err
-	}
-	if len(doc.Content) == 0 || isNull(doc.Content[0]) {
-		return nil, false, nil
-	}
-	return doc.Content[0], dec.Decode(&next) == nil, nil
-}
-
 // nameOf finds the bundle's name in a file that may otherwise be wrong.
 func nameOf(root *yaml.Node) string {
-	if n := lookup(root, "name"); n != nil && n.Kind == yaml.ScalarNode {
-		return n.Value
+	if n := lookup(root, "name"); n != nil && deref(n).Kind == yaml.ScalarNode && !isNull(deref(n)) {
+		return deref(n).Value
 	}
 	return ""
 }
@@ -133,6 +156,9 @@ func (f *File) fill(doc document) {
 	f.Name, f.Labels, f.Annotations = doc.Name, doc.Labels, doc.Annotations
 	f.Spec = doc.BundleSpec
 	f.OverrideTargets, f.Overrides = doc.OverrideTargets, doc.OverrideTargets != nil
+	for _, scan := range doc.ImageScans {
+		f.ImageScans = append(f.ImageScans, scan.ImageScanSpec)
+	}
 	f.Spec.Resources, f.Spec.TargetRestrictions = nil, nil
 	f.Spec.ContentsID, f.Spec.HelmOpOptions, f.Spec.ValuesHash = "", nil, ""
 	f.Spec.Overwrites = nil
@@ -151,6 +177,10 @@ func (f *File) fill(doc document) {
 		}
 	}
 }
+
+// Decoded tells whether the file says something and its fields are set. With
+// findings of severity Error that is so where only single values are wrong.
+func (f *File) Decoded() bool { return f.decoded }
 
 // At is the line and column of the value that keys lead to; where they lead
 // nowhere, of the last that exists. Keys are strings, and ints for lists.
@@ -177,56 +207,24 @@ func (f *File) AtTarget(i int, keys ...any) (line, column int) {
 	return f.At(append(slices.Clone(f.customized[i]), keys...)...)
 }
 
-func child(n *yaml.Node, key any) *yaml.Node {
-	n = deref(n)
-	switch k := key.(type) {
-	case string:
-		return lookup(n, k)
-	case int:
-		if n.Kind == yaml.SequenceNode && k < len(n.Content) {
-			return n.Content[k]
-		}
-	}
-	return nil
-}
-
-// lookup finds a value in a mapping. Like the decoder, it prefers the exact key
-// and accepts another case.
-func lookup(n *yaml.Node, key string) *yaml.Node {
-	n = deref(n)
-	if n.Kind != yaml.MappingNode {
-		return nil
-	}
-	var folded *yaml.Node
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		switch {
-		case n.Content[i].Value == key:
-			return n.Content[i+1]
-		case strings.EqualFold(n.Content[i].Value, key):
-			folded = n.Content[i+1]
-		}
-	}
-	return folded
-}
-
-func deref(n *yaml.Node) *yaml.Node {
-	for hops := 0; n.Kind == yaml.AliasNode && n.Alias != nil && hops < 10; hops++ {
-		n = n.Alias
-	}
-	return n
-}
-
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
-
 // syntaxLine finds the place in a message of the YAML parser, which gives it in
 // no other way.
 var syntaxLine = regexp.MustCompile(`^(?:error converting YAML to JSON: )?yaml: (?:line (\d+): )?(.*)$`)
 
 // SyntaxError is the line, or 0, and the text of an error of the YAML parser.
+// Contents of the file are not in the text.
 func SyntaxError(err error) (line int, text string) {
-	m := syntaxLine.FindStringSubmatch(oneLine(err.Error()))
+	text = oneLine(err.Error())
+	if strings.Contains(text, "map key") {
+		return 0, "a key must be a single text or number"
+	}
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return 0, fmt.Sprintf("%s must not be a %s", wrong.Field, strings.Fields(wrong.Value)[0])
+	}
+	m := syntaxLine.FindStringSubmatch(text)
 	if m == nil {
-		return 0, oneLine(err.Error())
+		return 0, strings.TrimPrefix(text, "error converting YAML to JSON: ")
 	}
 	line, convErr := strconv.Atoi(m[1])
 	if convErr != nil {
@@ -234,5 +232,30 @@ func SyntaxError(err error) (line int, text string) {
 	}
 	return line, m[2]
 }
+
+// Syntax is SyntaxError for an error about data, which it looks at to say what
+// the parser does not: that the character that cannot start a token is a tab.
+func Syntax(data []byte, err error) (line int, text string) {
+	line, text = SyntaxError(err)
+	if text != noToken && text != badIndent {
+		return line, text
+	}
+	number := 0
+	for content := range bytes.Lines(data) {
+		if number++; number != line {
+			continue
+		}
+		if blank := len(content) - len(bytes.TrimLeft(content, " \t")); bytes.ContainsRune(content[:blank], '\t') {
+			return line, "a tab where spaces indent"
+		}
+	}
+	return line, text
+}
+
+// What the parser says of a tab.
+const (
+	noToken   = "found character that cannot start any token"
+	badIndent = "found a tab character that violates indentation"
+)
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

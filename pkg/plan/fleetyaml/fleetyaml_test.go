@@ -65,7 +65,7 @@ overrideTargets: []
 	}
 	if diff := cmp.Diff(want, f, cmp.FilterPath(func(p cmp.Path) bool {
 		name := p.Last().String()
-		return name == ".root" || name == ".customized"
+		return name == ".root" || name == ".customized" || name == ".decoded"
 	}, cmp.Ignore()), cmp.AllowUnexported(File{})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
@@ -106,7 +106,7 @@ func TestFindings(t *testing.T) {
 		"FreeForm":  {why: "values belong to the chart", text: "helm:\n  values:\n    anything: {goes: [here]}\n"},
 		"Syntax": {
 			text: "namespace: a\nhelm:\n\tvalues: {}\n",
-			want: []string{"f:3:1: error: YAML: found character that cannot start any token [yaml]"},
+			want: []string{"f:3:1: error: YAML: a tab where spaces indent [yaml]"},
 		},
 		"WrongKind": {
 			text: "helm: chart\ntargetCustomizations: {}\nlabels: []\n",
@@ -125,9 +125,14 @@ func TestFindings(t *testing.T) {
 		},
 		"OldYAML": {why: "yes is true for the parser of the reference", text: "paused: yes\n"},
 		"NumberAsText": {
-			why:  "as in the reference: only some texts may be numbers",
-			text: "namespace: 123\nlabels: {a: 1}\nname: 7\n",
-			want: []string{"f:1:12: error: namespace must be a text, not 123 [type] (put it in quotes)"},
+			why:  "the reference reads the file twice, and the second time no number is a text",
+			text: "namespace: 123\nlabels: {a: 1, name: 5, b: yes}\nname: 7\n",
+			want: []string{
+				"f:1:12: error: namespace must be a text, not 123 [type] (put it in quotes)",
+				"f:2:13: error: labels.a must be a text, not 1 [type] (put it in quotes)",
+				"f:2:28: error: labels.b must be a text, not yes [type] (put it in quotes)",
+				"f:3:7: error: name must be a text, not 7 [type] (put it in quotes)",
+			},
 		},
 		"Values": {
 			text: "helm:\n  values: [a]\n",
@@ -165,8 +170,13 @@ func TestFindings(t *testing.T) {
 			want: []string{"f:1:1: warning: only the first document of the file is read [unknown-key]"},
 		},
 		"ImageScans": {
-			text: "imageScans:\n- image: x\n  tagName: z\n  interval: 5m\n",
-			want: []string{"f:2:1: warning: imageScans are accepted, but not acted on yet [not-implemented]"},
+			why:  "whether scanning is on is not decided here",
+			text: "imageScans:\n- image: x\n  tagName: z\n  interval: 5m\n- tagName: b\n- image: x\n  interval: soon\n",
+			want: []string{"f:7:13: error: imageScans[2].interval must be a duration such as 90s or 15m, not soon [type]"},
+		},
+		"ImageScanWithoutImage": {
+			text: "imageScans:\n- tagName: b\n",
+			want: []string{"f:2:3: warning: imageScans[0] has no image and is skipped [value]"},
 		},
 		"DependsOn": {
 			text: "dependsOn:\n- acceptedStates: [Ready, Fine]\n",
@@ -182,8 +192,148 @@ func TestFindings(t *testing.T) {
 				`f:3:23: error: helm.releaseName "b_" is not possible: want at most 53 lower case letters, digits, - and . [value]`,
 			},
 		},
-		"Name":  {text: "name: A/b\n", want: []string{`f:1:7: error: name "A/b" is not possible: want lower case letters, digits, - and . [value]`}},
-		"Alias": {text: "x: &a {replicas: 1}\nhelm: {values: *a}\n", want: []string{`f:1:1: warning: unknown key "x" is ignored [unknown-key]`}},
+		"OtherCaseIsAsConfidential": {
+			text: "Helm:\n  Values: canary\n  TemplateValues: {a: 5}\n",
+			want: []string{
+				"f:2:11: error: Helm.Values must be a mapping, not a single value [type]",
+				"f:3:23: error: Helm.TemplateValues.a must be a text, not a single value [type] (put it in quotes)",
+			},
+		},
+		"KeyThatIsNoText": {
+			why:  "the parser would repeat what stands there",
+			text: "helm:\n  values: {? [canary] : canary, ~: canary}\n",
+			want: []string{
+				"f:2:14: error: a key must be a single text or number [type]",
+				"f:2:33: error: a key must be a single text or number [type]",
+			},
+		},
+		"Infinite": {
+			text: "helm:\n  values: {a: [.inf]}\n",
+			want: []string{"f:2:16: error: helm.values.a[0] must not be infinite or no number at all [type]"},
+		},
+		"FirstOfTwo": {
+			why:  "what does not count is not judged",
+			text: "helm: 5\nhelm: {}\n",
+			want: []string{`f:2:1: warning: key "helm" stands here again (first in line 1); the last one counts [duplicate-key]`},
+		},
+		"Merge": {
+			why:  "a merge counts from where it stands, as in YAML 1.1, and its keys are judged",
+			text: "x: &x {chart: 5, repo: a}\nhelm:\n  chart: b\n  <<: *x\n",
+			want: []string{
+				`f:1:1: warning: unknown key "x" is ignored [unknown-key]`,
+				"f:1:15: error: helm.chart must be a text, not 5 [type] (put it in quotes)",
+			},
+		},
+		"ReservedByMerge": {
+			text: "labels:\n  <<: {fleet.cattle.io/repo-name: other}\n",
+			want: []string{`f:2:8: error: label key "fleet.cattle.io/repo-name" is reserved for Fleet [reserved]`},
+		},
+		"ReservedByAnotherCase": {
+			why:  "the decoder puts both into one map",
+			text: "labels: {a: b}\nLabels: {fleet.cattle.io/repo-name: other}\n",
+			want: []string{`f:1:9: error: label key "fleet.cattle.io/repo-name" is reserved for Fleet [reserved]`},
+		},
+		"ReservedTwice": {
+			text: "labels: {a: b}\nlabels: {fleet.cattle.io/repo-name: other}\n",
+			want: []string{
+				`f:2:1: warning: key "labels" stands here again (first in line 1); the last one counts [duplicate-key]`,
+				`f:2:10: error: label key "fleet.cattle.io/repo-name" is reserved for Fleet [reserved]`,
+			},
+		},
+		"Selectors": {
+			why: "one of them stops the whole bundle",
+			text: `targetCustomizations:
+- clusterSelector:
+    matchExpressions: [{key: env, operator: is}]
+- clusterGroupSelector:
+    matchLabels: {"a b": c}
+overrideTargets:
+- clusterSelector:
+    matchExpressions: [{key: env, operator: In}]
+dependsOn:
+- selector:
+    matchLabels: {a: "?"}
+rolloutStrategy:
+  maxUnavailable: some
+  partitions:
+  - maxUnavailable: 10%
+    clusterSelector:
+      matchExpressions: [{operator: Exists}]
+`,
+			want: []string{
+				`f:3:5: error: clusterSelector cannot be used: "is" is not a valid label selector operator [value]`,
+				`f:5:5: error: clusterGroupSelector cannot be used: key: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName', or 'my.name', or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') [value]`,
+				"f:8:5: error: clusterSelector cannot be used: values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty [value]",
+				`f:11:5: error: selector cannot be used: values[0][a]: Invalid value: "?": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue', or 'my_value', or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?') [value]`,
+				`f:13:19: error: maxUnavailable: "some" is neither a number nor a percentage like "25%" [value]`,
+				"f:17:7: error: clusterSelector cannot be used: key: Invalid value: \"\": name part must be non-empty; name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName', or 'my.name', or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') [value]",
+			},
+		},
+		"DownstreamResources": {
+			text: "downstreamResources:\n- {kind: SECRET, name: a}\n- {kind: Pod, name: a}\ntargetCustomizations:\n- downstreamResources: [{kind: configmap}]\n",
+			want: []string{
+				`f:3:10: error: downstreamResources[1]: kind "Pod" cannot be copied; want Secret or ConfigMap [value]`,
+				"f:5:25: error: downstreamResources[0] has no name [value]",
+			},
+		},
+		"Version": {
+			why: "it chooses the chart of a repository; elsewhere nothing reads it",
+			text: `helm: {repo: "https://charts.example", chart: a, version: 1.x.y}
+targetCustomizations:
+- helm: {version: latest}
+- helm: {version: ">=1 <2"}
+`,
+			want: []string{
+				`f:1:59: error: helm.version "1.x.y" is not a version or range [version]`,
+				`f:3:19: error: helm.version "latest" is not a version or range [version]`,
+			},
+		},
+		"VersionOfLocalChart": {
+			text: "helm: {chart: ./a, version: latest}\n",
+			want: []string{`f:1:29: warning: helm.version "latest" is not a version or range; nothing reads it, since the chart comes from no repository [version]`},
+		},
+		"VersionForCustomization": {
+			why:  "a customization takes the version of the bundle itself",
+			text: "helm: {version: latest}\ntargetCustomizations:\n- helm: {chart: \"oci://a/b\"}\n",
+			want: []string{`f:1:17: error: helm.version "latest" is not a version or range [version]`},
+		},
+		"ValuesFrom": {
+			text: "helm:\n  valuesFrom:\n  - secretKeyRef: {key: a}\n  - {}\n",
+			want: []string{
+				"f:3:19: error: helm.valuesFrom[0].secretKeyRef has no name [value]",
+				"f:4:5: warning: helm.valuesFrom[1] names neither a ConfigMap nor a Secret and does nothing [value]",
+			},
+		},
+		"ComparePatches": {
+			why: "what leaves nothing out says so",
+			text: `diff:
+  comparePatches:
+  - {kind: Pod, jsonPointers: [/spec/a~1b, spec]}
+  - {kind: Pod, name: "[", operations: [{op: remove, path: x}, {op: copy}, {op: add, path: /a, value: b}]}
+  - {kind: Pod, name: "(", operations: [{op: ignore}]}
+  - {apiVersion: v1}
+  - operations: [{path: /a}]
+`,
+			want: []string{
+				`f:3:44: warning: "spec" is no JSON pointer and does nothing [value] (it begins with /, as in /spec/replicas)`,
+				`f:4:23: warning: name "[" is no pattern, so it matches no object [value]`,
+				`f:4:60: warning: path "x" is no JSON pointer; the operation does nothing [value] (it begins with /, as in /spec/replicas)`,
+				`f:4:69: warning: operation "copy" does nothing here [value] (op is remove, add, replace or ignore)`,
+				`f:5:23: warning: name "(" is no regular expression, so it matches no other object [value]`,
+				"f:6:5: warning: comparePatches[3] has neither jsonPointers nor operations and does nothing [value]",
+				"f:7:5: warning: comparePatches[4] has operations and no kind, so it matches no object [value]",
+				"f:7:18: warning: the operation has no op and does nothing [value] (op is remove, add, replace or ignore)",
+			},
+		},
+		"NamespaceLabels": {
+			text: "namespaceLabels: {a: \"b c\"}\n",
+			want: []string{"f:1:22: error: value of namespace label \"a\" is not possible: a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?') [value]"},
+		},
+		"LongName":      {text: "name: " + strings.Repeat("a", 64) + "\n", want: []string{`f:1:7: error: name "` + strings.Repeat("a", 39) + `…" is not possible: want at most 63 characters [value]`}},
+		"EmptyThenMore": {text: "---\n---\nname: a\n", want: []string{"f:1:1: warning: only the first document of the file is read [unknown-key]"}},
+		"AliasInValues": {text: "x: &a 1\nhelm: {values: {b: *a}}\n", want: []string{`f:1:1: warning: unknown key "x" is ignored [unknown-key]`}},
+		"Name":          {text: "name: A/b\n", want: []string{`f:1:7: error: name "A/b" is not possible: want lower case letters, digits, - and . [value]`}},
+		"Alias":         {text: "x: &a {replicas: 1}\nhelm: {values: *a}\n", want: []string{`f:1:1: warning: unknown key "x" is ignored [unknown-key]`}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -214,46 +364,4 @@ func TestNameOfBrokenFile(t *testing.T) {
 	if !finding.HasErrors(found) || f.Name != "web" {
 		t.Errorf("want the name, got %q, %v", f.Name, found)
 	}
-}
-
-func TestBombs(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n")
-	for i := 1; i < 9; i++ {
-		prev := string(rune('0' + i - 1))
-		b.WriteString("a" + string(rune('0'+i)) + ": &a" + string(rune('0'+i)) + " [" + strings.Repeat("*a"+prev+",", 9) + "*a" + prev + "]\n")
-	}
-	b.WriteString("helm: {valuesFiles: *a8}\n")
-	if _, found := Parse("f", []byte(b.String())); !finding.HasErrors(found) {
-		t.Error("aliases must not unfold without bound")
-	}
-	if _, found := Parse("f", make([]byte, MaxBytes+1)); !finding.HasErrors(found) {
-		t.Error("a file beyond the limit must be refused")
-	}
-}
-
-func FuzzParse(f *testing.F) {
-	for _, s := range []string{
-		"", "{}", "name: a", "helm: {values: {a: 1}}", "targetCustomizations:\n- name: x\n  clusterSelector: {}\n",
-		"labels: {fleet.cattle.io/x: y}", "a: &a [*a]", "<<: {namespace: x}", "helm:\n\tx", "? a\n: b", "dependsOn: [{}]", "rolloutStrategy: {maxUnavailable: 10%}",
-	} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		file, found := Parse("f", data)
-		if finding.HasErrors(found) {
-			return
-		}
-		for key := range file.Labels {
-			if Reserved(key) {
-				t.Fatalf("reserved label %q", key)
-			}
-		}
-		for i, target := range file.Spec.Targets {
-			if target.Name == "" {
-				t.Fatalf("target %d without a name", i)
-			}
-			file.AtTarget(i, "helm", "chart")
-		}
-	})
 }

@@ -2,48 +2,128 @@ package fleetyaml
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 )
 
-// releaseName is what Helm and the API accept.
-var releaseName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+// A validator looks for values that have the right type and cannot work: the
+// API, a controller or the agent would refuse them later, without a place.
+type validator struct {
+	f     *File
+	found []finding.Finding
+}
 
-// validate refuses values that the API would refuse, where they stand.
+// validate refuses values that cannot work, where they stand.
 func (f *File) validate(c *checker) {
-	bad := func(message string, keys ...any) {
-		line, column := f.At(keys...)
-		c.found = append(c.found, finding.Finding{
-			Path: f.Path, Line: line, Column: column, Severity: finding.Error, Rule: finding.RuleValue, Message: message,
-		})
+	v := &validator{f: f}
+	v.name()
+	v.reserved(c.found)
+	v.metadata()
+	v.dependsOn()
+	v.mode()
+	v.targets()
+	v.rollout()
+	v.options(&f.Spec.BundleDeploymentOptions, nil)
+	v.versions()
+	v.imageScans()
+	c.found = append(c.found, v.found...)
+}
+
+func (v *validator) bad(message string, keys ...any) {
+	v.add(finding.Error, finding.RuleValue, message, "", keys...)
+}
+
+func (v *validator) odd(message, hint string, keys ...any) {
+	v.add(finding.Warning, finding.RuleValue, message, hint, keys...)
+}
+
+func (v *validator) add(s finding.Severity, rule, message, hint string, keys ...any) {
+	line, column := v.f.At(keys...)
+	v.found = append(v.found, finding.Finding{
+		Path: v.f.Path, Line: line, Column: column, Severity: s, Rule: rule, Message: message, Hint: hint,
+	})
+}
+
+// to is a place below another one.
+func to(place []any, keys ...any) []any { return append(slices.Clone(place), keys...) }
+
+func (v *validator) name() {
+	switch name := v.f.Name; {
+	case name == "":
+	case len(validation.IsDNS1123Subdomain(name)) > 0:
+		v.bad(fmt.Sprintf("name %q is not possible: want lower case letters, digits, - and .", cut(name)), "name")
+	case len(validation.IsValidLabelValue(name)) > 0:
+		v.bad(fmt.Sprintf("name %q is not possible: want at most 63 characters", cut(name)), "name")
 	}
-	if f.Name != "" && len(validation.IsDNS1123Subdomain(f.Name)) > 0 {
-		bad(fmt.Sprintf("name %q is not possible: want lower case letters, digits, - and .", f.Name), "name")
-	}
-	for i, ref := range f.Spec.DependsOn {
-		if ref.Name == "" && ref.Selector == nil {
-			bad(fmt.Sprintf("dependsOn[%d] needs a name or a selector", i), "dependsOn", i)
-		}
-		for j, state := range ref.AcceptedStates {
-			if !slices.Contains(fleet.States, state) {
-				bad(fmt.Sprintf("dependsOn[%d].acceptedStates: %q is not a state; want one of %s", i, state, states()), "dependsOn", i, "acceptedStates", j)
+}
+
+// reserved makes sure that no reserved key came in by a way that the checker
+// does not see.
+func (v *validator) reserved(said []finding.Finding) {
+	for what, set := range map[string]map[string]string{"labels": v.f.Labels, "annotations": v.f.Annotations} {
+		for key := range set {
+			message := reservedText(what, key)
+			if Reserved(key) && !slices.ContainsFunc(said, func(f finding.Finding) bool { return f.Message == message }) {
+				v.add(finding.Error, finding.RuleReserved, message, "", what, key)
 			}
 		}
 	}
-	switch m := f.Spec.TargetCustomizationMode; m {
-	case "", fleet.TargetCustomizationFirstMatch, fleet.TargetCustomizationAllMatches:
-	default:
-		bad(fmt.Sprintf("targetCustomizationMode %q is not possible: want %s or %s", m,
-			fleet.TargetCustomizationFirstMatch, fleet.TargetCustomizationAllMatches), "targetCustomizationMode")
+}
+
+func (v *validator) metadata() {
+	v.labels("label", v.f.Labels, "labels")
+	v.annotations("annotation", v.f.Annotations, "annotations")
+	v.labels("namespace label", v.f.Spec.NamespaceLabels, "namespaceLabels")
+	v.annotations("namespace annotation", v.f.Spec.NamespaceAnnotations, "namespaceAnnotations")
+	for i := range v.f.Spec.Targets {
+		t, place := &v.f.Spec.Targets[i], v.f.customized[i]
+		v.labels("namespace label", t.NamespaceLabels, to(place, "namespaceLabels")...)
+		v.annotations("namespace annotation", t.NamespaceAnnotations, to(place, "namespaceAnnotations")...)
 	}
-	f.metadata(bad)
-	f.releases(bad)
+}
+
+func (v *validator) labels(what string, set map[string]string, place ...any) {
+	for key, value := range set {
+		if why := validation.IsQualifiedName(key); len(why) > 0 {
+			v.bad(fmt.Sprintf("%s %q is not possible: %s", what, cut(key), why[0]), to(place, key)...)
+		}
+		if why := validation.IsValidLabelValue(value); len(why) > 0 {
+			v.bad(fmt.Sprintf("value of %s %q is not possible: %s", what, cut(key), why[0]), to(place, key)...)
+		}
+	}
+}
+
+func (v *validator) annotations(what string, set map[string]string, place ...any) {
+	for key := range set {
+		if why := validation.IsQualifiedName(strings.ToLower(key)); len(why) > 0 {
+			v.bad(fmt.Sprintf("%s %q is not possible: %s", what, cut(key), why[0]), to(place, key)...)
+		}
+	}
+}
+
+func (v *validator) dependsOn() {
+	for i, ref := range v.f.Spec.DependsOn {
+		if ref.Name == "" && ref.Selector == nil {
+			v.bad(fmt.Sprintf("dependsOn[%d] needs a name or a selector", i), "dependsOn", i)
+		}
+		v.selector(ref.Selector, "dependsOn", i, "selector")
+		for j, state := range ref.AcceptedStates {
+			if !slices.Contains(fleet.States, state) {
+				v.bad(fmt.Sprintf("dependsOn[%d].acceptedStates: %q is not a state; want one of %s", i, cut(string(state)), states()),
+					"dependsOn", i, "acceptedStates", j)
+			}
+		}
+	}
 }
 
 func states() string {
@@ -54,31 +134,127 @@ func states() string {
 	return strings.Join(list, ", ")
 }
 
-func (f *File) metadata(bad func(string, ...any)) {
-	for key, value := range f.Labels {
-		if why := validation.IsQualifiedName(key); len(why) > 0 {
-			bad(fmt.Sprintf("label %q is not possible: %s", key, why[0]), "labels", key)
-		}
-		if why := validation.IsValidLabelValue(value); len(why) > 0 {
-			bad(fmt.Sprintf("value of label %q is not possible: %s", key, why[0]), "labels", key)
-		}
+func (v *validator) mode() {
+	switch m := v.f.Spec.TargetCustomizationMode; m {
+	case "", fleet.TargetCustomizationFirstMatch, fleet.TargetCustomizationAllMatches:
+	default:
+		v.bad(fmt.Sprintf("targetCustomizationMode %q is not possible: want %s or %s", cut(string(m)),
+			fleet.TargetCustomizationFirstMatch, fleet.TargetCustomizationAllMatches), "targetCustomizationMode")
 	}
-	for key := range f.Annotations {
-		if why := validation.IsQualifiedName(strings.ToLower(key)); len(why) > 0 {
-			bad(fmt.Sprintf("annotation %q is not possible: %s", key, why[0]), "annotations", key)
+}
+
+// targets checks what selects clusters: one selector that cannot be read stops
+// the whole bundle.
+func (v *validator) targets() {
+	for i := range v.f.Spec.Targets {
+		t, place := &v.f.Spec.Targets[i], v.f.customized[i]
+		v.selector(t.ClusterSelector, to(place, "clusterSelector")...)
+		v.selector(t.ClusterGroupSelector, to(place, "clusterGroupSelector")...)
+		v.options(&t.BundleDeploymentOptions, place)
+	}
+	for i := range v.f.OverrideTargets {
+		t := &v.f.OverrideTargets[i]
+		v.selector(t.ClusterSelector, "overrideTargets", i, "clusterSelector")
+		v.selector(t.ClusterGroupSelector, "overrideTargets", i, "clusterGroupSelector")
+	}
+}
+
+func (v *validator) selector(s *metav1.LabelSelector, place ...any) {
+	if s == nil {
+		return
+	}
+	if _, err := metav1.LabelSelectorAsSelector(s); err != nil {
+		what := place[len(place)-1]
+		v.bad(fmt.Sprintf("%s cannot be used: %s", what, oneLine(err.Error())), place...)
+	}
+}
+
+func (v *validator) rollout() {
+	s := v.f.Spec.RolloutStrategy
+	if s == nil {
+		return
+	}
+	v.limit(s.MaxUnavailable, "rolloutStrategy", "maxUnavailable")
+	v.limit(s.MaxUnavailablePartitions, "rolloutStrategy", "maxUnavailablePartitions")
+	v.limit(s.AutoPartitionSize, "rolloutStrategy", "autoPartitionSize")
+	for i := range s.Partitions {
+		p, place := &s.Partitions[i], []any{"rolloutStrategy", "partitions", i}
+		v.limit(p.MaxUnavailable, to(place, "maxUnavailable")...)
+		v.selector(p.ClusterSelector, to(place, "clusterSelector")...)
+		v.selector(p.ClusterGroupSelector, to(place, "clusterGroupSelector")...)
+	}
+}
+
+func (v *validator) limit(value *intstr.IntOrString, place ...any) {
+	if value == nil {
+		return
+	}
+	if _, err := rollout.Limit(100, value); err != nil {
+		v.bad(fmt.Sprintf("%s: %s", place[len(place)-1], err), place...)
+	}
+}
+
+// imageScans warns about entries that are skipped.
+func (v *validator) imageScans() {
+	for i := range v.f.ImageScans {
+		if v.f.ImageScans[i].Image == "" {
+			v.odd(fmt.Sprintf("imageScans[%d] has no image and is skipped", i), "", "imageScans", i)
 		}
 	}
 }
 
-func (f *File) releases(bad func(string, ...any)) {
-	check := func(h *fleet.HelmOptions, place []any) {
-		if h != nil && h.ReleaseName != "" && (len(h.ReleaseName) > fleet.ReleaseNameLimit || !releaseName.MatchString(h.ReleaseName)) {
-			bad(fmt.Sprintf("helm.releaseName %q is not possible: want at most %d lower case letters, digits, - and .",
-				cut(h.ReleaseName), fleet.ReleaseNameLimit), append(place, "helm", "releaseName")...)
+// jsonPointer is RFC 6901, without the pointer to the whole document.
+var jsonPointer = regexp.MustCompile(`^(/([^~]|~[01])*)+$`)
+
+// comparePatches warns about what can never leave anything out of a comparison.
+func (v *validator) comparePatches(o *fleet.DiffOptions, place []any) {
+	if o == nil {
+		return
+	}
+	for i := range o.ComparePatches {
+		p, at := &o.ComparePatches[i], to(place, "diff", "comparePatches", i)
+		ignores := slices.ContainsFunc(p.Operations, func(op fleet.Operation) bool { return op.Op == "ignore" })
+		if len(p.JsonPointers) == 0 && len(p.Operations) == 0 {
+			v.odd(fmt.Sprintf("comparePatches[%d] has neither jsonPointers nor operations and does nothing", i), "", at...)
+		}
+		if p.Kind == "" && len(p.Operations) > 0 {
+			v.odd(fmt.Sprintf("comparePatches[%d] has operations and no kind, so it matches no object", i), "", at...)
+		}
+		if !ignores {
+			v.pattern(p.Name, to(at, "name"))
+		} else if _, err := regexp.Compile(p.Name); err != nil {
+			v.odd(fmt.Sprintf("name %q is no regular expression, so it matches no other object", cut(p.Name)), "", to(at, "name")...)
+		}
+		for j, pointer := range p.JsonPointers {
+			if !jsonPointer.MatchString(pointer) {
+				v.odd(fmt.Sprintf("%q is no JSON pointer and does nothing", cut(pointer)), "it begins with /, as in /spec/replicas", to(at, "jsonPointers", j)...)
+			}
+		}
+		for j := range p.Operations {
+			v.operation(&p.Operations[j], to(at, "operations", j))
 		}
 	}
-	check(f.Spec.Helm, nil)
-	for i := range f.Spec.Targets {
-		check(f.Spec.Targets[i].Helm, slices.Clone(f.customized[i]))
+}
+
+func (v *validator) pattern(name string, place []any) {
+	if _, err := path.Match(name, ""); err != nil {
+		v.odd(fmt.Sprintf("name %q is no pattern, so it matches no object", cut(name)), "", place...)
+	}
+}
+
+func (v *validator) operation(op *fleet.Operation, place []any) {
+	switch op.Op {
+	case "ignore":
+		return
+	case "remove", "add", "replace":
+	case "":
+		v.odd("the operation has no op and does nothing", "op is remove, add, replace or ignore", place...)
+		return
+	default:
+		v.odd(fmt.Sprintf("operation %q does nothing here", cut(op.Op)), "op is remove, add, replace or ignore", to(place, "op")...)
+		return
+	}
+	if !jsonPointer.MatchString(op.Path) {
+		v.odd(fmt.Sprintf("path %q is no JSON pointer; the operation does nothing", cut(op.Path)), "it begins with /, as in /spec/replicas", to(place, "path")...)
 	}
 }

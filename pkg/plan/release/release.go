@@ -73,6 +73,11 @@ type Observed struct {
 	Good     int
 	GoodID   string
 	Manifest string
+
+	// Large tells that the record of that revision does not fit into one Secret.
+	// Its manifest, and the values of the newest revision, are not here yet:
+	// whoever needs them has to have them read.
+	Large bool
 }
 
 // A Peer is another deployment of this agent.

@@ -22,9 +22,10 @@ type Read struct {
 	Force      int64 // forceSyncGeneration that was read for
 	// Err, where not nil, ended the reading before all was written.
 	Err error
-	// Reason and Message say what is wrong with some bundles, while all others
-	// are written. Empty: nothing.
-	Reason, Message string
+	// Credentials are those of Facts that it was read with.
+	Credentials string
+	// Verdict is about some bundles, while all others are written.
+	Verdict
 	// Changed tells whether the reading wrote or removed a Bundle.
 	Changed bool
 }
@@ -32,10 +33,11 @@ type Read struct {
 // settles tells whether the reading was for the present commit and spec, and
 // trying again would end the same.
 func (r Read) settles(f Facts) bool {
-	if !r.Known || r.Commit != f.Head.Commit || r.Generation != f.Repo.Generation || r.Force != f.Repo.Spec.ForceSyncGeneration {
+	if !r.Known || r.Commit != f.Head.Commit || r.Generation != f.Repo.Generation || r.Force != f.Repo.Spec.ForceSyncGeneration ||
+		r.Credentials != f.Credentials {
 		return false
 	}
-	return r.Err == nil || fault.IsPermanent(r.Err) && r.Source == f.Source
+	return r.Err == nil && !r.Retry || fault.IsPermanent(r.Err) && r.Source == f.Source
 }
 
 // Facts are all that a decision about a GitRepo depends on.
@@ -43,6 +45,10 @@ type Facts struct {
 	Repo *fleet.GitRepo
 	// Source is the id of the remote with its credentials.
 	Source string
+	// Credentials tell the present data of the Secrets that the GitRepo names
+	// from other data, and ReadWith those that it was read with last, as its
+	// annotations say. Both are digests.
+	Credentials, ReadWith string
 	// Head is nil if the repository was not asked since the spec changed.
 	Head *Head
 	// Refused, Closed and Missing say what is wrong with the spec: a Secret that
@@ -127,6 +133,8 @@ func newsIn(f Facts, status fleet.GitRepoStatus) string {
 		return "the spec has changed"
 	case status.UpdateGeneration != repo.Spec.ForceSyncGeneration:
 		return "it was asked for"
+	case f.Credentials != f.ReadWith:
+		return "a Secret that it names has changed"
 	case f.Read.Known, status.GitJobStatus != JobCurrent:
 		return "the last reading failed"
 	}

@@ -113,7 +113,7 @@ func TestDecide(t *testing.T) {
 		"StaleCache": {why: "what was just done is not done again", facts: Facts{Repo: readRepo(nil), Head: at("c2"), Read: Read{Known: true, Commit: "c2", Generation: 2}}, want: Step{Rest, "nothing is new"}},
 		"BrokenStays": {
 			why:   "a broken bundle waits for a commit, not for time",
-			facts: Facts{Repo: readRepo(nil), Head: at("c1"), Read: Read{Known: true, Commit: "c1", Generation: 2, Reason: "InvalidYAML", Message: "x"}},
+			facts: Facts{Repo: readRepo(nil), Head: at("c1"), Read: Read{Known: true, Commit: "c1", Generation: 2, Verdict: Verdict{Reason: "InvalidYAML", Message: "x"}}},
 			want:  Step{Rest, "nothing is new"},
 		},
 		"FailedIsTriedAgain": {
@@ -133,6 +133,25 @@ func TestDecide(t *testing.T) {
 			why:   "nobody remembers what was wrong, so it is looked at again",
 			facts: Facts{Repo: readRepo(func(r *fleet.GitRepo) { r.Status.GitJobStatus = JobFailed }), Head: at("c1")},
 			want:  Step{Fetch, "the last reading failed"},
+		},
+		"MayPass": {
+			why:   "what cannot be downloaded now may be later",
+			facts: Facts{Repo: readRepo(nil), Head: at("c1"), Read: Read{Known: true, Commit: "c1", Generation: 2, Verdict: Verdict{Retry: true, Passing: true, Message: "x"}}},
+			want:  Step{Fetch, "the last reading failed"},
+		},
+		"SecretChanged": {
+			why:   "charts may be had now, or other ones",
+			facts: Facts{Repo: readRepo(nil), Head: at("c1"), Credentials: "helm=2", ReadWith: "helm=1"},
+			want:  Step{Fetch, "a Secret that it names has changed"},
+		},
+		"SecretJustRead": {
+			why:   "the annotation may be behind what we did",
+			facts: Facts{Repo: readRepo(nil), Head: at("c1"), Credentials: "helm=2", ReadWith: "helm=1", Read: Read{Known: true, Commit: "c1", Generation: 2, Credentials: "helm=2"}},
+			want:  Step{Rest, "nothing is new"},
+		},
+		"SecretChangedSince": {
+			facts: Facts{Repo: readRepo(nil), Head: at("c1"), Credentials: "helm=3", ReadWith: "helm=2", Read: Read{Known: true, Commit: "c1", Generation: 2, Credentials: "helm=2"}},
+			want:  Step{Fetch, "a Secret that it names has changed"},
 		},
 		"Suspended":     {facts: Facts{Repo: readRepo(nil), Head: at("c2"), Suspended: "suspended: x"}, want: Step{Wait, "suspended: x"}},
 		"SuspendedRest": {facts: Facts{Repo: readRepo(nil), Head: at("c1"), Suspended: "suspended: x"}, want: Step{Rest, "nothing is new"}},

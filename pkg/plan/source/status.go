@@ -95,7 +95,7 @@ func find(f Facts) *trouble {
 	case fault.IsPermanent(f.Read.Err):
 		return of(f.Read.Err, true)
 	case f.Read.Known && f.Read.Err == nil && f.Read.Message != "":
-		return &trouble{f.Read.Reason, f.Read.Message, false, true}
+		return &trouble{f.Read.Reason, f.Read.Message, f.Read.Passing, true}
 	case head != nil:
 		return of(head, false)
 	case f.Read.Err != nil:

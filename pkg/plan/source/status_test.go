@@ -3,7 +3,6 @@ package source
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
@@ -73,7 +71,7 @@ func TestStatus(t *testing.T) {
 		},
 		"Broken": {
 			why:   "the commit was read to its end, though not all of it is fine",
-			facts: Facts{Repo: fresh, Head: &Head{Commit: "c1"}, Read: Read{Known: true, Commit: "c1", Generation: 1, Reason: "InvalidYAML", Message: "web/cm.yaml:7: YAML: x"}},
+			facts: Facts{Repo: fresh, Head: &Head{Commit: "c1"}, Read: Read{Known: true, Commit: "c1", Generation: 1, Verdict: Verdict{Reason: "InvalidYAML", Message: "web/cm.yaml:7: YAML: x"}}},
 			want: []string{"Failed at c1, polled c1, generation 1, force 0", "Accepted=True Succeeded", "GitPolling=True Succeeded",
 				"Stalled=True InvalidYAML: web/cm.yaml:7: YAML: x", "Reconciling=False InvalidYAML"},
 		},
@@ -99,7 +97,7 @@ func TestStatus(t *testing.T) {
 		"AwayWhileBroken": {
 			why: "what needs a change goes before what passes",
 			facts: Facts{Repo: readRepo(func(r *fleet.GitRepo) { r.Status.GitJobStatus = JobFailed }), Head: &Head{Err: away},
-				Read: Read{Known: true, Commit: "c1", Generation: 2, Reason: "InvalidYAML", Message: "x"}},
+				Read: Read{Known: true, Commit: "c1", Generation: 2, Verdict: Verdict{Reason: "InvalidYAML", Message: "x"}}},
 			want: []string{"Failed at c1, polled c1, generation 2, force 0", "Accepted=True Succeeded",
 				`GitPolling=False Unreachable: git host "h" cannot be reached: connection refused`, "Stalled=True InvalidYAML: x", "Reconciling=False InvalidYAML"},
 		},
@@ -149,7 +147,7 @@ func TestStatus(t *testing.T) {
 // repository was read again.
 func TestStatusAfterStart(t *testing.T) {
 	head := &Head{Commit: "c1"}
-	broken := Read{Known: true, Commit: "c1", Generation: 2, Reason: "InvalidYAML", Message: "x"}
+	broken := Read{Known: true, Commit: "c1", Generation: 2, Verdict: Verdict{Reason: "InvalidYAML", Message: "x"}}
 	before := readRepo(nil)
 	before.Status = Status(Facts{Repo: before, Head: head, Read: broken}, noon)
 	for name, f := range map[string]Facts{
@@ -197,18 +195,5 @@ func TestChanges(t *testing.T) {
 	}
 	if got := Changes(status, status); got != nil {
 		t.Errorf("no change is no news, got %v", got)
-	}
-}
-
-func TestBrokenText(t *testing.T) {
-	long := strings.Repeat("x", 300)
-	set := found("b/x.yaml", 3, long)
-	reason, message := Broken(append(set, found("a.yaml", 1, "first")...))
-	if reason != "InvalidYAML" || message != "a.yaml:1: first (and 1 more)" {
-		t.Errorf("got %s: %s", reason, message)
-	}
-	_, message = Broken(append(set, found("c.yaml", 1, "last")...))
-	if n := len([]rune(message)); n > condition.MessageLimit || !strings.HasSuffix(message, "… (and 1 more)") {
-		t.Errorf("want the count kept within the limit, got %d: %s", n, message)
 	}
 }

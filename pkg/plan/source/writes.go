@@ -10,7 +10,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
-	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
@@ -25,8 +25,31 @@ type Write struct {
 	// is wanted. Secret tells that it has to be written.
 	Values map[string][]byte
 	Secret bool
-	Reason string
+	// In is where the resources are kept. If that is not the Bundle itself, New
+	// has none, and Content are what has to be there before the Bundle. Access
+	// tells that the copy of the registry's Secret has to be written.
+	In      Place
+	Content content.Manifest
+	Access  bool
+	Reason  string
 }
+
+// A Place is where the resources of a Bundle are kept.
+type Place string
+
+// The places.
+const (
+	// Inline: in the Bundle.
+	Inline Place = ""
+	// Apart: in a Content, or several, that the Bundle names.
+	Apart Place = "content"
+	// Registry: in an artifact of an OCI registry.
+	Registry Place = "registry"
+)
+
+// InlineBytes is how large the JSON of a Bundle may be with its resources in it:
+// 1 MiB.
+const InlineBytes = 1 << 20
 
 // Writes is what becomes of a GitRepo's Bundles, in this order: first all of
 // Put, and only if all of them went through, Remove.
@@ -37,8 +60,8 @@ type Writes struct {
 	Unchanged int
 	// Held says why nothing is removed although something might have to be.
 	Held string
-	// Findings are about Bundles that are refused here, and Taken the names among
-	// them that somebody else has: they may become free.
+	// Findings are about Bundles that are refused or kept here, and Taken the
+	// names among them that somebody else has: they may become free.
 	Findings []finding.Finding
 	Taken    []string
 	// Err, a fault.Wait, says that a Bundle of that name is still going.
@@ -47,13 +70,18 @@ type Writes struct {
 
 // Present is what the cluster holds.
 type Present struct {
-	// Own are the Bundles of the GitRepo.
-	Own []*fleet.Bundle
+	// Own are the Bundles of the GitRepo. Adopted are some that nobody owns and
+	// that are written like its own, but never removed.
+	Own, Adopted []*fleet.Bundle
 	// Others tells, for names of Bundles that are not the GitRepo's, who owns
 	// them in words.
 	Others map[string]string
 	// Secrets are the data of the values Secrets of the GitRepo's Bundles.
 	Secrets map[string]map[string][]byte
+	// Registry, if not nil, are the data of the Secret of the registry that
+	// resources are kept in, and Access those of its copies by artifact.
+	Registry map[string][]byte
+	Access   map[string]map[string][]byte
 }
 
 // PlanWrites compares what a repository yields with what is there.
@@ -62,12 +90,14 @@ type Present struct {
 // names the commit that last changed that Bundle. A broken bundle keeps its
 // last version. A Bundle of somebody else is not overwritten.
 //
-// Bundles that are no longer produced are removed, unless something new could
-// not be made: it may be what took their place.
+// A bundle whose directory is there and yields nothing any more stays, with an
+// error; only a directory that is gone takes its bundle along. Bundles that are
+// no longer produced are removed, unless something new could not be made: it may
+// be what took their place.
 func PlanWrites(set bundle.Set, p Present) Writes {
 	var w Writes
-	own := map[string]*fleet.Bundle{}
-	for _, b := range p.Own {
+	own := make(map[string]*fleet.Bundle, len(p.Own))
+	for _, b := range slices.Concat(p.Own, p.Adopted) {
 		own[b.Name] = b
 	}
 	produced := map[string]bool{}
@@ -76,6 +106,8 @@ func PlanWrites(set bundle.Set, p Present) Writes {
 		switch {
 		case r.Broken() && r.Name == "":
 			w.hold(fmt.Sprintf("%s: nobody can say which bundle it is", r.Dir.Path))
+		case r.Empty && own[r.Name] != nil:
+			w.Findings = append(w.Findings, r.Emptied())
 		case r.Broken() && own[r.Name] == nil:
 			w.hold(fmt.Sprintf("%s: bundle %q could not be made", r.Dir.Path, r.Name))
 		case r.Broken(), r.Bundle == nil:
@@ -141,6 +173,7 @@ func (w *Writes) put(r bundle.Result, old *fleet.Bundle, p Present) {
 		write.New.Spec.TargetCustomizationMode = fleet.TargetCustomizationFirstMatch
 	}
 	write.New.Finalizers = []string{fleet.FinalizerBundle}
+	write.place(p)
 	switch {
 	case old == nil:
 		write.Reason = "new"
@@ -150,11 +183,53 @@ func (w *Writes) put(r bundle.Result, old *fleet.Bundle, p Present) {
 	case write.Secret:
 		write.New = old
 		write.Reason = "its values were gone"
+	case write.Access:
+		write.New = old
+		write.Reason = "the registry's Secret has changed"
 	default:
 		w.Unchanged++
 		return
 	}
 	w.Put = append(w.Put, write)
+}
+
+// place decides where the resources are kept: in the registry if there is one,
+// else in the Bundle as long as they fit.
+func (w *Write) place(p Present) {
+	spec := &w.New.Spec
+	m := content.Manifest{Resources: spec.Resources}
+	switch {
+	case p.Registry != nil:
+		id := content.ID(m)
+		w.In, w.Content, spec.ContentsID = Registry, m, id
+		w.Access = !maps.EqualFunc(p.Registry, p.Access[id], bytes.Equal)
+	case large(w.New):
+		w.In, w.Content = Apart, m
+		if w.New.Annotations == nil {
+			w.New.Annotations = map[string]string{}
+		}
+		w.New.Annotations[fleet.AnnotationContent] = content.ID(m)
+		w.New.Annotations[fleet.AnnotationContentLargest] = content.Largest(m)
+	default:
+		return
+	}
+	spec.Resources = nil
+}
+
+// escaped is how many times longer a text can be in JSON.
+const escaped = 6
+
+// large tells whether the JSON of a Bundle is above InlineBytes.
+func large(b *fleet.Bundle) bool {
+	sum := 0
+	for _, r := range b.Spec.Resources {
+		sum += len(r.Content)
+	}
+	if sum <= InlineBytes/2/escaped {
+		return false // options are small, and measuring costs more than asking
+	}
+	raw, err := json.Marshal(b)
+	return err == nil && len(raw) > InlineBytes
 }
 
 // equal compares all that we write but the commit.
@@ -186,23 +261,4 @@ func Onto(old, b *fleet.Bundle) *fleet.Bundle {
 	out := old.DeepCopy()
 	out.Labels, out.Annotations, out.Spec = b.Labels, b.Annotations, b.Spec
 	return out
-}
-
-// Broken sums up what is wrong with some bundles of a repository: the reason
-// and the text of the first finding by place, and how many more there are.
-func Broken(found []finding.Finding) (reason, message string) {
-	list := finding.Errors(found)
-	if len(list) == 0 {
-		return "", ""
-	}
-	finding.Sort(list)
-	more := ""
-	if n := len(list) - 1; n > 0 {
-		more = fmt.Sprintf(" (and %d more)", n)
-	}
-	text := []rune(condition.Message(list[0].Short()))
-	if room := condition.MessageLimit - len(more); len(text) > room {
-		text = append(text[:room-1], '…')
-	}
-	return list[0].Reason(), string(text) + more
 }

@@ -1,7 +1,9 @@
 package source
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -10,6 +12,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 )
 
@@ -65,6 +68,11 @@ func TestPlanWrites(t *testing.T) {
 		"OneChanged": {files: map[string]string{"a/cm.yaml": manifest + "data: {x: y}\n"}, want: []string{"put r-a: changed", "2 unchanged"}},
 		"OneNew":     {files: map[string]string{"d/cm.yaml": manifest}, want: []string{"put r-d: new", "3 unchanged"}},
 		"OneGone":    {files: map[string]string{"c/cm.yaml": ""}, want: []string{"remove r-c", "2 unchanged"}},
+		"Emptied": {
+			why: "its directory is there, so nobody has said that it should go; others are not held up", files: map[string]string{"a/cm.yaml": "", "a/README.md": "x", "c/cm.yaml": ""},
+			want: []string{"remove r-c", `a: the directory has become empty; bundle "r-a" stays as it was`, "1 unchanged"},
+		},
+		"AlwaysEmpty": {why: "what never was a bundle is none", files: map[string]string{"d/README.md": "x"}, want: []string{"3 unchanged"}},
 		"Renamed": {
 			why: "both, and the new one first", files: map[string]string{"c/cm.yaml": "", "d/cm.yaml": manifest},
 			want: []string{"put r-d: new", "remove r-c", "2 unchanged"},
@@ -157,6 +165,73 @@ func tell(w Writes) []string {
 		list = append(list, "wait: "+w.Err.Error())
 	}
 	return append(list, fmt.Sprintf("%d unchanged", w.Unchanged))
+}
+
+// Where a registry's Secret is, or where they are large, resources are not in
+// the Bundle; switching back and forth writes it.
+func TestPlace(t *testing.T) {
+	set := read("c1", map[string]string{"a/cm.yaml": manifest})
+	data := map[string][]byte{"reference": []byte("host/x")}
+	inline := PlanWrites(set, Present{}).Put[0]
+	apart := PlanWrites(set, Present{Registry: data}).Put[0]
+	if inline.In != Inline || len(inline.New.Spec.Resources) != 1 || inline.New.Spec.ContentsID != "" {
+		t.Errorf("want it in the Bundle, got %+v", inline)
+	}
+	id := content.ID(content.Manifest{Resources: inline.New.Spec.Resources})
+	if apart.In != Registry || apart.New.Spec.Resources != nil || apart.New.Spec.ContentsID != id || !apart.Access || len(apart.Content.Resources) != 1 {
+		t.Errorf("want it in the registry, got %+v", apart)
+	}
+	cases := map[string]struct {
+		why     string
+		present Present
+		want    []string
+	}{
+		"There":      {present: Present{Own: []*fleet.Bundle{apart.New}, Registry: data, Access: map[string]map[string][]byte{id: data}}, want: []string{"1 unchanged"}},
+		"SecretGone": {why: "agents cannot read it without", present: Present{Own: []*fleet.Bundle{apart.New}, Registry: data}, want: []string{"put r-a: the registry's Secret has changed", "0 unchanged"}},
+		"Back":       {present: Present{Own: []*fleet.Bundle{apart.New}}, want: []string{"put r-a: changed", "0 unchanged"}},
+		"There2":     {present: Present{Own: []*fleet.Bundle{inline.New}}, want: []string{"1 unchanged"}},
+		"Forth":      {present: Present{Own: []*fleet.Bundle{inline.New}, Registry: data}, want: []string{"put r-a: changed", "0 unchanged"}},
+		"Adopted":    {why: "what nobody owns is written, not refused", present: Present{Adopted: []*fleet.Bundle{apart.New}}, want: []string{"put r-a: changed", "0 unchanged"}},
+	}
+	for name, c := range cases {
+		if diff := cmp.Diff(c.want, tell(PlanWrites(set, c.present))); diff != "" {
+			t.Errorf("%s: %s\n-want +got\n%s", name, c.why, diff)
+		}
+	}
+	adopted := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Name: "r-other"}}
+	if w := PlanWrites(set, Present{Adopted: []*fleet.Bundle{adopted}}); len(w.Remove) != 0 {
+		t.Error("what nobody owns is never removed")
+	}
+}
+
+func TestLarge(t *testing.T) {
+	text := func(n int) []fleet.BundleResource {
+		return []fleet.BundleResource{{Name: "a", Content: strings.Repeat("x", n)}}
+	}
+	for n, want := range map[int]Place{100: Inline, InlineBytes - 2000: Inline, InlineBytes: Apart} {
+		set := bundle.Set{Results: []bundle.Result{{Name: "a", Bundle: &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: fleet.BundleSpec{Resources: text(n)}}}}}
+		w := PlanWrites(set, Present{}).Put[0]
+		if w.In != want || (w.New.Annotations[fleet.AnnotationContent] != "") != (want == Apart) {
+			t.Errorf("%d bytes: want %q, got %q, %v", n, want, w.In, w.New.Annotations)
+		}
+		if raw, err := json.Marshal(w.New); err != nil || len(raw) > InlineBytes {
+			t.Errorf("%d bytes: the Bundle has %d, %v", n, len(raw), err)
+		}
+	}
+}
+
+func TestPlanScans(t *testing.T) {
+	scan := func(name, image, commit string) *fleet.ImageScan {
+		return &fleet.ImageScan{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{fleet.LabelCommit: commit}}, Spec: fleet.ImageScanSpec{Image: image}}
+	}
+	set := bundle.Set{Results: []bundle.Result{{Scans: []*fleet.ImageScan{scan("a", "x", "2"), scan("b", "x", "2"), scan("c", "y", "2")}}}}
+	var got []string
+	for _, w := range PlanScans(set, []*fleet.ImageScan{scan("b", "x", "1"), scan("c", "x", "1"), scan("d", "x", "1")}) {
+		got = append(got, fmt.Sprintf("%s new=%v", w.New.Name, w.Old == nil))
+	}
+	if diff := cmp.Diff([]string{"a new=true", "c new=false"}, got); diff != "" {
+		t.Errorf("a commit alone writes nothing, and none is removed\n-want +got\n%s", diff)
+	}
 }
 
 // What the API server adds is no difference, and what others keep in a Bundle's

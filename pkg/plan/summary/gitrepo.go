@@ -157,6 +157,10 @@ func unread(repo *fleet.GitRepo) (reason, message string, ok bool) {
 	if c := condition.Find(list, fleet.ConditionGitPolling); c != nil && c.Status == corev1.ConditionFalse {
 		return orElse(c.Reason, fleet.ReasonError), c.Message, true
 	}
+	if c := condition.Find(list, fleet.ConditionReconciling); c != nil && c.Status == corev1.ConditionTrue &&
+		c.Reason != fleet.ReasonProgressing && c.Reason != fleet.ReasonSuspended { // it may pass by itself, but has not
+		return orElse(c.Reason, fleet.ReasonError), c.Message, true
+	}
 	switch {
 	case repo.Status.Commit == "":
 		return ReasonNotRead, "the repository was not read yet", true

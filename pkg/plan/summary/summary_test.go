@@ -178,6 +178,8 @@ func TestGitRepoReady(t *testing.T) {
 		want    string
 	}{
 		"Ready":       {"read, and everything Ready", repo(nil), one, d("c1 Ready"), "True  "},
+		"Waiting":     {"a part of the commit waits for a source that is away", repo(set(cond(fleet.ConditionReconciling, "True", "Chart", "registry x answers 503"))), one, d("c1 Ready"), "False Chart registry x answers 503"},
+		"BeingRead":   {"the next commit is being read", repo(set(cond(fleet.ConditionReconciling, "True", fleet.ReasonProgressing, "commit 1234567 is being read"))), one, d("c1 Ready"), "True  "},
 		"Stalled":     {"a missing branch or path", repo(set(cond(fleet.ConditionStalled, "True", "NoSuchBranch", "branch x does not exist"))), one, d("c1 Ready"), "False NoSuchBranch branch x does not exist"},
 		"Unreachable": {"what is deployed stays, but Ready would be a lie", repo(set(cond(fleet.ConditionGitPolling, "False", "Unreachable", "no route"))), one, d("c1 Ready"), "False Unreachable no route"},
 		"Refused":     {"not accepted", repo(set(cond(fleet.ConditionAccepted, "False", "Restricted", "Policy p"))), one, nil, "False Restricted Policy p"},

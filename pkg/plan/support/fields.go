@@ -15,20 +15,15 @@ func (c *collect) add(set bool, name string) {
 
 func gitRepo(s *fleet.GitRepoSpec) []string {
 	var c collect
-	c.add(s.HelmSecretName != "", "helmSecretName")
-	c.add(s.HelmSecretNameForPaths != "", "helmSecretNameForPaths")
-	c.add(s.HelmRepoURLRegex != "", "helmRepoURLRegex")
 	c.add(s.WebhookSecret != "", "webhookSecret")
 	c.add(s.ImageScanInterval != nil, "imageScanInterval")
 	c.add(s.ImageScanCommit != nil, "imageScanCommit")
 	c.add(s.DeleteNamespace, "deleteNamespace")
-	c.add(s.OCIRegistrySecret != "", "ociRegistrySecret")
 	return c
 }
 
 func bundle(s *fleet.BundleSpec) []string {
 	var c collect
-	c.add(s.ContentsID != "", "contentsId")
 	c.add(s.HelmOpOptions != nil, "helmOpOptions")
 	c.options(&s.BundleDeploymentOptions)
 	for i := range s.Targets {

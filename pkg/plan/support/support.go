@@ -78,14 +78,12 @@ func Message(missing []string) string {
 }
 
 // Blocks says why a Bundle must not be deployed at all by this version: what
-// it asks for would limit it, or is where its resources are. It is empty for a
-// Bundle that can be deployed.
+// it asks for would limit it, or is where its chart is. It is empty for a Bundle
+// that can be deployed.
 func Blocks(spec *fleet.BundleSpec) string {
 	switch {
 	case spec.HelmOpOptions != nil:
 		return "helmOpOptions: bundles of HelmOps are not implemented yet"
-	case spec.ContentsID != "":
-		return "contentsId: resources in an OCI registry are not implemented yet"
 	case spec.AllowedTargetNamespaceSelector != nil:
 		return "allowedTargetNamespaceSelector is not implemented yet, so nothing new is deployed"
 	}

@@ -3,13 +3,13 @@ package view
 import "slices"
 
 // Nearest is the known name that somebody who wrote name most likely meant,
-// or "" where none is near: one letter in three may be wrong. Of several the
-// first in order is taken.
+// or "" where none is near: one letter in three of the longer name may be wrong.
+// Of several the first in order is taken.
 func Nearest(name string, known []string) string {
 	sorted := slices.Sorted(slices.Values(known))
-	best, found := len(name)/3+1, ""
+	best, found := max(len(name), 1), ""
 	for _, k := range sorted {
-		if d := distance(name, k); d < best {
+		if d := distance(name, k); d < best && d <= max(len(name), len(k))/3 {
 			best, found = d, k
 		}
 	}

@@ -25,6 +25,13 @@ const (
 	LabelClusterNamespace = prefix + "cluster-namespace"
 	// LabelContentName is the Content that a BundleDeployment uses.
 	LabelContentName = prefix + "content-name"
+	// LabelContentOf on a Content that is one part of a larger one is the name of
+	// that one's index.
+	LabelContentOf = prefix + "content-of"
+	// LabelReleasePartOf is the Helm release of a Secret that holds a part of one
+	// of its records; LabelAgentNamespace beside it is where its agent lives.
+	LabelReleasePartOf  = prefix + "release-part-of"
+	LabelAgentNamespace = prefix + "agent-namespace"
 	// LabelManaged is "true" on what Fleet made and may clean up.
 	LabelManaged = prefix + "managed"
 	// LabelBundleDeployment is the BundleDeployment that a downstream copy of a
@@ -79,6 +86,22 @@ const (
 	AnnotationInputHash = prefix + "input-hash"
 	// AnnotationAbandon on a BundleDeployment gives up an uninstall that fails.
 	AnnotationAbandon = prefix + "abandon"
+	// AnnotationContent on a Bundle without resources is the name of the Content
+	// that holds them.
+	AnnotationContent = prefix + "content"
+	// AnnotationContentLargest beside it names the largest files and their
+	// sizes, for people whose agents cannot read a content in parts.
+	AnnotationContentLargest = prefix + "content-largest"
+	// AnnotationContentChunks on a Content is in how many parts it is kept. Such
+	// an index is empty itself; its parts are the Contents "<name>-0",
+	// "<name>-1" and so on, which put together are its content.
+	AnnotationContentChunks = prefix + "content-chunks"
+	// AnnotationReleaseBody on the Secret of a Helm record is "<digest>/<parts>"
+	// of what is kept of it in further Secrets, because it is larger than one.
+	AnnotationReleaseBody = prefix + "release-body"
+	// AnnotationContentRenewed on a Content that is about to be named by a Bundle
+	// is the time of that: whoever wanted to delete it meets a conflict.
+	AnnotationContentRenewed = prefix + "content-renewed"
 	// AnnotationCRDRevision on our CustomResourceDefinitions is the number of
 	// their revision.
 	AnnotationCRDRevision = prefix + "crd-revision"
@@ -93,6 +116,12 @@ const (
 	// AnnotationVersion on the manager's ConfigMap is the version that it
 	// belongs to.
 	AnnotationVersion = prefix + "version"
+	// AnnotationClientSecretHash, AnnotationHelmSecretHash and
+	// AnnotationHelmSecretForPathsHash on a GitRepo are digests of the data of its
+	// Secrets, as it was read with them last.
+	AnnotationClientSecretHash       = prefix + "client-secret-hash"
+	AnnotationHelmSecretHash         = prefix + "helm-secret-hash"
+	AnnotationHelmSecretForPathsHash = prefix + "helm-secret-for-paths-hash"
 	// AnnotationObjectSetID is the name of the set that an object belongs to.
 	AnnotationObjectSetID = "objectset.rio.cattle.io/id"
 	// AnnotationHelmResourcePolicy, "keep", makes Helm spare an object.
@@ -136,6 +165,8 @@ const (
 	SecretTypeRegistrationValues = prefix + "cluster-registration-values"
 	// SecretTypeAgentCredential holds the credentials of an agent.
 	SecretTypeAgentCredential = prefix + "agent-credential"
+	// SecretTypeReleasePart holds a part of a Helm record.
+	SecretTypeReleasePart = prefix + "release-part/v1alpha1"
 	// SecretTypeAgentStore is the agent's own record of one deployment.
 	SecretTypeAgentStore = prefix + "agent-store/v1alpha1"
 )
@@ -160,14 +191,23 @@ const (
 	FieldManagerAgentManagement = "fleet-agentmanagement"
 	// FieldManagerAgentPrefix is followed by the agent's protocol number.
 	FieldManagerAgentPrefix = "fleet-agent-p"
-	FieldManagerAgent       = FieldManagerAgentPrefix + "1"
+	FieldManagerAgent       = FieldManagerAgentPrefix + "2"
 	// FieldManagerRelease is for objects of releases, on every cluster.
 	FieldManagerRelease = "fleetagent"
 )
 
 // ProtocolVersion is the number of the protocol between manager and agent that
-// this version speaks. Both sides work with the lower number of the two.
-const ProtocolVersion = 1
+// this version speaks. Both sides work with the lower number of the two. What
+// each number adds:
+//
+//	0  an agent of the reference: it gives no number
+//	1  withdrawal by annotation, the answer to it, the sign of life
+//	2  contents in parts (AnnotationContentChunks)
+const ProtocolVersion = 2
+
+// ProtocolContentChunks is the protocol from which on agents read contents that
+// are kept in parts.
+const ProtocolContentChunks = 2
 
 // CRDRevision is the number of this version's CustomResourceDefinitions.
 const CRDRevision = 1

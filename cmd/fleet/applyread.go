@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
+	"github.com/fleetworkspace/fleet/pkg/git"
+	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/version"
+)
+
+// helmAccess are the flags that say what charts are downloaded with.
+type helmAccess struct {
+	username      string
+	passwordFile  string
+	caFile        string
+	keyFile       string
+	byPathFile    string
+	urls          string
+	basicHTTP     bool
+	insecure      bool
+	knownHosts    string
+	usernameGiven bool
+}
+
+func (h *helmAccess) addFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&h.username, "username", "", "user `name` for charts, with --password-file; default: HELM_USERNAME")
+	fs.StringVar(&h.passwordFile, "password-file", "", "`file` with the password for charts")
+	fs.StringVar(&h.caFile, "cacerts-file", "", "PEM `file` with authorities for charts, besides the system's")
+	fs.StringVar(&h.keyFile, "ssh-privatekey-file", "", "PEM `file` with the SSH key for charts from git; known hosts are in FLEET_KNOWN_HOSTS")
+	fs.StringVar(&h.urls, "helm-repo-url-regex", "", "`regex` that a URL must match, from its start to the end of its host at least, for credentials to be sent; without it they are sent nowhere")
+	fs.StringVar(&h.byPathFile, "helm-credentials-by-path-file", "", "YAML `file` with credentials by path, instead of the others")
+	fs.BoolVar(&h.basicHTTP, "helm-basic-http", false, "talk to OCI registries without TLS")
+	fs.BoolVar(&h.insecure, "helm-insecure-skip-tls", false, "accept any certificate where charts are")
+}
+
+func (h *helmAccess) complete(env func(string) string) error {
+	h.usernameGiven = h.username != ""
+	if !h.usernameGiven {
+		h.username = env("HELM_USERNAME")
+	}
+	h.knownHosts = env("FLEET_KNOWN_HOSTS")
+	if h.usernameGiven && h.passwordFile == "" && h.byPathFile == "" {
+		return errors.New("--username goes with --password-file")
+	}
+	if _, err := regexp.Compile(h.urls); err != nil {
+		return fmt.Errorf("--helm-repo-url-regex: %w", err)
+	}
+	return nil
+}
+
+// access reads the files of credentials.
+func (h *helmAccess) access() (chart.Access, error) {
+	a := chart.Access{URLs: h.urls}
+	if h.byPathFile != "" {
+		data, err := os.ReadFile(h.byPathFile)
+		if err != nil {
+			return a, fmt.Errorf("read credentials: %w", err)
+		}
+		if a.ByPath, err = chart.ParseByPath(data); err != nil {
+			return a, fmt.Errorf("%s: %w", h.byPathFile, err)
+		}
+		return a, nil
+	}
+	secret := map[string][]byte{}
+	for key, file := range map[string]string{"password": h.passwordFile, "cacerts": h.caFile, "ssh-privatekey": h.keyFile} {
+		if file == "" {
+			continue
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return a, fmt.Errorf("read credentials: %w", err)
+		}
+		secret[key] = data
+	}
+	if password, ok := secret["password"]; ok {
+		if h.username == "" {
+			return a, errors.New("--password-file goes with --username, or HELM_USERNAME")
+		}
+		secret["username"], secret["password"] = []byte(h.username), []byte(strings.TrimRight(string(password), "\r\n"))
+	}
+	if h.knownHosts != "" {
+		secret["known_hosts"] = []byte(h.knownHosts)
+	}
+	var err error
+	if a.Default, err = chart.CredentialsOf(secret); err != nil {
+		return a, fmt.Errorf("credentials for charts: %w", err)
+	}
+	a.Default.BasicHTTP, a.Default.InsecureSkipVerify = h.basicHTTP, h.insecure
+	return a, nil
+}
+
+// unsent tells that credentials are given and no URL may have them.
+func (h *helmAccess) unsent() bool {
+	return h.urls == "" && (h.passwordFile != "" || h.keyFile != "" || h.byPathFile != "")
+}
+
+// gather reads what comes from files and from around the command.
+func (o *applyOptions) gather() error {
+	if o.commit == "" {
+		head, err := git.Head(".")
+		if err != nil && !errors.Is(err, git.ErrNoCheckout) {
+			return err
+		}
+		o.commit = string(head.Commit)
+	}
+	if o.commit != "" {
+		labels := map[string]string{fleet.LabelCommit: o.commit}
+		maps.Copy(labels, o.bundle.Labels)
+		o.bundle.Labels = labels
+	}
+	if o.targetsFile == "" {
+		return nil
+	}
+	data, err := os.ReadFile(o.targetsFile)
+	if err != nil {
+		return fmt.Errorf("read targets: %w", err)
+	}
+	var spec fleet.BundleSpec
+	if err := yaml.Unmarshal(data, &spec); err != nil {
+		return fmt.Errorf("%w: %s: %w", errInput, o.targetsFile, err)
+	}
+	o.bundle.Targets, o.bundle.Restrictions = spec.Targets, spec.TargetRestrictions
+	return nil
+}
+
+// read makes the bundles of the working directory.
+func (o *applyOptions) read(ctx context.Context, std stdio) (bundle.Set, error) {
+	access, err := o.helm.access()
+	if err != nil {
+		return bundle.Set{}, err
+	}
+	if o.helm.unsent() {
+		std.note("note: the credentials for charts are sent nowhere without --helm-repo-url-regex")
+	}
+	entries, err := o.places()
+	if err != nil {
+		return bundle.Set{}, err
+	}
+	in := reader.Input{Paths: o.paths, Entries: entries, Options: o.bundle, Access: access}
+	return readTree(ctx, ".", in, reader.Config{Offline: o.offline, Parallel: o.writers})
+}
+
+// readTree makes the bundles of a directory, with all that has to be
+// downloaded for them.
+func readTree(ctx context.Context, dir string, in reader.Input, cfg reader.Config) (bundle.Set, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return bundle.Set{}, fmt.Errorf("read %s: %w", dir, err)
+	}
+	defer root.Close()
+	in.Tree = root.FS()
+	agent := "fleet/" + version.Version
+	remotes, err := git.New(git.Config{UserAgent: agent, Proxy: http.ProxyFromEnvironment})
+	if err != nil {
+		return bundle.Set{}, err
+	}
+	defer remotes.Close()
+	cfg.UserAgent, cfg.Proxy, cfg.Git = agent, http.ProxyFromEnvironment, remotes
+	r, err := reader.New(cfg)
+	if err != nil {
+		return bundle.Set{}, err
+	}
+	defer r.Close()
+	set, _, err := r.Read(ctx, in)
+	return set, err
+}
+
+// places makes the arguments relative to the working directory. The entries
+// are the bundles, where each argument is one.
+func (o *applyOptions) places() ([]fleet.BundlePath, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find the working directory: %w", err)
+	}
+	args := o.paths
+	if len(args) == 0 {
+		args = []string{"."}
+	}
+	o.paths = nil
+	var entries []fleet.BundlePath
+	for _, arg := range args {
+		options := o.bundleFile
+		if o.drivenScan && o.separator != "" {
+			if arg, options, _ = strings.Cut(arg, o.separator); strings.Contains(options, o.separator) {
+				return nil, fmt.Errorf("%q: want BASE or BASE%sOPTIONSFILE", arg+o.separator+options, o.separator)
+			}
+		}
+		if rel, err := filepath.Rel(here, arg); filepath.IsAbs(arg) && err == nil {
+			arg = rel
+		}
+		o.paths = append(o.paths, arg)
+		entries = append(entries, fleet.BundlePath{Base: arg, Options: options})
+	}
+	if !o.drivenScan && o.bundleFile == "" {
+		return nil, nil
+	}
+	return entries, nil
+}
+
+// tellFindings says what was found, and fails if any of it is an error, or with
+// strict anything at all.
+func tellFindings(std stdio, set bundle.Set, strict, printing bool) error {
+	all := set.All()
+	n := 0
+	for _, f := range all {
+		if strict {
+			f.Severity = finding.Error
+		}
+		if f.Severity == finding.Error {
+			n++
+		}
+		tellFinding(std, f)
+	}
+	if n == 0 {
+		return nil
+	}
+	done := "written"
+	if printing {
+		done = "printed"
+	}
+	return fmt.Errorf("%w: %s, nothing is %s", errInput, plural(n, "error"), done)
+}
+
+// tellFinding says one thing that is wrong, and what would help.
+func tellFinding(std stdio, f finding.Finding) {
+	std.note("%s", f)
+	if f.Hint != "" {
+		std.note("    %s", f.Hint)
+	}
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/publish"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/version"
+)
+
+// runApplyFile prints or writes the one Bundle of a file.
+func runApplyFile(ctx context.Context, g *globals, o applyOptions, std stdio) error {
+	data, err := readFile(o.file, std)
+	if err != nil {
+		return err
+	}
+	all, err := parseObjects(data, o.file)
+	if err != nil {
+		return err
+	}
+	b, err := g.oneBundle(all, o.file)
+	if err != nil {
+		return err
+	}
+	if o.name != "" {
+		b.Name = o.name
+	}
+	if err := complete(b, all); err != nil {
+		return fmt.Errorf("%w: %s: bundle %q: %w", errInput, shownFile(o.file), b.Name, err)
+	}
+	set := bundle.Set{Results: []bundle.Result{{Dir: bundle.Dir{Path: shownFile(o.file)}, Name: b.Name, Bundle: b}}}
+	if o.output != "" {
+		return o.print(std.out, set)
+	}
+	o.bundle.Namespace, o.name = b.Namespace, b.Labels[fleet.LabelRepoName]
+	return o.write(ctx, g, set, std)
+}
+
+// complete makes a Bundle that was copied from a server one that can be
+// written: without what servers add, and with its values.
+func complete(b *fleet.Bundle, all objects) error {
+	hash := b.Spec.ValuesHash
+	name := b.Name
+	b.ObjectMeta = metav1.ObjectMeta{Name: b.Name, Namespace: b.Namespace, Labels: b.Labels, Annotations: b.Annotations}
+	b.Status = fleet.BundleStatus{}
+	b.Spec.ValuesHash = ""
+	if len(b.Spec.Resources) == 0 && b.Spec.ContentsID == "" && b.Spec.HelmOpOptions == nil {
+		return errors.New("it has no resources: what it deploys is kept elsewhere, or there is nothing")
+	}
+	if b.Spec.HelmOpOptions != nil {
+		return errors.New("it belongs to a HelmOp, which makes it itself")
+	}
+	if hash == "" {
+		return nil
+	}
+	for _, s := range all.secrets {
+		if s.Type == fleet.SecretTypeBundleValues && options.BundleValuesHash(s.Data) == hash {
+			return options.ApplyBundleValues(&b.Spec, s.Data)
+		}
+	}
+	return fmt.Errorf("its Helm values are not in the file: add Secret %q of its workspace", name)
+}
+
+// write brings the workspace in line with a set of bundles.
+func (o *applyOptions) write(ctx context.Context, g *globals, set bundle.Set, std stdio) error {
+	s, err := g.connect(ctx, std, true)
+	if err != nil {
+		return err
+	}
+	brake, err := s.brake(ctx)
+	if err != nil {
+		return err
+	}
+	if brake.On {
+		return fmt.Errorf("%w: rollouts are %s; fleet resume --all ends that", errRefused, brake.Text(s.now()))
+	}
+	client, err := kube.Connect(kube.Config{REST: s.rest, UserAgent: "fleet/" + version.Version, FieldManager: fieldManager})
+	if err != nil {
+		return err
+	}
+	std.note("%s, workspace %s", s.server, o.bundle.Namespace)
+	p := publish.New(publish.Config{
+		Client: client, OCI: o.registries(), Writers: o.writers, Log: progress(std), ManagerID: s.installation,
+	})
+	order := publish.Order{
+		Namespace: o.bundle.Namespace, Owner: o.name, Adopt: true, Keep: o.file != "", OCISecret: o.ociSecret,
+	}
+	var done publish.Done
+	for try := 1; ; try++ {
+		if done, err = p.Publish(ctx, order, set); !kube.IsConflict(err) || try >= o.retries {
+			break
+		}
+	}
+	return o.wrote(done, s, err)
+}
+
+// installation is the id of the manager that the workspace belongs to, which
+// marks what is kept beside large bundles.
+func (s *session) installation(ctx context.Context) (string, error) {
+	m, err := getAs[corev1.ConfigMap](ctx, s, configMaps, s.system, fleet.ConfigMapInstallation)
+	switch {
+	case err != nil:
+		return "", err
+	case m == nil || m.Labels[fleet.LabelManagerID] == "":
+		return "", fmt.Errorf("a bundle above 1 MiB needs to know its manager, and ConfigMap %s/%s does not say, or is not yours to read",
+			s.system, fleet.ConfigMapInstallation)
+	}
+	return m.Labels[fleet.LabelManagerID], nil
+}
+
+// registries is what talks to registries that keep bundles; nil where that is
+// switched off, as in the reference.
+func (o *applyOptions) registries() *oci.Client {
+	if o.noRegistry {
+		return nil
+	}
+	return oci.New(oci.Config{UserAgent: "fleet/" + version.Version, Proxy: http.ProxyFromEnvironment})
+}
+
+// wrote says what became of it.
+func (o *applyOptions) wrote(done publish.Done, s *session, err error) error {
+	for _, f := range done.Findings {
+		tellFinding(s.std, f)
+	}
+	if err != nil {
+		if fault.ReasonOf(err) == fleet.ReasonSuspended {
+			return fmt.Errorf("%w: %w", errRefused, err)
+		}
+		return reached(s.server, err)
+	}
+	fmt.Fprintf(s.std.out, "%s written, %d removed, %d unchanged\n", plural(done.Written, "bundle"), done.Removed, done.Unchanged)
+	if done.Held != "" && len(done.Findings) == 0 {
+		s.std.note("nothing was removed: %s", done.Held)
+	}
+	if len(done.Findings) == 0 {
+		return nil
+	}
+	kind := errInput
+	if slices.ContainsFunc(done.Findings, func(f finding.Finding) bool { return f.Rule == finding.RuleConflict }) {
+		kind = errRefused
+	}
+	return fmt.Errorf("%w: %s could not be written", kind, plural(len(done.Findings), "bundle"))
+}
+
+// progress is a log that people read, one line on stderr for each bundle.
+func progress(std stdio) *logrus.Entry {
+	log := logrus.New()
+	log.SetOutput(std.err)
+	log.SetFormatter(progressLine{})
+	return logrus.NewEntry(log)
+}
+
+type progressLine struct{}
+
+// Format is "bundle written: NAME (REASON)".
+func (progressLine) Format(e *logrus.Entry) ([]byte, error) {
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "%s: %v", e.Message, e.Data["bundle"])
+	if reason, ok := e.Data["reason"]; ok && reason != "" {
+		fmt.Fprintf(&out, " (%v)", reason)
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+const deployText = `Deploys a BundleDeployment from a file, as fleet target prints it, to the cluster of the kubeconfig: the way to a site that no manager can
+reach. It becomes a Helm release with the marks of an agent, so that an agent that is installed there later takes it over as it is.
+
+Content and Secret with values must be in the same file. Helm values that stand in the BundleDeployment itself are taken as well. What an agent
+does beyond that is left out: dependencies are not waited for, downstreamResources not copied, and drift is not corrected.
+
+With --dry-run nothing is asked or written; the objects are printed as they would be installed.`
+
+// deployOptions are the flags of fleet deploy; they are the reference's, but
+// for --cluster and -o.
+type deployOptions struct {
+	input          string
+	dryRun         bool
+	namespace      string
+	kubeVersion    string
+	agentNamespace string
+	cluster        string
+	output         output
+}
+
+func newDeployCommand(g *globals, std stdio) *cobra.Command {
+	o := deployOptions{}
+	cmd := &cobra.Command{
+		Use: "deploy -i FILE", Short: "Deploy a BundleDeployment from a file, without a manager", Long: deployText, Args: cobra.NoArgs,
+		Example: `  fleet target -b web.yaml --cluster-file clusters.yaml > deployments.yaml
+  fleet deploy -i deployments.yaml --cluster c1 --dry-run
+  fleet deploy -i deployments.yaml --cluster c1 --kubeconfig site.kubeconfig`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.input == "" {
+				return errors.New("want -i FILE with Content and BundleDeployment; fleet target makes one")
+			}
+			if err := o.output.check(formatJSON, formatYAML); err != nil {
+				return err
+			}
+			return runDeploy(cmd.Context(), g, o, std)
+		},
+	}
+	o.addFlags(cmd.Flags())
+	completeFiles(cmd, "input-file")
+	return cmd
+}
+
+// kubeVersionDry is what charts see in a dry run; the reference's default.
+const kubeVersionDry = "v1.25.0"
+
+func (o *deployOptions) addFlags(fs *pflag.FlagSet) {
+	fs.StringVarP(&o.input, "input-file", "i", "", "`file` with Content, BundleDeployment and its Secret; - is stdin")
+	fs.BoolVarP(&o.dryRun, "dry-run", "d", false, "print what would be installed, without a cluster")
+	fs.StringVarP(&o.namespace, "namespace", "n", "default", "`namespace` of what names none")
+	fs.StringVar(&o.kubeVersion, "kube-version", kubeVersionDry, "`version` of Kubernetes that charts see with --dry-run")
+	fs.StringVarP(&o.agentNamespace, "agent-namespace", "a", fleet.NamespaceSystem, "`namespace` of the agent that may take the release over; service accounts are looked up there")
+	fs.StringVar(&o.cluster, "cluster", "", "`name` of the cluster whose deployment is meant, where the file holds several")
+	o.output.addFlag(fs, formatJSON, formatYAML)
+}
+
+// runDeploy deploys what a file holds.
+func runDeploy(ctx context.Context, g *globals, o deployOptions, std stdio) error {
+	data, err := readFile(o.input, std)
+	if err != nil {
+		return err
+	}
+	all, err := parseObjects(data, o.input)
+	if err != nil {
+		return err
+	}
+	bd, err := o.choose(all)
+	if err != nil {
+		return err
+	}
+	d, err := o.deployment(bd, all)
+	if err != nil {
+		return fmt.Errorf("%w: %s: deployment %q: %w", errInput, shownFile(o.input), bd.Name, err)
+	}
+	o.warn(bd, std)
+	doc := Deployed{
+		Document: document("Deployed"), Deployment: bd.Namespace + "/" + bd.Name, DeploymentID: bd.Spec.DeploymentID,
+		Release: d.ID.String(), DryRun: o.dryRun,
+	}
+	if o.dryRun {
+		return o.rehearse(d, doc, std)
+	}
+	if bd.Spec.Paused {
+		return fmt.Errorf("%w: deployment %q is paused", errRefused, bd.Name)
+	}
+	a, err := g.dial(std)
+	if err != nil {
+		return err
+	}
+	std.note("%s, release %s", a.server, d.ID)
+	return o.deploy(ctx, installer{api: a, agent: o.agentNamespace}, d, doc, std)
+}
+
+// choose finds the deployment that is meant.
+func (o deployOptions) choose(all objects) (*fleet.BundleDeployment, error) {
+	var found []*fleet.BundleDeployment
+	var clusters []string
+	for _, bd := range all.deployments {
+		name := bd.Labels[fleet.LabelCluster]
+		clusters = append(clusters, name)
+		if o.cluster == "" || o.cluster == name {
+			found = append(found, bd)
+		}
+	}
+	switch {
+	case len(all.deployments) == 0:
+		return nil, fmt.Errorf("%w: no BundleDeployment in %s; fleet target prints them", errInput, shownFile(o.input))
+	case len(found) == 0:
+		return nil, fmt.Errorf("no deployment for cluster %q in %s; there are %s", o.cluster, shownFile(o.input), strings.Join(clusters, ", "))
+	case len(found) > 1:
+		return nil, fmt.Errorf("%s holds %d deployments: choose one with --cluster: %s", shownFile(o.input), len(found), strings.Join(clusters, ", "))
+	}
+	return found[0], nil
+}
+
+// deployment is what Helm is given, verified: content by its id, values by
+// their hash.
+func (o deployOptions) deployment(bd *fleet.BundleDeployment, all objects) (helm.Deployment, error) {
+	d := helm.Deployment{Options: bd.Spec.Options, Memory: release.Memory{
+		Owner:        release.Owner{AgentNamespace: o.agentNamespace, BundleID: bd.Name},
+		DeploymentID: bd.Spec.DeploymentID, Commit: bd.Labels[fleet.LabelCommit],
+	}}
+	switch {
+	case bd.Spec.DeploymentID == "":
+		return d, errors.New("it has no deploymentID: it is only staged, and nothing is released to the cluster yet")
+	case bd.Spec.HelmChartOptions != nil:
+		return d, errors.New("its chart belongs to a HelmOp, which an agent downloads itself; that is not possible here")
+	case bd.Spec.OCIContents:
+		return d, errors.New("its content is in an OCI registry, not in the file; make the Bundle without one: fleet apply -o FILE")
+	case bd.Spec.Options.AllowedTargetNamespaceSelector != nil:
+		return d, errors.New("allowedTargetNamespaceSelector is not implemented yet, so it is not deployed")
+	}
+	id, _, _ := strings.Cut(bd.Spec.DeploymentID, ":")
+	var err error
+	if d.Content, err = manifestOf(all, id); err != nil {
+		return d, err
+	}
+	if d.Options.DefaultNamespace == "" {
+		d.Options.DefaultNamespace = o.namespace
+	}
+	d.ID = helm.IDOf(bd.Name, d.Options)
+	if bd.Spec.ValuesHash == "" {
+		return d, nil
+	}
+	for _, s := range all.secrets {
+		if s.Type != fleet.SecretTypeBundleDeployment || s.Name != bd.Name || s.Namespace != bd.Namespace {
+			continue
+		}
+		if options.DeploymentValuesHash(s.Data[fleet.KeyValues], s.Data[fleet.KeyStagedValues]) != bd.Spec.ValuesHash {
+			return d, fmt.Errorf("the values in Secret %q are not those that it was made with (valuesHash)", s.Name)
+		}
+		d.Options, err = options.WithValues(d.Options, s.Data[fleet.KeyValues])
+		return d, err
+	}
+	return d, fmt.Errorf("its values are missing: Secret %s/%s", bd.Namespace, bd.Name)
+}
+
+// warn says what an agent would do and this command does not.
+func (o deployOptions) warn(bd *fleet.BundleDeployment, std stdio) {
+	if len(bd.Spec.DependsOn) > 0 {
+		std.note("warning: dependsOn is not waited for")
+	}
+	if len(bd.Spec.Options.DownstreamResources) > 0 {
+		std.note("warning: downstreamResources are not copied")
+	}
+}
+
+// rehearse prints what would be installed.
+func (o deployOptions) rehearse(d helm.Deployment, doc Deployed, std stdio) error {
+	r, err := helm.Render(d, helm.RenderOptions{KubeVersion: o.kubeVersion, Marks: true})
+	if err != nil {
+		return undeployed(d, err)
+	}
+	for _, place := range r.Unknown {
+		std.note("warning: the values of %s are not known here", place)
+	}
+	doc.Reason = "dry run"
+	return o.print(std, doc, r.All())
+}
+
+// print writes the objects, or with -o the whole document.
+func (o deployOptions) print(std stdio, doc Deployed, manifest string) error {
+	if !o.output.machine() {
+		_, err := fmt.Fprint(std.out, manifest)
+		return err
+	}
+	var err error
+	if doc.Objects, err = documentsOf(manifest); err != nil {
+		return err
+	}
+	return o.output.print(std.out, doc, false)
+}
+
+// undeployed says whether the input is to blame for an error of Helm's.
+func undeployed(d helm.Deployment, err error) error {
+	err = fmt.Errorf("release %s: %w", d.ID, err)
+	switch fault.ReasonOf(err) {
+	case release.ReasonBadContent, release.ReasonBadChart, release.ReasonBadTemplate, release.ReasonBadValues, release.ReasonBadYAML,
+		release.ReasonBadKustomization, release.ReasonClusterScoped, release.ReasonInvalidObject, release.ReasonNotImplemented,
+		release.ReasonIncompatible, release.ReasonEmptyResult:
+		return fmt.Errorf("%w: %w", errInput, err)
+	case release.ReasonNotOwned, release.ReasonForeignRelease, release.ReasonReleaseTaken:
+		return fmt.Errorf("%w: %w", errRefused, err)
+	}
+	return err
+}

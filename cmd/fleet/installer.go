@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+// maxSteps is how many steps a release may need from one state to another.
+const maxSteps = 8
+
+// An installer brings a release about, with the user's rights.
+type installer struct {
+	api   access
+	agent string // namespace of the agent that it stands in for
+}
+
+// deploy brings the release about, and prints what is installed then.
+func (o deployOptions) deploy(ctx context.Context, in installer, d helm.Deployment, doc Deployed, std stdio) error {
+	client, err := helm.Connect(helm.Config{REST: in.api.rest, AgentNamespace: in.agent})
+	if err != nil {
+		return err
+	}
+	found, last, err := bring(ctx, client, d, func(a release.Action) {
+		doc.Changed, doc.Reason = true, a.Message
+		std.note("%s: %s", a.Verb, a.Message)
+	})
+	if err != nil {
+		return reached(in.api.server, undeployed(d, err))
+	}
+	if !doc.Changed {
+		doc.Reason = last.Message
+		std.note("nothing to do: revision %d is %s", found.Revision, last.Message)
+	}
+	doc.Revision = found.Revision
+	return o.print(std, doc, found.Manifest)
+}
+
+// bring takes steps until there is none left to take. told is called before
+// each. Which step is next is decided where an agent decides it.
+func bring(ctx context.Context, client *helm.Client, d helm.Deployment, told func(release.Action)) (release.Observed, release.Action, error) {
+	o := d.Options
+	wanted := release.Wanted{
+		ID: d.ID, Self: d.Memory.Owner, DeploymentID: d.Memory.DeploymentID, KeepResources: o.KeepResources,
+		TakeOwnership: o.Helm != nil && o.Helm.TakeOwnership,
+	}
+	for range maxSteps {
+		found, err := client.Observe(ctx, d.ID)
+		if err != nil {
+			return found, release.Action{}, err
+		}
+		a := release.Decide(found, wanted)
+		switch a.Verb {
+		case release.Keep:
+			return found, a, nil
+		case release.Refuse, release.Hold:
+			return found, a, fault.PermanentError(a.Reason, errors.New(a.Message))
+		}
+		told(a)
+		if err := takeStep(ctx, client, d, a); err != nil {
+			return found, a, err
+		}
+	}
+	return release.Observed{}, release.Action{}, fmt.Errorf("release %s does not come to rest", d.ID)
+}
+
+// takeStep takes one step.
+func takeStep(ctx context.Context, client *helm.Client, d helm.Deployment, a release.Action) error {
+	switch a.Verb {
+	case release.Install:
+		return client.Install(ctx, d)
+	case release.Upgrade:
+		return client.Upgrade(ctx, d)
+	case release.Fail:
+		return client.Fail(ctx, d.ID)
+	case release.Purge:
+		return client.Purge(ctx, d.ID)
+	case release.Forget:
+		return client.Forget(ctx, d.ID)
+	case release.Uninstall:
+		return client.Uninstall(ctx, d.ID)
+	}
+	return fmt.Errorf("unknown action %q", a.Verb)
+}

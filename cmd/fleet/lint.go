@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/lint"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+const lintText = `Reads directories as a GitRepo would, and renders what it finds with Helm and kustomize for sample clusters: all mistakes that can be found before
+a push, each with file and line. Everything is read, nothing stops at the first error. Paths are relative to the working directory.
+
+The sample clusters are made up, one for each selector in the bundles, or with --cluster-file those of a file, such as "fleet get clusters -o yaml"
+prints. What fails only because a made-up cluster lacks something is a warning.
+
+Charts are downloaded, unless --offline; nothing else is reached: templates that look something up get nothing, host names are not resolved.
+Exit code 4 says that there are errors; warnings alone give 0, unless --strict.`
+
+// Formats of fleet lint besides those of other commands.
+const (
+	formatSARIF  = "sarif"
+	formatGitHub = "github"
+)
+
+// lintOptions are the flags of fleet lint.
+type lintOptions struct {
+	dirs        []string
+	strict      bool
+	list        bool // of the rules
+	rules       []string
+	off         map[string]bool
+	clusterFile string
+	kubeVersion string
+	offline     bool
+	output      output
+	helm        helmAccess
+}
+
+func newLintCommand(_ *globals, std stdio) *cobra.Command {
+	o := lintOptions{}
+	cmd := &cobra.Command{
+		Use: "lint [DIR...]", Short: "Find mistakes in directories before they are pushed", Long: lintText,
+		Example: `  fleet lint
+  fleet lint --strict --cluster-file clusters.yaml apps infra
+  fleet lint --rule -impure --rule -unreachable apps
+  fleet lint -o sarif apps > fleet.sarif`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.dirs = args
+			if err := o.complete(os.Getenv); err != nil {
+				return err
+			}
+			if o.list {
+				return printRules(std)
+			}
+			return runLint(cmd.Context(), o, std)
+		},
+	}
+	o.addFlags(cmd.Flags())
+	completeFiles(cmd, "cluster-file", "password-file", "cacerts-file", "ssh-privatekey-file", "helm-credentials-by-path-file")
+	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	return cmd
+}
+
+func (o *lintOptions) addFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&o.strict, "strict", false, "warnings are errors")
+	fs.StringArrayVar(&o.rules, "rule", nil, "switch a rule off: `-NAME`; may be repeated")
+	fs.BoolVar(&o.list, "rules", false, "list the rules, and do nothing else")
+	fs.StringVar(&o.clusterFile, "cluster-file", "", "`file` with Clusters, and ClusterGroups, to render for; - is stdin; default: made-up ones")
+	fs.StringVar(&o.kubeVersion, "kube-version", "", "`version` of Kubernetes that charts see; default: that of the Cluster in --cluster-file, else a recent one")
+	fs.BoolVar(&o.offline, "offline", false, "download nothing: a chart that is not here is an error")
+	o.output.addFlag(fs, formatJSON, formatYAML, formatSARIF, formatGitHub)
+	o.helm.addFlags(fs)
+}
+
+func (o *lintOptions) complete(env func(string) string) error {
+	if err := o.output.check(formatJSON, formatYAML, formatSARIF, formatGitHub); err != nil {
+		return err
+	}
+	if len(o.dirs) == 0 {
+		o.dirs = []string{"."}
+	}
+	o.off = map[string]bool{}
+	for _, rule := range o.rules {
+		name, off := strings.CutPrefix(rule, "-")
+		if _, ok := lint.RuleOf(name); !ok {
+			return unknownRule(name)
+		}
+		if !off {
+			return fmt.Errorf("--rule %s: all rules are on; --rule -%s switches one off", name, name)
+		}
+		o.off[name] = true
+	}
+	return o.helm.complete(env)
+}
+
+func unknownRule(name string) error {
+	var names []string
+	for _, r := range lint.Rules() {
+		names = append(names, r.Name)
+	}
+	if near := view.Nearest(name, names); near != "" {
+		return fmt.Errorf("no rule %q; did you mean %q?", name, near)
+	}
+	return fmt.Errorf("no rule %q; fleet lint --rules lists them", name)
+}
+
+func printRules(std stdio) error {
+	for _, r := range lint.Rules() {
+		if _, err := fmt.Fprintf(std.out, "%-16s %-8s %s\n", r.Name, r.Severity, r.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runLint prints what is wrong in the directories.
+func runLint(ctx context.Context, o lintOptions, std stdio) error {
+	places, err := placesOf(o.dirs)
+	if err != nil {
+		return err
+	}
+	clusters, err := o.clusters(std)
+	if err != nil {
+		return err
+	}
+	if o.helm.unsent() {
+		std.note("note: the credentials for charts are sent nowhere without --helm-repo-url-regex")
+	}
+	var report lintReport
+	for _, p := range places {
+		if err := o.lint(ctx, p, clusters, &report); err != nil {
+			return err
+		}
+	}
+	o.judge(&report)
+	if err := o.print(std, report); err != nil {
+		return err
+	}
+	std.note("%s", report.summary())
+	if report.Errors > 0 {
+		return told{errInput}
+	}
+	return nil
+}
+
+// judge drops what is switched off, orders the rest, and counts.
+func (o *lintOptions) judge(r *lintReport) {
+	r.list = slices.DeleteFunc(r.list, func(f lintFinding) bool { return o.off[f.Rule] })
+	slices.SortStableFunc(r.list, func(a, b lintFinding) int { return finding.Compare(a.Finding, b.Finding) })
+	r.list = slices.CompactFunc(r.list, func(a, b lintFinding) bool { return a.Finding == b.Finding })
+	dirty := map[string]bool{}
+	for i := range r.list {
+		f := &r.list[i]
+		if o.strict {
+			f.Finding = finding.Strict([]finding.Finding{f.Finding})[0]
+		}
+		r.Count([]finding.Finding{f.Finding})
+		dirty[f.bundle] = true
+	}
+	for _, b := range r.bundles {
+		if r.Bundles++; !dirty[b] {
+			r.Clean++
+		}
+	}
+}
+
+// A lintFinding is a finding with the bundle that it is about, both relative to
+// the working directory.
+type lintFinding struct {
+	finding.Finding
+	bundle string // its directory; empty for a finding about none
+}
+
+// A lintReport is all that was found.
+type lintReport struct {
+	lint.Summary
+	list    []lintFinding
+	bundles []string // directories
+}
+
+func (r lintReport) summary() string {
+	if len(r.list) == 0 {
+		if r.Bundles == 1 {
+			return "1 bundle: fine"
+		}
+		return plural(r.Bundles, "bundle") + ": all fine"
+	}
+	return fmt.Sprintf("%s: %d fine, %d with problems; %s, %s", plural(r.Bundles, "bundle"), r.Clean, r.Bundles-r.Clean,
+		plural(r.Errors, "error"), plural(r.Warnings, "warning"))
+}
+
+// A lintPlace is a tree with directories in it that are read together.
+type lintPlace struct {
+	root string   // as it is opened
+	dirs []string // in it, with slashes
+	// shown is root relative to the working directory, for people.
+	shown string
+}
+
+// placesOf sorts directories by the tree that they are read in: the checkout
+// that they are in, so that what fleet.yaml names further up is found; without
+// one the working directory, or the directory itself.
+func placesOf(dirs []string) ([]lintPlace, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find the working directory: %w", err)
+	}
+	var places []lintPlace
+	for _, dir := range dirs {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return nil, err
+		}
+		if !info.IsDir() {
+			return nil, fmt.Errorf("%s is not a directory", dir)
+		}
+		full := dir
+		if !filepath.IsAbs(full) {
+			full = filepath.Join(here, full)
+		}
+		root := treeOf(filepath.Clean(full), here)
+		rel, err := filepath.Rel(root, full)
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(places, func(p lintPlace) bool { return p.root == root })
+		if i < 0 {
+			shown, err := filepath.Rel(here, root)
+			if err != nil || filepath.IsAbs(dir) {
+				shown = root
+			}
+			places = append(places, lintPlace{root: root, shown: filepath.ToSlash(shown)})
+			i = len(places) - 1
+		}
+		places[i].dirs = append(places[i].dirs, filepath.ToSlash(rel))
+	}
+	return places, nil
+}
+
+// treeOf is the directory that dir is read in.
+func treeOf(dir, here string) string {
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			return at
+		} else if !errors.Is(err, os.ErrNotExist) || at == filepath.Dir(at) {
+			break
+		}
+	}
+	if rel, err := filepath.Rel(here, dir); err == nil && filepath.IsLocal(rel) {
+		return here
+	}
+	return dir
+}

@@ -1,0 +1,370 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/lint"
+	"github.com/fleetworkspace/fleet/pkg/plan/version"
+)
+
+// linted is what fleet lint prints in dir, as a person sees it: stderr below
+// stdout, and the exit code.
+func linted(t *testing.T, dir string, args ...string) (out, notes string, code int) {
+	t.Helper()
+	t.Chdir(dir)
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	var stdout, stderr bytes.Buffer
+	root := newRootCommand(stdio{in: strings.NewReader(""), out: &stdout, err: &stderr})
+	root.SetArgs(append([]string{"lint"}, args...))
+	err := root.ExecuteContext(t.Context())
+	if err != nil && !errors.As(err, new(told)) {
+		stderr.WriteString("error: " + err.Error() + "\n")
+	}
+	return stdout.String(), stderr.String(), exitCode(err, false)
+}
+
+// files writes a tree into a directory of its own. What begins with "-> " is a
+// symbolic link.
+func files(t *testing.T, tree map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range tree {
+		p := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if to, ok := strings.CutPrefix(text, "-> "); ok {
+			if err := os.Symlink(to, p); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// broken is a copy of testdata/lint, with the link that a repository here
+// cannot hold.
+func broken(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/lint")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/ssl", filepath.Join(dir, "broken", "db", "certs")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// Each golden file holds what one command prints about the same broken tree.
+func TestLintTranscripts(t *testing.T) {
+	golden1, err := filepath.Abs("testdata/lint/golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string][]string{
+		"text.txt":     {"--cluster-file", "clusters.yaml", "broken"},
+		"samples.txt":  {"broken"},
+		"strict.txt":   {"--strict", "--rule", "-render", "--rule", "-empty", "broken/web", "broken/empty"},
+		"report.json":  {"-o", "json", "--cluster-file", "clusters.yaml", "broken"},
+		"report.sarif": {"-o", "sarif", "--cluster-file", "clusters.yaml", "broken"},
+		"github.txt":   {"-o", "github", "--cluster-file", "clusters.yaml", "broken"},
+		"rules.txt":    {"--rules"},
+		"unknown.txt":  {"--rule", "-unreacheable"},
+		"nowhere.txt":  {"nowhere"},
+	}
+	for name, args := range cases {
+		t.Run(name, func(t *testing.T) {
+			dir := broken(t)
+			out, notes, code := linted(t, dir, args...)
+			text := "$ fleet lint " + strings.Join(args, " ") + "\n" + strings.ReplaceAll(out, version.Version, "VERSION")
+			for line := range strings.Lines(notes) {
+				text += "! " + line
+			}
+			if code != 0 {
+				text += string(rune('0'+code)) + "\n"
+			}
+			golden(t, filepath.Join(golden1, name), text)
+		})
+	}
+}
+
+// The examples are as they should be, whoever looks: from above, from inside,
+// and by an absolute path.
+func TestLintExamples(t *testing.T) {
+	top, err := filepath.Abs("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		dir  string
+		args []string
+		want string
+	}{
+		"Above":    {filepath.Dir(top), []string{"--strict", "examples"}, "3 bundles: all fine\n"},
+		"Inside":   {top, []string{"--strict"}, "3 bundles: all fine\n"},
+		"One":      {filepath.Join(top, "web"), []string{"--strict", "."}, "1 bundle: fine\n"},
+		"Absolute": {t.TempDir(), []string{"--strict", top}, "3 bundles: all fine\n"},
+		"Several":  {top, []string{"--strict", "web", "settings", "web"}, "2 bundles: all fine\n"},
+		"Quiet":    {top, []string{"-q"}, ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			out, notes, code := linted(t, c.dir, c.args...)
+			if out != "" || notes != c.want || code != 0 {
+				t.Errorf("want %q, got %q, %q, %d", c.want, out, notes, code)
+			}
+		})
+	}
+}
+
+func TestLint(t *testing.T) {
+	const chart, cm = "apiVersion: v2\nname: web\nversion: 1.0.0\n", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+	cases := map[string]struct {
+		why  string
+		tree map[string]string
+		args []string
+		want string
+		code int
+	}{
+		"Nothing": {
+			why:  "a repository that yields nothing is refused",
+			tree: map[string]string{"README.md": "x"},
+			want: ".:1:1: error: nothing to deploy: no YAML, chart or kustomization here or below [empty]\n    a repository that yields nothing is refused, not pruned\n",
+			code: 4,
+		},
+		"AboveIsFine": {
+			why:  "a directory of bundles is none itself",
+			tree: map[string]string{"apps/a/fleet.yaml": "{}", "apps/a/cm.yaml": cm}, args: []string{"apps"},
+		},
+		"UpInTheCheckout": {
+			why:  "what fleet.yaml names further up in the checkout is found",
+			tree: map[string]string{".git/HEAD": "ref: x", "common.yaml": "a: b", "app/fleet.yaml": "helm: {chart: ., valuesFiles: [../common.yaml]}", "app/Chart.yaml": chart, "app/templates/a.yaml": cm},
+			args: []string{"app"},
+		},
+		"SpecialName": {
+			why:  "a directory is not a pattern",
+			tree: map[string]string{"a[b]*/cm.yaml": cm}, args: []string{"a[b]*"},
+		},
+		"MissingLabel": {
+			why:  "made-up clusters have what templates ask for",
+			tree: map[string]string{"Chart.yaml": chart, "fleet.yaml": "helm: {values: {tier: \"${ .ClusterLabels.tier }\"}}", "templates/a.yaml": "a: {{ required \"tier\" .Values.tier }}\n" + cm},
+		},
+		"MissingLabelOfRealOne": {
+			why: "real ones may not",
+			tree: map[string]string{
+				"app/Chart.yaml": chart, "app/templates/a.yaml": cm, "app/fleet.yaml": "helm:\n  values:\n    a: 1\n    tier: ${ .ClusterLabels.tier }\n",
+				"c.yaml": "apiVersion: fleet.cattle.io/v1alpha1\nkind: Cluster\nmetadata: {name: c1, namespace: w, labels: {a: b}}\n",
+			},
+			args: []string{"--cluster-file", "c.yaml", "app"},
+			want: "app/fleet.yaml:4:11: error: render: no value for .ClusterLabels.tier [render]\n    for every sample cluster\n", code: 4,
+		},
+		"Guess": {
+			why:  "what a made-up value breaks may be all right",
+			tree: map[string]string{"Chart.yaml": chart, "fleet.yaml": "helm: {values: {n: \"${ .ClusterValues.n }\"}}", "templates/a.yaml": "{{ if ne .Values.n 3 }}{{ fail \"want 3\" }}{{ end }}"},
+			want: "templates/a.yaml:1:27: warning: render: want 3 [render]\n    for every sample cluster; the templates ask for what only a real cluster has; say which there are with --cluster-file\n",
+		},
+		"ValuesFrom": {
+			why:  "values that only the cluster has are not an error",
+			tree: map[string]string{"Chart.yaml": chart, "fleet.yaml": "helm: {valuesFrom: [{secretKeyRef: {name: s}}]}", "templates/a.yaml": "a: {{ required \"key\" .Values.key }}\n"},
+			want: "templates/a.yaml:1:7: warning: render: key [render]\n    for every sample cluster; the values of helm.valuesFrom are on the clusters, and missing here\n",
+		},
+		"KubeVersion": {
+			tree: map[string]string{"Chart.yaml": chart + "kubeVersion: <1.20\n", "templates/a.yaml": cm}, args: []string{"--kube-version", "v1.30.0"},
+			want: "Chart.yaml:4:1: error: render: chart requires kubeVersion: <1.20 which is incompatible with Kubernetes v1.30.0 [render]\n    for every sample cluster\n", code: 4,
+		},
+		"RendersNothing": {
+			tree: map[string]string{"Chart.yaml": chart, "templates/a.yaml": "{{ if false }}a: b{{ end }}"},
+			want: ".:1:1: warning: nothing is rendered: no object is left to deploy [empty]\n    for every sample cluster\n",
+		},
+		"Customization": {
+			why: "each customization is rendered for the cluster that it is for",
+			tree: map[string]string{
+				"Chart.yaml": chart, "templates/a.yaml": cm + "data: {a: {{ .Values.a.b }}}\n",
+				"fleet.yaml": "helm: {values: {a: {b: c}}}\ntargetCustomizations:\n- clusterName: c1\n  helm: {values: {a: text}}\n",
+			},
+			want: "templates/a.yaml:4:21: error: render: .Values.a.b: can't evaluate field b in type interface {} [render]\n    1 of 2 sample clusters: c1\n", code: 4,
+		},
+		"OverrideNobody": {
+			why: "a bundle that none of the clusters gets is worth a word",
+			tree: map[string]string{
+				"app/cm.yaml": cm, "app/fleet.yaml": "overrideTargets: [{clusterName: c9}]\n",
+				"c.yaml": "apiVersion: fleet.cattle.io/v1alpha1\nkind: Cluster\nmetadata: {name: c1, namespace: w}\n",
+			},
+			args: []string{"--cluster-file", "c.yaml", "app"},
+			want: "app/fleet.yaml:1:18: warning: none of the clusters in c.yaml gets the bundle: target 1 wants clusterName c9, this is c1 [unreachable]\n",
+		},
+		"NoCluster": {
+			tree: map[string]string{"app/cm.yaml": cm, "c.yaml": cm}, args: []string{"--cluster-file", "c.yaml", "app"},
+			code: 1,
+		},
+		"Link": {
+			why:  "nothing outside of the tree is read",
+			tree: map[string]string{"app/cm.yaml": "-> ../../../../../../../../../../etc/passwd", "app/fleet.yaml": "{}"}, args: []string{"app"},
+			want: "app/cm.yaml:1:1: error: symbolic link cannot be followed: it leads out of the repository [outside]\n", code: 4,
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			out, notes, code := linted(t, files(t, c.tree), c.args...)
+			if diff := cmp.Diff(c.want, out); diff != "" || code != c.code {
+				t.Errorf("%s: exit %d, want %d\n%s\n-want +got\n%s", c.why, code, c.code, notes, diff)
+			}
+		})
+	}
+}
+
+// With --offline nothing is asked of anybody, and without it nobody but where
+// charts are: templates that want an address get none, and a kustomization that
+// names a URL is refused.
+func TestLintReachesNothing(t *testing.T) {
+	var asked, resolved atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	defer server.Close()
+	was := net.DefaultResolver
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		resolved.Add(1)
+		return nil, errors.New("no network in this test")
+	}}
+	defer func() { net.DefaultResolver = was }()
+	if _, err := net.LookupHost("canary.example"); err == nil || resolved.Load() == 0 {
+		t.Fatal("the resolver of this test is not asked")
+	}
+	resolved.Store(0)
+
+	dir := files(t, map[string]string{
+		"chart/Chart.yaml":              "apiVersion: v2\nname: web\nversion: 1.0.0\n",
+		"chart/templates/a.yaml":        "a: {{ getHostByName \"canary.example\" | quote }}\nb: {{ lookup \"v1\" \"Secret\" \"a\" \"b\" | toJson }}\nkind: A\napiVersion: v1\nmetadata: {name: a}\n",
+		"values/fleet.yaml":             "helm: {values: {a: \"${ getHostByName \\\"canary.example\\\" }\"}}\n",
+		"values/cm.yaml":                "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+		"remote/fleet.yaml":             "helm: {repo: \"" + server.URL + "\", chart: web}\n",
+		"kustomized/fleet.yaml":         "{}",
+		"kustomized/kustomization.yaml": "resources: [\"" + server.URL + "/a.yaml\"]\n",
+	})
+	out, _, code := linted(t, dir, "--offline")
+	want := []string{
+		`chart/templates/a.yaml:1:7: warning: template function "getHostByName" asks the DNS of each cluster; it is not asked here [impure]`,
+		`values/fleet.yaml:1:20: error: template function "getHostByName" is refused: templates of values reach nothing outside of them [reaches-out]`,
+		"remote/fleet.yaml:1:14: error: ", "kustomized/",
+	}
+	for _, text := range want {
+		if !strings.Contains(out, text) {
+			t.Errorf("want %q in\n%s", text, out)
+		}
+	}
+	if code != 4 || asked.Load() != 0 || resolved.Load() != 0 {
+		t.Errorf("exit %d, %d requests, %d names looked up\n%s", code, asked.Load(), resolved.Load(), out)
+	}
+
+	if _, _, code := linted(t, filepath.Join(dir, "remote")); code != 4 || asked.Load() == 0 || resolved.Load() != 0 {
+		t.Errorf("without --offline the repository is asked: exit %d, %d requests, %d names looked up", code, asked.Load(), resolved.Load())
+	}
+}
+
+// A canary among Helm values is in none of the outputs, however the bundle
+// fails.
+func TestLintKeepsValues(t *testing.T) {
+	const canary = "canary-4711"
+	chart := "apiVersion: v2\nname: web\nversion: 1.0.0\n"
+	trees := map[string]map[string]string{
+		"Type":   {"fleet.yaml": "helm: {values: " + canary + "}", "Chart.yaml": chart},
+		"Key":    {"fleet.yaml": "helm: {values: {? {a: " + canary + "} : " + canary + "}}", "Chart.yaml": chart},
+		"Render": {"fleet.yaml": "helm: {values: {a: " + canary + "}}", "Chart.yaml": chart, "templates/a.yaml": "{{ fail .Values.a }}"},
+		"YAML":   {"fleet.yaml": "helm: {values: {a: " + canary + "}}", "Chart.yaml": chart, "templates/a.yaml": "a: [{{ .Values.a }}\nb: {"},
+		"Schema": {"fleet.yaml": "helm: {values: {a: " + canary + "}}", "Chart.yaml": chart, "values.schema.json": `{"properties":{"a":{"enum":["x"]}}}`, "templates/a.yaml": "a: b"},
+		"Parse":  {"fleet.yaml": "helm: {values: {a: " + canary + ", b: \"${ .ClusterName | atoi | nosuch }\"}}", "Chart.yaml": chart},
+	}
+	for name, tree := range trees {
+		t.Run(name, func(t *testing.T) {
+			dir := files(t, tree)
+			for _, format := range []string{"", "json", "sarif", "github"} {
+				out, notes, code := linted(t, dir, "-o", format)
+				if code != 4 || strings.Contains(out+notes, canary) {
+					t.Errorf("exit %d; want 4, and the value nowhere in\n%s%s", code, out, notes)
+				}
+			}
+		})
+	}
+}
+
+// The report has the shape that its schema promises.
+func TestLintReportSchema(t *testing.T) {
+	schema, err := jsonschema.NewCompiler().Compile(filepath.Join(docs, "LintReport.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := broken(t)
+	out, _, _ := linted(t, dir, "-o", "json", "broken")
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(doc); err != nil {
+		t.Error(err)
+	}
+}
+
+// A SARIF log names a rule that it describes in each result, and lines from 1.
+func TestLintSARIF(t *testing.T) {
+	dir := broken(t)
+	out, _, _ := linted(t, dir, "-o", "sarif", "broken")
+	var log sarif
+	decode := json.NewDecoder(strings.NewReader(out))
+	decode.DisallowUnknownFields()
+	if err := decode.Decode(&log); err != nil {
+		t.Fatal(err)
+	}
+	if log.Version != "2.1.0" || len(log.Runs) != 1 || len(log.Runs[0].Results) == 0 {
+		t.Fatalf("want one run with results, got %+v", log)
+	}
+	run := log.Runs[0]
+	if len(run.Tool.Driver.Rules) != len(lint.Rules()) {
+		t.Error("each rule is described")
+	}
+	for _, r := range run.Results {
+		if run.Tool.Driver.Rules[r.RuleIndex].ID != r.RuleID {
+			t.Errorf("%s is not rule %d", r.RuleID, r.RuleIndex)
+		}
+		if r.Level != "error" && r.Level != "warning" {
+			t.Errorf("level %q", r.Level)
+		}
+		for _, l := range r.Locations {
+			if region := l.Physical.Region; region != nil && region.StartLine < 1 {
+				t.Errorf("line %d", region.StartLine)
+			}
+		}
+	}
+}
+
+// docs/cli/lint.md shows what the command prints.
+func TestLintPage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(docs, "lint.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := os.ReadFile("testdata/lint/golden/text.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "```text\n"+string(shown)+"```\n") {
+		t.Error("the transcript in docs/cli/lint.md is not what fleet lint prints; take it from testdata/lint/golden/text.txt")
+	}
+}

@@ -1,0 +1,337 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/preview"
+)
+
+const targetText = `Shows what the manager would make of a Bundle: its Content, and for each cluster that it is meant for the BundleDeployment, with the Secret of
+its Helm values, as they would be written. Nothing is written.
+
+The clusters are those of the Bundle's workspace, or with --cluster-file those of a file, such as "fleet get clusters -o yaml" prints; it may
+also hold ClusterGroups, BundleDeployments and Secrets. Then no cluster is needed at all.
+
+All deployments are shown at once, however many are created together; other limits of the rollout hold, as far as what is there says something
+about them. Why a cluster does not get the Bundle, or waits, is said on stderr. The output is what fleet deploy takes; it holds Secrets.`
+
+// targetOptions are the flags of fleet target; they are the reference's, but
+// for --cluster-file and -o.
+type targetOptions struct {
+	bundleFile  string
+	clusterFile string
+	dump        bool
+	output      output
+}
+
+func newTargetCommand(g *globals, std stdio) *cobra.Command {
+	o := targetOptions{}
+	cmd := &cobra.Command{
+		Use: "target -b FILE", Short: "Show the deployments of a Bundle, and why clusters get none", Long: targetText, Args: cobra.NoArgs,
+		Example: `  fleet apply -n fleet-default -o web.yaml examples web && fleet target -b web.yaml
+  fleet get clusters -n fleet-default -o yaml > clusters.yaml
+  fleet target -b web.yaml --cluster-file clusters.yaml > deployments.yaml
+  fleet target -b web.yaml -o json | jq -r '.clusters[] | select(.deploy | not) | .name + ": " + .reason'`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			return runTarget(cmd.Context(), g, o, std)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVarP(&o.bundleFile, "bundle-file", "b", "", "`file` with the Bundle; - is stdin")
+	fs.StringVar(&o.clusterFile, "cluster-file", "", "`file` with the Clusters, instead of a live cluster; - is stdin")
+	fs.BoolVarP(&o.dump, "dump-input-list", "l", false, "print on stderr the Clusters and ClusterGroups that targeting depends on, as YAML")
+	o.output.addFlag(fs, formatJSON, formatYAML)
+	completeFiles(cmd, "bundle-file", "cluster-file")
+	return cmd
+}
+
+func (o targetOptions) check() error {
+	switch {
+	case o.bundleFile == "":
+		return errors.New("want -b FILE with the Bundle; fleet apply -o FILE makes one")
+	case o.bundleFile == "-" && o.clusterFile == "-":
+		return errors.New("only one of --bundle-file and --cluster-file can be stdin")
+	}
+	return o.output.check(formatJSON, formatYAML)
+}
+
+// runTarget prints the deployments of a Bundle.
+func runTarget(ctx context.Context, g *globals, o targetOptions, std stdio) error {
+	data, err := readFile(o.bundleFile, std)
+	if err != nil {
+		return err
+	}
+	file, err := parseObjects(data, o.bundleFile)
+	if err != nil {
+		return err
+	}
+	b, err := g.oneBundle(file, o.bundleFile)
+	if err != nil {
+		return err
+	}
+	src := source{bundle: b, file: file}
+	if o.clusterFile == "" {
+		src.live, err = g.live(ctx, std, b.Namespace)
+	} else {
+		err = src.add(o.clusterFile, std)
+	}
+	if err != nil {
+		return err
+	}
+	in, result, err := src.preview(ctx)
+	if err != nil {
+		return blamed(b, err)
+	}
+	if o.dump {
+		if err := dump(std, in); err != nil {
+			return err
+		}
+	}
+	contents, err := src.contents(ctx, result.Content)
+	if err != nil {
+		return err
+	}
+	return o.print(std, b, result, contents)
+}
+
+// live is a session in one workspace.
+func (g *globals) live(ctx context.Context, std stdio, namespace string) (*session, error) {
+	g.namespace = namespace
+	return g.connect(ctx, std, false)
+}
+
+// blamed says whether the input is to blame for an error.
+func blamed(b *fleet.Bundle, err error) error {
+	if fault.IsPermanent(err) || fault.IsWait(err) {
+		return fmt.Errorf("%w: bundle %q: %w", errInput, b.Name, err)
+	}
+	return err
+}
+
+// dump prints what targeting depends on, in a form that --cluster-file takes.
+func dump(std stdio, in preview.Input) error {
+	var docs []any
+	for _, g := range in.Groups {
+		if g.Namespace != in.Bundle.Namespace {
+			continue
+		}
+		g.APIVersion, g.Kind = fleet.GroupVersion.String(), "ClusterGroup"
+		doc, err := plainObject(g)
+		if err != nil {
+			return err
+		}
+		docs = append(docs, doc)
+	}
+	for _, c := range in.Clusters {
+		if c.Namespace != in.Bundle.Namespace {
+			continue
+		}
+		c.APIVersion, c.Kind = fleet.GroupVersion.String(), "Cluster"
+		doc, err := plainObject(c)
+		if err != nil {
+			return err
+		}
+		doc["status"] = map[string]any{"namespace": c.Status.Namespace, "display": map[string]any{"state": c.Status.Display.State}}
+		docs = append(docs, doc)
+	}
+	return printObjects(std.err, formatYAML, docs)
+}
+
+// print writes the answer: objects, or with -o the whole document. What is not
+// deployed is said on stderr.
+func (o targetOptions) print(std stdio, b *fleet.Bundle, r preview.Result, contents []*fleet.Content) error {
+	doc := Targeting{Document: document("Targeting"), Bundle: b.Namespace + "/" + b.Name, Content: r.Content, Objects: []map[string]any{}}
+	add := func(obj any) error {
+		plain, err := plainObject(obj)
+		doc.Objects = append(doc.Objects, plain)
+		return err
+	}
+	for _, c := range contents {
+		if err := add(c); err != nil {
+			return err
+		}
+	}
+	broken := 0
+	for _, c := range r.Clusters {
+		doc.Clusters = append(doc.Clusters, targeted(c))
+		if c.Broken != "" {
+			broken++
+		}
+		if c.Secret != nil {
+			if err := add(c.Secret); err != nil {
+				return err
+			}
+		}
+		if c.Object != nil {
+			if err := add(c.Object); err != nil {
+				return err
+			}
+		}
+	}
+	if err := o.answer(std, doc); err != nil {
+		return err
+	}
+	o.explain(std, b, r)
+	if broken > 0 {
+		return fmt.Errorf("%w: bundle %q cannot be worked out for %s", errInput, b.Name, plural(broken, "cluster"))
+	}
+	return nil
+}
+
+func (o targetOptions) answer(std stdio, doc Targeting) error {
+	if o.output.machine() {
+		return o.output.print(std.out, doc, false)
+	}
+	docs := make([]any, len(doc.Objects))
+	for i, obj := range doc.Objects {
+		docs[i] = obj
+	}
+	return printObjects(std.out, formatYAML, docs)
+}
+
+// explain says on stderr what does not stand among the objects.
+func (o targetOptions) explain(std stdio, b *fleet.Bundle, r preview.Result) {
+	for _, text := range r.Ignored {
+		std.note("warning: %s", text)
+	}
+	if len(r.Clusters) == 0 {
+		std.note("there is no cluster in %s", b.Namespace)
+	}
+	for _, c := range r.Clusters {
+		switch {
+		case c.Broken != "":
+			std.note("error: %s: %s", c.Name, c.Broken)
+		case !c.Deploy:
+			std.note("not for %s: %s", c.Name, c.Why)
+		case !c.Step.Move:
+			std.note("not now on %s: %s", c.Name, c.Step.Reason)
+		}
+	}
+}
+
+func targeted(c preview.Cluster) TargetedCluster {
+	out := TargetedCluster{
+		Name: c.Namespace + "/" + c.Name, Deploy: c.Deploy, Reason: c.Why, Target: c.Target, Customizations: c.Customizations,
+		DeploymentID: c.ID, Error: c.Broken,
+	}
+	if c.Deploy && c.Broken == "" {
+		out.Released, out.Rollout = c.Step.Move, c.Step.Reason
+	}
+	return out
+}
+
+// A source is where a preview takes its input from: a file, or a live cluster.
+type source struct {
+	bundle *fleet.Bundle
+	file   objects
+	live   *session // nil: there is none
+}
+
+// add reads the file of clusters beside that of the Bundle. What names no
+// namespace is of the Bundle's.
+func (s *source) add(name string, std stdio) error {
+	data, err := readFile(name, std)
+	if err != nil {
+		return err
+	}
+	more, err := parseObjects(data, name)
+	if err != nil {
+		return err
+	}
+	s.file.clusters, s.file.groups = more.clusters, more.groups
+	s.file.deployments = append(s.file.deployments, more.deployments...)
+	s.file.secrets = append(s.file.secrets, more.secrets...)
+	s.file.contents = append(s.file.contents, more.contents...)
+	for _, c := range s.file.clusters {
+		c.Namespace = or(c.Namespace, s.bundle.Namespace)
+	}
+	for _, g := range s.file.groups {
+		g.Namespace = or(g.Namespace, s.bundle.Namespace)
+	}
+	for _, m := range more.mappings {
+		std.note("warning: BundleNamespaceMapping %q is ignored: this version does not act on them yet", m.Name)
+	}
+	if n := len(s.file.clusters); n == 0 {
+		return fmt.Errorf("%w: no Cluster in %s", errInput, shownFile(name))
+	}
+	return nil
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// preview works it out. A live cluster is asked for Secrets only where they
+// are needed.
+func (s *source) preview(ctx context.Context) (preview.Input, preview.Result, error) {
+	in := preview.Input{
+		Bundle: s.bundle, Clusters: s.file.clusters, Groups: s.file.groups, Deployments: s.file.deployments, Secrets: s.file.secrets,
+	}
+	if s.live == nil {
+		r, err := preview.Of(in)
+		return in, r, err
+	}
+	if err := s.look(ctx, &in); err != nil {
+		return in, preview.Result{}, err
+	}
+	r, err := preview.Of(in)
+	if err != nil {
+		return in, r, err
+	}
+	missing := 0
+	for _, c := range r.Clusters {
+		if namespace, name, ok := strings.Cut(c.Needs, "/"); ok {
+			missing++
+			if err := s.addSecret(ctx, &in, namespace, name); err != nil {
+				return in, r, err
+			}
+		}
+	}
+	if missing > 0 {
+		r, err = preview.Of(in)
+	}
+	return in, r, err
+}
+
+// look reads what is there.
+func (s *source) look(ctx context.Context, in *preview.Input) error {
+	var err error
+	if in.Clusters, err = listAs[fleet.Cluster](ctx, s.live, mustKind("clusters"), ""); err != nil {
+		return err
+	}
+	if in.Groups, err = listAs[fleet.ClusterGroup](ctx, s.live, mustKind("groups"), ""); err != nil {
+		return err
+	}
+	labels := fleet.LabelBundleName + "=" + s.bundle.Name + "," + fleet.LabelBundleNamespace + "=" + s.bundle.Namespace
+	if in.Deployments, err = listAs[fleet.BundleDeployment](ctx, s.live, mustKind("deployments"), labels); err != nil {
+		return err
+	}
+	if s.bundle.Spec.ValuesHash == "" {
+		return nil
+	}
+	return s.addSecret(ctx, in, s.bundle.Namespace, s.bundle.Name)
+}
+
+var secrets = corev1.SchemeGroupVersion.WithResource("secrets")
+
+func (s *source) addSecret(ctx context.Context, in *preview.Input, namespace, name string) error {
+	secret, err := getAs[corev1.Secret](ctx, s.live, secrets, namespace, name)
+	if secret != nil {
+		in.Secrets = append(in.Secrets, secret)
+	}
+	return err
+}

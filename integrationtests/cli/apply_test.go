@@ -1,0 +1,159 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// All stories share one API server; each has a workspace of its own.
+func TestCommands(t *testing.T) {
+	w := newWorld(t)
+	for name, tell := range map[string]func(*story){
+		"apply-twice":  applyTwice,
+		"apply-values": applyValues,
+		"apply-prunes": applyPrunes,
+		"apply-stdin":  applyStdin,
+		"apply-brake":  applyBrake,
+		"target":       targetOffline,
+		"deploy":       deployTwice,
+		"deploy-names": deployRefusals,
+		"scopes":       scopes,
+		"target-true":  targetIsTrue,
+	} {
+		t.Run(name, func(t *testing.T) { tell(w.story(t, name)) })
+	}
+}
+
+// What is applied again is not written again.
+func applyTwice(s *story) {
+	s.put("web/cm.yaml", manifest("web"))
+	s.put("db/cm.yaml", manifest("db"))
+	s.put("db/fleet.yaml", "helm:\n  values: {size: 3}\n")
+	a := s.run("", "apply", "-n", s.ns, "--commit", "c1", "shop", "web", "db")
+	if a.code != 0 || a.out != "2 bundles written, 0 removed, 0 unchanged\n" {
+		s.t.Fatalf("got %+v", a)
+	}
+	if !strings.Contains(a.notes, s.cluster.URL()+", workspace "+s.ns+"\n") {
+		s.t.Errorf("server and workspace have to be named before the first write:\n%s", a.notes)
+	}
+	before := s.versions(s.ns)
+	if got := s.ok("apply", "-n", s.ns, "--commit", "c1", "shop", "web", "db"); got != "0 bundles written, 0 removed, 2 unchanged\n" {
+		s.t.Errorf("got %q", got)
+	}
+	if diff := cmp.Diff(before, s.versions(s.ns)); diff != "" {
+		s.t.Errorf("nothing has changed, but it was written:\n%s", diff)
+	}
+	s.put("web/cm.yaml", manifest("web2"))
+	if got := s.ok("apply", "-n", s.ns, "--commit", "c1", "shop", "web", "db"); got != "1 bundle written, 0 removed, 1 unchanged\n" {
+		s.t.Errorf("got %q", got)
+	}
+	s.put("web/fleet.yaml", "helm:\n  values: 5\n")
+	s.fails(4, "web/fleet.yaml:2:11: error", "apply", "-n", s.ns, "--commit", "c1", "shop", "web", "db")
+	if got := s.bundles(); got != "shop-db shop-web" {
+		s.t.Errorf("a mistake must not change anything, there are %q", got)
+	}
+}
+
+// Values are in the Bundle's Secret and nowhere else, and a Secret of somebody
+// else with that name is not touched.
+func applyValues(s *story) {
+	const canary = "correct-horse-battery"
+	s.put("app/cm.yaml", manifest("app"))
+	s.put("app/fleet.yaml", "helm:\n  values: {password: "+canary+"}\n")
+	s.ok("apply", "-n", s.ns, "--commit", "c1", "x", "app")
+	b, err := kube.StoreOf[*fleet.Bundle](s.admin).Get(s.t.Context(), kube.Key{Namespace: s.ns, Name: "x-app"})
+	s.must(err)
+	raw, err := json.Marshal(b)
+	s.must(err)
+	if strings.Contains(string(raw), canary) || b.Spec.ValuesHash == "" {
+		s.t.Errorf("the Bundle must not hold values: %s", raw)
+	}
+	secrets := kube.StoreOf[*corev1.Secret](s.admin)
+	secret, err := secrets.Get(s.t.Context(), kube.Key{Namespace: s.ns, Name: "x-app"})
+	s.must(err)
+	if secret.Type != fleet.SecretTypeBundleValues || !strings.Contains(string(secret.Data["values.yaml"]), canary) {
+		s.t.Errorf("got %s %v", secret.Type, secret.Data)
+	}
+
+	for _, name := range []string{"y-app", "y-plain"} {
+		_, err := secrets.Create(s.t.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}, Data: map[string][]byte{"mine": []byte("x")},
+		})
+		s.must(err)
+	}
+	s.put("plain/cm.yaml", manifest("plain"))
+	before := s.versions(s.ns)
+	s.fails(5, `secret "y-app" exists and is not Fleet's`, "apply", "-n", s.ns, "--commit", "c1", "y", "app")
+	if diff := cmp.Diff(before, s.versions(s.ns)); diff != "" {
+		s.t.Errorf("it was refused, but something was written:\n%s", diff)
+	}
+	s.ok("apply", "-n", s.ns, "--commit", "c1", "y", "plain")
+	mine, err := secrets.Get(s.t.Context(), kube.Key{Namespace: s.ns, Name: "y-plain"})
+	if err != nil || string(mine.Data["mine"]) != "x" {
+		s.t.Errorf("a bundle without values has nothing to do with the user's Secret: %v", err)
+	}
+}
+
+// Only Bundles with the label of the repository are removed, and those of others
+// are not touched.
+func applyPrunes(s *story) {
+	const own = "fleet.cattle.io/repo-name=shop"
+	for _, name := range []string{"a", "b", "c"} {
+		s.put(name+"/cm.yaml", manifest(name))
+	}
+	s.ok("apply", "-n", s.ns, "--commit", "c1", "shop", "c")
+	s.ok("apply", "-n", s.ns, "--commit", "c1", "-l", own, "shop", "a", "b")
+	s.ok("apply", "-n", s.ns, "--commit", "c1", "-l", "fleet.cattle.io/repo-name=other", "other", "a")
+	if got := s.ok("apply", "-n", s.ns, "--commit", "c2", "-l", own, "shop", "a"); !strings.Contains(got, "1 removed") {
+		s.t.Errorf("got %q", got)
+	}
+	if got := s.bundles(); got != "other-a shop-a shop-c" {
+		s.t.Errorf("got %q", got)
+	}
+	s.put("thief/fleet.yaml", "name: other-a\n")
+	s.put("thief/cm.yaml", manifest("thief"))
+	s.fails(5, `bundle "other-a" exists and belongs to GitRepo "other"`, "apply", "-n", s.ns, "--commit", "c3", "-l", own, "shop", "thief")
+	if got := s.bundles(); got != "other-a shop-a shop-c" {
+		s.t.Errorf("what is refused removes nothing, got %q", got)
+	}
+}
+
+// What one command prints the next one writes.
+func applyStdin(s *story) {
+	s.put("app/cm.yaml", manifest("app"))
+	s.put("app/fleet.yaml", "helm:\n  values: {size: 3}\n")
+	text := s.ok("apply", "-o", "-", "-n", "elsewhere", "--commit", "c1", "x", "app")
+	a := s.run(text, "apply", "-n", s.ns, "-")
+	if a.code != 0 || a.out != "1 bundle written, 0 removed, 0 unchanged\n" {
+		s.t.Fatalf("got %+v", a)
+	}
+	before := s.versions(s.ns)
+	if a := s.run(text, "apply", "-n", s.ns, "-f", "-"); a.out != "0 bundles written, 0 removed, 1 unchanged\n" {
+		s.t.Errorf("got %+v", a)
+	}
+	if got := s.ok("apply", "-n", s.ns, "--commit", "c1", "x", "app"); got != "0 bundles written, 0 removed, 1 unchanged\n" {
+		s.t.Errorf("from the directory it is the same, got %q", got)
+	}
+	if diff := cmp.Diff(before, s.versions(s.ns)); diff != "" {
+		s.t.Errorf("nothing has changed, but it was written:\n%s", diff)
+	}
+}
+
+// While everything is stopped, nothing new is written.
+func applyBrake(s *story) {
+	s.put("app/cm.yaml", manifest("app"))
+	s.ok("suspend", "--all", "--reason", "incident")
+	s.fails(5, "incident", "apply", "-n", s.ns, "--commit", "c1", "x", "app")
+	s.ok("resume", "--all")
+	if got := s.bundles(); got != "" {
+		s.t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,390 @@
+package size_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/bundle"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// sweepWorld is an API server and the engine, whose clock the test moves.
+type sweepWorld struct {
+	*testing.T
+	client   *kube.Client
+	contents *kube.Store[*fleet.Content]
+	engine   *bundle.Engine
+	registry *registry
+
+	turns atomic.Int64 // of the sweep
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (w *sweepWorld) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+// later moves the clock and makes the sweep look at what there is.
+func (w *sweepWorld) later(d time.Duration, names ...string) {
+	w.mu.Lock()
+	w.now = w.now.Add(d)
+	w.mu.Unlock()
+	for _, name := range names {
+		w.sweep().Add(kube.Key{Name: name})
+	}
+}
+
+// registry notes what is deleted.
+type registry struct {
+	mu      sync.Mutex
+	deleted []string
+	err     error
+}
+
+func (r *registry) Delete(_ context.Context, at oci.Registry, id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.deleted = append(r.deleted, at.Reference+"/"+id[:6]+" by "+at.Username)
+	}
+	return r.err
+}
+
+func (r *registry) list() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(slices.Values(r.deleted))
+}
+
+func newSweepWorld(t *testing.T) *sweepWorld {
+	t.Helper()
+	cluster := harness.Cluster(t, "sweep")
+	client, err := kube.Connect(kube.Config{REST: cluster.REST(), UserAgent: "sweep", FieldManager: fleet.FieldManagerController})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &sweepWorld{T: t, client: client, contents: kube.StoreOf[*fleet.Content](client), registry: &registry{}, now: time.Now()}
+	files, err := filepath.Glob("../../charts/fleet-crd/templates/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no CRDs: %v", err)
+	}
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err == nil {
+			err = yaml.Unmarshal(raw, crd)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		made(w, crd)
+	}
+	for _, info := range fleet.Kinds() {
+		w.until("kind "+info.Kind+" is served", func() bool {
+			crd, err := kube.StoreOf[*apiextensionsv1.CustomResourceDefinition](client).Get(t.Context(), kube.Key{Name: info.Name()})
+			return err == nil && slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+				return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+			})
+		})
+	}
+	for _, ns := range []string{"ws", "ws2", "c1"} {
+		made(w, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
+	}
+	log := logrus.New()
+	log.SetOutput(t.Output())
+	w.engine = bundle.New(bundle.Config{Namespace: fleet.NamespaceSystem, ManagerID: "us", CheckinInterval: time.Minute,
+		Registry: w.registry, Now: w.clock}, client, logrus.NewEntry(log))
+	w.sweep().OnDone(func(string, time.Duration) { w.turns.Add(1) })
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = kube.Run(ctx, func(loop string, key kube.Key, err error) { t.Log(loop, key, err) }, w.engine.Parts()...)
+	}()
+	t.Cleanup(func() { stop(); <-done })
+	return w
+}
+
+// made creates an object.
+func made[P kube.Object](w *sweepWorld, o P) P {
+	w.Helper()
+	out, err := kube.StoreOf[P](w.client).Create(w.Context(), o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return out
+}
+
+func (w *sweepWorld) until(what string, ok func() bool) {
+	w.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); {
+		if time.Now().After(deadline) {
+			w.Fatalf("not in time: %s", what)
+		}
+		time.Sleep(20 * time.Millisecond) // how often it looks
+	}
+}
+
+// is waits until there are these contents and no others, by their last words.
+func (w *sweepWorld) is(what string, want ...string) {
+	w.Helper()
+	var diff string
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		list, err := w.contents.List(w.Context(), "", "")
+		if err != nil {
+			w.Fatal(err)
+		}
+		got := []string{}
+		for _, c := range list {
+			got = append(got, c.Annotations["name"]+strings.TrimPrefix(c.Name, indexName(c)))
+		}
+		slices.Sort(got)
+		if diff = cmp.Diff(want, got); diff == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.Fatalf("%s\n-want +got\n%s", what, diff)
+		}
+		time.Sleep(20 * time.Millisecond) // how often it looks
+	}
+}
+
+func indexName(c *fleet.Content) string {
+	if id := c.Labels[fleet.LabelContentOf]; id != "" {
+		return id
+	}
+	return c.Name
+}
+
+// put writes a content of 1 MiB in two parts; skip leaves out some of it.
+func (w *sweepWorld) put(name, manager string, skip func(c *fleet.Content) bool) (id string, names []string) {
+	w.Helper()
+	p, err := content.Pack(content.Manifest{Resources: []fleet.BundleResource{{Name: name, Content: noise(len(name), 1<<20)}}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, c := range p.Contents() {
+		names = append(names, c.Name)
+		if skip != nil && skip(c) {
+			continue
+		}
+		if c.Labels == nil {
+			c.Labels = map[string]string{}
+		}
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
+		}
+		c.Labels[fleet.LabelManagerID], c.Annotations["name"] = manager, name
+		made(w, c)
+	}
+	return p.ID, names
+}
+
+// A content that is kept in parts is one: it is held by whoever names it or
+// deploys it, goes 10 minutes after the last of them, and its parts with it.
+func TestContentsAreSwept(t *testing.T) {
+	w := newSweepWorld(t)
+	part := func(c *fleet.Content) bool { return c.Labels[fleet.LabelContentOf] != "" }
+	named, all := w.put("named", "us", nil)
+	made(w, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "b", Annotations: map[string]string{fleet.AnnotationContent: named}}})
+	held, more := w.put("held", "us", nil)
+	all = append(all, more...)
+	made(w, &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "c1", Name: "b2", Labels: map[string]string{
+		fleet.LabelBundleName: "b2", fleet.LabelBundleNamespace: "ws", fleet.LabelCluster: "c1", fleet.LabelClusterNamespace: "ws"}},
+		Spec: fleet.BundleDeploymentSpec{DeploymentID: held + ":x"}})
+	for name, skip := range map[string]func(*fleet.Content) bool{
+		"unused": nil, "foreign": nil, "orphans": func(c *fleet.Content) bool { return !part(c) }, "touched": nil,
+	} {
+		manager := "us"
+		if name == "foreign" {
+			manager = "them"
+		}
+		_, more := w.put(name, manager, skip)
+		all = append(all, more...)
+	}
+	everything := []string{"foreign", "foreign-0", "foreign-1", "held", "held-0", "held-1", "named", "named-0", "named-1",
+		"orphans-0", "orphans-1", "touched", "touched-0", "touched-1", "unused", "unused-0", "unused-1"}
+	w.is("all is there", everything...)
+	w.until("the engine has seen all", func() bool { return len(w.engine.Table().Naming(named)) == 1 && w.engine.Table().InUse(held) })
+	w.settle(all)
+
+	w.later(9*time.Minute+30*time.Second, all...)
+	w.is("9.5 minutes are not 10", everything...)
+	var touched []string
+	for _, c := range everythingOf(w, "touched") {
+		touched = append(touched, c.Name)
+		if _, err := w.contents.PatchRaw(t.Context(), kube.KeyOf(c), types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"`+fleet.AnnotationContentRenewed+`":"now"}}}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.settle(touched)
+	w.later(time.Minute, all...)
+	w.is("what nobody needs is gone, but for what somebody is about to need",
+		"foreign", "foreign-0", "foreign-1", "held", "held-0", "held-1", "named", "named-0", "named-1", "touched", "touched-0", "touched-1")
+
+	for _, err := range []error{
+		kube.StoreOf[*fleet.Bundle](w.client).Delete(t.Context(), kube.Key{Namespace: "ws", Name: "b"}, kube.Precondition{}),
+		kube.StoreOf[*fleet.BundleDeployment](w.client).Delete(t.Context(), kube.Key{Namespace: "c1", Name: "b2"}, kube.Precondition{}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.until("nobody needs them", func() bool { return !w.engine.Table().InUse(named) && !w.engine.Table().InUse(held) })
+	w.settle(all)
+	w.later(11*time.Minute, all...)
+	w.is("all is gone but what another manager made", "foreign", "foreign-0", "foreign-1")
+}
+
+// settle returns when the sweep has looked at everything as it is now.
+func (w *sweepWorld) settle(names []string) {
+	w.later(0, names...)
+	w.until("the sweep has come to rest", func() bool { return w.sweep().Len() == 0 })
+	before := w.turns.Load()
+	w.later(0, "nobody") // after whatever is under way
+	w.until("the sweep has come to rest", func() bool { return w.turns.Load() > before && w.sweep().Len() == 0 })
+}
+
+func (w *sweepWorld) sweep() *kube.Loop {
+	for _, l := range w.engine.Loops() {
+		if l.Name() == "content" {
+			return l
+		}
+	}
+	w.Fatal("there is no loop that sweeps")
+	return nil
+}
+
+func everythingOf(w *sweepWorld, name string) []*fleet.Content {
+	list, err := w.contents.List(w.Context(), "", "")
+	if err != nil {
+		w.Fatal(err)
+	}
+	return slices.DeleteFunc(list, func(c *fleet.Content) bool { return c.Annotations["name"] != name || indexName(c) != c.Name })
+}
+
+// What is in a registry goes with the last Bundle that names it there; clusters
+// get what it takes to read, before they are told to.
+func TestArtifactsOfBundles(t *testing.T) {
+	w := newSweepWorld(t)
+	secrets, bundles := kube.StoreOf[*corev1.Secret](w.client), kube.StoreOf[*fleet.Bundle](w.client)
+	ids := []string{content.IDOf(strings.Repeat("a", 64)), content.IDOf(strings.Repeat("b", 64))}
+	for _, ns := range []string{"ws", "ws2"} {
+		for _, id := range ids {
+			made(w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: id, Labels: map[string]string{
+				fleet.LabelManaged: "true", fleet.LabelInternalSecret: "true"}}, Type: fleet.SecretTypeOCIStorage,
+				StringData: map[string]string{"reference": "registry.example/x", "username": "pusher", "password": "push-canary",
+					"agentUsername": "puller", "agentPassword": "pull", "basicHTTP": "true"}})
+		}
+	}
+	made(w, &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "c1", Annotations: map[string]string{
+		registration.AnnotationDeploymentNamespace: "c1"}}})
+	if _, err := kube.StoreOf[*fleet.Cluster](w.client).PatchRaw(t.Context(), kube.Key{Namespace: "ws", Name: "c1"}, types.MergePatchType,
+		[]byte(`{"status":{"namespace":"c1"}}`), "status"); err != nil {
+		t.Fatal(err)
+	}
+	everywhere := []fleet.BundleTarget{{ClusterSelector: &metav1.LabelSelector{}}}
+	for _, b := range []struct{ namespace, name, id string }{{"ws", "a", ids[0]}, {"ws", "b", ids[0]}, {"ws2", "c", ids[0]}, {"ws", "d", ids[1]}} {
+		made(w, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: b.name},
+			Spec: fleet.BundleSpec{ContentsID: b.id, Targets: everywhere}})
+	}
+	for _, name := range []string{"a", "b", "d"} {
+		w.until(name+" is deployed", func() bool {
+			bd, err := kube.StoreOf[*fleet.BundleDeployment](w.client).Get(t.Context(), kube.Key{Namespace: "c1", Name: name})
+			if err != nil {
+				return false
+			}
+			if !bd.Spec.OCIContents || !strings.HasPrefix(bd.Spec.DeploymentID, "s-") || bd.Labels[fleet.LabelContentName] != "" {
+				t.Errorf("%s: %+v", name, bd.Spec)
+			}
+			return true
+		})
+	}
+	there := func(key kube.Key) bool { _, err := secrets.Get(t.Context(), key); return err == nil }
+	copied, err := secrets.Get(t.Context(), kube.Key{Namespace: "c1", Name: ids[0]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]byte{"reference": []byte("registry.example/x"), "username": []byte("puller"), "password": []byte("pull"), "basicHTTP": []byte("true")}
+	if diff := cmp.Diff(want, copied.Data); diff != "" || copied.Labels[fleet.LabelManaged] != "true" || copied.Type != fleet.SecretTypeOCIStorage {
+		t.Errorf("what it takes to push stays at home: %s", diff)
+	}
+	remove := func(namespace, name string) {
+		t.Helper()
+		if err := bundles.Delete(t.Context(), kube.Key{Namespace: namespace, Name: name}, kube.Precondition{}); err != nil {
+			t.Fatal(err)
+		}
+		w.until(name+" is gone", func() bool {
+			_, err := bundles.Get(t.Context(), kube.Key{Namespace: namespace, Name: name})
+			return kube.IsGone(err)
+		})
+	}
+	// Credentials that change are passed on, and nothing else happens.
+	source, err := secrets.Get(t.Context(), kube.Key{Namespace: "ws", Name: ids[0]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source.Data["agentPassword"] = []byte("pull2")
+	if _, err := secrets.Update(t.Context(), source); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the copy follows", func() bool {
+		now, err := secrets.Get(t.Context(), kube.KeyOf(copied))
+		return err == nil && string(now.Data["password"]) == "pull2"
+	})
+
+	remove("ws", "a")
+	w.settle(ids)
+	if got := w.registry.list(); len(got) > 0 || !there(kube.KeyOf(copied)) {
+		t.Errorf("b needs it: deleted %v", got)
+	}
+	remove("ws", "b")
+	w.until("nobody in ws needs the Secret", func() bool { return !there(kube.Key{Namespace: "ws", Name: ids[0]}) })
+	w.until("the clusters' copies go", func() bool { w.later(11*time.Minute, ids...); return !there(kube.KeyOf(copied)) })
+	if got := w.registry.list(); len(got) > 0 {
+		t.Errorf("the Bundle of another namespace needs it: deleted %v", got)
+	}
+	remove("ws2", "c") // targets no cluster, so nothing holds it up: the sweep tidies up
+	w.until("the last one takes it along", func() bool {
+		w.later(11*time.Minute, ids...)
+		return cmp.Equal(w.registry.list(), []string{"registry.example/x/" + ids[0][:6] + " by pusher"})
+	})
+
+	w.registry.mu.Lock()
+	w.registry.err = errors.New("registry.example is away")
+	w.registry.mu.Unlock()
+	remove("ws", "d")
+	w.until("a failure is told and holds up nobody", func() bool {
+		list, err := kube.StoreOf[*eventsv1.Event](w.client).List(t.Context(), "ws", "")
+		return err == nil && slices.ContainsFunc(list, func(e *eventsv1.Event) bool {
+			return e.Reason == "FailedToDeleteOCIArtifact" && e.Regarding.Name == "d" && strings.Contains(e.Note, "is away")
+		})
+	})
+}

@@ -1,0 +1,282 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+)
+
+// Bundles whose resources are in a registry name them in spec.contentsId. The
+// Secret of that name beside the Bundle says in which registry, and holds what
+// it takes to read and write there. Each cluster namespace that needs it gets a
+// copy with what it takes to read.
+
+// Registry deletes what is kept in a registry; *oci.Client has it.
+type Registry interface {
+	Delete(ctx context.Context, r oci.Registry, id string) error
+}
+
+const (
+	// reasonNoCredential is the reason of a Bundle whose Secret is not there.
+	reasonNoCredential = "OCISecretMissing"
+	// reasonNotDeleted is the reason of an event about what stays in a registry.
+	reasonNotDeleted = "FailedToDeleteOCIArtifact"
+	// deletionTime is how long a registry may take to delete something. Nobody
+	// waits for it longer.
+	deletionTime = 30 * time.Second
+)
+
+// checkCredential waits for the Secret of a Bundle's registry. The text of a
+// wait that a watch will not end is the same.
+func (e *Engine) checkCredential(b *fleet.Bundle) error {
+	if _, ok := e.cache.secrets.Get(credentialOf(b)); ok {
+		return nil
+	}
+	return fault.WaitError(reasonNoCredential, 0, fmt.Errorf(
+		"waits for Secret %q, which says in which registry the files are", b.Spec.ContentsID))
+}
+
+func credentialOf(b *fleet.Bundle) kube.Key {
+	return kube.Key{Namespace: b.Namespace, Name: b.Spec.ContentsID}
+}
+
+// versionOf tells the versions of a Secret apart, for its copies.
+func versionOf(m metav1.Object) string { return string(m.GetUID()) + "/" + m.GetResourceVersion() }
+
+// ensureCredentials copies the Secret of the Bundle's registry to the clusters
+// that are about to need it, or hold an older copy.
+func (e *Engine) ensureCredentials(ctx context.Context, s *snapshot, d *decision) error {
+	source, ok := e.cache.secrets.Get(credentialOf(s.bundle))
+	if !ok {
+		return e.checkCredential(s.bundle)
+	}
+	outdated := slices.DeleteFunc(slices.Clone(d.pairs), func(p *pair) bool {
+		if p.place.Namespace == "" || p.effort == nothing && p.old == nil {
+			return true
+		}
+		there, ok := e.cache.secrets.Get(kube.Key{Namespace: p.place.Namespace, Name: source.Name})
+		return ok && there.Annotations[fleet.AnnotationInputHash] == versionOf(source)
+	})
+	if len(outdated) == 0 {
+		return nil
+	}
+	secret, err := e.secrets.Get(ctx, kube.KeyOf(source))
+	if err != nil {
+		return err
+	}
+	data, err := readable(secret)
+	if err != nil {
+		return err
+	}
+	for _, p := range outdated {
+		err := e.putCopy(ctx, kube.Key{Namespace: p.place.Namespace, Name: secret.Name}, versionOf(secret), data)
+		if err != nil && !kube.IsTerminating(err) && !kube.IsGone(err) { // of these the deployment will tell itself
+			return fmt.Errorf("give cluster %q what it takes to read from the registry: %w", p.key, err)
+		}
+	}
+	return nil
+}
+
+// readable is the data of a registry's Secret with what it takes to read, and
+// without what it takes to write where the two differ.
+func readable(secret *corev1.Secret) (map[string][]byte, error) {
+	storage, err := oci.StorageOf(string(secret.Type), secret.Data)
+	if err != nil {
+		return nil, fmt.Errorf("read from Secret %q: %w", secret.Name, err)
+	}
+	out := map[string][]byte{}
+	for _, key := range []string{"reference", "cacerts", "basicHTTP", "insecure", "insecureSkipTLS"} {
+		if v, ok := secret.Data[key]; ok {
+			out[key] = v
+		}
+	}
+	if r := storage.Read(); r.Username != "" || r.Password != "" {
+		out["username"], out["password"] = []byte(r.Username), []byte(r.Password)
+	}
+	return out, nil
+}
+
+func (e *Engine) putCopy(ctx context.Context, key kube.Key, version string, data map[string][]byte) error {
+	want := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: key.Name,
+			Labels:      map[string]string{fleet.LabelManaged: "true", fleet.LabelInternalSecret: "true"},
+			Annotations: map[string]string{fleet.AnnotationInputHash: version},
+		},
+		Type: fleet.SecretTypeOCIStorage, Data: data,
+	}
+	_, err := e.secrets.Create(ctx, want)
+	if !kube.IsExists(err) {
+		return err
+	}
+	there, err := e.secrets.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	if there.Type != fleet.SecretTypeOCIStorage || there.Labels[fleet.LabelInternalSecret] != "true" {
+		return fault.PermanentError("SecretTaken", fmt.Errorf("there is a Secret %q of type %q, which is not Fleet's", key, there.Type))
+	}
+	want.ResourceVersion = there.ResourceVersion
+	_, err = e.secrets.Update(ctx, want)
+	return err
+}
+
+// copied tells whether a Secret of a registry is a copy for a cluster.
+func copied(m *metav1.PartialObjectMetadata) bool {
+	_, ok := m.Annotations[fleet.AnnotationInputHash]
+	return ok
+}
+
+// onCredential takes in news of a Secret of a registry; false for others.
+func (e *Engine) onCredential(m *metav1.PartialObjectMetadata, gone bool) bool {
+	if m.Labels[fleet.LabelInternalSecret] != "true" {
+		return false
+	}
+	if !copied(m) || gone && e.table.Holders(m.Name)[m.Namespace] {
+		e.planSome(e.table.Naming(m.Name))
+	}
+	e.sweep.Add(kube.Key{Name: m.Name})
+	return true
+}
+
+// reconcileCredentials deletes the copies of a registry's Secret where no
+// deployment needs them, and what nobody needs any more in the registry itself,
+// together with its Secret.
+func (e *Engine) reconcileCredentials(ctx context.Context, id string) (kube.Next, error) {
+	var next kube.Next
+	var errs []error
+	holders := e.table.Holders(id)
+	for _, m := range e.cache.secrets.List("") {
+		if m.Name != id || m.Labels[fleet.LabelInternalSecret] != "true" {
+			continue
+		}
+		left := e.credentialNeeded(m, holders[m.Namespace])
+		if left == 0 {
+			errs = append(errs, e.dropCredential(ctx, m))
+		} else if left > 0 && (next.After == 0 || left < next.After) {
+			next.After = left
+		}
+	}
+	return next, errors.Join(errs...)
+}
+
+// credentialNeeded is how long a Secret of a registry is still needed at least;
+// negative: until there is news. A copy goes with the last deployment of its
+// namespace; but where a Bundle names the content, one may be about to be
+// written. used tells whether a deployment of its namespace holds the content.
+func (e *Engine) credentialNeeded(m *metav1.PartialObjectMetadata, used bool) time.Duration {
+	key := kube.KeyOf(m).String()
+	naming := e.table.Naming(m.Name)
+	if !copied(m) {
+		used = slices.ContainsFunc(naming, func(k kube.Key) bool { return k.Namespace == m.Namespace }) ||
+			len(naming) == 0 && e.table.InUse(m.Name)
+	}
+	if used {
+		e.setUnused(key, "", time.Time{})
+		return -1
+	}
+	since := e.setUnused(key, m.ResourceVersion, e.now())
+	if copied(m) && len(naming) == 0 {
+		return 0
+	}
+	return max(0, contentGrace-e.now().Sub(since))
+}
+
+// dropCredential deletes a Secret of a registry. With one that is no copy goes
+// what it leads to.
+func (e *Engine) dropCredential(ctx context.Context, m *metav1.PartialObjectMetadata) error {
+	if !copied(m) {
+		secret, err := e.secrets.Get(ctx, kube.KeyOf(m))
+		if kube.IsGone(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := e.deleteArtifact(ctx, secret); err != nil {
+			if fault.IsWait(err) {
+				return err
+			}
+			e.log.WithField("content", m.Name).WithField("workspace", m.Namespace).WithField("error", err.Error()).Warn("artifact not deleted")
+		}
+	}
+	err := e.secrets.Delete(ctx, kube.KeyOf(m), kube.Precondition{UID: m.UID, ResourceVersion: m.ResourceVersion})
+	if kube.IsConflict(err) {
+		return nil // the watch tells
+	}
+	return err
+}
+
+// dismissArtifact deletes what a Bundle that is going away has in a registry,
+// unless another needs it. That it fails is told, and holds up nobody.
+func (e *Engine) dismissArtifact(ctx context.Context, b *fleet.Bundle) error {
+	id := b.Spec.ContentsID
+	if id == "" {
+		return nil
+	}
+	shared := slices.ContainsFunc(e.table.Naming(id), func(k kube.Key) bool {
+		return k.Namespace == b.Namespace && k.Name != b.Name && e.stays(k)
+	})
+	secret, err := e.secrets.Get(ctx, credentialOf(b))
+	if shared || kube.IsGone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := e.deleteArtifact(ctx, secret); err != nil {
+		e.events.Event(b, kube.Warning, reasonNotDeleted, err.Error())
+		e.logFor(kube.KeyOf(b)).WithField("error", err.Error()).Warn("artifact not deleted")
+	}
+	if secret.Labels[fleet.LabelInternalSecret] != "true" {
+		return nil // somebody else's
+	}
+	return e.secrets.Delete(ctx, kube.KeyOf(secret), kube.Precondition{UID: secret.UID})
+}
+
+// stays tells whether a Bundle is there and not being deleted.
+func (e *Engine) stays(key kube.Key) bool {
+	b, ok := e.table.Bundle(key)
+	return ok && b.DeletionTimestamp == nil
+}
+
+// deleteArtifact deletes from a registry what a Secret leads to, unless a Bundle
+// of another namespace leads to the same.
+func (e *Engine) deleteArtifact(ctx context.Context, secret *corev1.Secret) error {
+	id := secret.Name
+	storage, err := oci.StorageOf(string(secret.Type), secret.Data)
+	if err != nil {
+		return err
+	}
+	for _, k := range e.table.Naming(id) {
+		if k.Namespace == secret.Namespace || !e.stays(k) {
+			continue
+		}
+		other, err := e.secrets.Get(ctx, kube.Key{Namespace: k.Namespace, Name: id})
+		if kube.IsGone(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("find out who else needs %s: %w", storage.Artifact(id), err)
+		}
+		if theirs, err := oci.StorageOf(string(other.Type), other.Data); err == nil && theirs.Artifact(id) == storage.Artifact(id) {
+			return nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, deletionTime)
+	defer cancel()
+	if err := e.cfg.Registry.Delete(ctx, storage.Write(), id); err != nil {
+		return fmt.Errorf("delete %s: %w", storage.Artifact(id), err)
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+package gitrepo
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/git"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/options"
+)
+
+// keyByPath is the key of the Secret that helmSecretNameForPaths names.
+const keyByPath = "secrets-path.yaml"
+
+// hashes are the annotations that say with which data of its Secrets a GitRepo
+// was read last, in a fixed order.
+var hashes = []string{fleet.AnnotationClientSecretHash, fleet.AnnotationHelmSecretHash, fleet.AnnotationHelmSecretForPathsHash}
+
+// access is all that Secrets say about a GitRepo.
+type access struct {
+	git    git.Source
+	charts chart.Access
+	hashes map[string]string // by annotation; of Secrets that are there
+}
+
+// id tells hashes from others.
+func id(hashed map[string]string) string {
+	var b strings.Builder
+	for _, name := range hashes {
+		if h := hashed[name]; h != "" {
+			fmt.Fprintf(&b, "%s=%s;", name, h)
+		}
+	}
+	return b.String()
+}
+
+// secretKeys are the Secrets that a GitRepo names. Those with default names need
+// not be there.
+func secretKeys(r *fleet.GitRepo) []kube.Key {
+	var keys []kube.Key
+	for _, name := range []string{orElse(r.Spec.ClientSecretName, fleet.SecretGitCredential), r.Spec.HelmSecretName,
+		r.Spec.HelmSecretNameForPaths, r.Spec.OCIRegistrySecret} {
+		if name != "" {
+			keys = append(keys, kube.Key{Namespace: r.Namespace, Name: name})
+		}
+	}
+	return keys
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// access reads the Secrets of a GitRepo. One that it names must be there and be
+// usable, which is Permanent, FailedValidatingSecret.
+func (w *Worker) access(ctx context.Context, repo *fleet.GitRepo) (access, error) {
+	a := access{hashes: map[string]string{}}
+	for _, read := range []func(context.Context, *fleet.GitRepo, *access) error{w.gitAccess, w.chartAccess, w.chartAccessByPath, w.storageAccess} {
+		if err := read(ctx, repo, &a); err != nil {
+			return a, err
+		}
+	}
+	a.charts.URLs = repo.Spec.HelmRepoURLRegex
+	a.charts.Default = w.completed(repo, a.charts.Default)
+	for dir, c := range a.charts.ByPath {
+		a.charts.ByPath[dir] = w.completed(repo, c)
+	}
+	return a, nil
+}
+
+// completed is what a Secret says with what else is said about all downloads.
+func (w *Worker) completed(repo *fleet.GitRepo, c chart.Credentials) chart.Credentials {
+	c.InsecureSkipVerify = c.InsecureSkipVerify || repo.Spec.InsecureSkipTLSverify
+	if len(c.KnownHosts) == 0 {
+		c.KnownHosts = w.knownHosts()
+	}
+	return c
+}
+
+// knownHosts are those of the installation.
+func (w *Worker) knownHosts() []byte {
+	m, ok := w.cache.config.Get(kube.Key{Namespace: w.cfg.Namespace, Name: fleet.ConfigMapKnownHosts})
+	if !ok {
+		return nil
+	}
+	return []byte(m.Data["known_hosts"])
+}
+
+// gitAccess is for the repository itself.
+func (w *Worker) gitAccess(ctx context.Context, repo *fleet.GitRepo, a *access) error {
+	a.git = git.Source{
+		URL: repo.Spec.Repo, CABundle: repo.Spec.CABundle, InsecureSkipTLSVerify: repo.Spec.InsecureSkipTLSverify,
+	}
+	named := repo.Spec.ClientSecretName != ""
+	key := kube.Key{Namespace: repo.Namespace, Name: orElse(repo.Spec.ClientSecretName, fleet.SecretGitCredential)}
+	if _, ok := w.cache.secrets.Get(key); !ok && !named {
+		return nil
+	}
+	secret, err := w.secrets.Get(ctx, key)
+	if kube.IsGone(err) && !named {
+		return nil
+	}
+	if err = found(key, "clientSecretName", err); err != nil {
+		return err
+	}
+	if a.git.Credentials, err = git.CredentialsOf(string(secret.Type), secret.Data); err != nil {
+		return unusable(key, err)
+	}
+	if len(a.git.Credentials.SSHPrivateKey) > 0 && len(a.git.Credentials.KnownHosts) == 0 {
+		a.git.Credentials.KnownHosts = w.knownHosts()
+	}
+	a.note(fleet.AnnotationClientSecretHash, secret)
+	return nil
+}
+
+// chartAccess is for charts, wherever they are named.
+func (w *Worker) chartAccess(ctx context.Context, repo *fleet.GitRepo, a *access) error {
+	key := kube.Key{Namespace: repo.Namespace, Name: repo.Spec.HelmSecretName}
+	if key.Name == "" {
+		return nil
+	}
+	secret, err := w.secrets.Get(ctx, key)
+	if err = found(key, "helmSecretName", err); err != nil {
+		return err
+	}
+	if a.charts.Default, err = chart.CredentialsOf(secret.Data); err != nil {
+		return unusable(key, err)
+	}
+	a.note(fleet.AnnotationHelmSecretHash, secret)
+	return nil
+}
+
+// chartAccessByPath is for charts that are named in certain directories. It
+// replaces the one for all.
+func (w *Worker) chartAccessByPath(ctx context.Context, repo *fleet.GitRepo, a *access) error {
+	key := kube.Key{Namespace: repo.Namespace, Name: repo.Spec.HelmSecretNameForPaths}
+	if key.Name == "" {
+		return nil
+	}
+	secret, err := w.secrets.Get(ctx, key)
+	if err = found(key, "helmSecretNameForPaths", err); err != nil {
+		return err
+	}
+	data, ok := secret.Data[keyByPath]
+	if !ok {
+		return unusable(key, fmt.Errorf("it has no key %q", keyByPath))
+	}
+	if a.charts.ByPath, err = chart.ParseByPath(data); err != nil {
+		return unusable(key, err)
+	}
+	if a.charts.ByPath == nil {
+		a.charts.ByPath = map[string]chart.Credentials{}
+	}
+	a.note(fleet.AnnotationHelmSecretForPathsHash, secret)
+	return nil
+}
+
+// storageAccess makes sure that the registry for bundles that a GitRepo names
+// can be used. Its data are read when something is written.
+func (w *Worker) storageAccess(ctx context.Context, repo *fleet.GitRepo, _ *access) error {
+	key := kube.Key{Namespace: repo.Namespace, Name: repo.Spec.OCIRegistrySecret}
+	if key.Name == "" || w.cfg.OCI == nil {
+		return nil
+	}
+	secret, err := w.secrets.Get(ctx, key)
+	if err = found(key, "ociRegistrySecret", err); err != nil {
+		return err
+	}
+	if _, err = oci.StorageOf(string(secret.Type), secret.Data); err != nil {
+		return unusable(key, err)
+	}
+	return nil
+}
+
+func found(key kube.Key, field string, err error) error {
+	if kube.IsGone(err) {
+		return fault.PermanentError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q does not exist (%s)", key.Name, field))
+	}
+	return err
+}
+
+func unusable(key kube.Key, err error) error {
+	return fault.PermanentError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q: %w", key.Name, err))
+}
+
+// note keeps the digest of a Secret's data, which says nothing about them.
+func (a *access) note(annotation string, s *corev1.Secret) {
+	a.hashes[annotation] = options.BundleValuesHash(s.Data)
+}
+
+// mark writes down with which data of its Secrets a GitRepo was read, and
+// returns the GitRepo as it is then.
+func (w *Worker) mark(ctx context.Context, repo *fleet.GitRepo, hashed map[string]string) (*fleet.GitRepo, error) {
+	for try := 0; ; try++ {
+		if id(repo.Annotations) == id(hashed) {
+			return repo, nil
+		}
+		changed := repo.DeepCopy()
+		for _, name := range hashes {
+			delete(changed.Annotations, name)
+			if hashed[name] == "" {
+				continue
+			}
+			if changed.Annotations == nil {
+				changed.Annotations = map[string]string{}
+			}
+			changed.Annotations[name] = hashed[name]
+		}
+		marked, err := w.repos.Patch(ctx, repo, changed)
+		switch {
+		case err == nil:
+			slimRepo(marked)
+			return marked, nil
+		case kube.IsGone(err):
+			return repo, nil
+		case !kube.IsConflict(err) || try == conflicts:
+			return repo, err
+		}
+		fresh, err := w.repos.Get(ctx, kube.KeyOf(repo))
+		if kube.IsGone(err) {
+			return repo, nil
+		}
+		if err != nil {
+			return repo, err
+		}
+		slimRepo(fresh)
+		repo = fresh
+	}
+}

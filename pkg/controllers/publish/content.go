@@ -1,0 +1,213 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/source"
+)
+
+// A storage is a registry that resources are kept in, and its Secret's data.
+type storage struct {
+	oci.Storage
+	data map[string][]byte
+}
+
+// storage is what an order's Secret says; nil if resources are kept in the
+// cluster.
+func (p *Publisher) storage(ctx context.Context, o Order) (*storage, error) {
+	if p.cfg.OCI == nil {
+		return nil, nil
+	}
+	key := kube.Key{Namespace: o.Namespace, Name: o.OCISecret}
+	if key.Name == "" {
+		key.Name = fleet.SecretOCIStorage
+	}
+	secret, err := p.secrets.Get(ctx, key)
+	switch {
+	case kube.IsGone(err) && o.OCISecret == "":
+		return nil, nil
+	case kube.IsGone(err):
+		return nil, fault.PermanentError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q does not exist (ociRegistrySecret)", key.Name))
+	case err != nil:
+		return nil, err
+	}
+	s, err := oci.StorageOf(string(secret.Type), secret.Data)
+	if err != nil {
+		return nil, fault.PermanentError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q: %w", key.Name, err))
+	}
+	return &storage{Storage: s, data: secret.Data}, nil
+}
+
+// copies are the data of the Secrets that agents' credentials for artifacts are
+// made of, by the artifact's id.
+func (p *Publisher) copies(ctx context.Context, namespace string) (map[string]map[string][]byte, error) {
+	list, err := p.secrets.List(ctx, namespace, fleet.LabelInternalSecret+"=true")
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]map[string][]byte{}
+	for _, s := range list {
+		if s.Type == fleet.SecretTypeOCIStorage && s.DeletionTimestamp == nil {
+			found[s.Name] = s.Data
+		}
+	}
+	return found, nil
+}
+
+// putContent writes what a Bundle deploys where it does not hold it itself.
+func (p *Publisher) putContent(ctx context.Context, j job, write source.Write) (*finding.Finding, error) {
+	switch write.In {
+	case source.Registry:
+		if err := p.push(ctx, j, write); err != nil {
+			return nil, err
+		}
+		return p.putAccess(ctx, j, write.New)
+	case source.Apart:
+		return p.putContents(ctx, write)
+	}
+	return nil, nil
+}
+
+// push puts the artifact into the registry, unless it is there.
+func (p *Publisher) push(ctx context.Context, j job, write source.Write) error {
+	if err := p.cfg.OCI.Push(ctx, j.storage.Write(), write.New.Spec.ContentsID, content.Encode(write.Content)); err != nil {
+		return fmt.Errorf("store bundle %q: %w", write.New.Name, err)
+	}
+	return nil
+}
+
+// putAccess writes the Secret that leads to an artifact: a copy of the
+// registry's, under the artifact's id. A Secret of that name that is not ours is
+// not touched.
+func (p *Publisher) putAccess(ctx context.Context, j job, b *fleet.Bundle) (*finding.Finding, error) {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: b.Spec.ContentsID, Namespace: b.Namespace,
+			Labels: map[string]string{fleet.LabelManaged: "true", fleet.LabelInternalSecret: "true"},
+		},
+		Type: fleet.SecretTypeOCIStorage,
+		Data: j.storage.data,
+	}
+	for try := 0; ; try++ {
+		_, err := p.secrets.Create(ctx, secret)
+		switch {
+		case kube.IsTerminating(err):
+			return nil, going(secret.Namespace)
+		case !kube.IsExists(err):
+			return nil, err
+		}
+		old, err := p.secrets.Get(ctx, kube.KeyOf(secret))
+		if kube.IsGone(err) && try < conflicts {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if old.Type != secret.Type || old.Labels[fleet.LabelInternalSecret] != "true" {
+			return conflict(b, fmt.Sprintf("secret %q exists and is not Fleet's; what leads to the bundle's resources cannot be kept", secret.Name)), nil
+		}
+		changed := old.DeepCopy()
+		changed.Labels, changed.Data = secret.Labels, secret.Data
+		if _, err = p.secrets.Patch(ctx, old, changed); !kube.IsConflict(err) && !kube.IsGone(err) || try == conflicts {
+			return nil, err
+		}
+	}
+}
+
+// putContents writes the Contents of a Bundle, the index last. What is there
+// already is marked as wanted, so that nobody removes it until the Bundle names
+// it.
+func (p *Publisher) putContents(ctx context.Context, write source.Write) (*finding.Finding, error) {
+	packed, err := content.Pack(write.Content)
+	if errors.Is(err, content.ErrTooLarge) {
+		return &finding.Finding{
+			Path: write.New.Name, Severity: finding.Error, Rule: finding.RuleTooLarge,
+			Message: fmt.Sprintf("its content cannot be kept: %v; the largest files are %s", err, content.Largest(write.Content)),
+			Hint:    "leave files out with .fleetignore, split the directory, or keep bundles in an OCI registry",
+		}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if there, err := p.renew(ctx, packed.ID); there || err != nil {
+		return nil, err
+	}
+	manager, err := p.cfg.ManagerID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range packed.Contents() {
+		if c.Labels == nil {
+			c.Labels = map[string]string{}
+		}
+		c.Labels[fleet.LabelManagerID] = manager
+		if err := p.putPart(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// putPart creates one Content, or marks it as wanted.
+func (p *Publisher) putPart(ctx context.Context, c *fleet.Content) error {
+	for try := 0; ; try++ {
+		_, err := p.contents.Create(ctx, c)
+		if !kube.IsExists(err) {
+			return err
+		}
+		if there, err := p.renew(ctx, c.Name); there || err != nil || try == conflicts {
+			return err
+		}
+	}
+}
+
+// renew marks a Content as wanted, and tells whether it is there.
+func (p *Publisher) renew(ctx context.Context, name string) (there bool, err error) {
+	for try := 0; ; try++ {
+		old, err := p.contents.Get(ctx, kube.Key{Name: name})
+		if kube.IsGone(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		changed := old.DeepCopy()
+		if changed.Annotations == nil {
+			changed.Annotations = map[string]string{}
+		}
+		changed.Annotations[fleet.AnnotationContentRenewed] = time.Now().UTC().Format(time.RFC3339Nano)
+		_, err = p.contents.Patch(ctx, old, changed)
+		switch {
+		case err == nil:
+			return true, nil
+		case kube.IsGone(err):
+			return false, nil
+		case !kube.IsConflict(err) || try == conflicts:
+			return false, err
+		}
+	}
+}
+
+// managerID reads the id of the installation from where the manager keeps it.
+func (p *Publisher) managerID(ctx context.Context) (string, error) {
+	m, err := kube.StoreOf[*corev1.ConfigMap](p.cfg.Client).Get(ctx, kube.Key{Namespace: fleet.NamespaceSystem, Name: fleet.ConfigMapInstallation})
+	if err == nil && m.Labels[fleet.LabelManagerID] == "" {
+		err = errors.New("it does not say so")
+	}
+	if err != nil {
+		return "", fmt.Errorf("find out which manager a bundle above 1 MiB is for: %w", err)
+	}
+	return m.Labels[fleet.LabelManagerID], nil
+}

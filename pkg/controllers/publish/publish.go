@@ -1,0 +1,206 @@
+// Package publish brings the Bundles of a cluster in line with what a
+// repository yields: for each Bundle first the Secret of its values, then what
+// it deploys, then the Bundle itself; and when all that is new is there, it
+// removes what the repository no longer yields.
+//
+// It holds no cache and decides nothing: source.PlanWrites says what is written
+// and removed. The loop of GitRepos uses it, and `fleet apply` with the rights
+// of whoever calls it.
+package publish
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/source"
+)
+
+// writers is how many Bundles are written at once where nothing is said.
+const writers = 4
+
+// Config is all that a Publisher can be told. Client must be set.
+type Config struct {
+	Client *kube.Client
+	// OCI talks to the registries that bundles are kept in. Nil: none is, whatever
+	// Secrets there are.
+	OCI *oci.Client
+	// Writers is how many Bundles are written at once; 4 where 0.
+	Writers int
+	// ManagerID is the id of the installation that contents are made for. Nil: it
+	// is read from where the manager keeps it.
+	ManagerID func(context.Context) (string, error)
+	// Suspended says why nothing may be written now, or nothing; it is asked
+	// before each Bundle. Nil: never.
+	Suspended func() string
+	// Bundles gives the metadata of those Bundles of a namespace that have one of
+	// these names. Nil: each is asked for.
+	Bundles func(ctx context.Context, namespace string, names []string) ([]metav1.Object, error)
+	// Removing is told before a Bundle is removed; what it returns is called if
+	// that failed. It may be nil.
+	Removing func(types.UID) (failed func())
+	// Log is told of every Bundle that is written or removed. Nil: nobody is.
+	Log *logrus.Entry
+}
+
+// A Publisher writes what repositories yield. It may be used by several
+// goroutines.
+type Publisher struct {
+	cfg      Config
+	bundles  *kube.Store[*fleet.Bundle]
+	secrets  *kube.Store[*corev1.Secret]
+	contents *kube.Store[*fleet.Content]
+	scans    *kube.Store[*fleet.ImageScan]
+}
+
+// New makes a Publisher; it sends no request.
+func New(cfg Config) *Publisher {
+	if cfg.Suspended == nil {
+		cfg.Suspended = func() string { return "" }
+	}
+	if cfg.Removing == nil {
+		cfg.Removing = func(types.UID) func() { return func() {} }
+	}
+	if cfg.Writers < 1 {
+		cfg.Writers = writers
+	}
+	p := &Publisher{
+		cfg: cfg, bundles: kube.StoreOf[*fleet.Bundle](cfg.Client), secrets: kube.StoreOf[*corev1.Secret](cfg.Client),
+		contents: kube.StoreOf[*fleet.Content](cfg.Client), scans: kube.StoreOf[*fleet.ImageScan](cfg.Client),
+	}
+	if p.cfg.Bundles == nil {
+		p.cfg.Bundles = p.ask
+	}
+	if p.cfg.ManagerID == nil {
+		p.cfg.ManagerID = p.managerID
+	}
+	return p
+}
+
+// An Order says whose Bundles are written, and how.
+type Order struct {
+	Namespace string
+	// Owner is the name of the GitRepo: Bundles with the label repo-name of this
+	// value are its own, and are removed when they are no longer made.
+	Owner string
+	// Adopt takes Bundles that have no owner at all for the order's own, as long
+	// as they are made; they are never removed.
+	Adopt bool
+	// Keep removes nothing.
+	Keep bool
+	// OCISecret names the Secret of the registry that resources are kept in. Where
+	// it is empty, that is the one named ocistorage, if it is there.
+	OCISecret string
+	// Log, where not nil, stands in for that of the Publisher.
+	Log *logrus.Entry
+}
+
+// Done is what became of an Order.
+type Done struct {
+	Written, Removed, Unchanged int
+	// Findings are about Bundles that were refused here, and Taken the names
+	// among them that somebody else has.
+	Findings []finding.Finding
+	Taken    []string
+	// Held says why nothing was removed although something might have to be.
+	Held string
+}
+
+// Publish writes all Bundles of a set that are new or changed, then removes
+// those that it no longer yields, unless something new is missing. A Bundle
+// that cannot be written because of what it is, or whose name is taken, is a
+// finding, and others go on; an error ends the work, and a second call goes on
+// from there.
+//
+// Errors: Permanent, FailedValidatingSecret, for a registry's Secret that is not
+// there or cannot be used; those of package oci; Wait while something is going;
+// all else may pass by itself.
+func (p *Publisher) Publish(ctx context.Context, o Order, set bundle.Set) (Done, error) {
+	if o.Log == nil {
+		o.Log = p.cfg.Log
+	}
+	storage, err := p.storage(ctx, o)
+	if err != nil {
+		return Done{}, err
+	}
+	present, err := p.present(ctx, o, set, storage)
+	if err != nil {
+		return Done{}, err
+	}
+	plan := source.PlanWrites(set, present)
+	done := Done{Unchanged: plan.Unchanged, Findings: plan.Findings, Taken: plan.Taken, Held: plan.Held}
+	refused, err := p.writeAll(ctx, job{order: o, storage: storage}, plan.Put, &done)
+	if err == nil {
+		err = p.writeScans(ctx, o, set, &done)
+	}
+	switch {
+	case err != nil:
+		return done, err
+	case plan.Err != nil:
+		return done, plan.Err
+	case refused || o.Keep:
+		return done, nil // something new is missing, so nothing is removed
+	}
+	done.Removed, err = p.prune(ctx, o, plan.Remove)
+	return done, err
+}
+
+// A job is an order with what was found out about it.
+type job struct {
+	order   Order
+	storage *storage // nil: no registry
+}
+
+// writeAll writes Bundles, some at a time, and tells whether any was refused.
+func (p *Publisher) writeAll(ctx context.Context, j job, list []source.Write, done *Done) (refused bool, err error) {
+	var written atomic.Int64
+	found := make([]*finding.Finding, len(list))
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(p.cfg.Writers)
+	for i, write := range list {
+		group.Go(func() error {
+			if why := p.cfg.Suspended(); why != "" {
+				return fault.WaitError(fleet.ReasonSuspended, 0, errors.New(why))
+			}
+			f, err := p.put(gctx, j, write)
+			if err == nil && f == nil {
+				written.Add(1)
+				tell(j.order.Log, write.New.Name, write.Reason, "bundle written")
+			}
+			found[i] = f
+			return err
+		})
+	}
+	err = group.Wait()
+	done.Written = int(written.Load())
+	for _, f := range found {
+		if f == nil {
+			continue
+		}
+		refused = true
+		done.Findings = append(done.Findings, *f)
+		if f.Rule == finding.RuleConflict {
+			done.Taken = append(done.Taken, f.Path)
+		}
+	}
+	return refused, err
+}
+
+// tell logs one change.
+func tell(log *logrus.Entry, name, reason, message string) {
+	if log != nil {
+		log.WithFields(logrus.Fields{"bundle": name, "reason": reason}).Info(message)
+	}
+}

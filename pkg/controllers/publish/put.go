@@ -1,0 +1,147 @@
+package publish
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/source"
+)
+
+// conflicts is how often a write is tried again when somebody else was faster.
+const conflicts = 5
+
+// put writes one Bundle after all that it leads to. A Bundle that is refused is
+// a finding, so that others go on.
+func (p *Publisher) put(ctx context.Context, j job, write source.Write) (*finding.Finding, error) {
+	if write.Secret {
+		if f, err := p.putValues(ctx, j.order, write); f != nil || err != nil {
+			return f, err
+		}
+	}
+	if f, err := p.putContent(ctx, j, write); f != nil || err != nil {
+		return f, err
+	}
+	if f, err := p.putBundle(ctx, write); f != nil || err != nil {
+		return f, err
+	}
+	if write.In == source.Registry {
+		// Whoever deleted the artifact for another Bundle, just before this one
+		// could be seen, has to be made good.
+		if err := p.push(ctx, j, write); err != nil {
+			return nil, err
+		}
+	}
+	if write.Values == nil && write.Old != nil && write.Old.Spec.ValuesHash != "" {
+		return nil, p.dropValues(ctx, kube.KeyOf(write.New))
+	}
+	return nil, nil
+}
+
+func (p *Publisher) putBundle(ctx context.Context, write source.Write) (*finding.Finding, error) {
+	b := write.New
+	err := p.store(ctx, write)
+	switch {
+	case kube.IsExists(err):
+		return conflict(b, fmt.Sprintf("bundle %q exists and belongs to somebody else; it is not overwritten", b.Name)), nil
+	case kube.IsInvalid(err):
+		return &finding.Finding{Path: b.Name, Severity: finding.Error, Rule: finding.RuleValue, Message: err.Error()}, nil
+	case kube.IsTerminating(err):
+		return nil, going(b.Namespace)
+	}
+	return nil, err
+}
+
+func going(namespace string) error {
+	return fault.WaitError(fleet.ReasonProgressing, 0, fmt.Errorf("namespace %q is being deleted", namespace))
+}
+
+// store creates or changes a Bundle. Its status is written all the time by
+// others, so that a patch may come too late a few times.
+func (p *Publisher) store(ctx context.Context, write source.Write) error {
+	if write.Old == nil {
+		_, err := p.bundles.Create(ctx, write.New)
+		return err
+	}
+	old, changed := write.Old, write.New
+	for try := 0; ; try++ {
+		_, err := p.bundles.Patch(ctx, old, changed)
+		if !kube.IsConflict(err) || try == conflicts {
+			return err
+		}
+		fresh, err := p.bundles.Get(ctx, kube.KeyOf(old))
+		if err != nil {
+			return err
+		}
+		if fresh.UID != old.UID || fresh.DeletionTimestamp != nil || fresh.Labels[fleet.LabelRepoName] != old.Labels[fleet.LabelRepoName] {
+			return fault.WaitError(fleet.ReasonProgressing, 0, fmt.Errorf("bundle %q was changed by somebody else meanwhile", old.Name))
+		}
+		old, changed = fresh, source.Onto(fresh, write.New)
+	}
+}
+
+func conflict(b *fleet.Bundle, message string) *finding.Finding {
+	return &finding.Finding{Path: b.Name, Severity: finding.Error, Rule: finding.RuleConflict, Message: message}
+}
+
+// putValues writes the Secret of a Bundle's values. A Secret of that name that
+// is not ours is not touched.
+func (p *Publisher) putValues(ctx context.Context, o Order, write source.Write) (*finding.Finding, error) {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: write.New.Name, Namespace: write.New.Namespace,
+			Labels: map[string]string{fleet.LabelManaged: "true", fleet.LabelRepoName: o.Owner},
+		},
+		Type: fleet.SecretTypeBundleValues,
+		Data: write.Values,
+	}
+	_, err := p.secrets.Create(ctx, secret)
+	switch {
+	case kube.IsTerminating(err):
+		return nil, going(secret.Namespace)
+	case kube.IsInvalid(err):
+		return unkeepable(secret.Name), nil
+	case !kube.IsExists(err):
+		return nil, err
+	}
+	old, err := p.secrets.Get(ctx, kube.KeyOf(secret))
+	if err != nil {
+		return nil, err
+	}
+	if old.Type != secret.Type {
+		return conflict(write.New, fmt.Sprintf("secret %q exists and is not Fleet's; the bundle's values cannot be kept", secret.Name)), nil
+	}
+	changed := old.DeepCopy()
+	changed.Labels, changed.Data = secret.Labels, secret.Data
+	if _, err = p.secrets.Patch(ctx, old, changed); kube.IsInvalid(err) {
+		return unkeepable(secret.Name), nil
+	}
+	return nil, err
+}
+
+// unkeepable is said of values that a Secret refuses. The API server's own text
+// might repeat them.
+func unkeepable(name string) *finding.Finding {
+	return &finding.Finding{
+		Path: name, Severity: finding.Error, Rule: finding.RuleValue,
+		Message: "its values cannot be kept in a Secret: they may have 1 MiB in all",
+	}
+}
+
+// dropValues removes the Secret of a Bundle that has no values any more.
+func (p *Publisher) dropValues(ctx context.Context, key kube.Key) error {
+	old, err := p.secrets.Get(ctx, key)
+	if kube.IsGone(err) {
+		return nil
+	}
+	if err != nil || old.Type != fleet.SecretTypeBundleValues {
+		return err
+	}
+	return p.secrets.Delete(ctx, key, kube.Precondition{UID: old.UID, ResourceVersion: old.ResourceVersion})
+}

@@ -1,0 +1,132 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/web"
+)
+
+// Reasons of faults that are found here.
+const (
+	reasonTooLarge = "TooLarge"
+	reasonOffline  = "Offline" // package bundle makes finding.RuleOffline of it
+	reasonSource   = "InvalidSource"
+)
+
+func permanentf(reason, format string, args ...any) error {
+	return fault.PermanentError(reason, fmt.Errorf(format, args...))
+}
+
+// tries is how often a blob is fetched that has gone before it could be used.
+const tries = 3
+
+// shared does a download once for all who want the same at one time, and gives
+// each of them the blob for themselves. get runs until the reader is closed,
+// whoever loses patience.
+func (r *Reader) shared(ctx context.Context, c claim, get func(context.Context) (*blob, error)) (*blob, error) {
+	for range tries {
+		answers := r.flights.DoChan(string(c), func() (any, error) {
+			if !r.begin() {
+				return nil, context.Canceled
+			}
+			defer r.running.Done()
+			b, err := get(r.life)
+			if err != nil {
+				return nil, err
+			}
+			defer r.store.release(b)
+			return b.digest, nil
+		})
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case a := <-answers:
+			if a.Err != nil {
+				return nil, a.Err
+			}
+			if b := r.store.find(a.Val.(digest)); b != nil {
+				return b, nil
+			}
+		}
+	}
+	return nil, permanentf(reasonTooLarge, "the store of downloads is too small for it")
+}
+
+// file gets one file over HTTP. One that has a checksum and was had before is
+// not asked for again; of any other the source says whether it is still the
+// same.
+func (r *Reader) file(ctx context.Context, q web.Request) (*blob, error) {
+	c := claimOf("web", q.URL, q.Credentials, q.Checksum)
+	return r.shared(ctx, c, func(ctx context.Context) (*blob, error) {
+		d, err := r.store.draft()
+		if err != nil {
+			return nil, err
+		}
+		defer d.discard()
+		before, _ := r.ledger.find(c)
+		old := r.store.find(before.digest)
+		if old != nil && q.Checksum != "" {
+			return old, nil
+		}
+		if old != nil {
+			q.ETag = before.etag
+		}
+		a, err := r.web.Get(ctx, q, d)
+		if err == nil && a.NotModified && old != nil {
+			return old, nil
+		}
+		if old != nil {
+			r.store.release(old)
+		}
+		if err != nil {
+			return nil, err
+		}
+		b, err := d.keep()
+		if err == nil {
+			r.ledger.note(c, answer{digest: b.digest, etag: a.ETag})
+		}
+		return b, err
+	})
+}
+
+// artifact gets a chart from a registry.
+func (r *Reader) artifact(ctx context.Context, from oci.Registry, tag string) (*blob, error) {
+	return r.shared(ctx, claimOf("oci", from, tag), func(ctx context.Context) (*blob, error) {
+		manifest, err := r.oci.Digest(ctx, from, tag)
+		if err != nil {
+			return nil, err
+		}
+		c := claimOf("manifest", from, manifest)
+		if before, ok := r.ledger.find(c); ok {
+			if b := r.store.find(before.digest); b != nil {
+				return b, nil
+			}
+		}
+		d, err := r.store.draft()
+		if err != nil {
+			return nil, err
+		}
+		defer d.discard()
+		if _, err := r.oci.SaveChart(ctx, from, manifest, r.cfg.Limits.ArchiveBytes, d); err != nil {
+			return nil, err
+		}
+		b, err := d.keep()
+		if err == nil {
+			r.ledger.note(c, answer{digest: b.digest})
+		}
+		return b, err
+	})
+}
+
+// passing makes a fault that nobody has sorted one that may pass, so that it is
+// tried again. What ended because the caller did stays what it is.
+func passing(err error) error {
+	if err == nil || fault.IsPermanent(err) || fault.IsWait(err) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fault.WaitError("Unreachable", 0, err)
+}

@@ -1,0 +1,146 @@
+package reader
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/fleetworkspace/fleet/pkg/archive"
+	"github.com/fleetworkspace/fleet/pkg/git"
+	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
+	"github.com/fleetworkspace/fleet/pkg/web"
+)
+
+// helmFormat is what packaged charts are, whatever their URL says.
+const helmFormat = "tar.gz"
+
+// fetch has what a request names, wherever that is, into p.
+func (s *session) fetch(ctx context.Context, e errand, p *parcel) error {
+	l, err := chart.Locate(e.request)
+	if err != nil {
+		return err
+	}
+	if s.r.cfg.Offline {
+		return permanentf(reasonOffline, "it would have to be downloaded, which was not asked for")
+	}
+	named := e.request.Repo // what the regular expression is about
+	if named == "" {
+		named = e.request.Chart
+	}
+	c, err := s.access.Send(e.party.credentials, named)
+	if err != nil {
+		return err
+	}
+	switch l.Kind {
+	case chart.Repository:
+		return s.fromRepository(ctx, l, e.party, p)
+	case chart.OCI:
+		return s.fromRegistry(ctx, l, c, p)
+	case chart.Git:
+		return s.fromGit(ctx, l, c, p)
+	}
+	return s.fromArchive(ctx, l, c, p)
+}
+
+// fromArchive has one file over HTTP.
+func (s *session) fromArchive(ctx context.Context, l chart.Location, c chart.Credentials, p *parcel) error {
+	b, err := s.r.file(ctx, web.Request{
+		URL: l.URL, Credentials: webCredentials(c), Checksum: l.Checksum, MaxBytes: s.r.cfg.Limits.ArchiveBytes,
+	})
+	if err != nil {
+		return err
+	}
+	name := l.URL
+	if u, err := url.Parse(l.URL); err == nil {
+		name = u.Path
+	}
+	p.from = chart.Redact(l.URL)
+	p.blob, p.subdir, p.as = s.hold(b), l.Subdir, archive.Options{Name: name, Format: l.Format, Limits: s.r.cfg.Limits.Unpacked}
+	p.fetched = chart.Fetched{Version: l.Version, Digest: fmt.Sprintf("%s|%s|%s|%s", b.digest, name, l.Format, l.Subdir)}
+	return nil
+}
+
+// fromRegistry has a chart of an OCI registry. A range is about the tags that
+// the registry has now.
+func (s *session) fromRegistry(ctx context.Context, l chart.Location, c chart.Credentials, p *parcel) error {
+	from := oci.Registry{
+		Reference: strings.TrimPrefix(l.URL, "oci://"), Username: c.Username, Password: c.Password,
+		CABundle: c.CABundle, InsecureSkipVerify: c.InsecureSkipVerify, BasicHTTP: c.BasicHTTP,
+	}
+	tag := l.Ref
+	if tag == "" {
+		exact, ok := chart.ExactTag(l.Version)
+		if !ok {
+			tags, err := s.r.oci.Tags(ctx, from)
+			if err != nil {
+				return err
+			}
+			if exact, err = chart.ChooseTag(tags, l.Version); err != nil {
+				return err
+			}
+		}
+		tag = exact
+	}
+	b, err := s.r.artifact(ctx, from, tag)
+	if err != nil {
+		return err
+	}
+	p.from = l.URL
+	return s.chartIn(s.hold(b), p)
+}
+
+// chartIn describes a packaged chart by what it says itself.
+func (s *session) chartIn(b *blob, p *parcel) error {
+	f, err := os.Open(b.file())
+	if err != nil {
+		return diskFault(err)
+	}
+	defer f.Close()
+	data := chart.ChartYAML(f)
+	if data == nil {
+		return permanentf(reasonSource, "it is not a packaged chart: there is no Chart.yaml in it")
+	}
+	name, version, err := chart.NameAndVersion(data)
+	if err != nil {
+		return err
+	}
+	p.blob, p.as = b, archive.Options{Format: helmFormat, Limits: s.r.cfg.Limits.Unpacked}
+	p.fetched = chart.Fetched{Name: name, Version: version, Digest: string(b.digest)}
+	return nil
+}
+
+// A checkout is one commit of a git repository.
+type checkout struct {
+	once sync.Mutex
+	tree *git.Tree
+}
+
+// fromGit has a directory of a git repository.
+func (s *session) fromGit(ctx context.Context, l chart.Location, c chart.Credentials, p *parcel) error {
+	if s.r.cfg.Git == nil {
+		return permanentf(reasonSource, "git repositories cannot be read here")
+	}
+	src, ref := gitSource(l, c), git.Reference{Revision: l.Ref}
+	if ref.Revision == "" {
+		ref.Revision = git.RemoteHead
+	}
+	t := once(s, s.trees, claimOf(src.ID(), ref))
+	t.once.Lock()
+	defer t.once.Unlock()
+	if t.tree == nil {
+		commit, err := s.r.cfg.Git.Resolve(ctx, src, ref)
+		if err != nil {
+			return err
+		}
+		if t.tree, err = s.r.cfg.Git.Fetch(ctx, src, ref, commit); err != nil {
+			return err
+		}
+	}
+	p.tree, p.subdir, p.from = t.tree, l.Subdir, chart.Redact(l.URL)
+	p.fetched = chart.Fetched{Version: l.Version, Digest: fmt.Sprintf("git:%s|%s", t.tree.Commit(), l.Subdir)}
+	return nil
+}

@@ -1,0 +1,16 @@
+//go:build unix
+
+package reader
+
+import (
+	"os"
+	"syscall"
+)
+
+// locks tells that the system can say whether a process still lives.
+const locks = true
+
+// tryLockFile takes the lock of a file until it is closed, if nobody has it.
+func tryLockFile(f *os.File) bool {
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+}

@@ -1,0 +1,106 @@
+package reader
+
+import (
+	"slices"
+	"sync"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+)
+
+// A Memory is what a reading leaves for the next one of the same repository:
+// its results with all that they depend on. It belongs to one reading at a
+// time. Nothing depends on it but work that would be done twice.
+type Memory struct {
+	discovery bundle.Discovery
+	paths     []string
+	entries   []fleet.BundlePath
+	access    claim
+
+	// guarded by the shelf
+	results map[bundle.Dir]bundle.Result
+	bytes   int64
+}
+
+// A shelf bounds what all memories hold together. Those that were not used for
+// longest are emptied first: their repositories are then read from nothing.
+type shelf struct {
+	limit int64
+
+	mu       sync.Mutex
+	memories []*Memory // by their last use
+	bytes    int64
+}
+
+// take is the memory of an earlier reading, or an empty one where that was for
+// other paths or credentials.
+func (s *shelf) take(in Input) *Memory {
+	access := claimOf(in.Access)
+	m := in.Previous
+	if m == nil || m.access != access || !slices.Equal(m.paths, in.Paths) || !slices.Equal(m.entries, in.Entries) {
+		s.drop(m)
+		return &Memory{access: access, paths: slices.Clone(in.Paths), entries: slices.Clone(in.Entries)}
+	}
+	taken := &Memory{access: m.access, paths: m.paths, entries: m.entries, discovery: m.discovery}
+	s.mu.Lock()
+	taken.results = m.results
+	s.mu.Unlock()
+	s.drop(m)
+	return taken
+}
+
+// keep puts the results of a reading into its memory, as far as there is room.
+func (s *shelf) keep(m *Memory, results []bundle.Result) {
+	m.results, m.bytes = make(map[bundle.Dir]bundle.Result, len(results)), 0
+	for _, r := range results {
+		n := size(r)
+		if m.bytes+n > s.limit {
+			continue
+		}
+		m.bytes += n
+		m.results[r.Dir] = r
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.memories = append(s.memories, m)
+	s.bytes += m.bytes
+	for len(s.memories) > 1 && s.bytes > s.limit {
+		s.empty(s.memories[0])
+	}
+}
+
+// drop lets go of a memory. The nil Memory holds nothing.
+func (s *shelf) drop(m *Memory) {
+	if m == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.empty(m)
+}
+
+// empty takes what a memory holds off the shelf. The lock is held.
+func (s *shelf) empty(m *Memory) {
+	i := slices.Index(s.memories, m)
+	if i < 0 {
+		return
+	}
+	s.memories = slices.Delete(s.memories, i, i+1)
+	s.bytes -= m.bytes
+	m.results, m.bytes = nil, 0
+}
+
+// resultBytes is what a result costs besides its files: names, options, inputs.
+const resultBytes = 4 << 10
+
+// size is about what a result keeps in memory.
+func size(r bundle.Result) int64 {
+	n := int64(resultBytes)
+	if r.Bundle == nil {
+		return n
+	}
+	for _, f := range r.Bundle.Spec.Resources {
+		n += int64(len(f.Name) + len(f.Content) + 48)
+	}
+	return n
+}

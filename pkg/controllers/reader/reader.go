@@ -1,0 +1,191 @@
+// Package reader makes the Bundles of a tree of files, with all that has to be
+// downloaded for them: package bundle says what is missing, the reader fetches
+// it, and asks again.
+//
+// Downloads are kept on disk by digest and shared by all repositories, but
+// nobody gets anything that its source has not given, or confirmed, to the very
+// credentials that ask for it: see docs/decisions/0023. Results are kept in
+// memory, and taken over where a commit can have changed nothing: 0022.
+package reader
+
+import (
+	"context"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"sync"
+
+	"golang.org/x/sync/singleflight"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/archive"
+	"github.com/fleetworkspace/fleet/pkg/git"
+	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
+	"github.com/fleetworkspace/fleet/pkg/web"
+)
+
+// Limits bound what a Reader may cost. A zero field has the default.
+type Limits struct {
+	StoreBytes      int64          // what is kept of downloads on disk, besides what is in use; 2 GiB
+	ArchiveBytes    int64          // one downloaded archive or chart; 512 MiB
+	DependencyBytes int64          // all packaged dependencies of one bundle, which go into it as they are; 64 MiB
+	Unpacked        archive.Limits // what an archive may become
+	MemoryBytes     int64          // results kept in memory, of all repositories; 64 MiB
+	ReadingBytes    int64          // all bundles of one reading; 160 MiB
+	Rounds          int            // how often one bundle may ask for something more; 10
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(field *int64, value int64) {
+		if *field <= 0 {
+			*field = value
+		}
+	}
+	set(&l.StoreBytes, 2<<30)
+	set(&l.ArchiveBytes, 512<<20)
+	set(&l.DependencyBytes, 64<<20)
+	set(&l.MemoryBytes, 64<<20)
+	set(&l.ReadingBytes, 160<<20)
+	if l.Rounds <= 0 {
+		l.Rounds = 10
+	}
+	return l
+}
+
+// parallel is how many downloads of one reading run at once.
+const parallel = 4
+
+// Config is all that a Reader can be told. The zero Config works, without git.
+type Config struct {
+	// Dir is where a private directory for downloads is made; the system's
+	// temporary directory where empty.
+	Dir string
+	// UserAgent is sent with every request.
+	UserAgent string
+	// Proxy chooses the proxy of an HTTP request; nil is none.
+	Proxy func(*http.Request) (*url.URL, error)
+	// Git reads charts from git. Whoever made it closes it.
+	Git    *git.Remotes
+	Limits Limits
+	// Parallel is how many downloads of one reading run at once; 4 where 0.
+	Parallel int
+	// Offline downloads nothing: what is not in the tree is a finding.
+	Offline bool
+}
+
+// A Reader reads trees. It may be used by several goroutines.
+type Reader struct {
+	cfg     Config
+	web     *web.Client
+	oci     *oci.Client
+	store   *store
+	ledger  ledger
+	flights singleflight.Group
+	kept    shelf
+
+	life    context.Context // of downloads, which several readings may wait for
+	stop    context.CancelFunc
+	mu      sync.Mutex
+	closed  bool
+	running sync.WaitGroup
+}
+
+// New makes a Reader with an empty store. The caller closes it.
+func New(cfg Config) (*Reader, error) {
+	cfg.Limits = cfg.Limits.withDefaults()
+	if cfg.Parallel < 1 {
+		cfg.Parallel = parallel
+	}
+	s, err := newStore(cfg.Dir, cfg.Limits.StoreBytes)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{
+		cfg: cfg, store: s, kept: shelf{limit: cfg.Limits.MemoryBytes},
+		web: web.New(web.Config{UserAgent: cfg.UserAgent, Proxy: cfg.Proxy}),
+		oci: oci.New(oci.Config{UserAgent: cfg.UserAgent, Proxy: cfg.Proxy}),
+	}
+	r.life, r.stop = context.WithCancel(context.Background())
+	return r, nil
+}
+
+// begin notes that a download begins, unless the reader is closed.
+func (r *Reader) begin() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.running.Add(1)
+	}
+	return !r.closed
+}
+
+// Close ends downloads and removes what was downloaded. Nobody may read any
+// more.
+func (r *Reader) Close() error {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.stop()
+	r.running.Wait()
+	r.web.Close()
+	return r.store.close()
+}
+
+// An Input is one tree and what is wanted of it.
+type Input struct {
+	Tree    fs.FS
+	Paths   []string           // shell patterns; none: the root
+	Entries []fleet.BundlePath // if any, they are the bundles
+	Options bundle.Options
+	// Access says which credentials are sent where.
+	Access chart.Access
+	// Previous, if not nil, is what an earlier Read of the same repository
+	// remembered. It is used up.
+	Previous *Memory
+}
+
+// Read makes the bundles of a tree, and what the next reading may know of it.
+//
+// What is wrong with one bundle, also that something of it cannot be
+// downloaded, is a finding of its Result. An error is that of ctx, or
+// Permanent, TooLarge, if the bundles are too much together.
+func (r *Reader) Read(ctx context.Context, in Input) (bundle.Set, *Memory, error) {
+	s := r.newSession(in.Access)
+	defer s.close()
+	m := r.kept.take(in)
+	dirs, found := m.discovery.Dirs(in.Tree, in.Paths, in.Entries)
+	w := newWork(s, in, dirs)
+	if err := w.reuse(ctx, m); err != nil {
+		return bundle.Set{}, nil, err
+	}
+	if err := w.assemble(ctx); err != nil {
+		return bundle.Set{}, nil, err
+	}
+	r.kept.keep(m, w.results)
+	return bundle.NewSet(w.results, found), m, nil
+}
+
+// Assemble makes the bundle of one directory. The error of ctx, where it ends
+// early, is that of every request that is left.
+func (r *Reader) Assemble(ctx context.Context, in Input, dir bundle.Dir) bundle.Result {
+	s := r.newSession(in.Access)
+	defer s.close()
+	w := newWork(s, in, []bundle.Dir{dir})
+	if err := w.assemble(ctx); err != nil {
+		in.Options.Fetched = nil
+		return bundle.Assemble(in.Tree, dir, in.Options)
+	}
+	return w.results[0]
+}
+
+// Forget lets go of what was remembered of a repository.
+func (r *Reader) Forget(m *Memory) { r.kept.drop(m) }
+
+// Check tells whether the credentials and patterns of an Access can be used at
+// all.
+func Check(a chart.Access) error {
+	_, err := a.Send(chart.Credentials{}, "https://host/")
+	return err
+}

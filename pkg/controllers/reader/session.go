@@ -1,0 +1,205 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fleetworkspace/fleet/pkg/archive"
+	"github.com/fleetworkspace/fleet/pkg/git"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
+	"github.com/fleetworkspace/fleet/pkg/web"
+)
+
+// A session is one reading. What it has asked for once it does not ask for
+// again, so that all bundles of a reading see the same versions.
+type session struct {
+	r      *Reader
+	access chart.Access
+
+	mu      sync.Mutex
+	parcels map[errand]*parcel
+	indexes map[claim]*catalogue
+	trees   map[claim]*checkout
+	blobs   []*blob // in use until the end
+
+	reading sync.Mutex
+	parsed  []*catalogue // those whose index is in memory, by use
+}
+
+// An errand is one request on behalf of one set of credentials.
+type errand struct {
+	request chart.Request
+	party   *party
+}
+
+// A party is the directories that ask with the same credentials.
+type party struct {
+	credentials chart.Credentials
+}
+
+// A parcel is what came of an errand: all but the bytes.
+type parcel struct {
+	once sync.Mutex
+	done bool
+	goods
+}
+
+type goods struct {
+	fetched chart.Fetched   // without Files and Archive
+	blob    *blob           // of charts that were downloaded
+	as      archive.Options // how blob is unpacked
+	tree    fs.FS           // of charts from git
+	subdir  string          // the part of blob or tree that is wanted
+	from    string          // where it came from, for messages
+}
+
+func (r *Reader) newSession(access chart.Access) *session {
+	return &session{r: r, access: access, parcels: map[errand]*parcel{}, indexes: map[claim]*catalogue{}, trees: map[claim]*checkout{}}
+}
+
+func (s *session) close() {
+	for _, b := range s.blobs {
+		s.r.store.release(b)
+	}
+	for _, t := range s.trees {
+		if t.tree != nil {
+			_ = t.tree.Close()
+		}
+	}
+}
+
+// hold keeps a blob in use until the session is closed.
+func (s *session) hold(b *blob) *blob {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.blobs = append(s.blobs, b)
+	return b
+}
+
+// once is the entry of a map, made on first use.
+func once[K comparable, V any](s *session, m map[K]*V, key K) *V {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := m[key]
+	if v == nil {
+		v = new(V)
+		m[key] = v
+	}
+	return v
+}
+
+// fetchAll runs errands, some at a time. What cannot be had is part of the
+// parcel; an error is that of ctx alone.
+func (s *session) fetchAll(ctx context.Context, list []errand) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(s.r.cfg.Parallel)
+	for _, e := range list {
+		group.Go(func() error {
+			p := once(s, s.parcels, e)
+			p.once.Lock()
+			defer p.once.Unlock()
+			if p.done {
+				return nil
+			}
+			if err := s.fetch(ctx, e, p); err != nil {
+				if ctx.Err() != nil || errors.Is(err, context.Canceled) {
+					return context.Canceled
+				}
+				p.goods = goods{fetched: chart.Fetched{Err: passing(err)}}
+			}
+			p.done = true
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// label is what became of a request, without bytes: enough to tell whether it is
+// what it was.
+func (s *session) label(e errand) chart.Fetched { return once(s, s.parcels, e).fetched }
+
+// open is what became of a request, with its files, or with its bytes if there
+// are at most limit. closing ends the use of files.
+func (s *session) open(ctx context.Context, e errand, limit int64) (f chart.Fetched, closing func()) {
+	p := once(s, s.parcels, e)
+	f, closing = p.fetched, func() {}
+	if f.Err != nil {
+		return f, closing
+	}
+	var err error
+	switch {
+	case e.request.Archive && p.tree != nil:
+		f.Archive, err = packed(p.tree, p.subdir, e.request.Chart)
+	case e.request.Archive:
+		f.Archive, err = s.r.store.read(p.blob, limit)
+	default:
+		f.Files, closing, err = s.files(ctx, p)
+	}
+	if err != nil {
+		return chart.Fetched{Err: passing(err)}, closing
+	}
+	return f, closing
+}
+
+// files are those of a chart.
+func (s *session) files(ctx context.Context, p *parcel) (tree fs.FS, closing func(), err error) {
+	tree, closing = p.tree, func() {}
+	if p.blob != nil {
+		dir, err := s.r.store.unpack(ctx, p.blob, p.as)
+		if err != nil {
+			return nil, closing, fmt.Errorf("unpack %q: %w", p.from, err)
+		}
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			return nil, closing, diskFault(err)
+		}
+		tree, closing = root.FS(), func() { _ = root.Close() }
+	}
+	if tree, err = below(tree, p.subdir); err != nil {
+		err = fmt.Errorf("unpack %q: %w", p.from, err)
+	}
+	return tree, closing, err
+}
+
+// below is a directory of a tree, which must be there.
+func below(tree fs.FS, dir string) (fs.FS, error) {
+	if dir == "" || dir == "." {
+		return tree, nil
+	}
+	info, err := fs.Stat(tree, dir)
+	if err != nil || !info.IsDir() {
+		return nil, permanentf(reasonSource, "it has no directory %q; name one that is there after //", dir)
+	}
+	return fs.Sub(tree, dir)
+}
+
+func packed(tree fs.FS, dir, name string) ([]byte, error) {
+	tree, err := below(tree, dir)
+	if err != nil {
+		return nil, err
+	}
+	return archive.Pack(tree, name)
+}
+
+// webCredentials are the part of credentials that an HTTP server is told.
+func webCredentials(c chart.Credentials) web.Credentials {
+	return web.Credentials{Username: c.Username, Password: c.Password, CABundle: c.CABundle, InsecureSkipVerify: c.InsecureSkipVerify}
+}
+
+// gitSource is a git repository as package git knows it.
+func gitSource(l chart.Location, c chart.Credentials) git.Source {
+	src := git.Source{
+		URL: l.URL, CABundle: c.CABundle, InsecureSkipTLSVerify: c.InsecureSkipVerify,
+		Credentials: git.Credentials{Username: c.Username, Password: c.Password, SSHPrivateKey: c.SSHPrivateKey, KnownHosts: c.KnownHosts},
+	}
+	if len(l.SSHKey) > 0 {
+		src.Credentials.SSHPrivateKey = l.SSHKey
+	}
+	return src
+}

@@ -1,0 +1,169 @@
+package reader
+
+import (
+	"context"
+	"slices"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+)
+
+// tooDeep is said of a bundle that asks for more and more.
+const tooDeep = "too much has to be fetched for it, one thing because of another"
+
+// work is the directories of one reading on their way to results.
+type work struct {
+	s       *session
+	in      Input
+	dirs    []bundle.Dir
+	results []bundle.Result
+	done    []bool
+	wants   [][]errand // of each directory, so far
+	parties map[claim]*party
+	bytes   int64 // of results
+}
+
+func newWork(s *session, in Input, dirs []bundle.Dir) *work {
+	return &work{
+		s: s, in: in, dirs: dirs, results: make([]bundle.Result, len(dirs)), done: make([]bool, len(dirs)),
+		wants: make([][]errand, len(dirs)), parties: map[claim]*party{},
+	}
+}
+
+// party is who asks for what a directory needs. Directories with the same
+// credentials are one.
+func (w *work) party(dir bundle.Dir) *party {
+	id := claim("all")
+	if w.in.Access.ByPath != nil {
+		id = claimOf(w.in.Access.For(dir.Path))
+	}
+	p := w.parties[id]
+	if p == nil {
+		p = &party{credentials: w.in.Access.For(dir.Path)}
+		w.parties[id] = p
+	}
+	return p
+}
+
+// reuse takes over what can have changed in nothing. What it needs besides the
+// tree is asked for first, so that a new version within a range is seen.
+func (w *work) reuse(ctx context.Context, m *Memory) error {
+	var all []errand
+	for i, dir := range w.dirs {
+		if before, ok := m.results[dir]; ok {
+			w.want(i, before.Inputs.Requests())
+			all = append(all, w.wants[i]...)
+		}
+	}
+	if err := w.s.fetchAll(ctx, unique(all)); err != nil {
+		return err
+	}
+	comparisons := map[*party]*bundle.Comparison{}
+	fetched := map[*party]map[chart.Request]chart.Fetched{}
+	for i, dir := range w.dirs {
+		before, ok := m.results[dir]
+		if !ok {
+			continue
+		}
+		who := w.party(dir)
+		if comparisons[who] == nil {
+			o := w.in.Options
+			o.Fetched = map[chart.Request]chart.Fetched{}
+			comparisons[who], fetched[who] = bundle.Compare(w.in.Tree, o), o.Fetched
+		}
+		for _, e := range w.wants[i] {
+			fetched[who][e.request] = w.s.label(e)
+		}
+		if r, same := comparisons[who].Reuse(before); same {
+			w.finish(i, r)
+		}
+	}
+	return ctx.Err()
+}
+
+// finish keeps the result of a directory.
+func (w *work) finish(i int, r bundle.Result) {
+	w.results[i], w.done[i] = r, true
+	w.bytes += size(r)
+}
+
+// want adds to what a directory needs.
+func (w *work) want(i int, list []chart.Request) {
+	who := w.party(w.dirs[i])
+	for _, q := range list {
+		if e := (errand{request: q, party: who}); !slices.Contains(w.wants[i], e) {
+			w.wants[i] = append(w.wants[i], e)
+		}
+	}
+}
+
+// assemble makes the results that are left: each as far as it goes, then all
+// that they miss is fetched, and so on.
+func (w *work) assemble(ctx context.Context) error {
+	for round := 0; ; round++ {
+		var missing []errand
+		for i := range w.dirs {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if limit := w.s.r.cfg.Limits.ReadingBytes; w.bytes > limit {
+				return permanentf(reasonTooLarge, "the bundles have more than %d MiB together; let several GitRepos read parts of the repository (paths)", limit>>20)
+			}
+			if !w.done[i] {
+				missing = append(missing, w.step(ctx, i, round)...)
+			}
+		}
+		if len(missing) == 0 {
+			return nil
+		}
+		if err := w.s.fetchAll(ctx, unique(missing)); err != nil {
+			return err
+		}
+	}
+}
+
+// step brings one directory as far as it goes with what is there, and returns
+// what it misses.
+func (w *work) step(ctx context.Context, i, round int) []errand {
+	r := w.make(ctx, i)
+	before := len(w.wants[i])
+	w.want(i, r.Missing)
+	fresh := w.wants[i][before:]
+	if len(fresh) > 0 && round < w.s.r.cfg.Limits.Rounds {
+		return fresh
+	}
+	if len(r.Missing) > 0 {
+		r.Bundle, r.Missing = nil, nil
+		r.Findings = append(r.Findings, finding.Finding{
+			Path: r.Dir.Path, Severity: finding.Error, Rule: finding.RuleChart, Message: tooDeep,
+			Hint: "put the charts into the repository",
+		})
+	}
+	w.finish(i, r)
+	return nil
+}
+
+// make assembles one directory with what was fetched for it.
+func (w *work) make(ctx context.Context, i int) bundle.Result {
+	o := w.in.Options
+	o.Fetched = map[chart.Request]chart.Fetched{}
+	left := w.s.r.cfg.Limits.DependencyBytes
+	for _, e := range w.wants[i] {
+		f, closing := w.s.open(ctx, e, left)
+		defer closing()
+		left -= int64(len(f.Archive))
+		o.Fetched[e.request] = f
+	}
+	return bundle.Assemble(w.in.Tree, w.dirs[i], o)
+}
+
+// unique is a list without repetitions, in its order.
+func unique(list []errand) []errand {
+	seen := make(map[errand]bool, len(list))
+	return slices.DeleteFunc(list, func(e errand) bool {
+		again := seen[e]
+		seen[e] = true
+		return again
+	})
+}

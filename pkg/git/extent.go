@@ -1,0 +1,66 @@
+package git
+
+import (
+	"fmt"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/object"
+)
+
+// An extent is how much is below a tree.
+type extent struct {
+	entries int // in all
+	depth   int // of directories; 0: none
+}
+
+// check looks at every entry below a tree, once for each store: what other
+// commits had as well is known to be there. total is what was counted so far.
+func (t *Tree) check(hash plumbing.Hash, depth int, total *extent) (extent, error) {
+	known, ok := t.gen.trees[hash]
+	if ok {
+		return known, t.bound(depth+known.depth, total.entries+known.entries, total)
+	}
+	if err := t.bound(depth, total.entries, total); err != nil {
+		return extent{}, err
+	}
+	tree, err := object.GetTree(t.storage, hash)
+	if err != nil {
+		return extent{}, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	own := extent{entries: len(tree.Entries)}
+	if err := t.bound(depth, total.entries+own.entries, total); err != nil {
+		return extent{}, err
+	}
+	for _, e := range tree.Entries {
+		switch e.Mode {
+		case filemode.Submodule:
+		case filemode.Dir:
+			below, err := t.check(e.Hash, depth+1, total)
+			if err != nil {
+				return extent{}, err
+			}
+			own.entries += below.entries
+			own.depth = max(own.depth, below.depth+1)
+		default:
+			// Not HasEncodedObject: of a frozen view it knows loose objects only.
+			if _, err := t.storage.EncodedObjectSize(e.Hash); err != nil {
+				return extent{}, fmt.Errorf("%w: %w", errDamaged, err)
+			}
+		}
+	}
+	t.gen.trees[hash] = own
+	return own, nil
+}
+
+// bound refuses what is too deep or too much, and else notes it as counted.
+func (t *Tree) bound(depth, entries int, total *extent) error {
+	if depth > t.limits.Depth {
+		return permanentf(ReasonTooLarge, "directories are nested deeper than %d", t.limits.Depth)
+	}
+	if entries > t.limits.Files {
+		return permanentf(ReasonTooLarge, "the commit has more than %d files and directories", t.limits.Files)
+	}
+	total.entries = entries
+	return nil
+}

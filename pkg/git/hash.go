@@ -1,0 +1,61 @@
+package git
+
+import (
+	"io/fs"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+)
+
+// Hash tells what stands at a path, by kind and digest, such as "dir:3b18e5...":
+// two trees, also of different commits, that say the same have the same there
+// and below: names, contents and modes. Symbolic links are not followed, neither
+// on the way nor at its end. ok is false for what does not exist.
+//
+// It costs a look into each directory on the way and reads no file.
+func (t *Tree) Hash(name string) (hash string, ok bool) {
+	if !fs.ValidPath(name) {
+		return "", false
+	}
+	here, mode := t.root, filemode.Dir
+	for rest := name; rest != "" && name != "."; {
+		step, tail, _ := strings.Cut(rest, "/")
+		if mode != filemode.Dir {
+			return "", false
+		}
+		if here, mode, ok = t.entry(here, step); !ok {
+			return "", false
+		}
+		rest = tail
+	}
+	return kindOf(mode) + here.String(), true
+}
+
+// entry is what a directory says of one name in it.
+func (t *Tree) entry(parent plumbing.Hash, name string) (plumbing.Hash, filemode.FileMode, bool) {
+	d, err := t.tree(parent)
+	if err != nil {
+		return plumbing.ZeroHash, 0, false
+	}
+	e := d.find(name)
+	if e == nil {
+		return plumbing.ZeroHash, 0, false
+	}
+	return e.Hash, e.Mode, true
+}
+
+// kindOf is the part of a Hash that tells entries with the same bytes apart.
+func kindOf(mode filemode.FileMode) string {
+	switch mode {
+	case filemode.Dir:
+		return "dir:"
+	case filemode.Symlink:
+		return "link:"
+	case filemode.Submodule:
+		return "submodule:"
+	case filemode.Executable:
+		return "exec:"
+	}
+	return "file:"
+}

@@ -1,0 +1,64 @@
+package git
+
+import (
+	"bytes"
+	"io"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
+)
+
+// A sieve passes on the lines of a list of references that somebody wants. The
+// format is that of git's pack protocol, "Reference Discovery": lines with
+// their length in front, "<hash> <name>", the first with the capabilities
+// after a NUL; a peeled tag is named "<name>^{}".
+type sieve struct {
+	lines *pktline.Scanner
+	keep  func(name string) bool
+	out   bytes.Buffer
+}
+
+// sieved is r without the references that nobody wants; keep nil: r itself.
+func sieved(r io.Reader, keep func(name string) bool) io.Reader {
+	if keep == nil {
+		return r
+	}
+	return &sieve{lines: pktline.NewScanner(r), keep: keep}
+}
+
+// Read implements io.Reader.
+func (s *sieve) Read(p []byte) (int, error) {
+	for s.out.Len() == 0 {
+		if !s.lines.Scan() {
+			if err := s.lines.Err(); err != nil {
+				return 0, err
+			}
+			return 0, io.EOF
+		}
+		line := s.lines.Bytes()
+		to := pktline.NewEncoder(&s.out)
+		var err error
+		switch {
+		case len(line) == 0:
+			err = to.Flush()
+		case s.wants(line):
+			err = to.Encode(line)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return s.out.Read(p)
+}
+
+// wants tells whether a line is needed: what is no plain reference always is.
+func (s *sieve) wants(line []byte) bool {
+	if bytes.IndexByte(line, 0) >= 0 || bytes.HasPrefix(line, []byte("#")) || bytes.HasPrefix(line, []byte("ERR ")) {
+		return true
+	}
+	hash, name, ok := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")
+	if !ok || !isHash(hash) {
+		return true
+	}
+	return s.keep(strings.TrimSuffix(name, "^{}"))
+}

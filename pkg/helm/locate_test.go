@@ -1,0 +1,136 @@
+package helm
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// Every place is one that Helm's or kustomize's own library reports for these
+// files.
+func TestLocate(t *testing.T) {
+	kustomized := "resources:\n- cm.yaml\n- missing.yaml\n"
+	inDir := fleet.BundleDeploymentOptions{Helm: &fleet.HelmOptions{Chart: "./charts/web"}}
+	cases := map[string]struct {
+		why     string
+		options fleet.BundleDeploymentOptions
+		files   map[string]string
+		want    Place
+	}{
+		"Required": {
+			files: map[string]string{"Chart.yaml": renderChart, "templates/a.yaml": "a: b\nc: {{ required \"no value for .Values.tier\" .Values.tier }}\n"},
+			want:  Place{File: "templates/a.yaml", Line: 2, Column: 7, Text: "no value for .Values.tier"},
+		},
+		"GeneratedChart": {
+			why:   "a templates folder alone is a chart too",
+			files: map[string]string{"cm.yaml": renderMap, "templates/a.yaml": "{{ fail \"no\" }}\n"},
+			want:  Place{File: "templates/a.yaml", Line: 1, Column: 4, Text: "no"},
+		},
+		"Nil": {
+			files: map[string]string{"Chart.yaml": renderChart, "templates/a.yaml": "a: {{ .Values.b.c.d }}\n"},
+			want:  Place{File: "templates/a.yaml", Line: 1, Column: 14, Text: ".Values.b.c.d: nil pointer evaluating interface {}.c"},
+		},
+		"Included": {
+			why: "the template that fails is to blame, not the one that includes it",
+			files: map[string]string{
+				"Chart.yaml": renderChart, "templates/a.yaml": "a: {{ include \"x\" . }}\n",
+				"templates/_h.tpl": "{{ define \"x\" }}\n{{ .Values.b.c.d }}\n{{ end }}",
+			},
+			want: Place{File: "templates/_h.tpl", Line: 2, Column: 11, Text: ".Values.b.c.d: nil pointer evaluating interface {}.c"},
+		},
+		"Syntax": {
+			why:   "the line of the template, not of what it renders to",
+			files: map[string]string{"Chart.yaml": renderChart, "templates/a.yaml": "a: b\nc: {{ nosuch }}\n"},
+			want:  Place{File: "templates/a.yaml", Line: 2, Text: `function "nosuch" not defined`},
+		},
+		"RenderedYAML": {
+			why:   "Helm knows the line of the result only",
+			files: map[string]string{"Chart.yaml": renderChart, "templates/a.yaml": "kind: A\n{{ if true }}\na: [\n{{ end }}\n"},
+			want:  Place{File: "templates/a.yaml", Text: "line 3 of what it renders to: did not find expected node content"},
+		},
+		"Subdirectory": {
+			why: "the chart's files are below helm.chart", options: inDir,
+			files: map[string]string{"charts/web/Chart.yaml": renderChart, "charts/web/templates/a.yaml": "{{ fail \"no\" }}"},
+			want:  Place{File: "charts/web/templates/a.yaml", Line: 1, Column: 4, Text: "no"},
+		},
+		"Subchart": {
+			files: map[string]string{
+				"Chart.yaml": renderChart, "charts/sub/Chart.yaml": "apiVersion: v2\nname: sub\nversion: 1.0.0\n",
+				"charts/sub/templates/a.yaml": "{{ fail \"no\" }}",
+			},
+			want: Place{File: "charts/sub/templates/a.yaml", Line: 1, Column: 4, Text: "no"},
+		},
+		"ChartFile": {
+			files: map[string]string{"Chart.yaml": "apiVersion: v2\nname: web\n", "templates/a.yaml": "a: b"},
+			want:  Place{File: "Chart.yaml", Text: "validation: chart.metadata.version is required"},
+		},
+		"ValuesFile": {
+			files: map[string]string{"Chart.yaml": renderChart, "values.yaml": "a: b\nc: [\n"},
+			want:  Place{File: "values.yaml", Line: 2, Text: "did not find expected node content"},
+		},
+		"KubeVersion": {
+			files: map[string]string{"Chart.yaml": renderChart + "kubeVersion: \">=1.99\"\n"},
+			want:  Place{File: "Chart.yaml", Line: 4, Column: 1, Text: "chart requires kubeVersion: >=1.99 which is incompatible with Kubernetes v1.20.0"},
+		},
+		"Manifest": {
+			files: map[string]string{"cm.yaml": "a: b\n---\nkind: A\nb: [\n"},
+			want:  Place{File: "cm.yaml", Line: 4, Text: "did not find expected node content"},
+		},
+		"Object": {
+			files: map[string]string{"cm.yaml": "apiVersion: v1\nkind: ConfigMap\n"},
+			want:  Place{File: "cm.yaml", Text: "ConfigMap without metadata.name"},
+		},
+		"ClusterScoped": {
+			options: fleet.BundleDeploymentOptions{TargetNamespace: "web"},
+			files:   map[string]string{"ns.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n"},
+			want:    Place{File: "ns.yaml", Text: "Namespace a is cluster-scoped, but the bundle is limited to one namespace; use defaultNamespace instead of namespace"},
+		},
+		"KustomizeMissing": {
+			files: map[string]string{"kustomization.yaml": kustomized, "cm.yaml": renderMap},
+			want:  Place{File: "kustomization.yaml", Line: 3, Column: 3},
+		},
+		"KustomizeDir": {
+			options: fleet.BundleDeploymentOptions{Kustomize: &fleet.KustomizeOptions{Dir: "overlays/prod"}},
+			files:   map[string]string{"overlays/prod/kustomization.yaml": kustomized, "overlays/prod/cm.yaml": renderMap},
+			want:    Place{File: "overlays/prod/kustomization.yaml", Line: 3, Column: 3},
+		},
+		"KustomizeYAML": {
+			files: map[string]string{"kustomization.yaml": "resources: [cm.yaml]\n", "cm.yaml": "a: b\nc: [\n"},
+			want:  Place{File: "cm.yaml", Line: 2, Text: "did not find expected node content"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := rendered(c.options, c.files)
+			_, err := Render(d, RenderOptions{})
+			if err == nil {
+				t.Fatal("no error")
+			}
+			got, ok := Locate(d, err)
+			if !ok {
+				t.Fatalf("%s: no place in %q", c.why, err)
+			}
+			if c.want.Text == "" {
+				got.Text = ""
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s: %v\n-want +got\n%s", c.why, err, diff)
+			}
+		})
+	}
+}
+
+func TestLocateNothing(t *testing.T) {
+	if _, ok := Locate(Deployment{}, nil); ok {
+		t.Error("no error has no place")
+	}
+	d := rendered(fleet.BundleDeploymentOptions{}, map[string]string{
+		"Chart.yaml": renderChart, "values.schema.json": `{"required":["a"]}`, "templates/a.yaml": "a: b",
+	})
+	_, err := Render(d, RenderOptions{})
+	if place, ok := Locate(d, err); ok || err == nil {
+		t.Errorf("values are in no file of the chart: %v, %v", place, err)
+	}
+}

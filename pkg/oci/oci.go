@@ -1,0 +1,56 @@
+// Package oci speaks to OCI registries: it lists and pulls Helm charts, and
+// keeps the contents of bundles. It starts no process, reads no environment and
+// no configuration of other programs, and keeps nothing between calls: tokens
+// live as long as the call that asked for them.
+//
+// User name and password go to the registry and to the token service of its own
+// domain, nowhere else, wherever it redirects or points to. What it sends is
+// counted while it arrives and verified before it is returned.
+//
+// Errors are fault.Permanent (wait for another spec or Secret), fault.Wait (the
+// registry may answer later), or those of a context that has ended. Their texts
+// are stable from one try to the next and never hold a credential.
+package oci
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// A Registry is a place in a registry, and how to talk to it.
+type Registry struct {
+	// Reference is host[:port]/path. A leading "oci://" and trailing slashes are
+	// ignored. Of a chart it may say a tag or digest (:1.0.0, @sha256:...).
+	Reference          string
+	Username, Password string // both or none
+	// CABundle holds PEM certificates that are trusted besides the system's.
+	CABundle           []byte
+	InsecureSkipVerify bool // accept any certificate
+	BasicHTTP          bool // no TLS
+}
+
+// Config is all that the package can be told. Zero fields have defaults.
+type Config struct {
+	// UserAgent is sent with every request; "fleet" where empty.
+	UserAgent string
+	// Proxy chooses the proxy of a request; nil is none.
+	Proxy func(*http.Request) (*url.URL, error)
+	// Timeout is how long one call may take; 5 minutes where 0. An answer has to
+	// begin within 30 seconds, or Timeout if that is shorter.
+	Timeout time.Duration
+}
+
+// Client talks to registries. It may be used by several goroutines.
+type Client struct{ cfg Config }
+
+// New makes a Client.
+func New(cfg Config) *Client {
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = "fleet"
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 5 * time.Minute
+	}
+	return &Client{cfg: cfg}
+}

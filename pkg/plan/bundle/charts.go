@@ -1,0 +1,108 @@
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+)
+
+// ReasonOffline is the reason of chart.Fetched.Err where nothing may be
+// downloaded.
+const ReasonOffline = "Offline"
+
+// A remote is a chart that options of Helm name and that is not in the tree.
+type remote struct {
+	request chart.Request
+	files   fs.FS
+	place   place
+}
+
+// findCharts asks for all charts that are not in the bundle, each once: those
+// with a repository, and those whose name is no path here.
+func (a *assembly) findCharts() {
+	seen := map[chart.Request]bool{}
+	for _, h := range a.helms() {
+		o := h.options
+		r := chart.Request{Repo: o.Repo, Chart: o.Chart, Version: o.Version}
+		if o.Repo == "" && o.Chart == "" || seen[r] {
+			continue
+		}
+		seen[r] = true
+		if o.Repo == "" && a.localChart(h) {
+			continue
+		}
+		key := "chart"
+		if o.Repo != "" {
+			key = "repo"
+		}
+		a.request(h, r, key)
+	}
+}
+
+// request asks for a chart.
+func (a *assembly) request(h helm, r chart.Request, key string) {
+	if _, err := chart.Locate(r); err != nil {
+		a.fail(h, finding.RuleChart, strings.Join(strings.Fields(err.Error()), " "), "", key)
+		return
+	}
+	p := place{path: a.file.Path, what: "chart"}
+	if r.Chart != "" {
+		p.what = fmt.Sprintf("chart %q", chart.Redact(r.Chart))
+	}
+	p.line, p.column = a.place(h, key)
+	got, ok := a.want(r)
+	switch {
+	case !ok:
+	case got.Err == nil && got.Files == nil:
+		a.fail(h, finding.RuleChart, "the chart came without files", "", key)
+	case got.Err != nil:
+		a.lacks(got.Err, func(rule, message string) { a.fail(h, rule, message, "", key) })
+	default:
+		a.charts = append(a.charts, remote{request: r, files: got.Files, place: p})
+	}
+}
+
+// localChart tells whether a chart is a path of the tree. Such a chart must be a
+// directory of the bundle: agents have nothing else.
+func (a *assembly) localChart(h helm) bool {
+	name := h.options.Chart
+	if strings.Contains(name, "://") || strings.Contains(name, "::") {
+		return false
+	}
+	p := path.Join(a.base, name)
+	at, err := "", errOutside
+	if fs.ValidPath(p) {
+		at, err = a.tree.resolve(p)
+	}
+	outside := !fs.ValidPath(p) || errors.Is(err, errOutside) || err == nil && !within(a.base, at)
+	switch {
+	case outside, err != nil && strings.HasPrefix(path.Clean(name), "../"):
+		a.fail(h, finding.RuleOutside, fmt.Sprintf("helm.chart %q is outside of the bundle's directory", name),
+			"move it below, or add a fleet.yaml further up", "chart")
+	case errors.Is(err, fs.ErrNotExist):
+		return a.looksLocal(h)
+	case err != nil:
+		a.fail(h, finding.RuleFile, fmt.Sprintf("helm.chart %q cannot be read: %v", name, cause(err)), "", "chart")
+	case !a.tree.isDir(at):
+		a.fail(h, finding.RuleChart, fmt.Sprintf("helm.chart %q is an archive in the repository; agents deploy only charts that are unpacked", name),
+			"unpack it", "chart")
+	}
+	return true
+}
+
+// looksLocal reports a chart that is no source that could be downloaded.
+func (a *assembly) looksLocal(h helm) bool {
+	name := h.options.Chart
+	_, err := chart.Locate(chart.Request{Chart: name, Version: h.options.Version})
+	if err == nil {
+		return false
+	}
+	a.fail(h, finding.RuleChart, fmt.Sprintf("helm.chart %q is no directory here, and nothing that can be downloaded", name),
+		a.neighbour(path.Join(a.base, name)), "chart")
+	return true
+}

@@ -1,0 +1,168 @@
+package bundle
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+)
+
+// chartOutput is the file in which agents give a kustomization what a chart
+// rendered.
+const chartOutput = "fleet-manifests.yaml"
+
+// kustomizationBytes is how large a kustomization may be.
+const kustomizationBytes = 1 << 20
+
+// A kustomizeDir is a directory that is built for some cluster.
+type kustomizeDir struct {
+	dir string
+	at  func(keys ...any) (line, column int)
+}
+
+// kustomizeDirs are the directories in which a kustomization may be: that of
+// the bundle, and those of targets that have another.
+func (k *checks) kustomizeDirs() []kustomizeDir {
+	a := k.a
+	var dirs []kustomizeDir
+	add := func(o *fleet.KustomizeOptions, at func(...any) (int, int)) {
+		dir := "."
+		if o != nil && o.Dir != "" {
+			dir = path.Clean(strings.TrimPrefix(o.Dir, "/"))
+		}
+		if !within(".", dir) || strings.Contains(dir, "://") {
+			line, column := at("kustomize", "dir")
+			a.add(finding.Finding{
+				Path: a.file.Path, Line: line, Column: column, Severity: finding.Error, Rule: finding.RuleOutside,
+				Message: fmt.Sprintf("kustomize.dir %q is outside of the bundle's directory", o.Dir), Hint: "move it below, or add a fleet.yaml further up",
+			})
+			return
+		}
+		if !slices.ContainsFunc(dirs, func(d kustomizeDir) bool { return d.dir == dir }) {
+			dirs = append(dirs, kustomizeDir{dir, at})
+		}
+	}
+	add(a.spec.Kustomize, a.file.At)
+	for i := range a.spec.Targets {
+		if o := a.spec.Targets[i].Kustomize; o != nil && o.Dir != "" {
+			add(o, func(keys ...any) (int, int) { return a.file.AtTarget(i, keys...) })
+		}
+	}
+	return dirs
+}
+
+// overlays checks that overlays of plain manifests are in overlays/.
+func (k *checks) overlays() {
+	check := func(o *fleet.YAMLOptions, at func(...any) (int, int)) {
+		if o == nil {
+			return
+		}
+		for i, name := range o.Overlays {
+			if clean := path.Clean(name); name != "" && !path.IsAbs(name) && clean != "." && within(".", clean) {
+				continue
+			}
+			line, column := at("yaml", "overlays", i)
+			k.a.add(finding.Finding{
+				Path: k.a.file.Path, Line: line, Column: column, Severity: finding.Error, Rule: finding.RuleOutside,
+				Message: fmt.Sprintf("overlay %q is no directory in overlays/", name),
+			})
+		}
+	}
+	check(k.a.spec.YAML, k.a.file.At)
+	for i := range k.a.spec.Targets {
+		check(k.a.spec.Targets[i].YAML, func(keys ...any) (int, int) { return k.a.file.AtTarget(i, keys...) })
+	}
+}
+
+// kustomization checks a kustomization and the manifests and kustomizations
+// that it builds on. Files that it only takes data from may be anything.
+func (k *checks) kustomization(d kustomizeDir, depth int) {
+	for _, base := range kustomizations {
+		name := path.Join(d.dir, base)
+		f, ok := k.byName[name]
+		if !ok || k.done[name] {
+			continue
+		}
+		if depth > 50 {
+			k.fail(name, 0, finding.RuleTooLarge, "kustomizations are nested too deep")
+			return
+		}
+		before := len(k.a.found)
+		k.syntax(name)
+		data, err := f.bytes(kustomizationBytes)
+		if err != nil {
+			k.fail(name, 0, finding.RuleTooLarge, "cannot be read: "+cause(err).Error())
+		}
+		var doc yaml.Node
+		if len(k.a.found) > before || yaml.Unmarshal(data, &doc) != nil {
+			continue
+		}
+		for _, ref := range references(&doc) {
+			k.reference(name, ref, depth)
+		}
+	}
+}
+
+// A reference is a path in a kustomization.
+type reference struct {
+	text  string
+	line  int
+	build bool // resources, bases and components: files, directories and URLs
+}
+
+// references are the paths that a kustomization names.
+func references(doc *yaml.Node) []reference {
+	var list []reference
+	add := func(n *yaml.Node, build bool) {
+		if n != nil && n.Kind == yaml.ScalarNode && n.Value != "" && !strings.Contains(n.Value, "\n") {
+			list = append(list, reference{n.Value, n.Line, build})
+		}
+	}
+	each := func(key string, use func(*yaml.Node)) {
+		if n := child(doc, key); n != nil && n.Kind == yaml.SequenceNode {
+			for _, e := range n.Content {
+				use(e)
+			}
+		}
+	}
+	for _, key := range []string{"resources", "bases", "components"} {
+		each(key, func(n *yaml.Node) { add(n, true) })
+	}
+	each("patchesStrategicMerge", func(n *yaml.Node) { add(n, false) })
+	for _, key := range []string{"patches", "patchesJson6902", "replacements"} {
+		each(key, func(n *yaml.Node) { add(child(n, "path"), false) })
+	}
+	return list
+}
+
+// reference checks one path of a kustomization.
+func (k *checks) reference(name string, ref reference, depth int) {
+	target := path.Join(path.Dir(name), ref.text)
+	switch {
+	case remoteSource(ref.text):
+		k.a.add(finding.Finding{
+			Path: path.Join(k.a.dir.Path, name), Line: ref.line, Severity: finding.Warning, Rule: finding.RuleOutside,
+			Message: fmt.Sprintf("%q is not in the bundle: every cluster has to download it by itself", ref.text), Hint: "put it into the repository",
+		})
+	case path.IsAbs(ref.text) || !within(".", target):
+		k.fail(name, ref.line, finding.RuleOutside, fmt.Sprintf("%q is outside of the bundle's directory", ref.text))
+	case k.is(target):
+		k.syntax(target)
+	case ref.build && k.isDir(target):
+		k.kustomization(kustomizeDir{dir: target}, depth+1)
+	case path.Base(ref.text) != chartOutput:
+		k.fail(name, ref.line, finding.RuleFile, fmt.Sprintf("%q is not in the bundle", ref.text))
+	}
+}
+
+// remoteSource tells whether kustomize would download a resource: a URL, or
+// what git takes for one.
+func remoteSource(s string) bool {
+	return strings.Contains(s, "://") || strings.Contains(s, "::") || strings.HasPrefix(s, "git@") ||
+		strings.HasPrefix(s, "github.com/") || strings.HasPrefix(s, "gh:")
+}

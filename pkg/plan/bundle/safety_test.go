@@ -1,0 +1,231 @@
+package bundle
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// What leads out of a bundle is refused with its place, and nothing outside is
+// read; the bundle beside it is made. The tree counts what was read.
+func TestRefusedAndNotRead(t *testing.T) {
+	secret := strings.Repeat("SENTINEL", 100)
+	bombText := "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
+	for i := 1; i < 9; i++ {
+		bombText += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i-1), 10), ","))
+	}
+	wide := "a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a,", 10_000) + "]\n"
+	longLine := "a: \"" + strings.Repeat("x", 10<<20) + "\"\n"
+	cases := map[string]struct {
+		why   string
+		tree  map[string]string
+		found []string
+		read  int // bytes that may be read below d, if not 0
+	}{
+		"ValuesFileUp":       {tree: map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [../../etc/passwd]}"}, found: []string{`d/fleet.yaml:1:32: error: values file "../../etc/passwd" is not in the repository [outside]`}},
+		"ValuesFileAbsolute": {tree: map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [/etc/passwd]}"}, found: []string{`d/fleet.yaml:1:32: error: values file "/etc/passwd" is not in the repository [outside]`}},
+		"ValuesFileChain": {
+			tree:  map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [l1]}", "d/l1": "-> l2", "d/l2": "-> ../x/l3", "x/l3": "-> ../../etc/passwd"},
+			found: []string{"d/fleet.yaml:1:32: error: values file \"l1\" is a symbolic link that leads out of the repository [outside]", "d/l2:1:1: error: symbolic link cannot be followed: it leads out of the repository [outside]"},
+		},
+		"ValuesFileLoop": {
+			tree:  map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [../x/l]}", "x/l": "-> l"},
+			found: []string{`d/fleet.yaml:1:32: error: values file "../x/l" cannot be read: too many symbolic links [file]`},
+		},
+		"ValuesBomb":     {tree: map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [v]}", "d/v": bombText}, found: []string{"d/v:7:1: error: its aliases unfold to more than 16 MiB [too-large]"}},
+		"ValuesWideBomb": {why: "few aliases of a long text", tree: map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [v]}", "d/v": wide}, found: []string{"d/v:2:1: error: its aliases unfold to more than 16 MiB [too-large]"}},
+		"ValuesLarge": {
+			why: "not a byte of it is read", tree: map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [v]}", "d/v": longLine}, read: 1000,
+			found: []string{`d/fleet.yaml:1:32: error: values file "v" cannot be read: it is too large: it has 10240 KiB, at most 4096 are read [too-large]`},
+		},
+		"FleetYAMLLarge": {tree: map[string]string{"d/fleet.yaml": longLine}, read: 1000, found: []string{"d/fleet.yaml:1:1: error: cannot be read: it is too large: it has 10240 KiB, at most 1024 are read [too-large]"}},
+		"FleetYAMLLink":  {tree: map[string]string{"d/fleet.yaml": "-> ../../etc/passwd", "d/cm.yaml": configMap}, found: []string{"d/fleet.yaml:1:1: error: cannot be read: it leads out of the repository [outside]"}},
+		"ManifestBomb":   {tree: map[string]string{"d/cm.yaml": configMap + "---\n" + bombText}, found: []string{"d/cm.yaml:11:1: error: its aliases unfold to more than 16 MiB [too-large]"}},
+		"ManifestLine":   {tree: map[string]string{"d/cm.yaml": configMap + longLine}, found: []string{"d/cm.yaml:4:1: error: the line is longer than 4096 KiB [too-large]"}},
+		"IgnoreLarge":    {tree: map[string]string{"d/.fleetignore": strings.Repeat("*a*b*c\n", 100_000), "d/cm.yaml": configMap}, read: 1000, found: []string{"d/.fleetignore:1:1: error: cannot be read: it is too large: it has 683 KiB, at most 256 are read [ignore-file]"}},
+		"IgnoreMany":     {tree: map[string]string{"d/.fleetignore": strings.Repeat("*a*b*c\n", 30_000), "d/cm.yaml": configMap}, found: []string{"d/.fleetignore:1001:1: error: there are too many patterns [ignore-file]"}},
+		"IgnoreLink":     {tree: map[string]string{"d/.fleetignore": "-> ../secret/s", "d/cm.yaml": configMap}, found: []string{"d/.fleetignore:1:1: error: symbolic link leads out of the bundle, to secret/s [outside]"}},
+		"ChartUp":        {tree: map[string]string{"d/fleet.yaml": "helm: {chart: ../../x}", "d/cm.yaml": configMap}, found: []string{`d/fleet.yaml:1:15: error: helm.chart "../../x" is outside of the bundle's directory [outside]`}},
+		"KustomizeDir":   {tree: map[string]string{"d/fleet.yaml": "kustomize:\n  dir: ../secret\n", "d/cm.yaml": configMap}, found: []string{`d/fleet.yaml:2:8: error: kustomize.dir "../secret" is outside of the bundle's directory [outside]`}},
+		"KustomizeTarget": {
+			tree:  map[string]string{"d/fleet.yaml": "targetCustomizations:\n- clusterName: c\n  kustomize: {dir: ../secret}\n", "d/cm.yaml": configMap},
+			found: []string{`d/fleet.yaml:3:20: error: kustomize.dir "../secret" is outside of the bundle's directory [outside]`},
+		},
+		"Kustomization": {
+			tree: map[string]string{
+				"d/kustomization.yaml":   "resources:\n- o\n- ../secret\n- /etc\n- https://evil.example/x.yaml\n- github.com/a/b\n- cm.yaml\n- gone.yaml\npatches:\n- path: ../secret/s\n",
+				"d/o/kustomization.yaml": "bases: [../../secret]\ncomponents: ['git@evil.example:x']\n", "d/cm.yaml": configMap,
+			},
+			found: []string{
+				`d/kustomization.yaml:3:1: error: "../secret" is outside of the bundle's directory [outside]`,
+				`d/kustomization.yaml:4:1: error: "/etc" is outside of the bundle's directory [outside]`,
+				`d/kustomization.yaml:5:1: warning: "https://evil.example/x.yaml" is not in the bundle: every cluster has to download it by itself [outside]`,
+				`d/kustomization.yaml:6:1: warning: "github.com/a/b" is not in the bundle: every cluster has to download it by itself [outside]`,
+				`d/kustomization.yaml:8:1: error: "gone.yaml" is not in the bundle [file]`,
+				`d/kustomization.yaml:10:1: error: "../secret/s" is outside of the bundle's directory [outside]`,
+				`d/o/kustomization.yaml:1:1: error: "../../secret" is outside of the bundle's directory [outside]`,
+				`d/o/kustomization.yaml:2:1: warning: "git@evil.example:x" is not in the bundle: every cluster has to download it by itself [outside]`,
+			},
+		},
+		"Overlay": {tree: map[string]string{"d/fleet.yaml": "yaml: {overlays: [ok, ../../secret, /etc]}\n", "d/cm.yaml": configMap}, found: []string{
+			`d/fleet.yaml:1:23: error: overlay "../../secret" is no directory in overlays/ [outside]`, `d/fleet.yaml:1:37: error: overlay "/etc" is no directory in overlays/ [outside]`,
+		}},
+		"DirLoop": {tree: map[string]string{"d/a/b": "-> ../../d", "d/cm.yaml": configMap}, found: []string{"d/a/b:1:1: error: symbolic link leads to a directory that it is in [file]"}},
+		"DirOut":  {tree: map[string]string{"d/a": "-> ../secret", "d/cm.yaml": configMap}, found: []string{"d/a:1:1: error: symbolic link leads out of the bundle, to secret [outside]"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			c.tree["good/cm.yaml"], c.tree["secret/s"] = configMap, secret
+			tree := newHashed(files(c.tree))
+			set := Read(tree, []string{"d", "good"}, nil, Options{Repo: "repo"})
+			if diff := cmp.Diff(c.found, texts(set.Results[0].Findings)); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+			if set.Results[0].Bundle != nil || set.Results[1].Bundle == nil {
+				t.Error("want no bundle d, and the one beside it")
+			}
+			if got := tree.total("secret/"); got != 0 {
+				t.Errorf("%d bytes of what is outside were read", got)
+			}
+			if got := tree.total("d/"); c.read != 0 && got > c.read {
+				t.Errorf("%d bytes were read", got)
+			}
+			if strings.Contains(set.print(), "SENTINEL") {
+				t.Error("what is outside shows up")
+			}
+		})
+	}
+}
+
+// Paths of the GitRepo do not lead out either.
+func TestPathsThatLeadOut(t *testing.T) {
+	tree := newHashed(files(map[string]string{"d/cm.yaml": configMap, "up": "-> ../..", "etc": "-> /etc", "loop": "-> loop", "l1": "-> l2", "l2": "-> ../x"}))
+	for _, p := range []string{"../d", "up", "up/x", "etc", "etc/*", "loop", "l1", "d/../../x"} {
+		dirs, found := Discover(tree, []string{p})
+		if len(dirs) > 0 || len(found) == 0 {
+			t.Errorf("%s: %v, %v", p, dirs, found)
+		}
+		set := Read(tree, nil, []fleet.BundlePath{{Base: p}, {Base: "d", Options: "../" + p + "/fleet.yaml"}}, Options{Repo: "repo"})
+		for _, r := range set.Results {
+			if r.Bundle != nil {
+				t.Errorf("%s: a bundle of %v", p, r.Dir)
+			}
+		}
+	}
+	if len(tree.files) > 0 {
+		t.Errorf("read %v", tree.files)
+	}
+}
+
+// One read stays below 256 MiB, with as much as the limits allow and with what
+// is refused.
+func TestMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads some hundred MiB")
+	}
+	r := rand.NewChaCha8([32]byte{1})
+	text := []byte(strings.Repeat("key: value of this line, and some more\n", 64<<20/39))
+	noise := make([]byte, 12<<20)
+	r.Read(noise)
+	flow := []byte("a: [" + strings.Repeat("a,", 19<<16) + "]\n") // 1.2 million values on one line
+	some := []byte("a: [" + strings.Repeat("a,", 240_000) + "]\n")
+	cases := map[string]map[string][]byte{
+		"Texts":        {"a.txt": text, "b.txt": text[:len(text)-8<<20]},
+		"Binaries":     {"a.bin": noise, "b.bin": noise, "c.txt": text[:60<<20]},
+		"TooLarge":     {"a.bin": noise, "b.bin": noise, "c.bin": noise, "d.txt": text[:60<<20]},
+		"ManyValues":   {"a.yaml": flow, "b.yaml": flow},
+		"SomeValues":   {"a.yaml": some, "b.yaml": some, "c.yaml": some},
+		"OneDocument":  {"a.yaml": text},
+		"LargeValues":  {"fleet.yaml": []byte("helm: {chart: ., valuesFiles: [v.yaml]}"), "Chart.yaml": []byte("name: c\nversion: 1.0.0"), "v.yaml": flow},
+		"Kustomizable": {"kustomization.yaml": []byte("resources: [a.yaml]\n"), "a.yaml": flow},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			tree := lean{fstest.MapFS{}}
+			for p, data := range c {
+				tree.MapFS["d/"+p] = &fstest.MapFile{Data: data, Mode: 0o644}
+			}
+			runtime.GC()
+			var before runtime.MemStats
+			runtime.ReadMemStats(&before)
+			var peak atomic.Uint64
+			stop, done := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(done)
+				for tick := time.NewTicker(10 * time.Millisecond); ; {
+					var m runtime.MemStats
+					runtime.ReadMemStats(&m)
+					if m.HeapInuse > peak.Load() {
+						peak.Store(m.HeapInuse)
+					}
+					select {
+					case <-stop:
+						return
+					case <-tick.C:
+					}
+				}
+			}()
+			result := Assemble(tree, Dir{Path: "d"}, Options{Repo: "repo"})
+			close(stop)
+			<-done
+			used := int64(peak.Load()) - int64(before.HeapInuse)
+			t.Logf("%d MiB, %d resources, %v", used>>20, len(names(result.Bundle)), texts(result.Findings))
+			if used > 256<<20 {
+				t.Errorf("reading took %d MiB", used>>20)
+			}
+		})
+	}
+}
+
+// lean hands out files without copying them first, so that only what reading
+// needs is measured; a git tree makes one copy.
+type lean struct{ fstest.MapFS }
+
+func (l lean) ReadFile(name string) ([]byte, error) {
+	f, err := l.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	f.Close()
+	return append([]byte(nil), l.MapFS[name].Data...), nil
+}
+
+func FuzzAssemble(f *testing.F) {
+	f.Add(uint64(1), "fleet.yaml", "helm: {chart: .}\n", "dependencies:\n- {name: a, repository: 'file://..'}\n")
+	f.Add(uint64(2), "kustomization.yaml", "resources: [../..]\n", "-> ../../etc")
+	f.Add(uint64(3), ".fleetignore", "[", "a: &a [*a]\n")
+	f.Add(uint64(4), "Chart.yaml", "name: ../x\nversion: 1\ndependencies: [null]\n", "")
+	f.Fuzz(func(t *testing.T, seed uint64, base, one, two string) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		w := newWorld()
+		for range 8 {
+			someEdit(r, w).apply(w)
+		}
+		if fs.ValidPath(base) && base != "." && !strings.Contains(base, "/") {
+			w.write("d/"+base, one)
+			w.write("d/Chart.yaml", two)
+		}
+		set, _ := w.read(nil)
+		again, _ := w.read(nil)
+		if set.print() != again.print() {
+			t.Fatal("two readings of one tree differ")
+		}
+		for _, r := range set.Results {
+			for _, n := range names(r.Bundle) {
+				if strings.HasPrefix(n, "/") || strings.HasPrefix(n, "../") || strings.Contains(n, "/../") {
+					t.Fatalf("resource %q", n)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,152 @@
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// maxLinks is how many symbolic links one path may lead through.
+const maxLinks = 40
+
+var errOutside = errors.New("it leads out of the repository")
+
+// A tree is files to be read. It notes all that was looked at, so that it can
+// be told later whether any of it changed: nothing else here touches an fs.FS.
+//
+// Only resolve takes a path with symbolic links in it; all others take what
+// resolve returned, or what stands in a directory that was read.
+type tree struct {
+	fs     fs.FS
+	hasher Hasher            // nil: nothing is noted
+	whole  string            // all below this directory is noted with it
+	seen   map[string]string // what look said, by path
+}
+
+// newTree is a tree that notes what is looked at, if its files have hashes.
+func newTree(files fs.FS) *tree {
+	hasher, _ := files.(Hasher)
+	return &tree{fs: files, hasher: hasher, seen: map[string]string{}}
+}
+
+func (t *tree) note(p string) {
+	if t.hasher == nil || t.whole != "" && within(t.whole, p) {
+		return
+	}
+	if _, ok := t.seen[p]; !ok {
+		t.seen[p] = look(t.fs, t.hasher, p)
+	}
+}
+
+// cover notes a directory with all below it, once for all.
+func (t *tree) cover(dir string) {
+	t.note(dir)
+	t.whole = dir
+}
+
+func (t *tree) readDir(at string) ([]fs.DirEntry, error) {
+	t.note(at)
+	return fs.ReadDir(t.fs, at)
+}
+
+func (t *tree) lstat(at string) (fs.FileInfo, error) {
+	t.note(at)
+	return fs.Lstat(t.fs, at)
+}
+
+// errTooLarge says that a file is larger than what it is read for allows.
+var errTooLarge = errors.New("it is too large")
+
+// readFile reads a file of at most limit bytes; nothing is read of one that is
+// larger.
+func (t *tree) readFile(at string, limit int64) ([]byte, error) {
+	info, err := t.lstat(at)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("is not a file")
+	}
+	if info.Size() > limit {
+		return nil, fmt.Errorf("%w: it has %d KiB, at most %d are read", errTooLarge, info.Size()>>10, limit>>10)
+	}
+	return fs.ReadFile(t.fs, at)
+}
+
+// find resolves a path and reads the file there.
+func (t *tree) find(name string, limit int64) ([]byte, error) {
+	at, err := t.resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	return t.readFile(at, limit)
+}
+
+// isDir tells whether a path leads to a directory.
+func (t *tree) isDir(name string) bool {
+	at, err := t.resolve(name)
+	if err != nil {
+		return false
+	}
+	info, err := t.lstat(at)
+	return err == nil && info.IsDir()
+}
+
+// resolve is a path without symbolic links in it. It exists.
+func (t *tree) resolve(name string) (string, error) {
+	if !fs.ValidPath(name) {
+		return "", errOutside
+	}
+	at, rest := ".", name
+	if t.whole != "" && within(t.whole, name) {
+		at, rest = t.whole, strings.TrimPrefix(strings.TrimPrefix(name, t.whole), "/")
+		if t.whole == "." {
+			rest = name
+		}
+	}
+	for links := 0; rest != "." && rest != ""; {
+		step, tail, _ := strings.Cut(rest, "/")
+		next := path.Join(at, step)
+		link, err := t.step(next, tail)
+		if err != nil {
+			return "", err
+		}
+		if link == "" {
+			at, rest = next, tail
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", errors.New("too many symbolic links")
+		}
+		goal := path.Join(at, link, tail)
+		if path.IsAbs(link) || !fs.ValidPath(goal) {
+			return "", errOutside
+		}
+		at, rest = ".", goal
+	}
+	t.note(at)
+	return at, nil
+}
+
+// step looks at one part of a path, after which tail follows. It returns where
+// it leads if it is a symbolic link.
+func (t *tree) step(next, tail string) (link string, err error) {
+	info, err := fs.Lstat(t.fs, next)
+	if err == nil && tail != "" && info.Mode().IsRegular() {
+		err = fs.ErrNotExist // below a file there is nothing
+	}
+	if err != nil {
+		t.note(next)
+		return "", err
+	}
+	if info.Mode().Type() != fs.ModeSymlink {
+		return "", nil
+	}
+	t.note(next)
+	if link, err = fs.ReadLink(t.fs, next); link == "" && err == nil {
+		err = fs.ErrNotExist
+	}
+	return link, err
+}

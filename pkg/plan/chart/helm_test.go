@@ -1,0 +1,25 @@
+package chart_test
+
+import (
+	"sort"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// helmTags is what Helm's registry client makes of a registry's tags: strict
+// versions, the highest first.
+func helmTags(tags []string) []string {
+	var all []*semver.Version
+	for _, tag := range tags {
+		if v, err := semver.StrictNewVersion(strings.ReplaceAll(tag, "_", "+")); err == nil {
+			all = append(all, v)
+		}
+	}
+	sort.Sort(sort.Reverse(semver.Collection(all)))
+	var list []string
+	for _, v := range all {
+		list = append(list, v.String())
+	}
+	return list
+}

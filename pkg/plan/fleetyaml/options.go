@@ -1,0 +1,113 @@
+package fleetyaml
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+)
+
+// releaseName is what Helm and the API accept.
+var releaseName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+// options checks the options of the bundle or of one target, which stands at
+// place.
+func (v *validator) options(o *fleet.BundleDeploymentOptions, place []any) {
+	v.comparePatches(o.Diff, place)
+	for i, r := range o.DownstreamResources {
+		at := to(place, "downstreamResources", i)
+		switch strings.ToLower(r.Kind) {
+		case "secret", "configmap":
+		default:
+			v.bad(fmt.Sprintf("downstreamResources[%d]: kind %q cannot be copied; want Secret or ConfigMap", i, cut(r.Kind)), to(at, "kind")...)
+		}
+		if r.Name == "" {
+			v.bad(fmt.Sprintf("downstreamResources[%d] has no name", i), at...)
+		}
+	}
+	h := o.Helm
+	if h == nil {
+		return
+	}
+	if h.ReleaseName != "" && (len(h.ReleaseName) > fleet.ReleaseNameLimit || !releaseName.MatchString(h.ReleaseName)) {
+		v.bad(fmt.Sprintf("helm.releaseName %q is not possible: want at most %d lower case letters, digits, - and .",
+			cut(h.ReleaseName), fleet.ReleaseNameLimit), to(place, "helm", "releaseName")...)
+	}
+	for i, from := range h.ValuesFrom {
+		at := to(place, "helm", "valuesFrom", i)
+		if ref := from.ConfigMapKeyRef; ref != nil && ref.Name == "" {
+			v.bad(fmt.Sprintf("helm.valuesFrom[%d].configMapKeyRef has no name", i), to(at, "configMapKeyRef")...)
+		}
+		if ref := from.SecretKeyRef; ref != nil && ref.Name == "" {
+			v.bad(fmt.Sprintf("helm.valuesFrom[%d].secretKeyRef has no name", i), to(at, "secretKeyRef")...)
+		}
+		if from.ConfigMapKeyRef == nil && from.SecretKeyRef == nil {
+			v.odd(fmt.Sprintf("helm.valuesFrom[%d] names neither a ConfigMap nor a Secret and does nothing", i), "", at...)
+		}
+	}
+}
+
+// versions checks helm.version where it is used: with a Helm repository or
+// registry it chooses the chart, which fails if it is neither a version nor a
+// range; elsewhere nothing reads it. A customization takes what it does not
+// name from the bundle itself.
+func (v *validator) versions() {
+	root := fleet.HelmOptions{}
+	if h := v.f.Spec.Helm; h != nil {
+		root = *h
+		v.version(root, root, []any{"helm", "version"})
+	}
+	rootUsed := false
+	for i := range v.f.Spec.Targets {
+		h := v.f.Spec.Targets[i].Helm
+		if h == nil {
+			continue
+		}
+		used := *h
+		if v.f.Spec.Helm != nil {
+			used.Repo, used.Chart = or(h.Repo, root.Repo), or(h.Chart, root.Chart)
+			used.Version = or(h.Version, root.Version)
+		}
+		switch {
+		case h.Version != "":
+			v.version(used, root, to(v.f.customized[i], "helm", "version"))
+		case !chooses(root) && chooses(used) && !rootUsed:
+			rootUsed = true
+			v.version(used, root, []any{"helm", "version"})
+		}
+	}
+}
+
+func (v *validator) version(h, root fleet.HelmOptions, place []any) {
+	if h.Version == "" {
+		return
+	}
+	if _, err := semver.NewConstraint(h.Version); err == nil {
+		return
+	}
+	message := fmt.Sprintf("helm.version %q is not a version or range", cut(h.Version))
+	if chooses(h) {
+		v.add(finding.Error, finding.RuleVersion, message, "", place...)
+		return
+	}
+	if h.Chart != "" || root.Chart != "" {
+		message += "; nothing reads it, since the chart comes from no repository"
+		v.add(finding.Warning, finding.RuleVersion, message, "", place...)
+	}
+}
+
+// chooses tells whether the version chooses the chart.
+func chooses(h fleet.HelmOptions) bool {
+	return h.Repo != "" || strings.HasPrefix(h.Chart, "oci://")
+}
+
+func or(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,119 @@
+package lint
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/target"
+)
+
+// unreachable finds customizations and targets that apply to no cluster: those
+// without criteria, and those behind one that certainly matches all of their
+// clusters. What cannot be proved is not told.
+func (c *check) unreachable() {
+	var all []target.Criteria
+	for i := range c.file.Spec.Targets {
+		t := &c.file.Spec.Targets[i]
+		all = append(all, target.Criteria{
+			Name: t.Name, ClusterName: t.ClusterName, ClusterSelector: t.ClusterSelector,
+			ClusterGroup: t.ClusterGroup, ClusterGroupSelector: t.ClusterGroupSelector,
+		})
+	}
+	firstOnly := c.file.Spec.TargetCustomizationMode != fleet.TargetCustomizationAllMatches
+	for i, criteria := range all {
+		place, _ := c.file.Target(i)
+		if asksNothing(criteria) {
+			c.warn(finding.RuleUnreachable, fmt.Sprintf("customization %s is never used: it has no criteria and matches no cluster", c.title(i)),
+				"clusterSelector: {} matches every cluster", place...)
+			continue
+		}
+		first := slices.IndexFunc(all[:i], func(before target.Criteria) bool { return covers(before, criteria) })
+		if !firstOnly || first < 0 {
+			continue
+		}
+		line, _ := c.file.AtTarget(first)
+		c.warn(finding.RuleUnreachable, fmt.Sprintf("customization %s is never used", c.title(i)),
+			fmt.Sprintf("%s (line %d) matches the same clusters first; put %s before it", c.title(first), line, c.title(i)), place...)
+	}
+	for i, t := range c.file.OverrideTargets {
+		criteria := target.Criteria{
+			ClusterName: t.ClusterName, ClusterSelector: t.ClusterSelector, ClusterGroup: t.ClusterGroup, ClusterGroupSelector: t.ClusterGroupSelector,
+		}
+		if asksNothing(criteria) {
+			c.warn(finding.RuleUnreachable, fmt.Sprintf("overrideTargets[%d] has no criteria and matches no cluster", i),
+				"clusterSelector: {} matches every cluster", "overrideTargets", i)
+		}
+	}
+}
+
+func asksNothing(c target.Criteria) bool {
+	return c.ClusterName == "" && c.ClusterSelector == nil && c.ClusterGroup == "" && c.ClusterGroupSelector == nil
+}
+
+// covers tells whether a certainly matches every cluster that b matches, through
+// the same group.
+func covers(a, b target.Criteria) bool {
+	return !asksNothing(a) &&
+		(a.ClusterName == "" || a.ClusterName == b.ClusterName) &&
+		(a.ClusterGroup == "" || a.ClusterGroup == b.ClusterGroup) &&
+		implied(a.ClusterSelector, b.ClusterSelector) &&
+		implied(a.ClusterGroupSelector, b.ClusterGroupSelector)
+}
+
+// implied tells whether everything that b selects certainly meets a.
+func implied(a, b *metav1.LabelSelector) bool {
+	if a == nil {
+		return true
+	}
+	known := requirements(b)
+	for _, wanted := range requirements(a) {
+		if !slices.ContainsFunc(known, func(r metav1.LabelSelectorRequirement) bool { return entails(r, wanted) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// requirements are the labels and expressions of a selector, all as
+// expressions.
+func requirements(s *metav1.LabelSelector) []metav1.LabelSelectorRequirement {
+	if s == nil {
+		return nil
+	}
+	list := slices.Clone(s.MatchExpressions)
+	for key, value := range s.MatchLabels {
+		list = append(list, metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{value}})
+	}
+	return list
+}
+
+// entails tells whether a label that meets one expression certainly meets
+// another.
+func entails(has, wants metav1.LabelSelectorRequirement) bool {
+	if has.Key != wants.Key {
+		return false
+	}
+	in := func(list []string) func(string) bool {
+		return func(v string) bool { return slices.Contains(list, v) }
+	}
+	every := func(list []string, f func(string) bool) bool {
+		return !slices.ContainsFunc(list, func(v string) bool { return !f(v) })
+	}
+	switch wants.Operator {
+	case metav1.LabelSelectorOpIn:
+		return has.Operator == metav1.LabelSelectorOpIn && every(has.Values, in(wants.Values))
+	case metav1.LabelSelectorOpExists:
+		return has.Operator == metav1.LabelSelectorOpIn || has.Operator == metav1.LabelSelectorOpExists
+	case metav1.LabelSelectorOpDoesNotExist:
+		return has.Operator == metav1.LabelSelectorOpDoesNotExist
+	case metav1.LabelSelectorOpNotIn:
+		return has.Operator == metav1.LabelSelectorOpDoesNotExist ||
+			has.Operator == metav1.LabelSelectorOpNotIn && every(wants.Values, in(has.Values)) ||
+			has.Operator == metav1.LabelSelectorOpIn && !slices.ContainsFunc(has.Values, in(wants.Values))
+	}
+	return false
+}

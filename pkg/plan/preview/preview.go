@@ -1,0 +1,294 @@
+// Package preview tells what the controller would make of one Bundle on a
+// number of clusters, all at once: who gets it and who does not, with the
+// reasons, and the deployments as they would be written.
+//
+// It decides nothing itself. Targeting, options, rollout and objects are those
+// of packages target, deployment and rollout, in the order in which the
+// controller asks them.
+package preview
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
+	"github.com/fleetworkspace/fleet/pkg/plan/support"
+	"github.com/fleetworkspace/fleet/pkg/plan/target"
+)
+
+// An Input is a Bundle and what its targeting depends on. Objects of other
+// namespaces than the Bundle's are ignored, but for deployments and Secrets.
+type Input struct {
+	Bundle   *fleet.Bundle
+	Clusters []*fleet.Cluster
+	Groups   []*fleet.ClusterGroup
+	// Deployments are those that are there already, of whatever Bundle.
+	Deployments []*fleet.BundleDeployment
+	// Secrets hold the values of the Bundle, if it has a valuesHash, and those of
+	// Deployments.
+	Secrets []*corev1.Secret
+}
+
+// A Result is what becomes of the Bundle.
+type Result struct {
+	// Content is the id of the Bundle's resources.
+	Content string
+	// Clusters are all clusters of the Bundle's workspace, by name.
+	Clusters []Cluster
+	// Ignored are texts about cluster groups that cannot be read.
+	Ignored []string
+}
+
+// A Cluster is what becomes of the Bundle on one cluster.
+type Cluster struct {
+	Namespace, Name string
+	// Deploy tells whether the Bundle is meant for the cluster, and Why why.
+	Deploy bool
+	Why    string
+	// Target is the name of the target that decided, or its place ("target 2");
+	// Customizations are those that apply.
+	Target         string
+	Customizations []string
+	// Step is what the rollout says of the deployment: whether the new version
+	// becomes current, or what it waits for.
+	Step rollout.Step
+	// Object is the deployment as it would be written and Secret the values that
+	// go before it. Both are nil where nothing is written.
+	Object *fleet.BundleDeployment
+	Secret *corev1.Secret
+	// ID is the deployment id that it should have.
+	ID string
+	// Broken says why the deployment cannot be worked out for this cluster.
+	Broken string
+	// Needs names the Secret, in the namespace of its deployment, without which
+	// it cannot be worked out; empty: none is missing.
+	Needs string
+}
+
+// Of works it out. The limit on deployments that are created at once
+// (rolloutStrategy.maxNew) is lifted; other limits hold, as far as the
+// deployments that are there say something about them. The same input gives
+// the same result.
+//
+// Errors are about the Bundle as a whole: selectors that cannot be read, and
+// values that are missing (fault.Wait).
+func Of(in Input) (Result, error) {
+	b := in.Bundle
+	if text := support.Blocks(&b.Spec); text != "" {
+		return Result{}, fault.PermanentError(fleet.ReasonNotImplemented, errors.New(text))
+	}
+	id := contentID(b)
+	kit, err := deployment.NewKit(b, id, valuesOf(in))
+	if err != nil {
+		return Result{}, err
+	}
+	out := Result{Content: id}
+	groups, errs := target.CompileGroups(inNamespace(in.Groups, b.Namespace))
+	for _, err := range errs {
+		out.Ignored = append(out.Ignored, err.Error())
+	}
+	clusters := inNamespace(in.Clusters, b.Namespace)
+	slices.SortStableFunc(clusters, func(a, b *fleet.Cluster) int { return cmp.Compare(a.Name, b.Name) })
+	w := work{in: in, kit: kit}
+	for _, c := range clusters {
+		w.add(c, groups)
+	}
+	if err := w.roll(); err != nil {
+		return Result{}, err
+	}
+	for i := range w.clusters {
+		out.Clusters = append(out.Clusters, w.clusters[i].Cluster)
+	}
+	return out, nil
+}
+
+// contentID names what a Bundle deploys, wherever that is kept.
+func contentID(b *fleet.Bundle) string {
+	switch {
+	case b.Spec.ContentsID != "":
+		return b.Spec.ContentsID
+	case len(b.Spec.Resources) == 0 && b.Annotations[fleet.AnnotationContent] != "":
+		return b.Annotations[fleet.AnnotationContent]
+	}
+	return content.ID(content.Manifest{Resources: b.Spec.Resources})
+}
+
+// work is one preview under way.
+type work struct {
+	in       Input
+	kit      *deployment.Kit
+	clusters []*candidate
+}
+
+// A candidate is a cluster that is worked on.
+type candidate struct {
+	Cluster
+	place   *deployment.Place
+	offline bool
+	old     *fleet.BundleDeployment
+	inputs  string
+	version deployment.Version
+}
+
+// add matches one cluster.
+func (w *work) add(c *fleet.Cluster, groups target.Groups) {
+	if c.DeletionTimestamp != nil {
+		return
+	}
+	p := &deployment.Place{
+		Cluster: target.Cluster{Namespace: c.Namespace, Name: c.Name, Labels: c.Labels, Groups: groups.Of(c.Labels)},
+		Paused:  c.Spec.Paused, Annotations: c.Annotations, Namespace: namespaceOf(c),
+	}
+	if c.Spec.TemplateValues != nil {
+		p.TemplateValues = c.Spec.TemplateValues.Data
+	}
+	p.Seal()
+	v := w.kit.Match(&p.Cluster)
+	x := &candidate{
+		Cluster: Cluster{Namespace: c.Namespace, Name: c.Name, Deploy: v.Deploy, Why: v.Reason},
+		place:   p, offline: c.Status.Display.State == fleet.Offline, old: w.deploymentIn(p.Namespace),
+	}
+	w.clusters = append(w.clusters, x)
+	if v.Target >= 0 {
+		x.Target = TargetName(w.in.Bundle, v.Target)
+	}
+	for _, i := range v.Customizations {
+		x.Customizations = append(x.Customizations, TargetName(w.in.Bundle, i))
+	}
+	if !v.Deploy {
+		return
+	}
+	var err error
+	if x.inputs, err = w.kit.Inputs(v, p); err == nil {
+		x.version, err = w.kit.Work(v, p)
+	}
+	if err != nil {
+		x.Broken = err.Error()
+	}
+	x.ID = x.version.ID
+}
+
+// roll asks the rollout, and composes what it lets through.
+func (w *work) roll() error {
+	var targets []rollout.Target
+	var places []*target.Cluster
+	var wanted []*candidate
+	for _, x := range w.clusters {
+		if !x.Deploy {
+			continue
+		}
+		t := rollout.TargetOf(x.Namespace+"/"+x.Name, x.old)
+		t.Paused, t.Offline, t.Desired = deployment.Paused(w.kit, x.place), x.offline, x.version.ID
+		targets, places, wanted = append(targets, t), append(places, &x.place.Cluster), append(wanted, x)
+	}
+	shape, err := rollout.Resolve(w.in.Bundle.Spec.RolloutStrategy, places)
+	if err != nil {
+		return err
+	}
+	shape.MaxNew = len(targets)
+	for i, step := range rollout.Plan(shape, targets).Steps {
+		wanted[i].Step = step
+		if err := w.compose(wanted[i]); err != nil {
+			wanted[i].Broken = err.Error()
+		}
+	}
+	return nil
+}
+
+// compose makes the objects of one cluster.
+func (w *work) compose(x *candidate) error {
+	if x.Broken != "" || !x.Step.Create && !x.Step.Stage && !x.Step.Move {
+		return nil
+	}
+	var values []byte
+	if x.old != nil && x.old.Spec.ValuesHash != "" && !x.Step.Move {
+		s := w.secret(x.old.Namespace, x.old.Name, fleet.SecretTypeBundleDeployment)
+		if s == nil {
+			x.Needs = x.old.Namespace + "/" + x.old.Name
+			return fmt.Errorf("the values of what runs there are not known: Secret %s/%s is missing", x.old.Namespace, x.old.Name)
+		}
+		values = s.Data[fleet.KeyValues]
+	}
+	parcel, err := deployment.Compose(deployment.Order{
+		Kit: w.kit, Place: x.place, Inputs: x.inputs, Version: x.version, Move: x.Step.Move,
+	}, x.old, values)
+	if err != nil {
+		return err
+	}
+	x.Object, x.Secret = parcel.Object, parcel.Secret
+	x.Object.APIVersion, x.Object.Kind = fleet.GroupVersion.String(), "BundleDeployment"
+	x.Object.UID, x.Object.ResourceVersion = "", "" // of one server; a file goes to another
+	if x.Secret != nil {
+		x.Secret.APIVersion, x.Secret.Kind = "v1", "Secret"
+	}
+	return nil
+}
+
+// deploymentIn is the Bundle's deployment in the namespace of a cluster.
+func (w *work) deploymentIn(namespace string) *fleet.BundleDeployment {
+	for _, bd := range w.in.Deployments {
+		if bd.Namespace == namespace && bd.Name == w.in.Bundle.Name {
+			return bd
+		}
+	}
+	return nil
+}
+
+func (w *work) secret(namespace, name, kind string) *corev1.Secret {
+	return secretOf(w.in.Secrets, namespace, name, kind)
+}
+
+func secretOf(list []*corev1.Secret, namespace, name, kind string) *corev1.Secret {
+	for _, s := range list {
+		if s.Namespace == namespace && s.Name == name && string(s.Type) == kind {
+			return s
+		}
+	}
+	return nil
+}
+
+// valuesOf are the data of the Secret with the Bundle's values.
+func valuesOf(in Input) map[string][]byte {
+	if in.Bundle.Spec.ValuesHash == "" {
+		return nil
+	}
+	if s := secretOf(in.Secrets, in.Bundle.Namespace, in.Bundle.Name, fleet.SecretTypeBundleValues); s != nil {
+		return s.Data
+	}
+	return nil
+}
+
+// namespaceOf is where the deployments of a cluster are, or would be.
+func namespaceOf(c *fleet.Cluster) string {
+	if c.Status.Namespace != "" {
+		return c.Status.Namespace
+	}
+	return naming.ClusterNamespace(c.Namespace, c.Name)
+}
+
+// inNamespace are the objects of one namespace. An object of a file that names
+// no namespace counts as one of it.
+func inNamespace[T interface{ GetNamespace() string }](list []T, namespace string) []T {
+	return slices.DeleteFunc(slices.Clone(list), func(o T) bool { return o.GetNamespace() != namespace })
+}
+
+// TargetName is how people know an entry of spec.targets: by its name, or its
+// place.
+func TargetName(b *fleet.Bundle, i int) string {
+	switch {
+	case len(b.Spec.Targets) == 0:
+		return "default"
+	case b.Spec.Targets[i].Name != "":
+		return b.Spec.Targets[i].Name
+	}
+	return fmt.Sprintf("target %d", i+1)
+}

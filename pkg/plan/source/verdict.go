@@ -1,0 +1,105 @@
+package source
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+)
+
+// A Verdict sums up what is wrong with some bundles of a repository. The zero
+// Verdict is that nothing is.
+type Verdict struct {
+	Reason, Message string
+	// Retry tells that some of it may pass by itself, so that the repository is
+	// read again, and Passing that this holds for all of it.
+	Retry, Passing bool
+}
+
+// Judge sums up a reading and what was found while it was written: the reason
+// and the text of the first error by place, and how many more there are. Those
+// that stay go before those that may pass.
+func Judge(set bundle.Set, written []finding.Finding) Verdict {
+	var v Verdict
+	lasting := finding.Errors(append(slices.Clone(set.Findings), written...))
+	var passing []finding.Finding
+	for _, r := range set.Results {
+		if r.Retry {
+			v.Retry = true
+			passing = append(passing, finding.Errors(r.Findings)...)
+			continue
+		}
+		lasting = append(lasting, finding.Errors(r.Findings)...)
+	}
+	finding.Sort(lasting)
+	finding.Sort(passing)
+	list := append(lasting, passing...)
+	if len(list) == 0 {
+		return v
+	}
+	v.Passing = len(lasting) == 0
+	v.Reason, v.Message = list[0].Reason(), brief(list[0], len(list)-1)
+	return v
+}
+
+// brief is a finding as it fits into a condition, with how many more there are.
+func brief(f finding.Finding, others int) string {
+	more := ""
+	if others > 0 {
+		more = fmt.Sprintf(" (and %d more)", others)
+	}
+	text := []rune(condition.Message(f.Short()))
+	if room := condition.MessageLimit - len(more); len(text) > room {
+		text = append(text[:room-1], '…')
+	}
+	return string(text) + more
+}
+
+// maxNews is how many findings of one reading people are told of.
+const maxNews = 50
+
+// ReasonMoreFindings is the reason of the news that there are more findings than
+// are told.
+const ReasonMoreFindings = "MoreFindings"
+
+// Findings are the findings of a reading as news, by place, errors first: at
+// most 50, and then one that says how many more there are. Those whose text is
+// in told, which were told before, are left out.
+func Findings(found []finding.Finding, told map[string]bool) []News {
+	list := slices.Clone(found)
+	finding.Sort(list)
+	slices.SortStableFunc(list, func(a, b finding.Finding) int { return rank(a) - rank(b) })
+	var news []News
+	more := 0
+	seen := map[string]bool{}
+	for _, f := range list {
+		n := News{Warning: true, Reason: f.Reason(), Message: f.Short()}
+		switch {
+		case seen[n.Message]:
+			continue
+		case len(seen) >= maxNews:
+			more++
+		case !told[n.Message]:
+			news = append(news, n)
+		}
+		if len(seen) < maxNews {
+			seen[n.Message] = true
+		}
+	}
+	if more > 0 {
+		n := News{Warning: true, Reason: ReasonMoreFindings, Message: fmt.Sprintf("%d more findings are not listed; fleet lint shows all", more)}
+		if !told[n.Message] {
+			news = append(news, n)
+		}
+	}
+	return news
+}
+
+func rank(f finding.Finding) int {
+	if f.Severity == finding.Error {
+		return 0
+	}
+	return 1
+}

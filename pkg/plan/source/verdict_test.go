@@ -1,0 +1,82 @@
+package source
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+)
+
+func TestJudge(t *testing.T) {
+	one := func(retry bool, list []finding.Finding) bundle.Result {
+		return bundle.Result{Retry: retry, Findings: list}
+	}
+	warning := []finding.Finding{{Path: "w", Severity: finding.Warning, Message: "x"}}
+	cases := map[string]struct {
+		why     string
+		set     bundle.Set
+		written []finding.Finding
+		want    Verdict
+	}{
+		"Fine":     {set: bundle.Set{Results: []bundle.Result{one(false, warning)}}},
+		"FirstOne": {set: bundle.Set{Findings: found("b", 3, "x"), Results: []bundle.Result{one(false, found("a.yaml", 1, "first"))}}, want: Verdict{Reason: "InvalidYAML", Message: "a.yaml:1: first (and 1 more)"}},
+		"Written":  {written: found("z", 0, "taken"), want: Verdict{Reason: "InvalidYAML", Message: "z: taken"}},
+		"MayPass": {
+			why: "it is tried again, and nobody has to do anything", set: bundle.Set{Results: []bundle.Result{one(true, found("a", 1, "away"))}},
+			want: Verdict{Reason: "InvalidYAML", Message: "a:1: away", Retry: true, Passing: true},
+		},
+		"Both": {
+			why:  "what a person has to change goes first, and it is tried again all the same",
+			set:  bundle.Set{Results: []bundle.Result{one(true, found("a", 1, "away")), one(false, found("b", 1, "broken"))}},
+			want: Verdict{Reason: "InvalidYAML", Message: "b:1: broken (and 1 more)", Retry: true},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, Judge(c.set, c.written)); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+		})
+	}
+	long := Judge(bundle.Set{Findings: append(found("c.yaml", 1, strings.Repeat("x", 300)), found("d", 1, "last")...)}, nil).Message
+	if n := len([]rune(long)); n > condition.MessageLimit || !strings.HasSuffix(long, "… (and 1 more)") {
+		t.Errorf("want the count kept within the limit, got %d: %s", n, long)
+	}
+}
+
+func TestFindings(t *testing.T) {
+	list := found("b", 2, "two")
+	list = append(list, found("a", 1, "one")...)
+	list = append(list, finding.Finding{Path: "a", Severity: finding.Warning, Rule: finding.RuleUnknownKey, Message: "odd"})
+	list = append(list, found("b", 2, "two")...)
+	want := []News{
+		{Warning: true, Reason: "InvalidYAML", Message: "a:1: one"},
+		{Warning: true, Reason: "InvalidYAML", Message: "b:2: two"},
+		{Warning: true, Reason: "UnknownKey", Message: "a: odd"},
+	}
+	if diff := cmp.Diff(want, Findings(list, nil)); diff != "" {
+		t.Errorf("errors first, each once\n-want +got\n%s", diff)
+	}
+	if got := Findings(list, map[string]bool{"a:1: one": true, "b:2: two": true, "a: odd": true}); got != nil {
+		t.Errorf("what was told is not told again, got %v", got)
+	}
+	for i := range 70 {
+		list = append(list, found("many", i+1, fmt.Sprint(i))...)
+	}
+	news := Findings(list, nil)
+	if len(news) != maxNews+1 || news[maxNews].Message != "23 more findings are not listed; fleet lint shows all" {
+		t.Errorf("want %d and one that counts the rest, got %d: %v", maxNews, len(news), news[len(news)-1])
+	}
+	told := map[string]bool{}
+	for _, n := range news {
+		told[n.Message] = true
+	}
+	if again := Findings(list, told); again != nil {
+		t.Errorf("the rest of them are not told by and by, got %v", again)
+	}
+}

@@ -1,0 +1,125 @@
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"syscall"
+	"time"
+)
+
+// maxTransports bounds how many kinds of trust a Client keeps connections for.
+const maxTransports = 32
+
+// transport is the one for what is trusted. Credentials are not part of it:
+// they belong to requests.
+func (c *Client) transport(with Credentials) (*http.Transport, error) {
+	h := sha256.New()
+	_, _ = h.Write([]byte{map[bool]byte{true: 1}[with.InsecureSkipVerify]})
+	_, _ = h.Write(with.CABundle)
+	key := [sha256.Size]byte(h.Sum(nil))
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t := c.transports[key]; t != nil {
+		return t, nil
+	}
+	roots, err := c.roots(with)
+	if err != nil {
+		return nil, err
+	}
+	if len(c.transports) >= maxTransports {
+		for _, t := range c.transports {
+			t.CloseIdleConnections()
+		}
+		clear(c.transports)
+	}
+	t := &http.Transport{
+		Proxy:                  c.cfg.Proxy,
+		DialContext:            (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second, ControlContext: refuseAddress}).DialContext,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, InsecureSkipVerify: with.InsecureSkipVerify},
+		TLSHandshakeTimeout:    15 * time.Second,
+		MaxResponseHeaderBytes: c.cfg.Limits.Headers,
+		OnProxyConnectResponse: proxyAnswer,
+		DisableCompression:     true,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConns:           16,
+		MaxIdleConnsPerHost:    4,
+		IdleConnTimeout:        30 * time.Second,
+	}
+	c.transports[key] = t
+	return t, nil
+}
+
+// proxyAnswer makes an error of this package of a proxy's refusal.
+func proxyAnswer(_ context.Context, _ *url.URL, connect *http.Request, answer *http.Response) error {
+	if answer.StatusCode == http.StatusOK {
+		return nil
+	}
+	return proxyRefusal(&url.URL{Scheme: "https", Host: connect.Host}, answer.StatusCode)
+}
+
+// roots are the system's authorities and the given ones; nil: the system's.
+func (c *Client) roots(with Credentials) (*x509.CertPool, error) {
+	if len(with.CABundle) == 0 && len(c.cfg.CABundle) == 0 {
+		return nil, nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if len(c.cfg.CABundle) > 0 && !pool.AppendCertsFromPEM(c.cfg.CABundle) {
+		return nil, permanentf(ReasonInvalidCredentials, "the CA bundle of the proxy holds no certificate in PEM form")
+	}
+	if len(with.CABundle) > 0 && !pool.AppendCertsFromPEM(with.CABundle) {
+		return nil, permanentf(ReasonInvalidCredentials, "the CA bundle holds no certificate in PEM form")
+	}
+	return pool, nil
+}
+
+// errAddress marks addresses that no chart comes from.
+var errAddress = errors.New("its address is link-local or a metadata service")
+
+// metadata are the addresses outside of the link-local ones at which clouds
+// hand out the credentials of the machine that asks.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"),
+	netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
+}
+
+func refused(ip netip.Addr) bool {
+	ip = ip.Unmap().WithZone("")
+	if ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
+		return true
+	}
+	for _, m := range metadata {
+		if ip == m {
+			return true
+		}
+	}
+	return false
+}
+
+// refuseAddress looks at the address that a name stands for, just before the
+// connection: no name can be made to stand for another one in between.
+func refuseAddress(_ context.Context, _, address string, _ syscall.RawConn) error {
+	if at, err := netip.ParseAddrPort(address); err == nil && refused(at.Addr()) {
+		return errAddress
+	}
+	return nil
+}
+
+// refuseName refuses such an address where it is written as it is: a proxy
+// would connect to it for us.
+func refuseName(host string) error {
+	if ip, err := netip.ParseAddr(host); err == nil && refused(ip) {
+		return permanentf(ReasonAddressRefused, "host %q is not asked: %w", host, errAddress)
+	}
+	return nil
+}
