@@ -100,7 +100,7 @@ func (s *session) chartIn(b *blob, p *parcel) error {
 		return diskFault(err)
 	}
 	defer f.Close()
-	data := chart.ChartYAML(f)
+	data := chart.MetadataFile(f)
 	if data == nil {
 		return permanentf(reasonSource, "it is not a packaged chart: there is no Chart.yaml in it")
 	}

@@ -43,9 +43,9 @@ func unmarshal(data []byte, into any) (err error) {
 	return yaml.Unmarshal(data, into)
 }
 
-// ChartYAML is the Chart.yaml of a packed chart (.tgz), or nil if it has none
+// MetadataFile is the Chart.yaml of a packed chart (.tgz), or nil if it has none
 // in its first 64 MiB.
-func ChartYAML(archive io.Reader) []byte {
+func MetadataFile(archive io.Reader) []byte {
 	z, err := gzip.NewReader(archive)
 	if err != nil {
 		return nil

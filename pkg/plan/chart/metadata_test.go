@@ -10,7 +10,7 @@ import (
 )
 
 func TestNameAndVersion(t *testing.T) {
-	data := chart.ChartYAML(strings.NewReader(string(webtest.Chart{Name: "redis", Version: "17.0.1"}.Pack())))
+	data := chart.MetadataFile(strings.NewReader(string(webtest.Chart{Name: "redis", Version: "17.0.1"}.Pack())))
 	if name, version, err := chart.NameAndVersion(data); name != "redis" || version != "17.0.1" || err != nil {
 		t.Errorf("%q %q %v", name, version, err)
 	}
@@ -19,7 +19,7 @@ func TestNameAndVersion(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	if got := chart.ChartYAML(strings.NewReader("no archive")); got != nil {
+	if got := chart.MetadataFile(strings.NewReader("no archive")); got != nil {
 		t.Errorf("%q", got)
 	}
 }

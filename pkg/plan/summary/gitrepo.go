@@ -149,17 +149,17 @@ func repoReady(repo *fleet.GitRepo, s Sources, sum *fleet.BundleSummary) fleet.C
 func unread(repo *fleet.GitRepo) (reason, message string, ok bool) {
 	list := repo.Status.Conditions
 	if c := condition.Find(list, fleet.ConditionAccepted); c != nil && c.Status == corev1.ConditionFalse {
-		return orElse(c.Reason, fleet.ReasonError), c.Message, true
+		return cmp.Or(c.Reason, fleet.ReasonError), c.Message, true
 	}
 	if c := condition.Find(list, fleet.ConditionStalled); c != nil && c.Status == corev1.ConditionTrue {
-		return orElse(c.Reason, fleet.ReasonError), c.Message, true
+		return cmp.Or(c.Reason, fleet.ReasonError), c.Message, true
 	}
 	if c := condition.Find(list, fleet.ConditionGitPolling); c != nil && c.Status == corev1.ConditionFalse {
-		return orElse(c.Reason, fleet.ReasonError), c.Message, true
+		return cmp.Or(c.Reason, fleet.ReasonError), c.Message, true
 	}
 	if c := condition.Find(list, fleet.ConditionReconciling); c != nil && c.Status == corev1.ConditionTrue &&
 		c.Reason != fleet.ReasonProgressing && c.Reason != fleet.ReasonSuspended { // it may pass by itself, but has not
-		return orElse(c.Reason, fleet.ReasonError), c.Message, true
+		return cmp.Or(c.Reason, fleet.ReasonError), c.Message, true
 	}
 	switch {
 	case repo.Status.Commit == "":
@@ -168,11 +168,4 @@ func unread(repo *fleet.GitRepo) (reason, message string, ok bool) {
 		return ReasonNotRead, "the repository was not read yet as the changed spec asks", true
 	}
 	return "", "", false
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
