@@ -14,6 +14,8 @@ import (
 	"time"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/fleetworkspace/fleet/hack/measure"
 )
 
 // variableReference names the reference's command line; without it ours is
@@ -54,9 +56,9 @@ func (e *env) apply(ctx context.Context) error {
 			}
 		}
 	}
-	title(fmt.Sprintf("fleet apply -o - on %d bundles of 3 files", e.applyBundles))
-	row("command line", "bundles", "wall, median", "CPU, median", "most memory", fmt.Sprintf("wall of all %d runs (s)", e.runs))
-	row("---", "---", "---", "---", "---", "---")
+	measure.Title(fmt.Sprintf("fleet apply -o - on %d bundles of 3 files", e.applyBundles))
+	measure.Row("command line", "bundles", "wall, median", "CPU, median", "most memory", fmt.Sprintf("wall of all %d runs (s)", e.runs))
+	measure.Row("---", "---", "---", "---", "---", "---")
 	for _, a := range list {
 		if err := a.print(); err != nil {
 			return err
@@ -66,7 +68,7 @@ func (e *env) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	row("ceiling: reading the files", "-", milliseconds(wall), "-", "-", "-")
+	measure.Row("ceiling: reading the files", "-", measure.Milliseconds(wall), "-", "-", "-")
 	if len(list) == 1 {
 		fmt.Printf("\nAlone: %s names no reference.\n", variableReference)
 		return nil
@@ -109,7 +111,7 @@ func (a *applier) print() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", a.name, err)
 	}
-	row(a.name, fmt.Sprint(len(docs)), milliseconds(median(wall)), milliseconds(median(cpu)), mib(peak), list(wall))
+	measure.Row(a.name, fmt.Sprint(len(docs)), measure.Milliseconds(measure.Median(wall)), measure.Milliseconds(measure.Median(cpu)), measure.MiB(peak), measure.List(wall))
 	return nil
 }
 

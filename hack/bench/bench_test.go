@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/gitserver"
+	"github.com/fleetworkspace/fleet/hack/measure"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
@@ -42,19 +43,6 @@ func TestPolls(t *testing.T) {
 				t.Errorf("%s: want %s, got %s", c.why, c.want, got)
 			}
 		})
-	}
-}
-
-func TestParseStat(t *testing.T) {
-	const rest = " S 1 2 3 4 5 6 7 8 9 10 150 25 0 0 20 0"
-	for _, name := range []string{"(gitjob)", "(a ) b)"} {
-		got, err := parseStat("42 " + name + rest)
-		if err != nil || got != 1750*time.Millisecond {
-			t.Errorf("%s: want 1.75s, got %s, %v", name, got, err)
-		}
-	}
-	if _, err := parseStat("42 (gitjob) S 1"); err == nil {
-		t.Error("a line cut short was read")
 	}
 }
 
@@ -226,11 +214,11 @@ func must(t *testing.T, err error) {
 }
 
 func Example() {
-	title("A table")
-	row("what", "figure")
-	row("---", "---:")
-	row("a part", share(1, 8))
-	row("memory", mib(1536))
+	measure.Title("A table")
+	measure.Row("what", "figure")
+	measure.Row("---", "---:")
+	measure.Row("a part", measure.Share(1, 8))
+	measure.Row("memory", measure.MiB(1536))
 	// Output:
 	// ## A table
 	//

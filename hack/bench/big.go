@@ -14,6 +14,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/gitserver"
+	"github.com/fleetworkspace/fleet/hack/measure"
 	api "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
@@ -38,9 +39,9 @@ func (e *env) big(ctx context.Context) error {
 		return err
 	}
 	defer f.Stop()
-	title("Big bundles of random data to two clusters, without a registry")
-	row("size", "from GitRepo to Ready", "at best: the same bytes in ConfigMaps", "largest object", "objects of the content", "etcd of local grows by", "etcd of c1 grows by", "gone after")
-	row("---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:")
+	measure.Title("Big bundles of random data to two clusters, without a registry")
+	measure.Row("size", "from GitRepo to Ready", "at best: the same bytes in ConfigMaps", "largest object", "objects of the content", "etcd of local grows by", "etcd of c1 grows by", "gone after")
+	measure.Row("---:", "---:", "---:", "---:", "---:", "---:", "---:", "---:")
 	peaks := map[string][]string{}
 	var names []string
 	for _, size := range e.bigMiB {
@@ -49,7 +50,7 @@ func (e *env) big(ctx context.Context) error {
 			return err
 		}
 		for _, p := range b.parts() {
-			m, err := memoryOf(p.PID)
+			m, err := measure.Memory(p.PID)
 			if err != nil {
 				return err
 			}
@@ -57,18 +58,18 @@ func (e *env) big(ctx context.Context) error {
 			if peaks[name] == nil {
 				names = append(names, name)
 			}
-			peaks[name] = append(peaks[name], fmt.Sprintf("%s (%s before)", mib(m.peak), mib(b.before[p.PID])))
+			peaks[name] = append(peaks[name], fmt.Sprintf("%s (%s before)", measure.MiB(m.Peak), measure.MiB(b.before[p.PID])))
 		}
 	}
-	title("Peak of resident memory while a big bundle is rolled out")
+	measure.Title("Peak of resident memory while a big bundle is rolled out")
 	head, line := []string{"process"}, []string{"---"}
 	for _, size := range e.bigMiB {
 		head, line = append(head, fmt.Sprintf("%d MiB", size)), append(line, "---:")
 	}
-	row(head...)
-	row(line...)
+	measure.Row(head...)
+	measure.Row(line...)
 	for _, name := range names {
-		row(append([]string{name}, peaks[name]...)...)
+		measure.Row(append([]string{name}, peaks[name]...)...)
 	}
 	return nil
 }
@@ -109,14 +110,14 @@ func (b *bigBundle) run(ctx context.Context) error {
 	}
 	b.before = map[int]int{}
 	for _, p := range b.parts() {
-		if err := resetPeak(p.PID); err != nil {
+		if err := measure.ResetPeak(p.PID); err != nil {
 			return err
 		}
-		m, err := memoryOf(p.PID)
+		m, err := measure.Memory(p.PID)
 		if err != nil {
 			return err
 		}
-		b.before[p.PID] = m.all
+		b.before[p.PID] = m.All
 	}
 	before, err := b.databases(ctx)
 	if err != nil {
@@ -124,7 +125,7 @@ func (b *bigBundle) run(ctx context.Context) error {
 	}
 	begin := time.Now()
 	if err := b.deploy(ctx, commit); err != nil {
-		row(fmt.Sprintf("%d MiB", b.mib), "not: "+err.Error(), seconds(best), "", "", "", "", "")
+		measure.Row(fmt.Sprintf("%d MiB", b.mib), "not: "+err.Error(), measure.Seconds(best), "", "", "", "", "")
 		return b.remove(ctx)
 	}
 	took := time.Since(begin)
@@ -141,11 +142,11 @@ func (b *bigBundle) run(ctx context.Context) error {
 	}
 	begin = time.Now()
 	err = b.remove(ctx)
-	gone := seconds(time.Since(begin))
+	gone := measure.Seconds(time.Since(begin))
 	if errors.Is(err, errPatience) {
 		gone, err = err.Error(), nil
 	}
-	row(fmt.Sprintf("%d MiB", b.mib), seconds(took), seconds(best), k.largest, fmt.Sprintf("%d, %s", k.contents, mib(k.total)), mib(after[0]-before[0]), mib(after[1]-before[1]), gone)
+	measure.Row(fmt.Sprintf("%d MiB", b.mib), measure.Seconds(took), measure.Seconds(best), k.largest, fmt.Sprintf("%d, %s", k.contents, measure.MiB(k.total)), measure.MiB(after[0]-before[0]), measure.MiB(after[1]-before[1]), gone)
 	return err
 }
 

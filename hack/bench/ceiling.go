@@ -9,13 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/hack/measure"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 // ceiling measures what the management cluster's API server can do without
 // Fleet, on this machine and in this run.
 func (b *bench) ceiling(ctx context.Context) error {
-	title("Ceiling: the API server alone, with the fleet at rest beside it")
+	measure.Title("Ceiling: the API server alone, with the fleet at rest beside it")
 	namespace := "bench-ceiling"
 	client := b.Client()
 	_, err := kube.StoreOf[*corev1.Namespace](client).Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
@@ -30,10 +31,10 @@ func (b *bench) ceiling(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	row("what", "figure")
-	row("---", "---:")
-	row("create a ConfigMap until its watch event arrives, median of 50", milliseconds(median(times)))
-	row("creates of ConfigMaps with 32 clients", fmt.Sprintf("%.0f/s", rate))
+	measure.Row("what", "figure")
+	measure.Row("---", "---:")
+	measure.Row("create a ConfigMap until its watch event arrives, median of 50", measure.Milliseconds(measure.Median(times)))
+	measure.Row("creates of ConfigMaps with 32 clients", fmt.Sprintf("%.0f/s", rate))
 	return nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fleetworkspace/fleet/hack/measure"
 	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
@@ -34,9 +35,9 @@ const chartFile = 512 << 10
 // chart comes from a Helm repository, beside one that downloads and unpacks
 // the same and keeps nothing.
 func (e *env) chart(ctx context.Context) error {
-	title(fmt.Sprintf("One chart of %d MiB unpacked, from a Helm repository over HTTP; limit of a read: %s", e.chartMiB, mib(chartLimit)))
-	row("chart", "archive", "what", "wall", "CPU", "peak resident", "of the limit", "most anonymous")
-	row("---", "---:", "---", "---:", "---:", "---:", "---:", "---:")
+	measure.Title(fmt.Sprintf("One chart of %d MiB unpacked, from a Helm repository over HTTP; limit of a read: %s", e.chartMiB, measure.MiB(chartLimit)))
+	measure.Row("chart", "archive", "what", "wall", "CPU", "peak resident", "of the limit", "most anonymous")
+	measure.Row("---", "---:", "---", "---:", "---:", "---:", "---:", "---:")
 	for _, noise := range []int{0, 50} { // percent
 		if err := e.oneChart(ctx, noise); err != nil {
 			return err
@@ -65,8 +66,8 @@ func (e *env) oneChart(ctx context.Context, noise int) error {
 		if raw {
 			what = fmt.Sprintf("at best: %d files downloaded and unpacked, nothing kept", r.Files)
 		}
-		row(fmt.Sprintf("%d %% random bytes, the rest YAML", noise), mib(size>>10), what,
-			seconds(r.Cost.Wall), seconds(r.Cost.CPU), mib(u.Peak), share(float64(u.Peak), chartLimit), mib(u.Anonymous))
+		measure.Row(fmt.Sprintf("%d %% random bytes, the rest YAML", noise), measure.MiB(size>>10), what,
+			measure.Seconds(r.Cost.Wall), measure.Seconds(r.Cost.CPU), measure.MiB(u.Peak), measure.Share(float64(u.Peak), chartLimit), measure.MiB(u.Anonymous))
 	}
 	return nil
 }

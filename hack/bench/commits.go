@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/gitserver"
+	"github.com/fleetworkspace/fleet/hack/measure"
 	api "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
@@ -23,9 +24,9 @@ const patience = 2 * time.Minute
 // commits measures how long a commit takes from git push to Ready on both
 // downstream clusters, for a bundle of one ConfigMap.
 func (b *bench) commits(ctx context.Context) error {
-	title("From git push to Ready on both clusters, one ConfigMap")
-	row("how the commit is noticed", "median", "all, sorted")
-	row("---", "---:", "---")
+	measure.Title("From git push to Ready on both clusters, one ConfigMap")
+	measure.Row("how the commit is noticed", "median", "all, sorted")
+	measure.Row("---", "---:", "---")
 	for _, way := range []struct {
 		name    string
 		polling time.Duration
@@ -38,7 +39,7 @@ func (b *bench) commits(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", way.name, err)
 		}
-		row(way.name, seconds(median(times)), list(times))
+		measure.Row(way.name, measure.Seconds(measure.Median(times)), measure.List(times))
 	}
 	return nil
 }

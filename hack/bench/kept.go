@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fleetworkspace/fleet/hack/measure"
 	api "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
@@ -44,7 +45,7 @@ func (b *bigBundle) kept(ctx context.Context) (keep, error) {
 		}
 		if o.kib > most {
 			most = o.kib
-			k.largest = fmt.Sprintf("%s (%s), %s of 1 MiB", mib(o.kib), o.what, share(float64(o.kib), objectLimit))
+			k.largest = fmt.Sprintf("%s (%s), %s of 1 MiB", measure.MiB(o.kib), o.what, measure.Share(float64(o.kib), objectLimit))
 		}
 	}
 	return k, nil

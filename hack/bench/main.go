@@ -24,6 +24,7 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
+	"github.com/fleetworkspace/fleet/hack/measure"
 )
 
 // options are what can be set. Small sizes are for trying the bench itself.
@@ -132,8 +133,8 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	e := &env{options: o, dir: dir, root: root}
-	title("Machine")
-	if err := printMachine(); err != nil {
+	measure.Title("Machine")
+	if err := measure.Machine(); err != nil {
 		return err
 	}
 	var errs []error

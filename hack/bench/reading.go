@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/gitserver"
+	"github.com/fleetworkspace/fleet/hack/measure"
 	api "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
 	"github.com/fleetworkspace/fleet/pkg/git"
@@ -30,7 +31,7 @@ const firstReads = 3
 // reading measures reading a repository of many small bundles over HTTP: for
 // the first time, and after a commit.
 func (e *env) reading(ctx context.Context) error {
-	title(fmt.Sprintf("Reading a repository of %d bundle directories of %d files", e.readingDirs, filesPerDir))
+	measure.Title(fmt.Sprintf("Reading a repository of %d bundle directories of %d files", e.readingDirs, filesPerDir))
 	server, err := gitserver.Start(gitserver.Config{Dir: e.path("reading-git")})
 	if err != nil {
 		return err
@@ -104,7 +105,7 @@ func (c readCost) both() cost {
 
 // timed is what f takes. Nobody else works in this process meanwhile.
 func timed(f func() error) (cost, error) {
-	cpu, err := cpuOf(0)
+	cpu, err := measure.CPU(0)
 	if err != nil {
 		return cost{}, err
 	}
@@ -113,7 +114,7 @@ func timed(f func() error) (cost, error) {
 		return cost{}, err
 	}
 	wall := time.Since(begin)
-	after, err := cpuOf(0)
+	after, err := measure.CPU(0)
 	return cost{wall, after - cpu}, err
 }
 
@@ -313,7 +314,7 @@ func printReading(reports []readReport) {
 				walls, cpus = append(walls, piece(c).Wall), append(cpus, piece(c).CPU)
 			}
 		}
-		return cost{median(walls), median(cpus)}
+		return cost{measure.Median(walls), measure.Median(cpus)}
 	}
 	var rawWall, rawCPU []time.Duration
 	var peak, anonymous int
@@ -324,10 +325,10 @@ func printReading(reports []readReport) {
 	}
 	first := func(r readReport) []readCost { return r.First }
 	base := all(first, readCost.both)
-	row("what", "wall", "CPU", "wall, of the first", "CPU, of the first")
-	row("---", "---:", "---:", "---:", "---:")
+	measure.Row("what", "wall", "CPU", "wall, of the first", "CPU, of the first")
+	measure.Row("---", "---:", "---:", "---:", "---:")
 	line := func(name string, c cost) {
-		row(name, milliseconds(c.Wall), milliseconds(c.CPU), share(c.Wall.Seconds(), base.Wall.Seconds()), share(c.CPU.Seconds(), base.CPU.Seconds()))
+		measure.Row(name, measure.Milliseconds(c.Wall), measure.Milliseconds(c.CPU), measure.Share(c.Wall.Seconds(), base.Wall.Seconds()), measure.Share(c.CPU.Seconds(), base.CPU.Seconds()))
 	}
 	for _, s := range []struct {
 		name  string
@@ -342,15 +343,15 @@ func printReading(reports []readReport) {
 		line("of that: resolve and fetch over HTTP", all(s.field, func(c readCost) cost { return c.Fetch }))
 		line("of that: make the bundles", all(s.field, func(c readCost) cost { return c.Read }))
 	}
-	line("at best: each file of the commit read once as bytes", cost{median(rawWall), median(rawCPU)})
+	line("at best: each file of the commit read once as bytes", cost{measure.Median(rawWall), measure.Median(rawCPU)})
 	bundles := 0
 	for _, r := range reports {
 		bundles = max(bundles, r.Bundles)
 	}
-	title("Memory of that")
-	row("what", "figure")
-	row("---", "---:")
-	row("kept until the next read", fmt.Sprintf("%.1f MiB, %.2f KiB per bundle", float64(kept)/(1<<20), float64(kept)/1024/float64(max(1, bundles))))
-	row("peak of the process that reads", mib(peak))
-	row("of that anonymous, at most", mib(anonymous))
+	measure.Title("Memory of that")
+	measure.Row("what", "figure")
+	measure.Row("---", "---:")
+	measure.Row("kept until the next read", fmt.Sprintf("%.1f MiB, %.2f KiB per bundle", float64(kept)/(1<<20), float64(kept)/1024/float64(max(1, bundles))))
+	measure.Row("peak of the process that reads", measure.MiB(peak))
+	measure.Row("of that anonymous, at most", measure.MiB(anonymous))
 }

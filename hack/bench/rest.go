@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
+	"github.com/fleetworkspace/fleet/hack/measure"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 )
 
@@ -31,22 +32,22 @@ func (b *bench) atRest(ctx context.Context) error {
 
 // memory prints the resident memory of Fleet's own processes.
 func (b *bench) memory() error {
-	title("Resident memory at rest")
-	row("process", "all", "anonymous")
-	row("---", "---:", "---:")
+	measure.Title("Resident memory at rest")
+	measure.Row("process", "all", "anonymous")
+	measure.Row("---", "---:", "---:")
 	var all, anonymous int
 	for _, p := range b.Parts() {
 		if !own(p.Name) || p.PID == 0 {
 			continue
 		}
-		m, err := memoryOf(p.PID)
+		m, err := measure.Memory(p.PID)
 		if err != nil {
 			return err
 		}
-		all, anonymous = all+m.all, anonymous+m.anonymous
-		row(p.Name+" of "+p.Cluster, mib(m.all), mib(m.anonymous))
+		all, anonymous = all+m.All, anonymous+m.Anonymous
+		measure.Row(p.Name+" of "+p.Cluster, measure.MiB(m.All), measure.MiB(m.Anonymous))
 	}
-	row("together", mib(all), mib(anonymous))
+	measure.Row("together", measure.MiB(all), measure.MiB(anonymous))
 	return nil
 }
 
@@ -57,9 +58,9 @@ func own(part string) bool {
 // printRequests prints what Fleet's processes have asked of the API servers
 // in a window, per minute.
 func printRequests(f *fleet.Fleet, begin time.Time, window time.Duration, text string) error {
-	title(text)
-	row("API server", "client", "requests", "what")
-	row("---", "---", "---:", "---")
+	measure.Title(text)
+	measure.Row("API server", "client", "requests", "what")
+	measure.Row("---", "---", "---:", "---")
 	total := 0
 	for _, m := range f.Members() {
 		list, err := harness.ReadAudit(m.Name, m.Cluster.AuditLog(), begin)
@@ -84,10 +85,10 @@ func printRequests(f *fleet.Fleet, begin time.Time, window time.Duration, text s
 				sum += clients[client][kind]
 				what = append(what, fmt.Sprintf("%s %s", kind, perMinute(clients[client][kind], window)))
 			}
-			row(m.Name, client, perMinute(sum, window), strings.Join(what, ", "))
+			measure.Row(m.Name, client, perMinute(sum, window), strings.Join(what, ", "))
 		}
 	}
-	row("together", "", perMinute(total, window), "")
+	measure.Row("together", "", perMinute(total, window), "")
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
+	"github.com/fleetworkspace/fleet/hack/measure"
 )
 
 // What the sources part polls with.
@@ -41,22 +42,22 @@ func (e *env) sources(ctx context.Context) error {
 	defer remotes.close()
 	w := newWatched(ctx, f, remotes)
 	defer w.stop()
-	title(fmt.Sprintf("%d GitRepos on %d remotes, %d of them broken, polled every %s", e.sourcesRepos, len(remotes.list), len(remotes.broken()), interval))
-	row("what", "time")
-	row("---", "---:")
+	measure.Title(fmt.Sprintf("%d GitRepos on %d remotes, %d of them broken, polled every %s", e.sourcesRepos, len(remotes.list), len(remotes.broken()), interval))
+	measure.Row("what", "time")
+	measure.Row("---", "---:")
 	begin := time.Now()
 	if err := w.create(ctx, e.sourcesRepos); err != nil {
 		return err
 	}
-	row("all made after", seconds(time.Since(begin)))
+	measure.Row("all made after", measure.Seconds(time.Since(begin)))
 	if err := w.until(ctx, "the good ones are read", w.read); err != nil {
 		return err
 	}
-	row("all of the good ones read after", seconds(time.Since(begin)))
+	measure.Row("all of the good ones read after", measure.Seconds(time.Since(begin)))
 	if err := w.until(ctx, "the broken ones say so", w.complaining); err != nil {
 		return err
 	}
-	row("all of the broken ones say what is wrong after", seconds(time.Since(begin)))
+	measure.Row("all of the broken ones say what is wrong after", measure.Seconds(time.Since(begin)))
 	if err := w.quiet(ctx, e.sourcesTime); err != nil {
 		return err
 	}
@@ -81,10 +82,10 @@ func startLoad(f *fleet.Fleet) (map[string]load, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := resetPeak(pid); err != nil {
+		if err := measure.ResetPeak(pid); err != nil {
 			return nil, err
 		}
-		cpu, err := cpuOf(pid)
+		cpu, err := measure.CPU(pid)
 		if err != nil {
 			return nil, err
 		}
@@ -107,26 +108,26 @@ func (w *watched) quiet(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 	window := time.Since(begin)
-	title(fmt.Sprintf("Requests that the remotes get in %s, nothing new", d))
+	measure.Title(fmt.Sprintf("Requests that the remotes get in %s, nothing new", d))
 	lists := w.printAsked(window, before, w.remotes.counts())
-	row("GitRepos of good remotes that say meanwhile that theirs cannot be reached", "", "", "", fmt.Sprint(w.complaints()), "0", "")
-	title(fmt.Sprintf("What that costs in %s", d))
-	row("process", "CPU", "of one processor", "CPU per list of references", "resident", "of that anonymous", "peak")
-	row("---", "---:", "---:", "---:", "---:", "---:", "---:")
+	measure.Row("GitRepos of good remotes that say meanwhile that theirs cannot be reached", "", "", "", fmt.Sprint(w.complaints()), "0", "")
+	measure.Title(fmt.Sprintf("What that costs in %s", d))
+	measure.Row("process", "CPU", "of one processor", "CPU per list of references", "resident", "of that anonymous", "peak")
+	measure.Row("---", "---:", "---:", "---:", "---:", "---:", "---:")
 	for _, name := range managers {
-		cpu, err := cpuOf(loads[name].pid)
+		cpu, err := measure.CPU(loads[name].pid)
 		if err != nil {
 			return err
 		}
-		m, err := memoryOf(loads[name].pid)
+		m, err := measure.Memory(loads[name].pid)
 		if err != nil {
 			return err
 		}
 		used, each := cpu-loads[name].cpu, ""
 		if name == "gitjob" && lists > 0 {
-			each = milliseconds(used / time.Duration(lists))
+			each = measure.Milliseconds(used / time.Duration(lists))
 		}
-		row(name, seconds(used), share(used.Seconds(), window.Seconds()), each, mib(m.all), mib(m.anonymous), mib(m.peak))
+		measure.Row(name, measure.Seconds(used), measure.Share(used.Seconds(), window.Seconds()), each, measure.MiB(m.All), measure.MiB(m.Anonymous), measure.MiB(m.Peak))
 	}
 	return printRequests(w.fleet, begin, window, fmt.Sprintf("API requests meanwhile, per minute over %s", d))
 }
@@ -134,8 +135,8 @@ func (w *watched) quiet(ctx context.Context, d time.Duration) error {
 // printAsked prints what each group of remotes was asked between two counts
 // and returns how many lists of references were asked for.
 func (w *watched) printAsked(window time.Duration, before, after map[string]asked) int {
-	row("remotes", "how many", "GitRepos", "branches", "lists of references", "expected", "fetches")
-	row("---", "---:", "---:", "---:", "---:", "---:", "---:")
+	measure.Row("remotes", "how many", "GitRepos", "branches", "lists of references", "expected", "fetches")
+	measure.Row("---", "---:", "---:", "---:", "---:", "---:", "---:")
 	var all asked
 	for _, g := range w.remotes.groups() {
 		var sum asked
@@ -149,19 +150,19 @@ func (w *watched) printAsked(window time.Duration, before, after map[string]aske
 		if g[0].kind == refused {
 			counted = "cannot be counted"
 		}
-		row(g[0].group(), fmt.Sprint(len(g)), fmt.Sprint(repos), fmt.Sprint(branches), counted,
+		measure.Row(g[0].group(), fmt.Sprint(len(g)), fmt.Sprint(repos), fmt.Sprint(branches), counted,
 			polls(window, g[0].every(), len(g)).String(), fmt.Sprint(sum.fetches))
 	}
-	row("together", "", "", "", fmt.Sprint(all.lists), "", fmt.Sprint(all.fetches))
+	measure.Row("together", "", "", "", fmt.Sprint(all.lists), "", fmt.Sprint(all.fetches))
 	return all.lists
 }
 
 // disturbed measures how soon commits to good remotes are seen, beside the
 // broken ones and without them.
 func (w *watched) disturbed(ctx context.Context, rounds int) error {
-	title(fmt.Sprintf("From git push until all GitRepos that follow the branch have read the commit, %d commits to each good remote", rounds))
-	row("remotes", "median", "largest", "all, sorted (s)")
-	row("---", "---:", "---:", "---")
+	measure.Title(fmt.Sprintf("From git push until all GitRepos that follow the branch have read the commit, %d commits to each good remote", rounds))
+	measure.Row("remotes", "median", "largest", "all, sorted (s)")
+	measure.Row("---", "---:", "---:", "---")
 	series := func(name string) error {
 		times := map[bool][]time.Duration{}
 		for range rounds {
@@ -174,7 +175,7 @@ func (w *watched) disturbed(ctx context.Context, rounds int) error {
 			if mixed {
 				where = "on a host with broken ones"
 			}
-			row(where+name, seconds(median(times[mixed])), seconds(slices.Max(times[mixed])), list(times[mixed]))
+			measure.Row(where+name, measure.Seconds(measure.Median(times[mixed])), measure.Seconds(slices.Max(times[mixed])), measure.List(times[mixed]))
 		}
 		return nil
 	}
@@ -188,7 +189,7 @@ func (w *watched) disturbed(ctx context.Context, rounds int) error {
 		return err
 	}
 	longest := interval + jitter
-	row("waiting for the next poll, by the interval", seconds(longest/2), seconds(longest), "")
+	measure.Row("waiting for the next poll, by the interval", measure.Seconds(longest/2), measure.Seconds(longest), "")
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/gitserver"
+	"github.com/fleetworkspace/fleet/hack/measure"
 )
 
 // A bench is a running fleet of three clusters that is measured.
@@ -44,11 +45,11 @@ func (e *env) threeClusters(ctx context.Context) error {
 // up measures how long a fleet takes from nothing to everything Ready, as
 // fleet-sandbox up does it.
 func (b *bench) up(ctx context.Context, cfg fleet.Config, examples string) error {
-	title("Up: from nothing to everything Ready")
+	measure.Title("Up: from nothing to everything Ready")
 	begin := time.Now()
 	var steps []string
 	cfg.Report = func(step, _ string) {
-		steps = append(steps, fmt.Sprintf("%s after %s", step, seconds(time.Since(begin))))
+		steps = append(steps, fmt.Sprintf("%s after %s", step, measure.Seconds(time.Since(begin))))
 	}
 	f, err := fleet.Start(ctx, cfg)
 	if err != nil {
@@ -72,11 +73,11 @@ func (b *bench) up(ctx context.Context, cfg fleet.Config, examples string) error
 	if err != nil {
 		return err
 	}
-	row("what", "time")
-	row("---", "---:")
-	row(fmt.Sprintf("%d clusters, %d bundles Ready", len(snap.Clusters), len(snap.Bundles)), seconds(time.Since(begin)))
+	measure.Row("what", "time")
+	measure.Row("---", "---:")
+	measure.Row(fmt.Sprintf("%d clusters, %d bundles Ready", len(snap.Clusters), len(snap.Bundles)), measure.Seconds(time.Since(begin)))
 	for _, step := range steps {
-		row("of that: "+step, "")
+		measure.Row("of that: "+step, "")
 	}
 	return gitserver.Clone(f.Git.Path("examples"), b.tree)
 }

@@ -106,6 +106,7 @@ func TestPending(t *testing.T) {
 		b.Status.Summary.Ready, b.Status.Summary.DesiredReady = ready, desired
 		return b
 	}
+	cluster := func(n int) Row { return Row{Workspace: "fleet-default", Name: "c1", Ready: n, Desired: n, State: "Ready"} }
 	failing := []api.Condition{{Type: api.ConditionReady, Status: corev1.ConditionFalse, Message: "no such branch"}}
 	cases := map[string]struct {
 		why    string
@@ -115,8 +116,13 @@ func TestPending(t *testing.T) {
 	}{
 		"Ready": {
 			why:    "what is Ready needs no more waiting",
-			snap:   Snapshot{repos: []repoRow{gitRow(repo("3f9c", ready))}, Bundles: []Row{bundleRow(bundle(2, 2, ready))}},
+			snap:   Snapshot{repos: []repoRow{gitRow(repo("3f9c", ready))}, Bundles: []Row{bundleRow(bundle(2, 2, ready))}, Clusters: []Row{cluster(2)}},
 			commit: "3f9c",
+		},
+		"Uncounted": {
+			why:  "the status of a cluster may be a second behind that of its bundles",
+			snap: Snapshot{repos: []repoRow{gitRow(repo("3f9c", ready))}, Bundles: []Row{bundleRow(bundle(2, 2, ready))}, Clusters: []Row{cluster(1)}},
+			want: "the Clusters count 1 deployments, the Bundles 2",
 		},
 		"NotRead": {
 			why:  "before the first poll nothing is known",

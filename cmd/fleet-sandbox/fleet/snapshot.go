@@ -37,7 +37,7 @@ type repoRow struct {
 
 // Look reads the fleet's state from the management cluster.
 func (f *Fleet) Look(ctx context.Context) (Snapshot, error) {
-	clusters, err := kube.StoreOf[*api.Cluster](f.client).List(ctx, "", "")
+	repos, err := kube.StoreOf[*api.GitRepo](f.client).List(ctx, "", "") // first: what it says of the others they then show
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -45,7 +45,7 @@ func (f *Fleet) Look(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	repos, err := kube.StoreOf[*api.GitRepo](f.client).List(ctx, "", "")
+	clusters, err := kube.StoreOf[*api.Cluster](f.client).List(ctx, "", "")
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -123,7 +123,8 @@ func (r *Row) fill(conditions []api.Condition) {
 
 // Pending says what keeps the fleet from being Ready at a commit (whatever
 // was read where commit is empty), or is empty: GitRepos that are not read,
-// else Bundles, else GitRepos and Clusters that are not Ready.
+// else Bundles, else GitRepos and Clusters that are not Ready or have not
+// counted all deployments yet.
 func (s Snapshot) Pending(commit string) string {
 	for _, r := range s.repos {
 		if commit != "" && r.commit != commit || r.commit == "" {
@@ -142,10 +143,22 @@ func (s Snapshot) Pending(commit string) string {
 			texts = append(texts, r.pending("Cluster")...)
 		}
 	}
+	if want, have := desired(s.Bundles), desired(s.Clusters); len(texts) == 0 && want != have {
+		texts = append(texts, fmt.Sprintf("the Clusters count %d deployments, the Bundles %d", have, want))
+	}
 	if len(texts) > 3 {
 		texts = append(texts[:3], fmt.Sprintf("and %d more", len(texts)-3))
 	}
 	return strings.Join(texts, "; ")
+}
+
+// desired is how many deployments rows count together.
+func desired(rows []Row) int {
+	n := 0
+	for _, r := range rows {
+		n += r.Desired
+	}
+	return n
 }
 
 func (r Row) pending(kind string) []string {
