@@ -1,13 +1,18 @@
 package integrationtests
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -251,6 +256,61 @@ func TestKubeLease(t *testing.T) {
 	if err := kube.Lead(never, c, lease("three"), work("three", started)); err != nil {
 		t.Errorf("one who never leads ends cleanly, got %v", err)
 	}
+}
+
+// refuseOnce answers the first request that gives a lease back with a conflict,
+// as if a renewal had come before it.
+type refuseOnce struct {
+	http.RoundTripper
+	once sync.Once
+}
+
+func (r *refuseOnce) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodPut || !strings.Contains(req.URL.Path, "/leases/") {
+		return r.RoundTripper.RoundTrip(req)
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	var refusal *http.Response
+	if bytes.Contains(body, []byte(`"holderIdentity":""`)) {
+		r.once.Do(func() {
+			refusal = &http.Response{
+				StatusCode: http.StatusConflict, Request: req, ProtoMajor: 1, Header: http.Header{"Content-Type": {"application/json"}},
+				Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409}`)),
+			}
+		})
+	}
+	if refusal != nil {
+		return refusal, nil
+	}
+	return r.RoundTripper.RoundTrip(req)
+}
+
+// A lease is given back even where the first attempt meets a conflict.
+func TestKubeLeaseConflict(t *testing.T) {
+	rest := harness.Cluster(t, "port").REST()
+	rest.ContentType = "application/json" // what the test can read
+	refuse := &refuseOnce{}
+	rest.Wrap(func(rt http.RoundTripper) http.RoundTripper { refuse.RoundTripper = rt; return refuse })
+	c, err := kube.Connect(kube.Config{REST: rest, UserAgent: "test/v0", FieldManager: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := kube.Lease{Namespace: "default", Name: "lease", Identity: "one"}
+	if err := kube.Lead(t.Context(), c, l, func(context.Context) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	have, err := kube.StoreOf[*coordinationv1.Lease](c).Get(t.Context(), kube.Key{Namespace: "default", Name: "lease"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have.Spec.HolderIdentity == nil || *have.Spec.HolderIdentity != "" {
+		t.Errorf("the lease is still held: %+v", have.Spec)
+	}
+	refuse.once.Do(func() { t.Error("no attempt was refused") })
 }
 
 // An event names its source and its object.

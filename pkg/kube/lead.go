@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection"
@@ -66,6 +67,7 @@ func Lead(ctx context.Context, c *Client, l Lease, f func(context.Context) error
 		return fmt.Errorf("lease %s/%s: %w", l.Namespace, l.Name, err)
 	}
 	elector.Run(elect)
+	defer giveBack(leases.Leases(l.Namespace), l)
 	if t.abstain() {
 		return nil
 	}
@@ -74,6 +76,28 @@ func Lead(ctx context.Context, c *Client, l Lease, f func(context.Context) error
 		return fmt.Errorf("lease %s/%s: %w", l.Namespace, l.Name, ErrLeaseLost)
 	}
 	return t.err
+}
+
+// releaseTime is how long giving a lease back may take. Who does not get it
+// waits until it runs out.
+const releaseTime = 5 * time.Second
+
+// giveBack makes sure that a lease is not ours any more. The elector gives it
+// back with one request, which fails where a renewal that was called off at
+// the same moment reaches the API server before it.
+func giveBack(leases coordinationv1.LeaseInterface, l Lease) {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
+	defer cancel()
+	for ctx.Err() == nil {
+		have, err := leases.Get(ctx, l.Name, metav1.GetOptions{})
+		if err != nil || have.Spec.HolderIdentity == nil || *have.Spec.HolderIdentity != l.Identity {
+			return
+		}
+		have.Spec.HolderIdentity, have.Spec.LeaseDurationSeconds = new(""), new(int32(1))
+		if _, err = leases.Update(ctx, have, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+			return
+		}
+	}
 }
 
 // A term is the time of one leader, which may never come.
