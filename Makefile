@@ -9,10 +9,10 @@ BINARIES  := fleet fleet-controller fleet-agent fleet-sandbox
 TOOL      := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint generate golden verify bench soak clean
+.PHONY: help build test race lint generate golden verify bench bench-fanout soak clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 build: ## build all binaries into bin/ (static, without cgo)
 	@mkdir -p bin
@@ -38,6 +38,9 @@ verify: ## generated files are current, modules tidy, layers intact
 
 bench: ## print the figures of docs/benchmarks.md; BENCH="-only reading" runs a part
 	$(GO) run ./hack/bench $(BENCH)
+
+bench-fanout: ## print the figures of the fan-out; BENCH="-scenarios 500x1" measures a part
+	$(GO) run ./integrationtests/bench $(BENCH)
 
 soak: ## the long quiet window and other tests that take their time
 	$(GO) run ./hack/test -soak
