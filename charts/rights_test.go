@@ -141,7 +141,7 @@ var beyond = map[string]map[string]string{
 	"gitjob": {
 		"patch bundles.fleet.cattle.io":   "a change of one field is sent as a patch; whoever may update may do the same",
 		"create contents.fleet.cattle.io": "a bundle too large for one object is stored in parts by the process that reads it, so that no other has to load it",
-		"patch contents.fleet.cattle.io":  "one that is about to be used again is marked, so that it is not swept in that moment",
+		"patch contents.fleet.cattle.io":  "one that is about to be used again is marked, so that it is not swept in that moment; one that a stopped process left behind is completed",
 	},
 }
 

@@ -15,13 +15,19 @@ import (
 // apply runs the command as a person would, in dir.
 func apply(t *testing.T, dir string, args ...string) (out, notes string, err error) {
 	t.Helper()
+	return alone(t, dir, append([]string{"apply"}, args...)...)
+}
+
+// alone runs a command in a directory, where no cluster is to be had.
+func alone(t *testing.T, dir string, args ...string) (out, notes string, err error) {
+	t.Helper()
 	t.Chdir(dir)
 	t.Setenv("COMMIT", "")
 	t.Setenv("NAMESPACE", "")
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	var stdout, stderr bytes.Buffer
 	root := newRootCommand(stdio{in: strings.NewReader(""), out: &stdout, err: &stderr})
-	root.SetArgs(append([]string{"apply"}, args...))
+	root.SetArgs(args)
 	err = root.ExecuteContext(t.Context())
 	return stdout.String(), stderr.String(), err
 }

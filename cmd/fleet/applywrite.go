@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 
 	"github.com/sirupsen/logrus"
@@ -59,11 +58,13 @@ func complete(b *fleet.Bundle, all objects) error {
 	b.ObjectMeta = metav1.ObjectMeta{Name: b.Name, Namespace: b.Namespace, Labels: b.Labels, Annotations: b.Annotations}
 	b.Status = fleet.BundleStatus{}
 	b.Spec.ValuesHash = ""
-	if len(b.Spec.Resources) == 0 && b.Spec.ContentsID == "" && b.Spec.HelmOpOptions == nil {
-		return errors.New("it has no resources: what it deploys is kept elsewhere, or there is nothing")
-	}
-	if b.Spec.HelmOpOptions != nil {
+	switch {
+	case b.Spec.HelmOpOptions != nil:
 		return errors.New("it belongs to a HelmOp, which makes it itself")
+	case len(b.Spec.Resources) == 0:
+		return errors.New("it has no resources: what it deploys is kept elsewhere, or there is nothing; apply the directory that it was made of")
+	case b.Spec.ContentsID != "":
+		return errors.New("it has resources, and a contentsId for others that are in a registry: take one of the two out")
 	}
 	if hash == "" {
 		return nil
@@ -129,7 +130,7 @@ func (o *applyOptions) registries() *oci.Client {
 	if o.noRegistry {
 		return nil
 	}
-	return oci.New(oci.Config{UserAgent: "fleet/" + version.Version, Proxy: http.ProxyFromEnvironment})
+	return registryClient()
 }
 
 // wrote says what became of it.

@@ -19,10 +19,11 @@ import (
 const deployText = `Deploys a BundleDeployment from a file, as fleet target prints it, to the cluster of the kubeconfig: the way to a site that no manager can
 reach. It becomes a Helm release with the marks of an agent, so that an agent that is installed there later takes it over as it is.
 
-Content and Secret with values must be in the same file. Helm values that stand in the BundleDeployment itself are taken as well. What an agent
-does beyond that is left out: dependencies are not waited for, downstreamResources not copied, and drift is not corrected.
+Content and Secret with values must be in the same file. Helm values that stand in the BundleDeployment itself are taken as well. Content that is kept
+in an OCI registry is pulled from there, with the Secret for it that is in the file. What an agent does beyond that is left out: dependencies
+are not waited for, downstreamResources not copied, and drift is not corrected.
 
-With --dry-run nothing is asked or written; the objects are printed as they would be installed.`
+With --dry-run the cluster is not asked and nothing is written; the objects are printed as they would be installed.`
 
 // deployOptions are the flags of fleet deploy; they are the reference's, but
 // for --cluster and -o.
@@ -85,9 +86,13 @@ func runDeploy(ctx context.Context, g *globals, o deployOptions, std stdio) erro
 	if err != nil {
 		return err
 	}
-	d, err := o.deployment(bd, all)
+	d, err := o.deployment(ctx, bd, all)
 	if err != nil {
-		return fmt.Errorf("%w: %s: deployment %q: %w", errInput, shownFile(o.input), bd.Name, err)
+		err = fmt.Errorf("%s: deployment %q: %w", shownFile(o.input), bd.Name, err)
+		if errors.Is(err, errPull) {
+			return err
+		}
+		return fmt.Errorf("%w: %w", errInput, err)
 	}
 	o.warn(bd, std)
 	doc := Deployed{
@@ -131,8 +136,8 @@ func (o deployOptions) choose(all objects) (*fleet.BundleDeployment, error) {
 }
 
 // deployment is what Helm is given, verified: content by its id, values by
-// their hash.
-func (o deployOptions) deployment(bd *fleet.BundleDeployment, all objects) (helm.Deployment, error) {
+// their hash. Content that is not in the file is pulled from its registry.
+func (o deployOptions) deployment(ctx context.Context, bd *fleet.BundleDeployment, all objects) (helm.Deployment, error) {
 	d := helm.Deployment{Options: bd.Spec.Options, Memory: release.Memory{
 		Owner:        release.Owner{AgentNamespace: o.agentNamespace, BundleID: bd.Name},
 		DeploymentID: bd.Spec.DeploymentID, Commit: bd.Labels[fleet.LabelCommit],
@@ -142,14 +147,17 @@ func (o deployOptions) deployment(bd *fleet.BundleDeployment, all objects) (helm
 		return d, errors.New("it has no deploymentID: it is only staged, and nothing is released to the cluster yet")
 	case bd.Spec.HelmChartOptions != nil:
 		return d, errors.New("its chart belongs to a HelmOp, which an agent downloads itself; that is not possible here")
-	case bd.Spec.OCIContents:
-		return d, errors.New("its content is in an OCI registry, not in the file; make the Bundle without one: fleet apply -o FILE")
 	case bd.Spec.Options.AllowedTargetNamespaceSelector != nil:
 		return d, errors.New("allowedTargetNamespaceSelector is not implemented yet, so it is not deployed")
 	}
 	id, _, _ := strings.Cut(bd.Spec.DeploymentID, ":")
 	var err error
-	if d.Content, err = manifestOf(all, id); err != nil {
+	if bd.Spec.OCIContents {
+		d.Content, err = pull(ctx, all, bd, id)
+	} else {
+		d.Content, err = manifestOf(all, id)
+	}
+	if err != nil {
 		return d, err
 	}
 	if d.Options.DefaultNamespace == "" {

@@ -11,12 +11,16 @@ import (
 )
 
 func main() {
+	std := stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}
+	if silent, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
+		os.Stderr = silent // libraries warn there, without a file or a line; kustomize does
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := newRootCommand(stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}).ExecuteContext(ctx)
+	err := newRootCommand(std).ExecuteContext(ctx)
 	interrupted := ctx.Err() != nil
 	stop()
 	if err != nil && !errors.As(err, new(told)) && !interrupted {
-		tellError(os.Stderr, err, os.Getenv)
+		tellError(std.err, err, os.Getenv)
 	}
 	os.Exit(exitCode(err, interrupted))
 }

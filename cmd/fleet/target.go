@@ -98,11 +98,18 @@ func runTarget(ctx context.Context, g *globals, o targetOptions, std stdio) erro
 			return err
 		}
 	}
-	contents, err := src.contents(ctx, result.Content)
+	access, err := src.credential(ctx)
 	if err != nil {
 		return err
 	}
-	return o.print(std, b, result, contents)
+	if access == nil && b.Spec.ContentsID != "" {
+		std.note("warning: Secret %s/%s, which says in which registry the content is, is not there, or not yours to read", b.Namespace, b.Spec.ContentsID)
+	}
+	objects, err := src.objects(ctx, result, access)
+	if err != nil {
+		return err
+	}
+	return o.print(std, b, result, objects)
 }
 
 // live is a session in one workspace.
@@ -148,35 +155,52 @@ func dump(std stdio, in preview.Input) error {
 	return printObjects(std.err, formatYAML, docs)
 }
 
+// objects are all that would be written, in that order. access is the Secret of
+// the Bundle's registry, if it has one.
+func (s *source) objects(ctx context.Context, r preview.Result, access *corev1.Secret) ([]any, error) {
+	contents, err := s.contents(ctx, r.Content)
+	if err != nil {
+		return nil, err
+	}
+	var out []any
+	for _, c := range contents {
+		out = append(out, c)
+	}
+	for _, c := range r.Clusters {
+		if c.Object == nil {
+			continue
+		}
+		if access != nil {
+			secret, err := readersCopy(access, c.Object.Namespace)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, secret)
+		}
+		if c.Secret != nil {
+			out = append(out, c.Secret)
+		}
+		out = append(out, c.Object)
+	}
+	return out, nil
+}
+
 // print writes the answer: objects, or with -o the whole document. What is not
 // deployed is said on stderr.
-func (o targetOptions) print(std stdio, b *fleet.Bundle, r preview.Result, contents []*fleet.Content) error {
+func (o targetOptions) print(std stdio, b *fleet.Bundle, r preview.Result, objects []any) error {
 	doc := Targeting{Document: document("Targeting"), Bundle: b.Namespace + "/" + b.Name, Content: r.Content, Objects: []map[string]any{}}
-	add := func(obj any) error {
+	for _, obj := range objects {
 		plain, err := plainObject(obj)
-		doc.Objects = append(doc.Objects, plain)
-		return err
-	}
-	for _, c := range contents {
-		if err := add(c); err != nil {
+		if err != nil {
 			return err
 		}
+		doc.Objects = append(doc.Objects, plain)
 	}
 	broken := 0
 	for _, c := range r.Clusters {
 		doc.Clusters = append(doc.Clusters, targeted(c))
 		if c.Broken != "" {
 			broken++
-		}
-		if c.Secret != nil {
-			if err := add(c.Secret); err != nil {
-				return err
-			}
-		}
-		if c.Object != nil {
-			if err := add(c.Object); err != nil {
-				return err
-			}
 		}
 	}
 	if err := o.answer(std, doc); err != nil {

@@ -102,6 +102,7 @@ func (w *world) namespace(name string) {
 type story struct {
 	*world
 	ns, dir string
+	env     []string // of the programs that it runs, besides what each needs
 }
 
 func (w *world) story(t *testing.T, name string) *story {
@@ -133,6 +134,7 @@ func (s *story) run(stdin string, args ...string) answer {
 	cmd := exec.CommandContext(s.t.Context(), s.program, args...)
 	cmd.Dir = s.dir
 	cmd.Env = []string{"KUBECONFIG=" + s.cluster.Kubeconfig(), "HOME=" + s.dir, "PATH="}
+	cmd.Env = append(cmd.Env, s.env...)
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, notes bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &notes

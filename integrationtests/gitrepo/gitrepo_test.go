@@ -28,7 +28,7 @@ func TestGitRepo(t *testing.T) {
 	for name, tell := range map[string]func(*story){
 		"Commits": commits, "Values": values, "Broken": broken, "Faults": faults, "Credentials": credentials, "Conflict": conflict,
 		"Brake": brake, "Restriction": restriction, "Deletion": deletion, "Restart": restart, "Rest": rest, "Forced": forced,
-		"Charts": charts, "Passing": passing, "Findings": findings, "Emptied": emptied, "Scans": scans, "Storage": storage, "Large": large,
+		"Charts": charts, "Passing": passing, "Findings": findings, "Emptied": emptied, "Scans": scans, "Storage": storage, "Large": large, "Linted": linted, "SecretTaken": secretTaken,
 	} {
 		t.Run(name, func(t *testing.T) { tell(w.story(t)) })
 	}
@@ -227,6 +227,38 @@ func conflict(s *story) {
 	s.says("Stalled", "False", "Succeeded", "")
 	if b, _ := get[*fleet.Bundle](s.world, s.ns, "repo-a"); b.Labels[fleet.LabelRepoName] != "repo" {
 		s.t.Error("want the name taken when it is free")
+	}
+}
+
+// A Secret that has the name of a Bundle's values and is not Fleet's is never
+// touched: not when there are values, and not when there are none any more.
+func secretTaken(s *story) {
+	mine := create(s.world, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "repo-a", Labels: map[string]string{fleet.LabelManaged: "true"}},
+		StringData: map[string]string{"mine": "canary"},
+	})
+	s.git.Commit("first", map[string]string{
+		"a/fleet.yaml": "helm: {values: {x: 1}}\n", "a/Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n", "b/fleet.yaml": "namespace: b\n", "b/cm.yaml": manifest("two"),
+	})
+	s.follow(nil)
+	s.says("Stalled", "True", "Conflict", `repo-a: secret "repo-a" exists and is not Fleet's; the bundle's values cannot be kept`)
+	s.until("the other bundle is there", func() bool { return s.bundles()["repo-b"] != "" })
+	if s.bundles()["repo-a"] != "" {
+		s.t.Error("a Bundle without its values may not be written")
+	}
+	s.read(s.git.Commit("second", map[string]string{"a/fleet.yaml": "namespace: a\n"}))
+	s.says("Stalled", "False", "Succeeded", "")
+	s.until("it is there without values", func() bool { return s.bundles()["repo-a"] != "" })
+	remove(s.world, s.repo)
+	s.engine("repo-a")
+	s.engine("repo-b")
+	s.until("the GitRepo is gone", func() bool {
+		_, there := get[*fleet.GitRepo](s.world, s.ns, "repo")
+		return !there
+	})
+	now, _ := get[*corev1.Secret](s.world, s.ns, "repo-a")
+	if now == nil || now.ResourceVersion != mine.ResourceVersion || now.UID != mine.UID {
+		s.t.Errorf("want it untouched, got %+v", now)
 	}
 }
 

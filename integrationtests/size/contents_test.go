@@ -212,7 +212,10 @@ func TestContentsAreSwept(t *testing.T) {
 	w := newSweepWorld(t)
 	part := func(c *fleet.Content) bool { return c.Labels[fleet.LabelContentOf] != "" }
 	named, all := w.put("named", "us", nil)
-	made(w, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "b", Annotations: map[string]string{fleet.AnnotationContent: named}}})
+	bundles := kube.StoreOf[*fleet.Bundle](w.client)
+	for _, key := range []kube.Key{{Namespace: "ws", Name: "b"}, {Namespace: "ws2", Name: "sharing"}} {
+		made(w, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Annotations: map[string]string{fleet.AnnotationContent: named}}})
+	}
 	held, more := w.put("held", "us", nil)
 	all = append(all, more...)
 	made(w, &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "c1", Name: "b2", Labels: map[string]string{
@@ -231,7 +234,7 @@ func TestContentsAreSwept(t *testing.T) {
 	everything := []string{"foreign", "foreign-0", "foreign-1", "held", "held-0", "held-1", "named", "named-0", "named-1",
 		"orphans-0", "orphans-1", "touched", "touched-0", "touched-1", "unused", "unused-0", "unused-1"}
 	w.is("all is there", everything...)
-	w.until("the engine has seen all", func() bool { return len(w.engine.Table().Naming(named)) == 1 && w.engine.Table().InUse(held) })
+	w.until("the engine has seen all", func() bool { return len(w.engine.Table().Naming(named)) == 2 && w.engine.Table().InUse(held) })
 	w.settle(all)
 
 	w.later(9*time.Minute+30*time.Second, all...)
@@ -250,14 +253,23 @@ func TestContentsAreSwept(t *testing.T) {
 		"foreign", "foreign-0", "foreign-1", "held", "held-0", "held-1", "named", "named-0", "named-1", "touched", "touched-0", "touched-1")
 
 	for _, err := range []error{
-		kube.StoreOf[*fleet.Bundle](w.client).Delete(t.Context(), kube.Key{Namespace: "ws", Name: "b"}, kube.Precondition{}),
+		bundles.Delete(t.Context(), kube.Key{Namespace: "ws", Name: "b"}, kube.Precondition{}),
 		kube.StoreOf[*fleet.BundleDeployment](w.client).Delete(t.Context(), kube.Key{Namespace: "c1", Name: "b2"}, kube.Precondition{}),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.until("nobody needs them", func() bool { return !w.engine.Table().InUse(named) && !w.engine.Table().InUse(held) })
+	w.until("one of two names it, and nobody holds the other", func() bool { return len(w.engine.Table().Naming(named)) == 1 && !w.engine.Table().InUse(held) })
+	w.settle(all)
+	w.later(11*time.Minute, all...)
+	w.is("what two Bundles share stays as long as one of them", "foreign", "foreign-0", "foreign-1", "named", "named-0", "named-1")
+
+	small := `{"metadata":{"annotations":{"` + fleet.AnnotationContent + `":null}},"spec":{"resources":[{"name":"a.yaml","content":"a: b"}]}}`
+	if _, err := bundles.PatchRaw(t.Context(), kube.Key{Namespace: "ws2", Name: "sharing"}, types.MergePatchType, []byte(small)); err != nil {
+		t.Fatal(err)
+	}
+	w.until("nobody needs it", func() bool { return !w.engine.Table().InUse(named) })
 	w.settle(all)
 	w.later(11*time.Minute, all...)
 	w.is("all is gone but what another manager made", "foreign", "foreign-0", "foreign-1")
@@ -311,11 +323,11 @@ func TestArtifactsOfBundles(t *testing.T) {
 		t.Fatal(err)
 	}
 	everywhere := []fleet.BundleTarget{{ClusterSelector: &metav1.LabelSelector{}}}
-	for _, b := range []struct{ namespace, name, id string }{{"ws", "a", ids[0]}, {"ws", "b", ids[0]}, {"ws2", "c", ids[0]}, {"ws", "d", ids[1]}} {
+	for _, b := range []struct{ namespace, name, id string }{{"ws", "a", ids[0]}, {"ws", "b", ids[0]}, {"ws2", "c", ids[0]}, {"ws", "d", ids[1]}, {"ws", "late", ids[0]}} {
 		made(w, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: b.name},
 			Spec: fleet.BundleSpec{ContentsID: b.id, Targets: everywhere}})
 	}
-	for _, name := range []string{"a", "b", "d"} {
+	for _, name := range []string{"a", "b", "d", "late"} {
 		w.until(name+" is deployed", func() bool {
 			bd, err := kube.StoreOf[*fleet.BundleDeployment](w.client).Get(t.Context(), kube.Key{Namespace: "c1", Name: name})
 			if err != nil {
@@ -360,13 +372,37 @@ func TestArtifactsOfBundles(t *testing.T) {
 		return err == nil && string(now.Data["password"]) == "pull2"
 	})
 
+	// One Bundle has newer content, which its deployment is held back from.
+	set := func(body string) {
+		t.Helper()
+		if _, err := bundles.PatchRaw(t.Context(), kube.Key{Namespace: "ws", Name: "late"}, types.MergePatchType, []byte(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(`{"spec":{"paused":true,"contentsId":"` + ids[1] + `"}}`)
+	w.until("late is held back", func() bool {
+		bd, err := kube.StoreOf[*fleet.BundleDeployment](w.client).Get(t.Context(), kube.Key{Namespace: "c1", Name: "late"})
+		return err == nil && strings.HasPrefix(bd.Spec.StagedDeploymentID, ids[1]) && strings.HasPrefix(bd.Spec.DeploymentID, ids[0])
+	})
+
 	remove("ws", "a")
 	w.settle(ids)
 	if got := w.registry.list(); len(got) > 0 || !there(kube.KeyOf(copied)) {
 		t.Errorf("b needs it: deleted %v", got)
 	}
 	remove("ws", "b")
-	w.until("nobody in ws needs the Secret", func() bool { return !there(kube.Key{Namespace: "ws", Name: ids[0]}) })
+	w.settle(ids)
+	w.later(11*time.Minute, ids...)
+	w.settle(ids)
+	if !there(kube.Key{Namespace: "ws", Name: ids[0]}) || !there(kube.KeyOf(copied)) {
+		t.Error("what is held back runs with it, though no Bundle of ws names it any more")
+	}
+	set(`{"spec":{"paused":false}}`)
+	w.until("nobody in ws needs the Secret", func() bool {
+		w.later(11*time.Minute, ids...)
+		return !there(kube.Key{Namespace: "ws", Name: ids[0]})
+	})
+	remove("ws", "late")
 	w.until("the clusters' copies go", func() bool { w.later(11*time.Minute, ids...); return !there(kube.KeyOf(copied)) })
 	if got := w.registry.list(); len(got) > 0 {
 		t.Errorf("the Bundle of another namespace needs it: deleted %v", got)

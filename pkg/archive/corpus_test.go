@@ -333,7 +333,8 @@ func TestCorpus(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got, err := os.ReadFile(at); err != nil || len(got) == 0 {
+		// How compressed bytes look is up to the version of Go.
+		if got, err := os.ReadFile(at); err != nil || len(got) == 0 || e.format == "tar" && !bytes.Equal(got, e.data) {
 			t.Errorf("%s: run the test with -update (%v)", at, err)
 		}
 	}

@@ -94,7 +94,7 @@ func (e *entry) fetch(ctx context.Context, g *generation, ref Reference, commit 
 		return err
 	}
 	defer s.close()
-	refs, err := s.advertised(ctx, nil)
+	refs, err := s.advertised(ctx, needed(ref))
 	if err != nil {
 		return err
 	}
@@ -119,6 +119,23 @@ func (e *entry) fetch(ctx context.Context, g *generation, ref Reference, commit 
 		pack = sideband.NewDemuxer(sideband.Sideband, res)
 	}
 	return answered(e.receive(g, pack, len(req.Haves) > 0))
+}
+
+// maxPinnedRefs is how many references are looked at for a commit that is named
+// by its hash alone.
+const maxPinnedRefs = 50_000
+
+// needed tells which references of a remote's list say how a commit can be asked
+// for: memory does not grow with the list.
+func needed(ref Reference) func(name string) bool {
+	if !isHash(ref.Revision) {
+		return keeping([]Reference{ref})
+	}
+	n := 0
+	return func(string) bool {
+		n++
+		return n <= maxPinnedRefs
+	}
 }
 
 // request asks for one commit without history where the remote can do that,
@@ -169,6 +186,9 @@ func advertisedAs(refs *packp.AdvRefs, commit plumbing.Hash) (want plumbing.Hash
 		if peeled == commit {
 			want, known = refs.References[name], true
 		}
+	}
+	if refs.Head != nil && *refs.Head == commit {
+		return commit, true
 	}
 	for _, hash := range refs.References {
 		if hash == commit {

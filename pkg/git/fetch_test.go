@@ -223,3 +223,28 @@ func TestConcurrentFetches(t *testing.T) {
 		t.Errorf("one commit is fetched once, got %d packs", n)
 	}
 }
+
+// Whatever names a commit, the remote's own branch too, it can be asked for: no
+// server has to give commits by their hash for that.
+func TestFetchAsResolved(t *testing.T) {
+	_, server, commits := world(t)
+	src := Source{URL: server.URL + "/repo"}
+	for ref, want := range map[Reference]Commit{
+		{Revision: RemoteHead}: commits["main"], {Branch: "main"}: commits["main"], {Revision: "main"}: commits["main"],
+		{Branch: "old"}: commits["first"], {Revision: "v1.0.0"}: commits["first"], {Revision: "light"}: commits["first"],
+		{Revision: string(commits["main"])}: commits["main"],
+	} {
+		remotes := newRemotes(t, Limits{})
+		commit, err := remotes.Resolve(t.Context(), src, ref)
+		if err != nil || commit != want {
+			t.Errorf("%s: want %s, got %s, %v", ref, want, commit, err)
+			continue
+		}
+		tree, err := remotes.Fetch(t.Context(), src, ref, commit)
+		if err != nil {
+			t.Errorf("%s: %v", ref, err)
+			continue
+		}
+		_ = tree.Close()
+	}
+}

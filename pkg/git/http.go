@@ -16,6 +16,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 )
 
 // maxRedirects is how many redirects the first request may follow.
@@ -60,6 +62,9 @@ func trust(src Source) (*tls.Config, error) {
 // only where no credential travels with it.
 func (s *httpSession) checkRedirect(req *http.Request, via []*http.Request) error {
 	first, last := via[0].URL, via[len(via)-1].URL
+	if err := address.CheckHost(req.URL.Hostname()); err != nil {
+		return err
+	}
 	switch {
 	case req.Method != http.MethodGet || first.RawQuery != req.URL.RawQuery:
 		return permanentf(ReasonRedirected, "git host %q redirects elsewhere than git's protocol allows", s.e.ep.display())

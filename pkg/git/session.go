@@ -6,9 +6,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 )
 
 // maxRefsBytes bounds what a remote may send as its list of references.
@@ -33,7 +36,7 @@ func newTransport(src Source, cfg Config) (*http.Transport, error) {
 	}
 	return &http.Transport{
 		Proxy:                  cfg.Proxy,
-		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		DialContext:            dialer().DialContext,
 		TLSClientConfig:        roots,
 		TLSHandshakeTimeout:    10 * time.Second,
 		ResponseHeaderTimeout:  cfg.Timeout,
@@ -44,8 +47,19 @@ func newTransport(src Source, cfg Config) (*http.Transport, error) {
 	}, nil
 }
 
+// dialer connects, but not to addresses at which a machine hears about itself:
+// whoever writes into a repository names further ones.
+func dialer() *net.Dialer {
+	return &net.Dialer{Timeout: 10 * time.Second, ControlContext: func(_ context.Context, _, endpoint string, _ syscall.RawConn) error {
+		return address.CheckEndpoint(endpoint)
+	}}
+}
+
 // connect begins a conversation. For SSH this dials; for HTTP it does not.
 func (e *entry) connect(ctx context.Context) (session, error) {
+	if err := address.CheckHost(e.ep.host); err != nil {
+		return nil, err
+	}
 	if e.ep.scheme == "ssh" {
 		return dialSSH(ctx, e)
 	}

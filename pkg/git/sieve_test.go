@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
@@ -47,10 +48,11 @@ func TestResolveAll(t *testing.T) {
 }
 
 // A remote that lists references without end costs neither memory nor more
-// than the limit on the wire, and says nothing about its host.
+// than the limit on the wire, and says nothing about its host: neither when it
+// is asked what a reference is, nor when a commit is fetched.
 func TestEndlessReferences(t *testing.T) {
 	_, server, _ := world(t)
-	sent := 0
+	var sent, highest atomic.Int64
 	server.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 		w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
 		to := pktline.NewEncoder(w)
@@ -62,24 +64,48 @@ func TestEndlessReferences(t *testing.T) {
 			if to.EncodeString(line) != nil {
 				return true
 			}
-			sent += len(line)
+			sent.Add(int64(len(line)))
+			if i%50_000 == 0 {
+				highest.Store(max(highest.Load(), heap()))
+			}
 		}
 	})
-	remotes := newRemotes(t, Limits{})
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	_, err := remotes.Resolve(t.Context(), Source{URL: server.URL + "/repo"}, Reference{Branch: "main"})
-	runtime.ReadMemStats(&after)
-	wantFault(t, err, ReasonTooLarge, "the list of references is larger than 64 MiB")
-	if HostAway(err) {
-		t.Error("the host is not away")
+	src, pinned := Source{URL: server.URL + "/repo"}, strings.Repeat("ab", 20)
+	fetch := func(remotes *Remotes, ref Reference) error {
+		_, err := remotes.Fetch(t.Context(), src, ref, Commit(pinned))
+		return err
 	}
-	if sent < maxRefsBytes/2 {
-		t.Fatalf("the server sent only %d bytes", sent)
+	for name, ask := range map[string]func(*Remotes) error{
+		"Resolve": func(r *Remotes) error { _, err := r.Resolve(t.Context(), src, Reference{Branch: "main"}); return err },
+		"Branch":  func(r *Remotes) error { return fetch(r, Reference{Branch: "main"}) },
+		"Pinned":  func(r *Remotes) error { return fetch(r, Reference{Revision: pinned}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			runtime.GC()
+			before := heap()
+			sent.Store(0)
+			highest.Store(0)
+			err := ask(newRemotes(t, Limits{}))
+			wantFault(t, err, ReasonTooLarge, "the list of references is larger than 64 MiB")
+			if HostAway(err) {
+				t.Error("the host is not away")
+			}
+			if sent.Load() < maxRefsBytes/2 {
+				t.Fatalf("the server sent only %d bytes", sent.Load())
+			}
+			if held := highest.Load() - before; held > 64<<20 {
+				t.Errorf("up to %d MiB of heap for a list of %d MiB that nobody wanted", held>>20, sent.Load()>>20)
+			}
+		})
 	}
-	if held := int64(after.HeapAlloc) - int64(before.HeapAlloc); held > 64<<20 {
-		t.Errorf("%d MiB of heap in use after a list of %d MiB that nobody wanted", held>>20, sent>>20)
-	}
+}
+
+// heap is how many bytes are in use, after what is garbage has been found.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 func TestSieve(t *testing.T) {

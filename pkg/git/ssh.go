@@ -63,7 +63,7 @@ func dialSSH(ctx context.Context, e *entry) (*sshSession, error) {
 			return []ssh.Signer{signer}, nil
 		})},
 	}
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", e.ep.address())
+	conn, err := dialer().DialContext(ctx, "tcp", e.ep.address())
 	if err != nil {
 		return nil, err
 	}

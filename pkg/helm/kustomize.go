@@ -17,8 +17,9 @@ import (
 const chartOutput = "fleet-manifests.yaml"
 
 // kustomize runs the kustomization of a bundle over what its chart rendered.
-// It reads nothing but the bundle's files: plugins are off, and no file outside
-// of the kustomization's root is loaded.
+// It reads nothing but the bundle's files: plugins are off, no file outside of
+// the kustomization's root is loaded, and what would be downloaded or cloned is
+// refused (ErrRemote).
 func kustomize(p parts, rendered []object) ([]object, error) {
 	fs := filesys.MakeEmptyDirInMemory()
 	for _, f := range p.files {
@@ -26,6 +27,7 @@ func kustomize(p parts, rendered []object) ([]object, error) {
 			return nil, fmt.Errorf("kustomize: file %q: %w", f.name, err)
 		}
 	}
+	files := p.files
 	if len(rendered) > 0 {
 		data, err := render(rendered)
 		if err != nil {
@@ -34,6 +36,10 @@ func kustomize(p parts, rendered []object) ([]object, error) {
 		if err := addResource(fs, p.kustomize, data); err != nil {
 			return nil, err
 		}
+		files = append(slices.Clone(files), file{name: path.Join(p.kustomize, chartOutput), data: data})
+	}
+	if err := local(files, p.kustomize); err != nil {
+		return nil, fmt.Errorf("kustomize %q: %w", p.kustomize, err)
 	}
 	opts := krusty.MakeDefaultOptions()
 	opts.LoadRestrictions = types.LoadRestrictionsRootOnly

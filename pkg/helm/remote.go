@@ -15,9 +15,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ErrRemote is in the error of Render for a kustomization that names something
-// outside of its bundle, which would have to be downloaded.
-var ErrRemote = errors.New("it is not part of the bundle and would have to be downloaded")
+// ErrRemote is in the error of Render, Install and Upgrade for a kustomization
+// that names something outside of its bundle: kustomize itself would download
+// it, or run git, wherever the agent can reach.
+var ErrRemote = errors.New("it is not in the bundle, and clusters download nothing; put it into the repository")
 
 // kustomizeFiles are the names under which kustomize finds a kustomization.
 var kustomizeFiles = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}

@@ -15,10 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/redact"
-	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
 // RenderOptions describe the cluster that Render cannot ask.
@@ -58,20 +56,14 @@ func (r Rendered) All() string { return r.CRDs + r.Manifest + r.Hooks }
 
 // Render tells what Install would install, without a cluster and without a
 // network: templates that look something up get nothing, host names are not
-// resolved, and a kustomization that names anything outside of its bundle is
-// refused (ErrRemote). Kinds that neither Kubernetes nor the bundle's own CRDs
-// know count as namespaced.
+// resolved. Kinds that neither Kubernetes nor the bundle's own CRDs know count
+// as namespaced.
 //
 // Errors are those of Install: fault.Permanent with a reason of package release.
 func Render(d Deployment, o RenderOptions) (Rendered, error) {
 	p, err := partsOf(d)
 	if err != nil {
 		return Rendered{}, err
-	}
-	if p.kustomize != "" {
-		if err := local(p.files, p.kustomize); err != nil {
-			return Rendered{}, fault.PermanentError(release.ReasonBadKustomization, fmt.Errorf("kustomize %q: %w", p.kustomize, err))
-		}
 	}
 	setID := ""
 	if o.Marks {

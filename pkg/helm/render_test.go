@@ -200,6 +200,10 @@ func TestRenderSendsNothing(t *testing.T) {
 		"Configuration": {"kustomization.yaml": "resources: [a.yaml]\nconfigurations: [" + server.URL + "]\n", "a.yaml": renderMap},
 		"CRD":           {"kustomization.yaml": "resources: [a.yaml]\ncrds: [" + server.URL + "]\n", "a.yaml": renderMap},
 		"Alias":         {"kustomization.yaml": "x: &u " + server.URL + "\nresources: [*u]\n"},
+		"ChartOutput": {
+			"kustomization.yaml": "resources: [a.yaml]\ntransformers: [fleet-manifests.yaml]\n", "a.yaml": renderMap,
+			"Chart.yaml": renderChart, "templates/t.yaml": patch + server.URL + "\n",
+		},
 	}
 	for name, files := range cases {
 		t.Run(name, func(t *testing.T) {

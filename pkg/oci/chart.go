@@ -1,7 +1,6 @@
 package oci
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -57,15 +56,6 @@ func (c *Client) Tags(ctx context.Context, r Registry) ([]string, error) {
 	return tags, nil
 }
 
-// PullChart returns the packaged chart that SaveChart writes, from memory.
-func (c *Client) PullChart(ctx context.Context, r Registry, tag string, maxBytes int64) (archive []byte, digest string, err error) {
-	var buf bytes.Buffer
-	if digest, err = c.SaveChart(ctx, r, tag, maxBytes, &buf); err != nil {
-		return nil, "", err
-	}
-	return buf.Bytes(), digest, nil
-}
-
 // SaveChart writes the packaged chart (.tgz) at r.Reference that has this tag,
 // version ("+" becomes "_") or digest, and returns the digest of the package
 // ("sha256:<hex>"). An empty tag means the one in the reference. A chart of more
@@ -116,7 +106,7 @@ func (s *sink) Write(p []byte) (int, error) {
 
 // Digest is the digest of the manifest that a tag, version or digest of the
 // chart at r.Reference names now. As long as it is the same, so is what
-// PullChart returns. It costs one request without a body, and no pull where a
+// SaveChart writes. It costs one request without a body, and no pull where a
 // registry counts those. Errors are those of Tags.
 func (c *Client) Digest(ctx context.Context, r Registry, tag string) (string, error) {
 	callCtx, s, err := c.open(ctx, r, bare(r.Reference))

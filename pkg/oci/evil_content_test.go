@@ -148,7 +148,7 @@ func TestEvilContent(t *testing.T) {
 			if c.tags != nil {
 				_, err = client.Tags(t.Context(), evil.registry("x"))
 			} else {
-				got, _, err = client.PullChart(t.Context(), evil.registry("x"), "1.0.0", 1<<20)
+				got, _, err = pulled(t, client, evil.registry("x"), "1.0.0", 1<<20)
 			}
 			if err == nil || fault.ReasonOf(err) != c.reason || got != nil {
 				t.Errorf("%s: %d bytes, %s %v", c.why, len(got), fault.ReasonOf(err), err)

@@ -184,7 +184,7 @@ func TestCredentialsStayAtHome(t *testing.T) {
 			if c.push {
 				err = client.Push(t.Context(), evil.registry("x"), id, raw)
 			} else {
-				_, _, err = client.PullChart(t.Context(), evil.registry("x"), "1.0.0", 0)
+				_, _, err = pulled(t, client, evil.registry("x"), "1.0.0", 0)
 			}
 			if err == nil || fault.ReasonOf(err) != c.reason {
 				t.Errorf("%s: %s %v", c.why, fault.ReasonOf(err), err)
@@ -243,7 +243,7 @@ func TestElsewhereWithoutCredentials(t *testing.T) {
 	})
 	r := registry.registry("x")
 	r.Username, r.Password = "", ""
-	got, _, err := oci.New(oci.Config{}).PullChart(t.Context(), r, "1.0.0", 0)
+	got, _, err := pulled(t, oci.New(oci.Config{}), r, "1.0.0", 0)
 	if err != nil || string(got) != string(chart) {
 		t.Errorf("%q, %v", got, err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/publicsuffix"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 )
 
 // maxRedirects is how many redirects one request may follow.
@@ -31,6 +33,9 @@ type guard struct {
 // RoundTrip sends a request if it may go where it goes to.
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := g.check(req); err != nil {
+		return nil, err
+	}
+	if err := address.CheckHost(req.URL.Hostname()); err != nil {
 		return nil, err
 	}
 	res, err := g.next.RoundTrip(req)

@@ -61,15 +61,15 @@ func TestCharts(t *testing.T) {
 			if diff := cmp.Diff([]string{"1.1.0", "1.2.0_b1"}, tags); err != nil || diff != "" {
 				t.Fatalf("Tags: %v %s", err, diff)
 			}
-			got, sum, err := c.PullChart(t.Context(), r, "1.2.0+b1", 0)
+			got, sum, err := pulled(t, c, r, "1.2.0+b1", 0)
 			if err != nil || !bytes.Equal(got, archive) || sum != digest.FromBytes(archive).String() {
-				t.Errorf("PullChart: %d bytes, %s, %v", len(got), sum, err)
+				t.Errorf("SaveChart: %d bytes, %s, %v", len(got), sum, err)
 			}
 			if n := s.Count("GET", "/blobs/"); n != 1 {
 				t.Errorf("%d blobs were read; neither configuration nor provenance is needed", n)
 			}
 			r.Reference = s.Host + "/charts/app:1.1.0"
-			if _, _, err := c.PullChart(t.Context(), r, "", 0); err != nil {
+			if _, _, err := pulled(t, c, r, "", 0); err != nil {
 				t.Errorf("tag in the reference: %v", err)
 			}
 			before, err := c.Digest(t.Context(), r, "")
@@ -80,7 +80,7 @@ func TestCharts(t *testing.T) {
 			if after, err := c.Digest(t.Context(), r, ""); err != nil || after == before {
 				t.Errorf("Digest of a tag that was moved: %q, %v", after, err)
 			}
-			if _, _, err := c.PullChart(t.Context(), r, before, 0); err != nil {
+			if _, _, err := pulled(t, c, r, before, 0); err != nil {
 				t.Errorf("by digest: %v", err)
 			}
 		})
@@ -232,7 +232,7 @@ func TestErrors(t *testing.T) {
 	with := func(r oci.Registry, change func(*oci.Registry)) oci.Registry { change(&r); return r }
 	wrong := func(r *oci.Registry) { r.Password = secret + "-wrong" }
 	tags := func(r oci.Registry) error { _, err := c.Tags(t.Context(), r); return err }
-	pull := func(r oci.Registry, tag string) error { _, _, err := c.PullChart(t.Context(), r, tag, 0); return err }
+	pull := func(r oci.Registry, tag string) error { _, _, err := pulled(t, c, r, tag, 0); return err }
 	tests := map[string]struct {
 		err    error
 		wait   bool
@@ -299,9 +299,18 @@ func TestProxy(t *testing.T) {
 	c := oci.New(oci.Config{Proxy: http.ProxyURL(at)})
 	r := s.Registry("app")
 	r.Reference = "registry.invalid:5000/app" // only the proxy knows it
-	if _, _, err := c.PullChart(t.Context(), r, "1.0.0", 0); err != nil || seen.Load() == 0 {
+	if _, _, err := pulled(t, c, r, "1.0.0", 0); err != nil || seen.Load() == 0 {
 		t.Errorf("%v after %d requests through the proxy", err, seen.Load())
 	}
+}
+
+// pulled is what SaveChart writes; nothing after an error.
+func pulled(t *testing.T, c *oci.Client, r oci.Registry, tag string, maxBytes int64) (archive []byte, digest string, err error) {
+	var buf bytes.Buffer
+	if digest, err = c.SaveChart(t.Context(), r, tag, maxBytes, &buf); err != nil {
+		return nil, "", err
+	}
+	return buf.Bytes(), digest, nil
 }
 
 // A chart of any size costs a constant amount of memory.

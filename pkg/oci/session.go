@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -15,6 +16,8 @@ import (
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 )
 
 const (
@@ -54,7 +57,7 @@ func (c *Client) open(ctx context.Context, r Registry, reference string) (contex
 	s := &session{ref: ref, host: ref.Registry, what: ref.Repository, anonymous: r.Username == ""}
 	s.transport = &http.Transport{
 		Proxy:                  c.cfg.Proxy,
-		DialContext:            (&net.Dialer{Timeout: connectTimeout}).DialContext,
+		DialContext:            (&net.Dialer{Timeout: connectTimeout, ControlContext: refuseAddress}).DialContext,
 		TLSClientConfig:        trust,
 		TLSHandshakeTimeout:    connectTimeout,
 		ResponseHeaderTimeout:  min(answerTimeout, c.cfg.Timeout),
@@ -125,6 +128,11 @@ func trust(r Registry) (*tls.Config, error) {
 	}
 	cfg.RootCAs = pool
 	return cfg, nil
+}
+
+// refuseAddress looks at what a name stands for.
+func refuseAddress(_ context.Context, _, endpoint string, _ syscall.RawConn) error {
+	return address.CheckEndpoint(endpoint)
 }
 
 // isHost tells whether host is host[:port] and nothing else.

@@ -56,6 +56,25 @@ func StorageOf(secretType string, data map[string][]byte) (Storage, error) {
 	return s, s.Read().check()
 }
 
+// Readable is the data of a Secret that StorageOf reads, without what it takes
+// to write where the two differ: what may be given to those who only read.
+func Readable(secretType string, data map[string][]byte) (map[string][]byte, error) {
+	s, err := StorageOf(secretType, data)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]byte{}
+	for _, key := range []string{"reference", "cacerts", "basicHTTP", "insecure", "insecureSkipTLS"} {
+		if v, ok := data[key]; ok {
+			out[key] = v
+		}
+	}
+	if r := s.Read(); r.Username != "" || r.Password != "" {
+		out["username"], out["password"] = []byte(r.Username), []byte(r.Password)
+	}
+	return out, nil
+}
+
 // flag reads a truth value; a key that is not there changes nothing.
 func flag(data map[string][]byte, key string, to *bool) error {
 	raw, ok := data[key]

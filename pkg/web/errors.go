@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
@@ -27,7 +28,7 @@ const (
 	ReasonTooLarge              = "TooLarge"
 	ReasonCertificateRefused    = "CertificateRefused"
 	ReasonRedirected            = "Redirected"
-	ReasonAddressRefused        = "AddressRefused"
+	ReasonAddressRefused        = address.ReasonRefused
 	ReasonChecksumMismatch      = "ChecksumMismatch"
 	ReasonUnreachable           = "Unreachable"
 )
@@ -117,8 +118,6 @@ func (d *download) explain(outer, inner context.Context, err error) error {
 		return wait
 	case errors.Is(outer.Err(), context.Canceled):
 		return outer.Err()
-	case errors.Is(err, errAddress):
-		return permanentf(ReasonAddressRefused, "host %q is not asked: %w", d.final.Hostname(), errAddress)
 	}
 	var verification *tls.CertificateVerificationError
 	if errors.As(err, &verification) {

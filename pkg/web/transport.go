@@ -5,13 +5,13 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"syscall"
 	"time"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 )
 
 // maxTransports bounds how many kinds of trust a Client keeps connections for.
@@ -83,43 +83,7 @@ func (c *Client) roots(with Credentials) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// errAddress marks addresses that no chart comes from.
-var errAddress = errors.New("its address is link-local or a metadata service")
-
-// metadata are the addresses outside of the link-local ones at which clouds
-// hand out the credentials of the machine that asks.
-var metadata = []netip.Addr{
-	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"),
-	netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
-}
-
-func refused(ip netip.Addr) bool {
-	ip = ip.Unmap().WithZone("")
-	if ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
-		return true
-	}
-	for _, m := range metadata {
-		if ip == m {
-			return true
-		}
-	}
-	return false
-}
-
-// refuseAddress looks at the address that a name stands for, just before the
-// connection: no name can be made to stand for another one in between.
-func refuseAddress(_ context.Context, _, address string, _ syscall.RawConn) error {
-	if at, err := netip.ParseAddrPort(address); err == nil && refused(at.Addr()) {
-		return errAddress
-	}
-	return nil
-}
-
-// refuseName refuses such an address where it is written as it is: a proxy
-// would connect to it for us.
-func refuseName(host string) error {
-	if ip, err := netip.ParseAddr(host); err == nil && refused(ip) {
-		return permanentf(ReasonAddressRefused, "host %q is not asked: %w", host, errAddress)
-	}
-	return nil
+// refuseAddress looks at what a name stands for.
+func refuseAddress(_ context.Context, _, endpoint string, _ syscall.RawConn) error {
+	return address.CheckEndpoint(endpoint)
 }

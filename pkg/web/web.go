@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 )
 
 // Config says how files are got. The zero Config works.
@@ -188,7 +190,7 @@ func parseURL(raw string) (*url.URL, error) {
 	case u.Hostname() == "":
 		return nil, permanentf(ReasonInvalidURL, "the URL %s names no host", shown(u))
 	}
-	return u, refuseName(u.Hostname())
+	return u, address.CheckHost(u.Hostname())
 }
 
 // shown is a URL as it may stand in a text: a query may be a signature.
@@ -255,7 +257,7 @@ func (d *download) redirect(req *http.Request, via []*http.Request) error {
 	case req.URL.Hostname() == "":
 		return permanentf(ReasonRedirected, "%s redirects to no host", shown(d.url))
 	}
-	if err := refuseName(req.URL.Hostname()); err != nil {
+	if err := address.CheckHost(req.URL.Hostname()); err != nil {
 		return err
 	}
 	req.URL.User = nil

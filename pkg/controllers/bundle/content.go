@@ -157,7 +157,7 @@ func (e *Engine) named(b *fleet.Bundle) (parts int, err error) {
 
 func missing(what string) error {
 	return fault.WaitError(reasonContentMissing, 0, fmt.Errorf(
-		"waits for %s with its files; if it does not come, raise spec.forceSyncGeneration of the GitRepo or apply the bundle again", what))
+		"waits for %s with its files; if it does not come, raise spec.forceSyncGeneration of the GitRepo, or apply the bundle with another --sync-generation", what))
 }
 
 // idLimit is how much of a text that should be an id is repeated.

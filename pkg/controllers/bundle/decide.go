@@ -223,7 +223,7 @@ func unplaced(c *table.Candidate) (why string, coming bool) {
 // workOut finds the version that a pair should have: from the mark on the
 // object, from memory, or else by working it out.
 func workOut(s *snapshot, p *pair) rollout.Target {
-	t := table.TargetOf(p.key.String(), p.old)
+	t := rollout.TargetOf(p.key.String(), p.old)
 	t.Paused, t.Offline = deployment.Paused(s.kit, p.place), p.offline
 	p.want.Paused = t.Paused
 	if p.want.Held != "" {

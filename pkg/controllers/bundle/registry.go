@@ -174,12 +174,14 @@ func (e *Engine) reconcileCredentials(ctx context.Context, id string) (kube.Next
 // negative: until there is news. A copy goes with the last deployment of its
 // namespace; but where a Bundle names the content, one may be about to be
 // written. used tells whether a deployment of its namespace holds the content.
+// One that is no copy is needed by the Bundles of its namespace that name the
+// content, and by those of which a deployment still holds it.
 func (e *Engine) credentialNeeded(m *metav1.PartialObjectMetadata, used bool) time.Duration {
 	key := kube.KeyOf(m).String()
 	naming := e.table.Naming(m.Name)
 	if !copied(m) {
 		used = slices.ContainsFunc(naming, func(k kube.Key) bool { return k.Namespace == m.Namespace }) ||
-			len(naming) == 0 && e.table.InUse(m.Name)
+			e.table.Workspaces(m.Name)[m.Namespace]
 	}
 	if used {
 		e.setUnused(key, "", time.Time{})
@@ -217,14 +219,15 @@ func (e *Engine) dropCredential(ctx context.Context, m *metav1.PartialObjectMeta
 	return err
 }
 
-// dismissArtifact deletes what a Bundle that is going away has in a registry,
-// unless another needs it. That it fails is told, and holds up nobody.
+// dismissArtifact deletes what a Bundle that is going away has in a registry. If
+// another of its namespace names it, or runs it still, that is left to the sweep.
+// That it fails is told, and holds up nobody.
 func (e *Engine) dismissArtifact(ctx context.Context, b *fleet.Bundle) error {
 	id := b.Spec.ContentsID
 	if id == "" {
 		return nil
 	}
-	shared := slices.ContainsFunc(e.table.Naming(id), func(k kube.Key) bool {
+	shared := e.table.Workspaces(id)[b.Namespace] || slices.ContainsFunc(e.table.Naming(id), func(k kube.Key) bool {
 		return k.Namespace == b.Namespace && k.Name != b.Name && e.stays(k)
 	})
 	secret, err := e.secrets.Get(ctx, credentialOf(b))
@@ -250,19 +253,23 @@ func (e *Engine) stays(key kube.Key) bool {
 	return ok && b.DeletionTimestamp == nil
 }
 
-// deleteArtifact deletes from a registry what a Secret leads to, unless a Bundle
-// of another namespace leads to the same.
+// deleteArtifact deletes from a registry what a Secret leads to, unless somebody
+// of another namespace needs the same.
 func (e *Engine) deleteArtifact(ctx context.Context, secret *corev1.Secret) error {
 	id := secret.Name
 	storage, err := oci.StorageOf(string(secret.Type), secret.Data)
 	if err != nil {
 		return err
 	}
+	others := e.table.Workspaces(id)
 	for _, k := range e.table.Naming(id) {
-		if k.Namespace == secret.Namespace || !e.stays(k) {
-			continue
+		if e.stays(k) {
+			others[k.Namespace] = true
 		}
-		other, err := e.secrets.Get(ctx, kube.Key{Namespace: k.Namespace, Name: id})
+	}
+	delete(others, secret.Namespace)
+	for namespace := range others {
+		other, err := e.secrets.Get(ctx, kube.Key{Namespace: namespace, Name: id})
 		if kube.IsGone(err) {
 			continue
 		}

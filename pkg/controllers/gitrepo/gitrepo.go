@@ -24,6 +24,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/source"
 )
 
@@ -42,7 +43,9 @@ type Config struct {
 	ImageScans bool
 	// Workers is how many GitRepos are worked on at once; 8 where 0.
 	Workers int
-	// Pollers is how many remotes are asked at once; 16 where 0.
+	// Pollers is how many remotes are asked at once; 64 where 0. One that accepts
+	// a connection and says nothing holds its place for 30 s, so there have to be
+	// more places than remotes that do so.
 	Pollers int
 }
 
@@ -86,6 +89,7 @@ type memory struct {
 	fetches   int      // failures in a row
 	told      told
 	reading   *reader.Memory
+	doubts    map[bundle.Dir]doubt // of the last reading
 }
 
 // told is which findings of which commit people were told of.
@@ -103,7 +107,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Worker {
 		cfg.Workers = 8
 	}
 	if cfg.Pollers < 1 {
-		cfg.Pollers = 16
+		cfg.Pollers = 64
 	}
 	w := &Worker{cfg: cfg, log: log, now: time.Now, memory: map[kube.Key]*memory{}, removed: map[types.UID]bool{}}
 	own := c.Loop("gitrepo")

@@ -127,6 +127,8 @@ func (w *Worker) read(ctx context.Context, repo *fleet.GitRepo, from what, commi
 	if err != nil {
 		return bundle.Set{}, err
 	}
+	found := doubts(tree, set, w.recall(key, repo.UID).doubts)
+	w.remember(key, repo.UID, func(m *memory) { m.doubts = found })
 	if !set.Empty() {
 		return set, nil
 	}

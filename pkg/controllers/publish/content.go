@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -141,7 +142,7 @@ func (p *Publisher) putContents(ctx context.Context, write source.Write) (*findi
 	if err != nil {
 		return nil, err
 	}
-	if there, err := p.renew(ctx, packed.ID); there || err != nil {
+	if there, err := p.whole(ctx, packed.ID); there || err != nil {
 		return nil, err
 	}
 	manager, err := p.cfg.ManagerID(ctx)
@@ -160,42 +161,71 @@ func (p *Publisher) putContents(ctx context.Context, write source.Write) (*findi
 	return nil, nil
 }
 
-// putPart creates one Content, or marks it as wanted.
-func (p *Publisher) putPart(ctx context.Context, c *fleet.Content) error {
-	for try := 0; ; try++ {
-		_, err := p.contents.Create(ctx, c)
-		if !kube.IsExists(err) {
-			return err
-		}
-		if there, err := p.renew(ctx, c.Name); there || err != nil || try == conflicts {
-			return err
-		}
+// whole marks a content as wanted, and tells whether it is there with all its
+// parts: somebody may have removed one.
+func (p *Publisher) whole(ctx context.Context, id string) (bool, error) {
+	index, err := p.renew(ctx, id, nil)
+	if index == nil || err != nil {
+		return false, err
 	}
-}
-
-// renew marks a Content as wanted, and tells whether it is there.
-func (p *Publisher) renew(ctx context.Context, name string) (there bool, err error) {
-	for try := 0; ; try++ {
-		old, err := p.contents.Get(ctx, kube.Key{Name: name})
+	n, err := content.Parts(index)
+	if err != nil {
+		return false, nil // it is written anew
+	}
+	for i := range n {
+		_, err := p.contents.Get(ctx, kube.Key{Name: content.PartName(id, i)})
 		if kube.IsGone(err) {
 			return false, nil
 		}
 		if err != nil {
 			return false, err
 		}
+	}
+	return true, nil
+}
+
+// putPart creates one Content, or makes the one of its name the same: a process
+// that was stopped before the index was written may have packed otherwise.
+func (p *Publisher) putPart(ctx context.Context, c *fleet.Content) error {
+	for try := 0; ; try++ {
+		_, err := p.contents.Create(ctx, c)
+		if !kube.IsExists(err) {
+			return err
+		}
+		if there, err := p.renew(ctx, c.Name, c); there != nil || err != nil || try == conflicts {
+			return err
+		}
+	}
+}
+
+// renew marks a Content as wanted, and makes it what it should be where that is
+// said. It returns nil if there is none.
+func (p *Publisher) renew(ctx context.Context, name string, want *fleet.Content) (*fleet.Content, error) {
+	for try := 0; ; try++ {
+		old, err := p.contents.Get(ctx, kube.Key{Name: name})
+		if kube.IsGone(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
 		changed := old.DeepCopy()
+		if want != nil {
+			changed.Labels, changed.Content, changed.SHA256Sum = want.Labels, want.Content, want.SHA256Sum
+			changed.Annotations = maps.Clone(want.Annotations)
+		}
 		if changed.Annotations == nil {
 			changed.Annotations = map[string]string{}
 		}
 		changed.Annotations[fleet.AnnotationContentRenewed] = time.Now().UTC().Format(time.RFC3339Nano)
-		_, err = p.contents.Patch(ctx, old, changed)
+		renewed, err := p.contents.Patch(ctx, old, changed)
 		switch {
 		case err == nil:
-			return true, nil
+			return renewed, nil
 		case kube.IsGone(err):
-			return false, nil
+			return nil, nil
 		case !kube.IsConflict(err) || try == conflicts:
-			return false, err
+			return nil, err
 		}
 	}
 }

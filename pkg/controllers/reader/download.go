@@ -6,19 +6,34 @@ import (
 	"fmt"
 
 	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/web"
 )
 
 // Reasons of faults that are found here.
 const (
-	reasonTooLarge = "TooLarge"
-	reasonOffline  = "Offline" // package bundle makes finding.RuleOffline of it
-	reasonSource   = "InvalidSource"
+	reasonTooLarge    = "TooLarge"
+	reasonOffline     = "Offline" // package bundle makes finding.RuleOffline of it
+	reasonSource      = "InvalidSource"
+	reasonUnreachable = "Unreachable"
 )
 
 func permanentf(reason, format string, args ...any) error {
 	return fault.PermanentError(reason, fmt.Errorf(format, args...))
+}
+
+// errCrowded is said where a download is removed before anybody could use it:
+// all the room of the store is in use.
+var errCrowded = errors.New("the store of downloads has no room for it now")
+
+// keeping names the source in faults that are about our own disk: servers are
+// named in what package web and package oci report.
+func keeping(from string, err error) error {
+	if errors.Is(err, errDisk) || errors.Is(err, errCrowded) {
+		return fmt.Errorf("keep %q: %w", from, err)
+	}
+	return err
 }
 
 // tries is how often a blob is fetched that has gone before it could be used.
@@ -53,15 +68,15 @@ func (r *Reader) shared(ctx context.Context, c claim, get func(context.Context) 
 			}
 		}
 	}
-	return nil, permanentf(reasonTooLarge, "the store of downloads is too small for it")
+	return nil, errCrowded
 }
 
 // file gets one file over HTTP. One that has a checksum and was had before is
 // not asked for again; of any other the source says whether it is still the
 // same.
 func (r *Reader) file(ctx context.Context, q web.Request) (*blob, error) {
-	c := claimOf("web", q.URL, q.Credentials, q.Checksum)
-	return r.shared(ctx, c, func(ctx context.Context) (*blob, error) {
+	c := claimOf("web", q.URL, q.Credentials, q.Checksum, q.Compressed)
+	b, err := r.shared(ctx, c, func(ctx context.Context) (*blob, error) {
 		d, err := r.store.draft()
 		if err != nil {
 			return nil, err
@@ -91,11 +106,12 @@ func (r *Reader) file(ctx context.Context, q web.Request) (*blob, error) {
 		}
 		return b, err
 	})
+	return b, keeping(chart.Redact(q.URL), err)
 }
 
 // artifact gets a chart from a registry.
 func (r *Reader) artifact(ctx context.Context, from oci.Registry, tag string) (*blob, error) {
-	return r.shared(ctx, claimOf("oci", from, tag), func(ctx context.Context) (*blob, error) {
+	b, err := r.shared(ctx, claimOf("oci", from, tag), func(ctx context.Context) (*blob, error) {
 		manifest, err := r.oci.Digest(ctx, from, tag)
 		if err != nil {
 			return nil, err
@@ -120,6 +136,7 @@ func (r *Reader) artifact(ctx context.Context, from oci.Registry, tag string) (*
 		}
 		return b, err
 	})
+	return b, keeping(from.Reference, err)
 }
 
 // passing makes a fault that nobody has sorted one that may pass, so that it is
@@ -128,5 +145,5 @@ func passing(err error) error {
 	if err == nil || fault.IsPermanent(err) || fault.IsWait(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return fault.WaitError("Unreachable", 0, err)
+	return fault.WaitError(reasonUnreachable, 0, err)
 }

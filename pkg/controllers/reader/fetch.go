@@ -12,6 +12,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/web"
 )
 
@@ -71,26 +72,39 @@ func (s *session) fromRegistry(ctx context.Context, l chart.Location, c chart.Cr
 		Reference: strings.TrimPrefix(l.URL, "oci://"), Username: c.Username, Password: c.Password,
 		CABundle: c.CABundle, InsecureSkipVerify: c.InsecureSkipVerify, BasicHTTP: c.BasicHTTP,
 	}
-	tag := l.Ref
-	if tag == "" {
-		exact, ok := chart.ExactTag(l.Version)
-		if !ok {
-			tags, err := s.r.oci.Tags(ctx, from)
-			if err != nil {
-				return err
-			}
-			if exact, err = chart.ChooseTag(tags, l.Version); err != nil {
-				return err
-			}
-		}
-		tag = exact
-	}
-	b, err := s.r.artifact(ctx, from, tag)
+	b, err := s.tagged(ctx, from, l)
 	if err != nil {
 		return err
 	}
 	p.from = l.URL
-	return s.chartIn(s.hold(b), p)
+	if err := s.chartIn(s.hold(b), p); err != nil {
+		return fmt.Errorf("read %q: %w", p.from, err)
+	}
+	return nil
+}
+
+// tagged has the artifact of a digest, of the tag that a version is, or of the
+// tag that satisfies it: 1.2 is a tag where there is one, and else a range.
+func (s *session) tagged(ctx context.Context, from oci.Registry, l chart.Location) (*blob, error) {
+	if l.Ref != "" {
+		return s.r.artifact(ctx, from, l.Ref)
+	}
+	exact, ok := chart.ExactTag(l.Version)
+	if ok {
+		b, err := s.r.artifact(ctx, from, exact)
+		if fault.ReasonOf(err) != oci.ReasonNotFound {
+			return b, err
+		}
+	}
+	tags, err := s.r.oci.Tags(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	tag, err := chart.ChooseTag(tags, l.Version)
+	if err != nil {
+		return nil, fmt.Errorf("registry of %q: %w", l.URL, err)
+	}
+	return s.r.artifact(ctx, from, tag)
 }
 
 // chartIn describes a packaged chart by what it says itself.
@@ -117,6 +131,7 @@ func (s *session) chartIn(b *blob, p *parcel) error {
 type checkout struct {
 	once sync.Mutex
 	tree *git.Tree
+	err  error
 }
 
 // fromGit has a directory of a git repository.
@@ -131,16 +146,26 @@ func (s *session) fromGit(ctx context.Context, l chart.Location, c chart.Credent
 	t := once(s, s.trees, claimOf(src.ID(), ref))
 	t.once.Lock()
 	defer t.once.Unlock()
-	if t.tree == nil {
-		commit, err := s.r.cfg.Git.Resolve(ctx, src, ref)
-		if err != nil {
+	if t.tree == nil && t.err == nil {
+		tree, err := s.commit(ctx, src, ref)
+		if err != nil && ctx.Err() != nil {
 			return err
 		}
-		if t.tree, err = s.r.cfg.Git.Fetch(ctx, src, ref, commit); err != nil {
-			return err
-		}
+		t.tree, t.err = tree, err
+	}
+	if t.err != nil {
+		return t.err
 	}
 	p.tree, p.subdir, p.from = t.tree, l.Subdir, chart.Redact(l.URL)
 	p.fetched = chart.Fetched{Version: l.Version, Digest: fmt.Sprintf("git:%s|%s", t.tree.Commit(), l.Subdir)}
 	return nil
+}
+
+// commit has the files of a reference as it is now.
+func (s *session) commit(ctx context.Context, src git.Source, ref git.Reference) (*git.Tree, error) {
+	commit, err := s.r.cfg.Git.Resolve(ctx, src, ref)
+	if err != nil {
+		return nil, err
+	}
+	return s.r.cfg.Git.Fetch(ctx, src, ref, commit)
 }

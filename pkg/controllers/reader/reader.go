@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/singleflight"
 
@@ -35,6 +36,7 @@ type Limits struct {
 	MemoryBytes     int64          // results kept in memory, of all repositories; 64 MiB
 	ReadingBytes    int64          // all bundles of one reading; 160 MiB
 	Rounds          int            // how often one bundle may ask for something more; 10
+	Time            time.Duration  // all downloads of one reading; 15 minutes
 }
 
 func (l Limits) withDefaults() Limits {
@@ -50,6 +52,9 @@ func (l Limits) withDefaults() Limits {
 	set(&l.ReadingBytes, 160<<20)
 	if l.Rounds <= 0 {
 		l.Rounds = 10
+	}
+	if l.Time <= 0 {
+		l.Time = 15 * time.Minute
 	}
 	return l
 }
@@ -152,7 +157,7 @@ type Input struct {
 // downloaded, is a finding of its Result. An error is that of ctx, or
 // Permanent, TooLarge, if the bundles are too much together.
 func (r *Reader) Read(ctx context.Context, in Input) (bundle.Set, *Memory, error) {
-	s := r.newSession(in.Access)
+	s := r.newSession(ctx, in.Access)
 	defer s.close()
 	m := r.kept.take(in)
 	dirs, found := m.discovery.Dirs(in.Tree, in.Paths, in.Entries)
@@ -165,19 +170,6 @@ func (r *Reader) Read(ctx context.Context, in Input) (bundle.Set, *Memory, error
 	}
 	r.kept.keep(m, w.results)
 	return bundle.NewSet(w.results, found), m, nil
-}
-
-// Assemble makes the bundle of one directory. The error of ctx, where it ends
-// early, is that of every request that is left.
-func (r *Reader) Assemble(ctx context.Context, in Input, dir bundle.Dir) bundle.Result {
-	s := r.newSession(in.Access)
-	defer s.close()
-	w := newWork(s, in, []bundle.Dir{dir})
-	if err := w.assemble(ctx); err != nil {
-		in.Options.Fetched = nil
-		return bundle.Assemble(in.Tree, dir, in.Options)
-	}
-	return w.results[0]
 }
 
 // Forget lets go of what was remembered of a repository.

@@ -1,16 +1,11 @@
 package reader_test
 
 import (
-	"bytes"
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/fstest"
 
@@ -18,10 +13,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
 	"github.com/fleetworkspace/fleet/pkg/git"
-	"github.com/fleetworkspace/fleet/pkg/git/gittest"
-	"github.com/fleetworkspace/fleet/pkg/oci/ocitest"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
-	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/web/webtest"
@@ -115,201 +107,6 @@ func wrong(t *testing.T, r *reader.Reader, in reader.Input) []string {
 }
 
 func helmYAML(fields ...string) string { return "helm:\n  " + strings.Join(fields, "\n  ") + "\n" }
-
-// Every kind of source ends as the same chart in the bundle.
-func TestSources(t *testing.T) {
-	files := map[string]string{"templates/cm.yaml": "kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\n"}
-	want := []string{"repo-app: (chart)/demo/Chart.yaml", "repo-app: (chart)/demo/templates/cm.yaml"}
-
-	helm := webtest.Repository(t, webtest.Options{
-		Charts: []webtest.Chart{{Name: "demo", Version: "1.0.0", Files: files}, {Name: "demo", Version: "1.4.2", Files: files}, {Name: "demo", Version: "2.0.0", Files: files}},
-		Path:   "/charts", Username: "robot", Password: "beep", TLS: true,
-	})
-	packed := webtest.Chart{Name: "demo", Version: "3.0.0", Files: files}.Pack()
-	sum := sha256.Sum256(packed)
-	plain := webtest.Repository(t, webtest.Options{Files: map[string][]byte{"/x/demo.tgz": packed}})
-	registry := ocitest.Start(t, ocitest.Options{Accounts: []ocitest.Account{{Username: "robot", Password: "beep"}}, TLS: true})
-	for _, v := range []string{"1.0.0", "1.4.2", "2.0.0"} {
-		registry.PushChart(t, "charts/demo", v, ocitest.Chart(t, "demo", v, files))
-	}
-	repo := gittest.NewRepo(t)
-	repo.Commit("chart", map[string]string{"charts/demo/Chart.yaml": "apiVersion: v2\nname: demo\nversion: 4.0.0\n", "charts/demo/templates/cm.yaml": files["templates/cm.yaml"], "other": "x"})
-	repo.Git("tag", "v4")
-	server := gittest.ServeHTTP(t, filepath.Dir(repo.Dir))
-	ssh := gittest.ServeSSH(t, filepath.Dir(repo.Dir))
-
-	both := func(ca []byte) chart.Access {
-		return chart.Access{Default: chart.Credentials{Username: "robot", Password: "beep", CABundle: ca}, URLs: ".*"}
-	}
-	cases := map[string]struct {
-		why    string
-		yaml   string
-		access chart.Access
-		want   []string
-	}{
-		"Repository":  {why: "a range, a private CA, credentials", yaml: helmYAML("repo: "+helm.URL, "chart: demo", `version: "~1.4"`), access: both(helm.CA), want: want},
-		"Newest":      {yaml: helmYAML("repo: "+helm.URL, "chart: demo"), access: both(helm.CA), want: want},
-		"OCI":         {yaml: helmYAML("repo: oci://"+registry.Host+"/charts/demo", `version: "^1"`), access: both(registry.CA()), want: want},
-		"OCIExact":    {yaml: helmYAML("repo: oci://"+registry.Host+"/charts/demo", "version: 2.0.0"), access: both(registry.CA()), want: want},
-		"Archive":     {yaml: helmYAML("chart: " + plain.URL + "/x/demo.tgz"), want: want},
-		"Checksum":    {yaml: helmYAML("chart: " + plain.URL + "/x/demo.tgz?checksum=sha256:" + hex.EncodeToString(sum[:])), want: want},
-		"ArchivePart": {why: "a part of an archive is the chart", yaml: helmYAML("chart: " + plain.URL + "/x/demo.tgz//demo"), want: []string{"repo-app: (chart)/Chart.yaml", "repo-app: (chart)/templates/cm.yaml"}},
-		"Git": {
-			why: "the default branch of a repository has any name", yaml: helmYAML("chart: git::" + server.URL + "/repo//charts"), want: want,
-		},
-		"GitTag": {yaml: helmYAML("chart: git::" + server.URL + "/repo//charts/demo?ref=v4"), want: []string{"repo-app: (chart)/Chart.yaml", "repo-app: (chart)/templates/cm.yaml"}},
-		"GitSSH": {
-			yaml:   helmYAML("chart: git::ssh://git@" + ssh.Addr + "/repo//charts"),
-			access: chart.Access{Default: chart.Credentials{SSHPrivateKey: ssh.ClientKey, KnownHosts: ssh.KnownHosts}, URLs: "git::ssh://.*"}, want: want,
-		},
-	}
-	r := newReader(t, func(c *reader.Config) { c.Git = newRemotes(t) })
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			in := input(map[string]string{"app/fleet.yaml": c.yaml})
-			in.Access = c.access
-			if diff := cmp.Diff(c.want, names(read(t, r, in))); diff != "" {
-				t.Errorf("%s\n-want +got\n%s", c.why, diff)
-			}
-		})
-	}
-}
-
-// The index is asked for once in a reading, and only its ETag after that; an
-// archive that is known by its digest is not asked for again.
-func TestDownloadsAreShared(t *testing.T) {
-	helm := webtest.Repository(t, webtest.Options{Charts: []webtest.Chart{{Name: "demo", Version: "1.0.0"}, {Name: "other", Version: "1.0.0"}}})
-	files := map[string]string{}
-	for i := range 20 {
-		files[fmt.Sprintf("app-%02d/fleet.yaml", i)] = helmYAML("repo: "+helm.URL, "chart: demo", `version: "*"`)
-	}
-	files["z/fleet.yaml"] = helmYAML("repo: "+helm.URL, "chart: other")
-	r := newReader(t, nil)
-	first := read(t, r, input(files))
-	count := func() [3]int {
-		return [3]int{helm.Requests("/index.yaml"), helm.Requests("/archives/demo-1.0.0.tgz"), helm.Requests("/archives/other-1.0.0.tgz")}
-	}
-	if got := count(); got != [3]int{1, 1, 1} {
-		t.Errorf("want each once for 21 bundles, got %v", got)
-	}
-	sent := helm.Sent()
-	second := read(t, r, input(files))
-	if got := count(); got != [3]int{2, 1, 1} || helm.Sent() != sent {
-		t.Errorf("want one question for the index, and no bytes, got %v and %d bytes", got, helm.Sent()-sent)
-	}
-	if diff := cmp.Diff(names(first), names(second)); diff != "" {
-		t.Errorf("want the same\n%s", diff)
-	}
-}
-
-// Several readings at once ask once.
-func TestReadingsShareAFlight(t *testing.T) {
-	release := make(chan struct{})
-	var once sync.Once
-	var helm *webtest.Server
-	packed := webtest.Chart{Name: "demo", Version: "1.0.0"}.Pack()
-	arrived := make(chan struct{}, 10)
-	helm = webtest.Repository(t, webtest.Options{Handlers: map[string]http.HandlerFunc{"/demo.tgz": func(w http.ResponseWriter, _ *http.Request) {
-		arrived <- struct{}{}
-		<-release
-		_, _ = w.Write(packed)
-	}}})
-	r := newReader(t, nil)
-	in := func() reader.Input {
-		return input(map[string]string{"app/fleet.yaml": helmYAML("chart: " + helm.URL + "/demo.tgz")})
-	}
-	// One loses patience: the others do not suffer.
-	impatient, cancel := context.WithCancel(t.Context())
-	gone := make(chan error, 1)
-	go func() {
-		_, _, err := r.Read(impatient, in())
-		gone <- err
-	}()
-	<-arrived
-	cancel()
-	if err := <-gone; err == nil {
-		t.Error("want the error of the context")
-	}
-	var group sync.WaitGroup
-	for range 4 {
-		group.Go(func() {
-			set, _, err := r.Read(context.WithoutCancel(t.Context()), in())
-			if err != nil || len(set.Results) != 1 || set.Results[0].Bundle == nil {
-				t.Errorf("want a bundle, got %v, %v", set.All(), err)
-			}
-		})
-	}
-	once.Do(func() { close(release) })
-	group.Wait()
-	if n := helm.Requests("/demo.tgz"); n > 2 {
-		t.Errorf("want the download shared, got %d requests", n)
-	}
-}
-
-// What one tenant's credentials have fetched is not served to another: each has
-// to be let in by the source.
-func TestTenants(t *testing.T) {
-	helm := webtest.Repository(t, webtest.Options{Charts: []webtest.Chart{{Name: "demo", Version: "1.0.0"}}, Username: "robot", Password: "beep"})
-	packed := webtest.Chart{Name: "demo", Version: "1.0.0"}.Pack()
-	sum := sha256.Sum256(packed)
-	registry := ocitest.Start(t, ocitest.Options{Accounts: []ocitest.Account{{Username: "robot", Password: "beep"}}})
-	registry.PushChart(t, "demo", "1.0.0", packed)
-	sources := map[string]string{
-		"Repository": helmYAML("repo: "+helm.URL, "chart: demo"),
-		"Archive":    helmYAML("chart: " + helm.URL + "/archives/demo-1.0.0.tgz"),
-		"Checksum":   helmYAML("chart: " + helm.URL + "/archives/demo-1.0.0.tgz?checksum=sha256:" + hex.EncodeToString(sum[:])),
-		"OCI":        helmYAML("repo: oci://"+registry.Host+"/demo", "version: 1.0.0"),
-	}
-	for name, yaml := range sources {
-		t.Run(name, func(t *testing.T) {
-			r := newReader(t, nil)
-			as := func(user, password, urls string) reader.Input {
-				in := input(map[string]string{"app/fleet.yaml": yaml})
-				in.Access = chart.Access{Default: chart.Credentials{Username: user, Password: password, BasicHTTP: true}, URLs: urls}
-				return in
-			}
-			read(t, r, as("robot", "beep", ".*"))
-			for who, in := range map[string]reader.Input{"other": as("spy", "guess", ".*"), "nobody": as("", "", ""), "not sent": as("robot", "beep", "https://elsewhere/")} {
-				if errs := wrong(t, r, in); len(errs) != 1 || strings.Contains(errs[0], "beep") || strings.Contains(errs[0], "guess") {
-					t.Errorf("%s: want one error without a password, got %v", who, errs)
-				}
-			}
-			read(t, r, as("robot", "beep", ".*"))
-		})
-	}
-}
-
-// Credentials by directory: each bundle has its own.
-func TestCredentialsByPath(t *testing.T) {
-	helm := webtest.Repository(t, webtest.Options{Charts: []webtest.Chart{{Name: "demo", Version: "1.0.0"}}, Username: "robot", Password: "beep"})
-	in := input(map[string]string{"a/fleet.yaml": helmYAML("repo: "+helm.URL, "chart: demo"), "b/fleet.yaml": helmYAML("repo: "+helm.URL, "chart: demo")})
-	in.Access = chart.Access{ByPath: map[string]chart.Credentials{"a": {Username: "robot", Password: "beep"}}, URLs: ".*"}
-	r := newReader(t, nil)
-	set, _, err := r.Read(t.Context(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if set.Results[0].Bundle == nil || !set.Results[1].Broken() {
-		t.Errorf("want a read and b refused, got %v", set.All())
-	}
-}
-
-// An index that names another host does not get it our credentials.
-func TestIndexNamesAnotherHost(t *testing.T) {
-	packed := webtest.Chart{Name: "demo", Version: "1.0.0"}.Pack()
-	evil := webtest.Repository(t, webtest.Options{Files: map[string][]byte{"/demo.tgz": packed}})
-	helm := webtest.Repository(t, webtest.Options{Charts: []webtest.Chart{{Name: "demo", Version: "1.0.0", URL: evil.URL + "/demo.tgz", Files: nil}}, Username: "robot", Password: "beep"})
-	in := input(map[string]string{"app/fleet.yaml": helmYAML("repo: "+helm.URL, "chart: demo")})
-	for _, urls := range []string{".*", helm.URL} {
-		in.Access = chart.Access{Default: chart.Credentials{Username: "robot", Password: "beep"}, URLs: urls}
-		read(t, newReader(t, nil), in)
-	}
-	for _, a := range evil.Authorizations() {
-		if a != "" {
-			t.Errorf("the other host was told %q", a)
-		}
-	}
-}
 
 // What cannot be had is a finding with file and line; others are made; what may
 // pass is tried again.
@@ -457,42 +254,6 @@ func TestStoreIsCleanedUp(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, names(read(t, r, in))); diff != "" {
 			t.Errorf("%s was gone\n%s", what, diff)
-		}
-	}
-}
-
-// Dependencies are fetched as they are packed, in rounds: also those of a chart
-// that was itself downloaded.
-func TestDependencies(t *testing.T) {
-	var helm *webtest.Server
-	sub := webtest.Chart{Name: "sub", Version: "1.2.3"}
-	helm = webtest.Repository(t, webtest.Options{Charts: []webtest.Chart{sub}})
-	top := webtest.Chart{Name: "top", Version: "1.0.0", Files: map[string]string{
-		"Chart.yaml": "apiVersion: v2\nname: top\nversion: 1.0.0\ndependencies:\n- name: sub\n  version: \"^1\"\n  repository: " + helm.URL + "\n",
-	}}
-	helm.Put("/top.tgz", top.Pack())
-	local := map[string]string{
-		"local/Chart.yaml":        "apiVersion: v2\nname: local\nversion: 1.0.0\ndependencies:\n- name: sub\n  version: 1.2.3\n  repository: " + helm.URL + "\n",
-		"local/templates/cm.yaml": "kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\n",
-		"remote/fleet.yaml":       helmYAML("chart: " + helm.URL + "/top.tgz"),
-	}
-	r := newReader(t, nil)
-	set := read(t, r, input(local))
-	got := strings.Join(names(set), "\n")
-	for _, want := range []string{"repo-local: charts/sub-1.2.3.tgz", "repo-remote: (chart)/top/charts/sub-1.2.3.tgz"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("want %s in\n%s", want, got)
-		}
-	}
-	if n := helm.Requests("/archives/sub-1.2.3.tgz"); n != 1 {
-		t.Errorf("want the dependency fetched once, got %d", n)
-	}
-	again := read(t, newReader(t, nil), input(local))
-	for i, r := range set.Results {
-		for j, f := range r.Bundle.Spec.Resources {
-			if !bytes.Equal([]byte(f.Content), []byte(again.Results[i].Bundle.Spec.Resources[j].Content)) {
-				t.Errorf("%s is not the same twice", f.Name)
-			}
 		}
 	}
 }

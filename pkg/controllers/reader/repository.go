@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/fleetworkspace/fleet/pkg/archive"
@@ -47,6 +48,9 @@ func (s *session) fromRepository(ctx context.Context, l chart.Location, who *par
 	if c, err = s.access.SendOn(who.credentials, l.URL, from); err != nil {
 		return err
 	}
+	if strings.HasPrefix(from, "oci://") {
+		return s.fromRegistryOf(ctx, from, c, p)
+	}
 	b, err := s.r.file(ctx, web.Request{
 		URL: from, Credentials: webCredentials(c), Checksum: entry.Digest, MaxBytes: s.r.cfg.Limits.ArchiveBytes,
 	})
@@ -57,6 +61,17 @@ func (s *session) fromRepository(ctx context.Context, l chart.Location, who *par
 	p.blob, p.as = s.hold(b), archive.Options{Format: helmFormat, Limits: s.r.cfg.Limits.Unpacked}
 	p.fetched = chart.Fetched{Name: entry.Name, Version: entry.Version, Digest: string(b.digest)}
 	return nil
+}
+
+// fromRegistryOf has a chart of a registry that an index names. What the index
+// says of its digest is not compared: tools write there that of the archive or
+// of the manifest, and a registry proves what it sends by itself.
+func (s *session) fromRegistryOf(ctx context.Context, source string, c chart.Credentials, p *parcel) error {
+	l, err := chart.Locate(chart.Request{Chart: source})
+	if err != nil {
+		return err
+	}
+	return s.fromRegistry(ctx, l, c, p)
 }
 
 // catalogue is the index of a repository, for these credentials.

@@ -13,6 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/archive"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/web"
 )
 
@@ -21,6 +22,8 @@ import (
 type session struct {
 	r      *Reader
 	access chart.Access
+	life   context.Context // of all its downloads together
+	end    context.CancelFunc
 
 	mu      sync.Mutex
 	parcels map[errand]*parcel
@@ -36,6 +39,14 @@ type session struct {
 type errand struct {
 	request chart.Request
 	party   *party
+}
+
+// source is what is asked for, as it may stand in messages.
+func (e errand) source() string {
+	if e.request.Repo != "" {
+		return chart.Redact(e.request.Repo)
+	}
+	return chart.Redact(e.request.Chart)
 }
 
 // A party is the directories that ask with the same credentials.
@@ -59,11 +70,18 @@ type goods struct {
 	from    string          // where it came from, for messages
 }
 
-func (r *Reader) newSession(access chart.Access) *session {
-	return &session{r: r, access: access, parcels: map[errand]*parcel{}, indexes: map[claim]*catalogue{}, trees: map[claim]*checkout{}}
+// errLate is why downloads of a reading end that has taken too long.
+var errLate = errors.New("downloads took too long")
+
+// newSession begins a reading, which ends with ctx. The caller closes it.
+func (r *Reader) newSession(ctx context.Context, access chart.Access) *session {
+	s := &session{r: r, access: access, parcels: map[errand]*parcel{}, indexes: map[claim]*catalogue{}, trees: map[claim]*checkout{}}
+	s.life, s.end = context.WithTimeoutCause(ctx, r.cfg.Limits.Time, errLate)
+	return s
 }
 
 func (s *session) close() {
+	s.end()
 	for _, b := range s.blobs {
 		s.r.store.release(b)
 	}
@@ -94,10 +112,10 @@ func once[K comparable, V any](s *session, m map[K]*V, key K) *V {
 	return v
 }
 
-// fetchAll runs errands, some at a time. What cannot be had is part of the
-// parcel; an error is that of ctx alone.
+// fetchAll runs errands, some at a time. What cannot be had, or not in the time
+// that one reading has, is part of the parcel; an error is that of ctx alone.
 func (s *session) fetchAll(ctx context.Context, list []errand) error {
-	group, ctx := errgroup.WithContext(ctx)
+	var group errgroup.Group
 	group.SetLimit(s.r.cfg.Parallel)
 	for _, e := range list {
 		group.Go(func() error {
@@ -107,9 +125,12 @@ func (s *session) fetchAll(ctx context.Context, list []errand) error {
 			if p.done {
 				return nil
 			}
-			if err := s.fetch(ctx, e, p); err != nil {
+			if err := s.fetch(s.life, e, p); err != nil {
 				if ctx.Err() != nil || errors.Is(err, context.Canceled) {
 					return context.Canceled
+				}
+				if errors.Is(context.Cause(s.life), errLate) && !fault.IsPermanent(err) {
+					err = fault.WaitError(reasonUnreachable, 0, fmt.Errorf("%q is not there: the downloads of this repository took more than %s", e.source(), s.r.cfg.Limits.Time))
 				}
 				p.goods = goods{fetched: chart.Fetched{Err: passing(err)}}
 			}
@@ -142,7 +163,7 @@ func (s *session) open(ctx context.Context, e errand, limit int64) (f chart.Fetc
 		f.Files, closing, err = s.files(ctx, p)
 	}
 	if err != nil {
-		return chart.Fetched{Err: passing(err)}, closing
+		return chart.Fetched{Err: passing(fmt.Errorf("unpack %q: %w", p.from, err))}, closing
 	}
 	return f, closing
 }
@@ -153,7 +174,7 @@ func (s *session) files(ctx context.Context, p *parcel) (tree fs.FS, closing fun
 	if p.blob != nil {
 		dir, err := s.r.store.unpack(ctx, p.blob, p.as)
 		if err != nil {
-			return nil, closing, fmt.Errorf("unpack %q: %w", p.from, err)
+			return nil, closing, err
 		}
 		root, err := os.OpenRoot(dir)
 		if err != nil {
@@ -161,9 +182,7 @@ func (s *session) files(ctx context.Context, p *parcel) (tree fs.FS, closing fun
 		}
 		tree, closing = root.FS(), func() { _ = root.Close() }
 	}
-	if tree, err = below(tree, p.subdir); err != nil {
-		err = fmt.Errorf("unpack %q: %w", p.from, err)
-	}
+	tree, err = below(tree, p.subdir)
 	return tree, closing, err
 }
 

@@ -98,15 +98,26 @@ func (t *Table) Naming(content string) []kube.Key {
 
 // Holders are the namespaces in which a deployment holds a content.
 func (t *Table) Holders(content string) map[string]bool {
+	return t.holders(content, func(at kube.Key, _ *cell) string { return at.Namespace })
+}
+
+// Workspaces are the namespaces of the Bundles of which a deployment holds a
+// content, whatever the Bundles name by now.
+func (t *Table) Workspaces(content string) map[string]bool {
+	return t.holders(content, func(_ kube.Key, c *cell) string { return c.bundle.Namespace })
+}
+
+// holders is something of each deployment that holds a content.
+func (t *Table) holders(content string, of func(at kube.Key, c *cell) string) map[string]bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := map[string]bool{}
 	if t.uses[content] == 0 {
 		return out
 	}
-	for key, c := range t.deployments {
+	for at, c := range t.deployments {
 		if slices.Contains(heldBy(c.bd), content) {
-			out[key.Namespace] = true
+			out[of(at, c)] = true
 		}
 	}
 	return out

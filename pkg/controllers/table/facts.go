@@ -41,27 +41,10 @@ func (t *Table) BundleFacts(key kube.Key) (*fleet.Bundle, *summary.Bundle, *flee
 
 // target is a cell as the rollout sees it.
 func (t *Table) target(c *cell) rollout.Target {
-	out := rollout.Target{Name: c.cluster.String(), Desired: c.want.ID, Paused: c.want.Paused}
+	out := rollout.TargetOf(c.cluster.String(), c.bd)
+	out.Desired, out.Paused = c.want.ID, c.want.Paused
 	if cl := t.clusters[c.cluster]; cl != nil {
 		out.Offline = cl.life == summary.Offline
-	}
-	if c.bd != nil {
-		fillTarget(&out, c.bd)
-	}
-	return out
-}
-
-func fillTarget(out *rollout.Target, bd *fleet.BundleDeployment) {
-	out.Exists = true
-	out.Staged, out.Current = bd.Spec.StagedDeploymentID, bd.Spec.DeploymentID
-	out.Applied, out.Ready = bd.Status.AppliedDeploymentID, bd.Status.Ready
-}
-
-// TargetOf is a deployment, which may be nil, as the rollout sees it.
-func TargetOf(name string, bd *fleet.BundleDeployment) rollout.Target {
-	out := rollout.Target{Name: name}
-	if bd != nil {
-		fillTarget(&out, bd)
 	}
 	return out
 }

@@ -366,6 +366,16 @@ func TestNamedContent(t *testing.T) {
 	if news := tab.RemoveBundle(key("a")); len(news.Unused) != 1 || tab.InUse("s-2") {
 		t.Errorf("gone: %v", news.Unused)
 	}
+
+	// A deployment that is held back holds what its Bundle has left behind.
+	held := deploymentOf("a", "c1", "s-1:x", true, 1)
+	held.Spec.StagedDeploymentID = "s-2:x"
+	tab.SetDeployment(held)
+	for id, want := range map[string]bool{"s-1": true, "s-2": true, "s-3": false} {
+		if tab.Workspaces(id)[workspaceName] != want || tab.Holders(id)[held.Namespace] != want {
+			t.Errorf("%s is held for %v in %v", id, tab.Workspaces(id), tab.Holders(id))
+		}
+	}
 	tab.SetCluster(clusterOf("c1", 1))
 	_, change := tab.SetCluster(signed(2, clock.now))
 	if !change.Targeting || !change.Was.Unseen || change.Is.Unseen || change.Is.Protocol != fleet.ProtocolVersion {

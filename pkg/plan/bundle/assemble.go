@@ -1,17 +1,14 @@
 package bundle
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
@@ -23,11 +20,19 @@ import (
 // All that is wrong is found, not just the first; but only what is right is
 // asked to be fetched. The Bundle shares nothing with o.
 func Assemble(root fs.FS, dir Dir, o Options) Result {
-	a := &assembly{tree: newTree(root), dir: dir, o: o, asked: map[chart.Request]string{}}
+	a := &assembly{
+		tree: newTree(root), dir: dir, o: o,
+		asked: map[chart.Request]string{}, missing: map[chart.Request]bool{}, wants: map[chart.Request]bool{},
+	}
 	a.o.Limits = o.Limits.withDefaults()
 	result := Result{Dir: dir}
 	a.make(&result)
 	finding.Sort(a.found)
+	if a.crowded() {
+		a.found = append(a.found, finding.Finding{
+			Path: dir.Path, Severity: finding.Warning, Rule: finding.RuleTooLarge, Message: "there may be more findings about this bundle, which are left out",
+		})
+	}
 	result.Findings = slices.CompactFunc(a.found, func(x, y finding.Finding) bool { return x == y })
 	if result.Broken() {
 		result.Bundle, result.Scans, result.Empty = nil, nil, false
@@ -53,24 +58,38 @@ type assembly struct {
 
 	charts   []remote
 	asked    map[chart.Request]string // what was looked for in Options.Fetched, and what it was
-	missing  []chart.Request
-	blind    bool // nothing is taken of what was fetched
-	wanted   bool // something was asked for
-	passing  bool // something that cannot be had may be there later
-	unhashed bool // something fetched has no digest
+	missing  map[chart.Request]bool
+	wants    map[chart.Request]bool // all that was asked for, had or not
+	blind    bool                   // nothing is taken of what was fetched
+	wanted   bool                   // something was asked for
+	passing  bool                   // something that cannot be had may be there later
+	unhashed bool                   // something fetched has no digest
 }
 
 // spent is what was used up of limits.
 type spent struct {
-	bytes  int64 // of files
-	dirs   int   // that were looked into
-	opened int64 // bytes of archives of dependencies, and of what was unpacked of them
-	packs  int   // dependencies that were packaged
-	packed int64 // their bytes
-	raw    int64 // bytes of the files in them
+	bytes  int64                             // of files
+	dirs   int                               // that were looked into
+	opened int64                             // bytes of archives of dependencies, and of what was unpacked of them
+	packs  int                               // dependencies that were packaged
+	packed int64                             // their bytes
+	raw    int64                             // bytes of the files in them
+	made   int                               // files that dependencies added
+	values struct{ files, bytes, count int } // of values files, as often as they are named
 }
 
-func (a *assembly) add(f finding.Finding) { a.found = append(a.found, f) }
+// maxFindings is how many findings a bundle has.
+const maxFindings = 1000
+
+// add keeps a finding, unless there are too many; the first error always is.
+func (a *assembly) add(f finding.Finding) {
+	if a.crowded() && (f.Severity != finding.Error || a.broken()) {
+		return
+	}
+	a.found = append(a.found, f)
+}
+
+func (a *assembly) crowded() bool { return len(a.found) > maxFindings }
 
 func (a *assembly) broken() bool { return finding.HasErrors(a.found) }
 
@@ -185,7 +204,7 @@ func (a *assembly) prepare() {
 // lookThrough finds what else is wrong with a bundle that is broken already; it
 // asks for nothing.
 func (a *assembly) lookThrough() {
-	a.blind = true
+	a.blind, a.full = true, false
 	a.local()
 	a.files = nil
 }
@@ -205,7 +224,7 @@ func (a *assembly) level(step func(), result *Result) bool {
 	a.files, a.found, a.spent, a.full = a.files[:files], a.found[:found], before, false
 	step()
 	if len(a.missing) > 0 {
-		result.Missing = slices.SortedFunc(slices.Values(a.missing), compareRequests)
+		result.Missing = slices.SortedFunc(maps.Keys(a.missing), compareRequests)
 		a.found = slices.DeleteFunc(a.found, func(f finding.Finding) bool { return f.Severity == finding.Error })
 		return false
 	}
@@ -232,45 +251,6 @@ func (a *assembly) remote() {
 		c.from.hasher = nil // its digest is noted
 		c.walk(".", "", nil)
 	}
-}
-
-// want is what came in for a request. Without it the request is missing.
-func (a *assembly) want(r chart.Request) (chart.Fetched, bool) {
-	if a.wanted = true; a.blind {
-		return chart.Fetched{}, false
-	}
-	got, ok := a.o.Fetched[r]
-	if !ok {
-		if !slices.Contains(a.missing, r) {
-			a.missing = append(a.missing, r)
-		}
-		return got, false
-	}
-	digest, known := fetchedDigest(got)
-	a.asked[r] = digest
-	a.unhashed = a.unhashed || !known
-	return got, true
-}
-
-// lacks reports what cannot be had.
-func (a *assembly) lacks(err error, report func(rule, message string)) {
-	rule := finding.RuleChart
-	if fault.ReasonOf(err) == ReasonOffline {
-		rule = finding.RuleOffline
-	}
-	a.passing = a.passing || !fault.IsPermanent(err)
-	report(rule, strings.Join(strings.Fields(err.Error()), " "))
-}
-
-func compareRequests(a, b chart.Request) int {
-	archive := func(r chart.Request) int {
-		if r.Archive {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(strings.Compare(a.Repo, b.Repo), strings.Compare(a.Chart, b.Chart),
-		strings.Compare(a.Version, b.Version), cmp.Compare(archive(a), archive(b)))
 }
 
 // skipped are the names of files that are options and not resources. A file of

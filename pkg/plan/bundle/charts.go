@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 )
 
@@ -29,7 +31,7 @@ func (a *assembly) findCharts() {
 	for _, h := range a.helms() {
 		o := h.options
 		r := chart.Request{Repo: o.Repo, Chart: o.Chart, Version: o.Version}
-		if o.Repo == "" && o.Chart == "" || seen[r] {
+		if o.Repo == "" && o.Chart == "" || seen[r] || a.full {
 			continue
 		}
 		seen[r] = true
@@ -105,4 +107,53 @@ func (a *assembly) looksLocal(h helm) bool {
 	a.fail(h, finding.RuleChart, fmt.Sprintf("helm.chart %q is no directory here, and nothing that can be downloaded", name),
 		a.neighbour(path.Join(a.base, name)), "chart")
 	return true
+}
+
+// maxRequests is how many charts and dependencies one bundle may ask for.
+const maxRequests = 500
+
+// want is what came in for a request. Without it the request is missing. Who
+// asks for too much gets nothing.
+func (a *assembly) want(r chart.Request) (chart.Fetched, bool) {
+	a.wanted = true
+	if a.wants[r] = true; len(a.wants) > maxRequests && !a.full {
+		a.full = true
+		a.add(finding.Finding{
+			Path: a.file.Path, Severity: finding.Error, Rule: finding.RuleTooLarge,
+			Message: fmt.Sprintf("the bundle needs more than %d charts and dependencies from elsewhere", maxRequests),
+		})
+	}
+	if a.blind || a.full {
+		return chart.Fetched{}, false
+	}
+	got, ok := a.o.Fetched[r]
+	if !ok {
+		a.missing[r] = true
+		return got, false
+	}
+	digest, known := fetchedDigest(got)
+	a.asked[r] = digest
+	a.unhashed = a.unhashed || !known
+	return got, true
+}
+
+// lacks reports what cannot be had.
+func (a *assembly) lacks(err error, report func(rule, message string)) {
+	rule := finding.RuleChart
+	if fault.ReasonOf(err) == ReasonOffline {
+		rule = finding.RuleOffline
+	}
+	a.passing = a.passing || !fault.IsPermanent(err)
+	report(rule, strings.Join(strings.Fields(err.Error()), " "))
+}
+
+func compareRequests(a, b chart.Request) int {
+	archive := func(r chart.Request) int {
+		if r.Archive {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(strings.Compare(a.Repo, b.Repo), strings.Compare(a.Chart, b.Chart),
+		strings.Compare(a.Version, b.Version), cmp.Compare(archive(a), archive(b)))
 }

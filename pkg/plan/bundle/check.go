@@ -18,9 +18,12 @@ var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustom
 // checkFiles looks for files that every agent would fail on: manifests that are
 // no YAML, and kustomizations that lead out of the bundle.
 func (a *assembly) checkFiles() {
-	k := &checks{a: a, byName: map[string]file{}, done: map[string]bool{}}
+	k := &checks{a: a, byName: map[string]file{}, dirs: map[string]bool{".": true}, done: map[string]bool{}}
 	for _, f := range a.files {
 		k.byName[f.name] = f
+		for dir := path.Dir(f.name); !k.dirs[dir]; dir = path.Dir(dir) {
+			k.dirs[dir] = true
+		}
 	}
 	for _, f := range a.files {
 		if path.Base(f.name) == chartFile {
@@ -42,6 +45,7 @@ func (a *assembly) checkFiles() {
 type checks struct {
 	a      *assembly
 	byName map[string]file
+	dirs   map[string]bool // with files in them or below
 	done   map[string]bool
 }
 
@@ -52,16 +56,6 @@ func (k *checks) is(name string) bool {
 
 func (k *checks) has(dir string, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return k.is(path.Join(dir, n)) })
-}
-
-// isDir tells whether there are files in or below a directory of the bundle.
-func (k *checks) isDir(dir string) bool {
-	for name := range k.byName {
-		if within(dir, name) {
-			return true
-		}
-	}
-	return false
 }
 
 // isChart tells whether the bundle is deployed as a chart of its own.

@@ -32,12 +32,33 @@ func (f file) bytes(limit int64) ([]byte, error) {
 type collector struct {
 	a      *assembly
 	from   *tree
-	base   string              // without symbolic links
-	prefix string              // of names in the bundle
-	chart  *place              // where a downloaded chart is named; nil: the bundle's own directory
-	open   []string            // the directories that are being read, without links
-	made   map[string][]byte   // by path: a file that dependencies added, or nil, one that they replaced
+	base   string   // without symbolic links
+	prefix string   // of names in the bundle
+	chart  *place   // where a downloaded chart is named; nil: the bundle's own directory
+	open   []string // the directories that are being read, without links
+	made   made
 	needs  map[string][]string // by directory: what localDependencies found
+}
+
+// made is what dependencies do to the files of directories, by directory and
+// name: the content of those that they add, nil for those that they replace.
+type made map[string]map[string][]byte
+
+func (m made) put(dir, name string, data []byte) {
+	if m[dir] == nil {
+		m[dir] = map[string][]byte{}
+	}
+	m[dir][name] = data
+}
+
+// adds tells whether files are added to a directory.
+func (m made) adds(dir string) bool {
+	for _, data := range m[dir] {
+		if data != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // A place is where something stands that findings are about.
@@ -76,35 +97,25 @@ type entry struct {
 func (c *collector) entries(at string) ([]entry, error) {
 	var list []entry
 	found, err := c.from.readDir(at)
-	if err != nil && (!c.makes(at) || !errors.Is(err, fs.ErrNotExist)) {
+	if err != nil && (!c.made.adds(at) || !errors.Is(err, fs.ErrNotExist)) {
 		return nil, err
 	}
+	files := c.made[at]
 	for _, e := range found {
-		if _, ok := c.made[path.Join(at, e.Name())]; !ok {
+		if _, ok := files[e.Name()]; !ok {
 			list = append(list, entry{name: e.Name(), mode: e.Type()})
 		}
 	}
-	charts := path.Join(at, "charts")
-	if c.makes(charts) && !slices.ContainsFunc(list, func(e entry) bool { return e.name == "charts" }) {
+	if c.made.adds(path.Join(at, "charts")) && !slices.ContainsFunc(list, func(e entry) bool { return e.name == "charts" }) {
 		list = append(list, entry{name: "charts", mode: fs.ModeDir, made: true})
 	}
-	for p, data := range c.made {
-		if data != nil && path.Dir(p) == at {
-			list = append(list, entry{name: path.Base(p), data: data, made: true})
+	for name, data := range files {
+		if data != nil {
+			list = append(list, entry{name: name, data: data, made: true})
 		}
 	}
 	slices.SortFunc(list, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	return list, nil
-}
-
-// makes tells whether there are made files in a directory.
-func (c *collector) makes(dir string) bool {
-	for p, data := range c.made {
-		if data != nil && path.Dir(p) == dir {
-			return true
-		}
-	}
-	return false
 }
 
 // walk finds the files in the directory at, whose name relative to base is name.

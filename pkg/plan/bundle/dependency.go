@@ -289,17 +289,21 @@ func (u *chartUpdate) finish(present map[string][]string) {
 		local[d.Name] = local[d.Name] || d.Repository == ""
 	}
 	if u.c.made == nil {
-		u.c.made = map[string][]byte{}
+		u.c.made = made{}
 	}
 	for name, archives := range present {
 		for _, base := range archives {
 			if !local[name] {
-				u.c.made[path.Join(charts, base)] = nil
+				u.c.made.put(charts, base, nil)
 			}
 		}
 	}
+	if u.c.a.spent.made += len(u.packed) + 1; u.c.a.spent.made > u.c.a.o.Limits.Files {
+		u.c.tooLarge("", fmt.Sprintf("the bundle's charts have more than %d dependencies together", u.c.a.o.Limits.Files))
+		return
+	}
 	for base, archive := range u.packed {
-		u.c.made[path.Join(charts, base)] = archive
+		u.c.made.put(charts, base, archive)
 	}
 	l, err := newLock(u.wanted, u.taken)
 	base := "Chart.lock"
@@ -313,7 +317,7 @@ func (u *chartUpdate) finish(present map[string][]string) {
 		}
 		var data []byte
 		if data, err = l.encode(); err == nil {
-			u.c.made[path.Join(u.at, base)] = data
+			u.c.made.put(u.at, base, data)
 		}
 	}
 	if err != nil {

@@ -14,8 +14,11 @@ import (
 )
 
 const (
-	// maxDirs bounds how many directories are looked at for one path.
-	maxDirs = 100_000
+	// maxDirs bounds how many directories are looked at for all paths, each
+	// counted once for each path and link that leads to it.
+	maxDirs = 250_000
+	// maxEntries bounds what is listed to find out what patterns match.
+	maxEntries = 500_000
 	// maxDepth bounds how deep they are nested.
 	maxDepth = 256
 )
@@ -28,6 +31,8 @@ var errTooMany = fmt.Errorf("there are more than %d directories", maxDirs)
 // A directory that a path names is a bundle if it has a fleet.yaml, or if there
 // is YAML in or below it that no deeper fleet.yaml claims. Every directory
 // below it that has a fleet.yaml is a bundle too. .git is left out.
+// Symbolic links are followed on the way, and where a path names one; what a
+// pattern matches by its last part is no link.
 //
 // Dirs are sorted by path, each once. A path that matches no directory is a
 // warning, one that cannot be read is an error. A directory that a path names
@@ -65,7 +70,9 @@ func (d *Discovery) Dirs(root fs.FS, paths []string, entries []fleet.BundlePath)
 			paths = []string{"."}
 		}
 		for _, p := range paths {
-			s.pattern(p)
+			if !s.full {
+				s.pattern(p)
+			}
 		}
 		slices.SortFunc(s.dirs, func(a, b Dir) int { return strings.Compare(a.Path, b.Path) })
 	}
@@ -93,6 +100,9 @@ type survey struct {
 	before, known map[string]*node
 	dirs          []Dir
 	found         []finding.Finding
+	looked        int // directories
+	listed        int // entries
+	full          bool
 }
 
 func (s *survey) fail(path, rule, message string) {
@@ -128,24 +138,40 @@ func (s *survey) entry(e fleet.BundlePath) {
 }
 
 func (s *survey) pattern(p string) {
+	if f, ok := matchesNothing(p); ok {
+		s.found = append(s.found, f)
+		return
+	}
 	pattern, ok := clean(p)
 	if !ok {
 		s.fail(p, finding.RuleOutside, "the path leads out of the repository")
 		return
 	}
-	matches, err := fs.Glob(s.root, pattern)
-	if err != nil {
+	matches, err := fs.Glob(listing{s}, pattern)
+	switch {
+	case err != nil:
 		s.fail(p, finding.RuleValue, "the path is not a valid pattern")
+		return
+	case s.full:
+		s.fail(p, finding.RuleTooLarge, fmt.Sprintf("the paths match too much: there are more than %d files and directories where they may", maxEntries))
 		return
 	}
 	hit := false
 	for _, m := range matches {
+		if s.full {
+			return
+		}
 		info, err := fs.Stat(s.root, m)
-		if err != nil || !info.IsDir() {
+		if err != nil || !info.IsDir() || m != pattern && !s.real(m) {
 			continue
 		}
 		hit = true
-		if err := s.top(m, m == pattern); err != nil {
+		err = s.top(m, m == pattern)
+		switch {
+		case errors.Is(err, errTooMany):
+			s.full = true
+			s.fail(m, finding.RuleTooLarge, err.Error())
+		case err != nil:
 			s.fail(m, finding.RuleFile, err.Error())
 		}
 	}
@@ -154,11 +180,48 @@ func (s *survey) pattern(p string) {
 	}
 }
 
+// matchesNothing tells whether a path is one that looks as if it meant something
+// and does not, in the reference: to deploy more than that would surprise
+// whoever comes from there.
+func matchesNothing(p string) (finding.Finding, bool) {
+	f := finding.Finding{Path: p, Severity: finding.Warning, Rule: finding.RuleEmpty}
+	switch {
+	case strings.Trim(p, "/") == "":
+		f.Path = "."
+		f.Message, f.Hint = fmt.Sprintf("path %q is empty and matches nothing", p), `write "." for the whole repository`
+	case strings.HasSuffix(p, "/") && strings.ContainsAny(p, `*?[\`):
+		f.Message, f.Hint = "a pattern that ends with a slash matches nothing", "leave the slash out"
+	default:
+		return finding.Finding{}, false
+	}
+	return f, true
+}
+
+// A listing is the tree as patterns are matched with it: links in a pattern's
+// way can make a small one endless.
+type listing struct{ s *survey }
+
+func (l listing) Open(name string) (fs.File, error)     { return l.s.root.Open(name) }
+func (l listing) Stat(name string) (fs.FileInfo, error) { return fs.Stat(l.s.root, name) }
+
+func (l listing) ReadDir(name string) ([]fs.DirEntry, error) {
+	if l.s.full {
+		return nil, errTooMany
+	}
+	entries, err := fs.ReadDir(l.s.root, name)
+	l.s.listed += 1 + len(entries)
+	l.s.full = l.s.listed > maxEntries
+	return entries, err
+}
+
 // top handles a directory that a path means; literal tells that it is that path.
 func (s *survey) top(dir string, literal bool) error {
 	n, err := s.survey(dir, s.before[dir], 0)
 	if err != nil {
 		return err
+	}
+	if s.looked += n.dirs; s.looked > maxDirs {
+		return errTooMany
 	}
 	s.known[dir] = n
 	own := n.options || n.yaml

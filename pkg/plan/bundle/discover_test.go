@@ -28,6 +28,9 @@ func TestDiscover(t *testing.T) {
 		"g/x.yaml":                configMap,
 		"h/one/README.md":         "x",
 		"h/two/cm.yaml":           configMap,
+		"i/v2/cm.yaml":            configMap,
+		"i/v2/sub/fleet.yaml":     "",
+		"i/latest":                "-> v2",
 	})
 	cases := map[string]struct {
 		why   string
@@ -35,7 +38,7 @@ func TestDiscover(t *testing.T) {
 		want  []string
 		found []string
 	}{
-		"Root":         {why: "the root owns a/cm.yaml and f/sub/cm.yml", want: []string{".", "a/deep", "a/deep/er", "b", "c/only", "g/.h/app"}},
+		"Root":         {why: "the root owns a/cm.yaml and f/sub/cm.yml", want: []string{".", "a/deep", "a/deep/er", "b", "c/only", "g/.h/app", "i/v2/sub"}},
 		"Directory":    {paths: []string{"a"}, want: []string{"a", "a/deep", "a/deep/er"}},
 		"LeadingSlash": {paths: []string{"/b/"}, want: []string{"b"}},
 		"OnlyNested":   {why: "c owns nothing itself", paths: []string{"c"}, want: []string{"c/only"}},
@@ -52,11 +55,24 @@ func TestDiscover(t *testing.T) {
 			why: "the directory was named and is there, so a bundle that it was before stays", paths: []string{"e"}, want: []string{"e (bare)"},
 			found: []string{"e:1:1: warning: there is nothing to deploy in this directory [empty]"},
 		},
-		"Bare":       {why: "nobody named it", paths: []string{"h/*"}, want: []string{"h/one (bare)", "h/two"}},
-		"Nowhere":    {paths: []string{"x", "b"}, want: []string{"b"}, found: []string{"x:1:1: warning: the repository has no such directory [empty]"}},
-		"AFile":      {paths: []string{"README.md"}, found: []string{"README.md:1:1: warning: the repository has no such directory [empty]"}},
-		"Outside":    {paths: []string{"../x"}, found: []string{"../x:1:1: error: the path leads out of the repository [outside]"}},
-		"BadPattern": {paths: []string{"[a"}, found: []string{"[a:1:1: error: the path is not a valid pattern [value]"}},
+		"Bare":    {why: "nobody named it", paths: []string{"h/*"}, want: []string{"h/one (bare)", "h/two"}},
+		"Nowhere": {paths: []string{"x", "b"}, want: []string{"b"}, found: []string{"x:1:1: warning: the repository has no such directory [empty]"}},
+		"Nothing": {
+			why: "as in the reference, a path of slashes is no path; nobody deploys a whole repository by it", paths: []string{"", "/", "b"}, want: []string{"b"},
+			found: []string{
+				".:1:1: warning: path \"\" is empty and matches nothing [empty]", ".:1:1: warning: path \"/\" is empty and matches nothing [empty]",
+			},
+		},
+		"GlobWithSlash": {
+			why: "as in the reference, in which only names are matched", paths: []string{"[ab]/", "b/"}, want: []string{"b"},
+			found: []string{"[ab]/:1:1: warning: a pattern that ends with a slash matches nothing [empty]"},
+		},
+		"GlobOfLinks": {why: "what a link leads to is not deployed a second time", paths: []string{"i/*"}, want: []string{"i/v2", "i/v2/sub"}},
+		"LinkInGlob":  {why: "a pattern goes through links", paths: []string{"i/l*/sub"}, want: []string{"i/latest/sub"}},
+		"Link":        {why: "whoever names a link means it", paths: []string{"i/latest"}, want: []string{"i/latest", "i/latest/sub"}},
+		"AFile":       {paths: []string{"README.md"}, found: []string{"README.md:1:1: warning: the repository has no such directory [empty]"}},
+		"Outside":     {paths: []string{"../x"}, found: []string{"../x:1:1: error: the path leads out of the repository [outside]"}},
+		"BadPattern":  {paths: []string{"[a"}, found: []string{"[a:1:1: error: the path is not a valid pattern [value]"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -3,10 +3,13 @@ package bundle
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 )
 
 // A small tree in which there is no end of ways to go is refused after few of
@@ -42,6 +45,28 @@ func TestEndless(t *testing.T) {
 	}
 	many["d/Chart.yaml"] = chartYAML("d", all...)
 
+	named := func(list string) string { return "helm: {chart: ., valuesFiles: [" + list + "]}" }
+	values := map[string]string{
+		"d/fleet.yaml": named(strings.Repeat("v,", 1000)), "d/Chart.yaml": chartYAML("d"), "d/v": "a: 1 # " + strings.Repeat("x", 1<<20) + "\n",
+	}
+	dense := map[string]string{
+		"d/fleet.yaml": named(strings.Repeat("v,", 1000)), "d/Chart.yaml": chartYAML("d"), "d/v": "a: [" + strings.Repeat("1,", 200_000) + "]\n",
+	}
+	folded := map[string]string{
+		"d/fleet.yaml": named(strings.Repeat("v,", 1000)), "d/Chart.yaml": chartYAML("d"),
+		"d/v": "a: &a " + strings.Repeat("x", 10_000) + "\nb: [" + strings.Repeat("*a,", 1000) + "]\n",
+	}
+	small := map[string]string{"d/fleet.yaml": named(strings.Repeat("v,", 10_000)), "d/Chart.yaml": chartYAML("d"), "d/v": "a: 1\n"}
+	var charts strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&charts, "- {clusterName: c, helm: {repo: 'https://r.example', chart: c%d}}\n", i)
+	}
+	remote := map[string]string{"d/fleet.yaml": "targetCustomizations:\n" + charts.String()}
+	locks := map[string]string{"d/cm.yaml": configMap, "d/.fleetignore": "c*\n", "lib/Chart.yaml": chartYAML("n0")}
+	for i := range 60 {
+		locks[fmt.Sprintf("d/x%d/Chart.yaml", i)] = chartYAML("x", "file://../../lib")
+	}
+
 	cases := map[string]struct {
 		why   string
 		tree  map[string]string
@@ -56,6 +81,24 @@ func TestEndless(t *testing.T) {
 		"Packages": {"the archives would not fit into what can be stored", many, []string{
 			`d/Chart.yaml:10:1: error: dependency "n3": c3 cannot be packaged: it is too large [too-large]`,
 		}, 200, 5 << 20},
+		"Values": {"one file of values is named a thousand times", values, []string{
+			`d/fleet.yaml:1:62: error: values file "v" is one too many: the bundle's values files have more than 16 MiB, each counted as often as it is named [too-large]`,
+		}, 10, 18 << 20},
+		"DenseValues": {"the same with few bytes for each value", dense, []string{
+			`d/fleet.yaml:1:36: error: values file "v" is one too many: the bundle's values files have more than 500000 values, each file counted as often as it is named [too-large]`,
+		}, 10, 2 << 20},
+		"FoldedValues": {"and with aliases", folded, []string{
+			`d/fleet.yaml:1:34: error: values file "v" is one too many: the bundle's values files have more than 16 MiB, each counted as often as it is named [too-large]`,
+		}, 10, 1 << 20},
+		"SmallValues": {"and with next to none", small, []string{
+			`d/fleet.yaml:1:10032: error: values file "v" is one too many: the bundle names values files more than 5000 times [too-large]`,
+		}, 10, 1 << 20},
+		"Charts": {"each target has a chart of its own to be downloaded", remote, []string{
+			`d/fleet.yaml:1:1: error: the bundle needs more than 500 charts and dependencies from elsewhere [too-large]`,
+		}, 10, 1 << 20},
+		"Made": {"files that dependencies add, and that are ignored, are files too", locks, []string{
+			`d:1:1: error: the bundle's charts have more than 100 dependencies together [too-large]`,
+		}, 400, 1 << 20},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -63,6 +106,9 @@ func TestEndless(t *testing.T) {
 			result := Assemble(tree, Dir{Path: "d"}, Options{Repo: "repo", Limits: Limits{Files: 100, StoredBytes: 3<<20 + 1<<19}})
 			if diff := cmp.Diff(c.found, texts(result.Findings)); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+			if len(result.Missing) > 0 {
+				t.Errorf("%s: asks for %d charts", c.why, len(result.Missing))
 			}
 			dirs := 0
 			for _, n := range tree.dirs {
@@ -72,6 +118,49 @@ func TestEndless(t *testing.T) {
 				t.Errorf("%s: %d directories and %d bytes were read", c.why, dirs, bytes)
 			}
 		})
+	}
+}
+
+// Patterns and links that match more than there is are given up, with an error,
+// after few directories; what other paths find is not lost to that.
+func TestEndlessPaths(t *testing.T) {
+	tree := map[string]string{"a/cm.yaml": configMap}
+	for i := range 30 {
+		tree[fmt.Sprintf("l%d", i)] = "-> ."
+	}
+	h := newHashed(files(tree))
+	_, found := Discover(h, []string{"*/*/*/*/*/*/*/*/*"})
+	want := []string{fmt.Sprintf("*/*/*/*/*/*/*/*/*:1:1: error: the paths match too much: there are more than %d files and directories where they may [too-large]", maxEntries)}
+	if diff := cmp.Diff(want, texts(found)); diff != "" {
+		t.Error(diff)
+	}
+	if n := h.dirs["."]; n > maxEntries/30+1 {
+		t.Errorf("the root was listed %d times", n)
+	}
+
+	tree = map[string]string{"good/cm.yaml": configMap}
+	for i := range 1000 {
+		tree[fmt.Sprintf("big/%d/x.txt", i)] = "x"
+		tree[fmt.Sprintf("l%d", i%300)] = "-> ."
+	}
+	dirs, found := Discover(newHashed(files(tree)), []string{"good", "l*/big"})
+	if len(found) != 1 || found[0].Rule != finding.RuleTooLarge || !slices.ContainsFunc(dirs, func(d Dir) bool { return d.Path == "good" }) {
+		t.Errorf("want one error, and the good directory: %v", texts(found))
+	}
+}
+
+// What has more mistakes than anybody reads has a thousand of them, and breaks.
+func TestManyMistakes(t *testing.T) {
+	tree := map[string]string{
+		"d/kustomization.yaml": "resources:\n" + strings.Repeat("- https://r.example/x\n", 2000) + strings.Repeat("- gone.yaml\n", 2000),
+	}
+	missing := map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [" + strings.Repeat("gone,", 5000) + "]}", "d/Chart.yaml": chartYAML("d")}
+	for name, tree := range map[string]map[string]string{"Kustomization": tree, "Values": missing} {
+		h := newHashed(files(tree))
+		r := Assemble(h, Dir{Path: "d"}, Options{Repo: "repo"})
+		if !r.Broken() || len(r.Findings) > maxFindings+3 || h.dirs["d"] > maxFindings+10 {
+			t.Errorf("%s: broken %v, %d findings, %d times listed", name, r.Broken(), len(r.Findings), h.dirs["d"])
+		}
 	}
 }
 

@@ -25,7 +25,11 @@ type world struct {
 	server  string // version of everything on the servers; "down": none answers
 	commit  int
 	paths   []string
+	entries []fleet.BundlePath
 	options func(*Options)
+	// credentials are those of the servers, and password what is sent: with
+	// another one a server refuses.
+	credentials, password string
 }
 
 // An edit changes a world; text says how.
@@ -52,7 +56,7 @@ func (w *world) read(m *memory) (Set, int) {
 	if m == nil {
 		m = &memory{}
 	}
-	dirs, found := m.d.Dirs(tree, w.paths, nil)
+	dirs, found := m.d.Dirs(tree, w.paths, w.entries)
 	for _, dir := range dirs {
 		for _, r := range m.results[dir].Inputs.Requests() {
 			o.Fetched[r] = w.fetch(r)
@@ -92,6 +96,8 @@ func (w *world) fetch(r chart.Request) chart.Fetched {
 	switch {
 	case w.server == "down":
 		return chart.Fetched{Err: fault.WaitError("Unreachable", time.Minute, errors.New("no answer"))}
+	case w.credentials != w.password:
+		return chart.Fetched{Err: fault.PermanentError("AuthenticationRefused", errors.New("the server refuses the credentials"))}
 	case strings.Contains(name, "gone"):
 		return chart.Fetched{Err: fault.PermanentError("NotFound", errors.New("there is no such chart"))}
 	}
@@ -173,7 +179,7 @@ func someEdit(r *rand.Rand, w *world) edit {
 	dir, base := someDirs[r.IntN(len(someDirs))], someFiles[r.IntN(len(someFiles))]
 	p := path.Join(dir, base)
 	existing := slices.Sorted(maps.Keys(w.texts))
-	switch k := r.IntN(20); {
+	switch k := r.IntN(23); {
 	case k < 11:
 		text := someText(r, base)
 		return edit{fmt.Sprintf("write %s: %q", p, text), func(w *world) { w.write(p, text) }}
@@ -195,6 +201,15 @@ func someEdit(r *rand.Rand, w *world) edit {
 		v := []string{"0", "1", "down"}[r.IntN(3)]
 		return edit{"servers: " + v, func(w *world) { w.server = v }}
 	case k < 19:
+		list := [][]fleet.BundlePath{
+			nil, nil, {{Base: "a"}, {Base: "a", Options: "prod.yaml"}, {Base: "/a/b"}}, {{Base: ".", Options: "d/prod.yaml"}, {Base: "lib", Options: "../a/prod.yaml"}},
+			{{Base: "dir", Options: "link"}, {Base: "a/dir"}, {Base: "d/charts/sub", Options: "values.yaml"}},
+		}[r.IntN(5)]
+		return edit{fmt.Sprintf("bundles: %v", list), func(w *world) { w.entries = list }}
+	case k < 20:
+		password := []string{"", "", "wrong"}[r.IntN(3)]
+		return edit{"password: " + password, func(w *world) { w.password = password }}
+	case k < 22:
 		paths := [][]string{nil, {"a", "d"}, {"*"}, {"a/*", "lib", "e"}}[r.IntN(4)]
 		return edit{fmt.Sprintf("paths: %v", paths), func(w *world) { w.paths = paths }}
 	}

@@ -63,6 +63,9 @@ func (a *assembly) valuesFiles() {
 			merged = h.options.Values.Data
 		}
 		for i, name := range h.options.ValuesFiles {
+			if a.full {
+				return
+			}
 			if more, ok := a.valuesFile(h, i, name); ok {
 				merged = merge(merged, more)
 			}
@@ -73,9 +76,13 @@ func (a *assembly) valuesFiles() {
 	}
 }
 
-// valuesBytes is how large a file of values may be. Those of a bundle have to
-// fit into one Secret.
-const valuesBytes = 4 << 20
+// Bounds of values files. What is left of all those of a bundle has to fit into
+// one Secret, of 1 MiB.
+const (
+	valuesBytes    = 4 << 20  // one file
+	allValuesBytes = 16 << 20 // all files of a bundle, each counted as often as it is named
+	allValuesFiles = 5000     // how often files are named
+)
 
 func (a *assembly) valuesFile(h helm, i int, name string) (map[string]any, bool) {
 	report := func(rule, message, hint string) (map[string]any, bool) {
@@ -114,11 +121,59 @@ func (a *assembly) valuesFile(h helm, i int, name string) (map[string]any, bool)
 		a.add(finding.Finding{Path: shown, Line: line, Severity: finding.Error, Rule: finding.RuleYAML, Message: "YAML: " + text})
 		return nil, false
 	}
+	if why := a.spent.onValues(len(data), values.Data); why != "" {
+		a.full = true
+		return report(finding.RuleTooLarge, "is one too many: "+why, "")
+	}
 	return values.Data, true
+}
+
+// onValues counts a values file of so many bytes and says why it is too much.
+func (s *spent) onValues(bytes int, values map[string]any) (why string) {
+	count, unfolded := extent(values)
+	v := &s.values
+	v.files++
+	v.count += count
+	v.bytes += max(bytes, unfolded)
+	switch {
+	case v.files > allValuesFiles:
+		return fmt.Sprintf("the bundle names values files more than %d times", allValuesFiles)
+	case v.bytes > allValuesBytes:
+		return fmt.Sprintf("the bundle's values files have more than %d MiB, each counted as often as it is named", allValuesBytes>>20)
+	case v.count > 2*tokenLimit:
+		return fmt.Sprintf("the bundle's values files have more than %d values, each file counted as often as it is named", 2*tokenLimit)
+	}
+	return ""
+}
+
+// extent is how many values and bytes of text there are in a tree of values.
+func extent(v any) (count, bytes int) {
+	count = 1
+	add := func(v any) {
+		n, b := extent(v)
+		count, bytes = count+n, bytes+b
+	}
+	switch t := v.(type) {
+	case string:
+		bytes = len(t)
+	case []any:
+		for _, e := range t {
+			add(e)
+		}
+	case map[string]any:
+		for key, e := range t {
+			bytes += len(key)
+			add(e)
+		}
+	}
+	return count, bytes
 }
 
 // neighbour names a file that was probably meant.
 func (a *assembly) neighbour(p string) string {
+	if a.crowded() || len(path.Base(p)) > 255 {
+		return "" // nobody reads it
+	}
 	dir, err := a.tree.resolve(path.Dir(p))
 	if err != nil {
 		return ""
@@ -137,20 +192,19 @@ func (a *assembly) neighbour(p string) string {
 	return ""
 }
 
-// merge lays one tree of values over another; neither is changed.
+// merge lays one tree of values over another, which it changes; it may take over
+// parts of both.
 func merge(base, over map[string]any) map[string]any {
-	out := make(map[string]any, len(base)+len(over))
-	for k, v := range base {
-		out[k] = v
+	if base == nil {
+		return over
 	}
 	for k, v := range over {
-		below, ok1 := out[k].(map[string]any)
+		below, ok1 := base[k].(map[string]any)
 		above, ok2 := v.(map[string]any)
 		if ok1 && ok2 {
-			out[k] = merge(below, above)
-			continue
+			v = merge(below, above)
 		}
-		out[k] = v
+		base[k] = v
 	}
-	return out
+	return base
 }

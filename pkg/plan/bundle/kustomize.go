@@ -3,12 +3,14 @@ package bundle
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 )
 
@@ -110,32 +112,59 @@ func (k *checks) kustomization(d kustomizeDir, depth int) {
 
 // A reference is a path in a kustomization.
 type reference struct {
-	text  string
-	line  int
-	build bool // resources, bases and components: files, directories and URLs
+	text string
+	line int
+	as   use
 }
+
+// A use is what kustomize does with what a path leads to.
+type use int
+
+const (
+	parse use = iota // reads it as YAML
+	build            // the same, or builds the kustomization that is there
+	data             // takes it as it is
+)
 
 // references are the paths that a kustomization names.
 func references(doc *yaml.Node) []reference {
 	var list []reference
-	add := func(n *yaml.Node, build bool) {
-		if n != nil && n.Kind == yaml.ScalarNode && n.Value != "" && !strings.Contains(n.Value, "\n") {
-			list = append(list, reference{n.Value, n.Line, build})
+	add := func(n *yaml.Node, as use) {
+		if n == nil || n.Kind != yaml.ScalarNode || n.Value == "" || strings.Contains(n.Value, "\n") {
+			return
 		}
+		text := n.Value
+		if _, file, named := strings.Cut(text, "="); named && as == data {
+			text = file // name=path
+		}
+		list = append(list, reference{text, n.Line, as})
 	}
-	each := func(key string, use func(*yaml.Node)) {
-		if n := child(doc, key); n != nil && n.Kind == yaml.SequenceNode {
+	each := func(in *yaml.Node, key string, visit func(*yaml.Node)) {
+		if n := child(in, key); n != nil && n.Kind == yaml.SequenceNode {
 			for _, e := range n.Content {
-				use(e)
+				visit(e)
 			}
 		}
 	}
-	for _, key := range []string{"resources", "bases", "components"} {
-		each(key, func(n *yaml.Node) { add(n, true) })
+	for _, key := range []string{"resources", "bases", "components", "generators", "transformers", "validators"} {
+		each(doc, key, func(n *yaml.Node) { add(n, build) })
 	}
-	each("patchesStrategicMerge", func(n *yaml.Node) { add(n, false) })
+	each(doc, "patchesStrategicMerge", func(n *yaml.Node) { add(n, parse) })
 	for _, key := range []string{"patches", "patchesJson6902", "replacements"} {
-		each(key, func(n *yaml.Node) { add(child(n, "path"), false) })
+		each(doc, key, func(n *yaml.Node) { add(child(n, "path"), parse) })
+	}
+	for _, key := range []string{"crds", "configurations"} {
+		each(doc, key, func(n *yaml.Node) { add(n, data) })
+	}
+	for _, key := range []string{"configMapGenerator", "secretGenerator"} {
+		each(doc, key, func(n *yaml.Node) {
+			each(n, "files", func(n *yaml.Node) { add(n, data) })
+			each(n, "envs", func(n *yaml.Node) { add(n, data) })
+			add(child(n, "env"), data)
+		})
+	}
+	if n := child(doc, "openapi"); n != nil {
+		add(child(n, "path"), data)
 	}
 	return list
 }
@@ -147,22 +176,25 @@ func (k *checks) reference(name string, ref reference, depth int) {
 	case remoteSource(ref.text):
 		k.a.add(finding.Finding{
 			Path: path.Join(k.a.dir.Path, name), Line: ref.line, Severity: finding.Warning, Rule: finding.RuleOutside,
-			Message: fmt.Sprintf("%q is not in the bundle: every cluster has to download it by itself", ref.text), Hint: "put it into the repository",
+			Message: fmt.Sprintf("%q is not in the bundle, and clusters download nothing", chart.Redact(ref.text)), Hint: "put it into the repository",
 		})
 	case path.IsAbs(ref.text) || !within(".", target):
 		k.fail(name, ref.line, finding.RuleOutside, fmt.Sprintf("%q is outside of the bundle's directory", ref.text))
 	case k.is(target):
-		k.syntax(target)
-	case ref.build && k.isDir(target):
+		if ref.as != data {
+			k.syntax(target)
+		}
+	case ref.as == build && k.dirs[target]:
 		k.kustomization(kustomizeDir{dir: target}, depth+1)
 	case path.Base(ref.text) != chartOutput:
 		k.fail(name, ref.line, finding.RuleFile, fmt.Sprintf("%q is not in the bundle", ref.text))
 	}
 }
 
+// elsewhere is what kustomize clones or downloads instead of taking it for a
+// path.
+var elsewhere = regexp.MustCompile(`(?i)^(git::|[a-z][a-z0-9+.-]*://|[a-z][a-z0-9-]*@|github\.com[/:]|gh:)`)
+
 // remoteSource tells whether kustomize would download a resource: a URL, or
 // what git takes for one.
-func remoteSource(s string) bool {
-	return strings.Contains(s, "://") || strings.Contains(s, "::") || strings.HasPrefix(s, "git@") ||
-		strings.HasPrefix(s, "github.com/") || strings.HasPrefix(s, "gh:")
-}
+func remoteSource(s string) bool { return elsewhere.MatchString(s) }

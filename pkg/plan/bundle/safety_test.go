@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -16,15 +17,25 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
+// aliasBomb is 10^9 values in nine lines of YAML, wideBomb 1 GB of text in 130
+// KB.
+func aliasBomb() string {
+	text := "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
+	for i := 1; i < 9; i++ {
+		text += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i-1), 10), ","))
+	}
+	return text
+}
+
+func wideBomb() string {
+	return "a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a,", 10_000) + "]\n"
+}
+
 // What leads out of a bundle is refused with its place, and nothing outside is
 // read; the bundle beside it is made. The tree counts what was read.
 func TestRefusedAndNotRead(t *testing.T) {
 	secret := strings.Repeat("SENTINEL", 100)
-	bombText := "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
-	for i := 1; i < 9; i++ {
-		bombText += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i-1), 10), ","))
-	}
-	wide := "a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a,", 10_000) + "]\n"
+	bombText, wide := aliasBomb(), wideBomb()
 	longLine := "a: \"" + strings.Repeat("x", 10<<20) + "\"\n"
 	cases := map[string]struct {
 		why   string
@@ -69,14 +80,62 @@ func TestRefusedAndNotRead(t *testing.T) {
 			found: []string{
 				`d/kustomization.yaml:3:1: error: "../secret" is outside of the bundle's directory [outside]`,
 				`d/kustomization.yaml:4:1: error: "/etc" is outside of the bundle's directory [outside]`,
-				`d/kustomization.yaml:5:1: warning: "https://evil.example/x.yaml" is not in the bundle: every cluster has to download it by itself [outside]`,
-				`d/kustomization.yaml:6:1: warning: "github.com/a/b" is not in the bundle: every cluster has to download it by itself [outside]`,
+				`d/kustomization.yaml:5:1: warning: "https://evil.example/x.yaml" is not in the bundle, and clusters download nothing [outside]`,
+				`d/kustomization.yaml:6:1: warning: "github.com/a/b" is not in the bundle, and clusters download nothing [outside]`,
 				`d/kustomization.yaml:8:1: error: "gone.yaml" is not in the bundle [file]`,
 				`d/kustomization.yaml:10:1: error: "../secret/s" is outside of the bundle's directory [outside]`,
 				`d/o/kustomization.yaml:1:1: error: "../../secret" is outside of the bundle's directory [outside]`,
-				`d/o/kustomization.yaml:2:1: warning: "git@evil.example:x" is not in the bundle: every cluster has to download it by itself [outside]`,
+				`d/o/kustomization.yaml:2:1: warning: "git@evil.example:x" is not in the bundle, and clusters download nothing [outside]`,
 			},
 		},
+		"KustomizationData": {
+			tree: map[string]string{
+				"d/kustomization.yaml": "configMapGenerator:\n- name: a\n  files: [ok.txt, k=../../etc/passwd]\n  envs: [../secret/s]\nsecretGenerator:\n- env: /etc/shadow\n" +
+					"crds: [../secret/s]\nconfigurations: [../secret/s]\nopenapi:\n  path: ../secret/s\ngenerators: [../secret]\ntransformers:\n- |\n  kind: X\n- HTTPS://robot:hunter2@evil.example/x\n",
+				"d/ok.txt": "{{ free text",
+			},
+			found: []string{
+				`d/kustomization.yaml:3:1: error: "../../etc/passwd" is outside of the bundle's directory [outside]`,
+				`d/kustomization.yaml:4:1: error: "../secret/s" is outside of the bundle's directory [outside]`,
+				`d/kustomization.yaml:6:1: error: "/etc/shadow" is outside of the bundle's directory [outside]`,
+				`d/kustomization.yaml:7:1: error: "../secret/s" is outside of the bundle's directory [outside]`,
+				`d/kustomization.yaml:8:1: error: "../secret/s" is outside of the bundle's directory [outside]`,
+				`d/kustomization.yaml:10:1: error: "../secret/s" is outside of the bundle's directory [outside]`,
+				`d/kustomization.yaml:11:1: error: "../secret" is outside of the bundle's directory [outside]`,
+				`d/kustomization.yaml:15:1: warning: "HTTPS://robot:xxxxx@evil.example/x" is not in the bundle, and clusters download nothing [outside]`,
+			},
+		},
+		"ChartLinkInRepository": {
+			tree:  map[string]string{"d/fleet.yaml": "helm: {chart: link}", "d/link": "-> ../secret", "d/cm.yaml": configMap},
+			found: []string{`d/fleet.yaml:1:15: error: helm.chart "link" is outside of the bundle's directory [outside]`, "d/link:1:1: error: symbolic link leads out of the bundle, to secret [outside]"},
+		},
+		"ChartLinkOut": {
+			tree: map[string]string{"d/fleet.yaml": "helm: {chart: l1}", "d/l1": "-> l2", "d/l2": "-> ../../etc", "d/cm.yaml": configMap},
+			found: []string{
+				`d/fleet.yaml:1:15: error: helm.chart "l1" is outside of the bundle's directory [outside]`,
+				"d/l1:1:1: error: symbolic link cannot be followed: it leads out of the repository [outside]",
+				"d/l2:1:1: error: symbolic link cannot be followed: it leads out of the repository [outside]",
+			},
+		},
+		"KustomizeDirLink": {
+			tree:  map[string]string{"d/fleet.yaml": "kustomize: {dir: k}", "d/k": "-> ../secret", "d/cm.yaml": configMap},
+			found: []string{"d/k:1:1: error: symbolic link leads out of the bundle, to secret [outside]"},
+		},
+		"OverlayLink": {
+			tree:  map[string]string{"d/fleet.yaml": "yaml: {overlays: [o]}", "d/overlays/o": "-> ../../secret", "d/cm.yaml": configMap},
+			found: []string{"d/overlays/o:1:1: error: symbolic link leads out of the bundle, to secret [outside]"},
+		},
+		"ChartBomb": {
+			tree:  map[string]string{"d/Chart.yaml": bombText, "d/templates/a.yaml": "a: b"},
+			found: []string{"d/Chart.yaml:7:1: error: its aliases unfold to more than 16 MiB [too-large]"},
+		},
+		"ChartLarge": {
+			tree: map[string]string{"d/Chart.yaml": longLine, "d/templates/a.yaml": "a: b"},
+			found: []string{
+				"d/Chart.yaml:1:1: error: cannot be read: it is too large: it has 10240 KiB, at most 1024 are read [file]", "d/Chart.yaml:1:1: error: the line is longer than 4096 KiB [too-large]",
+			},
+		},
+		"KustomizationLarge": {tree: map[string]string{"d/kustomization.yaml": longLine}, found: []string{"d/kustomization.yaml:1:1: error: cannot be read: it is too large: it has 10240 KiB, at most 1024 are read [too-large]", "d/kustomization.yaml:1:1: error: the line is longer than 4096 KiB [too-large]"}},
 		"Overlay": {tree: map[string]string{"d/fleet.yaml": "yaml: {overlays: [ok, ../../secret, /etc]}\n", "d/cm.yaml": configMap}, found: []string{
 			`d/fleet.yaml:1:23: error: overlay "../../secret" is no directory in overlays/ [outside]`, `d/fleet.yaml:1:37: error: overlay "/etc" is no directory in overlays/ [outside]`,
 		}},
@@ -139,7 +198,27 @@ func TestMemory(t *testing.T) {
 	r.Read(noise)
 	flow := []byte("a: [" + strings.Repeat("a,", 19<<16) + "]\n") // 1.2 million values on one line
 	some := []byte("a: [" + strings.Repeat("a,", 240_000) + "]\n")
+	var long bytes.Buffer // few values, all long
+	for i := range 15 {
+		fmt.Fprintf(&long, "a%d: \"%s\"\n", i, strings.Repeat("x", 4<<20-100))
+	}
+	var targets bytes.Buffer // each with all values that there may be, and merged
+	targets.WriteString("helm: {chart: .}\ntargetCustomizations:\n")
+	for range 12 {
+		targets.WriteString("- {clusterName: c, helm: {valuesFiles: [v.yaml, v.yaml]}}\n")
+	}
+	keys := []byte("a: {")
+	for i := range 20_000 {
+		keys = fmt.Appendf(keys, "k%d: 1,", i)
+	}
+	keys = append(keys, "}\n"...)
 	cases := map[string]map[string][]byte{
+		"LongValues":   {"a.yaml": long.Bytes()},
+		"Targets":      {"fleet.yaml": targets.Bytes(), "Chart.yaml": []byte("name: c\nversion: 1.0.0"), "v.yaml": keys},
+		"Bombs":        {"a.yaml": []byte(aliasBomb()), "Chart.yaml": []byte(aliasBomb()), "kustomization.yaml": []byte(aliasBomb()), "values.yaml": []byte(aliasBomb())},
+		"OptionsBomb":  {"fleet.yaml": []byte(aliasBomb()), "a.yaml": []byte(configMap)},
+		"ValuesBomb":   {"fleet.yaml": []byte("helm: {chart: ., valuesFiles: [v.yaml]}"), "v.yaml": []byte(aliasBomb())},
+		"WideBomb":     {"fleet.yaml": []byte("helm: {chart: ., valuesFiles: [v.yaml]}"), "v.yaml": []byte(wideBomb()), "Chart.yaml": []byte(wideBomb())},
 		"Texts":        {"a.txt": text, "b.txt": text[:len(text)-8<<20]},
 		"Binaries":     {"a.bin": noise, "b.bin": noise, "c.txt": text[:60<<20]},
 		"TooLarge":     {"a.bin": noise, "b.bin": noise, "c.bin": noise, "d.txt": text[:60<<20]},

@@ -22,7 +22,7 @@ func (c *collector) subcharts(at, name string) (present map[string][]string, ok 
 		return nil, false
 	}
 	charts := path.Join(at, "charts")
-	if !c.makes(charts) && !c.from.isDir(charts) {
+	if !c.made.adds(charts) && !c.from.isDir(charts) {
 		return present, true
 	}
 	dir, err := c.from.resolve(charts)

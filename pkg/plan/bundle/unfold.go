@@ -53,10 +53,10 @@ func bomb(doc []byte) (why string, line int) {
 	return "", 0
 }
 
-// huge tells whether a document has so many values that parsing it takes too
-// much memory.
+// huge tells whether a document has so many values, or such long ones, that
+// parsing it takes too much memory.
 func huge(doc []byte) bool {
-	return bytes.Count(doc, []byte("\n"))+onLine(doc) > tokenLimit
+	return len(doc) > unfoldLimit || bytes.Count(doc, []byte("\n"))+onLine(doc) > tokenLimit
 }
 
 // onLine is how many values begin in the middle of lines, or nearly so.

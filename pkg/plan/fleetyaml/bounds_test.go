@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,6 +23,35 @@ func laughs(levels int) string {
 	return b.String()
 }
 
+// numbered is a line many times, each with its number.
+func numbered(line string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, line, i)
+	}
+	return b.String()
+}
+
+// A file with more mistakes than anybody reads has the first of them, and at
+// least one that breaks the bundle if any does, in the same order each time.
+func TestFindingsAreBounded(t *testing.T) {
+	text := "labels:\n" + numbered("  a%d: x y\n", 1000)
+	_, first := Parse("f", []byte(text))
+	_, second := Parse("f", []byte(text))
+	if len(first) != maxFindings+1 || !slices.Equal(first, second) {
+		t.Errorf("%d findings, the same again: %v", len(first), slices.Equal(first, second))
+	}
+	if last := first[len(first)-1]; last.String() != "f:1:1: warning: there are more findings about this file, which are left out [too-large]" {
+		t.Errorf("the last says %s", last)
+	}
+	for name, mistake := range map[string]string{"Decoded": "helm: {timeoutSeconds: soon}\n", "Checked": "dependsOn: [{}]\n", "Reserved": "labels: {fleet.cattle.io/x: y}\n"} {
+		_, found := Parse("f", []byte(numbered("zz%d: x\n", 1000)+mistake))
+		if !finding.HasErrors(found) || len(found) != maxFindings+2 {
+			t.Errorf("%s: want the error behind a thousand warnings, got %d findings", name, len(found))
+		}
+	}
+}
+
 // What is small on disk and large in memory is refused before it is unfolded:
 // reading it allocates no more than a file of this size may.
 func TestBounds(t *testing.T) {
@@ -37,6 +67,13 @@ func TestBounds(t *testing.T) {
 		"Deep":        {"the parser stops", "helm: {values: {a: " + strings.Repeat("[", 100_000) + "}}", finding.RuleYAML},
 		"DeepEnough":  {"so does the decoder, later", "helm: {values: {a: " + strings.Repeat("[", 2_000) + strings.Repeat("]", 2_000) + "}}", finding.RuleTooLarge},
 		"Dense":       {"the most that is read", "helm: {valuesFiles: [" + strings.Repeat("a,", 190_000) + "a]}", ""},
+		"Labels":      {"each value is a mistake, and has a place that is looked for", "labels:\n" + numbered("  a%d: x y\n", 40_000), finding.RuleTooLarge},
+		"Numbers":     {"each value is decoded by itself", "labels:\n" + numbered("  a%d: 1\n", 20_000), finding.RuleTooLarge},
+		"Reserved":    {"each key is a mistake", "labels:\n" + numbered("  fleet.cattle.io/%d: x\n", 30_000), finding.RuleTooLarge},
+		"Unknown":     {"for each key a near one is looked for", numbered("namespac%d: x\n", 50_000), finding.RuleTooLarge},
+		"UnknownLong": {"a key of 1 MB is near to none", "? " + strings.Repeat("namespace", 100_000) + "\n: x\n", finding.RuleUnknownKey},
+		"Twice":       {"each line repeats a key", strings.Repeat("namespace: x\n", 50_000), finding.RuleTooLarge},
+		"Targets":     {"each has a mistake", "targetCustomizations: [" + strings.Repeat("{helm: {version: x.y, repo: r}},", 10_000) + "]\n", finding.RuleTooLarge},
 		"Long":        {"one long value", "helm: {values: {a: " + strings.Repeat("a", 1_000_000) + "}}", ""},
 	}
 	for name, c := range cases {
@@ -52,6 +89,8 @@ func TestBounds(t *testing.T) {
 				t.Errorf("%s: %d MiB were allocated", c.why, mib)
 			}
 			switch {
+			case len(found) > maxFindings+2:
+				t.Errorf("%s: %d findings", c.why, len(found))
 			case c.rule == "" && len(found) > 0:
 				t.Errorf("%s: %v", c.why, found)
 			case c.rule != "" && (len(found) == 0 || found[len(found)-1].Rule != c.rule):

@@ -18,11 +18,25 @@ import (
 // internal are the keys that only Fleet itself sets.
 var internal = []string{"resources", "targetRestrictions", "contentsId", "helmOpOptions", "valuesHash", "overwrites"}
 
+// maxFindings is how many findings one file has; a file of 1 MiB could have a
+// hundred thousand.
+const maxFindings = 200
+
 // A checker compares a YAML tree with the Go type that it will be decoded to,
 // since the decoder knows no places.
 type checker struct {
 	path  string
 	found []finding.Finding
+	more  bool // something was left out
+}
+
+// takes tells whether another finding would be kept: the first error always is.
+func (c *checker) takes(s finding.Severity) bool {
+	if len(c.found) < maxFindings || s == finding.Error && !finding.HasErrors(c.found) {
+		return true
+	}
+	c.more = true
+	return false
 }
 
 // A slot is a place in the file: the type that is decoded there, its keys for
@@ -37,13 +51,26 @@ type slot struct {
 func (s slot) key(t reflect.Type, key string) slot { return slot{t, join(s.where, key), s.loose} }
 
 func (c *checker) add(n *yaml.Node, s finding.Severity, rule, message, hint string) {
+	if !c.takes(s) {
+		return
+	}
 	c.found = append(c.found, finding.Finding{
 		Path: c.path, Line: n.Line, Column: n.Column, Severity: s, Rule: rule, Message: message, Hint: hint,
 	})
 }
 
+// done tells that nothing more can be found that would be kept.
+func (c *checker) done() bool { return c.more && finding.HasErrors(c.found) }
+
+// sorted are all findings by place, and last whether some were left out.
 func (c *checker) sorted() []finding.Finding {
 	finding.Sort(c.found)
+	if c.more {
+		c.found = append(c.found, finding.Finding{
+			Path: c.path, Severity: finding.Warning, Rule: finding.RuleTooLarge,
+			Message: "there are more findings about this file, which are left out",
+		})
+	}
 	return c.found
 }
 
@@ -74,6 +101,9 @@ func (c *checker) metadata(n *yaml.Node, key string) {
 		return
 	}
 	for _, p := range pairs(n) {
+		if c.done() {
+			return
+		}
 		c.metadatum(join(key, p.key.Value), deref(p.value), map[string]any{key: map[string]any{p.key.Value: deref(p.value)}})
 	}
 }
@@ -148,7 +178,7 @@ func (c *checker) value(n *yaml.Node, s slot) {
 		s.t = s.t.Elem()
 	}
 	switch {
-	case isNull(n):
+	case isNull(n), c.done():
 	case s.t == reflect.TypeFor[fleet.GenericMap]():
 		if c.want(n, yaml.MappingNode, s.where) {
 			c.free(n, s.where)
@@ -223,11 +253,13 @@ func (c *checker) mapping(n *yaml.Node, s slot) {
 			c.value(p.value, inner)
 			continue
 		}
-		hint := ""
-		if near := view.Nearest(key.Value, names(known)); near != "" {
-			hint = fmt.Sprintf("did you mean %q?", near)
+		if c.takes(finding.Warning) {
+			hint := ""
+			if near := view.Nearest(cut(key.Value), names(known)); near != "" {
+				hint = fmt.Sprintf("did you mean %q?", near)
+			}
+			c.add(key, finding.Warning, finding.RuleUnknownKey, fmt.Sprintf("unknown key %q is ignored", cut(key.Value)), hint)
 		}
-		c.add(key, finding.Warning, finding.RuleUnknownKey, fmt.Sprintf("unknown key %q is ignored", cut(key.Value)), hint)
 		c.free(p.value, join(s.where, key.Value))
 	}
 }

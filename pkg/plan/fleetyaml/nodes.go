@@ -93,14 +93,17 @@ func child(n *yaml.Node, key any) *yaml.Node {
 // lookup finds a value in a mapping. Like the decoder, it prefers the exact key
 // and accepts another case.
 func lookup(n *yaml.Node, key string) *yaml.Node {
-	var folded *yaml.Node
-	for _, p := range pairs(n) {
+	var exact, folded *yaml.Node
+	collect(n, 0, func(p pair) {
 		switch {
 		case p.key.Value == key:
-			return p.value
+			exact = p.value
 		case strings.EqualFold(p.key.Value, key):
 			folded = p.value
 		}
+	})
+	if exact != nil {
+		return exact
 	}
 	return folded
 }

@@ -2,6 +2,7 @@ package fleetyaml
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -19,15 +20,15 @@ import (
 // A validator looks for values that have the right type and cannot work: the
 // API, a controller or the agent would refuse them later, without a place.
 type validator struct {
-	f     *File
-	found []finding.Finding
+	f *File
+	c *checker
 }
 
 // validate refuses values that cannot work, where they stand.
 func (f *File) validate(c *checker) {
-	v := &validator{f: f}
+	v := &validator{f: f, c: c}
 	v.name()
-	v.reserved(c.found)
+	v.reserved()
 	v.metadata()
 	v.dependsOn()
 	v.mode()
@@ -36,7 +37,6 @@ func (f *File) validate(c *checker) {
 	v.options(&f.Spec.BundleDeploymentOptions, nil)
 	v.versions()
 	v.imageScans()
-	c.found = append(c.found, v.found...)
 }
 
 func (v *validator) bad(message string, keys ...any) {
@@ -48,8 +48,11 @@ func (v *validator) odd(message, hint string, keys ...any) {
 }
 
 func (v *validator) add(s finding.Severity, rule, message, hint string, keys ...any) {
+	if !v.c.takes(s) {
+		return // finding the place is what costs
+	}
 	line, column := v.f.At(keys...)
-	v.found = append(v.found, finding.Finding{
+	v.c.found = append(v.c.found, finding.Finding{
 		Path: v.f.Path, Line: line, Column: column, Severity: s, Rule: rule, Message: message, Hint: hint,
 	})
 }
@@ -69,15 +72,16 @@ func (v *validator) name() {
 
 // reserved makes sure that no reserved key came in by a way that the checker
 // does not see.
-func (v *validator) reserved(said []finding.Finding) {
-	for what, set := range map[string]map[string]string{"labels": v.f.Labels, "annotations": v.f.Annotations} {
-		for key := range set {
-			message := reservedText(what, key)
-			if Reserved(key) && !slices.ContainsFunc(said, func(f finding.Finding) bool { return f.Message == message }) {
-				v.add(finding.Error, finding.RuleReserved, message, "", what, key)
+func (v *validator) reserved() {
+	check := func(what string, set map[string]string) {
+		for _, key := range slices.Sorted(maps.Keys(set)) {
+			if Reserved(key) {
+				v.add(finding.Error, finding.RuleReserved, reservedText(what, key), "", what, key)
 			}
 		}
 	}
+	check("labels", v.f.Labels)
+	check("annotations", v.f.Annotations)
 }
 
 func (v *validator) metadata() {
@@ -93,7 +97,8 @@ func (v *validator) metadata() {
 }
 
 func (v *validator) labels(what string, set map[string]string, place ...any) {
-	for key, value := range set {
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		value := set[key]
 		if why := validation.IsQualifiedName(key); len(why) > 0 {
 			v.bad(fmt.Sprintf("%s %q is not possible: %s", what, cut(key), why[0]), to(place, key)...)
 		}
@@ -104,7 +109,7 @@ func (v *validator) labels(what string, set map[string]string, place ...any) {
 }
 
 func (v *validator) annotations(what string, set map[string]string, place ...any) {
-	for key := range set {
+	for _, key := range slices.Sorted(maps.Keys(set)) {
 		if why := validation.IsQualifiedName(strings.ToLower(key)); len(why) > 0 {
 			v.bad(fmt.Sprintf("%s %q is not possible: %s", what, cut(key), why[0]), to(place, key)...)
 		}

@@ -58,7 +58,7 @@ func Status(f Facts, now time.Time) fleet.GitRepoStatus {
 		return s // how the last reading ended still holds; it is about to be tried again
 	}
 	s.GitJobStatus = job(s, f, t)
-	w.progress(t)
+	w.progress(t, f.Read.Warning)
 	return s
 }
 
@@ -138,10 +138,13 @@ func (w writer) set(kind string, c fleet.Condition) {
 	*w.list = condition.Set(*w.list, c, w.now)
 }
 
-// progress sets Stalled and Reconciling, of which at most one is True.
-func (w writer) progress(t *trouble) {
+// progress sets Stalled and Reconciling, of which at most one is True. Where
+// there is no trouble, Stalled shows the warnings.
+func (w writer) progress(t *trouble, odd News) {
 	stalled, reconciling := no(fleet.ReasonSucceeded, ""), no(fleet.ReasonSucceeded, "")
 	switch {
+	case t == nil && odd.Message != "":
+		stalled = no(odd.Reason, odd.Message)
 	case t == nil:
 	case t.passing:
 		reconciling = fleet.Condition{Status: corev1.ConditionTrue, Reason: t.reason, Message: t.message}

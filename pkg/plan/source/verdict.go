@@ -16,11 +16,15 @@ type Verdict struct {
 	// Retry tells that some of it may pass by itself, so that the repository is
 	// read again, and Passing that this holds for all of it.
 	Retry, Passing bool
+	// Warning is what is to be said where nothing is wrong: something is ignored,
+	// or probably not meant.
+	Warning News
 }
 
 // Judge sums up a reading and what was found while it was written: the reason
 // and the text of the first error by place, and how many more there are. Those
-// that stay go before those that may pass.
+// that stay go before those that may pass. Warnings count where there is no
+// error.
 func Judge(set bundle.Set, written []finding.Finding) Verdict {
 	var v Verdict
 	lasting := finding.Errors(append(slices.Clone(set.Findings), written...))
@@ -37,11 +41,23 @@ func Judge(set bundle.Set, written []finding.Finding) Verdict {
 	finding.Sort(passing)
 	list := append(lasting, passing...)
 	if len(list) == 0 {
+		v.Warning = warning(append(set.All(), written...))
 		return v
 	}
 	v.Passing = len(lasting) == 0
 	v.Reason, v.Message = list[0].Reason(), brief(list[0], len(list)-1)
 	return v
+}
+
+// warning is the first of a list of warnings by place, and how many more there
+// are.
+func warning(list []finding.Finding) News {
+	finding.Sort(list)
+	list = slices.Compact(list)
+	if len(list) == 0 {
+		return News{}
+	}
+	return News{Warning: true, Reason: list[0].Reason(), Message: brief(list[0], len(list)-1)}
 }
 
 // brief is a finding as it fits into a condition, with how many more there are.

@@ -16,14 +16,22 @@ func TestJudge(t *testing.T) {
 	one := func(retry bool, list []finding.Finding) bundle.Result {
 		return bundle.Result{Retry: retry, Findings: list}
 	}
-	warning := []finding.Finding{{Path: "w", Severity: finding.Warning, Message: "x"}}
+	warning := []finding.Finding{{Path: "w", Line: 3, Severity: finding.Warning, Rule: finding.RuleUnknownKey, Message: "odd"}}
 	cases := map[string]struct {
 		why     string
 		set     bundle.Set
 		written []finding.Finding
 		want    Verdict
 	}{
-		"Fine":     {set: bundle.Set{Results: []bundle.Result{one(false, warning)}}},
+		"Fine": {set: bundle.Set{Results: []bundle.Result{one(false, nil)}}},
+		"Odd": {
+			why: "it works, and people can see what is probably not meant", set: bundle.Set{Results: []bundle.Result{one(false, warning)}, Findings: warning},
+			want: Verdict{Warning: News{Warning: true, Reason: "UnknownKey", Message: "w:3: odd"}},
+		},
+		"OddAndBroken": {
+			why: "errors go first, and are counted alone", set: bundle.Set{Findings: found("z", 1, "x"), Results: []bundle.Result{one(false, warning)}},
+			want: Verdict{Reason: "InvalidYAML", Message: "z:1: x"},
+		},
 		"FirstOne": {set: bundle.Set{Findings: found("b", 3, "x"), Results: []bundle.Result{one(false, found("a.yaml", 1, "first"))}}, want: Verdict{Reason: "InvalidYAML", Message: "a.yaml:1: first (and 1 more)"}},
 		"Written":  {written: found("z", 0, "taken"), want: Verdict{Reason: "InvalidYAML", Message: "z: taken"}},
 		"MayPass": {

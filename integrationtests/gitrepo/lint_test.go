@@ -1,0 +1,115 @@
+package gitrepo_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	eventsv1 "k8s.io/api/events/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// What fleet lint says of a directory stands on the GitRepo when it is pushed
+// all the same, word for word; bundles that are fine or merely odd roll out, and
+// where nothing is wrong the first warning stays in the status.
+func linted(s *story) {
+	files := map[string]string{
+		"broken/fleet.yaml": "namespace: x\n", "broken/cm.yaml": "a: 1\nb:\n\tc: 2\n",
+		"fine/fleet.yaml": "namespace: x\n", "fine/cm.yaml": manifest("one"),
+		"impure/fleet.yaml": "namespace: x\n", "impure/Chart.yaml": "apiVersion: v2\nname: impure\nversion: 1.0.0\n",
+		"impure/templates/cm.yaml": manifest("{{ randAlphaNum 5 | quote }}"),
+		"odd/fleet.yaml":           "nmespace: x\n", "odd/cm.yaml": manifest("two"),
+		"unused/fleet.yaml": "targetCustomizations:\n- name: all\n  clusterSelector: {}\n- name: never\n  clusterName: c1\n  clusterSelector: {}\n",
+		"unused/cm.yaml":    manifest("three"),
+	}
+	want := lintReport(s.t, files)
+	if len(want) < 4 {
+		s.t.Fatalf("want an error and three warnings, got %q", want)
+	}
+	s.git.Commit("first", files)
+	s.follow(nil)
+	s.says("Stalled", "True", "InvalidYAML", "broken/cm.yaml:3: YAML: a tab where spaces indent")
+	var told []string
+	s.until("all is told", func() bool { told = s.notes(); return len(told) >= len(want) })
+	if diff := cmp.Diff(want, told); diff != "" {
+		s.t.Errorf("-fleet lint +events\n%s", diff)
+	}
+	for name, there := range map[string]bool{"broken": false, "fine": true, "impure": true, "odd": true, "unused": true} {
+		if _, ok := s.bundles()["repo-"+name]; ok != there {
+			s.t.Errorf("bundle %s: %v", name, ok)
+		}
+	}
+
+	s.read(s.git.Commit("mended", map[string]string{"broken/cm.yaml": manifest("four")}))
+	first := slices.DeleteFunc(slices.Clone(want), func(text string) bool { return text == "broken/cm.yaml:3: YAML: a tab where spaces indent" })
+	odd := fmt.Sprintf("%s (and %d more)", first[0], len(first)-1)
+	s.says("Stalled", "False", "Impure", odd)
+	s.read(s.git.Commit("elsewhere", map[string]string{"fine/cm.yaml": manifest("five")}))
+	s.says("Stalled", "False", "Impure", odd)
+	s.read(s.git.Commit("pure", map[string]string{
+		"impure/templates/cm.yaml": manifest("six"), "odd/fleet.yaml": "namespace: x\n", "unused/fleet.yaml": "namespace: x\n",
+	}))
+	s.says("Stalled", "False", "Succeeded", "")
+}
+
+// lintReport is what fleet lint finds, as "path:line: message", sorted.
+func lintReport(t *testing.T, files map[string]string) []string {
+	t.Helper()
+	command := filepath.Join(t.TempDir(), "fleet")
+	if out, err := exec.Command("go", "build", "-o", command, "../../cmd/fleet").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	dir := t.TempDir()
+	for name, text := range files {
+		p := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(command, "lint", "-o", "json", "--offline")
+	cmd.Dir = dir
+	out, _ := cmd.Output() // there are errors: that is no success
+	var report struct {
+		Findings []struct {
+			Path, Message string
+			Line          int
+		}
+	}
+	if err := json.Unmarshal(out, &report); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var list []string
+	for _, f := range report.Findings {
+		list = append(list, fmt.Sprintf("%s:%d: %s", f.Path, f.Line, f.Message))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// notes are the texts of the warnings that were told, sorted.
+func (s *story) notes() []string {
+	s.t.Helper()
+	list, err := kube.StoreOf[*eventsv1.Event](s.admin).List(context.Background(), s.ns, "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var notes []string
+	for _, e := range list {
+		if e.Type == "Warning" && e.Reason != fleet.EventFailedToCheckCommit {
+			notes = append(notes, e.Note)
+		}
+	}
+	slices.Sort(notes)
+	return notes
+}

@@ -1,0 +1,95 @@
+package gitrepo
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/source"
+)
+
+// counted is a tree that counts what is opened.
+type counted struct {
+	fstest.MapFS
+	opened *int
+}
+
+func (c counted) Open(name string) (fs.File, error) {
+	*c.opened++
+	return c.MapFS.Open(name)
+}
+
+func (c counted) Hash(name string) (string, bool) {
+	h, found := sha256.New(), false
+	for _, p := range slices.Sorted(maps.Keys(c.MapFS)) {
+		if name == "." || p == name || strings.HasPrefix(p, name+"/") {
+			found = true
+			_, _ = fmt.Fprintf(h, "%s\x00%s\x00", p, c.MapFS[p].Data)
+		}
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)), found
+}
+
+// What was found in files that have not changed is taken over without a look,
+// and is the same as a look would bring.
+func TestDoubts(t *testing.T) {
+	const never = "targetCustomizations:\n- {name: all, clusterSelector: {}}\n- {name: never, clusterName: c, clusterSelector: {}}\n"
+	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+	opened := 0
+	tree := counted{fstest.MapFS{}, &opened}
+	write := func(name, text string) { tree.MapFS[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644} }
+	read := func() bundle.Set {
+		repo := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "ns"}}
+		return bundle.Read(tree, []string{"*"}, nil, source.Options(repo, "c1"))
+	}
+	told := func(set bundle.Set) []string {
+		var list []string
+		for _, f := range set.All() {
+			list = append(list, f.Short())
+		}
+		return list
+	}
+	for _, name := range []string{"a", "b"} {
+		write(name+"/fleet.yaml", never)
+		write(name+"/cm.yaml", object)
+	}
+	set := read()
+	known := doubts(tree, set, nil)
+	if diff := cmp.Diff([]string{`a/fleet.yaml:3: customization "never" is never used`, `b/fleet.yaml:3: customization "never" is never used`}, told(set)); diff != "" {
+		t.Fatal(diff)
+	}
+	want := told(set)
+
+	set = read()
+	before := opened
+	known = doubts(tree, set, known)
+	if opened != before {
+		t.Errorf("%d files were opened although nothing has changed", opened-before)
+	}
+	if diff := cmp.Diff(want, told(set)); diff != "" {
+		t.Errorf("taken over\n%s", diff)
+	}
+
+	write("b/fleet.yaml", "namespace: x\n")
+	set = read()
+	after := doubts(tree, set, known)
+	if diff := cmp.Diff(want[:1], told(set)); diff != "" {
+		t.Errorf("b is mended\n%s", diff)
+	}
+	delete(tree.MapFS, "b/fleet.yaml")
+	delete(tree.MapFS, "b/cm.yaml")
+	set = read()
+	if left := doubts(tree, set, after); len(left) != 1 {
+		t.Errorf("what is gone is not remembered, got %d", len(left))
+	}
+}
