@@ -7,6 +7,14 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // The order of the fields is part of the contract: deployment ids are digests
 // of this struct's JSON.
 type BundleDeploymentOptions struct {
+	// YAML holds the options of bundles of plain manifests.
+	// +optional
+	YAML *YAMLOptions `json:"yaml,omitempty"`
+
+	// Kustomize holds the options of kustomize bundles.
+	// +optional
+	Kustomize *KustomizeOptions `json:"kustomize,omitempty"`
+
 	// DefaultNamespace is the namespace of the release and of every object that
 	// does not name one. Default: "default", unless namespace is set.
 	// +optional
@@ -16,10 +24,6 @@ type BundleDeploymentOptions struct {
 	// fails the deployment. Default: none.
 	// +optional
 	TargetNamespace string `json:"namespace,omitempty"`
-
-	// Kustomize holds the options of kustomize bundles.
-	// +optional
-	Kustomize *KustomizeOptions `json:"kustomize,omitempty"`
 
 	// Helm holds the options of the Helm release. Some of them, such as the
 	// release name, also apply to bundles that bring no chart.
@@ -39,10 +43,6 @@ type BundleDeploymentOptions struct {
 	// ForceSyncGeneration is raised to deploy the same content again.
 	// +optional
 	ForceSyncGeneration int64 `json:"forceSyncGeneration,omitempty"`
-
-	// YAML holds the options of bundles of plain manifests.
-	// +optional
-	YAML *YAMLOptions `json:"yaml,omitempty"`
 
 	// Diff says which differences from the manifests are not drift. It is not
 	// part of the deployment id.
@@ -117,6 +117,11 @@ type YAMLOptions struct {
 
 // HelmOptions are the options of a Helm release.
 type HelmOptions struct {
+	// ValuesFiles are files of the repository, relative to the bundle, that are
+	// merged over values when the repository is read, in this order.
+	// +optional
+	ValuesFiles []string `json:"valuesFiles,omitempty"`
+
 	// Chart is a directory in the bundle, the URL of an archive, a git source,
 	// or the name of a chart in repo.
 	// +optional
@@ -172,11 +177,6 @@ type HelmOptions struct {
 	// MaxHistory is how many revisions of the release are kept. Default: 2.
 	// +optional
 	MaxHistory int `json:"maxHistory,omitempty"`
-
-	// ValuesFiles are files of the repository, relative to the bundle, that are
-	// merged over values when the repository is read, in this order.
-	// +optional
-	ValuesFiles []string `json:"valuesFiles,omitempty"`
 
 	// WaitForJobs also waits for Jobs. Needs timeoutSeconds. Default: false.
 	// +optional
@@ -252,31 +252,31 @@ type DiffOptions struct {
 
 // ComparePatch names objects and what is ignored when they are compared.
 type ComparePatch struct {
-	// Kind of the objects.
-	// +optional
-	Kind string `json:"kind,omitempty"`
-
 	// APIVersion of the objects.
 	// +optional
 	APIVersion string `json:"apiVersion,omitempty"`
 
-	// Namespace of the objects.
+	// Kind of the objects.
 	// +optional
-	Namespace string `json:"namespace,omitempty"`
+	Kind string `json:"kind,omitempty"`
 
 	// Name of the object; for an ignore operation also a regular expression,
 	// or empty for all.
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// Operations are JSON patch operations applied to both sides before they
-	// are compared, or {"op": "ignore"}.
+	// Namespace of the objects.
 	// +optional
-	Operations []Operation `json:"operations,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
 
 	// JsonPointers name the fields that are not compared.
 	// +optional
 	JsonPointers []string `json:"jsonPointers,omitempty"` //nolint:revive // the name is part of the Go API
+
+	// Operations are JSON patch operations applied to both sides before they
+	// are compared, or {"op": "ignore"}.
+	// +optional
+	Operations []Operation `json:"operations,omitempty"`
 }
 
 // Operation is one JSON patch operation of a ComparePatch.
