@@ -11,10 +11,14 @@ import (
 )
 
 func main() {
+	stderr := os.Stderr
+	if silent, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
+		os.Stderr = silent // kustomize warns there, between the lines of the log
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := command(os.Getenv, os.Stdout, os.Stderr).ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "fleet-agent:", err)
+	if err := command(os.Getenv, os.Stdout, stderr).ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(stderr, "fleet-agent:", err)
 		os.Exit(1)
 	}
 }

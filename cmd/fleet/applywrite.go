@@ -24,11 +24,7 @@ import (
 
 // runApplyFile prints or writes the one Bundle of a file.
 func runApplyFile(ctx context.Context, g *globals, o applyOptions, std stdio) error {
-	data, err := readFile(o.file, std)
-	if err != nil {
-		return err
-	}
-	all, err := parseObjects(data, o.file)
+	all, err := readObjects(o.file, std)
 	if err != nil {
 		return err
 	}

@@ -74,11 +74,7 @@ func (o *deployOptions) addFlags(fs *pflag.FlagSet) {
 
 // runDeploy deploys what a file holds.
 func runDeploy(ctx context.Context, g *globals, o deployOptions, std stdio) error {
-	data, err := readFile(o.input, std)
-	if err != nil {
-		return err
-	}
-	all, err := parseObjects(data, o.input)
+	all, err := readObjects(o.input, std)
 	if err != nil {
 		return err
 	}

@@ -179,6 +179,8 @@ func describe(entries []entry, scope, selector string) string {
 		text += " in " + scope
 	} else if ws := workspacesOf(entries); len(ws) == 1 {
 		text += " in " + ws[0]
+	} else {
+		text += " in all"
 	}
 	parsed, err := labels.Parse(selector)
 	if err != nil {

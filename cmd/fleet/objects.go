@@ -60,6 +60,15 @@ func shownFile(name string) string {
 	return name
 }
 
+// readObjects reads the objects of a file that the user names; - is stdin.
+func readObjects(name string, std stdio) (objects, error) {
+	data, err := readFile(name, std)
+	if err != nil {
+		return objects{}, err
+	}
+	return parseObjects(data, name)
+}
+
 // parseObjects reads a stream of YAML or JSON documents; lists are taken apart.
 // name is the file, for errors.
 func parseObjects(data []byte, name string) (objects, error) {

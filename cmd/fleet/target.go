@@ -68,11 +68,7 @@ func (o targetOptions) check() error {
 
 // runTarget prints the deployments of a Bundle.
 func runTarget(ctx context.Context, g *globals, o targetOptions, std stdio) error {
-	data, err := readFile(o.bundleFile, std)
-	if err != nil {
-		return err
-	}
-	file, err := parseObjects(data, o.bundleFile)
+	file, err := readObjects(o.bundleFile, std)
 	if err != nil {
 		return err
 	}
@@ -265,11 +261,7 @@ type source struct {
 // add reads the file of clusters beside that of the Bundle. What names no
 // namespace is of the Bundle's.
 func (s *source) add(name string, std stdio) error {
-	data, err := readFile(name, std)
-	if err != nil {
-		return err
-	}
-	more, err := parseObjects(data, name)
+	more, err := readObjects(name, std)
 	if err != nil {
 		return err
 	}

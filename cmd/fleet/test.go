@@ -178,11 +178,7 @@ func (o *testOptions) load(ctx context.Context, g *globals, std stdio) (*fleet.B
 		b, err := o.assemble(ctx, g, std)
 		return b, nil, err
 	}
-	data, err := readFile(o.bundleFile, std)
-	if err != nil {
-		return nil, nil, err
-	}
-	all, err := parseObjects(data, o.bundleFile)
+	all, err := readObjects(o.bundleFile, std)
 	if err != nil {
 		return nil, nil, err
 	}

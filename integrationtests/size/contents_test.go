@@ -2,7 +2,6 @@ package size_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,9 +23,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/bundle"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
 // sweepWorld is an API server and the engine, whose clock the test moves.

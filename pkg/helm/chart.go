@@ -1,7 +1,6 @@
 package helm
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -38,7 +37,7 @@ type parts struct {
 
 // partsOf makes a chart of a bundle's files: their own if they bring one, else
 // a generated one, whose templates are those of a templates folder; all other
-// manifests stay as they are.
+// manifests stay as they are, but for the overlays that the options name.
 func partsOf(d Deployment) (parts, error) {
 	files, err := unpackFiles(d.Content)
 	if err != nil {
@@ -52,10 +51,15 @@ func partsOf(d Deployment) (parts, error) {
 	case own:
 		chartFiles = below(files, dir)
 	case p.kustomize == "":
-		if d.Options.YAML != nil && len(d.Options.YAML.Overlays) > 0 {
-			return parts{}, fault.PermanentError(release.ReasonNotImplemented, errors.New("yaml.overlays is not implemented yet"))
+		var overlays []string
+		if d.Options.YAML != nil {
+			overlays = d.Options.YAML.Overlays
 		}
-		chartFiles, p.raw = plain(files)
+		manifests, err := overlaid(files, overlays)
+		if err != nil {
+			return parts{}, err
+		}
+		chartFiles, p.raw = plain(manifests)
 	}
 	if !own {
 		chartFiles = append(chartFiles, &loader.BufferedFile{Name: chartFile, Data: generated(d)})
@@ -68,9 +72,9 @@ func partsOf(d Deployment) (parts, error) {
 
 func unpackFiles(m content.Manifest) ([]file, error) {
 	out := make([]file, 0, len(m.Resources))
-	for _, r := range m.Resources {
-		if r.Name == "" {
-			continue
+	for i, r := range m.Resources {
+		if r.Name == "" { // as the reference calls it
+			r.Name = fmt.Sprintf("manifests/file%03d.yaml", i)
 		}
 		data, err := content.ResourceBytes(r)
 		if err != nil {

@@ -46,6 +46,17 @@ func TestPartsOf(t *testing.T) {
 			files: []string{"a.yaml", "dir/b.yml", "c.json", "README.md", "fleet.yaml", "templates/t.yaml"},
 			chart: "app", templates: []string{"templates/t.yaml"}, raw: []string{"a.yaml", "dir/b.yml", "c.json"},
 		},
+		"Overlays": {
+			why:     "an overlay that is asked for comes to the manifests, the others are left out",
+			options: fleet.BundleDeploymentOptions{YAML: &fleet.YAMLOptions{Overlays: []string{"prod"}}},
+			files:   []string{"a.yaml", "overlays/prod/b.yaml", "overlays/prod/templates/t.yaml", "overlays/dev/c.yaml"},
+			chart:   "app", templates: []string{"templates/t.yaml"}, raw: []string{"a.yaml", "b.yaml"},
+		},
+		"Nameless": {
+			why:   "what has no name is a manifest",
+			files: []string{"a.yaml", ""},
+			chart: "app", raw: []string{"a.yaml", "manifests/file001.yaml"},
+		},
 		"Nested": {
 			why:   "a directory that is a bundle or a chart of its own is not part of this one",
 			files: []string{"a.yaml", "sub/fleet.yaml", "sub/x.yaml", "chart/Chart.yaml", "chart/templates/x.yaml", "subway.yaml"},
@@ -110,11 +121,6 @@ func sorted(in []string) []string {
 }
 
 func TestPartsOfRefuses(t *testing.T) {
-	o := fleet.BundleDeploymentOptions{YAML: &fleet.YAMLOptions{Overlays: []string{"prod"}}}
-	_, err := partsOf(deployment(o, "a.yaml"))
-	if fault.ReasonOf(err) != release.ReasonNotImplemented {
-		t.Errorf("overlays would be ignored in silence: %v", err)
-	}
 	bad := deployment(fleet.BundleDeploymentOptions{}, "a.yaml")
 	bad.Content.Resources[0].Encoding = "base64+gz"
 	if _, err := partsOf(bad); fault.ReasonOf(err) != release.ReasonBadContent {

@@ -74,9 +74,9 @@ func (e *Engine) ensureCredentials(ctx context.Context, s *snapshot, d *decision
 	if err != nil {
 		return err
 	}
-	data, err := readable(secret)
+	data, err := oci.Readable(string(secret.Type), secret.Data)
 	if err != nil {
-		return err
+		return fmt.Errorf("read from Secret %q: %w", secret.Name, err)
 	}
 	for _, p := range outdated {
 		err := e.putCopy(ctx, kube.Key{Namespace: p.place.Namespace, Name: secret.Name}, versionOf(secret), data)
@@ -85,25 +85,6 @@ func (e *Engine) ensureCredentials(ctx context.Context, s *snapshot, d *decision
 		}
 	}
 	return nil
-}
-
-// readable is the data of a registry's Secret with what it takes to read, and
-// without what it takes to write where the two differ.
-func readable(secret *corev1.Secret) (map[string][]byte, error) {
-	storage, err := oci.StorageOf(string(secret.Type), secret.Data)
-	if err != nil {
-		return nil, fmt.Errorf("read from Secret %q: %w", secret.Name, err)
-	}
-	out := map[string][]byte{}
-	for _, key := range []string{"reference", "cacerts", "basicHTTP", "insecure", "insecureSkipTLS"} {
-		if v, ok := secret.Data[key]; ok {
-			out[key] = v
-		}
-	}
-	if r := storage.Read(); r.Username != "" || r.Password != "" {
-		out["username"], out["password"] = []byte(r.Username), []byte(r.Password)
-	}
-	return out, nil
 }
 
 func (e *Engine) putCopy(ctx context.Context, key kube.Key, version string, data map[string][]byte) error {

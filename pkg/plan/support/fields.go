@@ -36,7 +36,6 @@ func (c *collect) options(o *fleet.BundleDeploymentOptions) {
 	c.add(len(o.DownstreamResources) > 0, "downstreamResources")
 	c.add(o.DeleteNamespace, "deleteNamespace")
 	c.add(o.AllowedTargetNamespaceSelector != nil, "allowedTargetNamespaceSelector")
-	c.add(o.YAML != nil && len(o.YAML.Overlays) > 0, "yaml.overlays")
 }
 
 func cluster(o *fleet.Cluster) []string {
