@@ -30,7 +30,7 @@ func (c *Client) transport(with Credentials) (*http.Transport, error) {
 	if t := c.transports[key]; t != nil {
 		return t, nil
 	}
-	roots, err := c.roots(with)
+	roots, err := rootsOf(with.CABundle)
 	if err != nil {
 		return nil, err
 	}
@@ -65,19 +65,16 @@ func proxyAnswer(_ context.Context, _ *url.URL, connect *http.Request, answer *h
 	return proxyRefusal(&url.URL{Scheme: "https", Host: connect.Host}, answer.StatusCode)
 }
 
-// roots are the system's authorities and the given ones; nil: the system's.
-func (c *Client) roots(with Credentials) (*x509.CertPool, error) {
-	if len(with.CABundle) == 0 && len(c.cfg.CABundle) == 0 {
+// rootsOf are the system's authorities and the given ones; nil: the system's.
+func rootsOf(bundle []byte) (*x509.CertPool, error) {
+	if len(bundle) == 0 {
 		return nil, nil
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
 	}
-	if len(c.cfg.CABundle) > 0 && !pool.AppendCertsFromPEM(c.cfg.CABundle) {
-		return nil, permanentf(ReasonInvalidCredentials, "the CA bundle of the proxy holds no certificate in PEM form")
-	}
-	if len(with.CABundle) > 0 && !pool.AppendCertsFromPEM(with.CABundle) {
+	if !pool.AppendCertsFromPEM(bundle) {
 		return nil, permanentf(ReasonInvalidCredentials, "the CA bundle holds no certificate in PEM form")
 	}
 	return pool, nil

@@ -22,9 +22,6 @@ type Config struct {
 	UserAgent string
 	// Proxy tells which proxy a request goes through; nil: none.
 	Proxy func(*http.Request) (*url.URL, error)
-	// CABundle is PEM that is trusted besides the system's, whatever a Request
-	// says: the authority of a proxy that opens TLS.
-	CABundle []byte
 	// Timeout is for one whole download; 0 means 5 minutes.
 	Timeout time.Duration
 	Limits  Limits
