@@ -28,11 +28,7 @@ func (o *lintOptions) clusters(std stdio) ([]lintCluster, error) {
 	if o.clusterFile == "" {
 		return nil, nil
 	}
-	data, err := readFile(o.clusterFile, std)
-	if err != nil {
-		return nil, err
-	}
-	all, err := parseObjects(data, o.clusterFile)
+	all, err := readObjects(o.clusterFile, std)
 	if err != nil {
 		return nil, err
 	}

@@ -12,8 +12,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
@@ -31,11 +29,9 @@ func wideBomb() string {
 	return "a: &a " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a,", 10_000) + "]\n"
 }
 
-// What leads out of a bundle is refused with its place, and nothing outside is
-// read; the bundle beside it is made. The tree counts what was read.
-func TestRefusedAndNotRead(t *testing.T) {
-	secret := strings.Repeat("SENTINEL", 100)
-	bombText, wide := aliasBomb(), wideBomb()
+// What is too large is refused with its place after few bytes; the bundle beside
+// it is made. The tree counts what was read.
+func TestRefusedUnread(t *testing.T) {
 	longLine := "a: \"" + strings.Repeat("x", 10<<20) + "\"\n"
 	cases := map[string]struct {
 		why   string
@@ -43,92 +39,15 @@ func TestRefusedAndNotRead(t *testing.T) {
 		found []string
 		read  int // bytes that may be read below d, if not 0
 	}{
-		"ValuesFileUp":       {tree: map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [../../etc/passwd]}"}, found: []string{`d/fleet.yaml:1:32: error: values file "../../etc/passwd" is not in the repository [outside]`}},
-		"ValuesFileAbsolute": {tree: map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [/etc/passwd]}"}, found: []string{`d/fleet.yaml:1:32: error: values file "/etc/passwd" is not in the repository [outside]`}},
-		"ValuesFileChain": {
-			tree:  map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [l1]}", "d/l1": "-> l2", "d/l2": "-> ../x/l3", "x/l3": "-> ../../etc/passwd"},
-			found: []string{"d/fleet.yaml:1:32: error: values file \"l1\" is a symbolic link that leads out of the repository [outside]", "d/l2:1:1: error: symbolic link cannot be followed: it leads out of the repository [outside]"},
-		},
-		"ValuesFileLoop": {
-			tree:  map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [../x/l]}", "x/l": "-> l"},
-			found: []string{`d/fleet.yaml:1:32: error: values file "../x/l" cannot be read: too many symbolic links [file]`},
-		},
-		"ValuesBomb":     {tree: map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [v]}", "d/v": bombText}, found: []string{"d/v:7:1: error: its aliases unfold to more than 16 MiB [too-large]"}},
-		"ValuesWideBomb": {why: "few aliases of a long text", tree: map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [v]}", "d/v": wide}, found: []string{"d/v:2:1: error: its aliases unfold to more than 16 MiB [too-large]"}},
+		"ValuesWideBomb": {why: "few aliases of a long text", tree: map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [v]}", "d/v": wideBomb()}, found: []string{"d/v:2:1: error: its aliases unfold to more than 16 MiB [too-large]"}},
 		"ValuesLarge": {
 			why: "not a byte of it is read", tree: map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [v]}", "d/v": longLine}, read: 1000,
 			found: []string{`d/fleet.yaml:1:32: error: values file "v" cannot be read: it is too large: it has 10240 KiB, at most 4096 are read [too-large]`},
 		},
 		"FleetYAMLLarge": {tree: map[string]string{"d/fleet.yaml": longLine}, read: 1000, found: []string{"d/fleet.yaml:1:1: error: cannot be read: it is too large: it has 10240 KiB, at most 1024 are read [too-large]"}},
-		"FleetYAMLLink":  {tree: map[string]string{"d/fleet.yaml": "-> ../../etc/passwd", "d/cm.yaml": configMap}, found: []string{"d/fleet.yaml:1:1: error: cannot be read: it leads out of the repository [outside]"}},
-		"ManifestBomb":   {tree: map[string]string{"d/cm.yaml": configMap + "---\n" + bombText}, found: []string{"d/cm.yaml:11:1: error: its aliases unfold to more than 16 MiB [too-large]"}},
 		"ManifestLine":   {tree: map[string]string{"d/cm.yaml": configMap + longLine}, found: []string{"d/cm.yaml:4:1: error: the line is longer than 4096 KiB [too-large]"}},
 		"IgnoreLarge":    {tree: map[string]string{"d/.fleetignore": strings.Repeat("*a*b*c\n", 100_000), "d/cm.yaml": configMap}, read: 1000, found: []string{"d/.fleetignore:1:1: error: cannot be read: it is too large: it has 683 KiB, at most 256 are read [ignore-file]"}},
 		"IgnoreMany":     {tree: map[string]string{"d/.fleetignore": strings.Repeat("*a*b*c\n", 30_000), "d/cm.yaml": configMap}, found: []string{"d/.fleetignore:1001:1: error: there are too many patterns [ignore-file]"}},
-		"IgnoreLink":     {tree: map[string]string{"d/.fleetignore": "-> ../secret/s", "d/cm.yaml": configMap}, found: []string{"d/.fleetignore:1:1: error: symbolic link leads out of the bundle, to secret/s [outside]"}},
-		"ChartUp":        {tree: map[string]string{"d/fleet.yaml": "helm: {chart: ../../x}", "d/cm.yaml": configMap}, found: []string{`d/fleet.yaml:1:15: error: helm.chart "../../x" is outside of the bundle's directory [outside]`}},
-		"KustomizeDir":   {tree: map[string]string{"d/fleet.yaml": "kustomize:\n  dir: ../secret\n", "d/cm.yaml": configMap}, found: []string{`d/fleet.yaml:2:8: error: kustomize.dir "../secret" is outside of the bundle's directory [outside]`}},
-		"KustomizeTarget": {
-			tree:  map[string]string{"d/fleet.yaml": "targetCustomizations:\n- clusterName: c\n  kustomize: {dir: ../secret}\n", "d/cm.yaml": configMap},
-			found: []string{`d/fleet.yaml:3:20: error: kustomize.dir "../secret" is outside of the bundle's directory [outside]`},
-		},
-		"Kustomization": {
-			tree: map[string]string{
-				"d/kustomization.yaml":   "resources:\n- o\n- ../secret\n- /etc\n- https://evil.example/x.yaml\n- github.com/a/b\n- cm.yaml\n- gone.yaml\npatches:\n- path: ../secret/s\n",
-				"d/o/kustomization.yaml": "bases: [../../secret]\ncomponents: ['git@evil.example:x']\n", "d/cm.yaml": configMap,
-			},
-			found: []string{
-				`d/kustomization.yaml:3:1: error: "../secret" is outside of the bundle's directory [outside]`,
-				`d/kustomization.yaml:4:1: error: "/etc" is outside of the bundle's directory [outside]`,
-				`d/kustomization.yaml:5:1: warning: "https://evil.example/x.yaml" is not in the bundle, and clusters download nothing [outside]`,
-				`d/kustomization.yaml:6:1: warning: "github.com/a/b" is not in the bundle, and clusters download nothing [outside]`,
-				`d/kustomization.yaml:8:1: error: "gone.yaml" is not in the bundle [file]`,
-				`d/kustomization.yaml:10:1: error: "../secret/s" is outside of the bundle's directory [outside]`,
-				`d/o/kustomization.yaml:1:1: error: "../../secret" is outside of the bundle's directory [outside]`,
-				`d/o/kustomization.yaml:2:1: warning: "git@evil.example:x" is not in the bundle, and clusters download nothing [outside]`,
-			},
-		},
-		"KustomizationData": {
-			tree: map[string]string{
-				"d/kustomization.yaml": "configMapGenerator:\n- name: a\n  files: [ok.txt, k=../../etc/passwd]\n  envs: [../secret/s]\nsecretGenerator:\n- env: /etc/shadow\n" +
-					"crds: [../secret/s]\nconfigurations: [../secret/s]\nopenapi:\n  path: ../secret/s\ngenerators: [../secret]\ntransformers:\n- |\n  kind: X\n- HTTPS://robot:hunter2@evil.example/x\n",
-				"d/ok.txt": "{{ free text",
-			},
-			found: []string{
-				`d/kustomization.yaml:3:1: error: "../../etc/passwd" is outside of the bundle's directory [outside]`,
-				`d/kustomization.yaml:4:1: error: "../secret/s" is outside of the bundle's directory [outside]`,
-				`d/kustomization.yaml:6:1: error: "/etc/shadow" is outside of the bundle's directory [outside]`,
-				`d/kustomization.yaml:7:1: error: "../secret/s" is outside of the bundle's directory [outside]`,
-				`d/kustomization.yaml:8:1: error: "../secret/s" is outside of the bundle's directory [outside]`,
-				`d/kustomization.yaml:10:1: error: "../secret/s" is outside of the bundle's directory [outside]`,
-				`d/kustomization.yaml:11:1: error: "../secret" is outside of the bundle's directory [outside]`,
-				`d/kustomization.yaml:15:1: warning: "HTTPS://robot:xxxxx@evil.example/x" is not in the bundle, and clusters download nothing [outside]`,
-			},
-		},
-		"ChartLinkInRepository": {
-			tree:  map[string]string{"d/fleet.yaml": "helm: {chart: link}", "d/link": "-> ../secret", "d/cm.yaml": configMap},
-			found: []string{`d/fleet.yaml:1:15: error: helm.chart "link" is outside of the bundle's directory [outside]`, "d/link:1:1: error: symbolic link leads out of the bundle, to secret [outside]"},
-		},
-		"ChartLinkOut": {
-			tree: map[string]string{"d/fleet.yaml": "helm: {chart: l1}", "d/l1": "-> l2", "d/l2": "-> ../../etc", "d/cm.yaml": configMap},
-			found: []string{
-				`d/fleet.yaml:1:15: error: helm.chart "l1" is outside of the bundle's directory [outside]`,
-				"d/l1:1:1: error: symbolic link cannot be followed: it leads out of the repository [outside]",
-				"d/l2:1:1: error: symbolic link cannot be followed: it leads out of the repository [outside]",
-			},
-		},
-		"KustomizeDirLink": {
-			tree:  map[string]string{"d/fleet.yaml": "kustomize: {dir: k}", "d/k": "-> ../secret", "d/cm.yaml": configMap},
-			found: []string{"d/k:1:1: error: symbolic link leads out of the bundle, to secret [outside]"},
-		},
-		"OverlayLink": {
-			tree:  map[string]string{"d/fleet.yaml": "yaml: {overlays: [o]}", "d/overlays/o": "-> ../../secret", "d/cm.yaml": configMap},
-			found: []string{"d/overlays/o:1:1: error: symbolic link leads out of the bundle, to secret [outside]"},
-		},
-		"ChartBomb": {
-			tree:  map[string]string{"d/Chart.yaml": bombText, "d/templates/a.yaml": "a: b"},
-			found: []string{"d/Chart.yaml:7:1: error: its aliases unfold to more than 16 MiB [too-large]"},
-		},
 		"ChartLarge": {
 			tree: map[string]string{"d/Chart.yaml": longLine, "d/templates/a.yaml": "a: b"},
 			found: []string{
@@ -136,31 +55,12 @@ func TestRefusedAndNotRead(t *testing.T) {
 			},
 		},
 		"KustomizationLarge": {tree: map[string]string{"d/kustomization.yaml": longLine}, found: []string{"d/kustomization.yaml:1:1: error: cannot be read: it is too large: it has 10240 KiB, at most 1024 are read [too-large]", "d/kustomization.yaml:1:1: error: the line is longer than 4096 KiB [too-large]"}},
-		"Overlay": {tree: map[string]string{"d/fleet.yaml": "yaml: {overlays: [ok, ../../secret, /etc]}\n", "d/cm.yaml": configMap}, found: []string{
-			`d/fleet.yaml:1:23: error: overlay "../../secret" is no directory in overlays/ [outside]`, `d/fleet.yaml:1:37: error: overlay "/etc" is no directory in overlays/ [outside]`,
-		}},
-		"DirLoop": {tree: map[string]string{"d/a/b": "-> ../../d", "d/cm.yaml": configMap}, found: []string{"d/a/b:1:1: error: symbolic link leads to a directory that it is in [file]"}},
-		"DirOut":  {tree: map[string]string{"d/a": "-> ../secret", "d/cm.yaml": configMap}, found: []string{"d/a:1:1: error: symbolic link leads out of the bundle, to secret [outside]"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			c.tree["good/cm.yaml"], c.tree["secret/s"] = configMap, secret
-			tree := newHashed(files(c.tree))
-			set := Read(tree, []string{"d", "good"}, nil, Options{Repo: "repo"})
-			if diff := cmp.Diff(c.found, texts(set.Results[0].Findings)); diff != "" {
-				t.Errorf("%s\n-want +got\n%s", c.why, diff)
-			}
-			if set.Results[0].Bundle != nil || set.Results[1].Bundle == nil {
-				t.Error("want no bundle d, and the one beside it")
-			}
-			if got := tree.total("secret/"); got != 0 {
-				t.Errorf("%d bytes of what is outside were read", got)
-			}
+			tree := refused(t, c.tree, c.found)
 			if got := tree.total("d/"); c.read != 0 && got > c.read {
-				t.Errorf("%d bytes were read", got)
-			}
-			if strings.Contains(set.print(), "SENTINEL") {
-				t.Error("what is outside shows up")
+				t.Errorf("%s: %d bytes were read", c.why, got)
 			}
 		})
 	}

@@ -1,0 +1,94 @@
+package fleetyaml
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+	sigyaml "sigs.k8s.io/yaml"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+)
+
+// metadata refuses what the second decoding would: there, only texts are
+// texts.
+func (c *checker) metadata(n *yaml.Node, key string) {
+	if n == nil {
+		return
+	}
+	n = deref(n)
+	if n.Kind == yaml.ScalarNode && key == "name" {
+		c.metadatum(key, n, map[string]any{key: n})
+		return
+	}
+	for _, p := range pairs(n) {
+		if c.done() {
+			return
+		}
+		c.metadatum(join(key, p.key.Value), deref(p.value), map[string]any{key: map[string]any{p.key.Value: deref(p.value)}})
+	}
+}
+
+func (c *checker) metadatum(where string, value *yaml.Node, entry map[string]any) {
+	if value.Kind != yaml.ScalarNode || isNull(value) || plainWord(value) {
+		return
+	}
+	for _, f := range c.found {
+		if f.Line == value.Line && f.Column == value.Column {
+			return // said already
+		}
+	}
+	raw, err := yaml.Marshal(entry)
+	if err == nil && sigyaml.Unmarshal(raw, new(metadata)) != nil {
+		c.add(value, finding.Error, finding.RuleType, fmt.Sprintf("%s must be a text, not %s", where, cut(value.Value)), "put it in quotes")
+	}
+}
+
+// plainWord tells whether a scalar can be nothing but a text, in any version of
+// YAML.
+func plainWord(n *yaml.Node) bool {
+	if n.Tag != "!!str" || n.Value == "" {
+		return false
+	}
+	if n.Style != 0 {
+		return n.Style&yaml.TaggedStyle == 0
+	}
+	first := n.Value[0] | 0x20
+	return first >= 'a' && first <= 'z' && !slices.Contains(wordsOfOldYAML, strings.ToLower(n.Value))
+}
+
+// wordsOfOldYAML are booleans in YAML 1.1.
+var wordsOfOldYAML = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+
+// reserved refuses labels and annotations by which Fleet finds its own objects:
+// with them a repository could take over or detach what belongs to another.
+func (c *checker) reserved(n *yaml.Node, what string) {
+	if n == nil {
+		return
+	}
+	for _, p := range pairs(n) {
+		if Reserved(p.key.Value) {
+			c.add(p.key, finding.Error, finding.RuleReserved, reservedText(what, p.key.Value), "")
+		}
+	}
+}
+
+func reservedText(what, key string) string {
+	return fmt.Sprintf("%s key %q is reserved for Fleet", strings.TrimSuffix(what, "s"), key)
+}
+
+// Reserved tells whether a key of labels or annotations is one that only Fleet
+// may set.
+func Reserved(key string) bool {
+	prefix, _, ok := strings.Cut(key, "/")
+	if !ok {
+		return false
+	}
+	for _, own := range []string{"fleet.cattle.io", "objectset.rio.cattle.io"} {
+		if prefix == own || strings.HasSuffix(prefix, "."+own) {
+			return true
+		}
+	}
+	return false
+}
