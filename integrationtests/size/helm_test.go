@@ -243,9 +243,9 @@ func TestHelm(t *testing.T) {
 	}
 }
 
-// largeLife takes a release with 20 MiB of data through its life.
+// largeLife takes a release with 8 MiB of data through its life.
 func largeLife(w helmWorld) {
-	const each, count = 700 << 10, 30
+	const each, count = 700 << 10, 12
 	ctx := w.Context()
 	c, _ := w.client(-1)
 	first, second := deploymentOf("large", "id1", files(1, count, each)), deploymentOf("large", "id2", files(2, count-1, each))
@@ -422,6 +422,7 @@ func (w helmWorld) killed(name string, k int, before content.Manifest,
 			w.Errorf("%d: cm-%02d is %.10q", k, i, got)
 		}
 	}
+	w.must(next.Forget(ctx, d.ID)) // else each uninstall of the next stories looks through this one
 	return m.dead
 }
 
