@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -66,7 +67,7 @@ func (h *hub) drain(ctx context.Context) (stop func(), err error) {
 		cancel()
 		return nil, fmt.Errorf("watch: %w", err)
 	}
-	resp, err := h.http.Do(req)
+	resp, err := h.http.Do(req) //nolint:bodyclose // stop closes it
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("watch: %w", err)
@@ -74,14 +75,13 @@ func (h *hub) drain(ctx context.Context) (stop func(), err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer resp.Body.Close()
-		for buffer := make([]byte, 64<<10); ; {
-			if _, err := resp.Body.Read(buffer); err != nil {
-				return
-			}
-		}
+		_, _ = io.Copy(io.Discard, resp.Body) // ends with the watch
 	}()
-	return func() { cancel(); <-done }, nil
+	return func() {
+		cancel()
+		<-done
+		_ = resp.Body.Close() // nothing was asked of it
+	}, nil
 }
 
 // A floor is the work of one scenario without a manager.
@@ -269,7 +269,7 @@ func (b *bench) ceiling(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	measure.Title(b.scenario.String())
+	measure.Title(b.String())
 	fmt.Printf("Ceiling with %d clients and %d watches: %s creates, %s status patches.\n\n", b.workers, b.clusters, creates, patches)
 	return nil
 }

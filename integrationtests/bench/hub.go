@@ -194,21 +194,7 @@ func (h *hub) installKinds(ctx context.Context, glob string) error {
 		}
 		names = append(names, crd.Name)
 	}
-	err = wait(ctx, time.Minute, func() (string, error) {
-		list, err := store.List(ctx, "", "")
-		if err != nil {
-			return "", err
-		}
-		for _, crd := range list {
-			established := slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-				return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-			})
-			if slices.Contains(names, crd.Name) && !established {
-				return crd.Name, nil
-			}
-		}
-		return "", nil
-	})
+	err = wait(ctx, time.Minute, func() (string, error) { return unestablished(ctx, store, names) })
 	if err != nil {
 		return err
 	}
@@ -218,6 +204,23 @@ func (h *hub) installKinds(ctx context.Context, glob string) error {
 		}
 	}
 	return nil
+}
+
+// unestablished names a CRD that is not served yet.
+func unestablished(ctx context.Context, store *kube.Store[*apiextensionsv1.CustomResourceDefinition], names []string) (string, error) {
+	list, err := store.List(ctx, "", "")
+	if err != nil {
+		return "", err
+	}
+	for _, crd := range list {
+		established := slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+			return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+		})
+		if slices.Contains(names, crd.Name) && !established {
+			return crd.Name, nil
+		}
+	}
+	return "", nil
 }
 
 // accountName is the service account of the manager.

@@ -68,10 +68,10 @@ func parseScenario(text string) (scenario, error) {
 		return s, fmt.Errorf("scenario %q: %w", text, errScenario)
 	}
 	for _, part := range parts[1:] {
-		switch {
-		case part == "values":
+		switch part {
+		case "values":
 			s.values = true
-		case part == "limit":
+		case "limit":
 			s.limit = true
 		default:
 			if _, err := fmt.Sscanf(part, "objects=%d", &s.objects); err != nil || s.objects < 1 {

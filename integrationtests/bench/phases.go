@@ -181,6 +181,22 @@ func (b *bench) putValues(ctx context.Context, out *fleet.Bundle) error {
 	return err
 }
 
+// put writes a Bundle, the values first.
+func (b *bench) put(ctx context.Context, store *kube.Store[*fleet.Bundle], want *fleet.Bundle) error {
+	if err := b.putValues(ctx, want); err != nil {
+		return err
+	}
+	if _, err := store.Create(ctx, want); !kube.IsExists(err) {
+		return err
+	}
+	body, err := json.Marshal(map[string]any{"spec": want.Spec})
+	if err != nil {
+		return fmt.Errorf("write Bundle: %w", err)
+	}
+	_, err = store.PatchRaw(ctx, kube.KeyOf(want), mergePatch, body)
+	return err
+}
+
 var errLate = errors.New("the manager has not finished")
 
 // publish writes all Bundles and returns when every cluster has the version and
@@ -190,20 +206,7 @@ func (b *bench) publish(ctx context.Context, version string, failed int) (time.D
 	store := kube.StoreOf[*fleet.Bundle](b.hub.admin)
 	begin := time.Now()
 	for i := range b.bundles {
-		want := b.bundle(i, version)
-		if err := b.putValues(ctx, want); err != nil {
-			return 0, err
-		}
-		if _, err := store.Create(ctx, want); err == nil {
-			continue
-		} else if !kube.IsExists(err) {
-			return 0, err
-		}
-		body, err := json.Marshal(map[string]any{"spec": want.Spec})
-		if err != nil {
-			return 0, fmt.Errorf("write Bundle: %w", err)
-		}
-		if _, err := store.PatchRaw(ctx, kube.KeyOf(want), mergePatch, body); err != nil {
+		if err := b.put(ctx, store, b.bundle(i, version)); err != nil {
 			return 0, err
 		}
 	}

@@ -106,7 +106,9 @@ func TestPending(t *testing.T) {
 		b.Status.Summary.Ready, b.Status.Summary.DesiredReady = ready, desired
 		return b
 	}
-	cluster := func(n int) Row { return Row{Workspace: "fleet-default", Name: "c1", Ready: n, Desired: n, State: "Ready"} }
+	cluster := func(n int) Row {
+		return Row{Workspace: "fleet-default", Name: "c1", Ready: n, Desired: n, State: "Ready"}
+	}
 	failing := []api.Condition{{Type: api.ConditionReady, Status: corev1.ConditionFalse, Message: "no such branch"}}
 	cases := map[string]struct {
 		why    string
