@@ -123,18 +123,27 @@ func (w *Worker) gitAccess(ctx context.Context, repo *fleet.GitRepo, a *access) 
 	return nil
 }
 
+// named is the Secret that a field of the spec names, nil where it names none.
+func (w *Worker) named(ctx context.Context, repo *fleet.GitRepo, field, name string) (*corev1.Secret, error) {
+	if name == "" {
+		return nil, nil
+	}
+	key := kube.Key{Namespace: repo.Namespace, Name: name}
+	secret, err := w.secrets.Get(ctx, key)
+	if err = found(key, field, err); err != nil {
+		return nil, err
+	}
+	return secret, nil
+}
+
 // chartAccess is for charts, wherever they are named.
 func (w *Worker) chartAccess(ctx context.Context, repo *fleet.GitRepo, a *access) error {
-	key := kube.Key{Namespace: repo.Namespace, Name: repo.Spec.HelmSecretName}
-	if key.Name == "" {
-		return nil
-	}
-	secret, err := w.secrets.Get(ctx, key)
-	if err = found(key, "helmSecretName", err); err != nil {
+	secret, err := w.named(ctx, repo, "helmSecretName", repo.Spec.HelmSecretName)
+	if secret == nil {
 		return err
 	}
 	if a.charts.Default, err = chart.CredentialsOf(secret.Data); err != nil {
-		return unusable(key, err)
+		return unusable(kube.KeyOf(secret), err)
 	}
 	a.note(fleet.AnnotationHelmSecretHash, secret)
 	return nil
@@ -143,14 +152,11 @@ func (w *Worker) chartAccess(ctx context.Context, repo *fleet.GitRepo, a *access
 // chartAccessByPath is for charts that are named in certain directories. It
 // replaces the one for all.
 func (w *Worker) chartAccessByPath(ctx context.Context, repo *fleet.GitRepo, a *access) error {
-	key := kube.Key{Namespace: repo.Namespace, Name: repo.Spec.HelmSecretNameForPaths}
-	if key.Name == "" {
-		return nil
-	}
-	secret, err := w.secrets.Get(ctx, key)
-	if err = found(key, "helmSecretNameForPaths", err); err != nil {
+	secret, err := w.named(ctx, repo, "helmSecretNameForPaths", repo.Spec.HelmSecretNameForPaths)
+	if secret == nil {
 		return err
 	}
+	key := kube.KeyOf(secret)
 	data, ok := secret.Data[keyByPath]
 	if !ok {
 		return unusable(key, fmt.Errorf("it has no key %q", keyByPath))
@@ -168,16 +174,15 @@ func (w *Worker) chartAccessByPath(ctx context.Context, repo *fleet.GitRepo, a *
 // storageAccess makes sure that the registry for bundles that a GitRepo names
 // can be used. Its data are read when something is written.
 func (w *Worker) storageAccess(ctx context.Context, repo *fleet.GitRepo, _ *access) error {
-	key := kube.Key{Namespace: repo.Namespace, Name: repo.Spec.OCIRegistrySecret}
-	if key.Name == "" || w.cfg.OCI == nil {
+	if w.cfg.OCI == nil {
 		return nil
 	}
-	secret, err := w.secrets.Get(ctx, key)
-	if err = found(key, "ociRegistrySecret", err); err != nil {
+	secret, err := w.named(ctx, repo, "ociRegistrySecret", repo.Spec.OCIRegistrySecret)
+	if secret == nil {
 		return err
 	}
 	if _, err = oci.StorageOf(string(secret.Type), secret.Data); err != nil {
-		return unusable(key, err)
+		return unusable(kube.KeyOf(secret), err)
 	}
 	return nil
 }

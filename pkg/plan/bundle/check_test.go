@@ -41,6 +41,14 @@ func TestChecks(t *testing.T) {
 			},
 			found: []string{"d/base/kustomization.yaml:1:1: error: YAML: did not find expected node content [yaml]"},
 		},
+		"OverlayWithoutFiles": {
+			why: "a misspelt overlay would be nothing, without a word",
+			tree: map[string]string{
+				"d/fleet.yaml": "targetCustomizations:\n- clusterName: a\n  yaml: {overlays: [scale3, scale]}\n", "d/a.yaml": configMap,
+				"d/overlays/scale3/a_patch.yaml": "data: {x: y}",
+			},
+			found: []string{`d/fleet.yaml:3:29: warning: overlay "scale" changes nothing: there is no file in overlays/scale [file]`},
+		},
 		"NoSuchChart": {
 			why: "each distinct chart is said once, where it stands",
 			tree: map[string]string{

@@ -58,21 +58,27 @@ func (k *checks) kustomizeDirs() []kustomizeDir {
 	return dirs
 }
 
-// overlays checks that overlays of plain manifests are in overlays/.
+// overlays checks that overlays of plain manifests are in overlays/, and that
+// there is something in them.
 func (k *checks) overlays() {
 	check := func(o *fleet.YAMLOptions, at func(...any) (int, int)) {
 		if o == nil {
 			return
 		}
 		for i, name := range o.Overlays {
-			if clean := path.Clean(name); name != "" && !path.IsAbs(name) && clean != "." && within(".", clean) {
+			line, column := at("yaml", "overlays", i)
+			f := finding.Finding{Path: k.a.file.Path, Line: line, Column: column}
+			switch clean := path.Clean(name); {
+			case name == "", path.IsAbs(name), clean == ".", !within(".", clean):
+				f.Severity, f.Rule = finding.Error, finding.RuleOutside
+				f.Message = fmt.Sprintf("overlay %q is no directory in overlays/", name)
+			case !k.dirs["overlays/"+clean]:
+				f.Severity, f.Rule = finding.Warning, finding.RuleFile
+				f.Message = fmt.Sprintf("overlay %q changes nothing: there is no file in overlays/%s", name, clean)
+			default:
 				continue
 			}
-			line, column := at("yaml", "overlays", i)
-			k.a.add(finding.Finding{
-				Path: k.a.file.Path, Line: line, Column: column, Severity: finding.Error, Rule: finding.RuleOutside,
-				Message: fmt.Sprintf("overlay %q is no directory in overlays/", name),
-			})
+			k.a.add(f)
 		}
 	}
 	check(k.a.spec.YAML, k.a.file.At)
