@@ -84,6 +84,10 @@ func TestApplyFlags(t *testing.T) {
 		out, notes  []string // texts that must be there
 		file, empty string   // a file that must hold out; a path that must not exist
 	}{
+		"SlashBeforeThePath": {
+			why:  "a GitRepo's paths may begin with one, and mean the same",
+			args: []string{"-o", "-", "repo", "/app"}, out: []string{"name: repo-app\n"},
+		},
 		"Flags": {
 			args: []string{
 				"-o", "-", "-l", "team=a,ring=1", "--target-namespace", "forced", "-a", "sa", "--paused", "--sync-generation", "7", "--keep-resources",

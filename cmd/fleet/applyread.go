@@ -200,8 +200,8 @@ func (o *applyOptions) places() ([]fleet.BundlePath, error) {
 				return nil, fmt.Errorf("%q: want BASE or BASE%sOPTIONSFILE", arg+o.separator+options, o.separator)
 			}
 		}
-		if rel, err := filepath.Rel(here, arg); filepath.IsAbs(arg) && err == nil {
-			arg = rel
+		if rel, err := filepath.Rel(here, arg); filepath.IsAbs(arg) && err == nil && filepath.IsLocal(rel) {
+			arg = rel // of any other the slash does not count, as in a GitRepo
 		}
 		o.paths = append(o.paths, arg)
 		entries = append(entries, fleet.BundlePath{Base: arg, Options: options})
