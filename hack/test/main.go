@@ -60,8 +60,9 @@ type stage struct {
 	flags    []string
 }
 
-// stages are what to run, in order. Tests that start clusters run one package
-// at a time: side by side they would starve each other on a small machine.
+// stages are what to run, in order. Tests that start clusters wait most of their
+// time, so two packages run at once; more would starve each other on a small
+// machine.
 func (o options) stages(all []string) []stage {
 	var unit, clusters []string
 	for _, p := range all {
@@ -73,7 +74,7 @@ func (o options) stages(all []string) []stage {
 	}
 	stages := []stage{{packages: unit, flags: o.flags()}}
 	if !o.unit {
-		stages = append(stages, stage{packages: clusters, flags: append(o.flags(), "-p=1")})
+		stages = append(stages, stage{packages: clusters, flags: append(o.flags(), "-p=2")})
 	}
 	return stages
 }
