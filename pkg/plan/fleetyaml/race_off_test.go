@@ -1,0 +1,5 @@
+//go:build !race
+
+package fleetyaml
+
+const raced = false
