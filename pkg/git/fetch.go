@@ -87,8 +87,16 @@ func (e *entry) tree(ctx context.Context, ref Reference, commit Commit) (*Tree, 
 	}
 }
 
-// fetch adds one commit to a store.
+// fetch adds one commit to a store. Where the remote has just named the commit,
+// it is asked for at once; if that fails, whatever the reason, the remote is
+// listened to first.
 func (e *entry) fetch(ctx context.Context, g *generation, ref Reference, commit Commit) error {
+	if s, refs := e.recent.take(e, commit); s != nil {
+		if pack, err := e.ask(ctx, g, s, refs, ref, commit); err == nil {
+			defer pack.close()
+			return answered(e.receive(g, pack, pack.thin))
+		}
+	}
 	s, err := e.connect(ctx)
 	if err != nil {
 		return err
@@ -98,27 +106,46 @@ func (e *entry) fetch(ctx context.Context, g *generation, ref Reference, commit 
 	if err != nil {
 		return err
 	}
-	req, err := e.request(g, refs, ref, commit)
+	pack, err := e.ask(ctx, g, s, refs, ref, commit)
 	if err != nil {
 		return err
+	}
+	defer pack.close()
+	return answered(e.receive(g, pack, pack.thin))
+}
+
+// An incoming is a pack on its way.
+type incoming struct {
+	io.Reader
+	body io.Closer
+	thin bool // it builds on what we have
+}
+
+func (p *incoming) close() { _ = p.body.Close() } // all that matters of it was read
+
+// ask asks for one commit and returns the pack that comes.
+func (e *entry) ask(ctx context.Context, g *generation, s session, refs *packp.AdvRefs, ref Reference, commit Commit) (*incoming, error) {
+	req, err := e.request(g, refs, ref, commit)
+	if err != nil {
+		return nil, err
 	}
 	body, err := s.uploadPack(ctx, req)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer body.Close()
 	res := packp.NewUploadPackResponse(req)
 	if err := res.Decode(body); err != nil {
-		return answered(fmt.Errorf("read answer: %w", err))
+		_ = body.Close() // the first fault counts
+		return nil, answered(fmt.Errorf("read answer: %w", err))
 	}
-	var pack io.Reader = res
+	p := &incoming{Reader: res, body: body, thin: len(req.Haves) > 0}
 	switch {
 	case req.Capabilities.Supports(capability.Sideband64k):
-		pack = sideband.NewDemuxer(sideband.Sideband64k, res)
+		p.Reader = sideband.NewDemuxer(sideband.Sideband64k, res)
 	case req.Capabilities.Supports(capability.Sideband):
-		pack = sideband.NewDemuxer(sideband.Sideband, res)
+		p.Reader = sideband.NewDemuxer(sideband.Sideband, res)
 	}
-	return answered(e.receive(g, pack, len(req.Haves) > 0))
+	return p, nil
 }
 
 // maxPinnedRefs is how many references are looked at for a commit that is named

@@ -259,5 +259,6 @@ func (r *Remotes) list(ctx context.Context, src Source, ep endpoint, keep func(n
 	if err != nil {
 		return nil, e.explain(ctx, err)
 	}
+	e.recent.note(s, refs)
 	return refs, nil
 }

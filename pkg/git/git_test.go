@@ -15,7 +15,7 @@ import (
 
 func newRemotes(t *testing.T, limits Limits) *Remotes {
 	t.Helper()
-	r, err := New(Config{Dir: t.TempDir(), Timeout: 10 * time.Second, Limits: limits})
+	r, err := New(Config{Dir: t.TempDir(), Timeout: time.Minute, Limits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}

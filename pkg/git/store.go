@@ -34,6 +34,7 @@ type entry struct {
 	limits    Limits
 	transport *http.Transport
 	used      time.Time // guarded by Remotes.mu
+	recent    recent
 
 	// lock is held by whoever fetches into the store. It is a channel so that
 	// waiting ends with a context.

@@ -22,6 +22,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/web/webtest"
+	"github.com/fleetworkspace/fleet/test/raced"
 )
 
 // neighbour is a bundle that has nothing to do with what is wrong.
@@ -203,7 +204,7 @@ func TestLyingIndex(t *testing.T) {
 // A server that sends without end, or a small file that becomes a large one,
 // fills neither memory nor disk.
 func TestEndless(t *testing.T) {
-	if raced {
+	if raced.Enabled {
 		t.Skip("the race detector allocates too")
 	}
 	server := webtest.Repository(t, webtest.Options{Handlers: map[string]http.HandlerFunc{
@@ -260,7 +261,7 @@ func TestSlowServers(t *testing.T) {
 // Downloads go to disk as they come; a chart of 50 MiB is read in far less than
 // 256.
 func TestMemory(t *testing.T) {
-	if testing.Short() || raced {
+	if testing.Short() || raced.Enabled {
 		t.Skip("reads 200 MiB")
 	}
 	noise := make([]byte, 25<<20)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/test/raced"
 )
 
 // usual is an index as `helm repo index` and chartmuseum write it.
@@ -197,7 +198,7 @@ func TestLiesOfAnIndex(t *testing.T) {
 // Aliases of aliases cost nothing; a large index does not need many times its
 // size.
 func TestIndexMemory(t *testing.T) {
-	if raced {
+	if raced.Enabled {
 		t.Skip("the race detector allocates too")
 	}
 	var large strings.Builder
@@ -266,7 +267,7 @@ func TestChooseIsHelms(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	agreed := map[bool]int{}
 	rounds := 50
-	if raced {
+	if raced.Enabled {
 		rounds = 20
 	}
 	for range rounds {

@@ -14,6 +14,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/test/raced"
 )
 
 // noise is text that does not compress below three quarters.
@@ -168,6 +169,9 @@ func TestLargest(t *testing.T) {
 // Packing 20 MiB holds what comes out of it, and little more; its digest alone
 // next to nothing. A copy of the JSON would be seen here.
 func TestPackingIsFrugal(t *testing.T) {
+	if raced.Enabled {
+		t.Skip("the race detector allocates, too")
+	}
 	m := manifest(fleet.BundleResource{Name: "a", Content: noise(16 << 20)}, fleet.BundleResource{Name: "b", Content: noise(4 << 20)})
 	allocated := func(f func()) int64 {
 		var before, after runtime.MemStats

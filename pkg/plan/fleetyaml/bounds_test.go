@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/test/raced"
 )
 
 // laughs is a file of nested aliases: 10^levels values in a few lines.
@@ -85,7 +86,7 @@ func TestBounds(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			mib := (after.TotalAlloc - before.TotalAlloc) >> 20
 			t.Logf("%d KiB of text, %d MiB allocated", len(data)>>10, mib)
-			if mib > 250 && !raced {
+			if mib > 250 && !raced.Enabled {
 				t.Errorf("%s: %d MiB were allocated", c.why, mib)
 			}
 			switch {

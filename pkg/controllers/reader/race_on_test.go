@@ -1,6 +1,0 @@
-//go:build race
-
-package reader_test
-
-// raced tells that the race detector is on: it allocates on its own account.
-const raced = true

@@ -1,0 +1,53 @@
+package git
+
+import (
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+)
+
+// recentFor is for how long what a remote said of its references is good enough
+// to ask it for one of them. A poll and the fetch that follows it are closer.
+const recentFor = 10 * time.Second
+
+// recent is the last list of references of an HTTP remote, so that fetching what
+// it names takes one request. Each request of git's HTTP protocol stands for
+// itself (gitprotocol-http(5)).
+type recent struct {
+	mu   sync.Mutex
+	refs *packp.AdvRefs
+	base *url.URL // where the list came from
+	at   time.Time
+}
+
+// note keeps a list of a session that needs no connection of its own.
+func (r *recent) note(s session, refs *packp.AdvRefs) {
+	h, ok := s.(*httpSession)
+	if !ok {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refs, r.base, r.at = refs, h.base, time.Now()
+}
+
+// take is a session to ask for a commit, and the list that names it; nil where
+// there is none of late. Nobody takes a list twice.
+func (r *recent) take(e *entry, commit Commit) (session, *packp.AdvRefs) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	refs := r.refs
+	r.refs = nil
+	if refs == nil || time.Since(r.at) > recentFor {
+		return nil, nil
+	}
+	if _, known := advertisedAs(refs, plumbing.NewHash(string(commit))); !known {
+		return nil, nil
+	}
+	s := newHTTPSession(e)
+	s.base = r.base
+	return s, refs
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package fleetyaml
-
-const raced = false
