@@ -13,6 +13,7 @@ import (
 	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/test/raced"
 )
 
 // aliasBomb is 10^9 values in nine lines of YAML, wideBomb 1 GB of text in 130
@@ -89,7 +90,7 @@ func TestPathsThatLeadOut(t *testing.T) {
 // One read stays below 256 MiB, with as much as the limits allow and with what
 // is refused.
 func TestMemory(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || raced.Enabled {
 		t.Skip("reads some hundred MiB")
 	}
 	r := rand.NewChaCha8([32]byte{1})
