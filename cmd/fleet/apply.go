@@ -22,7 +22,8 @@ prints them instead, needs no cluster and changes nothing.
 PATH is relative to the working directory and may be a shell pattern; default: the working directory. What is wrong in a file is said on stderr,
 with its place, as fleet lint says it; then nothing is printed or written, and the exit code is 4.
 
-Bundles that carry the label fleet.cattle.io/repo-name=NAME and are not made any more are removed, after everything new was written. A Bundle that
+Bundles that carry the label fleet.cattle.io/repo-name=NAME and are not made any more are removed, after everything new was written: those above
+the deletion budget, or with PersistentVolumeClaims, Namespaces or CustomResourceDefinitions, only with --approve (exit code 5). A Bundle that
 belongs to another GitRepo or to a HelmOp, and a Secret that is not Fleet's, are not touched (exit code 5).
 
 With -f FILE, or as "fleet apply -" from stdin, one Bundle is written as it stands there, and nothing is removed.
@@ -30,7 +31,7 @@ With -f FILE, or as "fleet apply -" from stdin, one Bundle is written as it stan
 Charts are downloaded as a GitRepo does it. Credentials are sent only to URLs that match --helm-repo-url-regex.`
 
 // applyOptions are the flags of fleet apply; they are the reference's, but for
-// --strict and --offline.
+// --strict, --offline and --approve.
 type applyOptions struct {
 	name  string
 	paths []string
@@ -45,6 +46,7 @@ type applyOptions struct {
 	strict      bool
 	offline     bool
 	ociSecret   string
+	approve     string
 	noRegistry  bool
 	writers     int
 	retries     int
@@ -108,6 +110,7 @@ func (o *applyOptions) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&b.ImageScans, "imagescan-enabled", false, "take imageScans in fleet.yaml; without it they are an error")
 	fs.StringVar(&o.ociSecret, "oci-registry-secret", "", "`Secret` in the workspace that names the registry to keep bundles in; default: ocistorage, if it is there")
 	fs.IntVar(&o.writers, "bundle-creation-max-concurrency", defaultWriters, "`number` of bundles, and of charts, at once; default: FLEET_BUNDLE_CREATION_MAX_CONCURRENCY, or 4")
+	fs.StringVar(&o.approve, "approve", "", "`hash` of the list of removals that is approved")
 	fs.BoolVar(&o.strict, "strict", false, "warnings are errors")
 	fs.BoolVar(&o.offline, "offline", false, "download nothing: a chart that is not here is an error")
 	o.helm.addFlags(fs)

@@ -96,6 +96,7 @@ func (o *applyOptions) write(ctx context.Context, g *globals, set bundle.Set, st
 	})
 	order := publish.Order{
 		Namespace: o.bundle.Namespace, Owner: o.name, Adopt: true, Keep: o.file != "", OCISecret: o.ociSecret,
+		Guard: o.guard(s),
 	}
 	var done publish.Done
 	for try := 1; ; try++ {

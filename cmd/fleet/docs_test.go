@@ -22,7 +22,7 @@ import (
 )
 
 // documents are all that commands print as documents of their own.
-var documents = []any{FleetStatus{}, WaitResult{}, Suspension{}, Version{}, Rendering{}, Targeting{}, Deployed{}, LintReport{}}
+var documents = []any{FleetStatus{}, WaitResult{}, Suspension{}, DeletionApproval{}, Version{}, Rendering{}, Targeting{}, Deployed{}, LintReport{}, Explanation{}, BundleExplanation{}}
 
 const docs = "../../docs/cli"
 
@@ -176,7 +176,7 @@ func TestDocumentsInTranscripts(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []string{"FleetStatus", "WaitResult", "Suspension"} {
+	for _, kind := range []string{"FleetStatus", "WaitResult", "Suspension", "Explanation", "BundleExplanation"} {
 		if !seen[kind] {
 			t.Errorf("no transcript shows a %s", kind)
 		}
@@ -184,8 +184,8 @@ func TestDocumentsInTranscripts(t *testing.T) {
 }
 
 // console is a block of a page that is played like a transcript: in the examples,
-// or among the trees of the transcripts.
-var console = regexp.MustCompile("(?s)```console( trees)?\n(.*?)```")
+// among the trees of the transcripts, or with one of their fleets.
+var console = regexp.MustCompile("(?s)```console( trees| fleet=[a-z]+)?\n(.*?)```")
 
 // What pages of docs/cli show is what the commands print. Run with -update after
 // a change, and read the diff.
@@ -204,11 +204,16 @@ func TestPages(t *testing.T) {
 			got := console.ReplaceAllStringFunc(string(data), func(block string) string {
 				played++
 				parts := console.FindStringSubmatch(block)
+				text := ""
+				if name, ok := strings.CutPrefix(parts[1], " fleet="); ok {
+					begin := "# fleet: " + name + ".yaml\n"
+					t.Run("block", func(t *testing.T) { text = strings.TrimPrefix(play(t, begin+parts[2]), begin) })
+					return "```console" + parts[1] + "\n" + text + "```"
+				}
 				dir := "../../examples"
 				if parts[1] != "" {
 					dir = "testdata/trees"
 				}
-				text := ""
 				t.Run("block", func(t *testing.T) { t.Chdir(dir); text = play(t, parts[2]) })
 				return "```console" + parts[1] + "\n" + text + "```"
 			})

@@ -113,6 +113,33 @@ type SuspendedObject struct {
 	Error string `json:"error,omitempty"`
 }
 
+// DeletionApproval is what fleet approve prints.
+type DeletionApproval struct {
+	Document
+	// Objects are those of which something waits, or those that were named.
+	Objects []HeldDeletion `json:"objects,omitempty"`
+}
+
+// HeldDeletion is what a change would remove of one object.
+type HeldDeletion struct {
+	// Kind is GitRepo or Bundle.
+	Kind string `json:"kind"`
+	// Name is "<workspace>/<name>".
+	Name string `json:"name"`
+	// Hash is that of the list; empty where nothing waits.
+	Hash string `json:"hash,omitempty"`
+	// Message says in short what would be removed.
+	Message string `json:"message,omitempty"`
+	// Removes is the list: what cannot be brought back first, then bundles or
+	// deployments. Where it is very long the last line says how many more there
+	// are.
+	Removes []string `json:"removes,omitempty"`
+	// Approved tells that the list was approved now.
+	Approved bool `json:"approved"`
+	// Error is why it was not.
+	Error string `json:"error,omitempty"`
+}
+
 // Version is what fleet version prints.
 type Version struct {
 	Document

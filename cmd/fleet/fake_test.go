@@ -124,11 +124,13 @@ type fake struct {
 	refuse map[string]bool // "<resource> <namespace>": may not be listed
 	end    func()
 	writes []string
+	asked  []string // "list bundles", "get clusters": one for each request
 }
 
 func newFake(t *testing.T, path string) *fake {
 	start, steps := readStory(t, path)
 	f := &fake{t: t, clock: &clock{at: start}, start: start, steps: steps, held: map[string]*unstructured.Unstructured{}, refuse: map[string]bool{}}
+	giveIDs(t, steps[0].objects)
 	f.take(steps[0])
 	return f
 }
@@ -177,11 +179,12 @@ func (f *fake) allowed(q query) error {
 }
 
 func (f *fake) List(_ context.Context, q query, p page) (*unstructured.UnstructuredList, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, "list "+q.resource.Resource)
 	if err := f.allowed(q); err != nil {
 		return nil, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	var keys []string
 	for key, o := range f.held {
 		if f.selects(q, o) {
@@ -251,6 +254,10 @@ func (f *fake) at(key string) *unstructured.Unstructured {
 func (f *fake) Get(_ context.Context, r schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.asked = append(f.asked, "get "+r.Resource)
+	if err := f.allowed(query{resource: r, namespace: namespace}); err != nil {
+		return nil, err
+	}
 	for _, o := range f.held {
 		if resourceOf(o.GetKind()) == r.Resource && o.GetNamespace() == namespace && o.GetName() == name {
 			return o.DeepCopy(), nil

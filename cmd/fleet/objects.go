@@ -29,6 +29,7 @@ type objects struct {
 	contents    []*fleet.Content
 	deployments []*fleet.BundleDeployment
 	secrets     []*corev1.Secret
+	namespaces  []*corev1.Namespace
 	others      []string // kinds that were read and are of no use
 }
 
@@ -113,6 +114,8 @@ func (o *objects) add(u *unstructured.Unstructured) error {
 		err = take(u, &o.deployments)
 	case "Secret":
 		err = take(u, &o.secrets)
+	case "Namespace":
+		err = take(u, &o.namespaces)
 	default:
 		o.others = append(o.others, u.GetKind())
 	}

@@ -124,6 +124,11 @@ func (o statusOptions) attention(s *session, rows []view.Attention, now time.Tim
 
 // moving prints what changes by itself.
 func (o statusOptions) moving(s *session, rows []view.Moving) {
+	more := 0
+	if !o.output.wide() && len(rows) > maxMoving {
+		more = len(rows) - maxMoving
+		rows = rows[:maxMoving]
+	}
 	t := table{out: s.std.out, columns: make([]column, 3)}
 	if !o.output.wide() {
 		t.width = s.std.width()
@@ -149,6 +154,9 @@ func (o statusOptions) moving(s *session, rows []view.Moving) {
 		cells = append(cells, []string{name, progress, m.Reason})
 	}
 	t.print(cells, true)
+	if more > 0 {
+		fmt.Fprintf(s.std.out, "  and %d more: fleet status -o wide\n", more)
+	}
 }
 
 // namesakes are what rows are called, and which objects are called so.

@@ -18,8 +18,11 @@ const statusText = `Shows a fleet on one screen: the sums, then only what needs 
 With --watch it goes on with one line for everything that happens. With --exit-code it ends with 3 if something needs a person or
 moves, and with 6 if all is Ready but for clusters that are Offline.`
 
-// maxAttention is how many rows the screen has, unless -o wide asks for all.
-const maxAttention = 20
+// How many rows the parts of the screen have, unless -o wide asks for all.
+const (
+	maxAttention = 20
+	maxMoving    = 20
+)
 
 // askAgain is how old the news of manager and brake may become while a status
 // is watched.

@@ -125,8 +125,9 @@ func blamed(b *fleet.Bundle, err error) error {
 // dump prints what targeting depends on, in a form that --cluster-file takes.
 func dump(std stdio, in preview.Input) error {
 	var docs []any
+	reach := preview.ReachOf(in)
 	for _, g := range in.Groups {
-		if g.Namespace != in.Bundle.Namespace {
+		if reached, _ := reach.Includes(g.Namespace); !reached {
 			continue
 		}
 		g.APIVersion, g.Kind = fleet.GroupVersion.String(), "ClusterGroup"
@@ -136,8 +137,23 @@ func dump(std stdio, in preview.Input) error {
 		}
 		docs = append(docs, doc)
 	}
+	for _, m := range in.Mappings {
+		m.APIVersion, m.Kind = fleet.GroupVersion.String(), "BundleNamespaceMapping"
+		doc, err := plainObject(m)
+		if err != nil {
+			return err
+		}
+		docs = append(docs, doc)
+	}
+	for _, ns := range in.Namespaces {
+		if reached, _ := reach.Includes(ns.Name); !reached {
+			continue
+		}
+		docs = append(docs, map[string]any{"apiVersion": "v1", "kind": "Namespace",
+			"metadata": map[string]any{"name": ns.Name, "labels": ns.Labels}})
+	}
 	for _, c := range in.Clusters {
-		if c.Namespace != in.Bundle.Namespace {
+		if reached, _ := reach.Includes(c.Namespace); !reached {
 			continue
 		}
 		c.APIVersion, c.Kind = fleet.GroupVersion.String(), "Cluster"
@@ -229,13 +245,17 @@ func (o targetOptions) explain(std stdio, b *fleet.Bundle, r preview.Result) {
 		std.note("there is no cluster in %s", b.Namespace)
 	}
 	for _, c := range r.Clusters {
+		name := c.Name
+		if c.Namespace != b.Namespace {
+			name = c.Namespace + "/" + c.Name
+		}
 		switch {
 		case c.Broken != "":
-			std.note("error: %s: %s", c.Name, c.Broken)
+			std.note("error: %s: %s", name, c.Broken)
 		case !c.Deploy:
-			std.note("not for %s: %s", c.Name, c.Why)
+			std.note("not for %s: %s", name, c.Why)
 		case !c.Step.Move:
-			std.note("not now on %s: %s", c.Name, c.Step.Reason)
+			std.note("not now on %s: %s", name, c.Step.Reason)
 		}
 	}
 }
@@ -266,6 +286,7 @@ func (s *source) add(name string, std stdio) error {
 		return err
 	}
 	s.file.clusters, s.file.groups = more.clusters, more.groups
+	s.file.mappings, s.file.namespaces = more.mappings, more.namespaces
 	s.file.deployments = append(s.file.deployments, more.deployments...)
 	s.file.secrets = append(s.file.secrets, more.secrets...)
 	s.file.contents = append(s.file.contents, more.contents...)
@@ -275,8 +296,8 @@ func (s *source) add(name string, std stdio) error {
 	for _, g := range s.file.groups {
 		g.Namespace = or(g.Namespace, s.bundle.Namespace)
 	}
-	for _, m := range more.mappings {
-		std.note("warning: BundleNamespaceMapping %q is ignored: this version does not act on them yet", m.Name)
+	for _, m := range s.file.mappings {
+		m.Namespace = or(m.Namespace, s.bundle.Namespace)
 	}
 	if n := len(s.file.clusters); n == 0 {
 		return fmt.Errorf("%w: no Cluster in %s", errInput, shownFile(name))
@@ -296,6 +317,7 @@ func or(text, otherwise string) string {
 func (s *source) preview(ctx context.Context) (preview.Input, preview.Result, error) {
 	in := preview.Input{
 		Bundle: s.bundle, Clusters: s.file.clusters, Groups: s.file.groups, Deployments: s.file.deployments, Secrets: s.file.secrets,
+		Mappings: s.file.mappings, Namespaces: s.file.namespaces,
 	}
 	if s.live == nil {
 		r, err := preview.Of(in)
@@ -334,6 +356,9 @@ func (s *source) look(ctx context.Context, in *preview.Input) error {
 	}
 	labels := fleet.LabelBundleName + "=" + s.bundle.Name + "," + fleet.LabelBundleNamespace + "=" + s.bundle.Namespace
 	if in.Deployments, err = listAs[fleet.BundleDeployment](ctx, s.live, mustKind("deployments"), labels); err != nil {
+		return err
+	}
+	if err := s.lookFurther(ctx, in); err != nil {
 		return err
 	}
 	if s.bundle.Spec.ValuesHash == "" {

@@ -37,21 +37,28 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, string(want))
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
+			playWith(t, path, nil)
 		})
+	}
+}
+
+// playWith plays a transcript, in a fleet that it may name itself.
+func playWith(t *testing.T, path string, f *fake) {
+	t.Helper()
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := stage{fake: f}
+	got := st.play(t, string(want))
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
 	}
 }
 
@@ -68,8 +75,12 @@ type stage struct {
 // play runs the commands of a transcript and returns it with what they print.
 func play(t *testing.T, script string) string {
 	t.Helper()
+	return (&stage{}).play(t, script)
+}
+
+func (st *stage) play(t *testing.T, script string) string {
+	t.Helper()
 	var out strings.Builder
-	var st stage
 	skip := false // output of the command before
 	for _, line := range strings.SplitAfter(script, "\n") {
 		text := strings.TrimSuffix(line, "\n")

@@ -340,8 +340,15 @@ func (t *waiting) table() {
 func (t *waiting) why(goal view.Goal, v view.Verdict) string {
 	for _, p := range v.Pairs {
 		if p.Progress == view.Failed || p.Progress == view.Waiting {
-			return fmt.Sprintf("fleet get deployments -n %s --bundle %s --not-ready -o wide", p.Cluster.Namespace, p.Bundle.Name)
+			text := fmt.Sprintf("fleet explain %s %s", p.Bundle.Name, p.Cluster.Name)
+			if t.s.scope != "" || len(t.goals) > 1 {
+				text += " -n " + p.Bundle.Namespace
+			}
+			return text
 		}
+	}
+	if len(v.Waits) > 0 && len(v.Changed) == 1 {
+		return fmt.Sprintf("fleet explain %s -n %s", v.Changed[0], goal.Key.Namespace)
 	}
 	return fmt.Sprintf("fleet events %s/%s -n %s", t.o.kind.singular, goal.Key.Name, goal.Key.Namespace)
 }

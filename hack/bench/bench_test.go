@@ -67,7 +67,7 @@ func TestHosts(t *testing.T) {
 		wait      bool
 		want      asked
 	}{
-		good:    {why: "one list of references to resolve, one more and the commit to fetch", want: asked{lists: 2, fetches: 1}},
+		good:    {why: "one list of references to resolve, and the commit to fetch", want: asked{lists: 1, fetches: 1}},
 		refused: {why: "nobody is there to count", wait: true},
 		denied:  {why: "asked once", permanent: true, want: asked{lists: 1}},
 		failing: {why: "asked once", wait: true, want: asked{lists: 1}},

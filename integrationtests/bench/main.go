@@ -211,6 +211,9 @@ func (b *bench) run(ctx context.Context, binary string) (err error) {
 		return err
 	}
 	defer func() { b.manager.kill() }()
+	if err := b.settle(ctx); err != nil { // starting is measured by itself
+		return err
+	}
 	for _, p := range phases() {
 		if err := b.phase(ctx, p); err != nil {
 			return fmt.Errorf("%s: %w (log of the manager: %s)", p.name, err, b.manager.lastWords())

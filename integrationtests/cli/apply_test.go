@@ -20,6 +20,7 @@ func TestCommands(t *testing.T) {
 		"apply-twice":  applyTwice,
 		"apply-values": applyValues,
 		"apply-prunes": applyPrunes,
+		"apply-budget": applyBudget,
 		"apply-stdin":  applyStdin,
 		"apply-brake":  applyBrake,
 		"registry":     applyRegistry,
@@ -159,4 +160,53 @@ func applyBrake(s *story) {
 	if got := s.bundles(); got != "" {
 		s.t.Errorf("got %q", got)
 	}
+}
+
+// Removals above the deletion budget, and of volumes, wait for an approval of
+// exactly this list; what is new is written meanwhile.
+func applyBudget(s *story) {
+	args := []string{"apply", "-n", s.ns, "--commit", "c1", "-l", "fleet.cattle.io/repo-name=shop", "shop"}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		s.put(name+"/cm.yaml", manifest(name))
+	}
+	s.ok(append(args, "a", "b", "c", "d", "e")...)
+	const all = "shop-a shop-b shop-c shop-d shop-e"
+	a := s.run("", append(args, "a", "f")...)
+	if a.code != 5 || !strings.Contains(a.notes, "would remove 4 of 5 bundles (budget 3):\n  bundle shop-b\n  bundle shop-c\n  bundle shop-d\n  bundle shop-e\n") {
+		s.t.Errorf("want the list and exit code 5, got %d\n%s", a.code, a.notes)
+	}
+	if got := s.bundles(); got != all+" shop-f" {
+		s.t.Errorf("what is new is written and nothing is removed, got %q", got)
+	}
+	_, hash, _ := strings.Cut(strings.TrimSpace(a.notes), "--approve ")
+	s.fails(5, "would remove 4 of 6 bundles (budget 3)", append(args, "--approve", hash, "b", "f")...)
+	if got := s.ok(append(args, "--approve", hash, "a", "f")...); !strings.Contains(got, "4 removed") {
+		s.t.Errorf("got %q", got)
+	}
+	if got := s.bundles(); got != "shop-a shop-f" {
+		s.t.Errorf("got %q", got)
+	}
+
+	s.holds("shop-a", "PersistentVolumeClaim")
+	s.fails(5, "would remove 1 of 2 bundles with 1 PersistentVolumeClaim", append(args, "f")...)
+	s.holds("shop-f", "PersistentVolumeClaim")
+	if got := s.ok(append(args, "f")...); !strings.Contains(got, "1 removed") {
+		s.t.Errorf("what another deployment claims does not go, got %q", got)
+	}
+}
+
+// holds makes a deployment of a Bundle on cluster c1 that has an object of a
+// kind.
+func (s *story) holds(name, kind string) {
+	s.t.Helper()
+	ctx, store := s.t.Context(), kube.StoreOf[*fleet.BundleDeployment](s.admin)
+	bd, err := store.Create(ctx, &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name, Labels: map[string]string{
+		fleet.LabelBundleName: name, fleet.LabelBundleNamespace: s.ns, fleet.LabelCluster: "c1", fleet.LabelClusterNamespace: s.ns,
+	}}})
+	s.must(err)
+	changed := bd.DeepCopy()
+	changed.Status.AppliedDeploymentID = "s-1:2"
+	changed.Status.Resources = []fleet.BundleDeploymentResource{{Kind: kind, APIVersion: "v1", Namespace: "pos", Name: "data"}}
+	_, err = store.PatchStatus(ctx, bd, changed)
+	s.must(err)
 }

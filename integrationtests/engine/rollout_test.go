@@ -152,6 +152,7 @@ func manyLeaveSlowly(_ *testing.T, w *world) {
 	for i := range 12 {
 		w.addCluster("m"+string(rune('a'+i)), map[string]string{"crowd": "yes"})
 	}
+	update(w, kube.Key{Name: workspace}, func(n *corev1.Namespace) { n.Annotations = map[string]string{fleet.AnnotationDeletionBudget: "off"} })
 	w.create(bundle("crowded", "x", where("crowd", "yes")))
 	sees(w, "Ready on all", "12/12", func() string { return get[*fleet.Bundle](w, in("crowded")).Status.Display.ReadyClusters })
 	update(w, in("crowded"), func(b *fleet.Bundle) { b.Spec.Targets[0].ClusterSelector = where("crowd", "no").ClusterSelector })

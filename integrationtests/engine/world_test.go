@@ -6,6 +6,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,20 +44,29 @@ type world struct {
 	admin   *kube.Client
 	agents  map[string]*agent
 	halt    func()
+	wrap    func(http.RoundTripper) http.RoundTripper // around the engine's requests; nil: nothing
+	checkin time.Duration                             // how often the engine expects agents to report; 0: as they do
 }
 
 // newWorld starts an API server and the engine.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, cluster: harness.Cluster(t, "management"), agents: map[string]*agent{}}
+	w := &world{t: t, agents: map[string]*agent{}}
+	w.open()
+	return w
+}
+
+// open starts the API server of a world, and the engine.
+func (w *world) open() {
+	w.t.Helper()
+	w.cluster = harness.Cluster(w.t, "management")
 	w.admin = w.client("sandbox-admin", "test")
 	w.installCRDs()
 	for _, ns := range []string{fleet.NamespaceSystem, workspace} {
 		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	}
 	w.start()
-	t.Cleanup(func() { w.halt() })
-	return w
+	w.t.Cleanup(func() { w.halt() })
 }
 
 func (w *world) client(agent, manager string) *kube.Client {
@@ -68,18 +78,32 @@ func (w *world) client(agent, manager string) *kube.Client {
 	return c
 }
 
+func (w *world) engineClient() *kube.Client {
+	w.t.Helper()
+	cfg := w.cluster.REST()
+	if w.wrap != nil {
+		cfg.Wrap(w.wrap)
+	}
+	c, err := kube.Connect(kube.Config{REST: cfg, UserAgent: "fleet-controller/test", FieldManager: fleet.FieldManagerController})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
 // start runs the controller role, as cmd/fleet-controller does.
 func (w *world) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	cfg := controllers.Default()
-	cfg.LeaderElect, cfg.ManagerID, cfg.CheckinInterval = false, "test", checkin
+	cfg.LeaderElect, cfg.ManagerID, cfg.CheckinInterval = false, "test", max(w.checkin, checkin)
 	log := logrus.New()
 	log.SetOutput(logWriter{w.t})
 	log.SetLevel(logrus.DebugLevel)
+	client := w.engineClient()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := controllers.Run(ctx, cfg, w.client("fleet-controller/test", fleet.FieldManagerController), logrus.NewEntry(log)); err != nil {
+		if err := controllers.Run(ctx, cfg, client, logrus.NewEntry(log)); err != nil {
 			w.t.Errorf("the controller ended: %v", err)
 		}
 	}()
@@ -123,10 +147,10 @@ func (l logWriter) Write(p []byte) (int, error) {
 // An agent plays the agent of one cluster: it reports, applies what it is
 // given and uninstalls what it is ordered to.
 type agent struct {
-	name, namespace string
-	client          *kube.Client
-	store           *kube.Store[*fleet.BundleDeployment]
-	clusters        *kube.Store[*fleet.Cluster]
+	workspace, name, namespace string
+	client                     *kube.Client
+	store                      *kube.Store[*fleet.BundleDeployment]
+	clusters                   *kube.Store[*fleet.Cluster]
 
 	mu      sync.Mutex
 	online  bool
@@ -143,6 +167,12 @@ func (a *agent) set(f func()) {
 // addCluster registers a cluster and starts its agent.
 func (w *world) addCluster(name string, labels map[string]string) *agent {
 	w.t.Helper()
+	return w.addClusterIn(workspace, name, labels)
+}
+
+// addClusterIn does the same in any workspace.
+func (w *world) addClusterIn(workspace, name string, labels map[string]string) *agent {
+	w.t.Helper()
 	ns := naming.ClusterNamespace(workspace, name)
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	c := w.create(&fleet.Cluster{ObjectMeta: metav1.ObjectMeta{
@@ -151,7 +181,7 @@ func (w *world) addCluster(name string, labels map[string]string) *agent {
 	}})
 	setStatus(w, kube.KeyOf(c), func(c *fleet.Cluster) { c.Status.Namespace = ns })
 	client := w.client("fleet-agent/test", fleet.FieldManagerAgent)
-	a := &agent{name: name, namespace: ns, client: client, online: true, working: true, broken: map[string]string{},
+	a := &agent{workspace: workspace, name: name, namespace: ns, client: client, online: true, working: true, broken: map[string]string{},
 		store: kube.StoreOf[*fleet.BundleDeployment](client), clusters: kube.StoreOf[*fleet.Cluster](client)}
 	w.agents[name] = a
 	ctx, stop := context.WithCancel(context.Background())
@@ -192,7 +222,7 @@ func (a *agent) run(ctx context.Context) {
 
 func (a *agent) heartbeat(ctx context.Context) {
 	body := fmt.Sprintf(`{"status":{"agent":{"lastSeen":%q,"namespace":"cattle-fleet-system"}}}`, time.Now().UTC().Format(time.RFC3339))
-	_, _ = a.clusters.PatchRaw(ctx, kube.Key{Namespace: workspace, Name: a.name}, "application/merge-patch+json", []byte(body), "status")
+	_, _ = a.clusters.PatchRaw(ctx, kube.Key{Namespace: a.workspace, Name: a.name}, "application/merge-patch+json", []byte(body), "status")
 }
 
 // work is one look of the agent at one deployment.
@@ -275,6 +305,8 @@ func (w *world) create(obj kube.Object) kube.Object {
 		obj, err = kube.StoreOf[*fleet.GitRepo](w.admin).Create(w.t.Context(), o)
 	case *fleet.Policy:
 		_, err = kube.StoreOf[*fleet.Policy](w.admin).Create(w.t.Context(), o)
+	case *fleet.BundleNamespaceMapping:
+		_, err = kube.StoreOf[*fleet.BundleNamespaceMapping](w.admin).Create(w.t.Context(), o)
 	case *fleet.HelmOp:
 		_, err = kube.StoreOf[*fleet.HelmOp](w.admin).Create(w.t.Context(), o)
 	case *apiextensionsv1.CustomResourceDefinition:

@@ -29,6 +29,7 @@ func TestGitRepo(t *testing.T) {
 		"Commits": commits, "Values": values, "Broken": broken, "Faults": faults, "Credentials": credentials, "Conflict": conflict,
 		"Brake": brake, "Restriction": restriction, "Deletion": deletion, "Restart": restart, "Rest": rest, "Forced": forced,
 		"Charts": charts, "Passing": passing, "Findings": findings, "Emptied": emptied, "Scans": scans, "Storage": storage, "Large": large, "Linted": linted, "SecretTaken": secretTaken,
+		"Pruning": pruning, "PruningHeld": pruningHeld,
 	} {
 		t.Run(name, func(t *testing.T) { tell(w.story(t)) })
 	}
@@ -74,8 +75,11 @@ func commits(s *story) {
 		return now["repo-c"] == "" && now["repo-d"] != "" && len(now) == 3
 	})
 	writes := strings.Join(s.writes(), "\n")
-	if strings.Index(writes, "delete bundles/repo-c") < strings.LastIndex(writes, "bundles/repo-d") {
+	if strings.Index(writes, "patch bundles/repo-c") < strings.LastIndex(writes, "bundles/repo-d") {
 		s.t.Errorf("what is new is written before what is old is removed:\n%s", writes)
+	}
+	if strings.Contains(writes, "delete bundles") {
+		s.t.Errorf("the worker removes nothing, it asks:\n%s", writes)
 	}
 	s.until("the new commit is told", func() bool {
 		list, err := kube.StoreOf[*eventsv1.Event](s.admin).List(context.Background(), s.ns, "")

@@ -284,15 +284,28 @@ func (s *story) bundles() map[string]string {
 	return out
 }
 
-// engine lets removed Bundles go, as the engine does when all is withdrawn.
+// engine removes Bundles that the worker asks to remove, and lets removed ones
+// go, as the engine does when all is withdrawn.
 func (s *story) engine(name string) {
 	s.t.Helper()
 	s.until("bundle "+name+" is being removed", func() bool {
 		b, ok := get[*fleet.Bundle](s.world, s.ns, name)
+		if ok && b.DeletionTimestamp == nil && s.asked(name) {
+			remove(s.world, b)
+			return true
+		}
 		return ok && b.DeletionTimestamp != nil
 	})
 	b, _ := get[*fleet.Bundle](s.world, s.ns, name)
 	change(s.world, b, func(b *fleet.Bundle) { b.Finalizers = nil })
+}
+
+// asked tells whether the worker asks to remove a Bundle.
+func (s *story) asked(name string) bool {
+	s.t.Helper()
+	b, ok := get[*fleet.Bundle](s.world, s.ns, name)
+	r, there := get[*fleet.GitRepo](s.world, s.ns, s.repo.Name)
+	return ok && there && b.Annotations[fleet.AnnotationPrune] != "" && b.Annotations[fleet.AnnotationPrune] == r.Annotations[fleet.AnnotationPrune]
 }
 
 // writes are the worker's requests in the story's namespace that asked for a

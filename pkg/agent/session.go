@@ -67,6 +67,7 @@ func (a *agent) session(ctx context.Context, cred register.Credential) error {
 		Statuses:    kube.StoreOf[*fleet.BundleDeployment](loop),
 		Contents:    kube.StoreOf[*fleet.Content](loop),
 		Secrets:     kube.StoreOf[*corev1.Secret](loop),
+		CheckIn:     func() { s.soon() },
 	}
 	work.Deployments.OnError(func(err error) { a.log.WithField("error", err.Error()).Debug("list of deployments") })
 	check := checkin.New(checkin.Config{

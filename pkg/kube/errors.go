@@ -47,6 +47,12 @@ func IsAway(err error) bool {
 		utilnet.IsProbableEOF(err)
 }
 
+// IsOverloaded tells whether the API server asked for fewer requests, or did
+// not answer in time.
+func IsOverloaded(err error) bool {
+	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err)
+}
+
 // wrap names what was tried and turns 404 into ErrGone. The cause stays in
 // the chain.
 func wrap(verb, kind string, key Key, err error) error {

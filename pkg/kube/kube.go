@@ -145,7 +145,7 @@ func unlimited(cfg *rest.Config, agent string) *rest.Config {
 func (c *Client) restClient() (rest.Interface, error) {
 	c.once.Do(func() {
 		cfg := rest.CopyConfig(c.cfg.REST)
-		cfg.NegotiatedSerializer = serializer.NewCodecFactory(c.scheme).WithoutConversion()
+		cfg.NegotiatedSerializer = swift{serializer.NewCodecFactory(c.scheme).WithoutConversion(), c.scheme}
 		c.rest, c.err = rest.UnversionedRESTClientFor(cfg)
 	})
 	return c.rest, c.err

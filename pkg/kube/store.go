@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -213,16 +214,34 @@ func (s *Store[P]) setKind(obj P) {
 
 // difference is the JSON merge patch from old to changed: of their status
 // alone, or of all but their status and what the server keeps in metadata.
+// Parts that read the same are not taken apart.
 func difference(old, changed any, status bool) (map[string]any, error) {
-	a, err := part(old, status)
+	a, err := parts(old, status)
 	if err != nil {
 		return nil, err
 	}
-	b, err := part(changed, status)
+	b, err := parts(changed, status)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := jsonpatch.CreateMergePatch(a, b)
+	for name, text := range a {
+		if other, ok := b[name]; ok && bytes.Equal(text, other) {
+			delete(a, name)
+			delete(b, name)
+		}
+	}
+	if len(a) == 0 && len(b) == 0 {
+		return map[string]any{}, nil
+	}
+	from, err := json.Marshal(a)
+	if err != nil {
+		return nil, err
+	}
+	to, err := json.Marshal(b)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := jsonpatch.CreateMergePatch(from, to)
 	if err != nil {
 		return nil, fmt.Errorf("compare two versions: %w", err)
 	}
@@ -233,18 +252,19 @@ func difference(old, changed any, status bool) (map[string]any, error) {
 	return patch, nil
 }
 
-func part(obj any, status bool) ([]byte, error) {
+// parts are the fields of an object that a patch may change, each as JSON.
+func parts(obj any, status bool) (map[string]json.RawMessage, error) {
 	m, err := fields(obj)
 	if err != nil {
 		return nil, err
 	}
 	if status {
-		return json.Marshal(map[string]any{"status": m["status"]})
+		return map[string]json.RawMessage{"status": m["status"]}, nil
 	}
 	delete(m, "status")
 	delete(m, "kind")
 	delete(m, "apiVersion")
-	return json.Marshal(m)
+	return m, nil
 }
 
 // applyBody is an object without the fields that must not be applied.
@@ -257,18 +277,26 @@ func applyBody(obj any) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-func fields(obj any) (map[string]any, error) {
+// fields are the fields of an object, without what the server keeps in metadata.
+func fields(obj any) (map[string]json.RawMessage, error) {
 	data, err := json.Marshal(obj)
 	if err != nil {
 		return nil, err
 	}
-	var m map[string]any
+	var m map[string]json.RawMessage
 	if err := json.Unmarshal(data, &m); err != nil {
 		return nil, err
 	}
-	if md, ok := m["metadata"].(map[string]any); ok {
+	var md map[string]json.RawMessage
+	if err := json.Unmarshal(m["metadata"], &md); m["metadata"] != nil && err != nil {
+		return nil, err
+	}
+	if md != nil {
 		for _, f := range []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp"} {
 			delete(md, f)
+		}
+		if m["metadata"], err = json.Marshal(md); err != nil {
+			return nil, err
 		}
 	}
 	return m, nil

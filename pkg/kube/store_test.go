@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
 func TestDifference(t *testing.T) {
@@ -54,6 +56,21 @@ func TestKey(t *testing.T) {
 	for _, k := range []Key{{Namespace: "a", Name: "b"}, {Name: "c"}} {
 		if got := ParseKey(k.String()); got != k {
 			t.Errorf("%v became %v", k, got)
+		}
+	}
+}
+
+func BenchmarkDifference(b *testing.B) {
+	old := &fleet.BundleDeployment{}
+	if err := json.Unmarshal([]byte(someDeployment), old); err != nil {
+		b.Fatal(err)
+	}
+	changed := old.DeepCopy()
+	changed.Annotations = map[string]string{"a": "b"}
+	b.ReportAllocs()
+	for range b.N {
+		if _, err := difference(old, changed, false); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

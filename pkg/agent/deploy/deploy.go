@@ -40,6 +40,10 @@ const (
 	// unwatchedDelay is the same while a kind cannot be watched, because the
 	// cluster does not serve it.
 	unwatchedDelay = 10 * time.Second
+	// slowAfter is when a deployment that is still under way is worth a check-in:
+	// the manager waits two minutes for a sign of life, and check-ins may be
+	// further apart.
+	slowAfter = time.Minute
 )
 
 // A Session is the connection to the manager, once the agent has one.
@@ -49,6 +53,8 @@ type Session struct {
 	Statuses    *kube.Store[*fleet.BundleDeployment]
 	Contents    *kube.Store[*fleet.Content]
 	Secrets     *kube.Store[*corev1.Secret]
+	// CheckIn, where not nil, tells the manager at once that the agent lives.
+	CheckIn func()
 }
 
 // Config says where the agent lives and with what it works.

@@ -152,6 +152,7 @@ func (r *Reconciler) act(ctx context.Context, s *snapshot, a release.Action) err
 
 // deploy installs or upgrades the release.
 func (r *Reconciler) deploy(ctx context.Context, s *snapshot, a release.Action) error {
+	defer s.session.patience()()
 	d, err := r.accept(ctx, s)
 	if err != nil {
 		return err

@@ -53,3 +53,14 @@ func (r *Reconciler) told(s *snapshot, err error) error {
 	}
 	return fmt.Errorf("report %q: %w", s.name, err)
 }
+
+// patience begins a deployment, and returns what ends it. One that takes longer
+// than slowAfter checks in, once: so that the manager does not take an agent that
+// is at work for one that is silent.
+func (s *Session) patience() (end func()) {
+	if s == nil || s.CheckIn == nil {
+		return func() {}
+	}
+	t := time.AfterFunc(slowAfter, s.CheckIn)
+	return func() { t.Stop() }
+}

@@ -28,7 +28,7 @@ func (e *Engine) makeCaches(c *kube.Client) {
 	e.cache = caches{
 		bundles:     kube.NewCache(c, kube.Watch{}, slimBundle),
 		deployments: kube.NewCache(c, kube.Watch{}, e.slimDeployment),
-		clusters:    kube.NewCache(c, kube.Watch{}, table.KeepSign),
+		clusters:    kube.NewCache(c, kube.Watch{}, e.slimCluster),
 		groups:      kube.NewCache[*fleet.ClusterGroup](c, kube.Watch{}, nil),
 		repos:       kube.NewCache[*fleet.GitRepo](c, kube.Watch{}, nil),
 		contents:    kube.NewMetaCache(c, fleet.GroupVersion.WithKind("Content"), kube.Watch{}, nil),
@@ -36,6 +36,7 @@ func (e *Engine) makeCaches(c *kube.Client) {
 		brake: kube.NewCache[*corev1.ConfigMap](c, kube.Watch{
 			Namespace: e.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapBrake}, nil),
 		limits: map[string]*kube.Cache[*metav1.PartialObjectMetadata]{},
+		mapped: makeMappingCaches(c),
 	}
 	for _, kind := range limitingKinds() {
 		e.cache.limits[kind] = kube.NewMetaCache(c, fleet.GroupVersion.WithKind(kind), kube.Watch{}, slimMeta)
@@ -82,17 +83,32 @@ func contentOf(b *fleet.Bundle) string {
 	return content.IDOf(b.Annotations[annotationContent])
 }
 
-// slimDeployment drops the options, whose ids are enough, and shares the list
+// slimDeployment drops the options, whose ids are enough but for what its removal
+// takes along, and shares the list
 // of objects, which is the same on most clusters.
 func (e *Engine) slimDeployment(bd *fleet.BundleDeployment) {
 	if slim(bd) {
 		return
 	}
-	bd.Spec.Options, bd.Spec.StagedOptions = fleet.BundleDeploymentOptions{}, fleet.BundleDeploymentOptions{}
+	bd.Spec.Options = fleet.BundleDeploymentOptions{
+		KeepResources: bd.Spec.Options.KeepResources, DeleteCRDResources: bd.Spec.Options.DeleteCRDResources,
+	}
+	bd.Spec.StagedOptions = fleet.BundleDeploymentOptions{}
 	bd.Spec.DependsOn, bd.Spec.HelmChartOptions, bd.Spec.CorrectDrift = nil, nil, nil
 	delete(bd.Annotations, annotationApplied)
 	bd.Status.Resources = e.lists.share(bd.Status.Resources)
 	bd.ManagedFields = nil
+	e.lists.deployment(bd)
+}
+
+// slimCluster keeps of managedFields what they say of the agent.
+func (e *Engine) slimCluster(c *fleet.Cluster) {
+	if slim(c) {
+		return
+	}
+	table.KeepSign(c)
+	c.ManagedFields = nil
+	e.lists.cluster(c)
 }
 
 func slimMeta(m *metav1.PartialObjectMetadata) { m.Annotations = nil }

@@ -43,7 +43,7 @@ func (e *Engine) reconcileContent(ctx context.Context, key kube.Key) (kube.Next,
 		return kube.Done, nil
 	}
 	since := e.setUnused(key.Name, c.ResourceVersion, e.now())
-	if left := contentGrace - e.now().Sub(since); left > 0 {
+	if left := e.cfg.ContentGrace - e.now().Sub(since); left > 0 {
 		return kube.Next{After: left}, nil
 	}
 	if !e.deleteContent(c) {

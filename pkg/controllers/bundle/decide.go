@@ -27,8 +27,12 @@ type snapshot struct {
 	kitErr      error
 	parts       int                // in how many parts the content is kept; 0: every agent reads it
 	candidates  []*table.Candidate // by name
+	reach       target.Reach
+	guests      map[kube.Key]guest  // of other namespaces
+	taken       map[kube.Key]string // why the name of a deployment is not free, by Cluster
 	deployments map[kube.Key]*fleet.BundleDeployment
 	seen        uint64 // what the table said with the deployments
+	moves       uint64 // and with the clusters
 	memos       map[kube.Key]memo
 	lost        map[kube.Key]bool // deployments that have to be written anew
 	hold        string            // why nothing new may be written; empty: it may
@@ -51,6 +55,7 @@ type pair struct {
 	key     kube.Key // of the Cluster
 	place   *deployment.Place
 	offline bool
+	silent  bool
 	refused string // why the agent cannot read the content
 	verdict target.Verdict
 	old     *fleet.BundleDeployment
@@ -70,7 +75,11 @@ type decision struct {
 	memos map[kube.Key]memo
 	// leaving are deployments on clusters that do not get the Bundle any more.
 	leaving []*leaver
-	more    bool // new deployments were left for the next round
+
+	batch int  // how many deployments may be created at once; 0: any number
+	costs bool // a limit has counted what moving takes down
+	next  int  // pairs before it were written
+	news  bool // writing has changed a Want
 }
 
 // A leaver is a deployment that is not wanted any more, and why.
@@ -110,11 +119,13 @@ func decide(s *snapshot) *decision {
 	}
 	d.plan.Shape = shape
 	result := rollout.Plan(shape, targets)
-	d.more = result.More && s.hold == ""
+	d.batch = result.Batch
+	limited := shape.Limited()
 	d.plan.Wants = make(map[kube.Key]table.Want, len(d.pairs))
 	for i, p := range d.pairs {
 		p.step = result.Steps[i]
 		settle(s, p)
+		d.costs = d.costs || limited && p.step.Costs && p.effort != nothing
 		if p.effort == nothing && p.id != "" && (p.old == nil || deployment.MarkOf(p.old).Inputs != p.inputs) {
 			d.memos[p.key] = memo{p.inputs, p.id, p.outcome}
 		}
@@ -187,14 +198,18 @@ func match(s *snapshot, d *decision) string {
 		if c.Deleting {
 			continue
 		}
-		v := s.kit.Match(&c.Place.Cluster)
+		v, beyond := s.judgeGuest(c.Key)
+		if !beyond {
+			v = s.kit.Match(&c.Place.Cluster)
+		}
 		if v.Deploy {
-			p := &pair{key: c.Key, place: c.Place, offline: c.Offline, verdict: v, old: s.deployments[c.Key]}
+			p := &pair{key: c.Key, place: c.Place, offline: c.Offline, silent: c.Silent, verdict: v, old: s.deployments[c.Key]}
 			p.want.Held, p.want.Coming = unplaced(c)
 			if p.refused = s.illegible(c.Protocol); p.refused != "" && c.Unseen && p.want.Held == "" {
 				p.refused = ""
 				p.want.Held, p.want.Coming = "waits for the first report of the agent, to know whether it can read a bundle of this size", true
 			}
+			s.restrain(p)
 			d.pairs = append(d.pairs, p)
 			continue
 		}
@@ -206,7 +221,7 @@ func match(s *snapshot, d *decision) string {
 	if len(d.leaving) > 0 {
 		d.plan.Withdrawing = d.leaving[0].reason
 	}
-	return target.FirstRefusal(s.key.Namespace, clusters, verdicts)
+	return target.FirstRefusal(s.where(), clusters, verdicts)
 }
 
 // unplaced says why nothing can be written for a cluster yet.
@@ -225,6 +240,7 @@ func unplaced(c *table.Candidate) (why string, coming bool) {
 func workOut(s *snapshot, p *pair) rollout.Target {
 	t := rollout.TargetOf(p.key.String(), p.old)
 	t.Paused, t.Offline = deployment.Paused(s.kit, p.place), p.offline
+	t.Silent = p.silent
 	p.want.Paused = t.Paused
 	if p.want.Held != "" {
 		return t
@@ -303,7 +319,7 @@ func effortOf(s *snapshot, p *pair) effort {
 		return replace
 	case p.step.Stage && (!staged || ordered):
 		return stage
-	case !deployment.Neat(s.kit, p.place, p.old):
+	case !deployment.Neat(s.kit, p.place, p.old, p.id):
 		return retouch
 	}
 	return nothing

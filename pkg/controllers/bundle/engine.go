@@ -21,6 +21,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
@@ -33,6 +34,9 @@ type Config struct {
 	// CheckinInterval is how often agents report. After 3 missed reports a
 	// cluster is Offline.
 	CheckinInterval time.Duration
+	// ContentGrace is how long a content is kept that nobody holds; 10 minutes
+	// where 0.
+	ContentGrace time.Duration
 	// Workers is how many Bundles are worked on at once.
 	Workers int
 	// Registry deletes what is in registries; a plain oci.Client where nil.
@@ -44,13 +48,17 @@ type Config struct {
 // missedCheckins is how many check-ins an agent may miss.
 const missedCheckins = 3
 
-// writers is how many deployments are written at once, over all Bundles.
-const writers = 32
-
-// settling is for how long news of passing states are collected before they are
-// written: deployments of one Bundle change together. A repository does not
-// wait: that it is not Ready any more must be known at once.
-const settling = 50 * time.Millisecond
+// How long news of passing states are collected before they are written.
+//
+// Deployments of one Bundle change together. A repository does not wait: that it
+// is not Ready any more must be known at once. A Cluster waits longer: a Bundle
+// that comes to it is on its way for a moment only, and there are as many
+// Clusters as deployments of a Bundle.
+var (
+	bundlePace  = pace{settle: 50 * time.Millisecond, patience: 50 * time.Millisecond}
+	repoPace    = pace{}
+	clusterPace = pace{settle: time.Second, patience: 30 * time.Second, spare: 10}
+)
 
 // An Engine is the loops of this package and what they share.
 type Engine struct {
@@ -68,24 +76,28 @@ type Engine struct {
 	secrets     *kube.Store[*corev1.Secret]
 	events      *kube.Recorder
 
-	cache  caches
-	planer *kube.Loop // Bundles
-	leaver *kube.Loop // BundleDeployments on their way out
-	waker  *kube.Loop // Clusters: who is silent?
-	sweep  *kube.Loop // Contents
-	status map[string]*reporter
-	slots  chan struct{}
-	lists  *lists
+	cache    caches
+	planer   *kube.Loop // Bundles
+	leaver   *kube.Loop // BundleDeployments on their way out
+	waker    *kube.Loop // Clusters: who is offline?
+	listener *kube.Loop // Bundles: who does not answer?
+	sweep    *kube.Loop // Contents
+	pruner   *kube.Loop // GitRepos whose Bundles are asked to go
+	status   map[string]*reporter
+	slots    *slots
+	lists    *lists
+	purse    *purse
 
-	mu      sync.Mutex
-	kits    map[kube.Key]*kitEntry
-	memos   map[kube.Key]map[kube.Key]memo
-	paces   map[kube.Key]withdrawal.Pace
-	orphans map[kube.Key]time.Time
-	unused  map[string]idle   // contents and credentials that nobody holds
-	lost    map[kube.Key]bool // deployments that have to be written anew
-	writing map[kube.Key]bool // deployments that are being written
-	waiting map[kube.Key]bool // Bundles whose withdrawals wait for siblings
+	mu         sync.Mutex
+	kits       map[kube.Key]*kitEntry
+	memos      map[kube.Key]map[kube.Key]memo
+	paces      map[kube.Key]withdrawal.Pace
+	orphans    map[kube.Key]time.Time
+	unused     map[string]idle    // contents and credentials that nobody holds
+	lost       map[kube.Key]bool  // deployments that have to be written anew
+	writing    map[kube.Key]bool  // deployments that are being written
+	waiting    map[kube.Key]bool  // Bundles whose withdrawals wait for siblings
+	unfinished map[kube.Key]*work // decisions that are not carried out yet
 }
 
 // caches are the informers of the engine.
@@ -99,6 +111,7 @@ type caches struct {
 	secrets     *kube.Cache[*metav1.PartialObjectMetadata]
 	brake       *kube.Cache[*corev1.ConfigMap]
 	limits      map[string]*kube.Cache[*metav1.PartialObjectMetadata] // by kind
+	mapped      mappingCaches
 }
 
 // A kitEntry is a compiled Bundle and the values that it was compiled with.
@@ -116,6 +129,9 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 	if cfg.Workers < 1 {
 		cfg.Workers = 8
 	}
+	if cfg.ContentGrace <= 0 {
+		cfg.ContentGrace = contentGrace
+	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -124,18 +140,20 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 	}
 	e := &Engine{
 		cfg: cfg, log: log, now: cfg.Now,
-		table:   table.New(cfg.ManagerID, missedCheckins*cfg.CheckinInterval, cfg.Now),
-		events:  kube.NewRecorder(c, "fleet-controller"),
-		slots:   make(chan struct{}, writers),
-		lists:   newLists(),
-		kits:    map[kube.Key]*kitEntry{},
-		memos:   map[kube.Key]map[kube.Key]memo{},
-		paces:   map[kube.Key]withdrawal.Pace{},
-		orphans: map[kube.Key]time.Time{},
-		unused:  map[string]idle{},
-		lost:    map[kube.Key]bool{},
-		writing: map[kube.Key]bool{},
-		waiting: map[kube.Key]bool{},
+		table:      table.New(cfg.ManagerID, missedCheckins*cfg.CheckinInterval, cfg.Now),
+		events:     kube.NewRecorder(c, "fleet-controller"),
+		slots:      newSlots(cfg.Now),
+		lists:      newLists(),
+		purse:      newPurse(),
+		kits:       map[kube.Key]*kitEntry{},
+		memos:      map[kube.Key]map[kube.Key]memo{},
+		paces:      map[kube.Key]withdrawal.Pace{},
+		orphans:    map[kube.Key]time.Time{},
+		unused:     map[string]idle{},
+		lost:       map[kube.Key]bool{},
+		writing:    map[kube.Key]bool{},
+		waiting:    map[kube.Key]bool{},
+		unfinished: map[kube.Key]*work{},
 	}
 	bundles := c.Loop("bundle")
 	e.bundles = kube.StoreOf[*fleet.Bundle](bundles)
@@ -147,14 +165,16 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 	e.repos = kube.StoreOf[*fleet.GitRepo](c.Loop("gitrepo-summary"))
 	e.makeCaches(c.Loop("cache"))
 	e.planer = kube.NewLoop("bundle", cfg.Workers, e.Reconcile)
-	e.leaver = kube.NewLoop("withdrawal", 4, e.reconcileLeaving)
+	e.leaver = kube.NewLoop("withdrawal", 16, e.reconcileLeaving)
 	e.waker = kube.NewLoop("heartbeat", 2, e.reconcileLife)
+	e.listener = kube.NewLoop("silence", 1, e.reconcileSilence)
 	e.sweep = kube.NewLoop("content", 1, e.reconcileContent)
+	e.pruner = kube.NewLoop("gitrepo-prune", 2, e.reconcilePrune)
 	e.status = map[string]*reporter{
-		table.KindBundle:  newReporter("bundle-status", settling, e.now, e.reportBundle),
-		table.KindGitRepo: newReporter("gitrepo-status", 0, e.now, e.reportRepo),
-		table.KindCluster: newReporter("cluster-status", settling, e.now, e.reportCluster),
-		table.KindGroup:   newReporter("clustergroup-status", settling, e.now, e.reportGroup),
+		table.KindBundle:  newReporter("bundle-status", bundlePace, e.now, e.reportBundle),
+		table.KindGitRepo: newReporter("gitrepo-status", repoPace, e.now, e.reportRepo),
+		table.KindCluster: newReporter("cluster-status", clusterPace, e.now, e.reportCluster),
+		table.KindGroup:   newReporter("clustergroup-status", bundlePace, e.now, e.reportGroup),
 	}
 	e.handle()
 	return e
@@ -174,7 +194,7 @@ func (e *Engine) Groups() []*fleet.ClusterGroup { return e.cache.groups.List("")
 
 // Loops are the engine's loops, for metrics.
 func (e *Engine) Loops() []*kube.Loop {
-	loops := []*kube.Loop{e.planer, e.leaver, e.waker, e.sweep}
+	loops := []*kube.Loop{e.planer, e.leaver, e.waker, e.listener, e.sweep, e.pruner}
 	for _, kind := range []string{table.KindBundle, table.KindGitRepo, table.KindCluster, table.KindGroup} {
 		loops = append(loops, e.status[kind].loop)
 	}
@@ -190,6 +210,7 @@ func (e *Engine) Parts() []kube.Runner {
 	for _, kind := range limitingKinds() {
 		parts = append(parts, e.cache.limits[kind])
 	}
+	parts = append(parts, e.cache.mapped.parts()...)
 	for _, l := range e.Loops() {
 		parts = append(parts, l)
 	}
@@ -226,6 +247,15 @@ func (e *Engine) spread(n table.News) {
 	}
 	for _, key := range n.Plan {
 		e.planer.Add(key)
+	}
+	for _, key := range n.Promoted {
+		e.listener.AddAfter(key, rollout.SilentAfter)
+	}
+	for _, key := range n.Revived {
+		if c, ok := e.table.Cluster(key); ok {
+			e.revived(c)
+			e.waker.Add(key)
+		}
 	}
 	for _, id := range n.Unused {
 		e.setUnused(id, "", time.Time{})

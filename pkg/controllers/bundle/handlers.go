@@ -11,6 +11,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/table"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
@@ -35,10 +36,12 @@ func (e *Engine) handle() {
 	for _, c := range e.cache.limits {
 		c.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
 			if (old == nil) != (changed == nil) {
-				e.planAll(either(old, changed).GetNamespace())
+				e.onLimit(either(old, changed).GetNamespace())
 			}
 		})
 	}
+	e.handleMappings()
+	e.cache.mapped.namespaces.OnChange(e.onBudget)
 }
 
 func either[T any](a, b *T) *T {
@@ -68,7 +71,11 @@ func (e *Engine) onBundle(old, changed *fleet.Bundle) {
 		return
 	}
 	key := kube.KeyOf(changed)
+	if old == nil {
+		e.table.Returned(changed.UID)
+	}
 	e.spread(e.table.SetBundle(changed))
+	e.asks(nilled(old), changed)
 	switch {
 	case old == nil:
 		e.planer.Add(key)
@@ -89,6 +96,8 @@ func (e *Engine) forget(key kube.Key) {
 	delete(e.memos, key)
 	delete(e.paces, key)
 	delete(e.waiting, key)
+	delete(e.unfinished, key)
+	e.purse.forget(key)
 }
 
 func (e *Engine) planSome(keys []kube.Key) {
@@ -99,18 +108,17 @@ func (e *Engine) planSome(keys []kube.Key) {
 
 func (e *Engine) onDeployment(old, changed *fleet.BundleDeployment) {
 	if changed == nil {
-		e.spread(e.table.RemoveDeployment(old))
+		e.collect(e.table.RemoveDeployment(old))
 		e.leaver.Add(kube.KeyOf(old))
+		e.freed(old.Name)
 		return
+	}
+	if old == nil {
+		e.table.Returned(changed.UID)
 	}
 	known, _ := e.table.Deployment(kube.KeyOf(changed))
 	news := e.table.SetDeployment(changed)
-	plan := news.Plan
-	news.Plan = nil
-	e.spread(news)
-	for _, key := range plan {
-		e.planer.AddAfter(key, gatherNews+time.Duration(e.table.Size(key))*gatherPerPair)
-	}
+	e.collect(news)
 	if key, _, ok := e.table.PairOf(kube.KeyOf(changed)); ok && old != nil && edited(known, changed) && !e.isWriting(kube.KeyOf(changed)) {
 		if known.Generation != changed.Generation {
 			e.lose(kube.KeyOf(changed)) // what the cache cannot see may have changed
@@ -118,6 +126,17 @@ func (e *Engine) onDeployment(old, changed *fleet.BundleDeployment) {
 		e.planer.Add(key)
 	}
 	e.watchLeaving(changed)
+}
+
+// collect spreads news of a deployment. Its Bundle is planned again when more
+// may have come.
+func (e *Engine) collect(n table.News) {
+	plan := n.Plan
+	n.Plan = nil
+	e.spread(n)
+	for _, key := range plan {
+		e.planer.AddAfter(key, gatherNews+time.Duration(e.table.Size(key))*gatherPerPair)
+	}
 }
 
 // edited tells whether somebody else has changed what the engine writes. What
@@ -146,8 +165,11 @@ func (e *Engine) onCluster(old, changed *fleet.Cluster) {
 		key := kube.KeyOf(old)
 		e.spread(e.table.RemoveCluster(key))
 		e.status[table.KindCluster].forget(key)
-		e.planAll(key.Namespace)
+		e.planSome(e.around(key.Namespace))
 		return
+	}
+	if old == nil {
+		e.table.Returned(changed.UID)
 	}
 	news, change := e.table.SetCluster(changed)
 	e.spread(news)
@@ -178,6 +200,9 @@ func (e *Engine) onGroup(old, changed *fleet.ClusterGroup) {
 		news, changes = e.table.RemoveGroup(kube.KeyOf(old))
 		e.status[table.KindGroup].forget(kube.KeyOf(old))
 	} else {
+		if old == nil {
+			e.table.Returned(changed.UID)
+		}
 		news, changes = e.table.SetGroup(changed)
 	}
 	e.spread(news)
@@ -186,10 +211,10 @@ func (e *Engine) onGroup(old, changed *fleet.ClusterGroup) {
 	}
 }
 
-// retarget plans the Bundles of a namespace for which a cluster has become
+// retarget plans the Bundles for which a cluster of a namespace has become
 // another.
 func (e *Engine) retarget(namespace string, change table.ClusterChange) {
-	for _, key := range e.table.Bundles(namespace) {
+	for _, key := range e.around(namespace) {
 		if e.concerns(key, change) {
 			e.planer.Add(key)
 		}
@@ -215,9 +240,11 @@ func (e *Engine) concerns(key kube.Key, change table.ClusterChange) bool {
 		return true
 	}
 	if !after.Deploy {
-		return e.table.Nowhere(key) // its message may name this cluster
+		// A message may say so.
+		return e.table.Nowhere(key) || before.Reason != after.Reason && e.table.Holds(key, is.Key)
 	}
-	if was.Place.Paused != is.Place.Paused {
+	if was.Place.Paused != is.Place.Paused ||
+		rollout.Moves(entry.kit.Bundle().Spec.RolloutStrategy, &was.Place.Cluster, &is.Place.Cluster) {
 		return true
 	}
 	x, errX := entry.kit.Inputs(before, was.Place)
@@ -229,9 +256,14 @@ func (e *Engine) onRepo(old, changed *fleet.GitRepo) {
 	if changed == nil {
 		e.table.RemoveRepo(kube.KeyOf(old))
 		e.status[table.KindGitRepo].forget(kube.KeyOf(old))
+		e.purse.forgetRepo(kube.KeyOf(old))
 		return
 	}
+	if old == nil {
+		e.table.Returned(changed.UID)
+	}
 	e.spread(e.table.SetRepo(changed))
+	e.asks(nilled(old), changed)
 }
 
 // onContent makes a content anew that somebody deleted although it is needed, and
@@ -264,7 +296,11 @@ func (e *Engine) onSecret(old, changed *metav1.PartialObjectMetadata) {
 	if e.onCredential(either(old, changed), changed == nil) {
 		return
 	}
-	if bd, ok := e.table.Deployment(key); ok && changed == nil && bd.Spec.ValuesHash != "" {
+	bd, ok := e.table.Deployment(key)
+	if !ok && changed != nil && changed.Labels[fleet.LabelBundleName] != "" {
+		e.leaver.AddAfter(key, orphanGrace) // its deployment may be on its way, or gone already
+	}
+	if ok && changed == nil && bd.Spec.ValuesHash != "" {
 		e.lose(key)
 		if bundle, _, ok := e.table.PairOf(key); ok {
 			e.planer.Add(bundle)

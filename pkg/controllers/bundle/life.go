@@ -37,8 +37,7 @@ func (e *Engine) reconcileLife(ctx context.Context, key kube.Key) (kube.Next, er
 // learnCluster takes in a Cluster as the API server answered it, before the
 // watch brings it.
 func (e *Engine) learnCluster(c *fleet.Cluster) {
-	table.KeepSign(c)
-	c.ManagedFields = nil
+	e.slimCluster(c)
 	news, change := e.table.SetCluster(c)
 	e.spread(news)
 	e.clusterChanged(c, change)
@@ -55,4 +54,50 @@ func (e *Engine) revived(c *fleet.Cluster) {
 	for _, key := range e.table.BundlesOn(kube.KeyOf(c)) {
 		e.planer.Add(key)
 	}
+}
+
+// reconcileSilence finds out which clusters have left promotions of a Bundle
+// unanswered for too long. Nobody waits for them any more until they are heard
+// of. Before it says so it looks at the objects themselves: perhaps it is the
+// manager that has heard nothing.
+func (e *Engine) reconcileSilence(ctx context.Context, key kube.Key) (kube.Next, error) {
+	late, after := e.table.Overdue(key)
+	if len(late) == 0 {
+		return kube.Next{After: after}, nil
+	}
+	for _, o := range late {
+		if err := e.confirmSilence(ctx, o); err != nil {
+			for _, o := range late {
+				e.table.Excuse(o.Cluster)
+			}
+			return kube.Done, err
+		}
+	}
+	_, after = e.table.Overdue(key)
+	return kube.Next{After: after}, nil
+}
+
+// confirmSilence looks for a sign of life of a cluster at the API server.
+func (e *Engine) confirmSilence(ctx context.Context, o table.Overdue) error {
+	bd, err := e.deployments.Get(ctx, o.Deployment)
+	if err != nil && !kube.IsGone(err) {
+		return err
+	}
+	if err == nil {
+		e.slimDeployment(bd)
+		e.spread(e.table.SetDeployment(bd))
+	}
+	c, err := e.clusters.Get(ctx, o.Cluster)
+	if err != nil && !kube.IsGone(err) {
+		return err
+	}
+	if err == nil {
+		e.learnCluster(c)
+	}
+	news := e.table.SetSilent(o.Cluster)
+	e.spread(news)
+	if len(news.Status) > 0 {
+		e.log.WithField("cluster", o.Cluster.String()).WithField("reason", "no sign of life since a promotion").Info("cluster silent")
+	}
+	return nil
 }

@@ -5,23 +5,87 @@ import (
 	"encoding/json"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// maxLists is how many distinct lists are kept for sharing; then sharing
-// begins anew. Lists in use stay alive by their users.
-const maxLists = 2048
+// maxLists and maxTexts are how many distinct lists, and texts, are kept for
+// sharing; then sharing begins anew. What is in use stays alive by its users.
+const (
+	maxLists = 2048
+	maxTexts = 8192
+)
 
-// lists shares equal lists of deployed objects between deployments.
+// lists shares what is equal in deployments: lists of deployed objects, and
+// texts, of which every deployment of a Bundle has the same.
 type lists struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte][]fleet.BundleDeploymentResource
+	texts map[string]string
 }
 
 func newLists() *lists {
-	return &lists{known: map[[sha256.Size]byte][]fleet.BundleDeploymentResource{}}
+	return &lists{known: map[[sha256.Size]byte][]fleet.BundleDeploymentResource{}, texts: map[string]string{}}
+}
+
+// deployment shares the texts of a deployment, which nobody else has seen yet.
+func (s *lists) deployment(bd *fleet.BundleDeployment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bd.Labels, bd.Annotations = s.pairs(bd.Labels), s.pairs(bd.Annotations)
+	for _, text := range []*string{
+		&bd.Name, &bd.Kind, &bd.APIVersion, &bd.Spec.DeploymentID, &bd.Spec.StagedDeploymentID, &bd.Spec.ValuesHash,
+		&bd.Status.AppliedDeploymentID, &bd.Status.Release,
+		&bd.Status.Display.Deployed, &bd.Status.Display.Monitored, &bd.Status.Display.State,
+	} {
+		*text = s.text(*text)
+	}
+	s.conditions(bd.Status.Conditions)
+}
+
+// cluster shares the texts of a Cluster, which nobody else has seen yet.
+func (s *lists) cluster(c *fleet.Cluster) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.Labels = s.pairs(c.Labels)
+	c.Namespace = s.text(c.Namespace)
+	s.conditions(c.Status.Conditions)
+}
+
+func (s *lists) conditions(list []fleet.Condition) {
+	for i := range list {
+		c := &list[i]
+		for _, text := range []*string{&c.Type, &c.Reason, &c.Message, &c.LastUpdateTime, &c.LastTransitionTime} {
+			*text = s.text(*text)
+		}
+		c.Status = corev1.ConditionStatus(s.text(string(c.Status)))
+	}
+}
+
+// pairs is a map equal to m whose texts are shared.
+func (s *lists) pairs(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return m
+	}
+	out := make(map[string]string, len(m))
+	for k, v := range m {
+		out[s.text(k)] = s.text(v)
+	}
+	return out
+}
+
+// text is the first of all texts that equal t.
+func (s *lists) text(t string) string {
+	if first, ok := s.texts[t]; ok {
+		return first
+	}
+	if len(s.texts) >= maxTexts {
+		clear(s.texts)
+	}
+	s.texts[t] = t
+	return t
 }
 
 // share is a list equal to l but for the times of creation, which differ on

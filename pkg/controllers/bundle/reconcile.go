@@ -43,6 +43,9 @@ func (e *Engine) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error)
 	if b.DeletionTimestamp != nil {
 		return e.remove(ctx, b)
 	}
+	if w := e.resume(b); w != nil {
+		return e.carryOut(ctx, w)
+	}
 	s, err := e.gather(ctx, b)
 	if err != nil {
 		return kube.Done, err
@@ -52,35 +55,19 @@ func (e *Engine) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error)
 	if err := e.adopt(ctx, s, d); err != nil {
 		return kube.Done, err
 	}
-	rest, applyErr := e.apply(ctx, s, d)
-	if fault.IsPermanent(applyErr) {
-		d.plan.Problem = problemOf(applyErr)
-	}
-	d.plan.Complete = applyErr == nil && !rest && !d.more && !fault.IsWait(s.kitErr)
-	e.spread(e.table.SetPlan(key, d.plan))
-	if applyErr != nil {
-		return kube.Done, applyErr
-	}
-	if rest || d.more {
-		return again, nil
-	}
-	if fault.IsWait(s.kitErr) {
-		return kube.Next{After: valuesRetry}, nil
-	}
-	e.release(key)
-	return e.withdraw(ctx, s, d)
+	return e.carryOut(ctx, &work{snapshot: s, decision: d})
 }
 
 // gather reads all that the decision needs.
 func (e *Engine) gather(ctx context.Context, b *fleet.Bundle) (*snapshot, error) {
-	s := &snapshot{key: kube.KeyOf(b), bundle: b}
+	s := &snapshot{key: kube.KeyOf(b), bundle: b, moves: e.table.Moves()}
 	if s.parts, s.kitErr = e.named(b); s.kitErr == nil {
 		s.kit, s.kitErr = e.kit(ctx, b) // before the clusters: their changes are judged by it
 	} else {
 		e.dropKit(s.key)
 	}
-	s.candidates = e.table.Candidates(s.key.Namespace)
 	s.deployments, s.seen = e.table.Deployments(s.key)
+	e.candidates(s)
 	s.hold, s.restricted = e.held(s.key.Namespace)
 	if s.kitErr != nil && !fault.IsPermanent(s.kitErr) && !fault.IsWait(s.kitErr) {
 		return nil, s.kitErr
@@ -135,8 +122,7 @@ func (e *Engine) kit(ctx context.Context, b *fleet.Bundle) (*deployment.Kit, err
 	entry := e.kits[key]
 	e.mu.Unlock()
 	if entry != nil {
-		old := entry.kit.Bundle()
-		if old.UID == b.UID && old.Generation == b.Generation && maps.Equal(old.Labels, b.Labels) && contentOf(old) == contentOf(b) {
+		if fits(entry.kit, b) {
 			return entry.kit, nil
 		}
 	}
@@ -158,6 +144,12 @@ func (e *Engine) kit(ctx context.Context, b *fleet.Bundle) (*deployment.Kit, err
 	defer e.mu.Unlock()
 	e.kits[key] = next
 	return kit, nil
+}
+
+// fits tells whether a kit was made of a Bundle as it is now.
+func fits(kit *deployment.Kit, b *fleet.Bundle) bool {
+	old := kit.Bundle()
+	return old.UID == b.UID && old.Generation == b.Generation && maps.Equal(old.Labels, b.Labels) && contentOf(old) == contentOf(b)
 }
 
 func (e *Engine) readValues(ctx context.Context, b *fleet.Bundle, entry *kitEntry) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -27,7 +28,7 @@ func (e *Engine) remove(ctx context.Context, b *fleet.Bundle) (kube.Next, error)
 	if !slices.Contains(b.Finalizers, fleet.FinalizerBundle) {
 		return kube.Done, nil
 	}
-	reason, err := e.dismiss(ctx, b)
+	reason, rest, err := e.dismiss(ctx, b)
 	if err != nil {
 		return kube.Done, err
 	}
@@ -40,19 +41,28 @@ func (e *Engine) remove(ctx context.Context, b *fleet.Bundle) (kube.Next, error)
 		Generation: b.Generation, Complete: true, Withdrawing: reason, ResourcesDigest: b.Status.ResourcesSHA256Sum,
 		Problem: &summary.Problem{Reason: reasonDeleting, Message: "the Bundle is being deleted"},
 	}))
-	if !ok {
+	switch {
+	case rest:
+		return again, nil
+	case !ok:
 		return kube.Next{After: recheck}, nil
 	}
 	return kube.Done, e.letGo(ctx, b, len(remnants))
 }
 
-// dismiss orders all deployments of a Bundle to leave. It returns what keeps it
-// from ordering one, if anything does.
-func (e *Engine) dismiss(ctx context.Context, b *fleet.Bundle) (string, error) {
+// dismiss orders all deployments of a Bundle to leave, for at most a slice of
+// time. It returns what keeps it from ordering one, if anything does, and
+// whether there are more.
+func (e *Engine) dismiss(ctx context.Context, b *fleet.Bundle) (blocked string, rest bool, err error) {
 	key := kube.KeyOf(b)
 	hold, _ := e.brake()
 	e.wait(key, true) // before judging: news in between must not be lost
-	blocked := ""
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		errs  []error
+		until = e.now().Add(slice)
+	)
 	deployments, _ := e.table.Deployments(key)
 	for cluster, bd := range deployments {
 		if withdrawal.Read(bd).Order != "" || bd.DeletionTimestamp != nil {
@@ -66,12 +76,24 @@ func (e *Engine) dismiss(ctx context.Context, b *fleet.Bundle) (string, error) {
 			}
 			continue
 		}
-		if err := e.order(ctx, key, l); err != nil {
-			return "", err
+		if rest = e.now().After(until); rest {
+			break
 		}
+		e.slots.enter()
+		wg.Go(func() {
+			begin := e.now()
+			err := e.order(ctx, key, l)
+			e.slots.leave(e.now().Sub(begin), err)
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			}
+		})
 	}
+	wg.Wait()
 	e.wait(key, blocked != "")
-	return blocked, nil
+	return blocked, rest, joined(errs)
 }
 
 // remnants are the deployments of a deleted Bundle that are still there.

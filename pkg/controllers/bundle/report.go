@@ -29,6 +29,7 @@ func (e *Engine) reportBundle(ctx context.Context, key kube.Key) (int, error) {
 	}
 	status := summary.BundleStatus(&b.Status, facts, e.now())
 	status.Conditions = e.accept(status.Conditions, accepted)
+	status.Conditions = e.sayHeld(status.Conditions, table.Subject{Kind: table.KindBundle, Key: key}, b.Generation)
 	if e.status[table.KindBundle].done(key, b.Status, status) {
 		return 0, nil
 	}
@@ -84,6 +85,7 @@ func (e *Engine) reportRepo(ctx context.Context, key kube.Key) (int, error) {
 		return 0, nil
 	}
 	status := summary.GitRepoStatus(repo, sources, e.now())
+	status.Conditions = e.sayHeld(status.Conditions, table.Subject{Kind: table.KindGitRepo, Key: key}, repo.Generation)
 	if !fresh && condition.IsTrue(status.Conditions, fleet.ConditionReady) && !condition.IsTrue(repo.Status.Conditions, fleet.ConditionReady) {
 		return 0, nil
 	}

@@ -18,36 +18,61 @@ const (
 	// is passing, for each started windowBytes of the object.
 	window      = time.Second
 	windowBytes = 64 << 10
+	// mostEndings is how many final states of one object are written at once.
+	mostEndings = 5
 	// statusWriters is how many objects of one kind are reported at once.
 	statusWriters = 4
 )
 
-// A reporter writes the status of one kind of object: a final state at once,
-// passing states at most once in a window.
-type reporter struct {
-	loop  *kube.Loop
-	now   func() time.Time
-	delay time.Duration // for which news of passing states are collected
+// A pace is how long news of passing states are collected before they are
+// written.
+type pace struct {
+	settle   time.Duration // since the last news
+	patience time.Duration // since the first, whatever comes after it
+	// spare limits how many passing states of all objects are written before
+	// their patience ends: so many at once, and one more a second. 0 is no limit.
+	spare int
+}
 
-	mu   sync.Mutex
-	last map[kube.Key]written
+// A reporter writes the status of one kind of object: a final state at once,
+// passing states at its pace and at most once in a window.
+type reporter struct {
+	loop *kube.Loop
+	now  func() time.Time
+	pace pace
+
+	mu    sync.Mutex
+	last  map[kube.Key]written
+	spare float64   // passing states that may be written
+	at    time.Time // as of then
 }
 
 // written is what is remembered of the last write of a status.
 type written struct {
 	at     time.Time
 	every  time.Duration // how often it may be written
-	final  bool          // the state that was last asked to be written
-	urgent bool          // a final state was reached since the last look
+	first  time.Time     // news that were not looked at yet; zero: none
+	latest time.Time
+	final  bool      // the state that was last asked to be written
+	urgent bool      // a final state was reached since the last look
+	spent  bool      // the last look has taken a spare one
+	ends   float64   // final states that may be written outside of the window
+	ended  time.Time // as of then
 	// want is what was written last, and have what the API server made of it.
 	want, have [sha256.Size]byte
+}
+
+// endings is how many final states may be written outside of the window: some at
+// once, and one more in each window.
+func (w *written) endings(now time.Time) float64 {
+	return min(mostEndings, w.ends+now.Sub(w.ended).Seconds()/window.Seconds())
 }
 
 // newReporter makes a reporter. write compares the object's status with what
 // it should be and writes it if it differs; it returns the bytes that it
 // wrote, 0 for nothing.
-func newReporter(name string, delay time.Duration, now func() time.Time, write func(context.Context, kube.Key) (int, error)) *reporter {
-	r := &reporter{now: now, delay: delay, last: map[kube.Key]written{}}
+func newReporter(name string, p pace, now func() time.Time, write func(context.Context, kube.Key) (int, error)) *reporter {
+	r := &reporter{now: now, pace: p, last: map[kube.Key]written{}, spare: float64(p.spare), at: now()}
 	r.loop = kube.NewLoop(name, statusWriters, func(ctx context.Context, key kube.Key) (kube.Next, error) {
 		if left := r.look(key); left > 0 {
 			return kube.Next{After: left}, nil
@@ -58,6 +83,8 @@ func newReporter(name string, delay time.Duration, now func() time.Time, write f
 			r.failed(key)
 		case n > 0:
 			r.wrote(key, n)
+		default:
+			r.spared(key)
 		}
 		return kube.Done, err
 	})
@@ -80,30 +107,81 @@ func (r *reporter) ask(key kube.Key, final bool) time.Duration {
 	defer r.mu.Unlock()
 	w := r.last[key]
 	w.urgent = w.urgent || final && !w.final
-	w.final = final
+	w.final, w.latest = final, r.now()
+	if w.first.IsZero() {
+		w.first = w.latest
+	}
 	r.last[key] = w
-	if w.urgent {
-		return 0
-	}
-	left := w.every - r.now().Sub(w.at)
-	if !final {
-		return max(left, r.delay)
-	}
-	return left
+	return r.left(w)
 }
 
-// look is how long a look that has come has to wait after all, because the
-// status was written since it was asked for.
+// left is for how long an object is not looked at yet.
+func (r *reporter) left(w written) time.Duration {
+	now := r.now()
+	closed := w.every - now.Sub(w.at)
+	switch {
+	case w.urgent: // but what flaps does not end again and again
+		return max(0, time.Duration((1-w.endings(now))*float64(window)))
+	case w.final || w.first.IsZero():
+		return closed
+	}
+	settled := min(r.pace.settle-now.Sub(w.latest), r.pace.patience-now.Sub(w.first))
+	return max(closed, settled)
+}
+
+// look is how long a look that has come has to wait after all: the status was
+// written since it was asked for, more news have come, or too many passing
+// states are being written already.
 func (r *reporter) look(key kube.Key) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.last[key]
+	if left := r.left(w); left > 0 {
+		return left
+	}
+	w.spent = false
+	if !w.urgent && !w.final && r.now().Sub(w.first) < r.pace.patience {
+		left := r.take()
+		if left > 0 {
+			return left
+		}
+		w.spent = r.pace.spare > 0
+	}
 	if w.urgent {
-		w.urgent = false
-		r.last[key] = w
+		w.ends, w.ended = w.endings(r.now())-1, r.now()
+	}
+	w.urgent, w.first = false, time.Time{}
+	r.last[key] = w
+	return 0
+}
+
+// spared gives back what the last look has taken and not used.
+func (r *reporter) spared(key kube.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.last[key]
+	if !w.spent {
+		return
+	}
+	w.spent = false
+	r.last[key] = w
+	r.spare++
+}
+
+// take takes one of the passing states that may be written, or tells when to
+// ask again.
+func (r *reporter) take() time.Duration {
+	if r.pace.spare == 0 {
 		return 0
 	}
-	return w.every - r.now().Sub(w.at)
+	now := r.now()
+	r.spare = min(float64(r.pace.spare), r.spare+now.Sub(r.at).Seconds())
+	r.at = now
+	if r.spare < 1 {
+		return time.Second
+	}
+	r.spare--
+	return 0
 }
 
 func (r *reporter) wrote(key kube.Key, bytes int) {

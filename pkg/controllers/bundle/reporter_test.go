@@ -13,7 +13,7 @@ import (
 
 func TestReporterWindow(t *testing.T) {
 	now := time.Date(2026, 8, 24, 14, 0, 0, 0, time.UTC)
-	r := newReporter("test", 10*time.Millisecond, func() time.Time { return now }, nil)
+	r := newReporter("test", pace{settle: 10 * time.Millisecond, patience: 10 * time.Millisecond}, func() time.Time { return now }, nil)
 	key := kube.Key{Name: "x"}
 	if left := r.ask(key, false); left != 10*time.Millisecond {
 		t.Errorf("the first news waits for others for %s", left)
@@ -39,16 +39,76 @@ func TestReporterWindow(t *testing.T) {
 	if left := r.ask(key, true); left != time.Second {
 		t.Errorf("from one final state to another is not urgent, got %s", left)
 	}
+	for n := range mostEndings {
+		r.ask(key, false)
+		r.ask(key, true)
+		left := r.look(key)
+		if free := n < mostEndings-1; free != (left <= 0) {
+			t.Errorf("what flaps is written %d times at once, and no more: %d, %s", mostEndings, n, left)
+		}
+	}
+	now = now.Add(time.Second)
+	if left := r.look(key); left > 0 {
+		t.Errorf("but in the next window, got %s", left)
+	}
+	now = now.Add(time.Hour)
+	r.ask(key, false)
+	if left := r.ask(key, true); left > 0 {
+		t.Errorf("after an hour, got %s", left)
+	}
+	if left := r.look(key); left > 0 {
+		t.Errorf("after an hour, got %s", left)
+	}
 	r.wrote(key, 200<<10)
 	if left := r.ask(key, false); left != 4*time.Second {
 		t.Errorf("200 KiB are written every 4 seconds, got %s", left)
 	}
 }
 
+// Passing states are written when no more news come, or when they have been
+// waited for long enough, and few at a time.
+func TestReporterPace(t *testing.T) {
+	now := time.Date(2026, 8, 24, 14, 0, 0, 0, time.UTC)
+	r := newReporter("test", pace{settle: time.Second, patience: 5 * time.Second, spare: 2}, func() time.Time { return now }, nil)
+	key := func(n int) kube.Key { return kube.Key{Name: string(rune('a' + n))} }
+	look := func(n int, want time.Duration, why string) {
+		t.Helper()
+		if left := r.look(key(n)); left != want {
+			t.Errorf("%s: want %s, got %s", why, want, left)
+		}
+	}
+	for n := range 4 {
+		if left := r.ask(key(n), false); left != time.Second {
+			t.Errorf("news are collected for a second, got %s", left)
+		}
+	}
+	now = now.Add(600 * time.Millisecond)
+	r.ask(key(0), false)
+	now = now.Add(400 * time.Millisecond)
+	look(0, 600*time.Millisecond, "more news: from then on")
+	look(1, 0, "no more news")
+	look(2, 0, "two at once")
+	look(3, time.Second, "not three")
+	r.spared(key(2)) // there was nothing to write
+	look(3, 0, "what is not used is free")
+	now = now.Add(time.Second)
+	look(0, 0, "one more a second")
+	for range 9 {
+		r.ask(key(4), false)
+		now = now.Add(500 * time.Millisecond)
+	}
+	look(4, 500*time.Millisecond, "patience ends after 5 seconds")
+	now = now.Add(500 * time.Millisecond)
+	r.spare, r.at = 0, now
+	look(4, 0, "then it costs nothing")
+	r.ask(key(4), true)
+	look(4, 0, "and neither does a final state, which waits for nothing")
+}
+
 // A server with older CRDs drops fields. What it made of a write is not
 // written again.
 func TestReporterAcceptsPruning(t *testing.T) {
-	r := newReporter("test", 0, time.Now, nil)
+	r := newReporter("test", pace{}, time.Now, nil)
 	key := kube.Key{Name: "x"}
 	condition := func(generation int64, at string) fleet.BundleStatus {
 		return fleet.BundleStatus{Conditions: []fleet.Condition{

@@ -20,34 +20,61 @@ import (
 // Bundle may be about to be restored.
 const orphanGrace = 10 * time.Minute
 
-// withdraw orders the deployments to leave that are not wanted any more, at the
-// pace at which a mistake can still be undone. What was ordered already is the
-// leaver's.
+// withdraw orders the deployments to leave that are not wanted any more, within
+// the deletion budget, at the pace at which a mistake can still be undone, or at
+// once what a person has approved. What was ordered already is the leaver's.
 func (e *Engine) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.Next, error) {
 	e.wait(s.key, true) // before judging: news in between must not be lost
-	var ready []*leaver
-	blocked := false
+	var open, kept []*leaver
 	for _, l := range d.leaving {
-		if withdrawal.Read(l.bd).Order != "" {
-			continue
+		switch {
+		case withdrawal.Read(l.bd).Order != "":
+		case l.bd.Spec.Options.KeepResources:
+			kept = append(kept, l) // nothing is removed
+		default:
+			open = append(open, l)
 		}
+	}
+	free, approved, again, err := e.afford(ctx, s, open)
+	if err != nil {
+		return kube.Done, err
+	}
+	ready, blocked := e.ready(s, append(free, kept...))
+	now, alsoBlocked := e.ready(s, approved)
+	e.wait(s.key, blocked || alsoBlocked)
+	paced := 0
+	if len(ready) > 0 {
+		allowed, after := e.take(s.key, len(ready), len(s.deployments))
+		now, again, paced = append(now, ready[:allowed]...), sooner(again, after), allowed
+	}
+	for i, l := range now {
+		if err := e.order(ctx, s.key, l); err != nil {
+			e.giveBack(s.key, min(paced, len(now)-i)) // they come last
+			return kube.Done, err
+		}
+	}
+	return kube.Next{After: again}, nil
+}
+
+// ready are those of the deployments on their way out that nothing has to come
+// before, and whether there are others.
+func (e *Engine) ready(s *snapshot, list []*leaver) (ready []*leaver, blocked bool) {
+	for _, l := range list {
 		if l.action, _ = e.judge(s.key, l, s.hold); l.action == withdrawal.Wait {
 			blocked = true
 			continue
 		}
 		ready = append(ready, l)
 	}
-	e.wait(s.key, blocked)
-	if len(ready) == 0 {
-		return kube.Done, nil
+	return ready, blocked
+}
+
+// sooner is the earlier of two times to look again, of which 0 is never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
 	}
-	allowed, after := e.take(s.key, len(ready), len(s.deployments))
-	for _, l := range ready[:allowed] {
-		if err := e.order(ctx, s.key, l); err != nil {
-			return kube.Done, err
-		}
-	}
-	return kube.Next{After: after}, nil
+	return a
 }
 
 // judge decides what is next for a deployment that is not wanted.
@@ -70,6 +97,13 @@ func (e *Engine) take(key kube.Key, want, total int) (int, time.Duration) {
 	n, next, after := e.paces[key].Take(want, total, e.now())
 	e.paces[key] = next
 	return n, after
+}
+
+// giveBack returns what was taken and not used.
+func (e *Engine) giveBack(key kube.Key, n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.paces[key] = e.paces[key].Back(n)
 }
 
 // wait notes that withdrawals of a Bundle wait for others of its repository.
@@ -155,7 +189,14 @@ func (e *Engine) eraseSecret(ctx context.Context, key kube.Key) error {
 			return err
 		}
 	}
-	return e.secrets.Delete(ctx, key, kube.Precondition{UID: meta.UID})
+	if e.isWriting(key) {
+		return nil // it is made anew
+	}
+	err := e.secrets.Delete(ctx, key, kube.Precondition{UID: meta.UID, ResourceVersion: meta.ResourceVersion})
+	if kube.IsConflict(err) {
+		return nil // it was written since, for a new deployment
+	}
+	return err
 }
 
 // reconcileLeaving looks after one deployment on its way out: it strips the

@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -25,8 +26,8 @@ const (
 	namespaceRetry = time.Second
 )
 
-// apply writes what was decided, for at most a slice of time. It returns
-// whether something is left. Faults of single clusters show in their Want and
+// apply writes what was decided and not written yet, for at most a slice of
+// time. It returns whether something is left. Faults of single clusters show in their Want and
 // stop nobody else; the others are returned.
 func (e *Engine) apply(ctx context.Context, s *snapshot, d *decision) (rest bool, err error) {
 	if len(d.pairs) == 0 {
@@ -42,8 +43,10 @@ func (e *Engine) apply(ctx context.Context, s *snapshot, d *decision) (rest bool
 		mu    sync.Mutex
 		errs  []error
 		until = e.now().Add(slice)
+		batch = newBatch(d.batch)
 	)
-	for _, p := range d.pairs {
+	for ; d.next < len(d.pairs); d.next++ {
+		p := d.pairs[d.next]
 		if p.effort == nothing {
 			continue
 		}
@@ -51,15 +54,19 @@ func (e *Engine) apply(ctx context.Context, s *snapshot, d *decision) (rest bool
 			rest = true
 			break
 		}
-		e.slots <- struct{}{}
+		batch.enter(p.effort)
+		e.slots.enter()
 		wg.Go(func() {
-			defer func() { <-e.slots }()
+			begin := e.now()
 			err := e.write(ctx, s, p)
+			e.slots.leave(e.now().Sub(begin), err)
+			batch.leave(p.effort)
 			if err == nil {
 				return
 			}
 			mu.Lock()
 			defer mu.Unlock()
+			d.news = true
 			if fault.IsPermanent(err) || kube.IsInvalid(err) {
 				p.want.Broken = err.Error()
 				d.plan.Wants[p.key] = p.want
@@ -120,13 +127,13 @@ func (e *Engine) write(ctx context.Context, s *snapshot, p *pair) error {
 	case stage:
 		got, err = e.stage(ctx, s, p)
 	case retouch:
-		got, err = e.deployments.Patch(ctx, p.old, deployment.Retouch(s.kit, p.place, p.old))
+		got, err = e.deployments.Patch(ctx, p.old, deployment.Retouch(s.kit, p.place, p.old, p.id))
 	}
 	switch {
 	case kube.IsTerminating(err), kube.IsGone(err):
 		return fault.WaitError("NamespaceGone", namespaceRetry, fmt.Errorf("cluster %q: %w", p.key, err))
 	case kube.IsExists(err):
-		return e.meet(ctx, key, err)
+		return e.meet(ctx, s.key, key, err)
 	case err != nil:
 		return fmt.Errorf("deploy to cluster %q: %w", p.key, err)
 	}
@@ -143,13 +150,16 @@ func (e *Engine) write(ctx context.Context, s *snapshot, p *pair) error {
 
 // meet finds out what stands where a deployment was to be made: ours, which
 // the watch has not brought yet, or somebody else's.
-func (e *Engine) meet(ctx context.Context, key kube.Key, cause error) error {
+func (e *Engine) meet(ctx context.Context, wanted, key kube.Key, cause error) error {
 	live, err := e.deployments.Get(ctx, key)
 	if err != nil {
 		return err
 	}
-	if bundle, ok := table.BundleOf(live); !ok || bundle.Name != key.Name {
-		return fault.PermanentError("NameTaken", fmt.Errorf("BundleDeployment %q exists and was not made by Fleet", key))
+	switch bundle, ok := table.BundleOf(live); {
+	case !ok || bundle.Name != key.Name:
+		return fault.PermanentError(reasonNameTaken, fmt.Errorf("BundleDeployment %q exists and was not made by Fleet", key))
+	case bundle != wanted:
+		return fault.PermanentError(reasonNameTaken, errors.New(occupied(bundle)))
 	}
 	e.slimDeployment(live)
 	e.spread(e.table.SetDeployment(live))

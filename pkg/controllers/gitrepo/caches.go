@@ -32,7 +32,7 @@ func (w *Worker) makeCaches(c *kube.Client) {
 		}
 		return keys
 	})
-	w.cache.bundles = kube.NewMetaCache(c, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{}, slimMeta)
+	w.cache.bundles = kube.NewMetaCache(c, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{}, slimBundle)
 	w.cache.bundles.Index(byRepo, func(b *metav1.PartialObjectMetadata) []string {
 		return []string{kube.Key{Namespace: b.Namespace, Name: b.Labels[fleet.LabelRepoName]}.String()}
 	})
@@ -155,7 +155,7 @@ func (w *Worker) bundleGone(b *metav1.PartialObjectMetadata) {
 	for _, repo := range w.cache.repos.List(b.Namespace) {
 		key := kube.KeyOf(repo)
 		owner := repo.Name == b.Labels[fleet.LabelRepoName]
-		if owner && !ours || slices.Contains(w.recall(key, repo.UID).taken, b.Name) {
+		if owner && !ours && !asked(repo, b) || slices.Contains(w.recall(key, repo.UID).taken, b.Name) {
 			w.remember(key, repo.UID, func(m *memory) { m.lost = true })
 			w.loop.Add(key)
 		}

@@ -37,9 +37,11 @@ func (w *Worker) fetch(ctx context.Context, facts *source.Facts, from what, step
 	set, err := w.read(ctx, repo, from, git.Commit(commit))
 	var done publish.Done
 	if err == nil {
+		request := &pruning{w: w, repo: repo}
 		done, err = w.publisher.Publish(ctx, publish.Order{
-			Namespace: repo.Namespace, Owner: repo.Name, OCISecret: repo.Spec.OCIRegistrySecret, Log: log,
+			Namespace: repo.Namespace, Owner: repo.Name, OCISecret: repo.Spec.OCIRegistrySecret, Pruning: request, Log: log,
 		}, set)
+		repo = request.repo
 	}
 	if err == nil {
 		read.Verdict = source.Judge(set, done.Findings)
@@ -66,7 +68,7 @@ func (w *Worker) fetch(ctx context.Context, facts *source.Facts, from what, step
 		return err
 	}
 	if done.Written+done.Removed > 0 {
-		log.WithFields(fields).Infof("repository read: %d bundles written, %d removed, %d unchanged", done.Written, done.Removed, done.Unchanged)
+		log.WithFields(fields).Infof("repository read: %d bundles written, %d to be removed, %d unchanged", done.Written, done.Removed, done.Unchanged)
 	}
 	return nil
 }

@@ -34,7 +34,6 @@ func New(c *kube.Client) *House {
 	refuse(h, client, "schedule", func(o *fleet.Schedule) *[]fleet.Condition { return &o.Status.Conditions })
 	warn[*fleet.Policy](h, client)
 	warn[*fleet.GitRepoRestriction](h, client)
-	warn[*fleet.BundleNamespaceMapping](h, client)
 	return h
 }
 

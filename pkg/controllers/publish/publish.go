@@ -1,7 +1,7 @@
 // Package publish brings the Bundles of a cluster in line with what a
 // repository yields: for each Bundle first the Secret of its values, then what
 // it deploys, then the Bundle itself; and when all that is new is there, it
-// removes what the repository no longer yields.
+// removes what the repository no longer yields, or asks for that.
 //
 // It holds no cache and decides nothing: source.PlanWrites says what is written
 // and removed. The loop of GitRepos uses it, and `fleet apply` with the rights
@@ -26,6 +26,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/source"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // writers is how many Bundles are written at once where nothing is said.
@@ -103,8 +104,23 @@ type Order struct {
 	// OCISecret names the Secret of the registry that resources are kept in. Where
 	// it is empty, that is the one named ocistorage, if it is there.
 	OCISecret string
+	// Pruning, where not nil, is asked to remove Bundles; else they are deleted
+	// here.
+	Pruning Pruning
+	// Guard, where not nil, is asked before Bundles are deleted here, which are
+	// some of all that the order has. Its error keeps all of them.
+	Guard func(ctx context.Context, own, remove []*fleet.Bundle) error
 	// Log, where not nil, stands in for that of the Publisher.
 	Log *logrus.Entry
+}
+
+// A Pruning lets somebody else decide when Bundles are removed, who knows what
+// they have deployed.
+type Pruning interface {
+	// Retract takes back what was asked for, but not if that is mark.
+	Retract(ctx context.Context, mark string) error
+	// Ask asks for all Bundles with this mark to be removed.
+	Ask(ctx context.Context, mark string) error
 }
 
 // Done is what became of an Order.
@@ -141,6 +157,10 @@ func (p *Publisher) Publish(ctx context.Context, o Order, set bundle.Set) (Done,
 	}
 	plan := source.PlanWrites(set, present)
 	done := Done{Unchanged: plan.Unchanged, Findings: plan.Findings, Taken: plan.Taken, Held: plan.Held}
+	mark := withdrawal.PruneMark(plan.Remove)
+	if err := o.retract(ctx, mark); err != nil { // before anything is wanted again
+		return done, err
+	}
 	refused, err := p.writeAll(ctx, job{order: o, storage: storage}, plan.Put, &done)
 	if err == nil {
 		err = p.writeScans(ctx, o, set, &done)
@@ -151,10 +171,24 @@ func (p *Publisher) Publish(ctx context.Context, o Order, set bundle.Set) (Done,
 	case plan.Err != nil:
 		return done, plan.Err
 	case refused || o.Keep:
-		return done, nil // something new is missing, so nothing is removed
+		return done, o.retract(ctx, "") // something new is missing, so nothing is removed
+	case o.Pruning != nil && mark != "":
+		done.Removed, err = p.mark(ctx, o, plan.Remove, mark)
+		return done, err
+	case o.Guard != nil && len(plan.Remove) > 0:
+		if err := o.Guard(ctx, present.Own, plan.Remove); err != nil {
+			return done, err
+		}
 	}
 	done.Removed, err = p.prune(ctx, o, plan.Remove)
 	return done, err
+}
+
+func (o Order) retract(ctx context.Context, mark string) error {
+	if o.Pruning == nil {
+		return nil
+	}
+	return o.Pruning.Retract(ctx, mark)
 }
 
 // A job is an order with what was found out about it.

@@ -9,6 +9,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/source"
 )
 
 // prune removes Bundles. Their finalizer keeps them until their deployments are
@@ -26,6 +27,32 @@ func (p *Publisher) prune(ctx context.Context, o Order, list []*fleet.Bundle) (i
 		tell(o.Log, b.Name, "no longer in the repository", "bundle removed")
 	}
 	return removed, nil
+}
+
+// mark marks Bundles, and when all of them are, asks for them to be removed: so
+// nobody takes a part of them for the whole. It returns how many were not marked
+// before.
+func (p *Publisher) mark(ctx context.Context, o Order, list []*fleet.Bundle, mark string) (int, error) {
+	marked := 0
+	for _, b := range list {
+		if b.Annotations[fleet.AnnotationPrune] == mark {
+			continue
+		}
+		if why := p.cfg.Suspended(); why != "" {
+			return marked, fault.WaitError(fleet.ReasonSuspended, 0, errors.New(why))
+		}
+		changed := b.DeepCopy()
+		if changed.Annotations == nil {
+			changed.Annotations = map[string]string{}
+		}
+		changed.Annotations[fleet.AnnotationPrune] = mark
+		if err := p.store(ctx, source.Write{Old: b, New: changed}); err != nil {
+			return marked, err
+		}
+		marked++
+		tell(o.Log, b.Name, "no longer in the repository", "bundle to be removed")
+	}
+	return marked, o.Pruning.Ask(ctx, mark)
 }
 
 // Remove deletes one Bundle, if it is still the one that is meant.

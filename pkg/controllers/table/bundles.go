@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -46,8 +47,12 @@ type bundleRow struct {
 	counts   counts
 	named    string // content that the Bundle names
 	plan     *Plan
-	complete int64  // generation of the last complete plan
-	news     uint64 // counts changes of deployments
+	complete int64     // generation of the last complete plan
+	news     uint64    // counts changes of deployments
+	due      time.Time // no cluster is Overdue before; zero: none owes an answer
+	seats    []seat    // as they were returned last
+	seatsOf  *Plan     // for which plan
+	seatsAt  uint64    // and which clusters
 }
 
 func (t *Table) bundle(key kube.Key) *bundleRow {
@@ -90,6 +95,9 @@ func (t *Table) SetBundle(b *fleet.Bundle) News {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var news News
+	if t.departed.known[b.UID] {
+		return news
+	}
 	row := t.bundle(kube.KeyOf(b))
 	if row.obj != nil && row.obj.UID == b.UID && !newer(b.ResourceVersion, row.obj.ResourceVersion) {
 		return news
@@ -148,6 +156,9 @@ func (t *Table) RemoveBundle(key kube.Key) News {
 	if row == nil {
 		return news
 	}
+	if row.obj != nil {
+		t.departed.add(row.obj.UID)
+	}
 	t.setPlan(row, &Plan{}, &news)
 	t.name(row, "", &news)
 	t.setOwner(row, kube.Key{}, kube.Key{}, &news)
@@ -202,10 +213,13 @@ func (t *Table) setPlan(row *bundleRow, p *Plan, news *News) {
 		t.cellOf(row.key, key)
 	}
 	for key, c := range row.cells {
-		if w, ok := p.Wants[key]; ok {
-			c.want = &w
-		} else {
+		switch w, ok := p.Wants[key]; {
+		case !ok:
 			c.want = nil
+		case c.want != nil && *c.want == w:
+			continue // what came of its deployment was looked at when it came
+		default:
+			c.want = &w
 		}
 		t.refresh(c, news)
 		t.drop(c)

@@ -23,8 +23,10 @@ type clusterRow struct {
 	sign   Sign
 	alive  time.Time // when the agent was last known to live, by our clock
 	life   summary.Life
+	debt   debt
 	counts counts
 	sum    *fleet.BundleSummary // nil: to be counted again
+	shown  *Candidate           // what candidate returned last
 }
 
 // A workspace is the cluster groups of one namespace.
@@ -40,6 +42,7 @@ type Candidate struct {
 	// Other is the id of another manager that looks after the cluster.
 	Other    string
 	Offline  bool
+	Silent   bool // it has left a promotion unanswered for too long
 	Deleting bool
 	// Protocol is what the agent speaks; Unseen tells that it has never reported.
 	Protocol int
@@ -64,28 +67,38 @@ func (t *Table) SetCluster(c *fleet.Cluster) (News, ClusterChange) {
 	var news News
 	key := kube.KeyOf(c)
 	row := t.clusters[key]
+	if t.departed.known[c.UID] {
+		return news, ClusterChange{}
+	}
 	if row != nil && row.obj.UID == c.UID && !newer(c.ResourceVersion, row.obj.ResourceVersion) {
+		if c.ResourceVersion == row.obj.ResourceVersion {
+			row.obj = c // the cache's, which is kept anyway
+		}
 		return news, ClusterChange{}
 	}
 	change := ClusterChange{}
 	if row == nil {
 		row = &clusterRow{}
 		t.clusters[key] = row
+		t.join(key)
 		for cell := range t.onCluster[key] {
 			if cell.want != nil {
 				row.counts.add(cell.view.State, 1)
 			}
 		}
 	} else {
-		change.Was = row.candidate(key)
+		change.Was = row.candidate()
 	}
 	fresh := row.obj == nil
 	row.obj = c
 	row.other = registration.OtherManager(c, registration.Mark{ID: t.ownID})
-	change.Life = t.setSign(row, ReadSign(c), fresh)
+	change.Life = t.setSign(row, fresh, &news)
 	t.place(row)
-	change.Is = row.candidate(key)
+	change.Is = row.candidate()
 	change.Targeting = change.Was == nil || !sameCandidate(change.Was, change.Is)
+	if change.Was != change.Is {
+		t.moves++
+	}
 	news.add(Subject{KindCluster, key}, row.counts.final())
 	if change.Targeting || change.Life {
 		t.touchGroups(key.Namespace, &news)
@@ -116,10 +129,16 @@ func (t *Table) place(row *clusterRow) {
 	}
 }
 
-func (row *clusterRow) candidate(key kube.Key) *Candidate {
-	return &Candidate{Key: key, Place: row.place, Other: row.other,
-		Offline: row.life == summary.Offline, Deleting: row.obj.DeletionTimestamp != nil,
+// candidate is the cluster as it is now: the same as before where nothing has
+// changed.
+func (row *clusterRow) candidate() *Candidate {
+	c := Candidate{Key: kube.KeyOf(row.obj), Place: row.place, Other: row.other,
+		Offline: row.life == summary.Offline, Silent: row.debt.silent, Deleting: row.obj.DeletionTimestamp != nil,
 		Protocol: row.sign.Protocol, Unseen: row.life == summary.NeverSeen}
+	if row.shown == nil || *row.shown != c {
+		row.shown = &c
+	}
+	return row.shown
 }
 
 func sameCandidate(a, b *Candidate) bool {
@@ -132,7 +151,11 @@ func (t *Table) RemoveCluster(key kube.Key) News {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var news News
-	delete(t.clusters, key)
+	if row := t.clusters[key]; row != nil {
+		t.departed.add(row.obj.UID)
+		delete(t.clusters, key)
+		t.leave(key)
+	}
 	t.touchGroups(key.Namespace, &news)
 	return news
 }
@@ -141,14 +164,39 @@ func (t *Table) RemoveCluster(key kube.Key) News {
 func (t *Table) Candidates(namespace string) []*Candidate {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var out []*Candidate
-	for key, row := range t.clusters {
-		if key.Namespace == namespace {
-			out = append(out, row.candidate(key))
-		}
+	out := make([]*Candidate, 0, len(t.members[namespace]))
+	for _, key := range t.members[namespace] {
+		out = append(out, t.clusters[key].candidate())
 	}
-	slices.SortFunc(out, func(a, b *Candidate) int { return CompareKeys(a.Key, b.Key) })
 	return out
+}
+
+// join puts a cluster in its place among those of its namespace.
+func (t *Table) join(key kube.Key) {
+	list := t.members[key.Namespace]
+	i, _ := slices.BinarySearchFunc(list, key, CompareKeys)
+	t.members[key.Namespace] = slices.Insert(list, i, key)
+	t.moves++
+}
+
+// leave takes a cluster out again.
+func (t *Table) leave(key kube.Key) {
+	list := t.members[key.Namespace]
+	i, _ := slices.BinarySearchFunc(list, key, CompareKeys)
+	if list = slices.Delete(list, i, i+1); len(list) == 0 {
+		delete(t.members, key.Namespace)
+	} else {
+		t.members[key.Namespace] = list
+	}
+	t.moves++
+}
+
+// Moves is a number that changes with what any Bundle may decide otherwise by:
+// clusters that come, go or change.
+func (t *Table) Moves() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.moves
 }
 
 // Cluster finds a Cluster.
@@ -219,6 +267,9 @@ func (t *Table) views(key kube.Key) []*summary.Deployment {
 func (t *Table) SetGroup(g *fleet.ClusterGroup) (News, []ClusterChange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.departed.known[g.UID] {
+		return News{}, nil
+	}
 	w := t.groups[g.Namespace]
 	if w == nil {
 		w = &workspace{groups: map[string]*fleet.ClusterGroup{}}
@@ -242,6 +293,9 @@ func (t *Table) RemoveGroup(key kube.Key) (News, []ClusterChange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if w := t.groups[key.Namespace]; w != nil {
+		if g := w.groups[key.Name]; g != nil {
+			t.departed.add(g.UID)
+		}
 		delete(w.groups, key.Name)
 		if len(w.groups) == 0 {
 			delete(t.groups, key.Namespace)
@@ -260,14 +314,13 @@ func (t *Table) regroup(namespace string, group kube.Key) (News, []ClusterChange
 			news.add(Subject{KindGroup, group}, false)
 		}
 	}
-	for key, row := range t.clusters {
-		if key.Namespace != namespace {
-			continue
-		}
-		was := row.candidate(key)
+	for _, key := range t.members[namespace] {
+		row := t.clusters[key]
+		was := row.candidate()
 		t.place(row)
-		if is := row.candidate(key); !sameCandidate(was, is) {
+		if is := row.candidate(); !sameCandidate(was, is) {
 			changes = append(changes, ClusterChange{Targeting: true, Was: was, Is: is})
+			t.moves++
 		}
 	}
 	return news, changes
@@ -293,8 +346,9 @@ func (t *Table) GroupFacts(key kube.Key) (*fleet.ClusterGroup, []summary.Member,
 		return nil, nil, false
 	}
 	var members []summary.Member
-	for k, row := range t.clusters {
-		if k.Namespace != key.Namespace || !inGroup(row.place.Groups, key.Name) {
+	for _, k := range t.members[key.Namespace] {
+		row := t.clusters[k]
+		if !inGroup(row.place.Groups, key.Name) {
 			continue
 		}
 		m := summary.Member{Name: k.Name, Offline: row.life != summary.Online}

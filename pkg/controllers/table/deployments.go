@@ -27,6 +27,9 @@ func (t *Table) SetDeployment(bd *fleet.BundleDeployment) News {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var news News
+	if t.departed.known[bd.UID] {
+		return news
+	}
 	key := kube.KeyOf(bd)
 	bundle, ok := BundleOf(bd)
 	cluster, ok2 := ClusterOf(bd)
@@ -39,6 +42,9 @@ func (t *Table) SetDeployment(bd *fleet.BundleDeployment) News {
 	}
 	if c := t.deployments[key]; c != nil {
 		if c.bd.UID == bd.UID && !newer(bd.ResourceVersion, c.bd.ResourceVersion) {
+			if bd.ResourceVersion == c.bd.ResourceVersion {
+				c.bd = bd // the cache's, which is kept anyway
+			}
 			return news
 		}
 		if c.bundle != bundle || c.cluster != cluster {
@@ -48,7 +54,10 @@ func (t *Table) SetDeployment(bd *fleet.BundleDeployment) News {
 	c := t.cellOf(bundle, cluster)
 	leaves := c.want == nil && (c.bd == nil || order(c.bd) != order(bd))
 	t.hold(c.bd, bd, &news)
+	t.tally(bundle.Namespace, c.bd, bd)
+	old := c.bd
 	c.bd = bd
+	t.learned(c, old, &news)
 	t.deployments[key] = c
 	t.refresh(c, &news)
 	if leaves {
@@ -67,6 +76,7 @@ func (t *Table) RemoveDeployment(bd *fleet.BundleDeployment) News {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var news News
+	t.departed.add(bd.UID)
 	key := kube.KeyOf(bd)
 	if c := t.deployments[key]; c != nil && c.bd.UID == bd.UID {
 		t.clearDeployment(c, key, &news)
@@ -78,6 +88,7 @@ func (t *Table) RemoveDeployment(bd *fleet.BundleDeployment) News {
 func (t *Table) clearDeployment(c *cell, key kube.Key, news *News) {
 	delete(t.deployments, key)
 	t.hold(c.bd, nil, news)
+	t.tally(c.bundle.Namespace, c.bd, nil)
 	c.bd = nil
 	t.refresh(c, news)
 	if c.want == nil {
@@ -106,6 +117,14 @@ func (t *Table) Deployment(key kube.Key) (*fleet.BundleDeployment, bool) {
 		return c.bd, true
 	}
 	return nil, false
+}
+
+// Holds tells whether a cluster has a deployment of a Bundle.
+func (t *Table) Holds(bundle, cluster kube.Key) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	row := t.bundles[bundle]
+	return row != nil && row.cells[cluster] != nil && row.cells[cluster].bd != nil
 }
 
 // Deployments are the existing deployments of a Bundle, by Cluster, and a

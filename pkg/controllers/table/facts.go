@@ -18,20 +18,27 @@ func (t *Table) BundleFacts(key kube.Key) (*fleet.Bundle, *summary.Bundle, *flee
 	}
 	p := row.plan
 	f := &summary.Bundle{Generation: row.complete, Shape: p.Shape, Problem: p.Problem, ResourcesDigest: p.ResourcesDigest}
-	targets := make([]rollout.Target, 0, len(p.Order))
-	for _, k := range p.Order {
-		c := row.cells[k]
-		view := c.view
-		f.Deployments = append(f.Deployments, &view)
-		targets = append(targets, t.target(c))
-		if c.bd != nil && c.bd.Status.AppliedDeploymentID == "" {
+	seats := t.seats(row)
+	views := make([]summary.Deployment, len(seats))
+	f.Deployments = make([]*summary.Deployment, len(seats))
+	if len(t.targets) < len(seats) {
+		t.targets = make([]rollout.Target, len(seats))
+	}
+	targets := t.targets[:len(seats)]
+	for i, s := range seats {
+		views[i] = s.cell.view
+		f.Deployments[i] = &views[i]
+		targets[i] = s.target()
+		if s.cell.bd != nil && s.cell.bd.Status.AppliedDeploymentID == "" {
 			f.NewlyCreated++
 		}
 	}
 	f.Rollout = rollout.Look(p.Shape, targets)
 	for _, c := range row.cells {
-		cl := t.clusters[c.cluster]
-		if c.bd != nil && c.want == nil && cl != nil && cl.obj.DeletionTimestamp == nil {
+		if c.bd == nil || c.want != nil {
+			continue
+		}
+		if cl := t.clusters[c.cluster]; cl != nil && cl.obj.DeletionTimestamp == nil {
 			f.Withdrawing.Count++
 		}
 	}
@@ -39,12 +46,33 @@ func (t *Table) BundleFacts(key kube.Key) (*fleet.Bundle, *summary.Bundle, *flee
 	return row.obj, f, p.Accepted, true
 }
 
-// target is a cell as the rollout sees it.
-func (t *Table) target(c *cell) rollout.Target {
-	out := rollout.TargetOf(c.cluster.String(), c.bd)
-	out.Desired, out.Paused = c.want.ID, c.want.Paused
-	if cl := t.clusters[c.cluster]; cl != nil {
-		out.Offline = cl.life == summary.Offline
+// A seat is a place in the order of a plan: a deployment, and its cluster, nil
+// where that is gone.
+type seat struct {
+	cell    *cell
+	cluster *clusterRow
+}
+
+// seats are those of the last plan of a Bundle. They stay the same until the next
+// plan, since what is wanted is not dropped, and as long as no cluster comes or
+// goes.
+func (t *Table) seats(row *bundleRow) []seat {
+	if row.seatsOf != row.plan || row.seatsAt != t.moves {
+		row.seats = make([]seat, len(row.plan.Order))
+		for i, k := range row.plan.Order {
+			row.seats[i] = seat{row.cells[k], t.clusters[k]}
+		}
+		row.seatsOf, row.seatsAt = row.plan, t.moves
+	}
+	return row.seats
+}
+
+// target is a deployment as the rollout sees it.
+func (s seat) target() rollout.Target {
+	out := rollout.TargetOf(s.cell.view.Cluster, s.cell.bd)
+	out.Desired, out.Paused = s.cell.want.ID, s.cell.want.Paused
+	if s.cluster != nil {
+		out.Offline, out.Silent = s.cluster.life == summary.Offline, s.cluster.debt.silent
 	}
 	return out
 }

@@ -99,7 +99,11 @@ func ReadSign(c *fleet.Cluster) Sign {
 // proves nothing: the manager may have been away as well, so the cluster keeps
 // the state that its status shows until it has been silent for our time. It
 // tells whether the agent was silent before.
-func (t *Table) setSign(row *clusterRow, s Sign, first bool) (revived bool) {
+func (t *Table) setSign(row *clusterRow, first bool, news *News) (revived bool) {
+	s, key := ReadSign(row.obj), kube.KeyOf(row.obj)
+	if first {
+		t.owes(row, key)
+	}
 	switch {
 	case s.Time.IsZero():
 		row.life = summary.NeverSeen
@@ -113,6 +117,7 @@ func (t *Table) setSign(row *clusterRow, s Sign, first bool) (revived bool) {
 	case !s.Time.Equal(row.sign.Time):
 		revived = row.life != summary.Online
 		row.alive, row.life = t.now(), summary.Online
+		t.settleDebt(row, key, news)
 	}
 	row.sign = s
 	return revived
@@ -145,6 +150,7 @@ func (t *Table) SetOffline(key kube.Key) News {
 		return news
 	}
 	row.life = summary.Offline
+	t.moves++
 	news.add(Subject{KindCluster, key}, row.counts.final())
 	t.touchGroups(key.Namespace, &news)
 	for c := range t.onCluster[key] {

@@ -32,6 +32,9 @@ func (t *Table) SetRepo(obj *fleet.GitRepo) News {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var news News
+	if t.departed.known[obj.UID] {
+		return news
+	}
 	r := t.repo(kube.KeyOf(obj))
 	if r.obj != nil && r.obj.UID == obj.UID && !newer(obj.ResourceVersion, r.obj.ResourceVersion) {
 		return news
@@ -46,6 +49,9 @@ func (t *Table) RemoveRepo(key kube.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if r := t.repos[key]; r != nil {
+		if r.obj != nil {
+			t.departed.add(r.obj.UID)
+		}
 		r.obj = nil
 		t.dropRepo(key)
 	}
@@ -73,9 +79,10 @@ func (t *Table) RepoFacts(key kube.Key) (obj *fleet.GitRepo, s summary.Sources, 
 		fresh = fresh && row.planned()
 		s.Bundles = append(s.Bundles, summary.RepoBundle{
 			Name: k.Name, UID: row.obj.UID, Problem: row.plan.Problem, Targets: len(row.plan.Order)})
-		for _, ck := range row.plan.Order {
-			view := row.cells[ck].view
-			s.Deployments = append(s.Deployments, &view)
+		views := make([]summary.Deployment, len(row.plan.Order))
+		for i, ck := range row.plan.Order {
+			views[i] = row.cells[ck].view
+			s.Deployments = append(s.Deployments, &views[i])
 		}
 	}
 	return r.obj, s, fresh, true

@@ -14,6 +14,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
@@ -22,6 +23,9 @@ type Table struct {
 	mu          sync.Mutex
 	bundles     map[kube.Key]*bundleRow
 	clusters    map[kube.Key]*clusterRow
+	members     map[string][]kube.Key // Clusters by namespace, sorted
+	moves       uint64                // counts what Moves tells
+	departed    departed
 	repos       map[kube.Key]*repoRow
 	groups      map[string]*workspace        // by namespace
 	deployments map[kube.Key]*cell           // by BundleDeployment
@@ -29,6 +33,8 @@ type Table struct {
 	contents    map[string]map[kube.Key]bool // Bundles by the content that they need
 	named       map[string]map[kube.Key]bool // Bundles by the content that they name
 	uses        map[string]int               // deployments by the content that they hold
+	spread      map[string]int               // deployments by the namespace of their Bundles
+	targets     []rollout.Target             // room for BundleFacts
 	settled     bool
 	ownID       string
 	silence     time.Duration
@@ -41,6 +47,7 @@ func New(ownID string, silence time.Duration, now func() time.Time) *Table {
 	return &Table{
 		bundles:     map[kube.Key]*bundleRow{},
 		clusters:    map[kube.Key]*clusterRow{},
+		members:     map[string][]kube.Key{},
 		repos:       map[kube.Key]*repoRow{},
 		groups:      map[string]*workspace{},
 		deployments: map[kube.Key]*cell{},
@@ -48,6 +55,7 @@ func New(ownID string, silence time.Duration, now func() time.Time) *Table {
 		contents:    map[string]map[kube.Key]bool{},
 		named:       map[string]map[kube.Key]bool{},
 		uses:        map[string]int{},
+		spread:      map[string]int{},
 		ownID:       ownID, silence: silence, now: now,
 	}
 }
@@ -209,6 +217,11 @@ type News struct {
 	Status map[Subject]bool
 	// Plan are the Bundles that have to be planned again.
 	Plan []kube.Key
+	// Promoted are Bundles for which Overdue has to be asked in
+	// rollout.SilentAfter.
+	Promoted []kube.Key
+	// Revived are Clusters that were offline and have been heard of.
+	Revived []kube.Key
 	// Unused are contents that no deployment holds any more, that no Bundle names
 	// any more, or whose credentials may have become superfluous somewhere.
 	Unused []string

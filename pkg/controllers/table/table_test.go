@@ -465,3 +465,53 @@ func BenchmarkBundleFacts5000(b *testing.B) {
 		}
 	}
 }
+
+// The answer to a request that comes after the watch has told that the object is
+// gone does not bring it back; the watch does.
+func TestAnswersOfThePast(t *testing.T) {
+	now := time.Date(2026, 8, 24, 14, 0, 0, 0, time.UTC)
+	tab := New("x", time.Minute, func() time.Time { return now })
+	b := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b", UID: "1", ResourceVersion: "5"}}
+	bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "c-ns", Name: "b", UID: "2", ResourceVersion: "6", Labels: map[string]string{
+		fleet.LabelBundleNamespace: "ns", fleet.LabelBundleName: "b", fleet.LabelClusterNamespace: "ns", fleet.LabelCluster: "c"}}}
+	c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "3", ResourceVersion: "7"}}
+	g := &fleet.ClusterGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "4", ResourceVersion: "8"}}
+	repo := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r", UID: "5", ResourceVersion: "9"}}
+	set := func() { tab.SetBundle(b); tab.SetDeployment(bd); tab.SetCluster(c); tab.SetGroup(g); tab.SetRepo(repo) }
+	known := func() string {
+		_, isB := tab.Bundle(kube.KeyOf(b))
+		_, isBD := tab.Deployment(kube.KeyOf(bd))
+		_, isC := tab.Cluster(kube.KeyOf(c))
+		isG := tab.groups["ns"] != nil && tab.groups["ns"].groups["g"] != nil
+		isR := tab.repos[kube.KeyOf(repo)] != nil
+		return fmt.Sprint(isB, isBD, isC, isG, isR)
+	}
+	set()
+	if got := known(); got != "true true true true true" {
+		t.Fatal(got)
+	}
+	tab.RemoveDeployment(bd)
+	tab.RemoveBundle(kube.KeyOf(b))
+	tab.RemoveCluster(kube.KeyOf(c))
+	tab.RemoveGroup(kube.KeyOf(g))
+	tab.RemoveRepo(kube.KeyOf(repo))
+	set()
+	if got := known(); got != "false false false false false" {
+		t.Errorf("answers bring objects back: %s", got)
+	}
+	for _, o := range []kube.Object{b, bd, c, g, repo} {
+		tab.Returned(o.GetUID())
+	}
+	set()
+	if got := known(); got != "true true true true true" {
+		t.Errorf("the watch cannot bring objects back: %s", got)
+	}
+
+	var d departed
+	for n := range 3 * maxDeparted {
+		d.add(types.UID(fmt.Sprint(n)))
+	}
+	if len(d.known) != maxDeparted || d.known["0"] || !d.known[types.UID(fmt.Sprint(3*maxDeparted-1))] {
+		t.Errorf("the last %d are remembered, got %d", maxDeparted, len(d.known))
+	}
+}

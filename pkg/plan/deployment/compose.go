@@ -117,13 +117,21 @@ func Compose(o Order, old *fleet.BundleDeployment, values []byte) (Parcel, error
 }
 
 // Retouch is old with the labels, the pause and the finalizers that it should
-// have, and nothing else changed. old may lack its options.
-func Retouch(k *Kit, p *Place, old *fleet.BundleDeployment) *fleet.BundleDeployment {
+// have, and nothing else changed. old may lack its options. id is the deployment
+// id that it should have: one that does not hold it yet, because something holds
+// it back, keeps the commit of what it holds.
+func Retouch(k *Kit, p *Place, old *fleet.BundleDeployment, id string) *fleet.BundleDeployment {
 	out := old.DeepCopy()
 	out.Labels = Labels(k, p)
 	delete(out.Labels, fleet.LabelContentName)
-	if id := contentOf(k, old); id != "" {
-		out.Labels[fleet.LabelContentName] = id
+	if content := contentOf(k, old); content != "" {
+		out.Labels[fleet.LabelContentName] = content
+	}
+	if commit, ok := old.Labels[fleet.LabelCommit]; old.Spec.StagedDeploymentID != id {
+		delete(out.Labels, fleet.LabelCommit)
+		if ok {
+			out.Labels[fleet.LabelCommit] = commit
+		}
 	}
 	out.Finalizers = Finalizers(old)
 	out.Spec.Paused = Paused(k, p)
@@ -143,7 +151,7 @@ func contentOf(k *Kit, bd *fleet.BundleDeployment) string {
 }
 
 // Neat tells whether a deployment needs no Retouch.
-func Neat(k *Kit, p *Place, bd *fleet.BundleDeployment) bool {
+func Neat(k *Kit, p *Place, bd *fleet.BundleDeployment, id string) bool {
 	if bd.Spec.Paused != Paused(k, p) || slices.Contains(bd.Finalizers, fleet.FinalizerBundleDeployment) {
 		return false
 	}
@@ -155,11 +163,20 @@ func Neat(k *Kit, p *Place, bd *fleet.BundleDeployment) bool {
 		}
 		extra = 1
 	}
+	old := bd.Spec.StagedDeploymentID != id // it keeps its commit
+	if old {
+		if _, ok := bd.Labels[fleet.LabelCommit]; ok {
+			extra++
+		}
+		if _, ok := k.labels[fleet.LabelCommit]; ok {
+			extra--
+		}
+	}
 	if len(bd.Labels) != len(k.labels)+len(own)+extra {
 		return false
 	}
 	for key, v := range k.labels {
-		if bd.Labels[key] != v {
+		if bd.Labels[key] != v && (!old || key != fleet.LabelCommit) {
 			return false
 		}
 	}

@@ -199,7 +199,7 @@ func TestRetouch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !Neat(k, p, made.Object) {
+	if !Neat(k, p, made.Object, made.Object.Spec.DeploymentID) {
 		t.Error("what was just made needs no work")
 	}
 	b, _ := bundle(nil)
@@ -207,11 +207,22 @@ func TestRetouch(t *testing.T) {
 	if k, err = NewKit(b, "s-1", nil); err != nil {
 		t.Fatal(err)
 	}
-	if Neat(k, p, made.Object) {
+	if Neat(k, p, made.Object, made.Object.Spec.DeploymentID) {
 		t.Error("the commit is a label of the deployment too")
 	}
-	if got := Retouch(k, p, made.Object).Labels[fleet.LabelCommit]; got != "beef" {
+	if got := Retouch(k, p, made.Object, made.Object.Spec.DeploymentID).Labels[fleet.LabelCommit]; got != "beef" {
 		t.Errorf("got %q", got)
+	}
+	old := made.Object.Labels[fleet.LabelCommit]
+	if !Neat(k, p, made.Object, "another") {
+		t.Error("what is held back keeps its commit")
+	}
+	if got := Retouch(k, p, made.Object, "another").Labels[fleet.LabelCommit]; got != old {
+		t.Errorf("want %q, got %q", old, got)
+	}
+	made.Object.Labels["more"] = "x"
+	if Neat(k, p, made.Object, "another") {
+		t.Error("but no label of others")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -112,6 +113,8 @@ type mix struct {
 	notes     map[string]string
 	digest    string
 	templated bool
+	inputs    [2]string   // of clusters without and with labels; only where not templated
+	versions  [2]*Version // the same, as they were worked out
 }
 
 // NewKit compiles a Bundle. contentID names its resources, secret is the data
@@ -153,26 +156,56 @@ func (k *Kit) Inputs(v target.Verdict, p *Place) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if m.templated {
+		return digest([]byte(k.base(m) + p.facts)), nil
+	}
+	return m.inputs[p.kind()], nil
+}
+
+// base is the part of the inputs that no cluster has a say in.
+func (k *Kit) base(m *mix) string {
 	text := revision + k.content + m.digest
 	if k.oci {
 		text += inRegistry
 	}
-	switch {
-	case m.templated:
-		text += p.facts
-	case p.labelled:
-		text += "labelled"
-	}
-	return digest([]byte(text)), nil
+	return text
 }
 
-// Work works out what the Bundle becomes on a cluster. An error, such as one
-// in a template, concerns this cluster alone and is permanent.
+// kind is 1 for a cluster with labels that values can ask for, else 0.
+func (p *Place) kind() int {
+	if p.labelled {
+		return 1
+	}
+	return 0
+}
+
+// Work works out what the Bundle becomes on a cluster. What it returns may be
+// shared: nobody may change it. An error, such as one in a template, concerns
+// this cluster alone and is permanent.
 func (k *Kit) Work(v target.Verdict, p *Place) (Version, error) {
 	m, err := k.mix(v)
 	if err != nil {
 		return Version{}, err
 	}
+	if m.templated {
+		return k.work(m, p)
+	}
+	k.mu.Lock()
+	known := m.versions[p.kind()]
+	k.mu.Unlock()
+	if known != nil {
+		return *known, nil
+	}
+	out, err := k.work(m, p)
+	if err == nil {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		m.versions[p.kind()] = &out
+	}
+	return out, err
+}
+
+func (k *Kit) work(m *mix, p *Place) (Version, error) {
 	full, err := values.Render(m.options, values.ClusterFacts{
 		Name: p.Name, Namespace: p.Cluster.Namespace, Labels: p.Labels,
 		Annotations: p.Annotations, TemplateValues: p.TemplateValues,
@@ -203,10 +236,14 @@ func (k *Kit) Work(v target.Verdict, p *Place) (Version, error) {
 
 // mix merges options for a verdict, once for each set of targets.
 func (k *Kit) mix(v target.Verdict) (*mix, error) {
-	key := fmt.Sprint(v.Target, v.Customizations)
+	var room [32]byte
+	key := strconv.AppendInt(room[:0], int64(v.Target), 10)
+	for _, c := range v.Customizations {
+		key = strconv.AppendInt(append(key, ' '), int64(c), 10)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if m := k.merged[key]; m != nil {
+	if m := k.merged[string(key)]; m != nil {
 		return m, nil
 	}
 	m := &mix{}
@@ -228,7 +265,8 @@ func (k *Kit) mix(v target.Verdict) (*mix, error) {
 	m.digest = digest(raw)
 	m.templated = strings.Contains(text, "${") || strings.Contains(text, labelReference) ||
 		strings.Contains(text, `"templateValues"`)
-	k.merged[key] = m
+	m.inputs = [2]string{digest([]byte(k.base(m))), digest([]byte(k.base(m) + "labelled"))}
+	k.merged[string(key)] = m
 	return m, nil
 }
 

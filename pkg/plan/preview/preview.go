@@ -26,11 +26,16 @@ import (
 )
 
 // An Input is a Bundle and what its targeting depends on. Objects of other
-// namespaces than the Bundle's are ignored, but for deployments and Secrets.
+// namespaces than the Bundle's are ignored, but for deployments and Secrets, and
+// where a mapping leads.
 type Input struct {
 	Bundle   *fleet.Bundle
 	Clusters []*fleet.Cluster
 	Groups   []*fleet.ClusterGroup
+	// Mappings and Namespaces lead the Bundle to the clusters of other
+	// namespaces. One that is not among Namespaces has no label but its name.
+	Mappings   []*fleet.BundleNamespaceMapping
+	Namespaces []*corev1.Namespace
 	// Deployments are those that are there already, of whatever Bundle.
 	Deployments []*fleet.BundleDeployment
 	// Secrets hold the values of the Bundle, if it has a valuesHash, and those of
@@ -42,9 +47,10 @@ type Input struct {
 type Result struct {
 	// Content is the id of the Bundle's resources.
 	Content string
-	// Clusters are all clusters of the Bundle's workspace, by name.
+	// Clusters are all clusters of the Bundle's workspace, and of the namespaces
+	// where mappings lead it, by name.
 	Clusters []Cluster
-	// Ignored are texts about cluster groups that cannot be read.
+	// Ignored are texts about cluster groups and mappings that cannot be read.
 	Ignored []string
 }
 
@@ -86,21 +92,34 @@ func Of(in Input) (Result, error) {
 	if text := support.Blocks(&b.Spec); text != "" {
 		return Result{}, fault.PermanentError(fleet.ReasonNotImplemented, errors.New(text))
 	}
-	id := contentID(b)
+	id := ContentID(b)
 	kit, err := deployment.NewKit(b, id, valuesOf(in))
 	if err != nil {
 		return Result{}, err
 	}
 	out := Result{Content: id}
-	groups, errs := target.CompileGroups(inNamespace(in.Groups, b.Namespace))
-	for _, err := range errs {
+	reach := ReachOf(in)
+	if err := reach.Fault(); err != nil {
 		out.Ignored = append(out.Ignored, err.Error())
 	}
-	clusters := inNamespace(in.Clusters, b.Namespace)
-	slices.SortStableFunc(clusters, func(a, b *fleet.Cluster) int { return cmp.Compare(a.Name, b.Name) })
+	groups := map[string]target.Groups{}
+	for _, namespace := range append([]string{b.Namespace}, reach.Namespaces()...) {
+		var errs []error
+		groups[namespace], errs = target.CompileGroups(inNamespace(in.Groups, namespace))
+		for _, err := range errs {
+			out.Ignored = append(out.Ignored, err.Error())
+		}
+	}
+	clusters := slices.DeleteFunc(slices.Clone(in.Clusters), func(c *fleet.Cluster) bool {
+		_, reached := groups[c.Namespace]
+		return !reached
+	})
+	slices.SortStableFunc(clusters, func(a, b *fleet.Cluster) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
+	})
 	w := work{in: in, kit: kit}
 	for _, c := range clusters {
-		w.add(c, groups)
+		w.add(c, groups[c.Namespace])
 	}
 	if err := w.roll(); err != nil {
 		return Result{}, err
@@ -111,8 +130,21 @@ func Of(in Input) (Result, error) {
 	return out, nil
 }
 
-// contentID names what a Bundle deploys, wherever that is kept.
-func contentID(b *fleet.Bundle) string {
+// ReachOf is how far mappings let the Bundle go.
+func ReachOf(in Input) target.Reach {
+	namespaces := map[string]map[string]string{}
+	for _, c := range in.Clusters {
+		namespaces[c.Namespace] = map[string]string{corev1.LabelMetadataName: c.Namespace}
+	}
+	for _, ns := range in.Namespaces {
+		namespaces[ns.Name] = ns.Labels
+	}
+	mappings := target.CompileMappings(inNamespace(in.Mappings, in.Bundle.Namespace))
+	return mappings.ReachOf(in.Bundle.Namespace, in.Bundle.Labels, namespaces)
+}
+
+// ContentID names what a Bundle deploys, wherever that is kept.
+func ContentID(b *fleet.Bundle) string {
 	switch {
 	case b.Spec.ContentsID != "":
 		return b.Spec.ContentsID

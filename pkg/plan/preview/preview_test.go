@@ -157,7 +157,7 @@ func TestOf(t *testing.T) {
 			in: func() Input {
 				c := cluster("c1", "")
 				c.Status.Display.State = fleet.Offline
-				limit := intOrString(0)
+				limit := intOrString(1)
 				b := aBundle(everywhere())
 				b.Spec.RolloutStrategy = &fleet.RolloutStrategy{MaxUnavailable: &limit}
 				return Input{Bundle: b, Clusters: []*fleet.Cluster{c}, Deployments: moved(Input{Bundle: older, Clusters: []*fleet.Cluster{c}}, true)}

@@ -35,8 +35,20 @@ type Shape struct {
 	// MaxUnavailablePartitions is how many partitions may be unavailable before
 	// the ones after them wait.
 	MaxUnavailablePartitions int
-	// MaxNew is how many deployments one plan creates.
+	// MaxNew is how many deployments are created at once; 0: none at all.
 	MaxNew int
+}
+
+// Limited tells whether any limit is below what it limits.
+func (s *Shape) Limited() bool {
+	all := 0
+	for _, p := range s.Partitions {
+		if p.Limit < len(p.Members) {
+			return true
+		}
+		all += len(p.Members)
+	}
+	return s.MaxUnavailable < all
 }
 
 // Resolve applies a strategy, which may be nil, to the clusters that a Bundle
@@ -78,10 +90,7 @@ func manual(s *fleet.RolloutStrategy, clusters []*target.Cluster) ([]Partition, 
 	var out []Partition
 	for i := range s.Partitions {
 		def := &s.Partitions[i]
-		filter, err := target.NewFilter(target.Criteria{
-			Name: def.Name, ClusterName: def.ClusterName, ClusterSelector: def.ClusterSelector,
-			ClusterGroup: def.ClusterGroup, ClusterGroupSelector: def.ClusterGroupSelector,
-		}, "partition", i)
+		filter, err := filterOf(def, i)
 		if err != nil {
 			return nil, err
 		}
@@ -100,6 +109,29 @@ func manual(s *fleet.RolloutStrategy, clusters []*target.Cluster) ([]Partition, 
 	return out, nil
 }
 
+func filterOf(def *fleet.Partition, i int) (target.Filter, error) {
+	return target.NewFilter(target.Criteria{
+		Name: def.Name, ClusterName: def.ClusterName, ClusterSelector: def.ClusterSelector,
+		ClusterGroup: def.ClusterGroup, ClusterGroupSelector: def.ClusterGroupSelector,
+	}, "partition", i)
+}
+
+// Moves tells whether a cluster that has changed is in other partitions of a
+// strategy, which may be nil, than before. A strategy that cannot be read moves
+// it: whoever resolves it says what is wrong.
+func Moves(strategy *fleet.RolloutStrategy, was, is *target.Cluster) bool {
+	if strategy == nil {
+		return false
+	}
+	for i := range strategy.Partitions {
+		filter, err := filterOf(&strategy.Partitions[i], i)
+		if err != nil || filter.Selects(was) != filter.Selects(is) {
+			return true
+		}
+	}
+	return false
+}
+
 func automatic(s *fleet.RolloutStrategy, count int) ([]Partition, error) {
 	size, err := sliceSize(s, count)
 	if err != nil {
@@ -112,9 +144,9 @@ func automatic(s *fleet.RolloutStrategy, count int) ([]Partition, error) {
 	var out []Partition
 	for start := 0; start < count; start += size {
 		end := min(start+size, count)
-		p := Partition{Name: fmt.Sprintf("Partition %d - %d", start, end)}
-		if whole {
-			p.Name = Everything
+		p := Partition{Name: Everything, Members: make([]int, 0, end-start)}
+		if !whole {
+			p.Name = fmt.Sprintf("Partition %d - %d", start, end)
 		}
 		for n := start; n < end; n++ {
 			p.Members = append(p.Members, n)

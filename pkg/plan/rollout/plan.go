@@ -5,34 +5,24 @@
 // become, and the current one, which is what the agent deploys. Promoting
 // makes the staged version current; that is what limits, partitions and pauses
 // hold back.
+//
+// Clusters from which nothing is heard are deferred: nothing waits for them, and
+// what is promoted there has a limit of its own.
 package rollout
 
 import "fmt"
 
-// A Target is one deployment of a Bundle, wanted or there.
-type Target struct {
-	Name    string // as people know the cluster
-	Desired string // deployment id that it should have; empty: could not be worked out
-	Exists  bool   // there is a deployment object
-	Staged  string // deployment ids of that object
-	Current string
-	Applied string // deployment id that the agent reports
-	Ready   bool   // the agent reports its objects ready
-	Paused  bool   // cluster or Bundle is paused
-	Offline bool   // the agent does not report at present
-}
+// ReasonOutside is the reason of a target that no partition holds.
+const ReasonOutside = "in no partition of the rollout strategy"
 
-// Unavailable tells whether the deployment is down, or not yet what it should
-// be by its own current version. An absent one is not down. An offline one
-// is not counted: nothing can be said about it, and nothing should wait for it.
-func (t *Target) Unavailable() bool {
-	return t.Exists && !t.Offline && (t.Applied != t.Current || !t.Ready)
-}
-
-// Settled tells whether the deployment has fully become what it should be.
-func (t *Target) Settled() bool {
-	return t.Exists && t.Desired != "" && t.Staged == t.Desired && t.Current == t.Desired && t.Applied == t.Desired
-}
+// Reasons that any number of targets share. They are the same from round to
+// round, so that a rollout that goes on does not rewrite the status of all who
+// wait; who is waited for stands in Stop.
+const (
+	reasonUnknown   = "its options could not be worked out"
+	reasonFrozenNew = "new deployments are not created: maxNew is 0"
+	reasonUpToDate  = "up to date"
+)
 
 // A Step says what becomes of one target in this round.
 type Step struct {
@@ -44,6 +34,9 @@ type Step struct {
 	Move bool
 	// Costs tells that moving takes a deployment down that is up.
 	Costs bool
+	// Blind tells that moving promotes what was up when it was last heard of, where
+	// nobody sees for now what comes of it.
+	Blind bool
 	// Waits tells that the rest follows by itself, when others have moved.
 	Waits bool
 	// Reason says why, for status and people.
@@ -56,6 +49,7 @@ type Progress struct {
 	Count       int
 	Limit       int // how many may be unavailable
 	Unavailable int // how many are, counting what this round takes down
+	Deferred    int // how many are not there yet, and nothing waits for them
 }
 
 // A Result is one round of a rollout.
@@ -67,134 +61,190 @@ type Result struct {
 	Unavailable int
 	// UnavailablePartitions is how many partitions are above their limit.
 	UnavailablePartitions int
-	// More tells that deployments were left for the next round only because
-	// this one has created its share.
-	More bool
+	// Deferred is how many targets are not there yet, and nothing waits for them:
+	// their clusters are offline or silent. They are not among the unavailable.
+	Deferred int
+	// Blind is how many of those were up and have been promoted since, counting
+	// this round.
+	Blind int
+	// Outside are the targets that no partition holds: they never get the Bundle.
+	Outside Names
+	// Stop is where the rollout waits, and for whom; nil where nobody waits.
+	Stop *Stop
+	// Batch is how many deployments may be created at once: the next one when
+	// the API server has answered for another; 0 means any number.
+	Batch int
 }
 
 // Plan decides one round: which targets are created, staged and moved.
 //
 // Partitions are worked on in order. A target moves if the Bundle and its
-// partition have room left; one that is down already, new or offline needs no
-// room. When more partitions are above their limit than may be, the ones after
-// them wait. A target that no partition holds is never touched.
+// partition have room left; one that is down already, or new, needs no room. A
+// deferred one that was up takes room among the deferred only: as many of them
+// may be promoted unseen as others may be unavailable. When more partitions are
+// above their limit than may be, the ones after them wait. A target that no
+// partition holds is never touched.
 //
 // Plan changes nothing that it is given: the same arguments give the same
 // result.
 func Plan(shape Shape, targets []Target) Result {
-	r := &round{
-		shape: shape, targets: targets,
-		steps: make([]Step, len(targets)), done: make([]bool, len(targets)),
-	}
-	for i := range targets {
-		r.steps[i].Reason = "in no partition of the rollout strategy"
-		if targets[i].Unavailable() {
-			r.used++
-		}
-	}
-	out := Result{Steps: r.steps}
+	r := newRound(shape, targets)
+	r.steps = make([]Step, len(targets))
+	r.full = fmt.Sprintf("waits for room: %d may be unavailable", shape.MaxUnavailable)
+	out := Result{Steps: r.steps, Batch: max(shape.MaxNew, 0)}
 	held := ""
-	for _, p := range shape.Partitions {
-		progress := Progress{Name: p.Name, Count: len(p.Members), Limit: p.Limit, Unavailable: r.down(p)}
+	for i := range shape.Partitions {
+		p := &shape.Partitions[i]
+		n := r.tally(p)
 		if held != "" {
 			r.hold(p, held)
-			out.Partitions = append(out.Partitions, progress)
-			continue
-		}
-		progress.Unavailable = r.work(p, progress.Unavailable)
-		out.Partitions = append(out.Partitions, progress)
-		if behind := r.behind(p); behind > p.Limit {
-			out.UnavailablePartitions++
+		} else {
+			r.work(p, &n)
+			if n.behind > p.Limit {
+				out.UnavailablePartitions++
+			}
 			if out.UnavailablePartitions > shape.MaxUnavailablePartitions {
-				held = fmt.Sprintf("waits for partition %q: %d of %d not there yet, %d allowed",
-					p.Name, behind, len(p.Members), p.Limit)
+				held = fmt.Sprintf("waits for partition %q", p.Name)
 			}
 		}
+		out.Partitions = append(out.Partitions, n.progress(p))
+		r.tallies = append(r.tallies, n)
 	}
-	out.Unavailable, out.More = r.used, r.more
+	r.finish(&out)
 	return out
 }
 
 // Look counts how a rollout stands, without deciding anything: the Result has
 // no steps.
 func Look(shape Shape, targets []Target) Result {
-	r := &round{shape: shape, targets: targets, steps: make([]Step, len(targets))}
+	r := newRound(shape, targets)
 	out := Result{}
-	for i := range targets {
-		if targets[i].Unavailable() {
-			out.Unavailable++
+	for i := range shape.Partitions {
+		p := &shape.Partitions[i]
+		n := r.tally(p)
+		for _, m := range p.Members {
+			r.done[m] = true
 		}
-	}
-	for _, p := range shape.Partitions {
-		out.Partitions = append(out.Partitions,
-			Progress{Name: p.Name, Count: len(p.Members), Limit: p.Limit, Unavailable: r.down(p)})
-		if r.behind(p) > p.Limit {
+		if n.behind > p.Limit {
 			out.UnavailablePartitions++
 		}
+		out.Partitions = append(out.Partitions, n.progress(p))
+		r.tallies = append(r.tallies, n)
 	}
+	r.finish(&out)
 	return out
 }
 
-// A round is the state of one call of Plan.
+// A round is the state of one call of Plan or Look.
 type round struct {
 	shape   Shape
 	targets []Target
-	steps   []Step
-	done    []bool
-	used    int // unavailable targets
-	created int
-	more    bool
+	steps   []Step  // nil where nothing is decided
+	done    []bool  // held by a partition that was worked on
+	tallies []tally // of the partitions
+	all     tally   // of all targets
+	full    string  // why a target waits where the Bundle has no room
+	narrow  string  // why it waits where its partition has none
 }
 
-// down counts the unavailable targets of a partition.
-func (r *round) down(p Partition) int {
-	n := 0
+func newRound(shape Shape, targets []Target) *round {
+	r := &round{shape: shape, targets: targets, done: make([]bool, len(targets))}
+	for i := range targets {
+		r.all.add(&targets[i], nil)
+	}
+	return r
+}
+
+// A tally counts what targets are.
+type tally struct {
+	down     int // unavailable
+	behind   int // not there yet, or not available
+	deferred int // not there yet, and nothing waits for them
+	blind    int // deferred, and promoted while up
+}
+
+// add counts a target. step is what was decided for it in this round, nil for
+// nothing yet.
+func (n *tally) add(t *Target, step *Step) {
+	moved := step != nil && (step.Costs || step.Blind)
+	switch {
+	case t.Deferred():
+		if !t.Settled() {
+			n.deferred++
+		}
+		if t.blind() || moved {
+			n.blind++
+		}
+	default:
+		if moved || t.Unavailable() {
+			n.down++
+		}
+		if t.behind() {
+			n.behind++
+		}
+	}
+}
+
+func (n *tally) progress(p *Partition) Progress {
+	return Progress{Name: p.Name, Count: len(p.Members), Limit: p.Limit, Unavailable: n.down, Deferred: n.deferred}
+}
+
+// tally counts the targets of a partition.
+func (r *round) tally(p *Partition) tally {
+	var n tally
 	for _, i := range p.Members {
-		if r.targets[i].Unavailable() || r.steps[i].Costs {
-			n++
+		if r.steps == nil {
+			n.add(&r.targets[i], nil)
+		} else {
+			n.add(&r.targets[i], &r.steps[i])
 		}
 	}
 	return n
 }
 
-// work decides the targets of one partition and returns how many of them are
-// unavailable afterwards.
-func (r *round) work(p Partition, used int) int {
+// work decides the targets of one partition, of which n is told.
+func (r *round) work(p *Partition, n *tally) {
+	r.narrow = ""
 	for _, i := range p.Members {
 		if r.done[i] {
 			continue
 		}
 		r.done[i] = true
-		r.steps[i] = r.step(&r.targets[i], p, used)
-		if r.steps[i].Costs {
-			used++
-			r.used++
+		s := r.step(&r.targets[i], p, n)
+		if s.Costs {
+			n.down++
+			r.all.down++
 		}
+		if s.Blind {
+			n.blind++
+			r.all.blind++
+		}
+		r.steps[i] = s
 	}
-	return used
 }
 
-// step decides one target; used is how many of its partition are unavailable.
-func (r *round) step(t *Target, p Partition, used int) Step {
+// step decides one target of a partition.
+func (r *round) step(t *Target, p *Partition, n *tally) Step {
 	switch {
 	case t.Desired == "":
-		return Step{Reason: "its options could not be worked out"}
+		return Step{Reason: reasonUnknown}
 	case !t.Exists:
 		return r.create(t)
 	case t.Paused:
 		return Step{Stage: true, Reason: "paused"}
 	case t.Current == t.Desired:
-		return Step{Stage: true, Move: true, Reason: "up to date"}
-	case t.Offline:
-		return Step{Stage: true, Move: true, Reason: "offline: takes it when it is back, nothing waits for it"}
-	case t.Unavailable():
+		return Step{Stage: true, Move: true, Reason: reasonUpToDate}
+	case t.Deferred():
+		return r.unseen(t, p, n)
+	case t.down():
 		return Step{Stage: true, Move: true, Reason: "not available anyway"}
-	case r.used >= r.shape.MaxUnavailable:
-		return Step{Stage: true, Waits: true, Reason: fmt.Sprintf("waits for room: %d unavailable, %d allowed",
-			r.used, r.shape.MaxUnavailable)}
-	case used >= p.Limit:
-		return Step{Stage: true, Waits: true, Reason: fmt.Sprintf("waits for room in partition %q: %d unavailable, %d allowed",
-			p.Name, used, p.Limit)}
+	case r.all.down >= r.shape.MaxUnavailable:
+		return Step{Stage: true, Waits: true, Reason: r.full}
+	case n.down >= p.Limit:
+		if r.narrow == "" {
+			r.narrow = fmt.Sprintf("waits for room in partition %q: %d may be unavailable", p.Name, p.Limit)
+		}
+		return Step{Stage: true, Waits: true, Reason: r.narrow}
 	}
 	return Step{Stage: true, Move: true, Costs: true, Reason: "has room"}
 }
@@ -202,44 +252,52 @@ func (r *round) step(t *Target, p Partition, used int) Step {
 // create decides a target without a deployment object. It has nothing that
 // could go down.
 func (r *round) create(t *Target) Step {
-	if r.created >= r.shape.MaxNew {
-		r.more = r.shape.MaxNew > 0
-		return Step{Waits: r.more, Reason: fmt.Sprintf("waits for its turn: %d are created at once", r.shape.MaxNew)}
+	if r.shape.MaxNew <= 0 {
+		return Step{Reason: reasonFrozenNew}
 	}
-	r.created++
 	if t.Paused {
 		return Step{Create: true, Stage: true, Reason: "new, paused"}
 	}
 	return Step{Create: true, Stage: true, Move: true, Reason: "new"}
 }
 
+// unseen decides a deferred target that has a deployment. One that has no room
+// is looked at again when its cluster, or another one, is heard of: nothing else
+// makes room.
+func (r *round) unseen(t *Target, p *Partition, n *tally) Step {
+	up := !t.down()
+	if up && (r.all.blind >= r.shape.MaxUnavailable || n.blind >= p.Limit) {
+		return Step{Stage: true, Reason: t.away() + ": takes it in its turn when it is back"}
+	}
+	return Step{Stage: true, Move: true, Blind: up, Reason: t.away() + ": takes it when it is back, nothing waits for it"}
+}
+
 // hold lets the targets of a partition wait for an earlier one.
-func (r *round) hold(p Partition, reason string) {
+func (r *round) hold(p *Partition, reason string) {
 	for _, i := range p.Members {
 		if r.done[i] {
 			continue
 		}
 		r.done[i] = true
-		if t := &r.targets[i]; t.Settled() {
-			r.steps[i] = Step{Reason: "up to date"}
+		if r.targets[i].Settled() {
+			r.steps[i] = Step{Reason: reasonUpToDate}
 			continue
 		}
 		r.steps[i] = Step{Waits: true, Reason: reason}
 	}
 }
 
-// behind counts the targets of a partition that are not yet what they should
-// be, or not available.
-func (r *round) behind(p Partition) int {
-	n := 0
-	for _, i := range p.Members {
-		t := &r.targets[i]
-		if t.Offline && t.Exists {
+// finish fills in what is known when all partitions were looked at.
+func (r *round) finish(out *Result) {
+	out.Unavailable, out.Deferred, out.Blind = r.all.down, r.all.deferred, r.all.blind
+	for i, done := range r.done {
+		if done {
 			continue
 		}
-		if !t.Settled() || !t.Ready {
-			n++
+		out.Outside.add(r.targets[i].Name)
+		if r.steps != nil {
+			r.steps[i].Reason = ReasonOutside
 		}
 	}
-	return n
+	out.Stop = r.stop()
 }

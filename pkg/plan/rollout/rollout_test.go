@@ -3,7 +3,6 @@ package rollout
 import (
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,16 +99,16 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// A world is a set of targets whose agents apply what they are told after one
-// round, unless they are offline or broken.
-type world struct {
+// Rounds are targets whose agents apply what they are told after one round,
+// unless they are offline or broken.
+type rounds struct {
 	shape   Shape
 	targets []Target
 	broken  map[int]bool
 }
 
 // round plans, applies the plan and returns it.
-func (w *world) round() Result {
+func (w *rounds) round() Result {
 	r := Plan(w.shape, w.targets)
 	for i, s := range r.Steps {
 		t := &w.targets[i]
@@ -125,7 +124,7 @@ func (w *world) round() Result {
 }
 
 // agents lets every agent do its work.
-func (w *world) agents() {
+func (w *rounds) agents() {
 	for i := range w.targets {
 		t := &w.targets[i]
 		if t.Exists && !t.Offline && !t.Paused {
@@ -158,47 +157,47 @@ func TestTrace(t *testing.T) {
 		return []Partition{{Name: Everything, Limit: limit, Members: members(0, n)}}
 	}
 	canary := []Partition{{Name: "canary", Limit: 1, Members: members(0, 2)}, {Name: "rest", Limit: 2, Members: members(2, 4)}}
-	scenarios := map[string]func() *world{
-		"all-at-once": func() *world {
-			return &world{shape: Shape{Partitions: one(3, 3), MaxUnavailable: 3, MaxNew: 50}, targets: running("a b c")}
+	scenarios := map[string]func() *rounds{
+		"all-at-once": func() *rounds {
+			return &rounds{shape: Shape{Partitions: one(3, 3), MaxUnavailable: 3, MaxNew: 50}, targets: running("a b c")}
 		},
-		"one-by-one": func() *world {
-			return &world{shape: Shape{Partitions: one(3, 3), MaxUnavailable: 1, MaxNew: 50}, targets: running("a b c")}
+		"one-by-one": func() *rounds {
+			return &rounds{shape: Shape{Partitions: one(3, 3), MaxUnavailable: 1, MaxNew: 50}, targets: running("a b c")}
 		},
-		"canary-then-rest": func() *world {
-			return &world{shape: Shape{Partitions: canary, MaxUnavailable: 4, MaxNew: 50}, targets: running("a b c d")}
+		"canary-then-rest": func() *rounds {
+			return &rounds{shape: Shape{Partitions: canary, MaxUnavailable: 4, MaxNew: 50}, targets: running("a b c d")}
 		},
-		"broken-canary": func() *world {
-			return &world{shape: Shape{Partitions: canary, MaxUnavailable: 4, MaxNew: 50}, targets: running("a b c d"),
+		"broken-canary": func() *rounds {
+			return &rounds{shape: Shape{Partitions: canary, MaxUnavailable: 4, MaxNew: 50}, targets: running("a b c d"),
 				broken: map[int]bool{0: true, 1: true}}
 		},
-		"offline-is-not-waited-for": func() *world {
-			w := &world{shape: Shape{Partitions: canary, MaxUnavailable: 1, MaxNew: 50}, targets: running("a b c d")}
+		"offline-is-not-waited-for": func() *rounds {
+			w := &rounds{shape: Shape{Partitions: canary, MaxUnavailable: 1, MaxNew: 50}, targets: running("a b c d")}
 			w.targets[0].Offline = true
 			return w
 		},
-		"paused-is-only-staged": func() *world {
-			w := &world{shape: Shape{Partitions: one(2, 2), MaxUnavailable: 2, MaxNew: 50}, targets: running("a b")}
+		"paused-is-only-staged": func() *rounds {
+			w := &rounds{shape: Shape{Partitions: one(2, 2), MaxUnavailable: 2, MaxNew: 50}, targets: running("a b")}
 			w.targets[0].Paused = true
 			return w
 		},
-		"down-moves-without-room": func() *world {
-			w := &world{shape: Shape{Partitions: one(0, 2), MaxUnavailable: 0, MaxNew: 50}, targets: running("a b")}
+		"down-moves-without-room": func() *rounds {
+			w := &rounds{shape: Shape{Partitions: one(0, 2), MaxUnavailable: 0, MaxNew: 50}, targets: running("a b")}
 			w.targets[0].Ready = false
 			return w
 		},
-		"new-in-turns": func() *world {
-			w := &world{shape: Shape{Partitions: one(5, 5), MaxUnavailable: 5, MaxNew: 2}}
+		"new-in-turns": func() *rounds {
+			w := &rounds{shape: Shape{Partitions: one(5, 5), MaxUnavailable: 5, MaxNew: 2}}
 			for _, n := range strings.Fields("a b c d e") {
 				w.targets = append(w.targets, Target{Name: n, Desired: "1"})
 			}
 			return w
 		},
-		"in-no-partition": func() *world {
-			return &world{shape: Shape{Partitions: canary[:1], MaxUnavailable: 2, MaxNew: 50}, targets: running("a b c")}
+		"in-no-partition": func() *rounds {
+			return &rounds{shape: Shape{Partitions: canary[:1], MaxUnavailable: 2, MaxNew: 50}, targets: running("a b c")}
 		},
-		"options-unknown": func() *world {
-			w := &world{shape: Shape{Partitions: one(2, 2), MaxUnavailable: 2, MaxNew: 50}, targets: running("a b")}
+		"options-unknown": func() *rounds {
+			w := &rounds{shape: Shape{Partitions: one(2, 2), MaxUnavailable: 2, MaxNew: 50}, targets: running("a b")}
 			w.targets[0].Desired = ""
 			return w
 		},
@@ -210,7 +209,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-func trace(w *world, most int) string {
+func trace(w *rounds, most int) string {
 	var b strings.Builder
 	last := ""
 	for i := 1; i <= most; i++ {
@@ -227,6 +226,11 @@ func trace(w *world, most int) string {
 			fmt.Fprintf(&story, "  %s %s %s\n", mark, w.targets[n].Name, s.Reason)
 		}
 		fmt.Fprintf(&story, "    unavailable %d, partitions above their limit %d\n", r.Unavailable, r.UnavailablePartitions)
+		for _, text := range []string{r.Stop.String(), OutsideText(r.Outside)} {
+			if text != "" {
+				fmt.Fprintf(&story, "    %s\n", text)
+			}
+		}
 		if story.String() == last {
 			break
 		}
@@ -257,103 +261,29 @@ func golden(t *testing.T, got string) {
 	}
 }
 
-// Whatever the state of the world, a round never takes more targets down than
-// the limits allow, and a world in which all agents work comes to rest with
-// every target in a partition settled.
-func TestBudgetsAreNeverExceeded(t *testing.T) {
-	for seed := range uint64(400) {
-		rnd := rand.New(rand.NewPCG(seed, 1))
-		w := randomWorld(rnd)
-		for range 60 {
-			before := Plan(w.shape, w.targets)
-			checkBudgets(t, seed, w, before)
-			w.round()
-			for i := range w.targets {
-				w.targets[i].Offline = w.targets[i].Offline && rnd.IntN(4) > 0
-			}
-			w.agents()
-		}
-		if w.frozen() {
-			continue
-		}
-		for _, p := range w.shape.Partitions {
-			for _, i := range p.Members {
-				if x := w.targets[i]; !x.Settled() {
-					t.Fatalf("seed %d: %+v never settled in %+v", seed, x, w.shape)
-				}
-			}
-		}
+func TestMoves(t *testing.T) {
+	cluster := func(env string) *target.Cluster {
+		return &target.Cluster{Namespace: "ns", Name: "c", Labels: map[string]string{"env": env}}
 	}
-}
-
-func randomWorld(rnd *rand.Rand) *world {
-	n := 1 + rnd.IntN(12)
-	w := &world{broken: map[int]bool{}, shape: Shape{MaxUnavailable: rnd.IntN(n + 1), MaxNew: 1 + rnd.IntN(4)}}
-	for i := range n {
-		x := Target{Name: fmt.Sprint(i), Desired: "2", Exists: rnd.IntN(3) > 0, Offline: rnd.IntN(5) == 0}
-		if x.Exists {
-			x.Staged, x.Current, x.Applied, x.Ready = "1", "1", "1", rnd.IntN(4) > 0
+	env := func(value string) fleet.Partition {
+		return fleet.Partition{Name: value, ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": value}}}
+	}
+	odd := fleet.Partition{ClusterSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Odd"}}}}
+	for why, c := range map[string]struct {
+		strategy *fleet.RolloutStrategy
+		was, is  string
+		want     bool
+	}{
+		"no strategy":           {nil, "a", "b", false},
+		"no partitions":         {&fleet.RolloutStrategy{}, "a", "b", false},
+		"into one":              {&fleet.RolloutStrategy{Partitions: []fleet.Partition{env("b")}}, "a", "b", true},
+		"out of one":            {&fleet.RolloutStrategy{Partitions: []fleet.Partition{env("a")}}, "a", "b", true},
+		"in none before, after": {&fleet.RolloutStrategy{Partitions: []fleet.Partition{env("c")}}, "a", "b", false},
+		"stays":                 {&fleet.RolloutStrategy{Partitions: []fleet.Partition{env("a"), env("b")}}, "a", "a", false},
+		"cannot be read":        {&fleet.RolloutStrategy{Partitions: []fleet.Partition{odd}}, "a", "a", true},
+	} {
+		if got := Moves(c.strategy, cluster(c.was), cluster(c.is)); got != c.want {
+			t.Errorf("%s: want %v", why, c.want)
 		}
-		w.targets = append(w.targets, x)
-	}
-	for start := 0; start < n; {
-		end := min(n, start+1+rnd.IntN(5))
-		w.shape.Partitions = append(w.shape.Partitions,
-			Partition{Name: fmt.Sprint(start), Members: members(start, end), Limit: rnd.IntN(end - start + 1)})
-		start = end
-	}
-	return w
-}
-
-// frozen tells whether a limit of 0 stops the world for ever.
-func (w *world) frozen() bool {
-	for _, p := range w.shape.Partitions {
-		if p.Limit == 0 {
-			return true
-		}
-	}
-	return w.shape.MaxUnavailable == 0
-}
-
-func checkBudgets(t *testing.T, seed uint64, w *world, r Result) {
-	t.Helper()
-	down, created := 0, 0
-	for i, x := range w.targets {
-		if x.Unavailable() {
-			down++
-		}
-		if r.Steps[i].Create {
-			created++
-		}
-	}
-	if r.Unavailable > max(down, w.shape.MaxUnavailable) || created > w.shape.MaxNew {
-		t.Fatalf("seed %d: %d down, then %d of %d; %d created of %d",
-			seed, down, r.Unavailable, w.shape.MaxUnavailable, created, w.shape.MaxNew)
-	}
-	for n, p := range w.shape.Partitions {
-		down = 0
-		for _, i := range p.Members {
-			if w.targets[i].Unavailable() {
-				down++
-			}
-		}
-		if got := r.Partitions[n].Unavailable; got > max(down, p.Limit) {
-			t.Fatalf("seed %d: partition %s has %d down, then %d of %d", seed, p.Name, down, got, p.Limit)
-		}
-	}
-}
-
-func BenchmarkPlan5000(b *testing.B) {
-	list := clusters(5000)
-	shape, err := Resolve(nil, list)
-	if err != nil {
-		b.Fatal(err)
-	}
-	targets := make([]Target, len(list))
-	for i := range targets {
-		targets[i] = Target{Name: list[i].Name, Desired: "2", Exists: true, Staged: "1", Current: "1", Applied: "1", Ready: true}
-	}
-	for b.Loop() {
-		Plan(shape, targets)
 	}
 }

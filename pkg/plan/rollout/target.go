@@ -1,8 +1,28 @@
 package rollout
 
 import (
+	"time"
+
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
+
+// SilentAfter is how long a cluster may leave a promotion without any sign of
+// life before it counts as silent.
+const SilentAfter = 2 * time.Minute
+
+// A Target is one deployment of a Bundle, wanted or there.
+type Target struct {
+	Name    string // as people know the cluster
+	Desired string // deployment id that it should have; empty: could not be worked out
+	Exists  bool   // there is a deployment object
+	Staged  string // deployment ids of that object
+	Current string
+	Applied string // deployment id that the agent reports
+	Ready   bool   // the agent reports its objects ready
+	Paused  bool   // cluster or Bundle is paused
+	Offline bool   // the agent does not report at present
+	Silent  bool   // the cluster has let SilentAfter pass after a promotion
+}
 
 // TargetOf is a deployment, which may be nil, as the rollout sees it. What it
 // should be, and whether anything holds it back, is not known from it.
@@ -15,4 +35,48 @@ func TargetOf(name string, bd *fleet.BundleDeployment) Target {
 		Staged: bd.Spec.StagedDeploymentID, Current: bd.Spec.DeploymentID,
 		Applied: bd.Status.AppliedDeploymentID, Ready: bd.Status.Ready,
 	}
+}
+
+// Unanswered tells whether the cluster of a deployment, which may be nil, has
+// not yet said what became of its current version. Nothing is expected where
+// the agent has nothing to do.
+func Unanswered(bd *fleet.BundleDeployment) bool {
+	return bd != nil && bd.Spec.DeploymentID != "" && bd.Spec.DeploymentID != bd.Status.AppliedDeploymentID &&
+		!bd.Spec.Paused && bd.DeletionTimestamp == nil && bd.Annotations[fleet.AnnotationWithdrawn] == ""
+}
+
+// Deferred tells whether nothing is known of the cluster at present, so that
+// nothing waits for it.
+func (t *Target) Deferred() bool { return t.Offline || t.Silent }
+
+// away says in one word why a target is deferred.
+func (t *Target) away() string {
+	if t.Offline {
+		return "offline"
+	}
+	return "silent"
+}
+
+// down tells whether the last report shows the deployment down, or not yet what
+// it should be by its own current version. An absent one is not down.
+func (t *Target) down() bool { return t.Exists && (t.Applied != t.Current || !t.Ready) }
+
+// Unavailable tells whether the deployment counts as down. A deferred one does
+// not: nothing can be said about it, and nothing should wait for it. Neither
+// does one whose version could not be worked out, since that concerns its
+// cluster alone.
+func (t *Target) Unavailable() bool { return !t.Deferred() && t.Desired != "" && t.down() }
+
+// blind tells whether the deployment was up when it was last heard of, and has
+// been promoted since: nobody has seen what came of it.
+func (t *Target) blind() bool {
+	return t.Deferred() && t.Exists && t.Ready && t.Applied != t.Current
+}
+
+// behind tells whether the target keeps its partition from being there.
+func (t *Target) behind() bool { return !t.Deferred() && t.Desired != "" && (!t.Ready || !t.Settled()) }
+
+// Settled tells whether the deployment has fully become what it should be.
+func (t *Target) Settled() bool {
+	return t.Exists && t.Desired != "" && t.Staged == t.Desired && t.Current == t.Desired && t.Applied == t.Desired
 }

@@ -235,12 +235,24 @@ func large(b *fleet.Bundle) bool {
 // equal compares all that we write but the commit.
 func equal(a, b *fleet.Bundle) bool {
 	return maps.Equal(withoutCommit(a.Labels), withoutCommit(b.Labels)) &&
-		maps.Equal(a.Annotations, b.Annotations) && bytes.Equal(form(a.Spec), form(b.Spec))
+		maps.Equal(withoutApproval(a.Annotations), withoutApproval(b.Annotations)) && bytes.Equal(form(a.Spec), form(b.Spec))
 }
 
 func withoutCommit(labels map[string]string) map[string]string {
 	out := maps.Clone(labels)
 	delete(out, fleet.LabelCommit)
+	return out
+}
+
+// approval are the annotations of a Bundle that people and the engine set, and no
+// repository.
+var approval = []string{fleet.AnnotationDeletionHeld, fleet.AnnotationApproveDeletion, fleet.AnnotationDeletionBudget}
+
+func withoutApproval(annotations map[string]string) map[string]string {
+	out := maps.Clone(annotations)
+	for _, key := range approval {
+		delete(out, key)
+	}
 	return out
 }
 
@@ -256,9 +268,18 @@ func form(spec fleet.BundleSpec) []byte {
 	return raw
 }
 
-// Onto is an existing Bundle with what we have the say about replaced.
+// Onto is an existing Bundle with what we have the say about replaced. Whether
+// its deployments may be removed is not for a repository to say.
 func Onto(old, b *fleet.Bundle) *fleet.Bundle {
 	out := old.DeepCopy()
-	out.Labels, out.Annotations, out.Spec = b.Labels, b.Annotations, b.Spec
+	out.Labels, out.Annotations, out.Spec = b.Labels, withoutApproval(b.Annotations), b.Spec
+	for _, key := range approval {
+		if text, ok := old.Annotations[key]; ok {
+			if out.Annotations == nil {
+				out.Annotations = map[string]string{}
+			}
+			out.Annotations[key] = text
+		}
+	}
 	return out
 }

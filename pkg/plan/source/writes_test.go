@@ -113,6 +113,16 @@ func TestPlanWrites(t *testing.T) {
 		},
 		"EditedByHand": {present: func(p *Present) { p.Own[2].Spec.Paused = true }, want: []string{"put r-c: changed", "2 unchanged"}},
 		"LabelAdded":   {present: func(p *Present) { p.Own[2].Labels["x"] = "y" }, want: []string{"put r-c: changed", "2 unchanged"}},
+		"Approval": {
+			why: "what people say about removals is theirs", present: func(p *Present) {
+				p.Own[2].Annotations = map[string]string{fleet.AnnotationApproveDeletion: "x", fleet.AnnotationDeletionHeld: "x y", fleet.AnnotationDeletionBudget: "1"}
+			},
+			want: []string{"3 unchanged"},
+		},
+		"WantedAgain": {
+			why: "a mark is taken off", present: func(p *Present) { p.Own[2].Annotations = map[string]string{fleet.AnnotationPrune: "1-x"} },
+			want: []string{"put r-c: changed", "2 unchanged"},
+		},
 		"FinalizerOfOthers": {
 			why: "what is not ours to say is no difference", present: func(p *Present) {
 				p.Own[2].Finalizers = append(p.Own[2].Finalizers, "x/y")
@@ -237,12 +247,20 @@ func TestPlanScans(t *testing.T) {
 // What the API server adds is no difference, and what others keep in a Bundle's
 // metadata stays there.
 func TestOnto(t *testing.T) {
-	old := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Name: "b", ResourceVersion: "7", Finalizers: []string{"x/y"}, Labels: map[string]string{"old": "1"}}}
+	old := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Name: "b", ResourceVersion: "7", Finalizers: []string{"x/y"}, Labels: map[string]string{"old": "1"},
+		Annotations: map[string]string{fleet.AnnotationApproveDeletion: "x", fleet.AnnotationPrune: "1-x"}}}
 	got := Onto(old, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"new": "1"}}, Spec: fleet.BundleSpec{Paused: true}})
 	if got.ResourceVersion != "7" || len(got.Finalizers) != 1 || got.Labels["new"] != "1" || got.Labels["old"] != "" || !got.Spec.Paused {
 		t.Errorf("got %+v", got)
 	}
 	if old.Spec.Paused {
 		t.Error("the old one was changed")
+	}
+	if diff := cmp.Diff(map[string]string{fleet.AnnotationApproveDeletion: "x"}, got.Annotations); diff != "" {
+		t.Errorf("an approval stays, a mark does not: %s", diff)
+	}
+	forged := Onto(&fleet.Bundle{}, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{fleet.AnnotationApproveDeletion: "x"}}})
+	if len(forged.Annotations) != 0 {
+		t.Errorf("a repository approves nothing: %v", forged.Annotations)
 	}
 }

@@ -1,6 +1,7 @@
 package summary
 
 import (
+	"slices"
 	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -27,6 +28,14 @@ type Bundle struct {
 	// Withdrawing counts deployments that are being withdrawn, and says why.
 	Withdrawing Withdrawing
 }
+
+const (
+	// maxPartitions is how many partitions are listed.
+	maxPartitions = 100
+	// maxPartitionEntries is how many deployments that are not ready the lists of
+	// all partitions name.
+	maxPartitionEntries = 40
+)
 
 // A Problem is a reason not to be Ready: of the whole object, not of one
 // deployment.
@@ -65,25 +74,56 @@ func BundleStatus(old *fleet.BundleStatus, f *Bundle, now time.Time) fleet.Bundl
 	}
 	st.Conditions = condition.Set(st.Conditions, ready, now)
 	st.Conditions = setWithdrawing(st.Conditions, f.Withdrawing, f.Generation, now)
+	st.Conditions = setWaiting(st.Conditions, f, now)
 	return st
 }
 
+// partitions is how far each partition is. Of many those are listed that are not
+// there yet, at most 100 in all; and the more there are, the fewer of their
+// deployments that are not ready stand with each, without objects: the Bundle's
+// own summary has them.
 func partitions(f *Bundle) []fleet.PartitionStatus {
-	var out []fleet.PartitionStatus
-	for i, p := range f.Rollout.Partitions {
-		if i >= len(f.Shape.Partitions) {
-			break
-		}
-		var list []*Deployment
+	n := min(len(f.Rollout.Partitions), len(f.Shape.Partitions))
+	each := min(fleet.StatusListLimit, maxPartitionEntries/max(n, 1))
+	out := make([]fleet.PartitionStatus, 0, n)
+	for i, p := range f.Rollout.Partitions[:n] {
+		list := make([]*Deployment, 0, len(f.Shape.Partitions[i].Members))
 		for _, n := range f.Shape.Partitions[i].Members {
 			if n < len(f.Deployments) {
 				list = append(list, f.Deployments[n])
 			}
 		}
 		out = append(out, fleet.PartitionStatus{
-			Name: p.Name, Count: p.Count, MaxUnavailable: p.Limit, Unavailable: p.Unavailable,
-			Summary: Count(ByCluster, list),
+			Name: p.Name, Count: p.Count, MaxUnavailable: p.Limit, Unavailable: p.Unavailable, Summary: brief(list, each),
 		})
 	}
-	return out
+	if len(out) == 0 {
+		return nil
+	}
+	return listed(out)
+}
+
+// brief is a summary with so many entries in its list, each without objects.
+func brief(list []*Deployment, entries int) fleet.BundleSummary {
+	s, c := tally(list, nil)
+	first := c.list()
+	for _, d := range first[:min(entries, len(first))] {
+		s.NonReadyResources = append(s.NonReadyResources,
+			fleet.NonReadyResource{Name: Name(ByCluster, d), State: d.State, Message: message(d.Message)})
+	}
+	return s
+}
+
+// listed are at most 100 partitions: the first that are not all Ready, and then
+// the first of all, in order.
+func listed(list []fleet.PartitionStatus) []fleet.PartitionStatus {
+	room := maxPartitions - len(list)
+	for i := range list {
+		if room < 0 && list[i].Summary.Ready == list[i].Summary.DesiredReady {
+			room++
+			list[i].Name, list[i].Count = "", -1 // left out
+		}
+	}
+	list = slices.DeleteFunc(list, func(p fleet.PartitionStatus) bool { return p.Count < 0 })
+	return list[:min(maxPartitions, len(list))]
 }

@@ -33,23 +33,25 @@ func Name(word string, d *Deployment) string {
 
 // Count adds up deployments, in the order in which they are given. At most 10
 // that are not ready are listed; each state that occurs keeps at least its
-// first.
+// first. What is listed is bounded, see NonReadyResource.
 func Count(word string, list []*Deployment) fleet.BundleSummary {
+	s, c := tally(list, nil)
+	s.NonReadyResources = c.resources(word)
+	return s
+}
+
+// tally counts deployments and chooses which are listed, in an order that need
+// not be that of the list.
+func tally(list []*Deployment, before order) (fleet.BundleSummary, *choice) {
 	s := fleet.BundleSummary{DesiredReady: len(list)}
-	var bad []*Deployment
+	c := &choice{before: before}
 	for _, d := range list {
 		*counter(&s, d.State)++
 		if d.State != fleet.Ready {
-			bad = append(bad, d)
+			c.offer(d)
 		}
 	}
-	for _, d := range representative(bad) {
-		s.NonReadyResources = append(s.NonReadyResources, fleet.NonReadyResource{
-			Name: Name(word, d), State: d.State, Message: d.Message,
-			ModifiedStatus: d.Modified, NonReadyStatus: d.NonReady,
-		})
-	}
-	return s
+	return s, c
 }
 
 // counter is the field of a summary that counts a state.
@@ -69,37 +71,6 @@ func counter(s *fleet.BundleSummary, state fleet.BundleState) *int {
 		return &s.Modified
 	}
 	return &s.Pending
-}
-
-// representative picks at most 10 deployments and keeps their order: the
-// first of each state, then the first of all.
-func representative(list []*Deployment) []*Deployment {
-	if len(list) <= fleet.StatusListLimit {
-		return list
-	}
-	seen := map[fleet.BundleState]bool{}
-	firsts := 0
-	for _, d := range list {
-		if !seen[d.State] {
-			seen[d.State] = true
-			firsts++
-		}
-	}
-	others := fleet.StatusListLimit - firsts
-	var out []*Deployment
-	clear(seen)
-	for _, d := range list {
-		switch {
-		case !seen[d.State]:
-			seen[d.State] = true
-		case others > 0:
-			others--
-		default:
-			continue
-		}
-		out = append(out, d)
-	}
-	return out
 }
 
 // Add adds the counters of one summary to another and appends to its list up

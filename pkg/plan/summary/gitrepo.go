@@ -40,11 +40,10 @@ type Sources struct {
 }
 
 // GitRepoStatus is the status of a GitRepo: its summary part is new, the rest
-// is taken over from the object. Ready is never True unless the repository
+// is taken over from the object. The order of s.Deployments does not matter. Ready is never True unless the repository
 // was read in the version that the spec names and every deployment is Ready.
 func GitRepoStatus(repo *fleet.GitRepo, s Sources, now time.Time) fleet.GitRepoStatus {
 	st := *repo.Status.DeepCopy()
-	sortDeployments(s.Deployments)
 	slices.SortFunc(s.Bundles, func(a, b RepoBundle) int {
 		return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name))
 	})
@@ -61,65 +60,28 @@ func GitRepoStatus(repo *fleet.GitRepo, s Sources, now time.Time) fleet.GitRepoS
 	return st
 }
 
-// sortDeployments puts deployments in the order of the reference: by UID;
-// those that do not exist yet come last.
-func sortDeployments(list []*Deployment) {
-	slices.SortFunc(list, func(a, b *Deployment) int {
-		if (a.UID == "") != (b.UID == "") {
-			if a.UID == "" {
-				return 1
-			}
-			return -1
-		}
-		return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Bundle, b.Bundle), cmp.Compare(a.Cluster, b.Cluster))
-	})
-}
-
 // fillBase fills the summary part that GitRepo and HelmOp share.
 func fillBase(st *fleet.StatusBase, list []*Deployment) {
-	st.Summary = Count(ByBundle, list)
-	clusters := map[string]bool{} // by id: all its deployments are Ready
-	counts := fleet.ResourceCounts{}
-	for _, d := range list {
-		ready, known := clusters[d.Cluster]
-		clusters[d.Cluster] = (ready || !known) && d.State == fleet.Ready
-		AddCounts(&counts, d.Counts)
-	}
+	sum, chosen := tally(list, byUID)
+	sum.NonReadyResources = chosen.resources(ByBundle)
+	clusters := perCluster(list)
+	st.Summary = sum
 	st.DesiredReadyClusters, st.ReadyClusters = len(clusters), 0
-	for _, ready := range clusters {
-		if ready {
+	st.ResourceCounts = fleet.ResourceCounts{}
+	for i := range clusters {
+		if clusters[i].ready {
 			st.ReadyClusters++
 		}
+		AddCounts(&st.ResourceCounts, clusters[i].counts)
 	}
-	st.ResourceCounts = counts
-	st.PerClusterResourceCounts = perCluster(list, clusters)
+	st.PerClusterResourceCounts = listedCounts(clusters)
 	st.Resources = resources(list, len(clusters))
-	st.Display.ReadyBundleDeployments = ratio(st.Summary.Ready, st.Summary.DesiredReady)
-	st.Display.State = DisplayState(&st.Summary)
+	st.Display.ReadyBundleDeployments = ratio(sum.Ready, sum.DesiredReady)
+	st.Display.State = DisplayState(&sum)
 	st.Display.Message = ""
-	worst := Worst(&st.Summary)
-	if i := slices.IndexFunc(list, func(d *Deployment) bool { return d.State == worst }); i >= 0 && worst != fleet.Ready {
-		st.Display.Message = condition.Message(list[i].Message)
+	if worst := chosen.first(Worst(&sum)); worst != nil {
+		st.Display.Message = message(worst.Message)
 	}
-}
-
-// perCluster is the counts of each cluster; with many clusters only of those
-// that are not ready.
-func perCluster(list []*Deployment, ready map[string]bool) map[string]*fleet.ResourceCounts {
-	out := map[string]*fleet.ResourceCounts{}
-	for _, d := range list {
-		if len(ready) > maxClusters && ready[d.Cluster] {
-			continue
-		}
-		if out[d.Cluster] == nil {
-			out[d.Cluster] = &fleet.ResourceCounts{}
-		}
-		AddCounts(out[d.Cluster], d.Counts)
-	}
-	if len(out) == 0 {
-		return nil
-	}
-	return out
 }
 
 // repoReady decides the Ready condition of a GitRepo: first what keeps the

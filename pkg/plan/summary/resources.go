@@ -3,79 +3,89 @@ package summary
 import (
 	"cmp"
 	"slices"
-	"sort"
 	"strings"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-)
-
-const (
-	// maxClusters is up to how many clusters the lists per cluster in a
-	// repository's status are complete. Above, they name the clusters that
-	// are not ready.
-	maxClusters = 200
-	// maxIDBytes is how many bytes of cluster ids all these lists hold.
-	maxIDBytes = 1 << 20
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
 // objectKey names an object over all clusters.
 type objectKey struct{ apiVersion, kind, namespace, name string }
 
-// resources lists the objects of many deployments once, with the clusters on
-// which each is in which state, sorted by type and id. clusters is how many
-// clusters there are.
-func resources(list []*Deployment, clusters int) []fleet.DeployedResource {
-	byCluster := slices.Clone(list)
-	slices.SortStableFunc(byCluster, func(a, b *Deployment) int { return cmp.Compare(a.Cluster, b.Cluster) })
-	found := map[objectKey]*fleet.DeployedResource{}
-	room := maxIDBytes
-	for _, d := range byCluster {
-		for _, state := range objectStates(d) {
-			r := found[state.key]
-			if r == nil {
-				r = newResource(state.key)
-				found[state.key] = r
-			}
-			room = record(r, d, &state, room, clusters > maxClusters)
-		}
-	}
-	out := make([]fleet.DeployedResource, 0, len(found))
-	for _, r := range found {
-		out = append(out, *r)
-	}
-	sort.Slice(out, func(i, j int) bool {
-		a, b := &out[i], &out[j]
-		return cmp.Or(cmp.Compare(a.Type+"/"+a.ID, b.Type+"/"+b.ID), cmp.Compare(a.APIVersion, b.APIVersion)) < 0
-	})
-	if len(out) == 0 {
-		return nil
-	}
-	return out
+// A register is the objects of many deployments, with the clusters on which each
+// is in which state.
+//
+// Most deployments of a Bundle have the same list of objects, which is shared,
+// and on most clusters all of them are in the same state. So deployments of one
+// list and one state are counted together, and only where an agent says something
+// about single objects these are looked at one by one.
+type register struct {
+	brief  bool // only examples of clusters are kept
+	found  map[objectKey]*object
+	lists  map[listKey][]*object
+	groups map[groupKey]*group
+	last   *group // the one that was used last, and its key
+	key    groupKey
+	turn   int       // number of the deployment that is looked at
+	memo   []*object // what an agent spoke of last, by the place where it did
+	odd    []*object // what the agent of this deployment speaks of
 }
 
-func newResource(k objectKey) *fleet.DeployedResource {
-	r := &fleet.DeployedResource{APIVersion: k.apiVersion, Kind: k.kind, Namespace: k.namespace, Name: k.name,
-		State: string(fleet.Ready), Type: strings.ToLower(k.kind), ID: k.name}
-	if group, _, grouped := strings.Cut(k.apiVersion, "/"); grouped {
-		r.Type = group + "." + r.Type
-	}
-	if k.namespace != "" {
-		r.ID = k.namespace + "/" + k.name
-	}
-	return r
+// A listKey tells shared lists apart.
+type listKey struct {
+	first *fleet.BundleDeploymentResource
+	n     int
 }
 
-// objectState is how one object is on one cluster.
-type objectState struct {
-	key                  objectKey
+func keyOf(list []fleet.BundleDeploymentResource) listKey {
+	if len(list) == 0 {
+		return listKey{}
+	}
+	return listKey{&list[0], len(list)}
+}
+
+// A groupKey is what deployments that are counted together have in common.
+type groupKey struct {
+	list       listKey
+	state      string
+	incomplete bool
+}
+
+// A group is deployments whose objects are all in the same state.
+type group struct {
+	objects []*object
+	state   string
+	bucket  int
+	partial bool
+	on      names
+}
+
+// An object is one object over all clusters.
+type object struct {
+	key     objectKey
+	on      [buckets]names
+	partial bool // some agent reports only a part
+	// worst is the state that is not Ready on the first cluster by name.
+	worst   verdict
+	worstOn string
+	turn    int     // when it was an exception last
+	now     verdict // and what it was then
+}
+
+// A verdict is how one object is on one cluster.
+type verdict struct {
 	state                string
 	failed, transitional bool
-	message              string
+	messages             []string
 }
 
-// objectStates is the state of each object of one deployment: that of the
-// deployment, unless the agent said something about the object itself.
-func objectStates(d *Deployment) []objectState {
+func newRegister(brief bool) *register {
+	return &register{brief: brief, found: map[objectKey]*object{}, lists: map[listKey][]*object{}, groups: map[groupKey]*group{}}
+}
+
+// add takes in the objects of one deployment. Each is in the state of the
+// deployment, unless the agent said something about it.
+func (r *register) add(d *Deployment) {
 	general := string(d.State)
 	if d.State == fleet.NotReady || d.State == fleet.Modified {
 		general = string(fleet.Ready)
@@ -83,28 +93,205 @@ func objectStates(d *Deployment) []objectState {
 			general = fleet.ResourceUnknown
 		}
 	}
-	out := make([]objectState, 0, len(d.Resources))
-	index := make(map[objectKey]int, len(d.Resources))
-	put := func(s objectState) {
-		if i, ok := index[s.key]; ok {
-			out[i] = s
-			return
+	if len(d.NonReady) == 0 && len(d.Modified) == 0 {
+		if len(d.Resources) > 0 {
+			r.group(d, general).on.add(d.Cluster)
 		}
-		index[s.key] = len(out)
-		out = append(out, s)
+		return
 	}
-	for _, r := range d.Resources {
-		put(objectState{key: objectKey{r.APIVersion, r.Kind, r.Namespace, r.Name}, state: general})
-	}
-	for _, n := range d.NonReady {
-		put(objectState{
-			key:   objectKey{n.APIVersion, n.Kind, n.Namespace, n.Name},
-			state: n.Summary.State, failed: n.Summary.Error, transitional: n.Summary.Transitioning,
-			message: strings.Join(n.Summary.Message, "; "),
+	r.turn++
+	r.odd = r.odd[:0]
+	for i := range d.NonReady {
+		n := &d.NonReady[i]
+		r.except(i, objectKey{n.APIVersion, n.Kind, n.Namespace, n.Name}, verdict{
+			state: n.Summary.State, failed: n.Summary.Error, transitional: n.Summary.Transitioning, messages: n.Summary.Message,
 		})
 	}
-	for _, m := range d.Modified {
-		put(objectState{key: objectKey{m.APIVersion, m.Kind, m.Namespace, m.Name}, state: modifiedState(&m)})
+	for i := range d.Modified {
+		m := &d.Modified[i]
+		r.except(len(d.NonReady)+i, objectKey{m.APIVersion, m.Kind, m.Namespace, m.Name}, verdict{state: modifiedState(m)})
+	}
+	for _, o := range r.odd {
+		o.record(d, &o.now)
+	}
+	rest := verdict{state: general}
+	for _, o := range r.objects(d.Resources) {
+		if o.turn != r.turn {
+			o.record(d, &rest)
+		}
+	}
+}
+
+// except notes what an agent says about an object; of two things about one
+// object the last counts. place is where the agent says it: other agents mostly
+// say the same thing in the same place.
+func (r *register) except(place int, key objectKey, v verdict) {
+	for place >= len(r.memo) {
+		r.memo = append(r.memo, nil)
+	}
+	o := r.memo[place]
+	if o == nil || o.key != key {
+		o = r.object(key)
+		r.memo[place] = o
+	}
+	o.now = v
+	if o.turn != r.turn {
+		o.turn = r.turn
+		r.odd = append(r.odd, o)
+	}
+}
+
+func (r *register) object(key objectKey) *object {
+	o := r.found[key]
+	if o == nil {
+		o = &object{key: key}
+		if r.brief {
+			for i := range o.on {
+				o.on[i].limit = maxExamples
+			}
+		}
+		r.found[key] = o
+	}
+	return o
+}
+
+// objects finds the objects of a list.
+func (r *register) objects(list []fleet.BundleDeploymentResource) []*object {
+	key := keyOf(list)
+	out, known := r.lists[key]
+	if known {
+		return out
+	}
+	out = make([]*object, 0, len(list))
+	for i := range list {
+		l := &list[i]
+		if o := r.object(objectKey{l.APIVersion, l.Kind, l.Namespace, l.Name}); !slices.Contains(out, o) {
+			out = append(out, o)
+		}
+	}
+	r.lists[key] = out
+	return out
+}
+
+func (r *register) group(d *Deployment, state string) *group {
+	key := groupKey{keyOf(d.Resources), state, d.Incomplete}
+	if r.last != nil && r.key == key {
+		return r.last
+	}
+	g := r.groups[key]
+	if g == nil {
+		g = &group{objects: r.objects(d.Resources), state: state, bucket: bucketOf(state), partial: d.Incomplete}
+		if r.brief {
+			g.on.limit = maxExamples
+		}
+		r.groups[key] = g
+	}
+	r.last, r.key = g, key
+	return g
+}
+
+// record adds the state of the object on one cluster.
+func (o *object) record(d *Deployment, v *verdict) {
+	o.partial = o.partial || d.Incomplete
+	o.judge(d.Cluster, v)
+	if b := bucketOf(v.state); b != noBucket {
+		o.on[b].add(d.Cluster)
+	}
+}
+
+func (o *object) judge(cluster string, v *verdict) {
+	if v.state == string(fleet.Ready) {
+		return
+	}
+	if o.worst.state != "" {
+		if order := strings.Compare(cluster, o.worstOn); order > 0 || order == 0 && v.compare(&o.worst) >= 0 {
+			return
+		}
+	}
+	o.worst, o.worstOn = *v, cluster
+}
+
+// compare is an order of what can be said of one object on one cluster, where
+// several deployments have it.
+func (v *verdict) compare(w *verdict) int {
+	return cmp.Or(cmp.Compare(v.state, w.state), slices.Compare(v.messages, w.messages))
+}
+
+// spread passes on to its objects what was counted together.
+func (g *group) spread() {
+	g.on.sort()
+	first := g.on.list[0]
+	for _, o := range g.objects {
+		o.partial = o.partial || g.partial
+		o.judge(first, &verdict{state: g.state})
+		if g.bucket != noBucket {
+			o.on[g.bucket].join(&g.on)
+		}
+	}
+}
+
+// resources lists the objects of many deployments once, with the clusters on
+// which each is in which state, sorted by type and id. clusters is how many
+// clusters there are: with more than 200 the first 10 of each state are named.
+// An object whose clusters are not all named is incomplete.
+func resources(list []*Deployment, clusters int) []fleet.DeployedResource {
+	r := newRegister(clusters > maxClusters)
+	for _, d := range list {
+		r.add(d)
+	}
+	for _, g := range r.groups {
+		g.spread()
+	}
+	if len(r.found) == 0 {
+		return nil
+	}
+	out := sorted(r.found)
+	if r.brief {
+		return fit(out, listedBytes)
+	}
+	return fit(out, completeBytes)
+}
+
+// sorted are objects by type and id.
+func sorted(found map[objectKey]*object) []fleet.DeployedResource {
+	type entry struct {
+		key string
+		at  int
+	}
+	all := make([]fleet.DeployedResource, 0, len(found))
+	index := make([]entry, 0, len(found))
+	for _, o := range found {
+		r := o.resource()
+		index = append(index, entry{r.Type + "/" + r.ID + " " + r.APIVersion, len(all)})
+		all = append(all, r)
+	}
+	slices.SortFunc(index, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
+	out := make([]fleet.DeployedResource, len(index))
+	for i, e := range index {
+		out[i] = all[e.at]
+	}
+	return out
+}
+
+func (o *object) resource() fleet.DeployedResource {
+	k := o.key
+	out := fleet.DeployedResource{APIVersion: k.apiVersion, Kind: k.kind, Namespace: k.namespace, Name: k.name,
+		State: string(fleet.Ready), Type: strings.ToLower(k.kind), ID: k.name, IncompleteState: o.partial}
+	if group, _, grouped := strings.Cut(k.apiVersion, "/"); grouped {
+		out.Type = group + "." + out.Type
+	}
+	if k.namespace != "" {
+		out.ID = k.namespace + "/" + k.name
+	}
+	if w := &o.worst; w.state != "" {
+		out.State, out.Error, out.Transitioning = w.state, w.failed, w.transitional
+		out.Message = condition.Message(strings.Join(cutAll(w.messages), "; "))
+	}
+	for b := range o.on {
+		n := &o.on[b]
+		n.sort()
+		*listOf(&out.PerClusterState, b) = n.list
+		out.IncompleteState = out.IncompleteState || n.more
 	}
 	return out
 }
@@ -117,42 +304,4 @@ func modifiedState(m *fleet.ModifiedStatus) string {
 		return fleet.ResourceMissing
 	}
 	return string(fleet.Modified)
-}
-
-// record adds the state of an object on one cluster and returns how many bytes
-// of cluster ids are left. The first state that is not Ready is the object's.
-func record(r *fleet.DeployedResource, d *Deployment, s *objectState, room int, brief bool) int {
-	r.IncompleteState = r.IncompleteState || d.Incomplete
-	if s.state != string(fleet.Ready) && r.State == string(fleet.Ready) {
-		r.State, r.Error, r.Transitioning, r.Message = s.state, s.failed, s.transitional, s.message
-	}
-	list := bucket(&r.PerClusterState, s.state)
-	if list == nil || room < len(d.Cluster) || brief && s.state == string(fleet.Ready) {
-		return room
-	}
-	*list = append(*list, d.Cluster)
-	return room - len(d.Cluster)
-}
-
-// bucket is the list for a state, or nil for a word that has none.
-func bucket(p *fleet.PerClusterState, state string) *[]string {
-	switch state {
-	case string(fleet.Ready):
-		return &p.Ready
-	case string(fleet.WaitApplied):
-		return &p.WaitApplied
-	case string(fleet.Pending):
-		return &p.Pending
-	case string(fleet.Modified):
-		return &p.Modified
-	case fleet.ResourceOrphaned:
-		return &p.Orphaned
-	case fleet.ResourceMissing:
-		return &p.Missing
-	case fleet.ResourceUnknown:
-		return &p.Unknown
-	case string(fleet.NotReady), "updating", "error":
-		return &p.NotReady
-	}
-	return nil
 }

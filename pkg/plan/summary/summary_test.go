@@ -241,28 +241,6 @@ func TestGitRepoStatus(t *testing.T) {
 	}
 }
 
-// Above 200 clusters the lists per cluster name only those that need a look.
-func TestManyClusters(t *testing.T) {
-	var lines []string
-	for i := range 300 {
-		lines = append(lines, fmt.Sprintf("c%03d Ready", i))
-	}
-	lines[7] = "c007 Modified"
-	list := d(lines...)
-	for _, x := range list {
-		x.Resources = []fleet.BundleDeploymentResource{{Kind: "ConfigMap", APIVersion: "v1", Name: "x"}}
-	}
-	list[7].Modified = []fleet.ModifiedStatus{{Kind: "ConfigMap", APIVersion: "v1", Name: "x", Patch: "{}"}}
-	st := GitRepoStatus(repo(nil), Sources{Deployments: list, Bundles: []RepoBundle{{Name: "app", Targets: 300}}}, now)
-	if len(st.PerClusterResourceCounts) != 1 || st.PerClusterResourceCounts["ns/c007"] == nil {
-		t.Errorf("counts of %d clusters", len(st.PerClusterResourceCounts))
-	}
-	want := fleet.PerClusterState{Modified: []string{"ns/c007"}}
-	if diff := cmp.Diff(want, st.Resources[0].PerClusterState); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestClusterStatus(t *testing.T) {
 	list := d("c1 Ready", "c1 Ready", "c1 NotReady")
 	list[0].Bundle, list[1].Bundle, list[2].Bundle = "a", "b", "c"
@@ -310,18 +288,5 @@ func TestGroupStatus(t *testing.T) {
 	st = GroupStatus(&fleet.ClusterGroup{}, []Member{{Name: "b", Summary: ready, Offline: true}}, now)
 	if r := condition.Find(st.Conditions, fleet.ConditionReady); r.Message != "1 of 1 clusters do not report: b" {
 		t.Errorf("a group that is cut off is not Ready: %+v", r)
-	}
-}
-
-func BenchmarkCount5000(b *testing.B) {
-	var lines []string
-	for i := range 5000 {
-		lines = append(lines, fmt.Sprintf("c%04d %s", i, fleet.States[i%7]))
-	}
-	list := d(lines...)
-	b.ResetTimer()
-	for b.Loop() {
-		s := Count(ByCluster, list)
-		ReadyMessage(ByCluster, &s)
 	}
 }

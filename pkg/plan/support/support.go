@@ -13,12 +13,11 @@ import (
 // kinds are the kinds that nothing acts on. limits tells that the kind exists
 // to limit what may be deployed: Fleet then fails closed.
 var kinds = map[string]struct{ limits bool }{
-	"BundleNamespaceMapping": {},
-	"GitRepoRestriction":     {limits: true},
-	"HelmOp":                 {},
-	"ImageScan":              {},
-	"Policy":                 {limits: true},
-	"Schedule":               {limits: true},
+	"GitRepoRestriction": {limits: true},
+	"HelmOp":             {},
+	"ImageScan":          {},
+	"Policy":             {limits: true},
+	"Schedule":           {limits: true},
 }
 
 // Kinds lists the kinds that nothing acts on yet, by name.
@@ -49,8 +48,6 @@ func Missing(obj any) []string {
 		out = bundle(&o.Spec)
 	case *fleet.Cluster:
 		out = cluster(o)
-	case *fleet.BundleNamespaceMapping:
-		out = []string{"kind BundleNamespaceMapping"}
 	case *fleet.GitRepoRestriction:
 		out = []string{"kind GitRepoRestriction"}
 	case *fleet.HelmOp:

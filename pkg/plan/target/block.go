@@ -135,6 +135,9 @@ func (b *block) has(c *Cluster) string {
 	case b.empty():
 		return "so not " + c.Name
 	case !b.nameMatches(c):
+		if shown := c.Labels[fleet.LabelDisplayName]; shown != "" && shown != c.Name {
+			return fmt.Sprintf("this is %s (%s)", c.Name, shown)
+		}
 		return "this is " + c.Name
 	case b.group != "" && !inGroup(c, b.group), b.groups != nil && !b.anyGroup(c):
 		return groupText(c)
@@ -160,6 +163,17 @@ func (b *block) anyGroup(c *Cluster) bool {
 		}
 	}
 	return false
+}
+
+// through names the groups through which the block matches the cluster.
+func (b *block) through(c *Cluster) string {
+	var names []string
+	for i := range views(c) {
+		if g := view(c, i); b.matches(c, g) {
+			names = append(names, g.Name)
+		}
+	}
+	return "cluster group " + strings.Join(names, ", ")
 }
 
 func groupText(c *Cluster) string {

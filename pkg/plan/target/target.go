@@ -180,24 +180,36 @@ func (m *Matcher) allowed(c *Cluster, g Group) bool {
 }
 
 // refusal says why no target matches the cluster: what the first one wants and
-// what the cluster has.
+// what the cluster has, or which restriction is in the way.
 func (m *Matcher) refusal(c *Cluster) string {
 	for i := range m.targets {
-		b := &m.targets[i]
-		if b.matchesAny(c) {
-			return fmt.Sprintf("%s matches %s, but no restriction of the repository allows it", b.title(), c.Name)
+		if b := &m.targets[i]; b.matchesAny(c) {
+			return fmt.Sprintf("%s matches %s, but no restriction of the repository allows it: %s", b.title(), c.Name, m.restricts(b, c))
 		}
-	}
-	if len(m.targets) == 0 {
-		return "there is no target, only customizations"
 	}
 	b := &m.targets[0]
 	return fmt.Sprintf("%s wants %s, %s", b.title(), b.wants(), b.has(c))
 }
 
-// FirstRefusal says in one line why a Bundle gets to no cluster. workspace is
-// its namespace, clusters are the candidates in order and verdicts what Match
-// said of each.
+// restricts says how the restrictions keep out a cluster that a target matches:
+// none matches, or only through other groups than the target does.
+func (m *Matcher) restricts(b *block, c *Cluster) string {
+	for i := range m.restrictions {
+		if r := &m.restrictions[i]; r.matchesAny(c) {
+			return fmt.Sprintf("%s does through %s, the target matches through %s", r.title(), r.through(c), b.through(c))
+		}
+	}
+	r := &m.restrictions[0]
+	text := fmt.Sprintf("%s wants %s, %s", r.title(), r.wants(), r.has(c))
+	if n := len(m.restrictions) - 1; n > 0 {
+		text += fmt.Sprintf(" (and %d more)", n)
+	}
+	return text
+}
+
+// FirstRefusal says in one line why a Bundle gets to no cluster. workspace names
+// the namespaces whose clusters it may go to, clusters are the candidates in
+// order and verdicts what Match said of each.
 func FirstRefusal(workspace string, clusters []*Cluster, verdicts []Verdict) string {
 	switch {
 	case len(clusters) == 0:

@@ -228,7 +228,9 @@ func TestRestrictionAndTargetShareAGroup(t *testing.T) {
 	if v.Deploy {
 		t.Errorf("deployed through two groups: %s", v.Reason)
 	}
-	if want := "target 1 matches c1, but no restriction of the repository allows it"; v.Reason != want {
+	want := "target 1 matches c1, but no restriction of the repository allows it: " +
+		"restriction 1 does through cluster group b, the target matches through cluster group a"
+	if v.Reason != want {
 		t.Errorf("reason %q, want %q", v.Reason, want)
 	}
 }

@@ -38,12 +38,19 @@ func renderTree(tree map[string]any, facts map[string]any) (map[string]any, erro
 
 // renderText renders one template and reads the result as YAML.
 func renderText(name, text string, facts map[string]any) (any, error) {
-	t, err := template.New(name).Funcs(functions).Option("missingkey=error").Delims("${", "}").Parse(text)
+	m := &meter{}
+	t, err := template.New(name).Funcs(m.functions(text)).Option("missingkey=error").Delims("${", "}").Parse(text)
 	if err != nil {
 		return nil, err
 	}
+	if err := m.put(t); err != nil {
+		return nil, err
+	}
 	var out limitedText
-	if err := t.Execute(&out, facts); err != nil {
+	switch err := t.Execute(&out, facts); {
+	case errors.Is(err, errSteps):
+		return nil, fmt.Errorf("%s: %w", name, errSteps)
+	case err != nil:
 		return nil, err
 	}
 	var value any

@@ -114,7 +114,19 @@ func TestRenderFails(t *testing.T) {
 		"UntilOverflow": {m{"a": `${ untilStep 1 9223372036854775807 9223372036854775807 }`}, "too far", "no endless loop"},
 		"Seq":           {m{"a": `${ seq 0 1 100000000 }`}, "seq", "memory of the manager"},
 		"Random":        {m{"a": `${ randAlpha 100000000 }`}, "randAlpha", "memory of the manager"},
+		"RandomBytes":   {m{"a": `${ randBytes 100000000 }`}, "randBytes", "memory of the manager"},
 		"Indent":        {m{"a": `${ indent 100000000 "a" }`}, "indent", "memory of the manager"},
+		"NestedLoops":   {m{"a": `${ range until 100000 }${ range until 100000 }${ end }${ end }`}, "too many steps", "time of the manager"},
+		"LoopOverOne":   {m{"a": `${ $l := until 1000 }${ range $l }${ range $l }${ range $l }${ end }${ end }${ end }`}, "too many steps", "time of the manager"},
+		"LoopInElse":    {m{"a": `${ $l := until 1000 }${ range $l }${ if false }${ else }${ with false }${ else }${ range $l }${ end }${ end }${ end }${ end }`}, "too many steps", "time of the manager"},
+		"Recursion":     {m{"a": `${ define "x" }${ if lt (len .) 40 }${ template "x" (printf "%sa" .) }${ template "x" (printf "%sb" .) }${ end }${ end }${ template "x" "" }`}, "too many steps", "time of the manager"},
+		"SlowFunctions": {m{"a": `${ range until 20 }${ bcrypt "x" }${ end }`}, "too many steps", "time of the manager"},
+		"LargeTexts":    {m{"a": `${ range until 1000 }${ $x := repeat 4000000 "a" }${ end }`}, "too many steps", "memory of the manager"},
+		"Doubling":      {m{"a": `${ $x := "aaaaaaaa" }${ range until 40 }${ $x = printf "%s%s" $x $x }${ end }`}, "printf", "memory of the manager"},
+		"DoublingCat":   {m{"a": `${ $x := "aaaaaaaa" }${ range until 40 }${ $x = cat $x $x }${ end }`}, "cat", "memory of the manager"},
+		"Replace":       {m{"a": `${ $x := repeat 1000000 "a" }${ $x | replace "a" $x }`}, "replace", "memory of the manager"},
+		"IndentLines":   {m{"a": `${ repeat 100000 "\n" | indent 100000 }`}, "indent", "memory of the manager"},
+		"StepFunction":  {m{"a": `${ fleetStep }`}, "not defined", "nobody calls what is not theirs"},
 		"TooMuch":       {m{"a": `${ range until 10000 }${ repeat 10000 "a" }${ end }`}, "4 MiB", "memory of the manager"},
 	}
 	for name, c := range tests {
@@ -130,6 +142,35 @@ func TestRenderFails(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSlowFunctions: those that take long work as ever, a few times.
+func TestSlowFunctions(t *testing.T) {
+	in := m{
+		"certificate": `${ $ca := genCA "ca" 1 }${ $ca.Cert | trunc 10 }`, "password": `${ derivePassword 1 "long" "secret" "user" "example.com" | len }`,
+		"hash": `${ htpasswd "a" "b" | trunc 2 | quote }`,
+	}
+	got, err := values.Render(fleet.BundleDeploymentOptions{Helm: helm(in)}, east)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(m{"certificate": "-----BEGIN", "password": 14.0, "hash": "a:"}, got.Helm.Values.Data); d != "" {
+		t.Errorf("-want +got: %s", d)
+	}
+	_, err = values.Render(fleet.BundleDeploymentOptions{Helm: helm(m{"a": `${ genPrivateKey "none" }${ genCA "x" "y" }`})}, east)
+	if err == nil {
+		t.Error("wrong arguments are accepted")
+	}
+}
+
+func BenchmarkRender(b *testing.B) {
+	o := fleet.BundleDeploymentOptions{Helm: helm(m{"a": "${ .ClusterName }", "b": m{"c": "${ .ClusterLabels.env | upper }"}})}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := values.Render(o, east); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

@@ -90,6 +90,13 @@ func (s *sighting) repositoriesLeft() {
 // one for all that is on its way.
 func (s *sighting) bundle(b *fleet.Bundle) {
 	before := len(s.list) + len(s.moving)
+	if c := condition.Find(b.Status.Conditions, fleet.ConditionDeletionHeld); c != nil && c.Status == corev1.ConditionTrue {
+		s.list = append(s.list, Attention{
+			State: Held, Kind: "Bundle", Name: keyOf(b).String(),
+			Reason: c.Reason, Since: moment(changed(c)), Message: c.Message,
+		})
+		before++ // it says nothing about what is deployed
+	}
 	if c := problem(b.Status.Conditions); c != nil {
 		s.bundleProblem(b, c)
 	} else {

@@ -212,8 +212,15 @@ func RepoTrouble(r *fleet.GitRepo) (fleet.BundleState, *fleet.Condition) {
 	if c := condition.Find(list, fleet.ConditionGitPolling); c != nil && c.Status == corev1.ConditionFalse {
 		return Unreadable, c
 	}
+	if c := condition.Find(list, fleet.ConditionDeletionHeld); c != nil && c.Status == corev1.ConditionTrue {
+		return Held, c
+	}
 	return "", nil
 }
+
+// Problem is why a Bundle is kept from being Ready anywhere, whatever its
+// deployments say: its condition Ready, or nil where there is no such reason.
+func Problem(b *fleet.Bundle) *fleet.Condition { return problem(b.Status.Conditions) }
 
 // problem is the condition Ready where it is False for a reason of the object
 // itself, and not because of the state of a deployment.

@@ -280,6 +280,22 @@ func (j *judge) bundle(b *fleet.Bundle, others bool) {
 	if missing := b.Status.Summary.DesiredReady - len(known); missing > 0 {
 		j.wait("bundle %s is not written to %d of %d clusters yet", b.Name, missing, b.Status.Summary.DesiredReady)
 	}
+	if held := b.Status.Summary.OutOfSync - j.open(b); held > 0 && len(known) > 0 {
+		j.wait("bundle %s is held back on %d of %d clusters", b.Name, held, b.Status.Summary.DesiredReady)
+	}
+}
+
+// open counts the deployments of a Bundle that are not Ready by what they say
+// themselves. One that an earlier partition holds back is as it was, and does
+// not know of the new version: only the Bundle says that it is OutOfSync.
+func (j *judge) open(b *fleet.Bundle) int {
+	n := 0
+	for _, p := range j.v.Pairs {
+		if p.Bundle == keyOf(b) && p.Progress != Reached {
+			n++
+		}
+	}
+	return n
 }
 
 // matches tells whether a commit is meant by its first digits.

@@ -62,6 +62,17 @@ func TestJudge(t *testing.T) {
 			},
 			want: []string{"ready"},
 		},
+		"HeldByAPartition": {
+			why: "a deployment that a partition holds back looks as if it were Ready: the Bundle knows better", goal: commit,
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: two,
+				Bundles: []*fleet.Bundle{bundle("web", changedBundle, on(2, bad("b", fleet.OutOfSync, `waits for partition "first"`)))},
+				Deployments: []*fleet.BundleDeployment{deployment("web", "a", applied), deployment("web", "b", func(bd *fleet.BundleDeployment) {
+					bd.Labels[fleet.LabelCommit] = newSHA
+				})},
+			},
+			want: []string{"waiting", "web on a: ready Ready", "web on b: ready Ready", "bundle web is held back on 1 of 2 clusters"},
+		},
 		"NotWorkedOn": {
 			why: "the old deployments of a changed bundle say nothing about the commit", goal: commit,
 			fleet: Fleet{

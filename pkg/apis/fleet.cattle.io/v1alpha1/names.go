@@ -86,6 +86,20 @@ const (
 	AnnotationInputHash = prefix + "input-hash"
 	// AnnotationAbandon on a BundleDeployment gives up an uninstall that fails.
 	AnnotationAbandon = prefix + "abandon"
+	// AnnotationPrune on Bundles marks those that their repository does not yield
+	// any more; the same value on its GitRepo asks for all that are so marked to
+	// be removed.
+	AnnotationPrune = prefix + "prune"
+	// AnnotationDeletionBudget on a GitRepo, or on the namespace of a workspace,
+	// is how much one change may remove without being approved: "20%", "15", or
+	// "off" for anything.
+	AnnotationDeletionBudget = prefix + "deletion-budget"
+	// AnnotationDeletionHeld on a GitRepo or Bundle lists what a change would
+	// remove that waits to be approved. Its first word is the list's hash.
+	AnnotationDeletionHeld = prefix + "deletion-held"
+	// AnnotationApproveDeletion on a GitRepo or Bundle is the hash of the list
+	// that a person has approved.
+	AnnotationApproveDeletion = prefix + "approve-deletion"
 	// AnnotationContent on a Bundle without resources is the name of the Content
 	// that holds them.
 	AnnotationContent = prefix + "content"

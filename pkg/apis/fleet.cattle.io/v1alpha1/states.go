@@ -77,6 +77,12 @@ const (
 	ConditionWithdrawn = "Withdrawn"
 	// ConditionWithdrawing: deployments are being withdrawn, and why.
 	ConditionWithdrawing = "Withdrawing"
+	// ConditionWaiting: versions are held back, or missing deployments not made
+	// yet, and what they wait for. It is there only as long as that is so.
+	ConditionWaiting = "Waiting"
+	// ConditionDeletionHeld: a change would remove more than it may without being
+	// approved. It is there only as long as that is so.
+	ConditionDeletionHeld = "DeletionHeld"
 	// ConditionProcessed: namespace and status of a Cluster or ClusterGroup are
 	// in order.
 	ConditionProcessed = "Processed"
@@ -121,6 +127,8 @@ const (
 	ReasonNeverSeen = "NeverSeen"
 	// ReasonManagerBehind: the manager asks for what the agent knows as past.
 	ReasonManagerBehind = "ManagerBehind"
+	// ReasonDeletionHeld: what a change would remove waits to be approved.
+	ReasonDeletionHeld = "DeletionHeld"
 	// ReasonRestricted: a kind that limits the namespace is not acted on yet,
 	// so nothing new is deployed.
 	ReasonRestricted = "Restricted"

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+)
+
+// guard holds back removals above the deletion budget until --approve names their
+// list.
+func (o *applyOptions) guard(s *session) func(context.Context, []*fleet.Bundle, []*fleet.Bundle) error {
+	return func(ctx context.Context, own, remove []*fleet.Bundle) error {
+		r := withdrawal.Removal{Unit: "bundle", Approved: o.approve}
+		for _, b := range own {
+			if b.DeletionTimestamp == nil {
+				r.Total++
+			}
+		}
+		var err error
+		if r.Budget, err = o.budget(ctx, s); err != nil {
+			return err
+		}
+		things, err := o.things(ctx, s, remove)
+		if err != nil {
+			return err
+		}
+		for _, b := range remove {
+			if !b.Spec.KeepResources {
+				r.Items = append(r.Items, withdrawal.Item{Name: b.Name, UID: b.UID, Things: things[b.Name]})
+			}
+		}
+		v := withdrawal.Judge(r)
+		if !v.Held {
+			return nil
+		}
+		s.std.note("%s:", v.Summary)
+		_, _, lines := withdrawal.ReadText(v.Text())
+		for _, line := range lines {
+			s.std.note("  %s", line)
+		}
+		return fmt.Errorf("%w: what is new was written, nothing was removed; to remove this list: --approve %s", errRefused, v.Hash)
+	}
+}
+
+// budget is what the GitRepo of that name says, if there is one, else the
+// workspace, else the default.
+func (o *applyOptions) budget(ctx context.Context, s *session) (withdrawal.Budget, error) {
+	text := ""
+	repo, err := getAs[fleet.GitRepo](ctx, s, mustKind("repos").resource(), o.bundle.Namespace, o.name)
+	if err != nil {
+		return withdrawal.Budget{}, err
+	}
+	if repo != nil {
+		text = repo.Annotations[fleet.AnnotationDeletionBudget]
+	}
+	if text == "" {
+		ns, err := getAs[corev1.Namespace](ctx, s, namespaces, "", o.bundle.Namespace)
+		if err != nil {
+			return withdrawal.Budget{}, err
+		}
+		if ns != nil {
+			text = ns.Annotations[fleet.AnnotationDeletionBudget]
+		}
+	}
+	if text == "" {
+		return withdrawal.BundleBudget, nil
+	}
+	return withdrawal.ParseBudget(text)
+}
+
+// things are the precious objects that go with Bundles, by their names: what no
+// other deployment on the same cluster claims. Who may not list deployments is
+// told that nobody has looked.
+func (o *applyOptions) things(ctx context.Context, s *session, remove []*fleet.Bundle) (map[string][]withdrawal.Thing, error) {
+	wide := *s
+	wide.scope = ""
+	list, err := listAs[fleet.BundleDeployment](ctx, &wide, mustKind("deployments"), fleet.LabelBundleNamespace+"="+o.bundle.Namespace)
+	if apierrors.IsForbidden(err) {
+		s.std.note("warning: you may not list deployments: nobody has looked whether volumes, namespaces or CRDs go along")
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	leaves := map[string]bool{}
+	for _, b := range remove {
+		leaves[b.Name] = true
+	}
+	claimed := map[withdrawal.Thing]bool{}
+	out := map[string][]withdrawal.Thing{}
+	for _, bd := range list {
+		cluster := bd.Labels[fleet.LabelClusterNamespace] + "/" + bd.Labels[fleet.LabelCluster]
+		name := bd.Labels[fleet.LabelBundleName]
+		if leaves[name] {
+			out[name] = append(out[name], withdrawal.Things(cluster, bd)...)
+			continue
+		}
+		for _, t := range withdrawal.Claims(cluster, bd) {
+			claimed[t] = claimed[t] || bd.Status.AppliedDeploymentID != "" && bd.Annotations[fleet.AnnotationWithdrawn] == ""
+		}
+	}
+	for name, all := range out {
+		var lost []withdrawal.Thing
+		for _, t := range all {
+			if !claimed[t] {
+				lost = append(lost, t)
+			}
+		}
+		out[name] = lost
+	}
+	return out, nil
+}

@@ -1,0 +1,104 @@
+package gitrepo_test
+
+import (
+	"strings"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+)
+
+func dirs(names string) map[string]string {
+	files := map[string]string{}
+	for _, name := range strings.Fields(names) {
+		files[name+"/fleet.yaml"] = "namespace: " + name + "\n"
+		files[name+"/cm.yaml"] = manifest(name)
+	}
+	return files
+}
+
+// mark is what the GitRepo asks to remove.
+func (s *story) mark() string {
+	s.t.Helper()
+	r, _ := get[*fleet.GitRepo](s.world, s.ns, "repo")
+	return r.Annotations[fleet.AnnotationPrune]
+}
+
+// What the repository does not yield any more is asked to go, all of it in one
+// word, and that is taken back before anything of it is wanted again.
+func pruning(s *story) {
+	s.read2(s.git.Commit("first", dirs("a b c d")))
+	if s.mark() != "" {
+		s.t.Error("nothing is to be removed")
+	}
+	s.read(s.git.Commit("second", map[string]string{"a": "", "b": ""}))
+	s.until("both are asked to go", func() bool { return s.asked("repo-a") && s.asked("repo-b") })
+	a, _ := get[*fleet.Bundle](s.world, s.ns, "repo-a")
+	b, _ := get[*fleet.Bundle](s.world, s.ns, "repo-b")
+	if want := withdrawal.PruneMark([]*fleet.Bundle{a, b}); s.mark() != want {
+		s.t.Errorf("asked with %q, want %q", s.mark(), want)
+	}
+	writes := strings.Join(s.writes(), "\n")
+	if strings.LastIndex(writes, "patch gitrepos/repo\n") < strings.LastIndex(writes, "patch bundles/repo-b") {
+		s.t.Errorf("the request comes when all is marked:\n%s", writes)
+	}
+	before := len(s.writes())
+
+	s.read(s.git.Commit("third", dirs("b")))
+	s.until("a alone is asked to go", func() bool { return s.asked("repo-a") && !s.asked("repo-b") })
+	again, _ := get[*fleet.Bundle](s.world, s.ns, "repo-b")
+	if again.UID != b.UID || again.DeletionTimestamp != nil || again.Annotations[fleet.AnnotationPrune] != "" {
+		s.t.Errorf("what is wanted again has never been away: %+v", again.ObjectMeta)
+	}
+	later := s.writes()[before:]
+	if i := strings.Index(strings.Join(later, "\n"), "patch gitrepos/repo\n"); i < 0 || i > strings.Index(strings.Join(later, "\n"), "patch bundles/repo-b") {
+		s.t.Errorf("first the request is taken back:\n%s", strings.Join(later, "\n"))
+	}
+	s.engine("repo-a")
+	s.until("it is gone", func() bool { return s.bundles()["repo-a"] == "" })
+	s.read(s.git.Commit("fourth", dirs("a b c d e")))
+	s.until("no word is left", func() bool { return s.mark() == "" && s.bundles()["repo-a"] != "" })
+}
+
+// While a request waits to be approved, new commits are rolled out, and a
+// mistake in one takes the request back.
+func pruningHeld(s *story) {
+	s.read2(s.git.Commit("first", dirs("a b c d e")))
+	s.read(s.git.Commit("second", map[string]string{"a": "", "b": "", "c": "", "d": ""}))
+	s.until("asked", func() bool { return s.asked("repo-a") && s.asked("repo-d") })
+	mark := s.mark()
+	before := s.bundles()
+	a, _ := get[*fleet.Bundle](s.world, s.ns, "repo-a")
+	change(s.world, a, func(b *fleet.Bundle) { b.Annotations[fleet.AnnotationDeletionHeld] = "0123 would remove" })
+
+	s.read(s.git.Commit("third", map[string]string{"e/cm.yaml": manifest("new")}))
+	if s.mark() != mark || !s.asked("repo-a") || !s.asked("repo-b") {
+		s.t.Error("the same is asked as before")
+	}
+	if now := s.bundles(); now["repo-b"] != before["repo-b"] || now["repo-e"] == before["repo-e"] {
+		s.t.Errorf("want repo-e written alone: %v, %v", before, now)
+	}
+
+	s.read(s.git.Commit("fourth", map[string]string{"f/fleet.yaml": "namespace: f\n", "f/cm.yaml": "a: 1\nb:\n\tc: 2\n"}))
+	s.says("Stalled", "True", "InvalidYAML", "")
+	s.until("taken back: what is broken may be what takes their place", func() bool { return s.mark() == "" })
+	s.read(s.git.Commit("fifth", dirs("f")))
+	s.until("asked again", func() bool { return s.mark() == mark && s.asked("repo-a") })
+
+	s.halt()
+	w := s.world
+	w.start()
+	s.read(s.git.Commit("sixth", dirs("a b c d")))
+	s.until("taken back by another worker", func() bool { return s.mark() == "" })
+	s.until("all are as they were", func() bool {
+		for name, uid := range map[string]string{"repo-a": string(a.UID)} {
+			b, ok := get[*fleet.Bundle](s.world, s.ns, name)
+			if !ok || string(b.UID) != uid || b.Annotations[fleet.AnnotationPrune] != "" {
+				return false
+			}
+		}
+		return true
+	})
+	if now, _ := get[*fleet.Bundle](s.world, s.ns, "repo-a"); now.Annotations[fleet.AnnotationDeletionHeld] == "" {
+		s.t.Error("what the engine has noted is not the worker's to take off")
+	}
+}

@@ -1,0 +1,256 @@
+package bundle
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+)
+
+// heldAgain is when something that is held is judged again although nobody has
+// said anything: some of it may be gone.
+const heldAgain = time.Minute
+
+// claimGrace is for how long a removal waits for deployments of the same
+// repository that are on their way to the same clusters: they may claim what
+// would go.
+const claimGrace = time.Minute
+
+// afford divides the deployments that targeting takes back into those that may
+// go at the Bundle's pace, those that a person has approved, and those that wait;
+// for these it returns when to look again.
+func (e *Engine) afford(ctx context.Context, s *snapshot, open []*leaver) (free, approved []*leaver, again time.Duration, err error) {
+	subject := table.Subject{Kind: table.KindBundle, Key: s.key}
+	free, approved, fresh, since := e.purse.see(s.key, open, e.now())
+	switch {
+	case len(fresh) == 0:
+		return free, approved, 0, e.unhold(ctx, subject, s.bundle)
+	case !e.table.Settled():
+		return free, approved, collect, nil
+	}
+	age := e.now().Sub(since)
+	if age < collect {
+		return free, approved, collect - age, nil
+	}
+	repo := ownerOf(s.bundle)
+	r := withdrawal.Removal{
+		Unit: "deployment", Total: e.table.DeploymentsOf(s.key.Namespace), Also: e.purse.also(s.key, since),
+		Approved: s.bundle.Annotations[fleet.AnnotationApproveDeletion],
+	}
+	undecided := false
+	for _, l := range fresh {
+		item, more := e.item(l.cluster, repo, l.bd, func(other kube.Key) bool { return other == s.key })
+		undecided = undecided || more
+		r.Items = append(r.Items, item)
+	}
+	owner, _ := e.table.Owned(repo)
+	r.Budget = e.budgetOf(owner, s.key.Namespace, withdrawal.DeploymentBudget)
+	v := withdrawal.Judge(r)
+	if undecided && age < claimGrace && rests(r, v) {
+		return free, approved, collect, nil
+	}
+	if v.Held {
+		return free, approved, heldAgain, e.hold(ctx, subject, s.bundle, v)
+	}
+	e.purse.grant(s.key, fresh, v.Approved, e.now())
+	if v.Approved {
+		approved = append(approved, fresh...)
+		e.logFor(s.key).WithField("reason", "approved as "+v.Hash).Info("withdrawals go on")
+	} else {
+		free = append(free, fresh...)
+	}
+	return free, approved, 0, e.unhold(ctx, subject, s.bundle)
+}
+
+// item is one deployment as a part of a removal. leaves tells which Bundles are
+// removed from the cluster; undecided, that the list of precious things may get
+// shorter in a moment.
+func (e *Engine) item(cluster, repo kube.Key, bd *fleet.BundleDeployment, leaves func(kube.Key) bool) (item withdrawal.Item, undecided bool) {
+	item = withdrawal.Item{Name: cluster.String(), UID: bd.UID}
+	things := withdrawal.Things(cluster.String(), bd)
+	if len(things) == 0 {
+		return item, false
+	}
+	item.Things, undecided = e.table.Lost(cluster, repo, things, leaves)
+	return item, undecided
+}
+
+// rests tells whether a removal is held for nothing but what goes along.
+func rests(r withdrawal.Removal, v withdrawal.Verdict) bool {
+	bare := r
+	bare.Items = nil
+	for _, item := range r.Items {
+		item.Things = nil
+		bare.Items = append(bare.Items, item)
+	}
+	return v.Held && !withdrawal.Judge(bare).Held
+}
+
+// ownerOf is the GitRepo of a Bundle; its name is empty where it has none.
+func ownerOf(b *fleet.Bundle) kube.Key {
+	name := b.Labels[fleet.LabelRepoName]
+	if name == "" {
+		return kube.Key{}
+	}
+	return kube.Key{Namespace: b.Namespace, Name: name}
+}
+
+// budgetOf is what the GitRepo says, else its workspace, else the default. What
+// cannot be read as a budget is none.
+func (e *Engine) budgetOf(repo *fleet.GitRepo, namespace string, otherwise withdrawal.Budget) withdrawal.Budget {
+	text := ""
+	if repo != nil {
+		text = repo.Annotations[fleet.AnnotationDeletionBudget]
+	}
+	if ns, ok := e.cache.mapped.namespaces.Get(kube.Key{Name: namespace}); ok && text == "" {
+		text = ns.Annotations[fleet.AnnotationDeletionBudget]
+	}
+	if text == "" {
+		return otherwise
+	}
+	budget, err := withdrawal.ParseBudget(text)
+	if err != nil {
+		e.log.WithField("workspace", namespace).WithField("error", err.Error()).Warn("deletion budget not used")
+		return otherwise
+	}
+	return budget
+}
+
+// slimNamespace keeps the deletion budget of a workspace.
+func slimNamespace(m *metav1.PartialObjectMetadata) {
+	budget := m.Annotations[fleet.AnnotationDeletionBudget]
+	if slimMeta(m); budget != "" {
+		m.Annotations = map[string]string{fleet.AnnotationDeletionBudget: budget}
+	}
+}
+
+// onBudget judges anew what is held in a workspace whose budget is another now.
+func (e *Engine) onBudget(old, changed *metav1.PartialObjectMetadata) {
+	if old == nil || changed == nil || maps.Equal(old.Annotations, changed.Annotations) {
+		return
+	}
+	e.planAll(changed.Name)
+	for _, repo := range e.cache.repos.List(changed.Name) {
+		e.pruner.Add(kube.KeyOf(repo))
+	}
+}
+
+// approval is the command that approves what is held of an object.
+func approval(s table.Subject, hash string) string {
+	kind := "bundle"
+	if s.Kind == table.KindGitRepo {
+		kind = "repo"
+	}
+	return fmt.Sprintf("fleet approve -n %s %s/%s %s", s.Key.Namespace, kind, s.Key.Name, hash)
+}
+
+// hold says on a Bundle or GitRepo what waits to be approved: in short in its
+// condition, which the report of its status writes, and at length in an
+// annotation.
+func (e *Engine) hold(ctx context.Context, s table.Subject, obj kube.Object, v withdrawal.Verdict) error {
+	before, _, _ := withdrawal.ReadText(obj.GetAnnotations()[fleet.AnnotationDeletionHeld])
+	if err := e.list(ctx, obj, v.Text()); err != nil {
+		return err
+	}
+	if !e.purse.say(s, v) {
+		return nil
+	}
+	e.status[s.Kind].wake(s.Key, true)
+	if before != v.Hash {
+		message := v.Message(approval(s, v.Hash))
+		e.events.Event(obj, kube.Warning, fleet.ReasonDeletionHeld, message)
+		e.log.WithField("workspace", s.Key.Namespace).WithField("reason", message).Info("deletion held")
+	}
+	return nil
+}
+
+// unhold says on a Bundle or GitRepo that nothing waits any more, if it ever
+// said so.
+func (e *Engine) unhold(ctx context.Context, s table.Subject, obj kube.Object) error {
+	_, listed := obj.GetAnnotations()[fleet.AnnotationDeletionHeld]
+	_, said := e.purse.verdict(s)
+	if !listed && !said && condition.Find(conditionsOf(obj), fleet.ConditionDeletionHeld) == nil {
+		return nil
+	}
+	if err := e.list(ctx, obj, ""); err != nil {
+		return err
+	}
+	if e.purse.say(s, withdrawal.Verdict{}) {
+		e.status[s.Kind].wake(s.Key, true)
+	}
+	return nil
+}
+
+// list writes the annotation with what is held; an empty text takes it off.
+func (e *Engine) list(ctx context.Context, obj kube.Object, text string) error {
+	if obj.GetAnnotations()[fleet.AnnotationDeletionHeld] == text {
+		return nil
+	}
+	var err error
+	switch o := obj.(type) {
+	case *fleet.Bundle:
+		changed := o.DeepCopy()
+		annotate(changed, text)
+		if o, err = e.bundles.Patch(ctx, o, changed); err == nil {
+			e.learn(o)
+		}
+	case *fleet.GitRepo:
+		changed := o.DeepCopy()
+		annotate(changed, text)
+		if o, err = e.repos.Patch(ctx, o, changed); err == nil {
+			o.ManagedFields = nil
+			e.spread(e.table.SetRepo(o))
+		}
+	}
+	if kube.IsGone(err) {
+		return nil
+	}
+	return err
+}
+
+func annotate(obj kube.Object, text string) {
+	all := obj.GetAnnotations()
+	delete(all, fleet.AnnotationDeletionHeld)
+	if text != "" {
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[fleet.AnnotationDeletionHeld] = text
+	}
+	obj.SetAnnotations(all)
+}
+
+func conditionsOf(obj kube.Object) []fleet.Condition {
+	switch o := obj.(type) {
+	case *fleet.Bundle:
+		return o.Status.Conditions
+	case *fleet.GitRepo:
+		return o.Status.Conditions
+	}
+	return nil
+}
+
+// sayHeld keeps condition DeletionHeld as long as something waits to be approved.
+// Before that was decided it stays as it is.
+func (e *Engine) sayHeld(list []fleet.Condition, s table.Subject, generation int64) []fleet.Condition {
+	v, known := e.purse.verdict(s)
+	switch {
+	case !known:
+		return list
+	case !v.Held:
+		return condition.Remove(list, fleet.ConditionDeletionHeld)
+	}
+	return condition.Set(list, fleet.Condition{
+		Type: fleet.ConditionDeletionHeld, Status: corev1.ConditionTrue, ObservedGeneration: generation,
+		Reason: fleet.ReasonDeletionHeld, Message: v.Message(approval(s, v.Hash)),
+	}, e.now())
+}

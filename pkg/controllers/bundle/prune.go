@@ -1,0 +1,191 @@
+package bundle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+)
+
+const (
+	// pruneRetry is when Bundles that are asked to go are looked at again if
+	// something held them back of which nobody tells, such as the brake.
+	pruneRetry = 5 * time.Second
+	// pruneSoon is when a request is looked at again that the caches have only
+	// in part.
+	pruneSoon = 100 * time.Millisecond
+)
+
+// reconcilePrune removes the Bundles of a GitRepo that its repository does not
+// yield any more. Who reads the repository marks them and asks for it, all at
+// once; what they have deployed is known here, and so it is decided here. Held or
+// asked for in vain, they stay as they are, and go on being deployed.
+func (e *Engine) reconcilePrune(ctx context.Context, key kube.Key) (kube.Next, error) {
+	repo, own := e.table.Owned(key)
+	if repo == nil || repo.DeletionTimestamp != nil {
+		e.purse.forgetRepo(key)
+		return kube.Done, nil
+	}
+	subject := table.Subject{Kind: table.KindGitRepo, Key: key}
+	mark := repo.Annotations[fleet.AnnotationPrune]
+	marked, all := withdrawal.Marked(mark, own)
+	if len(marked) == 0 { // nothing is asked, or it is gone; what comes later wakes us up
+		e.purse.let(key, "")
+		return kube.Done, e.unhold(ctx, subject, repo)
+	}
+	if why, _ := e.held(key.Namespace); why != "" || !e.table.Settled() {
+		return kube.Next{After: pruneRetry}, nil
+	}
+	if !e.purse.lets(key, mark) {
+		if !all {
+			if next, err := e.whole(ctx, key, mark, marked); err != nil || next != kube.Done {
+				return next, err
+			}
+		}
+		v, undecided := e.judgePrune(repo, own, marked)
+		switch {
+		case undecided:
+			return kube.Next{After: collect}, nil
+		case v.Held:
+			return kube.Next{After: heldAgain}, e.hold(ctx, subject, repo, v)
+		}
+	}
+	return e.prune(ctx, repo, marked)
+}
+
+// whole makes sure that the caches have all Bundles with a mark, although they
+// are fewer than the mark says: some may be gone already.
+func (e *Engine) whole(ctx context.Context, key kube.Key, mark string, marked []*fleet.Bundle) (kube.Next, error) {
+	live, err := e.bundles.List(ctx, key.Namespace, fleet.LabelRepoName+"="+key.Name)
+	if err != nil {
+		return kube.Done, fmt.Errorf("look for bundles to remove: %w", err)
+	}
+	if there, _ := withdrawal.Marked(mark, live); len(there) > len(marked) {
+		return kube.Next{After: pruneSoon}, nil
+	}
+	return kube.Done, nil
+}
+
+// judgePrune decides whether the marked Bundles of a GitRepo may go. That is
+// undecided while something is on its way that may claim what they have.
+func (e *Engine) judgePrune(repo *fleet.GitRepo, own, marked []*fleet.Bundle) (v withdrawal.Verdict, undecided bool) {
+	key := kube.KeyOf(repo)
+	since := e.purse.begin(key, repo.Annotations[fleet.AnnotationPrune], e.now())
+	leaving := map[kube.Key]bool{}
+	for _, b := range marked {
+		leaving[kube.KeyOf(b)] = true
+	}
+	r := withdrawal.Removal{Unit: "bundle", Approved: repo.Annotations[fleet.AnnotationApproveDeletion]}
+	for _, b := range own {
+		if leaving[kube.KeyOf(b)] || b.DeletionTimestamp == nil {
+			r.Total++
+		}
+	}
+	for _, b := range marked {
+		switch {
+		case b.Spec.KeepResources: // nothing is removed
+			continue
+		case b.DeletionTimestamp != nil:
+			r.Also++
+			continue
+		}
+		item := withdrawal.Item{Name: b.Name, UID: b.UID}
+		deployments, _ := e.table.Deployments(kube.KeyOf(b))
+		for cluster, bd := range deployments {
+			one, more := e.item(cluster, key, bd, func(other kube.Key) bool { return leaving[other] })
+			item.Things = append(item.Things, one.Things...)
+			undecided = undecided || more
+		}
+		r.Items = append(r.Items, item)
+	}
+	r.Budget = e.budgetOf(repo, key.Namespace, withdrawal.BundleBudget)
+	v = withdrawal.Judge(r)
+	return v, undecided && e.now().Sub(since) < claimGrace && rests(r, v)
+}
+
+// prune deletes marked Bundles, each as it was judged, unless the request was
+// taken back meanwhile. Their finalizer keeps them until their deployments are
+// withdrawn.
+func (e *Engine) prune(ctx context.Context, repo *fleet.GitRepo, marked []*fleet.Bundle) (kube.Next, error) {
+	key, mark := kube.KeyOf(repo), repo.Annotations[fleet.AnnotationPrune]
+	live, err := e.repos.Get(ctx, key)
+	switch {
+	case kube.IsGone(err):
+		return kube.Done, nil
+	case err != nil:
+		return kube.Done, err
+	case live.UID != repo.UID || live.Annotations[fleet.AnnotationPrune] != mark:
+		return kube.Next{After: pruneSoon}, nil
+	}
+	e.purse.let(key, mark)
+	slices.SortFunc(marked, func(a, b *fleet.Bundle) int { return strings.Compare(a.Name, b.Name) })
+	next := kube.Done
+	for _, b := range marked {
+		if b.DeletionTimestamp != nil {
+			continue
+		}
+		err := e.bundles.Delete(ctx, kube.KeyOf(b), kube.Precondition{UID: b.UID, ResourceVersion: b.ResourceVersion})
+		if kube.IsConflict(err) {
+			next = kube.Next{After: pruneSoon} // it was written meanwhile: the watch brings it
+			continue
+		}
+		if err != nil {
+			return kube.Done, err
+		}
+		e.logFor(kube.KeyOf(b)).WithField("reason", "no longer in the repository").Info("bundle removed")
+	}
+	if next != kube.Done {
+		return next, nil
+	}
+	return kube.Done, e.unhold(ctx, table.Subject{Kind: table.KindGitRepo, Key: key}, repo)
+}
+
+// nilled is an object of a type, or nothing at all.
+func nilled[P interface {
+	comparable
+	kube.Object
+}](obj P) kube.Object {
+	var none P
+	if obj == none {
+		return nil
+	}
+	return obj
+}
+
+// asks wakes up whoever has to look when people or the reader of repositories
+// have said something about removals.
+func (e *Engine) asks(old, changed kube.Object) {
+	said := func(key string) bool {
+		if old == nil {
+			return changed.GetAnnotations()[key] != ""
+		}
+		return old.GetAnnotations()[key] != changed.GetAnnotations()[key]
+	}
+	mark, word := said(fleet.AnnotationPrune), said(fleet.AnnotationApproveDeletion)
+	switch o := changed.(type) {
+	case *fleet.Bundle:
+		if repo := ownerOf(o); mark && repo.Name != "" {
+			e.pruner.Add(repo)
+		}
+		if word {
+			e.planer.AddFirst(kube.KeyOf(o))
+		}
+	case *fleet.GitRepo:
+		budget := said(fleet.AnnotationDeletionBudget)
+		if mark || word || budget {
+			e.pruner.AddFirst(kube.KeyOf(o))
+		}
+		if budget && old != nil {
+			_, own := e.table.Owned(kube.KeyOf(o))
+			for _, b := range own {
+				e.planer.Add(kube.KeyOf(b))
+			}
+		}
+	}
+}

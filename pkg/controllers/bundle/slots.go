@@ -1,0 +1,90 @@
+package bundle
+
+import (
+	"sync"
+	"time"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// How many writes are under way at once, over all Bundles: as many as the API
+// server takes without making anybody wait.
+const (
+	fewestWriters = 4
+	firstWriters  = 32
+	mostWriters   = 64
+	// sluggish is how long a write takes that shows that there are too many.
+	sluggish = 500 * time.Millisecond
+	// backOff is what is left of the writers then.
+	backOff = 0.7
+)
+
+// slots let writes through: one more after each round of prompt answers, fewer
+// when the API server asks for it (429, or no answer in time) or becomes
+// sluggish, at most once for each answer that was under way (additive increase,
+// multiplicative decrease, as in RFC 5681).
+type slots struct {
+	mu     sync.Mutex
+	free   *sync.Cond
+	now    func() time.Time
+	used   int
+	limit  float64
+	lately time.Time // when the limit was lowered
+}
+
+func newSlots(now func() time.Time) *slots {
+	s := &slots{now: now, limit: firstWriters}
+	s.free = sync.NewCond(&s.mu)
+	return s
+}
+
+// enter waits for a slot.
+func (s *slots) enter() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.used >= int(s.limit) {
+		s.free.Wait()
+	}
+	s.used++
+}
+
+// leave gives a slot back, and tells what the write was answered after which
+// time.
+func (s *slots) leave(took time.Duration, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	full := s.used >= int(s.limit)
+	s.used--
+	switch at := s.now(); {
+	case kube.IsOverloaded(err) || took >= sluggish:
+		if at.Add(-took).After(s.lately) {
+			s.limit, s.lately = max(fewestWriters, s.limit*backOff), at
+		}
+	case full:
+		s.limit = min(mostWriters, s.limit+1/s.limit)
+	}
+	s.free.Broadcast()
+}
+
+// A batch lets at most so many creations be without an answer at once.
+type batch chan struct{}
+
+// newBatch is a batch of a size; 0 is any.
+func newBatch(size int) batch {
+	if size <= 0 {
+		return nil
+	}
+	return make(batch, size)
+}
+
+func (b batch) enter(e effort) {
+	if b != nil && e == create {
+		b <- struct{}{}
+	}
+}
+
+func (b batch) leave(e effort) {
+	if b != nil && e == create {
+		<-b
+	}
+}

@@ -1,0 +1,87 @@
+package bundle
+
+import (
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+func TestSlots(t *testing.T) {
+	now := time.Date(2026, 8, 24, 14, 0, 0, 0, time.UTC)
+	tooMany := apierrors.NewTooManyRequests("slow down", 1)
+	s := newSlots(func() time.Time { return now })
+	enter := func(n int) {
+		for range n {
+			s.enter()
+		}
+	}
+	leave := func(n int, took time.Duration, err error) {
+		for range n {
+			s.leave(took, err)
+		}
+	}
+	limit := func(want int, why string) {
+		t.Helper()
+		if got := int(s.limit); got != want {
+			t.Errorf("%s: want %d writers, got %d", why, want, got)
+		}
+	}
+	enter(1)
+	leave(1, time.Millisecond, nil)
+	limit(32, "one write says nothing about more")
+	for range 8 {
+		enter(int(s.limit))
+		leave(1, time.Millisecond, nil) // the others have no company any more
+		leave(s.used, time.Millisecond, nil)
+	}
+	limit(32, "less than one more in a round of eight")
+	for range 2000 {
+		enter(int(s.limit) - s.used)
+		leave(1, time.Millisecond, nil)
+	}
+	limit(64, "prompt answers")
+	now = now.Add(time.Second)
+	enter(int(s.limit) - s.used)
+	leave(20, 100*time.Millisecond, tooMany)
+	limit(44, "twenty refusals of the same moment are one")
+	now = now.Add(time.Second)
+	leave(1, time.Millisecond, nil)
+	leave(1, 600*time.Millisecond, nil)
+	limit(31, "a sluggish answer")
+	for range 20 {
+		now = now.Add(time.Second)
+		leave(1, time.Millisecond, tooMany)
+	}
+	limit(4, "never fewer")
+
+	leave(s.used, time.Millisecond, nil)
+	enter(4)
+	entered := make(chan bool)
+	go func() { s.enter(); close(entered) }()
+	select {
+	case <-entered:
+		t.Error("more writers than the limit")
+	default:
+	}
+	leave(1, time.Millisecond, nil)
+	<-entered
+}
+
+func TestBatch(t *testing.T) {
+	b := newBatch(2)
+	b.enter(replace)
+	b.enter(create)
+	b.enter(create)
+	if len(b) != 2 {
+		t.Errorf("two creations are under way, got %d", len(b))
+	}
+	b.enter(replace) // does not wait
+	b.leave(replace)
+	b.leave(create)
+	b.enter(create)
+	for _, e := range []effort{create, replace} {
+		newBatch(0).enter(e) // no limit: waits for nobody
+		newBatch(0).leave(e)
+	}
+}

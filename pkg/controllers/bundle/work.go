@@ -1,0 +1,75 @@
+package bundle
+
+import (
+	"context"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+)
+
+// A work is a decision that is being carried out. It takes as many turns as it
+// has slices, and is decided once: deciding costs time for every cluster that
+// there is, not only for those that are left.
+type work struct {
+	*snapshot
+	*decision
+	resumed bool
+}
+
+// carryOut writes a slice of a decision, and what is left of it in turns of
+// their own. Withdrawals come last.
+func (e *Engine) carryOut(ctx context.Context, w *work) (kube.Next, error) {
+	rest, err := e.apply(ctx, w.snapshot, w.decision)
+	if fault.IsPermanent(err) {
+		w.plan.Problem = problemOf(err)
+	}
+	w.plan.Complete = err == nil && !rest && !fault.IsWait(w.kitErr)
+	if !w.resumed || !rest || w.news {
+		e.spread(e.table.SetPlan(w.key, w.plan))
+		w.news = false
+	}
+	switch {
+	case err != nil:
+		return kube.Done, err
+	case rest:
+		e.leaveOff(w)
+		return again, nil
+	case w.resumed:
+		return again, nil // what has come meanwhile was not looked at
+	case fault.IsWait(w.kitErr):
+		return kube.Next{After: valuesRetry}, nil
+	}
+	e.release(w.key)
+	return e.withdraw(ctx, w.snapshot, w.decision)
+}
+
+// leaveOff keeps the rest of a decision for the next turn. One that takes
+// deployments down within limits is decided anew instead, since every report
+// counts for it.
+func (e *Engine) leaveOff(w *work) {
+	if w.costs {
+		return
+	}
+	w.resumed = true
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.unfinished[w.key] = w
+}
+
+// resume is the rest of a decision, unless something has happened to its Bundle,
+// to any cluster, or to what may be written at all.
+func (e *Engine) resume(b *fleet.Bundle) *work {
+	key := kube.KeyOf(b)
+	e.mu.Lock()
+	w, entry := e.unfinished[key], e.kits[key]
+	delete(e.unfinished, key)
+	e.mu.Unlock()
+	if w == nil || entry == nil || entry.kit != w.kit || !fits(w.kit, b) || e.table.Moves() != w.moves {
+		return nil
+	}
+	if hold, _ := e.held(key.Namespace); hold != w.hold {
+		return nil
+	}
+	return w
+}

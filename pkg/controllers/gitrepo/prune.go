@@ -1,0 +1,78 @@
+package gitrepo
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// A pruning asks for Bundles of a GitRepo to be removed, on the GitRepo itself.
+// The engine, which knows what they have deployed, decides when. Until then they
+// are as they were, and a word less takes it back.
+type pruning struct {
+	w    *Worker
+	repo *fleet.GitRepo
+}
+
+func (p *pruning) Retract(ctx context.Context, mark string) error {
+	if asked := p.repo.Annotations[fleet.AnnotationPrune]; asked == "" || asked == mark {
+		return nil
+	}
+	return p.Ask(ctx, "")
+}
+
+// Ask writes the mark on the GitRepo; an empty one asks for nothing.
+func (p *pruning) Ask(ctx context.Context, mark string) error {
+	for try := 0; ; try++ {
+		if p.repo.Annotations[fleet.AnnotationPrune] == mark {
+			return nil
+		}
+		changed := p.repo.DeepCopy()
+		delete(changed.Annotations, fleet.AnnotationPrune)
+		if mark != "" {
+			if changed.Annotations == nil {
+				changed.Annotations = map[string]string{}
+			}
+			changed.Annotations[fleet.AnnotationPrune] = mark
+		}
+		asked, err := p.w.repos.Patch(ctx, p.repo, changed)
+		switch {
+		case err == nil:
+			slimRepo(asked)
+			p.repo = asked
+			return nil
+		case kube.IsGone(err):
+			return nil
+		case !kube.IsConflict(err) || try == conflicts:
+			return err
+		}
+		fresh, err := p.w.repos.Get(ctx, kube.KeyOf(p.repo))
+		if kube.IsGone(err) || err == nil && fresh.UID != p.repo.UID {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		slimRepo(fresh)
+		p.repo = fresh
+	}
+}
+
+// asked tells whether a Bundle that is gone was one that its GitRepo has asked to
+// remove.
+func asked(repo *fleet.GitRepo, b metav1.Object) bool {
+	mark := b.GetAnnotations()[fleet.AnnotationPrune]
+	return mark != "" && mark == repo.Annotations[fleet.AnnotationPrune]
+}
+
+// slimBundle drops of a Bundle's metadata what is not read here.
+func slimBundle(m *metav1.PartialObjectMetadata) {
+	mark := m.Annotations[fleet.AnnotationPrune]
+	slimMeta(m)
+	if mark != "" {
+		m.Annotations = map[string]string{fleet.AnnotationPrune: mark}
+	}
+}

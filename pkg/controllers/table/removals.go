@@ -1,0 +1,90 @@
+package table
+
+import (
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+)
+
+// Settled tells whether every Bundle has been looked at since the start: before,
+// nobody knows all that a change removes.
+func (t *Table) Settled() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.settled
+}
+
+// Owned are a GitRepo, nil where there is none, and its Bundles, in no order.
+func (t *Table) Owned(repo kube.Key) (*fleet.GitRepo, []*fleet.Bundle) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.repos[repo]
+	if r == nil {
+		return nil, nil
+	}
+	var out []*fleet.Bundle
+	for key := range r.bundles {
+		if row := t.bundles[key]; row != nil && row.obj != nil {
+			out = append(out, row.obj)
+		}
+	}
+	return r.obj, out
+}
+
+// DeploymentsOf is how many deployments the Bundles of a namespace have.
+func (t *Table) DeploymentsOf(namespace string) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.spread[namespace]
+}
+
+// tally counts a deployment that comes or goes.
+func (t *Table) tally(namespace string, old, now *fleet.BundleDeployment) {
+	switch {
+	case old == nil && now != nil:
+		t.spread[namespace]++
+	case old != nil && now == nil:
+		t.spread[namespace]--
+	}
+}
+
+// Lost are those of the precious things on a cluster that no deployment claims
+// which stays there; leaves tells which Bundles' do not. Undecided tells that a
+// deployment of the repository is on its way to the cluster which may claim
+// more: agents spare what another of their releases has.
+func (t *Table) Lost(cluster, repo kube.Key, things []withdrawal.Thing, leaves func(bundle kube.Key) bool) (lost []withdrawal.Thing, undecided bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	claimed := map[withdrawal.Thing]bool{}
+	for c := range t.onCluster[cluster] {
+		if c.want == nil || leaves(c.bundle) || c.bd != nil && order(c.bd) != "" {
+			continue
+		}
+		undecided = undecided || t.coming(c, repo)
+		if c.bd != nil && c.bd.Status.AppliedDeploymentID != "" {
+			for _, thing := range withdrawal.Claims(cluster.String(), c.bd) {
+				claimed[thing] = true
+			}
+		}
+	}
+	for _, thing := range things {
+		if !claimed[thing] {
+			lost = append(lost, thing)
+		}
+	}
+	return lost, undecided && len(lost) > 0
+}
+
+// coming tells whether a deployment of a repository is on its way to a cluster
+// that is there.
+func (t *Table) coming(c *cell, repo kube.Key) bool {
+	row, cluster := t.bundles[c.bundle], t.clusters[c.cluster]
+	if row == nil || repo.Name == "" || row.repo != repo || cluster == nil || cluster.life != summary.Online {
+		return false
+	}
+	if c.bd == nil {
+		return c.want.Coming
+	}
+	return c.bd.Spec.DeploymentID != c.bd.Status.AppliedDeploymentID
+}

@@ -1,0 +1,190 @@
+package kube
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+)
+
+// Reading what the API server sends is most of a manager's work: at thousands of
+// clusters, two events for each deployment that changes. The client library
+// walks over the text of an event six times: to find its end, to check it, to
+// skip the object in it, to look for the object's kind (twice), to read it. Here
+// it is walked over twice, because API servers write events and objects in one
+// way: an event is a line {"type":"...","object":{...}}, and an object begins
+// with its apiVersion and kind. What looks otherwise is left to the library.
+
+// swift is a serializer that reads JSON from API servers in fewer passes.
+type swift struct {
+	runtime.NegotiatedSerializer
+	scheme *runtime.Scheme
+}
+
+// SupportedMediaTypes are those of the serializer below, JSON's with our
+// decoders.
+func (s swift) SupportedMediaTypes() []runtime.SerializerInfo {
+	infos := append([]runtime.SerializerInfo(nil), s.NegotiatedSerializer.SupportedMediaTypes()...)
+	for i := range infos {
+		info := &infos[i]
+		if info.MediaType != runtime.ContentTypeJSON {
+			continue
+		}
+		info.Serializer = swiftObject{info.Serializer, s.scheme}
+		if stream := info.StreamSerializer; stream != nil {
+			of := *stream
+			of.Serializer, of.Framer = swiftEvent{of.Serializer}, lineFramer{of.Framer}
+			info.StreamSerializer = &of
+		}
+	}
+	return infos
+}
+
+// swiftObject reads objects whose text begins with apiVersion and kind.
+type swiftObject struct {
+	runtime.Serializer
+	scheme *runtime.Scheme
+}
+
+// Decode is as the library's. into may be nil.
+func (s swiftObject) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	gvk, ok := kindIn(data)
+	if !ok {
+		return s.Serializer.Decode(data, defaults, into)
+	}
+	if into == nil {
+		made, err := s.scheme.New(gvk)
+		if err != nil {
+			return s.Serializer.Decode(data, defaults, into)
+		}
+		into = made
+	} else if known, _, err := s.scheme.ObjectKinds(into); err != nil || len(known) != 1 || known[0] != gvk {
+		return s.Serializer.Decode(data, defaults, into)
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, into); err != nil {
+		return nil, &gvk, err
+	}
+	return into, &gvk, nil
+}
+
+// kindIn is the kind of an object whose text begins with it: apiVersion first
+// for custom resources, kind first for the built-in ones.
+func kindIn(data []byte) (schema.GroupVersionKind, bool) {
+	var version, kind string
+	rest, ok := data, false
+	if version, rest, ok = member(data, `{"apiVersion":"`); ok {
+		kind, _, ok = member(rest, `,"kind":"`)
+	} else if kind, rest, ok = member(data, `{"kind":"`); ok {
+		version, _, ok = member(rest, `,"apiVersion":"`)
+	}
+	if !ok {
+		return schema.GroupVersionKind{}, false
+	}
+	gv, err := schema.ParseGroupVersion(version)
+	return gv.WithKind(kind), err == nil && kind != "" && version != ""
+}
+
+// longestName bounds what is looked at for an apiVersion or a kind.
+const longestName = 256
+
+// member reads a plain text after a prefix.
+func member(data []byte, prefix string) (text string, rest []byte, ok bool) {
+	rest, ok = bytes.CutPrefix(data, []byte(prefix))
+	if !ok {
+		return "", data, false
+	}
+	end := bytes.IndexByte(rest[:min(len(rest), longestName)], '"')
+	if end < 0 || bytes.IndexByte(rest[:end], '\\') >= 0 {
+		return "", data, false
+	}
+	return string(rest[:end]), rest[end+1:], true
+}
+
+// swiftEvent reads the envelope of watch events.
+type swiftEvent struct{ runtime.Serializer }
+
+// Decode is as the library's, but that the event shares its bytes with data. They
+// are read before the next event comes.
+func (s swiftEvent) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	event, ok := into.(*metav1.WatchEvent)
+	if !ok {
+		return s.Serializer.Decode(data, defaults, into)
+	}
+	kind, rest, ok := member(data, `{"type":"`)
+	if !ok {
+		return s.Serializer.Decode(data, defaults, into)
+	}
+	object, ok := bytes.CutPrefix(rest, []byte(`,"object":{`))
+	if !ok {
+		return s.Serializer.Decode(data, defaults, into)
+	}
+	object = bytes.TrimRight(rest[len(rest)-len(object)-1:], " \t\r\n")
+	if !bytes.HasSuffix(object, []byte("}}")) {
+		return s.Serializer.Decode(data, defaults, into)
+	}
+	event.Type, event.Object = kind, runtime.RawExtension{Raw: object[:len(object)-1]}
+	gvk := metav1.SchemeGroupVersion.WithKind(metav1.WatchEventKind)
+	return event, &gvk, nil
+}
+
+// lineFramer takes one line of a watch for one event.
+type lineFramer struct{ runtime.Framer }
+
+// NewFrameReader reads a frame at a time; where the buffer is too short the rest
+// comes with the next reads, announced by io.ErrShortBuffer.
+func (lineFramer) NewFrameReader(r io.ReadCloser) io.ReadCloser {
+	return &lines{Closer: r, from: bufio.NewReaderSize(r, 16<<10)}
+}
+
+type lines struct {
+	io.Closer
+	from *bufio.Reader
+	rest []byte // of what was read of the line
+	open bool   // the line goes on after that
+}
+
+// Read fills p with as much of a line as it takes.
+func (l *lines) Read(p []byte) (n int, err error) {
+	if len(p) == 0 {
+		return 0, io.ErrShortBuffer
+	}
+	for {
+		if len(l.rest) == 0 {
+			if err := l.next(n > 0); err != nil {
+				return n, err
+			}
+		}
+		took := copy(p[n:], l.rest)
+		n, l.rest = n+took, l.rest[took:]
+		switch {
+		case len(l.rest) == 0 && !l.open:
+			return n, nil
+		case n == len(p):
+			return n, io.ErrShortBuffer
+		}
+	}
+}
+
+// next reads on: the rest of an open line, else a line that is not empty.
+func (l *lines) next(begun bool) error {
+	for {
+		inside := l.open || begun
+		part, err := l.from.ReadSlice('\n')
+		l.open = errors.Is(err, bufio.ErrBufferFull)
+		switch {
+		case err == nil && !inside && len(bytes.TrimSpace(part)) == 0:
+			continue
+		case err == nil, l.open:
+			l.rest = part
+			return nil
+		case errors.Is(err, io.EOF) && (inside || len(part) > 0):
+			return io.ErrUnexpectedEOF
+		}
+		return err
+	}
+}

@@ -1,0 +1,190 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// notInstalled is how agents begin the message of a failure that counts as
+// applied (plan/report).
+const notInstalled = "not installed: "
+
+// judgeApplied looks at what became of the release.
+func (p *pair) judgeApplied() judgement {
+	bd := p.at.Deployment
+	if bd == nil {
+		return p.undisclosed(Applied)
+	}
+	list := bd.Status.Conditions
+	release, _, _ := strings.Cut(bd.Status.Release, ":")
+	if c := p.waiting(); c != nil && c.Reason != reasonDependencies {
+		return wait(c.Reason, c.Message).since(view.Since(list, c.Type)).proof("release", release).
+			hint("to see what happens", "fleet get deployments -n %s --cluster %s -o wide", p.at.Key.Namespace, p.at.Key.Name)
+	}
+	deployed, installed := condition.Find(list, fleet.ConditionDeployed), condition.Find(list, fleet.ConditionInstalled)
+	current := bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID
+	var c *fleet.Condition
+	switch {
+	case deployed != nil && deployed.Status == corev1.ConditionFalse && !current:
+		c = deployed
+	case installed != nil && installed.Status == corev1.ConditionFalse && current:
+		c = installed
+	case !current:
+		return wait(ReasonNotReported, "its agent is at work on it").since(p.at.Written).
+			hint("to wait for it", "fleet wait bundle/%s -n %s", p.Bundle.Name, p.Bundle.Namespace)
+	default:
+		return ok("release %s", bd.Status.Release).proof("release", bd.Status.Release)
+	}
+	message := strings.TrimPrefix(c.Message, notInstalled)
+	j := stop(cmp.Or(c.Reason, fleet.ReasonError), message).since(view.Since(list, c.Type)).proof("release", release)
+	if stalled := condition.Find(list, fleet.ConditionStalled); c == installed || stalled != nil && stalled.Status == corev1.ConditionTrue && p.fresh(stalled) {
+		j = j.detail("the agent does not try again until something else is wanted").proof("permanent", true)
+	} else {
+		j = j.detail("the agent tries again by itself").proof("permanent", false)
+	}
+	j.hints = p.releaseHints(j.Reason, message)
+	return j
+}
+
+// judgeHealthy looks at the live objects.
+func (p *pair) judgeHealthy() judgement {
+	bd := p.at.Deployment
+	if bd == nil {
+		return p.undisclosed(Healthy)
+	}
+	st, list := &bd.Status, bd.Status.Conditions
+	since := view.Since(list, fleet.ConditionReady)
+	ready := condition.Find(list, fleet.ConditionReady)
+	if c := condition.Find(list, fleet.ConditionMonitored); c != nil && c.Status == corev1.ConditionFalse {
+		return stop(cmp.Or(c.Reason, fleet.ReasonError), c.Message).since(view.Since(list, c.Type)).
+			hint("to see what the agent is refused", "fleet-agent status, on the site")
+	}
+	switch {
+	case ready != nil && ready.Reason == "CorrectionFailed":
+		return stop(ready.Reason, ready.Message).since(since).
+			hint("to see what differs", "fleet get deployments -n %s --cluster %s -o yaml", p.at.Key.Namespace, p.at.Key.Name)
+	case !st.Ready && len(st.NonReadyStatus) > 0:
+		return p.unready().since(since)
+	case !st.Ready && ready != nil && ready.Message != "":
+		return wait(cmp.Or(ready.Reason, string(fleet.NotReady)), ready.Message).since(since)
+	case !st.Ready:
+		return wait(string(fleet.NotReady), "not ready").since(since)
+	case !st.NonModified:
+		return p.modified().since(since)
+	}
+	text := "all objects are ready"
+	if n := st.ResourceCounts.DesiredReady; n > 0 {
+		text = fmt.Sprintf("%d of %d objects ready", st.ResourceCounts.Ready, n)
+	}
+	j := ok("%s", text).proof("ready", st.ResourceCounts.Ready).proof("objects", st.ResourceCounts.DesiredReady)
+	if p.offline {
+		j = j.proof("lastSeen", p.lastSeen()).shown(text + ", as of " + p.clock(p.lastSeen()))
+	}
+	return j
+}
+
+// unready are objects that are not ready. Where one says that it never will be,
+// the link stops.
+func (p *pair) unready() judgement {
+	list := p.at.Deployment.Status.NonReadyStatus
+	first := list[0]
+	j := wait(string(fleet.NotReady), condition.Message(first.String()))
+	for i, o := range list {
+		if o.Summary.Error {
+			j.Verdict = Stop
+		}
+		if i > 0 && i <= 3 {
+			j = j.detail(condition.Message(o.String()))
+		}
+	}
+	if more := len(list) - 4; more > 0 {
+		j = j.detail(fmt.Sprintf("and %d more", more))
+	}
+	return j.proof("objects", objects(list)).hint("on "+p.at.Key.Name, "%s", describe(first.APIVersion, first.Kind, first.Namespace, first.Name))
+}
+
+func objects(list []fleet.NonReadyStatus) []string {
+	out := make([]string, len(list))
+	for i, o := range list {
+		out[i] = strings.TrimSpace(o.APIVersion + " " + o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
+	}
+	return out
+}
+
+// describe is the command that tells more about an object.
+func describe(apiVersion, kind, namespace, name string) string {
+	resource := strings.ToLower(kind)
+	if group, _, grouped := strings.Cut(apiVersion, "/"); grouped && strings.Contains(group, ".") {
+		resource += "." + group
+	}
+	if namespace == "" {
+		return fmt.Sprintf("kubectl describe %s %s", resource, name)
+	}
+	return fmt.Sprintf("kubectl -n %s describe %s %s", namespace, resource, name)
+}
+
+// modified are objects that somebody else has changed.
+func (p *pair) modified() judgement {
+	list := p.at.Deployment.Status.ModifiedStatus
+	text := "objects were changed by others"
+	if len(list) > 0 {
+		text = condition.Message(list[0].String())
+	}
+	j := stop(string(fleet.Modified), text)
+	for i, o := range list {
+		if i > 0 && i <= 3 {
+			j = j.detail(condition.Message(o.String()))
+		}
+	}
+	if more := len(list) - 4; more > 0 {
+		j = j.detail(fmt.Sprintf("and %d more", more))
+	}
+	if p.at.Deployment.Spec.CorrectDrift == nil || !p.at.Deployment.Spec.CorrectDrift.Enabled {
+		j = j.hint("to have changes undone", "set correctDrift.enabled: true in %s", p.file())
+	}
+	return j.hint("or keep them", "put the change into the repository, or under diff.comparePatches in %s", p.file())
+}
+
+// running says what runs while something stops the newest version.
+func (p *pair) running() judgement {
+	bd := p.at.Deployment
+	j := judgement{Link: Link{Verdict: Unknown}}
+	if bd == nil || bd.Status.Release == "" {
+		switch {
+		case bd != nil && condition.IsFalse(bd.Status.Conditions, fleet.ConditionInstalled):
+			j.Text = "not installed; what ran before may still run"
+		case bd != nil || !p.hides(Deployments):
+			j.Text = "nothing of it runs there"
+		}
+		return j
+	}
+	state := fleet.NotReady
+	switch {
+	case bd.Status.Ready && bd.Status.NonModified:
+		state = fleet.Ready
+	case bd.Status.Ready:
+		state = fleet.Modified
+	}
+	text := fmt.Sprintf("release %s is %s", bd.Status.Release, state)
+	j = j.proof("release", bd.Status.Release).proof("lastState", string(state))
+	if commit := view.DeploymentCommit(bd); commit != "" && !p.behind {
+		text = view.Short(commit) + ", " + text
+		j = j.proof("lastCommit", commit)
+	}
+	staged := ""
+	if bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID {
+		staged = "; the newest version is staged"
+	}
+	j.Text = text + staged
+	if p.offline {
+		j = j.proof("lastSeen", p.lastSeen()).shown(text + ", as of " + p.clock(p.lastSeen()) + staged)
+	}
+	return j
+}

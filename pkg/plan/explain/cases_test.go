@@ -1,0 +1,323 @@
+package explain
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/support"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+func zero() *intstr.IntOrString { n := intstr.FromInt32(0); return &n }
+
+type testCase struct {
+	why    string
+	change func(*world)
+}
+
+// cases are named after the link that stops.
+func cases() map[string]testCase {
+	all := map[string]testCase{
+		"well":         {"nothing stops: one line is enough", func(*world) {}},
+		"well-offline": {"what an Offline cluster said last is not what it is now", func(w *world) { w.away() }},
+		"well-paused": {"a pause of what is as it should be holds nothing back", func(w *world) {
+			w.at.Cluster.Spec.Paused = true
+			w.at.Deployment.Spec.Paused = true
+		}},
+		"well-limits": {"a limit stops what is new alone", func(w *world) {
+			w.s.Limits = []support.Limit{{Kind: "Policy", Name: "tight"}}
+		}},
+		"well-other-files": {"files of another bundle do not stop this one", func(w *world) {
+			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionStalled, "True", "File", "db/fleet.yaml:4: there is no file", time.Hour)}
+		}},
+		"well-deletion-held": {"a removal that waits to be approved holds back nothing else", func(w *world) {
+			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionDeletionHeld, "True", fleet.ReasonDeletionHeld,
+				"would remove 40 of 50 bundles, 10 may go: fleet approve repo/shop 5a8c1f0e", time.Minute)}
+		}},
+		"well-led": {"a mapping leads the Bundle to a cluster of another workspace", func(w *world) {
+			w.at.Cluster.Namespace, w.at.Key.Namespace = "lab", "lab"
+			w.s.Mappings = []*fleet.BundleNamespaceMapping{{
+				ObjectMeta:     metav1.ObjectMeta{Namespace: "shops", Name: "lent"},
+				BundleSelector: &metav1.LabelSelector{}, NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"lab": "yes"}},
+			}}
+			w.s.Spaces = map[string]map[string]string{"lab": {"lab": "yes"}}
+			w.deploy()
+		}},
+		"well-values-hidden": {"and that it is not", func(w *world) {
+			w.s.Bundle.Spec.ValuesHash, w.s.Hidden = "some", []Hidden{{Secrets, "shops"}}
+		}},
+		"well-hidden": {"what may not be read stops nothing", func(w *world) {
+			w.s.Repo, w.s.Hidden = nil, []Hidden{{Repositories, "shops"}, {ConfigMaps, "cattle-fleet-system"}}
+		}},
+		"well-nothing-known": {"without the deployment and a word of it, nobody knows", func(w *world) {
+			w.s.Bundle.Status.Summary.Ready = 2
+			w.at.Deployment, w.s.Hidden = nil, []Hidden{{Deployments, "cluster-c1"}}
+		}},
+		"well-told": {"without the deployment the Bundle still says that all are Ready", func(w *world) {
+			w.at.Deployment, w.s.Hidden = nil, []Hidden{{Deployments, "cluster-c1"}}
+		}},
+	}
+	for _, more := range []map[string]testCase{sourceCases(), targetCases(), holdCases(), deliveryCases(), releaseCases()} {
+		for name, c := range more {
+			all[name] = c
+		}
+	}
+	return all
+}
+
+func sourceCases() map[string]testCase {
+	return map[string]testCase{
+		"source-refused": {"new commits do not come, what is there runs on", func(w *world) {
+			w.s.Repo.Spec.ClientSecretName = "git"
+			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionGitPolling, "False", "AuthenticationRefused", "git.example refuses the credentials of Secret git", 2*time.Hour)}
+		}},
+		"source-reading": {"a commit that is being read passes by itself", func(w *world) {
+			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReconciling, "True", fleet.ReasonProgressing, "commit 9999999 is being read", 4*time.Second)}
+		}},
+		"source-suspended": {"the brake stops reading too", func(w *world) {
+			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReconciling, "True", fleet.ReasonSuspended, "suspended by ana: a drill", time.Minute)}
+		}},
+		"source-gone":    {"a bundle outlives its repository only for moments", func(w *world) { w.s.Repo = nil }},
+		"source-unread":  {"a repository that was never read", func(w *world) { w.s.Repo.Status = fleet.GitRepoStatus{} }},
+		"source-removed": {"a repository on its way out", func(w *world) { w.s.Repo.DeletionTimestamp = &metav1.Time{Time: now} }},
+		"bundle-finding": {"a mistake in a file of this bundle keeps it at what it was", func(w *world) {
+			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionStalled, "True", "InvalidYAML", "web/values.yaml:7: a tab where spaces indent", 5*time.Minute)}
+		}},
+		"bundle-unobserved": {"the manager has not come to it", func(w *world) { w.s.Bundle.Generation = 3 }},
+		"bundle-manager-gone": {"the manager does not come to it", func(w *world) {
+			sign := now.Add(-2 * time.Hour)
+			w.s.Bundle.Generation, w.s.Manager = 3, view.Manager{LastSign: &sign}
+		}},
+		"bundle-values": {"the Bundle waits for the Secret with its values", func(w *world) {
+			w.s.Bundle.Spec.ValuesHash = "other"
+			w.s.Bundle.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, "False", "WaitForValues", `waits for Secret "shop-web" with the values of this version`, time.Minute)}
+		}},
+		"bundle-removed": {"a Bundle on its way out", func(w *world) { w.s.Bundle.DeletionTimestamp = &metav1.Time{Time: now.Add(-time.Minute)} }},
+	}
+}
+
+func targetCases() map[string]testCase {
+	targets := func(list ...fleet.BundleTarget) func(*world) {
+		return func(w *world) { w.s.Bundle.Spec.Targets, w.at.Deployment = list, nil }
+	}
+	byLabel := func(name, key, value string) fleet.BundleTarget {
+		return fleet.BundleTarget{Name: name, ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}}
+	}
+	return map[string]testCase{
+		"target-one":  {"the only target's words are the answer", targets(byLabel("eu", "region", "eu"))},
+		"target-many": {"each of several targets says what it wants", targets(byLabel("eu", "region", "eu"), fleet.BundleTarget{ClusterName: "c9"}, fleet.BundleTarget{ClusterGroup: "stores"})},
+		"target-group": {"labels that bring it into the group are what helps", func(w *world) {
+			w.s.Groups = []*fleet.ClusterGroup{{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shops", Name: "stores"},
+				Spec:       fleet.ClusterGroupSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"kind": "store"}}},
+			}}
+			targets(fleet.BundleTarget{ClusterGroup: "stores"})(w)
+		}},
+		"target-refused": {"doNotDeploy is a no of its own", func(w *world) {
+			w.s.Bundle.Spec.Targets[0].DoNotDeploy = true
+			w.at.Deployment = nil
+		}},
+		"target-restricted": {"a restriction of the repository keeps it out", func(w *world) {
+			w.s.Bundle.Spec.TargetRestrictions = []fleet.BundleTargetRestriction{{Name: "eu", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"region": "eu"}}}}
+			w.at.Deployment = nil
+		}},
+		"target-leaving": {"a cluster that was relabelled loses its deployment by order", func(w *world) {
+			w.at.Cluster.Labels = map[string]string{"env": "dev"}
+			w.at.Deployment.Annotations[fleet.AnnotationWithdrawn] = "1234"
+		}},
+		"target-deletion-held": {"what would be removed waits to be approved", func(w *world) {
+			w.at.Cluster.Labels = map[string]string{"env": "dev"}
+			w.s.Bundle.Status.Conditions = append(w.s.Bundle.Status.Conditions, cond(fleet.ConditionDeletionHeld, "True", fleet.ReasonDeletionHeld,
+				"would remove 40 of 50 deployments, 5 may go: fleet approve bundle/shop-web 5a8c1f0e", time.Minute))
+		}},
+		"target-selector": {"a selector that cannot be read stops the Bundle everywhere", func(w *world) {
+			w.s.Bundle.Spec.Targets[0].ClusterSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "env", Operator: "Is"}}}
+			w.s.Bundle.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, "False", "InvalidSelector", "target 1", time.Minute)}
+		}},
+		"target-template": {"a template error stops this cluster alone", func(w *world) {
+			w.s.Bundle.Spec.Helm = &fleet.HelmOptions{Values: &fleet.GenericMap{Data: map[string]any{"site": "${ .ClusterLabels.tier }"}}}
+		}},
+		"target-other-workspace": {"nothing leads a Bundle to another workspace", func(w *world) {
+			w.at.Cluster.Namespace, w.at.Key.Namespace, w.at.Deployment = "lab", "lab", nil
+		}},
+		"target-cluster-removed": {"a Cluster that is deleted keeps what runs there", func(w *world) { w.at.Cluster.DeletionTimestamp = &metav1.Time{Time: now} }},
+	}
+}
+
+func holdCases() map[string]testCase {
+	return map[string]testCase{
+		"policy-limits": {"a kind that limits and is not implemented stops what is new", func(w *world) {
+			w.behind()
+			w.s.Limits = []support.Limit{{Kind: "Policy", Name: "tight"}}
+		}},
+		"policy-blocks": {"a field that would limit it is not ignored", func(w *world) {
+			w.s.Bundle.Spec.AllowedTargetNamespaceSelector = &metav1.LabelSelector{}
+		}},
+		"pause-brake": {"the brake, since when, by whom and why", func(w *world) {
+			w.behind()
+			since := now.Add(-9 * time.Minute)
+			w.s.Brake = view.Brake{On: true, By: "ana", Reason: "a drill", Since: &since}
+		}},
+		"pause-brake-unseen": {"who may not see the brake is told by the Bundle's status", func(w *world) {
+			w.behind()
+			w.held(fleet.OutOfSync, "suspended by ana: a drill")
+			w.s.Hidden = []Hidden{{ConfigMaps, "cattle-fleet-system"}}
+		}},
+		"pause-repo":    {"the pause is where it was set", func(w *world) { w.behind(); w.s.Bundle.Spec.Paused, w.s.Repo.Spec.Paused = true, true }},
+		"pause-bundle":  {"a Bundle that is paused by hand", func(w *world) { w.behind(); w.s.Bundle.Spec.Paused = true }},
+		"pause-cluster": {"a cluster that is paused", func(w *world) { w.behind(); w.at.Cluster.Spec.Paused = true }},
+		"rollout-held": {"the manager's own words about this cluster", func(w *world) {
+			w.behind()
+			w.held(fleet.OutOfSync, `waits for partition "ring-1"`)
+			w.s.Bundle.Status.PartitionStatus = []fleet.PartitionStatus{
+				{Name: "ring-1", Count: 200, MaxUnavailable: 10, Unavailable: 15, Summary: fleet.BundleSummary{Ready: 181, DesiredReady: 200}},
+				{Name: "ring-2", Count: 300, MaxUnavailable: 10, Summary: fleet.BundleSummary{OutOfSync: 300, DesiredReady: 300}},
+			}
+			w.s.Bundle.Status.Conditions = append(w.s.Bundle.Status.Conditions, cond(fleet.ConditionWaiting, "True", fleet.ReasonDeferred,
+				`partition "ring-2" waits for partition "ring-1": 15 not there yet, 10 allowed: shops/c7, shops/c8, shops/c9 and 12 more; 4 clusters are deferred: they are offline or silent`, 9*time.Minute))
+		}},
+		"rollout-like-others": {"a cluster that the status does not name waits for what others of its partition wait for", func(w *world) {
+			w.behind()
+			w.at.Deployment.Spec.StagedDeploymentID = "s-new:o"
+			w.s.Bundle.Status.PartitionStatus[0].Summary.NonReadyResources = []fleet.NonReadyResource{{
+				Name: "shops/c9", State: fleet.OutOfSync, Message: "waits for room: 1 may be unavailable",
+			}}
+		}},
+		"rollout-no-partition": {"a cluster in no partition never gets it", func(w *world) {
+			w.s.Bundle.Spec.RolloutStrategy = &fleet.RolloutStrategy{Partitions: []fleet.Partition{{Name: "first", ClusterName: "c9"}}}
+			w.at.Deployment = nil
+		}},
+		"rollout-no-partition-any-more": {"or keeps what it has", func(w *world) {
+			w.s.Bundle.Spec.RolloutStrategy = &fleet.RolloutStrategy{Partitions: []fleet.Partition{{Name: "first", ClusterName: "c9"}}}
+			w.behind()
+		}},
+		"rollout-values-hidden": {"who may not read the values is told by the content that it is behind", func(w *world) {
+			w.s.Bundle.Spec.ValuesHash, w.s.Hidden = "some", []Hidden{{Secrets, "shops"}}
+			w.at.Deployment.Spec.DeploymentID, w.at.Deployment.Spec.StagedDeploymentID = "s-old:o", "s-old:o"
+			w.at.Deployment.Status.AppliedDeploymentID = "s-old:o"
+		}},
+		"rollout-invalid": {"a strategy that cannot be read", func(w *world) {
+			w.behind()
+			w.s.Bundle.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, "False", "InvalidRolloutStrategy", `maxUnavailable: "many" is neither a number nor a percentage like "25%"`, time.Minute)}
+		}},
+	}
+}
+
+func deliveryCases() map[string]testCase {
+	return map[string]testCase{
+		"depends-bundle": {"the agent waits for another bundle", func(w *world) {
+			w.s.Bundle.Spec.DependsOn = []fleet.BundleRef{{Name: "shop-db"}}
+			w.deploy()
+			w.old()
+			w.says(cond(fleet.ConditionDeployed, "Unknown", "DependenciesNotReady", "depends on shop-db, which is NotReady", time.Minute))
+		}},
+		"depends-labels": {"or for all with a label", func(w *world) {
+			w.s.Bundle.Spec.DependsOn = []fleet.BundleRef{{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "db"}}}}
+			w.deploy()
+			w.old()
+			w.says(cond(fleet.ConditionDeployed, "Unknown", "DependenciesNotReady", "depends on bundles with labels tier=db, which is not on this cluster", time.Minute))
+		}},
+		"delivered-offline":     {"an Offline cluster is behind, and nothing is to be done", func(w *world) { w.old(); w.away() }},
+		"delivered-offline-new": {"an Offline cluster that never had it", func(w *world) { w.at.Deployment.Status = fleet.BundleDeploymentStatus{}; w.away() }},
+		"delivered-never-seen": {"an agent that never came", func(w *world) {
+			w.at.Deployment.Status = fleet.BundleDeploymentStatus{}
+			w.at.Cluster.Status.Conditions = nil
+			w.at.Cluster.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour))
+		}},
+		"delivered-unreported": {"an agent that has not answered yet", func(w *world) {
+			w.old()
+			w.at.Deployment.Status.Conditions = []fleet.Condition{{Type: fleet.ConditionDeployed, Status: "True", ObservedGeneration: 2}}
+		}},
+		"delivered-stale-failure": {"a failure of an older version is not one of this", func(w *world) {
+			w.old()
+			w.at.Deployment.Status.Conditions = []fleet.Condition{{Type: fleet.ConditionDeployed, Status: "False", Reason: "TimedOut", Message: "timed out", ObservedGeneration: 2}}
+		}},
+		"delivered-content": {"the agent waits for the manager's content", func(w *world) {
+			w.old()
+			w.says(cond(fleet.ConditionDeployed, "Unknown", "ContentMissing", "the content is not there yet", time.Minute))
+		}},
+		"delivered-unwritten": {"a deployment that the manager is about to write", func(w *world) { w.at.Deployment = nil }},
+		"delivered-no-manager": {"or would, if it ran", func(w *world) {
+			sign := now.Add(-2 * time.Hour)
+			w.at.Deployment, w.s.Manager = nil, view.Manager{LastSign: &sign}
+		}},
+		"delivered-no-manager-behind": {"nobody promotes a version while the manager is away", func(w *world) {
+			sign := now.Add(-2 * time.Hour)
+			w.behind()
+			w.s.Manager = view.Manager{LastSign: &sign}
+		}},
+		"delivered-no-namespace": {"a cluster whose namespace cannot be", func(w *world) {
+			w.at.Deployment = nil
+			w.at.Cluster.Status.Conditions = append(w.at.Cluster.Status.Conditions,
+				cond(fleet.ConditionProcessed, "False", "NamespaceTaken", `namespace "cluster-c1" exists and was not made by Fleet: delete it`, time.Hour))
+		}},
+		"delivered-too-large": {"an agent that cannot read so much", func(w *world) {
+			w.at.Deployment = nil
+			w.held(fleet.ErrApplied, "above 1 MiB, the limit of this agent (the reference's)")
+		}},
+		"delivered-withdrawn-by-mistake": {"wanted again while the agent uninstalls", func(w *world) { w.at.Deployment.Annotations[fleet.AnnotationWithdrawn] = "1234" }},
+	}
+}
+
+func releaseCases() map[string]testCase {
+	fails := func(reason, message string) func(*world) {
+		return func(w *world) {
+			w.old()
+			w.at.Deployment.Status.Release = "web/web:3"
+			w.says(cond(fleet.ConditionDeployed, "False", reason, message, 41*time.Second), cond(fleet.ConditionReady, "False", reason, message, 41*time.Second))
+		}
+	}
+	forGood := func(reason, message string) func(*world) {
+		return func(w *world) {
+			w.at.Deployment.Status.Release, w.at.Deployment.Status.Ready = "", false
+			w.says(cond(fleet.ConditionDeployed, "True", "", "", time.Minute), cond(fleet.ConditionInstalled, "False", reason, "not installed: "+message, time.Minute),
+				cond(fleet.ConditionStalled, "True", reason, message, time.Minute), cond(fleet.ConditionReady, "False", reason, "not ready: "+message, time.Minute))
+		}
+	}
+	return map[string]testCase{
+		"applied-not-owned": {"an object of somebody else, and both ways out", forGood("NotOwned", "Service web/web exists and does not belong to this release: it was made by somebody else; set helm.takeOwnership to take it over")},
+		"applied-again":     {"a failure that is tried again", fails("Error", "helm: connection refused")},
+		"applied-forbidden": {"rights that somebody has to give", fails("Forbidden", "deployments.apps is forbidden")},
+		"applied-unknown":   {"a CRD that is missing", fails("UnknownKind", "Gadget web/x: the cluster does not know kind Gadget of example.com/v1; its CRD must be installed first")},
+		"applied-timeout":   {"objects that did not get ready in time", forGood("TimedOut", "timed out waiting for the condition")},
+		"applied-template":  {"a chart that cannot be rendered", forGood("TemplateFailed", "deploy.yaml:21: no value for tier")},
+		"applied-immutable": {"a field that cannot be changed", forGood("ImmutableField", "DaemonSet tuning: field is immutable")},
+		"applied-taken": {"a release that another bundle still has", func(w *world) {
+			w.old()
+			w.says(cond(fleet.ConditionDeployed, "Unknown", "ReleaseTaken", "waits until bundle shop-old gives up release web/web", time.Minute))
+		}},
+		"applied-undisclosed": {"without the deployment the Bundle's status has its message", func(w *world) {
+			w.held(fleet.ErrApplied, "out of luck")
+			w.at.Deployment, w.s.Hidden = nil, []Hidden{{Deployments, "cluster-c1"}}
+		}},
+		"healthy-starting": {"objects that are starting get ready by themselves", func(w *world) {
+			w.at.Deployment.Status.Ready = false
+			w.at.Deployment.Status.NonReadyStatus = []fleet.NonReadyStatus{{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "web", Name: "web", Summary: fleet.Summary{Transitioning: true, Message: []string{"0/1 available"}}}}
+			w.says(cond(fleet.ConditionReady, "False", "NotReady", "x", 9*time.Minute))
+		}},
+		"healthy-broken": {"objects that say that they failed do not", func(w *world) {
+			w.at.Deployment.Status.Ready = false
+			for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+				w.at.Deployment.Status.NonReadyStatus = append(w.at.Deployment.Status.NonReadyStatus,
+					fleet.NonReadyStatus{APIVersion: "batch/v1", Kind: "Job", Namespace: "web", Name: name, Summary: fleet.Summary{Error: true, Message: []string{"Job has failed"}}})
+			}
+			w.says(cond(fleet.ConditionReady, "False", "NotReady", "x", 9*time.Minute))
+		}},
+		"healthy-modified": {"what others have changed", func(w *world) {
+			w.at.Deployment.Status.NonModified = false
+			w.at.Deployment.Status.ModifiedStatus = []fleet.ModifiedStatus{{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "web", Name: "web", Patch: `{"spec":{"replicas":0}}`}}
+			w.says(cond(fleet.ConditionReady, "False", "Modified", "x", time.Minute))
+		}},
+		"healthy-uncorrected": {"drift that cannot be corrected", func(w *world) {
+			w.at.Deployment.Status.NonModified = false
+			w.says(cond(fleet.ConditionReady, "False", "CorrectionFailed", "drift cannot be corrected: conflict", time.Minute))
+		}},
+		"healthy-blind": {"objects that cannot be looked at", func(w *world) {
+			w.at.Deployment.Status.Ready = false
+			w.says(cond(fleet.ConditionMonitored, "False", "Error", "look at the release: forbidden", time.Minute))
+		}},
+	}
+}

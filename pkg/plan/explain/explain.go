@@ -1,0 +1,339 @@
+// Package explain says why a Bundle is not Ready on a cluster, or that it is:
+// it looks at the ten links from the source to healthy objects and names the
+// first that stops it, since when, and what helps.
+//
+// It reads objects as the manager and the agents write them, asks packages
+// target, deployment, rollout and view as the manager does, and repeats the
+// texts of conditions instead of finding words of its own. What could not be
+// read stops nothing: its links are unknown, the others are answered.
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/support"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// A Name names a link.
+type Name string
+
+// The links, in the order in which they follow each other.
+const (
+	Source    Name = "source"    // the repository is read
+	Bundle    Name = "bundle"    // it became a Bundle that the manager can work on
+	Target    Name = "target"    // the Bundle is meant for the cluster
+	Policy    Name = "policy"    // nothing forbids it
+	Pause     Name = "pause"     // nobody holds it back
+	Rollout   Name = "rollout"   // limits and partitions let it through
+	Depends   Name = "depends"   // what it depends on is Ready there
+	Delivered Name = "delivered" // the agent has it
+	Applied   Name = "applied"   // the agent could deploy it
+	Healthy   Name = "healthy"   // the objects are as they should be
+)
+
+// Names lists the links in order.
+var Names = []Name{Source, Bundle, Target, Policy, Pause, Rollout, Depends, Delivered, Applied, Healthy}
+
+// A Verdict is how a link is.
+type Verdict string
+
+// The verdicts. Only Wait and Stop end a chain; Wait passes by itself.
+const (
+	OK      Verdict = "ok"
+	Wait    Verdict = "wait"
+	Stop    Verdict = "stop"
+	Unknown Verdict = "unknown"
+)
+
+// Reasons that only this package gives; the others are those of conditions.
+const (
+	// ReasonNotTargeted: no target of the Bundle matches the cluster.
+	ReasonNotTargeted = "NotTargeted"
+	// ReasonDoNotDeploy: a target says doNotDeploy.
+	ReasonDoNotDeploy = "DoNotDeploy"
+	// ReasonNoPartition: the Bundle's rollout lists partitions, and the cluster
+	// is in none of them: it never gets the Bundle.
+	ReasonNoPartition = "NoPartition"
+	// ReasonLeaving: the Bundle, the cluster or the repository is being removed.
+	ReasonLeaving = "BeingRemoved"
+	// ReasonNotWritten: the manager has not written it yet.
+	ReasonNotWritten = "NotWritten"
+	// ReasonNotReported: the agent has not said anything about it yet.
+	ReasonNotReported = "NotReported"
+	// ReasonPaused: somebody has set spec.paused.
+	ReasonPaused = "Paused"
+)
+
+// A Link is one link of a chain.
+type Link struct {
+	Name    Name
+	Verdict Verdict
+	// Reason is one CamelCase word; empty where the link is ok.
+	Reason string
+	// Since is when it began, if that is known.
+	Since *time.Time
+	// Text says it in one line, and Details in further ones. Screen is Text with
+	// clock times and ages, for people; empty where it is the same.
+	Text    string
+	Screen  string
+	Details []string
+	// Evidence is what the text was made of, for programs.
+	Evidence map[string]any
+}
+
+// A Hint is one thing that helps: For says when ("to deploy it there"), Do is a
+// command or an edit.
+type Hint struct{ For, Do string }
+
+// A Hidden is a resource that whoever asks may not read. Namespace is empty
+// where it is hidden everywhere.
+type Hidden struct{ Resource, Namespace string }
+
+// String is "<resource> in <namespace>".
+func (h Hidden) String() string {
+	if h.Namespace == "" {
+		return h.Resource
+	}
+	return h.Resource + " in " + h.Namespace
+}
+
+// Names of resources, as in Hidden.
+const (
+	Repositories = "gitrepos"
+	Clusters     = "clusters"
+	Groups       = "clustergroups"
+	Deployments  = "bundledeployments"
+	ConfigMaps   = "configmaps"
+	Secrets      = "secrets"
+)
+
+// A Subject is a Bundle and everything that its clusters share. Fields that are
+// nil are not there, or Hidden.
+type Subject struct {
+	Bundle *fleet.Bundle
+	Repo   *fleet.GitRepo
+	// Groups are those of the namespaces of the clusters, Mappings those of the
+	// Bundle's namespace, and Spaces the labels of namespaces that these may lead
+	// to, by name.
+	Groups   []*fleet.ClusterGroup
+	Mappings []*fleet.BundleNamespaceMapping
+	Spaces   map[string]map[string]string
+	// Values is the data of the Secret with the Bundle's values, if it has any.
+	Values map[string][]byte
+	// Limits are the objects that exist to limit the namespaces of Bundle and
+	// cluster.
+	Limits  []support.Limit
+	Brake   view.Brake
+	Manager view.Manager
+	Hidden  []Hidden
+	Now     time.Time
+}
+
+// A Place is one cluster, and the Bundle's deployment there, if there is one.
+type Place struct {
+	Key        view.Key
+	Cluster    *fleet.Cluster // nil only where it is Hidden
+	Deployment *fleet.BundleDeployment
+	// Written is when the manager wrote the deployment last, if that is known.
+	Written time.Time
+}
+
+// An Explanation is the answer about one cluster.
+type Explanation struct {
+	Bundle, Cluster view.Key
+	// State of the deployment; empty where it is not known, or there is none and
+	// there should be none.
+	State fleet.BundleState
+	// StoppedAt is the first link that stops it or waits, empty where none does.
+	// Reason, Since and Message are of that link; Message is what the status of
+	// objects says of it. Where nothing stops, Since is since when it is Ready.
+	StoppedAt Name
+	Reason    string
+	Since     *time.Time
+	Message   string
+	Hints     []Hint
+	// Chain holds all links, in order. Those after the first that stops are
+	// unknown, and the last of them says what runs meanwhile.
+	Chain []Link
+	// Hidden is what could not be read.
+	Hidden []Hidden
+
+	offline  bool
+	lastSeen time.Time
+	what     string // the Bundle is
+	commit   string
+	repo     string
+	behind   bool
+}
+
+// Of explains how a Bundle is on one cluster. It changes nothing that it is
+// given; the same arguments give the same answer.
+func Of(s Subject, at Place) Explanation {
+	st := newStudy(s)
+	return st.pair(at).explain(Source)
+}
+
+// Ready tells whether nothing stops it, as far as is known, and the deployment
+// is known to be Ready.
+func (e *Explanation) Ready() bool { return e.StoppedAt == "" && e.State == fleet.Ready }
+
+// Link is one of the chain's links.
+func (e *Explanation) Link(name Name) Link {
+	return e.Chain[slices.Index(Names, name)]
+}
+
+// judgement is a link as it was judged, and what helps where it stops.
+type judgement struct {
+	Link
+	message string // for conditions and one-line answers; empty: the text
+	hints   []Hint
+}
+
+func ok(format string, args ...any) judgement {
+	return judgement{Link: Link{Verdict: OK, Text: fmt.Sprintf(format, args...)}}
+}
+
+func wait(reason, text string) judgement {
+	return judgement{Link: Link{Verdict: Wait, Reason: reason, Text: text}}
+}
+
+func stop(reason, text string) judgement {
+	return judgement{Link: Link{Verdict: Stop, Reason: reason, Text: text}}
+}
+
+// hidden is a link about something that may not be read.
+func (s *study) unseen(resource string) judgement {
+	for _, h := range s.Hidden {
+		if h.Resource == resource {
+			return judgement{Link: Link{Verdict: Unknown, Reason: "Forbidden", Text: "not yours to see: " + h.String()}}
+		}
+	}
+	return judgement{Link: Link{Verdict: Unknown}}
+}
+
+func (j judgement) since(t time.Time) judgement {
+	if !t.IsZero() {
+		t = t.UTC()
+		j.Since = &t
+	}
+	return j
+}
+
+// shown is what people see instead of the text.
+func (j judgement) shown(screen string) judgement {
+	j.Screen = screen
+	return j
+}
+
+func (j judgement) told(message string) judgement {
+	j.message = message
+	return j
+}
+
+func (j judgement) detail(lines ...string) judgement {
+	j.Details = append(j.Details, lines...)
+	return j
+}
+
+// proof adds evidence; empty values are left out.
+func (j judgement) proof(key string, value any) judgement {
+	switch v := value.(type) {
+	case string:
+		if v == "" {
+			return j
+		}
+	case time.Time:
+		if v.IsZero() {
+			return j
+		}
+		value = v.UTC().Format(time.RFC3339)
+	}
+	if j.Evidence == nil {
+		j.Evidence = map[string]any{}
+	}
+	j.Evidence[key] = value
+	return j
+}
+
+func (j judgement) hint(purpose, do string, args ...any) judgement {
+	j.hints = append(j.hints, Hint{For: purpose, Do: fmt.Sprintf(do, args...)})
+	return j
+}
+
+// stops tells whether the chain ends here.
+func (j judgement) stops() bool { return j.Verdict == Stop || j.Verdict == Wait }
+
+// explain goes through the links. Those in front of from are not looked at.
+func (p *pair) explain(from Name) Explanation {
+	e := Explanation{
+		Bundle: keyOf(p.Bundle), Cluster: p.at.Key, State: p.state, Hidden: p.Hidden,
+		what: what(p.Bundle), commit: view.Short(p.Bundle.Labels[fleet.LabelCommit]), repo: p.Bundle.Labels[fleet.LabelRepoName],
+		offline: p.offline, lastSeen: p.lastSeen(), behind: p.behind,
+	}
+	for i, name := range Names {
+		if i < slices.Index(Names, from) {
+			e.Chain = append(e.Chain, Link{Name: name, Verdict: Unknown})
+			continue
+		}
+		if e.StoppedAt != "" {
+			l := Link{Verdict: Unknown}
+			if name == Healthy {
+				l = p.running().Link
+			}
+			l.Name = name
+			e.Chain = append(e.Chain, l)
+			continue
+		}
+		j := p.judge(name)
+		j.Name = name
+		if j.stops() {
+			e.StoppedAt, e.Reason, e.Since, e.Hints = name, j.Reason, j.Since, j.hints
+			if e.Message = j.message; e.Message == "" {
+				e.Message = j.Text
+			}
+		}
+		e.Chain = append(e.Chain, j.Link)
+	}
+	switch {
+	case e.StoppedAt == "" && p.at.Deployment != nil:
+		if since := view.DeploymentSince(p.at.Deployment); !since.IsZero() {
+			e.Since = &since
+		}
+	case e.StoppedAt == Target && !p.verdict.Deploy && p.at.Deployment == nil:
+		e.State = ""
+	}
+	return e
+}
+
+// judge judges one link.
+func (p *pair) judge(name Name) judgement {
+	switch name {
+	case Source:
+		return p.judgeSource()
+	case Bundle:
+		return p.judgeBundle()
+	case Target:
+		return p.judgeTarget()
+	case Policy:
+		return p.judgePolicy()
+	case Pause:
+		return p.judgePause()
+	case Rollout:
+		return p.judgeRollout()
+	case Depends:
+		return p.judgeDepends()
+	case Delivered:
+		return p.judgeDelivered()
+	case Applied:
+		return p.judgeApplied()
+	}
+	return p.judgeHealthy()
+}
+
+// oneLine is text without line breaks and doubled blanks.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

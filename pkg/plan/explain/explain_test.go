@@ -1,0 +1,274 @@
+package explain
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/preview"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+const commit = "8b7d410cc2f04b2d9e3a6a2f7f1a0e5d3c4b2a19"
+
+var now = time.Date(2026, 8, 24, 14, 10, 44, 0, time.UTC)
+
+// A world is one bundle of one repository on one cluster, where all is well.
+type world struct {
+	s  Subject
+	at Place
+}
+
+func cond(kind string, status corev1.ConditionStatus, reason, message string, since time.Duration) fleet.Condition {
+	return fleet.Condition{Type: kind, Status: status, Reason: reason, Message: message, LastTransitionTime: now.Add(-since).Format(time.RFC3339)}
+}
+
+func well() *world {
+	b := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shops", Name: "shop-web", Generation: 2, Labels: map[string]string{fleet.LabelRepoName: "shop", fleet.LabelCommit: commit},
+	}}
+	b.Spec.Resources = []fleet.BundleResource{{Name: "web/Chart.yaml", Content: "name: web\nversion: 1.4.0\n"}, {Name: "web/sub/Chart.yaml", Content: "name: sub"}}
+	b.Spec.Targets = []fleet.BundleTarget{{Name: "prod", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}}}}
+	b.Status.ObservedGeneration, b.Status.MaxUnavailable = 2, 3
+	b.Status.Summary = fleet.BundleSummary{Ready: 3, DesiredReady: 3}
+	b.Status.PartitionStatus = []fleet.PartitionStatus{{Name: "All", Count: 3, MaxUnavailable: 3, Summary: b.Status.Summary}}
+	b.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, "True", "", "", time.Hour)}
+
+	r := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Namespace: "shops", Name: "shop", Generation: 1}}
+	r.Spec.Branch = "main"
+	r.Status.ObservedGeneration, r.Status.Commit, r.Status.PollingCommit = 1, commit, commit
+	r.Status.LastPollingTime = metav1.NewTime(now.Add(-6 * time.Minute))
+
+	c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shops", Name: "c1", Labels: map[string]string{"env": "prod"}, Annotations: map[string]string{"fleet.cattle.io/deployment-namespace": "cluster-c1"},
+	}}
+	c.Status.Namespace = "cluster-c1"
+	c.Status.Agent.LastSeen = metav1.NewTime(now.Add(-12 * time.Second))
+	c.Status.Conditions = []fleet.Condition{cond(fleet.ConditionConnected, "True", "", "", time.Hour), cond(fleet.ConditionReady, "True", "", "", time.Hour)}
+
+	w := &world{
+		s:  Subject{Bundle: b, Repo: r, Now: now},
+		at: Place{Key: keyOf(c), Cluster: c, Written: now.Add(-4 * time.Minute)},
+	}
+	w.deploy()
+	return w
+}
+
+// deploy makes the deployment as the manager writes it, and the agent's answer.
+func (w *world) deploy() {
+	b := w.s.Bundle.DeepCopy()
+	b.Spec.RolloutStrategy = nil
+	b.Namespace = w.at.Cluster.Namespace // a preview knows one workspace
+	result, err := preview.Of(preview.Input{Bundle: b, Clusters: []*fleet.Cluster{w.at.Cluster}, Groups: w.s.Groups})
+	if err != nil || len(result.Clusters) != 1 || result.Clusters[0].Object == nil {
+		panic(fmt.Sprint(err, result))
+	}
+	bd := result.Clusters[0].Object
+	bd.Generation = 3
+	bd.Status.AppliedDeploymentID, bd.Status.Release = bd.Spec.DeploymentID, "web/web:4"
+	bd.Status.Ready, bd.Status.NonModified = true, true
+	bd.Status.ResourceCounts = fleet.ResourceCounts{Ready: 3, DesiredReady: 3}
+	bd.Status.Conditions = []fleet.Condition{
+		cond(fleet.ConditionDeployed, "True", "", "", 3*time.Minute), cond(fleet.ConditionInstalled, "True", "", "", 3*time.Minute),
+		cond(fleet.ConditionReady, "True", "", "", 3*time.Minute),
+	}
+	w.at.Deployment = bd
+}
+
+// says sets conditions of the deployment that speak of its version.
+func (w *world) says(list ...fleet.Condition) {
+	for i := range list {
+		list[i].ObservedGeneration = w.at.Deployment.Generation
+	}
+	w.at.Deployment.Status.Conditions = list
+}
+
+// old makes what runs an older version; the manager has written the new one.
+func (w *world) old() { w.at.Deployment.Status.AppliedDeploymentID = "s-old:o" }
+
+// behind makes the manager hold the new version back.
+func (w *world) behind() {
+	w.at.Deployment.Spec.DeploymentID, w.at.Deployment.Status.AppliedDeploymentID = "s-old:o", "s-old:o"
+}
+
+// held is what the Bundle's status says of the cluster.
+func (w *world) held(state fleet.BundleState, message string) {
+	w.s.Bundle.Status.Summary.NonReadyResources = []fleet.NonReadyResource{{Name: "shops/c1", State: state, Message: message}}
+}
+
+func (w *world) away() {
+	w.at.Cluster.Status.Display.State = fleet.Offline
+	w.at.Cluster.Status.Agent.LastSeen = metav1.NewTime(now.Add(-6 * time.Minute))
+	w.at.Cluster.Status.Conditions = []fleet.Condition{
+		cond(fleet.ConditionConnected, "False", fleet.ReasonOffline, "the agent missed 3 check-ins", 3*time.Minute),
+		cond(fleet.ConditionReady, "Unknown", fleet.ReasonOffline, "last report", 3*time.Minute),
+	}
+}
+
+// text is an explanation as a person reads it, and what programs get of it.
+func text(e Explanation) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s\nstate %q stoppedAt %q reason %q message %q\n", e.Headline(now), e.State, e.StoppedAt, e.Reason, e.Message)
+	if e.Since != nil {
+		fmt.Fprintf(&out, "since %s\n", e.Since.Format(time.TimeOnly))
+	}
+	fmt.Fprintf(&out, "in a survey: %s\n", e.short())
+	for _, l := range e.Chain {
+		fmt.Fprintf(&out, "  %-7s %-9s %s\n", l.Verdict, l.Name, l.Text)
+		if l.Screen != "" {
+			fmt.Fprintf(&out, "                    on a screen: %s\n", l.Screen)
+		}
+		for _, d := range l.Details {
+			fmt.Fprintf(&out, "                    %s\n", d)
+		}
+	}
+	for _, h := range e.Hints {
+		fmt.Fprintf(&out, "%s: %s\n", h.For, h.Do)
+	}
+	return out.String()
+}
+
+// TestOf compares each answer with testdata/TestOf/<link>-<case>.golden. Run with
+// -update after a change, and read the diff.
+func TestOf(t *testing.T) {
+	for name, c := range cases() {
+		t.Run(name, func(t *testing.T) {
+			w := well()
+			c.change(w)
+			e := Of(w.s, w.at)
+			got := "# " + c.why + "\n" + text(e)
+			if len(e.Chain) != len(Names) {
+				t.Errorf("%d links", len(e.Chain))
+			}
+			if link, _, _ := strings.Cut(name, "-"); link != "well" && string(e.StoppedAt) != link {
+				t.Errorf("%s: want it stopped at %s, got %q", c.why, link, e.StoppedAt)
+			}
+			if e.StoppedAt != "" && len(e.Hints) == 0 {
+				t.Errorf("a stop at %s without anything that helps", e.StoppedAt)
+			}
+			path := filepath.Join("testdata", "TestOf", name+".golden")
+			if *update {
+				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+// Of changes nothing that it is given, and says the same again.
+func TestOfIsPure(t *testing.T) {
+	for name, c := range cases() {
+		w := well()
+		c.change(w)
+		before := *w.s.Bundle.DeepCopy()
+		first := text(Of(w.s, w.at))
+		if second := text(Of(w.s, w.at)); first != second {
+			t.Errorf("%s: another answer the second time:\n%s\n%s", name, first, second)
+		}
+		if diff := cmp.Diff(before, *w.s.Bundle); diff != "" {
+			t.Errorf("%s: changed its input:\n%s", name, diff)
+		}
+	}
+}
+
+// Texts for programs contain no times; those are in fields.
+func TestTextsHaveNoTimes(t *testing.T) {
+	for name, c := range cases() {
+		w := well()
+		c.change(w)
+		early, late := w.s, w.s
+		late.Now = early.Now.Add(90 * time.Hour)
+		a, b := Of(early, w.at), Of(late, w.at)
+		for i := range a.Chain {
+			if a.Chain[i].Text != b.Chain[i].Text {
+				t.Errorf("%s: the text of %s changes with time: %q, %q", name, a.Chain[i].Name, a.Chain[i].Text, b.Chain[i].Text)
+			}
+		}
+		if a.Message != b.Message && a.StoppedAt == b.StoppedAt {
+			t.Errorf("%s: the message changes with time: %q, %q", name, a.Message, b.Message)
+		}
+	}
+}
+
+// An overview has an answer for each of 5,000 clusters.
+func TestOverviewOfMany(t *testing.T) {
+	w := well()
+	var places []Place
+	for i := range 5000 {
+		c := w.at.Cluster.DeepCopy()
+		c.Name, c.Status.Namespace = fmt.Sprintf("c%04d", i), fmt.Sprintf("cluster-%d", i)
+		p := Place{Key: keyOf(c), Cluster: c, Deployment: w.at.Deployment}
+		if i%10 == 0 {
+			p.Deployment = nil
+		}
+		places = append(places, p)
+	}
+	began := time.Now()
+	v := Overview(w.s, places)
+	t.Logf("%d answers after %s", len(v.Answers), time.Since(began))
+	if v.Clusters != 5000 {
+		t.Errorf("want 5000 clusters, got %d", v.Clusters)
+	}
+	counted := 0
+	for _, a := range v.Answers {
+		counted += a.Clusters
+	}
+	if counted != 5000 {
+		t.Errorf("want an answer for each of 5000 clusters, got %d", counted)
+	}
+}
+
+// The plan of an overview is the manager's: its reasons are those that the
+// Bundle's status repeats.
+func TestOverviewPlans(t *testing.T) {
+	w := well()
+	w.s.Bundle.Spec.RolloutStrategy = &fleet.RolloutStrategy{Partitions: []fleet.Partition{
+		{Name: "first", ClusterName: "c1"}, {Name: "second", ClusterName: "c2"},
+	}}
+	w.old()
+	w.says(cond(fleet.ConditionDeployed, "False", "Error", "out of luck", time.Minute))
+	c2 := w.at.Cluster.DeepCopy()
+	c2.Name = "c2"
+	c3 := w.at.Cluster.DeepCopy()
+	c3.Name = "c3"
+	c4 := w.at.Cluster.DeepCopy()
+	c4.Name, c4.Labels = "c4", nil
+	held := w.at.Deployment.DeepCopy()
+	held.Spec.DeploymentID, held.Spec.StagedDeploymentID, held.Annotations = "s-old:o", "s-old:o", nil
+	held.Status.Conditions = nil
+	limit := w.s.Bundle.Spec.RolloutStrategy
+	limit.Partitions[0].MaxUnavailable = zero()
+	v := Overview(w.s, []Place{
+		{Key: keyOf(c4), Cluster: c4}, {Key: keyOf(c3), Cluster: c3}, {Key: keyOf(c2), Cluster: c2, Deployment: held}, w.at,
+	})
+	var got []string
+	for _, a := range v.Answers {
+		got = append(got, fmt.Sprintf("%d %s: %s", a.Clusters, a.Example.Name, a.Text))
+	}
+	want := []string{"1 c1: fails: out of luck", `1 c2: waits for partition "first"`, "1 c3: in no partition of the rollout strategy", "1 c4: not meant for it"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if v.Clusters != 3 || v.Ready != 0 || !v.Stopped() {
+		t.Errorf("want 0 of 3 Ready, got %d of %d", v.Ready, v.Clusters)
+	}
+}

@@ -1,0 +1,257 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
+	"github.com/fleetworkspace/fleet/pkg/plan/support"
+	"github.com/fleetworkspace/fleet/pkg/plan/target"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// judgePolicy looks at what may forbid the Bundle.
+func (p *pair) judgePolicy() judgement {
+	ns := p.Bundle.Namespace
+	if text := support.Blocks(&p.Bundle.Spec); text != "" {
+		return stop(fleet.ReasonNotImplemented, text).since(view.Since(p.Bundle.Status.Conditions, fleet.ConditionReady)).
+			hint("to deploy it with this version", "remove that field from %s", p.file())
+	}
+	text := support.FailClosed(p.Limits)
+	switch {
+	case text != "" && p.behind:
+		first := p.Limits[0]
+		return stop(fleet.ReasonRestricted, text).proof("limits", len(p.Limits)).
+			hint("if it is not meant to stop everything", "kubectl -n %s delete %s.%s %s", ns, strings.ToLower(first.Kind), fleet.Group, first.Name)
+	case text != "":
+		return ok("%s", text).proof("limits", len(p.Limits))
+	case p.problem != nil && linkOf(p.problem.Reason) == Policy:
+		return stop(p.problem.Reason, p.problem.Message).since(view.Since(p.Bundle.Status.Conditions, fleet.ConditionReady))
+	}
+	var seen, unseen []string
+	for _, kind := range support.Limiting() {
+		if plural, _, known := fleet.Resource(kind); known && p.hides(plural) {
+			unseen = append(unseen, kind)
+		} else {
+			seen = append(seen, kind)
+		}
+	}
+	switch {
+	case len(seen) == 0 && len(unseen) > 0:
+		return judgement{Link: Link{Verdict: Unknown, Reason: "Forbidden", Text: "not yours to see: " + strings.Join(unseen, ", ") + " in " + ns}}
+	case len(unseen) > 0:
+		return ok("no %s in %s; not yours to see: %s", strings.Join(seen, ", "), ns, strings.Join(unseen, ", "))
+	}
+	return ok("no %s in %s", strings.Join(seen, ", "), ns)
+}
+
+// braked is how texts about the brake begin, in the manager's status as well.
+const braked = "suspended"
+
+// judgePause looks at whether somebody holds the Bundle, the cluster or
+// everything back. A pause of what is as it should be holds back nothing.
+func (p *pair) judgePause() judgement {
+	b, c, bd := p.Bundle, p.at.Cluster, p.at.Deployment
+	idle := !p.behind && p.state == fleet.Ready
+	agentWaits := bd != nil && bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID || p.state == fleet.Modified
+	paused := func(text, word, name, namespace string) judgement {
+		if idle {
+			return ok("%s, and nothing waits for it", text)
+		}
+		j := stop(ReasonPaused, text).hint("to go on", "fleet resume %s/%s -n %s", word, name, namespace)
+		if p.behind && bd != nil && bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID {
+			j = j.since(p.at.Written)
+		}
+		return j
+	}
+	brake := p.Brake
+	brake.Since = nil
+	switch repo := b.Labels[fleet.LabelRepoName]; {
+	case p.Brake.On && (p.behind || !p.observed()):
+		j := stop(fleet.ReasonSuspended, brake.Text(p.Now)).hint("to go on", "fleet resume --all")
+		if p.Brake.Since != nil {
+			j = j.since(*p.Brake.Since)
+		}
+		return j.proof("by", p.Brake.By)
+	case p.told != nil && p.behind && strings.HasPrefix(p.told.Message, braked):
+		return stop(fleet.ReasonSuspended, p.told.Message).hint("to go on", "fleet resume --all")
+	case b.Spec.Paused && p.Repo != nil && p.Repo.Spec.Paused:
+		return paused(fmt.Sprintf("repo %s is paused", repo), "repo", repo, b.Namespace)
+	case b.Spec.Paused:
+		return paused("the bundle is paused", "bundle", b.Name, b.Namespace)
+	case c != nil && c.Spec.Paused:
+		return paused("the cluster is paused", "cluster", c.Name, c.Namespace)
+	case bd != nil && bd.Spec.Paused && agentWaits:
+		return wait(ReasonPaused, "its deployment is paused; the manager has not let it go on yet")
+	case bd != nil && bd.Spec.OffSchedule && agentWaits:
+		return wait(fleet.ReasonDeferred, "outside of the windows of the cluster's schedule")
+	case p.Brake.On:
+		return ok("%s, and nothing waits for it", brake.Text(p.Now))
+	case p.hides(ConfigMaps) && p.behind && p.told == nil:
+		return p.unseen(ConfigMaps)
+	case p.place == nil:
+		return ok("the bundle is not paused; the cluster is not yours to see")
+	}
+	return ok("nothing is paused")
+}
+
+// judgeRollout looks at limits and partitions. What the manager says of the
+// cluster, or of others of the same partition, is repeated.
+func (p *pair) judgeRollout() judgement {
+	b, bd := p.Bundle, p.at.Deployment
+	if c := p.problem; c != nil && linkOf(c.Reason) == Rollout {
+		return stop(c.Reason, c.Message).since(view.Since(b.Status.Conditions, fleet.ConditionReady)).
+			hint("to put it right", "correct rolloutStrategy in %s", p.file())
+	}
+	own, manual := p.partition()
+	if manual && own < 0 && p.place != nil {
+		text := "in no partition of the rollout strategy"
+		if !p.behind {
+			return ok("%s: it keeps this version", text)
+		}
+		j := stop(ReasonNoPartition, text).detail("with partitions of its own a rollout leaves out all clusters that none of them selects").
+			proof("partitions", len(b.Spec.RolloutStrategy.Partitions)).
+			hint("to let it take part", "add a partition that selects %s to rolloutStrategy.partitions in %s", p.at.Key.Name, p.file())
+		return j
+	}
+	if !p.behind || p.Manager.Gone() {
+		return p.released(own) // without a manager nobody is let through, which is told where it would be delivered
+	}
+	waits := func(text string) judgement {
+		j := wait(fleet.ReasonDeferred, text).hint("to see what holds it", "fleet get deployments -n %s --bundle %s --not-ready", b.Namespace, b.Name)
+		who, since := p.waits()
+		if bd != nil && bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID && bd.Spec.StagedDeploymentID == cmp.Or(p.wanted, bd.Spec.StagedDeploymentID) {
+			since = p.at.Written
+		}
+		if who != "" {
+			j = j.detail(who)
+		}
+		return p.progress(j.since(since), own)
+	}
+	switch {
+	case p.step != nil && !p.step.Move && p.step.Reason != "":
+		return waits(p.step.Reason)
+	case p.step != nil:
+		return p.released(own)
+	case p.told != nil && held(p.told) != "":
+		return waits(held(p.told))
+	case p.told != nil && p.told.State == fleet.ErrApplied && bd == nil:
+		return p.released(own)
+	case bd != nil:
+		return waits(p.others(own))
+	}
+	return p.released(own)
+}
+
+// held is why the manager holds a cluster back, by its status; empty where that
+// is not what it says.
+func held(r *fleet.NonReadyResource) string {
+	if r.State != fleet.OutOfSync && r.State != fleet.Pending {
+		return ""
+	}
+	return r.Message
+}
+
+// partition is which partition the cluster is in, from 0; below 0: it is in none
+// or that is not known. manual tells that the strategy lists partitions.
+func (p *pair) partition() (own int, manual bool) {
+	s := p.Bundle.Spec.RolloutStrategy
+	if s == nil || len(s.Partitions) == 0 {
+		if len(p.Bundle.Status.PartitionStatus) == 1 {
+			return 0, false
+		}
+		return p.named(), false
+	}
+	if p.place == nil {
+		return -1, true
+	}
+	for i := range s.Partitions {
+		d := &s.Partitions[i]
+		filter, err := target.NewFilter(target.Criteria{
+			Name: d.Name, ClusterName: d.ClusterName, ClusterSelector: d.ClusterSelector,
+			ClusterGroup: d.ClusterGroup, ClusterGroupSelector: d.ClusterGroupSelector,
+		}, "partition", i)
+		if err == nil && filter.Selects(&p.place.Cluster) {
+			return i, true
+		}
+	}
+	return -1, true
+}
+
+// named is the automatic partition whose status names the cluster.
+func (p *pair) named() int {
+	for i := range p.Bundle.Status.PartitionStatus {
+		if said(&p.Bundle.Status.PartitionStatus[i].Summary, p.at.Key) != nil {
+			return i
+		}
+	}
+	return -1
+}
+
+// others is why other clusters are held back, those of the same partition first;
+// all of a partition wait for the same.
+func (p *pair) others(own int) string {
+	parts := p.Bundle.Status.PartitionStatus
+	var lists []*fleet.BundleSummary
+	if own >= 0 && own < len(parts) {
+		lists = append(lists, &parts[own].Summary)
+	}
+	lists = append(lists, &p.Bundle.Status.Summary)
+	for i := range parts {
+		lists = append(lists, &parts[i].Summary)
+	}
+	for _, list := range lists {
+		for i := range list.NonReadyResources {
+			if text := held(&list.NonReadyResources[i]); strings.HasPrefix(text, "waits for ") {
+				return text
+			}
+		}
+	}
+	st := p.Bundle.Status
+	return fmt.Sprintf("waits for its turn in the rollout: %d unavailable, %d allowed", st.Unavailable, st.MaxUnavailable)
+}
+
+// released is a rollout that lets the cluster through.
+func (p *pair) released(own int) judgement {
+	st := p.Bundle.Status
+	parts := st.PartitionStatus
+	if p.offline && p.behind {
+		return ok("deferred: its cluster is Offline, not counted as unavailable")
+	}
+	switch {
+	case own >= 0 && own < len(parts) && (len(parts) > 1 || parts[own].Name != rollout.Everything):
+		q := parts[own]
+		return ok("partition %d of %d, %s: %d of %d unavailable, %d allowed", own+1, len(parts), q.Name, q.Unavailable, q.Count, q.MaxUnavailable).
+			proof("partition", q.Name).proof("unavailable", q.Unavailable).proof("maxUnavailable", q.MaxUnavailable)
+	case len(parts) > 1:
+		return ok("one of %d partitions; %d of %d unavailable, %d allowed", len(parts), st.Unavailable, st.Summary.DesiredReady, st.MaxUnavailable)
+	case len(parts) == 1 && parts[0].MaxUnavailable >= parts[0].Count:
+		return ok("one partition of %d, all at once", parts[0].Count).proof("partition", parts[0].Name)
+	}
+	return ok("one partition of %d, at most %d unavailable", st.Summary.DesiredReady, st.MaxUnavailable).proof("unavailable", st.Unavailable).
+		proof("maxUnavailable", st.MaxUnavailable)
+}
+
+// progress adds how the partitions stand.
+func (p *pair) progress(j judgement, own int) judgement {
+	parts := p.Bundle.Status.PartitionStatus
+	if len(parts) < 2 {
+		return j
+	}
+	for i := range parts {
+		q := &parts[i]
+		if i == own || q.Summary.Ready >= q.Count {
+			continue
+		}
+		if own >= 0 && i > own || len(j.Details) >= maxDetails {
+			break
+		}
+		j = j.detail(fmt.Sprintf("%s: %d of %d Ready, %d may be unavailable", q.Name, q.Summary.Ready, q.Count, q.MaxUnavailable))
+	}
+	if own >= 0 && own < len(parts) {
+		j = j.proof("partition", parts[own].Name)
+	}
+	return j.proof("unavailable", p.Bundle.Status.Unavailable).proof("maxUnavailable", p.Bundle.Status.MaxUnavailable)
+}

@@ -1,0 +1,219 @@
+package explain
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/preview"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+	"github.com/fleetworkspace/fleet/pkg/plan/target"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// A study is a Subject, compiled.
+type study struct {
+	Subject
+	matcher *target.Matcher          // nil with fault
+	fault   error                    // why the targets cannot be read
+	kit     *deployment.Kit          // nil where values are missing, or with fault
+	content string                   // id of the resources
+	groups  map[string]target.Groups // by namespace
+	reach   target.Reach
+	problem *fleet.Condition // why the Bundle as a whole cannot be Ready
+}
+
+func newStudy(s Subject) *study {
+	b := s.Bundle
+	out := &study{
+		Subject: s, content: preview.ContentID(b), problem: view.Problem(b), groups: map[string]target.Groups{},
+		reach: target.CompileMappings(s.Mappings).ReachOf(b.Namespace, b.Labels, s.Spaces),
+	}
+	spaces := map[string][]*fleet.ClusterGroup{}
+	for _, g := range s.Groups {
+		spaces[g.Namespace] = append(spaces[g.Namespace], g)
+	}
+	for namespace, list := range spaces {
+		out.groups[namespace], _ = target.CompileGroups(list)
+	}
+	if out.matcher, out.fault = target.Compile(&s.Bundle.Spec); out.fault == nil {
+		if kit, err := deployment.NewKit(s.Bundle, out.content, s.Values); err == nil {
+			out.kit = kit
+		}
+	}
+	return out
+}
+
+// hides tells whether a resource could not be read.
+func (s *study) hides(resource string) bool {
+	for _, h := range s.Hidden {
+		if h.Resource == resource {
+			return true
+		}
+	}
+	return false
+}
+
+// A pair is the Bundle on one cluster.
+type pair struct {
+	*study
+	at      Place
+	place   *deployment.Place // nil: nothing is known of the cluster
+	verdict target.Verdict
+	wanted  string // deployment id that it should have; empty: not known
+	broken  error  // why that cannot be worked out for this cluster
+	// behind tells that the newest version is not the one that the agent has to
+	// deploy.
+	behind  bool
+	offline bool
+	silent  bool // as far as objects say: it has left a promotion unanswered
+	state   fleet.BundleState
+	told    *fleet.NonReadyResource // what the Bundle's status says of the cluster
+	step    *rollout.Step           // what a plan of the whole Bundle says, if there is one
+}
+
+func (s *study) pair(at Place) *pair {
+	p := &pair{study: s, at: at, verdict: target.Verdict{Target: -1}, told: said(&s.Bundle.Status.Summary, at.Key)}
+	for i := range s.Bundle.Status.PartitionStatus {
+		if p.told == nil {
+			p.told = said(&s.Bundle.Status.PartitionStatus[i].Summary, at.Key)
+		}
+	}
+	if c := at.Cluster; c != nil {
+		p.offline = view.ClusterState(c) == fleet.Offline
+		p.place = s.placeOf(c)
+		p.verdict = s.match(&p.place.Cluster)
+	}
+	p.work()
+	p.silent = rollout.Unanswered(at.Deployment) && !at.Written.IsZero() && s.Now.Sub(at.Written) > rollout.SilentAfter &&
+		p.lastSeen().Before(at.Written)
+	p.state = p.stateOf()
+	return p
+}
+
+// said is what a summary says of a cluster.
+func said(s *fleet.BundleSummary, cluster view.Key) *fleet.NonReadyResource {
+	for i := range s.NonReadyResources {
+		if s.NonReadyResources[i].Name == cluster.String() {
+			return &s.NonReadyResources[i]
+		}
+	}
+	return nil
+}
+
+// match decides whether the Bundle is meant for a cluster. One of another
+// namespace has to be led to by a mapping first.
+func (s *study) match(c *target.Cluster) target.Verdict {
+	if s.matcher == nil {
+		return target.Verdict{Target: -1}
+	}
+	if led, why := s.reach.Includes(c.Namespace); !led {
+		return target.Verdict{Target: -1, Reason: why}
+	}
+	return s.matcher.Match(c)
+}
+
+// placeOf is a cluster as deployments see it.
+func (s *study) placeOf(c *fleet.Cluster) *deployment.Place {
+	p := &deployment.Place{
+		Cluster: target.Cluster{Namespace: c.Namespace, Name: c.Name, Labels: c.Labels, Groups: s.groups[c.Namespace].Of(c.Labels)},
+		Paused:  c.Spec.Paused, Annotations: c.Annotations,
+	}
+	if c.Spec.TemplateValues != nil {
+		p.TemplateValues = c.Spec.TemplateValues.Data
+	}
+	if ns, placed := registration.DeploymentNamespace(c); placed {
+		p.Namespace = ns
+	}
+	p.Seal()
+	return p
+}
+
+// work finds the version that the pair should have, and whether it is the
+// current one.
+func (p *pair) work() {
+	bd := p.at.Deployment
+	if p.kit != nil && p.place != nil && p.verdict.Deploy {
+		p.wanted, p.broken = p.version()
+	}
+	switch {
+	case bd == nil:
+		p.behind = !p.hides(Deployments) || p.told != nil && (p.told.State == fleet.OutOfSync || p.told.State == fleet.Pending)
+	case p.wanted != "":
+		p.behind = bd.Spec.DeploymentID != p.wanted
+	default: // values may not be read: the content tells, and what is staged
+		id, err := contentOf(bd.Spec.StagedDeploymentID)
+		p.behind = bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID || err == nil && id != p.content
+	}
+}
+
+func (p *pair) version() (string, error) {
+	inputs, err := p.kit.Inputs(p.verdict, p.place)
+	if err != nil {
+		return "", err
+	}
+	if bd := p.at.Deployment; bd != nil && deployment.MarkOf(bd).Inputs == inputs {
+		return bd.Spec.StagedDeploymentID, nil
+	}
+	v, err := p.kit.Work(p.verdict, p.place)
+	return v.ID, err
+}
+
+var errNoID = errors.New("no deployment id")
+
+// contentOf is the content of a deployment id.
+func contentOf(id string) (string, error) {
+	for i := range id {
+		if id[i] == ':' {
+			return id[:i], nil
+		}
+	}
+	return "", errNoID
+}
+
+// stateOf is the state of the pair as summaries count it.
+func (p *pair) stateOf() fleet.BundleState {
+	switch sum := &p.Bundle.Status.Summary; {
+	case p.broken != nil:
+		return fleet.ErrApplied
+	case p.at.Deployment != nil:
+		state := summary.State(p.at.Deployment, p.wanted)
+		if p.behind && (state == fleet.Ready || state == fleet.Modified) {
+			return fleet.OutOfSync
+		}
+		return state
+	case p.told != nil:
+		return p.told.State
+	case p.hides(Deployments) && sum.Ready == sum.DesiredReady && sum.Ready > 0 && p.observed():
+		return fleet.Ready
+	case p.hides(Deployments):
+		return ""
+	}
+	return fleet.Pending
+}
+
+// observed tells whether the manager has worked on this version of the Bundle.
+func (s *study) observed() bool {
+	return s.Bundle.Status.ObservedGeneration >= s.Bundle.Generation && len(s.Bundle.Status.Conditions) > 0
+}
+
+func (p *pair) lastSeen() time.Time {
+	if p.at.Cluster == nil {
+		return time.Time{}
+	}
+	return p.at.Cluster.Status.Agent.LastSeen.Time
+}
+
+func keyOf(o metav1.Object) view.Key {
+	return view.Key{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// about is a condition's reason, or the reason of a fault.
+func about(err error) string { return cmp.Or(fault.ReasonOf(err), fleet.ReasonError) }

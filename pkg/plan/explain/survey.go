@@ -1,0 +1,182 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
+	"github.com/fleetworkspace/fleet/pkg/plan/target"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// An Answer is what is the same for a number of clusters.
+type Answer struct {
+	// Clusters is their number, and Example the first of them by name.
+	Clusters int
+	Example  view.Key
+	// State of the deployments; empty where there are none and should be none.
+	State     fleet.BundleState
+	StoppedAt Name
+	Reason    string
+	// Text is the answer in one line, without names and times.
+	Text string
+}
+
+// A Survey is how a Bundle is on all clusters.
+type Survey struct {
+	Bundle view.Key
+	// Clusters is how many are meant to have the Bundle, Ready how many of them
+	// have it and are Ready.
+	Clusters, Ready int
+	// StoppedAt is Source or Bundle where one of these stops it for all clusters;
+	// Reason, Since, Message and Hints are of that link.
+	StoppedAt Name
+	Reason    string
+	Since     *time.Time
+	Message   string
+	Hints     []Hint
+	// Waits is what the rollout waits for, and for whom; empty: for nothing.
+	Waits string
+	// Answers are the distinct answers, worst first; clusters that the Bundle is
+	// not meant for come last.
+	Answers []Answer
+	Hidden  []Hidden
+}
+
+// Overview explains how a Bundle is on all clusters of its workspace. With all
+// of them at hand the rollout is planned as the manager does.
+func Overview(s Subject, places []Place) Survey {
+	st := newStudy(s)
+	out := Survey{Bundle: keyOf(s.Bundle), Hidden: s.Hidden, Answers: []Answer{}}
+	for _, name := range []Name{Source, Bundle} {
+		j := st.judgeSource()
+		if name == Bundle {
+			j = st.judgeBundle()
+		}
+		if j.stops() && out.StoppedAt == "" {
+			out.StoppedAt, out.Reason, out.Since, out.Hints, out.Message = name, j.Reason, j.Since, j.hints, cmp.Or(j.message, j.Text)
+		}
+	}
+	out.Waits, _ = st.waits()
+	if st.hides(Deployments) {
+		out.fromSummary(&s.Bundle.Status.Summary)
+		return out
+	}
+	var pairs []*pair
+	for _, at := range places {
+		pairs = append(pairs, st.pair(at))
+	}
+	slices.SortFunc(pairs, func(a, b *pair) int {
+		return cmp.Or(strings.Compare(a.at.Key.Name, b.at.Key.Name), strings.Compare(a.at.Key.Namespace, b.at.Key.Namespace)) // as rollouts do
+	})
+	st.plan(pairs)
+	known := map[string]int{}
+	for _, p := range pairs {
+		e := p.explain(Target)
+		text := e.short()
+		i, there := known[text]
+		if !there {
+			i = len(out.Answers)
+			known[text] = i
+			out.Answers = append(out.Answers, Answer{Example: p.at.Key, State: e.State, StoppedAt: e.StoppedAt, Reason: e.Reason, Text: text})
+		}
+		out.Answers[i].Clusters++
+		if e.State != "" || p.verdict.Deploy {
+			out.Clusters++
+		}
+		if e.Ready() {
+			out.Ready++
+		}
+	}
+	slices.SortStableFunc(out.Answers, func(a, b Answer) int {
+		return cmp.Or(view.Rank(b.State)-view.Rank(a.State), b.Clusters-a.Clusters, strings.Compare(a.Text, b.Text))
+	})
+	return out
+}
+
+// fromSummary is what the Bundle's own status says of its clusters: their number
+// in each state, and of one of them why.
+func (s *Survey) fromSummary(sum *fleet.BundleSummary) {
+	s.Clusters, s.Ready = sum.DesiredReady, sum.Ready
+	for _, state := range fleet.States {
+		n := map[fleet.BundleState]int{
+			fleet.ErrApplied: sum.ErrApplied, fleet.WaitApplied: sum.WaitApplied, fleet.Modified: sum.Modified, fleet.OutOfSync: sum.OutOfSync,
+			fleet.Pending: sum.Pending, fleet.NotReady: sum.NotReady, fleet.Ready: sum.Ready,
+		}[state]
+		if n == 0 {
+			continue
+		}
+		a := Answer{Clusters: n, State: state, Text: string(state)}
+		i := slices.IndexFunc(sum.NonReadyResources, func(r fleet.NonReadyResource) bool { return r.State == state })
+		if i >= 0 {
+			r := &sum.NonReadyResources[i]
+			a.Example.Namespace, a.Example.Name, _ = strings.Cut(r.Name, "/")
+			if text := cmp.Or(r.Message, objectText(r.ModifiedStatus, r.NonReadyStatus)); text != "" {
+				a.Text += ": " + text
+			}
+		}
+		s.Answers = append(s.Answers, a)
+	}
+}
+
+// plan asks the rollout as the manager does, where all clusters may be seen.
+func (s *study) plan(pairs []*pair) {
+	if s.kit == nil || s.hides(Clusters) || s.hides(Deployments) {
+		return
+	}
+	var targets []rollout.Target
+	var clusters []*target.Cluster
+	var wanted []*pair
+	for _, p := range pairs {
+		if !p.verdict.Deploy || p.at.Cluster == nil || p.at.Cluster.DeletionTimestamp != nil {
+			continue
+		}
+		t := rollout.TargetOf(p.at.Key.String(), p.at.Deployment)
+		t.Desired, t.Offline, t.Silent, t.Paused = p.wanted, p.offline, p.silent, deployment.Paused(s.kit, p.place)
+		targets, clusters, wanted = append(targets, t), append(clusters, &p.place.Cluster), append(wanted, p)
+	}
+	shape, err := rollout.Resolve(s.Bundle.Spec.RolloutStrategy, clusters)
+	if err != nil {
+		return
+	}
+	plan := rollout.Plan(shape, targets)
+	for i, p := range wanted {
+		p.step = &plan.Steps[i]
+	}
+}
+
+// waits is what the rollout waits for, and for whom, as the Bundle's status
+// says it; empty where it waits for nothing.
+func (s *study) waits() (string, time.Time) {
+	c := condition.Find(s.Bundle.Status.Conditions, fleet.ConditionWaiting)
+	if c == nil || c.Status != corev1.ConditionTrue {
+		return "", time.Time{}
+	}
+	text, _, _ := strings.Cut(c.Message, "; ")
+	return text, view.Since(s.Bundle.Status.Conditions, c.Type)
+}
+
+// Stopped tells whether something keeps the Bundle from being Ready on a cluster
+// that it is meant for, or keeps new versions from all of them.
+func (s *Survey) Stopped() bool { return s.StoppedAt != "" || s.Ready < s.Clusters }
+
+// Headline is the survey in one line.
+func (s *Survey) Headline() string {
+	switch {
+	case s.Clusters == 0:
+		return s.Bundle.Name + " is meant for none of the clusters"
+	case s.Clusters == 1 && s.Ready == 1:
+		return s.Bundle.Name + " is Ready on its only cluster"
+	case s.Ready == s.Clusters:
+		return fmt.Sprintf("%s is Ready on all %d clusters", s.Bundle.Name, s.Clusters)
+	}
+	return fmt.Sprintf("%s is Ready on %d of %d clusters", s.Bundle.Name, s.Ready, s.Clusters)
+}

@@ -1,0 +1,240 @@
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/preview"
+	"github.com/fleetworkspace/fleet/pkg/plan/target"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// maxDetails is how many lines a link has at most besides its own.
+const maxDetails = 8
+
+// judgeTarget looks at whether the Bundle is meant for the cluster, and what it
+// becomes there.
+func (p *pair) judgeTarget() judgement {
+	b, bd := p.Bundle, p.at.Deployment
+	switch {
+	case p.fault != nil:
+		return stop(about(p.fault), p.fault.Error()).since(view.Since(b.Status.Conditions, fleet.ConditionReady)).
+			hint("to put it right", "correct that selector in %s", p.file())
+	case p.place == nil && bd != nil && !view.Leaving(bd):
+		return ok("it has a deployment for the cluster")
+	case p.place == nil:
+		return p.unseen(Clusters)
+	case p.at.Cluster.DeletionTimestamp != nil:
+		return stop(ReasonLeaving, "the cluster is being removed from the fleet; what runs there stays").since(p.at.Cluster.DeletionTimestamp.Time).
+			hint("to see what is left", "fleet get deployments -n %s --cluster %s", p.at.Key.Namespace, p.at.Key.Name)
+	case p.hides(Groups) && p.matcher.ReadsGroups():
+		if bd != nil && !view.Leaving(bd) {
+			return ok("it has a deployment for the cluster; its targets ask for cluster groups, which are not yours to see")
+		}
+		return p.unseen(Groups)
+	case !p.verdict.Deploy:
+		return p.untargeted()
+	case p.broken != nil:
+		text := p.broken.Error()
+		return stop(about(p.broken), text).detail(p.verdict.Reason).proof("target", p.verdict.Target).
+			hint("to see what it would become", "fleet get bundles %s -n %s -o yaml > b.yaml && fleet target -b b.yaml", b.Name, b.Namespace).
+			hint("or put it right", "the option in %s, or the labels and values of the cluster that it asks for", p.file())
+	}
+	rule := p.verdict.Reason
+	if _, after, found := strings.Cut(rule, "matches: "); found {
+		rule = after
+	}
+	j := ok("%s", p.verdict.Reason).proof("target", p.verdict.Target).proof("rule", rule)
+	for _, i := range p.verdict.Customizations {
+		j = j.detail("with customization " + preview.TargetName(b, i))
+	}
+	if _, why := p.reach.Includes(p.at.Key.Namespace); p.at.Key.Namespace != b.Namespace {
+		j = j.detail(why)
+	}
+	return j
+}
+
+// untargeted is a Bundle that is not meant for the cluster.
+func (p *pair) untargeted() judgement {
+	v, bd := p.verdict, p.at.Deployment
+	reason := ReasonNotTargeted
+	if v.Target >= 0 {
+		reason = ReasonDoNotDeploy
+	}
+	var refusals []string
+	if led, _ := p.reach.Includes(p.at.Key.Namespace); led {
+		refusals = p.refusals()
+	}
+	message := v.Reason
+	j := stop(reason, message)
+	if reason == ReasonNotTargeted && len(refusals) > 1 {
+		message = fmt.Sprintf("none of its %d targets matches: %s", len(refusals), v.Reason)
+		j = stop(reason, fmt.Sprintf("0 of %d targets match %s", len(refusals), p.at.Key.Name)).told(message).detail(refusals...)
+		if more := len(j.Details) - maxDetails; more > 0 {
+			j.Details = append(j.Details[:maxDetails], fmt.Sprintf("and %d more", more))
+		}
+	}
+	j = j.proof("targets", len(p.Bundle.Spec.Targets)).proof("labels", labels.Set(p.at.Cluster.Labels).String())
+	switch {
+	case bd != nil && bd.Annotations[fleet.AnnotationWithdrawn] != "":
+		j = j.detail("its deployment there was ordered to be uninstalled")
+	case bd != nil && condition.IsTrue(p.Bundle.Status.Conditions, fleet.ConditionDeletionHeld):
+		j = j.detail("its deployment there stays for now: " + condition.Find(p.Bundle.Status.Conditions, fleet.ConditionDeletionHeld).Message)
+	case bd != nil:
+		j = j.detail("its deployment there is about to be withdrawn")
+	}
+	j.hints = p.targetHints(v)
+	return j
+}
+
+// refusals are what each target wants and what the cluster has, in the words
+// of the manager: `2 "canary" wants clusterName c9, this is c1`.
+func (p *pair) refusals() []string {
+	entries := p.Bundle.Spec.Targets
+	if r := len(p.Bundle.Spec.TargetRestrictions); r > 0 {
+		entries = entries[max(0, len(entries)-r):]
+	}
+	var out []string
+	for i := range entries {
+		m, err := target.Compile(&fleet.BundleSpec{Targets: entries[i : i+1]})
+		if err != nil {
+			continue
+		}
+		v := m.Match(&p.place.Cluster)
+		text := strings.TrimPrefix(v.Reason, "target 1")
+		if v.Deploy {
+			text = " matches, but no restriction of the repository allows it"
+			if entries[i].Name != "" {
+				text = fmt.Sprintf(" %q%s", entries[i].Name, text)
+			}
+		}
+		out = append(out, fmt.Sprintf("%d%s", i+1, text))
+	}
+	return out
+}
+
+// file is where the options of the Bundle stand, as far as that can be told.
+func (s *study) file() string {
+	if s.Bundle.Labels[fleet.LabelRepoName] != "" {
+		return "fleet.yaml of " + s.Bundle.Name
+	}
+	return "spec of bundle " + s.Bundle.Name
+}
+
+// targetHints are what would make the Bundle meant for the cluster.
+func (p *pair) targetHints(v target.Verdict) []Hint {
+	if v.Target >= 0 {
+		return judgement{}.hint("to deploy it there", "remove doNotDeploy from what stands in the way, in %s", p.file()).hints
+	}
+	if led, _ := p.reach.Includes(p.at.Key.Namespace); !led {
+		return judgement{}.hint("to let it go there", "make a BundleNamespaceMapping in %s that selects %s and namespace %s",
+			p.Bundle.Namespace, p.Bundle.Name, p.at.Key.Namespace).hints
+	}
+	if set := p.labelsFor(); set != nil {
+		var parts []string
+		for _, k := range slices.Sorted(maps.Keys(set)) {
+			parts = append(parts, k+"="+set[k])
+		}
+		return judgement{}.hint("to deploy it there", "kubectl -n %s label clusters.fleet.cattle.io %s %s --overwrite",
+			p.at.Key.Namespace, p.at.Key.Name, strings.Join(parts, " ")).hints
+	}
+	if repo := p.Bundle.Labels[fleet.LabelRepoName]; repo != "" {
+		return judgement{}.hint("to deploy it there", "add a target for %s to spec.targets of the repo: kubectl -n %s edit gitrepo %s",
+			p.at.Key.Name, p.Bundle.Namespace, repo).hints
+	}
+	return judgement{}.hint("to deploy it there", "add a target for %s to spec.targets of the bundle", p.at.Key.Name).hints
+}
+
+// labelsFor are labels with which the cluster would get the Bundle: those that
+// one target or restriction asks for, alone or with those of a cluster group.
+// It is nil where there are none.
+func (p *pair) labelsFor() map[string]string {
+	for _, selectors := range p.wishes() {
+		missing := map[string]string{}
+		for _, s := range selectors {
+			if !missingLabels(s, p.at.Cluster.Labels, missing) {
+				missing = nil
+				break
+			}
+		}
+		if len(missing) == 0 {
+			continue
+		}
+		c := p.place.Cluster
+		c.Labels = maps.Clone(c.Labels)
+		if c.Labels == nil {
+			c.Labels = map[string]string{}
+		}
+		maps.Copy(c.Labels, missing)
+		c.Groups = p.groups[c.Namespace].Of(c.Labels)
+		if p.matcher.Match(&c).Deploy {
+			return missing
+		}
+	}
+	return nil
+}
+
+// wishes are lists of selectors, each of which might let the cluster in.
+func (p *pair) wishes() [][]*metav1.LabelSelector {
+	var out [][]*metav1.LabelSelector
+	add := func(c target.Criteria) {
+		var list []*metav1.LabelSelector
+		if c.ClusterSelector != nil {
+			list = append(list, c.ClusterSelector)
+		}
+		if c.ClusterGroup == "" {
+			out = append(out, list)
+			return
+		}
+		for _, g := range p.Groups {
+			if g.Name == c.ClusterGroup && g.Namespace == p.at.Key.Namespace && g.Spec.Selector != nil {
+				out = append(out, append(list, g.Spec.Selector))
+			}
+		}
+	}
+	for i := range p.Bundle.Spec.Targets {
+		t := &p.Bundle.Spec.Targets[i]
+		add(target.Criteria{ClusterSelector: t.ClusterSelector, ClusterGroup: t.ClusterGroup})
+	}
+	for i := range p.Bundle.Spec.TargetRestrictions {
+		r := &p.Bundle.Spec.TargetRestrictions[i]
+		add(target.Criteria{ClusterSelector: r.ClusterSelector, ClusterGroup: r.ClusterGroup})
+	}
+	if len(p.Bundle.Spec.Targets) == 0 {
+		add(target.Criteria{ClusterGroup: "default"})
+	}
+	return out
+}
+
+// missingLabels adds to out what labels have to be given so that a selector
+// matches. It is false where adding labels is not enough.
+func missingLabels(s *metav1.LabelSelector, have, out map[string]string) bool {
+	compiled, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return false
+	}
+	requirements, _ := compiled.Requirements()
+	for i := range requirements {
+		r := &requirements[i]
+		if r.Matches(labels.Set(have)) {
+			continue
+		}
+		switch r.Operator() {
+		case selection.Equals, selection.DoubleEquals, selection.In:
+			out[r.Key()] = slices.Sorted(maps.Keys(r.Values()))[0]
+		case selection.Exists:
+			out[r.Key()] = "true"
+		default:
+			return false
+		}
+	}
+	return true
+}

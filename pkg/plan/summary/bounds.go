@@ -1,0 +1,106 @@
+package summary
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+)
+
+// A status is read by everybody who watches its object, and written while a
+// rollout runs: it stays small whatever fails. Counts are exact; lists give
+// examples. All in bytes of JSON.
+const (
+	// entryBytes is how much one entry of nonReadyResources takes at most.
+	entryBytes = 2 << 10
+	// textBytes is how much one text in it takes: a patch, or all reasons of
+	// one object.
+	textBytes = 300
+	// listedBytes is how much status.resources of a repository takes with more
+	// than maxClusters clusters.
+	listedBytes = 20 << 10
+	// completeBytes is the same with fewer: etcd takes 1.5 MiB.
+	completeBytes = 512 << 10
+	// countsBytes is how much perClusterResourceCounts takes with more than
+	// maxClusters clusters.
+	countsBytes = 16 << 10
+)
+
+// NonReadyResource is a deployment in a list of those that are not ready. Its
+// objects are left out from the end so that it takes 2 KiB at most, and long
+// texts are cut.
+func NonReadyResource(name string, d *Deployment) fleet.NonReadyResource {
+	out := fleet.NonReadyResource{Name: name, State: d.State, Message: message(d.Message)}
+	room := entryBytes - sizeOf(out) - len(`,"modifiedStatus":[],"nonReadyStatus":[]`)
+	for i := range d.Modified {
+		m := d.Modified[i]
+		m.Patch = cut(m.Patch)
+		if room -= sizeOf(m) + 1; room < 0 {
+			return out
+		}
+		out.ModifiedStatus = append(out.ModifiedStatus, m)
+	}
+	for i := range d.NonReady {
+		n := d.NonReady[i]
+		n.Summary.Message = cutAll(n.Summary.Message)
+		if room -= sizeOf(n) + 1; room < 0 {
+			return out
+		}
+		out.NonReadyStatus = append(out.NonReadyStatus, n)
+	}
+	return out
+}
+
+// message is condition.Message of a text that may be very long.
+func message(text string) string {
+	const enough = 8 * condition.MessageLimit
+	return condition.Message(text[:min(enough, len(text))])
+}
+
+// sizeOf is how many bytes of JSON something takes. It is called for what is
+// listed only.
+func sizeOf(v any) int {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return entryBytes
+	}
+	return len(raw)
+}
+
+// cut is a text of at most textBytes, the last of them "…" if it was cut.
+func cut(text string) string {
+	if len(text) <= textBytes {
+		return text
+	}
+	end := textBytes - len("…")
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
+// cutAll cuts a list of texts that together are too long. The list itself is
+// left as it is.
+func cutAll(list []string) []string {
+	room := textBytes
+	for _, text := range list {
+		room -= len(text)
+	}
+	if room >= 0 {
+		return list
+	}
+	return []string{cut(strings.Join(list, "; "))}
+}
+
+// quoted is how many bytes of JSON a text takes at most.
+func quoted(text string) int {
+	n := len(text) + 2
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' || c >= utf8.RuneSelf {
+			n += 5
+		}
+	}
+	return n
+}

@@ -1,0 +1,111 @@
+package summary
+
+import (
+	"cmp"
+	"slices"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// An order tells whether a deployment comes before another. Nil is the order in
+// which they are given.
+type order func(a, b *Deployment) bool
+
+// byUID is the order of the reference in repositories: by UID; those that do
+// not exist yet come last.
+func byUID(a, b *Deployment) bool {
+	if (a.UID == "") != (b.UID == "") {
+		return b.UID == ""
+	}
+	return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Bundle, b.Bundle), cmp.Compare(a.Cluster, b.Cluster)) < 0
+}
+
+// A choice keeps the few of many deployments that are listed, without sorting
+// them all: the first of each state, and the first of all.
+type choice struct {
+	before order
+	firsts [8]*Deployment // by rank of the state
+	places [8]int         // of firsts in the list
+	seen   int
+	ten    []*Deployment // in order
+}
+
+func (c *choice) offer(d *Deployment) {
+	rank := d.State.Rank()
+	if first := c.firsts[rank]; first == nil || c.before != nil && c.before(d, first) {
+		c.firsts[rank], c.places[rank] = d, c.seen
+	}
+	c.seen++
+	n := len(c.ten)
+	if n == fleet.StatusListLimit {
+		if c.before == nil || !c.before(d, c.ten[n-1]) {
+			return
+		}
+		c.ten = c.ten[:n-1]
+	}
+	at := len(c.ten)
+	if c.before != nil {
+		for at > 0 && c.before(d, c.ten[at-1]) {
+			at--
+		}
+	}
+	c.ten = slices.Insert(c.ten, at, d)
+}
+
+// first is the first deployment of a state, nil for none.
+func (c *choice) first(s fleet.BundleState) *Deployment { return c.firsts[s.Rank()] }
+
+// list is at most 10 deployments in order: the first of each state, then the
+// first of all.
+func (c *choice) list() []*Deployment {
+	room := fleet.StatusListLimit
+	for _, d := range c.firsts {
+		if d != nil {
+			room--
+		}
+	}
+	var out []*Deployment
+	for _, d := range c.ten {
+		switch {
+		case c.firsts[d.State.Rank()] == d:
+			out = append(out, d)
+		case room > 0:
+			room--
+			out = append(out, d)
+		}
+	}
+	return append(out, c.late()...)
+}
+
+// late are the firsts of states that are not among the first ten, in order.
+func (c *choice) late() []*Deployment {
+	var ranks []int
+	for rank, d := range c.firsts {
+		if d != nil && !slices.Contains(c.ten, d) {
+			ranks = append(ranks, rank)
+		}
+	}
+	slices.SortFunc(ranks, func(a, b int) int {
+		switch {
+		case c.before == nil:
+			return c.places[a] - c.places[b]
+		case c.before(c.firsts[a], c.firsts[b]):
+			return -1
+		}
+		return 1
+	})
+	var out []*Deployment
+	for _, rank := range ranks {
+		out = append(out, c.firsts[rank])
+	}
+	return out
+}
+
+// resources are the deployments that are listed, as they are listed.
+func (c *choice) resources(word string) []fleet.NonReadyResource {
+	var out []fleet.NonReadyResource
+	for _, d := range c.list() {
+		out = append(out, NonReadyResource(Name(word, d), d))
+	}
+	return out
+}

@@ -1,0 +1,137 @@
+package target
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// A Mapping leads Bundles of its own namespace to the clusters of others,
+// compiled. The zero Mapping leads nobody anywhere.
+type Mapping struct {
+	name       string
+	bundles    labels.Selector // nil: none
+	namespaces labels.Selector // nil: none
+	err        error           // why it cannot be read
+}
+
+// CompileMapping prepares one mapping. Without either selector it leads
+// nowhere. One with a selector that cannot be read leads nowhere either, and
+// Fault says why.
+func CompileMapping(m *fleet.BundleNamespaceMapping) Mapping {
+	out := Mapping{name: m.Name}
+	if m.BundleSelector == nil || m.NamespaceSelector == nil {
+		return out
+	}
+	bundles, errB := metav1.LabelSelectorAsSelector(m.BundleSelector)
+	namespaces, errN := metav1.LabelSelectorAsSelector(m.NamespaceSelector)
+	switch {
+	case errB != nil:
+		out.err = fmt.Errorf("bundleSelector of BundleNamespaceMapping %q: %w", m.Name, errB)
+	case errN != nil:
+		out.err = fmt.Errorf("namespaceSelector of BundleNamespaceMapping %q: %w", m.Name, errN)
+	default:
+		out.bundles, out.namespaces = bundles, namespaces
+	}
+	return out
+}
+
+// Fault is why the mapping cannot be read, nil for one that can.
+func (m Mapping) Fault() error { return m.err }
+
+// Serves tells whether the mapping is for a Bundle with these labels.
+func (m Mapping) Serves(bundle map[string]string) bool {
+	return m.bundles != nil && m.bundles.Matches(labels.Set(bundle))
+}
+
+// Leads tells whether the mapping leads to a namespace with these labels.
+func (m Mapping) Leads(namespace map[string]string) bool {
+	return m.namespaces != nil && m.namespaces.Matches(labels.Set(namespace))
+}
+
+// Mappings are all mappings of one namespace, by name.
+type Mappings []Mapping
+
+// CompileMappings prepares the mappings of one namespace.
+func CompileMappings(list []*fleet.BundleNamespaceMapping) Mappings {
+	out := make(Mappings, 0, len(list))
+	for _, m := range list {
+		out = append(out, CompileMapping(m))
+	}
+	slices.SortFunc(out, func(a, b Mapping) int { return strings.Compare(a.name, b.name) })
+	return out
+}
+
+// Fault is why some of the mappings cannot be read, nil where all can. While
+// there is one nobody knows how far a Bundle may go: nothing new is deployed by
+// the mapping at fault, and nothing is withdrawn for want of a mapping.
+func (l Mappings) Fault() error {
+	var errs []error
+	for i := range l {
+		if l[i].err != nil {
+			errs = append(errs, l[i].err)
+		}
+	}
+	if len(errs) > 1 {
+		return fmt.Errorf("%w (and %d more)", errs[0], len(errs)-1)
+	}
+	return errors.Join(errs...)
+}
+
+// A Reach is the namespaces beyond its own to whose clusters a Bundle may go.
+type Reach struct {
+	home  string
+	by    map[string]string // name of the mapping, by namespace
+	fault error
+}
+
+// ReachOf is how far the mappings of its namespace let a Bundle go. home is that
+// namespace, bundle the Bundle's labels, namespaces the labels of all namespaces
+// by name.
+func (l Mappings) ReachOf(home string, bundle map[string]string, namespaces map[string]map[string]string) Reach {
+	r := Reach{home: home, by: map[string]string{}, fault: l.Fault()}
+	for i := range l {
+		if !l[i].Serves(bundle) {
+			continue
+		}
+		for name, set := range namespaces {
+			if _, known := r.by[name]; !known && name != home && l[i].Leads(set) {
+				r.by[name] = l[i].name
+			}
+		}
+	}
+	return r
+}
+
+// Namespaces are the names of the namespaces beyond the Bundle's own, sorted.
+func (r Reach) Namespaces() []string { return slices.Sorted(maps.Keys(r.by)) }
+
+// Fault is Mappings.Fault.
+func (r Reach) Fault() error { return r.fault }
+
+// Includes tells whether the Bundle may go to clusters of a namespace, and why.
+func (r Reach) Includes(namespace string) (bool, string) {
+	if namespace == r.home {
+		return true, "the Bundle's own namespace"
+	}
+	if by, ok := r.by[namespace]; ok {
+		return true, fmt.Sprintf("BundleNamespaceMapping %q leads from %s to %s", by, r.home, namespace)
+	}
+	return false, fmt.Sprintf("no BundleNamespaceMapping leads the Bundle from %s to %s", r.home, namespace)
+}
+
+// CompareClusters orders clusters as rollouts do: by name, and by namespace
+// where several have the same name.
+func CompareClusters(a, b *Cluster) int {
+	if c := strings.Compare(a.Name, b.Name); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Namespace, b.Namespace)
+}
