@@ -177,7 +177,7 @@ func (w *world) until(what string, ok func() bool) {
 // back by the budget of deletions: what one change removes is a matter of time.
 func (w *world) namespace(name string) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name,
-		Annotations: map[string]string{"fleet.cattle.io/deletion-budget": "off"}}}
+		Annotations: map[string]string{fleet.AnnotationDeletionBudget: "off"}}}
 	_, err := kube.StoreOf[*corev1.Namespace](w.admin).Create(w.t.Context(), ns)
 	if kube.IsExists(err) {
 		return nil

@@ -75,9 +75,9 @@ func (s swiftObject) Decode(data []byte, defaults *schema.GroupVersionKind, into
 // kindIn is the kind of an object whose text begins with it: apiVersion first
 // for custom resources, kind first for the built-in ones.
 func kindIn(data []byte) (schema.GroupVersionKind, bool) {
-	var version, kind string
-	rest, ok := data, false
-	if version, rest, ok = member(data, `{"apiVersion":"`); ok {
+	var kind string
+	version, rest, ok := member(data, `{"apiVersion":"`)
+	if ok {
 		kind, _, ok = member(rest, `,"kind":"`)
 	} else if kind, rest, ok = member(data, `{"kind":"`); ok {
 		version, _, ok = member(rest, `,"apiVersion":"`)

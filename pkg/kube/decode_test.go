@@ -58,7 +58,7 @@ func readObject(s runtime.NegotiatedSerializer, info runtime.SerializerInfo, dat
 
 // readEvents reads a whole watch.
 func readEvents(s runtime.NegotiatedSerializer, info runtime.SerializerInfo, from io.Reader) []string {
-	frames := info.StreamSerializer.Framer.NewFrameReader(io.NopCloser(from))
+	frames := info.StreamSerializer.NewFrameReader(io.NopCloser(from))
 	d := restwatch.NewDecoder(streaming.NewDecoder(frames, info.StreamSerializer.Serializer), s.DecoderToVersion(info.Serializer, nil))
 	var out []string
 	for range 100 {
@@ -204,7 +204,7 @@ func BenchmarkWatch(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(stream.Len()))
 			for range b.N {
-				frames := info.StreamSerializer.Framer.NewFrameReader(io.NopCloser(bytes.NewReader(stream.Bytes())))
+				frames := info.StreamSerializer.NewFrameReader(io.NopCloser(bytes.NewReader(stream.Bytes())))
 				d := restwatch.NewDecoder(streaming.NewDecoder(frames, info.StreamSerializer.Serializer), s.DecoderToVersion(info.Serializer, nil))
 				for range 100 {
 					if _, _, err := d.Decode(); err != nil {
