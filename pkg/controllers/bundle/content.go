@@ -176,12 +176,11 @@ func (s *snapshot) illegible(protocol int) string {
 		speaks = "the reference's"
 	}
 	// What matters comes first: conditions show the beginning of it.
-	text := fmt.Sprintf("above 1 MiB, the limit of this agent (%s)", speaks)
+	text := fmt.Sprintf("above 1 MiB, the limit of this agent (%s): upgrade the agent, make the bundle smaller, or use an OCI registry", speaks)
 	if largest := oneLine(s.bundle.Annotations[fleet.AnnotationContentLargest]); largest != "" {
 		text += "; largest files: " + largest
 	}
-	return text + fmt.Sprintf("; it is kept in %d parts, which agents of protocol %d can read: upgrade the agent, make the bundle smaller, or keep it in an OCI registry",
-		s.parts, fleet.ProtocolContentChunks)
+	return text + fmt.Sprintf("; it is kept in %d parts, which agents of protocol %d can read", s.parts, fleet.ProtocolContentChunks)
 }
 
 // oneLine is a text from an annotation that anybody may have written.

@@ -259,8 +259,8 @@ func TestDecideParts(t *testing.T) {
 		}
 		return s
 	}
-	const refused = "above 1 MiB, the limit of this agent (protocol 1); largest files: a.yaml (8.0 MiB), b.yaml (2 KiB); " +
-		"it is kept in 30 parts, which agents of protocol 2 can read: upgrade the agent, make the bundle smaller, or keep it in an OCI registry"
+	const refused = "above 1 MiB, the limit of this agent (protocol 1): upgrade the agent, make the bundle smaller, or use an OCI registry; " +
+		"largest files: a.yaml (8.0 MiB), b.yaml (2 KiB); it is kept in 30 parts, which agents of protocol 2 can read"
 	cases := map[string]struct {
 		why   string
 		scene func() *snapshot
