@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,18 +55,26 @@ func TestSlots(t *testing.T) {
 		leave(1, time.Millisecond, tooMany)
 	}
 	limit(4, "never fewer")
+}
 
-	leave(s.used, time.Millisecond, nil)
-	enter(4)
-	entered := make(chan bool)
-	go func() { s.enter(); close(entered) }()
-	select {
-	case <-entered:
-		t.Error("more writers than the limit")
-	default:
-	}
-	leave(1, time.Millisecond, nil)
-	<-entered
+func TestSlotsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(time.Now)
+		entered := false
+		for range firstWriters {
+			s.enter()
+		}
+		go func() { s.enter(); entered = true }()
+		synctest.Wait()
+		if entered {
+			t.Error("more writers than the limit")
+		}
+		s.leave(time.Millisecond, nil)
+		synctest.Wait()
+		if !entered {
+			t.Error("nobody was let in when there was room")
+		}
+	})
 }
 
 func TestBatch(t *testing.T) {
