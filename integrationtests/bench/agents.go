@@ -34,7 +34,7 @@ type agents struct {
 	stopAll context.CancelFunc
 	done    sync.WaitGroup
 
-	open    atomic.Int64 // watches
+	open    atomic.Int64 // watches, and agents that have checked in
 	failing atomic.Bool  // every twentieth agent cannot deploy
 
 	mu    sync.Mutex
@@ -55,7 +55,8 @@ type state struct {
 	at     time.Time
 }
 
-// startAgents returns when all watches are open.
+// startAgents returns when all watches are open and all agents have said that
+// they live.
 func startAgents(ctx context.Context, h *hub, s scenario) (*agents, error) {
 	ctx, stop := context.WithCancel(ctx)
 	a := &agents{hub: h, objects: s.objects, stopAll: stop, pairs: map[pair]state{}, seen: make(chan struct{})}
@@ -63,8 +64,8 @@ func startAgents(ctx context.Context, h *hub, s scenario) (*agents, error) {
 		a.done.Go(func() { a.fail((&agent{agents: a, n: n, contents: map[string]bool{}}).run(ctx)) })
 	}
 	err := wait(ctx, 5*time.Minute, func() (string, error) {
-		if open := int(a.open.Load()); open < s.clusters {
-			return fmt.Sprintf("%d of %d watches are open", open, s.clusters), a.failure()
+		if open := int(a.open.Load()); open < 2*s.clusters {
+			return fmt.Sprintf("%d of %d watches and check-ins have begun", open, 2*s.clusters), a.failure()
 		}
 		return "", nil
 	})
@@ -159,7 +160,16 @@ type event struct {
 	Object *fleet.BundleDeployment `json:"object"`
 }
 
+// stagger is how far apart agents start: agents of a real fleet do not come at
+// once, and their check-ins stay as far apart.
+const stagger = 5 * time.Millisecond
+
 func (a *agent) run(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-time.After(time.Duration(a.n) * stagger):
+	}
 	a.done.Go(func() { a.live(ctx) })
 	version := ""
 	for ctx.Err() == nil {
@@ -176,10 +186,16 @@ func (a *agent) run(ctx context.Context) error {
 func (a *agent) live(ctx context.Context) {
 	every := time.NewTicker(checkin)
 	defer every.Stop()
+	lives := false
 	path := pathOf(workspace, "clusters") + "/" + clusterName(a.n) + "/status?fieldManager=" + fleet.FieldManagerAgent
 	for {
 		body := fmt.Sprintf(`{"status":{"agent":{"lastSeen":%q,"namespace":%q}}}`, time.Now().UTC().Format(time.RFC3339), fleet.NamespaceSystem)
-		if err := a.hub.call(ctx, http.MethodPatch, path, mergePatch, []byte(body), nil); err != nil && ctx.Err() == nil {
+		err := a.hub.call(ctx, http.MethodPatch, path, mergePatch, []byte(body), nil)
+		switch {
+		case err == nil && !lives:
+			a.open.Add(1)
+			lives = true
+		case err != nil && ctx.Err() == nil && !refused(err, http.StatusGatewayTimeout): // the next one may be luckier
 			a.fail(fmt.Errorf("agent %d: %w", a.n, err))
 			return
 		}
