@@ -10,11 +10,11 @@ import (
 // How many writes are under way at once, over all Bundles: as many as the API
 // server takes without making anybody wait.
 const (
-	fewestWriters = 4
+	fewestWriters = 8
 	firstWriters  = 32
 	mostWriters   = 64
 	// sluggish is how long a write takes that shows that there are too many.
-	sluggish = 500 * time.Millisecond
+	sluggish = 2 * time.Second
 	// backOff is what is left of the writers then.
 	backOff = 0.7
 )

@@ -46,15 +46,15 @@ func TestSlots(t *testing.T) {
 	enter(int(s.limit) - s.used)
 	leave(20, 100*time.Millisecond, tooMany)
 	limit(44, "twenty refusals of the same moment are one")
-	now = now.Add(time.Second)
+	now = now.Add(3 * time.Second)
 	leave(1, time.Millisecond, nil)
-	leave(1, 600*time.Millisecond, nil)
+	leave(1, 2500*time.Millisecond, nil)
 	limit(31, "a sluggish answer")
 	for range 20 {
 		now = now.Add(time.Second)
 		leave(1, time.Millisecond, tooMany)
 	}
-	limit(4, "never fewer")
+	limit(8, "never fewer")
 }
 
 func TestSlotsWait(t *testing.T) {
