@@ -67,10 +67,7 @@ func (o *applyOptions) budget(ctx context.Context, s *session) (withdrawal.Budge
 			text = ns.Annotations[fleet.AnnotationDeletionBudget]
 		}
 	}
-	if text == "" {
-		return withdrawal.BundleBudget, nil
-	}
-	return withdrawal.ParseBudget(text)
+	return withdrawal.FirstBudget(withdrawal.BundleBudget, text)
 }
 
 // things are the precious objects that go with Bundles, by their names: what no
@@ -105,13 +102,7 @@ func (o *applyOptions) things(ctx context.Context, s *session, remove []*fleet.B
 		}
 	}
 	for name, all := range out {
-		var lost []withdrawal.Thing
-		for _, t := range all {
-			if !claimed[t] {
-				lost = append(lost, t)
-			}
-		}
-		out[name] = lost
+		out[name] = withdrawal.Unclaimed(all, claimed)
 	}
 	return out, nil
 }

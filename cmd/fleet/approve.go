@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -149,11 +147,7 @@ func runApprove(ctx context.Context, o approveOptions, s *session) error {
 			return err
 		}
 	}
-	err := errors.Join(failed...)
-	if err != nil && len(failed) < len(o.targets) {
-		return fmt.Errorf("%w: %w", errPartly, err)
-	}
-	return err
+	return partly(failed, len(o.targets))
 }
 
 // one shows what would be removed of one object, and approves it.
@@ -163,12 +157,9 @@ func (o approveOptions) one(ctx context.Context, s *session, arg string) (HeldDe
 		return HeldDeletion{}, err
 	}
 	held := HeldDeletion{Kind: k.Kind, Name: s.scope + "/" + name}
-	u, err := s.api.Get(ctx, k.resource(), s.scope, name)
-	if apierrors.IsNotFound(err) {
-		return held, s.absent(ctx, k, name)
-	}
+	u, err := s.present(ctx, k, name)
 	if err != nil {
-		return held, reached(s.server, err)
+		return held, err
 	}
 	if held = heldOf(k, u); held.Hash == "" {
 		o.say(s, "nothing of %s %s waits to be approved\n", k.singular, held.Name)
@@ -184,14 +175,9 @@ func (o approveOptions) one(ctx context.Context, s *session, arg string) (HeldDe
 	case o.hash != "" && o.hash != held.Hash:
 		return held, fmt.Errorf("%w: %s is the hash of another list; this one is %s", errRefused, o.hash, held.Hash)
 	}
-	merge, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"annotations": map[string]any{fleet.AnnotationApproveDeletion: held.Hash},
-	}})
-	if err != nil {
+	approval := map[string]any{fleet.AnnotationApproveDeletion: held.Hash}
+	if err := s.merge(ctx, k, name, map[string]any{"metadata": map[string]any{"annotations": approval}}); err != nil {
 		return held, err
-	}
-	if _, err := s.api.Patch(ctx, k.resource(), s.scope, name, merge); err != nil {
-		return held, reached(s.server, err)
 	}
 	held.Approved = true
 	o.say(s, "approved\n")

@@ -196,8 +196,14 @@ func runSuspend(ctx context.Context, o brakeOptions, s *session) error {
 			return err
 		}
 	}
+	return partly(failed, len(o.targets))
+}
+
+// partly is the error of a command about so many objects, of which some failed:
+// one of its own where others did not.
+func partly(failed []error, of int) error {
 	err := errors.Join(failed...)
-	if err != nil && len(failed) < len(o.targets) {
+	if err != nil && len(failed) < of {
 		return fmt.Errorf("%w: %w", errPartly, err)
 	}
 	return err
@@ -229,12 +235,9 @@ func (o brakeOptions) one(ctx context.Context, s *session, arg string) (Suspende
 		return SuspendedObject{}, err
 	}
 	done := SuspendedObject{Kind: k.Kind, Name: s.scope + "/" + name}
-	u, err := s.api.Get(ctx, k.resource(), s.scope, name)
-	if apierrors.IsNotFound(err) {
-		return done, s.absent(ctx, k, name)
-	}
+	u, err := s.present(ctx, k, name)
 	if err != nil {
-		return done, reached(s.server, err)
+		return done, err
 	}
 	if paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused"); paused == o.suspend {
 		return done, nil
@@ -242,15 +245,35 @@ func (o brakeOptions) one(ctx context.Context, s *session, arg string) (Suspende
 	if repo := u.GetLabels()[fleet.LabelRepoName]; k.plural == "bundles" && repo != "" {
 		s.std.note("warning: the next commit of repo %s that changes this bundle sets this anew; fleet suspend repo/%s holds all of it", repo, repo)
 	}
-	merge, err := json.Marshal(map[string]any{"spec": map[string]any{"paused": o.suspend}})
-	if err != nil {
+	if err := s.merge(ctx, k, name, map[string]any{"spec": map[string]any{"paused": o.suspend}}); err != nil {
 		return done, err
-	}
-	if _, err := s.api.Patch(ctx, k.resource(), s.scope, name, merge); err != nil {
-		return done, reached(s.server, err)
 	}
 	done.Changed = true
 	return done, nil
+}
+
+// present reads an object of the workspace that has to be there.
+func (s *session) present(ctx context.Context, k kind, name string) (*unstructured.Unstructured, error) {
+	u, err := s.api.Get(ctx, k.resource(), s.scope, name)
+	if apierrors.IsNotFound(err) {
+		return nil, s.absent(ctx, k, name)
+	}
+	if err != nil {
+		return nil, reached(s.server, err)
+	}
+	return u, nil
+}
+
+// merge changes some fields of an object of the workspace.
+func (s *session) merge(ctx context.Context, k kind, name string, fields map[string]any) error {
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	if _, err := s.api.Patch(ctx, k.resource(), s.scope, name, body); err != nil {
+		return reached(s.server, err)
+	}
+	return nil
 }
 
 // absent is the error for an object that is not in the workspace, with where

@@ -83,13 +83,7 @@ func list[T any](ctx context.Context, r *reading, q query) ([]*T, error) {
 	case err != nil:
 		return nil, reached(r.s.server, err)
 	}
-	out := make([]*T, len(items))
-	for i, u := range items {
-		if out[i], err = as[T](u); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return allAs[T](items)
 }
 
 // subject reads what all clusters of a Bundle share.

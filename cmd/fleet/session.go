@@ -187,12 +187,22 @@ func listAs[T any](ctx context.Context, s *session, k kind, labels string) ([]*T
 		if err != nil {
 			return nil, err
 		}
-		for _, u := range items {
-			o, err := as[T](u)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, o)
+		typed, err := allAs[T](items)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, typed...)
+	}
+	return out, nil
+}
+
+// allAs are objects as the type of their kind.
+func allAs[T any](items []*unstructured.Unstructured) ([]*T, error) {
+	out := make([]*T, len(items))
+	for i, u := range items {
+		var err error
+		if out[i], err = as[T](u); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil

@@ -53,13 +53,5 @@ func everyAs[T any](ctx context.Context, s *session, q query) ([]*T, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []*T
-	for _, u := range items {
-		o, err := as[T](u)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, o)
-	}
-	return out, nil
+	return allAs[T](items)
 }

@@ -15,9 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
@@ -45,35 +43,9 @@ func newWorld(t *testing.T) *world {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build fleet: %v\n%s", err, out)
 	}
-	w.installCRDs()
+	harness.InstallCRDs(w.t, w.admin)
 	w.namespace(fleet.NamespaceSystem)
 	return w
-}
-
-func (w *world) installCRDs() {
-	w.t.Helper()
-	files, err := filepath.Glob("../../charts/fleet-crd/templates/*.yaml")
-	if err != nil || len(files) == 0 {
-		w.t.Fatalf("no CRDs: %v", err)
-	}
-	store := kube.StoreOf[*apiextensionsv1.CustomResourceDefinition](w.admin)
-	for _, f := range files {
-		raw, err := os.ReadFile(f)
-		w.must(err)
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		w.must(yaml.Unmarshal(raw, crd))
-		_, err = store.Create(w.t.Context(), crd)
-		w.must(err)
-	}
-	for _, info := range fleet.Kinds() {
-		w.until("kind "+info.Kind+" is served", func() bool {
-			crd, err := store.Get(w.t.Context(), kube.Key{Name: info.Name()})
-			w.must(err)
-			return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-				return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-			})
-		})
-	}
 }
 
 func (w *world) must(err error) {

@@ -222,16 +222,8 @@ func (l *line) shut(resource string) {
 func (l *line) lose(resource string) {
 	l.mu.Lock()
 	l.expired[resource] = true
-	var cut []*stream
-	for s := range l.streams {
-		if s.resource == resource {
-			cut = append(cut, s)
-		}
-	}
 	l.mu.Unlock()
-	for _, s := range cut {
-		s.cut()
-	}
+	l.cut(resource)
 	l.unshut(resource)
 }
 

@@ -160,18 +160,8 @@ func (r *recount) deploymentOn(b *fleet.Bundle, cluster kube.Key) *fleet.BundleD
 // placeOf is a Cluster as deployments see it.
 func (r *recount) placeOf(c *fleet.Cluster) *deployment.Place {
 	groups, _ := target.CompileGroups(r.groups)
-	p := &deployment.Place{
-		Cluster: target.Cluster{Namespace: c.Namespace, Name: c.Name, Labels: c.Labels, Groups: groups.Of(c.Labels)},
-		Paused:  c.Spec.Paused, Annotations: c.Annotations,
-	}
-	if c.Spec.TemplateValues != nil {
-		p.TemplateValues = c.Spec.TemplateValues.Data
-	}
-	if ns, ok := registration.DeploymentNamespace(c); ok {
-		p.Namespace = ns
-	}
-	p.Seal()
-	return p
+	namespace, _ := registration.DeploymentNamespace(c)
+	return deployment.NewPlace(c, groups, namespace)
 }
 
 // lifeOf is what is known of a cluster's agent: nobody is missed during a test,

@@ -7,8 +7,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,9 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
@@ -61,7 +57,7 @@ func (w *world) open() {
 	w.t.Helper()
 	w.cluster = harness.Cluster(w.t, "management")
 	w.admin = w.client("sandbox-admin", "test")
-	w.installCRDs()
+	harness.InstallCRDs(w.t, w.admin)
 	for _, ns := range []string{fleet.NamespaceSystem, workspace} {
 		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	}
@@ -108,33 +104,6 @@ func (w *world) start() {
 		}
 	}()
 	w.halt = func() { stop(); <-done }
-}
-
-func (w *world) installCRDs() {
-	w.t.Helper()
-	files, err := filepath.Glob("../../charts/fleet-crd/templates/*.yaml")
-	if err != nil || len(files) == 0 {
-		w.t.Fatalf("no CRDs: %v", err)
-	}
-	for _, f := range files {
-		raw, err := os.ReadFile(f)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(raw, crd); err != nil {
-			w.t.Fatal(err)
-		}
-		w.create(crd)
-	}
-	for _, info := range fleet.Kinds() {
-		w.until("kind "+info.Kind+" is served", func() bool {
-			crd := get[*apiextensionsv1.CustomResourceDefinition](w, kube.Key{Name: info.Name()})
-			return crd != nil && slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-				return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-			})
-		})
-	}
 }
 
 type logWriter struct{ t *testing.T }
@@ -309,8 +278,6 @@ func (w *world) create(obj kube.Object) kube.Object {
 		_, err = kube.StoreOf[*fleet.BundleNamespaceMapping](w.admin).Create(w.t.Context(), o)
 	case *fleet.HelmOp:
 		_, err = kube.StoreOf[*fleet.HelmOp](w.admin).Create(w.t.Context(), o)
-	case *apiextensionsv1.CustomResourceDefinition:
-		_, err = kube.StoreOf[*apiextensionsv1.CustomResourceDefinition](w.admin).Create(w.t.Context(), o)
 	default:
 		w.t.Fatalf("cannot create %T", obj)
 	}

@@ -331,17 +331,15 @@ func restart(s *story) {
 	s.read2(first)
 	s.halt()
 	before := len(s.writes())
-	w := s.world
-	w.start()
-	defer w.halt()
+	s.start()
 	polls := len(s.server.Requests())
 	s.until("the repository is asked again", func() bool { return len(s.server.Requests()) > polls+2 })
 	if now := s.writes(); len(now) != before {
 		s.t.Errorf("a start wrote %v", now[before:])
 	}
-	w.halt()
+	s.halt()
 	second := s.git.Commit("second", map[string]string{"a/cm.yaml": manifest("two")})
-	w.start()
+	s.start()
 	s.read(second)
 }
 

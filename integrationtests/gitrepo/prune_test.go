@@ -85,8 +85,7 @@ func pruningHeld(s *story) {
 	s.until("asked again", func() bool { return s.mark() == mark && s.asked("repo-a") })
 
 	s.halt()
-	w := s.world
-	w.start()
+	s.start()
 	s.read(s.git.Commit("sixth", dirs("a b c d")))
 	s.until("taken back by another worker", func() bool { return s.mark() == "" })
 	s.until("all are as they were", func() bool {

@@ -17,9 +17,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
@@ -41,17 +39,24 @@ type world struct {
 	t       *testing.T
 	cluster *cluster.Cluster
 	admin   *kube.Client
-	halt    func()
+	worker  *worker
+}
+
+// A worker is what runs beside all stories: there is one at a time, whichever
+// story started it. It outlives the story, and so does what it keeps on disk.
+type worker struct {
+	t    *testing.T
+	halt func()
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, cluster: harness.Cluster(t, "management")}
+	w := &world{t: t, cluster: harness.Cluster(t, "management"), worker: &worker{t: t}}
 	w.admin = w.client("sandbox-admin", "test")
-	w.installCRDs()
+	harness.InstallCRDs(w.t, w.admin)
 	w.namespace(fleet.NamespaceSystem)
 	w.start()
-	t.Cleanup(func() { w.halt() })
+	t.Cleanup(w.halt)
 	return w
 }
 
@@ -67,13 +72,17 @@ func (w *world) client(agent, manager string) *kube.Client {
 // start runs the worker. halt ends it.
 func (w *world) start() {
 	w.t.Helper()
-	remotes, err := git.New(git.Config{Dir: w.t.TempDir(), Timeout: 10 * time.Second})
+	if w.worker.halt != nil {
+		w.t.Fatal("a worker runs already")
+	}
+	t := w.worker.t
+	remotes, err := git.New(git.Config{Dir: t.TempDir(), Timeout: 10 * time.Second})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	log := logrus.New()
-	log.SetOutput(logWriter{w.t})
-	read, err := reader.New(reader.Config{Dir: w.t.TempDir(), Git: remotes})
+	log.SetOutput(logWriter{t})
+	read, err := reader.New(reader.Config{Dir: t.TempDir(), Git: remotes})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -85,15 +94,22 @@ func (w *world) start() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		report := func(loop string, key kube.Key, err error) { w.t.Logf("%s %s: %v", loop, key, err) }
+		report := func(loop string, key kube.Key, err error) { t.Logf("%s %s: %v", loop, key, err) }
 		if err := kube.Run(ctx, report, worker.Parts()...); err != nil {
-			w.t.Errorf("the worker ended: %v", err)
+			t.Errorf("the worker ended: %v", err)
 		}
 	}()
-	w.halt = func() {
+	w.worker.halt = func() {
 		stop()
 		<-done
 		_, _ = read.Close(), remotes.Close()
+	}
+}
+
+func (w *world) halt() {
+	if w.worker.halt != nil {
+		w.worker.halt()
+		w.worker.halt = nil
 	}
 }
 
@@ -102,33 +118,6 @@ type logWriter struct{ t *testing.T }
 func (l logWriter) Write(p []byte) (int, error) {
 	l.t.Log(strings.TrimSpace(string(p)))
 	return len(p), nil
-}
-
-func (w *world) installCRDs() {
-	w.t.Helper()
-	files, err := filepath.Glob("../../charts/fleet-crd/templates/*.yaml")
-	if err != nil || len(files) == 0 {
-		w.t.Fatalf("no CRDs: %v", err)
-	}
-	for _, f := range files {
-		raw, err := os.ReadFile(f)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(raw, crd); err != nil {
-			w.t.Fatal(err)
-		}
-		create(w, crd)
-	}
-	for _, info := range fleet.Kinds() {
-		w.until("kind "+info.Kind+" is served", func() bool {
-			crd, ok := get[*apiextensionsv1.CustomResourceDefinition](w, "", info.Name())
-			return ok && slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-				return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-			})
-		})
-	}
 }
 
 // namespace makes a namespace and returns its name.

@@ -2,8 +2,6 @@ package size_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,10 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -64,29 +60,7 @@ func newSweepWorld(t *testing.T) *sweepWorld {
 		t.Fatal(err)
 	}
 	w := &sweepWorld{T: t, client: client, contents: kube.StoreOf[*fleet.Content](client), registry: &registry{}, now: time.Now()}
-	files, err := filepath.Glob("../../charts/fleet-crd/templates/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no CRDs: %v", err)
-	}
-	for _, f := range files {
-		raw, err := os.ReadFile(f)
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err == nil {
-			err = yaml.Unmarshal(raw, crd)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		made(w, crd)
-	}
-	for _, info := range fleet.Kinds() {
-		w.until("kind "+info.Kind+" is served", func() bool {
-			crd, err := kube.StoreOf[*apiextensionsv1.CustomResourceDefinition](client).Get(t.Context(), kube.Key{Name: info.Name()})
-			return err == nil && slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-				return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-			})
-		})
-	}
+	harness.InstallCRDs(t, client)
 	for _, ns := range []string{"ws", "ws2", "c1"} {
 		made(w, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	}

@@ -107,31 +107,22 @@ func ownerOf(b *fleet.Bundle) kube.Key {
 // budgetOf is what the GitRepo says, else its workspace, else the default. What
 // cannot be read as a budget is none.
 func (e *Engine) budgetOf(repo *fleet.GitRepo, namespace string, otherwise withdrawal.Budget) withdrawal.Budget {
-	text := ""
+	own, shared := "", ""
 	if repo != nil {
-		text = repo.Annotations[fleet.AnnotationDeletionBudget]
+		own = repo.Annotations[fleet.AnnotationDeletionBudget]
 	}
-	if ns, ok := e.cache.mapped.namespaces.Get(kube.Key{Name: namespace}); ok && text == "" {
-		text = ns.Annotations[fleet.AnnotationDeletionBudget]
+	if ns, ok := e.cache.mapped.namespaces.Get(kube.Key{Name: namespace}); ok {
+		shared = ns.Annotations[fleet.AnnotationDeletionBudget]
 	}
-	if text == "" {
-		return otherwise
-	}
-	budget, err := withdrawal.ParseBudget(text)
+	budget, err := withdrawal.FirstBudget(otherwise, own, shared)
 	if err != nil {
 		e.log.WithField("workspace", namespace).WithField("error", err.Error()).Warn("deletion budget not used")
-		return otherwise
 	}
 	return budget
 }
 
 // slimNamespace keeps the deletion budget of a workspace.
-func slimNamespace(m *metav1.PartialObjectMetadata) {
-	budget := m.Annotations[fleet.AnnotationDeletionBudget]
-	if slimMeta(m); budget != "" {
-		m.Annotations = map[string]string{fleet.AnnotationDeletionBudget: budget}
-	}
-}
+func slimNamespace(m *metav1.PartialObjectMetadata) { only(m, fleet.AnnotationDeletionBudget) }
 
 // onBudget judges anew what is held in a workspace whose budget is another now.
 func (e *Engine) onBudget(old, changed *metav1.PartialObjectMetadata) {

@@ -84,8 +84,7 @@ func contentOf(b *fleet.Bundle) string {
 }
 
 // slimDeployment drops the options, whose ids are enough but for what its removal
-// takes along, and shares the list
-// of objects, which is the same on most clusters.
+// takes along, and shares the list of objects, which is the same on most clusters.
 func (e *Engine) slimDeployment(bd *fleet.BundleDeployment) {
 	if slim(bd) {
 		return
@@ -114,9 +113,12 @@ func (e *Engine) slimCluster(c *fleet.Cluster) {
 func slimMeta(m *metav1.PartialObjectMetadata) { m.Annotations = nil }
 
 // slimSecret keeps of which Secret one is a copy.
-func slimSecret(m *metav1.PartialObjectMetadata) {
-	source, ok := m.Annotations[fleet.AnnotationInputHash]
+func slimSecret(m *metav1.PartialObjectMetadata) { only(m, fleet.AnnotationInputHash) }
+
+// only drops all annotations but one.
+func only(m *metav1.PartialObjectMetadata, key string) {
+	text, ok := m.Annotations[key]
 	if m.Annotations = nil; ok {
-		m.Annotations = map[string]string{fleet.AnnotationInputHash: source}
+		m.Annotations = map[string]string{key: text}
 	}
 }

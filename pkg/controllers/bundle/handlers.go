@@ -25,11 +25,11 @@ const (
 
 // handle connects the caches with the table and the loops.
 func (e *Engine) handle() {
-	e.cache.bundles.OnChange(e.onBundle)
-	e.cache.deployments.OnChange(e.onDeployment)
-	e.cache.clusters.OnChange(e.onCluster)
-	e.cache.groups.OnChange(e.onGroup)
-	e.cache.repos.OnChange(e.onRepo)
+	e.cache.bundles.OnChange(returning(e.table, e.onBundle))
+	e.cache.deployments.OnChange(returning(e.table, e.onDeployment))
+	e.cache.clusters.OnChange(returning(e.table, e.onCluster))
+	e.cache.groups.OnChange(returning(e.table, e.onGroup))
+	e.cache.repos.OnChange(returning(e.table, e.onRepo))
 	e.cache.contents.OnChange(e.onContent)
 	e.cache.secrets.OnChange(e.onSecret)
 	e.cache.brake.OnChange(func(_, _ *corev1.ConfigMap) { e.planAll("") })
@@ -42,6 +42,19 @@ func (e *Engine) handle() {
 	}
 	e.handleMappings()
 	e.cache.mapped.namespaces.OnChange(e.onBudget)
+}
+
+// returning tells the table first what a watch tells is there (again).
+func returning[T any, P interface {
+	*T
+	kube.Object
+}](t *table.Table, next func(old, changed P)) func(old, changed P) {
+	return func(old, changed P) {
+		if old == nil {
+			t.Returned(changed.GetUID())
+		}
+		next(old, changed)
+	}
 }
 
 func either[T any](a, b *T) *T {
@@ -71,9 +84,6 @@ func (e *Engine) onBundle(old, changed *fleet.Bundle) {
 		return
 	}
 	key := kube.KeyOf(changed)
-	if old == nil {
-		e.table.Returned(changed.UID)
-	}
 	e.spread(e.table.SetBundle(changed))
 	e.asks(nilled(old), changed)
 	switch {
@@ -112,9 +122,6 @@ func (e *Engine) onDeployment(old, changed *fleet.BundleDeployment) {
 		e.leaver.Add(kube.KeyOf(old))
 		e.freed(old.Name)
 		return
-	}
-	if old == nil {
-		e.table.Returned(changed.UID)
 	}
 	known, _ := e.table.Deployment(kube.KeyOf(changed))
 	news := e.table.SetDeployment(changed)
@@ -168,9 +175,6 @@ func (e *Engine) onCluster(old, changed *fleet.Cluster) {
 		e.planSome(e.around(key.Namespace))
 		return
 	}
-	if old == nil {
-		e.table.Returned(changed.UID)
-	}
 	news, change := e.table.SetCluster(changed)
 	e.spread(news)
 	e.clusterChanged(changed, change)
@@ -200,9 +204,6 @@ func (e *Engine) onGroup(old, changed *fleet.ClusterGroup) {
 		news, changes = e.table.RemoveGroup(kube.KeyOf(old))
 		e.status[table.KindGroup].forget(kube.KeyOf(old))
 	} else {
-		if old == nil {
-			e.table.Returned(changed.UID)
-		}
 		news, changes = e.table.SetGroup(changed)
 	}
 	e.spread(news)
@@ -258,9 +259,6 @@ func (e *Engine) onRepo(old, changed *fleet.GitRepo) {
 		e.status[table.KindGitRepo].forget(kube.KeyOf(old))
 		e.purse.forgetRepo(kube.KeyOf(old))
 		return
-	}
-	if old == nil {
-		e.table.Returned(changed.UID)
 	}
 	e.spread(e.table.SetRepo(changed))
 	e.asks(nilled(old), changed)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -57,12 +56,7 @@ func (e *Engine) dismiss(ctx context.Context, b *fleet.Bundle) (blocked string, 
 	key := kube.KeyOf(b)
 	hold, _ := e.brake()
 	e.wait(key, true) // before judging: news in between must not be lost
-	var (
-		wg    sync.WaitGroup
-		mu    sync.Mutex
-		errs  []error
-		until = e.now().Add(slice)
-	)
+	turn := e.slots.turn()
 	deployments, _ := e.table.Deployments(key)
 	for cluster, bd := range deployments {
 		if withdrawal.Read(bd).Order != "" || bd.DeletionTimestamp != nil {
@@ -76,24 +70,14 @@ func (e *Engine) dismiss(ctx context.Context, b *fleet.Bundle) (blocked string, 
 			}
 			continue
 		}
-		if rest = e.now().After(until); rest {
+		if rest = turn.over(); rest {
 			break
 		}
-		e.slots.enter()
-		wg.Go(func() {
-			begin := e.now()
-			err := e.order(ctx, key, l)
-			e.slots.leave(e.now().Sub(begin), err)
-			if err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				errs = append(errs, err)
-			}
-		})
+		turn.write(func() error { return e.order(ctx, key, l) }, nil)
 	}
-	wg.Wait()
+	err = turn.wait()
 	e.wait(key, blocked != "")
-	return blocked, rest, joined(errs)
+	return blocked, rest, err
 }
 
 // remnants are the deployments of a deleted Bundle that are still there.

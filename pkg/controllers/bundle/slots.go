@@ -66,6 +66,48 @@ func (s *slots) leave(took time.Duration, err error) {
 	s.free.Broadcast()
 }
 
+// A turn is what one Bundle writes before others have theirs: as much as begins
+// within a slice of time, through the engine's slots.
+type turn struct {
+	slots *slots
+	until time.Time
+	wg    sync.WaitGroup
+
+	mu   sync.Mutex
+	errs []error
+}
+
+func (s *slots) turn() *turn { return &turn{slots: s, until: s.now().Add(slice)} }
+
+// over tells that nothing more may begin.
+func (t *turn) over() bool { return t.slots.now().After(t.until) }
+
+// write does a write when there is a slot for it, without waiting for its
+// answer. after, where not nil, is told the answer, one at a time; what it
+// returns is the turn's error.
+func (t *turn) write(do func() error, after func(error) error) {
+	t.slots.enter()
+	t.wg.Go(func() {
+		begin := t.slots.now()
+		err := do()
+		t.slots.leave(t.slots.now().Sub(begin), err)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if after != nil {
+			err = after(err)
+		}
+		if err != nil {
+			t.errs = append(t.errs, err)
+		}
+	})
+}
+
+// wait waits for all answers.
+func (t *turn) wait() error {
+	t.wg.Wait()
+	return joined(t.errs)
+}
+
 // A batch lets at most so many creations be without an answer at once.
 type batch chan struct{}
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -38,49 +37,41 @@ func (e *Engine) apply(ctx context.Context, s *snapshot, d *decision) (rest bool
 			return false, err
 		}
 	}
-	var (
-		wg    sync.WaitGroup
-		mu    sync.Mutex
-		errs  []error
-		until = e.now().Add(slice)
-		batch = newBatch(d.batch)
-	)
+	turn, batch := e.slots.turn(), newBatch(d.batch)
 	for ; d.next < len(d.pairs); d.next++ {
 		p := d.pairs[d.next]
 		if p.effort == nothing {
 			continue
 		}
-		if e.now().After(until) {
-			rest = true
+		if rest = turn.over(); rest {
 			break
 		}
 		batch.enter(p.effort)
-		e.slots.enter()
-		wg.Go(func() {
-			begin := e.now()
-			err := e.write(ctx, s, p)
-			e.slots.leave(e.now().Sub(begin), err)
-			batch.leave(p.effort)
-			if err == nil {
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			d.news = true
-			if fault.IsPermanent(err) || kube.IsInvalid(err) {
-				p.want.Broken = err.Error()
-				d.plan.Wants[p.key] = p.want
-				return
-			}
-			if !kube.IsConflict(err) {
-				p.want.Held = err.Error()
-				d.plan.Wants[p.key] = p.want
-			}
-			errs = append(errs, err)
-		})
+		turn.write(func() error {
+			defer batch.leave(p.effort)
+			return e.write(ctx, s, p)
+		}, func(err error) error { return d.answered(p, err) })
 	}
-	wg.Wait()
-	return rest, joined(errs)
+	return rest, turn.wait()
+}
+
+// answered notes what became of writing a pair. What concerns its cluster alone
+// is no error of the Bundle.
+func (d *decision) answered(p *pair, err error) error {
+	if err == nil {
+		return nil
+	}
+	d.news = true
+	if fault.IsPermanent(err) || kube.IsInvalid(err) {
+		p.want.Broken = err.Error()
+		d.plan.Wants[p.key] = p.want
+		return nil
+	}
+	if !kube.IsConflict(err) {
+		p.want.Held = err.Error()
+		d.plan.Wants[p.key] = p.want
+	}
+	return err
 }
 
 // ensureContent stores the Bundle's resources once for all clusters. What a

@@ -18,7 +18,6 @@ import (
 type clusterRow struct {
 	obj    *fleet.Cluster
 	place  *deployment.Place // never changed, only replaced
-	placed bool              // it has a namespace for its deployments
 	other  string            // id of another manager that has marked it
 	sign   Sign
 	alive  time.Time // when the agent was last known to live, by our clock
@@ -109,21 +108,12 @@ func (t *Table) SetCluster(c *fleet.Cluster) (News, ClusterChange) {
 // place works out the place of a cluster anew, where it has changed.
 func (t *Table) place(row *clusterRow) {
 	c := row.obj
-	p := &deployment.Place{
-		Cluster: target.Cluster{Namespace: c.Namespace, Name: c.Name, Labels: c.Labels},
-		Paused:  c.Spec.Paused, Annotations: c.Annotations,
-	}
-	if c.Spec.TemplateValues != nil {
-		p.TemplateValues = c.Spec.TemplateValues.Data
-	}
-	p.Namespace, row.placed = registration.DeploymentNamespace(c)
-	if !row.placed {
-		p.Namespace = ""
-	}
+	namespace, _ := registration.DeploymentNamespace(c)
+	var groups target.Groups
 	if w := t.groups[c.Namespace]; w != nil {
-		p.Groups = w.compiled.Of(c.Labels)
+		groups = w.compiled
 	}
-	p.Seal()
+	p := deployment.NewPlace(c, groups, namespace)
 	if row.place == nil || !p.Same(row.place) {
 		row.place = p
 	}

@@ -68,11 +68,7 @@ func (t *Table) Lost(cluster, repo kube.Key, things []withdrawal.Thing, leaves f
 			}
 		}
 	}
-	for _, thing := range things {
-		if !claimed[thing] {
-			lost = append(lost, thing)
-		}
-	}
+	lost = withdrawal.Unclaimed(things, claimed)
 	return lost, undecided && len(lost) > 0
 }
 

@@ -60,6 +60,20 @@ type Place struct {
 	bucket         string
 }
 
+// NewPlace is a Cluster as deployments see it, sealed: groups are those of its
+// namespace, namespace is where its BundleDeployments are, or empty.
+func NewPlace(c *fleet.Cluster, groups target.Groups, namespace string) *Place {
+	p := &Place{
+		Cluster: target.Cluster{Namespace: c.Namespace, Name: c.Name, Labels: c.Labels, Groups: groups.Of(c.Labels)},
+		Paused:  c.Spec.Paused, Annotations: c.Annotations, Namespace: namespace,
+	}
+	if c.Spec.TemplateValues != nil {
+		p.TemplateValues = c.Spec.TemplateValues.Data
+	}
+	p.Seal()
+	return p
+}
+
 // Seal computes what Inputs needs again and again. It is called once, when
 // all fields are set.
 func (p *Place) Seal() {

@@ -2,7 +2,7 @@ package explain
 
 import (
 	"cmp"
-	"errors"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,7 +88,8 @@ func (s *study) pair(at Place) *pair {
 	}
 	if c := at.Cluster; c != nil {
 		p.offline = view.ClusterState(c) == fleet.Offline
-		p.place = s.placeOf(c)
+		namespace, _ := registration.DeploymentNamespace(c)
+		p.place = deployment.NewPlace(c, s.groups[c.Namespace], namespace)
 		p.verdict = s.match(&p.place.Cluster)
 	}
 	p.work()
@@ -120,22 +121,6 @@ func (s *study) match(c *target.Cluster) target.Verdict {
 	return s.matcher.Match(c)
 }
 
-// placeOf is a cluster as deployments see it.
-func (s *study) placeOf(c *fleet.Cluster) *deployment.Place {
-	p := &deployment.Place{
-		Cluster: target.Cluster{Namespace: c.Namespace, Name: c.Name, Labels: c.Labels, Groups: s.groups[c.Namespace].Of(c.Labels)},
-		Paused:  c.Spec.Paused, Annotations: c.Annotations,
-	}
-	if c.Spec.TemplateValues != nil {
-		p.TemplateValues = c.Spec.TemplateValues.Data
-	}
-	if ns, placed := registration.DeploymentNamespace(c); placed {
-		p.Namespace = ns
-	}
-	p.Seal()
-	return p
-}
-
 // work finds the version that the pair should have, and whether it is the
 // current one.
 func (p *pair) work() {
@@ -149,8 +134,8 @@ func (p *pair) work() {
 	case p.wanted != "":
 		p.behind = bd.Spec.DeploymentID != p.wanted
 	default: // values may not be read: the content tells, and what is staged
-		id, err := contentOf(bd.Spec.StagedDeploymentID)
-		p.behind = bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID || err == nil && id != p.content
+		id, _, whole := strings.Cut(bd.Spec.StagedDeploymentID, ":")
+		p.behind = bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID || whole && id != p.content
 	}
 }
 
@@ -164,18 +149,6 @@ func (p *pair) version() (string, error) {
 	}
 	v, err := p.kit.Work(p.verdict, p.place)
 	return v.ID, err
-}
-
-var errNoID = errors.New("no deployment id")
-
-// contentOf is the content of a deployment id.
-func contentOf(id string) (string, error) {
-	for i := range id {
-		if id[i] == ':' {
-			return id[:i], nil
-		}
-	}
-	return "", errNoID
 }
 
 // stateOf is the state of the pair as summaries count it.

@@ -176,14 +176,7 @@ func (w *work) add(c *fleet.Cluster, groups target.Groups) {
 	if c.DeletionTimestamp != nil {
 		return
 	}
-	p := &deployment.Place{
-		Cluster: target.Cluster{Namespace: c.Namespace, Name: c.Name, Labels: c.Labels, Groups: groups.Of(c.Labels)},
-		Paused:  c.Spec.Paused, Annotations: c.Annotations, Namespace: namespaceOf(c),
-	}
-	if c.Spec.TemplateValues != nil {
-		p.TemplateValues = c.Spec.TemplateValues.Data
-	}
-	p.Seal()
+	p := deployment.NewPlace(c, groups, namespaceOf(c))
 	v := w.kit.Match(&p.Cluster)
 	x := &candidate{
 		Cluster: Cluster{Namespace: c.Namespace, Name: c.Name, Deploy: v.Deploy, Why: v.Reason},

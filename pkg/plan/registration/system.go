@@ -34,11 +34,13 @@ func (s System) labels() map[string]string {
 }
 
 // DeploymentNamespace is the namespace that the manager may write a Cluster's
-// BundleDeployments to. It is false where the Cluster has none yet, or where
-// its status names another than the manager chose: nothing is written then.
+// BundleDeployments to. It is empty and false where the Cluster has none yet, or
+// where its status names another than the manager chose: nothing is written then.
 func DeploymentNamespace(c *fleet.Cluster) (string, bool) {
-	ns := c.Annotations[AnnotationDeploymentNamespace]
-	return ns, ns != "" && c.Status.Namespace == ns
+	if ns := c.Annotations[AnnotationDeploymentNamespace]; ns != "" && c.Status.Namespace == ns {
+		return ns, true
+	}
+	return "", false
 }
 
 // External tells whether somebody else manages the agent of a Cluster or

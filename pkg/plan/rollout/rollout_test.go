@@ -243,7 +243,13 @@ func trace(w *rounds, most int) string {
 
 func golden(t *testing.T, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", t.Name()+".golden")
+	sameAs(t, ".golden", got)
+}
+
+// sameAs compares with a file of the test's name.
+func sameAs(t *testing.T, ending, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", t.Name()+ending)
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)

@@ -2,12 +2,9 @@ package rollout
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -139,26 +136,6 @@ func TestStory(t *testing.T) {
 		},
 	}
 	for name, play := range stories {
-		t.Run(name, func(t *testing.T) { story(t, play()) })
-	}
-}
-
-func story(t *testing.T, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", t.Name()+".txt")
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
+		t.Run(name, func(t *testing.T) { sameAs(t, ".txt", play()) })
 	}
 }

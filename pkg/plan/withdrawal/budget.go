@@ -51,6 +51,21 @@ func ParseBudget(text string) (Budget, error) {
 	return Budget{count: n, fixed: true}, nil
 }
 
+// FirstBudget reads the first of texts that says something: a GitRepo's comes
+// before its workspace's. Without any it is otherwise, and with one that cannot
+// be read it is that, too, beside the error.
+func FirstBudget(otherwise Budget, texts ...string) (Budget, error) {
+	text := cmp.Or(texts...)
+	if text == "" {
+		return otherwise, nil
+	}
+	b, err := ParseBudget(text)
+	if err != nil {
+		return otherwise, err
+	}
+	return b, nil
+}
+
 // Of is how many of total may go at once: a share is rounded down and at least
 // LeastBudget.
 func (b Budget) Of(total int) int {
@@ -103,6 +118,17 @@ func Claims(cluster string, bd *fleet.BundleDeployment) []Thing {
 	for _, o := range bd.Status.Resources {
 		if Precious(o.Kind) {
 			out = append(out, Thing{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Cluster: cluster})
+		}
+	}
+	return out
+}
+
+// Unclaimed are those of things that nobody who stays claims.
+func Unclaimed(things []Thing, claimed map[Thing]bool) []Thing {
+	var out []Thing
+	for _, t := range things {
+		if !claimed[t] {
+			out = append(out, t)
 		}
 	}
 	return out
