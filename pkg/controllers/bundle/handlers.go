@@ -298,7 +298,7 @@ func (e *Engine) onSecret(old, changed *metav1.PartialObjectMetadata) {
 	if !ok && changed != nil && changed.Labels[fleet.LabelBundleName] != "" {
 		e.leaver.AddAfter(key, orphanGrace) // its deployment may be on its way, or gone already
 	}
-	if ok && changed == nil && bd.Spec.ValuesHash != "" {
+	if changed == nil && (e.isWriting(key) || ok && bd.Spec.ValuesHash != "") {
 		e.lose(key)
 		if bundle, _, ok := e.table.PairOf(key); ok {
 			e.planer.Add(bundle)

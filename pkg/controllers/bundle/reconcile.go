@@ -183,18 +183,6 @@ func (e *Engine) lose(key kube.Key) {
 	e.lost[key] = true
 }
 
-// setWriting notes that a deployment is being written by us, so that the watch
-// may be ahead of the answer.
-func (e *Engine) setWriting(key kube.Key, yes bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if yes {
-		e.writing[key] = true
-		return
-	}
-	delete(e.writing, key)
-}
-
 func (e *Engine) isWriting(key kube.Key) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

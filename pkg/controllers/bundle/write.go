@@ -106,12 +106,11 @@ func (e *Engine) ensureContent(ctx context.Context, s *snapshot, d *decision) er
 }
 
 // write does what was decided for one pair: the Secret first, then the object.
-func (e *Engine) write(ctx context.Context, s *snapshot, p *pair) error {
+func (e *Engine) write(ctx context.Context, s *snapshot, p *pair) (err error) {
 	var got *fleet.BundleDeployment
-	var err error
 	key := kube.Key{Namespace: p.place.Namespace, Name: s.key.Name}
-	e.setWriting(key, true)
-	defer e.setWriting(key, false)
+	missing := e.setWriting(key)
+	defer func() { e.written(s.key, key, missing && err != nil) }()
 	switch p.effort {
 	case create, replace:
 		got, err = e.place(ctx, s, p)
@@ -128,7 +127,6 @@ func (e *Engine) write(ctx context.Context, s *snapshot, p *pair) error {
 	case err != nil:
 		return fmt.Errorf("deploy to cluster %q: %w", p.key, err)
 	}
-	e.found(key)
 	e.slimDeployment(got)
 	e.spread(e.table.SetDeployment(got))
 	if p.effort != retouch {
@@ -247,11 +245,31 @@ func (e *Engine) putSecret(ctx context.Context, want *corev1.Secret) error {
 	return err
 }
 
-// found forgets that a deployment had to be written anew.
-func (e *Engine) found(key kube.Key) {
+// setWriting notes that a deployment is being written, so that the watch may be
+// ahead of the answer. It returns whether the deployment had to be written anew:
+// that is being done, and what is lost from now on counts afresh.
+func (e *Engine) setWriting(key kube.Key) (lost bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	lost = e.lost[key]
 	delete(e.lost, key)
+	e.writing[key] = true
+	return lost
+}
+
+// written ends setWriting. A deployment that is still to be written anew, or
+// again, has its Bundle planned.
+func (e *Engine) written(bundle, key kube.Key, still bool) {
+	e.mu.Lock()
+	delete(e.writing, key)
+	again := e.lost[key]
+	if still {
+		e.lost[key] = true
+	}
+	e.mu.Unlock()
+	if again {
+		e.planer.Add(bundle)
+	}
 }
 
 // short is a deployment id for logs: the first 8 characters of both digests.

@@ -1,0 +1,115 @@
+package engine_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// A thief stands between the engine and its API server. It takes the Secret of
+// a deployment away just before the deployment is written, and lets the engine
+// learn of that first.
+type thief struct {
+	w    *world
+	key  kube.Key
+	gone chan struct{} // told by the watch of Secrets
+
+	mu    sync.Mutex
+	waits string // method of the request that it waits for; empty: none
+}
+
+// thieved is one of the engine's connections.
+type thieved struct {
+	*thief
+	next http.RoundTripper
+}
+
+func (t thieved) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.strikes(r) {
+		remove[*corev1.Secret](t.w, t.key)
+		select {
+		case <-t.gone:
+		case <-r.Context().Done():
+		}
+	}
+	resp, err := t.next.RoundTrip(r)
+	if err == nil && strings.HasSuffix(r.URL.Path, "/secrets") && r.URL.Query().Get("watch") != "" {
+		resp.Body = &overheard{ReadCloser: resp.Body, thief: t.thief}
+	}
+	return resp, err
+}
+
+// strikes tells, once, that a request is the one that was waited for.
+func (t *thief) strikes(r *http.Request) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.Method != t.waits || !strings.Contains(r.URL.Path, "/"+t.key.Namespace+"/bundledeployments") {
+		return false
+	}
+	t.waits = ""
+	return true
+}
+
+func (t *thief) wait(method string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waits = method
+}
+
+// overheard is a watch of Secrets.
+type overheard struct {
+	io.ReadCloser
+	*thief
+}
+
+func (o *overheard) Read(p []byte) (int, error) {
+	n, err := o.ReadCloser.Read(p)
+	if bytes.Contains(p[:n], []byte("DELETED")) {
+		select {
+		case o.gone <- struct{}{}:
+		default:
+		}
+	}
+	return n, err
+}
+
+// TestValuesTaken tells that values which somebody takes away while their
+// deployment is being written come back.
+func TestValuesTaken(t *testing.T) {
+	ns := naming.ClusterNamespace(workspace, "c1")
+	w := &world{t: t, agents: map[string]*agent{}}
+	thief := &thief{w: w, key: kube.Key{Namespace: ns, Name: "app"}, gone: make(chan struct{}, 1), waits: http.MethodPost}
+	w.wrap = func(next http.RoundTripper) http.RoundTripper { return thieved{thief, next} }
+	w.open()
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
+	w.create(&fleet.Cluster{ObjectMeta: metav1.ObjectMeta{
+		Namespace: workspace, Name: "c1", Annotations: map[string]string{registration.AnnotationDeploymentNamespace: ns},
+	}})
+	setStatus(w, in("c1"), func(c *fleet.Cluster) { c.Status.Namespace = ns })
+	w.create(w.withValues(bundle("app", "v1", everywhere()), map[string]any{"v": "1"}))
+	values := func() string {
+		if s := get[*corev1.Secret](w, thief.key); s != nil && get[*fleet.BundleDeployment](w, thief.key) != nil {
+			return string(s.Data[fleet.KeyValues])
+		}
+		return ""
+	}
+	sees(w, "those of a new deployment", `{"v":"1"}`, values)
+
+	thief.wait(http.MethodPut)
+	data := map[string][]byte{"values.yaml": []byte(`{"v":"2"}`)}
+	update(w, in("app"), func(s *corev1.Secret) { s.Data = data })
+	update(w, in("app"), func(b *fleet.Bundle) { b.Spec.ValuesHash = options.BundleValuesHash(data) })
+	sees(w, "those of a new version", `{"v":"2"}`, values)
+}
