@@ -131,16 +131,20 @@ func (s *Store[P]) PatchStatus(ctx context.Context, old, changed P) (P, error) {
 	return s.patch(ctx, old, patch, err, "status")
 }
 
-func (s *Store[P]) patch(ctx context.Context, old P, patch map[string]any, err error, sub ...string) (P, error) {
+func (s *Store[P]) patch(ctx context.Context, old P, patch fields, err error, sub ...string) (P, error) {
 	if err != nil || len(patch) == 0 {
 		return old, err
 	}
-	md, _ := patch["metadata"].(map[string]any)
-	if md == nil {
-		md = map[string]any{}
-		patch["metadata"] = md
+	md := map[string]any{}
+	if text, ok := patch["metadata"]; ok {
+		if err := json.Unmarshal(text, &md); err != nil {
+			return old, err
+		}
 	}
 	md["resourceVersion"] = old.GetResourceVersion()
+	if patch["metadata"], err = json.Marshal(md); err != nil {
+		return old, err
+	}
 	data, err := json.Marshal(patch)
 	if err != nil {
 		return old, err
@@ -212,10 +216,13 @@ func (s *Store[P]) setKind(obj P) {
 	obj.GetObjectKind().SetGroupVersionKind(s.kind.gvk)
 }
 
+// fields are the fields of an object, each as JSON.
+type fields map[string]json.RawMessage
+
 // difference is the JSON merge patch from old to changed: of their status
 // alone, or of all but their status and what the server keeps in metadata.
 // Parts that read the same are not taken apart.
-func difference(old, changed any, status bool) (map[string]any, error) {
+func difference(old, changed any, status bool) (fields, error) {
 	a, err := parts(old, status)
 	if err != nil {
 		return nil, err
@@ -231,7 +238,7 @@ func difference(old, changed any, status bool) (map[string]any, error) {
 		}
 	}
 	if len(a) == 0 && len(b) == 0 {
-		return map[string]any{}, nil
+		return fields{}, nil
 	}
 	from, err := json.Marshal(a)
 	if err != nil {
@@ -245,21 +252,22 @@ func difference(old, changed any, status bool) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compare two versions: %w", err)
 	}
-	var patch map[string]any
+	var patch fields
 	if err := json.Unmarshal(raw, &patch); err != nil {
 		return nil, err
 	}
 	return patch, nil
 }
 
-// parts are the fields of an object that a patch may change, each as JSON.
-func parts(obj any, status bool) (map[string]json.RawMessage, error) {
-	m, err := fields(obj)
+// parts are the fields of an object that a patch may change.
+func parts(obj any, status bool) (fields, error) {
+	if status {
+		text, err := json.Marshal(statusOf(obj))
+		return fields{"status": text}, err
+	}
+	m, err := fieldsOf(obj)
 	if err != nil {
 		return nil, err
-	}
-	if status {
-		return map[string]json.RawMessage{"status": m["status"]}, nil
 	}
 	delete(m, "status")
 	delete(m, "kind")
@@ -267,9 +275,19 @@ func parts(obj any, status bool) (map[string]json.RawMessage, error) {
 	return m, nil
 }
 
+// statusOf is the status of an object, nil for a kind that has none. Writing
+// all of a large object to read its status again would be most of the work.
+func statusOf(obj any) any {
+	v := reflect.Indirect(reflect.ValueOf(obj)).FieldByName("Status")
+	if !v.IsValid() {
+		return nil
+	}
+	return v.Addr().Interface()
+}
+
 // applyBody is an object without the fields that must not be applied.
 func applyBody(obj any) ([]byte, error) {
-	m, err := fields(obj)
+	m, err := fieldsOf(obj)
 	if err != nil {
 		return nil, err
 	}
@@ -277,17 +295,18 @@ func applyBody(obj any) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// fields are the fields of an object, without what the server keeps in metadata.
-func fields(obj any) (map[string]json.RawMessage, error) {
+// fieldsOf are the fields of an object, without what the server keeps in
+// metadata.
+func fieldsOf(obj any) (fields, error) {
 	data, err := json.Marshal(obj)
 	if err != nil {
 		return nil, err
 	}
-	var m map[string]json.RawMessage
+	var m fields
 	if err := json.Unmarshal(data, &m); err != nil {
 		return nil, err
 	}
-	var md map[string]json.RawMessage
+	var md fields
 	if err := json.Unmarshal(m["metadata"], &md); m["metadata"] != nil && err != nil {
 		return nil, err
 	}

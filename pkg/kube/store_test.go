@@ -67,10 +67,15 @@ func BenchmarkDifference(b *testing.B) {
 	}
 	changed := old.DeepCopy()
 	changed.Annotations = map[string]string{"a": "b"}
-	b.ReportAllocs()
-	for range b.N {
-		if _, err := difference(old, changed, false); err != nil {
-			b.Fatal(err)
-		}
+	changed.Status.Ready = !old.Status.Ready
+	for name, status := range map[string]bool{"Object": false, "Status": true} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for range b.N {
+				if _, err := difference(old, changed, status); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

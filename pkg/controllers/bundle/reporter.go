@@ -58,7 +58,9 @@ type written struct {
 	spent  bool      // the last look has taken a spare one
 	ends   float64   // final states that may be written outside of the window
 	ended  time.Time // as of then
-	// want is what was written last, and have what the API server made of it.
+	// pruned tells that the API server did not keep all of what was written last:
+	// want is the digest of that, and have of what the server made of it.
+	pruned     bool
 	want, have [sha256.Size]byte
 }
 
@@ -211,7 +213,7 @@ func (r *reporter) done(key kube.Key, have, want any) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.last[key]
-	return w.want == meaning(want) && w.have == meaning(have)
+	return w.pruned && w.want == meaning(want) && w.have == meaning(have)
 }
 
 // answered notes what was written and what the API server made of it.
@@ -219,7 +221,9 @@ func (r *reporter) answered(key kube.Key, have, want any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.last[key]
-	w.want, w.have = meaning(want), meaning(have)
+	if w.pruned = !equality.Semantic.DeepEqual(have, want); w.pruned {
+		w.want, w.have = meaning(want), meaning(have)
+	}
 	r.last[key] = w
 }
 
