@@ -59,6 +59,7 @@ type pair struct {
 	refused string // why the agent cannot read the content
 	verdict target.Verdict
 	old     *fleet.BundleDeployment
+	mark    deployment.Mark // of old
 	inputs  string
 	id      string
 	outcome string
@@ -126,7 +127,7 @@ func decide(s *snapshot) *decision {
 		p.step = result.Steps[i]
 		settle(s, p)
 		d.costs = d.costs || limited && p.step.Costs && p.effort != nothing
-		if p.effort == nothing && p.id != "" && (p.old == nil || deployment.MarkOf(p.old).Inputs != p.inputs) {
+		if p.effort == nothing && p.id != "" && p.mark.Inputs != p.inputs {
 			d.memos[p.key] = memo{p.inputs, p.id, p.outcome}
 		}
 		d.plan.Waiting = d.plan.Waiting || p.step.Waits
@@ -204,6 +205,9 @@ func match(s *snapshot, d *decision) string {
 		}
 		if v.Deploy {
 			p := &pair{key: c.Key, place: c.Place, offline: c.Offline, silent: c.Silent, verdict: v, old: s.deployments[c.Key]}
+			if p.old != nil {
+				p.mark = deployment.MarkOf(p.old)
+			}
 			p.want.Held, p.want.Coming = unplaced(c)
 			if p.refused = s.illegible(c.Protocol); p.refused != "" && c.Unseen && p.want.Held == "" {
 				p.refused = ""
@@ -250,14 +254,10 @@ func workOut(s *snapshot, p *pair) rollout.Target {
 		p.want.Broken = err.Error()
 		return t
 	}
-	mark := deployment.Mark{}
-	if p.old != nil {
-		mark = deployment.MarkOf(p.old)
-	}
 	m := s.memos[p.key]
 	switch p.inputs {
-	case mark.Inputs:
-		p.id, p.outcome = p.old.Spec.StagedDeploymentID, mark.Outcome
+	case p.mark.Inputs:
+		p.id, p.outcome = p.old.Spec.StagedDeploymentID, p.mark.Outcome
 	case m.inputs:
 		p.id, p.outcome = m.id, m.outcome
 	default:
@@ -310,7 +310,7 @@ func effortOf(s *snapshot, p *pair) effort {
 		}
 		return nothing
 	}
-	mark := deployment.MarkOf(p.old)
+	mark := p.mark
 	staged := mark.Outcome == p.outcome && p.old.Spec.StagedDeploymentID == p.id
 	ordered := p.old.Annotations[fleet.AnnotationWithdrawn] != ""
 	lost := s.lost[kube.KeyOf(p.old)]

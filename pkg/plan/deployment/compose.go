@@ -61,14 +61,12 @@ func (m Mark) String() string {
 
 // MarkOf reads the annotation of a deployment; the zero Mark is none that fits.
 func MarkOf(bd *fleet.BundleDeployment) Mark {
-	parts := strings.Split(bd.Annotations[fleet.AnnotationInputHash], ".")
-	switch {
-	case len(parts) == 2:
-		return Mark{Inputs: parts[0], Outcome: parts[1], Moved: true}
-	case len(parts) == 3 && parts[2] == onlyStaged:
-		return Mark{Inputs: parts[0], Outcome: parts[1]}
+	inputs, rest, ok := strings.Cut(bd.Annotations[fleet.AnnotationInputHash], ".")
+	outcome, third, staged := strings.Cut(rest, ".")
+	if !ok || staged && third != onlyStaged {
+		return Mark{}
 	}
-	return Mark{}
+	return Mark{Inputs: inputs, Outcome: outcome, Moved: !staged}
 }
 
 func (o Order) mark() string {

@@ -23,6 +23,7 @@ type block struct {
 	clusters    labels.Selector // nil where absent
 	group       string
 	groups      labels.Selector // nil where absent
+	reason      string          // of the clusters that a target matches
 }
 
 func compile(c Criteria, kind string, index int) (block, error) {

@@ -116,6 +116,10 @@ func Compile(spec *fleet.BundleSpec) (*Matcher, error) {
 		m.restrictions = append(m.restrictions, b)
 		m.withGroups = m.withGroups || b.readsGroups()
 	}
+	for i := range m.targets {
+		b := &m.targets[i]
+		b.reason = b.title() + " matches: " + b.wants()
+	}
 	return m, nil
 }
 
@@ -147,7 +151,7 @@ func (m *Matcher) Match(c *Cluster) Verdict {
 			break
 		}
 	}
-	v.Reason = hit.title() + " matches: " + hit.wants()
+	v.Reason = hit.reason
 	return v
 }
 
