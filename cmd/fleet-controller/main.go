@@ -8,10 +8,21 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 )
 
+// garbage is how much memory may fill up with what is not in use any more, in
+// percent of what is, before it is collected. The caches of many clusters are
+// most of a manager's memory and hardly change; half of Go's default saves a
+// quarter of it for a few percent of the processor time of a rollout. The
+// environment's GOGC overrides it.
+const garbage = 50
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := newCommand(os.Getenv, os.Stderr).ExecuteContext(ctx)
 	stop()

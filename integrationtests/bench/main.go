@@ -185,7 +185,6 @@ type bench struct {
 	agents  *agents
 	manager *manager
 	floors  map[string]time.Duration // by phase
-	figures []figure
 }
 
 func (b *bench) run(ctx context.Context, binary string) (err error) {
@@ -214,12 +213,12 @@ func (b *bench) run(ctx context.Context, binary string) (err error) {
 	if err := b.settle(ctx); err != nil { // starting is measured by itself
 		return err
 	}
+	heading()
 	for _, p := range phases() {
 		if err := b.phase(ctx, p); err != nil {
 			return fmt.Errorf("%s: %w (log of the manager: %s)", p.name, err, b.manager.lastWords())
 		}
 	}
-	b.print()
 	return nil
 }
 

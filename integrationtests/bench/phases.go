@@ -93,7 +93,7 @@ func (b *bench) phase(ctx context.Context, p phase) error {
 	if f.requests, err = b.requests(begin); err != nil {
 		return err
 	}
-	b.figures = append(b.figures, f)
+	b.print(f)
 	return nil
 }
 
@@ -376,21 +376,23 @@ func (b *bench) remove(ctx context.Context) (string, time.Duration, error) {
 	return "", time.Since(begin), err
 }
 
-// print prints the table of a scenario.
-func (b *bench) print() {
-	pairs := float64(b.pairs())
+// heading begins the table of a scenario.
+func heading() {
 	measure.Row("phase", "time", "floor", "÷ floor", "CPU", "CPU per pair", "memory: anonymous, file, peak", "etcd per pair", "requests", "")
 	measure.Row("---", "---:", "---:", "---:", "---:", "---:", "---", "---:", "---", "---")
-	for _, f := range b.figures {
-		floor, ratio := "", ""
-		if at, ok := b.floors[f.phase]; ok {
-			floor, ratio = measure.Seconds(at), fmt.Sprintf("%.2f", f.took.Seconds()/at.Seconds())
-		}
-		measure.Row(f.phase, measure.Seconds(f.took), floor, ratio, measure.Seconds(f.cpu),
-			fmt.Sprintf("%.2f ms", f.cpu.Seconds()*1000/pairs),
-			fmt.Sprintf("%s, %s, %s", measure.MiB(f.memory.Anonymous), measure.MiB(f.memory.All-f.memory.Anonymous), measure.MiB(f.memory.Peak)),
-			fmt.Sprintf("%.1f KiB", float64(f.stored)/1024/pairs), perPair(f.requests, pairs), f.note)
+}
+
+// print tells of a phase as soon as it is over: a large fleet takes its time.
+func (b *bench) print(f figure) {
+	pairs := float64(b.pairs())
+	floor, ratio := "", ""
+	if at, ok := b.floors[f.phase]; ok {
+		floor, ratio = measure.Seconds(at), fmt.Sprintf("%.2f", f.took.Seconds()/at.Seconds())
 	}
+	measure.Row(f.phase, measure.Seconds(f.took), floor, ratio, measure.Seconds(f.cpu),
+		fmt.Sprintf("%.2f ms", f.cpu.Seconds()*1000/pairs),
+		fmt.Sprintf("%s, %s, %s", measure.MiB(f.memory.Anonymous), measure.MiB(f.memory.All-f.memory.Anonymous), measure.MiB(f.memory.Peak)),
+		fmt.Sprintf("%.1f KiB", float64(f.stored)/1024/pairs), perPair(f.requests, pairs), f.note)
 }
 
 // perPair is a list of requests, each as a number per pair where there are
