@@ -233,8 +233,7 @@ func (r *recount) freeze(p *plan, problem *summary.Problem) {
 // match finds the clusters that get the Bundle, and those that do not get it
 // any more; the text says why there is none.
 func (r *recount) match(p *plan) string {
-	var clusters []*target.Cluster
-	var verdicts []target.Verdict
+	var refused []string
 	for _, c := range r.clusters {
 		if c.DeletionTimestamp != nil {
 			continue
@@ -254,9 +253,9 @@ func (r *recount) match(p *plan) string {
 			}
 			p.leaving = append(p.leaving, x)
 		}
-		clusters, verdicts = append(clusters, &x.place.Cluster), append(verdicts, x.verdict)
+		refused = append(refused, x.verdict.Reason)
 	}
-	return target.FirstRefusal(p.bundle.Namespace, clusters, verdicts)
+	return target.Refusal(p.bundle.Namespace, len(refused), append(refused, "")[0])
 }
 
 // roll works out the versions and plays one round of the rollout. At a quiet

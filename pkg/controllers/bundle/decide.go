@@ -193,15 +193,14 @@ func freeze(s *snapshot, d *decision, problem *summary.Problem) {
 // match finds the pairs, and the deployments on clusters that are targeted no
 // more. Where no cluster is targeted, the text says why.
 func match(s *snapshot, d *decision) string {
-	var clusters []*target.Cluster
-	var verdicts []target.Verdict
+	clusters, first := 0, ""
 	for _, c := range s.candidates {
 		if c.Deleting {
 			continue
 		}
 		v, beyond := s.judgeGuest(c.Key)
 		if !beyond {
-			v = s.kit.Match(&c.Place.Cluster)
+			v = s.kit.Pick(&c.Place.Cluster)
 		}
 		if v.Deploy {
 			p := &pair{key: c.Key, place: c.Place, offline: c.Offline, silent: c.Silent, verdict: v, old: s.deployments[c.Key]}
@@ -217,15 +216,22 @@ func match(s *snapshot, d *decision) string {
 			d.pairs = append(d.pairs, p)
 			continue
 		}
-		clusters, verdicts = append(clusters, &c.Place.Cluster), append(verdicts, v)
-		if bd := s.deployments[c.Key]; bd != nil {
+		clusters++
+		bd := s.deployments[c.Key]
+		if v.Reason == "" && (bd != nil || clusters == 1) {
+			v = s.kit.Match(&c.Place.Cluster)
+		}
+		if clusters == 1 {
+			first = v.Reason
+		}
+		if bd != nil {
 			d.leaving = append(d.leaving, &leaver{cluster: c.Key, bd: bd, reason: v.Reason})
 		}
 	}
 	if len(d.leaving) > 0 {
 		d.plan.Withdrawing = d.leaving[0].reason
 	}
-	return target.FirstRefusal(s.where(), clusters, verdicts)
+	return target.Refusal(s.where(), clusters, first)
 }
 
 // unplaced says why nothing can be written for a cluster yet.

@@ -233,17 +233,26 @@ func TestDecideRemembers(t *testing.T) {
 	}
 }
 
+// What it costs to decide anew what nothing has changed in: a Bundle for all of
+// 5,000 clusters, and one for ten of them, as after one of them was relabelled.
 func BenchmarkDecide5000(b *testing.B) {
-	s := scene(b, 5000, nil)
-	s.bundle.Spec.RolloutStrategy = nil
-	many := 5000
-	s.bundle.Spec.RolloutStrategy = &fleet.RolloutStrategy{MaxNew: &many}
-	s.deployed(b, true)
-	b.ResetTimer()
-	for b.Loop() {
-		if d := decide(s); len(d.pairs) != 5000 {
-			b.Fatal(len(d.pairs))
-		}
+	const clusters = 5000
+	for name, wanted := range map[string]int{"All": clusters, "Ten": 10} {
+		b.Run(name, func(b *testing.B) {
+			many := clusters
+			s := scene(b, clusters, func(b *fleet.Bundle) { b.Spec.RolloutStrategy = &fleet.RolloutStrategy{MaxNew: &many} })
+			for i, c := range s.candidates {
+				if i%(clusters/wanted) != 0 {
+					c.Place.Labels = map[string]string{"env": "test"}
+				}
+			}
+			s.deployed(b, true)
+			for b.Loop() {
+				if d := decide(s); len(d.pairs) != wanted {
+					b.Fatal(len(d.pairs))
+				}
+			}
+		})
 	}
 }
 

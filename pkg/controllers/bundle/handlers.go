@@ -236,13 +236,14 @@ func (e *Engine) concerns(key kube.Key, change table.ClusterChange) bool {
 		was.Place.Namespace != is.Place.Namespace {
 		return true
 	}
-	before, after := entry.kit.Match(&was.Place.Cluster), entry.kit.Match(&is.Place.Cluster)
+	before, after := entry.kit.Pick(&was.Place.Cluster), entry.kit.Pick(&is.Place.Cluster)
 	if !before.Same(after) {
 		return true
 	}
 	if !after.Deploy {
 		// A message may say so.
-		return e.table.Nowhere(key) || before.Reason != after.Reason && e.table.Holds(key, is.Key)
+		return e.table.Nowhere(key) || e.table.Holds(key, is.Key) &&
+			entry.kit.Match(&was.Place.Cluster).Reason != entry.kit.Match(&is.Place.Cluster).Reason
 	}
 	if was.Place.Paused != is.Place.Paused ||
 		rollout.Moves(entry.kit.Bundle().Spec.RolloutStrategy, &was.Place.Cluster, &is.Place.Cluster) {

@@ -145,7 +145,10 @@ func (t *Table) refresh(c *cell, news *News) {
 }
 
 func (t *Table) observe(c *cell) summary.Deployment {
-	cluster := c.cluster.String()
+	cluster := c.view.Cluster
+	if cluster == "" {
+		cluster = c.cluster.String()
+	}
 	if c.bd == nil {
 		d := summary.Pending(c.bundle.Name, cluster, c.want.Held)
 		d.Repo, d.HelmOp = t.owners(c.bundle)
@@ -155,6 +158,7 @@ func (t *Table) observe(c *cell) summary.Deployment {
 		return d
 	}
 	d := summary.Observe(c.bd, c.want.ID, c.want.Held)
+	d.Bundle, d.Cluster = c.bundle.Name, cluster // whatever its labels say now
 	d.Repo, d.HelmOp = t.owners(c.bundle)
 	if c.want.Broken != "" {
 		d = summary.Broken(d, c.want.Broken)

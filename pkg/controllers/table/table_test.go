@@ -139,6 +139,25 @@ func recount(t *testing.T, seed uint64, tab *Table) {
 	}
 }
 
+// A deployment whose labels somebody took is still the one of its cluster.
+func TestLabelsTaken(t *testing.T) {
+	tab, _ := newTable()
+	tab.SetBundle(bundleOf("b", "", 1))
+	tab.SetCluster(clusterOf("c", 2))
+	tab.SetDeployment(deploymentOf("b", "c", "s-1:x", true, 3))
+	tab.SetPlan(key("b"), planFor("c"))
+	bare := deploymentOf("b", "c", "s-1:x", true, 4)
+	delete(bare.Labels, fleet.LabelCluster)
+	tab.SetDeployment(bare)
+	var got []string
+	for _, v := range tab.Views() {
+		got = append(got, v.Bundle+" on "+v.Cluster)
+	}
+	if diff := cmp.Diff([]string{"b on ns/c"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestOldNewsIsIgnored(t *testing.T) {
 	tab, _ := newTable()
 	tab.SetBundle(bundleOf("app", "repo", 1))

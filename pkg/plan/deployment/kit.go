@@ -163,6 +163,9 @@ func (k *Kit) InRegistry() bool { return k.oci }
 // Match decides whether a cluster gets the Bundle.
 func (k *Kit) Match(c *target.Cluster) target.Verdict { return k.matcher.Match(c) }
 
+// Pick is Match without the reason where no target matches.
+func (k *Kit) Pick(c *target.Cluster) target.Verdict { return k.matcher.Pick(c) }
+
 // Inputs is the digest of everything that decides what the Bundle becomes on a
 // cluster, for a verdict of Match that says to deploy.
 func (k *Kit) Inputs(v target.Verdict, p *Place) (string, error) {

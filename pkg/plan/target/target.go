@@ -128,9 +128,19 @@ func (m *Matcher) ReadsGroups() bool { return m.withGroups }
 
 // Match decides for one cluster.
 func (m *Matcher) Match(c *Cluster) Verdict {
+	v := m.Pick(c)
+	if v.Reason == "" {
+		v.Reason = m.refusal(c)
+	}
+	return v
+}
+
+// Pick is Match without the reason where no target matches: to say it takes much
+// longer than to find it, and of most clusters nobody asks.
+func (m *Matcher) Pick(c *Cluster) Verdict {
 	hit := m.plain(c)
 	if hit == nil {
-		return Verdict{Target: -1, Reason: m.refusal(c)}
+		return Verdict{Target: -1}
 	}
 	v := Verdict{Target: hit.index, Deploy: true}
 	if hit.refuses {
@@ -211,17 +221,17 @@ func (m *Matcher) restricts(b *block, c *Cluster) string {
 	return text
 }
 
-// FirstRefusal says in one line why a Bundle gets to no cluster. workspace names
-// the namespaces whose clusters it may go to, clusters are the candidates in
-// order and verdicts what Match said of each.
-func FirstRefusal(workspace string, clusters []*Cluster, verdicts []Verdict) string {
-	switch {
-	case len(clusters) == 0:
+// Refusal says in one line why a Bundle gets to no cluster. workspace names the
+// namespaces whose clusters it may go to, clusters is how many there are, and
+// first what Match said of the first.
+func Refusal(workspace string, clusters int, first string) string {
+	switch clusters {
+	case 0:
 		return fmt.Sprintf("targets no cluster: there is none in %s", workspace)
-	case len(clusters) == 1:
-		return "targets no cluster: " + verdicts[0].Reason
+	case 1:
+		return "targets no cluster: " + first
 	}
-	return fmt.Sprintf("targets none of %d clusters: %s", len(clusters), verdicts[0].Reason)
+	return fmt.Sprintf("targets none of %d clusters: %s", clusters, first)
 }
 
 // invalid is the fault of a selector that cannot be read.

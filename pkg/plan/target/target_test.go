@@ -243,15 +243,14 @@ func TestInvalidSelector(t *testing.T) {
 	}
 }
 
-func TestFirstRefusal(t *testing.T) {
-	verdicts := []Verdict{{Reason: "target 1 wants env=prod, c1 has env=dev"}, {Reason: "other"}}
-	clusters := []*Cluster{cluster("c1", nil), cluster("c2", nil)}
+func TestRefusal(t *testing.T) {
+	const first = "target 1 wants env=prod, c1 has env=dev"
 	for n, want := range map[int]string{
 		0: "targets no cluster: there is none in fleet-default",
-		1: "targets no cluster: target 1 wants env=prod, c1 has env=dev",
-		2: "targets none of 2 clusters: target 1 wants env=prod, c1 has env=dev",
+		1: "targets no cluster: " + first,
+		2: "targets none of 2 clusters: " + first,
 	} {
-		if got := FirstRefusal("fleet-default", clusters[:n], verdicts[:n]); got != want {
+		if got := Refusal("fleet-default", n, first); got != want {
 			t.Errorf("%d clusters: got %q, want %q", n, got, want)
 		}
 	}
