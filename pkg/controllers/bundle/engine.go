@@ -237,6 +237,7 @@ func (e *Engine) start(ctx context.Context) error {
 	}
 	e.sweepSecrets()
 	<-ctx.Done()
+	e.slots.drain()
 	return nil
 }
 

@@ -106,7 +106,6 @@ func (e *Engine) forget(key kube.Key) {
 	delete(e.memos, key)
 	delete(e.paces, key)
 	delete(e.waiting, key)
-	delete(e.unfinished, key)
 	e.purse.forget(key)
 }
 

@@ -37,14 +37,17 @@ const valuesRetry = 30 * time.Second
 // It may run at any time and any number of times.
 func (e *Engine) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
 	b, ok := e.table.Bundle(key)
-	if !ok {
-		return kube.Done, nil
+	alive := b
+	if ok && b.DeletionTimestamp != nil {
+		alive = nil
 	}
-	if b.DeletionTimestamp != nil {
-		return e.remove(ctx, b)
-	}
-	if w := e.resume(b); w != nil {
+	switch w := e.resume(key, alive); {
+	case w != nil:
 		return e.carryOut(ctx, w)
+	case !ok:
+		return kube.Done, nil
+	case alive == nil:
+		return e.remove(ctx, b)
 	}
 	s, err := e.gather(ctx, b)
 	if err != nil {

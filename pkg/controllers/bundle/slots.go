@@ -10,11 +10,11 @@ import (
 // How many writes are under way at once, over all Bundles: as many as the API
 // server takes without making anybody wait.
 const (
-	fewestWriters = 8
+	fewestWriters = 16
 	firstWriters  = 32
 	mostWriters   = 64
 	// sluggish is how long a write takes that shows that there are too many.
-	sluggish = 2 * time.Second
+	sluggish = 5 * time.Second
 	// backOff is what is left of the writers then.
 	backOff = 0.7
 )
@@ -66,24 +66,38 @@ func (s *slots) leave(took time.Duration, err error) {
 	s.free.Broadcast()
 }
 
+// drain waits until no write is under way.
+func (s *slots) drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.used > 0 {
+		s.free.Wait()
+	}
+}
+
 // A turn is what one Bundle writes before others have theirs: as much as begins
-// within a slice of time, through the engine's slots.
+// within a slice of time, through the engine's slots. It may be given another
+// slice while answers are still to come: waiting for the slowest of them after
+// each slice would leave the slots empty where answers take longer than a slice.
 type turn struct {
 	slots *slots
 	until time.Time
 	wg    sync.WaitGroup
 
-	mu   sync.Mutex
-	errs []error
+	mu      sync.Mutex
+	answers []func() error // that came and were not looked at
 }
 
 func (s *slots) turn() *turn { return &turn{slots: s, until: s.now().Add(slice)} }
+
+// renew begins another slice.
+func (t *turn) renew() { t.until = t.slots.now().Add(slice) }
 
 // over tells that nothing more may begin.
 func (t *turn) over() bool { return t.slots.now().After(t.until) }
 
 // write does a write when there is a slot for it, without waiting for its
-// answer. after, where not nil, is told the answer, one at a time; what it
+// answer. after, where not nil, is told the answer by look or wait; what it
 // returns is the turn's error.
 func (t *turn) write(do func() error, after func(error) error) {
 	t.slots.enter()
@@ -93,19 +107,34 @@ func (t *turn) write(do func() error, after func(error) error) {
 		t.slots.leave(t.slots.now().Sub(begin), err)
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if after != nil {
-			err = after(err)
-		}
-		if err != nil {
-			t.errs = append(t.errs, err)
-		}
+		t.answers = append(t.answers, func() error {
+			if after != nil {
+				return after(err)
+			}
+			return err
+		})
 	})
 }
 
-// wait waits for all answers.
+// look takes in the answers that have come.
+func (t *turn) look() error {
+	t.mu.Lock()
+	answers := t.answers
+	t.answers = nil
+	t.mu.Unlock()
+	var errs []error
+	for _, answer := range answers {
+		if err := answer(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return joined(errs)
+}
+
+// wait waits for all answers and takes them in.
 func (t *turn) wait() error {
 	t.wg.Wait()
-	return joined(t.errs)
+	return t.look()
 }
 
 // A batch lets at most so many creations be without an answer at once.

@@ -1,10 +1,12 @@
 package bundle
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
@@ -46,15 +48,15 @@ func TestSlots(t *testing.T) {
 	enter(int(s.limit) - s.used)
 	leave(20, 100*time.Millisecond, tooMany)
 	limit(44, "twenty refusals of the same moment are one")
-	now = now.Add(3 * time.Second)
+	now = now.Add(6 * time.Second)
 	leave(1, time.Millisecond, nil)
-	leave(1, 2500*time.Millisecond, nil)
+	leave(1, 5500*time.Millisecond, nil)
 	limit(31, "a sluggish answer")
 	for range 20 {
 		now = now.Add(time.Second)
 		leave(1, time.Millisecond, tooMany)
 	}
-	limit(8, "never fewer")
+	limit(16, "never fewer")
 }
 
 func TestSlotsWait(t *testing.T) {
@@ -73,6 +75,40 @@ func TestSlotsWait(t *testing.T) {
 		synctest.Wait()
 		if !entered {
 			t.Error("nobody was let in when there was room")
+		}
+	})
+}
+
+// A turn goes on while answers are still to come, and tells of each once.
+func TestTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turn := newSlots(time.Now).turn()
+		var told []string
+		write := func(name string, takes time.Duration, err error) {
+			turn.write(func() error { time.Sleep(takes); return err }, func(err error) error {
+				told = append(told, name)
+				return err
+			})
+		}
+		write("slow", 10*slice, nil)
+		write("quick", slice/2, errors.New("refused"))
+		time.Sleep(2 * slice)
+		if !turn.over() {
+			t.Error("a slice has its end")
+		}
+		if err := turn.look(); err == nil || err.Error() != "refused" {
+			t.Errorf("want the answer that has come, got %v", err)
+		}
+		turn.renew()
+		if turn.over() {
+			t.Error("another slice")
+		}
+		write("last", 0, nil)
+		if err := turn.wait(); err != nil {
+			t.Errorf("an error is told once, got %v", err)
+		}
+		if diff := cmp.Diff([]string{"quick", "last", "slow"}, told); diff != "" {
+			t.Error(diff)
 		}
 	})
 }

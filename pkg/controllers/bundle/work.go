@@ -14,13 +14,15 @@ import (
 type work struct {
 	*snapshot
 	*decision
-	resumed bool
+	resumed  bool
+	turn     *turn // nil before the first
+	creating batch // of which so many are under way
 }
 
 // carryOut writes a slice of a decision, and what is left of it in turns of
 // their own. Withdrawals come last.
 func (e *Engine) carryOut(ctx context.Context, w *work) (kube.Next, error) {
-	rest, err := e.apply(ctx, w.snapshot, w.decision)
+	rest, err := e.apply(ctx, w)
 	if fault.IsPermanent(err) {
 		w.plan.Problem = problemOf(err)
 	}
@@ -57,19 +59,22 @@ func (e *Engine) leaveOff(w *work) {
 	e.unfinished[w.key] = w
 }
 
-// resume is the rest of a decision, unless something has happened to its Bundle,
-// to any cluster, or to what may be written at all.
-func (e *Engine) resume(b *fleet.Bundle) *work {
-	key := kube.KeyOf(b)
+// resume is the rest of a decision, unless something has happened to its Bundle
+// (nil: it is gone or being deleted), to any cluster, or to what may be written
+// at all. What is under way of a decision that is given up is waited for.
+func (e *Engine) resume(key kube.Key, b *fleet.Bundle) *work {
 	e.mu.Lock()
 	w, entry := e.unfinished[key], e.kits[key]
 	delete(e.unfinished, key)
 	e.mu.Unlock()
-	if w == nil || entry == nil || entry.kit != w.kit || !fits(w.kit, b) || e.table.Moves() != w.moves {
+	if w == nil {
 		return nil
 	}
-	if hold, _ := e.held(key.Namespace); hold != w.hold {
-		return nil
+	if b != nil && entry != nil && entry.kit == w.kit && fits(w.kit, b) && e.table.Moves() == w.moves {
+		if hold, _ := e.held(key.Namespace); hold == w.hold {
+			return w
+		}
 	}
-	return w
+	w.turn.wg.Wait()
+	return nil
 }

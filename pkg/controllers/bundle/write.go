@@ -26,33 +26,42 @@ const (
 )
 
 // apply writes what was decided and not written yet, for at most a slice of
-// time. It returns whether something is left. Faults of single clusters show in their Want and
-// stop nobody else; the others are returned.
-func (e *Engine) apply(ctx context.Context, s *snapshot, d *decision) (rest bool, err error) {
-	if len(d.pairs) == 0 {
+// time. It returns whether something is left; answers may be still to come then.
+// Faults of single clusters show in their Want and stop nobody else; the others
+// are returned, when nothing is under way any more.
+func (e *Engine) apply(ctx context.Context, w *work) (rest bool, err error) {
+	if len(w.pairs) == 0 {
 		return false, nil
 	}
-	if s.hold == "" {
-		if err := e.ensureContent(ctx, s, d); err != nil {
-			return false, err
+	if w.turn == nil {
+		w.turn, w.creating = e.slots.turn(), newBatch(w.batch)
+	}
+	if w.hold == "" {
+		if err := e.ensureContent(ctx, w.snapshot, w.decision); err != nil {
+			return false, errors.Join(err, w.turn.wait())
 		}
 	}
-	turn, batch := e.slots.turn(), newBatch(d.batch)
-	for ; d.next < len(d.pairs); d.next++ {
-		p := d.pairs[d.next]
+	w.turn.renew()
+	for ; w.next < len(w.pairs); w.next++ {
+		p := w.pairs[w.next]
 		if p.effort == nothing {
 			continue
 		}
-		if rest = turn.over(); rest {
+		if rest = w.turn.over(); rest {
 			break
 		}
-		batch.enter(p.effort)
-		turn.write(func() error {
-			defer batch.leave(p.effort)
-			return e.write(ctx, s, p)
-		}, func(err error) error { return d.answered(p, err) })
+		w.creating.enter(p.effort)
+		w.turn.write(func() error {
+			defer w.creating.leave(p.effort)
+			return e.write(ctx, w.snapshot, p)
+		}, func(err error) error { return w.answered(p, err) })
 	}
-	return rest, turn.wait()
+	if rest && !w.costs { // where moving costs, every answer counts for what is next
+		if err = w.turn.look(); err == nil {
+			return true, nil
+		}
+	}
+	return rest, errors.Join(err, w.turn.wait())
 }
 
 // answered notes what became of writing a pair. What concerns its cluster alone
