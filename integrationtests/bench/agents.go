@@ -29,10 +29,11 @@ const floorPrefix = "floor-"
 // once per content, the Secret with values where there is one, and one write
 // of the status.
 type agents struct {
-	hub     *hub
-	objects int
-	stopAll context.CancelFunc
-	done    sync.WaitGroup
+	hub      *hub
+	clusters int
+	objects  int
+	stopAll  context.CancelFunc
+	done     sync.WaitGroup
 
 	open    atomic.Int64 // watches, and agents that have checked in
 	failing atomic.Bool  // every twentieth agent cannot deploy
@@ -59,7 +60,7 @@ type state struct {
 // they live.
 func startAgents(ctx context.Context, h *hub, s scenario) (*agents, error) {
 	ctx, stop := context.WithCancel(ctx)
-	a := &agents{hub: h, objects: s.objects, stopAll: stop, pairs: map[pair]state{}, seen: make(chan struct{})}
+	a := &agents{hub: h, clusters: s.clusters, objects: s.objects, stopAll: stop, pairs: map[pair]state{}, seen: make(chan struct{})}
 	for n := range s.clusters {
 		a.done.Go(func() { a.fail((&agent{agents: a, n: n, contents: map[string]bool{}}).run(ctx)) })
 	}
@@ -161,7 +162,7 @@ type event struct {
 }
 
 // stagger is how far apart agents start: agents of a real fleet do not come at
-// once, and their check-ins stay as far apart.
+// once.
 const stagger = 5 * time.Millisecond
 
 func (a *agent) run(ctx context.Context) error {
@@ -184,8 +185,11 @@ func (a *agent) run(ctx context.Context) error {
 
 // live says that the agent lives, now and then.
 func (a *agent) live(ctx context.Context) {
-	every := time.NewTicker(checkin)
-	defer every.Stop()
+	// A fleet's check-ins come evenly: the first ones of two agents are as far
+	// apart as their starts, all others by their part of the period.
+	lag := time.Duration(a.n) * (checkin/time.Duration(a.clusters) - stagger)
+	next := time.NewTimer(max(0, lag) + checkin)
+	defer next.Stop()
 	lives := false
 	path := pathOf(workspace, "clusters") + "/" + clusterName(a.n) + "/status?fieldManager=" + fleet.FieldManagerAgent
 	for {
@@ -202,7 +206,8 @@ func (a *agent) live(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-every.C:
+		case <-next.C:
+			next.Reset(checkin)
 		}
 	}
 }

@@ -216,22 +216,28 @@ func match(s *snapshot, d *decision) string {
 			d.pairs = append(d.pairs, p)
 			continue
 		}
-		clusters++
-		bd := s.deployments[c.Key]
-		if v.Reason == "" && (bd != nil || clusters == 1) {
-			v = s.kit.Match(&c.Place.Cluster)
-		}
-		if clusters == 1 {
-			first = v.Reason
-		}
-		if bd != nil {
-			d.leaving = append(d.leaving, &leaver{cluster: c.Key, bd: bd, reason: v.Reason})
+		why := s.turnDown(d, c, v, clusters == 0)
+		if clusters++; clusters == 1 {
+			first = why
 		}
 	}
 	if len(d.leaving) > 0 {
 		d.plan.Withdrawing = d.leaving[0].reason
 	}
 	return target.Refusal(s.where(), clusters, first)
+}
+
+// turnDown notes that a cluster does not get the Bundle, and returns why, where
+// that is asked or a deployment leaves it.
+func (s *snapshot) turnDown(d *decision, c *table.Candidate, v target.Verdict, asked bool) string {
+	bd := s.deployments[c.Key]
+	if v.Reason == "" && (asked || bd != nil) {
+		v = s.kit.Match(&c.Place.Cluster)
+	}
+	if bd != nil {
+		d.leaving = append(d.leaving, &leaver{cluster: c.Key, bd: bd, reason: v.Reason})
+	}
+	return v.Reason
 }
 
 // unplaced says why nothing can be written for a cluster yet.
