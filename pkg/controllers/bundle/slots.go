@@ -66,6 +66,14 @@ func (s *slots) leave(took time.Duration, err error) {
 	s.free.Broadcast()
 }
 
+// through does a write that has a slot and gives the slot back, however the
+// write ends.
+func (s *slots) through(do func() error) (err error) {
+	begin := s.now()
+	defer func() { s.leave(s.now().Sub(begin), err) }()
+	return do()
+}
+
 // drain waits until no write is under way.
 func (s *slots) drain() {
 	s.mu.Lock()
@@ -102,9 +110,7 @@ func (t *turn) over() bool { return t.slots.now().After(t.until) }
 func (t *turn) write(do func() error, after func(error) error) {
 	t.slots.enter()
 	t.wg.Go(func() {
-		begin := t.slots.now()
-		err := do()
-		t.slots.leave(t.slots.now().Sub(begin), err)
+		err := t.slots.through(do)
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.answers = append(t.answers, func() error {
