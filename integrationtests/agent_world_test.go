@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -65,7 +63,7 @@ func newAgentWorld(t *testing.T) *agentWorld {
 		T: t, root: t, running: new(func()), cluster: c, admin: admin, client: kubernetes.NewForConfigOrDie(c.REST()),
 		bds: kube.StoreOf[*fleet.BundleDeployment](admin), clusters: kube.StoreOf[*fleet.Cluster](admin),
 	}
-	w.installCRDs()
+	harness.InstallCRDs(t, admin)
 	for _, ns := range []string{agentNS, workspace, deployNS} {
 		_, err := kube.StoreOf[*corev1.Namespace](admin).Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 		must(t, err)
@@ -82,27 +80,6 @@ func newAgentWorld(t *testing.T) *agentWorld {
 func (w *agentWorld) registered() {
 	w.Helper()
 	w.credential(w.token(deployNS, "request"))
-}
-
-func (w *agentWorld) installCRDs() {
-	w.Helper()
-	files, err := filepath.Glob("../charts/fleet-crd/templates/*.yaml")
-	must(w.T, err)
-	crds := kube.StoreOf[*apiextensionsv1.CustomResourceDefinition](w.admin)
-	for _, f := range files {
-		data, err := os.ReadFile(f)
-		must(w.T, err)
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		must(w.T, yaml.Unmarshal(data, crd))
-		_, err = crds.Create(w.Context(), crd)
-		must(w.T, err)
-	}
-	until(w.T, "CRDs serve", func() bool {
-		_, err := w.bds.List(w.Context(), "", "")
-		_, err2 := w.clusters.List(w.Context(), "", "")
-		_, err3 := kube.StoreOf[*fleet.Content](w.admin).List(w.Context(), "", "")
-		return err == nil && err2 == nil && err3 == nil
-	})
 }
 
 // grant gives the agent its credential.

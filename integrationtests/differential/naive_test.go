@@ -333,14 +333,14 @@ func (r *recount) settle(p *plan, x *pair) {
 
 // look sees a pair as summaries do.
 func (x *pair) look(b *fleet.Bundle) {
-	if x.bd == nil {
-		x.view = summary.Pending(b.Name, x.cluster.String(), x.held)
-	} else {
-		x.view = summary.Observe(x.bd, x.id, x.held)
-	}
-	x.view.Repo, x.view.HelmOp = "", ""
+	x.view = summary.Deployment{Bundle: b.Name, Cluster: x.cluster.String()}
 	if name := b.Labels[fleet.LabelRepoName]; name != "" {
 		x.view.Repo = b.Namespace + "/" + name
+	}
+	if x.bd == nil {
+		x.view = summary.Pending(x.view, x.held)
+	} else {
+		x.view = summary.Observe(x.view, x.bd, x.id, x.held)
 	}
 	if x.broken != "" {
 		x.view = summary.Broken(x.view, x.broken)

@@ -322,12 +322,11 @@ func effortOf(s *snapshot, p *pair) effort {
 		}
 		return nothing
 	}
-	mark := p.mark
-	staged := mark.Outcome == p.outcome && p.old.Spec.StagedDeploymentID == p.id
+	staged := p.mark.Outcome == p.outcome && p.old.Spec.StagedDeploymentID == p.id
 	ordered := p.old.Annotations[fleet.AnnotationWithdrawn] != ""
 	lost := s.lost[kube.KeyOf(p.old)]
 	switch {
-	case p.step.Move && (!staged || !mark.Moved || p.old.Spec.DeploymentID != p.id || ordered || lost):
+	case p.step.Move && (!staged || !p.mark.Moved || p.old.Spec.DeploymentID != p.id || ordered || lost):
 		return replace
 	case p.step.Stage && (!staged || ordered):
 		return stage

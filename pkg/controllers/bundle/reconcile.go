@@ -37,16 +37,12 @@ const valuesRetry = 30 * time.Second
 // It may run at any time and any number of times.
 func (e *Engine) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
 	b, ok := e.table.Bundle(key)
-	alive := b
-	if ok && b.DeletionTimestamp != nil {
-		alive = nil
-	}
-	switch w := e.resume(key, alive); {
+	switch w := e.resume(key, b); {
 	case w != nil:
 		return e.carryOut(ctx, w)
 	case !ok:
 		return kube.Done, nil
-	case alive == nil:
+	case b.DeletionTimestamp != nil:
 		return e.remove(ctx, b)
 	}
 	s, err := e.gather(ctx, b)

@@ -60,8 +60,7 @@ func (e *Engine) leaveOff(w *work) {
 }
 
 // resume is the rest of a decision, unless something has happened to its Bundle
-// (nil: it is gone or being deleted), to any cluster, or to what may be written
-// at all. What is under way of a decision that is given up is waited for.
+// (nil: it is gone), to any cluster, or to what may be written at all. What is under way of a decision that is given up is waited for.
 func (e *Engine) resume(key kube.Key, b *fleet.Bundle) *work {
 	e.mu.Lock()
 	w, entry := e.unfinished[key], e.kits[key]
@@ -70,7 +69,7 @@ func (e *Engine) resume(key kube.Key, b *fleet.Bundle) *work {
 	if w == nil {
 		return nil
 	}
-	if b != nil && entry != nil && entry.kit == w.kit && fits(w.kit, b) && e.table.Moves() == w.moves {
+	if b != nil && b.DeletionTimestamp == nil && entry != nil && entry.kit == w.kit && fits(w.kit, b) && e.table.Moves() == w.moves {
 		if hold, _ := e.held(key.Namespace); hold == w.hold {
 			return w
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -118,8 +119,8 @@ func (e *Engine) ensureContent(ctx context.Context, s *snapshot, d *decision) er
 func (e *Engine) write(ctx context.Context, s *snapshot, p *pair) (err error) {
 	var got *fleet.BundleDeployment
 	key := kube.Key{Namespace: p.place.Namespace, Name: s.key.Name}
-	missing := e.setWriting(key)
-	defer func() { e.written(s.key, key, missing && err != nil) }()
+	lost := e.beginWrite(key)
+	defer func() { e.endWrite(s.key, key, lost && err != nil) }()
 	switch p.effort {
 	case create, replace:
 		got, err = e.place(ctx, s, p)
@@ -254,10 +255,10 @@ func (e *Engine) putSecret(ctx context.Context, want *corev1.Secret) error {
 	return err
 }
 
-// setWriting notes that a deployment is being written, so that the watch may be
+// beginWrite notes that a deployment is being written, so that the watch may be
 // ahead of the answer. It returns whether the deployment had to be written anew:
 // that is being done, and what is lost from now on counts afresh.
-func (e *Engine) setWriting(key kube.Key) (lost bool) {
+func (e *Engine) beginWrite(key kube.Key) (lost bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	lost = e.lost[key]
@@ -266,9 +267,9 @@ func (e *Engine) setWriting(key kube.Key) (lost bool) {
 	return lost
 }
 
-// written ends setWriting. A deployment that is still to be written anew, or
-// again, has its Bundle planned.
-func (e *Engine) written(bundle, key kube.Key, still bool) {
+// endWrite is told whether a deployment is still to be written anew: its Bundle
+// will be tried again. For one that was lost meanwhile the Bundle is planned.
+func (e *Engine) endWrite(bundle, key kube.Key, still bool) {
 	e.mu.Lock()
 	delete(e.writing, key)
 	again := e.lost[key]
@@ -283,12 +284,9 @@ func (e *Engine) written(bundle, key kube.Key, still bool) {
 
 // short is a deployment id for logs: the first 8 characters of both digests.
 func short(id string) string {
-	content, options := "", id
-	for i := range len(id) {
-		if id[i] == ':' {
-			content, options = id[:i], id[i+1:]
-			break
-		}
+	content, options, whole := strings.Cut(id, ":")
+	if !whole {
+		content, options = "", id
 	}
 	return content[:min(10, len(content))] + ":" + options[:min(8, len(options))]
 }

@@ -145,21 +145,13 @@ func (t *Table) refresh(c *cell, news *News) {
 }
 
 func (t *Table) observe(c *cell) summary.Deployment {
-	cluster := c.view.Cluster
-	if cluster == "" {
-		cluster = c.cluster.String()
-	}
-	if c.bd == nil {
-		d := summary.Pending(c.bundle.Name, cluster, c.want.Held)
-		d.Repo, d.HelmOp = t.owners(c.bundle)
-		if c.want.Broken != "" {
-			d = summary.Broken(d, c.want.Broken)
-		}
-		return d
-	}
-	d := summary.Observe(c.bd, c.want.ID, c.want.Held)
-	d.Bundle, d.Cluster = c.bundle.Name, cluster // whatever its labels say now
+	d := summary.Deployment{Bundle: c.bundle.Name, Cluster: c.cluster.String()}
 	d.Repo, d.HelmOp = t.owners(c.bundle)
+	if c.bd == nil {
+		d = summary.Pending(d, c.want.Held)
+	} else {
+		d = summary.Observe(d, c.bd, c.want.ID, c.want.Held)
+	}
 	if c.want.Broken != "" {
 		d = summary.Broken(d, c.want.Broken)
 	}

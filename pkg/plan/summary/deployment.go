@@ -92,10 +92,11 @@ func displayCondition(list []fleet.Condition, kind string) string {
 	return string(c.Status)
 }
 
-// Observe reads a BundleDeployment. wanted is as for State; held says why a
-// new version is held back, and explains OutOfSync.
-func Observe(bd *fleet.BundleDeployment, wanted, held string) Deployment {
-	d := identity(bd)
+// Observe reads a BundleDeployment into d, which says whose it is: the labels of
+// the object may be anybody's word. wanted is as for State; held says why a new
+// version is held back, and explains OutOfSync.
+func Observe(d Deployment, bd *fleet.BundleDeployment, wanted, held string) Deployment {
+	d.UID = bd.UID
 	d.State = State(bd, wanted)
 	d.Message = Message(bd)
 	if d.State == fleet.OutOfSync && d.Message == "" {
@@ -117,22 +118,7 @@ func Broken(d Deployment, why string) Deployment {
 }
 
 // Pending is a deployment that does not exist yet, and what it waits for.
-func Pending(bundle, cluster, why string) Deployment {
-	return Deployment{Bundle: bundle, Cluster: cluster, State: fleet.Pending, Message: why}
-}
-
-func identity(bd *fleet.BundleDeployment) Deployment {
-	l := bd.Labels
-	d := Deployment{
-		Bundle:  bd.Name,
-		Cluster: l[fleet.LabelClusterNamespace] + "/" + l[fleet.LabelCluster],
-		UID:     bd.UID,
-	}
-	if name := l[fleet.LabelRepoName]; name != "" {
-		d.Repo = l[fleet.LabelBundleNamespace] + "/" + name
-	}
-	if name := l[fleet.LabelHelmOpName]; name != "" {
-		d.HelmOp = l[fleet.LabelBundleNamespace] + "/" + name
-	}
+func Pending(d Deployment, why string) Deployment {
+	d.State, d.Message = fleet.Pending, why
 	return d
 }
