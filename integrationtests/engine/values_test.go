@@ -2,10 +2,12 @@ package engine_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,4 +119,54 @@ func TestValuesTaken(t *testing.T) {
 	update(w, in("app"), func(s *corev1.Secret) { s.Data = data })
 	update(w, in("app"), func(b *fleet.Bundle) { b.Spec.ValuesHash = options.BundleValuesHash(data) })
 	sees(w, "those of a new version", `{"v":"2"}`, values)
+}
+
+// A reader counts how often single deployments are read.
+type reader struct {
+	next  http.RoundTripper
+	reads *atomic.Int64
+}
+
+func (r reader) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodGet && strings.Contains(req.URL.Path, "/bundledeployments/") {
+		r.reads.Add(1)
+	}
+	return r.next.RoundTrip(req)
+}
+
+// TestDeletionReadsNothing tells that values go with their deployments, and that
+// no deployment is read for it.
+func TestDeletionReadsNothing(t *testing.T) {
+	w := &world{t: t, agents: map[string]*agent{}}
+	var reads atomic.Int64
+	w.wrap = func(next http.RoundTripper) http.RoundTripper { return reader{next, &reads} }
+	w.open()
+	const clusters = 12
+	var secrets []kube.Key
+	for i := range clusters {
+		name := fmt.Sprintf("c%02d", i)
+		w.addCluster(name, nil)
+		secrets = append(secrets, kube.Key{Namespace: naming.ClusterNamespace(workspace, name), Name: "app"})
+	}
+	there := func() int {
+		n := 0
+		for _, key := range secrets {
+			if get[*corev1.Secret](w, key) != nil {
+				n++
+			}
+		}
+		return n
+	}
+	w.create(w.withValues(bundle("app", "v1", everywhere()), map[string]any{"v": "1"}))
+	sees(w, "Ready", "True", bundleReady(w, "app"))
+	sees(w, "values", clusters, there)
+	reads.Store(0)
+	if err := kube.StoreOf[*fleet.Bundle](w.admin).Delete(t.Context(), in("app"), kube.Precondition{}); err != nil {
+		t.Fatal(err)
+	}
+	sees(w, "values", 0, there)
+	w.until("the Bundle goes", func() bool { return get[*fleet.Bundle](w, in("app")) == nil })
+	if n := reads.Load(); n > 0 {
+		t.Errorf("%d reads of single deployments", n)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -175,16 +176,20 @@ func (e *Engine) erase(ctx context.Context, bd *fleet.BundleDeployment) error {
 	if err != nil {
 		return err
 	}
-	return e.eraseSecret(ctx, key)
+	if len(bd.Finalizers) > 0 {
+		return nil // the event of its end comes later
+	}
+	return e.eraseSecret(ctx, key, bd.UID)
 }
 
-// eraseSecret deletes the values of a deployment that is gone.
-func (e *Engine) eraseSecret(ctx context.Context, key kube.Key) error {
+// eraseSecret deletes the values of a deployment that is gone. erased is the
+// UID of the one that was deleted just now; the table may not know yet.
+func (e *Engine) eraseSecret(ctx context.Context, key kube.Key, erased types.UID) error {
 	meta, ok := e.cache.secrets.Get(key)
 	if !ok || meta.Labels[fleet.LabelBundleName] == "" {
 		return nil
 	}
-	if _, exists := e.table.Deployment(key); exists {
+	if there, exists := e.table.Deployment(key); exists && there.UID != erased {
 		if _, err := e.deployments.Get(ctx, key); !kube.IsGone(err) {
 			return err
 		}
@@ -206,7 +211,7 @@ func (e *Engine) reconcileLeaving(ctx context.Context, key kube.Key) (kube.Next,
 	bd, ok := e.table.Deployment(key)
 	if !ok {
 		e.setOrphan(key, false)
-		return kube.Done, e.eraseSecret(ctx, key)
+		return kube.Done, e.eraseSecret(ctx, key, "")
 	}
 	if bd.DeletionTimestamp != nil {
 		return kube.Done, e.unlock(ctx, bd)
