@@ -9,7 +9,7 @@ BINARIES  := fleet fleet-controller fleet-agent fleet-sandbox
 TOOL      := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint generate golden verify bench bench-fanout soak clean
+.PHONY: help build test race lint generate golden verify bench bench-fanout bench-agent soak clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -41,6 +41,9 @@ bench: ## print the figures of docs/benchmarks.md; BENCH="-only reading" runs a 
 
 bench-fanout: ## print the figures of the fan-out; BENCH="-scenarios 500x1" measures a part
 	$(GO) run ./integrationtests/bench $(BENCH)
+
+bench-agent: ## print the figures of one agent; BENCH="-only latency" measures a part
+	$(GO) run ./integrationtests/benchagent $(BENCH)
 
 soak: ## the long quiet window and other tests that take their time
 	$(GO) run ./hack/test -soak

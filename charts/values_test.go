@@ -123,7 +123,7 @@ func TestValuesAct(t *testing.T) {
 			"apiServerURL": "https://x", "apiServerCA": "other", "token": "other", "tokenName": "other",
 			"clusterNamespace": "other", "systemRegistrationNamespace": "other", "agentTLSMode": "strict",
 			"agentCheckinInterval": "15m", "labels": map[string]any{"a": "b"}, "clientID": "c", "proxy": "http://p:1",
-			"agent.replicas":          2,
+			"agent.replicas": 2, "metrics.port": 8080, "orphanPolicy": "collect",
 			"fleetAgent.nodeSelector": map[string]any{"a": "b"},
 			"fleetAgent.tolerations":  []any{map[string]any{"key": "a", "operator": "Exists"}},
 			"fleetAgent.hostNetwork":  true, "global.cattle.systemDefaultRegistry": "reg",
@@ -131,7 +131,7 @@ func TestValuesAct(t *testing.T) {
 		},
 	}
 	// These show only together with others, or in what is refused.
-	elsewhere := map[string]bool{"noProxy": true, "internal.systemNamespace": true, "internal.managedReleaseName": true}
+	elsewhere := map[string]bool{"checkin.mode": true, "checkin.schedule": true, "checkin.timezone": true, "orphanGracePeriod": true, "noProxy": true, "internal.systemNamespace": true, "internal.managedReleaseName": true}
 	for chart, all := range changes {
 		plain := asYAML(t, mustRender(t, of(chart, nil)))
 		for _, path := range leaves(t, chart) {
@@ -150,6 +150,20 @@ func TestValuesAct(t *testing.T) {
 	with := asYAML(t, mustRender(t, fleetRelease(map[string]any{"proxy": "http://p:1", "noProxy": "me"})))
 	if strings.Count(with, "value: me\n") != 2 {
 		t.Error("noProxy does not reach both processes")
+	}
+	with = asYAML(t, mustRender(t, agentRelease(map[string]any{"orphanPolicy": "collect", "orphanGracePeriod": "2h"})))
+	for _, arg := range []string{"--orphan-policy=collect\n", "--orphan-grace-period=2h\n"} {
+		if !strings.Contains(with, arg) {
+			t.Errorf("no %q for an agent that collects orphans", arg)
+		}
+	}
+	with = asYAML(t, mustRender(t, agentRelease(map[string]any{
+		"checkin": map[string]any{"mode": "poll", "schedule": "0 3 * * *", "timezone": "Europe/Berlin"},
+	})))
+	for _, arg := range []string{"--checkin-mode=poll\n", "--checkin-schedule=0 3 * * *", "--checkin-timezone=Europe/Berlin\n"} {
+		if !strings.Contains(with, arg) {
+			t.Errorf("no %q for an agent with a schedule", arg)
+		}
 	}
 }
 
@@ -215,10 +229,12 @@ func TestRefusedValues(t *testing.T) {
 			"bootstrap":   map[string]any{"enabled": false, "agentNamespace": "cattle-fleet-local-system"},
 			"tolerations": []any{map[string]any{"key": "a", "operator": "Exists"}},
 		})},
-		"NoURL":          {why: "an agent without a manager waits for ever", release: agentRelease(set("apiServerURL", "")), want: "apiServerURL is required"},
-		"NoTokenName":    {why: "the manager would not know whom to answer", release: agentRelease(set("tokenName", "")), want: "tokenName is required"},
-		"WrongRelease":   {why: "an upgrade would not find it", release: release{chart: "fleet-agent", name: "x", namespace: "cattle-fleet-system", values: agentRelease(nil).values}, want: "as release fleet-agent"},
-		"WrongNamespace": {why: "the agent looks in its own namespace only", release: release{chart: "fleet-agent", name: "fleet-agent", namespace: "default", values: agentRelease(nil).values}, want: "in namespace cattle-fleet-system"},
+		"PollWithoutTimes": {why: "an agent would never connect", release: agentRelease(set("checkin.mode", "poll")), want: "checkin"},
+		"TimesWithoutPoll": {why: "it would look as if they counted", release: agentRelease(set("checkin.schedule", "@hourly")), want: "checkin"},
+		"NoURL":            {why: "an agent without a manager waits for ever", release: agentRelease(set("apiServerURL", "")), want: "apiServerURL is required"},
+		"NoTokenName":      {why: "the manager would not know whom to answer", release: agentRelease(set("tokenName", "")), want: "tokenName is required"},
+		"WrongRelease":     {why: "an upgrade would not find it", release: release{chart: "fleet-agent", name: "x", namespace: "cattle-fleet-system", values: agentRelease(nil).values}, want: "as release fleet-agent"},
+		"WrongNamespace":   {why: "the agent looks in its own namespace only", release: release{chart: "fleet-agent", name: "fleet-agent", namespace: "default", values: agentRelease(nil).values}, want: "in namespace cattle-fleet-system"},
 		"TokenValues": {why: "what the manager writes for a token is accepted as it is", release: agentRelease(map[string]any{
 			"agentCheckinInterval": "5m0s", "internal": map[string]any{"systemNamespace": "cattle-fleet-system"},
 		})},

@@ -294,7 +294,7 @@ func helmOwnership(t *testing.T, w helmWorld) {
 	wantReason(t, w.Install(ctx, renamed), release.ReasonNotOwned, "it belongs to release owned/owned")
 	renamed.Adopt = func(id release.ID) bool { return id == d.ID }
 	must(t, w.Install(ctx, renamed))
-	must(t, w.Uninstall(ctx, d.ID))
+	must(t, w.Uninstall(ctx, d.ID, helm.Rights{}))
 	if got := w.data(t, "owned", "a"); got != "renamed" {
 		t.Errorf("the old release took the object with it: %q", got)
 	}
@@ -383,7 +383,7 @@ func helmLimited(t *testing.T, w helmWorld) {
 	_, err := w.kube.CoreV1().ConfigMaps("elsewhere").Create(ctx,
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "hooked"}, Data: map[string]string{"k": "theirs"}}, metav1.CreateOptions{})
 	must(t, err)
-	wantReason(t, w.Upgrade(ctx, limited("templates/h.yaml", hook)), release.ReasonClusterScoped, "hook ConfigMap elsewhere/hooked")
+	wantReason(t, w.Upgrade(ctx, limited("a.yaml", elsewhere, "templates/h.yaml", hook)), release.ReasonClusterScoped, "hook ConfigMap elsewhere/hooked")
 	if w.data(t, "elsewhere", "hooked") != "theirs" {
 		t.Error("a hook reached another namespace")
 	}
@@ -417,7 +417,7 @@ spec:
 	_, err = w.anyOf.Resource(things).Namespace("correct").Patch(ctx, "t", types.MergePatchType, []byte(`{"spec":{"size":9}}`), metav1.PatchOptions{})
 	must(t, err)
 
-	must(t, w.Correct(ctx, id, fleet.CorrectDrift{Enabled: true}, 0))
+	must(t, w.Correct(ctx, id, helm.Rights{}, helm.Correction{CorrectDrift: fleet.CorrectDrift{Enabled: true}}))
 	live, err := w.anyOf.Resource(things).Namespace("correct").Get(ctx, "t", metav1.GetOptions{})
 	must(t, err)
 	size, _, _ := unstructured.NestedInt64(live.Object, "spec", "size")
@@ -437,11 +437,11 @@ spec:
 		ObjectMeta: metav1.ObjectMeta{Name: "a"}, Immutable: &yes, Data: map[string]string{"k": "x"},
 	}, metav1.CreateOptions{})
 	must(t, err)
-	wantReason(t, w.Correct(ctx, id, fleet.CorrectDrift{Enabled: true}, 0), release.ReasonImmutable)
+	wantReason(t, w.Correct(ctx, id, helm.Rights{}, helm.Correction{CorrectDrift: fleet.CorrectDrift{Enabled: true}}), release.ReasonImmutable)
 	if o := w.observe(t, id); o.State != release.Deployed || o.Good != 2 {
 		t.Errorf("after a failed correction: %+v", o)
 	}
-	if err := w.Correct(ctx, id, fleet.CorrectDrift{Enabled: true, KeepFailHistory: true}, 0); err == nil {
+	if err := w.Correct(ctx, id, helm.Rights{}, helm.Correction{CorrectDrift: fleet.CorrectDrift{Enabled: true, KeepFailHistory: true}}); err == nil {
 		t.Error("want it to fail again")
 	}
 	if o := w.observe(t, id); o.State != release.Failed || o.Good != 2 || o.GoodID != "id1" {
@@ -510,7 +510,7 @@ spec:
 		return apierrors.IsNotFound(err)
 	})
 	w.Refresh()
-	must(t, w.Uninstall(ctx, good.ID))
+	must(t, w.Uninstall(ctx, good.ID, helm.Rights{}))
 	if o := w.observe(t, good.ID); o.State != release.Absent {
 		t.Errorf("got %+v", o)
 	}
@@ -539,7 +539,7 @@ func helmAccount(t *testing.T, w helmWorld) {
 	w.namespace(t, "tenant")
 	_, err := w.kube.CoreV1().ServiceAccounts("fleet").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}}, metav1.CreateOptions{})
 	must(t, err)
-	wantReason(t, w.Install(ctx, d), release.ReasonForbidden, "forbidden")
+	wantReason(t, w.Install(ctx, d), release.ReasonForbidden, `service account "tenant" of namespace "fleet" may not create configmaps`)
 	_, err = w.kube.RbacV1().RoleBindings("tenant").Create(ctx, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "tenant"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "admin", APIGroup: rbacv1.GroupName},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "tenant", Namespace: "fleet"}},
@@ -563,7 +563,7 @@ func helmValues(t *testing.T, w helmWorld) {
 			LocalObjectReference: fleet.LocalObjectReference{Name: "extra"}, Key: "v",
 		}}},
 	}
-	wantReason(t, w.Install(ctx, d), release.ReasonNoValues, "Secret vals/extra")
+	wantReason(t, w.Install(ctx, d), release.ReasonNoValues, `Secret "extra" in namespace "vals"`, `key "v"`)
 	_, err := w.kube.CoreV1().Secrets("vals").Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: "extra"}, StringData: map[string]string{"v": "b: {d: over}"},
 	}, metav1.CreateOptions{})
@@ -608,8 +608,8 @@ func helmRemove(t *testing.T, w helmWorld) {
 		t.Errorf("list of releases: %v", ids)
 	}
 	must(t, w.Forget(ctx, release.ID{Namespace: "keep", Name: "keep"}))
-	must(t, w.Uninstall(ctx, release.ID{Namespace: "away", Name: "away"}))
-	must(t, w.Uninstall(ctx, release.ID{Namespace: "away", Name: "away"}))
+	must(t, w.Uninstall(ctx, release.ID{Namespace: "away", Name: "away"}, helm.Rights{}))
+	must(t, w.Uninstall(ctx, release.ID{Namespace: "away", Name: "away"}, helm.Rights{}))
 	if w.data(t, "keep", "a") != "one" || w.data(t, "away", "a") != "" {
 		t.Error("forget keeps objects, uninstall removes them")
 	}

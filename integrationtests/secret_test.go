@@ -105,6 +105,22 @@ helm:
 	})
 	search("failed")
 
+	// Helm writes values that do not fit a chart, and what lookup does not find, to a
+	// log of its own; both begin with a value here.
+	repo.Write("app/chart/values.yaml", "password: {a: table}\n")
+	repo.Write("app/chart/templates/look.yaml", `{{ lookup (printf "%s.example/v1" .Values.token) "Thing" "" "" }}`)
+	repo.Write("app/fleet.yaml", strings.Replace(failing, "fail: true", "fail: false", 1))
+	repo.Commit("a template that asks for a kind whose name is a secret")
+	w.Until("the agent says that, too", func() string {
+		d := repo.Deployment(w.C1, "canary-app")
+		c := condition.Find(d.Status.Conditions, fleet.ConditionReady)
+		if c == nil || c.Status != corev1.ConditionFalse || c.ObservedGeneration != d.Generation {
+			return "nothing yet"
+		}
+		return lacks(c.Message, "lookup")
+	})
+	search("looked up")
+
 	server.Intercept(gittest.BasicAuth("robot", "another"))
 	w.Until("the password is refused", func() string {
 		return lacks(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "refuses the credentials")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	stdlog "log"
 	"net/http"
 	"os"
 
@@ -23,6 +24,8 @@ type options struct {
 	debug          bool
 	metricsAddress string
 	healthAddress  string
+	profileAddress string
+	touch          touch
 }
 
 // command is the whole command line. env reads the environment: POD_UID is the
@@ -49,10 +52,17 @@ func command(env func(string) string, out, errOut io.Writer) *cobra.Command {
 	shared.StringVar(&o.Scope, "agent-scope", "", "`word` that tells the objects of several agents of one cluster apart")
 	own := root.Flags()
 	own.DurationVar(&o.CheckinInterval, "checkin-interval", o.CheckinInterval, "`time` between two signs of life to the manager")
+	o.touch.flags(own)
+	own.StringVar(&o.OrphanPolicy, "orphan-policy", o.OrphanPolicy,
+		"what becomes of releases that the manager does not have any more, without having ordered to remove them: `keep` or collect")
+	own.DurationVar(&o.OrphanGracePeriod, "orphan-grace-period", o.OrphanGracePeriod, "for how `long` they must have been missing to be collected")
 	own.IntVar(&o.Workers, "workers", o.Workers, "how many deployments are worked on at once")
 	own.BoolVar(&o.LeaderElect, "leader-elect", false, "work only while holding the lease fleet-agent")
-	own.StringVar(&o.metricsAddress, "metrics-address", "", "serve Prometheus metrics at /metrics of this `address`; default: not at all")
-	own.StringVar(&o.healthAddress, "health-address", "", "serve /healthz at this `address`; default: not at all")
+	own.StringVar(&o.metricsAddress, "metrics-address", env("FLEET_AGENT_METRICS_BIND_ADDRESS"),
+		"serve Prometheus metrics at /metrics of this `address`; default: FLEET_AGENT_METRICS_BIND_ADDRESS, else not at all")
+	own.StringVar(&o.healthAddress, "health-address", env("FLEET_AGENT_PROBE_BIND_ADDRESS"),
+		"serve /healthz and /readyz at this `address`; default: FLEET_AGENT_PROBE_BIND_ADDRESS, else not at all")
+	own.StringVar(&o.profileAddress, "profile-address", "", "serve profiles of memory and processor at /debug/pprof of this `address`; default: not at all")
 	own.BoolVar(&o.debug, "debug", false, "log debug messages")
 	root.AddCommand(statusCommand(o), versionCommand())
 	return root
@@ -71,6 +81,10 @@ func identity(env func(string) string) string {
 }
 
 func run(ctx context.Context, o options, errOut io.Writer) error {
+	var err error
+	if o.Poll, err = o.touch.schedule(); err != nil {
+		return err
+	}
 	if err := o.Validate(); err != nil {
 		return err
 	}
@@ -85,16 +99,17 @@ func run(ctx context.Context, o options, errOut io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("connect to this cluster: %w", err)
 	}
-	if o.OnTurn, err = serve(ctx, o); err != nil {
+	if o.Metrics, err = serve(ctx, o); err != nil {
 		return err
 	}
 	log.WithFields(logrus.Fields{"agent": o.Namespace, "action": "start"}).Info("fleet-agent " + version.Version)
 	return agent.Run(ctx, o.Config, own, logrus.NewEntry(log))
 }
 
-// quietLibraries drops what Kubernetes' libraries log: what fails comes back
-// as an error and is logged once.
+// quietLibraries drops what Kubernetes' and Helm's libraries log: what fails
+// comes back as an error and is logged once. Helm's log shows Helm values.
 func quietLibraries() {
+	stdlog.SetOutput(io.Discard)
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 }

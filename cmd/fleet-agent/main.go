@@ -4,11 +4,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 )
+
+// exitNotReady is the exit code of status --exit-code where something is not as
+// it should be; docs/cli promises it.
+const exitNotReady = 3
 
 func main() {
 	stderr := os.Stderr
@@ -16,8 +21,12 @@ func main() {
 		os.Stderr = silent // kustomize warns there, between the lines of the log
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := command(os.Getenv, os.Stdout, stderr).ExecuteContext(ctx); err != nil {
+	err := command(os.Getenv, os.Stdout, stderr).ExecuteContext(ctx)
+	stop()
+	switch {
+	case errors.Is(err, errNotReady):
+		os.Exit(exitNotReady)
+	case err != nil:
 		fmt.Fprintln(stderr, "fleet-agent:", err)
 		os.Exit(1)
 	}

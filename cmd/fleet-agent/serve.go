@@ -5,43 +5,51 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/fleetworkspace/fleet/pkg/agent"
 )
 
-// loopName is the agent's loop in metrics.
-const loopName = "deploy"
+// off is an address at which nothing is served, as the reference has it.
+const off = "0"
 
 // serve opens the endpoints that were asked for, until ctx ends, and returns
-// what the turns of the loop are told to; nil without metrics.
-func serve(ctx context.Context, o options) (func(result string, took time.Duration), error) {
-	if o.healthAddress != "" {
+// what the agent tells its metrics to; nil without metrics.
+func serve(ctx context.Context, o options) (*agent.Metrics, error) {
+	health, profiles := http.NewServeMux(), http.NewServeMux()
+	for _, path := range []string{"/healthz", "/readyz"} {
+		health.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	}
+	profiles.HandleFunc("/debug/pprof/", pprof.Index)
+	profiles.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	endpoints := []endpoint{{o.healthAddress, health}, {o.profileAddress, profiles}}
+	var metrics *agent.Metrics
+	if served(o.metricsAddress) {
+		metrics = agent.NewMetrics()
 		mux := http.NewServeMux()
-		mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-		if err := listen(ctx, o.healthAddress, mux); err != nil {
+		mux.Handle("/metrics", promhttp.HandlerFor(metrics.Gatherer(), promhttp.HandlerOpts{}))
+		endpoints = append(endpoints, endpoint{o.metricsAddress, mux})
+	}
+	for _, e := range endpoints {
+		if !served(e.address) {
+			continue
+		}
+		if err := listen(ctx, e.address, e.handler); err != nil {
 			return nil, err
 		}
 	}
-	if o.metricsAddress == "" {
-		return nil, nil
-	}
-	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "fleet_reconcile_seconds", Help: "Duration of one turn of a loop, by its result.",
-		Buckets: []float64{.001, .005, .02, .1, .5, 2, 10, 60},
-	}, []string{"loop", "result"})
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(seconds)
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	if err := listen(ctx, o.metricsAddress, mux); err != nil {
-		return nil, err
-	}
-	return func(result string, took time.Duration) {
-		seconds.WithLabelValues(loopName, result).Observe(took.Seconds())
-	}, nil
+	return metrics, nil
 }
+
+type endpoint struct {
+	address string
+	handler http.Handler
+}
+
+func served(address string) bool { return address != "" && address != off }
 
 // listen serves at an address until ctx ends. An address that cannot be opened
 // is an error at once.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -8,19 +10,48 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"github.com/fleetworkspace/fleet/pkg/agent"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/journal"
 )
+
+const statusText = `Tells how this agent and its deployments are, from their own cluster alone: it works where the manager does not, and changes nothing.
+
+  kubectl -n cattle-fleet-system exec deploy/fleet-agent -- fleet-agent status
+
+Exit codes: 0 it could be told; 1 it could not; with --exit-code also 3: the manager is away, or a bundle is not Ready.`
+
+// errNotReady ends status --exit-code where something is not as it should be.
+var errNotReady = errors.New("not ready")
+
+// Formats of -o.
+const (
+	formatJSON = "json"
+	formatYAML = "yaml"
+)
+
+type statusOptions struct {
+	output   string
+	lines    int
+	exitCode bool
+}
 
 // statusCommand tells how the agent and its deployments are, from their own
 // cluster alone: it works where the manager does not.
 func statusCommand(o *options) *cobra.Command {
-	return &cobra.Command{
+	var so statusOptions
+	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Tell how this agent and its deployments are, without the manager",
+		Long:  statusText,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := so.check(); err != nil {
+				return err
+			}
 			quietLibraries()
 			own, err := kube.RESTConfig(o.kubeconfig)
 			if err != nil {
@@ -30,13 +61,61 @@ func statusCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printStatus(cmd.OutOrStdout(), seen, time.Now())
+			return so.print(cmd.OutOrStdout(), seen, time.Now())
 		},
 	}
+	fs := cmd.Flags()
+	fs.StringVarP(&so.output, "output", "o", "", "output `format`: json|yaml")
+	fs.IntVar(&so.lines, "lines", 10, "how many of the last decisions to show, at most 50")
+	fs.BoolVar(&so.exitCode, "exit-code", false, "end with 3 if the manager is away or a bundle is not Ready")
+	return cmd
 }
 
-// printStatus writes an overview for people.
-func printStatus(out io.Writer, o agent.Overview, now time.Time) error {
+func (so statusOptions) check() error {
+	switch {
+	case so.output != "" && so.output != formatJSON && so.output != formatYAML:
+		return fmt.Errorf("no output format %q; there are json, yaml", so.output)
+	case so.lines < 0:
+		return errors.New("--lines must not be below 0")
+	}
+	return nil
+}
+
+// print writes an overview in the wanted form.
+func (so statusOptions) print(out io.Writer, o agent.Overview, now time.Time) error {
+	var err error
+	switch so.output {
+	case formatJSON:
+		var data []byte
+		if data, err = json.MarshalIndent(documentOf(o, now), "", "    "); err == nil {
+			_, err = fmt.Fprintln(out, string(data))
+		}
+	case formatYAML:
+		var data []byte
+		if data, err = yaml.Marshal(documentOf(o, now)); err == nil {
+			_, err = out.Write(data)
+		}
+	default:
+		err = so.printText(out, o, now)
+	}
+	if err == nil && so.exitCode && !well(o) {
+		err = errNotReady
+	}
+	return err
+}
+
+// well tells whether nothing is left to wish for.
+func well(o agent.Overview) bool {
+	for _, r := range o.Rows {
+		if r.State != fleet.Ready {
+			return false
+		}
+	}
+	return o.Registered && o.Reached
+}
+
+// printText writes an overview for people.
+func (so statusOptions) printText(out io.Writer, o agent.Overview, now time.Time) error {
 	if !o.Registered {
 		fmt.Fprintln(out, "manager      not registered: install the chart fleet-agent with the values of a registration token")
 	} else {
@@ -46,14 +125,12 @@ func printStatus(out io.Writer, o agent.Overview, now time.Time) error {
 	if o.Hint != "" {
 		fmt.Fprintln(out, "             "+o.Hint)
 	}
-	fmt.Fprintf(out, "working from %s accepted, kept in this cluster\n\n", count(len(o.Rows), "bundle"))
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "BUNDLE\tCOMMIT\tSTATE\tSINCE\tWHILE ALONE")
-	for _, r := range o.Rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Bundle, short(r.Commit), r.State, clock(r.Since, now), note(r, now))
-	}
-	if err := w.Flush(); err != nil {
-		return err
+	fmt.Fprintln(out, "working from "+keptLine(o, now))
+	if len(o.Rows) > 0 {
+		fmt.Fprintln(out)
+		if err := printRows(out, o.Rows, now); err != nil {
+			return err
+		}
 	}
 	for _, r := range o.Rows {
 		if r.Message != "" {
@@ -63,20 +140,54 @@ func printStatus(out io.Writer, o agent.Overview, now time.Time) error {
 	if !o.Reached {
 		fmt.Fprintln(out, "nothing is removed while the manager is away")
 	}
-	return nil
+	return so.printJournal(out, o.Journal, now)
+}
+
+func printRows(out io.Writer, rows []agent.Row, now time.Time) error {
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "BUNDLE\tCOMMIT\tSTATE\tSINCE\tWHILE ALONE")
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Bundle, short(r.Commit), r.State, clock(r.Since, now), note(r, now))
+	}
+	return w.Flush()
+}
+
+// printJournal writes the last decisions.
+func (so statusOptions) printJournal(out io.Writer, lines []journal.Entry, now time.Time) error {
+	lines = lines[max(0, len(lines)-so.lines):]
+	if len(lines) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out)
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "LAST\tBUNDLE\tDID\tWHY\tMESSAGE")
+	for _, e := range lines {
+		message := e.Message
+		if e.Times > 1 {
+			message = strings.TrimSpace(fmt.Sprintf("%s (%d times since %s)", message, e.Times, clock(e.First, now)))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", clock(e.At, now), dash(e.Deployment), e.Verb, dash(e.Reason), message)
+	}
+	return w.Flush()
 }
 
 func managerLine(o agent.Overview, now time.Time) string {
 	host := strings.TrimPrefix(strings.TrimPrefix(o.URL, "https://"), "http://")
-	switch {
-	case o.Reached:
-		return fmt.Sprintf("reached (%s) for %s, as cluster %s", host, age(now.Sub(o.Since)), o.Cluster)
-	case o.Since.IsZero():
-		return fmt.Sprintf("not reached yet (%s)", host)
-	case o.Refused:
-		return fmt.Sprintf("refuses this agent for %s (%s), tried again within 30s", age(now.Sub(o.Since)), host)
+	again := "tried again within 30s"
+	if !o.Next.IsZero() {
+		again = "connects next at " + clock(o.Next, now)
 	}
-	return fmt.Sprintf("unreachable for %s (%s: %s), tried again within 30s", age(now.Sub(o.Since)), host, lastPart(o.Error))
+	switch {
+	case o.Reached && o.Next.IsZero():
+		return fmt.Sprintf("reached (%s) for %s, as cluster %s", host, age(now.Sub(o.Since)), o.Cluster)
+	case o.Reached:
+		return fmt.Sprintf("reached (%s), as cluster %s; %s", host, o.Cluster, again)
+	case o.Since.IsZero():
+		return fmt.Sprintf("not reached yet (%s), %s", host, again)
+	case o.Refused:
+		return fmt.Sprintf("refuses this agent for %s (%s), %s", age(now.Sub(o.Since)), host, again)
+	}
+	return fmt.Sprintf("unreachable for %s (%s: %s), %s", age(now.Sub(o.Since)), host, lastPart(o.Error), again)
 }
 
 func credentialLine(o agent.Overview) string {
@@ -86,17 +197,44 @@ func credentialLine(o agent.Overview) string {
 	return "valid until revoked"
 }
 
+// keptLine says what the agent works from.
+func keptLine(o agent.Overview, now time.Time) string {
+	text := count(len(o.Rows), "bundle") + " accepted"
+	if !o.Accepted.IsZero() {
+		text += " up to " + clock(o.Accepted, now)
+	}
+	text += ", kept in this cluster"
+	if o.KeptBytes > 0 {
+		text += fmt.Sprintf(" (%d KiB)", (o.KeptBytes+1023)>>10)
+	}
+	return text
+}
+
 // lastPart is the cause at the end of a chain of errors.
 func lastPart(text string) string {
 	parts := strings.Split(text, ": ")
 	return parts[len(parts)-1]
 }
 
+// done are the verbs of decisions as what has happened.
+var done = map[string]string{
+	"install": "installed", "upgrade": "upgraded", "correct": "corrected", "uninstall": "uninstalled", "forget": "forgotten",
+	"hold": "held", "refuse": "refused", "wait": "waits",
+}
+
+// note is what was done about a deployment while the manager was away.
 func note(r agent.Row, now time.Time) string {
-	if r.CorrectedAlone.IsZero() {
-		return "-"
+	switch {
+	case r.Alone != nil:
+		word := done[r.Alone.Verb]
+		if word == "" {
+			word = r.Alone.Verb
+		}
+		return strings.TrimSuffix(word+": "+r.Alone.Message, ": ")
+	case !r.CorrectedAlone.IsZero():
+		return "corrected at " + clock(r.CorrectedAlone, now)
 	}
-	return "corrected at " + clock(r.CorrectedAlone, now)
+	return "-"
 }
 
 // clock is a time of today, or a date.
@@ -104,7 +242,7 @@ func clock(t, now time.Time) string {
 	switch {
 	case t.IsZero():
 		return "-"
-	case now.Sub(t) < 24*time.Hour:
+	case now.Sub(t).Abs() < 24*time.Hour:
 		return t.Local().Format("15:04:05")
 	}
 	return t.Local().Format("2006-01-02")
@@ -123,11 +261,13 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-func short(commit string) string {
-	if commit == "" {
+func short(commit string) string { return dash(commit[:min(len(commit), 7)]) }
+
+func dash(text string) string {
+	if text == "" {
 		return "-"
 	}
-	return commit[:min(len(commit), 7)]
+	return text
 }
 
 func count(n int, noun string) string {

@@ -105,6 +105,9 @@ func runDeploy(ctx context.Context, g *globals, o deployOptions, std stdio) erro
 	if err != nil {
 		return err
 	}
+	if err := allowed(ctx, a, d); err != nil {
+		return reached(a.server, err)
+	}
 	std.note("%s, release %s", a.server, d.ID)
 	return o.deploy(ctx, installer{api: a, agent: o.agentNamespace}, d, doc, std)
 }
@@ -143,8 +146,6 @@ func (o deployOptions) deployment(ctx context.Context, bd *fleet.BundleDeploymen
 		return d, errors.New("it has no deploymentID: it is only staged, and nothing is released to the cluster yet")
 	case bd.Spec.HelmChartOptions != nil:
 		return d, errors.New("its chart belongs to a HelmOp, which an agent downloads itself; that is not possible here")
-	case bd.Spec.Options.AllowedTargetNamespaceSelector != nil:
-		return d, errors.New("allowedTargetNamespaceSelector is not implemented yet, so it is not deployed")
 	}
 	id, _, _ := strings.Cut(bd.Spec.DeploymentID, ":")
 	var err error
@@ -183,6 +184,9 @@ func (o deployOptions) warn(bd *fleet.BundleDeployment, std stdio) {
 	}
 	if len(bd.Spec.Options.DownstreamResources) > 0 {
 		std.note("warning: downstreamResources are not copied")
+	}
+	if o.dryRun && bd.Spec.Options.AllowedTargetNamespaceSelector != nil {
+		std.note("warning: the labels of the namespace are not known here, so allowedTargetNamespaceSelector is not checked")
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 )
 
 // documents are all that commands print as documents of their own.
-var documents = []any{FleetStatus{}, WaitResult{}, Suspension{}, DeletionApproval{}, Version{}, Rendering{}, Targeting{}, Deployed{}, LintReport{}, Explanation{}, BundleExplanation{}}
+var documents = []any{FleetStatus{}, WaitResult{}, Suspension{}, DeletionApproval{}, Version{}, Rendering{}, Targeting{}, Deployed{}, LintReport{}, Explanation{}, BundleExplanation{}, AgentLog{}, BundleDiff{}}
 
 const docs = "../../docs/cli"
 
@@ -30,7 +30,7 @@ const docs = "../../docs/cli"
 // comments of their fields. Run with -update after a change; fields are only
 // ever added.
 func TestSchemas(t *testing.T) {
-	s := schemas{comments: comments(t, ".", "../../pkg/plan/view")}
+	s := schemas{comments: comments(t, ".", "../../pkg/plan/view", "../../pkg/plan/journal")}
 	for _, doc := range documents {
 		typ := reflect.TypeOf(doc)
 		t.Run(typ.Name(), func(t *testing.T) {

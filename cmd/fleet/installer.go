@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/options"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -38,6 +42,26 @@ func (o deployOptions) deploy(ctx context.Context, in installer, d helm.Deployme
 	}
 	doc.Revision = found.Revision
 	return o.print(std, doc, found.Manifest)
+}
+
+// allowed refuses a deployment whose allowedTargetNamespaceSelector does not match
+// its namespace, as an agent does.
+func allowed(ctx context.Context, a access, d helm.Deployment) error {
+	if d.Options.AllowedTargetNamespaceSelector == nil {
+		return nil
+	}
+	ns, err := a.api.Get(ctx, corev1.SchemeGroupVersion.WithResource("namespaces"), "", d.ID.Namespace)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("read namespace %q: %w", d.ID.Namespace, err)
+	}
+	var labels map[string]string
+	if err == nil {
+		labels = ns.GetLabels()
+	}
+	if why := options.Refused(d.Options, d.ID.Namespace, labels, err == nil); why != "" {
+		return fmt.Errorf("%w: %s", errRefused, why)
+	}
+	return nil
 }
 
 // bring takes steps until there is none left to take. told is called before
@@ -82,7 +106,7 @@ func takeStep(ctx context.Context, client *helm.Client, d helm.Deployment, a rel
 	case release.Forget:
 		return client.Forget(ctx, d.ID)
 	case release.Uninstall:
-		return client.Uninstall(ctx, d.ID)
+		return client.Uninstall(ctx, d.ID, helm.RightsOf(d.Options))
 	}
 	return fmt.Errorf("unknown action %q", a.Verb)
 }

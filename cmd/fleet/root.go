@@ -74,7 +74,7 @@ func (g *globals) command(std stdio) *cobra.Command {
 	fs.BoolVar(&g.debug, "debug", false, "note every request on stderr")
 	root.AddCommand(
 		newLintCommand(g, std), newApplyCommand(g, std), newTestCommand(g, std), newTargetCommand(g, std), newDeployCommand(g, std),
-		newStatusCommand(g, std), newGetCommand(g, std), newExplainCommand(g, std), newEventsCommand(g, std), newWaitCommand(g, std),
+		newStatusCommand(g, std), newGetCommand(g, std), newExplainCommand(g, std), newEventsCommand(g, std), newLogsCommand(g, std), newBundleDiffCommand(g, std), newWaitCommand(g, std),
 		newSuspendCommand(g, std), newResumeCommand(g, std), newApproveCommand(g, std), newVersionCommand(g, std),
 	)
 	return root

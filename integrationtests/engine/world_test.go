@@ -42,6 +42,7 @@ type world struct {
 	halt    func()
 	wrap    func(http.RoundTripper) http.RoundTripper // around the engine's requests; nil: nothing
 	checkin time.Duration                             // how often the engine expects agents to report; 0: as they do
+	speaks  string                                    // the field manager of agents that are added; empty: this version's
 }
 
 // newWorld starts an API server and the engine.
@@ -149,7 +150,11 @@ func (w *world) addClusterIn(workspace, name string, labels map[string]string) *
 		Annotations: map[string]string{registration.AnnotationDeploymentNamespace: ns},
 	}})
 	setStatus(w, kube.KeyOf(c), func(c *fleet.Cluster) { c.Status.Namespace = ns })
-	client := w.client("fleet-agent/test", fleet.FieldManagerAgent)
+	speaks := w.speaks
+	if speaks == "" {
+		speaks = fleet.FieldManagerAgent
+	}
+	client := w.client("fleet-agent/test", speaks)
 	a := &agent{workspace: workspace, name: name, namespace: ns, client: client, online: true, working: true, broken: map[string]string{},
 		store: kube.StoreOf[*fleet.BundleDeployment](client), clusters: kube.StoreOf[*fleet.Cluster](client)}
 	w.agents[name] = a

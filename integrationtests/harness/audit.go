@@ -18,6 +18,7 @@ type Request struct {
 	Cluster     string // whose API server
 	At          time.Time
 	User        string
+	As          string // whom the user impersonated
 	Agent       string // the User-Agent
 	Verb        string
 	Group       string
@@ -26,6 +27,7 @@ type Request struct {
 	Namespace   string
 	Name        string
 	Path        string // of requests that are not about a resource
+	Query       string // of the URL, as it was sent
 	Code        int
 }
 
@@ -67,7 +69,11 @@ func (r Request) String() string {
 	if r.Namespace != "" {
 		name = r.Namespace + "/" + name
 	}
-	return fmt.Sprintf("%s %s: %s %s %s (%d) by %s, %s", r.At.Format("15:04:05.000"), r.Cluster, r.Verb, r.What(), name, r.Code, r.User, r.Agent)
+	by := r.User
+	if r.As != "" {
+		by += " as " + r.As
+	}
+	return fmt.Sprintf("%s %s: %s %s %s (%d) by %s, %s", r.At.Format("15:04:05.000"), r.Cluster, r.Verb, r.What(), name, r.Code, by, r.Agent)
 }
 
 // auditEvent is what we read of a line of the log.
@@ -80,6 +86,9 @@ type auditEvent struct {
 	User       struct {
 		Username string `json:"username"`
 	} `json:"user"`
+	Impersonated struct {
+		Username string `json:"username"`
+	} `json:"impersonatedUser"`
 	Object struct {
 		Group       string `json:"apiGroup"`
 		Resource    string `json:"resource"`
@@ -134,11 +143,11 @@ func readAuditFile(cluster, path string, since time.Time) ([]Request, error) {
 		if e.Received.Before(since) || e.Verb == "watch" && e.Stage != "ResponseStarted" {
 			continue
 		}
-		path, _, _ := strings.Cut(e.RequestURI, "?")
+		path, query, _ := strings.Cut(e.RequestURI, "?")
 		list = append(list, Request{
-			Cluster: cluster, At: e.Received, User: e.User.Username, Agent: e.UserAgent, Verb: e.Verb,
+			Cluster: cluster, At: e.Received, User: e.User.Username, As: e.Impersonated.Username, Agent: e.UserAgent, Verb: e.Verb,
 			Group: e.Object.Group, Resource: e.Object.Resource, Subresource: e.Object.Subresource,
-			Namespace: e.Object.Namespace, Name: e.Object.Name, Path: path, Code: e.Response.Code,
+			Namespace: e.Object.Namespace, Name: e.Object.Name, Path: path, Query: query, Code: e.Response.Code,
 		})
 	}
 }

@@ -1,6 +1,8 @@
 package harness
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,17 +20,24 @@ import (
 // served is how long a new kind may take until an API server serves it.
 const served = 30 * time.Second
 
-// InstallCRDs installs the chart's CustomResourceDefinitions into an empty
-// cluster and waits until all kinds are served.
+// InstallCRDs is InstallKinds for a test.
 func InstallCRDs(t testing.TB, c *kube.Client) {
 	t.Helper()
+	if err := InstallKinds(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// InstallKinds installs the chart's CustomResourceDefinitions into an empty
+// cluster and waits until all kinds are served.
+func InstallKinds(ctx context.Context, c *kube.Client) error {
 	root, err := source.Root()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	files, err := filepath.Glob(filepath.Join(root, "charts/fleet-crd/templates/*.yaml"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no CRDs: %v", err)
+		return fmt.Errorf("install kinds: no CRDs in %q: %w", root, err)
 	}
 	crds := kube.StoreOf[*apiextensionsv1.CustomResourceDefinition](c)
 	for _, f := range files {
@@ -38,30 +47,39 @@ func InstallCRDs(t testing.TB, c *kube.Client) {
 			err = yaml.Unmarshal(raw, crd)
 		}
 		if err == nil {
-			_, err = crds.Create(t.Context(), crd)
+			_, err = crds.Create(ctx, crd)
 		}
 		if err != nil {
-			t.Fatalf("%s: %v", f, err)
+			return fmt.Errorf("install %s: %w", f, err)
 		}
 	}
+	deadline := time.Now().Add(served)
 	for _, info := range fleet.Kinds() {
-		deadline := time.Now().Add(served)
-		for !established(t, crds, info.Name()) {
-			if time.Now().After(deadline) {
-				t.Fatalf("not in time: kind %s is served", info.Kind)
-			}
-			time.Sleep(10 * time.Millisecond) // how often the test looks
+		if err := untilServed(ctx, crds, info.Name(), deadline); err != nil {
+			return fmt.Errorf("install kinds: %w", err)
 		}
+	}
+	return nil
+}
+
+func untilServed(ctx context.Context, crds *kube.Store[*apiextensionsv1.CustomResourceDefinition], name string, deadline time.Time) error {
+	for {
+		if ok, err := established(ctx, crds, name); ok || err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("not in time: %s is served", name)
+		}
+		time.Sleep(10 * time.Millisecond) // how often it is looked
 	}
 }
 
-func established(t testing.TB, crds *kube.Store[*apiextensionsv1.CustomResourceDefinition], name string) bool {
-	t.Helper()
-	crd, err := crds.Get(t.Context(), kube.Key{Name: name})
+func established(ctx context.Context, crds *kube.Store[*apiextensionsv1.CustomResourceDefinition], name string) (bool, error) {
+	crd, err := crds.Get(ctx, kube.Key{Name: name})
 	if err != nil {
-		t.Fatal(err)
+		return false, err
 	}
 	return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
 		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-	})
+	}), nil
 }

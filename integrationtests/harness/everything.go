@@ -13,11 +13,12 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/journal"
 )
 
 // Everything is each object of a cluster that can be listed and is no Secret,
 // as JSON, by kind and name. What Contents and Bundles hold in another
-// encoding is unpacked.
+// encoding is unpacked, and so are the journals of agents.
 func (w *World) Everything(m *Member) map[string][]byte {
 	w.t.Helper()
 	config := m.Cluster.REST()
@@ -67,6 +68,12 @@ func (w *World) text(obj *unstructured.Unstructured) []byte {
 		var b fleet.Bundle
 		w.must(convert.FromUnstructured(obj.Object, &b))
 		resources = b.Spec.Resources
+	case fleet.GroupVersion.WithKind("Cluster"):
+		var c fleet.Cluster
+		w.must(convert.FromUnstructured(obj.Object, &c))
+		lines, err := journal.Unpack(c.Status.Agent.Journal)
+		w.must(err)
+		out = append(append(out, '\n'), journal.Text(lines)...)
 	}
 	for _, r := range resources {
 		data, err := content.ResourceBytes(r)

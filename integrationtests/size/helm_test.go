@@ -142,7 +142,7 @@ func (w helmWorld) converge(c *helm.Client, d helm.Deployment, wanted release.Wa
 		case release.Purge:
 			err = c.Purge(ctx, d.ID)
 		case release.Uninstall:
-			err = c.Uninstall(ctx, d.ID)
+			err = c.Uninstall(ctx, d.ID, helm.Rights{})
 		default:
 			w.Fatalf("%s: %s", a.Verb, a.Message)
 		}
@@ -281,7 +281,9 @@ func largeLife(w helmWorld) {
 	_, err = w.kube.CoreV1().ConfigMaps("large").Patch(ctx, "cm-01", types.MergePatchType, []byte(`{"data":{"k":"drift"}}`), metav1.PatchOptions{})
 	w.must(err)
 	before := w.versions("large")
-	step("correct", func() error { return c.Correct(ctx, first.ID, fleet.CorrectDrift{Enabled: true}, 0) })
+	step("correct", func() error {
+		return c.Correct(ctx, first.ID, helm.Rights{}, helm.Correction{CorrectDrift: fleet.CorrectDrift{Enabled: true}})
+	})
 	if got := w.data("large", "cm-01"); got != noise(1, each) {
 		w.Errorf("not corrected: %.20s", got)
 	}
@@ -292,7 +294,7 @@ func largeLife(w helmWorld) {
 			w.Errorf("a correction wrote part %s anew", name)
 		}
 	}
-	step("uninstall", func() error { return c.Uninstall(ctx, first.ID) })
+	step("uninstall", func() error { return c.Uninstall(ctx, first.ID, helm.Rights{}) })
 	if records, parts := w.checkRecords("large"); records+parts > 0 || w.data("large", "cm-01") != "" {
 		w.Errorf("left behind: %d records, %d parts, %.10q", records, parts, w.data("large", "cm-01"))
 	}
@@ -357,10 +359,10 @@ func killedAnywhere(w helmWorld) {
 		"Correct": {v2, func(ctx context.Context, c *helm.Client, name string) error {
 			_, err := w.kube.CoreV1().ConfigMaps(name).Patch(ctx, "cm-01", types.MergePatchType, []byte(`{"data":{"k":"drift"}}`), metav1.PatchOptions{})
 			w.must(err)
-			return c.Correct(ctx, release.ID{Namespace: name, Name: name}, fleet.CorrectDrift{Enabled: true}, 0)
+			return c.Correct(ctx, release.ID{Namespace: name, Name: name}, helm.Rights{}, helm.Correction{CorrectDrift: fleet.CorrectDrift{Enabled: true}})
 		}, v2},
 		"Uninstall": {v1, func(ctx context.Context, c *helm.Client, name string) error {
-			return c.Uninstall(ctx, release.ID{Namespace: name, Name: name})
+			return c.Uninstall(ctx, release.ID{Namespace: name, Name: name}, helm.Rights{})
 		}, content.Manifest{}},
 	}
 	for action, a := range actions {
@@ -403,7 +405,7 @@ func (w helmWorld) killed(name string, k int, before content.Manifest,
 	w.converge(next, d, wanted)
 	if len(want.Resources) > 0 {
 		if got := w.data(name, "cm-01"); got == "drift" {
-			w.must(next.Correct(ctx, d.ID, fleet.CorrectDrift{Enabled: true}, 0))
+			w.must(next.Correct(ctx, d.ID, helm.Rights{}, helm.Correction{CorrectDrift: fleet.CorrectDrift{Enabled: true}}))
 		}
 		o, err := next.Observe(ctx, d.ID)
 		w.must(err)
@@ -447,7 +449,7 @@ func missingPart(w helmWorld) {
 	next, _ := w.client(-1)
 	o, err := next.Observe(ctx, d.ID)
 	w.must(err)
-	if err := next.Uninstall(ctx, d.ID); err == nil || w.data("missing", "cm-00") == "" {
+	if err := next.Uninstall(ctx, d.ID, helm.Rights{}); err == nil || w.data("missing", "cm-00") == "" {
 		w.Errorf("uninstalled what cannot be known: %v", err)
 	}
 	if err := next.Complete(ctx, &o); err == nil {

@@ -24,11 +24,13 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/agent/checkin"
 	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
+	"github.com/fleetworkspace/fleet/pkg/agent/pull"
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/journal"
 )
 
 // leaseName is the lease of agents that take turns.
@@ -45,17 +47,29 @@ type Config struct {
 	Identity        string        // holder of the lease; needed with LeaderElect
 	Version         string        // of the program
 
+	// Poll is when the agent connects to the manager, does what there is to do, and
+	// disconnects. Nil: it is always connected.
+	Poll *checkin.Schedule
+
+	// OrphanPolicy is OrphansKept or OrphansCollected: what becomes of releases
+	// that the manager does not have any more, without having ordered to remove
+	// them, for OrphanGracePeriod of lists without a gap.
+	OrphanPolicy      string
+	OrphanGracePeriod time.Duration
+
 	// Proxy chooses the proxy of requests to registries. Nil: none.
 	Proxy func(*http.Request) (*url.URL, error)
 
-	// OnTurn is told how each turn of the loop ended ("ok", "wait",
-	// "permanent" or "error") and how long it took. Nil: nobody is.
-	OnTurn func(result string, took time.Duration)
+	// Metrics are told what the agent does. Nil: nobody is.
+	Metrics *Metrics
 }
 
 // Default is what the chart installs.
 func Default() Config {
-	return Config{Namespace: fleet.NamespaceSystem, CheckinInterval: time.Minute, Workers: 8, Version: "unknown"}
+	return Config{
+		Namespace: fleet.NamespaceSystem, CheckinInterval: time.Minute, Workers: 8, Version: "unknown",
+		OrphanPolicy: OrphansKept, OrphanGracePeriod: time.Hour,
+	}
 }
 
 // Validate returns all that is wrong, not just the first.
@@ -69,6 +83,9 @@ func (c Config) Validate() error {
 	}
 	if c.Workers < 1 || c.Workers > 100 {
 		errs = append(errs, fmt.Errorf("workers: %d is not within 1 to 100", c.Workers))
+	}
+	if err := validOrphans(c.OrphanPolicy, c.OrphanGracePeriod); err != nil {
+		errs = append(errs, err)
 	}
 	if c.LeaderElect && c.Identity == "" {
 		errs = append(errs, errors.New("leader-elect: needs an identity"))
@@ -85,6 +102,7 @@ func Run(ctx context.Context, cfg Config, own *rest.Config, log *logrus.Entry) e
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
+	own = cfg.Metrics.counting(own, serverOwn)
 	down, err := kube.Connect(kube.Config{REST: own, UserAgent: cfg.userAgent(), FieldManager: fleet.FieldManagerAgent})
 	if err != nil {
 		return err
@@ -105,6 +123,8 @@ type agent struct {
 	deploy   *deploy.Reconciler
 	recorder *kube.Recorder
 	contact  *contact
+	diary    *diary
+	orphans  *orphans
 	instance string
 	version  string // of Kubernetes
 }
@@ -126,12 +146,17 @@ func run(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Entry) 
 		}
 	})
 	group.Go(func() error {
-		return kube.Run(ctx, a.report, crds, a.deploy.Loop(), a.recorder, kube.RunnerFunc(a.deploy.CountReleases))
+		return kube.Run(ctx, a.report, crds, a.deploy.Loop(), a.recorder, kube.RunnerFunc(a.deploy.CountReleases), a.orphans)
 	})
 	group.Go(func() error { return a.serve(ctx) })
 	a.deploy.WakeAll() // what was accepted before goes on, with or without a manager
-	return group.Wait()
+	err = group.Wait()
+	a.diary.keep()
+	return err
 }
+
+// namespaceKind is watched where deployments are restricted by labels.
+var namespaceKind = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
 // crdKind is watched to learn which kinds the cluster serves.
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
@@ -152,6 +177,11 @@ func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Ent
 		store:    store.New(down.Loop("store"), cfg.Namespace),
 		recorder: kube.NewRecorder(down, "fleet-agent"),
 		contact:  newContact(down.Loop("contact"), cfg.Namespace),
+		diary:    newDiary(down.Loop("checkin"), cfg.Namespace),
+	}
+	a.orphans = &orphans{agent: a}
+	if cfg.OrphanPolicy == OrphansCollected {
+		a.orphans.grace = cfg.OrphanGracePeriod
 	}
 	if a.instance, err = checkin.NewInstance(time.Now()); err != nil {
 		return nil, err
@@ -164,20 +194,43 @@ func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Ent
 		if err := a.contact.load(ctx); err != nil {
 			return err
 		}
-		return a.store.Load(ctx)
+		if err := a.diary.load(ctx); err != nil {
+			return err
+		}
+		return a.loadStore(ctx)
 	})
 	if err != nil {
 		return nil, err
 	}
+	reader := func(ctx context.Context, serviceAccount string) (deploy.Reader, error) {
+		return deploy.ReaderOf(ctx, h, live, serviceAccount)
+	}
+	spaces := kube.NewMetaCache(down.Loop("namespaces"), namespaceKind, kube.Watch{}, nil)
 	a.deploy = deploy.New(ctx, deploy.Config{
 		Namespace: cfg.Namespace, Scope: cfg.Scope, Workers: cfg.Workers,
-		Helm: h, Live: live, Store: a.store, Log: log,
+		Helm: h, Live: live, Reader: reader, Namespaces: spaces, Store: a.store, Log: log, OnRestored: a.tellRestored,
+		OnAct: a.acted, OnDrift: cfg.Metrics.drifted,
 		Registry: oci.New(oci.Config{UserAgent: cfg.userAgent(), Proxy: cfg.Proxy}),
+		Charts:   pull.New(pull.Config{UserAgent: cfg.userAgent(), Proxy: cfg.Proxy}),
 	})
-	if cfg.OnTurn != nil {
-		a.deploy.Loop().OnDone(cfg.OnTurn)
-	}
+	a.deploy.Loop().OnDone(cfg.Metrics.turned)
+	cfg.Metrics.show(a.deploy.States)
+	a.diary.note(journal.Entry{Verb: verbStart, Message: cfg.userAgent()})
 	return a, nil
+}
+
+// loadStore reads what was accepted before, and removes what is left of what never
+// was. A record that cannot be read keeps nobody from working.
+func (a *agent) loadStore(ctx context.Context) error {
+	err := a.store.Load(ctx)
+	if errors.Is(err, store.ErrBroken) {
+		a.log.WithField("error", err.Error()).Warn("record left out")
+		err = nil
+	}
+	if err == nil {
+		_, err = a.store.Sweep(ctx)
+	}
+	return err
 }
 
 // report logs what a loop could not do.
@@ -185,24 +238,19 @@ func (a *agent) report(loop string, key kube.Key, err error) {
 	a.log.WithFields(logrus.Fields{"action": loop, "deployment": key.Name, "error": err.Error()}).Warn("not done")
 }
 
-// patiently repeats f until it succeeds or ctx ends, with a delay that doubles
-// up to 30 s.
+// patiently repeats f until it succeeds or ctx ends, with the delays of a
+// kube.Backoff.
 func patiently(ctx context.Context, log *logrus.Entry, what string, f func() error) error {
-	delay := time.Second
+	var delays kube.Backoff
 	for {
 		err := f()
 		if err == nil {
 			return nil
 		}
 		log.WithField("error", err.Error()).Warn("waiting for " + what)
-		t := time.NewTimer(delay)
-		select {
-		case <-ctx.Done():
-			t.Stop()
-			return ctx.Err()
-		case <-t.C:
+		if err := delays.Wait(ctx); err != nil {
+			return err
 		}
-		delay = min(2*delay, 30*time.Second)
 	}
 }
 

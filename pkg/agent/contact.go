@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -9,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
@@ -24,8 +24,12 @@ const (
 	keyReached = "reached" // "true" or "false"
 	keyRefused = "refused" // "true": the manager answers, but not to this credential
 	keySince   = "since"   // of reached, RFC 3339
-	keyError   = "error"   // why not
+	keyReason  = "reason"  // why not, in one word
+	keyError   = "error"   // the same in the words of the last error
 	keyHint    = "hint"    // what helps
+	keyNext    = "next"    // when the agent connects next, RFC 3339; only of one with a schedule
+	// keyRestored is when the manager was found to have become older, RFC 3339.
+	keyRestored = "restored"
 )
 
 // contactTime limits a write: it must not hold up check-ins.
@@ -69,6 +73,14 @@ func (c *contact) manager() (registration.Mark, bool) {
 	return m, err == nil
 }
 
+// isAway tells whether the manager did not answer when it was asked last, by this
+// process or the one before.
+func (c *contact) isAway() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.data[keyReached] == "false"
+}
+
 // reached notes that the manager answered. back is true if it had been away, or
 // was not heard of since the start.
 func (c *contact) reached(url string, m registration.Mark) (back bool, err error) {
@@ -76,7 +88,8 @@ func (c *contact) reached(url string, m registration.Mark) (back bool, err error
 	defer c.mu.Unlock()
 	back = !c.current || c.data[keyReached] != "true"
 	c.current = true
-	want := map[string]string{keyURL: url, keyReached: "true", keySince: c.data[keySince]}
+	want := c.lasting(url)
+	want[keyReached], want[keyManager] = "true", ""
 	if m.ID != "" {
 		want[keyManager] = m.String()
 	}
@@ -86,27 +99,44 @@ func (c *contact) reached(url string, m registration.Mark) (back bool, err error
 	return back, c.keep(want)
 }
 
-// lost notes that the manager did not answer. news is true if it did before.
-func (c *contact) lost(url string, cause error, refused bool) (news bool, err error) {
+// lost notes that the manager cannot be worked with. news is true if it could
+// before, or if it was for another reason.
+func (c *contact) lost(url string, t trouble, cause error) (news bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	was := c.data[keyRefused] == "true"
-	news = !c.current || c.data[keyReached] != "false" || was != refused
+	news = !c.current || c.data[keyReached] != "false" || c.data[keyReason] != t.reason
 	c.current = true
 	if !news {
 		return false, nil
 	}
-	want := map[string]string{
-		keyURL: url, keyReached: "false", keySince: c.data[keySince], keyError: cause.Error(),
-		keyRefused: strconv.FormatBool(refused), keyManager: c.data[keyManager],
-	}
-	if refused {
-		want[keyHint] = joinHint(c.namespace)
-	}
+	want := c.lasting(url)
+	want[keyReached], want[keyRefused] = "false", strconv.FormatBool(t.refused())
+	want[keyReason], want[keyError], want[keyHint] = t.reason, cause.Error(), t.hint
 	if c.data[keyReached] != "false" {
 		want[keySince] = c.stamp()
 	}
 	return true, c.keep(want)
+}
+
+// lasting is what stays known whether the manager at a URL is reached or not.
+func (c *contact) lasting(url string) map[string]string {
+	want := map[string]string{keyURL: url}
+	for _, k := range []string{keyManager, keySince, keyNext, keyRestored} {
+		want[k] = c.data[k]
+	}
+	return want
+}
+
+// awaits notes when the agent connects next; a zero time: whenever it can.
+func (c *contact) awaits(next time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	want := maps.Clone(c.data)
+	want[keyNext] = ""
+	if !next.IsZero() {
+		want[keyNext] = next.UTC().Format(time.RFC3339)
+	}
+	return c.keep(want)
 }
 
 func (c *contact) stamp() string { return c.now().UTC().Format(time.RFC3339) }
@@ -118,11 +148,7 @@ func (c *contact) keep(want map[string]string) error {
 			delete(want, k)
 		}
 	}
-	same := len(want) == len(c.data)
-	for k, v := range want {
-		same = same && c.data[k] == v
-	}
-	if same {
+	if maps.Equal(want, c.data) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), contactTime)
@@ -139,18 +165,4 @@ func (c *contact) keep(want map[string]string) error {
 // object is the ConfigMap, for events.
 func (c *contact) object() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: contactName}}
-}
-
-// untilSynced waits for the first list of a cache.
-func untilSynced(ctx context.Context, cache *kube.Cache[*fleet.BundleDeployment]) error {
-	t := time.NewTicker(20 * time.Millisecond)
-	defer t.Stop()
-	for !cache.HasSynced() {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-t.C:
-		}
-	}
-	return nil
 }

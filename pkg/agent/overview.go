@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
@@ -13,6 +14,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/journal"
 )
 
 // An Overview is how an agent and its deployments are, as their own cluster
@@ -26,7 +28,18 @@ type Overview struct {
 	Since      time.Time
 	Error      string // why it is not reached
 	Hint       string // what helps
-	Rows       []Row
+	// Next is when an agent with a schedule connects next; zero for one that is
+	// always connected.
+	Next time.Time
+
+	Rows []Row
+	// Accepted is when something of the manager's was kept in this cluster last;
+	// KeptBytes is how much all of that is.
+	Accepted  time.Time
+	KeptBytes int64
+	// Journal are the last decisions, the newest last, as they were kept with the
+	// last check-in or attempt at one.
+	Journal []journal.Entry
 }
 
 // A Row is one deployment.
@@ -37,6 +50,8 @@ type Row struct {
 	// CorrectedAlone is when drift was put back while the manager was away;
 	// zero if it was not.
 	CorrectedAlone time.Time
+	// Alone is what was done last while the manager was away, nil if nothing was.
+	Alone *journal.Entry
 }
 
 // Inspect finds out how an agent is. It changes nothing.
@@ -60,7 +75,36 @@ func Inspect(ctx context.Context, cfg Config, own *rest.Config) (Overview, error
 	out.Reached, out.Refused = c.data[keyReached] == "true", c.data[keyRefused] == "true"
 	out.Error, out.Hint = c.data[keyError], c.data[keyHint]
 	out.Since, _ = time.Parse(time.RFC3339, c.data[keySince])
+	out.Next, _ = time.Parse(time.RFC3339, c.data[keyNext])
+	if out.Journal, err = readJournal(ctx, kube.StoreOf[*corev1.ConfigMap](down), cfg.Namespace); err != nil {
+		return out, err
+	}
+	if err := out.kept(ctx, cfg, down); err != nil {
+		return out, err
+	}
 	return out, out.rows(ctx, cfg, down)
+}
+
+// kept adds up the Secrets of the agent's store.
+func (o *Overview) kept(ctx context.Context, cfg Config, down *kube.Client) error {
+	list, err := kube.StoreOf[*corev1.Secret](down).List(ctx, cfg.Namespace, fleet.LabelManagerID)
+	if err != nil {
+		return err
+	}
+	for _, secret := range list {
+		if secret.Type != fleet.SecretTypeAgentStore {
+			continue
+		}
+		for _, data := range secret.Data {
+			o.KeptBytes += int64(len(data))
+		}
+		for _, f := range secret.ManagedFields {
+			if f.Time != nil && f.Time.After(o.Accepted) {
+				o.Accepted = f.Time.Time
+			}
+		}
+	}
+	return nil
 }
 
 func (o *Overview) rows(ctx context.Context, cfg Config, down *kube.Client) error {
@@ -81,11 +125,24 @@ func (o *Overview) rows(ctx context.Context, cfg Config, down *kube.Client) erro
 		if err != nil {
 			return err
 		}
-		row := Row{Bundle: rec.Key.Name, Commit: rec.Labels[fleet.LabelCommit], Sight: sight}
+		row := Row{Bundle: rec.Key.Name, Commit: rec.Labels[fleet.LabelCommit], Sight: sight, Alone: o.alone(rec.Key.Name)}
 		if sight.Corrected && !o.Reached && sight.Since.After(o.Since) {
 			row.CorrectedAlone = sight.Since
 		}
 		o.Rows = append(o.Rows, row)
+	}
+	return nil
+}
+
+// alone is what was done about a deployment last since the manager is away.
+func (o *Overview) alone(deployment string) *journal.Entry {
+	if o.Reached || o.Since.IsZero() {
+		return nil
+	}
+	for i := len(o.Journal) - 1; i >= 0; i-- {
+		if e := o.Journal[i]; e.Deployment == deployment && !e.At.Before(o.Since) {
+			return &e
+		}
 	}
 	return nil
 }

@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/sirupsen/logrus"
-	corev1 "k8s.io/api/core/v1"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fleetworkspace/fleet/pkg/agent/checkin"
 	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
 	"github.com/fleetworkspace/fleet/pkg/agent/register"
+	"github.com/fleetworkspace/fleet/pkg/agent/uplink"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
@@ -22,20 +23,30 @@ import (
 var errJoin = errors.New("a new registration token is there")
 
 // serve keeps the connection to the manager until ctx ends: it registers where
-// that is needed, and then works with the credential it got.
+// that is needed, and then works with the credential it got. Nothing that is wrong
+// with a credential or a manager ends the agent.
 func (a *agent) serve(ctx context.Context) error {
 	cfg := register.Config{Down: a.down.Loop("register"), Namespace: a.cfg.Namespace, UserAgent: a.cfg.userAgent(), Log: a.log}
+	var broken kube.Backoff
 	for {
 		cred, err := register.Ensure(ctx, cfg)
-		if ctx.Err() != nil {
+		if err == nil {
+			err = a.work(ctx, cred)
+		}
+		switch {
+		case ctx.Err() != nil:
 			return nil
-		}
-		if err != nil {
-			return err
-		}
-		err = a.session(ctx, cred)
-		if !errors.Is(err, errJoin) {
-			return err
+		case err == nil, errors.Is(err, errRestored):
+			broken.Reset()
+			continue
+		case !errors.Is(err, errJoin):
+			a.lost(cred, unusable(a.cfg.Namespace), err)
+			if broken.Wait(ctx) != nil {
+				return nil
+			}
+			if !register.Pending(ctx, a.down, a.cfg.Namespace) {
+				continue
+			}
 		}
 		err = patiently(ctx, a.log, "a new registration", func() error {
 			_, err := register.Register(ctx, cfg)
@@ -50,38 +61,81 @@ func (a *agent) serve(ctx context.Context) error {
 	}
 }
 
-// session works with one credential.
-func (a *agent) session(ctx context.Context, cred register.Credential) error {
-	up, err := kube.Connect(kube.Config{REST: cred.REST, UserAgent: a.cfg.userAgent(), FieldManager: fleet.FieldManagerAgent})
-	if err != nil {
-		return err
+// work works with one credential, in the way that is configured.
+func (a *agent) work(ctx context.Context, cred register.Credential) error {
+	if a.cfg.Poll != nil {
+		return a.poll(ctx, cred)
 	}
+	if err := a.contact.awaits(time.Time{}); err != nil {
+		a.log.WithField("error", err.Error()).Warn("state of the connection not kept")
+	}
+	return a.session(ctx, cred)
+}
+
+// lost notes that the manager cannot be worked with, and says so where that is
+// news.
+func (a *agent) lost(cred register.Credential, t trouble, cause error) {
+	a.orphans.gap()
+	news, err := a.contact.lost(cred.URL(), t, cause)
+	if err != nil {
+		a.log.WithField("error", err.Error()).Warn("state of the connection not kept")
+	}
+	if !news {
+		return
+	}
+	a.log.WithFields(logrus.Fields{"manager": cred.URL(), "reason": t.reason, "error": cause.Error()}).Warn("manager away")
+	text := "the manager at " + cred.URL() + " " + t.what + " (" + cause.Error() + "); " + t.hint
+	a.tell(kube.Warning, t.reason, text+". Everything that runs is kept.")
+}
+
+// uplink is a connection with a credential, and what the session tells on it.
+func (a *agent) uplink(cred register.Credential, s *session) (*uplink.Uplink, error) {
+	return uplink.New(uplink.Config{
+		REST: a.cfg.Metrics.counting(cred.REST, serverManager), Namespace: cred.DeploymentNamespace,
+		UserAgent: a.cfg.userAgent(), Proxy: a.cfg.Proxy, Listed: a.cfg.Poll != nil,
+		CheckIn: checkin.Config{
+			Cluster: cred.Cluster, Next: a.times(cred),
+			Namespace: a.cfg.Namespace, Version: a.cfg.Version, Kubernetes: a.version, Instance: a.instance,
+			Orphans: a.orphans.report, Journal: a.diary.packed, OnAnswer: s.answered, OnFailure: s.failed,
+		},
+	})
+}
+
+// times is when the agent checks in.
+func (a *agent) times(cred register.Credential) func(time.Time) time.Time {
+	if a.cfg.Poll != nil {
+		return a.cfg.Poll.For(cred.Cluster.String())
+	}
+	return checkin.Every(a.cfg.CheckinInterval, cred.Cluster.String())
+}
+
+// deployments is what the deploy loop gets of a connection.
+func deployments(cred register.Credential, up *uplink.Uplink) *deploy.Session {
+	return &deploy.Session{
+		Namespace:   cred.DeploymentNamespace,
+		Deployments: up.Deployments, Statuses: up.Statuses, Contents: up.Contents, Secrets: up.Secrets, ConfigMaps: up.ConfigMaps,
+		CheckIn: up.Soon, Away: func() bool { return up.Down() != nil },
+	}
+}
+
+// session works with one credential until ctx ends or another is needed.
+func (a *agent) session(ctx context.Context, cred register.Credential) error {
 	group, ctx := errgroup.WithContext(ctx)
 	join, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &session{agent: a, cred: cred, known: newOnce(), rejoin: func() { cancel(errJoin) }}
-	loop := up.Loop("deploy")
-	work := &deploy.Session{
-		Namespace:   cred.DeploymentNamespace,
-		Deployments: kube.NewCache[*fleet.BundleDeployment](loop, kube.Watch{Namespace: cred.DeploymentNamespace}, deploy.Diet),
-		Statuses:    kube.StoreOf[*fleet.BundleDeployment](loop),
-		Contents:    kube.StoreOf[*fleet.Content](loop),
-		Secrets:     kube.StoreOf[*corev1.Secret](loop),
-		CheckIn:     func() { s.soon() },
+	s := &session{
+		agent: a, cred: cred, known: newOnce(),
+		rejoin: func() { cancel(errJoin) }, relist: func() { cancel(errRestored) },
 	}
-	work.Deployments.OnError(func(err error) { a.log.WithField("error", err.Error()).Debug("list of deployments") })
-	check := checkin.New(checkin.Config{
-		Statuses: kube.StoreOf[*fleet.Cluster](up.Loop("checkin")), Cluster: cred.Cluster,
-		Interval: a.cfg.CheckinInterval, Namespace: a.cfg.Namespace, Version: a.cfg.Version,
-		Kubernetes: a.version, Instance: a.instance,
-		Orphans: a.deploy.Orphans, OnAnswer: s.answered, OnFailure: s.failed,
-	})
-	s.soon = check.Soon
-	if m, ok := a.contact.manager(); ok {
-		a.deploy.SetManager(m)
-		s.known.set()
+	up, err := a.uplink(cred, s)
+	if err != nil {
+		return err
 	}
-	group.Go(func() error { return check.Run(join) })
+	defer up.Close()
+	s.soon = up.Soon
+	s.remember()
+	work, ready := deployments(cred, up), make(chan struct{})
+	group.Go(func() error { return up.Run(join, ready) })
 	group.Go(func() error {
 		// Records carry the manager's id, so it has to be known first.
 		select {
@@ -90,16 +144,24 @@ func (a *agent) session(ctx context.Context, cred register.Credential) error {
 		case <-s.known.done:
 		}
 		a.deploy.Attach(work)
-		return work.Deployments.Run(join)
+		close(ready)
+		return s.settle(join, up)
 	})
-	group.Go(func() error { return s.settle(join, work) })
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if errors.Is(context.Cause(join), errJoin) {
-		return errJoin
+	if cause := context.Cause(join); errors.Is(cause, errJoin) || errors.Is(cause, errRestored) {
+		return cause
 	}
 	return nil
+}
+
+// remember takes the manager to be the one that answered last, until one answers.
+func (s *session) remember() {
+	if m, ok := s.contact.manager(); ok {
+		s.deploy.SetManager(m)
+		s.known.set()
+	}
 }
 
 // session is one connection to the manager.
@@ -107,8 +169,11 @@ type session struct {
 	*agent
 	cred   register.Credential
 	known  *once  // the manager's id
-	rejoin func() // ends the session
+	rejoin func() // ends the session, to register anew
+	relist func() // ends the session, to begin it anew
 	soon   func() // checks in at once
+
+	version uint64 // of the Cluster, as answered last
 
 	greeted   bool
 	duplicate string
@@ -116,8 +181,8 @@ type session struct {
 
 // settle looks at everything once the first list of deployments is there: also
 // at what was accepted and is not in it.
-func (s *session) settle(ctx context.Context, work *deploy.Session) error {
-	if err := untilSynced(ctx, work.Deployments); err != nil {
+func (s *session) settle(ctx context.Context, up *uplink.Uplink) error {
+	if err := up.Synced(ctx); err != nil {
 		return nil //nolint:nilerr // ctx has ended
 	}
 	s.deploy.WakeAll()
@@ -127,7 +192,14 @@ func (s *session) settle(ctx context.Context, work *deploy.Session) error {
 
 // answered is told of a check-in that succeeded.
 func (s *session) answered(ans checkin.Answer) {
-	s.deploy.SetManager(ans.Mark)
+	s.cfg.Metrics.checkedIn("ok")
+	s.diary.keep()
+	if s.restored(ans.Version) {
+		return
+	}
+	mark := s.contact.markOf(s.cred.URL(), ans.Mark)
+	s.deploy.SetManager(mark)
+	s.orphans.under(mark)
 	s.known.set()
 	s.deploy.Suspend(ans.Younger)
 	s.rival(ans)
@@ -135,9 +207,13 @@ func (s *session) answered(ans checkin.Answer) {
 		s.greeted = true
 		s.forgetToken()
 	}
-	back, err := s.contact.reached(s.cred.URL(), ans.Mark)
+	away := s.contact.isAway()
+	back, err := s.contact.reached(s.cred.URL(), mark)
 	if err != nil {
 		s.log.WithField("error", err.Error()).Warn("state of the connection not kept")
+	}
+	if away {
+		s.tell(kube.Normal, "ManagerReached", "the manager at "+s.cred.URL()+" answers again")
 	}
 	if back {
 		s.log.WithField("manager", s.cred.URL()).Info("manager reached")
@@ -174,34 +250,26 @@ func (s *session) rival(ans checkin.Answer) {
 		text += "; this one is younger and deploys nothing"
 	}
 	entry.WithField("reason", fleet.ConditionDuplicateAgent).Warn(text)
-	s.recorder.Event(s.contact.object(), kube.Warning, fleet.ConditionDuplicateAgent, text+"; give one of them a clientID")
+	s.tell(kube.Warning, fleet.ConditionDuplicateAgent, text+"; give one of them a clientID")
 }
 
-// failed is told of a check-in that failed. Refused credentials are a manager
-// that is away, unless a new token is there to register with.
+// failed is told of a check-in that failed. Whatever the reason, the manager is
+// away, unless registering anew may help and a token for it is there.
 func (s *session) failed(err error) {
-	refused := kube.IsUnauthorized(err) || kube.IsForbidden(err)
-	if refused && register.Pending(context.Background(), s.down, s.cfg.Namespace) {
-		s.log.Info("credential refused, and a new registration token is there")
+	t := troubleOf(err, s.cfg.Namespace)
+	s.cfg.Metrics.checkedIn(map[bool]string{true: "refused", false: "error"}[t.refused()])
+	defer s.diary.keep()
+	if s.mayJoin(t) {
+		s.log.WithField("reason", t.reason).Info("the credential is of no use, and a new registration token is there")
 		s.rejoin()
 		return
 	}
-	news, keepErr := s.contact.lost(s.cred.URL(), err, refused)
-	if keepErr != nil {
-		s.log.WithField("error", keepErr.Error()).Warn("state of the connection not kept")
-	}
-	if !news {
-		return
-	}
-	reason, text := "ManagerAway", "the manager at "+s.cred.URL()+" is away: "+err.Error()
-	if refused {
-		reason, text = "CredentialRefused", "the manager at "+s.cred.URL()+" refuses the credential; "+joinHint(s.cfg.Namespace)
-	}
-	s.log.WithFields(logrus.Fields{"manager": s.cred.URL(), "reason": reason, "error": err.Error()}).Warn("manager away")
-	s.recorder.Event(s.contact.object(), kube.Warning, reason, text+". Everything that runs is kept.")
+	s.lost(s.cred, t, err)
 }
 
-// joinHint is what a person does about a credential that is refused.
-func joinHint(namespace string) string {
-	return "to join again: helm upgrade fleet-agent -n " + namespace + " with the values of a new registration token"
+// mayJoin tells whether there is a new registration token, for a trouble that it
+// may end: one of the credential, or a manager that is at another address now.
+func (s *session) mayJoin(t trouble) bool {
+	b, there := register.Waiting(context.Background(), s.down, s.cfg.Namespace)
+	return there && (t.rejoin() || b.APIServerURL != s.cred.URL())
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/fleetworkspace/fleet/pkg/controllers/bundle"
+	"github.com/fleetworkspace/fleet/pkg/controllers/chartpull"
 	"github.com/fleetworkspace/fleet/pkg/controllers/gitrepo"
 	"github.com/fleetworkspace/fleet/pkg/controllers/notimplemented"
 	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
@@ -86,9 +87,10 @@ func RunGitJob(ctx context.Context, cfg Config, job GitJob, c *kube.Client, log 
 		}
 		defer func() { err = errors.Join(err, read.Close()) }()
 		worker := gitrepo.New(job.worker(cfg.Namespace, remotes, read), c, log)
-		cfg.Metrics.Loops(worker.Loops()...)
+		charts := chartpull.New(chartpull.Config{Charts: read, Contents: worker.Publisher()}, c, log)
+		cfg.Metrics.Loops(append(worker.Loops(), charts.Loops()...)...)
 		log.Info("gitjob started")
-		return kube.Run(ctx, Report(log), worker.Parts()...)
+		return kube.Run(ctx, Report(log), append(worker.Parts(), charts.Parts()...)...)
 	})
 }
 

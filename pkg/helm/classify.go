@@ -35,7 +35,7 @@ var texts = []struct {
 	piece  *regexp.Regexp
 	reason string
 }{
-	{regexp.MustCompile(`has been (rolled back|uninstalled) due to atomic being set`), release.ReasonRolledBack},
+	{undone, release.ReasonRolledBack},
 	{regexp.MustCompile(`timed out waiting for the condition`), release.ReasonTimeout},
 	{regexp.MustCompile(`chart requires kubeVersion`), release.ReasonIncompatible},
 	{regexp.MustCompile(`(annotation|label) validation error`), release.ReasonNotOwned},
@@ -46,11 +46,25 @@ var texts = []struct {
 	{regexp.MustCompile(`parse error at \(|execution error at \(|^template: |error calling include|error calling tpl`), release.ReasonBadTemplate},
 }
 
+// undone is how Helm says that it has undone an action with atomic.
+var undone = regexp.MustCompile(`has been (rolled back|uninstalled) due to atomic being set`)
+
+// timedOut is the failure of an action that has waited too long.
+func timedOut(err error, limit time.Duration) error {
+	if undone.MatchString(err.Error()) {
+		return fault.PermanentError(release.ReasonRolledBack, fmt.Errorf("not ready within %s (helm.timeoutSeconds), so it was undone (helm.atomic)", limit))
+	}
+	return fault.PermanentError(release.ReasonTimeout, fmt.Errorf("not ready within %s (helm.timeoutSeconds)", limit))
+}
+
 // classify gives an error of Helm's its kind, and the words that people get to
 // read.
 func classify(err error) error {
 	if err == nil || fault.IsPermanent(err) || fault.IsWait(err) {
 		return ofPostRenderer(err)
+	}
+	if words, ok := denied(err); ok {
+		return fault.WaitError(release.ReasonForbidden, waitForRights, errors.New(words))
 	}
 	text := errors.New(plainText(err))
 	switch {
@@ -98,6 +112,80 @@ func without(err error, r redact.Redactor) error {
 		return fault.WaitError(wait.Reason, wait.After, text)
 	}
 	return text
+}
+
+// denial is how an API server says that a user lacks a right; see
+// k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.
+var denial = regexp.MustCompile(`(?:[a-z0-9.-]+ (?:"(?P<name>[^"]*)" )?is )?forbidden: User "(?P<user>[^"]*)" cannot (?P<verb>[a-z]+) ` +
+	`(?:path "(?P<path>[^"]*)"|resource "(?P<resource>[^"]*)" in API group "(?P<group>[^"]*)"` +
+	`(?: in the namespace "(?P<namespace>[^"]*)"| at the cluster scope)?)(?:: RBAC: .*)?`)
+
+// lookup is what Helm puts before an error of the template function of that
+// name.
+var lookup = regexp.MustCompile(`executing "[^"]*" at <.*>: error calling lookup: `)
+
+// escalation is how it says that a user would give away more than it has.
+var escalation = regexp.MustCompile(`[a-z0-9.-]+ (?:"[^"]*" )?is forbidden: user "([^"]*)" \(groups=\[[^\]]*\]\) ` +
+	`is attempting to grant RBAC permissions not currently held:`)
+
+// denied says in words which right an API server refused. It is false for every
+// other error, also for those by which a webhook or a quota refused an object.
+func denied(err error) (words string, ok bool) {
+	if err == nil {
+		return "", false
+	}
+	text := plainText(err)
+	if m := escalation.FindStringSubmatch(text); m != nil {
+		return strings.Replace(text, m[0], person(m[1])+" may not grant rights that it does not have itself:", 1), true
+	}
+	m := denial.FindStringSubmatch(text)
+	if m == nil {
+		return "", false
+	}
+	part := func(name string) string { return m[denial.SubexpIndex(name)] }
+	what := part("path")
+	if what == "" {
+		what = refusedObject(part)
+	}
+	before, after, _ := strings.Cut(text, m[0])
+	return lookup.ReplaceAllString(before, "lookup: ") + person(part("user")) + " may not " + part("verb") + " " + what + after, true
+}
+
+// refusedObject is what a denial is about, in words.
+func refusedObject(part func(string) string) string {
+	what := part("resource")
+	if group := part("group"); group != "" {
+		what += "." + group
+	}
+	if name := part("name"); name != "" {
+		what += fmt.Sprintf(" %q", name)
+	}
+	switch namespace := part("namespace"); {
+	case namespace != "" && part("resource") != "namespaces":
+		what += fmt.Sprintf(" in namespace %q", namespace)
+	case part("name") == "":
+		what += " in the whole cluster"
+	}
+	return what
+}
+
+// Words is the text of an error; which right an API server refused to whom is
+// said in words.
+func Words(err error) string {
+	if words, ok := denied(err); ok {
+		return words
+	}
+	return err.Error()
+}
+
+// person is a user of the API in words.
+func person(user string) string {
+	if account, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
+		if namespace, name, ok := strings.Cut(account, ":"); ok {
+			return fmt.Sprintf("service account %q of namespace %q", name, namespace)
+		}
+	}
+	return fmt.Sprintf("user %q", user)
 }
 
 // malformed tells whether the API server could not read an object at all, or

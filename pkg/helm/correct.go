@@ -5,19 +5,43 @@ import (
 	"fmt"
 
 	"helm.sh/helm/v3/pkg/action"
+	helmkube "helm.sh/helm/v3/pkg/kube"
 	helmrelease "helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/drift"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// Correct undoes what others changed on the objects of a release: it rolls the
-// release back to the revision that is deployed. A release without such a
-// revision is left alone.
+// A Correction says what is put back, and how.
+type Correction struct {
+	// CorrectDrift: Force replaces objects instead of patching them,
+	// KeepFailHistory keeps the revision of a correction that failed.
+	fleet.CorrectDrift
+	// History is how many revisions are kept; 0: as many as by default.
+	History int
+	// Patches say what is not compared. It is not put back either.
+	Patches []fleet.ComparePatch
+	// Only chooses among the objects that differ; nil: all of them. The namespace
+	// of objects that have none is empty.
+	Only func(kind schema.GroupVersionKind, namespace, name string) bool
+}
+
+// Correct undoes what others changed on the objects of a release, with the given
+// rights: it rolls the release back to the revision that is deployed. A release
+// without such a revision is left alone.
+//
+// Only what counts as drift (package drift) is put back: a finished Job is not
+// made again, and what autoscalers or injectors wrote stays, also where something
+// else on the same object is corrected.
 //
 // A correction that fails leaves the release as it was; the failed revision is
 // removed unless how.KeepFailHistory says otherwise.
-func (c *Client) Correct(ctx context.Context, id release.ID, how fleet.CorrectDrift, history int) error {
+func (c *Client) Correct(ctx context.Context, id release.ID, rights Rights, how Correction) error {
 	list, err := c.records(ctx, id)
 	if err != nil {
 		return err
@@ -26,47 +50,108 @@ func (c *Client) Correct(ctx context.Context, id release.ID, how fleet.CorrectDr
 	if !ok {
 		return nil
 	}
-	who, err := c.account(ctx, good.Chart.Metadata.Annotations[fleet.ReleaseServiceAccount])
+	who, err := c.account(ctx, rights.ServiceAccount)
 	if err != nil {
 		return err
 	}
-	cfg, err := c.configuration(ctx, who, c.engine(who, id))
+	eng := engineOf(who, id)
+	eng.limited = rights.Namespace
+	cfg, err := c.configuration(ctx, who, eng)
 	if err != nil {
 		return err
 	}
+	eng.hooks.ended, err = c.endedHooks(ctx, who, list, release.PendingRollback, remembered(good.Chart.Metadata.Annotations).DeploymentID)
+	if err != nil {
+		return err
+	}
+	cfg.KubeClient = &corrector{engine: eng, how: how}
 	back := action.NewRollback(cfg)
 	back.Version, back.Force, back.Timeout = good.Version, how.Force, defaultTimeout
 	back.MaxHistory = defaultHistory
-	if history > 0 {
-		back.MaxHistory = history
+	if how.History > 0 {
+		back.MaxHistory = how.History
 	}
-	err = wait(ctx, func() error { return c.withoutValues(ctx, classify(back.Run(id.Name)), good) })
+	err = wait(ctx, func() error {
+		err := back.Run(id.Name)
+		if why := eng.fault(); err != nil && why != nil {
+			err = why
+		}
+		return c.withoutValues(ctx, classify(err), good)
+	})
 	if err != nil && ctx.Err() == nil {
-		if cleanErr := c.undoCorrection(ctx, id, good.Version, how.KeepFailHistory); cleanErr != nil {
+		if cleanErr := c.undoCorrection(ctx, id, list[len(list)-1], how.KeepFailHistory); cleanErr != nil {
 			return fmt.Errorf("%w; then: %w", err, cleanErr)
 		}
 	}
 	return err
 }
 
-// goodOf is the newest revision that is deployed.
-func goodOf(list []record) (record, bool) {
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].readable && list[i].Info.Status == release.Deployed {
-			return list[i], true
-		}
-	}
-	return record{}, false
+// corrector is the engine of a correction: it touches the objects that differ,
+// and of those the fields that count.
+type corrector struct {
+	*engine
+	how Correction
 }
 
-// undoCorrection makes good the deployed revision again, which Helm does not
-// do, and removes the one that failed.
-func (c *Client) undoCorrection(ctx context.Context, id release.ID, good int, keep bool) error {
-	err := c.rewrite(ctx, id, good, func(r *helmrelease.Release) { r.Info.Status = helmrelease.StatusDeployed })
+// Update puts objects back to what they are to be. Nothing is removed.
+func (k *corrector) Update(_, wanted helmkube.ResourceList, force bool) (*helmkube.Result, error) {
+	var was, list helmkube.ResourceList
+	for _, info := range wanted {
+		namespace := ""
+		if info.Namespaced() {
+			namespace = info.Namespace
+		}
+		if k.how.Only != nil && !k.how.Only(info.Mapping.GroupVersionKind, namespace, info.Name) {
+			continue
+		}
+		target, err := k.target(info, force)
+		if err != nil {
+			return nil, err
+		}
+		if target == nil {
+			continue
+		}
+		before, after := *info, *info
+		before.Object, after.Object = target, target.DeepCopy()
+		was, list = append(was, &before), append(list, &after)
+	}
+	if len(list) == 0 {
+		return &helmkube.Result{}, nil
+	}
+	return k.UpdateThreeWayMerge(was, list, force)
+}
+
+// target is what one object is to be given; nil if it is as it should be.
+func (k *corrector) target(info *resource.Info, force bool) (*unstructured.Unstructured, error) {
+	obj, ok := info.Object.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("unexpected type %T", info.Object)
+	}
+	live, err := get(info)
+	if isGone(err) {
+		if drift.MayBeMissing(obj, k.how.Patches) {
+			return nil, nil
+		}
+		return obj, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", describe(obj), err)
+	}
+	if owner := ownerOf(live); owner.Name != "" && owner != k.id {
+		return nil, k.refuse(fault.PermanentError(release.ReasonNotOwned,
+			fmt.Errorf("%s belongs to release %s by now", describe(live), owner)))
+	}
+	return drift.Restore(obj, live, k.how.Patches, force), nil
+}
+
+// undoCorrection gives the newest revision before the correction its status
+// again, which Helm does not do, and removes the one that failed.
+func (c *Client) undoCorrection(ctx context.Context, id release.ID, before record, keep bool) error {
+	err := c.rewrite(ctx, id, before.Version, func(r *helmrelease.Release) { r.Info.Status = helmrelease.Status(before.Info.Status) })
 	if err != nil {
 		return err
 	}
 	return c.removeRecords(ctx, id, func(r record) bool {
-		return !keep && r.Version > good && (r.Info.Status == release.Failed || r.Info.Status == release.PendingRollback)
+		return !keep && r.Version > before.Version && (r.Info.Status == release.Failed || r.Info.Status == release.PendingRollback)
 	})
 }

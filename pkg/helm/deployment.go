@@ -1,10 +1,15 @@
 package helm
 
 import (
+	"fmt"
 	"time"
+
+	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
@@ -42,6 +47,19 @@ func IDOf(bundleID string, o fleet.BundleDeploymentOptions) release.ID {
 		id.Name = o.Helm.ReleaseName
 	}
 	return id
+}
+
+// checkID refuses a release that cannot be.
+func checkID(id release.ID) error {
+	switch {
+	case chartutil.ValidateReleaseName(id.Name) != nil:
+		return fault.PermanentError(release.ReasonBadName,
+			fmt.Errorf("release name %q: want up to 53 lower case letters, digits, dots and dashes (helm.releaseName)", id.Name))
+	case len(validation.IsDNS1123Label(id.Namespace)) > 0:
+		return fault.PermanentError(release.ReasonBadName,
+			fmt.Errorf("namespace %q: want up to 63 lower case letters, digits and dashes (namespace, defaultNamespace)", id.Namespace))
+	}
+	return nil
 }
 
 // helm are the Helm options, never nil.

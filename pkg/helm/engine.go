@@ -37,8 +37,11 @@ type engine struct {
 	api *api
 	id  release.ID
 
-	// limited is the only namespace that new objects may be in, if any.
+	// limited is the only namespace that objects may be in, if any.
 	limited string
+	// tenant tells that the account is another one than the agent, so that rights
+	// may be missing.
+	tenant bool
 	// owned checks whom an object belongs to that exists already.
 	owned bool
 	// adopt tells whose objects may be taken over.
@@ -49,10 +52,12 @@ type engine struct {
 	leftovers string
 	// claimed are the objects of other releases; see identity.
 	claimed map[string]bool
+	hooks   hooks // of this action
 
 	mu      sync.Mutex
 	checked map[string]bool // manifests that were found good
 	refused error           // what Helm may not have passed on in full
+	left    error           // why an object could not be removed; Helm does not say
 }
 
 // fault is the first reason to refuse that the engine found. Helm makes text of
@@ -61,6 +66,26 @@ func (e *engine) fault() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.refused
+}
+
+// why is the first reason that the engine found to refuse, or not to remove.
+func (e *engine) why() error {
+	if err := e.fault(); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.left
+}
+
+// leave notes why an object could not be removed.
+func (e *engine) leave(err error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.left == nil {
+		e.left = err
+	}
+	return err
 }
 
 func (e *engine) refuse(err error) error {
@@ -113,6 +138,9 @@ func unserved(err error) bool {
 // Create writes new objects. The release's own namespace may exist already,
 // made a moment ago for the release.
 func (e *engine) Create(list helmkube.ResourceList) (*helmkube.Result, error) {
+	if e.hooks.skip(list) {
+		return &helmkube.Result{}, nil
+	}
 	own := list.Filter(e.isOwnNamespace)
 	if len(own) == 0 || len(list) == 1 && !e.marked(own[0]) {
 		return e.Client.Create(list)
@@ -152,12 +180,13 @@ func (e *engine) Update(was, wanted helmkube.ResourceList, force bool) (*helmkub
 }
 
 // UpdateThreeWayMerge brings objects from what they were to what they are to
-// be, and removes those that are no longer wanted and still ours.
+// be, and removes those that are no longer wanted and still ours. There is a
+// result with every error: Helm looks into it first.
 func (e *engine) UpdateThreeWayMerge(was, wanted helmkube.ResourceList, force bool) (*helmkube.Result, error) {
 	if e.leftovers != "" {
 		more, err := e.Build(bytes.NewBufferString(e.leftovers), false)
 		if err != nil {
-			return nil, fmt.Errorf("read revisions that failed: %w", err)
+			return &helmkube.Result{}, fmt.Errorf("read revisions that failed: %w", err)
 		}
 		was = append(was, more.Difference(was)...)
 	}
@@ -166,8 +195,53 @@ func (e *engine) UpdateThreeWayMerge(was, wanted helmkube.ResourceList, force bo
 			was = append(was, info)
 		}
 	}
-	gone := was.Difference(wanted).Filter(func(i *resource.Info) bool { return !e.ours(i) })
-	return e.Client.UpdateThreeWayMerge(was.Difference(gone), wanted, force)
+	if err := e.checkScopes(wanted); err != nil {
+		return &helmkube.Result{}, e.refuse(err)
+	}
+	spared, err := e.spared(was.Difference(wanted))
+	if err != nil {
+		return &helmkube.Result{}, e.refuse(err)
+	}
+	return e.Client.UpdateThreeWayMerge(was.Difference(spared), wanted, force)
+}
+
+// spared are those of objects that are to go that are not this release's any
+// more. Helm passes over what it may not remove: an account without that right
+// is found out before the first write.
+func (e *engine) spared(going helmkube.ResourceList) (helmkube.ResourceList, error) {
+	var out helmkube.ResourceList
+	for _, info := range going {
+		mine, err := e.ours(info)
+		if err == nil && mine && e.tenant && !isKept(info) {
+			err = tryDelete(info)
+		}
+		if words, ok := denied(err); ok {
+			return nil, forbidden(identityOf(info)+", which the bundle does not have any more", words)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("remove %s: %w", identityOf(info), err)
+		}
+		if !mine {
+			out = append(out, info)
+		}
+	}
+	return out, nil
+}
+
+// isKept tells whether an object of a manifest stays when its release goes.
+func isKept(info *resource.Info) bool {
+	a, err := meta.Accessor(info.Object)
+	return err == nil && a.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy
+}
+
+// tryDelete lets the API server check whether an object may be deleted.
+func tryDelete(info *resource.Info) error {
+	_, err := resource.NewHelper(info.Client, info.Mapping).DryRun(true).
+		DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{})
+	if isGone(err) {
+		return nil
+	}
+	return err
 }
 
 // Delete removes objects that are still ours.
@@ -177,22 +251,43 @@ func (e *engine) Delete(list helmkube.ResourceList) (*helmkube.Result, []error) 
 
 // DeleteWithPropagationPolicy removes objects that are still ours, and hooks.
 func (e *engine) DeleteWithPropagationPolicy(list helmkube.ResourceList, p metav1.DeletionPropagation) (*helmkube.Result, []error) {
+	if e.hooks.spare(list) {
+		return &helmkube.Result{}, nil
+	}
 	var mine helmkube.ResourceList
 	for _, info := range list {
-		switch {
-		case !isHook(info) && e.ours(info):
-			mine = append(mine, info)
-		case isHook(info):
-			if err := e.checkScope(info); err != nil {
-				return nil, []error{e.refuse(err)}
-			}
+		ours, err := true, error(nil)
+		if isHook(info) {
+			err = e.checkScope(info)
+		} else {
+			ours, err = e.ours(info)
+		}
+		if err != nil {
+			return nil, []error{e.leave(e.refuse(unremoved(info, err)))}
+		}
+		if ours {
 			mine = append(mine, info)
 		}
 	}
 	if len(mine) == 0 {
 		return &helmkube.Result{}, nil
 	}
-	return e.Client.DeleteWithPropagationPolicy(mine, p)
+	result, errs := e.Client.DeleteWithPropagationPolicy(mine, p)
+	for _, err := range errs {
+		_ = e.leave(classify(err))
+	}
+	return result, errs
+}
+
+// unremoved is why an object is not removed.
+func unremoved(info *resource.Info, err error) error {
+	if fault.IsPermanent(err) || fault.IsWait(err) {
+		return err
+	}
+	if words, ok := denied(err); ok {
+		return forbidden(identityOf(info), words)
+	}
+	return fmt.Errorf("remove %s: %w", identityOf(info), err)
 }
 
 // isHook tells whether an object of a manifest is a hook: Helm does not mark
@@ -203,13 +298,16 @@ func isHook(info *resource.Info) bool {
 }
 
 // ours tells whether a live object bears this release's marks and no other
-// release has it in its manifest. An object that cannot be read is not ours.
-func (e *engine) ours(info *resource.Info) bool {
+// release has it in its manifest. An object that is not there is not ours.
+func (e *engine) ours(info *resource.Info) (bool, error) {
 	if e.claimed[identityOf(info)] {
-		return false
+		return false, nil
 	}
 	live, err := get(info)
-	return err == nil && ownerOf(live) == e.id
+	if isGone(err) {
+		return false, nil
+	}
+	return err == nil && ownerOf(live) == e.id, err
 }
 
 // get reads the live object.

@@ -9,7 +9,6 @@
 package helm
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -18,9 +17,7 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	helmkube "helm.sh/helm/v3/pkg/kube"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/kubernetes"
@@ -30,8 +27,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
-	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
 // Helm takes the field manager of what it writes from a variable of its own
@@ -39,10 +34,6 @@ import (
 // can run, to the name that the reference's agent has, so that releases can go
 // from one to the other and back.
 func init() { helmkube.ManagedFieldsManager = fleet.FieldManagerRelease }
-
-// defaultAccount is the service account that deployments use that name none,
-// where it exists in the agent's namespace.
-const defaultAccount = "fleet-default"
 
 // Config says which cluster to deploy to, and for which agent.
 type Config struct {
@@ -63,7 +54,8 @@ type Client struct {
 	admin kubernetes.Interface
 	api   *api
 
-	bodies *bodies
+	bodies   *bodies
+	accounts accounts
 }
 
 // Connect prepares a client; it sends no request.
@@ -73,6 +65,9 @@ func Connect(cfg Config) (*Client, error) {
 	}
 	cfg.REST = rest.CopyConfig(cfg.REST)
 	cfg.REST.QPS, cfg.REST.Burst, cfg.REST.RateLimiter = -1, 0, nil
+	if cfg.REST.WarningHandler == nil {
+		cfg.REST.WarningHandler = rest.NoWarnings{} // they repeat what templates made of values
+	}
 	admin, err := kubernetes.NewForConfig(cfg.REST)
 	if err != nil {
 		return nil, fmt.Errorf("helm: %w", err)
@@ -101,16 +96,22 @@ func (c *Client) KubernetesVersion() (string, error) {
 // actions so that none of them has to ask anew.
 type api struct {
 	discovery discovery.CachedDiscoveryInterface
-	mapper    *restmapper.DeferredDiscoveryRESTMapper
+	mapper    meta.ResettableRESTMapper
 
-	mu           sync.Mutex
-	capabilities *chartutil.Capabilities
+	// user is who asks, and shared is what the agent knows; both are empty in
+	// the agent's own.
+	user   string
+	shared *api
+
+	mu    sync.Mutex
+	caps  *chartutil.Capabilities
+	users map[string]bool // that were found to be allowed to know
 }
 
 func (a *api) refresh() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.capabilities = nil
+	a.caps, a.users = nil, nil
 	a.mapper.Reset()
 }
 
@@ -118,8 +119,8 @@ func (a *api) refresh() {
 func (a *api) known() (*chartutil.Capabilities, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.capabilities != nil {
-		return a.capabilities.Copy(), nil
+	if a.caps != nil {
+		return a.caps.Copy(), nil
 	}
 	version, err := a.discovery.ServerVersion()
 	if err != nil {
@@ -129,45 +130,12 @@ func (a *api) known() (*chartutil.Capabilities, error) {
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, fmt.Errorf("ask the cluster for its kinds: %w", err)
 	}
-	a.capabilities = &chartutil.Capabilities{
+	a.caps = &chartutil.Capabilities{
 		APIVersions: versions,
 		KubeVersion: chartutil.KubeVersion{Version: version.GitVersion, Major: version.Major, Minor: version.Minor},
 		HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
 	}
-	return a.capabilities.Copy(), nil
-}
-
-// An account is the identity that one action works with.
-type account struct {
-	rest   *rest.Config
-	client kubernetes.Interface
-}
-
-// account is the identity of a service account in the agent's namespace; with
-// an empty name that of fleet-default if it exists, else the agent's own. An
-// account that does not exist is fault.Wait.
-func (c *Client) account(ctx context.Context, name string) (account, error) {
-	required := name != ""
-	if !required {
-		name = defaultAccount
-	}
-	_, err := c.admin.CoreV1().ServiceAccounts(c.cfg.AgentNamespace).Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err) && required:
-		return account{}, fault.WaitError(release.ReasonNoAccount, waitForOthers,
-			fmt.Errorf("service account %q does not exist in namespace %q", name, c.cfg.AgentNamespace))
-	case apierrors.IsNotFound(err):
-		return account{rest: c.cfg.REST, client: c.admin}, nil
-	case err != nil:
-		return account{}, fmt.Errorf("get service account %q: %w", name, err)
-	}
-	cfg := rest.CopyConfig(c.cfg.REST)
-	cfg.Impersonate.UserName = fmt.Sprintf("system:serviceaccount:%s:%s", c.cfg.AgentNamespace, name)
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return account{}, fmt.Errorf("impersonate service account %q: %w", name, err)
-	}
-	return account{rest: cfg, client: client}, nil
+	return a.caps.Copy(), nil
 }
 
 // getter hands an identity to Helm's library, with the shared knowledge of the

@@ -3,7 +3,6 @@ package helm
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -14,23 +13,26 @@ import (
 	kubefake "helm.sh/helm/v3/pkg/kube/fake"
 	"helm.sh/helm/v3/pkg/storage"
 	"helm.sh/helm/v3/pkg/storage/driver"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/redact"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// Install makes a release that does not exist. Nothing is written before all
-// has been rendered and checked, but for a chart's own crds folder, which Helm
-// installs first.
+// Install makes a release that does not exist, or of which no revision was ever
+// deployed: then it takes up what is there, and hooks that are known to have
+// ended are not run again. Nothing is written before all has been rendered and
+// checked, but for a chart's own crds folder, which Helm installs first.
 //
 // Errors: fault.Permanent with a reason of package release for what a change
 // of the bundle has to mend; fault.Wait for what may be missing for a while;
 // anything else may pass. What was half done stays in Helm's storage.
 func (c *Client) Install(ctx context.Context, d Deployment) error {
+	before, err := c.attempts(ctx, d.ID)
+	if err != nil {
+		return err
+	}
 	return c.deploy(ctx, d, func(j *job) error {
 		in := action.NewInstall(j.config)
 		in.ReleaseName, in.Namespace = d.ID.Name, d.ID.Namespace
@@ -41,12 +43,16 @@ func (c *Client) Install(ctx context.Context, d Deployment) error {
 		in.TakeOwnership = true // whom objects belong to was checked by the engine
 		in.PostRenderer = j.post
 		in.Labels = d.labels()
-		j.engine.owned = !o.TakeOwnership
-		create, err := c.mustCreateNamespace(ctx, d)
-		if err != nil {
+		in.Replace = len(before) > 0
+		j.config.Releases.MaxHistory = d.history()
+		if err := c.takeUp(ctx, j, before, release.PendingInstall, d); err != nil {
 			return err
 		}
-		in.CreateNamespace = create
+		j.engine.owned = !o.TakeOwnership
+		var err error
+		if in.CreateNamespace, err = mustCreateNamespace(ctx, j.who, d); err != nil {
+			return err
+		}
 		if len(j.chart.CRDObjects()) > 0 {
 			if err := j.rehearse(d); err != nil {
 				return err
@@ -62,11 +68,8 @@ func (c *Client) Install(ctx context.Context, d Deployment) error {
 // Upgrade brings a release to another state; also one whose last revision
 // failed. Errors are as for Install.
 func (c *Client) Upgrade(ctx context.Context, d Deployment) error {
-	before, err := c.records(ctx, d.ID)
+	before, err := c.attempts(ctx, d.ID)
 	if err != nil {
-		return err
-	}
-	if err := c.completeUnfinished(ctx, before); err != nil {
 		return err
 	}
 	return c.deploy(ctx, d, func(j *job) error {
@@ -81,56 +84,17 @@ func (c *Client) Upgrade(ctx context.Context, d Deployment) error {
 		up.MaxHistory = d.history()
 		up.PostRenderer = j.post
 		up.Labels = d.labels()
-		j.engine.leftovers = unfinished(before)
-		j.post.had = len(j.parts.raw) > 0 && hasObjects(before)
+		if err := c.takeUp(ctx, j, before, release.PendingUpgrade, d); err != nil {
+			return err
+		}
 		_, err := up.RunWithContext(context.WithoutCancel(ctx), d.ID.Name, j.chart, j.values)
 		return err
 	})
 }
 
-// unfinished are the manifests of the revisions after the last good one: they
-// may have left objects that no other revision knows of.
-func unfinished(list []record) string {
-	text := ""
-	for _, r := range list {
-		switch r.Info.Status {
-		case release.Deployed:
-			text = ""
-		case release.Superseded:
-		default:
-			text += "\n---\n" + r.Manifest
-		}
-	}
-	return text
-}
-
-// completeUnfinished reads what unfinished needs of large records.
-func (c *Client) completeUnfinished(ctx context.Context, list []record) error {
-	for i := range list {
-		if s := list[i].Info.Status; s == release.Deployed || s == release.Superseded {
-			continue
-		}
-		if err := c.complete(ctx, &list[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// hasObjects tells whether the newest revision has any object.
-func hasObjects(list []record) bool {
-	if len(list) == 0 {
-		return false
-	}
-	if list[len(list)-1].body != (bodyRef{}) {
-		return true // it would not be that large otherwise
-	}
-	objs, err := parse([]byte(list[len(list)-1].Manifest), "release")
-	return err == nil && len(objs) > 0
-}
-
 // job is all that one action needs.
 type job struct {
+	who    account
 	config *action.Configuration
 	engine *engine
 	post   *postRenderer
@@ -160,20 +124,24 @@ func (c *Client) deploy(ctx context.Context, d Deployment, run func(*job) error)
 	}
 	hidden := redact.New(append(j.post.names, d.ID.Name, d.ID.Namespace), j.values)
 	if limit, wait := d.timeout(); wait && err != nil && errors.Is(err, context.DeadlineExceeded) && time.Since(started) >= limit {
-		return fault.PermanentError(release.ReasonTimeout, fmt.Errorf("not ready within %s (helm.timeoutSeconds)", limit))
+		return timedOut(err, limit)
 	}
 	if err == nil {
-		err = c.markNamespace(ctx, d)
+		err = markNamespace(ctx, j.who, d.ID.Namespace, d.Options)
 	}
 	return without(classify(err), hidden)
 }
 
 func (c *Client) prepare(ctx context.Context, d Deployment) (*job, error) {
+	if err := checkID(d.ID); err != nil {
+		return nil, err
+	}
 	p, err := partsOf(d)
 	if err != nil {
 		return nil, err
 	}
-	who, err := c.account(ctx, d.Options.ServiceAccount)
+	rights := RightsOf(d.Options)
+	who, err := c.account(ctx, rights.ServiceAccount)
 	if err != nil {
 		return nil, err
 	}
@@ -181,12 +149,12 @@ func (c *Client) prepare(ctx context.Context, d Deployment) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	post, err := c.postRenderer(d, p)
+	post, err := c.postRenderer(d, p, who.api)
 	if err != nil {
 		return nil, err
 	}
-	eng := c.engine(who, d.ID)
-	eng.limited, eng.adopt, eng.sources = d.Options.TargetNamespace, d.Adopt, post.sources
+	eng := engineOf(who, d.ID)
+	eng.limited, eng.adopt, eng.sources = rights.Namespace, d.Adopt, post.sources
 	cfg, err := c.configuration(ctx, who, eng)
 	if err != nil {
 		return nil, err
@@ -197,25 +165,26 @@ func (c *Client) prepare(ctx context.Context, d Deployment) (*job, error) {
 	for k, v := range d.annotations(c.cfg.AgentNamespace) {
 		p.chart.Metadata.Annotations[k] = v
 	}
-	return &job{config: cfg, engine: eng, post: post, parts: p, chart: p.chart, values: values}, nil
+	return &job{who: who, config: cfg, engine: eng, post: post, parts: p, chart: p.chart, values: values}, nil
 }
 
-// engine is the Kubernetes client of an action on a release.
-func (c *Client) engine(who account, id release.ID) *engine {
-	k := helmkube.New(getter{api: c.api, rest: who.rest, namespace: id.Namespace})
+// engineOf is the Kubernetes client of an action on a release.
+func engineOf(who account, id release.ID) *engine {
+	k := helmkube.New(getter{api: who.api, rest: who.rest, namespace: id.Namespace})
 	k.Namespace = id.Namespace
-	return &engine{Client: k, api: c.api, id: id}
+	return &engine{Client: k, api: who.api, id: id, tenant: who.impersonated()}
 }
 
 // configuration is what Helm's actions share, on top of an engine.
 func (c *Client) configuration(ctx context.Context, who account, eng *engine) (*action.Configuration, error) {
-	caps, err := c.api.known()
+	caps, err := who.api.capabilities(ctx)
 	if err != nil {
 		return nil, err
 	}
+	eng.hooks.records = c.driver(context.WithoutCancel(ctx), who.client, eng.id.Namespace)
 	return &action.Configuration{
-		RESTClientGetter: getter{api: c.api, rest: who.rest, namespace: eng.id.Namespace},
-		Releases:         c.storageOf(context.WithoutCancel(ctx), who.client, eng.id.Namespace),
+		RESTClientGetter: getter{api: who.api, rest: who.rest, namespace: eng.id.Namespace},
+		Releases:         storage.Init(eng.hooks.records),
 		KubeClient:       eng,
 		Capabilities:     caps,
 		Log:              func(string, ...any) {},
@@ -256,17 +225,4 @@ func (d Deployment) labels() map[string]string {
 		return nil
 	}
 	return map[string]string{fleet.LabelManagerID: id}
-}
-
-// mustCreateNamespace tells whether Helm has to create the release's
-// namespace.
-func (c *Client) mustCreateNamespace(ctx context.Context, d Deployment) (bool, error) {
-	if d.Options.CreateNamespace != nil && !*d.Options.CreateNamespace {
-		return false, nil
-	}
-	_, err := c.admin.CoreV1().Namespaces().Get(ctx, d.ID.Namespace, metav1.GetOptions{})
-	if err == nil || isGone(err) {
-		return err != nil, nil
-	}
-	return false, fmt.Errorf("get namespace %q: %w", d.ID.Namespace, err)
 }

@@ -4,13 +4,18 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/util/retry"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
 // Labels of a namespace that no bundle may change.
@@ -19,12 +24,57 @@ const (
 	podPrefix   = "pod-security."
 )
 
-// markNamespace replaces the labels and annotations of the release namespace by
-// those of the options, where they give any, with the rights of the
-// deployment's account. The namespace's own name label and all labels of pod
-// security stay.
-func (c *Client) markNamespace(ctx context.Context, d Deployment) error {
-	o := d.Options
+// mustCreateNamespace tells whether Helm has to create the release's namespace.
+// That it cannot is found out here, before anything is rendered.
+func mustCreateNamespace(ctx context.Context, who account, d Deployment) (bool, error) {
+	namespaces := who.client.CoreV1().Namespaces()
+	_, err := namespaces.Get(ctx, d.ID.Namespace, metav1.GetOptions{})
+	unknown := apierrors.IsForbidden(err) // an account may be let into a namespace that it cannot see
+	switch {
+	case err == nil:
+		return false, nil
+	case !unknown && !isGone(err):
+		return false, fmt.Errorf("get namespace %q: %w", d.ID.Namespace, err)
+	case d.Options.CreateNamespace == nil || *d.Options.CreateNamespace:
+		return mayCreateNamespace(ctx, who, d.ID.Namespace, unknown)
+	case unknown:
+		return false, nil
+	}
+	return false, fault.WaitError(release.ReasonNoNamespace, waitForOthers,
+		fmt.Errorf("namespace %q does not exist, and the bundle must not create it (createNamespace: false)", d.ID.Namespace))
+}
+
+// mayCreateNamespace tells whether an account can create a namespace. Where it
+// is not known whether there is one, and the account cannot create it, that is
+// for the objects in it to find out.
+func mayCreateNamespace(ctx context.Context, who account, name string, unknown bool) (bool, error) {
+	if !who.impersonated() {
+		return true, nil
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	_, err := who.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if apierrors.IsAlreadyExists(err) {
+		return false, nil
+	}
+	if words, ok := denied(err); ok {
+		if unknown {
+			return false, nil
+		}
+		return false, forbidden(fmt.Sprintf("namespace %q does not exist", name), words)
+	}
+	if err != nil {
+		return false, fmt.Errorf("create namespace %q: %w", name, err)
+	}
+	return true, nil
+}
+
+// MarkNamespace replaces the labels and annotations of a namespace by those of
+// the options, where they give any, with the rights of the options' account.
+// The namespace's own name label and all labels of pod security stay, and no
+// option changes those. Nothing is written where all is as it should be.
+//
+// Errors: fault.Wait if the account is missing or lacks the right.
+func (c *Client) MarkNamespace(ctx context.Context, name string, o fleet.BundleDeploymentOptions) error {
 	if len(o.NamespaceLabels) == 0 && len(o.NamespaceAnnotations) == 0 {
 		return nil
 	}
@@ -32,9 +82,16 @@ func (c *Client) markNamespace(ctx context.Context, d Deployment) error {
 	if err != nil {
 		return err
 	}
+	return classify(markNamespace(ctx, who, name, o))
+}
+
+func markNamespace(ctx context.Context, who account, name string, o fleet.BundleDeploymentOptions) error {
+	if len(o.NamespaceLabels) == 0 && len(o.NamespaceAnnotations) == 0 {
+		return nil
+	}
 	namespaces := who.client.CoreV1().Namespaces()
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		ns, err := namespaces.Get(ctx, d.ID.Namespace, metav1.GetOptions{})
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		ns, err := namespaces.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -44,10 +101,48 @@ func (c *Client) markNamespace(ctx context.Context, d Deployment) error {
 		_, err = namespaces.Update(ctx, ns, metav1.UpdateOptions{FieldManager: fleet.FieldManagerRelease})
 		return err
 	})
+	if words, ok := denied(err); ok {
+		return forbidden(fmt.Sprintf("namespaceLabels and namespaceAnnotations of namespace %q", name), words)
+	}
 	if err != nil {
-		return fmt.Errorf("label namespace %q: %w", d.ID.Namespace, err)
+		return fmt.Errorf("label namespace %q: %w", name, err)
 	}
 	return nil
+}
+
+// DropNamespace deletes a namespace with the rights of a service account (see
+// User), unless a Helm release or an object of another release of this agent is
+// in it: kept says which. A namespace that does not exist is no error.
+func (c *Client) DropNamespace(ctx context.Context, name, serviceAccount string) (kept string, err error) {
+	records := metav1.ListOptions{LabelSelector: labels.Set{labelOwner: ownerHelm}.String(), Limit: 1}
+	list, err := c.admin.CoreV1().Secrets(name).List(ctx, records)
+	if err != nil {
+		return "", fmt.Errorf("look for releases in namespace %q: %w", name, err)
+	}
+	for i := range list.Items {
+		return "release " + list.Items[i].Labels[labelName], nil
+	}
+	claimed, err := c.claims(ctx, release.ID{})
+	if err != nil {
+		return "", err
+	}
+	for _, object := range slices.Sorted(maps.Keys(claimed)) {
+		if strings.Contains(object, " "+name+"/") || object == "Namespace /"+name {
+			return object + " of another bundle", nil
+		}
+	}
+	who, err := c.account(ctx, serviceAccount)
+	if err != nil {
+		return "", err
+	}
+	err = who.client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
+	if words, ok := denied(err); ok {
+		return "", forbidden("deleteNamespace", words)
+	}
+	if err != nil && !isGone(err) {
+		return "", fmt.Errorf("delete namespace %q: %w", name, err)
+	}
+	return "", nil
 }
 
 // mark sets what is given, and tells whether anything is different now.

@@ -32,8 +32,8 @@ type postRenderer struct {
 	// namespaced. serves are the same as templates see them.
 	crds   map[schema.GroupKind]bool
 	serves []string
-	// had says that a bundle of plain manifests had objects before; then none
-	// at all is an error.
+	// had says that the bundle had objects before and that nobody can have meant
+	// it to have none now; then none at all is an error.
 	had bool
 	// sources remembers the file of each object, and names their kinds, names
 	// and namespaces, for messages.
@@ -43,9 +43,9 @@ type postRenderer struct {
 	objects []object
 }
 
-func (c *Client) postRenderer(d Deployment, p parts) (*postRenderer, error) {
+func (c *Client) postRenderer(d Deployment, p parts, kinds *api) (*postRenderer, error) {
 	setID := naming.ObjectSetID(d.Memory.Owner.BundleID, c.cfg.AgentScope)
-	return postRendererOf(d, p, setID, c.api.namespaced)
+	return postRendererOf(d, p, setID, kinds.namespaced)
 }
 
 func postRendererOf(d Deployment, p parts, setID string, namespaced func(schema.GroupVersionKind) (bool, error)) (*postRenderer, error) {
@@ -85,7 +85,7 @@ func (p *postRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	}
 	if p.had && len(objs) == 0 {
 		return nil, fault.PermanentError(release.ReasonEmptyResult,
-			errors.New("no objects are left of a bundle that had some; nothing is removed"))
+			errors.New("no objects are left of a bundle that had some; nothing is removed; if that is meant, set allowEmpty"))
 	}
 	p.objects = objs
 	data, err := render(objs)

@@ -27,12 +27,8 @@ func (e *engine) check(list helmkube.ResourceList, manifest string) error {
 	if e.isGood(manifest) || e.madeByHelm(list) {
 		return nil
 	}
-	if e.limited != "" {
-		for _, info := range list {
-			if err := e.checkScope(info); err != nil {
-				return err
-			}
-		}
+	if err := e.checkScopes(list); err != nil {
+		return err
 	}
 	var group errgroup.Group
 	group.SetLimit(preflightWorkers)
@@ -75,9 +71,23 @@ func (e *engine) madeByHelm(list helmkube.ResourceList) bool {
 	return len(list) == 1 && e.isOwnNamespace(list[0]) && !isHook(list[0]) && e.sources[identityOf(list[0])] == ""
 }
 
-// checkScope refuses what is not in the one namespace that is allowed; hooks
-// do not pass the post-renderer, which puts all others there.
+// checkScopes is checkScope for several objects.
+func (e *engine) checkScopes(list helmkube.ResourceList) error {
+	for _, info := range list {
+		if err := e.checkScope(info); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkScope refuses what is not in the one namespace that is allowed. With a
+// forced namespace that is only found in hooks: they do not pass the
+// post-renderer, which puts all others there.
 func (e *engine) checkScope(info *resource.Info) error {
+	if e.limited == "" {
+		return nil
+	}
 	obj, ok := info.Object.(*unstructured.Unstructured)
 	if !ok {
 		return fmt.Errorf("unexpected type %T", info.Object)
@@ -86,8 +96,12 @@ func (e *engine) checkScope(info *resource.Info) error {
 		return clusterScoped(e.sources[identityOf(info)], obj)
 	}
 	if info.Namespace != e.limited {
+		what := in(e.sourceOf(info), obj)
+		if isHook(info) {
+			what = "hook " + describe(obj)
+		}
 		return fault.PermanentError(release.ReasonClusterScoped,
-			fmt.Errorf("hook %s is outside of namespace %q, to which the bundle is limited", describe(obj), e.limited))
+			fmt.Errorf("%s is outside of namespace %q, to which the bundle is limited", what, e.limited))
 	}
 	return nil
 }
@@ -110,6 +124,8 @@ func (e *engine) try(info *resource.Info) error {
 		return nil
 	case apierrors.IsAlreadyExists(err):
 		return e.checkOwner(info, what)
+	case apierrors.IsForbidden(err):
+		return e.checkRight(info, what, err)
 	case malformed(err):
 		return fault.PermanentError(release.ReasonInvalidObject, fmt.Errorf("%s: %s", what, plainText(err)))
 	case apierrors.IsInvalid(err):
@@ -120,6 +136,25 @@ func (e *engine) try(info *resource.Info) error {
 		return e.checkOwner(info, what)
 	}
 	return nil
+}
+
+// checkRight says that an object may not be made, unless it is there already: an
+// account may be allowed to change what it may not make. What a webhook or a
+// quota refuses may depend on the rest of the release.
+func (e *engine) checkRight(info *resource.Info, what string, err error) error {
+	words, ok := denied(err)
+	if !ok {
+		return nil
+	}
+	if _, err := get(info); err == nil {
+		return e.checkOwner(info, what)
+	}
+	return forbidden(what, words)
+}
+
+// forbidden is a wait for a right that is missing to do something.
+func forbidden(what, words string) error {
+	return fault.WaitError(release.ReasonForbidden, waitForRights, fmt.Errorf("%s: %s", what, words))
 }
 
 // sourceOf is the file that an object comes from. The post-renderer knows
@@ -141,6 +176,9 @@ func (e *engine) checkOwner(info *resource.Info, what string) error {
 	live, err := get(info)
 	if isGone(err) {
 		return nil
+	}
+	if words, ok := denied(err); ok {
+		return forbidden(what, words)
 	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", what, err)

@@ -100,6 +100,9 @@ func unpack(data []byte, into any) error {
 // records are all revisions of a release, oldest first. One whose body was found
 // to be missing, and still is, is not readable.
 func (c *Client) records(ctx context.Context, id release.ID) ([]record, error) {
+	if checkID(id) != nil {
+		return nil, nil // nobody can have made it
+	}
 	selector := labels.Set{labelOwner: ownerHelm, labelName: id.Name}.String()
 	list, err := c.admin.CoreV1().Secrets(id.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
@@ -154,28 +157,6 @@ func (c *Client) Observe(ctx context.Context, id release.ID) (release.Observed, 
 		return release.Observed{}, err
 	}
 	return observed(id, list), nil
-}
-
-// observed sums up the revisions of one release, oldest first.
-func observed(id release.ID, list []record) release.Observed {
-	out := release.Observed{ID: id, State: release.Absent}
-	for _, r := range list {
-		if !r.readable {
-			out.State, out.Revision = release.Unreadable, r.Version
-			continue
-		}
-		out.State, out.Revision = r.Info.Status, r.Version
-		out.Since, out.Description = r.Info.LastDeployed, r.Info.Description
-		out.Memory, out.Values = remembered(r.Chart.Metadata.Annotations), r.Config
-		if r.Info.Status == release.Deployed {
-			out.Good, out.GoodID, out.Manifest = r.Version, out.Memory.DeploymentID, r.Manifest
-			out.Large = r.body != (bodyRef{})
-		}
-	}
-	if out.Large {
-		out.Manifest = ""
-	}
-	return out
 }
 
 // Complete reads what Observe left out of a large release: the manifest of its
@@ -287,27 +268,6 @@ func (c *Client) removeRecords(ctx context.Context, id release.ID, which func(re
 		}
 	}
 	return nil
-}
-
-// Fail marks the newest revision of a release as failed if it is half done, so
-// that Helm takes up the release again. It is for a revision whose process is
-// known to be gone.
-func (c *Client) Fail(ctx context.Context, id release.ID) error {
-	list, err := c.records(ctx, id)
-	if err != nil || len(list) == 0 {
-		return err
-	}
-	newest := list[len(list)-1]
-	if !pending(newest.Info.Status) {
-		return nil
-	}
-	return c.rewrite(ctx, id, newest.Version, func(r *helmrelease.Release) {
-		r.SetStatus(helmrelease.StatusFailed, fmt.Sprintf("interrupted (%s)", newest.Info.Status))
-	})
-}
-
-func pending(s release.State) bool {
-	return s == release.PendingInstall || s == release.PendingUpgrade || s == release.PendingRollback
 }
 
 // rewrite changes the status in the stored record of one revision.

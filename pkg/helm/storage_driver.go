@@ -18,6 +18,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
 
 	helmrelease "helm.sh/helm/v3/pkg/release"
 )
@@ -47,6 +48,9 @@ type secrets struct {
 	depot *depot
 	lean  bool                 // Get leaves out bodies; for changes of the status
 	known map[string]knownBody // by name of the record's Secret
+
+	last    *helmrelease.Release // that was written last, as Helm goes on changing it
+	lastKey string
 }
 
 // A knownBody is a body as it was last read or written here, so that a change of
@@ -179,8 +183,12 @@ func (s *secrets) query(want labels.Set) ([]*helmrelease.Release, error) {
 	return out, nil
 }
 
-// Create writes a new record.
+// Create writes a new record. Rollbacks are marked as Fleet's.
 func (s *secrets) Create(key string, r *helmrelease.Release) error {
+	if r.Info.Status == helmrelease.StatusPendingRollback {
+		r.Info.Description = release.RollbackText(r.Info.Description)
+	}
+	s.last, s.lastKey = r, key
 	inner, head, err := s.prepare(key, r)
 	if err != nil {
 		return fmt.Errorf("create %q: %w", key, err)
@@ -191,6 +199,7 @@ func (s *secrets) Create(key string, r *helmrelease.Release) error {
 // Update writes a record anew. The parts of a body that it does not have any
 // more are removed.
 func (s *secrets) Update(key string, r *helmrelease.Release) error {
+	s.last, s.lastKey = r, key
 	before := s.known[key].ref
 	inner, head, err := s.prepare(key, r)
 	if err != nil {

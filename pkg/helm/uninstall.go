@@ -4,21 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/resource"
 
-	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/redact"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// Uninstall removes a release and its objects. It spares every object that is
-// marked as another release's, or that the newest manifest of another release
-// of this agent names. A release that does not exist is no error.
-func (c *Client) Uninstall(ctx context.Context, id release.ID) error {
+// Uninstall removes a release and its objects, with the given rights. It spares
+// every object that is marked as another release's, or that the newest manifest
+// of another release of this agent names. A release that does not exist is no
+// error. While an object cannot be looked at or removed the release stays.
+func (c *Client) Uninstall(ctx context.Context, id release.ID, rights Rights) error {
 	list, err := c.records(ctx, id)
 	if err != nil || len(list) == 0 {
 		return err
@@ -28,12 +31,16 @@ func (c *Client) Uninstall(ctx context.Context, id release.ID) error {
 		return err
 	}
 	newest := list[len(list)-1]
-	who, err := c.account(ctx, newest.Chart.Metadata.Annotations[fleet.ReleaseServiceAccount])
+	who, err := c.account(ctx, rights.ServiceAccount)
 	if err != nil {
 		return err
 	}
-	eng := c.engine(who, id)
-	eng.claimed = claimed
+	eng := engineOf(who, id)
+	eng.claimed, eng.limited = claimed, rights.Namespace
+	eng.hooks.ended, err = c.endedHooks(ctx, who, list[len(list)-1:], release.Uninstalling, remembered(newest.Chart.Metadata.Annotations).DeploymentID)
+	if err != nil {
+		return err
+	}
 	cfg, err := c.configuration(ctx, who, eng)
 	if err != nil {
 		return err
@@ -41,12 +48,59 @@ func (c *Client) Uninstall(ctx context.Context, id release.ID) error {
 	un := action.NewUninstall(cfg)
 	un.Timeout = defaultTimeout // IgnoreNotFound would ignore records that cannot be read
 	return wait(ctx, func() error {
+		if err := c.removeForgotten(ctx, eng, list); err != nil {
+			return c.withoutValues(ctx, classify(err), newest)
+		}
 		_, err := un.Run(id.Name)
 		if errors.Is(err, driver.ErrReleaseNotFound) {
 			return nil
 		}
+		if why := eng.why(); err != nil && why != nil {
+			err = why
+		}
 		return c.withoutValues(ctx, classify(err), newest)
 	})
+}
+
+// removeForgotten removes the objects of a release that its newest revision does
+// not name: an upgrade that failed may not have come to remove them, and Helm
+// looks at no other revision.
+func (c *Client) removeForgotten(ctx context.Context, eng *engine, list []record) error {
+	last := len(list) - 1
+	from := last
+	for from > 0 && list[from].Info.Status != release.Deployed {
+		from--
+	}
+	var text strings.Builder
+	for i := from; i < last; i++ {
+		if err := c.complete(context.WithoutCancel(ctx), &list[i]); err != nil {
+			return err
+		}
+		text.WriteString("\n---\n" + list[i].Manifest)
+	}
+	if text.Len() == 0 {
+		return nil
+	}
+	if err := c.complete(context.WithoutCancel(ctx), &list[last]); err != nil {
+		return err
+	}
+	newest, err := eng.Build(strings.NewReader(list[last].Manifest), false)
+	if err != nil {
+		return fmt.Errorf("read the newest revision: %w", err)
+	}
+	older, err := eng.Build(strings.NewReader(text.String()), false)
+	if err != nil {
+		return fmt.Errorf("read older revisions: %w", err)
+	}
+	forgotten := older.Difference(newest).Filter(func(i *resource.Info) bool { return !isKept(i) && !isHook(i) })
+	if len(forgotten) == 0 {
+		return nil
+	}
+	_, errs := eng.DeleteWithPropagationPolicy(forgotten, metav1.DeletePropagationBackground)
+	if why := eng.why(); len(errs) > 0 && why != nil {
+		return why
+	}
+	return errors.Join(errs...)
 }
 
 // withoutValues keeps the values of a revision out of an error.

@@ -47,11 +47,11 @@ func configMapValues(ctx context.Context, who account, ref fleet.ConfigMapKeySel
 	at := place{kind: "ConfigMap", namespace: or(ref.Namespace, namespace), name: ref.Name, key: or(ref.Key, defaultValuesKey)}
 	cm, err := who.client.CoreV1().ConfigMaps(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
 	if err != nil {
-		return nil, at.missing(err)
+		return nil, at.unread(err)
 	}
 	text, ok := cm.Data[at.key]
 	if !ok {
-		return nil, at.missing(fmt.Errorf("it has no key %q", at.key))
+		return nil, at.missing("has no key %q", at.key)
 	}
 	return at.read([]byte(text))
 }
@@ -60,11 +60,11 @@ func secretValues(ctx context.Context, who account, ref fleet.SecretKeySelector,
 	at := place{kind: "Secret", namespace: or(ref.Namespace, namespace), name: ref.Name, key: or(ref.Key, defaultValuesKey)}
 	s, err := who.client.CoreV1().Secrets(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
 	if err != nil {
-		return nil, at.missing(err)
+		return nil, at.unread(err)
 	}
 	data, ok := s.Data[at.key]
 	if !ok {
-		return nil, at.missing(fmt.Errorf("it has no key %q", at.key))
+		return nil, at.missing("has no key %q", at.key)
 	}
 	return at.read(data)
 }
@@ -78,15 +78,30 @@ type place struct{ kind, namespace, name, key string }
 func (p place) String() string { return fmt.Sprintf("%s %s/%s", p.kind, p.namespace, p.name) }
 
 // missing is a wait: whoever has to make the object may do so later.
-func (p place) missing(err error) error {
-	return fault.WaitError(release.ReasonNoValues, waitForOthers, fmt.Errorf("values from %s: %w", p, err))
+func (p place) missing(format string, args ...any) error {
+	return fault.WaitError(release.ReasonNoValues, waitForOthers,
+		fmt.Errorf("helm.valuesFrom: %s in namespace %q %s", p.named(), p.namespace, fmt.Sprintf(format, args...)))
+}
+
+func (p place) named() string { return fmt.Sprintf("%s %q", p.kind, p.name) }
+
+// unread says why an object with values cannot be read. An account that may not
+// read it waits for the right, like one that may not write.
+func (p place) unread(err error) error {
+	if isGone(err) {
+		return p.missing("does not exist; its key %q is wanted", p.key)
+	}
+	if words, ok := denied(err); ok {
+		return forbidden("helm.valuesFrom: "+p.named(), words)
+	}
+	return fmt.Errorf("helm.valuesFrom: read %s: %w", p, err)
 }
 
 // read parses values. Its errors do not show them.
 func (p place) read(data []byte) (map[string]any, error) {
 	out := map[string]any{}
 	if err := yaml.Unmarshal(data, &out); err != nil {
-		return nil, fault.PermanentError(release.ReasonBadValues, fmt.Errorf("values from %s, key %q: not a YAML map", p, p.key))
+		return nil, fault.PermanentError(release.ReasonBadValues, fmt.Errorf("helm.valuesFrom: %s, key %q: not a YAML map", p, p.key))
 	}
 	return out, nil
 }

@@ -35,6 +35,8 @@ type Cache[P Object] struct {
 	name     string
 	informer cache.SharedIndexInformer
 	handlers []cache.ResourceEventHandlerRegistration
+	diet     func(P)
+	listed   bool // see NewListed
 }
 
 // NewCache is a cache that holds nothing until it runs. diet, where not nil,
@@ -93,7 +95,7 @@ func finish[P Object](name string, informer cache.SharedIndexInformer, diet func
 	if err != nil {
 		panic(fmt.Sprintf("kube: transform of %s: %v", name, err))
 	}
-	return &Cache[P]{name: name, informer: informer}
+	return &Cache[P]{name: name, informer: informer, diet: diet}
 }
 
 // Index adds an index by the values that f finds in an object.

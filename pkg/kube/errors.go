@@ -47,6 +47,9 @@ func IsAway(err error) bool {
 		utilnet.IsProbableEOF(err)
 }
 
+// IsBusy tells whether the API server asked for fewer requests.
+func IsBusy(err error) bool { return apierrors.IsTooManyRequests(err) }
+
 // IsOverloaded tells whether the API server asked for fewer requests, or did
 // not answer in time.
 func IsOverloaded(err error) bool {

@@ -68,6 +68,8 @@ type Config struct {
 	UserAgent string
 	// FieldManager is the name under which every write is recorded.
 	FieldManager string
+	// Line, where not nil, carries the requests; else client-go does.
+	Line *Line
 }
 
 // A Client is a connection to one API server. It may be used by several
@@ -96,7 +98,13 @@ func Connect(cfg Config) (*Client, error) {
 		}
 	}
 	cfg.REST = unlimited(cfg.REST, cfg.UserAgent)
-	return &Client{cfg: cfg, scheme: scheme}, nil
+	c := &Client{cfg: cfg, scheme: scheme}
+	if cfg.Line == nil {
+		return c, nil
+	}
+	c.cfg.REST = cfg.Line.attach(cfg.REST, ordinary)
+	_, err := c.restClient() // an error now, not a panic of a store later
+	return c, err
 }
 
 // RESTConfig reads a kubeconfig file; with an empty path it is the

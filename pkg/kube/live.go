@@ -16,9 +16,11 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/fleetworkspace/fleet/pkg/plan/drift"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
@@ -28,6 +30,7 @@ const unknownKindDelay = 5 * time.Second
 
 // Live reads objects of any kind as they are, without a typed scheme.
 type Live struct {
+	cfg      *rest.Config
 	objects  dynamic.Interface
 	metadata metadata.Interface
 	mapper   *restmapper.DeferredDiscoveryRESTMapper
@@ -53,19 +56,23 @@ func NewLive(c *Client) (*Live, error) {
 		return nil, fmt.Errorf("discovery: %w", err)
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))
-	return &Live{objects: objects, metadata: md, mapper: mapper}, nil
+	return &Live{cfg: cfg, objects: objects, metadata: md, mapper: mapper}, nil
 }
 
 // Get reads one object. A missing object is ErrGone; a kind that the server
 // does not serve is fault.Wait.
 func (l *Live) Get(ctx context.Context, gvk schema.GroupVersionKind, key Key) (*unstructured.Unstructured, error) {
+	return l.get(ctx, l.objects, gvk, key)
+}
+
+func (l *Live) get(ctx context.Context, objects dynamic.Interface, gvk schema.GroupVersionKind, key Key) (*unstructured.Unstructured, error) {
 	mapping, err := l.mapping(gvk)
 	if err != nil {
 		return nil, err
 	}
-	var r dynamic.ResourceInterface = l.objects.Resource(mapping.Resource)
+	var r dynamic.ResourceInterface = objects.Resource(mapping.Resource)
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		r = l.objects.Resource(mapping.Resource).Namespace(key.Namespace)
+		r = objects.Resource(mapping.Resource).Namespace(key.Namespace)
 	}
 	obj, err := r.Get(ctx, key.Name, metav1.GetOptions{})
 	if err != nil {
@@ -114,7 +121,8 @@ func (l *Live) refresh() bool {
 // WatchMeta watches the metadata of all objects of a kind that a label
 // selector matches, in all namespaces, and calls f for each change, one at a
 // time: old is nil for one that is new here, changed is nil for one that is
-// gone or has lost its label. stop ends the watch; so does ctx.
+// gone or has lost its label. stop ends the watch; so does ctx. The metadata are
+// slim, as drift.Slim leaves them.
 func (l *Live) WatchMeta(ctx context.Context, gvk schema.GroupVersionKind, selector string,
 	f func(old, changed *metav1.PartialObjectMetadata),
 ) (stop func(), err error) {
@@ -125,11 +133,33 @@ func (l *Live) WatchMeta(ctx context.Context, gvk schema.GroupVersionKind, selec
 	w := Watch{Labels: selector}
 	informer := metadatainformer.NewFilteredMetadataInformer(l.metadata, mapping.Resource, "", noResync,
 		cache.Indexers{}, w.tweak).Informer()
+	if err := informer.SetTransform(slim); err != nil {
+		return nil, fmt.Errorf("watch %s: %w", gvk.Kind, err)
+	}
 	c := &Cache[*metav1.PartialObjectMetadata]{name: gvk.Kind, informer: informer}
 	c.OnChange(f)
 	ctx, cancel := context.WithCancel(ctx)
 	go informer.Run(ctx.Done())
 	return cancel, nil
+}
+
+// slim makes metadata small before they are kept.
+func slim(in any) (any, error) {
+	if o, ok := in.(*metav1.PartialObjectMetadata); ok {
+		drift.Slim(o)
+	}
+	return in, nil
+}
+
+// CRDOf reads the CRD that brings a kind. A kind that comes without one is
+// ErrGone.
+func (l *Live) CRDOf(ctx context.Context, gvk schema.GroupVersionKind) (*unstructured.Unstructured, error) {
+	mapping, err := l.mapping(gvk)
+	if err != nil {
+		return nil, err
+	}
+	crd := schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	return l.Get(ctx, crd, Key{Name: mapping.Resource.Resource + "." + mapping.Resource.Group})
 }
 
 // A Summary is what Rancher shows of an object: its state in one word, whether

@@ -1,14 +1,17 @@
 // Package checkin tells the manager regularly that the agent lives, and learns
 // from the answer what the agent has to know of its Cluster: it may patch that
-// status and read nothing.
+// status and read nothing. Regularly is at every interval, or at the times of a
+// schedule.
 package checkin
 
 import (
+	"bytes"
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,14 +24,16 @@ import (
 
 // Times of the check-in.
 const (
-	firstRetry  = time.Second // after a check-in that failed, doubling
-	lastRetry   = 30 * time.Second
-	requestTime = 10 * time.Second // limit of one check-in
+	requestTime = 10 * time.Second       // limit of one check-in
+	haste       = 500 * time.Millisecond // at most, until a doubt is looked into
+	turns       = 4                      // attempts with a manager that has no time
 )
 
 // An Answer is what the agent learns by a check-in.
 type Answer struct {
 	Mark registration.Mark // the manager; zero if it does not say
+	// Version is the resourceVersion of the Cluster.
+	Version string
 	// Younger is true while another, older agent has the same identity.
 	Younger bool
 	// Duplicate is the instance of another agent with the same identity.
@@ -39,7 +44,9 @@ type Answer struct {
 type Config struct {
 	Statuses *kube.Store[*fleet.Cluster] // at the manager
 	Cluster  kube.Key
-	Interval time.Duration
+	// Next is when the agent checks in after now. It is told with each check-in,
+	// so that the manager knows when to miss the agent.
+	Next func(now time.Time) time.Time
 
 	Namespace  string // of the agent
 	Version    string
@@ -49,6 +56,9 @@ type Config struct {
 	// Orphans are the releases that lost their deployment; false if that is not
 	// known at the moment.
 	Orphans func() (fleet.AgentOrphans, bool)
+	// Journal is the agent's journal, packed. It is told when it has changed. Nil:
+	// there is none.
+	Journal func() []byte
 	// OnAnswer and OnFailure are told how each check-in went.
 	OnAnswer  func(Answer)
 	OnFailure func(error)
@@ -59,8 +69,10 @@ type Config struct {
 type CheckIn struct {
 	cfg     Config
 	rival   rivalry
-	claimed bool // the instance was written once
+	claimed bool   // the instance was written once
+	told    []byte // the journal, as the manager has it
 	wake    chan struct{}
+	doubt   chan struct{}
 }
 
 // New makes a series of check-ins; it runs with Run.
@@ -68,61 +80,100 @@ func New(cfg Config) *CheckIn {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &CheckIn{cfg: cfg, wake: make(chan struct{}, 1), rival: rivalry{own: cfg.Instance}}
+	return &CheckIn{cfg: cfg, wake: make(chan struct{}, 1), doubt: make(chan struct{}, 1), rival: rivalry{own: cfg.Instance}}
 }
 
-// Soon checks in at once instead of at the next time.
-func (c *CheckIn) Soon() {
+// Soon checks in at once instead of at the next time, unless the last check-in
+// has failed: then there is nobody to be told.
+func (c *CheckIn) Soon() { nudge(c.wake) }
+
+// Doubt checks in within half a second, because it looks as if the manager could
+// not be reached any more. Of many agents that lose one manager at the same
+// moment each does it at another.
+func (c *CheckIn) Doubt() { nudge(c.doubt) }
+
+func nudge(ch chan struct{}) {
 	select {
-	case c.wake <- struct{}{}:
+	case ch <- struct{}{}:
 	default:
 	}
 }
 
-// Run checks in at once and then at each interval until ctx ends. After a
-// failure it tries again after 1 s, doubling up to 30 s.
+// Run checks in at once and then at each next time until ctx ends. After a
+// failure it tries again after a second, then two, and so on up to 20 s, each
+// time a random part less; never later than at the next time.
 func (c *CheckIn) Run(ctx context.Context) error {
-	retry := firstRetry
+	var retry kube.Backoff
 	for {
-		wait := c.cfg.Interval
-		answer, err := c.once(ctx)
-		switch {
-		case ctx.Err() != nil:
+		answer, err := c.Once(ctx)
+		if ctx.Err() != nil {
 			return nil
-		case err != nil:
-			wait, retry = min(retry, c.cfg.Interval), min(2*retry, lastRetry)
+		}
+		now := c.cfg.Now()
+		wait := max(0, c.cfg.Next(now).Sub(now))
+		if err != nil {
 			c.cfg.OnFailure(err)
-		default:
-			retry = firstRetry
+			wait = min(retry.Next(), wait)
+		} else {
+			retry.Reset()
 			c.cfg.OnAnswer(answer)
 		}
-		t := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-		case <-t.C:
-		case <-c.wake:
-		}
-		t.Stop()
-		if ctx.Err() != nil {
+		if !c.pause(ctx, wait, err != nil) {
 			return nil
 		}
 	}
 }
 
-// once checks in.
-func (c *CheckIn) once(ctx context.Context) (Answer, error) {
+// pause waits until the next check-in; false: ctx has ended.
+func (c *CheckIn) pause(ctx context.Context, wait time.Duration, failed bool) bool {
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	wake, doubt := c.wake, c.doubt
+	if failed { // the delays are the answer to both
+		wake, doubt = nil, nil
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+	case <-wake:
+	case <-doubt:
+		t.Reset(rand.N(haste)) //nolint:gosec // spreads load, keeps no secret
+		select {
+		case <-ctx.Done():
+			return false
+		case <-t.C:
+		}
+	}
+	if failed { // what was doubted or had to be told meanwhile is part of the next check-in
+		drain(c.wake)
+		drain(c.doubt)
+	}
+	return true
+}
+
+func drain(ch chan struct{}) {
+	select {
+	case <-ch:
+	default:
+	}
+}
+
+// Once checks in, and takes at most 10 s for it.
+func (c *CheckIn) Once(ctx context.Context) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	body, err := c.body()
+	journal := c.journal()
+	body, err := c.body(journal)
 	if err != nil {
 		return Answer{}, err
 	}
-	cluster, err := c.cfg.Statuses.PatchRaw(ctx, c.cfg.Cluster, types.MergePatchType, body, "status")
+	cluster, err := c.patch(ctx, body)
 	if err != nil {
 		return Answer{}, fmt.Errorf("check in: %w", err)
 	}
-	c.claimed = true
-	var out Answer
+	c.claimed, c.told = true, journal
+	out := Answer{Version: cluster.ResourceVersion}
 	if mark, err := registration.ParseMark(cluster.Annotations[fleet.AnnotationManager]); err == nil {
 		out.Mark = mark
 	}
@@ -130,15 +181,29 @@ func (c *CheckIn) once(ctx context.Context) (Answer, error) {
 	return out, nil
 }
 
+// patch sends the patch. A manager that asks for a little time gets it: that is no
+// failure yet.
+func (c *CheckIn) patch(ctx context.Context, body []byte) (*fleet.Cluster, error) {
+	var delays kube.Backoff
+	for turn := 1; ; turn++ {
+		cluster, err := c.cfg.Statuses.PatchRaw(ctx, c.cfg.Cluster, types.MergePatchType, body, "status")
+		if turn == turns || !kube.IsBusy(err) || delays.Wait(ctx) != nil {
+			return cluster, err
+		}
+	}
+}
+
 // body is the patch. The instance is written by the first check-in, and again
 // when another one stands there: two agents with one identity then take turns,
 // and each sees the other.
-func (c *CheckIn) body() ([]byte, error) {
+func (c *CheckIn) body(journal []byte) ([]byte, error) {
+	now := c.cfg.Now().UTC()
 	agent := map[string]any{
-		"lastSeen":   metav1.NewTime(c.cfg.Now().UTC()),
-		"namespace":  c.cfg.Namespace,
-		"version":    c.cfg.Version,
-		"kubernetes": c.cfg.Kubernetes,
+		"lastSeen":    metav1.NewTime(now),
+		"nextCheckIn": metav1.NewTime(c.cfg.Next(now).UTC()),
+		"namespace":   c.cfg.Namespace,
+		"version":     c.cfg.Version,
+		"kubernetes":  c.cfg.Kubernetes,
 	}
 	if o, known := c.cfg.Orphans(); known {
 		agent["orphans"] = nil
@@ -146,17 +211,28 @@ func (c *CheckIn) body() ([]byte, error) {
 			agent["orphans"] = o
 		}
 	}
+	if !bytes.Equal(journal, c.told) {
+		agent["journal"] = journal
+	}
 	if !c.claimed || c.rival.claim {
 		agent["instance"] = c.cfg.Instance
 	}
 	return json.Marshal(map[string]any{"status": map[string]any{"agent": agent}})
 }
 
+// journal is what there is to tell of the journal.
+func (c *CheckIn) journal() []byte {
+	if c.cfg.Journal == nil {
+		return nil
+	}
+	return c.cfg.Journal()
+}
+
 // NewInstance names this run of the agent. Of two names the greater is the
 // younger one.
 func NewInstance(now time.Time) (string, error) {
 	var b [4]byte
-	if _, err := rand.Read(b[:]); err != nil {
+	if _, err := crand.Read(b[:]); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%012x-%s", now.UnixMilli(), hex.EncodeToString(b[:])), nil

@@ -5,54 +5,136 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/drift"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
 
-// Corrections of the same deployment that follow each other closely come
-// slower and slower after the first few: somebody is at work against them.
-const (
-	correctionsFree = 3 // come at once
-	correctionDelay = 5 * time.Second
-	correctionLimit = 5 * time.Minute
-	correctionCalm  = 10 * time.Minute // after which the count begins anew
-)
+// correctionDelay is when a correction that failed is tried again at the soonest.
+const correctionDelay = 5 * time.Second
 
 // correct puts back what others changed, where the deployment asks for it, and
-// looks again. After an upgrade that failed half-way nothing is put back: that
-// would be the state before it.
+// looks again at what it touched. An object that is changed back again and again
+// waits longer and longer, and holds up no other. After an upgrade that failed
+// half-way nothing is put back: that would be the state before it.
 func (r *Reconciler) correct(ctx context.Context, s *snapshot, objects []report.Object) ([]report.Object, error) {
 	how := correctionOf(s.spec)
 	changed := modified(objects)
+	r.found(s, changed)
 	halfWay := s.failure != nil && s.observed.State != release.Deployed
-	if how == nil || len(changed) == 0 || halfWay || s.observed.Good == 0 {
+	if how == nil || halfWay || s.observed.Good == 0 {
+		clear(s.state.fights)
 		return objects, nil
 	}
-	if wait := r.nextCorrection(s.state); wait > 0 {
-		s.again(wait)
+	due := s.due(changed, r.cfg.Now())
+	defer r.contest(s)
+	if len(due) == 0 {
 		return objects, nil
-	}
-	history := 0
-	if s.spec.Options.Helm != nil {
-		history = s.spec.Options.Helm.MaxHistory
 	}
 	log := r.cfg.Log.WithFields(logrus.Fields{"deployment": s.name, "action": "correct", "reason": changed[0].String()})
-	err := r.cfg.Helm.Correct(ctx, s.observed.ID, *how, history)
-	s.state.corrected, s.state.corrections = r.cfg.Now(), s.state.corrections+1
+	began := r.cfg.Now()
+	err := r.cfg.Helm.Correct(ctx, s.observed.ID, helm.RightsOf(s.spec.Options), s.correctionBy(*how, due))
+	r.corrected(s, those(changed, due), began, err)
+	for at := range due {
+		s.state.fights[at].Corrected(r.cfg.Now())
+	}
 	if err != nil {
 		log.WithField("error", err.Error()).Warn("drift not corrected")
 		s.correction = "drift not corrected: " + err.Error()
-		s.again(max(r.nextCorrection(s.state), correctionDelay))
+		s.again(correctionDelay)
 		return objects, nil
 	}
 	log.Info("drift corrected")
 	if s.observed, err = r.cfg.Helm.Observe(ctx, s.observed.ID); err != nil {
 		return objects, err
 	}
-	r.lookAtAll(s)
-	return r.inspect(ctx, s)
+	r.lookAgainAt(s, due)
+	objects, err = r.inspect(ctx, s)
+	if len(s.due(modified(objects), r.cfg.Now())) > 0 {
+		s.again(pause) // somebody was faster than the second look, or it had no effect
+	}
+	return objects, err
+}
+
+// due are the objects whose correction need not wait any longer. For the others
+// there is another look.
+func (s *snapshot) due(changed []fleet.ModifiedStatus, now time.Time) map[ref]bool {
+	fights := s.state.fights
+	for at, f := range fights {
+		if f.Over(now) {
+			delete(fights, at)
+		}
+	}
+	out := map[ref]bool{}
+	for _, m := range changed {
+		at := refOf(m)
+		f := fights[at]
+		if f == nil {
+			f = &drift.Fight{}
+			fights[at] = f
+		}
+		f.Found(m)
+		if wait := f.Wait(now); wait > 0 {
+			s.again(wait)
+			continue
+		}
+		out[at] = true
+	}
+	return out
+}
+
+func refOf(m fleet.ModifiedStatus) ref {
+	return ref{
+		kind: schema.FromAPIVersionAndKind(m.APIVersion, m.Kind), key: kube.Key{Namespace: m.Namespace, Name: m.Name},
+	}
+}
+
+// correctionBy is what Helm is asked to do.
+func (s *snapshot) correctionBy(how fleet.CorrectDrift, due map[ref]bool) helm.Correction {
+	out := helm.Correction{CorrectDrift: how, Patches: rulesOf(s.spec.Options).patches}
+	if s.spec.Options.Helm != nil {
+		out.History = s.spec.Options.Helm.MaxHistory
+	}
+	out.Only = func(kind schema.GroupVersionKind, namespace, name string) bool {
+		return due[ref{kind: kind, key: kube.Key{Namespace: namespace, Name: name}}]
+	}
+	return out
+}
+
+// contest notes who changes corrections back. When that has ended is noted in
+// another turn.
+func (r *Reconciler) contest(s *snapshot) {
+	fights := make([]*drift.Fight, 0, len(s.state.fights))
+	for _, f := range s.state.fights {
+		fights = append(fights, f)
+		if f.Contested() {
+			s.again(f.Rest(r.cfg.Now()))
+		}
+	}
+	s.contested = drift.Contested(fights)
+}
+
+// lookAgainAt makes the next look one at objects that were corrected. Their
+// release has another revision now, and the same manifest.
+func (r *Reconciler) lookAgainAt(s *snapshot, due map[ref]bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v := s.state.view
+	if v == nil {
+		return
+	}
+	v.revision = s.observed.Good
+	for at := range due {
+		s.state.dirty[at] = true
+		if o := v.objects[at]; o != nil {
+			o.looked = time.Time{}
+		}
+	}
 }
 
 // correctionOf is how drift is to be corrected; nil: not at all.
@@ -73,20 +155,4 @@ func modified(objects []report.Object) []fleet.ModifiedStatus {
 		}
 	}
 	return out
-}
-
-// nextCorrection is how long the next correction has to wait.
-func (r *Reconciler) nextCorrection(st *state) time.Duration {
-	passed := r.cfg.Now().Sub(st.corrected)
-	if passed >= correctionCalm {
-		st.corrections = 0
-	}
-	if st.corrections < correctionsFree {
-		return 0
-	}
-	delay := correctionDelay
-	for range st.corrections - correctionsFree {
-		delay = min(2*delay, correctionLimit)
-	}
-	return max(delay-passed, 0)
 }

@@ -25,6 +25,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
+	"github.com/fleetworkspace/fleet/pkg/plan/drift"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
@@ -53,8 +55,12 @@ type Session struct {
 	Statuses    *kube.Store[*fleet.BundleDeployment]
 	Contents    *kube.Store[*fleet.Content]
 	Secrets     *kube.Store[*corev1.Secret]
+	ConfigMaps  *kube.Store[*corev1.ConfigMap]
 	// CheckIn, where not nil, tells the manager at once that the agent lives.
 	CheckIn func()
+	// Away, where not nil, tells whether the manager is known to be away. Whoever
+	// made the session wakes everything up when it is back.
+	Away func() bool
 }
 
 // Config says where the agent lives and with what it works.
@@ -63,12 +69,27 @@ type Config struct {
 	Scope     string // tells the objects of several agents of one cluster apart
 	Workers   int    // deployments worked on at once
 
-	Helm     *helm.Client
-	Live     Live
-	Registry Registry
-	Store    *store.Store
-	Log      *logrus.Entry
-	Now      func() time.Time // time.Now where nil
+	Helm *helm.Client
+	Live Live
+	// Reader reads live objects with the rights of a service account; see ReaderOf.
+	// Nil: with the agent's own.
+	Reader func(ctx context.Context, serviceAccount string) (Reader, error)
+	// Namespaces holds the metadata of all namespaces once the loop has started
+	// it. Nil: deployments that are restricted by labels go nowhere.
+	Namespaces *kube.Cache[*metav1.PartialObjectMetadata]
+	Registry   Registry
+	Charts     Charts
+	Store      *store.Store
+	Log        *logrus.Entry
+	Now        func() time.Time // time.Now where nil
+
+	// OnRestored, where not nil, is told that the manager's API server has become
+	// older than it was, as after a restore from a backup.
+	OnRestored func()
+	// OnAct, where not nil, is told of every step; OnDrift of how many objects
+	// were found to differ that had not before.
+	OnAct   func(Act)
+	OnDrift func(objects int)
 }
 
 // Live is what the loop needs of the live objects; *kube.Live has it.
@@ -85,13 +106,21 @@ type Reconciler struct {
 	loop    *kube.Loop
 	watches *watch.Watches
 
+	namespaces *namespaces
+
+	removals *gate
+	past     past
+	deleted  deletions
+
 	session   atomic.Pointer[Session]
 	mark      atomic.Pointer[registration.Mark]
 	suspended atomic.Bool
 
 	mu     sync.Mutex
 	states map[string]*state // by name of the deployment
-	names  map[string]string // of deployments, by hash of their object set
+	// waiting are the deployments that wait for others, by name.
+	waiting map[string]dependency.Node
+	names   map[string]string // of deployments, by hash of their object set
 
 	releases map[string]bool // bundle ids of all releases, as counted last
 }
@@ -99,11 +128,13 @@ type Reconciler struct {
 // state is what is known of a deployment and can be found out anew.
 type state struct {
 	view  *view
+	found finding      // how it was at the end of the last turn
 	dirty map[ref]bool // objects to look at again
 	all   bool         // or all of them
 
-	looking bool           // the objects are being looked at
-	missed  map[ref]string // versions of changes that came meanwhile
+	turning bool                 // the loop is at work on the deployment
+	looking bool                 // the objects are being looked at
+	missed  map[ref]watch.Change // changes that came meanwhile
 
 	said     string    // about the last failure, to log it once
 	tried    string    // the deployment id of the last attempt
@@ -111,8 +142,19 @@ type state struct {
 	pending  time.Time // since when a passing status is held back
 	written  time.Time // when a status was written last
 
-	corrected   time.Time // when drift was corrected last
-	corrections int       // in a row
+	unheard []fleet.Condition // found while the manager was away
+	told    *Session          // that knows how the deployment is
+	moving  bool              // and that it is about to change
+
+	dress dress // what the release's namespace was given
+
+	order    string    // to withdraw, that was seen last
+	heldFrom time.Time // since when something is held that is not written down
+
+	fights map[ref]*drift.Fight // objects that were corrected lately
+
+	differed map[string]bool   // the objects that differed at the last look
+	shown    fleet.BundleState // that the last turn has ended in
 }
 
 // New makes a reconciler; it works while its Loop runs. ctx is that of the
@@ -121,10 +163,15 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	r := &Reconciler{cfg: cfg, states: map[string]*state{}, names: map[string]string{}}
+	r := &Reconciler{cfg: cfg, states: map[string]*state{}, names: map[string]string{}, removals: newGate(cfg.Workers)}
 	r.mark.Store(&registration.Mark{})
 	r.loop = kube.NewLoop("deploy", cfg.Workers, r.Reconcile)
 	r.watches = watch.New(ctx, cfg.Live, r.changed)
+	r.namespaces = &namespaces{ctx: ctx, cache: cfg.Namespaces, uses: map[string]string{}}
+	if cfg.Namespaces != nil {
+		cfg.Namespaces.OnError(func(error) {}) // tried again by the cache; deployments wait meanwhile
+		cfg.Namespaces.OnChange(r.namespaceChanged)
+	}
 	return r
 }
 
@@ -138,6 +185,7 @@ func (r *Reconciler) Watches() *watch.Watches { return r.watches }
 // wakes the loop up from then on.
 func (r *Reconciler) Attach(s *Session) {
 	s.Deployments.OnChange(func(old, changed *fleet.BundleDeployment) { r.wake(s, old, changed) })
+	s.Deployments.OnWatchedDeletion(func(last *fleet.BundleDeployment) { r.watchedDeletion(s, last) })
 	r.session.Store(s)
 }
 
@@ -172,10 +220,12 @@ func Diet(bd *fleet.BundleDeployment) {
 // wake passes on a change of a BundleDeployment. One that is withdrawn or comes
 // back also concerns the others of its repository.
 func (r *Reconciler) wake(s *Session, old, changed *fleet.BundleDeployment) {
+	r.reported(old, changed)
 	if changed == nil {
 		r.loop.Add(kube.Key{Name: old.Name})
 		return
 	}
+	r.past.changed(markText(*r.mark.Load()), old, changed, r.cfg.Now())
 	if old != nil && old.UID == changed.UID && old.Generation == changed.Generation &&
 		maps.Equal(old.Annotations, changed.Annotations) && maps.Equal(old.Labels, changed.Labels) {
 		return // the agent's own report
@@ -210,33 +260,13 @@ func (r *Reconciler) setHash(name string) string {
 	return naming.ObjectSetHash(naming.ObjectSetID(name, r.cfg.Scope))
 }
 
-// changed passes on a change of a live object. While the objects are being
-// looked at nobody knows whether the look came before or after the change: that
-// is found out when it is over.
-func (r *Reconciler) changed(c watch.Change) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	name, ours := r.names[c.Set]
-	if !ours {
-		return
-	}
-	st, at := r.states[name], ref{kind: c.Kind, key: c.Key}
-	switch {
-	case st.looking:
-		st.missed[at] = c.Version
-	case st.view != nil && st.view.mustLook(at, c.Version):
-		st.dirty[at] = true
-		r.loop.Add(kube.Key{Name: name})
-	}
-}
-
 // stateOf is the state of a deployment; it is made if there is none.
 func (r *Reconciler) stateOf(name string) *state {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	st := r.states[name]
 	if st == nil {
-		st = &state{dirty: map[ref]bool{}, missed: map[ref]string{}}
+		st = &state{dirty: map[ref]bool{}, missed: map[ref]watch.Change{}, fights: map[ref]*drift.Fight{}}
 		r.states[name] = st
 		r.names[r.setHash(name)] = name
 	}
@@ -246,9 +276,11 @@ func (r *Reconciler) stateOf(name string) *state {
 // forget ends the agent's interest in a deployment.
 func (r *Reconciler) forget(name string) {
 	r.watches.Set(name, nil)
+	r.namespaces.unused(name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.states, name)
+	delete(r.waiting, name)
 	delete(r.names, r.setHash(name))
 	delete(r.releases, name)
 }

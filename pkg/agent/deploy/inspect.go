@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +32,7 @@ type view struct {
 	rules     rules
 	objects   map[ref]*seen
 	at        time.Time // when all objects were looked at
+	whole     bool      // all objects were looked at for this view
 	unwatched bool      // a kind could not be watched yet
 }
 
@@ -52,18 +52,10 @@ func rulesOf(o fleet.BundleDeploymentOptions) rules {
 
 // seen is one live object as it was judged last.
 type seen struct {
-	object  report.Object
-	version uint64 // resourceVersion; 0 if it is missing
-}
-
-// mustLook tells whether a change of a live object is news.
-func (v *view) mustLook(at ref, version string) bool {
-	s, ours := v.objects[at]
-	if !ours {
-		return false
-	}
-	n, err := strconv.ParseUint(version, 10, 64)
-	return err != nil || n > s.version
+	object report.Object
+	mark   drift.Mark // zero if it is missing
+	keys   drift.Keys
+	looked time.Time
 }
 
 // list is what was found of all objects.
@@ -124,7 +116,7 @@ func (r *Reconciler) see(ctx context.Context, s *snapshot, all bool, dirty map[r
 		}
 		look = append(look, o)
 	}
-	if v.at = now; fresh {
+	if v.at, v.whole = now, fresh; fresh {
 		// Watches are open before the first look, so that no change is missed.
 		v.unwatched = !r.watchKinds(ctx, s.name, wanted)
 	} else {
@@ -132,9 +124,13 @@ func (r *Reconciler) see(ctx context.Context, s *snapshot, all bool, dirty map[r
 	}
 	j := judgement{
 		expected: drift.Expected{SetHash: r.setHash(s.name), Patches: want.patches}, ignored: want.ignored,
-		hide: hiding(s.observed, wanted),
+		hide: hiding(s.observed, wanted), kinds: r.cfg.Live, now: r.cfg.Now, before: before(s),
 	}
-	found, err := j.lookAt(ctx, r.cfg.Live, look)
+	reader, err := r.reader(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	found, err := j.lookAt(ctx, reader, look)
 	if err != nil {
 		return nil, err
 	}
@@ -142,49 +138,6 @@ func (r *Reconciler) see(ctx context.Context, s *snapshot, all bool, dirty map[r
 		v.objects[ref{kind: o.GroupVersionKind(), key: kube.KeyOf(o)}] = found[i]
 	}
 	return v, nil
-}
-
-// begin empties the list of objects to look at. Changes that come from now on
-// are kept for end.
-func (r *Reconciler) begin(st *state) (all bool, dirty map[ref]bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	all, dirty = st.all, st.dirty
-	st.all, st.dirty = false, map[ref]bool{}
-	st.looking = true
-	return all, dirty
-}
-
-// end keeps what was seen, and wakes the loop up if changes came meanwhile that
-// it does not show.
-func (r *Reconciler) end(name string, st *state, v *view) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	st.view, st.looking = v, false
-	news := false
-	for at, version := range st.missed {
-		if v != nil && v.mustLook(at, version) {
-			st.dirty[at], news = true, true
-		}
-	}
-	clear(st.missed)
-	if news {
-		r.loop.Add(kube.Key{Name: name})
-	}
-}
-
-// abort puts back what could not be looked at.
-func (r *Reconciler) abort(st *state, all bool, dirty map[ref]bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	st.all, st.looking = st.all || all, false
-	for at := range dirty {
-		st.dirty[at] = true
-	}
-	for at := range st.missed {
-		st.dirty[at] = true
-	}
-	clear(st.missed)
 }
 
 // blind forgets what was seen: everything is looked at when it goes on.
@@ -198,14 +151,15 @@ func (r *Reconciler) blind(s *snapshot) {
 // locate sets the namespace that an object of a manifest ends up in. An object
 // of an unknown kind stays as it is: it cannot exist.
 func locate(ctx context.Context, live Live, o *unstructured.Unstructured, namespace string) (ref, error) {
-	if o.GetNamespace() == "" {
-		namespaced, err := live.ScopeOf(ctx, o.GroupVersionKind())
-		if err != nil && !fault.IsWait(err) {
-			return ref{}, err
-		}
-		if err == nil && namespaced {
-			o.SetNamespace(namespace)
-		}
+	namespaced, err := live.ScopeOf(ctx, o.GroupVersionKind())
+	if err != nil && !fault.IsWait(err) {
+		return ref{}, err
+	}
+	switch {
+	case err == nil && !namespaced:
+		o.SetNamespace("")
+	case err == nil && o.GetNamespace() == "":
+		o.SetNamespace(namespace)
 	}
 	return ref{kind: o.GroupVersionKind(), key: kube.KeyOf(o)}, nil
 }
@@ -235,6 +189,21 @@ type judgement struct {
 	expected drift.Expected
 	ignored  []map[string]string
 	hide     redact.Redactor
+	kinds    Live // of the cluster
+	now      func() time.Time
+	before   []fleet.ModifiedStatus // what was found the last time
+}
+
+// before is what was found of a deployment the last time: by this process, or as
+// it was reported.
+func before(s *snapshot) []fleet.ModifiedStatus {
+	if s.state.view != nil {
+		return modified(s.state.view.list())
+	}
+	if s.bd != nil {
+		return s.bd.Status.ModifiedStatus
+	}
+	return nil
 }
 
 // hiding keeps the Helm values of a release out of texts, but not the names of
@@ -248,18 +217,20 @@ func hiding(o release.Observed, objs []*unstructured.Unstructured) redact.Redact
 }
 
 // lookAt reads the live objects of a manifest and judges them.
-func (j judgement) lookAt(ctx context.Context, live Live, objs []*unstructured.Unstructured) ([]*seen, error) {
+func (j judgement) lookAt(ctx context.Context, live Reader, objs []*unstructured.Unstructured) ([]*seen, error) {
 	j.expected.Hide = j.hide.Text
 	out := make([]*seen, len(objs))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(lookers)
 	for i, o := range objs {
 		group.Go(func() error {
+			looked := j.now()
 			found, err := live.Get(ctx, o.GroupVersionKind(), kube.KeyOf(o))
 			if err != nil && !kube.IsGone(err) && !fault.IsWait(err) {
 				return fmt.Errorf("look at the release: %w", err)
 			}
-			out[i] = j.judge(o, found)
+			out[i] = j.judge(ctx, o, found)
+			out[i].looked = looked
 			return nil
 		})
 	}
@@ -267,18 +238,20 @@ func (j judgement) lookAt(ctx context.Context, live Live, objs []*unstructured.U
 }
 
 // judge compares one live object, nil if it is missing, with the wanted one.
-func (j judgement) judge(wanted, live *unstructured.Unstructured) *seen {
-	out := &seen{object: report.Object{
+func (j judgement) judge(ctx context.Context, wanted, live *unstructured.Unstructured) *seen {
+	out := &seen{keys: drift.KeysOf(wanted), object: report.Object{
 		Kind: wanted.GetKind(), APIVersion: wanted.GetAPIVersion(), Namespace: wanted.GetNamespace(), Name: wanted.GetName(),
 	}}
+	j.expected.Schema = func() map[string]any { return schemaOf(ctx, j.kinds, wanted.GroupVersionKind()) }
 	if m, modified := j.expected.Compare(wanted, live); modified {
+		drift.Steady(&m, j.before)
 		out.object.Modified = &m
 	}
 	if live == nil {
 		return out
 	}
 	out.object.CreatedAt = metav1.NewTime(live.GetCreationTimestamp().UTC())
-	out.version, _ = strconv.ParseUint(live.GetResourceVersion(), 10, 64)
+	out.mark = drift.MarkOf(live, out.keys)
 	pruned := health.Without(live, j.ignored)
 	shown := kube.Summarize(pruned)
 	n, ready := health.Of(pruned, fleet.Summary{
@@ -292,4 +265,20 @@ func (j judgement) judge(wanted, live *unstructured.Unstructured) *seen {
 	}
 	out.object.NonReady = &n
 	return out
+}
+
+// schemaOf is the schema of a custom resource; nil if it has none or cannot be
+// read.
+func schemaOf(ctx context.Context, live Live, kind schema.GroupVersionKind) map[string]any {
+	kinds, ok := live.(interface {
+		CRDOf(ctx context.Context, gvk schema.GroupVersionKind) (*unstructured.Unstructured, error)
+	})
+	if !ok {
+		return nil
+	}
+	crd, err := kinds.CRDOf(ctx, kind)
+	if err != nil {
+		return nil
+	}
+	return drift.SchemaOf(crd.Object, kind.Version)
 }

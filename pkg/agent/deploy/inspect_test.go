@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/sirupsen/logrus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,14 +28,23 @@ type oneMap struct {
 
 var configMap = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 
-func (c *oneMap) Get(context.Context, schema.GroupVersionKind, kube.Key) (*unstructured.Unstructured, error) {
-	o := &unstructured.Unstructured{Object: map[string]any{
+// live is the ConfigMap as it is.
+func (c *oneMap) live() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"version": strconv.Itoa(c.version)},
 		"metadata": map[string]any{
 			"name": "a", "namespace": "ns", "resourceVersion": strconv.Itoa(c.version),
 			"labels": map[string]any{fleet.LabelObjectSetHash: c.set},
+			"managedFields": []any{map[string]any{
+				"manager": "x", "operation": "Update", "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1",
+				"fieldsV1": map[string]any{"f:data": map[string]any{}},
+			}},
 		},
 	}}
+}
+
+func (c *oneMap) Get(context.Context, schema.GroupVersionKind, kube.Key) (*unstructured.Unstructured, error) {
+	o := c.live()
 	c.reads++
 	if f := c.onGet; f != nil {
 		c.onGet = nil
@@ -57,7 +67,8 @@ func TestChangeWhileLooking(t *testing.T) {
 	c := &oneMap{version: 1}
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	r := New(t.Context(), Config{Namespace: "fleet", Workers: 1, Live: c, Log: logrus.NewEntry(log)})
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	r := New(t.Context(), Config{Namespace: "fleet", Workers: 1, Live: c, Log: logrus.NewEntry(log), Now: func() time.Time { return now }})
 	c.set = r.setHash("web")
 	// revision is a release that wants the ConfigMap at a version.
 	revision := func(n, version int) *snapshot {
@@ -68,7 +79,10 @@ func TestChangeWhileLooking(t *testing.T) {
 	}
 	change := func(version int) {
 		c.version = version
-		r.changed(watch.Change{Set: c.set, Kind: configMap, Key: kube.Key{Namespace: "ns", Name: "a"}, Version: strconv.Itoa(version)})
+		live := c.live()
+		r.changed(watch.Change{Set: c.set, Kind: configMap, Key: kube.KeyOf(live), Meta: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "a", ResourceVersion: live.GetResourceVersion(), Labels: live.GetLabels(), ManagedFields: live.GetManagedFields(),
+		}}})
 	}
 	look := func(s *snapshot) (modified bool) {
 		t.Helper()
@@ -80,12 +94,17 @@ func TestChangeWhileLooking(t *testing.T) {
 	}
 
 	c.onGet = func() { change(2) }
-	if look(revision(1, 2)) != true || r.loop.Len() != 1 {
-		t.Errorf("what was read is old, and the change has to wake the loop up; %d wait", r.loop.Len())
+	if look(revision(1, 2)) != true || len(r.stateOf("web").dirty) != 1 {
+		t.Error("what was read is old, and the change has to be looked at")
 	}
+	if !look(revision(1, 2)) || c.reads != 1 {
+		t.Error("an object that was read a moment ago is left alone")
+	}
+	now = now.Add(pause)
 	if look(revision(1, 2)) {
 		t.Error("the second look must see the change")
 	}
+	now = now.Add(pause)
 	reads := c.reads
 	change(2)
 	if look(revision(1, 2)); c.reads != reads {
@@ -93,9 +112,11 @@ func TestChangeWhileLooking(t *testing.T) {
 	}
 	c.onGet = func() { change(3) }
 	look(revision(2, 3))
+	now = now.Add(pause)
 	if look(revision(2, 3)) {
 		t.Error("a change during the first look at a new revision was lost")
 	}
+	now = now.Add(pause)
 	change(4)
 	if !look(revision(2, 3)) {
 		t.Error("a change between two looks was lost")

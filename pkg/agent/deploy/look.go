@@ -7,6 +7,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/drift"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
@@ -22,7 +23,7 @@ type Sight struct {
 
 // Look finds out how a deployment is, without a manager and without changing
 // anything.
-func Look(ctx context.Context, h *helm.Client, live Live, scope string, rec store.Record) (Sight, error) {
+func Look(ctx context.Context, h *helm.Client, live *kube.Live, scope string, rec store.Record) (Sight, error) {
 	o, err := h.Observe(ctx, rec.Release)
 	if err != nil {
 		return Sight{}, err
@@ -53,8 +54,12 @@ func Look(ctx context.Context, h *helm.Client, live Live, scope string, rec stor
 	}
 	by := rulesOf(rec.Spec.Options)
 	set := naming.ObjectSetHash(naming.ObjectSetID(rec.Key.Name, scope))
-	j := judgement{expected: drift.Expected{SetHash: set, Patches: by.patches}, ignored: by.ignored, hide: hiding(o, objs)}
-	found, err := j.lookAt(ctx, live, objs)
+	j := judgement{expected: drift.Expected{SetHash: set, Patches: by.patches}, ignored: by.ignored, hide: hiding(o, objs), kinds: live, now: time.Now}
+	reader, err := ReaderOf(ctx, h, live, rec.Spec.Options.ServiceAccount)
+	if err != nil {
+		return out, err
+	}
+	found, err := j.lookAt(ctx, reader, objs)
 	if err != nil {
 		return out, err
 	}

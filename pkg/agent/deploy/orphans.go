@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
@@ -43,28 +42,33 @@ func (r *Reconciler) CountReleases(ctx context.Context) error {
 }
 
 // Orphans are the deployments that run and that the manager has no more,
-// without having ordered them to be removed. It is false while the manager's
-// list is not known.
-func (r *Reconciler) Orphans() (fleet.AgentOrphans, bool) {
+// without having ordered them to be removed, in order. It is false while the
+// manager's list is not known.
+func (r *Reconciler) Orphans() ([]string, bool) {
 	s := r.session.Load()
 	if s == nil || !s.Deployments.HasSynced() {
-		return fleet.AgentOrphans{}, false
+		return nil, false
 	}
 	set := map[string]bool{}
 	for _, rec := range r.cfg.Store.All() {
-		set[rec.Key.Name] = true
+		set[rec.Key.Name] = rec.Ordered == ""
 	}
 	r.mu.Lock()
 	for name := range r.releases {
-		set[name] = true
+		if _, recorded := set[name]; !recorded {
+			set[name] = true
+		}
 	}
 	r.mu.Unlock()
 	var names []string
-	for name := range set {
+	for name, lost := range set {
+		if !lost {
+			continue
+		}
 		if _, there := s.Deployments.Get(kube.Key{Namespace: s.Namespace, Name: name}); !there {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	return fleet.AgentOrphans{Count: len(names), Names: names[:min(len(names), fleet.StatusListLimit)]}, true
+	return names, true
 }

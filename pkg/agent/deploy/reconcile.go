@@ -32,10 +32,17 @@ const maxSteps = 8
 // It may run at any time and any number of times. A deployment that the
 // manager has no more is kept as it is.
 func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+	if err := r.keepDeletion(ctx, key.Name); err != nil {
+		return kube.Done, err
+	}
 	s, ok := r.gather(key.Name)
 	if !ok {
 		r.forget(key.Name)
 		return kube.Done, nil
+	}
+	defer r.turn(s)()
+	if r.mustJudge(s) {
+		return kube.Next{After: judgeDelay}, nil
 	}
 	if s.wanted.Order != "" {
 		return r.withdraw(ctx, s)
@@ -44,11 +51,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Next, er
 		r.blind(s)
 		return kube.Done, nil
 	}
-	if err := r.bring(ctx, s); err != nil || ctx.Err() != nil {
+	if err := r.bringAllowed(ctx, s); err != nil || ctx.Err() != nil {
 		return kube.Done, err
 	}
+	s.disown()
 	objects, err := r.inspect(ctx, s)
-	if err == nil {
+	if err == nil && !s.frozen {
 		objects, err = r.correct(ctx, s, objects)
 	}
 	if err != nil && !fault.IsPermanent(err) {
@@ -67,17 +75,21 @@ func (r *Reconciler) bring(ctx context.Context, s *snapshot) error {
 			return err
 		}
 		a := release.Decide(s.observed, s.wanted)
+		if again, ok := r.renew(s, a); ok {
+			a = again
+		}
 		switch a.Verb {
 		case release.Keep:
 			r.rest(s, a)
 			return nil
 		case release.Hold, release.Refuse:
+			r.decided(s, a)
 			return r.hold(ctx, s, a)
 		}
 		if s.bd == nil && !r.mayActAlone(s, a) {
 			return nil
 		}
-		if err := r.act(ctx, s, a); err != nil {
+		if err := r.take(ctx, s, a); err != nil {
 			return r.failed(ctx, s, err)
 		}
 	}
@@ -103,6 +115,7 @@ func (r *Reconciler) rest(s *snapshot, a release.Action) {
 		return
 	}
 	s.rec.Applied, s.rec.Failed, s.rec.Chunks = s.spec.DeploymentID, nil, 0
+	s.wanted.Applied, s.wanted.Reported = s.spec.DeploymentID, s.spec.DeploymentID
 }
 
 // tried notes that the wanted deployment was tried, and how many attempts have
@@ -122,10 +135,8 @@ func (r *Reconciler) hold(ctx context.Context, s *snapshot, a release.Action) er
 		return nil
 	}
 	s.again(a.After)
-	if a.Reason == release.ReasonManagerBehind && s.rec.HeldSince == nil {
-		now := r.cfg.Now().UTC()
-		s.rec.HeldSince = &now
-		return r.cfg.Store.Save(ctx, s.rec) // as it is: what the manager says now is not accepted
+	if isBehind(a) {
+		return r.noteHeld(ctx, s)
 	}
 	return nil
 }
@@ -140,12 +151,16 @@ func (r *Reconciler) act(ctx context.Context, s *snapshot, a release.Action) err
 	switch a.Verb {
 	case release.Fail:
 		return r.cfg.Helm.Fail(ctx, id)
+	case release.Resume:
+		return r.resume(ctx, s)
+	case release.Mend:
+		return r.cfg.Helm.Mend(ctx, id)
 	case release.Purge:
 		return r.cfg.Helm.Purge(ctx, id)
 	case release.Forget:
 		return r.cfg.Helm.Forget(ctx, id)
 	case release.Uninstall:
-		return r.cfg.Helm.Uninstall(ctx, id)
+		return r.cfg.Helm.Uninstall(ctx, id, s.rights())
 	}
 	return fmt.Errorf("unknown action %q", a.Verb)
 }
@@ -167,6 +182,7 @@ func (r *Reconciler) deploy(ctx context.Context, s *snapshot, a release.Action) 
 		return err
 	}
 	s.rec.Applied, s.rec.Failed, s.rec.Chunks = s.spec.DeploymentID, nil, 0
+	s.rec.Carried = s.spec.DownstreamResourcesGeneration
 	s.wanted.Applied, s.wanted.Settled = s.spec.DeploymentID, ""
 	r.lookAtAll(s)
 	return nil
@@ -181,11 +197,19 @@ func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
 	reason := fault.ReasonOf(err)
 	f := report.Failure{Reason: reason, Message: err.Error(), Permanent: fault.IsPermanent(err), Waiting: fault.IsWait(err)}
 	var wait *fault.Wait
+	var back *setback
 	switch {
+	case errors.As(err, &back):
+		f.Waiting = false
+		r.tried(s, s.state.attempts+1)
+		s.again(min(backOff(s.state.attempts), back.within))
 	case f.Permanent:
 		r.tried(s, 0)
 		s.rec.Failed = &store.Failure{ID: s.spec.DeploymentID, Reason: reason, Message: f.Message}
 		s.rec.Chunks = 0
+	case errors.As(err, &wait) && somebodyBrings(reason):
+		r.tried(s, s.state.attempts+1)
+		s.again(min(backOff(s.state.attempts), bringDelay))
 	case errors.As(err, &wait) && !needsChange(reason):
 		r.tried(s, 0)
 		s.again(wait.After)
@@ -211,7 +235,7 @@ func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
 // somebody else's change helps, but nobody tells the agent of it.
 func needsChange(reason string) bool {
 	switch reason {
-	case release.ReasonForbidden, release.ReasonUnknownKind, release.ReasonNoAccount, release.ReasonNoValues:
+	case release.ReasonForbidden, release.ReasonUnknownKind, release.ReasonNoAccount:
 		return true
 	case oci.ReasonInvalidReference, oci.ReasonInvalidCredentials, oci.ReasonAuthenticationRefused, oci.ReasonCertificateRefused,
 		oci.ReasonRedirected, oci.ReasonNotContent, oci.ReasonNotRegistry, oci.ReasonTooLarge:
@@ -220,9 +244,16 @@ func needsChange(reason string) bool {
 	return false
 }
 
+// somebodyBrings tells of waits for what somebody is expected to make in the
+// agent's cluster. Nobody tells the agent when that is there.
+func somebodyBrings(reason string) bool {
+	return reason == release.ReasonNoValues || reason == release.ReasonNoNamespace
+}
+
 // Delays of attempts that failed.
 const (
 	refusedDelay = time.Minute
+	bringDelay   = time.Minute
 	firstDelay   = 2 * time.Second
 	lastDelay    = 5 * time.Minute
 )
@@ -241,21 +272,29 @@ func backOff(attempts int) time.Duration {
 // finish keeps and reports the outcome of a turn. blind says why the objects
 // cannot be looked at.
 func (r *Reconciler) finish(ctx context.Context, s *snapshot, objects []report.Object, blind error) (kube.Next, error) {
-	f := report.Found{Objects: objects, Failure: s.failure, Correction: s.correction}
+	f := report.Found{
+		Objects: objects, Failure: s.failure, Correction: s.correction, Contested: s.contested,
+		DownstreamGeneration: s.rec.Carried,
+	}
 	if s.observed.Good > 0 {
 		f.ID = s.running()
 		f.Release = fmt.Sprintf("%s:%d", s.observed.ID, s.observed.Good)
 	}
 	if blind != nil {
 		f.Blind = blind.Error()
+		s.again(refusedDelay) // it may be a right that is missing
 	}
+	r.outcome(s, f)
+	r.note(s, f)
 	var errs []error
 	if s.session != nil && s.bd != nil {
 		errs = append(errs, r.tell(ctx, s, f))
 		r.wakeSiblings(s.session, s.bd, withdrawn)
+	} else {
+		r.remember(s, f)
 	}
 	if s.accepted() {
-		errs = append(errs, r.save(ctx, s), r.removeFormer(ctx, s))
+		errs = append(errs, r.tidyCopies(ctx, s), r.save(ctx, s), r.removeFormer(ctx, s))
 	}
 	s.again(lookAgain)
 	if v := s.state.view; v != nil && v.unwatched {
@@ -284,44 +323,8 @@ func (s *snapshot) accepted() bool {
 	return id != "" && s.failure == nil && s.rec.Applied == id || s.rec.Failed != nil && s.rec.Failed.ID == id
 }
 
-// running is the deployment id of what runs. A release by the reference does
-// not say; there it is what was reported.
-func (s *snapshot) running() string {
-	if s.observed.GoodID != "" {
-		return s.observed.GoodID
-	}
-	return s.rec.Applied
-}
-
-// removeFormer uninstalls releases that the deployment made under another name
-// or in another namespace, now that the new one is there.
-func (r *Reconciler) removeFormer(ctx context.Context, s *snapshot) error {
-	if len(s.rec.Former) == 0 || s.failure != nil {
-		return nil
-	}
-	for _, id := range s.rec.Former {
-		if id == s.wanted.ID {
-			continue
-		}
-		o, err := r.cfg.Helm.Observe(ctx, id)
-		if err != nil {
-			return err
-		}
-		if o.State == release.Absent || o.Memory.Owner != s.wanted.Self {
-			continue
-		}
-		r.log(s, release.Action{Verb: release.Uninstall, Reason: "Renamed"}).WithField("release", id.String()).Info("release action")
-		remove := r.cfg.Helm.Uninstall
-		if o.Memory.KeepResources {
-			remove = r.cfg.Helm.Forget
-		}
-		if err := remove(ctx, id); err != nil {
-			return fmt.Errorf("remove former release %s: %w", id, err)
-		}
-	}
-	s.rec.Former = nil
-	return r.cfg.Store.Save(ctx, s.rec)
-}
+// running is the deployment id of what runs.
+func (s *snapshot) running() string { return s.wanted.Running(s.observed) }
 
 func (r *Reconciler) log(s *snapshot, a release.Action) *logrus.Entry {
 	return r.cfg.Log.WithFields(logrus.Fields{

@@ -21,6 +21,7 @@ type snapshot struct {
 	session *Session                // nil while the agent never reached its manager
 	bd      *fleet.BundleDeployment // nil if the manager is away or has it no more; shared, not to be changed
 	mark    registration.Mark       // of the manager
+	judged  bool                    // whether the manager's list is an old one was known before the rest
 	rec     store.Record
 	known   bool // rec is in the store
 
@@ -31,7 +32,9 @@ type snapshot struct {
 	state    *state
 
 	failure    *report.Failure
+	frozen     bool          // nothing of it may be changed, since it may not be where it is
 	correction string        // why drift could not be corrected
+	contested  string        // who changes back what is corrected
 	after      time.Duration // when to look again; 0: not before news
 }
 
@@ -39,6 +42,8 @@ type snapshot struct {
 // nothing.
 func (r *Reconciler) gather(name string) (*snapshot, bool) {
 	s := &snapshot{name: name, session: r.session.Load(), mark: *r.mark.Load()}
+	r.judge()
+	s.judged = r.past.knows(s.session)
 	if s.session != nil {
 		s.bd, _ = s.session.Deployments.Get(kube.Key{Namespace: s.session.Namespace, Name: name})
 	}
@@ -65,12 +70,7 @@ func (r *Reconciler) recordOf(name string, mark registration.Mark) (store.Record
 	if rec, ok := r.cfg.Store.Get(store.Key{Manager: mark.ID, Name: name}); ok {
 		return rec, true
 	}
-	for _, rec := range r.cfg.Store.All() {
-		if rec.Key.Name == name {
-			return rec, true
-		}
-	}
-	return store.Record{}, false
+	return r.cfg.Store.Named(name)
 }
 
 // inherited is the record of a deployment that this agent has none of: it may
@@ -79,7 +79,10 @@ func inherited(s *snapshot) store.Record {
 	rec := store.Record{
 		Key:     store.Key{Manager: s.mark.ID, Name: s.name},
 		Applied: s.bd.Status.AppliedDeploymentID,
+		Release: reportedRelease(s.bd),
+		Revoked: answeredOrder(s.bd),
 	}
+	rec.Carried = s.bd.Status.DownstreamResourcesGeneration
 	c := condition.Find(s.bd.Status.Conditions, fleet.ConditionInstalled)
 	if c != nil && c.Status == "False" && rec.Applied != "" {
 		rec.Failed = &store.Failure{ID: rec.Applied, Reason: c.Reason, Message: withoutPrefix(c.Message)}
@@ -106,7 +109,11 @@ func (r *Reconciler) wantedOf(s *snapshot) release.Wanted {
 		DeploymentID:  s.spec.DeploymentID,
 		KeepResources: o.KeepResources,
 		Paused:        s.spec.Paused || s.spec.OffSchedule || s.spec.WaitingForValues || r.suspended.Load(),
+		Correct:       correctionOf(s.spec) != nil,
+		Unheard:       s.bd == nil,
 		Applied:       s.rec.Applied,
+		Reported:      reported(s.bd),
+		Now:           r.cfg.Now(),
 		Peers:         r.peers(s),
 	}
 	if o.Helm != nil {
@@ -118,10 +125,17 @@ func (r *Reconciler) wantedOf(s *snapshot) release.Wanted {
 	if s.bd != nil {
 		w.Order = s.bd.Annotations[fleet.AnnotationWithdrawn]
 		_, w.Abandon = s.bd.Annotations[fleet.AnnotationAbandon]
-		w.Stale = s.known && s.bd.UID == s.rec.UID && s.bd.Generation < s.rec.Generation
-		if s.rec.HeldSince != nil {
-			w.HeldFor = r.cfg.Now().Sub(*s.rec.HeldSince)
-		}
+		w.Stale = r.stale(s, w.Order)
+	} else if s.known {
+		w.Order = s.rec.Ordered
+	}
+	if w.Stale {
+		w.HeldFor = r.heldFor(s)
+	} else {
+		s.state.heldFrom = time.Time{}
+	}
+	if w.Order == "" {
+		r.revoked(s)
 	}
 	return w
 }
@@ -200,16 +214,23 @@ func (s *snapshot) updateRecord() {
 	}
 	s.rec.Key = store.Key{Manager: s.mark.ID, Name: s.name}
 	past := s.bd.UID == s.rec.UID && s.bd.Generation < s.rec.Generation && s.rec.Spec.DeploymentID == s.bd.Spec.DeploymentID
+	if s.rec.UID != s.bd.UID || s.rec.Generation != s.bd.Generation {
+		s.rec.Version = s.bd.ResourceVersion
+	}
 	if !past { // else the newest generation is remembered, to know later orders from the past
 		s.rec.Generation = s.bd.Generation
 	}
 	s.rec.Epoch, s.rec.UID = s.mark.Epoch, s.bd.UID
-	s.rec.HeldSince = nil
+	s.rec.HeldSince, s.rec.HeldFor, s.rec.Held, s.rec.Ordered = nil, 0, "", ""
 	s.rec.Labels = own(s.bd.Labels)
+	account := s.rights().ServiceAccount
 	s.rec.Spec = *s.bd.Spec.DeepCopy()
 	s.rec.Spec.StagedOptions, s.rec.Spec.StagedDeploymentID = fleet.BundleDeploymentOptions{}, ""
 	if s.rec.Release != s.wanted.ID && s.rec.Release != (release.ID{}) {
 		s.rec.Former = append(s.rec.Former, s.rec.Release)
+		if account != "" {
+			s.rec.Accounts = withAccount(s.rec.Accounts, s.rec.Release, account)
+		}
 	}
 	s.rec.Release = s.wanted.ID
 }

@@ -15,8 +15,10 @@ import (
 func (r *Reconciler) tell(ctx context.Context, s *snapshot, f report.Found) error {
 	now := r.cfg.Now()
 	status := report.Status(s.bd, f, now)
+	status.Conditions = report.Backdate(status.Conditions, s.bd.Status.Conditions, s.unheard(), now)
 	if report.Same(status, s.bd.Status) {
 		s.state.pending = time.Time{}
+		r.settled(s, f, status)
 		return nil
 	}
 	if report.Passing(status) {
@@ -34,7 +36,13 @@ func (r *Reconciler) tell(ctx context.Context, s *snapshot, f report.Found) erro
 	}
 	changed := s.bd.DeepCopy()
 	changed.Status = status
-	_, err := s.session.Statuses.PatchStatus(ctx, s.bd, changed)
+	err := r.deliver(ctx, s, changed)
+	switch {
+	case err == nil:
+		r.settled(s, f, status)
+	case kube.IsAway(err):
+		r.remember(s, f)
+	}
 	return r.told(s, err)
 }
 
@@ -48,7 +56,9 @@ func (r *Reconciler) told(s *snapshot, err error) error {
 	case kube.IsGone(err):
 		return nil
 	case kube.IsAway(err):
-		s.again(managerDelay)
+		if !s.session.away() {
+			s.again(managerDelay)
+		}
 		return nil
 	}
 	return fmt.Errorf("report %q: %w", s.name, err)

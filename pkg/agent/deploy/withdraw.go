@@ -13,13 +13,15 @@ import (
 )
 
 // withdraw carries out an order to remove a deployment: after the others of its
-// repository were tried it uninstalls the release, and then answers.
+// repository were tried it uninstalls the release, and then answers. An order
+// that may be from the past is held first.
 func (r *Reconciler) withdraw(ctx context.Context, s *snapshot) (kube.Next, error) {
 	order := s.wanted.Order
 	if r.suspended.Load() {
 		return kube.Done, nil
 	}
-	if report.Answered(s.bd, order) {
+	r.ordered(s.state, order)
+	if s.bd != nil && report.Answered(s.bd, order) {
 		return kube.Done, r.dropAll(ctx, s)
 	}
 	s.wanted.ID = r.installed(s)
@@ -31,15 +33,43 @@ func (r *Reconciler) withdraw(ctx context.Context, s *snapshot) (kube.Next, erro
 		a := release.Decide(s.observed, s.wanted)
 		switch a.Verb {
 		case release.Hold:
-			return kube.Next{After: a.After}, nil
+			r.decided(s, a)
+			return r.holdOrder(ctx, s, a)
 		case release.Acknowledge:
 			return r.acknowledge(ctx, s, a)
+		case release.Uninstall:
+			if !r.removals.enter(s.name) {
+				return kube.Next{After: removalDelay}, nil
+			}
 		}
-		if err := r.act(ctx, s, a); err != nil {
+		err = r.take(ctx, s, a)
+		if next := r.removals.leave(s.name); next != "" {
+			r.loop.Add(kube.Key{Name: next})
+		}
+		if err != nil {
 			return r.stuck(ctx, s, err)
 		}
 	}
 	return kube.Done, fmt.Errorf("release %s does not come to rest", s.wanted.ID)
+}
+
+// holdOrder waits with an order. One that is from the past is no order yet: the
+// deployment is looked after as ever, and its status says what is held.
+func (r *Reconciler) holdOrder(ctx context.Context, s *snapshot, a release.Action) (kube.Next, error) {
+	if a.Reason != release.ReasonManagerBehind {
+		return kube.Next{After: a.After}, nil
+	}
+	if err := r.hold(ctx, s, a); err != nil {
+		return kube.Done, err
+	}
+	objects, err := r.inspect(ctx, s)
+	if err == nil {
+		objects, err = r.correct(ctx, s, objects)
+	}
+	if err != nil && !fault.IsPermanent(err) {
+		return kube.Done, err
+	}
+	return r.finish(ctx, s, objects, err)
 }
 
 // installed is the release that this deployment made: the one in the record,
@@ -51,19 +81,38 @@ func (r *Reconciler) installed(s *snapshot) release.ID {
 	return s.wanted.ID
 }
 
-// acknowledge answers the order in one write, and then forgets the deployment.
+// acknowledge forgets the deployment and answers the order in one write. The
+// record goes first: what was answered may be deleted at any time, and a record
+// without deployment would look like one that nobody has withdrawn.
 func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Action) (kube.Next, error) {
 	if err := r.removeFormer(ctx, s); err != nil {
 		return r.stuck(ctx, s, err)
 	}
+	if err := r.withdrawCopies(ctx, s); err != nil {
+		return r.stuck(ctx, s, err)
+	}
+	if err := r.dropNamespace(ctx, s); err != nil {
+		return r.stuck(ctx, s, err)
+	}
+	if len(s.rec.Former) > 0 {
+		return kube.Next{After: s.after}, nil // another bundle is about to take it over
+	}
+	if err := r.dropAll(ctx, s); err != nil {
+		return kube.Done, err
+	}
+	if s.bd == nil {
+		r.log(s, a).Info("withdrawal carried out")
+		return kube.Done, nil
+	}
 	changed := s.bd.DeepCopy()
 	changed.Status = report.Withdrawn(s.bd, s.wanted.Order, a.Message, r.cfg.Now())
-	_, err := s.session.Statuses.PatchStatus(ctx, s.bd, changed)
+	err := r.deliver(ctx, s, changed)
 	if err := r.told(s, err); err != nil || s.after > 0 {
 		return kube.Next{After: s.after}, err
 	}
 	r.log(s, a).Info("withdrawal answered")
-	return kube.Done, r.dropAll(ctx, s)
+	r.decided(s, a)
+	return kube.Done, nil
 }
 
 // dropAll removes all records of a deployment that is withdrawn.
@@ -90,7 +139,10 @@ func (r *Reconciler) stuck(ctx context.Context, s *snapshot, err error) (kube.Ne
 	r.cfg.Log.WithFields(logrus.Fields{
 		"deployment": s.name, "action": string(release.Uninstall), "reason": fault.ReasonOf(err), "error": err.Error(),
 	}).Warn("deployment not removed")
-	tellErr := r.tell(ctx, s, report.Found{
+	if s.bd == nil {
+		return kube.Next{After: s.after}, nil
+	}
+	tellErr := r.tell(ctx, s, report.Found{ // without the id of what runs: it is ErrApplied
 		Release: fmt.Sprintf("%s:%d", s.observed.ID, s.observed.Revision),
 		Failure: &report.Failure{Reason: fault.ReasonOf(err), Message: "uninstall: " + err.Error()},
 	})

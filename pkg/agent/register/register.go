@@ -30,8 +30,6 @@ const (
 	firstPoll    = 250 * time.Millisecond // for the answer, doubling
 	pollInterval = 2 * time.Second
 	giveUp       = 30 * time.Minute // then a new request is made
-	firstDelay   = time.Second      // after a request that failed, doubling
-	lastDelay    = 30 * time.Second
 	requestLimit = 10 * time.Second // of one request to the manager
 )
 
@@ -51,11 +49,19 @@ type Credential struct {
 	Cluster             kube.Key
 }
 
-// URL is the address of the manager's API server.
-func (c Credential) URL() string { return c.REST.Host }
+// URL is the address of the manager's API server; empty where it is not known.
+func (c Credential) URL() string {
+	if c.REST == nil {
+		return ""
+	}
+	return c.REST.Host
+}
 
 // ErrNotRegistered says that there is neither a credential nor a token.
 var ErrNotRegistered = errors.New("this agent is not registered and has no registration token: install the chart fleet-agent with the values of a token")
+
+// ErrBroken says that there is a credential that cannot be read.
+var ErrBroken = errors.New("the credential cannot be read")
 
 // Config says where the agent lives.
 type Config struct {
@@ -66,7 +72,7 @@ type Config struct {
 }
 
 // Read returns the credential that the agent has. It is ErrNotRegistered if it
-// has none.
+// has none, and ErrBroken if it has one that is of no use.
 func Read(ctx context.Context, down *kube.Client, namespace string) (Credential, error) {
 	s, err := kube.StoreOf[*corev1.Secret](down).Get(ctx, kube.Key{Namespace: namespace, Name: fleet.SecretAgent})
 	if kube.IsGone(err) {
@@ -77,22 +83,23 @@ func Read(ctx context.Context, down *kube.Client, namespace string) (Credential,
 	}
 	cfg, err := clientcmd.RESTConfigFromKubeConfig(s.Data[keyKubeconfig])
 	if err != nil {
-		return Credential{}, fmt.Errorf("credential in secret %q: not a kubeconfig", s.Name)
+		return Credential{}, fmt.Errorf("%w: secret %q holds no kubeconfig", ErrBroken, s.Name)
 	}
 	c := Credential{
 		REST: cfg, DeploymentNamespace: string(s.Data[keyDeploymentNamespace]),
 		Cluster: kube.Key{Namespace: string(s.Data[keyClusterNamespace]), Name: string(s.Data[keyClusterName])},
 	}
 	if c.DeploymentNamespace == "" || c.Cluster.Name == "" || c.Cluster.Namespace == "" {
-		return Credential{}, fmt.Errorf("credential in secret %q: incomplete", s.Name)
+		return Credential{}, fmt.Errorf("%w: secret %q is incomplete", ErrBroken, s.Name)
 	}
 	return c, nil
 }
 
 // Ensure returns the agent's credential. If it has none, it registers, and
-// tries until it succeeds or ctx ends.
+// tries until it succeeds or ctx ends. It is ErrBroken if it has one that is of no
+// use.
 func Ensure(ctx context.Context, cfg Config) (Credential, error) {
-	delay := firstDelay
+	var delays kube.Backoff
 	for {
 		c, err := Read(ctx, cfg.Down, cfg.Namespace)
 		if err == nil {
@@ -101,24 +108,32 @@ func Ensure(ctx context.Context, cfg Config) (Credential, error) {
 		if errors.Is(err, ErrNotRegistered) {
 			c, err = Register(ctx, cfg)
 		}
-		if err == nil {
-			return c, nil
+		if err == nil || errors.Is(err, ErrBroken) {
+			return c, err
 		}
 		if ctx.Err() != nil {
 			return Credential{}, ctx.Err()
 		}
 		cfg.Log.WithField("error", err.Error()).Warn("not registered yet")
-		if err := sleep(ctx, delay); err != nil {
+		if err := delays.Wait(ctx); err != nil {
 			return Credential{}, err
 		}
-		delay = min(2*delay, lastDelay)
 	}
 }
 
 // Pending tells whether there is a token to register with.
 func Pending(ctx context.Context, down *kube.Client, namespace string) bool {
-	_, err := kube.StoreOf[*corev1.Secret](down).Get(ctx, kube.Key{Namespace: namespace, Name: fleet.SecretAgentBootstrap})
-	return err == nil
+	_, there := Waiting(ctx, down, namespace)
+	return there
+}
+
+// Waiting is the token to register with, if there is one, and where it leads.
+func Waiting(ctx context.Context, down *kube.Client, namespace string) (registration.Bootstrapping, bool) {
+	s, err := kube.StoreOf[*corev1.Secret](down).Get(ctx, kube.Key{Namespace: namespace, Name: fleet.SecretAgentBootstrap})
+	if err != nil {
+		return registration.Bootstrapping{}, false
+	}
+	return registration.ReadBootstrapping(s.Data), true
 }
 
 // Register registers with the token of the bootstrap Secret, whether the agent

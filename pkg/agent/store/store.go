@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"sort"
@@ -64,13 +65,39 @@ type Record struct {
 	// earlier Spec made and that are not removed yet.
 	Release release.ID   `json:"release"`
 	Former  []release.ID `json:"former,omitempty"`
+	// Accounts are the service accounts that former releases were made with, by
+	// release; one that is not named was made with none.
+	Accounts map[string]string `json:"accounts,omitempty"`
 
 	// Applied is the deployment id that was brought about last.
 	Applied string `json:"applied,omitempty"`
 	// Failed is the failure for good of a deployment id, if there was one.
 	Failed *Failure `json:"failed,omitempty"`
-	// HeldSince is since when an older order of the manager is held back.
-	HeldSince *time.Time `json:"heldSince,omitempty"`
+	// HeldSince is since when something older of the manager is held back, by the
+	// clock on the wall. HeldFor is for how long this agent has been at work
+	// meanwhile, whatever that clock said; it grows in steps of a minute.
+	HeldSince *time.Time    `json:"heldSince,omitempty"`
+	HeldFor   time.Duration `json:"heldFor,omitempty"`
+	Held      string        `json:"held,omitempty"` // what it is
+
+	// Version is the BundleDeployment's resourceVersion when it was accepted.
+	Version string `json:"version,omitempty"`
+	// Revoked is the last order to withdraw that the manager has taken back.
+	Revoked string `json:"revoked,omitempty"`
+	// Ordered is the order that a deletion stands for, where an agent acts on
+	// one; see package deploy.
+	Ordered string `json:"ordered,omitempty"`
+
+	// Copies says of the Secrets and ConfigMaps that went along with the
+	// deployment for which deployment id they were tidied last; empty: there are
+	// none.
+	Copies string `json:"copies,omitempty"`
+	// Carried is the number of the copies that the release was made with.
+	Carried int `json:"carried,omitempty"`
+
+	// Unheard are conditions that came about while the manager was away, with
+	// the times at which they did.
+	Unheard []fleet.Condition `json:"unheard,omitempty"`
 
 	// Chunks is in how many pieces the payload is kept; 0: it is not.
 	Chunks int `json:"chunks,omitempty"`
@@ -109,6 +136,10 @@ func New(c *kube.Client, namespace string) *Store {
 	return &Store{namespace: namespace, secrets: kube.StoreOf[*corev1.Secret](c), records: map[Key]held{}}
 }
 
+// ErrBroken says that a record cannot be read. It is no reason to stop: the manager
+// orders its deployment again, and what runs is found.
+var ErrBroken = errors.New("a record of the agent's store is broken")
+
 // Load reads all records. Secrets that cannot be read are skipped and returned
 // as an error after everything else was read.
 func (s *Store) Load(ctx context.Context) error {
@@ -125,7 +156,7 @@ func (s *Store) Load(ctx context.Context) error {
 		}
 		var r Record
 		if err := json.Unmarshal(secret.Data[keyRecord], &r); err != nil {
-			bad = fmt.Errorf("read record %q of the agent's store: %w", secret.Name, err)
+			bad = fmt.Errorf("%w: %q: %w", ErrBroken, secret.Name, err)
 			continue
 		}
 		s.records[r.Key] = held{r, lean(secret)}

@@ -18,10 +18,12 @@ import (
 
 // A Change is that of one live object.
 type Change struct {
-	Set     string // hash of the object set, by which a deployment is known
-	Kind    schema.GroupVersionKind
-	Key     kube.Key
-	Version string // resourceVersion; empty if the object is gone or bears the set no more
+	Set  string // hash of the object set, by which a deployment is known
+	Kind schema.GroupVersionKind
+	Key  kube.Key
+	// Meta is the object's metadata; nil if the object is gone or bears the set no
+	// more. It is shared: nobody may change it.
+	Meta *metav1.PartialObjectMetadata
 }
 
 // opener is what Watches needs of the cluster.
@@ -95,7 +97,7 @@ func (w *Watches) handler(k schema.GroupVersionKind) func(old, changed *metav1.P
 			return
 		}
 		set := changed.Labels[fleet.LabelObjectSetHash]
-		w.tell(Change{Set: set, Kind: k, Key: kube.KeyOf(changed), Version: changed.ResourceVersion})
+		w.tell(Change{Set: set, Kind: k, Key: kube.KeyOf(changed), Meta: changed})
 		if old == nil {
 			return
 		}

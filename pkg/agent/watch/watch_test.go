@@ -83,14 +83,15 @@ func TestTell(t *testing.T) {
 			Namespace: "n", Name: "x", ResourceVersion: version, Labels: map[string]string{fleet.LabelObjectSetHash: set},
 		}}
 	}
+	first, second := object("1", "s"), object("2", "other")
 	tell := c.open["ConfigMap"]
-	tell(nil, object("1", "s"))
-	tell(object("1", "s"), object("2", "other"))
-	tell(object("2", "other"), nil)
+	tell(nil, first)
+	tell(first, second)
+	tell(second, nil)
 	key := kube.Key{Namespace: "n", Name: "x"}
 	want := []Change{
-		{Set: "s", Kind: configMap, Key: key, Version: "1"},
-		{Set: "other", Kind: configMap, Key: key, Version: "2"},
+		{Set: "s", Kind: configMap, Key: key, Meta: first},
+		{Set: "other", Kind: configMap, Key: key, Meta: second},
 		{Set: "s", Kind: configMap, Key: key},
 		{Set: "other", Kind: configMap, Key: key},
 	}

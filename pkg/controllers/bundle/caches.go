@@ -33,6 +33,8 @@ func (e *Engine) makeCaches(c *kube.Client) {
 		repos:       kube.NewCache[*fleet.GitRepo](c, kube.Watch{}, nil),
 		contents:    kube.NewMetaCache(c, fleet.GroupVersion.WithKind("Content"), kube.Watch{}, nil),
 		secrets:     kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"), managed, slimSecret),
+		configMaps: kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("ConfigMap"), kube.Watch{
+			Labels: fleet.LabelCarried + "=true"}, slimSecret),
 		brake: kube.NewCache[*corev1.ConfigMap](c, kube.Watch{
 			Namespace: e.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapBrake}, nil),
 		limits: map[string]*kube.Cache[*metav1.PartialObjectMetadata]{},
@@ -76,8 +78,9 @@ func resourcesOf(b *fleet.Bundle) string {
 
 // contentOf is the id of a cached Bundle's resources: the one that it names, or
 // that of the Content which the engine makes of them.
+// It is empty where there is none, because charts are pulled.
 func contentOf(b *fleet.Bundle) string {
-	if id := table.NamedBy(b); id != "" {
+	if id := table.NamedBy(b); id != "" || b.Spec.HelmOpOptions != nil {
 		return id
 	}
 	return content.IDOf(b.Annotations[annotationContent])
@@ -91,9 +94,13 @@ func (e *Engine) slimDeployment(bd *fleet.BundleDeployment) {
 	}
 	bd.Spec.Options = fleet.BundleDeploymentOptions{
 		KeepResources: bd.Spec.Options.KeepResources, DeleteCRDResources: bd.Spec.Options.DeleteCRDResources,
+		DownstreamResources: bd.Spec.Options.DownstreamResources,
 	}
 	bd.Spec.StagedOptions = fleet.BundleDeploymentOptions{}
-	bd.Spec.DependsOn, bd.Spec.HelmChartOptions, bd.Spec.CorrectDrift = nil, nil, nil
+	bd.Spec.DependsOn, bd.Spec.CorrectDrift = nil, nil
+	if o := bd.Spec.HelmChartOptions; o != nil {
+		bd.Spec.HelmChartOptions = &fleet.BundleHelmOptions{SecretName: o.SecretName}
+	}
 	delete(bd.Annotations, annotationApplied)
 	bd.Status.Resources = e.lists.share(bd.Status.Resources)
 	bd.ManagedFields = nil
@@ -107,6 +114,7 @@ func (e *Engine) slimCluster(c *fleet.Cluster) {
 	}
 	table.KeepSign(c)
 	c.ManagedFields = nil
+	c.Status.Agent.Journal = nil // people read it, through the API
 	e.lists.cluster(c)
 }
 

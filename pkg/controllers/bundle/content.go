@@ -12,6 +12,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/controllers/table"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
@@ -132,6 +133,8 @@ func (e *Engine) setUnused(id, version string, at time.Time) time.Time {
 func (e *Engine) named(b *fleet.Bundle) (parts int, err error) {
 	id := table.NamedBy(b)
 	switch {
+	case deployment.PulledByManager(&b.Spec) && !pulled(b):
+		return 0, unpulled(b)
 	case id == "":
 		return 0, nil
 	case b.Spec.ContentsID != "" && !content.IsID(id):

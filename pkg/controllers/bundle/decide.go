@@ -25,8 +25,10 @@ type snapshot struct {
 	bundle      *fleet.Bundle
 	kit         *deployment.Kit // nil with kitErr
 	kitErr      error
-	parts       int                // in how many parts the content is kept; 0: every agent reads it
-	candidates  []*table.Candidate // by name
+	sources     map[deployment.Source]string // digests of what deployments may take along
+	loaded      *loads                       // the same with their data, as they are needed
+	parts       int                          // in how many parts the content is kept; 0: every agent reads it
+	candidates  []*table.Candidate           // by name
 	reach       target.Reach
 	guests      map[kube.Key]guest  // of other namespaces
 	taken       map[kube.Key]string // why the name of a deployment is not free, by Cluster
@@ -266,6 +268,7 @@ func workOut(s *snapshot, p *pair) rollout.Target {
 		p.want.Broken = err.Error()
 		return t
 	}
+	p.inputs = deployment.WithInputs(p.inputs, s.allSources())
 	m := s.memos[p.key]
 	switch p.inputs {
 	case p.mark.Inputs:
@@ -273,7 +276,7 @@ func workOut(s *snapshot, p *pair) rollout.Target {
 	case m.inputs:
 		p.id, p.outcome = m.id, m.outcome
 	default:
-		v, err := s.kit.Work(p.verdict, p.place)
+		v, err := s.work(p)
 		if err != nil {
 			p.want.Broken = text(err)
 			return t

@@ -175,9 +175,10 @@ func TestDecide(t *testing.T) {
 			func() *snapshot {
 				return scene(t, 1, nil).deployed(t, true).changed(t, func(b *fleet.Bundle) {
 					v2(b)
-					b.Spec.AllowedTargetNamespaceSelector = &metav1.LabelSelector{}
+					b.Spec.Targets = append(b.Spec.Targets, fleet.BundleTarget{BundleDeploymentOptions: fleet.BundleDeploymentOptions{
+						AllowedTargetNamespaceSelector: &metav1.LabelSelector{}}})
 				})
-			}, "NotImplemented: allowedTargetNamespaceSelector is not implemented yet, so nothing new is deployed\n"},
+			}, "NotImplemented: allowedTargetNamespaceSelector has no effect in targets, so nothing new is deployed; set it for the whole Bundle\n"},
 		"Rollout": {"a strategy that cannot be read changes nothing",
 			func() *snapshot {
 				return scene(t, 1, nil).deployed(t, true).changed(t, func(b *fleet.Bundle) {

@@ -74,6 +74,7 @@ type Engine struct {
 	repos       *kube.Store[*fleet.GitRepo]
 	contents    *kube.Store[*fleet.Content]
 	secrets     *kube.Store[*corev1.Secret]
+	configMaps  *kube.Store[*corev1.ConfigMap]
 	events      *kube.Recorder
 
 	cache    caches
@@ -83,10 +84,12 @@ type Engine struct {
 	listener *kube.Loop // Bundles: who does not answer?
 	sweep    *kube.Loop // Contents
 	pruner   *kube.Loop // GitRepos whose Bundles are asked to go
+	porter   *kube.Loop // copies of what deployments take along
 	status   map[string]*reporter
 	slots    *slots
 	lists    *lists
 	purse    *purse
+	sources  *sources
 
 	mu         sync.Mutex
 	kits       map[kube.Key]*kitEntry
@@ -109,6 +112,7 @@ type caches struct {
 	repos       *kube.Cache[*fleet.GitRepo]
 	contents    *kube.Cache[*metav1.PartialObjectMetadata]
 	secrets     *kube.Cache[*metav1.PartialObjectMetadata]
+	configMaps  *kube.Cache[*metav1.PartialObjectMetadata] // copies
 	brake       *kube.Cache[*corev1.ConfigMap]
 	limits      map[string]*kube.Cache[*metav1.PartialObjectMetadata] // by kind
 	mapped      mappingCaches
@@ -159,17 +163,20 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 	e.bundles = kube.StoreOf[*fleet.Bundle](bundles)
 	e.deployments = kube.StoreOf[*fleet.BundleDeployment](bundles)
 	e.secrets = kube.StoreOf[*corev1.Secret](bundles)
+	e.configMaps = kube.StoreOf[*corev1.ConfigMap](bundles)
 	e.contents = kube.StoreOf[*fleet.Content](c.Loop("content"))
 	e.clusters = kube.StoreOf[*fleet.Cluster](c.Loop("cluster"))
 	e.groups = kube.StoreOf[*fleet.ClusterGroup](c.Loop("clustergroup"))
 	e.repos = kube.StoreOf[*fleet.GitRepo](c.Loop("gitrepo-summary"))
 	e.makeCaches(c.Loop("cache"))
+	e.sources = newSources(c.Loop("cache"), e.planSome)
 	e.planer = kube.NewLoop("bundle", cfg.Workers, e.Reconcile)
 	e.leaver = kube.NewLoop("withdrawal", 16, e.reconcileLeaving)
 	e.waker = kube.NewLoop("heartbeat", 2, e.reconcileLife)
 	e.listener = kube.NewLoop("silence", 1, e.reconcileSilence)
 	e.sweep = kube.NewLoop("content", 1, e.reconcileContent)
 	e.pruner = kube.NewLoop("gitrepo-prune", 2, e.reconcilePrune)
+	e.porter = kube.NewLoop("carried", 4, e.reconcileCarried)
 	e.status = map[string]*reporter{
 		table.KindBundle:  newReporter("bundle-status", bundlePace, e.now, e.reportBundle),
 		table.KindGitRepo: newReporter("gitrepo-status", repoPace, e.now, e.reportRepo),
@@ -194,7 +201,7 @@ func (e *Engine) Groups() []*fleet.ClusterGroup { return e.cache.groups.List("")
 
 // Loops are the engine's loops, for metrics.
 func (e *Engine) Loops() []*kube.Loop {
-	loops := []*kube.Loop{e.planer, e.leaver, e.waker, e.listener, e.sweep, e.pruner}
+	loops := []*kube.Loop{e.planer, e.leaver, e.waker, e.listener, e.sweep, e.pruner, e.porter}
 	for _, kind := range []string{table.KindBundle, table.KindGitRepo, table.KindCluster, table.KindGroup} {
 		loops = append(loops, e.status[kind].loop)
 	}
@@ -205,7 +212,7 @@ func (e *Engine) Loops() []*kube.Loop {
 func (e *Engine) Parts() []kube.Runner {
 	parts := []kube.Runner{
 		e.cache.bundles, e.cache.deployments, e.cache.clusters, e.cache.groups, e.cache.repos,
-		e.cache.contents, e.cache.secrets, e.cache.brake, e.events,
+		e.cache.contents, e.cache.secrets, e.cache.configMaps, e.cache.brake, e.events, kube.RunnerFunc(e.sources.run),
 	}
 	for _, kind := range limitingKinds() {
 		parts = append(parts, e.cache.limits[kind])
@@ -231,11 +238,12 @@ func (e *Engine) start(ctx context.Context) error {
 		}
 	}
 	for _, s := range e.cache.secrets.List("") {
-		if s.Labels[fleet.LabelInternalSecret] == "true" {
+		if ofRegistry(s) {
 			e.sweep.Add(kube.Key{Name: s.Name})
 		}
 	}
 	e.sweepSecrets()
+	e.sweepCarried()
 	<-ctx.Done()
 	e.slots.drain()
 	return nil

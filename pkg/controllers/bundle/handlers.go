@@ -11,6 +11,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/table"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
@@ -32,6 +33,7 @@ func (e *Engine) handle() {
 	e.cache.repos.OnChange(returning(e.table, e.onRepo))
 	e.cache.contents.OnChange(e.onContent)
 	e.cache.secrets.OnChange(e.onSecret)
+	e.cache.configMaps.OnChange(func(old, changed *metav1.PartialObjectMetadata) { e.onCarried(deployment.KindConfigMap, old, changed) })
 	e.cache.brake.OnChange(func(_, _ *corev1.ConfigMap) { e.planAll("") })
 	for _, c := range e.cache.limits {
 		c.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
@@ -93,7 +95,7 @@ func (e *Engine) onBundle(old, changed *fleet.Bundle) {
 		(old.DeletionTimestamp == nil) != (changed.DeletionTimestamp == nil):
 		e.planer.AddFirst(key) // a person waits for it
 	case !maps.Equal(old.Labels, changed.Labels), !slices.Equal(old.Finalizers, changed.Finalizers),
-		contentOf(old) != contentOf(changed):
+		contentOf(old) != contentOf(changed), pullOf(old) != pullOf(changed):
 		e.planer.AddFirst(key)
 	}
 }
@@ -107,6 +109,7 @@ func (e *Engine) forget(key kube.Key) {
 	delete(e.paces, key)
 	delete(e.waiting, key)
 	e.purse.forget(key)
+	e.sources.forget(key)
 }
 
 func (e *Engine) planSome(keys []kube.Key) {
@@ -118,11 +121,13 @@ func (e *Engine) planSome(keys []kube.Key) {
 func (e *Engine) onDeployment(old, changed *fleet.BundleDeployment) {
 	if changed == nil {
 		e.collect(e.table.RemoveDeployment(old))
+		e.recarry(old, nil)
 		e.leaver.Add(kube.KeyOf(old))
 		e.freed(old.Name)
 		return
 	}
 	known, _ := e.table.Deployment(kube.KeyOf(changed))
+	e.recarry(old, changed)
 	news := e.table.SetDeployment(changed)
 	e.collect(news)
 	if key, _, ok := e.table.PairOf(kube.KeyOf(changed)); ok && old != nil && edited(known, changed) && !e.isWriting(kube.KeyOf(changed)) {
@@ -287,6 +292,10 @@ func (e *Engine) onContent(old, changed *metav1.PartialObjectMetadata) {
 // deployments the values are gone.
 func (e *Engine) onSecret(old, changed *metav1.PartialObjectMetadata) {
 	key := kube.KeyOf(either(old, changed))
+	if isCarried(old) || isCarried(changed) {
+		e.onCarried(deployment.KindSecret, old, changed)
+		return
+	}
 	if b, ok := e.table.Bundle(key); ok && b.Spec.ValuesHash != "" && changed != nil {
 		e.dropKit(key)
 		e.planer.AddFirst(key)

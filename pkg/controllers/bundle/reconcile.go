@@ -54,6 +54,9 @@ func (e *Engine) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error)
 	if err := e.adopt(ctx, s, d); err != nil {
 		return kube.Done, err
 	}
+	if err := e.askForChart(ctx, b); err != nil {
+		return kube.Done, err
+	}
 	return e.carryOut(ctx, &work{snapshot: s, decision: d})
 }
 
@@ -62,6 +65,9 @@ func (e *Engine) gather(ctx context.Context, b *fleet.Bundle) (*snapshot, error)
 	s := &snapshot{key: kube.KeyOf(b), bundle: b, moves: e.table.Moves()}
 	if s.parts, s.kitErr = e.named(b); s.kitErr == nil {
 		s.kit, s.kitErr = e.kit(ctx, b) // before the clusters: their changes are judged by it
+		if err := e.gatherSources(ctx, s); s.kitErr == nil {
+			s.kitErr = err
+		}
 	} else {
 		e.dropKit(s.key)
 	}

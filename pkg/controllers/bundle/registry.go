@@ -112,6 +112,11 @@ func (e *Engine) putCopy(ctx context.Context, key kube.Key, version string, data
 	return err
 }
 
+// ofRegistry tells whether a Secret says in which registry something is.
+func ofRegistry(m *metav1.PartialObjectMetadata) bool {
+	return m.Labels[fleet.LabelInternalSecret] == "true" && m.Labels[fleet.LabelCarried] == ""
+}
+
 // copied tells whether a Secret of a registry is a copy for a cluster.
 func copied(m *metav1.PartialObjectMetadata) bool {
 	_, ok := m.Annotations[fleet.AnnotationInputHash]
@@ -120,7 +125,7 @@ func copied(m *metav1.PartialObjectMetadata) bool {
 
 // onCredential takes in news of a Secret of a registry; false for others.
 func (e *Engine) onCredential(m *metav1.PartialObjectMetadata, gone bool) bool {
-	if m.Labels[fleet.LabelInternalSecret] != "true" {
+	if !ofRegistry(m) {
 		return false
 	}
 	if !copied(m) || gone && e.table.Holders(m.Name)[m.Namespace] {
@@ -138,7 +143,7 @@ func (e *Engine) reconcileCredentials(ctx context.Context, id string) (kube.Next
 	var errs []error
 	holders := e.table.Holders(id)
 	for _, m := range e.cache.secrets.List("") {
-		if m.Name != id || m.Labels[fleet.LabelInternalSecret] != "true" {
+		if m.Name != id || !ofRegistry(m) {
 			continue
 		}
 		left := e.credentialNeeded(m, holders[m.Namespace])

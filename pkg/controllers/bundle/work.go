@@ -69,7 +69,7 @@ func (e *Engine) resume(key kube.Key, b *fleet.Bundle) *work {
 	if w == nil {
 		return nil
 	}
-	if b != nil && b.DeletionTimestamp == nil && entry != nil && entry.kit == w.kit && fits(w.kit, b) && e.table.Moves() == w.moves {
+	if b != nil && b.DeletionTimestamp == nil && entry != nil && entry.kit == w.kit && fits(w.kit, b) && e.table.Moves() == w.moves && e.sources.same(key.Namespace, w.sources) {
 		if hold, _ := e.held(key.Namespace); hold == w.hold {
 			return w
 		}

@@ -91,7 +91,7 @@ func (e *Engine) ensureContent(ctx context.Context, s *snapshot, d *decision) er
 		return e.ensureCredentials(ctx, s, d)
 	}
 	id := s.kit.Content()
-	if table.NamedBy(s.bundle) == id {
+	if id == "" || table.NamedBy(s.bundle) == id {
 		return nil
 	}
 	if _, ok := e.cache.contents.Get(kube.Key{Name: id}); ok {
@@ -175,6 +175,11 @@ func (e *Engine) place(ctx context.Context, s *snapshot, p *pair) (*fleet.Bundle
 	if err != nil {
 		return nil, err
 	}
+	if order.Move {
+		if err := e.carry(ctx, s, p); err != nil {
+			return nil, err
+		}
+	}
 	if err := e.putSecret(ctx, parcel.Secret); err != nil {
 		return nil, err
 	}
@@ -219,7 +224,7 @@ func (e *Engine) stage(ctx context.Context, s *snapshot, p *pair) (*fleet.Bundle
 // its ids.
 func order(s *snapshot, p *pair) (deployment.Order, error) {
 	if p.version == nil {
-		v, err := s.kit.Work(p.verdict, p.place)
+		v, err := s.work(p)
 		if err != nil {
 			return deployment.Order{}, err
 		}

@@ -127,6 +127,9 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Worker {
 	return w
 }
 
+// Publisher writes contents for this installation, for other loops of the role.
+func (w *Worker) Publisher() *publish.Publisher { return w.publisher }
+
 // Loops are the worker's loops, for metrics.
 func (w *Worker) Loops() []*kube.Loop { return []*kube.Loop{w.loop, w.polls} }
 

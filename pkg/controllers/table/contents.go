@@ -7,6 +7,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 )
 
 // hold counts the contents that a deployment holds: those of its current, its
@@ -59,10 +60,13 @@ func (t *Table) wanted(content string) bool {
 }
 
 // NamedBy is the id of the content that a cached Bundle names instead of holding
-// resources; empty for one that holds them.
+// resources; empty for one that holds them, or whose chart agents pull.
 func NamedBy(b *fleet.Bundle) string {
-	if b.Spec.ContentsID != "" {
+	switch {
+	case b.Spec.ContentsID != "":
 		return b.Spec.ContentsID
+	case deployment.PulledByAgents(&b.Spec):
+		return ""
 	}
 	return b.Annotations[fleet.AnnotationContent]
 }

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"reflect"
 	"slices"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -176,9 +177,11 @@ func (t *Table) Views() []summary.Deployment {
 func sameView(a, b *summary.Deployment) bool {
 	return a.Bundle == b.Bundle && a.Cluster == b.Cluster && a.Repo == b.Repo && a.HelmOp == b.HelmOp &&
 		a.UID == b.UID && a.State == b.State && a.Message == b.Message && a.Incomplete == b.Incomplete &&
-		a.Counts == b.Counts && slices.Equal(a.Modified, b.Modified) &&
+		a.Counts == b.Counts && slices.EqualFunc(a.Modified, b.Modified, sameModified) &&
 		slices.EqualFunc(a.NonReady, b.NonReady, sameUnready) && sameList(a.Resources, b.Resources)
 }
+
+func sameModified(a, b fleet.ModifiedStatus) bool { return reflect.DeepEqual(a, b) }
 
 func sameUnready(a, b fleet.NonReadyStatus) bool {
 	return a.UID == b.UID && a.Kind == b.Kind && a.APIVersion == b.APIVersion && a.Namespace == b.Namespace &&

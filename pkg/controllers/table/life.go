@@ -107,11 +107,11 @@ func (t *Table) setSign(row *clusterRow, first bool, news *News) (revived bool) 
 	switch {
 	case s.Time.IsZero():
 		row.life = summary.NeverSeen
-	case first && row.obj.Status.Display.State == fleet.Offline && t.now().Sub(s.Time) > t.silence:
+	case first && row.obj.Status.Display.State == fleet.Offline && t.now().Sub(s.Time) > t.patience(row.obj):
 		row.alive, row.life = s.Time, summary.Offline
 	case first:
 		row.alive, row.life = s.Time, summary.Online
-		if age := t.now().Sub(s.Time); age > t.silence || age < 0 {
+		if age := t.now().Sub(s.Time); age > t.patience(row.obj) || age < 0 {
 			row.alive = t.now()
 		}
 	case !s.Time.Equal(row.sign.Time):
@@ -121,6 +121,18 @@ func (t *Table) setSign(row *clusterRow, first bool, news *News) (revived bool) 
 	}
 	row.sign = s
 	return revived
+}
+
+// patience is for how long an agent may be silent: three check-ins of the
+// manager's own interval. One that has said itself that it comes later, because
+// of a schedule or a longer interval, has until then and two of those intervals
+// more. Both its times are by its own clock, so that clocks need not agree.
+func (t *Table) patience(c *fleet.Cluster) time.Duration {
+	a := &c.Status.Agent
+	if a.NextCheckIn == nil || a.LastSeen.IsZero() {
+		return t.silence
+	}
+	return max(t.silence, a.NextCheckIn.Sub(a.LastSeen.Time)+t.silence*2/3)
 }
 
 // Silent tells that the agent of a cluster has been silent for too long as of
@@ -133,9 +145,9 @@ func (t *Table) Silent(key kube.Key) (bool, time.Duration) {
 	if row == nil || row.life == summary.NeverSeen {
 		return false, 0
 	}
-	left := t.silence - t.now().Sub(row.alive)
+	left := t.patience(row.obj) - t.now().Sub(row.alive)
 	if left > 0 {
-		return false, left
+		return false, min(left, t.silence) // it may think better of coming so late
 	}
 	return row.life == summary.Online, 0
 }

@@ -96,6 +96,8 @@ func Compose(o Order, old *fleet.BundleDeployment, values []byte) (Parcel, error
 		bd.Spec.DependsOn = old.Spec.DependsOn
 		bd.Spec.CorrectDrift = old.Spec.CorrectDrift
 		bd.Spec.OCIContents = old.Spec.OCIContents
+		bd.Spec.HelmChartOptions = old.Spec.HelmChartOptions
+		bd.Spec.DownstreamResourcesGeneration = old.Spec.DownstreamResourcesGeneration
 	}
 	bd.Annotations[fleet.AnnotationInputHash] = o.mark()
 	bd.Spec.Paused = Paused(o.Kit, o.Place)
@@ -105,7 +107,10 @@ func Compose(o Order, old *fleet.BundleDeployment, values []byte) (Parcel, error
 	}
 	if o.Move || old == nil {
 		bd.Spec.DependsOn, bd.Spec.CorrectDrift = o.Kit.spec.DependsOn, o.Version.Options.CorrectDrift
-		bd.Spec.OCIContents = o.Kit.oci
+		bd.Spec.OCIContents, bd.Spec.HelmChartOptions = o.Kit.oci, o.Kit.chart
+	}
+	if o.Move {
+		carry(bd, o.Version)
 	}
 	bd.Spec.ValuesHash = options.DeploymentValuesHash(current, o.Version.Values)
 	if err := checkSize(bd); err != nil {

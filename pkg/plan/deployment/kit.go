@@ -31,6 +31,9 @@ import (
 // again.
 const revision = "1"
 
+// byAgents tells deployments apart whose chart agents pull.
+const byAgents = "chart"
+
 // inRegistry tells deployments apart whose resources are the same and elsewhere.
 const inRegistry = "oci"
 
@@ -103,6 +106,7 @@ type Version struct {
 	Options fleet.BundleDeploymentOptions // without values
 	Values  []byte                        // JSON, nil if there are none
 	Outcome string                        // digest of all that the object holds of this
+	Carried string                        // digest of what goes along, empty if nothing does; see With
 }
 
 // A Kit is one version of a Bundle, ready to be worked out for clusters. It
@@ -111,8 +115,10 @@ type Kit struct {
 	bundle  *fleet.Bundle // without values
 	spec    fleet.BundleSpec
 	content string
-	oci     bool              // the resources are in a registry
-	labels  map[string]string // that all deployments share
+	oci     bool                     // the resources are in a registry
+	chart   *fleet.BundleHelmOptions // of a Bundle whose chart agents pull
+	pulled  string                   // digest of chart, or empty
+	labels  map[string]string        // that all deployments share
 	matcher *target.Matcher
 
 	mu     sync.Mutex
@@ -140,6 +146,9 @@ func NewKit(b *fleet.Bundle, contentID string, secret map[string][]byte) (*Kit, 
 			fmt.Errorf("waits for Secret %q with the values of this version", b.Name))
 	}
 	k := &Kit{bundle: b, spec: *b.Spec.DeepCopy(), content: contentID, oci: b.Spec.ContentsID != "", labels: bundleLabels(b), merged: map[string]*mix{}}
+	if err := k.setChart(); err != nil {
+		return nil, err
+	}
 	if b.Spec.ValuesHash != "" {
 		if err := options.ApplyBundleValues(&k.spec, secret); err != nil {
 			return nil, fault.PermanentError("InvalidValues", err)
@@ -185,7 +194,7 @@ func (k *Kit) base(m *mix) string {
 	if k.oci {
 		text += inRegistry
 	}
-	return text
+	return text + k.pulled
 }
 
 // kind is 1 for a cluster with labels that values can ask for, else 0.
@@ -242,6 +251,9 @@ func (k *Kit) work(m *mix, p *Place) (Version, error) {
 	whole := []any{out.ID, out.Options, k.spec.DependsOn}
 	if k.oci {
 		whole = append(whole, inRegistry)
+	}
+	if k.chart != nil {
+		whole = append(whole, byAgents, k.pulled)
 	}
 	raw, err := json.Marshal(whole)
 	if err != nil {

@@ -2,6 +2,7 @@ package drift
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -12,23 +13,39 @@ import (
 // value at all.
 type unset struct{ value any }
 
+// A difference is one field that is not as it is wanted.
+type difference struct {
+	at     route
+	wanted any
+	live   any // nil: missing
+}
+
+// differences are what a comparer finds.
+type differences struct {
+	fields []difference
+	short  []route // keyed lists that lack an entry
+}
+
 // comparer walks through a wanted and a live object side by side. What it
 // returns is the live side of what differs.
 type comparer struct {
 	kind  kind
-	owned func(path []string) bool // by a subresource
+	owned func(names []string) bool // by a subresource
+	kept  func(names []string) bool // by the cluster, which prunes others; nil: all are
+	found *differences              // nil: they are not noted
 }
 
 // maps compares the fields that are wanted.
-func (c comparer) maps(wanted, live map[string]any, path []string, meta strategicpatch.LookupPatchMeta) (map[string]any, bool) {
+func (c comparer) maps(wanted, live map[string]any, at route, meta strategicpatch.LookupPatchMeta) (map[string]any, bool) {
 	diff := map[string]any{}
 	for key, w := range wanted {
-		at := append(slices.Clip(path), key)
-		if w == nil || c.kind.excluded(at) {
+		to := at.field(key)
+		names := to.names()
+		if w == nil || c.kind.excluded(names) || c.owned(names) {
 			continue
 		}
 		l, found := live[key]
-		if d, differs := c.field(w, l, found, at, meta); differs && !c.owned(at) {
+		if d, differs := c.field(w, l, found, to, meta); differs {
 			diff[key] = d
 		}
 	}
@@ -36,8 +53,11 @@ func (c comparer) maps(wanted, live map[string]any, path []string, meta strategi
 }
 
 // field compares one field of a map. meta is that of the map.
-func (c comparer) field(w, l any, found bool, path []string, meta strategicpatch.LookupPatchMeta) (any, bool) {
-	key := path[len(path)-1]
+func (c comparer) field(w, l any, found bool, at route, meta strategicpatch.LookupPatchMeta) (any, bool) {
+	key := at[len(at)-1].name
+	if isZero(plain(w)) && c.kind.defaults(at.names()) {
+		return nil, false
+	}
 	if u, ok := w.(unset); ok {
 		if !found || l == nil || isZero(l) {
 			return nil, false
@@ -45,62 +65,115 @@ func (c comparer) field(w, l any, found bool, path []string, meta strategicpatch
 		w = u.value
 	}
 	if !found || l == nil {
-		return nil, true
+		return nil, c.missing(w, at)
 	}
 	switch w := w.(type) {
 	case map[string]any:
 		if lm, ok := l.(map[string]any); ok {
-			d, differs := c.maps(w, lm, path, below(meta, key))
+			d, differs := c.maps(w, lm, at, below(meta, key))
 			return d, differs
 		}
-		return l, true
 	case []any:
 		if ll, ok := l.([]any); ok {
-			return c.lists(w, ll, path, meta)
+			return c.lists(w, ll, at, meta)
 		}
-		return l, true
+	default:
+		if c.kind.same(w, l, at.names()) {
+			return nil, false
+		}
 	}
-	return l, !same(w, l)
+	c.note(at, w, l)
+	return l, true
+}
+
+// missing judges a field that the live object lacks.
+func (c comparer) missing(w any, at route) (counts bool) {
+	if !c.kind.typed && idle(w) || c.kept != nil && !c.kept(at.names()) {
+		return false
+	}
+	c.note(at, w, nil)
+	return true
+}
+
+// idle tells of a map that it asks for nothing.
+func idle(w any) bool {
+	m, ok := w.(map[string]any)
+	if !ok {
+		_, ok := w.(unset)
+		return ok
+	}
+	for _, v := range m {
+		if !idle(v) {
+			return false
+		}
+	}
+	return len(m) > 0
+}
+
+// note keeps a difference.
+func (c comparer) note(at route, w, l any) {
+	if c.found != nil {
+		c.found.fields = append(c.found.fields, difference{at: slices.Clone(at), wanted: values(w), live: l})
+	}
 }
 
 // lists compares two lists by the rules of their kind: keyed lists item by
 // item, sets by their members, all others as a whole.
-func (c comparer) lists(w, l []any, path []string, meta strategicpatch.LookupPatchMeta) (any, bool) {
-	item, rule := itemsOf(meta, path[len(path)-1])
+func (c comparer) lists(w, l []any, at route, meta strategicpatch.LookupPatchMeta) (any, bool) {
+	item, rule := itemsOf(meta, at[len(at)-1].name)
 	if rule.merge && rule.key != "" {
 		if keys, ok := keysOf(rule.key, w, l); ok {
-			return c.keyed(w, l, keys, path, item)
+			return c.keyed(w, l, keys, at, item)
 		}
 	} else if rule.merge {
-		return l, !subset(w, l)
-	}
-	if len(w) != len(l) {
+		if subset(w, l) {
+			return nil, false
+		}
+		c.note(at, w, l)
 		return l, true
 	}
-	for i := range w {
-		if _, differs := c.item(w[i], l[i], path, item); differs {
-			return l, true
-		}
+	if c.alike(w, l, at, item) {
+		return nil, false
 	}
-	return nil, false
+	c.note(at, w, l)
+	return l, true
 }
 
-// item compares two entries of a list.
-func (c comparer) item(w, l any, path []string, meta strategicpatch.LookupPatchMeta) (map[string]any, bool) {
+// alike compares two lists entry by entry, in order.
+func (c comparer) alike(w, l []any, at route, meta strategicpatch.LookupPatchMeta) bool {
+	if len(w) != len(l) {
+		return false
+	}
+	c.found = nil // the list counts as a whole
+	for i := range w {
+		if c.itemDiffers(w[i], l[i], at, meta) {
+			return false
+		}
+	}
+	return true
+}
+
+// itemDiffers compares two entries of a list.
+func (c comparer) itemDiffers(w, l any, at route, meta strategicpatch.LookupPatchMeta) bool {
 	wm, ok := w.(map[string]any)
 	if !ok {
-		return nil, !same(w, l)
+		if wl, ok := w.([]any); ok {
+			ll, ok := l.([]any)
+			return !ok || !c.alike(wl, ll, at, meta)
+		}
+		return !c.kind.same(w, l, at.names())
 	}
 	lm, ok := l.(map[string]any)
 	if !ok {
-		return nil, true
+		return true
 	}
-	return c.maps(wm, lm, path, meta)
+	_, differs := c.maps(wm, lm, at, meta)
+	return differs
 }
 
 // keyed compares lists whose entries are told apart by the fields keys.
 // Entries that only the live list has do not count.
-func (c comparer) keyed(w, l []any, keys []string, path []string, meta strategicpatch.LookupPatchMeta) (any, bool) {
+func (c comparer) keyed(w, l []any, keys []string, at route, meta strategicpatch.LookupPatchMeta) (any, bool) {
 	byKey := map[string]map[string]any{}
 	for _, e := range l {
 		if m, ok := e.(map[string]any); ok {
@@ -113,23 +186,35 @@ func (c comparer) keyed(w, l []any, keys []string, path []string, meta strategic
 		if !ok {
 			continue
 		}
-		entry := map[string]any{}
-		live, found := byKey[keyOf(wm, keys)]
-		if !found {
-			entry["$patch"] = "delete"
-		} else if d, differs := c.maps(wm, live, path, meta); differs {
-			entry = d
-		} else {
-			continue
-		}
+		entry, told := map[string]any{}, map[string]any{}
 		for _, k := range keys {
 			if v, ok := wm[k]; ok {
-				entry[k] = plain(v)
+				told[k], entry[k] = plain(v), plain(v)
+			} else if k == "protocol" {
+				told[k] = "TCP"
 			}
+		}
+		live, found := byKey[keyOf(wm, keys)]
+		to := at.entry(told, live)
+		if !found {
+			entry["$patch"] = "delete"
+			c.note(to, wm, nil)
+			c.lacks(at)
+		} else if d, differs := c.maps(wm, live, to, meta); differs {
+			maps.Copy(entry, d)
+		} else {
+			continue
 		}
 		diff = append(diff, entry)
 	}
 	return diff, len(diff) > 0
+}
+
+// lacks notes a keyed list that lacks an entry.
+func (c comparer) lacks(at route) {
+	if c.found != nil {
+		c.found.short = append(c.found.short, slices.Clone(at))
+	}
 }
 
 // keysOf are the fields that tell the entries of both lists apart: the key of
@@ -165,7 +250,7 @@ func keyOf(m map[string]any, keys []string) string {
 	out := ""
 	for _, k := range keys {
 		v := plain(m[k])
-		if v == nil && k == "protocol" {
+		if k == "protocol" && (v == nil || v == "") {
 			v = "TCP"
 		}
 		out += fmt.Sprintf("%v/", v)
@@ -193,7 +278,7 @@ func same(w, l any) bool {
 	return reflect.DeepEqual(w, l)
 }
 
-// plain is a value without marks of unset.
+// plain is a value without a mark of unset.
 func plain(v any) any {
 	if u, ok := v.(unset); ok {
 		return u.value

@@ -7,17 +7,23 @@
 //
 // It does not count what belongs to others by design: fields that the scale or
 // the status subresource owns, certificate authorities that controllers put
-// in, the rules of aggregated ClusterRoles, lists of tokens, finalizers, and
+// in, the rules of aggregated ClusterRoles, lists of tokens, finalizers, Jobs
+// that clean up after themselves, fields that the cluster does not keep, and
 // what a comparePatch names.
 package drift
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
+
+// maxChanges is how many fields of one object are listed.
+const maxChanges = 5
 
 // Expected is what every object of a release must bear to be the release's.
 type Expected struct {
@@ -28,6 +34,9 @@ type Expected struct {
 	Patches []fleet.ComparePatch
 	// Hide takes out of a text what must not be shown. Nil: nothing.
 	Hide func(string) string
+	// Schema is the schema of a custom resource, as its CRD has it; it is asked
+	// for only when a field is missing. Nil, or a nil schema: every field is kept.
+	Schema func() map[string]any
 }
 
 // Compare finds out whether an object is as it was deployed. wanted is from
@@ -43,18 +52,38 @@ func (e Expected) Compare(wanted, live *unstructured.Unstructured) (fleet.Modifi
 	}
 	if live == nil {
 		out.Create = true
-		return out, !e.mayBeMissing(wanted)
+		return out, !MayBeMissing(wanted, e.Patches)
 	}
 	if e.SetHash != "" && live.GetLabels()[fleet.LabelObjectSetHash] != e.SetHash {
 		out.Create, out.Exist = true, true
+		out.Changes = e.changes(wanted, live, []difference{e.lostMark(live)})
 		return out, true
 	}
-	diff := Difference(wanted, live, e.Patches)
+	diff, found := differ(wanted, live, e.Patches, e.Schema)
 	if diff == nil {
 		return fleet.ModifiedStatus{}, false
 	}
 	out.Patch = e.text(diff)
+	out.Changes = e.changes(wanted, live, found.fields)
 	return out, true
+}
+
+// lostMark is the label by which the object was the release's.
+func (e Expected) lostMark(live *unstructured.Unstructured) difference {
+	d := difference{at: route{}.field("metadata").field("labels").field(fleet.LabelObjectSetHash), wanted: e.SetHash}
+	if v, ok := live.GetLabels()[fleet.LabelObjectSetHash]; ok {
+		d.live = v
+	}
+	return d
+}
+
+// cleansUp tells of a Job that is removed some time after it has ended.
+func cleansUp(o *unstructured.Unstructured) bool {
+	if o.GetKind() != "Job" || o.GroupVersionKind().Group != "batch" {
+		return false
+	}
+	ttl, found, err := unstructured.NestedFieldNoCopy(o.Object, "spec", "ttlSecondsAfterFinished")
+	return err == nil && found && ttl != nil
 }
 
 // Difference is what a live object has in the fields that are wanted
@@ -62,93 +91,92 @@ func (e Expected) Compare(wanted, live *unstructured.Unstructured) (fleet.Modifi
 // a field that is missing, and {"$patch":"delete"} for an entry of a keyed list
 // that is missing. It is nil if nothing differs. Values of Secrets are hidden.
 func Difference(wanted, live *unstructured.Unstructured, patches []fleet.ComparePatch) map[string]any {
+	diff, _ := differ(wanted, live, patches, nil)
+	return diff
+}
+
+// differ is Difference together with the single fields; those of Secrets are not
+// hidden.
+func differ(wanted, live *unstructured.Unstructured, patches []fleet.ComparePatch,
+	schema func() map[string]any,
+) (map[string]any, differences) {
 	w, l := applyPatches(wanted, live, patches)
 	kind := kindOf(w)
-	c := comparer{kind: kind, owned: ownedBySubresource(live)}
+	var found differences
+	c := comparer{kind: kind, owned: ownedBySubresource(live), kept: keptBy(kind, schema), found: &found}
 	diff, differs := c.maps(kind.normal(w.Object), kind.normalLive(l.Object), nil, kind.meta)
 	if !differs {
-		return nil
+		return nil, differences{}
 	}
 	if isSecret(wanted) {
 		hide(diff)
 	}
-	return diff
+	slices.SortFunc(found.fields, func(a, b difference) int { return strings.Compare(a.at.String(), b.at.String()) })
+	return diff, found
 }
 
-// text writes a patch without what must not be shown, and with long values
-// cut.
-func (e Expected) text(diff map[string]any) string {
-	data, err := json.Marshal(e.cut(diff))
-	if err != nil {
-		return "{}"
-	}
-	return string(data)
-}
-
-// longest is how many characters of a value are shown.
-const longest = 100
-
-// cut is a copy of a patch in which strings are made fit to be shown.
-func (e Expected) cut(v any) any {
-	switch t := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(t))
-		for k, child := range t {
-			out[k] = e.cut(child)
-		}
-		return out
-	case []any:
-		out := make([]any, len(t))
-		for i, child := range t {
-			out[i] = e.cut(child)
-		}
-		return out
-	case string:
-		if e.Hide != nil {
-			t = e.Hide(t)
-		}
-		if r := []rune(t); len(r) > longest {
-			return string(r[:longest]) + "…"
-		}
-		return t
-	}
-	return v
-}
-
-// hidden stands in the place of what a Secret holds.
-const hidden = "(hidden)"
-
-func isSecret(o *unstructured.Unstructured) bool {
-	return o.GetKind() == "Secret" && o.GetAPIVersion() == "v1"
-}
-
-// hide replaces the values in the patch of a Secret.
-func hide(diff map[string]any) {
-	for _, field := range []string{"data", "stringData"} {
-		values, ok := diff[field].(map[string]any)
-		if !ok {
-			if diff[field] != nil {
-				diff[field] = hidden
+// changes lists single fields for people, each with the one who wrote it.
+func (e Expected) changes(wanted, live *unstructured.Unstructured, fields []difference) []fleet.FieldChange {
+	fields = fields[:min(len(fields), maxChanges)]
+	out := make([]fleet.FieldChange, len(fields))
+	writers := writersOf(live)
+	secret := isSecret(wanted)
+	for i, d := range fields {
+		out[i] = fleet.FieldChange{Field: e.short(d.at.String()), Wanted: e.value(d.wanted), Live: e.value(d.live)}
+		if secret && len(d.at) > 1 && hides(d.at.names()) {
+			out[i].Wanted = hidden
+			if d.live != nil {
+				out[i].Live = hidden
 			}
+		}
+		if who, at := writers.of(d); who != "" {
+			out[i].Manager = who
+			if !at.IsZero() {
+				out[i].Time = &at
+			}
+		}
+	}
+	return out
+}
+
+// value is a value as JSON, fit to be shown; "" for a field that is missing.
+func (e Expected) value(v any) string {
+	if v == nil {
+		return ""
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return "?"
+	}
+	return e.short(string(data))
+}
+
+// Steady is a finding with the times of the one before, as far as both say the
+// same: the time of a manager's entry also moves when it writes something else.
+func Steady(now *fleet.ModifiedStatus, before []fleet.ModifiedStatus) {
+	for _, old := range before {
+		if old.Kind != now.Kind || old.APIVersion != now.APIVersion || old.Namespace != now.Namespace || old.Name != now.Name {
 			continue
 		}
-		for k, v := range values {
-			if v != nil {
-				values[k] = hidden
+		for i := range now.Changes {
+			n := &now.Changes[i]
+			for _, o := range old.Changes {
+				if o.Field == n.Field && o.Live == n.Live && o.Wanted == n.Wanted && o.Manager == n.Manager {
+					n.Time = o.Time
+				}
 			}
 		}
 	}
-	metadata, ok := diff["metadata"].(map[string]any)
-	if !ok {
-		return
-	}
-	annotations, ok := metadata["annotations"].(map[string]any)
-	if !ok {
-		return
-	}
-	for k, v := range annotations {
-		if v != nil {
-			annotations[k] = hidden // kubectl keeps whole objects in one
+}
+
+// Who names the managers of what differs, each once, in order.
+func Who(m fleet.ModifiedStatus) []string {
+	var out []string
+	for _, c := range m.Changes {
+		if c.Manager != "" && !slices.Contains(out, c.Manager) {
+			out = append(out, c.Manager)
 		}
 	}
+	slices.Sort(out)
+	return out
 }

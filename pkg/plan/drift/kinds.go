@@ -1,6 +1,10 @@
 package drift
 
 import (
+	"fmt"
+	"slices"
+	"time"
+
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -12,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -61,7 +66,8 @@ func (k kind) excluded(path []string) bool {
 	case "status", "apiVersion", "kind":
 		return true
 	case "metadata":
-		return len(path) > 1 && path[1] != "labels" && path[1] != "annotations"
+		return len(path) > 1 && path[1] != "labels" && path[1] != "annotations" ||
+			len(path) == 3 && path[1] == "annotations" && foreignAnnotations[path[2]]
 	case "rules":
 		return k.aggregated && k.gvk.Kind == "ClusterRole"
 	case "secrets":
@@ -75,6 +81,77 @@ func (k kind) excluded(path []string) bool {
 	}
 	return false
 }
+
+// foreignAnnotations belong to programs that rewrite them. Manifests have them
+// that were exported from a cluster.
+var foreignAnnotations = map[string]bool{
+	"kubectl.kubernetes.io/last-applied-configuration": true,
+	"deployment.kubernetes.io/revision":                true,
+	"deprecated.daemonset.template.generation":         true,
+	"pv.kubernetes.io/bind-completed":                  true,
+	"pv.kubernetes.io/bound-by-controller":             true,
+}
+
+// defaultedFields are those to which the API server gives a value where theirs is
+// zero, although a zero is kept for others: a manifest with such a zero asks for
+// nothing.
+var defaultedFields = map[string]bool{
+	"apiGroup": true, "apiVersion": true, "clusterIP": true, "clusterIPs": true, "concurrencyPolicy": true,
+	"dnsPolicy": true, "externalTrafficPolicy": true, "failureThreshold": true, "healthCheckNodePort": true,
+	"imagePullPolicy": true, "imagePullSecrets": true, "ipFamilies": true, "listKind": true, "nodeName": true, "nodePort": true, "path": true, "periodSeconds": true,
+	"persistentVolumeReclaimPolicy": true, "podManagementPolicy": true, "policyTypes": true, "protocol": true,
+	"resourceVersion": true, "restartPolicy": true, "schedulerName": true, "scheme": true, "serviceAccount": true,
+	"serviceAccountName": true, "sessionAffinity": true, "singular": true, "successThreshold": true, "targetPort": true,
+	"terminationMessagePath": true, "terminationMessagePolicy": true, "timeoutSeconds": true, "type": true, "uid": true,
+	"volumeName": true,
+}
+
+// textMaps are the fields of known kinds whose keys are the user's.
+var textMaps = map[string]bool{
+	"annotations": true, "binaryData": true, "data": true, "labels": true, "matchLabels": true, "nodeSelector": true,
+	"parameters": true, "selector": true, "stringData": true,
+}
+
+// defaults tells whether the API server gives a field a value where it has none
+// or a zero.
+func (k kind) defaults(names []string) bool {
+	known := k.typed || k.gvk.Group == "apiextensions.k8s.io"
+	users := len(names) > 1 && textMaps[names[len(names)-2]]
+	return known && !users && defaultedFields[names[len(names)-1]]
+}
+
+// same compares two plain values. In kinds that the API server knows no types of,
+// controllers rewrite quantities and durations in their own spelling.
+func (k kind) same(w, l any, names []string) bool {
+	if same(w, l) {
+		return true
+	}
+	if k.typed {
+		return false
+	}
+	ws, ok := plain(w).(string)
+	if !ok {
+		ws = fmt.Sprint(plain(w))
+	}
+	ls, isText := plain(l).(string)
+	if !isText {
+		ls = fmt.Sprint(plain(l))
+	}
+	if slices.ContainsFunc(names, func(n string) bool { return amounts[n] }) {
+		a, errA := resource.ParseQuantity(ws)
+		b, errB := resource.ParseQuantity(ls)
+		return errA == nil && errB == nil && a.Cmp(b) == 0
+	}
+	if !ok || !isText {
+		return false
+	}
+	a, errA := time.ParseDuration(ws)
+	b, errB := time.ParseDuration(ls)
+	return errA == nil && errB == nil && a == b
+}
+
+// amounts are the fields of custom resources that hold quantities by name.
+var amounts = map[string]bool{"requests": true, "limits": true, "capacity": true, "hard": true}
 
 // normal is a wanted object as Kubernetes understands it: the same fields,
 // with values in the form in which the API server keeps them. Fields that it
@@ -171,6 +248,9 @@ func mark(in any) any {
 				continue
 			}
 			out[key] = mark(v)
+			if isZero(out[key]) {
+				out[key] = unset{out[key]} // it held nothing but nulls
+			}
 		}
 		return out
 	case []any:

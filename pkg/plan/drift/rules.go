@@ -18,11 +18,14 @@ import (
 // opIgnore is the operation that leaves missing objects out of the report.
 const opIgnore = "ignore"
 
-// mayBeMissing tells whether a comparePatch ignores that an object is missing:
-// one of its kind and namespace, with its name, a matching expression, or no
-// name.
-func (e Expected) mayBeMissing(o *unstructured.Unstructured) bool {
-	for _, p := range e.Patches {
+// MayBeMissing tells whether it is no drift that an object is missing: it is a
+// Job that cleans up after itself, or a comparePatch ignores it: one of its kind
+// and namespace, with its name, a matching expression, or no name.
+func MayBeMissing(o *unstructured.Unstructured, patches []fleet.ComparePatch) bool {
+	if cleansUp(o) {
+		return true
+	}
+	for _, p := range patches {
 		if p.Kind != o.GetKind() || p.APIVersion != o.GetAPIVersion() || p.Namespace != o.GetNamespace() {
 			continue
 		}

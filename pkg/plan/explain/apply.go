@@ -142,6 +142,9 @@ func (p *pair) modified() judgement {
 		if i > 0 && i <= 3 {
 			j = j.detail(condition.Message(o.String()))
 		}
+		if i <= 3 {
+			j = j.detail(p.changed(o)...)
+		}
 	}
 	if more := len(list) - 4; more > 0 {
 		j = j.detail(fmt.Sprintf("and %d more", more))
@@ -150,6 +153,25 @@ func (p *pair) modified() judgement {
 		j = j.hint("to have changes undone", "set correctDrift.enabled: true in %s", p.file())
 	}
 	return j.hint("or keep them", "put the change into the repository, or under diff.comparePatches in %s", p.file())
+}
+
+// changed says of the fields of an object what they are, and who made them so.
+func (p *pair) changed(m fleet.ModifiedStatus) []string {
+	var out []string
+	for _, c := range m.Changes {
+		text := fmt.Sprintf("%s is %s, not %s", c.Field, c.Live, c.Wanted)
+		if c.Live == "" {
+			text = fmt.Sprintf("%s is missing", c.Field)
+		}
+		if c.Manager != "" {
+			text += ", by " + c.Manager
+		}
+		if c.Time != nil {
+			text += ", " + view.Ago(c.Time.Time, p.Now) + " ago"
+		}
+		out = append(out, condition.Message(text))
+	}
+	return out
 }
 
 // running says what runs while something stops the newest version.

@@ -154,7 +154,8 @@ func holdCases() map[string]testCase {
 			w.s.Limits = []support.Limit{{Kind: "Policy", Name: "tight"}}
 		}},
 		"policy-blocks": {"a field that would limit it is not ignored", func(w *world) {
-			w.s.Bundle.Spec.AllowedTargetNamespaceSelector = &metav1.LabelSelector{}
+			w.s.Bundle.Spec.Targets = append(w.s.Bundle.Spec.Targets, fleet.BundleTarget{BundleDeploymentOptions: fleet.BundleDeploymentOptions{
+				AllowedTargetNamespaceSelector: &metav1.LabelSelector{}}})
 		}},
 		"pause-brake": {"the brake, since when, by whom and why", func(w *world) {
 			w.behind()

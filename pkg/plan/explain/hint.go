@@ -58,7 +58,8 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 		release.ReasonInvalidObject, release.ReasonBadContent:
 		return j.hint("to see it before it is pushed, in a clone", "fleet lint DIR").hints
 	case release.ReasonEmptyResult:
-		return j.hint("if it is meant to be gone", "delete its directory from the repository").hints
+		return j.hint("if it is meant to be gone", "delete its directory from the repository").
+			hint("if it is meant to be empty", "set allowEmpty: true in %s", file).hints
 	case release.ReasonUnknownKind:
 		return j.hint("to go on", "install the CRD on %s first; dependsOn in %s keeps the order", cluster, file).hints
 	case release.ReasonNoAccount:

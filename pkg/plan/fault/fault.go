@@ -5,6 +5,7 @@ package fault
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -59,14 +60,27 @@ func ReasonOf(err error) string {
 	return "Error"
 }
 
-// IsPermanent tells whether err waits for somebody's change.
+// IsPermanent tells whether err waits for somebody's change. Of several faults
+// around each other the outermost counts; of several that are joined, any.
 func IsPermanent(err error) bool {
-	var p *Permanent
-	return errors.As(err, &p)
+	return outermost(err, func(f error) bool { _, ok := f.(*Permanent); return ok }) //nolint:errorlint // one link at a time
 }
 
-// IsWait tells whether err only waits for something that is expected to come.
+// IsWait tells whether err only waits for something that is expected to come,
+// by the same rule.
 func IsWait(err error) bool {
-	var w *Wait
-	return errors.As(err, &w)
+	return outermost(err, func(f error) bool { _, ok := f.(*Wait); return ok }) //nolint:errorlint // one link at a time
+}
+
+// outermost tells whether the outermost fault in err is of a kind.
+func outermost(err error, is func(fault error) bool) bool {
+	switch e := err.(type) { //nolint:errorlint // one link at a time
+	case *Permanent, *Wait:
+		return is(err)
+	case interface{ Unwrap() error }:
+		return outermost(e.Unwrap(), is)
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), func(one error) bool { return outermost(one, is) })
+	}
+	return false
 }

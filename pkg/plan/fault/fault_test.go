@@ -35,6 +35,29 @@ func TestReasonOf(t *testing.T) {
 	}
 }
 
+func TestOutermostCounts(t *testing.T) {
+	permanent, wait := fault.PermanentError("Damaged", io.EOF), fault.WaitError("Later", 0, io.EOF)
+	cases := map[string]struct {
+		why             string
+		err             error
+		permanent, wait bool
+	}{
+		"None":            {"neither", io.EOF, false, false},
+		"Permanent":       {"with context around it", fmt.Errorf("read a: %w", permanent), true, false},
+		"Wait":            {"with context around it", fmt.Errorf("read a: %w", wait), false, true},
+		"WaitAround":      {"who wraps last knows that it will be mended", fault.WaitError("Later", 0, fmt.Errorf("read a: %w", permanent)), false, true},
+		"PermanentAround": {"or that it will not", fault.PermanentError("Bad", wait), true, false},
+		"Joined":          {"any of several", errors.Join(io.EOF, wait, permanent), true, true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if p, w := fault.IsPermanent(c.err), fault.IsWait(c.err); p != c.permanent || w != c.wait {
+				t.Errorf("%s: permanent %t, wait %t", c.why, p, w)
+			}
+		})
+	}
+}
+
 func TestKinds(t *testing.T) {
 	if fault.PermanentError("R", nil) != nil || fault.WaitError("R", 0, nil) != nil {
 		t.Error("no error must stay no error")

@@ -7,6 +7,9 @@
 package health
 
 import (
+	"slices"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
@@ -14,12 +17,10 @@ import (
 )
 
 // Of judges a live object. shown is what Rancher's rules say of the same
-// object. Where it is not ready, the status says why.
+// object. Where it is not ready, the status says why: in Rancher's word for the
+// state where there is one, and with the texts of both.
 func Of(live *unstructured.Unstructured, shown fleet.Summary) (fleet.NonReadyStatus, bool) {
-	summary := shown
-	if !shown.Error && !shown.Transitioning {
-		summary = byStatus(live, shown)
-	}
+	summary := both(shown, byStatus(live))
 	if !summary.Error && !summary.Transitioning {
 		return fleet.NonReadyStatus{}, true
 	}
@@ -33,11 +34,28 @@ func Of(live *unstructured.Unstructured, shown fleet.Summary) (fleet.NonReadySta
 	}, false
 }
 
-// byStatus is what kstatus says, or shown where it has no objection.
-func byStatus(live *unstructured.Unstructured, shown fleet.Summary) fleet.Summary {
+// both is what two sets of rules say together.
+func both(shown, other fleet.Summary) fleet.Summary {
+	switch {
+	case !other.Error && !other.Transitioning:
+		return shown
+	case !shown.Error && !shown.Transitioning:
+		return other
+	}
+	shown.Error, shown.Transitioning = shown.Error || other.Error, shown.Transitioning || other.Transitioning
+	for _, text := range other.Message {
+		if !strings.Contains(strings.Join(shown.Message, "\n"), text) {
+			shown.Message = append(slices.Clip(shown.Message), text)
+		}
+	}
+	return shown
+}
+
+// byStatus is what kstatus says; zero where it has no objection.
+func byStatus(live *unstructured.Unstructured) fleet.Summary {
 	result, err := kstatus.Compute(live)
 	if err != nil {
-		return shown
+		return fleet.Summary{}
 	}
 	out := fleet.Summary{Message: []string{result.Message}}
 	switch result.Status {
@@ -48,7 +66,7 @@ func byStatus(live *unstructured.Unstructured, shown fleet.Summary) fleet.Summar
 	case kstatus.TerminatingStatus:
 		out.State, out.Transitioning = "removing", true
 	default:
-		return shown
+		return fleet.Summary{}
 	}
 	return out
 }

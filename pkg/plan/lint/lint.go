@@ -93,7 +93,7 @@ func (c *check) missing() {
 	}
 	for _, field := range support.Missing(c.result.Bundle) {
 		var keys []any
-		for key := range strings.SplitSeq(field, ".") {
+		for key := range strings.SplitSeq(strings.TrimPrefix(field, "targets."), ".") {
 			keys = append(keys, key)
 		}
 		for i := range c.file.Spec.Targets { // the place is in the first that has it

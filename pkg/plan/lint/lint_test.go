@@ -154,14 +154,12 @@ func TestCheckEmpty(t *testing.T) {
 
 // What a fleet.yaml accepts and nothing acts on is said where it stands.
 func TestCheckMissing(t *testing.T) {
-	fsys := tree(map[string]string{"app/fleet.yaml": "deleteNamespace: true\n", "app/cm.yaml": manifest})
+	text := "targetCustomizations:\n- clusterName: a\n  allowedTargetNamespaceSelector: {matchLabels: {a: b}}\n"
+	fsys := tree(map[string]string{"app/fleet.yaml": text, "app/cm.yaml": manifest})
 	set := bundle.Read(fsys, []string{"app"}, nil, everywhere)
 	found := Check(fsys, set.Results[0])
-	if len(found) == 0 {
-		t.Skip("deleteNamespace is acted on")
-	}
-	if f := found[0]; f.Rule != finding.RuleNotImplemented || f.Line != 1 || f.Column != 18 {
-		t.Errorf("want the place of deleteNamespace, got %v", found)
+	if len(found) != 1 || found[0].Rule != finding.RuleNotImplemented || found[0].Line != 3 {
+		t.Errorf("want the place of the selector, got %v", found)
 	}
 }
 

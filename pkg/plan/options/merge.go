@@ -44,6 +44,7 @@ func Merge(base, custom fleet.BundleDeploymentOptions) fleet.BundleDeploymentOpt
 		out.ForceSyncGeneration = c.ForceSyncGeneration
 	}
 	out.KeepResources = out.KeepResources || c.KeepResources
+	out.AllowEmpty = out.AllowEmpty || c.AllowEmpty
 	if c.CorrectDrift != nil {
 		out.CorrectDrift = c.CorrectDrift
 	}

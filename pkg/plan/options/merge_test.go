@@ -99,6 +99,8 @@ func TestMerge(t *testing.T) {
 		"Generation":     {opts{ForceSyncGeneration: 3}, opts{ForceSyncGeneration: 2}, opts{ForceSyncGeneration: 2}, "a positive one replaces"},
 		"GenerationKept": {opts{ForceSyncGeneration: 3}, opts{}, opts{ForceSyncGeneration: 3}, "0 means not said"},
 		"Keep":           {opts{KeepResources: true}, opts{}, opts{KeepResources: true}, "on if either is"},
+		"Empty":          {opts{AllowEmpty: true}, opts{}, opts{AllowEmpty: true}, "on if either is"},
+		"EmptyHere":      {opts{}, opts{AllowEmpty: true}, opts{AllowEmpty: true}, "a person may mean it of one cluster"},
 		"Drift":          {opts{CorrectDrift: &fleet.CorrectDrift{Enabled: true, Force: true}}, opts{CorrectDrift: &fleet.CorrectDrift{Enabled: true}}, opts{CorrectDrift: &fleet.CorrectDrift{Enabled: true}}, "replaced as a whole"},
 		"DriftKept":      {opts{CorrectDrift: &fleet.CorrectDrift{Enabled: true}}, opts{}, opts{CorrectDrift: &fleet.CorrectDrift{Enabled: true}}, "not said"},
 		"Downstream": {opts{DownstreamResources: []fleet.DownstreamResource{{Kind: "Secret", Name: "a"}}},

@@ -231,7 +231,7 @@ func TestOfRefuses(t *testing.T) {
 		t.Errorf("a selector that cannot be read stops the whole Bundle: %v", err)
 	}
 	b = aBundle(everywhere())
-	b.Spec.HelmOpOptions = &fleet.BundleHelmOptions{}
+	b.Spec.Targets[0].AllowedTargetNamespaceSelector = &metav1.LabelSelector{}
 	if _, err := Of(Input{Bundle: b}); fault.ReasonOf(err) != fleet.ReasonNotImplemented {
 		t.Errorf("what the controller does not act on is not shown as if it did: %v", err)
 	}

@@ -20,6 +20,7 @@ const (
 	shortest       = 4  // characters of a text
 	shortestNumber = 6  // digits of a number
 	shortestLine   = 12 // characters of one line of a longer text
+	shortestPart   = 10 // characters of a text that is hidden also as a part of a word
 )
 
 // A Redactor hides values in texts. The zero Redactor hides nothing.
@@ -98,8 +99,8 @@ func add(set map[string]bool, s string) {
 	}
 }
 
-// Text is a text without the values. A value is hidden where it stands by
-// itself, not as a part of another word.
+// Text is a text without the values. A value of less than ten characters is
+// hidden where it stands by itself, not as a part of another word.
 func (r Redactor) Text(text string) string {
 	for _, s := range r.secrets {
 		text = hide(text, s)
@@ -119,7 +120,7 @@ func hide(text, secret string) string {
 			return out.String()
 		}
 		begin, end := from+i, from+i+len(secret)
-		if word(text, begin-1, begin) || word(text, end-1, end) {
+		if len(secret) < shortestPart && (word(text, begin-1, begin) || word(text, end-1, end)) {
 			out.WriteString(text[from : begin+1])
 			from = begin + 1
 			continue

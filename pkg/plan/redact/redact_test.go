@@ -24,6 +24,7 @@ func TestText(t *testing.T) {
 		"Short":     {"words of three letters stay", "abc web true", "abc web true"},
 		"Kept":      {"names that are known anyway", "Deployment prod/web", "Deployment prod/web"},
 		"PartOfOne": {"part of another word", "postgresql and postgres", "postgresql and ***"},
+		"LongPart":  {"a template glues something to a secret", "got xcanary-5f2d!y", "got x***y"},
 		"Quoted":    {"a value of several lines, quoted", `Invalid value: "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0\n-----END KEY-----\n"`, `Invalid value: "***"`},
 		"Collapsed": {"or in one line", "-----BEGIN KEY----- MIIEvQIBADANBgkqhkiG9w0 -----END KEY-----", "***"},
 		"Line":      {"or only one of its lines", "near MIIEvQIBADANBgkqhkiG9w0", "near ***"},

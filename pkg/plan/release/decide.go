@@ -10,9 +10,11 @@ import (
 type Verb string
 
 // The verbs. Keep, Hold and Refuse touch nothing; after the others the release
-// is observed again. Fail marks an interrupted revision as failed, Purge
-// removes records that are of no use, Forget removes the records and leaves
-// the objects, Acknowledge reports that a withdrawn deployment is gone.
+// is observed again. Install also takes up an install that did not succeed.
+// Fail marks an interrupted revision as failed, Resume takes up a correction of
+// drift that was interrupted, Mend marks the good revision as deployed again,
+// Purge removes records that cannot be read, Forget removes the records and
+// leaves the objects, Acknowledge reports that a withdrawn deployment is gone.
 const (
 	Keep        Verb = "keep"
 	Hold        Verb = "hold"
@@ -20,6 +22,8 @@ const (
 	Install     Verb = "install"
 	Upgrade     Verb = "upgrade"
 	Fail        Verb = "fail"
+	Resume      Verb = "resume"
+	Mend        Verb = "mend"
 	Purge       Verb = "purge"
 	Uninstall   Verb = "uninstall"
 	Forget      Verb = "forget"
@@ -29,6 +33,7 @@ const (
 // Reasons of actions that end in a status.
 const (
 	ReasonUpToDate       = "UpToDate"
+	ReasonByHand         = "ChangedByHand"
 	ReasonPaused         = "Paused"
 	ReasonSettled        = "FailedForGood"
 	ReasonManagerBehind  = "ManagerBehind"
@@ -36,6 +41,8 @@ const (
 	ReasonForeignRelease = "ForeignRelease"
 	ReasonNothingWanted  = "NothingWanted"
 	ReasonWaitsForOthers = "WaitsForOthers"
+
+	ReasonWaitsForManager = "WaitsForManager"
 )
 
 // Limits of waiting.
@@ -43,9 +50,14 @@ const (
 	// BehindLimit is how long a manager's older order is held back, in case the
 	// manager was restored from a backup and will catch up by itself.
 	BehindLimit = 10 * time.Minute
-	// othersDelay is after which time a wait for other deployments is looked at
-	// again without news of them.
+	// HandLimit is how long what somebody does to a release by hand may take
+	// before it counts as given up: longer than Helm's own limit of 5 minutes.
+	HandLimit = 10 * time.Minute
+	// othersDelay is after which time a wait for others is looked at again without
+	// news of them.
 	othersDelay = 5 * time.Second
+	// managerDelay is the same for a wait for the manager.
+	managerDelay = time.Minute
 )
 
 // An Action is the next step, and why.
@@ -90,7 +102,7 @@ func hold(w Wanted) (Action, bool) {
 // foreign decides about a release of this name that somebody else made.
 func foreign(o Observed, w Wanted) (Action, bool) {
 	owner := o.Memory.Owner
-	if o.State == Absent || o.State == Unreadable || owner == w.Self {
+	if o.State == Absent || w.owns(o) {
 		return Action{}, false
 	}
 	if w.Settled == w.DeploymentID {
@@ -103,8 +115,11 @@ func foreign(o Observed, w Wanted) (Action, bool) {
 		}, true
 	}
 	if owner == (Owner{}) {
-		if w.TakeOwnership {
+		switch {
+		case w.TakeOwnership:
 			return Action{}, false
+		case o.State == Unreadable:
+			return refuse("nobody knows whom, since its records cannot be read; set helm.takeOwnership to make it anew")
 		}
 		return refuse("nobody that Fleet knows; set helm.takeOwnership to take it over")
 	}
@@ -129,18 +144,8 @@ func foreign(o Observed, w Wanted) (Action, bool) {
 
 // live decides about a release that is wanted, and ours or free to take.
 func live(o Observed, w Wanted) Action {
-	switch o.State {
-	case Unreadable:
-		return Action{Verb: Purge, Reason: "Unreadable", Message: "a record of the release cannot be read"}
-	case Uninstalled:
-		return Action{Verb: Purge, Reason: "Uninstalled", Message: "the release was uninstalled and left a record"}
-	case PendingInstall, PendingUpgrade, PendingRollback:
-		return Action{
-			Verb: Fail, Reason: "Interrupted",
-			Message: fmt.Sprintf("revision %d was interrupted (%s)", o.Revision, o.State),
-		}
-	case Uninstalling:
-		return Action{Verb: Uninstall, Reason: "Interrupted", Message: "an uninstall was interrupted"}
+	if a, half := unfinished(o, w); half {
+		return a
 	}
 	if w.Settled == w.DeploymentID {
 		return settled()
@@ -152,30 +157,80 @@ func live(o Observed, w Wanted) Action {
 		return Action{Verb: Install, Reason: "New", Message: "not installed yet"}
 	}
 	if has(o, w) {
-		return Action{Verb: Keep, Reason: ReasonUpToDate, Message: "up to date"}
+		return keep(o)
 	}
 	if o.State == Deployed {
 		return Action{Verb: Upgrade, Reason: "Changed", Message: "another deployment is wanted"}
 	}
-	return Action{
-		Verb: Upgrade, Reason: "Retry",
-		Message: fmt.Sprintf("revision %d is %s", o.Revision, o.State),
+	a := Action{Verb: Upgrade, Reason: "Retry", Message: fmt.Sprintf("revision %d is %s", o.Revision, o.State)}
+	if o.Fresh {
+		a.Verb = Install // an upgrade would leave out what the chart does on install only
 	}
+	return a
+}
+
+// unfinished decides about a release on which somebody stopped half-way.
+func unfinished(o Observed, w Wanted) (Action, bool) {
+	interrupted := fmt.Sprintf("revision %d was interrupted (%s)", o.Revision, o.State)
+	switch o.State {
+	case Unreadable:
+		return Action{Verb: Purge, Reason: "Unreadable", Message: "a record of the release cannot be read"}, true
+	case Uninstalled:
+		return Action{Verb: Forget, Reason: "Uninstalled", Message: "the release was uninstalled and left records"}, true
+	case PendingInstall, PendingUpgrade, PendingRollback:
+		if a, busy := atWork(o, w); busy {
+			return a, true
+		}
+		if o.State == PendingRollback && !o.Hand && w.Correct && o.GoodID != "" && o.GoodID == w.DeploymentID {
+			return Action{Verb: Resume, Reason: "Interrupted", Message: interrupted}, true
+		}
+		return Action{Verb: Fail, Reason: "Interrupted", Message: interrupted}, true
+	case Uninstalling:
+		if w.Unheard {
+			return Action{
+				Verb: Hold, Reason: ReasonWaitsForManager, After: managerDelay,
+				Message: "an uninstall was interrupted; waits for the manager to say whether the release is wanted",
+			}, true
+		}
+		return Action{Verb: Fail, Reason: "Interrupted", Message: "an uninstall was interrupted, and the release is wanted: nothing more is removed"}, true
+	}
+	return Action{}, false
+}
+
+// atWork waits for somebody who works on the release by hand.
+func atWork(o Observed, w Wanted) (Action, bool) {
+	since := w.Now.Sub(o.Since)
+	if !o.Hand || since >= HandLimit || since <= -HandLimit {
+		return Action{}, false
+	}
+	return Action{
+		Verb: Hold, Reason: ReasonByHand, After: min(HandLimit-since, othersDelay), // nobody tells when they are done
+		Message: fmt.Sprintf("revision %d is being made by hand (%s); waits for it, for 10 minutes at most", o.Revision, o.State),
+	}, true
+}
+
+// keep leaves the release as it is, but for a record that a correction of drift
+// left wrong when it was cut off.
+func keep(o Observed) Action {
+	switch {
+	case o.Hand:
+		return Action{Verb: Keep, Reason: ReasonByHand, Message: fmt.Sprintf(
+			"revision %d was made by hand; the objects are compared with revision %d", o.Revision, o.Good)}
+	case o.GoodState == Superseded:
+		return Action{Verb: Mend, Reason: "Interrupted", Message: fmt.Sprintf("revision %d runs, and is not marked as deployed", o.Good)}
+	}
+	return Action{Verb: Keep, Reason: ReasonUpToDate, Message: "up to date"}
 }
 
 // has tells whether the release is what is wanted. A release by the reference
 // carries no deployment id: there the reported status tells. A failed revision
 // on top of a good one that was brought about before is a correction of drift
-// that did not succeed; deploying the same again would not help.
+// that did not succeed; deploying the same again would not help. Of a release
+// whose newest record says that another came after it nobody knows what runs, and
+// of one whose removal was interrupted something is missing. One that still is
+// another deployment's has to be taken over, even if it is the same.
 func has(o Observed, w Wanted) bool {
-	if o.Good == 0 {
-		return false
-	}
-	id := o.GoodID
-	if id == "" && o.Memory.Owner == w.Self {
-		id = w.Applied
-	}
-	if id != w.DeploymentID {
+	if o.Good == 0 || !w.owns(o) || o.State == Superseded || w.Running(o) != w.DeploymentID || o.Description == InterruptedText(Uninstalling) {
 		return false
 	}
 	return o.State == Deployed || w.Applied == w.DeploymentID
@@ -193,11 +248,17 @@ func withdrawn(o Observed, w Wanted) Action {
 	if o.State == Absent {
 		return Action{Verb: Acknowledge, Reason: "Uninstalled", Message: "the release is gone"}
 	}
+	if !w.owns(o) {
+		return Action{Verb: Acknowledge, Reason: "Uninstalled", Message: "the release belongs to another deployment now"}
+	}
 	if o.State == Unreadable {
 		return Action{Verb: Purge, Reason: "Unreadable", Message: "a record of the release cannot be read"}
 	}
-	if o.Memory.Owner != w.Self {
-		return Action{Verb: Acknowledge, Reason: "Uninstalled", Message: "the release belongs to another deployment now"}
+	if w.Stale && w.HeldFor < BehindLimit {
+		return Action{
+			Verb: Hold, Reason: ReasonManagerBehind, After: BehindLimit - w.HeldFor,
+			Message: "the manager orders a removal as it may have done before it was restored; held back for 10 minutes in case it catches up",
+		}
 	}
 	if heir := heirOf(w); heir != "" {
 		return Action{
@@ -211,7 +272,7 @@ func withdrawn(o Observed, w Wanted) Action {
 	case w.isAgent():
 		return Action{Verb: Forget, Reason: "Agent", Message: "an agent does not uninstall itself"}
 	case o.State == Uninstalled:
-		return Action{Verb: Purge, Reason: "Uninstalled", Message: "the release was uninstalled and left a record"}
+		return Action{Verb: Forget, Reason: "Uninstalled", Message: "the release was uninstalled and left records"}
 	case w.KeepResources || o.Memory.KeepResources:
 		return Action{Verb: Forget, Reason: "KeepResources", Message: "keepResources is set: the objects stay"}
 	}
@@ -221,8 +282,16 @@ func withdrawn(o Observed, w Wanted) Action {
 			Message: fmt.Sprintf("waits until bundle %s of the same repository was tried", late),
 		}
 	}
+	if pending(o.State) {
+		if a, busy := atWork(o, w); busy {
+			return a
+		}
+	}
 	return Action{Verb: Uninstall, Reason: "Withdrawn", Message: "withdrawn by the manager"}
 }
+
+// pending tells whether a revision is being made.
+func pending(s State) bool { return s == PendingInstall || s == PendingUpgrade || s == PendingRollback }
 
 // heirOf names a live deployment of the same repository that wants this very
 // release. It takes the release over instead of installing it anew, and also

@@ -17,7 +17,7 @@ var (
 func at(state State, deployment string) Observed {
 	o := Observed{ID: id, State: state, Revision: 3, Memory: Memory{Owner: us, DeploymentID: deployment}}
 	if state == Deployed {
-		o.Good, o.GoodID = 3, deployment
+		o.Good, o.GoodState, o.GoodID = 3, Deployed, deployment
 	}
 	return o
 }
@@ -64,9 +64,23 @@ func TestDecide(t *testing.T) {
 			observed: at(Deployed, ""), wanted: with(want, func(w *Wanted) { w.Applied = "s-1:a" }),
 			verb: Upgrade, reason: "Changed",
 		},
+		"ByTheReferenceAfterUs": {
+			why:      "handed to the reference and back: what it reported counts, not what this agent knew before",
+			observed: at(Deployed, ""), wanted: with(want, func(w *Wanted) { w.Applied, w.Reported = "s-1:a", w.DeploymentID }),
+			verb: Keep, reason: ReasonUpToDate,
+		},
+		"ByTheReferenceAfterUsButOld": {
+			why:      "the same, and the reference had gone on to something else meanwhile",
+			observed: at(Deployed, ""), wanted: with(want, func(w *Wanted) { w.Applied, w.Reported = w.DeploymentID, "s-3:c" }),
+			verb: Upgrade, reason: "Changed",
+		},
 		"Failed": {
 			why:      "a failure that may pass is tried again",
 			observed: at(Failed, "s-2:b"), wanted: want, verb: Upgrade, reason: "Retry",
+		},
+		"FailedAtFirst": {
+			why:      "an install that failed is an install again: an upgrade would leave out its install hooks",
+			observed: with(at(Failed, "s-2:b"), func(o *Observed) { o.Fresh = true }), wanted: want, verb: Install, reason: "Retry",
 		},
 		"FailedForGood": {
 			why:      "a failure that cannot pass is not repeated for ever",
@@ -86,7 +100,7 @@ func TestDecide(t *testing.T) {
 		"CorrectionFailed": {
 			why: "a failed rollback on top of the right revision is no reason to deploy again",
 			observed: with(at(Failed, "s-2:b"), func(o *Observed) {
-				o.Good, o.GoodID = 2, "s-2:b"
+				o.Good, o.GoodState, o.GoodID = 2, Deployed, "s-2:b"
 			}),
 			wanted: with(want, func(w *Wanted) { w.Applied = w.DeploymentID }),
 			verb:   Keep, reason: ReasonUpToDate,
@@ -104,16 +118,26 @@ func TestDecide(t *testing.T) {
 			observed: at(PendingRollback, "s-2:b"), wanted: want, verb: Fail, reason: "Interrupted",
 		},
 		"Uninstalling": {
-			why:      "killed while uninstalling, and wanted again",
-			observed: at(Uninstalling, "s-1:a"), wanted: want, verb: Uninstall, reason: "Interrupted",
+			why:      "killed while uninstalling, and wanted again: what is left of it is not removed",
+			observed: at(Uninstalling, "s-1:a"), wanted: want, verb: Fail, reason: "Interrupted",
 		},
 		"UninstalledWithHistory": {
 			why:      "helm uninstall --keep-history blocks the name",
-			observed: at(Uninstalled, "s-1:a"), wanted: want, verb: Purge, reason: "Uninstalled",
+			observed: at(Uninstalled, "s-1:a"), wanted: want, verb: Forget, reason: "Uninstalled",
 		},
 		"Unreadable": {
 			why:      "a record that cannot be decoded blocks the name",
-			observed: Observed{ID: id, State: Unreadable}, wanted: want, verb: Purge, reason: "Unreadable",
+			observed: Observed{ID: id, State: Unreadable}, wanted: with(want, func(w *Wanted) { w.Applied = "s-1:a" }),
+			verb: Purge, reason: "Unreadable",
+		},
+		"UnreadableOfWhom": {
+			why:      "of a record that nobody can read, and of which this deployment knows nothing, nobody knows whose it is",
+			observed: Observed{ID: id, State: Unreadable}, wanted: want, verb: Refuse, reason: ReasonForeignRelease,
+		},
+		"UnreadableTaken": {
+			why:      "unless the bundle says so",
+			observed: Observed{ID: id, State: Unreadable}, wanted: with(want, func(w *Wanted) { w.TakeOwnership = true }),
+			verb: Purge, reason: "Unreadable",
 		},
 		"Superseded": {
 			why:      "killed between two records: nothing is deployed",
@@ -176,6 +200,12 @@ func TestDecide(t *testing.T) {
 			observed: ownedBy("old"), wanted: among(want, "old", Peer{ID: id, SameRepository: true}),
 			verb: Upgrade, reason: "Changed",
 		},
+		"RenamedWithTheSameContent": {
+			why:      "the new bundle is what the old one was; while the release is the old one's, each would wait for the other",
+			observed: with(ownedBy("old"), func(o *Observed) { o.State, o.Good, o.GoodID, o.GoodState = Deployed, 3, "s-2:b", Deployed }),
+			wanted:   among(want, "old", Peer{ID: id, SameRepository: true}),
+			verb:     Upgrade, reason: "Changed",
+		},
 		"OtherRepositoryClaims": {
 			why:      "two repositories want the same release name",
 			observed: ownedBy("other"), wanted: among(want, "other", Peer{ID: id, Live: true}),
@@ -231,6 +261,21 @@ func TestDecideWithdrawn(t *testing.T) {
 			why:      "or where it said so when it was deployed",
 			observed: with(at(Deployed, "s-2:b"), func(o *Observed) { o.Memory.KeepResources = true }), wanted: gone,
 			verb: Forget, reason: "KeepResources",
+		},
+		"FromThePast": {
+			why:      "a manager that was restored from a backup orders what it has taken back since",
+			observed: at(Deployed, "s-2:b"), wanted: with(gone, func(w *Wanted) { w.Stale, w.HeldFor = true, BehindLimit-time.Second }),
+			verb: Hold, reason: ReasonManagerBehind,
+		},
+		"FromThePastTooLong": {
+			why:      "after ten minutes it is what the manager means",
+			observed: at(Deployed, "s-2:b"), wanted: with(gone, func(w *Wanted) { w.Stale, w.HeldFor = true, BehindLimit }),
+			verb: Uninstall, reason: "Withdrawn",
+		},
+		"FromThePastAndGone": {
+			why:      "there is nothing to protect",
+			observed: Observed{ID: id, State: Absent}, wanted: with(gone, func(w *Wanted) { w.Stale = true }),
+			verb: Acknowledge, reason: "Uninstalled",
 		},
 		"Agent": {
 			why: "an agent that removes itself can be reached by nobody any more",

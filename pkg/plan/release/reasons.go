@@ -31,6 +31,8 @@ const (
 	// ReasonClusterScoped: an object is outside of the namespace that the
 	// bundle is limited to.
 	ReasonClusterScoped = "OutsideOfNamespace"
+	// ReasonBadName: Helm takes no release of this name.
+	ReasonBadName = "InvalidReleaseName"
 	// ReasonEmptyResult: nothing is left of a bundle that had objects.
 	ReasonEmptyResult = "EmptyResult"
 	// ReasonNotImplemented: an option is accepted but not acted on yet.
@@ -42,6 +44,11 @@ const (
 	ReasonNoAccount = "ServiceAccountMissing"
 	// ReasonNoValues: a ConfigMap or Secret with values does not exist.
 	ReasonNoValues = "ValuesMissing"
+	// ReasonNoNamespace: the namespace does not exist and must not be created.
+	ReasonNoNamespace = "NamespaceMissing"
+	// ReasonNotAllowed: allowedTargetNamespaceSelector does not allow the
+	// namespace.
+	ReasonNotAllowed = "NamespaceNotAllowed"
 	// ReasonTerminating: the namespace is being deleted.
 	ReasonTerminating = "NamespaceTerminating"
 	// ReasonForbidden: the API server refuses the rights, or a webhook or a

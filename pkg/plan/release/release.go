@@ -55,24 +55,33 @@ type Memory struct {
 	KeepResources bool
 }
 
-// Observed is one release as Helm's storage holds it.
+// Observed is one release as Helm's storage holds it; see Summarise.
 type Observed struct {
 	ID          ID
 	State       State
 	Revision    int       // of the newest record; 0 if Absent
 	Since       time.Time // when the newest revision was deployed
 	Description string    // Helm's text about the newest revision
-	Memory      Memory    // of the newest revision that can be read
+	Memory      Memory    // of the newest revision that Fleet made, if any
 
-	// Values are the Helm values of that revision. They may be secret: they are
-	// here to be kept out of texts.
+	// Hand tells that the newest revision is not Fleet's, although Fleet made an
+	// earlier one: somebody used helm upgrade, or helm rollback to something older.
+	Hand bool
+	// Fresh tells that no revision was ever deployed.
+	Fresh bool
+
+	// Values are the Helm values of the newest revision. They may be secret: they
+	// are here to be kept out of texts.
 	Values map[string]any
 
-	// Good is the newest revision that is deployed, 0 if none is; GoodID and
-	// Manifest are its deployment id and its objects as YAML.
-	Good     int
-	GoodID   string
-	Manifest string
+	// Good is the newest revision that was deployed: of those that Fleet made, if
+	// it made any. 0 if there is none. GoodState is Deployed, or Superseded where
+	// something came after it. GoodID and Manifest are its deployment id and its
+	// objects as YAML.
+	Good      int
+	GoodState State
+	GoodID    string
+	Manifest  string
 
 	// Large tells that the record of that revision does not fit into one Secret.
 	// Its manifest, and the values of the newest revision, are not here yet:
@@ -106,19 +115,32 @@ type Wanted struct {
 	Order   string
 	Abandon bool
 
+	// Correct tells that drift is to be corrected.
+	Correct bool
+
+	// Unheard tells that all this is what the manager said when it was heard last:
+	// since then it may have ordered the removal, or taken such an order back.
+	Unheard bool
+
 	// Settled is the deployment id whose last attempt failed for good.
 	// Applied is the deployment id that the agent has brought about last,
-	// by its own store or by the reported status.
-	Settled string
-	Applied string
+	// by its own store or by the reported status; Reported is what the status
+	// says, which another implementation may have written since.
+	Settled  string
+	Applied  string
+	Reported string
 
-	// Stale is true if the manager's object is older than the one that was
-	// accepted before. HeldFor is how long it has been held back already.
+	// Stale is true if what the manager says is from the past: its object is
+	// older than the one that was accepted before, or bears an order that was
+	// taken back. HeldFor is how long it has been held back already.
 	Stale   bool
 	HeldFor time.Duration
 
 	// Peers are the other deployments of this agent, by bundle id.
 	Peers map[string]Peer
+
+	// Now is the time of the decision. The zero time is later than everything.
+	Now time.Time
 }
 
 // agentBundle is how the names of the bundles start that install agents.
@@ -128,6 +150,31 @@ const agentBundle = "fleet-agent"
 // is never uninstalled: the agent would remove itself.
 func (w Wanted) isAgent() bool { return strings.HasPrefix(w.Self.BundleID, agentBundle) }
 
-// Rollback tells whether the newest revision went back to an earlier one, as a
-// correction of drift does.
-func (o Observed) Rollback() bool { return strings.HasPrefix(o.Description, "Rollback ") }
+// Owns tells whether a release is there and is that of the deployment: what is
+// said of its objects is said of the deployment's.
+func (w Wanted) Owns(o Observed) bool { return o.State != Absent && w.owns(o) }
+
+// owns tells whether a release is that of the deployment. One of which no record
+// can be read is if the deployment has brought one about.
+func (w Wanted) owns(o Observed) bool {
+	if o.State == Unreadable && o.Memory.Owner == (Owner{}) {
+		return w.Applied != "" || w.Reported != ""
+	}
+	return o.Memory.Owner == w.Self
+}
+
+// Running is the deployment id of what runs. A release by the reference does not
+// say; there it is what was reported.
+func (w Wanted) Running(o Observed) string {
+	switch {
+	case o.GoodID != "" || o.Memory.Owner != w.Self:
+		return o.GoodID
+	case w.Reported != "":
+		return w.Reported
+	}
+	return w.Applied
+}
+
+// Rollback tells whether the newest revision is a correction of drift: it went
+// back to an earlier one, and not by hand.
+func (o Observed) Rollback() bool { return !o.Hand && strings.HasPrefix(o.Description, rollback) }

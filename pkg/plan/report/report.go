@@ -53,13 +53,20 @@ type Found struct {
 	Failure *Failure
 	// Correction says why drift could not be corrected; empty: nothing failed.
 	Correction string
+	// Contested says who keeps changing back what is corrected; empty: nobody.
+	Contested string
+	// DownstreamGeneration is that of the copies of downstreamResources that the
+	// release was made with.
+	DownstreamGeneration int
 }
 
 // Status is the whole status of a deployment. Only the times of conditions are
 // taken over from before.
 func Status(bd *fleet.BundleDeployment, f Found, now time.Time) fleet.BundleDeploymentStatus {
 	w := &writer{bd: bd, now: now, list: bd.Status.Conditions}
-	out := fleet.BundleDeploymentStatus{AppliedDeploymentID: f.ID, Release: f.Release, NonModified: true}
+	out := fleet.BundleDeploymentStatus{
+		AppliedDeploymentID: f.ID, Release: f.Release, NonModified: true, DownstreamResourcesGeneration: f.DownstreamGeneration,
+	}
 	w.objects(&out, f)
 	out.Ready = f.ID != "" && f.Blind == "" && len(out.NonReadyStatus) == 0
 	if f.ID == bd.Spec.DeploymentID {
@@ -71,6 +78,7 @@ func Status(bd *fleet.BundleDeployment, f Found, now time.Time) fleet.BundleDepl
 	w.attempt(&out, f)
 	w.ready(&out, f)
 	w.monitored(f)
+	w.contested(f)
 	w.list = condition.Remove(w.list, fleet.ConditionWithdrawn)
 	out.Conditions = w.list
 	out.Display = summary.Display(&fleet.BundleDeployment{Spec: bd.Spec, Status: out})
@@ -192,6 +200,7 @@ func (w *writer) attempt(out *fleet.BundleDeploymentStatus, f Found) {
 	case why.Waiting:
 		w.set(fleet.ConditionDeployed, corev1.ConditionUnknown, why.Reason, why.Message)
 	default:
+		out.Ready = out.Ready && f.ID != w.bd.Spec.DeploymentID // it is as wanted, but for this
 		w.set(fleet.ConditionDeployed, corev1.ConditionFalse, why.Reason, why.Message)
 	}
 	if why.Permanent {
@@ -221,6 +230,14 @@ func (w *writer) ready(out *fleet.BundleDeploymentStatus, f Found) {
 		status, reason = corev1.ConditionTrue, fleet.ReasonSucceeded
 	}
 	w.set(fleet.ConditionReady, status, reason, message)
+}
+
+func (w *writer) contested(f Found) {
+	if f.Contested == "" {
+		w.list = condition.Remove(w.list, fleet.ConditionContested)
+		return
+	}
+	w.set(fleet.ConditionContested, corev1.ConditionTrue, fleet.ReasonChangedBack, f.Contested)
 }
 
 func (w *writer) monitored(f Found) {

@@ -73,6 +73,11 @@ func TestStatus(t *testing.T) {
 			why: "an object is on its way", found: with(func(f *Found) { f.Objects = []Object{notReady("a", false)} }),
 			state: fleet.NotReady, applied: "new", release: "ns/web:2", ready: "configmap.v1 ns/a [progressing] wait", passing: true,
 		},
+		"NotAllowed": {
+			why:   "what runs is as wanted, but may not be there any more",
+			found: with(func(f *Found) { f.Failure = &Failure{Reason: release.ReasonNotAllowed, Message: "labels"} }),
+			state: fleet.NotReady, applied: "new", release: "ns/web:2", ready: "labels",
+		},
 		"FailedObject": {
 			why: "an object that failed is no passing state", found: with(func(f *Found) { f.Objects = []Object{notReady("a", true)} }),
 			state: fleet.NotReady, applied: "new", release: "ns/web:2", ready: "configmap.v1 ns/a [error] wait",

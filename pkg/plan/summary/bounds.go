@@ -36,7 +36,7 @@ func NonReadyResource(name string, d *Deployment) fleet.NonReadyResource {
 	room := entryBytes - sizeOf(out) - len(`,"modifiedStatus":[],"nonReadyStatus":[]`)
 	for i := range d.Modified {
 		m := d.Modified[i]
-		m.Patch = cut(m.Patch)
+		m.Patch, m.Changes = cut(m.Patch), nil // the deployment itself has them
 		if room -= sizeOf(m) + 1; room < 0 {
 			return out
 		}

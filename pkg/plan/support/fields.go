@@ -18,24 +18,15 @@ func gitRepo(s *fleet.GitRepoSpec) []string {
 	c.add(s.WebhookSecret != "", "webhookSecret")
 	c.add(s.ImageScanInterval != nil, "imageScanInterval")
 	c.add(s.ImageScanCommit != nil, "imageScanCommit")
-	c.add(s.DeleteNamespace, "deleteNamespace")
 	return c
 }
 
 func bundle(s *fleet.BundleSpec) []string {
 	var c collect
-	c.add(s.HelmOpOptions != nil, "helmOpOptions")
-	c.options(&s.BundleDeploymentOptions)
 	for i := range s.Targets {
-		c.options(&s.Targets[i].BundleDeploymentOptions)
+		c.add(s.Targets[i].AllowedTargetNamespaceSelector != nil, "targets.allowedTargetNamespaceSelector")
 	}
 	return c
-}
-
-func (c *collect) options(o *fleet.BundleDeploymentOptions) {
-	c.add(len(o.DownstreamResources) > 0, "downstreamResources")
-	c.add(o.DeleteNamespace, "deleteNamespace")
-	c.add(o.AllowedTargetNamespaceSelector != nil, "allowedTargetNamespaceSelector")
 }
 
 func cluster(o *fleet.Cluster) []string {

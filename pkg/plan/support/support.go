@@ -75,18 +75,11 @@ func Message(missing []string) string {
 }
 
 // Blocks says why a Bundle must not be deployed at all by this version: what
-// it asks for would limit it, or is where its chart is. It is empty for a Bundle
-// that can be deployed.
+// it asks for would limit it. It is empty for a Bundle that can be deployed.
 func Blocks(spec *fleet.BundleSpec) string {
-	switch {
-	case spec.HelmOpOptions != nil:
-		return "helmOpOptions: bundles of HelmOps are not implemented yet"
-	case spec.AllowedTargetNamespaceSelector != nil:
-		return "allowedTargetNamespaceSelector is not implemented yet, so nothing new is deployed"
-	}
 	for i := range spec.Targets {
 		if spec.Targets[i].AllowedTargetNamespaceSelector != nil {
-			return "allowedTargetNamespaceSelector is not implemented yet, so nothing new is deployed"
+			return "allowedTargetNamespaceSelector has no effect in targets, so nothing new is deployed; set it for the whole Bundle"
 		}
 	}
 	return ""

@@ -16,14 +16,14 @@ func TestMissing(t *testing.T) {
 		want []string
 	}{
 		"PlainGitRepo": {"nothing to say about what works", &fleet.GitRepo{Spec: fleet.GitRepoSpec{Repo: "https://x"}}, nil},
-		"GitRepo": {"each field once, sorted", &fleet.GitRepo{Spec: fleet.GitRepoSpec{WebhookSecret: "s", DeleteNamespace: true}},
-			[]string{"deleteNamespace", "webhookSecret"}},
+		"GitRepo": {"each field once, sorted", &fleet.GitRepo{Spec: fleet.GitRepoSpec{WebhookSecret: "s", ImageScanInterval: &metav1.Duration{}}},
+			[]string{"imageScanInterval", "webhookSecret"}},
 		"BundleTargets": {"customizations count as well, and a name is said once",
 			&fleet.Bundle{Spec: fleet.BundleSpec{
-				BundleDeploymentOptions: fleet.BundleDeploymentOptions{DownstreamResources: []fleet.DownstreamResource{{Name: "a"}}},
-				Targets: []fleet.BundleTarget{{BundleDeploymentOptions: fleet.BundleDeploymentOptions{
-					DownstreamResources: []fleet.DownstreamResource{{Name: "b"}}}}}}},
-			[]string{"downstreamResources"}},
+				Targets: []fleet.BundleTarget{
+					{BundleDeploymentOptions: fleet.BundleDeploymentOptions{AllowedTargetNamespaceSelector: &metav1.LabelSelector{}}},
+					{BundleDeploymentOptions: fleet.BundleDeploymentOptions{AllowedTargetNamespaceSelector: &metav1.LabelSelector{}}}}}},
+			[]string{"targets.allowedTargetNamespaceSelector"}},
 		"Kind": {"a kind that nothing acts on", &fleet.Policy{}, []string{"kind Policy"}},
 	}
 	for name, c := range cases {
@@ -72,6 +72,10 @@ func TestBlocks(t *testing.T) {
 	open := fleet.BundleSpec{}
 	if got := Blocks(&open); got != "" {
 		t.Errorf("a plain Bundle is blocked: %s", got)
+	}
+	open.AllowedTargetNamespaceSelector = &metav1.LabelSelector{}
+	if got := Blocks(&open); got != "" {
+		t.Errorf("a limit that agents check blocks the Bundle: %s", got)
 	}
 	open.Targets = []fleet.BundleTarget{{BundleDeploymentOptions: fleet.BundleDeploymentOptions{
 		AllowedTargetNamespaceSelector: &metav1.LabelSelector{}}}}

@@ -204,7 +204,16 @@ type BundleRef struct {
 	AcceptedStates []BundleState `json:"acceptedStates,omitempty"`
 }
 
-// BundleHelmOptions say how the agent downloads the chart of a HelmOp.
+// PullMode says who downloads the chart of a HelmOp.
+type PullMode string
+
+// Values of PullMode.
+const (
+	PullAgent   PullMode = "agent"
+	PullManager PullMode = "manager"
+)
+
+// BundleHelmOptions say how the chart of a HelmOp is downloaded.
 type BundleHelmOptions struct {
 	// SecretName is the Secret with the credentials, in the namespace of the
 	// object that holds these options.
@@ -218,6 +227,13 @@ type BundleHelmOptions struct {
 	// CABundle holds PEM certificates that are trusted in addition.
 	// +optional
 	CABundle []byte `json:"helmOpCABundle,omitempty"`
+
+	// Pull says who downloads the chart: each agent, or the manager for all of
+	// them, so that clusters need nothing but the manager's Kubernetes API.
+	// Default: agent.
+	// +kubebuilder:validation:Enum=agent;manager
+	// +optional
+	Pull PullMode `json:"pull,omitempty"`
 }
 
 // BundleStatus is what has become of a bundle.

@@ -290,6 +290,11 @@ type AgentStatus struct {
 	// +optional
 	LastSeen metav1.Time `json:"lastSeen,omitempty"`
 
+	// NextCheckIn is when the agent means to check in next, by its own clock. An
+	// agent with a schedule is not missed before.
+	// +optional
+	NextCheckIn *metav1.Time `json:"nextCheckIn,omitempty"`
+
 	// Namespace is the namespace that the agent runs in.
 	// +optional
 	Namespace string `json:"namespace"`
@@ -311,6 +316,11 @@ type AgentStatus struct {
 	// uninstall.
 	// +optional
 	Orphans *AgentOrphans `json:"orphans,omitempty"`
+
+	// Journal is the last decisions of the agent, at most 50 lines, as gzip of
+	// at most 2 KiB: fleet logs shows them. It is told with a check-in.
+	// +optional
+	Journal []byte `json:"journal,omitempty"`
 }
 
 // AgentOrphans are releases that nobody ordered to be uninstalled.

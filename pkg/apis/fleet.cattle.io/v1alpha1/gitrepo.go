@@ -137,8 +137,8 @@ type GitRepoSpec struct {
 	// +optional
 	KeepResources bool `json:"keepResources,omitempty"`
 
-	// DeleteNamespace deletes the target namespace on the management cluster
-	// when the GitRepo is removed. Default: false.
+	// DeleteNamespace deletes the target namespace on the clusters when the
+	// last bundle leaves it. Default: false.
 	// +optional
 	DeleteNamespace bool `json:"deleteNamespace,omitempty"`
 

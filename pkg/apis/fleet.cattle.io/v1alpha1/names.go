@@ -39,6 +39,10 @@ const (
 	LabelBundleDeployment = prefix + "bundledeployment"
 	// LabelInternalSecret is "true" on copies of credentials.
 	LabelInternalSecret = prefix + "bundle-internal-secret"
+	// LabelCarried is "true" on the copies that a manager makes in the namespace
+	// of a cluster of what deployments take along: downstreamResources, and
+	// credentials for charts.
+	LabelCarried = prefix + "carried"
 	// LabelBucket is the bucket of a cluster, on its Cluster and
 	// BundleDeployments: two hex digits.
 	LabelBucket = prefix + "bucket"
@@ -116,6 +120,16 @@ const (
 	// AnnotationContentRenewed on a Content that is about to be named by a Bundle
 	// is the time of that: whoever wanted to delete it meets a conflict.
 	AnnotationContentRenewed = prefix + "content-renewed"
+	// AnnotationCarried on a BundleDeployment is a digest of the data of what it
+	// takes along.
+	AnnotationCarried = prefix + "carried"
+	// AnnotationPull on a Bundle asks for its charts to be pulled by the manager;
+	// its value tells charts apart. AnnotationPulled is the same value when
+	// AnnotationContent names them, and AnnotationPullFailed begins with it and
+	// says why they could not be pulled.
+	AnnotationPull       = prefix + "pull"
+	AnnotationPulled     = prefix + "pulled"
+	AnnotationPullFailed = prefix + "pull-failed"
 	// AnnotationCRDRevision on our CustomResourceDefinitions is the number of
 	// their revision.
 	AnnotationCRDRevision = prefix + "crd-revision"

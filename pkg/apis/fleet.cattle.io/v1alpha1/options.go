@@ -54,8 +54,15 @@ type BundleDeploymentOptions struct {
 	// +optional
 	KeepResources bool `json:"keepResources,omitempty"`
 
-	// DeleteNamespace deletes the target namespace on the management cluster
-	// when the owning GitRepo or HelmOp is removed. Default: false.
+	// AllowEmpty says that it is no mistake if nothing is left of a bundle that
+	// had objects: they are removed. Default: false, and then they stay unless
+	// the bundle is a chart whose options have changed.
+	// +optional
+	AllowEmpty bool `json:"allowEmpty,omitempty"`
+
+	// DeleteNamespace deletes the target namespace on a cluster when the
+	// deployment is removed from it, unless another release or an object of
+	// another bundle is in it. Default: false.
 	// +optional
 	DeleteNamespace bool `json:"deleteNamespace,omitempty"`
 

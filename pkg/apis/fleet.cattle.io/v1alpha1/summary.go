@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -103,6 +104,35 @@ type ModifiedStatus struct {
 	// Values of Secrets are never in it.
 	// +optional
 	Patch string `json:"patch,omitempty"`
+
+	// Changes are the fields that differ, each with the one who changed it; at
+	// most 5.
+	// +optional
+	Changes []FieldChange `json:"changes,omitempty"`
+}
+
+// FieldChange is one field that differs from what was deployed. Values are
+// JSON, at most 100 characters; those of Secrets and of Helm values are hidden.
+type FieldChange struct {
+	// Field is the way to it: spec.template.spec.containers[name=web].image.
+	Field string `json:"field"`
+
+	// Wanted is the value that was deployed.
+	// +optional
+	Wanted string `json:"wanted,omitempty"`
+
+	// Live is the value that was found; empty if the field is missing.
+	// +optional
+	Live string `json:"live,omitempty"`
+
+	// Manager is who set the value that was found, as the API server has it;
+	// empty if nobody owns the field.
+	// +optional
+	Manager string `json:"manager,omitempty"`
+
+	// Time is when that one wrote the object.
+	// +optional
+	Time *metav1.Time `json:"time,omitempty"`
 }
 
 // String names the object and says how it differs, in one line.

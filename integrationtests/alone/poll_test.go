@@ -1,0 +1,126 @@
+package alone
+
+import (
+	"time"
+
+	"github.com/fleetworkspace/fleet/integrationtests/alone/wire"
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	"github.com/fleetworkspace/fleet/pkg/agent/checkin"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// every is how often the agents of these stories connect, and late how much later
+// than that at most.
+const (
+	every = 12 * time.Second
+	late  = every / 10
+)
+
+// polling makes an agent one that connects by a schedule.
+func (p *place) polling() {
+	p.Helper()
+	s, err := checkin.ParseSchedule("*/12 * * * * *", time.UTC)
+	p.Must(err)
+	p.Config.Poll = s
+}
+
+// visited waits until the agent has visited and has hung up, and returns when it
+// comes next.
+func (p *place) visited(since time.Time) time.Time {
+	p.Helper()
+	var next time.Time
+	p.Until("a visit is over", func() bool {
+		a := p.cluster().Status.Agent
+		if a.NextCheckIn == nil || !a.LastSeen.After(since.Add(-time.Second)) || p.cord.Open() > 0 {
+			return false
+		}
+		next = a.NextCheckIn.Time
+		return true
+	})
+	return next
+}
+
+// An agent with a schedule connects at its times, asks once for what is wanted,
+// does it, reports, says when it comes next, and hangs up. In between it sends
+// nothing, and does without its manager what it does with one.
+func visits(p *place) {
+	p.polling()
+	p.Order("first", harness.Order{Files: files("one"), Options: correcting()})
+	p.Order("goes", harness.Order{Files: files("one")})
+	began := time.Now()
+	p.Start()
+	p.State("first", fleet.Ready) // the first visit does not wait: the agent is new
+	p.State("goes", fleet.Ready)
+	next := p.visited(began)
+	if left := time.Until(next); left > every+late {
+		p.Errorf("it says that it comes in %s", left)
+	}
+
+	quiet, opened := time.Now(), p.cord.Opened()
+	p.Order("first", harness.Order{Files: files("two"), Options: correcting()})
+	p.Withdraw("goes", "o1")
+	p.SetData("visits-first", "a", "edited")
+	p.Until("drift is put back in between, or what was ordered is there", func() bool { return p.Data("visits-first", "a") != "edited" })
+	if c := p.Contact(); c["next"] == "" || c["reached"] != "true" {
+		p.Errorf("in between the agent says %v", c)
+	}
+	p.Until("the order is carried out", func() bool { return p.Data("visits-first", "a") == "two" })
+	p.State("first", fleet.Ready)
+	p.Answered("goes", "o1")
+	following := p.visited(next)
+	p.visit(quiet, next, following)
+	if n := p.cord.Opened() - opened; n != 1 {
+		p.Errorf("%d connections for one visit", n)
+	}
+	if p.Data("visits-goes", "a") != "" {
+		p.Error("what was withdrawn is still there")
+	}
+}
+
+// visit looks at what was asked from a moment until the visit after the next one:
+// nothing before the time that was told; then a check-in, one list, no watch, and
+// a check-in at the end.
+func (p *place) visit(quiet, next, following time.Time) {
+	p.Helper()
+	var asked []harness.Request
+	lists := 0
+	for _, r := range p.asked(quiet) {
+		if r.At.Before(next.Add(-time.Second)) { // told in seconds
+			p.Errorf("asked in between: %s", r)
+		}
+		if r.Verb == "watch" {
+			p.Errorf("a watch: %s", r)
+		}
+		if r.Resource == "bundledeployments" && r.Verb == "list" {
+			lists++
+		}
+		if r.At.Before(following.Add(-time.Second)) {
+			asked = append(asked, r)
+		}
+	}
+	if len(asked) < 3 || lists != 1 || asked[0].What() != "clusters/status" || asked[len(asked)-1].What() != "clusters/status" {
+		p.Errorf("%d lists:\n%s", lists, harness.Lines(asked))
+	}
+}
+
+// A visit that fails is told on the site, tried again within the visit's time, and
+// made up for by the next one.
+func missed(p *place) {
+	p.polling()
+	p.Order("app", harness.Order{Files: files("one")})
+	began := time.Now()
+	p.Start()
+	p.State("app", fleet.Ready)
+	p.visited(began)
+	p.Must(p.cord.Set(wire.Refused))
+	p.Order("app", harness.Order{Files: files("two")})
+	p.contact("the visit failed", func(c map[string]string) bool { return c["reason"] == "ManagerAway" && c["next"] != "" })
+	p.told("ManagerAway")
+
+	// An agent that is started in between waits for its time.
+	p.Restart()
+	p.Must(p.cord.Set(wire.None))
+	p.Until("the next visit makes up for it", func() bool { return p.Data("missed-app", "a") == "two" })
+	p.State("app", fleet.Ready)
+	p.contact("all is well", func(c map[string]string) bool { return c["reached"] == "true" })
+}

@@ -1,0 +1,175 @@
+// Command benchagent measures one agent: the real program, with credentials and
+// rights of production, a real API server of its own and a real one of its
+// manager. This process takes the manager's place. It asserts nothing.
+//
+//	go run ./integrationtests/benchagent
+//	go run ./integrationtests/benchagent -only rest -releases 10,100
+//
+// Times stand beside what the same API servers can do at best, in the same run:
+// the same objects, sent by nobody but this process.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
+	"github.com/fleetworkspace/fleet/hack/measure"
+)
+
+// Parts of the measurement.
+const (
+	partRest    = "rest"    // releases at rest, and the start with the most of them
+	partSpeed   = "speed"   // many bundles at once
+	partLatency = "latency" // one bundle after another
+)
+
+type settings struct {
+	parts    []string
+	releases []int         // at rest, ascending
+	rest     time.Duration // how long an agent at rest is watched
+	bundles  int           // at once
+	samples  int           // one after another
+	patience time.Duration // for one step
+	programs string
+	profile  string // folder for profiles; empty: none
+}
+
+var errUsage = errors.New("wrong usage")
+
+func parseOptions(args []string) (settings, error) {
+	o := settings{}
+	fs := flag.NewFlagSet("benchagent", flag.ContinueOnError)
+	only := fs.String("only", "rest,speed,latency", "`parts` to measure")
+	releases := fs.String("releases", "10,100,300", "how many releases of 10 objects rest, ascending")
+	fs.DurationVar(&o.rest, "rest", 2*time.Minute, "how long to watch the agent at rest")
+	fs.IntVar(&o.bundles, "bundles", 100, "bundles of 5 ConfigMaps that are installed and upgraded at once")
+	fs.IntVar(&o.samples, "samples", 200, "changes of one bundle of one ConfigMap, one after another")
+	fs.DurationVar(&o.patience, "patience", 10*time.Minute, "how long a step may take")
+	fs.StringVar(&o.programs, "fleet-bin", "", "`folder` with the program fleet-agent (default: it is built)")
+	fs.StringVar(&o.profile, "profile", "", "`folder` for profiles of memory and processor (default: none)")
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	o.parts = strings.Split(*only, ",")
+	for _, p := range o.parts {
+		if !slices.Contains([]string{partRest, partSpeed, partLatency}, p) {
+			return o, fmt.Errorf("%w: no part %q", errUsage, p)
+		}
+	}
+	for _, text := range strings.Split(*releases, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || len(o.releases) > 0 && n <= o.releases[len(o.releases)-1] {
+			return o, fmt.Errorf("%w: -releases %q: want numbers, ascending", errUsage, *releases)
+		}
+		o.releases = append(o.releases, n)
+	}
+	if o.bundles < 1 || o.samples < 1 {
+		return o, fmt.Errorf("%w: -bundles and -samples must be above 0", errUsage)
+	}
+	return o, nil
+}
+
+func main() {
+	o, err := parseOptions(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "benchagent:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "benchagent:", err)
+		os.Exit(1)
+	}
+}
+
+// run measures all parts: what rests in one world, what moves in another.
+func run(ctx context.Context, o settings) (err error) {
+	dir, err := os.MkdirTemp("", "fleet-benchagent-")
+	if err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	root, err := source.Root()
+	if err != nil {
+		return err
+	}
+	builder, err := kubebin.Default(root)
+	if err != nil {
+		return err
+	}
+	binary, err := kubebin.Ensure(ctx, os.Stderr)
+	if err != nil {
+		return err
+	}
+	if o.programs == "" {
+		if o.programs, err = builder.Fleet(ctx); err != nil {
+			return err
+		}
+	}
+	measure.Title("Machine")
+	if err := measure.Machine(); err != nil {
+		return err
+	}
+	b := &bench{settings: o, dir: dir, binary: binary, charts: filepath.Join(root, "charts")}
+	if o.has(partRest) {
+		if err := b.in(ctx, "rest", b.measureRest); err != nil {
+			return err
+		}
+	}
+	if o.has(partSpeed) || o.has(partLatency) {
+		return b.in(ctx, "move", b.measureMoves)
+	}
+	return nil
+}
+
+func (o settings) has(part string) bool { return slices.Contains(o.parts, part) }
+
+// A bench is the whole measurement.
+type bench struct {
+	settings
+	dir    string
+	binary string // Kubernetes
+	charts string
+}
+
+// in measures in a new world.
+func (b *bench) in(ctx context.Context, name string, do func(context.Context, *world) error) error {
+	w, err := openWorld(ctx, b, name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	defer w.close()
+	if err := do(ctx, w); err != nil {
+		return fmt.Errorf("%s: %w (log of the agent: %s)", name, err, w.agent.lastWords())
+	}
+	return nil
+}
+
+// measureMoves measures what is deployed at once, and then one by one.
+func (b *bench) measureMoves(ctx context.Context, w *world) error {
+	if b.has(partSpeed) {
+		if err := b.measureSpeed(ctx, w); err != nil {
+			return err
+		}
+	}
+	if b.has(partLatency) {
+		return b.measureLatency(ctx, w)
+	}
+	return nil
+}

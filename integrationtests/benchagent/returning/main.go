@@ -1,0 +1,198 @@
+// Command returning measures how soon a fleet is current again after it has lost
+// its manager: a thousand agents' connections, as they are, each with a credential
+// of its own, against a real API server, through a cord that is cut and healed for
+// all of them at one moment. What an agent does with Helm is left out. It asserts
+// nothing.
+//
+//	go run ./integrationtests/benchagent/returning
+//	go run ./integrationtests/benchagent/returning -agents 200 -faults Lost -outages 2s,90s
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
+	"github.com/fleetworkspace/fleet/hack/measure"
+	"github.com/fleetworkspace/fleet/integrationtests/alone/wire"
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
+)
+
+type settings struct {
+	agents   int
+	faults   []wire.Fault
+	outages  []time.Duration
+	patience time.Duration
+}
+
+var errUsage = errors.New("wrong usage")
+
+func parseOptions(args []string) (settings, error) {
+	o := settings{}
+	fs := flag.NewFlagSet("returning", flag.ContinueOnError)
+	faults := fs.String("faults", "Refused,Silent,Lost", "what happens to the link: Refused, Reset, Silent, Lost")
+	outages := fs.String("outages", "5s,90s", "for how long")
+	fs.IntVar(&o.agents, "agents", 1000, "how many")
+	fs.DurationVar(&o.patience, "patience", 5*time.Minute, "how long they may take")
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	for _, name := range strings.Split(*faults, ",") {
+		all := []wire.Fault{wire.Refused, wire.Reset, wire.Silent, wire.Lost}
+		i := slices.IndexFunc(all, func(f wire.Fault) bool { return f.String() == name })
+		if i < 0 {
+			return o, fmt.Errorf("%w: no fault %q", errUsage, name)
+		}
+		o.faults = append(o.faults, all[i])
+	}
+	for _, text := range strings.Split(*outages, ",") {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return o, fmt.Errorf("%w: -outages: %w", errUsage, err)
+		}
+		o.outages = append(o.outages, d)
+	}
+	if o.agents < 1 {
+		return o, fmt.Errorf("%w: -agents must be above 0", errUsage)
+	}
+	return o, nil
+}
+
+func main() {
+	o, err := parseOptions(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "returning:", err)
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "returning:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o settings) (err error) {
+	dir, err := os.MkdirTemp("", "fleet-returning-")
+	if err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	binary, err := kubebin.Ensure(ctx, os.Stderr)
+	if err != nil {
+		return err
+	}
+	measure.Title("Machine")
+	if err := measure.Machine(); err != nil {
+		return err
+	}
+	c, err := cluster.Start(ctx, cluster.Config{Name: "hub", Dir: filepath.Join(dir, "hub"), Binary: binary})
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	at, err := url.Parse(c.URL())
+	if err != nil {
+		return fmt.Errorf("address of the hub: %w", err)
+	}
+	cord, err := wire.NewCord(at.Host)
+	if err != nil {
+		return err
+	}
+	defer cord.Close()
+	f, err := newFleet(ctx, c, cord, o.agents)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	if err := f.current(ctx, o.patience); err != nil {
+		return err
+	}
+	measure.Title(fmt.Sprintf("%d agents return", o.agents))
+	measure.Row("link", "outage", "first", "median", "99 of 100", "last", "failed check-ins", "429")
+	measure.Row("---", "---", "---", "---", "---", "---", "---", "---")
+	for _, fault := range o.faults {
+		for _, outage := range o.outages {
+			if err := measureReturn(ctx, f, fault, outage, o.patience); err != nil {
+				return fmt.Errorf("%s for %s: %w", fault, outage, err)
+			}
+		}
+	}
+	return nil
+}
+
+// idle is how long the agents rest before their link is cut: connections that were
+// used a moment ago are found dead later than others.
+const idle = 15 * time.Second
+
+// pause waits.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// measureReturn cuts the link of all agents, gives each something new to do, heals
+// it, and takes the time until the last of them has reported that it is done.
+func measureReturn(ctx context.Context, f *fleetOf, fault wire.Fault, outage, patience time.Duration) error {
+	if err := pause(ctx, idle); err != nil {
+		return err
+	}
+	if err := f.cord.Set(fault); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := f.order(ctx); err != nil {
+		return err
+	}
+	if err := pause(ctx, outage-time.Since(began)); err != nil {
+		return err
+	}
+	lasted := time.Since(began)
+	if err := f.cord.Set(wire.None); err != nil {
+		return err
+	}
+	healed := time.Now()
+	f.failures.Store(0)
+	if err := f.current(ctx, patience); err != nil {
+		return err
+	}
+	failures := f.failures.Load()
+	var took []time.Duration
+	for _, a := range f.agents {
+		took = append(took, max(0, a.doneAt().Sub(healed)))
+	}
+	slices.Sort(took)
+	asked, err := harness.ReadAudit("hub", f.cluster.AuditLog(), healed)
+	if err != nil {
+		return err
+	}
+	throttled := 0
+	for _, r := range asked {
+		if r.Code == 429 && strings.HasPrefix(r.Agent, userAgent) {
+			throttled++
+		}
+	}
+	at := func(share float64) string { return measure.Seconds(took[int(share*float64(len(took)-1))]) }
+	measure.Row(fault.String(), measure.Seconds(lasted), at(0), at(.5), at(.99), at(1), fmt.Sprint(failures), fmt.Sprint(throttled))
+	return nil
+}

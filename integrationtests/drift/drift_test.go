@@ -1,0 +1,188 @@
+// Package drift tells stories about what others change on a cluster: what counts
+// as drift and what does not, who is named, how it is put back, and what the
+// watching costs. The agents and the controllers of Kubernetes are real; the
+// manager and all others who write are played by the tests.
+package drift
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
+	"sigs.k8s.io/yaml"
+
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+//go:embed testdata
+var testdata embed.FS
+
+// intruder is who drifts.
+const intruder = "intruder"
+
+// world is one agent, and what plays against it.
+type world struct {
+	*harness.Site
+	objects dynamic.Interface
+	mapper  *restmapper.DeferredDiscoveryRESTMapper
+}
+
+// TestDrift runs all stories on one API server, each with an agent of its own.
+func TestDrift(t *testing.T) {
+	hub := harness.NewHub(t, harness.Cluster(t, "drift"))
+	for name, story := range map[string]func(*world){
+		"corpus": corpus, "hot": hot, "writes": writes, "fight": fight, "correction": correction, "takenover": takenOver,
+		"failing": failing,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := hub.Cluster.REST()
+			config.UserAgent = harness.TestAgent
+			w := &world{
+				Site: harness.NewSite(t, hub, hub, name), objects: dynamic.NewForConfigOrDie(config),
+				mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(hub.Client.Discovery())),
+			}
+			w.Config.Version = "v0-" + name // to know its requests by
+			w.Start()
+			story(w)
+		})
+	}
+}
+
+// file is a file of testdata.
+func (w *world) file(name string) string {
+	w.Helper()
+	data, err := testdata.ReadFile("testdata/" + name)
+	w.Must(err)
+	return string(data)
+}
+
+// object names one live object.
+type object struct {
+	kind            string // "<group>/<version>, Kind=<kind>" without the blanks: apps/v1/Deployment
+	namespace, name string
+}
+
+// of is the way to an object.
+func (w *world) of(o object) dynamic.ResourceInterface {
+	w.Helper()
+	at := strings.LastIndex(o.kind, "/")
+	gv, err := schema.ParseGroupVersion(o.kind[:at])
+	w.Must(err)
+	mapping, err := w.mapper.RESTMapping(gv.WithKind(o.kind[at+1:]).GroupKind(), gv.Version)
+	if meta.IsNoMatchError(err) {
+		w.mapper.Reset()
+		mapping, err = w.mapper.RESTMapping(gv.WithKind(o.kind[at+1:]).GroupKind(), gv.Version)
+	}
+	w.Must(err)
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		return w.objects.Resource(mapping.Resource)
+	}
+	return w.objects.Resource(mapping.Resource).Namespace(o.namespace)
+}
+
+// get reads an object; nil if it is not there.
+func (w *world) get(o object) *unstructured.Unstructured {
+	w.Helper()
+	live, err := w.of(o).Get(w.Context(), o.name, metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	return live
+}
+
+// patch changes an object as somebody, with a JSON merge patch.
+func (w *world) patch(o object, who, patch string, subresources ...string) *unstructured.Unstructured {
+	w.Helper()
+	live, err := w.of(o).Patch(w.Context(), o.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: who}, subresources...)
+	if err != nil {
+		w.Fatalf("%s changes %s: %v", who, o.name, err)
+	}
+	return live
+}
+
+// value is a field of an object as JSON, by its fields' names.
+func (w *world) value(o object, fields ...string) string {
+	w.Helper()
+	live := w.get(o)
+	if live == nil {
+		return "missing"
+	}
+	v, found, err := unstructured.NestedFieldNoCopy(live.Object, fields...)
+	w.Must(err)
+	if !found {
+		return ""
+	}
+	data, err := json.Marshal(v)
+	w.Must(err)
+	return string(data)
+}
+
+// requests are what this world's agent has asked of the API server since a moment,
+// as far as keep.
+func (w *world) requests(since time.Time, keep func(harness.Request) bool) []harness.Request {
+	w.Helper()
+	list, err := harness.ReadAudit("drift", w.Down.Cluster.AuditLog(), since)
+	w.Must(err)
+	var out []harness.Request
+	for _, r := range list {
+		if strings.HasPrefix(r.Agent, "fleet-agent/"+w.Config.Version+" ") && keep(r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// statuses are the writes of a deployment's status since a moment.
+func (w *world) statuses(name string, since time.Time) []harness.Request {
+	w.Helper()
+	return w.requests(since, func(r harness.Request) bool {
+		return r.Writes() && r.What() == "bundledeployments/status" && r.Namespace == w.Deployments && r.Name == name
+	})
+}
+
+// soak tells whether stories may take minutes.
+func soak() bool { return os.Getenv("FLEET_TEST_SOAK") != "" }
+
+// changes are what a status says about the objects that differ, by kind and name.
+func changes(bd *fleet.BundleDeployment) map[string]fleet.ModifiedStatus {
+	out := map[string]fleet.ModifiedStatus{}
+	for _, m := range bd.Status.ModifiedStatus {
+		out[m.Kind+" "+m.Name] = m
+	}
+	return out
+}
+
+// text is a status for people.
+func text(bd *fleet.BundleDeployment) string {
+	data, err := yaml.Marshal(bd.Status)
+	if err != nil {
+		return err.Error()
+	}
+	return string(bytes.TrimSpace(data))
+}
+
+// cm is the manifest of a ConfigMap with one value.
+func cm(name, value string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata: {k: %q}\n", name, value)
+}
+
+// on is a deployment that is corrected.
+func on(how fleet.CorrectDrift) fleet.BundleDeploymentOptions {
+	how.Enabled = true
+	return fleet.BundleDeploymentOptions{CorrectDrift: &how}
+}

@@ -1,0 +1,50 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+)
+
+// TestReferenceAgent: an agent that gives no protocol number is told to uninstall
+// as the reference's manager does it, by deleting the object; one that does is
+// ordered and waited for.
+func TestReferenceAgent(t *testing.T) {
+	w := newWorld(t)
+	prod := map[string]string{"env": "prod"}
+	w.addCluster("ours", prod)
+	w.speaks = fleet.FieldManagerRelease
+	w.addCluster("theirs", prod)
+	w.create(bundle("web", "x", where("env", "prod")))
+	sees(w, "Ready", "True", bundleReady(w, "web"))
+	for _, a := range w.agents {
+		a.set(func() { a.working = false })
+	}
+	since := time.Now()
+	update(w, in("web"), func(b *fleet.Bundle) { b.Spec.Targets = []fleet.BundleTarget{where("env", "moon")} })
+
+	key := kube.Key{Namespace: naming.ClusterNamespace(workspace, "theirs"), Name: "web"}
+	sees(w, "deleted at once", true, func() bool {
+		_, err := kube.StoreOf[*fleet.BundleDeployment](w.admin).Get(t.Context(), key)
+		return kube.IsGone(err)
+	})
+	sees(w, "ordered", true, func() bool { return w.deployment("web", "ours").Annotations[fleet.AnnotationWithdrawn] != "" })
+	list, err := harness.ReadAudit("management", w.cluster.AuditLog(), since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range list {
+		if r.Resource == "bundledeployments" && r.Namespace == key.Namespace && r.Verb == "patch" && r.Subresource == "" {
+			t.Errorf("an agent that knows no orders was given one: %s", r)
+		}
+	}
+	w.agents["ours"].set(func() { w.agents["ours"].working = true })
+	sees(w, "deleted after the answer", true, func() bool {
+		_, err := kube.StoreOf[*fleet.BundleDeployment](w.admin).Get(t.Context(), kube.Key{Namespace: naming.ClusterNamespace(workspace, "ours"), Name: "web"})
+		return kube.IsGone(err)
+	})
+}

@@ -1,0 +1,184 @@
+package kill_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
+)
+
+var phases = []string{install, upgrade, correct, withdraw}
+
+// What agents do that are killed, and what they find that others have done: on
+// one API server, each with an agent of its own.
+func TestKill(t *testing.T) {
+	hub := harness.NewHub(t, harness.Cluster(t, "kill"))
+	whole := newLife(t, hub, "whole", nil)
+	whole.live()
+	t.Logf("writes: %v", whole.sum)
+	t.Run("AtAnyWrite", func(t *testing.T) { killedAtAnyWrite(t, hub, whole.sum) })
+	t.Run("Revived", func(t *testing.T) { revivedInTheMiddle(t, hub, whole.sum[withdraw]) })
+	t.Run("ByHand", func(t *testing.T) { changedByHand(t, hub) })
+}
+
+// The agent is killed before and after every request by which it changes
+// something, in its own cluster and at its manager, while it installs, upgrades,
+// corrects and removes. The next one ends what was begun: nothing that is wanted
+// is removed, nothing stays pending, hooks that are known to have ended are not
+// run again; and what is withdrawn goes.
+//
+// A usual run takes a sample of those points, spread over each phase; with
+// FLEET_TEST_SOAK they are taken one after the other until a life passes in which
+// nobody had to die.
+func killedAtAnyWrite(t *testing.T, hub *harness.Hub, sum map[string]int) {
+	var mu sync.Mutex
+	var all []*life
+	tell := func(t *testing.T, name string, at map[string]point) *life {
+		l := newLife(t, hub, name, at)
+		l.live()
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, l)
+		return l
+	}
+	if os.Getenv("FLEET_TEST_SOAK") == "" {
+		t.Run("Sample", func(t *testing.T) {
+			for i, at := range sample(sum, 8) {
+				t.Run(fmt.Sprint(i), func(t *testing.T) {
+					t.Parallel()
+					if l := tell(t, fmt.Sprint("s", i), at); len(l.died) < len(phases)-1 { // the last write may come with another one
+						t.Errorf("killed in %v only", l.died)
+					}
+				})
+			}
+		})
+	} else {
+		everyWrite(t, tell)
+	}
+	checkDeletions(t, hub, all)
+}
+
+// sample spreads n points over the writes of each phase, before and after in
+// turns.
+func sample(sum map[string]int, n int) []map[string]point {
+	out := make([]map[string]point, n)
+	for i := range out {
+		out[i] = map[string]point{}
+		for j, phase := range phases {
+			out[i][phase] = point{write: (2*i + 1) * sum[phase] / (2 * n), after: (i+j)%2 == 1}
+		}
+	}
+	return out
+}
+
+// everyWrite takes all points, a few at once.
+func everyWrite(t *testing.T, tell func(*testing.T, string, map[string]point) *life) {
+	const atOnce = 4
+	for k := 0; ; k += atOnce {
+		var mu sync.Mutex
+		whole := false
+		t.Run(fmt.Sprint("From", k), func(t *testing.T) {
+			for i := k; i < k+atOnce; i++ {
+				for _, after := range []bool{false, true} {
+					t.Run(fmt.Sprint(point{i, after}), func(t *testing.T) {
+						t.Parallel()
+						at := map[string]point{}
+						for _, phase := range phases {
+							at[phase] = point{i, after}
+						}
+						l := tell(t, fmt.Sprintf("k%d-%t", i, after), at)
+						mu.Lock()
+						defer mu.Unlock()
+						whole = whole || len(l.died) == 0
+					})
+				}
+			}
+		})
+		if whole || t.Failed() {
+			t.Logf("killed before and after each of up to %d writes of a phase", k+atOnce)
+			return
+		}
+	}
+}
+
+// checkDeletions looks through the audit log: no agent has deleted an object of a
+// life that was wanted.
+func checkDeletions(t *testing.T, hub *harness.Hub, all []*life) {
+	t.Helper()
+	list, err := harness.ReadAudit(hub.Cluster.Name(), hub.Cluster.AuditLog(), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byHome := map[string]*life{}
+	for _, l := range all {
+		byHome[l.home] = l
+	}
+	seen := map[string][]string{}
+	for _, r := range list {
+		l := byHome[r.Namespace]
+		if l == nil || r.Resource != "configmaps" || r.Verb != "delete" && r.Verb != "deletecollection" {
+			continue
+		}
+		seen[r.Namespace] = append(seen[r.Namespace], r.Name)
+		switch r.Name {
+		case "before", "after": // hooks
+		case "old":
+			if r.At.Before(l.dropped) {
+				t.Errorf("deleted before its version was replaced: %s", r)
+			}
+		default:
+			if r.At.Before(l.ordered) {
+				t.Errorf("deleted although it was wanted: %s", r)
+			}
+		}
+	}
+	for home := range byHome { // the other half: what was to go went by the agent's hand
+		for _, name := range []string{"a", "b", "old"} {
+			if !slices.Contains(seen[home], name) {
+				t.Errorf("%s/%s was not deleted by anybody", home, name)
+			}
+		}
+	}
+}
+
+// An order to withdraw that is taken back while nobody is there to hear of it,
+// the agent having died in the middle of the removal: what is left is not
+// removed, and what is gone comes back.
+func revivedInTheMiddle(t *testing.T, hub *harness.Hub, writes int) {
+	for i := range 4 {
+		at := point{write: (2*i + 1) * writes / 8, after: i%2 == 1}
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			l := newLife(t, hub, fmt.Sprint("r", i), map[string]point{withdraw: at})
+			l.begin()
+			left := map[string]bool{}
+			var revived time.Time
+			l.perform(withdraw, func() { l.Withdraw(bundle, order) }, func() {
+				for _, name := range []string{"a", "b", "old"} {
+					left[name] = l.Data(l.home, name) != ""
+				}
+				l.Revive(bundle)
+				revived = time.Now()
+			}, func() string {
+				if !l.died[withdraw] {
+					return "the agent lives"
+				}
+				for name, there := range left {
+					if !there {
+						delete(l.uids, name) // it comes back as another object
+					}
+				}
+				return l.deployed(1)
+			})
+			for _, r := range l.Removed(revived) {
+				if r.Resource == "configmaps" && r.Name != "before" && r.Name != "after" {
+					t.Errorf("removed although it is wanted again: %s", r)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
+	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+)
+
+// Charts is what the loop needs to get charts that no bundle holds; *pull.Puller
+// has it.
+type Charts interface {
+	Chart(ctx context.Context, r chart.Request, c chart.Credentials) (content.Manifest, error)
+}
+
+// Reasons of a chart that is not there.
+const (
+	reasonChartUnreachable = "ChartUnreachable"
+	reasonNoChartSecret    = "CredentialsMissing"
+)
+
+// chartDelay is the longest time between two attempts to get a chart: a
+// registry that is back should not wait for long, and nobody tells of it.
+const chartDelay = time.Minute
+
+// A setback is a failure to the person who looks, and tried again all the same:
+// somebody has to do something, and nobody tells the agent that it was done.
+type setback struct {
+	error
+	within time.Duration // after which it is tried again at the latest; 0: not without news
+}
+
+func (b *setback) Unwrap() error { return b.error }
+
+// chart gets the files of a deployment that names a chart. Nothing about its
+// source is for good: it may be mended, or the Secret.
+func (r *Reconciler) chart(ctx context.Context, s *snapshot) (parcel, error) {
+	request := chart.RequestOf(s.spec.Options.Helm)
+	c, err := s.chartCredentials(ctx)
+	if err != nil {
+		return parcel{}, err
+	}
+	m, err := r.cfg.Charts.Chart(ctx, request, c)
+	switch {
+	case err == nil:
+		raw := content.Encode(m)
+		return parcel{id: content.IDOf(content.Digest(raw)), content: content.Compress(raw)}, nil
+	case ctx.Err() != nil:
+		return parcel{}, err
+	}
+	reason, hint := fault.ReasonOf(err), ""
+	var wait *fault.Wait
+	if errors.As(err, &wait) {
+		reason, hint = reasonChartUnreachable, `; if the manager reaches it, "pull: manager" helps`
+	}
+	err = fmt.Errorf("this cluster cannot pull chart %q: %w%s", chartName(request), err, hint)
+	return parcel{}, &setback{fault.WaitError(reason, chartDelay, err), chartDelay}
+}
+
+func chartName(r chart.Request) string {
+	if r.Chart != "" {
+		return chart.Redact(r.Chart)
+	}
+	return chart.Redact(r.Repo)
+}
+
+// chartCredentials are those in the Secret that the manager has copied beside
+// the deployment, and in its options.
+func (s *snapshot) chartCredentials(ctx context.Context) (chart.Credentials, error) {
+	o := *s.spec.HelmChartOptions
+	var data map[string][]byte
+	if o.SecretName != "" {
+		secret, err := s.session.Secrets.Get(ctx, kube.Key{Namespace: s.session.Namespace, Name: o.SecretName})
+		switch {
+		case kube.IsGone(err):
+			return chart.Credentials{}, fault.WaitError(reasonNoChartSecret, valuesDelay, fmt.Errorf(
+				"the manager has not copied Secret %q yet, which holds the credentials for the chart", o.SecretName))
+		case err != nil:
+			return chart.Credentials{}, away(fmt.Errorf("read the Secret with the credentials for the chart: %w", err))
+		case isOwnSecret(secret.Type) && secret.Type != fleet.SecretTypeHelmOpsAccess:
+			return chart.Credentials{}, &setback{fault.WaitError(chart.ReasonInvalidCredentials, chartDelay, fmt.Errorf(
+				"read the credentials for the chart: Secret %q holds something else (type %q)", o.SecretName, secret.Type)), chartDelay}
+		}
+		data = secret.Data
+	}
+	c, err := chart.HelmOpCredentials(data, o)
+	if err != nil {
+		return c, &setback{fault.WaitError(fault.ReasonOf(err), chartDelay, fmt.Errorf("credentials for the chart, Secret %q: %w", o.SecretName, err)), chartDelay}
+	}
+	return c, nil
+}

@@ -1,0 +1,83 @@
+package deploy
+
+import (
+	"context"
+	"sync"
+
+	"github.com/fleetworkspace/fleet/pkg/agent/store"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// A manager that knows no orders, the reference's, removes a deployment by
+// deleting its object. To an agent that watches the deletion it is an order. One
+// that only finds the object missing knows nothing: it may have been lost.
+
+// orderOfDeletion begins the order that a watched deletion stands for.
+const orderOfDeletion = "deleted "
+
+// deletions are those that the watch told of and that are not written down yet,
+// by name.
+type deletions struct {
+	mu   sync.Mutex
+	last map[string]*fleet.BundleDeployment
+}
+
+func (d *deletions) note(bd *fleet.BundleDeployment) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.last == nil {
+		d.last = map[string]*fleet.BundleDeployment{}
+	}
+	d.last[bd.Name] = bd
+}
+
+func (d *deletions) take(name string) *fleet.BundleDeployment {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	bd := d.last[name]
+	delete(d.last, name)
+	return bd
+}
+
+// watchedDeletion takes in that a deployment was deleted while the agent watched.
+func (r *Reconciler) watchedDeletion(s *Session, last *fleet.BundleDeployment) {
+	if r.mark.Load().Protocol == 0 {
+		r.deleted.note(last)
+		r.loop.Add(kube.Key{Name: last.Name})
+		return
+	}
+	if _, known := r.recordOf(last.Name, *r.mark.Load()); known && s.CheckIn != nil {
+		s.CheckIn() // tells of the orphan
+	}
+}
+
+// keepDeletion writes down that the deletion of a deployment is an order, before
+// anything is done about it. One that is there again was not meant to go.
+func (r *Reconciler) keepDeletion(ctx context.Context, name string) error {
+	last := r.deleted.take(name)
+	if last == nil {
+		return nil
+	}
+	if s := r.session.Load(); s != nil {
+		if _, there := s.Deployments.Get(kube.KeyOf(last)); there {
+			return nil
+		}
+	}
+	mark := *r.mark.Load()
+	rec, known := r.recordOf(name, mark)
+	if !known {
+		rec = store.Record{
+			Key: store.Key{Manager: mark.ID, Name: name}, Epoch: mark.Epoch, UID: last.UID, Generation: last.Generation,
+			Labels: own(last.Labels), Spec: *last.Spec.DeepCopy(), Release: helm.IDOf(name, last.Spec.Options),
+			Applied: last.Status.AppliedDeploymentID,
+		}
+	}
+	rec.Ordered = orderOfDeletion + string(last.UID)
+	if err := r.cfg.Store.Save(ctx, rec); err != nil {
+		r.deleted.note(last)
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+// orderRenamed is the order by which a release goes whose deployment has another
+// one now.
+const orderRenamed = "renamed"
+
+// removeFormer removes releases that the deployment made under another name or
+// in another namespace, now that the new one is there. Those that have to wait
+// stay in the record.
+func (r *Reconciler) removeFormer(ctx context.Context, s *snapshot) error {
+	if len(s.rec.Former) == 0 || s.failure != nil {
+		return nil
+	}
+	var left []release.ID
+	for _, id := range s.rec.Former {
+		if id == s.wanted.ID {
+			continue
+		}
+		gone, err := r.former(ctx, s, id)
+		if err != nil {
+			return fmt.Errorf("remove former release %s: %w", id, err)
+		}
+		if !gone {
+			left = append(left, id)
+		}
+	}
+	if s.rec.Former = left; len(left) == 0 {
+		s.rec.Accounts = nil
+	}
+	return r.cfg.Store.Save(ctx, s.rec)
+}
+
+// former takes the steps by which a former release goes, as if it had been
+// withdrawn. It is false if it has to wait.
+func (r *Reconciler) former(ctx context.Context, s *snapshot, id release.ID) (gone bool, err error) {
+	f := *s
+	f.wanted.ID, f.wanted.Order = id, orderRenamed
+	f.wanted.KeepResources, f.wanted.Abandon, f.wanted.Stale = false, false, false // the release says whether objects stay
+	for _, o := range []*fleet.BundleDeploymentOptions{&f.spec.Options, &f.rec.Spec.Options} {
+		if o.TargetNamespace != "" {
+			o.TargetNamespace = id.Namespace // to which it was limited
+		}
+	}
+	f.known, f.rec.Spec.Options.ServiceAccount = true, s.rec.Accounts[id.String()]
+	for range maxSteps {
+		if f.observed, err = r.cfg.Helm.Observe(ctx, id); err != nil {
+			return false, err
+		}
+		a := release.Decide(f.observed, f.wanted)
+		switch a.Verb {
+		case release.Acknowledge:
+			return true, nil
+		case release.Hold:
+			s.again(a.After)
+			return false, nil
+		}
+		if err := r.act(ctx, &f, a); err != nil {
+			return false, err
+		}
+		r.tellOf(s, Act{Verb: a.Verb, Result: OK, Reason: "Renamed", Message: fmt.Sprintf("the former release %s: %s", id, a.Message)})
+	}
+	return false, fmt.Errorf("release %s does not come to rest", id)
+}
+
+// reported is what the status says that was applied last, by whomever; empty if
+// that failed.
+func reported(bd *fleet.BundleDeployment) string {
+	if bd == nil {
+		return ""
+	}
+	if c := condition.Find(bd.Status.Conditions, fleet.ConditionInstalled); c != nil && c.Status == "False" {
+		return ""
+	}
+	return bd.Status.AppliedDeploymentID
+}
+
+// reportedRelease is the release that the status names, "namespace/name:revision";
+// the zero ID if it names none.
+func reportedRelease(bd *fleet.BundleDeployment) release.ID {
+	namespace, rest, ok := strings.Cut(bd.Status.Release, "/")
+	name, _, _ := strings.Cut(rest, ":")
+	if !ok || namespace == "" || name == "" {
+		return release.ID{}
+	}
+	return release.ID{Namespace: namespace, Name: name}
+}
+
+// resume takes up a correction of drift that was interrupted. One that cannot be
+// brought to its end is like any other that failed.
+func (r *Reconciler) resume(ctx context.Context, s *snapshot) error {
+	if err := r.cfg.Helm.Fail(ctx, s.wanted.ID); err != nil {
+		return err
+	}
+	how := correctionOf(s.spec)
+	if how == nil {
+		return nil
+	}
+	c := helm.Correction{CorrectDrift: *how, Patches: rulesOf(s.spec.Options).patches}
+	if s.spec.Options.Helm != nil {
+		c.History = s.spec.Options.Helm.MaxHistory
+	}
+	if err := r.cfg.Helm.Correct(ctx, s.wanted.ID, s.rights(), c); err != nil && ctx.Err() == nil {
+		s.correction = "drift not corrected: " + err.Error()
+	}
+	r.lookAtAll(s)
+	return nil
+}

@@ -1,0 +1,61 @@
+package deploy
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// removalDelay is after which time a removal that found no room asks again,
+// should nobody have called it.
+const removalDelay = 5 * time.Second
+
+// A gate lets a few deployments through at once and remembers the order of the
+// others: many removals must not keep the loop from what is wanted.
+type gate struct {
+	room int
+
+	mu      sync.Mutex
+	inside  map[string]bool
+	waiting []string
+}
+
+// newGate is a gate for a loop with a number of workers: most of them stay free.
+func newGate(workers int) *gate {
+	return &gate{room: max(workers/4, 1), inside: map[string]bool{}}
+}
+
+// enter tells whether there is room for name. If not, leave names it in its turn.
+func (g *gate) enter(name string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at := slices.Index(g.waiting, name)
+	if len(g.inside) >= g.room {
+		if at < 0 {
+			g.waiting = append(g.waiting, name)
+		}
+		return false
+	}
+	if at >= 0 {
+		g.waiting = slices.Delete(g.waiting, at, at+1)
+	}
+	g.inside[name] = true
+	return true
+}
+
+// leave makes room again, and returns whose turn it is; empty if nobody waits or
+// name was not inside.
+func (g *gate) leave(name string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.inside[name] {
+		return ""
+	}
+	delete(g.inside, name)
+	if len(g.waiting) == 0 {
+		return ""
+	}
+	next := g.waiting[0]
+	g.waiting = g.waiting[1:]
+	return next
+}

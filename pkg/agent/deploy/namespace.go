@@ -1,0 +1,233 @@
+package deploy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+	"github.com/fleetworkspace/fleet/pkg/plan/report"
+)
+
+// Delays of what concerns namespaces.
+const (
+	listDelay  = 200 * time.Millisecond // until the list of namespaces is there
+	markDelay  = 2 * time.Minute        // until labels that could not be written are tried again, at most
+	labelDelay = time.Minute            // until a namespace that is not allowed is looked at again without news
+)
+
+// namespaces are what is known of the namespaces of the agent's cluster: only
+// while a deployment is restricted by their labels.
+type namespaces struct {
+	start sync.Once
+	ctx   context.Context
+	cache *kube.Cache[*metav1.PartialObjectMetadata]
+
+	mu   sync.Mutex
+	uses map[string]string // namespaces of restricted deployments, by name of the deployment
+}
+
+// allowed makes sure that a deployment may go to its namespace. Where it may not,
+// nothing of it is changed: what runs already stays, and is looked after no more.
+func (r *Reconciler) allowed(s *snapshot) (bool, error) {
+	name := s.wanted.ID.Namespace
+	if s.spec.Options.AllowedTargetNamespaceSelector == nil {
+		r.namespaces.unused(s.name)
+		return true, nil
+	}
+	labels, exists, err := r.namespaces.labels(s.name, name)
+	if err != nil {
+		return false, err
+	}
+	why := options.Refused(s.spec.Options, name, labels, exists)
+	if why == "" {
+		return true, nil
+	}
+	r.tried(s, 0)
+	s.frozen = true
+	s.fail(report.Failure{Reason: release.ReasonNotAllowed, Message: why})
+	s.again(labelDelay)
+	r.say(s, release.ReasonNotAllowed, why)
+	return false, nil
+}
+
+// bringAllowed is bring for a deployment that may go to its namespace. Of one
+// that may not it observes what runs.
+func (r *Reconciler) bringAllowed(ctx context.Context, s *snapshot) error {
+	ok, err := r.allowed(s)
+	if err != nil {
+		return err
+	}
+	if ok {
+		if err := r.bring(ctx, s); err != nil {
+			return err
+		}
+		r.dress(ctx, s)
+		return nil
+	}
+	if s.observed, err = r.cfg.Helm.Observe(ctx, s.wanted.ID); err != nil {
+		return err
+	}
+	if s.observed.Memory.Owner != s.wanted.Self {
+		s.observed = release.Observed{ID: s.wanted.ID, State: release.Absent}
+	}
+	return nil
+}
+
+// labels are those of a namespace that a deployment uses.
+func (n *namespaces) labels(deployment, name string) (labels map[string]string, exists bool, err error) {
+	if n.cache == nil {
+		return nil, false, fault.PermanentError(release.ReasonNotAllowed, errors.New("the labels of namespaces are not known"))
+	}
+	n.mu.Lock()
+	n.uses[deployment] = name
+	n.mu.Unlock()
+	n.start.Do(func() { go func() { _ = n.cache.Run(n.ctx) }() })
+	if !n.cache.HasSynced() {
+		return nil, false, fault.WaitError("NamespacesUnknown", listDelay, errors.New("waits for the list of namespaces"))
+	}
+	ns, ok := n.cache.Get(kube.Key{Name: name})
+	if !ok || ns.DeletionTimestamp != nil {
+		return nil, false, nil
+	}
+	return ns.Labels, true, nil
+}
+
+func (n *namespaces) unused(deployment string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.uses, deployment)
+}
+
+// users are the restricted deployments in a namespace.
+func (n *namespaces) users(name string) []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var out []string
+	for deployment, used := range n.uses {
+		if used == name {
+			out = append(out, deployment)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// namespaceChanged wakes up what is restricted to a namespace that came, went or
+// has other labels now.
+func (r *Reconciler) namespaceChanged(old, changed *metav1.PartialObjectMetadata) {
+	if old != nil && changed != nil && maps.Equal(old.Labels, changed.Labels) &&
+		(old.DeletionTimestamp == nil) == (changed.DeletionTimestamp == nil) {
+		return
+	}
+	ns := changed
+	if ns == nil {
+		ns = old
+	}
+	for _, name := range r.namespaces.users(ns.Name) {
+		r.loop.Add(kube.Key{Name: name})
+	}
+}
+
+// dress gives the namespace of a release that is as wanted its labels and
+// annotations, where the options have any: they are no part of the deployment
+// id. Whether somebody has changed them since is looked at now and then.
+func (r *Reconciler) dress(ctx context.Context, s *snapshot) {
+	o := s.spec.Options
+	if len(o.NamespaceLabels) == 0 && len(o.NamespaceAnnotations) == 0 {
+		s.state.dress = dress{}
+		return
+	}
+	if s.failure != nil || s.observed.State != release.Deployed || s.observed.Good == 0 {
+		return
+	}
+	want := dressOf(s.observed.ID.Namespace, o)
+	now := r.cfg.Now()
+	if s.state.dress.what == want && now.Sub(s.state.dress.at) < lookAgain {
+		return
+	}
+	tries := s.state.dress.tries + 1
+	err := r.cfg.Helm.MarkNamespace(ctx, s.observed.ID.Namespace, o)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		s.state.dress = dress{tries: tries}
+		s.fail(report.Failure{Reason: fault.ReasonOf(err), Message: err.Error()})
+		s.again(min(backOff(tries), markDelay))
+		r.say(s, fault.ReasonOf(err), err.Error())
+	default:
+		s.state.dress = dress{what: want, at: now}
+	}
+}
+
+// dress is what the labels and annotations of a namespace were made, and when.
+type dress struct {
+	what  string
+	at    time.Time
+	tries int // that failed in a row
+}
+
+func dressOf(namespace string, o fleet.BundleDeploymentOptions) string {
+	text, _ := json.Marshal([]any{namespace, o.ServiceAccount, o.NamespaceLabels, o.NamespaceAnnotations}) //nolint:errchkjson // texts only
+	return string(text)
+}
+
+// dropNamespace deletes the target namespace of a deployment that was withdrawn,
+// where the options say so and the agent has deployed to it. What else is in it
+// keeps it: another deployment, another release, somebody's protection.
+func (r *Reconciler) dropNamespace(ctx context.Context, s *snapshot) error {
+	o, name := s.rec.Spec.Options, s.rec.Release.Namespace
+	if !s.known || s.rec.Applied == "" || !o.DeleteNamespace || o.KeepResources || s.spec.Options.KeepResources || s.wanted.Abandon ||
+		o.TargetNamespace == "" || o.TargetNamespace != name || protected(name, r.cfg.Namespace) {
+		return nil
+	}
+	log := r.cfg.Log.WithFields(logrus.Fields{"deployment": s.name, "action": "delete namespace", "namespace": name})
+	for other, p := range s.wanted.Peers {
+		if p.Live && p.ID.Namespace == name {
+			log.WithField("reason", "bundle "+other+" is in it").Info("namespace kept")
+			return nil
+		}
+	}
+	kept, err := r.cfg.Helm.DropNamespace(ctx, name, o.ServiceAccount)
+	switch {
+	case err != nil:
+		return err
+	case kept != "":
+		log.WithField("reason", kept+" is in it").Info("namespace kept")
+	default:
+		log.WithField("reason", "deleteNamespace").Info("namespace deleted")
+	}
+	return nil
+}
+
+// protected tells of namespaces that no bundle removes: those of Kubernetes, of
+// Rancher and of Fleet.
+func protected(name, own string) bool {
+	switch name {
+	case own, metav1.NamespaceDefault, fleet.NamespaceDefault, fleet.NamespaceLocal:
+		return true
+	}
+	return strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, "cattle-")
+}
+
+// say logs once why a deployment is not what it should be.
+func (r *Reconciler) say(s *snapshot, reason, message string) {
+	said := s.spec.DeploymentID + reason + message
+	if said == s.state.said {
+		return
+	}
+	s.state.said = said
+	r.cfg.Log.WithFields(logrus.Fields{"deployment": s.name, "reason": reason, "error": message}).Warn("not deployed")
+}

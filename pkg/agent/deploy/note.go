@@ -1,0 +1,210 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/redact"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+	"github.com/fleetworkspace/fleet/pkg/plan/report"
+	"github.com/fleetworkspace/fleet/pkg/plan/suggest"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+)
+
+// VerbCorrect puts back what others changed. It is no step of release.Decide.
+const VerbCorrect release.Verb = "correct"
+
+// A Result is what became of a step.
+type Result string
+
+// The results. Held is a step that was decided against for now; Waiting one for
+// which something was not there; Permanent one that failed for good.
+const (
+	OK        Result = "ok"
+	Held      Result = "held"
+	Waiting   Result = "wait"
+	Permanent Result = "permanent"
+	Failed    Result = "error"
+)
+
+// An Act is a step that the loop took, tried, or decided against, for people and
+// for metrics.
+type Act struct {
+	At         time.Time
+	Took       time.Duration // 0 where nothing was done
+	Deployment string
+	Verb       release.Verb
+	Result     Result
+	Reason     string // one PascalCase word
+	Message    string // free of Helm values
+}
+
+// take takes a step, and tells what became of it.
+func (r *Reconciler) take(ctx context.Context, s *snapshot, a release.Action) error {
+	began := r.cfg.Now()
+	err := r.act(ctx, s, a)
+	if ctx.Err() == nil {
+		act := Act{Took: r.cfg.Now().Sub(began), Verb: a.Verb, Result: OK, Reason: a.Reason, Message: s.what()}
+		if a.Verb != release.Install && a.Verb != release.Upgrade { // whose reasons say it all
+			act.Message += ": " + a.Message
+		}
+		if err != nil {
+			act.Result, act.Reason, act.Message = resultOf(err), fault.ReasonOf(err), err.Error()
+		}
+		r.tellOf(s, act)
+	}
+	return err
+}
+
+// what names the release and the commit of a step.
+func (s *snapshot) what() string {
+	text := s.wanted.ID.String()
+	if commit := s.labels[fleet.LabelCommit]; commit != "" {
+		text += " at " + commit[:min(len(commit), 7)]
+	}
+	return text
+}
+
+// decided tells of a decision by which nothing is done, or nothing more.
+func (r *Reconciler) decided(s *snapshot, a release.Action) {
+	act := Act{Verb: a.Verb, Result: Held, Reason: a.Reason, Message: a.Message}
+	if a.Verb == release.Acknowledge {
+		act.Result = OK
+	}
+	r.tellOf(s, act)
+}
+
+// corrected tells of an attempt to put back what others changed. Of that only
+// the names of fields are told: their values may be anybody's secrets.
+func (r *Reconciler) corrected(s *snapshot, changed []fleet.ModifiedStatus, began time.Time, err error) {
+	act := Act{
+		Took: r.cfg.Now().Sub(began), Verb: VerbCorrect, Result: OK, Reason: string(fleet.Modified), Message: differences(changed),
+	}
+	if err != nil {
+		act.Result, act.Reason, act.Message = resultOf(err), fault.ReasonOf(err), err.Error()
+	}
+	r.tellOf(s, act)
+}
+
+func resultOf(err error) Result {
+	switch {
+	case fault.IsPermanent(err):
+		return Permanent
+	case fault.IsWait(err) && !needsChange(fault.ReasonOf(err)):
+		return Waiting
+	}
+	return Failed
+}
+
+// tellOf hands an act to whoever listens.
+func (r *Reconciler) tellOf(s *snapshot, act Act) {
+	if r.cfg.OnAct == nil {
+		return
+	}
+	keep := []string{s.name, s.wanted.ID.Name, s.wanted.ID.Namespace, s.labels[fleet.LabelCommit]}
+	act.At, act.Deployment = r.cfg.Now(), s.name
+	act.Message = redact.New(keep, s.observed.Values).Text(act.Message)
+	r.cfg.OnAct(act)
+}
+
+// Limits of a list of differences.
+const (
+	shownObjects = 2
+	shownFields  = 3
+)
+
+// differences names the objects that others changed, and the fields.
+func differences(changed []fleet.ModifiedStatus) string {
+	var texts []string
+	for i, m := range changed {
+		if i == shownObjects {
+			texts = append(texts, fmt.Sprintf("%d more objects", len(changed)-i))
+			break
+		}
+		texts = append(texts, difference(m))
+	}
+	return strings.Join(texts, ", ")
+}
+
+func difference(m fleet.ModifiedStatus) string {
+	text := m.Kind + " " + m.Name
+	if m.Namespace != "" {
+		text = m.Kind + " " + m.Namespace + "/" + m.Name
+	}
+	switch {
+	case m.Exist:
+		return text + " had lost its label"
+	case m.Create:
+		return text + " was gone"
+	}
+	fields, err := suggest.Fields(m.Patch)
+	if err != nil {
+		return text
+	}
+	for i, f := range fields {
+		if i == shownFields {
+			return text + fmt.Sprintf(" and %d more", len(fields)-i)
+		}
+		text += " " + f.Pointer
+	}
+	return text
+}
+
+// those are the changed objects that are meant.
+func those(changed []fleet.ModifiedStatus, meant map[ref]bool) []fleet.ModifiedStatus {
+	var out []fleet.ModifiedStatus
+	for _, m := range changed {
+		if meant[refOf(m)] {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// found counts the objects that differ and did not when the deployment was
+// looked at before.
+func (r *Reconciler) found(s *snapshot, changed []fleet.ModifiedStatus) {
+	now := map[string]bool{}
+	news := 0
+	for _, m := range changed {
+		name := m.APIVersion + " " + m.Kind + " " + m.Namespace + "/" + m.Name
+		now[name] = true
+		if !s.state.differed[name] {
+			news++
+		}
+	}
+	s.state.differed = now
+	if news > 0 && r.cfg.OnDrift != nil {
+		r.cfg.OnDrift(news)
+	}
+}
+
+// outcome keeps the state that a turn has ended in, in the words of a status.
+func (r *Reconciler) outcome(s *snapshot, f report.Found) {
+	bd := s.bd
+	if bd == nil {
+		bd = &fleet.BundleDeployment{Spec: s.spec}
+	}
+	seen := &fleet.BundleDeployment{ObjectMeta: bd.ObjectMeta, Spec: bd.Spec, Status: report.Status(bd, f, r.cfg.Now())}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.state.shown = summary.State(seen, "")
+}
+
+// States counts the deployments by the state that each was in when it was looked
+// at last.
+func (r *Reconciler) States() map[fleet.BundleState]int {
+	out := map[fleet.BundleState]int{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, st := range r.states {
+		if st.shown != "" {
+			out[st.shown]++
+		}
+	}
+	return out
+}

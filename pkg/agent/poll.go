@@ -1,0 +1,163 @@
+package agent
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
+	"github.com/fleetworkspace/fleet/pkg/agent/register"
+	"github.com/fleetworkspace/fleet/pkg/agent/uplink"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// Times of an agent that connects by a schedule.
+const (
+	// pollLimit is how long it tries to reach its manager, and how long it stays
+	// for what is not at rest yet.
+	pollLimit = 5 * time.Minute
+	// pollLook is how often it looks whether everything is at rest.
+	pollLook = 200 * time.Millisecond
+	// clockLook is how often it looks at the clock, which may be put right.
+	clockLook = 30 * time.Second
+)
+
+// poll works with one credential at the times of the schedule, until ctx ends or
+// another credential is needed. Between two times nothing is sent. An agent that
+// has just registered does not wait for the first one: its manager is there, and
+// so is a person who looks.
+func (a *agent) poll(ctx context.Context, cred register.Credential) error {
+	next := a.times(cred)
+	at := next(time.Now())
+	if _, known := a.contact.manager(); !known {
+		at = time.Now()
+	}
+	for {
+		a.expect(cred, at)
+		if !untilClock(ctx, at) {
+			return nil
+		}
+		if err := a.visit(ctx, cred, min(pollLimit, next(at).Sub(at)*9/10)); err != nil || ctx.Err() != nil {
+			return err
+		}
+		at = next(time.Now())
+	}
+}
+
+// expect says when the agent connects next.
+func (a *agent) expect(cred register.Credential, at time.Time) {
+	a.log.WithFields(logrus.Fields{"manager": cred.URL(), "reason": a.cfg.Poll.String()}).Info("connects next at " + at.UTC().Format(time.RFC3339))
+	if err := a.contact.awaits(at); err != nil {
+		a.log.WithField("error", err.Error()).Warn("state of the connection not kept")
+	}
+}
+
+// untilClock waits until the clock on the wall shows a time; false: ctx has ended.
+func untilClock(ctx context.Context, at time.Time) bool {
+	for {
+		left := time.Until(at.Round(0))
+		if left <= 0 {
+			return true
+		}
+		t := time.NewTimer(min(left, clockLook))
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return false
+		case <-t.C:
+		}
+	}
+}
+
+// visit connects, reads what is wanted, stays until that is done and reported, and
+// disconnects. It takes at most limit until the manager answers, and as long
+// again for the work.
+func (a *agent) visit(ctx context.Context, cred register.Credential, limit time.Duration) error {
+	s := &session{agent: a, cred: cred, known: newOnce()}
+	join := false
+	s.rejoin, s.relist, s.soon = func() { join = true }, func() {}, func() {}
+	up, err := a.uplink(cred, s)
+	if err != nil {
+		return err
+	}
+	defer up.Close()
+	reached := s.knock(ctx, up, limit, &join)
+	switch {
+	case join:
+		return errJoin
+	case !reached:
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	work := deployments(cred, up)
+	a.deploy.Attach(work)
+	listed := make(chan error, 1)
+	listing, stop := context.WithCancel(ctx)
+	go func() { listed <- up.List(listing) }()
+	if s.stay(ctx, up, work) {
+		s.checkIn(ctx, up) // tells of orphans, and of the journal
+	}
+	stop()
+	return <-listed
+}
+
+// knock checks in until the manager answers; false: it did not in time, or there
+// is another credential to be had.
+func (s *session) knock(ctx context.Context, up *uplink.Uplink, limit time.Duration, join *bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var delays kube.Backoff
+	for !s.checkIn(ctx, up) {
+		if *join || delays.Wait(ctx) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// checkIn checks in once, and tells whether the manager answered.
+func (s *session) checkIn(ctx context.Context, up *uplink.Uplink) bool {
+	ans, err := up.CheckIn(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.failed(err)
+		}
+		return false
+	}
+	s.answered(ans)
+	return true
+}
+
+// stay waits until everything that is wanted is done and reported, or has failed;
+// false: the time is over. Should the line be lost meanwhile, it is tried again.
+func (s *session) stay(ctx context.Context, up *uplink.Uplink, work *deploy.Session) bool {
+	t := time.NewTicker(pollLook)
+	defer t.Stop()
+	var delays kube.Backoff
+	var left []string
+	for woken := false; ; {
+		switch {
+		case up.Down() != nil:
+			if delays.Wait(ctx) == nil && s.checkIn(ctx, up) {
+				woken = false
+			}
+		case !up.Deployments.HasSynced():
+		case !woken:
+			s.deploy.WakeAll()
+			woken = true
+		default:
+			if left = s.deploy.Restless(work); len(left) == 0 {
+				return true
+			}
+		}
+		select {
+		case <-ctx.Done():
+			s.log.WithFields(logrus.Fields{"deployment": strings.Join(left, ","), "reason": "Schedule"}).Warn("disconnects before everything is done and reported")
+			return false
+		case <-t.C:
+		}
+	}
+}

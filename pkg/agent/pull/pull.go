@@ -1,0 +1,260 @@
+// Package pull gets the chart of a deployment that names one instead of holding
+// it, from a Helm repository, a registry, or as an archive over HTTP. What comes
+// is checked against what its source says of it, unpacked within limits, and
+// given back as the files of a bundle. Nothing is kept.
+package pull
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/fleetworkspace/fleet/pkg/archive"
+	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
+	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/web"
+)
+
+// Limits of one pull.
+const (
+	archiveBytes  = 64 << 20 // of the packaged chart
+	unpackedBytes = 2 * chart.MaxFilesBytes
+	atOnce        = 2 // pulls at a time; an index takes memory
+)
+
+// ReasonNotHere is the reason of a source that only a manager can read.
+const ReasonNotHere = "UnsupportedSource"
+
+// Config says how charts are got. The zero Config works.
+type Config struct {
+	UserAgent string
+	// Proxy chooses the proxy of a request; nil is none.
+	Proxy func(*http.Request) (*url.URL, error)
+	// Dir is where archives lie until they are read; the system's temporary
+	// directory where empty.
+	Dir string
+}
+
+// A Puller gets charts. It may be used by several goroutines.
+type Puller struct {
+	cfg   Config
+	web   *web.Client
+	oci   *oci.Client
+	slots chan struct{}
+}
+
+// New makes a Puller; it sends no request.
+func New(cfg Config) *Puller {
+	return &Puller{
+		cfg: cfg, slots: make(chan struct{}, atOnce),
+		web: web.New(web.Config{UserAgent: cfg.UserAgent, Proxy: cfg.Proxy}),
+		oci: oci.New(oci.Config{UserAgent: cfg.UserAgent, Proxy: cfg.Proxy}),
+	}
+}
+
+// Chart gets the chart that r asks for. Credentials go to the place that r
+// names and to nobody else. The files of the result are where a bundle has a
+// chart that was downloaded for r.
+//
+// Errors: fault.Permanent with the reasons of packages chart, web, oci and
+// archive, or UnsupportedSource for a chart in git; fault.Wait, Unreachable or
+// Damaged, if the source may answer later; the error of ctx if that has ended;
+// anything else is a fault of the disk.
+func (p *Puller) Chart(ctx context.Context, r chart.Request, c chart.Credentials) (content.Manifest, error) {
+	location, err := chart.Locate(r)
+	if err != nil {
+		return content.Manifest{}, err
+	}
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	case <-ctx.Done():
+		return content.Manifest{}, ctx.Err()
+	}
+	packed, err := os.CreateTemp(p.cfg.Dir, "fleet-chart-*")
+	if err != nil {
+		return content.Manifest{}, onDisk(err)
+	}
+	defer func() { _ = packed.Close(); _ = os.Remove(packed.Name()) }()
+	e := errand{Puller: p, request: r, access: chart.HelmOpAccess(c, []chart.Request{r}), into: packed}
+	if err := e.fetch(ctx, location); err != nil {
+		return content.Manifest{}, err
+	}
+	return e.unpack(ctx)
+}
+
+// An errand is one pull under way.
+type errand struct {
+	*Puller
+	request chart.Request
+	access  chart.Access
+	into    *os.File
+	as      archive.Options
+	subdir  string // the part of the archive that is wanted
+}
+
+// named is the source as it was written.
+func (e *errand) named() string {
+	if e.request.Repo != "" {
+		return e.request.Repo
+	}
+	return e.request.Chart
+}
+
+// fetch writes the packaged chart, wherever it is.
+func (e *errand) fetch(ctx context.Context, l chart.Location) error {
+	e.as = archive.Options{Format: "tar.gz", Limits: archive.Limits{Bytes: unpackedBytes, Files: 2 * chart.MaxFiles}}
+	switch l.Kind {
+	case chart.Repository:
+		return e.fromRepository(ctx, l)
+	case chart.OCI:
+		c, err := e.access.Send(e.access.Default, e.named())
+		if err != nil {
+			return err
+		}
+		return e.fromRegistry(ctx, l, c)
+	case chart.Archive:
+		return e.fromArchive(ctx, l)
+	}
+	return fault.PermanentError(ReasonNotHere, errors.New("agents read Helm repositories, registries and archives, but no git repositories"))
+}
+
+// fromRepository looks the chart up in the index, which names the place of the
+// archive and its digest.
+func (e *errand) fromRepository(ctx context.Context, l chart.Location) error {
+	c, err := e.access.Send(e.access.Default, l.URL)
+	if err != nil {
+		return err
+	}
+	at, err := chart.IndexURL(l.URL)
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	q := web.Request{URL: at, Credentials: credentials(c), MaxBytes: chart.MaxIndexBytes, Compressed: true}
+	if _, err := e.web.Get(ctx, q, &text); err != nil {
+		return err
+	}
+	index, err := chart.ParseIndex(text.Bytes())
+	if err != nil {
+		return fmt.Errorf("repository %q: %w", chart.Redact(l.URL), err)
+	}
+	entry, err := index.Choose(l.Chart, l.Version)
+	if err != nil {
+		return fmt.Errorf("repository %q: %w", chart.Redact(l.URL), err)
+	}
+	from, err := entry.Resolve(l.URL)
+	if err != nil {
+		return err
+	}
+	if c, err = e.access.SendOn(e.access.Default, l.URL, from); err != nil {
+		return err
+	}
+	if strings.HasPrefix(from, "oci://") {
+		inner, err := chart.Locate(chart.Request{Chart: from})
+		if err != nil {
+			return err
+		}
+		return e.fromRegistry(ctx, inner, c)
+	}
+	_, err = e.web.Get(ctx, web.Request{URL: from, Credentials: credentials(c), MaxBytes: archiveBytes, Checksum: entry.Digest}, e.into)
+	return err
+}
+
+// fromRegistry gets the artifact of a digest, of the tag that the version is, or
+// of the tag that satisfies it.
+func (e *errand) fromRegistry(ctx context.Context, l chart.Location, c chart.Credentials) error {
+	from := oci.Registry{
+		Reference: strings.TrimPrefix(l.URL, "oci://"), Username: c.Username, Password: c.Password,
+		CABundle: c.CABundle, InsecureSkipVerify: c.InsecureSkipVerify, BasicHTTP: c.BasicHTTP,
+	}
+	save := func(tag string) error {
+		_, err := e.oci.SaveChart(ctx, from, tag, archiveBytes, e.into)
+		return err
+	}
+	if l.Ref != "" {
+		return save(l.Ref)
+	}
+	if exact, ok := chart.ExactTag(l.Version); ok {
+		if err := save(exact); fault.ReasonOf(err) != oci.ReasonNotFound {
+			return err
+		}
+	}
+	tags, err := e.oci.Tags(ctx, from)
+	if err != nil {
+		return err
+	}
+	tag, err := chart.ChooseTag(tags, l.Version)
+	if err != nil {
+		return fmt.Errorf("registry of %q: %w", l.URL, err)
+	}
+	return save(tag)
+}
+
+// fromArchive gets one file over HTTP.
+func (e *errand) fromArchive(ctx context.Context, l chart.Location) error {
+	c, err := e.access.Send(e.access.Default, e.named())
+	if err != nil {
+		return err
+	}
+	e.as.Format, e.subdir = l.Format, l.Subdir
+	if u, err := url.Parse(l.URL); err == nil {
+		e.as.Name = u.Path
+	}
+	_, err = e.web.Get(ctx, web.Request{URL: l.URL, Credentials: credentials(c), MaxBytes: archiveBytes, Checksum: l.Checksum}, e.into)
+	return err
+}
+
+// unpack makes a bundle's files of the archive.
+func (e *errand) unpack(ctx context.Context) (m content.Manifest, err error) {
+	size, err := e.into.Seek(0, io.SeekEnd)
+	if err != nil {
+		return m, onDisk(err)
+	}
+	dir, err := os.MkdirTemp(e.cfg.Dir, "fleet-chart-*")
+	if err != nil {
+		return m, onDisk(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return m, onDisk(err)
+	}
+	defer func() { _ = root.Close() }()
+	if _, err := archive.Unpack(ctx, e.into, size, e.as, root); err != nil {
+		return m, fmt.Errorf("unpack the chart: %w", err)
+	}
+	files := root.FS()
+	if e.subdir != "" {
+		if info, err := fs.Stat(files, e.subdir); err != nil || !info.IsDir() {
+			return m, fault.PermanentError(chart.ReasonInvalidSource, fmt.Errorf("the archive has no directory %q; name one that is there after //", e.subdir))
+		}
+		if files, err = fs.Sub(files, e.subdir); err != nil {
+			return m, onDisk(err)
+		}
+	}
+	m.Resources, err = chart.Resources(e.request.Dir(), files)
+	return m, err
+}
+
+func credentials(c chart.Credentials) web.Credentials {
+	return web.Credentials{Username: c.Username, Password: c.Password, CABundle: c.CABundle, InsecureSkipVerify: c.InsecureSkipVerify}
+}
+
+// onDisk names what is at fault without the names of temporary files.
+func onDisk(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	return fmt.Errorf("keep a chart on disk for a moment: %w", err)
+}

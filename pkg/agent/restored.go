@@ -1,0 +1,91 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strconv"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+// errRestored ends a session because the manager's API server was restored from
+// a backup: a watch that goes on where it was would see nothing of it.
+var errRestored = errors.New("the manager was restored from a backup")
+
+// restored tells whether the Cluster has become older since the last check-in. The
+// session is begun anew then, and its first list is judged by the deploy loop.
+func (s *session) restored(version string) bool {
+	n, err := strconv.ParseUint(version, 10, 64)
+	if err != nil {
+		return false
+	}
+	older := n < s.version
+	s.version = n
+	if older {
+		s.relist()
+	}
+	return older
+}
+
+// tellRestored says that the manager's list of deployments is older than one that
+// was seen before.
+func (a *agent) tellRestored() {
+	text := "the manager has become older than it was, as after a restore from a backup: what it orders to remove is held for " +
+		release.BehindLimit.String() + ", and nothing is removed because it is missing"
+	a.log.WithFields(logrus.Fields{"reason": release.ReasonManagerBehind}).Warn(text)
+	a.tell(kube.Warning, release.ReasonManagerBehind, text)
+	if err := a.contact.restored(); err != nil {
+		a.log.WithField("error", err.Error()).Warn("state of the connection not kept")
+	}
+}
+
+// restored notes when the manager was found to be older than it was.
+func (c *contact) restored() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	want := maps.Clone(c.data)
+	want[keyRestored] = c.stamp()
+	return c.keep(want)
+}
+
+// isReached tells whether the manager answered the last check-in.
+func (c *contact) isReached() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.current && c.data[keyReached] == "true"
+}
+
+// word reads what a person has said about orphans, and when the manager was
+// restored.
+func (c *contact) word(ctx context.Context) (word, restored string, err error) {
+	cm, err := c.maps.Get(ctx, kube.KeyOf(c.object()))
+	if err != nil && !kube.IsGone(err) {
+		return "", "", err
+	}
+	if err == nil {
+		word = cm.Annotations[annotationCollect]
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return word, c.data[keyRestored], nil
+}
+
+// markOf is the manager at a URL: as it says itself, or as it said before, should
+// the Cluster have lost the mark. Only one that never gave a mark is taken for a
+// manager that knows no orders.
+func (c *contact) markOf(url string, m registration.Mark) registration.Mark {
+	if m.ID != "" {
+		return m
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if before, err := registration.ParseMark(c.data[keyManager]); err == nil && c.data[keyURL] == url {
+		return before
+	}
+	return m
+}

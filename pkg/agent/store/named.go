@@ -1,0 +1,16 @@
+package store
+
+// Named returns the record of a deployment under whichever manager, the first one
+// in order should there be several.
+func (s *Store) Named(name string) (Record, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var out Record
+	found := false
+	for key, h := range s.records {
+		if key.Name == name && (!found || key.Manager < out.Key.Manager) {
+			out, found = h.record, true
+		}
+	}
+	return out, found
+}

@@ -1,0 +1,39 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// Sweep removes pieces of payloads that no record names, and returns how many
+// there were: a process that ended between two Secrets leaves them. It is called
+// after Load and before anything is accepted.
+func (s *Store) Sweep(ctx context.Context) (int, error) {
+	pieces, err := s.secrets.List(ctx, s.namespace, fleet.LabelManagerID+","+labelChunkOf)
+	if err != nil {
+		return 0, fmt.Errorf("sweep the agent's store: %w", err)
+	}
+	named := map[string]bool{}
+	for _, r := range s.All() {
+		for i := 1; i < r.Chunks; i++ {
+			named[chunkName(r.Key, i)] = true
+		}
+	}
+	left := map[string]kube.Key{}
+	for _, p := range pieces {
+		if p.Type == fleet.SecretTypeAgentStore && !named[p.Name] {
+			left[p.Name] = kube.KeyOf(p)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		if err := s.secrets.Delete(ctx, left[name], kube.Precondition{}); err != nil {
+			return 0, fmt.Errorf("sweep the agent's store: %w", err)
+		}
+	}
+	return len(left), nil
+}

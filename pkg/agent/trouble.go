@@ -1,0 +1,99 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// Reasons why the manager cannot be worked with, as events and the ConfigMap
+// fleet-agent-contact name them.
+const (
+	reasonAway        = "ManagerAway"        // no connection
+	reasonSilent      = "ManagerSilent"      // a connection, and no answer
+	reasonFailing     = "ManagerFailing"     // it answers that it is broken
+	reasonBusy        = "ManagerBusy"        // it answers that it has too much to do
+	reasonCertificate = "CertificateRefused" // it is not who this agent was told to trust
+	reasonCredential  = "CredentialRefused"  // it does not know this agent (any more)
+	reasonRights      = "RightsRefused"      // it knows this agent, and lets it do nothing
+	reasonUnknown     = "ClusterUnknown"     // it has no such Cluster
+	reasonUnusable    = "CredentialUnusable" // the credential cannot even be tried
+)
+
+// A trouble is why the manager cannot be worked with, in words for people.
+type trouble struct {
+	reason string
+	what   string // "the manager at <url> ..."
+	hint   string // what helps
+}
+
+// refused tells whether the manager answers, but not to this credential.
+func (t trouble) refused() bool { return t.reason == reasonCredential || t.reason == reasonRights }
+
+// rejoin tells whether registering anew may help.
+func (t trouble) rejoin() bool {
+	return t.refused() || t.reason == reasonCertificate || t.reason == reasonUnknown || t.reason == reasonUnusable
+}
+
+// troubleOf judges why a check-in failed. namespace is the agent's.
+func troubleOf(err error, namespace string) trouble {
+	join := joinHint(namespace)
+	var verify *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var status apierrors.APIStatus
+	switch {
+	case errors.As(err, &verify):
+		return trouble{reasonCertificate, "shows a certificate that this agent does not trust", certificateHint(err, join)}
+	case errors.As(err, &record):
+		return trouble{reasonCertificate, "does not speak TLS", "look for a proxy in between, and at the address"}
+	case kube.IsUnauthorized(err):
+		return trouble{reasonCredential, "refuses the credential: it has expired or was revoked", join}
+	case kube.IsForbidden(err):
+		return trouble{reasonRights, "refuses the rights of the credential: they were revoked, or the cluster was removed there", join}
+	case kube.IsGone(err):
+		return trouble{reasonUnknown, "has no such cluster: it was removed there, or the manager was restored from an older backup", join}
+	case kube.IsBusy(err):
+		return trouble{reasonBusy, "has too much to do", "nothing to do here; look at the manager's API server"}
+	case silent(err):
+		return trouble{reasonSilent, "does not answer", "look at the link, at proxies and firewalls in between, and at the manager"}
+	case errors.As(err, &status):
+		return trouble{reasonFailing, "answers with an error", "nothing to do here; look at the manager's API server"}
+	}
+	return trouble{reasonAway, "cannot be reached", "look at the link and at the address; nothing to do if the link is meant to be down"}
+}
+
+// unusable is the trouble of a credential that cannot be tried.
+func unusable(namespace string) trouble {
+	return trouble{reasonUnusable, "cannot be asked: the credential in the Secret fleet-agent is broken", joinHint(namespace)}
+}
+
+// joinHint is what a person does about a credential that is of no use any more.
+func joinHint(namespace string) string {
+	return "to join again: helm upgrade fleet-agent -n " + namespace + " with the values of a new registration token"
+}
+
+// silent tells whether a time limit was reached.
+func silent(err error) bool {
+	var late net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) && late.Timeout() ||
+		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
+}
+
+// certificateHint says what helps against a certificate that is refused.
+func certificateHint(err error, join string) string {
+	var invalid x509.CertificateInvalidError
+	var name x509.HostnameError
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "look at the clock of this machine, and at the validity of the manager's certificate"
+	case errors.As(err, &name):
+		return "the certificate is for another address; " + join
+	}
+	return "if the manager has a new certificate authority (apiServerCA), this agent has to be told: " + join
+}

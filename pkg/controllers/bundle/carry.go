@@ -1,0 +1,332 @@
+package bundle
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+)
+
+// Deployments may take Secrets and ConfigMaps along: downstreamResources, and
+// the credentials for charts that agents pull. Each is copied into the namespace
+// of a cluster before the deployment there that names it is written, and goes
+// with the last one that does.
+
+// Reasons of Bundles whose sources keep them.
+const (
+	reasonNoSource = "DownstreamResourceMissing"
+	reasonTaken    = "SecretTaken"
+)
+
+// carriedGrace is how long copies and deployments that do not fit together may
+// be on their way.
+const carriedGrace = 5 * time.Second
+
+// A load is a source with its data.
+type load struct {
+	fact
+	typ    corev1.SecretType
+	data   map[string][]byte
+	text   map[string]string
+	secret bool
+}
+
+// loads are the sources that one decision has read.
+type loads struct {
+	mu  sync.Mutex
+	all map[deployment.Source]load
+}
+
+// gatherSources finds out what deployments of a Bundle take along. Each source
+// is read once for each of its versions.
+func (e *Engine) gatherSources(ctx context.Context, s *snapshot) error {
+	list, err := deployment.Sources(&s.bundle.Spec)
+	if err != nil {
+		return err
+	}
+	e.sources.use(s.key, list) // before reading: what changes after that wakes us up
+	s.sources, s.loaded = map[deployment.Source]string{}, &loads{all: map[deployment.Source]load{}}
+	var missing []string
+	for _, one := range list {
+		f, ok := e.sources.known(sourceKey{s.key.Namespace, one})
+		if !ok {
+			l, err := e.load(ctx, s, one)
+			if kube.IsGone(err) {
+				missing = append(missing, one.String())
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			f = l.fact
+		}
+		s.sources[one] = f.digest
+	}
+	if len(missing) > 0 {
+		return fault.WaitError(reasonNoSource, 0, fmt.Errorf(
+			"waits for %s in namespace %q, which the bundle takes along", strings.Join(missing[:min(3, len(missing))], ", "), s.key.Namespace))
+	}
+	return nil
+}
+
+// load reads a source, once for a decision.
+func (e *Engine) load(ctx context.Context, s *snapshot, one deployment.Source) (load, error) {
+	s.loaded.mu.Lock()
+	defer s.loaded.mu.Unlock()
+	if l, ok := s.loaded.all[one]; ok {
+		return l, nil
+	}
+	key := sourceKey{s.key.Namespace, one}
+	var l load
+	var m metav1.Object
+	if one.Kind == deployment.KindConfigMap {
+		cm, err := e.configMaps.Get(ctx, key.key())
+		if err != nil {
+			return l, err
+		}
+		l.data, l.text, m = cm.BinaryData, cm.Data, cm
+	} else {
+		secret, err := e.secrets.Get(ctx, key.key())
+		if err != nil {
+			return l, err
+		}
+		if internal(secret) {
+			return l, fault.PermanentError(deployment.ReasonBadSource, fmt.Errorf(
+				"%s is of type %q, which stays where it is: it cannot be taken along", one, secret.Type))
+		}
+		l.secret, l.typ, l.data, m = true, secret.Type, secret.Data, secret
+	}
+	var err error
+	if l.fact, err = l.seal(m); err != nil {
+		return l, err
+	}
+	s.loaded.all[one] = l
+	e.sources.learn(key, l.fact)
+	return l, nil
+}
+
+// internal tells whether a Secret is Fleet's own, or an identity of the
+// management cluster.
+func internal(s *corev1.Secret) bool {
+	return strings.HasPrefix(string(s.Type), fleet.Group+"/") || s.Type == corev1.SecretTypeServiceAccountToken
+}
+
+// seal is what a source is remembered by. Its UID keeps the digest, which people
+// see who may not read the data, from being compared with guesses.
+func (l load) seal(m metav1.Object) (fact, error) {
+	raw, err := json.Marshal([]any{m.GetUID(), l.typ, l.data, l.text})
+	if err != nil {
+		return fact{}, err
+	}
+	sum := sha256.Sum256(raw)
+	return fact{version: m.GetResourceVersion(), digest: hex.EncodeToString(sum[:16])}, nil
+}
+
+// allSources is a digest of all that deployments of the Bundle may take along.
+func (s *snapshot) allSources() string {
+	list := make([]deployment.Source, 0, len(s.sources))
+	for one := range s.sources {
+		list = append(list, one)
+	}
+	slices.SortFunc(list, func(a, b deployment.Source) int { return strings.Compare(a.String(), b.String()) })
+	return deployment.Digest(list, s.sources)
+}
+
+// work works a pair out, with what it takes along.
+func (s *snapshot) work(p *pair) (deployment.Version, error) {
+	v, err := s.kit.Work(p.verdict, p.place)
+	if err != nil {
+		return v, err
+	}
+	return v.With(deployment.Digest(deployment.CarriedBy(&v.Options, s.kit.Chart()), s.sources)), nil
+}
+
+// carry copies what a deployment takes along into the namespace of its cluster.
+func (e *Engine) carry(ctx context.Context, s *snapshot, p *pair) error {
+	options := &p.version.Options
+	for _, one := range deployment.CarriedBy(options, s.kit.Chart()) {
+		key := kube.Key{Namespace: p.place.Namespace, Name: one.Name}
+		if there, ok := e.copies(one.Kind).Get(key); ok && isCarried(there) && there.Annotations[fleet.AnnotationInputHash] == s.sources[one] {
+			continue
+		}
+		l, err := e.load(ctx, s, one)
+		if kube.IsGone(err) {
+			return fault.WaitError(reasonNoSource, namespaceRetry, fmt.Errorf("waits for %s, which was there a moment ago", one))
+		}
+		if err != nil {
+			return err
+		}
+		if only := one.Kind == deployment.KindSecret && !named(options, one); only {
+			l.typ = fleet.SecretTypeHelmOpsAccess
+		}
+		if err := e.putCarried(ctx, key, l); err != nil {
+			return fmt.Errorf("take %s along: %w", one, err)
+		}
+	}
+	return nil
+}
+
+// named tells whether options name a source, or it is there for the chart alone.
+func named(o *fleet.BundleDeploymentOptions, one deployment.Source) bool {
+	return slices.Contains(deployment.CarriedBy(o, nil), one)
+}
+
+// copies is the cache of the copies of one kind.
+func (e *Engine) copies(kind string) *kube.Cache[*metav1.PartialObjectMetadata] {
+	if kind == deployment.KindConfigMap {
+		return e.cache.configMaps
+	}
+	return e.cache.secrets
+}
+
+func isCarried(m *metav1.PartialObjectMetadata) bool {
+	return m != nil && m.Labels[fleet.LabelCarried] == "true"
+}
+
+// putCarried writes one copy.
+func (e *Engine) putCarried(ctx context.Context, key kube.Key, l load) error {
+	meta := metav1.ObjectMeta{
+		Namespace: key.Namespace, Name: key.Name,
+		Labels:      map[string]string{fleet.LabelManaged: "true", fleet.LabelCarried: "true"},
+		Annotations: map[string]string{fleet.AnnotationInputHash: l.digest},
+	}
+	if l.secret {
+		if l.typ == fleet.SecretTypeHelmOpsAccess {
+			meta.Labels[fleet.LabelInternalSecret] = "true"
+		}
+		return overwrite(ctx, e.secrets, &corev1.Secret{ObjectMeta: meta, Type: l.typ, Data: l.data}, func(s *corev1.Secret) bool { return s.Type == l.typ })
+	}
+	return overwrite(ctx, e.configMaps, &corev1.ConfigMap{ObjectMeta: meta, Data: l.text, BinaryData: l.data}, func(*corev1.ConfigMap) bool { return true })
+}
+
+// overwrite makes a copy what it should be. An object that is no copy is left
+// alone; one whose kind of data cannot be changed is made anew.
+func overwrite[P kube.Object](ctx context.Context, store *kube.Store[P], want P, changeable func(P) bool) error {
+	_, err := store.Create(ctx, want)
+	if !kube.IsExists(err) {
+		return err
+	}
+	there, err := store.Get(ctx, kube.KeyOf(want))
+	if err != nil {
+		return err
+	}
+	if there.GetLabels()[fleet.LabelCarried] != "true" && !ofDeployment(there) {
+		return fault.PermanentError(reasonTaken, fmt.Errorf(
+			"%q exists in the namespace of the cluster and is something else; take another name", kube.KeyOf(want)))
+	}
+	if !changeable(there) {
+		if err := store.Delete(ctx, kube.KeyOf(want), kube.Precondition{UID: there.GetUID()}); err != nil {
+			return err
+		}
+		_, err = store.Create(ctx, want)
+		return err
+	}
+	want.SetResourceVersion(there.GetResourceVersion())
+	_, err = store.Update(ctx, want)
+	return err
+}
+
+// ofDeployment tells whether an object belongs to a deployment, as the copies of
+// the reference do, and is not one of Fleet's other Secrets.
+func ofDeployment(o metav1.Object) bool {
+	if o.GetLabels()[fleet.LabelBundleName] != "" {
+		return false
+	}
+	return slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.Kind == "BundleDeployment" })
+}
+
+// portKey is what the loop of copies works on.
+func portKey(namespace string, one deployment.Source) kube.Key {
+	return kube.Key{Namespace: namespace, Name: one.Kind + "/" + one.Name}
+}
+
+// recarry looks at the copies that a deployment names no more, and, when they
+// have had time to come, at those that it names now.
+func (e *Engine) recarry(old, changed *fleet.BundleDeployment) {
+	before, after := carriedBy(old), carriedBy(changed)
+	for _, one := range before {
+		if !slices.Contains(after, one) {
+			e.porter.Add(portKey(old.Namespace, one))
+		}
+	}
+	for _, one := range after {
+		if !slices.Contains(before, one) {
+			e.porter.AddAfter(portKey(changed.Namespace, one), carriedGrace)
+		}
+	}
+}
+
+func carriedBy(bd *fleet.BundleDeployment) []deployment.Source {
+	if bd == nil {
+		return nil
+	}
+	return deployment.CarriedBy(&bd.Spec.Options, bd.Spec.HelmChartOptions)
+}
+
+// onCarried notes that a copy is gone that may be needed.
+func (e *Engine) onCarried(kind string, old, changed *metav1.PartialObjectMetadata) {
+	if changed == nil {
+		e.porter.Add(portKey(old.Namespace, deployment.Source{Kind: kind, Name: old.Name}))
+	}
+}
+
+// sweepCarried looks at everything that is there at the start.
+func (e *Engine) sweepCarried() {
+	for _, kind := range []string{deployment.KindSecret, deployment.KindConfigMap} {
+		for _, m := range e.copies(kind).List("") {
+			if isCarried(m) {
+				e.porter.AddAfter(portKey(m.Namespace, deployment.Source{Kind: kind, Name: m.Name}), carriedGrace)
+			}
+		}
+	}
+}
+
+// reconcileCarried deletes a copy that no deployment of its namespace names, and
+// has one made anew that is missing.
+func (e *Engine) reconcileCarried(ctx context.Context, key kube.Key) (kube.Next, error) {
+	kind, name, _ := strings.Cut(key.Name, "/")
+	one := deployment.Source{Kind: kind, Name: name}
+	there, ok := e.copies(kind).Get(kube.Key{Namespace: key.Namespace, Name: name})
+	var users []*fleet.BundleDeployment
+	for _, bd := range e.cache.deployments.List(key.Namespace) {
+		if slices.Contains(carriedBy(bd), one) {
+			users = append(users, bd)
+		}
+	}
+	switch {
+	case len(users) > 0 && !ok:
+		for _, bd := range users {
+			if bundle, _, wanted := e.table.PairOf(kube.KeyOf(bd)); wanted && bd.Annotations[fleet.AnnotationWithdrawn] == "" {
+				e.lose(kube.KeyOf(bd))
+				e.planer.Add(bundle)
+			}
+		}
+		return kube.Done, nil
+	case len(users) > 0 || !ok || !isCarried(there):
+		return kube.Done, nil
+	}
+	p := kube.Precondition{UID: there.UID, ResourceVersion: there.ResourceVersion}
+	var err error
+	if kind == deployment.KindConfigMap {
+		err = e.configMaps.Delete(ctx, kube.KeyOf(there), p)
+	} else {
+		err = e.secrets.Delete(ctx, kube.KeyOf(there), p)
+	}
+	if kube.IsConflict(err) {
+		return kube.Next{After: carriedGrace}, nil // somebody has just written it
+	}
+	return kube.Done, err
+}

@@ -1,0 +1,208 @@
+// Package chartpull pulls the charts of Bundles that say "pull: manager", for
+// clusters that reach nothing but the manager's Kubernetes API. The engine asks
+// for them by an annotation; this loop downloads them with the Bundle's
+// credentials, keeps them as a Content, and has the Bundle name it. It belongs
+// to the process that reads foreign content.
+package chartpull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+)
+
+// Delays between two attempts to pull a chart.
+const (
+	firstDelay = 2 * time.Second
+	lastDelay  = time.Minute
+)
+
+// Charts downloads charts; *reader.Reader has it.
+type Charts interface {
+	Pull(ctx context.Context, requests []chart.Request, access chart.Access) (content.Manifest, error)
+}
+
+// Contents keeps what was downloaded; *publish.Publisher has it.
+type Contents interface {
+	Content(ctx context.Context, bundle string, m content.Manifest) (id string, err error)
+}
+
+// Config is all that the loop can be told. Nothing in it may be nil.
+type Config struct {
+	Charts   Charts
+	Contents Contents
+}
+
+// A Puller is the loop and its cache.
+type Puller struct {
+	cfg     Config
+	log     *logrus.Entry
+	bundles *kube.Store[*fleet.Bundle]
+	secrets *kube.Store[*corev1.Secret]
+	cache   *kube.Cache[*metav1.PartialObjectMetadata]
+	loop    *kube.Loop
+
+	mu       sync.Mutex
+	attempts map[kube.Key]int // that failed in a row
+}
+
+// New prepares the loop; it sends no request before its parts run.
+func New(cfg Config, c *kube.Client, log *logrus.Entry) *Puller {
+	own := c.Loop("chart")
+	p := &Puller{
+		cfg: cfg, log: log, attempts: map[kube.Key]int{},
+		bundles: kube.StoreOf[*fleet.Bundle](own), secrets: kube.StoreOf[*corev1.Secret](own),
+		cache: kube.NewMetaCache(own, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{}, slim),
+	}
+	p.loop = kube.NewLoop("bundle-chart", 2, p.Reconcile)
+	p.cache.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
+		switch {
+		case changed == nil:
+			p.forget(kube.KeyOf(old))
+		case asked(changed) && (old == nil || !asked(old) || old.Annotations[fleet.AnnotationPull] != changed.Annotations[fleet.AnnotationPull]):
+			p.forget(kube.KeyOf(changed))
+			p.loop.Add(kube.KeyOf(changed))
+		}
+	})
+	return p
+}
+
+// Loops are the loops, for metrics.
+func (p *Puller) Loops() []*kube.Loop { return []*kube.Loop{p.loop} }
+
+// Parts are the caches and loops to run.
+func (p *Puller) Parts() []kube.Runner { return []kube.Runner{p.cache, p.loop} }
+
+// slim keeps what was asked for and answered.
+func slim(m *metav1.PartialObjectMetadata) {
+	kept := map[string]string{}
+	for _, a := range []string{fleet.AnnotationPull, fleet.AnnotationPulled} {
+		if v := m.Annotations[a]; v != "" {
+			kept[a] = v
+		}
+	}
+	m.Annotations, m.Labels, m.OwnerReferences, m.Finalizers = kept, nil, nil, nil
+}
+
+// asked tells whether charts are asked for that are not there.
+func asked(m metav1.Object) bool {
+	a := m.GetAnnotations()
+	return a[fleet.AnnotationPull] != "" && a[fleet.AnnotationPull] != a[fleet.AnnotationPulled] && m.GetDeletionTimestamp() == nil
+}
+
+// Reconcile pulls the charts of one Bundle, if that is asked for. What keeps it
+// from that stands on the Bundle, and is tried again: a source may be mended.
+func (p *Puller) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+	if m, ok := p.cache.Get(key); !ok || !asked(m) {
+		p.forget(key)
+		return kube.Done, nil
+	}
+	b, err := p.bundles.Get(ctx, key)
+	if kube.IsGone(err) {
+		return kube.Done, nil
+	}
+	if err != nil {
+		return kube.Done, err
+	}
+	charts := deployment.Charts(&b.Spec)
+	if !asked(b) || !deployment.PulledByManager(&b.Spec) || b.Annotations[fleet.AnnotationPull] != chart.KeyOf(charts) {
+		return kube.Done, nil // the engine asks anew
+	}
+	id, err := p.pull(ctx, b, charts)
+	if ctx.Err() != nil {
+		return kube.Done, nil
+	}
+	next := kube.Done
+	if err != nil {
+		next.After = p.failed(key)
+	} else {
+		p.forget(key)
+	}
+	return next, p.answer(ctx, b, id, err)
+}
+
+// pull downloads charts and keeps them.
+func (p *Puller) pull(ctx context.Context, b *fleet.Bundle, charts []chart.Request) (id string, err error) {
+	o := *b.Spec.HelmOpOptions
+	var data map[string][]byte
+	if o.SecretName != "" {
+		secret, err := p.secrets.Get(ctx, kube.Key{Namespace: b.Namespace, Name: o.SecretName})
+		if kube.IsGone(err) {
+			return "", fmt.Errorf("there is no Secret %q with the credentials for it", o.SecretName)
+		}
+		if err != nil {
+			return "", fmt.Errorf("read Secret %q with the credentials for it: %w", o.SecretName, err)
+		}
+		data = secret.Data
+	}
+	c, err := chart.HelmOpCredentials(data, o)
+	if err != nil {
+		return "", fmt.Errorf("Secret %q: %w", o.SecretName, err) //nolint:staticcheck // a kind
+	}
+	m, err := p.cfg.Charts.Pull(ctx, charts, chart.HelmOpAccess(c, charts))
+	if err != nil {
+		return "", err
+	}
+	return p.cfg.Contents.Content(ctx, b.Name, m)
+}
+
+// answer notes on the Bundle what came of it.
+func (p *Puller) answer(ctx context.Context, b *fleet.Bundle, id string, failed error) error {
+	key := b.Annotations[fleet.AnnotationPull]
+	changed := b.DeepCopy()
+	log := p.log.WithFields(logrus.Fields{"workspace": b.Namespace, "bundle": b.Name})
+	if failed != nil {
+		text := key + " " + condition.Message(failed.Error())
+		if b.Annotations[fleet.AnnotationPullFailed] == text {
+			return nil
+		}
+		changed.Annotations[fleet.AnnotationPullFailed] = text
+		log.WithFields(logrus.Fields{"reason": fault.ReasonOf(failed), "error": failed.Error()}).Warn("chart not pulled")
+	} else {
+		delete(changed.Annotations, fleet.AnnotationPullFailed)
+		changed.Annotations[fleet.AnnotationContent], changed.Annotations[fleet.AnnotationPulled] = id, key
+		log.WithField("content", id).Info("chart pulled")
+	}
+	_, err := p.bundles.Patch(ctx, b, changed)
+	switch {
+	case kube.IsGone(err):
+		return nil
+	case kube.IsConflict(err):
+		return errors.New("the Bundle has changed meanwhile") // tried again at once
+	}
+	return err
+}
+
+// failed counts an attempt, and returns the delay until the next.
+func (p *Puller) failed(key kube.Key) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.attempts[key]++
+	d := firstDelay
+	for range p.attempts[key] - 1 {
+		if d *= 2; d >= lastDelay {
+			return lastDelay
+		}
+	}
+	return d
+}
+
+func (p *Puller) forget(key kube.Key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.attempts, key)
+}

@@ -1,0 +1,28 @@
+package publish
+
+import (
+	"context"
+	"errors"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/source"
+)
+
+// Content writes what a Bundle deploys apart from the Bundle, which is about to
+// name it, and returns its id. What is there already is marked as wanted.
+//
+// Errors: Permanent, TooLarge, for more than can be kept; others may pass.
+func (p *Publisher) Content(ctx context.Context, bundle string, m content.Manifest) (id string, err error) {
+	b := &fleet.Bundle{}
+	b.Name = bundle
+	f, err := p.putContents(ctx, source.Write{New: b, Content: m, In: source.Apart})
+	switch {
+	case err != nil:
+		return "", err
+	case f != nil:
+		return "", fault.PermanentError("TooLarge", errors.New(f.Message))
+	}
+	return content.ID(m), nil
+}

@@ -1,0 +1,40 @@
+package helm
+
+import (
+	"strings"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+// mayNotBeEmpty tells whether it would be a mistake if nothing were left of a
+// release that had objects. What has no chart of its own is never meant to be
+// empty; with a chart a person may have switched everything off by an option, and
+// while the options are as they were nobody has.
+func mayNotBeEmpty(d Deployment, p parts, before []record) bool {
+	if d.Options.AllowEmpty || !hasObjects(before) {
+		return false
+	}
+	if _, own := chartDir(p.files, d.helm()); !own {
+		return true
+	}
+	was := optionsOf(lastGood(before))
+	return was != "" && was == optionsOf(d.Memory.DeploymentID)
+}
+
+// lastGood is the deployment id of the newest revision that was deployed, else of
+// the newest of all; empty if another implementation made it.
+func lastGood(list []record) string {
+	id := ""
+	for _, r := range list {
+		if r.readable && (r.Info.Status == release.Deployed || id == "") {
+			id = remembered(r.Chart.Metadata.Annotations).DeploymentID
+		}
+	}
+	return id
+}
+
+// optionsOf is the half of a deployment id that stands for the options.
+func optionsOf(deploymentID string) string {
+	_, options, _ := strings.Cut(deploymentID, ":")
+	return options
+}

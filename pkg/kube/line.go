@@ -1,0 +1,306 @@
+package kube
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// Times of a line. A peer that has gone without a word is noticed within
+// pingAfter + pingTime over HTTP/2; over HTTP/1.1, where nothing can be asked on
+// a connection that is in use, TCP's own questions take 45 s.
+const (
+	pingAfter  = 10 * time.Second // silence after which the peer is asked whether it is there
+	pingTime   = 5 * time.Second  // to answer that
+	answerTime = 20 * time.Second // to begin an answer, and between two pieces of it
+	dialTime   = 10 * time.Second
+)
+
+// ErrHungUp says that the line was ended on purpose.
+var ErrHungUp = errors.New("the connection was ended")
+
+// A Line is what lies between this process and an API server that is far away:
+// connections that may be slow, cut, or dead without anybody saying so. All
+// clients of one line share it, and what one of them finds out all know:
+//
+//   - a line is down from the first request that gets no answer until one that
+//     does; an answer is any that does not say that the server is broken;
+//   - while it is down, ordinary requests fail at once, and requests of Patient
+//     clients wait. Only those of Probing clients are sent;
+//   - no ordinary request waits for longer than 20 s for its answer to begin, or
+//     to go on.
+//
+// A Line needs somebody who probes it: nothing else brings it up again.
+type Line struct {
+	transport *http.Transport
+	trip      http.RoundTripper // transport, and what the configuration puts around it
+	onLost    func()
+	limit     time.Duration // answerTime
+
+	mu    sync.Mutex
+	conns map[*wire]bool
+	cause error         // why it is down; nil: it is not
+	ended bool          // by HangUp
+	bad   bool          // the last probe was refused
+	news  chan struct{} // closed when waiting may be worth an end
+}
+
+// NewLine is a line to the API server of a configuration, for a Config with the
+// same one. onLost, where not nil, is called in a goroutine of its own each time
+// the line goes down. proxy counts where the configuration names none; nil: no
+// proxy. What the configuration wraps around transports sees each request that
+// is really sent.
+func NewLine(cfg *rest.Config, proxy func(*http.Request) (*url.URL, error), onLost func()) (*Line, error) {
+	secured, err := rest.TLSConfigFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", cfg.Host, err)
+	}
+	if secured == nil {
+		secured = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if cfg.Proxy != nil {
+		proxy = cfg.Proxy
+	}
+	l := &Line{onLost: onLost, limit: answerTime, conns: map[*wire]bool{}, news: make(chan struct{})}
+	l.transport = &http.Transport{
+		Proxy: proxy, DialContext: l.dial, TLSClientConfig: secured, TLSHandshakeTimeout: dialTime,
+		MaxIdleConnsPerHost: 25, IdleConnTimeout: 90 * time.Second, DisableCompression: cfg.DisableCompression,
+		ForceAttemptHTTP2: len(cfg.NextProtos) == 0,
+		HTTP2:             &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTime},
+	}
+	l.trip = l.transport
+	if cfg.WrapTransport != nil {
+		l.trip = cfg.WrapTransport(l.transport)
+	}
+	return l, nil
+}
+
+// Down tells why the line is down; nil: it is not.
+func (l *Line) Down() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cause
+}
+
+// HangUp ends all connections for good: every request fails from now on.
+func (l *Line) HangUp() {
+	l.mu.Lock()
+	l.cause, l.ended = ErrHungUp, true
+	open := l.conns
+	l.conns = map[*wire]bool{}
+	l.tell()
+	l.mu.Unlock()
+	for c := range open {
+		_ = c.Conn.Close()
+	}
+	l.transport.CloseIdleConnections()
+}
+
+// Open is how many connections there are.
+func (l *Line) Open() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.conns)
+}
+
+// attach makes a configuration use the line.
+func (l *Line) attach(cfg *rest.Config, m manner) *rest.Config {
+	out := rest.CopyConfig(cfg)
+	if !strings.Contains(out.Host, "://") {
+		out.Host = "https://" + out.Host // else the scheme follows from TLS options
+	}
+	out.TLSClientConfig, out.Dial, out.Proxy, out.WrapTransport = rest.TLSClientConfig{}, nil, nil, nil
+	out.Transport = rider{line: l, manner: m}
+	return out
+}
+
+// tell wakes up who waits; l.mu is held.
+func (l *Line) tell() {
+	close(l.news)
+	l.news = make(chan struct{})
+}
+
+// fell notes that a request got no answer.
+func (l *Line) fell(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := l.cause == nil
+	if !l.ended {
+		l.cause = err
+	}
+	if first && l.onLost != nil {
+		go l.onLost()
+	}
+}
+
+// answered notes what a request was answered.
+func (l *Line) answered(status int, m manner) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return
+	}
+	news := false
+	if m == probing {
+		good := status < http.StatusMultipleChoices
+		news = good && l.bad
+		l.bad = !good
+	}
+	if status < http.StatusInternalServerError {
+		news = news || l.cause != nil
+		l.cause = nil
+	}
+	if news {
+		l.tell()
+	}
+}
+
+// A manner is how requests deal with a line that is down.
+type manner int
+
+const (
+	ordinary manner = iota // they fail at once
+	probing                // they are sent anyway
+	patient                // they wait
+)
+
+// rider sends the requests of one client over a line.
+type rider struct {
+	line   *Line
+	manner manner
+}
+
+// RoundTrip sends a request.
+func (r rider) RoundTrip(req *http.Request) (*http.Response, error) {
+	down := r.line.Down()
+	switch {
+	case r.manner == patient:
+		return r.line.insist(req)
+	case down != nil && (r.manner == ordinary || errors.Is(down, ErrHungUp)):
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, &awayError{cause: down}
+	}
+	return r.line.send(req, r.manner)
+}
+
+// send sends a request once, and notes what comes of it.
+func (l *Line) send(req *http.Request, m manner) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(req.Context())
+	patience := time.AfterFunc(l.limit, func() { cancel(errSilent) })
+	resp, err := l.trip.RoundTrip(req.WithContext(ctx))
+	patience.Stop()
+	if err != nil {
+		if context.Cause(ctx) == errSilent { //nolint:errorlint // this very value
+			err = &awayError{cause: errSilent}
+		}
+		cancel(nil)
+		// A caller who gave up says nothing about the line, unless it was the
+		// limit of a probe that was reached.
+		if caller := req.Context().Err(); caller == nil || m == probing && errors.Is(caller, context.DeadlineExceeded) {
+			l.fell(err)
+		}
+		return nil, err
+	}
+	l.answered(resp.StatusCode, m)
+	if m == probing {
+		resp.Header.Del("Retry-After") // else client-go tries again and again, and the probe never hears why
+	}
+	body := &answer{ReadCloser: resp.Body, ctx: ctx, cancel: cancel, watch: watches(req)}
+	if m != patient {
+		body.limit = l.limit
+	}
+	resp.Body = body
+	return resp, nil
+}
+
+// errSilent says that an answer did not begin or go on in time.
+var errSilent = fmt.Errorf("no answer within %s", answerTime)
+
+// An awayError says that the API server could not be asked.
+type awayError struct{ cause error }
+
+func (e *awayError) Error() string { return e.cause.Error() }
+func (e *awayError) Unwrap() error { return e.cause }
+
+// Timeout and Temporary make it a net.Error: something that passes.
+func (e *awayError) Timeout() bool { return e.cause == errSilent } //nolint:errorlint // this very value
+// Temporary is true: the server may come back.
+func (e *awayError) Temporary() bool { return true }
+
+// An answer is the body of a response that has to go on coming, unless it is
+// one that is read with patience.
+type answer struct {
+	io.ReadCloser
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	limit  time.Duration // for the next piece; 0: none
+	watch  bool          // an end by the line looks as if the server had ended it
+}
+
+// Read reads the next piece.
+func (a *answer) Read(p []byte) (int, error) {
+	if a.limit > 0 {
+		patience := time.AfterFunc(a.limit, func() { a.cancel(errSilent) })
+		defer patience.Stop()
+	}
+	n, err := a.ReadCloser.Read(p)
+	switch {
+	case err == nil || err == io.EOF:
+	case a.watch && a.ctx.Err() == nil:
+		err = io.EOF
+	case context.Cause(a.ctx) == errSilent: //nolint:errorlint // this very value
+		err = &awayError{cause: errSilent}
+	}
+	return n, err
+}
+
+// Close gives the answer up.
+func (a *answer) Close() error {
+	err := a.ReadCloser.Close()
+	a.cancel(nil)
+	return err
+}
+
+// dial opens a connection that HangUp can end.
+func (l *Line) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: dialTime, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3}}
+	conn, err := d.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	w := &wire{Conn: conn, line: l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		_ = conn.Close()
+		return nil, ErrHungUp
+	}
+	l.conns[w] = true
+	return w, nil
+}
+
+// wire is a connection of a line.
+type wire struct {
+	net.Conn
+	line *Line
+}
+
+// Close ends the connection.
+func (w *wire) Close() error {
+	w.line.mu.Lock()
+	delete(w.line.conns, w)
+	w.line.mu.Unlock()
+	return w.Conn.Close()
+}

@@ -1,0 +1,104 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/rancher/lasso/pkg/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// NewListed is a cache that asks once, when it runs, and never again: it holds
+// what there was then, and what Put adds to it. Everything else is as in
+// NewCache.
+func NewListed[P Object](c *Client, w Watch, diet func(P)) *Cache[P] {
+	info, err := c.kindOf(newOf[P]())
+	if err != nil {
+		panic(fmt.Sprintf("kube: %v", err))
+	}
+	rc, err := c.restClient()
+	if err != nil {
+		panic(fmt.Sprintf("kube: client for %s: %v", info.gvk.Kind, err))
+	}
+	list, err := c.scheme.New(info.gvk.GroupVersion().WithKind(info.gvk.Kind + "List"))
+	if err != nil {
+		panic(fmt.Sprintf("kube: %v", err))
+	}
+	indexers := cache.Indexers{}
+	if info.namespaced {
+		indexers[cache.NamespaceIndex] = cache.MetaNamespaceIndexFunc
+	}
+	lw := &lister{client: client.NewClient(info.gvr, info.gvk.Kind, info.namespaced, rc, 0), watch: w, list: list}
+	out := finish(info.gvk.Kind, cache.NewSharedIndexInformer(lw, newOf[P](), noResync, indexers), diet)
+	out.listed = true
+	return out
+}
+
+// Listed tells whether the cache was filled by one list and is not kept current.
+func (c *Cache[P]) Listed() bool { return c.listed }
+
+// Put replaces one object of a cache made by NewListed with a newer version,
+// without telling handlers. It does nothing to others, which learn it by their
+// watch. The object is the cache's from then on.
+func (c *Cache[P]) Put(obj P) {
+	if !c.listed {
+		return
+	}
+	if c.diet != nil {
+		c.diet(obj)
+	}
+	obj.SetManagedFields(nil)
+	if err := c.informer.GetIndexer().Update(obj); err != nil {
+		panic(fmt.Sprintf("kube: put %s: %v", c.name, err)) // only a key that cannot be made
+	}
+}
+
+// lister lists, and pretends to watch.
+type lister struct {
+	client *client.Client
+	watch  Watch
+	list   runtime.Object // an empty one
+}
+
+// List is ListWithContext.
+func (l *lister) List(opts metav1.ListOptions) (runtime.Object, error) {
+	return l.ListWithContext(context.Background(), opts)
+}
+
+// ListWithContext reads the newest state.
+func (l *lister) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	l.watch.tweak(&opts)
+	opts.ResourceVersion = ""
+	out := l.list.DeepCopyObject()
+	return out, l.client.List(ctx, l.watch.Namespace, out, opts)
+}
+
+// Watch is WatchWithContext.
+func (l *lister) Watch(metav1.ListOptions) (watch.Interface, error) { return newSilence(), nil }
+
+// WatchWithContext is a watch that never tells of anything, and asks nobody.
+func (l *lister) WatchWithContext(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return newSilence(), nil
+}
+
+// IsWatchListSemanticsUnSupported says that the first state does not come by a
+// watch.
+func (l *lister) IsWatchListSemanticsUnSupported() bool { return true }
+
+// silence is a watch without events.
+type silence struct {
+	once   sync.Once
+	events chan watch.Event
+}
+
+func newSilence() *silence { return &silence{events: make(chan watch.Event)} }
+
+// Stop ends the watch.
+func (s *silence) Stop() { s.once.Do(func() { close(s.events) }) }
+
+// ResultChan is closed by Stop.
+func (s *silence) ResultChan() <-chan watch.Event { return s.events }

@@ -1,0 +1,128 @@
+package dependency
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+)
+
+func node(name string, state fleet.BundleState, refs ...fleet.BundleRef) Node {
+	return Node{Name: name, State: state, DependsOn: refs, Labels: map[string]string{
+		fleet.LabelBundleName: name, fleet.LabelBundleNamespace: "ws", "name": name,
+	}}
+}
+
+func on(name string, states ...fleet.BundleState) fleet.BundleRef {
+	return fleet.BundleRef{Name: name, AcceptedStates: states}
+}
+
+func byLabel(k, v string) fleet.BundleRef {
+	return fleet.BundleRef{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{k: v}}}
+}
+
+func elsewhere(n Node) Node {
+	n.Labels[fleet.LabelBundleNamespace] = "other"
+	return n
+}
+
+func TestJudge(t *testing.T) {
+	cases := map[string]struct {
+		why  string
+		node Node
+		rest []Node
+		want Verdict
+	}{
+		"None":  {"nothing to wait for", node("a", fleet.WaitApplied), nil, Verdict{}},
+		"Ready": {"what it depends on is ready", node("b", fleet.WaitApplied, on("a")), []Node{node("a", fleet.Ready)}, Verdict{}},
+		"NotReady": {
+			"and here it is not", node("b", fleet.WaitApplied, on("a")), []Node{node("a", fleet.NotReady)},
+			Verdict{ReasonNotReady, "depends on a, which is NotReady"},
+		},
+		"Accepted": {
+			"a state that is accepted counts as met", node("b", fleet.WaitApplied, on("a", fleet.Ready, fleet.Modified)),
+			[]Node{node("a", fleet.Modified)}, Verdict{},
+		},
+		"ReadyIsNotAccepted": {
+			"who names states means those alone", node("b", fleet.WaitApplied, on("a", fleet.NotReady)), []Node{node("a", fleet.Ready)},
+			Verdict{ReasonNotReady, "depends on a, which is Ready (accepted: NotReady)"},
+		},
+		"Missing": {
+			"a name that is on no other cluster but this", node("b", fleet.WaitApplied, on("x")), []Node{node("a", fleet.Ready)},
+			Verdict{ReasonNotReady, `depends on bundle "x" on this cluster, and there is none`},
+		},
+		"AllMissing": {
+			"all of them are named", node("b", fleet.WaitApplied, on("x"), on("y")), nil,
+			Verdict{ReasonNotReady, `depends on what is not on this cluster: bundle "x"; bundle "y"`},
+		},
+		"OtherNamespace": {
+			"a name means a bundle of the same namespace", node("b", fleet.WaitApplied, on("a")), []Node{elsewhere(node("a", fleet.Ready))},
+			Verdict{ReasonNotReady, `depends on bundle "a" on this cluster, and there is none`},
+		},
+		"SelectorOfAnyNamespace": {
+			"labels do not look at it", node("b", fleet.WaitApplied, byLabel("name", "a")), []Node{elsewhere(node("a", fleet.Ready))}, Verdict{},
+		},
+		"SelectorOfNothing": {
+			"labels that nobody has", node("b", fleet.WaitApplied, byLabel("tier", "db")), []Node{node("a", fleet.Ready)},
+			Verdict{ReasonNotReady, "depends on bundles with labels tier=db on this cluster, and there is none"},
+		},
+		"OwnLabels": {
+			"labels that it has itself as well do not stop it", node("b", fleet.WaitApplied, byLabel(fleet.LabelBundleNamespace, "ws")),
+			[]Node{node("a", fleet.Ready), node("b", fleet.WaitApplied)}, Verdict{},
+		},
+		"EmptyReference": {
+			"an entry without name and selector means nothing, as in the reference", node("b", fleet.WaitApplied, fleet.BundleRef{}),
+			[]Node{node("a", fleet.NotReady)}, Verdict{},
+		},
+		"Cycle": {
+			"all who wait for each other are named, from whoever asks", node("a", fleet.WaitApplied, on("b")),
+			[]Node{node("b", fleet.WaitApplied, on("c")), node("c", fleet.WaitApplied, on("a")), node("d", fleet.Ready)},
+			Verdict{ReasonCycle, "dependsOn goes in a circle: a -> b -> c -> a; take out one of them"},
+		},
+		"Self": {
+			"a bundle that names itself", node("a", fleet.WaitApplied, on("a")), []Node{node("a", fleet.WaitApplied, on("a"))},
+			Verdict{ReasonCycle, "dependsOn goes in a circle: a -> a; take out one of them"},
+		},
+		"CycleOfOthers": {
+			"who waits for a cycle is not part of it", node("d", fleet.WaitApplied, on("a")),
+			[]Node{node("a", fleet.WaitApplied, on("b")), node("b", fleet.WaitApplied, on("a"))},
+			Verdict{ReasonNotReady, "depends on a, which is WaitApplied"},
+		},
+		"CycleThatRuns": {
+			"bundles that are ready hold nobody up, whatever they depend on", node("a", fleet.OutOfSync, on("b")),
+			[]Node{node("b", fleet.Ready, on("a"))}, Verdict{},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := Judge(c.node, append(c.rest, c.node))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+		})
+	}
+}
+
+func TestJudgeInvalid(t *testing.T) {
+	bad := fleet.BundleRef{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}}
+	_, err := Judge(node("a", fleet.WaitApplied, bad), nil)
+	if !fault.IsPermanent(err) || fault.ReasonOf(err) != ReasonInvalid {
+		t.Errorf("only a change of the selector helps: got %v", err)
+	}
+}
+
+func TestConcerns(t *testing.T) {
+	a, b := node("a", fleet.Ready), node("b", fleet.WaitApplied, on("a"))
+	if !Concerns(b, a) {
+		t.Error("a change of a wakes b up")
+	}
+	if Concerns(a, b) {
+		t.Error("a change of b wakes nobody up")
+	}
+}

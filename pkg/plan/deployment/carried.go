@@ -1,0 +1,197 @@
+package deployment
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/chart"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/options"
+)
+
+// Reasons of Bundles that take something along, or name a chart.
+const (
+	// ReasonBadSource: downstreamResources names what is not copied.
+	ReasonBadSource = "InvalidDownstreamResource"
+	// ReasonNoChart: helmOpOptions is set, and no chart is named.
+	ReasonNoChart = "InvalidHelmOptions"
+)
+
+// Kinds of sources, in lower case.
+const (
+	KindSecret    = "secret"
+	KindConfigMap = "configmap"
+)
+
+// A Source is a Secret or ConfigMap beside a Bundle that goes along with its
+// deployments.
+type Source struct {
+	Kind string // KindSecret or KindConfigMap
+	Name string
+}
+
+// String is "Secret <name>", quoted.
+func (s Source) String() string {
+	if s.Kind == KindConfigMap {
+		return fmt.Sprintf("ConfigMap %q", s.Name)
+	}
+	return fmt.Sprintf("Secret %q", s.Name)
+}
+
+// Sources are all that deployments of a Bundle may take along, sorted: what its
+// options name, those of its targets, and the credentials for a chart that
+// agents pull. Another kind than Secret and ConfigMap is Permanent,
+// InvalidDownstreamResource.
+func Sources(spec *fleet.BundleSpec) ([]Source, error) {
+	out, err := sourcesOf(&spec.BundleDeploymentOptions)
+	for i := range spec.Targets {
+		if err != nil {
+			return nil, err
+		}
+		var more []Source
+		more, err = sourcesOf(&spec.Targets[i].BundleDeploymentOptions)
+		out = append(out, more...)
+	}
+	return tidy(append(out, access(byAgent(spec))...)), err
+}
+
+// CarriedBy are the sources of a deployment, sorted. It may be one that a cache
+// holds, without most of its options.
+func CarriedBy(o *fleet.BundleDeploymentOptions, c *fleet.BundleHelmOptions) []Source {
+	out, err := sourcesOf(o)
+	if err != nil {
+		return nil // it is not written
+	}
+	return tidy(append(out, access(c)...))
+}
+
+func sourcesOf(o *fleet.BundleDeploymentOptions) ([]Source, error) {
+	var out []Source
+	for _, dr := range o.DownstreamResources {
+		s := Source{Kind: strings.ToLower(dr.Kind), Name: dr.Name}
+		if s.Kind != KindSecret && s.Kind != KindConfigMap || s.Name == "" {
+			return nil, fault.PermanentError(ReasonBadSource, fmt.Errorf(
+				"downstreamResources: %q %q is neither a Secret nor a ConfigMap with a name", dr.Kind, dr.Name))
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func access(c *fleet.BundleHelmOptions) []Source {
+	if c == nil || c.SecretName == "" {
+		return nil
+	}
+	return []Source{{KindSecret, c.SecretName}}
+}
+
+func tidy(l []Source) []Source {
+	slices.SortFunc(l, func(a, b Source) int { return strings.Compare(a.Kind+"/"+a.Name, b.Kind+"/"+b.Name) })
+	return slices.Compact(l)
+}
+
+// Digest is one of the data of sources, by source; empty for none.
+func Digest(list []Source, data map[Source]string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	var text strings.Builder
+	for _, s := range list {
+		fmt.Fprintf(&text, "%s/%s=%s\n", s.Kind, s.Name, data[s])
+	}
+	return digest([]byte(text.String()))
+}
+
+// With is the version with a Digest of what it takes along.
+func (v Version) With(carried string) Version {
+	if carried != "" {
+		v.Carried, v.Outcome = carried, digest([]byte(v.Outcome+carried))
+	}
+	return v
+}
+
+// WithInputs is the digest of inputs with that of all sources of the Bundle.
+func WithInputs(inputs, sources string) string {
+	if sources == "" {
+		return inputs
+	}
+	return digest([]byte(inputs + sources))
+}
+
+// carry notes on a deployment what it takes along. Agents look again, and
+// upgrade the release, when the number is another. Where an earlier manager
+// has set it, that is taken for granted.
+func carry(bd *fleet.BundleDeployment, v Version) {
+	before, known := bd.Annotations[fleet.AnnotationCarried]
+	delete(bd.Annotations, fleet.AnnotationCarried)
+	if v.Carried != "" {
+		bd.Annotations[fleet.AnnotationCarried] = v.Carried
+	}
+	switch generation := bd.Spec.DownstreamResourcesGeneration; {
+	case len(v.Options.DownstreamResources) == 0:
+		bd.Spec.DownstreamResourcesGeneration = 0
+	case generation == 0, known && before != v.Carried:
+		bd.Spec.DownstreamResourcesGeneration = generation + 1
+	}
+}
+
+// Charts are the charts of a Bundle of a HelmOp, each once: those of its own
+// options and of its targets.
+func Charts(spec *fleet.BundleSpec) []chart.Request {
+	var out []chart.Request
+	add := func(h *fleet.HelmOptions) {
+		if r := chart.RequestOf(h); r != (chart.Request{}) && !slices.Contains(out, r) {
+			out = append(out, r)
+		}
+	}
+	add(spec.Helm)
+	for i := range spec.Targets {
+		if t := &spec.Targets[i]; !t.DoNotDeploy {
+			add(options.Merge(spec.BundleDeploymentOptions, t.BundleDeploymentOptions).Helm)
+		}
+	}
+	return out
+}
+
+// PulledByManager tells whether the manager pulls the charts of a Bundle.
+func PulledByManager(spec *fleet.BundleSpec) bool {
+	return spec.HelmOpOptions != nil && spec.HelmOpOptions.Pull == fleet.PullManager
+}
+
+// PulledByAgents tells whether each agent pulls the charts of a Bundle, which
+// then has no content.
+func PulledByAgents(spec *fleet.BundleSpec) bool {
+	return spec.HelmOpOptions != nil && spec.HelmOpOptions.Pull != fleet.PullManager
+}
+
+// byAgent is what agents have to know to pull a chart; nil where they do not.
+func byAgent(spec *fleet.BundleSpec) *fleet.BundleHelmOptions {
+	if !PulledByAgents(spec) {
+		return nil
+	}
+	o := *spec.HelmOpOptions
+	o.Pull = "" // it is for them alone
+	return &o
+}
+
+// setChart makes the kit one of a HelmOp, where the Bundle is.
+func (k *Kit) setChart() error {
+	if k.spec.HelmOpOptions != nil && len(Charts(&k.spec)) == 0 {
+		return fault.PermanentError(ReasonNoChart, fmt.Errorf("helmOpOptions is set, and neither helm.repo nor helm.chart says which chart"))
+	}
+	if k.chart = byAgent(&k.spec); k.chart == nil {
+		return nil
+	}
+	raw, err := json.Marshal(k.chart)
+	if err != nil {
+		return fault.PermanentError(ReasonOptions, err)
+	}
+	k.pulled = digest(raw)
+	return nil
+}
+
+// Chart says how agents pull the chart; nil where they do not.
+func (k *Kit) Chart() *fleet.BundleHelmOptions { return k.chart }

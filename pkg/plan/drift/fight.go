@@ -1,0 +1,116 @@
+package drift
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// Corrections of the same object that follow each other closely come slower and
+// slower after the first few: somebody is at work against them.
+const (
+	free      = 3 // come at once
+	firstWait = 5 * time.Second
+	lastWait  = 5 * time.Minute
+	calm      = 10 * time.Minute // after which the count begins anew
+)
+
+// A Fight is the history of corrections of one object. The zero Fight is that of
+// an object that was never corrected.
+type Fight struct {
+	count     int
+	first     time.Time
+	last      time.Time
+	what      string   // field and object, for people
+	who       []string // managers
+	contested bool     // it was changed back in spite of several corrections
+}
+
+// Over tells whether the last correction is so long ago that it counts no more.
+func (f *Fight) Over(now time.Time) bool { return now.Sub(f.last) >= calm }
+
+// Rest is how long after now the fight is over.
+func (f *Fight) Rest(now time.Time) time.Duration { return f.last.Add(calm).Sub(now) }
+
+// Contested tells whether the object was changed back again and again.
+func (f *Fight) Contested() bool { return f.contested }
+
+// Wait is how long the next correction has to wait; 0: it may come now.
+func (f *Fight) Wait(now time.Time) time.Duration { return max(f.next().Sub(now), 0) }
+
+// next is when the next correction may come.
+func (f *Fight) next() time.Time {
+	if f.count < free {
+		return time.Time{}
+	}
+	wait := firstWait
+	for range f.count - free {
+		wait = min(2*wait, lastWait)
+	}
+	return f.last.Add(wait)
+}
+
+// Found notes that the object differs.
+func (f *Fight) Found(m fleet.ModifiedStatus) {
+	f.contested = f.contested || f.count >= free
+	f.what = strings.TrimSuffix(m.Kind+" "+m.Namespace+"/", "/") + "/" + m.Name
+	if m.Namespace == "" {
+		f.what = m.Kind + " " + m.Name
+	}
+	if len(m.Changes) > 0 {
+		f.what = m.Changes[0].Field + " of " + f.what
+	}
+	for _, name := range Who(m) {
+		if !slices.Contains(f.who, name) {
+			f.who = append(f.who, name)
+		}
+	}
+	slices.Sort(f.who)
+}
+
+// Corrected notes an attempt to put the object back, whether it succeeded or not.
+func (f *Fight) Corrected(now time.Time) {
+	if f.count == 0 {
+		f.first = now
+	}
+	f.count, f.last = f.count+1, now
+}
+
+// Contested says in words which corrections are changed back again and again, by
+// whom, since when, and when the next try is; "" if none is. Times are in UTC.
+func Contested(fights []*Fight) string {
+	var real []*Fight
+	for _, f := range fights {
+		if f.contested {
+			real = append(real, f)
+		}
+	}
+	if len(real) == 0 {
+		return ""
+	}
+	slices.SortFunc(real, func(a, b *Fight) int { return strings.Compare(a.what, b.what) })
+	f := real[0]
+	text := fmt.Sprintf("%s keeps changing %s: put back %d times since %s, next try %s",
+		f.rival(), f.what, f.count, stamp(f.first), stamp(f.next()))
+	if more := len(real) - 1; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}
+
+// rival is who is at work against the corrections.
+func (f *Fight) rival() string {
+	others := slices.DeleteFunc(slices.Clone(f.who), func(n string) bool { return n == fleet.FieldManagerRelease })
+	switch {
+	case len(others) > 0:
+		return strings.Join(others[:min(len(others), 3)], ", ")
+	case len(f.who) > 0: // what we wrote was changed on its way into the cluster
+		return "an admission webhook"
+	}
+	return "somebody"
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,103 @@
+package drift
+
+import (
+	"encoding/json"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// writer is one entry of managedFields.
+type writer struct {
+	name   string
+	at     metav1.Time
+	fields map[string]any // FieldsV1
+}
+
+// writers are those of one object.
+type writers []writer
+
+func writersOf(o *unstructured.Unstructured) writers {
+	var out writers
+	for _, f := range o.GetManagedFields() {
+		w := writer{name: f.Manager}
+		if f.Time != nil {
+			w.at = *f.Time
+		}
+		if f.FieldsV1 != nil && json.Unmarshal(f.FieldsV1.GetRawBytes(), &w.fields) == nil {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// of is who set the value that was found, and when that one wrote the object
+// last. Nobody owns a field that is missing: who removed it is not known.
+func (all writers) of(d difference) (string, metav1.Time) {
+	if d.live == nil {
+		return "", metav1.Time{}
+	}
+	var best writer
+	for _, w := range all {
+		if !owns(w.fields, d.at) {
+			continue
+		}
+		newer := best.at.Before(&w.at)
+		if best.name == "" || newer || best.at.Equal(&w.at) && best.name == fleet.FieldManagerRelease {
+			best = w
+		}
+	}
+	return best.name, best.at
+}
+
+// owns tells whether a set of managed fields has a field, something in it, or
+// something that it is a part of.
+func owns(set map[string]any, at route) bool {
+	for _, s := range at {
+		next, ok := s.in(set)
+		if !ok {
+			return len(set) == 0
+		}
+		set = next
+	}
+	return true
+}
+
+// in is the part of a set of managed fields that a step leads to.
+func (s step) in(set map[string]any) (map[string]any, bool) {
+	if s.keys == nil {
+		next, ok := set["f:"+s.name].(map[string]any)
+		return next, ok
+	}
+	for key, v := range set {
+		text, ok := strings.CutPrefix(key, "k:")
+		if !ok {
+			continue
+		}
+		told := map[string]any{}
+		if json.Unmarshal([]byte(text), &told) != nil || !s.matches(told) {
+			continue
+		}
+		next, ok := v.(map[string]any)
+		return next, ok
+	}
+	return nil, false
+}
+
+// matches tells whether the keys by which the API server tells entries apart are
+// those of this entry. They may be more than are needed.
+func (s step) matches(told map[string]any) bool {
+	for k, v := range told {
+		have, ok := s.live[k]
+		if !ok {
+			have, ok = s.keys[k]
+		}
+		if ok && !same(v, have) {
+			return false
+		}
+	}
+	return len(told) > 0
+}
