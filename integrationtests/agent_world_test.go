@@ -333,9 +333,9 @@ func (w *agentWorld) writes(since time.Time) []string {
 	for line := range strings.Lines(string(data)) {
 		var e struct {
 			Verb, UserAgent, RequestURI, Stage string
-			StageTimestamp                     time.Time
+			RequestReceivedTimestamp           time.Time
 		}
-		if yaml.Unmarshal([]byte(line), &e) != nil || !strings.HasPrefix(e.UserAgent, "fleet-agent/") || e.StageTimestamp.Before(since) {
+		if yaml.Unmarshal([]byte(line), &e) != nil || !strings.HasPrefix(e.UserAgent, "fleet-agent/") || e.RequestReceivedTimestamp.Before(since) {
 			continue
 		}
 		if e.Stage != "ResponseComplete" || slices.Contains([]string{"get", "list", "watch"}, e.Verb) || strings.Contains(e.UserAgent, "(checkin)") ||

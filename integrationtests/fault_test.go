@@ -196,7 +196,9 @@ func TestDeletedDeploymentComesBack(t *testing.T) {
 	})
 	repo.EventuallyReady(commit, 2)
 	before.Generation = 1
-	harness.Throughout(w, watchFor, "nothing was touched", func() trace { return look(w, repo, w.C1, "byhand-app", "app") }, before)
+	now := func() trace { return look(w, repo, w.C1, "byhand-app", "app") }
+	harness.Eventually(w, "the agent tells of what runs", now, before)
+	harness.Throughout(w, watchFor, "nothing was touched", now, before)
 }
 
 // What somebody changes by hand in a cluster is reported.

@@ -197,8 +197,10 @@ func helmUpgrade(t *testing.T, w helmWorld) {
 	if n := w.records(t, "up"); n != 2 {
 		t.Errorf("want 2 revisions kept, got %d", n)
 	}
-	err = w.Upgrade(ctx, bundle("up", "id6", "README.md", "nothing"))
-	must(t, err) // no plain manifests at all: the bundle's content is another
+	nothing := bundle("up", "id6", "README.md", "nothing")
+	wantReason(t, w.Upgrade(ctx, nothing), release.ReasonEmptyResult)
+	nothing.Options.AllowEmpty = true
+	must(t, w.Upgrade(ctx, nothing))
 	wantReason(t, w.Upgrade(ctx, bundle("first", "id2", "a.yaml", "# all commented out")), release.ReasonEmptyResult)
 }
 
