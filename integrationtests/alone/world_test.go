@@ -3,7 +3,6 @@
 package alone
 
 import (
-	"flag"
 	"fmt"
 	"net/url"
 	"os"
@@ -23,13 +22,7 @@ import (
 
 // TestMain lets many stories run at once, whatever the number of processors: they
 // wait for most of their time.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		panic(err)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
 // A place is a site that is connected to its manager through a front, which
 // speaks TLS, and a cord in front of that.

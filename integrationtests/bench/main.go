@@ -17,11 +17,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
@@ -116,22 +114,7 @@ func parseOptions(args []string) (settings, error) {
 	return o, nil
 }
 
-func main() {
-	o, err := parseOptions(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-}
+func main() { measure.Main("bench", parseOptions, run) }
 
 // run measures all scenarios, each on an API server of its own.
 func run(ctx context.Context, o settings) (err error) {

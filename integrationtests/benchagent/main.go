@@ -15,12 +15,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
@@ -81,22 +79,7 @@ func parseOptions(args []string) (settings, error) {
 	return o, nil
 }
 
-func main() {
-	o, err := parseOptions(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "benchagent:", err)
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "benchagent:", err)
-		os.Exit(1)
-	}
-}
+func main() { measure.Main("benchagent", parseOptions, run) }
 
 // run measures all parts: what rests in one world, what moves in another.
 func run(ctx context.Context, o settings) (err error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 // requests are what the agent has asked both API servers since a moment.
@@ -76,7 +77,7 @@ func (w *world) quiet(ctx context.Context, since time.Time) error {
 			_, err = w.settle(ctx, last)
 			break
 		}
-		err = pause(ctx, time.Second)
+		err = kube.Sleep(ctx, time.Second)
 	}
 	return err
 }
@@ -102,7 +103,7 @@ func (w *world) settle(ctx context.Context, since time.Time) (last time.Time, er
 		case time.Now().After(limit):
 			return last, fmt.Errorf("the agent does not come to rest: %w", errPatience)
 		}
-		if err := pause(ctx, settled-time.Since(last)); err != nil {
+		if err := kube.Sleep(ctx, settled-time.Since(last)); err != nil {
 			return last, err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/hack/measure"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 // measureRest installs more and more releases, watches the agent while nothing
@@ -58,7 +59,7 @@ func (b *bench) watchRest(ctx context.Context, w *world) (usage, []harness.Reque
 		return usage{}, nil, err
 	}
 	begin := time.Now()
-	if err := pause(ctx, b.rest); err != nil {
+	if err := kube.Sleep(ctx, b.rest); err != nil {
 		return usage{}, nil, err
 	}
 	used, err := rest()

@@ -46,7 +46,7 @@ func follow(ctx context.Context, w *world) (*seen, error) {
 	})
 	go func() { _ = kube.Run(ctx, nil, s.bds, maps) }() // ends with ctx
 	for !s.bds.HasSynced() || !maps.HasSynced() {
-		if err := pause(ctx, 10*time.Millisecond); err != nil {
+		if err := kube.Sleep(ctx, 10*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}

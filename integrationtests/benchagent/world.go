@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	authv1 "k8s.io/api/authentication/v1"
@@ -242,15 +241,3 @@ func parallel(ctx context.Context, n int, do func(context.Context, int) error) e
 
 // workers is how many deployments an agent works on at once (agent.Default).
 const workers = 8
-
-// pause lets time pass.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
-}

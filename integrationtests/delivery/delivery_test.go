@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"encoding/base64"
-	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -17,16 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/web/webtest"
 )
 
-// atOnce is how many stories are told at once: they mostly wait.
-const atOnce = "8"
-
-func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", atOnce); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
 // stories are all stories, each at a place of its own.
 var stories = map[string]func(*testing.T, *harness.Hub){

@@ -5,7 +5,6 @@
 package noloss
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -21,16 +20,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// atOnce is how many stories are told at once: they mostly wait.
-const atOnce = "8"
-
-func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", atOnce); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
 // A story is one mishap on one agent.
 type story struct {

@@ -5,8 +5,6 @@
 package tenants
 
 import (
-	"flag"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -22,16 +20,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// atOnce is how many stories are told at once: they mostly wait.
-const atOnce = "8"
-
-func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", atOnce); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
 // A site is an agent that works as the service account fleet-agent in its own
 // cluster, with the rights of its chart.

@@ -8,6 +8,7 @@ import (
 	lassocache "github.com/rancher/lasso/pkg/cache"
 	"github.com/rancher/lasso/pkg/client"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
@@ -44,6 +45,21 @@ type Cache[P Object] struct {
 // reads; managedFields are removed after it ran. Indexes and handlers are
 // added before it runs.
 func NewCache[P Object](c *Client, w Watch, diet func(P)) *Cache[P] {
+	k := kindFor[P](c)
+	opts := &lassocache.Options{Namespace: w.Namespace, Resync: noResync, TweakList: w.tweak}
+	return finish(k.gvk.Kind, lassocache.NewCache(newOf[P](), k.list, k.client, opts), diet)
+}
+
+// A listable is what it takes to list the objects of a kind.
+type listable struct {
+	kindInfo
+	client *client.Client
+	list   runtime.Object // an empty one
+}
+
+// kindFor finds out about the kind of P. It panics for a kind that the client's
+// scheme does not hold: a mistake of the program.
+func kindFor[P Object](c *Client) listable {
 	info, err := c.kindOf(newOf[P]())
 	if err != nil {
 		panic(fmt.Sprintf("kube: %v", err))
@@ -56,9 +72,7 @@ func NewCache[P Object](c *Client, w Watch, diet func(P)) *Cache[P] {
 	if err != nil {
 		panic(fmt.Sprintf("kube: %v", err))
 	}
-	cl := client.NewClient(info.gvr, info.gvk.Kind, info.namespaced, rc, 0)
-	opts := &lassocache.Options{Namespace: w.Namespace, Resync: noResync, TweakList: w.tweak}
-	return finish(info.gvk.Kind, lassocache.NewCache(newOf[P](), list, cl, opts), diet)
+	return listable{kindInfo: info, client: client.NewClient(info.gvr, info.gvk.Kind, info.namespaced, rc, 0), list: list}
 }
 
 // NewMetaCache is a cache of the metadata of any kind. Its resource is told

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/rancher/lasso/pkg/client"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -16,24 +15,12 @@ import (
 // what there was then, and what Put adds to it. Everything else is as in
 // NewCache.
 func NewListed[P Object](c *Client, w Watch, diet func(P)) *Cache[P] {
-	info, err := c.kindOf(newOf[P]())
-	if err != nil {
-		panic(fmt.Sprintf("kube: %v", err))
-	}
-	rc, err := c.restClient()
-	if err != nil {
-		panic(fmt.Sprintf("kube: client for %s: %v", info.gvk.Kind, err))
-	}
-	list, err := c.scheme.New(info.gvk.GroupVersion().WithKind(info.gvk.Kind + "List"))
-	if err != nil {
-		panic(fmt.Sprintf("kube: %v", err))
-	}
+	k := kindFor[P](c)
 	indexers := cache.Indexers{}
-	if info.namespaced {
+	if k.namespaced {
 		indexers[cache.NamespaceIndex] = cache.MetaNamespaceIndexFunc
 	}
-	lw := &lister{client: client.NewClient(info.gvr, info.gvk.Kind, info.namespaced, rc, 0), watch: w, list: list}
-	out := finish(info.gvk.Kind, cache.NewSharedIndexInformer(lw, newOf[P](), noResync, indexers), diet)
+	out := finish(k.gvk.Kind, cache.NewSharedIndexInformer(&lister{listable: k, watch: w}, newOf[P](), noResync, indexers), diet)
 	out.listed = true
 	return out
 }
@@ -59,9 +46,8 @@ func (c *Cache[P]) Put(obj P) {
 
 // lister lists, and pretends to watch.
 type lister struct {
-	client *client.Client
-	watch  Watch
-	list   runtime.Object // an empty one
+	listable
+	watch Watch
 }
 
 // List is ListWithContext.

@@ -44,8 +44,11 @@ func (b *Backoff) Next() time.Duration {
 func (b *Backoff) Reset() { b.failures = 0 }
 
 // Wait waits for the next delay, or until ctx ends.
-func (b *Backoff) Wait(ctx context.Context) error {
-	t := time.NewTimer(b.Next())
+func (b *Backoff) Wait(ctx context.Context) error { return Sleep(ctx, b.Next()) }
+
+// Sleep waits for d, or until ctx ends, and returns then why.
+func Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():

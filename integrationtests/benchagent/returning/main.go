@@ -15,11 +15,9 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
@@ -27,6 +25,7 @@ import (
 	"github.com/fleetworkspace/fleet/hack/measure"
 	"github.com/fleetworkspace/fleet/integrationtests/alone/wire"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 type settings struct {
@@ -69,22 +68,7 @@ func parseOptions(args []string) (settings, error) {
 	return o, nil
 }
 
-func main() {
-	o, err := parseOptions(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "returning:", err)
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "returning:", err)
-		os.Exit(1)
-	}
-}
+func main() { measure.Main("returning", parseOptions, run) }
 
 func run(ctx context.Context, o settings) (err error) {
 	dir, err := os.MkdirTemp("", "fleet-returning-")
@@ -139,22 +123,10 @@ func run(ctx context.Context, o settings) (err error) {
 // used a moment ago are found dead later than others.
 const idle = 15 * time.Second
 
-// pause waits.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
-}
-
 // measureReturn cuts the link of all agents, gives each something new to do, heals
 // it, and takes the time until the last of them has reported that it is done.
 func measureReturn(ctx context.Context, f *fleetOf, fault wire.Fault, outage, patience time.Duration) error {
-	if err := pause(ctx, idle); err != nil {
+	if err := kube.Sleep(ctx, idle); err != nil {
 		return err
 	}
 	if err := f.cord.Set(fault); err != nil {
@@ -164,7 +136,7 @@ func measureReturn(ctx context.Context, f *fleetOf, fault wire.Fault, outage, pa
 	if err := f.order(ctx); err != nil {
 		return err
 	}
-	if err := pause(ctx, outage-time.Since(began)); err != nil {
+	if err := kube.Sleep(ctx, outage-time.Since(began)); err != nil {
 		return err
 	}
 	lasted := time.Since(began)

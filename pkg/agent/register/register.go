@@ -252,7 +252,7 @@ func await(ctx context.Context, up *kube.Client, key kube.Key) (*corev1.Secret, 
 		if kube.IsUnauthorized(err) {
 			return nil, fmt.Errorf("the registration token is not valid any more: %w", err)
 		}
-		if err := sleep(ctx, delay); err != nil {
+		if err := kube.Sleep(ctx, delay); err != nil {
 			return nil, fmt.Errorf("wait for the credential: %w", err)
 		}
 		delay = min(2*delay, pollInterval)
@@ -301,15 +301,4 @@ func secretWord() (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(b[:]), nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }
