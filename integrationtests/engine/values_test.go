@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -169,4 +170,38 @@ func TestDeletionReadsNothing(t *testing.T) {
 	if n := reads.Load(); n > 0 {
 		t.Errorf("%d reads of single deployments", n)
 	}
+}
+
+// TestStagingReadsNothing tells that a version is staged without reading the
+// deployment, and that nothing of the version staged before stays in it.
+func TestStagingReadsNothing(t *testing.T) {
+	w := &world{t: t, agents: map[string]*agent{}}
+	var reads atomic.Int64
+	w.wrap = func(next http.RoundTripper) http.RoundTripper { return reader{next, &reads} }
+	w.open()
+	for _, name := range []string{"c1", "c2", "c3"} {
+		w.addCluster(name, nil)
+	}
+	b := bundle("app", "v1", everywhere())
+	b.Spec.ServiceAccount = "deployer"
+	w.create(b)
+	sees(w, "Ready", "True", bundleReady(w, "app"))
+	runs := w.deployment("app", "c1").Spec
+	reads.Store(0)
+	update(w, in("app"), func(b *fleet.Bundle) {
+		b.Spec.Paused, b.Spec.ServiceAccount, b.Spec.DefaultNamespace = true, "", "shop"
+	})
+	sees(w, "held back", "False OutOfSync: OutOfSync(3) [Cluster fleet-default/c1: paused]", bundleReady(w, "app"))
+	now := w.deployment("app", "c1").Spec
+	if now.StagedOptions.ServiceAccount != "" || now.StagedOptions.DefaultNamespace != "shop" {
+		t.Errorf("staged %+v", now.StagedOptions)
+	}
+	if diff := cmp.Diff(runs.Options, now.Options); diff != "" || now.DeploymentID != runs.DeploymentID {
+		t.Errorf("what runs has changed, from %s to %s\n%s", runs.DeploymentID, now.DeploymentID, diff)
+	}
+	if n := reads.Load(); n > 0 {
+		t.Errorf("%d reads of single deployments", n)
+	}
+	update(w, in("app"), func(b *fleet.Bundle) { b.Spec.Paused = false })
+	sees(w, "goes on", "True", bundleReady(w, "app"))
 }

@@ -41,6 +41,12 @@ type Site struct {
 	Output      io.Writer    // where the agent logs, debug messages included; nil: nowhere
 	Own         *rest.Config // as whom the agent works in its own cluster; nil: as the administrator
 
+	// Address is the kubeconfig by which the agent reaches its manager with a token.
+	// Nil: the Hub's own address.
+	Address func(token string) []byte
+	// Run starts the agent, and returns what stops it. Nil: it runs in this process.
+	Run func() (stop func())
+
 	root    testing.TB // outlives parts of the test
 	running *func()
 }
@@ -59,6 +65,16 @@ func NewSite(t testing.TB, hub, down *Hub, name string) *Site {
 // downstream agents it has no scope.
 func NewSiteIn(t testing.TB, hub, down *Hub, name, namespace string) *Site {
 	t.Helper()
+	s := NewStranger(t, hub, down, name, namespace)
+	s.Join(SiteManager)
+	return s
+}
+
+// NewStranger is a Site whose agent has no Cluster and no credential: it has to
+// register. Name, Workspace and Deployments are what they would be of a Site that
+// has joined; a test sets them to what they became.
+func NewStranger(t testing.TB, hub, down *Hub, name, namespace string) *Site {
+	t.Helper()
 	s := &Site{
 		TB: t, root: t, running: new(func()), Hub: hub, Down: down, Name: name,
 		Workspace: "ws-" + name, Deployments: "cluster-" + name, Namespace: namespace, Prefix: name + "-",
@@ -71,7 +87,6 @@ func NewSiteIn(t testing.TB, hub, down *Hub, name, namespace string) *Site {
 		s.Config.Scope = namespace
 	}
 	down.Namespace(t, namespace)
-	s.Join(SiteManager)
 	return s
 }
 
@@ -154,7 +169,14 @@ func (s *Site) Token() string {
 }
 
 // Credential writes the Secret fleet-agent, with a new token.
-func (s *Site) Credential() { s.CredentialFor(s.Hub.Kubeconfig(s.TB, s.Token())) }
+func (s *Site) Credential() {
+	s.Helper()
+	if s.Address != nil {
+		s.CredentialFor(s.Address(s.Token()))
+		return
+	}
+	s.CredentialFor(s.Hub.Kubeconfig(s.TB, s.Token()))
+}
 
 // CredentialFor writes the Secret fleet-agent with a kubeconfig. An agent that
 // runs reads it when it is started next.
@@ -173,6 +195,11 @@ func (s *Site) CredentialFor(kubeconfig []byte) {
 // Start runs the agent until Stop, or the end of the test.
 func (s *Site) Start() {
 	s.Helper()
+	if s.Run != nil {
+		*s.running = s.Run()
+		s.root.Cleanup(*s.running)
+		return
+	}
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	if testing.Verbose() && os.Getenv("FLEET_TEST_LOGS") != "" {

@@ -91,8 +91,8 @@ func changedByHand(t *testing.T, hub *harness.Hub) {
 		shows("reported", "theirs", "1")
 		shows("corrected", "one", "3")
 		shows("back", "one", "2")
-		s.agent.Kill()
-		s.start()
+		s.Process().Kill()
+		s.Start()
 	}
 
 	want("reported", "three", false) // something new goes on top of it
@@ -102,10 +102,10 @@ func changedByHand(t *testing.T, hub *harness.Hub) {
 
 	p.upgrade("reported", "theirs")
 	s.State("reported", fleet.Modified)
-	s.agent.Kill()
+	s.Process().Kill()
 	busy := release.ID{Namespace: s.Home("reported"), Name: "reported"}
 	s.Must(harness.RewriteRelease(s.Context(), hub.Client, busy, 4, "pending-upgrade"))
-	s.start()
+	s.Start()
 	s.Says("reported", fleet.ConditionDeployed, release.ReasonByHand, "is being made by hand")
 	s.Order("reported", harness.Order{Files: []string{"a.yaml", configMap("a", "four")}})
 	s.Says("reported", fleet.ConditionDeployed, release.ReasonByHand, "is being made by hand")
@@ -113,8 +113,8 @@ func changedByHand(t *testing.T, hub *harness.Hub) {
 		t.Errorf("deployed while somebody was at it: %q", got)
 	}
 	s.Must(harness.RewriteRelease(s.Context(), hub.Client, busy, 4, "deployed")) // they are done
-	s.agent.Kill()
-	s.start()
+	s.Process().Kill()
+	s.Start()
 	s.State("reported", fleet.Ready)
 	shows("reported", "four", "5")
 }

@@ -1,3 +1,5 @@
+// Package kill_test kills agents, with SIGKILL, at every request by which they
+// change something, and looks at what the next process makes of it.
 package kill_test
 
 import (
@@ -10,6 +12,13 @@ import (
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 )
+
+// TestMain removes the agent's program.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	harness.RemoveProgram()
+	os.Exit(code)
+}
 
 var phases = []string{install, upgrade, correct, withdraw}
 
@@ -37,7 +46,7 @@ func TestKill(t *testing.T) {
 func killedAtAnyWrite(t *testing.T, hub *harness.Hub, sum map[string]int) {
 	var mu sync.Mutex
 	var all []*life
-	tell := func(t *testing.T, name string, at map[string]point) *life {
+	tell := func(t *testing.T, name string, at map[string]harness.Point) *life {
 		l := newLife(t, hub, name, at)
 		l.live()
 		mu.Lock()
@@ -64,19 +73,19 @@ func killedAtAnyWrite(t *testing.T, hub *harness.Hub, sum map[string]int) {
 
 // sample spreads n points over the writes of each phase, before and after in
 // turns.
-func sample(sum map[string]int, n int) []map[string]point {
-	out := make([]map[string]point, n)
+func sample(sum map[string]int, n int) []map[string]harness.Point {
+	out := make([]map[string]harness.Point, n)
 	for i := range out {
-		out[i] = map[string]point{}
+		out[i] = map[string]harness.Point{}
 		for j, phase := range phases {
-			out[i][phase] = point{write: (2*i + 1) * sum[phase] / (2 * n), after: (i+j)%2 == 1}
+			out[i][phase] = harness.Point{Write: (2*i + 1) * sum[phase] / (2 * n), After: (i+j)%2 == 1}
 		}
 	}
 	return out
 }
 
 // everyWrite takes all points, a few at once.
-func everyWrite(t *testing.T, tell func(*testing.T, string, map[string]point) *life) {
+func everyWrite(t *testing.T, tell func(*testing.T, string, map[string]harness.Point) *life) {
 	const atOnce = 4
 	for k := 0; ; k += atOnce {
 		var mu sync.Mutex
@@ -84,11 +93,11 @@ func everyWrite(t *testing.T, tell func(*testing.T, string, map[string]point) *l
 		t.Run(fmt.Sprint("From", k), func(t *testing.T) {
 			for i := k; i < k+atOnce; i++ {
 				for _, after := range []bool{false, true} {
-					t.Run(fmt.Sprint(point{i, after}), func(t *testing.T) {
+					t.Run(fmt.Sprint(harness.Point{Write: i, After: after}), func(t *testing.T) {
 						t.Parallel()
-						at := map[string]point{}
+						at := map[string]harness.Point{}
 						for _, phase := range phases {
-							at[phase] = point{i, after}
+							at[phase] = harness.Point{Write: i, After: after}
 						}
 						l := tell(t, fmt.Sprintf("k%d-%t", i, after), at)
 						mu.Lock()
@@ -150,10 +159,10 @@ func checkDeletions(t *testing.T, hub *harness.Hub, all []*life) {
 // removed, and what is gone comes back.
 func revivedInTheMiddle(t *testing.T, hub *harness.Hub, writes int) {
 	for i := range 4 {
-		at := point{write: (2*i + 1) * writes / 8, after: i%2 == 1}
+		at := harness.Point{Write: (2*i + 1) * writes / 8, After: i%2 == 1}
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			l := newLife(t, hub, fmt.Sprint("r", i), map[string]point{withdraw: at})
+			l := newLife(t, hub, fmt.Sprint("r", i), map[string]harness.Point{withdraw: at})
 			l.begin()
 			left := map[string]bool{}
 			var revived time.Time

@@ -1,6 +1,7 @@
 package kill_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
@@ -59,9 +61,9 @@ func configMap(name, value string) string {
 // life is what becomes of one bundle: it is installed, upgraded, changed by
 // others, and withdrawn, and in each of these phases its agent may die once.
 type life struct {
-	*victim
+	*harness.Victim
 	home string
-	at   map[string]point // where the agent dies, by phase
+	at   map[string]harness.Point // where the agent dies, by phase
 	died map[string]bool
 	sum  map[string]int // writes by phase, where it did not die
 
@@ -72,9 +74,19 @@ type life struct {
 
 const bundle = "app"
 
-func newLife(t testing.TB, hub *harness.Hub, name string, at map[string]point) *life {
+// newVictim is a Victim that was started. Signs of life are another story: one at
+// the start is enough here.
+func newVictim(t testing.TB, hub *harness.Hub, name string) *harness.Victim {
+	t.Helper()
+	v := harness.NewVictim(t, hub, name)
+	v.Config.CheckinInterval = time.Hour
+	v.Start()
+	return v
+}
+
+func newLife(t testing.TB, hub *harness.Hub, name string, at map[string]harness.Point) *life {
 	v := newVictim(t, hub, name)
-	return &life{victim: v, home: v.Home(bundle), at: at, died: map[string]bool{}, sum: map[string]int{}, uids: map[string]types.UID{}}
+	return &life{Victim: v, home: v.Home(bundle), at: at, died: map[string]bool{}, sum: map[string]int{}, uids: map[string]types.UID{}}
 }
 
 // live goes through all phases.
@@ -121,34 +133,34 @@ func (l *life) phase(name string, act func(), missing func() string) {
 // perform is phase without looking at hooks. between is called while no agent
 // lives. It returns the writes of the first agent and of the next one, and where
 // the first has died.
-func (l *life) perform(name string, act, between func(), missing func() string) (first, second []write, at *point) {
+func (l *life) perform(name string, act, between func(), missing func() string) (first, second []harness.Write, at *harness.Point) {
 	l.Helper()
 	if p, ok := l.at[name]; ok {
 		at = &p
 	}
-	l.reaper.arm(at)
+	l.Reaper.Arm(at)
 	act()
 	l.until(name, func() string {
-		if l.reaper.fatal() {
-			<-l.agent.Done()
+		if l.Reaper.Fatal() {
+			<-l.Process().Done()
 		}
-		if l.dead() {
+		if l.Dead() {
 			if l.died[name] || at == nil {
-				l.Fatalf("%s: the agent ended, and nobody has killed it: %v", name, l.agent.Death())
+				l.Fatalf("%s: the agent ended, and nobody has killed it: %v", name, l.Process().Death())
 			}
-			l.died[name], first = true, l.reaper.seen()
-			l.reaper.arm(nil)
+			l.died[name], first = true, l.Reaper.Seen()
+			l.Reaper.Arm(nil)
 			between()
-			l.start()
+			l.Start()
 		}
 		why := missing()
-		if why == "" && l.reaper.fatal() {
+		if why == "" && l.Reaper.Fatal() {
 			return "the agent is about to die" // its last write is what completed the picture
 		}
 		return why
 	})
-	second = l.reaper.seen()
-	l.reaper.arm(nil)
+	second = l.Reaper.Seen()
+	l.Reaper.Arm(nil)
 	if !l.died[name] {
 		l.sum[name] = len(second)
 		return first, second, nil
@@ -159,7 +171,7 @@ func (l *life) perform(name string, act, between func(), missing func() string) 
 
 // checkHook counts how often a hook was run: once, and no more than twice where
 // the agent died before it could write down that it ended.
-func (l *life) checkHook(phase, hook string, first, second []write, at *point) {
+func (l *life) checkHook(phase, hook string, first, second []harness.Write, at *harness.Point) {
 	l.Helper()
 	runs := 0
 	for _, w := range slices.Concat(first, second) {
@@ -178,16 +190,16 @@ func (l *life) checkHook(phase, hook string, first, second []write, at *point) {
 
 // unknown tells whether an agent died between the making of a hook and the moment
 // when the record says that it has ended.
-func unknown(writes []write, at point, hook string) bool {
-	made := slices.IndexFunc(writes, func(w write) bool { return w.Method == "POST" && w.Name == hook })
-	if made < 0 || at.write == made && !at.after {
+func unknown(writes []harness.Write, at harness.Point, hook string) bool {
+	made := slices.IndexFunc(writes, func(w harness.Write) bool { return w.Method == "POST" && w.Name == hook })
+	if made < 0 || at.Write == made && !at.After {
 		return false
 	}
-	noted := slices.IndexFunc(writes[made:], func(w write) bool { return w.Method == "PUT" && w.record() })
-	return noted < 0 || made+noted == at.write && !at.after
+	noted := slices.IndexFunc(writes[made:], func(w harness.Write) bool { return w.Method == "PUT" && w.Record() })
+	return noted < 0 || made+noted == at.Write && !at.After
 }
 
-func lines(list []write) string {
+func lines(list []harness.Write) string {
 	var b strings.Builder
 	for i, w := range list {
 		fmt.Fprintf(&b, "  %2d %s\n", i, w)
@@ -204,7 +216,7 @@ func (l *life) until(what string, missing func() string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			l.Fatalf("not in time: %s: %s\nwrites since:\n%s", what, last, lines(l.reaper.seen()))
+			l.Fatalf("not in time: %s: %s\nwrites since:\n%s", what, last, lines(l.Reaper.Seen()))
 		}
 		time.Sleep(10 * time.Millisecond) // how often it looks
 	}
@@ -241,7 +253,7 @@ func (l *life) ready() string {
 		slices.ContainsFunc(states, func(s string) bool { return strings.HasPrefix(s, "pending") || s == "uninstalling" }) {
 		return fmt.Sprintf("Helm's records are %v", states)
 	}
-	if r, ok := l.record(bundle); !ok || r.Applied != id || r.Chunks > 0 || r.Failed != nil {
+	if r, ok := record(l.Site, bundle); !ok || r.Applied != id || r.Chunks > 0 || r.Failed != nil {
 		return fmt.Sprintf("the agent has kept %+v", r)
 	}
 	return ""
@@ -294,7 +306,7 @@ func (l *life) gone() string {
 	if bd := l.Deployment(bundle); !report.Answered(bd, order) {
 		return "not answered"
 	}
-	if _, ok := l.record(bundle); ok {
+	if _, ok := record(l.Site, bundle); ok {
 		return "the agent has kept it"
 	}
 	if states := l.records(); len(states) > 0 {
@@ -306,4 +318,20 @@ func (l *life) gone() string {
 		}
 	}
 	return ""
+}
+
+// record is what the agent has in its store about a deployment.
+func record(s *harness.Site, name string) (store.Record, bool) {
+	s.Helper()
+	list, err := s.Down.Client.CoreV1().Secrets(s.Namespace).List(s.Context(), metav1.ListOptions{
+		LabelSelector: fleet.LabelManagerID, FieldSelector: "type=" + fleet.SecretTypeAgentStore,
+	})
+	s.Must(err)
+	for i := range list.Items {
+		var r store.Record
+		if json.Unmarshal(list.Items[i].Data["deployment"], &r) == nil && r.Key.Name == name {
+			return r, true
+		}
+	}
+	return store.Record{}, false
 }

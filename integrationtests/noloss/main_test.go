@@ -20,7 +20,11 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
+func TestMain(m *testing.M) {
+	code := harness.Parallel(m)
+	harness.RemoveProgram()
+	os.Exit(code)
+}
 
 // A story is one mishap on one agent.
 type story struct {
@@ -44,9 +48,9 @@ type site struct {
 const app = "app"
 
 // tell tells a story: the mishap, the agent's restart in the middle of it, another
-// deployment that shows that the agent works, and then the twin.
-func (st story) tell(t *testing.T, hub *harness.Hub, name string) {
-	s := &site{harness.NewSite(t, hub, hub, strings.ToLower(name))}
+// deployment that shows that the agent works, and then the twin. begins is called
+// when there is something to lose.
+func (st story) tell(t *testing.T, s *site, begins func()) {
 	if st.config != nil {
 		st.config(s)
 	}
@@ -60,6 +64,7 @@ func (st story) tell(t *testing.T, hub *harness.Hub, name string) {
 	if len(before) == 0 {
 		t.Fatal("there is nothing to lose")
 	}
+	begins()
 	st.mishap(s)
 	s.Restart()
 	s.unharmed(before, since)

@@ -3,6 +3,7 @@ package noloss
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
@@ -23,7 +24,7 @@ func TestNoLoss(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(table)) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				table[name].tell(t, hub, name)
+				table[name].tell(t, &site{harness.NewSite(t, hub, hub, strings.ToLower(name))}, func() {})
 			})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/table"
@@ -189,16 +190,13 @@ func (e *Engine) place(ctx context.Context, s *snapshot, p *pair) (*fleet.Bundle
 	return e.deployments.Update(ctx, parcel.Object)
 }
 
-// stage writes the new version beside the current one. It reads the object and
-// its values first, because the cache has neither.
+// stage writes the new version beside the current one, of which only the values
+// are read, where it has some: they share a Secret and a hash.
 func (e *Engine) stage(ctx context.Context, s *snapshot, p *pair) (*fleet.BundleDeployment, error) {
-	live, err := e.deployments.Get(ctx, kube.KeyOf(p.old))
-	if err != nil {
-		return nil, err
-	}
+	key := kube.KeyOf(p.old)
 	var values []byte
-	if live.Spec.ValuesHash != "" {
-		secret, err := e.secrets.Get(ctx, kube.KeyOf(p.old))
+	if p.old.Spec.ValuesHash != "" {
+		secret, err := e.secrets.Get(ctx, key)
 		if err != nil && !kube.IsGone(err) {
 			return nil, err
 		}
@@ -210,14 +208,14 @@ func (e *Engine) stage(ctx context.Context, s *snapshot, p *pair) (*fleet.Bundle
 	if err != nil {
 		return nil, err
 	}
-	parcel, err := deployment.Compose(order, live, values)
+	staging, err := deployment.Stage(order, p.old, values)
 	if err != nil {
 		return nil, err
 	}
-	if err := e.putSecret(ctx, parcel.Secret); err != nil {
+	if err := e.putSecret(ctx, staging.Secret); err != nil {
 		return nil, err
 	}
-	return e.deployments.Update(ctx, parcel.Object)
+	return e.deployments.PatchRaw(ctx, key, types.JSONPatchType, staging.Patch)
 }
 
 // order is what Compose needs; the version is worked out where memory has only

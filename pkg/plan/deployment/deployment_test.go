@@ -1,11 +1,13 @@
 package deployment
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -118,6 +120,60 @@ func TestWork(t *testing.T) {
 	if _, err := bad.Work(bad.Match(&p.Cluster), p); !fault.IsPermanent(err) {
 		t.Errorf("a template error is permanent, got %v", err)
 	}
+}
+
+// What is staged by a patch, on an object that is known without its options, is
+// what Compose makes of the whole object.
+func TestStage(t *testing.T) {
+	p := place("dev")
+	made, err := Compose(order(t, kit(t, map[string]any{"a": "old"}), p, true), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := made.Object
+	live.ResourceVersion = "7"
+	live.Finalizers = []string{"mine", fleet.FinalizerBundleDeployment}
+	live.Annotations[fleet.AnnotationWithdrawn] = "b7"
+	live.Spec.StagedOptions.ServiceAccount = "of the version staged before"
+	values := made.Secret.Data[fleet.KeyValues]
+	next := order(t, kit(t, nil), p, false)
+	want, err := Compose(next, live, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := live.DeepCopy()
+	known.Spec.Options, known.Spec.StagedOptions = fleet.BundleDeploymentOptions{}, fleet.BundleDeploymentOptions{}
+	known.Spec.DependsOn, known.Spec.CorrectDrift = nil, nil
+	got, err := Stage(next, known, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.Secret, got.Secret); diff != "" {
+		t.Errorf("secret -want +got\n%s", diff)
+	}
+	if diff := cmp.Diff(want.Object, patched(t, live, got.Patch)); diff != "" {
+		t.Errorf("object -want +got\n%s", diff)
+	}
+}
+
+func patched(t *testing.T, bd *fleet.BundleDeployment, patch []byte) *fleet.BundleDeployment {
+	t.Helper()
+	ops, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(bd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if raw, err = ops.Apply(raw); err != nil {
+		t.Fatal(err)
+	}
+	out := &fleet.BundleDeployment{}
+	if err := json.Unmarshal(raw, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 func TestComposeNew(t *testing.T) {

@@ -1,6 +1,4 @@
-// Package kill_test kills agents, with SIGKILL, at every request by which they
-// change something, and looks at what the next process makes of it.
-package kill_test
+package harness
 
 import (
 	"bytes"
@@ -25,51 +23,52 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/process"
 )
 
-// A point is where an agent dies: at one of its writes, counted from 0 since the
-// reaper was armed. Before: the API server never sees that write. After: it has
+// A Point is where an agent dies: at one of its writes, counted from 0 since the
+// Reaper was armed. Before: the API server never sees that write. After: it has
 // answered, and the agent never hears of it.
-type point struct {
-	write int
-	after bool
+type Point struct {
+	Write int
+	After bool
 }
 
-func (p point) String() string {
+func (p Point) String() string {
 	when := "before"
-	if p.after {
+	if p.After {
 		when = "after"
 	}
-	return fmt.Sprintf("%s write %d", when, p.write)
+	return fmt.Sprintf("%s write %d", when, p.Write)
 }
 
-// A write is a request by which an agent changes something.
-type write struct {
+// A Write is a request by which an agent changes something.
+type Write struct {
 	Method, Path string
 	Name         string // of the object
 	Code         int    // of the answer; 0: there was none
 }
 
-func (w write) String() string { return fmt.Sprintf("%s %s %s (%d)", w.Method, w.Path, w.Name, w.Code) }
+func (w Write) String() string { return fmt.Sprintf("%s %s %s (%d)", w.Method, w.Path, w.Name, w.Code) }
 
-// record tells whether a write is to one of Helm's records.
-func (w write) record() bool { return strings.HasPrefix(w.Name, "sh.helm.release.v1.") }
+// Record tells whether a Write is to one of Helm's records.
+func (w Write) Record() bool { return strings.HasPrefix(w.Name, "sh.helm.release.v1.") }
 
-// A reaper stands between an agent and its API servers. All requests of the agent
+// A Reaper stands between an agent and its API servers. All requests of the agent
 // go through its RoundTrip, which kills the agent where it is told to.
-type reaper struct {
+type Reaper struct {
 	*httptest.Server
-	next http.RoundTripper
+	Ignore func(Write) bool // writes that do not count; nil: all count
+	next   http.RoundTripper
 
 	mu     sync.Mutex
 	victim *process.Process
-	armed  *point
+	armed  *Point
 	doomed bool    // its point has come
-	writes []write // since it was armed
+	writes []Write // since it was armed
 }
 
 var errDead = errors.New("the agent is dead")
 
 // newReaper serves the API server that target leads to, to whoever has a token.
-func newReaper(t testing.TB, target *rest.Config) *reaper {
+func newReaper(t testing.TB, target *rest.Config) *Reaper {
 	t.Helper()
 	anonymous := rest.AnonymousClientConfig(target)
 	next, err := rest.TransportFor(anonymous)
@@ -80,7 +79,7 @@ func newReaper(t testing.TB, target *rest.Config) *reaper {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &reaper{next: next}
+	r := &Reaper{next: next}
 	r.Server = httptest.NewUnstartedServer(&httputil.ReverseProxy{
 		Rewrite:       func(p *httputil.ProxyRequest) { p.SetURL(to) },
 		Transport:     r,
@@ -94,41 +93,41 @@ func newReaper(t testing.TB, target *rest.Config) *reaper {
 }
 
 // ca is the certificate authority of the reaper, PEM.
-func (r *reaper) ca() []byte {
+func (r *Reaper) ca() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw})
 }
 
 // watches says which process is the agent.
-func (r *reaper) watches(p *process.Process) {
+func (r *Reaper) watches(p *process.Process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.victim = p
 }
 
-// arm begins to count writes anew, and kills the agent at one of them; nil: at
+// Arm begins to count writes anew, and kills the agent at one of them; nil: at
 // none.
-func (r *reaper) arm(at *point) {
+func (r *Reaper) Arm(at *Point) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.armed, r.doomed, r.writes = at, false, nil
 }
 
-// fatal tells whether the point at which the agent dies has come.
-func (r *reaper) fatal() bool {
+// Fatal tells whether the point at which the agent dies has come.
+func (r *Reaper) Fatal() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.doomed
 }
 
-// seen are the writes since the reaper was armed.
-func (r *reaper) seen() []write {
+// Seen are the writes since the Reaper was armed.
+func (r *Reaper) Seen() []Write {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.writes)
 }
 
 // RoundTrip passes a request on, and the answer back.
-func (r *reaper) RoundTrip(req *http.Request) (*http.Response, error) {
+func (r *Reaper) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !changes(req) {
 		return r.next.RoundTrip(req)
 	}
@@ -136,8 +135,11 @@ func (r *reaper) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.Ignore != nil && r.Ignore(w) {
+		return r.next.RoundTrip(req)
+	}
 	n, at := r.begin(w)
-	if at != nil && !at.after {
+	if at != nil && !at.After {
 		return nil, errDead
 	}
 	resp, err := r.next.RoundTrip(req)
@@ -163,8 +165,8 @@ func changes(req *http.Request) bool {
 
 // writeOf reads what a request is about. Of an object that is made the name stands
 // in the body.
-func writeOf(req *http.Request) (write, error) {
-	w := write{Method: req.Method, Path: req.URL.Path, Name: path.Base(strings.TrimSuffix(req.URL.Path, "/status"))}
+func writeOf(req *http.Request) (Write, error) {
+	w := Write{Method: req.Method, Path: req.URL.Path, Name: path.Base(strings.TrimSuffix(req.URL.Path, "/status"))}
 	if req.Method != http.MethodPost {
 		return w, nil
 	}
@@ -186,22 +188,22 @@ func writeOf(req *http.Request) (write, error) {
 
 // begin notes a write, and returns its number, and the point if it is that of the
 // agent's death. An agent that is to die before it is dead then.
-func (r *reaper) begin(w write) (n int, at *point) {
+func (r *Reaper) begin(w Write) (n int, at *Point) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n = len(r.writes)
 	r.writes = append(r.writes, w)
-	if r.armed == nil || r.armed.write != n {
+	if r.armed == nil || r.armed.Write != n {
 		return n, nil
 	}
 	at, r.armed, r.doomed = r.armed, nil, true
-	if !at.after {
+	if !at.After {
 		r.victim.Kill()
 	}
 	return n, at
 }
 
-func (r *reaper) end(n, code int, kill bool) {
+func (r *Reaper) end(n, code int, kill bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if n < len(r.writes) {

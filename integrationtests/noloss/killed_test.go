@@ -1,0 +1,71 @@
+package noloss
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
+)
+
+// sampled are the stories that are told with a dying agent in a usual run, each
+// with where it dies.
+var sampled = map[string]harness.Point{
+	"RevivedInTheMiddle": {Write: 1, After: true},
+	"Heir":               {Write: 2},
+	"Renamed":            {Write: 3, After: true},
+	"KeepResources":      {Write: 0, After: true},
+}
+
+// Nothing is lost either where the agent, a process of its own, is killed at any
+// of its writes since there is something to lose, and what is ordered goes all the
+// same. A usual run takes a sample; with FLEET_TEST_SOAK every story is told for
+// every write, before and after, until nobody has to die in it any more.
+func TestKilled(t *testing.T) {
+	hub := harness.NewHub(t, harness.Cluster(t, "killed"))
+	stories := maps.Clone(absences)
+	maps.Copy(stories, orders)
+	soak := os.Getenv("FLEET_TEST_SOAK") != ""
+	for _, name := range slices.Sorted(maps.Keys(stories)) {
+		at, ok := sampled[name]
+		if !ok && !soak {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if soak {
+				stories[name].killed(t, hub, name)
+				return
+			}
+			if !stories[name].dying(t, hub, strings.ToLower(name), at) {
+				t.Errorf("nobody has died: the agent writes less than %d times", at.Write+1)
+			}
+		})
+	}
+}
+
+// killed tells a story for every write of its agent.
+func (st story) killed(t *testing.T, hub *harness.Hub, name string) {
+	for k, alive := 0, 0; alive < 2 && !t.Failed(); k++ {
+		alive = 0
+		for _, after := range []bool{false, true} {
+			at := harness.Point{Write: k, After: after}
+			t.Run(at.String(), func(t *testing.T) {
+				if !st.dying(t, hub, fmt.Sprintf("%s-%d-%t", strings.ToLower(name), k, after), at) {
+					alive++
+				}
+			})
+		}
+	}
+}
+
+// dying tells a story with an agent that is killed once, and whether it was.
+func (st story) dying(t *testing.T, hub *harness.Hub, name string, at harness.Point) (died bool) {
+	v := harness.NewVictim(t, hub, name)
+	v.Reborn, v.Reaper.Ignore = true, harness.Write.SignOfLife
+	st.tell(t, &site{v.Site}, func() { v.Reaper.Arm(&at) })
+	return v.Died()
+}

@@ -1,0 +1,73 @@
+package deployment
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+)
+
+// A Staging writes a version beside the one that is current.
+type Staging struct {
+	// Patch is a JSON patch (RFC 6902): a merge patch could not take fields of
+	// the version staged before away without knowing them. It names the
+	// resourceVersion it was decided on, and is refused as a conflict by another.
+	Patch  []byte
+	Secret *corev1.Secret // nil if there are no values
+}
+
+// Stage is what Compose makes of a version that is only staged, for an old whose
+// options, as in a cache, are not known: the patch names none of the current
+// version. values are those of the current version, nil for none.
+//
+// An object that would be above MaxBytes once the version is current is a
+// permanent fault, now and not when its turn comes.
+func Stage(o Order, old *fleet.BundleDeployment, values []byte) (Staging, error) {
+	o.Move = false
+	parcel, err := Compose(o, old, values)
+	if err != nil {
+		return Staging{}, err
+	}
+	bd := parcel.Object
+	whole := bd.DeepCopy()
+	whole.Spec.Options = o.Version.Options
+	if err := checkSize(whole); err != nil {
+		return Staging{}, err
+	}
+	changes := []change{
+		{"add", "/metadata/resourceVersion", old.ResourceVersion},
+		{"add", "/metadata/labels", bd.Labels},
+		{"add", "/metadata/annotations", bd.Annotations},
+		{"add", "/spec/stagedDeploymentID", bd.Spec.StagedDeploymentID},
+		{"add", "/spec/stagedOptions", bd.Spec.StagedOptions},
+	}
+	for _, c := range []struct {
+		change
+		old any
+	}{
+		{change{"add", "/metadata/finalizers", bd.Finalizers}, old.Finalizers},
+		{change{"add", "/spec/paused", bd.Spec.Paused}, old.Spec.Paused},
+		{change{"add", "/spec/valuesHash", bd.Spec.ValuesHash}, old.Spec.ValuesHash},
+	} {
+		if reflect.DeepEqual(c.Value, c.old) {
+			continue
+		}
+		changes = append(changes, c.change)
+	}
+	patch, err := json.Marshal(changes)
+	if err != nil {
+		return Staging{}, fault.PermanentError(ReasonOptions, fmt.Errorf("write the staged options: %w", err))
+	}
+	return Staging{Patch: patch, Secret: parcel.Secret}, nil
+}
+
+// A change is one operation of a JSON patch.
+type change struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
