@@ -26,7 +26,7 @@ func crds(root string) error {
 		return err
 	}
 	defer os.RemoveAll(raw)
-	if err := controllerGen(root, "crd", "paths=./pkg/apis/...", "output:crd:dir="+raw); err != nil {
+	if err := controllerGen(root, "crd", "paths=./pkg/apis/fleet.cattle.io/...", "output:crd:dir="+raw); err != nil {
 		return err
 	}
 	files, err := filepath.Glob(filepath.Join(raw, "*.yaml"))
@@ -70,7 +70,21 @@ func finish(file, dir string) (string, error) {
 		return "", fmt.Errorf("a description contains {{, which Helm would read as a template")
 	}
 	name := crd.Spec.Names.Plural + ".yaml"
-	return name, write(filepath.Join(dir, name), append([]byte(crdHeader), out...))
+	return name, write(filepath.Join(dir, name), []byte(crdHeader+keep(string(out))))
+}
+
+// annotations is where a CRD's annotations begin: the first such line is the
+// CRD's own.
+const annotations = "  annotations:\n"
+
+// keep adds what lets Helm keep a CRD when the chart is uninstalled, unless the
+// chart's value keep is false. The conditions stand in comments, so that the file
+// is YAML for those who read it without Helm.
+func keep(crd string) string {
+	return strings.Replace(crd, annotations, annotations+`    # {{- if .Values.keep }}
+    helm.sh/resource-policy: keep
+    # {{- end }}
+`, 1)
 }
 
 // shape is a CustomResourceDefinition without what only the API server writes.

@@ -1,0 +1,20 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Group is the API group of all kinds in this package.
+const Group = "provisioning.cattle.io"
+
+// GroupVersion is the group and version of all kinds in this package.
+var GroupVersion = schema.GroupVersion{Group: Group, Version: "v1"}
+
+// AddToScheme registers all kinds and their lists. Clusters are namespaced.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &Cluster{}, &ClusterList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}

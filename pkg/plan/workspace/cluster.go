@@ -1,0 +1,248 @@
+package workspace
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
+	provisioning "github.com/fleetworkspace/fleet/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+)
+
+// ReasonSetting is the reason of a setting of Rancher that cannot be read.
+const ReasonSetting = "InvalidSetting"
+
+// pullSecret is the end of the name of the Secret that Rancher keeps downstream for
+// a private registry.
+const pullSecret = "rancher-managed-pull-secret"
+
+var legacy = regexp.MustCompile(`^(c-[a-z0-9]{5}|local)$`)
+
+// Legacy tells by the name of a management Cluster whether it comes first, and its
+// provisioning Cluster is made of it: clusters that were imported or are hosted,
+// and the local one. Of all others the provisioning Cluster comes first.
+func Legacy(managementName string) bool { return legacy.MatchString(managementName) }
+
+// ExternallyManaged tells whether somebody else makes the Fleet Cluster.
+func ExternallyManaged(m *management.Cluster) bool {
+	v := m.Annotations[AnnotationExternallyManaged]
+	return v != "" && !strings.EqualFold(v, "false")
+}
+
+// Assign is the workspace that a management Cluster without one is to have; false
+// where nothing is to be written. preset is the effective value of the setting
+// SettingDefaultWorkspace; empty: new clusters get none.
+func Assign(m *management.Cluster, preset string) (workspace string, ok bool) {
+	switch {
+	case m.Spec.FleetWorkspaceName != "":
+		return "", false
+	case m.Spec.Internal:
+		return fleet.NamespaceLocal, true
+	case ExternallyManaged(m) || preset == "":
+		return "", false
+	}
+	return preset, true
+}
+
+// Provisioned is what the provisioning Cluster of a legacy management Cluster is to
+// say; nil where there is to be none.
+func Provisioned(m *management.Cluster) *provisioning.Cluster {
+	if !Legacy(m.Name) || m.Spec.FleetWorkspaceName == "" && !ExternallyManaged(m) {
+		return nil
+	}
+	annotations := naming.UserKeys(m.Annotations)
+	annotations[AnnotationDisplayName] = m.Spec.DisplayName
+	return &provisioning.Cluster{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: m.Spec.FleetWorkspaceName, Name: m.Name,
+			Labels: naming.UserKeys(m.Labels), Annotations: annotations,
+		},
+		Spec: provisioning.ClusterSpec{FleetAgentDeploymentCustomization: m.Spec.FleetAgentDeploymentCustomization},
+	}
+}
+
+// A Verdict says what is to become of the Fleet Cluster of a provisioning Cluster.
+type Verdict int
+
+const (
+	// Keep: what is there stays as it is, and nothing is made.
+	Keep Verdict = iota
+	// Remove: there is to be none.
+	Remove
+	// Want: it is to be as Mapped says.
+	Want
+)
+
+// Surroundings are what else a mapping depends on.
+type Surroundings struct {
+	Registry string         // setting SettingRegistry
+	Affinity string         // setting SettingAffinity, JSON; empty: the agent's own
+	Taints   []corev1.Taint // of all nodes of the control plane; for the local cluster
+}
+
+// Mapped is the Fleet Cluster of a provisioning and its management Cluster (nil:
+// there is none), with the fields that are ours and no others, the verdict, and why
+// it is not Want. A setting that cannot be read is Permanent, InvalidSetting.
+func Mapped(p *provisioning.Cluster, m *management.Cluster, with Surroundings) (*fleet.Cluster, Verdict, string, error) {
+	if v, why := judge(p, m); v != Want {
+		return nil, v, why, nil
+	}
+	c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{
+		Namespace: m.Spec.FleetWorkspaceName, Name: p.Name,
+		Labels: naming.UserKeys(m.Labels), Annotations: naming.UserKeys(m.Annotations),
+	}}
+	c.Labels[LabelManagementCluster] = m.Name
+	if len(validation.IsValidLabelValue(m.Spec.DisplayName)) == 0 {
+		c.Labels[fleet.LabelDisplayName] = m.Spec.DisplayName
+	}
+	custom := m.Spec.FleetAgentDeploymentCustomization
+	if custom == nil {
+		custom = &management.AgentDeploymentCustomization{}
+	}
+	affinity, err := affinityOf(custom, with.Affinity)
+	if err != nil {
+		return nil, Keep, err.Error(), err
+	}
+	c.Spec = fleet.ClusterSpec{
+		KubeConfigSecret: p.Status.ClientSecretName, KubeConfigSecretNamespace: p.Namespace,
+		AgentEnvVars:   m.Spec.AgentEnvVars,
+		PrivateRepoURL: registryOf(p, m, with.Registry),
+		AgentAffinity:  affinity, AgentResources: custom.OverrideResourceRequirements,
+		AgentTolerations:             custom.AppendTolerations,
+		AgentSchedulingCustomization: scheduling(p, m),
+		AgentPullSecrets:             pullSecrets(p, m, with.Registry),
+	}
+	if m.Spec.Internal {
+		c.Labels[LabelName] = Local
+		c.Spec.AgentNamespace = fleet.NamespaceLocalAgent
+		c.Spec.AgentTolerations = append(tolerated(with.Taints), custom.AppendTolerations...)
+	}
+	c.Spec.AgentTolerations = tidy(c.Spec.AgentTolerations)
+	return c, Want, "", nil
+}
+
+// judge says whether there is to be a Fleet Cluster.
+func judge(p *provisioning.Cluster, m *management.Cluster) (Verdict, string) {
+	switch {
+	case p.Status.ClusterName == "":
+		return Remove, "it has no management Cluster yet"
+	case p.Status.ClientSecretName == "":
+		return Remove, "it has no kubeconfig yet"
+	case m == nil:
+		return Keep, fmt.Sprintf("management Cluster %q is not there", p.Status.ClusterName)
+	case ready(m) != corev1.ConditionTrue:
+		return Keep, fmt.Sprintf("management Cluster %q is not Ready", m.Name)
+	case m.Spec.FleetWorkspaceName == "":
+		return Remove, fmt.Sprintf("management Cluster %q has no workspace", m.Name)
+	case ExternallyManaged(m):
+		return Remove, fmt.Sprintf("management Cluster %q is managed externally", m.Name)
+	}
+	return Want, ""
+}
+
+func ready(m *management.Cluster) corev1.ConditionStatus {
+	for _, c := range m.Status.Conditions {
+		if c.Type == management.ConditionReady {
+			return c.Status
+		}
+	}
+	return corev1.ConditionUnknown
+}
+
+// affinityOf is the agent's affinity: the cluster's own, else the setting's.
+func affinityOf(custom *management.AgentDeploymentCustomization, setting string) (*corev1.Affinity, error) {
+	if custom.OverrideAffinity != nil || setting == "" {
+		return custom.OverrideAffinity, nil
+	}
+	out := &corev1.Affinity{}
+	if err := json.Unmarshal([]byte(setting), out); err != nil {
+		return nil, fault.PermanentError(ReasonSetting, fmt.Errorf("Rancher's setting %s is no affinity: %w", SettingAffinity, err))
+	}
+	return out, nil
+}
+
+// scheduling is read from the provisioning Cluster first, as Rancher does, and
+// from the management Cluster where that says nothing: what was set there does not
+// get lost. Without any part it is nil.
+func scheduling(p *provisioning.Cluster, m *management.Cluster) *fleet.AgentSchedulingCustomization {
+	for _, custom := range []*management.AgentDeploymentCustomization{
+		p.Spec.FleetAgentDeploymentCustomization, m.Spec.FleetAgentDeploymentCustomization,
+	} {
+		if custom == nil || custom.SchedulingCustomization == nil {
+			continue
+		}
+		if s := custom.SchedulingCustomization; s.PriorityClass != nil || s.PodDisruptionBudget != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+// registryOf is where the agent's image comes from: what the cluster says, else
+// preset.
+func registryOf(p *provisioning.Cluster, m *management.Cluster, preset string) string {
+	if own := ownRegistry(p, m); own != "" {
+		return own
+	}
+	return preset
+}
+
+const keyRegistry = "system-default-registry"
+
+// ownRegistry is the registry of one cluster: of those that Rancher has made by
+// the configuration of all their machines.
+func ownRegistry(p *provisioning.Cluster, m *management.Cluster) string {
+	rke := p.Spec.RKEConfig
+	if rke == nil {
+		if m.Spec.ImportedConfig == nil {
+			return ""
+		}
+		return m.Spec.ImportedConfig.PrivateRegistryURL
+	}
+	if s, ok := rke.MachineGlobalConfig.Data[keyRegistry].(string); ok {
+		return s
+	}
+	for i := range rke.MachineSelectorConfig {
+		c := &rke.MachineSelectorConfig[i]
+		if s, ok := c.Config.Data[keyRegistry].(string); ok && c.MachineLabelSelector == nil {
+			return s
+		}
+	}
+	return ""
+}
+
+// pullSecrets are those of the agent: for the local cluster as they are
+// configured, for other legacy ones the Secret that Rancher keeps there. No list
+// at all would mean the manager's, copied there; an empty one means none.
+func pullSecrets(p *provisioning.Cluster, m *management.Cluster, preset string) *[]corev1.LocalObjectReference {
+	none := []corev1.LocalObjectReference{}
+	if !Legacy(m.Name) || registryOf(p, m, preset) == "" {
+		return &none
+	}
+	if m.Name != Local {
+		return &[]corev1.LocalObjectReference{{Name: naming.SafeConcat(m.Name, pullSecret)}}
+	}
+	if m.Spec.ImportedConfig != nil {
+		for _, name := range m.Spec.ImportedConfig.PrivateRegistryPullSecrets {
+			none = append(none, corev1.LocalObjectReference{Name: name})
+		}
+	}
+	return &none
+}
+
+// Group is the ClusterGroup of the local cluster, which standalone installations
+// have too.
+func Group(namespace string) *fleet.ClusterGroup {
+	return &fleet.ClusterGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"},
+		Spec:       fleet.ClusterGroupSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{LabelName: Local}}},
+	}
+}

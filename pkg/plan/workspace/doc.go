@@ -1,0 +1,59 @@
+// Package workspace decides how Rancher's clusters and workspaces become Fleet's:
+// who maps them at all, which workspace a cluster belongs to, what its Cluster
+// says, and which namespaces a workspace may have. It reads nothing and writes
+// nothing; the rules are those of Rancher's own controllers, so that both come to
+// the same objects.
+package workspace
+
+// Names in Rancher's objects.
+const (
+	// AnnotationExternallyManaged on a management Cluster says that somebody else
+	// makes its Fleet Cluster. Empty and "false" say nothing.
+	AnnotationExternallyManaged = "provisioning.cattle.io/externally-managed"
+	// AnnotationDisplayName on a provisioning Cluster is the display name of its
+	// management Cluster.
+	AnnotationDisplayName = "provisioning.cattle.io/management-cluster-display-name"
+	// AnnotationManaged on a FleetWorkspace: "false" keeps our hands off its
+	// namespace.
+	AnnotationManaged = "provisioning.cattle.io/managed"
+	// AnnotationAllowExisting on a FleetWorkspace lets it have a namespace that was
+	// there before.
+	AnnotationAllowExisting = "field.cattle.io/allow-fleetworkspace-creation-for-existing-namespace"
+	// AnnotationCreator on a FleetWorkspace is who has made it.
+	AnnotationCreator = "field.cattle.io/creatorId"
+	// AnnotationNoCreatorRBAC on a FleetWorkspace gives that person no rights.
+	AnnotationNoCreatorRBAC = "field.cattle.io/no-creator-rbac"
+	// AnnotationDeleteClusters on a FleetWorkspace lets it be deleted with the
+	// clusters that are in it. It is ours.
+	AnnotationDeleteClusters = "fleet.cattle.io/delete-workspace-with-clusters"
+	// AnnotationOrigin on a Namespace remembers whether we have made it for its
+	// workspace, or found it: OriginCreated or OriginAdopted. It is ours.
+	AnnotationOrigin = "fleet.cattle.io/workspace-origin"
+
+	// LabelManagementCluster on a Fleet Cluster is the name of its management
+	// Cluster.
+	LabelManagementCluster = "management.cattle.io/cluster-name"
+	// LabelName is "local" on the Cluster of the manager's own cluster.
+	LabelName = "name"
+
+	labelSystemNamespace = "management.cattle.io/system-namespace"
+	labelManagedBy       = "app.kubernetes.io/managed-by"
+	rancher              = "rancher"
+	yes                  = "true"
+)
+
+// Settings of Rancher that count here.
+const (
+	SettingDefaultWorkspace = "fleet-default-workspace-name"
+	SettingRegistry         = "system-default-registry"
+	SettingAffinity         = "fleet-agent-default-affinity"
+)
+
+// Values of AnnotationOrigin.
+const (
+	OriginCreated = "created"
+	OriginAdopted = "adopted"
+)
+
+// Local is the name of the management Cluster that Rancher runs in.
+const Local = "local"

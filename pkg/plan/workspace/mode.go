@@ -1,0 +1,81 @@
+package workspace
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Mode says who maps Rancher's objects.
+type Mode string
+
+// Modes, as the chart value workspace.mode says them.
+const (
+	// Auto: Rancher does while it is there, and we do where it is not.
+	Auto Mode = "auto"
+	// WithRancher: Rancher does; we only look.
+	WithRancher Mode = "rancher"
+	// Standalone: we do.
+	Standalone Mode = "standalone"
+)
+
+// ParseMode reads a Mode; empty is Auto.
+func ParseMode(text string) (Mode, error) {
+	switch m := Mode(text); m {
+	case "":
+		return Auto, nil
+	case Auto, WithRancher, Standalone:
+		return m, nil
+	}
+	return "", fmt.Errorf("workspace.mode is %q, want auto, rancher or standalone", text)
+}
+
+// Sightings are what there is to be seen of Rancher.
+type Sightings struct {
+	Kinds   bool          // its kinds are in the cluster
+	Renewed time.Duration // since its lease was seen to be renewed; negative: it has none
+	Held    time.Duration // how long the lease holds
+	Off     bool          // its feature fleet is off
+}
+
+// A Part is what we do with Rancher's objects.
+type Part string
+
+// Parts.
+const (
+	Sleep   Part = "sleep"   // its kinds are not there
+	Observe Part = "observe" // Rancher maps
+	Map     Part = "map"     // we map
+)
+
+// grace is how many times its lease Rancher may be gone before we take over: it
+// may only be restarting, and two that write are worse than none for a while.
+const grace = 4
+
+// Plays decides what we do, and says why.
+func Plays(m Mode, s Sightings) (Part, string) {
+	switch {
+	case !s.Kinds:
+		return Sleep, "Rancher's kinds are not in this cluster"
+	case m == WithRancher:
+		return Observe, "workspace.mode is rancher"
+	case m == Standalone:
+		return Map, "workspace.mode is standalone"
+	case s.Off:
+		return Map, "Rancher's feature fleet is off"
+	case s.Renewed < 0:
+		return Map, "Rancher has no lease here"
+	case s.Renewed < grace*s.Held:
+		return Observe, fmt.Sprintf("Rancher has renewed its lease %s ago", s.Renewed.Round(time.Second))
+	}
+	return Map, fmt.Sprintf("Rancher has not renewed its lease for %s", s.Renewed.Round(time.Second))
+}
+
+// Marks of objects that Rancher's own handlers have made.
+const (
+	setCluster   = "fleet-cluster"
+	setWorkspace = "workspace"
+)
+
+// OfRancher tells by an object's annotation objectset.rio.cattle.io/id whether
+// Rancher's handlers have made it.
+func OfRancher(objectSet string) bool { return objectSet == setCluster || objectSet == setWorkspace }
