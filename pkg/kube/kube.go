@@ -23,6 +23,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
+	provisioning "github.com/fleetworkspace/fleet/pkg/apis/provisioning.cattle.io/v1"
 )
 
 // An Object is a pointer to an API type, for example *fleet.Bundle.
@@ -92,6 +94,7 @@ func Connect(cfg Config) (*Client, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, fleet.AddToScheme,
+		management.AddToScheme, provisioning.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("build scheme: %w", err)
@@ -190,7 +193,7 @@ func clusterScoped(gk schema.GroupKind) bool {
 		return gk.Kind == "Namespace" || gk.Kind == "Node" || gk.Kind == "PersistentVolume"
 	case rbacv1.GroupName:
 		return strings.HasPrefix(gk.Kind, "Cluster")
-	case apiextensionsv1.GroupName, "apiregistration.k8s.io", "scheduling.k8s.io", "storage.k8s.io":
+	case apiextensionsv1.GroupName, "apiregistration.k8s.io", "scheduling.k8s.io", "storage.k8s.io", management.Group:
 		return true
 	}
 	return false

@@ -1,0 +1,23 @@
+package workspace
+
+import (
+	"context"
+	"sync"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/workspace"
+)
+
+// run runs the house in the background.
+func (w *world) run(h *workspace.House) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- kube.Run(ctx, nil, h.Parts()...) }()
+	w.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.Errorf("the house ended with %v", err)
+		}
+	})
+	w.Cleanup(w.stop)
+}

@@ -1,0 +1,65 @@
+package workspace
+
+import (
+	"encoding/json"
+	"reflect"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+)
+
+// AnnotationMapped on what we map remembers a digest of it, by which we know that
+// fields are to be taken back. AnnotationMappedFrom is "<namespace>/<name>" of the
+// provisioning Cluster that a Fleet Cluster was mapped from: only such ones are
+// ever removed by us.
+const (
+	AnnotationMapped     = "fleet.cattle.io/mapped"
+	AnnotationMappedFrom = "fleet.cattle.io/mapped-from"
+)
+
+// Digest is one of what is to be written.
+func Digest(want any) (string, error) { return naming.StatusHash(want) }
+
+// Holds tells whether everything that want says stands in live, whatever else
+// stands there. Both are objects of the same kind; lists are compared as a whole.
+func Holds(live, want any) (bool, error) {
+	l, err := plain(live)
+	if err != nil {
+		return false, err
+	}
+	w, err := plain(want)
+	if err != nil {
+		return false, err
+	}
+	return holds(l, w), nil
+}
+
+// plain is an object as JSON has it.
+func plain(obj any) (any, error) {
+	data, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	var out any
+	err = json.Unmarshal(data, &out)
+	return out, err
+}
+
+func holds(live, want any) bool {
+	fields, ok := want.(map[string]any)
+	if !ok {
+		return reflect.DeepEqual(live, want)
+	}
+	have, ok := live.(map[string]any)
+	if !ok {
+		return len(fields) == 0 && live == nil
+	}
+	for name, w := range fields {
+		if w == nil {
+			continue // it says nothing, as creationTimestamp does
+		}
+		if !holds(have[name], w) {
+			return false
+		}
+	}
+	return true
+}

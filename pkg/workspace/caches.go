@@ -1,0 +1,95 @@
+package workspace
+
+import (
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
+	provisioning "github.com/fleetworkspace/fleet/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
+)
+
+// Indexes of the caches.
+const (
+	byManagement = "management" // provisioning Clusters: the name of their management Cluster
+	byOrigin     = "origin"     // Fleet Clusters: what they were mapped from
+)
+
+// Rancher's lease.
+var rancherLease = kube.Key{Namespace: "kube-system", Name: "cattle-controllers"}
+
+// featureFleet is Rancher's switch for all of this.
+const featureFleet = "fleet"
+
+// caches are what the house sees.
+type caches struct {
+	management   *kube.Cache[*management.Cluster]
+	provisioning *kube.Cache[*provisioning.Cluster]
+	clusters     *kube.Cache[*fleet.Cluster]
+	workspaces   *kube.Cache[*management.FleetWorkspace]
+	settings     *kube.Cache[*management.Setting]
+	features     *kube.Cache[*management.Feature]
+	leases       *kube.Cache[*coordinationv1.Lease]
+	nodes        *kube.Cache[*corev1.Node]
+	namespaces   *metaCache
+	bundles      *metaCache
+}
+
+func newCaches(c *kube.Client) *caches {
+	v := &caches{
+		management:   kube.NewCache[*management.Cluster](c, kube.Watch{}, nil),
+		provisioning: kube.NewCache[*provisioning.Cluster](c, kube.Watch{}, nil),
+		clusters:     kube.NewCache(c, kube.Watch{}, dietCluster),
+		workspaces:   kube.NewCache[*management.FleetWorkspace](c, kube.Watch{}, nil),
+		settings:     kube.NewCache[*management.Setting](c, kube.Watch{}, nil),
+		features:     kube.NewCache[*management.Feature](c, kube.Watch{Fields: "metadata.name=" + featureFleet}, nil),
+		leases:       kube.NewCache[*coordinationv1.Lease](c, kube.Watch{Namespace: rancherLease.Namespace, Fields: "metadata.name=" + rancherLease.Name}, nil),
+		nodes:        kube.NewCache(c, kube.Watch{}, dietNode),
+		namespaces:   kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Namespace"), kube.Watch{}, nil),
+		bundles:      kube.NewMetaCache(c, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{}, func(m *meta) { m.Labels, m.Annotations = nil, nil }),
+	}
+	v.provisioning.Index(byManagement, func(p *provisioning.Cluster) []string { return []string{p.Status.ClusterName} })
+	v.clusters.Index(byOrigin, func(c *fleet.Cluster) []string { return []string{c.Annotations[plan.AnnotationMappedFrom]} })
+	return v
+}
+
+func (v *caches) parts() []kube.Runner {
+	return []kube.Runner{
+		v.management, v.provisioning, v.clusters, v.workspaces, v.settings, v.features, v.leases, v.nodes, v.namespaces, v.bundles,
+	}
+}
+
+// setting is the effective value of a setting; empty where Rancher has none.
+func (v *caches) setting(name string) string {
+	s, ok := v.settings.Get(kube.Key{Name: name})
+	if !ok {
+		return ""
+	}
+	return s.Effective()
+}
+
+// surroundings are what a cluster's mapping depends on besides itself.
+func (v *caches) surroundings() plan.Surroundings {
+	list := v.nodes.List("")
+	nodes := make([]corev1.Node, 0, len(list))
+	for _, n := range list {
+		nodes = append(nodes, *n)
+	}
+	return plan.Surroundings{
+		Registry: v.setting(plan.SettingRegistry), Affinity: v.setting(plan.SettingAffinity), Taints: plan.ControlPlaneTaints(nodes),
+	}
+}
+
+// dietCluster keeps the spec, which is compared, and of the status whether the
+// agent has been seen.
+func dietCluster(c *fleet.Cluster) {
+	c.Status = fleet.ClusterStatus{Agent: fleet.AgentStatus{LastSeen: c.Status.Agent.LastSeen}}
+}
+
+// dietNode keeps labels and taints.
+func dietNode(n *corev1.Node) {
+	n.Annotations = nil
+	n.Spec, n.Status = corev1.NodeSpec{Taints: n.Spec.Taints}, corev1.NodeStatus{}
+}

@@ -1,0 +1,184 @@
+// Package workspace ties Fleet to Rancher where Rancher, or at least its kinds,
+// are in the manager's cluster: clusters of Rancher become Fleet's, FleetWorkspaces
+// get their namespaces, and a workspace that holds clusters is not deleted by
+// mistake.
+//
+// While Rancher itself does that, the house only looks. Without Rancher's kinds it
+// sleeps, and wakes up when they come. Its decisions are in pkg/plan/workspace; of
+// Rancher's own objects it changes single fields, by patches.
+package workspace
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
+)
+
+// process is the name of the house in events.
+const process = "workspace"
+
+// Config is all that the house can be told.
+type Config struct {
+	Mode plan.Mode
+	Now  func() time.Time                           // the clock; time.Now where nil
+	Look time.Duration                              // how often it looks whether Rancher lives; 15 s where 0
+	Fail func(loop string, key kube.Key, err error) // is told of every failed turn
+}
+
+// A House is the loops of this package. Make it with New, and Run it.
+type House struct {
+	cfg    Config
+	client *kube.Client
+	log    *logrus.Entry
+	crds   *metaCache
+	change chan struct{} // the CustomResourceDefinitions have changed
+	events *kube.Recorder
+}
+
+type (
+	meta      = metav1.PartialObjectMetadata
+	metaCache = kube.Cache[*meta]
+)
+
+// kinds are the CustomResourceDefinitions that the house cannot work without.
+var kinds = []string{
+	"clusters.management.cattle.io", "settings.management.cattle.io", "features.management.cattle.io",
+	"fleetworkspaces.management.cattle.io", "clusters.provisioning.cattle.io",
+}
+
+// New builds the house; it sends no request before it runs.
+func New(cfg Config, c *kube.Client, log *logrus.Entry) *House {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Look == 0 {
+		cfg.Look = 15 * time.Second
+	}
+	h := &House{cfg: cfg, client: c, log: log, change: make(chan struct{}, 1), events: kube.NewRecorder(c, process)}
+	h.crds = kube.NewMetaCache(c.Loop(process), apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), kube.Watch{}, func(m *meta) {
+		m.Labels, m.Annotations, m.OwnerReferences = nil, nil, nil
+	})
+	h.crds.OnChange(func(_, _ *meta) {
+		select {
+		case h.change <- struct{}{}:
+		default:
+		}
+	})
+	return h
+}
+
+// Parts are what kube.Run runs.
+func (h *House) Parts() []kube.Runner { return []kube.Runner{h.crds, h.events, h} }
+
+// Run works whenever Rancher's kinds are there, until ctx ends.
+func (h *House) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if !h.there() {
+			if !h.wait(ctx) {
+				return nil
+			}
+			continue
+		}
+		if err := h.work(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// there tells whether all kinds are.
+func (h *House) there() bool {
+	for _, name := range kinds {
+		if _, ok := h.crds.Get(kube.Key{Name: name}); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// wait returns when the kinds have changed; false when ctx has ended.
+func (h *House) wait(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-h.change:
+		return true
+	}
+}
+
+// work runs the loops until ctx ends or a kind is taken away.
+func (h *House) work(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		for h.there() {
+			if !h.wait(ctx) {
+				return
+			}
+		}
+		h.log.Info("Rancher's kinds are gone")
+		stop()
+	})
+	s := h.open()
+	h.log.Info("Rancher's kinds are there")
+	err := kube.Run(ctx, h.cfg.Fail, s.parts()...)
+	stop()
+	watcher.Wait()
+	return err
+}
+
+// A stage is what runs while Rancher's kinds are there.
+type stage struct {
+	*House
+	view     *caches
+	presence *presence
+	part     atomic.Value // plan.Part
+	clusters *clusterLoop
+	assign   *assignLoop
+	spaces   *spaceLoop
+}
+
+func (h *House) open() *stage {
+	s := &stage{House: h, view: newCaches(h.client.Loop(process))}
+	s.part.Store(plan.Observe)
+	s.clusters = newClusterLoop(s, h.client.Loop("rancher-clusters"))
+	s.assign = newAssignLoop(s, h.client.Loop("rancher-assign"))
+	s.spaces = newSpaceLoop(s, h.client.Loop("workspaces"))
+	s.presence = newPresence(s)
+	return s
+}
+
+func (s *stage) parts() []kube.Runner {
+	return append(s.view.parts(), s.presence, s.clusters.loop, s.assign.loop, s.spaces.loop)
+}
+
+// maps tells whether it is we who map.
+func (s *stage) maps() bool { return s.part.Load() == plan.Map }
+
+// wake lets every loop look at everything.
+func (s *stage) wake() {
+	for _, p := range s.view.provisioning.List("") {
+		s.clusters.loop.Add(kube.KeyOf(p))
+	}
+	for _, m := range s.view.management.List("") {
+		s.assign.loop.Add(kube.KeyOf(m))
+	}
+	for _, w := range s.view.workspaces.List("") {
+		s.spaces.loop.Add(kube.KeyOf(w))
+	}
+	for _, c := range s.view.clusters.List("") {
+		s.clusters.ofMapped(c) // what it was mapped from may be gone
+	}
+	for _, ns := range s.view.namespaces.List("") {
+		s.spaces.loop.Add(kube.KeyOf(ns)) // its workspace may be gone
+	}
+}
