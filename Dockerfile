@@ -1,33 +1,39 @@
+# syntax=docker/dockerfile:1
 # Two images from one file:
-#   docker build --target fleet       -t fleetworkspace/fleet       .
-#   docker build --target fleet-agent -t fleetworkspace/fleet-agent .
-# Both hold static binaries and a CA bundle, and nothing else: no shell, no git.
-FROM golang:1.26 AS build
+#
+#   docker buildx build --target fleet       -t fleetworkspace/fleet       .
+#   docker buildx build --target fleet-agent -t fleetworkspace/fleet-agent .
+#
+# for several architectures with --platform linux/amd64,linux/arm64; programs are
+# compiled across, nothing is emulated. The same source gives the same image with
+#
+#   --build-arg SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) --output type=image,rewrite-timestamp=true
+#
+# What is in the images, hack/image decides: static programs, a CA bundle and the
+# list of what they were made of (/usr/share/sbom); no shell, no git, no package
+# manager. hack/image makes the same images without a container engine.
+FROM --platform=$BUILDPLATFORM golang:1.26 AS source
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
+
+FROM source AS build
+ARG TARGETARCH
 ARG VERSION=dev
 ARG COMMIT=unknown
-ENV CGO_ENABLED=0
-RUN for b in fleet fleet-controller fleet-agent; do \
-      go build -trimpath -o /out/$b \
-        -ldflags "-s -w -X github.com/fleetworkspace/fleet/pkg/plan/version.Version=$VERSION -X github.com/fleetworkspace/fleet/pkg/plan/version.Commit=$COMMIT" \
-        ./cmd/$b || exit 1; \
-    done && mkdir -m 1777 /out/tmp
+ARG SOURCE_DATE_EPOCH=0
+RUN go run ./hack/image -rootfs /out -arch "$TARGETARCH" -version "$VERSION" -commit "$COMMIT" -epoch "$SOURCE_DATE_EPOCH" && \
+    find /out -exec touch --date="@$SOURCE_DATE_EPOCH" {} +
 
 FROM scratch AS fleet-agent
-COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
-COPY --from=build /out/tmp /tmp
-COPY --from=build /out/fleet-agent /usr/bin/
+COPY --from=build /out/fleet-agent/ /
 ENV PATH=/usr/bin
 USER 1000:1000
 ENTRYPOINT ["/usr/bin/fleet-agent"]
 
 FROM scratch AS fleet
-COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
-COPY --from=build /out/tmp /tmp
-COPY --from=build /out/fleet /out/fleet-controller /usr/bin/
+COPY --from=build /out/fleet/ /
 ENV PATH=/usr/bin
 USER 1000:1000
 ENTRYPOINT ["/usr/bin/fleet-controller"]

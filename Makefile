@@ -4,12 +4,13 @@
 GO        ?= go
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT    ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+EPOCH     ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 LDFLAGS   := -s -w -X github.com/fleetworkspace/fleet/pkg/plan/version.Version=$(VERSION) -X github.com/fleetworkspace/fleet/pkg/plan/version.Commit=$(COMMIT)
 BINARIES  := fleet fleet-controller fleet-agent fleet-sandbox
 TOOL      := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint generate golden verify bench bench-fanout bench-agent soak clean
+.PHONY: help build test e2e race lint generate golden verify bench bench-fanout bench-agent soak images chart-repo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -20,6 +21,9 @@ build: ## build all binaries into bin/ (static, without cgo)
 
 test: ## all tests that need no root, stories on real API servers included
 	$(GO) run ./hack/test
+
+e2e: ## a fleet of real pods; needs root and, with E2E=-install, apt for what is missing
+	$(GO) run ./hack/e2e $(E2E)
 
 race: ## unit tests under the race detector
 	$(GO) run ./hack/test -race -unit
@@ -47,6 +51,12 @@ bench-agent: ## print the figures of one agent; BENCH="-only latency" measures a
 
 soak: ## the long quiet window and other tests that take their time
 	$(GO) run ./hack/test -soak
+
+images: ## the images of manager and agent as OCI archives in dist/images, for amd64 and arm64
+	SOURCE_DATE_EPOCH=$(EPOCH) $(GO) run ./hack/image -out dist/images -arch amd64,arm64 -commit $(COMMIT)
+
+chart-repo: ## the charts as a Helm repository in dist/charts, for Rancher too; CHART_URL=... is where it will be served
+	SOURCE_DATE_EPOCH=$(EPOCH) $(GO) run ./hack/chartrepo -out dist/charts -rancher -url "$(CHART_URL)"
 
 clean: ## remove bin/
 	rm -rf bin

@@ -136,7 +136,9 @@ var appendix = map[string][]string{
 // beyond is what our processes may do and the reference's may not.
 var beyond = map[string]map[string]string{
 	"fleet-controller": {
-		"get leases.coordination.k8s.io": "one lease by name: whether another manager is alive before its Clusters are touched",
+		"get clusters.provisioning.cattle.io": "whether Rancher has given a kubeconfig of another namespace to a Cluster, by objects that its owner cannot forge alone",
+		"get clusters.management.cattle.io":   "the same",
+		"get leases.coordination.k8s.io":      "one lease by name: whether another manager is alive before its Clusters are touched",
 	},
 	"gitjob": {
 		"patch bundles.fleet.cattle.io":   "a change of one field is sent as a patch; whoever may update may do the same",

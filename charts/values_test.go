@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/crypto/ssh"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/credential"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -55,7 +57,7 @@ func checkSection(t *testing.T, path, name, want string) {
 // TestValuesTable keeps the tables of values in docs/charts.md current: the
 // text is that of the comments in values.yaml.
 func TestValuesTable(t *testing.T) {
-	for _, chart := range []string{"fleet", "fleet-agent"} {
+	for _, chart := range []string{"fleet-crd", "fleet", "fleet-agent"} {
 		text, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
 		if err != nil {
 			t.Fatal(err)
@@ -102,7 +104,8 @@ func TestValuesAct(t *testing.T) {
 			"image.repository": "x/y", "image.tag": "t", "image.imagePullPolicy": "Always",
 			"agentImage.repository": "x/y", "agentImage.tag": "t", "agentImage.imagePullPolicy": "Always",
 			"apiServerURL": "https://x", "apiServerCA": "PEM", "agentTLSMode": "strict", "agentCheckinInterval": "15m",
-			"ignoreClusterRegistrationLabels": true, "proxy": "http://p:1",
+			"credentialTTL": "24h", "credentialGrace": "240h", "ignoreClusterRegistrationLabels": true, "registration.reclaim": "approve", "proxy": "http://p:1",
+			"proxyCACert": authority, "gitClientTimeout": "1m",
 			"bootstrap.enabled": false, "bootstrap.namespace": "other", "bootstrap.agentNamespace": "other",
 			"bootstrap.localAgentDisabled": true, "bootstrap.clusterLabels": map[string]any{"a": "b"},
 			"bootstrap.repo": "https://r", "bootstrap.secret": "s", "bootstrap.branch": "main", "bootstrap.paths": "a,b",
@@ -114,6 +117,10 @@ func TestValuesAct(t *testing.T) {
 			"gitops.enabled":       false, "metrics.enabled": false, "leaderElection.leaseDuration": "40s",
 			"leaderElection.retryPeriod": "11s", "leaderElection.renewDeadline": "26s", "debug": true, "disableSecurityContext": true,
 			"controller.replicas": 2, "controller.registrationTokenTTL.required": true, "gitjob.replicas": 2,
+			"controller.reconciler.workers.bundle": "50", "controller.reconciler.workers.gitrepo": 50, "gitjob.proxy": "http://q:1",
+			"manageAgent": false, "agent.replicas": 2, "agent.reconciler.workers.bundledeployment": "50",
+			"agent.leaderElection.leaseDuration": "40s", "agent.leaderElection.retryPeriod": "11s", "agent.leaderElection.renewDeadline": "26s",
+			"debugLevel":                  1,
 			"extraEnv":                    []any{map[string]any{"name": "A", "value": "b"}},
 			"extraLabels.fleetController": map[string]any{"a": "b"}, "extraLabels.gitjob": map[string]any{"a": "b"},
 			"extraAnnotations.fleetController": map[string]any{"a": "b"}, "extraAnnotations.gitjob": map[string]any{"a": "b"},
@@ -123,7 +130,9 @@ func TestValuesAct(t *testing.T) {
 			"apiServerURL": "https://x", "apiServerCA": "other", "token": "other", "tokenName": "other",
 			"clusterNamespace": "other", "systemRegistrationNamespace": "other", "agentTLSMode": "strict",
 			"agentCheckinInterval": "15m", "labels": map[string]any{"a": "b"}, "clientID": "c", "proxy": "http://p:1",
-			"agent.replicas": 2, "metrics.port": 8080, "orphanPolicy": "collect",
+			"agent.replicas": 2, "metrics.port": 8080, "orphanPolicy": "collect", "debugLevel": 5,
+			"agent.reconciler.workers.bundledeployment": 50, "leaderElection.leaseDuration": "40s",
+			"leaderElection.retryPeriod": "11s", "leaderElection.renewDeadline": "26s",
 			"fleetAgent.nodeSelector": map[string]any{"a": "b"},
 			"fleetAgent.tolerations":  []any{map[string]any{"key": "a", "operator": "Exists"}},
 			"fleetAgent.hostNetwork":  true, "global.cattle.systemDefaultRegistry": "reg",
@@ -131,12 +140,14 @@ func TestValuesAct(t *testing.T) {
 		},
 	}
 	// These show only together with others, or in what is refused.
-	elsewhere := map[string]bool{"checkin.mode": true, "checkin.schedule": true, "checkin.timezone": true, "orphanGracePeriod": true, "noProxy": true, "internal.systemNamespace": true, "internal.managedReleaseName": true}
+	elsewhere := map[string]bool{
+		"gitjob.noProxy": true, "propagateDebugSettingsToAgents": true, "image.os": true, "kubectl.tolerations": true,
+		"checkin.mode": true, "checkin.schedule": true, "checkin.timezone": true, "orphanGracePeriod": true, "noProxy": true, "internal.systemNamespace": true, "internal.managedReleaseName": true}
 	for chart, all := range changes {
 		plain := asYAML(t, mustRender(t, of(chart, nil)))
 		for _, path := range leaves(t, chart) {
 			change, ok := all[path]
-			if !ok && !elsewhere[path] {
+			if !ok && !elsewhere[path] && given[chart][path] == nil {
 				t.Errorf("%s: this test knows no change of %s", chart, path)
 			}
 			if !ok {
@@ -147,7 +158,17 @@ func TestValuesAct(t *testing.T) {
 			}
 		}
 	}
-	with := asYAML(t, mustRender(t, fleetRelease(map[string]any{"proxy": "http://p:1", "noProxy": "me"})))
+	if got := configured(t, map[string]any{"debug": true, "propagateDebugSettingsToAgents": false}); got["agentDebug"] != false {
+		t.Errorf("agents debug all the same: %v", got["agentDebug"])
+	}
+	if got := configured(t, map[string]any{"debugLevel": 2}); got["agentDebug"] != true {
+		t.Errorf("agents do not debug with the manager: %v", got["agentDebug"])
+	}
+	with := asYAML(t, mustRender(t, fleetRelease(map[string]any{"proxy": "http://p:1", "gitjob": map[string]any{"proxy": "http://q:1", "noProxy": "only-git"}})))
+	if strings.Count(with, "value: http://q:1\n") != 2 || strings.Count(with, "value: http://p:1\n") != 2 || strings.Count(with, "value: only-git\n") != 1 {
+		t.Error("the process that reads git has no proxy of its own")
+	}
+	with = asYAML(t, mustRender(t, fleetRelease(map[string]any{"proxy": "http://p:1", "noProxy": "me"})))
 	if strings.Count(with, "value: me\n") != 2 {
 		t.Error("noProxy does not reach both processes")
 	}
@@ -167,6 +188,21 @@ func TestValuesAct(t *testing.T) {
 	}
 }
 
+// authority is a certificate as far as the schema can tell.
+const authority = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+
+// configured is the manager's configuration that the chart renders.
+func configured(t *testing.T, values map[string]any) map[string]any {
+	t.Helper()
+	var m corev1.ConfigMap
+	into(t, mustRender(t, fleetRelease(values))["ConfigMap/cattle-fleet-system/fleet-controller"], &m)
+	var config map[string]any
+	if err := json.Unmarshal([]byte(m.Data[fleet.KeyConfig]), &config); err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
 func of(chart string, values map[string]any) release {
 	if chart == "fleet" {
 		return fleetRelease(values)
@@ -174,8 +210,8 @@ func of(chart string, values map[string]any) release {
 	return agentRelease(values)
 }
 
-// leaves are the paths of a chart's values.
-func leaves(t *testing.T, chart string) []string {
+// valuesOf are the values of a chart as they stand in values.yaml.
+func valuesOf(t *testing.T, chart string) map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
 	if err != nil {
@@ -185,6 +221,12 @@ func leaves(t *testing.T, chart string) []string {
 	if err := yamlv3.Unmarshal(text, &values); err != nil {
 		t.Fatal(err)
 	}
+	return values
+}
+
+// leaves are the paths of a chart's values.
+func leaves(t *testing.T, chart string) []string {
+	t.Helper()
 	var out []string
 	var walk func(prefix string, m map[string]any)
 	walk = func(prefix string, m map[string]any) {
@@ -196,7 +238,7 @@ func leaves(t *testing.T, chart string) []string {
 			out = append(out, prefix+k)
 		}
 	}
-	walk("", values)
+	walk("", valuesOf(t, chart))
 	return out
 }
 
@@ -216,8 +258,10 @@ func TestRefusedValues(t *testing.T) {
 		want    string // in the error; empty: accepted
 	}{
 		"Typo":         {why: "a value that nothing reads is a mistake", release: fleetRelease(map[string]any{"aipServerURL": "https://x"}), want: "aipServerURL"},
-		"NotActedOn":   {why: "helmops is not built yet: accepting it would promise it", release: fleetRelease(set("helmops.enabled", true)), want: "helmops"},
-		"Nested":       {why: "inside too", release: fleetRelease(set("controller.reconciler.workers.bundle", "50")), want: "reconciler"},
+		"Nested":       {why: "inside too", release: fleetRelease(set("controller.reconciler.workers.bundles", "50")), want: "bundles"},
+		"Workers":      {why: "no worker would mean no work", release: fleetRelease(set("controller.reconciler.workers.bundle", "0")), want: "bundle"},
+		"Authority":    {why: "a path is not a certificate", release: fleetRelease(set("proxyCACert", "/etc/ca.pem")), want: "proxyCACert"},
+		"KeepIsTruth":  {why: "a word would be taken for true", release: release{chart: "fleet-crd", name: "fleet-crd", namespace: "cattle-fleet-system", values: set("keep", "no")}, want: "keep"},
 		"HTTP":         {why: "agents send credentials there", release: fleetRelease(set("apiServerURL", "http://x")), want: "apiServerURL"},
 		"Interval":     {why: "not a duration", release: fleetRelease(set("agentCheckinInterval", "soon")), want: "agentCheckinInterval"},
 		"ZeroInterval": {why: "agents would never rest", release: fleetRelease(set("agentCheckinInterval", "0s")), want: "agentCheckinInterval"},
@@ -228,6 +272,9 @@ func TestRefusedValues(t *testing.T) {
 			"gitops": map[string]any{"enabled": true}, "priorityClassName": "rancher-critical",
 			"bootstrap":   map[string]any{"enabled": false, "agentNamespace": "cattle-fleet-local-system"},
 			"tolerations": []any{map[string]any{"key": "a", "operator": "Exists"}},
+		})},
+		"RancherBefore212": {why: "and what it passed to the process that reads git until 2.11", release: fleetRelease(map[string]any{
+			"gitjob": map[string]any{"proxy": "http://p", "noProxy": "x"},
 		})},
 		"PollWithoutTimes": {why: "an agent would never connect", release: agentRelease(set("checkin.mode", "poll")), want: "checkin"},
 		"TimesWithoutPoll": {why: "it would look as if they counted", release: agentRelease(set("checkin.schedule", "@hourly")), want: "checkin"},
@@ -254,9 +301,10 @@ func TestRefusedValues(t *testing.T) {
 func TestConfigIsRead(t *testing.T) {
 	objects := mustRender(t, fleetRelease(map[string]any{
 		"apiServerURL": "https://x", "apiServerCA": "PEM", "agentTLSMode": "strict", "agentCheckinInterval": "90s",
-		"ignoreClusterRegistrationLabels": true,
-		"bootstrap":                       map[string]any{"paths": "a, b", "repo": "https://r", "clusterLabels": map[string]any{"env": "m"}},
-		"global":                          map[string]any{"cattle": map[string]any{"systemDefaultRegistry": "reg", "imagePullSecrets": []any{map[string]any{"name": "p"}}}},
+		"ignoreClusterRegistrationLabels": true, "manageAgent": false, "debug": true, "disableSecurityContext": true,
+		"agent":     map[string]any{"replicas": 2, "reconciler": map[string]any{"workers": map[string]any{"bundledeployment": 20}}},
+		"bootstrap": map[string]any{"paths": "a, b", "repo": "https://r", "clusterLabels": map[string]any{"env": "m"}},
+		"global":    map[string]any{"cattle": map[string]any{"systemDefaultRegistry": "reg", "imagePullSecrets": []any{map[string]any{"name": "p"}}}},
 	}))
 	var m corev1.ConfigMap
 	into(t, objects["ConfigMap/cattle-fleet-system/fleet-controller"], &m)
@@ -267,11 +315,13 @@ func TestConfigIsRead(t *testing.T) {
 	want := registration.Settings{
 		SystemDefaultRegistry: "reg", AgentImage: "fleetworkspace/fleet-agent:v0.1.0", AgentImagePullPolicy: "IfNotPresent",
 		APIServerURL: "https://x", APIServerCA: []byte("PEM"), AgentTLSMode: "strict", AgentCheckinInterval: 90e9,
-		IgnoreClusterRegistrationLabels: true, ImagePullSecrets: []string{"p"},
+		IgnoreClusterRegistrationLabels: true, ImagePullSecrets: []string{"p"}, Reclaim: registration.ReclaimAllow,
 		Bootstrap: registration.Bootstrap{
 			Namespace: "fleet-local", AgentNamespace: "cattle-fleet-local-system", ClusterLabels: map[string]string{"env": "m"},
 			Repo: "https://r", Branch: "master", Paths: []string{"a", "b"},
 		},
+		Credential: credential.Life{Grace: 720 * time.Hour}, AgentsUnmanaged: true, AgentReplicas: 2, AgentWorkers: "20",
+		AgentDebug: true, AgentUnconfined: true, AgentLease: registration.LeaseTimes{Duration: "30s", Retry: "10s", Renew: "25s"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

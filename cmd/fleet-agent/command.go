@@ -39,6 +39,9 @@ func command(env func(string) string, out, errOut io.Writer) *cobra.Command {
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return fromEnvironment(cmd, env)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Identity = identity(env)
 			return run(cmd.Context(), *o, errOut)
@@ -51,13 +54,16 @@ func command(env func(string) string, out, errOut io.Writer) *cobra.Command {
 	shared.StringVarP(&o.Namespace, "namespace", "n", o.Namespace, "`namespace` that the agent lives in")
 	shared.StringVar(&o.Scope, "agent-scope", "", "`word` that tells the objects of several agents of one cluster apart")
 	own := root.Flags()
-	own.DurationVar(&o.CheckinInterval, "checkin-interval", o.CheckinInterval, "`time` between two signs of life to the manager")
+	own.Var(interval{&o.CheckinInterval}, "checkin-interval", "`time` between two signs of life to the manager, 1s to 1h; auto: as the manager says")
 	o.touch.flags(own)
 	own.StringVar(&o.OrphanPolicy, "orphan-policy", o.OrphanPolicy,
 		"what becomes of releases that the manager does not have any more, without having ordered to remove them: `keep` or collect")
 	own.DurationVar(&o.OrphanGracePeriod, "orphan-grace-period", o.OrphanGracePeriod, "for how `long` they must have been missing to be collected")
 	own.IntVar(&o.Workers, "workers", o.Workers, "how many deployments are worked on at once")
 	own.BoolVar(&o.LeaderElect, "leader-elect", false, "work only while holding the lease fleet-agent")
+	own.DurationVar(&o.Lease.Duration, "lease-duration", o.Lease.Duration, "how `long` the lease holds that nobody renews; 0 is 30s")
+	own.DurationVar(&o.Lease.Renew, "lease-renew-deadline", o.Lease.Renew, "for how `long` its holder tries to renew it; 0 is 25s")
+	own.DurationVar(&o.Lease.Retry, "lease-retry-period", o.Lease.Retry, "how `often` it is asked for and renewed; 0 is 10s")
 	own.StringVar(&o.metricsAddress, "metrics-address", env("FLEET_AGENT_METRICS_BIND_ADDRESS"),
 		"serve Prometheus metrics at /metrics of this `address`; default: FLEET_AGENT_METRICS_BIND_ADDRESS, else not at all")
 	own.StringVar(&o.healthAddress, "health-address", env("FLEET_AGENT_PROBE_BIND_ADDRESS"),

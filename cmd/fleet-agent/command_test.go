@@ -7,12 +7,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/fleetworkspace/fleet/hack/docs/schema"
 	"github.com/fleetworkspace/fleet/pkg/agent"
 	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -181,4 +183,18 @@ func TestIdentity(t *testing.T) {
 	if identity(func(string) string { return "" }) == "" {
 		t.Error("a holder needs a name")
 	}
+}
+
+// The JSON schema in docs/cli is that of what status prints. Run with -update after a
+// change; fields are only ever added.
+func TestSchema(t *testing.T) {
+	comments, err := schema.Read(".", "../../pkg/plan/journal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := comments.Document(reflect.TypeFor[AgentStatus](), documentVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, filepath.Join("..", "..", "docs", "cli", "AgentStatus.schema.json"), text)
 }

@@ -8,6 +8,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/journal"
 )
 
+// documentVersion is the apiVersion of documents for programs.
+const documentVersion = "cli.fleet.cattle.io/v1"
+
 // AgentStatus is what fleet-agent status prints for programs. Fields are only
 // ever added.
 type AgentStatus struct {
@@ -44,6 +47,9 @@ type ManagerContact struct {
 	Since *time.Time `json:"since,omitempty"`
 	// Next is when an agent with a schedule connects next.
 	Next *time.Time `json:"next,omitempty"`
+	// NextTry is when an agent that is always connected tries to reach it next, where
+	// that is known.
+	NextTry *time.Time `json:"nextTry,omitempty"`
 	// Error is why it is not reached.
 	Error string `json:"error,omitempty"`
 	// Hint is what helps.
@@ -76,9 +82,9 @@ type BundleSight struct {
 
 func documentOf(o agent.Overview, now time.Time) AgentStatus {
 	doc := AgentStatus{
-		APIVersion: "cli.fleet.cattle.io/v1", Kind: "AgentStatus", At: now.UTC(), Cluster: o.Cluster,
+		APIVersion: documentVersion, Kind: "AgentStatus", At: now.UTC(), Cluster: o.Cluster,
 		Manager: ManagerContact{
-			Registered: o.Registered, URL: o.URL, Reached: o.Reached, Refused: o.Refused, Since: moment(o.Since), Next: moment(o.Next), Error: o.Error, Hint: o.Hint,
+			Registered: o.Registered, URL: o.URL, Reached: o.Reached, Refused: o.Refused, Since: moment(o.Since), Next: moment(o.Next), NextTry: moment(o.NextTry(now).Truncate(time.Second)), Error: o.Error, Hint: o.Hint,
 		},
 		Kept:    Kept{Until: moment(o.Accepted), Bytes: o.KeptBytes},
 		Bundles: []BundleSight{}, Journal: o.Journal,

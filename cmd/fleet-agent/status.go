@@ -120,7 +120,7 @@ func (so statusOptions) printText(out io.Writer, o agent.Overview, now time.Time
 		fmt.Fprintln(out, "manager      not registered: install the chart fleet-agent with the values of a registration token")
 	} else {
 		fmt.Fprintln(out, "manager      "+managerLine(o, now))
-		fmt.Fprintln(out, "credential   "+credentialLine(o))
+		fmt.Fprintln(out, "credential   "+credentialLine(o, now))
 	}
 	if o.Hint != "" {
 		fmt.Fprintln(out, "             "+o.Hint)
@@ -173,10 +173,7 @@ func (so statusOptions) printJournal(out io.Writer, lines []journal.Entry, now t
 
 func managerLine(o agent.Overview, now time.Time) string {
 	host := strings.TrimPrefix(strings.TrimPrefix(o.URL, "https://"), "http://")
-	again := "tried again within 30s"
-	if !o.Next.IsZero() {
-		again = "connects next at " + clock(o.Next, now)
-	}
+	again := againText(o, now)
 	switch {
 	case o.Reached && o.Next.IsZero():
 		return fmt.Sprintf("reached (%s) for %s, as cluster %s", host, age(now.Sub(o.Since)), o.Cluster)
@@ -190,11 +187,27 @@ func managerLine(o agent.Overview, now time.Time) string {
 	return fmt.Sprintf("unreachable for %s (%s: %s), %s", age(now.Sub(o.Since)), host, lastPart(o.Error), again)
 }
 
-func credentialLine(o agent.Overview) string {
-	if o.Refused {
-		return "refused"
+// againText says when the agent connects or tries next.
+func againText(o agent.Overview, now time.Time) string {
+	if !o.Next.IsZero() {
+		return "connects next at " + clock(o.Next, now)
 	}
-	return "valid until revoked"
+	if at := o.NextTry(now); !at.IsZero() {
+		return "next try in " + age(at.Sub(now).Round(time.Second))
+	}
+	return "tried again within 20s"
+}
+
+func credentialLine(o agent.Overview, now time.Time) string {
+	switch {
+	case o.Refused:
+		return "refused"
+	case o.Ends.IsZero():
+		return "valid until revoked"
+	case now.After(o.Ends):
+		return "ended at " + clock(o.Ends, now) + ", another one is fetched when the manager answers"
+	}
+	return "valid until " + clock(o.Ends, now) + ", renewed before that"
 }
 
 // keptLine says what the agent works from.

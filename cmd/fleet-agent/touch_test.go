@@ -1,8 +1,10 @@
 package main
 
 import (
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -17,11 +19,11 @@ func TestTouch(t *testing.T) {
 		"Watch":    {args: "--checkin-mode=watch"},
 		"Poll":     {args: "--checkin-mode=poll|--checkin-schedule=0 3 * * *", want: "0 3 * * * (UTC)"},
 		"Place":    {args: "--checkin-mode=poll|--checkin-schedule=@hourly|--checkin-timezone=Europe/Berlin", want: "@hourly (Europe/Berlin)"},
-		"NoTimes":  {args: "--checkin-mode=poll", error: "checkin-schedule: must be set"},
-		"NoMode":   {args: "--checkin-schedule=0 3 * * *", error: "checkin-schedule: counts only with checkin-mode poll"},
-		"BadMode":  {args: "--checkin-mode=sometimes", error: `checkin-mode: "sometimes" is neither`},
-		"BadTimes": {args: "--checkin-mode=poll|--checkin-schedule=often", error: "checkin-schedule:"},
-		"BadPlace": {args: "--checkin-mode=poll|--checkin-schedule=@hourly|--checkin-timezone=Atlantis", error: "checkin-timezone:"},
+		"NoTimes":  {args: "--checkin-mode=poll", error: "checkin-timezone: schedule: must be set"},
+		"NoMode":   {args: "--checkin-schedule=0 3 * * *", error: "schedule: counts only with mode poll"},
+		"BadMode":  {args: "--checkin-mode=sometimes", error: `mode: "sometimes" is neither`},
+		"BadTimes": {args: "--checkin-mode=poll|--checkin-schedule=often", error: `schedule "often":`},
+		"BadPlace": {args: "--checkin-mode=poll|--checkin-schedule=@hourly|--checkin-timezone=Atlantis", error: "timeZone: unknown time zone"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -46,5 +48,22 @@ func TestTouch(t *testing.T) {
 				t.Errorf("want %q, got %q", c.want, got)
 			}
 		})
+	}
+}
+
+// The interval is a time, or left to the manager.
+func TestInterval(t *testing.T) {
+	for text, want := range map[string]string{"auto": "auto", "0": "auto", "90s": "1m30s", "1h": "1h", "1ms": "", "2h": "", "often": ""} {
+		var d time.Duration
+		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+		fs.SetOutput(io.Discard)
+		fs.Var(interval{&d}, "checkin-interval", "")
+		err := fs.Parse([]string{"--checkin-interval=" + text})
+		if (err != nil) != (want == "") {
+			t.Errorf("%s: %v", text, err)
+		}
+		if got := (interval{&d}).String(); err == nil && got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	_ "time/tzdata" // of schedules of agents; an image from scratch has no time zones
 )
 
 // garbage is how much memory may fill up with what is not in use any more, in

@@ -112,6 +112,7 @@ const (
 	envGitRepoWorkers = "GITREPO_RECONCILER_WORKERS" // 1 to 500; 8 where it is not set
 	envOCIStorage     = "OCI_STORAGE"                // false keeps bundles in the cluster
 	envImageScan      = "IMAGESCAN_ENABLED"          // true allows imageScans in fleet.yaml
+	envGitTimeout     = "FLEET_GIT_CLIENT_TIMEOUT"   // how long a git server may take to list its references; 30s where it is not set
 )
 
 // completeGitJob reads what the environment says about reading repositories.
@@ -136,6 +137,13 @@ func (o *options) completeGitJob(getenv func(string) string) error {
 			errs = append(errs, fmt.Errorf("%s: %q is not a number from 1 to 500", envGitRepoWorkers, text))
 		}
 		o.gitJob.Workers = n
+	}
+	if text := getenv(envGitTimeout); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			errs = append(errs, fmt.Errorf("%s: %q is not a duration above 0", envGitTimeout, text))
+		}
+		o.gitJob.Timeout = d
 	}
 	return errors.Join(errs...)
 }

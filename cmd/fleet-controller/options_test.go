@@ -25,6 +25,8 @@ func TestOptions(t *testing.T) {
 		"OddTruth": {"a typing error must not switch something on or off", nil, map[string]string{"OCI_STORAGE": "nope"}, `OCI_STORAGE: "nope" is neither true nor false`},
 		"OddNumber": {"no worker would mean no work", nil, map[string]string{"GITREPO_RECONCILER_WORKERS": "0"},
 			`GITREPO_RECONCILER_WORKERS: "0" is not a number from 1 to 500`},
+		"NoTime": {"a remote that may take no time fails", nil, map[string]string{"FLEET_GIT_CLIENT_TIMEOUT": "30"},
+			`FLEET_GIT_CLIENT_TIMEOUT: "30" is not a duration above 0`},
 		"NoCluster": {"outside of a cluster a kubeconfig is needed", []string{"--kubeconfig=/nonexistent"}, nil, "/nonexistent"},
 	}
 	for name, c := range cases {
@@ -53,7 +55,8 @@ func TestGitJob(t *testing.T) {
 		want controllers.GitJob
 	}{
 		"Default": {nil, controllers.GitJob{}},
-		"All":     {map[string]string{"OCI_STORAGE": "false", "IMAGESCAN_ENABLED": "true", "GITREPO_RECONCILER_WORKERS": "12"}, controllers.GitJob{NoOCIStorage: true, ImageScans: true, Workers: 12}},
+		"All": {map[string]string{"OCI_STORAGE": "false", "IMAGESCAN_ENABLED": "true", "GITREPO_RECONCILER_WORKERS": "12", "FLEET_GIT_CLIENT_TIMEOUT": "1m"},
+			controllers.GitJob{NoOCIStorage: true, ImageScans: true, Workers: 12, Timeout: time.Minute}},
 	} {
 		var o options
 		if err := o.completeGitJob(func(k string) string { return c.env[k] }); err != nil || !reflect.DeepEqual(o.gitJob, c.want) {

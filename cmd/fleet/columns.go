@@ -119,9 +119,19 @@ var clusterRow = rowOf(func(c *fleet.Cluster, x around) row {
 	return row{state: state, cells: []string{
 		c.Namespace, c.Name, view.OwnLabels(c), c.Status.Display.ReadyBundles, string(state),
 		view.Ago(c.Status.Agent.LastSeen.Time, x.now), c.Status.Agent.Version, c.Status.Agent.Kubernetes,
-		view.Ago(c.CreationTimestamp.Time, x.now), c.Status.Namespace, view.ClusterMessage(c),
+		view.Ago(c.CreationTimestamp.Time, x.now), c.Status.Namespace, clusterMessage(c, x.now),
 	}}
 })
+
+// clusterMessage is what is wrong with a cluster, and else when its agent comes next,
+// if that is not all the time.
+func clusterMessage(c *fleet.Cluster, now time.Time) string {
+	message := view.ClusterMessage(c)
+	if next := view.NextVisit(c); message == "" && !next.IsZero() {
+		return "connects next at " + view.Clock(next, now)
+	}
+	return message
+}
 
 var groupColumns = []column{
 	{title: "WORKSPACE"},

@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"io"
 	"os"
 	"path/filepath"
@@ -14,15 +11,16 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/fleetworkspace/fleet/hack/docs/schema"
 )
 
 // documents are all that commands print as documents of their own.
-var documents = []any{FleetStatus{}, WaitResult{}, Suspension{}, DeletionApproval{}, Version{}, Rendering{}, Targeting{}, Deployed{}, LintReport{}, Explanation{}, BundleExplanation{}, AgentLog{}, BundleDiff{}}
+var documents = []any{FleetStatus{}, WaitResult{}, Suspension{}, DeletionApproval{}, Version{}, Rendering{}, Targeting{}, Deployed{}, LintReport{}, Explanation{}, BundleExplanation{}, AgentLog{}, BundleDiff{}, CheckReport{}, AgentRollout{}}
 
 const docs = "../../docs/cli"
 
@@ -30,116 +28,20 @@ const docs = "../../docs/cli"
 // comments of their fields. Run with -update after a change; fields are only
 // ever added.
 func TestSchemas(t *testing.T) {
-	s := schemas{comments: comments(t, ".", "../../pkg/plan/view", "../../pkg/plan/journal")}
+	comments, err := schema.Read(".", "../../pkg/plan/view", "../../pkg/plan/journal")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, doc := range documents {
 		typ := reflect.TypeOf(doc)
 		t.Run(typ.Name(), func(t *testing.T) {
-			schema := s.object(typ)
-			schema["$schema"], schema["title"] = "https://json-schema.org/draft/2020-12/schema", typ.Name()
-			properties := schema["properties"].(map[string]any)
-			properties["apiVersion"].(map[string]any)["const"] = documentVersion
-			properties["kind"].(map[string]any)["const"] = typ.Name()
-			var out bytes.Buffer
-			encode := json.NewEncoder(&out)
-			encode.SetEscapeHTML(false)
-			encode.SetIndent("", "  ")
-			if err := encode.Encode(schema); err != nil {
-				t.Fatal(err)
-			}
-			golden(t, filepath.Join(docs, typ.Name()+".schema.json"), out.String())
-		})
-	}
-}
-
-// schemas makes JSON schemas of Go types.
-type schemas struct{ comments map[string]string }
-
-func (s schemas) of(t reflect.Type) map[string]any {
-	switch {
-	case t == reflect.TypeFor[time.Time]():
-		return map[string]any{"type": "string", "format": "date-time"}
-	case t.Kind() == reflect.Pointer:
-		return s.of(t.Elem())
-	case t.Kind() == reflect.Slice:
-		return map[string]any{"type": "array", "items": s.of(t.Elem())}
-	case t.Kind() == reflect.Map:
-		return map[string]any{"type": "object", "additionalProperties": s.of(t.Elem())}
-	case t.Kind() == reflect.Struct:
-		return s.object(t)
-	case t.Kind() == reflect.Bool:
-		return map[string]any{"type": "boolean"}
-	case t.Kind() == reflect.Float64:
-		return map[string]any{"type": "number"}
-	case t.Kind() == reflect.Interface:
-		return map[string]any{} // anything
-	case t.Kind() == reflect.Int:
-		return map[string]any{"type": "integer"}
-	}
-	return map[string]any{"type": "string"}
-}
-
-func (s schemas) object(t reflect.Type) map[string]any {
-	properties, required := map[string]any{}, []string{}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if f.Anonymous {
-			inner := s.object(f.Type)
-			for name, p := range inner["properties"].(map[string]any) {
-				properties[name] = p
-			}
-			required = append(required, inner["required"].([]string)...)
-			continue
-		}
-		name, option, _ := strings.Cut(f.Tag.Get("json"), ",")
-		p := s.of(f.Type)
-		if text := s.comments[t.Name()+"."+f.Name]; text != "" {
-			p["description"] = text
-		}
-		properties[name] = p
-		if option != "omitempty" {
-			required = append(required, name)
-		}
-	}
-	return map[string]any{"type": "object", "properties": properties, "required": required}
-}
-
-// comments are the doc comments of all fields of structs in packages, by
-// "Type.Field". Fields that share a line share its comment, and those after a
-// commented line of the same group inherit it.
-func comments(t *testing.T, dirs ...string) map[string]string {
-	t.Helper()
-	out := map[string]string{}
-	for _, dir := range dirs {
-		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range files {
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+			text, err := comments.Document(typ, documentVersion)
 			if err != nil {
 				t.Fatal(err)
 			}
-			ast.Inspect(file, func(n ast.Node) bool {
-				spec, ok := n.(*ast.TypeSpec)
-				if !ok {
-					return true
-				}
-				if st, ok := spec.Type.(*ast.StructType); ok {
-					last := ""
-					for _, f := range st.Fields.List {
-						if text := strings.Join(strings.Fields(f.Doc.Text()), " "); text != "" {
-							last = text
-						}
-						for _, name := range f.Names {
-							out[spec.Name.Name+"."+name.Name] = last
-						}
-					}
-				}
-				return true
-			})
-		}
+			golden(t, filepath.Join(docs, typ.Name()+".schema.json"), text)
+		})
 	}
-	return out
 }
 
 // Every document in the transcripts has only fields that its type, and so its
@@ -241,6 +143,9 @@ func TestReference(t *testing.T) {
 }
 
 func reference(out io.Writer, c *cobra.Command) {
+	if c.Hidden {
+		return
+	}
 	text := c.Long
 	if text == "" {
 		text = c.Short + "."
@@ -249,7 +154,14 @@ func reference(out io.Writer, c *cobra.Command) {
 	if c.Example != "" {
 		fmt.Fprintf(out, "```text\n%s\n```\n\n", strings.TrimRight(c.Example, "\n"))
 	}
-	flags(out, c.LocalFlags())
+	own := false
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) { own = own || f.Name != "help" })
+	if own || !c.HasSubCommands() {
+		flags(out, c.LocalFlags())
+	}
+	for _, sub := range c.Commands() {
+		reference(out, sub)
+	}
 }
 
 func flags(out io.Writer, fs *pflag.FlagSet) {

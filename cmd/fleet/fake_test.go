@@ -18,6 +18,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -125,12 +127,15 @@ type fake struct {
 	end    func()
 	writes []string
 	asked  []string // "list bundles", "get clusters": one for each request
+	url    string   // empty: https://127.0.0.1:31001
+	failed *checkup.Hop
 }
 
 func newFake(t *testing.T, path string) *fake {
 	start, steps := readStory(t, path)
 	f := &fake{t: t, clock: &clock{at: start}, start: start, steps: steps, held: map[string]*unstructured.Unstructured{}, refuse: map[string]bool{}}
 	giveIDs(t, steps[0].objects)
+	f.take(step{objects: kindsOf()})
 	f.take(steps[0])
 	return f
 }
@@ -277,9 +282,14 @@ func (f *fake) Create(_ context.Context, r schema.GroupVersionResource, o *unstr
 	if f.held[storyKey(o)] != nil {
 		return nil, apierrors.NewAlreadyExists(r.GroupResource(), o.GetName())
 	}
+	o = o.DeepCopy()
+	o.SetCreationTimestamp(metav1.NewTime(f.clock.now()))
 	f.held[storyKey(o)] = o
 	f.writes = append(f.writes, "create "+storyKey(o))
-	return o, nil
+	if r.Resource == "clusterregistrationtokens" {
+		f.manage(o)
+	}
+	return o.DeepCopy(), nil
 }
 
 func (f *fake) Patch(_ context.Context, r schema.GroupVersionResource, namespace, name string, merge []byte) (*unstructured.Unstructured, error) {

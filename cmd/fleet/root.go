@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -29,6 +31,12 @@ type globals struct {
 	dial  func(stdio) (access, error)
 	watch func(ctx context.Context, s *session, deployments string) (world, error)
 	now   func() time.Time
+
+	random func(bytes int) string // a word that nobody can guess
+	other  func(file, context string) (access, error)
+	bring  func(ctx context.Context, to access, objects []*unstructured.Unstructured) error
+	probe  func(ctx context.Context, a access) checkup.ServerSeen
+	visit  func(ctx context.Context, url string, ca []byte) *checkup.Hop
 }
 
 const rootText = `fleet looks at a fleet, waits for it, and tells it to stop and go on.
@@ -45,7 +53,8 @@ func newRootCommand(std stdio) *cobra.Command {
 	if ns := os.Getenv("NAMESPACE"); ns != "" {
 		g.defaultNamespace = ns
 	}
-	g.dial = g.open
+	g.dial, g.random, g.bring, g.probe, g.visit = g.open, randomWord, applyObjects, probeServer, visitAddress
+	g.other = func(file, context string) (access, error) { return openKubeconfig(std, file, context) }
 	g.watch = func(ctx context.Context, s *session, deployments string) (world, error) {
 		return s.watch(ctx, deployments)
 	}
@@ -66,7 +75,7 @@ func (g *globals) command(std stdio) *cobra.Command {
 	root.SetOut(std.out)
 	root.SetErr(std.err)
 	fs := root.PersistentFlags()
-	fs.StringVar(&g.kubeconfig, "kubeconfig", "", "kubeconfig `file`; default: KUBECONFIG, ~/.kube/config, or a pod's own account")
+	fs.StringVarP(&g.kubeconfig, "kubeconfig", "k", "", "kubeconfig `file`; default: KUBECONFIG, ~/.kube/config, or a pod's own account")
 	fs.StringVar(&g.context, "context", "", "`name` of the kubeconfig's context")
 	fs.StringVarP(&g.namespace, "namespace", "n", "", "`workspace`; default: all for commands that look, fleet-local for those that write")
 	fs.StringVar(&g.system, "system-namespace", fleet.NamespaceSystem, "`namespace` of the manager")
@@ -75,7 +84,8 @@ func (g *globals) command(std stdio) *cobra.Command {
 	root.AddCommand(
 		newLintCommand(g, std), newApplyCommand(g, std), newTestCommand(g, std), newTargetCommand(g, std), newDeployCommand(g, std),
 		newStatusCommand(g, std), newGetCommand(g, std), newExplainCommand(g, std), newEventsCommand(g, std), newLogsCommand(g, std), newBundleDiffCommand(g, std), newWaitCommand(g, std),
-		newSuspendCommand(g, std), newResumeCommand(g, std), newApproveCommand(g, std), newVersionCommand(g, std),
+		newSuspendCommand(g, std), newResumeCommand(g, std), newApproveCommand(g, std),
+		newInstallCommand(g, std), newClusterCommand(g, std), newCheckCommand(g, std), newVersionCommand(g, std),
 	)
 	return root
 }

@@ -27,6 +27,7 @@ type session struct {
 	now    func() time.Time
 	scope  string // -n; empty: all workspaces that the user may list
 	system string // the manager's namespace
+	random func(bytes int) string
 
 	narrowed bool // it was said that not all workspaces may be listed
 }
@@ -44,7 +45,7 @@ func (g *globals) connect(ctx context.Context, std stdio, said bool) (*session, 
 	if err != nil {
 		return nil, err
 	}
-	s := &session{access: a, std: std, now: g.now, scope: g.namespace, system: g.system}
+	s := &session{access: a, std: std, now: g.now, scope: g.namespace, system: g.system, random: g.random}
 	if said {
 		return s, nil
 	}

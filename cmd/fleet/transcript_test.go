@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -23,7 +24,8 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // "$ ", what follows is what they print. Lines of stderr begin with "! ", and
 // an exit code other than 0 stands alone at the end. Lines that begin with "#"
 // say for the commands after them which fleet they look at, how wide the
-// terminal is, what may not be listed, or in which directory they work. A
+// terminal is, what may not be listed, at which address the server is (and which
+// part of the way to it fails, and how), or in which directory they work. A
 // command may end with "< FILE". Run with -update after a change, and
 // read the diff.
 func TestTranscripts(t *testing.T) {
@@ -63,7 +65,7 @@ func playWith(t *testing.T, path string, f *fake) {
 }
 
 // directive tells the lines that begin with "#" from comments in output.
-var directive = regexp.MustCompile(`^# (fleet|width|refuse|again|in):`)
+var directive = regexp.MustCompile(`^# (fleet|width|refuse|again|in|server):`)
 
 // stage is what the commands of a transcript find.
 type stage struct {
@@ -122,6 +124,11 @@ func (st *stage) set(t *testing.T, words []string) {
 		st.fake.refuse[strings.Join(words[1:], " ")] = true
 	case "in:":
 		t.Chdir(words[1])
+	case "server:":
+		st.fake.url, st.fake.failed = words[1], nil
+		if len(words) > 3 {
+			st.fake.failed = &checkup.Hop{Part: words[2], Text: strings.Join(words[3:], " ")}
+		}
 	case "again:":
 		st.fake = newFake(t, st.path)
 	}
@@ -130,7 +137,7 @@ func (st *stage) set(t *testing.T, words []string) {
 // globals reach the stage instead of the user's own environment. end is called
 // when a story is over.
 func (st *stage) globals(end func()) *globals {
-	g := &globals{defaultNamespace: fleet.NamespaceLocal}
+	g := &globals{defaultNamespace: fleet.NamespaceLocal, random: func(n int) string { return strings.Repeat("0b", n) }}
 	if st.fake == nil {
 		g.dial = func(stdio) (access, error) {
 			return access{}, errors.New("no kubeconfig: set KUBECONFIG, or use --kubeconfig FILE")
@@ -140,8 +147,10 @@ func (st *stage) globals(end func()) *globals {
 	st.fake.end = end
 	g.now = st.fake.clock.now
 	g.dial = func(stdio) (access, error) {
-		return access{api: st.fake, server: "https://127.0.0.1:31001", user: "ana"}, nil
+		return access{api: st.fake, server: st.fake.address(), user: "ana"}, nil
 	}
+	g.probe = func(context.Context, access) checkup.ServerSeen { return st.fake.answer() }
+	g.visit = func(context.Context, string, []byte) *checkup.Hop { return nil }
 	return g
 }
 

@@ -25,6 +25,7 @@ import (
 func TestRegistration(t *testing.T) {
 	g := openGate(t, map[string]any{
 		"apiServerURL": "https://fleet.example.com", "apiServerCA": "PEM", "bootstrap": map[string]any{"enabled": false},
+		"agentCheckinInterval": "1s", // three of them is how long two credentials overlap
 	})
 	ctx := t.Context()
 	values := g.token(fleet.NamespaceDefault, "import-all", 0)
@@ -110,10 +111,13 @@ func TestRegistration(t *testing.T) {
 		if c := g.clusterOf(again); c.Name != g.clusterOf(one).Name || c.Labels["env"] != "prod" {
 			t.Errorf("want the same Cluster with its labels, got %s %v", c.Name, c.Labels)
 		}
-		until(t, "the older credential is void", func() bool { return kube.IsUnauthorized(one.reads(ctx)) })
+		if err := one.reads(ctx); err != nil {
+			t.Errorf("nobody has used the newer credential yet: %v", err)
+		}
 		if err := again.reads(ctx); err != nil {
 			t.Errorf("the newer credential works: %v", err)
 		}
+		until(t, "the older credential is void", func() bool { return kube.IsUnauthorized(one.reads(ctx)) })
 		one = again
 	})
 

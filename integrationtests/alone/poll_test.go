@@ -5,8 +5,8 @@ import (
 
 	"github.com/fleetworkspace/fleet/integrationtests/alone/wire"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
-	"github.com/fleetworkspace/fleet/pkg/agent/checkin"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 )
 
 // every is how often the agents of these stories connect, and late how much later
@@ -19,7 +19,7 @@ const (
 // polling makes an agent one that connects by a schedule.
 func (p *place) polling() {
 	p.Helper()
-	s, err := checkin.ParseSchedule("*/12 * * * * *", time.UTC)
+	s, err := rhythm.ParseSchedule("*/12 * * * * *", time.UTC, time.Now())
 	p.Must(err)
 	p.Config.Poll = s
 }

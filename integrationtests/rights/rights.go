@@ -25,6 +25,8 @@ type Place struct {
 	Label     string   // in the results
 	Namespace string   // empty: the whole cluster
 	Names     []string // of objects to try, besides "any"
+	// NamesOf are names to try of single resources, by "resource" without a group.
+	NamesOf map[string][]string
 }
 
 // Granted is what a credential may do, as the API server says and as it does:
@@ -87,6 +89,7 @@ func unlimited(cfg *rest.Config) *rest.Config {
 // A kind is one resource or subresource that the API server serves.
 type kind struct {
 	group, version, resource, sub string
+	namespaced                    bool
 }
 
 func (k kind) String() string {
@@ -120,7 +123,7 @@ func resources(t testing.TB, admin *rest.Config) []kind {
 		}
 		for _, r := range list.APIResources {
 			resource, sub, _ := strings.Cut(r.Name, "/")
-			k := kind{group, version, resource, sub}
+			k := kind{group, version, resource, sub, r.Namespaced}
 			if !seen[k.String()] {
 				seen[k.String()] = true
 				out = append(out, k)
@@ -150,7 +153,7 @@ func (a attempt) String() string {
 // attempts are all verbs on a kind in a place.
 func attempts(place Place, k kind) []attempt {
 	var out []attempt
-	names := append([]string{anyName}, place.Names...)
+	names := slices.Concat([]string{anyName}, place.Names, place.NamesOf[k.resource])
 	for _, verb := range collection {
 		switch {
 		case k.sub == "":

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -25,12 +26,14 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/agent/checkin"
 	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
 	"github.com/fleetworkspace/fleet/pkg/agent/pull"
+	"github.com/fleetworkspace/fleet/pkg/agent/register"
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/journal"
+	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 )
 
 // leaseName is the lease of agents that take turns.
@@ -41,15 +44,16 @@ const leaseName = "fleet-agent"
 type Config struct {
 	Namespace       string        // where the agent lives
 	Scope           string        // tells the objects of several agents of one cluster apart; usually empty
-	CheckinInterval time.Duration // between two signs of life, 1 s to 1 h
+	CheckinInterval time.Duration // between two signs of life, 1 s to 1 h; 0: as its manager says, else a minute
 	Workers         int           // deployments worked on at once, 1 to 100
 	LeaderElect     bool          // hold a lease while working
 	Identity        string        // holder of the lease; needed with LeaderElect
+	Lease           kube.Lease    // its times; those of package kube where 0
 	Version         string        // of the program
 
 	// Poll is when the agent connects to the manager, does what there is to do, and
 	// disconnects. Nil: it is always connected.
-	Poll *checkin.Schedule
+	Poll *rhythm.Schedule
 
 	// OrphanPolicy is OrphansKept or OrphansCollected: what becomes of releases
 	// that the manager does not have any more, without having ordered to remove
@@ -67,7 +71,7 @@ type Config struct {
 // Default is what the chart installs.
 func Default() Config {
 	return Config{
-		Namespace: fleet.NamespaceSystem, CheckinInterval: time.Minute, Workers: 8, Version: "unknown",
+		Namespace: fleet.NamespaceSystem, Workers: 8, Version: "unknown",
 		OrphanPolicy: OrphansKept, OrphanGracePeriod: time.Hour,
 	}
 }
@@ -78,8 +82,8 @@ func (c Config) Validate() error {
 	if c.Namespace == "" {
 		errs = append(errs, errors.New("namespace: must be set"))
 	}
-	if c.CheckinInterval < time.Second || c.CheckinInterval > time.Hour {
-		errs = append(errs, fmt.Errorf("checkin-interval: %s is not within 1s to 1h", c.CheckinInterval))
+	if d := c.CheckinInterval; d != 0 && (d < rhythm.Shortest || d > rhythm.Longest) {
+		errs = append(errs, fmt.Errorf("checkin-interval: %s is not within 1s to 1h", d))
 	}
 	if c.Workers < 1 || c.Workers > 100 {
 		errs = append(errs, fmt.Errorf("workers: %d is not within 1 to 100", c.Workers))
@@ -111,7 +115,9 @@ func Run(ctx context.Context, cfg Config, own *rest.Config, log *logrus.Entry) e
 	if !cfg.LeaderElect {
 		return work(ctx)
 	}
-	return kube.Lead(ctx, down, kube.Lease{Namespace: cfg.Namespace, Name: leaseName, Identity: cfg.Identity}, work)
+	lease := cfg.Lease
+	lease.Namespace, lease.Name, lease.Identity = cfg.Namespace, leaseName, cfg.Identity
+	return kube.Lead(ctx, down, lease, work)
 }
 
 // agent is a running agent.
@@ -123,6 +129,10 @@ type agent struct {
 	deploy   *deploy.Reconciler
 	recorder *kube.Recorder
 	contact  *contact
+	manner   *manner
+	before   atomic.Pointer[string] // namespace of the agent that this one takes over from
+	letters  *register.Letterbox
+	fresh    bool // it has just registered; of serve and what that calls
 	diary    *diary
 	orphans  *orphans
 	instance string
@@ -146,7 +156,7 @@ func run(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Entry) 
 		}
 	})
 	group.Go(func() error {
-		return kube.Run(ctx, a.report, crds, a.deploy.Loop(), a.recorder, kube.RunnerFunc(a.deploy.CountReleases), a.orphans)
+		return kube.Run(ctx, a.report, crds, a.letters, a.watchManner(), a.deploy.Loop(), a.recorder, kube.RunnerFunc(a.deploy.CountReleases), a.orphans)
 	})
 	group.Go(func() error { return a.serve(ctx) })
 	a.deploy.WakeAll() // what was accepted before goes on, with or without a manager
@@ -177,6 +187,8 @@ func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Ent
 		store:    store.New(down.Loop("store"), cfg.Namespace),
 		recorder: kube.NewRecorder(down, "fleet-agent"),
 		contact:  newContact(down.Loop("contact"), cfg.Namespace),
+		manner:   newManner(cfg),
+		letters:  register.NewLetterbox(down.Loop("register"), cfg.Namespace),
 		diary:    newDiary(down.Loop("checkin"), cfg.Namespace),
 	}
 	a.orphans = &orphans{agent: a}
@@ -194,6 +206,9 @@ func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Ent
 		if err := a.contact.load(ctx); err != nil {
 			return err
 		}
+		if err := a.loadManner(ctx); err != nil {
+			return err
+		}
 		if err := a.diary.load(ctx); err != nil {
 			return err
 		}
@@ -207,7 +222,7 @@ func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Ent
 	}
 	spaces := kube.NewMetaCache(down.Loop("namespaces"), namespaceKind, kube.Watch{}, nil)
 	a.deploy = deploy.New(ctx, deploy.Config{
-		Namespace: cfg.Namespace, Scope: cfg.Scope, Workers: cfg.Workers,
+		Namespace: cfg.Namespace, Scope: cfg.Scope, Workers: cfg.Workers, Predecessor: a.predecessor,
 		Helm: h, Live: live, Reader: reader, Namespaces: spaces, Store: a.store, Log: log, OnRestored: a.tellRestored,
 		OnAct: a.acted, OnDrift: cfg.Metrics.drifted,
 		Registry: oci.New(oci.Config{UserAgent: cfg.userAgent(), Proxy: cfg.Proxy}),

@@ -45,10 +45,15 @@ type contact struct {
 	mu      sync.Mutex
 	data    map[string]string
 	current bool // data was confirmed since the start
+
+	news chan struct{} // has a value after each change of reached; for one reader
 }
 
 func newContact(down *kube.Client, namespace string) *contact {
-	return &contact{maps: kube.StoreOf[*corev1.ConfigMap](down), namespace: namespace, now: time.Now, data: map[string]string{}}
+	return &contact{
+		maps: kube.StoreOf[*corev1.ConfigMap](down), namespace: namespace, now: time.Now, data: map[string]string{},
+		news: make(chan struct{}, 1),
+	}
 }
 
 // load reads what the last run knew.
@@ -88,6 +93,9 @@ func (c *contact) reached(url string, m registration.Mark) (back bool, err error
 	defer c.mu.Unlock()
 	back = !c.current || c.data[keyReached] != "true"
 	c.current = true
+	if back {
+		defer c.nudge()
+	}
 	want := c.lasting(url)
 	want[keyReached], want[keyManager] = "true", ""
 	if m.ID != "" {
@@ -109,6 +117,7 @@ func (c *contact) lost(url string, t trouble, cause error) (news bool, err error
 	if !news {
 		return false, nil
 	}
+	defer c.nudge()
 	want := c.lasting(url)
 	want[keyReached], want[keyRefused] = "false", strconv.FormatBool(t.refused())
 	want[keyReason], want[keyError], want[keyHint] = t.reason, cause.Error(), t.hint
@@ -116,6 +125,33 @@ func (c *contact) lost(url string, t trouble, cause error) (news bool, err error
 		want[keySince] = c.stamp()
 	}
 	return true, c.keep(want)
+}
+
+// state is how it stands with the manager, as far as this process has found out.
+func (c *contact) state() registration.Contact {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case !c.current:
+		return registration.ContactUnknown
+	case c.data[keyReached] == "true":
+		return registration.ContactReached
+	}
+	return registration.ContactLost
+}
+
+// anew notes that the agent has another credential, with which nobody was asked.
+func (c *contact) anew() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.current = false
+}
+
+func (c *contact) nudge() {
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
 }
 
 // lasting is what stays known whether the manager at a URL is reached or not.
@@ -137,6 +173,15 @@ func (c *contact) awaits(next time.Time) error {
 		want[keyNext] = next.UTC().Format(time.RFC3339)
 	}
 	return c.keep(want)
+}
+
+// announced is when the agent connects next, as it was noted last; zero for one
+// that was always connected.
+func (c *contact) announced() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, _ := time.Parse(time.RFC3339, c.data[keyNext]) // the zero time where there is none
+	return at
 }
 
 func (c *contact) stamp() string { return c.now().UTC().Format(time.RFC3339) }

@@ -14,7 +14,9 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/credential"
 	"github.com/fleetworkspace/fleet/pkg/plan/journal"
+	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 )
 
 // An Overview is how an agent and its deployments are, as their own cluster
@@ -26,8 +28,10 @@ type Overview struct {
 	Reached    bool   // the manager answered the last check-in
 	Refused    bool   // it answers, but refuses the credential
 	Since      time.Time
-	Error      string // why it is not reached
-	Hint       string // what helps
+	Ends       time.Time // when the credential ends, unless it is renewed before; zero: it lasts
+	Reason     string    // why it is not reached, in one word
+	Error      string    // the same in the words of the last error
+	Hint       string    // what helps
 	// Next is when an agent with a schedule connects next; zero for one that is
 	// always connected.
 	Next time.Time
@@ -67,48 +71,40 @@ func Inspect(ctx context.Context, cfg Config, own *rest.Config) (Overview, error
 	}
 	if err == nil {
 		out.Registered, out.Cluster, out.URL = true, cred.Cluster.String(), cred.URL()
+		out.Ends = credential.SpanOf(cred.REST.BearerToken).Expires
 	}
 	c := newContact(down, cfg.Namespace)
 	if err := c.load(ctx); err != nil {
 		return out, err
 	}
 	out.Reached, out.Refused = c.data[keyReached] == "true", c.data[keyRefused] == "true"
-	out.Error, out.Hint = c.data[keyError], c.data[keyHint]
+	out.Reason, out.Error, out.Hint = c.data[keyReason], c.data[keyError], c.data[keyHint]
 	out.Since, _ = time.Parse(time.RFC3339, c.data[keySince])
 	out.Next, _ = time.Parse(time.RFC3339, c.data[keyNext])
 	if out.Journal, err = readJournal(ctx, kube.StoreOf[*corev1.ConfigMap](down), cfg.Namespace); err != nil {
 		return out, err
 	}
-	if err := out.kept(ctx, cfg, down); err != nil {
-		return out, err
-	}
 	return out, out.rows(ctx, cfg, down)
 }
 
-// kept adds up the Secrets of the agent's store.
-func (o *Overview) kept(ctx context.Context, cfg Config, down *kube.Client) error {
-	list, err := kube.StoreOf[*corev1.Secret](down).List(ctx, cfg.Namespace, fleet.LabelManagerID)
+// NextTry is when an agent that is always connected tries next to reach a manager
+// that does not answer; zero where that cannot be told: shortly after it was lost the
+// tries are closer together.
+func (o *Overview) NextTry(now time.Time) time.Time {
+	if !o.Registered || o.Reached || !o.Next.IsZero() || o.Since.IsZero() || o.Reason == reasonUnusable || now.Sub(o.Since) < rhythm.RampTime {
+		return time.Time{}
+	}
+	return rhythm.Retries(o.Cluster)(now)
+}
+
+// rows looks at what is kept in the agent's store, and at what became of it.
+func (o *Overview) rows(ctx context.Context, cfg Config, down *kube.Client) error {
+	s := store.New(down, cfg.Namespace)
+	size, err := s.Measure(ctx)
 	if err != nil {
 		return err
 	}
-	for _, secret := range list {
-		if secret.Type != fleet.SecretTypeAgentStore {
-			continue
-		}
-		for _, data := range secret.Data {
-			o.KeptBytes += int64(len(data))
-		}
-		for _, f := range secret.ManagedFields {
-			if f.Time != nil && f.Time.After(o.Accepted) {
-				o.Accepted = f.Time.Time
-			}
-		}
-	}
-	return nil
-}
-
-func (o *Overview) rows(ctx context.Context, cfg Config, down *kube.Client) error {
-	s := store.New(down, cfg.Namespace)
+	o.KeptBytes, o.Accepted = size.Bytes, size.Newest
 	if err := s.Load(ctx); err != nil {
 		return err
 	}

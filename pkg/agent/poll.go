@@ -7,17 +7,16 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/fleetworkspace/fleet/pkg/agent/credential"
 	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
 	"github.com/fleetworkspace/fleet/pkg/agent/register"
 	"github.com/fleetworkspace/fleet/pkg/agent/uplink"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 )
 
 // Times of an agent that connects by a schedule.
 const (
-	// pollLimit is how long it tries to reach its manager, and how long it stays
-	// for what is not at rest yet.
-	pollLimit = 5 * time.Minute
 	// pollLook is how often it looks whether everything is at rest.
 	pollLook = 200 * time.Millisecond
 	// clockLook is how often it looks at the clock, which may be put right.
@@ -25,22 +24,28 @@ const (
 )
 
 // poll works with one credential at the times of the schedule, until ctx ends or
-// another credential is needed. Between two times nothing is sent. An agent that
-// has just registered does not wait for the first one: its manager is there, and
+// changed is closed: another manner counts then. A visit is brought to its end
+// before. Between two times nothing is sent. An agent that has just registered, or
+// was always connected, does not wait for the first one: its manager is there, and
 // so is a person who looks.
-func (a *agent) poll(ctx context.Context, cred register.Credential) error {
-	next := a.times(cred)
-	at := next(time.Now())
-	if _, known := a.contact.manager(); !known {
-		at = time.Now()
+func (a *agent) poll(ctx context.Context, cred register.Credential, keeper *credential.Keeper, changed <-chan struct{}) error {
+	next, now := a.times(cred), time.Now()
+	at := rhythm.FirstVisit(a.contact.announced(), next(now), now)
+	if _, known := a.contact.manager(); !known || a.fresh {
+		at, a.fresh = now, false
 	}
 	for {
 		a.expect(cred, at)
-		if !untilClock(ctx, at) {
+		if !untilClock(ctx, changed, at) {
 			return nil
 		}
-		if err := a.visit(ctx, cred, min(pollLimit, next(at).Sub(at)*9/10)); err != nil || ctx.Err() != nil {
+		if err := a.visit(ctx, cred, keeper, min(rhythm.VisitLimit, next(at).Sub(at)*9/10)); err != nil || ctx.Err() != nil {
 			return err
+		}
+		select {
+		case <-changed:
+			return nil
+		default:
 		}
 		at = next(time.Now())
 	}
@@ -48,14 +53,15 @@ func (a *agent) poll(ctx context.Context, cred register.Credential) error {
 
 // expect says when the agent connects next.
 func (a *agent) expect(cred register.Credential, at time.Time) {
-	a.log.WithFields(logrus.Fields{"manager": cred.URL(), "reason": a.cfg.Poll.String()}).Info("connects next at " + at.UTC().Format(time.RFC3339))
+	a.log.WithFields(logrus.Fields{"manager": cred.URL(), "reason": a.manner.String()}).Info("connects next at " + at.UTC().Format(time.RFC3339))
 	if err := a.contact.awaits(at); err != nil {
 		a.log.WithField("error", err.Error()).Warn("state of the connection not kept")
 	}
 }
 
-// untilClock waits until the clock on the wall shows a time; false: ctx has ended.
-func untilClock(ctx context.Context, at time.Time) bool {
+// untilClock waits until the clock on the wall shows a time; false: ctx has ended,
+// or changed was closed.
+func untilClock(ctx context.Context, changed <-chan struct{}, at time.Time) bool {
 	for {
 		left := time.Until(at.Round(0))
 		if left <= 0 {
@@ -66,6 +72,9 @@ func untilClock(ctx context.Context, at time.Time) bool {
 		case <-ctx.Done():
 			t.Stop()
 			return false
+		case <-changed:
+			t.Stop()
+			return false
 		case <-t.C:
 		}
 	}
@@ -74,20 +83,15 @@ func untilClock(ctx context.Context, at time.Time) bool {
 // visit connects, reads what is wanted, stays until that is done and reported, and
 // disconnects. It takes at most limit until the manager answers, and as long
 // again for the work.
-func (a *agent) visit(ctx context.Context, cred register.Credential, limit time.Duration) error {
-	s := &session{agent: a, cred: cred, known: newOnce()}
-	join := false
-	s.rejoin, s.relist, s.soon = func() { join = true }, func() {}, func() {}
+func (a *agent) visit(ctx context.Context, cred register.Credential, keeper *credential.Keeper, limit time.Duration) error {
+	s := &session{agent: a, cred: cred, keeper: keeper, known: newOnce()}
+	s.relist, s.soon = func() {}, func() {}
 	up, err := a.uplink(cred, s)
 	if err != nil {
 		return err
 	}
 	defer up.Close()
-	reached := s.knock(ctx, up, limit, &join)
-	switch {
-	case join:
-		return errJoin
-	case !reached:
+	if !s.knock(ctx, up, limit) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -104,14 +108,13 @@ func (a *agent) visit(ctx context.Context, cred register.Credential, limit time.
 	return <-listed
 }
 
-// knock checks in until the manager answers; false: it did not in time, or there
-// is another credential to be had.
-func (s *session) knock(ctx context.Context, up *uplink.Uplink, limit time.Duration, join *bool) bool {
+// knock checks in until the manager answers; false: it did not in time.
+func (s *session) knock(ctx context.Context, up *uplink.Uplink, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var delays kube.Backoff
 	for !s.checkIn(ctx, up) {
-		if *join || delays.Wait(ctx) != nil {
+		if delays.Wait(ctx) != nil {
 			return false
 		}
 	}

@@ -11,65 +11,90 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fleetworkspace/fleet/pkg/agent/checkin"
+	"github.com/fleetworkspace/fleet/pkg/agent/credential"
 	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
 	"github.com/fleetworkspace/fleet/pkg/agent/register"
 	"github.com/fleetworkspace/fleet/pkg/agent/uplink"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 )
-
-// errJoin ends a session because a new registration token is there and the
-// present credential is refused.
-var errJoin = errors.New("a new registration token is there")
 
 // serve keeps the connection to the manager until ctx ends: it registers where
 // that is needed, and then works with the credential it got. Nothing that is wrong
 // with a credential or a manager ends the agent.
 func (a *agent) serve(ctx context.Context) error {
-	cfg := register.Config{Down: a.down.Loop("register"), Namespace: a.cfg.Namespace, UserAgent: a.cfg.userAgent(), Log: a.log}
 	var broken kube.Backoff
-	for {
-		cred, err := register.Ensure(ctx, cfg)
+	for ctx.Err() == nil {
+		cred, err := register.Read(ctx, a.down, a.cfg.Namespace)
 		if err == nil {
 			err = a.work(ctx, cred)
-		}
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err == nil, errors.Is(err, errRestored):
-			broken.Reset()
-			continue
-		case !errors.Is(err, errJoin):
-			a.lost(cred, unusable(a.cfg.Namespace), err)
-			if broken.Wait(ctx) != nil {
-				return nil
-			}
-			if !register.Pending(ctx, a.down, a.cfg.Namespace) {
+			if err == nil || errors.Is(err, errRestored) || errors.Is(err, errJoined) {
+				a.fresh = a.fresh || errors.Is(err, errJoined)
+				broken.Reset()
 				continue
 			}
 		}
-		err = patiently(ctx, a.log, "a new registration", func() error {
-			_, err := register.Register(ctx, cfg)
-			if errors.Is(err, register.ErrNotRegistered) {
-				return nil // the token is gone again; the old credential is tried
-			}
-			return err
-		})
-		if err != nil {
-			return nil //nolint:nilerr // ctx has ended
+		if ctx.Err() != nil {
+			return nil
+		}
+		switch {
+		case errors.Is(err, register.ErrBroken), cred.URL() != "":
+			a.lost(cred, unusable(a.cfg.Namespace), err)
+		case !errors.Is(err, register.ErrNotRegistered):
+			a.log.WithField("error", err.Error()).Warn("waiting for the agent's own cluster")
+		}
+		// A token that comes is used at once; else the Secret may have been put right.
+		if a.heed(ctx, register.Credential{}, min(broken.Next(), idleJoin)) {
+			a.fresh = true
+		} else if errors.Is(err, register.ErrNotRegistered) {
+			a.homeless()
 		}
 	}
+	return nil
 }
 
-// work works with one credential, in the way that is configured.
+// work works with one credential, in the way that is configured, until ctx ends or
+// there is another one.
 func (a *agent) work(ctx context.Context, cred register.Credential) error {
-	if a.cfg.Poll != nil {
-		return a.poll(ctx, cred)
+	ctx, cancel := context.WithCancelCause(ctx)
+	heeded := make(chan struct{})
+	go func() {
+		defer close(heeded)
+		if a.heed(ctx, cred, 0) {
+			cancel(errJoined)
+		}
+	}()
+	err := a.connect(ctx, cred)
+	cancel(nil)
+	<-heeded
+	if errors.Is(context.Cause(ctx), errJoined) {
+		return errJoined
 	}
+	return err
+}
+
+// connect is connected always, or by a schedule, until the other is wanted.
+func (a *agent) connect(ctx context.Context, cred register.Credential) error {
+	keeper := a.keeperOf(cred)
+	cred.REST = keeper.REST()
+	schedule, changed := a.manner.current()
+	if schedule != nil {
+		return a.poll(ctx, cred, keeper, changed)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-changed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	if err := a.contact.awaits(time.Time{}); err != nil {
 		a.log.WithField("error", err.Error()).Warn("state of the connection not kept")
 	}
-	return a.session(ctx, cred)
+	return a.session(ctx, cred, keeper)
 }
 
 // lost notes that the manager cannot be worked with, and says so where that is
@@ -92,21 +117,20 @@ func (a *agent) lost(cred register.Credential, t trouble, cause error) {
 func (a *agent) uplink(cred register.Credential, s *session) (*uplink.Uplink, error) {
 	return uplink.New(uplink.Config{
 		REST: a.cfg.Metrics.counting(cred.REST, serverManager), Namespace: cred.DeploymentNamespace,
-		UserAgent: a.cfg.userAgent(), Proxy: a.cfg.Proxy, Listed: a.cfg.Poll != nil,
+		UserAgent: a.cfg.userAgent(), Proxy: a.cfg.Proxy, Listed: a.manner.polls(),
 		CheckIn: checkin.Config{
 			Cluster: cred.Cluster, Next: a.times(cred),
 			Namespace: a.cfg.Namespace, Version: a.cfg.Version, Kubernetes: a.version, Instance: a.instance,
-			Orphans: a.orphans.report, Journal: a.diary.packed, OnAnswer: s.answered, OnFailure: s.failed,
+			Orphans: a.orphans.report, Journal: a.diary.packed, Credential: s.keeper.Uses,
+			OnAnswer: s.answered, OnFailure: s.failed,
 		},
 	})
 }
 
 // times is when the agent checks in.
 func (a *agent) times(cred register.Credential) func(time.Time) time.Time {
-	if a.cfg.Poll != nil {
-		return a.cfg.Poll.For(cred.Cluster.String())
-	}
-	return checkin.Every(a.cfg.CheckinInterval, cred.Cluster.String())
+	identity := cred.Cluster.String()
+	return func(now time.Time) time.Time { return a.manner.next(identity, now) }
 }
 
 // deployments is what the deploy loop gets of a connection.
@@ -119,13 +143,13 @@ func deployments(cred register.Credential, up *uplink.Uplink) *deploy.Session {
 }
 
 // session works with one credential until ctx ends or another is needed.
-func (a *agent) session(ctx context.Context, cred register.Credential) error {
+func (a *agent) session(ctx context.Context, cred register.Credential, keeper *credential.Keeper) error {
 	group, ctx := errgroup.WithContext(ctx)
 	join, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &session{
-		agent: a, cred: cred, known: newOnce(),
-		rejoin: func() { cancel(errJoin) }, relist: func() { cancel(errRestored) },
+		agent: a, cred: cred, keeper: keeper, known: newOnce(),
+		relist: func() { cancel(errRestored) },
 	}
 	up, err := a.uplink(cred, s)
 	if err != nil {
@@ -150,8 +174,8 @@ func (a *agent) session(ctx context.Context, cred register.Credential) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if cause := context.Cause(join); errors.Is(cause, errJoin) || errors.Is(cause, errRestored) {
-		return cause
+	if errors.Is(context.Cause(join), errRestored) {
+		return errRestored
 	}
 	return nil
 }
@@ -168,14 +192,13 @@ func (s *session) remember() {
 type session struct {
 	*agent
 	cred   register.Credential
-	known  *once  // the manager's id
-	rejoin func() // ends the session, to register anew
-	relist func() // ends the session, to begin it anew
-	soon   func() // checks in at once
+	keeper *credential.Keeper // of that; nil: nobody looks after it
+	known  *once              // the manager's id
+	relist func()             // ends the session, to begin it anew
+	soon   func()             // checks in at once
 
 	version uint64 // of the Cluster, as answered last
 
-	greeted   bool
 	duplicate string
 }
 
@@ -201,12 +224,11 @@ func (s *session) answered(ans checkin.Answer) {
 	s.deploy.SetManager(mark)
 	s.orphans.under(mark)
 	s.known.set()
+	if s.manner.tell(ans.Interval) {
+		s.log.WithField("manager", s.cred.URL()).Info("checks in every " + rhythm.FormatInterval(ans.Interval))
+	}
 	s.deploy.Suspend(ans.Younger)
 	s.rival(ans)
-	if !s.greeted {
-		s.greeted = true
-		s.forgetToken()
-	}
 	away := s.contact.isAway()
 	back, err := s.contact.reached(s.cred.URL(), mark)
 	if err != nil {
@@ -219,18 +241,7 @@ func (s *session) answered(ans checkin.Answer) {
 		s.log.WithField("manager", s.cred.URL()).Info("manager reached")
 		s.deploy.WakeAll() // tells what happened meanwhile
 	}
-}
-
-// forgetToken removes a registration token that lies about although the
-// credential works.
-func (s *session) forgetToken() {
-	ctx := context.Background()
-	if !register.Pending(ctx, s.down, s.cfg.Namespace) {
-		return
-	}
-	if err := register.Forget(ctx, s.down, s.cfg.Namespace); err != nil {
-		s.log.WithField("error", err.Error()).Warn("registration token not forgotten")
-	}
+	s.heedOffer(ans)
 }
 
 // rival says once that another agent has the same identity, and once that it
@@ -249,27 +260,21 @@ func (s *session) rival(ans checkin.Answer) {
 	if ans.Younger {
 		text += "; this one is younger and deploys nothing"
 	}
-	entry.WithField("reason", fleet.ConditionDuplicateAgent).Warn(text)
-	s.tell(kube.Warning, fleet.ConditionDuplicateAgent, text+"; give one of them a clientID")
+	entry.WithField("reason", fleet.ConditionDuplicateIdentity).Warn(text)
+	s.tell(kube.Warning, fleet.ConditionDuplicateIdentity, text+"; give one of them a clientID")
 }
 
 // failed is told of a check-in that failed. Whatever the reason, the manager is
-// away, unless registering anew may help and a token for it is there.
+// away; a token to register with is looked for elsewhere (heed).
 func (s *session) failed(err error) {
 	t := troubleOf(err, s.cfg.Namespace)
 	s.cfg.Metrics.checkedIn(map[bool]string{true: "refused", false: "error"}[t.refused()])
 	defer s.diary.keep()
-	if s.mayJoin(t) {
-		s.log.WithField("reason", t.reason).Info("the credential is of no use, and a new registration token is there")
-		s.rejoin()
-		return
+	if t.reason == reasonCredential {
+		if s.recovered() {
+			return
+		}
+		t = s.ended(t)
 	}
 	s.lost(s.cred, t, err)
-}
-
-// mayJoin tells whether there is a new registration token, for a trouble that it
-// may end: one of the credential, or a manager that is at another address now.
-func (s *session) mayJoin(t trouble) bool {
-	b, there := register.Waiting(context.Background(), s.down, s.cfg.Namespace)
-	return there && (t.rejoin() || b.APIServerURL != s.cred.URL())
 }

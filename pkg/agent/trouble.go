@@ -21,6 +21,7 @@ const (
 	reasonBusy        = "ManagerBusy"        // it answers that it has too much to do
 	reasonCertificate = "CertificateRefused" // it is not who this agent was told to trust
 	reasonCredential  = "CredentialRefused"  // it does not know this agent (any more)
+	reasonEnded       = "CredentialEnded"    // it has ended, and is not renewed any more
 	reasonRights      = "RightsRefused"      // it knows this agent, and lets it do nothing
 	reasonUnknown     = "ClusterUnknown"     // it has no such Cluster
 	reasonUnusable    = "CredentialUnusable" // the credential cannot even be tried
@@ -34,11 +35,8 @@ type trouble struct {
 }
 
 // refused tells whether the manager answers, but not to this credential.
-func (t trouble) refused() bool { return t.reason == reasonCredential || t.reason == reasonRights }
-
-// rejoin tells whether registering anew may help.
-func (t trouble) rejoin() bool {
-	return t.refused() || t.reason == reasonCertificate || t.reason == reasonUnknown || t.reason == reasonUnusable
+func (t trouble) refused() bool {
+	return t.reason == reasonCredential || t.reason == reasonRights || t.reason == reasonEnded
 }
 
 // troubleOf judges why a check-in failed. namespace is the agent's.
@@ -53,7 +51,7 @@ func troubleOf(err error, namespace string) trouble {
 	case errors.As(err, &record):
 		return trouble{reasonCertificate, "does not speak TLS", "look for a proxy in between, and at the address"}
 	case kube.IsUnauthorized(err):
-		return trouble{reasonCredential, "refuses the credential: it has expired or was revoked", join}
+		return trouble{reasonCredential, "refuses the credential: it has expired, was revoked, or another agent has registered with the identity of this cluster", join}
 	case kube.IsForbidden(err):
 		return trouble{reasonRights, "refuses the rights of the credential: they were revoked, or the cluster was removed there", join}
 	case kube.IsGone(err):

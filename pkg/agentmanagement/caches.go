@@ -7,6 +7,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/credential"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -112,8 +113,28 @@ func dietCluster(c *fleet.Cluster) {
 	dropLastApplied(c)
 	c.Spec = fleet.ClusterSpec{
 		ClientID: c.Spec.ClientID, KubeConfigSecret: c.Spec.KubeConfigSecret, AgentNamespace: c.Spec.AgentNamespace,
+		CheckIn: c.Spec.CheckIn,
+		Paused:  c.Spec.Paused, AgentEnvVars: c.Spec.AgentEnvVars, AgentTolerations: c.Spec.AgentTolerations,
+		AgentAffinity: c.Spec.AgentAffinity, AgentResources: c.Spec.AgentResources, HostNetwork: c.Spec.HostNetwork,
+		AgentSchedulingCustomization: c.Spec.AgentSchedulingCustomization, AgentPullSecrets: c.Spec.AgentPullSecrets,
+		PrivateRepoURL: c.Spec.PrivateRepoURL, KubeConfigSecretNamespace: c.Spec.KubeConfigSecretNamespace,
+		RedeployAgentGeneration: c.Spec.RedeployAgentGeneration,
 	}
-	c.Status = fleet.ClusterStatus{Namespace: c.Status.Namespace, Conditions: c.Status.Conditions}
+	st := c.Status
+	c.Status = fleet.ClusterStatus{
+		Namespace: st.Namespace, Conditions: st.Conditions, Scheduled: st.Scheduled, ActiveSchedule: st.ActiveSchedule,
+		Summary:          fleet.BundleSummary{Ready: st.Summary.Ready, DesiredReady: st.Summary.DesiredReady},
+		AgentEnvVarsHash: st.AgentEnvVarsHash, AgentTolerationsHash: st.AgentTolerationsHash, AgentAffinityHash: st.AgentAffinityHash,
+		AgentResourcesHash: st.AgentResourcesHash, AgentSchedulingCustomizationHash: st.AgentSchedulingCustomizationHash,
+		AgentPrivateRepoURL: st.AgentPrivateRepoURL, AgentHostNetwork: st.AgentHostNetwork,
+		AgentDeployedGeneration: st.AgentDeployedGeneration, AgentMigrated: st.AgentMigrated,
+		AgentNamespaceMigrated: st.AgentNamespaceMigrated, CattleNamespaceMigrated: st.CattleNamespaceMigrated,
+		AgentConfigChanged: st.AgentConfigChanged, APIServerURL: st.APIServerURL, APIServerCAHash: st.APIServerCAHash, AgentTLSMode: st.AgentTLSMode,
+		Agent: fleet.AgentStatus{
+			Namespace: st.Agent.Namespace, Version: st.Agent.Version, NextCheckIn: st.Agent.NextCheckIn,
+			LastSeen: metav1.NewTime(credential.Sign(c)), Instance: c.Status.Agent.Instance, Credential: c.Status.Agent.Credential,
+		},
+	}
 }
 
 func dietMeta(m *meta) { dropLastApplied(m) }
@@ -133,5 +154,6 @@ func clusterNews(old, changed *fleet.Cluster) bool {
 		old.Status.Namespace != changed.Status.Namespace ||
 		!sameMaps(old.Labels, changed.Labels) || !sameMaps(old.Annotations, changed.Annotations) ||
 		len(old.Finalizers) != len(changed.Finalizers) ||
+		old.Status.Agent.Credential != changed.Status.Agent.Credential ||
 		!sameProcessed(old.Status.Conditions, changed.Status.Conditions)
 }

@@ -89,7 +89,7 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, e
 	if reason, message := judge(have, c); reason != "" {
 		return l.report(ctx, c, c, reason, message)
 	}
-	marked, err := l.clusters.Patch(ctx, c, registration.MarkCluster(c, name, l.cfg.Installation.Mark()))
+	marked, err := l.clusters.Patch(ctx, c, l.rhythm.mark(registration.MarkCluster(c, name, l.cfg.Installation.Mark())))
 	if err != nil {
 		return kube.Done, err
 	}
@@ -214,6 +214,9 @@ func (l *clusterLoop) release(ctx context.Context, c *fleet.Cluster) error {
 		return nil
 	}
 	for _, r := range l.view.requests.ByIndex(byCluster, kube.KeyOf(c).String()) {
+		if !r.Status.Granted {
+			continue // it waited to be accepted, and gets a Cluster of its own now
+		}
 		if err := l.requests.Delete(ctx, kube.KeyOf(r), exactly(r)); err != nil {
 			return err
 		}

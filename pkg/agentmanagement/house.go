@@ -54,12 +54,18 @@ type House struct {
 	system registration.System
 	log    *logrus.Entry
 	now    func() time.Time
+	since  time.Time // its start, by that clock
 	view   *caches
 	events *kube.Recorder
 
 	tokens   *tokenLoop
 	requests *requestLoop
 	clusters *clusterLoop
+	rhythm   *rhythmLoop
+	identity *identityLoop
+	endpoint *endpointLoop
+	agents   *agentsLoop
+	imports  *importLoop
 	local    *localLoop // nil where the manager's cluster does not join
 }
 
@@ -67,11 +73,17 @@ type House struct {
 func New(cfg Config, c *kube.Client, log *logrus.Entry) *House {
 	h := &House{
 		cfg: cfg, system: cfg.system(), log: log, now: cfg.clock(),
-		view: newCaches(c.Loop(process), cfg), events: kube.NewRecorder(c, process),
+		since: cfg.clock()(),
+		view:  newCaches(c.Loop(process), cfg), events: kube.NewRecorder(c, process),
 	}
+	h.endpoint = newEndpointLoop(h)
 	h.tokens = newTokenLoop(h, c.Loop("tokens"))
 	h.requests = newRequestLoop(h, c.Loop("registrations"))
 	h.clusters = newClusterLoop(h, c.Loop("clusters"))
+	h.rhythm = newRhythmLoop(h, h.clusters.loop.Add)
+	h.identity = newIdentityLoop(h, c.Loop("identities"))
+	h.agents = newAgentsLoop(h, c.Loop("agents"))
+	h.imports = newImportLoop(h, c.Loop("imports"))
 	if cfg.Settings.Bootstrap.Namespace != "" {
 		h.local = newLocalLoop(h, c.Loop("local"))
 	}
@@ -80,7 +92,9 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *House {
 
 // Parts are the caches and loops of the house, for kube.Run.
 func (h *House) Parts() []kube.Runner {
-	parts := append(h.view.parts(), h.events, h.tokens.loop, h.requests.loop, h.clusters.loop)
+	parts := append(h.view.parts(), h.events, h.tokens.loop, h.requests.loop, h.clusters.loop, h.rhythm.loop, h.identity.loop, h.endpoint.loop)
+	parts = append(parts, h.agents.parts()...)
+	parts = append(parts, h.imports.parts()...)
 	if h.local != nil {
 		parts = append(parts, h.local.parts()...)
 	}

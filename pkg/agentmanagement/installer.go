@@ -2,14 +2,18 @@ package agentmanagement
 
 import (
 	"context"
+	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -23,6 +27,8 @@ type installer struct {
 	bindings    *kube.Store[*rbacv1.ClusterRoleBinding]
 	policies    *kube.Store[*networkingv1.NetworkPolicy]
 	configs     *kube.Store[*corev1.ConfigMap]
+	classes     *kube.Store[*schedulingv1.PriorityClass]
+	budgets     *kube.Store[*policyv1.PodDisruptionBudget]
 	deployments *kube.Store[*appsv1.Deployment]
 	secrets     *kube.Store[*corev1.Secret]
 }
@@ -42,6 +48,7 @@ func newInstaller(c *kube.Client, e registration.Endpoint, token string) (*insta
 		namespaces: kube.StoreOf[*corev1.Namespace](own), accounts: kube.StoreOf[*corev1.ServiceAccount](own),
 		roles: kube.StoreOf[*rbacv1.ClusterRole](own), bindings: kube.StoreOf[*rbacv1.ClusterRoleBinding](own),
 		policies: kube.StoreOf[*networkingv1.NetworkPolicy](own), configs: kube.StoreOf[*corev1.ConfigMap](own),
+		classes: kube.StoreOf[*schedulingv1.PriorityClass](own), budgets: kube.StoreOf[*policyv1.PodDisruptionBudget](own),
 		deployments: kube.StoreOf[*appsv1.Deployment](own), secrets: kube.StoreOf[*corev1.Secret](own),
 	}, nil
 }
@@ -62,6 +69,8 @@ func (i *installer) install(ctx context.Context, a registration.Agent) error {
 		func() error { return applyOnce(ctx, i.bindings, o.ClusterRoleBinding) },
 		func() error { return applyOnce(ctx, i.policies, o.NetworkPolicy) },
 		func() error { return applyOnce(ctx, i.configs, o.ConfigMap) },
+		func() error { return applyIfAny(ctx, i.classes, o.PriorityClass, o.PriorityClass != nil) },
+		func() error { return applyIfAny(ctx, i.budgets, o.Budget, o.Budget != nil) },
 		func() error { return applyOnce(ctx, i.deployments, o.Deployment) },
 	} {
 		if err := apply(); err != nil {
@@ -83,6 +92,8 @@ func (i *installer) remove(ctx context.Context, a registration.Agent) error {
 	bootstrap := kube.Key{Namespace: a.Namespace, Name: fleet.SecretAgentBootstrap}
 	for _, remove := range []func() error{
 		func() error { return removeOwn(ctx, i.deployments, kube.KeyOf(o.Deployment), id) },
+		func() error { return removeIfAny(ctx, i.budgets, o.Budget, o.Budget != nil, id) },
+		func() error { return removeIfAny(ctx, i.classes, o.PriorityClass, o.PriorityClass != nil, id) },
 		func() error { return removeOwn(ctx, i.bindings, kube.KeyOf(o.ClusterRoleBinding), id) },
 		func() error { return removeOwn(ctx, i.roles, kube.KeyOf(o.ClusterRole), id) },
 		func() error { return removeOwn(ctx, i.accounts, kube.KeyOf(o.ServiceAccount), id) },
@@ -108,12 +119,45 @@ func applyOnce[P kube.Object](ctx context.Context, store *kube.Store[P], want P)
 	if err != nil && !kube.IsGone(err) {
 		return err
 	}
-	if err == nil && have.GetAnnotations()[fleet.AnnotationInputHash] == hash {
-		return nil
+	if err == nil {
+		if err := ownOrNobodys(have, want); err != nil {
+			return err
+		}
+		if have.GetAnnotations()[fleet.AnnotationInputHash] == hash {
+			return nil
+		}
 	}
 	want.SetAnnotations(merged(want.GetAnnotations(), map[string]string{fleet.AnnotationInputHash: hash}))
 	_, err = store.Apply(ctx, want)
 	return err
+}
+
+// ownOrNobodys refuses to change what bears the mark of another manager.
+func ownOrNobodys(have, want kube.Object) error {
+	other := have.GetLabels()[fleet.LabelManagerID]
+	if other == "" || other == want.GetLabels()[fleet.LabelManagerID] {
+		return nil
+	}
+	return fault.PermanentError(reasonForeignAgent, fmt.Errorf(
+		"install the agent: %s belongs to another manager, with the id %q: choose another namespace for the agent", kube.KeyOf(have), other))
+}
+
+// reasonForeignAgent is why an agent is not installed: another manager's is there.
+const reasonForeignAgent = "ForeignAgent"
+
+// applyIfAny and removeIfAny are for objects that not every agent has.
+func applyIfAny[P kube.Object](ctx context.Context, store *kube.Store[P], want P, there bool) error {
+	if !there {
+		return nil
+	}
+	return applyOnce(ctx, store, want)
+}
+
+func removeIfAny[P kube.Object](ctx context.Context, store *kube.Store[P], o P, there bool, id string) error {
+	if !there {
+		return nil
+	}
+	return removeOwn(ctx, store, kube.KeyOf(o), id)
 }
 
 // removeOwn deletes an object that carries a manager's mark.

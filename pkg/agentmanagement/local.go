@@ -6,7 +6,6 @@ import (
 	"maps"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,17 +13,13 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
-	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
 // localResync is how often the local agent is looked at without a wake-up: its
 // Deployment is not watched.
 const localResync = 10 * time.Minute
-
-// deploymentName is the manager's own Deployment, whose tolerations the local
-// agent inherits.
-const deploymentName = "fleet-controller"
 
 // localLoop makes the manager's own cluster a Cluster of the fleet and keeps
 // its agent installed, through a kubeconfig of the chart's bootstrap account.
@@ -34,15 +29,14 @@ type localLoop struct {
 	key    kube.Key
 	client *kube.Client
 
-	clusters    *kube.Store[*fleet.Cluster]
-	groups      *kube.Store[*fleet.ClusterGroup]
-	repos       *kube.Store[*fleet.GitRepo]
-	tokens      *kube.Store[*fleet.ClusterRegistrationToken]
-	requests    *kube.Store[*fleet.ClusterRegistration]
-	namespaces  *kube.Store[*corev1.Namespace]
-	accounts    *kube.Store[*corev1.ServiceAccount]
-	secrets     *kube.Store[*corev1.Secret]
-	deployments *kube.Store[*appsv1.Deployment]
+	clusters   *kube.Store[*fleet.Cluster]
+	groups     *kube.Store[*fleet.ClusterGroup]
+	repos      *kube.Store[*fleet.GitRepo]
+	tokens     *kube.Store[*fleet.ClusterRegistrationToken]
+	requests   *kube.Store[*fleet.ClusterRegistration]
+	namespaces *kube.Store[*corev1.Namespace]
+	accounts   *kube.Store[*corev1.ServiceAccount]
+	secrets    *kube.Store[*corev1.Secret]
 
 	brake      *kube.Cache[*corev1.ConfigMap]
 	credential *metaCache // the agent's Secret fleet-agent
@@ -63,7 +57,7 @@ func newLocalLoop(h *House, c *kube.Client) *localLoop {
 		repos: kube.StoreOf[*fleet.GitRepo](c), tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c),
 		requests:   kube.StoreOf[*fleet.ClusterRegistration](c),
 		namespaces: kube.StoreOf[*corev1.Namespace](c), accounts: kube.StoreOf[*corev1.ServiceAccount](c),
-		secrets: kube.StoreOf[*corev1.Secret](c), deployments: kube.StoreOf[*appsv1.Deployment](c),
+		secrets: kube.StoreOf[*corev1.Secret](c),
 		brake: kube.NewCache[*corev1.ConfigMap](c,
 			kube.Watch{Namespace: h.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapBrake}, nil),
 		credential: secret(fleet.SecretAgent), bootstrap: secret(fleet.SecretAgentBootstrap),
@@ -101,6 +95,11 @@ func (l *localLoop) wakeUps() {
 	l.credential.OnChange(wake)
 	l.bootstrap.OnChange(wake)
 	l.brake.OnChange(func(_, _ *corev1.ConfigMap) { l.loop.Add(l.key) })
+	l.agents.known.OnChange(func(old, b *fleet.Bundle) { // the agent may have got another image
+		if either(old, b).Namespace == l.key.Namespace && either(old, b).Name == naming.AgentBundle(l.key.Name) {
+			l.loop.Add(l.key)
+		}
+	})
 }
 
 func (l *localLoop) parts() []kube.Runner {
@@ -115,7 +114,7 @@ func (l *localLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, error
 	if err != nil || c == nil || c.DeletionTimestamp != nil {
 		return kube.Done, err
 	}
-	if l.suspended() {
+	if suspended(l.brake, l.cfg.Namespace) {
 		return kube.Done, nil
 	}
 	ready, err := l.agent(ctx, c)
@@ -123,12 +122,6 @@ func (l *localLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, error
 		return kube.Next{After: localResync}, nil
 	}
 	return kube.Next{After: localResync}, l.report(ctx, c, err)
-}
-
-// suspended tells whether the brake is on: no agent is installed or changed.
-func (l *localLoop) suspended() bool {
-	m, ok := l.brake.Get(kube.Key{Namespace: l.cfg.Namespace, Name: fleet.ConfigMapBrake})
-	return ok && view.ParseBrake(m.Data).On
 }
 
 // workspace makes the workspace with Cluster, group and repository. It returns
@@ -182,6 +175,10 @@ func (l *localLoop) repo(ctx context.Context, want *fleet.GitRepo) error {
 // agent installs the local agent, or removes it where it is not wanted. It is
 // false while something has to come first.
 func (l *localLoop) agent(ctx context.Context, c *fleet.Cluster) (bool, error) {
+	if b := l.cfg.Settings.Bootstrap; !b.LocalAgentDisabled && b.AgentNamespace == l.cfg.Namespace {
+		return false, fault.PermanentError(reasonForeignAgent, fmt.Errorf(
+			"install the local agent: namespace %q is where another manager of this cluster puts its agent; leave the chart value bootstrap.agentNamespace empty", l.cfg.Namespace))
+	}
 	endpoint, token, err := l.account(ctx)
 	if err != nil || len(token) == 0 {
 		return false, err
@@ -194,19 +191,20 @@ func (l *localLoop) agent(ctx context.Context, c *fleet.Cluster) (bool, error) {
 			return false, err
 		}
 	}
-	tolerations, err := l.tolerations(ctx)
+	agent, err := l.wantedAgent(ctx, c)
 	if err != nil {
 		return false, err
 	}
-	agent := registration.LocalAgent(c, l.cfg.Settings, l.system, tolerations)
 	if l.cfg.Settings.Bootstrap.LocalAgentDisabled {
 		return true, l.installer.remove(ctx, agent)
 	}
 	if err := l.installer.install(ctx, agent); err != nil {
 		return false, err
 	}
-	if err := l.pullSecrets(ctx, agent); err != nil {
-		return false, err
+	if c.Spec.AgentPullSecrets == nil { // those that a Cluster names are there
+		if err := l.pullSecrets(ctx, agent); err != nil {
+			return false, err
+		}
 	}
 	return true, l.register(ctx, c, endpoint)
 }
@@ -264,13 +262,16 @@ func (l *localLoop) register(ctx context.Context, c *fleet.Cluster, e registrati
 	}
 	// While it registers the agent keeps a word of its own in the Secret.
 	observed.Credential = len(credential[registration.KeyKubeconfig]) > 0
-	observed.Bootstrap = registration.ReadBootstrapping(bootstrap).TokenName
+	if observed.Bootstrap, err = l.bootstrapped(ctx, bootstrap, want, observed.Values); err != nil {
+		return err
+	}
 	step, reason := registration.NextLocalStep(observed, b)
 	log := l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("reason", reason)
 	switch step {
 	case registration.LocalDropCredential:
 		return l.dropCredential(ctx, func() { log.Info("credential of the local agent deleted") })
 	case registration.LocalMakeToken:
+		want.OwnerReferences = registration.OwnedByCluster(c)
 		_, err := l.tokens.Create(ctx, want)
 		return err
 	case registration.LocalWriteBootstrap:
@@ -293,6 +294,24 @@ func (l *localLoop) dataOf(ctx context.Context, known *metaCache, name string) (
 		return nil, ignoreGone(err)
 	}
 	return s.Data, nil
+}
+
+// bootstrapped is the name of the registration token that the agent's Secret
+// holds; empty if it holds none, or an earlier one of the same name.
+func (l *localLoop) bootstrapped(ctx context.Context, data map[string][]byte, t *fleet.ClusterRegistrationToken, values bool) (string, error) {
+	holds := registration.ReadBootstrapping(data)
+	if holds.TokenName != t.Name || !values {
+		return holds.TokenName, nil
+	}
+	s, err := l.secrets.Get(ctx, kube.KeyOf(t))
+	if err != nil {
+		return "", err
+	}
+	now, err := registration.ReadTokenSecret(s)
+	if err != nil || now.Token != holds.Token {
+		return "", err
+	}
+	return holds.TokenName, nil
 }
 
 // granted tells whether one of some requests was granted for the Cluster.
@@ -336,19 +355,6 @@ func (l *localLoop) writeBootstrap(ctx context.Context, t *fleet.ClusterRegistra
 		},
 		Data: b.Data(),
 	})
-}
-
-// tolerations are those of the manager's own Deployment; none where it runs
-// otherwise.
-func (l *localLoop) tolerations(ctx context.Context) ([]corev1.Toleration, error) {
-	d, err := l.deployments.Get(ctx, kube.Key{Namespace: l.cfg.Namespace, Name: deploymentName})
-	if kube.IsGone(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return d.Spec.Template.Spec.Tolerations, nil
 }
 
 // pullSecrets copies the image pull secrets of the settings to the agent.

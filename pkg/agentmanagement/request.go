@@ -29,13 +29,15 @@ type requestLoop struct {
 	requests   *kube.Store[*fleet.ClusterRegistration]
 	clusters   *kube.Store[*fleet.Cluster]
 	namespaces *kube.Store[*corev1.Namespace]
+	groups     *kube.Store[*fleet.ClusterGroup]
+	uses       *uses
 }
 
 func newRequestLoop(h *House, c *kube.Client) *requestLoop {
 	l := &requestLoop{
 		House: h, stores: newStores(c),
 		requests: kube.StoreOf[*fleet.ClusterRegistration](c), clusters: kube.StoreOf[*fleet.Cluster](c),
-		namespaces: kube.StoreOf[*corev1.Namespace](c),
+		namespaces: kube.StoreOf[*corev1.Namespace](c), groups: kube.StoreOf[*fleet.ClusterGroup](c), uses: newUses(h.now),
 	}
 	l.loop = kube.NewLoop("registrations", 4, l.Reconcile)
 	v := h.view
@@ -55,7 +57,13 @@ func newRequestLoop(h *House, c *kube.Client) *requestLoop {
 	v.roles.OnChange(ifGone(func(r *rbacv1.Role) { l.wakeRequest(r) }))
 	v.bindings.OnChange(ifNewOrGone(func(b *rbacv1.RoleBinding) { l.wakeRequest(b) }))
 	v.clusterBindings.OnChange(ifNewOrGone(func(b *rbacv1.ClusterRoleBinding) { l.wakeRequest(b) }))
-	v.accountTokens.OnChange(func(old, s *meta) { l.wakeRequest(either(old, s)) })
+	v.accountTokens.OnChange(func(old, s *meta) {
+		if s != nil && l.uses.see(s) {
+			l.onCredential(s)
+			return
+		}
+		l.wakeRequest(either(old, s))
+	})
 	v.credentials.OnChange(ifNewOrGone(l.onCredential))
 	return l
 }
@@ -124,35 +132,35 @@ func (l *requestLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, e
 		return kube.Done, nil
 	}
 	siblings := l.view.requests.ByIndex(byClient, clientKey(r.Namespace, r.Spec.ClientID))
-	switch registration.StandingOf(r, siblings, l.answered(siblings)) {
+	standing, left := registration.StandingOf(r, siblings, l.handed(siblings), registration.Overlap(l.cfg.Settings.AgentCheckinInterval))
+	switch standing {
 	case registration.Superseded:
 		return kube.Done, l.drop(ctx, r, "a newer request was granted")
 	case registration.Repeated:
 		return kube.Done, l.drop(ctx, r, "it repeats a request that was granted")
+	case registration.Unused:
+		return kube.Done, l.drop(ctx, r, "its credential was not used, and the one before is in use")
+	case registration.Outgoing:
+		next, err := l.keep(ctx, r)
+		return sooner(next, left), err
 	case registration.Waiting:
-		if !r.Status.Granted {
+		if !r.Status.Granted && !l.accepted(r, siblings) {
 			return kube.Done, nil
 		}
 	case registration.Newest:
 	}
 	if r.Status.Granted {
-		return l.keep(ctx, r)
+		next, err := l.keep(ctx, r)
+		if err != nil {
+			return next, err
+		}
+		return l.tend(ctx, r, next)
 	}
-	next, err := l.answer(ctx, r)
+	next, err := l.answer(ctx, r, siblings)
 	if fault.IsPermanent(err) {
 		l.events.Event(r, kube.Warning, reasonRefused, err.Error())
 	}
 	return next, err
-}
-
-// answered are the names of the requests whose credential is still there to be
-// fetched.
-func (l *requestLoop) answered(requests []*fleet.ClusterRegistration) map[string]bool {
-	out := map[string]bool{}
-	for _, r := range requests {
-		out[r.Name] = len(l.view.credentials.ByIndex(byRequest, kube.KeyOf(r).String())) > 0
-	}
-	return out
 }
 
 // drop deletes a request; what it was granted follows.
@@ -190,12 +198,17 @@ func (l *requestLoop) revoke(ctx context.Context, key kube.Key) error {
 		l.log.WithField("workspace", key.Namespace).WithField("agent", strings.Join(names(accounts), ", ")).
 			WithField("reason", "its request is gone").Info("credential revoked")
 	}
+	l.uses.forget(key.String())
 	return nil
 }
 
 // answer gives a request its Cluster and its credential. Where something has
 // to come first it returns, and is woken up.
-func (l *requestLoop) answer(ctx context.Context, r *fleet.ClusterRegistration) (kube.Next, error) {
+func (l *requestLoop) answer(ctx context.Context, r *fleet.ClusterRegistration, siblings []*fleet.ClusterRegistration) (kube.Next, error) {
+	t, err := l.tokenOf(r)
+	if err != nil {
+		return kube.Done, err
+	}
 	c, err := l.assign(ctx, r)
 	if err != nil || c == nil {
 		return kube.Done, err
@@ -204,9 +217,9 @@ func (l *requestLoop) answer(ctx context.Context, r *fleet.ClusterRegistration) 
 	if !ok || c.DeletionTimestamp != nil || registration.External(c) {
 		return kube.Done, nil
 	}
-	t, err := l.tokenOf(r)
-	if err != nil {
-		return kube.Done, err
+	claim := registration.JudgeClaim(r, c, t, siblings, l.cfg.Settings.Reclaim)
+	if claim.Waits != "" {
+		return kube.Done, l.hold(ctx, r, c, claim)
 	}
 	if err := l.registrationNamespace(ctx); err != nil {
 		return kube.Done, err
@@ -226,6 +239,7 @@ func (l *requestLoop) answer(ctx context.Context, r *fleet.ClusterRegistration) 
 		return kube.Done, err
 	}
 	l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).Info("cluster registered")
+	l.registered(r, c, claim)
 	return kube.Next{After: registration.CredentialLifetime}, nil
 }
 
@@ -246,6 +260,9 @@ func (l *requestLoop) assign(ctx context.Context, r *fleet.ClusterRegistration) 
 		return a.Cluster, nil
 	}
 	labels, dropped := registration.AcceptedLabels(r.Spec.ClusterLabels, l.cfg.Settings.IgnoreClusterRegistrationLabels)
+	if err := l.intoGroup(ctx, r, labels); err != nil {
+		return nil, err
+	}
 	if len(dropped) > 0 {
 		l.events.Event(r, kube.Warning, "LabelsDropped", "not set on the new Cluster: "+strings.Join(dropped, "; "))
 	}
@@ -265,7 +282,8 @@ func (l *requestLoop) tokenOf(r *fleet.ClusterRegistration) (*fleet.ClusterRegis
 		return nil, fault.PermanentError(reasonRefused,
 			fmt.Errorf("the request does not say in label %s which token it was made with", fleet.LabelRegistrationToken))
 	case !ok || t.DeletionTimestamp != nil:
-		return nil, fault.PermanentError(reasonRefused, fmt.Errorf("registration token %q is gone", name))
+		return nil, fault.PermanentError(reasonRefused, fmt.Errorf(
+			"registration token %q has expired or was removed: give the agent the values of a new one", name))
 	}
 	return t, nil
 }
@@ -323,12 +341,11 @@ func (l *requestLoop) keep(ctx context.Context, r *fleet.ClusterRegistration) (k
 	if !ok || c.DeletionTimestamp != nil || registration.External(c) {
 		return kube.Done, nil
 	}
-	account := kube.Key{Namespace: l.system.RegistrationNamespace(), Name: registration.Account(r)}
-	if _, ok := l.view.accounts.Get(account); !ok {
+	if len(l.accountsOf(r)) == 0 {
 		return kube.Done, nil
 	}
 	if namespace, ok := registration.DeploymentNamespace(c); ok && l.namespaceStands(namespace) {
-		if err := l.bind(ctx, registration.GrantAgent(r, c, namespace, l.system)); err != nil {
+		if err := l.bind(ctx, registration.GrantAgent(r, c, namespace, l.system).For(l.holders(r, c))); err != nil {
 			return kube.Done, err
 		}
 	}

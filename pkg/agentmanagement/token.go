@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -22,15 +23,24 @@ type tokenLoop struct {
 	stores
 	loop   *kube.Loop
 	tokens *kube.Store[*fleet.ClusterRegistrationToken]
+
+	written sync.Map // UIDs of tokens whose values were written by this process
+	warned  sync.Map // of each token, by its UID: what was said
 }
+
+// reasonTokenEnded is the reason of an event about a token that is deleted.
+const reasonTokenEnded = "TokenEnded"
 
 func newTokenLoop(h *House, c *kube.Client) *tokenLoop {
 	l := &tokenLoop{House: h, stores: newStores(c), tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c)}
 	l.loop = kube.NewLoop("tokens", 2, l.Reconcile)
-	h.view.tokens.OnChange(func(_, t *fleet.ClusterRegistrationToken) {
-		if t != nil {
-			l.loop.Add(kube.KeyOf(t))
+	h.view.tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) {
+		if t == nil {
+			l.warned.Delete(old.UID)
+			l.written.Delete(old.UID)
+			return
 		}
+		l.loop.Add(kube.KeyOf(t))
 	})
 	h.view.accountTokens.OnChange(func(old, s *meta) { l.wakeOwner(either(old, s)) })
 	h.view.values.OnChange(func(old, s *meta) { l.wakeOwner(either(old, s)) })
@@ -62,6 +72,8 @@ func (l *tokenLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, err
 	}
 	verdict := registration.JudgeToken(t, l.now(), l.cfg.TokenTTLRequired)
 	if verdict.Delete != "" {
+		l.events.Event(t, kube.Warning, reasonTokenEnded, fmt.Sprintf(
+			"%s: whoever registers with it now is refused (401); clusters that have registered go on", verdict.Delete))
 		l.log.WithField("workspace", t.Namespace).WithField("reason", verdict.Delete).Info("registration token deleted")
 		return kube.Done, l.tokens.Delete(ctx, key, exactly(t))
 	}
@@ -69,11 +81,25 @@ func (l *tokenLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, err
 	if err != nil || !ready {
 		return kube.Done, err
 	}
+	l.warn(t)
 	changed := t.DeepCopy()
 	changed.Status.SecretName = t.Name
 	changed.Status.Expires = verdict.Expires
 	_, err = l.tokens.PatchStatus(ctx, t, changed)
 	return kube.Next{After: verdict.Left}, err
+}
+
+// warn says that nobody will be able to register with a token: when its values
+// were written, or when that has become so. A new start of the manager is no news.
+func (l *tokenLoop) warn(t *fleet.ClusterRegistrationToken) {
+	text := l.endpoint.problem()
+	_, written := l.written.Load(t.UID)
+	if text == "" || !written && !l.endpoint.turned.Load() {
+		return
+	}
+	if said, _ := l.warned.Swap(t.UID, text); said != text {
+		l.events.Event(t, kube.Warning, reasonAuthority, text)
+	}
 }
 
 // apply makes what stands behind a token. It is false while the API server has
@@ -106,6 +132,7 @@ func (l *tokenLoop) putValues(ctx context.Context, t *fleet.ClusterRegistrationT
 	have, err := l.secrets.Get(ctx, kube.KeyOf(want))
 	switch {
 	case kube.IsGone(err):
+		l.written.Store(t.UID, true)
 		_, err = l.secrets.Create(ctx, want)
 		return err
 	case err != nil:
@@ -117,6 +144,7 @@ func (l *tokenLoop) putValues(ctx context.Context, t *fleet.ClusterRegistrationT
 	case bytes.Equal(have.Data[fleet.KeyValues], want.Data[fleet.KeyValues]):
 		return nil
 	}
+	l.written.Store(t.UID, true)
 	changed := have.DeepCopy()
 	changed.Labels = merged(have.Labels, want.Labels)
 	changed.OwnerReferences, changed.Data = want.OwnerReferences, want.Data

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -49,6 +50,9 @@ type GitJob struct {
 	Proxy func(*http.Request) (*url.URL, error)
 	// Workers is how many GitRepos are worked on at once; 8 where 0.
 	Workers int
+	// Timeout is how long a git server may take to list its references; 30 s
+	// where 0.
+	Timeout time.Duration
 	// DownloadBytes is how much is kept of downloaded charts; 2 GiB where 0.
 	DownloadBytes int64
 	// NoOCIStorage keeps bundles in the cluster whatever Secrets there are.
@@ -73,7 +77,7 @@ func RunGitJob(ctx context.Context, cfg Config, job GitJob, c *kube.Client, log 
 		return err
 	}
 	return Lead(ctx, cfg, c, LeaseGitJob, func(ctx context.Context) (err error) {
-		remotes, err := git.New(git.Config{Dir: job.Dir, UserAgent: job.UserAgent, Proxy: job.Proxy})
+		remotes, err := git.New(git.Config{Dir: job.Dir, UserAgent: job.UserAgent, Proxy: job.Proxy, Timeout: job.Timeout})
 		if err != nil {
 			return err
 		}

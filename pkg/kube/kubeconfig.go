@@ -2,11 +2,14 @@ package kube
 
 import (
 	"errors"
-	"fmt"
+	"net/http"
+	"net/url"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
 )
 
 // Access is how to reach an API server with a bearer token.
@@ -33,27 +36,31 @@ func (a Access) Kubeconfig() ([]byte, error) {
 	return clientcmd.Write(*cfg)
 }
 
-// ParseKubeconfig reads a kubeconfig that stands in a Secret. It must hold its
-// credentials itself: one that runs a program or names a file is refused,
-// because whoever writes the Secret would choose what is run or read here.
+// ParseKubeconfig reads a kubeconfig that stands in a Secret, by the rules of
+// package kubeconfig: it must hold its credentials itself.
 func ParseKubeconfig(data []byte) (*rest.Config, error) {
-	cfg, err := clientcmd.Load(data)
+	a, err := kubeconfig.Parse(data)
 	if err != nil {
-		return nil, errors.New("parse kubeconfig: not a kubeconfig file") // the cause may quote the token
+		return nil, err
 	}
-	for name, user := range cfg.AuthInfos {
-		if user.Exec != nil || user.AuthProvider != nil || user.TokenFile != "" || user.ClientCertificate != "" || user.ClientKey != "" {
-			return nil, fmt.Errorf("kubeconfig user %q: programs and files are not allowed, only embedded credentials", name)
+	return RESTOf(a)
+}
+
+// RESTOf is what a kubeconfig says as a connection's configuration.
+func RESTOf(a kubeconfig.Access) (*rest.Config, error) {
+	cfg := &rest.Config{
+		Host: a.Server, BearerToken: a.Token, Username: a.Username, Password: a.Password,
+		TLSClientConfig: rest.TLSClientConfig{
+			ServerName: a.ServerName, Insecure: a.Insecure, CAData: a.CA, CertData: a.Cert, KeyData: a.Key,
+		},
+		Impersonate: rest.ImpersonationConfig{UserName: a.As.User, UID: a.As.UID, Groups: a.As.Groups, Extra: a.As.Extra},
+	}
+	if a.Proxy != "" {
+		proxy, err := url.Parse(a.Proxy)
+		if err != nil {
+			return nil, errors.New("read kubeconfig: its proxy-url is no URL")
 		}
+		cfg.Proxy = http.ProxyURL(proxy)
 	}
-	for name, c := range cfg.Clusters {
-		if c.CertificateAuthority != "" {
-			return nil, fmt.Errorf("kubeconfig cluster %q: files are not allowed, only embedded certificates", name)
-		}
-	}
-	out, err := clientcmd.NewDefaultClientConfig(*cfg, nil).ClientConfig()
-	if err != nil {
-		return nil, errors.New("parse kubeconfig: it names no usable cluster and user")
-	}
-	return out, nil
+	return cfg, nil
 }

@@ -25,8 +25,8 @@ func TestParseKubeconfig(t *testing.T) {
 		"TokenFile": {why: "would read a file of this machine", text: user("tokenFile: /etc/passwd"), wantErr: "not allowed"},
 		"KeyFile":   {why: "would read a file of this machine", text: user("client-key: /etc/passwd"), wantErr: "not allowed"},
 		"CAFile":    {why: "would read a file of this machine", text: strings.Replace(user("token: x"), "server: https://x", "server: https://x, certificate-authority: /etc/passwd", 1), wantErr: "not allowed"},
-		"Garbage":   {why: "the error must not quote what stands there", text: "secret-token: [", wantErr: "not a kubeconfig"},
-		"Empty":     {why: "names no cluster", text: "", wantErr: "no usable cluster"},
+		"Garbage":   {why: "the error must not quote what stands there", text: "secret-token: [", wantErr: "not YAML"},
+		"Empty":     {why: "names no cluster", text: "", wantErr: "empty"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

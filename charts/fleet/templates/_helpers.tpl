@@ -23,9 +23,9 @@
 
 {{/* Resources of one container. Takes (list . "fleetController"). */}}
 {{- define "fleet.resources" -}}
-{{- $values := (index . 0).Values.resources -}}
+{{- $values := default dict (index . 0).Values.resources -}}
 {{- $own := get $values (index . 1) -}}
-{{- if kindIs "map" $own }}{{ toYaml $own }}{{ else }}{{ toYaml (omit $values "fleetController" "gitjob") }}{{ end -}}
+{{- if kindIs "map" $own }}{{ toYaml $own }}{{ else }}{{ toYaml (pick $values "limits" "requests" "claims") }}{{ end -}}
 {{- end -}}
 
 {{/* What both pods have in common. */}}
@@ -76,9 +76,28 @@ securityContext:
 {{- end }}
 {{- end -}}
 
-{{/* Environment of one container. Takes (list . metricsPort healthPort). */}}
+{{/* Labels of one container's pods. Takes (list . "fleetController" "fleet-controller"). */}}
+{{- define "fleet.podLabels" -}}
+app: {{ index . 2 }}
+# As the reference has them: what selects its pods selects these.
+fleet.cattle.io/shard-default: "true"
+fleet.cattle.io/shard-id: ""
+{{- with get (index . 0).Values.extraLabels (index . 1) }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "fleet.debug" -}}
+{{- if or .Values.debug (gt (int .Values.debugLevel) 0) }}true{{ end -}}
+{{- end -}}
+
+{{/*
+Environment of one container. Takes (list . metricsPort healthPort values), the
+last of which may have a proxy and noProxy of its own.
+*/}}
 {{- define "fleet.env" -}}
 {{- $root := index . 0 -}}
+{{- $own := index . 3 -}}
 - name: POD_UID
   valueFrom:
     fieldRef:
@@ -95,13 +114,18 @@ securityContext:
   value: {{ $root.Values.leaderElection.retryPeriod }}
 - name: CATTLE_ELECTION_RENEW_DEADLINE
   value: {{ $root.Values.leaderElection.renewDeadline }}
-{{- with $root.Values.proxy }}
+{{- with default $root.Values.proxy $own.proxy }}
 - name: HTTP_PROXY
   value: {{ . | quote }}
 - name: HTTPS_PROXY
   value: {{ . | quote }}
 - name: NO_PROXY
-  value: {{ $root.Values.noProxy | quote }}
+  value: {{ default $root.Values.noProxy $own.noProxy | quote }}
+{{- end }}
+{{- if $root.Values.proxyCACert }}
+# Read besides the well-known authorities of the image.
+- name: SSL_CERT_DIR
+  value: /etc/fleet/proxy-ca
 {{- end }}
 {{- with $root.Values.extraEnv }}
 {{ toYaml . }}
@@ -122,9 +146,34 @@ livenessProbe:
     path: /healthz
     port: health
   periodSeconds: 20
+  timeoutSeconds: 5
 readinessProbe:
   httpGet:
     path: /readyz
     port: health
   periodSeconds: 10
+  timeoutSeconds: 5
+{{- end -}}
+
+{{/* Volumes of one pod, and where its container has them. */}}
+{{- define "fleet.volumes" -}}
+volumes:
+  - name: tmp
+    emptyDir: {}
+  {{- if .Values.proxyCACert }}
+  - name: proxy-ca
+    configMap:
+      name: proxy-ca
+  {{- end }}
+{{- end -}}
+
+{{- define "fleet.volumeMounts" -}}
+volumeMounts:
+  - name: tmp
+    mountPath: /tmp
+  {{- if .Values.proxyCACert }}
+  - name: proxy-ca
+    mountPath: /etc/fleet/proxy-ca
+    readOnly: true
+  {{- end }}
 {{- end -}}

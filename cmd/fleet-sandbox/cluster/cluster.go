@@ -11,10 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -40,6 +38,10 @@ type Config struct {
 	Binary string // the multi-call executable (package kubebin)
 	Port   int    // of the API server on 127.0.0.1; any free one where 0
 
+	// Machine, where set, is where the control plane runs and listens, at
+	// MachinePort where Port is 0. Real pods may come: there is neither kwok nor
+	// a node before a kubelet joins (package node).
+	Machine *Machine
 }
 
 // A Cluster is a running control plane.
@@ -59,6 +61,9 @@ type Cluster struct {
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if cfg.LogDir == "" {
 		cfg.LogDir = filepath.Join(cfg.Dir, "log")
+	}
+	if cfg.Port == 0 && cfg.Machine != nil {
+		cfg.Port = MachinePort
 	}
 	if cfg.Port == 0 {
 		port, err := freePort()
@@ -104,7 +109,13 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 	if err := c.waitServing(ctx); err != nil {
 		return err
 	}
-	if err := c.start(controllerManager, scheduler, kwok); err != nil {
+	if err := c.start(controllerManager, scheduler); err != nil {
+		return err
+	}
+	if c.cfg.Machine != nil {
+		return c.waitAccounts(ctx)
+	}
+	if err := c.start(kwok); err != nil {
 		return err
 	}
 	if err := c.addNode(ctx); err != nil {
@@ -127,21 +138,21 @@ func (c *Cluster) start(parts ...part) error {
 // spec says how to run a part of this cluster. HOME is the cluster's folder
 // so that nothing of the user's is read.
 func (c *Cluster) spec(p part) process.Spec {
-	return process.Spec{
+	return c.cfg.Machine.Enter(process.Spec{
 		Name: p.name + " of " + c.cfg.Name,
 		Path: c.cfg.Binary,
 		Args: append([]string{p.name}, p.args(c.cfg, c.files)...),
 		Dir:  c.cfg.Dir,
 		Env:  []string{"HOME=" + c.cfg.Dir, "PATH=/usr/bin:/bin", "TMPDIR=" + os.TempDir()},
 		Log:  filepath.Join(c.cfg.LogDir, p.name+".log"),
-	}
+	})
 }
 
 // Name is the cluster's name.
 func (c *Cluster) Name() string { return c.cfg.Name }
 
 // URL is the API server's address.
-func (c *Cluster) URL() string { return serverURL(c.cfg.Port) }
+func (c *Cluster) URL() string { return c.cfg.url() }
 
 // Port is the API server's port on 127.0.0.1.
 func (c *Cluster) Port() int { return c.cfg.Port }
@@ -195,11 +206,6 @@ func (c *Cluster) Stop() {
 	if c.group != nil {
 		c.group.Close(stopGrace)
 	}
-}
-
-func serverURL(port int) string {
-	u := url.URL{Scheme: "https", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
-	return u.String()
 }
 
 func freePort() (int, error) {

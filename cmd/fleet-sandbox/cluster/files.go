@@ -3,7 +3,6 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 
@@ -81,8 +80,7 @@ func (f *files) writeKeys(cfg Config) error {
 		return err
 	}
 	server, err := ca.Server(
-		[]string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
-		[]net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 96, 0, 1)})
+		[]string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}, cfg.addresses())
 	if err != nil {
 		return err
 	}
@@ -110,7 +108,7 @@ func (f *files) writeKubeconfigs(cfg Config, ca *pki.Authority) error {
 			return err
 		}
 		entry := kubeconfig.Entry{
-			Name: cfg.Name, Server: serverURL(cfg.Port), CA: ca.Cert,
+			Name: cfg.Name, Server: cfg.url(), CA: ca.Cert,
 			ClientCert: pair.Cert, ClientKey: pair.Key,
 		}
 		if err := kubeconfig.Write(*c.file(f), entry); err != nil {
@@ -120,7 +118,7 @@ func (f *files) writeKubeconfigs(cfg Config, ca *pki.Authority) error {
 			f.admin = entry
 		}
 	}
-	return nil
+	return f.writeMachineFiles(cfg, ca)
 }
 
 func writePair(dir, name string, pair pki.Pair) (pairFiles, error) {

@@ -34,9 +34,9 @@ var etcd = part{name: "etcd", args: func(Config, files) []string {
 }}
 
 var apiServer = part{name: "kube-apiserver", args: func(c Config, f files) []string {
-	return []string{
+	args := []string{
 		"--etcd-servers=" + etcdURL,
-		"--bind-address=127.0.0.1",
+		"--bind-address=" + c.host(),
 		"--secure-port=" + strconv.Itoa(c.Port),
 		"--tls-cert-file=" + f.server.cert,
 		"--tls-private-key-file=" + f.server.key,
@@ -46,7 +46,6 @@ var apiServer = part{name: "kube-apiserver", args: func(c Config, f files) []str
 		"--service-account-signing-key-file=" + f.signing.key,
 		"--service-account-key-file=" + f.signing.cert,
 		"--service-cluster-ip-range=10.96.0.0/16",
-		"--endpoint-reconciler-type=none", // no pod ever connects to it
 		"--audit-policy-file=" + f.auditPolicy,
 		"--audit-log-path=" + f.auditLog,
 		"--audit-log-maxsize=200", // MiB; older files are removed
@@ -54,6 +53,12 @@ var apiServer = part{name: "kube-apiserver", args: func(c Config, f files) []str
 		"--shutdown-delay-duration=0s",
 		"--profiling=false",
 	}
+	if c.Machine == nil {
+		return append(args, "--endpoint-reconciler-type=none") // no pod ever connects to it
+	}
+	return append(args,
+		"--kubelet-preferred-address-types=InternalIP", // nodes have no DNS
+		"--admission-control-config-file="+c.admission())
 }}
 
 var controllerManager = part{name: "kube-controller-manager", args: func(_ Config, f files) []string {

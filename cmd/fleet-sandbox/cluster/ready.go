@@ -25,19 +25,33 @@ func (c *Cluster) waitServing(ctx context.Context) error {
 	})
 }
 
-// waitUsable returns when pods can be made and will run: the controller
-// manager has made the default service account and kwok the node Ready.
-func (c *Cluster) waitUsable(ctx context.Context) error {
+// waitAccounts returns when pods can be made: the controller manager has made
+// the default service account.
+func (c *Cluster) waitAccounts(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(c.rest)
 	if err != nil {
 		return fmt.Errorf("make client of %s: %w", c.cfg.Name, err)
 	}
-	err = c.poll(ctx, "service accounts of "+c.cfg.Name, func(ctx context.Context) bool {
+	return c.poll(ctx, "service accounts of "+c.cfg.Name, func(ctx context.Context) bool {
 		_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
 		return err == nil
 	})
-	if err != nil {
+}
+
+// waitUsable returns when pods can be made and will run: the service accounts
+// are there, and the node is Ready.
+func (c *Cluster) waitUsable(ctx context.Context) error {
+	if err := c.waitAccounts(ctx); err != nil {
 		return err
+	}
+	return c.WaitNode(ctx)
+}
+
+// WaitNode returns when the cluster's node is Ready.
+func (c *Cluster) WaitNode(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(c.rest)
+	if err != nil {
+		return fmt.Errorf("make client of %s: %w", c.cfg.Name, err)
 	}
 	return c.poll(ctx, "the node of "+c.cfg.Name, func(ctx context.Context) bool {
 		node, err := client.CoreV1().Nodes().Get(ctx, c.nodeName(), metav1.GetOptions{})
@@ -54,7 +68,9 @@ func nodeReady(node *corev1.Node) bool {
 	return false
 }
 
-func (c *Cluster) nodeName() string { return c.cfg.Name + "-node" }
+func (c *Cluster) nodeName() string { return c.cfg.nodeName() }
+
+func (c Config) nodeName() string { return c.Name + "-node" }
 
 // addNode registers the one node, which kwok then keeps alive.
 func (c *Cluster) addNode(ctx context.Context) error {

@@ -66,6 +66,7 @@ func (f *Fleet) managerRelease() release {
 			"agentTLSMode":         "strict",
 			"agentCheckinInterval": f.cfg.CheckIn.String(),
 			"debug":                f.cfg.Debug,
+			"manageAgent":          false, // agents are processes here: there is no Deployment to update
 		},
 	}
 }

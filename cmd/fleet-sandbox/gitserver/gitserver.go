@@ -23,9 +23,10 @@ import (
 
 // Config says what to serve, and where.
 type Config struct {
-	Dir  string    // holds the bare repositories, NAME.git each; made if it is missing
-	Port int       // on 127.0.0.1; any free one where 0
-	Log  io.Writer // for what git complains about; nowhere where nil
+	Dir     string    // holds the bare repositories, NAME.git each; made if it is missing
+	Address string    // to listen on; 127.0.0.1 where empty
+	Port    int       // any free one where 0
+	Log     io.Writer // for what git complains about; nowhere where nil
 }
 
 // A Server serves until Close.
@@ -45,6 +46,9 @@ func Start(cfg Config) (*Server, error) {
 	if err := initFolder(cfg.Dir); err != nil {
 		return nil, err
 	}
+	if cfg.Address == "" {
+		cfg.Address = "127.0.0.1"
+	}
 	s := &Server{cfg: cfg, port: cfg.Port, passwords: map[string]login{}}
 	return s, s.Open()
 }
@@ -56,7 +60,7 @@ func (s *Server) Open() error {
 	if s.http != nil {
 		return nil
 	}
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
+	l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", s.cfg.Address, s.port))
 	if err != nil {
 		return fmt.Errorf("serve git: %w", err)
 	}
@@ -78,12 +82,12 @@ func (s *Server) Close() {
 	}
 }
 
-// Port is the port on 127.0.0.1.
+// Port is the port that it listens on.
 func (s *Server) Port() int { return s.port }
 
 // URL is the address of the repository called name, without ".git".
 func (s *Server) URL(name string) string {
-	return fmt.Sprintf("http://127.0.0.1:%d/%s.git", s.port, name)
+	return fmt.Sprintf("http://%s:%d/%s.git", s.cfg.Address, s.port, name)
 }
 
 // Path is the folder of the bare repository called name.

@@ -24,6 +24,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
+	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 )
 
 // Names in the world of this measurement.
@@ -150,7 +151,7 @@ func (f *fleetOf) newAgent(ctx context.Context, name string) (*agent, error) {
 		REST:      kube.Access{URL: f.cord.URL(), CA: f.cluster.CA(), Token: token.Status.Token}.REST(),
 		Namespace: name, UserAgent: userAgent,
 		CheckIn: checkin.Config{
-			Cluster: kube.Key{Namespace: workspace, Name: name}, Next: checkin.Every(interval, name),
+			Cluster: kube.Key{Namespace: workspace, Name: name}, Next: rhythm.Every(interval, name),
 			Namespace: fleet.NamespaceSystem, Version: "bench", Kubernetes: "bench", Instance: name,
 			Orphans:  func() (fleet.AgentOrphans, bool) { return fleet.AgentOrphans{}, true },
 			OnAnswer: a.answered, OnFailure: a.failed,

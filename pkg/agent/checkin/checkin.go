@@ -20,6 +20,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 )
 
 // Times of the check-in.
@@ -34,6 +35,11 @@ type Answer struct {
 	Mark registration.Mark // the manager; zero if it does not say
 	// Version is the resourceVersion of the Cluster.
 	Version string
+	// Interval is how often the manager wants the agent to check in; 0: it does not
+	// say.
+	Interval time.Duration
+	// Credential is the offer of another credential; empty: there is none.
+	Credential string
 	// Younger is true while another, older agent has the same identity.
 	Younger bool
 	// Duplicate is the instance of another agent with the same identity.
@@ -59,6 +65,9 @@ type Config struct {
 	// Journal is the agent's journal, packed. It is told when it has changed. Nil:
 	// there is none.
 	Journal func() []byte
+	// Credential is the digest of the offered credential that the agent uses, and
+	// when that ends (zero: it lasts). Nil: none was ever offered.
+	Credential func() (digest string, expires time.Time)
 	// OnAnswer and OnFailure are told how each check-in went.
 	OnAnswer  func(Answer)
 	OnFailure func(error)
@@ -100,28 +109,42 @@ func nudge(ch chan struct{}) {
 }
 
 // Run checks in at once and then at each next time until ctx ends. After a
-// failure it tries again after a second, then two, and so on up to 20 s, each
-// time a random part less; never later than at the next time.
+// failure it tries again as rhythm.Again says.
 func (c *CheckIn) Run(ctx context.Context) error {
-	var retry kube.Backoff
+	failures := 0
 	for {
 		answer, err := c.Once(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		now := c.cfg.Now()
-		wait := max(0, c.cfg.Next(now).Sub(now))
+		var at time.Time
 		if err != nil {
+			failures++
 			c.cfg.OnFailure(err)
-			wait = min(retry.Next(), wait)
+			at = c.again(failures, now)
 		} else {
-			retry.Reset()
-			c.cfg.OnAnswer(answer)
+			failures = 0
+			c.cfg.OnAnswer(answer) // may change what is next
+			at = c.cfg.Next(now)
+			if c.rival.claim && c.rival.seen <= proof {
+				c.Soon() // whether the other one is alive is soon known
+			}
 		}
-		if !c.pause(ctx, wait, err != nil) {
+		if !c.pause(ctx, max(0, at.Sub(now)), err != nil) {
 			return nil
 		}
 	}
+}
+
+// again is when it is tried next after some failures in a row. Who checks in more
+// often than that does so all the same.
+func (c *CheckIn) again(failures int, now time.Time) time.Time {
+	at, regular := rhythm.Again(failures, now, c.cfg.Cluster.String()), c.cfg.Next(now)
+	if often := c.cfg.Next(regular).Sub(regular) < rhythm.RetryInterval; often && regular.Before(at) {
+		return regular
+	}
+	return at
 }
 
 // pause waits until the next check-in; false: ctx has ended.
@@ -177,6 +200,10 @@ func (c *CheckIn) Once(ctx context.Context) (Answer, error) {
 	if mark, err := registration.ParseMark(cluster.Annotations[fleet.AnnotationManager]); err == nil {
 		out.Mark = mark
 	}
+	if interval, err := rhythm.ParseInterval(cluster.Annotations[fleet.AnnotationCheckInInterval]); err == nil {
+		out.Interval = interval
+	}
+	out.Credential = cluster.Annotations[fleet.AnnotationCredential]
 	out.Duplicate, out.Younger = c.rival.meet(cluster.Status.Agent.Instance)
 	return out, nil
 }
@@ -214,10 +241,30 @@ func (c *CheckIn) body(journal []byte) ([]byte, error) {
 	if !bytes.Equal(journal, c.told) {
 		agent["journal"] = journal
 	}
+	c.credential(agent)
 	if !c.claimed || c.rival.claim {
 		agent["instance"] = c.cfg.Instance
 	}
 	return json.Marshal(map[string]any{"status": map[string]any{"agent": agent}})
+}
+
+// credential tells which credential the agent uses. One that was never offered any
+// says so once, in the place of what the agent of an earlier credential said.
+func (c *CheckIn) credential(agent map[string]any) {
+	digest, expires := "", time.Time{}
+	if c.cfg.Credential != nil {
+		digest, expires = c.cfg.Credential()
+	}
+	if digest == "" && c.claimed {
+		return
+	}
+	agent["credential"], agent["credentialExpires"] = nil, nil
+	if digest != "" {
+		agent["credential"] = digest
+	}
+	if !expires.IsZero() {
+		agent["credentialExpires"] = metav1.NewTime(expires.UTC())
+	}
 }
 
 // journal is what there is to tell of the journal.
@@ -252,7 +299,7 @@ type rivalry struct {
 // Rivalry limits.
 const (
 	proof    = 2 // sights of another instance
-	allQuiet = 3 // check-ins without one after which it is over
+	allQuiet = 6 // check-ins without one after which it is over: each of two writes at every third at least
 )
 
 // meet judges the instance in the answer of a check-in.

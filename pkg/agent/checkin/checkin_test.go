@@ -18,7 +18,11 @@ func TestRivalry(t *testing.T) {
 		"OldAgent": {why: "the last word of a process that is gone", own: "1", answers: []string{"1", "2", "1", "1"}},
 		"Twins":    {why: "the other comes back", own: "2", answers: []string{"2", "1", "2", "1"}, duplicate: "1", younger: true},
 		"Elder":    {why: "the older one goes on", own: "1", answers: []string{"2", "1", "2"}, duplicate: "2"},
-		"Over":     {why: "the other was stopped", own: "2", answers: []string{"1", "2", "1", "2", "2", "2"}},
+		"Over":     {why: "the other was stopped", own: "2", answers: []string{"1", "2", "1", "2", "2", "2", "2", "2", "2"}},
+		"Lull": {
+			why: "two that write in turns do not see each other each time", own: "2",
+			answers: []string{"1", "2", "1", "2", "2", "2", "2", "2"}, duplicate: "1", younger: true,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

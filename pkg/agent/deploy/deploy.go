@@ -68,6 +68,9 @@ type Config struct {
 	Namespace string // the agent's own
 	Scope     string // tells the objects of several agents of one cluster apart
 	Workers   int    // deployments worked on at once
+	// Predecessor, where not nil, is the namespace of an agent whose releases are
+	// taken over once it is gone; empty: of none.
+	Predecessor func() string
 
 	Helm *helm.Client
 	Live Live
@@ -109,6 +112,7 @@ type Reconciler struct {
 	namespaces *namespaces
 
 	removals *gate
+	before   predecessor
 	past     past
 	deleted  deletions
 
@@ -162,6 +166,9 @@ type state struct {
 func New(ctx context.Context, cfg Config) *Reconciler {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Predecessor == nil {
+		cfg.Predecessor = func() string { return "" }
 	}
 	r := &Reconciler{cfg: cfg, states: map[string]*state{}, names: map[string]string{}, removals: newGate(cfg.Workers)}
 	r.mark.Store(&registration.Mark{})

@@ -74,6 +74,9 @@ func (r *Reconciler) bring(ctx context.Context, s *snapshot) error {
 		if s.observed, err = r.cfg.Helm.Observe(ctx, s.wanted.ID); err != nil {
 			return err
 		}
+		if err := r.follow(ctx, s); err != nil {
+			return err
+		}
 		a := release.Decide(s.observed, s.wanted)
 		if again, ok := r.renew(s, a); ok {
 			a = again

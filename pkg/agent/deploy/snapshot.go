@@ -115,6 +115,8 @@ func (r *Reconciler) wantedOf(s *snapshot) release.Wanted {
 		Reported:      reported(s.bd),
 		Now:           r.cfg.Now(),
 		Peers:         r.peers(s),
+		Agent:         installsAgent(s),
+		Predecessor:   release.Predecessor{Namespace: r.cfg.Predecessor(), Manager: s.mark.ID},
 	}
 	if o.Helm != nil {
 		w.TakeOwnership = o.Helm.TakeOwnership

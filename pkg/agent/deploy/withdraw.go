@@ -30,6 +30,9 @@ func (r *Reconciler) withdraw(ctx context.Context, s *snapshot) (kube.Next, erro
 		if s.observed, err = r.cfg.Helm.Observe(ctx, s.wanted.ID); err != nil {
 			return kube.Done, err
 		}
+		if err := r.follow(ctx, s); err != nil {
+			return kube.Done, err
+		}
 		a := release.Decide(s.observed, s.wanted)
 		switch a.Verb {
 		case release.Hold:

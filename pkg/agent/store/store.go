@@ -119,6 +119,7 @@ type Payload struct {
 // A Store holds the records of one agent. The Secrets are written by it alone.
 type Store struct {
 	namespace string
+	client    *kube.Client
 	secrets   *kube.Store[*corev1.Secret]
 
 	mu      sync.RWMutex
@@ -133,35 +134,70 @@ type held struct {
 
 // New is an empty store; call Load before anything else.
 func New(c *kube.Client, namespace string) *Store {
-	return &Store{namespace: namespace, secrets: kube.StoreOf[*corev1.Secret](c), records: map[Key]held{}}
+	return &Store{namespace: namespace, client: c, secrets: kube.StoreOf[*corev1.Secret](c), records: map[Key]held{}}
 }
 
 // ErrBroken says that a record cannot be read. It is no reason to stop: the manager
 // orders its deployment again, and what runs is found.
 var ErrBroken = errors.New("a record of the agent's store is broken")
 
+// atOnce is how many Secrets are read at once. A record is a few KB once it is
+// deployed, so that to read each alone would be the longer way; before that there may
+// be up to 1 MiB of payload beside it, so that to read all at once would take as much
+// memory as all of them are large.
+const atOnce = 10
+
+// kept selects the Secrets of the stores in a namespace, or some of them by more
+// labels.
+func kept(namespace, labels string) kube.Watch {
+	return kube.Watch{Namespace: namespace, Labels: fleet.LabelManagerID + labels, Fields: "type=" + string(fleet.SecretTypeAgentStore)}
+}
+
 // Load reads all records. Secrets that cannot be read are skipped and returned
 // as an error after everything else was read.
 func (s *Store) Load(ctx context.Context) error {
-	list, err := s.secrets.List(ctx, s.namespace, fleet.LabelManagerID+",!"+labelChunkOf)
-	if err != nil {
-		return fmt.Errorf("read the agent's store: %w", err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var bad error
-	for _, secret := range list {
-		if secret.Type != fleet.SecretTypeAgentStore {
-			continue
-		}
+	err := s.secrets.Each(ctx, kept(s.namespace, ",!"+labelChunkOf), atOnce, func(secret *corev1.Secret) error {
 		var r Record
 		if err := json.Unmarshal(secret.Data[keyRecord], &r); err != nil {
 			bad = fmt.Errorf("%w: %q: %w", ErrBroken, secret.Name, err)
-			continue
+			return nil
 		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.records[r.Key] = held{r, lean(secret)}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read the agent's store: %w", err)
 	}
 	return bad
+}
+
+// A Size is how much there is in a store.
+type Size struct {
+	Bytes  int64     // of records and payloads
+	Newest time.Time // when something was written last; zero: never
+}
+
+// Measure reads how much there is in the store, records that cannot be read included.
+func (s *Store) Measure(ctx context.Context) (Size, error) {
+	var out Size
+	err := s.secrets.Each(ctx, kept(s.namespace, ""), atOnce, func(secret *corev1.Secret) error {
+		for _, data := range secret.Data {
+			out.Bytes += int64(len(data))
+		}
+		for _, f := range secret.ManagedFields {
+			if f.Time != nil && f.Time.After(out.Newest) {
+				out.Newest = f.Time.Time
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return out, fmt.Errorf("measure the agent's store: %w", err)
+	}
+	return out, nil
 }
 
 // Get returns the record of a deployment.

@@ -6,7 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
@@ -14,7 +15,7 @@ import (
 // there were: a process that ended between two Secrets leaves them. It is called
 // after Load and before anything is accepted.
 func (s *Store) Sweep(ctx context.Context) (int, error) {
-	pieces, err := s.secrets.List(ctx, s.namespace, fleet.LabelManagerID+","+labelChunkOf)
+	pieces, err := s.client.ListMeta(ctx, corev1.SchemeGroupVersion.WithKind("Secret"), kept(s.namespace, ","+labelChunkOf))
 	if err != nil {
 		return 0, fmt.Errorf("sweep the agent's store: %w", err)
 	}
@@ -26,7 +27,7 @@ func (s *Store) Sweep(ctx context.Context) (int, error) {
 	}
 	left := map[string]kube.Key{}
 	for _, p := range pieces {
-		if p.Type == fleet.SecretTypeAgentStore && !named[p.Name] {
+		if !named[p.Name] {
 			left[p.Name] = kube.KeyOf(p)
 		}
 	}

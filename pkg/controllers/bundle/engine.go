@@ -31,8 +31,8 @@ type Config struct {
 	Namespace string
 	// ManagerID is the id of this installation.
 	ManagerID string
-	// CheckinInterval is how often agents report. After 3 missed reports a
-	// cluster is Offline.
+	// CheckinInterval is how often agents report that were told nothing else. After 3
+	// missed reports a cluster is Offline; see package rhythm.
 	CheckinInterval time.Duration
 	// ContentGrace is how long a content is kept that nobody holds; 10 minutes
 	// where 0.
@@ -44,9 +44,6 @@ type Config struct {
 	// Now is the clock; time.Now where nil.
 	Now func() time.Time
 }
-
-// missedCheckins is how many check-ins an agent may miss.
-const missedCheckins = 3
 
 // How long news of passing states are collected before they are written.
 //
@@ -144,7 +141,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 	}
 	e := &Engine{
 		cfg: cfg, log: log, now: cfg.Now,
-		table:      table.New(cfg.ManagerID, missedCheckins*cfg.CheckinInterval, cfg.Now),
+		table:      table.New(cfg.ManagerID, cfg.CheckinInterval, cfg.Now),
 		events:     kube.NewRecorder(c, "fleet-controller"),
 		slots:      newSlots(cfg.Now),
 		lists:      newLists(),
@@ -260,10 +257,10 @@ func (e *Engine) spread(n table.News) {
 	for _, key := range n.Promoted {
 		e.listener.AddAfter(key, rollout.SilentAfter)
 	}
-	for _, key := range n.Revived {
-		if c, ok := e.table.Cluster(key); ok {
-			e.revived(c)
-			e.waker.Add(key)
+	for _, r := range n.Revived {
+		if c, ok := e.table.Cluster(r.Cluster); ok {
+			e.revived(c, r.Away)
+			e.waker.Add(r.Cluster)
 		}
 	}
 	for _, id := range n.Unused {

@@ -191,7 +191,7 @@ func (e *Engine) clusterChanged(c *fleet.Cluster, change table.ClusterChange) {
 		return // nothing new
 	}
 	if change.Life {
-		e.revived(c)
+		e.revived(c, change.Away)
 	}
 	if change.Life || change.Was == nil {
 		e.waker.Add(key)

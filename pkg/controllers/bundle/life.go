@@ -2,12 +2,15 @@ package bundle
 
 import (
 	"context"
+	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/table"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
+
+// eventOnline is the reason of the event about an agent that is back.
+const eventOnline = "Online"
 
 // reconcileLife finds out whether the agent of a cluster has been silent for
 // too long. Before it says so it looks at the Cluster itself: perhaps it is the
@@ -29,8 +32,9 @@ func (e *Engine) reconcileLife(ctx context.Context, key kube.Key) (kube.Next, er
 		return kube.Next{After: after}, nil
 	}
 	e.spread(e.table.SetOffline(key))
-	e.events.Event(live, kube.Warning, fleet.ReasonOffline, "the agent missed 3 check-ins; what it deployed stays as it is")
-	e.log.WithField("cluster", key.String()).WithField("reason", "missed 3 check-ins").Info("cluster offline")
+	absent := e.table.Absent(key)
+	e.events.Event(live, kube.Warning, fleet.ReasonOffline, absent+"; what it deployed stays as it is")
+	e.log.WithField("cluster", key.String()).WithField("reason", absent).Info("cluster offline")
 	return kube.Done, nil
 }
 
@@ -44,11 +48,11 @@ func (e *Engine) learnCluster(c *fleet.Cluster) {
 }
 
 // revived tells the world that an agent reports that was silent, or reports
-// for the first time. Orders and versions that waited for it are looked at.
-func (e *Engine) revived(c *fleet.Cluster) {
-	first := condition.Find(c.Status.Conditions, fleet.ConditionConnected)
-	if first != nil && first.Reason == fleet.ReasonOffline {
-		e.events.Event(c, kube.Normal, "Online", "the agent reports again")
+// for the first time: away is 0 then. Orders and versions that waited for it are
+// looked at.
+func (e *Engine) revived(c *fleet.Cluster, away time.Duration) {
+	if away > 0 {
+		e.events.Event(c, kube.Normal, eventOnline, "the agent reports again after "+away.Round(time.Second).String())
 	}
 	e.log.WithField("cluster", kube.KeyOf(c).String()).Info("cluster online")
 	for _, key := range e.table.BundlesOn(kube.KeyOf(c)) {

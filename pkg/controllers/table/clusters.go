@@ -11,6 +11,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 )
@@ -55,8 +56,9 @@ type ClusterChange struct {
 	Targeting bool
 	Was, Is   *Candidate
 	// Life tells that the agent was silent and reports again, or reports for
-	// the first time.
+	// the first time; Away then, for how long it was silent, 0 for the first time.
 	Life bool
+	Away time.Duration
 }
 
 // SetCluster takes in a Cluster and what its managedFields say of its agent.
@@ -91,7 +93,7 @@ func (t *Table) SetCluster(c *fleet.Cluster) (News, ClusterChange) {
 	fresh := row.obj == nil
 	row.obj = c
 	row.other = registration.OtherManager(c, registration.Mark{ID: t.ownID})
-	change.Life = t.setSign(row, fresh, &news)
+	change.Life, change.Away = t.setSign(row, fresh, &news)
 	t.place(row)
 	change.Is = row.candidate()
 	change.Targeting = change.Was == nil || !sameCandidate(change.Was, change.Is)
@@ -118,6 +120,9 @@ func (t *Table) place(row *clusterRow) {
 		row.place = p
 	}
 }
+
+// habit is what is known of how the agent checks in.
+func (row *clusterRow) habit() rhythm.Habit { return rhythm.HabitOf(row.obj, row.sign.Protocol) }
 
 // candidate is the cluster as it is now: the same as before where nothing has
 // changed.
@@ -230,6 +235,9 @@ func (t *Table) ClusterFacts(key kube.Key) (*fleet.Cluster, summary.ClusterView,
 		return nil, summary.ClusterView{}, false
 	}
 	v := summary.ClusterView{Deployments: t.views(key), Life: row.life}
+	if v.Life == summary.Offline {
+		v.Absent = row.habit().Absent(t.checkin)
+	}
 	for c := range t.onCluster[key] {
 		if c.bd != nil && c.want == nil && row.obj.DeletionTimestamp == nil {
 			v.Withdrawing++

@@ -7,6 +7,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
@@ -98,41 +99,40 @@ func ReadSign(c *fleet.Cluster) Sign {
 // life now, whatever the clocks say. An old one that we find at the start
 // proves nothing: the manager may have been away as well, so the cluster keeps
 // the state that its status shows until it has been silent for our time. It
-// tells whether the agent was silent before.
-func (t *Table) setSign(row *clusterRow, first bool, news *News) (revived bool) {
+// tells whether the agent was silent before, and for how long; that is 0 where it
+// reports for the first time.
+func (t *Table) setSign(row *clusterRow, first bool, news *News) (revived bool, away time.Duration) {
 	s, key := ReadSign(row.obj), kube.KeyOf(row.obj)
+	patience := rhythm.HabitOf(row.obj, s.Protocol).Patience(t.checkin)
 	if first {
 		t.owes(row, key)
 	}
 	switch {
 	case s.Time.IsZero():
 		row.life = summary.NeverSeen
-	case first && row.obj.Status.Display.State == fleet.Offline && t.now().Sub(s.Time) > t.patience(row.obj):
+	case first && row.obj.Status.Display.State == fleet.Offline && t.now().Sub(s.Time) > patience:
 		row.alive, row.life = s.Time, summary.Offline
 	case first:
 		row.alive, row.life = s.Time, summary.Online
-		if age := t.now().Sub(s.Time); age > t.patience(row.obj) || age < 0 {
+		if age := t.now().Sub(s.Time); age > patience || age < 0 {
 			row.alive = t.now()
 		}
 	case !s.Time.Equal(row.sign.Time):
-		revived = row.life != summary.Online
+		revived, away = row.life != summary.Online, t.away(row)
 		row.alive, row.life = t.now(), summary.Online
 		t.settleDebt(row, key, news)
 	}
 	row.sign = s
-	return revived
+	return revived, away
 }
 
-// patience is for how long an agent may be silent: three check-ins of the
-// manager's own interval. One that has said itself that it comes later, because
-// of a schedule or a longer interval, has until then and two of those intervals
-// more. Both its times are by its own clock, so that clocks need not agree.
-func (t *Table) patience(c *fleet.Cluster) time.Duration {
-	a := &c.Status.Agent
-	if a.NextCheckIn == nil || a.LastSeen.IsZero() {
-		return t.silence
+// away is for how long an agent that is back was not heard of; 0 for one that was
+// not Offline.
+func (t *Table) away(row *clusterRow) time.Duration {
+	if row.life != summary.Offline {
+		return 0
 	}
-	return max(t.silence, a.NextCheckIn.Sub(a.LastSeen.Time)+t.silence*2/3)
+	return max(t.now().Sub(row.alive), 1)
 }
 
 // Silent tells that the agent of a cluster has been silent for too long as of
@@ -145,11 +145,22 @@ func (t *Table) Silent(key kube.Key) (bool, time.Duration) {
 	if row == nil || row.life == summary.NeverSeen {
 		return false, 0
 	}
-	left := t.patience(row.obj) - t.now().Sub(row.alive)
+	left := row.habit().Patience(t.checkin) - t.now().Sub(row.alive)
 	if left > 0 {
-		return false, min(left, t.silence) // it may think better of coming so late
+		return false, min(left, rhythm.Missed*t.checkin) // it may think better of coming so late
 	}
 	return row.life == summary.Online, 0
+}
+
+// Absent says what the agent of a silent cluster did not do.
+func (t *Table) Absent(key kube.Key) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	row := t.clusters[key]
+	if row == nil {
+		return ""
+	}
+	return row.habit().Absent(t.checkin)
 }
 
 // SetOffline takes in that a silent agent was confirmed to be silent.

@@ -138,13 +138,14 @@ func (t *Table) heard(key kube.Key, news *News) {
 	if row.life == summary.NeverSeen {
 		return
 	}
+	away := t.away(row)
 	row.alive = t.now()
 	if row.life == summary.Online {
 		return
 	}
 	row.life = summary.Online
 	t.moves++
-	news.Revived = append(news.Revived, key)
+	news.Revived = append(news.Revived, Return{Cluster: key, Away: away})
 	news.add(Subject{KindCluster, key}, row.counts.final())
 	t.touchGroups(key.Namespace, news)
 }

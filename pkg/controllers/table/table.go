@@ -37,13 +37,14 @@ type Table struct {
 	targets     []rollout.Target             // room for BundleFacts
 	settled     bool
 	ownID       string
-	silence     time.Duration
+	checkin     time.Duration
 	now         func() time.Time
 }
 
-// New is an empty table. ownID is this installation's id; silence is how long
-// an agent may be silent before its cluster counts as Offline.
-func New(ownID string, silence time.Duration, now func() time.Time) *Table {
+// New is an empty table. ownID is this installation's id; checkin is how
+// often an agent checks in that was told nothing: see package rhythm for when it is
+// missed.
+func New(ownID string, checkin time.Duration, now func() time.Time) *Table {
 	return &Table{
 		bundles:     map[kube.Key]*bundleRow{},
 		clusters:    map[kube.Key]*clusterRow{},
@@ -56,7 +57,7 @@ func New(ownID string, silence time.Duration, now func() time.Time) *Table {
 		named:       map[string]map[kube.Key]bool{},
 		uses:        map[string]int{},
 		spread:      map[string]int{},
-		ownID:       ownID, silence: silence, now: now,
+		ownID:       ownID, checkin: checkin, now: now,
 	}
 }
 
@@ -217,10 +218,16 @@ type News struct {
 	// rollout.SilentAfter.
 	Promoted []kube.Key
 	// Revived are Clusters that were offline and have been heard of.
-	Revived []kube.Key
+	Revived []Return
 	// Unused are contents that no deployment holds any more, that no Bundle names
 	// any more, or whose credentials may have become superfluous somewhere.
 	Unused []string
+}
+
+// A Return is a Cluster whose agent is back.
+type Return struct {
+	Cluster kube.Key
+	Away    time.Duration // for how long nothing was heard of it
 }
 
 func (n *News) add(s Subject, final bool) {

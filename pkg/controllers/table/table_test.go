@@ -25,7 +25,7 @@ func (c *clock) Now() time.Time { return c.now }
 
 func newTable() (*Table, *clock) {
 	c := &clock{now: time.Date(2026, 8, 24, 14, 0, 0, 0, time.UTC)}
-	return New("me", 3*time.Minute, c.Now), c
+	return New("me", time.Minute, c.Now), c
 }
 
 func key(name string) kube.Key { return kube.Key{Namespace: workspaceName, Name: name} }

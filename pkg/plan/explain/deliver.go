@@ -110,12 +110,7 @@ func (p *pair) judgeDelivered() judgement {
 	}
 	if deployed := condition.Find(bd.Status.Conditions, fleet.ConditionDeployed); !current &&
 		(deployed == nil || !p.fresh(deployed) || deployed.Status == corev1.ConditionTrue || deployed.Reason == fleet.ReasonProgressing) {
-		j := wait(ReasonNotReported, "lies ready, and its agent has not reported on it yet").since(p.at.Written)
-		if at := p.clock(p.at.Written); at != "" {
-			j = j.shown("lies ready since " + at + ", and its agent has not reported on it yet")
-		}
-		return j.
-			hint("to see it from the other side, on the site", "fleet-agent status")
+		return p.unreported()
 	}
 	text := cmp.Or(view.Short(bd.Labels[fleet.LabelCommit]), "the newest version") + " to " + p.at.Key.Name
 	j := ok("%s", text).proof("at", p.at.Written)
@@ -123,6 +118,28 @@ func (p *pair) judgeDelivered() judgement {
 		j = j.shown(text + " at " + at)
 	}
 	return j
+}
+
+// unreported is a deployment that its agent was not heard about yet.
+func (p *pair) unreported() judgement {
+	ready, text := "lies ready", ", and its agent has not reported on it yet"
+	next := time.Time{}
+	if p.at.Cluster != nil {
+		if next = view.NextVisit(p.at.Cluster); !next.IsZero() {
+			text = ", and its agent comes by a schedule"
+		}
+	}
+	j := wait(ReasonNotReported, ready+text).since(p.at.Written).proof("nextCheckIn", next)
+	if at := p.clock(p.at.Written); at != "" {
+		ready += " since " + at
+	}
+	if at := p.clock(next); at != "" {
+		text = ", and its agent comes next at " + at
+	}
+	if ready+text != j.Text {
+		j = j.shown(ready + text)
+	}
+	return j.hint("to see it from the other side, on the site", "fleet-agent status")
 }
 
 // unplaced is a cluster to which nothing can be written.

@@ -6,18 +6,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"sigs.k8s.io/yaml"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 )
 
 // KeyKubeconfig is the key of an agent's Secret fleet-agent that is there once
@@ -75,32 +77,15 @@ type Agent struct {
 	Image            string // with registry and tag
 	ImagePullPolicy  string
 	ImagePullSecrets []string
-	CheckinInterval  time.Duration
-	Scope            string // tells agents of one cluster apart; empty for the downstream agent
+	CheckinInterval  time.Duration         // 0: as often as the manager tells it
+	CheckIn          *fleet.ClusterCheckIn // nil: as its own settings say; a change restarts nothing
+	Scope            string                // tells agents of one cluster apart; empty for the downstream agent
 	Config           AgentConfig
 	Tolerations      []corev1.Toleration // added to the agent's own
 	Labels           map[string]string   // of every object, not of pods
-}
+	AdoptFrom        string              // namespace of an agent that it takes over from; empty: none
 
-// LocalAgent is the agent of the manager's own cluster. tolerations are those
-// of the manager.
-func LocalAgent(c *fleet.Cluster, settings Settings, s System, tolerations []corev1.Toleration) Agent {
-	in := settings.Bootstrap.AgentNamespace
-	return Agent{
-		Namespace: in, Scope: in,
-		Image: settings.image(), ImagePullPolicy: settings.AgentImagePullPolicy,
-		ImagePullSecrets: settings.ImagePullSecrets, CheckinInterval: settings.AgentCheckinInterval,
-		Config:      AgentConfig{TLSMode: settings.AgentTLSMode, ClientID: c.Spec.ClientID},
-		Tolerations: tolerations, Labels: map[string]string{fleet.LabelManagerID: s.ManagerID},
-	}
-}
-
-// image is the agent's image with the registry of the settings before it.
-func (s Settings) image() string {
-	if s.SystemDefaultRegistry == "" || strings.HasPrefix(s.AgentImage, s.SystemDefaultRegistry+"/") {
-		return s.AgentImage
-	}
-	return s.SystemDefaultRegistry + "/" + s.AgentImage
+	Custom // what a Cluster may ask for
 }
 
 // AgentObjects are the objects of an installed agent, in the order in which
@@ -111,6 +96,8 @@ type AgentObjects struct {
 	ClusterRoleBinding *rbacv1.ClusterRoleBinding
 	NetworkPolicy      *networkingv1.NetworkPolicy
 	ConfigMap          *corev1.ConfigMap
+	PriorityClass      *schedulingv1.PriorityClass   // nil: none
+	Budget             *policyv1.PodDisruptionBudget // nil: none
 	Deployment         *appsv1.Deployment
 }
 
@@ -120,6 +107,15 @@ func (a Agent) Objects() (AgentObjects, error) {
 	config, err := json.MarshalIndent(a.Config, "", "  ")
 	if err != nil {
 		return AgentObjects{}, fmt.Errorf("configuration of the agent: %w", err)
+	}
+	data := map[string]string{fleet.KeyConfig: string(config) + "\n"}
+	if a.CheckIn != nil {
+		if data[rhythm.KeyCheckIn], err = rhythm.Encode(a.CheckIn); err != nil {
+			return AgentObjects{}, fmt.Errorf("configuration of the agent: %w", err)
+		}
+	}
+	if a.AdoptFrom != "" {
+		data[KeyAdoptFrom] = a.AdoptFrom
 	}
 	role := a.Namespace + "-fleet-agent-role"
 	return AgentObjects{
@@ -146,9 +142,11 @@ func (a Agent) Objects() (AgentObjects, error) {
 		},
 		ConfigMap: &corev1.ConfigMap{
 			ObjectMeta: a.meta(fleet.ConfigMapAgent),
-			Data:       map[string]string{fleet.KeyConfig: string(config) + "\n"},
+			Data:       data,
 		},
-		Deployment: a.deployment(string(config)),
+		PriorityClass: a.priorityClass(),
+		Budget:        a.budget(),
+		Deployment:    a.deployment(string(config)),
 	}, nil
 }
 
@@ -161,16 +159,17 @@ func (a Agent) clusterMeta(name string) metav1.ObjectMeta {
 }
 
 func (a Agent) deployment(config string) *appsv1.Deployment {
-	one := int32(1)
+	replicas := max(a.Replicas, 1)
 	app := map[string]string{"app": agentName}
 	meta := a.meta(agentName)
 	meta.Labels = with(a.Labels, "app", agentName)
 	return &appsv1.Deployment{
 		ObjectMeta: meta,
 		Spec: appsv1.DeploymentSpec{
-			Replicas: &one,
-			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
-			Selector: &metav1.LabelSelector{MatchLabels: app},
+			Replicas:        &replicas,
+			Strategy:        a.strategy(),
+			MinReadySeconds: a.minReady(),
+			Selector:        &metav1.LabelSelector{MatchLabels: app},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{
 					Labels:      app,
@@ -188,7 +187,7 @@ func (a Agent) pod() corev1.PodSpec {
 	for _, name := range a.ImagePullSecrets {
 		pull = append(pull, corev1.LocalObjectReference{Name: name})
 	}
-	return corev1.PodSpec{
+	pod := corev1.PodSpec{
 		ServiceAccountName: agentName,
 		ImagePullSecrets:   pull,
 		NodeSelector:       map[string]string{corev1.LabelOSStable: "linux"},
@@ -208,6 +207,8 @@ func (a Agent) pod() corev1.PodSpec {
 		Containers: []corev1.Container{a.container()},
 		Volumes:    []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 	}
+	a.customise(&pod)
+	return pod
 }
 
 // tolerations are those that every agent has, and the added ones, each once.
@@ -226,34 +227,16 @@ func (a Agent) tolerations() []corev1.Toleration {
 
 func (a Agent) container() corev1.Container {
 	yes, no := true, false
-	args := []string{"--namespace=" + a.Namespace, "--checkin-interval=" + short(a.CheckinInterval)}
-	if a.Scope != "" {
-		args = append(args, "--agent-scope="+a.Scope)
-	}
 	return corev1.Container{
 		Name: agentName, Image: a.Image, ImagePullPolicy: corev1.PullPolicy(a.ImagePullPolicy),
-		Command: []string{agentName}, Args: args,
-		Env: []corev1.EnvVar{{Name: "POD_UID", ValueFrom: &corev1.EnvVarSource{
-			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"},
-		}}},
+		Command: []string{agentName}, Args: []string{"--checkin-interval=" + rhythm.FormatInterval(a.CheckinInterval)},
+		Env: a.identity(),
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Privileged: &no,
 			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		},
 		VolumeMounts: []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}},
 	}
-}
-
-// short is a duration without trailing zero units: 1m, not 1m0s.
-func short(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // ObjectHash is the digest of an object as it is meant to be. It stands in the

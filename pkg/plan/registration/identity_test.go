@@ -1,14 +1,13 @@
 package registration
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/credential"
 )
 
 func TestIdentify(t *testing.T) {
@@ -85,8 +84,11 @@ func FuzzParseMark(f *testing.F) {
 
 func TestParseSettings(t *testing.T) {
 	defaults := Settings{
-		AgentImagePullPolicy: "IfNotPresent", AgentTLSMode: TLSSystemStore, AgentCheckinInterval: time.Minute,
+		AgentImagePullPolicy: "IfNotPresent", AgentTLSMode: TLSSystemStore,
 		Bootstrap: Bootstrap{Namespace: fleet.NamespaceLocal, AgentNamespace: fleet.NamespaceLocalAgent, Branch: "master"},
+		Reclaim:   ReclaimAllow,
+
+		Credential: credential.Life{Grace: credential.DefaultGrace},
 	}
 	change := func(f func(*Settings)) Settings { s := defaults; f(&s); return s }
 	cases := map[string]struct {
@@ -105,6 +107,7 @@ func TestParseSettings(t *testing.T) {
 				s.AgentImage, s.APIServerCA, s.AgentCheckinInterval = "rancher/fleet-agent:v0.16.0", []byte("PEM"), 15*time.Minute
 				s.ImagePullSecrets, s.SystemDefaultRegistry = []string{"pull"}, "reg"
 				s.Bootstrap.Paths, s.Bootstrap.Branch, s.Bootstrap.Repo = []string{"a", "b"}, "main", "https://x"
+				s.AgentsUnmanaged = true
 			}),
 		},
 		"NoBootstrap": {why: "a dash turns it off", in: `bootstrap: {namespace: "-"}`, want: change(func(s *Settings) { s.Bootstrap.Namespace = "" })},
@@ -116,8 +119,24 @@ func TestParseSettings(t *testing.T) {
 			why: "one bad value must not stop the manager",
 			in:  "agentTLSMode: maybe\nagentCheckinInterval: soon", want: defaults, warnings: 2,
 		},
+		"Reclaim": {
+			why: "whoever wants to be asked is asked", in: "registration: {reclaim: approve}",
+			want: change(func(s *Settings) { s.Reclaim = ReclaimApprove }),
+		},
+		"ReclaimNonsense": {
+			why: "and is not passed over for a slip of the pen", in: "registration: {reclaim: approved}",
+			want: change(func(s *Settings) { s.Reclaim = ReclaimApprove }), warnings: 1,
+		},
 		"TooOften": {why: "an interval of nothing would melt the API server", in: "agentCheckinInterval: 1ms", want: defaults, warnings: 1},
-		"Zero":     {why: "0 is the default", in: `agentCheckinInterval: "0"`, want: defaults},
+		"Credentials": {
+			why: "tokens of agents end", in: "credentialTTL: 24h\ncredentialGrace: 240h",
+			want: change(func(s *Settings) {
+				s.Credential = credential.Life{TTL: 24 * time.Hour, Grace: 240 * time.Hour}
+			}),
+		},
+		"CredentialNonsense": {why: "no token lasts for a second", in: "credentialTTL: 1s", want: defaults, warnings: 1},
+		"Auto":               {why: "the manager chooses, which is the default", in: "agentCheckinInterval: auto", want: defaults},
+		"Zero":               {why: "0 is the default", in: `agentCheckinInterval: "0"`, want: defaults},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +162,7 @@ func FuzzParseSettings(f *testing.F) {
 	f.Add(`{"agentCheckinInterval":"1h"}`)
 	f.Fuzz(func(t *testing.T, in string) {
 		s, _, err := ParseSettings(in)
-		if err == nil && s.AgentCheckinInterval < time.Second {
+		if err == nil && s.AgentCheckinInterval != 0 && s.AgentCheckinInterval < time.Second {
 			t.Errorf("check-in every %s", s.AgentCheckinInterval)
 		}
 	})
@@ -190,48 +209,15 @@ func TestLocalCluster(t *testing.T) {
 	}
 }
 
-func TestLocalAgent(t *testing.T) {
-	c := &fleet.Cluster{Spec: fleet.ClusterSpec{ClientID: "word"}}
-	settings, _, err := ParseSettings(`{"agentImage":"fleetworkspace/fleet-agent:v1","systemDefaultRegistry":"reg.example.com","agentCheckinInterval":"90s"}`)
+func TestObjectHash(t *testing.T) {
+	o, err := Agent{Namespace: "n", Image: "one"}.Objects()
 	if err != nil {
 		t.Fatal(err)
-	}
-	tolerations := []corev1.Toleration{
-		{Key: "cattle.io/os", Operator: corev1.TolerationOpEqual, Value: "linux", Effect: corev1.TaintEffectNoSchedule},
-		{Key: "control-plane", Operator: corev1.TolerationOpExists},
-	}
-	o, err := LocalAgent(c, settings, manager, tolerations).Objects()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pod := o.Deployment.Spec.Template.Spec
-	if got := pod.Containers[0].Image; got != "reg.example.com/fleetworkspace/fleet-agent:v1" {
-		t.Errorf("image %s", got)
-	}
-	if len(pod.Tolerations) != 3 {
-		t.Errorf("want the manager's tolerations added, each once: %v", pod.Tolerations)
-	}
-	want := []string{"--namespace=cattle-fleet-local-system", "--checkin-interval=1m30s", "--agent-scope=cattle-fleet-local-system"}
-	if diff := cmp.Diff(want, pod.Containers[0].Args); diff != "" {
-		t.Error(diff)
-	}
-	if !strings.Contains(o.ConfigMap.Data["config"], `"clientID": "word"`) {
-		t.Errorf("config %s", o.ConfigMap.Data)
 	}
 	one, _ := ObjectHash(o.Deployment)
 	o.Deployment.Spec.Template.Spec.Containers[0].Image = "other"
 	two, _ := ObjectHash(o.Deployment)
 	if one == two || one == "" {
 		t.Error("a changed object must have another hash")
-	}
-}
-
-func TestShort(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		time.Minute: "1m", time.Hour: "1h", 90 * time.Second: "1m30s", 10 * time.Second: "10s", 90 * time.Minute: "1h30m",
-	} {
-		if got := short(d); got != want {
-			t.Errorf("%s: want %s, got %s", d, want, got)
-		}
 	}
 }

@@ -12,8 +12,9 @@ import (
 )
 
 // reserved are the domains whose labels steer targeting and ownership: only
-// the management cluster sets them.
-var reserved = []string{"fleet.cattle.io", "management.cattle.io"}
+// the management cluster sets them. Those of objectset.rio.cattle.io say to which
+// set of objects one belongs, and would make a Cluster part of somebody's set.
+var reserved = []string{"fleet.cattle.io", "management.cattle.io", "objectset.rio.cattle.io"}
 
 // AcceptedLabels are the labels that a new Cluster gets of those that its
 // agent asked for. Dropped names the others with the reason, sorted by label.

@@ -60,10 +60,12 @@ func TestAcceptedLabels(t *testing.T) {
 			why: "a display name that an agent chose would make a clusterName target match it",
 			asked: map[string]string{
 				"management.cattle.io/cluster-display-name": "prod", "fleet.cattle.io/cluster-management": "true",
-				"x.fleet.cattle.io/y": "1", "env": "dev",
+				"x.fleet.cattle.io/y": "1", "objectset.rio.cattle.io/hash": "1", "env": "dev",
 			},
-			want:    map[string]string{"env": "dev"},
-			dropped: []string{`"fleet.cattle.io/cluster-management"`, `"management.cattle.io/`, `"x.fleet.cattle.io/y"`},
+			want: map[string]string{"env": "dev"},
+			dropped: []string{
+				`"fleet.cattle.io/cluster-management"`, `"management.cattle.io/`, `"objectset.rio.cattle.io/hash"`, `"x.fleet.cattle.io/y"`,
+			},
 		},
 		"CreatedByAgentPod": {
 			why:   "the one reserved label that an agent may ask for",
@@ -154,88 +156,6 @@ func TestAssign(t *testing.T) {
 			}
 			if existing != c.existing || got.Name != c.create || (c.refused == "") != (got.Refused == "") || !strings.Contains(got.Refused, c.refused) {
 				t.Errorf("%s\ngot existing %q, create %q, refused %q", c.why, existing, got.Name, got.Refused)
-			}
-		})
-	}
-}
-
-func TestStandingOf(t *testing.T) {
-	anew := request("r", "a", time.Minute)
-	anew.Spec.ClientRandom = "other"
-	external := granted(request("external", "a", time.Hour))
-	external.Labels = map[string]string{fleet.LabelClusterManagement: "rancher"}
-	cases := map[string]struct {
-		why  string
-		r    *fleet.ClusterRegistration
-		all  []*fleet.ClusterRegistration
-		want Standing
-	}{
-		"Alone": {why: "a lone request is answered", r: request("r", "a", 0), want: Newest},
-		"NewerGranted": {
-			why:  "an agent that joined again has no use for its old credential",
-			r:    granted(request("r", "a", 0)),
-			all:  []*fleet.ClusterRegistration{granted(request("s", "a", time.Minute))},
-			want: Superseded,
-		},
-		"NewerAsks": {
-			why:  "the old credential works until the new one does",
-			r:    granted(request("r", "a", 0)),
-			all:  []*fleet.ClusterRegistration{request("s", "a", time.Minute)},
-			want: Waiting,
-		},
-		"OlderGranted": {
-			why:  "the newer request is answered",
-			r:    request("r", "a", time.Minute),
-			all:  []*fleet.ClusterRegistration{granted(request("s", "a", 0))},
-			want: Newest,
-		},
-		"SameSecond": {
-			why:  "times have seconds: of two in one second neither may starve",
-			r:    request("r", "a", 0),
-			all:  []*fleet.ClusterRegistration{granted(request("s", "a", 0))},
-			want: Newest,
-		},
-		"AsksAgain": {
-			why:  "an agent that was started again finds the answer to its first request; another would void it",
-			r:    request("r", "a", time.Minute),
-			all:  []*fleet.ClusterRegistration{granted(request("answered", "a", 0))},
-			want: Repeated,
-		},
-		"AnswerWasRepeated": {
-			why:  "the request that was answered stays",
-			r:    granted(request("answered", "a", 0)),
-			all:  []*fleet.ClusterRegistration{request("s", "a", time.Minute)},
-			want: Waiting,
-		},
-		"AsksAgainTooLate": {
-			why:  "a credential that cannot be fetched any more is no answer",
-			r:    request("r", "a", time.Minute),
-			all:  []*fleet.ClusterRegistration{granted(request("s", "a", 0))},
-			want: Newest,
-		},
-		"AsksAnew": {
-			why:  "an agent that lost its credential made up another word",
-			r:    anew,
-			all:  []*fleet.ClusterRegistration{granted(request("answered", "a", 0))},
-			want: Newest,
-		},
-		"OtherClient": {
-			why:  "others do not matter",
-			r:    request("r", "a", 0),
-			all:  []*fleet.ClusterRegistration{granted(request("s", "b", time.Minute))},
-			want: Newest,
-		},
-		"External": {
-			why:  "what another manager answers does not count",
-			r:    request("r", "a", 0),
-			all:  []*fleet.ClusterRegistration{external},
-			want: Newest,
-		},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got := StandingOf(c.r, append(c.all, c.r), map[string]bool{"answered": true}); got != c.want {
-				t.Errorf("%s: want %d, got %d", c.why, c.want, got)
 			}
 		})
 	}

@@ -10,6 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/credential"
+	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 )
 
 // TLS modes of agents.
@@ -17,9 +19,6 @@ const (
 	TLSSystemStore = "system-store" // the system's certificate authorities, where they fit
 	TLSStrict      = "strict"       // only the configured ones
 )
-
-// DefaultCheckinInterval is how often an agent says that it lives.
-const DefaultCheckinInterval = time.Minute
 
 // Settings are what the manager is told by the ConfigMap fleet-controller.
 type Settings struct {
@@ -29,10 +28,31 @@ type Settings struct {
 	APIServerURL                    string // of the manager, for downstream agents
 	APIServerCA                     []byte // PEM
 	AgentTLSMode                    string
-	AgentCheckinInterval            time.Duration
+	AgentCheckinInterval            time.Duration // 0: the manager chooses, see package rhythm
 	IgnoreClusterRegistrationLabels bool
 	ImagePullSecrets                []string
 	Bootstrap                       Bootstrap
+	// Reclaim is ReclaimAllow or ReclaimApprove.
+	Reclaim string
+	// Credential is how long what agents have is good for.
+	Credential credential.Life
+
+	// AgentsUnmanaged: agents are not updated by the manager. The other four are
+	// of the agents that it installs.
+	AgentsUnmanaged bool
+	AgentReplicas   int32 // 1 where 0
+	AgentWorkers    string
+	AgentDebug      bool
+	AgentUnconfined bool
+	AgentLease      LeaseTimes
+}
+
+// LeaseTimes are the times of a lease, as flags take them; empty: the program's
+// own.
+type LeaseTimes struct {
+	Duration string `json:"leaseDuration"`
+	Retry    string `json:"retryPeriod"`
+	Renew    string `json:"renewDeadline"`
 }
 
 // Bootstrap is how the manager's own cluster joins the fleet.
@@ -49,16 +69,33 @@ type Bootstrap struct {
 
 // settingsFile is the format of the ConfigMap's key "config".
 type settingsFile struct {
-	SystemDefaultRegistry           string        `json:"systemDefaultRegistry"`
-	AgentImage                      string        `json:"agentImage"`
-	AgentImagePullPolicy            string        `json:"agentImagePullPolicy"`
-	APIServerURL                    string        `json:"apiServerURL"`
-	APIServerCA                     []byte        `json:"apiServerCA"`
-	AgentTLSMode                    string        `json:"agentTLSMode"`
-	AgentCheckinInterval            string        `json:"agentCheckinInterval"`
-	IgnoreClusterRegistrationLabels bool          `json:"ignoreClusterRegistrationLabels"`
-	ImagePullSecrets                []secretName  `json:"imagePullSecrets"`
-	Bootstrap                       bootstrapFile `json:"bootstrap"`
+	SystemDefaultRegistry           string           `json:"systemDefaultRegistry"`
+	AgentImage                      string           `json:"agentImage"`
+	AgentImagePullPolicy            string           `json:"agentImagePullPolicy"`
+	APIServerURL                    string           `json:"apiServerURL"`
+	APIServerCA                     []byte           `json:"apiServerCA"`
+	AgentTLSMode                    string           `json:"agentTLSMode"`
+	AgentCheckinInterval            string           `json:"agentCheckinInterval"`
+	IgnoreClusterRegistrationLabels bool             `json:"ignoreClusterRegistrationLabels"`
+	ImagePullSecrets                []secretName     `json:"imagePullSecrets"`
+	Bootstrap                       bootstrapFile    `json:"bootstrap"`
+	Registration                    registrationFile `json:"registration"`
+	CredentialTTL                   string           `json:"credentialTTL"`
+	CredentialGrace                 string           `json:"credentialGrace"`
+	ManageAgent                     *bool            `json:"manageAgent"` // true where nil
+	AgentReplicas                   int32            `json:"agentReplicas"`
+	AgentWorkers                    workersFile      `json:"agentWorkers"`
+	Debug                           bool             `json:"agentDebug"`
+	DisableSecurityContext          bool             `json:"disableSecurityContext"`
+	AgentLeaderElection             LeaseTimes       `json:"agentLeaderElection"`
+}
+
+type workersFile struct {
+	BundleDeployment string `json:"bundledeployment"`
+}
+
+type registrationFile struct {
+	Reclaim string `json:"reclaim"`
 }
 
 type secretName struct {
@@ -87,6 +124,7 @@ func ParseSettings(config string) (Settings, []string, error) {
 		AgentImagePullPolicy: "IfNotPresent",
 		AgentTLSMode:         TLSSystemStore,
 		Bootstrap:            bootstrapFile{Namespace: fleet.NamespaceLocal, Branch: "master"},
+		Registration:         registrationFile{Reclaim: ReclaimAllow},
 	}
 	if err := yaml.Unmarshal([]byte(config), &file); err != nil {
 		return Settings{}, nil, fmt.Errorf("read configuration: %w", err)
@@ -99,16 +137,17 @@ func ParseSettings(config string) (Settings, []string, error) {
 		warn("agentTLSMode", file.AgentTLSMode, "system-store or strict")
 		file.AgentTLSMode = TLSSystemStore
 	}
-	checkin := DefaultCheckinInterval
-	if file.AgentCheckinInterval != "" {
-		d, err := time.ParseDuration(file.AgentCheckinInterval)
-		switch {
-		case err != nil || d != 0 && (d < time.Second || d > time.Hour):
-			warn("agentCheckinInterval", file.AgentCheckinInterval, "a duration from 1s to 1h")
-		case d > 0:
-			checkin = d
-		}
+	if file.Registration.Reclaim != ReclaimAllow && file.Registration.Reclaim != ReclaimApprove {
+		// Whoever wants to be asked must not be passed over for a slip of the pen.
+		warnings = append(warnings, fmt.Sprintf("registration.reclaim: %q is not allow or approve, approve counts", file.Registration.Reclaim))
+		file.Registration.Reclaim = ReclaimApprove
 	}
+	checkin, err := rhythm.ParseInterval(file.AgentCheckinInterval)
+	if err != nil {
+		warnings = append(warnings, fmt.Sprintf("agentCheckinInterval: %v, %s counts", err, rhythm.Auto))
+	}
+	life, unclear := credential.ParseLife(file.CredentialTTL, file.CredentialGrace)
+	warnings = append(warnings, unclear...)
 	s := Settings{
 		SystemDefaultRegistry: strings.TrimSuffix(file.SystemDefaultRegistry, "/"),
 		AgentImage:            file.AgentImage, AgentImagePullPolicy: file.AgentImagePullPolicy,
@@ -116,6 +155,14 @@ func ParseSettings(config string) (Settings, []string, error) {
 		AgentTLSMode: file.AgentTLSMode, AgentCheckinInterval: checkin,
 		IgnoreClusterRegistrationLabels: file.IgnoreClusterRegistrationLabels,
 		Bootstrap:                       file.Bootstrap.read(),
+		Reclaim:                         file.Registration.Reclaim,
+		Credential:                      life,
+		AgentsUnmanaged:                 file.ManageAgent != nil && !*file.ManageAgent,
+		AgentReplicas:                   file.AgentReplicas,
+		AgentWorkers:                    file.AgentWorkers.BundleDeployment,
+		AgentDebug:                      file.Debug,
+		AgentUnconfined:                 file.DisableSecurityContext,
+		AgentLease:                      file.AgentLeaderElection,
 	}
 	for _, n := range file.ImagePullSecrets {
 		s.ImagePullSecrets = append(s.ImagePullSecrets, n.Name)

@@ -89,7 +89,6 @@ type tokenValues struct {
 	Token                       string          `json:"token"`
 	SystemRegistrationNamespace string          `json:"systemRegistrationNamespace"`
 	TokenName                   string          `json:"tokenName"`
-	AgentCheckinInterval        string          `json:"agentCheckinInterval,omitempty"`
 	Internal                    *internalValues `json:"internal,omitempty"`
 }
 
@@ -104,9 +103,6 @@ func TokenSecret(t *fleet.ClusterRegistrationToken, s System, settings Settings,
 	v := tokenValues{
 		ClusterNamespace: t.Namespace, APIServerURL: settings.APIServerURL, APIServerCA: string(settings.APIServerCA),
 		Token: bearer, TokenName: t.Name, SystemRegistrationNamespace: s.RegistrationNamespace(),
-	}
-	if settings.AgentCheckinInterval != DefaultCheckinInterval {
-		v.AgentCheckinInterval = settings.AgentCheckinInterval.String()
 	}
 	if s.Namespace != fleet.NamespaceSystem {
 		v.Internal = &internalValues{SystemNamespace: s.Namespace}

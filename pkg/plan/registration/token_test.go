@@ -49,7 +49,7 @@ func TestJudgeToken(t *testing.T) {
 
 func TestTokenSecret(t *testing.T) {
 	token := &fleet.ClusterRegistrationToken{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "import", UID: "u"}}
-	settings := Settings{APIServerURL: "https://m", APIServerCA: []byte("PEM\n"), AgentCheckinInterval: DefaultCheckinInterval}
+	settings := Settings{APIServerURL: "https://m", APIServerCA: []byte("PEM\n")}
 	cases := map[string]struct {
 		why      string
 		system   System
@@ -58,17 +58,17 @@ func TestTokenSecret(t *testing.T) {
 		registry string
 	}{
 		"Default": {
-			why: "exactly the reference's keys", system: manager, checkin: DefaultCheckinInterval,
+			why: "exactly the reference's keys", system: manager,
 			registry: "cattle-fleet-clusters-system",
 		},
 		"OtherNamespace": {
 			why:    "the agent's chart must be told a system namespace that is not the usual one",
-			system: System{Namespace: "my-fleet", ManagerID: "a"}, checkin: DefaultCheckinInterval,
-			extra: "internal:\n  systemNamespace: my-fleet\n", registry: "my-fleet-clusters-system",
+			system: System{Namespace: "my-fleet", ManagerID: "a"},
+			extra:  "internal:\n  systemNamespace: my-fleet\n", registry: "my-fleet-clusters-system",
 		},
 		"CheckinInterval": {
-			why:    "manager and agent must mean the same, or every cluster is Offline",
-			system: manager, checkin: 5 * time.Minute, extra: "agentCheckinInterval: 5m0s\n",
+			why:    "agents learn of it with each check-in; one that was given it as its own would keep it for ever",
+			system: manager, checkin: 5 * time.Minute,
 			registry: "cattle-fleet-clusters-system",
 		},
 	}

@@ -123,6 +123,9 @@ func foreign(o Observed, w Wanted) (Action, bool) {
 		}
 		return refuse("nobody that Fleet knows; set helm.takeOwnership to take it over")
 	}
+	if w.inherits(o) {
+		return w.await(o)
+	}
 	if owner.AgentNamespace != w.Self.AgentNamespace {
 		return refuse(fmt.Sprintf("the Fleet agent in namespace %s", owner.AgentNamespace))
 	}
@@ -158,6 +161,9 @@ func live(o Observed, w Wanted) Action {
 	}
 	if has(o, w) {
 		return keep(o)
+	}
+	if o.State == Deployed && w.inherits(o) {
+		return inherit(w)
 	}
 	if o.State == Deployed {
 		return Action{Verb: Upgrade, Reason: "Changed", Message: "another deployment is wanted"}
@@ -248,7 +254,11 @@ func withdrawn(o Observed, w Wanted) Action {
 	if o.State == Absent {
 		return Action{Verb: Acknowledge, Reason: "Uninstalled", Message: "the release is gone"}
 	}
-	if !w.owns(o) {
+	if w.inherits(o) {
+		if a, waits := w.await(o); waits {
+			return a
+		}
+	} else if !w.owns(o) {
 		return Action{Verb: Acknowledge, Reason: "Uninstalled", Message: "the release belongs to another deployment now"}
 	}
 	if o.State == Unreadable {
@@ -269,7 +279,7 @@ func withdrawn(o Observed, w Wanted) Action {
 	switch {
 	case w.Abandon:
 		return Action{Verb: Forget, Reason: "Abandoned", Message: "abandoned: the release is forgotten, its objects stay"}
-	case w.isAgent():
+	case w.Agent:
 		return Action{Verb: Forget, Reason: "Agent", Message: "an agent does not uninstall itself"}
 	case o.State == Uninstalled:
 		return Action{Verb: Forget, Reason: "Uninstalled", Message: "the release was uninstalled and left records"}

@@ -282,7 +282,7 @@ func TestDecideWithdrawn(t *testing.T) {
 			observed: with(at(Deployed, "s-2:b"), func(o *Observed) {
 				o.Memory.Owner.BundleID = "fleet-agent-c1"
 			}),
-			wanted: with(gone, func(w *Wanted) { w.Self.BundleID = "fleet-agent-c1" }),
+			wanted: with(gone, func(w *Wanted) { w.Self.BundleID, w.Agent = "fleet-agent-c1", true }),
 			verb:   Forget, reason: "Agent",
 		},
 		"Abandoned": {

@@ -139,16 +139,16 @@ type Wanted struct {
 	// Peers are the other deployments of this agent, by bundle id.
 	Peers map[string]Peer
 
+	// Agent tells that the deployment installs the agent itself. Such a release is
+	// never uninstalled: the agent would remove itself.
+	Agent bool
+
+	// Predecessor is the agent that this one takes over from; the zero value: none.
+	Predecessor Predecessor
+
 	// Now is the time of the decision. The zero time is later than everything.
 	Now time.Time
 }
-
-// agentBundle is how the names of the bundles start that install agents.
-const agentBundle = "fleet-agent"
-
-// isAgent tells whether a deployment installs the agent itself. Such a release
-// is never uninstalled: the agent would remove itself.
-func (w Wanted) isAgent() bool { return strings.HasPrefix(w.Self.BundleID, agentBundle) }
 
 // Owns tells whether a release is there and is that of the deployment: what is
 // said of its objects is said of the deployment's.

@@ -1,6 +1,7 @@
 package summary
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +28,9 @@ const (
 type ClusterView struct {
 	Deployments []*Deployment
 	Life        Life
+	// Absent says of an agent that is Offline what it did not do; empty: it missed 3
+	// check-ins.
+	Absent string
 	// Withdrawing is how many deployments of this cluster wait to be
 	// uninstalled.
 	Withdrawing int
@@ -49,7 +53,7 @@ func ClusterStatus(c *fleet.Cluster, v ClusterView, now time.Time) fleet.Cluster
 	st.Display.ReadyBundles = ratio(st.Summary.Ready, st.Summary.DesiredReady)
 	st.Display.State = clusterState(v.Life, &st.Summary)
 	st.Conditions = condition.Set(st.Conditions, clusterReady(v.Life, &st.Summary, c.Generation), now)
-	st.Conditions = condition.Set(st.Conditions, connected(v.Life, c.Generation), now)
+	st.Conditions = condition.Set(st.Conditions, connected(v, c.Generation), now)
 	st.Conditions = setWithdrawing(st.Conditions, Withdrawing{Count: v.Withdrawing}, c.Generation, now)
 	return st
 }
@@ -98,13 +102,13 @@ func clusterReady(life Life, s *fleet.BundleSummary, generation int64) fleet.Con
 	return Ready(ByBundle, s, generation)
 }
 
-func connected(life Life, generation int64) fleet.Condition {
+func connected(v ClusterView, generation int64) fleet.Condition {
 	c := fleet.Condition{Type: fleet.ConditionConnected, Status: corev1.ConditionFalse, ObservedGeneration: generation}
-	switch life {
+	switch v.Life {
 	case NeverSeen:
 		c.Reason, c.Message = fleet.ReasonNeverSeen, "the agent has not checked in yet"
 	case Offline:
-		c.Reason, c.Message = fleet.ReasonOffline, "the agent missed 3 check-ins"
+		c.Reason, c.Message = fleet.ReasonOffline, cmp.Or(v.Absent, "the agent missed 3 check-ins")
 	default:
 		c.Status, c.Reason = corev1.ConditionTrue, fleet.ReasonSucceeded
 	}

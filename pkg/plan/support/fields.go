@@ -32,10 +32,7 @@ func bundle(s *fleet.BundleSpec) []string {
 func cluster(o *fleet.Cluster) []string {
 	s := &o.Spec
 	var c collect
-	local := o.Namespace == fleet.NamespaceLocal && o.Name == fleet.ClusterLocal // Fleet fills in its own
-	c.add(s.KubeConfigSecret != "" && !local, "kubeConfigSecret")
 	c.add(s.PrivateRepoURL != "", "privateRepoURL")
-	c.add(s.RedeployAgentGeneration != 0, "redeployAgentGeneration")
 	c.add(len(s.AgentEnvVars) > 0, "agentEnvVars")
 	c.add(len(s.AgentTolerations) > 0, "agentTolerations")
 	c.add(s.AgentAffinity != nil, "agentAffinity")

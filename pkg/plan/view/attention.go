@@ -264,9 +264,9 @@ func (s *sighting) cluster(c *fleet.Cluster) {
 			})
 		}
 	}
-	if cond := condition.Find(c.Status.Conditions, fleet.ConditionDuplicateAgent); cond != nil && cond.Status == corev1.ConditionTrue {
+	if cond := condition.Find(c.Status.Conditions, fleet.ConditionDuplicateIdentity); cond != nil && cond.Status == corev1.ConditionTrue {
 		s.clusterRow(c, Attention{
-			State: fleet.NotReady, Reason: fleet.ConditionDuplicateAgent, Since: moment(changed(cond)), Message: cond.Message,
+			State: fleet.NotReady, Reason: fleet.ConditionDuplicateIdentity, Since: moment(changed(cond)), Message: cond.Message,
 		})
 	}
 	if o := c.Status.Agent.Orphans; o != nil && o.Count > 0 {

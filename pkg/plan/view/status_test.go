@@ -186,7 +186,7 @@ func TestSummarize(t *testing.T) {
 					c.Status.Conditions = append(c.Status.Conditions, cond(fleet.ConditionProcessed, corev1.ConditionFalse, "Terminating", "its namespace is being deleted", time.Hour))
 				}),
 				cluster("b", func(c *fleet.Cluster) {
-					c.Status.Conditions = append(c.Status.Conditions, cond(fleet.ConditionDuplicateAgent, corev1.ConditionTrue, "", "two agents", time.Hour))
+					c.Status.Conditions = append(c.Status.Conditions, cond(fleet.ConditionDuplicateIdentity, corev1.ConditionTrue, "", "two agents", time.Hour))
 				}),
 				cluster("c", func(c *fleet.Cluster) {
 					c.Status.Agent.Orphans = &fleet.AgentOrphans{Count: 4, Names: []string{"d", "e", "f", "g"}}
@@ -194,7 +194,7 @@ func TestSummarize(t *testing.T) {
 			}},
 			attention: []string{
 				"NotReady Cluster shops/a [Terminating] its namespace is being deleted on a",
-				"NotReady Cluster shops/b [DuplicateAgent] two agents on b",
+				"NotReady Cluster shops/b [DuplicateIdentity] two agents on b",
 				"Orphaned Cluster shops/c [Orphaned] kept, and nobody ordered to uninstall it: d, e, f and 1 more on c",
 			},
 		},

@@ -14,6 +14,7 @@ import (
 // +kubebuilder:printcolumn:name="Bundles-Ready",type=string,JSONPath=`.status.display.readyBundles`
 // +kubebuilder:printcolumn:name="Last-Seen",type=string,JSONPath=`.status.agent.lastSeen`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Next-Check-In",type=string,priority=1,JSONPath=`.status.agent.nextCheckIn`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Cluster struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -108,6 +109,33 @@ type ClusterSpec struct {
 	// downstream. Default: those configured for all, which are copied there.
 	// +optional
 	AgentPullSecrets *[]corev1.LocalObjectReference `json:"agentPullSecrets,omitempty"`
+
+	// CheckIn is how the agent keeps in touch with its manager. Default: it is
+	// always connected. A change takes effect without a restart of the agent.
+	// +optional
+	CheckIn *ClusterCheckIn `json:"checkIn,omitempty"`
+}
+
+// ClusterCheckIn is how an agent keeps in touch with its manager.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'poll') == (has(self.schedule) && size(self.schedule) > 0)",message="schedule and mode poll go together"
+type ClusterCheckIn struct {
+	// Mode is watch: the agent is always connected, and news reaches it at once;
+	// or poll: it connects at the times of the schedule, does what there is to do,
+	// and disconnects. Default: watch.
+	// +kubebuilder:validation:Enum=watch;poll
+	// +optional
+	Mode string `json:"mode,omitempty"`
+
+	// Schedule is when an agent with mode poll connects, as CronJobs have it:
+	// minute, hour, day of month, month, day of week. It counts with that mode
+	// alone, and must be set there.
+	// +optional
+	Schedule string `json:"schedule,omitempty"`
+
+	// TimeZone of the schedule, for example Europe/Berlin. Default: UTC.
+	// +optional
+	TimeZone string `json:"timeZone,omitempty"`
 }
 
 // AgentSchedulingCustomization gives the agent a priority class and a
@@ -311,6 +339,16 @@ type AgentStatus struct {
 	// take turns are two agents with one identity.
 	// +optional
 	Instance string `json:"instance,omitempty"`
+
+	// Credential stands for the offer of a credential, in the annotation
+	// fleet.cattle.io/credential, that the agent has taken: it uses that one.
+	// +optional
+	Credential string `json:"credential,omitempty"`
+
+	// CredentialExpires is when the token that the agent uses ends, unless it
+	// renews it before, as it does. Unset: it lasts until it is revoked.
+	// +optional
+	CredentialExpires *metav1.Time `json:"credentialExpires,omitempty"`
 
 	// Orphans are releases whose deployment has gone without an order to
 	// uninstall.

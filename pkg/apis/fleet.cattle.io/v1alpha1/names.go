@@ -49,6 +49,9 @@ const (
 	// LabelOwnerBucket is the bucket of a bundle's owner, on Bundles and
 	// BundleDeployments: two hex digits.
 	LabelOwnerBucket = prefix + "owner-bucket"
+	// LabelGroup is the ClusterGroup of a Cluster that joined by a token of that
+	// group, where the group was made with the token. Agents cannot ask for it.
+	LabelGroup = prefix + "group"
 	// LabelManagerID is the installation id of the manager that made a
 	// cluster-scoped or shared object.
 	LabelManagerID = prefix + "manager-id"
@@ -85,6 +88,21 @@ const (
 	// AnnotationManager on a Cluster is "<id>/<epoch>/<protocol>" of its
 	// manager.
 	AnnotationManager = prefix + "manager"
+	// AnnotationCheckInInterval on a Cluster is how often its agent checks in, as
+	// its manager wishes: a duration, 1m30s. Agents read it in the answer to a
+	// check-in; one that was given an interval of its own keeps that.
+	AnnotationCheckInInterval = prefix + "check-in-interval"
+	// AnnotationCredential on a Cluster is the credential that its agent is to
+	// use: which account's, and how a token of it is fetched. It holds no secret.
+	// Without it the agent uses what it was granted when it registered.
+	AnnotationCredential = prefix + "credential"
+	// AnnotationRotate on a Cluster is a person's order to give its agent another
+	// credential; its value tells orders apart. The manager removes it when the
+	// agent uses the new one and the one before is void.
+	AnnotationRotate = prefix + "rotate-credential"
+	// AnnotationRenews on a ServiceAccount is the account of an agent whose tokens
+	// it may fetch; it may do nothing else.
+	AnnotationRenews = prefix + "renews"
 	// AnnotationInputHash on a BundleDeployment is the digest of all that it
 	// was made from.
 	AnnotationInputHash = prefix + "input-hash"
@@ -141,6 +159,16 @@ const (
 	// on a ServiceAccount are the request that it was made for.
 	AnnotationClusterRegistration          = prefix + "cluster-registration"
 	AnnotationClusterRegistrationNamespace = prefix + "cluster-registration-namespace"
+	// AnnotationAcceptRegistration on a Cluster is the name of the
+	// ClusterRegistration that a person has accepted: where registration.reclaim
+	// is approve, no other agent gets a Cluster that has had one. The manager
+	// removes it once it has granted that request. A request that waits has the
+	// Cluster in status.clusterName and is not granted.
+	AnnotationAcceptRegistration = prefix + "accept-registration"
+	// AnnotationTokenGroup on a ClusterRegistrationToken is the ClusterGroup, in
+	// the same namespace, that the manager puts new Clusters into which join by
+	// this token: it gives them the labels that the group's matchLabels ask for.
+	AnnotationTokenGroup = prefix + "token-group"
 	// AnnotationVersion on the manager's ConfigMap is the version that it
 	// belongs to.
 	AnnotationVersion = prefix + "version"
@@ -209,6 +237,8 @@ const (
 	KeyStagedValues = "stagedValues"
 	// KeyConfig is the key of the configuration of manager and agent.
 	KeyConfig = "config"
+	// KeyLabels is the key of the labels in ConfigMapAgentLabels: a map in YAML.
+	KeyLabels = "labels"
 )
 
 // Field managers. The agent's carries its protocol number.
@@ -260,6 +290,10 @@ const (
 	ConfigMapController = "fleet-controller"
 	// ConfigMapAgent holds the configuration of an agent.
 	ConfigMapAgent = "fleet-agent"
+	// ConfigMapAgentLabels holds, in key "labels", those that an agent asks for
+	// when it registers, beside the ones of its configuration. It is applied
+	// before the agent is, and belongs to no installation of it.
+	ConfigMapAgentLabels = "fleet-agent-labels"
 	// ConfigMapInstallation holds id and epoch of the manager.
 	ConfigMapInstallation = "fleet-installation"
 	// ConfigMapBrake stops all that is new while its data say so.

@@ -96,8 +96,14 @@ const (
 	ConditionImported = "Imported"
 	// ConditionReconciled: the agent has the settings that the Cluster asks for.
 	ConditionReconciled = "Reconciled"
-	// ConditionDuplicateAgent: two agents use one identity.
-	ConditionDuplicateAgent = "DuplicateAgent"
+	// ConditionDuplicateIdentity: two agents check in with one identity.
+	ConditionDuplicateIdentity = "DuplicateIdentity"
+	// ConditionRegistrationWaiting: another agent asks for this Cluster, and a
+	// person has to accept it. It is there only as long as that is so.
+	ConditionRegistrationWaiting = "RegistrationWaiting"
+	// ConditionCredential: there is something to know about the credential of the
+	// agent. It is there only as long as that is so, and False.
+	ConditionCredential = "Credential"
 	// ConditionPolled: the Helm repository was asked for versions.
 	ConditionPolled = "Polled"
 	// ConditionImageSynced: results of image scans were committed.

@@ -1,4 +1,4 @@
-package checkin
+package rhythm
 
 import (
 	"fmt"
@@ -60,7 +60,7 @@ func TestSchedule(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s, err := ParseSchedule(c.schedule, c.place)
+			s, err := ParseSchedule(c.schedule, c.place, at(c.now))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +89,7 @@ func TestScheduleRefused(t *testing.T) {
 		"TZ=UTC":                "time zone",
 		"0 0 30 2 *":            "no such time",
 	} {
-		if _, err := ParseSchedule(text, time.UTC); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := ParseSchedule(text, time.UTC, time.Date(2026, 8, 24, 14, 0, 0, 0, time.UTC)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: want %q, got %v", text, want, err)
 		}
 	}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
+)
+
+// bringer applies objects to another cluster, as kubectl apply --server-side
+// does.
+type bringer func(ctx context.Context, to access, objects []*unstructured.Unstructured) error
+
+// applyObjects applies objects in their order. Fields that somebody else has set
+// are taken over: the objects are the agent's own.
+func applyObjects(ctx context.Context, to access, objects []*unstructured.Unstructured) error {
+	disco, err := discovery.NewDiscoveryClientForConfig(to.rest)
+	if err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(to.rest)
+	if err != nil {
+		return err
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))
+	for _, o := range objects {
+		gvk := o.GroupVersionKind()
+		m, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		if err != nil {
+			return reached(to.server, err)
+		}
+		resource := dynamic.ResourceInterface(client.Resource(m.Resource))
+		if m.Scope.Name() == meta.RESTScopeNameNamespace {
+			resource = client.Resource(m.Resource).Namespace(o.GetNamespace())
+		}
+		if _, err := resource.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
+			return fmt.Errorf("%s %q: %w", strings.ToLower(gvk.Kind), o.GetName(), reached(to.server, err))
+		}
+	}
+	return nil
+}
+
+// openKubeconfig is access by another kubeconfig or context than that of the
+// command.
+func openKubeconfig(std stdio, file, context string) (access, error) {
+	return (&globals{kubeconfig: file, context: context}).open(std)
+}
+
+// hopLimit is how long one part of the way may take.
+const hopLimit = 5 * time.Second
+
+// answerLimit is how much of an answer is read.
+const answerLimit = 1 << 20
+
+// probeServer asks an API server for its version.
+func probeServer(ctx context.Context, a access) checkup.ServerSeen {
+	seen := checkup.ServerSeen{URL: a.server}
+	cfg := rest.CopyConfig(a.rest)
+	cfg.Timeout = hopLimit
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		seen.Failed = &checkup.Hop{Part: "kubeconfig", Text: err.Error()}
+		return seen
+	}
+	began := time.Now()
+	body, failed := ask(ctx, client, a.server)
+	seen.Took, seen.Failed = time.Since(began), failed
+	var v version.Info
+	if failed == nil && (json.Unmarshal(body, &v) != nil || v.GitVersion == "") {
+		seen.Failed = &checkup.Hop{Part: "answer", Text: "that is no API server of Kubernetes"}
+	}
+	seen.Version = v.GitVersion
+	return seen
+}
+
+// visitAddress looks whether an API server answers at an address, with the
+// authorities that agents trust. Who asks is nobody, so a refusal is an answer.
+func visitAddress(ctx context.Context, address string, ca []byte) *checkup.Hop {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(ca) > 0 {
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(ca) {
+			return &checkup.Hop{Part: "TLS", Text: "the configured certificate authority is no certificate"}
+		}
+	}
+	transport := &http.Transport{TLSClientConfig: cfg, Proxy: http.ProxyFromEnvironment}
+	defer transport.CloseIdleConnections()
+	_, failed := ask(ctx, &http.Client{Transport: transport, Timeout: hopLimit}, address)
+	if failed != nil && failed.Part == hopCredentials {
+		return nil
+	}
+	return failed
+}
+
+// ask gets /version of a server.
+func ask(ctx context.Context, client *http.Client, address string) ([]byte, *checkup.Hop) {
+	ctx, cancel := context.WithTimeout(ctx, 2*hopLimit)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(address, "/")+"/version", nil)
+	if err != nil {
+		return nil, &checkup.Hop{Part: "address", Text: "that is no URL"}
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return nil, hopOf(err)
+	}
+	defer answer.Body.Close()
+	switch answer.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nil, &checkup.Hop{Part: hopCredentials, Text: "the server refuses them (" + answer.Status + ")"}
+	default:
+		return nil, &checkup.Hop{Part: "answer", Text: answer.Status}
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, answerLimit))
+	if err != nil {
+		return nil, hopOf(err)
+	}
+	return bytes.TrimSpace(body), nil
+}
+
+// hopCredentials is the part of the way at which a server says no.
+const hopCredentials = "credentials"
+
+// hopOf names the part of the way at which a request ended.
+func hopOf(err error) *checkup.Hop {
+	var dns *net.DNSError
+	var op *net.OpError
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var alert tls.AlertError
+	var record tls.RecordHeaderError
+	var outer *url.Error
+	text := err.Error()
+	if errors.As(err, &outer) {
+		text = outer.Err.Error()
+	}
+	switch {
+	case errors.As(err, &dns):
+		return &checkup.Hop{Part: "name", Text: fmt.Sprintf("%q is not known (%s)", dns.Name, dns.Err)}
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return &checkup.Hop{Part: "TLS", Text: "the server speaks plain HTTP"}
+	case errors.As(err, &unknown), errors.As(err, &host), errors.As(err, &invalid), errors.As(err, &alert), errors.As(err, &record):
+		return &checkup.Hop{Part: "TLS", Text: strings.TrimPrefix(text, "tls: failed to verify certificate: x509: ")}
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return &checkup.Hop{Part: "connection", Text: "refused: nothing listens there"}
+	case errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err):
+		return &checkup.Hop{Part: "connection", Text: "no answer in time: dropped on the way, or the server hangs"}
+	case errors.As(err, &op) && op.Op == "dial":
+		return &checkup.Hop{Part: "connection", Text: text}
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return &checkup.Hop{Part: "connection", Text: "ended by the other side"}
+	}
+	return &checkup.Hop{Part: "request", Text: text}
+}
+
+// absentOK is an error, but for one that says that an object is not there.
+func absentOK(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	signs "github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+const checkText = `Looks at the whole installation: the connection, the manager and who leads, Fleet's kinds, where agents are sent, tokens that never end, agents by
+version, clocks, and identities that are used twice. A line that fails says which part of the way it is, and what to do. It changes nothing.
+
+Ends with 3 if a line says FAIL.`
+
+var checkFormats = []string{formatJSON, formatYAML}
+
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+func newCheckCommand(g *globals, std stdio) *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "check", Short: "Look for what is wrong with the installation", Long: checkText, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(checkFormats...); err != nil {
+				return err
+			}
+			s, err := g.connect(cmd.Context(), std, true) // the brake is nothing that is wrong
+			if err != nil {
+				return err
+			}
+			c := checker{session: s, seen: checkup.Seen{Now: s.now(), Namespace: s.system, Unread: map[string]string{}}}
+			if c.seen.Server = g.probe(cmd.Context(), s.access); c.seen.Server.Failed == nil {
+				c.look(cmd.Context(), g)
+			}
+			return runCheck(o, s, checkup.Examine(c.seen))
+		},
+	}
+	o.addFlag(cmd.Flags(), checkFormats...)
+	return cmd
+}
+
+// runCheck prints findings. The error is for those that fail.
+func runCheck(o output, s *session, findings []checkup.Finding) error {
+	worst := checkup.Worst(findings)
+	if o.machine() {
+		doc := CheckReport{Document: document("CheckReport"), Server: s.server, Verdict: worst, Findings: findings}
+		if err := o.print(s.std.out, doc, false); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range findings {
+			fmt.Fprintf(s.std.out, "%-5s %-9s %s\n", f.Verdict, f.Check, f.Message)
+			if f.Hint != "" {
+				fmt.Fprintf(s.std.out, "%15s %s\n", "", f.Hint)
+			}
+		}
+	}
+	if worst == checkup.Fail {
+		return told{errNotReady}
+	}
+	return nil
+}
+
+// A checker collects what there is to judge.
+type checker struct {
+	*session
+	seen checkup.Seen
+}
+
+// look reads everything that the server tells this user. What it does not tell
+// is noted with the reason.
+func (c *checker) look(ctx context.Context, g *globals) {
+	for _, part := range []struct {
+		check string
+		read  func(context.Context) error
+	}{
+		{checkup.Manager, c.readManager}, {checkup.CRDs, c.readCRDs}, {checkup.Tokens, c.readTokens}, {checkup.Agents, c.readAgents},
+	} {
+		if err := part.read(ctx); err != nil {
+			c.seen.Unread[part.check] = err.Error()
+		}
+	}
+	if why := c.seen.Unread[checkup.Agents]; why != "" {
+		c.seen.Unread[checkup.Clocks], c.seen.Unread[checkup.Identity] = why, why
+	}
+	settings, ok := c.readSettings(ctx)
+	c.seen.Address = checkup.AddressSeen{Known: ok, URL: settings.APIServerURL}
+	if settings.APIServerURL != "" {
+		c.seen.Address.Failed = g.visit(ctx, settings.APIServerURL, settings.APIServerCA)
+	}
+}
+
+func (c *checker) readManager(ctx context.Context) error {
+	config, err := c.configMap(ctx, fleet.ConfigMapController)
+	if err != nil {
+		return err
+	}
+	installation, err := c.configMap(ctx, fleet.ConfigMapInstallation)
+	if err != nil {
+		return err
+	}
+	u, err := c.api.Get(ctx, leases, c.system, controllerLease)
+	if err = absentOK(err); err != nil {
+		return reached(c.server, err)
+	}
+	var lease *coordinationv1.Lease
+	if u != nil {
+		if lease, err = as[coordinationv1.Lease](u); err != nil {
+			return err
+		}
+	}
+	m := view.ReadManager(config, installation, lease, c.now())
+	c.seen.Manager = &m
+	others, err := c.all(ctx, query{resource: configMaps, fields: "metadata.name=" + fleet.ConfigMapInstallation})
+	if err != nil {
+		return nil // who may not see all namespaces is not told of other managers
+	}
+	for _, o := range others {
+		if o.GetNamespace() != c.system {
+			c.seen.Others = append(c.seen.Others, o.GetNamespace())
+		}
+	}
+	slices.Sort(c.seen.Others)
+	return nil
+}
+
+// configMap reads a ConfigMap of the manager's; nil where there is none.
+func (c *checker) configMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+	u, err := c.api.Get(ctx, configMaps, c.system, name)
+	if err = absentOK(err); err != nil || u == nil {
+		return nil, reached(c.server, err)
+	}
+	return as[corev1.ConfigMap](u)
+}
+
+func (c *checker) readCRDs(ctx context.Context) error {
+	items, err := c.all(ctx, query{resource: definitions})
+	if err != nil {
+		return err
+	}
+	for _, kind := range fleet.Kinds() {
+		for _, u := range items {
+			if u.GetName() == kind.Name() {
+				revision, _ := strconv.Atoi(u.GetAnnotations()[fleet.AnnotationCRDRevision])
+				c.seen.CRDs = append(c.seen.CRDs, checkup.CRD{Name: u.GetName(), Revision: revision})
+			}
+		}
+	}
+	return nil
+}
+
+func (c *checker) readTokens(ctx context.Context) (err error) {
+	c.seen.Tokens, err = listAs[fleet.ClusterRegistrationToken](ctx, c.session, mustKind("tokens"), "")
+	return err
+}
+
+func (c *checker) readAgents(ctx context.Context) error {
+	clusters, err := listAs[fleet.Cluster](ctx, c.session, mustKind("clusters"), "")
+	for _, one := range clusters {
+		sign := signs.ReadSign(one)
+		c.seen.Agents = append(c.seen.Agents, checkup.AgentSeen{Cluster: one, Sign: sign.Time, Protocol: sign.Protocol})
+	}
+	return err
+}
+
+func (c *checker) readSettings(ctx context.Context) (registration.Settings, bool) {
+	config, err := c.configMap(ctx, fleet.ConfigMapController)
+	if err != nil || config == nil {
+		return registration.Settings{}, false
+	}
+	settings, _, err := registration.ParseSettings(config.Data[fleet.KeyConfig])
+	return settings, err == nil
+}
+
+// CheckReport is what fleet check prints.
+type CheckReport struct {
+	Document
+	// Server is the address of the API server.
+	Server string `json:"server"`
+	// Verdict is the worst of the findings: ok, warn or FAIL.
+	Verdict checkup.Verdict `json:"verdict"`
+	// Findings are in the order in which they were made.
+	Findings []checkup.Finding `json:"findings"`
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+const clusterText = `Lets clusters in, shows them, looks after their agents and credentials, and lets them go.`
+
+func newClusterCommand(g *globals, std stdio) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "cluster", Short: "Let clusters in, look after their agents, let them go", Long: clusterText,
+		Args: knownCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(
+		newClusterJoinCommand(g, std), newClusterListCommand(g, std), newClusterAcceptCommand(g, std), newClusterForgetCommand(g, std),
+		newClusterRotateCommand(g, std), newClusterAgentsCommand(g, std),
+	)
+	return cmd
+}
+
+const clusterListText = `Shows clusters, as fleet get clusters does, and on stderr which agents wait to be accepted.`
+
+func newClusterListCommand(g *globals, std stdio) *cobra.Command {
+	var o getOptions
+	cmd := &cobra.Command{
+		Use: "list [NAME...]", Short: "Show clusters, and who waits to be let in", Long: clusterListText,
+		ValidArgsFunction: g.completeClusters(std),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.parse(append([]string{"clusters"}, args...), g); err != nil {
+				return err
+			}
+			s, err := g.connect(cmd.Context(), std, false)
+			if err != nil {
+				return err
+			}
+			if err := runGet(cmd.Context(), o, s); err != nil {
+				return err
+			}
+			return tellWaiting(cmd.Context(), s)
+		},
+	}
+	fs := cmd.Flags()
+	o.output.addFlag(fs, getFormats...)
+	fs.StringVarP(&o.labels, "selector", "l", "", "only clusters with labels that match `SELECTOR`")
+	fs.BoolVarP(&o.all, "all-namespaces", "A", false, "all workspaces, with a column for them")
+	fs.StringSliceVar(&o.states, "state", nil, "only those in one of these `STATES`: A,B")
+	fs.BoolVar(&o.notReady, "not-ready", false, "only those that are not Ready")
+	return cmd
+}
+
+// completeClusters completes names of clusters.
+func (g *globals) completeClusters(std stdio) completer {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return g.completeNames(cmd.Context(), std, "clusters"), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// asking are the requests for clusters that a person has to accept.
+func (s *session) asking(ctx context.Context) ([]*fleet.ClusterRegistration, error) {
+	requests, err := listAs[fleet.ClusterRegistration](ctx, s, kind{plural: "clusterregistrations", Kind: "ClusterRegistration"}, "")
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(requests, func(r *fleet.ClusterRegistration) bool {
+		return r.Status.Granted || r.Status.ClusterName == "" || registration.External(r)
+	}), nil
+}
+
+// tellWaiting notes who waits to be accepted. Who may not list requests is not
+// told.
+func tellWaiting(ctx context.Context, s *session) error {
+	waiting, err := s.asking(ctx)
+	if err != nil {
+		return nil
+	}
+	seen := map[view.Key]bool{}
+	for _, r := range waiting {
+		key := view.Key{Namespace: r.Namespace, Name: r.Status.ClusterName}
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		s.std.note("another agent asks for %s since %s; to let it in: fleet cluster accept -n %s %s", key.Name,
+			view.Ago(r.CreationTimestamp.Time, s.now()), key.Namespace, key.Name)
+	}
+	return nil
+}
+
+const clusterAcceptText = `Lets an agent take a Cluster that has had another one: where the manager's registration.reclaim is approve, it waits until a person says so. Its
+request is refused by deleting the ClusterRegistration.
+
+The same is done by: kubectl annotate clusters.fleet.cattle.io NAME ` + fleet.AnnotationAcceptRegistration + `=REQUEST`
+
+func newClusterAcceptCommand(g *globals, std stdio) *cobra.Command {
+	request := ""
+	cmd := &cobra.Command{
+		Use: "accept NAME", Short: "Let another agent take a cluster", Long: clusterAcceptText, Args: oneCluster,
+		ValidArgsFunction: g.completeClusters(std),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			g.writing()
+			s, err := g.connect(cmd.Context(), std, false)
+			if err != nil {
+				return err
+			}
+			return runClusterAccept(cmd.Context(), args[0], request, s)
+		},
+	}
+	cmd.Flags().StringVar(&request, "request", "", "`name` of the request, where several agents ask")
+	return cmd
+}
+
+func oneCluster(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return errors.New("want the NAME of one cluster")
+	}
+	return nil
+}
+
+// runClusterAccept accepts the request for a Cluster. Without a request there is
+// nothing to accept, which is no failure; of several one has to be named.
+func runClusterAccept(ctx context.Context, name, request string, s *session) error {
+	s.std.note("%s, workspace %s", s.server, s.scope)
+	k := mustKind("clusters")
+	u, err := s.present(ctx, k, name)
+	if err != nil {
+		return err
+	}
+	c, err := as[fleet.Cluster](u)
+	if err != nil {
+		return err
+	}
+	waiting, err := s.asking(ctx)
+	if err != nil {
+		return err
+	}
+	held := registration.Held(c, waiting)
+	if request != "" {
+		held = slices.DeleteFunc(held, func(r *fleet.ClusterRegistration) bool { return r.Name != request })
+	}
+	switch {
+	case len(held) == 0 && request != "":
+		return fmt.Errorf("request %q does not wait for cluster %s/%s", request, s.scope, name)
+	case len(held) == 0:
+		fmt.Fprintf(s.std.out, "nobody asks for cluster %s/%s\n", s.scope, name)
+		return nil
+	case len(held) > 1:
+		var names []string
+		for _, r := range held {
+			names = append(names, s.asked(r))
+		}
+		return fmt.Errorf("%w: %d agents ask for cluster %s/%s: %s; name one with --request", errRefused, len(held), s.scope, name, strings.Join(names, ", "))
+	}
+	accept := map[string]any{fleet.AnnotationAcceptRegistration: held[0].Name}
+	if err := s.merge(ctx, k, name, map[string]any{"metadata": map[string]any{"annotations": accept}}); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.std.out, "accepted %s: it takes cluster %s/%s, and the agent before it loses its credential\n", s.asked(held[0]), s.scope, name)
+	return nil
+}
+
+// asked names a request with its age and the token that it was made with.
+func (s *session) asked(r *fleet.ClusterRegistration) string {
+	text := fmt.Sprintf("%s (%s", r.Name, view.Ago(r.CreationTimestamp.Time, s.now()))
+	if token := r.Labels[fleet.LabelRegistrationToken]; token != "" {
+		text += ", by token " + token
+	}
+	return text + ")"
+}
+
+const clusterForgetText = `Removes a Cluster from the fleet: its agent loses its credential, and the manager what it knew. Nothing that runs on the cluster is removed, and its
+agent goes on keeping that as it is.
+
+A cluster whose agent has checked in lately is forgotten only with --yes.`
+
+func newClusterForgetCommand(g *globals, std stdio) *cobra.Command {
+	yes := false
+	cmd := &cobra.Command{
+		Use: "forget NAME", Short: "Let a cluster go; what runs there stays", Long: clusterForgetText, Args: oneCluster,
+		ValidArgsFunction: g.completeClusters(std),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			g.writing()
+			s, err := g.connect(cmd.Context(), std, false)
+			if err != nil {
+				return err
+			}
+			return runClusterForget(cmd.Context(), args[0], yes, s)
+		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "also a cluster whose agent is there")
+	return cmd
+}
+
+// runClusterForget deletes a Cluster.
+func runClusterForget(ctx context.Context, name string, yes bool, s *session) error {
+	s.std.note("%s, workspace %s", s.server, s.scope)
+	k := mustKind("clusters")
+	u, err := s.present(ctx, k, name)
+	if err != nil {
+		return err
+	}
+	c, err := as[fleet.Cluster](u)
+	if err != nil {
+		return err
+	}
+	seen := c.Status.Agent.LastSeen.Time
+	if why := keptBecause(c); why != "" && !yes {
+		return fmt.Errorf("%w: cluster %s/%s %s; to forget it all the same: --yes", errRefused, s.scope, name, fmt.Sprintf(why, view.Ago(seen, s.now())))
+	}
+	if err := s.api.Delete(ctx, k.resource(), s.scope, name); err != nil {
+		return reached(s.server, err)
+	}
+	fmt.Fprintf(s.std.out, "cluster %s/%s is forgotten; what runs there stays\n", s.scope, name)
+	if !seen.IsZero() {
+		s.std.note("to take the agent off there: kubectl -n %s delete deployment fleet-agent", or(c.Status.Agent.Namespace, fleet.NamespaceSystem))
+	}
+	return nil
+}
+
+// keptBecause is why a Cluster is not forgotten without a second word; empty if
+// it may go. "%s" in it is how long ago its agent was seen.
+func keptBecause(c *fleet.Cluster) string {
+	switch {
+	case !c.Status.Agent.LastSeen.IsZero() && view.ClusterState(c) != fleet.Offline:
+		return "checked in %s ago"
+	case c.Namespace == fleet.NamespaceLocal && c.Name == fleet.ClusterLocal:
+		return "is the manager's own (last seen %s ago), which comes back while the chart's bootstrap.enabled is true"
+	}
+	return ""
+}

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/manifest"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+const clusterJoinText = `Makes the Cluster NAME with its labels, and lets one agent in as it.
+
+With --to-context or --to-kubeconfig the agent is installed there, and the command waits until it has checked in:
+
+  fleet cluster join c3 -n fleet-default -l env=prod --to-context c3
+
+Without, it prints the agent's file, to be applied to the new cluster by whoever can reach it:
+
+  fleet cluster join c3 -n fleet-default -l env=prod > c3.yaml
+
+A Cluster of that name that is there already keeps its labels, and its agent comes back to it.`
+
+type clusterJoinOptions struct {
+	name    string
+	labels  map[string]string
+	reach   reachOptions
+	ttl     string
+	file    string // kubeconfig of the new cluster
+	context string
+	timeout time.Duration
+}
+
+func newClusterJoinCommand(g *globals, std stdio) *cobra.Command {
+	var o clusterJoinOptions
+	cmd := &cobra.Command{
+		Use: "join NAME", Short: "Let a new cluster in", Long: clusterJoinText, Args: oneCluster,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.name = args[0]
+			ttl, err := o.check()
+			if err != nil {
+				return err
+			}
+			g.writing()
+			s, err := g.connect(cmd.Context(), std, false)
+			if err != nil {
+				return err
+			}
+			if o.file == "" && o.context == "" {
+				return runClusterJoin(cmd.Context(), o, ttl, s, nil)
+			}
+			if o.file == "" {
+				o.file = g.kubeconfig
+			}
+			to, err := g.other(o.file, o.context)
+			if err != nil {
+				return err
+			}
+			return runClusterJoin(cmd.Context(), o, ttl, s, &newcomer{access: to, bring: g.bring})
+		},
+	}
+	fs := cmd.Flags()
+	labelFlag(fs, &o.labels, "labels of the new Cluster, `k=v,...`")
+	fs.StringVar(&o.context, "to-context", "", "`name` of the kubeconfig's context for the new cluster")
+	fs.StringVar(&o.file, "to-kubeconfig", "", "kubeconfig `file` of the new cluster")
+	fs.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long to wait for the agent, with --to-context or --to-kubeconfig")
+	fs.StringVarP(&o.ttl, "ttl", "t", "1d", "`time` until the token in the file ends, such as 12h or 7d; 0: it never ends")
+	o.reach.addFlags(fs)
+	return cmd
+}
+
+// check refuses what makes no sense, and reads how long the token lives.
+func (o clusterJoinOptions) check() (time.Duration, error) {
+	if why := validation.IsDNS1123Label(o.name); len(why) > 0 {
+		return 0, fmt.Errorf("name %q: %s", o.name, why[0])
+	}
+	if err := manifest.CheckLabels(o.labels); err != nil {
+		return 0, err
+	}
+	return manifest.ParseLifetime(o.ttl)
+}
+
+// A newcomer is a cluster that is about to join, where it can be reached.
+type newcomer struct {
+	access
+	bring bringer
+}
+
+// runClusterJoin makes the Cluster and a token for its agent. It installs the
+// agent on the newcomer and waits for it; without one it prints the agent.
+func runClusterJoin(ctx context.Context, o clusterJoinOptions, ttl time.Duration, s *session, to *newcomer) error {
+	up, err := o.reach.upstream(s.access)
+	if err != nil {
+		return err
+	}
+	s.std.note("%s, workspace %s", s.server, s.scope)
+	if doubt := up.Doubt(); doubt != "" {
+		s.std.note("warning: %s", doubt)
+	}
+	settings, err := s.settings(ctx)
+	if err != nil {
+		return err
+	}
+	a := manifest.Agent{Upstream: up, Namespace: s.system, Settings: settings}
+	if _, err := a.Values(); err != nil { // before anything is made
+		return err
+	}
+	id := s.random(16)
+	if to != nil {
+		if id, err = to.identity(ctx); err != nil {
+			return err
+		}
+	}
+	before, id, err := s.expect(ctx, o, id)
+	if err != nil {
+		return err
+	}
+	made, err := s.makeToken(ctx, tokenWish{prefix: "join-" + o.name, single: true, ttl: ttl})
+	if err != nil {
+		return err
+	}
+	a.Token, a.ClientID = made.values, id
+	objects, err := agentObjects(s.std, a, false)
+	if err != nil {
+		return err
+	}
+	if to == nil {
+		return printManifest(s.std, aboutAgent(s, made, ttl), objects)
+	}
+	if err := to.bring(ctx, to.access, objects); err != nil {
+		return fmt.Errorf("install the agent on %s: %w", to.server, err)
+	}
+	s.std.note("agent installed on %s in namespace %s", to.server, s.system)
+	if err := o.await(ctx, s, before); err != nil {
+		return err
+	}
+	return s.endToken(ctx, made.token)
+}
+
+// identity is the identity of a cluster: the UID of its namespace kube-system.
+func (n newcomer) identity(ctx context.Context) (string, error) {
+	u, err := n.api.Get(ctx, namespaces, "", metav1.NamespaceSystem)
+	if err != nil {
+		return "", fmt.Errorf("identify the new cluster: %w", reached(n.server, err))
+	}
+	return string(u.GetUID()), nil
+}
+
+// expect makes the Cluster that an agent with an id is to become, or finds it. It
+// returns when an agent has checked in as it last, and the id that counts.
+func (s *session) expect(ctx context.Context, o clusterJoinOptions, id string) (before time.Time, clientID string, err error) {
+	clusters, err := s.clustersHere(ctx)
+	if err != nil {
+		return before, "", err
+	}
+	for _, c := range clusters {
+		switch {
+		case c.Name != o.name && c.Spec.ClientID == id:
+			return before, "", fmt.Errorf("%w: that cluster is %s/%s already (its namespace kube-system has the same UID)", errRefused, s.scope, c.Name)
+		case c.Name != o.name:
+		case len(o.labels) > 0:
+			return before, "", fmt.Errorf("%w: cluster %s/%s is there already and keeps its labels: leave -l out, or kubectl label it", errRefused, s.scope, c.Name)
+		case c.Spec.ClientID == "":
+			fields := map[string]any{"spec": map[string]any{"clientID": id}}
+			return c.Status.Agent.LastSeen.Time, id, s.merge(ctx, mustKind("clusters"), c.Name, fields)
+		default:
+			s.std.note("cluster %s is there already: its agent comes back to it", c.Name)
+			return c.Status.Agent.LastSeen.Time, c.Spec.ClientID, nil
+		}
+	}
+	return before, id, s.newCluster(ctx, o, id)
+}
+
+func (s *session) clustersHere(ctx context.Context) ([]*fleet.Cluster, error) {
+	items, err := s.all(ctx, query{resource: mustKind("clusters").resource(), namespace: s.scope})
+	if err != nil {
+		return nil, err
+	}
+	return allAs[fleet.Cluster](items)
+}
+
+func (s *session) newCluster(ctx context.Context, o clusterJoinOptions, id string) error {
+	c := &fleet.Cluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: fleet.GroupVersion.String(), Kind: "Cluster"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.scope, Name: o.name, Labels: o.labels},
+		Spec:       fleet.ClusterSpec{ClientID: id},
+	}
+	u, err := loose(c)
+	if err != nil {
+		return err
+	}
+	if _, err := s.api.Create(ctx, mustKind("clusters").resource(), u); err != nil {
+		return s.uncreated(fmt.Sprintf("make cluster %q", o.name), err)
+	}
+	text := "without labels"
+	if len(o.labels) > 0 {
+		text = labels.Set(o.labels).String()
+	}
+	s.std.note("cluster %s/%s made, %s", s.scope, o.name, text)
+	return nil
+}
+
+// errAway says that an agent did not come in time.
+var errAway = errors.New("the agent has not checked in")
+
+// await waits until an agent has checked in as the Cluster, later than before.
+func (o clusterJoinOptions) await(ctx context.Context, s *session, before time.Time) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, errAway)
+	defer cancel()
+	for {
+		u, err := s.api.Get(ctx, mustKind("clusters").resource(), s.scope, o.name)
+		if err != nil && ctx.Err() == nil {
+			return reached(s.server, err)
+		}
+		if err == nil {
+			c, err := as[fleet.Cluster](u)
+			if err != nil {
+				return err
+			}
+			if a := c.Status.Agent; a.LastSeen.After(before) {
+				fmt.Fprintf(s.std.out, "cluster %s/%s has joined: agent %s, Kubernetes %s\n", s.scope, o.name, or(a.Version, "unknown"), or(a.Kubernetes, "unknown"))
+				return nil
+			}
+		}
+		if kube.Sleep(ctx, tokenPoll) == nil {
+			continue
+		}
+		if errors.Is(context.Cause(ctx), errAway) {
+			return fmt.Errorf("%w: %w within %s; what it says: kubectl --context CONTEXT -n %s logs deployment/fleet-agent; what the manager says: fleet events -n %s cluster/%s",
+				errNotReady, errAway, view.Age(o.timeout), s.system, s.scope, o.name)
+		}
+		return context.Cause(ctx)
+	}
+}
+
+// endToken deletes a token that has done what it was made for.
+func (s *session) endToken(ctx context.Context, t *fleet.ClusterRegistrationToken) error {
+	err := s.api.Delete(ctx, mustKind("tokens").resource(), t.Namespace, t.Name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("end registration token %q: %w", t.Name, reached(s.server, err))
+	}
+	s.std.note("token %s is ended", t.Name)
+	return nil
+}

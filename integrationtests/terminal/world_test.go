@@ -1,0 +1,214 @@
+// Package terminal_test tells how a fleet is installed and grown from a terminal:
+// with the program fleet, kubectl and a shell, on real API servers, with the real
+// manager and agents as processes under the accounts that the printed files make.
+package terminal_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubeconfig"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/process"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// patience is how long anything may take to happen.
+const patience = 30 * time.Second
+
+// A desk is a person's terminal, and the clusters that it reaches: one for the
+// manager, two that are to join.
+type desk struct {
+	testing.TB
+	dir   string // the home
+	tools string // fleet, kubectl and the programs of pods
+	group *process.Group
+	root  testing.TB // outlives parts of the story
+	stop  *sync.Map  // what ends the program that runs on a cluster, by its name
+
+	hub, east, west *cluster.Cluster
+}
+
+// sit starts the clusters and prepares the programs. Nothing of Fleet's is on any
+// cluster.
+func sit(t *testing.T) *desk {
+	t.Helper()
+	binary := harness.Kubernetes(t)
+	d := &desk{TB: t, root: t, stop: &sync.Map{}, dir: t.TempDir(), group: process.NewGroup()}
+	t.Cleanup(func() { d.group.Close(5 * time.Second) })
+	var all errgroup.Group
+	for _, c := range []struct {
+		name string
+		into **cluster.Cluster
+	}{{"hub", &d.hub}, {"east", &d.east}, {"west", &d.west}} {
+		dir := filepath.Join(d.dir, c.name)
+		all.Go(func() (err error) {
+			*c.into, err = cluster.Start(t.Context(), cluster.Config{Name: c.name, Dir: dir, Binary: binary})
+			return err
+		})
+	}
+	all.Go(func() (err error) {
+		d.tools, err = programs(t.Context(), binary, filepath.Join(d.dir, "bin"))
+		return err
+	})
+	err := all.Wait()
+	for _, c := range []*cluster.Cluster{d.hub, d.east, d.west} {
+		if c != nil {
+			t.Cleanup(c.Stop)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// programs are Fleet's and kubectl in one folder.
+func programs(ctx context.Context, kubernetes, dir string) (string, error) {
+	root, err := source.Root()
+	if err != nil {
+		return "", err
+	}
+	builder, err := kubebin.Default(root)
+	if err != nil {
+		return "", err
+	}
+	built, err := builder.Fleet(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := os.CopyFS(dir, os.DirFS(built)); err != nil {
+		return "", err
+	}
+	return dir, os.Symlink(kubernetes, filepath.Join(dir, "kubectl"))
+}
+
+// A said is what a command line prints, and how it ends.
+type said struct {
+	out, notes string
+	code       int
+}
+
+// tries runs a command line in a shell, with a cluster as the current context.
+func (d *desk) tries(at *cluster.Cluster, line string) said {
+	d.Helper()
+	ctx, cancel := context.WithTimeout(d.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-ec", line)
+	cmd.Env = []string{"HOME=" + d.dir, "PATH=" + d.tools + ":/usr/bin:/bin", "KUBECONFIG=" + at.Kubeconfig()}
+	cmd.Dir = d.dir
+	var out, notes bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &notes
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		d.Fatalf("%s: %v", line, err)
+	}
+	return said{out.String(), notes.String(), cmd.ProcessState.ExitCode()}
+}
+
+// types is tries, and the command line has to succeed.
+func (d *desk) types(at *cluster.Cluster, line string) said {
+	d.Helper()
+	s := d.tries(at, line)
+	if s.code != 0 {
+		d.Fatalf("%s: exit code %d\n%s%s", line, s.code, s.out, s.notes)
+	}
+	return s
+}
+
+// runs starts a program as a pod of a Deployment would: under an account of the
+// cluster, and with nothing of this machine's. What ran there before is stopped.
+func (d *desk) runs(at *cluster.Cluster, account, program string, args ...string) {
+	d.Helper()
+	d.ends(at)
+	var token string
+	d.until("the account "+account, func() bool {
+		s := d.tries(at, fmt.Sprintf("kubectl -n %s create token %s", fleet.NamespaceSystem, account))
+		token = strings.TrimSpace(s.out)
+		return s.code == 0
+	})
+	name := at.Name() + "-" + account
+	tmp, err := os.MkdirTemp(d.dir, name)
+	if err != nil {
+		d.Fatal(err)
+	}
+	config := filepath.Join(tmp, "kubeconfig")
+	if err := kubeconfig.Write(config, kubeconfig.Entry{Name: at.Name(), Server: at.URL(), CA: at.CA(), Token: token}); err != nil {
+		d.Fatal(err)
+	}
+	log := filepath.Join(tmp, "log")
+	p, err := d.group.Start(process.Spec{
+		Name: name, Path: filepath.Join(d.tools, program), Dir: tmp, Log: log,
+		Args: append(args, "--kubeconfig="+config, "--namespace="+fleet.NamespaceSystem),
+		Env:  []string{"HOME=" + tmp, "TMPDIR=" + tmp, "POD_UID=" + name},
+	})
+	if err != nil {
+		d.Fatal(err)
+	}
+	d.stop.Store(at.Name(), func() { p.Stop(5 * time.Second) })
+	d.root.Cleanup(func() {
+		if text, err := os.ReadFile(log); err == nil && d.root.Failed() {
+			d.root.Logf("log of %s:\n%s", name, text[max(0, len(text)-4000):])
+		}
+	})
+}
+
+// ends stops what runs on a cluster.
+func (d *desk) ends(at *cluster.Cluster) {
+	if stop, ok := d.stop.LoadAndDelete(at.Name()); ok {
+		stop.(func())()
+	}
+}
+
+// on is the same desk for a part of the story.
+func (d *desk) on(t testing.TB) *desk {
+	part := *d
+	part.TB = t
+	return &part
+}
+
+// until returns when f is true.
+func (d *desk) until(what string, f func() bool) {
+	d.Helper()
+	for deadline := time.Now().Add(patience); !f(); {
+		if time.Now().After(deadline) {
+			d.Fatalf("not in time: %s", what)
+		}
+		select {
+		case <-d.Context().Done():
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// clusters are the Clusters of fleet-default, by name.
+func (d *desk) clusters() map[string]fleet.Cluster {
+	d.Helper()
+	var list fleet.ClusterList
+	s := d.types(d.hub, "fleet get clusters -n fleet-default -o json")
+	if err := json.Unmarshal([]byte(s.out), &list); err != nil {
+		d.Fatal(err)
+	}
+	out := map[string]fleet.Cluster{}
+	for _, c := range list.Items {
+		out[c.Name] = c
+	}
+	return out
+}

@@ -1,0 +1,35 @@
+package credential
+
+import (
+	"net/http"
+	"sync/atomic"
+)
+
+// A bearer shows one token with every request, and another one from the moment it
+// is given that: connections and watches go on.
+type bearer struct {
+	token atomic.Pointer[string]
+}
+
+func (b *bearer) set(token string) { b.token.Store(&token) }
+
+func (b *bearer) get() string {
+	if t := b.token.Load(); t != nil {
+		return *t
+	}
+	return ""
+}
+
+// wrap makes requests show the token.
+func (b *bearer) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		req = req.Clone(req.Context())
+		req.Header.Set("Authorization", "Bearer "+b.get())
+		return next.RoundTrip(req)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip sends a request.
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }

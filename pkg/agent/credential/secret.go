@@ -1,0 +1,118 @@
+package credential
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	plan "github.com/fleetworkspace/fleet/pkg/plan/credential"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// KeyRecord is the key of the Secret fleet-agent under which a taken offer is kept,
+// beside the kubeconfig with the token.
+const KeyRecord = "renewal"
+
+// record is what stands there.
+type record struct {
+	Offer string `json:"offer"`
+	Token string `json:"token,omitempty"` // of the account for renewal
+	// For is the digest of the token in the kubeconfig that the record belongs to:
+	// of another one, got by registering anew, it tells nothing.
+	For string `json:"for"`
+}
+
+// errOther says that the agent has registered anew meanwhile.
+var errOther = errors.New("the Secret fleet-agent holds another credential by now")
+
+// readRecord reads what was kept with a token. An agent whose credential was never
+// offered has no record.
+func readRecord(data []byte, token string) (offer, renewal string) {
+	var r record
+	if json.Unmarshal(data, &r) != nil || r.For != digest(token) {
+		return "", ""
+	}
+	return r.Offer, r.Token
+}
+
+// secret reads the Secret fleet-agent, which has to hold the present token.
+func (k *Keeper) secret(ctx context.Context) (*corev1.Secret, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	s, err := kube.StoreOf[*corev1.Secret](k.cfg.Down).Get(ctx, kube.Key{Namespace: k.cfg.Namespace, Name: fleet.SecretAgent})
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := clientcmd.RESTConfigFromKubeConfig(s.Data[registration.KeyKubeconfig])
+	if err != nil || cfg.BearerToken != k.bearer.get() {
+		return nil, errOther
+	}
+	return s, nil
+}
+
+// keep writes what was fetched, and then uses it. Nothing is written if the agent
+// has registered anew in the meantime.
+func (k *Keeper) keep(ctx context.Context, offer string, got tokens) error {
+	s, err := k.secret(ctx)
+	if err != nil {
+		return fmt.Errorf("keep the credential: %w", err)
+	}
+	changed := s.DeepCopy()
+	if changed.Data[registration.KeyKubeconfig], err = withToken(s.Data[registration.KeyKubeconfig], got.token); err != nil {
+		return fmt.Errorf("keep the credential: %w", err)
+	}
+	changed.Data[KeyRecord], err = json.Marshal(record{Offer: offer, Token: got.renewal, For: digest(got.token)})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	if _, err := kube.StoreOf[*corev1.Secret](k.cfg.Down).Patch(ctx, s, changed); err != nil {
+		return fmt.Errorf("keep the credential: %w", err)
+	}
+	k.offer, k.renewal = offer, got.renewal
+	k.use(got.token, offer)
+	return nil
+}
+
+// withToken is a kubeconfig with another token.
+func withToken(kubeconfig []byte, token string) ([]byte, error) {
+	cfg, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return nil, errors.New("the kubeconfig cannot be read") // the cause may quote the token
+	}
+	current := cfg.Contexts[cfg.CurrentContext]
+	if current == nil || cfg.AuthInfos[current.AuthInfo] == nil {
+		return nil, errors.New("the kubeconfig has no current user")
+	}
+	cfg.AuthInfos[current.AuthInfo].Token = token
+	return clientcmd.Write(*cfg)
+}
+
+// fetchLasting reads the Secret with a token that lasts.
+func (k *Keeper) fetchLasting(ctx context.Context, up *kube.Client, o plan.Offer) (tokens, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	s, err := kube.StoreOf[*corev1.Secret](up).Get(ctx, kube.Key{Namespace: o.Namespace, Name: o.Token})
+	if err != nil {
+		return tokens{}, err
+	}
+	token := string(s.Data[corev1.ServiceAccountTokenKey])
+	if token == "" {
+		return tokens{}, errors.New("the API server has not filled in the token yet")
+	}
+	return tokens{token: token}, nil
+}
+
+func digest(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:8])
+}

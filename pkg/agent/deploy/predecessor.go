@@ -1,0 +1,99 @@
+package deploy
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// predecessorFor is how long it is believed that an agent is there, or gone.
+const predecessorFor = 4 * time.Second
+
+// A predecessor is the agent that this one takes over from.
+type predecessor struct {
+	mu    sync.Mutex
+	asked time.Time // when it was looked for last
+	lives bool
+}
+
+// follow finds out whether the agent that has made a release, if this one takes
+// over from it, is still there.
+func (r *Reconciler) follow(ctx context.Context, s *snapshot) error {
+	from := s.wanted.Predecessor.Namespace
+	if from == "" || s.observed.Memory.Owner.AgentNamespace != from {
+		return nil
+	}
+	p := &r.before
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := r.cfg.Now()
+	if p.asked.IsZero() || now.Sub(p.asked) >= predecessorFor {
+		lives, err := agentLives(ctx, r.cfg.Live, from, now)
+		if err != nil {
+			return err
+		}
+		p.asked, p.lives = now, lives
+	}
+	s.wanted.Predecessor.Lives = p.lives
+	return nil
+}
+
+// agentName is the name of an agent's Deployment, or StatefulSet in old versions
+// of the reference, and of its lease.
+const agentName = "fleet-agent"
+
+// agentLives tells whether there is an agent in a namespace: something that runs
+// it, unless scaled to none, or a lease that it has not let go.
+func agentLives(ctx context.Context, live Live, namespace string, now time.Time) (bool, error) {
+	key := kube.Key{Namespace: namespace, Name: agentName}
+	for _, kind := range []schema.GroupVersionKind{
+		appsv1.SchemeGroupVersion.WithKind("Deployment"), appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
+	} {
+		o, err := live.Get(ctx, kind, key)
+		if kube.IsGone(err) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		if runs(o) {
+			return true, nil
+		}
+	}
+	o, err := live.Get(ctx, coordinationv1.SchemeGroupVersion.WithKind("Lease"), key)
+	if kube.IsGone(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return held(o, now), nil
+}
+
+// runs tells whether a Deployment has pods, or is to have some.
+func runs(o *unstructured.Unstructured) bool {
+	wanted, set, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	there, _, _ := unstructured.NestedInt64(o.Object, "status", "replicas")
+	return !set || wanted > 0 || there > 0
+}
+
+// held tells whether somebody holds a lease.
+func held(o *unstructured.Unstructured, now time.Time) bool {
+	var l coordinationv1.Lease
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &l); err != nil {
+		return true // nobody knows
+	}
+	s := l.Spec
+	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
+		return false
+	}
+	return now.Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds) * time.Second))
+}

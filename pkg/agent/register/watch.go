@@ -1,0 +1,85 @@
+package register
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// A Bootstrap is what an agent is given to register with.
+type Bootstrap struct {
+	registration.Bootstrapping
+}
+
+// Same tells whether two say the same.
+func (b Bootstrap) Same(o Bootstrap) bool {
+	return b.Origin() == o.Origin() && b.TokenName == o.TokenName && b.RegistrationNamespace == o.RegistrationNamespace
+}
+
+// A Letterbox is the agent's bootstrap Secret, watched: whoever wants the agent to
+// register puts a token there, at any time.
+type Letterbox struct {
+	*kube.Cache[*corev1.Secret]
+	key  kube.Key
+	news chan struct{}
+}
+
+// NewLetterbox watches the bootstrap Secret in the agent's namespace, as soon as
+// it runs.
+func NewLetterbox(down *kube.Client, namespace string) *Letterbox {
+	l := &Letterbox{
+		Cache: kube.NewCache[*corev1.Secret](down, kube.Watch{
+			Namespace: namespace, Fields: "metadata.name=" + fleet.SecretAgentBootstrap,
+		}, nil),
+		key: kube.Key{Namespace: namespace, Name: fleet.SecretAgentBootstrap}, news: make(chan struct{}, 1),
+	}
+	l.OnError(func(error) {}) // tried again by the cache
+	l.OnChange(func(_, _ *corev1.Secret) { l.nudge() })
+	return l
+}
+
+func (l *Letterbox) nudge() {
+	select {
+	case l.news <- struct{}{}:
+	default:
+	}
+}
+
+// News has a value after each change. It is for one reader.
+func (l *Letterbox) News() <-chan struct{} { return l.news }
+
+// Look is what is in the letterbox now; false: nothing, or it is not known yet.
+func (l *Letterbox) Look() (Bootstrap, bool) {
+	s, ok := l.Get(l.key)
+	if !ok {
+		return Bootstrap{}, false
+	}
+	return Bootstrap{registration.ReadBootstrapping(s.Data)}, true
+}
+
+// Forget removes a bootstrap Secret: its token is of no more use to an agent that
+// is registered. One that says something else by now stays. It tells whether it has
+// removed one.
+func Forget(ctx context.Context, down *kube.Client, namespace string, b Bootstrap) (bool, error) {
+	secrets := kube.StoreOf[*corev1.Secret](down)
+	key := kube.Key{Namespace: namespace, Name: fleet.SecretAgentBootstrap}
+	for {
+		s, err := secrets.Get(ctx, key)
+		switch {
+		case kube.IsGone(err):
+			return false, nil
+		case err != nil:
+			return false, err
+		case !b.Same(Bootstrap{registration.ReadBootstrapping(s.Data)}):
+			return false, nil
+		}
+		err = secrets.Delete(ctx, key, kube.Precondition{UID: s.UID, ResourceVersion: s.ResourceVersion})
+		if !kube.IsConflict(err) {
+			return err == nil, err
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/fleetworkspace/fleet/pkg/agent/checkin"
+	"github.com/fleetworkspace/fleet/pkg/agent/credential"
+	"github.com/fleetworkspace/fleet/pkg/agent/register"
+)
+
+// renewalLimit limits what is done about a credential between two check-ins.
+const renewalLimit = 40 * time.Second
+
+// keeperOf looks after a credential from now on.
+func (a *agent) keeperOf(cred register.Credential) *credential.Keeper {
+	return credential.New(credential.Config{
+		Down: a.down.Loop("credential"), Namespace: a.cfg.Namespace,
+		REST: cred.REST, Record: cred.Record, Cluster: cred.Cluster,
+		UserAgent: a.cfg.userAgent(), Log: a.log, Tell: a.tell,
+	})
+}
+
+// heedOffer takes up the credential that the manager offers, or renews the one that
+// there is. Everything goes on meanwhile.
+func (s *session) heedOffer(ans checkin.Answer) {
+	ctx, cancel := context.WithTimeout(context.Background(), renewalLimit)
+	defer cancel()
+	if s.keeper.Heed(ctx, ans.Credential, s.times(s.cred)(time.Now())) {
+		s.soon() // the manager waits for it
+	}
+}
+
+// recovered fetches another token where the present one has ended. The next
+// attempt to check in shows it.
+func (s *session) recovered() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), renewalLimit)
+	defer cancel()
+	done, err := s.keeper.Recover(ctx)
+	if err != nil {
+		s.log.WithField("error", err.Error()).Warn("credential not renewed")
+	}
+	return done
+}
+
+// ended is the trouble of a credential that is refused: another one where it has
+// ended and the manager renews it no more.
+func (s *session) ended(t trouble) trouble {
+	if !s.keeper.Ended() {
+		return t
+	}
+	return trouble{
+		reasonEnded, "refuses the credential, which has ended, and gives no other one: this agent was away for longer than credentialGrace there, or its rights were revoked",
+		joinHint(s.cfg.Namespace),
+	}
+}

@@ -1,0 +1,379 @@
+package agentmanagement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/agents"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// News of clusters is gathered for a moment, and longer the more there are, so
+// that looking at all of them takes a small part of the time.
+const (
+	gatherNews       = 200 * time.Millisecond
+	gatherPerCluster = 100 * time.Microsecond
+)
+
+// lookSoon is when what was in doubt is looked at again.
+const lookSoon = time.Second
+
+// deploymentName is the manager's own Deployment, whose tolerations the agent of
+// its own cluster inherits.
+const deploymentName = "fleet-controller"
+
+// agentsLoop keeps the Bundle of every cluster's agent, in waves. Its one key is
+// the whole fleet: what becomes of one agent depends on how the others are.
+type agentsLoop struct {
+	*House
+	loop   *kube.Loop
+	key    kube.Key
+	client *kube.Client
+
+	bundles     *kube.Store[*fleet.Bundle]
+	clusters    *kube.Store[*fleet.Cluster]
+	pairs       *kube.Store[*fleet.BundleDeployment]
+	configs     *kube.Store[*corev1.ConfigMap]
+	deployments *kube.Store[*appsv1.Deployment]
+
+	known *kube.Cache[*fleet.Bundle]     // of agents
+	told  *kube.Cache[*corev1.ConfigMap] // orders, and what was said last
+	brake *kube.Cache[*corev1.ConfigMap]
+
+	refused map[kube.Key]string // clusters whose Bundle's name is taken, of one worker
+}
+
+func newAgentsLoop(h *House, c *kube.Client) *agentsLoop {
+	one := func(name string) *kube.Cache[*corev1.ConfigMap] {
+		return kube.NewCache[*corev1.ConfigMap](c, kube.Watch{Namespace: h.cfg.Namespace, Fields: "metadata.name=" + name}, nil)
+	}
+	l := &agentsLoop{
+		House: h, key: kube.Key{Namespace: h.cfg.Namespace, Name: agents.ConfigMapName}, client: c,
+		bundles: kube.StoreOf[*fleet.Bundle](c), clusters: kube.StoreOf[*fleet.Cluster](c), pairs: kube.StoreOf[*fleet.BundleDeployment](c),
+		configs: kube.StoreOf[*corev1.ConfigMap](c), deployments: kube.StoreOf[*appsv1.Deployment](c),
+		known: kube.NewCache(c, kube.Watch{Labels: agents.LabelBundle + "=" + registration.True}, dietAgentBundle),
+		told:  one(agents.ConfigMapName), brake: one(fleet.ConfigMapBrake),
+		refused: map[kube.Key]string{},
+	}
+	l.loop = kube.NewLoop("agents", 1, l.Reconcile)
+	h.view.clusters.OnChange(func(old, c *fleet.Cluster) {
+		if agentNews(old, c) {
+			l.wake()
+		}
+	})
+	l.known.OnChange(func(_, _ *fleet.Bundle) { l.wake() })
+	l.told.OnChange(func(_, _ *corev1.ConfigMap) { l.wake() })
+	l.brake.OnChange(func(_, _ *corev1.ConfigMap) { l.wake() })
+	l.loop.Add(l.key)
+	return l
+}
+
+func (l *agentsLoop) parts() []kube.Runner {
+	return []kube.Runner{l.known, l.told, l.brake, l.loop}
+}
+
+func (l *agentsLoop) wake() {
+	l.loop.AddAfter(l.key, gatherNews+time.Duration(len(l.view.clusters.List("")))*gatherPerCluster)
+}
+
+// Reconcile brings the agents of the fleet one step further.
+//
+//  1. gather: Clusters and the Bundles of their agents from the caches
+//  2. decide: agents.Decide (pure)
+//  3. apply:  Bundles that get a Build, and moves that have gone well
+//  4. report: the state of all in ConfigMap fleet-agents, and condition
+//     Reconciled of each Cluster
+func (l *agentsLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, error) {
+	if l.cfg.Settings.AgentsUnmanaged {
+		return kube.Done, nil
+	}
+	m, err := l.manager(ctx)
+	if err != nil {
+		return kube.Done, err
+	}
+	target, err := m.Build()
+	if err != nil {
+		return kube.Done, err
+	}
+	seen, err := l.gather(ctx, m)
+	if err != nil {
+		return kube.Done, err
+	}
+	plan := agents.Decide(seen.members, target, l.order(), l.now())
+	if !suspended(l.brake, l.cfg.Namespace) {
+		if err := l.apply(ctx, m, seen.clusters, plan); err != nil {
+			return kube.Done, err
+		}
+	}
+	if err := l.say(ctx, plan.State); err != nil {
+		return kube.Done, err
+	}
+	if seen.doubt {
+		plan.After = lookSoon
+	}
+	return kube.Next{After: plan.After}, l.report(ctx, m, seen.clusters)
+}
+
+// manager is what is said of all agents.
+func (l *agentsLoop) manager(ctx context.Context) (agents.Manager, error) {
+	m := agents.Manager{Settings: l.cfg.Settings, System: l.system}
+	if l.cfg.Settings.Bootstrap.Namespace == "" {
+		return m, nil
+	}
+	d, err := l.deployments.Get(ctx, kube.Key{Namespace: l.cfg.Namespace, Name: deploymentName})
+	if kube.IsGone(err) {
+		return m, nil
+	}
+	if err == nil {
+		m.Tolerations = d.Spec.Template.Spec.Tolerations
+	}
+	return m, err
+}
+
+// An agentFleet is the Clusters of a fleet by the keys of their members.
+type agentFleet map[string]*fleet.Cluster
+
+// sight is a fleet at one moment.
+type sight struct {
+	clusters agentFleet
+	members  []agents.Member
+	doubt    bool // something is not what it looks like: it is looked at again soon
+}
+
+// gather is the fleet as the caches have it.
+func (l *agentsLoop) gather(ctx context.Context, m agents.Manager) (sight, error) {
+	seen := sight{clusters: agentFleet{}}
+	for _, c := range l.view.clusters.List("") {
+		if !m.Manages(c) || registration.OtherManager(c, l.cfg.Installation.Mark()) != "" {
+			continue
+		}
+		b, _ := l.known.Get(bundleOf(c))
+		member := m.Observe(c, b)
+		if why := l.refused[kube.KeyOf(c)]; why != "" && b == nil {
+			member.Held = why
+		}
+		if member.Doubtful() {
+			var err error
+			if member.Applied, err = l.arrived(ctx, c, b); err != nil {
+				return sight{}, err
+			}
+			seen.doubt = seen.doubt || !member.Applied
+		}
+		seen.clusters[member.Key] = c
+		seen.members = append(seen.members, member)
+	}
+	return seen, nil
+}
+
+// arrived looks at the deployment of an agent itself.
+func (l *agentsLoop) arrived(ctx context.Context, c *fleet.Cluster, b *fleet.Bundle) (bool, error) {
+	namespace, ok := registration.DeploymentNamespace(c)
+	if !ok {
+		return false, nil
+	}
+	bd, err := l.pairs.Get(ctx, kube.Key{Namespace: namespace, Name: b.Name})
+	if err != nil {
+		return false, ignoreGone(err)
+	}
+	return agents.Arrived(b, bd), nil
+}
+
+// order is what a person has ordered about agents.
+func (l *agentsLoop) order() agents.Order {
+	m, ok := l.told.Get(l.key)
+	if !ok {
+		return agents.Order{}
+	}
+	return agents.ParseOrder(m.Data[agents.KeyOrder])
+}
+
+// apply does what was planned.
+func (l *agentsLoop) apply(ctx context.Context, m agents.Manager, clusters agentFleet, plan agents.Plan) error {
+	for _, key := range plan.Settle {
+		have, ok := l.known.Get(bundleOf(clusters[key]))
+		if !ok {
+			continue
+		}
+		move := agents.ParseMove(have.Annotations[agents.AnnotationMove])
+		move.Settled = true
+		changed := have.DeepCopy()
+		changed.Annotations[agents.AnnotationMove] = move.String()
+		if _, err := l.bundles.Patch(ctx, have, changed); err != nil {
+			return err
+		}
+	}
+	var failed error
+	for _, s := range plan.Steps {
+		if err := l.step(ctx, m, clusters[s.Key], s); err != nil {
+			failed = fmt.Errorf("agent of cluster %q: %w", s.Key, err) // the others go on
+		}
+	}
+	return failed
+}
+
+// step writes one Bundle.
+func (l *agentsLoop) step(ctx context.Context, m agents.Manager, c *fleet.Cluster, s agents.Step) error {
+	want, err := m.Bundle(c, s.Build)
+	if err != nil {
+		return err
+	}
+	if s.Move != nil {
+		want.Annotations[agents.AnnotationMove] = s.Move.String()
+	}
+	have, err := l.bundles.Get(ctx, kube.KeyOf(want))
+	switch {
+	case kube.IsGone(err):
+		_, err = l.bundles.Create(ctx, want)
+	case err == nil && agents.Foreign(have) != "":
+		l.refused[kube.KeyOf(c)] = agents.Foreign(have)
+		return nil
+	case err == nil:
+		_, err = l.bundles.Patch(ctx, have, taken(have, want))
+	}
+	if err != nil {
+		return err
+	}
+	delete(l.refused, kube.KeyOf(c))
+	l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("agent", s.Build.Image).
+		WithField("reason", s.Reason).Info("agent bundle written")
+	return nil
+}
+
+// taken is a Bundle with what the wanted one says. That somebody has paused it
+// stays.
+func taken(have, want *fleet.Bundle) *fleet.Bundle {
+	out := have.DeepCopy()
+	out.Labels, out.Annotations = merged(have.Labels, want.Labels), merged(have.Annotations, want.Annotations)
+	out.OwnerReferences = want.OwnerReferences
+	out.Spec = want.Spec
+	out.Spec.Paused = have.Spec.Paused
+	return out
+}
+
+// say writes the state of all agents, for people.
+func (l *agentsLoop) say(ctx context.Context, s agents.State) error {
+	have, ok := l.told.Get(l.key)
+	if !ok {
+		_, err := l.configs.Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: l.key.Namespace, Name: l.key.Name},
+			Data:       map[string]string{agents.KeyState: s.String()},
+		})
+		if kube.IsExists(err) {
+			return nil // the cache will tell
+		}
+		return err
+	}
+	was, _ := agents.ParseState(have.Data[agents.KeyState])
+	changed := have.DeepCopy()
+	changed.Data = merged(have.Data, map[string]string{agents.KeyState: s.String()})
+	if _, err := l.configs.Patch(ctx, have, changed); err != nil {
+		return err
+	}
+	if was.Phase != s.Phase {
+		l.log.WithField("agent", s.Image).WithField("reason", s.Message).Info("agents: " + string(s.Phase))
+	}
+	for _, f := range s.Failed {
+		if slices.Contains(was.Failed, f) {
+			continue
+		}
+		if c, ok := l.view.clusters.Get(kube.ParseKey(f.Cluster)); ok {
+			l.events.Event(c, kube.Warning, "AgentUpdateFailed", "since the agent was updated to "+s.Image+": "+f.Reason)
+		}
+	}
+	return nil
+}
+
+// report writes the condition Reconciled where it has changed.
+func (l *agentsLoop) report(ctx context.Context, m agents.Manager, clusters agentFleet) error {
+	var failed error
+	for _, c := range clusters {
+		out := c.DeepCopy()
+		reason, why := m.Held(c)
+		b, ok := l.known.Get(bundleOf(c))
+		switch taken := l.refused[kube.KeyOf(c)]; {
+		case reason != "":
+		case taken != "" && !ok:
+			reason, why = agents.ReasonTaken, taken
+		case !ok || b.Annotations[agents.AnnotationOwn] != m.Own(c):
+			continue // it is not written yet
+		default:
+			out.Status = agents.Reported(c)
+		}
+		note := agents.Blocked(c, m.Settings.AgentReplicas)
+		out.Status.Conditions = condition.Set(c.Status.Conditions, agents.Reconciled(c, reason, why, note), l.now())
+		if _, err := l.clusters.PatchStatus(ctx, c, out); err != nil {
+			failed = ignoreGone(err) // a conflict passes
+		}
+	}
+	return failed
+}
+
+// suspended tells whether the brake is on.
+func suspended(brake *kube.Cache[*corev1.ConfigMap], namespace string) bool {
+	m, ok := brake.Get(kube.Key{Namespace: namespace, Name: fleet.ConfigMapBrake})
+	return ok && view.ParseBrake(m.Data).On
+}
+
+// wantedAgent is the agent of a Cluster as it should be installed now: with the
+// image that is its turn.
+func (h *House) wantedAgent(ctx context.Context, c *fleet.Cluster) (registration.Agent, error) {
+	m, err := h.agents.manager(ctx)
+	if err != nil {
+		return registration.Agent{}, err
+	}
+	if b, ok := h.agents.known.Get(bundleOf(c)); ok && !h.cfg.Settings.AgentsUnmanaged {
+		if has := agents.ParseBuild(b.Annotations[agents.AnnotationBuild]); has.Image != "" {
+			m.Settings.AgentImage = has.Image
+		}
+	}
+	a, err := m.Wanted(c)
+	return a, fault.PermanentError(agents.ReasonSettings, err)
+}
+
+func bundleOf(c *fleet.Cluster) kube.Key {
+	return kube.Key{Namespace: c.Namespace, Name: naming.AgentBundle(c.Name)}
+}
+
+// dietAgentBundle leaves how a Bundle is, and what it was made of.
+func dietAgentBundle(b *fleet.Bundle) {
+	dropLastApplied(b)
+	b.Spec = fleet.BundleSpec{}
+	s := b.Status.Summary
+	b.Status = fleet.BundleStatus{
+		ObservedGeneration: b.Status.ObservedGeneration,
+		Summary:            fleet.BundleSummary{Ready: s.Ready, DesiredReady: s.DesiredReady, NonReadyResources: s.NonReadyResources},
+	}
+}
+
+// agentNews tells whether a change of a Cluster matters to its agent. Most signs
+// of life do not.
+func agentNews(old, changed *fleet.Cluster) bool {
+	if old == nil || changed == nil {
+		return true
+	}
+	a, b := old.Status, changed.Status
+	return clusterNews(old, changed) ||
+		a.Agent.Version != b.Agent.Version || a.Agent.Instance != b.Agent.Instance || a.Agent.Namespace != b.Agent.Namespace ||
+		a.Summary.Ready != b.Summary.Ready || a.Summary.DesiredReady != b.Summary.DesiredReady ||
+		a.Scheduled != b.Scheduled || a.ActiveSchedule != b.ActiveSchedule ||
+		connection(old) != connection(changed)
+}
+
+func connection(c *fleet.Cluster) corev1.ConditionStatus {
+	if cond := condition.Find(c.Status.Conditions, fleet.ConditionConnected); cond != nil {
+		return cond.Status
+	}
+	return corev1.ConditionUnknown
+}

@@ -1,0 +1,262 @@
+package agentmanagement
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/credential"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// reasonRotated is the reason of an event about an agent with a new credential.
+const reasonRotated = "CredentialRotated"
+
+// accountsOf are the names of the accounts that were made for an agent's request,
+// sorted. Those that only renew are not among them.
+func (l *requestLoop) accountsOf(r *fleet.ClusterRegistration) []string {
+	var out []string
+	for _, a := range l.view.accounts.ByIndex(byRequest, kube.KeyOf(r).String()) {
+		if a.Namespace == l.system.RegistrationNamespace() && a.Annotations[fleet.AnnotationRenews] == "" && a.DeletionTimestamp == nil {
+			out = append(out, a.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// holders are the accounts with the rights of a request: those that there are, and
+// the one that the agent was offered, which the cache may not know yet.
+func (l *requestLoop) holders(r *fleet.ClusterRegistration, c *fleet.Cluster) []string {
+	out := l.accountsOf(r)
+	o, err := credential.ParseOffer(c.Annotations[fleet.AnnotationCredential])
+	if err == nil && strings.HasPrefix(o.Account, registration.Account(r)) && !slices.Contains(out, o.Account) {
+		out = append(out, o.Account)
+		slices.Sort(out)
+	}
+	return out
+}
+
+// tend looks after the credential of a granted request, if its Cluster is the
+// manager's to look after. next is when the request is looked at anyway.
+func (l *requestLoop) tend(ctx context.Context, r *fleet.ClusterRegistration, next kube.Next) (kube.Next, error) {
+	c, ok := l.view.clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
+	if !ok || c.DeletionTimestamp != nil || registration.External(c) {
+		return next, nil
+	}
+	after, err := l.credential(ctx, r, c)
+	return sooner(next, after), err
+}
+
+// credential sees to it that the agent of a granted request uses the credential
+// that it is to use. It returns when to look again; 0: when something changes.
+//
+//  1. gather: the accounts of the request, and what stands on its Cluster
+//  2. decide: credential.Decide (pure)
+//  3. apply:  the account, its rights, who may fetch its token; what goes, once
+//     the agent has said that it does without; then the offer
+//  4. report: the condition Credential of the Cluster
+func (l *requestLoop) credential(ctx context.Context, r *fleet.ClusterRegistration, c *fleet.Cluster) (time.Duration, error) {
+	namespace, ok := registration.DeploymentNamespace(c)
+	if !ok || !l.namespaceStands(namespace) {
+		return 0, nil
+	}
+	p := credential.Decide(credential.State{
+		Life: l.cfg.Settings.Credential, Namespace: l.system.RegistrationNamespace(), First: registration.Account(r),
+		Order: c.Annotations[fleet.AnnotationRotate], Accounts: l.accountsOf(r),
+		Offered: c.Annotations[fleet.AnnotationCredential], Uses: c.Status.Agent.Credential,
+		Seen: credential.LastSign(c, r.CreationTimestamp.Time), Now: l.now(), Since: l.since,
+	})
+	if p.Account == "" {
+		return p.After, l.sayCredential(ctx, c, p)
+	}
+	if p.Offer != "" {
+		if p.Settled {
+			l.uses.note(kube.KeyOf(r).String())
+		}
+		if err := l.provide(ctx, r, c, p); err != nil {
+			return 0, err
+		}
+		if err := l.bind(ctx, registration.GrantAgent(r, c, namespace, l.system).For(p.Holders)); err != nil {
+			return 0, err
+		}
+	}
+	if err := l.dropAccounts(ctx, c, p); err != nil {
+		return 0, err
+	}
+	offered, err := l.clusters.Patch(ctx, c, registration.OfferCredential(c, p))
+	if err != nil {
+		return 0, ignoreGone(err)
+	}
+	if p.Settled && c.Annotations[fleet.AnnotationRotate] != "" {
+		l.events.Event(c, kube.Normal, reasonRotated, "the agent uses a new credential; the one before is void")
+		l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("agent", p.Account).Info("credential rotated")
+	}
+	return p.After, l.sayCredential(ctx, offered, p)
+}
+
+// provide makes what stands behind the credential that is offered, and takes back
+// what it needs no longer.
+func (l *requestLoop) provide(ctx context.Context, r *fleet.ClusterRegistration, c *fleet.Cluster, p credential.Plan) error {
+	g := registration.GrantCredential(r, c, p, l.system)
+	account, err := l.ensureAccount(ctx, g.ServiceAccount)
+	if err != nil {
+		return err
+	}
+	g.OwnedBy(account)
+	switch p.Lasting {
+	case credential.Have:
+		if err := l.lastingToken(ctx, g.Lasting); err != nil {
+			return err
+		}
+	case credential.Gone:
+		if err := l.remove(ctx, g.Lasting); err != nil {
+			return err
+		}
+	case credential.Leave:
+	}
+	if err := l.provideRenewal(ctx, g, p); err != nil {
+		return err
+	}
+	if len(p.Fetch) == 0 {
+		return l.unbind(ctx, g)
+	}
+	if err := l.role(ctx, l.view, g.Fetch); err != nil {
+		return err
+	}
+	return l.binding(ctx, l.view, g.FetchBinding)
+}
+
+// provideRenewal makes or removes the account that may renew the credential.
+func (l *requestLoop) provideRenewal(ctx context.Context, g registration.CredentialGrant, p credential.Plan) error {
+	if p.Renewal == credential.Leave {
+		return nil
+	}
+	if p.Renewal == credential.Have {
+		if err := ensure(ctx, l.view.accounts, l.accounts, g.Renewal, copyNothing); err != nil {
+			return err
+		}
+		if err := l.role(ctx, l.view, g.Renew); err != nil {
+			return err
+		}
+		if p.Renew {
+			return l.binding(ctx, l.view, g.RenewBinding)
+		}
+	}
+	if have, ok := l.view.bindings.Get(kube.KeyOf(g.RenewBinding)); ok {
+		if err := l.bindings.Delete(ctx, kube.KeyOf(have), exactly(have)); err != nil {
+			return err
+		}
+	}
+	if p.Renewal == credential.Have {
+		return nil
+	}
+	if have, ok := l.view.roles.Get(kube.KeyOf(g.Renew)); ok {
+		if err := l.roles.Delete(ctx, kube.KeyOf(have), exactly(have)); err != nil {
+			return err
+		}
+	}
+	if have, ok := l.view.accounts.Get(kube.KeyOf(g.Renewal)); ok {
+		return l.accounts.Delete(ctx, kube.KeyOf(have), exactly(have))
+	}
+	return nil
+}
+
+// unbind takes back the right to fetch tokens.
+func (l *requestLoop) unbind(ctx context.Context, g registration.CredentialGrant) error {
+	if have, ok := l.view.bindings.Get(kube.KeyOf(g.FetchBinding)); ok {
+		if err := l.bindings.Delete(ctx, kube.KeyOf(have), exactly(have)); err != nil {
+			return err
+		}
+	}
+	if have, ok := l.view.roles.Get(kube.KeyOf(g.Fetch)); ok {
+		return l.roles.Delete(ctx, kube.KeyOf(have), exactly(have))
+	}
+	return nil
+}
+
+// ensureAccount makes an account, and returns it as the API server has it.
+func (l *requestLoop) ensureAccount(ctx context.Context, want *corev1.ServiceAccount) (*corev1.ServiceAccount, error) {
+	if have, ok := l.view.accounts.Get(kube.KeyOf(want)); ok {
+		return have, nil
+	}
+	made, err := l.accounts.Create(ctx, want)
+	if kube.IsExists(err) {
+		return l.accounts.Get(ctx, kube.KeyOf(want))
+	}
+	return made, err
+}
+
+// lastingToken makes the Secret that the API server fills with a token.
+func (l *requestLoop) lastingToken(ctx context.Context, want *corev1.Secret) error {
+	if _, ok := l.view.accountTokens.Get(kube.KeyOf(want)); ok {
+		return nil
+	}
+	if _, err := l.secrets.Create(ctx, want); err != nil && !kube.IsExists(err) {
+		return err
+	}
+	return nil
+}
+
+// remove deletes a token that lasts.
+func (l *requestLoop) remove(ctx context.Context, s *corev1.Secret) error {
+	have, ok := l.view.accountTokens.Get(kube.KeyOf(s))
+	if !ok {
+		return nil
+	}
+	return l.secrets.Delete(ctx, kube.KeyOf(have), exactly(have))
+}
+
+// dropAccounts deletes the accounts that the agent does without. Their tokens end
+// with them.
+func (l *requestLoop) dropAccounts(ctx context.Context, c *fleet.Cluster, p credential.Plan) error {
+	for _, name := range p.Drop {
+		have, ok := l.view.accounts.Get(kube.Key{Namespace: l.system.RegistrationNamespace(), Name: name})
+		if !ok {
+			continue
+		}
+		if err := l.accounts.Delete(ctx, kube.KeyOf(have), exactly(have)); err != nil {
+			return err
+		}
+		l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("agent", name).
+			WithField("reason", "the agent uses another credential").Info("credential revoked")
+	}
+	return nil
+}
+
+// sayCredential writes the condition Credential, or removes it.
+func (l *requestLoop) sayCredential(ctx context.Context, c *fleet.Cluster, p credential.Plan) error {
+	was, is := condition.Find(c.Status.Conditions, fleet.ConditionCredential), registration.CredentialCondition(c, p)
+	changed := c.DeepCopy()
+	switch {
+	case is == nil && was == nil:
+		return nil
+	case is == nil:
+		changed.Status.Conditions = condition.Remove(c.Status.Conditions, fleet.ConditionCredential)
+	default:
+		changed.Status.Conditions = condition.Set(c.Status.Conditions, *is, l.now())
+	}
+	if _, err := l.clusters.PatchStatus(ctx, c, changed); err != nil {
+		return ignoreGone(err)
+	}
+	if is != nil && (was == nil || was.Reason != is.Reason) && is.Reason != credential.ReasonPending {
+		l.events.Event(c, kube.Warning, "Credential"+is.Reason, is.Message)
+		l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("reason", is.Message).Warn("credential of an agent")
+	}
+	return nil
+}
+
+// note takes a request's credential to be in use, because its agent says so.
+func (u *uses) note(request string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if _, known := u.since[request]; !known {
+		u.since[request] = u.now()
+	}
+}

@@ -1,0 +1,119 @@
+package agentmanagement
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// reasonAuthority is the reason of events and errors about an apiServerCA that
+// does not fit the apiServerURL.
+const reasonAuthority = "WrongCertificateAuthority"
+
+// Times of the look at the manager's own address.
+const (
+	endpointLook  = 10 * time.Minute
+	endpointLimit = 5 * time.Second
+)
+
+// endpointLoop looks now and then whether agents can trust what they are told
+// about the manager: whether the certificate at apiServerURL is one that
+// apiServerCA vouches for. An agent that cannot trust it has no way to say so to
+// the manager.
+type endpointLoop struct {
+	*House
+	loop    *kube.Loop
+	trouble atomic.Pointer[string] // nil: nobody has looked yet
+	turned  atomic.Bool            // it was otherwise before, in this process
+}
+
+func newEndpointLoop(h *House) *endpointLoop {
+	l := &endpointLoop{House: h}
+	l.loop = kube.NewLoop("endpoint", 1, l.Reconcile)
+	if h.cfg.Settings.APIServerURL != "" {
+		l.loop.Add(kube.Key{Name: "apiServerURL"})
+	}
+	return l
+}
+
+// problem is what is wrong with the address that agents are given; empty:
+// nothing that is known.
+func (l *endpointLoop) problem() string {
+	if t := l.trouble.Load(); t != nil {
+		return *t
+	}
+	return ""
+}
+
+// Reconcile shakes hands with the manager's own address and sends nothing. An
+// address that cannot be reached from here proves nothing: agents may.
+func (l *endpointLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, error) {
+	s := l.cfg.Settings
+	err := shake(ctx, s.APIServerURL, s.APIServerCA, s.AgentTLSMode == registration.TLSStrict)
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if was := l.trouble.Swap(&text); was == nil && text != "" || was != nil && *was != text {
+		l.turned.Store(was != nil)
+		for _, t := range l.view.tokens.List("") {
+			l.tokens.loop.Add(kube.KeyOf(t))
+		}
+	}
+	if err != nil {
+		return kube.Done, fault.WaitError(reasonAuthority, endpointLook, err)
+	}
+	return kube.Next{After: endpointLook}, nil
+}
+
+// shake tells why an agent that is given an address and an authority would not
+// trust the server there; nil where it would, or where nothing was learned.
+func shake(ctx context.Context, address string, ca []byte, strict bool) error {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" {
+		return nil
+	}
+	host := u.Host
+	if u.Port() == "" {
+		host = net.JoinHostPort(u.Hostname(), "443")
+	}
+	ctx, cancel := context.WithTimeout(ctx, endpointLimit)
+	defer cancel()
+	pools := []*x509.CertPool{nil} // the system's
+	if len(ca) > 0 {
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(ca) {
+			return fmt.Errorf("apiServerCA holds no PEM certificate: agents cannot trust %s by it", address)
+		}
+		pools = append(pools, pool)
+		if strict {
+			pools = pools[1:]
+		}
+	}
+	var refused error
+	for _, pool := range pools {
+		d := tls.Dialer{Config: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
+		conn, err := d.DialContext(ctx, "tcp", host)
+		var verify *tls.CertificateVerificationError
+		switch {
+		case err == nil:
+			_ = conn.Close()
+			return nil
+		case !errors.As(err, &verify):
+			return nil
+		}
+		refused = verify.Err
+	}
+	return fmt.Errorf("agents do not trust the certificate at %s by the apiServerCA that they are given: %w; set apiServerCA to the authority that signed it",
+		address, refused)
+}

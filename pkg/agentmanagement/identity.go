@@ -1,0 +1,95 @@
+package agentmanagement
+
+import (
+	"context"
+	"sync"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// identityLoop says on each Cluster who else wants to be it: two agents that check
+// in with one identity, and requests that wait to be accepted. It takes a person's
+// word back once the request it was about is granted.
+type identityLoop struct {
+	*House
+	loop     *kube.Loop
+	clusters *kube.Store[*fleet.Cluster]
+
+	mu    sync.Mutex
+	sight map[kube.Key]*registration.Sights
+}
+
+func newIdentityLoop(h *House, c *kube.Client) *identityLoop {
+	l := &identityLoop{House: h, clusters: kube.StoreOf[*fleet.Cluster](c), sight: map[kube.Key]*registration.Sights{}}
+	l.loop = kube.NewLoop("identities", 2, l.Reconcile)
+	h.view.clusters.OnChange(l.onCluster)
+	h.view.requests.OnChange(func(old, r *fleet.ClusterRegistration) {
+		for _, one := range []*fleet.ClusterRegistration{old, r} {
+			if one != nil && one.Status.ClusterName != "" {
+				l.loop.Add(kube.Key{Namespace: one.Namespace, Name: one.Status.ClusterName})
+			}
+		}
+	})
+	return l
+}
+
+// onCluster takes down which agent stands in a Cluster. It is told of every
+// change, where the loop might see only the last of several.
+func (l *identityLoop) onCluster(old, c *fleet.Cluster) {
+	if c == nil {
+		l.mu.Lock()
+		delete(l.sight, kube.KeyOf(old))
+		l.mu.Unlock()
+		return
+	}
+	if old != nil && old.Status.Agent.Instance == c.Status.Agent.Instance && !clusterNews(old, c) {
+		return
+	}
+	l.mu.Lock()
+	s := l.sight[kube.KeyOf(c)]
+	if s == nil {
+		s = &registration.Sights{}
+		l.sight[kube.KeyOf(c)] = s
+	}
+	s.See(c.Status.Agent.Instance, l.now())
+	l.mu.Unlock()
+	l.loop.Add(kube.KeyOf(c))
+}
+
+// Reconcile brings the conditions DuplicateIdentity and RegistrationWaiting of one
+// Cluster in line with what was seen.
+func (l *identityLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+	c, ok := l.view.clusters.Get(key)
+	if !ok || c.DeletionTimestamp != nil || registration.External(c) {
+		return kube.Done, nil
+	}
+	requests := l.view.requests.ByIndex(byCluster, key.String())
+	if registration.ClaimSettled(c, requests) {
+		patched, err := l.clusters.Patch(ctx, c, registration.ReleaseClaim(c))
+		if err != nil {
+			return kube.Done, ignoreGone(err)
+		}
+		c = patched
+	}
+	l.mu.Lock()
+	var sight registration.Sights
+	if s := l.sight[key]; s != nil {
+		sight = *s
+	}
+	l.mu.Unlock()
+	changed := c.DeepCopy()
+	var next kube.Next
+	changed.Status.Conditions, next.After = registration.IdentityConditions(c, &sight, requests, l.now())
+	if _, err := l.clusters.PatchStatus(ctx, c, changed); err != nil {
+		return kube.Done, ignoreGone(err)
+	}
+	now := condition.Find(changed.Status.Conditions, fleet.ConditionDuplicateIdentity)
+	if now != nil && condition.Find(c.Status.Conditions, fleet.ConditionDuplicateIdentity) == nil {
+		l.events.Event(c, kube.Warning, fleet.ConditionDuplicateIdentity, now.Message)
+		l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("reason", now.Message).Warn("two agents with one identity")
+	}
+	return next, nil
+}

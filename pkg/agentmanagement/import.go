@@ -1,0 +1,325 @@
+package agentmanagement
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// Workers and times of imports. They wait for other clusters for most of their
+// time, so they are many, and none of them is anybody else's.
+const (
+	nearWorkers = 128
+	farWorkers  = 64
+	// nearLimit is how long a cluster has to answer that was not asked before, or
+	// has answered. One that does not goes to the far workers, so that a hundred
+	// of them hold a hundred and first one up for a few seconds at most.
+	nearLimit = 2 * time.Second
+	// farLimit is how long one has to answer that has not, and how long any may
+	// take for one request.
+	farLimit = 15 * time.Second
+	// importLimit is how long an import may take once the cluster has answered.
+	importLimit = time.Minute
+	// Back-off of clusters that cannot be reached.
+	farFirst = 30 * time.Second
+	farLast  = 10 * time.Minute
+)
+
+// importLoop installs the agents of Clusters that name a kubeconfig, and tells
+// them where the manager is when that changes. Clusters that do not answer are
+// tried again by workers of their own.
+type importLoop struct {
+	*House
+	near, far *kube.Loop
+	turns     *importTurns
+
+	clusters *kube.Store[*fleet.Cluster]
+	tokens   *kube.Store[*fleet.ClusterRegistrationToken]
+	secrets  *kube.Store[*corev1.Secret]
+	accounts *kube.Store[*corev1.ServiceAccount]
+	client   *kube.Client
+	live     *kube.Live // Rancher's kinds
+
+	known *metaCache // Secrets that may hold kubeconfigs
+
+	mu     sync.Mutex
+	away   map[kube.Key]*absence // clusters that did not answer
+	looked map[kube.Key]look     // what Secrets say that have changed since the import
+	failed map[kube.Key]bool     // whose last import did not go through
+}
+
+// absence is a cluster whose API server did not answer.
+type absence struct {
+	delays kube.Backoff
+	secret string // version of the Secret that it was tried with
+}
+
+// bySecret is the index of Clusters by the Secret that they name.
+const bySecret = "secret"
+
+func newImportLoop(h *House, c *kube.Client) *importLoop {
+	l := &importLoop{
+		House: h, client: c,
+		clusters: kube.StoreOf[*fleet.Cluster](c), tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c),
+		secrets: kube.StoreOf[*corev1.Secret](c), accounts: kube.StoreOf[*corev1.ServiceAccount](c),
+		// As gitjob watches Secrets: neither Helm releases nor tokens nor what Fleet
+		// itself keeps in Secrets, and of the others who they are.
+		known: kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"), kube.Watch{
+			Labels: fleet.LabelManaged + "!=" + registration.True,
+			Fields: "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token",
+		}, dietSecret),
+		away: map[kube.Key]*absence{}, looked: map[kube.Key]look{}, failed: map[kube.Key]bool{},
+	}
+	if live, err := kube.NewLive(c); err == nil { // without it Rancher proves nothing
+		l.live = live
+	}
+	l.near = kube.NewLoop("imports", nearWorkers, l.Near)
+	l.far = kube.NewLoop("imports-away", farWorkers, l.Far)
+	l.turns = newImportTurns(l)
+	h.view.clusters.Index(bySecret, func(c *fleet.Cluster) []string {
+		if in, err := imports.NamespaceOfSecret(c); err == nil && c.Spec.KubeConfigSecret != "" {
+			return []string{kube.Key{Namespace: in, Name: c.Spec.KubeConfigSecret}.String()}
+		}
+		return nil
+	})
+	l.wakeUps()
+	return l
+}
+
+// dietSecret leaves the identity of a Secret.
+func dietSecret(m *meta) {
+	m.Labels, m.Annotations, m.OwnerReferences, m.Finalizers = nil, nil, nil, nil
+}
+
+func (l *importLoop) parts() []kube.Runner {
+	return []kube.Runner{l.known, l.near, l.far, l.turns.loop}
+}
+
+// wakeUps registers what may change the next step.
+func (l *importLoop) wakeUps() {
+	v := l.view
+	v.clusters.OnChange(func(old, c *fleet.Cluster) {
+		switch {
+		case c == nil:
+			l.forget(kube.KeyOf(old))
+			l.turns.wake()
+		case c.Spec.KubeConfigSecret != "" && (clusterNews(old, c) || importNews(old, c)):
+			l.near.Add(kube.KeyOf(c))
+		}
+	})
+	l.known.OnChange(func(old, s *meta) {
+		for _, c := range v.clusters.ByIndex(bySecret, kube.KeyOf(either(old, s)).String()) {
+			l.near.Add(kube.KeyOf(c))
+		}
+	})
+	v.tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) { l.wakeOwner(either(old, t)) })
+	v.values.OnChange(func(old, s *meta) {
+		for _, ref := range either(old, s).OwnerReferences {
+			if t, ok := v.tokens.Get(kube.Key{Namespace: either(old, s).Namespace, Name: ref.Name}); ok {
+				l.wakeOwner(t)
+			}
+		}
+	})
+	v.requests.OnChange(func(old, r *fleet.ClusterRegistration) {
+		if name := either(old, r).Status.ClusterName; name != "" {
+			l.wakeCluster(kube.Key{Namespace: either(old, r).Namespace, Name: name})
+		}
+	})
+	v.accountTokens.OnChange(func(old, s *meta) { // one is in use
+		for _, key := range requestOf(either(old, s)) {
+			if r, ok := v.requests.Get(kube.ParseKey(key)); ok {
+				l.wakeCluster(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
+			}
+		}
+	})
+	l.agents.brake.OnChange(func(_, _ *corev1.ConfigMap) {
+		for _, c := range v.clusters.List("") {
+			l.wakeCluster(kube.KeyOf(c))
+		}
+	})
+}
+
+// importNews tells whether a change of a Cluster's status matters to imports.
+func importNews(old, c *fleet.Cluster) bool {
+	return old == nil || old.Status.AgentConfigChanged != c.Status.AgentConfigChanged
+}
+
+// wakeOwner wakes the Cluster up that a token was made for.
+func (l *importLoop) wakeOwner(t *fleet.ClusterRegistrationToken) {
+	for _, ref := range t.OwnerReferences {
+		if ref.Kind == "Cluster" {
+			l.wakeCluster(kube.Key{Namespace: t.Namespace, Name: ref.Name})
+		}
+	}
+}
+
+// wakeCluster wakes a Cluster up whose agent the manager installs.
+func (l *importLoop) wakeCluster(key kube.Key) {
+	if c, ok := l.view.clusters.Get(key); ok && l.concerns(c) {
+		l.near.Add(key)
+		l.turns.wake()
+	}
+}
+
+// concerns tells whether the manager installs the agent of a Cluster through its
+// kubeconfig. The agent of its own cluster has a loop of its own.
+func (l *importLoop) concerns(c *fleet.Cluster) bool {
+	local := kube.Key{Namespace: l.cfg.Settings.Bootstrap.Namespace, Name: fleet.ClusterLocal}
+	return c.Spec.KubeConfigSecret != "" && c.DeletionTimestamp == nil && !registration.External(c) &&
+		kube.KeyOf(c) != local && registration.OtherManager(c, l.cfg.Installation.Mark()) == ""
+}
+
+// Near looks at a Cluster that answers, as far as is known.
+func (l *importLoop) Near(ctx context.Context, key kube.Key) (kube.Next, error) {
+	c, ok := l.view.clusters.Get(key)
+	if !ok || !l.concerns(c) {
+		l.forget(key)
+		return kube.Done, nil
+	}
+	if l.isAway(c) {
+		return kube.Done, nil // its turn comes with the far workers
+	}
+	return l.turn(ctx, c, nearLimit)
+}
+
+// Far looks at a Cluster that did not answer.
+func (l *importLoop) Far(ctx context.Context, key kube.Key) (kube.Next, error) {
+	c, ok := l.view.clusters.Get(key)
+	if !ok || !l.concerns(c) || !l.isAway(c) {
+		return kube.Done, nil
+	}
+	return l.turn(ctx, c, farLimit)
+}
+
+// turn brings the agent of one Cluster in order.
+//
+//  1. gather: the Cluster, the last import, what its Secret says; all from
+//     caches, as long as that has not changed
+//  2. decide: imports.Due, and for what concerns many the turns of imports.Plan
+//  3. apply:  the registration token, then the agent, through the kubeconfig
+//  4. report: the annotation of the import, condition Imported, status fields
+func (l *importLoop) turn(ctx context.Context, c *fleet.Cluster, limit time.Duration) (kube.Next, error) {
+	key := kube.KeyOf(c)
+	if _, ok := registration.DeploymentNamespace(c); !ok || suspended(l.agents.brake, l.cfg.Namespace) {
+		return kube.Done, nil // its namespace, or the end of the brake, wakes it up
+	}
+	facts, err := l.facts(ctx, c)
+	if err != nil {
+		return l.ended(ctx, key, err)
+	}
+	need, reason := imports.Due(facts)
+	switch {
+	case need == imports.None:
+		l.succeeded(key)
+		return l.settle(ctx, facts)
+	case need == imports.InTurn && !l.turns.has(key, facts.Offer.Terms()):
+		l.turns.wake()
+		return kube.Done, nil
+	}
+	err = l.importCluster(ctx, facts, limit)
+	if isUnreachable(err) && limit == nearLimit {
+		l.leave(c)
+		return kube.Done, nil
+	}
+	if err != nil {
+		return l.ended(ctx, key, err)
+	}
+	l.succeeded(key)
+	l.turns.wake()
+	l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("reason", reason).Info("agent installed")
+	l.events.Event(c, kube.Normal, "AgentInstalled", "the agent was installed through the kubeconfig: "+reason)
+	return kube.Done, nil // the written Cluster wakes it up
+}
+
+// ended reports an import that did not go through.
+func (l *importLoop) ended(ctx context.Context, key kube.Key, err error) (kube.Next, error) {
+	if kube.IsConflict(err) || fault.IsWait(err) && fault.ReasonOf(err) == fleet.ReasonProgressing {
+		return kube.Done, err
+	}
+	l.mu.Lock()
+	l.failed[key] = true
+	l.mu.Unlock()
+	l.turns.wake()
+	if failed := l.report(ctx, key, err); failed != nil {
+		return kube.Done, failed
+	}
+	if !isUnreachable(err) {
+		return kube.Done, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := l.away[key]; a != nil {
+		return kube.Done, fault.WaitError(imports.ReasonUnreachable, a.delays.Next(), err)
+	}
+	return kube.Done, err // its Secret has just changed
+}
+
+// leave hands a Cluster that does not answer over to the far workers.
+func (l *importLoop) leave(c *fleet.Cluster) {
+	key := kube.KeyOf(c)
+	l.mu.Lock()
+	l.away[key] = &absence{delays: kube.Backoff{First: farFirst, Last: farLast}, secret: l.version(c)}
+	l.failed[key] = true
+	l.mu.Unlock()
+	l.turns.wake()
+	l.far.Add(key)
+}
+
+// isAway tells whether a Cluster did not answer, through the Secret that it has
+// now. A changed Secret is a new try.
+func (l *importLoop) isAway(c *fleet.Cluster) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.away[kube.KeyOf(c)]
+	if a == nil || a.secret == l.version(c) {
+		return a != nil
+	}
+	delete(l.away, kube.KeyOf(c))
+	return false
+}
+
+func (l *importLoop) succeeded(key kube.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.away, key)
+	delete(l.failed, key)
+}
+
+func (l *importLoop) forget(key kube.Key) {
+	l.succeeded(key)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.looked, key)
+}
+
+// hasFailed tells whether the last import of a Cluster did not go through.
+func (l *importLoop) hasFailed(key kube.Key) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed[key]
+}
+
+// version is that of the Secret that a Cluster names, as far as the cache knows
+// it; empty: there is none.
+func (l *importLoop) version(c *fleet.Cluster) string {
+	if s, ok := l.secretOf(c); ok {
+		return imports.VersionOf(s)
+	}
+	return ""
+}
+
+func (l *importLoop) secretOf(c *fleet.Cluster) (*meta, bool) {
+	in, err := imports.NamespaceOfSecret(c)
+	if err != nil {
+		return nil, false
+	}
+	return l.known.Get(kube.Key{Namespace: in, Name: c.Spec.KubeConfigSecret})
+}

@@ -1,0 +1,386 @@
+package agentmanagement
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// Times of the token that an agent is installed with.
+const (
+	importTokenTTL = 12 * time.Hour
+	// tokenLeft is how long a token must still be good for, to be handed out.
+	tokenLeft = time.Hour
+)
+
+// look is what the Secret of a Cluster says, and which version of it.
+type look struct {
+	version string
+	offer   imports.Offer
+}
+
+// facts gathers what is known of a Cluster. A Secret is read where it has
+// changed since the last import, and no more often than it changes.
+func (l *importLoop) facts(ctx context.Context, c *fleet.Cluster) (imports.Facts, error) {
+	f := imports.Facts{Cluster: c, Record: imports.RecordOf(c), Namespace: l.namespace(c)}
+	_, f.Token = l.view.tokens.Get(l.tokenKey(c))
+	if f.Record != nil {
+		f.Arrived = f.Record.Taken() || f.Record.Arrived(l.granted(c))
+	}
+	offer, err := l.offer(ctx, c, f.Record)
+	f.Offer = offer
+	return f, err
+}
+
+// namespace is where the agent of a Cluster is to live.
+func (l *importLoop) namespace(c *fleet.Cluster) string {
+	if c.Spec.AgentNamespace != "" {
+		return c.Spec.AgentNamespace
+	}
+	return l.cfg.Namespace
+}
+
+// granted are the requests that were granted for a Cluster.
+func (l *importLoop) granted(c *fleet.Cluster) []*fleet.ClusterRegistration {
+	return l.view.requests.ByIndex(byCluster, kube.KeyOf(c).String())
+}
+
+func (l *importLoop) tokenKey(c *fleet.Cluster) kube.Key {
+	return kube.Key{Namespace: c.Namespace, Name: naming.ImportToken(c.Name)}
+}
+
+// offer is what the agent of a Cluster is to be told; nil where its Secret is
+// gone for now, so that nothing new is known.
+func (l *importLoop) offer(ctx context.Context, c *fleet.Cluster, r *imports.Record) (*imports.Offer, error) {
+	settings := imports.Offer{URL: l.cfg.Settings.APIServerURL, CA: l.cfg.Settings.APIServerCA, TLSMode: l.cfg.Settings.AgentTLSMode}
+	s, there := l.secretOf(c)
+	if r == nil || !there {
+		return nil, nil // an import reads it anyhow
+	}
+	version := imports.VersionOf(s)
+	if r.Secret == version && !r.FromSecret {
+		return &settings, nil
+	}
+	key := kube.KeyOf(c)
+	l.mu.Lock()
+	known := l.looked[key]
+	l.mu.Unlock()
+	if known.version != version {
+		secret, err := l.secrets.Get(ctx, kube.KeyOf(s))
+		if kube.IsGone(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		known = look{version: version, offer: imports.OfferTo(settings, secret.Data)}
+		l.mu.Lock()
+		l.looked[key] = known
+		l.mu.Unlock()
+	}
+	return &known.offer, nil
+}
+
+// settle reports a Cluster whose agent has what it needs, and ends the token that
+// it was installed with once its own credential is in use.
+func (l *importLoop) settle(ctx context.Context, f imports.Facts) (kube.Next, error) {
+	next, silent := kube.Done, error(nil)
+	if f.Arrived && f.Token {
+		next.After = importRetry
+		if err := l.endToken(ctx, f); err != nil {
+			return kube.Done, err
+		}
+	}
+	if !f.Arrived {
+		if left := f.Record.Since.Add(imports.DefaultPace.Patience).Sub(l.now()); left > 0 {
+			next.After = left
+		} else {
+			silent = fault.WaitError(imports.ReasonSilent, 0, fmt.Errorf(
+				"the agent was installed in namespace %q and told of %s, and has not registered: kubectl -n %s logs deployment/fleet-agent says why",
+				f.Record.Namespace, f.Record.URL, f.Record.Namespace))
+		}
+	}
+	return next, l.report(ctx, kube.KeyOf(f.Cluster), silent)
+}
+
+// endToken deletes the registration token of an agent that works with its own
+// credential.
+func (l *importLoop) endToken(ctx context.Context, f imports.Facts) error {
+	t, ok := l.view.tokens.Get(l.tokenKey(f.Cluster))
+	if !ok {
+		return nil
+	}
+	for _, r := range l.granted(f.Cluster) {
+		if r.Status.Granted && !r.CreationTimestamp.Before(&t.CreationTimestamp) && l.used(r) {
+			return l.tokens.Delete(ctx, kube.KeyOf(t), exactly(t))
+		}
+	}
+	return nil
+}
+
+// used tells whether somebody has shown the token that a request was granted to
+// the API server. The cache knows that before the loop of the requests does.
+func (l *importLoop) used(r *fleet.ClusterRegistration) bool {
+	if _, used := l.requests.uses.of(r); used {
+		return true
+	}
+	s, ok := l.view.accountTokens.Get(kube.Key{
+		Namespace: l.system.RegistrationNamespace(), Name: naming.AccountToken(registration.Account(r)),
+	})
+	return ok && s.Labels[labelLastUsed] != ""
+}
+
+// importCluster installs the agent of a Cluster, or tells it what is new. limit
+// is how long the cluster has to answer.
+func (l *importLoop) importCluster(ctx context.Context, f imports.Facts, limit time.Duration) error {
+	c := f.Cluster
+	secret, err := l.kubeconfig(ctx, c)
+	if err != nil {
+		return err
+	}
+	offer := imports.OfferTo(imports.Offer{
+		URL: l.cfg.Settings.APIServerURL, CA: l.cfg.Settings.APIServerCA, TLSMode: l.cfg.Settings.AgentTLSMode,
+	}, secret.Data)
+	if offer.URL == "" {
+		return fault.PermanentError(imports.ReasonNoAddress, fmt.Errorf(
+			"install the agent: nobody says where it reaches this manager: set chart value apiServerURL, or key %s of Secret %s", imports.KeyAPIServerURL, kube.KeyOf(secret)))
+	}
+	access, err := kubeconfig.Parse(secret.Data[imports.KeyKubeconfig])
+	if err != nil {
+		return fmt.Errorf("key %s of Secret %s: %w", imports.KeyKubeconfig, kube.KeyOf(secret), err)
+	}
+	if c.Spec.ClientID == "" {
+		named := c.DeepCopy()
+		named.Spec.ClientID = randomWord()
+		if _, err := l.clusters.Patch(ctx, c, named); err != nil {
+			return err
+		}
+		return l.underWay("the Cluster was given a clientID")
+	}
+	agent, err := l.wantedAgent(ctx, c)
+	if err != nil {
+		return err
+	}
+	asking, stop := context.WithTimeout(ctx, limit)
+	access, err = reach(asking, access, l.cfg.Settings.AgentTLSMode)
+	stop()
+	if err != nil {
+		return err
+	}
+	token, b, err := l.token(ctx, c)
+	if err != nil {
+		return err
+	}
+	b.APIServerURL, b.APIServerCA = offer.URL, offer.CA
+	record := imports.Record{
+		Terms: offer.Terms(), FromSecret: offer.FromSecret, Since: token.CreationTimestamp.Time,
+		Namespace: agent.Namespace, Generation: c.Spec.RedeployAgentGeneration, Secret: imports.VersionOf(secret),
+		WasOnline: online(c), AdoptFrom: adoptFrom(f, agent.Namespace),
+	}
+	ctx, cancel := context.WithTimeout(ctx, importLimit)
+	defer cancel()
+	if record.UID, err = l.install(ctx, c, access, order{agent: agent, bootstrap: b, from: record.AdoptFrom}); err != nil {
+		return err
+	}
+	return l.note(ctx, c, record)
+}
+
+// An order is what an import makes.
+type order struct {
+	agent     registration.Agent
+	bootstrap registration.Bootstrapping
+	from      string // namespace of the agent before; empty: there was none elsewhere
+}
+
+// adoptFrom is the namespace of the agent that a Cluster had before; empty: it
+// had none in another one.
+func adoptFrom(f imports.Facts, to string) string {
+	from := f.Cluster.Status.Agent.Namespace
+	if f.Record != nil {
+		from = f.Record.Namespace
+		if from == to {
+			from = f.Record.AdoptFrom
+		}
+	}
+	if from == to {
+		return ""
+	}
+	return from
+}
+
+// install makes the agent through its kubeconfig, and returns the UID of the
+// cluster. Errors are in the manager's own words.
+func (l *importLoop) install(ctx context.Context, c *fleet.Cluster, access kubeconfig.Access, o order) (string, error) {
+	mark := imports.MarkFor(l.system.ManagerID, c)
+	d, err := dial(l.client, access, mark)
+	if err != nil {
+		return "", err
+	}
+	d.issued = func(ctx context.Context, a imports.Account) (bool, error) { return l.issued(ctx, c, a) }
+	pull, err := l.pullSecrets(ctx, c, o.agent, mark)
+	if err != nil {
+		return "", err
+	}
+	uid, err := d.identity(ctx)
+	if err != nil {
+		return "", plain(access.Server, err)
+	}
+	if err := l.ownCluster(uid, o.agent.Namespace); err != nil {
+		return "", err
+	}
+	all, err := d.things(o.agent, o.from)
+	if err != nil {
+		return "", err
+	}
+	ours, err := d.survey(ctx, o.agent.Namespace, all)
+	if err == nil {
+		err = d.move(ctx, o)
+	}
+	if err == nil {
+		err = d.make(ctx, o.agent.Namespace, ours, o.bootstrap, pull)
+	}
+	return uid, plain(access.Server, err)
+}
+
+// ownCluster refuses to install a second agent where the manager has its own.
+func (l *importLoop) ownCluster(uid, in string) error {
+	if uid != l.cfg.Installation.ClusterUID {
+		return nil
+	}
+	local := l.cfg.Settings.Bootstrap
+	if in == l.cfg.Namespace || local.Namespace != "" && in == local.AgentNamespace {
+		return fault.PermanentError(imports.ReasonOwnCluster, fmt.Errorf(
+			"install the agent: the kubeconfig leads to the manager's own cluster, and namespace %q there is taken: set agentNamespace to another one", in))
+	}
+	return nil
+}
+
+// issued tells whether an account is that of an agent of a Cluster.
+func (l *importLoop) issued(ctx context.Context, c *fleet.Cluster, a imports.Account) (bool, error) {
+	account, err := l.accounts.Get(ctx, kube.Key{Namespace: a.Namespace, Name: a.Name})
+	if err != nil || string(account.UID) != a.UID {
+		return false, ignoreGone(err)
+	}
+	for _, key := range requestOf(account) {
+		r, ok := l.view.requests.Get(kube.ParseKey(key))
+		return ok && r.Status.Granted && r.Namespace == c.Namespace && r.Status.ClusterName == c.Name, nil
+	}
+	return false, nil
+}
+
+// kubeconfig reads the Secret that a Cluster names, if it may.
+func (l *importLoop) kubeconfig(ctx context.Context, c *fleet.Cluster) (*corev1.Secret, error) {
+	in, err := imports.NamespaceOfSecret(c)
+	if err != nil {
+		return nil, err
+	}
+	s, err := l.secrets.Get(ctx, kube.Key{Namespace: in, Name: c.Spec.KubeConfigSecret})
+	if kube.IsGone(err) {
+		return nil, fault.PermanentError(imports.ReasonSecretMissing, fmt.Errorf(
+			"install the agent: Secret %s/%s (kubeConfigSecret) is not there", in, c.Spec.KubeConfigSecret))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if imports.MayUse(c, s, imports.Proof{}) == nil {
+		return s, nil
+	}
+	return s, imports.MayUse(c, s, l.proof(ctx, c, s))
+}
+
+// Kinds of Rancher's.
+var (
+	rancherProvisioning = schema.GroupVersionKind{Group: "provisioning.cattle.io", Version: "v1", Kind: "Cluster"}
+	rancherManagement   = schema.GroupVersionKind{Group: "management.cattle.io", Version: "v3", Kind: "Cluster"}
+)
+
+// proof is what Rancher's objects say about a Secret; nothing where there is no
+// Rancher.
+func (l *importLoop) proof(ctx context.Context, c *fleet.Cluster, s *corev1.Secret) imports.Proof {
+	name := c.Labels[imports.LabelRancherCluster]
+	if l.live == nil || name == "" {
+		return imports.Proof{}
+	}
+	provisioning, err := l.live.Get(ctx, rancherProvisioning, kube.Key{Namespace: s.Namespace, Name: strings.TrimSuffix(s.Name, "-kubeconfig")})
+	if err != nil {
+		return imports.Proof{}
+	}
+	management, err := l.live.Get(ctx, rancherManagement, kube.Key{Name: name})
+	if err != nil {
+		return imports.Proof{}
+	}
+	p := imports.Proof{}
+	p.Secret, _, _ = unstructured.NestedString(provisioning.Object, "status", "clientSecretName")
+	p.Cluster, _, _ = unstructured.NestedString(provisioning.Object, "status", "clusterName")
+	p.Workspace, _, _ = unstructured.NestedString(management.Object, "spec", "fleetWorkspaceName")
+	return p
+}
+
+// token is the registration token of an import, and what its Secret says. One
+// that an agent has registered with, or that ends soon, is replaced; until a new
+// one is ready, the error is a Wait.
+func (l *importLoop) token(ctx context.Context, c *fleet.Cluster) (*fleet.ClusterRegistrationToken, registration.Bootstrapping, error) {
+	none := registration.Bootstrapping{}
+	key := l.tokenKey(c)
+	t, ok := l.view.tokens.Get(key)
+	if !ok {
+		_, err := l.tokens.Create(ctx, &fleet.ClusterRegistrationToken{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, OwnerReferences: registration.OwnedByCluster(c)},
+			Spec:       fleet.ClusterRegistrationTokenSpec{TTL: &metav1.Duration{Duration: importTokenTTL}},
+		})
+		if err != nil && !kube.IsExists(err) {
+			return nil, none, err
+		}
+		return nil, none, l.underWay("the registration token is made")
+	}
+	if l.spent(c, t) {
+		if err := l.tokens.Delete(ctx, key, exactly(t)); err != nil {
+			return nil, none, err
+		}
+		return nil, none, l.underWay("the registration token is replaced")
+	}
+	if _, ready := l.view.values.Get(key); !ready {
+		return nil, none, l.underWay("the registration token is made")
+	}
+	values, err := l.secrets.Get(ctx, key)
+	if err != nil {
+		return nil, none, err
+	}
+	for _, ref := range values.OwnerReferences {
+		if ref.UID == t.UID {
+			b, err := registration.ReadTokenSecret(values)
+			return t, b, err
+		}
+	}
+	return nil, none, l.underWay("the registration token is made") // those of the one before are going
+}
+
+// spent tells whether a token is of no use for another import.
+func (l *importLoop) spent(c *fleet.Cluster, t *fleet.ClusterRegistrationToken) bool {
+	own := false
+	for _, ref := range t.OwnerReferences {
+		own = own || ref.UID == c.UID
+	}
+	left := t.CreationTimestamp.Add(importTokenTTL).Sub(l.now())
+	r := imports.Record{Since: t.CreationTimestamp.Time}
+	return t.DeletionTimestamp == nil && (!own || left < tokenLeft || r.Arrived(l.granted(c)))
+}
+
+// underWay says that an import goes on as soon as the next news come.
+func (l *importLoop) underWay(what string) error {
+	return fault.WaitError(fleet.ReasonProgressing, 0, fmt.Errorf("install the agent: %s", what))
+}

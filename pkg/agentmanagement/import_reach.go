@@ -1,0 +1,204 @@
+package agentmanagement
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// When something is looked at again that no watch tells of: that a person has to
+// put right, and that a server may put right itself.
+const (
+	importRetry = 10 * time.Minute
+	serverRetry = 30 * time.Second
+)
+
+// reach asks an API server for its version, without a credential, and returns
+// the access with the authorities that its certificate is to be checked against
+// from then on. In mode system-store those are the system's, if they vouch for
+// it; else, and in mode strict, the kubeconfig's.
+//
+// Nothing that the server says is in an error: whoever writes the kubeconfig
+// chooses what is asked, and would read the answer.
+func reach(ctx context.Context, a kubeconfig.Access, mode string) (kubeconfig.Access, error) {
+	if a.Insecure && mode == registration.TLSStrict {
+		return a, fault.PermanentError(imports.ReasonUntrusted,
+			fmt.Errorf("reach %s: the kubeconfig says insecure-skip-tls-verify, which agentTLSMode strict does not allow", a.Server))
+	}
+	v := &verifier{access: a, strict: mode == registration.TLSStrict}
+	client, err := v.client()
+	if err != nil {
+		return a, err
+	}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.Server+"/version", nil)
+	if err != nil {
+		return a, fault.PermanentError(kubeconfig.ReasonUnreadable, fmt.Errorf("reach %s: no address of an API server", a.Server))
+	}
+	answer, err := client.Do(req)
+	switch {
+	case err == nil:
+		_ = answer.Body.Close()
+	case v.refused != nil:
+		return a, fault.WaitError(imports.ReasonUntrusted, importRetry, fmt.Errorf("reach %s: its certificate is not to be trusted: %w", a.Server, v.refused))
+	default:
+		return a, &unreachable{server: a.Server, cause: err}
+	}
+	if v.system {
+		a.CA = nil
+	}
+	return a, nil
+}
+
+// A verifier checks a server's certificate by the rules of the TLS modes.
+type verifier struct {
+	access  kubeconfig.Access
+	strict  bool
+	system  bool  // the system's authorities vouch for it
+	refused error // why nobody does
+}
+
+func (v *verifier) client() (*http.Client, error) {
+	name := v.access.ServerName
+	if name == "" {
+		u, err := url.Parse(v.access.Server)
+		if err != nil {
+			return nil, fault.PermanentError(kubeconfig.ReasonUnreadable, errors.New("reach: no address of an API server"))
+		}
+		name = u.Hostname()
+	}
+	cfg, err := kube.RESTOf(v.access)
+	if err != nil {
+		return nil, err
+	}
+	proxy := http.ProxyFromEnvironment
+	if cfg.Proxy != nil {
+		proxy = cfg.Proxy
+	}
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy: proxy,
+			TLSClientConfig: &tls.Config{
+				MinVersion: tls.VersionTLS12, ServerName: name,
+				InsecureSkipVerify: true, //nolint:gosec // verified below, by one pool and then by another
+				VerifyConnection:   func(s tls.ConnectionState) error { return v.verify(s, name) },
+			},
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// verify tries the system's authorities and then the kubeconfig's.
+func (v *verifier) verify(s tls.ConnectionState, name string) error {
+	if v.access.Insecure {
+		return nil
+	}
+	between := x509.NewCertPool()
+	for _, c := range s.PeerCertificates[1:] {
+		between.AddCert(c)
+	}
+	try := func(roots *x509.CertPool) error {
+		_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{DNSName: name, Roots: roots, Intermediates: between})
+		return err
+	}
+	if !v.strict || len(v.access.CA) == 0 {
+		err := try(nil)
+		if err == nil {
+			v.system = true
+			return nil
+		}
+		if len(v.access.CA) == 0 {
+			v.refused = err
+			return err
+		}
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(v.access.CA)
+	v.refused = try(roots)
+	return v.refused
+}
+
+// unreachable says that an API server did not answer.
+type unreachable struct {
+	server string
+	cause  error
+}
+
+// Error says why in words that are the same each time.
+func (u *unreachable) Error() string {
+	var dns *net.DNSError
+	var op *net.OpError
+	why := "no connection"
+	switch {
+	case errors.Is(u.cause, context.DeadlineExceeded) || timedOut(u.cause):
+		why = "no answer in time"
+	case errors.As(u.cause, &dns):
+		why = "its name is not known here"
+	case errors.As(u.cause, &op) && op.Op == "dial":
+		why = "the connection is refused"
+	}
+	return fmt.Sprintf("reach %s: %s; the agent is installed once the manager reaches it", u.server, why)
+}
+
+func (u *unreachable) Unwrap() error { return u.cause }
+
+func timedOut(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
+}
+
+// isUnreachable tells whether an import failed because the cluster's API server
+// did not answer.
+func isUnreachable(err error) bool {
+	var u *unreachable
+	return errors.As(err, &u)
+}
+
+// plain is an error of a request to a downstream cluster in the manager's own
+// words.
+func plain(server string, err error) error {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil, fault.IsPermanent(err), fault.IsWait(err), isUnreachable(err):
+		return err
+	case kube.IsUnauthorized(err):
+		return fault.WaitError(imports.ReasonRefused, importRetry,
+			fmt.Errorf("install the agent at %s: the credential of the kubeconfig is not accepted (401): renew it", server))
+	case kube.IsForbidden(err):
+		return fault.WaitError(imports.ReasonRefused, importRetry,
+			fmt.Errorf("install the agent at %s: the kubeconfig's user may not %s (403): it has to be an administrator", server, tried(err)))
+	case errors.As(err, &status):
+		return fault.WaitError(fleet.ReasonError, serverRetry,
+			fmt.Errorf("install the agent at %s: an attempt to %s is answered with %d", server, tried(err), status.Status().Code))
+	}
+	return &unreachable{server: server, cause: err}
+}
+
+// tried is what a store's error says was tried, without the server's answer.
+func tried(err error) string {
+	for text := err.Error(); ; {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return "do a request"
+		}
+		if end := len(text) - len(inner.Error()) - len(": "); end > 0 && text[end:] == ": "+inner.Error() {
+			return text[:end]
+		}
+		err, text = inner, inner.Error()
+	}
+}

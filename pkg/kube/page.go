@@ -1,0 +1,75 @@
+package kube
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+)
+
+// Each calls f for each object that w selects, and ends with f's first error. It
+// asks for size objects at a time, and keeps none of them: of large objects no more
+// than that many are in memory. Should the list take so long that its snapshot is
+// gone, that is an error, and f has seen a part.
+func (s *Store[P]) Each(ctx context.Context, w Watch, size int64, f func(P) error) error {
+	opts := metav1.ListOptions{Limit: size}
+	w.tweak(&opts)
+	for {
+		list, err := s.scheme.New(s.kind.gvk.GroupVersion().WithKind(s.kind.gvk.Kind + "List"))
+		if err != nil {
+			return err
+		}
+		if err := s.client.List(ctx, w.Namespace, list, opts); err != nil {
+			return wrap("list", s.kind.gvr.Resource, Key{Namespace: w.Namespace}, err)
+		}
+		items, err := meta.ExtractList(list)
+		if err != nil {
+			return err
+		}
+		for _, item := range items {
+			if err := f(item.(P)); err != nil {
+				return err
+			}
+		}
+		m, err := meta.ListAccessor(list)
+		if err != nil || m.GetContinue() == "" {
+			return err
+		}
+		opts.Continue = m.GetContinue()
+	}
+}
+
+// ListMeta reads the metadata of all objects of a kind that w selects, and nothing
+// else of them.
+func (c *Client) ListMeta(ctx context.Context, gvk schema.GroupVersionKind, w Watch) ([]*metav1.PartialObjectMetadata, error) {
+	obj, err := c.scheme.New(gvk)
+	if err != nil {
+		return nil, err
+	}
+	info, err := c.kindOf(obj)
+	if err != nil {
+		return nil, err
+	}
+	cl, err := metadata.NewForConfig(c.cfg.REST)
+	if err != nil {
+		return nil, err
+	}
+	var out []*metav1.PartialObjectMetadata
+	opts := metav1.ListOptions{Limit: pageSize}
+	w.tweak(&opts)
+	for {
+		list, err := cl.Resource(info.gvr).Namespace(w.Namespace).List(ctx, opts)
+		if err != nil {
+			return nil, wrap("list", info.gvr.Resource, Key{Namespace: w.Namespace}, err)
+		}
+		for i := range list.Items {
+			out = append(out, &list.Items[i])
+		}
+		if list.Continue == "" {
+			return out, nil
+		}
+		opts.Continue = list.Continue
+	}
+}

@@ -1,0 +1,133 @@
+// Package checkup judges a whole installation from what a person can see of it:
+// from the connection over the manager and its kinds to tokens, agents, clocks
+// and identities. Each finding says what is so, which hop fails, and what to do.
+//
+// It is pure: what was seen, and what could not be, are arguments.
+package checkup
+
+import (
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// A Verdict is how a check ended.
+type Verdict string
+
+// Verdicts. A Fail needs a person; a Warn may.
+const (
+	OK   Verdict = "ok"
+	Warn Verdict = "warn"
+	Fail Verdict = "FAIL"
+)
+
+// Names of the checks, in the order in which they are made.
+const (
+	Server   = "server"
+	Manager  = "manager"
+	CRDs     = "crds"
+	Address  = "address"
+	Tokens   = "tokens"
+	Agents   = "agents"
+	Clocks   = "clocks"
+	Identity = "identity"
+)
+
+// A Finding is the result of one check.
+type Finding struct {
+	// Check is its name.
+	Check string `json:"check"`
+	// Verdict is ok, warn or FAIL.
+	Verdict Verdict `json:"verdict"`
+	// Message says what is so.
+	Message string `json:"message"`
+	// Hint says what to do.
+	Hint string `json:"hint,omitempty"`
+}
+
+// A Hop is one part of the way to a server that failed.
+type Hop struct {
+	Part string // such as "name", "connection", "TLS", "credentials"
+	Text string
+}
+
+// Seen is what there is to judge.
+type Seen struct {
+	Now       time.Time
+	Namespace string // of the manager
+
+	Server ServerSeen
+	// Manager is nil where what speaks of it may not be read, with Unread as the
+	// reason.
+	Manager *view.Manager
+	Others  []string // namespaces of further managers, sorted
+	Unread  map[string]string
+
+	CRDs    []CRD
+	Address AddressSeen
+	Tokens  []*fleet.ClusterRegistrationToken
+	Agents  []AgentSeen
+}
+
+// ServerSeen is how the API server answers.
+type ServerSeen struct {
+	URL     string
+	Version string
+	Took    time.Duration
+	Failed  *Hop
+}
+
+// A CRD is one of Fleet's kinds as the server has it.
+type CRD struct {
+	Name     string // "bundles.fleet.cattle.io"
+	Revision int    // 0: it does not say
+}
+
+// AddressSeen is the address that the manager gives to agents.
+type AddressSeen struct {
+	Known  bool   // the manager's configuration could be read
+	URL    string // empty: none is configured
+	Failed *Hop   // from where the command runs
+}
+
+// An AgentSeen is a Cluster and the sign of life of its agent.
+type AgentSeen struct {
+	Cluster  *fleet.Cluster
+	Sign     time.Time // by the API server's clock
+	Protocol int       // 0: it does not say
+}
+
+// Examine makes all checks. Where the server does not answer there is nothing
+// else to check.
+func Examine(s Seen) []Finding {
+	first := server(s)
+	if s.Server.Failed != nil {
+		return []Finding{first}
+	}
+	out := []Finding{first}
+	for _, check := range []struct {
+		name string
+		of   func(Seen) []Finding
+	}{
+		{Manager, manager}, {CRDs, crds}, {Address, address}, {Tokens, tokens}, {Agents, agents}, {Clocks, clocks}, {Identity, identity},
+	} {
+		if why := s.Unread[check.name]; why != "" {
+			out = append(out, Finding{Check: check.name, Verdict: Warn, Message: "not looked at: " + why})
+			continue
+		}
+		out = append(out, check.of(s)...)
+	}
+	return out
+}
+
+// Worst is the worst verdict of findings; OK where there are none.
+func Worst(findings []Finding) Verdict {
+	worst := OK
+	for _, f := range findings {
+		if f.Verdict == Fail || f.Verdict == Warn && worst == OK {
+			worst = f.Verdict
+		}
+	}
+	return worst
+}

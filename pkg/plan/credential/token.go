@@ -1,0 +1,64 @@
+package credential
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"hash/fnv"
+	"strings"
+	"time"
+)
+
+// A Span is when a token was given and when it ends. The zero Span is that of a
+// token that lasts.
+type Span struct {
+	Issued, Expires time.Time
+}
+
+// SpanOf reads the span of a token of an account, without judging the token: the
+// claims iat and exp of RFC 7519. Of what is no such token it is zero.
+func SpanOf(token string) Span {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return Span{}
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return Span{}
+	}
+	var claims struct {
+		Issued  int64 `json:"iat"`
+		Expires int64 `json:"exp"`
+	}
+	if json.Unmarshal(text, &claims) != nil || claims.Expires == 0 {
+		return Span{}
+	}
+	return Span{Issued: time.Unix(claims.Issued, 0), Expires: time.Unix(claims.Expires, 0)}
+}
+
+// Lasts tells whether the token has no end.
+func (s Span) Lasts() bool { return s.Expires.IsZero() }
+
+// Parts of a token's life after which its agent gets another one: from the one to
+// the other, each agent at a time of its own. What is left is the overlap, in
+// which the manager may be away without any harm.
+const (
+	renewFrom = 0.5
+	renewTo   = 0.6
+)
+
+// Renew tells whether an agent gets another token now. identity is the agent's;
+// next is when it is connected again, at the latest.
+func (s Span) Renew(identity string, now, next time.Time) bool {
+	if s.Lasts() {
+		return false
+	}
+	at := due(s.Issued, s.Expires, renewFrom+(renewTo-renewFrom)*share(identity))
+	return !now.Before(at) || !next.Before(s.Expires)
+}
+
+// share is a number from 0 to 1 that belongs to one of many.
+func share(identity string) float64 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(identity)) // never fails
+	return float64(h.Sum32()%1000) / 1000
+}

@@ -1,0 +1,126 @@
+package registration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+)
+
+// Sights of agents.
+const (
+	sightsKept = 4 // names of agents that are remembered
+	// returnsProve is how often an agent has to come back after another one was
+	// there. Twice is what a Cluster shows that was restored from a backup: the
+	// agent before, and again the one that lives.
+	returnsProve = 3
+)
+
+// DuplicateMemory is how long the condition DuplicateIdentity stays after two
+// agents were seen last.
+const DuplicateMemory = time.Hour
+
+// Sights remembers which agents have shown themselves under one identity. An
+// agent writes its name, of one run, when it checks in first, and again only when
+// it finds another's there: a name that comes back is alive.
+type Sights struct {
+	names   []string // the present one last
+	returns int
+	last    time.Time // of a return
+	pair    [2]string
+}
+
+// See notes the name that stands in the status of a Cluster.
+func (s *Sights) See(name string, now time.Time) {
+	if name == "" {
+		return
+	}
+	present := ""
+	if n := len(s.names); n > 0 {
+		present = s.names[n-1]
+	}
+	if name == present {
+		return
+	}
+	if i := slices.Index(s.names, name); i >= 0 {
+		s.names = slices.Delete(s.names, i, i+1)
+		if now.Sub(s.last) >= DuplicateMemory {
+			s.returns = 0
+		}
+		s.returns, s.last = s.returns+1, now
+		s.pair = [2]string{min(name, present), max(name, present)}
+	}
+	s.names = append(s.names, name)
+	if len(s.names) > sightsKept {
+		s.names = s.names[1:]
+	}
+}
+
+// Left is how long two agents are still taken to be alive; 0: there are none.
+func (s *Sights) Left(now time.Time) time.Duration {
+	if s.returns < returnsProve {
+		return 0
+	}
+	return max(0, s.last.Add(DuplicateMemory).Sub(now))
+}
+
+// IdentityConditions are the conditions of a Cluster with what is known of its
+// agents: DuplicateIdentity and RegistrationWaiting, each only as long as it is
+// true. requests are those that name the Cluster. left is when to look again; 0:
+// only when something changes.
+//
+// What a manager said before it was started again stands for as long as it would
+// have.
+func IdentityConditions(c *fleet.Cluster, s *Sights, requests []*fleet.ClusterRegistration, now time.Time) (list []fleet.Condition, left time.Duration) {
+	list = c.Status.Conditions
+	left = s.Left(now)
+	was := condition.Find(list, fleet.ConditionDuplicateIdentity)
+	switch {
+	case left > 0:
+		list = condition.Set(list, duplicate(s.pair), now)
+	case was == nil:
+	default:
+		if since, err := time.Parse(time.RFC3339, was.LastTransitionTime); err == nil && s.returns < returnsProve {
+			left = max(0, since.Add(DuplicateMemory).Sub(now))
+		}
+		if left == 0 {
+			list = condition.Remove(list, fleet.ConditionDuplicateIdentity)
+		}
+	}
+	held := Held(c, requests)
+	if len(held) == 0 {
+		return condition.Remove(list, fleet.ConditionRegistrationWaiting), left
+	}
+	return condition.Set(list, waiting(c, held), now), left
+}
+
+func duplicate(pair [2]string) fleet.Condition {
+	return fleet.Condition{
+		Type: fleet.ConditionDuplicateIdentity, Status: corev1.ConditionTrue, Reason: fleet.ConditionDuplicateIdentity,
+		Message: condition.Message(fmt.Sprintf("two agents check in as this cluster (%s and %s): a cloned cluster? "+
+			"the younger one deploys nothing; give one a clientID of its own", pair[0], pair[1])),
+	}
+}
+
+func waiting(c *fleet.Cluster, held []*fleet.ClusterRegistration) fleet.Condition {
+	var names []string
+	for _, r := range held {
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	more := ""
+	if len(names) > 3 {
+		more = fmt.Sprintf(" and %d more", len(names)-3)
+		names = names[:3]
+	}
+	return fleet.Condition{
+		Type: fleet.ConditionRegistrationWaiting, Status: corev1.ConditionTrue, Reason: fleet.ConditionRegistrationWaiting,
+		Message: condition.Message(fmt.Sprintf("asked for by ClusterRegistration %s%s: fleet cluster accept %s",
+			strings.Join(names, ", "), more, c.Name)),
+	}
+}

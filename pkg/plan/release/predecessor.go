@@ -1,0 +1,44 @@
+package release
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Predecessor is another agent of the same cluster, whose releases this one
+// takes over as they are: the same agent before it moved to another namespace.
+type Predecessor struct {
+	Namespace string // that it lived in
+	Manager   string // installation id of the manager of both
+	Lives     bool   // it is still there: nothing of its may be touched
+}
+
+// inherits tells whether a release is that of the same deployment, by the agent
+// that this one takes over from. One that another manager's agent has made there
+// is not; the reference's releases do not say whose they are.
+func (w Wanted) inherits(o Observed) bool {
+	from := w.Predecessor.Namespace
+	by, _, _ := strings.Cut(o.Memory.Manager, "/")
+	return (by == "" || by == w.Predecessor.Manager) && from != "" && o.State != Absent && o.Memory.Owner == Owner{AgentNamespace: from, BundleID: w.Self.BundleID}
+}
+
+// await waits with a release that is inherited until nobody else works on it.
+func (w Wanted) await(o Observed) (Action, bool) {
+	if !w.Predecessor.Lives {
+		return Action{}, false
+	}
+	return Action{
+		Verb: Hold, Reason: ReasonReleaseTaken, After: othersDelay,
+		Message: fmt.Sprintf("release %s belongs to the Fleet agent in namespace %s, which is still there: waits until it is gone, and then takes the release over",
+			o.ID, w.Predecessor.Namespace),
+	}, true
+}
+
+// inherit takes a release over. What runs stays as it is: the labels of its
+// objects and what the release remembers are written once more.
+func inherit(w Wanted) Action {
+	return Action{
+		Verb: Upgrade, Reason: "Inherited",
+		Message: "taken over from the Fleet agent in namespace " + w.Predecessor.Namespace,
+	}
+}
