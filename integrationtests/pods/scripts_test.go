@@ -1,13 +1,25 @@
 package pods
 
 import (
+	"context"
 	"slices"
 	"strings"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
 // Habits of people with kubectl: the names they type, the columns they cut out, the
 // paths they ask for. Names and columns are the reference's.
 func (w *world) scripts() {
+	for _, at := range w.agents() { // a cluster that has just joined takes its agent's own bundle, too
+		w.until(at.cluster+" has both bundles", func(context.Context) string {
+			c, gone := get[*fleet.Cluster](w, w.local, at.workspace, at.cluster)
+			if gone == "" && c.Status.Display.ReadyBundles != "2/2" {
+				return c.Status.Display.ReadyBundles + ": " + c.Status.Display.State
+			}
+			return gone
+		})
+	}
 	for _, look := range []struct {
 		site    *site
 		args    string

@@ -9,7 +9,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
-	"github.com/fleetworkspace/fleet/pkg/plan/support"
 )
 
 // size is how many bytes a status takes.
@@ -114,7 +113,7 @@ func (e *Engine) reportCluster(ctx context.Context, key kube.Key) (int, error) {
 		return 0, nil
 	}
 	status := summary.ClusterStatus(c, facts, e.now())
-	status.Conditions = e.accept(status.Conditions, refusal(support.Missing(c), c.Generation))
+	status.Conditions = condition.Remove(status.Conditions, fleet.ConditionAccepted) // of an earlier version, which did not act on all fields
 	if e.status[table.KindCluster].done(key, c.Status, status) {
 		return 0, nil
 	}

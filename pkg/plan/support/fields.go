@@ -28,17 +28,3 @@ func bundle(s *fleet.BundleSpec) []string {
 	}
 	return c
 }
-
-func cluster(o *fleet.Cluster) []string {
-	s := &o.Spec
-	var c collect
-	c.add(s.PrivateRepoURL != "", "privateRepoURL")
-	c.add(len(s.AgentEnvVars) > 0, "agentEnvVars")
-	c.add(len(s.AgentTolerations) > 0, "agentTolerations")
-	c.add(s.AgentAffinity != nil, "agentAffinity")
-	c.add(s.AgentResources != nil, "agentResources")
-	c.add(s.HostNetwork != nil && *s.HostNetwork, "hostNetwork")
-	c.add(s.AgentSchedulingCustomization != nil, "agentSchedulingCustomization")
-	c.add(s.AgentPullSecrets != nil, "agentPullSecrets")
-	return c
-}

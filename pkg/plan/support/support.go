@@ -46,8 +46,6 @@ func Missing(obj any) []string {
 		out = gitRepo(&o.Spec)
 	case *fleet.Bundle:
 		out = bundle(&o.Spec)
-	case *fleet.Cluster:
-		out = cluster(o)
 	case *fleet.GitRepoRestriction:
 		out = []string{"kind GitRepoRestriction"}
 	case *fleet.HelmOp:

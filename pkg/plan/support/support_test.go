@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -24,6 +25,8 @@ func TestMissing(t *testing.T) {
 					{BundleDeploymentOptions: fleet.BundleDeploymentOptions{AllowedTargetNamespaceSelector: &metav1.LabelSelector{}}},
 					{BundleDeploymentOptions: fleet.BundleDeploymentOptions{AllowedTargetNamespaceSelector: &metav1.LabelSelector{}}}}}},
 			[]string{"targets.allowedTargetNamespaceSelector"}},
+		"Cluster": {"everything that is said of an agent counts",
+			&fleet.Cluster{Spec: fleet.ClusterSpec{PrivateRepoURL: "x", AgentPullSecrets: &[]corev1.LocalObjectReference{}}}, nil},
 		"Kind": {"a kind that nothing acts on", &fleet.Policy{}, []string{"kind Policy"}},
 	}
 	for name, c := range cases {
