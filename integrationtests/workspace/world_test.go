@@ -1,7 +1,6 @@
 // Package workspace tells stories about Rancher's clusters and workspaces on a
 // real API server. Rancher's kinds are written by ourselves, and keep unknown
-// fields; Rancher's part is played by the test. The numbers in the names of the
-// stories are those of the list of scenarios in docs/rancher.md.
+// fields; Rancher's part is played by the test.
 package workspace
 
 import (

@@ -184,13 +184,17 @@ func nulls(path string, s *apiext.JSONSchemaProps) []nullCase {
 }
 
 // nullLeaves is a value of s in which every optional field is null that holds
-// no others.
+// no others. An enumeration takes no null: it is left out.
 func nullLeaves(s *apiext.JSONSchemaProps) any {
 	switch {
 	case len(s.Properties) > 0:
 		out := map[string]any{}
 		for k, p := range s.Properties {
-			if !slices.Contains(s.Required, k) && p.Default == nil && len(p.Enum) == 0 && leaf(&p) {
+			optional := !slices.Contains(s.Required, k)
+			if optional && len(p.Enum) > 0 {
+				continue
+			}
+			if optional && p.Default == nil && leaf(&p) {
 				out[k] = nil
 			} else if k != "apiVersion" && k != "kind" {
 				out[k] = nullLeaves(&p)
