@@ -66,8 +66,10 @@ func schedule(_ *world, m *member) {
 	m.Until("the agent is always connected", func() bool { return m.rhythm() == time.Second })
 	before := m.cluster().Status.Agent.Instance
 
+	asked := time.Now()
 	m.ask(&fleet.ClusterCheckIn{Mode: rhythm.ModePoll, Schedule: "*/12 * * * * *"})
-	next := m.visited(time.Now())
+	m.Until("it has reached the agent", func() bool { return m.Contact()["next"] != "" })
+	next := m.visited(asked)
 	quiet := time.Now()
 	for time.Until(next) > time.Second {
 		if c := m.cluster(); c.Status.Display.State == fleet.Offline {

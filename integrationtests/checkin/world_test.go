@@ -164,7 +164,7 @@ func (m *member) join() *member {
 		list, err := kube.StoreOf[*fleet.Cluster](m.Hub.Admin).List(m.Context(), workspace, "")
 		m.Must(err)
 		for _, c := range list {
-			if c.Spec.ClientID == m.Site.Config.Namespace[len("agent-"):] && !c.Status.Agent.LastSeen.IsZero() {
+			if c.Spec.ClientID == m.Config.Namespace[len("agent-"):] && !c.Status.Agent.LastSeen.IsZero() {
 				m.Workspace, m.Name, m.Deployments = c.Namespace, c.Name, c.Status.Namespace
 				return true
 			}

@@ -73,11 +73,11 @@ func Provisioned(m *management.Cluster) *provisioning.Cluster {
 type Verdict int
 
 const (
-	// Keep: what is there stays as it is, and nothing is made.
+	// Keep leaves what is there as it is, and makes nothing.
 	Keep Verdict = iota
-	// Remove: there is to be none.
+	// Remove says that there is to be none.
 	Remove
-	// Want: it is to be as Mapped says.
+	// Want says that it is to be as Mapped says.
 	Want
 )
 
@@ -164,7 +164,7 @@ func affinityOf(custom *management.AgentDeploymentCustomization, setting string)
 	}
 	out := &corev1.Affinity{}
 	if err := json.Unmarshal([]byte(setting), out); err != nil {
-		return nil, fault.PermanentError(ReasonSetting, fmt.Errorf("Rancher's setting %s is no affinity: %w", SettingAffinity, err))
+		return nil, fault.PermanentError(ReasonSetting, fmt.Errorf("setting %s of Rancher is no affinity: %w", SettingAffinity, err))
 	}
 	return out, nil
 }

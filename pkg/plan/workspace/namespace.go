@@ -18,13 +18,13 @@ import (
 type Action int
 
 const (
-	// Leave: nothing is done.
+	// Leave does nothing.
 	Leave Action = iota
-	// Create: it is made, and belongs to its workspace.
+	// Create makes it, and it belongs to its workspace.
 	Create
-	// Adopt: one that is there is taken, and is never deleted with its workspace.
+	// Adopt takes one that is there, which is never deleted with its workspace.
 	Adopt
-	// Refuse: one that is there is not for workspaces.
+	// Refuse leaves one that is there, because it is not for workspaces.
 	Refuse
 )
 
