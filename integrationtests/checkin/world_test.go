@@ -60,7 +60,8 @@ func newWorld(t *testing.T, interval string) *world {
 	return w
 }
 
-// manage runs the manager with this setting, as cmd/fleet-controller does.
+// manage runs the manager with this setting, as cmd/fleet-controller does. Its agents
+// have the version that it wants: their bundles wait for no wave.
 func (w *world) manage(interval string) {
 	w.Helper()
 	ca, err := os.ReadFile(w.hub.Cluster.REST().CAFile)
@@ -68,7 +69,7 @@ func (w *world) manage(interval string) {
 		ca = w.hub.Cluster.CA()
 	}
 	settings, warnings, err := registration.ParseSettings(fmt.Sprintf(
-		`{"apiServerURL":%q,"apiServerCA":%q,"agentTLSMode":"strict","agentCheckinInterval":%q,"agentImage":"fleet-agent:test","bootstrap":{"namespace":"-"}}`,
+		`{"apiServerURL":%q,"apiServerCA":%q,"agentTLSMode":"strict","agentCheckinInterval":%q,"agentImage":"fleet-agent:v0.1.0-test","bootstrap":{"namespace":"-"}}`,
 		w.hub.Cluster.URL(), base64.StdEncoding.EncodeToString(ca), interval))
 	w.must(err)
 	if len(warnings) > 0 {
