@@ -59,6 +59,9 @@ func TestRightsTable(t *testing.T) {
 			{"the whole management cluster", role("ClusterRole", "fleet-controller")},
 			{"cattle-fleet-system", role("Role", "fleet-controller")},
 		},
+		"rights of the manager over Rancher's objects": {
+			{"the whole management cluster", role("ClusterRole", "fleet-controller-workspace")},
+		},
 		"rights of gitjob": {
 			{"the whole management cluster", role("ClusterRole", "gitjob")},
 			{"cattle-fleet-system", role("Role", "gitjob")},
@@ -138,9 +141,12 @@ var beyond = map[string]map[string]string{
 	"fleet-controller": {
 		"get clusters.provisioning.cattle.io": "whether Rancher has given a kubeconfig of another namespace to a Cluster, by objects that its owner cannot forge alone",
 		"get clusters.management.cattle.io":   "the same",
-		"get leases.coordination.k8s.io":      "one lease by name: whether another manager is alive before its Clusters are touched",
+		"get leases.coordination.k8s.io":      "three leases by name: whether another manager is alive before its Clusters are touched",
+		"list leases.coordination.k8s.io":     "the same, before it starts",
 	},
 	"gitjob": {
+		"list leases.coordination.k8s.io": "three leases by name: whether another manager is alive before it starts",
+		"list deployments.apps":           "one by name: the same",
 		"patch bundles.fleet.cattle.io":   "a change of one field is sent as a patch; whoever may update may do the same",
 		"create contents.fleet.cattle.io": "a bundle too large for one object is stored in parts by the process that reads it, so that no other has to load it",
 		"patch contents.fleet.cattle.io":  "one that is about to be used again is marked, so that it is not swept in that moment; one that a stopped process left behind is completed",
@@ -173,6 +179,52 @@ func TestNoWiderThanTheReference(t *testing.T) {
 			if !used[right] {
 				t.Errorf("%s: %s is excused but not granted", name, right)
 			}
+		}
+	}
+}
+
+// byRancher is what the manager may do because of Rancher's objects, and why. It
+// is Rancher's own part, which the reference has no processes for.
+var byRancher = map[string]string{
+	"customresourcedefinitions.apiextensions.k8s.io": "whether Rancher's kinds are there",
+	"leases.coordination.k8s.io":                     "one lease by name: whether Rancher lives",
+	"nodes":                                          "taints of the manager's own cluster, which its agent tolerates",
+	"clusters.management.cattle.io":                  "a cluster is given its workspace",
+	"fleetworkspaces.management.cattle.io":           "a namespace with clusters becomes a workspace; one that holds clusters is kept",
+	"features.management.cattle.io":                  "read",
+	"settings.management.cattle.io":                  "read",
+	"globalroles.management.cattle.io":               "read",
+	"globalrolebindings.management.cattle.io":        "read",
+	"clusters.provisioning.cattle.io":                "made of management Clusters whose names say so",
+	"clusters.cluster.x-k8s.io":                      "read: a workspace that holds one is kept",
+	"clusters.fleet.cattle.io":                       "made of Rancher's, and deleted with them",
+	"clusterroles.rbac.authorization.k8s.io":         "rights that a GlobalRole gives in workspaces",
+}
+
+// TestRightsOverRancher: in the mode in which Rancher does it all, the manager
+// reads, and patches FleetWorkspaces; in no mode may it do more than the table
+// explains, and Rancher's objects are never updated as a whole.
+func TestRightsOverRancher(t *testing.T) {
+	for mode, writes := range map[string]bool{"auto": true, "standalone": true, "rancher": false} {
+		var role rbacv1.ClusterRole
+		into(t, mustRender(t, fleetRelease(set("workspace.mode", mode)))["ClusterRole//fleet-controller-workspace"], &role)
+		wrote := false
+		for _, right := range rights(role.Rules) {
+			verb, what, _ := strings.Cut(right, " ")
+			if byRancher[what] == "" {
+				t.Errorf("%s: it may %s, and nobody says why", mode, right)
+			}
+			if strings.Contains(what, "management.cattle.io") || strings.Contains(what, "provisioning.cattle.io") {
+				if verb == "update" || verb == "*" || verb == "deletecollection" {
+					t.Errorf("%s: it may %s: an update loses what our types do not know", mode, right)
+				}
+			}
+			if !slices.Contains([]string{"get", "list", "watch"}, verb) && right != "patch fleetworkspaces.management.cattle.io" {
+				wrote = true
+			}
+		}
+		if wrote != writes {
+			t.Errorf("%s: it may write: %v, want %v", mode, wrote, writes)
 		}
 	}
 }

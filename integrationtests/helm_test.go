@@ -119,7 +119,7 @@ func TestHelmPort(t *testing.T) {
 		"Install": helmInstall, "Upgrade": helmUpgrade, "Broken": helmBroken, "Ownership": helmOwnership,
 		"Interrupted": helmInterrupted, "Limited": helmLimited, "Correct": helmCorrect, "Chart": helmChart,
 		"CRDs": helmCRDs, "Kustomize": helmKustomize, "Account": helmAccount, "Remove": helmRemove,
-		"OwnNamespace": helmOwnNamespace, "Values": helmValues,
+		"OwnNamespace": helmOwnNamespace, "Values": helmValues, "LostRemoval": helmLostRemoval,
 	}
 	for _, name := range slices.Sorted(func(yield func(string) bool) {
 		for n := range tests {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -255,6 +256,71 @@ func TestKubeLease(t *testing.T) {
 	cancel()
 	if err := kube.Lead(never, c, lease("three"), work("three", started)); err != nil {
 		t.Errorf("one who never leads ends cleanly, got %v", err)
+	}
+}
+
+// leaseReads counts reads of leases that were answered, and watches that were begun.
+type leaseReads struct {
+	http.RoundTripper
+	gets, watches atomic.Int32
+}
+
+func (r *leaseReads) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := r.RoundTripper.RoundTrip(req)
+	switch {
+	case req.Method != http.MethodGet || !strings.Contains(req.URL.Path, "/leases"):
+	case req.URL.Query().Has("watch"):
+		r.watches.Add(1)
+	default:
+		r.gets.Add(1)
+	}
+	return resp, err
+}
+
+// A lease that is watched is taken when it is given back, however seldom it is
+// asked for: an agent that is upgraded is without a leader for a moment only.
+func TestKubeLeaseWatched(t *testing.T) {
+	port := harness.Cluster(t, "port")
+	lease := func(id string) kube.Lease {
+		return kube.Lease{Namespace: "default", Name: "watched", Identity: id, Retry: 10 * time.Second, Renew: 25 * time.Second, Duration: 30 * time.Second, Watched: true}
+	}
+	ended := make(chan error, 3)
+	lead := func(id string, asked *leaseReads) (stop func(), led <-chan time.Time) {
+		ctx, cancel := context.WithCancel(t.Context())
+		rest := port.REST()
+		rest.Wrap(func(rt http.RoundTripper) http.RoundTripper { asked.RoundTripper = rt; return asked })
+		c, err := kube.Connect(kube.Config{REST: rest, UserAgent: "test/v0", FieldManager: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := make(chan time.Time, 1)
+		go func() {
+			ended <- kube.Lead(ctx, c, lease(id), func(ctx context.Context) error {
+				began <- time.Now()
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		return cancel, began
+	}
+	stop, led := lead("zero", &leaseReads{})
+	<-led
+	for _, id := range []string{"one", "two"} {
+		asked := &leaseReads{}
+		next, nextLed := lead(id, asked)
+		until(t, id+" has asked for the lease in vain", func() bool { return asked.gets.Load() > 1 && asked.watches.Load() > 0 })
+		gave := time.Now()
+		stop()
+		if took := (<-nextLed).Sub(gave); took > 3*time.Second {
+			t.Errorf("%s led %s after the lease was given back", id, took)
+		}
+		stop = next
+	}
+	stop()
+	for range cap(ended) {
+		if err := <-ended; err != nil {
+			t.Errorf("want a clean end, got %v", err)
+		}
 	}
 }
 

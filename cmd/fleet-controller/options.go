@@ -17,7 +17,9 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
+	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
 // Roles that a process can take.
@@ -25,10 +27,11 @@ const (
 	roleController      = "controller"
 	roleAgentManagement = "agentmanagement"
 	roleCleanup         = "cleanup"
+	roleWorkspace       = "workspace"
 	roleGitJob          = "gitjob"
 )
 
-var roles = []string{roleController, roleAgentManagement, roleCleanup, roleGitJob}
+var roles = []string{roleController, roleAgentManagement, roleCleanup, roleWorkspace, roleGitJob}
 
 // options are what a person or a chart tells the process.
 type options struct {
@@ -41,10 +44,14 @@ type options struct {
 	leaderElect    bool
 	debug          bool
 	workers        int
+	workspaceMode  string
+	takeover       bool // others may be at work: wait for their end
+	scope          scope.Scope
 	// from the environment only
 	lease            lease
 	tokenTTLRequired bool
 	gitJob           controllers.GitJob // without what the process itself knows
+	mode             workspace.Mode     // workspaceMode, read
 }
 
 // lease are the times of leader election; zero means the default.
@@ -60,14 +67,14 @@ func newCommand(getenv func(string) string, stderr io.Writer) *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.complete(getenv); err != nil {
+			if err := errors.Join(o.complete(getenv), o.completeScope(cmd.Flags().Changed("roles"))); err != nil {
 				return err
 			}
 			return run(cmd.Context(), o, newLog(stderr, o.debug))
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&o.roles, "roles", []string{roleController, roleAgentManagement, roleCleanup},
+	f.StringSliceVar(&o.roles, "roles", []string{roleController, roleAgentManagement, roleCleanup, roleWorkspace},
 		"roles of this process: "+strings.Join(roles, ", "))
 	f.StringVar(&o.namespace, "namespace", orElse(getenv("NAMESPACE"), fleet.NamespaceSystem), "namespace that Fleet runs in (env NAMESPACE)")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the management cluster; without it the process runs in that cluster")
@@ -78,6 +85,11 @@ func newCommand(getenv func(string) string, stderr io.Writer) *cobra.Command {
 	f.StringVar(&o.healthAddress, "health-address", getenv("FLEET_HEALTHPROBE_BIND_ADDRESS"),
 		"address for probes, such as :8081; empty or 0 for none (env FLEET_HEALTHPROBE_BIND_ADDRESS)")
 	f.IntVar(&o.workers, "bundle-workers", 8, "Bundles worked on at once, 1 to 500")
+	f.StringVar(&o.workspaceMode, "workspace-mode", string(workspace.Auto),
+		"who makes Fleet's clusters and namespaces of Rancher's: rancher, standalone (this process), or auto: Rancher while it is there")
+	f.BoolVar(&o.takeover, "takeover", false,
+		"start although another manager of the same API is at work or was installed in this namespace, and begin when it has ended")
+	o.addScope(f, getenv)
 	f.BoolVar(&o.debug, "debug", false, "log more")
 	return cmd
 }
@@ -99,6 +111,9 @@ func (o *options) complete(getenv func(string) string) error {
 	var err error
 	if o.lease, err = leaseFrom(getenv); err != nil {
 		errs = append(errs, err)
+	}
+	if o.mode, err = workspace.ParseMode(o.workspaceMode); err != nil {
+		errs = append(errs, fmt.Errorf("--workspace-mode: %w", err))
 	}
 	o.tokenTTLRequired = getenv("FLEET_REGISTRATION_TOKEN_TTL_REQUIRED") == "true"
 	if err := o.completeGitJob(getenv); err != nil {

@@ -18,7 +18,8 @@ func TestOptions(t *testing.T) {
 		want string
 	}{
 		"UnknownRole": {"a typing error must not start a process that does nothing", []string{"--roles=controler"}, nil,
-			`--roles: "controler" is none of controller, agentmanagement, cleanup, gitjob`},
+			`--roles: "controler" is none of controller, agentmanagement, cleanup, workspace, gitjob`},
+		"UnknownMode": {"a typing error must not let two write", []string{"--workspace-mode=racher"}, nil, `--workspace-mode: workspace.mode is "racher", want auto, rancher or standalone`},
 		"HalfALease": {"two of three times are a mistake", nil,
 			map[string]string{"CATTLE_ELECTION_LEASE_DURATION": "30s", "CATTLE_ELECTION_RETRY_PERIOD": "2s"},
 			"CATTLE_ELECTION_LEASE_DURATION, CATTLE_ELECTION_RENEW_DEADLINE, CATTLE_ELECTION_RETRY_PERIOD: all three are needed, 2 are set"},

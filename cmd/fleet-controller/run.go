@@ -18,6 +18,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
+	"github.com/fleetworkspace/fleet/pkg/workspace"
 )
 
 // A process is what the roles of one process share.
@@ -30,17 +31,35 @@ type process struct {
 }
 
 // run takes all roles until ctx ends or one of them cannot go on, and returns
-// when all have stopped and given their leases back.
+// when all have stopped and given their leases back. It begins when no other manager
+// of the same API is at work.
 func run(ctx context.Context, o *options, log *logrus.Entry) error {
 	p := &process{options: o, log: log, metrics: controllers.NewMetrics()}
-	if err := p.prepare(ctx); err != nil {
-		return err
-	}
 	group, ctx := errgroup.WithContext(ctx)
 	if err := p.serve(ctx, group); err != nil {
 		return err
 	}
-	for _, role := range o.roles {
+	group.Go(func() error { return p.work(ctx) })
+	err := group.Wait()
+	if err == nil {
+		log.WithField("action", "stop").Info("fleet-controller ended")
+	}
+	return err
+}
+
+// work takes all roles, as soon as this process may.
+func (p *process) work(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{p.alone, p.prepare} {
+		err := step(ctx)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // it was told to end: what it broke off is no failure
+		}
+		if err != nil {
+			return err
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, role := range p.options.roles {
 		group.Go(func() error {
 			if err := p.take(ctx, role); err != nil {
 				return fmt.Errorf("role %s: %w", role, err)
@@ -48,12 +67,8 @@ func run(ctx context.Context, o *options, log *logrus.Entry) error {
 			return nil
 		})
 	}
-	log.WithField("action", "start").Infof("fleet-controller %s", version.Version)
-	err := group.Wait()
-	if err == nil {
-		log.WithField("action", "stop").Info("fleet-controller ended")
-	}
-	return err
+	p.log.WithField("action", "start").Infof("fleet-controller %s", version.Version)
+	return group.Wait()
 }
 
 // prepare finds out who this installation is and what it was told. The worker
@@ -106,6 +121,8 @@ func (p *process) take(ctx context.Context, role string) error {
 		return p.agentManagement(ctx)
 	case roleCleanup:
 		return p.cleanup(ctx)
+	case roleWorkspace:
+		return p.workspace(ctx)
 	case roleGitJob:
 		return p.gitJob(ctx)
 	}
@@ -116,6 +133,7 @@ func (p *process) config() controllers.Config {
 	cfg := controllers.Default()
 	cfg.Namespace, cfg.Identity, cfg.LeaderElect = p.options.namespace, p.options.identity, p.options.leaderElect
 	cfg.Lease = controllers.LeaseTimes{Duration: p.options.lease.duration, Renew: p.options.lease.renew, Retry: p.options.lease.retry}
+	cfg.Scope = p.options.scope
 	cfg.ManagerID, cfg.Workers, cfg.Metrics, cfg.Proxy = p.install.ID, p.options.workers, p.metrics, http.ProxyFromEnvironment
 	if p.settings.AgentCheckinInterval > 0 {
 		cfg.CheckinInterval = p.settings.AgentCheckinInterval
@@ -134,7 +152,7 @@ func (p *process) controller(ctx context.Context) error {
 func (p *process) gate() agentmanagement.Config {
 	return agentmanagement.Config{
 		Namespace: p.options.namespace, Settings: p.settings,
-		Installation: p.install, TokenTTLRequired: p.options.tokenTTLRequired,
+		Installation: p.install, TokenTTLRequired: p.options.tokenTTLRequired, Scope: p.options.scope,
 	}
 }
 
@@ -143,8 +161,13 @@ func (p *process) agentManagement(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	follower := workspace.Follower{Client: c, Log: p.log}
 	return controllers.Lead(ctx, p.config(), c, agentmanagement.LeaseName, func(ctx context.Context) error {
-		return kube.Run(ctx, controllers.Report(p.log), agentmanagement.New(p.gate(), c, p.log).Parts()...)
+		return follower.Follow(ctx, p.settings, func(ctx context.Context, settings registration.Settings) error {
+			cfg := p.gate()
+			cfg.Settings = settings
+			return kube.Run(ctx, controllers.Report(p.log), agentmanagement.New(cfg, c, p.log).Parts()...)
+		})
 	})
 }
 
@@ -155,6 +178,18 @@ func (p *process) cleanup(ctx context.Context) error {
 	}
 	return controllers.Lead(ctx, p.config(), c, controllers.LeaseCleanup, func(ctx context.Context) error {
 		return kube.Run(ctx, controllers.Report(p.log), agentmanagement.NewCleanup(p.gate(), c, p.log).Parts()...)
+	})
+}
+
+// workspace ties Fleet to Rancher. Where Rancher's kinds are not served it sleeps.
+func (p *process) workspace(ctx context.Context) error {
+	c, err := p.connect(fleet.FieldManagerWorkspace)
+	if err != nil {
+		return err
+	}
+	cfg := workspace.Config{Mode: p.options.mode, Fail: controllers.Report(p.log)}
+	return controllers.Lead(ctx, p.config(), c, workspace.LeaseName, func(ctx context.Context) error {
+		return kube.Run(ctx, controllers.Report(p.log), workspace.New(cfg, c, p.log).Parts()...)
 	})
 }
 

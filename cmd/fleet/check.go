@@ -19,7 +19,7 @@ import (
 )
 
 const checkText = `Looks at the whole installation: the connection, the manager and who leads, Fleet's kinds, where agents are sent, tokens that never end, agents by
-version, clocks, and identities that are used twice. A line that fails says which part of the way it is, and what to do. It changes nothing.
+version and their credentials, clocks, and identities that are used twice. A line that fails says which part of the way it is, and what to do. It changes nothing.
 
 Ends with 3 if a line says FAIL.`
 
@@ -60,9 +60,9 @@ func runCheck(o output, s *session, findings []checkup.Finding) error {
 		}
 	} else {
 		for _, f := range findings {
-			fmt.Fprintf(s.std.out, "%-5s %-9s %s\n", f.Verdict, f.Check, f.Message)
+			fmt.Fprintf(s.std.out, "%-5s %-11s %s\n", f.Verdict, f.Check, f.Message)
 			if f.Hint != "" {
-				fmt.Fprintf(s.std.out, "%15s %s\n", "", f.Hint)
+				fmt.Fprintf(s.std.out, "%17s %s\n", "", f.Hint)
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func (c *checker) look(ctx context.Context, g *globals) {
 		}
 	}
 	if why := c.seen.Unread[checkup.Agents]; why != "" {
-		c.seen.Unread[checkup.Clocks], c.seen.Unread[checkup.Identity] = why, why
+		c.seen.Unread[checkup.Clocks], c.seen.Unread[checkup.Identity], c.seen.Unread[checkup.Credentials] = why, why, why
 	}
 	settings, ok := c.readSettings(ctx)
 	c.seen.Address = checkup.AddressSeen{Known: ok, URL: settings.APIServerURL}

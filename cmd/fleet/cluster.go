@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -180,48 +181,77 @@ func (s *session) asked(r *fleet.ClusterRegistration) string {
 const clusterForgetText = `Removes a Cluster from the fleet: its agent loses its credential, and the manager what it knew. Nothing that runs on the cluster is removed, and its
 agent goes on keeping that as it is.
 
-A cluster whose agent has checked in lately is forgotten only with --yes.`
+A cluster whose agent has checked in lately is forgotten only with --yes.
+
+With --uninstall everything that Fleet has deployed there is removed before, by the cluster's own agent, which has to be there; what says
+keepResources stays. The command says what would go and does nothing without --yes. What has not gone after --timeout is given up and named
+(exit 6). Until then removing the annotation ` + fleet.AnnotationUninstall + ` from the Cluster brings everything back.`
+
+// forgetOptions are how a cluster is let go.
+type forgetOptions struct {
+	name      string
+	yes       bool
+	uninstall bool
+	timeout   time.Duration
+}
 
 func newClusterForgetCommand(g *globals, std stdio) *cobra.Command {
-	yes := false
+	var o forgetOptions
 	cmd := &cobra.Command{
 		Use: "forget NAME", Short: "Let a cluster go; what runs there stays", Long: clusterForgetText, Args: oneCluster,
+		Example:           "  fleet cluster forget -n fleet-default c1 --yes\n  fleet cluster forget -n fleet-default c1 --uninstall --yes",
 		ValidArgsFunction: g.completeClusters(std),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.name = args[0]
+			if o.timeout <= 0 {
+				return errors.New("--timeout must be above 0")
+			}
 			g.writing()
 			s, err := g.connect(cmd.Context(), std, false)
 			if err != nil {
 				return err
 			}
-			return runClusterForget(cmd.Context(), args[0], yes, s)
+			return runClusterForget(cmd.Context(), o, s)
 		},
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "also a cluster whose agent is there")
+	cmd.Flags().BoolVar(&o.yes, "yes", false, "also a cluster whose agent is there")
+	cmd.Flags().BoolVar(&o.uninstall, "uninstall", false, "remove what Fleet has deployed there before")
+	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "with --uninstall: wait so long for the agent at most")
 	return cmd
 }
 
 // runClusterForget deletes a Cluster.
-func runClusterForget(ctx context.Context, name string, yes bool, s *session) error {
+func runClusterForget(ctx context.Context, o forgetOptions, s *session) error {
 	s.std.note("%s, workspace %s", s.server, s.scope)
-	k := mustKind("clusters")
-	u, err := s.present(ctx, k, name)
-	if err != nil {
-		return err
-	}
-	c, err := as[fleet.Cluster](u)
+	c, err := s.clusterHere(ctx, o.name)
 	if err != nil {
 		return err
 	}
 	seen := c.Status.Agent.LastSeen.Time
-	if why := keptBecause(c); why != "" && !yes {
-		return fmt.Errorf("%w: cluster %s/%s %s; to forget it all the same: --yes", errRefused, s.scope, name, fmt.Sprintf(why, view.Ago(seen, s.now())))
+	stays, left := "what runs there stays", []string(nil)
+	if o.uninstall {
+		had := 0
+		if had, left, err = s.empty(ctx, o, c); err != nil {
+			return err
+		}
+		switch stays = "what Fleet had deployed there is removed"; {
+		case had == 0:
+			stays = "nothing was deployed there"
+		case len(left) > 0:
+			stays = fmt.Sprintf("given up, and still there: %s", strings.Join(left, "; "))
+		}
+	} else if why := keptBecause(c); why != "" && !o.yes {
+		return fmt.Errorf("%w: cluster %s/%s %s; to forget it all the same: --yes", errRefused, s.scope, o.name, fmt.Sprintf(why, view.Ago(seen, s.now())))
 	}
-	if err := s.api.Delete(ctx, k.resource(), s.scope, name); err != nil {
+	if err := s.api.Delete(ctx, mustKind("clusters").resource(), s.scope, o.name); err != nil {
 		return reached(s.server, err)
 	}
-	fmt.Fprintf(s.std.out, "cluster %s/%s is forgotten; what runs there stays\n", s.scope, name)
+	fmt.Fprintf(s.std.out, "cluster %s/%s is forgotten; %s\n", s.scope, o.name, stays)
 	if !seen.IsZero() {
 		s.std.note("to take the agent off there: kubectl -n %s delete deployment fleet-agent", or(c.Status.Agent.Namespace, fleet.NamespaceSystem))
+	}
+	if len(left) > 0 {
+		return told{errPartly}
 	}
 	return nil
 }

@@ -98,20 +98,8 @@ type newcomer struct {
 // runClusterJoin makes the Cluster and a token for its agent. It installs the
 // agent on the newcomer and waits for it; without one it prints the agent.
 func runClusterJoin(ctx context.Context, o clusterJoinOptions, ttl time.Duration, s *session, to *newcomer) error {
-	up, err := o.reach.upstream(s.access)
+	a, err := s.agent(ctx, o.reach)
 	if err != nil {
-		return err
-	}
-	s.std.note("%s, workspace %s", s.server, s.scope)
-	if doubt := up.Doubt(); doubt != "" {
-		s.std.note("warning: %s", doubt)
-	}
-	settings, err := s.settings(ctx)
-	if err != nil {
-		return err
-	}
-	a := manifest.Agent{Upstream: up, Namespace: s.system, Settings: settings}
-	if _, err := a.Values(); err != nil { // before anything is made
 		return err
 	}
 	id := s.random(16)

@@ -20,7 +20,7 @@ import (
 )
 
 // documents are all that commands print as documents of their own.
-var documents = []any{FleetStatus{}, WaitResult{}, Suspension{}, DeletionApproval{}, Version{}, Rendering{}, Targeting{}, Deployed{}, LintReport{}, Explanation{}, BundleExplanation{}, AgentLog{}, BundleDiff{}, CheckReport{}, AgentRollout{}}
+var documents = []any{FleetStatus{}, WaitResult{}, Suspension{}, DeletionApproval{}, Version{}, Rendering{}, Targeting{}, Deployed{}, LintReport{}, Explanation{}, BundleExplanation{}, AgentLog{}, BundleDiff{}, CheckReport{}, AgentRollout{}, WorkspaceList{}, TakeoverReport{}, TakeoverMove{}}
 
 const docs = "../../docs/cli"
 

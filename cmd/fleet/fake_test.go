@@ -27,6 +27,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
+	provisioning "github.com/fleetworkspace/fleet/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -112,7 +114,38 @@ func normal(t *testing.T, doc map[string]any) map[string]any {
 	return u.Object
 }
 
-func storyKey(u *unstructured.Unstructured) string { return u.GetKind() + " " + keyText(u) }
+// storyKey tells Fleet's Clusters from Rancher's two kinds of that name.
+func storyKey(u *unstructured.Unstructured) string {
+	kind := u.GetKind()
+	if group := u.GroupVersionKind().Group; ofRancher(group) {
+		kind += "." + group
+	}
+	return kind + " " + keyText(u)
+}
+
+func ofRancher(group string) bool {
+	return group == management.Group || group == provisioning.Group
+}
+
+// is tells whether an object is of a resource.
+func is(o *unstructured.Unstructured, r schema.GroupVersionResource) bool {
+	group := o.GroupVersionKind().Group
+	return resourceOf(o.GetKind()) == r.Resource && (group == r.Group || !ofRancher(group) && !ofRancher(r.Group))
+}
+
+// serves tells whether the API server knows a resource: Rancher's only where it has
+// one of them.
+func (f *fake) serves(r schema.GroupVersionResource) error {
+	if !ofRancher(r.Group) {
+		return nil
+	}
+	for _, o := range f.held {
+		if o.GroupVersionKind().Group == r.Group {
+			return nil
+		}
+	}
+	return apierrors.NewNotFound(r.GroupResource(), "")
+}
 
 // fake is an API server that holds a story. It shows the first step; a watch
 // plays the others, and then ends the test's context.
@@ -172,7 +205,7 @@ func (f *fake) selects(q query, o *unstructured.Unstructured) bool {
 	for _, k := range []string{"apiVersion", "kind", "name"} {
 		set["involvedObject."+k], _, _ = unstructured.NestedString(o.Object, "involvedObject", k)
 	}
-	return resourceOf(o.GetKind()) == q.resource.Resource && (q.namespace == "" || q.namespace == o.GetNamespace()) &&
+	return is(o, q.resource) && (q.namespace == "" || q.namespace == o.GetNamespace()) &&
 		l.Matches(labels.Set(o.GetLabels())) && s.Matches(set)
 }
 
@@ -187,7 +220,7 @@ func (f *fake) List(_ context.Context, q query, p page) (*unstructured.Unstructu
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, "list "+q.resource.Resource)
-	if err := f.allowed(q); err != nil {
+	if err := errors.Join(f.allowed(q), f.serves(q.resource)); err != nil {
 		return nil, err
 	}
 	var keys []string
@@ -264,7 +297,7 @@ func (f *fake) Get(_ context.Context, r schema.GroupVersionResource, namespace, 
 		return nil, err
 	}
 	for _, o := range f.held {
-		if resourceOf(o.GetKind()) == r.Resource && o.GetNamespace() == namespace && o.GetName() == name {
+		if is(o, r) && o.GetNamespace() == namespace && o.GetName() == name {
 			return o.DeepCopy(), nil
 		}
 	}
@@ -272,6 +305,11 @@ func (f *fake) Get(_ context.Context, r schema.GroupVersionResource, namespace, 
 }
 
 func (f *fake) Create(_ context.Context, r schema.GroupVersionResource, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if r.Resource == "selfsubjectaccessreviews" {
+		verb, _, _ := unstructured.NestedString(o.Object, "spec", "resourceAttributes", "verb")
+		what, _, _ := unstructured.NestedString(o.Object, "spec", "resourceAttributes", "name")
+		return &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"allowed": !f.refuse[verb+" "+what]}}}, nil
+	}
 	if r.Resource == "selfsubjectreviews" {
 		return &unstructured.Unstructured{Object: map[string]any{
 			"status": map[string]any{"userInfo": map[string]any{"username": "ana@example"}},
@@ -286,8 +324,11 @@ func (f *fake) Create(_ context.Context, r schema.GroupVersionResource, o *unstr
 	o.SetCreationTimestamp(metav1.NewTime(f.clock.now()))
 	f.held[storyKey(o)] = o
 	f.writes = append(f.writes, "create "+storyKey(o))
-	if r.Resource == "clusterregistrationtokens" {
+	switch r.Resource {
+	case "clusterregistrationtokens":
 		f.manage(o)
+	case "fleetworkspaces":
+		f.settle(o.GetName())
 	}
 	return o.DeepCopy(), nil
 }
@@ -296,7 +337,7 @@ func (f *fake) Patch(_ context.Context, r schema.GroupVersionResource, namespace
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key, o := range f.held {
-		if resourceOf(o.GetKind()) != r.Resource || o.GetNamespace() != namespace || o.GetName() != name {
+		if !is(o, r) || o.GetNamespace() != namespace || o.GetName() != name {
 			continue
 		}
 		before, err := o.MarshalJSON()
@@ -307,13 +348,14 @@ func (f *fake) Patch(_ context.Context, r schema.GroupVersionResource, namespace
 		if err != nil {
 			return nil, err
 		}
-		is := &unstructured.Unstructured{}
-		if err := is.UnmarshalJSON(after); err != nil {
+		now := &unstructured.Unstructured{}
+		if err := now.UnmarshalJSON(after); err != nil {
 			return nil, err
 		}
-		f.held[key] = is
+		f.held[key] = now
 		f.writes = append(f.writes, "patch "+key+" "+string(merge))
-		return is, nil
+		f.follow(now)
+		return now, nil
 	}
 	return nil, apierrors.NewNotFound(r.GroupResource(), name)
 }
@@ -322,7 +364,7 @@ func (f *fake) Delete(_ context.Context, r schema.GroupVersionResource, namespac
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key, o := range f.held {
-		if resourceOf(o.GetKind()) == r.Resource && o.GetNamespace() == namespace && o.GetName() == name {
+		if is(o, r) && o.GetNamespace() == namespace && o.GetName() == name {
 			delete(f.held, key)
 			f.writes = append(f.writes, "delete "+key)
 			return nil

@@ -87,11 +87,12 @@ func newInstallTokenCommand(g *globals, std stdio) *cobra.Command {
 	return cmd
 }
 
-// runInstallToken makes a token and prints an agent that has it.
-func runInstallToken(ctx context.Context, o agentTokenOptions, ttl time.Duration, s *session) error {
-	up, err := o.reach.upstream(s.access)
+// agent is one that is to come to this manager, with everything but its token. What
+// it could not be told stops here, before anything is made.
+func (s *session) agent(ctx context.Context, r reachOptions) (manifest.Agent, error) {
+	up, err := r.upstream(s.access)
 	if err != nil {
-		return err
+		return manifest.Agent{}, err
 	}
 	s.std.note("%s, workspace %s", s.server, s.scope)
 	if doubt := up.Doubt(); doubt != "" {
@@ -99,10 +100,17 @@ func runInstallToken(ctx context.Context, o agentTokenOptions, ttl time.Duration
 	}
 	settings, err := s.settings(ctx)
 	if err != nil {
-		return err
+		return manifest.Agent{}, err
 	}
 	a := manifest.Agent{Upstream: up, Namespace: s.system, Settings: settings}
-	if _, err := a.Values(); err != nil { // before anything is made
+	_, err = a.Values()
+	return a, err
+}
+
+// runInstallToken makes a token and prints an agent that has it.
+func runInstallToken(ctx context.Context, o agentTokenOptions, ttl time.Duration, s *session) error {
+	a, err := s.agent(ctx, o.reach)
+	if err != nil {
 		return err
 	}
 	made, err := s.makeToken(ctx, tokenWish{prefix: "agent", group: o.group, ttl: ttl})

@@ -85,7 +85,7 @@ func (g *globals) command(std stdio) *cobra.Command {
 		newLintCommand(g, std), newApplyCommand(g, std), newTestCommand(g, std), newTargetCommand(g, std), newDeployCommand(g, std),
 		newStatusCommand(g, std), newGetCommand(g, std), newExplainCommand(g, std), newEventsCommand(g, std), newLogsCommand(g, std), newBundleDiffCommand(g, std), newWaitCommand(g, std),
 		newSuspendCommand(g, std), newResumeCommand(g, std), newApproveCommand(g, std),
-		newInstallCommand(g, std), newClusterCommand(g, std), newCheckCommand(g, std), newVersionCommand(g, std),
+		newInstallCommand(g, std), newClusterCommand(g, std), newWorkspaceCommand(g, std), newCheckCommand(g, std), newTakeoverCommand(g, std), newVersionCommand(g, std),
 	)
 	return root
 }

@@ -19,13 +19,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/Masterminds/semver/v3"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
+	"github.com/fleetworkspace/fleet/hack/epoch"
 	"github.com/fleetworkspace/fleet/hack/measure"
 )
 
@@ -51,7 +51,7 @@ func parse(args []string, getenv func(string) string) (options, error) {
 	f.StringVar(&o.url, "url", "", "where the folder will be served; packages are named relative to the index where not given")
 	version := f.String("version", "", "version and appVersion of the charts, such as v1.2.3; else what they say")
 	f.BoolVar(&o.rancher, "rancher", false, "versions above those of Rancher's own charts")
-	epoch := f.String("epoch", getenv("SOURCE_DATE_EPOCH"), "time of creation in the index, in seconds since 1970; 0 where not given (env SOURCE_DATE_EPOCH)")
+	since := f.String("epoch", getenv("SOURCE_DATE_EPOCH"), "time of creation in the index, in seconds since 1970; 0 where not given (env SOURCE_DATE_EPOCH)")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -68,14 +68,10 @@ func parse(args []string, getenv func(string) string) (options, error) {
 		}
 		o.version = v
 	}
-	seconds := int64(0)
-	if *epoch != "" {
-		var err error
-		if seconds, err = strconv.ParseInt(*epoch, 10, 64); err != nil || seconds < 0 {
-			return o, fmt.Errorf("-epoch: %q is not a number of seconds", *epoch)
-		}
+	var err error
+	if o.epoch, err = epoch.Parse(*since); err != nil {
+		return o, fmt.Errorf("-epoch: %w", err)
 	}
-	o.epoch = time.Unix(seconds, 0).UTC()
 	root, err := source.Root()
 	o.charts = filepath.Join(root, "charts")
 	return o, err

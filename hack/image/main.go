@@ -23,13 +23,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
+	"github.com/fleetworkspace/fleet/hack/epoch"
 	"github.com/fleetworkspace/fleet/hack/measure"
 )
 
@@ -64,7 +64,7 @@ func parse(args []string, getenv func(string) string) (options, error) {
 	arch := f.String("arch", runtime.GOARCH, "architectures, comma separated: amd64, arm64")
 	f.StringVar(&o.version, "version", "", "version of the programs and tag of the images; else \"v\" and the appVersion of the chart fleet")
 	f.StringVar(&o.commit, "commit", "unknown", "commit that the programs say they are from")
-	epoch := f.String("epoch", getenv("SOURCE_DATE_EPOCH"), "time of creation in the images, in seconds since 1970; 0 where not given (env SOURCE_DATE_EPOCH)")
+	since := f.String("epoch", getenv("SOURCE_DATE_EPOCH"), "time of creation in the images, in seconds since 1970; 0 where not given (env SOURCE_DATE_EPOCH)")
 	f.StringVar(&o.certificates, "certificates", "", "PEM `file` of certificate authorities for the images; else this machine's")
 	f.BoolVar(&o.local, "local", false, "share compiled packages with the tests: faster, but folders of this machine stay in the programs")
 	if err := f.Parse(args); err != nil {
@@ -84,14 +84,10 @@ func parse(args []string, getenv func(string) string) (options, error) {
 	case o.rootfs != "" && len(o.arch) != 1:
 		return o, errors.New("-rootfs takes one architecture")
 	}
-	seconds := int64(0)
-	if *epoch != "" {
-		var err error
-		if seconds, err = strconv.ParseInt(*epoch, 10, 64); err != nil || seconds < 0 {
-			return o, fmt.Errorf("-epoch: %q is not a number of seconds", *epoch)
-		}
+	var err error
+	if o.epoch, err = epoch.Parse(*since); err != nil {
+		return o, fmt.Errorf("-epoch: %w", err)
 	}
-	o.epoch = time.Unix(seconds, 0).UTC()
 	return o, o.complete()
 }
 

@@ -29,6 +29,7 @@ func TestCleanup(t *testing.T) {
 	for name, owner := range map[string]string{"ns-alive": "alive", "ns-gone": "gone", "ns-tombstone": "gone2"} {
 		create(t, g.admin, registration.NewNamespace(of(owner), name, system))
 	}
+	create(t, g.admin, registration.NewNamespace(of("gone"), "ns-theirs", registration.System{Namespace: "other", ManagerID: "another"}))
 	createNamespace(t, g.admin, "not-ours")
 	create(t, g.admin, &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns-tombstone", Name: "app", Annotations: map[string]string{fleet.AnnotationWithdrawn: "order"},
@@ -55,7 +56,7 @@ func TestCleanup(t *testing.T) {
 	c := agentmanagement.NewCleanup(cfg, g.client, logrus.NewEntry(logrus.New()))
 	left := func() []string {
 		var out []string
-		for _, name := range []string{"ns-alive", "ns-gone", "ns-tombstone", "not-ours"} {
+		for _, name := range []string{"ns-alive", "ns-gone", "ns-tombstone", "ns-theirs", "not-ours"} {
 			n, err := kube.StoreOf[*corev1.Namespace](g.admin).Get(ctx, kube.Key{Name: name})
 			if err == nil && n.DeletionTimestamp == nil {
 				out = append(out, name)

@@ -16,15 +16,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 	"github.com/fleetworkspace/fleet/hack/measure"
 )
 
@@ -118,39 +115,21 @@ func main() { measure.Main("bench", parseOptions, run) }
 
 // run measures all scenarios, each on an API server of its own.
 func run(ctx context.Context, o settings) (err error) {
-	dir, err := os.MkdirTemp("", "fleet-bench-")
-	if err != nil {
-		return fmt.Errorf("make folder: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	root, err := source.Root()
+	g, err := measure.Prepare(ctx, "bench")
 	if err != nil {
 		return err
 	}
-	builder, err := kubebin.Default(root)
-	if err != nil {
-		return err
-	}
-	binary, err := kubebin.Ensure(ctx, os.Stderr)
-	if err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, g.Close()) }()
 	if o.manager == "" {
-		if o.programs == "" {
-			if o.programs, err = builder.Fleet(ctx); err != nil {
-				return err
-			}
+		if o.programs, err = g.Programs(ctx, o.programs); err != nil {
+			return err
 		}
 		o.manager = filepath.Join(o.programs, "fleet-controller") +
 			" --roles=controller --kubeconfig={kubeconfig} --namespace={namespace} --identity=bench"
 	}
-	measure.Title("Machine")
-	if err := measure.Machine(); err != nil {
-		return err
-	}
 	for i, s := range o.scenarios {
-		b := &bench{settings: o, scenario: s, dir: filepath.Join(dir, fmt.Sprint(i)), charts: filepath.Join(root, "charts")}
-		if err := b.run(ctx, binary); err != nil {
+		b := &bench{settings: o, scenario: s, dir: filepath.Join(g.Dir, fmt.Sprint(i)), charts: filepath.Join(g.Root, "charts")}
+		if err := b.run(ctx, g.Kubernetes); err != nil {
 			return fmt.Errorf("%s: %w", s, err)
 		}
 	}

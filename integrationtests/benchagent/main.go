@@ -14,15 +14,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 	"github.com/fleetworkspace/fleet/hack/measure"
 )
 
@@ -83,33 +80,15 @@ func main() { measure.Main("benchagent", parseOptions, run) }
 
 // run measures all parts: what rests in one world, what moves in another.
 func run(ctx context.Context, o settings) (err error) {
-	dir, err := os.MkdirTemp("", "fleet-benchagent-")
-	if err != nil {
-		return fmt.Errorf("make folder: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	root, err := source.Root()
+	g, err := measure.Prepare(ctx, "benchagent")
 	if err != nil {
 		return err
 	}
-	builder, err := kubebin.Default(root)
-	if err != nil {
+	defer func() { err = errors.Join(err, g.Close()) }()
+	if o.programs, err = g.Programs(ctx, o.programs); err != nil {
 		return err
 	}
-	binary, err := kubebin.Ensure(ctx, os.Stderr)
-	if err != nil {
-		return err
-	}
-	if o.programs == "" {
-		if o.programs, err = builder.Fleet(ctx); err != nil {
-			return err
-		}
-	}
-	measure.Title("Machine")
-	if err := measure.Machine(); err != nil {
-		return err
-	}
-	b := &bench{settings: o, dir: dir, binary: binary, charts: filepath.Join(root, "charts")}
+	b := &bench{settings: o, dir: g.Dir, binary: g.Kubernetes, charts: filepath.Join(g.Root, "charts")}
 	if o.has(partRest) {
 		if err := b.in(ctx, "rest", b.measureRest); err != nil {
 			return err

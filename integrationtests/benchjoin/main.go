@@ -13,7 +13,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -22,8 +21,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 	"github.com/fleetworkspace/fleet/hack/measure"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -62,38 +59,20 @@ func main() { measure.Main("benchjoin", parseOptions, run) }
 func run(ctx context.Context, o settings) (err error) {
 	klog.LogToStderr(false) // what fails comes back as an error
 	klog.SetOutput(io.Discard)
-	dir, err := os.MkdirTemp("", "fleet-benchjoin-")
-	if err != nil {
-		return fmt.Errorf("make folder: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	root, err := source.Root()
+	g, err := measure.Prepare(ctx, "benchjoin")
 	if err != nil {
 		return err
 	}
-	builder, err := kubebin.Default(root)
-	if err != nil {
-		return err
-	}
-	binary, err := kubebin.Ensure(ctx, os.Stderr)
-	if err != nil {
-		return err
-	}
-	if o.programs == "" {
-		if o.programs, err = builder.Fleet(ctx); err != nil {
-			return err
-		}
-	}
-	measure.Title("Machine")
-	if err := measure.Machine(); err != nil {
+	defer func() { err = errors.Join(err, g.Close()) }()
+	if o.programs, err = g.Programs(ctx, o.programs); err != nil {
 		return err
 	}
 	for i, n := range o.agents {
-		c, err := cluster.Start(ctx, cluster.Config{Name: "hub", Dir: filepath.Join(dir, fmt.Sprint(i)), Binary: binary})
+		c, err := cluster.Start(ctx, cluster.Config{Name: "hub", Dir: filepath.Join(g.Dir, fmt.Sprint(i)), Binary: g.Kubernetes})
 		if err != nil {
 			return err
 		}
-		err = measureFleet(ctx, o, c, n, filepath.Join(dir, fmt.Sprintf("manager-%d", i)))
+		err = measureFleet(ctx, o, c, n, filepath.Join(g.Dir, fmt.Sprintf("manager-%d", i)))
 		c.Stop()
 		if err != nil {
 			return fmt.Errorf("%d agents: %w", n, err)

@@ -16,7 +16,6 @@ import (
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"golang.org/x/sync/errgroup"
 
@@ -64,13 +63,9 @@ func newWorld(t *testing.T, interval string) *world {
 // have the version that it wants: their bundles wait for no wave.
 func (w *world) manage(interval string) {
 	w.Helper()
-	ca, err := os.ReadFile(w.hub.Cluster.REST().CAFile)
-	if err != nil {
-		ca = w.hub.Cluster.CA()
-	}
 	settings, warnings, err := registration.ParseSettings(fmt.Sprintf(
 		`{"apiServerURL":%q,"apiServerCA":%q,"agentTLSMode":"strict","agentCheckinInterval":%q,"agentImage":"fleet-agent:v0.1.0-test","bootstrap":{"namespace":"-"}}`,
-		w.hub.Cluster.URL(), base64.StdEncoding.EncodeToString(ca), interval))
+		w.hub.Cluster.URL(), base64.StdEncoding.EncodeToString(w.hub.Cluster.CA()), interval))
 	w.must(err)
 	if len(warnings) > 0 {
 		w.Fatal(warnings)
@@ -132,13 +127,7 @@ func (w *world) member(t testing.TB, name string) *member {
 	t.Helper()
 	m := &member{Site: harness.NewStranger(t, w.hub, w.hub, name, "agent-"+name), w: w}
 	m.Config.CheckinInterval = 0
-	text, err := sigsyaml.Marshal(registration.AgentConfig{TLSMode: registration.TLSStrict, ClientID: name})
-	m.Must(err)
-	_, err = kube.StoreOf[*corev1.ConfigMap](w.hub.Admin).Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: fleet.ConfigMapAgent},
-		Data:       map[string]string{fleet.KeyConfig: string(text)},
-	})
-	m.Must(err)
+	m.Configure(registration.AgentConfig{TLSMode: registration.TLSStrict, ClientID: name})
 	secrets := kube.StoreOf[*corev1.Secret](w.hub.Admin)
 	var boot registration.Bootstrapping
 	m.Until("the token has its values", func() bool {
@@ -150,10 +139,7 @@ func (w *world) member(t testing.TB, name string) *member {
 		m.Must(err)
 		return true
 	})
-	_, err = secrets.Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: fleet.SecretAgentBootstrap}, Data: boot.Data(),
-	})
-	m.Must(err)
+	m.Give(boot)
 	return m
 }
 

@@ -55,7 +55,7 @@ func offline(t *testing.T, hub *harness.Hub) {
 	repo := webtest.Repository(t, webtest.Options{Charts: []webtest.Chart{app("1.0.0", "from the store")}})
 	way := lineTo(t, repo.Host)
 	up := lineTo(t, strings.TrimPrefix(manager(hub).Host, "https://"))
-	kubeconfig := strings.ReplaceAll(string(hub.Kubeconfig(t, p.Token())), strings.TrimPrefix(hub.Cluster.URL(), "https://"), up.addr)
+	kubeconfig := strings.ReplaceAll(string(hub.Kubeconfig(p.Token())), strings.TrimPrefix(hub.Cluster.URL(), "https://"), up.addr)
 	p.CredentialFor([]byte(kubeconfig))
 	p.Start()
 

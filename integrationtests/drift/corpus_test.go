@@ -3,8 +3,6 @@ package drift
 import (
 	"encoding/base64"
 	"fmt"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -280,12 +278,7 @@ func restore(w *world) {
 	for _, p := range pieces {
 		p.order(w, on(fleet.CorrectDrift{}))
 	}
-	each(func(p piece) {
-		w.Until(p.name+" is put back", func() bool {
-			bd := w.Deployment(p.name)
-			return bd.Status.NonModified && condition.Find(bd.Status.Conditions, fleet.ConditionReady).ObservedGeneration == bd.Generation
-		})
-	})
+	each(func(p piece) { putBack(w, p) })
 	web := object{kind: "apps/v1/Deployment", namespace: w.Home("scaling"), name: "web"}
 	if got := w.value(web, "spec", "replicas"); got != "4" {
 		w.Errorf("the autoscaler's count was put back with the image: %s replicas", got)
@@ -299,6 +292,15 @@ func restore(w *world) {
 	}
 }
 
+// putBack waits until a piece is as it was wanted.
+func putBack(w *world, p piece) {
+	w.Helper()
+	w.Until(p.name+" is put back", func() bool {
+		bd := w.Deployment(p.name)
+		return bd.Status.NonModified && condition.Find(bd.Status.Conditions, fleet.ConditionReady).ObservedGeneration == bd.Generation
+	})
+}
+
 // drift makes real drift, waits for it to be told, and judges what is told.
 func (e edit) drift(w *world, deployment string, took *times) {
 	w.Helper()
@@ -308,9 +310,9 @@ func (e edit) drift(w *world, deployment string, took *times) {
 	}
 	at := object{kind: e.kind, namespace: w.Home(deployment), name: e.name}
 	begin := time.Now()
-	_, err := w.of(at).Patch(w.Context(), e.name, kind, []byte(patch), metav1.PatchOptions{FieldManager: intruder})
+	_, err := w.of(at).Patch(w.Context(), w.named(e.name), kind, []byte(w.named(patch)), metav1.PatchOptions{FieldManager: intruder})
 	w.Must(err)
-	key := e.kind[strings.LastIndex(e.kind, "/")+1:] + " " + e.name
+	key := e.kind[strings.LastIndex(e.kind, "/")+1:] + " " + w.named(e.name)
 	var m fleet.ModifiedStatus
 	w.Until(key+" is told", func() bool {
 		var ok bool
@@ -318,9 +320,9 @@ func (e edit) drift(w *world, deployment string, took *times) {
 		return ok
 	})
 	took.add(key, time.Since(begin))
-	i := slices.IndexFunc(m.Changes, func(c fleet.FieldChange) bool { return c.Field == e.want.Field })
+	i := slices.IndexFunc(m.Changes, func(c fleet.FieldChange) bool { return c.Field == w.named(e.want.Field) })
 	if i < 0 {
-		w.Errorf("%s: want field %s, got %+v", key, e.want.Field, m.Changes)
+		w.Errorf("%s: want field %s, got %+v", key, w.named(e.want.Field), m.Changes)
 		return
 	}
 	got := m.Changes[i]
@@ -330,47 +332,6 @@ func (e edit) drift(w *world, deployment string, took *times) {
 	if got.Live != "" && (got.Manager != intruder || got.Time == nil) {
 		w.Errorf("%s: not told who and when: %+v", key, got)
 	}
-}
-
-// times are how long it took until drift was told.
-type times struct {
-	mu   sync.Mutex
-	list []time.Duration
-	max  string
-}
-
-func (t *times) add(what string, d time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.list = append(t.list, d); d == slices.Max(t.list) {
-		t.max = what
-	}
-}
-
-func (t *times) report(w *world) {
-	w.Helper()
-	slices.Sort(t.list)
-	n := len(t.list)
-	w.Logf("drift of %d objects told after: median %s, slowest %s (%s)", n, t.list[n/2].Round(time.Millisecond), t.list[n-1].Round(time.Millisecond), t.max)
-	limit := 2 * time.Second
-	if overloaded() {
-		limit = 15 * time.Second
-	}
-	if t.list[n-1] > limit {
-		w.Errorf("drift of %s was told after %s, more than %s", t.max, t.list[n-1], limit)
-	}
-}
-
-// overloaded tells whether more than twice as many processes want to run as the
-// machine has processors: then nothing can be said about seconds.
-func overloaded() bool {
-	data, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return false
-	}
-	var load float64
-	_, err = fmt.Sscan(string(data), &load)
-	return err == nil && load > 2*float64(runtime.NumCPU())
 }
 
 // each does something with all pieces at once.

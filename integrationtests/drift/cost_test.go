@@ -2,7 +2,11 @@ package drift
 
 import (
 	"fmt"
+	"os"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
@@ -136,4 +140,45 @@ func writes(w *world) {
 	if got := w.statuses("quick", begin); len(got) != 1 {
 		w.Errorf("%d writes of the status, want 1:\n%s", len(got), harness.Lines(got))
 	}
+}
+
+// times are how long it took until drift was told.
+type times struct {
+	mu   sync.Mutex
+	list []time.Duration
+	max  string
+}
+
+func (t *times) add(what string, d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.list = append(t.list, d); d == slices.Max(t.list) {
+		t.max = what
+	}
+}
+
+func (t *times) report(w *world) {
+	w.Helper()
+	slices.Sort(t.list)
+	n := len(t.list)
+	w.Logf("drift of %d objects told after: median %s, slowest %s (%s)", n, t.list[n/2].Round(time.Millisecond), t.list[n-1].Round(time.Millisecond), t.max)
+	limit := 2 * time.Second
+	if overloaded() {
+		limit = 15 * time.Second
+	}
+	if t.list[n-1] > limit {
+		w.Errorf("drift of %s was told after %s, more than %s", t.max, t.list[n-1], limit)
+	}
+}
+
+// overloaded tells whether more than twice as many processes want to run as the
+// machine has processors: then nothing can be said about seconds.
+func overloaded() bool {
+	data, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return false
+	}
+	var load float64
+	_, err = fmt.Sscan(string(data), &load)
+	return err == nil && load > 2*float64(runtime.NumCPU())
 }

@@ -39,7 +39,21 @@ type world struct {
 	*harness.Site
 	objects dynamic.Interface
 	mapper  *restmapper.DeferredDiscoveryRESTMapper
+	mark    string // instead of "corpus" in the names of what is not in a namespace
 }
+
+// newWorld is a site and what plays against it.
+func newWorld(site *harness.Site, mark string) *world {
+	config := site.Hub.Cluster.REST()
+	config.UserAgent = harness.TestAgent
+	return &world{
+		Site: site, objects: dynamic.NewForConfigOrDie(config), mark: mark,
+		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(site.Hub.Client.Discovery())),
+	}
+}
+
+// named is a text about the corpus with this world's names.
+func (w *world) named(text string) string { return strings.ReplaceAll(text, "corpus", w.mark) }
 
 // TestDrift runs all stories on one API server, each with an agent of its own.
 func TestDrift(t *testing.T) {
@@ -50,12 +64,7 @@ func TestDrift(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			config := hub.Cluster.REST()
-			config.UserAgent = harness.TestAgent
-			w := &world{
-				Site: harness.NewSite(t, hub, hub, name), objects: dynamic.NewForConfigOrDie(config),
-				mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(hub.Client.Discovery())),
-			}
+			w := newWorld(harness.NewSite(t, hub, hub, name), "corpus")
 			w.Config.Version = "v0-" + name // to know its requests by
 			w.Start()
 			story(w)
@@ -68,7 +77,7 @@ func (w *world) file(name string) string {
 	w.Helper()
 	data, err := testdata.ReadFile("testdata/" + name)
 	w.Must(err)
-	return string(data)
+	return w.named(string(data))
 }
 
 // object names one live object.
@@ -80,6 +89,7 @@ type object struct {
 // of is the way to an object.
 func (w *world) of(o object) dynamic.ResourceInterface {
 	w.Helper()
+	o.kind = w.named(o.kind)
 	at := strings.LastIndex(o.kind, "/")
 	gv, err := schema.ParseGroupVersion(o.kind[:at])
 	w.Must(err)
@@ -98,7 +108,7 @@ func (w *world) of(o object) dynamic.ResourceInterface {
 // get reads an object; nil if it is not there.
 func (w *world) get(o object) *unstructured.Unstructured {
 	w.Helper()
-	live, err := w.of(o).Get(w.Context(), o.name, metav1.GetOptions{})
+	live, err := w.of(o).Get(w.Context(), w.named(o.name), metav1.GetOptions{})
 	if err != nil {
 		return nil
 	}
@@ -108,7 +118,7 @@ func (w *world) get(o object) *unstructured.Unstructured {
 // patch changes an object as somebody, with a JSON merge patch.
 func (w *world) patch(o object, who, patch string, subresources ...string) *unstructured.Unstructured {
 	w.Helper()
-	live, err := w.of(o).Patch(w.Context(), o.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: who}, subresources...)
+	live, err := w.of(o).Patch(w.Context(), w.named(o.name), types.MergePatchType, []byte(w.named(patch)), metav1.PatchOptions{FieldManager: who}, subresources...)
 	if err != nil {
 		w.Fatalf("%s changes %s: %v", who, o.name, err)
 	}

@@ -20,7 +20,7 @@ import (
 // jsonPatch changes an object as somebody.
 func (w *world) jsonPatch(o object, who, patch string) {
 	w.Helper()
-	_, err := w.of(o).Patch(w.Context(), o.name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{FieldManager: who})
+	_, err := w.of(o).Patch(w.Context(), w.named(o.name), types.JSONPatchType, []byte(w.named(patch)), metav1.PatchOptions{FieldManager: who})
 	if err != nil {
 		w.Fatalf("%s changes %s: %v", who, o.name, err)
 	}
@@ -54,17 +54,17 @@ func playDefaults(w *world, namespace string) {
 	w.replace(object{kind: "apps/v1/Deployment", namespace: namespace, name: "defaults"}, "kubectl-edit", func(o *unstructured.Unstructured) {
 		pod := o.Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
 		containers := pod["containers"].([]any)
-		main := containers[0].(map[string]any)
-		if main["name"] != "main" {
-			main = containers[len(containers)-1].(map[string]any)
+		named := func(name string) func(any) bool {
+			return func(c any) bool { return c.(map[string]any)["name"] == name }
 		}
+		main := containers[slices.IndexFunc(containers, named("main"))].(map[string]any)
 		slices.Reverse(main["env"].([]any))
 		main["resources"] = map[string]any{
 			"limits": map[string]any{"cpu": "1", "memory": "1048576Ki"}, "requests": map[string]any{"cpu": "0.5", "memory": "100M"},
 		}
 		slices.Reverse(pod["volumes"].([]any))
 		mesh := map[string]any{"name": "mesh", "image": "nowhere.example/mesh:1"}
-		if !slices.ContainsFunc(containers, func(c any) bool { return c.(map[string]any)["name"] == "mesh" }) {
+		if !slices.ContainsFunc(containers, named("mesh")) {
 			containers = append([]any{mesh}, containers...)
 		}
 		pod["containers"] = containers
@@ -114,7 +114,7 @@ func playJobs(w *world, namespace string) {
 // playLimits waits until the claim is bound.
 func playLimits(w *world, namespace string) {
 	w.Until("the claim is bound", func() bool {
-		return w.value(object{kind: "v1/PersistentVolumeClaim", namespace: namespace, name: "disk"}, "spec", "volumeName") == `"corpus-disk"`
+		return w.value(object{kind: "v1/PersistentVolumeClaim", namespace: namespace, name: "disk"}, "spec", "volumeName") == w.named(`"corpus-disk"`)
 	})
 	w.patch(object{kind: "v1/ResourceQuota", namespace: namespace, name: "quota"}, "quota-tool", `{"metadata":{"annotations":{"quota/owner":"x"}}}`)
 }
@@ -122,9 +122,10 @@ func playLimits(w *world, namespace string) {
 // playKinds deploys a version of a kind that keeps one field less.
 func playKinds(w *world, _ string) {
 	piece{name: "kinds"}.order(w, fleet.BundleDeploymentOptions{})
-	if bd := w.State("kinds", fleet.Ready); !strings.HasSuffix(bd.Status.Release, ":2") {
-		w.Errorf("the new version of the kind is not deployed: %s", text(bd))
-	}
+	w.Until("the new version of the kind is deployed", func() bool {
+		bd := w.Deployment("kinds")
+		return bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID
+	})
 }
 
 // playThings is the operator of a kind: it writes in its own spelling, sets

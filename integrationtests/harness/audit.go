@@ -29,6 +29,7 @@ type Request struct {
 	Path        string // of requests that are not about a resource
 	Query       string // of the URL, as it was sent
 	Code        int
+	Body        string // what was sent, JSON; where the audit log has it (Audited)
 }
 
 // What is the resource with its subresource, "bundledeployments/status", or
@@ -99,6 +100,7 @@ type auditEvent struct {
 	Response struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
+	Body json.RawMessage `json:"requestObject"`
 }
 
 // ReadAudit reads the requests that an API server has received since a
@@ -148,6 +150,7 @@ func readAuditFile(cluster, path string, since time.Time) ([]Request, error) {
 			Cluster: cluster, At: e.Received, User: e.User.Username, As: e.Impersonated.Username, Agent: e.UserAgent, Verb: e.Verb,
 			Group: e.Object.Group, Resource: e.Object.Resource, Subresource: e.Object.Subresource,
 			Namespace: e.Object.Namespace, Name: e.Object.Name, Path: path, Query: query, Code: e.Response.Code,
+			Body: string(e.Body),
 		})
 	}
 }

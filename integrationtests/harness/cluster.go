@@ -37,10 +37,14 @@ func findKubernetes(t testing.TB) (string, error) {
 }
 
 // Cluster starts one real control plane for t and stops it after t.
-func Cluster(t testing.TB, name string) *cluster.Cluster {
+func Cluster(t testing.TB, name string) *cluster.Cluster { return Audited(t, name) }
+
+// Audited is Cluster with an audit log in which stands what was sent to write
+// objects of some API groups: see Writings.
+func Audited(t testing.TB, name string, groups ...string) *cluster.Cluster {
 	t.Helper()
 	binary := Kubernetes(t)
-	c, err := cluster.Start(t.Context(), cluster.Config{Name: name, Dir: t.TempDir(), Binary: binary})
+	c, err := cluster.Start(t.Context(), cluster.Config{Name: name, Dir: t.TempDir(), Binary: binary, Bodies: groups})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,14 +3,12 @@ package harness
 import (
 	"encoding/base64"
 	"fmt"
-	"os"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -79,9 +77,8 @@ func (h *Hub) Namespace(t testing.TB, name string) {
 }
 
 // Kubeconfig is that of a bearer token.
-func (h *Hub) Kubeconfig(t testing.TB, token string) []byte {
-	t.Helper()
-	return Kubeconfig(h.Cluster.URL(), caOf(t, h.Cluster.REST()), token)
+func (h *Hub) Kubeconfig(token string) []byte {
+	return Kubeconfig(h.Cluster.URL(), h.Cluster.CA(), token)
 }
 
 // Kubeconfig is that of a bearer token at a URL with a certificate authority.
@@ -90,16 +87,4 @@ func Kubeconfig(url string, ca []byte, token string) []byte {
 "clusters":[{"name":"m","cluster":{"server":%q,"certificate-authority-data":%q}}],
 "users":[{"name":"m","user":{"token":%q}}],"contexts":[{"name":"m","context":{"cluster":"m","user":"m"}}]}`,
 		url, base64.StdEncoding.EncodeToString(ca), token)
-}
-
-func caOf(t testing.TB, r *rest.Config) []byte {
-	t.Helper()
-	if len(r.CAData) > 0 {
-		return r.CAData
-	}
-	data, err := os.ReadFile(r.CAFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
 }

@@ -112,6 +112,17 @@ func (r *Reaper) Arm(at *Point) {
 	r.armed, r.doomed, r.writes = at, false, nil
 }
 
+// Next is Arm, unless the agent is about to die at the point before; it tells
+// whether it has done it.
+func (r *Reaper) Next(at *Point) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.doomed {
+		r.armed, r.writes = at, nil
+	}
+	return !r.doomed
+}
+
 // Fatal tells whether the point at which the agent dies has come.
 func (r *Reaper) Fatal() bool {
 	r.mu.Lock()

@@ -15,10 +15,12 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"github.com/fleetworkspace/fleet/pkg/agent"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
 // SiteManager is the mark of the manager that a test plays, unless a Site says
@@ -175,7 +177,7 @@ func (s *Site) Credential() {
 		s.CredentialFor(s.Address(s.Token()))
 		return
 	}
-	s.CredentialFor(s.Hub.Kubeconfig(s.TB, s.Token()))
+	s.CredentialFor(s.Hub.Kubeconfig(s.Token()))
 }
 
 // CredentialFor writes the Secret fleet-agent with a kubeconfig. An agent that
@@ -188,6 +190,40 @@ func (s *Site) CredentialFor(kubeconfig []byte) {
 			"kubeconfig": kubeconfig, "deploymentNamespace": []byte(s.Deployments),
 			"clusterNamespace": []byte(s.Workspace), "clusterName": []byte(s.Name),
 		},
+	})
+	s.Must(err)
+}
+
+// Configure writes the ConfigMap fleet-agent, which the chart gives an agent.
+func (s *Site) Configure(c registration.AgentConfig) {
+	s.Helper()
+	text, err := yaml.Marshal(c)
+	s.Must(err)
+	_, err = kube.StoreOf[*corev1.ConfigMap](s.Down.Admin).Create(s.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: fleet.ConfigMapAgent},
+		Data:       map[string]string{fleet.KeyConfig: string(text)},
+	})
+	s.Must(err)
+}
+
+// Reconfigure writes another configuration into the ConfigMap fleet-agent.
+func (s *Site) Reconfigure(c registration.AgentConfig) {
+	s.Helper()
+	text, err := yaml.Marshal(c)
+	s.Must(err)
+	_, err = kube.StoreOf[*corev1.ConfigMap](s.Down.Admin).Apply(s.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: fleet.ConfigMapAgent},
+		Data:       map[string]string{fleet.KeyConfig: string(text)},
+	})
+	s.Must(err)
+}
+
+// Give puts what a registration token says where the agent looks for it, as the
+// chart does.
+func (s *Site) Give(b registration.Bootstrapping) {
+	s.Helper()
+	_, err := kube.StoreOf[*corev1.Secret](s.Down.Admin).Apply(s.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: fleet.SecretAgentBootstrap}, Data: b.Data(),
 	})
 	s.Must(err)
 }

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -58,6 +59,14 @@ func Throughout[T any](w *World, d time.Duration, what string, look func() T, wa
 	})
 	if broken {
 		w.t.Fatalf("not for %s: %s\n-want +got\n%s", d, what, diff)
+	}
+}
+
+// Wait returns when done says so, and fails the test if that takes longer than limit.
+func Wait(t testing.TB, limit time.Duration, what string, done func() bool) {
+	t.Helper()
+	if !poll(limit, done) {
+		t.Fatalf("not within %s: %s", limit, what)
 	}
 }
 

@@ -118,7 +118,7 @@ func TestAddress(t *testing.T) {
 	}
 	w.again(func(s *registration.Settings) { s.APIServerURL = wrong })
 	w.until("the one with the label is told", func() bool { return len(told(wrong)) == 1 })
-	w.ahead.Store(int64(6 * time.Minute)) // it has had its time
+	w.gate.Ahead.Store(int64(6 * time.Minute)) // it has had its time
 	change(w, w.hub, fleet.NamespaceDefault, name(4), func(c *fleet.Cluster) { c.Labels["wake"] = "up" })
 	text := w.imported(name(4), corev1.ConditionFalse, imports.ReasonSilent)
 	if !strings.Contains(text, wrong) || !strings.Contains(text, "agent-"+name(4)) {
@@ -135,7 +135,7 @@ func TestAddress(t *testing.T) {
 	}
 
 	right := strings.Replace(w.hub.Cluster.URL(), "127.0.0.1", "localhost", 1)
-	w.ahead.Store(0)
+	w.gate.Ahead.Store(0)
 	w.again(func(s *registration.Settings) { s.APIServerURL = right })
 	w.until("all have gone there", func() bool {
 		for i := range fleetSize {

@@ -4,33 +4,20 @@
 package imports
 
 import (
-	"bufio"
 	"context"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
-	"helm.sh/helm/v3/pkg/chart/loader"
-	"helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/engine"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
-	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
-	"github.com/fleetworkspace/fleet/pkg/agentmanagement/installation"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -51,20 +38,17 @@ const importer = "importer"
 // A world is a manager in a cluster of its own, and two more clusters.
 type world struct {
 	testing.TB
-	hub      *harness.Hub
-	down     []*harness.Hub
-	ahead    *atomic.Int64 // of the manager's clock
-	settings registration.Settings
-	stop     context.CancelFunc
-	done     chan struct{}
+	hub  *harness.Hub
+	down []*harness.Hub
+	gate *harness.Gate // agent management, and the controllers that say whether agents check in
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	hubs := startClusters(t, "management", "east", "west")
-	w := &world{TB: t, hub: hubs[0], down: hubs[1:], ahead: &atomic.Int64{}}
+	w := &world{TB: t, hub: hubs[0], down: hubs[1:], gate: &harness.Gate{Hub: hubs[0], Beside: controllersToo}}
 	harness.InstallCRDs(t, w.hub.Admin)
-	w.settings = registration.Settings{
+	w.gate.Settings = registration.Settings{
 		AgentImage: "fleet-agent:v1", AgentImagePullPolicy: "IfNotPresent",
 		APIServerURL: w.hub.Cluster.URL(), APIServerCA: w.hub.Cluster.CA(), AgentTLSMode: registration.TLSStrict,
 		AgentCheckinInterval: time.Second, Reclaim: registration.ReclaimAllow, AgentsUnmanaged: true,
@@ -72,9 +56,9 @@ func newWorld(t *testing.T) *world {
 	for _, name := range []string{fleet.NamespaceSystem, fleet.NamespaceDefault} {
 		w.hub.Namespace(t, name)
 	}
-	w.rights()
-	w.run()
-	t.Cleanup(func() { w.halt() })
+	w.hub.Rights(t, map[string]any{"bootstrap": map[string]any{"enabled": false}})
+	w.gate.Run(t)
+	t.Cleanup(func() { w.gate.Halt(t) })
 	return w
 }
 
@@ -107,106 +91,20 @@ func startClusters(t *testing.T, names ...string) []*harness.Hub {
 	return hubs
 }
 
-// rights installs the accounts and roles of the chart fleet.
-func (w *world) rights() {
-	w.Helper()
-	root, err := source.Root()
-	w.must(err)
-	chart, err := loader.Load(filepath.Join(root, "charts", "fleet"))
-	w.must(err)
-	values, err := chartutil.ToRenderValues(chart, map[string]any{"bootstrap": map[string]any{"enabled": false}},
-		chartutil.ReleaseOptions{Name: "fleet", Namespace: fleet.NamespaceSystem}, nil)
-	w.must(err)
-	files, err := engine.Render(chart, values)
-	w.must(err)
-	for name, text := range files {
-		if !strings.HasSuffix(name, ".yaml") {
-			continue
-		}
-		docs := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
-		for {
-			doc, err := docs.Read()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			w.must(err)
-			w.apply(doc)
-		}
-	}
-}
-
-// apply applies what grants rights, and nothing else.
-func (w *world) apply(doc []byte) {
-	w.Helper()
-	var kind metav1.TypeMeta
-	w.must(sigsyaml.Unmarshal(doc, &kind))
-	switch kind.Kind {
-	case "ServiceAccount":
-		applyAs(w, doc, &corev1.ServiceAccount{})
-	case "ClusterRole":
-		applyAs(w, doc, &rbacv1.ClusterRole{})
-	case "ClusterRoleBinding":
-		applyAs(w, doc, &rbacv1.ClusterRoleBinding{})
-	case "Role":
-		applyAs(w, doc, &rbacv1.Role{})
-	case "RoleBinding":
-		applyAs(w, doc, &rbacv1.RoleBinding{})
-	}
-}
-
-func applyAs[P kube.Object](w *world, doc []byte, into P) {
-	w.Helper()
-	w.must(sigsyaml.Unmarshal(doc, into))
-	_, err := kube.StoreOf[P](w.hub.Admin).Apply(w.Context(), into)
-	w.must(err)
-}
-
-// run starts the manager: agent management, and the controllers that say whether
-// agents check in.
-func (w *world) run() {
-	w.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	client, err := kube.Connect(kube.Config{
-		REST: w.hub.Account(w, fleet.NamespaceSystem, "fleet-controller"), UserAgent: "fleet-controller/test", FieldManager: fleet.FieldManagerAgentManagement,
-	})
-	w.must(err)
-	install, err := installation.Ensure(ctx, client, fleet.NamespaceSystem)
-	w.must(err)
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	if testing.Verbose() && os.Getenv("FLEET_TEST_LOGS") != "" {
-		log.SetOutput(os.Stderr)
-	}
-	house := agentmanagement.New(agentmanagement.Config{
-		Namespace: fleet.NamespaceSystem, Settings: w.settings, Installation: install,
-		Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) },
-	}, client, logrus.NewEntry(log))
+// controllersToo are the other half of the manager.
+func controllersToo(ctx context.Context, c *kube.Client, managerID string, log *logrus.Entry) error {
 	cfg := controllers.Default()
-	cfg.Namespace, cfg.Identity, cfg.LeaderElect, cfg.ManagerID = fleet.NamespaceSystem, "test", false, install.ID
+	cfg.Namespace, cfg.Identity, cfg.LeaderElect, cfg.ManagerID = fleet.NamespaceSystem, "test", false, managerID
 	cfg.CheckinInterval, cfg.Workers, cfg.Metrics = 10*time.Second, 4, controllers.NewMetrics()
-	var all errgroup.Group
-	all.Go(func() error { return kube.Run(ctx, controllers.Report(logrus.NewEntry(log)), house.Parts()...) })
-	all.Go(func() error { return controllers.Run(ctx, cfg, client, logrus.NewEntry(log)) })
-	w.stop, w.done = stop, make(chan struct{})
-	go func() {
-		defer close(w.done)
-		if err := all.Wait(); err != nil {
-			w.Errorf("the manager ended: %v", err)
-		}
-	}()
-}
-
-func (w *world) halt() {
-	w.stop()
-	<-w.done
+	return controllers.Run(ctx, cfg, c, log)
 }
 
 // again starts the manager again, with other settings.
 func (w *world) again(change func(*registration.Settings)) {
 	w.Helper()
-	w.halt()
-	change(&w.settings)
-	w.run()
+	w.gate.Halt(w)
+	change(&w.gate.Settings)
+	w.gate.Run(w)
 }
 
 // in is the same world for a part of the test.
@@ -226,17 +124,7 @@ func (w *world) must(err error) {
 // until waits for something to become true.
 func (w *world) until(what string, f func() bool) {
 	w.Helper()
-	deadline := time.NewTimer(limit)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer deadline.Stop()
-	defer tick.Stop()
-	for !f() {
-		select {
-		case <-deadline.C:
-			w.Fatalf("not within %s: %s", limit, what)
-		case <-tick.C:
-		}
-	}
+	harness.Wait(w, limit, what, f)
 }
 
 // get reads an object of a cluster; false: there is none.

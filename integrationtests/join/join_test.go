@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,6 +34,7 @@ func TestJoin(t *testing.T) {
 			"LabelsOnlyAtCreation":           labels,
 			"SameTokenIsNotUsed":             sameToken,
 			"NewTokenIsUsed":                 newToken,
+			"TokenAndIdentityTogether":       newIdentity,
 			"AnotherWorkspace":               anotherWorkspace,
 			"AnotherAddress":                 anotherAddress,
 			"DeadTokenChangesNothing":        deadToken,
@@ -57,7 +59,7 @@ func TestJoin(t *testing.T) {
 		}
 	})
 	t.Run("Approve", func(t *testing.T) {
-		w.again(func(w *world) { w.settings.Reclaim = registration.ReclaimApprove })
+		w.again(func(g *harness.Gate) { g.Settings.Reclaim = registration.ReclaimApprove })
 		approve(t, w)
 	})
 	t.Run("Ends", func(t *testing.T) { ends(t, w) })
@@ -82,7 +84,7 @@ func lostAgent(t *testing.T, w *world) {
 	if text := n.says("NotRegistered"); !strings.Contains(text, "no registration token") {
 		t.Errorf("want what is missing, got %q", text)
 	}
-	n.give(w.token(n.Workspace, "lost-1", time.Hour))
+	n.Give(w.token(n.Workspace, "lost-1", time.Hour))
 	c := n.in(nil)
 	if c.Name != "whatever" || c.Labels["env"] != "prod" {
 		t.Errorf("want the Cluster that waits for this client, as it was made, got %s %v", c.Name, c.Labels)
@@ -93,7 +95,7 @@ func lostAgent(t *testing.T, w *world) {
 	n.Stop()
 	old := n.credential()
 	n.Must(kube.StoreOf[*corev1.Secret](n.Down.Admin).Delete(t.Context(), kube.KeyOf(old), kube.Precondition{}))
-	n.give(w.token(n.Workspace, "lost-2", time.Hour))
+	n.Give(w.token(n.Workspace, "lost-2", time.Hour))
 	n.Start()
 	if c := n.in(old); c.Name != "whatever" {
 		t.Errorf("want the same Cluster, got %s", c.Name)
@@ -108,9 +110,11 @@ func lostAgent(t *testing.T, w *world) {
 	if second := n.alone(); second.Name == first.Name {
 		t.Error("the first credential is the one that is left")
 	}
-	if _, err := kube.StoreOf[*fleet.BundleDeployment](n.with(old)).List(t.Context(), n.Deployments, ""); !kube.IsUnauthorized(err) && !kube.IsForbidden(err) {
-		t.Errorf("the lost credential still works: %v", err)
-	}
+	lost := kube.StoreOf[*fleet.BundleDeployment](n.with(old))
+	w.within(soon, "the lost credential ends", func() bool { // an API server remembers for seconds whose a token was
+		_, err := lost.List(t.Context(), n.Deployments, "")
+		return kube.IsUnauthorized(err) || kube.IsForbidden(err)
+	})
 }
 
 // with is a client with a credential that an agent had.
@@ -130,7 +134,7 @@ func labels(t *testing.T, w *world) {
 		"env": "prod", "fleet.cattle.io/cluster": "other", "management.cattle.io/cluster-display-name": "other",
 		"objectset.rio.cattle.io/hash": "abc",
 	})
-	n.give(w.token(n.Workspace, "labels-1", time.Hour))
+	n.Give(w.token(n.Workspace, "labels-1", time.Hour))
 	n.Start()
 	c := n.in(nil)
 	if c.Labels["env"] != "prod" || c.Labels[fleet.LabelDisplayName] != "" || c.Labels[fleet.LabelCluster] != c.Name || c.Labels["objectset.rio.cattle.io/hash"] != "" {
@@ -141,7 +145,7 @@ func labels(t *testing.T, w *world) {
 	}
 	change(w, c, func(c *fleet.Cluster) { c.Labels["env"] = "moved" })
 	before := n.credential()
-	n.give(w.token(n.Workspace, "labels-2", time.Hour))
+	n.Give(w.token(n.Workspace, "labels-2", time.Hour))
 	if c := n.in(before); c.Labels["env"] != "moved" {
 		t.Errorf("registering again changed labels: %v", c.Labels)
 	}
@@ -152,7 +156,7 @@ func settled(t *testing.T, w *world, name string) (*newcomer, registration.Boots
 	t.Helper()
 	n := w.newcomer(t, w.hub, name, name, nil)
 	b := w.token(n.Workspace, name+"-1", time.Hour)
-	n.give(b)
+	n.Give(b)
 	n.Start()
 	n.in(nil)
 	n.works("app", "one")
@@ -164,7 +168,7 @@ func sameToken(t *testing.T, w *world) {
 	w = w.in(t)
 	n, b := settled(t, w, "same")
 	before, request := n.credential(), n.alone()
-	n.give(b)
+	n.Give(b)
 	w.within(soon, "the token is forgotten", n.forgotten)
 	if text := n.says("TokenNotNeeded"); !strings.Contains(text, "that works") {
 		t.Errorf("want why, got %q", text)
@@ -179,7 +183,7 @@ func newToken(t *testing.T, w *world) {
 	w = w.in(t)
 	n, _ := settled(t, w, "again")
 	before, request, instance, uid := n.credential(), n.alone(), n.cluster().Status.Agent.Instance, n.uid("app")
-	n.give(w.token(n.Workspace, "again-2", time.Hour))
+	n.Give(w.token(n.Workspace, "again-2", time.Hour))
 	w.within(soon, "the agent asks", func() bool {
 		return slices.ContainsFunc(w.requests(n.Workspace), func(r *fleet.ClusterRegistration) bool {
 			return r.Labels[fleet.LabelRegistrationToken] == "again-2"
@@ -195,13 +199,57 @@ func newToken(t *testing.T, w *world) {
 	}
 }
 
+// A hearer waits for a word in a log.
+type hearer struct {
+	word  string
+	heard chan struct{}
+	once  sync.Once
+}
+
+func (h *hearer) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), h.word) {
+		h.once.Do(func() { close(h.heard) })
+	}
+	return len(p), nil
+}
+
+// One upgrade of the chart brings another token and another identity: Helm writes
+// the Secret before the ConfigMap, and the agent, which runs, registers with both.
+func newIdentity(t *testing.T, w *world) {
+	w = w.in(t)
+	heard := hearer{word: "registers again", heard: make(chan struct{})}
+	n := w.newcomer(t, w.hub, "till", "till", nil)
+	n.Output = &heard
+	n.Give(w.token(n.Workspace, "till-1", time.Hour))
+	n.Start()
+	n.in(nil)
+	before, first := n.credential(), n.cluster()
+	create(w, &fleet.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: n.Workspace, Name: "till-99"}, Spec: fleet.ClusterSpec{ClientID: "till-identity-99"},
+	})
+	n.Give(w.token(n.Workspace, "till-2", time.Hour))
+	<-heard.heard
+	n.Reconfigure(registration.AgentConfig{TLSMode: registration.TLSStrict, ClientID: "till-identity-99"})
+	if c := n.in(before); c.Name != "till-99" {
+		t.Errorf("want the Cluster that was made for the new identity, got %s", c.Name)
+	}
+	for _, r := range w.requests(n.Workspace) {
+		if r.Labels[fleet.LabelRegistrationToken] == "till-2" && r.Spec.ClientID != "till-identity-99" {
+			t.Errorf("the agent has asked as %q, which it is no more", r.Spec.ClientID)
+		}
+	}
+	if c, ok := get[*fleet.Cluster](w, first.Namespace, first.Name); !ok || c.UID != first.UID {
+		t.Error("the Cluster of the former identity was touched")
+	}
+}
+
 // A token of another workspace moves the agent there; what runs stays.
 func anotherWorkspace(t *testing.T, w *world) {
 	w = w.in(t)
 	n, _ := settled(t, w, "moves")
 	before, uid, since := n.credential(), n.uid("app"), n.Moment()
 	w.hub.Namespace(t, "team-a")
-	n.give(w.token("team-a", "moves-2", time.Hour))
+	n.Give(w.token("team-a", "moves-2", time.Hour))
 	c := n.in(before)
 	if c.Namespace != "team-a" {
 		t.Errorf("want a Cluster in the other workspace, got %s", kube.KeyOf(c))
@@ -224,14 +272,14 @@ func anotherAddress(t *testing.T, w *world) {
 	t.Cleanup(front.Close)
 	before := n.credential()
 	wrong := b
-	wrong.APIServerURL, wrong.APIServerCA = front.URL(), authority(t, w.hub)
-	n.give(wrong)
+	wrong.APIServerURL, wrong.APIServerCA = front.URL(), w.hub.Cluster.CA()
+	n.Give(wrong)
 	if text := n.says("CertificateRefused"); !strings.Contains(text, "apiServerCA") || !strings.Contains(text, "The present credential is kept") {
 		t.Errorf("want what is wrong, got %q", text)
 	}
 	right := wrong
 	right.APIServerCA = front.CA()
-	n.give(right) // while it tries the wrong one
+	n.Give(right) // while it tries the wrong one
 	n.in(before)
 	if text := n.says("RegisteredAgain"); !strings.Contains(text, "URL, certificate authority") {
 		t.Errorf("want why, got %q", text)
@@ -247,7 +295,7 @@ func deadToken(t *testing.T, w *world) {
 	before, request := n.credential(), n.alone()
 	b := w.token(n.Workspace, "dead-2", time.Hour)
 	w.bury("dead-2", b)
-	n.give(b)
+	n.Give(b)
 	if text := n.says("TokenRefused"); !strings.Contains(text, `"dead-2": it has expired or was removed`) || !strings.Contains(text, "The present credential is kept") {
 		t.Errorf("want what is wrong, got %q", text)
 	}
@@ -279,7 +327,7 @@ func revoked(t *testing.T, w *world) {
 	if text := n.says("CredentialRefused"); !strings.Contains(text, "revoked") || !strings.Contains(text, "registration token") {
 		t.Errorf("want what is wrong and what helps, got %q", text)
 	}
-	n.give(b)
+	n.Give(b)
 	n.in(before)
 	n.works("app", "two")
 	if removed := n.Removed(since); len(removed) > 0 {
@@ -313,7 +361,7 @@ func newDoesNotWork(t *testing.T, w *world) {
 		proxy.ServeHTTP(rw, r)
 	}))
 	b.APIServerURL, b.APIServerCA = gate.URL, gate.CA
-	n.give(b)
+	n.Give(b)
 	if text := n.says("ManagerFailing"); !strings.Contains(text, "try the new credential") || !strings.Contains(text, "is kept") {
 		t.Errorf("want what is wrong, got %q", text)
 	}

@@ -4,9 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -29,23 +27,8 @@ func (w *world) newcomer(t testing.TB, down *harness.Hub, name, clientID string,
 	n := &newcomer{Site: harness.NewStranger(t, w.hub, down, name, "agent-"+name), w: w.in(t)}
 	n.Config.CheckinInterval = checkIn
 	n.Workspace = fleet.NamespaceDefault
-	text, err := sigsyaml.Marshal(registration.AgentConfig{TLSMode: registration.TLSStrict, ClientID: clientID, Labels: labels})
-	n.Must(err)
-	_, err = kube.StoreOf[*corev1.ConfigMap](down.Admin).Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace, Name: fleet.ConfigMapAgent},
-		Data:       map[string]string{fleet.KeyConfig: string(text)},
-	})
-	n.Must(err)
+	n.Configure(registration.AgentConfig{TLSMode: registration.TLSStrict, ClientID: clientID, Labels: labels})
 	return n
-}
-
-// give puts what a token says where the agent looks for it, as the chart does.
-func (n *newcomer) give(b registration.Bootstrapping) {
-	n.Helper()
-	_, err := kube.StoreOf[*corev1.Secret](n.Down.Admin).Apply(n.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace, Name: fleet.SecretAgentBootstrap}, Data: b.Data(),
-	})
-	n.Must(err)
 }
 
 // forgotten tells whether there is no registration token any more.

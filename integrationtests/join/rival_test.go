@@ -76,7 +76,7 @@ func clonedImage(t *testing.T, w *world, elsewhere *harness.Hub) {
 	n, b := settled(t, w, "image")
 	since := n.Moment()
 	twin := w.newcomer(t, elsewhere, "image", "image", nil)
-	twin.give(b)
+	twin.Give(b)
 	twin.Start()
 	n.condition(fleet.ConditionDuplicateIdentity)
 	w.told(n.Workspace, n.Name, "DuplicateIdentity")
@@ -98,7 +98,7 @@ func clonedImage(t *testing.T, w *world, elsewhere *harness.Hub) {
 	})
 	n.Must(err)
 	before, name := n.credential(), n.Name
-	n.give(b)
+	n.Give(b)
 	if c := n.in(before); c.Name == name {
 		t.Error("want a Cluster of its own")
 	}
@@ -108,13 +108,13 @@ func clonedImage(t *testing.T, w *world, elsewhere *harness.Hub) {
 func approve(t *testing.T, w *world) {
 	w = w.in(t)
 	n := w.newcomer(t, w.hub, "asked", "asked", nil)
-	n.give(w.token(n.Workspace, "asked-1", time.Hour))
+	n.Give(w.token(n.Workspace, "asked-1", time.Hour))
 	n.Start()
 	n.in(nil) // a new Cluster needs no approval
 	n.works("app", "one")
 	first, before := n.alone(), n.credential()
 
-	n.give(w.token(n.Workspace, "asked-2", time.Hour))
+	n.Give(w.token(n.Workspace, "asked-2", time.Hour))
 	waiting := func() *fleet.ClusterRegistration {
 		for _, r := range w.requests(n.Workspace) {
 			if r.Status.ClusterName == n.Name && !r.Status.Granted {
@@ -166,7 +166,7 @@ func approve(t *testing.T, w *world) {
 		Namespace: n.Workspace, Name: "asked-3", OwnerReferences: registration.OwnedByCluster(n.cluster()),
 	}})
 	before = n.credential()
-	n.give(w.values(n.Workspace, "asked-3"))
+	n.Give(w.values(n.Workspace, "asked-3"))
 	n.in(before)
 }
 
@@ -198,9 +198,9 @@ func ends(t *testing.T, w *world) {
 	if want := expires.CreationTimestamp.Add(time.Hour); expires.Status.Expires == nil || !expires.Status.Expires.Time.Equal(want) {
 		t.Errorf("want the token to say that it ends at %s, got %v", want, expires.Status.Expires)
 	}
-	w.again(func(w *world) {
-		w.ahead.Store(int64(2 * time.Hour))
-		w.required = true
+	w.again(func(g *harness.Gate) {
+		g.Ahead.Store(int64(2 * time.Hour))
+		g.Required = true
 	})
 	for name, why := range map[string]string{"an-hour": "has expired", "for-ever": "no ttl"} {
 		w.until("token "+name+" goes", func() bool {
@@ -229,9 +229,9 @@ func ends(t *testing.T, w *world) {
 	if slices.ContainsFunc(list[*fleet.Cluster](w, fleet.NamespaceDefault, ""), func(c *fleet.Cluster) bool { return c.Spec.ClientID == "orphan" }) {
 		t.Error("a request without a token has made a Cluster")
 	}
-	w.again(func(w *world) {
-		w.ahead.Store(0)
-		w.required = false
+	w.again(func(g *harness.Gate) {
+		g.Ahead.Store(0)
+		g.Required = false
 	})
 }
 
@@ -242,22 +242,22 @@ func wrongAuthority(t *testing.T, w *world) {
 	front, err := wire.NewFront(w.hub.Cluster.REST())
 	w.must(err)
 	t.Cleanup(front.Close)
-	right := w.settings
-	w.again(func(w *world) { w.settings.APIServerURL = front.URL() })
+	right := w.gate.Settings
+	w.again(func(g *harness.Gate) { g.Settings.APIServerURL = front.URL() })
 	w.token(fleet.NamespaceDefault, "untrusted", time.Hour)
 	if text := w.told(fleet.NamespaceDefault, "untrusted", "WrongCertificateAuthority"); !strings.Contains(text, front.URL()) || !strings.Contains(text, "set apiServerCA") {
 		t.Errorf("want what is wrong, got %q", text)
 	}
 	n := w.newcomer(t, w.hub, "untrusting", "untrusting", nil)
-	n.give(w.values(n.Workspace, "untrusted"))
+	n.Give(w.values(n.Workspace, "untrusted"))
 	n.Start()
 	n.Until("the agent says so too", func() bool { return n.Contact()["reason"] == "CertificateRefused" })
-	w.again(func(w *world) {
-		w.settings = right
-		w.settings.APIServerURL, w.settings.APIServerCA = front.URL(), front.CA()
+	w.again(func(g *harness.Gate) {
+		g.Settings = right
+		g.Settings.APIServerURL, g.Settings.APIServerCA = front.URL(), front.CA()
 	})
 	w.token(fleet.NamespaceDefault, "trusted", time.Hour)
-	n.give(w.values(n.Workspace, "trusted"))
+	n.Give(w.values(n.Workspace, "trusted"))
 	n.in(nil)
 	events, err := w.hub.Client.EventsV1().Events(fleet.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
 	w.must(err)

@@ -40,7 +40,7 @@ func wrongTokens(t *testing.T, w *world) {
 		{"it was made for another workspace", "TokenMayNotAsk", `ask in namespace "team-b"`, with(func(b *registration.Bootstrapping) { b.ClusterNamespace = "team-b" })},
 		{"nobody is there", "ManagerAway", "cannot be reached", with(func(b *registration.Bootstrapping) { b.APIServerURL = "https://127.0.0.1:1" })},
 	} {
-		n.give(c.b)
+		n.Give(c.b)
 		n.Until(c.why, func() bool { return n.Contact()["reason"] == c.reason })
 		data := n.Contact()
 		if data["reached"] != "false" || data["hint"] == "" || data["url"] != c.b.APIServerURL {
@@ -50,7 +50,7 @@ func wrongTokens(t *testing.T, w *world) {
 			t.Errorf("%s: want %q, got %q", c.why, c.text, text)
 		}
 	}
-	n.give(right)
+	n.Give(right)
 	w.within(soon, "the agent asks", func() bool {
 		return slices.ContainsFunc(w.requests(n.Workspace), func(r *fleet.ClusterRegistration) bool { return r.Spec.ClientID == "wrong" })
 	})
@@ -69,7 +69,7 @@ func startedAgain(t *testing.T, w *world) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: n.Workspace, Name: "twice", Labels: map[string]string{fleet.LabelClusterManagement: "somebody"}},
 		Spec:       fleet.ClusterSpec{ClientID: "twice"},
 	})
-	n.give(b)
+	n.Give(b)
 	n.Start()
 	asked := func() []*fleet.ClusterRegistration {
 		return slices.DeleteFunc(w.requests(n.Workspace), func(r *fleet.ClusterRegistration) bool { return r.Spec.ClientID != "twice" })

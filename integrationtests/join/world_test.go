@@ -4,31 +4,15 @@
 package join
 
 import (
-	"bufio"
-	"context"
-	"errors"
-	"io"
 	"os"
-	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
-	"helm.sh/helm/v3/pkg/chart/loader"
-	"helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/engine"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	sigsyaml "sigs.k8s.io/yaml"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
-	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
-	"github.com/fleetworkspace/fleet/pkg/agentmanagement/installation"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -42,147 +26,36 @@ func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 const checkIn = time.Second
 
 // A world is a management cluster with the chart's kinds and rights, and agent
-// management at work in it as the chart's account.
+// management at work in it.
 type world struct {
 	testing.TB
-	hub *harness.Hub
-	*office
-}
-
-// An office is agent management at work. All parts of a test have the same.
-type office struct {
-	ahead    atomic.Int64 // of its clock
-	settings registration.Settings
-	required bool // tokens must end
-	stop     context.CancelFunc
-	done     chan struct{}
+	hub  *harness.Hub
+	gate *harness.Gate
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	hub := harness.ConnectHub(t, harness.Cluster(t, "management"))
 	harness.InstallCRDs(t, hub.Admin)
-	w := &world{TB: t, hub: hub, office: &office{settings: registration.Settings{
-		APIServerURL: hub.Cluster.URL(), APIServerCA: authority(t, hub), AgentTLSMode: registration.TLSStrict,
+	w := &world{TB: t, hub: hub, gate: &harness.Gate{Hub: hub, Settings: registration.Settings{
+		APIServerURL: hub.Cluster.URL(), APIServerCA: hub.Cluster.CA(), AgentTLSMode: registration.TLSStrict,
 		AgentCheckinInterval: checkIn, Reclaim: registration.ReclaimAllow,
 	}}}
 	for _, name := range []string{fleet.NamespaceSystem, fleet.NamespaceDefault} {
 		hub.Namespace(t, name)
 	}
-	w.rights()
-	w.run()
-	t.Cleanup(w.halt)
+	hub.Rights(t, map[string]any{"bootstrap": map[string]any{"enabled": false}})
+	w.gate.Run(t)
+	t.Cleanup(func() { w.gate.Halt(t) })
 	return w
 }
 
-// authority is the certificate authority of a cluster, PEM.
-func authority(t testing.TB, h *harness.Hub) []byte {
-	t.Helper()
-	r := h.Cluster.REST()
-	if len(r.CAData) > 0 {
-		return r.CAData
-	}
-	out, err := os.ReadFile(r.CAFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-// rights installs the accounts and roles of the chart fleet.
-func (w *world) rights() {
-	w.Helper()
-	root, err := source.Root()
-	w.must(err)
-	chart, err := loader.Load(filepath.Join(root, "charts", "fleet"))
-	w.must(err)
-	values, err := chartutil.ToRenderValues(chart, map[string]any{"bootstrap": map[string]any{"enabled": false}},
-		chartutil.ReleaseOptions{Name: "fleet", Namespace: fleet.NamespaceSystem}, nil)
-	w.must(err)
-	files, err := engine.Render(chart, values)
-	w.must(err)
-	for name, text := range files {
-		if !strings.HasSuffix(name, ".yaml") {
-			continue
-		}
-		docs := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
-		for {
-			doc, err := docs.Read()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			w.must(err)
-			w.apply(doc)
-		}
-	}
-}
-
-// apply applies what grants rights, and nothing else.
-func (w *world) apply(doc []byte) {
-	w.Helper()
-	var kind metav1.TypeMeta
-	w.must(sigsyaml.Unmarshal(doc, &kind))
-	switch kind.Kind {
-	case "ServiceAccount":
-		applyAs(w, doc, &corev1.ServiceAccount{})
-	case "ClusterRole":
-		applyAs(w, doc, &rbacv1.ClusterRole{})
-	case "ClusterRoleBinding":
-		applyAs(w, doc, &rbacv1.ClusterRoleBinding{})
-	case "Role":
-		applyAs(w, doc, &rbacv1.Role{})
-	case "RoleBinding":
-		applyAs(w, doc, &rbacv1.RoleBinding{})
-	}
-}
-
-func applyAs[P kube.Object](w *world, doc []byte, into P) {
-	w.Helper()
-	w.must(sigsyaml.Unmarshal(doc, into))
-	_, err := kube.StoreOf[P](w.hub.Admin).Apply(w.Context(), into)
-	w.must(err)
-}
-
-// run starts agent management as cmd/fleet-controller does.
-func (w *world) run() {
-	w.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	rest := w.hub.Account(w, fleet.NamespaceSystem, "fleet-controller")
-	client, err := kube.Connect(kube.Config{REST: rest, UserAgent: "fleet-controller/test", FieldManager: fleet.FieldManagerAgentManagement})
-	w.must(err)
-	install, err := installation.Ensure(ctx, client, fleet.NamespaceSystem)
-	w.must(err)
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	if testing.Verbose() && os.Getenv("FLEET_TEST_LOGS") != "" {
-		log.SetOutput(os.Stderr)
-	}
-	cfg := agentmanagement.Config{
-		Namespace: fleet.NamespaceSystem, Settings: w.settings, Installation: install, TokenTTLRequired: w.required,
-		Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) },
-	}
-	parts := agentmanagement.New(cfg, client, logrus.NewEntry(log)).Parts()
-	report := func(loop string, key kube.Key, err error) { log.Errorf("loop %s, %s: %v", loop, key, err) }
-	w.stop, w.done = stop, make(chan struct{})
-	go func() {
-		defer close(w.done)
-		if err := kube.Run(ctx, report, parts...); err != nil {
-			log.Errorf("agent management ended: %v", err)
-		}
-	}()
-}
-
-func (w *world) halt() {
-	w.stop()
-	<-w.done
-}
-
 // again starts agent management again, with other settings or another clock.
-func (w *world) again(change func(*world)) {
+func (w *world) again(change func(*harness.Gate)) {
 	w.Helper()
-	w.halt()
-	change(w)
-	w.run()
+	w.gate.Halt(w)
+	change(w.gate)
+	w.gate.Run(w)
 }
 
 // in is the same world for a part of the test.
@@ -207,17 +80,7 @@ func (w *world) until(what string, f func() bool) {
 
 func (w *world) within(limit time.Duration, what string, f func() bool) {
 	w.Helper()
-	deadline := time.NewTimer(limit)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer deadline.Stop()
-	defer tick.Stop()
-	for !f() {
-		select {
-		case <-deadline.C:
-			w.Fatalf("not within %s: %s", limit, what)
-		case <-tick.C:
-		}
-	}
+	harness.Wait(w, limit, what, f)
 }
 
 // get reads an object of the management cluster; false: there is none.

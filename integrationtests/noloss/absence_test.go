@@ -51,7 +51,7 @@ var absences = map[string]story{
 	"Unauthorized": {
 		why: "a credential that is older than a backup is refused",
 		mishap: func(s *site) {
-			s.CredentialFor(s.Hub.Kubeconfig(s.TB, "nobody's"))
+			s.CredentialFor(s.Hub.Kubeconfig("nobody's"))
 			s.Restart()
 			s.Until("refused", func() bool { return s.Contact()["refused"] == "true" })
 		},

@@ -156,9 +156,9 @@ func comesBack(w *world, m *member) {
 	w.told(m.Namespace, "fleet-agent-contact", "CredentialRecovered")
 	m.Order("app", harness.Order{Files: []string{"a.yaml", harness.ConfigMap("a", "one")}})
 	m.State("app", fleet.Ready)
-	w.ahead.Store(0) // its sign of life has the API server's time
-	w.halt()
-	w.run()
+	w.gate.Ahead.Store(0) // its sign of life has the API server's time
+	w.gate.Halt(w)
+	w.gate.Run(w)
 	m.Until("nothing is left to say", func() bool { reason, _ := m.condition(); return reason == "" })
 }
 
@@ -192,8 +192,8 @@ func joinsAgain(w *world, m *member, b registration.Bootstrapping) {
 	if got := m.Data(m.Home("app"), "a"); got != "one" {
 		m.Errorf("what ran is gone: %q", got)
 	}
-	w.ahead.Store(0) // else the time to fetch the new credential is over at once
-	m.give(b)
+	w.gate.Ahead.Store(0) // else the time to fetch the new credential is over at once
+	m.Give(b)
 	m.Until("it has joined again", func() bool { return m.Contact()["reached"] == "true" })
 	m.in()
 	m.State("app", fleet.Ready)

@@ -286,7 +286,7 @@ func (w *world) tenant(name, namespace string) {
 	if !ok || !ok2 {
 		w.Fatal("docs/security.md has no Role of a team")
 	}
-	w.apply(role)
+	w.hub.Grant(w, role)
 	_, err = kube.StoreOf[*rbacv1.RoleBinding](w.hub.Admin).Create(w.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "fleet-team"},

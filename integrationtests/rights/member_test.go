@@ -16,9 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -37,7 +35,7 @@ type member struct {
 func (w *world) join(t testing.TB, name string, b registration.Bootstrapping) *member {
 	t.Helper()
 	m := w.stranger(t, name)
-	m.give(b)
+	m.Give(b)
 	m.Start()
 	m.in()
 	return m
@@ -50,24 +48,9 @@ func (w *world) stranger(t testing.TB, name string) *member {
 	m := &member{Site: harness.NewStranger(t, w.hub, w.hub, name, "agent-"+name), w: w.in(t)}
 	m.Config.CheckinInterval = time.Second
 	m.Workspace = fleet.NamespaceDefault
-	text, err := sigsyaml.Marshal(registration.AgentConfig{TLSMode: registration.TLSStrict, ClientID: name})
-	m.Must(err)
-	_, err = kube.StoreOf[*corev1.ConfigMap](w.hub.Admin).Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: fleet.ConfigMapAgent},
-		Data:       map[string]string{fleet.KeyConfig: string(text)},
-	})
-	m.Must(err)
+	m.Configure(registration.AgentConfig{TLSMode: registration.TLSStrict, ClientID: name})
 	m.Account()
 	return m
-}
-
-// give puts what a token says where the agent looks for it.
-func (m *member) give(b registration.Bootstrapping) {
-	m.Helper()
-	_, err := kube.StoreOf[*corev1.Secret](m.Down.Admin).Apply(m.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: fleet.SecretAgentBootstrap}, Data: b.Data(),
-	})
-	m.Must(err)
 }
 
 // in waits until the agent has joined and has forgotten the token.

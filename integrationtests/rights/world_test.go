@@ -1,32 +1,14 @@
 package rights_test
 
 import (
-	"bufio"
-	"context"
-	"errors"
-	"io"
 	"os"
-	"path/filepath"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
-	"helm.sh/helm/v3/pkg/chart/loader"
-	"helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/engine"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	sigsyaml "sigs.k8s.io/yaml"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
-	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
-	"github.com/fleetworkspace/fleet/pkg/agentmanagement/installation"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/credential"
@@ -37,23 +19,12 @@ import (
 // wait for most of their time.
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
-// managerAgent is the User-Agent of the manager in these stories.
-const managerAgent = "fleet-controller/test"
-
 // A world is a management cluster with the chart's kinds and rights, and agent
-// management at work in it as the chart's account.
+// management at work in it.
 type world struct {
 	testing.TB
-	hub   *harness.Hub
-	ahead *atomic.Int64 // of the manager's clock
-	life  credential.Life
-	state *running
-}
-
-// running is a manager at work.
-type running struct {
-	stop context.CancelFunc
-	done chan struct{}
+	hub  *harness.Hub
+	gate *harness.Gate
 }
 
 // day is a day.
@@ -64,13 +35,16 @@ func newWorld(t *testing.T, life credential.Life) *world {
 	t.Helper()
 	hub := harness.ConnectHub(t, harness.Cluster(t, "management"))
 	harness.InstallCRDs(t, hub.Admin)
-	w := &world{TB: t, hub: hub, ahead: &atomic.Int64{}, life: life, state: &running{}}
+	w := &world{TB: t, hub: hub, gate: &harness.Gate{Hub: hub, Settings: registration.Settings{
+		APIServerURL: hub.Cluster.URL(), APIServerCA: hub.Cluster.CA(), AgentTLSMode: registration.TLSStrict,
+		AgentCheckinInterval: time.Second, Reclaim: registration.ReclaimAllow, Credential: life,
+	}}}
 	for _, name := range []string{fleet.NamespaceSystem, fleet.NamespaceDefault} {
 		hub.Namespace(t, name)
 	}
 	w.chart()
-	w.run()
-	t.Cleanup(w.halt)
+	w.gate.Run(t)
+	t.Cleanup(func() { w.gate.Halt(t) })
 	return w
 }
 
@@ -81,127 +55,34 @@ func (w *world) in(t testing.TB) *world {
 	return &part
 }
 
-// chart applies what the chart grants, for the life that tokens have.
+// chart installs what the chart grants, for the life that tokens have.
 func (w *world) chart() {
 	w.Helper()
-	root, err := source.Root()
-	w.must(err)
-	chart, err := loader.Load(filepath.Join(root, "charts", "fleet"))
-	w.must(err)
-	given := map[string]any{"bootstrap": map[string]any{"enabled": false}}
-	if w.life.TTL > 0 {
-		given["credentialTTL"], given["credentialGrace"] = w.life.TTL.String(), w.life.Grace.String()
+	values := map[string]any{"bootstrap": map[string]any{"enabled": false}}
+	if life := w.gate.Settings.Credential; life.TTL > 0 {
+		values["credentialTTL"], values["credentialGrace"] = life.TTL.String(), life.Grace.String()
 	}
-	server, err := w.hub.Client.Discovery().ServerVersion()
-	w.must(err)
-	able := chartutil.DefaultCapabilities.Copy()
-	able.KubeVersion = chartutil.KubeVersion{Version: server.GitVersion, Major: server.Major, Minor: server.Minor}
-	values, err := chartutil.ToRenderValues(chart, given, chartutil.ReleaseOptions{Name: "fleet", Namespace: fleet.NamespaceSystem}, able)
-	w.must(err)
-	files, err := engine.Render(chart, values)
-	w.must(err)
-	for name, text := range files {
-		if strings.HasSuffix(name, ".yaml") {
-			w.apply(text)
-		}
-	}
-}
-
-// apply applies what grants or limits rights, and nothing else.
-func (w *world) apply(text string) {
-	w.Helper()
-	docs := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
-	for {
-		doc, err := docs.Read()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		w.must(err)
-		var kind metav1.TypeMeta
-		w.must(sigsyaml.Unmarshal(doc, &kind))
-		switch kind.Kind {
-		case "ServiceAccount":
-			applyAs(w, doc, &corev1.ServiceAccount{})
-		case "ClusterRole":
-			applyAs(w, doc, &rbacv1.ClusterRole{})
-		case "ClusterRoleBinding":
-			applyAs(w, doc, &rbacv1.ClusterRoleBinding{})
-		case "Role":
-			applyAs(w, doc, &rbacv1.Role{})
-		case "RoleBinding":
-			applyAs(w, doc, &rbacv1.RoleBinding{})
-		case "ValidatingAdmissionPolicy":
-			applyAs(w, doc, &admissionv1.ValidatingAdmissionPolicy{})
-		case "ValidatingAdmissionPolicyBinding":
-			applyAs(w, doc, &admissionv1.ValidatingAdmissionPolicyBinding{})
-		}
-	}
-}
-
-func applyAs[P kube.Object](w *world, doc []byte, into P) {
-	w.Helper()
-	w.must(sigsyaml.Unmarshal(doc, into))
-	_, err := kube.StoreOf[P](w.hub.Admin).Apply(w.Context(), into)
-	w.must(err)
-}
-
-// run starts agent management as cmd/fleet-controller does.
-func (w *world) run() {
-	w.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	rest := w.hub.Account(w, fleet.NamespaceSystem, "fleet-controller")
-	client, err := kube.Connect(kube.Config{REST: rest, UserAgent: managerAgent, FieldManager: fleet.FieldManagerAgentManagement})
-	w.must(err)
-	install, err := installation.Ensure(ctx, client, fleet.NamespaceSystem)
-	w.must(err)
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	if testing.Verbose() && os.Getenv("FLEET_TEST_LOGS") != "" {
-		log.SetOutput(os.Stderr)
-	}
-	cfg := agentmanagement.Config{
-		Namespace: fleet.NamespaceSystem, Installation: install,
-		Settings: registration.Settings{
-			APIServerURL: w.hub.Cluster.URL(), APIServerCA: w.hub.Cluster.CA(), AgentTLSMode: registration.TLSStrict,
-			AgentCheckinInterval: time.Second, Reclaim: registration.ReclaimAllow, Credential: w.life,
-		},
-		Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) },
-	}
-	parts := agentmanagement.New(cfg, client, logrus.NewEntry(log)).Parts()
-	report := func(loop string, key kube.Key, err error) { log.Errorf("loop %s, %s: %v", loop, key, err) }
-	done := make(chan struct{})
-	w.state.stop, w.state.done = stop, done
-	go func() {
-		defer close(done)
-		if err := kube.Run(ctx, report, parts...); err != nil {
-			w.Errorf("agent management ended: %v", err)
-		}
-	}()
-}
-
-func (w *world) halt() {
-	w.state.stop()
-	<-w.state.done
+	w.hub.Rights(w, values)
 }
 
 // become is the manager after an upgrade of the chart: its agents have tokens of
 // another life.
 func (w *world) become(life credential.Life) {
 	w.Helper()
-	w.halt()
-	w.life = life
+	w.gate.Halt(w)
+	w.gate.Settings.Credential = life
 	w.chart()
-	w.run()
+	w.gate.Run(w)
 }
 
 // later starts the manager anew with a clock that is ahead, and that it has worked
 // by for a day.
 func (w *world) later(d time.Duration) {
 	w.Helper()
-	w.halt()
-	w.ahead.Store(int64(d - day))
-	w.run()
-	w.ahead.Store(int64(d))
+	w.gate.Halt(w)
+	w.gate.Ahead.Store(int64(d - day))
+	w.gate.Run(w)
+	w.gate.Ahead.Store(int64(d))
 }
 
 func (w *world) must(err error) {
@@ -214,16 +95,7 @@ func (w *world) must(err error) {
 // until waits for something to become true, 30 s at most.
 func (w *world) until(what string, f func() bool) {
 	w.Helper()
-	deadline, tick := time.NewTimer(30*time.Second), time.NewTicker(50*time.Millisecond)
-	defer deadline.Stop()
-	defer tick.Stop()
-	for !f() {
-		select {
-		case <-deadline.C:
-			w.Fatalf("not in time: %s", what)
-		case <-tick.C:
-		}
-	}
+	harness.Wait(w, 30*time.Second, what, f)
 }
 
 // get reads an object of the management cluster; false: there is none.

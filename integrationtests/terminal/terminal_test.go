@@ -35,6 +35,7 @@ func TestFromATerminal(t *testing.T) {
 	}
 	t.Run("Checked", func(t *testing.T) { d.on(t).checks() })
 	t.Run("Accepted", func(t *testing.T) { d.on(t).accepts() })
+	t.Run("Emptied", func(t *testing.T) { d.on(t).empties() })
 	t.Run("Forgotten", func(t *testing.T) { d.on(t).forgets() })
 }
 
@@ -227,6 +228,46 @@ func (d *desk) accepts() {
 	d.until("it has its credential", func() bool {
 		return d.tries(d.east, "kubectl -n cattle-fleet-system get secret fleet-agent").code == 0
 	})
+}
+
+// emptyable are four bundles, more than a deletion budget lets go unasked: one with a
+// volume, which goes with an approval only, and one that says that its objects stay.
+const emptyable = `for b in goes-1 goes-2 volume stays; do kubectl apply -f - <<EOF
+{"apiVersion": "fleet.cattle.io/v1alpha1", "kind": "Bundle", "metadata": {"name": "$b", "namespace": "fleet-default"},
+ "spec": {"keepResources": $([ $b = stays ] && echo true || echo false), "targets": [{"clusterSelector": {"matchLabels": {"tier": "store"}}}], "resources": [
+  {"name": "a.yaml", "content": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: $b, namespace: default}\n"},
+  {"name": "b.yaml", "content": "$([ $b = volume ] && printf %s 'apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data, namespace: default}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n')"}]}}
+EOF
+done`
+
+// With --uninstall a cluster is emptied before it is forgotten: at once, whatever it
+// is, since a person has seen the list.
+func (d *desk) empties() {
+	d.types(d.hub, emptyable)
+	var name string
+	for n, c := range d.clusters() {
+		if c.Labels["tier"] == "store" && c.Status.Namespace != "" {
+			name = n
+		}
+	}
+	there := func(object string) bool { return d.tries(d.east, "kubectl -n default get "+object).code == 0 }
+	for _, object := range []string{"configmap/goes-1", "configmap/goes-2", "pvc/data", "configmap/stays"} {
+		d.until(object+" is there", func() bool { return there(object) })
+	}
+	s := d.tries(d.hub, "fleet cluster forget --uninstall -n fleet-default "+name)
+	if s.code != 5 || !strings.Contains(s.notes, "(4: goes-1, goes-2, stays, volume)") || !there("configmap/goes-1") {
+		d.Errorf("want the list of what would go, and nothing done: %+v", s)
+	}
+	s = d.types(d.hub, "fleet cluster forget --uninstall --yes -n fleet-default "+name)
+	if s.out != "cluster fleet-default/"+name+" is forgotten; what Fleet had deployed there is removed\n" {
+		d.Errorf("want it said: %+v", s)
+	}
+	for object, want := range map[string]bool{"configmap/goes-1": false, "configmap/goes-2": false, "configmap/volume": false, "configmap/stays": true} {
+		if there(object) != want {
+			d.Errorf("%s: want it there: %t", object, want)
+		}
+	}
+	d.until("the cluster is gone", func() bool { _, known := d.clusters()[name]; return !known })
 }
 
 // A cluster is let go; one whose agent is there only with a second word.

@@ -13,11 +13,15 @@ func (w *world) run(h *workspace.House) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- kube.Run(ctx, nil, h.Parts()...) }()
-	w.stop = sync.OnceFunc(func() {
+	test := w.now.test
+	w.now.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
-			w.Errorf("the house ended with %v", err)
+			test.Errorf("the house ended with %v", err)
 		}
 	})
-	w.Cleanup(w.stop)
+	test.Cleanup(w.now.stop)
 }
+
+// stop stops the house, and waits for its end.
+func (w *world) stop() { w.now.stop() }

@@ -1,68 +1,72 @@
 // Package workspace tells stories about Rancher's clusters and workspaces on a
-// real API server. Rancher's kinds are written by ourselves, and keep unknown
-// fields; Rancher's part is played by the test.
+// real API server. Rancher's part is played by harness/rancher, where it is there
+// at all; the house works by the account and with the rights of the chart. Who has
+// written what is read from the API server's audit log.
 package workspace
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sirupsen/logrus"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
 	"github.com/fleetworkspace/fleet/pkg/workspace"
 )
 
-// manager is the User-Agent of the house under test.
-const manager = "fleet-workspace"
-
-// limit is how long something may take to happen.
-const limit = 30 * time.Second
-
-// Rancher's kinds.
-var (
-	mgmtClusters = resource("management.cattle.io", "v3", "clusters")
-	settings     = resource("management.cattle.io", "v3", "settings")
-	features     = resource("management.cattle.io", "v3", "features")
-	workspaces   = resource("management.cattle.io", "v3", "fleetworkspaces")
-	provClusters = resource("provisioning.cattle.io", "v1", "clusters")
+// house is who the house is to the API server, and agent its User-Agent.
+const (
+	house = "system:serviceaccount:cattle-fleet-system:fleet-controller"
+	agent = "fleet-workspace"
 )
 
-func resource(group, version, plural string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: group, Version: version, Resource: plural}
-}
+// limit is how long something may take to happen.
+const limit = 90 * time.Second
 
-// world is a cluster with Rancher's kinds and the house that ties them to Fleet.
+// Resources, as audit logs tell them apart.
+const (
+	fleetClusters = "clusters.fleet.cattle.io"
+	mgmtClusters  = "clusters.management.cattle.io"
+	provClusters  = "clusters.provisioning.cattle.io"
+	workspaces    = "fleetworkspaces.management.cattle.io"
+	namespaces    = "namespaces."
+)
+
+// world is a cluster with Fleet's kinds and the house that ties it to Rancher.
 type world struct {
 	testing.TB
 	hub     *harness.Hub
-	objects dynamic.Interface // the test, as Rancher and its users
-	stop    func()
+	rancher *rancher.Rancher // nil before there are Rancher's kinds
+	ahead   *atomic.Int64    // of the house's clock, nanoseconds
+	part    *atomic.Value    // what the house says last of its part
+	now     *running
+}
+
+// running is the house that runs, whichever part of a test has started it.
+type running struct {
+	test testing.TB // the whole one
+	stop func()
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	hub := harness.NewHub(t, harness.Cluster(t, "rancher"))
-	config := hub.Cluster.REST()
-	config.UserAgent = harness.TestAgent
-	return &world{TB: t, hub: hub, objects: dynamic.NewForConfigOrDie(config)}
+	hub := harness.NewHub(t, harness.Audited(t, "rancher", "", "fleet.cattle.io", "management.cattle.io", "provisioning.cattle.io", "rbac.authorization.k8s.io"))
+	hub.Namespace(t, fleet.NamespaceSystem)
+	hub.Rights(t, nil)
+	return &world{TB: t, hub: hub, ahead: &atomic.Int64{}, part: &atomic.Value{}, now: &running{test: t}}
 }
 
 // in is the same world for a part of the test.
@@ -75,9 +79,7 @@ func (w *world) in(t testing.TB) *world {
 // start runs the house until stop, or the end of the test.
 func (w *world) start(mode plan.Mode) {
 	w.Helper()
-	config := w.hub.Cluster.REST()
-	config.UserAgent = manager
-	client, err := kube.Connect(kube.Config{REST: config, UserAgent: manager, FieldManager: manager})
+	client, err := kube.Connect(kube.Config{REST: w.hub.Account(w.TB, fleet.NamespaceSystem, "fleet-controller"), UserAgent: agent, FieldManager: fleet.FieldManagerWorkspace})
 	w.must(err)
 	log := logrus.New()
 	log.SetOutput(io.Discard)
@@ -85,43 +87,33 @@ func (w *world) start(mode plan.Mode) {
 		log.SetOutput(os.Stderr)
 		log.SetLevel(logrus.DebugLevel)
 	}
-	w.run(workspace.New(workspace.Config{Mode: mode, Look: 50 * time.Millisecond, Fail: func(loop string, key kube.Key, err error) {
-		log.Warnf("%s %s: %v", loop, key, err)
-	}}, client, log.WithField("process", manager)))
-}
-
-// kinds installs Rancher's kinds.
-func (w *world) kinds() {
-	w.Helper()
-	for kind, r := range map[string]schema.GroupVersionResource{
-		"Cluster": mgmtClusters, "Setting": settings, "Feature": features, "FleetWorkspace": workspaces,
-	} {
-		w.kind(kind, r, apiextensionsv1.ClusterScoped)
-	}
-	w.kind("Cluster", provClusters, apiextensionsv1.NamespaceScoped)
-	for _, r := range []schema.GroupVersionResource{mgmtClusters, settings, features, workspaces, provClusters} {
-		w.until(r.String()+" is served", func() bool {
-			_, err := w.objects.Resource(r).List(w.Context(), metav1.ListOptions{})
-			return err == nil
-		})
-	}
-}
-
-func (w *world) kind(kind string, r schema.GroupVersionResource, scope apiextensionsv1.ResourceScope) {
-	w.Helper()
-	keep := true
-	_, err := kube.StoreOf[*apiextensionsv1.CustomResourceDefinition](w.hub.Admin).Create(w.Context(), &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: r.Resource + "." + r.Group},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: r.Group, Scope: scope,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: r.Resource, Singular: strings.ToLower(kind)},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: r.Version, Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &keep}},
-			}},
+	log.AddHook(listener{w.part})
+	w.part.Store("")
+	w.run(workspace.New(workspace.Config{
+		Mode: mode, Look: 50 * time.Millisecond,
+		Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) },
+		Fail: func(loop string, key kube.Key, err error) {
+			log.Warnf("%s %s: %v", loop, key, err)
 		},
-	})
-	w.must(err)
+	}, client, log.WithField("process", agent)))
+}
+
+// listener hears what the house says of its part.
+type listener struct{ part *atomic.Value }
+
+func (l listener) Levels() []logrus.Level { return []logrus.Level{logrus.InfoLevel} }
+
+func (l listener) Fire(e *logrus.Entry) error {
+	if part, ok := strings.CutPrefix(e.Message, "workspaces: "); ok {
+		l.part.Store(part)
+	}
+	return nil
+}
+
+// plays waits until the house plays a part.
+func (w *world) plays(part plan.Part) {
+	w.Helper()
+	w.sees("the part of the house", string(part), func() string { return w.part.Load().(string) })
 }
 
 func (w *world) must(err error) {
@@ -133,63 +125,22 @@ func (w *world) must(err error) {
 
 func (w *world) until(what string, f func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(limit); !f(); time.Sleep(10 * time.Millisecond) { // how often it looks
-		if time.Now().After(deadline) {
-			w.Fatalf("not in time: %s", what)
-		}
-	}
+	harness.Wait(w.TB, limit, what, f)
 }
 
 // sees waits until look says want.
 func (w *world) sees(what, want string, look func() string) {
 	w.Helper()
 	got := ""
-	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) { // how often it looks
-		if got = look(); got == want {
-			return
+	defer func() {
+		if got != want {
+			w.Errorf("%s: got %q, want %q", what, got, want)
 		}
-		if time.Now().After(deadline) {
-			w.Fatalf("%s: got %q, want %q", what, got, want)
-		}
-	}
-}
-
-// put makes an object of Rancher's from JSON. The status comes along: it is no
-// subresource there.
-func (w *world) put(r schema.GroupVersionResource, namespace, name, text string) *unstructured.Unstructured {
-	w.Helper()
-	obj := &unstructured.Unstructured{}
-	w.must(json.Unmarshal([]byte(text), &obj.Object))
-	kinds := map[schema.GroupVersionResource]string{mgmtClusters: "Cluster", provClusters: "Cluster", settings: "Setting", features: "Feature", workspaces: "FleetWorkspace"}
-	obj.SetAPIVersion(r.GroupVersion().String())
-	obj.SetKind(kinds[r])
-	obj.SetNamespace(namespace)
-	obj.SetName(name)
-	made, err := w.objects.Resource(r).Namespace(namespace).Create(w.Context(), obj, metav1.CreateOptions{})
-	w.must(err)
-	return made
-}
-
-// patch changes an object by a JSON merge patch.
-func (w *world) patch(r schema.GroupVersionResource, namespace, name, text string) {
-	w.Helper()
-	_, err := w.objects.Resource(r).Namespace(namespace).Patch(w.Context(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{})
-	w.must(err)
-}
-
-// get reads an object; nil if it is not there.
-func (w *world) get(r schema.GroupVersionResource, namespace, name string) *unstructured.Unstructured {
-	obj, err := w.objects.Resource(r).Namespace(namespace).Get(w.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		return nil
-	}
-	return obj
-}
-
-// remove deletes an object.
-func (w *world) remove(r schema.GroupVersionResource, namespace, name string) {
-	w.Helper()
-	w.must(w.objects.Resource(r).Namespace(namespace).Delete(w.Context(), name, metav1.DeleteOptions{}))
+	}()
+	w.until(what, func() bool {
+		got = look()
+		return got == want
+	})
 }
 
 // cluster reads a Fleet Cluster; nil if it is not there.
@@ -201,6 +152,22 @@ func (w *world) cluster(namespace, name string) *fleet.Cluster {
 	return c
 }
 
+// mapped waits until a Fleet Cluster is there.
+func (w *world) mapped(namespace, name string) *fleet.Cluster {
+	w.Helper()
+	w.until(name+" is mapped", func() bool { return w.cluster(namespace, name) != nil })
+	return w.cluster(namespace, name)
+}
+
+// label reads a label of a Fleet Cluster.
+func (w *world) label(namespace, name, key string) string {
+	c := w.cluster(namespace, name)
+	if c == nil {
+		return ""
+	}
+	return c.Labels[key]
+}
+
 // namespace reads a Namespace; nil if it is not there.
 func (w *world) namespace(name string) *corev1.Namespace {
 	ns, err := kube.StoreOf[*corev1.Namespace](w.hub.Admin).Get(w.Context(), kube.Key{Name: name})
@@ -210,36 +177,71 @@ func (w *world) namespace(name string) *corev1.Namespace {
 	return ns
 }
 
-// writes are the requests by which the house has changed something since a moment.
-func (w *world) writes(since time.Time) []harness.Request {
+// leaves tells whether a Namespace is gone or on its way out.
+func (w *world) leaves(name string) bool {
+	ns := w.namespace(name)
+	return ns == nil || ns.DeletionTimestamp != nil
+}
+
+// text is a field of one of Rancher's objects; "" if it is not there.
+func (w *world) text(what schema.GroupVersionResource, namespace, name string, path ...string) string {
+	obj := w.rancher.Get(w.TB, what, namespace, name)
+	if obj == nil {
+		return ""
+	}
+	var now any = obj.Object
+	for _, p := range path {
+		m, _ := now.(map[string]any)
+		now = m[p]
+	}
+	text, _ := now.(string)
+	return text
+}
+
+// log are all writes since a moment.
+func (w *world) log(since time.Time) []harness.Writing {
 	w.Helper()
-	list, err := harness.ReadAudit("rancher", w.hub.Cluster.AuditLog(), since)
-	w.must(err)
-	var out []harness.Request
-	for _, r := range list {
-		if strings.HasPrefix(r.Agent, manager) && r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" {
-			out = append(out, r)
+	return harness.Writings(w.TB, w.hub.Cluster, since)
+}
+
+// writes are those of the house.
+func (w *world) writes(since time.Time) []harness.Writing {
+	w.Helper()
+	return slices.DeleteFunc(w.log(since), func(r harness.Writing) bool {
+		return r.User != house || r.Resource == "events"
+	})
+}
+
+// fields are what somebody has written of an object since a moment.
+func (w *world) fields(who string, since time.Time, resource, namespace, name string) []string {
+	w.Helper()
+	return harness.FieldsBy(w.log(since), who, resource, namespace, name)
+}
+
+// by checks who has written a field of an object since a moment.
+func (w *world) by(who string, since time.Time, field, resource, namespace, name string) {
+	w.Helper()
+	w.sees(fmt.Sprintf("who has written %s of %s %s/%s", field, resource, namespace, name), who, func() string {
+		return strings.Join(harness.WhoWrote(w.log(since), field, resource, namespace, name), " and ")
+	})
+}
+
+// untouched checks that somebody has written nothing of an object since a moment.
+func (w *world) untouched(who string, since time.Time, resource, namespace, name string) {
+	w.Helper()
+	for _, r := range w.log(since) {
+		if r.User == who && r.Is(resource, namespace, name) {
+			w.Errorf("it should not have been written: %s", r)
 		}
 	}
-	return out
 }
 
-// turns waits until the house has done whatever there was to do: it answers a new
-// cluster.
-func (w *world) turns(n int) {
+// turns waits until whoever maps has done whatever there was to do before: a new
+// cluster is mapped.
+func (w *world) turns(name string) {
 	w.Helper()
-	name := fmt.Sprintf("turn%d", n)
-	w.triple("fleet-default", name, fmt.Sprintf("c-m-turn%04d", n), "")
-	w.until("the house answers", func() bool { return w.cluster("fleet-default", name) != nil })
-}
-
-// triple makes a provisioning and a management Cluster that are ready. more goes
-// into the management Cluster's metadata.
-func (w *world) triple(namespace, name, management, more string) {
-	w.Helper()
-	w.put(mgmtClusters, "", management, fmt.Sprintf(`{"metadata":{%s},"spec":{"displayName":%q,"fleetWorkspaceName":%q,"invented":{"a":[1]}},
-		"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, more, name, namespace))
-	w.put(provClusters, namespace, name, fmt.Sprintf(`{"spec":{"rkeConfig":{"invented":true}},"status":{"clusterName":%q,"clientSecretName":"%s-kubeconfig"}}`, management, name))
+	w.rancher.Triple(w.TB, "fleet-default", "turn-"+name, "c-m-"+name+"0000000"[:8-len(name)], "")
+	w.mapped("fleet-default", "turn-"+name)
 }
 
 // watches waits until the house watches a kind.
@@ -248,19 +250,18 @@ func (w *world) watches(plural string) {
 	w.until("the house watches "+plural, func() bool {
 		list, err := harness.ReadAudit("rancher", w.hub.Cluster.AuditLog(), time.Time{})
 		w.must(err)
-		return slices.ContainsFunc(list, func(r harness.Request) bool {
-			return strings.HasPrefix(r.Agent, manager) && r.Verb == "watch" && r.Resource == plural
-		})
+		return slices.ContainsFunc(list, func(r harness.Request) bool { return r.User == house && r.Verb == "watch" && r.Resource == plural })
 	})
 }
 
-// lives lets Rancher hold its lease, freshly renewed.
-func (w *world) lives() {
+// refused waits for an event about a FleetWorkspace.
+func (w *world) refused(name, reason string) {
 	w.Helper()
-	holder, now, seconds := "rancher-0", metav1.NowMicro(), int32(45)
-	_, err := kube.StoreOf[*coordinationv1.Lease](w.hub.Admin).Create(w.Context(), &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cattle-controllers"},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &now, LeaseDurationSeconds: &seconds},
+	w.until(name+": "+reason, func() bool {
+		list, err := kube.StoreOf[*eventsv1.Event](w.hub.Admin).List(w.Context(), "", "")
+		w.must(err)
+		return slices.ContainsFunc(list, func(e *eventsv1.Event) bool {
+			return e.Regarding.Kind == "FleetWorkspace" && e.Regarding.Name == name && e.Reason == reason
+		})
 	})
-	w.must(err)
 }

@@ -116,7 +116,7 @@ func Run(ctx context.Context, cfg Config, own *rest.Config, log *logrus.Entry) e
 		return work(ctx)
 	}
 	lease := cfg.Lease
-	lease.Namespace, lease.Name, lease.Identity = cfg.Namespace, leaseName, cfg.Identity
+	lease.Namespace, lease.Name, lease.Identity, lease.Watched = cfg.Namespace, leaseName, cfg.Identity, true
 	return kube.Lead(ctx, down, lease, work)
 }
 

@@ -167,6 +167,9 @@ func (j *join) register(ctx context.Context, b register.Bootstrap, reason string
 	attempt := register.NewAttempt(cfg, b, j.unanswered)
 	var delays kube.Backoff
 	told := ""
+	if j.letters.Settle(ctx) != nil {
+		return false
+	}
 	for {
 		err := j.once(ctx, cfg, attempt, reason)
 		if err == nil {

@@ -44,6 +44,19 @@ func (a *agent) tellRestored() {
 	}
 }
 
+// tellCopied says that the manager's objects have turned up in another cluster,
+// when that is heard of first.
+func (a *agent) tellCopied(m registration.Mark) {
+	was, known := a.contact.manager()
+	if !known || was.ID != m.ID || was.Epoch >= m.Epoch {
+		return
+	}
+	text := "the manager was restored into another cluster (" + m.String() + ", before " + was.String() + "): what it asks for first, if that is not what it asked for before, is held for " +
+		release.BehindLimit.String() + ", and nothing is removed because it is missing"
+	a.log.WithFields(logrus.Fields{"reason": release.ReasonManagerBehind}).Warn(text)
+	a.tell(kube.Warning, release.ReasonManagerBehind, text)
+}
+
 // restored notes when the manager was found to be older than it was.
 func (c *contact) restored() error {
 	c.mu.Lock()

@@ -221,6 +221,7 @@ func (s *session) answered(ans checkin.Answer) {
 		return
 	}
 	mark := s.contact.markOf(s.cred.URL(), ans.Mark)
+	s.tellCopied(mark)
 	s.deploy.SetManager(mark)
 	s.orphans.under(mark)
 	s.known.set()

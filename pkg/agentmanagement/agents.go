@@ -156,7 +156,7 @@ type sight struct {
 func (l *agentsLoop) gather(ctx context.Context, m agents.Manager) (sight, error) {
 	seen := sight{clusters: agentFleet{}}
 	for _, c := range l.view.clusters.List("") {
-		if !m.Manages(c) || registration.OtherManager(c, l.cfg.Installation.Mark()) != "" {
+		if !l.cfg.Scope.Holds(c.Namespace) || !m.Manages(c) || registration.OtherManager(c, l.cfg.Installation.Mark()) != "" {
 			continue
 		}
 		b, _ := l.known.Get(bundleOf(c))

@@ -13,6 +13,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
 // sweepInterval is how often a sweep is made. Nothing waits for it: what the
@@ -27,9 +28,11 @@ const managed = fleet.LabelManaged + "=" + registration.True
 // hand. Whatever it deletes was looked at twice, with time between, and once
 // more live. It never touches a BundleDeployment: deletion is ordered.
 type Cleanup struct {
-	log  *logrus.Entry
-	now  func() time.Time
-	loop *kube.Loop
+	log   *logrus.Entry
+	now   func() time.Time
+	scope scope.Scope
+	id    string // of the manager
+	loop  *kube.Loop
 
 	client      *kube.Client
 	clusters    *kube.Store[*fleet.Cluster]
@@ -46,7 +49,7 @@ type Cleanup struct {
 func NewCleanup(cfg Config, c *kube.Client, log *logrus.Entry) *Cleanup {
 	c = c.Loop("cleanup")
 	s := &Cleanup{
-		log: log, now: cfg.clock(), client: c, suspicion: registration.Suspicion{},
+		log: log, now: cfg.clock(), scope: cfg.Scope, id: cfg.Installation.ID, client: c, suspicion: registration.Suspicion{},
 		clusters: kube.StoreOf[*fleet.Cluster](c), requests: kube.StoreOf[*fleet.ClusterRegistration](c),
 		bundles: kube.StoreOf[*fleet.Bundle](c), deployments: kube.StoreOf[*fleet.BundleDeployment](c),
 		namespaces: kube.StoreOf[*corev1.Namespace](c), secrets: kube.StoreOf[*corev1.Secret](c),
@@ -108,7 +111,7 @@ func (s *Cleanup) orphanNamespaces(ctx context.Context, orphans map[string]orpha
 	}
 	for _, n := range namespaces {
 		owner := registration.NamespaceOwner(n)
-		if owner == "" || clusters[owner] || n.DeletionTimestamp != nil {
+		if owner == "" || clusters[owner] || n.DeletionTimestamp != nil || s.anothers(n) || !s.scope.Holds(kube.ParseKey(owner).Namespace) {
 			continue
 		}
 		patience, err := s.patience(ctx, n.Name)
@@ -168,7 +171,7 @@ func (s *Cleanup) orphanValues(ctx context.Context, orphans map[string]orphan) e
 		}
 		for _, secret := range secrets {
 			key := kube.KeyOf(secret)
-			if owners[key.String()] || s.now().Sub(secret.CreationTimestamp.Time) < registration.OrphanPatience {
+			if owners[key.String()] || s.anothers(secret) || !s.scope.Holds(workspaceOf(secret)) || s.now().Sub(secret.CreationTimestamp.Time) < registration.OrphanPatience {
 				continue
 			}
 			orphans["Secret "+key.String()] = orphan{registration.OrphanPatience, func(ctx context.Context) error {
@@ -183,6 +186,22 @@ func (s *Cleanup) orphanValues(ctx context.Context, orphans map[string]orphan) e
 	return nil
 }
 
+// anothers tells whether something bears the mark of another manager. What has
+// none was made by the reference, and is looked after as ours.
+func (s *Cleanup) anothers(o *meta) bool {
+	id := o.Labels[fleet.LabelManagerID]
+	return id != "" && id != s.id
+}
+
+// workspaceOf is the workspace that a Secret with values belongs to: one of a
+// deployment is elsewhere, and says so.
+func workspaceOf(secret *meta) string {
+	if ns := secret.Labels[fleet.LabelBundleNamespace]; ns != "" {
+		return ns
+	}
+	return secret.Namespace
+}
+
 // abandonedRequests finds requests that were never granted and whose agents
 // have given up.
 func (s *Cleanup) abandonedRequests(ctx context.Context, orphans map[string]orphan) error {
@@ -191,7 +210,7 @@ func (s *Cleanup) abandonedRequests(ctx context.Context, orphans map[string]orph
 		return err
 	}
 	for _, r := range requests {
-		if !registration.Abandoned(r, s.now()) {
+		if !registration.Abandoned(r, s.now()) || !s.scope.Holds(r.Namespace) {
 			continue
 		}
 		orphans["ClusterRegistration "+kube.KeyOf(r).String()] = orphan{registration.OrphanPatience, func(ctx context.Context) error {

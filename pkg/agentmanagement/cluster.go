@@ -43,7 +43,7 @@ func newClusterLoop(h *House, c *kube.Client) *clusterLoop {
 		namespaces: kube.StoreOf[*corev1.Namespace](c), configs: kube.StoreOf[*corev1.ConfigMap](c),
 		leases: kube.StoreOf[*coordinationv1.Lease](c),
 	}
-	l.loop = kube.NewLoop("clusters", 4, l.Reconcile)
+	l.loop = kube.NewLoop("clusters", 4, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
 	h.view.clusters.OnChange(func(old, c *fleet.Cluster) {
 		if c != nil && clusterNews(old, c) {
 			l.loop.Add(kube.KeyOf(c))
@@ -77,6 +77,9 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, e
 	}
 	switch {
 	case c.DeletionTimestamp != nil:
+		if stays, next, err := l.moves.stays(ctx, c); stays {
+			return next, err
+		}
 		return kube.Done, l.release(ctx, c)
 	case registration.External(c):
 		return kube.Done, nil

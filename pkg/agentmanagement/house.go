@@ -16,6 +16,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
 // LeaseName is the lease that this house works under. Managers look at each
@@ -31,6 +32,7 @@ type Config struct {
 	Settings         registration.Settings
 	Installation     registration.Installation // from installation.Ensure
 	TokenTTLRequired bool                      // tokens without an end are deleted
+	Scope            scope.Scope               // its workspaces: in others somebody else is at work
 	Now              func() time.Time          // the clock; time.Now where nil
 }
 
@@ -66,6 +68,8 @@ type House struct {
 	endpoint *endpointLoop
 	agents   *agentsLoop
 	imports  *importLoop
+	moves    *moves
+	rancher  rancher
 	local    *localLoop // nil where the manager's cluster does not join
 }
 
@@ -84,7 +88,8 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *House {
 	h.identity = newIdentityLoop(h, c.Loop("identities"))
 	h.agents = newAgentsLoop(h, c.Loop("agents"))
 	h.imports = newImportLoop(h, c.Loop("imports"))
-	if cfg.Settings.Bootstrap.Namespace != "" {
+	h.rancher, h.moves = newRancher(c.Loop("moves")), newMoves(h, c.Loop("moves"))
+	if ns := cfg.Settings.Bootstrap.Namespace; ns != "" && cfg.Scope.Holds(ns) {
 		h.local = newLocalLoop(h, c.Loop("local"))
 	}
 	return h
@@ -92,7 +97,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *House {
 
 // Parts are the caches and loops of the house, for kube.Run.
 func (h *House) Parts() []kube.Runner {
-	parts := append(h.view.parts(), h.events, h.tokens.loop, h.requests.loop, h.clusters.loop, h.rhythm.loop, h.identity.loop, h.endpoint.loop)
+	parts := append(h.view.parts(), h.events, h.tokens.loop, h.requests.loop, h.clusters.loop, h.rhythm.loop, h.identity.loop, h.endpoint.loop, h.moves.loop)
 	parts = append(parts, h.agents.parts()...)
 	parts = append(parts, h.imports.parts()...)
 	if h.local != nil {

@@ -24,7 +24,7 @@ type identityLoop struct {
 
 func newIdentityLoop(h *House, c *kube.Client) *identityLoop {
 	l := &identityLoop{House: h, clusters: kube.StoreOf[*fleet.Cluster](c), sight: map[kube.Key]*registration.Sights{}}
-	l.loop = kube.NewLoop("identities", 2, l.Reconcile)
+	l.loop = kube.NewLoop("identities", 2, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
 	h.view.clusters.OnChange(l.onCluster)
 	h.view.requests.OnChange(func(old, r *fleet.ClusterRegistration) {
 		for _, one := range []*fleet.ClusterRegistration{old, r} {

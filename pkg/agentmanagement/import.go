@@ -46,7 +46,6 @@ type importLoop struct {
 	secrets  *kube.Store[*corev1.Secret]
 	accounts *kube.Store[*corev1.ServiceAccount]
 	client   *kube.Client
-	live     *kube.Live // Rancher's kinds
 
 	known *metaCache // Secrets that may hold kubeconfigs
 
@@ -78,17 +77,14 @@ func newImportLoop(h *House, c *kube.Client) *importLoop {
 		}, dietSecret),
 		away: map[kube.Key]*absence{}, looked: map[kube.Key]look{}, failed: map[kube.Key]bool{},
 	}
-	if live, err := kube.NewLive(c); err == nil { // without it Rancher proves nothing
-		l.live = live
-	}
-	l.near = kube.NewLoop("imports", nearWorkers, l.Near)
-	l.far = kube.NewLoop("imports-away", farWorkers, l.Far)
+	l.near = kube.NewLoop("imports", nearWorkers, kube.Within(h.cfg.Scope.Holds, l.Near))
+	l.far = kube.NewLoop("imports-away", farWorkers, kube.Within(h.cfg.Scope.Holds, l.Far))
 	l.turns = newImportTurns(l)
 	h.view.clusters.Index(bySecret, func(c *fleet.Cluster) []string {
-		if in, err := imports.NamespaceOfSecret(c); err == nil && c.Spec.KubeConfigSecret != "" {
-			return []string{kube.Key{Namespace: in, Name: c.Spec.KubeConfigSecret}.String()}
+		if c.Spec.KubeConfigSecret == "" {
+			return nil
 		}
-		return nil
+		return []string{kube.Key{Namespace: imports.NamespaceOfSecret(c), Name: c.Spec.KubeConfigSecret}.String()}
 	})
 	l.wakeUps()
 	return l
@@ -317,9 +313,5 @@ func (l *importLoop) version(c *fleet.Cluster) string {
 }
 
 func (l *importLoop) secretOf(c *fleet.Cluster) (*meta, bool) {
-	in, err := imports.NamespaceOfSecret(c)
-	if err != nil {
-		return nil, false
-	}
-	return l.known.Get(kube.Key{Namespace: in, Name: c.Spec.KubeConfigSecret})
+	return l.known.Get(kube.Key{Namespace: imports.NamespaceOfSecret(c), Name: c.Spec.KubeConfigSecret})
 }

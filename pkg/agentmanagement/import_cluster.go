@@ -3,13 +3,10 @@ package agentmanagement
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -80,6 +77,9 @@ func (l *importLoop) offer(ctx context.Context, c *fleet.Cluster, r *imports.Rec
 	known := l.looked[key]
 	l.mu.Unlock()
 	if known.version != version {
+		if _, err := l.mayRead(ctx, c); err != nil {
+			return nil, transient(err) // an import says so
+		}
 		secret, err := l.secrets.Get(ctx, kube.KeyOf(s))
 		if kube.IsGone(err) {
 			return nil, nil
@@ -93,6 +93,14 @@ func (l *importLoop) offer(ctx context.Context, c *fleet.Cluster, r *imports.Rec
 		l.mu.Unlock()
 	}
 	return &known.offer, nil
+}
+
+// transient is an error that says nothing about the Cluster; nil for one that does.
+func transient(err error) error {
+	if fault.IsPermanent(err) || fault.IsWait(err) {
+		return nil
+	}
+	return err
 }
 
 // settle reports a Cluster whose agent has what it needs, and ends the token that
@@ -163,14 +171,6 @@ func (l *importLoop) importCluster(ctx context.Context, f imports.Facts, limit t
 	if err != nil {
 		return fmt.Errorf("key %s of Secret %s: %w", imports.KeyKubeconfig, kube.KeyOf(secret), err)
 	}
-	if c.Spec.ClientID == "" {
-		named := c.DeepCopy()
-		named.Spec.ClientID = randomWord()
-		if _, err := l.clusters.Patch(ctx, c, named); err != nil {
-			return err
-		}
-		return l.underWay("the Cluster was given a clientID")
-	}
 	agent, err := l.wantedAgent(ctx, c)
 	if err != nil {
 		return err
@@ -178,6 +178,10 @@ func (l *importLoop) importCluster(ctx context.Context, f imports.Facts, limit t
 	asking, stop := context.WithTimeout(ctx, limit)
 	access, err = reach(asking, access, l.cfg.Settings.AgentTLSMode)
 	stop()
+	if err != nil {
+		return err
+	}
+	before, err := l.identify(ctx, c, access, agent.Namespace)
 	if err != nil {
 		return err
 	}
@@ -189,11 +193,12 @@ func (l *importLoop) importCluster(ctx context.Context, f imports.Facts, limit t
 	record := imports.Record{
 		Terms: offer.Terms(), FromSecret: offer.FromSecret, Since: token.CreationTimestamp.Time,
 		Namespace: agent.Namespace, Generation: c.Spec.RedeployAgentGeneration, Secret: imports.VersionOf(secret),
-		WasOnline: online(c), AdoptFrom: adoptFrom(f, agent.Namespace),
+		WasOnline: online(c), AdoptFrom: adoptFrom(f, before, agent.Namespace),
 	}
 	ctx, cancel := context.WithTimeout(ctx, importLimit)
 	defer cancel()
-	if record.UID, err = l.install(ctx, c, access, order{agent: agent, bootstrap: b, from: record.AdoptFrom}); err != nil {
+	o := order{agent: agent, bootstrap: b, from: record.AdoptFrom, before: before}
+	if record.UID, err = l.install(ctx, c, access, o); err != nil {
 		return err
 	}
 	return l.note(ctx, c, record)
@@ -203,18 +208,22 @@ func (l *importLoop) importCluster(ctx context.Context, f imports.Facts, limit t
 type order struct {
 	agent     registration.Agent
 	bootstrap registration.Bootstrapping
-	from      string // namespace of the agent before; empty: there was none elsewhere
+	from      string         // namespace of the agent before; empty: there was none elsewhere
+	before    *fleet.Cluster // whose agent it was; nil: nobody else's
 }
 
-// adoptFrom is the namespace of the agent that a Cluster had before; empty: it
-// had none in another one.
-func adoptFrom(f imports.Facts, to string) string {
+// adoptFrom is the namespace of the agent that a Cluster, or the one whose place it
+// takes, had before; empty: it had none in another one.
+func adoptFrom(f imports.Facts, before *fleet.Cluster, to string) string {
 	from := f.Cluster.Status.Agent.Namespace
-	if f.Record != nil {
+	switch {
+	case f.Record != nil:
 		from = f.Record.Namespace
 		if from == to {
 			from = f.Record.AdoptFrom
 		}
+	case from == "" && before != nil:
+		from = before.Status.Agent.Namespace
 	}
 	if from == to {
 		return ""
@@ -225,13 +234,11 @@ func adoptFrom(f imports.Facts, to string) string {
 // install makes the agent through its kubeconfig, and returns the UID of the
 // cluster. Errors are in the manager's own words.
 func (l *importLoop) install(ctx context.Context, c *fleet.Cluster, access kubeconfig.Access, o order) (string, error) {
-	mark := imports.MarkFor(l.system.ManagerID, c)
-	d, err := dial(l.client, access, mark)
+	d, err := l.dial(c, access, o.before)
 	if err != nil {
 		return "", err
 	}
-	d.issued = func(ctx context.Context, a imports.Account) (bool, error) { return l.issued(ctx, c, a) }
-	pull, err := l.pullSecrets(ctx, c, o.agent, mark)
+	pull, err := l.pullSecrets(ctx, c, o.agent, d.mark)
 	if err != nil {
 		return "", err
 	}
@@ -242,18 +249,8 @@ func (l *importLoop) install(ctx context.Context, c *fleet.Cluster, access kubec
 	if err := l.ownCluster(uid, o.agent.Namespace); err != nil {
 		return "", err
 	}
-	all, err := d.things(o.agent, o.from)
-	if err != nil {
-		return "", err
-	}
-	ours, err := d.survey(ctx, o.agent.Namespace, all)
-	if err == nil {
-		err = d.move(ctx, o)
-	}
-	if err == nil {
-		err = d.make(ctx, o.agent.Namespace, ours, o.bootstrap, pull)
-	}
-	return uid, plain(access.Server, err)
+	l.warnMutual(ctx, c, d)
+	return uid, plain(access.Server, d.replace(ctx, o, pull))
 }
 
 // ownCluster refuses to install a second agent where the manager has its own.
@@ -269,65 +266,56 @@ func (l *importLoop) ownCluster(uid, in string) error {
 	return nil
 }
 
-// issued tells whether an account is that of an agent of a Cluster.
-func (l *importLoop) issued(ctx context.Context, c *fleet.Cluster, a imports.Account) (bool, error) {
+// issued is the Cluster, "<namespace>/<name>", for whose agent an account was made;
+// empty: it is no agent's.
+func (l *importLoop) issued(ctx context.Context, a imports.Account) (string, error) {
 	account, err := l.accounts.Get(ctx, kube.Key{Namespace: a.Namespace, Name: a.Name})
 	if err != nil || string(account.UID) != a.UID {
-		return false, ignoreGone(err)
+		return "", ignoreGone(err)
 	}
 	for _, key := range requestOf(account) {
-		r, ok := l.view.requests.Get(kube.ParseKey(key))
-		return ok && r.Status.Granted && r.Namespace == c.Namespace && r.Status.ClusterName == c.Name, nil
+		if r, ok := l.view.requests.Get(kube.ParseKey(key)); ok && r.Status.Granted {
+			return kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName}.String(), nil
+		}
 	}
-	return false, nil
+	return "", nil
+}
+
+// mayRead tells whether the Secret that a Cluster names may be read; nil if it may.
+// The proof is empty where none was needed for that.
+func (l *importLoop) mayRead(ctx context.Context, c *fleet.Cluster) (imports.Proof, error) {
+	if imports.MayRead(c, imports.Proof{}) == nil {
+		return imports.Proof{}, nil
+	}
+	proof, err := l.rancher.proof(ctx, c)
+	if err != nil {
+		return proof, err
+	}
+	return proof, imports.MayRead(c, proof)
 }
 
 // kubeconfig reads the Secret that a Cluster names, if it may.
 func (l *importLoop) kubeconfig(ctx context.Context, c *fleet.Cluster) (*corev1.Secret, error) {
-	in, err := imports.NamespaceOfSecret(c)
+	proof, err := l.mayRead(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	s, err := l.secrets.Get(ctx, kube.Key{Namespace: in, Name: c.Spec.KubeConfigSecret})
+	key := kube.Key{Namespace: imports.NamespaceOfSecret(c), Name: c.Spec.KubeConfigSecret}
+	s, err := l.secrets.Get(ctx, key)
 	if kube.IsGone(err) {
 		return nil, fault.PermanentError(imports.ReasonSecretMissing, fmt.Errorf(
-			"install the agent: Secret %s/%s (kubeConfigSecret) is not there", in, c.Spec.KubeConfigSecret))
+			"install the agent: Secret %s (kubeConfigSecret) is not there", key))
 	}
 	if err != nil {
 		return nil, err
 	}
-	if imports.MayUse(c, s, imports.Proof{}) == nil {
+	if imports.MayUse(c, s, proof) == nil {
 		return s, nil
 	}
-	return s, imports.MayUse(c, s, l.proof(ctx, c, s))
-}
-
-// Kinds of Rancher's.
-var (
-	rancherProvisioning = schema.GroupVersionKind{Group: "provisioning.cattle.io", Version: "v1", Kind: "Cluster"}
-	rancherManagement   = schema.GroupVersionKind{Group: "management.cattle.io", Version: "v3", Kind: "Cluster"}
-)
-
-// proof is what Rancher's objects say about a Secret; nothing where there is no
-// Rancher.
-func (l *importLoop) proof(ctx context.Context, c *fleet.Cluster, s *corev1.Secret) imports.Proof {
-	name := c.Labels[imports.LabelRancherCluster]
-	if l.live == nil || name == "" {
-		return imports.Proof{}
+	if proof, err = l.rancher.proof(ctx, c); err != nil {
+		return nil, err
 	}
-	provisioning, err := l.live.Get(ctx, rancherProvisioning, kube.Key{Namespace: s.Namespace, Name: strings.TrimSuffix(s.Name, "-kubeconfig")})
-	if err != nil {
-		return imports.Proof{}
-	}
-	management, err := l.live.Get(ctx, rancherManagement, kube.Key{Name: name})
-	if err != nil {
-		return imports.Proof{}
-	}
-	p := imports.Proof{}
-	p.Secret, _, _ = unstructured.NestedString(provisioning.Object, "status", "clientSecretName")
-	p.Cluster, _, _ = unstructured.NestedString(provisioning.Object, "status", "clusterName")
-	p.Workspace, _, _ = unstructured.NestedString(management.Object, "spec", "fleetWorkspaceName")
-	return p
+	return s, imports.MayUse(c, s, proof)
 }
 
 // token is the registration token of an import, and what its Secret says. One

@@ -32,12 +32,13 @@ const podsGoing = 2 * time.Second
 type downstream struct {
 	client *kube.Client
 	mark   imports.Mark
-	// issued tells whether an account is the one of an agent of this Cluster.
-	issued func(context.Context, imports.Account) (bool, error)
+	// issued is the Cluster for whose agent an account was made; empty: none's.
+	issued func(context.Context, imports.Account) (string, error)
 
-	secrets    *kube.Store[*corev1.Secret]
-	namespaces *kube.Store[*corev1.Namespace]
-	pods       *kube.Store[*corev1.Pod]
+	secrets     *kube.Store[*corev1.Secret]
+	namespaces  *kube.Store[*corev1.Namespace]
+	pods        *kube.Store[*corev1.Pod]
+	deployments *kube.Store[*appsv1.Deployment]
 }
 
 // dial is a connection to a cluster, which writes under the same names as c.
@@ -54,6 +55,7 @@ func dial(c *kube.Client, a kubeconfig.Access, m imports.Mark) (*downstream, err
 	return &downstream{
 		client: own, mark: m, secrets: kube.StoreOf[*corev1.Secret](own),
 		namespaces: kube.StoreOf[*corev1.Namespace](own), pods: kube.StoreOf[*corev1.Pod](own),
+		deployments: kube.StoreOf[*appsv1.Deployment](own),
 	}, nil
 }
 
@@ -205,22 +207,20 @@ func (d *downstream) survey(ctx context.Context, in string, all []thing) ([]thin
 	return ours, ignoreGone(err)
 }
 
-// known tells whether the agent in a namespace works with a credential that
-// this manager has issued for this Cluster.
-func (d *downstream) known(ctx context.Context, in string) (bool, error) {
-	s, err := d.secrets.Get(ctx, kube.Key{Namespace: in, Name: fleet.SecretAgent})
+// replace makes an agent in the place of whatever of this Cluster is there.
+func (d *downstream) replace(ctx context.Context, o order, pull []*corev1.Secret) error {
+	all, err := d.things(o.agent, o.from)
 	if err != nil {
-		return false, ignoreGone(err)
+		return err
 	}
-	a, err := kubeconfig.Parse(s.Data[registration.KeyKubeconfig])
+	ours, err := d.survey(ctx, o.agent.Namespace, all)
 	if err != nil {
-		return false, nil //nolint:nilerr // whatever it is, it is not ours
+		return err
 	}
-	account := imports.AccountOf(a.Token)
-	if account.UID == "" {
-		return false, nil
+	if err := d.move(ctx, o); err != nil {
+		return err
 	}
-	return d.issued(ctx, account)
+	return d.make(ctx, o.agent.Namespace, ours, o.bootstrap, pull)
 }
 
 // make makes the namespace of an agent, its things, and what it registers with.
@@ -312,7 +312,7 @@ func (d *downstream) leave(ctx context.Context, a registration.Agent) (bool, err
 		return false, err
 	}
 	for i := len(all) - 2; i >= 0; i-- {
-		if ours[all[i]] {
+		if ours[all[i]] && !all[i].optional() { // others may live by what it lets through
 			if err := all[i].remove(ctx); err != nil {
 				return false, err
 			}

@@ -56,7 +56,7 @@ func (t *importTurns) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, err
 	targets := map[string]string{}
 	clusters := map[string]*fleet.Cluster{}
 	for _, c := range t.view.clusters.List("") {
-		if !t.concerns(c) {
+		if !t.cfg.Scope.Holds(c.Namespace) || !t.concerns(c) {
 			continue
 		}
 		facts, err := t.facts(ctx, c)

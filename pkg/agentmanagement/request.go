@@ -39,7 +39,7 @@ func newRequestLoop(h *House, c *kube.Client) *requestLoop {
 		requests: kube.StoreOf[*fleet.ClusterRegistration](c), clusters: kube.StoreOf[*fleet.Cluster](c),
 		namespaces: kube.StoreOf[*corev1.Namespace](c), groups: kube.StoreOf[*fleet.ClusterGroup](c), uses: newUses(h.now),
 	}
-	l.loop = kube.NewLoop("registrations", 4, l.Reconcile)
+	l.loop = kube.NewLoop("registrations", 4, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
 	v := h.view
 	v.requests.OnChange(l.onRequest)
 	v.clusters.OnChange(l.onCluster)

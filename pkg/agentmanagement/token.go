@@ -33,7 +33,7 @@ const reasonTokenEnded = "TokenEnded"
 
 func newTokenLoop(h *House, c *kube.Client) *tokenLoop {
 	l := &tokenLoop{House: h, stores: newStores(c), tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c)}
-	l.loop = kube.NewLoop("tokens", 2, l.Reconcile)
+	l.loop = kube.NewLoop("tokens", 2, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
 	h.view.tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) {
 		if t == nil {
 			l.warned.Delete(old.UID)

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
 // Leases of the roles. The names are the reference's, which has none for
@@ -36,6 +38,8 @@ type Config struct {
 	Lease LeaseTimes
 	// ManagerID is the id of this installation.
 	ManagerID string
+	// Scope is what this process looks after, where others share the cluster.
+	Scope scope.Scope
 	// CheckinInterval is how often agents report. After 3 missed reports a
 	// cluster is Offline.
 	CheckinInterval time.Duration
@@ -61,6 +65,9 @@ func (c Config) Validate() error {
 	}
 	if c.LeaderElect && c.Identity == "" {
 		errs = append(errs, errors.New("identity: must be set with leader election"))
+	}
+	if err := c.Scope.Validate(); err != nil {
+		errs = append(errs, err)
 	}
 	if c.CheckinInterval <= 0 {
 		errs = append(errs, fmt.Errorf("check-in interval: %s is not above 0", c.CheckinInterval))

@@ -27,16 +27,16 @@ func Run(ctx context.Context, cfg Config, c *kube.Client, log *logrus.Entry) err
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	return Lead(ctx, cfg, c, LeaseController, func(ctx context.Context) error {
+	return Lead(ctx, cfg, c, cfg.Scope.Lease(LeaseController), func(ctx context.Context) error {
 		engine := bundle.New(bundle.Config{
 			Namespace: cfg.Namespace, ManagerID: cfg.ManagerID,
-			CheckinInterval: cfg.CheckinInterval, Workers: cfg.Workers,
+			CheckinInterval: cfg.CheckinInterval, Workers: cfg.Workers, Scope: cfg.Scope,
 			Registry: oci.New(oci.Config{UserAgent: "fleet-controller", Proxy: cfg.Proxy}),
 		}, c, log)
-		refusals := notimplemented.New(c)
+		refusals := notimplemented.New(cfg.Scope, c)
 		cfg.Metrics.Loops(append(engine.Loops(), refusals.Loops()...)...)
 		defer cfg.Metrics.Watch(engine)()
-		log.Info("controller started")
+		log.WithField("reason", cfg.Scope.String()).Info("controller started")
 		return kube.Run(ctx, Report(log), append(engine.Parts(), refusals.Parts()...)...)
 	})
 }
@@ -61,8 +61,8 @@ type GitJob struct {
 	ImageScans bool
 }
 
-func (j GitJob) worker(namespace string, remotes *git.Remotes, read *reader.Reader) gitrepo.Config {
-	cfg := gitrepo.Config{Namespace: namespace, Remotes: remotes, Reader: read, Workers: j.Workers, ImageScans: j.ImageScans}
+func (j GitJob) worker(c Config, remotes *git.Remotes, read *reader.Reader) gitrepo.Config {
+	cfg := gitrepo.Config{Namespace: c.Namespace, Scope: c.Scope, Remotes: remotes, Reader: read, Workers: j.Workers, ImageScans: j.ImageScans}
 	if !j.NoOCIStorage {
 		cfg.OCI = oci.New(oci.Config{UserAgent: j.UserAgent, Proxy: j.Proxy})
 	}
@@ -76,7 +76,7 @@ func RunGitJob(ctx context.Context, cfg Config, job GitJob, c *kube.Client, log 
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	return Lead(ctx, cfg, c, LeaseGitJob, func(ctx context.Context) (err error) {
+	return Lead(ctx, cfg, c, cfg.Scope.Lease(LeaseGitJob), func(ctx context.Context) (err error) {
 		remotes, err := git.New(git.Config{Dir: job.Dir, UserAgent: job.UserAgent, Proxy: job.Proxy, Timeout: job.Timeout})
 		if err != nil {
 			return err
@@ -90,10 +90,10 @@ func RunGitJob(ctx context.Context, cfg Config, job GitJob, c *kube.Client, log 
 			return err
 		}
 		defer func() { err = errors.Join(err, read.Close()) }()
-		worker := gitrepo.New(job.worker(cfg.Namespace, remotes, read), c, log)
-		charts := chartpull.New(chartpull.Config{Charts: read, Contents: worker.Publisher()}, c, log)
+		worker := gitrepo.New(job.worker(cfg, remotes, read), c, log)
+		charts := chartpull.New(chartpull.Config{Charts: read, Contents: worker.Publisher(), Scope: cfg.Scope}, c, log)
 		cfg.Metrics.Loops(append(worker.Loops(), charts.Loops()...)...)
-		log.Info("gitjob started")
+		log.WithField("reason", cfg.Scope.String()).Info("gitjob started")
 		return kube.Run(ctx, Report(log), append(worker.Parts(), charts.Parts()...)...)
 	})
 }

@@ -202,7 +202,30 @@ func (e *engine) UpdateThreeWayMerge(was, wanted helmkube.ResourceList, force bo
 	if err != nil {
 		return &helmkube.Result{}, e.refuse(err)
 	}
-	return e.Client.UpdateThreeWayMerge(was.Difference(spared), wanted, force)
+	was = was.Difference(spared)
+	result, err := e.Client.UpdateThreeWayMerge(was, wanted, force)
+	if err != nil {
+		return result, err
+	}
+	return result, remaining(was.Difference(wanted).Difference(result.Deleted))
+}
+
+// remaining removes what Helm has passed over: it logs that an object could not be
+// read or removed, and goes on as if it had been. An object that is told to stay
+// stays.
+func remaining(passed helmkube.ResourceList) error {
+	for _, info := range passed {
+		live, err := get(info)
+		if err == nil && live.GetDeletionTimestamp() == nil && live.GetAnnotations()[helmkube.ResourcePolicyAnno] != helmkube.KeepPolicy {
+			background := metav1.DeletePropagationBackground
+			_, err = resource.NewHelper(info.Client, info.Mapping).
+				DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{PropagationPolicy: &background})
+		}
+		if err != nil && !isGone(err) {
+			return unremoved(info, err)
+		}
+	}
+	return nil
 }
 
 // spared are those of objects that are to go that are not this release's any

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	coordinationapi "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -22,6 +25,10 @@ type Lease struct {
 	Identity string
 	// Duration, Renew and Retry are 30 s, 25 s and 10 s where zero.
 	Duration, Renew, Retry time.Duration
+	// Watched takes the lease the moment that its holder gives it back, and not at
+	// the next Retry. It takes the right to watch leases; without it nothing else
+	// changes.
+	Watched bool
 }
 
 // ErrLeaseLost says that another process has taken the lease, or that it could
@@ -36,7 +43,25 @@ func Lead(ctx context.Context, c *Client, l Lease, f func(context.Context) error
 	if err != nil {
 		return fmt.Errorf("lease %s/%s: %w", l.Namespace, l.Name, err)
 	}
-	t := &term{done: make(chan struct{})}
+	for {
+		t := &term{done: make(chan struct{})}
+		if again, err := t.run(ctx, candidate{leases, l}, f); !again {
+			return err
+		}
+	}
+}
+
+// A candidate is one who wants a lease.
+type candidate struct {
+	leases coordinationv1.CoordinationV1Interface
+	Lease
+}
+
+func (c candidate) client() coordinationv1.LeaseInterface { return c.leases.Leases(c.Namespace) }
+
+// run waits for the lease and serves. It is true if it has stood aside because the
+// lease was given back: whoever asks again gets it.
+func (t *term) run(ctx context.Context, c candidate, f func(context.Context) error) (again bool, err error) {
 	elect, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	defer context.AfterFunc(ctx, func() {
@@ -44,38 +69,112 @@ func Lead(ctx context.Context, c *Client, l Lease, f func(context.Context) error
 			stop()
 		}
 	})()
+	waiting, lead := context.WithCancel(elect)
+	defer lead()
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: l.Namespace, Name: l.Name},
-			Client:     leases,
-			LockConfig: resourcelock.ResourceLockConfig{Identity: l.Identity},
+			LeaseMeta:  metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name},
+			Client:     c.leases,
+			LockConfig: resourcelock.ResourceLockConfig{Identity: c.Identity},
 		},
-		LeaseDuration:   orElse(l.Duration, 30*time.Second),
-		RenewDeadline:   orElse(l.Renew, 25*time.Second),
-		RetryPeriod:     orElse(l.Retry, 10*time.Second),
+		LeaseDuration:   orElse(c.Duration, 30*time.Second),
+		RenewDeadline:   orElse(c.Renew, 25*time.Second),
+		RetryPeriod:     orElse(c.Retry, 10*time.Second),
 		ReleaseOnCancel: true,
-		Name:            l.Name,
+		Name:            c.Name,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(lead context.Context) {
-				t.serve(ctx, lead, f)
+			OnStartedLeading: func(holding context.Context) {
+				lead()
+				t.serve(ctx, holding, f)
 				stop()
 			},
 			OnStoppedLeading: func() {},
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("lease %s/%s: %w", l.Namespace, l.Name, err)
+		return false, fmt.Errorf("lease %s/%s: %w", c.Namespace, c.Name, err)
+	}
+	var vacant atomic.Bool
+	if c.Watched {
+		c.watch(waiting, func() {
+			if t.abstain() {
+				vacant.Store(true)
+				stop()
+			}
+		})
 	}
 	elector.Run(elect)
-	defer giveBack(leases.Leases(l.Namespace), l)
+	defer giveBack(c.client(), c.Lease)
 	if t.abstain() {
-		return nil
+		return vacant.Load() && ctx.Err() == nil, nil
 	}
 	<-t.done
 	if t.err == nil && ctx.Err() == nil && t.lost {
-		return fmt.Errorf("lease %s/%s: %w", l.Namespace, l.Name, ErrLeaseLost)
+		return false, fmt.Errorf("lease %s/%s: %w", c.Namespace, c.Name, ErrLeaseLost)
 	}
-	return t.err
+	return false, t.err
+}
+
+// watch looks at the lease once, and then calls given when somebody else who had it
+// gives it back, until ctx ends. Where it may not, it ends.
+func (c candidate) watch(ctx context.Context, given func()) {
+	s := sight{identity: c.Identity}
+	have, err := c.client().Get(ctx, c.Name, metav1.GetOptions{})
+	if err != nil {
+		return // it was never taken, or is not there to be seen
+	}
+	s.look(have)
+	go func() {
+		for ctx.Err() == nil {
+			w, err := c.client().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + c.Name, ResourceVersion: s.version})
+			if err != nil {
+				return
+			}
+			back, ok := s.until(w)
+			if back {
+				given()
+			}
+			if back || !ok {
+				return
+			}
+			_ = Sleep(ctx, time.Second) // the server ends watches from time to time
+		}
+	}()
+}
+
+// sight is what a candidate has seen of a lease.
+type sight struct {
+	identity string // of the candidate
+	taken    bool   // somebody else has it
+	version  string
+}
+
+// look tells whether somebody else has given the lease back since the look before.
+func (s *sight) look(l *coordinationapi.Lease) (back bool) {
+	s.version = l.ResourceVersion
+	holder := ""
+	if l.Spec.HolderIdentity != nil {
+		holder = *l.Spec.HolderIdentity
+	}
+	back = s.taken && holder == ""
+	s.taken = holder != "" && holder != s.identity
+	return back
+}
+
+// until looks until the lease is given back or the watch ends. Not ok: the past is
+// gone, and the next Retry finds out.
+func (s *sight) until(w watch.Interface) (back, ok bool) {
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		l, ok := e.Object.(*coordinationapi.Lease)
+		if !ok || e.Type == watch.Error {
+			return false, false
+		}
+		if s.look(l) || e.Type == watch.Deleted && s.taken {
+			return true, true
+		}
+	}
+	return false, true
 }
 
 // releaseTime is how long giving a lease back may take. Who does not get it

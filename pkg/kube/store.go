@@ -100,18 +100,24 @@ func (s *Store[P]) Create(ctx context.Context, obj P) (P, error) {
 }
 
 // Update replaces an object, which must carry the resourceVersion it was read
-// with.
+// with. It is refused for Rancher's kinds.
 func (s *Store[P]) Update(ctx context.Context, obj P) (P, error) {
 	out := newOf[P]()
+	if err := s.whole("update", KeyOf(obj)); err != nil {
+		return out, err
+	}
 	s.setKind(obj)
 	err := s.client.Update(ctx, obj.GetNamespace(), obj, out, metav1.UpdateOptions{FieldManager: s.field})
 	return s.result("update", KeyOf(obj), out, err)
 }
 
 // UpdateStatus replaces the status of an object, which must carry the
-// resourceVersion it was read with.
+// resourceVersion it was read with. It is refused for Rancher's kinds.
 func (s *Store[P]) UpdateStatus(ctx context.Context, obj P) (P, error) {
 	out := newOf[P]()
+	if err := s.whole("update status of", KeyOf(obj)); err != nil {
+		return out, err
+	}
 	s.setKind(obj)
 	err := s.client.UpdateStatus(ctx, obj.GetNamespace(), obj, out, metav1.UpdateOptions{FieldManager: s.field})
 	return s.result("update status of", KeyOf(obj), out, err)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
 	provisioning "github.com/fleetworkspace/fleet/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -27,6 +30,13 @@ func newAssignLoop(s *stage, c *kube.Client) *assignLoop {
 		if name := either(old, p).Name; plan.Legacy(name) {
 			l.loop.Add(kube.Key{Name: name})
 		}
+	})
+	s.view.clusters.OnChange(func(old, c *fleet.Cluster) {
+		comesOrGoes(old, c, func(c *fleet.Cluster) {
+			if plan.Legacy(c.Name) {
+				l.loop.Add(kube.Key{Name: c.Name})
+			}
+		})
 	})
 	s.view.settings.OnChange(func(old, st *management.Setting) {
 		if either(old, st).Name == plan.SettingDefaultWorkspace {
@@ -59,29 +69,64 @@ func (l *assignLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, er
 }
 
 // provision writes the provisioning Cluster of a legacy one. It names no field but
-// those that are mapped.
+// those that are mapped. Where the cluster has moved the new one is written first.
 func (l *assignLoop) provision(ctx context.Context, m *management.Cluster) error {
 	want := plan.Provisioned(m)
-	if want == nil || want.Namespace == "" {
+	if want == nil {
 		return nil
 	}
 	if _, ok := l.view.namespaces.Get(kube.Key{Name: want.Namespace}); !ok {
 		return nil // the namespace wakes this up, through its workspace
 	}
-	if live, ok := l.view.provisioning.Get(kube.KeyOf(want)); ok {
-		same, err := plan.Holds(provisioned(live), provisioned(want))
-		if err != nil || same || live.DeletionTimestamp != nil {
-			return err
+	halves := l.view.provisioning.ByIndex(byLegacy, m.Name)
+	for _, p := range halves {
+		if plan.Rancherly(l.cfg.Mode, p.Annotations) {
+			return nil
 		}
 	}
-	_, err := l.provisioning.Apply(ctx, want)
+	digest, err := plan.Digest(want)
+	if err != nil {
+		return err
+	}
+	want.Annotations[plan.AnnotationMapped] = digest // by it, what is taken back is noticed
+	if live, ok := l.view.provisioning.Get(kube.KeyOf(want)); ok {
+		same, err := plan.Holds(provisioned(live), provisioned(want))
+		if err != nil || live.DeletionTimestamp != nil {
+			return err
+		}
+		if same {
+			return l.leaveBehind(ctx, m, halves)
+		}
+	}
+	_, err = l.provisioning.Apply(ctx, want)
 	return err
+}
+
+// leaveBehind deletes the provisioning Clusters that were made of a management
+// Cluster in other workspaces than its present one, once it has its Fleet Cluster
+// there. What others have made stays.
+func (l *assignLoop) leaveBehind(ctx context.Context, m *management.Cluster, halves []*provisioning.Cluster) error {
+	home := kube.Key{Namespace: m.Spec.FleetWorkspaceName, Name: m.Name}
+	if c, ok := l.view.clusters.Get(home); !ok || c.Annotations[plan.AnnotationMappedFrom] != home.String() {
+		return nil // it wakes this up
+	}
+	for _, p := range halves {
+		if !plan.OldHalf(p, m) || !plan.MadeOf(p, m) || p.DeletionTimestamp != nil {
+			continue
+		}
+		if err := l.provisioning.Delete(ctx, kube.KeyOf(p), kube.Precondition{UID: p.UID}); err != nil {
+			return err
+		}
+		l.log.WithField("workspace", p.Namespace).WithField("cluster", p.Name).Info("cluster has moved")
+	}
+	return nil
 }
 
 // provisioned is what is compared of a provisioning Cluster.
 func provisioned(p *provisioning.Cluster) any {
 	return struct {
 		Labels, Annotations map[string]string
-		Customization       *management.AgentDeploymentCustomization
-	}{p.Labels, p.Annotations, p.Spec.FleetAgentDeploymentCustomization}
+		Rancher             *runtime.RawExtension
+		Fleet               *management.AgentDeploymentCustomization
+	}{p.Labels, p.Annotations, p.Spec.ClusterAgentDeploymentCustomization, p.Spec.FleetAgentDeploymentCustomization}
 }

@@ -13,8 +13,11 @@ import (
 
 // Indexes of the caches.
 const (
+	byHome       = "home"       // management Clusters: their workspace
 	byManagement = "management" // provisioning Clusters: the name of their management Cluster
+	byLegacy     = "legacy"     // provisioning Clusters: their name, where that is a legacy one
 	byOrigin     = "origin"     // Fleet Clusters: what they were mapped from
+	byRancher    = "rancher"    // Fleet Clusters: what Rancher has made them of
 )
 
 // Rancher's lease.
@@ -44,13 +47,21 @@ func newCaches(c *kube.Client) *caches {
 		clusters:     kube.NewCache(c, kube.Watch{}, dietCluster),
 		workspaces:   kube.NewCache[*management.FleetWorkspace](c, kube.Watch{}, nil),
 		settings:     kube.NewCache[*management.Setting](c, kube.Watch{}, nil),
-		features:     kube.NewCache[*management.Feature](c, kube.Watch{Fields: "metadata.name=" + featureFleet}, nil),
+		features:     kube.NewCache[*management.Feature](c, kube.Watch{}, nil),
 		leases:       kube.NewCache[*coordinationv1.Lease](c, kube.Watch{Namespace: rancherLease.Namespace, Fields: "metadata.name=" + rancherLease.Name}, nil),
 		nodes:        kube.NewCache(c, kube.Watch{}, dietNode),
 		namespaces:   kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Namespace"), kube.Watch{}, nil),
 		bundles:      kube.NewMetaCache(c, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{}, func(m *meta) { m.Labels, m.Annotations = nil, nil }),
 	}
+	v.management.Index(byHome, func(m *management.Cluster) []string { return []string{m.Spec.FleetWorkspaceName} })
 	v.provisioning.Index(byManagement, func(p *provisioning.Cluster) []string { return []string{p.Status.ClusterName} })
+	v.provisioning.Index(byLegacy, func(p *provisioning.Cluster) []string {
+		if plan.Legacy(p.Name) {
+			return []string{p.Name}
+		}
+		return nil
+	})
+	v.clusters.Index(byRancher, func(c *fleet.Cluster) []string { return []string{plan.RancherMapped(c.Annotations)} })
 	v.clusters.Index(byOrigin, func(c *fleet.Cluster) []string { return []string{c.Annotations[plan.AnnotationMappedFrom]} })
 	return v
 }

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,6 +13,12 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
+
+// reasonPruned is the reason of events of Clusters whose fields are not kept.
+const reasonPruned = "FieldsNotKept"
+
+// prunedAgain is when such a Cluster is written again.
+const prunedAgain = 5 * time.Minute
 
 // clusterLoop makes Fleet Clusters of Rancher's. Its keys are those of
 // provisioning Clusters.
@@ -25,39 +32,57 @@ type clusterLoop struct {
 func newClusterLoop(s *stage, c *kube.Client) *clusterLoop {
 	l := &clusterLoop{stage: s, fleet: kube.StoreOf[*fleet.Cluster](c), groups: kube.StoreOf[*fleet.ClusterGroup](c)}
 	l.loop = kube.NewLoop("rancher-clusters", 4, l.Reconcile)
-	s.view.provisioning.OnChange(func(old, p *provisioning.Cluster) { l.loop.Add(kube.KeyOf(either(old, p))) })
-	s.view.management.OnChange(func(old, m *management.Cluster) { l.ofManagement(either(old, m).Name) })
+	s.view.provisioning.OnChange(func(old, p *provisioning.Cluster) {
+		add := l.loop.Add
+		if old != nil && p != nil && wished(old, p, func(p *provisioning.Cluster) any { return p.Spec }) {
+			add = l.loop.AddFirst
+		}
+		add(kube.KeyOf(either(old, p)))
+	})
+	s.view.management.OnChange(func(old, m *management.Cluster) {
+		add := l.loop.Add
+		if old != nil && m != nil && wished(old, m, func(m *management.Cluster) any { return m.Spec }) {
+			add = l.loop.AddFirst
+		}
+		l.ofManagement(either(old, m).Name, add)
+	})
 	s.view.clusters.OnChange(func(old, c *fleet.Cluster) { l.ofMapped(either(old, c)) })
 	s.view.settings.OnChange(func(old, st *management.Setting) {
 		if name := either(old, st).Name; name == plan.SettingRegistry || name == plan.SettingAffinity {
 			s.wake()
 		}
 	})
-	s.view.nodes.OnChange(func(_, _ *corev1.Node) { l.ofManagement(plan.Local) })
+	s.view.nodes.OnChange(func(_, _ *corev1.Node) { l.ofManagement(plan.Local, l.loop.Add) })
 	return l
 }
 
-func (l *clusterLoop) ofManagement(name string) {
+// ofManagement wakes up what is mapped from a management Cluster.
+func (l *clusterLoop) ofManagement(name string, add func(kube.Key)) {
 	for _, p := range l.view.provisioning.ByIndex(byManagement, name) {
-		l.loop.Add(kube.KeyOf(p))
+		add(kube.KeyOf(p))
 	}
 }
 
 // ofMapped wakes up what a Fleet Cluster was mapped from: somebody may have
 // changed it.
 func (l *clusterLoop) ofMapped(c *fleet.Cluster) {
-	if from := c.Annotations[plan.AnnotationMappedFrom]; from != "" {
-		l.loop.Add(kube.ParseKey(from))
+	for _, from := range []string{c.Annotations[plan.AnnotationMappedFrom], plan.RancherMapped(c.Annotations)} {
+		if from != "" {
+			l.loop.Add(kube.ParseKey(from))
+		}
 	}
 }
 
 // Reconcile brings the Fleet Cluster of one provisioning Cluster in line with it.
 //
 //  1. gather: the provisioning and the management Cluster, settings, nodes
-//  2. decide: plan.Mapped (pure)
+//  2. decide: plan.Rancherly, Mapped (pure)
 //  3. apply:  the Fleet Cluster first, then what was mapped before elsewhere goes
 func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
 	if !l.maps() {
+		return kube.Done, nil
+	}
+	if l.ofRancher(key) {
 		return kube.Done, nil
 	}
 	p, ok := l.view.provisioning.Get(key)
@@ -79,7 +104,8 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, e
 		return kube.Done, l.remove(ctx, key, kube.Key{})
 	}
 	want.Annotations[plan.AnnotationMappedFrom] = key.String()
-	if err := l.put(ctx, want); err != nil {
+	next, err := l.put(ctx, want)
+	if err != nil {
 		return kube.Done, err
 	}
 	if m.Spec.Internal {
@@ -87,31 +113,55 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, e
 			return kube.Done, err
 		}
 	}
-	return kube.Done, l.remove(ctx, key, kube.KeyOf(want))
+	return next, l.remove(ctx, key, kube.KeyOf(want))
+}
+
+// ofRancher tells whether Rancher keeps the Fleet Cluster of a provisioning Cluster,
+// wherever that is, though it is away.
+func (l *clusterLoop) ofRancher(key kube.Key) bool {
+	for _, c := range l.view.clusters.ByIndex(byRancher, key.String()) {
+		if plan.Rancherly(l.cfg.Mode, c.Annotations) {
+			return true
+		}
+	}
+	return false
 }
 
 // put writes a Fleet Cluster if it does not say what it should. One that was made
 // by hand is taken over, as Rancher does.
-func (l *clusterLoop) put(ctx context.Context, want *fleet.Cluster) error {
+func (l *clusterLoop) put(ctx context.Context, want *fleet.Cluster) (kube.Next, error) {
 	digest, err := plan.Digest(want)
 	if err != nil {
-		return err
+		return kube.Done, err
 	}
 	want.Annotations[plan.AnnotationMapped] = digest
 	if live, ok := l.view.clusters.Get(kube.KeyOf(want)); ok {
-		if live.DeletionTimestamp != nil {
-			return nil // it is made again when it has gone
+		if live.DeletionTimestamp != nil || plan.Rancherly(l.cfg.Mode, live.Annotations) {
+			return kube.Done, nil // it is made again when it has gone; or it is Rancher's
 		}
 		same, err := plan.Holds(body(live), body(want))
 		if err != nil || same {
-			return err
+			return kube.Done, err
 		}
 	}
-	if _, err := l.fleet.Apply(ctx, want); err != nil {
-		return fmt.Errorf("map cluster %q: %w", kube.KeyOf(want), err)
+	written, err := l.fleet.Apply(ctx, want)
+	if err != nil {
+		return kube.Done, fmt.Errorf("map cluster %q: %w", kube.KeyOf(want), err)
 	}
 	l.log.WithField("workspace", want.Namespace).WithField("cluster", want.Name).Info("cluster mapped")
-	return nil
+	return l.pruned(written, want)
+}
+
+// pruned tells of fields that the API server does not keep, because the kind is of
+// an older chart, and looks again later.
+func (l *clusterLoop) pruned(written, want *fleet.Cluster) (kube.Next, error) {
+	same, err := plan.Holds(body(written), body(want))
+	if err != nil || same {
+		return kube.Done, err
+	}
+	l.events.Event(written, kube.Warning, reasonPruned, "the kind Cluster in this cluster lacks fields that Rancher's clusters need: upgrade the chart fleet-crd")
+	l.log.WithField("workspace", want.Namespace).WithField("cluster", want.Name).WithField("reason", reasonPruned).Warn("fields of the cluster are lost")
+	return kube.Next{After: prunedAgain}, nil
 }
 
 // body is what is compared of a Cluster.
@@ -125,7 +175,7 @@ func body(c *fleet.Cluster) any {
 // remove deletes what was mapped from key, but for keep.
 func (l *clusterLoop) remove(ctx context.Context, key, keep kube.Key) error {
 	for _, c := range l.view.clusters.ByIndex(byOrigin, key.String()) {
-		if kube.KeyOf(c) == keep || c.DeletionTimestamp != nil {
+		if kube.KeyOf(c) == keep || c.DeletionTimestamp != nil || plan.Rancherly(l.cfg.Mode, c.Annotations) {
 			continue
 		}
 		if err := l.fleet.Delete(ctx, kube.KeyOf(c), kube.Precondition{UID: c.UID}); err != nil {

@@ -10,6 +10,7 @@ package workspace
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
+
+// LeaseName is the lease that the house works under.
+const LeaseName = "fleet-workspace-lock"
 
 // process is the name of the house in events.
 const process = "workspace"
@@ -54,6 +58,9 @@ var kinds = []string{
 	"fleetworkspaces.management.cattle.io", "clusters.provisioning.cattle.io",
 }
 
+// optional are those that it works with where they are there.
+var optional = []string{kindClusterAPI, kindGlobalRole, kindGlobalGrant}
+
 // New builds the house; it sends no request before it runs.
 func New(cfg Config, c *kube.Client, log *logrus.Entry) *House {
 	if cfg.Now == nil {
@@ -81,27 +88,36 @@ func (h *House) Parts() []kube.Runner { return []kube.Runner{h.crds, h.events, h
 // Run works whenever Rancher's kinds are there, until ctx ends.
 func (h *House) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if !h.there() {
+		seen := h.served()
+		if seen == nil {
 			if !h.wait(ctx) {
 				return nil
 			}
 			continue
 		}
-		if err := h.work(ctx); err != nil {
+		if err := h.work(ctx, seen); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// there tells whether all kinds are.
-func (h *House) there() bool {
+// served are the kinds that are there, by the names of their definitions; nil where
+// one is missing without which there is nothing to do.
+func (h *House) served() map[string]bool {
+	out := map[string]bool{}
 	for _, name := range kinds {
 		if _, ok := h.crds.Get(kube.Key{Name: name}); !ok {
-			return false
+			return nil
+		}
+		out[name] = true
+	}
+	for _, name := range optional {
+		if _, ok := h.crds.Get(kube.Key{Name: name}); ok {
+			out[name] = true
 		}
 	}
-	return true
+	return out
 }
 
 // wait returns when the kinds have changed; false when ctx has ended.
@@ -114,51 +130,84 @@ func (h *House) wait(ctx context.Context) bool {
 	}
 }
 
-// work runs the loops until ctx ends or a kind is taken away.
-func (h *House) work(ctx context.Context) error {
+// work runs the loops until ctx ends, or a kind comes or is taken away.
+func (h *House) work(ctx context.Context, seen map[string]bool) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
-		for h.there() {
+		for maps.Equal(seen, h.served()) {
 			if !h.wait(ctx) {
 				return
 			}
 		}
-		h.log.Info("Rancher's kinds are gone")
+		h.log.Info("Rancher's kinds have changed")
 		stop()
 	})
-	s := h.open()
+	defer watcher.Wait()
+	defer stop()
+	s, err := h.open(ctx, seen)
+	if err != nil {
+		h.log.WithError(err).Warn("Rancher's kinds cannot be read yet")
+		pause(ctx)
+		return nil
+	}
 	h.log.Info("Rancher's kinds are there")
-	err := kube.Run(ctx, h.cfg.Fail, s.parts()...)
-	stop()
-	watcher.Wait()
-	return err
+	return kube.Run(ctx, h.cfg.Fail, s.parts()...)
+}
+
+// pause waits a moment, or until ctx ends.
+func pause(ctx context.Context) {
+	timer := time.NewTimer(lookAgain)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }
 
 // A stage is what runs while Rancher's kinds are there.
 type stage struct {
 	*House
 	view     *caches
+	kinds    map[string]bool // that are there, by the names of their definitions
+	capi     *metaCache      // clusters of the Cluster API; nil where it is not there
 	presence *presence
 	part     atomic.Value // plan.Part
 	clusters *clusterLoop
 	assign   *assignLoop
 	spaces   *spaceLoop
+	moves    *moveLoop
+	give     give
 }
 
-func (h *House) open() *stage {
-	s := &stage{House: h, view: newCaches(h.client.Loop(process))}
-	s.part.Store(plan.Observe)
+// open builds the loops for the kinds that are there. They do nothing before it is
+// known what their part is.
+func (h *House) open(ctx context.Context, seen map[string]bool) (*stage, error) {
+	s := &stage{House: h, view: newCaches(h.client.Loop(process)), kinds: seen}
+	s.part.Store(plan.Sleep)
+	if seen[kindClusterAPI] {
+		var err error
+		if s.capi, err = s.machines(ctx, h.client.Loop(process)); err != nil {
+			return nil, err
+		}
+	}
 	s.clusters = newClusterLoop(s, h.client.Loop("rancher-clusters"))
 	s.assign = newAssignLoop(s, h.client.Loop("rancher-assign"))
 	s.spaces = newSpaceLoop(s, h.client.Loop("workspaces"))
+	s.moves = newMoveLoop(s, h.client.Loop("rancher-moves"))
+	s.give = newGive(s)
 	s.presence = newPresence(s)
-	return s
+	return s, nil
 }
 
 func (s *stage) parts() []kube.Runner {
-	return append(s.view.parts(), s.presence, s.clusters.loop, s.assign.loop, s.spaces.loop)
+	parts := append(s.view.parts(), s.presence, s.clusters.loop, s.assign.loop, s.spaces.loop, s.moves.loop)
+	parts = append(parts, s.give.parts()...)
+	if s.capi != nil {
+		parts = append(parts, kube.RunnerFunc(s.capi.Run)) // not waited for
+	}
+	return parts
 }
 
 // maps tells whether it is we who map.
@@ -166,6 +215,8 @@ func (s *stage) maps() bool { return s.part.Load() == plan.Map }
 
 // wake lets every loop look at everything.
 func (s *stage) wake() {
+	s.give.wake()
+	s.moves.wake()
 	for _, p := range s.view.provisioning.List("") {
 		s.clusters.loop.Add(kube.KeyOf(p))
 	}

@@ -8,25 +8,36 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
-// leaseHolds is how long Rancher's lease holds where it does not say so.
-const leaseHolds = 45 * time.Second
-
 // presence watches whether Rancher lives, and tells the loops what their part is.
 type presence struct {
 	*stage
+	kick    chan struct{} // something is to be seen of Rancher
 	mu      sync.Mutex
 	renewed metav1.MicroTime // as the lease says
 	seen    time.Time        // when that was seen first, by our clock
 }
 
 func newPresence(s *stage) *presence {
-	p := &presence{stage: s}
-	s.view.leases.OnChange(func(_, l *coordinationv1.Lease) { p.see(l) })
+	p := &presence{stage: s, kick: make(chan struct{}, 1)}
+	s.view.leases.OnChange(func(_, l *coordinationv1.Lease) {
+		p.see(l)
+		p.again()
+	})
+	s.view.features.OnChange(func(_, _ *management.Feature) { p.again() })
 	return p
+}
+
+// again lets it look at once.
+func (p *presence) again() {
+	select {
+	case p.kick <- struct{}{}:
+	default:
+	}
 }
 
 // see notes a renewal. The lease's own time is of another clock; what counts is
@@ -43,7 +54,8 @@ func (p *presence) see(l *coordinationv1.Lease) {
 	}
 }
 
-// Run looks every now and then until ctx ends.
+// Run looks whenever there is something to be seen, and every now and then, because
+// time passes, until ctx ends.
 func (p *presence) Run(ctx context.Context) error {
 	ticker := time.NewTicker(p.cfg.Look)
 	defer ticker.Stop()
@@ -52,6 +64,7 @@ func (p *presence) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-p.kick:
 		case <-ticker.C:
 		}
 	}
@@ -68,17 +81,18 @@ func (p *presence) look() {
 }
 
 func (p *presence) sightings() plan.Sightings {
-	s := plan.Sightings{Kinds: true, Renewed: -1, Held: leaseHolds}
+	s := plan.Sightings{Kinds: true, Renewed: -1}
 	if f, ok := p.view.features.Get(kube.Key{Name: featureFleet}); ok {
 		s.Off = !f.On()
 	}
 	l, ok := p.view.leases.Get(rancherLease)
-	if !ok || l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
-		return s
+	if !ok {
+		return s // one without a holder was given back: Rancher may be restarting
 	}
 	if d := l.Spec.LeaseDurationSeconds; d != nil {
 		s.Held = time.Duration(*d) * time.Second
 	}
+	p.see(l) // the cache may be ahead of what it tells
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.Renewed = p.cfg.Now().Sub(p.seen)

@@ -38,6 +38,10 @@ type Config struct {
 	Binary string // the multi-call executable (package kubebin)
 	Port   int    // of the API server on 127.0.0.1; any free one where 0
 
+	// Bodies are API groups: what is sent to write objects of theirs stands in the
+	// audit log.
+	Bodies []string
+
 	// Machine, where set, is where the control plane runs and listens, at
 	// MachinePort where Port is 0. Real pods may come: there is neither kwok nor
 	// a node before a kubelet joins (package node).

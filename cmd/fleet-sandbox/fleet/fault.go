@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 )
@@ -28,28 +29,39 @@ func (f *Fleet) AgentKubeconfig(m *Member) string {
 
 // KillManager ends the manager's processes with SIGKILL and leaves them so.
 // It tells whether one ran.
-func (f *Fleet) KillManager() bool {
-	ran := false
-	for _, p := range f.manager {
-		ran = p.end(true) || ran
-	}
-	return ran
-}
+func (f *Fleet) KillManager() bool { return f.tiers[0].Kill() }
 
 // StopManager asks the manager's processes to end and leaves them so. It
 // tells whether one ran.
-func (f *Fleet) StopManager() bool {
+func (f *Fleet) StopManager() bool { return f.tiers[0].Stop() }
+
+// StartManager starts the manager's processes; nothing happens to those that
+// run.
+func (f *Fleet) StartManager() error { return f.tiers[0].Start() }
+
+// ManagerPIDs are the process ids of the manager's processes; 0 is one that
+// does not run.
+func (f *Fleet) ManagerPIDs() []int { return f.tiers[0].PIDs() }
+
+// Kill ends the processes of a manager with SIGKILL and leaves them so. It tells
+// whether one ran.
+func (t *Tier) Kill() bool { return t.end(true) }
+
+// Stop asks the processes of a manager to end and leaves them so. It tells
+// whether one ran.
+func (t *Tier) Stop() bool { return t.end(false) }
+
+func (t *Tier) end(kill bool) bool {
 	ran := false
-	for _, p := range f.manager {
-		ran = p.end(false) || ran
+	for _, p := range t.manager {
+		ran = p.end(kill) || ran
 	}
 	return ran
 }
 
-// StartManager starts the manager's processes; nothing happens to those that
-// run.
-func (f *Fleet) StartManager() error {
-	for _, p := range f.manager {
+// Start starts the processes of a manager; nothing happens to those that run.
+func (t *Tier) Start() error {
+	for _, p := range t.manager {
 		if err := p.start(); err != nil {
 			return err
 		}
@@ -57,14 +69,21 @@ func (f *Fleet) StartManager() error {
 	return nil
 }
 
-// ManagerPIDs are the process ids of the manager's processes; 0 is one that
-// does not run.
-func (f *Fleet) ManagerPIDs() []int {
+// PIDs are the process ids of a manager's processes; 0 is one that does not run.
+func (t *Tier) PIDs() []int {
 	var pids []int
-	for _, p := range f.manager {
+	for _, p := range t.manager {
 		pids = append(pids, p.running())
 	}
 	return pids
+}
+
+// Reinstall installs the charts of a manager again, after somebody has uninstalled
+// them, and starts its processes with the new accounts.
+func (f *Fleet) Reinstall(ctx context.Context, t *Tier) error {
+	t.Kill()
+	t.manager = nil
+	return f.installManager(ctx, t)
 }
 
 // A Part is a process or a log of the fleet, as a user names it: the cluster,
@@ -95,11 +114,13 @@ func (f *Fleet) Parts() []Part {
 
 func (f *Fleet) programsOf(m *Member) []*program {
 	var all []*program
-	if m == f.Local {
-		all = append(all, f.manager...)
+	if t, ok := f.TierOf(m); ok {
+		all = append(all, t.manager...)
 	}
-	if m.agent != nil {
-		all = append(all, m.agent)
+	for _, p := range []*program{m.agent, m.local} {
+		if p != nil {
+			all = append(all, p)
+		}
 	}
 	return all
 }

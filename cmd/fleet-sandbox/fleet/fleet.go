@@ -1,6 +1,7 @@
 // Package fleet runs a whole fleet on this machine: a management cluster with
 // the manager's processes, downstream clusters with an agent process each,
-// and a git server. The programs are the real ones, installed by their charts
+// and a git server. A downstream cluster may have a manager of its own, with
+// clusters below that. The programs are the real ones, installed by their charts
 // and run with tokens of the service accounts that the charts make; only
 // their Deployments are left out, since the processes run on the host.
 package fleet
@@ -51,6 +52,10 @@ type Config struct {
 type Downstream struct {
 	Name   string            // a DNS label, not "local"
 	Labels map[string]string // of its Cluster in workspace fleet-default
+
+	// Downstream, where not empty, gives the cluster a manager of its own, with
+	// which these are registered.
+	Downstream []Downstream
 }
 
 // A Member is one cluster of the fleet.
@@ -61,20 +66,19 @@ type Member struct {
 	Cluster   *cluster.Cluster
 	Link      *link.Link // between its agent and the manager; nil for local
 
-	agentNamespace string
-	agent          *program
+	agent *program // of the manager above; of local that of its own
+	local *program // of its own manager, where one is above that; else nil
 }
 
 // A Fleet is a running fleet.
 type Fleet struct {
 	Local      *Member
-	Downstream []*Member
+	Downstream []*Member // of all managers, in the order of their ports
 	Git        *gitserver.Server
 
 	cfg       Config
-	client    *kube.Client // of the administrator, on the management cluster
 	group     *process.Group
-	manager   []*program
+	tiers     []*Tier
 	cancel    context.CancelCauseFunc
 	ctx       context.Context // ends with the first fatal failure
 	reporting sync.Mutex
@@ -123,21 +127,22 @@ func (f *Fleet) bringUp(ctx context.Context) error {
 		return err
 	}
 	f.report("start", f.names()+": serving")
-	if err := f.installManager(ctx); err != nil {
-		return err
+	for _, t := range f.tiers {
+		if err := f.installManager(ctx, t); err != nil {
+			return err
+		}
+		if err := f.register(ctx, t); err != nil {
+			return err
+		}
 	}
-	return f.register(ctx)
+	return nil
 }
 
 // startClusters starts all control planes side by side.
 func (f *Fleet) startClusters(ctx context.Context) error {
 	f.waitFor("the API servers")
-	f.Local = &Member{Name: api.ClusterLocal, Workspace: api.NamespaceLocal, agentNamespace: api.NamespaceLocalAgent}
-	for _, d := range f.cfg.Downstream {
-		f.Downstream = append(f.Downstream, &Member{
-			Name: d.Name, Workspace: api.NamespaceDefault, Labels: d.Labels, agentNamespace: api.NamespaceSystem,
-		})
-	}
+	f.Local = &Member{Name: api.ClusterLocal, Workspace: api.NamespaceLocal}
+	f.addTier(f.Local, f.cfg.Downstream)
 	all, ctx := errgroup.WithContext(ctx)
 	for i, m := range f.Members() {
 		all.Go(func() error { return f.startCluster(ctx, i, m) })
@@ -221,8 +226,14 @@ func (f *Fleet) Member(name string) (*Member, bool) {
 	return nil, false
 }
 
-// Client is the administrator's connection to the management cluster.
-func (f *Fleet) Client() *kube.Client { return f.client }
+// Client is the administrator's connection to the management cluster; nil before
+// it serves.
+func (f *Fleet) Client() *kube.Client {
+	if len(f.tiers) == 0 {
+		return nil
+	}
+	return f.tiers[0].client
+}
 
 // Kubeconfig writes a kubeconfig with the administrator's credentials for all
 // clusters, the management cluster first and current.

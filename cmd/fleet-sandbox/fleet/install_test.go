@@ -98,7 +98,7 @@ func TestCredentials(t *testing.T) {
 	if err := f.startClusters(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.installManager(t.Context()); err != nil {
+	if err := f.installManager(t.Context(), f.tiers[0]); err != nil {
 		t.Fatal(err)
 	}
 	deployments, err := clientset(t, f.Local.Cluster.Kubeconfig()).AppsV1().Deployments("").List(t.Context(), metav1.ListOptions{})

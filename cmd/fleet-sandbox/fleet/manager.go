@@ -20,49 +20,49 @@ var managerParts = []struct {
 	name  string // of the Deployment, its service account and its log
 	roles string
 }{
-	{"fleet-controller", "controller,agentmanagement,cleanup"},
+	{"fleet-controller", "controller,agentmanagement,cleanup,workspace"},
 	{"gitjob", "gitjob"},
 }
 
-// installManager installs both charts on the management cluster and starts
+// installManager installs both charts on the cluster of a manager and starts
 // the manager's processes.
-func (f *Fleet) installManager(ctx context.Context) error {
-	client, err := kube.Connect(kube.Config{REST: f.Local.Cluster.REST(), UserAgent: f.Local.Cluster.REST().UserAgent, FieldManager: "sandbox"})
+func (f *Fleet) installManager(ctx context.Context, t *Tier) error {
+	config := t.Host.Cluster.REST()
+	client, err := kube.Connect(kube.Config{REST: config, UserAgent: config.UserAgent, FieldManager: "sandbox"})
 	if err != nil {
 		return err
 	}
-	f.client = client
-	config := f.Local.Cluster.REST()
+	t.client = client
 	f.waitFor("the chart fleet-crd")
 	crds := release{chart: filepath.Join(f.cfg.Charts, "fleet-crd"), name: "fleet-crd", namespace: api.NamespaceSystem}
 	if err := install(ctx, config, crds); err != nil {
 		return err
 	}
-	kinds, err := f.waitKinds(ctx)
+	kinds, err := f.waitKinds(ctx, t)
 	if err != nil {
 		return err
 	}
 	f.waitFor("the chart fleet")
-	if err := install(ctx, config, f.managerRelease()); err != nil {
+	if err := install(ctx, config, f.managerRelease(t)); err != nil {
 		return err
 	}
 	for _, part := range managerParts {
-		if err := f.startManagerPart(ctx, part.name, part.roles); err != nil {
+		if err := f.startManagerPart(ctx, t, part.name, part.roles); err != nil {
 			return err
 		}
 	}
-	f.report("install", fmt.Sprintf("Fleet on local: %d CRDs, manager running", kinds))
+	f.report("install", fmt.Sprintf("Fleet on %s: %d CRDs, manager running", t.Name(), kinds))
 	return nil
 }
 
-func (f *Fleet) managerRelease() release {
+func (f *Fleet) managerRelease(t *Tier) release {
 	return release{
 		chart:     filepath.Join(f.cfg.Charts, "fleet"),
 		name:      "fleet",
 		namespace: api.NamespaceSystem,
 		values: map[string]any{
-			"apiServerURL":         f.Local.Cluster.URL(),
-			"apiServerCA":          string(f.Local.Cluster.CA()),
+			"apiServerURL":         t.Host.Cluster.URL(),
+			"apiServerCA":          string(t.Host.Cluster.CA()),
 			"agentTLSMode":         "strict",
 			"agentCheckinInterval": f.cfg.CheckIn.String(),
 			"debug":                f.cfg.Debug,
@@ -73,12 +73,12 @@ func (f *Fleet) managerRelease() release {
 
 // waitKinds returns when the API server serves every kind of the chart, and
 // their number.
-func (f *Fleet) waitKinds(ctx context.Context) (int, error) {
+func (f *Fleet) waitKinds(ctx context.Context, t *Tier) (int, error) {
 	files, err := filepath.Glob(filepath.Join(f.cfg.Charts, "fleet-crd", "templates", "*.yaml"))
 	if err != nil {
 		return 0, fmt.Errorf("list CRDs: %w", err)
 	}
-	client, err := discovery.NewDiscoveryClientForConfig(f.Local.Cluster.REST())
+	client, err := discovery.NewDiscoveryClientForConfig(t.Host.Cluster.REST())
 	if err != nil {
 		return 0, fmt.Errorf("make client: %w", err)
 	}
@@ -99,18 +99,18 @@ func (f *Fleet) waitKinds(ctx context.Context) (int, error) {
 	return kinds, err
 }
 
-func (f *Fleet) startManagerPart(ctx context.Context, name, roles string) error {
-	path := filepath.Join(f.dir(f.Local), name+".kubeconfig")
-	entry := kubeconfig.Entry{Name: "local", Server: f.Local.Cluster.URL(), CA: f.Local.Cluster.CA()}
-	if err := f.writeCredential(ctx, f.Local, account{api.NamespaceSystem, name}, entry, path); err != nil {
+func (f *Fleet) startManagerPart(ctx context.Context, t *Tier, name, roles string) error {
+	path := filepath.Join(f.dir(t.Host), name+".kubeconfig")
+	entry := kubeconfig.Entry{Name: t.Name(), Server: t.Host.Cluster.URL(), CA: t.Host.Cluster.CA()}
+	if err := f.writeCredential(ctx, t.Host, account{api.NamespaceSystem, name}, entry, path); err != nil {
 		return err
 	}
 	args := []string{"--kubeconfig=" + path, "--namespace=" + api.NamespaceSystem, "--roles=" + roles}
-	p, err := f.newProgram(f.Local, name, "fleet-controller", args)
+	p, err := f.newProgram(t.Host, name, "fleet-controller", args)
 	if err != nil {
 		return err
 	}
-	f.manager = append(f.manager, p)
+	t.manager = append(t.manager, p)
 	return p.start()
 }
 
@@ -145,11 +145,9 @@ func (f *Fleet) newProgram(m *Member, name, executable string, args []string) (*
 
 // programs lists all of Fleet's processes.
 func (f *Fleet) programs() []*program {
-	all := append([]*program(nil), f.manager...)
+	var all []*program
 	for _, m := range f.Members() {
-		if m.agent != nil {
-			all = append(all, m.agent)
-		}
+		all = append(all, f.programsOf(m)...)
 	}
 	return all
 }

@@ -6,7 +6,7 @@ import "fmt"
 // every part takes any free port, and the methods return 0.
 type Ports struct {
 	First    int
-	Clusters int // downstream clusters
+	Clusters int // downstream clusters, of all managers
 }
 
 // DefaultFirstPort is where the sandbox's block begins.
@@ -34,7 +34,7 @@ func (p Ports) API(i int) int { return p.at(1 + i) }
 func (p Ports) Git() int { return p.at(p.stride() - 1) }
 
 // Link is what the agent of a downstream cluster, from 1 on, connects to
-// instead of the management cluster's API server.
+// instead of its manager's API server.
 func (p Ports) Link(i int) int { return p.at(p.stride() + i) }
 
 // Last is the end of the block.
@@ -52,7 +52,7 @@ func (p Ports) Uses(names []string) []Use {
 	for i, name := range names {
 		uses = append(uses,
 			Use{p.API(i + 1), "API server of " + name},
-			Use{p.Link(i + 1), fmt.Sprintf("link from %s to local", name)})
+			Use{p.Link(i + 1), fmt.Sprintf("link from %s to its manager", name)})
 	}
 	return uses
 }

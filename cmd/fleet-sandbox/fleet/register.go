@@ -22,49 +22,50 @@ import (
 // tokenName is the ClusterRegistrationToken of all downstream clusters.
 const tokenName = "sandbox"
 
-// register brings every cluster into the fleet: the downstream ones with a
-// registration token, the management cluster as the manager prepared it.
-func (f *Fleet) register(ctx context.Context) error {
-	values, err := f.registrationValues(ctx)
+// register brings every cluster of a manager into its fleet: the downstream ones
+// with a registration token, the manager's own as the manager prepared it.
+func (f *Fleet) register(ctx context.Context, t *Tier) error {
+	values, err := f.registrationValues(ctx, t)
 	if err != nil {
 		return err
 	}
 	all, starting := errgroup.WithContext(ctx)
-	all.Go(func() error { return f.startAgent(starting, f.Local) })
-	for i, m := range f.Downstream {
-		all.Go(func() error { return f.registerMember(starting, i+1, m, values) })
+	seats := f.seats(t)
+	all.Go(func() error { return f.startAgent(starting, seats[0]) })
+	for _, s := range seats[1:] {
+		all.Go(func() error { return f.registerMember(starting, s, values) })
 	}
 	if err := all.Wait(); err != nil {
 		return err
 	}
-	for _, m := range f.Members() {
-		if err := f.waitRegistered(ctx, m); err != nil {
+	for _, s := range seats {
+		if err := f.waitRegistered(ctx, s); err != nil {
 			return err
 		}
 	}
-	if len(f.Downstream) > 0 {
-		f.report("register", f.describe()+": accepted, each with a credential of its own")
+	if len(t.Downstream) > 0 {
+		f.report("register", t.describe(t == f.tiers[0])+": accepted, each with a credential of its own")
 	}
 	return nil
 }
 
 // registrationValues makes the token and returns the values that the manager
 // gives out for it: those of the agent's chart.
-func (f *Fleet) registrationValues(ctx context.Context) (map[string]any, error) {
+func (f *Fleet) registrationValues(ctx context.Context, t *Tier) (map[string]any, error) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.NamespaceDefault}}
-	if _, err := kube.StoreOf[*corev1.Namespace](f.client).Create(ctx, namespace); err != nil && !kube.IsExists(err) {
+	if _, err := kube.StoreOf[*corev1.Namespace](t.client).Create(ctx, namespace); err != nil && !kube.IsExists(err) {
 		return nil, err
 	}
 	token := &api.ClusterRegistrationToken{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceDefault, Name: tokenName},
 		Spec:       api.ClusterRegistrationTokenSpec{TTL: &metav1.Duration{Duration: 24 * time.Hour}},
 	}
-	if _, err := kube.StoreOf[*api.ClusterRegistrationToken](f.client).Create(ctx, token); err != nil && !kube.IsExists(err) {
+	if _, err := kube.StoreOf[*api.ClusterRegistrationToken](t.client).Create(ctx, token); err != nil && !kube.IsExists(err) {
 		return nil, err
 	}
 	values := map[string]any{}
 	err := f.poll(ctx, "the manager to answer the registration token", func(ctx context.Context) (bool, error) {
-		secret, err := kube.StoreOf[*corev1.Secret](f.client).Get(ctx, kube.Key{Namespace: api.NamespaceDefault, Name: tokenName})
+		secret, err := kube.StoreOf[*corev1.Secret](t.client).Get(ctx, kube.Key{Namespace: api.NamespaceDefault, Name: tokenName})
 		if kube.IsGone(err) {
 			return false, nil
 		}
@@ -81,16 +82,17 @@ func (f *Fleet) registrationValues(ctx context.Context) (map[string]any, error) 
 //
 // The Cluster is made first, with the identity that the agent will give, so
 // that it has the name that the user knows it by.
-func (f *Fleet) registerMember(ctx context.Context, i int, m *Member, values map[string]any) error {
-	clientID := "sandbox-" + m.Name
-	_, err := kube.StoreOf[*api.Cluster](f.client).Create(ctx, &api.Cluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: m.Workspace, Name: m.Name, Labels: m.Labels},
+func (f *Fleet) registerMember(ctx context.Context, s seat, values map[string]any) error {
+	m, clientID := s.member, "sandbox-"+s.member.Name
+	_, err := kube.StoreOf[*api.Cluster](s.tier.client).Create(ctx, &api.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.workspace, Name: s.cluster, Labels: m.Labels},
 		Spec:       api.ClusterSpec{ClientID: clientID},
 	})
 	if err != nil && !kube.IsExists(err) {
 		return err
 	}
-	m.Link, err = link.New(f.cfg.Ports.Link(i), fmt.Sprintf("127.0.0.1:%d", f.Local.Cluster.Port()))
+	i := slices.Index(f.Downstream, m) + 1
+	m.Link, err = link.New(f.cfg.Ports.Link(i), address(s.tier.Host))
 	if err != nil {
 		return err
 	}
@@ -105,43 +107,48 @@ func (f *Fleet) registerMember(ctx context.Context, i int, m *Member, values map
 	own["debug"] = f.cfg.Debug
 	chart := release{
 		chart: filepath.Join(f.cfg.Charts, "fleet-agent"), name: "fleet-agent",
-		namespace: m.agentNamespace, values: own,
+		namespace: s.namespace, values: own,
 	}
 	if err := install(ctx, m.Cluster.REST(), chart); err != nil {
 		return fmt.Errorf("%s: %w", m.Name, err)
 	}
-	return f.startAgent(ctx, m)
+	return f.startAgent(ctx, s)
 }
 
 // startAgent starts the agent of a cluster whose agent namespace is prepared.
-func (f *Fleet) startAgent(ctx context.Context, m *Member) error {
-	path := filepath.Join(f.dir(m), "fleet-agent.kubeconfig")
+func (f *Fleet) startAgent(ctx context.Context, s seat) error {
+	m := s.member
+	path := filepath.Join(f.dir(m), s.name+".kubeconfig")
 	entry := kubeconfig.Entry{Name: m.Name, Server: m.Cluster.URL(), CA: m.Cluster.CA()}
-	if err := f.writeCredential(ctx, m, account{m.agentNamespace, "fleet-agent"}, entry, path); err != nil {
+	if err := f.writeCredential(ctx, m, account{s.namespace, agentProgram}, entry, path); err != nil {
 		return err
 	}
 	args := []string{
 		"--kubeconfig=" + path,
-		"--namespace=" + m.agentNamespace,
+		"--namespace=" + s.namespace,
 		"--checkin-interval=" + f.cfg.CheckIn.String(),
 	}
-	if m == f.Local {
-		args = append(args, "--agent-scope="+m.agentNamespace)
+	if m == s.tier.Host {
+		args = append(args, "--agent-scope="+s.namespace)
 	}
-	p, err := f.newProgram(m, "fleet-agent", "fleet-agent", args)
+	p, err := f.newProgram(m, s.name, agentProgram, args)
 	if err != nil {
 		return err
 	}
-	m.agent = p
+	if s.name == agentProgram {
+		m.agent = p
+	} else {
+		m.local = p
+	}
 	return p.start()
 }
 
 // waitRegistered returns when a cluster's agent has checked in with a
 // credential of its own.
-func (f *Fleet) waitRegistered(ctx context.Context, m *Member) error {
-	clusters := kube.StoreOf[*api.Cluster](f.client)
-	return f.poll(ctx, "the agent of "+m.Name+" to check in", func(ctx context.Context) (bool, error) {
-		c, err := clusters.Get(ctx, kube.Key{Namespace: m.Workspace, Name: m.Name})
+func (f *Fleet) waitRegistered(ctx context.Context, s seat) error {
+	clusters := kube.StoreOf[*api.Cluster](s.tier.client)
+	return f.poll(ctx, fmt.Sprintf("the agent of %s to check in", s), func(ctx context.Context) (bool, error) {
+		c, err := clusters.Get(ctx, kube.Key{Namespace: s.workspace, Name: s.cluster})
 		if kube.IsGone(err) {
 			return false, nil
 		}
@@ -152,17 +159,22 @@ func (f *Fleet) waitRegistered(ctx context.Context, m *Member) error {
 	})
 }
 
-// describe is "c1 (env=dev), c2 (env=prod)".
-func (f *Fleet) describe() string {
+// describe is "c1 (env=dev), c2 (env=prod)", and below the first manager with
+// whom.
+func (t *Tier) describe(top bool) string {
 	var texts []string
-	for _, m := range f.Downstream {
+	for _, m := range t.Downstream {
 		text := m.Name
 		if labels := LabelText(m.Labels); labels != "-" {
 			text += " (" + labels + ")"
 		}
 		texts = append(texts, text)
 	}
-	return strings.Join(texts, ", ")
+	text := strings.Join(texts, ", ")
+	if !top {
+		text += ", with the manager on " + t.Name()
+	}
+	return text
 }
 
 // LabelText is the labels that a user gave, sorted: "env=dev,region=eu", or

@@ -12,22 +12,34 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// A Repository is what the fleet deploys, as one GitRepo per workspace.
+// A Repository is what the fleet deploys, as one GitRepo per workspace of each
+// manager.
 type Repository struct {
 	Name   string
 	URL    string
 	Branch string
 
 	// LocalPaths are what the management cluster itself gets; where empty, it
-	// gets nothing and there is no GitRepo in fleet-local.
+	// gets nothing and there is no GitRepo in fleet-local. Where a lower manager
+	// runs, the manager above deploys.
 	LocalPaths []string
 	// Polling is how often the repository is asked for new commits.
 	Polling time.Duration
 }
 
-// Deploy makes the GitRepos of r: everything goes to all downstream clusters,
-// as far as its own fleet.yaml files allow.
+// Deploy makes the GitRepos of r: everything goes to all downstream clusters of
+// every manager, as far as its own fleet.yaml files allow.
 func (f *Fleet) Deploy(ctx context.Context, r Repository) error {
+	for _, t := range f.tiers {
+		if err := f.deploy(ctx, t, r); err != nil {
+			return err
+		}
+		r.LocalPaths = nil // of the first
+	}
+	return nil
+}
+
+func (f *Fleet) deploy(ctx context.Context, t *Tier, r Repository) error {
 	repos := []*api.GitRepo{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceDefault, Name: r.Name},
 		Spec: api.GitRepoSpec{
@@ -40,13 +52,13 @@ func (f *Fleet) Deploy(ctx context.Context, r Repository) error {
 			Spec:       api.GitRepoSpec{Paths: r.LocalPaths},
 		})
 	}
-	if err := f.waitNamespace(ctx, api.NamespaceLocal); err != nil {
+	if err := f.waitNamespace(ctx, t, api.NamespaceLocal); err != nil {
 		return err
 	}
 	for _, repo := range repos {
 		repo.Spec.Repo, repo.Spec.Branch = r.URL, r.Branch
 		repo.Spec.PollingInterval = &metav1.Duration{Duration: r.Polling}
-		if _, err := kube.StoreOf[*api.GitRepo](f.client).Create(ctx, repo); err != nil {
+		if _, err := kube.StoreOf[*api.GitRepo](t.client).Create(ctx, repo); err != nil {
 			return err
 		}
 	}
@@ -54,9 +66,9 @@ func (f *Fleet) Deploy(ctx context.Context, r Repository) error {
 }
 
 // waitNamespace returns when the manager has made a namespace.
-func (f *Fleet) waitNamespace(ctx context.Context, name string) error {
+func (f *Fleet) waitNamespace(ctx context.Context, t *Tier, name string) error {
 	return f.poll(ctx, "namespace "+name, func(ctx context.Context) (bool, error) {
-		_, err := kube.StoreOf[*corev1.Namespace](f.client).Get(ctx, kube.Key{Name: name})
+		_, err := kube.StoreOf[*corev1.Namespace](t.client).Get(ctx, kube.Key{Name: name})
 		if kube.IsGone(err) {
 			return false, nil
 		}

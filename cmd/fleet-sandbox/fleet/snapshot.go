@@ -8,12 +8,11 @@ import (
 	"strings"
 
 	api "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 // A Snapshot is how the whole fleet is at one moment.
 type Snapshot struct {
-	Clusters []Row // by workspace (fleet-local first) and name
+	Clusters []Row // by manager, workspace (fleet-local first) and name
 	Bundles  []Row
 	repos    []repoRow
 }
@@ -21,6 +20,8 @@ type Snapshot struct {
 // A Row is one line of a table: a cluster and how many of its bundles are
 // Ready, or a bundle and on how many of its clusters it is.
 type Row struct {
+	Manager   string // name of the cluster whose manager says so
+	Member    string // of a cluster: its name in this fleet
 	Workspace string
 	Name      string
 	Labels    map[string]string // of a cluster
@@ -35,34 +36,36 @@ type repoRow struct {
 	commit string
 }
 
-// Look reads the fleet's state from the management cluster.
+// Look reads the fleet's state from all management clusters.
 func (f *Fleet) Look(ctx context.Context) (Snapshot, error) {
-	repos, err := kube.StoreOf[*api.GitRepo](f.client).List(ctx, "", "") // first: what it says of the others they then show
-	if err != nil {
-		return Snapshot{}, err
-	}
-	bundles, err := kube.StoreOf[*api.Bundle](f.client).List(ctx, "", "")
-	if err != nil {
-		return Snapshot{}, err
-	}
-	clusters, err := kube.StoreOf[*api.Cluster](f.client).List(ctx, "", "")
-	if err != nil {
-		return Snapshot{}, err
-	}
 	var s Snapshot
-	for _, c := range clusters {
-		s.Clusters = append(s.Clusters, clusterRow(c))
+	for _, t := range f.tiers {
+		if t.client == nil {
+			continue // it is being started
+		}
+		var one Snapshot
+		if err := t.look(ctx, &one); err != nil {
+			return Snapshot{}, err
+		}
+		slices.SortFunc(one.Clusters, compareRows)
+		slices.SortFunc(one.Bundles, compareRows)
+		slices.SortFunc(one.repos, func(a, b repoRow) int { return compareRows(a.Row, b.Row) })
+		s.Clusters = append(s.Clusters, one.Clusters...)
+		s.Bundles = append(s.Bundles, one.Bundles...)
+		s.repos = append(s.repos, one.repos...)
 	}
-	for _, b := range bundles {
-		s.Bundles = append(s.Bundles, bundleRow(b))
-	}
-	for _, r := range repos {
-		s.repos = append(s.repos, gitRow(r))
-	}
-	slices.SortFunc(s.Clusters, compareRows)
-	slices.SortFunc(s.Bundles, compareRows)
-	slices.SortFunc(s.repos, func(a, b repoRow) int { return compareRows(a.Row, b.Row) })
 	return s, nil
+}
+
+// Managers lists the names of the clusters whose managers are asked, each once.
+func (s Snapshot) Managers() []string {
+	var out []string
+	for _, r := range s.Clusters {
+		if !slices.Contains(out, r.Manager) {
+			out = append(out, r.Manager)
+		}
+	}
+	return out
 }
 
 // compareRows sorts by workspace, fleet-local first, and name.
@@ -128,7 +131,7 @@ func (r *Row) fill(conditions []api.Condition) {
 func (s Snapshot) Pending(commit string) string {
 	for _, r := range s.repos {
 		if commit != "" && r.commit != commit || r.commit == "" {
-			return fmt.Sprintf("GitRepo %s/%s is not read yet%s", r.Workspace, r.Name, because(r.Row))
+			return fmt.Sprintf("GitRepo %s is not read yet%s", r.where(), because(r.Row))
 		}
 	}
 	var texts []string
@@ -169,7 +172,16 @@ func (r Row) pending(kind string) []string {
 	if state == string(api.Ready) {
 		state = fmt.Sprintf("Ready on %d of %d", r.Ready, r.Desired)
 	}
-	return []string{fmt.Sprintf("%s %s/%s is %s%s", kind, r.Workspace, r.Name, state, because(r))}
+	return []string{fmt.Sprintf("%s %s is %s%s", kind, r.where(), state, because(r))}
+}
+
+// where is "fleet-default/c1", and with a manager below the first one whose it is.
+func (r Row) where() string {
+	where := r.Workspace + "/" + r.Name
+	if r.Manager != "" && r.Manager != api.ClusterLocal {
+		where += " of the manager on " + r.Manager
+	}
+	return where
 }
 
 // because is a message behind a colon, cut to one line on the screen.

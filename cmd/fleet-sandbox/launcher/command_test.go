@@ -44,6 +44,7 @@ func TestNothingRuns(t *testing.T) {
 		"Logs":       {[]string{"logs", "c1"}, "", "error: there are no logs: no sandbox has run yet\n", 1},
 		"Ports":      {[]string{"status", "--ports", "80"}, "", "error: --ports 80: want 1024 to 65000\n", 1},
 		"KubectlUse": {[]string{"kubectl", "--help"}, "", "error: usage: fleet-sandbox kubectl NAME ARGUMENTS..., as in: fleet-sandbox kubectl c1 get pods -A\n", 1},
+		"UpManaged":  {[]string{"up", "--managed", "--clusters", "1"}, "", "error: --managed says which clusters there are: leave --clusters out\n", 1},
 		"UpLabel":    {[]string{"up", "--label", "c9=a=b"}, "", "error: --label \"c9=a=b\": there is no cluster \"c9\"; there are c1, c2\n", 1},
 	}
 	for name, c := range cases {

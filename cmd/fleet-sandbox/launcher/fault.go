@@ -24,17 +24,17 @@ func newHeal(std stdio, at locate) *cobra.Command {
 
 // newStop makes the verb stop.
 func newStop(std stdio, at locate) *cobra.Command {
-	return faultCommand(std, at, "stop", "stop NAME|manager", "Stop a cluster's agent, or the manager")
+	return faultCommand(std, at, "stop", "stop NAME|manager", "Stop a cluster's agent, or the manager (NAME/manager: the one on a cluster)")
 }
 
 // newStart makes the verb start.
 func newStart(std stdio, at locate) *cobra.Command {
-	return faultCommand(std, at, "start", "start NAME|manager", "Start a cluster's agent, or the manager, again")
+	return faultCommand(std, at, "start", "start NAME|manager", "Start a cluster's agent, or the manager (NAME/manager), again")
 }
 
 // newKill makes the verb kill.
 func newKill(std stdio, at locate) *cobra.Command {
-	return faultCommand(std, at, "kill", "kill manager", "Kill the manager with SIGKILL; as in a pod, it is started again")
+	return faultCommand(std, at, "kill", "kill manager", "Kill the manager (NAME/manager) with SIGKILL; as in a pod, it is started again")
 }
 
 func faultCommand(std stdio, at locate, verb, use, about string) *cobra.Command {
@@ -72,8 +72,12 @@ const killedFor = time.Second
 // fault does what a request asks, in the launcher, and returns what to say.
 func fault(f *fleet.Fleet, q request, now time.Time) (string, error) {
 	at := now.Local().Format("15:04:05")
-	if q.Name == fleet.Manager {
-		return managerFault(f, q.Verb, at)
+	if host, ok := managerOf(q.Name); ok {
+		t := tierOn(f, host)
+		if t == nil {
+			return "", unknown(f, q)
+		}
+		return managerFault(t, q.Verb, at)
 	}
 	m, ok := f.Member(q.Name)
 	if !ok || q.Verb == "kill" {
@@ -104,24 +108,38 @@ func fault(f *fleet.Fleet, q request, now time.Time) (string, error) {
 	return "", fmt.Errorf("unknown request %q", q.Verb)
 }
 
-func managerFault(f *fleet.Fleet, verb, at string) (string, error) {
+// tierOn is the manager on a cluster; nil where there is none.
+func tierOn(f *fleet.Fleet, host string) *fleet.Tier {
+	for _, t := range f.Tiers() {
+		if t.Name() == host {
+			return t
+		}
+	}
+	return nil
+}
+
+func managerFault(t *fleet.Tier, verb, at string) (string, error) {
+	who := "the manager"
+	if t.Name() != "local" {
+		who += " on " + t.Name()
+	}
 	switch verb {
 	case "kill":
-		if !f.KillManager() {
-			return "the manager does not run", nil
+		if !t.Kill() {
+			return who + " does not run", nil
 		}
-		time.AfterFunc(killedFor, func() { _ = f.StartManager() }) // fails only if all is being stopped
-		return fmt.Sprintf("the manager was killed at %s; as in a pod, it is started again in %s", at, killedFor), nil
+		time.AfterFunc(killedFor, func() { _ = t.Start() }) // fails only if all is being stopped
+		return fmt.Sprintf("%s was killed at %s; as in a pod, it is started again in %s", who, at, killedFor), nil
 	case "stop":
-		if !f.StopManager() {
-			return "the manager does not run", nil
+		if !t.Stop() {
+			return who + " does not run", nil
 		}
-		return fmt.Sprintf("the manager is stopped since %s; clusters and agents go on", at), nil
+		return fmt.Sprintf("%s is stopped since %s; clusters and agents go on", who, at), nil
 	case "start":
-		if err := f.StartManager(); err != nil {
+		if err := t.Start(); err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("the manager runs since %s (pids %v)", at, f.ManagerPIDs()), nil
+		return fmt.Sprintf("%s runs since %s (pids %v)", who, at, t.PIDs()), nil
 	}
 	return "", fmt.Errorf("%s manager: want kill, stop or start", verb)
 }
@@ -141,6 +159,9 @@ func unknown(f *fleet.Fleet, q request) error {
 	}
 	if q.Verb != "cut" && q.Verb != "heal" {
 		names = append(names, fleet.Manager)
+		for _, t := range f.Tiers()[1:] {
+			names = append(names, t.Name()+"/"+fleet.Manager)
+		}
 	}
 	return fmt.Errorf("%s %q: there is %s", q.Verb, q.Name, list(names))
 }

@@ -110,7 +110,7 @@ func (p plan) refuseSecond() error {
 
 func (p plan) names() []string {
 	var names []string
-	for _, d := range p.downstream {
+	for _, d := range fleet.Flatten(p.downstream) {
 		names = append(names, d.Name)
 	}
 	return names
@@ -163,7 +163,7 @@ func (s *session) check(ctx context.Context) (building bool, err error) {
 		return false, err
 	}
 	if !p.options.force {
-		if err := checkRoom(m, p.place, len(p.downstream), building); err != nil {
+		if err := checkRoom(m, p.place, len(p.names()), building); err != nil {
 			return false, err
 		}
 	}

@@ -36,6 +36,7 @@ type repositoryRecord struct {
 }
 
 type clusterRecord struct {
+	Manager    string            `json:"manager,omitempty"` // cluster of the manager that says so
 	Workspace  string            `json:"workspace"`
 	Name       string            `json:"name"`
 	State      string            `json:"state"`
@@ -70,10 +71,14 @@ func (s *session) document(snap fleet.Snapshot) document {
 				labels[key] = value
 			}
 		}
+		name := c.Member
+		if name == "" {
+			name = c.Name
+		}
 		d.Clusters = append(d.Clusters, clusterRecord{
-			Workspace: c.Workspace, Name: c.Name, State: c.State, Labels: labels,
+			Manager: c.Manager, Workspace: c.Workspace, Name: c.Name, State: c.State, Labels: labels,
 			Bundles:    bundleCount{c.Ready, c.Desired},
-			Kubeconfig: s.plan.place.clusterKubeconfig(c.Name),
+			Kubeconfig: s.plan.place.clusterKubeconfig(name),
 		})
 	}
 	return d
@@ -129,7 +134,7 @@ func (p plan) printHead(std stdio) {
 	if v, err := p.builder.Version(); err == nil {
 		minor += " " + strings.Join(strings.Split(strings.TrimPrefix(v, "v"), ".")[:2], ".")
 	}
-	clusters := len(p.downstream) + 1
+	clusters := len(p.names()) + 1
 	noun := "cluster"
 	if clusters != 1 {
 		noun += "s"
@@ -138,6 +143,9 @@ func (p plan) printHead(std stdio) {
 	fmt.Fprintf(std.err, "  takes  %s memory, %s disk, ports %d-%d on 127.0.0.1; no root, no containers\n",
 		gibUp(memoryNeeded(clusters)), gibUp(diskNeeded(clusters, false)), p.ports.First, p.ports.Last())
 	fmt.Fprintf(std.err, "  lives  in %s; your kubeconfig is neither read nor written\n", short(p.place.Base))
+	if list := tiers(p.downstream); len(list) > 0 {
+		fmt.Fprintf(std.err, "  tiers  %s\n", strings.Join(list, "; "))
+	}
 }
 
 // plural is "1 bundle" or "2 bundles".
@@ -178,8 +186,14 @@ func (s *session) printHints() {
 		hints = append(hints, [2]string{`cd "$SANDBOX_REPO"`, "the repository: commit, and it rolls out"})
 	}
 	hints = append(hints, [2]string{"fleet status -w", "watch it"})
-	if n := len(s.plan.downstream); n > 0 {
-		last := s.plan.downstream[n-1].Name
+	names := s.plan.names()
+	if len(tiers(s.plan.downstream)) > 0 {
+		hints = append(hints,
+			[2]string{"fleet status --context " + names[0], "what the manager on " + names[0] + " says"},
+			[2]string{fmt.Sprintf("fleet-sandbox stop %s/%s", names[0], fleet.Manager), "stop that manager; the one above goes on"})
+	}
+	if n := len(names); n > 0 {
+		last := names[n-1]
 		hints = append(hints, [2]string{"fleet-sandbox cut " + last, fmt.Sprintf("take a cluster off the net; heal %s undoes it", last)})
 	}
 	for _, h := range hints {

@@ -9,13 +9,21 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
 )
 
-// printTables prints the fleet's clusters and bundles.
+// printTables prints the fleet's clusters and bundles, and where there are
+// several managers, which of them says so.
 func printTables(out io.Writer, s fleet.Snapshot) error {
+	several := len(s.Managers()) > 1
+	cells := func(manager string, more ...string) []string {
+		if several {
+			return append([]string{manager}, more...)
+		}
+		return more
+	}
 	var rows [][]string
 	for _, c := range s.Clusters {
-		rows = append(rows, []string{c.Workspace, c.Name, fleet.LabelText(c.Labels), count(c), c.State})
+		rows = append(rows, cells(c.Manager, c.Workspace, c.Name, fleet.LabelText(c.Labels), count(c), c.State))
 	}
-	if err := printTable(out, []string{"WORKSPACE", "CLUSTER", "LABELS", "BUNDLES", "STATE"}, rows); err != nil {
+	if err := printTable(out, cells("MANAGER", "WORKSPACE", "CLUSTER", "LABELS", "BUNDLES", "STATE"), rows); err != nil {
 		return err
 	}
 	if len(s.Bundles) == 0 {
@@ -23,10 +31,10 @@ func printTables(out io.Writer, s fleet.Snapshot) error {
 	}
 	rows = nil
 	for _, b := range s.Bundles {
-		rows = append(rows, []string{b.Workspace, b.Name, count(b), b.State})
+		rows = append(rows, cells(b.Manager, b.Workspace, b.Name, count(b), b.State))
 	}
 	fmt.Fprintln(out)
-	return printTable(out, []string{"WORKSPACE", "BUNDLE", "CLUSTERS", "STATE"}, rows)
+	return printTable(out, cells("MANAGER", "WORKSPACE", "BUNDLE", "CLUSTERS", "STATE"), rows)
 }
 
 func count(r fleet.Row) string { return fmt.Sprintf("%d/%d", r.Ready, r.Desired) }

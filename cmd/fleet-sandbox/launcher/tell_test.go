@@ -66,6 +66,29 @@ fleet-default   examples-web   1/2        NotReady
 	}
 }
 
+// TestTablesOfSeveral: a cluster with a manager of its own is there twice, and the
+// first column says by whom.
+func TestTablesOfSeveral(t *testing.T) {
+	var out bytes.Buffer
+	err := printTables(&out, fleet.Snapshot{
+		Clusters: []fleet.Row{
+			{Manager: "local", Workspace: "fleet-default", Name: "lower", Labels: map[string]string{"env": "dev"}, Ready: 2, Desired: 2, State: "Ready"},
+			{Manager: "lower", Member: "lower", Workspace: "fleet-local", Name: "local", State: "Ready"},
+		},
+		Bundles: []fleet.Row{{Manager: "local", Workspace: "fleet-default", Name: "examples-web", Ready: 1, Desired: 1, State: "Ready"}},
+	})
+	want := `MANAGER   WORKSPACE       CLUSTER   LABELS    BUNDLES   STATE
+local     fleet-default   lower     env=dev   2/2       Ready
+lower     fleet-local     local     -         0/0       Ready
+
+MANAGER   WORKSPACE       BUNDLE         CLUSTERS   STATE
+local     fleet-default   examples-web   1/1        Ready
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" || err != nil {
+		t.Errorf("%v\n-want +got\n%s", err, diff)
+	}
+}
+
 // TestAccident: the user sees which process ended, its last words, where the
 // log is, and that nothing is left.
 func TestAccident(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 // upOptions is what up can be told.
 type upOptions struct {
 	clusters   int
+	managed    bool
 	repo       string
 	labels     []string
 	detach     bool
@@ -42,6 +42,9 @@ func newUp(std stdio, at locate) *cobra.Command {
 			"Exit codes: 0 ended by the user, 1 failed (nothing is left running), 3 not Ready in time.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.managed && cmd.Flags().Changed("clusters") {
+				return errors.New("--managed says which clusters there are: leave --clusters out")
+			}
 			p, err := at()
 			if err != nil {
 				return err
@@ -51,6 +54,7 @@ func newUp(std stdio, at locate) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&o.clusters, "clusters", 2, "how many downstream clusters: c1, c2 and so on")
+	flags.BoolVar(&o.managed, "managed", false, "three tiers: a downstream cluster, lower, that has a manager of its own, and leaf below that")
 	flags.StringVar(&o.repo, "repo", "", "what to deploy: a `folder`, or the URL of a git repository (default: a copy of examples/)")
 	flags.StringArrayVar(&o.labels, "label", nil, "label of a downstream cluster, as in `c1=env=prod`; may be repeated")
 	flags.BoolVar(&o.detach, "detach", false, "return when everything is Ready, and keep it running")
@@ -74,12 +78,15 @@ func (o upOptions) validate() ([]fleet.Downstream, error) {
 	if o.timeout <= 0 {
 		return nil, fmt.Errorf("--timeout %s: want more than 0", o.timeout)
 	}
-	var list []fleet.Downstream
-	for i := range o.clusters {
-		list = append(list, fleet.Downstream{
-			Name:   fmt.Sprintf("c%d", i+1),
-			Labels: map[string]string{"env": environmentOf(i, o.clusters)},
-		})
+	list := threeTiers()
+	if !o.managed {
+		list = nil
+		for i := range o.clusters {
+			list = append(list, fleet.Downstream{
+				Name:   fmt.Sprintf("c%d", i+1),
+				Labels: map[string]string{"env": environmentOf(i, o.clusters)},
+			})
+		}
 	}
 	for _, text := range o.labels {
 		if err := label(list, text); err != nil {
@@ -113,11 +120,11 @@ func label(list []fleet.Downstream, text string) error {
 	if len(parts) != 3 || !labelKey.MatchString(parts[1]) || !labelValue.MatchString(parts[2]) {
 		return fmt.Errorf("--label %q: want CLUSTER=KEY=VALUE, as in c1=env=prod", text)
 	}
-	i := slices.IndexFunc(list, func(d fleet.Downstream) bool { return d.Name == parts[0] })
-	if i < 0 {
+	d := find(list, parts[0])
+	if d == nil {
 		return fmt.Errorf("--label %q: there is no cluster %q; there are %s", text, parts[0], nameList(list))
 	}
-	list[i].Labels[parts[1]] = parts[2]
+	d.Labels[parts[1]] = parts[2]
 	return nil
 }
 
@@ -126,7 +133,7 @@ func nameList(list []fleet.Downstream) string {
 		return "none"
 	}
 	var names []string
-	for _, d := range list {
+	for _, d := range fleet.Flatten(list) {
 		names = append(names, d.Name)
 	}
 	return strings.Join(names, ", ")
@@ -160,7 +167,7 @@ func runUp(ctx context.Context, o upOptions, p place, std stdio) error {
 	}
 	todo := plan{
 		options: o, place: p, builder: builder, downstream: downstream,
-		ports: fleet.Ports{First: p.First, Clusters: o.clusters},
+		ports: fleet.Ports{First: p.First, Clusters: len(fleet.Flatten(downstream))},
 	}
 	if o.kubernetes != "" {
 		if todo.kubernetes, err = kubernetesIn(o.kubernetes); err != nil {

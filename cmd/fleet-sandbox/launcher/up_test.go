@@ -42,6 +42,19 @@ func TestValidate(t *testing.T) {
 			options: upOptions{clusters: 1, labels: []string{"c1=env=qa", "c1=example.com/ring=1", "c1=empty="}},
 			want:    []fleet.Downstream{cluster("c1", map[string]string{"env": "qa", "example.com/ring": "1", "empty": ""})},
 		},
+		"Managed": {
+			why:     "a lower manager and its own leaf, each of which can be labelled",
+			options: upOptions{managed: true, clusters: 2, labels: []string{"leaf=ring=1"}},
+			want: []fleet.Downstream{{
+				Name: "lower", Labels: env("dev"),
+				Downstream: []fleet.Downstream{cluster("leaf", map[string]string{"env": "prod", "ring": "1"})},
+			}},
+		},
+		"UnknownLeaf": {
+			why:     "all tiers are named",
+			options: upOptions{managed: true, labels: []string{"c1=env=prod"}},
+			err:     `--label "c1=env=prod": there is no cluster "c1"; there are lower, leaf`,
+		},
 		"UnknownCluster": {
 			why:     "a typo is refused before anything is built",
 			options: upOptions{clusters: 2, labels: []string{"c3=env=prod"}},
@@ -141,4 +154,19 @@ func FuzzParseHead(f *testing.F) {
 			t.Errorf("no error, but branch %q and commit %q", branch, commit)
 		}
 	})
+}
+
+func TestTiers(t *testing.T) {
+	want := []string{"the manager on local manages lower", "the manager on lower manages leaf"}
+	if diff := cmp.Diff(want, tiers(threeTiers())); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if got := tiers([]fleet.Downstream{{Name: "c1"}, {Name: "c2"}}); got != nil {
+		t.Errorf("one manager needs no words, got %q", got)
+	}
+	for name, want := range map[string]string{"manager": "local", "lower/manager": "lower", "lower": ""} {
+		if got, ok := managerOf(name); ok != (want != "") || ok && got != want {
+			t.Errorf("%s: want the manager on %q, got %q, %v", name, want, got, ok)
+		}
+	}
 }

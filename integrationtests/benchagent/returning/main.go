@@ -14,14 +14,12 @@ import (
 	"flag"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
 	"github.com/fleetworkspace/fleet/hack/measure"
 	"github.com/fleetworkspace/fleet/integrationtests/alone/wire"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
@@ -71,20 +69,12 @@ func parseOptions(args []string) (settings, error) {
 func main() { measure.Main("returning", parseOptions, run) }
 
 func run(ctx context.Context, o settings) (err error) {
-	dir, err := os.MkdirTemp("", "fleet-returning-")
-	if err != nil {
-		return fmt.Errorf("make folder: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	binary, err := kubebin.Ensure(ctx, os.Stderr)
+	g, err := measure.Prepare(ctx, "returning")
 	if err != nil {
 		return err
 	}
-	measure.Title("Machine")
-	if err := measure.Machine(); err != nil {
-		return err
-	}
-	c, err := cluster.Start(ctx, cluster.Config{Name: "hub", Dir: filepath.Join(dir, "hub"), Binary: binary})
+	defer func() { err = errors.Join(err, g.Close()) }()
+	c, err := cluster.Start(ctx, cluster.Config{Name: "hub", Dir: filepath.Join(g.Dir, "hub"), Binary: g.Kubernetes})
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,8 @@ import (
 // things give it away: an object of a lower generation than the one that was
 // accepted, an order that it has taken back since, and an API server that counts
 // from a lower resourceVersion on than it had reached. What it says then is held
-// for release.BehindLimit, in which it may catch up by itself.
+// for release.BehindLimit, in which it may catch up by itself. Of one that was
+// restored into another cluster, see copied.go.
 
 // heldStep is how often the time for which something was held is written down.
 const heldStep = time.Minute
@@ -31,6 +32,8 @@ func (r *Reconciler) stale(s *snapshot, order string) bool {
 		return true
 	case order != "" && order == s.rec.Revoked:
 		return true
+	case s.copied():
+		return s.staleCopy(order)
 	}
 	said := wordOf(s.bd)
 	return (order != "" || s.known && !same) && (s.rec.Held == said || r.past.covers(s.bd.Name, said))
@@ -46,10 +49,14 @@ func wordOf(bd *fleet.BundleDeployment) string {
 // what this process has counted since. No clock on the wall is asked, so that one
 // that is put right changes nothing.
 func (r *Reconciler) heldFor(s *snapshot) time.Duration {
-	if s.state.heldFrom.IsZero() {
-		return s.rec.HeldFor
+	before := s.rec.HeldFor
+	if s.holdsAnew() {
+		before = 0
 	}
-	return s.rec.HeldFor + r.cfg.Now().Sub(s.state.heldFrom)
+	if s.state.heldFrom.IsZero() {
+		return before
+	}
+	return before + r.cfg.Now().Sub(s.state.heldFrom)
 }
 
 // noteHeld counts the time for which something is held, and keeps the record as
@@ -59,6 +66,9 @@ func (r *Reconciler) noteHeld(ctx context.Context, s *snapshot) error {
 	if s.state.heldFrom.IsZero() {
 		s.state.heldFrom = now
 	}
+	if s.holdsAnew() {
+		s.rec.HeldFor, s.rec.HeldSince = 0, nil
+	}
 	if passed := now.Sub(s.state.heldFrom); passed >= heldStep {
 		s.rec.HeldFor, s.state.heldFrom = s.rec.HeldFor+passed, now
 	}
@@ -66,7 +76,7 @@ func (r *Reconciler) noteHeld(ctx context.Context, s *snapshot) error {
 	if !s.known {
 		return nil // there is nothing to keep it with
 	}
-	s.rec.Held = wordOf(s.bd)
+	s.rec.Held = s.word()
 	if s.rec.HeldSince == nil {
 		since := now.UTC()
 		s.rec.HeldSince = &since

@@ -2,6 +2,8 @@ package register
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,7 +28,14 @@ type Letterbox struct {
 	*kube.Cache[*corev1.Secret]
 	key  kube.Key
 	news chan struct{}
+
+	mu   sync.Mutex
+	came time.Time // when the present token was put there; zero: before the agent looked
 }
+
+// settling is how long a token lies before it is used: Helm writes Secrets before
+// ConfigMaps, and what the agent is to say of itself stands in one of these.
+const settling = 2 * time.Second
 
 // NewLetterbox watches the bootstrap Secret in the agent's namespace, as soon as
 // it runs.
@@ -38,8 +47,35 @@ func NewLetterbox(down *kube.Client, namespace string) *Letterbox {
 		key: kube.Key{Namespace: namespace, Name: fleet.SecretAgentBootstrap}, news: make(chan struct{}, 1),
 	}
 	l.OnError(func(error) {}) // tried again by the cache
-	l.OnChange(func(_, _ *corev1.Secret) { l.nudge() })
+	l.OnChange(func(old, changed *corev1.Secret) {
+		if changed != nil && l.HasSynced() && (old == nil || !bootstrapOf(old).Same(bootstrapOf(changed))) {
+			l.mu.Lock()
+			l.came = time.Now()
+			l.mu.Unlock()
+		}
+		l.nudge()
+	})
 	return l
+}
+
+func bootstrapOf(s *corev1.Secret) Bootstrap {
+	return Bootstrap{registration.ReadBootstrapping(s.Data)}
+}
+
+// Settle waits until what was written together with the token in the letterbox is
+// there too. It ends early with ctx's error.
+func (l *Letterbox) Settle(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		left := settling - time.Since(l.came)
+		l.mu.Unlock()
+		if left <= 0 {
+			return ctx.Err()
+		}
+		if err := kube.Sleep(ctx, left); err != nil {
+			return err
+		}
+	}
 }
 
 func (l *Letterbox) nudge() {
@@ -58,7 +94,7 @@ func (l *Letterbox) Look() (Bootstrap, bool) {
 	if !ok {
 		return Bootstrap{}, false
 	}
-	return Bootstrap{registration.ReadBootstrapping(s.Data)}, true
+	return bootstrapOf(s), true
 }
 
 // Forget removes a bootstrap Secret: its token is of no more use to an agent that
@@ -74,7 +110,7 @@ func Forget(ctx context.Context, down *kube.Client, namespace string, b Bootstra
 			return false, nil
 		case err != nil:
 			return false, err
-		case !b.Same(Bootstrap{registration.ReadBootstrapping(s.Data)}):
+		case !b.Same(bootstrapOf(s)):
 			return false, nil
 		}
 		err = secrets.Delete(ctx, key, kube.Precondition{UID: s.UID, ResourceVersion: s.ResourceVersion})

@@ -103,6 +103,7 @@ func (e *Engine) slimDeployment(bd *fleet.BundleDeployment) {
 	}
 	delete(bd.Annotations, annotationApplied)
 	bd.Status.Resources = e.lists.share(bd.Status.Resources)
+	distrust(bd)
 	bd.ManagedFields = nil
 	e.lists.deployment(bd)
 }

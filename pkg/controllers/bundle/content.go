@@ -64,10 +64,12 @@ func (e *Engine) reconcileContent(ctx context.Context, key kube.Key) (kube.Next,
 	return kube.Done, nil
 }
 
-// deleteContent tells whether a content is this installation's to delete.
+// deleteContent tells whether a content is this installation's to delete. One
+// that nobody has signed is the reference's: it is ours only where nobody else
+// may be at work.
 func (e *Engine) deleteContent(c *metav1.PartialObjectMetadata) bool {
 	owner := c.Labels[fleet.LabelManagerID]
-	return owner == "" || owner == e.cfg.ManagerID
+	return owner == e.cfg.ManagerID || owner == "" && !e.cfg.Scope.Limited()
 }
 
 // indexOf is the id of the content that a Content is, or is a part of.

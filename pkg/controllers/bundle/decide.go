@@ -12,6 +12,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
@@ -91,6 +92,7 @@ type leaver struct {
 	bd      *fleet.BundleDeployment
 	reason  string
 	action  withdrawal.Action
+	ordered bool // by a person, who has seen what goes: at once, whatever it is
 }
 
 // decide works out what a Bundle should be everywhere. It changes nothing.
@@ -197,7 +199,7 @@ func freeze(s *snapshot, d *decision, problem *summary.Problem) {
 func match(s *snapshot, d *decision) string {
 	clusters, first := 0, ""
 	for _, c := range s.candidates {
-		if c.Deleting {
+		if c.Deleting || s.empties(d, c) {
 			continue
 		}
 		v, beyond := s.judgeGuest(c.Key)
@@ -227,6 +229,18 @@ func match(s *snapshot, d *decision) string {
 		d.plan.Withdrawing = d.leaving[0].reason
 	}
 	return target.Refusal(s.where(), clusters, first)
+}
+
+// empties tells whether a person wants nothing to be deployed to a cluster any more.
+// What is there leaves, but its agent.
+func (s *snapshot) empties(d *decision, c *table.Candidate) bool {
+	if !c.Emptied || s.bundle.Name == naming.AgentBundle(c.Key.Name) {
+		return false
+	}
+	if bd := s.deployments[c.Key]; bd != nil {
+		d.leaving = append(d.leaving, &leaver{cluster: c.Key, bd: bd, reason: withdrawal.ReasonEmptied, ordered: true})
+	}
+	return true
 }
 
 // turnDown notes that a cluster does not get the Bundle, and returns why, where

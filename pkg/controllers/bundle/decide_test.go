@@ -313,3 +313,31 @@ func TestDecideParts(t *testing.T) {
 		})
 	}
 }
+
+// A person's order empties a cluster: of what the Bundle has there nothing is kept,
+// and nothing new comes; the cluster's own agent stays.
+func TestDecideEmptied(t *testing.T) {
+	for name, c := range map[string]struct {
+		why    string
+		bundle string
+		pairs  int
+		leaves int
+	}{
+		"Workload": {why: "everything goes, and at once", bundle: "app", pairs: 1, leaves: 1},
+		"Agent":    {why: "who is to remove it all stays", bundle: "fleet-agent-c0000", pairs: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scene(t, 2, func(b *fleet.Bundle) { b.Name = c.bundle }).deployed(t, true)
+			s.candidates[0].Emptied = true
+			d := decide(s)
+			if len(d.pairs) != c.pairs || len(d.leaving) != c.leaves {
+				t.Fatalf("%s: want %d pairs and %d that leave, got %d and %d", c.why, c.pairs, c.leaves, len(d.pairs), len(d.leaving))
+			}
+			for _, l := range d.leaving {
+				if l.cluster.Name != "c0000" || !l.ordered || l.reason == "" {
+					t.Errorf("%s: got %+v", c.why, l)
+				}
+			}
+		})
+	}
+}

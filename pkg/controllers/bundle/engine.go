@@ -22,6 +22,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
@@ -39,6 +40,8 @@ type Config struct {
 	ContentGrace time.Duration
 	// Workers is how many Bundles are worked on at once.
 	Workers int
+	// Scope is what this manager looks after; the zero Scope where it is alone.
+	Scope scope.Scope
 	// Registry deletes what is in registries; a plain oci.Client where nil.
 	Registry Registry
 	// Now is the clock; time.Now where nil.
@@ -82,6 +85,7 @@ type Engine struct {
 	sweep    *kube.Loop // Contents
 	pruner   *kube.Loop // GitRepos whose Bundles are asked to go
 	porter   *kube.Loop // copies of what deployments take along
+	mover    *kube.Loop // Clusters that have moved to another workspace
 	status   map[string]*reporter
 	slots    *slots
 	lists    *lists
@@ -174,11 +178,12 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 	e.sweep = kube.NewLoop("content", 1, e.reconcileContent)
 	e.pruner = kube.NewLoop("gitrepo-prune", 2, e.reconcilePrune)
 	e.porter = kube.NewLoop("carried", 4, e.reconcileCarried)
+	e.mover = kube.NewLoop("moved", 1, e.reconcileMoved)
 	e.status = map[string]*reporter{
-		table.KindBundle:  newReporter("bundle-status", bundlePace, e.now, e.reportBundle),
-		table.KindGitRepo: newReporter("gitrepo-status", repoPace, e.now, e.reportRepo),
-		table.KindCluster: newReporter("cluster-status", clusterPace, e.now, e.reportCluster),
-		table.KindGroup:   newReporter("clustergroup-status", bundlePace, e.now, e.reportGroup),
+		table.KindBundle:  newReporter("bundle-status", bundlePace, e.now, reportMine(e, e.cache.bundles, e.reportBundle)),
+		table.KindGitRepo: newReporter("gitrepo-status", repoPace, e.now, reportMine(e, e.cache.repos, e.reportRepo)),
+		table.KindCluster: newReporter("cluster-status", clusterPace, e.now, reportMine(e, e.cache.clusters, e.reportCluster)),
+		table.KindGroup:   newReporter("clustergroup-status", bundlePace, e.now, reportMine(e, e.cache.groups, e.reportGroup)),
 	}
 	e.handle()
 	return e
@@ -198,7 +203,7 @@ func (e *Engine) Groups() []*fleet.ClusterGroup { return e.cache.groups.List("")
 
 // Loops are the engine's loops, for metrics.
 func (e *Engine) Loops() []*kube.Loop {
-	loops := []*kube.Loop{e.planer, e.leaver, e.waker, e.listener, e.sweep, e.pruner, e.porter}
+	loops := []*kube.Loop{e.planer, e.leaver, e.waker, e.listener, e.sweep, e.pruner, e.porter, e.mover}
 	for _, kind := range []string{table.KindBundle, table.KindGitRepo, table.KindCluster, table.KindGroup} {
 		loops = append(loops, e.status[kind].loop)
 	}

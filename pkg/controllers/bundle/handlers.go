@@ -29,6 +29,7 @@ func (e *Engine) handle() {
 	e.cache.bundles.OnChange(returning(e.table, e.onBundle))
 	e.cache.deployments.OnChange(returning(e.table, e.onDeployment))
 	e.cache.clusters.OnChange(returning(e.table, e.onCluster))
+	e.cache.clusters.OnChange(e.onMoved)
 	e.cache.groups.OnChange(returning(e.table, e.onGroup))
 	e.cache.repos.OnChange(returning(e.table, e.onRepo))
 	e.cache.contents.OnChange(e.onContent)
@@ -88,6 +89,9 @@ func (e *Engine) onBundle(old, changed *fleet.Bundle) {
 	key := kube.KeyOf(changed)
 	e.spread(e.table.SetBundle(changed))
 	e.asks(nilled(old), changed)
+	if old != nil && passedOn(old, changed) {
+		e.passOn(changed)
+	}
 	switch {
 	case old == nil:
 		e.planer.Add(key)
@@ -236,7 +240,7 @@ func (e *Engine) concerns(key kube.Key, change table.ClusterChange) bool {
 	if entry != nil && was != nil && (was.Protocol != is.Protocol || was.Unseen != is.Unseen) && table.NamedBy(entry.kit.Bundle()) != "" {
 		return true // it may be able to read now what it was not, and the other way round
 	}
-	if entry == nil || was == nil || was.Deleting != is.Deleting || was.Other != is.Other ||
+	if entry == nil || was == nil || was.Deleting != is.Deleting || was.Emptied != is.Emptied || was.Other != is.Other ||
 		was.Place.Namespace != is.Place.Namespace {
 		return true
 	}

@@ -32,6 +32,9 @@ func (e *Engine) reconcileLife(ctx context.Context, key kube.Key) (kube.Next, er
 		return kube.Next{After: after}, nil
 	}
 	e.spread(e.table.SetOffline(key))
+	if !e.cfg.Scope.Owns(live) {
+		return kube.Done, nil
+	}
 	absent := e.table.Absent(key)
 	e.events.Event(live, kube.Warning, fleet.ReasonOffline, absent+"; what it deployed stays as it is")
 	e.log.WithField("cluster", key.String()).WithField("reason", absent).Info("cluster offline")
@@ -51,10 +54,12 @@ func (e *Engine) learnCluster(c *fleet.Cluster) {
 // for the first time: away is 0 then. Orders and versions that waited for it are
 // looked at.
 func (e *Engine) revived(c *fleet.Cluster, away time.Duration) {
-	if away > 0 {
-		e.events.Event(c, kube.Normal, eventOnline, "the agent reports again after "+away.Round(time.Second).String())
+	if e.cfg.Scope.Owns(c) {
+		if away > 0 {
+			e.events.Event(c, kube.Normal, eventOnline, "the agent reports again after "+away.Round(time.Second).String())
+		}
+		e.log.WithField("cluster", kube.KeyOf(c).String()).Info("cluster online")
 	}
-	e.log.WithField("cluster", kube.KeyOf(c).String()).Info("cluster online")
 	for _, key := range e.table.BundlesOn(kube.KeyOf(c)) {
 		e.planer.Add(key)
 	}
@@ -65,6 +70,9 @@ func (e *Engine) revived(c *fleet.Cluster, away time.Duration) {
 // of. Before it says so it looks at the objects themselves: perhaps it is the
 // manager that has heard nothing.
 func (e *Engine) reconcileSilence(ctx context.Context, key kube.Key) (kube.Next, error) {
+	if !e.mine(key) {
+		return kube.Done, nil
+	}
 	late, after := e.table.Overdue(key)
 	if len(late) == 0 {
 		return kube.Next{After: after}, nil

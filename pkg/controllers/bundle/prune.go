@@ -28,7 +28,7 @@ const (
 // asked for in vain, they stay as they are, and go on being deployed.
 func (e *Engine) reconcilePrune(ctx context.Context, key kube.Key) (kube.Next, error) {
 	repo, own := e.table.Owned(key)
-	if repo == nil || repo.DeletionTimestamp != nil {
+	if repo == nil || repo.DeletionTimestamp != nil || !e.cfg.Scope.Owns(repo) {
 		e.purse.forgetRepo(key)
 		return kube.Done, nil
 	}

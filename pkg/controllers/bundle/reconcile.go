@@ -37,6 +37,9 @@ const valuesRetry = 30 * time.Second
 // It may run at any time and any number of times.
 func (e *Engine) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
 	b, ok := e.table.Bundle(key)
+	if ok && !e.cfg.Scope.Owns(b) {
+		return e.lookOn(b)
+	}
 	switch w := e.resume(key, b); {
 	case w != nil:
 		return e.carryOut(ctx, w)
@@ -183,6 +186,9 @@ func (e *Engine) dropKit(key kube.Key) {
 // lose notes that a deployment has to be written anew although its ids are
 // right: somebody else has changed it, or its values are gone.
 func (e *Engine) lose(key kube.Key) {
+	if bundle, _, ok := e.table.PairOf(key); ok && !e.mine(bundle) {
+		return
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.lost[key] = true

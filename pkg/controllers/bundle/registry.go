@@ -143,7 +143,7 @@ func (e *Engine) reconcileCredentials(ctx context.Context, id string) (kube.Next
 	var errs []error
 	holders := e.table.Holders(id)
 	for _, m := range e.cache.secrets.List("") {
-		if m.Name != id || !ofRegistry(m) {
+		if m.Name != id || !ofRegistry(m) || !copied(m) && !e.cfg.Scope.Takes(m.Namespace, m.Labels) {
 			continue
 		}
 		left := e.credentialNeeded(m, holders[m.Namespace])

@@ -26,10 +26,12 @@ const orphanGrace = 10 * time.Minute
 // once what a person has approved. What was ordered already is the leaver's.
 func (e *Engine) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.Next, error) {
 	e.wait(s.key, true) // before judging: news in between must not be lost
-	var open, kept []*leaver
+	var open, kept, ordered []*leaver
 	for _, l := range d.leaving {
 		switch {
 		case withdrawal.Read(l.bd).Order != "":
+		case l.ordered:
+			ordered = append(ordered, l)
 		case l.bd.Spec.Options.KeepResources:
 			kept = append(kept, l) // nothing is removed
 		default:
@@ -41,7 +43,7 @@ func (e *Engine) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.N
 		return kube.Done, err
 	}
 	ready, blocked := e.ready(s, append(free, kept...))
-	now, alsoBlocked := e.ready(s, approved)
+	now, alsoBlocked := e.ready(s, append(approved, ordered...))
 	e.wait(s.key, blocked || alsoBlocked)
 	paced := 0
 	if len(ready) > 0 {
@@ -208,6 +210,9 @@ func (e *Engine) eraseSecret(ctx context.Context, key kube.Key, erased types.UID
 // reference's finalizer, deletes what an agent has uninstalled, and orders to
 // leave what has lost its Bundle.
 func (e *Engine) reconcileLeaving(ctx context.Context, key kube.Key) (kube.Next, error) {
+	if e.elsewhere(key) {
+		return kube.Done, nil
+	}
 	bd, ok := e.table.Deployment(key)
 	if !ok {
 		e.setOrphan(key, false)

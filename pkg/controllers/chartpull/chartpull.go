@@ -23,6 +23,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
 // Delays between two attempts to pull a chart.
@@ -45,6 +46,8 @@ type Contents interface {
 type Config struct {
 	Charts   Charts
 	Contents Contents
+	// Scope is what this process looks after; the zero Scope where it is alone.
+	Scope scope.Scope
 }
 
 // A Puller is the loop and its cache.
@@ -73,7 +76,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Puller {
 		switch {
 		case changed == nil:
 			p.forget(kube.KeyOf(old))
-		case asked(changed) && (old == nil || !asked(old) || old.Annotations[fleet.AnnotationPull] != changed.Annotations[fleet.AnnotationPull]):
+		case asked(changed) && (old == nil || !asked(old) || !cfg.Scope.Owns(old) || old.Annotations[fleet.AnnotationPull] != changed.Annotations[fleet.AnnotationPull]):
 			p.forget(kube.KeyOf(changed))
 			p.loop.Add(kube.KeyOf(changed))
 		}
@@ -95,7 +98,11 @@ func slim(m *metav1.PartialObjectMetadata) {
 			kept[a] = v
 		}
 	}
-	m.Annotations, m.Labels, m.OwnerReferences, m.Finalizers = kept, nil, nil, nil
+	var labels map[string]string
+	if shard, ok := m.Labels[fleet.LabelShardRef]; ok {
+		labels = map[string]string{fleet.LabelShardRef: shard}
+	}
+	m.Annotations, m.Labels, m.OwnerReferences, m.Finalizers = kept, labels, nil, nil
 }
 
 // asked tells whether charts are asked for that are not there.
@@ -107,7 +114,7 @@ func asked(m metav1.Object) bool {
 // Reconcile pulls the charts of one Bundle, if that is asked for. What keeps it
 // from that stands on the Bundle, and is tried again: a source may be mended.
 func (p *Puller) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
-	if m, ok := p.cache.Get(key); !ok || !asked(m) {
+	if m, ok := p.cache.Get(key); !ok || !asked(m) || !p.cfg.Scope.Owns(m) {
 		p.forget(key)
 		return kube.Done, nil
 	}

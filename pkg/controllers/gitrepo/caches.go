@@ -153,6 +153,9 @@ func (w *Worker) bundlesNamed(_ context.Context, namespace string, names []strin
 func (w *Worker) bundleGone(b *metav1.PartialObjectMetadata) {
 	ours := w.letGo(b.UID)
 	for _, repo := range w.cache.repos.List(b.Namespace) {
+		if !w.cfg.Scope.Owns(repo) {
+			continue
+		}
 		key := kube.KeyOf(repo)
 		owner := repo.Name == b.Labels[fleet.LabelRepoName]
 		if owner && !ours && !asked(repo, b) || slices.Contains(w.recall(key, repo.UID).taken, b.Name) {

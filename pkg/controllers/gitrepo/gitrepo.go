@@ -25,6 +25,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 	"github.com/fleetworkspace/fleet/pkg/plan/source"
 )
 
@@ -33,6 +34,8 @@ type Config struct {
 	// Namespace is where Fleet itself runs: the brake and the known hosts are
 	// there.
 	Namespace string
+	// Scope is what this process looks after; the zero Scope where it is alone.
+	Scope scope.Scope
 	// Remotes reads repositories. Whoever made it closes it.
 	Remotes *git.Remotes
 	// Reader makes bundles of what was fetched. Whoever made it closes it.

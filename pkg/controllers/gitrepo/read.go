@@ -36,6 +36,9 @@ func (w *Worker) fetch(ctx context.Context, facts *source.Facts, from what, step
 	w.remember(key, repo.UID, func(m *memory) { m.lost = false }) // what is lost from now on counts again
 	set, err := w.read(ctx, repo, from, git.Commit(commit))
 	var done publish.Done
+	if !w.mine(key) {
+		return err // Bundles have another manager now, and other labels
+	}
 	if err == nil {
 		request := &pruning{w: w, repo: repo}
 		done, err = w.publisher.Publish(ctx, publish.Order{

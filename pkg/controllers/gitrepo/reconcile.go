@@ -27,7 +27,7 @@ import (
 // It may run at any time and any number of times.
 func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
 	repo, ok := w.cache.repos.Get(key)
-	if !ok {
+	if !ok || !w.cfg.Scope.Owns(repo) { // gone, or somebody else's
 		w.poller.unfollow(key)
 		w.forget(key)
 		return kube.Done, nil
@@ -55,10 +55,20 @@ func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error)
 			return kube.Done, nil // the answer comes in a moment, and wakes us up
 		}
 	}
+	if !w.mine(key) { // it was passed on meanwhile
+		return kube.Done, nil
+	}
 	if err := w.report(ctx, facts); err != nil {
 		return kube.Done, err
 	}
 	return w.next(key, facts, err)
+}
+
+// mine tells whether a GitRepo has not been passed on to another manager, as far
+// as the cache knows.
+func (w *Worker) mine(key kube.Key) bool {
+	repo, ok := w.cache.repos.Get(key)
+	return !ok || w.cfg.Scope.Owns(repo)
 }
 
 // retryBase is what the delay grows from after which something is fetched again

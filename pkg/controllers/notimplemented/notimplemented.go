@@ -13,6 +13,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 )
 
@@ -21,12 +22,14 @@ type House struct {
 	parts  []kube.Runner
 	loops  []*kube.Loop
 	events *kube.Recorder
+	scope  scope.Scope
 	now    func() time.Time
 }
 
-// New prepares the loops; they send no request before they run.
-func New(c *kube.Client) *House {
-	h := &House{events: kube.NewRecorder(c, "fleet-controller"), now: time.Now}
+// New prepares the loops, which answer for objects within s; they send no
+// request before they run.
+func New(s scope.Scope, c *kube.Client) *House {
+	h := &House{events: kube.NewRecorder(c, "fleet-controller"), scope: s, now: time.Now}
 	h.parts = append(h.parts, h.events)
 	client := c.Loop("notimplemented")
 	refuse(h, client, "helmop", func(o *fleet.HelmOp) *[]fleet.Condition { return &o.Status.Conditions })
@@ -57,7 +60,7 @@ func refuse[T any, P copied[T]](h *House, c *kube.Client, name string, condition
 	store := kube.StoreOf[P](c)
 	loop := kube.NewLoop(name, 1, func(ctx context.Context, key kube.Key) (kube.Next, error) {
 		obj, ok := cache.Get(key)
-		if !ok || obj.GetDeletionTimestamp() != nil {
+		if !ok || obj.GetDeletionTimestamp() != nil || !h.scope.Owns(obj) {
 			return kube.Done, nil
 		}
 		want := refusal(obj)
@@ -98,7 +101,7 @@ func warn[P kube.Object](h *House, c *kube.Client) {
 	start := metav1.NewTime(h.now().Add(-time.Second))
 	var none P
 	cache.OnChange(func(old, changed P) {
-		if kube.Object(old) != kube.Object(none) || kube.Object(changed) == kube.Object(none) {
+		if kube.Object(old) != kube.Object(none) || kube.Object(changed) == kube.Object(none) || !h.scope.Owns(changed) {
 			return
 		}
 		if created := changed.GetCreationTimestamp(); created.Before(&start) {

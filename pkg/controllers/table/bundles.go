@@ -36,6 +36,9 @@ type Plan struct {
 	Named string
 	// Withdrawing says why deployments are being withdrawn.
 	Withdrawing string
+	// Foreign tells that another manager looks after the Bundle, and that this is
+	// what it has made of it.
+	Foreign bool
 }
 
 type bundleRow struct {

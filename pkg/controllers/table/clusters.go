@@ -14,6 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 type clusterRow struct {
@@ -44,6 +45,7 @@ type Candidate struct {
 	Offline  bool
 	Silent   bool // it has left a promotion unanswered for too long
 	Deleting bool
+	Emptied  bool // a person wants nothing to be deployed to it
 	// Protocol is what the agent speaks; Unseen tells that it has never reported.
 	Protocol int
 	Unseen   bool
@@ -129,7 +131,7 @@ func (row *clusterRow) habit() rhythm.Habit { return rhythm.HabitOf(row.obj, row
 func (row *clusterRow) candidate() *Candidate {
 	c := Candidate{Key: kube.KeyOf(row.obj), Place: row.place, Other: row.other,
 		Offline: row.life == summary.Offline, Silent: row.debt.silent, Deleting: row.obj.DeletionTimestamp != nil,
-		Protocol: row.sign.Protocol, Unseen: row.life == summary.NeverSeen}
+		Protocol: row.sign.Protocol, Unseen: row.life == summary.NeverSeen, Emptied: withdrawal.Emptied(row.obj)}
 	if row.shown == nil || *row.shown != c {
 		row.shown = &c
 	}
@@ -137,7 +139,7 @@ func (row *clusterRow) candidate() *Candidate {
 }
 
 func sameCandidate(a, b *Candidate) bool {
-	return a.Place == b.Place && a.Other == b.Other && a.Deleting == b.Deleting &&
+	return a.Place == b.Place && a.Other == b.Other && a.Deleting == b.Deleting && a.Emptied == b.Emptied &&
 		a.Protocol == b.Protocol && a.Unseen == b.Unseen
 }
 

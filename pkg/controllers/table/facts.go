@@ -8,12 +8,13 @@ import (
 )
 
 // BundleFacts are a Bundle and what its status is made of. They are false
-// while the Bundle, or at the start any Bundle, was not planned yet.
+// while the Bundle, or at the start any Bundle, was not planned yet by this
+// manager.
 func (t *Table) BundleFacts(key kube.Key) (*fleet.Bundle, *summary.Bundle, *fleet.Condition, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	row := t.bundles[key]
-	if !t.settled || row == nil || row.obj == nil || row.plan == nil {
+	if !t.settled || row == nil || row.obj == nil || row.plan == nil || row.plan.Foreign {
 		return nil, nil, nil, false
 	}
 	p := row.plan

@@ -32,6 +32,8 @@ const (
 	Agents   = "agents"
 	Clocks   = "clocks"
 	Identity = "identity"
+
+	Credentials = "credentials" // of the agents
 )
 
 // A Finding is the result of one check.
@@ -110,7 +112,7 @@ func Examine(s Seen) []Finding {
 		name string
 		of   func(Seen) []Finding
 	}{
-		{Manager, manager}, {CRDs, crds}, {Address, address}, {Tokens, tokens}, {Agents, agents}, {Clocks, clocks}, {Identity, identity},
+		{Manager, manager}, {CRDs, crds}, {Address, address}, {Tokens, tokens}, {Agents, agents}, {Credentials, credentials}, {Clocks, clocks}, {Identity, identity},
 	} {
 		if why := s.Unread[check.name]; why != "" {
 			out = append(out, Finding{Check: check.name, Verdict: Warn, Message: "not looked at: " + why})

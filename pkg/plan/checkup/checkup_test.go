@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/credential"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -55,6 +56,17 @@ func cond(of string) func(*fleet.Cluster) {
 	}
 }
 
+// ends says when the credential of an agent ends, from now on.
+func ends(s *Seen, agent int, in time.Duration) {
+	s.Agents[agent].Cluster.Status.Agent.CredentialExpires = &metav1.Time{Time: now.Add(in)}
+}
+
+// about says what is the matter with the credential of an agent.
+func about(s *Seen, agent int, reason string) {
+	c := s.Agents[agent].Cluster
+	c.Status.Conditions = append(c.Status.Conditions, fleet.Condition{Type: fleet.ConditionCredential, Status: corev1.ConditionFalse, Reason: reason})
+}
+
 func TestExamine(t *testing.T) {
 	for name, c := range map[string]struct {
 		why  string
@@ -71,6 +83,31 @@ func TestExamine(t *testing.T) {
 		"Unreachable": {
 			why: "without a connection nothing else can be told", with: func(s *Seen) { s.Server.Failed = &Hop{"name", `"m" is not known`} },
 			want: `FAIL server https://m: name: "m" is not known`,
+		},
+		"Lasting": {why: "what ends with a revocation only", of: Credentials, with: func(*Seen) {}, want: "ok credentials 2, each good until it is revoked"},
+		"Renewed": {
+			why: "whose ends next", of: Credentials, with: func(s *Seen) { ends(s, 0, 3*time.Hour); ends(s, 1, time.Hour) },
+			want: "ok credentials the next one ends in 1h (w/c2), and is renewed before",
+		},
+		"Ended": {
+			why: "an agent that is there should have renewed it", with: func(s *Seen) { ends(s, 0, -time.Hour) },
+			want: "warn credentials that of w/c1 has ended 1h ago",
+		},
+		"GraceOver": {
+			why: "only a person brings it back", with: func(s *Seen) { about(s, 0, credential.ReasonGraceOver); ends(s, 0, -40*24*time.Hour) },
+			want: "FAIL credentials 1 ended too long ago for the agent to come back by itself: w/c1",
+		},
+		"EndedAway": {
+			why: "it comes back by itself", with: func(s *Seen) { about(s, 1, credential.ReasonExpired); ends(s, 1, -time.Hour) },
+			want: "warn credentials 1 ended while the agent was away: w/c2",
+		},
+		"Untaken": {
+			why: "the former ones are good", with: func(s *Seen) { about(s, 0, credential.ReasonPending); about(s, 1, credential.ReasonPending) },
+			want: "warn credentials 2 agents have not taken the one that lies ready: w/c1, w/c2",
+		},
+		"Foreign": {
+			why: "nobody here revokes it", with: func(s *Seen) { about(s, 0, credential.ReasonForeign) },
+			want: "warn credentials 1 are of another Fleet's accounts: w/c1",
 		},
 		"NoManager": {
 			why: "the first thing to do is to install one", with: func(s *Seen) { s.Manager = &view.Manager{} },

@@ -262,17 +262,18 @@ func valuesSecret(bd *fleet.BundleDeployment, current, staged []byte) *corev1.Se
 	if len(staged) > 0 {
 		data[fleet.KeyStagedValues] = staged
 	}
+	labels := map[string]string{
+		fleet.LabelManaged:         "true",
+		fleet.LabelBundleName:      bd.Labels[fleet.LabelBundleName],
+		fleet.LabelBundleNamespace: bd.Labels[fleet.LabelBundleNamespace],
+	}
+	if shard, ok := bd.Labels[fleet.LabelShardRef]; ok {
+		labels[fleet.LabelShardRef] = shard
+	}
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: bd.Namespace, Name: bd.Name,
-			Labels: map[string]string{
-				fleet.LabelManaged:         "true",
-				fleet.LabelBundleName:      bd.Labels[fleet.LabelBundleName],
-				fleet.LabelBundleNamespace: bd.Labels[fleet.LabelBundleNamespace],
-			},
-		},
-		Type: fleet.SecretTypeBundleDeployment,
-		Data: data,
+		ObjectMeta: metav1.ObjectMeta{Namespace: bd.Namespace, Name: bd.Name, Labels: labels},
+		Type:       fleet.SecretTypeBundleDeployment,
+		Data:       data,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/credential"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -109,6 +110,9 @@ func targetCases() map[string]testCase {
 	return map[string]testCase{
 		"target-one":  {"the only target's words are the answer", targets(byLabel("eu", "region", "eu"))},
 		"target-many": {"each of several targets says what it wants", targets(byLabel("eu", "region", "eu"), fleet.BundleTarget{ClusterName: "c9"}, fleet.BundleTarget{ClusterGroup: "stores"})},
+		"target-emptied": {"a person has ordered the cluster to be emptied", func(w *world) {
+			w.at.Cluster.Annotations = map[string]string{fleet.AnnotationUninstall: "now"}
+		}},
 		"target-group": {"labels that bring it into the group are what helps", func(w *world) {
 			w.s.Groups = []*fleet.ClusterGroup{{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "shops", Name: "stores"},
@@ -223,6 +227,18 @@ func deliveryCases() map[string]testCase {
 		}},
 		"delivered-offline":     {"an Offline cluster is behind, and nothing is to be done", func(w *world) { w.old(); w.away() }},
 		"delivered-offline-new": {"an Offline cluster that never had it", func(w *world) { w.at.Deployment.Status = fleet.BundleDeploymentStatus{}; w.away() }},
+		"delivered-locked-out": {"an agent whose credential has ended for good does not come back by itself", func(w *world) {
+			w.old()
+			w.away()
+			w.at.Cluster.Status.Conditions = append(w.at.Cluster.Status.Conditions, cond(fleet.ConditionCredential, "False", credential.ReasonGraceOver,
+				"not seen for longer than credentialGrace (30d): its credential has ended", time.Hour))
+		}},
+		"delivered-credential-ended": {"and one that may still renew it does", func(w *world) {
+			w.old()
+			w.away()
+			w.at.Cluster.Status.Conditions = append(w.at.Cluster.Status.Conditions, cond(fleet.ConditionCredential, "False", credential.ReasonExpired,
+				"its credential (credentialTTL 24h) has ended while it was away", time.Hour))
+		}},
 		"delivered-never-seen": {"an agent that never came", func(w *world) {
 			w.at.Deployment.Status = fleet.BundleDeploymentStatus{}
 			w.at.Cluster.Status.Conditions = nil

@@ -12,6 +12,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/credential"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -177,6 +178,9 @@ func (p *pair) away() (judgement, bool) {
 			hint("to see what happens", "fleet events cluster/%s -n %s", name, p.at.Key.Namespace).
 			hint("and on the site", "fleet-agent status"), true
 	case fleet.Offline:
+		if j, ended := p.lockedOut(); ended {
+			return j, true
+		}
 		text := cmp.Or(view.Short(p.at.Deployment.Labels[fleet.LabelCommit]), "the newest version") + " lies ready"
 		seen := p.lastSeen()
 		j := wait(fleet.ReasonOffline, text+", not fetched").told("the agent missed 3 check-ins").since(seen).
@@ -188,6 +192,26 @@ func (p *pair) away() (judgement, bool) {
 			j = j.told(c.Message)
 		}
 		return j.hint("nothing to do", "it applies what is newest when it is back, and skips what lies between").
+			hint("on the site", "fleet-agent status"), true
+	}
+	return judgement{}, false
+}
+
+// lockedOut is an agent that is away, and whose credential has ended meanwhile.
+func (p *pair) lockedOut() (judgement, bool) {
+	list := p.at.Cluster.Status.Conditions
+	c := condition.Find(list, fleet.ConditionCredential)
+	if c == nil {
+		return judgement{}, false
+	}
+	key, since := p.at.Key, view.Since(list, c.Type)
+	switch c.Reason {
+	case credential.ReasonGraceOver:
+		return stop(c.Reason, c.Message).since(since).proof("lastSeen", p.lastSeen()).
+			hint("to let it in again", "fleet cluster join -n %s %s", key.Namespace, key.Name), true
+	case credential.ReasonExpired:
+		return wait(c.Reason, c.Message).since(since).proof("lastSeen", p.lastSeen()).
+			hint("nothing to do", "it fetches a new credential when it is back, and applies what is newest").
 			hint("on the site", "fleet-agent status"), true
 	}
 	return judgement{}, false

@@ -59,7 +59,8 @@ const (
 	// ReasonNoPartition: the Bundle's rollout lists partitions, and the cluster
 	// is in none of them: it never gets the Bundle.
 	ReasonNoPartition = "NoPartition"
-	// ReasonLeaving: the Bundle, the cluster or the repository is being removed.
+	// ReasonLeaving: the Bundle, the cluster or the repository is being removed, or
+	// a person wants the cluster to be empty.
 	ReasonLeaving = "BeingRemoved"
 	// ReasonNotWritten: the manager has not written it yet.
 	ReasonNotWritten = "NotWritten"

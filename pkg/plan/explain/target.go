@@ -12,9 +12,11 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // maxDetails is how many lines a link has at most besides its own.
@@ -35,6 +37,9 @@ func (p *pair) judgeTarget() judgement {
 	case p.at.Cluster.DeletionTimestamp != nil:
 		return stop(ReasonLeaving, "the cluster is being removed from the fleet; what runs there stays").since(p.at.Cluster.DeletionTimestamp.Time).
 			hint("to see what is left", "fleet get deployments -n %s --cluster %s", p.at.Key.Namespace, p.at.Key.Name)
+	case withdrawal.Emptied(p.at.Cluster) && p.Bundle.Name != naming.AgentBundle(p.at.Key.Name):
+		return stop(ReasonLeaving, withdrawal.ReasonEmptied).
+			hint("to have everything back", "kubectl -n %s annotate clusters.fleet.cattle.io %s %s-", p.at.Key.Namespace, p.at.Key.Name, fleet.AnnotationUninstall)
 	case p.hides(Groups) && p.matcher.ReadsGroups():
 		if bd != nil && !view.Leaving(bd) {
 			return ok("it has a deployment for the cluster; its targets ask for cluster groups, which are not yours to see")

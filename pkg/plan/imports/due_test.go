@@ -145,7 +145,8 @@ func TestArrived(t *testing.T) {
 }
 
 func TestMayUse(t *testing.T) {
-	cluster := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "c1", Labels: map[string]string{LabelRancherCluster: "c-m-1"}}}
+	cluster := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "c1", Labels: map[string]string{LabelRancherCluster: "c-m-1"}},
+		Spec: fleet.ClusterSpec{KubeConfigSecret: "c1-kubeconfig"}}
 	secret := func(namespace string, annotations map[string]string) *metav1.ObjectMeta {
 		return &metav1.ObjectMeta{Namespace: namespace, Name: "c1-kubeconfig", Annotations: annotations}
 	}
@@ -175,17 +176,49 @@ func TestMayUse(t *testing.T) {
 			if (err == nil) != c.want {
 				t.Errorf("%s: got %v", c.why, err)
 			}
-			if err != nil && (fault.ReasonOf(err) != ReasonSecretForbidden || !fault.IsPermanent(err)) {
-				t.Errorf("not a permanent error of its own: %v", err)
+			if err != nil && (fault.ReasonOf(err) != ReasonSecretForbidden || !fault.IsWait(err)) {
+				t.Errorf("not an error of its own, that is looked at again: %v", err)
+			}
+			stranger := cluster.DeepCopy()
+			stranger.Labels = nil
+			if err := MayUse(stranger, secret("fleet-default", nil), c.proof); !fault.IsPermanent(err) {
+				t.Errorf("a Cluster that is none of Rancher's has to be changed: %v", err)
 			}
 		})
 	}
-	for in, want := range map[string]bool{"": true, "team-a": true, "fleet-local": true, "fleet-default": true, "cattle-fleet-system": true,
-		"cattle-fleet-clusters-system": true, "fleet-system": true, "cluster-x": true, "team-b": false, "kube-system": false, "cluster": false} {
-		c := cluster.DeepCopy()
-		c.Spec.KubeConfigSecretNamespace = in
-		if got, err := NamespaceOfSecret(c); (err == nil) != want || err == nil && in != "" && got != in {
-			t.Errorf("namespace %q: %q, %v", in, got, err)
+}
+
+// Members of a workspace cannot find out by a Cluster of theirs which Secrets there
+// are elsewhere, and cannot use them; Rancher may leave a kubeconfig where it is.
+func TestMayRead(t *testing.T) {
+	cluster := func(in string) *fleet.Cluster {
+		return &fleet.Cluster{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "c1", Labels: map[string]string{LabelRancherCluster: "c-m-1"}},
+			Spec:       fleet.ClusterSpec{KubeConfigSecret: "c1-kubeconfig", KubeConfigSecretNamespace: in},
+		}
+	}
+	for in, want := range map[string]bool{"": true, "b": true, "fleet-local": true, "fleet-default": true, "cattle-fleet-system": true,
+		"cattle-fleet-clusters-system": true, "fleet-system": true, "cluster-x": true, "a": false, "kube-system": false, "cluster": false} {
+		if err := MayRead(cluster(in), Proof{}); (err == nil) != want {
+			t.Errorf("namespace %q: %v", in, err)
+		}
+		if got := NamespaceOfSecret(cluster(in)); in != "" && got != in || in == "" && got != "b" {
+			t.Errorf("namespace %q: %q", in, got)
+		}
+	}
+	for name, c := range map[string]struct {
+		why   string
+		proof Proof
+		want  bool
+	}{
+		"Moved":          {why: "it was provisioned in a, and Rancher has it in b now", proof: Proof{Secret: "c1-kubeconfig", Cluster: "c-m-1", Workspace: "b"}, want: true},
+		"OtherSecret":    {why: "the provisioning Cluster has another Secret", proof: Proof{Secret: "c2-kubeconfig", Cluster: "c-m-1", Workspace: "b"}},
+		"OtherCluster":   {why: "the provisioning Cluster there is another cluster", proof: Proof{Secret: "c1-kubeconfig", Cluster: "c-m-2", Workspace: "b"}},
+		"OtherWorkspace": {why: "Rancher has the cluster elsewhere", proof: Proof{Secret: "c1-kubeconfig", Cluster: "c-m-1", Workspace: "c"}},
+		"Nothing":        {why: "no names are no proof", proof: Proof{Workspace: "b"}},
+	} {
+		if err := MayRead(cluster("a"), c.proof); (err == nil) != c.want {
+			t.Errorf("%s: %s: %v", name, c.why, err)
 		}
 	}
 }
@@ -224,6 +257,25 @@ func TestForeign(t *testing.T) {
 				t.Errorf("%s: got %q", c.why, got)
 			}
 		})
+	}
+	moved := Mark{Manager: "m1", Workspace: "w", Cluster: "c", Former: []string{"v/c"}}
+	for name, c := range map[string]struct {
+		why    string
+		have   *metav1.ObjectMeta
+		ours   bool
+		former string
+	}{
+		"Before":       {why: "the Cluster has moved, and its agent stays where it is", have: object("m1", "v", "c"), ours: true, former: "v/c"},
+		"Ours":         {why: "it was imported already", have: object("m1", "w", "c"), ours: true},
+		"Elsewhere":    {why: "that one has not moved", have: object("m1", "u", "c")},
+		"OtherManager": {why: "another manager with the same names", have: object("m2", "v", "c")},
+	} {
+		if got := moved.Foreign(c.have, false); (got == "") != c.ours {
+			t.Errorf("%s: %s: got %q", name, c.why, got)
+		}
+		if got := moved.FormerOf(c.have); got != c.former {
+			t.Errorf("%s: %s: former is %q", name, c.why, got)
+		}
 	}
 	marked := &metav1.ObjectMeta{Labels: own.Labels(), Annotations: own.Annotations()}
 	if own.Foreign(marked, false) != "" {

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,9 @@ type Mark struct {
 	Manager   string // installation id
 	Workspace string
 	Cluster   string
+	// Former are Clusters, "<namespace>/<name>", whose place this one takes: it has
+	// moved from their workspaces. What bears their marks is its own.
+	Former []string
 }
 
 // MarkFor is the mark of what a manager makes for a Cluster.
@@ -49,10 +53,20 @@ func (m Mark) Foreign(have metav1.Object, known bool) string {
 		return fmt.Sprintf("belongs to manager %s", manager)
 	case cluster == "" && workspace == "":
 		return ""
-	case cluster != m.Cluster || workspace != m.Workspace:
+	case (cluster != m.Cluster || workspace != m.Workspace) && !slices.Contains(m.Former, workspace+"/"+cluster):
 		return fmt.Sprintf("belongs to Cluster %s/%s", workspace, cluster)
 	}
 	return ""
+}
+
+// FormerOf is the Cluster, "<namespace>/<name>", that an object was made for and
+// whose place the bearer of the mark takes; empty: it was made for none of them.
+func (m Mark) FormerOf(have metav1.Object) string {
+	name := have.GetAnnotations()[fleet.AnnotationClusterNamespace] + "/" + have.GetAnnotations()[fleet.AnnotationCluster]
+	if have.GetLabels()[fleet.LabelManagerID] != m.Manager || !slices.Contains(m.Former, name) {
+		return ""
+	}
+	return name
 }
 
 // An Account is the service account that a token was made for.

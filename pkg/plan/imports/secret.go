@@ -3,6 +3,7 @@ package imports
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -45,18 +46,12 @@ var sharedNamespaces = map[string]bool{
 // sharedPrefix begins the names of further namespaces that may.
 const sharedPrefix = "cluster-"
 
-// NamespaceOfSecret is where the Secret of a Cluster stands. A namespace that
-// can hold none for it is a permanent error.
-func NamespaceOfSecret(c *fleet.Cluster) (string, error) {
-	in := c.Spec.KubeConfigSecretNamespace
-	switch {
-	case in == "" || in == c.Namespace:
-		return c.Namespace, nil
-	case sharedNamespaces[in] || strings.HasPrefix(in, sharedPrefix):
-		return in, nil
+// NamespaceOfSecret is where the Secret of a Cluster stands.
+func NamespaceOfSecret(c *fleet.Cluster) string {
+	if in := c.Spec.KubeConfigSecretNamespace; in != "" {
+		return in
 	}
-	return "", fault.PermanentError(ReasonSecretForbidden, fmt.Errorf(
-		"use kubeconfig of namespace %q: not allowed; put the Secret into namespace %q and leave kubeConfigSecretNamespace empty", in, c.Namespace))
+	return c.Namespace
 }
 
 // A Proof is what Rancher's objects say about the Secret of a cluster that it
@@ -67,24 +62,53 @@ type Proof struct {
 	Workspace string // spec.fleetWorkspaceName of that one
 }
 
-// MayUse tells whether a Cluster may use a Secret; nil if it may.
+// holds tells whether a proof is about the Secret that a Cluster names.
+func (p Proof) holds(c *fleet.Cluster) bool {
+	return p.Secret != "" && p.Secret == c.Spec.KubeConfigSecret && p.Workspace == c.Namespace &&
+		p.Cluster != "" && p.Cluster == c.Labels[LabelRancherCluster]
+}
+
+// MayRead tells whether the Secret that a Cluster names may be read at all; nil if
+// it may. In its own namespace it may, and in those that may hold Secrets of
+// others, whose MayUse comes after. Elsewhere only Rancher's objects let it: its
+// clusters keep their kubeconfig where they were provisioned when they move to
+// another workspace. Nobody learns from the answer whether there is such a Secret.
+func MayRead(c *fleet.Cluster, proof Proof) error {
+	in := NamespaceOfSecret(c)
+	if in == c.Namespace || sharedNamespaces[in] || strings.HasPrefix(in, sharedPrefix) || proof.holds(c) {
+		return nil
+	}
+	return forbidden(c, fmt.Errorf(
+		"use kubeconfig of namespace %q: not allowed, since no cluster of Rancher's there is in workspace %q and has it; "+
+			"put the Secret into namespace %q and leave kubeConfigSecretNamespace empty", in, c.Namespace, c.Namespace))
+}
+
+// forbiddenRetry is when it is looked again whether a cluster of Rancher's may use
+// a Secret: nobody tells of news of Rancher's objects.
+const forbiddenRetry = time.Minute
+
+func forbidden(c *fleet.Cluster, err error) error {
+	if c.Labels[LabelRancherCluster] == "" {
+		return fault.PermanentError(ReasonSecretForbidden, err)
+	}
+	return fault.WaitError(ReasonSecretForbidden, forbiddenRetry, err)
+}
+
+// MayUse tells whether a Cluster may use a Secret that it may read; nil if it may.
 //
 // Whoever may write Clusters in one workspace must not get at the clusters of
 // another one through its kubeconfigs. So a Secret of another namespace either
 // names the Cluster that it is for, in the annotations fleet.cattle.io/cluster
 // and fleet.cattle.io/cluster-namespace, or Rancher's objects say so.
 func MayUse(c *fleet.Cluster, secret metav1.Object, proof Proof) error {
-	if secret.GetNamespace() == c.Namespace {
+	if secret.GetNamespace() == c.Namespace || proof.holds(c) {
 		return nil
 	}
 	a := secret.GetAnnotations()
 	if a[fleet.AnnotationCluster] == c.Name && a[fleet.AnnotationClusterNamespace] == c.Namespace {
 		return nil
 	}
-	if proof.Secret == secret.GetName() && proof.Cluster != "" && proof.Cluster == c.Labels[LabelRancherCluster] && proof.Workspace == c.Namespace {
-		return nil
-	}
-	return fault.PermanentError(ReasonSecretForbidden, fmt.Errorf(
+	return forbidden(c, fmt.Errorf(
 		"use kubeconfig %q of namespace %q: the Secret is not meant for this Cluster; annotate it with %s=%s and %s=%s",
 		secret.GetName(), secret.GetNamespace(), fleet.AnnotationCluster, c.Name, fleet.AnnotationClusterNamespace, c.Namespace))
 }

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -52,20 +53,29 @@ func Assign(m *management.Cluster, preset string) (workspace string, ok bool) {
 	return preset, true
 }
 
+// homeless is the namespace of provisioning Clusters whose management Clusters have
+// no workspace, as Rancher's own engine of sets has it.
+const homeless = "default"
+
 // Provisioned is what the provisioning Cluster of a legacy management Cluster is to
-// say; nil where there is to be none.
+// say; nil where there is to be none. One that is managed externally has one also
+// without a workspace.
 func Provisioned(m *management.Cluster) *provisioning.Cluster {
 	if !Legacy(m.Name) || m.Spec.FleetWorkspaceName == "" && !ExternallyManaged(m) {
 		return nil
 	}
 	annotations := naming.UserKeys(m.Annotations)
 	annotations[AnnotationDisplayName] = m.Spec.DisplayName
+	annotations[AnnotationMappedFrom] = m.Name
 	return &provisioning.Cluster{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: m.Spec.FleetWorkspaceName, Name: m.Name,
+			Namespace: cmp.Or(m.Spec.FleetWorkspaceName, homeless), Name: m.Name,
 			Labels: naming.UserKeys(m.Labels), Annotations: annotations,
 		},
-		Spec: provisioning.ClusterSpec{FleetAgentDeploymentCustomization: m.Spec.FleetAgentDeploymentCustomization},
+		Spec: provisioning.ClusterSpec{
+			ClusterAgentDeploymentCustomization: m.Spec.ClusterAgentDeploymentCustomization,
+			FleetAgentDeploymentCustomization:   m.Spec.FleetAgentDeploymentCustomization,
+		},
 	}
 }
 
@@ -144,8 +154,25 @@ func judge(p *provisioning.Cluster, m *management.Cluster) (Verdict, string) {
 		return Remove, fmt.Sprintf("management Cluster %q has no workspace", m.Name)
 	case ExternallyManaged(m):
 		return Remove, fmt.Sprintf("management Cluster %q is managed externally", m.Name)
+	case OldHalf(p, m):
+		return Keep, fmt.Sprintf("management Cluster %q has moved to workspace %q, where it has another provisioning Cluster", m.Name, m.Spec.FleetWorkspaceName)
 	}
 	return Want, ""
+}
+
+// OldHalf tells whether a provisioning Cluster was made of a management Cluster that
+// has moved to another workspace since: it is made anew there, with a kubeconfig of
+// its own, and this one goes when that has its Fleet Cluster. One that came first
+// stays where it is.
+func OldHalf(p *provisioning.Cluster, m *management.Cluster) bool {
+	return Legacy(m.Name) && p.Namespace != cmp.Or(m.Spec.FleetWorkspaceName, homeless)
+}
+
+// MadeOf tells whether a provisioning Cluster was made of a management Cluster, by
+// us or by Rancher.
+func MadeOf(p *provisioning.Cluster, m *management.Cluster) bool {
+	a := p.Annotations
+	return a[AnnotationMappedFrom] == m.Name || a[fleet.AnnotationObjectSetID] == setProvisioning && a[annotationSetOwner] == m.Name
 }
 
 func ready(m *management.Cluster) corev1.ConditionStatus {

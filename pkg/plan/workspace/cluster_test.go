@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
@@ -139,13 +140,57 @@ func TestProvisioned(t *testing.T) {
 	got := Provisioned(m)
 	want := &provisioning.Cluster{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "fleet-default", Name: "c-12345", Labels: map[string]string{"env": "dev", "provider.cattle.io": "rke2"},
-		Annotations: map[string]string{"note": "kept", AnnotationDisplayName: "My Cluster"},
+		Annotations: map[string]string{"note": "kept", AnnotationDisplayName: "My Cluster", AnnotationMappedFrom: "c-12345"},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if m.Spec.FleetWorkspaceName = ""; Provisioned(m) != nil {
 		t.Error("without a workspace there is no namespace for it")
+	}
+	if m.Annotations[AnnotationExternallyManaged] = "true"; Provisioned(m).Namespace != "default" {
+		t.Error("one that others manage has one nevertheless, where Rancher has it")
+	}
+	m.Spec.ClusterAgentDeploymentCustomization = &runtime.RawExtension{Raw: []byte(`{"invented":1}`)}
+	m.Spec.FleetAgentDeploymentCustomization = &management.AgentDeploymentCustomization{AppendTolerations: []corev1.Toleration{{Key: "a"}}}
+	if got := Provisioned(m).Spec; got.ClusterAgentDeploymentCustomization == nil || got.FleetAgentDeploymentCustomization == nil || got.RKEConfig != nil {
+		t.Errorf("what changes the agents goes along, and nothing else: %+v", got)
+	}
+}
+
+// Of a cluster that comes first and moves, the provisioning Cluster is made anew.
+func TestOldHalf(t *testing.T) {
+	for name, c := range map[string]struct {
+		why             string
+		name, namespace string
+		workspace       string
+		want            bool
+	}{
+		"moved":          {why: "it has another in team-a", name: "c-12345", namespace: "fleet-default", workspace: "team-a", want: true},
+		"at home":        {why: "it is the only one", name: "c-12345", namespace: "team-a", workspace: "team-a"},
+		"came first":     {why: "it stays where people have made it", name: "c-m-abcd1234", namespace: "fleet-default", workspace: "team-a"},
+		"external":       {why: "without a workspace that is its place", name: "c-12345", namespace: "default"},
+		"left workspace": {why: "it is externally managed from now on", name: "c-12345", namespace: "team-a", want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, m := pair()
+			p.Name, p.Namespace, p.Status.ClusterName = c.name, c.namespace, c.name
+			m.Name, m.Spec.FleetWorkspaceName = c.name, c.workspace
+			if got := OldHalf(p, m); got != c.want {
+				t.Errorf("%s: got %t", c.why, got)
+			}
+			if _, verdict, _, _ := Mapped(p, m, Surroundings{}); c.want && verdict == Want {
+				t.Error("it must not be mapped into the new workspace: the other one is")
+			}
+			if MadeOf(p, m) {
+				t.Error("nobody has said so")
+			}
+			p.Annotations = map[string]string{AnnotationMappedFrom: c.name}
+			byUs := MadeOf(p, m)
+			if p.Annotations = marks("provisioning-cluster-create", "", c.name); !byUs || !MadeOf(p, m) {
+				t.Error("it was made of the management Cluster, by us or by Rancher")
+			}
+		})
 	}
 }
 

@@ -16,8 +16,9 @@ const (
 	// AnnotationManaged on a FleetWorkspace: "false" keeps our hands off its
 	// namespace.
 	AnnotationManaged = "provisioning.cattle.io/managed"
-	// AnnotationAllowExisting on a FleetWorkspace lets it have a namespace that was
-	// there before.
+	// AnnotationAllowExisting on a Namespace lets a FleetWorkspace have it though it
+	// was there before. On a FleetWorkspace it says nothing: whoever may make one
+	// need not have any right in the namespace.
 	AnnotationAllowExisting = "field.cattle.io/allow-fleetworkspace-creation-for-existing-namespace"
 	// AnnotationCreator on a FleetWorkspace is who has made it.
 	AnnotationCreator = "field.cattle.io/creatorId"

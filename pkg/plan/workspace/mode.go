@@ -33,7 +33,7 @@ func ParseMode(text string) (Mode, error) {
 type Sightings struct {
 	Kinds   bool          // its kinds are in the cluster
 	Renewed time.Duration // since its lease was seen to be renewed; negative: it has none
-	Held    time.Duration // how long the lease holds
+	Held    time.Duration // how long the lease holds, as it says
 	Off     bool          // its feature fleet is off
 }
 
@@ -48,8 +48,12 @@ const (
 )
 
 // grace is how many times its lease Rancher may be gone before we take over: it
-// may only be restarting, and two that write are worse than none for a while.
-const grace = 4
+// may only be restarting, and two that write are worse than none for a while. A
+// lease that was given back holds for a second, so leaseHolds is the least.
+const (
+	grace      = 4
+	leaseHolds = 45 * time.Second
+)
 
 // Plays decides what we do, and says why.
 func Plays(m Mode, s Sightings) (Part, string) {
@@ -64,7 +68,7 @@ func Plays(m Mode, s Sightings) (Part, string) {
 		return Map, "Rancher's feature fleet is off"
 	case s.Renewed < 0:
 		return Map, "Rancher has no lease here"
-	case s.Renewed < grace*s.Held:
+	case s.Renewed < grace*max(s.Held, leaseHolds):
 		return Observe, fmt.Sprintf("Rancher has renewed its lease %s ago", s.Renewed.Round(time.Second))
 	}
 	return Map, fmt.Sprintf("Rancher has not renewed its lease for %s", s.Renewed.Round(time.Second))

@@ -59,11 +59,11 @@ func For(w *management.FleetWorkspace, live *metav1.PartialObjectMetadata) (Acti
 		return Create, ""
 	case live.Annotations[AnnotationOrigin] == OriginCreated:
 		return Create, ""
-	case live.Annotations[AnnotationOrigin] == OriginAdopted, marked(live), w.Annotations[AnnotationAllowExisting] == yes:
+	case live.Annotations[AnnotationOrigin] == OriginAdopted, marked(live), live.Annotations[AnnotationAllowExisting] == yes:
 		return Adopt, ""
 	}
 	return Refuse, fmt.Sprintf("namespace %q was there before the workspace, and whoever made the workspace need not be allowed to use it: "+
-		"an administrator sets annotation %s=true on the FleetWorkspace to let it have that namespace", w.Name, AnnotationAllowExisting)
+		"who may change the namespace sets annotation %s=true on it to let the workspace have it", w.Name, AnnotationAllowExisting)
 }
 
 // marked tells whether Rancher has made a namespace for a workspace.

@@ -3,7 +3,6 @@ package workspace
 import (
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -35,12 +34,13 @@ func TestFor(t *testing.T) {
 			live: namespace("team-a", nil, map[string]string{"objectset.rio.cattle.io/id": "workspace"}), want: Adopt,
 		},
 		"prod":           {why: "somebody works in it", w: named("prod", nil), live: namespace("prod", nil, nil), want: Refuse},
-		"allowed":        {why: "an administrator says so", w: named("prod", allow), live: namespace("prod", nil, nil), want: Adopt},
-		"kube-system":    {why: "never", w: named("kube-system", allow), live: namespace("kube-system", nil, nil), want: Refuse},
-		"cattle-system":  {why: "never", w: named("cattle-system", allow), live: namespace("cattle-system", nil, nil), want: Refuse},
+		"allowed":        {why: "who may change the namespace says so", w: named("prod", nil), live: namespace("prod", nil, allow), want: Adopt},
+		"self-allowed":   {why: "who makes the workspace need not be allowed to use the namespace", w: named("prod", allow), live: namespace("prod", nil, nil), want: Refuse},
+		"kube-system":    {why: "never", w: named("kube-system", allow), live: namespace("kube-system", nil, allow), want: Refuse},
+		"cattle-system":  {why: "never", w: named("cattle-system", allow), live: namespace("cattle-system", nil, allow), want: Refuse},
 		"of deployments": {why: "never", w: named("cluster-fleet-default-c1-0", allow), want: Refuse},
 		"of a cluster":   {why: "Rancher keeps it for a cluster", w: named("c-12345", allow), want: Refuse},
-		"system by mark": {why: "never", w: named("apps", allow), live: namespace("apps", map[string]string{labelSystemNamespace: "true"}, nil), want: Refuse},
+		"system by mark": {why: "never", w: named("apps", allow), live: namespace("apps", map[string]string{labelSystemNamespace: "true"}, allow), want: Refuse},
 		"unmanaged":      {why: "hands off", w: named("kube-system", map[string]string{AnnotationManaged: "false"}), want: Leave},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,33 +106,5 @@ func TestForOrphan(t *testing.T) {
 		if ForOrphan(ns) != nil {
 			t.Errorf("%s becomes a workspace", ns.Name)
 		}
-	}
-}
-
-func TestPlays(t *testing.T) {
-	held := 45 * time.Second
-	for name, c := range map[string]struct {
-		mode Mode
-		s    Sightings
-		want Part
-	}{
-		"alone":          {Auto, Sightings{Renewed: -1}, Sleep},
-		"told to map":    {Standalone, Sightings{Kinds: true, Renewed: time.Second, Held: held}, Map},
-		"told to look":   {WithRancher, Sightings{Kinds: true, Renewed: -1}, Observe},
-		"Rancher lives":  {Auto, Sightings{Kinds: true, Renewed: time.Second, Held: held}, Observe},
-		"it restarts":    {Auto, Sightings{Kinds: true, Renewed: 2 * time.Minute, Held: held}, Observe},
-		"it is gone":     {Auto, Sightings{Kinds: true, Renewed: 5 * time.Minute, Held: held}, Map},
-		"never was":      {Auto, Sightings{Kinds: true, Renewed: -1}, Map},
-		"its feature":    {Auto, Sightings{Kinds: true, Renewed: time.Second, Held: held, Off: true}, Map},
-		"told, no kinds": {Standalone, Sightings{}, Sleep},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got, why := Plays(c.mode, c.s); got != c.want || why == "" {
-				t.Errorf("got %s (%s), want %s", got, why, c.want)
-			}
-		})
-	}
-	if _, err := ParseMode("map"); err == nil {
-		t.Error("an unknown mode is refused")
 	}
 }

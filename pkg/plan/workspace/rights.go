@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,25 +12,36 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
-// Names of Rancher's own roles for workspaces.
-const (
-	RoleAdmin    = "fleetworkspace-admin"
-	RoleMember   = "fleetworkspace-member"
-	RoleReadOnly = "fleetworkspace-readonly"
-)
-
 // Ends of the names of the roles of a GlobalRole.
 const (
 	inRoles = "fwcr" // rights in workspaces
 	onRoles = "fwv"  // verbs on workspaces
 )
 
+// Labels of roles and bindings. The first three are Rancher's, on what belongs to
+// a GlobalRole or a GlobalRoleBinding; the other two are ours, on what belongs to
+// a workspace.
 const (
-	labelPermissions = "authz.management.cattle.io/fleet-workspace-permissions"
-	labelGRBOwner    = "authz.management.cattle.io/grb-owner"
-	labelProduct     = "management.cattle.io/ui-product"
-	resource         = "fleetworkspaces"
+	LabelPermissions = "authz.management.cattle.io/fleet-workspace-permissions"
+	LabelRoleOwner   = "authz.management.cattle.io/gr-owner"
+	LabelGrantOwner  = "authz.management.cattle.io/grb-owner"
+	// LabelRights is RightsCreator or RightsStanding.
+	LabelRights = "fleet.cattle.io/workspace-rights"
+	// LabelWorkspace is the name of the workspace whose maker has these rights.
+	LabelWorkspace = "fleet.cattle.io/workspace"
+	// LabelProduct is "fleet" on roles that Rancher's UI offers for workspaces.
+	LabelProduct = "management.cattle.io/ui-product"
+	// Product is the value of LabelProduct.
+	Product = "fleet"
 )
+
+// Values of LabelRights.
+const (
+	RightsCreator  = "creator"
+	RightsStanding = "standing"
+)
+
+const resource = "fleetworkspaces"
 
 // Rights are roles and bindings that are to be there.
 type Rights struct {
@@ -39,78 +51,141 @@ type Rights struct {
 }
 
 // OfCreator are the rights of who has made a workspace: everything in it, and on
-// it. A workspace whose maker is not known, or is to have none, gives none.
+// it. They belong to the workspace as it is, not to its name: one that is made
+// again under the name gives nothing to who has made the first. A workspace whose
+// maker is not known, or is to have none, gives none.
+//
+// The names are those of Rancher's own handler, which does not shorten them.
 func OfCreator(w *management.FleetWorkspace) Rights {
 	user := w.Annotations[AnnotationCreator]
 	if user == "" || w.Annotations[AnnotationNoCreatorRBAC] == yes || w.Annotations[AnnotationManaged] == "false" {
 		return Rights{}
 	}
 	who := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}
-	own := naming.SafeConcat("fleetworkspace-own", w.Name)
+	meta := func(namespace, name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{
+			Namespace: namespace, Name: name,
+			Labels:          map[string]string{LabelRights: RightsCreator, LabelWorkspace: w.Name},
+			OwnerReferences: []metav1.OwnerReference{ownerOf("FleetWorkspace", w)},
+		}
+	}
+	own := "fleetworkspace-own-" + w.Name
 	return Rights{
-		ClusterRoles: []*rbacv1.ClusterRole{{ObjectMeta: metav1.ObjectMeta{Name: own}, Rules: []rbacv1.PolicyRule{on([]string{"*"}, w.Name)}}},
+		ClusterRoles: []*rbacv1.ClusterRole{{ObjectMeta: meta("", own), Rules: []rbacv1.PolicyRule{on([]string{"*"}, w.Name)}}},
 		ClusterRoleBindings: []*rbacv1.ClusterRoleBinding{{
-			ObjectMeta: metav1.ObjectMeta{Name: naming.SafeConcat("fleetworkspace-own-binding", w.Name)}, Subjects: who, RoleRef: clusterRole(own),
+			ObjectMeta: meta("", "fleetworkspace-own-binding-"+w.Name), Subjects: who, RoleRef: clusterRole(own),
 		}},
-		RoleBindings: []*rbacv1.RoleBinding{{
-			ObjectMeta: metav1.ObjectMeta{Namespace: w.Name, Name: naming.SafeConcat("fleetworkspace-admin-binding", w.Name)},
-			Subjects:   who, RoleRef: clusterRole(RoleAdmin),
-		}},
+		RoleBindings: []*rbacv1.RoleBinding{
+			{ObjectMeta: meta(w.Name, "fleetworkspace-admin-binding-"+w.Name), Subjects: who, RoleRef: clusterRole(RoleAdmin)},
+			{ObjectMeta: meta(w.Name, "fleet-workspace-admin-binding-"+w.Name), Subjects: who, RoleRef: clusterRole(AllAdmin)},
+		},
 	}
 }
 
+// Opens tells whether GlobalRoles give rights in the namespace of a workspace. ns
+// is that namespace, nil where there is none; held says that Clusters or Bundles
+// are in it.
+//
+// Whoever may make FleetWorkspaces can name one after any namespace. So a
+// namespace counts only if it is a workspace's: it was made or adopted for one, or
+// it has Clusters or Bundles, which no stranger can put there.
+func Opens(w *management.FleetWorkspace, ns *metav1.PartialObjectMetadata, held bool) bool {
+	if w.DeletionTimestamp != nil || ns == nil || ns.DeletionTimestamp != nil || w.Name == fleet.NamespaceLocal || System(w.Name, ns) {
+		return false
+	}
+	if held {
+		return true
+	}
+	plain := w.DeepCopy()
+	delete(plain.Annotations, AnnotationManaged)
+	action, _ := For(plain, ns)
+	return action == Create || action == Adopt
+}
+
+// RoleNames are the names of the two ClusterRoles of a GlobalRole: that with its
+// rights in workspaces, and that with its verbs on them.
+func RoleNames(globalRole string) (in, on string) {
+	return naming.SafeConcat(globalRole, inRoles), naming.SafeConcat(globalRole, onRoles)
+}
+
+// RoleEnds are the ends of such names, each after a dash, where they are not
+// shortened.
+func RoleEnds() []string { return []string{inRoles, onRoles} }
+
+// Shortened tells whether a name may be one that had to be shortened.
+func Shortened(name string) bool {
+	return len(name) == len(naming.SafeConcat(strings.Repeat("x", 100)))
+}
+
 // OfRole are the rights that a GlobalRole gives to those who are bound to it, in
-// and on all workspaces but that of the local cluster. Rules and verbs count each
-// for itself: a role with verbs alone has its bindings too.
+// and on workspaces, which are names for which Opens is true. Rules and verbs count
+// each for itself: a role with verbs alone has its bindings too.
 func OfRole(r *management.GlobalRole, bindings []*management.GlobalRoleBinding, workspaces []string) Rights {
 	p := r.InheritedFleetWorkspacePermissions
 	if p == nil {
 		return Rights{}
 	}
 	workspaces = slices.DeleteFunc(slices.Sorted(slices.Values(workspaces)), func(name string) bool { return name == fleet.NamespaceLocal })
-	var out Rights
-	owner := []metav1.OwnerReference{{APIVersion: management.GroupVersion.String(), Kind: "GlobalRole", Name: r.Name, UID: r.UID}}
-	role := func(end string, rules []rbacv1.PolicyRule) {
-		out.ClusterRoles = append(out.ClusterRoles, &rbacv1.ClusterRole{
-			ObjectMeta: metav1.ObjectMeta{Name: naming.SafeConcat(r.Name, end), Labels: map[string]string{labelPermissions: yes, labelManagedBy: rancher}, OwnerReferences: owner},
-			Rules:      rules,
-		})
-	}
-	if len(p.ResourceRules) > 0 {
-		role(inRoles, p.ResourceRules)
-	}
+	rules := len(p.ResourceRules) > 0
 	verbs := len(p.WorkspaceVerbs) > 0 && len(workspaces) > 0 // no names would mean all of them
+	in, over := RoleNames(r.Name)
+	var out Rights
+	if rules {
+		out.ClusterRoles = append(out.ClusterRoles, &rbacv1.ClusterRole{ObjectMeta: ofGlobalRole(r, in), Rules: p.ResourceRules})
+	}
 	if verbs {
-		role(onRoles, []rbacv1.PolicyRule{on(p.WorkspaceVerbs, workspaces...)})
+		out.ClusterRoles = append(out.ClusterRoles, &rbacv1.ClusterRole{
+			ObjectMeta: ofGlobalRole(r, over), Rules: []rbacv1.PolicyRule{on(p.WorkspaceVerbs, workspaces...)},
+		})
 	}
 	for _, b := range bindings {
 		who, ok := subject(b)
-		if !ok {
+		if !ok || b.DeletionTimestamp != nil {
 			continue
 		}
-		meta := func(namespace, name string) metav1.ObjectMeta {
-			return metav1.ObjectMeta{
-				Namespace: namespace, Name: name,
-				Labels: map[string]string{labelPermissions: yes, labelManagedBy: rancher, labelGRBOwner: naming.SafeConcat(b.Name)},
-				OwnerReferences: []metav1.OwnerReference{{
-					APIVersion: management.GroupVersion.String(), Kind: "GlobalRoleBinding", Name: b.Name, UID: b.UID,
-				}},
-			}
-		}
-		for _, ns := range workspaces {
-			if len(p.ResourceRules) > 0 {
-				out.RoleBindings = append(out.RoleBindings, &rbacv1.RoleBinding{
-					ObjectMeta: meta(ns, naming.SafeConcat(b.Name)), Subjects: who, RoleRef: clusterRole(naming.SafeConcat(r.Name, inRoles)),
-				})
+		if rules {
+			for _, ns := range workspaces {
+				out.RoleBindings = append(out.RoleBindings, inWorkspace(b, ns, in, who))
 			}
 		}
 		if verbs {
 			out.ClusterRoleBindings = append(out.ClusterRoleBindings, &rbacv1.ClusterRoleBinding{
-				ObjectMeta: meta("", naming.SafeConcat(b.Name, onRoles)), Subjects: who, RoleRef: clusterRole(naming.SafeConcat(r.Name, onRoles)),
+				ObjectMeta: ofGrant(b, "", naming.SafeConcat(b.Name, onRoles)), Subjects: who, RoleRef: clusterRole(over),
 			})
 		}
 	}
 	return out
+}
+
+// inWorkspace binds somebody to the role of a GlobalRole in one workspace.
+func inWorkspace(b *management.GlobalRoleBinding, workspace, role string, who []rbacv1.Subject) *rbacv1.RoleBinding {
+	out := &rbacv1.RoleBinding{ObjectMeta: ofGrant(b, workspace, naming.SafeConcat(b.Name)), Subjects: who, RoleRef: clusterRole(role)}
+	out.Labels[LabelPermissions] = yes
+	return out
+}
+
+// ofGlobalRole is the identity of something that belongs to a GlobalRole, as
+// Rancher marks it.
+func ofGlobalRole(r *management.GlobalRole, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name:            name,
+		Labels:          map[string]string{LabelRoleOwner: naming.SafeConcat(r.Name), labelManagedBy: rancher},
+		OwnerReferences: []metav1.OwnerReference{ownerOf("GlobalRole", r)},
+	}
+}
+
+// ofGrant is the identity of something that belongs to a GlobalRoleBinding, as
+// Rancher marks it.
+func ofGrant(b *management.GlobalRoleBinding, namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: namespace, Name: name,
+		Labels:          map[string]string{LabelGrantOwner: naming.SafeConcat(b.Name), labelManagedBy: rancher},
+		OwnerReferences: []metav1.OwnerReference{ownerOf("GlobalRoleBinding", b)},
+	}
+}
+
+func ownerOf(kind string, owner metav1.Object) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: management.GroupVersion.String(), Kind: kind, Name: owner.GetName(), UID: owner.GetUID()}
 }
 
 // subject is who is bound: a user, else a group.
@@ -130,25 +205,4 @@ func on(verbs []string, names ...string) rbacv1.PolicyRule {
 
 func clusterRole(name string) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
-}
-
-// Roles are those of members of workspaces. Rancher's own three are left as they
-// are; ours stand beside them, with the kinds that those do not cover, and are
-// bound together with them.
-func Roles() []*rbacv1.ClusterRole {
-	read := []string{"get", "list", "watch"}
-	work := []string{"helmops", "schedules", "imagescans"}
-	rule := func(verbs []string, resources ...string) rbacv1.PolicyRule {
-		return rbacv1.PolicyRule{APIGroups: []string{fleet.Group}, Resources: resources, Verbs: verbs}
-	}
-	role := func(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
-		return &rbacv1.ClusterRole{
-			ObjectMeta: metav1.ObjectMeta{Name: name + "-more", Labels: map[string]string{labelProduct: "fleet"}}, Rules: rules,
-		}
-	}
-	return []*rbacv1.ClusterRole{
-		role(RoleAdmin, rule([]string{"*"}, append(work, "policies", "bundlenamespacemappings")...), rule(read, "bundledeployments")),
-		role(RoleMember, rule([]string{"*"}, work...), rule(read, "policies", "bundlenamespacemappings", "bundledeployments")),
-		role(RoleReadOnly, rule(read, append(work, "policies", "bundlenamespacemappings", "bundledeployments")...)),
-	}
 }

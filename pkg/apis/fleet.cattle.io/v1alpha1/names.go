@@ -100,6 +100,10 @@ const (
 	// credential; its value tells orders apart. The manager removes it when the
 	// agent uses the new one and the one before is void.
 	AnnotationRotate = prefix + "rotate-credential"
+	// AnnotationUninstall on a Cluster is a person's order to withdraw everything
+	// that is deployed to it, but its agent, at once and whatever it is; its value
+	// tells orders apart. Without it everything comes back.
+	AnnotationUninstall = prefix + "uninstall"
 	// AnnotationRenews on a ServiceAccount is the account of an agent whose tokens
 	// it may fetch; it may do nothing else.
 	AnnotationRenews = prefix + "renews"
@@ -172,6 +176,9 @@ const (
 	// AnnotationVersion on the manager's ConfigMap is the version that it
 	// belongs to.
 	AnnotationVersion = prefix + "version"
+	// AnnotationImplementation on the manager's ConfigMap names the
+	// implementation that it was written for. The reference writes none.
+	AnnotationImplementation = prefix + "implementation"
 	// AnnotationClientSecretHash, AnnotationHelmSecretHash and
 	// AnnotationHelmSecretForPathsHash on a GitRepo are digests of the data of its
 	// Secrets, as it was read with them last.
@@ -247,6 +254,7 @@ const (
 	FieldManagerGitJob          = "fleet-gitjob"
 	FieldManagerHelmOps         = "fleet-helmops"
 	FieldManagerAgentManagement = "fleet-agentmanagement"
+	FieldManagerWorkspace       = "fleet-workspace"
 	// FieldManagerAgentPrefix is followed by the agent's protocol number.
 	FieldManagerAgentPrefix = "fleet-agent-p"
 	FieldManagerAgent       = FieldManagerAgentPrefix + "2"

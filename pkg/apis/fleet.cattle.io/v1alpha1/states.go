@@ -104,6 +104,9 @@ const (
 	// ConditionCredential: there is something to know about the credential of the
 	// agent. It is there only as long as that is so, and False.
 	ConditionCredential = "Credential"
+	// ConditionMoving: the Cluster moves to another workspace, or comes from one. It
+	// is there only as long as that is so.
+	ConditionMoving = "Moving"
 	// ConditionPolled: the Helm repository was asked for versions.
 	ConditionPolled = "Polled"
 	// ConditionImageSynced: results of image scans were committed.

@@ -3,6 +3,7 @@ package v3
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
@@ -43,6 +44,10 @@ type ClusterSpec struct {
 
 	// AgentEnvVars are set on the agents of the cluster.
 	AgentEnvVars []corev1.EnvVar `json:"agentEnvVars,omitempty"`
+
+	// ClusterAgentDeploymentCustomization changes how Rancher's own agent is
+	// deployed. Fleet hands it on as it is.
+	ClusterAgentDeploymentCustomization *runtime.RawExtension `json:"clusterAgentDeploymentCustomization,omitempty"`
 
 	// FleetAgentDeploymentCustomization changes how Fleet's agent is deployed.
 	FleetAgentDeploymentCustomization *AgentDeploymentCustomization `json:"fleetAgentDeploymentCustomization,omitempty"`

@@ -117,6 +117,11 @@ func (in *ClusterSpec) DeepCopyInto(out *ClusterSpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.ClusterAgentDeploymentCustomization != nil {
+		in, out := &in.ClusterAgentDeploymentCustomization, &out.ClusterAgentDeploymentCustomization
+		*out = new(runtime.RawExtension)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.FleetAgentDeploymentCustomization != nil {
 		in, out := &in.FleetAgentDeploymentCustomization, &out.FleetAgentDeploymentCustomization
 		*out = new(AgentDeploymentCustomization)

@@ -2,6 +2,7 @@ package v1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
@@ -35,6 +36,10 @@ type ClusterSpec struct {
 
 	// AgentEnvVars are set on the agents of the cluster.
 	AgentEnvVars []EnvVar `json:"agentEnvVars,omitempty"`
+
+	// ClusterAgentDeploymentCustomization changes how Rancher's own agent is
+	// deployed. Fleet hands it on as it is.
+	ClusterAgentDeploymentCustomization *runtime.RawExtension `json:"clusterAgentDeploymentCustomization,omitempty"`
 
 	// FleetAgentDeploymentCustomization changes how Fleet's agent is deployed.
 	FleetAgentDeploymentCustomization *management.AgentDeploymentCustomization `json:"fleetAgentDeploymentCustomization,omitempty"`

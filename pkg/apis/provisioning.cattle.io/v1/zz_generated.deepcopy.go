@@ -82,6 +82,11 @@ func (in *ClusterSpec) DeepCopyInto(out *ClusterSpec) {
 		*out = make([]EnvVar, len(*in))
 		copy(*out, *in)
 	}
+	if in.ClusterAgentDeploymentCustomization != nil {
+		in, out := &in.ClusterAgentDeploymentCustomization, &out.ClusterAgentDeploymentCustomization
+		*out = new(runtime.RawExtension)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.FleetAgentDeploymentCustomization != nil {
 		in, out := &in.FleetAgentDeploymentCustomization, &out.FleetAgentDeploymentCustomization
 		*out = new(v3.AgentDeploymentCustomization)

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers"
+	"github.com/fleetworkspace/fleet/pkg/plan/beside"
+	"github.com/fleetworkspace/fleet/pkg/plan/version"
+)
+
+// lookForOthers is how often a manager that waits for another's end looks.
+const lookForOthers = 2 * time.Second
+
+// leaseHolds is how long a lease holds that does not say so.
+const leaseHolds = 30 * time.Second
+
+// managerLeases are the leases by which managers are found, of all implementations.
+var managerLeases = []string{agentmanagement.LeaseName, controllers.LeaseController, controllers.LeaseGitJob}
+
+// alone looks for other managers of the same API before this one has written
+// anything. It returns when this one may begin; the error is that of one that must
+// not.
+func (p *process) alone(ctx context.Context) error {
+	c, err := p.connect(fleet.FieldManagerController)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(c.Loop("beside").REST())
+	if err != nil {
+		return fmt.Errorf("look for other managers: %w", err)
+	}
+	self := beside.Self{
+		Namespace: p.options.namespace, Implementation: version.Implementation, Takeover: p.options.takeover,
+		Shard: p.options.scope.Shard != "", Limited: len(p.options.scope.Workspaces) > 0,
+	}
+	for said := ""; ; {
+		seen, err := p.look(ctx, client)
+		if err != nil {
+			return fmt.Errorf("look for other managers: %w", err)
+		}
+		verdict, why := beside.Decide(self, seen)
+		switch verdict {
+		case beside.Refuse:
+			return errors.New(why)
+		case beside.Begin:
+			p.sayLeases(seen)
+			return nil
+		}
+		if why != said {
+			p.log.WithField("action", "beside").Warn(why)
+			said = why
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(lookForOthers):
+		}
+	}
+}
+
+// sayLeases tells which leases of this namespace somebody else has: roles wait for
+// them.
+func (p *process) sayLeases(seen []beside.Manager) {
+	for _, m := range seen {
+		if m.Namespace != p.options.namespace {
+			continue
+		}
+		for _, l := range m.Leases {
+			if l.Held() && l.Holder != p.options.identity {
+				p.log.WithFields(logrus.Fields{"action": "lease", "reason": l.Holder}).
+					Infof("lease %s is held: its role begins when the other has ended", l.Name)
+			}
+		}
+	}
+}
+
+// look finds what there is of managers, by namespace. What this account may not see
+// is left out.
+func (p *process) look(ctx context.Context, client kubernetes.Interface) ([]beside.Manager, error) {
+	found := map[string]*beside.Manager{}
+	in := func(namespace string) *beside.Manager {
+		if found[namespace] == nil {
+			found[namespace] = &beside.Manager{Namespace: namespace}
+		}
+		return found[namespace]
+	}
+	in(p.options.namespace)
+	now := time.Now()
+	for _, name := range managerLeases {
+		list, err := client.CoordinationV1().Leases("").List(ctx, named(name))
+		if err != nil {
+			if err = p.visible(err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		for i := range list.Items {
+			m := in(list.Items[i].Namespace)
+			m.Leases = append(m.Leases, leaseOf(&list.Items[i], now))
+		}
+	}
+	deployments, err := client.AppsV1().Deployments("").List(ctx, named(fleet.FieldManagerController))
+	if err == nil {
+		for i := range deployments.Items {
+			in(deployments.Items[i].Namespace).Ready = int(deployments.Items[i].Status.ReadyReplicas)
+		}
+	} else if err = p.visible(err); err != nil {
+		return nil, err
+	}
+	return p.configured(ctx, client, found)
+}
+
+// configured adds what the ConfigMap of each namespace says.
+func (p *process) configured(ctx context.Context, client kubernetes.Interface, found map[string]*beside.Manager) ([]beside.Manager, error) {
+	out := make([]beside.Manager, 0, len(found))
+	for namespace, m := range found {
+		config, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, fleet.ConfigMapController, metav1.GetOptions{})
+		switch {
+		case err == nil:
+			m.Configured = true
+			m.Version, m.Implementation = config.Annotations[fleet.AnnotationVersion], config.Annotations[fleet.AnnotationImplementation]
+		case !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
+			return nil, err
+		}
+		out = append(out, *m)
+	}
+	return out, nil
+}
+
+// visible lets it pass, with a warning, that an account may not look.
+func (p *process) visible(err error) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	p.log.WithField("action", "beside").WithError(err).Warn("other managers cannot be seen")
+	return nil
+}
+
+// named selects what has a name, in all namespaces. A right that is limited to the
+// name is enough for it.
+func named(name string) metav1.ListOptions {
+	return metav1.ListOptions{FieldSelector: metav1.ObjectNameField + "=" + name}
+}
+
+// leaseOf is a lease as it is now.
+func leaseOf(l *coordinationv1.Lease, now time.Time) beside.Lease {
+	out := beside.Lease{Name: l.Name, Holds: leaseHolds, Renewed: leaseHolds}
+	if l.Spec.HolderIdentity != nil {
+		out.Holder = *l.Spec.HolderIdentity
+	}
+	if l.Spec.LeaseDurationSeconds != nil {
+		out.Holds = time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
+		out.Renewed = out.Holds
+	}
+	if l.Spec.RenewTime != nil {
+		out.Renewed = now.Sub(l.Spec.RenewTime.Time)
+	}
+	return out
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Environment of every role.
+const envShard = "FLEET_SHARD_ID" // what --shard-id is where it is not given
+
+// addScope adds the flags that say what the process looks after.
+func (o *options) addScope(f *pflag.FlagSet, getenv func(string) string) {
+	f.StringVar(&o.scope.Shard, "shard-id", getenv(envShard),
+		"work on the objects only that name this `id` in their label fleet.cattle.io/shard-ref; without it on those that name none (env "+envShard+")")
+	f.StringSliceVar(&o.scope.Workspaces, "workspaces", nil, "`namespaces` to work in; without it in all")
+}
+
+// forAll are the roles whose work cannot be told apart by shards: there is one
+// manager that does it for all.
+var forAll = []string{roleAgentManagement, roleCleanup, roleWorkspace}
+
+// completeScope checks what the process looks after, and leaves out of the roles
+// that nobody has asked for those that are others' work then. given tells that
+// somebody has asked for roles.
+func (o *options) completeScope(given bool) error {
+	if err := o.scope.Validate(); err != nil {
+		return err
+	}
+	var not []string
+	switch {
+	case o.scope.Shard != "":
+		not = forAll
+	case len(o.scope.Workspaces) > 0:
+		not = []string{roleWorkspace} // Rancher's objects are in no workspace
+	}
+	if !given {
+		o.roles = slices.DeleteFunc(slices.Clone(o.roles), func(r string) bool { return slices.Contains(not, r) })
+		return nil
+	}
+	var errs []error
+	for _, r := range o.roles {
+		if slices.Contains(not, r) {
+			errs = append(errs, fmt.Errorf("--roles: %s is work for the manager of all objects, not for one that looks after %s", r, strings.TrimPrefix(o.scope.String(), "all ")))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
+	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
+)
+
+// settle gives a workspace its namespace, as whoever maps Rancher's objects does.
+func (f *fake) settle(name string) {
+	ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
+	if f.held[storyKey(ns)] == nil {
+		f.held[storyKey(ns)] = ns
+	}
+}
+
+// follow moves the Fleet Cluster of a cluster of Rancher's that was given another
+// workspace, as whoever maps Rancher's objects does.
+func (f *fake) follow(changed *unstructured.Unstructured) {
+	if changed.GroupVersionKind().GroupKind().String() != "Cluster."+management.Group {
+		return
+	}
+	to, _, _ := unstructured.NestedString(changed.Object, "spec", "fleetWorkspaceName")
+	for key, o := range f.held {
+		if o.GetLabels()[workspace.LabelManagementCluster] == changed.GetName() && o.GetNamespace() != to {
+			moved := o.DeepCopy()
+			moved.SetNamespace(to)
+			unstructured.RemoveNestedField(moved.Object, "status")
+			delete(f.held, key)
+			f.held[storyKey(moved)] = moved
+			return
+		}
+	}
+}

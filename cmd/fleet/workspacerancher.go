@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rancher/norman/clientbase"
+	"github.com/rancher/norman/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
+)
+
+// Types of Rancher's API, version 3.
+const (
+	typeWorkspace = "fleetWorkspace"
+	typeCluster   = "cluster"
+)
+
+// rancherPage is how many objects one answer holds.
+const rancherPage = "200"
+
+// clusterID is how Rancher calls clusters.
+var clusterID = regexp.MustCompile(`^(local|c-[a-z0-9]{5}|c-m-[a-z0-9]{8})$`)
+
+// A rancherKeeper keeps workspaces through Rancher's API.
+type rancherKeeper struct {
+	way    *way
+	client clientbase.APIBaseClient
+	std    stdio
+}
+
+// rancherWorkspace is what is read of a fleetWorkspace.
+type rancherWorkspace struct {
+	types.Resource
+	Name        string            `json:"name,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Created     string            `json:"created,omitempty"`
+	CreatorID   string            `json:"creatorId,omitempty"`
+	Removed     string            `json:"removed,omitempty"`
+}
+
+// rancherCluster is what is read of a cluster.
+type rancherCluster struct {
+	types.Resource
+	Name        string            `json:"name,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Workspace   string            `json:"fleetWorkspaceName,omitempty"`
+	Internal    bool              `json:"internal,omitempty"`
+	Template    string            `json:"clusterTemplateRevisionId,omitempty"`
+}
+
+func (k *rancherKeeper) address() string { return k.way.base.String() }
+
+// listRancher lists all objects of a type, page by page.
+func listRancher[T any](k *rancherKeeper, typ string, filters map[string]any) ([]T, error) {
+	type list struct {
+		types.Collection
+		Data []T `json:"data"`
+	}
+	opts := clientbase.NewListOpts()
+	opts.Filters["limit"] = rancherPage
+	for field, value := range filters {
+		opts.Filters[field] = value
+	}
+	var out []T
+	var page list
+	for err := k.client.List(typ, opts, &page); ; {
+		if err != nil {
+			return nil, k.trouble(err)
+		}
+		out = append(out, page.Data...)
+		if page.Pagination == nil || page.Pagination.Next == "" {
+			return out, nil
+		}
+		next := page.Pagination.Next
+		page = list{}
+		err = k.client.Ops.DoNext(next, &page)
+	}
+}
+
+// list are the workspaces that Rancher shows this user, with the number of the
+// clusters that it shows.
+func (k *rancherKeeper) list(context.Context) ([]view.Workspace, error) {
+	found, err := listRancher[rancherWorkspace](k, typeWorkspace, nil)
+	if err != nil {
+		return nil, err
+	}
+	clusters, err := listRancher[rancherCluster](k, typeCluster, nil)
+	if err != nil {
+		return nil, err
+	}
+	held := map[string]int{}
+	for _, c := range clusters {
+		held[c.Workspace]++
+	}
+	out := make([]view.Workspace, len(found))
+	for i, w := range found {
+		out[i] = view.Workspace{Name: w.ID, Clusters: view.Count{Total: held[w.ID]}, Creator: w.CreatorID}
+		if t, err := time.Parse(time.RFC3339, w.Created); err == nil {
+			out[i].Created = &t
+		}
+		if w.Removed != "" {
+			out[i].Message = "is being deleted"
+		}
+	}
+	slices.SortFunc(out, func(a, b view.Workspace) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// create makes a workspace, whose owner is the user of the token.
+func (k *rancherKeeper) create(_ context.Context, o createOptions) (string, error) {
+	if wrong := validation.IsDNS1123Label(o.name); len(wrong) > 0 {
+		return "", fmt.Errorf("%w: workspace %q: %s", errInput, o.name, strings.Join(wrong, "; "))
+	}
+	if workspace.System(o.name, nil) {
+		return "", fmt.Errorf("%w: namespace %q belongs to the system and is never a workspace: choose another name", errRefused, o.name)
+	}
+	if o.existing {
+		return "", errors.New("--existing changes the namespace, which takes the Kubernetes API: leave --rancher out")
+	}
+	var made rancherWorkspace
+	if err := k.client.Create(typeWorkspace, map[string]any{"type": typeWorkspace, "name": o.name}, &made); err != nil {
+		if status(err) == http.StatusConflict {
+			return "", fmt.Errorf("workspace %s is there already", o.name)
+		}
+		return "", k.trouble(err)
+	}
+	text := "workspace " + made.ID + " is made"
+	if made.CreatorID != "" {
+		text += ", its owner is " + made.CreatorID
+	}
+	return text, nil
+}
+
+// move changes the workspace of a cluster: of its fields only that one, and those
+// that Rancher wants to see in every change.
+func (k *rancherKeeper) move(_ context.Context, o moveOptions) (string, error) {
+	c, err := k.cluster(o)
+	if err != nil {
+		return "", err
+	}
+	name := c.Name
+	if c.Name != c.ID {
+		name += " (" + c.ID + ")"
+	}
+	as := &management.Cluster{}
+	as.Name, as.Annotations, as.Spec.Internal = c.ID, c.Annotations, c.Internal
+	if why := workspace.Movable(as); why != "" {
+		return "", fmt.Errorf("%w: cluster %s cannot be moved: %s", errRefused, name, why)
+	}
+	if c.Workspace == o.to {
+		return fmt.Sprintf("cluster %s is in workspace %s already", name, o.to), nil
+	}
+	if err := k.room(o.to); err != nil {
+		return "", err
+	}
+	change := map[string]any{"name": c.Name, "fleetWorkspaceName": o.to}
+	if c.Template != "" {
+		change["clusterTemplateRevisionId"] = c.Template
+	}
+	var moved rancherCluster
+	if err := k.client.Update(typeCluster, &c.Resource, change, &moved); err != nil {
+		return "", k.trouble(err)
+	}
+	if moved.Workspace != o.to {
+		return "", fmt.Errorf("%w: Rancher has taken the change, and has cluster %s in workspace %q", errNotReady, name, moved.Workspace)
+	}
+	from := c.Workspace
+	if from == "" {
+		from = "none"
+	}
+	return fmt.Sprintf("cluster %s moves from workspace %s to %s", name, from, o.to), nil
+}
+
+// cluster finds a cluster by its id, or by the name that people see.
+func (k *rancherKeeper) cluster(o moveOptions) (*rancherCluster, error) {
+	if clusterID.MatchString(o.cluster) {
+		c := &rancherCluster{}
+		err := k.client.ByID(typeCluster, o.cluster, c)
+		if err == nil && (o.from == "" || c.Workspace == o.from) {
+			return c, nil
+		}
+		if err != nil && status(err) != http.StatusNotFound {
+			return nil, k.trouble(err)
+		}
+	}
+	found, err := listRancher[rancherCluster](k, typeCluster, map[string]any{"name": o.cluster})
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	found = slices.DeleteFunc(found, func(c rancherCluster) bool { return c.Name != o.cluster || o.from != "" && c.Workspace != o.from })
+	for _, c := range found {
+		ids = append(ids, c.ID)
+	}
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("no cluster %q that Rancher at %s would show you", o.cluster, k.address())
+	case 1:
+		return &found[0], nil
+	}
+	return nil, fmt.Errorf("there are several clusters %q: %s; name one of these", o.cluster, view.List(ids, 5))
+}
+
+// room refuses a workspace that is not there.
+func (k *rancherKeeper) room(to string) error {
+	w := rancherWorkspace{}
+	err := k.client.ByID(typeWorkspace, to, &w)
+	switch {
+	case err != nil && status(err) == http.StatusNotFound:
+		return fmt.Errorf("no workspace %q; to make it: fleet workspace create %s --rancher", to, to)
+	case err != nil:
+		return k.trouble(err)
+	case w.Removed != "":
+		return fmt.Errorf("%w: workspace %s is being deleted", errRefused, to)
+	}
+	return nil
+}
+
+// status is the HTTP status with which Rancher has refused; 0 for other errors.
+func status(err error) int {
+	if refused := (*clientbase.APIError)(nil); errors.As(err, &refused) {
+		return refused.StatusCode
+	}
+	return 0
+}

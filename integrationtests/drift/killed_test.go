@@ -1,0 +1,142 @@
+package drift
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	harness.RemoveProgram()
+	os.Exit(code)
+}
+
+// sampled are the pieces of the corpus that are lived through with a dying agent
+// in a usual run, each with where it dies.
+var sampled = map[string]harness.Point{
+	"defaults": {Write: 1, After: true},
+	"webhooks": {Write: 0},
+	"things":   {Write: 2},
+}
+
+// Nothing false is called drift either, and what is real is found and put back,
+// where the agent, a process of its own, is killed at its writes while it deploys,
+// while others play, while it tells of drift and while it corrects. A usual run
+// takes a sample; with FLEET_TEST_SOAK every piece lives through every write,
+// before and after, until nobody has to die in it any more.
+func TestKilled(t *testing.T) {
+	hub := harness.NewHub(t, harness.Cluster(t, "killed"))
+	if soak() {
+		for _, p := range pieces {
+			if p.name != "kinds" { // goes with things
+				t.Run(p.name, func(t *testing.T) {
+					t.Parallel()
+					everyWrite(t, hub, p)
+				})
+			}
+		}
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(sampled)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if newLife(t, hub, byName(name), "", sampled[name]).live() == 0 {
+				t.Errorf("nobody has died: the agent writes less than %d times", sampled[name].Write+1)
+			}
+		})
+	}
+}
+
+func byName(name string) piece {
+	return pieces[slices.IndexFunc(pieces, func(p piece) bool { return p.name == name })]
+}
+
+// everyWrite lives through a piece for every write.
+func everyWrite(t *testing.T, hub *harness.Hub, p piece) {
+	for k, died := 0, 1; died > 0 && !t.Failed(); k++ {
+		died = 0
+		for _, after := range []bool{false, true} {
+			at := harness.Point{Write: k, After: after}
+			t.Run(at.String(), func(t *testing.T) {
+				died += newLife(t, hub, p, fmt.Sprintf("-%d-%t", k, after), at).live()
+			})
+		}
+	}
+}
+
+// A life is that of one piece on an agent that is killed once in each of its times.
+type life struct {
+	*world
+	victim *harness.Victim
+	pieces []piece
+	at     harness.Point
+}
+
+func newLife(t *testing.T, hub *harness.Hub, p piece, suffix string, at harness.Point) *life {
+	t.Helper()
+	v := harness.NewVictim(t, hub, p.name+suffix)
+	v.Reborn, v.Reaper.Ignore = true, harness.Write.SignOfLife
+	l := &life{world: newWorld(v.Site, "corpus-"+p.name+suffix), victim: v, pieces: []piece{p}, at: at}
+	if p.name == "things" {
+		l.pieces = []piece{byName("kinds"), p}
+	}
+	return l
+}
+
+// live tells how often the agent had to die.
+func (l *life) live() int {
+	l.Start()
+	died := 0
+	for _, time := range []func(){l.deploys, l.plays, l.tells, l.corrects} {
+		l.Until("the agent that dies has died", func() bool { return l.victim.Reaper.Next(&l.at) })
+		before := l.victim.Process()
+		if time(); l.victim.Process() != before {
+			died++
+		}
+	}
+	l.Until("the last one lives", func() bool { return l.victim.Reaper.Next(nil) })
+	return died
+}
+
+func (l *life) deploys() {
+	for _, p := range l.pieces {
+		text := l.file("corpus/" + p.name + ".yaml")
+		if p.first != nil {
+			text = p.first(text)
+		}
+		p.orderText(l.world, fleet.BundleDeploymentOptions{}, text)
+		l.Until(p.name+" is deployed", func() bool {
+			return condition.IsTrue(l.Deployment(p.name).Status.Conditions, fleet.ConditionInstalled)
+		})
+	}
+}
+
+func (l *life) plays() {
+	for _, p := range l.pieces {
+		p.play(l.world, l.Home(p.name))
+		clean(l.world, "playing", p.barrier(l.world, "one"))
+	}
+}
+
+func (l *life) tells() {
+	var took times
+	for _, p := range l.pieces {
+		for _, e := range p.edits {
+			e.drift(l.world, p.name, &took)
+		}
+	}
+}
+
+func (l *life) corrects() {
+	for _, p := range l.pieces {
+		p.order(l.world, on(fleet.CorrectDrift{}))
+		putBack(l.world, p)
+	}
+}

@@ -1,0 +1,55 @@
+package rancher
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// served is how long a new kind may take until an API server serves it.
+const served = 30 * time.Second
+
+// Install installs Rancher's kinds, as far as they are not there, and waits until
+// they are served. Their schemas say nothing: every field is kept.
+func Install(t testing.TB, hub *harness.Hub) {
+	t.Helper()
+	crds := kube.StoreOf[*apiextensionsv1.CustomResourceDefinition](hub.Admin)
+	for r, k := range own {
+		if _, err := crds.Create(t.Context(), definition(r, k)); err != nil && !kube.IsExists(err) {
+			t.Fatal(err)
+		}
+	}
+	objects := dynamic.NewForConfigOrDie(hub.Cluster.REST())
+	for r := range own {
+		harness.Wait(t, served, r.GroupResource().String()+" is served", func() bool {
+			_, err := objects.Resource(r).List(t.Context(), metav1.ListOptions{Limit: 1})
+			return err == nil
+		})
+	}
+}
+
+func definition(r schema.GroupVersionResource, k kind) *apiextensionsv1.CustomResourceDefinition {
+	keep := true
+	version := apiextensionsv1.CustomResourceDefinitionVersion{
+		Name: r.Version, Served: true, Storage: true,
+		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &keep}},
+	}
+	if k.status {
+		version.Subresources = &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
+	}
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: r.Resource + "." + r.Group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: r.Group, Scope: k.scope(), Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: k.name, ListKind: k.name + "List", Plural: r.Resource, Singular: strings.ToLower(k.name)},
+		},
+	}
+}

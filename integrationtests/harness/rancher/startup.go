@@ -1,0 +1,124 @@
+package rancher
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// FleetLocal is the workspace of the local cluster.
+const FleetLocal = "fleet-local"
+
+// startup makes what Rancher has at every start: settings, features, the base
+// roles, and the records of the cluster that it runs in.
+func (s *session) startup() error {
+	for name, preset := range map[string]string{
+		"server-url": s.proxy.url(), "cacerts": s.proxy.ca(), "internal-server-url": s.proxy.url(), "internal-cacerts": s.proxy.ca(),
+		settingWorkspace: "fleet-default", settingRegistry: "", settingAffinity: defaultAffinity, "agent-tls-mode": "strict",
+	} {
+		setting := blank(Settings, "", name)
+		set(setting, "", "value")
+		set(setting, preset, "default")
+		if err := s.make(Settings, setting); err != nil {
+			return fmt.Errorf("setting %s: %w", name, err)
+		}
+	}
+	if err := s.features(); err != nil {
+		return err
+	}
+	if err := s.roles(); err != nil {
+		return err
+	}
+	ns := blank(Namespaces, "", FleetLocal)
+	ns.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "rancher"})
+	if err := s.make(Namespaces, ns); err != nil || !s.Local {
+		return err
+	}
+	m := blank(Clusters, "", local)
+	set(m, map[string]any{"displayName": local, "internal": true, "fleetWorkspaceName": FleetLocal, "importedConfig": map[string]any{}}, "spec")
+	ready := map[string]any{"type": "Ready", "status": "True"}
+	set(m, map[string]any{"driver": "imported", "conditions": []any{ready, map[string]any{"type": "Connected", "status": "True"}}}, "status")
+	return s.make(Clusters, m)
+}
+
+// Settings that the rules read.
+const (
+	settingWorkspace = "fleet-default-workspace-name"
+	settingRegistry  = "system-default-registry"
+	settingAffinity  = "fleet-agent-default-affinity"
+)
+
+// defaultAffinity is what agents get where nobody has said anything.
+const defaultAffinity = `{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"preference":{"matchExpressions":` +
+	`[{"key":"fleet.cattle.io/agent","operator":"In","values":["true"]}]}}]}}`
+
+// features makes those that are not there, and reads all.
+func (s *session) features() error {
+	s.on = map[string]bool{}
+	for name, preset := range map[string]bool{featureFleet: true, featureMCM: true, featureBackPopulation: true} {
+		f := blank(Features, "", name)
+		set(f, map[string]any{"value": nil}, "spec")
+		set(f, map[string]any{"default": preset, "dynamic": false, "description": ""}, "status")
+		if err := s.make(Features, f); err != nil {
+			return fmt.Errorf("feature %s: %w", name, err)
+		}
+		found, err := s.objects.Resource(Features).Get(s.ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		s.on[name] = truth(found, "status", "default")
+		for _, path := range [][]string{{"spec", "value"}, {"status", "lockedValue"}} {
+			if v, ok, err := unstructured.NestedBool(found.Object, path...); ok && err == nil {
+				s.on[name] = v
+			}
+		}
+	}
+	return nil
+}
+
+// roles makes the base roles of workspaces.
+func (s *session) roles() error {
+	tied := "clusterregistrationtokens gitreporestrictions clusterregistrations clusters clustergroups"
+	for name, verbs := range map[string][2]string{ // on what ties clusters, and on what is deployed
+		"fleetworkspace-admin": {"*", "*"}, "fleetworkspace-member": {"get list watch", "*"}, "fleetworkspace-readonly": {"get list watch", "get list watch"},
+	} {
+		rules := []any{grant("fleet.cattle.io", tied, verbs[0]), grant("fleet.cattle.io", "gitrepos bundles", verbs[1])}
+		if name == "fleetworkspace-admin" {
+			rules = append(rules, grant("rbac.authorization.k8s.io", "rolebindings", "*"))
+		}
+		role := blank(ClusterRoles, "", name)
+		role.SetLabels(map[string]string{"management.cattle.io/ui-product": "fleet"})
+		set(role, rules, "rules")
+		if err := s.make(ClusterRoles, role); err != nil {
+			return fmt.Errorf("role %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// grant is a rule of a role; words are separated by spaces.
+func grant(group, resources, verbs string) map[string]any {
+	return map[string]any{"apiGroups": []any{group}, "resources": words(resources), "verbs": words(verbs)}
+}
+
+func words(list string) []any {
+	var out []any
+	for _, w := range strings.Fields(list) {
+		out = append(out, w)
+	}
+	return out
+}
+
+// setting is the effective value of a setting.
+func (s *session) setting(name string) string {
+	found := s.cached(Settings, name)
+	if found == nil {
+		return ""
+	}
+	if v := text(found, "value"); v != "" {
+		return v
+	}
+	return text(found, "default")
+}

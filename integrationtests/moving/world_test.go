@@ -1,0 +1,317 @@
+// Package moving tells how clusters change their workspace: with Rancher, played by
+// package harness/rancher, with the real manager, which has the rights of the chart,
+// with real agents that the manager installs through Rancher's proxy, and with two
+// real API servers, whose audit logs tell who did what.
+package moving
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/gitserver"
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
+	"github.com/fleetworkspace/fleet/pkg/agent"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// TestMain lets many stories run at once, whatever the number of processors: they
+// wait for most of their time.
+func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
+
+// limit is how long something may take to happen.
+const limit = 90 * time.Second
+
+// A world is a management cluster with Rancher and Fleet's manager, and another
+// cluster, which stands for as many as there are stories.
+type world struct {
+	testing.TB
+	hub     *harness.Hub
+	down    *harness.Hub
+	gate    *harness.Gate
+	rancher *rancher.Rancher
+	objects dynamic.Interface // the test, as Rancher's users
+	git     *gitserver.Server
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	hubs := startClusters(t, "management", "downstream")
+	w := &world{TB: t, hub: hubs[0], down: hubs[1]}
+	harness.InstallCRDs(t, w.hub.Admin)
+	people := w.hub.Cluster.REST()
+	people.UserAgent = harness.TestAgent
+	w.objects = dynamic.NewForConfigOrDie(people)
+	var err error
+	w.git, err = gitserver.Start(gitserver.Config{Dir: filepath.Join(t.TempDir(), "git")})
+	w.must(err)
+	t.Cleanup(w.git.Close)
+	for _, name := range []string{fleet.NamespaceSystem, fleet.NamespaceDefault} {
+		w.hub.Namespace(t, name)
+	}
+	w.hub.Rights(t, map[string]any{"bootstrap": map[string]any{"enabled": false}})
+	w.gate = &harness.Gate{Hub: w.hub, Beside: controllersToo(t.TempDir())}
+	w.gate.Settings = registration.Settings{
+		AgentImage: "fleet-agent:v1", AgentImagePullPolicy: "IfNotPresent",
+		APIServerURL: w.hub.Cluster.URL(), APIServerCA: w.hub.Cluster.CA(), AgentTLSMode: registration.TLSStrict,
+		AgentCheckinInterval: time.Second, Reclaim: registration.ReclaimApprove, AgentsUnmanaged: true,
+	}
+	w.rancher = rancher.New(t, w.hub)
+	w.rancher.Local = false
+	w.put(rancher.Features, "", "provisioningv2-fleet-workspace-back-population", `{"spec":{"value":true},"status":{"default":true}}`)
+	w.rancher.Start(t)
+	w.gate.Run(t)
+	t.Cleanup(func() { w.gate.Halt(t) })
+	return w
+}
+
+// startClusters starts control planes side by side.
+func startClusters(t *testing.T, names ...string) []*harness.Hub {
+	t.Helper()
+	binary := harness.Kubernetes(t)
+	made := make([]*cluster.Cluster, len(names))
+	dir := t.TempDir()
+	var all errgroup.Group
+	for i, name := range names {
+		all.Go(func() (err error) {
+			made[i], err = cluster.Start(t.Context(), cluster.Config{Name: name, Dir: filepath.Join(dir, name), Binary: binary})
+			return err
+		})
+	}
+	err := all.Wait()
+	for _, c := range made {
+		if c != nil {
+			t.Cleanup(c.Stop)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hubs []*harness.Hub
+	for _, c := range made {
+		hubs = append(hubs, harness.ConnectHub(t, c))
+	}
+	return hubs
+}
+
+// controllersToo are the other half of the manager, and the process that reads
+// repositories.
+func controllersToo(dir string) func(context.Context, *kube.Client, string, *logrus.Entry) error {
+	return func(ctx context.Context, c *kube.Client, managerID string, log *logrus.Entry) error {
+		cfg := controllers.Default()
+		cfg.Namespace, cfg.Identity, cfg.LeaderElect, cfg.ManagerID = fleet.NamespaceSystem, "test", false, managerID
+		cfg.CheckinInterval, cfg.Workers = 10*time.Second, 4
+		both, ctx := errgroup.WithContext(ctx)
+		both.Go(func() error { return controllers.Run(ctx, cfg, c, log) })
+		both.Go(func() error {
+			return controllers.RunGitJob(ctx, cfg, controllers.GitJob{Dir: dir, UserAgent: "fleet-gitjob/test"}, c, log)
+		})
+		return both.Wait()
+	}
+}
+
+// in is the same world for a part of the test.
+func (w *world) in(t testing.TB) *world {
+	part := *w
+	part.TB = t
+	return &part
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// until waits for something to become true.
+func (w *world) until(what string, f func() bool) {
+	w.Helper()
+	harness.Wait(w, limit, what, f)
+}
+
+// get reads an object of a cluster; false: there is none.
+func get[P kube.Object](w *world, h *harness.Hub, namespace, name string) (P, bool) {
+	w.Helper()
+	out, err := kube.StoreOf[P](h.Admin).Get(context.WithoutCancel(w.Context()), kube.Key{Namespace: namespace, Name: name})
+	if err != nil && !kube.IsGone(err) {
+		w.Fatal(err)
+	}
+	return out, err == nil
+}
+
+func create[P kube.Object](w *world, h *harness.Hub, obj P) P {
+	w.Helper()
+	out, err := kube.StoreOf[P](h.Admin).Create(w.Context(), obj)
+	w.must(err)
+	return out
+}
+
+// put makes an object of Rancher's from JSON, as one of its users.
+func (w *world) put(r schema.GroupVersionResource, namespace, name, text string) {
+	w.Helper()
+	obj := &unstructured.Unstructured{}
+	w.must(obj.UnmarshalJSON([]byte(strings.Replace(text, "{", fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q},`,
+		r.GroupVersion().String(), kindOf(r), name), 1))))
+	_, err := w.objects.Resource(r).Namespace(namespace).Create(w.Context(), obj, metav1.CreateOptions{})
+	w.must(err)
+}
+
+func kindOf(r schema.GroupVersionResource) string {
+	return map[string]string{"features": "Feature", "fleetworkspaces": "FleetWorkspace", "clusters": "Cluster"}[r.Resource]
+}
+
+// patch changes an object of Rancher's by a JSON merge patch, as one of its users.
+func (w *world) patch(r schema.GroupVersionResource, namespace, name, text string, sub ...string) {
+	w.Helper()
+	_, err := w.objects.Resource(r).Namespace(namespace).Patch(w.Context(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{}, sub...)
+	w.must(err)
+}
+
+// there tells whether an object of Rancher's is.
+func (w *world) there(r schema.GroupVersionResource, namespace, name string) bool {
+	w.Helper()
+	_, err := w.objects.Resource(r).Namespace(namespace).Get(w.Context(), name, metav1.GetOptions{})
+	return err == nil
+}
+
+// space makes a workspace.
+func (w *world) space(name string) {
+	w.Helper()
+	w.put(rancher.Workspaces, "", name, `{"spec":{}}`)
+	w.until("namespace "+name, func() bool { _, ok := get[*corev1.Namespace](w, w.hub, "", name); return ok })
+}
+
+// cluster reads a Fleet Cluster; nil where there is none.
+func (w *world) cluster(namespace, name string) *fleet.Cluster {
+	w.Helper()
+	c, ok := get[*fleet.Cluster](w, w.hub, namespace, name)
+	if !ok {
+		return nil
+	}
+	return c
+}
+
+// imported waits for the condition Imported of a Cluster, and returns its message.
+func (w *world) imported(namespace, name string, want corev1.ConditionStatus, reason string) string {
+	w.Helper()
+	var last *fleet.Condition
+	defer func() {
+		if w.Failed() {
+			w.Logf("Imported of %s/%s: %+v", namespace, name, last)
+		}
+	}()
+	w.until("Cluster "+namespace+"/"+name+" is Imported="+string(want)+" "+reason, func() bool {
+		c := w.cluster(namespace, name)
+		if c == nil {
+			return false
+		}
+		last = condition.Find(c.Status.Conditions, fleet.ConditionImported)
+		return last != nil && last.Status == want && last.Reason == reason
+	})
+	return last.Message
+}
+
+// online waits until the agent of a Cluster checks in there.
+func (w *world) online(namespace, name string) {
+	w.Helper()
+	w.until("the agent checks in as "+namespace+"/"+name, func() bool {
+		c := w.cluster(namespace, name)
+		return c != nil && c.DeletionTimestamp == nil && condition.IsTrue(c.Status.Conditions, fleet.ConditionConnected)
+	})
+}
+
+// agentOf runs the agent of a namespace whenever there is a Deployment for it, as a
+// kubelet does: with the account that was made for it, and nothing else. It stands in
+// for pods, which run nothing here.
+func (w *world) agentOf(namespace string) {
+	w.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			if w.deployed(ctx, namespace) {
+				w.runAgent(ctx, namespace)
+			}
+			_ = kube.Sleep(ctx, 100*time.Millisecond)
+		}
+	}()
+	w.Cleanup(func() { stop(); <-done })
+}
+
+func (w *world) deployed(ctx context.Context, namespace string) bool {
+	d, err := kube.StoreOf[*appsv1.Deployment](w.down.Admin).Get(ctx, kube.Key{Namespace: namespace, Name: "fleet-agent"})
+	return err == nil && d.DeletionTimestamp == nil && *d.Spec.Replicas > 0
+}
+
+// runAgent runs an agent until its Deployment is gone.
+func (w *world) runAgent(ctx context.Context, namespace string) {
+	if _, err := kube.StoreOf[*corev1.ServiceAccount](w.down.Admin).Get(ctx, kube.Key{Namespace: namespace, Name: "fleet-agent"}); err != nil {
+		return // it comes before the Deployment
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	cfg := agent.Default()
+	cfg.Namespace, cfg.CheckinInterval, cfg.Version, cfg.Scope = namespace, time.Second, "v0.1.0-test", namespace
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	if testing.Verbose() && os.Getenv("FLEET_TEST_LOGS") == "all" {
+		log.SetOutput(os.Stderr)
+	}
+	go func() {
+		for w.deployed(ctx, namespace) {
+			_ = kube.Sleep(ctx, 100*time.Millisecond)
+		}
+		stop()
+	}()
+	own := w.down.Account(w, namespace, "fleet-agent")
+	if err := agent.Run(ctx, cfg, own, logrus.NewEntry(log).WithField("site", namespace)); err != nil && ctx.Err() == nil {
+		w.Errorf("the agent in %s ended with %v", namespace, err)
+	}
+}
+
+// said waits for an event about an object of the management cluster, and returns its
+// text.
+func (w *world) said(namespace, about, reason, text string) {
+	w.Helper()
+	w.until("event "+reason+" about "+namespace+"/"+about+": "+text, func() bool {
+		events, err := w.hub.Client.EventsV1().Events(namespace).List(w.Context(), metav1.ListOptions{})
+		w.must(err)
+		for i := range events.Items {
+			if e := &events.Items[i]; e.Reason == reason && e.Regarding.Name == about && strings.Contains(e.Note, text) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// audit are the requests that an API server was sent since a moment.
+func (w *world) audit(h *harness.Hub, since time.Time) []harness.Request {
+	w.Helper()
+	list, err := harness.ReadAudit(h.Cluster.Name(), h.Cluster.AuditLog(), since)
+	w.must(err)
+	return list
+}

@@ -1,0 +1,128 @@
+package rancher_test
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
+)
+
+// cluster is a Fleet Cluster; nil where there is none.
+func (w *world) cluster(namespace, name string) *fleet.Cluster {
+	w.Helper()
+	c, ok := get[*fleet.Cluster](w, w.hub, namespace, name)
+	if !ok {
+		return nil
+	}
+	return c
+}
+
+// Scenario 3: a display name that cannot be a label is none, and becomes one when
+// it can.
+func displayName(w *world) {
+	long := strings.Repeat("n", 70)
+	w.rancher.Triple(w, fleet.NamespaceDefault, "named", "c-m-named000", "")
+	w.rancher.Triple(w, fleet.NamespaceDefault, "named-long", "c-m-named001", "")
+	for cluster, name := range map[string]string{"c-m-named000": "a cluster", "c-m-named001": long} {
+		w.rancher.Patch(w, rancher.Clusters, "", cluster, `{"spec":{"displayName":"`+name+`"}}`)
+	}
+	label := func(name string) (string, bool) {
+		c := w.cluster(fleet.NamespaceDefault, name)
+		if c == nil {
+			return "", false
+		}
+		text, ok := c.Labels[fleet.LabelDisplayName]
+		return text, !ok
+	}
+	for _, name := range []string{"named", "named-long"} {
+		w.until("it is mapped without the label", func() bool { _, none := label(name); return none })
+	}
+	w.rancher.Patch(w, rancher.Clusters, "", "c-m-named000", `{"spec":{"displayName":"a-cluster"}}`)
+	w.until("a name that can be one becomes a label", func() bool { text, _ := label("named"); return text == "a-cluster" })
+	w.rancher.Patch(w, rancher.Clusters, "", "c-m-named000", `{"spec":{"displayName":"not, any more"}}`)
+	w.until("and goes again", func() bool { _, none := label("named"); return none })
+}
+
+// Scenario 4: the workspace that the setting names is made; the one before stays.
+// Without multi-cluster management there is none.
+func defaultWorkspace(w *world) {
+	set := func(value string) {
+		w.rancher.Patch(w, rancher.Settings, "", plan.SettingDefaultWorkspace, `{"value":"`+value+`"}`)
+	}
+	w.rancher.Put(w, rancher.Settings, "", plan.SettingDefaultWorkspace, `{"value":"team-x","default":"fleet-default"}`)
+	w.until("its namespace is there", func() bool { return w.there(rancher.Namespaces, "", "team-x") })
+	w.rancher.Put(w, rancher.Clusters, "", "c-xxxxx", `{"spec":{"displayName":"x"}}`)
+	workspaceOf := func() string {
+		name, _, _ := unstructured.NestedString(w.rancher.Get(w, rancher.Clusters, "", "c-xxxxx").Object, "spec", "fleetWorkspaceName")
+		return name
+	}
+	w.until("a new cluster gets it", func() bool { return workspaceOf() == "team-x" })
+	w.rancher.Put(w, rancher.Features, "", plan.FeatureClusters, `{"spec":{"value":false},"status":{"default":true}}`)
+	set("team-y")
+	w.turns("turn-y")
+	if w.there(rancher.Workspaces, "", "team-y") {
+		w.Error("without multi-cluster management there are no others")
+	}
+	w.rancher.Patch(w, rancher.Features, "", plan.FeatureClusters, `{"spec":{"value":true}}`)
+	w.until("with it there are", func() bool { return w.there(rancher.Namespaces, "", "team-y") })
+	if !w.there(rancher.Workspaces, "", "team-x") || workspaceOf() != "team-x" {
+		w.Error("the one before stays, with its clusters")
+	}
+	set("kube-public")
+	w.until("the system is refused", func() bool { return w.event("Setting", plan.SettingDefaultWorkspace, plan.ReasonSetting) })
+	set("")
+	w.until("a namespace that was there is left alone", func() bool { return w.there(rancher.Workspaces, "", fleet.NamespaceDefault) })
+	if ws := w.rancher.Get(w, rancher.Workspaces, "", fleet.NamespaceDefault); ws.GetAnnotations()[plan.AnnotationManaged] != "false" {
+		w.Errorf("it would go with its workspace: %v", ws.Object)
+	}
+}
+
+// The defaults of scheduling are filled in where a cluster asks for them, by a
+// patch of these fields alone; Rancher's other defaults come with the mapping.
+func schedulingDefaults(w *world) {
+	w.rancher.Put(w, rancher.Settings, "", plan.SettingPriorityClass, `{"default":"{\"value\":999999999,\"preemptionPolicy\":\"PreemptLowerPriority\"}","value":""}`)
+	w.rancher.Put(w, rancher.Settings, "", plan.SettingBudget, `{"default":"{\"minAvailable\":\"1\",\"maxUnavailable\":\"0\"}","value":""}`)
+	w.rancher.Put(w, rancher.Settings, "", plan.SettingAffinity, `{"value":"{\"nodeAffinity\":{}}"}`)
+	w.rancher.Put(w, rancher.Settings, "", plan.SettingRegistry, `{"value":"registry.example"}`)
+	w.rancher.Put(w, rancher.Features, "", plan.FeatureScheduling, `{"status":{"default":false}}`)
+	w.rancher.Triple(w, fleet.NamespaceDefault, "asks", "c-m-asks0000", "")
+	asks := `{"metadata":{"annotations":{"` + plan.AnnotationScheduling + `":"true"}},"spec":{"invented":{"a":1},"fleetAgentDeploymentCustomization":{"appendTolerations":[{"key":"mine"}],"invented":"b"}}}`
+	w.rancher.Patch(w, rancher.ProvClusters, fleet.NamespaceDefault, "asks", asks)
+	w.rancher.Put(w, rancher.Clusters, "", "c-asks0", `{"spec":{"displayName":"asks"}}`) // legacy
+	w.rancher.Patch(w, rancher.Clusters, "", "c-asks0", `{"metadata":{"annotations":{"`+plan.AnnotationScheduling+`":"true"}}}`)
+	w.until("it is mapped", func() bool { return w.cluster(fleet.NamespaceDefault, "asks") != nil })
+	if c := w.cluster(fleet.NamespaceDefault, "asks"); c.Spec.AgentSchedulingCustomization != nil || c.Spec.PrivateRepoURL != "registry.example" ||
+		c.Spec.AgentAffinity == nil || c.Spec.AgentAffinity.NodeAffinity == nil {
+		w.Errorf("with the feature off: %+v", c.Spec)
+	}
+	w.rancher.Patch(w, rancher.Features, "", plan.FeatureScheduling, `{"spec":{"value":true}}`)
+	w.until("the agent's wishes are the defaults", func() bool {
+		s := w.cluster(fleet.NamespaceDefault, "asks").Spec.AgentSchedulingCustomization
+		return s != nil && s.PriorityClass.Value == 999999999 && s.PodDisruptionBudget.MinAvailable == "1"
+	})
+	p := w.rancher.Get(w, rancher.ProvClusters, fleet.NamespaceDefault, "asks")
+	tolerations, _, _ := unstructured.NestedSlice(p.Object, "spec", "fleetAgentDeploymentCustomization", "appendTolerations")
+	invented, _, _ := unstructured.NestedString(p.Object, "spec", "fleetAgentDeploymentCustomization", "invented")
+	if _, asked := p.GetAnnotations()[plan.AnnotationScheduling]; asked || len(tolerations) != 1 || invented != "b" {
+		w.Errorf("nothing else changes but that it asks: %s", text(p.Object))
+	}
+	legacy := func() (class, asked bool) {
+		m := w.rancher.Get(w, rancher.Clusters, "", "c-asks0")
+		_, class, _ = unstructured.NestedMap(m.Object, "spec", "fleetAgentDeploymentCustomization", "schedulingCustomization", "priorityClass")
+		_, asked = m.GetAnnotations()[plan.AnnotationScheduling]
+		return class, asked
+	}
+	w.until("a legacy cluster has them, too", func() bool { class, asked := legacy(); return class && !asked })
+
+	w.rancher.Patch(w, rancher.ProvClusters, fleet.NamespaceDefault, "asks", `{"metadata":{"annotations":{"`+plan.AnnotationScheduling+`":"false"}}}`)
+	w.until("who wants none has none", func() bool {
+		return w.cluster(fleet.NamespaceDefault, "asks").Spec.AgentSchedulingCustomization == nil
+	})
+	w.rancher.Patch(w, rancher.Settings, "", plan.SettingRegistry, `{"value":"elsewhere.example"}`)
+	w.until("another registry comes through", func() bool {
+		return w.cluster(fleet.NamespaceDefault, "asks").Spec.PrivateRepoURL == "elsewhere.example"
+	})
+}

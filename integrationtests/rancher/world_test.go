@@ -1,0 +1,261 @@
+// Package rancher_test tells what Rancher's people, settings and features mean to
+// Fleet, on real API servers: rights in workspaces, what agents are told, and how
+// they are deployed. Rancher's kinds and Rancher's part are those of
+// integrationtests/harness/rancher; the manager has the rights of its chart.
+package rancher_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
+	"github.com/fleetworkspace/fleet/pkg/workspace"
+)
+
+// TestMain lets the stories run at once: they wait for most of their time.
+func TestMain(m *testing.M) {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	os.Exit(harness.Parallel(m))
+}
+
+// limit is how long something may take to happen.
+const limit = 40 * time.Second
+
+// house is the User-Agent of the loops under test.
+const house = "fleet-workspace/test"
+
+// world is a cluster with Rancher's kinds.
+type world struct {
+	testing.TB
+	hub     *harness.Hub
+	rancher *rancher.Rancher
+	people  dynamic.Interface // the test
+	account *rest.Config      // the manager's
+	life    *life
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{TB: t, hub: harness.NewHub(t, harness.Cluster(t, "rancher")), life: &life{TB: t, house: func() {}}}
+	t.Cleanup(w.life.end)
+	for _, name := range []string{fleet.NamespaceSystem, fleet.NamespaceDefault, fleet.NamespaceLocal} {
+		w.hub.Namespace(t, name)
+	}
+	w.hub.Rights(t, map[string]any{"bootstrap": map[string]any{"enabled": false}, "workspace": map[string]any{"mode": "auto"}})
+	w.rancher = rancher.New(t, w.hub)
+	w.people = dynamic.NewForConfigOrDie(w.hub.Cluster.REST())
+	w.account = w.hub.Account(t, fleet.NamespaceSystem, "fleet-controller")
+	return w
+}
+
+// life is what ends what runs.
+type life struct {
+	testing.TB // the whole test, not a part of it
+	house      func()
+
+	mu  sync.Mutex
+	all []func()
+}
+
+// end ends everything, what began last first.
+func (l *life) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range slices.Backward(l.all) {
+		f()
+	}
+}
+
+// in is the same world for a part of the test.
+func (w *world) in(t testing.TB) *world {
+	part := *w
+	part.TB = t
+	return &part
+}
+
+// start runs the house, as the chart's account, until stop or the end of the test.
+func (w *world) start(mode plan.Mode) {
+	w.Helper()
+	client, err := kube.Connect(kube.Config{REST: rest.CopyConfig(w.account), UserAgent: house, FieldManager: "fleet-workspace"})
+	w.must(err)
+	log := w.log()
+	h := workspace.New(workspace.Config{Mode: mode, Look: 50 * time.Millisecond, Fail: func(loop string, key kube.Key, err error) {
+		log.Warnf("%s %s: %v", loop, key, err)
+	}}, client, log)
+	w.life.house = w.run(func(ctx context.Context) error { return kube.Run(ctx, nil, h.Parts()...) })
+}
+
+// stop ends the house.
+func (w *world) stop() { w.life.house() }
+
+// run runs something until the end of the test, and returns what ends it before.
+func (w *world) run(f func(context.Context) error) func() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	end := sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.life.Errorf("it ended with %v", err)
+		}
+	})
+	w.life.mu.Lock()
+	defer w.life.mu.Unlock()
+	w.life.all = append(w.life.all, end)
+	return end
+}
+
+func (w *world) log() *logrus.Entry {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	if testing.Verbose() && os.Getenv("FLEET_TEST_LOGS") != "" {
+		log.SetOutput(os.Stderr)
+	}
+	return logrus.NewEntry(log)
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// until waits for something to become true.
+func (w *world) until(what string, f func() bool) {
+	w.Helper()
+	harness.Wait(w, limit, what, f)
+}
+
+// sees waits until look says want, a line for each thing.
+func (w *world) sees(what string, want []string, look func() []string) {
+	w.Helper()
+	var got []string
+	slices.Sort(want)
+	defer func() {
+		if w.Failed() {
+			w.Logf("%s:\n%s\nwant\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}()
+	w.until(what, func() bool {
+		got = look()
+		slices.Sort(got)
+		return slices.Equal(got, want)
+	})
+}
+
+// writes are the requests by which the house has changed something since a moment.
+func (w *world) writes(since time.Time) []harness.Request {
+	w.Helper()
+	list, err := harness.ReadAudit("rancher", w.hub.Cluster.AuditLog(), since)
+	w.must(err)
+	return slices.DeleteFunc(list, func(r harness.Request) bool { return !strings.HasPrefix(r.Agent, "fleet-workspace") || !r.Writes() })
+}
+
+// turns waits until the house has done what there was to do: it answers a new
+// workspace, with the rights of all global roles.
+func (w *world) turns(name string) {
+	w.Helper()
+	w.rancher.Put(w, rancher.Workspaces, "", name, `{"metadata":{"annotations":{"field.cattle.io/creatorId":"turn"}}}`)
+	w.until("the house answers", func() bool { return w.may("turn", "get", "fleetworkspaces", "", name) })
+}
+
+// may asks Kubernetes whether a person may do something with a kind of Fleet's, or
+// with a workspace.
+func (w *world) may(user, verb, resource, namespace, name string, groups ...string) bool {
+	w.Helper()
+	group := fleet.Group
+	switch resource {
+	case "fleetworkspaces":
+		group = "management.cattle.io"
+	case "rolebindings":
+		group = "rbac.authorization.k8s.io"
+	}
+	r, err := w.hub.Client.AuthorizationV1().SubjectAccessReviews().Create(w.Context(), &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{User: user, Groups: groups, ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: namespace, Verb: verb, Group: group, Resource: resource, Name: name,
+		}},
+	}, metav1.CreateOptions{})
+	w.must(err)
+	return r.Status.Allowed
+}
+
+// workspace makes a workspace as somebody, and waits for its namespace.
+func (w *world) workspace(name, creator string) {
+	w.Helper()
+	text := `{}`
+	if creator != "" {
+		text = `{"metadata":{"annotations":{"field.cattle.io/creatorId":"` + creator + `"}}}`
+	}
+	w.rancher.Put(w, rancher.Workspaces, "", name, text)
+	w.until("the namespace of "+name, func() bool { return w.there(rancher.Namespaces, "", name) })
+}
+
+// there tells whether an object is, and is not on its way out.
+func (w *world) there(what resource, namespace, name string) bool {
+	w.Helper()
+	o := w.rancher.Get(w, what, namespace, name)
+	return o != nil && o.GetDeletionTimestamp() == nil
+}
+
+// get reads an object of a cluster; false: there is none.
+func get[P kube.Object](w *world, h *harness.Hub, namespace, name string) (P, bool) {
+	w.Helper()
+	out, err := kube.StoreOf[P](h.Admin).Get(context.WithoutCancel(w.Context()), kube.Key{Namespace: namespace, Name: name})
+	if err != nil && !kube.IsGone(err) {
+		w.Fatal(err)
+	}
+	return out, err == nil
+}
+
+func create[P kube.Object](w *world, h *harness.Hub, obj P) P {
+	w.Helper()
+	out, err := kube.StoreOf[P](h.Admin).Create(w.Context(), obj)
+	w.must(err)
+	return out
+}
+
+// event tells whether there is one about an object.
+func (w *world) event(kind, name, reason string) bool {
+	w.Helper()
+	list, err := w.hub.Client.EventsV1().Events("").List(w.Context(), metav1.ListOptions{})
+	w.must(err)
+	return slices.ContainsFunc(list.Items, func(e eventOf) bool {
+		return e.Regarding.Kind == kind && e.Regarding.Name == name && e.Reason == reason
+	})
+}
+
+// text is something as JSON.
+func text(v any) string {
+	out, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(out)
+}
+
+// secret makes a Secret beside a cluster.
+func (w *world) secret(namespace, name string, data map[string][]byte) {
+	w.Helper()
+	create(w, w.hub, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data})
+}

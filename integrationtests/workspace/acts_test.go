@@ -1,0 +1,179 @@
+package workspace
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
+	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
+)
+
+// away is for how long Rancher is away before the house believes it, and more.
+const away = 10 * time.Minute
+
+// A scenario is told in three acts on one API server: while Rancher maps, while it
+// is away and the house maps what Rancher has not, and when it is back and takes
+// over what the house has mapped. In each act it checks who has written what.
+type scenario struct {
+	name              string
+	lives, away, back func(w *world, since time.Time)
+}
+
+var scenarios = []scenario{
+	{"01_Mapping", mappedByRancher, mappedByUs, mappedByRancherAgain},
+	{"02_NotReadyYet", readyLives, readyAway, readyBack},
+	{"04_DefaultWorkspace", assignedByRancher, assignedByUs, assignedByRancherAgain},
+	{"05_ExternallyManaged", externalLives, externalAway, externalBack},
+	{"06_ForeignFields", foreignLives, foreignAway, foreignBack},
+	{"07_UnknownFields", unknownLives, unknownAway, unknownBack},
+	{"08_Local", localLives, localAway, localBack},
+	{"13_Create", spaceLives, spaceAway, spaceBack},
+	{"14_Existing", existingLives, existingAway, existingBack},
+	{"15_Unmanaged", orphanLives, orphanAway, orphanBack},
+	{"16_Guard", guardLives, guardAway, guardBack},
+	{"18_Moved", movedLives, movedAway, movedBack},
+	{"20_Down", downLives, downAway, downBack},
+}
+
+// TestRancherComesAndGoes starts, stops and starts Rancher again in the middle of
+// each scenario.
+func TestRancherComesAndGoes(t *testing.T) {
+	w := newWorld(t)
+	w.rancher = rancher.New(t, w.hub)
+	w.rancher.Start(t)
+	w.until("there is a workspace", func() bool { return w.namespace("fleet-default") != nil })
+	w.start(plan.Auto)
+	w.plays(plan.Observe)
+	w.act(t, "RancherLives", func(s scenario) func(*world, time.Time) { return s.lives })
+	w.onlyGuards(t)
+
+	w.rancher.Stop(t)
+	w.takesOver()
+	w.act(t, "RancherIsAway", func(s scenario) func(*world, time.Time) { return s.away })
+
+	w.rancher.Start(t)
+	w.plays(plan.Observe)
+	since := time.Now()
+	w.act(t, "RancherIsBack", func(s scenario) func(*world, time.Time) { return s.back })
+	w.quiet(t, since)
+	w.patchesOnly()
+}
+
+// takesOver lets time pass until the house believes that Rancher is away.
+func (w *world) takesOver() {
+	w.Helper()
+	w.plays(plan.Observe)
+	w.ahead.Add(int64(away))
+	w.plays(plan.Map)
+}
+
+// act tells one act of all scenarios.
+func (w *world) act(t *testing.T, name string, of func(scenario) func(*world, time.Time)) {
+	t.Helper()
+	since := time.Now()
+	for _, s := range scenarios {
+		f := of(s)
+		t.Run(name+"/"+s.name, func(t *testing.T) { f(w.in(t), since) })
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// guards tells whether a write of the house is one that it also makes while Rancher
+// maps: its finalizer on workspaces that hold clusters, and what it says of them.
+func guards(fields []string) bool {
+	return !slices.ContainsFunc(fields, func(f string) bool {
+		return f != "metadata.finalizers" && f != "metadata.annotations["+plan.AnnotationRefused+"]"
+	})
+}
+
+// onlyGuards checks that the house has written nothing else until now.
+func (w *world) onlyGuards(t *testing.T) {
+	t.Helper()
+	w.quiet(t, time.Time{})
+}
+
+// quiet checks that the house has written nothing but its guards since a moment.
+func (w *world) quiet(t *testing.T, since time.Time) {
+	t.Helper()
+	for _, r := range w.in(t).writes(since) {
+		if r.What() != "fleetworkspaces" || !guards(r.Fields) {
+			t.Errorf("written beside Rancher: %s", r)
+		}
+	}
+}
+
+// adopted waits until Rancher has taken over an object that the house has made, and
+// checks that Rancher had nothing to change but its own marks: both come to the same
+// object.
+func (w *world) adopted(since time.Time, resource, namespace, name string) {
+	w.Helper()
+	patched := func() []string { // its engine sends patches; what it updates are finalizers and its own status
+		list := slices.DeleteFunc(w.log(since), func(r harness.Writing) bool { return r.Verb != "patch" })
+		return harness.FieldsBy(list, rancher.User, resource, namespace, name)
+	}
+	w.until("Rancher takes over "+name, func() bool { return len(patched()) > 0 })
+	for _, f := range patched() {
+		if !strings.HasPrefix(f, "metadata.annotations[objectset.rio.cattle.io/") && !strings.HasPrefix(f, "metadata.labels[objectset.rio.cattle.io/") {
+			w.Errorf("%s of %s is not as Rancher would have written it", f, name)
+		}
+	}
+	w.untouched(house, since, resource, namespace, name)
+}
+
+// TestBesideRancher plays a Rancher that lives: nobody but it maps. When its feature
+// is off, we do.
+func TestBesideRancher(t *testing.T) {
+	w := newWorld(t)
+	w.rancher = rancher.New(t, w.hub)
+	w.rancher.Without = []string{"fleet-cluster", "workspace", "workspace-backport-cluster"} // it lives, and that is all
+	w.rancher.Start(t)
+	w.hub.Namespace(t, "fleet-default")
+	w.rancher.Triple(t, "fleet-default", "c1", "c-m-abcd1234", "")
+	w.rancher.Put(t, rancher.Workspaces, "", "team-a", `{}`)
+	w.start(plan.Auto)
+	w.plays(plan.Observe)
+	w.watches("nodes")
+	w.quiet(t, time.Time{})
+	if w.cluster("fleet-default", "c1") != nil || w.namespace("team-a") != nil {
+		t.Error("mapped beside Rancher")
+	}
+	w.rancher.Patch(t, rancher.Features, "", "fleet", `{"spec":{"value":false}}`)
+	w.until("with its feature off we map", func() bool { return w.cluster("fleet-default", "c1") != nil && w.namespace("team-a") != nil })
+}
+
+// TestInRanchersPlace lets Rancher map, takes it away for good, and tells the house
+// so: it takes over what Rancher has made, and changes nothing of it.
+func TestInRanchersPlace(t *testing.T) {
+	w := newWorld(t)
+	w.rancher = rancher.New(t, w.hub)
+	w.rancher.Start(t)
+	w.until("there is a workspace", func() bool { return w.namespace("fleet-default") != nil })
+	w.rancher.Ready(t, w.rancher.Provision(t, "fleet-default", "c1", `{"metadata":{"labels":{"env":"dev"}},"spec":{"rkeConfig":{}}}`), true)
+	before := w.mapped("fleet-default", "c1")
+	w.until("the local cluster is mapped", func() bool { return w.cluster("fleet-local", "local") != nil })
+	w.rancher.Uninstall(t)
+
+	since := time.Now()
+	w.start(plan.Auto)
+	w.plays(plan.Map)
+	w.turns("auto") // it maps what nobody has mapped, and leaves what is Rancher's
+	w.untouched(house, since, fleetClusters, "fleet-default", "c1")
+	w.untouched(house, since, namespaces, "", "fleet-default")
+	w.stop()
+
+	w.start(plan.Standalone)
+	w.until("it is the house's now", func() bool { return w.cluster("fleet-default", "c1").Annotations[plan.AnnotationMappedFrom] != "" })
+	after := w.cluster("fleet-default", "c1")
+	if after.UID != before.UID || after.Generation != before.Generation {
+		t.Errorf("it was changed: %+v, was %+v", after.Spec, before.Spec)
+	}
+	w.sees("it goes on", "prod", func() string {
+		w.rancher.Patch(t, rancher.Clusters, "", before.Labels[plan.LabelManagementCluster], `{"metadata":{"labels":{"env":"prod"}}}`)
+		return w.label("fleet-default", "c1", "env")
+	})
+}

@@ -1,0 +1,224 @@
+package agentmanagement
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
+)
+
+// reasonMoving is the reason of events about a Cluster that moves to another
+// workspace.
+const reasonMoving = "Moving"
+
+// byRancher is the index of Clusters by the name of their management Cluster.
+const byRancher = "rancher"
+
+// moves knows which Clusters move to another workspace. Rancher makes the new one
+// and deletes the old one; what is between them is done here: the new one gets what
+// users had set on the old one, and the old one stays until its agent works for the
+// new one and the controllers have withdrawn what the new workspace does not deploy.
+type moves struct {
+	*House
+	clusters   *kube.Store[*fleet.Cluster]
+	namespaces *kube.Store[*corev1.Namespace]
+	loop       *kube.Loop // new Clusters, of which somebody tells the condition
+}
+
+func newMoves(h *House, c *kube.Client) *moves {
+	m := &moves{House: h, clusters: kube.StoreOf[*fleet.Cluster](c), namespaces: kube.StoreOf[*corev1.Namespace](c)}
+	m.loop = kube.NewLoop("moves", 2, kube.Within(h.cfg.Scope.Holds, m.Reconcile))
+	h.view.clusters.Index(byRancher, func(c *fleet.Cluster) []string {
+		if name := c.Labels[imports.LabelRancherCluster]; name != "" {
+			return []string{name}
+		}
+		return nil
+	})
+	h.view.clusters.OnChange(func(old, c *fleet.Cluster) {
+		same := m.same(either(old, c))
+		if len(same) < 2 && !clusterNews(old, c) {
+			return
+		}
+		for _, s := range same {
+			m.loop.Add(kube.KeyOf(s))
+			if s.DeletionTimestamp != nil {
+				h.clusters.loop.Add(kube.KeyOf(s)) // what it waits for may have come
+			}
+		}
+	})
+	return m
+}
+
+// same are all Clusters of the management Cluster of one that has one, and itself.
+func (m *moves) same(c *fleet.Cluster) []*fleet.Cluster {
+	name := c.Labels[imports.LabelRancherCluster]
+	if name == "" {
+		return nil
+	}
+	return m.view.clusters.ByIndex(byRancher, name)
+}
+
+// former are the Clusters whose place one takes.
+func (m *moves) former(ctx context.Context, c *fleet.Cluster) ([]*fleet.Cluster, error) {
+	same := m.same(c)
+	if len(same) < 2 {
+		return nil, nil
+	}
+	owner, err := m.rancher.managementOf(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return workspace.Former(c, owner, same), nil
+}
+
+// carry gives a new Cluster what users had set on the one whose place it takes, and
+// notes that it does.
+func (m *moves) carry(ctx context.Context, c, before *fleet.Cluster) error {
+	from, err := m.clusters.Get(ctx, kube.KeyOf(before)) // the cache lacks fields
+	if err != nil {
+		return err
+	}
+	have, err := m.clusters.Get(ctx, kube.KeyOf(c))
+	if err != nil {
+		return err
+	}
+	if _, err := m.clusters.Patch(ctx, have, workspace.Carry(have, from)); err != nil {
+		return err
+	}
+	m.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("reason", "it comes from workspace "+from.Namespace).Info("cluster moves")
+	m.events.Event(c, kube.Normal, reasonMoving, fmt.Sprintf(
+		"takes the place of Cluster %s: its clientID, and the labels and settings that users had given it, come along", kube.KeyOf(from)))
+	return nil
+}
+
+// stays tells whether a Cluster that is deleted has to stay for now because it
+// moves, and says on it for what. next is when to look again.
+func (m *moves) stays(ctx context.Context, c *fleet.Cluster) (stays bool, next kube.Next, err error) {
+	if !slices.Contains(c.Finalizers, fleet.FinalizerCluster) {
+		return false, kube.Done, nil
+	}
+	d, err := m.departure(ctx, c)
+	if err != nil {
+		return true, kube.Done, err
+	}
+	stays, order, why, after := workspace.Stay(c, d)
+	if !stays {
+		return false, kube.Done, nil
+	}
+	if order {
+		changed := c.DeepCopy()
+		changed.Annotations = merged(c.Annotations, map[string]string{workspace.AnnotationWithdrawIn: kube.KeyOf(d.New).String()})
+		if c, err = m.clusters.Patch(ctx, c, changed); err != nil {
+			return true, kube.Done, err
+		}
+	}
+	return true, kube.Next{After: after}, m.say(ctx, c, workspace.ReasonMovesAway, why)
+}
+
+// departure gathers what is known of a Cluster that is deleted.
+func (m *moves) departure(ctx context.Context, c *fleet.Cluster) (workspace.Departure, error) {
+	d := workspace.Departure{Since: m.now().Sub(c.DeletionTimestamp.Time)}
+	if c.Labels[imports.LabelRancherCluster] == "" || c.Spec.KubeConfigSecret == "" || registration.External(c) {
+		return d, nil // its agent is nobody's to tell where to register
+	}
+	owner, err := m.rancher.managementOf(ctx, c)
+	if err != nil {
+		return d, err
+	}
+	if d.To = workspace.Destination(c, owner); d.To == "" || !m.cfg.Scope.Holds(d.To) {
+		d.To = "" // it is not there that this manager would make it
+		return d, nil
+	}
+	ns, err := m.namespaces.Get(ctx, kube.Key{Name: c.Namespace})
+	if err != nil && !kube.IsGone(err) {
+		return d, err
+	}
+	d.Ends = err != nil || ns.DeletionTimestamp != nil
+	same := m.same(c)
+	d.New = workspace.Successor(c, d.To, same)
+	if d.New == nil {
+		return d, nil
+	}
+	d.Recognised = recognises(d.New, c, same)
+	if at, ok := m.arrived(d.New); ok {
+		d.Arrived, d.ArrivedFor = true, m.now().Sub(at)
+	}
+	return d, nil
+}
+
+// recognises tells whether the agent of a Cluster was found to work for another one,
+// or for one between them: a cluster may move again before it has arrived.
+func recognises(c, former *fleet.Cluster, same []*fleet.Cluster) bool {
+	for range same {
+		if workspace.Recognises(c, former) {
+			return true
+		}
+		i := slices.IndexFunc(same, func(s *fleet.Cluster) bool { return workspace.Recognises(c, s) })
+		if i < 0 {
+			return false
+		}
+		c = same[i]
+	}
+	return false
+}
+
+// arrived is since when the agent of a Cluster works for it.
+func (m *moves) arrived(c *fleet.Cluster) (time.Time, bool) {
+	r := imports.RecordOf(c)
+	if r == nil || c.Status.Agent.LastSeen.IsZero() {
+		return time.Time{}, false
+	}
+	var at time.Time
+	for _, g := range m.imports.granted(c) {
+		if made := g.CreationTimestamp.Time; g.Status.Granted && !made.Before(r.Since) && (at.IsZero() || made.Before(at)) {
+			at = made
+		}
+	}
+	return at, !at.IsZero()
+}
+
+// Reconcile says on a Cluster where it comes from, as long as the one before is
+// there. That one says by itself what it waits for.
+func (m *moves) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+	c, ok := m.view.clusters.Get(key)
+	if !ok || c.DeletionTimestamp != nil {
+		return kube.Done, nil
+	}
+	former, err := m.former(ctx, c)
+	if err != nil {
+		return kube.Done, err
+	}
+	for _, f := range former {
+		if says := condition.Find(f.Status.Conditions, fleet.ConditionMoving); f.DeletionTimestamp != nil && says != nil {
+			return kube.Done, m.say(ctx, c, workspace.ReasonArrives, workspace.Arriving(f, says.Message))
+		}
+	}
+	if condition.Find(c.Status.Conditions, fleet.ConditionMoving) == nil {
+		return kube.Done, nil
+	}
+	changed := c.DeepCopy()
+	changed.Status.Conditions = condition.Remove(c.Status.Conditions, fleet.ConditionMoving)
+	if _, err := m.clusters.PatchStatus(ctx, c, changed); err != nil {
+		return kube.Done, ignoreGone(err)
+	}
+	m.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).Info("cluster has moved")
+	m.events.Event(c, kube.Normal, reasonMoving, "has moved here")
+	return kube.Done, nil
+}
+
+// say writes the condition Moving.
+func (m *moves) say(ctx context.Context, c *fleet.Cluster, reason, why string) error {
+	changed := c.DeepCopy()
+	changed.Status.Conditions = condition.Set(c.Status.Conditions, workspace.Moving(c, reason, why), m.now())
+	_, err := m.clusters.PatchStatus(ctx, c, changed)
+	return ignoreGone(err)
+}

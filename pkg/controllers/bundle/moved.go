@@ -1,0 +1,139 @@
+package bundle
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
+)
+
+const (
+	// movedRetry is when a cluster that has moved is looked at again, if something
+	// holds it up of which nobody tells.
+	movedRetry = 2 * time.Second
+	// movedEvent is the reason of the event about what is withdrawn after a move.
+	movedEvent = "Withdrawing"
+)
+
+// onMoved wakes up for Clusters whose rest is to be withdrawn in another workspace.
+func (e *Engine) onMoved(_, c *fleet.Cluster) {
+	if c != nil && movesRest(c) {
+		e.mover.Add(kube.KeyOf(c))
+	}
+}
+
+// movesRest tells whether a Cluster bears an order that was not carried out.
+func movesRest(c *fleet.Cluster) bool {
+	order := c.Annotations[workspace.AnnotationWithdrawIn]
+	return order != "" && order != c.Annotations[workspace.AnnotationWithdrawnIn]
+}
+
+// reconcileMoved orders to leave what a cluster has had in the workspace that it
+// has moved from and that the new one does not deploy.
+//
+//  1. gather: the old deployments live, and what the new workspace has or wants, from the table
+//  2. decide: withdrawal.Moved (pure)
+//  3. apply:  withdrawn deployments in the namespace of the new Cluster
+//  4. report: an annotation on the old Cluster, which may go then
+func (e *Engine) reconcileMoved(ctx context.Context, key kube.Key) (kube.Next, error) {
+	old, ok := e.table.Cluster(key)
+	if !ok || !movesRest(old) || !e.cfg.Scope.Owns(old) {
+		return kube.Done, nil
+	}
+	to := kube.ParseKey(old.Annotations[workspace.AnnotationWithdrawIn])
+	c, ok := e.table.Cluster(to)
+	if !ok {
+		return kube.Done, nil // it is a move no more; whoever ordered it will see that
+	}
+	place, ok := registration.DeploymentNamespace(c)
+	agent, known := e.table.AgentOf(to)
+	from, had := registration.DeploymentNamespace(old)
+	hold, _ := e.brake()
+	switch {
+	case !ok || !known || agent.Life == summary.NeverSeen || hold != "" || !e.table.Settled():
+		return kube.Next{After: movedRetry}, nil
+	case !had || agent.Protocol == 0: // such an agent removes by itself what is not there
+		return kube.Done, e.movedAway(ctx, old, to, nil)
+	}
+	list, err := e.deployments.List(ctx, from, "")
+	if err != nil {
+		return kube.Done, err
+	}
+	list = slices.DeleteFunc(list, func(bd *fleet.BundleDeployment) bool { // nobody here knows what others want
+		return !e.cfg.Scope.Takes(bd.Labels[fleet.LabelBundleNamespace], bd.Labels)
+	})
+	rest := withdrawal.Moved(list,
+		withdrawal.Place{Workspace: key.Namespace, Cluster: key.Name, Namespace: from},
+		withdrawal.Place{Workspace: to.Namespace, Cluster: to.Name, Namespace: place},
+		func(name string) bool { return e.wantedOn(to, place, name) }, newOrder)
+	var names []string
+	for _, bd := range rest {
+		got, err := e.deployments.Create(ctx, bd)
+		if kube.IsExists(err) {
+			continue // it is wanted after all
+		}
+		if err != nil {
+			return kube.Done, fmt.Errorf("withdraw %q from cluster %q: %w", bd.Name, to, err)
+		}
+		e.slimDeployment(got)
+		e.spread(e.table.SetDeployment(got))
+		names = append(names, bd.Name)
+	}
+	return kube.Done, e.movedAway(ctx, old, to, names)
+}
+
+// wantedOn tells whether a cluster has a deployment, or is to get it.
+func (e *Engine) wantedOn(cluster kube.Key, namespace, name string) bool {
+	if _, there := e.table.Deployment(kube.Key{Namespace: namespace, Name: name}); there {
+		return true
+	}
+	return e.table.Wanted(cluster, name)
+}
+
+// movedAway notes on the old Cluster that all of it was withdrawn in its new place.
+func (e *Engine) movedAway(ctx context.Context, old *fleet.Cluster, to kube.Key, names []string) error {
+	have, err := e.clusters.Get(ctx, kube.KeyOf(old)) // the table's is on a diet
+	if kube.IsGone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !movesRest(have) {
+		return nil
+	}
+	changed := have.DeepCopy()
+	changed.Annotations = maps.Clone(have.Annotations)
+	changed.Annotations[workspace.AnnotationWithdrawnIn] = to.String()
+	if _, err := e.clusters.Patch(ctx, have, changed); err != nil {
+		return fmt.Errorf("note the move of cluster %q: %w", kube.KeyOf(old), err)
+	}
+	log := e.log.WithField("workspace", to.Namespace).WithField("cluster", to.Name)
+	if len(names) == 0 {
+		log.WithField("reason", "it deploys all that workspace "+old.Namespace+" has deployed").Info("cluster moved")
+		return nil
+	}
+	text := fmt.Sprintf("workspace %s does not deploy what %s has deployed, and withdraws it: %s", to.Namespace, old.Namespace, firstOf(names))
+	log.WithField("reason", text).Info("cluster moved")
+	if c, ok := e.table.Cluster(to); ok {
+		e.events.Event(c, kube.Normal, movedEvent, text)
+	}
+	return nil
+}
+
+// firstOf names ten things, and says how many more there are.
+func firstOf(names []string) string {
+	if n := len(names) - fleet.StatusListLimit; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:fleet.StatusListLimit], ", "), n)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,35 @@
+package bundle
+
+import (
+	"bytes"
+	"strings"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// stagedField is the field of a deployment that changes with every version, as
+// it stands in managedFields.
+var stagedField = []byte(`"f:stagedDeploymentID"`)
+
+// unknownInputs stands in cached marks instead of what a version was made of; no
+// inputs have it as their hash.
+const unknownInputs = "?"
+
+// distrust takes from a deployment, as it came from the API server, what its
+// mark says about inputs, where somebody else has changed its version since the
+// mark was written: the reference keeps annotations as they are. The version is
+// worked out anew then, and is written only if it is another.
+func distrust(bd *fleet.BundleDeployment) {
+	mark, ok := bd.Annotations[fleet.AnnotationInputHash]
+	if !ok || bd.Spec.StagedDeploymentID == "" {
+		return
+	}
+	for _, f := range bd.ManagedFields {
+		if f.Manager == fleet.FieldManagerController && f.Subresource == "" && f.FieldsV1 != nil && bytes.Contains(f.FieldsV1.GetRawBytes(), stagedField) {
+			return
+		}
+	}
+	if _, rest, ok := strings.Cut(mark, "."); ok {
+		bd.Annotations[fleet.AnnotationInputHash] = unknownInputs + "." + rest
+	}
+}

@@ -1,0 +1,17 @@
+package kube
+
+import "context"
+
+// Within is reconcile for those keys whose namespace is one of the manager's;
+// the others are somebody else's and need no look.
+//
+// A manager that works in some namespaces only still sees all: what is absent
+// from a narrower view would look as if it were gone, and be cleaned up after.
+func Within(holds func(namespace string) bool, reconcile func(context.Context, Key) (Next, error)) func(context.Context, Key) (Next, error) {
+	return func(ctx context.Context, key Key) (Next, error) {
+		if !holds(key.Namespace) {
+			return Done, nil
+		}
+		return reconcile(ctx, key)
+	}
+}

@@ -1,0 +1,211 @@
+// Package takeover decides what a manager of this kind would change of what
+// another manager of the same API has made, and which labels pass objects from
+// one to the other.
+//
+// What would be made of a Bundle is package preview's; here it is compared.
+package takeover
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/preview"
+	"github.com/fleetworkspace/fleet/pkg/plan/support"
+)
+
+// A Verdict is how it stands with a Bundle.
+type Verdict string
+
+// The verdicts, from good to bad.
+const (
+	Identical   Verdict = "identical"     // every deployment stays as it is
+	Differs     Verdict = "differs"       // something would be deployed or withdrawn
+	Unsupported Verdict = "not supported" // it uses what this version does not act on
+	Unknown     Verdict = "not known"     // it cannot be worked out with what can be read
+)
+
+// Verdicts are all of them, in that order.
+var Verdicts = []Verdict{Identical, Differs, Unsupported, Unknown}
+
+// An Input is a Bundle with all that its deployments depend on.
+type Input struct {
+	preview.Input
+	Repo   *fleet.GitRepo  // that the Bundle is from; nil: none, or it cannot be read
+	Limits []support.Limit // of its namespace
+}
+
+// A Finding is what is found of one Bundle.
+type Finding struct {
+	Verdict Verdict
+	// Clusters is how many it is deployed to, or would be.
+	Clusters int
+	// Reasons say what differs or is not supported, sorted, three at most and how
+	// many more there are; none for Identical.
+	Reasons []string
+	// Differences are the clusters where something differs, by name.
+	Differences []Difference
+}
+
+// A Difference is what would become another on one cluster.
+type Difference struct {
+	Cluster string   // "<workspace>/<name>"
+	What    []string // in words, sorted
+}
+
+// Judge compares what is deployed of a Bundle with what would be. It looks at
+// deployments as objects: one that is judged identical keeps its deployment id,
+// and an agent does not touch what it runs. How its files are read from a
+// repository is not looked at.
+func Judge(in Input) Finding {
+	if reasons := unsupported(in); len(reasons) > 0 {
+		return Finding{Verdict: Unsupported, Clusters: len(in.Deployments), Reasons: reasons}
+	}
+	result, err := preview.Of(in.Input)
+	if err != nil {
+		f := Finding{Verdict: Unknown, Clusters: len(in.Deployments), Reasons: []string{err.Error()}}
+		if fault.IsPermanent(err) {
+			f.Verdict = Unsupported
+		}
+		return f
+	}
+	f := Finding{Verdict: Identical}
+	reasons := map[string]bool{}
+	wanted := map[string]bool{}
+	for _, c := range result.Clusters {
+		old := deploymentOf(in.Deployments, c.Namespace, c.Name)
+		if old == nil && !c.Deploy {
+			continue
+		}
+		f.Clusters++
+		if old != nil {
+			wanted[old.Namespace] = true
+		}
+		what := compare(&c, old)
+		if len(what) == 0 {
+			continue
+		}
+		f.Verdict = Differs
+		f.Differences = append(f.Differences, Difference{Cluster: c.Namespace + "/" + c.Name, What: what})
+		for _, w := range what {
+			reasons[w] = true
+		}
+		if c.Needs != "" {
+			f.Verdict = Unknown
+		}
+	}
+	for _, bd := range in.Deployments {
+		if !wanted[bd.Namespace] && bd.DeletionTimestamp == nil {
+			f.Verdict = Differs
+			reasons["deployments are there for clusters that are gone: they are left alone"] = true
+		}
+	}
+	f.Reasons = shortened(reasons)
+	return f
+}
+
+// shortened are reasons in order, and how many more there are.
+func shortened(reasons map[string]bool) []string {
+	out := slices.Sorted(maps.Keys(reasons))
+	if more := len(out) - mostReasons; more > 0 {
+		out = append(out[:mostReasons], fmt.Sprintf("and %d more", more))
+	}
+	return out
+}
+
+// mostReasons is how many reasons of one Bundle are named: many clusters may each
+// have their own.
+const mostReasons = 3
+
+// unsupported is what a Bundle asks for and nothing acts on.
+func unsupported(in Input) []string {
+	var out []string
+	for _, text := range []string{
+		support.Message(support.Missing(in.Bundle)), support.Blocks(&in.Bundle.Spec), support.FailClosed(in.Limits),
+	} {
+		if text != "" {
+			out = append(out, text)
+		}
+	}
+	if in.Repo != nil {
+		if text := support.Message(support.Missing(in.Repo)); text != "" {
+			out = append(out, fmt.Sprintf("GitRepo %s: %s", in.Repo.Name, text))
+		}
+	}
+	if op := in.Bundle.Labels[fleet.LabelHelmOpName]; op != "" && slices.Contains(support.Kinds(), "HelmOp") {
+		out = append(out, fmt.Sprintf("HelmOp %s: %s", op, support.Message(support.Missing(&fleet.HelmOp{}))))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// deploymentOf is the deployment for a cluster.
+func deploymentOf(list []*fleet.BundleDeployment, namespace, name string) *fleet.BundleDeployment {
+	for _, bd := range list {
+		if bd.Labels[fleet.LabelClusterNamespace] == namespace && bd.Labels[fleet.LabelCluster] == name {
+			return bd
+		}
+	}
+	return nil
+}
+
+// compare says what would become another on one cluster.
+func compare(c *preview.Cluster, old *fleet.BundleDeployment) []string {
+	switch {
+	case c.Broken != "":
+		return []string{c.Broken}
+	case !c.Deploy:
+		return []string{"would be withdrawn: " + c.Why}
+	case old == nil:
+		return []string{"would be deployed anew: " + c.Why}
+	}
+	var out []string
+	note := func(differs bool, format string, args ...any) {
+		if differs {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
+	staged := old.Spec.StagedDeploymentID
+	if staged != c.ID {
+		wasContent, wasOptions, _ := strings.Cut(staged, ":")
+		content, options, _ := strings.Cut(c.ID, ":")
+		note(content != wasContent, "other content: %s instead of %s", short(content), short(wasContent))
+		if options != wasOptions {
+			fields := "options"
+			if c.Object != nil {
+				fields = strings.Join(changed(old.Spec.StagedOptions, c.Object.Spec.StagedOptions), ", ")
+			}
+			out = append(out, "other options: "+orElse(fields, "helm values"))
+		}
+	}
+	note(c.Step.Move && old.Spec.DeploymentID != staged && staged == c.ID, "a version that is held back would be released: %s", c.Step.Reason)
+	note(!c.Step.Move && old.Spec.DeploymentID == staged && staged == c.ID, "would be held back: %s", c.Step.Reason)
+	if o := c.Object; o != nil {
+		note(o.Spec.Paused != old.Spec.Paused, "paused %v instead of %v", o.Spec.Paused, old.Spec.Paused)
+		note(o.Spec.ValuesHash != old.Spec.ValuesHash && staged == c.ID, "other hash of helm values")
+		note(c.Step.Move && o.Spec.OCIContents != old.Spec.OCIContents, "content in a registry %v instead of %v", o.Spec.OCIContents, old.Spec.OCIContents)
+		note(c.Step.Move && !same(o.Spec.DependsOn, old.Spec.DependsOn), "other dependsOn")
+		note(c.Step.Move && !same(o.Spec.CorrectDrift, old.Spec.CorrectDrift), "other correctDrift")
+		note(c.Step.Move && !same(o.Spec.HelmChartOptions, old.Spec.HelmChartOptions), "another source of the chart")
+	}
+	slices.Sort(out)
+	return out
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// short is an id for people.
+func short(id string) string {
+	if id == "" {
+		return "none"
+	}
+	return id[:min(len(id), 10)]
+}

@@ -1,0 +1,156 @@
+package workspace
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// More settings of Rancher that count here.
+const (
+	SettingPriorityClass = "fleet-agent-default-priority-class"
+	SettingBudget        = "fleet-agent-default-pod-disruption-budget"
+	SettingServerURL     = "server-url"
+	SettingCACerts       = "cacerts"
+	SettingTLSMode       = "agent-tls-mode"
+)
+
+// Features of Rancher that count here.
+const (
+	// FeatureFleet is Rancher's switch for all of this.
+	FeatureFleet = "fleet"
+	// FeatureClusters is multi-cluster management. Without it there is only the
+	// local cluster, and no workspace for others.
+	FeatureClusters = "multi-cluster-management"
+	// FeatureScheduling lets clusters ask for the defaults of scheduling.
+	FeatureScheduling = "cluster-agent-scheduling-customization"
+)
+
+// AnnotationScheduling on a provisioning Cluster, or on a legacy management
+// Cluster, asks once for something: "true" for the default priority class and
+// disruption budget of Fleet's agent, where it has none of its own, "false" for
+// none. It is taken off when that is done.
+const AnnotationScheduling = "provisioning.cattle.io/enable-fleet-scheduling-customization"
+
+// Scheduling are the defaults of agents' scheduling, from two settings of Rancher.
+// Without either it is nil. A setting that cannot be read is Permanent,
+// InvalidSetting.
+func Scheduling(setting func(string) string) (*fleet.AgentSchedulingCustomization, error) {
+	out := &fleet.AgentSchedulingCustomization{}
+	if text := setting(SettingPriorityClass); text != "" {
+		out.PriorityClass = &fleet.PriorityClassSpec{}
+		if err := json.Unmarshal([]byte(text), out.PriorityClass); err != nil {
+			return nil, unreadable(SettingPriorityClass, "priority class", err)
+		}
+	}
+	if text := setting(SettingBudget); text != "" {
+		out.PodDisruptionBudget = &fleet.PodDisruptionBudgetSpec{}
+		if err := json.Unmarshal([]byte(text), out.PodDisruptionBudget); err != nil {
+			return nil, unreadable(SettingBudget, "disruption budget", err)
+		}
+	}
+	if out.PriorityClass == nil && out.PodDisruptionBudget == nil {
+		return nil, nil //nolint:nilnil // there are none
+	}
+	return out, nil
+}
+
+func unreadable(setting, what string, err error) error {
+	return fault.PermanentError(ReasonSetting, fmt.Errorf("setting %s of Rancher is no %s: %w", setting, what, err))
+}
+
+// Backfill is what a cluster's annotations and its customization of Fleet's agent
+// become where AnnotationScheduling asks for something; false where it does not.
+// It changes nothing that it is given.
+func Backfill(annotations map[string]string, custom *management.AgentDeploymentCustomization, defaults *fleet.AgentSchedulingCustomization) (
+	rest map[string]string, changed *management.AgentDeploymentCustomization, ok bool,
+) {
+	on := strings.EqualFold(annotations[AnnotationScheduling], yes)
+	if !on && !strings.EqualFold(annotations[AnnotationScheduling], "false") {
+		return annotations, custom, false
+	}
+	rest = maps.Clone(annotations)
+	delete(rest, AnnotationScheduling)
+	has := custom != nil && custom.SchedulingCustomization != nil
+	switch {
+	case on && has, on && defaults == nil, !on && !has:
+		return rest, custom, true
+	case custom == nil:
+		changed = &management.AgentDeploymentCustomization{}
+	default:
+		changed = custom.DeepCopy()
+	}
+	changed.SchedulingCustomization = nil
+	if on {
+		changed.SchedulingCustomization = defaults
+	}
+	return rest, changed, true
+}
+
+// DefaultWorkspace is the workspace that new clusters get, where it is to be made;
+// nil where not. ns is the namespace of its name, nil where there is none. One that
+// stands already and belongs to nobody stays out of the workspace's hands: it is
+// neither changed nor deleted with it.
+func DefaultWorkspace(name string, ns *metav1.PartialObjectMetadata) *management.FleetWorkspace {
+	if name == "" || System(name, ns) {
+		return nil
+	}
+	w := &management.FleetWorkspace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if action, _ := For(w, ns); action == Refuse {
+		return ForOrphan(ns)
+	}
+	return w
+}
+
+// Told are Rancher's settings for all agents.
+type Told struct {
+	URL      string // of the manager
+	CA       string // PEM
+	TLSMode  string // as registration has them; empty: nothing is said
+	Registry string // of images
+}
+
+// ToldBy reads them by their effective values.
+func ToldBy(setting func(string) string) Told {
+	t := Told{
+		URL: setting(SettingServerURL), CA: setting(SettingCACerts),
+		TLSMode: setting(SettingTLSMode), Registry: strings.TrimSuffix(setting(SettingRegistry), "/"),
+	}
+	if t.TLSMode != registration.TLSStrict && t.TLSMode != registration.TLSSystemStore {
+		t.TLSMode = ""
+	}
+	return t
+}
+
+// Open tells whether the chart has left something open that Rancher's settings may
+// say.
+func Open(s registration.Settings) bool { return s.APIServerURL == "" || s.SystemDefaultRegistry == "" }
+
+// Fill are the settings of the chart, completed by what Rancher's say. What the
+// chart says counts, so the two ways in which a change of Rancher's settings comes,
+// by an upgrade of the chart and by the settings themselves, cannot contradict each
+// other. Address, certificates and TLS mode belong together: either all of them are
+// the chart's, or all are Rancher's.
+func (t Told) Fill(s registration.Settings) registration.Settings {
+	if s.APIServerURL == "" && t.URL != "" {
+		s.APIServerURL, s.APIServerCA = t.URL, []byte(t.CA)
+		if t.CA == "" {
+			s.APIServerCA = nil
+		}
+		if t.TLSMode != "" {
+			s.AgentTLSMode = t.TLSMode
+		}
+	}
+	if s.SystemDefaultRegistry == "" {
+		s.SystemDefaultRegistry = t.Registry
+	}
+	return s
+}

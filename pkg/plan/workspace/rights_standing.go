@@ -1,0 +1,97 @@
+package workspace
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// Names of Rancher's own roles for workspaces.
+const (
+	RoleAdmin    = "fleetworkspace-admin"
+	RoleMember   = "fleetworkspace-member"
+	RoleReadOnly = "fleetworkspace-readonly"
+)
+
+// Names of our roles for workspaces. They hold all kinds of a workspace, and
+// whatever else is labelled for them.
+const (
+	AllAdmin    = "fleet-workspace-admin"
+	AllMember   = "fleet-workspace-member"
+	AllReadOnly = "fleet-workspace-readonly"
+)
+
+// Labels of ClusterRoles whose rules become part of our roles.
+const (
+	LabelIntoAdmin    = "fleet.cattle.io/aggregate-to-workspace-admin"
+	LabelIntoMember   = "fleet.cattle.io/aggregate-to-workspace-member"
+	LabelIntoReadOnly = "fleet.cattle.io/aggregate-to-workspace-readonly"
+)
+
+// BaseRoles are Rancher's own three, with the rules that Rancher gives them. They
+// are made where there is no Rancher to make them, and never changed.
+func BaseRoles() []*rbacv1.ClusterRole {
+	around := []string{"clusterregistrationtokens", "gitreporestrictions", "clusterregistrations", "clusters", "clustergroups"}
+	work := []string{"gitrepos", "bundles"}
+	role := func(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
+		return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{LabelProduct: Product}}, Rules: rules}
+	}
+	return []*rbacv1.ClusterRole{
+		role(RoleAdmin, may([]string{"*"}, append(around, work...)...), bindRoles()),
+		role(RoleMember, may([]string{"*"}, work...), may(read(), around...)),
+		role(RoleReadOnly, may(read(), append(around, work...)...)),
+	}
+}
+
+// OwnRoles are ours: three that Rancher's UI offers for workspaces, which collect
+// their rules by label, and three that hold ours. Other programs that bring kinds
+// of their own to workspaces label roles in the same way.
+//
+// Schedules and Policies rule over the work of others, so only administrators of a
+// workspace write them. BundleNamespaceMappings lead out of the workspace, and
+// nobody in it writes them (docs/decisions/0030); BundleDeployments are written by
+// managers alone.
+func OwnRoles() []*rbacv1.ClusterRole {
+	all := func(name, label string) *rbacv1.ClusterRole {
+		out := standing(name)
+		out.Labels[LabelProduct] = Product
+		out.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{label: yes}}}}
+		return out
+	}
+	part := func(name string, into []string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
+		out := standing(name)
+		for _, label := range into {
+			out.Labels[label] = yes
+		}
+		out.Rules = rules
+		return out
+	}
+	every := []string{
+		"bundles", "bundledeployments", "bundlenamespacemappings", "clustergroups", "clusterregistrations", "clusterregistrationtokens",
+		"clusters", "gitreporestrictions", "gitrepos", "helmops", "imagescans", "policies", "schedules",
+	}
+	return []*rbacv1.ClusterRole{
+		part(AllReadOnly+"-rules", []string{LabelIntoReadOnly, LabelIntoMember, LabelIntoAdmin}, may(read(), every...)),
+		part(AllMember+"-rules", []string{LabelIntoMember, LabelIntoAdmin}, may([]string{"*"}, "bundles", "gitrepos", "helmops", "imagescans")),
+		part(AllAdmin+"-rules", []string{LabelIntoAdmin}, may([]string{"*"},
+			"clustergroups", "clusterregistrations", "clusterregistrationtokens", "clusters", "gitreporestrictions", "policies", "schedules"), bindRoles()),
+		all(AllReadOnly, LabelIntoReadOnly), all(AllMember, LabelIntoMember), all(AllAdmin, LabelIntoAdmin),
+	}
+}
+
+func standing(name string) *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{LabelRights: RightsStanding}}}
+}
+
+func read() []string { return []string{"get", "list", "watch"} }
+
+func may(verbs []string, resources ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{fleet.Group}, Resources: resources, Verbs: verbs}
+}
+
+// bindRoles lets somebody decide who has which role in a workspace. Kubernetes
+// lets nobody give what they do not have.
+func bindRoles() rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"rolebindings"}, Verbs: []string{"*"}}
+}

@@ -1,0 +1,184 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
+	provisioning "github.com/fleetworkspace/fleet/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
+)
+
+// defaultsKey is the key of the workspace that new clusters get. No management
+// Cluster has such a name.
+var defaultsKey = kube.Key{Name: "default workspace"}
+
+// reasonSetting is the reason of events of settings that cannot be used.
+const reasonSetting = plan.ReasonSetting
+
+// defaultsLoop gives Rancher's settings their effect on Rancher's own objects: it
+// makes the workspace for new clusters, and fills in what clusters ask for once by
+// an annotation. Its keys are those of provisioning Clusters, of legacy management
+// Clusters, which have no namespace, and defaultsKey.
+type defaultsLoop struct {
+	*stage
+	loop         *kube.Loop
+	told         sayer
+	workspaces   *kube.Store[*management.FleetWorkspace]
+	management   *kube.Store[*management.Cluster]
+	provisioning *kube.Store[*provisioning.Cluster]
+}
+
+func newDefaultsLoop(s *stage, c *kube.Client) *defaultsLoop {
+	l := &defaultsLoop{
+		stage: s, told: sayer{stage: s}, workspaces: kube.StoreOf[*management.FleetWorkspace](c),
+		management: kube.StoreOf[*management.Cluster](c), provisioning: kube.StoreOf[*provisioning.Cluster](c),
+	}
+	l.loop = kube.NewLoop("rancher-defaults", 1, l.Reconcile)
+	s.view.management.OnChange(func(_, m *management.Cluster) {
+		if m != nil && m.Annotations[plan.AnnotationScheduling] != "" {
+			l.loop.Add(kube.KeyOf(m))
+		}
+	})
+	s.view.provisioning.OnChange(func(_, p *provisioning.Cluster) {
+		if p != nil && p.Annotations[plan.AnnotationScheduling] != "" {
+			l.loop.Add(kube.KeyOf(p))
+		}
+	})
+	s.view.settings.OnChange(func(old, st *management.Setting) {
+		switch either(old, st).Name {
+		case plan.SettingDefaultWorkspace:
+			l.loop.Add(defaultsKey)
+		case plan.SettingPriorityClass, plan.SettingBudget:
+			l.wake()
+		}
+	})
+	s.view.features.OnChange(func(_, _ *management.Feature) { l.wake() })
+	s.view.workspaces.OnChange(func(old, w *management.FleetWorkspace) {
+		comesOrGoes(old, w, func(*management.FleetWorkspace) { l.loop.Add(defaultsKey) })
+	})
+	return l
+}
+
+// wake lets the loop look at everything.
+func (l *defaultsLoop) wake() {
+	l.loop.Add(defaultsKey)
+	for _, m := range l.view.management.List("") {
+		if m.Annotations[plan.AnnotationScheduling] != "" {
+			l.loop.Add(kube.KeyOf(m))
+		}
+	}
+	for _, p := range l.view.provisioning.List("") {
+		if p.Annotations[plan.AnnotationScheduling] != "" {
+			l.loop.Add(kube.KeyOf(p))
+		}
+	}
+}
+
+// on tells whether a feature of Rancher is; otherwise counts where Rancher does not
+// know it.
+func (l *defaultsLoop) on(feature string, otherwise bool) bool {
+	f, ok := l.view.features.Get(kube.Key{Name: feature})
+	if !ok {
+		return otherwise
+	}
+	return f.On()
+}
+
+// Reconcile makes the default workspace, or fills in what one cluster asks for.
+func (l *defaultsLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+	switch {
+	case !l.maps():
+		return kube.Done, nil
+	case key == defaultsKey:
+		return kube.Done, l.workspace(ctx)
+	case !l.on(plan.FeatureScheduling, false):
+		return kube.Done, nil // Rancher leaves the annotation as it is, too
+	case key.Namespace != "":
+		return kube.Done, l.ofProvisioning(ctx, key)
+	case plan.Legacy(key.Name):
+		return kube.Done, l.ofManagement(ctx, key)
+	}
+	return kube.Done, nil
+}
+
+// workspace makes the workspace that the setting names. The one that it named
+// before stays, with its clusters.
+func (l *defaultsLoop) workspace(ctx context.Context) error {
+	name := l.view.setting(plan.SettingDefaultWorkspace)
+	key := kube.Key{Name: name}
+	if _, there := l.view.workspaces.Get(key); name == "" || there || !l.on(plan.FeatureClusters, true) {
+		return nil
+	}
+	ns, ok := l.view.namespaces.Get(key)
+	if !ok {
+		ns = nil
+	}
+	w := plan.DefaultWorkspace(name, ns)
+	if w == nil {
+		if s, ok := l.view.settings.Get(kube.Key{Name: plan.SettingDefaultWorkspace}); ok {
+			l.told.say(s, reasonSetting, fmt.Sprintf("%q cannot be a workspace: choose another name", name))
+		}
+		return nil
+	}
+	if _, err := l.workspaces.Create(ctx, w); err != nil && !kube.IsExists(err) {
+		return fmt.Errorf("workspace %q of setting %s: %w", name, plan.SettingDefaultWorkspace, err)
+	}
+	l.log.WithField("workspace", name).Info("workspace for new clusters made")
+	return nil
+}
+
+func (l *defaultsLoop) ofProvisioning(ctx context.Context, key kube.Key) error {
+	p, ok := l.view.provisioning.Get(key)
+	if !ok || p.DeletionTimestamp != nil {
+		return nil
+	}
+	defaults, err := l.scheduling()
+	if err != nil {
+		return err
+	}
+	annotations, custom, ok := plan.Backfill(p.Annotations, p.Spec.FleetAgentDeploymentCustomization, defaults)
+	if !ok {
+		return nil
+	}
+	changed := p.DeepCopy()
+	changed.Annotations, changed.Spec.FleetAgentDeploymentCustomization = annotations, custom
+	_, err = l.provisioning.Patch(ctx, p, changed)
+	return err
+}
+
+func (l *defaultsLoop) ofManagement(ctx context.Context, key kube.Key) error {
+	m, ok := l.view.management.Get(key)
+	if !ok || m.DeletionTimestamp != nil {
+		return nil
+	}
+	defaults, err := l.scheduling()
+	if err != nil {
+		return err
+	}
+	annotations, custom, ok := plan.Backfill(m.Annotations, m.Spec.FleetAgentDeploymentCustomization, defaults)
+	if !ok {
+		return nil
+	}
+	changed := m.DeepCopy()
+	changed.Annotations, changed.Spec.FleetAgentDeploymentCustomization = annotations, custom
+	_, err = l.management.Patch(ctx, m, changed)
+	return err
+}
+
+// scheduling are the defaults of the settings. One that cannot be read is said.
+func (l *defaultsLoop) scheduling() (*fleet.AgentSchedulingCustomization, error) {
+	defaults, err := plan.Scheduling(l.view.setting)
+	if err == nil {
+		return defaults, nil
+	}
+	for _, name := range []string{plan.SettingPriorityClass, plan.SettingBudget} {
+		if s, ok := l.view.settings.Get(kube.Key{Name: name}); ok {
+			l.told.say(s, reasonSetting, err.Error())
+			break
+		}
+	}
+	return nil, err
+}

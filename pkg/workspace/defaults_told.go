@@ -1,0 +1,223 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
+)
+
+// kindSettings is the CustomResourceDefinition of Rancher's settings.
+const kindSettings = "settings.management.cattle.io"
+
+// quiet is how long Rancher's settings must stay as they are before they count: an
+// address and its certificates come one after the other.
+const quiet = 5 * time.Second
+
+// A Follower completes the settings of the chart by Rancher's.
+type Follower struct {
+	Client *kube.Client
+	Log    *logrus.Entry
+	Quiet  time.Duration // 5 s where 0
+}
+
+// errChanged says that the settings have changed.
+var errChanged = errors.New("settings have changed")
+
+// Follow calls run with the settings of the chart, completed by Rancher's where the
+// chart has left something open, and calls it again, after it has ended, whenever
+// they have changed. Where the chart says everything nothing is watched. run has to
+// return when its context ends. Follow returns when ctx ends, or with the error of
+// run.
+func (f Follower) Follow(ctx context.Context, chart registration.Settings, run func(context.Context, registration.Settings) error) error {
+	if !plan.Open(chart) {
+		return run(ctx, chart)
+	}
+	if f.Quiet == 0 {
+		f.Quiet = quiet
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	told := newTold(f.Client.Loop("rancher-settings"))
+	return kube.Run(ctx, nil, told.crd, kube.RunnerFunc(told.follow), kube.RunnerFunc(func(ctx context.Context) error {
+		defer stop()
+		if !told.first(ctx) {
+			return nil
+		}
+		for {
+			settings := told.get().Fill(chart)
+			err := f.until(ctx, told, func() bool { return reflect.DeepEqual(told.get().Fill(chart), settings) }, func(ctx context.Context) error {
+				return run(ctx, settings)
+			})
+			if !errors.Is(err, errChanged) || ctx.Err() != nil {
+				return err
+			}
+			f.Log.WithField("reason", "Rancher's settings have changed").Info("agents are told anew")
+		}
+	}))
+}
+
+// until runs something until ctx ends, it fails, or Rancher's settings have been
+// others for a while than those that it was given.
+func (f Follower) until(ctx context.Context, told *told, same func() bool, run func(context.Context) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		for same() || !told.settled(ctx, f.Quiet) || same() {
+			if ctx.Err() != nil || !received(ctx, told.fresh) {
+				return
+			}
+		}
+		stop(errChanged)
+	})
+	err := run(ctx)
+	if err == nil && errors.Is(context.Cause(ctx), errChanged) {
+		err = errChanged
+	}
+	stop(nil)
+	watcher.Wait()
+	return err
+}
+
+// told is what Rancher's settings say, as far as they are known.
+type told struct {
+	client *kube.Client
+	crd    *metaCache
+	change chan struct{} // the CustomResourceDefinition has changed
+	fresh  chan struct{} // what is said has changed
+
+	mu    sync.Mutex
+	known bool
+	said  plan.Told
+}
+
+func newTold(c *kube.Client) *told {
+	t := &told{client: c, change: make(chan struct{}, 1), fresh: make(chan struct{}, 1)}
+	t.crd = kube.NewMetaCache(c, apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), kube.Watch{Fields: "metadata.name=" + kindSettings}, func(m *meta) {
+		m.Labels, m.Annotations, m.OwnerReferences = nil, nil, nil
+	})
+	t.crd.OnChange(func(_, _ *meta) { signal(t.change) })
+	return t
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// follow watches the settings while their kind is there.
+func (t *told) follow(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if _, ok := t.crd.Get(kube.Key{Name: kindSettings}); !ok {
+			t.set(plan.Told{})
+			if !received(ctx, t.change) {
+				return nil
+			}
+			continue
+		}
+		if err := t.watch(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watch watches the settings until ctx ends or their kind goes.
+func (t *told) watch(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	settings := kube.NewCache[*management.Setting](t.client, kube.Watch{}, nil)
+	look := func() {
+		t.set(plan.ToldBy(func(name string) string {
+			if s, ok := settings.Get(kube.Key{Name: name}); ok {
+				return s.Effective()
+			}
+			return ""
+		}))
+	}
+	settings.OnChange(func(_, _ *management.Setting) {
+		if settings.HasSynced() {
+			look()
+		}
+	})
+	return kube.Run(ctx, nil, settings, kube.RunnerFunc(func(ctx context.Context) error {
+		look()
+		for {
+			if _, ok := t.crd.Get(kube.Key{Name: kindSettings}); !ok {
+				stop()
+				return nil
+			}
+			if !received(ctx, t.change) {
+				return nil
+			}
+		}
+	}))
+}
+
+func (t *told) set(said plan.Told) {
+	t.mu.Lock()
+	changed := !t.known || t.said != said
+	t.known, t.said = true, said
+	t.mu.Unlock()
+	if changed {
+		signal(t.fresh)
+	}
+}
+
+func (t *told) get() plan.Told {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.said
+}
+
+// first waits until it is known what is said; false when ctx has ended.
+func (t *told) first(ctx context.Context) bool {
+	for {
+		t.mu.Lock()
+		known := t.known
+		t.mu.Unlock()
+		if known {
+			return true
+		}
+		if !received(ctx, t.fresh) {
+			return false
+		}
+	}
+}
+
+// settled waits until what is said has stayed the same for a while; false when ctx
+// has ended.
+func (t *told) settled(ctx context.Context, quiet time.Duration) bool {
+	for said := t.get(); ; {
+		if kube.Sleep(ctx, quiet) != nil {
+			return false
+		}
+		now := t.get()
+		if now == said {
+			return true
+		}
+		said = now
+	}
+}
+
+// received waits for a signal; false when ctx has ended.
+func received(ctx context.Context, c chan struct{}) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-c:
+		return true
+	}
+}

@@ -1,0 +1,132 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
+	provisioning "github.com/fleetworkspace/fleet/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
+)
+
+// byOwner is the index of management Clusters by the provisioning Cluster that they
+// were made of.
+const byOwner = "owner"
+
+// moveLoop deletes the management Cluster of a provisioning Cluster that is gone,
+// also where the cluster has moved to another workspace since. Its keys are those of
+// provisioning Clusters.
+type moveLoop struct {
+	*stage
+	loop         *kube.Loop
+	management   *kube.Store[*management.Cluster]
+	provisioning *kube.Store[*provisioning.Cluster]
+
+	mu      sync.Mutex
+	asked   map[kube.Key]bool      // that somebody was seen to delete
+	missing map[kube.Key]time.Time // since when one is
+}
+
+func newMoveLoop(s *stage, c *kube.Client) *moveLoop {
+	l := &moveLoop{
+		stage: s, management: kube.StoreOf[*management.Cluster](c), provisioning: kube.StoreOf[*provisioning.Cluster](c),
+		asked: map[kube.Key]bool{}, missing: map[kube.Key]time.Time{},
+	}
+	l.loop = kube.NewLoop("rancher-moves", 2, l.Reconcile)
+	s.view.management.Index(byOwner, func(m *management.Cluster) []string { return []string{plan.ProvisionedFrom(m)} })
+	s.view.provisioning.OnChange(l.onProvisioning)
+	s.view.management.OnChange(func(old, m *management.Cluster) { l.ofManagement(either(old, m)) })
+	return l
+}
+
+func (l *moveLoop) onProvisioning(old, p *provisioning.Cluster) {
+	key := kube.KeyOf(either(old, p))
+	l.mu.Lock()
+	if p != nil {
+		delete(l.missing, key)
+		delete(l.asked, key)
+		if p.DeletionTimestamp != nil {
+			l.asked[key] = true
+		}
+	}
+	l.mu.Unlock()
+	l.loop.Add(key)
+}
+
+// absence is whether somebody was seen to delete a provisioning Cluster, and for how
+// long it has been missing.
+func (l *moveLoop) absence(key kube.Key) (asked bool, missing time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.cfg.Now()
+	if _, ok := l.missing[key]; !ok {
+		l.missing[key] = now
+	}
+	return l.asked[key], now.Sub(l.missing[key])
+}
+
+func (l *moveLoop) forget(key kube.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.missing, key)
+	delete(l.asked, key)
+}
+
+func (l *moveLoop) ofManagement(m *management.Cluster) {
+	if from := plan.ProvisionedFrom(m); from != "" {
+		l.loop.Add(kube.ParseKey(from))
+	}
+}
+
+// wake lets the loop look at everything.
+func (l *moveLoop) wake() {
+	for _, m := range l.view.management.List("") {
+		l.ofManagement(m)
+	}
+}
+
+// Reconcile deletes what was made of a provisioning Cluster that is gone. It may have
+// gone while nobody looked: the marks on what was made of it tell.
+func (l *moveLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+	if !l.maps() {
+		return kube.Done, nil
+	}
+	if _, there := l.view.provisioning.Get(key); there {
+		return kube.Done, nil
+	}
+	made := l.view.management.ByIndex(byOwner, key.String())
+	if len(made) == 0 {
+		l.forget(key)
+		return kube.Done, nil
+	}
+	asked, missing := l.absence(key)
+	next := kube.Done
+	for _, m := range made {
+		goes, left := plan.Forsaken(m, asked, missing)
+		next.After = max(next.After, left)
+		if !goes {
+			continue
+		}
+		if err := l.forsake(ctx, key, m); err != nil {
+			return kube.Done, err
+		}
+	}
+	return next, nil
+}
+
+// forsake deletes a management Cluster whose provisioning Cluster is gone, as the API
+// server itself says.
+func (l *moveLoop) forsake(ctx context.Context, key kube.Key, m *management.Cluster) error {
+	if _, err := l.provisioning.Get(ctx, key); !kube.IsGone(err) {
+		return err
+	}
+	if err := l.management.Delete(ctx, kube.KeyOf(m), kube.Precondition{UID: m.UID}); err != nil {
+		return fmt.Errorf("delete cluster %q: %w", m.Name, err)
+	}
+	l.log.WithField("workspace", key.Namespace).WithField("cluster", key.Name).
+		WithField("reason", "its provisioning cluster was deleted").Info("management cluster deleted")
+	return nil
+}

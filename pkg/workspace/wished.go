@@ -1,0 +1,19 @@
+package workspace
+
+import (
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+)
+
+// wished tells whether somebody has changed what an object asks for, and not only
+// what is seen of it. That overtakes what is to be looked at anyway: a start with
+// thousands of clusters lasts, and a person waits.
+func wished[P metav1.Object](old, now P, spec func(P) any) bool {
+	return !maps.Equal(naming.UserKeys(old.GetLabels()), naming.UserKeys(now.GetLabels())) ||
+		!maps.Equal(naming.UserKeys(old.GetAnnotations()), naming.UserKeys(now.GetAnnotations())) ||
+		!equality.Semantic.DeepEqual(spec(old), spec(now))
+}
