@@ -95,7 +95,7 @@ func TestReferenceValues(t *testing.T) {
 var given = map[string]map[string]any{
 	"fleet": {
 		"garbageCollectionInterval": "1h", "clusterEnqueueDelay": "2m", "gitops.syncPeriod": "10m", "insecureSkipHostKeyChecks": true,
-		"helmops.enabled": true, "helmops.replicas": 2, "imagescan.enabled": true, "shards": []any{map[string]any{"id": "0"}},
+		"helmops.enabled": true, "helmops.replicas": 2, "imagescan.enabled": true,
 		"resources.fleetCleanup":         map[string]any{"limits": map[string]any{"cpu": "1"}},
 		"resources.fleetAgentmanagement": map[string]any{"limits": map[string]any{"cpu": "1"}},
 		"resources.helmops":              map[string]any{"limits": map[string]any{"cpu": "1"}},

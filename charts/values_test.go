@@ -122,6 +122,7 @@ func TestValuesAct(t *testing.T) {
 			"manageAgent": false, "agent.replicas": 2, "agent.reconciler.workers.bundledeployment": "50",
 			"agent.leaderElection.leaseDuration": "40s", "agent.leaderElection.retryPeriod": "11s", "agent.leaderElection.renewDeadline": "26s",
 			"debugLevel":                  1,
+			"shards":                      []any{map[string]any{"id": "blue"}},
 			"extraEnv":                    []any{map[string]any{"name": "A", "value": "b"}},
 			"extraLabels.fleetController": map[string]any{"a": "b"}, "extraLabels.gitjob": map[string]any{"a": "b"},
 			"extraAnnotations.fleetController": map[string]any{"a": "b"}, "extraAnnotations.gitjob": map[string]any{"a": "b"},
@@ -186,6 +187,48 @@ func TestValuesAct(t *testing.T) {
 		if !strings.Contains(with, arg) {
 			t.Errorf("no %q for an agent with a schedule", arg)
 		}
+	}
+}
+
+// TestShards: each shard has a process that deploys and one that reads, of its objects
+// only; registration and cleaning up stay with the default one.
+func TestShards(t *testing.T) {
+	blue := map[string]any{"id": "blue", "nodeSelector": map[string]any{"pool": "blue", "size": "l"}}
+	objects := mustRender(t, fleetRelease(map[string]any{
+		"shards": []any{blue, blue, map[string]any{"id": "0"}}, "nodeSelector": map[string]any{"size": "s"}, // one id stands twice
+	}))
+	for name, want := range map[string][]string{
+		"fleet-controller":            {"--roles=controller,agentmanagement,cleanup,workspace", "--namespace=cattle-fleet-system", "--workspace-mode=auto"},
+		"fleet-controller-shard-blue": {"--roles=controller", "--namespace=cattle-fleet-system", "--shard-id=blue"},
+		"fleet-controller-shard-0":    {"--roles=controller", "--namespace=cattle-fleet-system", "--shard-id=0"},
+		"gitjob":                      {"--roles=gitjob", "--namespace=cattle-fleet-system"},
+		"gitjob-shard-blue":           {"--roles=gitjob", "--namespace=cattle-fleet-system", "--shard-id=blue"},
+	} {
+		var d appsv1.Deployment
+		into(t, objects["Deployment/cattle-fleet-system/"+name], &d)
+		if diff := cmp.Diff(want, d.Spec.Template.Spec.Containers[0].Args); diff != "" {
+			t.Errorf("%s\n-want +got\n%s", name, diff)
+		}
+		var s corev1.Service
+		into(t, objects["Service/cattle-fleet-system/monitoring-"+name], &s)
+		for label, value := range s.Spec.Selector {
+			if d.Spec.Template.Labels[label] != value || d.Spec.Selector.MatchLabels[label] != value {
+				t.Errorf("%s: the service selects %s=%s", name, label, value)
+			}
+		}
+		if name == "gitjob-shard-blue" {
+			on := map[string]string{"kubernetes.io/os": "linux", "pool": "blue", "size": "l"}
+			if diff := cmp.Diff(on, d.Spec.Template.Spec.NodeSelector); diff != "" {
+				t.Errorf("the shard's own selector counts before that of all\n-want +got\n%s", diff)
+			}
+		}
+	}
+	if n := strings.Count(asYAML(t, objects, "Deployment"), "kind: Deployment\n"); n != 6 {
+		t.Errorf("%d Deployments", n)
+	}
+	without := asYAML(t, mustRender(t, fleetRelease(map[string]any{"shards": []any{blue}, "gitops": map[string]any{"enabled": false}})))
+	if strings.Contains(without, "gitjob-shard-blue") {
+		t.Error("a shard reads repositories where nobody does")
 	}
 }
 
@@ -267,6 +310,8 @@ func TestRefusedValues(t *testing.T) {
 		"Interval":     {why: "not a duration", release: fleetRelease(set("agentCheckinInterval", "soon")), want: "agentCheckinInterval"},
 		"ZeroInterval": {why: "agents would never rest", release: fleetRelease(set("agentCheckinInterval", "0s")), want: "agentCheckinInterval"},
 		"TLSMode":      {why: "one of two", release: fleetRelease(set("agentTLSMode", "none")), want: "agentTLSMode"},
+		"ShardName":    {why: "its leases and Deployments could not be named so", release: fleetRelease(set("shards", []any{map[string]any{"id": "A_b"}})), want: "shards"},
+		"NoShardName":  {why: "it would be a second manager of everything", release: fleetRelease(set("shards", []any{map[string]any{"nodeSelector": map[string]any{}}})), want: "id"},
 		"Rancher": {why: "all that Rancher passes is accepted", release: fleetRelease(map[string]any{
 			"apiServerURL": "https://rancher", "apiServerCA": "PEM", "agentTLSMode": "strict", "proxy": "http://p", "noProxy": "x",
 			"global": map[string]any{"cattle": map[string]any{"systemDefaultRegistry": "", "imagePullSecrets": nil, "clusterId": "local"}},

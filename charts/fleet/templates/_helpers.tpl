@@ -28,13 +28,33 @@
 {{- if kindIs "map" $own }}{{ toYaml $own }}{{ else }}{{ toYaml (pick $values "limits" "requests" "claims") }}{{ end -}}
 {{- end -}}
 
-{{/* What both pods have in common. */}}
+{{/*
+The shards, as a JSON list: first that of all objects that name none, an empty map,
+then those of the value shards, each id once.
+*/}}
+{{- define "fleet.shards" -}}
+{{- $shards := list dict -}}
+{{- $seen := list -}}
+{{- range .Values.shards -}}
+{{- if not (has .id $seen) -}}
+{{- $shards = append $shards . -}}
+{{- $seen = append $seen .id -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $shards -}}
+{{- end -}}
+
+{{/* The name of something for a shard. Takes (list "gitjob" $shard). */}}
+{{- define "fleet.ofShard" -}}
+{{- index . 0 }}{{ with (index . 1).id }}-shard-{{ . }}{{ end -}}
+{{- end -}}
+
+{{/* What all pods have in common. Takes (list . $shard). */}}
 {{- define "fleet.scheduling" -}}
+{{- $shard := index . 1 -}}
+{{- with index . 0 -}}
 nodeSelector:
-  kubernetes.io/os: linux
-  {{- with .Values.nodeSelector }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- merge (dict) ($shard.nodeSelector | default dict) (.Values.nodeSelector | default dict) (dict "kubernetes.io/os" "linux") | toYaml | nindent 2 }}
 tolerations:
   - key: cattle.io/os
     operator: Equal
@@ -64,6 +84,7 @@ securityContext:
     type: RuntimeDefault
 {{- end }}
 {{- end -}}
+{{- end -}}
 
 {{- define "fleet.containerSecurity" -}}
 {{- if not .Values.disableSecurityContext }}
@@ -76,12 +97,16 @@ securityContext:
 {{- end }}
 {{- end -}}
 
-{{/* Labels of one container's pods. Takes (list . "fleetController" "fleet-controller"). */}}
+{{/* Labels of one container's pods. Takes (list . "fleetController" "fleet-controller" $shard). */}}
 {{- define "fleet.podLabels" -}}
 app: {{ index . 2 }}
 # As the reference has them: what selects its pods selects these.
+{{- with (index . 3).id }}
+fleet.cattle.io/shard-id: {{ . | quote }}
+{{- else }}
 fleet.cattle.io/shard-default: "true"
 fleet.cattle.io/shard-id: ""
+{{- end }}
 {{- with get (index . 0).Values.extraLabels (index . 1) }}
 {{ toYaml . }}
 {{- end }}

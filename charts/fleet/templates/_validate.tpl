@@ -13,7 +13,6 @@ reference that keep its defaults are accepted.
   (list "helmops.enabled" (list `false`) "this version deploys no HelmOps: set it to false if you have none, and stay with what you have if you do")
   (list "helmops.replicas" (list `1`) "this version deploys no HelmOps")
   (list "imagescan.enabled" (list `false`) "this version does not watch registries")
-  (list "shards" (list `[]`) "one process works on all clusters")
   (list "resources.fleetCleanup" (list `{}`) "this part runs in the container fleet-controller: set resources.fleetController")
   (list "resources.fleetAgentmanagement" (list `{}`) "this part runs in the container fleet-controller: set resources.fleetController")
   (list "resources.helmops" (list `{}`) "there is no such container")
