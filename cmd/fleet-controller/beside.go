@@ -15,6 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
+	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/beside"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
@@ -61,10 +62,8 @@ func (p *process) alone(ctx context.Context) error {
 			p.log.WithField("action", "beside").Warn(why)
 			said = why
 		}
-		select {
-		case <-ctx.Done():
+		if kube.Sleep(ctx, lookForOthers) != nil {
 			return nil
-		case <-time.After(lookForOthers):
 		}
 	}
 }

@@ -59,7 +59,7 @@ func runTakeoverCheck(ctx context.Context, o takeoverCheckOptions, s *session) e
 		return err
 	}
 	doc := TakeoverReport{Document: document("TakeoverReport"), Bundles: []TakeoverBundle{}}
-	worst := takeover.Identical
+	alike := true
 	for _, b := range sight.bundles {
 		if b.DeletionTimestamp != nil {
 			s.std.note("bundle %s/%s is being deleted and is left out", b.Namespace, b.Name)
@@ -71,14 +71,12 @@ func runTakeoverCheck(ctx context.Context, o takeoverCheckOptions, s *session) e
 		}
 		judged := judgedBundle(b, takeover.Judge(in))
 		doc.Bundles = append(doc.Bundles, judged)
-		if judged.Verdict != string(takeover.Identical) {
-			worst = takeover.Verdict(judged.Verdict)
-		}
+		alike = alike && judged.Verdict == string(takeover.Identical)
 	}
 	if err := o.show(s, doc); err != nil {
 		return err
 	}
-	if worst != takeover.Identical {
+	if !alike {
 		return told{errDifferences}
 	}
 	return nil

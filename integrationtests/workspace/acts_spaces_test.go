@@ -194,7 +194,7 @@ func downAway(w *world, _ time.Time) {
 	w.start(plan.Auto)
 	w.takesOver()
 	w.until("the Cluster of a lost cluster goes", func() bool { return w.cluster("fleet-default", "d2") == nil })
-	w.until("the namespace of a lost workspace goes", func() bool { return w.leaves("d2-space") })
+	w.forsaken("d2-space")
 	w.turns("d20")
 	for _, name := range []string{"d1", "d3"} {
 		if w.cluster("fleet-default", name) == nil {

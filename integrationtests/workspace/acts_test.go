@@ -146,6 +146,28 @@ func TestBesideRancher(t *testing.T) {
 	w.until("with its feature off we map", func() bool { return w.cluster("fleet-default", "c1") != nil && w.namespace("team-a") != nil })
 }
 
+// TestNeverInRanchersPlace tells the house that Rancher always maps, with the rights of
+// the chart for that: it does not map where nobody does, and still keeps its guard.
+func TestNeverInRanchersPlace(t *testing.T) {
+	w := newWorldFor(t, plan.WithRancher)
+	w.rancher = rancher.New(t, w.hub) // its kinds alone
+	w.hub.Namespace(t, "team-a")
+	w.rancher.Put(t, rancher.Workspaces, "", "team-a", `{}`)
+	w.rancher.Put(t, rancher.Workspaces, "", "team-b", `{}`)
+	w.rancher.Triple(t, "team-a", "held", "c-m-00000017", "")
+	w.start(plan.WithRancher)
+	w.plays(plan.Observe)
+	w.until("the workspace is guarded", func() bool {
+		return slices.Contains(w.rancher.Get(t, rancher.Workspaces, "", "team-a").GetFinalizers(), plan.Finalizer)
+	})
+	w.rancher.Delete(t, rancher.Workspaces, "", "team-a")
+	w.refused("team-a", "DeletionRefused")
+	w.quiet(t, time.Time{})
+	if w.cluster("team-a", "held") != nil || w.namespace("team-b") != nil {
+		t.Error("mapped where only Rancher may")
+	}
+}
+
 // TestInRanchersPlace lets Rancher map, takes it away for good, and tells the house
 // so: it takes over what Rancher has made, and changes nothing of it.
 func TestInRanchersPlace(t *testing.T) {

@@ -309,6 +309,27 @@ func moved(w *world) {
 	}
 }
 
+// forsaken waits until the namespace of a workspace goes that was deleted while nobody
+// looked: not at once, and when time has passed.
+func (w *world) forsaken(name string) {
+	w.Helper()
+	w.turns("lost")
+	if w.leaves(name) {
+		w.Error("a workspace that is missing may be about to be restored")
+	}
+	w.until("the namespace of a lost workspace goes", func() bool {
+		ns := w.namespace(name)
+		if ns == nil || ns.DeletionTimestamp != nil {
+			return true
+		}
+		w.ahead.Add(int64(plan.ForsakenPatience))
+		changed := ns.DeepCopy()
+		changed.Labels["look"] = time.Now().Format("150405.000000")                         // so that the house looks
+		_, _ = kube.StoreOf[*corev1.Namespace](w.hub.Admin).Patch(w.Context(), ns, changed) // it may go this moment
+		return false
+	})
+}
+
 // What is deleted while nobody looks is cleaned up afterwards, and what was marked
 // by nobody stays.
 func down(w *world) {
@@ -321,7 +342,7 @@ func down(w *world) {
 	w.rancher.Delete(w, rancher.Workspaces, "", "leak")
 	w.rancher.Delete(w, rancher.ProvClusters, "fleet-default", "c1")
 	w.start(plan.Auto)
-	w.until("the namespace of a lost workspace goes", func() bool { return w.leaves("leak") })
+	w.forsaken("leak")
 	w.until("the Cluster of a lost cluster goes", func() bool { return w.cluster("fleet-default", "c1") == nil })
 	w.turns("20")
 	if w.cluster("fleet-default", "by-hand") == nil || w.cluster("fleet-default", "c2") == nil {

@@ -61,11 +61,15 @@ type running struct {
 	stop func()
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldFor(t, plan.Auto) }
+
+// newWorldFor is a world whose chart was installed for a mode: its account has the
+// rights for that.
+func newWorldFor(t *testing.T, mode plan.Mode) *world {
 	t.Helper()
 	hub := harness.NewHub(t, harness.Audited(t, "rancher", "", "fleet.cattle.io", "management.cattle.io", "provisioning.cattle.io", "rbac.authorization.k8s.io"))
 	hub.Namespace(t, fleet.NamespaceSystem)
-	hub.Rights(t, nil)
+	hub.Rights(t, map[string]any{"workspace": map[string]any{"mode": string(mode)}})
 	return &world{TB: t, hub: hub, ahead: &atomic.Int64{}, part: &atomic.Value{}, now: &running{test: t}}
 }
 

@@ -117,13 +117,19 @@ func (l *defaultsLoop) workspace(ctx context.Context) error {
 		ns = nil
 	}
 	w := plan.DefaultWorkspace(name, ns)
+	if s, ok := l.view.settings.Get(kube.Key{Name: plan.SettingDefaultWorkspace}); ok && w == nil {
+		l.told.say(s, reasonSetting, fmt.Sprintf("setting %s of Rancher: %q belongs to the system and cannot be a workspace: choose another name", s.Name, name))
+	} else if ok {
+		l.told.silent(s)
+	}
 	if w == nil {
-		if s, ok := l.view.settings.Get(kube.Key{Name: plan.SettingDefaultWorkspace}); ok {
-			l.told.say(s, reasonSetting, fmt.Sprintf("%q cannot be a workspace: choose another name", name))
-		}
 		return nil
 	}
-	if _, err := l.workspaces.Create(ctx, w); err != nil && !kube.IsExists(err) {
+	_, err := l.workspaces.Create(ctx, w)
+	switch {
+	case kube.IsExists(err):
+		return nil
+	case err != nil:
 		return fmt.Errorf("workspace %q of setting %s: %w", name, plan.SettingDefaultWorkspace, err)
 	}
 	l.log.WithField("workspace", name).Info("workspace for new clusters made")
@@ -170,15 +176,16 @@ func (l *defaultsLoop) ofManagement(ctx context.Context, key kube.Key) error {
 
 // scheduling are the defaults of the settings. One that cannot be read is said.
 func (l *defaultsLoop) scheduling() (*fleet.AgentSchedulingCustomization, error) {
-	defaults, err := plan.Scheduling(l.view.setting)
-	if err == nil {
-		return defaults, nil
-	}
+	defaults, broken, err := plan.Scheduling(l.view.setting)
 	for _, name := range []string{plan.SettingPriorityClass, plan.SettingBudget} {
-		if s, ok := l.view.settings.Get(kube.Key{Name: name}); ok {
+		s, ok := l.view.settings.Get(kube.Key{Name: name})
+		switch {
+		case !ok:
+		case name == broken:
 			l.told.say(s, reasonSetting, err.Error())
-			break
+		case err == nil:
+			l.told.silent(s)
 		}
 	}
-	return nil, err
+	return defaults, err
 }

@@ -117,16 +117,7 @@ func (l *spaceLoop) accept(ctx context.Context, w *management.FleetWorkspace) er
 	}
 	changed := w.DeepCopy()
 	delete(changed.Annotations, plan.AnnotationRefused)
-	l.said.Delete(w.UID)
+	l.silent(w)
 	_, err := l.workspaces.Patch(ctx, w, changed)
 	return err
-}
-
-// say tells once what is refused.
-func (l *spaceLoop) say(w *management.FleetWorkspace, reason, text string) {
-	if was, ok := l.said.Swap(w.UID, text); ok && was == text {
-		return
-	}
-	l.events.Event(w, kube.Warning, reason, text)
-	l.log.WithField("workspace", w.Name).WithField("reason", reason).Warn(text)
 }

@@ -73,12 +73,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *House {
 	h.crds = kube.NewMetaCache(c.Loop(process), apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), kube.Watch{}, func(m *meta) {
 		m.Labels, m.Annotations, m.OwnerReferences = nil, nil, nil
 	})
-	h.crds.OnChange(func(_, _ *meta) {
-		select {
-		case h.change <- struct{}{}:
-		default:
-		}
-	})
+	h.crds.OnChange(func(_, _ *meta) { signal(h.change) })
 	return h
 }
 
@@ -90,7 +85,7 @@ func (h *House) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		seen := h.served()
 		if seen == nil {
-			if !h.wait(ctx) {
+			if !received(ctx, h.change) {
 				return nil
 			}
 			continue
@@ -120,16 +115,6 @@ func (h *House) served() map[string]bool {
 	return out
 }
 
-// wait returns when the kinds have changed; false when ctx has ended.
-func (h *House) wait(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-h.change:
-		return true
-	}
-}
-
 // work runs the loops until ctx ends, or a kind comes or is taken away.
 func (h *House) work(ctx context.Context, seen map[string]bool) error {
 	ctx, stop := context.WithCancel(ctx)
@@ -137,7 +122,7 @@ func (h *House) work(ctx context.Context, seen map[string]bool) error {
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
 		for maps.Equal(seen, h.served()) {
-			if !h.wait(ctx) {
+			if !received(ctx, h.change) {
 				return
 			}
 		}
@@ -149,21 +134,11 @@ func (h *House) work(ctx context.Context, seen map[string]bool) error {
 	s, err := h.open(ctx, seen)
 	if err != nil {
 		h.log.WithError(err).Warn("Rancher's kinds cannot be read yet")
-		pause(ctx)
+		_ = kube.Sleep(ctx, lookAgain) // it ends early with the house
 		return nil
 	}
 	h.log.Info("Rancher's kinds are there")
 	return kube.Run(ctx, h.cfg.Fail, s.parts()...)
-}
-
-// pause waits a moment, or until ctx ends.
-func pause(ctx context.Context) {
-	timer := time.NewTimer(lookAgain)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 // A stage is what runs while Rancher's kinds are there.
@@ -178,7 +153,7 @@ type stage struct {
 	assign   *assignLoop
 	spaces   *spaceLoop
 	moves    *moveLoop
-	give     give
+	give     *give // nil where Rancher always maps
 }
 
 // open builds the loops for the kinds that are there. They do nothing before it is
@@ -196,7 +171,9 @@ func (h *House) open(ctx context.Context, seen map[string]bool) (*stage, error) 
 	s.assign = newAssignLoop(s, h.client.Loop("rancher-assign"))
 	s.spaces = newSpaceLoop(s, h.client.Loop("workspaces"))
 	s.moves = newMoveLoop(s, h.client.Loop("rancher-moves"))
-	s.give = newGive(s)
+	if h.cfg.Mode != plan.WithRancher { // it gives nothing then, and may not look at roles
+		s.give = newGive(s)
+	}
 	s.presence = newPresence(s)
 	return s, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
 	provisioning "github.com/fleetworkspace/fleet/pkg/apis/provisioning.cattle.io/v1"
@@ -25,15 +24,16 @@ type moveLoop struct {
 	management   *kube.Store[*management.Cluster]
 	provisioning *kube.Store[*provisioning.Cluster]
 
-	mu      sync.Mutex
-	asked   map[kube.Key]bool      // that somebody was seen to delete
-	missing map[kube.Key]time.Time // since when one is
+	missing *absences
+
+	mu    sync.Mutex
+	asked map[kube.Key]bool // that somebody was seen to delete
 }
 
 func newMoveLoop(s *stage, c *kube.Client) *moveLoop {
 	l := &moveLoop{
 		stage: s, management: kube.StoreOf[*management.Cluster](c), provisioning: kube.StoreOf[*provisioning.Cluster](c),
-		asked: map[kube.Key]bool{}, missing: map[kube.Key]time.Time{},
+		asked: map[kube.Key]bool{}, missing: newAbsences(s.cfg.Now),
 	}
 	l.loop = kube.NewLoop("rancher-moves", 2, l.Reconcile)
 	s.view.management.Index(byOwner, func(m *management.Cluster) []string { return []string{plan.ProvisionedFrom(m)} })
@@ -44,35 +44,27 @@ func newMoveLoop(s *stage, c *kube.Client) *moveLoop {
 
 func (l *moveLoop) onProvisioning(old, p *provisioning.Cluster) {
 	key := kube.KeyOf(either(old, p))
-	l.mu.Lock()
 	if p != nil {
-		delete(l.missing, key)
-		delete(l.asked, key)
-		if p.DeletionTimestamp != nil {
-			l.asked[key] = true
-		}
+		l.missing.forget(key)
+		l.ask(key, p.DeletionTimestamp != nil)
 	}
-	l.mu.Unlock()
 	l.loop.Add(key)
 }
 
-// absence is whether somebody was seen to delete a provisioning Cluster, and for how
-// long it has been missing.
-func (l *moveLoop) absence(key kube.Key) (asked bool, missing time.Duration) {
+// ask notes whether somebody was seen to delete a provisioning Cluster.
+func (l *moveLoop) ask(key kube.Key, asked bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.cfg.Now()
-	if _, ok := l.missing[key]; !ok {
-		l.missing[key] = now
+	delete(l.asked, key)
+	if asked {
+		l.asked[key] = true
 	}
-	return l.asked[key], now.Sub(l.missing[key])
 }
 
-func (l *moveLoop) forget(key kube.Key) {
+func (l *moveLoop) wasAsked(key kube.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.missing, key)
-	delete(l.asked, key)
+	return l.asked[key]
 }
 
 func (l *moveLoop) ofManagement(m *management.Cluster) {
@@ -91,18 +83,18 @@ func (l *moveLoop) wake() {
 // Reconcile deletes what was made of a provisioning Cluster that is gone. It may have
 // gone while nobody looked: the marks on what was made of it tell.
 func (l *moveLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
-	if !l.maps() {
-		return kube.Done, nil
-	}
 	if _, there := l.view.provisioning.Get(key); there {
 		return kube.Done, nil
 	}
 	made := l.view.management.ByIndex(byOwner, key.String())
-	if len(made) == 0 {
-		l.forget(key)
+	if len(made) == 0 { // also while Rancher maps: what was seen is not kept for ever
+		l.missing.forget(key)
+		l.ask(key, false)
+	}
+	if len(made) == 0 || !l.maps() {
 		return kube.Done, nil
 	}
-	asked, missing := l.absence(key)
+	asked, missing := l.wasAsked(key), l.missing.of(key)
 	next := kube.Done
 	for _, m := range made {
 		goes, left := plan.Forsaken(m, asked, missing)

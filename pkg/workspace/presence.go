@@ -33,12 +33,7 @@ func newPresence(s *stage) *presence {
 }
 
 // again lets it look at once.
-func (p *presence) again() {
-	select {
-	case p.kick <- struct{}{}:
-	default:
-	}
-}
+func (p *presence) again() { signal(p.kick) }
 
 // see notes a renewal. The lease's own time is of another clock; what counts is
 // when it changes. The first look counts as a renewal.

@@ -25,15 +25,18 @@ type give struct {
 	global   *globalLoop // nil where there are no global roles
 }
 
-func newGive(s *stage) give {
-	g := give{creators: newCreatorLoop(s, s.client.Loop("workspace-rights")), defaults: newDefaultsLoop(s, s.client.Loop("rancher-defaults"))}
+func newGive(s *stage) *give {
+	g := &give{creators: newCreatorLoop(s, s.client.Loop("workspace-rights")), defaults: newDefaultsLoop(s, s.client.Loop("rancher-defaults"))}
 	if s.kinds[kindGlobalRole] && s.kinds[kindGlobalGrant] {
 		g.global = newGlobalLoop(s, s.client.Loop("global-roles"))
 	}
 	return g
 }
 
-func (g give) parts() []kube.Runner {
+func (g *give) parts() []kube.Runner {
+	if g == nil {
+		return nil
+	}
 	parts := append(g.creators.parts(), g.defaults.loop)
 	if g.global != nil {
 		parts = append(parts, g.global.parts()...)
@@ -42,7 +45,10 @@ func (g give) parts() []kube.Runner {
 }
 
 // wake lets every loop look at everything.
-func (g give) wake() {
+func (g *give) wake() {
+	if g == nil {
+		return
+	}
 	g.creators.wake()
 	g.defaults.wake()
 	if g.global != nil {
@@ -81,15 +87,24 @@ func (t *taken) Error() string {
 		"delete it to have the one of the workspace"
 }
 
+// or is the one of two that is told: of several taken names always the same,
+// whatever the order in which they were met. t may be nil.
+func (t *taken) or(what string) *taken {
+	if t != nil && t.what < what {
+		return t
+	}
+	return &taken{what}
+}
+
 // settle makes roles first, then bindings, and removes what is not wanted any more
 // in the opposite order. What stands under a wanted name and is somebody else's is
 // left alone, and named in the error when all else is done.
 func (s *shelves) settle(ctx context.Context, want, live plan.Rights) error {
-	var first *taken
+	var other *taken
 	for _, err := range []error{
-		s.roles.put(ctx, want.ClusterRoles, live.ClusterRoles, &first),
-		s.everywhere.put(ctx, want.ClusterRoleBindings, live.ClusterRoleBindings, &first),
-		s.bindings.put(ctx, want.RoleBindings, live.RoleBindings, &first),
+		s.roles.put(ctx, want.ClusterRoles, live.ClusterRoles, &other),
+		s.everywhere.put(ctx, want.ClusterRoleBindings, live.ClusterRoleBindings, &other),
+		s.bindings.put(ctx, want.RoleBindings, live.RoleBindings, &other),
 		s.bindings.drop(ctx, want.RoleBindings, live.RoleBindings),
 		s.everywhere.drop(ctx, want.ClusterRoleBindings, live.ClusterRoleBindings),
 		s.roles.drop(ctx, want.ClusterRoles, live.ClusterRoles),
@@ -98,8 +113,8 @@ func (s *shelves) settle(ctx context.Context, want, live plan.Rights) error {
 			return err
 		}
 	}
-	if first != nil {
-		return first
+	if other != nil {
+		return other
 	}
 	return nil
 }
@@ -135,7 +150,7 @@ func (s *shelf[P]) meet(ctx context.Context, want P, other **taken) error {
 		return s.repair(ctx, live, want)
 	}
 	if !s.gives(live, want) {
-		*other = &taken{what: fmt.Sprintf("%s %q", s.kind, kube.KeyOf(want))}
+		*other = (*other).or(fmt.Sprintf("%s %q", s.kind, kube.KeyOf(want)))
 	}
 	return nil
 }
@@ -214,9 +229,10 @@ func exact(o kube.Object) kube.Precondition {
 // gives.
 func dietRights(m metav1.Object) { m.SetAnnotations(nil) }
 
-// A sayer tells each thing once.
+// A sayer tells each thing once, for as long as it is so.
 type sayer struct {
 	*stage
+	key  string   // of the object's name in logs; empty: the text has it
 	said sync.Map // of each object, by its UID: what was said last
 }
 
@@ -226,8 +242,12 @@ func (s *sayer) say(o kube.Object, reason, text string) {
 		return
 	}
 	s.events.Event(o, kube.Warning, reason, text)
-	s.log.WithField("reason", reason).Warn(text)
+	log := s.log.WithField("reason", reason)
+	if s.key != "" {
+		log = log.WithField(s.key, o.GetName())
+	}
+	log.Warn(text)
 }
 
-// silent forgets what was said of an object, when it is well again.
+// silent forgets what was said of an object, when it is well again or gone.
 func (s *sayer) silent(o kube.Object) { s.said.Delete(o.GetUID()) }

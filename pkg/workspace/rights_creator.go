@@ -36,7 +36,7 @@ const byWorkspace = "workspace"
 func newCreatorLoop(s *stage, c *kube.Client) *creatorLoop {
 	ours := kube.Watch{Labels: plan.LabelRights}
 	l := &creatorLoop{
-		sayer: sayer{stage: s}, shelves: newShelves(c, s.cfg.Mode),
+		sayer: sayer{stage: s, key: keyWorkspace}, shelves: newShelves(c, s.cfg.Mode),
 		ownRoles:      kube.NewCache(c, ours, func(r *rbacv1.ClusterRole) { dietRights(r) }),
 		ownEverywhere: kube.NewCache(c, ours, func(b *rbacv1.ClusterRoleBinding) { dietRights(b) }),
 		ownBindings:   kube.NewCache(c, ours, func(b *rbacv1.RoleBinding) { dietRights(b) }),
@@ -49,7 +49,12 @@ func newCreatorLoop(s *stage, c *kube.Client) *creatorLoop {
 	l.offered.OnChange(func(old, r *rbacv1.ClusterRole) {
 		comesOrGoes(old, r, func(*rbacv1.ClusterRole) { l.loop.Add(standingKey) })
 	})
-	s.view.workspaces.OnChange(func(old, w *management.FleetWorkspace) { l.loop.Add(kube.Key{Name: either(old, w).Name}) })
+	s.view.workspaces.OnChange(func(old, w *management.FleetWorkspace) {
+		if w == nil {
+			l.silent(old)
+		}
+		l.loop.Add(kube.Key{Name: either(old, w).Name})
+	})
 	s.view.namespaces.OnChange(func(old, ns *meta) { l.loop.Add(kube.Key{Name: either(old, ns).Name}) })
 	return l
 }
@@ -130,6 +135,9 @@ func (l *creatorLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, e
 	if errors.As(err, &other) && ok {
 		l.say(w, reasonTaken, other.Error())
 		return kube.Done, nil
+	}
+	if err == nil && ok {
+		l.silent(w)
 	}
 	return kube.Done, err
 }

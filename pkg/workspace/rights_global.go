@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -110,7 +111,12 @@ func (l *globalLoop) wakeUps() {
 		comesOrGoes(old, c, func(o *fleet.Cluster) { l.look(o.Namespace, old == nil) })
 	})
 	v.bundles.OnChange(func(old, b *meta) { comesOrGoes(old, b, func(o *meta) { l.look(o.Namespace, old == nil) }) })
-	l.global.OnChange(func(old, r *management.GlobalRole) { l.loop.Add(kube.Key{Name: either(old, r).Name}) })
+	l.global.OnChange(func(old, r *management.GlobalRole) {
+		if r == nil {
+			l.told.silent(old)
+		}
+		l.loop.Add(kube.Key{Name: either(old, r).Name})
+	})
 	l.grants.OnChange(func(old, b *management.GlobalRoleBinding) {
 		for _, o := range []*management.GlobalRoleBinding{old, b} {
 			if o != nil {
@@ -192,7 +198,7 @@ func (l *globalLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, er
 		l.told.say(r, reasonTaken, other.Error())
 		return kube.Done, nil
 	}
-	l.told.say(r, reasonUnready, "inheritedFleetWorkspacePermissions: "+err.Error())
+	l.told.say(r, reasonUnready, fmt.Sprintf("inheritedFleetWorkspacePermissions of GlobalRole %q: %v", r.Name, err))
 	return kube.Done, err
 }
 

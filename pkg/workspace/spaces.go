@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,25 +20,29 @@ const (
 	reasonHeld    = "DeletionRefused"
 )
 
+// keyWorkspace is the key of workspaces in logs.
+const keyWorkspace = "workspace"
+
 // spaceLoop makes the namespaces of workspaces, and workspaces of namespaces that
 // have clusters or bundles. Its keys are names of both.
 type spaceLoop struct {
-	*stage
+	sayer
 	loop       *kube.Loop
 	workspaces *kube.Store[*management.FleetWorkspace]
 	namespaces *kube.Store[*corev1.Namespace]
-	said       sync.Map // of each workspace, by its UID: what was said last
+	missing    *absences // workspaces, by the names of namespaces that were made for them
 }
 
 func newSpaceLoop(s *stage, c *kube.Client) *spaceLoop {
 	l := &spaceLoop{
-		stage: s, workspaces: kube.StoreOf[*management.FleetWorkspace](c), namespaces: kube.StoreOf[*corev1.Namespace](c),
+		sayer: sayer{stage: s, key: keyWorkspace}, missing: newAbsences(s.cfg.Now),
+		workspaces: kube.StoreOf[*management.FleetWorkspace](c), namespaces: kube.StoreOf[*corev1.Namespace](c),
 	}
 	l.loop = kube.NewLoop("workspaces", 2, l.Reconcile)
 	wake := func(name string) { l.loop.Add(kube.Key{Name: name}) }
 	s.view.workspaces.OnChange(func(old, w *management.FleetWorkspace) {
 		if w == nil {
-			l.said.Delete(old.UID)
+			l.silent(old)
 		}
 		wake(either(old, w).Name)
 	})
@@ -76,7 +79,7 @@ func comesOrGoes[T any](old, changed *T, f func(*T)) {
 // does that, only the guard of the workspace is kept.
 //
 //  1. gather: the FleetWorkspace, its Namespace, the clusters in it
-//  2. decide: plan.For, Deletable, TakesNamespace, ForOrphan, Guarded (pure)
+//  2. decide: plan.For, Deletable, TakesNamespace, Leftover, ForOrphan, Guarded (pure)
 //  3. apply:  the Namespace, our finalizer
 //  4. report: an annotation and an event where something is refused
 func (l *spaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
@@ -89,6 +92,9 @@ func (l *spaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, err
 	if !there {
 		ns = nil
 	}
+	if ok || !there {
+		l.missing.forget(key)
+	}
 	switch {
 	case ok && w.DeletionTimestamp != nil:
 		return l.leave(ctx, w, ns)
@@ -97,7 +103,7 @@ func (l *spaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, err
 	case part == plan.Observe:
 		return kube.Done, nil
 	case !ok:
-		return kube.Done, l.orphan(ctx, ns)
+		return l.orphan(ctx, key, ns)
 	}
 	action, why := plan.For(w, ns)
 	switch action {
@@ -136,27 +142,41 @@ func (l *spaceLoop) put(ctx context.Context, want *corev1.Namespace, live *meta)
 	return nil
 }
 
-// orphan deals with a namespace without a workspace: one that we had made for one
-// goes if it holds no cluster; one with clusters or bundles becomes a workspace.
-func (l *spaceLoop) orphan(ctx context.Context, ns *meta) error {
+// orphan deals with a namespace without a workspace: one with clusters or bundles
+// becomes a workspace; one that we had made for one, and that is empty, goes when the
+// workspace has been missing for long.
+func (l *spaceLoop) orphan(ctx context.Context, key kube.Key, ns *meta) (kube.Next, error) {
 	if ns == nil || ns.DeletionTimestamp != nil {
-		return nil
+		return kube.Done, nil
 	}
 	held, known := l.holdings(ns.Name)
-	gone := &management.FleetWorkspace{}
-	gone.Name = ns.Name
-	if plan.TakesNamespace(gone, ns) && known && len(held.Names()) == 0 {
-		l.log.WithField("workspace", ns.Name).Info("the workspace was deleted while nobody looked: its namespace goes")
-		return l.namespaces.Delete(ctx, kube.KeyOf(ns), kube.Precondition{UID: ns.UID})
+	bundles := len(l.view.bundles.List(ns.Name))
+	if len(held.Provisioning)+len(held.Fleet)+bundles > 0 {
+		l.missing.forget(key)
+		return kube.Done, l.restore(ctx, ns)
 	}
-	if len(held.Provisioning)+len(held.Fleet) == 0 && len(l.view.bundles.List(ns.Name)) == 0 {
+	if !known || len(held.Names()) > 0 || !plan.TakesNamespace(plan.Record(ns.Name), ns) {
+		l.missing.forget(key)
+		return kube.Done, nil
+	}
+	if left := plan.Leftover(l.missing.of(key)); left > 0 {
+		return kube.Next{After: left}, nil
+	}
+	if _, err := l.workspaces.Get(ctx, key); !kube.IsGone(err) {
+		return kube.Done, err // as the API server itself says
+	}
+	l.log.WithField(keyWorkspace, ns.Name).WithField("reason", "its workspace was deleted while nobody looked").Info("namespace of workspace deleted")
+	return kube.Done, l.namespaces.Delete(ctx, key, kube.Precondition{UID: ns.UID})
+}
+
+// restore makes the workspace of a namespace that has none, if it may have one.
+func (l *spaceLoop) restore(ctx context.Context, ns *meta) error {
+	w := plan.ForOrphan(ns)
+	if w == nil {
 		return nil
 	}
-	if w := plan.ForOrphan(ns); w != nil {
-		_, err := l.workspaces.Create(ctx, w)
-		if err != nil && !kube.IsExists(err) {
-			return fmt.Errorf("workspace of namespace %q: %w", ns.Name, err)
-		}
+	if _, err := l.workspaces.Create(ctx, w); err != nil && !kube.IsExists(err) {
+		return fmt.Errorf("workspace of namespace %q: %w", ns.Name, err)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/controllers/table"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
 // A Bundle may go to the clusters of its own namespace, and to those of others
@@ -128,11 +128,7 @@ func occupied(owner kube.Key) string {
 
 // where names the namespaces whose clusters a Bundle may go to.
 func (s *snapshot) where() string {
-	names := append([]string{s.key.Namespace}, s.reach.Namespaces()...)
-	if n := len(names) - 3; n > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), n)
-	}
-	return strings.Join(names, ", ")
+	return view.List(append([]string{s.key.Namespace}, s.reach.Namespaces()...), 3)
 }
 
 // judgeGuest is the verdict on a cluster before targeting is asked, if there is

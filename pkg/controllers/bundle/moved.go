@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
@@ -62,7 +62,7 @@ func (e *Engine) reconcileMoved(ctx context.Context, key kube.Key) (kube.Next, e
 	case !ok || !known || agent.Life == summary.NeverSeen || hold != "" || !e.table.Settled():
 		return kube.Next{After: movedRetry}, nil
 	case !had || agent.Protocol == 0: // such an agent removes by itself what is not there
-		return kube.Done, e.movedAway(ctx, old, to, nil)
+		return kube.Done, e.movedAway(ctx, old, to, departed{why: "nothing was deployed before, or its agent removes by itself what is not deployed there"})
 	}
 	list, err := e.deployments.List(ctx, from, "")
 	if err != nil {
@@ -88,7 +88,14 @@ func (e *Engine) reconcileMoved(ctx context.Context, key kube.Key) (kube.Next, e
 		e.spread(e.table.SetDeployment(got))
 		names = append(names, bd.Name)
 	}
-	return kube.Done, e.movedAway(ctx, old, to, names)
+	return kube.Done, e.movedAway(ctx, old, to, departed{names, "it has or gets all that workspace " + key.Namespace + " has deployed"})
+}
+
+// departed is what of a cluster that has moved is withdrawn in its new place, and why
+// that is nothing where it is nothing.
+type departed struct {
+	names []string
+	why   string
 }
 
 // wantedOn tells whether a cluster has a deployment, or is to get it.
@@ -100,7 +107,7 @@ func (e *Engine) wantedOn(cluster kube.Key, namespace, name string) bool {
 }
 
 // movedAway notes on the old Cluster that all of it was withdrawn in its new place.
-func (e *Engine) movedAway(ctx context.Context, old *fleet.Cluster, to kube.Key, names []string) error {
+func (e *Engine) movedAway(ctx context.Context, old *fleet.Cluster, to kube.Key, rest departed) error {
 	have, err := e.clusters.Get(ctx, kube.KeyOf(old)) // the table's is on a diet
 	if kube.IsGone(err) {
 		return nil
@@ -118,22 +125,14 @@ func (e *Engine) movedAway(ctx context.Context, old *fleet.Cluster, to kube.Key,
 		return fmt.Errorf("note the move of cluster %q: %w", kube.KeyOf(old), err)
 	}
 	log := e.log.WithField("workspace", to.Namespace).WithField("cluster", to.Name)
-	if len(names) == 0 {
-		log.WithField("reason", "it deploys all that workspace "+old.Namespace+" has deployed").Info("cluster moved")
+	if len(rest.names) == 0 {
+		log.WithField("reason", rest.why).Info("cluster moved")
 		return nil
 	}
-	text := fmt.Sprintf("workspace %s does not deploy what %s has deployed, and withdraws it: %s", to.Namespace, old.Namespace, firstOf(names))
+	text := fmt.Sprintf("workspace %s does not deploy what %s has deployed, and withdraws it: %s", to.Namespace, old.Namespace, view.List(rest.names, fleet.StatusListLimit))
 	log.WithField("reason", text).Info("cluster moved")
 	if c, ok := e.table.Cluster(to); ok {
 		e.events.Event(c, kube.Normal, movedEvent, text)
 	}
 	return nil
-}
-
-// firstOf names ten things, and says how many more there are.
-func firstOf(names []string) string {
-	if n := len(names) - fleet.StatusListLimit; n > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:fleet.StatusListLimit], ", "), n)
-	}
-	return strings.Join(names, ", ")
 }

@@ -42,29 +42,29 @@ const AnnotationScheduling = "provisioning.cattle.io/enable-fleet-scheduling-cus
 
 // Scheduling are the defaults of agents' scheduling, from two settings of Rancher.
 // Without either it is nil. A setting that cannot be read is Permanent,
-// InvalidSetting.
-func Scheduling(setting func(string) string) (*fleet.AgentSchedulingCustomization, error) {
+// InvalidSetting, and broken is its name.
+func Scheduling(setting func(string) string) (defaults *fleet.AgentSchedulingCustomization, broken string, err error) {
 	out := &fleet.AgentSchedulingCustomization{}
 	if text := setting(SettingPriorityClass); text != "" {
 		out.PriorityClass = &fleet.PriorityClassSpec{}
 		if err := json.Unmarshal([]byte(text), out.PriorityClass); err != nil {
-			return nil, unreadable(SettingPriorityClass, "priority class", err)
+			return nil, SettingPriorityClass, unreadable(SettingPriorityClass, "priority class", err)
 		}
 	}
 	if text := setting(SettingBudget); text != "" {
 		out.PodDisruptionBudget = &fleet.PodDisruptionBudgetSpec{}
 		if err := json.Unmarshal([]byte(text), out.PodDisruptionBudget); err != nil {
-			return nil, unreadable(SettingBudget, "disruption budget", err)
+			return nil, SettingBudget, unreadable(SettingBudget, "disruption budget", err)
 		}
 	}
 	if out.PriorityClass == nil && out.PodDisruptionBudget == nil {
-		return nil, nil //nolint:nilnil // there are none
+		return nil, "", nil // there are none
 	}
-	return out, nil
+	return out, "", nil
 }
 
 func unreadable(setting, what string, err error) error {
-	return fault.PermanentError(ReasonSetting, fmt.Errorf("setting %s of Rancher is no %s: %w", setting, what, err))
+	return fault.PermanentError(ReasonSetting, fmt.Errorf("setting %s of Rancher is no %s in JSON: %w", setting, what, err))
 }
 
 // Backfill is what a cluster's annotations and its customization of Fleet's agent

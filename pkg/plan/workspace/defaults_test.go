@@ -24,7 +24,7 @@ func TestScheduling(t *testing.T) {
 		why    string
 		values map[string]string
 		want   *fleet.AgentSchedulingCustomization
-		fails  bool
+		broken string
 	}{
 		"Nothing": {why: "no setting, no default"},
 		"Rancher's": {
@@ -41,12 +41,16 @@ func TestScheduling(t *testing.T) {
 			why: "each counts for itself", values: map[string]string{SettingBudget: `{"maxUnavailable":"50%"}`},
 			want: &fleet.AgentSchedulingCustomization{PodDisruptionBudget: &fleet.PodDisruptionBudgetSpec{MaxUnavailable: "50%"}},
 		},
-		"Broken": {why: "a slip of the pen is said, not passed over", values: map[string]string{SettingPriorityClass: "high"}, fails: true},
+		"Broken": {why: "a slip of the pen is said, not passed over", values: map[string]string{SettingPriorityClass: "high"}, broken: SettingPriorityClass},
+		"OtherBroken": {
+			why:    "it is said of the setting where it is, not of the first one",
+			values: map[string]string{SettingPriorityClass: `{"value":1}`, SettingBudget: "one"}, broken: SettingBudget,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Scheduling(settings(c.values))
-			if diff := cmp.Diff(c.want, got); diff != "" || (err != nil) != c.fails {
-				t.Errorf("%s: %v\n-want +got\n%s", c.why, err, diff)
+			got, broken, err := Scheduling(settings(c.values))
+			if diff := cmp.Diff(c.want, got); diff != "" || (err != nil) != (c.broken != "") || broken != c.broken {
+				t.Errorf("%s: %q %v\n-want +got\n%s", c.why, broken, err, diff)
 			}
 			if err != nil && fault.ReasonOf(err) != ReasonSetting {
 				t.Errorf("reason %q", fault.ReasonOf(err))

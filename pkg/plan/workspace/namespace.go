@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,6 +109,11 @@ func Deletable(w *management.FleetWorkspace, clusters []string) (bool, string) {
 func TakesNamespace(w *management.FleetWorkspace, live *metav1.PartialObjectMetadata) bool {
 	return w.Annotations[AnnotationManaged] != "false" && live != nil && live.Annotations[AnnotationOrigin] == OriginCreated && !System(w.Name, live)
 }
+
+// Leftover is how long an empty namespace that was made for a workspace stays without
+// it, which has been missing for a while; 0: no longer. As with ForsakenPatience, the
+// workspace may be about to be restored from a backup.
+func Leftover(missing time.Duration) time.Duration { return max(0, ForsakenPatience-missing) }
 
 // ForOrphan is the workspace of a namespace that has Clusters or Bundles and none;
 // nil where it is to have none. It goes when the namespace goes.

@@ -1,0 +1,40 @@
+package workspace
+
+import (
+	"sync"
+	"time"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// absences knows since when objects are missing that others were made for. What it
+// knows is kept for as long as it runs; a new look starts from the beginning, which
+// makes it wait longer and never shorter.
+type absences struct {
+	now func() time.Time
+
+	mu    sync.Mutex
+	since map[kube.Key]time.Time
+}
+
+func newAbsences(now func() time.Time) *absences {
+	return &absences{now: now, since: map[kube.Key]time.Time{}}
+}
+
+// of is for how long an object has been missing; it is missing from the first call on.
+func (a *absences) of(key kube.Key) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.now()
+	if _, ok := a.since[key]; !ok {
+		a.since[key] = now
+	}
+	return now.Sub(a.since[key])
+}
+
+// forget says that an object is there, or that nobody misses it.
+func (a *absences) forget(key kube.Key) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.since, key)
+}

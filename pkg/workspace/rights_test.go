@@ -1,0 +1,40 @@
+package workspace
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// Whatever the order in which taken names are met, the same one is told: an event is
+// sent for each text that is new.
+func TestTakenIsStable(t *testing.T) {
+	var one, other *taken
+	for _, what := range []string{"RoleBinding b", "ClusterRole c", "RoleBinding a"} {
+		one = one.or(what)
+	}
+	for _, what := range []string{"RoleBinding a", "RoleBinding b", "ClusterRole c"} {
+		other = other.or(what)
+	}
+	if one.Error() != other.Error() {
+		t.Errorf("%q and %q", one, other)
+	}
+}
+
+func TestAbsences(t *testing.T) {
+	now := time.Now()
+	a := newAbsences(func() time.Time { return now })
+	key := kube.Key{Name: "a"}
+	if got := a.of(key); got != 0 {
+		t.Errorf("it is missing from now on, got %s", got)
+	}
+	now = now.Add(time.Minute)
+	if got := a.of(key); got != time.Minute {
+		t.Errorf("got %s", got)
+	}
+	a.forget(key)
+	if got := a.of(key); got != 0 {
+		t.Errorf("one that was there in between is missing anew, got %s", got)
+	}
+}
