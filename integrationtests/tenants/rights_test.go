@@ -24,7 +24,7 @@ func TestTenants(t *testing.T) {
 	stories := map[string]func(*testing.T, *harness.Hub){
 		"Forbidden": forbidden, "Lifecycle": lifecycle, "DefaultAccount": defaultAccount, "Tampered": tampered,
 		"LostRights": lostRights, "Blind": blind, "Fenced": fenced, "Dressed": dressed, "DropNamespace": dropNamespace, "Values": values,
-		"Canary": canary,
+		"Canary": canary, "Hooks": hooked,
 	}
 	for _, name := range slices.Sorted(maps.Keys(stories)) {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func forbidden(t *testing.T, hub *harness.Hub) {
 		"hook": {
 			why: "a hook is an object like others", account: "guest",
 			files: chart(strings.Replace(serviceAccount("h"), "name: h", "name: h, annotations: {helm.sh/hook: pre-install}", 1) + "---\n" + harness.ConfigMap("a", "x")),
-			says:  guest + `delete serviceaccounts "h" in namespace "poor-hook"`,
+			says:  "hook ServiceAccount poor-hook/h: " + guest + `create serviceaccounts in namespace "poor-hook"`,
 		},
 		"labels": {
 			why: "labels of a namespace decide what others may do in it", account: "guest",

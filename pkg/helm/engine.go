@@ -15,6 +15,8 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
+
+	helmrelease "helm.sh/helm/v3/pkg/release"
 )
 
 // Marks that Helm puts on every object of a release.
@@ -53,6 +55,8 @@ type engine struct {
 	// claimed are the objects of other releases; see identity.
 	claimed map[string]bool
 	hooks   hooks // of this action
+	// prepare is done between the checks and the first record, if set.
+	prepare func() error
 
 	mu      sync.Mutex
 	checked map[string]bool // manifests that were found good
@@ -95,6 +99,15 @@ func (e *engine) refuse(err error) error {
 		e.refused = err
 	}
 	return err
+}
+
+// begin is called before the record of a new revision is written, which comes
+// before all else that an action writes but for a chart's own crds folder.
+func (e *engine) begin(r *helmrelease.Release) error {
+	if err := e.checkHooks(r.Hooks, release.State(r.Info.Status)); err != nil || e.prepare == nil {
+		return err
+	}
+	return e.refuse(e.prepare())
 }
 
 // IsReachable is asked before every action. The first real request answers it.
@@ -167,7 +180,7 @@ func (e *engine) isOwnNamespace(info *resource.Info) bool {
 }
 
 // marked tells whether Helm has marked an object as one of the release, which
-// it does not do for the namespace that it creates beforehand.
+// it does not do for hooks.
 func (e *engine) marked(info *resource.Info) bool {
 	a, err := meta.Accessor(info.Object)
 	return err == nil && a.GetAnnotations()[markReleaseName] != ""

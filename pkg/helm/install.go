@@ -18,6 +18,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/redact"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
+
+	helmrelease "helm.sh/helm/v3/pkg/release"
 )
 
 // Install makes a release that does not exist, or of which no revision was ever
@@ -49,12 +51,19 @@ func (c *Client) Install(ctx context.Context, d Deployment) error {
 			return err
 		}
 		j.engine.owned = !o.TakeOwnership
-		var err error
-		if in.CreateNamespace, err = mustCreateNamespace(ctx, j.who, d); err != nil {
+		missing, err := mustCreateNamespace(ctx, j.who, d)
+		if err != nil {
 			return err
 		}
-		if len(j.chart.CRDObjects()) > 0 {
-			if err := j.rehearse(d); err != nil {
+		if missing { // Helm would create it before the hooks are checked
+			j.engine.prepare = func() error { return createNamespace(context.WithoutCancel(ctx), j.who, d.ID.Namespace) }
+		}
+		if crds := j.chart.CRDObjects(); len(crds) > 0 {
+			r, err := j.rehearse(d)
+			if err == nil {
+				err = j.engine.checkRehearsed(crds, r)
+			}
+			if err != nil {
 				return err
 			}
 			j.config.Capabilities = nil // the CRDs change them
@@ -182,6 +191,7 @@ func (c *Client) configuration(ctx context.Context, who account, eng *engine) (*
 		return nil, err
 	}
 	eng.hooks.records = c.driver(context.WithoutCancel(ctx), who.client, eng.id.Namespace)
+	eng.hooks.records.before = eng.begin
 	return &action.Configuration{
 		RESTClientGetter: getter{api: who.api, rest: who.rest, namespace: eng.id.Namespace},
 		Releases:         storage.Init(eng.hooks.records),
@@ -194,11 +204,11 @@ func (c *Client) configuration(ctx context.Context, who account, eng *engine) (*
 
 // rehearse renders a chart that brings CRDs without writing anything. Helm
 // installs those CRDs before it renders, so this is the only chance to find a
-// template that fails before the first write.
-func (j *job) rehearse(d Deployment) error {
+// template that fails, or a right that is missing, before the first write.
+func (j *job) rehearse(d Deployment) (*helmrelease.Release, error) {
 	p, err := partsOf(d) // rendering changes a chart
 	if err != nil {
-		return err
+		return nil, err
 	}
 	caps := j.config.Capabilities.Copy()
 	caps.APIVersions = append(caps.APIVersions, j.post.serves...)
@@ -213,8 +223,7 @@ func (j *job) rehearse(d Deployment) error {
 	in.DryRun, in.DryRunOption = true, "server" // templates may look things up
 	in.SkipSchemaValidation, in.EnableDNS = d.helm().SkipSchemaValidation, !d.helm().DisableDNS
 	in.PostRenderer = j.post
-	_, err = in.Run(p.chart, runtime.DeepCopyJSON(j.values))
-	return err
+	return in.Run(p.chart, runtime.DeepCopyJSON(j.values))
 }
 
 // labels are the labels of a release's records, which stand in namespaces that

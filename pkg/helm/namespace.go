@@ -24,7 +24,7 @@ const (
 	podPrefix   = "pod-security."
 )
 
-// mustCreateNamespace tells whether Helm has to create the release's namespace.
+// mustCreateNamespace tells whether the release's namespace has to be created.
 // That it cannot is found out here, before anything is rendered.
 func mustCreateNamespace(ctx context.Context, who account, d Deployment) (bool, error) {
 	namespaces := who.client.CoreV1().Namespaces()
@@ -66,6 +66,19 @@ func mayCreateNamespace(ctx context.Context, who account, name string, unknown b
 		return false, fmt.Errorf("create namespace %q: %w", name, err)
 	}
 	return true, nil
+}
+
+// createNamespace makes a namespace as Helm would.
+func createNamespace(ctx context.Context, who account, name string) error {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"name": name}}}
+	_, err := who.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{FieldManager: fleet.FieldManagerRelease})
+	if words, ok := denied(err); ok {
+		return forbidden(fmt.Sprintf("namespace %q does not exist", name), words)
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create namespace %q: %w", name, err)
+	}
+	return nil
 }
 
 // MarkNamespace replaces the labels and annotations of a namespace by those of

@@ -24,9 +24,18 @@ const preflightWorkers = 8
 // what cannot be otherwise later is an error; an object may well depend on
 // others of the same release.
 func (e *engine) check(list helmkube.ResourceList, manifest string) error {
-	if e.isGood(manifest) || e.madeByHelm(list) {
+	if e.isGood(manifest) {
 		return nil
 	}
+	if err := e.checkAll(list); err != nil {
+		return err
+	}
+	e.setGood(manifest)
+	return nil
+}
+
+// checkAll is check for objects of any manifest.
+func (e *engine) checkAll(list helmkube.ResourceList) error {
 	if err := e.checkScopes(list); err != nil {
 		return err
 	}
@@ -45,7 +54,6 @@ func (e *engine) check(list helmkube.ResourceList, manifest string) error {
 			return err
 		}
 	}
-	e.setGood(manifest)
 	return nil
 }
 
@@ -64,11 +72,6 @@ func (e *engine) setGood(manifest string) {
 		e.checked = map[string]bool{}
 	}
 	e.checked[manifest] = true
-}
-
-// madeByHelm recognises the namespace that Helm creates for a release.
-func (e *engine) madeByHelm(list helmkube.ResourceList) bool {
-	return len(list) == 1 && e.isOwnNamespace(list[0]) && !isHook(list[0]) && e.sources[identityOf(list[0])] == ""
 }
 
 // checkScopes is checkScope for several objects.

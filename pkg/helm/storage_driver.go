@@ -49,6 +49,9 @@ type secrets struct {
 	lean  bool                 // Get leaves out bodies; for changes of the status
 	known map[string]knownBody // by name of the record's Secret
 
+	// before is asked before a new record is written, if set: its error says why not.
+	before func(*helmrelease.Release) error
+
 	last    *helmrelease.Release // that was written last, as Helm goes on changing it
 	lastKey string
 }
@@ -187,6 +190,11 @@ func (s *secrets) query(want labels.Set) ([]*helmrelease.Release, error) {
 func (s *secrets) Create(key string, r *helmrelease.Release) error {
 	if r.Info.Status == helmrelease.StatusPendingRollback {
 		r.Info.Description = release.RollbackText(r.Info.Description)
+	}
+	if s.before != nil {
+		if err := s.before(r); err != nil {
+			return err
+		}
 	}
 	s.last, s.lastKey = r, key
 	inner, head, err := s.prepare(key, r)

@@ -48,6 +48,9 @@ func (c *Client) Uninstall(ctx context.Context, id release.ID, rights Rights) er
 	un := action.NewUninstall(cfg)
 	un.Timeout = defaultTimeout // IgnoreNotFound would ignore records that cannot be read
 	return wait(ctx, func() error {
+		if err := c.checkRemoval(eng, newest); err != nil {
+			return c.withoutValues(ctx, classify(err), newest)
+		}
 		if err := c.removeForgotten(ctx, eng, list); err != nil {
 			return c.withoutValues(ctx, classify(err), newest)
 		}
@@ -60,6 +63,18 @@ func (c *Client) Uninstall(ctx context.Context, id release.ID, rights Rights) er
 		}
 		return c.withoutValues(ctx, classify(err), newest)
 	})
+}
+
+// checkRemoval is checkHooks for a release that is to be removed.
+func (c *Client) checkRemoval(eng *engine, newest record) error {
+	if !eng.tenant || !newest.readable {
+		return nil
+	}
+	full, err := eng.hooks.records.Get(newest.secret)
+	if err != nil {
+		return fmt.Errorf("read revision %d of release %s/%s: %w", newest.Version, newest.Namespace, newest.Name, err)
+	}
+	return eng.checkHooks(full.Hooks, release.Uninstalling)
 }
 
 // removeForgotten removes the objects of a release that its newest revision does

@@ -1,0 +1,146 @@
+package helm
+
+import (
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	helmkube "helm.sh/helm/v3/pkg/kube"
+	helmrelease "helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+// checkHooks finds out before the first write whether the hooks of an action may
+// be made, waited for and removed as their policies say, and are within the
+// namespace that is allowed. Whether they are good in all else shows when their
+// turn comes: what the action writes may decide it. The same goes for hooks of
+// kinds that are not served yet.
+func (e *engine) checkHooks(list []*helmrelease.Hook, at release.State) error {
+	for _, h := range list {
+		due := slices.ContainsFunc(h.Events, func(v helmrelease.HookEvent) bool { return slices.Contains(hookEvents[at], v) })
+		if !due || e.hooks.ended[hookKey(h.Kind, h.Name)] {
+			continue
+		}
+		objects, err := e.served(h.Manifest)
+		if err != nil {
+			continue // for its turn to tell
+		}
+		if err := e.checkScopes(objects); err != nil {
+			return e.refuse(err)
+		}
+		if !e.tenant {
+			continue
+		}
+		for _, info := range objects {
+			if err := mayRun(h, info); err != nil {
+				return e.refuse(err)
+			}
+		}
+	}
+	return nil
+}
+
+// served are the objects of a manifest of kinds that the cluster serves.
+func (e *engine) served(manifest string) (helmkube.ResourceList, error) {
+	list, err := e.Client.Build(strings.NewReader(manifest), false)
+	return list, utilerrors.FilterOut(err, meta.IsNoMatchError)
+}
+
+// mayRun says which right is missing to do with the object of a hook what Helm
+// does with it.
+func mayRun(h *helmrelease.Hook, info *resource.Info) error {
+	asks := []func(*resource.Info) error{tryCreate}
+	if removes(h) {
+		asks = append(asks, tryDelete)
+	}
+	if h.Kind == "Job" || h.Kind == "Pod" {
+		asks = append(asks, tryWatch)
+	}
+	for _, ask := range asks {
+		if words, ok := denied(ask(info)); ok {
+			return forbidden("hook "+describeInfo(info), words)
+		}
+	}
+	return nil
+}
+
+// removes tells whether a run of a hook that goes well removes an object: the one
+// of the last run, which is what Helm does where no policy is given, or its own.
+func removes(h *helmrelease.Hook) bool {
+	return h.Kind != "CustomResourceDefinition" && (len(h.DeletePolicies) == 0 ||
+		slices.Contains(h.DeletePolicies, helmrelease.HookBeforeHookCreation) ||
+		slices.Contains(h.DeletePolicies, helmrelease.HookSucceeded))
+}
+
+// tryCreate lets the API server check whether an object may be made.
+func tryCreate(info *resource.Info) error {
+	_, err := resource.NewHelper(info.Client, info.Mapping).DryRun(true).Create(info.Namespace, true, info.Object.DeepCopyObject())
+	return err
+}
+
+// tryWatch lists and watches an object as Helm does until it has ended. It does not
+// wait for anything.
+func tryWatch(info *resource.Info) error {
+	one := &metav1.ListOptions{FieldSelector: "metadata.name=" + info.Name}
+	helper := resource.NewHelper(info.Client, info.Mapping)
+	if _, err := helper.List(info.Namespace, info.Mapping.GroupVersionKind.GroupVersion().String(), one); err != nil {
+		return err
+	}
+	w, err := helper.Watch(info.Namespace, info.Mapping.GroupVersionKind.GroupVersion().String(), one)
+	if err != nil {
+		return err
+	}
+	w.Stop()
+	return nil
+}
+
+// checkRehearsed is for a chart that brings CRDs, which are written before Helm has
+// rendered anything: it checks them, the objects of kinds that are served already,
+// and the hooks.
+func (e *engine) checkRehearsed(crds []chart.CRD, r *helmrelease.Release) error {
+	if err := e.checkCRDs(crds); err != nil {
+		return e.refuse(err)
+	}
+	objects, err := e.served(r.Manifest)
+	if err == nil { // else Helm tells
+		err = e.checkAll(objects)
+	}
+	if err != nil {
+		return e.refuse(err)
+	}
+	return e.checkHooks(r.Hooks, release.PendingInstall)
+}
+
+// checkCRDs says which of the CRDs that a chart brings may not be made.
+func (e *engine) checkCRDs(crds []chart.CRD) error {
+	if !e.tenant {
+		return nil
+	}
+	for _, c := range crds {
+		objects, err := e.served(string(c.File.Data))
+		if err != nil {
+			continue // Helm tells
+		}
+		for _, info := range objects {
+			if words, ok := denied(tryCreate(info)); ok {
+				return forbidden(describeInfo(info), words)
+			}
+		}
+	}
+	return nil
+}
+
+// describeInfo names an object for people.
+func describeInfo(info *resource.Info) string {
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(info.Mapping.GroupVersionKind)
+	obj.SetNamespace(info.Namespace)
+	obj.SetName(info.Name)
+	return describe(obj)
+}
