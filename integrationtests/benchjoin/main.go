@@ -91,12 +91,12 @@ func measureFleet(ctx context.Context, o settings, c *cluster.Cluster, n int, di
 	if err != nil {
 		return err
 	}
-	defer m.kill()
+	defer m.Kill()
 	limited, cancel := context.WithTimeoutCause(ctx, o.patience, errPatience)
 	defer cancel()
 	b, err := h.token(limited)
 	if err != nil {
-		return fmt.Errorf("token: %w (log of the manager: %s)", err, m.lastWords())
+		return fmt.Errorf("token: %w (log of the manager: %s)", err, m.LastWords())
 	}
 	before, err := h.census(limited)
 	if err != nil {
@@ -104,7 +104,7 @@ func measureFleet(ctx context.Context, o settings, c *cluster.Cluster, n int, di
 	}
 	f := &fleetOf{hub: h, boot: b}
 	if err := f.come(limited, n); err != nil {
-		return fmt.Errorf("register: %w (log of the manager: %s)", err, m.lastWords())
+		return fmt.Errorf("register: %w (log of the manager: %s)", err, m.LastWords())
 	}
 	if err := f.showArrival(limited, before, m); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (f *fleetOf) come(ctx context.Context, n int) error {
 }
 
 // showArrival prints how soon the agents were in, and what that has cost.
-func (f *fleetOf) showArrival(ctx context.Context, before census, m *manager) error {
+func (f *fleetOf) showArrival(ctx context.Context, before census, m *measure.Manager) error {
 	if err := f.untilNamed(ctx); err != nil {
 		return err
 	}
@@ -147,11 +147,11 @@ func (f *fleetOf) showArrival(ctx context.Context, before census, m *manager) er
 	if err != nil {
 		return err
 	}
-	memory, err := measure.Memory(m.pid())
+	memory, err := measure.Memory(m.PID())
 	if err != nil {
 		return err
 	}
-	spent, err := measure.CPU(m.pid())
+	spent, err := measure.CPU(m.PID())
 	if err != nil {
 		return err
 	}

@@ -23,11 +23,11 @@ type bench struct {
 	hub *hub
 	dir string
 
-	managers []*manager
+	managers []*measure.Manager
 	clusters *kube.Cache[*fleet.Cluster] // what there is of Fleet's
 }
 
-func (b *bench) start(ctx context.Context, name string) (*manager, error) {
+func (b *bench) start(ctx context.Context, name string) (*measure.Manager, error) {
 	m, err := startManager(ctx, b.hub, filepath.Join(b.programs, "fleet-controller"), b.dir, name)
 	if err == nil {
 		b.managers = append(b.managers, m)
@@ -41,7 +41,7 @@ func (b *bench) lastWords() error {
 		return nil
 	}
 	m := b.managers[len(b.managers)-1]
-	return fmt.Errorf("log of manager %q: %s", m.name, m.lastWords())
+	return fmt.Errorf("log of manager %q: %s", m.Name, m.LastWords())
 }
 
 var errPatience = errors.New("not in time")
@@ -94,7 +94,7 @@ func (b *bench) workspacesFirst(ctx context.Context) error {
 	if err := b.untilQuiet(ctx, 3*time.Second); err != nil { // the rights follow
 		return err
 	}
-	m.stop()
+	m.Stop()
 	return many(ctx, b.settings.clusters, func(ctx context.Context, i int) error { return b.hub.triple(ctx, i, b.workspaces) })
 }
 
@@ -142,11 +142,11 @@ func (b *bench) sync(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	stop := measure.Sample(second.pid())
+	stop := measure.Sample(second.PID())
 	if _, err := b.there(ctx, all/3); err != nil {
 		return err
 	}
-	leader.kill()
+	leader.Kill()
 	c.killed, c.had = time.Now(), len(b.clusters.List(""))
 	if c.again, err = b.firstWrite(ctx, second, c.killed); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (b *bench) sync(ctx context.Context) (err error) {
 	if err := b.showOutcome(c.began); err != nil {
 		return err
 	}
-	return showMemory(second.pid(), stop())
+	return showMemory(second.PID(), stop())
 }
 
 func (c course) show(all int) {
@@ -179,11 +179,11 @@ func (c course) show(all int) {
 }
 
 // firstWrite waits until a manager has written something, and returns when.
-func (b *bench) firstWrite(ctx context.Context, m *manager, since time.Time) (at time.Time, err error) {
+func (b *bench) firstWrite(ctx context.Context, m *measure.Manager, since time.Time) (at time.Time, err error) {
 	err = b.until(ctx, "the other manager works", 500*time.Millisecond, func(context.Context) (bool, error) {
 		list, err := b.writes(since)
 		for _, r := range list {
-			if r.User == m.user() && at.IsZero() {
+			if r.User == m.User() && at.IsZero() {
 				at = r.At
 			}
 		}
@@ -287,7 +287,7 @@ func showMemory(pid int, most measure.Most) error {
 // atRest counts what is written when there is nothing to do.
 func (b *bench) atRest(ctx context.Context) error {
 	m := b.managers[len(b.managers)-1]
-	before, err := measure.CPU(m.pid())
+	before, err := measure.CPU(m.PID())
 	if err != nil {
 		return err
 	}
@@ -299,7 +299,7 @@ func (b *bench) atRest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	after, err := measure.CPU(m.pid())
+	after, err := measure.CPU(m.PID())
 	if err != nil {
 		return err
 	}
@@ -311,6 +311,6 @@ func (b *bench) atRest(ctx context.Context) error {
 	if len(list) > 0 {
 		fmt.Println("\n" + harness.Lines(list))
 	}
-	m.stop()
+	m.Stop()
 	return nil
 }
