@@ -35,7 +35,7 @@ func TestRights(t *testing.T) {
 		name string
 		tell func(*world)
 	}{
-		{"21ByGlobalRole", byGlobalRole}, {"21NothingLeaks", nothingLeaks}, {"21Taken", taken}, {"13Creator", creator}, {"13CreatorOfAnother", creatorOfAnother},
+		{"21ByGlobalRole", byGlobalRole}, {"21NothingLeaks", nothingLeaks}, {"21Taken", taken}, {"21TakenRole", takenRole}, {"13Creator", creator}, {"13CreatorOfAnother", creatorOfAnother},
 		{"21Standing", standing}, {"03DisplayName", displayName}, {"04DefaultWorkspace", defaultWorkspace}, {"09Defaults", schedulingDefaults},
 	} {
 		if !t.Run(s.name, func(t *testing.T) { s.tell(w.in(t)) }) {
@@ -245,6 +245,28 @@ func taken(w *world) {
 	if !w.there(rancher.RoleBindings, "team-a", "grb-taken") {
 		w.Error("what was somebody else's goes along")
 	}
+}
+
+// A role of the name that a GlobalRole needs, which bears the mark of another one, is
+// that one's: it is neither changed nor deleted.
+func takenRole(w *world) {
+	before := create(w, w.hub, &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "strange-fwcr", Labels: map[string]string{plan.LabelRoleOwner: "another"}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{fleet.Group}, Resources: []string{"bundles"}, Verbs: []string{"get"}}},
+	})
+	untouched := func() {
+		w.Helper()
+		if now, ok := get[*rbacv1.ClusterRole](w, w.hub, "", before.Name); !ok || now.ResourceVersion != before.ResourceVersion {
+			w.Errorf("it was touched: %+v", now)
+		}
+	}
+	w.rancher.Put(w, rancher.GlobalRoles, "", "strange", `{"inheritedFleetWorkspacePermissions":{"resourceRules":[{"apiGroups":["fleet.cattle.io"],"resources":["gitrepos"],"verbs":["get"]}]}}`)
+	w.until("it is said", func() bool { return w.event("GlobalRole", "strange", "RightsNameTaken") })
+	untouched()
+	w.rancher.Delete(w, rancher.GlobalRoles, "", "strange")
+	w.turns("team-s")
+	untouched()
+	w.must(kube.StoreOf[*rbacv1.ClusterRole](w.hub.Admin).Delete(w.Context(), kube.KeyOf(before), kube.Precondition{}))
 }
 
 // Scenario 13: who makes a workspace may do everything in it, HelmOps and Schedules

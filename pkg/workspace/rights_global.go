@@ -207,7 +207,7 @@ func (l *globalLoop) have(globalRole string) plan.Rights {
 	in, on := plan.RoleNames(globalRole)
 	out := plan.Rights{ClusterRoleBindings: l.haveEverywhere.ByIndex(byGiven, on), RoleBindings: l.haveBindings.ByIndex(byGiven, in)}
 	for _, name := range []string{in, on} {
-		if r, ok := l.haveRoles.Get(kube.Key{Name: name}); ok {
+		if r, ok := l.haveRoles.Get(kube.Key{Name: name}); ok && plan.RoleOwnedBy(r, globalRole) {
 			out.ClusterRoles = append(out.ClusterRoles, r)
 		}
 	}

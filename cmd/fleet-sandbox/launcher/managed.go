@@ -8,11 +8,13 @@ import (
 )
 
 // threeTiers is a fleet in which a downstream cluster has a manager of its own:
-// local manages lower, and the manager on lower manages leaf.
+// local manages lower, and the manager on lower manages leaf. Both managers deploy
+// examples/, of which one bundle is for env=prod alone: each needs such a cluster, for
+// a bundle that targets no cluster never becomes Ready.
 func threeTiers() []fleet.Downstream {
+	prod := map[string]string{"env": "prod"}
 	return []fleet.Downstream{{
-		Name: "lower", Labels: map[string]string{"env": "dev"},
-		Downstream: []fleet.Downstream{{Name: "leaf", Labels: map[string]string{"env": "prod"}}},
+		Name: "lower", Labels: prod, Downstream: []fleet.Downstream{{Name: "leaf", Labels: prod}},
 	}}
 }
 

@@ -3,12 +3,15 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 )
 
 func TestValidate(t *testing.T) {
@@ -154,6 +157,26 @@ func FuzzParseHead(f *testing.F) {
 			t.Errorf("no error, but branch %q and commit %q", branch, commit)
 		}
 	})
+}
+
+// Each manager has a cluster for each example: else the fleet would never be Ready.
+func TestTiersGetAllExamples(t *testing.T) {
+	root, err := source.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "examples", "metrics", "fleet.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "overrideTargets:") || strings.Count(string(text), "env: prod") != 1 {
+		t.Fatal("it is another example now: look again which clusters it needs")
+	}
+	for list := threeTiers(); len(list) > 0; list = list[0].Downstream {
+		if !slices.ContainsFunc(list, func(d fleet.Downstream) bool { return d.Labels["env"] == "prod" }) {
+			t.Errorf("nothing is env=prod among %v", list)
+		}
+	}
 }
 
 func TestTiers(t *testing.T) {

@@ -108,6 +108,12 @@ func RoleNames(globalRole string) (in, on string) {
 	return naming.SafeConcat(globalRole, inRoles), naming.SafeConcat(globalRole, onRoles)
 }
 
+// RoleOwnedBy tells whether a ClusterRole bears the mark of a GlobalRole. One of its
+// name may belong to another, which has been given such a name.
+func RoleOwnedBy(r *rbacv1.ClusterRole, globalRole string) bool {
+	return r.Labels[LabelRoleOwner] == naming.SafeConcat(globalRole)
+}
+
 // RoleEnds are the ends of such names, each after a dash, where they are not
 // shortened.
 func RoleEnds() []string { return []string{inRoles, onRoles} }
