@@ -248,7 +248,7 @@ func runClusterForget(ctx context.Context, o forgetOptions, s *session) error {
 	}
 	fmt.Fprintf(s.std.out, "cluster %s/%s is forgotten; %s\n", s.scope, o.name, stays)
 	if !seen.IsZero() {
-		s.std.note("to take the agent off there: kubectl -n %s delete deployment fleet-agent", or(c.Status.Agent.Namespace, fleet.NamespaceSystem))
+		s.std.note("to take the agent off there: kubectl -n %s delete deployment fleet-agent", or(c.Status.Agent.Namespace, s.system))
 	}
 	if len(left) > 0 {
 		return told{errPartly}

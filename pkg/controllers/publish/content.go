@@ -229,15 +229,3 @@ func (p *Publisher) renew(ctx context.Context, name string, want *fleet.Content)
 		}
 	}
 }
-
-// managerID reads the id of the installation from where the manager keeps it.
-func (p *Publisher) managerID(ctx context.Context) (string, error) {
-	m, err := kube.StoreOf[*corev1.ConfigMap](p.cfg.Client).Get(ctx, kube.Key{Namespace: fleet.NamespaceSystem, Name: fleet.ConfigMapInstallation})
-	if err == nil && m.Labels[fleet.LabelManagerID] == "" {
-		err = errors.New("it does not say so")
-	}
-	if err != nil {
-		return "", fmt.Errorf("find out which manager a bundle above 1 MiB is for: %w", err)
-	}
-	return m.Labels[fleet.LabelManagerID], nil
-}

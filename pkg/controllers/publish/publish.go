@@ -32,7 +32,7 @@ import (
 // writers is how many Bundles are written at once where nothing is said.
 const writers = 4
 
-// Config is all that a Publisher can be told. Client must be set.
+// Config is all that a Publisher can be told. Client and ManagerID must be set.
 type Config struct {
 	Client *kube.Client
 	// OCI talks to the registries that bundles are kept in. Nil: none is, whatever
@@ -40,8 +40,8 @@ type Config struct {
 	OCI *oci.Client
 	// Writers is how many Bundles are written at once; 4 where 0.
 	Writers int
-	// ManagerID is the id of the installation that contents are made for. Nil: it
-	// is read from where the manager keeps it.
+	// ManagerID is the id of the installation that contents are made for. It is
+	// asked where a Bundle is kept in Contents.
 	ManagerID func(context.Context) (string, error)
 	// Suspended says why nothing may be written now, or nothing; it is asked
 	// before each Bundle. Nil: never.
@@ -83,9 +83,6 @@ func New(cfg Config) *Publisher {
 	}
 	if p.cfg.Bundles == nil {
 		p.cfg.Bundles = p.ask
-	}
-	if p.cfg.ManagerID == nil {
-		p.cfg.ManagerID = p.managerID
 	}
 	return p
 }
