@@ -23,7 +23,7 @@ import (
 // TestImports tells what one manager does with many clusters at once.
 func TestImports(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, "east", "west")
 	t.Run("Each", func(t *testing.T) {
 		for name, story := range map[string]func(*world){
 			"Installs": installs, "Moves": moves, "Redeploys": redeploys, "Foreign": foreign, "Kubeconfigs": kubeconfigs,

@@ -82,7 +82,7 @@ func (w *world) timed(name string) time.Duration {
 // reaches them first, and then all. Nothing is started again.
 func TestAddress(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, "east", "west")
 	const fleetSize = 6
 	name := func(i int) string { return fmt.Sprintf("site-%d", i) }
 	at := func(i int) *harness.Hub { return w.down[i%2] }

@@ -35,7 +35,7 @@ const limit = 40 * time.Second
 // importer is the account whose kubeconfigs the manager is given.
 const importer = "importer"
 
-// A world is a manager in a cluster of its own, and two more clusters.
+// A world is a manager in a cluster of its own, and some more clusters.
 type world struct {
 	testing.TB
 	hub  *harness.Hub
@@ -43,9 +43,9 @@ type world struct {
 	gate *harness.Gate // agent management, and the controllers that say whether agents check in
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, names ...string) *world {
 	t.Helper()
-	hubs := startClusters(t, "management", "east", "west")
+	hubs := startClusters(t, append([]string{"management"}, names...)...)
 	w := &world{TB: t, hub: hubs[0], down: hubs[1:], gate: &harness.Gate{Hub: hubs[0], Beside: controllersToo}}
 	harness.InstallCRDs(t, w.hub.Admin)
 	w.gate.Settings = registration.Settings{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -136,6 +137,11 @@ func (l *importLoop) wakeUps() {
 			}
 		}
 	})
+	l.agents.known.OnChange(func(old, b *fleet.Bundle) { // an agent has deployed itself
+		if old != nil && b != nil && old.Status.Summary.Ready != b.Status.Summary.Ready {
+			l.wakeOf(b.Namespace, b.OwnerReferences)
+		}
+	})
 	l.agents.brake.OnChange(func(_, _ *corev1.ConfigMap) {
 		for _, c := range v.clusters.List("") {
 			l.wakeCluster(kube.KeyOf(c))
@@ -150,9 +156,14 @@ func importNews(old, c *fleet.Cluster) bool {
 
 // wakeOwner wakes the Cluster up that a token was made for.
 func (l *importLoop) wakeOwner(t *fleet.ClusterRegistrationToken) {
-	for _, ref := range t.OwnerReferences {
+	l.wakeOf(t.Namespace, t.OwnerReferences)
+}
+
+// wakeOf wakes the Cluster up that owns something.
+func (l *importLoop) wakeOf(namespace string, owners []metav1.OwnerReference) {
+	for _, ref := range owners {
 		if ref.Kind == "Cluster" {
-			l.wakeCluster(kube.Key{Namespace: t.Namespace, Name: ref.Name})
+			l.wakeCluster(kube.Key{Namespace: namespace, Name: ref.Name})
 		}
 	}
 }
@@ -220,7 +231,11 @@ func (l *importLoop) turn(ctx context.Context, c *fleet.Cluster, limit time.Dura
 		l.turns.wake()
 		return kube.Done, nil
 	}
-	err = l.importCluster(ctx, facts, limit)
+	if need == imports.Anew {
+		err = l.remake(ctx, facts, limit)
+	} else {
+		err = l.importCluster(ctx, facts, limit)
+	}
 	if isUnreachable(err) && limit == nearLimit {
 		l.leave(c)
 		return kube.Done, nil

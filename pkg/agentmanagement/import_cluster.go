@@ -37,6 +37,9 @@ func (l *importLoop) facts(ctx context.Context, c *fleet.Cluster) (imports.Facts
 	_, f.Token = l.view.tokens.Get(l.tokenKey(c))
 	if f.Record != nil {
 		f.Arrived = f.Record.Taken() || f.Record.Arrived(l.granted(c))
+		if f.Record.Own != "" {
+			f.Own = l.wishes(c)
+		}
 	}
 	offer, err := l.offer(ctx, c, f.Record)
 	f.Offer = offer
@@ -106,6 +109,17 @@ func transient(err error) error {
 // settle reports a Cluster whose agent has what it needs, and ends the token that
 // it was installed with once its own credential is in use.
 func (l *importLoop) settle(ctx context.Context, f imports.Facts) (kube.Next, error) {
+	if f.Record.Own != "" {
+		handed, err := l.handed(ctx, f)
+		if err != nil {
+			return kube.Done, err
+		}
+		if handed {
+			record := *f.Record
+			record.Own = ""
+			return kube.Done, l.note(ctx, f.Cluster, record) // the written Cluster wakes it up
+		}
+	}
 	next, silent := kube.Done, error(nil)
 	if f.Arrived && f.Token {
 		next.After = importRetry
@@ -167,17 +181,11 @@ func (l *importLoop) importCluster(ctx context.Context, f imports.Facts, limit t
 		return fault.PermanentError(imports.ReasonNoAddress, fmt.Errorf(
 			"install the agent: nobody says where it reaches this manager: set chart value apiServerURL, or key %s of Secret %s", imports.KeyAPIServerURL, kube.KeyOf(secret)))
 	}
-	access, err := kubeconfig.Parse(secret.Data[imports.KeyKubeconfig])
-	if err != nil {
-		return fmt.Errorf("key %s of Secret %s: %w", imports.KeyKubeconfig, kube.KeyOf(secret), err)
-	}
 	agent, err := l.wantedAgent(ctx, c)
 	if err != nil {
 		return err
 	}
-	asking, stop := context.WithTimeout(ctx, limit)
-	access, err = reach(asking, access, l.cfg.Settings.AgentTLSMode)
-	stop()
+	access, err := l.reach(ctx, secret, limit)
 	if err != nil {
 		return err
 	}
@@ -193,7 +201,7 @@ func (l *importLoop) importCluster(ctx context.Context, f imports.Facts, limit t
 	record := imports.Record{
 		Terms: offer.Terms(), FromSecret: offer.FromSecret, Since: token.CreationTimestamp.Time,
 		Namespace: agent.Namespace, Generation: c.Spec.RedeployAgentGeneration, Secret: imports.VersionOf(secret),
-		WasOnline: online(c), AdoptFrom: adoptFrom(f, before, agent.Namespace),
+		WasOnline: online(c), AdoptFrom: adoptFrom(f, before, agent.Namespace), Own: l.wishes(c),
 	}
 	ctx, cancel := context.WithTimeout(ctx, importLimit)
 	defer cancel()
@@ -202,6 +210,18 @@ func (l *importLoop) importCluster(ctx context.Context, f imports.Facts, limit t
 		return err
 	}
 	return l.note(ctx, c, record)
+}
+
+// reach finds out how the cluster of a kubeconfig is reached. limit is how long it
+// has to answer.
+func (l *importLoop) reach(ctx context.Context, secret *corev1.Secret, limit time.Duration) (kubeconfig.Access, error) {
+	access, err := kubeconfig.Parse(secret.Data[imports.KeyKubeconfig])
+	if err != nil {
+		return access, fmt.Errorf("key %s of Secret %s: %w", imports.KeyKubeconfig, kube.KeyOf(secret), err)
+	}
+	ctx, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	return reach(ctx, access, l.cfg.Settings.AgentTLSMode)
 }
 
 // An order is what an import makes.

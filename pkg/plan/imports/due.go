@@ -18,6 +18,9 @@ const (
 	InTurn
 	// Now: this Cluster is waited for.
 	Now
+	// Anew: the objects of its agent are to be made as the Cluster asks for them now.
+	// What the agent registers with stays as it is.
+	Anew
 )
 
 // Facts are what is known of a Cluster that names a kubeconfig.
@@ -28,6 +31,7 @@ type Facts struct {
 	Offer     *Offer  // what it is to be told; nil: what it was told still holds
 	Arrived   bool    // the agent has registered since
 	Token     bool    // the token that it was given exists
+	Own       string  // digest of what the Cluster asks of its agent; empty: nobody updates that
 }
 
 // Due decides whether a Cluster is to be imported, and says why. A change that
@@ -46,6 +50,8 @@ func Due(f Facts) (Need, string) {
 		return Now, fmt.Sprintf("the agent's namespace is %q, the agent was installed in %q", f.Namespace, r.Namespace)
 	case !r.Taken() && !f.Arrived && !f.Token:
 		return Now, "the agent has no valid credential, and its registration token is gone"
+	case r.Own != "" && f.Own != "" && r.Own != f.Own:
+		return Anew, "what the Cluster asks of its agent has changed before the agent has deployed it"
 	case f.Offer == nil:
 		return None, "the agent has what it needs"
 	case f.Offer.URL == "":

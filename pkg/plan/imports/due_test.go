@@ -39,6 +39,18 @@ func TestDue(t *testing.T) {
 		"URL":      {why: "many clusters have it", facts: Facts{Record: record(func(r *Record) { r.URL = "https://old" }), Arrived: true}, want: InTurn, reason: `"https://new", the agent was told "https://old"`},
 		"CA":       {why: "many clusters have it", facts: Facts{Record: record(func(r *Record) { r.CAHash = "x" }), Arrived: true}, want: InTurn, reason: "certificate"},
 		"TLSMode":  {why: "many clusters have it", facts: Facts{Record: record(func(r *Record) { r.TLSMode = "system-store" }), Arrived: true}, want: InTurn, reason: "agentTLSMode"},
+		"WishTakenBack": {
+			why:   "the agent would adopt what was made, and leave in it what it does not know of",
+			facts: Facts{Record: record(func(r *Record) { r.Own = "a" }), Own: "b", Arrived: true}, want: Anew, reason: "has changed",
+		},
+		"WishDeployed": {
+			why:   "the agent knows what it has deployed, and takes that back itself",
+			facts: Facts{Record: record(nil), Own: "b", Arrived: true}, want: None,
+		},
+		"WishUnmanaged": {
+			why:   "nobody updates this agent",
+			facts: Facts{Record: record(func(r *Record) { r.Own = "a" }), Arrived: true}, want: None,
+		},
 		"LostForGood": {
 			why:   "nothing that the agent has lets it register",
 			facts: Facts{Record: record(nil)}, want: Now, reason: "token is gone",
@@ -82,7 +94,7 @@ func TestDue(t *testing.T) {
 func TestRecord(t *testing.T) {
 	r := Record{
 		Terms: Terms{URL: "https://x", CAHash: HashOf([]byte("ca")), TLSMode: "strict"}, Since: start, Namespace: "a",
-		AdoptFrom: "b", Generation: 3, Secret: "u/1", FromSecret: true, WasOnline: true, UID: "u",
+		AdoptFrom: "b", Generation: 3, Secret: "u/1", FromSecret: true, WasOnline: true, UID: "u", Own: "o",
 	}
 	noted := r.Note(&fleet.Cluster{})
 	if diff := cmp.Diff(&r, RecordOf(noted)); diff != "" {

@@ -27,6 +27,9 @@ type Record struct {
 	FromSecret bool      `json:"fromSecret,omitempty"` // the Secret said where the manager is
 	WasOnline  bool      `json:"wasOnline,omitempty"`  // the agent checked in before
 	UID        string    `json:"uid,omitempty"`        // of the cluster's namespace kube-system
+	// Own is a digest of what the Cluster asked of its agent, as long as the agent has
+	// not deployed that itself: until then nobody but an import takes a wish back.
+	Own string `json:"own,omitempty"`
 }
 
 // String is the record as it stands in the annotation.
