@@ -85,6 +85,9 @@ func newReaper(t testing.TB, target *rest.Config) *Reaper {
 		Transport:     r,
 		FlushInterval: -1,
 		ErrorLog:      log.New(io.Discard, "", 0),
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, err.Error(), http.StatusBadGateway) // the agent's log says it
+		},
 	})
 	r.EnableHTTP2 = true
 	r.StartTLS()

@@ -291,6 +291,9 @@ func (r *Reconciler) finish(ctx context.Context, s *snapshot, objects []report.O
 	r.note(s, f)
 	var errs []error
 	if s.session != nil && s.bd != nil {
+		if s.accepted() && s.rec.UID != s.bd.UID { // or a restart would take what the manager says next for the first it says
+			errs = append(errs, r.save(ctx, s))
+		}
 		errs = append(errs, r.tell(ctx, s, f))
 		r.wakeSiblings(s.session, s.bd, withdrawn)
 	} else {
