@@ -49,7 +49,14 @@ func (w *world) install(s *site, name string, values map[string]any) {
 // upgrade is "helm upgrade --reuse-values --wait".
 func (w *world) upgrade(s *site, name string, values map[string]any) {
 	w.Helper()
+	w.upgradeWith(s, name, values, false)
+}
+
+// upgradeWith is upgrade, with "--take-ownership" where owner is true.
+func (w *world) upgradeWith(s *site, name string, values map[string]any, owner bool) {
+	w.Helper()
 	do := action.NewUpgrade(w.helm(s))
+	do.TakeOwnership = owner
 	do.Namespace, do.ReuseValues, do.Wait, do.Timeout = fleet.NamespaceSystem, true, true, helmLimit
 	if _, err := do.RunWithContext(w.Context(), name, w.chart(name), values); err != nil {
 		w.Fatalf("helm upgrade %s on %s: %v", name, s.name, err)

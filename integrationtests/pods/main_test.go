@@ -33,10 +33,19 @@ const (
 	imagesEnv     = "FLEET_TEST_PODS_IMAGES" // for people: a folder in which images are built once
 )
 
-// The versions of our images: what is installed, and what it is upgraded to.
+// The versions of our images: what is installed, what it is upgraded to, and an
+// agent that is none: no program of that name is in it.
 const (
 	before = "v0.1.0-before"
 	after  = "v0.1.0-after"
+	broken = "v0.2.0-broken"
+)
+
+// Files with what was built, besides the images of a version.
+const (
+	pauseFile  = "pause.tar"
+	brokenFile = "broken.tar"
+	fleetFile  = "fleet" // the command line
 )
 
 // The story is told in namespaces of its own, by this program called again: there
@@ -107,7 +116,13 @@ func build(ctx context.Context, root, dir string) (kubernetes, kubelet string, e
 	if err := b.Static(ctx, "./cmd/fleet-sandbox/node/pause", pause); err != nil {
 		return "", "", err
 	}
-	if err := (node.Image{Name: node.PauseImage, Program: pause}).Save(pause + ".tar"); err != nil {
+	for file, name := range map[string]string{pauseFile: node.PauseImage, brokenFile: "docker.io/fleetworkspace/fleet-agent:" + broken} {
+		if err := (node.Image{Name: name, Program: pause}).Save(filepath.Join(dir, file)); err != nil {
+			return "", "", err
+		}
+	}
+	say("the command line")
+	if err := b.Static(ctx, "./cmd/fleet", filepath.Join(dir, fleetFile)); err != nil {
 		return "", "", err
 	}
 	for _, version := range []string{before, after} {

@@ -15,9 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/gitserver"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/node"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 // A whole fleet of real pods, from helm install to helm uninstall. Each part goes on
@@ -48,6 +48,11 @@ func TestPods(t *testing.T) {
 		{"Scripts", look, (*world).scripts},
 		{"Rest", look, (*world).rest},
 		{"Upgrade", step, (*world).upgradeManager},
+		{"BrokenAgent", step, (*world).brokenAgent},
+		{"23_RancherComes", step, (*world).rancherComes},
+		{"17_MoveImported", step, (*world).moveImported},
+		{"09_Customization", step, (*world).customize},
+		{"12_AuthorityChanges", step, (*world).authorityChanges},
 		{"Uninstall", step, (*world).uninstallAll},
 		{"Writers", look, (*world).writers},
 	} {
@@ -57,6 +62,7 @@ func TestPods(t *testing.T) {
 		ok := t.Run(part.name, func(t *testing.T) {
 			own := *w
 			own.T = t
+			defer func() { w.rancher = own.rancher }()
 			part.run(&own)
 		})
 		stopped = stopped || !ok && !part.looks
@@ -106,26 +112,41 @@ spec:
           seccompProfile: {type: RuntimeDefault}
 `
 
-// publish makes the repository.
-func (w *world) publish() {
+// publish commits to the repository: the shop, with a greeting, and what only one
+// workspace deploys.
+func (w *world) publish(greeting string) {
 	w.Helper()
 	tree := filepath.Join(w.dir, "tree")
-	w.must(os.MkdirAll(filepath.Join(tree, "shop"), 0o700))
 	for name, content := range map[string]string{
-		"fleet.yaml": "defaultNamespace: shop\n",
-		"web.yaml":   webDeployment,
-		"texts.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: texts\ndata:\n  greeting: hello\n",
+		"shop/fleet.yaml": "defaultNamespace: shop\n",
+		"shop/web.yaml":   webDeployment,
+		"shop/texts.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: texts\ndata:\n  greeting: " + greeting + "\n",
+		"only/fleet.yaml": "defaultNamespace: only\n",
+		"only/web.yaml":   webDeployment,
+		"kept/fleet.yaml": "defaultNamespace: kept\n",
+		"kept/web.yaml":   webDeployment,
 	} {
-		w.must(os.WriteFile(filepath.Join(tree, "shop", name), []byte(content), 0o600))
+		path := filepath.Join(tree, name)
+		w.must(os.MkdirAll(filepath.Dir(path), 0o700))
+		w.must(os.WriteFile(path, []byte(content), 0o600))
 	}
-	_, err := w.git.Publish(repository, tree)
-	w.must(err)
+	if _, err := os.Stat(filepath.Join(tree, ".git")); err != nil {
+		w.must(w.git.Create(repository))
+		_, err = gitserver.Git(tree, "init", "--quiet", "--initial-branch="+gitserver.Branch)
+		w.must(err)
+	}
+	for _, args := range [][]string{
+		{"add", "--all"}, {"commit", "--quiet", "--message", greeting}, {"push", "--quiet", w.git.Path(repository), gitserver.Branch},
+	} {
+		_, err := gitserver.Git(tree, args...)
+		w.must(err)
+	}
 }
 
 // The charts are installed with Helm. The local agent comes up by itself, and a
 // repository that the chart names is deployed.
 func (w *world) installManager() {
-	w.publish()
+	w.publish("hello")
 	// From now on no pod of the manager's cluster reaches the API server of east.
 	w.must(w.local.network.Drop(w.Context(), w.east.network))
 	began := time.Now()
@@ -170,8 +191,14 @@ func (w *world) ready(workspace, name string, bundles int) {
 // shopRuns returns when the workload runs in a cluster, as what the kubelet says.
 func (w *world) shopRuns(s *site) {
 	w.Helper()
-	w.until("the workload runs on "+s.name, func(context.Context) string {
-		return w.running(s, "shop", "1", "web")
+	w.webRuns(s, "shop")
+}
+
+// webRuns returns when the workload runs in a namespace.
+func (w *world) webRuns(s *site, namespace string) {
+	w.Helper()
+	w.until("the workload of "+namespace+" runs on "+s.name, func(context.Context) string {
+		return w.running(s, namespace, "1", "web")
 	})
 }
 
@@ -210,17 +237,21 @@ func program(p corev1.Pod) string {
 
 // A repository for the workspace of downstream clusters.
 func (w *world) deployToAll() {
-	_, err := kube.StoreOf[*fleet.GitRepo](w.local.client).Create(w.Context(), &fleet.GitRepo{
-		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: repository},
-		Spec: fleet.GitRepoSpec{
-			Repo: w.git.URL(repository), Branch: "main", Paths: []string{"shop"},
-			Targets: []fleet.GitTarget{{ClusterSelector: &metav1.LabelSelector{}}},
-		},
-	})
-	w.must(err)
+	w.repo(fleet.NamespaceDefault, "shop", fleet.GitTarget{ClusterSelector: &metav1.LabelSelector{}}, false)
 	for _, s := range []*site{w.east, w.west} {
 		w.shopRuns(s)
 	}
+}
+
+// repo makes a GitRepo of one folder, whose name it has.
+func (w *world) repo(workspace, folder string, target fleet.GitTarget, keep bool) {
+	w.Helper()
+	create(w, w.local, &fleet.GitRepo{
+		ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: folder},
+		Spec: fleet.GitRepoSpec{
+			Repo: w.git.URL(repository), Branch: "main", Paths: []string{folder}, KeepResources: keep, Targets: []fleet.GitTarget{target},
+		},
+	})
 }
 
 // rest measures the agents' memory when there is nothing to do.
@@ -245,11 +276,15 @@ const (
 	agentLimit = 80 << 10 // KiB resident
 )
 
-// lives is what does not change while a pod goes on.
-func (w *world) lives(s *site, namespace string) []string {
+// lives is what does not change while a pod goes on: all of a namespace, or those of
+// some (by the label app).
+func (w *world) lives(s *site, namespace string, apps ...string) []string {
 	w.Helper()
 	var lives []string
 	for _, p := range w.pods(s, namespace) {
+		if len(apps) > 0 && !slices.Contains(apps, p.Labels["app"]) {
+			continue
+		}
 		for _, c := range p.Status.ContainerStatuses {
 			lives = append(lives, fmt.Sprintf("%s %s %s restarts=%d", s.name, p.UID, c.ContainerID, c.RestartCount))
 		}
@@ -260,10 +295,7 @@ func (w *world) lives(s *site, namespace string) []string {
 // The manager's chart is upgraded to another image. The agents follow, and no
 // workload is started again.
 func (w *world) upgradeManager() {
-	var lives []string
-	for _, s := range w.sites() {
-		lives = append(lives, w.lives(s, "shop")...)
-	}
+	lives := w.allLives()
 	began := time.Now()
 	w.upgrade(w.local, "fleet", map[string]any{"image": imageOf(after), "agentImage": imageOf(after)})
 	w.until("the manager's pods run with the new image", func(context.Context) string {
@@ -283,13 +315,7 @@ func (w *world) upgradeManager() {
 		})
 		w.Logf("agent of %s runs %s after %s", at.site.name, after, w.since(began))
 	}
-	var now []string
-	for _, s := range w.sites() {
-		now = append(now, w.lives(s, "shop")...)
-	}
-	if diff := cmp.Diff(lives, now); diff != "" {
-		w.Errorf("workloads went through the upgrade\n-before +after\n%s", diff)
-	}
+	w.unharmed("workloads through the upgrade", lives, w.allLives())
 	w.Logf("NUMBER upgrade: manager after %s, all agents after %s", manager, w.since(began))
 }
 
@@ -301,30 +327,23 @@ type agent struct {
 }
 
 func (w *world) agents() []agent {
-	return []agent{
-		{w.local, fleet.NamespaceLocalAgent, fleet.NamespaceLocal, fleet.ClusterLocal},
-		{w.east, fleet.NamespaceSystem, fleet.NamespaceDefault, w.east.name},
-		{w.west, fleet.NamespaceSystem, fleet.NamespaceDefault, w.west.name},
+	var all []agent
+	for _, s := range w.sites() {
+		all = append(all, agent{s, s.agents, s.workspace, s.known})
 	}
+	return all
 }
 
 // Uninstalling the charts removes neither a workload nor a kind.
 func (w *world) uninstallAll() {
-	var lives []string
+	lives := w.allLives()
 	for _, s := range w.sites() {
-		lives = append(lives, w.lives(s, "shop")...)
+		s.ends = time.Now()
 	}
-	*w.ends = time.Now()
 	w.uninstall(w.east, "fleet-agent")
 	w.uninstall(w.local, "fleet")
 	w.uninstall(w.local, "fleet-crd")
-	var now []string
-	for _, s := range w.sites() {
-		now = append(now, w.lives(s, "shop")...)
-	}
-	if diff := cmp.Diff(lives, now); diff != "" {
-		w.Errorf("workloads when the charts are uninstalled\n-before +after\n%s", diff)
-	}
+	w.unharmed("workloads when the charts are uninstalled", lives, w.allLives())
 	for _, kind := range fleet.Kinds() {
 		out, err := w.kubectl(w.local, "get", strings.ToLower(kind.Kind)+".fleet.cattle.io", "--all-namespaces")
 		if err != nil {

@@ -20,6 +20,8 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/gitserver"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/node"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
+	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
@@ -31,26 +33,32 @@ type site struct {
 	node    *node.Node
 	client  *kube.Client         // of the administrator
 	core    kubernetes.Interface // of the administrator
+
+	workspace, known string    // its Cluster on the management cluster
+	agents           string    // namespace of its agent
+	ends             time.Time // when a manager of this cluster begins to be uninstalled, and rights with it
 }
 
 // A world is all machines, and a git server that all of them reach.
 type world struct {
 	*testing.T
-	dir    string // with what was built
+	root   *testing.T // outlives parts of the story
+	dir    string     // with what was built
 	charts string
 	began  time.Time
-	ends   *time.Time // when the charts begin to be uninstalled, and rights with them
 	git    *gitserver.Server
 
 	local *site // where the manager is installed
 	east  *site // joins by token; the manager's pods cannot reach it
 	west  *site // joins by kubeconfig
+
+	rancher *rancher.Rancher // on local, from some part on
 }
 
 // open starts everything. It ends with the enclosed process.
 func open(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, dir: os.Getenv(folderEnv), began: time.Now(), ends: new(time.Time)}
+	w := &world{T: t, root: t, dir: os.Getenv(folderEnv), began: time.Now()}
 	root, err := source.Root()
 	w.must(err)
 	w.charts = filepath.Join(root, "charts")
@@ -76,7 +84,10 @@ func open(t *testing.T) *world {
 }
 
 func (w *world) start(name string, network *node.Network) (*site, error) {
-	s := &site{name: name, network: network}
+	s := &site{name: name, network: network, workspace: fleet.NamespaceDefault, known: name, agents: fleet.NamespaceSystem}
+	if name == "local" {
+		s.workspace, s.agents = fleet.NamespaceLocal, fleet.NamespaceLocalAgent
+	}
 	var err error
 	s.cluster, err = cluster.Start(w.Context(), cluster.Config{
 		Name: name, Dir: filepath.Join(w.dir, name), Binary: os.Getenv(kubernetesEnv), Machine: network.Machine(),
@@ -86,7 +97,7 @@ func (w *world) start(name string, network *node.Network) (*site, error) {
 	}
 	s.node, err = node.Start(w.Context(), node.Config{
 		Network: network, Cluster: s.cluster, Dir: filepath.Join(w.dir, name, "node"),
-		Kubelet: os.Getenv(kubeletEnv), Pause: filepath.Join(w.dir, "pause.tar"),
+		Kubelet: os.Getenv(kubeletEnv), Pause: filepath.Join(w.dir, pauseFile),
 	})
 	if err != nil {
 		return nil, err
@@ -101,6 +112,9 @@ func (w *world) start(name string, network *node.Network) (*site, error) {
 				return nil, err
 			}
 		}
+	}
+	if err := s.node.Import(w.Context(), filepath.Join(w.dir, brokenFile)); err != nil {
+		return nil, err
 	}
 	if s.client, err = kube.Connect(kube.Config{REST: s.cluster.REST(), UserAgent: cluster.AdminUser, FieldManager: "test"}); err != nil {
 		return nil, err
@@ -147,6 +161,19 @@ func (w *world) kubectl(s *site, args ...string) (string, error) {
 	return string(out), err
 }
 
+// fleet runs our command line against the management cluster, and returns what it
+// prints.
+func (w *world) fleet(args ...string) string {
+	w.Helper()
+	cmd := exec.CommandContext(w.Context(), filepath.Join(w.dir, fleetFile), append([]string{"--kubeconfig=" + w.local.cluster.Kubeconfig()}, args...)...)
+	cmd.Env = []string{"HOME=" + w.dir}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		w.Fatalf("fleet %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
 func (w *world) must(err error) {
 	w.Helper()
 	if err != nil {
@@ -190,6 +217,33 @@ func get[P kube.Object](w *world, s *site, namespace, name string) (P, string) {
 		return obj, err.Error()
 	}
 	return obj, ""
+}
+
+// change changes an object of a cluster as its administrator, and tries again where
+// somebody else was faster.
+func change[P kube.Object](w *world, s *site, namespace, name string, f func(P)) {
+	w.Helper()
+	store := kube.StoreOf[P](s.client)
+	for {
+		have, err := store.Get(w.Context(), kube.Key{Namespace: namespace, Name: name})
+		w.must(err)
+		changed, ok := have.DeepCopyObject().(P)
+		if !ok {
+			w.Fatalf("the copy of a %T is another kind", have)
+		}
+		f(changed)
+		if _, err = store.Patch(w.Context(), have, changed); !kube.IsConflict(err) {
+			w.must(err)
+			return
+		}
+	}
+}
+
+// create makes an object as the administrator of a cluster.
+func create[P kube.Object](w *world, s *site, obj P) {
+	w.Helper()
+	_, err := kube.StoreOf[P](s.client).Create(w.Context(), obj)
+	w.must(err)
 }
 
 // pods lists the pods of a namespace that are not on their way out, by name.

@@ -38,7 +38,7 @@ func (w *world) writers() {
 				if _, old := seen[line]; !old {
 					seen[line] = r
 				}
-				if r.Code == 403 && (w.ends.IsZero() || r.At.Before(*w.ends)) {
+				if r.Code == 403 && (s.ends.IsZero() || r.At.Before(s.ends)) {
 					w.Errorf("%s was refused: %s", who, r)
 				}
 			}
@@ -69,7 +69,8 @@ func (w *world) writers() {
 }
 
 // identity is who one of our own programs is to an API server, in a word that is the
-// same in every run; it is empty for people, nodes and Kubernetes' own controllers.
+// same in every run; it is empty for people, nodes, Rancher and
+// Kubernetes' own controllers.
 func identity(r harness.Request) string {
 	account, ok := strings.CutPrefix(r.User, "system:serviceaccount:")
 	switch {
@@ -80,11 +81,11 @@ func identity(r harness.Request) string {
 	}
 	namespace, name, _ := strings.Cut(account, ":")
 	switch {
-	case namespace == "kube-system":
+	case namespace == "kube-system" || namespace == "cattle-system":
 		return ""
 	case namespace == fleet.NamespaceRegistration || strings.HasPrefix(namespace, "cluster-"):
 		return "an agent's credential"
-	case namespace == fleet.NamespaceDefault || namespace == fleet.NamespaceLocal:
+	case namespace == fleet.NamespaceDefault || namespace == fleet.NamespaceLocal || namespace == team:
 		return "a registration token"
 	}
 	return namespace + "/" + name

@@ -1,7 +1,8 @@
 package rancher
 
 import (
-	"encoding/pem"
+	"crypto/tls"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -11,6 +12,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/pki"
 )
 
 // proxied is where the proxy serves clusters.
@@ -19,15 +22,29 @@ const proxied = "/k8s/clusters/"
 // A proxy leads to the API servers of clusters, for those who have a token of
 // Rancher's, while Rancher runs.
 type proxy struct {
-	rancher *Rancher
-	server  *httptest.Server
-	mu      sync.Mutex
-	targets map[string]http.Handler // by management Cluster
+	rancher   *Rancher
+	server    *httptest.Server
+	authority *pki.Authority // of the server's certificate
+	mu        sync.Mutex
+	targets   map[string]http.Handler // by management Cluster
 }
 
-func newProxy(t testing.TB, r *Rancher) *proxy {
+func newProxy(t testing.TB, r *Rancher, address string) *proxy {
+	t.Helper()
 	p := &proxy{rancher: r, targets: map[string]http.Handler{}}
-	p.server = httptest.NewTLSServer(p)
+	var err error
+	p.authority, err = pki.NewAuthority("rancher")
+	check(t, err)
+	pair, err := p.authority.Server([]string{"rancher"}, []net.IP{net.ParseIP(address)})
+	check(t, err)
+	certificate, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	check(t, err)
+	p.server = httptest.NewUnstartedServer(p)
+	check(t, p.server.Listener.Close())
+	p.server.Listener, err = net.Listen("tcp", net.JoinHostPort(address, "0"))
+	check(t, err)
+	p.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}}
+	p.server.StartTLS()
 	t.Cleanup(func() {
 		p.server.CloseClientConnections() // those who watch
 		p.server.Close()
@@ -37,9 +54,7 @@ func newProxy(t testing.TB, r *Rancher) *proxy {
 
 func (p *proxy) url() string { return p.server.URL }
 
-func (p *proxy) ca() string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw}))
-}
+func (p *proxy) ca() string { return string(p.authority.Cert) }
 
 // ServeHTTP hands a request on with the credentials that lead to its cluster.
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {

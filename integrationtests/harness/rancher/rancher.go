@@ -36,6 +36,13 @@ type Rancher struct {
 // rights, and the proxy, which answers while it runs.
 func New(t testing.TB, hub *harness.Hub) *Rancher {
 	t.Helper()
+	return NewAt(t, hub, "127.0.0.1")
+}
+
+// NewAt is New for a Rancher whose proxy listens on an address that others than
+// this machine reach.
+func NewAt(t testing.TB, hub *harness.Hub, address string) *Rancher {
+	t.Helper()
 	Install(t, hub)
 	config := hub.Account(t, "cattle-system", "rancher")
 	config.UserAgent, config.QPS = Agent, -1
@@ -48,7 +55,7 @@ func New(t testing.TB, hub *harness.Hub) *Rancher {
 		Hub: hub, Local: true,
 		config: config, objects: dynamic.NewForConfigOrDie(config), client: kubernetes.NewForConfigOrDie(config), people: dynamic.NewForConfigOrDie(people),
 	}
-	r.proxy = newProxy(t, r)
+	r.proxy = newProxy(t, r, address)
 	r.Attach(t, local, hub.Cluster.REST())
 	t.Cleanup(func() { r.halt() })
 	return r
