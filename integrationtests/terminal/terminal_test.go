@@ -15,7 +15,7 @@ import (
 // A fleet is installed and grown by nothing but what the program prints and
 // kubectl applies.
 func TestFromATerminal(t *testing.T) {
-	d := sit(t)
+	d := sit(t, "east", "west")
 	t.Run("ThePipelineTwice", d.installsTwice)
 	if t.Failed() {
 		return

@@ -44,21 +44,18 @@ type desk struct {
 	hub, east, west *cluster.Cluster
 }
 
-// sit starts the clusters and prepares the programs. Nothing of Fleet's is on any
-// cluster.
-func sit(t *testing.T) *desk {
+// sit starts the manager's cluster and those of some names, and prepares the
+// programs. Nothing of Fleet's is on any cluster.
+func sit(t *testing.T, names ...string) *desk {
 	t.Helper()
 	binary := harness.Kubernetes(t)
 	d := &desk{TB: t, root: t, stop: &sync.Map{}, dir: t.TempDir(), group: process.NewGroup()}
 	t.Cleanup(func() { d.group.Close(5 * time.Second) })
 	var all errgroup.Group
-	for _, c := range []struct {
-		name string
-		into **cluster.Cluster
-	}{{"hub", &d.hub}, {"east", &d.east}, {"west", &d.west}} {
-		dir := filepath.Join(d.dir, c.name)
+	into := map[string]**cluster.Cluster{"hub": &d.hub, "east": &d.east, "west": &d.west}
+	for _, name := range append(names, "hub") {
 		all.Go(func() (err error) {
-			*c.into, err = cluster.Start(t.Context(), cluster.Config{Name: c.name, Dir: dir, Binary: binary})
+			*into[name], err = cluster.Start(t.Context(), cluster.Config{Name: name, Dir: filepath.Join(d.dir, name), Binary: binary})
 			return err
 		})
 	}
