@@ -318,16 +318,21 @@ func (w *world) forsaken(name string) {
 		w.Error("a workspace that is missing may be about to be restored")
 	}
 	w.until("the namespace of a lost workspace goes", func() bool {
-		ns := w.namespace(name)
-		if ns == nil || ns.DeletionTimestamp != nil {
-			return true
-		}
-		w.ahead.Add(int64(plan.ForsakenPatience))
-		changed := ns.DeepCopy()
-		changed.Labels["look"] = time.Now().Format("150405.000000")                         // so that the house looks
-		_, _ = kube.StoreOf[*corev1.Namespace](w.hub.Admin).Patch(w.Context(), ns, changed) // it may go this moment
-		return false
+		w.looks(name)
+		return w.leaves(name)
 	})
+}
+
+// looks lets time pass, and the house look at a namespace.
+func (w *world) looks(name string) {
+	ns := w.namespace(name)
+	if ns == nil || ns.DeletionTimestamp != nil {
+		return
+	}
+	w.ahead.Add(int64(plan.ForsakenPatience))
+	changed := ns.DeepCopy()
+	changed.Labels["look"] = time.Now().Format("150405.000000")
+	_, _ = kube.StoreOf[*corev1.Namespace](w.hub.Admin).Patch(w.Context(), ns, changed) // it may go this moment
 }
 
 // What is deleted while nobody looks is cleaned up afterwards, and what was marked

@@ -30,13 +30,14 @@ type spaceLoop struct {
 	loop       *kube.Loop
 	workspaces *kube.Store[*management.FleetWorkspace]
 	namespaces *kube.Store[*corev1.Namespace]
+	repos      *kube.Store[*fleet.GitRepo]
 	missing    *absences // workspaces, by the names of namespaces that were made for them
 }
 
 func newSpaceLoop(s *stage, c *kube.Client) *spaceLoop {
 	l := &spaceLoop{
 		sayer: sayer{stage: s, key: keyWorkspace}, missing: newAbsences(s.cfg.Now),
-		workspaces: kube.StoreOf[*management.FleetWorkspace](c), namespaces: kube.StoreOf[*corev1.Namespace](c),
+		workspaces: kube.StoreOf[*management.FleetWorkspace](c), namespaces: kube.StoreOf[*corev1.Namespace](c), repos: kube.StoreOf[*fleet.GitRepo](c),
 	}
 	l.loop = kube.NewLoop("workspaces", 2, l.Reconcile)
 	wake := func(name string) { l.loop.Add(kube.Key{Name: name}) }
@@ -164,6 +165,13 @@ func (l *spaceLoop) orphan(ctx context.Context, key kube.Key, ns *meta) (kube.Ne
 	}
 	if _, err := l.workspaces.Get(ctx, key); !kube.IsGone(err) {
 		return kube.Done, err // as the API server itself says
+	}
+	repos, err := l.repos.List(ctx, ns.Name, "") // one that yields nothing has no bundles
+	if err != nil {
+		return kube.Done, err
+	}
+	if len(repos) > 0 {
+		return kube.Done, l.restore(ctx, ns)
 	}
 	l.log.WithField(keyWorkspace, ns.Name).WithField("reason", "its workspace was deleted while nobody looked").Info("namespace of workspace deleted")
 	return kube.Done, l.namespaces.Delete(ctx, key, kube.Precondition{UID: ns.UID})

@@ -3,6 +3,7 @@ package workspace
 import (
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -105,6 +106,18 @@ func TestForOrphan(t *testing.T) {
 	} {
 		if ForOrphan(ns) != nil {
 			t.Errorf("%s becomes a workspace", ns.Name)
+		}
+	}
+}
+
+// A workspace that is missing may be about to be restored; one that stays away was
+// deleted.
+func TestLeftover(t *testing.T) {
+	for missing, want := range map[time.Duration]time.Duration{
+		0: ForsakenPatience, ForsakenPatience - time.Second: time.Second, ForsakenPatience: 0, ForsakenPatience + time.Hour: 0,
+	} {
+		if got := Leftover(missing); got != want {
+			t.Errorf("missing for %s: it stays for %s, want %s", missing, got, want)
 		}
 	}
 }
