@@ -241,6 +241,14 @@ func (w *world) agentPod(what, want string) {
 func (w *world) authorityChanges() {
 	stranger, err := pki.NewAuthority("stranger")
 	w.must(err)
+	w.until("west's agent has come to rest after its settings", func(context.Context) string {
+		for _, p := range w.pods(w.west, fleet.NamespaceSystem) {
+			if age := time.Since(p.CreationTimestamp.Time); age < 20*time.Second {
+				return fmt.Sprintf("pod %s is %s old", p.Name, age)
+			}
+		}
+		return ""
+	})
 	lives := slices.Concat(w.allLives(), w.agentLives())
 	w.upgrade(w.local, "fleet", map[string]any{"apiServerCA": string(stranger.Cert)})
 	w.said(w.local, team, "WrongCertificateAuthority", "agents do not trust the certificate at "+w.local.cluster.URL(), "set apiServerCA to the authority that signed it")
