@@ -27,7 +27,8 @@ const LocalTokenTTL = 12 * time.Hour
 
 // LocalCluster is the Cluster of the manager's own cluster: existing with what
 // it lacks, or a new one where existing is nil. fresh becomes its clientID if
-// it has none. What others set is kept.
+// it has none. What others set is kept. Where its agent is to live elsewhere than
+// it did, the LocalMove is noted.
 func LocalCluster(b Bootstrap, existing *fleet.Cluster, fresh string) *fleet.Cluster {
 	c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: fleet.ClusterLocal}}
 	if existing != nil {
@@ -45,8 +46,9 @@ func LocalCluster(b Bootstrap, existing *fleet.Cluster, fresh string) *fleet.Clu
 		c.Spec.ClientID = fresh
 	}
 	c.Spec.KubeConfigSecret = SecretLocalKubeconfig
-	c.Spec.AgentNamespace = b.AgentNamespace
-	return c
+	at, move := LocalMoveOf(c).nextLocal(c.Spec.AgentNamespace, c.Status.Agent.Namespace, b.AgentNamespace)
+	c.Spec.AgentNamespace = at
+	return move.Note(c)
 }
 
 // LocalGroup is the group that GitRepos without targets deploy to.
