@@ -3,8 +3,8 @@ package main
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
-	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
 // settle gives a workspace its namespace, as whoever maps Rancher's objects does.
@@ -23,7 +23,7 @@ func (f *fake) follow(changed *unstructured.Unstructured) {
 	}
 	to, _, _ := unstructured.NestedString(changed.Object, "spec", "fleetWorkspaceName")
 	for key, o := range f.held {
-		if o.GetLabels()[workspace.LabelManagementCluster] == changed.GetName() && o.GetNamespace() != to {
+		if o.GetLabels()[fleet.LabelManagementCluster] == changed.GetName() && o.GetNamespace() != to {
 			moved := o.DeepCopy()
 			moved.SetNamespace(to)
 			unstructured.RemoveNestedField(moved.Object, "status")

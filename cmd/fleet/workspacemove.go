@@ -84,7 +84,7 @@ func (k *clusterKeeper) wherever(ctx context.Context, o moveOptions) (*fleet.Clu
 // transfer reads what Rancher knows of a cluster, and refuses what cannot be moved.
 func (k *clusterKeeper) transfer(ctx context.Context, c *fleet.Cluster, to string) (transfer, error) {
 	t := transfer{cluster: c}
-	id := c.Labels[workspace.LabelManagementCluster]
+	id := c.Labels[fleet.LabelManagementCluster]
 	if id == "" {
 		return t, fmt.Errorf("%w: cluster %s/%s is none of Rancher's, so that nobody here could bring its agent along; give that a token of the other workspace "+
 			"(fleet install agent-token -n %s, applied there), then: fleet cluster forget -n %s %s", errRefused, c.Namespace, c.Name, to, c.Namespace, c.Name)
@@ -150,7 +150,7 @@ func (k *clusterKeeper) room(ctx context.Context, t transfer, to string) error {
 	if err != nil {
 		return err
 	}
-	if there != nil && there.Labels[workspace.LabelManagementCluster] != t.management.Name {
+	if there != nil && there.Labels[fleet.LabelManagementCluster] != t.management.Name {
 		return fmt.Errorf("%w: workspace %s has another cluster %s already", errRefused, to, t.cluster.Name)
 	}
 	return nil
@@ -221,7 +221,7 @@ func (k *clusterKeeper) arrival(ctx context.Context, t transfer, o moveOptions) 
 	}
 	err := k.until(ctx, o.timeout, func() (bool, error) {
 		c, err := getAs[fleet.Cluster](ctx, k.session, mustKind("clusters").resource(), o.to, t.cluster.Name)
-		return c != nil && c.Labels[workspace.LabelManagementCluster] == t.management.Name, err
+		return c != nil && c.Labels[fleet.LabelManagementCluster] == t.management.Name, err
 	})
 	if errors.Is(err, errUnseen) {
 		return "", fmt.Errorf("%w: cluster %s was not seen in workspace %s within %s; the order stands (Rancher moves clusters that are Ready only)",

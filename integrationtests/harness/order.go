@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
@@ -45,20 +46,6 @@ func (s *Site) Order(name string, o Order) *fleet.BundleDeployment {
 	id := s.content(o)
 	stripped, values, err := options.SplitValues(o.Options)
 	s.Must(err)
-	key := kube.Key{Namespace: s.Deployments, Name: name}
-	old, err := s.bds().Get(s.Context(), key)
-	if err != nil && !kube.IsGone(err) {
-		s.Fatal(err)
-	}
-	there := err == nil
-	bd := s.blank(name, o.Repo)
-	if there {
-		bd = old.DeepCopy()
-	}
-	bd.Spec.Options, bd.Spec.DeploymentID = stripped, id
-	bd.Spec.StagedOptions, bd.Spec.StagedDeploymentID = stripped, id
-	bd.Spec.ValuesHash = options.DeploymentValuesHash(values, values)
-	bd.Spec.CorrectDrift = o.Options.CorrectDrift
 	if values != nil {
 		_, err := kube.StoreOf[*corev1.Secret](s.Hub.Admin).Apply(s.Context(), &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.Deployments, Name: name}, Type: fleet.SecretTypeBundleDeployment,
@@ -66,14 +53,33 @@ func (s *Site) Order(name string, o Order) *fleet.BundleDeployment {
 		})
 		s.Must(err)
 	}
-	if o.Change != nil {
-		o.Change(bd)
-	}
-	if there {
-		bd, err = s.bds().Patch(s.Context(), old, bd)
-	} else {
-		bd, err = s.bds().Create(s.Context(), bd)
-	}
+	key := kube.Key{Namespace: s.Deployments, Name: name}
+	var bd *fleet.BundleDeployment
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error { // the agent may write its status meanwhile
+		old, err := s.bds().Get(s.Context(), key)
+		there := err == nil
+		switch {
+		case there:
+			bd = old.DeepCopy()
+		case kube.IsGone(err):
+			bd = s.blank(name, o.Repo)
+		default:
+			return err
+		}
+		bd.Spec.Options, bd.Spec.DeploymentID = stripped, id
+		bd.Spec.StagedOptions, bd.Spec.StagedDeploymentID = stripped, id
+		bd.Spec.ValuesHash = options.DeploymentValuesHash(values, values)
+		bd.Spec.CorrectDrift = o.Options.CorrectDrift
+		if o.Change != nil {
+			o.Change(bd)
+		}
+		if there {
+			bd, err = s.bds().Patch(s.Context(), old, bd)
+		} else {
+			bd, err = s.bds().Create(s.Context(), bd)
+		}
+		return err
+	})
 	s.Must(err)
 	return bd
 }

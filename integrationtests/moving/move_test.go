@@ -16,7 +16,6 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
@@ -254,7 +253,7 @@ func (m *mover) forged(namespace string) {
 	m.Helper()
 	m.hub.Namespace(m, namespace)
 	create(m.world, m.hub, &fleet.Cluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: m.id, Labels: map[string]string{imports.LabelRancherCluster: m.id, "forged": "yes"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: m.id, Labels: map[string]string{fleet.LabelManagementCluster: m.id, "forged": "yes"}},
 		Spec:       fleet.ClusterSpec{ClientID: "forged", Paused: true},
 	})
 	m.until("it is a Cluster like any other", func() bool { return m.cluster(namespace, m.id).Status.Namespace != "" })

@@ -66,7 +66,7 @@ func provisioned(w *world) {
 			Spec:       fleet.ClusterSpec{KubeConfigSecret: spec.secret, KubeConfigSecretNamespace: spec.in},
 		}
 		if spec.label != "" {
-			f.Labels = map[string]string{imports.LabelRancherCluster: spec.label}
+			f.Labels = map[string]string{fleet.LabelManagementCluster: spec.label}
 		}
 		create(w, w.hub, f)
 		if text := w.imported("b18", forged, corev1.ConditionFalse, imports.ReasonSecretForbidden); !strings.Contains(text, "not allowed") {

@@ -52,9 +52,6 @@ func (w *world) rancherComes() {
 	w.until("the manager runs with Rancher's values", func(context.Context) string {
 		return w.running(w.local, fleet.NamespaceSystem, after, "fleet-controller", "gitjob")
 	})
-	// The manager has held on to its own kubeconfig until it had Rancher's values.
-	// Rancher looks at a cluster again with each news of it.
-	w.rancher.Says(w, rancher.Clusters, "", fleet.ClusterLocal, `{"status":{"nodeCount":1}}`)
 	w.imported(fleet.NamespaceLocal, fleet.ClusterLocal, corev1.ConditionTrue)
 	w.allCheckIn(time.Now(), after)
 	w.ready(fleet.NamespaceLocal, fleet.ClusterLocal, 2)

@@ -111,7 +111,7 @@ func assignedByRancherAgain(w *world, since time.Time) {
 	}
 	w.rancher.Ready(w, "c-aaaa2", true) // it connects
 	c := w.mapped("fleet-default", "c-aaaa2")
-	if c.Labels[fleet.LabelDisplayName] != "" || c.Labels[plan.LabelManagementCluster] != "c-aaaa2" {
+	if c.Labels[fleet.LabelDisplayName] != "" || c.Labels[fleet.LabelManagementCluster] != "c-aaaa2" {
 		w.Errorf("%v", c.Labels)
 	}
 	w.by(rancher.User, since, "spec.kubeConfigSecret", fleetClusters, "fleet-default", "c-aaaa2")

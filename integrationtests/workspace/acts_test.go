@@ -8,6 +8,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
@@ -195,7 +196,7 @@ func TestInRanchersPlace(t *testing.T) {
 		t.Errorf("it was changed: %+v, was %+v", after.Spec, before.Spec)
 	}
 	w.sees("it goes on", "prod", func() string {
-		w.rancher.Patch(t, rancher.Clusters, "", before.Labels[plan.LabelManagementCluster], `{"metadata":{"labels":{"env":"prod"}}}`)
+		w.rancher.Patch(t, rancher.Clusters, "", before.Labels[fleet.LabelManagementCluster], `{"metadata":{"labels":{"env":"prod"}}}`)
 		return w.label("fleet-default", "c1", "env")
 	})
 }

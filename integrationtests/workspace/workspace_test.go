@@ -46,7 +46,7 @@ func mapping(w *world) {
 	if c.Spec.KubeConfigSecret != "c1-kubeconfig" || c.Spec.KubeConfigSecretNamespace != "fleet-default" {
 		w.Errorf("spec %+v", c.Spec)
 	}
-	want := map[string]string{"env": "dev", plan.LabelManagementCluster: "c-m-abcd1234", fleet.LabelDisplayName: "c1"}
+	want := map[string]string{"env": "dev", fleet.LabelManagementCluster: "c-m-abcd1234", fleet.LabelDisplayName: "c1"}
 	for key, value := range want {
 		if c.Labels[key] != value {
 			w.Errorf("label %s is %q", key, c.Labels[key])

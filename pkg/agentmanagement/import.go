@@ -137,13 +137,18 @@ func (l *importLoop) wakeUps() {
 			}
 		}
 	})
+	l.wakeUpsByAgents()
+}
+
+// wakeUpsByAgents registers what may come from agents that run.
+func (l *importLoop) wakeUpsByAgents() {
 	l.agents.known.OnChange(func(old, b *fleet.Bundle) { // an agent has deployed itself
 		if old != nil && b != nil && old.Status.Summary.Ready != b.Status.Summary.Ready {
 			l.wakeOf(b.Namespace, b.OwnerReferences)
 		}
 	})
 	l.agents.brake.OnChange(func(_, _ *corev1.ConfigMap) {
-		for _, c := range v.clusters.List("") {
+		for _, c := range l.view.clusters.List("") {
 			l.wakeCluster(kube.KeyOf(c))
 		}
 	})

@@ -214,7 +214,7 @@ func (l *localLoop) place(ctx context.Context, c *fleet.Cluster, agent registrat
 	switch {
 	case b.LocalAgentDisabled:
 		return l.installer.remove(ctx, agent)
-	case agent.Namespace != b.AgentNamespace:
+	case agent.Namespace != b.AgentNamespace && len(registration.LocalMoveOf(c).Leaves) > 0:
 		return nil
 	}
 	if err := l.installer.install(ctx, agent); err != nil {

@@ -38,7 +38,7 @@ func newMoves(h *House, c *kube.Client) *moves {
 	m := &moves{House: h, clusters: kube.StoreOf[*fleet.Cluster](c), namespaces: kube.StoreOf[*corev1.Namespace](c)}
 	m.loop = kube.NewLoop("moves", 2, kube.Within(h.cfg.Scope.Holds, m.Reconcile))
 	h.view.clusters.Index(byRancher, func(c *fleet.Cluster) []string {
-		if name := c.Labels[imports.LabelRancherCluster]; name != "" {
+		if name := c.Labels[fleet.LabelManagementCluster]; name != "" {
 			return []string{name}
 		}
 		return nil
@@ -60,7 +60,7 @@ func newMoves(h *House, c *kube.Client) *moves {
 
 // same are all Clusters of the management Cluster of one that has one, and itself.
 func (m *moves) same(c *fleet.Cluster) []*fleet.Cluster {
-	name := c.Labels[imports.LabelRancherCluster]
+	name := c.Labels[fleet.LabelManagementCluster]
 	if name == "" {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (m *moves) stays(ctx context.Context, c *fleet.Cluster) (stays bool, next k
 // departure gathers what is known of a Cluster that is deleted.
 func (m *moves) departure(ctx context.Context, c *fleet.Cluster) (workspace.Departure, error) {
 	d := workspace.Departure{Since: m.now().Sub(c.DeletionTimestamp.Time)}
-	if c.Labels[imports.LabelRancherCluster] == "" || c.Spec.KubeConfigSecret == "" || registration.External(c) {
+	if c.Labels[fleet.LabelManagementCluster] == "" || c.Spec.KubeConfigSecret == "" || registration.External(c) {
 		return d, nil // its agent is nobody's to tell where to register
 	}
 	owner, err := m.rancher.managementOf(ctx, c)

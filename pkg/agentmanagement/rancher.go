@@ -50,7 +50,7 @@ func (r rancher) get(ctx context.Context, kind schema.GroupVersionKind, key kube
 
 // managementOf is the management Cluster of a Fleet Cluster; nil where it has none.
 func (r rancher) managementOf(ctx context.Context, c *fleet.Cluster) (*management.Cluster, error) {
-	o, err := r.get(ctx, rancherManagement, kube.Key{Name: c.Labels[imports.LabelRancherCluster]})
+	o, err := r.get(ctx, rancherManagement, kube.Key{Name: c.Labels[fleet.LabelManagementCluster]})
 	if o == nil || err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func (s *samples) deployment(bd *fleet.BundleDeployment) {
 
 func (s *samples) cluster(c *fleet.Cluster) {
 	names := []string{"name", "namespace", "cluster_name", "cluster_display_name", "generation"}
-	values := []string{c.Name, c.Namespace, c.Labels["management.cattle.io/cluster-name"], c.Labels[fleet.LabelDisplayName], generation(c.Generation)}
+	values := []string{c.Name, c.Namespace, c.Labels[fleet.LabelManagementCluster], c.Labels[fleet.LabelDisplayName], generation(c.Generation)}
 	st := &c.Status
 	for family, n := range map[string]int{
 		"desired_ready_git_repos": st.DesiredReadyGitRepos, "ready_git_repos": st.ReadyGitRepos,

@@ -12,9 +12,9 @@ import (
 // examples/, of which one bundle is for env=prod alone: each needs such a cluster, for
 // a bundle that targets no cluster never becomes Ready.
 func threeTiers() []fleet.Downstream {
-	prod := map[string]string{"env": "prod"}
+	prod := func() map[string]string { return map[string]string{"env": "prod"} }
 	return []fleet.Downstream{{
-		Name: "lower", Labels: prod, Downstream: []fleet.Downstream{{Name: "leaf", Labels: prod}},
+		Name: "lower", Labels: prod(), Downstream: []fleet.Downstream{{Name: "leaf", Labels: prod()}},
 	}}
 }
 

@@ -49,7 +49,7 @@ func TestValidate(t *testing.T) {
 			why:     "a lower manager and its own leaf, each of which can be labelled",
 			options: upOptions{managed: true, clusters: 2, labels: []string{"leaf=ring=1"}},
 			want: []fleet.Downstream{{
-				Name: "lower", Labels: env("dev"),
+				Name: "lower", Labels: env("prod"),
 				Downstream: []fleet.Downstream{cluster("leaf", map[string]string{"env": "prod", "ring": "1"})},
 			}},
 		},

@@ -157,7 +157,7 @@ func TestArrived(t *testing.T) {
 }
 
 func TestMayUse(t *testing.T) {
-	cluster := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "c1", Labels: map[string]string{LabelRancherCluster: "c-m-1"}},
+	cluster := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "c1", Labels: map[string]string{fleet.LabelManagementCluster: "c-m-1"}},
 		Spec: fleet.ClusterSpec{KubeConfigSecret: "c1-kubeconfig"}}
 	secret := func(namespace string, annotations map[string]string) *metav1.ObjectMeta {
 		return &metav1.ObjectMeta{Namespace: namespace, Name: "c1-kubeconfig", Annotations: annotations}
@@ -205,7 +205,7 @@ func TestMayUse(t *testing.T) {
 func TestMayRead(t *testing.T) {
 	cluster := func(in string) *fleet.Cluster {
 		return &fleet.Cluster{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "c1", Labels: map[string]string{LabelRancherCluster: "c-m-1"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "c1", Labels: map[string]string{fleet.LabelManagementCluster: "c-m-1"}},
 			Spec:       fleet.ClusterSpec{KubeConfigSecret: "c1-kubeconfig", KubeConfigSecretNamespace: in},
 		}
 	}

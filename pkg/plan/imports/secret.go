@@ -65,7 +65,7 @@ type Proof struct {
 // holds tells whether a proof is about the Secret that a Cluster names.
 func (p Proof) holds(c *fleet.Cluster) bool {
 	return p.Secret != "" && p.Secret == c.Spec.KubeConfigSecret && p.Workspace == c.Namespace &&
-		p.Cluster != "" && p.Cluster == c.Labels[LabelRancherCluster]
+		p.Cluster != "" && p.Cluster == c.Labels[fleet.LabelManagementCluster]
 }
 
 // MayRead tells whether the Secret that a Cluster names may be read at all; nil if
@@ -88,7 +88,7 @@ func MayRead(c *fleet.Cluster, proof Proof) error {
 const forbiddenRetry = time.Minute
 
 func forbidden(c *fleet.Cluster, err error) error {
-	if c.Labels[LabelRancherCluster] == "" {
+	if c.Labels[fleet.LabelManagementCluster] == "" {
 		return fault.PermanentError(ReasonSecretForbidden, err)
 	}
 	return fault.WaitError(ReasonSecretForbidden, forbiddenRetry, err)
@@ -112,6 +112,3 @@ func MayUse(c *fleet.Cluster, secret metav1.Object, proof Proof) error {
 		"use kubeconfig %q of namespace %q: the Secret is not meant for this Cluster; annotate it with %s=%s and %s=%s",
 		secret.GetName(), secret.GetNamespace(), fleet.AnnotationCluster, c.Name, fleet.AnnotationClusterNamespace, c.Namespace))
 }
-
-// LabelRancherCluster on a Cluster is the name of Rancher's management Cluster.
-const LabelRancherCluster = "management.cattle.io/cluster-name"

@@ -254,7 +254,7 @@ targetCustomizations:
 		}
 	}
 	name := func(n string, more ...string) map[string]string {
-		out := map[string]string{clusterNameLabel: n}
+		out := map[string]string{fleet.LabelManagementCluster: n}
 		for i := 0; i < len(more); i += 2 {
 			out[more[i]] = more[i+1]
 		}

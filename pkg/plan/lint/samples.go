@@ -23,9 +23,6 @@ const maxSamples = 100
 // Workspace is where sample clusters are.
 const Workspace = "fleet-default"
 
-// clusterNameLabel is a label that all clusters of Rancher's have.
-const clusterNameLabel = "management.cattle.io/cluster-name"
-
 // made is a value that stands for one that only the real cluster has.
 const made = "sample"
 
@@ -107,8 +104,8 @@ func (m *maker) add(title string, c target.Criteria) {
 		Name: cmp.Or(c.ClusterName, plainName(title)), Namespace: Workspace, Labels: labels, Annotations: map[string]string{},
 		TemplateValues: map[string]any{},
 	}}
-	if !without[clusterNameLabel] && labels[clusterNameLabel] == "" {
-		labels[clusterNameLabel] = s.Facts.Name
+	if !without[fleet.LabelManagementCluster] && labels[fleet.LabelManagementCluster] == "" {
+		labels[fleet.LabelManagementCluster] = s.Facts.Name
 	}
 	if c.ClusterGroup != "" || c.ClusterGroupSelector != nil {
 		groupLabels, _, _ := satisfy(c.ClusterGroupSelector)

@@ -204,6 +204,16 @@ func TestLocalCluster(t *testing.T) {
 	if diff := cmp.Diff(people, LocalCluster(b, people, "other")); diff != "" {
 		t.Errorf("what people set is kept, and the clientID too\n%s", diff)
 	}
+	ranchers := made.DeepCopy()
+	ranchers.Labels[fleet.LabelManagementCluster] = "local"
+	ranchers.Spec.KubeConfigSecret, ranchers.Spec.AgentNamespace = "local-kubeconfig", "elsewhere"
+	if diff := cmp.Diff(ranchers, LocalCluster(b, ranchers, "other")); diff != "" {
+		t.Errorf("what Rancher keeps is Rancher's\n%s", diff)
+	}
+	ranchers.Spec.KubeConfigSecret = ""
+	if got := LocalCluster(b, ranchers, "other").Spec.KubeConfigSecret; got != SecretLocalKubeconfig {
+		t.Errorf("a cluster that nobody can reach is reached through %q", got)
+	}
 	if len(b.ClusterLabels) != 1 {
 		t.Error("the settings were changed")
 	}

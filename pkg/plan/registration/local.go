@@ -27,8 +27,9 @@ const LocalTokenTTL = 12 * time.Hour
 
 // LocalCluster is the Cluster of the manager's own cluster: existing with what
 // it lacks, or a new one where existing is nil. fresh becomes its clientID if
-// it has none. What others set is kept. Where its agent is to live elsewhere than
-// it did, the LocalMove is noted.
+// it has none. What others set is kept; where Rancher keeps the Cluster, so are
+// the kubeconfig and the namespace that it gave it (D13: two writers never fight).
+// Else, where its agent is to live elsewhere than it did, the LocalMove is noted.
 func LocalCluster(b Bootstrap, existing *fleet.Cluster, fresh string) *fleet.Cluster {
 	c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: fleet.ClusterLocal}}
 	if existing != nil {
@@ -44,6 +45,9 @@ func LocalCluster(b Bootstrap, existing *fleet.Cluster, fresh string) *fleet.Clu
 	}
 	if c.Spec.ClientID == "" {
 		c.Spec.ClientID = fresh
+	}
+	if c.Labels[fleet.LabelManagementCluster] != "" && c.Spec.KubeConfigSecret != "" {
+		return c
 	}
 	c.Spec.KubeConfigSecret = SecretLocalKubeconfig
 	at, move := LocalMoveOf(c).nextLocal(c.Spec.AgentNamespace, c.Status.Agent.Namespace, b.AgentNamespace)

@@ -109,7 +109,7 @@ func Mapped(p *provisioning.Cluster, m *management.Cluster, with Surroundings) (
 		Namespace: m.Spec.FleetWorkspaceName, Name: p.Name,
 		Labels: naming.UserKeys(m.Labels), Annotations: naming.UserKeys(m.Annotations),
 	}}
-	c.Labels[LabelManagementCluster] = m.Name
+	c.Labels[fleet.LabelManagementCluster] = m.Name
 	if len(validation.IsValidLabelValue(m.Spec.DisplayName)) == 0 {
 		c.Labels[fleet.LabelDisplayName] = m.Spec.DisplayName
 	}

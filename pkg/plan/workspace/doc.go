@@ -31,9 +31,6 @@ const (
 	// workspace, or found it: OriginCreated or OriginAdopted. It is ours.
 	AnnotationOrigin = "fleet.cattle.io/workspace-origin"
 
-	// LabelManagementCluster on a Fleet Cluster is the name of its management
-	// Cluster.
-	LabelManagementCluster = "management.cattle.io/cluster-name"
 	// LabelName is "local" on the Cluster of the manager's own cluster.
 	LabelName = "name"
 

@@ -38,7 +38,7 @@ func (h Holdings) Names() []string {
 		out = append(out, "Cluster "+p.Name)
 	}
 	for _, c := range h.Fleet {
-		records[c.Labels[LabelManagementCluster]] = true
+		records[c.Labels[fleet.LabelManagementCluster]] = true
 		if !seen[c.Name] {
 			seen[c.Name] = true
 			out = append(out, "Cluster "+c.Name)

@@ -17,7 +17,7 @@ func TestHoldings(t *testing.T) {
 		return &provisioning.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: provisioning.ClusterStatus{ClusterName: record}}
 	}
 	ours := func(name, record string) *fleet.Cluster {
-		return &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{LabelManagementCluster: record}}}
+		return &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{fleet.LabelManagementCluster: record}}}
 	}
 	record := func(name string) *management.Cluster {
 		return &management.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}

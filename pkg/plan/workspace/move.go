@@ -55,7 +55,7 @@ const Never = "never"
 // not. m is its management Cluster, nil where there is none.
 func Destination(c *fleet.Cluster, m *management.Cluster) string {
 	switch {
-	case m == nil, m.DeletionTimestamp != nil, m.Spec.Internal, m.Name != c.Labels[LabelManagementCluster]:
+	case m == nil, m.DeletionTimestamp != nil, m.Spec.Internal, m.Name != c.Labels[fleet.LabelManagementCluster]:
 		return ""
 	case m.Spec.FleetWorkspaceName == c.Namespace, ExternallyManaged(m):
 		return ""
@@ -78,7 +78,7 @@ func Successor(c *fleet.Cluster, to string, same []*fleet.Cluster) *fleet.Cluste
 // already: none where its management Cluster m names another workspace. same are
 // all Clusters of the same management Cluster.
 func Former(c *fleet.Cluster, m *management.Cluster, same []*fleet.Cluster) []*fleet.Cluster {
-	if m == nil || m.Name != c.Labels[LabelManagementCluster] || m.Spec.Internal || m.Spec.FleetWorkspaceName != c.Namespace {
+	if m == nil || m.Name != c.Labels[fleet.LabelManagementCluster] || m.Spec.Internal || m.Spec.FleetWorkspaceName != c.Namespace {
 		return nil
 	}
 	var out []*fleet.Cluster

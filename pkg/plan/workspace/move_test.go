@@ -15,7 +15,7 @@ import (
 // moving is a Fleet Cluster of the management Cluster c-12345.
 func moving(namespace string, change func(*fleet.Cluster)) *fleet.Cluster {
 	c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: "c-12345", Labels: map[string]string{LabelManagementCluster: "c-12345"}, Annotations: map[string]string{},
+		Namespace: namespace, Name: "c-12345", Labels: map[string]string{fleet.LabelManagementCluster: "c-12345"}, Annotations: map[string]string{},
 	}}
 	if change != nil {
 		change(c)

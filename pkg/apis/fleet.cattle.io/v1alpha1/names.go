@@ -73,6 +73,9 @@ const (
 	LabelAgentNode = prefix + "agent"
 	// LabelDisplayName is the display name that Rancher gave a Cluster.
 	LabelDisplayName = "management.cattle.io/cluster-display-name"
+	// LabelManagementCluster on a Cluster is the name of Rancher's management
+	// Cluster, which all clusters that Rancher knows have.
+	LabelManagementCluster = "management.cattle.io/cluster-name"
 	// LabelObjectSetHash is the digest of the set that an object belongs to.
 	LabelObjectSetHash = "objectset.rio.cattle.io/hash"
 	// LabelPrune, "false" on a live object, keeps it from being reported as
