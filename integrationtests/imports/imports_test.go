@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -138,7 +139,10 @@ func moves(w *world) {
 		_, binding := get[*rbacv1.ClusterRoleBinding](w, west, "", "agent-moves-fleet-agent-role-binding")
 		_, account := get[*corev1.ServiceAccount](w, west, "agent-moves", "fleet-agent")
 		_, credential := get[*corev1.Secret](w, west, "agent-moves", fleet.SecretAgent)
-		return !old && !role && !binding && !account && !credential && w.read("moves").Status.Agent.Namespace == "agent-moved"
+		_, lease := get[*coordinationv1.Lease](w, west, "agent-moves", fleet.SecretAgent)
+		_, contact := get[*corev1.ConfigMap](w, west, "agent-moves", fleet.ConfigMapAgentContact)
+		written := lease || contact || credential
+		return !old && !role && !binding && !account && !written && w.read("moves").Status.Agent.Namespace == "agent-moved"
 	})
 	w.rewrite("moves", "two")
 	if again := w.value(west, "moves", "two"); again != uid {

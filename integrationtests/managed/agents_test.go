@@ -27,6 +27,7 @@ type kubelet struct {
 
 	mu      sync.Mutex
 	running map[string]*pod // by namespace
+	barred  map[string]bool // namespaces in which nothing comes up
 }
 
 // A pod is a running agent.
@@ -38,7 +39,7 @@ type pod struct {
 // agentsOf starts a kubelet for the namespaces of agents of a cluster.
 func (w world) agentsOf(h *harness.Hub, namespaces ...string) *kubelet {
 	w.Helper()
-	k := &kubelet{world: w, hub: h, running: map[string]*pod{}}
+	k := &kubelet{world: w, hub: h, running: map[string]*pod{}, barred: map[string]bool{}}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -69,7 +70,7 @@ func (k *kubelet) look(ctx context.Context, namespace string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	has := k.running[namespace]
-	if err != nil || d.DeletionTimestamp != nil || *d.Spec.Replicas == 0 {
+	if err != nil || d.DeletionTimestamp != nil || *d.Spec.Replicas == 0 || k.barred[namespace] {
 		if has != nil {
 			has.stop()
 			delete(k.running, namespace)
@@ -87,6 +88,13 @@ func (k *kubelet) look(ctx context.Context, namespace string) {
 	if stop := k.start(ctx, d); stop != nil {
 		k.running[namespace] = &pod{template: template, stop: stop}
 	}
+}
+
+// bar keeps the agent of a namespace from coming up.
+func (k *kubelet) bar(namespace string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.barred[namespace] = true
 }
 
 // again stops the agent of a namespace and starts it again.

@@ -10,12 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
 // contactName is the ConfigMap that says how it stands with the manager.
-const contactName = "fleet-agent-contact"
+const contactName = fleet.ConfigMapAgentContact
 
 // Keys of that ConfigMap.
 const (

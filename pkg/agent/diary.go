@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/journal"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
@@ -17,7 +18,7 @@ import (
 // journalName is the ConfigMap that keeps the agent's journal on the site, and
 // keyJournal its key: lines of package journal.
 const (
-	journalName = "fleet-agent-journal"
+	journalName = fleet.ConfigMapAgentJournal
 	keyJournal  = "journal"
 )
 

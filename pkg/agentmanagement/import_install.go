@@ -76,6 +76,8 @@ type thing interface {
 	apply(ctx context.Context) error
 	// remove deletes what look has found, if it is still that.
 	remove(ctx context.Context) error
+	// bears tells whether what look has found bears the label of a manager.
+	bears(manager string) bool
 	// optional tells whether an agent can do without it.
 	optional() bool
 	String() string
@@ -130,6 +132,10 @@ func (o *object[P]) remove(ctx context.Context) error {
 		return nil
 	}
 	return o.store.Delete(ctx, kube.KeyOf(o.have), exactly(o.have))
+}
+
+func (o *object[P]) bears(manager string) bool {
+	return o.there && o.have.GetLabels()[fleet.LabelManagerID] == manager
 }
 
 // things are the objects of an agent, in the order in which they are made.
@@ -281,7 +287,7 @@ func (d *downstream) move(ctx context.Context, o order) error {
 }
 
 // leave ends the agent that a Cluster had in another namespace: first what runs,
-// then its rights, then what it was told. It is false while its pods are still
+// then what it has written down for itself, then its rights. It is false while its pods are still
 // going. What it deployed stays.
 func (d *downstream) leave(ctx context.Context, a registration.Agent) (bool, error) {
 	known, err := d.known(ctx, a.Namespace)
@@ -311,6 +317,12 @@ func (d *downstream) leave(ctx context.Context, a registration.Agent) (bool, err
 	if err != nil || len(pods) > 0 {
 		return false, err
 	}
+	// Its account goes last: as long as that is there, and bears the mark, what
+	// bears none was this agent's as well.
+	known = known || ours[all[0]] && all[0].bears(d.mark.Manager)
+	if err := d.forget(ctx, a, known); err != nil {
+		return false, err
+	}
 	for i := len(all) - 2; i >= 0; i-- {
 		if ours[all[i]] && !all[i].optional() { // others may live by what it lets through
 			if err := all[i].remove(ctx); err != nil {
@@ -318,26 +330,7 @@ func (d *downstream) leave(ctx context.Context, a registration.Agent) (bool, err
 			}
 		}
 	}
-	return true, d.forget(ctx, a.Namespace, known)
-}
-
-// forget deletes the Secrets of an agent that is gone.
-func (d *downstream) forget(ctx context.Context, in string, known bool) error {
-	for _, name := range []string{fleet.SecretAgent, fleet.SecretAgentBootstrap} {
-		s, err := d.secrets.Get(ctx, kube.Key{Namespace: in, Name: name})
-		switch {
-		case kube.IsGone(err):
-			continue
-		case err != nil:
-			return err
-		case d.mark.Foreign(s, known) != "":
-			continue
-		}
-		if err := d.secrets.Delete(ctx, kube.KeyOf(s), exactly(s)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return true, nil
 }
 
 // pullSecrets are copies of the manager's image pull secrets for an agent of a

@@ -13,6 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
@@ -72,7 +73,8 @@ func newLocalLoop(h *House, c *kube.Client) *localLoop {
 func (l *localLoop) wakeUps() {
 	v := l.view
 	v.clusters.OnChange(func(old, c *fleet.Cluster) {
-		if clusterNews(old, c) && kube.KeyOf(either(old, c)) == l.key {
+		moved := old != nil && c != nil && old.Status.Agent.Namespace != c.Status.Agent.Namespace
+		if (moved || clusterNews(old, c)) && kube.KeyOf(either(old, c)) == l.key {
 			l.loop.Add(l.key)
 		}
 	})
@@ -147,8 +149,11 @@ func (l *localLoop) workspace(ctx context.Context) (*fleet.Cluster, error) {
 	if err := l.repo(ctx, registration.LocalRepo(b)); err != nil || !ok {
 		return nil, err
 	}
-	_, err := l.clusters.Patch(ctx, have, registration.LocalCluster(b, have, randomWord()))
-	return have, err
+	want := registration.LocalCluster(b, have, randomWord())
+	if _, err := l.clusters.Patch(ctx, have, want); err != nil || want.Spec.AgentNamespace != have.Spec.AgentNamespace {
+		return nil, err
+	}
+	return have, nil
 }
 
 // repo makes the GitRepo that the settings ask for. One that nobody asks for
@@ -195,18 +200,32 @@ func (l *localLoop) agent(ctx context.Context, c *fleet.Cluster) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if l.cfg.Settings.Bootstrap.LocalAgentDisabled {
-		return true, l.installer.remove(ctx, agent)
+	if err := l.place(ctx, c, agent, endpoint); err != nil {
+		return false, err
+	}
+	return true, l.depart(ctx, c, agent, kubeconfig.Access{Server: endpoint.URL, CA: endpoint.CA, Token: string(token)})
+}
+
+// place makes the agent where it is to live, or removes it where it is not wanted.
+// While it has to leave another namespace before it may come to the one that the
+// settings say, it stays as it is.
+func (l *localLoop) place(ctx context.Context, c *fleet.Cluster, agent registration.Agent, e registration.Endpoint) error {
+	b := l.cfg.Settings.Bootstrap
+	switch {
+	case b.LocalAgentDisabled:
+		return l.installer.remove(ctx, agent)
+	case agent.Namespace != b.AgentNamespace && len(registration.LocalMoveOf(c).Leaves) > 0:
+		return nil
 	}
 	if err := l.installer.install(ctx, agent); err != nil {
-		return false, err
+		return err
 	}
 	if c.Spec.AgentPullSecrets == nil { // those that a Cluster names are there
 		if err := l.pullSecrets(ctx, agent); err != nil {
-			return false, err
+			return err
 		}
 	}
-	return true, l.register(ctx, c, endpoint)
+	return l.register(ctx, c, e)
 }
 
 // account is where the manager's own API server is reached, and the token of

@@ -204,7 +204,8 @@ func (c *CheckIn) Once(ctx context.Context) (Answer, error) {
 		out.Interval = interval
 	}
 	out.Credential = cluster.Annotations[fleet.AnnotationCredential]
-	out.Duplicate, out.Younger = c.rival.meet(cluster.Status.Agent.Instance)
+	moving := registration.LocalMoveOf(cluster).Expects(c.cfg.Namespace, cluster.Spec.AgentNamespace)
+	out.Duplicate, out.Younger = c.rival.meet(cluster.Status.Agent.Instance, moving)
 	return out, nil
 }
 
@@ -287,7 +288,10 @@ func NewInstance(now time.Time) (string, error) {
 
 // rivalry finds out whether another agent uses the same identity. One sight of
 // another instance may be the last word of a process that is gone; that the
-// other one comes back after the own name was written again is proof.
+// other one comes back after the own name was written again is proof. While the
+// agent moves, the other one is the agent before or the one after it, which may
+// check in and work beside it until the manager has removed it: neither of them
+// counts the other, nor takes the place of its name.
 type rivalry struct {
 	own   string
 	other string // seen instead of the own
@@ -303,8 +307,12 @@ const (
 )
 
 // meet judges the instance in the answer of a check-in.
-func (r *rivalry) meet(instance string) (duplicate string, younger bool) {
+func (r *rivalry) meet(instance string, moving bool) (duplicate string, younger bool) {
 	r.claim = false
+	if moving {
+		r.other, r.seen, r.quiet = "", 0, 0
+		return "", false
+	}
 	if instance != "" && instance != r.own {
 		r.other, r.quiet, r.claim = instance, 0, true
 		r.seen++

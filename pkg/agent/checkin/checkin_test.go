@@ -11,6 +11,7 @@ func TestRivalry(t *testing.T) {
 		why       string
 		own       string
 		answers   []string
+		moving    int // so many of the first of them while the agent moves
 		duplicate string
 		younger   bool
 	}{
@@ -23,14 +24,23 @@ func TestRivalry(t *testing.T) {
 			why: "two that write in turns do not see each other each time", own: "2",
 			answers: []string{"1", "2", "1", "2", "2", "2", "2", "2"}, duplicate: "1", younger: true,
 		},
+		"Moves": {
+			why: "the agent before goes on until it is removed, and this one works from the first moment on", own: "2",
+			answers: []string{"2", "1", "2", "1", "1"}, moving: 5,
+		},
+		"Moved": {why: "the last word of the agent before", own: "2", answers: []string{"2", "1", "1", "2"}, moving: 2},
+		"MovedTwin": {
+			why: "what comes back after the move was never the agent before", own: "2",
+			answers: []string{"2", "1", "2", "1", "2", "1"}, moving: 2, duplicate: "1", younger: true,
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			r := rivalry{own: c.own}
 			var duplicate string
 			var younger bool
-			for _, a := range c.answers {
-				duplicate, younger = r.meet(a)
+			for i, a := range c.answers {
+				duplicate, younger = r.meet(a, i < c.moving)
 			}
 			if duplicate != c.duplicate || younger != c.younger {
 				t.Errorf("%s: got %q, %v", c.why, duplicate, younger)

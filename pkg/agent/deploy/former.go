@@ -57,6 +57,9 @@ func (r *Reconciler) former(ctx context.Context, s *snapshot, id release.ID) (go
 		if f.observed, err = r.cfg.Helm.Observe(ctx, id); err != nil {
 			return false, err
 		}
+		if err := r.follow(ctx, &f); err != nil {
+			return false, err
+		}
 		a := release.Decide(f.observed, f.wanted)
 		switch a.Verb {
 		case release.Acknowledge:

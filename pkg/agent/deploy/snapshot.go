@@ -3,6 +3,7 @@ package deploy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
@@ -232,6 +233,12 @@ func (s *snapshot) updateRecord() {
 		s.rec.Former = append(s.rec.Former, s.rec.Release)
 		if account != "" {
 			s.rec.Accounts = withAccount(s.rec.Accounts, s.rec.Release, account)
+		}
+	}
+	if from := s.wanted.Predecessor.Namespace; from != "" && s.wanted.Agent && !s.known {
+		// The agent before made itself there; its own status may say nothing of it.
+		if before := (release.ID{Namespace: from, Name: s.wanted.ID.Name}); !slices.Contains(s.rec.Former, before) {
+			s.rec.Former = append(s.rec.Former, before)
 		}
 	}
 	s.rec.Release = s.wanted.ID

@@ -94,11 +94,15 @@ func (m Manager) Own(c *fleet.Cluster) string {
 	if custom := s.AgentSchedulingCustomization; custom != nil && *custom == (fleet.AgentSchedulingCustomization{}) {
 		s.AgentSchedulingCustomization = nil
 	}
-	text, err := json.Marshal([]any{
+	asked := []any{
 		installed(c), m.namespace(c), s.AgentNamespace, s.ClientID, s.PrivateRepoURL, s.CheckIn, s.AgentEnvVars,
 		sorted(s.AgentTolerations), s.AgentAffinity, s.AgentResources, s.HostNetwork != nil && *s.HostNetwork,
 		s.AgentSchedulingCustomization, s.AgentPullSecrets, inherited,
-	})
+	}
+	if from := registration.LocalMoveOf(c).From; from != "" && m.local(c) {
+		asked = append(asked, from)
+	}
+	text, err := json.Marshal(asked)
 	if err != nil { // these types always can be
 		return err.Error()
 	}

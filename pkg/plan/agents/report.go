@@ -133,8 +133,13 @@ func (m Member) Doubtful() bool { return m.Move != nil && !m.Move.Settled && m.m
 // Arrived tells whether the deployment of an agent is what its Bundle says, was
 // carried out by the agent, and is Ready.
 func Arrived(b *fleet.Bundle, bd *fleet.BundleDeployment) bool {
+	return Ordered(b, bd) && bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID && bd.Status.Ready
+}
+
+// Ordered tells whether the deployment of an agent is what its Bundle says.
+func Ordered(b *fleet.Bundle, bd *fleet.BundleDeployment) bool {
 	id, _, _ := strings.Cut(bd.Spec.DeploymentID, ":")
-	return id == b.Annotations[AnnotationContent] && bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID && bd.Status.Ready
+	return id == b.Annotations[AnnotationContent]
 }
 
 // Foreign tells why a Bundle that has the name of an agent's must be left alone;

@@ -48,8 +48,12 @@ func (m Manager) Wanted(c *fleet.Cluster) (registration.Agent, error) {
 	}
 	if m.local(c) {
 		a.Tolerations = append(slices.Clone(m.Tolerations), a.Tolerations...)
-		if a.Namespace != m.System.Namespace { // where the reference has it
-			a.AdoptFrom = m.System.Namespace
+		a.AdoptFrom = m.System.Namespace // where the reference has it
+		if moved := registration.LocalMoveOf(c); moved.From != "" {
+			a.AdoptFrom = moved.From
+		}
+		if a.AdoptFrom == a.Namespace {
+			a.AdoptFrom = ""
 		}
 	}
 	return a, nil

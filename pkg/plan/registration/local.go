@@ -29,6 +29,7 @@ const LocalTokenTTL = 12 * time.Hour
 // it lacks, or a new one where existing is nil. fresh becomes its clientID if
 // it has none. What others set is kept; where Rancher keeps the Cluster, so are
 // the kubeconfig and the namespace that it gave it (D13: two writers never fight).
+// Else, where its agent is to live elsewhere than it did, the LocalMove is noted.
 func LocalCluster(b Bootstrap, existing *fleet.Cluster, fresh string) *fleet.Cluster {
 	c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: fleet.ClusterLocal}}
 	if existing != nil {
@@ -49,8 +50,9 @@ func LocalCluster(b Bootstrap, existing *fleet.Cluster, fresh string) *fleet.Clu
 		return c
 	}
 	c.Spec.KubeConfigSecret = SecretLocalKubeconfig
-	c.Spec.AgentNamespace = b.AgentNamespace
-	return c
+	at, move := LocalMoveOf(c).nextLocal(c.Spec.AgentNamespace, c.Status.Agent.Namespace, b.AgentNamespace)
+	c.Spec.AgentNamespace = at
+	return move.Note(c)
 }
 
 // LocalGroup is the group that GitRepos without targets deploy to.

@@ -43,6 +43,7 @@ const (
 	ReasonWaitsForOthers = "WaitsForOthers"
 
 	ReasonWaitsForManager = "WaitsForManager"
+	ReasonAgentElsewhere  = "AgentElsewhere"
 )
 
 // Limits of waiting.
@@ -90,6 +91,12 @@ func hold(w Wanted) (Action, bool) {
 		return Action{Verb: Keep, Reason: ReasonPaused, Message: "paused"}, true
 	case w.DeploymentID == "":
 		return Action{Verb: Keep, Reason: ReasonNothingWanted, Message: "nothing is released to this cluster yet"}, true
+	case w.Agent && !w.Unheard && w.ID.Namespace != w.Self.AgentNamespace:
+		return Action{
+			Verb: Hold, Reason: ReasonAgentElsewhere, After: managerDelay,
+			Message: fmt.Sprintf("this agent lives in namespace %s, and what is wanted is one in %s: it makes no other agent than itself, and waits until the manager says what it is to be, or until the other one takes over",
+				w.Self.AgentNamespace, w.ID.Namespace),
+		}, true
 	case w.Stale && w.DeploymentID != w.Applied && w.HeldFor < BehindLimit:
 		return Action{
 			Verb: Hold, Reason: ReasonManagerBehind, After: BehindLimit - w.HeldFor,

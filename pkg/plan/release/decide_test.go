@@ -277,6 +277,26 @@ func TestDecideWithdrawn(t *testing.T) {
 			observed: Observed{ID: id, State: Absent}, wanted: with(gone, func(w *Wanted) { w.Stale = true }),
 			verb: Acknowledge, reason: "Uninstalled",
 		},
+		"AgentElsewhere": {
+			why:      "the bundle of an agent is for the place that it has left, or where its successor is: whoever carried it out would make that agent again",
+			observed: Observed{ID: id, State: Absent}, wanted: with(want, func(w *Wanted) { w.Agent = true }), verb: Hold, reason: ReasonAgentElsewhere,
+		},
+		"AgentElsewhereByThePredecessor": {
+			why: "what the agent before has made in its own place is not taken over, but comes to its end",
+			observed: with(at(Deployed, "s-2:b"), func(o *Observed) {
+				o.Memory.Owner.AgentNamespace = "before"
+			}),
+			wanted: with(want, func(w *Wanted) { w.Agent, w.Predecessor = true, Predecessor{Namespace: "before"} }), verb: Hold, reason: ReasonAgentElsewhere,
+		},
+		"AgentHere": {
+			why:      "an agent in its own place is updated",
+			observed: Observed{ID: ID{Namespace: "fleet", Name: "web"}, State: Absent}, wanted: with(want, func(w *Wanted) { w.Agent, w.ID.Namespace = true, "fleet" }),
+			verb: Install, reason: "New",
+		},
+		"AgentElsewhereUnheard": {
+			why:      "without a manager nobody knows whether it is the agent's, or a bundle of somebody's whose name begins like that",
+			observed: at(Deployed, "s-2:b"), wanted: with(want, func(w *Wanted) { w.Agent, w.Unheard = true, true }), verb: Keep, reason: ReasonUpToDate,
+		},
 		"Agent": {
 			why: "an agent that removes itself can be reached by nobody any more",
 			observed: with(at(Deployed, "s-2:b"), func(o *Observed) {

@@ -305,6 +305,10 @@ const (
 	// when it registers, beside the ones of its configuration. It is applied
 	// before the agent is, and belongs to no installation of it.
 	ConfigMapAgentLabels = "fleet-agent-labels"
+	// ConfigMapAgentContact says how it stands between an agent and its manager.
+	ConfigMapAgentContact = "fleet-agent-contact"
+	// ConfigMapAgentJournal keeps an agent's journal.
+	ConfigMapAgentJournal = "fleet-agent-journal"
 	// ConfigMapInstallation holds id and epoch of the manager.
 	ConfigMapInstallation = "fleet-installation"
 	// ConfigMapBrake stops all that is new while its data say so.

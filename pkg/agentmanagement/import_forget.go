@@ -1,0 +1,59 @@
+package agentmanagement
+
+import (
+	"context"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// recordsPerPage is how many of an agent's records are read at once.
+const recordsPerPage = 100
+
+// forget deletes what an agent that is gone has written for itself: its
+// credential, its lease, its records of what it has accepted, and what it has said.
+// What bears no mark goes if the agent is known to have been this Cluster's. What
+// it has deployed stays, and so does what Helm remembers of that.
+func (d *downstream) forget(ctx context.Context, a registration.Agent, known bool) error {
+	secrets := append([]string{fleet.SecretAgent, fleet.SecretAgentBootstrap}, a.ImagePullSecrets...)
+	for i, name := range secrets {
+		own := known && i < 2 // image pull secrets that bear no mark are somebody's
+		if err := forgetOne(ctx, d, d.secrets, kube.Key{Namespace: a.Namespace, Name: name}, own); err != nil {
+			return err
+		}
+	}
+	if !known {
+		return nil
+	}
+	lease := kube.Key{Namespace: a.Namespace, Name: fleet.SecretAgent}
+	if err := forgetOne(ctx, d, kube.StoreOf[*coordinationv1.Lease](d.client), lease, true); err != nil {
+		return err
+	}
+	for _, name := range []string{fleet.ConfigMapAgentContact, fleet.ConfigMapAgentJournal} {
+		if err := forgetOne(ctx, d, kube.StoreOf[*corev1.ConfigMap](d.client), kube.Key{Namespace: a.Namespace, Name: name}, true); err != nil {
+			return err
+		}
+	}
+	records := kube.Watch{
+		Namespace: a.Namespace, Labels: fleet.LabelManagerID + "=" + d.mark.Manager, Fields: "type=" + string(fleet.SecretTypeAgentStore),
+	}
+	return d.secrets.Each(ctx, records, recordsPerPage, func(s *corev1.Secret) error {
+		return d.secrets.Delete(ctx, kube.KeyOf(s), exactly(s))
+	})
+}
+
+// forgetOne deletes one object, unless it is somebody else's.
+func forgetOne[P kube.Object](ctx context.Context, d *downstream, store *kube.Store[P], key kube.Key, known bool) error {
+	have, err := store.Get(ctx, key)
+	if err != nil {
+		return ignoreGone(err)
+	}
+	if d.mark.Foreign(have, known) != "" {
+		return nil
+	}
+	return store.Delete(ctx, key, exactly(have))
+}

@@ -1,0 +1,80 @@
+package agentmanagement
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/agents"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// moveLook is when a move of the local agent that waits for something is looked
+// at again; most news of it come by themselves.
+const moveLook = 2 * time.Second
+
+// depart removes what earlier local agents have left in other namespaces, once
+// the present one works. The error is a Wait until that may be done, and until
+// it is done. Everything that it needs to know stands in the Cluster: a manager
+// that was stopped anywhere goes on from there.
+func (l *localLoop) depart(ctx context.Context, c *fleet.Cluster, a registration.Agent, access kubeconfig.Access) error {
+	move := registration.LocalMoveOf(c)
+	if len(move.Leaves) == 0 {
+		return nil
+	}
+	if !l.cfg.Settings.Bootstrap.LocalAgentDisabled {
+		ordered, err := l.ordered(ctx, c)
+		if err != nil {
+			return err
+		}
+		sight := registration.LocalSight{At: c.Spec.AgentNamespace, Seen: c.Status.Agent.Namespace, Ordered: ordered}
+		if wait := move.MayLeave(sight); wait != "" {
+			return fault.WaitError(fleet.ReasonProgressing, moveLook, errors.New(wait))
+		}
+	}
+	d, err := dial(l.client, access, imports.MarkFor(l.system.ManagerID, c))
+	if err != nil {
+		return err
+	}
+	d.issued = func(context.Context, imports.Account) (string, error) { return "", nil } // marks tell whose things are
+	left := move
+	for _, namespace := range slices.Clone(move.Leaves) {
+		err := d.move(ctx, order{agent: a, from: namespace})
+		if err != nil {
+			return err
+		}
+		left = left.Left(namespace)
+		l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).
+			WithField("reason", "the agent lives in namespace "+a.Namespace).Info("local agent in namespace " + namespace + " removed")
+	}
+	_, err = l.clusters.Patch(ctx, c, left.Note(c))
+	return err
+}
+
+// ordered tells whether what is asked of the agent's own deployment is what its
+// Cluster says now. Where nobody asks anything of it, nothing can be out of date.
+func (l *localLoop) ordered(ctx context.Context, c *fleet.Cluster) (bool, error) {
+	m, err := l.agents.manager(ctx)
+	if err != nil || !m.Manages(c) {
+		return true, err
+	}
+	b, ok := l.agents.known.Get(bundleOf(c))
+	if !ok || b.Annotations[agents.AnnotationOwn] != m.Own(c) {
+		return false, nil
+	}
+	namespace, ok := registration.DeploymentNamespace(c)
+	if !ok {
+		return false, nil
+	}
+	bd, err := l.agents.pairs.Get(ctx, kube.Key{Namespace: namespace, Name: b.Name})
+	if err != nil {
+		return false, ignoreGone(err)
+	}
+	return agents.Ordered(b, bd), nil
+}
