@@ -137,7 +137,7 @@ func (k *kubelet) start(ctx context.Context, d *appsv1.Deployment) func() {
 	cfg.Namespace, cfg.Scope = d.Namespace, env[registration.EnvScope]
 	cfg.CheckinInterval, cfg.Version = checkin, "v0.1.0-test"
 	cfg.LeaderElect, cfg.Identity = env[registration.EnvLeaderElect] == "true", "pod-of-"+d.Namespace
-	cfg.Lease.Retry, cfg.Lease.Renew, cfg.Lease.Duration = 100*time.Millisecond, 5*time.Second, 10*time.Second
+	cfg.Lease.Retry, cfg.Lease.Renew, cfg.Lease.Duration = 100*time.Millisecond, 30*time.Second, 45*time.Second
 	if k.config != nil {
 		k.config(&cfg)
 	}

@@ -118,7 +118,7 @@ func (w *world) letIn() {
 // letGo lets the manager work. What was made since the copy is an orphan.
 func (w *world) letGo() {
 	w.step("resume", w.spare)
-	took := w.sees(w.spare, checkIn, map[string]standing{
+	took := w.sees(w.spare, checkIn+harness.Patience/2, map[string]standing{
 		"east": {2, 2, "new-new", true}, "imp": {2, 2, "new-new", true}, "late": {2, 2, "new-new", true},
 	})
 	w.Logf("the status is right %s after the brake was released", took.Round(100*time.Millisecond))

@@ -97,6 +97,7 @@ func (a *agent) visit(ctx context.Context, cred register.Credential, keeper *cre
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	work := deployments(cred, up)
+	work.CheckIn = nil // the answer is there, and the list comes after it
 	a.deploy.Attach(work)
 	listed := make(chan error, 1)
 	listing, stop := context.WithCancel(ctx)

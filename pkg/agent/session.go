@@ -222,7 +222,7 @@ func (s *session) answered(ans checkin.Answer) {
 	}
 	mark := s.contact.markOf(s.cred.URL(), ans.Mark)
 	s.tellCopied(mark)
-	s.deploy.SetManager(mark)
+	s.deploy.Answered(mark)
 	s.orphans.under(mark)
 	s.known.set()
 	if s.manner.tell(ans.Interval) {

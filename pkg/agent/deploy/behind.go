@@ -252,10 +252,34 @@ func (r *Reconciler) judge() {
 // one: before an order is carried out, and before another object of the same name
 // takes the place of what was accepted.
 func (r *Reconciler) mustJudge(s *snapshot) bool {
-	if s.bd == nil || s.judged {
+	if s.bd == nil {
 		return false
 	}
-	return s.wanted.Order != "" || s.known && s.bd.UID != s.rec.UID && s.rec.Applied != s.bd.Spec.DeploymentID
+	another := s.known && s.bd.UID != s.rec.UID && (s.wanted.Order != "" || s.rec.Applied != s.bd.Spec.DeploymentID)
+	if (another || s.wanted.Order != "") && !s.judged {
+		return true
+	}
+	return another && !r.confirmed(s)
+}
+
+// confirmed tells whether the manager has answered a check-in since an object was
+// first seen that is another than the accepted one. A list may be there before the
+// answer which says that its manager was restored elsewhere, so it is asked for.
+func (r *Reconciler) confirmed(s *snapshot) bool {
+	if s.session == nil || s.session.CheckIn == nil {
+		return true
+	}
+	r.mu.Lock()
+	first := s.state.stranger != s.bd.UID
+	if first {
+		s.state.stranger, s.state.asked = s.bd.UID, s.answers
+	}
+	asked := s.state.asked
+	r.mu.Unlock()
+	if first {
+		s.session.CheckIn()
+	}
+	return s.answers > asked
 }
 
 // disown forgets what was observed of a release that belongs to somebody else: it

@@ -5,8 +5,12 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
 // said is a deployment at a version, with an order.
@@ -70,5 +74,42 @@ func TestPastWithinASession(t *testing.T) {
 	p.changed("m/1", said("80", ""), said("65", ""), now)
 	if p.judge(s, "m/1", "120", now) || !p.judge(s, "m/1", "120", now.Add(suspectLimit)) {
 		t.Error("a list that has caught up since is judged all the same, a little later")
+	}
+}
+
+// Another object that asks for something else than was accepted waits until its
+// manager has answered a check-in since: it may have been restored elsewhere.
+func TestStrangers(t *testing.T) {
+	calls := 0
+	r := &Reconciler{}
+	r.SetManager(registration.Mark{ID: "m", Epoch: 1})
+	st, session := &state{}, &Session{CheckIn: func() { calls++ }}
+	waits := func(uid types.UID, id, order string) bool {
+		return r.mustJudge(&snapshot{
+			session: session, judged: true, answers: r.answers.Load(), state: st, known: true,
+			bd:  &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{UID: uid}, Spec: fleet.BundleDeploymentSpec{DeploymentID: id}},
+			rec: store.Record{UID: "a", Applied: "one"}, wanted: release.Wanted{Order: order},
+		})
+	}
+	if waits("a", "two", "") || waits("a", "one", "o1") || waits("b", "one", "") || calls != 0 {
+		t.Errorf("what is known and what was accepted waits for nobody, but the manager was asked %d times", calls)
+	}
+	if !waits("b", "two", "") || !waits("b", "two", "") || calls != 1 {
+		t.Errorf("another object waits, and asks once; asked %d times", calls)
+	}
+	r.SetManager(registration.Mark{ID: "m", Epoch: 1})
+	if !waits("b", "two", "") {
+		t.Error("what was remembered of the manager is no answer")
+	}
+	r.Answered(registration.Mark{ID: "m", Epoch: 2})
+	if waits("b", "two", "") || waits("b", "one", "o1") || calls != 1 {
+		t.Errorf("the manager has answered; asked %d times", calls)
+	}
+	if !waits("c", "one", "o1") || calls != 2 {
+		t.Errorf("the order of yet another object waits for an answer of its own; asked %d times", calls)
+	}
+	session.CheckIn = nil
+	if waits("d", "two", "") {
+		t.Error("where nobody can be asked nobody waits")
 	}
 }

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	"github.com/fleetworkspace/fleet/pkg/agent/watch"
@@ -118,6 +119,7 @@ type Reconciler struct {
 
 	session   atomic.Pointer[Session]
 	mark      atomic.Pointer[registration.Mark]
+	answers   atomic.Uint64 // of check-ins, counted after mark was set
 	suspended atomic.Bool
 
 	mu     sync.Mutex
@@ -151,6 +153,9 @@ type state struct {
 	moving  bool              // and that it is about to change
 
 	dress dress // what the release's namespace was given
+
+	stranger types.UID // an object that is another than the accepted one
+	asked    uint64    // how many answers there were when it was first seen
 
 	order    string    // to withdraw, that was seen last
 	heldFrom time.Time // since when something is held that is not written down
@@ -196,8 +201,14 @@ func (r *Reconciler) Attach(s *Session) {
 	r.session.Store(s)
 }
 
-// SetManager says which manager the agent belongs to.
+// SetManager says which manager the agent belongs to, as far as is known.
 func (r *Reconciler) SetManager(m registration.Mark) { r.mark.Store(&m) }
+
+// Answered is SetManager by the manager itself: it has answered a check-in.
+func (r *Reconciler) Answered(m registration.Mark) {
+	r.SetManager(m)
+	r.answers.Add(1)
+}
 
 // Suspend stops all changes, as long as another agent with the same identity
 // is the older one.

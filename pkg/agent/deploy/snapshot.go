@@ -21,6 +21,7 @@ type snapshot struct {
 	name    string
 	session *Session                // nil while the agent never reached its manager
 	bd      *fleet.BundleDeployment // nil if the manager is away or has it no more; shared, not to be changed
+	answers uint64                  // of the manager to check-ins, before mark was read
 	mark    registration.Mark       // of the manager
 	judged  bool                    // whether the manager's list is an old one was known before the rest
 	rec     store.Record
@@ -42,7 +43,8 @@ type snapshot struct {
 // gather reads what there is about a deployment. It is false if there is
 // nothing.
 func (r *Reconciler) gather(name string) (*snapshot, bool) {
-	s := &snapshot{name: name, session: r.session.Load(), mark: *r.mark.Load()}
+	s := &snapshot{name: name, session: r.session.Load(), answers: r.answers.Load()}
+	s.mark = *r.mark.Load()
 	r.judge()
 	s.judged = r.past.knows(s.session)
 	if s.session != nil {
