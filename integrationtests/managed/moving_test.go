@@ -352,6 +352,6 @@ func (s *movingStory) settlesAt(agent string) {
 	}
 	s.unharmedTheirs()
 	if at := s.onHome().Status.Agent.Namespace; at != agent {
-		s.Error(fmt.Sprintf("the agent lives in %q", at))
+		s.Errorf("the agent lives in %q", at)
 	}
 }
