@@ -8,9 +8,7 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -52,6 +50,7 @@ type Config struct {
 type Cluster struct {
 	cfg   Config
 	group *process.Group
+	port  *os.File // holds the API server's port; nil on a machine of its own
 	files files
 	rest  *rest.Config
 	parts map[string]*process.Process
@@ -69,31 +68,36 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if cfg.Port == 0 && cfg.Machine != nil {
 		cfg.Port = MachinePort
 	}
-	if cfg.Port == 0 {
-		port, err := freePort()
-		if err != nil {
-			return nil, err
+	c := &Cluster{parts: map[string]*process.Process{}}
+	if cfg.Machine == nil {
+		var err error
+		if cfg.Port, c.port, err = holdPort(cfg.Port); err != nil {
+			return nil, fmt.Errorf("prepare cluster %s: %w", cfg.Name, err)
 		}
-		cfg.Port = port
 	}
-	c := &Cluster{cfg: cfg, parts: map[string]*process.Process{}}
-	files, err := writeFiles(cfg)
+	c.cfg = cfg
+	if err := c.begin(ctx); err != nil {
+		c.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+// begin writes the cluster's files and brings it up.
+func (c *Cluster) begin(ctx context.Context) error {
+	files, err := writeFiles(c.cfg)
 	if err != nil {
-		return nil, fmt.Errorf("prepare cluster %s: %w", cfg.Name, err)
+		return fmt.Errorf("prepare cluster %s: %w", c.cfg.Name, err)
 	}
 	c.files = files
 	if c.rest, err = clientcmd.BuildConfigFromFlags("", files.kubeconfig); err != nil {
-		return nil, fmt.Errorf("read kubeconfig of %s: %w", cfg.Name, err)
+		return fmt.Errorf("read kubeconfig of %s: %w", c.cfg.Name, err)
 	}
 	c.rest.UserAgent = AdminUser
 	c.rest.QPS = -1 // no limit of the client's own
 
 	c.group = process.NewGroup()
-	if err := c.bringUp(ctx); err != nil {
-		c.Stop()
-		return nil, err
-	}
-	return c, nil
+	return c.bringUp(ctx)
 }
 
 // bringUp starts the children in the order in which they need each other.
@@ -210,17 +214,7 @@ func (c *Cluster) Stop() {
 	if c.group != nil {
 		c.group.Close(stopGrace)
 	}
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
+	if c.port != nil {
+		c.port.Close()
 	}
-	defer l.Close()
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		return 0, errors.New("find a free port: listener has no TCP address")
-	}
-	return addr.Port, nil
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -172,22 +173,33 @@ func deploy(t *testing.T, client kubernetes.Interface) {
 // and leaves nothing behind.
 func TestEarlyDeath(t *testing.T) {
 	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "etcd"), nil, 0o600); err != nil { // where the data would be
+		t.Fatal(err)
+	}
+	_, err := cluster.Start(t.Context(), cluster.Config{Name: "early", Dir: dir, Binary: binary(t)})
+	var death *process.Death
+	if !errors.As(err, &death) {
+		t.Fatalf("want a death, got %v", err)
+	}
+	if death.Name != "etcd of early" || !strings.Contains(death.LastLine, "not a directory") {
+		t.Errorf("want etcd and its reason, got %v %v", death, death.Details())
+	}
+	if left := inFolder(t, dir); len(left) > 0 {
+		t.Errorf("processes left: %v", left)
+	}
+}
+
+// TestPortTaken: a port that somebody has is refused before anything starts.
+func TestPortTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
 	port := taken.Addr().(*net.TCPAddr).Port
-	_, err = cluster.Start(t.Context(), cluster.Config{Name: "early", Dir: dir, Binary: binary(t), Port: port})
-	var death *process.Death
-	if !errors.As(err, &death) {
-		t.Fatalf("want a death, got %v", err)
-	}
-	if death.Name != "kube-apiserver of early" || !strings.Contains(death.LastLine, "address already in use") {
-		t.Errorf("want kube-apiserver and its reason, got %v %v", death, death.Details())
-	}
-	if left := inFolder(t, dir); len(left) > 0 {
-		t.Errorf("processes left: %v", left)
+	_, err = cluster.Start(t.Context(), cluster.Config{Name: "late", Dir: t.TempDir(), Binary: binary(t), Port: port})
+	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), strconv.Itoa(port)) {
+		t.Errorf("want the port and that it is in use, got %v", err)
 	}
 }
 

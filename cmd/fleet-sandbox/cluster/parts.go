@@ -38,6 +38,7 @@ var apiServer = part{name: "kube-apiserver", args: func(c Config, f files) []str
 		"--etcd-servers=" + etcdURL,
 		"--bind-address=" + c.host(),
 		"--secure-port=" + strconv.Itoa(c.Port),
+		"--permit-port-sharing", // with the socket that holds the port
 		"--tls-cert-file=" + f.server.cert,
 		"--tls-private-key-file=" + f.server.key,
 		"--client-ca-file=" + f.ca,
