@@ -174,10 +174,3 @@ func (r *Reader) Read(ctx context.Context, in Input) (bundle.Set, *Memory, error
 
 // Forget lets go of what was remembered of a repository.
 func (r *Reader) Forget(m *Memory) { r.kept.drop(m) }
-
-// Check tells whether the credentials and patterns of an Access can be used at
-// all.
-func Check(a chart.Access) error {
-	_, err := a.Send(chart.Credentials{}, "https://host/")
-	return err
-}

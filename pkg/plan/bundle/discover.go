@@ -42,13 +42,6 @@ func Discover(root fs.FS, paths []string) ([]Dir, []finding.Finding) {
 	return d.Dirs(root, paths, nil)
 }
 
-// Listed checks the directories of a GitRepo that lists its bundles itself. The
-// order is that of the list.
-func Listed(root fs.FS, entries []fleet.BundlePath) ([]Dir, []finding.Finding) {
-	var d Discovery
-	return d.Dirs(root, nil, entries)
-}
-
 // A Discovery finds the bundles of a tree and remembers what it found, so that
 // the next time directories whose hash is the same are not read. The zero value
 // is ready; it is for one goroutine.
@@ -56,8 +49,9 @@ type Discovery struct {
 	known map[string]*node // by path of what a GitRepo names
 }
 
-// Dirs are the bundles that entries list, as Listed finds them, or if there are
-// none those below paths, as Discover does.
+// Dirs are the bundles that entries list, in the order of the list, where a
+// GitRepo lists its bundles itself; without entries those below paths, as Discover
+// finds them.
 func (d *Discovery) Dirs(root fs.FS, paths []string, entries []fleet.BundlePath) ([]Dir, []finding.Finding) {
 	s := &survey{root: root, seen: map[Dir]bool{}, before: d.known, known: map[string]*node{}}
 	s.hasher, _ = root.(Hasher)

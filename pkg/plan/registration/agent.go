@@ -16,7 +16,6 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"sigs.k8s.io/yaml"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
@@ -253,14 +252,4 @@ func ObjectHash(o any) (string, error) {
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
-}
-
-// ParseAgentConfig reads the configuration of an agent, which is YAML or JSON.
-// An empty text is an empty configuration.
-func ParseAgentConfig(text string) (AgentConfig, error) {
-	var c AgentConfig
-	if err := yaml.Unmarshal([]byte(text), &c); err != nil {
-		return AgentConfig{}, fmt.Errorf("key %s: %w", fleet.KeyConfig, err)
-	}
-	return c, nil
 }
