@@ -9,8 +9,6 @@ package agents_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -159,12 +157,7 @@ func (w *world) report(loop string, key kube.Key, err error) {
 }
 
 func (w *world) log() *logrus.Entry {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	if testing.Verbose() && os.Getenv("FLEET_TEST_LOGS") != "" {
-		log.SetOutput(os.Stderr)
-	}
-	return logrus.NewEntry(log)
+	return logrus.NewEntry(harness.Logger())
 }
 
 // later moves the manager's clock, and lets it look again.

@@ -2,8 +2,6 @@ package beside
 
 import (
 	"context"
-	"io"
-	"os"
 	"testing"
 	"time"
 
@@ -118,11 +116,7 @@ func (w *world) agentOf(namespace string) {
 func (w *world) runAgent(ctx context.Context, namespace string) {
 	cfg := agent.Default()
 	cfg.Namespace, cfg.CheckinInterval, cfg.Version, cfg.Scope = namespace, time.Second, "v0.1.0-test", namespace
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	if testing.Verbose() && os.Getenv("FLEET_TEST_LOGS") != "" {
-		log.SetOutput(os.Stderr)
-	}
+	log := harness.Logger()
 	own := w.hub.Account(w, namespace, "fleet-agent")
 	w.hub.Allow(w, rbacv1.Subject{Kind: "ServiceAccount", Namespace: namespace, Name: "fleet-agent"}, "",
 		rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})

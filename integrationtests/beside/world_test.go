@@ -4,7 +4,6 @@ package beside
 
 import (
 	"bytes"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -159,7 +158,7 @@ func (w *world) begin(c corev1.Container, kubeconfig []byte, identity string, mo
 	tmp := w.TempDir()
 	path := filepath.Join(tmp, "kubeconfig")
 	w.must(os.WriteFile(path, kubeconfig, 0o600))
-	r := &run{world: w, health: freeAddress(w), log: &lines{}, done: make(chan struct{})}
+	r := &run{world: w, health: harness.FreeAddress(w), log: &lines{}, done: make(chan struct{})}
 	args := append(append([]string{}, c.Args...), "--kubeconfig="+path, "--metrics-address=0", "--health-address="+r.health)
 	r.cmd = exec.Command(filepath.Join(w.programs, c.Command[0]), append(args, more...)...)
 	r.cmd.Env = []string{"HOME=" + tmp, "TMPDIR=" + tmp, "POD_UID=" + identity}
@@ -239,14 +238,6 @@ func (r *run) ready() bool {
 	}
 	_ = answer.Body.Close()
 	return answer.StatusCode == http.StatusOK
-}
-
-func freeAddress(w *world) string {
-	w.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	w.must(err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // writes are the requests by which an account of the chart has changed something

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"testing"
@@ -93,12 +92,7 @@ func (w *world) manage(interval string) {
 }
 
 func logger() *logrus.Entry {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	if testing.Verbose() && os.Getenv("FLEET_TEST_LOGS") != "" {
-		log.SetOutput(os.Stderr)
-	}
-	return logrus.NewEntry(log)
+	return logrus.NewEntry(harness.Logger())
 }
 
 func (w *world) client(manager string) *kube.Client {

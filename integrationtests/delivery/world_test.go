@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -51,11 +50,7 @@ func run(t *testing.T, hub *harness.Hub) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	if testing.Verbose() && os.Getenv("FLEET_TEST_LOGS") != "" {
-		log.SetOutput(os.Stderr)
-	}
+	log := harness.Logger()
 	cfg := controllers.Default()
 	cfg.LeaderElect, cfg.ManagerID, cfg.CheckinInterval = false, managerID, time.Minute
 	ctx, stop := context.WithCancel(context.Background())

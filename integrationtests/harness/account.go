@@ -69,3 +69,14 @@ func (s *Site) Account() {
 		rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
 		rbacv1.PolicyRule{NonResourceURLs: []string{"*"}, Verbs: []string{"*"}})
 }
+
+// Administrator is the kubeconfig of somebody who may do everything in a cluster,
+// whom its audit log knows by a name of its own.
+func (h *Hub) Administrator(t testing.TB, who string) []byte {
+	t.Helper()
+	account := h.Account(t, "kube-system", who)
+	h.Allow(t, rbacv1.Subject{Kind: "ServiceAccount", Namespace: "kube-system", Name: who}, "",
+		rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
+		rbacv1.PolicyRule{NonResourceURLs: []string{"*"}, Verbs: []string{"*"}})
+	return h.Kubeconfig(account.BearerToken)
+}

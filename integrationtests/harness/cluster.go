@@ -1,7 +1,10 @@
 package harness
 
 import (
+	"path/filepath"
 	"testing"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
@@ -50,4 +53,33 @@ func Audited(t testing.TB, name string, groups ...string) *cluster.Cluster {
 	}
 	t.Cleanup(c.Stop)
 	return c
+}
+
+// Clusters starts real control planes side by side for t, and connects to them.
+func Clusters(t testing.TB, names ...string) []*Hub {
+	t.Helper()
+	binary := Kubernetes(t)
+	made := make([]*cluster.Cluster, len(names))
+	dir := t.TempDir()
+	var all errgroup.Group
+	for i, name := range names {
+		all.Go(func() (err error) {
+			made[i], err = cluster.Start(t.Context(), cluster.Config{Name: name, Dir: filepath.Join(dir, name), Binary: binary})
+			return err
+		})
+	}
+	err := all.Wait()
+	for _, c := range made {
+		if c != nil {
+			t.Cleanup(c.Stop)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hubs []*Hub
+	for _, c := range made {
+		hubs = append(hubs, ConnectHub(t, c))
+	}
+	return hubs
 }

@@ -2,8 +2,6 @@ package harness
 
 import (
 	"context"
-	"io"
-	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -51,11 +49,7 @@ func (g *Gate) Run(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	if testing.Verbose() && os.Getenv("FLEET_TEST_LOGS") != "" {
-		log.SetOutput(os.Stderr)
-	}
+	log := Logger()
 	house := agentmanagement.New(agentmanagement.Config{
 		Namespace: fleet.NamespaceSystem, Settings: g.Settings, Installation: install, TokenTTLRequired: g.Required,
 		Now: func() time.Time { return time.Now().Add(time.Duration(g.Ahead.Load())) },

@@ -3,6 +3,7 @@ package harness
 import (
 	"encoding/base64"
 	"fmt"
+	"net"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,4 +88,15 @@ func Kubeconfig(url string, ca []byte, token string) []byte {
 "clusters":[{"name":"m","cluster":{"server":%q,"certificate-authority-data":%q}}],
 "users":[{"name":"m","user":{"token":%q}}],"contexts":[{"name":"m","context":{"cluster":"m","user":"m"}}]}`,
 		url, base64.StdEncoding.EncodeToString(ca), token)
+}
+
+// FreeAddress is an address on this machine at which nobody listens now.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }

@@ -5,12 +5,30 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 	"time"
+
+	"github.com/sirupsen/logrus"
 )
+
+// logsEnv, in the environment of a verbose test run, shows what managers and agents
+// say; "all": also where there are many of them.
+const logsEnv = "FLEET_TEST_LOGS"
+
+// Logger is the log of a process of Fleet's in a test.
+func Logger() *logrus.Logger {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	if testing.Verbose() && os.Getenv(logsEnv) != "" {
+		log.SetOutput(os.Stderr)
+	}
+	return log
+}
 
 // tailLines is how much of each log a failed story shows.
 const tailLines = 15

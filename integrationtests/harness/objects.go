@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -19,12 +20,22 @@ func (w *World) ctx() context.Context { return context.Background() }
 // is one; any other error fails the story.
 func Get[P kube.Object](w *World, m *Member, namespace, name string) (P, bool) {
 	w.t.Helper()
-	obj, err := kube.StoreOf[P](m.Client).Get(w.ctx(), kube.Key{Namespace: namespace, Name: name})
-	if kube.IsGone(err) {
-		return obj, false
+	return get[P](w.t, m.Client, namespace, name)
+}
+
+// Read is Get for a Hub.
+func Read[P kube.Object](t testing.TB, h *Hub, namespace, name string) (P, bool) {
+	t.Helper()
+	return get[P](t, h.Admin, namespace, name)
+}
+
+func get[P kube.Object](t testing.TB, c *kube.Client, namespace, name string) (P, bool) {
+	t.Helper()
+	obj, err := kube.StoreOf[P](c).Get(context.Background(), kube.Key{Namespace: namespace, Name: name})
+	if err != nil && !kube.IsGone(err) {
+		t.Fatal(err)
 	}
-	w.must(err)
-	return obj, true
+	return obj, err == nil
 }
 
 // List reads the objects of a kind that a label selector matches, by
@@ -42,8 +53,21 @@ func List[P kube.Object](w *World, m *Member, namespace, selector string) []P {
 // Create makes an object as administrator.
 func Create[P kube.Object](w *World, m *Member, obj P) P {
 	w.t.Helper()
-	made, err := kube.StoreOf[P](m.Client).Create(w.ctx(), obj)
-	w.must(err)
+	return create(w.t, m.Client, obj)
+}
+
+// Make is Create for a Hub.
+func Make[P kube.Object](t testing.TB, h *Hub, obj P) P {
+	t.Helper()
+	return create(t, h.Admin, obj)
+}
+
+func create[P kube.Object](t testing.TB, c *kube.Client, obj P) P {
+	t.Helper()
+	made, err := kube.StoreOf[P](c).Create(context.Background(), obj)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return made
 }
 
@@ -55,20 +79,36 @@ func Delete[P kube.Object](w *World, m *Member, obj P) {
 
 // Change changes an object as administrator, and tries again where somebody
 // else was faster.
-func Change[P kube.Object](w *World, m *Member, obj P, change func(P)) {
+func Change[P kube.Object](w *World, m *Member, obj P, f func(P)) {
 	w.t.Helper()
-	store := kube.StoreOf[P](m.Client)
+	change(w.t, m.Client, kube.KeyOf(obj), f)
+}
+
+// Edit is Change for a Hub.
+func Edit[P kube.Object](t testing.TB, h *Hub, namespace, name string, f func(P)) {
+	t.Helper()
+	change(t, h.Admin, kube.Key{Namespace: namespace, Name: name}, f)
+}
+
+func change[P kube.Object](t testing.TB, c *kube.Client, key kube.Key, f func(P)) {
+	t.Helper()
+	store := kube.StoreOf[P](c)
 	for {
-		old, err := store.Get(w.ctx(), kube.KeyOf(obj))
-		w.must(err)
+		old, err := store.Get(context.Background(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
 		changed, ok := old.DeepCopyObject().(P)
 		if !ok {
-			w.t.Fatalf("the copy of a %T is a %T", old, changed)
+			t.Fatalf("the copy of a %T is a %T", old, changed)
 		}
-		change(changed)
-		if _, err = store.Patch(w.ctx(), old, changed); !kube.IsConflict(err) {
-			w.must(err)
+		f(changed)
+		_, err = store.Patch(context.Background(), old, changed)
+		switch {
+		case err == nil:
 			return
+		case !kube.IsConflict(err):
+			t.Fatal(err)
 		}
 	}
 }

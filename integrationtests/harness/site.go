@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -236,11 +235,7 @@ func (s *Site) Start() {
 		s.root.Cleanup(*s.running)
 		return
 	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	if testing.Verbose() && os.Getenv("FLEET_TEST_LOGS") != "" {
-		log.SetOutput(os.Stderr)
-	}
+	log := Logger()
 	if s.Output != nil {
 		log.SetOutput(s.Output)
 		log.SetLevel(logrus.DebugLevel)

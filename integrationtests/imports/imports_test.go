@@ -41,8 +41,8 @@ func TestImports(t *testing.T) {
 // what an agent is made of; nothing was deleted.
 func installs(w *world) {
 	east, since := w.down[0], time.Now()
-	w.agentOf(east, "agent-installs")
-	w.secret("installs", w.kubeconfig(east, importer))
+	harness.AgentOf(w, east, "agent-installs")
+	w.secret("installs", east.Administrator(w, importer))
 	w.cluster("installs")
 	w.installed("installs")
 	w.bundle("installs", "one")
@@ -58,8 +58,8 @@ func installs(w *world) {
 		w.Error("the Cluster has no clientID")
 	}
 	w.until("the token has ended, here and there", func() bool {
-		_, here := get[*fleet.ClusterRegistrationToken](w, w.hub, fleet.NamespaceDefault, naming.ImportToken("installs"))
-		_, there := get[*corev1.Secret](w, east, "agent-installs", fleet.SecretAgentBootstrap)
+		_, here := harness.Read[*fleet.ClusterRegistrationToken](w, w.hub, fleet.NamespaceDefault, naming.ImportToken("installs"))
+		_, there := harness.Read[*corev1.Secret](w, east, "agent-installs", fleet.SecretAgentBootstrap)
 		return !here && !there
 	})
 	w.rewrite("installs", "two")
@@ -122,9 +122,9 @@ func (w *world) nobodyElse(h *harness.Hub, since time.Time, namespace, user stri
 // one before is gone, with all that was made for it, and no workload is touched.
 func moves(w *world) {
 	west := w.down[1]
-	w.agentOf(west, "agent-moves")
-	w.agentOf(west, "agent-moved")
-	w.secret("moves", w.kubeconfig(west, importer))
+	harness.AgentOf(w, west, "agent-moves")
+	harness.AgentOf(w, west, "agent-moved")
+	w.secret("moves", west.Administrator(w, importer))
 	w.cluster("moves")
 	w.installed("moves")
 	w.bundle("moves", "one")
@@ -132,15 +132,15 @@ func moves(w *world) {
 	w.ready("moves")
 
 	since := time.Now()
-	change(w, w.hub, fleet.NamespaceDefault, "moves", func(c *fleet.Cluster) { c.Spec.AgentNamespace = "agent-moved" })
+	harness.Edit(w, w.hub, fleet.NamespaceDefault, "moves", func(c *fleet.Cluster) { c.Spec.AgentNamespace = "agent-moved" })
 	w.until("the agent has moved", func() bool {
-		_, old := get[*appsv1.Deployment](w, west, "agent-moves", "fleet-agent")
-		_, role := get[*rbacv1.ClusterRole](w, west, "", "agent-moves-fleet-agent-role")
-		_, binding := get[*rbacv1.ClusterRoleBinding](w, west, "", "agent-moves-fleet-agent-role-binding")
-		_, account := get[*corev1.ServiceAccount](w, west, "agent-moves", "fleet-agent")
-		_, credential := get[*corev1.Secret](w, west, "agent-moves", fleet.SecretAgent)
-		_, lease := get[*coordinationv1.Lease](w, west, "agent-moves", fleet.SecretAgent)
-		_, contact := get[*corev1.ConfigMap](w, west, "agent-moves", fleet.ConfigMapAgentContact)
+		_, old := harness.Read[*appsv1.Deployment](w, west, "agent-moves", "fleet-agent")
+		_, role := harness.Read[*rbacv1.ClusterRole](w, west, "", "agent-moves-fleet-agent-role")
+		_, binding := harness.Read[*rbacv1.ClusterRoleBinding](w, west, "", "agent-moves-fleet-agent-role-binding")
+		_, account := harness.Read[*corev1.ServiceAccount](w, west, "agent-moves", "fleet-agent")
+		_, credential := harness.Read[*corev1.Secret](w, west, "agent-moves", fleet.SecretAgent)
+		_, lease := harness.Read[*coordinationv1.Lease](w, west, "agent-moves", fleet.SecretAgent)
+		_, contact := harness.Read[*corev1.ConfigMap](w, west, "agent-moves", fleet.ConfigMapAgentContact)
 		written := lease || contact || credential
 		return !old && !role && !binding && !account && !written && w.read("moves").Status.Agent.Namespace == "agent-moved"
 	})
@@ -157,7 +157,7 @@ func moves(w *world) {
 			w.Errorf("a workload was deleted: %s", r)
 		}
 	}
-	if _, there := get[*corev1.Namespace](w, west, "", "agent-moves"); !there {
+	if _, there := harness.Read[*corev1.Namespace](w, west, "", "agent-moves"); !there {
 		w.Error("the namespace was deleted")
 	}
 }
@@ -166,26 +166,26 @@ func moves(w *world) {
 // started again, and its workloads stay.
 func redeploys(w *world) {
 	west := w.down[1]
-	w.agentOf(west, "agent-redeploys")
-	w.secret("redeploys", w.kubeconfig(west, importer))
+	harness.AgentOf(w, west, "agent-redeploys")
+	w.secret("redeploys", west.Administrator(w, importer))
 	w.cluster("redeploys")
 	w.installed("redeploys")
 	w.bundle("redeploys", "one")
 	uid := w.value(west, "redeploys", "one")
 	w.until("the token has ended", func() bool {
-		_, here := get[*fleet.ClusterRegistrationToken](w, w.hub, fleet.NamespaceDefault, naming.ImportToken("redeploys"))
+		_, here := harness.Read[*fleet.ClusterRegistrationToken](w, w.hub, fleet.NamespaceDefault, naming.ImportToken("redeploys"))
 		return !here
 	})
 	known := w.registrations("redeploys")
-	before, _ := get[*appsv1.Deployment](w, west, "agent-redeploys", "fleet-agent")
+	before, _ := harness.Read[*appsv1.Deployment](w, west, "agent-redeploys", "fleet-agent")
 
-	change(w, w.hub, fleet.NamespaceDefault, "redeploys", func(c *fleet.Cluster) { c.Spec.RedeployAgentGeneration++ })
+	harness.Edit(w, w.hub, fleet.NamespaceDefault, "redeploys", func(c *fleet.Cluster) { c.Spec.RedeployAgentGeneration++ })
 	w.registeredAgain("redeploys", known)
 	w.until("the status says so", func() bool {
 		g := w.read("redeploys").Status.AgentDeployedGeneration
 		return g != nil && *g == 1
 	})
-	after, _ := get[*appsv1.Deployment](w, west, "agent-redeploys", "fleet-agent")
+	after, _ := harness.Read[*appsv1.Deployment](w, west, "agent-redeploys", "fleet-agent")
 	if after.UID != before.UID || after.Generation != before.Generation {
 		w.Error("the agent was started again")
 	}
@@ -203,10 +203,10 @@ func foreign(w *world) {
 	other := registration.Agent{Namespace: "agent-foreign", Image: "other:v1", Labels: map[string]string{fleet.LabelManagerID: "upper"}}
 	o, err := other.Objects()
 	w.must(err)
-	account := create(w, east, o.ServiceAccount)
-	deployment := create(w, east, o.Deployment)
+	account := harness.Make(w, east, o.ServiceAccount)
+	deployment := harness.Make(w, east, o.Deployment)
 	since := time.Now()
-	w.secret("foreign", w.kubeconfig(east, importer))
+	w.secret("foreign", east.Administrator(w, importer))
 	w.cluster("foreign")
 	text := w.imported("foreign", corev1.ConditionFalse, imports.ReasonForeign)
 	if !strings.Contains(text, "upper") || !strings.Contains(text, "agent-foreign") {
@@ -215,15 +215,15 @@ func foreign(w *world) {
 	if got := w.written(east, since, "system:serviceaccount:kube-system:"+importer, "agent-foreign"); len(got) > 0 {
 		w.Errorf("something was written: %v", got)
 	}
-	a, _ := get[*corev1.ServiceAccount](w, east, "agent-foreign", "fleet-agent")
-	d, _ := get[*appsv1.Deployment](w, east, "agent-foreign", "fleet-agent")
+	a, _ := harness.Read[*corev1.ServiceAccount](w, east, "agent-foreign", "fleet-agent")
+	d, _ := harness.Read[*appsv1.Deployment](w, east, "agent-foreign", "fleet-agent")
 	if a.UID != account.UID || d.UID != deployment.UID || d.Generation != deployment.Generation {
 		w.Error("the other agent was touched")
 	}
 
 	w.must(kube.StoreOf[*corev1.ServiceAccount](east.Admin).Delete(w.Context(), kube.KeyOf(account), kube.Precondition{}))
 	w.must(kube.StoreOf[*appsv1.Deployment](east.Admin).Delete(w.Context(), kube.KeyOf(deployment), kube.Precondition{}))
-	change(w, w.hub, fleet.NamespaceDefault, "foreign", func(c *fleet.Cluster) { c.Spec.RedeployAgentGeneration++ })
+	harness.Edit(w, w.hub, fleet.NamespaceDefault, "foreign", func(c *fleet.Cluster) { c.Spec.RedeployAgentGeneration++ })
 	w.installed("foreign")
 }
 
@@ -231,10 +231,10 @@ func foreign(w *world) {
 // agent of the first one away.
 func twins(w *world) {
 	west := w.down[1]
-	w.secret("twin-a", w.kubeconfig(west, importer))
+	w.secret("twin-a", west.Administrator(w, importer))
 	w.cluster("twin-a", func(c *fleet.Cluster) { c.Spec.AgentNamespace = "agent-twins" })
 	w.installed("twin-a")
-	w.secret("twin-b", w.kubeconfig(west, importer))
+	w.secret("twin-b", west.Administrator(w, importer))
 	w.cluster("twin-b", func(c *fleet.Cluster) { c.Spec.AgentNamespace = "agent-twins" })
 	if text := w.imported("twin-b", corev1.ConditionFalse, imports.ReasonForeign); !strings.Contains(text, "fleet-default/twin-a") {
 		w.Errorf("the message does not say whose it is: %s", text)
@@ -243,7 +243,7 @@ func twins(w *world) {
 
 // The manager's own cluster is no place for a second agent in its namespace.
 func ownCluster(w *world) {
-	w.secret("own", w.kubeconfig(w.hub, importer))
+	w.secret("own", w.hub.Administrator(w, importer))
 	w.cluster("own", func(c *fleet.Cluster) { c.Spec.AgentNamespace = "" })
 	if text := w.imported("own", corev1.ConditionFalse, imports.ReasonOwnCluster); !strings.Contains(text, "agentNamespace") {
 		w.Errorf("the message does not say what to do: %s", text)
@@ -255,12 +255,12 @@ func ownCluster(w *world) {
 func adopts(w *world) {
 	east := w.down[0]
 	east.Namespace(w, "agent-adopts")
-	w.agentOf(east, "agent-adopts")
-	token := create(w, w.hub, &fleet.ClusterRegistrationToken{ObjectMeta: meta(fleet.NamespaceDefault, "adopts")})
+	harness.AgentOf(w, east, "agent-adopts")
+	token := harness.Make(w, w.hub, &fleet.ClusterRegistrationToken{ObjectMeta: meta(fleet.NamespaceDefault, "adopts")})
 	var values *corev1.Secret
 	w.until("the token's values", func() bool {
 		var ok bool
-		values, ok = get[*corev1.Secret](w, w.hub, token.Namespace, token.Name)
+		values, ok = harness.Read[*corev1.Secret](w, w.hub, token.Namespace, token.Name)
 		return ok
 	})
 	b, err := registration.ReadTokenSecret(values)
@@ -268,22 +268,22 @@ func adopts(w *world) {
 	plain := registration.Agent{Namespace: "agent-adopts", Scope: "agent-adopts", Image: "chart:v1", Config: registration.AgentConfig{TLSMode: "strict", ClientID: "adopts"}}
 	o, err := plain.Objects()
 	w.must(err)
-	create(w, w.hub, &fleet.Cluster{ObjectMeta: meta(fleet.NamespaceDefault, "adopts"), Spec: fleet.ClusterSpec{ClientID: "adopts"}})
-	create(w, east, o.ServiceAccount)
-	create(w, east, o.ClusterRole)
-	create(w, east, o.ClusterRoleBinding)
-	create(w, east, o.ConfigMap)
-	create(w, east, &corev1.Secret{ObjectMeta: meta("agent-adopts", fleet.SecretAgentBootstrap), Data: b.Data()})
-	made := create(w, east, o.Deployment)
+	harness.Make(w, w.hub, &fleet.Cluster{ObjectMeta: meta(fleet.NamespaceDefault, "adopts"), Spec: fleet.ClusterSpec{ClientID: "adopts"}})
+	harness.Make(w, east, o.ServiceAccount)
+	harness.Make(w, east, o.ClusterRole)
+	harness.Make(w, east, o.ClusterRoleBinding)
+	harness.Make(w, east, o.ConfigMap)
+	harness.Make(w, east, &corev1.Secret{ObjectMeta: meta("agent-adopts", fleet.SecretAgentBootstrap), Data: b.Data()})
+	made := harness.Make(w, east, o.Deployment)
 	w.registeredAgain("adopts", nil)
-	w.until("its credential is there", func() bool { return w.goesTo(east, "agent-adopts") != "" })
+	w.until("its credential is there", func() bool { return harness.ManagerOf(w, east, "agent-adopts") != "" })
 
-	w.secret("adopts", w.kubeconfig(east, importer))
-	change(w, w.hub, fleet.NamespaceDefault, "adopts", func(c *fleet.Cluster) {
+	w.secret("adopts", east.Administrator(w, importer))
+	harness.Edit(w, w.hub, fleet.NamespaceDefault, "adopts", func(c *fleet.Cluster) {
 		c.Spec.KubeConfigSecret, c.Spec.AgentNamespace = "adopts-kubeconfig", "agent-adopts"
 	})
 	w.installed("adopts")
-	d, _ := get[*appsv1.Deployment](w, east, "agent-adopts", "fleet-agent")
+	d, _ := harness.Read[*appsv1.Deployment](w, east, "agent-adopts", "fleet-agent")
 	if d.UID != made.UID || d.Labels[fleet.LabelManagerID] == "" || d.Annotations[fleet.AnnotationCluster] != "adopts" {
 		w.Errorf("not the same Deployment with a mark: %v %v", d.Labels, d.Annotations)
 	}

@@ -30,7 +30,7 @@ const (
 // while they are asked again.
 func unreachable(w *world) {
 	east := w.down[0]
-	good := w.kubeconfig(east, importer)
+	good := east.Administrator(w, importer)
 	w.secret("alone", good)
 	w.secret("among", good)
 	w.secret("after", good)
@@ -64,7 +64,7 @@ func unreachable(w *world) {
 	}
 
 	// One of them comes back with another address.
-	change(w, w.hub, fleet.NamespaceDefault, "hole-007-kubeconfig", func(s *corev1.Secret) { s.Data["value"] = good })
+	harness.Edit(w, w.hub, fleet.NamespaceDefault, "hole-007-kubeconfig", func(s *corev1.Secret) { s.Data["value"] = good })
 	w.installed("hole-007")
 }
 
@@ -87,8 +87,8 @@ func TestAddress(t *testing.T) {
 	name := func(i int) string { return fmt.Sprintf("site-%d", i) }
 	at := func(i int) *harness.Hub { return w.down[i%2] }
 	for i := range fleetSize {
-		w.agentOf(at(i), "agent-"+name(i))
-		w.secret(name(i), w.kubeconfig(at(i), importer))
+		harness.AgentOf(w, at(i), "agent-"+name(i))
+		w.secret(name(i), at(i).Administrator(w, importer))
 		w.cluster(name(i), func(c *fleet.Cluster) {
 			if i == 4 {
 				c.Labels[imports.LabelCanary] = "true"
@@ -119,7 +119,7 @@ func TestAddress(t *testing.T) {
 	w.again(func(s *registration.Settings) { s.APIServerURL = wrong })
 	w.until("the one with the label is told", func() bool { return len(told(wrong)) == 1 })
 	w.gate.Ahead.Store(int64(6 * time.Minute)) // it has had its time
-	change(w, w.hub, fleet.NamespaceDefault, name(4), func(c *fleet.Cluster) { c.Labels["wake"] = "up" })
+	harness.Edit(w, w.hub, fleet.NamespaceDefault, name(4), func(c *fleet.Cluster) { c.Labels["wake"] = "up" })
 	text := w.imported(name(4), corev1.ConditionFalse, imports.ReasonSilent)
 	if !strings.Contains(text, wrong) || !strings.Contains(text, "agent-"+name(4)) {
 		t.Errorf("the message does not say where to look: %s", text)
@@ -129,7 +129,7 @@ func TestAddress(t *testing.T) {
 		t.Errorf("more than the first were told of a wrong address: %v", got)
 	}
 	for i := range fleetSize {
-		if got := w.goesTo(at(i), "agent-"+name(i)); got != w.hub.Cluster.URL() {
+		if got := harness.ManagerOf(w, at(i), "agent-"+name(i)); got != w.hub.Cluster.URL() {
 			t.Errorf("%s has left its manager for %s", name(i), got)
 		}
 	}
@@ -139,7 +139,7 @@ func TestAddress(t *testing.T) {
 	w.again(func(s *registration.Settings) { s.APIServerURL = right })
 	w.until("all have gone there", func() bool {
 		for i := range fleetSize {
-			if w.goesTo(at(i), "agent-"+name(i)) != right {
+			if harness.ManagerOf(w, at(i), "agent-"+name(i)) != right {
 				return false
 			}
 		}

@@ -24,7 +24,7 @@ func meta(namespace, name string) metav1.ObjectMeta {
 // Cluster. Nothing is asked downstream. A corrected Secret is enough.
 func kubeconfigs(w *world) {
 	west, since := w.down[1], time.Now()
-	good := string(w.kubeconfig(west, "refused"))
+	good := string(west.Administrator(w, "refused"))
 	touched := w.TempDir() + "/touched"
 	with := func(fields string) string {
 		return strings.Replace(good, `"user":{"token"`, `"user":{`+fields+`,"token"`, 1)
@@ -48,7 +48,7 @@ func kubeconfigs(w *world) {
 		}
 		if name == "bad-theirs" {
 			w.hub.Namespace(w, "cluster-theirs")
-			create(w, w.hub, &corev1.Secret{ObjectMeta: meta("cluster-theirs", name+"-kubeconfig"), Data: map[string][]byte{"value": []byte(c.text)}})
+			harness.Make(w, w.hub, &corev1.Secret{ObjectMeta: meta("cluster-theirs", name+"-kubeconfig"), Data: map[string][]byte{"value": []byte(c.text)}})
 		} else if c.text != "" {
 			w.secret(name, []byte(c.text))
 		}
@@ -78,7 +78,7 @@ func kubeconfigs(w *world) {
 	w.secret("mended", []byte(with(`"exec":{"command":"sh"}`)))
 	w.cluster("mended")
 	w.imported("mended", corev1.ConditionFalse, kubeconfig.ReasonForbidden)
-	change(w, w.hub, fleet.NamespaceDefault, "mended-kubeconfig", func(s *corev1.Secret) { s.Data["value"] = []byte(good) })
+	harness.Edit(w, w.hub, fleet.NamespaceDefault, "mended-kubeconfig", func(s *corev1.Secret) { s.Data["value"] = []byte(good) })
 	w.installed("mended")
 }
 
@@ -86,7 +86,7 @@ func (w *world) secretFor(cluster, namespace, kubeconfig string) {
 	w.Helper()
 	s := &corev1.Secret{ObjectMeta: meta(namespace, cluster+"-kubeconfig"), Data: map[string][]byte{"value": []byte(kubeconfig)}}
 	s.Annotations = map[string]string{fleet.AnnotationCluster: cluster, fleet.AnnotationClusterNamespace: fleet.NamespaceDefault}
-	create(w, w.hub, s)
+	harness.Make(w, w.hub, s)
 }
 
 // asked is what somebody has asked a cluster, whatever came of it, but for what
@@ -109,7 +109,7 @@ func (w *world) asked(h *harness.Hub, since time.Time, who string) []harness.Req
 // that are not enough are told of.
 func certificates(w *world) {
 	east, west, since := w.down[0], w.down[1], time.Now()
-	good := string(w.kubeconfig(east, "careful"))
+	good := string(east.Administrator(w, "careful"))
 	b64 := func(h *harness.Hub) string { return base64.StdEncoding.EncodeToString(h.Cluster.CA()) }
 	w.secret("wrong-ca", []byte(strings.Replace(good, b64(east), b64(west), 1)))
 	w.cluster("wrong-ca")

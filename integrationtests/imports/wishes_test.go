@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/imports"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
@@ -20,7 +21,7 @@ func TestWishes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.again(func(s *registration.Settings) { s.AgentsUnmanaged = false })
-	w.secret("wishes", w.kubeconfig(w.hub, importer))
+	w.secret("wishes", w.hub.Administrator(w, importer))
 	w.cluster("wishes", wishes)
 	w.installed("wishes")
 	w.until("the wishes are fulfilled", func() bool { return w.fulfilled() == "env class budget affinity" })
@@ -28,7 +29,7 @@ func TestWishes(t *testing.T) {
 	w.wish(func(c *fleet.Cluster) {
 		c.Spec.AgentEnvVars, c.Spec.AgentAffinity, c.Spec.AgentSchedulingCustomization = nil, nil, nil
 	})
-	w.agentOf(w.hub, "agent-wishes")
+	harness.AgentOf(w, w.hub, "agent-wishes")
 	w.until("what was taken back before the agent came is gone", func() bool { return w.fulfilled() == "" })
 	w.ready(naming.AgentBundle("wishes"))
 	w.until("the agent knows what it was made of", func() bool { return imports.RecordOf(w.read("wishes")).Own == "" })
@@ -64,7 +65,7 @@ func wishes(c *fleet.Cluster) {
 // wish changes what the Cluster asks of its agent.
 func (w *world) wish(f func(*fleet.Cluster)) {
 	w.Helper()
-	change(w, w.hub, fleet.NamespaceDefault, "wishes", f)
+	harness.Edit(w, w.hub, fleet.NamespaceDefault, "wishes", f)
 }
 
 // fulfilled are the wishes that the agent's objects show.
@@ -78,7 +79,7 @@ func (w *world) fulfilled() (out string) {
 			out += word
 		}
 	}
-	d, ok := get[*appsv1.Deployment](w, w.hub, "agent-wishes", "fleet-agent")
+	d, ok := harness.Read[*appsv1.Deployment](w, w.hub, "agent-wishes", "fleet-agent")
 	if !ok {
 		return "no Deployment"
 	}
@@ -87,7 +88,7 @@ func (w *world) fulfilled() (out string) {
 		add("env", e.Name == "WISH")
 	}
 	add("class", pod.PriorityClassName != "")
-	_, budget := get[*policyv1.PodDisruptionBudget](w, w.hub, "agent-wishes", "fleet-agent-pod-disruption-budget")
+	_, budget := harness.Read[*policyv1.PodDisruptionBudget](w, w.hub, "agent-wishes", "fleet-agent-pod-disruption-budget")
 	add("budget", budget)
 	if a := pod.Affinity; a != nil && a.NodeAffinity != nil {
 		for _, t := range a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {

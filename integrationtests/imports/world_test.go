@@ -6,17 +6,13 @@ package imports
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/sirupsen/logrus"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
@@ -45,7 +41,7 @@ type world struct {
 
 func newWorld(t *testing.T, names ...string) *world {
 	t.Helper()
-	hubs := startClusters(t, append([]string{"management"}, names...)...)
+	hubs := harness.Clusters(t, append([]string{"management"}, names...)...)
 	w := &world{TB: t, hub: hubs[0], down: hubs[1:], gate: &harness.Gate{Hub: hubs[0], Beside: controllersToo}}
 	harness.InstallCRDs(t, w.hub.Admin)
 	w.gate.Settings = registration.Settings{
@@ -60,35 +56,6 @@ func newWorld(t *testing.T, names ...string) *world {
 	w.gate.Run(t)
 	t.Cleanup(func() { w.gate.Halt(t) })
 	return w
-}
-
-// startClusters starts control planes side by side.
-func startClusters(t *testing.T, names ...string) []*harness.Hub {
-	t.Helper()
-	binary := harness.Kubernetes(t)
-	made := make([]*cluster.Cluster, len(names))
-	dir := t.TempDir()
-	var all errgroup.Group
-	for i, name := range names {
-		all.Go(func() (err error) {
-			made[i], err = cluster.Start(t.Context(), cluster.Config{Name: name, Dir: filepath.Join(dir, name), Binary: binary})
-			return err
-		})
-	}
-	err := all.Wait()
-	for _, c := range made {
-		if c != nil {
-			t.Cleanup(c.Stop)
-		}
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	var hubs []*harness.Hub
-	for _, c := range made {
-		hubs = append(hubs, harness.ConnectHub(t, c))
-	}
-	return hubs
 }
 
 // controllersToo are the other half of the manager.
@@ -127,58 +94,10 @@ func (w *world) until(what string, f func() bool) {
 	harness.Wait(w, limit, what, f)
 }
 
-// get reads an object of a cluster; false: there is none.
-func get[P kube.Object](w *world, h *harness.Hub, namespace, name string) (P, bool) {
-	w.Helper()
-	out, err := kube.StoreOf[P](h.Admin).Get(context.WithoutCancel(w.Context()), kube.Key{Namespace: namespace, Name: name})
-	if err != nil && !kube.IsGone(err) {
-		w.Fatal(err)
-	}
-	return out, err == nil
-}
-
-func create[P kube.Object](w *world, h *harness.Hub, obj P) P {
-	w.Helper()
-	out, err := kube.StoreOf[P](h.Admin).Create(w.Context(), obj)
-	w.must(err)
-	return out
-}
-
-// change changes an object as administrator, and tries again where somebody else
-// was faster.
-func change[P kube.Object](w *world, h *harness.Hub, namespace, name string, f func(P)) {
-	w.Helper()
-	store := kube.StoreOf[P](h.Admin)
-	for {
-		old, err := store.Get(w.Context(), kube.Key{Namespace: namespace, Name: name})
-		w.must(err)
-		changed, ok := old.DeepCopyObject().(P)
-		if !ok {
-			w.Fatalf("the copy of a %T is a %T", old, changed)
-		}
-		f(changed)
-		if _, err = store.Patch(w.Context(), old, changed); !kube.IsConflict(err) {
-			w.must(err)
-			return
-		}
-	}
-}
-
-// kubeconfig is one of an administrator of a cluster, whom its audit log knows by
-// a name of its own.
-func (w *world) kubeconfig(h *harness.Hub, who string) []byte {
-	w.Helper()
-	rest := h.Account(w, "kube-system", who)
-	h.Allow(w, rbacv1.Subject{Kind: "ServiceAccount", Namespace: "kube-system", Name: who}, "",
-		rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
-		rbacv1.PolicyRule{NonResourceURLs: []string{"*"}, Verbs: []string{"*"}})
-	return harness.Kubeconfig(h.Cluster.URL(), h.Cluster.CA(), rest.BearerToken)
-}
-
 // secret makes a kubeconfig's Secret.
 func (w *world) secret(name string, kubeconfig []byte) {
 	w.Helper()
-	create(w, w.hub, &corev1.Secret{
+	harness.Make(w, w.hub, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: name + "-kubeconfig"},
 		Data:       map[string][]byte{"value": kubeconfig},
 	})
@@ -195,12 +114,12 @@ func (w *world) cluster(name string, more ...func(*fleet.Cluster)) {
 	for _, f := range more {
 		f(c)
 	}
-	create(w, w.hub, c)
+	harness.Make(w, w.hub, c)
 }
 
 func (w *world) read(name string) *fleet.Cluster {
 	w.Helper()
-	c, ok := get[*fleet.Cluster](w, w.hub, fleet.NamespaceDefault, name)
+	c, ok := harness.Read[*fleet.Cluster](w, w.hub, fleet.NamespaceDefault, name)
 	if !ok {
 		w.Fatalf("Cluster %s is gone", name)
 	}

@@ -3,7 +3,6 @@ package install
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
@@ -105,8 +105,8 @@ func (w *world) start(dir string, deployment *unstructured.Unstructured) {
 	command, _, _ := unstructured.NestedStringSlice(container, "command")
 	args, _, _ := unstructured.NestedStringSlice(container, "args")
 	ready, _, _ := unstructured.NestedString(container, "readinessProbe", "httpGet", "path")
-	health := freeAddress(w)
-	args = append(args, "--kubeconfig="+w.kubeconfigOf(account), "--metrics-address="+freeAddress(w), "--health-address="+health)
+	health := harness.FreeAddress(w)
+	args = append(args, "--kubeconfig="+w.kubeconfigOf(account), "--metrics-address="+harness.FreeAddress(w), "--health-address="+health)
 	ctx, cancel := context.WithCancel(w.Context())
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, command[0]), args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -145,14 +145,6 @@ func answers(ctx context.Context, url string) bool {
 	defer answer.Body.Close()
 	_, _ = io.Copy(io.Discard, answer.Body)
 	return answer.StatusCode == http.StatusOK
-}
-
-func freeAddress(w *world) string {
-	w.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	w.must(err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // kubeconfigOf writes a kubeconfig of an account of the chart.

@@ -81,12 +81,12 @@ func upperElsewhere(s *story) {
 	if len(registrations) == 0 {
 		s.Fatal("the lower manager keeps no credentials")
 	}
-	importer := s.kubeconfig(s.meet, "other-importer")
-	create(s.world, s.other, &corev1.Secret{
+	importer := s.meet.Administrator(s, "other-importer")
+	harness.Make(s.world, s.other, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "meeting-kubeconfig"}, Data: map[string][]byte{"value": importer},
 	})
 	for name, agents := range map[string]string{"meeting": "", "taken": downstreamAgent} {
-		create(s.world, s.other, &fleet.Cluster{
+		harness.Make(s.world, s.other, &fleet.Cluster{
 			ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: name},
 			Spec:       fleet.ClusterSpec{KubeConfigSecret: "meeting-kubeconfig", AgentNamespace: agents},
 		})
@@ -108,11 +108,11 @@ func upperElsewhere(s *story) {
 
 // Two managers may manage each other's cluster. Whoever comes second says so.
 func eachOther(s *story) {
-	create(s.world, s.meet, &corev1.Secret{
+	harness.Make(s.world, s.meet, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "upper-kubeconfig"},
-		Data:       map[string][]byte{"value": s.kubeconfig(s.upper.hub, "lower-importer")},
+		Data:       map[string][]byte{"value": s.upper.hub.Administrator(s, "lower-importer")},
 	})
-	create(s.world, s.meet, &fleet.Cluster{
+	harness.Make(s.world, s.meet, &fleet.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "upper"},
 		Spec:       fleet.ClusterSpec{KubeConfigSecret: "upper-kubeconfig"},
 	})
@@ -137,8 +137,8 @@ func lowerAgentRemoved(s *story) {
 	s.upgrade(s.meet, fleet.NamespaceSystem, map[string]any{"bootstrap": map[string]any{"localAgentDisabled": true}})
 	s.lower.run()
 	s.until("the lower one's agent is gone", func() bool {
-		_, deployment := get[*appsv1.Deployment](s.world, s.meet, lives, "fleet-agent")
-		_, role := get[*rbacv1.ClusterRole](s.world, s.meet, "", lives+"-fleet-agent-role")
+		_, deployment := harness.Read[*appsv1.Deployment](s.world, s.meet, lives, "fleet-agent")
+		_, role := harness.Read[*rbacv1.ClusterRole](s.world, s.meet, "", lives+"-fleet-agent-role")
 		return !deployment && !role
 	})
 	s.unharmed("the upper manager", upper, s.ofUpper())
@@ -156,11 +156,11 @@ func lowerUninstalled(s *story) {
 		}
 	}
 	s.until("the lower manager is gone", func() bool {
-		_, there := get[*appsv1.Deployment](s.world, s.meet, fleet.NamespaceSystem, "fleet-controller")
+		_, there := harness.Read[*appsv1.Deployment](s.world, s.meet, fleet.NamespaceSystem, "fleet-controller")
 		return !there
 	})
 	s.unharmed("the upper manager", upper, s.ofUpper())
-	change(s.world, s.upper.hub, fleet.NamespaceDefault, "app", func(b *fleet.Bundle) { b.Spec.Resources[0].Content = harness.ConfigMap("a", "two") })
+	harness.Edit(s.world, s.upper.hub, fleet.NamespaceDefault, "app", func(b *fleet.Bundle) { b.Spec.Resources[0].Content = harness.ConfigMap("a", "two") })
 	s.until("the upper one's agent works", func() bool { v, _ := s.value(s.meet, "upper-app"); return v == "two" })
 	if v, _ := s.value(s.meet, "lower-app"); v == "" || v != deployed {
 		s.Errorf("what the lower manager had deployed was %q and is %q", deployed, v)
@@ -171,7 +171,7 @@ func lowerUninstalled(s *story) {
 // has happened since Rancher put its annotation on them.
 func namespacesUntouched(s *story) {
 	for _, name := range shared {
-		n, ok := get[*corev1.Namespace](s.world, s.meet, "", name)
+		n, ok := harness.Read[*corev1.Namespace](s.world, s.meet, "", name)
 		if !ok || n.DeletionTimestamp != nil || n.Annotations[projectID] != "c-m-1:p-1" {
 			s.Errorf("namespace %s: %v %v", name, ok, n.Annotations)
 		}
@@ -196,7 +196,7 @@ var shared = []string{downstreamAgent, localAgent, "upper-app", "lower-app"}
 func (s *story) annotates() {
 	s.Helper()
 	for _, name := range shared {
-		change(s.world, s.meet, "", name, func(n *corev1.Namespace) {
+		harness.Edit(s.world, s.meet, "", name, func(n *corev1.Namespace) {
 			if n.Annotations == nil {
 				n.Annotations = map[string]string{}
 			}

@@ -111,7 +111,7 @@ func passes(r harness.Request) bool {
 // cluster reads a Cluster of the manager.
 func (m *manager) cluster(namespace, name string) *fleet.Cluster {
 	m.Helper()
-	c, ok := get[*fleet.Cluster](m.world, m.hub, namespace, name)
+	c, ok := harness.Read[*fleet.Cluster](m.world, m.hub, namespace, name)
 	if !ok {
 		return &fleet.Cluster{}
 	}
@@ -165,7 +165,7 @@ func (m *manager) bundle(cluster, workspace, name, namespace, value string, more
 	for _, f := range more {
 		f(b)
 	}
-	create(m.world, m.hub, b)
+	harness.Make(m.world, m.hub, b)
 }
 
 // release gives the release of a Bundle a name.
@@ -184,7 +184,7 @@ func (m *manager) ready(workspace, name string) {
 	}()
 	m.until("the Bundle "+name+" is Ready", func() bool {
 		var there bool
-		b, there = get[*fleet.Bundle](m.world, m.hub, workspace, name)
+		b, there = harness.Read[*fleet.Bundle](m.world, m.hub, workspace, name)
 		return there && b.Status.ObservedGeneration == b.Generation && b.Status.Summary.Ready == 1 && b.Status.Summary.DesiredReady == 1
 	})
 }
@@ -201,7 +201,7 @@ func (m *manager) says(c *fleet.Cluster, bundle, kind, reason, text string) {
 	}()
 	m.until(fmt.Sprintf("the deployment of %s says %s", bundle, reason), func() bool {
 		var there bool
-		if bd, there = get[*fleet.BundleDeployment](m.world, m.hub, c.Status.Namespace, bundle); !there {
+		if bd, there = harness.Read[*fleet.BundleDeployment](m.world, m.hub, c.Status.Namespace, bundle); !there {
 			return false
 		}
 		cond := condition.Find(bd.Status.Conditions, kind)
@@ -212,7 +212,7 @@ func (m *manager) says(c *fleet.Cluster, bundle, kind, reason, text string) {
 // value is what a ConfigMap of a cluster holds, and its UID.
 func (w world) value(h *harness.Hub, namespace string) (value, uid string) {
 	w.Helper()
-	cm, ok := get[*corev1.ConfigMap](w, h, namespace, "a")
+	cm, ok := harness.Read[*corev1.ConfigMap](w, h, namespace, "a")
 	if !ok {
 		return "", ""
 	}

@@ -43,7 +43,7 @@ const (
 func TestTwoManagers(t *testing.T) {
 	t.Parallel()
 	w := world{t, t}
-	hubs := w.startClusters("upper", "meeting", "other")
+	hubs := harness.Clusters(w, "upper", "meeting", "other")
 	s := &story{world: w, meet: hubs[1], other: hubs[2]}
 	s.upper = w.newManager(hubs[0], fleet.NamespaceSystem, map[string]any{"bootstrap": map[string]any{"enabled": false}})
 	s.kubelet = w.agentsOf(s.meet, downstreamAgent, localAgent, otherSystem)
@@ -120,13 +120,13 @@ func wishes(priority int) fleet.ClusterSpec {
 // kinds, and the agent works.
 func withoutKinds(s *story) {
 	s.upper.run()
-	create(s.world, s.upper.hub, &corev1.Secret{
+	harness.Make(s.world, s.upper.hub, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "meeting-kubeconfig"},
-		Data:       map[string][]byte{"value": s.kubeconfig(s.meet, "upper-importer")},
+		Data:       map[string][]byte{"value": s.meet.Administrator(s, "upper-importer")},
 	})
 	c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "meeting"}, Spec: wishes(1000)}
 	c.Spec.KubeConfigSecret = "meeting-kubeconfig"
-	create(s.world, s.upper.hub, c)
+	harness.Make(s.world, s.upper.hub, c)
 	s.upper.bundle("meeting", fleet.NamespaceDefault, "app", "upper-app", "one")
 	s.upper.checksIn(fleet.NamespaceDefault, "meeting", downstreamAgent)
 	s.upper.ready(fleet.NamespaceDefault, "app")
@@ -144,7 +144,7 @@ func defaultInstall(s *story) {
 	before := s.ofUpper()
 	s.lower = s.newManager(s.meet, fleet.NamespaceSystem, nil)
 	s.meet.Namespace(s, fleet.NamespaceLocal)
-	create(s.world, s.meet, &fleet.Cluster{
+	harness.Make(s.world, s.meet, &fleet.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceLocal, Name: fleet.ClusterLocal}, Spec: wishes(2000),
 	})
 	s.lower.run()
@@ -159,7 +159,7 @@ func defaultInstall(s *story) {
 func (m *manager) settled(cluster string) {
 	m.Helper()
 	m.until("the agent has its bundle", func() bool {
-		b, ok := get[*fleet.Bundle](m.world, m.hub, fleet.NamespaceDefault, "fleet-agent-"+cluster)
+		b, ok := harness.Read[*fleet.Bundle](m.world, m.hub, fleet.NamespaceDefault, "fleet-agent-"+cluster)
 		return ok && b.Status.ObservedGeneration == b.Generation && b.Status.Summary.Ready == 1
 	})
 }
@@ -168,18 +168,18 @@ func (m *manager) settled(cluster string) {
 func bothReady(s *story) {
 	s.upper.checksIn(fleet.NamespaceDefault, "meeting", downstreamAgent)
 	s.lower.checksIn(fleet.NamespaceLocal, fleet.ClusterLocal, localAgent)
-	a, ok := get[*corev1.Secret](s.world, s.meet, downstreamAgent, fleet.SecretAgent)
-	b, ok2 := get[*corev1.Secret](s.world, s.meet, localAgent, fleet.SecretAgent)
+	a, ok := harness.Read[*corev1.Secret](s.world, s.meet, downstreamAgent, fleet.SecretAgent)
+	b, ok2 := harness.Read[*corev1.Secret](s.world, s.meet, localAgent, fleet.SecretAgent)
 	if !ok || !ok2 || string(a.Data[registration.KeyKubeconfig]) == string(b.Data[registration.KeyKubeconfig]) {
 		s.Error("the agents have no credentials of their own")
 	}
 	for _, agent := range []string{downstreamAgent, localAgent} {
-		d, ok := get[*appsv1.Deployment](s.world, s.meet, agent, "fleet-agent")
+		d, ok := harness.Read[*appsv1.Deployment](s.world, s.meet, agent, "fleet-agent")
 		if !ok {
 			s.Fatalf("no agent in %s", agent)
 		}
 		class := d.Spec.Template.Spec.PriorityClassName
-		if _, ok := get[*schedulingv1.PriorityClass](s.world, s.meet, "", class); !ok || !strings.HasPrefix(class, agent+"-") {
+		if _, ok := harness.Read[*schedulingv1.PriorityClass](s.world, s.meet, "", class); !ok || !strings.HasPrefix(class, agent+"-") {
 			s.Errorf("the agent in %s has priority class %q", agent, class)
 		}
 	}
@@ -204,7 +204,7 @@ func oneNode(s *story) {
 			}
 			return nodes[agent] != ""
 		})
-		d, _ := get[*appsv1.Deployment](s.world, s.meet, agent, "fleet-agent")
+		d, _ := harness.Read[*appsv1.Deployment](s.world, s.meet, agent, "fleet-agent")
 		for _, c := range d.Spec.Template.Spec.Containers {
 			if len(c.Ports) > 0 || c.LivenessProbe != nil || c.ReadinessProbe != nil {
 				s.Errorf("the agent in %s listens: %+v", agent, c.Ports)
@@ -225,7 +225,7 @@ func sameRelease(s *story) {
 	before, since := s.ofUpper(), time.Now()
 	s.lower.bundle(fleet.ClusterLocal, fleet.NamespaceLocal, "both", "upper-both", "lower", release("both", false))
 	s.lower.says(s.onLower(), "both", fleet.ConditionDeployed, reasonForeignRelease, downstreamAgent)
-	change(s.world, s.lower.hub, fleet.NamespaceLocal, "both", release("both", true))
+	harness.Edit(s.world, s.lower.hub, fleet.NamespaceLocal, "both", release("both", true))
 	s.kubelet.again(localAgent)
 	s.kubelet.again(downstreamAgent)
 	s.lower.says(s.onLower(), "both", fleet.ConditionDeployed, reasonForeignRelease, downstreamAgent)
@@ -235,7 +235,7 @@ func sameRelease(s *story) {
 	s.unharmed("the upper manager", before, s.ofUpper())
 	s.must(kube.StoreOf[*fleet.Bundle](s.lower.hub.Admin).Delete(s.Context(), kube.Key{Namespace: fleet.NamespaceLocal, Name: "both"}, kube.Precondition{}))
 	s.until("the second has given up", func() bool {
-		_, there := get[*fleet.BundleDeployment](s.world, s.lower.hub, s.onLower().Status.Namespace, "both")
+		_, there := harness.Read[*fleet.BundleDeployment](s.world, s.lower.hub, s.onLower().Status.Namespace, "both")
 		return !there
 	})
 	s.unharmed("the upper manager", before, s.ofUpper())
@@ -278,7 +278,7 @@ func fleetAsABundle(s *story) {
 	}
 	s.must(kube.StoreOf[*fleet.Bundle](s.upper.hub.Admin).Delete(s.Context(), kube.Key{Namespace: fleet.NamespaceDefault, Name: "rancher-fleet"}, kube.Precondition{}))
 	s.until("it is taken back", func() bool {
-		_, there := get[*fleet.BundleDeployment](s.world, s.upper.hub, s.onUpper().Status.Namespace, "rancher-fleet")
+		_, there := harness.Read[*fleet.BundleDeployment](s.world, s.upper.hub, s.onUpper().Status.Namespace, "rancher-fleet")
 		return !there
 	})
 	s.unharmed("the lower manager", before, s.ofLower())
@@ -335,7 +335,7 @@ func emptyNeighbour(s *story) {
 func redeployEither(s *story) {
 	before := s.ofLower()
 	known := s.credential(downstreamAgent)
-	change(s.world, s.upper.hub, fleet.NamespaceDefault, "meeting", func(c *fleet.Cluster) { c.Spec.RedeployAgentGeneration++ })
+	harness.Edit(s.world, s.upper.hub, fleet.NamespaceDefault, "meeting", func(c *fleet.Cluster) { c.Spec.RedeployAgentGeneration++ })
 	s.until("the upper one's agent has another credential", func() bool { now := s.credential(downstreamAgent); return now != "" && now != known })
 	s.unharmed("the lower manager", before, s.ofLower())
 
@@ -354,7 +354,7 @@ func redeployEither(s *story) {
 // it has none.
 func (s *story) credential(agent string) string {
 	s.Helper()
-	secret, ok := get[*corev1.Secret](s.world, s.meet, agent, fleet.SecretAgent)
+	secret, ok := harness.Read[*corev1.Secret](s.world, s.meet, agent, fleet.SecretAgent)
 	if !ok {
 		return ""
 	}

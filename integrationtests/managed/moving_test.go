@@ -42,7 +42,7 @@ type movingStory struct {
 func TestT5LocalAgentMoves(t *testing.T) {
 	t.Parallel()
 	w := world{t, t}
-	hub := w.startClusters("home")[0]
+	hub := harness.Clusters(w, "home")[0]
 	s := &movingStory{world: w}
 	s.home = w.newManager(hub, homeSystem, map[string]any{"bootstrap": map[string]any{"agentNamespace": downstreamAgent}})
 	s.kubelet = w.agentsOf(hub, downstreamAgent, localAgent, awayAgent)
@@ -73,9 +73,9 @@ func livesWithOthers(s *movingStory) {
 	s.home.ready(fleet.NamespaceLocal, "app")
 	s.home.ready(fleet.NamespaceLocal, "fleet-agent-local")
 	theirs := map[string]string{fleet.LabelManagerID: "another"}
-	create(s.world, s.home.hub, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: downstreamAgent, Name: "theirs"}})
-	create(s.world, s.home.hub, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: downstreamAgent, Name: "fleet-other", Labels: theirs}})
-	create(s.world, s.home.hub, &corev1.Secret{
+	harness.Make(s.world, s.home.hub, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: downstreamAgent, Name: "theirs"}})
+	harness.Make(s.world, s.home.hub, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: downstreamAgent, Name: "fleet-other", Labels: theirs}})
+	harness.Make(s.world, s.home.hub, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: downstreamAgent, Name: "their-record", Labels: theirs}, Type: fleet.SecretTypeAgentStore,
 	})
 	s.theirs = s.objects(s.home.hub, others)
@@ -113,7 +113,7 @@ func movesToDefault(s *movingStory) {
 	s.whoWrote(downstreamAgent, localAgent, since)
 	s.unharmedTheirs()
 
-	change(s.world, s.home.hub, fleet.NamespaceLocal, "app", func(b *fleet.Bundle) { b.Spec.Resources[0].Content = harness.ConfigMap("a", "two") })
+	harness.Edit(s.world, s.home.hub, fleet.NamespaceLocal, "app", func(b *fleet.Bundle) { b.Spec.Resources[0].Content = harness.ConfigMap("a", "two") })
 	s.until("the agent works", func() bool { v, _ := s.value(s.home.hub, "home-app"); return v == "two" })
 	s.home.ready(fleet.NamespaceLocal, "app")
 	s.settlesAt(localAgent)
@@ -149,7 +149,7 @@ func turnsBack(s *movingStory) {
 	s.kubelet.bar(localAgent)
 	s.lives("", localAgent)
 	s.until("the new agent is made", func() bool { return s.deployed(localAgent) })
-	change(s.world, s.home.hub, fleet.NamespaceLocal, "app", func(b *fleet.Bundle) { b.Spec.Resources[0].Content = harness.ConfigMap("a", "three") })
+	harness.Edit(s.world, s.home.hub, fleet.NamespaceLocal, "app", func(b *fleet.Bundle) { b.Spec.Resources[0].Content = harness.ConfigMap("a", "three") })
 	s.until("the agent before works", func() bool { v, _ := s.value(s.home.hub, "home-app"); return v == "three" })
 	if !s.deployed(awayAgent) {
 		s.Error("the agent before was removed although no other works")
@@ -178,7 +178,7 @@ func (s *movingStory) onHome() *fleet.Cluster {
 // deployed tells whether there is an agent's Deployment.
 func (s *movingStory) deployed(namespace string) bool {
 	s.Helper()
-	_, there := get[*appsv1.Deployment](s.world, s.home.hub, namespace, "fleet-agent")
+	_, there := harness.Read[*appsv1.Deployment](s.world, s.home.hub, namespace, "fleet-agent")
 	return there
 }
 
@@ -198,7 +198,7 @@ func (s *movingStory) moved(from, to string) {
 			cluster := o.GetNamespace() == "" && strings.HasPrefix(o.GetName(), from+"-fleet-agent")
 			return cluster || o.GetNamespace() == from && !others(o) && o.GetName() != "kube-root-ca.crt" && o.GetName() != "default" && o.GetName() != "default-allow-all"
 		})
-		_, lease := get[*coordinationv1.Lease](s.world, s.home.hub, from, "fleet-agent")
+		_, lease := harness.Read[*coordinationv1.Lease](s.world, s.home.hub, from, "fleet-agent")
 		return gone && len(left) == 0 && !lease
 	})
 	s.home.checksIn(fleet.NamespaceLocal, fleet.ClusterLocal, to)

@@ -7,7 +7,6 @@ package managed
 
 import (
 	"context"
-	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -15,15 +14,12 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
-	"golang.org/x/sync/errgroup"
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/installation"
@@ -63,33 +59,6 @@ func (w world) must(err error) {
 func (w world) until(what string, f func() bool) {
 	w.Helper()
 	harness.Wait(w, limit, what, f)
-}
-
-// startClusters starts control planes side by side.
-func (w world) startClusters(names ...string) []*harness.Hub {
-	w.Helper()
-	binary := harness.Kubernetes(w)
-	made := make([]*cluster.Cluster, len(names))
-	dir := w.TempDir()
-	var all errgroup.Group
-	for i, name := range names {
-		all.Go(func() (err error) {
-			made[i], err = cluster.Start(w.Context(), cluster.Config{Name: name, Dir: filepath.Join(dir, name), Binary: binary})
-			return err
-		})
-	}
-	err := all.Wait()
-	for _, c := range made {
-		if c != nil {
-			w.Cleanup(c.Stop)
-		}
-	}
-	w.must(err)
-	var hubs []*harness.Hub
-	for _, c := range made {
-		hubs = append(hubs, harness.ConnectHub(w, c))
-	}
-	return hubs
 }
 
 // helm is Helm for a namespace of a cluster, as its administrator.
@@ -205,7 +174,7 @@ func (m *manager) run() {
 // id is the manager's.
 func (m *manager) id() string {
 	m.Helper()
-	c, ok := get[*corev1.ConfigMap](m.world, m.hub, m.namespace, fleet.ConfigMapInstallation)
+	c, ok := harness.Read[*corev1.ConfigMap](m.world, m.hub, m.namespace, fleet.ConfigMapInstallation)
 	if !ok {
 		m.Fatal("the manager has no id")
 	}
@@ -219,58 +188,5 @@ func report(loop string, key kube.Key, err error) {
 }
 
 func logs() *logrus.Entry {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	if testing.Verbose() && os.Getenv("FLEET_TEST_LOGS") != "" {
-		log.SetOutput(os.Stderr)
-	}
-	return logrus.NewEntry(log)
-}
-
-// kubeconfig is one of an administrator of a cluster, whom its audit log knows by
-// a name of its own.
-func (w world) kubeconfig(h *harness.Hub, who string) []byte {
-	w.Helper()
-	rest := h.Account(w, "kube-system", who)
-	h.Allow(w, rbacv1.Subject{Kind: "ServiceAccount", Namespace: "kube-system", Name: who}, "",
-		rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
-		rbacv1.PolicyRule{NonResourceURLs: []string{"*"}, Verbs: []string{"*"}})
-	return harness.Kubeconfig(h.Cluster.URL(), h.Cluster.CA(), rest.BearerToken)
-}
-
-// get reads an object of a cluster; false: there is none.
-func get[P kube.Object](w world, h *harness.Hub, namespace, name string) (P, bool) {
-	w.Helper()
-	out, err := kube.StoreOf[P](h.Admin).Get(context.WithoutCancel(w.Context()), kube.Key{Namespace: namespace, Name: name})
-	if err != nil && !kube.IsGone(err) {
-		w.Fatal(err)
-	}
-	return out, err == nil
-}
-
-func create[P kube.Object](w world, h *harness.Hub, obj P) P {
-	w.Helper()
-	out, err := kube.StoreOf[P](h.Admin).Create(w.Context(), obj)
-	w.must(err)
-	return out
-}
-
-// change changes an object as administrator, and tries again where somebody else
-// was faster.
-func change[P kube.Object](w world, h *harness.Hub, namespace, name string, f func(P)) {
-	w.Helper()
-	store := kube.StoreOf[P](h.Admin)
-	for {
-		old, err := store.Get(w.Context(), kube.Key{Namespace: namespace, Name: name})
-		w.must(err)
-		changed, ok := old.DeepCopyObject().(P)
-		if !ok {
-			w.Fatalf("the copy of a %T is a %T", old, changed)
-		}
-		f(changed)
-		if _, err = store.Patch(w.Context(), old, changed); !kube.IsConflict(err) {
-			w.must(err)
-			return
-		}
-	}
+	return logrus.NewEntry(harness.Logger())
 }

@@ -2,8 +2,6 @@ package moving
 
 import (
 	"context"
-	"io"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -53,12 +51,8 @@ func (h *house) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	if testing.Verbose() && os.Getenv("FLEET_TEST_LOGS") != "" {
-		log.SetOutput(os.Stderr)
-		log.SetLevel(logrus.DebugLevel)
-	}
+	log := harness.Logger()
+	log.SetLevel(logrus.DebugLevel)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	house := workspace.New(workspace.Config{

@@ -45,13 +45,13 @@ func (w *world) imports(id string, more func(*fleet.Cluster)) *mover {
 	w.Helper()
 	m := &mover{world: w, id: id, home: "app-" + id}
 	w.rancher.Attach(w, id, w.down.Cluster.REST())
-	w.agentOf("agent-" + id)
+	harness.AgentOf(w, w.down, "agent-"+id)
 	c := &fleet.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: id, Labels: map[string]string{"users": id}, Annotations: map[string]string{}},
 		Spec:       fleet.ClusterSpec{AgentNamespace: "agent-" + id}, // every story has an agent of its own
 	}
 	more(c)
-	create(w, w.hub, c)
+	harness.Make(w, w.hub, c)
 	w.put(rancher.Clusters, "", id, fmt.Sprintf(`{"spec":{"displayName":%q,"fleetWorkspaceName":"fleet-default","importedConfig":{}},
 		"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, id))
 	w.online(fleet.NamespaceDefault, id)
@@ -90,7 +90,7 @@ func (m *mover) repo(namespace, name string, change func(*fleet.GitRepoSpec)) {
 		},
 	}
 	change(&r.Spec)
-	create(m.world, m.hub, r)
+	harness.Make(m.world, m.hub, r)
 }
 
 func unchanged(*fleet.GitRepoSpec) {}
@@ -106,7 +106,7 @@ func (m *mover) runs(name string) *corev1.ConfigMap {
 	var cm *corev1.ConfigMap
 	m.until(name+" runs", func() bool {
 		var ok bool
-		cm, ok = get[*corev1.ConfigMap](m.world, m.down, m.home, name)
+		cm, ok = harness.Read[*corev1.ConfigMap](m.world, m.down, m.home, name)
 		return ok
 	})
 	return cm
@@ -120,7 +120,7 @@ func (m *mover) ready(namespace, name string) {
 		if c == nil || c.Status.Namespace == "" {
 			return false
 		}
-		bd, ok := get[*fleet.BundleDeployment](m.world, m.hub, c.Status.Namespace, m.bundle(name))
+		bd, ok := harness.Read[*fleet.BundleDeployment](m.world, m.hub, c.Status.Namespace, m.bundle(name))
 		return ok && bd.Status.Ready && bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID
 	})
 }
@@ -143,8 +143,8 @@ func (m *mover) moving(namespace string) string {
 func (m *mover) gone(namespace, deployments string) {
 	m.Helper()
 	m.until("nothing is left in "+namespace, func() bool {
-		_, space := get[*corev1.Namespace](m.world, m.hub, "", deployments)
-		_, token := get[*fleet.ClusterRegistrationToken](m.world, m.hub, namespace, naming.ImportToken(m.id))
+		_, space := harness.Read[*corev1.Namespace](m.world, m.hub, "", deployments)
+		_, token := harness.Read[*fleet.ClusterRegistrationToken](m.world, m.hub, namespace, naming.ImportToken(m.id))
 		requests, err := kube.StoreOf[*fleet.ClusterRegistration](m.hub.Admin).List(m.Context(), namespace, "")
 		m.must(err)
 		for _, r := range requests {
@@ -218,7 +218,7 @@ func imported(w *world) {
 	over := time.Now()
 	m.patch(rancher.FleetClusters, "team-17", m.id, `{"metadata":{"annotations":{"fleet.cattle.io/move-grace":"0s"}}}`)
 	m.until("what the new workspace does not deploy is removed", func() bool {
-		_, ok := get[*corev1.ConfigMap](w, m.down, m.home, "only")
+		_, ok := harness.Read[*corev1.ConfigMap](w, m.down, m.home, "only")
 		return !ok
 	})
 	w.said("team-17", m.id, "Withdrawing", m.bundle("only"))
@@ -252,7 +252,7 @@ func imported(w *world) {
 func (m *mover) forged(namespace string) {
 	m.Helper()
 	m.hub.Namespace(m, namespace)
-	create(m.world, m.hub, &fleet.Cluster{
+	harness.Make(m.world, m.hub, &fleet.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: m.id, Labels: map[string]string{fleet.LabelManagementCluster: m.id, "forged": "yes"}},
 		Spec:       fleet.ClusterSpec{ClientID: "forged", Paused: true},
 	})

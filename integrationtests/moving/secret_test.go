@@ -25,8 +25,8 @@ func provisioned(w *world) {
 	w.space("a18")
 	w.space("b18")
 	w.rancher.Attach(w, id, w.down.Cluster.REST())
-	w.agentOf("agent-" + name)
-	create(w, w.hub, &fleet.Cluster{
+	harness.AgentOf(w, w.down, "agent-"+name)
+	harness.Make(w, w.hub, &fleet.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "a18", Name: name},
 		Spec:       fleet.ClusterSpec{AgentNamespace: "agent-" + name},
 	})
@@ -53,7 +53,7 @@ func provisioned(w *world) {
 	// that says it is Rancher's cluster, and one by the Secret of the cluster that has
 	// moved, under another name.
 	w.hub.Namespace(w, "c18")
-	create(w, w.hub, &corev1.Secret{
+	harness.Make(w, w.hub, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "c18", Name: "stolen-kubeconfig"},
 		Data:       map[string][]byte{"value": harness.Kubeconfig(w.down.Cluster.URL(), w.down.Cluster.CA(), "t")},
 	})
@@ -68,7 +68,7 @@ func provisioned(w *world) {
 		if spec.label != "" {
 			f.Labels = map[string]string{fleet.LabelManagementCluster: spec.label}
 		}
-		create(w, w.hub, f)
+		harness.Make(w, w.hub, f)
 		if text := w.imported("b18", forged, corev1.ConditionFalse, imports.ReasonSecretForbidden); !strings.Contains(text, "not allowed") {
 			w.Errorf("%s: %s", forged, text)
 		}
@@ -96,7 +96,7 @@ func (w *world) rancherID(namespace, name string) string {
 // agent is told nothing.
 func rotated(w *world) {
 	const name = "c11"
-	w.agentOf("agent-" + name)
+	harness.AgentOf(w, w.down, "agent-"+name)
 	account := w.down.Account(w, "kube-system", name)
 	w.down.Allow(w, rbacv1.Subject{Kind: "ServiceAccount", Namespace: "kube-system", Name: name}, "",
 		rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
@@ -110,14 +110,14 @@ func rotated(w *world) {
 		if url != "" {
 			s.Data[imports.KeyAPIServerURL], s.Data[imports.KeyAPIServerCA] = []byte(url), w.hub.Cluster.CA()
 		}
-		create(w, w.hub, s)
+		harness.Make(w, w.hub, s)
 	}
 	told := func() string { return w.cluster(fleet.NamespaceDefault, name).Status.APIServerURL }
 	// Neither address is that of the settings, which is the fallback.
 	one := strings.Replace(w.hub.Cluster.URL(), "127.0.0.1", "localhost", 1)
 	two := one + "/"
 	secret(one)
-	create(w, w.hub, &fleet.Cluster{
+	harness.Make(w, w.hub, &fleet.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name},
 		Spec:       fleet.ClusterSpec{KubeConfigSecret: key.Name, AgentNamespace: "agent-" + name},
 	})
@@ -173,7 +173,7 @@ func (w *world) installs(name string, since time.Time) int {
 // a Cluster that was made after it.
 func (w *world) turns(name string) {
 	w.Helper()
-	create(w, w.hub, &fleet.Cluster{
+	harness.Make(w, w.hub, &fleet.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: name},
 		Spec:       fleet.ClusterSpec{KubeConfigSecret: name + "-kubeconfig"},
 	})

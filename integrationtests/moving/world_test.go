@@ -7,7 +7,6 @@ package moving
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,11 +22,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/gitserver"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
-	"github.com/fleetworkspace/fleet/pkg/agent"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -57,7 +53,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	hubs := startClusters(t, "management", "downstream")
+	hubs := harness.Clusters(t, "management", "downstream")
 	w := &world{TB: t, hub: hubs[0], down: hubs[1]}
 	harness.InstallCRDs(t, w.hub.Admin)
 	people := w.hub.Cluster.REST()
@@ -84,35 +80,6 @@ func newWorld(t *testing.T) *world {
 	w.gate.Run(t)
 	t.Cleanup(func() { w.gate.Halt(t) })
 	return w
-}
-
-// startClusters starts control planes side by side.
-func startClusters(t *testing.T, names ...string) []*harness.Hub {
-	t.Helper()
-	binary := harness.Kubernetes(t)
-	made := make([]*cluster.Cluster, len(names))
-	dir := t.TempDir()
-	var all errgroup.Group
-	for i, name := range names {
-		all.Go(func() (err error) {
-			made[i], err = cluster.Start(t.Context(), cluster.Config{Name: name, Dir: filepath.Join(dir, name), Binary: binary})
-			return err
-		})
-	}
-	err := all.Wait()
-	for _, c := range made {
-		if c != nil {
-			t.Cleanup(c.Stop)
-		}
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	var hubs []*harness.Hub
-	for _, c := range made {
-		hubs = append(hubs, harness.ConnectHub(t, c))
-	}
-	return hubs
 }
 
 // controllersToo are the other half of the manager, and the process that reads
@@ -151,23 +118,6 @@ func (w *world) until(what string, f func() bool) {
 	harness.Wait(w, limit, what, f)
 }
 
-// get reads an object of a cluster; false: there is none.
-func get[P kube.Object](w *world, h *harness.Hub, namespace, name string) (P, bool) {
-	w.Helper()
-	out, err := kube.StoreOf[P](h.Admin).Get(context.WithoutCancel(w.Context()), kube.Key{Namespace: namespace, Name: name})
-	if err != nil && !kube.IsGone(err) {
-		w.Fatal(err)
-	}
-	return out, err == nil
-}
-
-func create[P kube.Object](w *world, h *harness.Hub, obj P) P {
-	w.Helper()
-	out, err := kube.StoreOf[P](h.Admin).Create(w.Context(), obj)
-	w.must(err)
-	return out
-}
-
 // put makes an object of Rancher's from JSON, as one of its users.
 func (w *world) put(r schema.GroupVersionResource, namespace, name, text string) {
 	w.Helper()
@@ -200,13 +150,13 @@ func (w *world) there(r schema.GroupVersionResource, namespace, name string) boo
 func (w *world) space(name string) {
 	w.Helper()
 	w.put(rancher.Workspaces, "", name, `{"spec":{}}`)
-	w.until("namespace "+name, func() bool { _, ok := get[*corev1.Namespace](w, w.hub, "", name); return ok })
+	w.until("namespace "+name, func() bool { _, ok := harness.Read[*corev1.Namespace](w, w.hub, "", name); return ok })
 }
 
 // cluster reads a Fleet Cluster; nil where there is none.
 func (w *world) cluster(namespace, name string) *fleet.Cluster {
 	w.Helper()
-	c, ok := get[*fleet.Cluster](w, w.hub, namespace, name)
+	c, ok := harness.Read[*fleet.Cluster](w, w.hub, namespace, name)
 	if !ok {
 		return nil
 	}
@@ -240,56 +190,6 @@ func (w *world) online(namespace, name string) {
 		c := w.cluster(namespace, name)
 		return c != nil && c.DeletionTimestamp == nil && condition.IsTrue(c.Status.Conditions, fleet.ConditionConnected)
 	})
-}
-
-// agentOf runs the agent of a namespace whenever there is a Deployment for it, as a
-// kubelet does: with the account that was made for it, and nothing else. It stands in
-// for pods, which run nothing here.
-func (w *world) agentOf(namespace string) {
-	w.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			if w.deployed(ctx, namespace) {
-				w.runAgent(ctx, namespace)
-			}
-			_ = kube.Sleep(ctx, 100*time.Millisecond)
-		}
-	}()
-	w.Cleanup(func() { stop(); <-done })
-}
-
-func (w *world) deployed(ctx context.Context, namespace string) bool {
-	d, err := kube.StoreOf[*appsv1.Deployment](w.down.Admin).Get(ctx, kube.Key{Namespace: namespace, Name: "fleet-agent"})
-	return err == nil && d.DeletionTimestamp == nil && *d.Spec.Replicas > 0
-}
-
-// runAgent runs an agent until its Deployment is gone.
-func (w *world) runAgent(ctx context.Context, namespace string) {
-	if _, err := kube.StoreOf[*corev1.ServiceAccount](w.down.Admin).Get(ctx, kube.Key{Namespace: namespace, Name: "fleet-agent"}); err != nil {
-		return // it comes before the Deployment
-	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	cfg := agent.Default()
-	cfg.Namespace, cfg.CheckinInterval, cfg.Version, cfg.Scope = namespace, time.Second, "v0.1.0-test", namespace
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	if testing.Verbose() && os.Getenv("FLEET_TEST_LOGS") == "all" {
-		log.SetOutput(os.Stderr)
-	}
-	go func() {
-		for w.deployed(ctx, namespace) {
-			_ = kube.Sleep(ctx, 100*time.Millisecond)
-		}
-		stop()
-	}()
-	own := w.down.Account(w, namespace, "fleet-agent")
-	if err := agent.Run(ctx, cfg, own, logrus.NewEntry(log).WithField("site", namespace)); err != nil && ctx.Err() == nil {
-		w.Errorf("the agent in %s ended with %v", namespace, err)
-	}
 }
 
 // said waits for an event about an object of the management cluster, and returns its

@@ -14,7 +14,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -96,24 +95,13 @@ func (w *world) agentOf(h *harness.Hub, namespace string) {
 	})
 }
 
-// kubeconfig is one of an administrator of a cluster.
-func (w *world) kubeconfig(h *harness.Hub) []byte {
-	w.Helper()
-	const who = "importer"
-	r := h.Account(w, "kube-system", who)
-	h.Allow(w, rbacv1.Subject{Kind: "ServiceAccount", Namespace: "kube-system", Name: who}, "",
-		rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
-		rbacv1.PolicyRule{NonResourceURLs: []string{"*"}, Verbs: []string{"*"}})
-	return harness.Kubeconfig(h.Cluster.URL(), h.Cluster.CA(), r.BearerToken)
-}
-
 // imported makes an imported cluster, as Rancher leaves one that is connected, with
 // an agent in a namespace of its own. more goes into the management Cluster's spec.
 func (w *world) imported(name string, kubeconfig []byte, more string) {
 	w.Helper()
 	w.secret(fleet.NamespaceDefault, name+"-kubeconfig", map[string][]byte{"value": kubeconfig})
 	// Rancher sets no agentNamespace but that of the local cluster: a person may.
-	create(w, w.hub, &fleet.Cluster{
+	harness.Make(w, w.hub, &fleet.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: name}, Spec: fleet.ClusterSpec{AgentNamespace: "agent-" + name},
 	})
 	w.rancher.Put(w, rancher.Clusters, "", name, `{"spec":{"displayName":"`+name+`","fleetWorkspaceName":"fleet-default"`+more+`},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
@@ -124,7 +112,7 @@ func (w *world) imported(name string, kubeconfig []byte, more string) {
 // agentIn is the Deployment of an agent; nil while there is none.
 func (w *world) agentIn(h *harness.Hub, namespace string) *appsv1.Deployment {
 	w.Helper()
-	d, ok := get[*appsv1.Deployment](w, h, namespace, "fleet-agent")
+	d, ok := harness.Read[*appsv1.Deployment](w, h, namespace, "fleet-agent")
 	if !ok {
 		return nil
 	}
@@ -153,7 +141,7 @@ func TestAgents(t *testing.T) {
 	}
 	w.start(plan.Auto)
 	w.manage(chart())
-	kubeconfig := w.kubeconfig(away)
+	kubeconfig := away.Administrator(w, "importer")
 	t.Run("Each", func(t *testing.T) {
 		t.Run("09Customization", func(t *testing.T) { t.Parallel(); customization(w.in(t), away, kubeconfig) })
 		t.Run("10Registry", func(t *testing.T) { t.Parallel(); registry(w.in(t), away, kubeconfig) })
@@ -201,7 +189,7 @@ func customization(w *world, away *harness.Hub, kubeconfig []byte) {
 		if d.Spec.Template.Spec.PriorityClassName == "" {
 			return nil
 		}
-		c, _ := get[*schedulingv1.PriorityClass](w, away, "", d.Spec.Template.Spec.PriorityClassName)
+		c, _ := harness.Read[*schedulingv1.PriorityClass](w, away, "", d.Spec.Template.Spec.PriorityClassName)
 		return c
 	}
 	w.shows(away, name, "it has all of it", func(d *appsv1.Deployment) bool {
@@ -221,7 +209,7 @@ func customization(w *world, away *harness.Hub, kubeconfig []byte) {
 		}
 	}
 	budget := func() bool {
-		_, ok := get[*policyv1.PodDisruptionBudget](w, away, "agent-"+name, "fleet-agent-pod-disruption-budget")
+		_, ok := harness.Read[*policyv1.PodDisruptionBudget](w, away, "agent-"+name, "fleet-agent-pod-disruption-budget")
 		return ok
 	}
 	if !budget() {
@@ -230,7 +218,7 @@ func customization(w *world, away *harness.Hub, kubeconfig []byte) {
 	old := d.Spec.Template.Spec.PriorityClassName
 	w.rancher.Patch(w, rancher.Clusters, "", name, `{"spec":{"fleetAgentDeploymentCustomization":{"schedulingCustomization":{"priorityClass":{"value":2000}}}}}`)
 	w.shows(away, name, "another priority is another class", func(d *appsv1.Deployment) bool { c := classOf(d); return c != nil && c.Value == 2000 })
-	w.until("the one before is gone", func() bool { _, there := get[*schedulingv1.PriorityClass](w, away, "", old); return !there })
+	w.until("the one before is gone", func() bool { _, there := harness.Read[*schedulingv1.PriorityClass](w, away, "", old); return !there })
 	if now := w.agentIn(away, "agent-"+name); now.UID != d.UID {
 		w.Error("the agent was made anew")
 	}
@@ -246,7 +234,7 @@ func customization(w *world, away *harness.Hub, kubeconfig []byte) {
 func (w *world) agentReady(name string) bool {
 	w.Helper()
 	c := w.cluster(fleet.NamespaceDefault, name)
-	b, ok := get[*fleet.Bundle](w, w.hub, fleet.NamespaceDefault, "fleet-agent-"+name)
+	b, ok := harness.Read[*fleet.Bundle](w, w.hub, fleet.NamespaceDefault, "fleet-agent-"+name)
 	return condition.IsTrue(c.Status.Conditions, fleet.ConditionConnected) && ok &&
 		b.Status.ObservedGeneration >= b.Generation && b.Status.Summary.Ready == 1
 }
@@ -259,7 +247,7 @@ func registry(w *world, away *harness.Hub, kubeconfig []byte) {
 	}
 	w.imported(name, kubeconfig, `,"importedConfig":{"privateRegistryURL":"own.example","privateRegistryPullSecrets":["not-this-one"]}`)
 	w.secret(fleet.NamespaceDefault, hand+"-kubeconfig", map[string][]byte{"value": kubeconfig})
-	create(w, w.hub, &fleet.Cluster{
+	harness.Make(w, w.hub, &fleet.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: hand},
 		Spec:       fleet.ClusterSpec{KubeConfigSecret: hand + "-kubeconfig", AgentNamespace: "agent-" + hand},
 	})
@@ -273,7 +261,7 @@ func registry(w *world, away *harness.Hub, kubeconfig []byte) {
 		}
 	}
 	w.shows(away, name, "its own registry, and the secret that Rancher keeps there", is("own.example/fleet-agent:v0.1.0-test", name+"-rancher-managed-pull-secret"))
-	if _, there := get[*corev1.Secret](w, away, "agent-"+name, "all"); there {
+	if _, there := harness.Read[*corev1.Secret](w, away, "agent-"+name, "all"); there {
 		w.Error("a cluster with secrets of its own gets no copy of the manager's")
 	}
 	w.until("it checks in, and its bundle is Ready", func() bool { return w.agentReady(name) })
@@ -281,23 +269,9 @@ func registry(w *world, away *harness.Hub, kubeconfig []byte) {
 	w.shows(away, name, "no registry, and an empty list: no secrets", is("fleet-agent:v0.1.0-test"))
 	w.shows(away, hand, "no list: those of the manager", is("fleet-agent:v0.1.0-test", "all"))
 	w.until("and copies of them", func() bool {
-		s, ok := get[*corev1.Secret](w, away, "agent-"+hand, "all")
+		s, ok := harness.Read[*corev1.Secret](w, away, "agent-"+hand, "all")
 		return ok && string(s.Data["a"]) == "b"
 	})
-}
-
-// told is what an agent in a namespace works with: where its manager is.
-func (w *world) told(h *harness.Hub, namespace string) string {
-	w.Helper()
-	s, ok := get[*corev1.Secret](w, h, namespace, fleet.SecretAgent)
-	if !ok {
-		return ""
-	}
-	cfg, err := kube.ParseKubeconfig(s.Data[registration.KeyKubeconfig])
-	if err != nil {
-		return "" // it is registering
-	}
-	return cfg.Host
 }
 
 // registered is how often the agent of a cluster has asked to register since a
@@ -328,7 +302,7 @@ func address(w *world, away *harness.Hub, kubeconfig []byte) {
 	}
 	w.agentOf(w.hub, fleet.NamespaceLocalAgent)
 	w.secret(fleet.NamespaceLocal, "local-kubeconfig", map[string][]byte{
-		"value": w.kubeconfig(w.hub), "apiServerURL": []byte(w.hub.Cluster.URL()), "apiServerCA": w.hub.Cluster.CA(),
+		"value": w.hub.Administrator(w, "importer"), "apiServerURL": []byte(w.hub.Cluster.URL()), "apiServerCA": w.hub.Cluster.CA(),
 	})
 	w.rancher.Put(w, rancher.Clusters, "", "local", `{"spec":{"displayName":"local","internal":true},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
 	w.until("its provisioning Cluster", func() bool { return w.there(rancher.ProvClusters, fleet.NamespaceLocal, "local") })
@@ -341,7 +315,7 @@ func address(w *world, away *harness.Hub, kubeconfig []byte) {
 		return online(fleet.NamespaceLocal, "local") && !slices.ContainsFunc(names, func(n string) bool { return !online(fleet.NamespaceDefault, n) })
 	})
 	since := time.Now()
-	local, _ := get[*corev1.Secret](w, w.hub, fleet.NamespaceLocalAgent, fleet.SecretAgent)
+	local, _ := harness.Read[*corev1.Secret](w, w.hub, fleet.NamespaceLocalAgent, fleet.SecretAgent)
 
 	set := func(name, value string) { w.rancher.Patch(w, rancher.Settings, "", name, `{"value":`+text(value)+`}`) }
 	right := strings.Replace(w.hub.Cluster.URL(), "127.0.0.1", "localhost", 1)
@@ -352,7 +326,7 @@ func address(w *world, away *harness.Hub, kubeconfig []byte) {
 		return slices.ContainsFunc(append(slices.Clone(names), "c-cus09", "c-reg10", "by-hand"), func(n string) bool { return told(n) == right })
 	})
 	for _, n := range names {
-		if got := w.told(away, "agent-"+n); got != w.hub.Cluster.URL() {
+		if got := harness.ManagerOf(w, away, "agent-"+n); got != w.hub.Cluster.URL() {
 			w.Errorf("%s has left its manager for one that it cannot trust: %s", n, got)
 		}
 	}
@@ -361,7 +335,9 @@ func address(w *world, away *harness.Hub, kubeconfig []byte) {
 		w.remake(fleet.NamespaceDefault, n+"-kubeconfig")
 	}
 	w.until("all have gone there", func() bool {
-		return !slices.ContainsFunc(names, func(n string) bool { return w.told(away, "agent-"+n) != right || !online(fleet.NamespaceDefault, n) })
+		return !slices.ContainsFunc(names, func(n string) bool {
+			return harness.ManagerOf(w, away, "agent-"+n) != right || !online(fleet.NamespaceDefault, n)
+		})
 	})
 	for _, n := range names {
 		if got := w.registered(fleet.NamespaceDefault, n, since); got != 1 {
@@ -371,7 +347,7 @@ func address(w *world, away *harness.Hub, kubeconfig []byte) {
 	if got := w.cluster(fleet.NamespaceDefault, names[0]).Status.APIServerCAHash; got != imports.HashOf(w.hub.Cluster.CA()) {
 		w.Error("status does not say which certificates count")
 	}
-	if now, _ := get[*corev1.Secret](w, w.hub, fleet.NamespaceLocalAgent, fleet.SecretAgent); now.ResourceVersion != local.ResourceVersion || w.registered(fleet.NamespaceLocal, "local", since) != 0 {
+	if now, _ := harness.Read[*corev1.Secret](w, w.hub, fleet.NamespaceLocalAgent, fleet.SecretAgent); now.ResourceVersion != local.ResourceVersion || w.registered(fleet.NamespaceLocal, "local", since) != 0 {
 		w.Error("the local agent was touched")
 	}
 }
@@ -379,7 +355,7 @@ func address(w *world, away *harness.Hub, kubeconfig []byte) {
 // remake deletes a Secret and makes it again, as it was.
 func (w *world) remake(namespace, name string) {
 	w.Helper()
-	s, ok := get[*corev1.Secret](w, w.hub, namespace, name)
+	s, ok := harness.Read[*corev1.Secret](w, w.hub, namespace, name)
 	if !ok {
 		w.Fatalf("Secret %s/%s is not there", namespace, name)
 	}

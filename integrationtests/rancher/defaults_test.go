@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
@@ -13,7 +14,7 @@ import (
 // cluster is a Fleet Cluster; nil where there is none.
 func (w *world) cluster(namespace, name string) *fleet.Cluster {
 	w.Helper()
-	c, ok := get[*fleet.Cluster](w, w.hub, namespace, name)
+	c, ok := harness.Read[*fleet.Cluster](w, w.hub, namespace, name)
 	if !ok {
 		return nil
 	}

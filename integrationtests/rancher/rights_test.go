@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -182,7 +183,7 @@ func nothingLeaks(w *world) {
 		return w.may(user, "get", "helmops", "team-a", "") && w.may(user, "get", "fleetworkspaces", "", "team-a")
 	}
 	w.until("all have their rights", func() bool { return rights("goes") && rights("stays") && rights("unbound") })
-	create(w, w.hub, &rbacv1.RoleBinding{
+	harness.Make(w, w.hub, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "by-hand"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "stays-fwcr"},
 	})
 	w.stop()
@@ -232,12 +233,12 @@ func taken(w *world) {
 	foreign := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "grb-taken"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "own"},
 	}
-	before := create(w, w.hub, foreign)
+	before := harness.Make(w, w.hub, foreign)
 	w.rancher.Put(w, rancher.GlobalRoles, "", "taken", `{"inheritedFleetWorkspacePermissions":{"resourceRules":[{"apiGroups":["fleet.cattle.io"],"resources":["gitrepos"],"verbs":["get"]}]}}`)
 	w.rancher.Put(w, rancher.GlobalRoleBindings, "", "grb-taken", `{"globalRoleName":"taken","userName":"tom"}`)
 	w.until("he has his rights where nothing is in the way", func() bool { return w.may("tom", "get", "gitrepos", "team-b", "") })
 	w.until("it is said", func() bool { return w.event("GlobalRole", "taken", "RightsNameTaken") })
-	if now, ok := get[*rbacv1.RoleBinding](w, w.hub, "team-a", "grb-taken"); !ok || now.ResourceVersion != before.ResourceVersion {
+	if now, ok := harness.Read[*rbacv1.RoleBinding](w, w.hub, "team-a", "grb-taken"); !ok || now.ResourceVersion != before.ResourceVersion {
 		w.Errorf("it was touched: %+v", now)
 	}
 	w.rancher.Delete(w, rancher.GlobalRoles, "", "taken")
@@ -250,13 +251,13 @@ func taken(w *world) {
 // A role of the name that a GlobalRole needs, which bears the mark of another one, is
 // that one's: it is neither changed nor deleted.
 func takenRole(w *world) {
-	before := create(w, w.hub, &rbacv1.ClusterRole{
+	before := harness.Make(w, w.hub, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "strange-fwcr", Labels: map[string]string{plan.LabelRoleOwner: "another"}},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{fleet.Group}, Resources: []string{"bundles"}, Verbs: []string{"get"}}},
 	})
 	untouched := func() {
 		w.Helper()
-		if now, ok := get[*rbacv1.ClusterRole](w, w.hub, "", before.Name); !ok || now.ResourceVersion != before.ResourceVersion {
+		if now, ok := harness.Read[*rbacv1.ClusterRole](w, w.hub, "", before.Name); !ok || now.ResourceVersion != before.ResourceVersion {
 			w.Errorf("it was touched: %+v", now)
 		}
 	}
@@ -342,7 +343,7 @@ func creatorOfAnother(w *world) {
 // collect what others add.
 func standing(w *world) {
 	bind := func(user, role string) {
-		create(w, w.hub, &rbacv1.RoleBinding{
+		harness.Make(w, w.hub, &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 		})
@@ -361,7 +362,7 @@ func standing(w *world) {
 	if w.may("member", "create", "schedules", "team-a", "") || !w.may("old-member", "create", "gitrepos", "team-a", "") {
 		w.Error("members write what they deploy, and nothing else")
 	}
-	create(w, w.hub, &rbacv1.ClusterRole{
+	harness.Make(w, w.hub, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "more-for-members", Labels: map[string]string{plan.LabelIntoMember: "true"}},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{fleet.Group}, Resources: []string{"schedules"}, Verbs: []string{"create"}}},
 	})
@@ -371,10 +372,10 @@ func standing(w *world) {
 	w.rancher.Patch(w, rancher.ClusterRoles, "", plan.AllAdmin+"-rules", `{"rules":[]}`)
 	w.rancher.Delete(w, rancher.ClusterRoles, "", plan.RoleMember) // as Rancher does at its start, with its feature off
 	w.until("Rancher's is there again, and ours as it should be", func() bool {
-		r, ok := get[*rbacv1.ClusterRole](w, w.hub, "", plan.AllAdmin+"-rules")
+		r, ok := harness.Read[*rbacv1.ClusterRole](w, w.hub, "", plan.AllAdmin+"-rules")
 		return w.there(rancher.ClusterRoles, "", plan.RoleMember) && ok && len(r.Rules) > 0
 	})
-	if r, _ := get[*rbacv1.ClusterRole](w, w.hub, "", plan.RoleReadOnly); len(r.Rules) > 0 {
+	if r, _ := harness.Read[*rbacv1.ClusterRole](w, w.hub, "", plan.RoleReadOnly); len(r.Rules) > 0 {
 		w.Errorf("Rancher's role was changed: %+v", r.Rules)
 	}
 }

@@ -126,12 +126,7 @@ func (w *world) run(f func(context.Context) error) func() {
 }
 
 func (w *world) log() *logrus.Entry {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	if testing.Verbose() && os.Getenv("FLEET_TEST_LOGS") != "" {
-		log.SetOutput(os.Stderr)
-	}
-	return logrus.NewEntry(log)
+	return logrus.NewEntry(harness.Logger())
 }
 
 func (w *world) must(err error) {
@@ -218,23 +213,6 @@ func (w *world) there(what resource, namespace, name string) bool {
 	return o != nil && o.GetDeletionTimestamp() == nil
 }
 
-// get reads an object of a cluster; false: there is none.
-func get[P kube.Object](w *world, h *harness.Hub, namespace, name string) (P, bool) {
-	w.Helper()
-	out, err := kube.StoreOf[P](h.Admin).Get(context.WithoutCancel(w.Context()), kube.Key{Namespace: namespace, Name: name})
-	if err != nil && !kube.IsGone(err) {
-		w.Fatal(err)
-	}
-	return out, err == nil
-}
-
-func create[P kube.Object](w *world, h *harness.Hub, obj P) P {
-	w.Helper()
-	out, err := kube.StoreOf[P](h.Admin).Create(w.Context(), obj)
-	w.must(err)
-	return out
-}
-
 // event tells whether there is one about an object.
 func (w *world) event(kind, name, reason string) bool {
 	w.Helper()
@@ -257,5 +235,5 @@ func text(v any) string {
 // secret makes a Secret beside a cluster.
 func (w *world) secret(namespace, name string, data map[string][]byte) {
 	w.Helper()
-	create(w, w.hub, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data})
+	harness.Make(w, w.hub, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data})
 }

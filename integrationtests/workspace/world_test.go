@@ -6,8 +6,6 @@ package workspace
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -85,12 +83,8 @@ func (w *world) start(mode plan.Mode) {
 	w.Helper()
 	client, err := kube.Connect(kube.Config{REST: w.hub.Account(w.TB, fleet.NamespaceSystem, "fleet-controller"), UserAgent: agent, FieldManager: fleet.FieldManagerWorkspace})
 	w.must(err)
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	if testing.Verbose() && os.Getenv("FLEET_TEST_LOGS") != "" {
-		log.SetOutput(os.Stderr)
-		log.SetLevel(logrus.DebugLevel)
-	}
+	log := harness.Logger()
+	log.SetLevel(logrus.DebugLevel)
 	log.AddHook(listener{w.part})
 	w.part.Store("")
 	w.run(workspace.New(workspace.Config{

@@ -78,12 +78,6 @@ func removes(h *helmrelease.Hook) bool {
 		slices.Contains(h.DeletePolicies, helmrelease.HookSucceeded))
 }
 
-// tryCreate lets the API server check whether an object may be made.
-func tryCreate(info *resource.Info) error {
-	_, err := resource.NewHelper(info.Client, info.Mapping).DryRun(true).Create(info.Namespace, true, info.Object.DeepCopyObject())
-	return err
-}
-
 // tryWatch lists and watches an object as Helm does until it has ended. It does not
 // wait for anything.
 func tryWatch(info *resource.Info) error {

@@ -117,10 +117,7 @@ func (e *engine) try(info *resource.Info) error {
 		return fmt.Errorf("unexpected type %T", info.Object)
 	}
 	obj.SetNamespace(info.Namespace)
-	_, err := resource.NewHelper(info.Client, info.Mapping).DryRun(true).
-		WithFieldValidation(metav1.FieldValidationStrict).
-		WithFieldManager(fleet.FieldManagerRelease).
-		Create(info.Namespace, true, obj)
+	err := tryCreate(info)
 	what := in(e.sourceOf(info), obj)
 	switch {
 	case err == nil:
@@ -139,6 +136,15 @@ func (e *engine) try(info *resource.Info) error {
 		return e.checkOwner(info, what)
 	}
 	return nil
+}
+
+// tryCreate lets the API server check whether an object may be made as it is.
+func tryCreate(info *resource.Info) error {
+	_, err := resource.NewHelper(info.Client, info.Mapping).DryRun(true).
+		WithFieldValidation(metav1.FieldValidationStrict).
+		WithFieldManager(fleet.FieldManagerRelease).
+		Create(info.Namespace, true, info.Object.DeepCopyObject())
+	return err
 }
 
 // checkRight says that an object may not be made, unless it is there already: an
