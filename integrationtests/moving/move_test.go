@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
@@ -24,12 +26,15 @@ import (
 func TestMoves(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for name, story := range map[string]func(*world){
-		"11_rotated_kubeconfig": rotated, "17_move_imported": imported, "17_move_twice": twice, "17_move_forever": forever,
-		"18_move_provisioned": provisioned,
-	} {
-		t.Run(name, func(t *testing.T) { t.Parallel(); story(w.in(t)) })
-	}
+	t.Run("Stories", func(t *testing.T) {
+		for name, story := range map[string]func(*world){
+			"11_rotated_kubeconfig": rotated, "17_move_imported": imported, "17_move_twice": twice, "17_move_forever": forever,
+			"18_move_provisioned": provisioned,
+		} {
+			t.Run(name, func(t *testing.T) { t.Parallel(); story(w.in(t)) })
+		}
+	})
+	t.Run("17_no_right_to_see_it_move", func(t *testing.T) { blind(w.in(t)) })
 }
 
 // A mover is one imported cluster of Rancher's, whose management Cluster comes first.
@@ -348,5 +353,56 @@ func forever(w *world) {
 	})
 	if got := m.touched(since, "app"); len(got) > 0 || m.runs("app").UID != app.UID {
 		w.Errorf("the workload was touched:\n%s", harness.Lines(got))
+	}
+}
+
+// The manager loses its right to see Rancher's objects, and a cluster moves. What is
+// not known to be a removal removes nothing; with the right the move goes on.
+func blind(w *world) {
+	m := w.imports("c-17eye", func(c *fleet.Cluster) { c.Annotations[workspace.AnnotationMoveGrace] = "0s" })
+	m.repository("app")
+	m.repo(fleet.NamespaceDefault, "app", unchanged)
+	m.ready(fleet.NamespaceDefault, "app")
+	app, old := m.runs("app"), m.cluster(fleet.NamespaceDefault, m.id)
+	w.space("team-eye")
+	m.repo("team-eye", "app", unchanged)
+	since := time.Now()
+	w.mayNotSee("clusters")
+	m.move("team-eye")
+	m.until("the old Cluster says that it is not known whether it moves", func() bool {
+		return strings.Contains(m.moving(fleet.NamespaceDefault), "is not known")
+	})
+	if _, ok := harness.Read[*fleet.BundleDeployment](w, m.hub, old.Status.Namespace, m.bundle("app")); !ok {
+		w.Error("what it deploys is withdrawn")
+	}
+	w.hub.Rights(w, chartValues)
+	m.gone(fleet.NamespaceDefault, old.Status.Namespace)
+	m.online("team-eye", m.id)
+	m.ready("team-eye", "app")
+	if got := m.touched(since, "app"); len(got) > 0 || m.runs("app").UID != app.UID {
+		w.Errorf("the workload was touched:\n%s", harness.Lines(got))
+	}
+}
+
+// mayNotSee takes from all roles of the chart what they grant on a resource of
+// Rancher's.
+func (w *world) mayNotSee(resource string) {
+	w.Helper()
+	roles := kube.StoreOf[*rbacv1.ClusterRole](w.hub.Admin)
+	all, err := roles.List(w.Context(), "", "")
+	w.must(err)
+	for _, r := range all {
+		if !strings.HasPrefix(r.Name, "fleet-") {
+			continue
+		}
+		without := r.DeepCopy()
+		for i := range without.Rules {
+			if rule := &without.Rules[i]; slices.Contains(rule.APIGroups, rancher.Clusters.Group) {
+				rule.Resources = slices.DeleteFunc(rule.Resources, func(s string) bool { return s == resource })
+			}
+		}
+		without.Rules = slices.DeleteFunc(without.Rules, func(r rbacv1.PolicyRule) bool { return len(r.Resources) == 0 && len(r.NonResourceURLs) == 0 })
+		_, err := roles.Patch(w.Context(), r, without)
+		w.must(err)
 	}
 }

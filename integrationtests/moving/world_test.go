@@ -51,6 +51,9 @@ type world struct {
 	git     *gitserver.Server
 }
 
+// chartValues are those of the chart that the manager has its rights from.
+var chartValues = map[string]any{"bootstrap": map[string]any{"enabled": false}}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	hubs := harness.Clusters(t, "management", "downstream")
@@ -66,7 +69,7 @@ func newWorld(t *testing.T) *world {
 	for _, name := range []string{fleet.NamespaceSystem, fleet.NamespaceDefault} {
 		w.hub.Namespace(t, name)
 	}
-	w.hub.Rights(t, map[string]any{"bootstrap": map[string]any{"enabled": false}})
+	w.hub.Rights(t, chartValues)
 	w.gate = &harness.Gate{Hub: w.hub, Beside: controllersToo(t.TempDir())}
 	w.gate.Settings = registration.Settings{
 		AgentImage: "fleet-agent:v1", AgentImagePullPolicy: "IfNotPresent",

@@ -3,6 +3,7 @@ package agentmanagement
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -19,6 +20,9 @@ import (
 // reasonMoving is the reason of events about a Cluster that moves to another
 // workspace.
 const reasonMoving = "Moving"
+
+// askAgain is when Rancher's objects are looked at again that may not be seen.
+const askAgain = 30 * time.Second
 
 // byRancher is the index of Clusters by the name of their management Cluster.
 const byRancher = "rancher"
@@ -44,11 +48,10 @@ func newMoves(h *House, c *kube.Client) *moves {
 		return nil
 	})
 	h.view.clusters.OnChange(func(old, c *fleet.Cluster) {
-		same := m.same(either(old, c))
-		if len(same) < 2 && !clusterNews(old, c) {
+		if !moveNews(old, c) {
 			return
 		}
-		for _, s := range same {
+		for _, s := range m.same(either(old, c)) {
 			m.loop.Add(kube.KeyOf(s))
 			if s.DeletionTimestamp != nil {
 				h.clusters.loop.Add(kube.KeyOf(s)) // what it waits for may have come
@@ -56,6 +59,13 @@ func newMoves(h *House, c *kube.Client) *moves {
 		}
 	})
 	return m
+}
+
+// moveNews tells whether a change of a Cluster matters to its move, or to that of
+// another one whose place it takes. Its agent's later signs of life do not.
+func moveNews(old, c *fleet.Cluster) bool {
+	return clusterNews(old, c) || old.Status.Agent.LastSeen.IsZero() != c.Status.Agent.LastSeen.IsZero() ||
+		!reflect.DeepEqual(condition.Find(old.Status.Conditions, fleet.ConditionMoving), condition.Find(c.Status.Conditions, fleet.ConditionMoving))
 }
 
 // same are all Clusters of the management Cluster of one that has one, and itself.
@@ -107,6 +117,10 @@ func (m *moves) stays(ctx context.Context, c *fleet.Cluster) (stays bool, next k
 		return false, kube.Done, nil
 	}
 	d, err := m.departure(ctx, c)
+	if kube.IsForbidden(err) { // who takes a move for a removal loses workloads
+		return true, kube.Next{After: askAgain}, m.say(ctx, c, workspace.ReasonUnknown,
+			fmt.Sprintf("whether it moves to another workspace is not known, and so it stays: %v", err))
+	}
 	if err != nil {
 		return true, kube.Done, err
 	}
@@ -130,6 +144,13 @@ func (m *moves) departure(ctx context.Context, c *fleet.Cluster) (workspace.Depa
 	if c.Labels[fleet.LabelManagementCluster] == "" || c.Spec.KubeConfigSecret == "" || registration.External(c) {
 		return d, nil // its agent is nobody's to tell where to register
 	}
+	ns, err := m.namespaces.Get(ctx, kube.Key{Name: c.Namespace})
+	if err != nil && !kube.IsGone(err) {
+		return d, err
+	}
+	if d.Ends = err != nil || ns.DeletionTimestamp != nil; d.Ends {
+		return d, nil
+	}
 	owner, err := m.rancher.managementOf(ctx, c)
 	if err != nil {
 		return d, err
@@ -138,11 +159,6 @@ func (m *moves) departure(ctx context.Context, c *fleet.Cluster) (workspace.Depa
 		d.To = "" // it is not there that this manager would make it
 		return d, nil
 	}
-	ns, err := m.namespaces.Get(ctx, kube.Key{Name: c.Namespace})
-	if err != nil && !kube.IsGone(err) {
-		return d, err
-	}
-	d.Ends = err != nil || ns.DeletionTimestamp != nil
 	same := m.same(c)
 	d.New = workspace.Successor(c, d.To, same)
 	if d.New == nil {

@@ -36,13 +36,14 @@ func newRancher(c *kube.Client) rancher {
 	return rancher{live}
 }
 
-// get reads an object; nil where there is none, no such kind, or no right to see it.
+// get reads an object; nil where there is none, or no such kind. Whoever has no
+// right to see it knows nothing: that is an error.
 func (r rancher) get(ctx context.Context, kind schema.GroupVersionKind, key kube.Key) (*unstructured.Unstructured, error) {
 	if r.live == nil || key.Name == "" {
 		return nil, nil
 	}
 	o, err := r.live.Get(ctx, kind, key)
-	if kube.IsGone(err) || kube.IsForbidden(err) || fault.IsWait(err) {
+	if kube.IsGone(err) || fault.IsWait(err) {
 		return nil, nil
 	}
 	return o, err
@@ -61,10 +62,19 @@ func (r rancher) managementOf(ctx context.Context, c *fleet.Cluster) (*managemen
 	return out, nil
 }
 
-// proof is what Rancher's objects say about the Secret that a Cluster names. Its
-// provisioning Cluster bears the Secret's name without the end, and the Fleet
-// Cluster's.
+// proof is what Rancher's objects say about the Secret that a Cluster names. What may
+// not be seen proves nothing.
 func (r rancher) proof(ctx context.Context, c *fleet.Cluster) (imports.Proof, error) {
+	out, err := r.look(ctx, c)
+	if kube.IsForbidden(err) {
+		return imports.Proof{}, nil
+	}
+	return out, err
+}
+
+// look gathers a proof. The provisioning Cluster bears the Secret's name without the
+// end, or the Fleet Cluster's.
+func (r rancher) look(ctx context.Context, c *fleet.Cluster) (imports.Proof, error) {
 	m, err := r.managementOf(ctx, c)
 	if m == nil || err != nil {
 		return imports.Proof{}, err

@@ -210,6 +210,7 @@ func GraceOf(c *fleet.Cluster) (grace time.Duration, keep bool) {
 const (
 	ReasonMovesAway = "MovesAway"
 	ReasonArrives   = "Arrives"
+	ReasonUnknown   = "Unknown" // Rancher's objects may not be seen
 )
 
 // Moving is the condition of a Cluster that moves: of the old one with what it
