@@ -6,7 +6,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -50,6 +52,37 @@ func TestLocalCluster(t *testing.T) {
 		}
 	})
 	agent := kube.Key{Namespace: fleet.NamespaceLocalAgent, Name: "fleet-agent"}
+	t.Run("WishesTakenBack", func(t *testing.T) {
+		wish := func(s *fleet.AgentSchedulingCustomization) {
+			have, err := kube.StoreOf[*fleet.Cluster](g.admin).Get(ctx, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			changed := have.DeepCopy()
+			changed.Spec.AgentSchedulingCustomization = s
+			if _, err := kube.StoreOf[*fleet.Cluster](g.admin).Patch(ctx, have, changed); err != nil {
+				t.Fatal(err)
+			}
+		}
+		has := func() (budgets, classes int) {
+			list, err := kube.StoreOf[*policyv1.PodDisruptionBudget](g.admin).List(ctx, agent.Namespace, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, err := kube.StoreOf[*schedulingv1.PriorityClass](g.admin).List(ctx, "", fleet.LabelManagerID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(list), len(all)
+		}
+		budget := &fleet.PodDisruptionBudgetSpec{MaxUnavailable: "1"}
+		wish(&fleet.AgentSchedulingCustomization{PriorityClass: &fleet.PriorityClassSpec{Value: 7}, PodDisruptionBudget: budget})
+		until(t, "the agent has what its Cluster asks for", func() bool { b, c := has(); return b == 1 && c == 1 })
+		wish(&fleet.AgentSchedulingCustomization{PriorityClass: &fleet.PriorityClassSpec{Value: 8}})
+		until(t, "and nothing of before", func() bool { b, c := has(); return b == 0 && c == 1 })
+		wish(nil)
+		until(t, "or nothing at all", func() bool { b, c := has(); return b == 0 && c == 0 })
+	})
 	t.Run("AgentRegisters", func(t *testing.T) {
 		if _, err := kube.StoreOf[*appsv1.Deployment](g.admin).Get(ctx, agent); err != nil {
 			t.Fatal(err)

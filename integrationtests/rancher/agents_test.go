@@ -2,7 +2,6 @@ package rancher_test
 
 import (
 	"context"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/sirupsen/logrus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -21,7 +19,6 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
-	"github.com/fleetworkspace/fleet/pkg/agent"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/installation"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -64,35 +61,6 @@ func (w *world) manage(chart registration.Settings) {
 	cfg.Namespace, cfg.Identity, cfg.LeaderElect, cfg.ManagerID = fleet.NamespaceSystem, "test", false, install.ID
 	cfg.CheckinInterval, cfg.Workers, cfg.Metrics = 5*time.Second, 4, controllers.NewMetrics()
 	w.run(func(ctx context.Context) error { return controllers.Run(ctx, cfg, client, log) })
-}
-
-// agentOf runs the agent of a namespace whenever there is a Deployment for it, as
-// a kubelet does: with the account that was made for it, and nothing else.
-func (w *world) agentOf(h *harness.Hub, namespace string) {
-	w.Helper()
-	deployed := func(ctx context.Context) bool {
-		_, err := kube.StoreOf[*appsv1.Deployment](h.Admin).Get(ctx, kube.Key{Namespace: namespace, Name: "fleet-agent"})
-		return err == nil
-	}
-	w.run(func(ctx context.Context) error {
-		for !deployed(ctx) {
-			if kube.Sleep(ctx, 50*time.Millisecond) != nil {
-				return nil
-			}
-		}
-		cfg := agent.Default()
-		cfg.Namespace, cfg.CheckinInterval, cfg.Version = namespace, time.Second, "v0.1.0-test"
-		if namespace != fleet.NamespaceSystem {
-			cfg.Scope = namespace
-		}
-		log := logrus.New()
-		log.SetOutput(io.Discard)
-		err := agent.Run(ctx, cfg, h.Account(w, namespace, "fleet-agent"), logrus.NewEntry(log))
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
-	})
 }
 
 // imported makes an imported cluster, as Rancher leaves one that is connected, with
@@ -169,7 +137,7 @@ func (w *world) shows(h *harness.Hub, name, what string, f func(*appsv1.Deployme
 // the Deployment, and goes when it is taken back. The agent works all the time.
 func customization(w *world, away *harness.Hub, kubeconfig []byte) {
 	const name = "c-cus09"
-	w.agentOf(away, "agent-"+name)
+	harness.AgentOf(w.life, away, "agent-"+name)
 	w.imported(name, kubeconfig, "")
 	preset := func(d *appsv1.Deployment) bool {
 		a := d.Spec.Template.Spec.Affinity
@@ -243,7 +211,7 @@ func (w *world) agentReady(name string) bool {
 func registry(w *world, away *harness.Hub, kubeconfig []byte) {
 	const name, hand = "c-reg10", "by-hand"
 	for _, one := range []string{name, hand} {
-		w.agentOf(away, "agent-"+one)
+		harness.AgentOf(w.life, away, "agent-"+one)
 	}
 	w.imported(name, kubeconfig, `,"importedConfig":{"privateRegistryURL":"own.example","privateRegistryPullSecrets":["not-this-one"]}`)
 	w.secret(fleet.NamespaceDefault, hand+"-kubeconfig", map[string][]byte{"value": kubeconfig})
@@ -297,10 +265,10 @@ func (w *world) registered(namespace, cluster string, since time.Time) int {
 func address(w *world, away *harness.Hub, kubeconfig []byte) {
 	names := []string{"c-adr01", "c-adr02", "c-adr03"}
 	for _, name := range names {
-		w.agentOf(away, "agent-"+name)
+		harness.AgentOf(w.life, away, "agent-"+name)
 		w.imported(name, kubeconfig, "")
 	}
-	w.agentOf(w.hub, fleet.NamespaceLocalAgent)
+	harness.AgentOf(w.life, w.hub, fleet.NamespaceLocalAgent)
 	w.secret(fleet.NamespaceLocal, "local-kubeconfig", map[string][]byte{
 		"value": w.hub.Administrator(w, "importer"), "apiServerURL": []byte(w.hub.Cluster.URL()), "apiServerCA": w.hub.Cluster.CA(),
 	})

@@ -1,14 +1,21 @@
 package rancher_test
 
 import (
+	"context"
+	"slices"
 	"strings"
 
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
+	"github.com/fleetworkspace/fleet/pkg/workspace"
 )
 
 // cluster is a Fleet Cluster; nil where there is none.
@@ -125,5 +132,61 @@ func schedulingDefaults(w *world) {
 	w.rancher.Patch(w, rancher.Settings, "", plan.SettingRegistry, `{"value":"elsewhere.example"}`)
 	w.until("another registry comes through", func() bool {
 		return w.cluster(fleet.NamespaceDefault, "asks").Spec.PrivateRepoURL == "elsewhere.example"
+	})
+}
+
+// Who may not read Rancher's settings says so and tells agents nothing; with the right
+// it goes on.
+func settingsRefused(w *world) {
+	const reads = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: follower}
+rules:
+- {apiGroups: [apiextensions.k8s.io], resources: [customresourcedefinitions], verbs: [list, watch]}
+- {apiGroups: [management.cattle.io], resources: [RESOURCE], verbs: [list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: follower}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: follower}
+subjects: [{kind: ServiceAccount, namespace: cattle-fleet-system, name: follower}]
+`
+	w.rancher.Put(w, rancher.Settings, "", plan.SettingServerURL, `{"value":"https://rancher.example"}`)
+	account := w.hub.Account(w, fleet.NamespaceSystem, "follower")
+	w.hub.Grant(w, strings.Replace(reads, "RESOURCE", "features", 1))
+	client, err := kube.Connect(kube.Config{REST: account, UserAgent: "fleet-follower/test", FieldManager: "test"})
+	w.must(err)
+	log, said := logtest.NewNullLogger()
+	told := make(chan registration.Settings, 1)
+	w.run(func(ctx context.Context) error {
+		return workspace.Follower{Client: client, Log: logrus.NewEntry(log)}.Follow(ctx, chart(), func(ctx context.Context, s registration.Settings) error {
+			told <- s
+			<-ctx.Done()
+			return nil
+		})
+	})
+	w.until("it says that it may not", func() bool {
+		return slices.ContainsFunc(said.AllEntries(), func(e *logrus.Entry) bool {
+			err, _ := e.Data[logrus.ErrorKey].(error)
+			return e.Level == logrus.WarnLevel && strings.Contains(e.Message, "Rancher's settings cannot be read") && kube.IsForbidden(err)
+		})
+	})
+	select {
+	case s := <-told:
+		w.Errorf("agents are told %q", s.APIServerURL)
+	default:
+	}
+	w.hub.Grant(w, strings.Replace(reads, "RESOURCE", "settings", 1))
+	w.until("agents are told", func() bool {
+		select {
+		case s := <-told:
+			if s.APIServerURL != "https://rancher.example" {
+				w.Errorf("told %q", s.APIServerURL)
+			}
+			return true
+		default:
+			return false
+		}
 	})
 }

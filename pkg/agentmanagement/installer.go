@@ -2,7 +2,9 @@ package agentmanagement
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -54,7 +56,7 @@ func newInstaller(c *kube.Client, e registration.Endpoint, token string) (*insta
 }
 
 // install applies the objects of an agent that are missing or were applied
-// otherwise.
+// otherwise, and removes what an earlier one of it had and this one has not.
 func (i *installer) install(ctx context.Context, a registration.Agent) error {
 	o, err := a.Objects()
 	if err != nil {
@@ -72,6 +74,8 @@ func (i *installer) install(ctx context.Context, a registration.Agent) error {
 		func() error { return applyIfAny(ctx, i.classes, o.PriorityClass, o.PriorityClass != nil) },
 		func() error { return applyIfAny(ctx, i.budgets, o.Budget, o.Budget != nil) },
 		func() error { return applyOnce(ctx, i.deployments, o.Deployment) },
+		func() error { return i.dropBudgets(ctx, a, o) },
+		func() error { return i.dropClasses(ctx, a, o) },
 	} {
 		if err := apply(); err != nil {
 			return err
@@ -79,6 +83,40 @@ func (i *installer) install(ctx context.Context, a registration.Agent) error {
 	}
 	return nil
 }
+
+func (i *installer) dropBudgets(ctx context.Context, a registration.Agent, o registration.AgentObjects) error {
+	list, err := i.budgets.List(ctx, a.Namespace, ownLabel(a))
+	return errors.Join(err, drop(ctx, i.budgets, list, func(b *policyv1.PodDisruptionBudget) bool {
+		return o.Budget == nil || b.Name != o.Budget.Name
+	}))
+}
+
+func (i *installer) dropClasses(ctx context.Context, a registration.Agent, o registration.AgentObjects) error {
+	list, err := i.classes.List(ctx, "", ownLabel(a))
+	return errors.Join(err, drop(ctx, i.classes, list, func(c *schedulingv1.PriorityClass) bool {
+		return strings.HasPrefix(c.Name, a.PriorityPrefix()) && (o.PriorityClass == nil || c.Name != o.PriorityClass.Name)
+	}))
+}
+
+func ownLabel(a registration.Agent) string { return fleet.LabelManagerID + "=" + a.Labels[fleet.LabelManagerID] }
+
+// drop deletes those of some objects that an installer has applied and that are not
+// wanted. What the agent has deployed itself since is of its own release, which takes
+// it back.
+func drop[P kube.Object](ctx context.Context, store *kube.Store[P], list []P, unwanted func(P) bool) error {
+	for _, o := range list {
+		if o.GetAnnotations()[fleet.AnnotationInputHash] == "" || o.GetAnnotations()[annotationRelease] != "" || !unwanted(o) {
+			continue
+		}
+		if err := store.Delete(ctx, kube.KeyOf(o), exactly(o)); ignoreGone(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// annotationRelease is Helm's mark of what belongs to a release.
+const annotationRelease = "meta.helm.sh/release-name"
 
 // remove deletes the objects of an agent that this manager has made: first
 // what runs, then its rights, then what it could register with. Its releases

@@ -47,7 +47,7 @@ func (f Follower) Follow(ctx context.Context, chart registration.Settings, run f
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	told := newTold(f.Client.Loop("rancher-settings"))
+	told := newTold(f.Client.Loop("rancher-settings"), f.Log)
 	return kube.Run(ctx, nil, told.crd, kube.RunnerFunc(told.follow), kube.RunnerFunc(func(ctx context.Context) error {
 		defer stop()
 		if !told.first(ctx) {
@@ -92,6 +92,7 @@ func (f Follower) until(ctx context.Context, told *told, same func() bool, run f
 // told is what Rancher's settings say, as far as they are known.
 type told struct {
 	client *kube.Client
+	log    *logrus.Entry
 	crd    *metaCache
 	change chan struct{} // the CustomResourceDefinition has changed
 	fresh  chan struct{} // what is said has changed
@@ -101,8 +102,8 @@ type told struct {
 	said  plan.Told
 }
 
-func newTold(c *kube.Client) *told {
-	t := &told{client: c, change: make(chan struct{}, 1), fresh: make(chan struct{}, 1)}
+func newTold(c *kube.Client, log *logrus.Entry) *told {
+	t := &told{client: c, log: log, change: make(chan struct{}, 1), fresh: make(chan struct{}, 1)}
 	t.crd = kube.NewMetaCache(c, apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), kube.Watch{Fields: "metadata.name=" + kindSettings}, func(m *meta) {
 		m.Labels, m.Annotations, m.OwnerReferences = nil, nil, nil
 	})
@@ -151,6 +152,9 @@ func (t *told) watch(ctx context.Context) error {
 		if settings.HasSynced() {
 			look()
 		}
+	})
+	settings.OnError(func(err error) { // tried again by the cache, with a growing delay
+		t.log.WithError(err).Warn("Rancher's settings cannot be read: what is known of them counts, and without any no agent is told anything")
 	})
 	return kube.Run(ctx, nil, settings, kube.RunnerFunc(func(ctx context.Context) error {
 		look()

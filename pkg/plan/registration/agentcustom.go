@@ -167,10 +167,13 @@ func withEnv(list, more []corev1.EnvVar) []corev1.EnvVar {
 	return out
 }
 
+// PriorityPrefix begins the names of all classes that an agent ever has.
+func (a Agent) PriorityPrefix() string { return naming.SafeConcat(a.Namespace, priorityClassName) }
+
 // priorityName is the name of an agent's class. It begins with the namespace of
 // the agent and ends with what the class holds.
 func (a Agent) priorityName() string {
-	parts := []string{a.Namespace, priorityClassName, strings.ReplaceAll(strconv.Itoa(a.Priority.Value), "-", "minus")}
+	parts := []string{a.PriorityPrefix(), strings.ReplaceAll(strconv.Itoa(a.Priority.Value), "-", "minus")}
 	if a.preemption() == corev1.PreemptNever {
 		parts = append(parts, "never")
 	}
