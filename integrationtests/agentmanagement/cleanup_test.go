@@ -13,6 +13,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
 // What nobody owns goes after two looks; what somebody owns, or may still be
@@ -50,10 +51,9 @@ func TestCleanup(t *testing.T) {
 	secret(fleet.NamespaceDefault, "orphan", fleet.SecretTypeBundleValues, true)
 	create(t, g.admin, &fleet.ClusterRegistration{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "abandoned"}})
 
-	now := time.Now()
+	var now time.Time
 	cfg := g.cfg
 	cfg.Now = func() time.Time { return now }
-	c := agentmanagement.NewCleanup(cfg, g.client, logrus.NewEntry(logrus.New()))
 	left := func() []string {
 		var out []string
 		for _, name := range []string{"ns-alive", "ns-gone", "ns-tombstone", "ns-theirs", "not-ours"} {
@@ -75,14 +75,26 @@ func TestCleanup(t *testing.T) {
 		}
 		return out
 	}
-	sweep := func(after time.Duration) {
-		t.Helper()
-		now = now.Add(after)
-		if _, err := c.Sweep(ctx, kube.Key{}); err != nil {
-			t.Fatal(err)
+	all := left()
+	sweeper := func(of scope.Scope) func(after time.Duration) {
+		now, cfg.Scope = time.Now(), of
+		c := agentmanagement.NewCleanup(cfg, g.client, logrus.NewEntry(logrus.New()))
+		return func(after time.Duration) {
+			t.Helper()
+			now = now.Add(after)
+			if _, err := c.Sweep(ctx, kube.Key{}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	all := left()
+	elsewhere := sweeper(scope.Scope{Workspaces: []string{"elsewhere"}})
+	for _, after := range []time.Duration{0, 11 * time.Minute, 11 * time.Minute, 2 * time.Hour, 11 * time.Minute, 25 * time.Hour} {
+		elsewhere(after)
+	}
+	if diff := cmp.Diff(all, left()); diff != "" {
+		t.Errorf("who has other workspaces leaves these alone\n-want +got\n%s", diff)
+	}
+	sweep := sweeper(scope.Scope{})
 	sweep(0)
 	sweep(11 * time.Minute)
 	if diff := cmp.Diff(without(all, "ns-gone"), left()); diff != "" {

@@ -53,6 +53,8 @@ func TestPods(t *testing.T) {
 		{"17_MoveImported", step, (*world).moveImported},
 		{"09_Customization", step, (*world).customize},
 		{"12_AuthorityChanges", step, (*world).authorityChanges},
+		{"22_24_HarvesterDownstream", step, (*world).harvesterDownstream},
+		{"23_RancherGoes", step, (*world).rancherGoes},
 		{"Uninstall", step, (*world).uninstallAll},
 		{"Writers", look, (*world).writers},
 	} {
@@ -141,6 +143,21 @@ func (w *world) publish(greeting string) {
 		_, err := gitserver.Git(tree, args...)
 		w.must(err)
 	}
+}
+
+// greets returns when a greeting has reached a cluster.
+func (w *world) greets(s *site, greeting string) {
+	w.Helper()
+	w.until("the greeting reaches "+s.name, func(ctx context.Context) string {
+		m, err := s.core.CoreV1().ConfigMaps("shop").Get(ctx, "texts", metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if m.Data["greeting"] != greeting {
+			return m.Data["greeting"]
+		}
+		return ""
+	})
 }
 
 // The charts are installed with Helm. The local agent comes up by itself, and a
@@ -338,7 +355,9 @@ func (w *world) agents() []agent {
 func (w *world) uninstallAll() {
 	lives := w.allLives()
 	for _, s := range w.sites() {
-		s.ends = time.Now()
+		if s.ends.IsZero() {
+			s.ends = time.Now()
+		}
 	}
 	w.uninstall(w.east, "fleet-agent")
 	w.uninstall(w.local, "fleet")

@@ -256,34 +256,66 @@ func (w *world) authorityChanges() {
 	w.allCheckIn(time.Now(), after)
 
 	began := time.Now()
-	before := w.registrations()
-	w.upgrade(w.local, "fleet", map[string]any{"apiServerCA": string(w.local.cluster.CA()) + string(stranger.Cert)})
-	var fresh []string
-	w.until("the agent of west has registered again", func(context.Context) string {
-		fresh = slices.DeleteFunc(w.registrations(), func(r string) bool { return slices.Contains(before, r) })
-		if len(fresh) == 0 {
-			return "no registration"
-		}
-		return ""
+	fresh := w.registersAgain(w.local, func() {
+		w.upgrade(w.local, "fleet", map[string]any{"apiServerCA": string(w.local.cluster.CA()) + string(stranger.Cert)})
 	})
 	w.imported(team, w.west.known, corev1.ConditionTrue)
 	w.allCheckIn(time.Now(), after)
 	w.Logf("NUMBER right authority set -> registered again and checked in: %s", w.since(began))
-	fresh = slices.DeleteFunc(w.registrations(), func(r string) bool { return slices.Contains(before, r) })
-	if len(fresh) != 1 || !strings.HasPrefix(fresh[0], team+"/") {
-		w.Errorf("registrations since the authority is the right one: %v", fresh)
+	if all := fresh(); len(all) != 1 || !strings.HasPrefix(all[0], team+"/") {
+		w.Errorf("registrations since the authority is the right one: %v", all)
 	}
 	w.unharmed("workloads and agents", lives, slices.Concat(w.allLives(), w.agentLives()))
 }
 
-// registrations are those of all clusters, each with its UID.
-func (w *world) registrations() []string {
+// registersAgain does something, returns when an agent of a manager's has registered
+// since, and gives what lists those that have.
+func (w *world) registersAgain(manager *site, do func()) (fresh func() []string) {
 	w.Helper()
-	list, err := kube.StoreOf[*fleet.ClusterRegistration](w.local.client).List(w.Context(), "", "")
+	before := w.registrations(manager)
+	fresh = func() []string {
+		return slices.DeleteFunc(w.registrations(manager), func(r string) bool { return slices.Contains(before, r) })
+	}
+	do()
+	w.until("an agent of "+manager.name+"'s manager has registered again", func(context.Context) string {
+		if len(fresh()) == 0 {
+			return "no registration"
+		}
+		return ""
+	})
+	return fresh
+}
+
+// registrations are those of all clusters of a manager, each with its UID.
+func (w *world) registrations(manager *site) []string {
+	w.Helper()
+	list, err := kube.StoreOf[*fleet.ClusterRegistration](manager.client).List(w.Context(), "", "")
 	w.must(err)
 	var out []string
 	for _, r := range list {
 		out = append(out, fmt.Sprintf("%s/%s %s", r.Namespace, r.Name, r.UID))
 	}
 	return out
+}
+
+// Rancher is removed, and the chart is told to look after its own cluster again. What
+// is committed then reaches all clusters, also those that Rancher had imported.
+func (w *world) rancherGoes() {
+	was, gone := get[*fleet.Cluster](w, w.local, fleet.NamespaceLocal, fleet.ClusterLocal)
+	if gone != "" {
+		w.Fatal(gone)
+	}
+	workloads := w.allLives()
+	w.rancher.Uninstall(w)
+	began := time.Now()
+	w.upgrade(w.local, "fleet", map[string]any{"bootstrap": map[string]any{"enabled": true}})
+	w.publish("farewell")
+	for _, s := range w.sites() {
+		w.greets(s, "farewell")
+	}
+	w.allCheckIn(began, after)
+	if now, gone := get[*fleet.Cluster](w, w.local, fleet.NamespaceLocal, fleet.ClusterLocal); gone != "" || now.UID != was.UID {
+		w.Errorf("Cluster local was %s and is another one: %s", was.UID, gone)
+	}
+	w.unharmed("workloads", workloads, w.allLives())
 }

@@ -104,7 +104,7 @@ func (w *world) start(name string, network *node.Network) (*site, error) {
 	}
 	for _, version := range []string{before, after} {
 		images := []string{"fleet-agent.tar"}
-		if name == "local" {
+		if name == "local" || name == "west" && version == after { // west gets a manager of its own
 			images = append(images, "fleet.tar")
 		}
 		for _, image := range images {

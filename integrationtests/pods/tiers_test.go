@@ -1,0 +1,122 @@
+package pods
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/node"
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// own is the namespace of what the lower manager deploys.
+const own = "harvester-system"
+
+// A downstream cluster gets a manager of its own, as a Harvester has it: with a
+// Rancher that knows its own cluster only and installs what belongs to it through
+// Fleet. Both managers have an agent there, neither harms what is the other's, and
+// the lower one can be removed.
+func (w *world) harvesterDownstream() {
+	upper := func() []string {
+		return slices.Concat(w.lives(w.west, fleet.NamespaceSystem, "fleet-agent"), w.lives(w.west, "shop"), w.lives(w.west, "kept"))
+	}
+	lower := func() []string {
+		return slices.Concat(w.lives(w.west, fleet.NamespaceSystem, "fleet-controller", "gitjob"), w.lives(w.west, fleet.NamespaceLocalAgent), w.lives(w.west, own))
+	}
+	ofUpper, began := upper(), time.Now()
+	w.install(w.west, "fleet-crd", nil)
+	second := rancher.NewAt(w.root, harness.ConnectHub(w.root, w.west.cluster), node.WireAddress)
+	second.Put(w, rancher.Features, "", "multi-cluster-management", `{"spec":{"value":false},"status":{"default":true}}`)
+	second.Start(w.root)
+	values := rancherValues(w.west)
+	values["image"], values["agentImage"], values["agentCheckinInterval"] = imageOf(after), imageOf(after), "10s"
+	w.install(w.west, "fleet", values)
+	w.until("both agents and the lower manager run", func(context.Context) string {
+		if why := w.running(w.west, fleet.NamespaceSystem, after, "fleet-agent", "fleet-controller", "gitjob"); why != "" {
+			return why
+		}
+		return w.running(w.west, fleet.NamespaceLocalAgent, after, "fleet-agent")
+	})
+	create(w, w.west, &fleet.Bundle{
+		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceLocal, Name: "mcc-harvester"},
+		Spec: fleet.BundleSpec{
+			BundleDeploymentOptions: fleet.BundleDeploymentOptions{DefaultNamespace: own},
+			Resources:               []fleet.BundleResource{{Name: "web.yaml", Content: webDeployment}},
+			Targets:                 []fleet.BundleTarget{{ClusterName: fleet.ClusterLocal}},
+		},
+	})
+	w.webRuns(w.west, own)
+	w.Logf("NUMBER manager installed in a downstream cluster -> its own bundle runs there: %s", w.since(began))
+	if _, gone := get[*corev1.Namespace](w, w.west, "", fleet.NamespaceDefault); gone == "" {
+		w.Error("without multi-cluster management there is no default workspace, and there is its namespace")
+	}
+	w.unharmed("the upper manager's", ofUpper, upper())
+	w.noHarvester()
+
+	ofLower := lower()
+	w.registersAgain(w.local, func() { w.redeployAgent(w.local, team, w.west.known) })
+	w.checksIn(team, w.west.known, time.Now(), after)
+	w.unharmed("the lower manager's, when the upper one's agent registers again", ofLower, lower())
+
+	ofUpper = upper()
+	w.registersAgain(w.west, func() { w.redeployAgent(w.west, fleet.NamespaceLocal, fleet.ClusterLocal) })
+	below := *w // what follows is told of the lower manager
+	below.local = w.west
+	below.checksIn(fleet.NamespaceLocal, fleet.ClusterLocal, time.Now(), after)
+	w.unharmed("the upper manager's, when the lower one's agent registers again", ofUpper, upper())
+
+	ofUpper = upper()
+	deployed := w.lives(w.west, own)
+	w.west.ends = time.Now()
+	second.Uninstall(w)
+	w.uninstall(w.west, "fleet")
+	w.uninstall(w.west, "fleet-crd")
+	w.publish("still here")
+	w.greets(w.west, "still here")
+	w.checksIn(team, w.west.known, time.Now(), after)
+	w.unharmed("the upper manager's, when the lower one is removed", ofUpper, upper())
+	w.unharmed("what the lower manager had deployed", deployed, w.lives(w.west, own))
+}
+
+// redeployAgent asks a manager to install the agent of one of its clusters anew.
+func (w *world) redeployAgent(manager *site, workspace, name string) {
+	w.Helper()
+	change(w, manager, workspace, name, func(c *fleet.Cluster) { c.Spec.RedeployAgentGeneration++ })
+}
+
+// noHarvester: what is not meant for a Harvester does not go there.
+func (w *world) noHarvester() {
+	w.Helper()
+	w.rancher.Patch(w, rancher.Clusters, "", westID, `{"metadata":{"labels":{"provider.cattle.io":"harvester"}}}`)
+	w.until("the Cluster says that it is a Harvester", func(context.Context) string {
+		c, gone := get[*fleet.Cluster](w, w.local, team, w.west.known)
+		if gone == "" && c.Labels["provider.cattle.io"] != "harvester" {
+			return text(c.Labels)
+		}
+		return gone
+	})
+	create(w, w.local, &fleet.Bundle{
+		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "elsewhere"},
+		Spec: fleet.BundleSpec{
+			Resources: []fleet.BundleResource{{Name: "a.yaml", Content: harness.ConfigMap("a", "one")}},
+			Targets: []fleet.BundleTarget{{ClusterSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "provider.cattle.io", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"harvester"}},
+			}}}},
+		},
+	})
+	w.until("the Bundle is targeted", func(context.Context) string {
+		b, gone := get[*fleet.Bundle](w, w.local, team, "elsewhere")
+		if gone == "" && b.Status.ObservedGeneration != b.Generation {
+			return "not looked at"
+		}
+		if gone == "" && b.Status.Summary.DesiredReady != 0 {
+			w.Errorf("it goes to %d clusters", b.Status.Summary.DesiredReady)
+		}
+		return gone
+	})
+}
