@@ -33,6 +33,7 @@ func TestForsaken(t *testing.T) {
 	w.space("b")
 	t.Run("19_deleted_after_a_move", func(t *testing.T) { deletedAfterMove(w.in(t)) })
 	t.Run("19_old_half", func(t *testing.T) { oldHalf(w.in(t)) })
+	t.Run("06_kinds_of_an_older_chart", func(t *testing.T) { olderKinds(w.in(t)) })
 	t.Run("19_deleted_while_nobody_looked", func(t *testing.T) { deletedUnseen(w.in(t), h) })
 }
 
@@ -57,6 +58,7 @@ func (h *house) run(t *testing.T) {
 	done := make(chan error, 1)
 	house := workspace.New(workspace.Config{
 		Mode: plan.Standalone, Look: 50 * time.Millisecond,
+		Fail: func(loop string, key kube.Key, err error) { log.Warnf("%s %s: %v", loop, key, err) },
 		Now: func() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) },
 	}, client, logrus.NewEntry(log))
 	go func() { done <- kube.Run(ctx, nil, house.Parts()...) }()

@@ -98,7 +98,9 @@ func (i *installer) dropClasses(ctx context.Context, a registration.Agent, o reg
 	}))
 }
 
-func ownLabel(a registration.Agent) string { return fleet.LabelManagerID + "=" + a.Labels[fleet.LabelManagerID] }
+func ownLabel(a registration.Agent) string {
+	return fleet.LabelManagerID + "=" + a.Labels[fleet.LabelManagerID]
+}
 
 // drop deletes those of some objects that an installer has applied and that are not
 // wanted. What the agent has deployed itself since is of its own release, which takes

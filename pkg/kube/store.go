@@ -170,15 +170,20 @@ func (s *Store[P]) PatchRaw(ctx context.Context, key Key, kind types.PatchType, 
 // other managers. Fields that this manager has set before and that no longer
 // stand in obj are removed.
 func (s *Store[P]) Apply(ctx context.Context, obj P) (P, error) {
-	out := newOf[P]()
 	s.setKind(obj)
 	data, err := applyBody(obj)
 	if err != nil {
-		return out, err
+		return newOf[P](), err
 	}
+	return s.apply(ctx, obj, data)
+}
+
+// apply applies a body of an object.
+func (s *Store[P]) apply(ctx context.Context, obj P, data []byte) (P, error) {
+	out := newOf[P]()
 	force := true
 	opts := metav1.PatchOptions{FieldManager: s.field, Force: &force}
-	err = s.client.Patch(ctx, obj.GetNamespace(), obj.GetName(), types.ApplyPatchType, data, out, opts)
+	err := s.client.Patch(ctx, obj.GetNamespace(), obj.GetName(), types.ApplyPatchType, data, out, opts)
 	return s.result("apply", KeyOf(obj), out, err)
 }
 

@@ -144,7 +144,7 @@ func (l *clusterLoop) put(ctx context.Context, want *fleet.Cluster) (kube.Next, 
 			return kube.Done, err
 		}
 	}
-	written, err := l.fleet.Apply(ctx, want)
+	written, err := l.fleet.ApplyKept(ctx, want)
 	if err != nil {
 		return kube.Done, fmt.Errorf("map cluster %q: %w", kube.KeyOf(want), err)
 	}
