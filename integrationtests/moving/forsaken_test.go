@@ -59,7 +59,7 @@ func (h *house) run(t *testing.T) {
 	house := workspace.New(workspace.Config{
 		Mode: plan.Standalone, Look: 50 * time.Millisecond,
 		Fail: func(loop string, key kube.Key, err error) { log.Warnf("%s %s: %v", loop, key, err) },
-		Now: func() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) },
+		Now:  func() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) },
 	}, client, logrus.NewEntry(log))
 	go func() { done <- kube.Run(ctx, nil, house.Parts()...) }()
 	h.stop = sync.OnceFunc(func() {
