@@ -3,7 +3,9 @@ package harness
 import (
 	"encoding/base64"
 	"fmt"
+	"math/rand/v2"
 	"net"
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -90,13 +92,18 @@ func Kubeconfig(url string, ca []byte, token string) []byte {
 		url, base64.StdEncoding.EncodeToString(ca), token)
 }
 
-// FreeAddress is an address on this machine at which nobody listens now.
+// FreeAddress is an address on this machine at which nobody listens now. Its port is
+// none of those that are given to whoever asks for any, so that it stays free until
+// the one who was told it listens.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(10000+rand.IntN(9000)))) //nolint:gosec // no secret
+		if err == nil {
+			l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port from 10000 to 18999 is free")
+	return ""
 }
