@@ -23,9 +23,6 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// Patience is how long a state may take to appear where nothing else is said.
-const Patience = patience
-
 // deskLimit is how long a command at a Desk may take.
 const deskLimit = 60 * time.Second
 

@@ -289,7 +289,7 @@ func (s *Site) Until(what string, f func() bool) {
 }
 
 // siteLimit is how long something may take to happen on a Site.
-const siteLimit = 30 * time.Second
+const siteLimit = Patience
 
 // Removed lists who has deleted what in the namespaces of a Site's workloads since
 // a moment, by the API server's audit log: without Helm's own records, and without

@@ -7,9 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// patience is how long a state may take to appear. It is generous: a story
-// that passes never waits for it.
-const patience = 90 * time.Second
+// Patience is how long a state may take to appear, on a machine that does other
+// things too. It is generous: a story that passes never waits for it.
+const Patience = 90 * time.Second
 
 // pollEvery is how often a story looks.
 const pollEvery = 50 * time.Millisecond
@@ -18,7 +18,7 @@ const pollEvery = 50 * time.Millisecond
 // difference if that does not happen in time.
 func Eventually[T any](w *World, what string, look func() T, want T) {
 	w.t.Helper()
-	Within(w, patience, what, look, want)
+	Within(w, Patience, what, look, want)
 }
 
 // Within is Eventually with a limit of its own.
@@ -39,12 +39,12 @@ func Within[T any](w *World, limit time.Duration, what string, look func() T, wa
 func (w *World) Until(what string, pending func() string) {
 	w.t.Helper()
 	var last string
-	ok := poll(patience, func() bool {
+	ok := poll(Patience, func() bool {
 		last = pending()
 		return last == ""
 	})
 	if !ok {
-		w.t.Fatalf("not within %s: %s: %s", patience, what, last)
+		w.t.Fatalf("not within %s: %s: %s", Patience, what, last)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
 // limit is how long something may take to happen.
-const limit = 40 * time.Second
+const limit = harness.Patience
 
 // importer is the account whose kubeconfigs the manager is given.
 const importer = "importer"

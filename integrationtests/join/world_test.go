@@ -75,7 +75,7 @@ func (w *world) must(err error) {
 // until waits for something to become true, 30 s at most.
 func (w *world) until(what string, f func() bool) {
 	w.Helper()
-	w.within(30*time.Second, what, f)
+	w.within(harness.Patience, what, f)
 }
 
 func (w *world) within(limit time.Duration, what string, f func() bool) {

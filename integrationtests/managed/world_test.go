@@ -34,7 +34,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
 // limit is how long something may take to happen.
-const limit = 90 * time.Second
+const limit = harness.Patience
 
 // checkin is how often agents check in here.
 const checkin = time.Second

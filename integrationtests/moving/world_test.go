@@ -37,7 +37,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
 // limit is how long something may take to happen.
-const limit = 90 * time.Second
+const limit = harness.Patience
 
 // A world is a management cluster with Rancher and Fleet's manager, and another
 // cluster, which stands for as many as there are stories.

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 // limit is how long something may take to happen.
-const limit = 40 * time.Second
+const limit = harness.Patience
 
 // house is the User-Agent of the loops under test.
 const house = "fleet-workspace/test"

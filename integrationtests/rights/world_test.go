@@ -95,7 +95,7 @@ func (w *world) must(err error) {
 // until waits for something to become true, 30 s at most.
 func (w *world) until(what string, f func() bool) {
 	w.Helper()
-	harness.Wait(w, 30*time.Second, what, f)
+	harness.Wait(w, harness.Patience, what, f)
 }
 
 // get reads an object of the management cluster; false: there is none.

@@ -34,7 +34,7 @@ import (
 )
 
 // patience is how long a state may take to appear.
-const patience = 30 * time.Second
+const patience = harness.Patience
 
 // world is an API server with clusters whose agents are played.
 type world struct {

@@ -29,7 +29,7 @@ import (
 )
 
 // patience is how long anything may take to happen.
-const patience = 90 * time.Second
+const patience = harness.Patience
 
 // A desk is a person's terminal, and the clusters that it reaches: one for the
 // manager, two that are to join.

@@ -32,7 +32,7 @@ const (
 )
 
 // limit is how long something may take to happen.
-const limit = 90 * time.Second
+const limit = harness.Patience
 
 // Resources, as audit logs tell them apart.
 const (

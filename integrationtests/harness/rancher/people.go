@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long something may take to happen.
-const patience = 60 * time.Second
+const patience = 90 * time.Second
 
 // Put makes an object as people do: the test's administrator. text is JSON without
 // kind and name. A status that is a subresource is written by Rancher.
