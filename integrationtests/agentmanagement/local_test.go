@@ -54,15 +54,19 @@ func TestLocalCluster(t *testing.T) {
 	agent := kube.Key{Namespace: fleet.NamespaceLocalAgent, Name: "fleet-agent"}
 	t.Run("WishesTakenBack", func(t *testing.T) {
 		wish := func(s *fleet.AgentSchedulingCustomization) {
-			have, err := kube.StoreOf[*fleet.Cluster](g.admin).Get(ctx, key)
-			if err != nil {
-				t.Fatal(err)
-			}
-			changed := have.DeepCopy()
-			changed.Spec.AgentSchedulingCustomization = s
-			if _, err := kube.StoreOf[*fleet.Cluster](g.admin).Patch(ctx, have, changed); err != nil {
-				t.Fatal(err)
-			}
+			until(t, "the Cluster is changed", func() bool {
+				have, err := kube.StoreOf[*fleet.Cluster](g.admin).Get(ctx, key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				changed := have.DeepCopy()
+				changed.Spec.AgentSchedulingCustomization = s
+				_, err = kube.StoreOf[*fleet.Cluster](g.admin).Patch(ctx, have, changed)
+				if err != nil && !kube.IsConflict(err) {
+					t.Fatal(err)
+				}
+				return err == nil
+			})
 		}
 		has := func() (budgets, classes int) {
 			list, err := kube.StoreOf[*policyv1.PodDisruptionBudget](g.admin).List(ctx, agent.Namespace, "")

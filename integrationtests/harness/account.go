@@ -27,8 +27,13 @@ func (h *Hub) Account(t testing.TB, namespace, name string) *rest.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return h.bearer(token.Status.Token)
+}
+
+// bearer is a connection as whoever a token is.
+func (h *Hub) bearer(token string) *rest.Config {
 	out := rest.AnonymousClientConfig(h.Cluster.REST())
-	out.BearerToken = token.Status.Token
+	out.BearerToken = token
 	return out
 }
 

@@ -9,7 +9,9 @@ import (
 
 	"github.com/sirupsen/logrus"
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetworkspace/fleet/pkg/agent"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -54,12 +56,13 @@ func (p agentPod) wanted(ctx context.Context) bool {
 
 // run runs the agent until its Deployment is gone.
 func (p agentPod) run(ctx context.Context) {
-	if _, err := kube.StoreOf[*corev1.ServiceAccount](p.hub.Admin).Get(ctx, kube.Key{Namespace: p.namespace, Name: "fleet-agent"}); err != nil {
-		return // it comes before the Deployment
+	token, err := p.hub.Client.CoreV1().ServiceAccounts(p.namespace).CreateToken(ctx, "fleet-agent", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		return // its account is going, as soon its Deployment will be
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	own := p.hub.Account(p, p.namespace, "fleet-agent")
+	own := p.hub.bearer(token.Status.Token)
 	cfg := agent.Default()
 	cfg.Namespace, cfg.CheckinInterval, cfg.Version = p.namespace, time.Second, "v0.1.0-test"
 	if p.namespace != fleet.NamespaceSystem {

@@ -3,9 +3,10 @@ package harness
 import (
 	"encoding/base64"
 	"fmt"
-	"math/rand/v2"
 	"net"
+	"os"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,18 +93,25 @@ func Kubeconfig(url string, ca []byte, token string) []byte {
 		url, base64.StdEncoding.EncodeToString(ca), token)
 }
 
-// FreeAddress is an address on this machine at which nobody listens now. Its port is
-// none of those that are given to whoever asks for any, so that it stays free until
-// the one who was told it listens.
+// freePorts are the ports of free addresses: none that Linux gives to whoever asks for
+// any, so that one stays free until the one who was told it listens.
+var freePorts = struct{ first, many int }{10000, 9000}
+
+// lastPort counts the ports that this process was told. Other processes begin elsewhere.
+var lastPort atomic.Int64
+
+// FreeAddress is an address on this machine at which nobody listens now, another one
+// with each call.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(10000+rand.IntN(9000)))) //nolint:gosec // no secret
+	for range freePorts.many {
+		port := freePorts.first + (os.Getpid()*100+int(lastPort.Add(1)))%freePorts.many
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err == nil {
 			l.Close()
 			return l.Addr().String()
 		}
 	}
-	t.Fatal("no port from 10000 to 18999 is free")
+	t.Fatalf("none of %d ports from %d is free", freePorts.many, freePorts.first)
 	return ""
 }

@@ -130,7 +130,8 @@ func (m *mover) ready(namespace, name string) {
 	})
 }
 
-// moving is the message of the condition Moving of a Cluster; empty: it has none.
+// moving is the message of the condition Moving of a Cluster, be it True or Unknown;
+// empty: it has none.
 func (m *mover) moving(namespace string) string {
 	m.Helper()
 	c := m.cluster(namespace, m.id)
@@ -138,7 +139,7 @@ func (m *mover) moving(namespace string) string {
 		return ""
 	}
 	says := condition.Find(c.Status.Conditions, fleet.ConditionMoving)
-	if says == nil || says.Status != corev1.ConditionTrue {
+	if says == nil || says.Status == corev1.ConditionFalse {
 		return ""
 	}
 	return says.Message
@@ -372,6 +373,10 @@ func blind(w *world) {
 	m.until("the old Cluster says that it is not known whether it moves", func() bool {
 		return strings.Contains(m.moving(fleet.NamespaceDefault), "is not known")
 	})
+	if says := condition.Find(m.cluster(fleet.NamespaceDefault, m.id).Status.Conditions, fleet.ConditionMoving); says.Status != corev1.ConditionUnknown {
+		w.Errorf("it says Moving=%s", says.Status)
+	}
+	w.imported("team-eye", m.id, corev1.ConditionFalse, workspace.ReasonRancherUnseen)
 	if _, ok := harness.Read[*fleet.BundleDeployment](w, m.hub, old.Status.Namespace, m.bundle("app")); !ok {
 		w.Error("what it deploys is withdrawn")
 	}

@@ -142,15 +142,15 @@ func (w *world) rollout(what string, holds func(agents.State) bool) {
 func (w *world) allCheckIn(since time.Time, version string) {
 	w.Helper()
 	for _, at := range w.agents() {
-		w.checksIn(at.workspace, at.cluster, since, version)
+		w.checksIn(w.local, at.workspace, at.cluster, since, version)
 	}
 }
 
-// checksIn returns when an agent has checked in since a moment.
-func (w *world) checksIn(workspace, name string, since time.Time, version string) {
+// checksIn returns when an agent has checked in with its manager since a moment.
+func (w *world) checksIn(manager *site, workspace, name string, since time.Time, version string) {
 	w.Helper()
 	w.until("the agent of "+name+" checks in", func(context.Context) string {
-		c, gone := get[*fleet.Cluster](w, w.local, workspace, name)
+		c, gone := get[*fleet.Cluster](w, manager, workspace, name)
 		if gone != "" {
 			return gone
 		}

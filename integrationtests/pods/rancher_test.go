@@ -121,7 +121,7 @@ func (w *world) moveImported() {
 	w.rancher.Ready(w, westID, true)
 	w.imported(fleet.NamespaceDefault, west, corev1.ConditionTrue)
 	w.agentPod("all wishes", "memory=512Mi edge=true required priority=1000 budget=1")
-	w.checksIn(fleet.NamespaceDefault, west, time.Now(), after)
+	w.checksIn(w.local, fleet.NamespaceDefault, west, time.Now(), after)
 	w.Logf("NUMBER imported into Rancher, with wishes -> agent checked in: %s", w.since(began))
 	for _, folder := range []string{"only", "kept"} {
 		w.repo(fleet.NamespaceDefault, folder, fleet.GitTarget{ClusterName: west}, folder == "kept")
@@ -150,7 +150,7 @@ func (w *world) moveImported() {
 	began = time.Now()
 	w.rancher.Patch(w, rancher.Clusters, "", westID, `{"spec":{"fleetWorkspaceName":"`+team+`"}}`)
 	w.west.workspace = team
-	w.checksIn(team, w.west.known, began, after)
+	w.checksIn(w.local, team, w.west.known, began, after)
 	w.Logf("NUMBER moved to another workspace -> agent checked in there: %s", w.since(began))
 	w.until("what the new workspace does not deploy is gone", func(context.Context) string {
 		return w.running(w.west, "only", "")
@@ -195,11 +195,11 @@ func (w *world) customize() {
 	told(`"schedulingCustomization":{"priorityClass":{"value":2000},"podDisruptionBudget":null}`,
 		`,"overrideAffinity":null,"appendTolerations":null,"overrideResourceRequirements":null`)
 	w.agentPod("another priority, and nothing else", "memory=0 edge=false preferred priority=2000 budget=0")
-	w.checksIn(team, w.west.known, time.Now(), after)
+	w.checksIn(w.local, team, w.west.known, time.Now(), after)
 	w.Logf("NUMBER settings changed in Rancher -> another agent runs and has checked in: %s", w.since(began))
 	told(`"schedulingCustomization":null`, "")
 	w.agentPod("as all agents are", "memory=0 edge=false preferred priority=0 budget=0")
-	w.checksIn(team, w.west.known, time.Now(), after)
+	w.checksIn(w.local, team, w.west.known, time.Now(), after)
 	classes, err := w.west.core.SchedulingV1().PriorityClasses().List(w.Context(), metav1.ListOptions{})
 	w.must(err)
 	for _, c := range classes.Items {

@@ -12,6 +12,7 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 // own is the namespace of what the lower manager deploys.
@@ -22,13 +23,37 @@ const own = "harvester-system"
 // Fleet. Both managers have an agent there, neither harms what is the other's, and
 // the lower one can be removed.
 func (w *world) harvesterDownstream() {
-	upper := func() []string {
-		return slices.Concat(w.lives(w.west, fleet.NamespaceSystem, "fleet-agent"), w.lives(w.west, "shop"), w.lives(w.west, "kept"))
-	}
-	lower := func() []string {
-		return slices.Concat(w.lives(w.west, fleet.NamespaceSystem, "fleet-controller", "gitjob"), w.lives(w.west, fleet.NamespaceLocalAgent), w.lives(w.west, own))
-	}
-	ofUpper, began := upper(), time.Now()
+	second := w.lowerComes()
+	w.noHarvester()
+	w.bothAgain()
+
+	ofUpper, deployed := w.ofUpper(), w.lives(w.west, own)
+	w.west.ends = time.Now()
+	second.Uninstall(w)
+	w.uninstall(w.west, "fleet")
+	w.uninstall(w.west, "fleet-crd")
+	w.publish("still here")
+	w.greets(w.west, "still here")
+	w.checksIn(w.local, team, w.west.known, time.Now(), after)
+	w.unharmed("the upper manager's, when the lower one is removed", ofUpper, w.ofUpper())
+	w.unharmed("what the lower manager had deployed", deployed, w.lives(w.west, own))
+}
+
+// ofUpper are the lives on west of the upper manager's agent and of what that has
+// deployed.
+func (w *world) ofUpper() []string {
+	return slices.Concat(w.lives(w.west, fleet.NamespaceSystem, "fleet-agent"), w.lives(w.west, "shop"), w.lives(w.west, "kept"))
+}
+
+// ofLower are those of west's own manager, of its agent, and of what that has deployed.
+func (w *world) ofLower() []string {
+	return slices.Concat(w.lives(w.west, fleet.NamespaceSystem, "fleet-controller", "gitjob"), w.lives(w.west, fleet.NamespaceLocalAgent), w.lives(w.west, own))
+}
+
+// lowerComes installs a manager on west, and a Rancher without multi-cluster
+// management. What that wants to run there runs, and there is no default workspace.
+func (w *world) lowerComes() *rancher.Rancher {
+	ofUpper, began := w.ofUpper(), time.Now()
 	w.install(w.west, "fleet-crd", nil)
 	second := rancher.NewAt(w.root, harness.ConnectHub(w.root, w.west.cluster), node.WireAddress)
 	second.Put(w, rancher.Features, "", "multi-cluster-management", `{"spec":{"value":false},"status":{"default":true}}`)
@@ -55,32 +80,21 @@ func (w *world) harvesterDownstream() {
 	if _, gone := get[*corev1.Namespace](w, w.west, "", fleet.NamespaceDefault); gone == "" {
 		w.Error("without multi-cluster management there is no default workspace, and there is its namespace")
 	}
-	w.unharmed("the upper manager's", ofUpper, upper())
-	w.noHarvester()
+	w.unharmed("the upper manager's", ofUpper, w.ofUpper())
+	return second
+}
 
-	ofLower := lower()
+// bothAgain lets the agent of either manager register once more.
+func (w *world) bothAgain() {
+	lower := w.ofLower()
 	w.registersAgain(w.local, func() { w.redeployAgent(w.local, team, w.west.known) })
-	w.checksIn(team, w.west.known, time.Now(), after)
-	w.unharmed("the lower manager's, when the upper one's agent registers again", ofLower, lower())
+	w.checksIn(w.local, team, w.west.known, time.Now(), after)
+	w.unharmed("the lower manager's, when the upper one's agent registers again", lower, w.ofLower())
 
-	ofUpper = upper()
+	upper := w.ofUpper()
 	w.registersAgain(w.west, func() { w.redeployAgent(w.west, fleet.NamespaceLocal, fleet.ClusterLocal) })
-	below := *w // what follows is told of the lower manager
-	below.local = w.west
-	below.checksIn(fleet.NamespaceLocal, fleet.ClusterLocal, time.Now(), after)
-	w.unharmed("the upper manager's, when the lower one's agent registers again", ofUpper, upper())
-
-	ofUpper = upper()
-	deployed := w.lives(w.west, own)
-	w.west.ends = time.Now()
-	second.Uninstall(w)
-	w.uninstall(w.west, "fleet")
-	w.uninstall(w.west, "fleet-crd")
-	w.publish("still here")
-	w.greets(w.west, "still here")
-	w.checksIn(team, w.west.known, time.Now(), after)
-	w.unharmed("the upper manager's, when the lower one is removed", ofUpper, upper())
-	w.unharmed("what the lower manager had deployed", deployed, w.lives(w.west, own))
+	w.checksIn(w.west, fleet.NamespaceLocal, fleet.ClusterLocal, time.Now(), after)
+	w.unharmed("the upper manager's, when the lower one's agent registers again", upper, w.ofUpper())
 }
 
 // redeployAgent asks a manager to install the agent of one of its clusters anew.
@@ -89,34 +103,51 @@ func (w *world) redeployAgent(manager *site, workspace, name string) {
 	change(w, manager, workspace, name, func(c *fleet.Cluster) { c.Spec.RedeployAgentGeneration++ })
 }
 
-// noHarvester: what is not meant for a Harvester does not go there.
+// noHarvester: what is meant for Harvesters goes to west, which is one, and to nobody
+// else; what is not meant for them goes to the others.
 func (w *world) noHarvester() {
 	w.Helper()
-	w.rancher.Patch(w, rancher.Clusters, "", westID, `{"metadata":{"labels":{"provider.cattle.io":"harvester"}}}`)
-	w.until("the Cluster says that it is a Harvester", func(context.Context) string {
-		c, gone := get[*fleet.Cluster](w, w.local, team, w.west.known)
-		if gone == "" && c.Labels["provider.cattle.io"] != "harvester" {
-			return text(c.Labels)
+	const label = "provider.cattle.io"
+	says := func(value string) {
+		w.Helper()
+		text := "null"
+		if value != "" {
+			text = `"` + value + `"`
 		}
-		return gone
-	})
-	create(w, w.local, &fleet.Bundle{
-		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "elsewhere"},
-		Spec: fleet.BundleSpec{
-			Resources: []fleet.BundleResource{{Name: "a.yaml", Content: harness.ConfigMap("a", "one")}},
-			Targets: []fleet.BundleTarget{{ClusterSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-				{Key: "provider.cattle.io", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"harvester"}},
-			}}}},
-		},
-	})
-	w.until("the Bundle is targeted", func(context.Context) string {
-		b, gone := get[*fleet.Bundle](w, w.local, team, "elsewhere")
-		if gone == "" && b.Status.ObservedGeneration != b.Generation {
-			return "not looked at"
-		}
-		if gone == "" && b.Status.Summary.DesiredReady != 0 {
-			w.Errorf("it goes to %d clusters", b.Status.Summary.DesiredReady)
-		}
-		return gone
-	})
+		w.rancher.Patch(w, rancher.Clusters, "", westID, `{"metadata":{"labels":{"`+label+`":`+text+`}}}`)
+		w.until("the Cluster says what it is", func(context.Context) string {
+			c, gone := get[*fleet.Cluster](w, w.local, team, w.west.known)
+			if gone == "" && c.Labels[label] != value {
+				return text + " " + c.Labels[label]
+			}
+			return gone
+		})
+	}
+	says("harvester")
+	for name, in := range map[string]metav1.LabelSelectorOperator{"elsewhere": metav1.LabelSelectorOpNotIn, "there": metav1.LabelSelectorOpIn} {
+		create(w, w.local, &fleet.Bundle{
+			ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name},
+			Spec: fleet.BundleSpec{
+				Resources: []fleet.BundleResource{{Name: "a.yaml", Content: harness.ConfigMap("a", "one")}},
+				Targets: []fleet.BundleTarget{{ClusterSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+					{Key: label, Operator: in, Values: []string{"harvester"}},
+				}}}},
+				BundleDeploymentOptions: fleet.BundleDeploymentOptions{DefaultNamespace: name},
+			},
+		})
+	}
+	for name, want := range map[string]int{"elsewhere": 0, "there": 1} { // west is alone in its workspace
+		w.until("Bundle "+name+" is targeted", func(context.Context) string {
+			b, gone := get[*fleet.Bundle](w, w.local, team, name)
+			if gone == "" && b.Status.ObservedGeneration != b.Generation {
+				return "not looked at"
+			}
+			if gone == "" && b.Status.Summary.DesiredReady != want {
+				w.Errorf("%s goes to %d clusters", name, b.Status.Summary.DesiredReady)
+			}
+			return gone
+		})
+		w.must(kube.StoreOf[*fleet.Bundle](w.local.client).Delete(w.Context(), kube.Key{Namespace: team, Name: name}, kube.Precondition{}))
+	}
+	says("")
 }

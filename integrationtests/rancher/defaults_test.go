@@ -2,8 +2,10 @@ package rancher_test
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
@@ -158,7 +160,7 @@ subjects: [{kind: ServiceAccount, namespace: cattle-fleet-system, name: follower
 	client, err := kube.Connect(kube.Config{REST: account, UserAgent: "fleet-follower/test", FieldManager: "test"})
 	w.must(err)
 	log, said := logtest.NewNullLogger()
-	told := make(chan registration.Settings, 1)
+	told, since := make(chan registration.Settings, 1), time.Now()
 	w.run(func(ctx context.Context) error {
 		return workspace.Follower{Client: client, Log: logrus.NewEntry(log)}.Follow(ctx, chart(), func(ctx context.Context, s registration.Settings) error {
 			told <- s
@@ -176,6 +178,20 @@ subjects: [{kind: ServiceAccount, namespace: cattle-fleet-system, name: follower
 	case s := <-told:
 		w.Errorf("agents are told %q", s.APIServerURL)
 	default:
+	}
+	refused := func() (n int) {
+		list, err := harness.ReadAudit("rancher", w.hub.Cluster.AuditLog(), since)
+		w.must(err)
+		for _, r := range list {
+			if strings.HasPrefix(r.Agent, "fleet-follower") && r.Code == http.StatusForbidden {
+				n++
+			}
+		}
+		return n
+	}
+	w.until("it has tried again", func() bool { return refused() > 1 })
+	if n := len(said.AllEntries()); n != 1 {
+		w.Errorf("it says so %d times", n)
 	}
 	w.hub.Grant(w, strings.Replace(reads, "RESOURCE", "settings", 1))
 	w.until("agents are told", func() bool {

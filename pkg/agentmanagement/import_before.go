@@ -2,10 +2,12 @@ package agentmanagement
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/imports"
 	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -70,6 +72,9 @@ func (d *downstream) before(ctx context.Context, former []*fleet.Cluster, in []s
 // that one then. An error that is a Wait says that the Cluster is another one now.
 func (l *importLoop) identify(ctx context.Context, c *fleet.Cluster, access kubeconfig.Access, in string) (before *fleet.Cluster, err error) {
 	former, err := l.moves.former(ctx, c)
+	if errors.Is(err, errUnseen) { // it may be another one's, and then has that one's name
+		return nil, fault.WaitError(workspace.ReasonRancherUnseen, askAgain, err)
+	}
 	if err != nil {
 		return nil, err
 	}

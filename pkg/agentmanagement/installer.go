@@ -2,9 +2,7 @@ package agentmanagement
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -74,8 +72,7 @@ func (i *installer) install(ctx context.Context, a registration.Agent) error {
 		func() error { return applyIfAny(ctx, i.classes, o.PriorityClass, o.PriorityClass != nil) },
 		func() error { return applyIfAny(ctx, i.budgets, o.Budget, o.Budget != nil) },
 		func() error { return applyOnce(ctx, i.deployments, o.Deployment) },
-		func() error { return i.dropBudgets(ctx, a, o) },
-		func() error { return i.dropClasses(ctx, a, o) },
+		func() error { return i.drop(ctx, a, o, appliedHere) },
 	} {
 		if err := apply(); err != nil {
 			return err
@@ -84,37 +81,40 @@ func (i *installer) install(ctx context.Context, a registration.Agent) error {
 	return nil
 }
 
-func (i *installer) dropBudgets(ctx context.Context, a registration.Agent, o registration.AgentObjects) error {
-	list, err := i.budgets.List(ctx, a.Namespace, ownLabel(a))
-	return errors.Join(err, drop(ctx, i.budgets, list, func(b *policyv1.PodDisruptionBudget) bool {
-		return o.Budget == nil || b.Name != o.Budget.Name
-	}))
-}
-
-func (i *installer) dropClasses(ctx context.Context, a registration.Agent, o registration.AgentObjects) error {
-	list, err := i.classes.List(ctx, "", ownLabel(a))
-	return errors.Join(err, drop(ctx, i.classes, list, func(c *schedulingv1.PriorityClass) bool {
-		return strings.HasPrefix(c.Name, a.PriorityPrefix()) && (o.PriorityClass == nil || c.Name != o.PriorityClass.Name)
-	}))
-}
-
-func ownLabel(a registration.Agent) string {
-	return fleet.LabelManagerID + "=" + a.Labels[fleet.LabelManagerID]
-}
-
-// drop deletes those of some objects that an installer has applied and that are not
-// wanted. What the agent has deployed itself since is of its own release, which takes
-// it back.
-func drop[P kube.Object](ctx context.Context, store *kube.Store[P], list []P, unwanted func(P) bool) error {
-	for _, o := range list {
-		if o.GetAnnotations()[fleet.AnnotationInputHash] == "" || o.GetAnnotations()[annotationRelease] != "" || !unwanted(o) {
-			continue
+// drop deletes what an agent had of a manager, and has not among o: what it has for one
+// set of wishes only, as far as it is to go.
+func (i *installer) drop(ctx context.Context, a registration.Agent, o registration.AgentObjects, goes func(kube.Object) bool) error {
+	own := fleet.LabelManagerID + "=" + a.Labels[fleet.LabelManagerID]
+	budgets, err := i.budgets.List(ctx, a.Namespace, own)
+	if err != nil {
+		return err
+	}
+	for _, b := range budgets {
+		if (o.Budget == nil || b.Name != o.Budget.Name) && goes(b) {
+			if err := i.budgets.Delete(ctx, kube.KeyOf(b), exactly(b)); err != nil {
+				return err
+			}
 		}
-		if err := store.Delete(ctx, kube.KeyOf(o), exactly(o)); ignoreGone(err) != nil {
-			return err
+	}
+	classes, err := i.classes.List(ctx, "", own)
+	if err != nil {
+		return err
+	}
+	for _, c := range classes {
+		if (o.PriorityClass == nil || c.Name != o.PriorityClass.Name) && a.HasHad(c) && goes(c) {
+			if err := i.classes.Delete(ctx, kube.KeyOf(c), exactly(c)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// appliedHere tells whether an installer has applied an object last. What the agent has
+// deployed itself since is of its own release, which takes it back.
+func appliedHere(o kube.Object) bool {
+	has := o.GetAnnotations()
+	return has[fleet.AnnotationInputHash] != "" && has[annotationRelease] == ""
 }
 
 // annotationRelease is Helm's mark of what belongs to a release.
@@ -132,8 +132,9 @@ func (i *installer) remove(ctx context.Context, a registration.Agent) error {
 	bootstrap := kube.Key{Namespace: a.Namespace, Name: fleet.SecretAgentBootstrap}
 	for _, remove := range []func() error{
 		func() error { return removeOwn(ctx, i.deployments, kube.KeyOf(o.Deployment), id) },
-		func() error { return removeIfAny(ctx, i.budgets, o.Budget, o.Budget != nil, id) },
-		func() error { return removeIfAny(ctx, i.classes, o.PriorityClass, o.PriorityClass != nil, id) },
+		func() error {
+			return i.drop(ctx, a, registration.AgentObjects{}, func(kube.Object) bool { return true })
+		},
 		func() error { return removeOwn(ctx, i.bindings, kube.KeyOf(o.ClusterRoleBinding), id) },
 		func() error { return removeOwn(ctx, i.roles, kube.KeyOf(o.ClusterRole), id) },
 		func() error { return removeOwn(ctx, i.accounts, kube.KeyOf(o.ServiceAccount), id) },
@@ -185,19 +186,12 @@ func ownOrNobodys(have, want kube.Object) error {
 // reasonForeignAgent is why an agent is not installed: another manager's is there.
 const reasonForeignAgent = "ForeignAgent"
 
-// applyIfAny and removeIfAny are for objects that not every agent has.
+// applyIfAny is for objects that not every agent has.
 func applyIfAny[P kube.Object](ctx context.Context, store *kube.Store[P], want P, there bool) error {
 	if !there {
 		return nil
 	}
 	return applyOnce(ctx, store, want)
-}
-
-func removeIfAny[P kube.Object](ctx context.Context, store *kube.Store[P], o P, there bool, id string) error {
-	if !there {
-		return nil
-	}
-	return removeOwn(ctx, store, kube.KeyOf(o), id)
 }
 
 // removeOwn deletes an object that carries a manager's mark.

@@ -2,6 +2,7 @@ package agentmanagement
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/imports"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
@@ -21,8 +23,10 @@ import (
 // workspace.
 const reasonMoving = "Moving"
 
-// askAgain is when Rancher's objects are looked at again that may not be seen.
-const askAgain = 30 * time.Second
+// kindsGone is for how long Rancher's kinds may be missing from what the API server
+// lists before a Cluster that is deleted is believed not to move: while it starts, or
+// while a kind is replaced, they are missing too.
+const kindsGone = time.Minute
 
 // byRancher is the index of Clusters by the name of their management Cluster.
 const byRancher = "rancher"
@@ -77,13 +81,16 @@ func (m *moves) same(c *fleet.Cluster) []*fleet.Cluster {
 	return m.view.clusters.ByIndex(byRancher, name)
 }
 
-// former are the Clusters whose place one takes.
+// former are the Clusters whose place one takes; errUnseen where that is not known.
 func (m *moves) former(ctx context.Context, c *fleet.Cluster) ([]*fleet.Cluster, error) {
 	same := m.same(c)
 	if len(same) < 2 {
 		return nil, nil
 	}
 	owner, err := m.rancher.managementOf(ctx, c)
+	if fault.IsWait(err) {
+		return nil, nil // without Rancher's kinds nobody moves
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -117,8 +124,8 @@ func (m *moves) stays(ctx context.Context, c *fleet.Cluster) (stays bool, next k
 		return false, kube.Done, nil
 	}
 	d, err := m.departure(ctx, c)
-	if kube.IsForbidden(err) { // who takes a move for a removal loses workloads
-		return true, kube.Next{After: askAgain}, m.say(ctx, c, workspace.ReasonUnknown,
+	if errors.Is(err, errUnseen) { // who takes a move for a removal loses workloads
+		return true, kube.Next{After: askAgain}, m.say(ctx, c, workspace.ReasonRancherUnseen,
 			fmt.Sprintf("whether it moves to another workspace is not known, and so it stays: %v", err))
 	}
 	if err != nil {
@@ -152,6 +159,9 @@ func (m *moves) departure(ctx context.Context, c *fleet.Cluster) (workspace.Depa
 		return d, nil
 	}
 	owner, err := m.rancher.managementOf(ctx, c)
+	if fault.IsWait(err) && d.Since >= kindsGone {
+		err = nil // Rancher has gone, and nobody moves
+	}
 	if err != nil {
 		return d, err
 	}
@@ -210,6 +220,9 @@ func (m *moves) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) 
 		return kube.Done, nil
 	}
 	former, err := m.former(ctx, c)
+	if errors.Is(err, errUnseen) {
+		return kube.Next{After: askAgain}, nil // the Cluster that is deleted says so
+	}
 	if err != nil {
 		return kube.Done, err
 	}

@@ -2,7 +2,10 @@ package agentmanagement
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,34 +25,46 @@ var (
 	rancherManagement   = management.GroupVersion.WithKind("Cluster")
 )
 
+// errUnseen: what Rancher's objects say is not known. It proves nothing, and it denies
+// nothing.
+var errUnseen = errors.New("objects of Rancher's cannot be seen")
+
+// askAgain is when what cannot be seen is looked at again.
+const askAgain = 30 * time.Second
+
 // rancher reads what Rancher's objects say, which members of workspaces cannot
 // write. Where there is no Rancher they say nothing.
 type rancher struct {
 	live *kube.Live
+	err  error // why there is none
 }
 
 func newRancher(c *kube.Client) rancher {
 	live, err := kube.NewLive(c)
-	if err != nil {
-		return rancher{} // then Rancher proves nothing
-	}
-	return rancher{live}
+	return rancher{live, err}
 }
 
-// get reads an object; nil where there is none, or no such kind. Whoever has no
-// right to see it knows nothing: that is an error.
+// get reads an object; nil where there is none. A kind that is not served, not now at
+// least, is a Wait.
 func (r rancher) get(ctx context.Context, kind schema.GroupVersionKind, key kube.Key) (*unstructured.Unstructured, error) {
-	if r.live == nil || key.Name == "" {
+	if key.Name == "" {
 		return nil, nil
 	}
+	if r.err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnseen, r.err)
+	}
 	o, err := r.live.Get(ctx, kind, key)
-	if kube.IsGone(err) || fault.IsWait(err) {
+	switch {
+	case kube.IsGone(err):
 		return nil, nil
+	case kube.IsForbidden(err):
+		return nil, fmt.Errorf("%w: %w", errUnseen, err)
 	}
 	return o, err
 }
 
-// managementOf is the management Cluster of a Fleet Cluster; nil where it has none.
+// managementOf is the management Cluster of a Fleet Cluster; nil where it has none. The
+// error is as get's; errUnseen also where it is there and cannot be read.
 func (r rancher) managementOf(ctx context.Context, c *fleet.Cluster) (*management.Cluster, error) {
 	o, err := r.get(ctx, rancherManagement, kube.Key{Name: c.Labels[fleet.LabelManagementCluster]})
 	if o == nil || err != nil {
@@ -57,7 +72,7 @@ func (r rancher) managementOf(ctx context.Context, c *fleet.Cluster) (*managemen
 	}
 	out := &management.Cluster{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, out); err != nil {
-		return nil, nil //nolint:nilerr // what cannot be read proves nothing
+		return nil, fmt.Errorf("%w: read %s %s: %w", errUnseen, rancherManagement.Kind, o.GetName(), err)
 	}
 	return out, nil
 }
@@ -66,7 +81,7 @@ func (r rancher) managementOf(ctx context.Context, c *fleet.Cluster) (*managemen
 // not be seen proves nothing.
 func (r rancher) proof(ctx context.Context, c *fleet.Cluster) (imports.Proof, error) {
 	out, err := r.look(ctx, c)
-	if kube.IsForbidden(err) {
+	if errors.Is(err, errUnseen) || fault.IsWait(err) {
 		return imports.Proof{}, nil
 	}
 	return out, err

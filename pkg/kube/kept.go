@@ -3,9 +3,12 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"strings"
+	"net/http"
+	"reflect"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -14,19 +17,34 @@ import (
 // are set without it. What was left out does not stand in the result.
 func (s *Store[P]) ApplyKept(ctx context.Context, obj P) (P, error) {
 	out, err := s.Apply(ctx, obj)
-	if err == nil || !strings.Contains(err.Error(), "field not declared in schema") {
+	if !refusesBody(err) {
 		return out, err
 	}
-	data, err := s.keptBody(ctx, obj)
-	if err != nil {
-		return out, err
+	kept, other := s.keptBody(ctx, obj)
+	if other != nil || kept == nil {
+		return out, err // that was not why
 	}
-	return s.apply(ctx, obj, data)
+	return s.apply(ctx, obj, kept)
 }
 
-// keptBody is the body of an apply with what the API server keeps of an object: what
-// is left of it when another one like it is created for a trial.
+// refusesBody tells whether an API server could not do anything with what it was sent.
+// For a field that is unknown to server-side apply it answers 500.
+func refusesBody(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code == http.StatusInternalServerError || code == http.StatusBadRequest || code == http.StatusUnprocessableEntity
+}
+
+// keptBody is what the API server keeps of the body of an apply: what is left of the
+// object when another one like it is created for a trial. It is nil where that is all.
 func (s *Store[P]) keptBody(ctx context.Context, obj P) ([]byte, error) {
+	body, err := applyBody(obj)
+	if err != nil {
+		return nil, err
+	}
 	trial, ok := obj.DeepCopyObject().(P)
 	if !ok {
 		return nil, fmt.Errorf("apply %s: the copy of a %T is another kind", KeyOf(obj), obj)
@@ -36,32 +54,29 @@ func (s *Store[P]) keptBody(ctx context.Context, obj P) ([]byte, error) {
 	kept := newOf[P]()
 	opts := metav1.CreateOptions{FieldManager: s.field, DryRun: []string{metav1.DryRunAll}}
 	if err := s.client.Create(ctx, obj.GetNamespace(), trial, kept, opts); err != nil {
-		_, err = s.result("try", KeyOf(obj), kept, err)
 		return nil, err
 	}
 	kept.SetName(obj.GetName())
 	kept.SetGenerateName("")
 	s.setKind(kept)
-	want, err := jsonOf(applyBody(obj))
+	left, err := applyBody(kept)
 	if err != nil {
 		return nil, err
 	}
-	have, err := jsonOf(applyBody(kept))
-	if err != nil {
+	var want, have any
+	if err := errors.Join(json.Unmarshal(body, &want), json.Unmarshal(left, &have)); err != nil {
 		return nil, err
 	}
-	return json.Marshal(common(want, have))
-}
-
-func jsonOf(data []byte, err error) (out any, _ error) {
-	if err != nil {
-		return nil, err
+	both := common(want, have)
+	if reflect.DeepEqual(want, both) {
+		return nil, nil
 	}
-	return out, json.Unmarshal(data, &out)
+	return json.Marshal(both)
 }
 
 // common is what stands in want and, under the same name, in have too, whatever its
-// value there. Lists of the same length are compared element by element.
+// value there. Lists of the same length are compared element by element; one of another
+// length is that of have.
 func common(want, have any) any {
 	switch want := want.(type) {
 	case map[string]any:
@@ -78,8 +93,11 @@ func common(want, have any) any {
 		return out
 	case []any:
 		have, ok := have.([]any)
-		if !ok || len(have) != len(want) {
+		if !ok {
 			return want
+		}
+		if len(have) != len(want) {
+			return have
 		}
 		out := make([]any, len(want))
 		for i := range want {

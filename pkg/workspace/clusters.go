@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,13 @@ type clusterLoop struct {
 	loop   *kube.Loop
 	fleet  *kube.Store[*fleet.Cluster]
 	groups *kube.Store[*fleet.ClusterGroup]
+	short  sync.Map // of Clusters that are not kept as they should be: a lack, by kube.Key
+}
+
+// A lack is how a Cluster was written of which the API server does not keep all.
+type lack struct {
+	wanted, kept string // digests
+	again        time.Time
 }
 
 func newClusterLoop(s *stage, c *kube.Client) *clusterLoop {
@@ -141,7 +149,11 @@ func (l *clusterLoop) put(ctx context.Context, want *fleet.Cluster) (kube.Next, 
 		}
 		same, err := plan.Holds(body(live), body(want))
 		if err != nil || same {
+			l.short.Delete(kube.KeyOf(want))
 			return kube.Done, err
+		}
+		if left := l.lacks(live, digest); left > 0 {
+			return kube.Next{After: left}, nil
 		}
 	}
 	written, err := l.fleet.ApplyKept(ctx, want)
@@ -149,16 +161,36 @@ func (l *clusterLoop) put(ctx context.Context, want *fleet.Cluster) (kube.Next, 
 		return kube.Done, fmt.Errorf("map cluster %q: %w", kube.KeyOf(want), err)
 	}
 	l.log.WithField("workspace", want.Namespace).WithField("cluster", want.Name).Info("cluster mapped")
-	return l.pruned(written, want)
+	return l.pruned(written, want, digest)
+}
+
+// lacks is for how long a Cluster need not be written again that lacks, as it is now,
+// what its kind has no place for.
+func (l *clusterLoop) lacks(live *fleet.Cluster, wanted string) time.Duration {
+	known, ok := l.short.Load(kube.KeyOf(live))
+	if !ok {
+		return 0
+	}
+	before, _ := known.(lack)
+	kept, err := plan.Digest(body(live))
+	if err != nil || before.wanted != wanted || before.kept != kept {
+		return 0
+	}
+	return before.again.Sub(l.cfg.Now())
 }
 
 // pruned tells of fields that the API server does not keep, because the kind is of
 // an older chart, and looks again later.
-func (l *clusterLoop) pruned(written, want *fleet.Cluster) (kube.Next, error) {
+func (l *clusterLoop) pruned(written, want *fleet.Cluster, wanted string) (kube.Next, error) {
 	same, err := plan.Holds(body(written), body(want))
 	if err != nil || same {
 		return kube.Done, err
 	}
+	kept, err := plan.Digest(body(written))
+	if err != nil {
+		return kube.Done, err
+	}
+	l.short.Store(kube.KeyOf(want), lack{wanted, kept, l.cfg.Now().Add(prunedAgain)})
 	l.events.Event(written, kube.Warning, reasonPruned, "the kind Cluster in this cluster lacks fields that Rancher's clusters need: upgrade the chart fleet-crd")
 	l.log.WithField("workspace", want.Namespace).WithField("cluster", want.Name).WithField("reason", reasonPruned).Warn("fields of the cluster are lost")
 	return kube.Next{After: prunedAgain}, nil

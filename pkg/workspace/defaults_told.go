@@ -153,8 +153,12 @@ func (t *told) watch(ctx context.Context) error {
 			look()
 		}
 	})
+	said := ""
 	settings.OnError(func(err error) { // tried again by the cache, with a growing delay
-		t.log.WithError(err).Warn("Rancher's settings cannot be read: what is known of them counts, and without any no agent is told anything")
+		if kube.IsForbidden(err) && err.Error() != said {
+			said = err.Error()
+			t.log.WithError(err).Warn("Rancher's settings cannot be read: what is known of them counts, and without any no agent is told anything")
+		}
 	})
 	return kube.Run(ctx, nil, settings, kube.RunnerFunc(func(ctx context.Context) error {
 		look()

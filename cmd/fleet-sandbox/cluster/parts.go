@@ -38,7 +38,6 @@ var apiServer = part{name: "kube-apiserver", args: func(c Config, f files) []str
 		"--etcd-servers=" + etcdURL,
 		"--bind-address=" + c.host(),
 		"--secure-port=" + strconv.Itoa(c.Port),
-		"--permit-port-sharing", // with the socket that holds the port
 		"--tls-cert-file=" + f.server.cert,
 		"--tls-private-key-file=" + f.server.key,
 		"--client-ca-file=" + f.ca,
@@ -55,7 +54,8 @@ var apiServer = part{name: "kube-apiserver", args: func(c Config, f files) []str
 		"--profiling=false",
 	}
 	if c.Machine == nil {
-		return append(args, "--endpoint-reconciler-type=none") // no pod ever connects to it
+		return append(args, "--permit-port-sharing", // with the socket that holds the port
+			"--endpoint-reconciler-type=none") // no pod ever connects to it
 	}
 	return append(args,
 		"--kubelet-preferred-address-types=InternalIP", // nodes have no DNS

@@ -167,13 +167,10 @@ func withEnv(list, more []corev1.EnvVar) []corev1.EnvVar {
 	return out
 }
 
-// PriorityPrefix begins the names of all classes that an agent ever has.
-func (a Agent) PriorityPrefix() string { return naming.SafeConcat(a.Namespace, priorityClassName) }
-
 // priorityName is the name of an agent's class. It begins with the namespace of
 // the agent and ends with what the class holds.
 func (a Agent) priorityName() string {
-	parts := []string{a.PriorityPrefix(), strings.ReplaceAll(strconv.Itoa(a.Priority.Value), "-", "minus")}
+	parts := []string{a.Namespace, priorityClassName, strings.ReplaceAll(strconv.Itoa(a.Priority.Value), "-", "minus")}
 	if a.preemption() == corev1.PreemptNever {
 		parts = append(parts, "never")
 	}
@@ -194,9 +191,16 @@ func (a Agent) priorityClass() *schedulingv1.PriorityClass {
 	policy := a.preemption()
 	return &schedulingv1.PriorityClass{
 		ObjectMeta: a.clusterMeta(a.priorityName()), Value: int32(a.Priority.Value), //nolint:gosec // checked by package agents
-		PreemptionPolicy: &policy, Description: "Of the agent of Fleet in namespace " + a.Namespace,
+		PreemptionPolicy: &policy, Description: a.priorityText(),
 	}
 }
+
+// priorityText is what all classes say that an agent ever has: their names end with
+// what they hold, and may be cut.
+func (a Agent) priorityText() string { return "Of the agent of Fleet in namespace " + a.Namespace }
+
+// HasHad tells whether a class of this manager's is, or was, that of the agent.
+func (a Agent) HasHad(c *schedulingv1.PriorityClass) bool { return c.Description == a.priorityText() }
 
 // budget is the agent's disruption budget. Where neither number is given no
 // agent may be disrupted.

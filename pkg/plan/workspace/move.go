@@ -210,14 +210,21 @@ func GraceOf(c *fleet.Cluster) (grace time.Duration, keep bool) {
 const (
 	ReasonMovesAway = "MovesAway"
 	ReasonArrives   = "Arrives"
-	ReasonUnknown   = "Unknown" // Rancher's objects may not be seen
+	// ReasonRancherUnseen: whether it moves is not known, because Rancher's objects
+	// cannot be seen.
+	ReasonRancherUnseen = "RancherUnseen"
 )
 
 // Moving is the condition of a Cluster that moves: of the old one with what it
-// waits for, of the new one with where it comes from.
+// waits for, of the new one with where it comes from. Where it is not known whether it
+// moves the status is Unknown.
 func Moving(c *fleet.Cluster, reason, why string) fleet.Condition {
+	status := corev1.ConditionTrue
+	if reason == ReasonRancherUnseen {
+		status = corev1.ConditionUnknown
+	}
 	return fleet.Condition{
-		Type: fleet.ConditionMoving, Status: corev1.ConditionTrue, Reason: reason,
+		Type: fleet.ConditionMoving, Status: status, Reason: reason,
 		Message: condition.Message(why), ObservedGeneration: c.Generation,
 	}
 }
