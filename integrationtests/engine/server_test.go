@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,22 +39,27 @@ func installKinds(c *cluster.Cluster) error {
 	return harness.InstallKinds(context.Background(), admin)
 }
 
-// empty removes what the world before has left: all objects of Fleet, and what is
-// in its namespaces. The namespaces stay, as they were when they were new:
-// Kubernetes takes seconds to remove one.
+// empty removes what the world before has left, whose engine and agents have
+// ended: all objects of Fleet, and what is in its namespaces. The namespaces stay,
+// as they were when they were new: Kubernetes takes seconds to remove one.
 func (w *world) empty() {
 	w.t.Helper()
 	client, err := dynamic.NewForConfig(w.cluster.REST())
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	for _, k := range fleet.Kinds() {
-		w.emptyOf(client.Resource(fleet.GroupVersion.WithResource(k.Plural)))
-	}
-	for _, r := range []schema.GroupVersionResource{
+	kinds := []schema.GroupVersionResource{
 		{Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "configmaps"}, {Group: "events.k8s.io", Version: "v1", Resource: "events"},
-	} {
-		w.emptyOf(client.Resource(r))
+	}
+	for _, k := range fleet.Kinds() {
+		kinds = append(kinds, fleet.GroupVersion.WithResource(k.Plural))
+	}
+	var all errgroup.Group // the first look at a kind takes the API server long
+	for _, k := range kinds {
+		all.Go(func() error { return removeAll(w.t.Context(), client.Resource(k)) })
+	}
+	if err := all.Wait(); err != nil {
+		w.t.Fatal(err)
 	}
 	namespaces := kube.StoreOf[*corev1.Namespace](w.admin)
 	list, err := namespaces.List(w.t.Context(), "", "")
@@ -72,35 +78,32 @@ func (w *world) empty() {
 	}
 }
 
-// emptyOf removes all objects of a kind outside of Kubernetes' own namespaces,
+// removeAll removes all objects of a kind outside of Kubernetes' own namespaces,
 // whoever wants to see to that first.
-func (w *world) emptyOf(kind dynamic.NamespaceableResourceInterface) {
-	w.t.Helper()
-	ctx := w.t.Context()
-	w.until("nothing is left", func() bool {
-		list, err := kind.List(ctx, metav1.ListOptions{})
-		if err != nil {
-			w.t.Fatal(err)
+func removeAll(ctx context.Context, kind dynamic.NamespaceableResourceInterface) error {
+	list, err := kind.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, o := range list.Items {
+		if system(o.GetNamespace()) || o.GetName() == "kube-root-ca.crt" {
+			continue
 		}
-		left := false
-		for _, o := range list.Items {
-			if system(o.GetNamespace()) || o.GetName() == "kube-root-ca.crt" {
-				continue
-			}
-			left = true
-			of := kind.Namespace(o.GetNamespace())
-			if len(o.GetFinalizers()) > 0 {
-				_, err = of.Patch(ctx, o.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-			}
-			if err == nil {
-				err = of.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
-			}
-			if err != nil && !apierrors.IsNotFound(err) {
-				w.t.Fatal(err)
-			}
+		if err := removeOne(ctx, kind.Namespace(o.GetNamespace()), &o); err != nil && !apierrors.IsNotFound(err) {
+			return err
 		}
-		return !left
-	})
+	}
+	return nil
+}
+
+func removeOne(ctx context.Context, kind dynamic.ResourceInterface, o metav1.Object) error {
+	if len(o.GetFinalizers()) > 0 {
+		nobody := []byte(`{"metadata":{"finalizers":null}}`)
+		if _, err := kind.Patch(ctx, o.GetName(), types.MergePatchType, nobody, metav1.PatchOptions{}); err != nil {
+			return err
+		}
+	}
+	return kind.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
 }
 
 // system tells whether a namespace is Kubernetes' own.
