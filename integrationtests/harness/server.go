@@ -27,7 +27,7 @@ func (s *Server) Cluster(t testing.TB, name string, prepare func(*cluster.Cluste
 			return
 		}
 		config := cluster.Config{Name: name, Dir: filepath.Join(s.folder.path, name), Binary: binary}
-		if s.cluster, s.err = cluster.Start(t.Context(), config); s.err == nil && prepare != nil {
+		if s.cluster, s.err = start(t.Context(), config); s.err == nil && prepare != nil {
 			s.err = prepare(s.cluster)
 		}
 	})
