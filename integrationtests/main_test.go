@@ -9,11 +9,28 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 )
 
-// All stories share one fleet, which starts with the first of them.
+// The stories share one fleet, which starts with the first of them, and are told
+// one after the other. Those that need no fleet are told at once, after all others.
 func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
+
+// TestPorts tells what needs an API server and no fleet. All share one.
+func TestPorts(t *testing.T) {
+	t.Parallel()
+	server := harness.Cluster(t, "port")
+	for name, tell := range map[string]func(*testing.T, *cluster.Cluster){
+		"API": definedKinds, "Helm": helmPort, "Kube": kubePort, "KubeCache": kubeCache, "KubeEvent": kubeEvent,
+		"KubeLease": kubeLease, "KubeLeaseConflict": kubeLeaseConflict, "KubeLeaseWatched": kubeLeaseWatched,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tell(t, server)
+		})
+	}
+}
 
 // settings is the manifest of a ConfigMap with one value.
 func settings(name, value string) string {
