@@ -20,13 +20,22 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// server is the API server of all worlds. An engine works on all that is there,
-// so there is one world at a time, and each finds the server empty.
-var server harness.Server
+// An engine works on all that is there, so a world has an API server for itself,
+// and finds it empty. Two servers are enough: worlds wait for most of their time,
+// but their agents are not to be late.
+var (
+	servers [2]harness.Server
+	free    = make(chan *harness.Server, len(servers))
+)
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	server.Stop()
+	for i := range servers {
+		free <- &servers[i]
+	}
+	code := harness.Parallel(m)
+	for i := range servers {
+		servers[i].Stop()
+	}
 	os.Exit(code)
 }
 

@@ -43,7 +43,7 @@ type world struct {
 	speaks  string                                    // the field manager of agents that are added; empty: this version's
 }
 
-// newWorld starts the engine on the API server, which is empty.
+// newWorld starts the engine on an API server that is empty.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, agents: map[string]*agent{}}
@@ -51,9 +51,12 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// open empties the API server and starts the engine.
+// open takes an API server for the life of the world, empties it and starts the
+// engine.
 func (w *world) open() {
 	w.t.Helper()
+	server := <-free
+	w.t.Cleanup(func() { free <- server })
 	w.cluster = server.Cluster(w.t, "management", installKinds)
 	w.admin = w.client("sandbox-admin", "test")
 	w.empty()
