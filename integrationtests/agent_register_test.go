@@ -18,6 +18,7 @@ import (
 // An agent registers with a token that may do nothing but ask, forgets it, and
 // joins again with a new one when its credential was revoked.
 func TestAgentRegisters(t *testing.T) {
+	t.Parallel()
 	w := newAgentWorld(t)
 	ctx := t.Context()
 	_, err := kube.StoreOf[*corev1.Namespace](w.admin).Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleet.NamespaceRegistration}})

@@ -23,6 +23,7 @@ import (
 
 // The agent's part of the contract with its manager, on a real API server.
 func TestAgent(t *testing.T) {
+	t.Parallel()
 	w := newAgentWorld(t)
 	w.registered()
 	w.start()

@@ -3,6 +3,7 @@ package integrationtests
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -335,7 +336,7 @@ func (w *agentWorld) writes(since time.Time) []string {
 			Verb, UserAgent, RequestURI, Stage string
 			RequestReceivedTimestamp           time.Time
 		}
-		if yaml.Unmarshal([]byte(line), &e) != nil || !strings.HasPrefix(e.UserAgent, "fleet-agent/") || e.RequestReceivedTimestamp.Before(since) {
+		if json.Unmarshal([]byte(line), &e) != nil || !strings.HasPrefix(e.UserAgent, "fleet-agent/") || e.RequestReceivedTimestamp.Before(since) {
 			continue
 		}
 		if e.Stage != "ResponseComplete" || slices.Contains([]string{"get", "list", "watch"}, e.Verb) || strings.Contains(e.UserAgent, "(checkin)") ||

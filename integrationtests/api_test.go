@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
-	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
@@ -73,8 +73,8 @@ func endpoint(c dynamic.Interface, k fleet.KindInfo) dynamic.ResourceInterface {
 // A real API server takes our definitions; an object with every field set comes
 // back as it was, one with null in every place where that is allowed is
 // accepted, and what the rules forbid is refused.
-func TestAPI(t *testing.T) {
-	c, err := dynamic.NewForConfig(harness.Cluster(t, "api").REST())
+func definedKinds(t *testing.T, server *cluster.Cluster) {
+	c, err := dynamic.NewForConfig(server.REST())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 // terminals, in a sandbox that was started as the README says. Ctrl-C leaves
 // nothing behind.
 func TestCommandsInDocs(t *testing.T) {
+	t.Parallel()
 	harness.Kubernetes(t)
 	root, err := source.Root()
 	if err != nil {

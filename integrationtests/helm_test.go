@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
@@ -36,9 +37,9 @@ type helmWorld struct {
 	anyOf dynamic.Interface
 }
 
-func helmOn(t *testing.T) helmWorld {
+func helmOn(t *testing.T, server *cluster.Cluster) helmWorld {
 	t.Helper()
-	cfg := harness.Cluster(t, "helm").REST()
+	cfg := server.REST()
 	c, err := helm.Connect(helm.Config{REST: cfg, AgentNamespace: "fleet"})
 	if err != nil {
 		t.Fatal(err)
@@ -113,8 +114,8 @@ func (w helmWorld) data(t *testing.T, namespace, name string) string {
 }
 
 // What package helm promises, on a real API server.
-func TestHelmPort(t *testing.T) {
-	w := helmOn(t)
+func helmPort(t *testing.T, server *cluster.Cluster) {
+	w := helmOn(t, server)
 	tests := map[string]func(*testing.T, helmWorld){
 		"Install": helmInstall, "Upgrade": helmUpgrade, "Broken": helmBroken, "Ownership": helmOwnership,
 		"Interrupted": helmInterrupted, "Limited": helmLimited, "Correct": helmCorrect, "Chart": helmChart,

@@ -19,14 +19,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/fleetworkspace/fleet/integrationtests/harness"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
-func connect(t *testing.T) *kube.Client {
+func connect(t *testing.T, server *cluster.Cluster) *kube.Client {
 	t.Helper()
-	c, err := kube.Connect(kube.Config{REST: harness.Cluster(t, "port").REST(), UserAgent: "test/v0", FieldManager: "test"})
+	c, err := kube.Connect(kube.Config{REST: server.REST(), UserAgent: "test/v0", FieldManager: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +55,8 @@ func until(t *testing.T, what string, f func() bool) {
 }
 
 // What package kube promises, on a real API server.
-func TestKubePort(t *testing.T) {
-	c := connect(t)
+func kubePort(t *testing.T, server *cluster.Cluster) {
+	c := connect(t, server)
 	ctx := t.Context()
 	maps := kube.StoreOf[*corev1.ConfigMap](c)
 
@@ -123,8 +123,8 @@ func TestKubePort(t *testing.T) {
 
 // A cache holds what its watch selects, on its diet, and tells changes in
 // order with old and new state.
-func TestKubeCache(t *testing.T) {
-	c := connect(t)
+func kubeCache(t *testing.T, server *cluster.Cluster) {
+	c := connect(t, server)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	maps := kube.StoreOf[*corev1.ConfigMap](c)
@@ -205,8 +205,8 @@ func TestKubeCache(t *testing.T) {
 
 // Only one holder works at a time; the next one starts as soon as the first
 // has finished, not when its lease runs out.
-func TestKubeLease(t *testing.T) {
-	c := connect(t)
+func kubeLease(t *testing.T, server *cluster.Cluster) {
+	c := connect(t, server)
 	lease := func(id string) kube.Lease {
 		return kube.Lease{Namespace: "default", Name: "lease", Identity: id, Retry: 200 * time.Millisecond, Renew: 10 * time.Second, Duration: 15 * time.Second}
 	}
@@ -279,15 +279,14 @@ func (r *leaseReads) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // A lease that is watched is taken when it is given back, however seldom it is
 // asked for: an agent that is upgraded is without a leader for a moment only.
-func TestKubeLeaseWatched(t *testing.T) {
-	port := harness.Cluster(t, "port")
+func kubeLeaseWatched(t *testing.T, server *cluster.Cluster) {
 	lease := func(id string) kube.Lease {
 		return kube.Lease{Namespace: "default", Name: "watched", Identity: id, Retry: 10 * time.Second, Renew: 25 * time.Second, Duration: 30 * time.Second, Watched: true}
 	}
 	ended := make(chan error, 3)
 	lead := func(id string, asked *leaseReads) (stop func(), led <-chan time.Time) {
 		ctx, cancel := context.WithCancel(t.Context())
-		rest := port.REST()
+		rest := server.REST()
 		rest.Wrap(func(rt http.RoundTripper) http.RoundTripper { asked.RoundTripper = rt; return asked })
 		c, err := kube.Connect(kube.Config{REST: rest, UserAgent: "test/v0", FieldManager: "test"})
 		if err != nil {
@@ -356,8 +355,8 @@ func (r *refuseOnce) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // A lease is given back even where the first attempt meets a conflict.
-func TestKubeLeaseConflict(t *testing.T) {
-	rest := harness.Cluster(t, "port").REST()
+func kubeLeaseConflict(t *testing.T, server *cluster.Cluster) {
+	rest := server.REST()
 	rest.ContentType = "application/json" // what the test can read
 	refuse := &refuseOnce{}
 	rest.Wrap(func(rt http.RoundTripper) http.RoundTripper { refuse.RoundTripper = rt; return refuse })
@@ -365,11 +364,11 @@ func TestKubeLeaseConflict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := kube.Lease{Namespace: "default", Name: "lease", Identity: "one"}
+	l := kube.Lease{Namespace: "default", Name: "refused", Identity: "one"}
 	if err := kube.Lead(t.Context(), c, l, func(context.Context) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	have, err := kube.StoreOf[*coordinationv1.Lease](c).Get(t.Context(), kube.Key{Namespace: "default", Name: "lease"})
+	have, err := kube.StoreOf[*coordinationv1.Lease](c).Get(t.Context(), kube.Key{Namespace: "default", Name: "refused"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,8 +379,8 @@ func TestKubeLeaseConflict(t *testing.T) {
 }
 
 // An event names its source and its object.
-func TestKubeEvent(t *testing.T) {
-	c := connect(t)
+func kubeEvent(t *testing.T, server *cluster.Cluster) {
+	c := connect(t, server)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	made, err := kube.StoreOf[*corev1.ConfigMap](c).Create(ctx, configMap("eventful", nil))

@@ -9,11 +9,29 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 )
 
-// All stories share one fleet, which starts with the first of them.
+// The stories share one fleet, which starts with the first of them, and are told
+// one after the other. Those that are told at once with others come last.
 func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
+
+// TestPorts tells what needs an API server and no fleet. All share one. Helm's
+// stories look at how long an installation takes and are told alone.
+func TestPorts(t *testing.T) {
+	server := harness.Cluster(t, "port")
+	t.Run("Helm", func(t *testing.T) { helmPort(t, server) })
+	for name, tell := range map[string]func(*testing.T, *cluster.Cluster){
+		"API": definedKinds, "Kube": kubePort, "KubeCache": kubeCache, "KubeEvent": kubeEvent,
+		"KubeLease": kubeLease, "KubeLeaseConflict": kubeLeaseConflict, "KubeLeaseWatched": kubeLeaseWatched,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tell(t, server)
+		})
+	}
+}
 
 // settings is the manifest of a ConfigMap with one value.
 func settings(name, value string) string {

@@ -33,15 +33,13 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, cluster: harness.Cluster(t, "cli"), program: filepath.Join(t.TempDir(), "fleet")}
+	w := &world{t: t, cluster: harness.Cluster(t, "cli")}
 	var err error
 	if w.admin, err = kube.Connect(kube.Config{REST: w.cluster.REST(), UserAgent: "test", FieldManager: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", w.program, "../../cmd/fleet")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build fleet: %v\n%s", err, out)
+	if w.program, err = harness.Program(t.Context(), "fleet", t.TempDir()); err != nil {
+		t.Fatal(err)
 	}
 	harness.InstallCRDs(w.t, w.admin)
 	w.namespace(fleet.NamespaceSystem)

@@ -64,6 +64,7 @@ func (m *meter) until(n int) {
 // TestBatches tells how a large rollout takes many turns, never more creations
 // at once than maxNew, none of them twice, and listens meanwhile.
 func TestBatches(t *testing.T) {
+	t.Parallel()
 	const clusters = 40
 	w := &world{t: t, agents: map[string]*agent{}}
 	m := &meter{wait: 25 * time.Millisecond, created: map[string]int{}, reach: make(chan int, 1000)}

@@ -18,6 +18,7 @@ import (
 // TestDeletionHeld tells what a change may remove without a person, in one
 // world, in order.
 func TestDeletionHeld(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for i := range 3 {
 		w.addCluster(fmt.Sprintf("c%d", i+1), map[string]string{"env": "prod"})

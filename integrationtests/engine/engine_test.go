@@ -24,6 +24,7 @@ func (w *world) readRepo(name string) {
 
 // TestEngine plays the life of a few Bundles in one world, in order.
 func TestEngine(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c1 := w.addCluster("c1", map[string]string{"env": "dev"})
 	w.addCluster("c2", map[string]string{"env": "prod"})

@@ -59,6 +59,7 @@ func ring(limit int32, name string) fleet.Partition {
 // TestPartitions: nothing waits for an offline cluster, everything after a
 // partition waits for one that fails, and who is in no partition is counted.
 func TestPartitions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for name, r := range map[string]string{"c1": "one", "c2": "one", "c3": "two", "c4": "three", "c5": "none"} {
 		w.addCluster(name, map[string]string{"ring": r})
@@ -98,6 +99,7 @@ func TestPartitions(t *testing.T) {
 // TestSilent: a cluster that dies as its turn comes is waited for two minutes,
 // although its check-in is due much later.
 func TestSilent(t *testing.T) {
+	t.Parallel()
 	if os.Getenv("FLEET_TEST_SOAK") == "" {
 		t.Skip("takes two minutes: run with go run ./hack/test -soak")
 	}

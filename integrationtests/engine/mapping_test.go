@@ -34,6 +34,7 @@ func lentBundle(name string, targets ...fleet.BundleTarget) *fleet.Bundle {
 // TestMappings tells how Bundles go to clusters of other namespaces, and leave
 // them, in one world, in order.
 func TestMappings(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for ns, labels := range map[string]map[string]string{"shops": {"open": "yes"}, "depots": nil} {
 		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: labels}})

@@ -14,6 +14,7 @@ import (
 // as the reference's manager does it, by deleting the object; one that does is
 // ordered and waited for.
 func TestReferenceAgent(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	prod := map[string]string{"env": "prod"}
 	w.addCluster("ours", prod)

@@ -17,6 +17,7 @@ import (
 
 // TestRollout plays what holds versions back, in one world.
 func TestRollout(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, name := range []string{"c1", "c2", "c3"} {
 		w.addCluster(name, map[string]string{"name": name})

@@ -17,6 +17,7 @@ import (
 // TestTemplateError tells what an error in a template means for the one cluster
 // that has it, and for all others (docs/decisions/0007).
 func TestTemplateError(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for _, name := range []string{"c1", "c2", "c3"} {
 		w.addCluster(name, map[string]string{"name": name})

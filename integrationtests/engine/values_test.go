@@ -96,6 +96,7 @@ func (o *overheard) Read(p []byte) (int, error) {
 // TestValuesTaken tells that values which somebody takes away while their
 // deployment is being written come back.
 func TestValuesTaken(t *testing.T) {
+	t.Parallel()
 	ns := naming.ClusterNamespace(workspace, "c1")
 	w := &world{t: t, agents: map[string]*agent{}}
 	thief := &thief{w: w, key: kube.Key{Namespace: ns, Name: "app"}, gone: make(chan struct{}, 1), waits: http.MethodPost}
@@ -138,6 +139,7 @@ func (r reader) RoundTrip(req *http.Request) (*http.Response, error) {
 // TestDeletionReadsNothing tells that values go with their deployments, and that
 // no deployment is read for it.
 func TestDeletionReadsNothing(t *testing.T) {
+	t.Parallel()
 	w := &world{t: t, agents: map[string]*agent{}}
 	var reads atomic.Int64
 	w.wrap = func(next http.RoundTripper) http.RoundTripper { return reader{next, &reads} }
@@ -175,6 +177,7 @@ func TestDeletionReadsNothing(t *testing.T) {
 // TestStagingReadsNothing tells that a version is staged without reading the
 // deployment, and that nothing of the version staged before stays in it.
 func TestStagingReadsNothing(t *testing.T) {
+	t.Parallel()
 	w := &world{t: t, agents: map[string]*agent{}}
 	var reads atomic.Int64
 	w.wrap = func(next http.RoundTripper) http.RoundTripper { return reader{next, &reads} }

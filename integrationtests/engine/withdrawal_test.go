@@ -19,6 +19,7 @@ import (
 // TestWithdrawalsStop: withdrawals that a change of targets causes come in
 // portions, and end when it is undone; nothing was lost.
 func TestWithdrawalsStop(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	update(w, kube.Key{Name: workspace}, func(n *corev1.Namespace) { annotate(n, fleet.AnnotationDeletionBudget, "off") })
 	const clusters = 13
@@ -54,6 +55,7 @@ func TestWithdrawalsStop(t *testing.T) {
 // TestContentGoes: a content that nothing holds is deleted, also if nothing ever
 // did; one that is held, and one of another installation, stay.
 func TestContentGoes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.halt()
 	w.halt = func() {}

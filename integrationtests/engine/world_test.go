@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,14 +18,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
-	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
-	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
 const workspace = "fleet-default"
@@ -39,13 +36,14 @@ type world struct {
 	cluster *cluster.Cluster
 	admin   *kube.Client
 	agents  map[string]*agent
+	post    *post
 	halt    func()
 	wrap    func(http.RoundTripper) http.RoundTripper // around the engine's requests; nil: nothing
 	checkin time.Duration                             // how often the engine expects agents to report; 0: as they do
 	speaks  string                                    // the field manager of agents that are added; empty: this version's
 }
 
-// newWorld starts an API server and the engine.
+// newWorld starts the engine on an API server that is empty.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, agents: map[string]*agent{}}
@@ -53,12 +51,16 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// open starts the API server of a world, and the engine.
+// open takes an API server for the life of the world, empties it and starts the
+// engine.
 func (w *world) open() {
 	w.t.Helper()
-	w.cluster = harness.Cluster(w.t, "management")
+	server := <-free
+	w.t.Cleanup(func() { free <- server })
+	w.cluster = server.Cluster(w.t, "management", installKinds)
 	w.admin = w.client("sandbox-admin", "test")
-	harness.InstallCRDs(w.t, w.admin)
+	w.empty()
+	w.post = newPost(w)
 	for _, ns := range []string{fleet.NamespaceSystem, workspace} {
 		w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	}
@@ -114,118 +116,6 @@ func (l logWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// An agent plays the agent of one cluster: it reports, applies what it is
-// given and uninstalls what it is ordered to.
-type agent struct {
-	workspace, name, namespace string
-	client                     *kube.Client
-	store                      *kube.Store[*fleet.BundleDeployment]
-	clusters                   *kube.Store[*fleet.Cluster]
-
-	mu      sync.Mutex
-	online  bool
-	working bool
-	broken  map[string]string // by bundle: the error that applying gives
-}
-
-func (a *agent) set(f func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	f()
-}
-
-// addCluster registers a cluster and starts its agent.
-func (w *world) addCluster(name string, labels map[string]string) *agent {
-	w.t.Helper()
-	return w.addClusterIn(workspace, name, labels)
-}
-
-// addClusterIn does the same in any workspace.
-func (w *world) addClusterIn(workspace, name string, labels map[string]string) *agent {
-	w.t.Helper()
-	ns := naming.ClusterNamespace(workspace, name)
-	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
-	c := w.create(&fleet.Cluster{ObjectMeta: metav1.ObjectMeta{
-		Namespace: workspace, Name: name, Labels: labels,
-		Annotations: map[string]string{registration.AnnotationDeploymentNamespace: ns},
-	}})
-	setStatus(w, kube.KeyOf(c), func(c *fleet.Cluster) { c.Status.Namespace = ns })
-	speaks := w.speaks
-	if speaks == "" {
-		speaks = fleet.FieldManagerAgent
-	}
-	client := w.client("fleet-agent/test", speaks)
-	a := &agent{workspace: workspace, name: name, namespace: ns, client: client, online: true, working: true, broken: map[string]string{},
-		store: kube.StoreOf[*fleet.BundleDeployment](client), clusters: kube.StoreOf[*fleet.Cluster](client)}
-	w.agents[name] = a
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); a.run(ctx) }()
-	w.t.Cleanup(func() { stop(); <-done })
-	return a
-}
-
-func (a *agent) run(ctx context.Context) {
-	beat := time.Time{}
-	for tick := time.NewTicker(10 * time.Millisecond); ; {
-		select {
-		case <-ctx.Done():
-			tick.Stop()
-			return
-		case <-tick.C:
-		}
-		a.mu.Lock()
-		online, working := a.online, a.working
-		a.mu.Unlock()
-		if !online {
-			continue
-		}
-		if time.Since(beat) >= checkin {
-			beat = time.Now()
-			a.heartbeat(ctx)
-		}
-		list, err := a.store.List(ctx, a.namespace, "")
-		if err != nil || !working {
-			continue
-		}
-		for _, bd := range list {
-			a.work(ctx, bd)
-		}
-	}
-}
-
-func (a *agent) heartbeat(ctx context.Context) {
-	body := fmt.Sprintf(`{"status":{"agent":{"lastSeen":%q,"namespace":"cattle-fleet-system"}}}`, time.Now().UTC().Format(time.RFC3339))
-	_, _ = a.clusters.PatchRaw(ctx, kube.Key{Namespace: a.workspace, Name: a.name}, "application/merge-patch+json", []byte(body), "status")
-}
-
-// work is one look of the agent at one deployment.
-func (a *agent) work(ctx context.Context, bd *fleet.BundleDeployment) {
-	changed := bd.DeepCopy()
-	st := &changed.Status
-	a.mu.Lock()
-	failure := a.broken[bd.Name]
-	a.mu.Unlock()
-	order := bd.Annotations[fleet.AnnotationWithdrawn]
-	switch {
-	case order != "":
-		st.AppliedDeploymentID, st.Release, st.Ready = "", "", false
-		st.Conditions = condition.Set(st.Conditions, fleet.Condition{Type: fleet.ConditionWithdrawn, Status: "True",
-			Reason: fleet.ReasonUninstalled, Message: order}, time.Now())
-	case bd.Spec.Paused || bd.Spec.DeploymentID == "" || bd.Spec.DeploymentID == st.AppliedDeploymentID:
-		return
-	case failure != "":
-		st.Conditions = condition.Set(st.Conditions, fleet.Condition{Type: fleet.ConditionDeployed, Status: "False",
-			Reason: fleet.ReasonError, Message: failure}, time.Now())
-	default:
-		st.AppliedDeploymentID, st.Ready, st.NonModified = bd.Spec.DeploymentID, true, true
-		st.Conditions = condition.Set(st.Conditions, fleet.Condition{Type: fleet.ConditionDeployed, Status: "True"}, time.Now())
-		st.Resources = []fleet.BundleDeploymentResource{{Kind: "ConfigMap", APIVersion: "v1", Namespace: "default", Name: bd.Name}}
-		st.ResourceCounts = fleet.ResourceCounts{Ready: 1, DesiredReady: 1}
-	}
-	_, _ = a.store.PatchStatus(ctx, bd, changed)
-}
-
 // bundle is a Bundle of repository "repo" with one manifest.
 func bundle(name, text string, targets ...fleet.BundleTarget) *fleet.Bundle {
 	b := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: name,
@@ -264,7 +154,7 @@ func (w *world) create(obj kube.Object) kube.Object {
 	var err error
 	switch o := obj.(type) {
 	case *corev1.Namespace:
-		_, err = kube.StoreOf[*corev1.Namespace](w.admin).Create(w.t.Context(), o)
+		err = w.namespace(o)
 	case *corev1.Secret:
 		_, err = kube.StoreOf[*corev1.Secret](w.admin).Create(w.t.Context(), o)
 	case *corev1.ConfigMap:

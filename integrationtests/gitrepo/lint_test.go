@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	eventsv1 "k8s.io/api/events/v1"
 
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
@@ -63,9 +64,9 @@ func linted(s *story) {
 // lintReport is what fleet lint finds, as "path:line: message", sorted.
 func lintReport(t *testing.T, files map[string]string) []string {
 	t.Helper()
-	command := filepath.Join(t.TempDir(), "fleet")
-	if out, err := exec.Command("go", "build", "-o", command, "../../cmd/fleet").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	command, err := harness.Program(t.Context(), "fleet", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	for name, text := range files {

@@ -61,7 +61,7 @@ var shared struct {
 // Main runs the tests of a package and then stops the shared fleet, if one of
 // them has started it. Its logs stay where a test has failed.
 func Main(m *testing.M) int {
-	code := m.Run()
+	code := Parallel(m)
 	if shared.fleet != nil {
 		shared.fleet.Stop()
 	}

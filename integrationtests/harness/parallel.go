@@ -10,8 +10,8 @@ import (
 // storiesAtOnce is how many stories are told at once: they mostly wait.
 const storiesAtOnce = "8"
 
-// Parallel runs a package whose stories share one API server, eight at once
-// however few processors there are. It returns the exit code.
+// Parallel runs a package, and up to eight of its parallel stories at once however
+// few processors there are. It returns the exit code.
 func Parallel(m *testing.M) int {
 	if err := flag.Set("test.parallel", storiesAtOnce); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,9 +1,8 @@
 package harness
 
 import (
-	"fmt"
+	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,45 +15,35 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/process"
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 // program is where the agent's program is, once it was built.
 var program struct {
-	build sync.Once
-	path  string
-	err   error
+	build        sync.Once
+	folder, path string
+	err          error
 }
 
-// agentProgram builds the agent's program, as users run it.
-func agentProgram() (string, error) {
+// agentProgram is the agent's program, as users run it.
+func agentProgram(ctx context.Context) (string, error) {
 	program.build.Do(func() {
-		root, err := source.Root()
-		if err != nil {
-			program.err = err
-			return
-		}
 		folder, err := os.MkdirTemp("", "fleet-victim-")
 		if err != nil {
 			program.err = err
 			return
 		}
-		program.path = filepath.Join(folder, "fleet-agent")
-		build := exec.Command("go", "build", "-buildvcs=false", "-o", program.path, "./cmd/fleet-agent")
-		build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0") // as the sandbox does, so that both share what is compiled
-		if out, err := build.CombinedOutput(); err != nil {
-			program.err = fmt.Errorf("build fleet-agent: %w\n%s", err, out)
-		}
+		program.folder = folder
+		program.path, program.err = Program(ctx, "fleet-agent", folder)
 	})
 	return program.path, program.err
 }
 
 // RemoveProgram removes the program that Victims run. It is for TestMain.
 func RemoveProgram() {
-	if program.path != "" {
-		_ = os.RemoveAll(filepath.Dir(program.path))
+	if program.folder != "" {
+		_ = os.RemoveAll(program.folder)
 	}
 }
 
@@ -78,7 +67,7 @@ type Victim struct {
 // NewVictim makes a Site with such an agent, and does not start it.
 func NewVictim(t testing.TB, hub *Hub, name string) *Victim {
 	t.Helper()
-	path, err := agentProgram()
+	path, err := agentProgram(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

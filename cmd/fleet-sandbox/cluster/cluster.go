@@ -40,6 +40,10 @@ type Config struct {
 	// audit log.
 	Bodies []string
 
+	// GOGC, where not 0, is by how many percent the heaps of its parts may grow before
+	// they are collected: the more, the less processor time and the more memory.
+	GOGC int
+
 	// Machine, where set, is where the control plane runs and listens, at
 	// MachinePort where Port is 0. Real pods may come: there is neither kwok nor
 	// a node before a kubelet joins (package node).
@@ -146,12 +150,16 @@ func (c *Cluster) start(parts ...part) error {
 // spec says how to run a part of this cluster. HOME is the cluster's folder
 // so that nothing of the user's is read.
 func (c *Cluster) spec(p part) process.Spec {
+	env := []string{"HOME=" + c.cfg.Dir, "PATH=/usr/bin:/bin", "TMPDIR=" + os.TempDir()}
+	if c.cfg.GOGC != 0 {
+		env = append(env, fmt.Sprintf("GOGC=%d", c.cfg.GOGC))
+	}
 	return c.cfg.Machine.Enter(process.Spec{
 		Name: p.name + " of " + c.cfg.Name,
 		Path: c.cfg.Binary,
 		Args: append([]string{p.name}, p.args(c.cfg, c.files)...),
 		Dir:  c.cfg.Dir,
-		Env:  []string{"HOME=" + c.cfg.Dir, "PATH=/usr/bin:/bin", "TMPDIR=" + os.TempDir()},
+		Env:  env,
 		Log:  filepath.Join(c.cfg.LogDir, p.name+".log"),
 	})
 }

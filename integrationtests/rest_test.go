@@ -14,13 +14,20 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// This file comes last: its stories look at what all others have left behind.
+// TestAtRest tells what remains when all other stories of the fleet are told. The
+// fleet rests for minutes: the stories that have an API server of their own are
+// told meanwhile.
+func TestAtRest(t *testing.T) {
+	t.Parallel()
+	t.Run("Quiet", quietAtRest)
+	t.Run("ManagerNeverDialsIn", managerNeverDialsIn)
+}
 
 // A fleet at rest writes nothing but leases and signs of life, on no API
 // server, although a bundle fails and is tried again for ever, another was
 // refused, a third is never Ready, a repository cannot be reached, and all are
 // polled each second.
-func TestQuietAtRest(t *testing.T) {
+func quietAtRest(t *testing.T) {
 	window := 2 * time.Minute
 	if os.Getenv("FLEET_TEST_SOAK") != "" {
 		window = 30 * time.Minute
@@ -89,7 +96,7 @@ func unrest(r harness.Request) bool {
 // In the whole life of this fleet, no client has spoken to a downstream
 // cluster but its own components, its own agent and the test's administrator:
 // the manager never dials in.
-func TestManagerNeverDialsIn(t *testing.T) {
+func managerNeverDialsIn(t *testing.T) {
 	w := harness.Open(t)
 	for _, m := range w.Downstream() {
 		requests := w.Requests(w.Started(), nil, m)
