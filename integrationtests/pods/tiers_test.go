@@ -136,6 +136,12 @@ func (w *world) noHarvester() {
 			},
 		})
 	}
+	w.until("what is meant for Harvesters is there", func(ctx context.Context) string {
+		if _, err := w.west.core.CoreV1().ConfigMaps("there").Get(ctx, "a", metav1.GetOptions{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	for name, want := range map[string]int{"elsewhere": 0, "there": 1} { // west is alone in its workspace
 		w.until("Bundle "+name+" is targeted", func(context.Context) string {
 			b, gone := get[*fleet.Bundle](w, w.local, team, name)
