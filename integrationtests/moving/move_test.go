@@ -318,6 +318,12 @@ func twice(w *world) {
 	m.gate.Halt(w)
 	m.rancher.Restart(w)
 	m.gate.Run(w)
+	// Rancher would take the Secret of its first provisioning Cluster for that of the
+	// next one, and not look again when it is collected.
+	m.until("the first kubeconfig is collected", func() bool {
+		_, there := harness.Read[*corev1.Secret](w, w.hub, fleet.NamespaceDefault, m.id+"-kubeconfig")
+		return !there
+	})
 	m.move(fleet.NamespaceDefault)
 	m.until("there is another Cluster in the first workspace", func() bool {
 		c := m.cluster(fleet.NamespaceDefault, m.id)

@@ -1,6 +1,7 @@
 package rancher
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -73,34 +74,40 @@ func (s *session) cluster(p *object) (*object, error) {
 		if m == nil {
 			return nil, fmt.Errorf("management Cluster %q is not there", p.GetName())
 		}
-		return s.status(p, m)
+		return s.status(p, m, "")
 	}
-	var m *object
-	if name := text(p, "status", "clusterName"); name != "" {
-		m = s.find(Clusters, "", name) // what is put compares with what is there, not with a cache
-	}
-	switch imported := field(p, "spec", "rkeConfig") == nil; {
-	case imported && m != nil: // from now on the management Cluster goes first
-		m = reduced(m)
-		if forced := p.GetAnnotations()[annotationForcedSpace]; s.on[featureBackPopulation] && forced != "" {
-			set(m, forced, "spec", "fleetWorkspaceName")
+	name, known := managementName(p)
+	live, m, since := s.find(Clusters, "", name), s.generated(p, name), ""
+	if live != nil {
+		if since = live.GetResourceVersion(); known && field(p, "spec", "rkeConfig") == nil {
+			m = reduced(live) // from now on the management Cluster goes first
 		}
-	default:
-		m = s.generated(p)
+		if workspace := cmp.Or(s.forced(p), text(live, "spec", "fleetWorkspaceName")); workspace != "" {
+			set(m, workspace, "spec", "fleetWorkspaceName")
+		}
 	}
-	return s.status(p, m, m)
+	return s.status(p, m, since, m)
 }
 
-// keepWorkspace lets a management Cluster that is to be put have the workspace that
-// it has by now: somebody may be moving it.
-func (s *session) keepWorkspace(p, m *object) {
-	forced := p.GetAnnotations()[annotationForcedSpace]
-	if imported := field(p, "spec", "rkeConfig") == nil; forced != "" && s.on[featureBackPopulation] || !imported && !s.on[featureBackPopulation] {
-		return
+// managementName is the name of the management Cluster of a provisioning Cluster,
+// and whether that has it in its status.
+func managementName(p *object) (string, bool) {
+	if name := text(p, "status", "clusterName"); name != "" {
+		return name, true
 	}
-	if live := s.find(Clusters, "", m.GetName()); live != nil && text(live, "spec", "fleetWorkspaceName") != "" {
-		set(m, text(live, "spec", "fleetWorkspaceName"), "spec", "fleetWorkspaceName")
+	return cmp.Or(p.GetAnnotations()[annotationForcedName], "c-m-"+rand.String(8)), false
+}
+
+// forced is the workspace that a provisioning Cluster has its management Cluster in,
+// whatever that says; "" if that may say it.
+func (s *session) forced(p *object) string {
+	switch forced := p.GetAnnotations()[annotationForcedSpace]; {
+	case s.on[featureBackPopulation]:
+		return forced
+	case field(p, "spec", "rkeConfig") != nil:
+		return p.GetNamespace()
 	}
+	return ""
 }
 
 // reduced is a management Cluster without what Rancher's sets do not apply.
@@ -115,14 +122,7 @@ func reduced(m *object) *object {
 }
 
 // generated is the management Cluster of a provisioning Cluster.
-func (s *session) generated(p *object) *object {
-	name := text(p, "status", "clusterName")
-	if name == "" {
-		name = p.GetAnnotations()[annotationForcedName]
-	}
-	if name == "" {
-		name = "c-m-" + rand.String(8)
-	}
+func (s *session) generated(p *object, name string) *object {
 	m := blank(Clusters, "", name)
 	m.SetLabels(p.GetLabels())
 	annotations := map[string]string{"provisioning.cattle.io/administrated": strconv.FormatBool(field(p, "spec", "rkeConfig") != nil)}
@@ -134,17 +134,15 @@ func (s *session) generated(p *object) *object {
 	if env := field(p, "spec", "agentEnvVars"); env != nil {
 		spec["agentEnvVars"] = env
 	}
-	spec["fleetWorkspaceName"] = p.GetNamespace()
-	if forced := p.GetAnnotations()[annotationForcedSpace]; s.on[featureBackPopulation] && forced != "" {
-		spec["fleetWorkspaceName"] = forced
-	}
+	spec["fleetWorkspaceName"] = cmp.Or(s.forced(p), p.GetNamespace())
 	set(m, spec, "spec")
 	return m
 }
 
 // status generates objs and the binding of the technical user, and then writes the
-// status of a provisioning Cluster.
-func (s *session) status(p, m *object, objs ...*object) (*object, error) {
+// status of a provisioning Cluster. Nothing of a management Cluster is changed that is
+// not at version since any more: somebody may be moving it.
+func (s *session) status(p, m *object, since string, objs ...*object) (*object, error) {
 	before, _ := field(p, "status").(map[string]any)
 	status, _ := field(p, "status").(map[string]any)
 	if status == nil {
@@ -166,11 +164,8 @@ func (s *session) status(p, m *object, objs ...*object) (*object, error) {
 		status["clientSecretName"] = secret
 		objs = append(objs, s.owner(p, m.GetName()))
 	}
-	if len(objs) > 0 && objs[0] == m {
-		s.keepWorkspace(p, m) // just before it is compared with what is there
-	}
 	status["fleetWorkspaceName"] = text(m, "spec", "fleetWorkspaceName")
-	if err := s.put("cluster-create", p, madeOfProvision, objs...); err != nil {
+	if err := s.putSince(since, "cluster-create", p, madeOfProvision, objs...); err != nil {
 		return nil, err
 	}
 	if same(before, status) {

@@ -2,9 +2,9 @@ package rancher
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -15,9 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 )
 
 // object is an object of any kind.
@@ -177,11 +180,34 @@ func (s *session) cached(r schema.GroupVersionResource, key string) *object {
 // put generates objects for an owner, and prunes what the rule has generated for
 // it before.
 func (s *session) put(rule string, owner *object, makes []schema.GroupVersionResource, objs ...*object) error {
+	return s.putSince("", rule, owner, makes, objs...)
+}
+
+// putSince is put that fails with a conflict where a management Cluster is to be
+// changed which is not at a version any more; "": it may be at any.
+func (s *session) putSince(version, rule string, owner *object, makes []schema.GroupVersionResource, objs ...*object) error {
 	list := make([]runtime.Object, 0, len(objs))
 	for _, o := range objs {
 		list = append(list, o)
 	}
-	return s.setOf(rule, makes).WithOwner(owner).ApplyObjects(list...)
+	of := s.setOf(rule, makes).WithOwner(owner)
+	if version != "" {
+		of = of.WithPatcher(kindOf(Clusters), func(_, name string, kind types.PatchType, data []byte) (runtime.Object, error) {
+			var patch map[string]any
+			if err := json.Unmarshal(data, &patch); err != nil {
+				return nil, err
+			}
+			if err := unstructured.SetNestedField(patch, version, "metadata", "resourceVersion"); err != nil {
+				return nil, err
+			}
+			data, err := json.Marshal(patch)
+			if err != nil {
+				return nil, err
+			}
+			return s.objects.Resource(Clusters).Patch(s.ctx, name, kind, data, metav1.PatchOptions{})
+		})
+	}
+	return of.ApplyObjects(list...)
 }
 
 // prune removes what a rule has generated for an owner that is gone.
@@ -212,9 +238,7 @@ func (s *session) updateStatus(r schema.GroupVersionResource, obj *object) (*obj
 
 // log tells what fails, where somebody looks.
 func (s *session) log(format string, args ...any) {
-	if os.Getenv("FLEET_TEST_LOGS") != "" {
-		fmt.Fprintf(os.Stderr, "rancher: "+format+"\n", args...)
-	}
+	harness.Logger().Warnf("rancher: "+format, args...)
 }
 
 // blank makes an object of a resource.
