@@ -20,7 +20,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -57,9 +56,7 @@ func newWorld(t testing.TB, name string, more ...func(*harness.Hub, map[string]a
 		f(w.hub, values)
 	}
 	w.install(filepath.Join(root, "charts", "fleet"), values)
-	b, err := kubebin.Default(root)
-	w.must(err)
-	w.programs, err = b.Fleet(t.Context())
+	w.programs, err = harness.Programs(t.Context())
 	w.must(err)
 	return w
 }

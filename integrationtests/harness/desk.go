@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubeconfig"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/process"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
@@ -47,14 +46,7 @@ func OpenDesk(t testing.TB) *Desk {
 	d := &Desk{TB: t, root: t, runs: &sync.Map{}, Dir: t.TempDir(), group: process.NewGroup()}
 	t.Cleanup(func() { d.group.Close(5 * time.Second) })
 	d.tools = filepath.Join(t.TempDir(), "bin")
-	root, err := source.Root()
-	must(t, err)
-	builder, err := kubebin.Default(root)
-	must(t, err)
-	built, err := builder.Fleet(t.Context())
-	must(t, err)
-	must(t, os.CopyFS(d.tools, os.DirFS(built)))
-	must(t, os.Symlink(binary, filepath.Join(d.tools, "kubectl")))
+	must(t, Tools(t.Context(), binary, d.tools))
 	return d
 }
 

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	sandbox "github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
@@ -108,13 +107,9 @@ func startShared(binary string) error {
 	if err != nil {
 		return err
 	}
-	builder, err := kubebin.Default(root)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), startLimit, errors.New("not in time"))
 	defer cancel()
-	built, err := builder.Fleet(ctx)
+	built, err := Programs(ctx)
 	if err != nil {
 		return err
 	}

@@ -93,9 +93,9 @@ func Kubeconfig(url string, ca []byte, token string) []byte {
 		url, base64.StdEncoding.EncodeToString(ca), token)
 }
 
-// freePorts are the ports of free addresses: none that Linux gives to whoever asks for
-// any, so that one stays free until the one who was told it listens.
-var freePorts = struct{ first, many int }{10000, 9000}
+// The ports of free addresses: none that Linux gives to whoever asks for any, so that
+// one stays free until the one who was told it listens.
+const firstPort, ports = 10000, 9000
 
 // lastPort counts the ports that this process was told. Other processes begin elsewhere.
 var lastPort atomic.Int64
@@ -104,14 +104,14 @@ var lastPort atomic.Int64
 // with each call.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	for range freePorts.many {
-		port := freePorts.first + (os.Getpid()*100+int(lastPort.Add(1)))%freePorts.many
+	for range ports {
+		port := firstPort + (os.Getpid()*100+int(lastPort.Add(1)))%ports
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err == nil {
 			l.Close()
 			return l.Addr().String()
 		}
 	}
-	t.Fatalf("none of %d ports from %d is free", freePorts.many, freePorts.first)
+	t.Fatalf("none of %d ports from %d is free", ports, firstPort)
 	return ""
 }

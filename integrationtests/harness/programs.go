@@ -14,10 +14,10 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 )
 
-// Program puts one of kubebin.Programs into a folder and returns its path. It is
-// built where something has changed, once for all packages; what is built
-// meanwhile does not change the copy.
-func Program(ctx context.Context, name, folder string) (string, error) {
+// Programs is the folder of kubebin.Programs. They are built where something has
+// changed, once for all packages, and stay until something changes again: what runs
+// for long takes a copy.
+func Programs(ctx context.Context) (string, error) {
 	root, err := source.Root()
 	if err != nil {
 		return "", err
@@ -26,7 +26,25 @@ func Program(ctx context.Context, name, folder string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	built, err := builder.Fleet(ctx)
+	return builder.Fleet(ctx)
+}
+
+// Tools makes a folder with copies of Fleet's programs, and with kubectl, which is
+// the executable kubernetes.
+func Tools(ctx context.Context, kubernetes, dir string) error {
+	built, err := Programs(ctx)
+	if err != nil {
+		return err
+	}
+	if err := os.CopyFS(dir, os.DirFS(built)); err != nil {
+		return fmt.Errorf("copy programs: %w", err)
+	}
+	return os.Symlink(kubernetes, filepath.Join(dir, "kubectl"))
+}
+
+// Program puts a copy of one of Programs into a folder and returns its path.
+func Program(ctx context.Context, name, folder string) (string, error) {
+	built, err := Programs(ctx)
 	if err != nil {
 		return "", err
 	}

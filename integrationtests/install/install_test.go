@@ -19,8 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -163,11 +161,7 @@ func (w *world) kubeconfigOf(account string) string {
 // programs is the folder of Fleet's own, built where something changed.
 func programs(w *world) string {
 	w.Helper()
-	root, err := source.Root()
-	w.must(err)
-	b, err := kubebin.Default(root)
-	w.must(err)
-	dir, err := b.Fleet(w.Context())
+	dir, err := harness.Programs(w.Context())
 	w.must(err)
 	return dir
 }

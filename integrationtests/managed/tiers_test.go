@@ -17,7 +17,6 @@ import (
 
 	sandbox "github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/gitserver"
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -66,9 +65,7 @@ func startTiers(t *testing.T) *tiers {
 	binary := harness.Kubernetes(t)
 	root, err := source.Root()
 	w.must(err)
-	builder, err := kubebin.Default(root)
-	w.must(err)
-	programs, err := builder.Fleet(t.Context())
+	programs, err := harness.Programs(t.Context())
 	w.must(err)
 	w.fleet, err = sandbox.Start(t.Context(), sandbox.Config{
 		Dir: t.TempDir(), Kubernetes: binary, Programs: programs, Charts: filepath.Join(root, "charts"), CheckIn: 2 * time.Second,

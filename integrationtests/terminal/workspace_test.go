@@ -36,7 +36,8 @@ func TestWorkspacesFromATerminal(t *testing.T) {
 	c.desk = &desk{TB: t, root: t, stop: &sync.Map{}, dir: t.TempDir(), group: process.NewGroup()}
 	c.desk.hub = c.hub.Cluster
 	var err error
-	if c.tools, err = programs(t.Context(), harness.Kubernetes(t), filepath.Join(c.dir, "bin")); err != nil {
+	c.tools = filepath.Join(c.dir, "bin")
+	if err = harness.Tools(t.Context(), harness.Kubernetes(t), c.tools); err != nil {
 		t.Fatal(err)
 	}
 	c.rancher = rancher.New(t, c.hub)

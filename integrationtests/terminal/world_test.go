@@ -20,10 +20,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubeconfig"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/process"
-	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
@@ -59,10 +57,8 @@ func sit(t *testing.T, names ...string) *desk {
 			return err
 		})
 	}
-	all.Go(func() (err error) {
-		d.tools, err = programs(t.Context(), binary, filepath.Join(d.dir, "bin"))
-		return err
-	})
+	d.tools = filepath.Join(d.dir, "bin")
+	all.Go(func() error { return harness.Tools(t.Context(), binary, d.tools) })
 	err := all.Wait()
 	for _, c := range []*cluster.Cluster{d.hub, d.east, d.west} {
 		if c != nil {
@@ -73,26 +69,6 @@ func sit(t *testing.T, names ...string) *desk {
 		t.Fatal(err)
 	}
 	return d
-}
-
-// programs are Fleet's and kubectl in one folder.
-func programs(ctx context.Context, kubernetes, dir string) (string, error) {
-	root, err := source.Root()
-	if err != nil {
-		return "", err
-	}
-	builder, err := kubebin.Default(root)
-	if err != nil {
-		return "", err
-	}
-	built, err := builder.Fleet(ctx)
-	if err != nil {
-		return "", err
-	}
-	if err := os.CopyFS(dir, os.DirFS(built)); err != nil {
-		return "", err
-	}
-	return dir, os.Symlink(kubernetes, filepath.Join(dir, "kubectl"))
 }
 
 // A said is what a command line prints, and how it ends.

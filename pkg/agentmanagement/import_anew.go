@@ -2,7 +2,6 @@ package agentmanagement
 
 import (
 	"context"
-	"maps"
 	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
@@ -85,36 +84,23 @@ func (d *downstream) remake(ctx context.Context, a registration.Agent, adoptFrom
 	if err != nil {
 		return err
 	}
-	keepBudget, keepClass := "", ""
-	if o.Budget != nil {
-		keepBudget = o.Budget.Name
-	}
-	if o.PriorityClass != nil {
-		keepClass = o.PriorityClass.Name
-	}
-	if err := discard(ctx, d, kube.StoreOf[*policyv1.PodDisruptionBudget](d.client), a.Namespace, keepBudget); err != nil {
-		return err
-	}
-	return discard(ctx, d, kube.StoreOf[*schedulingv1.PriorityClass](d.client), "", keepClass)
-}
-
-// discard deletes the objects of one kind that were made for the agent of a Cluster,
-// but for one.
-func discard[P kube.Object](ctx context.Context, d *downstream, store *kube.Store[P], in, keep string) error {
-	list, err := store.List(ctx, in, fleet.LabelManagerID+"="+d.mark.Manager)
+	budget, class := o.Wished()
+	err = discard(ctx, kube.StoreOf[*policyv1.PodDisruptionBudget](d.client), a.Namespace, d.mark.Manager, budget,
+		func(b *policyv1.PodDisruptionBudget) bool { return d.madeFor(b) })
 	if err != nil {
 		return err
 	}
-	mark := d.mark.Annotations()
-	for _, o := range list {
-		have := maps.Clone(o.GetAnnotations())
-		maps.DeleteFunc(have, func(key, value string) bool { return mark[key] != value })
-		if o.GetName() == keep || !maps.Equal(have, mark) {
-			continue
-		}
-		if err := store.Delete(ctx, kube.KeyOf(o), exactly(o)); err != nil {
-			return err
+	return discard(ctx, kube.StoreOf[*schedulingv1.PriorityClass](d.client), "", d.mark.Manager, class,
+		func(c *schedulingv1.PriorityClass) bool { return d.madeFor(c) })
+}
+
+// madeFor tells whether an object was made for the agent of this Cluster.
+func (d *downstream) madeFor(o kube.Object) bool {
+	has := o.GetAnnotations()
+	for key, value := range d.mark.Annotations() {
+		if has[key] != value {
+			return false
 		}
 	}
-	return nil
+	return true
 }

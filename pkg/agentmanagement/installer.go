@@ -81,30 +81,31 @@ func (i *installer) install(ctx context.Context, a registration.Agent) error {
 	return nil
 }
 
-// drop deletes what an agent had of a manager, and has not among o: what it has for one
-// set of wishes only, as far as it is to go.
+// drop deletes what an agent had of this manager for one set of wishes only, and has
+// not among o, as far as it is to go.
 func (i *installer) drop(ctx context.Context, a registration.Agent, o registration.AgentObjects, goes func(kube.Object) bool) error {
-	own := fleet.LabelManagerID + "=" + a.Labels[fleet.LabelManagerID]
-	budgets, err := i.budgets.List(ctx, a.Namespace, own)
+	id := a.Labels[fleet.LabelManagerID]
+	budget, class := o.Wished()
+	err := discard(ctx, i.budgets, a.Namespace, id, budget, func(b *policyv1.PodDisruptionBudget) bool { return goes(b) })
 	if err != nil {
 		return err
 	}
-	for _, b := range budgets {
-		if (o.Budget == nil || b.Name != o.Budget.Name) && goes(b) {
-			if err := i.budgets.Delete(ctx, kube.KeyOf(b), exactly(b)); err != nil {
-				return err
-			}
+	return discard(ctx, i.classes, "", id, class, func(c *schedulingv1.PriorityClass) bool { return a.HasHad(c) && goes(c) })
+}
+
+// discard deletes the objects of one kind that bear a manager's label and are to go, but
+// for the one that is kept.
+func discard[P kube.Object](ctx context.Context, store *kube.Store[P], in, manager, keep string, goes func(P) bool) error {
+	list, err := store.List(ctx, in, fleet.LabelManagerID+"="+manager)
+	if err != nil {
+		return err
+	}
+	for _, o := range list {
+		if o.GetName() == keep || !goes(o) {
+			continue
 		}
-	}
-	classes, err := i.classes.List(ctx, "", own)
-	if err != nil {
-		return err
-	}
-	for _, c := range classes {
-		if (o.PriorityClass == nil || c.Name != o.PriorityClass.Name) && a.HasHad(c) && goes(c) {
-			if err := i.classes.Delete(ctx, kube.KeyOf(c), exactly(c)); err != nil {
-				return err
-			}
+		if err := store.Delete(ctx, kube.KeyOf(o), exactly(o)); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -114,11 +115,8 @@ func (i *installer) drop(ctx context.Context, a registration.Agent, o registrati
 // deployed itself since is of its own release, which takes it back.
 func appliedHere(o kube.Object) bool {
 	has := o.GetAnnotations()
-	return has[fleet.AnnotationInputHash] != "" && has[annotationRelease] == ""
+	return has[fleet.AnnotationInputHash] != "" && has[fleet.AnnotationHelmRelease] == ""
 }
-
-// annotationRelease is Helm's mark of what belongs to a release.
-const annotationRelease = "meta.helm.sh/release-name"
 
 // remove deletes the objects of an agent that this manager has made: first
 // what runs, then its rights, then what it could register with. Its releases

@@ -13,6 +13,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 
@@ -21,7 +22,7 @@ import (
 
 // Marks that Helm puts on every object of a release.
 const (
-	markReleaseName      = "meta.helm.sh/release-name"
+	markReleaseName      = fleet.AnnotationHelmRelease
 	markReleaseNamespace = "meta.helm.sh/release-namespace"
 	markHook             = "helm.sh/hook"
 )

@@ -78,6 +78,11 @@ func removes(h *helmrelease.Hook) bool {
 		slices.Contains(h.DeletePolicies, helmrelease.HookSucceeded))
 }
 
+// tryCreate lets the API server check whether an object may be made as it is.
+func tryCreate(info *resource.Info) error {
+	return dryCreate(info, info.Object.DeepCopyObject())
+}
+
 // tryWatch lists and watches an object as Helm does until it has ended. It does not
 // wait for anything.
 func tryWatch(info *resource.Info) error {

@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"golang.org/x/sync/errgroup"
@@ -117,7 +118,7 @@ func (e *engine) try(info *resource.Info) error {
 		return fmt.Errorf("unexpected type %T", info.Object)
 	}
 	obj.SetNamespace(info.Namespace)
-	err := tryCreate(info)
+	err := dryCreate(info, obj)
 	what := in(e.sourceOf(info), obj)
 	switch {
 	case err == nil:
@@ -138,12 +139,13 @@ func (e *engine) try(info *resource.Info) error {
 	return nil
 }
 
-// tryCreate lets the API server check whether an object may be made as it is.
-func tryCreate(info *resource.Info) error {
+// dryCreate lets the API server check whether an object may be made where info says.
+// obj is a copy: what is sent is changed.
+func dryCreate(info *resource.Info, obj runtime.Object) error {
 	_, err := resource.NewHelper(info.Client, info.Mapping).DryRun(true).
 		WithFieldValidation(metav1.FieldValidationStrict).
 		WithFieldManager(fleet.FieldManagerRelease).
-		Create(info.Namespace, true, info.Object.DeepCopyObject())
+		Create(info.Namespace, true, obj)
 	return err
 }
 

@@ -56,8 +56,6 @@ func (s *Store[P]) keptBody(ctx context.Context, obj P) ([]byte, error) {
 	if err := s.client.Create(ctx, obj.GetNamespace(), trial, kept, opts); err != nil {
 		return nil, err
 	}
-	kept.SetName(obj.GetName())
-	kept.SetGenerateName("")
 	s.setKind(kept)
 	left, err := applyBody(kept)
 	if err != nil {

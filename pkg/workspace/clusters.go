@@ -213,6 +213,7 @@ func (l *clusterLoop) remove(ctx context.Context, key, keep kube.Key) error {
 		if err := l.fleet.Delete(ctx, kube.KeyOf(c), kube.Precondition{UID: c.UID}); err != nil {
 			return err
 		}
+		l.short.Delete(kube.KeyOf(c))
 		l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).Info("cluster unmapped")
 	}
 	return nil

@@ -75,6 +75,18 @@ func (o AgentObjects) List() []Object {
 	return append(out, o.Deployment)
 }
 
+// Wished are the names of those that not every agent has: its disruption budget and
+// its priority class; empty: it has none.
+func (o AgentObjects) Wished() (budget, class string) {
+	if o.Budget != nil {
+		budget = o.Budget.Name
+	}
+	if o.PriorityClass != nil {
+		class = o.PriorityClass.Name
+	}
+	return budget, class
+}
+
 // strategy replaces an agent once the new one is up, so that one that does not
 // come up leaves the old one at work: two never work at once, because of the
 // lease. Two in the network of one node would meet at its ports.

@@ -139,6 +139,8 @@ const (
 	// an index is empty itself; its parts are the Contents "<name>-0",
 	// "<name>-1" and so on, which put together are its content.
 	AnnotationContentChunks = prefix + "content-chunks"
+	// AnnotationHelmRelease is Helm's mark on what belongs to a release: its name.
+	AnnotationHelmRelease = "meta.helm.sh/release-name"
 	// AnnotationReleaseBody on the Secret of a Helm record is "<digest>/<parts>"
 	// of what is kept of it in further Secrets, because it is larger than one.
 	AnnotationReleaseBody = prefix + "release-body"
