@@ -112,12 +112,13 @@ func (tr trouble) story(p *place) {
 	p.Withdraw("gone", "o1")
 	p.SetData(kept, "a", "edited")
 	p.Until("drift is put back", func() bool { return p.Data(kept, "a") == "one" })
-	p.SetData(seen, "a", "edited")
 	edited := time.Now()
+	p.SetData(seen, "a", "edited")
 	p.Until("the difference is noticed, and since when", func() bool {
 		r, _ := p.Record("seen")
 		return condition.IsFalse(r.Unheard, fleet.ConditionReady)
 	})
+	noticed := time.Now()
 
 	p.Restart()
 	tr.account(p)
@@ -128,7 +129,7 @@ func (tr trouble) story(p *place) {
 		p.Error("something was removed without an order that could be known")
 	}
 	p.contact("the same after a restart", func(c map[string]string) bool { return c["reason"] == tr.reason })
-	time.Sleep(max(0, 2*time.Second-time.Since(edited))) // times of conditions have seconds
+	time.Sleep(max(0, 2*time.Second-time.Since(noticed))) // times of conditions have seconds
 
 	tr.end(p)
 	healed := time.Now()
@@ -207,8 +208,8 @@ func trueTimes(p *place) {
 	p.Stop()
 	pause()
 	p.Start()
-	p.SetData("truetimes-app", "a", "one")
 	back := time.Now()
+	p.SetData("truetimes-app", "a", "one")
 	p.Until("that, too", func() bool {
 		r, _ := p.Record("app")
 		return condition.IsTrue(r.Unheard, fleet.ConditionReady)
