@@ -51,7 +51,10 @@ type agentPod struct {
 
 func (p agentPod) wanted(ctx context.Context) bool {
 	d, err := kube.StoreOf[*appsv1.Deployment](p.hub.Admin).Get(ctx, kube.Key{Namespace: p.namespace, Name: "fleet-agent"})
-	return err == nil && d.DeletionTimestamp == nil && *d.Spec.Replicas > 0
+	if err != nil {
+		return ctx.Err() == nil && !kube.IsGone(err) // who cannot ask ends nothing
+	}
+	return d.DeletionTimestamp == nil && *d.Spec.Replicas > 0
 }
 
 // run runs the agent until its Deployment is gone.

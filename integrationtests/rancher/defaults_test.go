@@ -71,6 +71,8 @@ func defaultWorkspace(w *world) {
 	}
 	w.until("a new cluster gets it", func() bool { return workspaceOf() == "team-x" })
 	w.rancher.Put(w, rancher.Features, "", plan.FeatureClusters, `{"spec":{"value":false},"status":{"default":true}}`)
+	w.stop() // features and settings come on two ways
+	w.start(plan.Auto)
 	set("team-y")
 	w.turns("turn-y")
 	if w.there(rancher.Workspaces, "", "team-y") {
@@ -103,9 +105,11 @@ func schedulingDefaults(w *world) {
 	w.rancher.Patch(w, rancher.ProvClusters, fleet.NamespaceDefault, "asks", asks)
 	w.rancher.Put(w, rancher.Clusters, "", "c-asks0", `{"spec":{"displayName":"asks"}}`) // legacy
 	w.rancher.Patch(w, rancher.Clusters, "", "c-asks0", `{"metadata":{"annotations":{"`+plan.AnnotationScheduling+`":"true"}}}`)
-	w.until("it is mapped", func() bool { return w.cluster(fleet.NamespaceDefault, "asks") != nil })
-	if c := w.cluster(fleet.NamespaceDefault, "asks"); c.Spec.AgentSchedulingCustomization != nil || c.Spec.PrivateRepoURL != "registry.example" ||
-		c.Spec.AgentAffinity == nil || c.Spec.AgentAffinity.NodeAffinity == nil {
+	w.until("it is mapped, by the settings", func() bool { // which may come after the cluster
+		c := w.cluster(fleet.NamespaceDefault, "asks")
+		return c != nil && c.Spec.PrivateRepoURL == "registry.example" && c.Spec.AgentAffinity != nil && c.Spec.AgentAffinity.NodeAffinity != nil
+	})
+	if c := w.cluster(fleet.NamespaceDefault, "asks"); c.Spec.AgentSchedulingCustomization != nil {
 		w.Errorf("with the feature off: %+v", c.Spec)
 	}
 	w.rancher.Patch(w, rancher.Features, "", plan.FeatureScheduling, `{"spec":{"value":true}}`)

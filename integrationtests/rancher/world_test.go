@@ -164,7 +164,9 @@ func (w *world) writes(since time.Time) []harness.Request {
 	w.Helper()
 	list, err := harness.ReadAudit("rancher", w.hub.Cluster.AuditLog(), since)
 	w.must(err)
-	return slices.DeleteFunc(list, func(r harness.Request) bool { return !strings.HasPrefix(r.Agent, "fleet-workspace") || !r.Writes() })
+	return slices.DeleteFunc(list, func(r harness.Request) bool {
+		return !strings.HasPrefix(r.Agent, "fleet-workspace") || !r.Writes() || r.Code >= 300
+	})
 }
 
 // turns waits until the house has done what there was to do: it answers a new

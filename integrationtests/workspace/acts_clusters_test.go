@@ -97,10 +97,10 @@ func assignedByUs(w *world, since time.Time) {
 		w.Errorf("the house has written %v", got)
 	}
 	w.rancher.Patch(w, rancher.Settings, "", "fleet-default-workspace-name", `{"value":"team-4"}`)
-	w.rancher.Import(w, "", "c-aaaa3", "Another", "")
-	w.sees("a new one goes elsewhere", "team-4", func() string { return w.text(rancher.Clusters, "", "c-aaaa3", "spec", "fleetWorkspaceName") })
 	w.until("that workspace is made", func() bool { return w.namespace("team-4") != nil })
 	w.by(house, since, "metadata.annotations["+plan.AnnotationOrigin+"]", namespaces, "", "team-4")
+	w.rancher.Import(w, "", "c-aaaa3", "Another", "")
+	w.sees("a new one goes elsewhere", "team-4", func() string { return w.text(rancher.Clusters, "", "c-aaaa3", "spec", "fleetWorkspaceName") })
 	w.rancher.Patch(w, rancher.Settings, "", "fleet-default-workspace-name", `{"value":""}`)
 }
 
@@ -149,7 +149,7 @@ func externalBack(w *world, since time.Time) {
 	if w.cluster("fleet-default", "e1b") == nil {
 		w.Error("what others have made stays")
 	}
-	w.untouched(rancher.User, since, fleetClusters, "fleet-default", "e1b")
+	w.untouched(rancher.User, w.started, fleetClusters, "fleet-default", "e1b")
 }
 
 const mine = `{"metadata":{"labels":{"mine":"l"},"annotations":{"mine":"a"}},"spec":{"paused":true,"hostNetwork":true,"templateValues":{"x":1},"kubeConfigSecret":"other"}}`
@@ -242,7 +242,7 @@ func localAway(w *world, since time.Time) {
 	w.untouched(house, since, fleetClusters, "fleet-local", "local")
 }
 
-func localBack(w *world, since time.Time) {
+func localBack(w *world, _ time.Time) {
 	w.sees("Rancher goes on", "2", func() string { return w.label("fleet-local", "local", "seen") })
-	w.by(rancher.User, since, "metadata.labels.seen", fleetClusters, "fleet-local", "local")
+	w.by(rancher.User, w.started, "metadata.labels.seen", fleetClusters, "fleet-local", "local")
 }

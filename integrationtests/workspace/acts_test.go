@@ -6,9 +6,13 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
@@ -52,15 +56,32 @@ func TestRancherComesAndGoes(t *testing.T) {
 	w.onlyGuards(t)
 
 	w.rancher.Stop(t)
+	w.heard()
 	w.takesOver()
 	w.act(t, "RancherIsAway", func(s scenario) func(*world, time.Time) { return s.away })
 
+	w.started = time.Now() // Rancher works before the house knows
 	w.rancher.Start(t)
 	w.plays(plan.Observe)
 	since := time.Now()
 	w.act(t, "RancherIsBack", func(s scenario) func(*world, time.Time) { return s.back })
 	w.quiet(t, since)
 	w.patchesOnly()
+}
+
+// heard waits until the house has seen the last sign of life of a Rancher that was
+// stopped: one that it saw only when time has passed would be one of a Rancher that is
+// back. It sees the lease change in order, and shows by its part that it has seen it gone.
+func (w *world) heard() {
+	w.Helper()
+	leases, key := kube.StoreOf[*coordinationv1.Lease](w.hub.Admin), kube.Key{Namespace: "kube-system", Name: "cattle-controllers"}
+	lease, err := leases.Get(w.Context(), key)
+	w.must(err)
+	w.must(leases.Delete(w.Context(), key, kube.Precondition{}))
+	w.plays(plan.Map)
+	_, err = leases.Create(w.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: lease.Spec})
+	w.must(err)
+	w.plays(plan.Observe)
 }
 
 // takesOver lets time pass until the house believes that Rancher is away.
@@ -108,13 +129,13 @@ func (w *world) quiet(t *testing.T, since time.Time) {
 	}
 }
 
-// adopted waits until Rancher has taken over an object that the house has made, and
-// checks that Rancher had nothing to change but its own marks: both come to the same
-// object.
+// adopted waits until Rancher, since its last start, has taken over an object that the
+// house has made, and checks that Rancher had nothing to change but its own marks, and
+// the house has changed nothing since a moment: both come to the same object.
 func (w *world) adopted(since time.Time, resource, namespace, name string) {
 	w.Helper()
 	patched := func() []string { // its engine sends patches; what it updates are finalizers and its own status
-		list := slices.DeleteFunc(w.log(since), func(r harness.Writing) bool { return r.Verb != "patch" })
+		list := slices.DeleteFunc(w.log(w.started), func(r harness.Writing) bool { return r.Verb != "patch" })
 		return harness.FieldsBy(list, rancher.User, resource, namespace, name)
 	}
 	w.until("Rancher takes over "+name, func() bool { return len(patched()) > 0 })

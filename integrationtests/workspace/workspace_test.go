@@ -85,10 +85,30 @@ func defaultWorkspace(w *world) {
 	w.until("its workspace is made", func() bool { return w.namespace("team-x") != nil })
 	w.sees("it does not move", "fleet-default", workspaceOf)
 	w.rancher.Patch(w, rancher.Settings, "", "fleet-default-workspace-name", `{"value":"","default":""}`)
+	w.rancher.Put(w, rancher.Settings, "", plan.SettingRegistry, `{"value":"registry.example"}`)
+	w.registry("registry.example") // settings are seen in order
 	w.rancher.Put(w, rancher.Clusters, "", "c-00000", `{"spec":{"displayName":"none"}}`)
+	w.rancher.Put(w, rancher.Clusters, "", "c-early", `{"spec":{"displayName":"early","fleetWorkspaceName":"late"}}`)
 	w.turns("04")
 	w.untouched(house, since, mgmtClusters, "", "c-00000")
+	if w.namespace("late") != nil {
+		w.Error("a cluster makes its workspace")
+	}
+	w.rancher.Put(w, rancher.Workspaces, "", "late", `{}`)
+	w.until("its provisioning Cluster is made with its workspace", func() bool { return w.rancher.Get(w, rancher.ProvClusters, "late", "c-early") != nil })
 	w.rancher.Patch(w, rancher.Settings, "", "fleet-default-workspace-name", `{"default":"fleet-default"}`)
+	w.rancher.Patch(w, rancher.Settings, "", plan.SettingRegistry, `{"value":""}`)
+	w.registry("")
+}
+
+// registry waits until all mapped Clusters have a registry.
+func (w *world) registry(want string) {
+	w.Helper()
+	w.until("all have the registry "+want, func() bool {
+		list, err := kube.StoreOf[*fleet.Cluster](w.hub.Admin).List(w.Context(), "fleet-default", "")
+		w.must(err)
+		return !slices.ContainsFunc(list, func(c *fleet.Cluster) bool { return c.Spec.PrivateRepoURL != want })
+	})
 }
 
 func externallyManaged(w *world) {
@@ -132,6 +152,9 @@ func foreignFields(w *world) {
 			w.Errorf("%s belongs to users, and the house has written it", f)
 		}
 	}
+	// Of Clusters the house sees everything in order, also what it has written itself.
+	w.rancher.Patch(w, rancher.FleetClusters, "fleet-default", "c1", `{"spec":{"kubeConfigSecret":"other"}}`)
+	w.sees("what is ours is put back", "c1-kubeconfig", func() string { return w.cluster("fleet-default", "c1").Spec.KubeConfigSecret })
 	since = time.Now()
 	for range 3 {
 		w.rancher.Patch(w, rancher.FleetClusters, "fleet-default", "c1", `{"metadata":{"annotations":{"mine":"`+time.Now().String()+`"}}}`)
@@ -298,15 +321,15 @@ func moved(w *world) {
 		w.Errorf("the kubeconfig stays where it is: %+v", c.Spec)
 	}
 	w.until("the old one goes", func() bool { return w.cluster("a", "mover") == nil })
-	var order []string
-	for _, r := range w.writes(since) {
-		if r.Name == "mover" && r.Group == fleet.Group {
-			order = append(order, r.Verb+" "+r.Namespace)
+	w.sees("the new one comes first", "patch b, delete a", func() string {
+		var order []string // the log may come after what it tells of
+		for _, r := range w.writes(since) {
+			if r.Name == "mover" && r.Group == fleet.Group {
+				order = append(order, r.Verb+" "+r.Namespace)
+			}
 		}
-	}
-	if got := strings.Join(order, ", "); got != "patch b, delete a" {
-		w.Errorf("the new one comes first: %s", got)
-	}
+		return strings.Join(order, ", ")
+	})
 }
 
 // forsaken waits until the namespace of a workspace goes that was deleted while nobody

@@ -51,6 +51,7 @@ type world struct {
 	ahead   *atomic.Int64    // of the house's clock, nanoseconds
 	part    *atomic.Value    // what the house says last of its part
 	now     *running
+	started time.Time // when Rancher was started last
 }
 
 // running is the house that runs, whichever part of a test has started it.

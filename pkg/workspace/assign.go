@@ -38,6 +38,13 @@ func newAssignLoop(s *stage, c *kube.Client) *assignLoop {
 			}
 		})
 	})
+	s.view.namespaces.OnChange(func(old, ns *meta) {
+		comesOrGoes(old, ns, func(ns *meta) {
+			for _, m := range s.view.management.ByIndex(byHome, ns.Name) {
+				l.loop.Add(kube.KeyOf(m))
+			}
+		})
+	})
 	s.view.settings.OnChange(func(old, st *management.Setting) {
 		if either(old, st).Name == plan.SettingDefaultWorkspace {
 			s.wake()
@@ -76,7 +83,7 @@ func (l *assignLoop) provision(ctx context.Context, m *management.Cluster) error
 		return nil
 	}
 	if _, ok := l.view.namespaces.Get(kube.Key{Name: want.Namespace}); !ok {
-		return nil // the namespace wakes this up, through its workspace
+		return nil // it wakes this up
 	}
 	halves := l.view.provisioning.ByIndex(byLegacy, m.Name)
 	for _, p := range halves {

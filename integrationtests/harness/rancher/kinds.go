@@ -3,7 +3,6 @@ package rancher
 import (
 	"strings"
 	"testing"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,9 +12,6 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
-
-// served is how long a new kind may take until an API server serves it.
-const served = 30 * time.Second
 
 // Install installs Rancher's kinds, as far as they are not there, and waits until
 // they are served. Their schemas say nothing: every field is kept.
@@ -29,7 +25,7 @@ func Install(t testing.TB, hub *harness.Hub) {
 	}
 	objects := dynamic.NewForConfigOrDie(hub.Cluster.REST())
 	for r := range own {
-		harness.Wait(t, served, r.GroupResource().String()+" is served", func() bool {
+		harness.Wait(t, patience, r.GroupResource().String()+" is served", func() bool {
 			_, err := objects.Resource(r).List(t.Context(), metav1.ListOptions{Limit: 1})
 			return err == nil
 		})

@@ -7,6 +7,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 )
 
 // Rancher's lease, and how long it holds.
@@ -20,8 +21,13 @@ const (
 // that a test sees it soon.
 const renewEvery = 200 * time.Millisecond
 
-// renew takes or renews the lease.
+// renew takes or renews the lease. A renewal of the session before may still be on its
+// way to the API server.
 func (s *session) renew() error {
+	return retry.OnError(retry.DefaultRetry, func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }, s.renewOnce)
+}
+
+func (s *session) renewOnce() error {
 	leases := s.client.CoordinationV1().Leases(leaseNamespace)
 	now, seconds := metav1.NowMicro(), leaseSeconds
 	spec := coordinationv1.LeaseSpec{HolderIdentity: &s.holder, LeaseDurationSeconds: &seconds, RenewTime: &now}

@@ -1,6 +1,9 @@
 package rancher
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // annotationManaged with "false" keeps hands off a workspace's namespace.
 const annotationManaged = "provisioning.cattle.io/managed"
@@ -59,9 +62,12 @@ func rightsOf(creator, workspace string) []*object {
 // backport makes a workspace of the namespace of a Fleet object.
 func (s *session) backport(obj *object) (*object, error) {
 	name := obj.GetNamespace()
+	if s.cached(Workspaces, name) != nil {
+		return nil, nil
+	}
 	ns := s.cached(Namespaces, name)
-	if ns == nil || s.cached(Workspaces, name) != nil {
-		return nil, nil // without the namespace there is nothing to own it
+	if ns == nil { // nothing to own it; another watch may be about to tell of it
+		return nil, fmt.Errorf("namespace %q is not there", name)
 	}
 	w := blank(Workspaces, "", name)
 	w.SetAnnotations(map[string]string{annotationManaged: "false"})
