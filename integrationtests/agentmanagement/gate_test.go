@@ -26,6 +26,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -34,7 +35,6 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
-	"github.com/fleetworkspace/fleet/pkg/agentmanagement/installation"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
@@ -65,11 +65,7 @@ func openGate(t *testing.T, values map[string]any) *gate {
 		t.Fatal(err)
 	}
 	installChart(t, g.admin, "fleet-crd", nil)
-	until(t, "the CRDs serve", func() bool {
-		_, err := kube.StoreOf[*fleet.Cluster](g.admin).List(t.Context(), "", "")
-		_, err2 := kube.StoreOf[*fleet.ClusterRegistration](g.admin).List(t.Context(), "", "")
-		return err == nil && err2 == nil
-	})
+	harness.KindsServed(t, g.admin)
 	createNamespace(t, g.admin, fleet.NamespaceSystem)
 	createNamespace(t, g.admin, fleet.NamespaceDefault)
 	installChart(t, g.admin, "fleet", values)
@@ -89,9 +85,7 @@ func (g *gate) run() {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	if g.install, err = installation.Ensure(ctx, client, fleet.NamespaceSystem); err != nil {
-		g.t.Fatal(err)
-	}
+	g.install = harness.Installed(g.t, client)
 	config, err := kube.StoreOf[*corev1.ConfigMap](client).Get(ctx, kube.Key{Namespace: fleet.NamespaceSystem, Name: fleet.ConfigMapController})
 	if err != nil {
 		g.t.Fatal(err)
@@ -116,6 +110,14 @@ func (g *gate) run() {
 			g.t.Errorf("agent management ended: %v", err)
 		}
 	}()
+}
+
+// later starts agent management anew with a clock that is ahead.
+func (g *gate) later(d time.Duration) {
+	g.t.Helper()
+	g.halt()
+	g.ahead = d
+	g.run()
 }
 
 func (g *gate) halt() {
@@ -177,20 +179,24 @@ type member struct {
 func (m member) namespace() string { return m.data["deploymentNamespace"] }
 
 // register does what an agent does to join: it asks with the token's
-// credential and fetches its own with it.
+// credential, again where an API server has not heard yet of its rights, and fetches
+// its own with it, which it does not use.
 func (g *gate) register(values map[string]any, clientID, random string, labels map[string]string) member {
 	g.t.Helper()
 	asking := g.with(values["token"].(string))
-	_, err := kube.StoreOf[*fleet.ClusterRegistration](asking).Create(g.t.Context(), &fleet.ClusterRegistration{
-		ObjectMeta: metav1.ObjectMeta{
-			GenerateName: "request-", Namespace: values["clusterNamespace"].(string),
-			Labels: map[string]string{fleet.LabelRegistrationToken: values["tokenName"].(string)},
-		},
-		Spec: fleet.ClusterRegistrationSpec{ClientID: clientID, ClientRandom: random, ClusterLabels: labels},
+	until(g.t, "the token may ask", func() bool {
+		_, err := kube.StoreOf[*fleet.ClusterRegistration](asking).Create(g.t.Context(), &fleet.ClusterRegistration{
+			ObjectMeta: metav1.ObjectMeta{
+				GenerateName: "request-", Namespace: values["clusterNamespace"].(string),
+				Labels: map[string]string{fleet.LabelRegistrationToken: values["tokenName"].(string)},
+			},
+			Spec: fleet.ClusterRegistrationSpec{ClientID: clientID, ClientRandom: random, ClusterLabels: labels},
+		})
+		if err != nil && !kube.IsForbidden(err) {
+			g.t.Fatal(err)
+		}
+		return err == nil
 	})
-	if err != nil {
-		g.t.Fatal(err)
-	}
 	m := member{data: map[string]string{}}
 	key := kube.Key{
 		Namespace: values["systemRegistrationNamespace"].(string), Name: naming.RegistrationSecret(clientID, random),
@@ -215,6 +221,14 @@ func (m member) reads(ctx context.Context) error {
 	return err
 }
 
+// entitled tells whether an API server has heard of all rights of a member.
+func (m member) entitled(ctx context.Context) bool {
+	_, content := kube.StoreOf[*fleet.Content](m.client).Get(ctx, kube.Key{Name: "none"})
+	_, status := kube.StoreOf[*fleet.Cluster](m.client).PatchRaw(ctx,
+		kube.Key{Namespace: m.data["clusterNamespace"], Name: m.data["clusterName"]}, types.MergePatchType, []byte(`{"status":{}}`), "status")
+	return m.reads(ctx) == nil && kube.IsGone(content) && status == nil
+}
+
 func (g *gate) clusterOf(m member) *fleet.Cluster {
 	g.t.Helper()
 	c, err := kube.StoreOf[*fleet.Cluster](g.admin).Get(g.t.Context(),
@@ -234,27 +248,17 @@ func (g *gate) requests(namespace string) []*fleet.ClusterRegistration {
 	return all
 }
 
-// until waits for a condition with a deadline; it is asked again every 20 ms.
+// until waits for something to become true.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer deadline.Stop()
-	defer tick.Stop()
-	for !f() {
-		select {
-		case <-deadline.C:
-			t.Fatalf("not in time: %s", what)
-		case <-tick.C:
-		}
-	}
+	harness.Wait(t, harness.Patience, what, f)
 }
 
 // restsFor fails if agent management writes anything within a time, once it
 // has had a moment to settle.
 func (g *gate) restsFor(d time.Duration) {
 	g.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(harness.Patience)
 	for last, since := len(g.writes()), time.Now(); time.Since(since) < d; {
 		if time.Now().After(deadline) {
 			all := g.writes()

@@ -30,6 +30,7 @@ func TestRightsOfCredentials(t *testing.T) {
 	g := openGate(t, map[string]any{"apiServerURL": "https://x", "bootstrap": map[string]any{"enabled": false}})
 	values := g.token(fleet.NamespaceDefault, "import-all", 0)
 	one, two := g.register(values, "client-one", "r1", nil), g.register(values, "client-two", "r2", nil)
+	until(t, "both have their rights", func() bool { return one.entitled(t.Context()) && two.entitled(t.Context()) })
 	credential := naming.RegistrationSecret("client-one", "r1")
 	places := []rights.Place{
 		{Label: "cluster"},

@@ -203,6 +203,21 @@ func (m *member) events() map[string]string {
 	return out
 }
 
+// neverOffline fails if it was told of the Cluster that it is Offline, between two
+// moments. Agents that come later than they say are, and here they may.
+func (m *member) neverOffline(from, to time.Time) {
+	m.Helper()
+	list, err := m.Hub.Client.EventsV1().Events(m.Workspace).List(m.Context(), metav1.ListOptions{})
+	m.Must(err)
+	for i := range list.Items {
+		e := &list.Items[i]
+		about := e.Regarding.Kind == "Cluster" && e.Regarding.Name == m.Name && e.Reason == fleet.ReasonOffline
+		if about && e.EventTime.After(from) && e.EventTime.Time.Before(to) {
+			m.Errorf("it was called Offline at %s: %s", e.EventTime.Time, e.Note)
+		}
+	}
+}
+
 // says waits for an event of the agent on its site, and returns its text.
 func (m *member) says(reason string) string {
 	m.Helper()

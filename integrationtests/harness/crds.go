@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -16,9 +15,6 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
-
-// served is how long a new kind may take until an API server serves it.
-const served = 30 * time.Second
 
 // InstallCRDs is InstallKinds for a test.
 func InstallCRDs(t testing.TB, c *kube.Client) {
@@ -53,33 +49,33 @@ func InstallKinds(ctx context.Context, c *kube.Client) error {
 			return fmt.Errorf("install %s: %w", f, err)
 		}
 	}
-	deadline := time.Now().Add(served)
+	return untilServed(ctx, c)
+}
+
+// KindsServed returns when an API server to which somebody else has given the
+// chart's CustomResourceDefinitions serves all kinds.
+func KindsServed(t testing.TB, c *kube.Client) {
+	t.Helper()
+	if err := untilServed(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// untilServed asks for objects of each kind: a definition says that it is
+// established before whoever answers requests has heard of it.
+func untilServed(ctx context.Context, c *kube.Client) error {
+	deadline := time.Now().Add(Patience)
 	for _, info := range fleet.Kinds() {
-		if err := untilServed(ctx, crds, info.Name(), deadline); err != nil {
-			return fmt.Errorf("install kinds: %w", err)
+		for {
+			_, err := c.ListMeta(ctx, fleet.GroupVersion.WithKind(info.Kind), kube.Watch{})
+			if err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("not in time: %s is served: %w", info.Name(), err)
+			}
+			time.Sleep(10 * time.Millisecond) // how often it is looked
 		}
 	}
 	return nil
-}
-
-func untilServed(ctx context.Context, crds *kube.Store[*apiextensionsv1.CustomResourceDefinition], name string, deadline time.Time) error {
-	for {
-		if ok, err := established(ctx, crds, name); ok || err != nil {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("not in time: %s is served", name)
-		}
-		time.Sleep(10 * time.Millisecond) // how often it is looked
-	}
-}
-
-func established(ctx context.Context, crds *kube.Store[*apiextensionsv1.CustomResourceDefinition], name string) (bool, error) {
-	crd, err := crds.Get(ctx, kube.Key{Name: name})
-	if err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-	}), nil
 }

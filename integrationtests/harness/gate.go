@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,8 +26,11 @@ const GateAgent = "fleet-controller/test"
 type Gate struct {
 	Hub      *Hub
 	Settings registration.Settings
-	Required bool         // tokens must end
-	Ahead    atomic.Int64 // of its clock, nanoseconds
+	Required bool          // tokens must end
+	Ahead    atomic.Int64  // of its clock, nanoseconds
+	Worked   time.Duration // for how long it has worked by its clock when it is run
+	// Wrap is put around the transport of its requests. Nil: nothing.
+	Wrap func(http.RoundTripper) http.RoundTripper
 	// Beside runs until ctx ends what belongs to the same manager. Nil: nothing.
 	Beside func(ctx context.Context, c *kube.Client, managerID string, log *logrus.Entry) error
 
@@ -39,21 +43,23 @@ type Gate struct {
 func (g *Gate) Run(t testing.TB) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	client, err := kube.Connect(kube.Config{
-		REST: g.Hub.Account(t, fleet.NamespaceSystem, "fleet-controller"), UserAgent: GateAgent, FieldManager: fleet.FieldManagerAgentManagement,
-	})
+	account := g.Hub.Account(t, fleet.NamespaceSystem, "fleet-controller")
+	if g.Wrap != nil {
+		account.Wrap(g.Wrap)
+	}
+	client, err := kube.Connect(kube.Config{REST: account, UserAgent: GateAgent, FieldManager: fleet.FieldManagerAgentManagement})
 	if err != nil {
 		t.Fatal(err)
 	}
-	install, err := installation.Ensure(ctx, client, fleet.NamespaceSystem)
-	if err != nil {
-		t.Fatal(err)
-	}
+	install := Installed(t, client)
 	log := Logger()
+	var behind atomic.Int64 // of the clock, while it is made
+	behind.Store(int64(g.Worked))
 	house := agentmanagement.New(agentmanagement.Config{
 		Namespace: fleet.NamespaceSystem, Settings: g.Settings, Installation: install, TokenTTLRequired: g.Required,
-		Now: func() time.Time { return time.Now().Add(time.Duration(g.Ahead.Load())) },
+		Now: func() time.Time { return time.Now().Add(time.Duration(g.Ahead.Load() - behind.Load())) },
 	}, client, logrus.NewEntry(log))
+	behind.Store(0)
 	report := func(loop string, key kube.Key, err error) { log.Errorf("loop %s, %s: %v", loop, key, err) }
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { return kube.Run(ctx, report, house.Parts()...) })
@@ -66,6 +72,22 @@ func (g *Gate) Run(t testing.TB) {
 		defer close(done)
 		g.err = all.Wait()
 	}()
+}
+
+// Installed is who a manager is, by its own account. That may have got its rights a
+// moment ago: an API server has to hear of them first.
+func Installed(t testing.TB, client *kube.Client) registration.Installation {
+	t.Helper()
+	var out registration.Installation
+	Wait(t, Patience, "the manager has the rights of its account", func() bool {
+		var err error
+		out, err = installation.Ensure(context.Background(), client, fleet.NamespaceSystem)
+		if err != nil && !kube.IsForbidden(err) && !kube.IsUnauthorized(err) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	return out
 }
 
 // Halt stops it, and waits for its end. A Gate that ended by itself fails the test.

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
@@ -53,19 +52,7 @@ func (s *Site) Order(name string, o Order) *fleet.BundleDeployment {
 		})
 		s.Must(err)
 	}
-	key := kube.Key{Namespace: s.Deployments, Name: name}
-	var bd *fleet.BundleDeployment
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error { // the agent may write its status meanwhile
-		old, err := s.bds().Get(s.Context(), key)
-		there := err == nil
-		switch {
-		case there:
-			bd = old.DeepCopy()
-		case kube.IsGone(err):
-			bd = s.blank(name, o.Repo)
-		default:
-			return err
-		}
+	return s.put(name, o.Repo, func(bd *fleet.BundleDeployment) {
 		bd.Spec.Options, bd.Spec.DeploymentID = stripped, id
 		bd.Spec.StagedOptions, bd.Spec.StagedDeploymentID = stripped, id
 		bd.Spec.ValuesHash = options.DeploymentValuesHash(values, values)
@@ -73,15 +60,33 @@ func (s *Site) Order(name string, o Order) *fleet.BundleDeployment {
 		if o.Change != nil {
 			o.Change(bd)
 		}
-		if there {
-			bd, err = s.bds().Patch(s.Context(), old, bd)
-		} else {
-			bd, err = s.bds().Create(s.Context(), bd)
-		}
-		return err
 	})
-	s.Must(err)
-	return bd
+}
+
+// put changes a BundleDeployment, or makes it. The agent may write its status meanwhile:
+// then it is done again.
+func (s *Site) put(name, repo string, change func(*fleet.BundleDeployment)) *fleet.BundleDeployment {
+	s.Helper()
+	for {
+		old, err := s.bds().Get(s.Context(), kube.Key{Namespace: s.Deployments, Name: name})
+		var put *fleet.BundleDeployment
+		switch {
+		case err == nil:
+			changed := old.DeepCopy()
+			change(changed)
+			put, err = s.bds().Patch(s.Context(), old, changed)
+		case kube.IsGone(err):
+			made := s.blank(name, repo)
+			change(made)
+			put, err = s.bds().Create(s.Context(), made)
+		}
+		if err == nil {
+			return put
+		}
+		if !kube.IsConflict(err) {
+			s.Fatal(err)
+		}
+	}
 }
 
 // Home is the namespace of a deployment that names none.
@@ -224,13 +229,7 @@ func (s *Site) Data(namespace, name string) string {
 // SetData changes key k of a ConfigMap of the Site's cluster.
 func (s *Site) SetData(namespace, name, value string) {
 	s.Helper()
-	maps := kube.StoreOf[*corev1.ConfigMap](s.Down.Admin)
-	cm, err := maps.Get(s.Context(), kube.Key{Namespace: namespace, Name: name})
-	s.Must(err)
-	changed := cm.DeepCopy()
-	changed.Data["k"] = value
-	_, err = maps.Patch(s.Context(), cm, changed)
-	s.Must(err)
+	Edit(s.TB, s.Down, namespace, name, func(cm *corev1.ConfigMap) { cm.Data["k"] = value })
 }
 
 // Orphans are the orphans that the agent has reported.

@@ -47,10 +47,9 @@ func (w *world) value(h *harness.Hub, name, want string) string {
 // ready waits until a Bundle is Ready.
 func (w *world) ready(name string) {
 	w.Helper()
-	var b *fleet.Bundle
 	w.until("the Bundle "+name+" is Ready", func() bool {
-		b, _ = harness.Read[*fleet.Bundle](w, w.hub, fleet.NamespaceDefault, name)
-		return b.Status.Summary.Ready == 1 && b.Status.Summary.DesiredReady == 1
+		b, there := harness.Read[*fleet.Bundle](w, w.hub, fleet.NamespaceDefault, name)
+		return there && b.Status.Summary.Ready == 1 && b.Status.Summary.DesiredReady == 1
 	})
 }
 

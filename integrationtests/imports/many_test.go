@@ -31,10 +31,7 @@ const (
 func unreachable(w *world) {
 	east := w.down[0]
 	good := east.Administrator(w, importer)
-	w.secret("alone", good)
-	w.secret("among", good)
-	w.secret("after", good)
-	alone := w.timed("alone")
+	alone := w.timed("alone", good)
 
 	hole, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(err)
@@ -44,7 +41,7 @@ func unreachable(w *world) {
 		w.secret(name, harness.Kubeconfig("https://"+hole.Addr().String(), east.Cluster.CA(), "token"))
 		w.cluster(name)
 	}
-	among := w.timed("among")
+	among := w.fastest("among", good, alone)
 	w.until("some of them are said to be unreachable", func() bool {
 		said := 0
 		for i := range unreachables {
@@ -55,7 +52,7 @@ func unreachable(w *world) {
 		}
 		return said >= unreachables/10
 	})
-	after := w.timed("after")
+	after := w.fastest("after", good, alone)
 	w.Logf("until the agent is installed: alone %s, among %d that do not answer %s, after them %s", alone, unreachables, among, after)
 	for what, took := range map[string]time.Duration{"among": among, "after": after} {
 		if took > alone+delayed {
@@ -68,9 +65,22 @@ func unreachable(w *world) {
 	w.installed("hole-007")
 }
 
-// timed is how long it takes until a new Cluster has its agent.
-func (w *world) timed(name string) time.Duration {
+// fastest is how long it takes until a new Cluster has its agent: the best of three
+// where the first is late, for this machine may have done something else meanwhile. A
+// manager that waits for clusters which do not answer does so each time.
+func (w *world) fastest(name string, kubeconfig []byte, alone time.Duration) time.Duration {
 	w.Helper()
+	best := w.timed(name, kubeconfig)
+	for i := 2; i <= 3 && best > alone+delayed; i++ {
+		best = min(best, w.timed(fmt.Sprintf("%s-%d", name, i), kubeconfig))
+	}
+	return best
+}
+
+// timed is how long it takes until a new Cluster has its agent.
+func (w *world) timed(name string, kubeconfig []byte) time.Duration {
+	w.Helper()
+	w.secret(name, kubeconfig)
 	start := time.Now()
 	w.cluster(name)
 	w.installed(name)

@@ -44,8 +44,10 @@ func TestWishes(t *testing.T) {
 		c.Spec.AgentEnvVars, c.Spec.AgentAffinity, c.Spec.AgentSchedulingCustomization = nil, nil, nil
 	})
 	w.until("the agent takes them back itself", func() bool { return w.fulfilled() == "" })
-	if now := w.registrations("wishes"); len(now) != len(known) {
-		w.Errorf("it has registered again: %v", now)
+	for name := range w.registrations("wishes") {
+		if known[name] == nil { // one of them may have ended
+			w.Errorf("it has registered again: %s", name)
+		}
 	}
 }
 

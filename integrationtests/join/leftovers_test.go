@@ -20,6 +20,7 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/agents"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
@@ -48,6 +49,10 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	b := w.token(fleet.NamespaceDefault, "crowd", 24*time.Hour)
 	w.visit(b, "first", "word")
 	w.leave()
+	w.until("the manager has made what it makes once", func() bool {
+		_, ok := get[*corev1.ConfigMap](w, fleet.NamespaceSystem, agents.ConfigMapName)
+		return ok
+	})
 	before := w.objects()
 
 	began := time.Now()
@@ -68,7 +73,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	began = time.Now()
 	w.leave()
 	var left []string
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(harness.Patience)
 	for left = w.since(before); len(left) > 0 && time.Now().Before(deadline); left = w.since(before) {
 		time.Sleep(500 * time.Millisecond) // how often it is looked
 	}

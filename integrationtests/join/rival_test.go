@@ -71,8 +71,12 @@ func clonedCredential(t *testing.T, w *world, elsewhere *harness.Hub) {
 // identity. The manager sees both at work, says so, and leaves the credential to
 // the one that came last; the other one keeps its workloads and says what became
 // of it.
+//
+// The first credential is good for as long as agents may be late; then that time is
+// made short.
 func clonedImage(t *testing.T, w *world, elsewhere *harness.Hub) {
 	w = w.in(t)
+	w.again(func(g *harness.Gate) { g.Settings.AgentCheckinInterval = time.Minute })
 	n, b := settled(t, w, "image")
 	since := n.Moment()
 	twin := w.newcomer(t, elsewhere, "image", "image", nil)
@@ -80,6 +84,7 @@ func clonedImage(t *testing.T, w *world, elsewhere *harness.Hub) {
 	twin.Start()
 	n.condition(fleet.ConditionDuplicateIdentity)
 	w.told(n.Workspace, n.Name, "DuplicateIdentity")
+	w.again(func(g *harness.Gate) { g.Settings.AgentCheckinInterval = checkIn })
 	n.Until("one of two keeps the Cluster", func() bool { return n.Contact()["reason"] == "CredentialRefused" })
 	if text := n.says("CredentialRefused"); !strings.Contains(text, "another agent has registered with the identity of this cluster") {
 		t.Errorf("want what may have happened, got %q", text)
@@ -170,17 +175,25 @@ func approve(t *testing.T, w *world) {
 	n.in(before)
 }
 
-// ask makes a request as an agent does.
+// ask makes a request as an agent does, which asks again where an API server has not
+// heard yet of the rights of a new token.
 func (w *world) ask(b registration.Bootstrapping, clientID, word string) *fleet.ClusterRegistration {
 	w.Helper()
-	c := w.as(b.Token)
-	made, err := kube.StoreOf[*fleet.ClusterRegistration](c).Create(w.Context(), &fleet.ClusterRegistration{
-		ObjectMeta: metav1.ObjectMeta{
-			GenerateName: "request-", Namespace: b.ClusterNamespace, Labels: map[string]string{fleet.LabelRegistrationToken: b.TokenName},
-		},
-		Spec: fleet.ClusterRegistrationSpec{ClientID: clientID, ClientRandom: word},
+	requests := kube.StoreOf[*fleet.ClusterRegistration](w.as(b.Token))
+	var made *fleet.ClusterRegistration
+	w.until("token "+b.TokenName+" may ask", func() bool {
+		var err error
+		made, err = requests.Create(w.Context(), &fleet.ClusterRegistration{
+			ObjectMeta: metav1.ObjectMeta{
+				GenerateName: "request-", Namespace: b.ClusterNamespace, Labels: map[string]string{fleet.LabelRegistrationToken: b.TokenName},
+			},
+			Spec: fleet.ClusterRegistrationSpec{ClientID: clientID, ClientRandom: word},
+		})
+		if !kube.IsForbidden(err) {
+			w.must(err)
+		}
+		return err == nil
 	})
-	w.must(err)
 	return made
 }
 

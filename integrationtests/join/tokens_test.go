@@ -51,7 +51,7 @@ func wrongTokens(t *testing.T, w *world) {
 		}
 	}
 	n.Give(right)
-	w.within(soon, "the agent asks", func() bool {
+	w.until("the agent asks", func() bool {
 		return slices.ContainsFunc(w.requests(n.Workspace), func(r *fleet.ClusterRegistration) bool { return r.Spec.ClientID == "wrong" })
 	})
 	n.in(nil)

@@ -72,7 +72,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// until waits for something to become true, 30 s at most.
+// until waits for something to become true.
 func (w *world) until(what string, f func() bool) {
 	w.Helper()
 	w.within(harness.Patience, what, f)

@@ -190,17 +190,20 @@ type newcomer struct {
 	account string
 }
 
-// register does what an agent does to join, with a clientID.
+// register does what an agent does to join, with a clientID: it asks again where an API
+// server has not heard yet of its rights. They hold when it returns.
 func (w *world) register(b registration.Bootstrapping, clientID string) newcomer {
 	w.Helper()
 	asking := w.as(b.Token)
-	_, err := kube.StoreOf[*fleet.ClusterRegistration](asking).Create(w.Context(), &fleet.ClusterRegistration{
-		ObjectMeta: metav1.ObjectMeta{
-			GenerateName: "request-", Namespace: b.ClusterNamespace, Labels: map[string]string{fleet.LabelRegistrationToken: b.TokenName},
-		},
-		Spec: fleet.ClusterRegistrationSpec{ClientID: clientID, ClientRandom: "word"},
+	w.until("token "+b.TokenName+" may ask", func() bool {
+		_, err := kube.StoreOf[*fleet.ClusterRegistration](asking).Create(w.Context(), &fleet.ClusterRegistration{
+			ObjectMeta: metav1.ObjectMeta{
+				GenerateName: "request-", Namespace: b.ClusterNamespace, Labels: map[string]string{fleet.LabelRegistrationToken: b.TokenName},
+			},
+			Spec: fleet.ClusterRegistrationSpec{ClientID: clientID, ClientRandom: "word"},
+		})
+		return w.allowed(err)
 	})
-	w.must(err)
 	n := newcomer{data: map[string]string{}, secret: naming.RegistrationSecret(clientID, "word")}
 	w.until("the credential of "+clientID, func() bool {
 		s, err := kube.StoreOf[*corev1.Secret](asking).Get(w.Context(), kube.Key{Namespace: b.RegistrationNamespace, Name: n.secret})
@@ -211,6 +214,14 @@ func (w *world) register(b registration.Bootstrapping, clientID string) newcomer
 			n.data[k] = string(v)
 		}
 		return true
+	})
+	own := w.as(n.data["token"])
+	key := kube.Key{Namespace: n.data["clusterNamespace"], Name: n.data["clusterName"]}
+	w.until("the rights of "+clientID+" hold", func() bool {
+		_, deployments := kube.StoreOf[*fleet.BundleDeployment](own).List(w.Context(), n.data["deploymentNamespace"], "")
+		_, content := kube.StoreOf[*fleet.Content](own).Get(w.Context(), kube.Key{Name: "none"})
+		_, status := kube.StoreOf[*fleet.Cluster](own).PatchRaw(w.Context(), key, types.MergePatchType, []byte(`{"status":{}}`), "status")
+		return deployments == nil && kube.IsGone(content) && status == nil
 	})
 	for _, a := range list[*corev1.ServiceAccount](w, fleet.NamespaceRegistration, fleet.LabelCluster+"="+n.data["clusterName"]) {
 		n.account = a.Name
@@ -231,10 +242,13 @@ func (w *world) takes(n newcomer) (token, renewal string) {
 	o, err := credential.ParseOffer(offer)
 	w.must(err)
 	old := w.as(n.data["token"])
-	token, err = old.RequestToken(w.Context(), kube.Key{Namespace: o.Namespace, Name: o.Account}, o.Life.TTL)
-	w.must(err)
-	renewal, err = old.RequestToken(w.Context(), kube.Key{Namespace: o.Namespace, Name: o.Renewal}, o.Life.RenewalTTL())
-	w.must(err)
+	w.until("it may fetch its tokens", func() bool {
+		token, err = old.RequestToken(w.Context(), kube.Key{Namespace: o.Namespace, Name: o.Account}, o.Life.TTL)
+		if err == nil {
+			renewal, err = old.RequestToken(w.Context(), kube.Key{Namespace: o.Namespace, Name: o.Renewal}, o.Life.RenewalTTL())
+		}
+		return w.allowed(err)
+	})
 	body := fmt.Sprintf(`{"status":{"agent":{"credential":%q}}}`, credential.Digest(offer))
 	_, err = kube.StoreOf[*fleet.Cluster](w.as(token)).PatchRaw(w.Context(), key, types.MergePatchType, []byte(body), "status")
 	w.must(err)
@@ -243,6 +257,16 @@ func (w *world) takes(n newcomer) (token, renewal string) {
 		return !there
 	})
 	return token, renewal
+}
+
+// allowed tells whether something was done, and not refused: an API server may not have
+// heard yet of a right. Any other error fails the test.
+func (w *world) allowed(err error) bool {
+	w.Helper()
+	if !kube.IsForbidden(err) {
+		w.must(err)
+	}
+	return err == nil
 }
 
 // placesOf are the places that belong to one cluster.

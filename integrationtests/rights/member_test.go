@@ -200,6 +200,16 @@ func (m *member) works(token string) error {
 	return err
 }
 
+// void waits until a token works no more: API servers remember for seconds whose a
+// token was, and hear of rights that are taken back a moment later.
+func (m *member) void(what, token string) {
+	m.Helper()
+	m.Until(what+" works no more", func() bool {
+		err := m.works(token)
+		return kube.IsForbidden(err) || kube.IsUnauthorized(err)
+	})
+}
+
 // condition is the reason of the condition Credential of the Cluster.
 func (m *member) condition() (reason, message string) {
 	m.Helper()

@@ -80,9 +80,10 @@ func (w *world) become(life credential.Life) {
 func (w *world) later(d time.Duration) {
 	w.Helper()
 	w.gate.Halt(w)
-	w.gate.Ahead.Store(int64(d - day))
-	w.gate.Run(w)
 	w.gate.Ahead.Store(int64(d))
+	w.gate.Worked = day
+	w.gate.Run(w)
+	w.gate.Worked = 0
 }
 
 func (w *world) must(err error) {
@@ -92,7 +93,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// until waits for something to become true, 30 s at most.
+// until waits for something to become true.
 func (w *world) until(what string, f func() bool) {
 	w.Helper()
 	harness.Wait(w, harness.Patience, what, f)
