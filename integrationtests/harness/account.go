@@ -1,9 +1,13 @@
 package harness
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +42,8 @@ func (h *Hub) bearer(token string) *rest.Config {
 }
 
 // Allow gives a service account rights: in one namespace, or everywhere where that
-// is empty.
+// is empty. It returns when the API server goes by them: it learns of a role and of
+// its binding in its own time.
 func (h *Hub) Allow(t testing.TB, who rbacv1.Subject, namespace string, rules ...rbacv1.PolicyRule) {
 	t.Helper()
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole"}
@@ -63,6 +68,54 @@ func (h *Hub) Allow(t testing.TB, who rbacv1.Subject, namespace string, rules ..
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, rule := range rules {
+		Wait(t, Patience, fmt.Sprintf("%s may %v", who.Name, rule), func() bool { return h.may(t, who, namespace, rule) })
+	}
+}
+
+// Revoke takes away from a service account all rights that it has everywhere, and
+// returns when the API server goes by that.
+func (h *Hub) Revoke(t testing.TB, who rbacv1.Subject) {
+	t.Helper()
+	bindings, roles := kube.StoreOf[*rbacv1.ClusterRoleBinding](h.Admin), kube.StoreOf[*rbacv1.ClusterRole](h.Admin)
+	list, err := bindings.List(t.Context(), "", "")
+	must(t, err)
+	var rules []rbacv1.PolicyRule
+	for _, b := range list {
+		if !slices.Contains(b.Subjects, who) {
+			continue
+		}
+		role, err := roles.Get(t.Context(), kube.Key{Name: b.RoleRef.Name})
+		must(t, err)
+		rules = append(rules, role.Rules...)
+		must(t, bindings.Delete(t.Context(), kube.KeyOf(b), kube.Precondition{}))
+	}
+	for _, rule := range rules {
+		Wait(t, Patience, fmt.Sprintf("%s may not %v", who.Name, rule), func() bool { return !h.may(t, who, "", rule) })
+	}
+}
+
+// may tells whether the API server lets a service account do the first thing that a
+// rule is about.
+func (h *Hub) may(t testing.TB, who rbacv1.Subject, namespace string, rule rbacv1.PolicyRule) bool {
+	t.Helper()
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: "system:serviceaccount:" + who.Namespace + ":" + who.Name,
+	}}
+	if len(rule.Resources) == 0 {
+		review.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Verb: rule.Verbs[0], Path: rule.NonResourceURLs[0]}
+	} else {
+		resource, sub, _ := strings.Cut(rule.Resources[0], "/")
+		review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Namespace: namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: resource, Subresource: sub,
+		}
+		if len(rule.ResourceNames) > 0 {
+			review.Spec.ResourceAttributes.Name = rule.ResourceNames[0]
+		}
+	}
+	answer, err := h.Client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+	must(t, err)
+	return answer.Status.Allowed
 }
 
 // Account makes the agent of a Site work as the service account fleet-agent in its

@@ -117,10 +117,16 @@ func TestOptions(t *testing.T) {
 // timeoutSeconds waits until the objects are ready; without it nothing waits.
 func optionTimeout(p *port) {
 	p.must(p.Install(p.Context(), p.deployment(fleet.BundleDeploymentOptions{}, "web.yaml", stuck)))
-	began := time.Now()
-	err := p.Upgrade(p.Context(), p.deployment(with(fleet.HelmOptions{TimeoutSeconds: 1}), "web.yaml", stuck))
-	p.fails(err, release.ReasonTimeout, "not ready within 1s (helm.timeoutSeconds)")
-	if took := time.Since(began); took < time.Second || took > 5*time.Second {
+	var took time.Duration
+	for range 3 { // who waits too long does so each time
+		began := time.Now()
+		err := p.Upgrade(p.Context(), p.deployment(with(fleet.HelmOptions{TimeoutSeconds: 1}), "web.yaml", stuck))
+		p.fails(err, release.ReasonTimeout, "not ready within 1s (helm.timeoutSeconds)")
+		if took = time.Since(began); took < 5*time.Second {
+			break
+		}
+	}
+	if took < time.Second || took > 5*time.Second {
 		p.Errorf("waited for %s", took)
 	}
 }
@@ -268,7 +274,7 @@ func optionCRDs(p *port) {
 			}
 			continue
 		}
-		deadline := time.Now().Add(20 * time.Second)
+		deadline := time.Now().Add(harness.Patience)
 		for !gone() {
 			if time.Now().After(deadline) {
 				p.Fatalf("%s: the CRD is still there", plural)

@@ -8,13 +8,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -314,14 +312,7 @@ func lostRights(t *testing.T, hub *harness.Hub) {
 // revoke takes all rights of an account away.
 func (s *site) revoke(name string) {
 	s.Helper()
-	bindings := kube.StoreOf[*rbacv1.ClusterRoleBinding](s.Down.Admin)
-	list, err := bindings.List(s.Context(), "", "")
-	s.Must(err)
-	for _, b := range list {
-		if slices.Contains(b.Subjects, s.account(name)) {
-			s.Must(bindings.Delete(s.Context(), kube.KeyOf(b), kube.Precondition{}))
-		}
-	}
+	s.Down.Revoke(s.TB, s.account(name))
 }
 
 // patchNamespace is what somebody else does to a namespace.
