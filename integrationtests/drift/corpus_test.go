@@ -261,7 +261,7 @@ func corpus(w *world) {
 	if w.Failed() {
 		return
 	}
-	var took times
+	took := times{late: w.lateness()}
 	each(func(p piece) {
 		for _, e := range p.edits {
 			e.drift(w, p.name, &took)
@@ -309,17 +309,17 @@ func (e edit) drift(w *world, deployment string, took *times) {
 		kind, patch = types.JSONPatchType, e.json
 	}
 	at := object{kind: e.kind, namespace: w.Home(deployment), name: e.name}
-	begin := time.Now()
-	_, err := w.of(at).Patch(w.Context(), w.named(e.name), kind, []byte(w.named(patch)), metav1.PatchOptions{FieldManager: intruder})
-	w.Must(err)
 	key := e.kind[strings.LastIndex(e.kind, "/")+1:] + " " + w.named(e.name)
+	resource, done := w.of(at), took.begin(key)
+	_, err := resource.Patch(w.Context(), w.named(e.name), kind, []byte(w.named(patch)), metav1.PatchOptions{FieldManager: intruder})
+	w.Must(err)
 	var m fleet.ModifiedStatus
 	w.Until(key+" is told", func() bool {
 		var ok bool
 		m, ok = changes(w.Deployment(deployment))[key]
 		return ok
 	})
-	took.add(key, time.Since(begin))
+	done()
 	i := slices.IndexFunc(m.Changes, func(c fleet.FieldChange) bool { return c.Field == w.named(e.want.Field) })
 	if i < 0 {
 		w.Errorf("%s: want field %s, got %+v", key, w.named(e.want.Field), m.Changes)

@@ -93,12 +93,16 @@ func (w *world) of(o object) dynamic.ResourceInterface {
 	at := strings.LastIndex(o.kind, "/")
 	gv, err := schema.ParseGroupVersion(o.kind[:at])
 	w.Must(err)
-	mapping, err := w.mapper.RESTMapping(gv.WithKind(o.kind[at+1:]).GroupKind(), gv.Version)
-	if meta.IsNoMatchError(err) {
-		w.mapper.Reset()
+	var mapping *meta.RESTMapping
+	w.Until(o.kind+" is served", func() bool { // a kind is there before the API server tells of it
 		mapping, err = w.mapper.RESTMapping(gv.WithKind(o.kind[at+1:]).GroupKind(), gv.Version)
-	}
-	w.Must(err)
+		if meta.IsNoMatchError(err) {
+			w.mapper.Reset()
+			return false
+		}
+		w.Must(err)
+		return true
+	})
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
 		return w.objects.Resource(mapping.Resource)
 	}
