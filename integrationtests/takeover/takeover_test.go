@@ -108,6 +108,23 @@ func (s *story) commit(r *repository, value string) {
 	s.Helper()
 	r.Commit(value, map[string]string{"cm.yaml": manifest(r.name, value)})
 	s.was[r.name] = s.runs(s.ws, r.name, 2, s.was[r.name])
+	s.told(r.name)
+}
+
+// told waits until the manager of something has told that it is Ready everywhere:
+// then it has nothing more to write about it.
+func (s *story) told(from string) {
+	s.Helper()
+	s.until(from+" is told to be ready", func() bool {
+		list, err := kube.StoreOf[*fleet.Bundle](s.admin).List(s.Context(), s.ws, "")
+		s.must(err)
+		for _, b := range list {
+			if of(from, b.Name) && (b.Status.ObservedGeneration != b.Generation || b.Status.Display.ReadyClusters != "2/2") {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 func (s *story) check() {
@@ -204,6 +221,7 @@ func (s *story) away() {
 	since = time.Now()
 	s.stop = s.manage(s.outer, "blue", fleet.NamespaceSystem, scope.Scope{Shard: "takeover"})
 	s.was["web"] = s.runs(s.ws, "web", 2, s.was["web"])
+	s.told("web")
 	s.only(since, "blue", "web")
 	s.same("db", "alone")
 }
@@ -212,6 +230,7 @@ func (s *story) away() {
 func (s *story) removed() {
 	s.lone(s.ws, "brief", "1")
 	s.was["brief"] = s.runs(s.ws, "brief", 2, nil)
+	s.told("brief")
 	s.Types(s.hub, "fleet takeover start -n "+s.ws+" -l app=brief")
 	since := time.Now()
 	s.must(kube.StoreOf[*fleet.Bundle](s.admin).Delete(s.Context(), kube.Key{Namespace: s.ws, Name: "brief"}, kube.Precondition{}))

@@ -93,6 +93,7 @@ func (w *world) manage(t *testing.T, name, system string, s scope.Scope) (stop f
 	w.must(err)
 	cfg := controllers.Default()
 	cfg.Namespace, cfg.Identity, cfg.ManagerID, cfg.Scope, cfg.CheckinInterval = system, name, install.ID, s, time.Second
+	cfg.Lease = controllers.LeaseTimes{Duration: time.Minute, Renew: 50 * time.Second, Retry: time.Second} // nobody loses one
 	log := logrus.New()
 	log.SetOutput(lines{t, name})
 	entry := logrus.NewEntry(log)
