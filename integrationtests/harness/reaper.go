@@ -13,7 +13,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -61,8 +60,8 @@ type Reaper struct {
 	mu     sync.Mutex
 	victim *process.Process
 	armed  *Point
-	doomed bool    // its point has come
-	writes []Write // since it was armed
+	doomed bool     // its point has come
+	writes []*Write // since it was armed
 }
 
 var errDead = errors.New("the agent is dead")
@@ -137,7 +136,11 @@ func (r *Reaper) Fatal() bool {
 func (r *Reaper) Seen() []Write {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.writes)
+	out := make([]Write, 0, len(r.writes))
+	for _, w := range r.writes {
+		out = append(out, *w)
+	}
+	return out
 }
 
 // RoundTrip passes a request on, and the answer back.
@@ -152,7 +155,7 @@ func (r *Reaper) RoundTrip(req *http.Request) (*http.Response, error) {
 	if r.Ignore != nil && r.Ignore(w) {
 		return r.next.RoundTrip(req)
 	}
-	n, at := r.begin(w)
+	at := r.begin(&w)
 	if at != nil && !at.After {
 		return nil, errDead
 	}
@@ -160,7 +163,7 @@ func (r *Reaper) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.end(n, resp.StatusCode, at != nil)
+	r.end(&w, resp.StatusCode, at != nil)
 	if at != nil {
 		_ = resp.Body.Close()
 		return nil, errDead
@@ -200,29 +203,28 @@ func writeOf(req *http.Request) (Write, error) {
 	return w, nil
 }
 
-// begin notes a write, and returns its number, and the point if it is that of the
-// agent's death. An agent that is to die before it is dead then.
-func (r *Reaper) begin(w Write) (n int, at *Point) {
+// begin notes a write, and returns the point if it is that of the agent's death. An
+// agent that is to die before it is dead then.
+func (r *Reaper) begin(w *Write) (at *Point) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n = len(r.writes)
+	n := len(r.writes)
 	r.writes = append(r.writes, w)
 	if r.armed == nil || r.armed.Write != n {
-		return n, nil
+		return nil
 	}
 	at, r.armed, r.doomed = r.armed, nil, true
 	if !at.After {
 		r.victim.Kill()
 	}
-	return n, at
+	return at
 }
 
-func (r *Reaper) end(n, code int, kill bool) {
+// end notes the answer to a write.
+func (r *Reaper) end(w *Write, code int, kill bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if n < len(r.writes) {
-		r.writes[n].Code = code
-	}
+	w.Code = code
 	if kill {
 		r.victim.Kill()
 	}

@@ -133,7 +133,8 @@ func (v *Victim) launch() (err error) {
 		"--orphan-policy="+v.Config.OrphanPolicy,
 		"--orphan-grace-period="+v.Config.OrphanGracePeriod.String(),
 	)
-	if v.Reaper.Fatal() {
+	if v.Reaper.Fatal() { // also where it was killed when it was being stopped
+		v.died = true
 		v.Reaper.Arm(nil)
 	}
 	if v.agent, err = v.group.Start(spec); err == nil {
@@ -147,11 +148,10 @@ func (v *Victim) succeed(agent *process.Process) {
 	for {
 		<-agent.Done()
 		v.mu.Lock()
-		if v.ended || !v.Reaper.Fatal() {
+		if v.ended || v.agent != agent || !v.Reaper.Fatal() {
 			v.mu.Unlock()
 			return
 		}
-		v.died = true
 		err := v.launch()
 		agent = v.agent
 		v.mu.Unlock()

@@ -154,13 +154,15 @@ func (l *life) perform(name string, act, between func(), missing func() string) 
 			l.Start()
 		}
 		why := missing()
-		if why == "" && l.Reaper.Fatal() {
+		if why != "" {
+			return why
+		}
+		second = l.Reaper.Seen()
+		if !l.Reaper.Next(nil) {
 			return "the agent is about to die" // its last write is what completed the picture
 		}
-		return why
+		return ""
 	})
-	second = l.Reaper.Seen()
-	l.Reaper.Arm(nil)
 	if !l.died[name] {
 		l.sum[name] = len(second)
 		return first, second, nil
@@ -211,7 +213,7 @@ func lines(list []harness.Write) string {
 func (l *life) until(what string, missing func() string) {
 	l.Helper()
 	last := ""
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(harness.Patience); ; {
 		if last = missing(); last == "" {
 			return
 		}

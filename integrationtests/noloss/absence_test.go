@@ -102,11 +102,7 @@ var absences = map[string]story{
 			s.DeleteDeployment(app)
 			s.Restart()
 			s.works()
-			old := s.Deployment(app)
-			changed := old.DeepCopy()
-			changed.Finalizers = nil
-			_, err := kube.StoreOf[*fleet.BundleDeployment](s.Hub.Admin).Patch(s.Context(), old, changed)
-			s.Must(err)
+			harness.Edit(s.TB, s.Hub, s.Deployments, app, func(bd *fleet.BundleDeployment) { bd.Finalizers = nil })
 			s.orphaned(app)
 		},
 		ordered: (*site).backAndWithdrawn,

@@ -49,11 +49,11 @@ func twoAgents(t *testing.T, hub *harness.Hub) {
 func bothWork(w *two) {
 	for _, s := range []*site{w.upper, w.lower} {
 		s.app()
-		c, err := kube.StoreOf[*fleet.Cluster](s.Hub.Admin).Get(s.Context(), kube.Key{Namespace: s.Workspace, Name: s.Name})
-		s.Must(err)
-		if c.Status.Agent.Namespace != s.Namespace || c.Status.Agent.LastSeen.IsZero() {
-			s.Errorf("sign of life of %s: %+v", s.Name, c.Status.Agent)
-		}
+		s.Until("there is a sign of life of "+s.Name, func() bool {
+			c, err := kube.StoreOf[*fleet.Cluster](s.Hub.Admin).Get(s.Context(), kube.Key{Namespace: s.Workspace, Name: s.Name})
+			s.Must(err)
+			return c.Status.Agent.Namespace == s.Namespace && !c.Status.Agent.LastSeen.IsZero()
+		})
 		if _, ok := s.Record(app); !ok {
 			s.Errorf("%s keeps no record", s.Name)
 		}

@@ -357,11 +357,7 @@ func (s *site) passed(d time.Duration) func() bool {
 // confirm says that what the manager of this mark lacks is not wanted.
 func (s *site) confirm(mark string) {
 	s.Helper()
-	maps := kube.StoreOf[*corev1.ConfigMap](s.Down.Admin)
-	old, err := maps.Get(s.Context(), kube.Key{Namespace: s.Namespace, Name: "fleet-agent-contact"})
-	s.Must(err)
-	changed := old.DeepCopy()
-	changed.Annotations = map[string]string{"fleet.cattle.io/collect-orphans": mark}
-	_, err = maps.Patch(s.Context(), old, changed)
-	s.Must(err)
+	harness.Edit(s.TB, s.Down, s.Namespace, "fleet-agent-contact", func(cm *corev1.ConfigMap) {
+		cm.Annotations = map[string]string{"fleet.cattle.io/collect-orphans": mark}
+	})
 }
