@@ -91,7 +91,7 @@ func made[P kube.Object](w *sweepWorld, o P) P {
 
 func (w *sweepWorld) until(what string, ok func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); {
+	for deadline := time.Now().Add(harness.Patience); !ok(); {
 		if time.Now().After(deadline) {
 			w.Fatalf("not in time: %s", what)
 		}
@@ -103,7 +103,7 @@ func (w *sweepWorld) until(what string, ok func() bool) {
 func (w *sweepWorld) is(what string, want ...string) {
 	w.Helper()
 	var diff string
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(harness.Patience); ; {
 		list, err := w.contents.List(w.Context(), "", "")
 		if err != nil {
 			w.Fatal(err)
@@ -182,7 +182,9 @@ func TestContentsAreSwept(t *testing.T) {
 	everything := []string{"foreign", "foreign-0", "foreign-1", "held", "held-0", "held-1", "named", "named-0", "named-1",
 		"orphans-0", "orphans-1", "touched", "touched-0", "touched-1", "unused", "unused-0", "unused-1"}
 	w.is("all is there", everything...)
-	w.until("the engine has seen all", func() bool { return len(w.engine.Table().Naming(named)) == 2 && w.engine.Table().InUse(held) })
+	w.until("the engine has seen all", func() bool {
+		return len(w.engine.Table().Naming(named)) == 2 && w.engine.Table().InUse(held) && len(w.seen()) == len(everything)
+	})
 	w.settle(all)
 
 	w.later(9*time.Minute+30*time.Second, all...)
@@ -221,6 +223,18 @@ func TestContentsAreSwept(t *testing.T) {
 	w.settle(all)
 	w.later(11*time.Minute, all...)
 	w.is("all is gone but what another manager made", "foreign", "foreign-0", "foreign-1")
+}
+
+// seen are the Contents that the engine knows of.
+func (w *sweepWorld) seen() []*metav1.PartialObjectMetadata {
+	w.Helper()
+	for _, part := range w.engine.Parts() {
+		if c, ok := part.(*kube.Cache[*metav1.PartialObjectMetadata]); ok && c.Name() == "Content" {
+			return c.List("")
+		}
+	}
+	w.Fatal("there is no cache of Contents")
+	return nil
 }
 
 // settle returns when the sweep has looked at everything as it is now.
