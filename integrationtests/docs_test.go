@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,32 +98,9 @@ func openDesk(t *testing.T, root string) *desk {
 	d.env = append(os.Environ(),
 		"XDG_CACHE_HOME="+d.cache,
 		"GOCACHE="+strings.TrimSpace(string(goCache)), // else it would lie in the empty cache folder
-		fmt.Sprintf("FLEET_SANDBOX_PORTS=%d", freeBlock(t)),
+		fmt.Sprintf("FLEET_SANDBOX_PORTS=%d", harness.FreePorts(t, 20)),
 	)
 	return d
-}
-
-// freeBlock finds a block of ports below those that connections get.
-func freeBlock(t *testing.T) int {
-	t.Helper()
-	for first := 20000; first < 30000; first += 100 {
-		if free(first, 20) {
-			return first
-		}
-	}
-	t.Fatal("no block of 20 free ports")
-	return 0
-}
-
-func free(first, n int) bool {
-	for port := first; port < first+n; port++ {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			return false
-		}
-		_ = l.Close()
-	}
-	return true
 }
 
 // start types the commands of terminal 1 and returns when the sandbox says
@@ -196,7 +172,7 @@ func (d *desk) interrupt() {
 		if err != nil && !errors.As(err, &exit) {
 			d.t.Error(err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(harness.Patience):
 		d.t.Fatalf("terminal 1 goes on after Ctrl-C:\n%s", d.out)
 	}
 	left, err := os.ReadDir(filepath.Join(d.cache, "fleet-sandbox"))

@@ -4,9 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
-	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/port"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
@@ -93,25 +92,21 @@ func Kubeconfig(url string, ca []byte, token string) []byte {
 		url, base64.StdEncoding.EncodeToString(ca), token)
 }
 
-// The ports of free addresses: none that Linux gives to whoever asks for any, so that
-// one stays free until the one who was told it listens.
-const firstPort, ports = 10000, 9000
-
-// lastPort counts the ports that this process was told. Other processes begin elsewhere.
-var lastPort atomic.Int64
-
-// FreeAddress is an address on this machine at which nobody listens now, another one
-// with each call.
+// FreeAddress is an address on this machine at which nobody listens, for this test
+// alone.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	for range ports {
-		port := firstPort + (os.Getpid()*100+int(lastPort.Add(1)))%ports
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			l.Close()
-			return l.Addr().String()
-		}
+	return net.JoinHostPort(port.Loopback, strconv.Itoa(FreePorts(t, 1)))
+}
+
+// FreePorts is the first of n ports of loopback in a row, at most 50, on which nobody
+// listens, for this test alone.
+func FreePorts(t testing.TB, n int) int {
+	t.Helper()
+	first, release, err := port.Block(n)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("none of %d ports from %d is free", ports, firstPort)
-	return ""
+	t.Cleanup(release)
+	return first
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubeconfig"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/port"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/process"
 )
 
@@ -75,7 +76,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	c := &Cluster{parts: map[string]*process.Process{}}
 	if cfg.Machine == nil {
 		var err error
-		if cfg.Port, c.port, err = holdPort(cfg.Port); err != nil {
+		if cfg.Port, c.port, err = port.Hold(loopback, cfg.Port); err != nil {
 			return nil, fmt.Errorf("prepare cluster %s: %w", cfg.Name, err)
 		}
 	}

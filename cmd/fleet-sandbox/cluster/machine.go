@@ -10,11 +10,12 @@ import (
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubeconfig"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/pki"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/port"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/process"
 )
 
 // loopback is where a control plane without a machine listens.
-const loopback = "127.0.0.1"
+const loopback = port.Loopback
 
 // ServiceIP is the address under which pods find the API server, and
 // MachinePort is its port on a machine.

@@ -195,7 +195,7 @@ func (f *Fleet) Stop() {
 	f.group.Close(0)
 	for _, m := range f.Members() {
 		if m.Link != nil {
-			m.Link.Cut()
+			m.Link.Close()
 		}
 		if m.Cluster != nil {
 			all.Go(m.Cluster.Stop)

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -54,9 +55,25 @@ func settings(t *testing.T, script string) Config {
 // with is what its chart says: its own service account's token, and no
 // Deployment beside it.
 func TestManagerDies(t *testing.T) {
-	config := settings(t, `echo "started with $*"; env | cut -d= -f1 | sort | tr '\n' ' ' >&2; echo; sleep 1; echo cannot lead; exit 7`)
+	word := filepath.Join(t.TempDir(), "die") // they live until they are told to
+	config := settings(t, `echo "started with $*"; env | cut -d= -f1 | sort | tr '\n' ' ' >&2; echo; `+
+		`while ! [ -e `+word+` ]; do sleep 0.1; done; echo cannot lead; exit 7`)
+	logs := filepath.Join(config.Dir, "log", "local")
 	var steps []string
-	config.Report = func(step, text string) { steps = append(steps, step+" "+text) }
+	config.Report = func(step, text string) {
+		steps = append(steps, step+" "+text)
+		if step != "install" {
+			return
+		}
+		for _, name := range []string{"fleet-controller.log", "gitjob.log"} {
+			for text := []byte(nil); !bytes.Contains(text, []byte("TMPDIR")); time.Sleep(10 * time.Millisecond) {
+				text, _ = os.ReadFile(filepath.Join(logs, name))
+			}
+		}
+		if err := os.WriteFile(word, nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	}
 	f, err := Start(t.Context(), config)
 	if f != nil {
 		f.Stop()
@@ -72,7 +89,7 @@ func TestManagerDies(t *testing.T) {
 	if want := []string{"start local: serving", "install Fleet on local: 14 CRDs, manager running"}; !slices.Equal(steps, want) {
 		t.Errorf("want steps %q, got %q", want, steps)
 	}
-	log, err := os.ReadFile(filepath.Join(config.Dir, "log", "local", "gitjob.log"))
+	log, err := os.ReadFile(filepath.Join(logs, "gitjob.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,34 +122,43 @@ func TestCredentials(t *testing.T) {
 	if err != nil || len(deployments.Items) != 0 {
 		t.Errorf("want no Deployment, got %d, %v", len(deployments.Items), err)
 	}
-	cases := map[string]struct {
+	// What an account may comes first: the API server learns of bindings a moment after
+	// they were made.
+	cases := []struct {
+		name    string
 		account string
 		verb    string
 		kind    string
 		allowed bool
 	}{
-		"ControllerWritesDeployments": {"fleet-controller", "create", "bundledeployments", true},
-		"ControllerWritesNoCRDs":      {"fleet-controller", "delete", "customresourcedefinitions", false},
-		"GitjobWritesBundles":         {"gitjob", "create", "bundles", true},
-		"GitjobWritesNoDeployments":   {"gitjob", "create", "bundledeployments", false},
+		{"ControllerWritesDeployments", "fleet-controller", "create", "bundledeployments", true},
+		{"ControllerWritesNoCRDs", "fleet-controller", "delete", "customresourcedefinitions", false},
+		{"GitjobWritesBundles", "gitjob", "create", "bundles", true},
+		{"GitjobWritesNoDeployments", "gitjob", "create", "bundledeployments", false},
 	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
 			client := clientset(t, filepath.Join(config.Dir, "local", c.account+".kubeconfig"))
 			group := api.Group
 			if c.kind == "customresourcedefinitions" {
 				group = "apiextensions.k8s.io"
 			}
-			review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
-				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Namespace: api.NamespaceDefault, Verb: c.verb, Group: group, Resource: c.kind,
-				}},
-			}, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
+			allowed := func() bool {
+				review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
+					Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+						Namespace: api.NamespaceDefault, Verb: c.verb, Group: group, Resource: c.kind,
+					}},
+				}, metav1.CreateOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return review.Status.Allowed
 			}
-			if review.Status.Allowed != c.allowed {
-				t.Errorf("%s may %s %s: want %v, got %v", c.account, c.verb, c.kind, c.allowed, review.Status.Allowed)
+			for deadline := time.Now().Add(90 * time.Second); c.allowed && !allowed() && time.Now().Before(deadline); {
+				time.Sleep(20 * time.Millisecond) // how often it is looked
+			}
+			if got := allowed(); got != c.allowed {
+				t.Errorf("%s may %s %s: want %v, got %v", c.account, c.verb, c.kind, c.allowed, got)
 			}
 		})
 	}

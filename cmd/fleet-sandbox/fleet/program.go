@@ -60,9 +60,19 @@ func (p *program) watch(child *process.Process) {
 		return // ended on purpose
 	}
 	p.current = nil
-	p.retry = time.AfterFunc(restartDelay, func() { _ = p.start() }) // fails only if all is being stopped
+	p.retry = time.AfterFunc(restartDelay, p.again)
 	if p.onExit != nil {
 		p.onExit(death)
+	}
+}
+
+// again starts the program after restartDelay, unless somebody has ended it since:
+// a timer that has fired cannot be stopped any more.
+func (p *program) again() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.retry != nil {
+		_ = p.startLocked() // fails only if all is being stopped
 	}
 }
 
@@ -72,7 +82,10 @@ func (p *program) end(kill bool) bool {
 	p.mu.Lock()
 	child := p.current
 	p.current = nil
-	waiting := p.retry != nil && p.retry.Stop()
+	waiting := p.retry != nil
+	if waiting {
+		p.retry.Stop()
+	}
 	p.retry = nil
 	p.mu.Unlock()
 	switch {

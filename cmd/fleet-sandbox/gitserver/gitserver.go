@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/port"
 )
 
 // Config says what to serve, and where.
@@ -33,6 +34,7 @@ type Config struct {
 type Server struct {
 	cfg  Config
 	port int
+	held io.Closer // the port, also while it is closed
 
 	mu        sync.Mutex
 	http      *http.Server // nil while it is closed
@@ -49,7 +51,11 @@ func Start(cfg Config) (*Server, error) {
 	if cfg.Address == "" {
 		cfg.Address = "127.0.0.1"
 	}
-	s := &Server{cfg: cfg, port: cfg.Port, passwords: map[string]login{}}
+	s := &Server{cfg: cfg, passwords: map[string]login{}}
+	var err error
+	if s.port, s.held, err = port.Hold(cfg.Address, cfg.Port); err != nil {
+		return nil, fmt.Errorf("serve git: %w", err)
+	}
 	return s, s.Open()
 }
 
@@ -60,19 +66,17 @@ func (s *Server) Open() error {
 	if s.http != nil {
 		return nil
 	}
-	l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", s.cfg.Address, s.port))
+	l, err := port.Listen(s.cfg.Address, s.port)
 	if err != nil {
 		return fmt.Errorf("serve git: %w", err)
-	}
-	if addr, ok := l.Addr().(*net.TCPAddr); ok {
-		s.port = addr.Port
 	}
 	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	go func(h *http.Server) { _ = h.Serve(l) }(s.http) // ends with Close
 	return nil
 }
 
-// Close stops listening and cuts what is being served. The repositories stay.
+// Close stops listening and cuts what is being served. The repositories stay, and the
+// port is nobody else's as long as the Server is used.
 func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,6 +193,10 @@ func (s *Server) run(cmd *exec.Cmd, in io.Reader, out io.Writer) {
 	}
 }
 
+// waitDelay is how long what git has said may take to be passed on after its end. On
+// a busy machine a second is not enough, and the rest would be lost.
+const waitDelay = 30 * time.Second
+
 // git makes a command that reads no configuration but the repository's.
 func (s *Server) git(ctx context.Context, protocol string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "git", args...)
@@ -197,6 +205,6 @@ func (s *Server) git(ctx context.Context, protocol string, args ...string) *exec
 		cmd.Env = append(cmd.Env, "GIT_PROTOCOL="+protocol)
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = waitDelay
 	return cmd
 }

@@ -7,22 +7,29 @@ import (
 	"io"
 	"net"
 	"sync"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/port"
 )
 
 // A Link passes connections on to its target until it is cut.
 type Link struct {
 	target string
 	port   int
+	held   io.Closer // the port, also while it is cut
 
 	mu       sync.Mutex
 	listener net.Listener // nil while cut
 	open     map[net.Conn]bool
 }
 
-// New listens on 127.0.0.1 at port (any free one where 0) and passes
+// New listens on 127.0.0.1 at a port (any free one where 0) and passes
 // connections on to target, a host:port.
-func New(port int, target string) (*Link, error) {
-	l := &Link{target: target, port: port, open: map[net.Conn]bool{}}
+func New(number int, target string) (*Link, error) {
+	number, held, err := port.Hold(port.Loopback, number)
+	if err != nil {
+		return nil, fmt.Errorf("link to %s: %w", target, err)
+	}
+	l := &Link{target: target, port: number, held: held, open: map[net.Conn]bool{}}
 	return l, l.Heal()
 }
 
@@ -43,12 +50,9 @@ func (l *Link) Heal() error {
 	if l.listener != nil {
 		return nil
 	}
-	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", l.port))
+	listener, err := port.Listen(port.Loopback, l.port)
 	if err != nil {
 		return fmt.Errorf("heal link to %s: %w", l.target, err)
-	}
-	if addr, ok := listener.Addr().(*net.TCPAddr); ok {
-		l.port = addr.Port
 	}
 	l.listener = listener
 	go l.accept(listener)
@@ -68,6 +72,12 @@ func (l *Link) Cut() {
 		_ = conn.Close()
 	}
 	clear(l.open)
+}
+
+// Close is Cut for ever: the port is anybody's then.
+func (l *Link) Close() {
+	l.Cut()
+	_ = l.held.Close()
 }
 
 func (l *Link) accept(listener net.Listener) {
