@@ -21,6 +21,16 @@ func newFolder() (folder, error) {
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return folder{}, fmt.Errorf("make folder: %w", err)
 	}
+	// One process at a time: a folder that was made a moment ago and is not locked yet
+	// looks like one of a process that was killed.
+	alone, err := os.OpenFile(filepath.Join(parent, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return folder{}, fmt.Errorf("look for old folders: %w", err)
+	}
+	defer alone.Close()
+	if err := syscall.Flock(int(alone.Fd()), syscall.LOCK_EX); err != nil {
+		return folder{}, fmt.Errorf("look for old folders: %w", err)
+	}
 	old, err := filepath.Glob(filepath.Join(parent, "run-*"))
 	if err != nil {
 		return folder{}, fmt.Errorf("look for old folders: %w", err)
