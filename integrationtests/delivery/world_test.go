@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/port"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/pkg/agent"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -209,7 +211,7 @@ func (p *place) says(name, text string) {
 		}
 		return strings.Contains(last, text)
 	}
-	for deadline := time.Now().Add(20 * time.Second); !ok(); {
+	for deadline := time.Now().Add(harness.Patience); !ok(); {
 		if time.Now().After(deadline) {
 			p.Fatalf("Bundle %s does not say %q, but %q", name, text, last)
 		}
@@ -241,7 +243,7 @@ func (p *place) data(namespace, name string) map[string]string {
 func (p *place) eventually(namespace, name string, want map[string]string) {
 	p.Helper()
 	var got map[string]string
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(harness.Patience); ; {
 		if got = p.data(namespace, name); maps.Equal(want, got) && (want == nil) == (got == nil) {
 			return
 		}
@@ -272,6 +274,7 @@ type line struct {
 	t    testing.TB
 	to   string
 	addr string
+	port int
 
 	mu    sync.Mutex
 	door  net.Listener
@@ -281,16 +284,19 @@ type line struct {
 // lineTo opens a line to host:port.
 func lineTo(t testing.TB, to string) *line {
 	t.Helper()
-	l := &line{t: t, to: to, addr: "127.0.0.1:0", conns: map[net.Conn]bool{}}
+	number, held, err := port.Hold(port.Loopback, 0) // nobody else has it while the line is cut
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &line{t: t, to: to, port: number, addr: net.JoinHostPort(port.Loopback, strconv.Itoa(number)), conns: map[net.Conn]bool{}}
 	l.mend()
-	l.addr = l.door.Addr().String()
-	t.Cleanup(l.cut)
+	t.Cleanup(func() { l.cut(); _ = held.Close() })
 	return l
 }
 
 func (l *line) mend() {
 	l.t.Helper()
-	door, err := net.Listen("tcp", l.addr)
+	door, err := port.Listen(port.Loopback, l.port)
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -5,8 +5,12 @@ package wire
 
 import (
 	"fmt"
+	"io"
 	"net"
+	"strconv"
 	"sync"
+
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/port"
 )
 
 // A Fault is what is wrong with a Cord.
@@ -29,10 +33,11 @@ func (f Fault) String() string { return [...]string{"None", "Refused", "Reset", 
 // A Cord passes TCP connections on to a server.
 type Cord struct {
 	target string
-	addr   string
+	port   int
+	held   io.Closer // the port, also while connections are refused
 
 	mu       sync.Mutex
-	listener net.Listener
+	listener net.Listener // nil while it is closed
 	fault    Fault
 	changed  chan struct{} // closed when the fault changes
 	pairs    map[*pair]bool
@@ -42,7 +47,11 @@ type Cord struct {
 // NewCord listens on a free port of 127.0.0.1 and passes connections on to target,
 // a host:port.
 func NewCord(target string) (*Cord, error) {
-	c := &Cord{target: target, addr: "127.0.0.1:0", changed: make(chan struct{}), pairs: map[*pair]bool{}}
+	number, held, err := port.Hold(port.Loopback, 0)
+	if err != nil {
+		return nil, fmt.Errorf("listen for %s: %w", target, err)
+	}
+	c := &Cord{target: target, port: number, held: held, changed: make(chan struct{}), pairs: map[*pair]bool{}}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.listen(); err != nil {
@@ -52,7 +61,9 @@ func NewCord(target string) (*Cord, error) {
 }
 
 // URL is the address of the cord's near end, for a server that speaks TLS.
-func (c *Cord) URL() string { return "https://" + c.addr }
+func (c *Cord) URL() string {
+	return "https://" + net.JoinHostPort(port.Loopback, strconv.Itoa(c.port))
+}
 
 // Open is how many connections pass at the moment.
 func (c *Cord) Open() int {
@@ -86,7 +97,7 @@ func (c *Cord) Set(f Fault) error {
 		}
 	}
 	if f == Refused {
-		return c.listener.Close()
+		return c.hangUp()
 	}
 	return c.listen()
 }
@@ -95,7 +106,8 @@ func (c *Cord) Set(f Fault) error {
 func (c *Cord) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.listener.Close()
+	_ = c.hangUp()
+	_ = c.held.Close()
 	for p := range c.pairs {
 		p.end(false)
 	}
@@ -104,20 +116,26 @@ func (c *Cord) Close() {
 	c.pairs = map[*pair]bool{}
 }
 
+// hangUp closes the listener if it is open; c.mu is held.
+func (c *Cord) hangUp() error {
+	if c.listener == nil {
+		return nil
+	}
+	l := c.listener
+	c.listener = nil
+	return l.Close()
+}
+
 // listen opens the listener if it is not open; c.mu is held.
 func (c *Cord) listen() error {
 	if c.listener != nil {
-		if fresh, err := net.Listen("tcp", c.addr); err == nil {
-			c.listener = fresh
-			go c.accept(fresh)
-		}
-		return nil // it is open already
+		return nil
 	}
-	l, err := net.Listen("tcp", c.addr)
+	l, err := port.Listen(port.Loopback, c.port)
 	if err != nil {
 		return fmt.Errorf("listen for %s: %w", c.target, err)
 	}
-	c.listener, c.addr = l, l.Addr().String()
+	c.listener = l
 	go c.accept(l)
 	return nil
 }
@@ -136,9 +154,10 @@ func (c *Cord) accept(l net.Listener) {
 func (c *Cord) pass(client net.Conn) {
 	p := &pair{client: client, gone: make(chan struct{})}
 	c.mu.Lock()
-	if c.fault == Reset {
+	if c.fault == Reset || c.fault == Refused { // it came before the listener was closed
+		hard := c.fault == Reset
 		c.mu.Unlock()
-		p.end(true)
+		p.end(hard)
 		return
 	}
 	c.opened++
