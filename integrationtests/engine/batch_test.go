@@ -17,7 +17,7 @@ import (
 )
 
 // A meter stands between the engine and its API server. It makes creations of
-// deployments slow and counts them.
+// deployments slow, counts them, and lets no more of them pass than it is told.
 type meter struct {
 	wait time.Duration
 
@@ -25,7 +25,27 @@ type meter struct {
 	now     int            // creations without an answer
 	most    int            // at once
 	created map[string]int // by namespace
-	reach   chan int       // gets the number of creations that were answered
+	passed  int            // since it was told the last time
+	shut    chan struct{}  // closed when the rest may pass as well
+	full    chan struct{}  // closed when as many have passed as it was told
+	limit   int
+}
+
+// let lets so many creations pass, and the rest when open is called. full tells whether
+// the next one waits.
+func (m *meter) let(n int) (full func() bool, open func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.created, m.passed, m.limit, m.shut, m.full = map[string]int{}, 0, n, make(chan struct{}), make(chan struct{})
+	shut, reached := m.shut, m.full
+	return func() bool {
+		select {
+		case <-reached:
+			return true
+		default:
+			return false
+		}
+	}, sync.OnceFunc(func() { close(shut) })
 }
 
 // metered is one of the engine's connections.
@@ -42,23 +62,21 @@ func (m metered) RoundTrip(r *http.Request) (*http.Response, error) {
 	m.now++
 	m.most = max(m.most, m.now)
 	m.created[strings.Split(r.URL.Path, "/")[5]]++
+	m.passed++
+	waits, shut := m.passed > m.limit, m.shut
+	if m.passed == m.limit+1 {
+		close(m.full)
+	}
 	m.mu.Unlock()
+	if waits {
+		<-shut
+	}
 	time.Sleep(m.wait) // a slow API server
 	resp, err := m.next.RoundTrip(r)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.now--
-	m.reach <- len(m.created)
 	return resp, err
-}
-
-// until waits for so many creations.
-func (m *meter) until(n int) {
-	for got := range m.reach {
-		if got >= n {
-			return
-		}
-	}
 }
 
 // TestBatches tells how a large rollout takes many turns, never more creations
@@ -67,7 +85,7 @@ func TestBatches(t *testing.T) {
 	t.Parallel()
 	const clusters = 40
 	w := &world{t: t, agents: map[string]*agent{}}
-	m := &meter{wait: 25 * time.Millisecond, created: map[string]int{}, reach: make(chan int, 1000)}
+	m := &meter{wait: 25 * time.Millisecond}
 	w.wrap = func(next http.RoundTripper) http.RoundTripper { return metered{m, next} }
 	w.open()
 	name := func(n int) string { return fmt.Sprintf("c%02d", n) }
@@ -92,9 +110,13 @@ func TestBatches(t *testing.T) {
 	two := 2
 	b := bundle("app", "v1", where("env", "shop"))
 	b.Spec.RolloutStrategy = &fleet.RolloutStrategy{MaxNew: &two}
+	full, open := m.let(10)
+	defer open()
 	w.create(b)
-	m.until(10) // it takes half a second: five turns
+	w.until("ten are created, in five turns", full)
 	update(w, in(name(clusters-1)), func(c *fleet.Cluster) { c.Labels = map[string]string{"env": "office"} })
+	heard[*fleet.Cluster](w, in(name(clusters-1)))
+	open()
 	sees(w, "the cluster that left meanwhile gets nothing", all(name(clusters-1)), w.on("app"))
 	m.mu.Lock()
 	if m.most != two {
@@ -105,14 +127,17 @@ func TestBatches(t *testing.T) {
 			t.Errorf("%s: %d creations", ns, n)
 		}
 	}
-	clear(m.created)
 	m.mu.Unlock()
 
 	other := bundle("other", "v1", where("env", "shop"))
 	other.Spec.RolloutStrategy = &fleet.RolloutStrategy{MaxNew: &two}
+	full, open = m.let(10)
+	defer open()
 	w.create(other)
-	m.until(10)
+	w.until("ten are created", full)
 	update(w, in("other"), func(b *fleet.Bundle) { b.Spec.Targets = []fleet.BundleTarget{where("env", "office")} })
+	heard[*fleet.Bundle](w, in("other"))
+	open()
 	last := name(clusters - 1)
 	w.until("another target: the rest is not created", func() bool { return strings.HasSuffix(w.on("other")(), last) })
 	m.mu.Lock()

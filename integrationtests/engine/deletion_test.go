@@ -108,6 +108,7 @@ func pruneVolume(_ *testing.T, w *world) {
 	w.readRepo("volume")
 	w.owned("volume", "volume-a", "volume-b")
 	w.holds("volume-a", "c2", "PersistentVolumeClaim", "data")
+	heard[*fleet.BundleDeployment](w, kube.KeyOf(w.deployment("volume-a", "c2")))
 	w.asks("volume", "volume-a")
 	sees(w, "one volume holds it", "would remove 1 of 2 bundles with 1 PersistentVolumeClaim: "+
 		"PersistentVolumeClaim pos/data on fleet-default/c2, bundle volume-a", func() string {
@@ -160,7 +161,11 @@ func pruneKept(_ *testing.T, w *world) {
 func pruneBudget(_ *testing.T, w *world) {
 	ns := kube.Key{Name: workspace}
 	update(w, ns, func(n *corev1.Namespace) { annotate(n, fleet.AnnotationDeletionBudget, "0") })
-	defer update(w, ns, func(n *corev1.Namespace) { annotate(n, fleet.AnnotationDeletionBudget, "") })
+	heard[*corev1.Namespace](w, ns)
+	defer func() {
+		update(w, ns, func(n *corev1.Namespace) { annotate(n, fleet.AnnotationDeletionBudget, "") })
+		heard[*corev1.Namespace](w, ns)
+	}()
 	w.readRepo("budget")
 	w.owned("budget", "budget-a", "budget-b")
 	w.asks("budget", "budget-a")
@@ -279,6 +284,7 @@ func heldOverRestart(t *testing.T, w *world) {
 	w.owned("again", names...)
 	w.asks("again", names...)
 	sees(w, "held", "would remove 4 of 4 bundles (budget 3): bundle again-a, bundle again-b, bundle again-c, bundle again-d", repoHeld(w, "again"))
+	sees(w, "and Ready", 12, func() int { return get[*fleet.GitRepo](w, in("again")).Status.Summary.Ready })
 	before := get[*fleet.GitRepo](w, in("again"))
 	was := get[*fleet.Bundle](w, in("group-b"))
 	w.halt()

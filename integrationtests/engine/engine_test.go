@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -25,7 +26,8 @@ func (w *world) readRepo(name string) {
 // TestEngine plays the life of a few Bundles in one world, in order.
 func TestEngine(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := &world{t: t, agents: map[string]*agent{}, checkin: strict} // a cluster is to be Offline
+	w.open()
 	c1 := w.addCluster("c1", map[string]string{"env": "dev"})
 	w.addCluster("c2", map[string]string{"env": "prod"})
 	w.create(&fleet.ClusterGroup{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: "all"},
@@ -58,10 +60,11 @@ func firstCommit(t *testing.T, w *world, _ *agent) {
 	if b.Status.Display.ReadyClusters != "2/2" || b.Status.ObservedGeneration != b.Generation {
 		t.Errorf("status %+v", b.Status)
 	}
-	r := get[*fleet.GitRepo](w, in("repo"))
-	if r.Status.ReadyClusters != 2 || len(r.Status.Resources) != 1 || len(r.Status.Resources[0].PerClusterState.Ready) != 2 {
-		t.Errorf("repository status %+v", r.Status)
-	}
+	w.until("the repository counts", func() bool {
+		st := get[*fleet.GitRepo](w, in("repo")).Status
+		return st.ReadyClusters == 2 && len(st.Resources) == 1 && len(st.Resources[0].PerClusterState.Ready) == 2
+	})
+	sees(w, "the repository is Ready", "True", repoReady(w, "repo"))
 	sees(w, "the group counts", "2/2", func() string {
 		return get[*fleet.ClusterGroup](w, in("all")).Status.Display.ReadyClusters
 	})
@@ -178,6 +181,7 @@ func brakeHolds(_ *testing.T, w *world, _ *agent) {
 
 func policyCloses(_ *testing.T, w *world, _ *agent) {
 	w.create(&fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: "p"}})
+	heard[*fleet.Policy](w, in("p"))
 	w.create(bundle("late", "x", everywhere()))
 	sees(w, "nothing new while a Policy is not acted on", "False Pending: Pending(2) [Cluster fleet-default/c1: "+
 		`Policy "p" limits this namespace and is not implemented yet: nothing new is deployed until it is gone]`, bundleReady(w, "late"))
@@ -221,6 +225,12 @@ func restartWritesNothing(t *testing.T, w *world, _ *agent) {
 		return out
 	}
 	before := versions()
+	w.until("nothing is written for longer than a window of status writes", func() bool {
+		last := before
+		time.Sleep(1500 * time.Millisecond)
+		before = versions()
+		return maps.Equal(last, before)
+	})
 	w.halt()
 	w.start()
 	update(w, in("c2"), func(c *fleet.Cluster) { c.Labels["probe"] = "x" }) // a label that nothing asks for

@@ -60,7 +60,8 @@ func ring(limit int32, name string) fleet.Partition {
 // partition waits for one that fails, and who is in no partition is counted.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := &world{t: t, agents: map[string]*agent{}, checkin: strict} // a cluster is to be Offline
+	w.open()
 	for name, r := range map[string]string{"c1": "one", "c2": "one", "c3": "two", "c4": "three", "c5": "none"} {
 		w.addCluster(name, map[string]string{"ring": r})
 	}

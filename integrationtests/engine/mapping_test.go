@@ -42,6 +42,7 @@ func TestMappings(t *testing.T) {
 	update(w, kube.Key{Name: workspace}, func(ns *corev1.Namespace) { // many leave in a short time
 		ns.Annotations = map[string]string{fleet.AnnotationDeletionBudget: "off"}
 	})
+	heard[*corev1.Namespace](w, kube.Key{Name: workspace})
 	w.addCluster("c1", map[string]string{"env": "dev"})
 	w.addClusterIn("shops", "s1", map[string]string{"env": "dev"})
 	w.addClusterIn("depots", "d1", map[string]string{"env": "dev"})
@@ -180,6 +181,7 @@ func sameName(t *testing.T, w *world) {
 // limitOfTheCluster: a kind that limits a namespace limits its guests.
 func limitOfTheCluster(_ *testing.T, w *world) {
 	w.create(&fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: "shops", Name: "p"}})
+	heard[*fleet.Policy](w, kube.Key{Namespace: "shops", Name: "p"})
 	w.create(lentBundle("guarded", everywhere()))
 	sees(w, "held back there alone", `False Pending: Pending(1) [Cluster shops/s1: Policy "p" limits this namespace and is not implemented yet: `+
 		`nothing new is deployed until it is gone]`, bundleReady(w, "guarded"))

@@ -22,6 +22,12 @@ func TestReferenceAgent(t *testing.T) {
 	w.addCluster("theirs", prod)
 	w.create(bundle("web", "x", where("env", "prod")))
 	sees(w, "Ready", "True", bundleReady(w, "web"))
+	for _, name := range []string{"ours", "theirs"} { // both have said which protocol they speak
+		w.until(name+" has reported", func() bool {
+			c := get[*fleet.Cluster](w, in(name))
+			return !c.Status.Agent.LastSeen.IsZero() && w.ear.Heard(c)
+		})
+	}
 	for _, a := range w.agents {
 		a.set(func() { a.working = false })
 	}

@@ -46,7 +46,11 @@ func pausedIsStaged(t *testing.T, w *world) {
 	update(w, in("app"), func(s *corev1.Secret) { s.Data = data })
 	update(w, in("app"), func(b *fleet.Bundle) { b.Spec.Paused, b.Spec.ValuesHash = true, options.BundleValuesHash(data) })
 	sees(w, "held back", "False OutOfSync: OutOfSync(3) [Cluster fleet-default/c1: paused]", bundleReady(w, "app"))
-	bd := w.deployment("app", "c1")
+	var bd *fleet.BundleDeployment
+	w.until("and staged", func() bool {
+		bd = w.deployment("app", "c1")
+		return bd.Spec.StagedDeploymentID != old.Spec.StagedDeploymentID && bd.Spec.Paused
+	})
 	if bd.Spec.DeploymentID != old.Spec.DeploymentID || bd.Spec.StagedDeploymentID == old.Spec.StagedDeploymentID || !bd.Spec.Paused {
 		t.Errorf("ids %s, %s", bd.Spec.DeploymentID, bd.Spec.StagedDeploymentID)
 	}
@@ -71,8 +75,11 @@ func oneByOne(t *testing.T, w *world) {
 	update(w, in("slow"), func(b *fleet.Bundle) { b.Spec.Resources[0].Content = "v2" })
 	w.until("all have v2", func() bool {
 		down, done := 0, 0
-		for _, c := range []string{"c1", "c2", "c3"} {
-			bd := w.deployment("slow", c)
+		list, err := kube.StoreOf[*fleet.BundleDeployment](w.admin).List(t.Context(), "", fleet.LabelBundleName+"=slow") // all of one moment
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, bd := range list {
 			if bd.Spec.DeploymentID != bd.Status.AppliedDeploymentID {
 				down++
 			}
@@ -154,6 +161,7 @@ func manyLeaveSlowly(_ *testing.T, w *world) {
 		w.addCluster("m"+string(rune('a'+i)), map[string]string{"crowd": "yes"})
 	}
 	update(w, kube.Key{Name: workspace}, func(n *corev1.Namespace) { n.Annotations = map[string]string{fleet.AnnotationDeletionBudget: "off"} })
+	heard[*corev1.Namespace](w, kube.Key{Name: workspace})
 	w.create(bundle("crowded", "x", where("crowd", "yes")))
 	sees(w, "Ready on all", "12/12", func() string { return get[*fleet.Bundle](w, in("crowded")).Status.Display.ReadyClusters })
 	update(w, in("crowded"), func(b *fleet.Bundle) { b.Spec.Targets[0].ClusterSelector = where("crowd", "no").ClusterSelector })

@@ -22,6 +22,7 @@ func TestWithdrawalsStop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	update(w, kube.Key{Name: workspace}, func(n *corev1.Namespace) { annotate(n, fleet.AnnotationDeletionBudget, "off") })
+	heard[*corev1.Namespace](w, kube.Key{Name: workspace})
 	const clusters = 13
 	for i := range clusters {
 		w.addCluster(fmt.Sprintf("c%02d", i), map[string]string{"env": "prod"})
@@ -75,7 +76,7 @@ func TestContentGoes(t *testing.T) {
 	log := logrus.New()
 	log.SetOutput(logWriter{t})
 	e := engine.New(engine.Config{
-		Namespace: fleet.NamespaceSystem, ManagerID: "test", CheckinInterval: checkin, ContentGrace: 200 * time.Millisecond,
+		Namespace: fleet.NamespaceSystem, ManagerID: "test", CheckinInterval: checkin, ContentGrace: 5 * time.Second,
 	}, w.client("fleet-controller/test", fleet.FieldManagerController), logrus.NewEntry(log))
 	ctx, stop := context.WithCancel(context.Background())
 	done := running(func() error {
