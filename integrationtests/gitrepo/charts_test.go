@@ -120,6 +120,7 @@ func passing(s *story) {
 	if s.files("repo-web") == "" {
 		s.t.Error("want the bundle")
 	}
+	s.until("it is told", func() bool { return s.told("503 Service Unavailable") > 0 })
 	if n := s.told("503 Service Unavailable"); n != 1 {
 		s.t.Errorf("want it told once, however often it was tried; got %d", n)
 	}

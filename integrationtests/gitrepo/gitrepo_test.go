@@ -274,6 +274,7 @@ func brake(s *story) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceSystem, Name: fleet.ConfigMapBrake},
 		Data:       map[string]string{"suspended": "true", "reason": "incident 4711", "by": "ana"},
 	})
+	s.heard(m)
 	before := s.bundles()
 	second := s.git.Commit("second", map[string]string{"a/cm.yaml": manifest("two")})
 	s.says("Reconciling", "True", "Suspended", "suspended by ana: incident 4711")
@@ -291,6 +292,7 @@ func brake(s *story) {
 // A limit that is not implemented stops everything new, and says so.
 func restriction(s *story) {
 	policy := create(s.world, &fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "p"}})
+	s.heard(policy)
 	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
 	s.follow(nil)
 	s.says("Accepted", "False", "Restricted", `Policy "p" limits this namespace and is not implemented yet: nothing new is deployed until it is gone`)
@@ -330,12 +332,12 @@ func restart(s *story) {
 	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
 	s.read2(first)
 	s.halt()
-	before := len(s.writes())
+	halted := time.Now()
 	s.start()
 	polls := len(s.server.Requests())
 	s.until("the repository is asked again", func() bool { return len(s.server.Requests()) > polls+2 })
-	if now := s.writes(); len(now) != before {
-		s.t.Errorf("a start wrote %v", now[before:])
+	if list := s.writesSince(halted); len(list) > 0 {
+		s.t.Errorf("a start wrote %v", list)
 	}
 	s.halt()
 	second := s.git.Commit("second", map[string]string{"a/cm.yaml": manifest("two")})
@@ -348,11 +350,11 @@ func restart(s *story) {
 func rest(s *story) {
 	first := s.git.Commit("first", map[string]string{"a/fleet.yaml": "namespace: a\n", "a/cm.yaml": manifest("one"), "b/fleet.yaml": "x: [", "b/cm.yaml": manifest("two")})
 	s.read2(first)
-	before := len(s.writes())
+	since := time.Now()
 	polls := len(s.server.Requests())
 	s.until("it was asked three times more", func() bool { return len(s.server.Requests()) >= polls+3 })
-	if now := s.writes(); len(now) != before {
-		s.t.Errorf("at rest it wrote %v", now[before:])
+	if list := s.writesSince(since); len(list) > 0 {
+		s.t.Errorf("at rest it wrote %v", list)
 	}
 	if n := len(s.writes()); n > 6 {
 		s.t.Errorf("want a finalizer, a Bundle, and two or three patches of the status, got %v", s.writes())

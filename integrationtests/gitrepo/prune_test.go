@@ -37,7 +37,7 @@ func pruning(s *story) {
 	if want := withdrawal.PruneMark([]*fleet.Bundle{a, b}); s.mark() != want {
 		s.t.Errorf("asked with %q, want %q", s.mark(), want)
 	}
-	writes := strings.Join(s.writes(), "\n")
+	writes := strings.Join(s.writes(), "\n") + "\n"
 	if strings.LastIndex(writes, "patch gitrepos/repo\n") < strings.LastIndex(writes, "patch bundles/repo-b") {
 		s.t.Errorf("the request comes when all is marked:\n%s", writes)
 	}

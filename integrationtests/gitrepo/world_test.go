@@ -40,6 +40,7 @@ type world struct {
 	cluster *cluster.Cluster
 	admin   *kube.Client
 	worker  *worker
+	ear     *harness.Ear // what the worker has heard
 }
 
 // A worker is what runs beside all stories: there is one at a time, whichever
@@ -51,8 +52,8 @@ type worker struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, cluster: harness.Cluster(t, "management"), worker: &worker{t: t}}
-	w.admin = w.client("sandbox-admin", "test")
+	w := &world{t: t, cluster: harness.Cluster(t, "management"), worker: &worker{t: t}, ear: &harness.Ear{}}
+	w.admin = w.client("sandbox-admin", "test", nil)
 	harness.InstallCRDs(w.t, w.admin)
 	w.namespace(fleet.NamespaceSystem)
 	w.start()
@@ -60,9 +61,14 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) client(agent, manager string) *kube.Client {
+// client is a connection, on which an ear may listen.
+func (w *world) client(agent, manager string, ear *harness.Ear) *kube.Client {
 	w.t.Helper()
-	c, err := kube.Connect(kube.Config{REST: w.cluster.REST(), UserAgent: agent, FieldManager: manager})
+	rest := w.cluster.REST()
+	if ear != nil {
+		rest.Wrap(ear.Wrap)
+	}
+	c, err := kube.Connect(kube.Config{REST: rest, UserAgent: agent, FieldManager: manager})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -76,7 +82,7 @@ func (w *world) start() {
 		w.t.Fatal("a worker runs already")
 	}
 	t := w.worker.t
-	remotes, err := git.New(git.Config{Dir: t.TempDir(), Timeout: 10 * time.Second})
+	remotes, err := git.New(git.Config{Dir: t.TempDir(), Timeout: time.Minute})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -89,7 +95,7 @@ func (w *world) start() {
 	worker := gitrepo.New(gitrepo.Config{
 		Namespace: fleet.NamespaceSystem, Remotes: remotes, Reader: read, OCI: oci.New(oci.Config{}), ImageScans: true,
 	},
-		w.client(agent, fleet.FieldManagerGitJob), logrus.NewEntry(log))
+		w.client(agent, fleet.FieldManagerGitJob, w.ear), logrus.NewEntry(log))
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -178,7 +184,7 @@ func remove[P kube.Object](w *world, obj P) {
 // until waits for a state.
 func (w *world) until(what string, f func() bool) {
 	w.t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
+	deadline := time.NewTimer(harness.Patience)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer deadline.Stop()
 	defer tick.Stop()
@@ -297,9 +303,22 @@ func (s *story) asked(name string) bool {
 	return ok && there && b.Annotations[fleet.AnnotationPrune] != "" && b.Annotations[fleet.AnnotationPrune] == r.Annotations[fleet.AnnotationPrune]
 }
 
+// heard waits until the worker has been told of an object: its watches of two kinds,
+// and its questions to repositories, know nothing of each other.
+func (s *story) heard(o metav1.Object) {
+	s.t.Helper()
+	s.until("the worker has heard of "+o.GetName(), func() bool { return s.ear.Heard(o) })
+}
+
 // writes are the worker's requests in the story's namespace that asked for a
 // change.
 func (s *story) writes() []string {
+	s.t.Helper()
+	return s.writesSince(time.Time{})
+}
+
+// writesSince are those that came after a moment.
+func (s *story) writesSince(moment time.Time) []string {
 	s.t.Helper()
 	f, err := os.Open(s.cluster.AuditLog())
 	if err != nil {
@@ -311,10 +330,11 @@ func (s *story) writes() []string {
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		var e struct {
-			Stage, Verb, UserAgent string
-			ObjectRef              struct{ Resource, Subresource, Namespace, Name string }
+			Stage, Verb, UserAgent   string
+			RequestReceivedTimestamp time.Time
+			ObjectRef                struct{ Resource, Subresource, Namespace, Name string }
 		}
-		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Stage != "ResponseComplete" || !strings.HasPrefix(e.UserAgent, agent) {
+		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Stage != "ResponseComplete" || !strings.HasPrefix(e.UserAgent, agent) || e.RequestReceivedTimestamp.Before(moment) {
 			continue
 		}
 		if e.ObjectRef.Namespace == s.ns && slices.Contains([]string{"create", "update", "patch", "delete"}, e.Verb) && e.ObjectRef.Resource != "events" {
