@@ -214,7 +214,7 @@ func (l *importLoop) Far(ctx context.Context, key kube.Key) (kube.Next, error) {
 // turn brings the agent of one Cluster in order.
 //
 //  1. gather: the Cluster, the last import, what its Secret says; all from
-//     caches, as long as that has not changed
+//     caches, as long as that has not changed; the Cluster itself before an import
 //  2. decide: imports.Due, and for what concerns many the turns of imports.Plan
 //  3. apply:  the registration token, then the agent, through the kubeconfig
 //  4. report: the annotation of the import, condition Imported, status fields
@@ -228,6 +228,15 @@ func (l *importLoop) turn(ctx context.Context, c *fleet.Cluster, limit time.Dura
 		return l.ended(ctx, key, err)
 	}
 	need, reason := imports.Due(facts)
+	if need == imports.Now || need == imports.Anew { // unless the cache does not know of the last import yet
+		if c, err = l.clusters.Get(ctx, key); err != nil {
+			return kube.Done, ignoreGone(err)
+		}
+		if facts, err = l.facts(ctx, c); err != nil {
+			return l.ended(ctx, key, err)
+		}
+		need, reason = imports.Due(facts)
+	}
 	switch {
 	case need == imports.None:
 		l.succeeded(key)
