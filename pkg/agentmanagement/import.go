@@ -223,20 +223,14 @@ func (l *importLoop) turn(ctx context.Context, c *fleet.Cluster, limit time.Dura
 	if _, ok := registration.DeploymentNamespace(c); !ok || suspended(l.agents.brake, l.cfg.Namespace) {
 		return kube.Done, nil // its namespace, or the end of the brake, wakes it up
 	}
-	facts, err := l.facts(ctx, c)
+	facts, err := l.latest(ctx, c)
+	if kube.IsGone(err) {
+		return kube.Done, nil
+	}
 	if err != nil {
 		return l.ended(ctx, key, err)
 	}
 	need, reason := imports.Due(facts)
-	if need == imports.Now || need == imports.Anew { // unless the cache does not know of the last import yet
-		if c, err = l.clusters.Get(ctx, key); err != nil {
-			return kube.Done, ignoreGone(err)
-		}
-		if facts, err = l.facts(ctx, c); err != nil {
-			return l.ended(ctx, key, err)
-		}
-		need, reason = imports.Due(facts)
-	}
 	switch {
 	case need == imports.None:
 		l.succeeded(key)
@@ -262,6 +256,22 @@ func (l *importLoop) turn(ctx context.Context, c *fleet.Cluster, limit time.Dura
 	l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).WithField("reason", reason).Info("agent installed")
 	l.events.Event(c, kube.Normal, "AgentInstalled", "the agent was installed through the kubeconfig: "+reason)
 	return kube.Done, nil // the written Cluster wakes it up
+}
+
+// latest gathers what is known of a Cluster. The cache may not know yet of the last
+// import: a Cluster that seems to need one is read itself.
+func (l *importLoop) latest(ctx context.Context, c *fleet.Cluster) (imports.Facts, error) {
+	facts, err := l.facts(ctx, c)
+	if err != nil {
+		return facts, err
+	}
+	if need, _ := imports.Due(facts); need != imports.Now && need != imports.Anew {
+		return facts, nil
+	}
+	if c, err = l.clusters.Get(ctx, kube.KeyOf(c)); err != nil {
+		return imports.Facts{}, err
+	}
+	return l.facts(ctx, c)
 }
 
 // ended reports an import that did not go through.
