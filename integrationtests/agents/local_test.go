@@ -35,11 +35,14 @@ func TestLocalAgent(t *testing.T) {
 	}
 	upper := w.upperAgent()
 
-	w.manage("x/agent:v2.0.0")
-	w.until("the local agent is moved", func() bool { return local.image() == "x/agent:v2.0.0" })
+	const next = "x/agent:v2.0.0"
+	w.breaks(next) // so that it takes its time
+	w.manage(next)
+	w.until("the local agent is moved", func() bool { return local.image() == next })
 	if got := edge.image(); got != "x/agent:v1.0.0" {
 		t.Errorf("the others did not wait for it: %s", got)
 	}
+	w.mends(next)
 	w.until("both have the new version", func() bool {
 		s := w.state()
 		return s.Phase == agents.Current && s.Image == "x/agent:v2.0.0" && s.UpToDate == 2

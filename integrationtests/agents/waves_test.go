@@ -98,11 +98,7 @@ func (w *world) upgrade(t *testing.T, sites []*site) {
 		defer close(watched)
 		for ctx.Err() == nil {
 			moving, well := 0, 0
-			for _, s := range sites {
-				b := s.bundle()
-				if b == nil {
-					continue
-				}
+			for _, b := range w.agentBundles(ctx) { // all at one moment
 				if m := agents.ParseMove(b.Annotations[agents.AnnotationMove]); m != nil && m.Image == "x/agent:v2.0.0" {
 					if m.Settled {
 						well++
@@ -140,6 +136,15 @@ func (w *world) upgrade(t *testing.T, sites []*site) {
 	}
 }
 
+// agentBundles are the Bundles of all agents, none if ctx has ended.
+func (w *world) agentBundles(ctx context.Context) []*fleet.Bundle {
+	list, err := kube.StoreOf[*fleet.Bundle](w.admin).List(ctx, fleet.NamespaceDefault, agents.LabelBundle+"=true")
+	if err != nil && ctx.Err() == nil {
+		w.Error(err)
+	}
+	return list
+}
+
 // settings: what one Cluster asks for reaches its agent at once and no other, and
 // what its chart has set stays.
 func (w *world) settings(t *testing.T, sites []*site) {
@@ -152,8 +157,11 @@ func (w *world) settings(t *testing.T, sites []*site) {
 			PodDisruptionBudget: &fleet.PodDisruptionBudgetSpec{MinAvailable: "1"},
 		}
 	})
-	w.until("the agent has what was asked for", func() bool {
-		return envOf(d)["EXTRA"] == "1" && d.deployment().Spec.Template.Spec.PriorityClassName != "" && d.deployed()
+	w.until("the agent has what was asked for, and the Cluster says so", func() bool {
+		c := d.cluster()
+		said := condition.Find(c.Status.Conditions, fleet.ConditionReconciled)
+		return envOf(d)["EXTRA"] == "1" && d.deployment().Spec.Template.Spec.PriorityClassName != "" && d.deployed() &&
+			said != nil && said.ObservedGeneration == c.Generation && c.Status.AgentEnvVarsHash != ""
 	})
 	pod := d.deployment().Spec.Template.Spec
 	env := envOf(d)
@@ -253,15 +261,19 @@ func (w *world) haltAndReturn(t *testing.T, sites []*site) {
 func (w *world) order(o agents.Order) {
 	w.Helper()
 	store := kube.StoreOf[*corev1.ConfigMap](w.admin)
-	have, err := store.Get(w.Context(), kube.Key{Namespace: fleet.NamespaceSystem, Name: agents.ConfigMapName})
-	if err != nil {
-		w.Fatal(err)
-	}
-	changed := have.DeepCopy()
-	changed.Data[agents.KeyOrder] = o.String()
-	if _, err := store.Patch(w.Context(), have, changed); err != nil {
-		w.Fatal(err)
-	}
+	w.until("the order is written", func() bool {
+		have, err := store.Get(w.Context(), kube.Key{Namespace: fleet.NamespaceSystem, Name: agents.ConfigMapName})
+		if err != nil {
+			w.Fatal(err)
+		}
+		changed := have.DeepCopy()
+		changed.Data[agents.KeyOrder] = o.String()
+		_, err = store.Patch(w.Context(), have, changed)
+		if err != nil && !kube.IsConflict(err) { // the manager writes there too
+			w.Fatal(err)
+		}
+		return err == nil
+	})
 }
 
 // templates are the pods that agents run in, as generations of their Deployments.

@@ -8,6 +8,7 @@ package agents_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,7 +31,6 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/pkg/agent"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
-	"github.com/fleetworkspace/fleet/pkg/agentmanagement/installation"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -67,12 +67,7 @@ func open(t *testing.T, values map[string]any) *world {
 	}
 	w.client = kubernetes.NewForConfigOrDie(config)
 	installChart(t, w.cluster, "fleet-crd", fleet.NamespaceSystem, nil)
-	w.until("the kinds are served", func() bool {
-		_, err := kube.StoreOf[*fleet.Cluster](w.admin).List(t.Context(), "", "")
-		_, err2 := kube.StoreOf[*fleet.Bundle](w.admin).List(t.Context(), "", "")
-		_, err3 := kube.StoreOf[*fleet.ClusterRegistration](w.admin).List(t.Context(), "", "")
-		return err == nil && err2 == nil && err3 == nil
-	})
+	harness.KindsServed(t, w.admin)
 	all := map[string]any{"apiServerURL": w.cluster.URL(), "apiServerCA": string(w.cluster.CA()), "agentTLSMode": "strict"}
 	for k, v := range values {
 		all[k] = v
@@ -117,10 +112,7 @@ func (w *world) manage(image string) {
 		return c
 	}
 	client := connect(fleet.FieldManagerAgentManagement)
-	install, err := installation.Ensure(ctx, client, fleet.NamespaceSystem)
-	if err != nil {
-		w.Fatal(err)
-	}
+	install := harness.Installed(w, client)
 	config, err := kube.StoreOf[*corev1.ConfigMap](client).Get(ctx, kube.Key{Namespace: fleet.NamespaceSystem, Name: fleet.ConfigMapController})
 	if err != nil {
 		w.Fatal(err)
@@ -247,7 +239,7 @@ func (s *site) play() {
 }
 
 // kubelet starts another agent whenever the Deployment's template changes. One
-// whose image never comes up leaves the one before at work, as a rolling update
+// whose image does not come up leaves the one before at work, as a rolling update
 // does.
 func (s *site) kubelet(ctx context.Context, own *rest.Config) {
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -261,9 +253,8 @@ func (s *site) kubelet(ctx context.Context, own *rest.Config) {
 			image := d.Spec.Template.Spec.Containers[0].Image
 			if now != hash && !s.isBroken(image) {
 				running()
-				running = s.pod(ctx, own, d)
+				running, hash = s.pod(ctx, own, d), now
 			}
-			hash = now
 		}
 		select {
 		case <-ctx.Done():
@@ -285,6 +276,13 @@ func (w *world) breaks(image string) {
 	w.broken[image] = true
 }
 
+// mends lets the pods of an image come up, also those that could not.
+func (w *world) mends(image string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.broken, image)
+}
+
 // pod runs an agent as its pod would, and returns what stops it.
 func (s *site) pod(ctx context.Context, own *rest.Config, d *appsv1.Deployment) func() {
 	container := d.Spec.Template.Spec.Containers[0]
@@ -297,13 +295,20 @@ func (s *site) pod(ctx context.Context, own *rest.Config, d *appsv1.Deployment) 
 	cfg.Namespace, cfg.Scope = env[registration.EnvNamespace], env[registration.EnvScope]
 	cfg.CheckinInterval, cfg.Version = checkin, tag
 	cfg.LeaderElect, cfg.Identity = env[registration.EnvLeaderElect] == "true", fmt.Sprint(d.Generation)
-	cfg.Lease.Retry, cfg.Lease.Renew, cfg.Lease.Duration = 100*time.Millisecond, 5*time.Second, 10*time.Second
+	cfg.Lease.Retry = 100 * time.Millisecond
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := agent.Run(ctx, cfg, rest.CopyConfig(own), s.log().WithField("site", s.key.Name)); err != nil && ctx.Err() == nil {
-			s.Errorf("agent of %s ended: %v", s.key, err)
+		for { // as a kubelet does with one that could not renew its lease
+			err := agent.Run(ctx, cfg, rest.CopyConfig(own), s.log().WithField("site", s.key.Name))
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil && !errors.Is(err, kube.ErrLeaseLost) {
+				s.Errorf("agent of %s ended: %v", s.key, err)
+				return
+			}
 		}
 	}()
 	return func() { stop(); <-done }
@@ -391,7 +396,7 @@ func (w *world) state() agents.State {
 // until returns when f is true.
 func (w *world) until(what string, f func() bool) {
 	w.Helper()
-	deadline := time.Now().Add(45 * time.Second)
+	deadline := time.Now().Add(harness.Patience)
 	for !f() {
 		if time.Now().After(deadline) {
 			w.Fatalf("not in time: %s\nagents: %+v", what, w.state())
