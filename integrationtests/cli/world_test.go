@@ -55,7 +55,7 @@ func (w *world) must(err error) {
 
 func (w *world) until(what string, ok func() bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(harness.Patience); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("not in time: %s", what)
 		}

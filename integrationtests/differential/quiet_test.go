@@ -5,13 +5,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 const (
 	// patience is how long the engine may take to come to rest. It is seldom
 	// more than two seconds.
-	patience = 30 * time.Second
+	patience = harness.Patience
 	// stillness is for how long the engine must write nothing at a quiet point:
 	// what it has worked out late would be written by then.
 	stillness = 150 * time.Millisecond

@@ -23,7 +23,7 @@ import (
 )
 
 // deskLimit is how long a command at a Desk may take.
-const deskLimit = 60 * time.Second
+const deskLimit = 2 * Patience
 
 // A Desk is a person's terminal: a home folder, the programs of this clone and
 // kubectl, and whatever clusters there are. Programs of pods run beside it, under
@@ -93,7 +93,7 @@ func (d *Desk) Tries(at *cluster.Cluster, line string, env ...string) Said {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-ec", line)
 	cmd.Env = append([]string{"HOME=" + d.Dir, "PATH=" + d.tools + ":/usr/bin:/bin", "KUBECONFIG=" + at.Kubeconfig()}, env...)
-	cmd.Dir = d.Dir
+	cmd.Dir, cmd.WaitDelay = d.Dir, 10*time.Second
 	var out, notes bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &notes
 	err := cmd.Run()

@@ -280,7 +280,7 @@ func (s *Site) Must(err error) {
 	}
 }
 
-// Until returns when f is true, and fails the test if that takes more than 30 s.
+// Until returns when f is true, and fails the test if that does not happen in time.
 func (s *Site) Until(what string, f func() bool) {
 	s.Helper()
 	if !poll(siteLimit, f) {

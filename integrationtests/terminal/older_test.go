@@ -189,7 +189,7 @@ func (d *desk) olderUninstalls() {
 	d.types(d.hub, aShop("booth", "short", ""))
 	d.until("it is deployed", func() bool { return d.word("booth") == "short" })
 	d.ready("booth")
-	d.types(d.hub, "kubectl -n fleet-default delete bundles.fleet.cattle.io booth --timeout=60s")
+	d.types(d.hub, "kubectl -n fleet-default delete bundles.fleet.cattle.io booth --timeout=150s")
 	d.until("its objects go", func() bool {
 		return d.types(d.east, "kubectl -n booth get configmap/sign configmap/word deployment/web --ignore-not-found -o name").out == ""
 	})
@@ -216,7 +216,7 @@ func (d *desk) olderLosesNothing() {
 		return d.types(d.east, "kubectl -n stall get configmap/sign configmap/word deployment/web -o jsonpath='{.items[*].metadata.uid}'").out
 	}
 	before := uids()
-	d.types(d.hub, "kubectl -n fleet-default delete bundles.fleet.cattle.io stall --timeout=60s")
+	d.types(d.hub, "kubectl -n fleet-default delete bundles.fleet.cattle.io stall --timeout=150s")
 	d.types(d.hub, aShop("stall", "again", keeps))
 	d.until("it is deployed again", func() bool { return d.word("stall") == "again" })
 	d.ready("stall")
@@ -224,7 +224,7 @@ func (d *desk) olderLosesNothing() {
 		d.Errorf("its objects were made anew: %s, before %s", after, before)
 	}
 	d.types(d.hub, aShop("market", "busy", ""))
-	d.types(d.hub, "kubectl -n fleet-default delete bundles.fleet.cattle.io shop --timeout=60s")
+	d.types(d.hub, "kubectl -n fleet-default delete bundles.fleet.cattle.io shop --timeout=150s")
 	d.types(d.hub, aShop("shop", "three", ""))
 	d.until("it is back", func() bool { return d.word("shop") == "three" && d.word("market") == "busy" })
 	d.ready("shop")

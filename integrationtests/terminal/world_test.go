@@ -80,11 +80,11 @@ type said struct {
 // tries runs a command line in a shell, with a cluster as the current context.
 func (d *desk) tries(at *cluster.Cluster, line string) said {
 	d.Helper()
-	ctx, cancel := context.WithTimeout(d.Context(), patience)
+	ctx, cancel := context.WithTimeout(d.Context(), 2*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-ec", line)
 	cmd.Env = []string{"HOME=" + d.dir, "PATH=" + d.tools + ":/usr/bin:/bin", "KUBECONFIG=" + at.Kubeconfig()}
-	cmd.Dir = d.dir
+	cmd.Dir, cmd.WaitDelay = d.dir, 10*time.Second
 	var out, notes bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &notes
 	err := cmd.Run()
