@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/node"
@@ -48,28 +47,9 @@ func main() {
 	}
 }
 
-// installPackages installs what is missing, where there is root and apt.
-func installPackages(ctx context.Context) error {
-	missing := node.Packages()
-	if len(missing) == 0 || os.Geteuid() != 0 {
-		return nil
-	}
-	if _, err := exec.LookPath("apt-get"); err != nil {
-		return fmt.Errorf("install %s: no apt-get here", strings.Join(missing, " "))
-	}
-	for _, args := range [][]string{{"update", "-qq"}, append([]string{"install", "-qq", "--yes", "--no-install-recommends"}, missing...)} {
-		cmd := exec.CommandContext(ctx, "apt-get", args...)
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("apt-get %s: %w: %s", args[0], err, strings.TrimSpace(string(out)))
-		}
-	}
-	return nil
-}
-
 // tell runs the story.
 func tell(ctx context.Context, update bool) error {
-	args := []string{"test", "-count=1", "-v", "-timeout=20m", "./integrationtests/pods"}
+	args := []string{"test", "-count=1", "-v", "-timeout=60m", "./integrationtests/pods"}
 	if update {
 		args = append(args, "-update")
 	}
