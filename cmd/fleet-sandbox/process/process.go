@@ -106,6 +106,7 @@ type Group struct {
 	once   sync.Once
 
 	mu       sync.Mutex
+	closing  bool // nobody is started any more
 	children []*Process
 	deaths   chan *Death
 }
@@ -137,21 +138,32 @@ var ErrClosed = errors.New("process group is closed")
 
 // Start runs spec as a child of this group.
 func (g *Group) Start(spec Spec) (*Process, error) {
-	var (
-		p    *Process
-		err  error
-		done = make(chan struct{})
-	)
-	start := func() {
-		defer close(done)
-		p, err = run(spec)
-	}
+	var p *Process
+	err := ErrClosed
+	g.inTurn(func() { p, err = g.start(spec) })
+	return p, err
+}
+
+// inTurn calls f where children are started, one after the other, and waits for it.
+// After the end of the group it does nothing.
+func (g *Group) inTurn(f func()) {
+	done := make(chan struct{})
 	select {
-	case g.starts <- start:
+	case g.starts <- func() { defer close(done); f() }:
 		<-done
 	case <-g.closed:
+	}
+}
+
+// start runs a child, which Close knows of from the same moment on.
+func (g *Group) start(spec Spec) (*Process, error) {
+	g.mu.Lock()
+	closing := g.closing
+	g.mu.Unlock()
+	if closing {
 		return nil, ErrClosed
 	}
+	p, err := run(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -221,8 +233,14 @@ func (g *Group) Running() []*Process {
 }
 
 // Close stops all children at once, kills after grace what is left, and
-// returns when all are gone. Any number of calls may be made.
+// returns when all are gone; whoever starts one meanwhile gets ErrClosed. Any
+// number of calls may be made.
 func (g *Group) Close(grace time.Duration) {
+	g.inTurn(func() { // after the start that is under way
+		g.mu.Lock()
+		g.closing = true
+		g.mu.Unlock()
+	})
 	var wg sync.WaitGroup
 	for _, p := range g.Running() {
 		wg.Go(func() { p.Stop(grace) })

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -87,7 +88,7 @@ func TestNothingOutlivesTheLauncher(t *testing.T) {
 
 func waitGone(t *testing.T, pid int) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(90 * time.Second)
 	for alive(pid) {
 		if time.Now().After(deadline) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -121,6 +122,40 @@ func TestStopEndsStubbornChild(t *testing.T) {
 	}
 }
 
+// Whoever is started while a group ends, such as a part that comes back by itself, is
+// stopped with it or not started.
+func TestCloseMissesNobody(t *testing.T) {
+	g, dir := NewGroup(), t.TempDir()
+	started := make(chan *Process, 50)
+	var all sync.WaitGroup
+	for range cap(started) {
+		all.Go(func() {
+			p, err := g.Start(sleeper(dir, "sleep 600"))
+			if err == nil {
+				started <- p
+			} else if !errors.Is(err, ErrClosed) {
+				t.Error(err)
+			}
+		})
+	}
+	<-started
+	g.Close(0)
+	all.Wait()
+	close(started)
+	for p := range started {
+		select {
+		case <-p.Done():
+		default:
+			t.Errorf("process %d was started and not stopped", p.PID())
+		}
+	}
+	select {
+	case death := <-g.Deaths():
+		t.Errorf("a stopped child is no accident: %v", death)
+	default:
+	}
+}
+
 func TestDeathTellsWhy(t *testing.T) {
 	g := NewGroup()
 	defer g.Close(0)
@@ -133,7 +168,7 @@ func TestDeathTellsWhy(t *testing.T) {
 	}
 	death := <-g.Deaths()
 	want := []string{
-		"sleeper of test ended 0s after its start (exit status 3)",
+		fmt.Sprintf("sleeper of test ended %s after its start (exit status 3)", death.After.Round(time.Second)),
 		`its last line: "no space left on device"`,
 		"whole log: " + p.Log(),
 	}
