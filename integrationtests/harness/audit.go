@@ -11,6 +11,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 // A Request is one entry of an API server's audit log.
@@ -29,6 +34,7 @@ type Request struct {
 	Path        string // of requests that are not about a resource
 	Query       string // of the URL, as it was sent
 	Code        int
+	Ending      bool   // refused because the namespace is being deleted
 	Body        string // what was sent, JSON; where the audit log has it (Audited)
 }
 
@@ -97,10 +103,8 @@ type auditEvent struct {
 		Namespace   string `json:"namespace"`
 		Name        string `json:"name"`
 	} `json:"objectRef"`
-	Response struct {
-		Code int `json:"code"`
-	} `json:"responseStatus"`
-	Body json.RawMessage `json:"requestObject"`
+	Response metav1.Status   `json:"responseStatus"`
+	Body     json.RawMessage `json:"requestObject"`
 }
 
 // ReadAudit reads the requests that an API server has received since a
@@ -149,8 +153,8 @@ func readAuditFile(cluster, path string, since time.Time) ([]Request, error) {
 		list = append(list, Request{
 			Cluster: cluster, At: e.Received, User: e.User.Username, As: e.Impersonated.Username, Agent: e.UserAgent, Verb: e.Verb,
 			Group: e.Object.Group, Resource: e.Object.Resource, Subresource: e.Object.Subresource,
-			Namespace: e.Object.Namespace, Name: e.Object.Name, Path: path, Query: query, Code: e.Response.Code,
-			Body: string(e.Body),
+			Namespace: e.Object.Namespace, Name: e.Object.Name, Path: path, Query: query, Code: int(e.Response.Code),
+			Ending: kube.IsTerminating(&apierrors.StatusError{ErrStatus: e.Response}), Body: string(e.Body),
 		})
 	}
 }

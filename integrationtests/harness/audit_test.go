@@ -20,6 +20,7 @@ func TestReadAudit(t *testing.T) {
 `,
 		"audit.log": `{"verb":"watch","stage":"ResponseStarted","requestURI":"/w","userAgent":"b","requestReceivedTimestamp":"2026-01-01T10:00:01.000000Z"}
 {"verb":"watch","stage":"ResponseComplete","requestURI":"/w","userAgent":"b","requestReceivedTimestamp":"2026-01-01T10:00:01.000000Z"}
+{"verb":"create","stage":"ResponseComplete","requestURI":"/c","responseStatus":{"metadata":{},"status":"Failure","message":"no","reason":"Forbidden","details":{"name":"x","kind":"roles","causes":[{"reason":"NamespaceTerminating","message":"a is being terminated","field":"metadata.namespace"}]},"code":403},"requestReceivedTimestamp":"2026-01-01T10:00:02.000000Z"}
 {"verb":"get","stage":"ResponseCompl`,
 	}
 	for name, text := range files {
@@ -40,6 +41,7 @@ func TestReadAudit(t *testing.T) {
 			Verb: "patch", Group: "fleet.cattle.io", Resource: "clusters", Subresource: "status", Namespace: "a", Name: "c1", Path: "/x", Code: 200,
 		},
 		{Cluster: "local", At: since.Add(time.Second), Agent: "b", Verb: "watch", Path: "/w"},
+		{Cluster: "local", At: since.Add(2 * time.Second), Verb: "create", Path: "/c", Code: 403, Ending: true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

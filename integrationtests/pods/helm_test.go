@@ -3,7 +3,6 @@ package pods
 import (
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
@@ -14,7 +13,7 @@ import (
 )
 
 // helmLimit is how long Helm waits for what it has installed to be ready.
-const helmLimit = 90 * time.Second
+const helmLimit = patience
 
 // helm is Helm for the system namespace of a site, with the administrator's rights.
 func (w *world) helm(s *site) *action.Configuration {

@@ -76,7 +76,10 @@ func (w *world) badTokens() {
 	w.upgrade(w.east, "fleet-agent", deleted)
 	w.said(w.east, fleet.NamespaceSystem, `"deleted"`, "expired or was removed", "fleet install agent-token")
 
-	expired := w.agentValues(w.token("expired", tokenLife))
+	expired := w.agentValues(w.token("expired", time.Hour))
+	change(w, w.local, fleet.NamespaceDefault, "expired", func(t *fleet.ClusterRegistrationToken) {
+		t.Spec.TTL = &metav1.Duration{Duration: time.Second} // not before its values were read
+	})
 	w.refused("expired")
 	w.upgrade(w.east, "fleet-agent", expired)
 	w.said(w.east, fleet.NamespaceSystem, `"expired"`, "expired or was removed", "fleet install agent-token")
@@ -85,10 +88,6 @@ func (w *world) badTokens() {
 		w.Errorf("clusters that have come in with such tokens: %d, %v", len(list), err)
 	}
 }
-
-// tokenLife is long enough for the manager to give out the values of a token, and
-// short enough to be waited for.
-const tokenLife = 5 * time.Second
 
 // refused returns when nothing is left of a token.
 func (w *world) refused(name string) {

@@ -236,11 +236,14 @@ func (w *world) sockets() {
 	}
 	manager := w.processOf(w.pods(w.local, fleet.NamespaceSystem)[0], "fleet-controller")
 	port := text(cluster.MachinePort)
+	w.until("the manager's pod reaches the API server of west", func(context.Context) string {
+		if !w.reaches(manager, w.west.network.Address(), port) {
+			return "no connection within 3 seconds"
+		}
+		return ""
+	})
 	if w.reaches(manager, w.east.network.Address(), port) {
 		w.Errorf("the manager's pod reaches the API server of east, which the packet filter should prevent")
-	}
-	if !w.reaches(manager, w.west.network.Address(), port) {
-		w.Errorf("the manager's pod does not reach the API server of west")
 	}
 }
 

@@ -200,13 +200,19 @@ func (w *world) customize() {
 	told(`"schedulingCustomization":null`, "")
 	w.agentPod("as all agents are", "memory=0 edge=false preferred priority=0 budget=0")
 	w.checksIn(w.local, team, w.west.known, time.Now(), after)
-	classes, err := w.west.core.SchedulingV1().PriorityClasses().List(w.Context(), metav1.ListOptions{})
-	w.must(err)
-	for _, c := range classes.Items {
-		if strings.Contains(c.Name, "fleet") {
-			w.Errorf("priority class %s is left", c.Name)
+	w.until("no priority class is left", func(ctx context.Context) string {
+		classes, err := w.west.core.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
 		}
-	}
+		for _, c := range classes.Items {
+			if strings.Contains(c.Name, "fleet") {
+				return c.Name
+			}
+		}
+		return ""
+	})
+	w.ready(team, w.west.known, 2)
 }
 
 // agentPod returns when the one pod of west's agent runs, and is as it should be.
@@ -216,7 +222,11 @@ func (w *world) agentPod(what, want string) {
 		if why := w.running(w.west, fleet.NamespaceSystem, after, "fleet-agent"); why != "" {
 			return why
 		}
-		pod := w.pods(w.west, fleet.NamespaceSystem)[0]
+		pods, err := w.west.pods(ctx, fleet.NamespaceSystem)
+		if err != nil || len(pods) != 1 {
+			return fmt.Sprintf("%d pods, %v", len(pods), err)
+		}
+		pod := pods[0]
 		memory := pod.Spec.Containers[0].Resources.Limits.Memory().String()
 		edge := slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == "edge" })
 		affinity := "preferred"

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -20,12 +21,28 @@ func (w *world) scripts() {
 			return gone
 		})
 	}
-	for _, look := range []struct {
-		site    *site
-		args    string
-		columns string // of the table; not looked at where empty
-		want    string // the output, one line each; some line holds each word where it begins with "~"
-	}{
+	left := w.looks()
+	w.until("kubectl prints what scripts read", func(context.Context) string {
+		var wrong []string
+		left = slices.DeleteFunc(left, func(l look) bool {
+			now := w.wrong(l)
+			wrong = append(wrong, now...)
+			return len(now) == 0
+		})
+		return strings.Join(wrong, "\n")
+	})
+}
+
+// A look is a call of kubectl.
+type look struct {
+	site    *site
+	args    string
+	columns string // of the table; not looked at where empty
+	want    string // the output, one line each; some line holds each word where it begins with "~"
+}
+
+func (w *world) looks() []look {
+	return []look{
 		{w.local, "get deployments -n cattle-fleet-system -o name", "", "deployment.apps/fleet-controller\ndeployment.apps/gitjob"},
 		{w.local, "get deployments -n cattle-fleet-local-system -o name", "", "deployment.apps/fleet-agent"},
 		{w.east, "get deployments -n cattle-fleet-system -o name", "", "deployment.apps/fleet-agent"},
@@ -53,28 +70,33 @@ func (w *world) scripts() {
 		{w.local, "logs -n cattle-fleet-system deployment/fleet-controller --tail=1", "", "~{"},
 		{w.west, "logs -n cattle-fleet-system -l app=fleet-agent --tail=1", "", "~{"},
 		{w.west, "rollout status -n cattle-fleet-system deployment/fleet-agent --timeout=10s", "", `deployment "fleet-agent" successfully rolled out`},
-	} {
-		out, err := w.kubectl(look.site, strings.Fields(look.args)...)
-		if err != nil {
-			w.Errorf("kubectl %s on %s: %v: %s", look.args, look.site.name, err, out)
-			continue
-		}
-		lines := strings.Split(strings.TrimSpace(out), "\n")
-		for _, column := range strings.Fields(look.columns) {
-			if !slices.Contains(strings.Fields(lines[0]), column) {
-				w.Errorf("kubectl %s on %s: no column %s in %q", look.args, look.site.name, column, lines[0])
-			}
-		}
-		if words, some := strings.CutPrefix(look.want, "~"); some {
-			for row := range strings.SplitSeq(words, "|") {
-				if !slices.ContainsFunc(lines, func(line string) bool { return holds(line, strings.Fields(row)) }) {
-					w.Errorf("kubectl %s on %s: nothing like %q in\n%s", look.args, look.site.name, row, out)
-				}
-			}
-		} else if want := look.want; want != "" && strings.TrimSpace(out) != want {
-			w.Errorf("kubectl %s on %s: %q instead of %q", look.args, look.site.name, out, want)
+	}
+}
+
+// wrong is what kubectl does not print as it should, now.
+func (w *world) wrong(l look) []string {
+	out, err := w.kubectl(l.site, strings.Fields(l.args)...)
+	what := "kubectl " + l.args + " on " + l.site.name
+	if err != nil {
+		return []string{fmt.Sprintf("%s: %v: %s", what, err, out)}
+	}
+	var bad []string
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	for _, column := range strings.Fields(l.columns) {
+		if !slices.Contains(strings.Fields(lines[0]), column) {
+			bad = append(bad, fmt.Sprintf("%s: no column %s in %q", what, column, lines[0]))
 		}
 	}
+	if words, some := strings.CutPrefix(l.want, "~"); some {
+		for row := range strings.SplitSeq(words, "|") {
+			if !slices.ContainsFunc(lines, func(line string) bool { return holds(line, strings.Fields(row)) }) {
+				bad = append(bad, fmt.Sprintf("%s: nothing like %q in\n%s", what, row, out))
+			}
+		}
+	} else if strings.TrimSpace(out) != l.want {
+		bad = append(bad, fmt.Sprintf("%s: %q instead of %q", what, out, l.want))
+	}
+	return bad
 }
 
 // holds tells whether all words are in a line.

@@ -2,10 +2,12 @@ package pods
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/node"
@@ -124,7 +126,8 @@ func (w *world) noHarvester() {
 		})
 	}
 	says("harvester")
-	for name, in := range map[string]metav1.LabelSelectorOperator{"elsewhere": metav1.LabelSelectorOpNotIn, "there": metav1.LabelSelectorOpIn} {
+	meant := func(name string, in metav1.LabelSelectorOperator) {
+		w.Helper()
 		create(w, w.local, &fleet.Bundle{
 			ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name},
 			Spec: fleet.BundleSpec{
@@ -136,24 +139,33 @@ func (w *world) noHarvester() {
 			},
 		})
 	}
-	w.until("what is meant for Harvesters is there", func(ctx context.Context) string {
-		if _, err := w.west.core.CoreV1().ConfigMaps("there").Get(ctx, "a", metav1.GetOptions{}); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
+	// What is there proves that the manager knows of the label: from then on nothing else
+	// may go there, not for a moment. In the end the same holds for what is removed.
+	there := func(want bool) {
+		w.Helper()
+		w.until(fmt.Sprintf("what is meant for Harvesters is there: %t", want), func(ctx context.Context) string {
+			_, err := w.west.core.CoreV1().ConfigMaps("there").Get(ctx, "a", metav1.GetOptions{})
+			if err == nil && want || apierrors.IsNotFound(err) && !want {
+				return ""
+			}
+			return fmt.Sprint(err)
+		})
+	}
+	meant("there", metav1.LabelSelectorOpIn)
+	there(true)
+	meant("elsewhere", metav1.LabelSelectorOpNotIn)
 	for name, want := range map[string]int{"elsewhere": 0, "there": 1} { // west is alone in its workspace
 		w.until("Bundle "+name+" is targeted", func(context.Context) string {
 			b, gone := get[*fleet.Bundle](w, w.local, team, name)
-			if gone == "" && b.Status.ObservedGeneration != b.Generation {
-				return "not looked at"
-			}
-			if gone == "" && b.Status.Summary.DesiredReady != want {
-				w.Errorf("%s goes to %d clusters", name, b.Status.Summary.DesiredReady)
+			if gone == "" && (b.Status.ObservedGeneration != b.Generation || b.Status.Summary.DesiredReady != want) {
+				return fmt.Sprintf("generation %d of %d goes to %d clusters", b.Status.ObservedGeneration, b.Generation, b.Status.Summary.DesiredReady)
 			}
 			return gone
 		})
+	}
+	for _, name := range []string{"elsewhere", "there"} {
 		w.must(kube.StoreOf[*fleet.Bundle](w.local.client).Delete(w.Context(), kube.Key{Namespace: team, Name: name}, kube.Precondition{}))
 	}
+	there(false)
 	says("")
 }

@@ -181,8 +181,9 @@ func (w *world) must(err error) {
 	}
 }
 
-// patience is how long a state may take to appear.
-const patience = 2 * time.Minute
+// patience is how long a state may take to appear: three clusters of real pods share
+// what processors there are.
+const patience = 5 * time.Minute
 
 // until returns when pending says nothing, and fails with what it said last if that
 // does not happen in time.
@@ -246,22 +247,35 @@ func create[P kube.Object](w *world, s *site, obj P) {
 	w.must(err)
 }
 
-// pods lists the pods of a namespace that are not on their way out, by name.
+// pods lists those of a namespace that are not on their way out, by name.
 func (w *world) pods(s *site, namespace string) []corev1.Pod {
 	w.Helper()
-	list, err := s.core.CoreV1().Pods(namespace).List(w.Context(), metav1.ListOptions{})
+	pods, err := s.pods(w.Context(), namespace)
 	w.must(err)
+	return pods
+}
+
+// pods lists those of a namespace that are not on their way out, by name.
+func (s *site) pods(ctx context.Context, namespace string) ([]corev1.Pod, error) {
+	list, err := s.core.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
 	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	return pods
+	return pods, nil
 }
 
 // running is empty if the pods of a namespace are the given ones (by the label app)
 // and all of them are Ready, with images of a version; and else says what is not so.
 func (w *world) running(s *site, namespace, version string, apps ...string) string {
 	w.Helper()
+	pods, err := s.pods(w.Context(), namespace)
+	if err != nil {
+		return err.Error()
+	}
 	var have []string
-	for _, p := range w.pods(s, namespace) {
+	for _, p := range pods {
 		have = append(have, p.Labels["app"])
 		for _, c := range p.Status.ContainerStatuses {
 			if !c.Ready {

@@ -38,7 +38,7 @@ func (w *world) writers() {
 				if _, old := seen[line]; !old {
 					seen[line] = r
 				}
-				if r.Code == 403 && (s.ends.IsZero() || r.At.Before(s.ends)) {
+				if r.Code == 403 && !r.Ending && (s.ends.IsZero() || r.At.Before(s.ends)) {
 					w.Errorf("%s was refused: %s", who, r)
 				}
 			}
