@@ -2,17 +2,18 @@ package main
 
 import (
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 )
 
 func TestServe(t *testing.T) {
 	if m, err := serve(t.Context(), options{metricsAddress: off}); m != nil || err != nil {
 		t.Errorf("nothing was asked for: %v", err)
 	}
-	o := options{metricsAddress: freeAddress(t), healthAddress: freeAddress(t), profileAddress: freeAddress(t)}
+	o := options{metricsAddress: harness.FreeAddress(t), healthAddress: harness.FreeAddress(t), profileAddress: harness.FreeAddress(t)}
 	m, err := serve(t.Context(), o)
 	if err != nil || m == nil {
 		t.Fatalf("no metrics: %v", err)
@@ -40,16 +41,6 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%s: want %q, got %q", flag, want, got)
 		}
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func get(t *testing.T, url string) string {

@@ -28,7 +28,7 @@ import (
 )
 
 // patience is how long a real API server may take for what it does at once.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // real is a real API server that holds the fleet of examples.yaml.
 type real struct {
@@ -268,7 +268,7 @@ func (r *real) waitsForAPush(t *testing.T) {
 	var out, notes lines
 	ended := make(chan error, 1)
 	go func() {
-		ended <- r.start(t.Context(), &out, &notes, "wait", "repo/examples", "-n", "fleet-local", "--commit", "d77a0c2", "--timeout", "30s")
+		ended <- r.start(t.Context(), &out, &notes, "wait", "repo/examples", "-n", "fleet-local", "--commit", "d77a0c2", "--timeout", patience.String())
 	}()
 	ns := "cluster-fleet-local-local-1a3d67d0a899"
 	for _, o := range []struct{ kind, namespace string }{{"Bundle", "fleet-local"}, {"BundleDeployment", ns}} {

@@ -58,9 +58,13 @@ func TestHosts(t *testing.T) {
 	closed, err := closePort()
 	must(t, err)
 	t.Cleanup(closed.close)
-	remotes, err := git.New(git.Config{Dir: t.TempDir(), Timeout: 300 * time.Millisecond})
-	must(t, err)
-	t.Cleanup(func() { _ = remotes.Close() })
+	within := func(timeout time.Duration) *git.Remotes {
+		remotes, err := git.New(git.Config{Dir: t.TempDir(), Timeout: timeout})
+		must(t, err)
+		t.Cleanup(func() { _ = remotes.Close() })
+		return remotes
+	}
+	patient, hurried := within(2*time.Minute), within(2*time.Second)
 	cases := map[kind]struct {
 		why       string
 		permanent bool
@@ -83,6 +87,10 @@ func TestHosts(t *testing.T) {
 				must(t, r.begin(server))
 			case refused:
 				r.url = closed.url(r.name)
+			}
+			remotes := patient
+			if k == silent || k == endless {
+				remotes = hurried
 			}
 			commit, err := remotes.Resolve(t.Context(), git.Source{URL: r.url}, git.Reference{Branch: gitserver.Branch})
 			if fault.IsPermanent(err) != c.permanent || fault.IsWait(err) != c.wait {

@@ -116,6 +116,7 @@ func TestReach(t *testing.T) {
 		reason string // of the error
 		system bool   // the system's authorities are used from then on
 		says   string
+		limit  time.Duration // of what has to be waited for; 0: it comes
 	}{
 		"Strict":            {why: "the usual one", access: kubeconfig.Access{Server: own.URL, CA: private.text}, mode: "strict"},
 		"StrictWrong":       {why: "another authority", access: kubeconfig.Access{Server: own.URL, CA: public.text}, mode: "strict", reason: imports.ReasonUntrusted, says: "unknown authority"},
@@ -129,14 +130,17 @@ func TestReach(t *testing.T) {
 		"Insecure":          {why: "the kubeconfig wants no check", access: kubeconfig.Access{Server: own.URL, Insecure: true}, mode: "system-store"},
 		"InsecureNotStrict": {why: "but mode strict does", access: kubeconfig.Access{Server: own.URL, Insecure: true}, mode: "strict", reason: imports.ReasonUntrusted, says: "insecure-skip-tls-verify"},
 		"PlainHTTP":         {why: "there is nothing to check", access: kubeconfig.Access{Server: plainHTTP.URL}, mode: "strict"},
-		"Silent":            {why: "it does not answer", access: kubeconfig.Access{Server: silent(t), CA: private.text}, mode: "strict", reason: imports.ReasonUnreachable, says: "no answer in time"},
+		"Silent":            {why: "it does not answer", access: kubeconfig.Access{Server: silent(t), CA: private.text}, mode: "strict", reason: imports.ReasonUnreachable, says: "no answer in time", limit: time.Second},
 		"Closed":            {why: "nobody is there", access: kubeconfig.Access{Server: "https://127.0.0.1:1", CA: private.text}, mode: "strict", reason: imports.ReasonUnreachable, says: "the connection is refused"},
-		"NoName":            {why: "a name that nobody knows", access: kubeconfig.Access{Server: "https://no-such-name.invalid", CA: private.text}, mode: "strict", reason: imports.ReasonUnreachable, says: "agent is installed once"},
+		"NoName":            {why: "a name that nobody knows", access: kubeconfig.Access{Server: "https://no-such-name.invalid", CA: private.text}, mode: "strict", reason: imports.ReasonUnreachable, says: "agent is installed once", limit: time.Second},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			c.access.Token = "secret"
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if c.limit == 0 {
+				c.limit = 2 * time.Minute
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), c.limit)
 			defer cancel()
 			got, err := reach(ctx, c.access, c.mode)
 			if (err == nil) != (c.reason == "") || err != nil && reasonOf(err) != c.reason {

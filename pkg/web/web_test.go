@@ -22,9 +22,12 @@ const (
 
 var secret = web.Credentials{Username: user, Password: password}
 
-// quick is a client that gives up soon.
-func quick(t *testing.T) *web.Client {
-	c := web.New(web.Config{UserAgent: "fleet-test", Timeout: 2 * time.Second, Limits: web.Limits{Stall: 300 * time.Millisecond, Bytes: 1 << 20}})
+// small is a client that reads little, with all the time that it needs.
+func small(t *testing.T) *web.Client { return hurried(t, 2*time.Minute, time.Minute) }
+
+// hurried is a client that gives up after a time, or when nothing comes for another.
+func hurried(t *testing.T, timeout, stall time.Duration) *web.Client {
+	c := web.New(web.Config{UserAgent: "fleet-test", Timeout: timeout, Limits: web.Limits{Stall: stall, Bytes: 1 << 20}})
 	t.Cleanup(c.Close)
 	return c
 }
@@ -79,7 +82,7 @@ func TestGet(t *testing.T) {
 			o.Charts = []webtest.Chart{chart}
 			s := webtest.Repository(t, o)
 			r := web.Request{URL: s.URL + "/archives/app-1.0.0.tgz?signature=1", Credentials: web.Credentials{Username: o.Username, Password: o.Password, CABundle: s.CA}}
-			res, body := gets(t, quick(t), r)
+			res, body := gets(t, small(t), r)
 			if body != string(chart.Pack()) || res.Bytes != int64(len(body)) || res.ETag == "" || res.NotModified || res.FinalURL != r.URL {
 				t.Errorf("got %+v", res)
 			}
@@ -98,17 +101,17 @@ func TestGet(t *testing.T) {
 func TestPasswordInURL(t *testing.T) {
 	s := webtest.Repository(t, webtest.Options{Username: user, Password: password})
 	url := strings.Replace(s.URL, "://", "://"+user+":"+password+"@", 1)
-	res, _ := gets(t, quick(t), web.Request{URL: url + "/index.yaml"})
+	res, _ := gets(t, small(t), web.Request{URL: url + "/index.yaml"})
 	if strings.Contains(res.FinalURL, password) {
 		t.Error(res.FinalURL)
 	}
-	fails(t, quick(t), web.Request{URL: url + "/none"}, web.ReasonNotFound, "/none")
-	fails(t, quick(t), web.Request{URL: url + "/%zz"}, web.ReasonInvalidURL, "cannot be read")
+	fails(t, small(t), web.Request{URL: url + "/none"}, web.ReasonNotFound, "/none")
+	fails(t, small(t), web.Request{URL: url + "/%zz"}, web.ReasonInvalidURL, "cannot be read")
 }
 
 func TestETag(t *testing.T) {
 	s := webtest.Repository(t, webtest.Options{})
-	c := quick(t)
+	c := small(t)
 	first, body := gets(t, c, web.Request{URL: s.URL + "/index.yaml"})
 	sent := s.Sent()
 	again, nothing := gets(t, c, web.Request{URL: s.URL + "/index.yaml", ETag: first.ETag})
@@ -134,16 +137,16 @@ func TestCertificates(t *testing.T) {
 	s := webtest.Repository(t, webtest.Options{TLS: true, Username: user, Password: password})
 	other, _ := webtest.Authority(t)
 	at := s.URL + "/index.yaml"
-	fails(t, quick(t), web.Request{URL: at, Credentials: secret}, web.ReasonCertificateRefused, "not trusted")
-	fails(t, quick(t), web.Request{URL: at, Credentials: web.Credentials{Username: user, Password: password, CABundle: other}}, web.ReasonCertificateRefused, "unknown authority")
-	fails(t, quick(t), web.Request{URL: strings.Replace(at, "127.0.0.1", "127.0.0.2", 1), Credentials: withSecret(s, secret)}, web.ReasonUnreachable, "refused")
-	fails(t, quick(t), web.Request{URL: at, Credentials: web.Credentials{CABundle: []byte("no PEM")}}, web.ReasonInvalidCredentials, "no certificate")
-	fails(t, quick(t), web.Request{URL: strings.Replace(at, "https", "http", 1), Credentials: secret}, web.ReasonRefused, "400")
+	fails(t, small(t), web.Request{URL: at, Credentials: secret}, web.ReasonCertificateRefused, "not trusted")
+	fails(t, small(t), web.Request{URL: at, Credentials: web.Credentials{Username: user, Password: password, CABundle: other}}, web.ReasonCertificateRefused, "unknown authority")
+	fails(t, small(t), web.Request{URL: strings.Replace(at, "127.0.0.1", "127.0.0.2", 1), Credentials: withSecret(s, secret)}, web.ReasonUnreachable, "refused")
+	fails(t, small(t), web.Request{URL: at, Credentials: web.Credentials{CABundle: []byte("no PEM")}}, web.ReasonInvalidCredentials, "no certificate")
+	fails(t, small(t), web.Request{URL: strings.Replace(at, "https", "http", 1), Credentials: secret}, web.ReasonRefused, "400")
 	if n, told := s.Requests(""), s.Authorizations(); n != 0 || len(told) != 0 {
 		t.Errorf("%d requests came through, with %q", n, told)
 	}
 	// One client, three kinds of trust: connections are not shared between them.
-	c := quick(t)
+	c := small(t)
 	gets(t, c, web.Request{URL: at, Credentials: withSecret(s, secret)})
 	gets(t, c, web.Request{URL: at, Credentials: web.Credentials{Username: user, Password: password, InsecureSkipVerify: true}})
 	fails(t, c, web.Request{URL: at, Credentials: secret}, web.ReasonCertificateRefused, "not trusted")
@@ -172,7 +175,7 @@ func TestRedirects(t *testing.T) {
 	}
 	handlers["/nowhere"] = webtest.Status(302)
 	creds := web.Credentials{Username: user, Password: password, CABundle: secure.CA}
-	c := quick(t)
+	c := small(t)
 
 	if res, body := gets(t, c, web.Request{URL: s.URL + "/same", Credentials: creds}); body != "here" || res.FinalURL != s.URL+"/file" {
 		t.Errorf("on the same server: %q %+v", body, res)
@@ -212,7 +215,7 @@ func TestDowngrade(t *testing.T) {
 	plain := webtest.Repository(t, webtest.Options{})
 	s := webtest.Repository(t, webtest.Options{TLS: true, Handlers: map[string]http.HandlerFunc{"/x": webtest.Redirect(301, plain.URL+"/index.yaml")}})
 	for _, c := range []web.Credentials{{}, secret} {
-		fails(t, quick(t), web.Request{URL: s.URL + "/x", Credentials: withSecret(s, c)}, web.ReasonRedirected, "from https to http")
+		fails(t, small(t), web.Request{URL: s.URL + "/x", Credentials: withSecret(s, c)}, web.ReasonRedirected, "from https to http")
 	}
 	if n := plain.Requests(""); n != 0 {
 		t.Errorf("%d requests were made without TLS", n)
@@ -247,13 +250,13 @@ func TestStatus(t *testing.T) {
 		{"/503", web.ReasonUnreachable, "503", ""},
 	}
 	for _, c := range tests {
-		fails(t, quick(t), web.Request{URL: s.URL + c.path + "?signature=1"}, c.reason, c.text)
+		fails(t, small(t), web.Request{URL: s.URL + c.path + "?signature=1"}, c.reason, c.text)
 		if c.withSecret != "" {
-			fails(t, quick(t), web.Request{URL: s.URL + c.path, Credentials: secret}, c.reason, c.withSecret)
+			fails(t, small(t), web.Request{URL: s.URL + c.path, Credentials: secret}, c.reason, c.withSecret)
 		}
 	}
 	for path, within := range map[string][2]time.Duration{"/later": {70 * time.Second, 70 * time.Second}, "/busy": {8 * time.Minute, 10 * time.Minute}, "/never": {5 * time.Second, time.Hour}, "/500": {5 * time.Second, 5 * time.Second}} {
-		_, err := quick(t).Get(t.Context(), web.Request{URL: s.URL + path}, &bytes.Buffer{})
+		_, err := small(t).Get(t.Context(), web.Request{URL: s.URL + path}, &bytes.Buffer{})
 		var wait *fault.Wait
 		if !errors.As(err, &wait) || wait.After < within[0] || wait.After > within[1] {
 			t.Errorf("%s: wait %v, want %v: %v", path, wait.After, within, err)

@@ -155,7 +155,7 @@ func deploy(t *testing.T, client kubernetes.Interface) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	timeout := int64(30)
+	timeout := int64(180)
 	watch, err := client.AppsV1().Deployments("default").Watch(t.Context(), metav1.ListOptions{TimeoutSeconds: &timeout})
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func deploy(t *testing.T, client kubernetes.Interface) {
 			return
 		}
 	}
-	t.Fatal("the Deployment is not Available after 30 s")
+	t.Fatal("the Deployment is not Available after three minutes")
 }
 
 // TestEarlyDeath: a cluster that cannot start says which part ended and why,
@@ -224,7 +224,7 @@ func TestCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = launcher.Wait()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(90 * time.Second)
 	for len(inFolder(t, dir)) > 0 || !portFree(port) {
 		if time.Now().After(deadline) {
 			t.Fatalf("still there: processes %v, port free %v", inFolder(t, dir), portFree(port))

@@ -62,14 +62,13 @@ func launch(t *testing.T) *launched {
 		t.Fatal(err)
 	}
 	l.stderr = bufio.NewReader(out)
-	begin := time.Now()
 	if err := l.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.cmd.Process.Kill() })
 	l.until(t, "fleet-sandbox: a fleet of two Kubernetes 1.36 clusters on this machine")
-	if took := time.Since(begin); took > 5*time.Second {
-		t.Errorf("the first line came after %s", took)
+	if strings.Count(l.said.String(), "\n") != 1 {
+		t.Errorf("it does not begin with that, but:\n%s", l.said.String())
 	}
 	l.until(t, "install   Fleet on local: 14 CRDs, manager running")
 	return l
@@ -156,7 +155,7 @@ func TestCrashLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = l.cmd.Wait()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for len(l.left()) > 0 {
 		if time.Now().After(deadline) {
 			t.Fatalf("left by a crash: %v", l.left())

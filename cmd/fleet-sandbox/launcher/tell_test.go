@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,7 +16,9 @@ import (
 
 // TestTeller: without a terminal there is one line per step, and after some
 // seconds of silence one that says what is being waited for.
-func TestTeller(t *testing.T) {
+func TestTeller(t *testing.T) { synctest.Test(t, testTeller) }
+
+func testTeller(t *testing.T) {
 	var out bytes.Buffer
 	waiting := ""
 	tell := &teller{out: &out, begin: time.Now(), last: time.Now(), now: func() string { return waiting }}
@@ -34,7 +37,9 @@ func TestTeller(t *testing.T) {
 
 // TestMovingLine: on a terminal what is being waited for is one line, which
 // the next step overwrites.
-func TestMovingLine(t *testing.T) {
+func TestMovingLine(t *testing.T) { synctest.Test(t, testMovingLine) }
+
+func testMovingLine(t *testing.T) {
 	var out bytes.Buffer
 	tell := &teller{out: &out, moving: true, begin: time.Now(), now: func() string { return strings.Repeat("x", 100) }}
 	tell.wait()

@@ -24,7 +24,7 @@ func TestBomb(t *testing.T) {
 		if _, err := Parse([]byte(text)); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > time.Minute {
 			t.Errorf("%s takes %s", name, took)
 		}
 	}
