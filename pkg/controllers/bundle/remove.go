@@ -24,29 +24,34 @@ const reasonDeleting = "Deleting"
 func (e *Engine) remove(ctx context.Context, b *fleet.Bundle) (kube.Next, error) {
 	key := kube.KeyOf(b)
 	e.release(key)
-	if !slices.Contains(b.Finalizers, fleet.FinalizerBundle) {
+	if !slices.Contains(b.Finalizers, fleet.FinalizerBundle) { // somebody else keeps it
+		e.spread(e.table.SetPlan(key, leavingPlan(b, "")))
 		return kube.Done, nil
 	}
 	reason, rest, err := e.dismiss(ctx, b)
-	if err != nil {
-		return kube.Done, err
-	}
 	remnants := e.remnants(key, b.DeletionTimestamp.Time)
 	ok, why, recheck := withdrawal.Release(remnants, e.now().Sub(b.DeletionTimestamp.Time))
 	if reason == "" {
 		reason = why
 	}
-	e.spread(e.table.SetPlan(key, table.Plan{
-		Generation: b.Generation, Complete: true, Withdrawing: reason, ResourcesDigest: b.Status.ResourcesSHA256Sum,
-		Problem: &summary.Problem{Reason: reasonDeleting, Message: "the Bundle is being deleted"},
-	}))
+	e.spread(e.table.SetPlan(key, leavingPlan(b, reason))) // whatever fails: others wait until each was looked at
 	switch {
+	case err != nil:
+		return kube.Done, err
 	case rest:
 		return again, nil
 	case !ok:
 		return kube.Next{After: recheck}, nil
 	}
 	return kube.Done, e.letGo(ctx, b, len(remnants))
+}
+
+// leavingPlan is the plan of a Bundle that is being deleted.
+func leavingPlan(b *fleet.Bundle, withdrawing string) table.Plan {
+	return table.Plan{
+		Generation: b.Generation, Complete: true, Withdrawing: withdrawing, ResourcesDigest: b.Status.ResourcesSHA256Sum,
+		Problem: &summary.Problem{Reason: reasonDeleting, Message: "the Bundle is being deleted"},
+	}
 }
 
 // dismiss orders all deployments of a Bundle to leave, for at most a slice of

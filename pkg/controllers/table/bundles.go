@@ -167,6 +167,9 @@ func (t *Table) RemoveBundle(key kube.Key) News {
 	t.setOwner(row, kube.Key{}, kube.Key{}, &news)
 	row.obj, row.plan, row.complete = nil, nil, 0
 	t.dropBundle(row)
+	if t.loaded && !t.settled { // it may have been the last one that was not planned
+		t.settle(&news)
+	}
 	return news
 }
 
@@ -257,6 +260,7 @@ func (t *Table) settle(news *News) {
 func (t *Table) Settle() News {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.loaded = true
 	var news News
 	if !t.settled {
 		t.settle(&news)

@@ -35,6 +35,7 @@ type Table struct {
 	uses        map[string]int               // deployments by the content that they hold
 	spread      map[string]int               // deployments by the namespace of their Bundles
 	targets     []rollout.Target             // room for BundleFacts
+	loaded      bool                         // all Bundles of the start are here
 	settled     bool
 	ownID       string
 	checkin     time.Duration

@@ -197,6 +197,32 @@ func TestNothingIsReportedTooEarly(t *testing.T) {
 	}
 }
 
+// A Bundle that goes before it was planned keeps nobody waiting, and one that goes
+// while the caches are still being filled does not count as the last one.
+func TestBundleGoesBeforeItIsPlanned(t *testing.T) {
+	tab, _ := newTable()
+	tab.SetBundle(bundleOf("gone", "", 1))
+	tab.RemoveBundle(key("gone"))
+	if tab.Settled() {
+		t.Fatal("settled before the caches were filled")
+	}
+	tab.SetBundle(bundleOf("first", "", 2))
+	tab.SetBundle(bundleOf("second", "", 3))
+	tab.SetCluster(clusterOf("c1", 4))
+	tab.Settle()
+	tab.SetPlan(key("first"), planFor("c1"))
+	if tab.Settled() {
+		t.Fatal("settled with a Bundle that nobody has planned")
+	}
+	news := tab.RemoveBundle(key("second"))
+	if !tab.Settled() {
+		t.Error("a Bundle that is gone is waited for")
+	}
+	if _, ok := news.Status[Subject{KindCluster, key("c1")}]; !ok {
+		t.Error("what waited for it is not woken up")
+	}
+}
+
 func TestNewsNamesEverybodyConcerned(t *testing.T) {
 	tab, _ := newTable()
 	tab.SetRepo(&fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Namespace: workspaceName, Name: "repo", ResourceVersion: "1"}})
