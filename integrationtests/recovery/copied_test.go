@@ -10,7 +10,6 @@ import (
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -44,13 +43,7 @@ func (s *site) asksAnew(name, value string) *fleet.BundleDeployment {
 // answersTo gives the Cluster the mark of a manager.
 func (s *site) answersTo(mark string) {
 	s.Helper()
-	clusters := kube.StoreOf[*fleet.Cluster](s.Hub.Admin)
-	c, err := clusters.Get(s.Context(), kube.Key{Namespace: s.Workspace, Name: s.Name})
-	s.Must(err)
-	changed := c.DeepCopy()
-	changed.Annotations[fleet.AnnotationManager] = mark
-	_, err = clusters.Patch(s.Context(), c, changed)
-	s.Must(err)
+	harness.Edit(s.TB, s.Hub, s.Workspace, s.Name, func(c *fleet.Cluster) { c.Annotations[fleet.AnnotationManager] = mark })
 }
 
 // holds waits until a deployment is held.
@@ -98,11 +91,7 @@ func laterEpoch(s *site) {
 	}
 	s.Until("what is missing is an orphan", func() bool { return slices.Equal(s.Orphans(), []string{"young"}) })
 
-	staged := s.Deployment("older")
-	changed := staged.DeepCopy()
-	changed.Spec.StagedDeploymentID = "later:staged"
-	_, err := kube.StoreOf[*fleet.BundleDeployment](s.Hub.Admin).Patch(s.Context(), staged, changed)
-	s.Must(err)
+	harness.Edit(s.TB, s.Hub, s.Deployments, "older", func(bd *fleet.BundleDeployment) { bd.Spec.StagedDeploymentID = "later:staged" })
 	s.Restart()
 	s.Until("it has seen the object that is newer, and asks for the same", func() bool {
 		bd := s.Deployment("older")

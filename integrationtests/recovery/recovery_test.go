@@ -71,6 +71,11 @@ func (w *world) sixHoursLater() {
 	w.Types(w.hub, "kubectl -n fleet-default delete gitrepo old")
 	w.repo("new", w.hub, "new")
 	w.joins(w.late)
+	for _, site := range w.sites() { // before that as many deployments may be ready as after it
+		harness.Wait(w, harness.Patience, site.Name()+" has what was changed", func() bool {
+			return w.has(site, "new") && !w.has(site, "old") && !w.has(site, "extra") && w.runs(site) == "two"
+		})
+	}
 	w.sees(w.hub, harness.Patience, map[string]standing{"east": {3, 3, "", true}, "imp": {3, 3, "", true}, "late": {3, 3, "", true}})
 	w.runsVersion("two")
 }
@@ -133,7 +138,7 @@ func (w *world) untouched() {
 	w.runsVersion("two")
 	for _, site := range w.sites() {
 		for _, gone := range []string{"old", "extra"} {
-			if w.Tries(site, "kubectl -n "+gone+" get configmap a").Code == 0 {
+			if w.has(site, gone) {
 				w.Errorf("%s has %q again, which was removed", site.Name(), gone)
 			}
 		}
@@ -143,7 +148,7 @@ func (w *world) untouched() {
 // broughtBack makes the new repository again: what runs is adopted.
 func (w *world) broughtBack() {
 	w.repo("new", w.spare, "new")
-	w.sees(w.spare, harness.Patience, map[string]standing{"east": {3, 3, "", true}, "imp": {3, 3, "", true}, "late": {3, 3, "", true}})
+	w.sees(w.spare, checkIn+harness.Patience, map[string]standing{"east": {3, 3, "", true}, "imp": {3, 3, "", true}, "late": {3, 3, "", true}})
 	w.untouched()
 }
 
@@ -152,6 +157,6 @@ func (w *world) goesOn() {
 	w.file("shop/web/app.yaml", app("three"))
 	w.commit("third")
 	for _, site := range w.sites() {
-		harness.Wait(w, harness.Patience, site.Name()+" gets the next version", func() bool { return w.version(site) == "three" })
+		harness.Wait(w, harness.Patience, site.Name()+" gets the next version", func() bool { return w.runs(site) == "three" })
 	}
 }

@@ -224,18 +224,24 @@ func (w *world) imports(site *cluster.Cluster) {
 	w.runsAgent(site) // as soon as the manager has made its account
 }
 
-// version is that of the workload on a site.
-func (w *world) version(site *cluster.Cluster) string {
+// runs is the version of the workload on a site; empty: there is none.
+func (w *world) runs(site *cluster.Cluster) string {
 	w.Helper()
-	image := w.Types(site, "kubectl -n web get deployment web -o jsonpath='{.spec.template.spec.containers[0].image}'").Out
+	image := w.Tries(site, "kubectl -n web get deployment web -o jsonpath='{.spec.template.spec.containers[0].image}'").Out
 	return strings.TrimPrefix(image, "none.invalid/web:")
+}
+
+// has tells whether the ConfigMap of a folder of the repository is on a site.
+func (w *world) has(site *cluster.Cluster, folder string) bool {
+	w.Helper()
+	return w.Tries(site, "kubectl -n "+folder+" get configmap a").Code == 0
 }
 
 // runsVersion checks that every site runs a version of the workload.
 func (w *world) runsVersion(want string) {
 	w.Helper()
 	for _, site := range w.sites() {
-		if v := w.version(site); v != want {
+		if v := w.runs(site); v != want {
 			w.Errorf("%s runs version %q, want %q", site.Name(), v, want)
 		}
 	}
