@@ -2,13 +2,16 @@ package moving
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sirupsen/logrus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
@@ -143,10 +146,13 @@ func deletedUnseen(w *world, h *house) {
 	if !w.there(rancher.Clusters, "", "c-m-abcd0219") {
 		w.Error("a management Cluster went at once")
 	}
-	h.ahead.Store(int64(plan.ForsakenPatience))
-	w.patch(rancher.Clusters, "", "c-m-abcd0219", `{"metadata":{"annotations":{"wake":"up"}}}`)
-	w.patch(rancher.Clusters, "", "c-m-abcd0319", `{"metadata":{"annotations":{"wake":"up"}}}`)
-	w.until("the one goes", func() bool { return !w.there(rancher.Clusters, "", "c-m-abcd0219") })
+	w.until("the one goes", func() bool { // whenever the house began to miss it
+		h.ahead.Add(int64(plan.ForsakenPatience))
+		wake := fmt.Sprintf(`{"metadata":{"annotations":{"wake":"%d"}}}`, h.ahead.Load())
+		w.patch(rancher.Clusters, "", "c-m-abcd0319", wake)
+		_, err := w.objects.Resource(rancher.Clusters).Patch(w.Context(), "c-m-abcd0219", types.MergePatchType, []byte(wake), metav1.PatchOptions{})
+		return apierrors.IsNotFound(err)
+	})
 	if !w.there(rancher.Clusters, "", "c-m-abcd0319") {
 		w.Error("one that was restored has gone")
 	}

@@ -28,11 +28,15 @@ func olderKinds(w *world) {
 	for i := range 3 { // signs of life of an agent
 		w.patch(rancher.FleetClusters, "a", "older", fmt.Sprintf(`{"status":{"agent":{"lastSeen":"2026-01-01T00:00:0%dZ"}}}`, i), "status")
 	}
-	w.patch(rancher.Clusters, "", "c-m-abcd0619", `{"metadata":{"labels":{"tier":"1"}}}`)
-	w.until("what the kind has is kept", func() bool { return w.cluster("a", "older").Labels["tier"] == "1" })
+	// Of Clusters the house sees everything in order: what it answers it has seen last.
+	w.patch(rancher.FleetClusters, "a", "older", `{"spec":{"kubeConfigSecret":"other"}}`)
+	w.until("what is the house's is put back", func() bool { return w.cluster("a", "older").Spec.KubeConfigSecret == "older-kubeconfig" })
+	w.until("both changes are in the log", func() bool { return w.writes("older", since) >= 2 })
 	if n := w.writes("older", since); n != 2 {
 		w.Errorf("two changes were written %d times", n)
 	}
+	w.patch(rancher.Clusters, "", "c-m-abcd0619", `{"metadata":{"labels":{"tier":"1"}}}`)
+	w.until("what the kind has is kept", func() bool { return w.cluster("a", "older").Labels["tier"] == "1" })
 	w.kindWith("agentTolerations", field)
 	w.patch(rancher.Clusters, "", "c-m-abcd0619", `{"metadata":{"labels":{"tier":"2"}}}`)
 	w.until("all of it is kept", func() bool {
