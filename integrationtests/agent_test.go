@@ -64,14 +64,18 @@ func agentDeploys(w *agentWorld) {
 			w.Errorf("condition %s is not true", c)
 		}
 	}
-	var status int
-	for _, line := range w.writes(start) {
-		if strings.Contains(line, "bundledeployments/first/status") {
-			status++
+	status := func() (n int) {
+		for _, line := range w.writes("first", start) {
+			if strings.Contains(line, "bundledeployments/first/status") {
+				n++
+			}
 		}
+		return n
 	}
-	if status != 1 {
-		w.Errorf("want one status write, got %d:\n%s", status, strings.Join(w.writes(start), "\n"))
+	// What was written is seen before the audit log says so.
+	until(w.T, "the status write is logged", func() bool { return status() > 0 })
+	if n := status(); n != 1 {
+		w.Errorf("want one status write, got %d:\n%s", n, strings.Join(w.writes("first", start), "\n"))
 	}
 	var took []time.Duration
 	for i := range 5 {
@@ -87,8 +91,13 @@ func agentDeploys(w *agentWorld) {
 	if bd.Status.Release != "first/first:2" || w.data("first", "a") != "two" {
 		w.Errorf("release %q, data %q", bd.Status.Release, w.data("first", "a"))
 	}
-	cluster, err := w.clusters.Get(w.Context(), kube.Key{Namespace: workspace, Name: "c1"})
-	must(w.T, err)
+	var cluster *fleet.Cluster
+	until(w.T, "the agent checks in", func() bool {
+		var err error
+		cluster, err = w.clusters.Get(w.Context(), kube.Key{Namespace: workspace, Name: "c1"})
+		must(w.T, err)
+		return !cluster.Status.Agent.LastSeen.IsZero()
+	})
 	a := cluster.Status.Agent
 	if a.LastSeen.IsZero() || a.Namespace != agentNS || a.Version != "v0.1.0-test" || a.Kubernetes == "" || a.Instance == "" {
 		w.Errorf("sign of life %+v", a)
@@ -201,7 +210,7 @@ func agentBroken(w *agentWorld) {
 	until(w.T, "the failure is kept", func() bool { return strings.Contains(w.record("broken"), release.ReasonBadTemplate) })
 	since := time.Now()
 	time.Sleep(3 * time.Second)
-	if got := w.writes(since); len(got) > 0 {
+	if got := w.writes("broken", since); len(got) > 0 {
 		w.Errorf("written at rest:\n%s", strings.Join(got, "\n"))
 	}
 	w.order("broken", spec{files: good})
@@ -374,7 +383,7 @@ func agentVanished(w *agentWorld) {
 	since := time.Now()
 	w.order("lost", spec{files: []string{"a.yaml", cm("a", "one")}, options: fleet.BundleDeploymentOptions{CorrectDrift: &fleet.CorrectDrift{Enabled: true}}})
 	w.state("lost", fleet.Ready)
-	for _, line := range w.writes(since) {
+	for _, line := range w.writes("lost", since) {
 		if strings.Contains(line, "helm.release") {
 			w.Errorf("the same id was deployed again: %s", line)
 		}
@@ -429,7 +438,7 @@ func agentPaused(w *agentWorld) {
 	}
 	w.order("paused", spec{files: []string{"a.yaml", cm("a", "two")}, change: pause(true)})
 	time.Sleep(time.Second)
-	if got := w.writes(since); len(got) > 0 || w.data("paused", "a") != "one" {
+	if got := w.writes("paused", since); len(got) > 0 || w.data("paused", "a") != "one" {
 		w.Errorf("a pause was not kept: %v", got)
 	}
 	w.order("paused", spec{files: []string{"a.yaml", cm("a", "two")}, change: pause(false)})
@@ -523,11 +532,11 @@ func agentAlone(w *agentWorld) {
 	w.start()
 	w.edit("alone", "a", "edited")
 	until(w.T, "drift is corrected without a manager", func() bool { return w.data("alone", "a") == "one" })
-	contact, err := kube.StoreOf[*corev1.ConfigMap](w.admin).Get(ctx, kube.Key{Namespace: agentNS, Name: "fleet-agent-contact"})
-	must(w.T, err)
-	if contact.Data["reached"] != "false" || contact.Data["refused"] != "true" || contact.Data["hint"] == "" {
-		w.Errorf("contact %v", contact.Data)
-	}
+	until(w.T, "the agent knows that it is refused", func() bool {
+		contact, err := kube.StoreOf[*corev1.ConfigMap](w.admin).Get(ctx, kube.Key{Namespace: agentNS, Name: "fleet-agent-contact"})
+		must(w.T, err)
+		return contact.Data["reached"] == "false" && contact.Data["refused"] == "true" && contact.Data["hint"] != ""
+	})
 	w.order("alone", spec{files: []string{"a.yaml", cm("a", "two")}, options: on})
 	w.order("alone", spec{files: []string{"a.yaml", cm("a", "three")}, options: on})
 	if w.data("first", "a") != "two" {
@@ -535,11 +544,8 @@ func agentAlone(w *agentWorld) {
 	}
 	w.bind()
 	binding := w.rebindCluster()
-	_, err = w.client.RbacV1().RoleBindings(workspace).Create(ctx, binding, metav1.CreateOptions{})
+	_, err := w.client.RbacV1().RoleBindings(workspace).Create(ctx, binding, metav1.CreateOptions{})
 	must(w.T, err)
-	deadline := time.Now().Add(45 * time.Second)
-	for w.data("alone", "a") != "three" && time.Now().Before(deadline) {
-		time.Sleep(100 * time.Millisecond)
-	}
+	until(w.T, "it catches up", func() bool { return w.data("alone", "a") == "three" })
 	w.state("alone", fleet.Ready)
 }

@@ -233,17 +233,6 @@ func (w *agentWorld) order(name string, s spec) *fleet.BundleDeployment {
 	if repo == "" {
 		repo = "repo-" + name
 	}
-	old, err := w.bds.Get(ctx, kube.Key{Namespace: deployNS, Name: name})
-	bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: deployNS, Name: name, Labels: map[string]string{
-		fleet.LabelBundleName: name, fleet.LabelBundleNamespace: workspace, fleet.LabelRepoName: repo, fleet.LabelCommit: "0123456789abcdef",
-	}}}
-	if err == nil {
-		bd = old.DeepCopy()
-	}
-	bd.Spec.Options, bd.Spec.DeploymentID = stripped, id
-	bd.Spec.StagedOptions, bd.Spec.StagedDeploymentID = stripped, id
-	bd.Spec.ValuesHash = options.DeploymentValuesHash(values, values)
-	bd.Spec.CorrectDrift = s.options.CorrectDrift
 	if values != nil {
 		_, err := kube.StoreOf[*corev1.Secret](w.admin).Apply(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: deployNS, Name: name}, Type: fleet.SecretTypeBundleDeployment,
@@ -251,16 +240,43 @@ func (w *agentWorld) order(name string, s spec) *fleet.BundleDeployment {
 		})
 		must(w.T, err)
 	}
-	if s.change != nil {
-		s.change(bd)
+	want := func(bd *fleet.BundleDeployment) {
+		bd.Spec.Options, bd.Spec.DeploymentID = stripped, id
+		bd.Spec.StagedOptions, bd.Spec.StagedDeploymentID = stripped, id
+		bd.Spec.ValuesHash = options.DeploymentValuesHash(values, values)
+		bd.Spec.CorrectDrift = s.options.CorrectDrift
+		if s.change != nil {
+			s.change(bd)
+		}
 	}
-	if old == nil {
-		bd, err = w.bds.Create(ctx, bd)
-	} else {
-		bd, err = w.bds.Patch(ctx, old, bd)
+	bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: deployNS, Name: name, Labels: map[string]string{
+		fleet.LabelBundleName: name, fleet.LabelBundleNamespace: workspace, fleet.LabelRepoName: repo, fleet.LabelCommit: "0123456789abcdef",
+	}}}
+	want(bd)
+	made, err := w.bds.Create(ctx, bd)
+	if kube.IsExists(err) {
+		return patched(w, w.bds, kube.KeyOf(bd), want)
 	}
 	must(w.T, err)
-	return bd
+	return made
+}
+
+// patched changes an object, which the agent may write meanwhile.
+func patched[P kube.Object](w *agentWorld, store *kube.Store[P], key kube.Key, f func(P)) P {
+	w.Helper()
+	var out P
+	until(w.T, key.String()+" is written", func() bool {
+		old, err := store.Get(w.Context(), key)
+		must(w.T, err)
+		changed := old.DeepCopyObject().(P)
+		f(changed)
+		if out, err = store.Patch(w.Context(), old, changed); kube.IsConflict(err) {
+			return false
+		}
+		must(w.T, err)
+		return true
+	})
+	return out
 }
 
 func (w *agentWorld) get(name string) *fleet.BundleDeployment {
@@ -274,7 +290,7 @@ func (w *agentWorld) get(name string) *fleet.BundleDeployment {
 func (w *agentWorld) state(name string, want fleet.BundleState) *fleet.BundleDeployment {
 	w.Helper()
 	var bd *fleet.BundleDeployment
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(harness.Patience)
 	for {
 		bd = w.get(name)
 		c := condition.Find(bd.Status.Conditions, fleet.ConditionReady)
@@ -302,31 +318,25 @@ func (w *agentWorld) data(namespace, name string) string {
 // edit changes key k of a ConfigMap.
 func (w *agentWorld) edit(namespace, name, value string) {
 	w.Helper()
-	maps := kube.StoreOf[*corev1.ConfigMap](w.admin)
-	cm, err := maps.Get(w.Context(), kube.Key{Namespace: namespace, Name: name})
-	must(w.T, err)
-	changed := cm.DeepCopy()
-	changed.Data["k"] = value
-	_, err = maps.Patch(w.Context(), cm, changed)
-	must(w.T, err)
+	patched(w, kube.StoreOf[*corev1.ConfigMap](w.admin), kube.Key{Namespace: namespace, Name: name}, func(cm *corev1.ConfigMap) {
+		cm.Data["k"] = value
+	})
 }
 
 // mark changes the annotations of a deployment.
 func (w *agentWorld) mark(name string, f func(map[string]string)) {
 	w.Helper()
-	old := w.get(name)
-	bd := old.DeepCopy()
-	if bd.Annotations == nil {
-		bd.Annotations = map[string]string{}
-	}
-	f(bd.Annotations)
-	_, err := w.bds.Patch(w.Context(), old, bd)
-	must(w.T, err)
+	patched(w, w.bds, kube.Key{Namespace: deployNS, Name: name}, func(bd *fleet.BundleDeployment) {
+		if bd.Annotations == nil {
+			bd.Annotations = map[string]string{}
+		}
+		f(bd.Annotations)
+	})
 }
 
-// writes counts what the agent wrote since a moment, by resource, from the
-// audit log. Dry runs, leases and check-ins do not count.
-func (w *agentWorld) writes(since time.Time) []string {
+// writes are what the agent wrote about a deployment since a moment, from the audit
+// log: its requests that name it. Dry runs, leases and check-ins do not count.
+func (w *agentWorld) writes(name string, since time.Time) []string {
 	w.Helper()
 	data, err := os.ReadFile(w.cluster.AuditLog())
 	must(w.T, err)
@@ -335,12 +345,13 @@ func (w *agentWorld) writes(since time.Time) []string {
 		var e struct {
 			Verb, UserAgent, RequestURI, Stage string
 			RequestReceivedTimestamp           time.Time
+			ObjectRef                          struct{ Name string }
 		}
 		if json.Unmarshal([]byte(line), &e) != nil || !strings.HasPrefix(e.UserAgent, "fleet-agent/") || e.RequestReceivedTimestamp.Before(since) {
 			continue
 		}
 		if e.Stage != "ResponseComplete" || slices.Contains([]string{"get", "list", "watch"}, e.Verb) || strings.Contains(e.UserAgent, "(checkin)") ||
-			strings.Contains(e.RequestURI, "dryRun=All") {
+			strings.Contains(e.RequestURI, "dryRun=All") || !strings.Contains(e.RequestURI+" "+e.ObjectRef.Name, name) {
 			continue
 		}
 		out = append(out, e.Verb+" "+e.RequestURI)

@@ -13,6 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
 // A first commit with plain YAML, a chart and a kustomization reaches Ready on
@@ -110,7 +111,7 @@ func TestReadyIsNeverEarly(t *testing.T) {
 
 		select {
 		case <-ready:
-		case <-time.After(time.Minute):
+		case <-time.After(harness.Patience):
 			t.Fatalf("commit %s is not Ready", next)
 		}
 		for _, m := range w.Downstream() {
@@ -219,6 +220,12 @@ func TestOneDirectoryOfTwenty(t *testing.T) {
 			}
 		}
 		return seen
+	}
+	for _, b := range repo.Bundles() { // the GitRepo may be told before its Bundles
+		harness.Eventually(w, b.Name+" says that it is Ready", func() string {
+			now, _ := harness.Get[*fleet.Bundle](w, w.Local, b.Namespace, b.Name)
+			return fmt.Sprintf("%s %t", now.Status.Display.ReadyClusters, condition.IsTrue(now.Status.Conditions, fleet.ConditionReady))
+		}, "2/2 true")
 	}
 	before := versions()
 	mark := w.Now()

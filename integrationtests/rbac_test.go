@@ -128,6 +128,9 @@ func readable(t *testing.T, w *harness.World, m *harness.Member) string {
 		types.MergePatchType, []byte(`{"status":{}}`), "status"))
 	for _, s := range harness.List[*corev1.Secret](w, w.Local, namespace, "") {
 		got, err := kube.StoreOf[*corev1.Secret](c).Get(ctx, kube.KeyOf(s))
+		if kube.IsGone(err) {
+			continue // of a deployment that went a moment ago
+		}
 		read(got, err)
 		for _, value := range got.Data {
 			out.Write(value)

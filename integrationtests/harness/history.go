@@ -11,18 +11,25 @@ import (
 
 // A History keeps every version of some deployments.
 type History struct {
+	w        *World
 	mu       sync.Mutex
 	versions map[string][]*fleet.BundleDeployment // by namespace
+	gone     map[string]bool                      // the newest one is the last
 }
 
 // Follow begins to watch the deployments of a bundle of the repository, until
 // the story ends. It returns when the present versions are known.
 func (r *Repository) Follow(bundle string) *History {
 	r.w.t.Helper()
-	h := &History{versions: map[string][]*fleet.BundleDeployment{}}
-	watch(r.w, kube.Watch{Labels: fleet.LabelBundleName + "=" + bundle}, func(now *fleet.BundleDeployment) {
+	h := &History{w: r.w, versions: map[string][]*fleet.BundleDeployment{}, gone: map[string]bool{}}
+	watch(r.w, kube.Watch{Labels: fleet.LabelBundleName + "=" + bundle}, func(old, now *fleet.BundleDeployment) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
+		if now == nil {
+			h.gone[old.Namespace] = true
+			return
+		}
+		h.gone[now.Namespace] = false
 		h.versions[now.Namespace] = append(h.versions[now.Namespace], now)
 	})
 	return h
@@ -33,8 +40,8 @@ func (r *Repository) Follow(bundle string) *History {
 func (r *Repository) Reached(commit string, deployments int) <-chan struct{} {
 	r.w.t.Helper()
 	reached, seen := make(chan struct{}), map[kube.Key]bool{}
-	watch(r.w, kube.Watch{Labels: fleet.LabelRepoName + "=" + r.Name}, func(now *fleet.BundleDeployment) {
-		if now.Labels[fleet.LabelCommit] != commit || len(seen) == deployments {
+	watch(r.w, kube.Watch{Labels: fleet.LabelRepoName + "=" + r.Name}, func(_, now *fleet.BundleDeployment) {
+		if now == nil || now.Labels[fleet.LabelCommit] != commit || len(seen) == deployments {
 			return
 		}
 		seen[kube.KeyOf(now)] = true
@@ -50,8 +57,8 @@ func (r *Repository) Reached(commit string, deployments int) <-chan struct{} {
 func (r *Repository) ReadyAt(commit string) <-chan struct{} {
 	r.w.t.Helper()
 	ready, closed := make(chan struct{}), false
-	watch(r.w, kube.Watch{Namespace: r.Workspace, Fields: "metadata.name=" + r.Name}, func(now *fleet.GitRepo) {
-		if !closed && now.Status.Commit == commit && isTrue(now.Status.Conditions, fleet.ConditionReady) {
+	watch(r.w, kube.Watch{Namespace: r.Workspace, Fields: "metadata.name=" + r.Name}, func(_, now *fleet.GitRepo) {
+		if !closed && now != nil && now.Status.Commit == commit && isTrue(now.Status.Conditions, fleet.ConditionReady) {
 			closed = true
 			close(ready)
 		}
@@ -59,16 +66,13 @@ func (r *Repository) ReadyAt(commit string) <-chan struct{} {
 	return ready
 }
 
-// watch tells seen of every version of some objects of the management
-// cluster, one after the other, until the story ends.
-func watch[P kube.Object](w *World, what kube.Watch, seen func(P)) {
+// watch tells seen of every version of some objects of the management cluster, with
+// the one before it, one after the other, until the story ends; nil is one that is
+// not there.
+func watch[P kube.Object](w *World, what kube.Watch, seen func(old, now P)) {
 	w.t.Helper()
 	cache := kube.NewCache[P](w.Local.Client, what, nil)
-	cache.OnChange(func(_, now P) {
-		if any(now) != any(*new(P)) { // not gone
-			seen(now)
-		}
-	})
+	cache.OnChange(seen)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- cache.Run(ctx) }()
@@ -84,8 +88,17 @@ func watch[P kube.Object](w *World, what kube.Watch, seen func(P)) {
 	})
 }
 
-// Of lists the versions of the deployment in a namespace, oldest first.
+// Of lists all versions of a deployment that is gone from a namespace, oldest first.
 func (h *History) Of(namespace string) []*fleet.BundleDeployment {
+	h.w.t.Helper()
+	h.w.Until("the watch tells that the deployment is gone from "+namespace, func() string {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.gone[namespace] {
+			return ""
+		}
+		return "not yet"
+	})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return append([]*fleet.BundleDeployment(nil), h.versions[namespace]...)
