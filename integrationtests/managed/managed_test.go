@@ -310,6 +310,10 @@ func setsDiffer(s *story) {
 	s.must(kube.StoreOf[*fleet.Bundle](s.lower.hub.Admin).Delete(s.Context(), kube.Key{Namespace: fleet.NamespaceLocal, Name: "app"}, kube.Precondition{}))
 	s.until("the lower one's is gone", func() bool { v, _ := s.value(s.meet, "lower-app"); return v == "" })
 	s.unharmed("the upper manager", before, s.ofUpper())
+	s.until("its Bundle is gone, too", func() bool { // which waits for the agent's answer
+		_, there := harness.Read[*fleet.Bundle](s.world, s.lower.hub, fleet.NamespaceLocal, "app")
+		return !there
+	})
 	s.lower.bundle(fleet.ClusterLocal, fleet.NamespaceLocal, "app", "lower-app", "two")
 	s.lower.ready(fleet.NamespaceLocal, "app")
 }
@@ -327,6 +331,11 @@ func emptyNeighbour(s *story) {
 	s.kubelet.collects(localAgent)
 	s.until("what nobody asks for is collected", func() bool { v, _ := s.value(s.meet, "lower-app"); return v == "" })
 	s.lower.run()
+	s.until("it is deployed again", func() bool { v, _ := s.value(s.meet, "lower-app"); return v == "two" })
+	s.until("and its deployment is Ready", func() bool { // what the Bundle says may be of before
+		bd, there := harness.Read[*fleet.BundleDeployment](s.world, s.lower.hub, in, "app")
+		return there && bd.Status.Ready && bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID
+	})
 	s.lower.ready(fleet.NamespaceLocal, "app")
 	s.unharmed("the upper manager", before, s.ofUpper())
 }
