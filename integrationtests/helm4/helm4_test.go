@@ -244,6 +244,10 @@ func (w world) story(bundle string, back []string) *table {
 	w.Start()
 	w.SetData(w.Home(bundle), "web", "by hand")
 	w.Until("corrected", func() bool { return w.Data(w.Home(bundle), "web") == "two" })
+	w.Until("the correction is recorded", func() bool { // else it is stopped in the middle of it
+		list, err := w.Down.Client.CoreV1().Secrets(w.Home(bundle)).List(w.Context(), metav1.ListOptions{LabelSelector: "owner=helm,status=deployed,version=3"})
+		return err == nil && len(list.Items) == 1
+	})
 	w.State(bundle, fleet.Ready)
 	w.Stop()
 	w.shows(bundle, two)

@@ -16,6 +16,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/cli"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,7 +35,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
 // limit is how long Helm, or something else, may take.
-const limit = time.Minute
+const limit = 2 * harness.Patience
 
 // A world is one cluster, and Helm with an administrator's rights.
 type world struct {
@@ -163,10 +164,11 @@ func (w *world) served() map[schema.GroupVersionKind]metav1.APIResource {
 
 func (w *world) resourceOf(kind schema.GroupVersionKind) (schema.GroupVersionResource, bool) {
 	w.Helper()
-	r, ok := w.served()[kind]
-	if !ok {
-		w.Fatalf("%s is not served", kind)
-	}
+	var r metav1.APIResource
+	w.until(kind.String()+" is served", func(context.Context) (ok bool) { // new kinds become known a moment later
+		r, ok = w.served()[kind]
+		return ok
+	})
 	return schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Name}, r.Namespaced
 }
 
@@ -183,6 +185,9 @@ func (w *world) objects() map[string]*unstructured.Unstructured {
 			continue
 		}
 		list, err := w.any.Resource(schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Name}).List(w.Context(), metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			continue // a kind that went a moment ago
+		}
 		w.must(err)
 		for i := range list.Items {
 			o := &list.Items[i]
