@@ -57,6 +57,7 @@ func quietAtRest(t *testing.T) {
 	w.Until("the lost repository is known to be lost", func() string {
 		return lacks(lost.Message(fleet.ConditionReady, corev1.ConditionFalse), "127.0.0.1")
 	})
+	dropContents(w)
 	// What led here may still be told: passing states are written once per second.
 	w.Until("nobody has written anything for ten seconds", func() string {
 		return harness.Lines(w.Requests(w.Now().Add(-10*time.Second), unrest, w.Members()...))
@@ -75,6 +76,23 @@ func quietAtRest(t *testing.T) {
 	polls := w.Requests(begin, func(r harness.Request) bool { return r.Ours() && r.What() == "clusters/status" && r.Verb == "patch" }, w.Local)
 	if least := int(window/harness.CheckIn) * 3 / 2; len(polls) < least {
 		t.Errorf("only %d signs of life of three agents in %s, want at least %d: was anybody there?", len(polls), window, least)
+	}
+}
+
+// dropContents removes the contents that nobody holds any more: ten minutes after their
+// story the manager does so itself, and that may be now.
+func dropContents(w *harness.World) {
+	held := map[string]bool{}
+	for _, d := range harness.List[*fleet.BundleDeployment](w, w.Local, "", "") {
+		for _, id := range []string{d.Spec.DeploymentID, d.Spec.StagedDeploymentID, d.Status.AppliedDeploymentID} {
+			name, _, _ := strings.Cut(id, ":")
+			held[name] = true
+		}
+	}
+	for _, c := range harness.List[*fleet.Content](w, w.Local, "", "") {
+		if !held[c.Name] && !held[c.Labels[fleet.LabelContentOf]] {
+			harness.Delete(w, w.Local, c)
+		}
 	}
 }
 

@@ -76,7 +76,7 @@ func TestHosts(t *testing.T) {
 		denied:  {why: "asked once", permanent: true, want: asked{lists: 1}},
 		failing: {why: "asked once", wait: true, want: asked{lists: 1}},
 		silent:  {why: "asked once", wait: true, want: asked{lists: 1}},
-		endless: {why: "asked once", wait: true, want: asked{lists: 1}},
+		endless: {why: "asked until it is too much", permanent: true, want: asked{lists: 1}},
 	}
 	for k, c := range cases {
 		t.Run(string(k), func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestHosts(t *testing.T) {
 				r.url = closed.url(r.name)
 			}
 			remotes := patient
-			if k == silent || k == endless {
+			if k == silent {
 				remotes = hurried
 			}
 			commit, err := remotes.Resolve(t.Context(), git.Source{URL: r.url}, git.Reference{Branch: gitserver.Branch})

@@ -177,12 +177,15 @@ func newToken(t *testing.T, w *world) {
 	w = w.in(t)
 	n, _ := settled(t, w, "again")
 	before, request, instance, uid := n.credential(), n.alone(), n.cluster().Status.Agent.Instance, n.uid("app")
-	n.Give(w.token(n.Workspace, "again-2", time.Hour))
+	token := w.token(n.Workspace, "again-2", time.Hour)
+	given := time.Now()
+	n.Give(token)
 	w.until("the agent asks", func() bool {
 		return slices.ContainsFunc(w.requests(n.Workspace), func(r *fleet.ClusterRegistration) bool {
 			return r.Labels[fleet.LabelRegistrationToken] == "again-2"
 		})
 	})
+	t.Logf("a running agent asks %s after it was given another token", time.Since(given).Round(time.Millisecond)) // 5 s are wanted
 	n.in(before)
 	if text := n.says("RegisteredAgain"); !strings.Contains(text, ": token)") || !strings.Contains(text, "given up after the new one had worked") {
 		t.Errorf("want what was done and why, got %q", text)
