@@ -29,10 +29,17 @@ type release struct {
 	name      string
 	namespace string
 	values    map[string]any
+	apis      []string // that the cluster has besides Kubernetes' own
 }
 
 func fleetRelease(values map[string]any) release {
 	return release{chart: "fleet", name: "fleet", namespace: "cattle-fleet-system", values: values}
+}
+
+// besideRancher is a release in a cluster that has Rancher's kinds.
+func (r release) besideRancher() release {
+	r.apis = []string{"management.cattle.io/v3"}
+	return r
 }
 
 func agentRelease(values map[string]any) release {
@@ -54,7 +61,10 @@ func (r release) render() (map[string]*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	options := chartutil.ReleaseOptions{Name: r.name, Namespace: r.namespace, Revision: 1, IsInstall: true}
-	values, err := chartutil.ToRenderValues(c, r.values, options, chartutil.DefaultCapabilities)
+	able := chartutil.DefaultCapabilities.Copy()
+	able.KubeVersion = chartutil.KubeVersion{Version: "v1.30.0", Major: "1", Minor: "30"} // it has admission policies
+	able.APIVersions = append(able.APIVersions, r.apis...)
+	values, err := chartutil.ToRenderValues(c, r.values, options, able)
 	if err != nil {
 		return nil, err
 	}

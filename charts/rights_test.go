@@ -23,7 +23,7 @@ type holding struct {
 // TestRightsTable keeps the tables of docs/security.md current: they say what
 // the charts and the planner grant, and nothing else.
 func TestRightsTable(t *testing.T) {
-	charts := mustRender(t, fleetRelease(nil))
+	charts := mustRender(t, fleetRelease(nil).besideRancher())
 	agentChart := mustRender(t, agentRelease(nil))
 	role := func(kind, name string) []rbacv1.PolicyRule {
 		u := charts[kind+"/"+namespaceOf(kind)+"/"+name]
@@ -139,17 +139,22 @@ var appendix = map[string][]string{
 // beyond is what our processes may do and the reference's may not.
 var beyond = map[string]map[string]string{
 	"fleet-controller": {
-		"get clusters.provisioning.cattle.io": "whether Rancher has given a kubeconfig of another namespace to a Cluster, by objects that its owner cannot forge alone",
-		"get clusters.management.cattle.io":   "the same",
-		"get leases.coordination.k8s.io":      "three leases by name: whether another manager is alive before its Clusters are touched",
-		"list leases.coordination.k8s.io":     "the same, before it starts",
+		"get clusters.provisioning.cattle.io":                "whether Rancher has given a kubeconfig of another namespace to a Cluster, by objects that its owner cannot forge alone",
+		"get clusters.management.cattle.io":                  "the same",
+		"get customresourcedefinitions.apiextensions.k8s.io": "six of Fleet's own by name: whether a kind is being deleted, before anything is removed that goes with it",
+		"get leases.coordination.k8s.io":                     "three leases by name: whether another manager is alive before its Clusters are touched",
+		"list leases.coordination.k8s.io":                    "the same, before it starts",
 	},
 	"gitjob": {
-		"list leases.coordination.k8s.io": "three leases by name: whether another manager is alive before it starts",
-		"list deployments.apps":           "one by name: the same",
-		"patch bundles.fleet.cattle.io":   "a change of one field is sent as a patch; whoever may update may do the same",
-		"create contents.fleet.cattle.io": "a bundle too large for one object is stored in parts by the process that reads it, so that no other has to load it",
-		"patch contents.fleet.cattle.io":  "one that is about to be used again is marked, so that it is not swept in that moment; one that a stopped process left behind is completed",
+		"list leases.coordination.k8s.io":              "three leases by name: whether another manager is alive before it starts",
+		"list deployments.apps":                        "one by name: the same",
+		"patch bundles.fleet.cattle.io":                "the manager changes one field with a patch; the right to update allows the same",
+		"create contents.fleet.cattle.io":              "a bundle too large for one object is stored in parts by the process that reads it, so that no other has to load it",
+		"get clusters.fleet.cattle.io":                 "whether a cluster exists that a fleet.yaml names, to warn with the line; Clusters hold no credentials",
+		"list clusters.fleet.cattle.io":                "the same, by the name that Rancher shows",
+		"get clustergroups.fleet.cattle.io":            "the same for a cluster group",
+		"list bundlenamespacemappings.fleet.cattle.io": "whether bundles go to clusters of other namespaces, where gitjob does not know which names exist",
+		"patch contents.fleet.cattle.io":               "one that is about to be used again is marked, so that it is not swept in that moment; one that a stopped process left behind is completed",
 	},
 }
 
@@ -207,7 +212,7 @@ var byRancher = map[string]string{
 func TestRightsOverRancher(t *testing.T) {
 	for mode, writes := range map[string]bool{"auto": true, "standalone": true, "rancher": false} {
 		var role rbacv1.ClusterRole
-		into(t, mustRender(t, fleetRelease(set("workspace.mode", mode)))["ClusterRole//fleet-controller-workspace"], &role)
+		into(t, mustRender(t, fleetRelease(set("workspace.mode", mode)).besideRancher())["ClusterRole//fleet-controller-workspace"], &role)
 		wrote := false
 		for _, right := range rights(role.Rules) {
 			verb, what, _ := strings.Cut(right, " ")
@@ -225,6 +230,34 @@ func TestRightsOverRancher(t *testing.T) {
 		}
 		if wrote != writes {
 			t.Errorf("%s: it may write: %v, want %v", mode, wrote, writes)
+		}
+	}
+}
+
+// TestEscalation: the manager may give rights that it does not have if Rancher's
+// GlobalRoles exist or if the values select the mode standalone, and in no other case.
+func TestEscalation(t *testing.T) {
+	for name, c := range map[string]struct {
+		release release
+		want    bool
+	}{
+		"WithoutRancher": {fleetRelease(nil), false},
+		"BesideRancher":  {fleetRelease(nil).besideRancher(), true},
+		"InItsPlace":     {fleetRelease(set("workspace.mode", "standalone")), true},
+		"RancherDoesIt":  {fleetRelease(set("workspace.mode", "rancher")).besideRancher(), false},
+	} {
+		for key, object := range mustRender(t, c.release) {
+			if !strings.HasPrefix(key, "ClusterRole/") || strings.HasSuffix(key, "-bootstrap") {
+				continue
+			}
+			var role rbacv1.ClusterRole
+			into(t, object, &role)
+			for _, right := range []string{"escalate clusterroles.rbac.authorization.k8s.io", "create clusterroles.rbac.authorization.k8s.io"} {
+				want := c.want && role.Name == "fleet-controller-workspace"
+				if got := slices.Contains(rights(role.Rules), right); got != want {
+					t.Errorf("%s: %s may %s: %v, want %v", name, role.Name, right, got, want)
+				}
+			}
 		}
 	}
 }

@@ -106,8 +106,10 @@ func TestValuesAct(t *testing.T) {
 			"apiServerURL": "https://x", "apiServerCA": "PEM", "agentTLSMode": "strict", "agentCheckinInterval": "15m",
 			"credentialTTL": "24h", "credentialGrace": "240h", "ignoreClusterRegistrationLabels": true, "registration.reclaim": "approve",
 			"workspace.mode": "standalone", "takeover": true, "proxy": "http://p:1",
-			"proxyCACert": authority, "gitClientTimeout": "1m",
-			"bootstrap.enabled": false, "bootstrap.namespace": "other", "bootstrap.agentNamespace": "other",
+			"allowedReservedCIDRs": []any{"127.0.0.0/8"},
+			"proxyCACert":          authority, "gitClientTimeout": "1m",
+			"downstreamResources.requireLabel": true,
+			"bootstrap.enabled":                false, "bootstrap.namespace": "other", "bootstrap.agentNamespace": "other",
 			"bootstrap.localAgentDisabled": true, "bootstrap.clusterLabels": map[string]any{"a": "b"},
 			"bootstrap.repo": "https://r", "bootstrap.secret": "s", "bootstrap.branch": "main", "bootstrap.paths": "a,b",
 			"global.cattle.systemDefaultRegistry": "reg", "global.cattle.imagePullSecrets": []any{map[string]any{"name": "p"}},
@@ -119,6 +121,7 @@ func TestValuesAct(t *testing.T) {
 			"leaderElection.retryPeriod": "11s", "leaderElection.renewDeadline": "26s", "debug": true, "disableSecurityContext": true,
 			"controller.replicas": 2, "controller.registrationTokenTTL.required": true, "gitjob.replicas": 2,
 			"controller.reconciler.workers.bundle": "50", "controller.reconciler.workers.gitrepo": 50, "gitjob.proxy": "http://q:1",
+			"admission.registrations": false, "admission.secrets": false, "registration.maxPending": 5,
 			"manageAgent": false, "agent.replicas": 2, "agent.reconciler.workers.bundledeployment": "50",
 			"agent.leaderElection.leaseDuration": "40s", "agent.leaderElection.retryPeriod": "11s", "agent.leaderElection.renewDeadline": "26s",
 			"debugLevel":                  1,
@@ -132,6 +135,7 @@ func TestValuesAct(t *testing.T) {
 			"apiServerURL": "https://x", "apiServerCA": "other", "token": "other", "tokenName": "other",
 			"clusterNamespace": "other", "systemRegistrationNamespace": "other", "agentTLSMode": "strict",
 			"agentCheckinInterval": "15m", "labels": map[string]any{"a": "b"}, "clientID": "c", "proxy": "http://p:1",
+			"resources":      map[string]any{"limits": map[string]any{"memory": "1Gi"}},
 			"agent.replicas": 2, "metrics.port": 8080, "orphanPolicy": "collect", "debugLevel": 5,
 			"agent.reconciler.workers.bundledeployment": 50, "leaderElection.leaseDuration": "40s",
 			"leaderElection.retryPeriod": "11s", "leaderElection.renewDeadline": "26s",
@@ -173,6 +177,10 @@ func TestValuesAct(t *testing.T) {
 	with = asYAML(t, mustRender(t, fleetRelease(map[string]any{"proxy": "http://p:1", "noProxy": "me"})))
 	if strings.Count(with, "value: me\n") != 2 {
 		t.Error("noProxy does not reach both processes")
+	}
+	with = asYAML(t, mustRender(t, fleetRelease(map[string]any{"allowedReservedCIDRs": []any{"127.0.0.0/8", "::1/128"}})))
+	if strings.Count(with, "value: 127.0.0.0/8,::1/128\n") != 2 {
+		t.Error("allowedReservedCIDRs does not reach both processes")
 	}
 	with = asYAML(t, mustRender(t, agentRelease(map[string]any{"orphanPolicy": "collect", "orphanGracePeriod": "2h"})))
 	for _, arg := range []string{"--orphan-policy=collect\n", "--orphan-grace-period=2h\n"} {
@@ -309,6 +317,7 @@ func TestRefusedValues(t *testing.T) {
 		"HTTP":         {why: "agents send credentials there", release: fleetRelease(set("apiServerURL", "http://x")), want: "apiServerURL"},
 		"Interval":     {why: "not a duration", release: fleetRelease(set("agentCheckinInterval", "soon")), want: "agentCheckinInterval"},
 		"ZeroInterval": {why: "agents would never rest", release: fleetRelease(set("agentCheckinInterval", "0s")), want: "agentCheckinInterval"},
+		"Reserved":     {why: "a name is no address", release: fleetRelease(map[string]any{"allowedReservedCIDRs": []any{"localhost"}}), want: "allowedReservedCIDRs"},
 		"TLSMode":      {why: "one of two", release: fleetRelease(set("agentTLSMode", "none")), want: "agentTLSMode"},
 		"ShardName":    {why: "its leases and Deployments could not be named so", release: fleetRelease(set("shards", []any{map[string]any{"id": "A_b"}})), want: "shards"},
 		"NoShardName":  {why: "it would be a second manager of everything", release: fleetRelease(set("shards", []any{map[string]any{"nodeSelector": map[string]any{}}})), want: "id"},
@@ -319,6 +328,11 @@ func TestRefusedValues(t *testing.T) {
 			"bootstrap":   map[string]any{"enabled": false, "agentNamespace": "cattle-fleet-local-system"},
 			"tolerations": []any{map[string]any{"key": "a", "operator": "Exists"}},
 		})},
+		"RancherKinds": {why: "Rancher passes tolerations to every chart that it installs", release: release{
+			chart: "fleet-crd", name: "fleet-crd", namespace: "cattle-fleet-system", values: map[string]any{
+				"tolerations": []any{map[string]any{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}},
+				"global":      map[string]any{"cattle": map[string]any{"clusterId": "local"}},
+			}}},
 		"RancherBefore212": {why: "and what it passed to the process that reads git until 2.11", release: fleetRelease(map[string]any{
 			"gitjob": map[string]any{"proxy": "http://p", "noProxy": "x"},
 		})},
@@ -361,7 +375,7 @@ func TestConfigIsRead(t *testing.T) {
 	want := registration.Settings{
 		SystemDefaultRegistry: "reg", AgentImage: "fleetworkspace/fleet-agent:v0.1.0", AgentImagePullPolicy: "IfNotPresent",
 		APIServerURL: "https://x", APIServerCA: []byte("PEM"), AgentTLSMode: "strict", AgentCheckinInterval: 90e9,
-		IgnoreClusterRegistrationLabels: true, ImagePullSecrets: []string{"p"}, Reclaim: registration.ReclaimAllow,
+		IgnoreClusterRegistrationLabels: true, ImagePullSecrets: []string{"p"}, Reclaim: registration.ReclaimAllow, TokensChecked: true, MaxPending: 1000,
 		Bootstrap: registration.Bootstrap{
 			Namespace: "fleet-local", AgentNamespace: "cattle-fleet-local-system", ClusterLabels: map[string]string{"env": "m"},
 			Repo: "https://r", Branch: "master", Paths: []string{"a", "b"},

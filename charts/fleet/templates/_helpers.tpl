@@ -21,11 +21,25 @@
 {{- if ne (include "fleet.bootstrapNamespace" .) "-" }}true{{ end -}}
 {{- end -}}
 
-{{/* Resources of one container. Takes (list . "fleetController"). */}}
+{{/*
+Resources of one container: its own, else those of both, else the defaults, of which
+docs/charts.md says where they come from. Takes (list . "fleetController" "100m").
+*/}}
 {{- define "fleet.resources" -}}
 {{- $values := default dict (index . 0).Values.resources -}}
 {{- $own := get $values (index . 1) -}}
-{{- if kindIs "map" $own }}{{ toYaml $own }}{{ else }}{{ toYaml (pick $values "limits" "requests" "claims") }}{{ end -}}
+{{- $both := pick $values "limits" "requests" "claims" -}}
+{{- if kindIs "map" $own -}}
+{{ toYaml $own }}
+{{- else if $both -}}
+{{ toYaml $both }}
+{{- else -}}
+limits:
+  memory: 4Gi
+requests:
+  cpu: {{ index . 2 }}
+  memory: 128Mi
+{{- end -}}
 {{- end -}}
 
 {{/*
@@ -127,6 +141,17 @@ last of which may have a proxy and noProxy of its own.
   valueFrom:
     fieldRef:
       fieldPath: metadata.uid
+{{- $set := list -}}
+{{- range $root.Values.extraEnv }}{{ $set = append $set .name }}{{ end }}
+{{- if not (has "GOMEMLIMIT" $set) }}
+# Go collects garbage more eagerly before the limit is reached. Without a limit it
+# is the memory of the node.
+- name: GOMEMLIMIT
+  valueFrom:
+    resourceFieldRef:
+      resource: limits.memory
+      divisor: "1"
+{{- end }}
 - name: FLEET_HEALTHPROBE_BIND_ADDRESS
   value: ":{{ index . 2 }}"
 {{- if $root.Values.metrics.enabled }}
@@ -146,6 +171,10 @@ last of which may have a proxy and noProxy of its own.
   value: {{ . | quote }}
 - name: NO_PROXY
   value: {{ default $root.Values.noProxy $own.noProxy | quote }}
+{{- end }}
+{{- with $root.Values.allowedReservedCIDRs }}
+- name: FLEET_ALLOWED_RESERVED_CIDRS
+  value: {{ join "," . | quote }}
 {{- end }}
 {{- if $root.Values.proxyCACert }}
 # Read besides the well-known authorities of the image.

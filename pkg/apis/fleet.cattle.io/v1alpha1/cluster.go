@@ -14,6 +14,7 @@ import (
 // +kubebuilder:printcolumn:name="Bundles-Ready",type=string,JSONPath=`.status.display.readyBundles`
 // +kubebuilder:printcolumn:name="Last-Seen",type=string,JSONPath=`.status.agent.lastSeen`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Paused",type=boolean,priority=1,JSONPath=`.spec.paused`
 // +kubebuilder:printcolumn:name="Next-Check-In",type=string,priority=1,JSONPath=`.status.agent.nextCheckIn`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Cluster struct {
@@ -92,7 +93,8 @@ type ClusterSpec struct {
 	// +optional
 	AgentAffinity *corev1.Affinity `json:"agentAffinity,omitempty"`
 
-	// AgentResources are the resources of the agent. Default: none are asked.
+	// AgentResources are the resources of the agent. Default: requests of 96Mi of
+	// memory and 10m of cpu, and a limit of 2Gi of memory; {} for none.
 	// +optional
 	AgentResources *corev1.ResourceRequirements `json:"agentResources,omitempty"`
 
@@ -339,6 +341,16 @@ type AgentStatus struct {
 	// take turns are two agents with one identity.
 	// +optional
 	Instance string `json:"instance,omitempty"`
+
+	// ClusterUID is the UID of the namespace kube-system of the cluster in which
+	// the agent works. An agent that finds another one here deploys nothing before
+	// it knows that the agent there is gone.
+	// +optional
+	ClusterUID string `json:"clusterUID,omitempty"`
+
+	// Trouble says why the agent cannot work in its own cluster; empty: it can.
+	// +optional
+	Trouble string `json:"trouble,omitempty"`
 
 	// Credential stands for the offer of a credential, in the annotation
 	// fleet.cattle.io/credential, that the agent has taken: it uses that one.

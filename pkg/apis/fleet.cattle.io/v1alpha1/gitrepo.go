@@ -11,6 +11,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Commit",type=string,JSONPath=`.status.commit`
 // +kubebuilder:printcolumn:name="BundleDeployments-Ready",type=string,JSONPath=`.status.display.readyBundleDeployments`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Paused",type=boolean,priority=1,JSONPath=`.spec.paused`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type GitRepo struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -75,8 +76,10 @@ type GitRepoSpec struct {
 	// +optional
 	HelmRepoURLRegex string `json:"helmRepoURLRegex,omitempty"`
 
-	// CABundle holds PEM certificates that the git server is checked against.
-	// Default: those of the system, and Rancher's.
+	// CABundle holds the PEM certificates of authorities that the git server is
+	// checked against, besides those of the system. In YAML and JSON it is one
+	// base64 string of the PEM text (base64 -w0 ca.pem), as in data of a Secret.
+	// Default: those of the system alone.
 	// +optional
 	CABundle []byte `json:"caBundle,omitempty"`
 
@@ -94,7 +97,7 @@ type GitRepoSpec struct {
 	Paused bool `json:"paused,omitempty"`
 
 	// ServiceAccount is the account that agents impersonate. It goes before
-	// that of fleet.yaml.
+	// that of fleet.yaml, and before those of its targets.
 	// +optional
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 
@@ -103,8 +106,8 @@ type GitRepoSpec struct {
 	// +optional
 	Targets []GitTarget `json:"targets,omitempty"`
 
-	// PollingInterval is how often the repository is asked for new commits.
-	// Default: 15s, also for 0.
+	// PollingInterval is how often the repository is asked for new commits, at
+	// most once a second. Default: 15s, also for 0.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
@@ -118,7 +121,7 @@ type GitRepoSpec struct {
 	ForceSyncGeneration int64 `json:"forceSyncGeneration,omitempty"`
 
 	// ImageScanInterval is how often results of image scans are committed.
-	// Default: 15m.
+	// Not acted on yet. Default: 15m.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
@@ -127,8 +130,8 @@ type GitRepoSpec struct {
 	// +optional
 	ImageScanInterval *metav1.Duration `json:"imageScanInterval,omitempty"`
 
-	// ImageScanCommit says how results of image scans are committed. Default:
-	// they are not.
+	// ImageScanCommit says how results of image scans are committed. Not acted
+	// on yet. Default: they are not.
 	// +optional
 	ImageScanCommit *CommitSpec `json:"imageScanCommit,omitempty"`
 
@@ -146,8 +149,8 @@ type GitRepoSpec struct {
 	// +optional
 	CorrectDrift *CorrectDrift `json:"correctDrift,omitempty"`
 
-	// DisablePolling reads new commits only on webhooks and changes of the
-	// spec. Default: false.
+	// DisablePolling looks for new commits only when the spec or the Secret of
+	// clientSecretName changes, and when gitjob starts. Default: false.
 	// +optional
 	DisablePolling bool `json:"disablePolling,omitempty"`
 
@@ -157,7 +160,7 @@ type GitRepoSpec struct {
 	OCIRegistrySecret string `json:"ociRegistrySecret,omitempty"`
 
 	// WebhookSecret is the Secret that webhooks are checked against, in the
-	// same namespace. Default: gitjob-webhook in the system namespace.
+	// same namespace. Not acted on yet: webhooks are not received.
 	// +optional
 	WebhookSecret string `json:"webhookSecret,omitempty"`
 
@@ -236,4 +239,47 @@ type GitRepoStatus struct {
 	// LastPollingTime is when polling last found something else than before.
 	// +optional
 	LastPollingTime metav1.Time `json:"lastPollingTriggered,omitempty"`
+
+	// Reading is what the last reading has written. It is written after all
+	// Bundles of that reading, together with commit. Who wants to know what a
+	// commit has changed compares it with the Bundles: they are those of the
+	// reading if their digest is the same. Managers that do not know the field
+	// leave it out.
+	// +optional
+	Reading *Reading `json:"reading,omitempty"`
+}
+
+// Reading is what one reading of a repository has written.
+type Reading struct {
+	// Commit that was read.
+	Commit string `json:"commit"`
+
+	// Generation is the metadata.generation of the GitRepo that it was read for.
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
+
+	// Complete is false if a bundle could not be made or written. A later reading
+	// of the same commit may add it.
+	// +optional
+	Complete bool `json:"complete,omitempty"`
+
+	// Bundles is how many Bundles the GitRepo has since then. Those that it does
+	// not want any more are not counted.
+	// +optional
+	Bundles int `json:"bundles"`
+
+	// Digest is that of the names of these Bundles and of the commits in their
+	// labels: SHA-256, hexadecimal, of one line "<name>=<commit>" for each, by name.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+
+	// Paths are those of spec.paths that lead to a directory of the repository, or
+	// did in an earlier reading.
+	// +optional
+	Paths []string `json:"paths,omitempty"`
+
+	// Removed are Bundles that the commit does not have any more: the names of
+	// at most 20.
+	// +optional
+	Removed []string `json:"removed,omitempty"`
 }

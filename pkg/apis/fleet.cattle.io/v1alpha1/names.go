@@ -43,18 +43,30 @@ const (
 	// of a cluster of what deployments take along: downstreamResources, and
 	// credentials for charts.
 	LabelCarried = prefix + "carried"
-	// LabelBucket is the bucket of a cluster, on its Cluster and
-	// BundleDeployments: two hex digits.
+	// LabelDownstreamResource, "true" on a Secret or ConfigMap, lets bundles of its
+	// namespace take it along, where the manager requires that.
+	LabelDownstreamResource = prefix + "downstream-resource"
+	// LabelBucket is the bucket of a cluster, on its BundleDeployments: two hex
+	// digits.
 	LabelBucket = prefix + "bucket"
 	// LabelOwnerBucket is the bucket of a bundle's owner, on Bundles and
 	// BundleDeployments: two hex digits.
 	LabelOwnerBucket = prefix + "owner-bucket"
+	// LabelAdminNamespace on a Bundle or BundleDeployment says that an
+	// administrator has set its target namespace (GitRepo.spec.targetNamespace),
+	// and not fleet.yaml. It is no option, so that it changes no deployment id;
+	// whatever its value is, it counts.
+	LabelAdminNamespace = prefix + "admin-namespace"
 	// LabelGroup is the ClusterGroup of a Cluster that joined by a token of that
 	// group, where the group was made with the token. Agents cannot ask for it.
 	LabelGroup = prefix + "group"
 	// LabelManagerID is the installation id of the manager that made a
 	// cluster-scoped or shared object.
 	LabelManagerID = prefix + "manager-id"
+	// LabelWorkspace is "true" on namespaces that hold Clusters, registration tokens
+	// or GitRepos, or did. The API server protects Secrets in them, see the value
+	// admission.secrets of the chart.
+	LabelWorkspace = prefix + "workspace"
 	// LabelRegistrationToken is the token that a ClusterRegistration used.
 	LabelRegistrationToken = prefix + "registration-token"
 	// LabelClusterManagement, not empty, says that somebody else manages the
@@ -124,11 +136,27 @@ const (
 	// "off" for anything.
 	AnnotationDeletionBudget = prefix + "deletion-budget"
 	// AnnotationDeletionHeld on a GitRepo or Bundle lists what a change would
-	// remove that waits to be approved. Its first word is the list's hash.
+	// remove that waits to be approved. Its first word is the list's hash. On the
+	// namespace of a workspace it lists what was deployed by Bundles that are deleted
+	// because their namespace or their kind is.
 	AnnotationDeletionHeld = prefix + "deletion-held"
-	// AnnotationApproveDeletion on a GitRepo or Bundle is the hash of the list
-	// that a person has approved.
+	// AnnotationApproveDeletion on a GitRepo, a Bundle or the namespace of a workspace
+	// is the hash of the list that a person has approved. On a namespace it may be
+	// ApproveKeep instead: the Bundles go, and what they deployed stays.
 	AnnotationApproveDeletion = prefix + "approve-deletion"
+	// ApproveKeep is a value of AnnotationApproveDeletion.
+	ApproveKeep = "keep"
+	// AnnotationProtect on a GitRepo, Bundle or Cluster holds its deletion until a
+	// person approves it. ProtectNot takes the protection off; any other value that is
+	// not empty protects. The Bundles of a GitRepo have its protection, unless they
+	// have this annotation themselves.
+	AnnotationProtect = prefix + "protect"
+	// ProtectNot is a value of AnnotationProtect. The manager writes it on what a
+	// person has approved.
+	ProtectNot = "false"
+	// AnnotationKept on a BundleDeployment says that a person let its Bundle go and
+	// keeps what it deployed: the manager does not order to remove it.
+	AnnotationKept = prefix + "kept"
 	// AnnotationContent on a Bundle without resources is the name of the Content
 	// that holds them.
 	AnnotationContent = prefix + "content"
@@ -177,10 +205,21 @@ const (
 	// AnnotationTokenGroup on a ClusterRegistrationToken is the ClusterGroup, in
 	// the same namespace, that the manager puts new Clusters into which join by
 	// this token: it gives them the labels that the group's matchLabels ask for.
+	// On a Cluster it is the group whose token brought it in: agents with a token of
+	// another group wait to be accepted.
 	AnnotationTokenGroup = prefix + "token-group"
+	// AnnotationPausedBy, AnnotationPausedAt (RFC 3339) and AnnotationPauseReason on a
+	// GitRepo, Bundle or Cluster are who set spec.paused, when and why. fleet suspend
+	// writes them, fleet resume removes them.
+	AnnotationPausedBy    = prefix + "paused-by"
+	AnnotationPausedAt    = prefix + "paused-at"
+	AnnotationPauseReason = prefix + "pause-reason"
 	// AnnotationVersion on the manager's ConfigMap is the version that it
 	// belongs to.
 	AnnotationVersion = prefix + "version"
+	// AnnotationCrashes on the lease of a manager's process says when the process has
+	// failed, or has followed one that had not given the lease back: at most 10 times.
+	AnnotationCrashes = prefix + "crashes"
 	// AnnotationImplementation on the manager's ConfigMap names the
 	// implementation that it was written for. The reference writes none.
 	AnnotationImplementation = prefix + "implementation"
@@ -206,6 +245,9 @@ const (
 	ReleaseManager        = prefix + "manager"
 	ReleaseBundleUID      = prefix + "bundle-uid"
 	ReleaseDeploymentID   = prefix + "deployment-id"
+	// ReleaseCRDs are the names of the CRDs of the chart's crds folders, which are
+	// no part of the release's manifest, divided by commas.
+	ReleaseCRDs = prefix + "crds"
 )
 
 // Finalizers.
@@ -280,8 +322,10 @@ const ProtocolVersion = 2
 // are kept in parts.
 const ProtocolContentChunks = 2
 
-// CRDRevision is the number of this version's CustomResourceDefinitions.
-const CRDRevision = 1
+// CRDRevision is the number of this version's CustomResourceDefinitions. It grows with
+// every version whose kinds have gained or lost fields, so that fleet check reports those of
+// another version.
+const CRDRevision = 2
 
 // Namespaces.
 const (

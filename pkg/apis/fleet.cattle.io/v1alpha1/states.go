@@ -136,6 +136,8 @@ const (
 	ReasonUninstalled = "Uninstalled"
 	// ReasonOffline: the agent missed its check-ins.
 	ReasonOffline = "Offline"
+	// ReasonAgentTrouble: the agent checks in, and cannot work in its own cluster.
+	ReasonAgentTrouble = "AgentTrouble"
 	// ReasonNeverSeen: the agent never checked in.
 	ReasonNeverSeen = "NeverSeen"
 	// ReasonManagerBehind: the manager asks for what the agent knows as past.
@@ -144,6 +146,8 @@ const (
 	ReasonChangedBack = "ChangedBack"
 	// ReasonDeletionHeld: what a change would remove waits to be approved.
 	ReasonDeletionHeld = "DeletionHeld"
+	// ReasonProtected: a protected object was deleted, which waits to be approved.
+	ReasonProtected = "Protected"
 	// ReasonRestricted: a kind that limits the namespace is not acted on yet,
 	// so nothing new is deployed.
 	ReasonRestricted = "Restricted"
