@@ -24,7 +24,7 @@ func FuzzUnpack(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, format, name string, data []byte) {
 		if len(data) > 1<<20 {
-			t.Skip("too large")
+			return
 		}
 		p := newPlace(t)
 		l := archive.Limits{Files: 100, Bytes: 1 << 20, Depth: 10, PathBytes: 200}

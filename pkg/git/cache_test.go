@@ -5,12 +5,14 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 )
 
 // A cache that a killed process has left is removed, one that is in use is not.
 func TestCaches(t *testing.T) {
 	dir := t.TempDir()
-	first, err := New(Config{Dir: dir})
+	first, err := New(Config{Addresses: address.WithLoopback(), Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +26,7 @@ func TestCaches(t *testing.T) {
 	if err := os.WriteFile(lockFile(left), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	second, err := New(Config{Dir: dir})
+	second, err := New(Config{Addresses: address.WithLoopback(), Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

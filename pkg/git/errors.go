@@ -14,12 +14,14 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 
+	"github.com/fleetworkspace/fleet/pkg/disk"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
 // Reasons of errors, one PascalCase word each; they become the reasons of
 // conditions. Unreachable, which is about a whole host, and RemoteFailing, which
 // is about one repository on it, are fault.Wait, all others fault.Permanent.
+// fault.ReasonLocal is about this process.
 const (
 	ReasonInvalidURL            = "InvalidURL"
 	ReasonInvalidReference      = "InvalidReference"
@@ -71,7 +73,7 @@ func answered(err error) error {
 // deliberate kind, and a text that is the same for the same fault (no local
 // ports, no addresses) and holds no credential.
 func (e *entry) explain(ctx context.Context, err error) error {
-	if errors.Is(err, errCache) {
+	if errors.Is(err, errCache) || disk.Fault(err) != nil {
 		return cacheFault(err)
 	}
 	var permanent *fault.Permanent
@@ -101,6 +103,9 @@ var errCache = errors.New("git cache on disk")
 
 // cacheFault is a disk fault without the names of temporary files.
 func cacheFault(err error) error {
+	if local := disk.Fault(err); local != nil {
+		return local
+	}
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
 		return fmt.Errorf("%w: %w", errCache, errno)

@@ -17,6 +17,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
+	"github.com/fleetworkspace/fleet/pkg/disk"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
@@ -78,6 +79,10 @@ func (e *entry) tree(ctx context.Context, ref Reference, commit Commit) (*Tree, 
 		if err == nil {
 			g.commits[commit] = true
 			return tree, nil
+		}
+		if local := disk.Fault(err); local != nil {
+			e.renew() // what it left takes room on disk
+			return nil, local
 		}
 		if again || !haves || ctx.Err() != nil || fault.IsPermanent(err) || fault.IsWait(err) {
 			return nil, err
@@ -246,7 +251,8 @@ func (e *entry) receive(g *generation, pack io.Reader, thin bool) error {
 	}
 	defer os.Remove(file.Name())
 	defer file.Close()
-	n, err := receivePack(pack, file, e.limits)
+	limits, full := e.room()
+	n, err := receivePack(pack, file, limits, full)
 	if err != nil {
 		if errors.Is(err, packfile.ErrEmptyPackfile) {
 			return errDamaged
@@ -265,6 +271,21 @@ func (e *entry) receive(g *generation, pack io.Reader, thin bool) error {
 	g.packs++
 	g.files = g.count()
 	return nil
+}
+
+// roomShare is the part of the free space of a disk that one pack may take. It is
+// on disk twice for a moment, and as much has to be left for other repositories.
+const roomShare = 3
+
+// room is the limits of one pack, and the error for a pack that is too large.
+func (e *entry) room() (Limits, error) {
+	limits := e.limits
+	free, known := disk.FreeBytes(e.dir)
+	if share := free / roomShare; known && share < limits.PackBytes {
+		limits.PackBytes = share
+		return limits, disk.NoRoom(fmt.Sprintf("the pack of the commit takes more than a third of the space that is left (%s)", size(free)))
+	}
+	return limits, tooLarge("the pack of the commit", limits.PackBytes)
 }
 
 func index(storage *filesystem.Storage, pack io.Reader, thin bool) error {

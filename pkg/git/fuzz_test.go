@@ -142,7 +142,7 @@ func FuzzReceivePack(f *testing.F) {
 	limits := Limits{PackBytes: 1 << 16, InflatedBytes: 1 << 20, FileBytes: 1 << 16}
 	f.Fuzz(func(t *testing.T, pack []byte) {
 		var out bytes.Buffer
-		n, err := receivePack(bytes.NewReader(pack), &out, limits)
+		n, err := receivePack(bytes.NewReader(pack), &out, limits, errDamaged)
 		if err == nil && (n > limits.PackBytes || int64(out.Len()) != n) {
 			t.Fatalf("%d bytes said, %d kept", n, out.Len())
 		}

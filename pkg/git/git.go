@@ -27,6 +27,8 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 )
 
 // DefaultBranch is read where a Reference names nothing, as in the reference
@@ -115,8 +117,10 @@ type Config struct {
 	// UserAgent is sent with every request.
 	UserAgent string
 	// Proxy chooses the proxy of an HTTP request; nil is none.
-	Proxy  func(*http.Request) (*url.URL, error)
-	Limits Limits
+	Proxy func(*http.Request) (*url.URL, error)
+	// Addresses says which reserved addresses are dialled; none by default.
+	Addresses address.Policy
+	Limits    Limits
 }
 
 // Remotes reads remotes. It may be used by several goroutines; a remote is

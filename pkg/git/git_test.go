@@ -10,12 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
 func newRemotes(t *testing.T, limits Limits) *Remotes {
 	t.Helper()
-	r, err := New(Config{Dir: t.TempDir(), Timeout: time.Minute, Limits: limits})
+	r, err := New(Config{Addresses: address.WithLoopback(), Dir: t.TempDir(), Timeout: time.Minute, Limits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}

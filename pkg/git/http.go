@@ -16,8 +16,6 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
-
-	"github.com/fleetworkspace/fleet/pkg/plan/address"
 )
 
 // maxRedirects is how many redirects the first request may follow.
@@ -52,7 +50,7 @@ func trust(src Source) (*tls.Config, error) {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM(src.CABundle) {
-		return nil, permanentf(ReasonInvalidCredentials, "caBundle holds no PEM certificate")
+		return nil, permanentf(ReasonInvalidCredentials, "caBundle holds no PEM certificate: want the text from BEGIN CERTIFICATE to END CERTIFICATE with both lines, in base64 once")
 	}
 	cfg.RootCAs = pool
 	return cfg, nil
@@ -62,7 +60,7 @@ func trust(src Source) (*tls.Config, error) {
 // only where no credential travels with it.
 func (s *httpSession) checkRedirect(req *http.Request, via []*http.Request) error {
 	first, last := via[0].URL, via[len(via)-1].URL
-	if err := address.CheckHost(req.URL.Hostname()); err != nil {
+	if err := s.e.addresses.CheckHost(req.URL.Hostname()); err != nil {
 		return err
 	}
 	switch {

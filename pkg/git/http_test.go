@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 )
 
 func TestCredentialsOverHTTP(t *testing.T) {
@@ -149,7 +150,7 @@ func TestHTTPFaults(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
 		server.Intercept(func(http.ResponseWriter, *http.Request) bool { <-release; return true })
-		remotes, err := New(Config{Dir: t.TempDir(), Timeout: 50 * time.Millisecond})
+		remotes, err := New(Config{Addresses: address.WithLoopback(), Dir: t.TempDir(), Timeout: 50 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,5 +177,5 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	_, err = remotes.Resolve(t.Context(), Source{URL: url, CABundle: []byte("no PEM")}, ref)
-	wantFault(t, err, ReasonInvalidCredentials, "caBundle holds no PEM certificate")
+	wantFault(t, err, ReasonInvalidCredentials, "caBundle holds no PEM certificate: want the text from BEGIN CERTIFICATE to END CERTIFICATE with both lines, in base64 once")
 }

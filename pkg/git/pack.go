@@ -13,8 +13,10 @@ import (
 // that it ends as soon as a limit is reached: the library that indexes it
 // afterwards holds whole objects in memory, and a small pack can unfold to
 // objects of any size.
-func receivePack(r io.Reader, w io.Writer, l Limits) (int64, error) {
-	counted := &countingReader{r: io.TeeReader(r, w), left: l.PackBytes}
+//
+// full is the error for a pack that is larger than l.PackBytes.
+func receivePack(r io.Reader, w io.Writer, l Limits, full error) (int64, error) {
+	counted := &countingReader{r: io.TeeReader(r, w), left: l.PackBytes, full: full}
 	scanner := packfile.NewScanner(bufio.NewReader(counted))
 	_, objects, err := scanner.Header()
 	if err != nil {
@@ -71,13 +73,14 @@ func size(bytes int64) string {
 type countingReader struct {
 	r       io.Reader
 	n, left int64
+	full    error
 }
 
 func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += int64(n)
 	if c.n > c.left {
-		return n, tooLarge("the pack of the commit", c.left)
+		return n, c.full
 	}
 	return n, err
 }

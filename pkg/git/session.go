@@ -36,7 +36,7 @@ func newTransport(src Source, cfg Config) (*http.Transport, error) {
 	}
 	return &http.Transport{
 		Proxy:                  cfg.Proxy,
-		DialContext:            dialer().DialContext,
+		DialContext:            dialer(cfg.Addresses).DialContext,
 		TLSClientConfig:        roots,
 		TLSHandshakeTimeout:    10 * time.Second,
 		ResponseHeaderTimeout:  cfg.Timeout,
@@ -47,17 +47,17 @@ func newTransport(src Source, cfg Config) (*http.Transport, error) {
 	}, nil
 }
 
-// dialer connects, but not to addresses at which a machine hears about itself:
-// whoever writes into a repository names further ones.
-func dialer() *net.Dialer {
+// dialer connects to the addresses that a policy allows: who writes into a
+// repository names further ones.
+func dialer(allowed address.Policy) *net.Dialer {
 	return &net.Dialer{Timeout: 10 * time.Second, ControlContext: func(_ context.Context, _, endpoint string, _ syscall.RawConn) error {
-		return address.CheckEndpoint(endpoint)
+		return allowed.CheckEndpoint(endpoint)
 	}}
 }
 
 // connect begins a conversation. For SSH this dials; for HTTP it does not.
 func (e *entry) connect(ctx context.Context) (session, error) {
-	if err := address.CheckHost(e.ep.host); err != nil {
+	if err := e.addresses.CheckHost(e.ep.host); err != nil {
 		return nil, err
 	}
 	if e.ep.scheme == "ssh" {

@@ -63,7 +63,7 @@ func dialSSH(ctx context.Context, e *entry) (*sshSession, error) {
 			return []ssh.Signer{signer}, nil
 		})},
 	}
-	conn, err := dialer().DialContext(ctx, "tcp", e.ep.address())
+	conn, err := dialer(e.addresses).DialContext(ctx, "tcp", e.ep.address())
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/storage/filesystem"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 )
 
 const (
@@ -32,6 +34,7 @@ type entry struct {
 	dir       string
 	userAgent string
 	limits    Limits
+	addresses address.Policy
 	transport *http.Transport
 	used      time.Time // guarded by Remotes.mu
 	recent    recent
@@ -54,7 +57,7 @@ func newEntry(dir string, src Source, ep endpoint, cfg Config) (*entry, error) {
 		return nil, cacheFault(err)
 	}
 	return &entry{
-		src: src, ep: ep, dir: dir, userAgent: cfg.UserAgent, limits: cfg.Limits,
+		src: src, ep: ep, dir: dir, userAgent: cfg.UserAgent, limits: cfg.Limits, addresses: cfg.Addresses,
 		transport: transport, lock: make(chan struct{}, 1),
 	}, nil
 }

@@ -20,6 +20,13 @@ type endpoint struct {
 // scpLike is [user@]host:path; a slash before the colon makes it a local path.
 var scpLike = regexp.MustCompile(`^(?:([^@/:\[\]]+)@)?([^@/:\[\]]+|\[[0-9A-Fa-f:.]+\]):([^:].*)$`)
 
+// bareHost is what a URL begins with whose scheme was forgotten: a host, and a port
+// or a path; the first group is the port.
+var bareHost = regexp.MustCompile(`^[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*(?:\.[A-Za-z0-9-]+|:([0-9]{1,5}))/`)
+
+// wantedURL are the forms of a URL that are accepted.
+const wantedURL = "must be https://…, http://…, ssh://… or user@host:path"
+
 // parseURL takes a remote's URL apart. Local paths and other schemes are
 // refused: they would read the disk of the process or speak without identity.
 func parseURL(raw string) (endpoint, error) {
@@ -45,14 +52,18 @@ func parseURL(raw string) (endpoint, error) {
 		}
 		ep = endpoint{scheme: strings.ToLower(u.Scheme), user: u.User.Username(), host: u.Hostname(), port: u.Port(), path: u.Path}
 		ep.password, _ = u.User.Password()
+	} else if m := bareHost.FindStringSubmatch(raw); m != nil && m[1] != "" {
+		return bad("has a port and no scheme: did you forget https://? For SSH write ssh://HOST:PORT/PATH or USER@HOST:PATH")
+	} else if m != nil {
+		return bad(wantedURL + ": did you forget https://?")
 	} else if m := scpLike.FindStringSubmatch(raw); m != nil {
 		ep = endpoint{scheme: "ssh", user: m[1], host: strings.Trim(m[2], "[]"), path: m[3]}
 	} else {
-		return bad("must be https://…, http://…, ssh://… or user@host:path")
+		return bad(wantedURL)
 	}
 	switch {
 	case ep.scheme != "https" && ep.scheme != "http" && ep.scheme != "ssh":
-		return bad("must be https://…, http://…, ssh://… or user@host:path")
+		return bad(wantedURL)
 	case ep.host == "" || strings.HasPrefix(ep.host, "-"):
 		return bad("names no host")
 	case strings.Trim(ep.path, "/") == "" || strings.HasPrefix(ep.path, "-"):
@@ -101,6 +112,12 @@ func (e endpoint) command() string {
 	}
 	quoted := strings.NewReplacer(`'`, `'\''`, `!`, `'\!'`).Replace(path)
 	return "git-upload-pack '" + quoted + "'"
+}
+
+// OverSSH reports whether a repository URL is one that is reached over SSH.
+func OverSSH(rawURL string) bool {
+	ep, err := parseURL(rawURL)
+	return err == nil && ep.scheme == "ssh"
 }
 
 // Host is the host that a repository URL names, lower case, or "" if it names

@@ -16,7 +16,9 @@ import (
 	"k8s.io/client-go/restmapper"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/credential"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -69,7 +71,8 @@ const seenLong = 30 * time.Second
 // User is the user that acts for deployments with this service account in their
 // options: the account of that name in the agent's namespace; without a name
 // fleet-default if it exists there. It is empty where the agent acts as itself.
-// An account that does not exist is fault.Wait.
+// An account that does not exist is fault.Wait, one that is Fleet's own is
+// fault.Permanent.
 //
 // The answer may be 30 s old, so it is for reads; actions ask anew.
 func (c *Client) User(ctx context.Context, serviceAccount string) (string, error) {
@@ -104,7 +107,10 @@ func (c *Client) lookFor(ctx context.Context, name string) (string, error) {
 	if !required {
 		name = defaultAccount
 	}
-	_, err := c.admin.CoreV1().ServiceAccounts(c.cfg.AgentNamespace).Get(ctx, name, metav1.GetOptions{})
+	if naming.FleetAccount(name) {
+		return "", c.refuseAccount(name)
+	}
+	account, err := c.admin.CoreV1().ServiceAccounts(c.cfg.AgentNamespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) && required:
 		return "", fault.WaitError(release.ReasonNoAccount, waitForOthers,
@@ -114,7 +120,18 @@ func (c *Client) lookFor(ctx context.Context, name string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("get service account %q: %w", name, err)
 	}
-	return fmt.Sprintf("system:serviceaccount:%s:%s", c.cfg.AgentNamespace, name), nil
+	user := fmt.Sprintf("system:serviceaccount:%s:%s", c.cfg.AgentNamespace, name)
+	if naming.MarkedAccount(account.Labels, account.Annotations) || user == credential.SubjectOf(c.cfg.REST.BearerToken) {
+		return "", c.refuseAccount(name)
+	}
+	return user, nil
+}
+
+// refuseAccount refuses an account with which a bundle would be Fleet itself.
+func (c *Client) refuseAccount(name string) error {
+	return fault.PermanentError(release.ReasonReservedAccount, fmt.Errorf(
+		"service account %q of namespace %q is Fleet's own, and no bundle may act as it; set serviceAccount to one that has the rights of this bundle",
+		name, c.cfg.AgentNamespace))
 }
 
 // account is the identity that acts for deployments with this service account

@@ -46,6 +46,17 @@ var texts = []struct {
 	{regexp.MustCompile(`parse error at \(|execution error at \(|^template: |error calling include|error calling tpl`), release.ReasonBadTemplate},
 }
 
+// refusedPatch is how Helm says that the API server refuses a value on an upgrade:
+// it joins such errors as text.
+var refusedPatch = regexp.MustCompile(`cannot patch "([^"]*)" with kind ([^:]*): [^:]* is invalid: `)
+
+// unparsed is how Helm says that a template of a chart cannot be parsed.
+var unparsed = regexp.MustCompile(`parse error at \(|function "[^"]*" not defined$`)
+
+// Unparsed reports whether an error of Render is about a template that cannot be
+// parsed, whatever the values are.
+func Unparsed(err error) bool { return err != nil && unparsed.MatchString(err.Error()) }
+
 // undone is how Helm says that it has undone an action with atomic.
 var undone = regexp.MustCompile(`has been (rolled back|uninstalled) due to atomic being set`)
 
@@ -66,7 +77,7 @@ func classify(err error) error {
 	if words, ok := denied(err); ok {
 		return fault.WaitError(release.ReasonForbidden, waitForRights, errors.New(words))
 	}
-	text := errors.New(plainText(err))
+	text := objectFirst(err, plainText(err))
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return fault.WaitError(release.ReasonTerminating, waitForNamespace, text)
@@ -78,11 +89,22 @@ func classify(err error) error {
 			return fault.PermanentError(t.reason, text)
 		}
 	}
+	if m := refusedPatch.FindStringSubmatch(err.Error()); m != nil {
+		var named *refusal
+		if !errors.As(err, &named) {
+			text = fmt.Errorf("%s %s: %w", m[2], m[1], text)
+		}
+		return fault.PermanentError(release.ReasonInvalidObject, text)
+	}
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return fault.PermanentError(release.ReasonInvalidObject, text)
 	case apierrors.IsForbidden(err):
 		return fault.WaitError(release.ReasonForbidden, waitForRights, text)
+	}
+	var known *refusal
+	if errors.As(err, &known) {
+		return fmt.Errorf("%s: %w", known.what, err)
 	}
 	return fmt.Errorf("helm: %w", err)
 }

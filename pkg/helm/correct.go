@@ -29,6 +29,9 @@ type Correction struct {
 	// Only chooses among the objects that differ; nil: all of them. The namespace
 	// of objects that have none is empty.
 	Only func(kind schema.GroupVersionKind, namespace, name string) bool
+	// Reclaim, where not nil, reports whether an object that is marked as another
+	// release's is put back all the same, by its Identity.
+	Reclaim func(object string) bool
 }
 
 // Correct undoes what others changed on the objects of a release, with the given
@@ -55,7 +58,7 @@ func (c *Client) Correct(ctx context.Context, id release.ID, rights Rights, how 
 		return err
 	}
 	eng := engineOf(who, id)
-	eng.limited = rights.Namespace
+	eng.limit = namespaceLimit{namespace: rights.Namespace}
 	cfg, err := c.configuration(ctx, who, eng)
 	if err != nil {
 		return err
@@ -137,7 +140,7 @@ func (k *corrector) target(info *resource.Info, force bool) (*unstructured.Unstr
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", describe(obj), err)
 	}
-	if owner := ownerOf(live); owner.Name != "" && owner != k.id {
+	if owner := OwnerOf(live); owner.Name != "" && owner != k.id && (k.how.Reclaim == nil || !k.how.Reclaim(identityOf(info))) {
 		return nil, k.refuse(fault.PermanentError(release.ReasonNotOwned,
 			fmt.Errorf("%s belongs to release %s by now", describe(live), owner)))
 	}

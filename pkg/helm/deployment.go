@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
-	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -28,25 +28,45 @@ type Deployment struct {
 	Content content.Manifest
 	// Options say how to deploy them; the Helm values are merged in.
 	Options fleet.BundleDeploymentOptions
+	// AdminNamespace says that an administrator has set Options.TargetNamespace, as
+	// in GitRepo.spec.targetNamespace, and not the fleet.yaml of the bundle.
+	AdminNamespace bool
 	// Memory is written into the release. Memory.Owner.BundleID is the name of
 	// the BundleDeployment; the agent's namespace is the client's.
 	Memory release.Memory
-	// Adopt tells whether objects of another release may be taken over without
-	// takeOwnership. Nil: of none.
-	Adopt func(release.ID) bool
+	// Claim says how another release relates to this deployment, without
+	// takeOwnership; see release.Wanted. Nil: all are unrelated.
+	Claim func(release.ID) (release.Claim, string)
+	// Shared, where not nil, is told of each object that is not taken over because
+	// another bundle of the repository has it. It may be called by several
+	// goroutines.
+	Shared func(SharedObject)
+	// Awaited, where not nil, reports whether another bundle of the repository waits
+	// for an object of this release, by its Identity: it is left for that bundle when
+	// this one does not want it any more.
+	Awaited func(object string) bool
 }
 
-// IDOf is the release that a bundle deployment of this name makes with these
-// options.
+// A SharedObject is one that two releases want.
+type SharedObject struct {
+	Owner     release.ID // the one that has it
+	Kind      schema.GroupVersionKind
+	Namespace string // empty for an object without
+	Name      string
+}
+
+// Identity identifies an object in its cluster, in whatever version.
+func (o SharedObject) Identity() string { return Identity(o.Kind, o.Namespace, o.Name) }
+
+// Identity identifies an object in its cluster, in whatever version. The namespace
+// is empty for an object without.
+func Identity(kind schema.GroupVersionKind, namespace, name string) string {
+	return kind.GroupKind().String() + " " + namespace + "/" + name
+}
+
+// IDOf is release.IDOf.
 func IDOf(bundleID string, o fleet.BundleDeploymentOptions) release.ID {
-	id := release.ID{Namespace: o.TargetNamespace, Name: naming.ReleaseName(bundleID)}
-	if id.Namespace == "" {
-		id.Namespace = orDefault(o.DefaultNamespace)
-	}
-	if o.Helm != nil && o.Helm.ReleaseName != "" {
-		id.Name = o.Helm.ReleaseName
-	}
-	return id
+	return release.IDOf(bundleID, o)
 }
 
 // checkID refuses a release that cannot be.

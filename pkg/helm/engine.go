@@ -31,6 +31,7 @@ const (
 // that Fleet adds.
 //
 //   - New objects are checked before the first of them is written.
+//   - Nothing is written outside of the bundle's limit, whatever way it comes.
 //   - An upgrade merges three ways also for custom resources, so that what
 //     others changed is put back.
 //   - Nothing is deleted that is not marked as this release's own.
@@ -40,15 +41,13 @@ type engine struct {
 	api *api
 	id  release.ID
 
-	// limited is the only namespace that objects may be in, if any.
-	limited string
+	// limit says where the objects may be.
+	limit namespaceLimit
 	// tenant tells that the account is another one than the agent, so that rights
 	// may be missing.
 	tenant bool
-	// owned checks whom an object belongs to that exists already.
-	owned bool
-	// adopt tells whose objects may be taken over.
-	adopt func(release.ID) bool
+	// owners says which objects that exist already may not be taken over.
+	owners owners
 	// sources are the files that objects come from.
 	sources map[string]string
 	// leftovers are the objects of revisions that did not succeed.
@@ -58,6 +57,10 @@ type engine struct {
 	hooks   hooks // of this action
 	// prepare is done between the checks and the first record, if set.
 	prepare func() error
+	// crds are the files of the chart's crds folders, by their text, and crdFiles
+	// the same by the objects that Helm was given of them.
+	crds     map[string]string
+	crdFiles map[*resource.Info]string
 
 	mu      sync.Mutex
 	checked map[string]bool // manifests that were found good
@@ -105,6 +108,9 @@ func (e *engine) refuse(err error) error {
 // begin is called before the record of a new revision is written, which comes
 // before all else that an action writes but for a chart's own crds folder.
 func (e *engine) begin(r *helmrelease.Release) error {
+	if s := r.Info.Status; s == helmrelease.StatusPendingInstall || s == helmrelease.StatusPendingUpgrade {
+		noteCRDs(r.Chart)
+	}
 	if err := e.checkHooks(r.Hooks, release.State(r.Info.Status)); err != nil || e.prepare == nil {
 		return err
 	}
@@ -127,6 +133,14 @@ func (e *engine) Build(r io.Reader, fresh bool) (helmkube.ResourceList, error) {
 		list, err = e.Client.Build(bytes.NewReader(data), false)
 	}
 	if !fresh {
+		if file, ok := e.crds[string(data)]; ok {
+			for _, info := range list {
+				e.crdFiles[info] = file
+			}
+			if err := e.checkScopes(list); err != nil {
+				return nil, e.refuse(err)
+			}
+		}
 		return list, utilerrors.FilterOut(err, meta.IsNoMatchError)
 	}
 	if err != nil {
@@ -155,9 +169,13 @@ func (e *engine) Create(list helmkube.ResourceList) (*helmkube.Result, error) {
 	if e.hooks.skip(list) {
 		return &helmkube.Result{}, nil
 	}
+	if err := e.checkScopes(list); err != nil {
+		return &helmkube.Result{}, e.refuse(err)
+	}
 	own := list.Filter(e.isOwnNamespace)
 	if len(own) == 0 || len(list) == 1 && !e.marked(own[0]) {
-		return e.Client.Create(list)
+		result, err := e.Client.Create(list)
+		return result, e.named(list, err)
 	}
 	result, err := e.UpdateThreeWayMerge(own, own, false)
 	if err != nil {
@@ -171,7 +189,7 @@ func (e *engine) Create(list helmkube.ResourceList) (*helmkube.Result, error) {
 	if more != nil {
 		result.Created = append(result.Created, more.Created...)
 	}
-	return result, err
+	return result, e.named(others, err)
 }
 
 // isOwnNamespace tells whether an object is the namespace of the release.
@@ -219,7 +237,7 @@ func (e *engine) UpdateThreeWayMerge(was, wanted helmkube.ResourceList, force bo
 	was = was.Difference(spared)
 	result, err := e.Client.UpdateThreeWayMerge(was, wanted, force)
 	if err != nil {
-		return result, err
+		return result, e.named(wanted, err)
 	}
 	return result, remaining(was.Difference(wanted).Difference(result.Deleted))
 }
@@ -243,8 +261,8 @@ func remaining(passed helmkube.ResourceList) error {
 }
 
 // spared are those of objects that are to go that are not this release's any
-// more. Helm passes over what it may not remove: an account without that right
-// is found out before the first write.
+// more, or that another bundle of the repository waits for. Helm passes over what it
+// may not remove: an account without that right is found out before the first write.
 func (e *engine) spared(going helmkube.ResourceList) (helmkube.ResourceList, error) {
 	var out helmkube.ResourceList
 	for _, info := range going {
@@ -258,7 +276,7 @@ func (e *engine) spared(going helmkube.ResourceList) (helmkube.ResourceList, err
 		if err != nil {
 			return nil, fmt.Errorf("remove %s: %w", identityOf(info), err)
 		}
-		if !mine {
+		if !mine || e.owners.awaited(info) {
 			out = append(out, info)
 		}
 	}
@@ -344,7 +362,7 @@ func (e *engine) ours(info *resource.Info) (bool, error) {
 	if isGone(err) {
 		return false, nil
 	}
-	return err == nil && ownerOf(live) == e.id, err
+	return err == nil && OwnerOf(live) == e.id, err
 }
 
 // get reads the live object.
@@ -360,13 +378,13 @@ func get(info *resource.Info) (*unstructured.Unstructured, error) {
 	return live, nil
 }
 
-// ownerOf is the release that an object is marked with; the zero ID if none.
-func ownerOf(o *unstructured.Unstructured) release.ID {
+// OwnerOf is the release that an object is marked with; the zero ID if none.
+func OwnerOf(o *unstructured.Unstructured) release.ID {
 	a := o.GetAnnotations()
 	return release.ID{Namespace: a[markReleaseNamespace], Name: a[markReleaseName]}
 }
 
 // identityOf is identity for what Helm's client builds.
 func identityOf(info *resource.Info) string {
-	return info.Mapping.GroupVersionKind.GroupKind().String() + " " + info.Namespace + "/" + info.Name
+	return Identity(info.Mapping.GroupVersionKind, info.Namespace, info.Name)
 }

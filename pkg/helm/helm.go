@@ -27,6 +27,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
 // Helm takes the field manager of what it writes from a variable of its own
@@ -56,6 +57,7 @@ type Client struct {
 
 	bodies   *bodies
 	accounts accounts
+	reserved *reservations
 }
 
 // Connect prepares a client; it sends no request.
@@ -73,7 +75,7 @@ func Connect(cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("helm: %w", err)
 	}
 	disco := memory.NewMemCacheClient(admin.Discovery())
-	return &Client{cfg: cfg, admin: admin, bodies: newBodies(), api: &api{
+	return &Client{cfg: cfg, admin: admin, bodies: newBodies(), reserved: &reservations{by: map[string]release.ID{}}, api: &api{
 		discovery: disco,
 		mapper:    restmapper.NewDeferredDiscoveryRESTMapper(disco),
 	}}, nil

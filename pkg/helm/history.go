@@ -17,6 +17,7 @@ func observed(id release.ID, list []record) release.Observed {
 		}
 		if r.Version == out.Good {
 			out.Manifest, out.Large = r.Manifest, r.body != (bodyRef{})
+			out.CRDs = notedCRDs(r.Chart.Metadata.Annotations)
 		}
 	}
 	if out.Large {

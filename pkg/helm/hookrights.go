@@ -101,9 +101,9 @@ func tryWatch(info *resource.Info) error {
 
 // checkRehearsed is for a chart that brings CRDs, which are written before Helm has
 // rendered anything: it checks them, the objects of kinds that are served already,
-// and the hooks.
-func (e *engine) checkRehearsed(crds []chart.CRD, r *helmrelease.Release) error {
-	if err := e.checkCRDs(crds); err != nil {
+// and the hooks. The chart of r lacks the subcharts that are switched off.
+func (e *engine) checkRehearsed(r *helmrelease.Release) error {
+	if err := e.checkCRDs(r.Chart.CRDObjects()); err != nil {
 		return e.refuse(err)
 	}
 	objects, err := e.served(r.Manifest)
@@ -118,8 +118,8 @@ func (e *engine) checkRehearsed(crds []chart.CRD, r *helmrelease.Release) error 
 
 // checkCRDs says which of the CRDs that a chart brings may not be made.
 func (e *engine) checkCRDs(crds []chart.CRD) error {
-	if !e.tenant {
-		return nil
+	if err := e.limit.checkCRDs(crds); err != nil || !e.tenant {
+		return err
 	}
 	for _, c := range crds {
 		objects, err := e.served(string(c.File.Data))

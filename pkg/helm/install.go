@@ -50,7 +50,9 @@ func (c *Client) Install(ctx context.Context, d Deployment) error {
 		if err := c.takeUp(ctx, j, before, release.PendingInstall, d); err != nil {
 			return err
 		}
-		j.engine.owned = !o.TakeOwnership
+		if !o.TakeOwnership {
+			j.engine.owners.check = ownersAll
+		}
 		missing, err := mustCreateNamespace(ctx, j.who, d)
 		if err != nil {
 			return err
@@ -61,11 +63,12 @@ func (c *Client) Install(ctx context.Context, d Deployment) error {
 		if crds := j.chart.CRDObjects(); len(crds) > 0 {
 			r, err := j.rehearse(d)
 			if err == nil {
-				err = j.engine.checkRehearsed(crds, r)
+				err = j.engine.checkRehearsed(r)
 			}
 			if err != nil {
 				return err
 			}
+			j.engine.expectCRDs(crds)
 			j.config.Capabilities = nil // the CRDs change them
 			defer c.Refresh()
 		}
@@ -96,6 +99,9 @@ func (c *Client) Upgrade(ctx context.Context, d Deployment) error {
 		if err := c.takeUp(ctx, j, before, release.PendingUpgrade, d); err != nil {
 			return err
 		}
+		if !o.TakeOwnership {
+			j.engine.owners.check = ownersBundles
+		}
 		_, err := up.RunWithContext(context.WithoutCancel(ctx), d.ID.Name, j.chart, j.values)
 		return err
 	})
@@ -122,7 +128,10 @@ func (c *Client) deploy(ctx context.Context, d Deployment, run func(*job) error)
 	}
 	done := make(chan error, 1)
 	started := time.Now()
-	go func() { done <- run(j) }()
+	go func() {
+		defer c.reserved.free(d.ID)
+		done <- run(j)
+	}()
 	select {
 	case err = <-done:
 	case <-ctx.Done():
@@ -149,8 +158,7 @@ func (c *Client) prepare(ctx context.Context, d Deployment) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	rights := RightsOf(d.Options)
-	who, err := c.account(ctx, rights.ServiceAccount)
+	who, err := c.account(ctx, d.Options.ServiceAccount)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +171,9 @@ func (c *Client) prepare(ctx context.Context, d Deployment) (*job, error) {
 		return nil, err
 	}
 	eng := engineOf(who, d.ID)
-	eng.limited, eng.adopt, eng.sources = rights.Namespace, d.Adopt, post.sources
+	eng.limit, eng.sources = d.namespaceLimit(), post.sources
+	eng.owners.deployment, eng.owners.reserved = d, c.reserved
+	eng.owners.claims = func(id release.ID) (Claims, error) { return c.Claims(context.WithoutCancel(ctx), id) }
 	cfg, err := c.configuration(ctx, who, eng)
 	if err != nil {
 		return nil, err
@@ -210,6 +220,7 @@ func (j *job) rehearse(d Deployment) (*helmrelease.Release, error) {
 	if err != nil {
 		return nil, err
 	}
+	j.post.parts.chart = p.chart // which is the one that is rendered
 	caps := j.config.Capabilities.Copy()
 	caps.APIVersions = append(caps.APIVersions, j.post.serves...)
 	in := action.NewInstall(&action.Configuration{

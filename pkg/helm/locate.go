@@ -4,13 +4,19 @@ import (
 	"bytes"
 	"fmt"
 	"path"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
 
+	"gopkg.in/yaml.v3"
+	"sigs.k8s.io/kustomize/api/types"
+
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/position"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
 
 // A Place is where in the files of a bundle an error of Render comes from.
@@ -36,6 +42,8 @@ var (
 	ofKustom  = regexp.MustCompile(`^kustomize "([^"]*)": (.*)$`)
 	noYAML    = regexp.MustCompile(`(?:MalformedYAMLError: )?yaml: line (\d+): (.*?) in File: (\S+)`)
 	fromFile  = regexp.MustCompile(`from '([^']+)'`)
+	ofField   = regexp.MustCompile(`unknown field "([^"]+)"`)
+	ofChartAt = regexp.MustCompile(`^validation: chart\.metadata\.(\w+)`)
 )
 
 // Locate finds the place that an error of Render is about. d is what was
@@ -44,15 +52,8 @@ func Locate(d Deployment, err error) (place Place, ok bool) {
 	if err == nil {
 		return Place{}, false
 	}
-	l := locator{d: d, text: strings.TrimPrefix(plainText(err), "helm: "), yaml: fault.ReasonOf(err) == release.ReasonBadYAML}
-	var names []file
-	for _, r := range d.Content.Resources {
-		names = append(names, file{name: r.Name})
-	}
-	l.dir, _ = chartDir(names, d.helm())
-	if l.dir == "" {
-		l.dir = "."
-	}
+	l := newLocator(d)
+	l.text, l.yaml = strings.TrimPrefix(plainText(err), "helm: "), fault.ReasonOf(err) == release.ReasonBadYAML
 	for _, try := range []func() (Place, bool){l.kustomization, l.included, l.loading, l.requirement, l.placed, l.filed} {
 		if place, ok := try(); ok {
 			return place, true
@@ -67,6 +68,19 @@ type locator struct {
 	text string
 	yaml bool   // what was rendered is no YAML
 	dir  string // of the chart
+}
+
+// newLocator is a locator without an error.
+func newLocator(d Deployment) locator {
+	l := locator{d: d}
+	var names []file
+	for _, r := range d.Content.Resources {
+		names = append(names, file{name: r.Name})
+	}
+	if l.dir, _ = chartDir(names, d.helm()); l.dir == "" {
+		l.dir = "."
+	}
+	return l
 }
 
 // inTree is a file of the chart as it is named in the bundle, if it is there.
@@ -135,6 +149,9 @@ func (l locator) rendered(name, line, text string) (Place, bool) {
 		return Place{}, false
 	}
 	if l.isTemplate(f) {
+		if at := position.Conflict(l.bytes(f)); at > 0 {
+			return Place{File: f, Line: at, Text: position.ConflictText}, true
+		}
 		if line != "" {
 			text = fmt.Sprintf("line %s of what it renders to: %s", line, text)
 		}
@@ -169,6 +186,9 @@ func (l locator) loading() (Place, bool) {
 	if m := ofParser.FindStringSubmatch(text); m != nil {
 		p.Line, p.Text = number(m[1]), m[2]
 	}
+	if m := ofChartAt.FindStringSubmatch(text); m != nil {
+		p.Line, p.Column = l.findKey(f, m[1])
+	}
 	return p, true
 }
 
@@ -195,11 +215,20 @@ func (l locator) kustomization() (Place, bool) {
 			return Place{File: f, Line: number(in[1]), Text: in[2]}, true
 		}
 	}
+	if p, ok := l.patch(dir, text); ok {
+		return p, true
+	}
 	f, ok := l.below(dir, kustomizeFile)
 	if !ok {
 		return Place{}, false
 	}
 	p := Place{File: f, Text: text}
+	if m := ofField.FindStringSubmatch(text); m != nil {
+		p.Line, p.Column = l.findKey(f, m[1])
+		if near := spelling.Nearest(m[1], kustomizationFields()); near != "" {
+			p.Text += fmt.Sprintf("; did you mean %q?", near)
+		}
+	}
 	// What failed is named innermost, relative to the kustomization that names
 	// it: of one that is a base only the base is known here.
 	for _, from := range fromFile.FindAllStringSubmatch(text, -1) {
@@ -220,25 +249,43 @@ func (l locator) below(dir, name string) (string, bool) {
 	return "", false
 }
 
-// find is where a word first stands in a file.
-func (l locator) find(name, word string) (line, column int) {
+// bytes is what a file holds; nil where it cannot be read.
+func (l locator) bytes(name string) []byte {
 	for _, r := range l.d.Content.Resources {
 		if r.Name != name {
 			continue
 		}
-		data, err := content.ResourceBytes(r)
-		if err != nil {
-			return 0, 0
+		if data, err := content.ResourceBytes(r); err == nil {
+			return data
 		}
-		n := 0
-		for text := range bytes.Lines(data) {
-			n++
-			if at := bytes.Index(text, []byte(word)); at >= 0 {
-				return n, at + 1
-			}
+	}
+	return nil
+}
+
+// find is where a word first stands in a file.
+func (l locator) find(name, word string) (line, column int) {
+	n := 0
+	for text := range bytes.Lines(l.bytes(name)) {
+		n++
+		if at := bytes.Index(text, []byte(word)); at >= 0 {
+			return n, at + 1
 		}
 	}
 	return 0, 0
+}
+
+// findKey is where a file has a key at its top, else where it has it first.
+func (l locator) findKey(name, key string) (line, column int) {
+	root := position.Root(l.bytes(name))
+	if line, column, ok := position.Find(root, true, key); ok {
+		return line, column
+	}
+	position.Keys(root, func(n *yaml.Node, _ []any) {
+		if n.Value == key && line == 0 {
+			line, column = n.Line, n.Column
+		}
+	})
+	return line, column
 }
 
 func number(s string) int {
@@ -247,4 +294,30 @@ func number(s string) int {
 		return 0
 	}
 	return n
+}
+
+// kustomizationFields are the names of all fields that may stand in a kustomization, at
+// any depth.
+func kustomizationFields() []string {
+	var names []string
+	seen := map[reflect.Type]bool{}
+	var walk func(t reflect.Type)
+	walk = func(t reflect.Type) {
+		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct || seen[t] {
+			return
+		}
+		seen[t] = true
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+				names = append(names, name)
+			}
+			walk(f.Type)
+		}
+	}
+	walk(reflect.TypeFor[types.Kustomization]())
+	return names
 }

@@ -96,6 +96,35 @@ func TestLocate(t *testing.T) {
 			files:   map[string]string{"overlays/prod/kustomization.yaml": kustomized, "overlays/prod/cm.yaml": renderMap},
 			want:    Place{File: "overlays/prod/kustomization.yaml", Line: 3, Column: 3},
 		},
+		"KustomizePatchFile": {
+			why: "the patch is to be repaired, not the file as a whole",
+			files: map[string]string{
+				"kustomization.yaml": "resources:\n- cm.yaml\npatches:\n- path: good.yaml\n- path: bad.yaml\n", "cm.yaml": renderMap,
+				"good.yaml": renderMap, "bad.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: no.where\n",
+			},
+			want: Place{File: "kustomization.yaml", Line: 5, Column: 3, Text: "the patch is for ConfigMap no.where, and no resource of the kustomization has that kind and name"},
+		},
+		"KustomizePatchOfBase": {
+			why: "a kustomization that is built on may be to blame", options: fleet.BundleDeploymentOptions{Kustomize: &fleet.KustomizeOptions{Dir: "prod"}},
+			files: map[string]string{
+				"prod/kustomization.yaml": "resources:\n- ../base\n", "base/cm.yaml": renderMap,
+				"base/kustomization.yaml": "resources:\n- cm.yaml\npatchesStrategicMerge:\n- |-\n  apiVersion: v1\n  kind: ConfigMap\n  metadata:\n    name: b\n",
+			},
+			want: Place{File: "base/kustomization.yaml", Line: 4, Column: 3, Text: "the patch is for ConfigMap b, and no resource of the kustomization has that kind and name"},
+		},
+		"KustomizeOperation": {
+			files: map[string]string{
+				"kustomization.yaml": "resources:\n- cm.yaml\npatches:\n- target: {kind: ConfigMap}\n  patch: |-\n    - op: replace\n      path: /spec/replicas\n      value: x\n", "cm.yaml": renderMap,
+			},
+			want: Place{File: "kustomization.yaml", Line: 7, Column: 13},
+		},
+		"KustomizeOperationInFile": {
+			files: map[string]string{
+				"kustomization.yaml": "resources:\n- cm.yaml\npatches:\n- target: {kind: ConfigMap}\n  path: p.yaml\n", "cm.yaml": renderMap,
+				"p.yaml": "- op: replace\n  path: /spec/replicas\n  value: x\n",
+			},
+			want: Place{File: "p.yaml", Line: 2, Column: 9},
+		},
 		"KustomizeYAML": {
 			files: map[string]string{"kustomization.yaml": "resources: [cm.yaml]\n", "cm.yaml": "a: b\nc: [\n"},
 			want:  Place{File: "cm.yaml", Line: 2, Text: "did not find expected node content"},

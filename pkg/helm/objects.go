@@ -30,25 +30,34 @@ type object struct {
 // sourceMark is how Helm says in its output which file a document is from.
 const sourceMark = "# Source: "
 
-// parse reads a stream of YAML or JSON documents. source names the file in
-// errors; a document with a mark of Helm's names its own. Documents without a
-// kind are skipped, lists are taken apart.
+// parse is parseAll for those who do not ask for what is skipped.
 func parse(data []byte, source string) ([]object, error) {
-	var out []object
+	out, _, err := parseAll(data, source)
+	return out, err
+}
+
+// parseAll reads a stream of YAML or JSON documents. source names the file in
+// errors; a document with a mark of Helm's names its own. Documents without a
+// kind are skipped, as in the reference; skipped is their files. Lists are taken
+// apart.
+func parseAll(data []byte, source string) (out []object, skipped []string, err error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	line := 0 // where the document begins
 	for {
 		doc, err := reader.Read()
 		if errors.Is(err, io.EOF) {
-			return out, nil
+			return out, skipped, nil
 		}
 		if err != nil {
-			return nil, fault.PermanentError(release.ReasonBadYAML, fmt.Errorf("%s: %w", source, err))
+			return nil, nil, fault.PermanentError(release.ReasonBadYAML, fmt.Errorf("%s: %w", source, err))
 		}
 		from := marked(doc, source)
 		objs, err := parseDocument(doc)
-		if err != nil {
-			return nil, fault.PermanentError(release.ReasonBadYAML, atLine(from, line, err))
+		switch {
+		case errors.Is(err, errNoKind):
+			skipped = append(skipped, from)
+		case err != nil:
+			return nil, nil, fault.PermanentError(release.ReasonBadYAML, atLine(from, line, err))
 		}
 		for _, o := range objs {
 			out = append(out, object{Unstructured: o, source: from})
@@ -81,12 +90,15 @@ func inBundle(name string) string {
 	return name
 }
 
+// errNoKind is a document that holds something, and no kind.
+var errNoKind = errors.New("it has no kind")
+
 func parseDocument(doc []byte) ([]*unstructured.Unstructured, error) {
 	data, err := yaml.YAMLToJSON(doc)
 	if err != nil {
 		return nil, err
 	}
-	if bytes.Equal(bytes.TrimSpace(data), []byte("null")) {
+	if text := string(bytes.TrimSpace(data)); text == "null" || text == "{}" {
 		return nil, nil
 	}
 	if !bytes.HasPrefix(data, []byte("{")) {
@@ -99,7 +111,7 @@ func parseDocument(doc []byte) ([]*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	if head.Kind == "" {
-		return nil, nil
+		return nil, errNoKind
 	}
 	decoded, _, err := unstructured.UnstructuredJSONScheme.Decode(data, nil, nil)
 	if err != nil {

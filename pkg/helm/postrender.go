@@ -17,13 +17,12 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-const kindCRD = "CustomResourceDefinition"
-
 // postRenderer turns what Helm rendered into what is deployed: the output of
 // the kustomization, the raw manifests, labels and the forced namespace.
 type postRenderer struct {
 	parts parts
 	opts  fleet.BundleDeploymentOptions
+	limit namespaceLimit
 	setID string // empty: objects are not marked
 	// namespaced tells the scope of a kind.
 	namespaced func(schema.GroupVersionKind) (bool, error)
@@ -35,6 +34,10 @@ type postRenderer struct {
 	// had says that the bundle had objects before and that nobody can have meant
 	// it to have none now; then none at all is an error.
 	had bool
+	// home is the namespace of objects that name none.
+	home string
+	// skipped are the templates that rendered documents without a kind.
+	skipped []string
 	// sources remembers the file of each object, and names their kinds, names
 	// and namespaces, for messages.
 	sources map[string]string
@@ -49,10 +52,12 @@ func (c *Client) postRenderer(d Deployment, p parts, kinds *api) (*postRenderer,
 }
 
 func postRendererOf(d Deployment, p parts, setID string, namespaced func(schema.GroupVersionKind) (bool, error)) (*postRenderer, error) {
-	out := &postRenderer{parts: p, opts: d.Options, setID: setID, namespaced: namespaced, sources: map[string]string{}}
+	out := &postRenderer{
+		parts: p, opts: d.Options, limit: d.namespaceLimit(), setID: setID, namespaced: namespaced, home: d.ID.Namespace, sources: map[string]string{},
+	}
 	var crds []object
 	for _, f := range p.chart.CRDObjects() {
-		objs, err := parse(f.File.Data, f.Filename)
+		objs, err := parse(f.File.Data, inBundle(f.Filename))
 		if err != nil {
 			return nil, err
 		}
@@ -62,12 +67,17 @@ func postRendererOf(d Deployment, p parts, setID string, namespaced func(schema.
 	return out, nil
 }
 
-// Run is called by Helm with what it rendered, without hooks.
+// Run is called by Helm with what it rendered, without hooks. The chart lacks the
+// subcharts that are switched off by then.
 func (p *postRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
-	objs, err := parse(rendered.Bytes(), "the chart's output")
+	if err := (namespaceLimit{}).checkCRDs(p.parts.chart.CRDObjects()); err != nil {
+		return nil, err // an upgrade installs no CRDs, and what else is among them would never be there
+	}
+	objs, skipped, err := parseAll(rendered.Bytes(), "the chart's output")
 	if err != nil {
 		return nil, err
 	}
+	p.skipped = skipped
 	if p.parts.kustomize != "" {
 		if objs, err = kustomize(p.parts, objs); err != nil {
 			return nil, fault.PermanentError(release.ReasonBadKustomization, err)
@@ -81,6 +91,9 @@ func (p *postRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 		objs = append(objs, more...)
 	}
 	if err := p.finish(objs); err != nil {
+		return nil, err
+	}
+	if err := p.once(objs); err != nil {
 		return nil, err
 	}
 	if p.had && len(objs) == 0 {
@@ -114,7 +127,28 @@ func (p *postRenderer) finish(objs []object) error {
 			}
 		}
 		p.sources[identity(o.Unstructured)] = o.source
+		if bare := o.GroupVersionKind().GroupKind().String() + " /" + o.GetName(); p.sources[bare] == "" {
+			p.sources[bare] = o.source // for a cluster-scoped object whose manifest names a namespace
+		}
 		p.names = append(p.names, o.GetKind(), o.GetName(), o.GetNamespace())
+	}
+	return nil
+}
+
+// once refuses objects of which two are one and the same on the cluster: Helm
+// would write both, and only the last would stay.
+func (p *postRenderer) once(objs []object) error {
+	first := map[string]string{}
+	for _, o := range objs {
+		if o.GetName() == "" {
+			continue // generateName: another object each time
+		}
+		key := o.GroupVersionKind().GroupKind().String() + " " + or(o.GetNamespace(), p.home) + "/" + o.GetName()
+		if source, again := first[key]; again {
+			return fault.PermanentError(release.ReasonDuplicateObject,
+				fmt.Errorf("%s is in the bundle twice: first in %s", in(o.source, o.Unstructured), or(source, "the chart's output")))
+		}
+		first[key] = o.source
 	}
 	return nil
 }
@@ -129,18 +163,11 @@ func (p *postRenderer) force(o object, crds map[schema.GroupKind]bool) error {
 			return unknownKind(o.Unstructured, err)
 		}
 	}
-	if !namespaced {
-		return clusterScoped(o.source, o.Unstructured)
+	what := in(o.source, o.Unstructured)
+	if namespaced {
+		o.SetNamespace(p.opts.TargetNamespace)
 	}
-	o.SetNamespace(p.opts.TargetNamespace)
-	return nil
-}
-
-// clusterScoped refuses an object that no namespace can hold.
-func clusterScoped(source string, o *unstructured.Unstructured) error {
-	return fault.PermanentError(release.ReasonClusterScoped, fmt.Errorf(
-		"%s is cluster-scoped, but the bundle is limited to one namespace; use defaultNamespace instead of namespace",
-		in(source, o)))
+	return p.limit.check(candidate{Unstructured: o.Unstructured, what: what, namespaced: namespaced, namespace: o.GetNamespace()})
 }
 
 // mapping finds how a kind is served, asking the cluster anew once if it is
@@ -208,8 +235,7 @@ func with(m, more map[string]string) map[string]string {
 
 // identity tells objects of one release apart.
 func identity(o *unstructured.Unstructured) string {
-	gk := o.GroupVersionKind().GroupKind()
-	return gk.String() + " " + o.GetNamespace() + "/" + o.GetName()
+	return Identity(o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 }
 
 // in names an object together with its file.

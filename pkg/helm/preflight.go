@@ -28,6 +28,9 @@ func (e *engine) check(list helmkube.ResourceList, manifest string) error {
 	if e.isGood(manifest) {
 		return nil
 	}
+	if err := e.reserve(list); err != nil {
+		return err
+	}
 	if err := e.checkAll(list); err != nil {
 		return err
 	}
@@ -50,12 +53,17 @@ func (e *engine) checkAll(list helmkube.ResourceList) error {
 		})
 	}
 	_ = group.Wait() // the errors are in errs, in the order of the objects
+	var shared error // counts only where nothing else is wrong
 	for _, err := range errs {
-		if err != nil {
+		switch {
+		case err == nil:
+		case fault.ReasonOf(err) != release.ReasonSharedObject:
 			return err
+		case shared == nil:
+			shared = err
 		}
 	}
-	return nil
+	return shared
 }
 
 // isGood tells whether a manifest was checked before in this action: Helm
@@ -85,29 +93,26 @@ func (e *engine) checkScopes(list helmkube.ResourceList) error {
 	return nil
 }
 
-// checkScope refuses what is not in the one namespace that is allowed. With a
-// forced namespace that is only found in hooks: they do not pass the
-// post-renderer, which puts all others there.
+// checkScope lets the limit decide on an object. With a forced namespace only hooks
+// are found to be elsewhere: they do not pass the post-renderer, which puts all
+// others there.
 func (e *engine) checkScope(info *resource.Info) error {
-	if e.limited == "" {
+	file, crds := e.crdFiles[info]
+	if e.limit.namespace == "" && !crds {
 		return nil
 	}
 	obj, ok := info.Object.(*unstructured.Unstructured)
 	if !ok {
 		return fmt.Errorf("unexpected type %T", info.Object)
 	}
-	if !info.Namespaced() {
-		return clusterScoped(e.sources[identityOf(info)], obj)
+	what := in(e.sourceOf(info), obj)
+	switch {
+	case crds:
+		what = in(file, obj)
+	case isHook(info):
+		what = "hook " + describe(obj)
 	}
-	if info.Namespace != e.limited {
-		what := in(e.sourceOf(info), obj)
-		if isHook(info) {
-			what = "hook " + describe(obj)
-		}
-		return fault.PermanentError(release.ReasonClusterScoped,
-			fmt.Errorf("%s is outside of namespace %q, to which the bundle is limited", what, e.limited))
-	}
-	return nil
+	return e.limit.check(candidate{Unstructured: obj, what: what, namespaced: info.Namespaced(), namespace: info.Namespace, crds: crds})
 }
 
 // try lets the API server check one object, and looks whom it belongs to if it
@@ -176,32 +181,4 @@ func (e *engine) sourceOf(info *resource.Info) string {
 	}
 	gk := info.Mapping.GroupVersionKind.GroupKind()
 	return e.sources[gk.String()+" /"+info.Name]
-}
-
-// checkOwner refuses an object that another release, or nobody, has made. An
-// object may be taken over from a release of which adopt says so.
-func (e *engine) checkOwner(info *resource.Info, what string) error {
-	if !e.owned || isHook(info) || e.isOwnNamespace(info) {
-		return nil
-	}
-	live, err := get(info)
-	if isGone(err) {
-		return nil
-	}
-	if words, ok := denied(err); ok {
-		return forbidden(what, words)
-	}
-	if err != nil {
-		return fmt.Errorf("read %s: %w", what, err)
-	}
-	owner := ownerOf(live)
-	if owner == e.id || e.adopt != nil && owner.Name != "" && e.adopt(owner) {
-		return nil
-	}
-	by := "it was made by somebody else"
-	if owner.Name != "" {
-		by = "it belongs to release " + owner.String()
-	}
-	return fault.PermanentError(release.ReasonNotOwned, fmt.Errorf(
-		"%s exists and does not belong to this release: %s; set helm.takeOwnership to take it over", what, by))
 }

@@ -12,6 +12,7 @@ import (
 	helmrelease "helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
@@ -44,11 +45,24 @@ type Rendered struct {
 	// Hooks are the objects that Helm runs around an installation. Neither
 	// kustomization nor forced namespace nor marks apply to them.
 	Hooks string
+	// Objects are the same as in CRDs, Manifest and Hooks, one by one, in no order.
+	Objects []Object
 	// Notes is what the chart has to say to people.
 	Notes string
 	// Unknown names the ConfigMaps and Secrets of helm.valuesFrom: they are on
 	// the cluster, so their values are missing here.
 	Unknown []string
+	// Skipped are the templates, relative to their chart, that rendered documents
+	// without a kind: these are not installed.
+	Skipped []string
+}
+
+// An Object is one object that would be installed.
+type Object struct {
+	// File is the file of the bundle that it comes from; for all that a
+	// kustomization makes, the kustomization.
+	File string
+	*unstructured.Unstructured
 }
 
 // All is everything that would be installed, as one stream of documents.
@@ -91,7 +105,41 @@ func Render(d Deployment, o RenderOptions) (Rendered, error) {
 		hidden := redact.New(append(post.names, d.ID.Name, d.ID.Namespace), values)
 		return Rendered{}, without(classify(err), hidden)
 	}
-	return out, out.fill(post, r)
+	if err := d.namespaceLimit().checkCRDs(r.Chart.CRDObjects()); err != nil {
+		return Rendered{}, err
+	}
+	if err := out.fill(post, r); err != nil {
+		return Rendered{}, err
+	}
+	return out, out.list(newLocator(d), post, r)
+}
+
+// list notes the objects and the files that they come from.
+func (r *Rendered) list(l locator, post *postRenderer, done *helmrelease.Release) error {
+	all := post.objects
+	add := func(text []byte, file string) error {
+		objs, err := parse(text, file)
+		all = append(all[:len(all):len(all)], objs...)
+		return err
+	}
+	for _, f := range done.Chart.CRDObjects() {
+		if err := add(f.File.Data, inBundle(f.Filename)); err != nil {
+			return err
+		}
+	}
+	for _, h := range done.Hooks {
+		if err := add([]byte(h.Manifest), inBundle(h.Path)); err != nil {
+			return err
+		}
+	}
+	for _, o := range all {
+		file, ok := l.inTree(o.source)
+		if !ok {
+			file = o.source
+		}
+		r.Objects = append(r.Objects, Object{File: file, Unstructured: o.Unstructured})
+	}
+	return nil
 }
 
 // rendering is an installation that reaches nothing.
@@ -126,7 +174,7 @@ func (r *Rendered) fill(post *postRenderer, done *helmrelease.Release) error {
 		}
 		text.WriteString(document(o.source, data))
 	}
-	r.Manifest = text.String()
+	r.Manifest, r.Skipped = text.String(), post.skipped
 	for _, h := range done.Hooks {
 		r.Hooks += document(inBundle(h.Path), []byte(h.Manifest))
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -84,6 +85,15 @@ func TestRender(t *testing.T) {
 			want: Rendered{Manifest: "---\n# Source: kustomization.yaml\napiVersion: v1\ndata:\n  a: b\nkind: ConfigMap\nmetadata:\n  name: p-raw\n" +
 				"---\n# Source: kustomization.yaml\napiVersion: v1\ndata:\n  a: b\nkind: ConfigMap\nmetadata:\n  name: p-more\n"},
 		},
+		"NoKind": {
+			why: "what is not installed is named",
+			files: map[string]string{
+				"Chart.yaml": renderChart, "templates/a.yaml": renderMap, "templates/b.yaml": "apiVersion: v1\nmetadata: {name: b}\n---\n# nothing\n",
+			},
+			want: Rendered{
+				Manifest: "---\n# Source: templates/a.yaml\napiVersion: v1\ndata:\n  a: b\nkind: ConfigMap\nmetadata:\n  name: raw\n", Skipped: []string{"templates/b.yaml"},
+			},
+		},
 		"Forced": {
 			why:     "the one namespace is forced on kinds of Kubernetes, of the bundle's CRDs and on unknown ones",
 			options: fleet.BundleDeploymentOptions{TargetNamespace: "only"},
@@ -115,7 +125,7 @@ func TestRender(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
+			if diff := cmp.Diff(c.want, got, cmpopts.IgnoreFields(Rendered{}, "Objects")); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
 			again, err := Render(d, c.render)
@@ -148,6 +158,25 @@ func TestRenderRefuses(t *testing.T) {
 			why: "what the agent would refuse is refused", options: fleet.BundleDeploymentOptions{TargetNamespace: "only"},
 			files:  map[string]string{"a.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: ns}\n"},
 			reason: release.ReasonClusterScoped, text: "a.yaml: Namespace ns is cluster-scoped",
+		},
+		"TwiceByTemplates": {
+			why:    "the second would take the place of the first",
+			files:  map[string]string{"Chart.yaml": renderChart, "templates/a.yaml": renderMap, "templates/b.yaml": renderMap},
+			reason: release.ReasonDuplicateObject, text: "templates/b.yaml: ConfigMap raw is in the bundle twice: first in templates/a.yaml",
+		},
+		"TwiceByNamespace": {
+			why:     "without a namespace an object goes into the release's",
+			options: fleet.BundleDeploymentOptions{DefaultNamespace: "web"},
+			files:   map[string]string{"a.yaml": renderMap, "b.yaml": strings.Replace(renderMap, "name: raw", "name: raw, namespace: web", 1)},
+			reason:  release.ReasonDuplicateObject, text: "b.yaml: ConfigMap web/raw is in the bundle twice: first in a.yaml",
+		},
+		"TwiceByForce": {
+			why:     "a forced namespace makes one object of two",
+			options: fleet.BundleDeploymentOptions{TargetNamespace: "only"},
+			files: map[string]string{
+				"a.yaml": strings.Replace(renderMap, "name: raw", "name: raw, namespace: one", 1), "b.yaml": strings.Replace(renderMap, "name: raw", "name: raw, namespace: two", 1),
+			},
+			reason: release.ReasonDuplicateObject, text: "twice",
 		},
 		"KubeVersion": {
 			files:  map[string]string{"Chart.yaml": renderChart + "kubeVersion: '>=1.40'\n"},
@@ -199,7 +228,7 @@ func TestRenderSendsNothing(t *testing.T) {
 		"ConfigFolder":  {"kustomization.yaml": "resources: [a.yaml]\ntransformers: [t]\n", "a.yaml": renderMap, "t/kustomization.yaml": "resources: [t.yaml]\n", "t/t.yaml": patch + server.URL + "\n"},
 		"Configuration": {"kustomization.yaml": "resources: [a.yaml]\nconfigurations: [" + server.URL + "]\n", "a.yaml": renderMap},
 		"CRD":           {"kustomization.yaml": "resources: [a.yaml]\ncrds: [" + server.URL + "]\n", "a.yaml": renderMap},
-		"Alias":         {"kustomization.yaml": "x: &u " + server.URL + "\nresources: [*u]\n"},
+		"Alias":         {"kustomization.yaml": "metadata: {annotations: {x: &u '" + server.URL + "'}}\nresources: [*u]\n"},
 		"ChartOutput": {
 			"kustomization.yaml": "resources: [a.yaml]\ntransformers: [fleet-manifests.yaml]\n", "a.yaml": renderMap,
 			"Chart.yaml": renderChart, "templates/t.yaml": patch + server.URL + "\n",

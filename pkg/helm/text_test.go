@@ -53,6 +53,10 @@ func TestClassify(t *testing.T) {
 		"Invalid": {
 			apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "web", nil), release.ReasonInvalidObject, "permanent", "",
 		},
+		"InvalidUpgrade": {
+			errors.New(`cannot patch "web" with kind Service: Service "web" is invalid: spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive`),
+			release.ReasonInvalidObject, "permanent", "Service web: spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive",
+		},
 		"Network":  {errors.New("dial tcp: connection refused"), "Error", "", ""},
 		"Kept":     {fault.WaitError("Mine", 0, errors.New("x")), "Mine", "wait", "x"},
 		"Multiple": {errors.New("2 errors occurred:\n\t* one\n\t* two\n\n"), "Error", "", ""},

@@ -36,7 +36,7 @@ func (c *Client) Uninstall(ctx context.Context, id release.ID, rights Rights) er
 		return err
 	}
 	eng := engineOf(who, id)
-	eng.claimed, eng.limited = claimed, rights.Namespace
+	eng.claimed, eng.limit = claimed, namespaceLimit{namespace: rights.Namespace}
 	eng.hooks.ended, err = c.endedHooks(ctx, who, list[len(list)-1:], release.Uninstalling, remembered(newest.Chart.Metadata.Annotations).DeploymentID)
 	if err != nil {
 		return err

@@ -124,15 +124,21 @@ func (c *Cache[P]) Index(name string, f func(P) []string) {
 
 // OnChange calls f for every change, one at a time and in order: old is nil
 // for an object that is new here, and changed is nil for one that is gone
-// (old is then the last known state). f must be quick and must not change
-// what it is given.
+// (old is then the last known state). An object that was deleted and made again
+// under its name is two changes, also where the watch missed the deletion. f must
+// be quick and must not change what it is given.
 func (c *Cache[P]) OnChange(f func(old, changed P)) {
 	var none P
 	handler, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(in any) { f(none, in.(P)) },
 		UpdateFunc: func(was, is any) {
 			old, changed := was.(P), is.(P)
-			if old.GetResourceVersion() != changed.GetResourceVersion() {
+			switch {
+			case old.GetResourceVersion() == changed.GetResourceVersion():
+			case old.GetUID() != changed.GetUID():
+				f(old, none)
+				f(none, changed)
+			default:
 				f(old, changed)
 			}
 		},

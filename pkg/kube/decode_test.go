@@ -185,7 +185,7 @@ func FuzzDecode(f *testing.F) {
 	a, b := jsonInfo(f, plain), jsonInfo(f, ours)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if bytes.Count(data, []byte(`"apiVersion"`)) > 1 || bytes.Count(data, []byte(`"kind"`)) > 1 {
-			t.Skip("an object has one kind")
+			return // an object has one kind
 		}
 		if want, got := readObject(plain, a, string(data), nil), readObject(ours, b, string(data), nil); want != got {
 			t.Errorf("want %s\ngot  %s", want, got)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -72,6 +73,8 @@ type Config struct {
 	FieldManager string
 	// Line, where not nil, carries the requests; else client-go does.
 	Line *Line
+
+	maxPages int // of one list; 0: all that the server has
 }
 
 // A Client is a connection to one API server. It may be used by several
@@ -84,6 +87,10 @@ type Client struct {
 	once sync.Once
 	rest rest.Interface
 	err  error
+
+	metaOnce sync.Once
+	meta     metadata.Interface
+	metaErr  error
 }
 
 // Connect prepares a connection; it sends no request.

@@ -29,6 +29,10 @@ type Lease struct {
 	// the next Retry. It takes the right to watch leases; without it nothing else
 	// changes.
 	Watched bool
+	// Crashed, where not nil, is called before f when the lease was taken from a
+	// holder that had not given it back, an earlier process of the same Identity
+	// included; and after f when that has failed before it was told to end.
+	Crashed func(context.Context)
 }
 
 // ErrLeaseLost says that another process has taken the lease, or that it could
@@ -71,12 +75,13 @@ func (t *term) run(ctx context.Context, c candidate, f func(context.Context) err
 	})()
 	waiting, lead := context.WithCancel(elect)
 	defer lead()
+	lock := &firstTake{Interface: &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name},
+		Client:     c.leases,
+		LockConfig: resourcelock.ResourceLockConfig{Identity: c.Identity},
+	}}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name},
-			Client:     c.leases,
-			LockConfig: resourcelock.ResourceLockConfig{Identity: c.Identity},
-		},
+		Lock:            lock,
 		LeaseDuration:   orElse(c.Duration, 30*time.Second),
 		RenewDeadline:   orElse(c.Renew, 25*time.Second),
 		RetryPeriod:     orElse(c.Retry, 10*time.Second),
@@ -85,7 +90,13 @@ func (t *term) run(ctx context.Context, c candidate, f func(context.Context) err
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(holding context.Context) {
 				lead()
+				if c.Crashed != nil && lock.crashed.Load() {
+					c.Crashed(holding)
+				}
 				t.serve(ctx, holding, f)
+				if c.Crashed != nil && t.err != nil && ctx.Err() == nil {
+					c.Crashed(ctx)
+				}
 				stop()
 			},
 			OnStoppedLeading: func() {},
@@ -113,6 +124,34 @@ func (t *term) run(ctx context.Context, c candidate, f func(context.Context) err
 		return false, fmt.Errorf("lease %s/%s: %w", c.Namespace, c.Name, ErrLeaseLost)
 	}
 	return false, t.err
+}
+
+// firstTake is a lock that notes whether it was taken from a holder that had not
+// given it back.
+type firstTake struct {
+	resourcelock.Interface
+	holder  string // in the record that was read last
+	taken   bool
+	crashed atomic.Bool
+}
+
+// Get reads the record.
+func (f *firstTake) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := f.Interface.Get(ctx)
+	if err == nil {
+		f.holder = record.HolderIdentity
+	}
+	return record, raw, err
+}
+
+// Update writes the record; the first time that succeeds takes the lock.
+func (f *firstTake) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	err := f.Interface.Update(ctx, record)
+	if err == nil && !f.taken {
+		f.taken = true
+		f.crashed.Store(f.holder != "")
+	}
+	return err
 }
 
 // watch looks at the lease once, and then calls given when somebody else who had it

@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/metadata"
 )
 
 // Each calls f for each object that w selects, and ends with f's first error. It
@@ -16,7 +15,7 @@ import (
 func (s *Store[P]) Each(ctx context.Context, w Watch, size int64, f func(P) error) error {
 	opts := metav1.ListOptions{Limit: size}
 	w.tweak(&opts)
-	for {
+	for page := 1; ; page++ {
 		list, err := s.scheme.New(s.kind.gvk.GroupVersion().WithKind(s.kind.gvk.Kind + "List"))
 		if err != nil {
 			return err
@@ -37,6 +36,9 @@ func (s *Store[P]) Each(ctx context.Context, w Watch, size int64, f func(P) erro
 		if err != nil || m.GetContinue() == "" {
 			return err
 		}
+		if err := s.more(page); err != nil {
+			return wrap("list", s.kind.gvr.Resource, Key{Namespace: w.Namespace}, err)
+		}
 		opts.Continue = m.GetContinue()
 	}
 }
@@ -44,22 +46,14 @@ func (s *Store[P]) Each(ctx context.Context, w Watch, size int64, f func(P) erro
 // ListMeta reads the metadata of all objects of a kind that w selects, and nothing
 // else of them.
 func (c *Client) ListMeta(ctx context.Context, gvk schema.GroupVersionKind, w Watch) ([]*metav1.PartialObjectMetadata, error) {
-	obj, err := c.scheme.New(gvk)
-	if err != nil {
-		return nil, err
-	}
-	info, err := c.kindOf(obj)
-	if err != nil {
-		return nil, err
-	}
-	cl, err := metadata.NewForConfig(c.cfg.REST)
+	cl, info, err := c.metadataOf(gvk)
 	if err != nil {
 		return nil, err
 	}
 	var out []*metav1.PartialObjectMetadata
 	opts := metav1.ListOptions{Limit: pageSize}
 	w.tweak(&opts)
-	for {
+	for page := 1; ; page++ {
 		list, err := cl.Resource(info.gvr).Namespace(w.Namespace).List(ctx, opts)
 		if err != nil {
 			return nil, wrap("list", info.gvr.Resource, Key{Namespace: w.Namespace}, err)
@@ -69,6 +63,9 @@ func (c *Client) ListMeta(ctx context.Context, gvk schema.GroupVersionKind, w Wa
 		}
 		if list.Continue == "" {
 			return out, nil
+		}
+		if err := c.more(page); err != nil {
+			return nil, wrap("list", info.gvr.Resource, Key{Namespace: w.Namespace}, err)
 		}
 		opts.Continue = list.Continue
 	}

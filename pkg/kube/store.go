@@ -28,6 +28,7 @@ type Store[P Object] struct {
 	client *client.Client
 	scheme *runtime.Scheme
 	field  string
+	more   func(pages int) error // reports whether a list may have another page
 }
 
 // StoreOf is the store of one kind, for example StoreOf[*fleet.Bundle](c). It
@@ -47,6 +48,7 @@ func StoreOf[P Object](c *Client) *Store[P] {
 		client: client.NewClient(info.gvr, info.gvk.Kind, info.namespaced, rc, 0),
 		scheme: c.scheme,
 		field:  c.cfg.FieldManager,
+		more:   c.more,
 	}
 }
 
@@ -68,7 +70,7 @@ func (s *Store[P]) Get(ctx context.Context, key Key) (P, error) {
 func (s *Store[P]) List(ctx context.Context, namespace, selector string) ([]P, error) {
 	var out []P
 	opts := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
-	for {
+	for page := 1; ; page++ {
 		list, err := s.scheme.New(s.kind.gvk.GroupVersion().WithKind(s.kind.gvk.Kind + "List"))
 		if err != nil {
 			return nil, err
@@ -86,6 +88,9 @@ func (s *Store[P]) List(ctx context.Context, namespace, selector string) ([]P, e
 		m, err := meta.ListAccessor(list)
 		if err != nil || m.GetContinue() == "" {
 			return out, err
+		}
+		if err := s.more(page); err != nil {
+			return nil, wrap("list", s.kind.gvr.Resource, Key{Namespace: namespace}, err)
 		}
 		opts.Continue = m.GetContinue()
 	}
@@ -131,7 +136,8 @@ func (s *Store[P]) Patch(ctx context.Context, old, changed P) (P, error) {
 	return s.patch(ctx, old, patch, err)
 }
 
-// PatchStatus is Patch for the status and nothing else.
+// PatchStatus is Patch for the status and nothing else. The first status that an
+// object gets is sent whole, with its zeros: clients read them from the JSON.
 func (s *Store[P]) PatchStatus(ctx context.Context, old, changed P) (P, error) {
 	patch, err := difference(old, changed, true)
 	return s.patch(ctx, old, patch, err, "status")
@@ -242,6 +248,9 @@ func difference(old, changed any, status bool) (fields, error) {
 	if err != nil {
 		return nil, err
 	}
+	if status && !bytes.Equal(a["status"], b["status"]) && hasNoStatus(old) {
+		a = fields{"status": json.RawMessage("{}")}
+	}
 	for name, text := range a {
 		if other, ok := b[name]; ok && bytes.Equal(text, other) {
 			delete(a, name)
@@ -294,6 +303,12 @@ func statusOf(obj any) any {
 		return nil
 	}
 	return v.Addr().Interface()
+}
+
+// hasNoStatus reports whether nothing was ever written into an object's status.
+func hasNoStatus(obj any) bool {
+	status := reflect.ValueOf(statusOf(obj))
+	return status.IsValid() && status.Elem().IsZero()
 }
 
 // applyBody is an object without the fields that must not be applied.

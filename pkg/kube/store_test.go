@@ -52,6 +52,35 @@ func TestDifference(t *testing.T) {
 	}
 }
 
+// The first status is whole: resourceCounts have all eight counters.
+func TestFirstStatus(t *testing.T) {
+	const counts = `{"desiredReady":0,"missing":0,"modified":0,"notReady":0,"orphaned":0,"ready":0,"unknown":0,"waitApplied":0}`
+	write := func(old, changed *fleet.BundleDeployment) string {
+		t.Helper()
+		patch, err := difference(old, changed, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := json.Marshal(patch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(got)
+	}
+	fresh, first, second := &fleet.BundleDeployment{}, &fleet.BundleDeployment{}, &fleet.BundleDeployment{}
+	first.Status.Release, second.Status.Release = "a", "b"
+	want := `{"status":{"display":{},"release":"a","resourceCounts":` + counts + `}}`
+	if got := write(fresh, first); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := write(first, second); got != `{"status":{"release":"b"}}` {
+		t.Errorf("got %s", got)
+	}
+	if got := write(fresh, fresh.DeepCopy()); got != `{}` {
+		t.Errorf("nothing is sent for nothing, got %s", got)
+	}
+}
+
 func TestKey(t *testing.T) {
 	for _, k := range []Key{{Namespace: "a", Name: "b"}, {Name: "c"}} {
 		if got := ParseKey(k.String()); got != k {

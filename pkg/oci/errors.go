@@ -18,6 +18,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
+	"github.com/fleetworkspace/fleet/pkg/disk"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
@@ -69,6 +70,9 @@ func (s *session) explain(ctx context.Context, err error) error {
 		return s.notFound()
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
 		return s.refused(http.StatusUnauthorized)
+	}
+	if local := disk.Fault(err); local != nil {
+		return local
 	}
 	var response *errcode.ErrorResponse
 	if errors.As(err, &response) {

@@ -15,6 +15,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
@@ -143,7 +144,7 @@ func TestEvilContent(t *testing.T) {
 			if c.timeout == 0 {
 				c.timeout = 30 * time.Second
 			}
-			client, err := oci.New(oci.Config{Timeout: c.timeout}), error(nil)
+			client, err := oci.New(oci.Config{Addresses: address.WithLoopback(), Timeout: c.timeout}), error(nil)
 			var got []byte
 			if c.tags != nil {
 				_, err = client.Tags(t.Context(), evil.registry("x"))
@@ -247,7 +248,7 @@ func TestEvilBundle(t *testing.T) {
 				}
 				answerManifest(w, c.manifest)
 			})
-			got, err := oci.New(oci.Config{}).Pull(t.Context(), evil.registry("x"), id)
+			got, err := oci.New(oci.Config{Addresses: address.WithLoopback()}).Pull(t.Context(), evil.registry("x"), id)
 			if got != nil || fault.ReasonOf(err) != c.reason || !fault.IsPermanent(err) {
 				t.Errorf("%s: %q %s %v", c.why, got, fault.ReasonOf(err), err)
 			}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
@@ -179,7 +180,7 @@ func TestCredentialsStayAtHome(t *testing.T) {
 				start = (*httptest.Server).StartTLS
 			}
 			evil := serve(t, start, c.evil(other.URL))
-			client := oci.New(oci.Config{Timeout: 5 * time.Second})
+			client := oci.New(oci.Config{Addresses: address.WithLoopback(), Timeout: 5 * time.Second})
 			var err error
 			if c.push {
 				err = client.Push(t.Context(), evil.registry("x"), id, raw)
@@ -210,7 +211,7 @@ func TestPageElsewhere(t *testing.T) {
 		w.Header().Set("Link", "<"+other.URL+"/v2/x/tags/list>; rel=\"next\"")
 		_, _ = w.Write([]byte(`{"tags":["1.0.0"]}`))
 	}))
-	tags, err := oci.New(oci.Config{}).Tags(t.Context(), evil.registry("x"))
+	tags, err := oci.New(oci.Config{Addresses: address.WithLoopback()}).Tags(t.Context(), evil.registry("x"))
 	if fault.ReasonOf(err) != oci.ReasonRedirected {
 		t.Errorf("%q, %v", tags, err)
 	}
@@ -243,7 +244,7 @@ func TestElsewhereWithoutCredentials(t *testing.T) {
 	})
 	r := registry.registry("x")
 	r.Username, r.Password = "", ""
-	got, _, err := pulled(t, oci.New(oci.Config{}), r, "1.0.0", 0)
+	got, _, err := pulled(t, oci.New(oci.Config{Addresses: address.WithLoopback()}), r, "1.0.0", 0)
 	if err != nil || string(got) != string(chart) {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -258,7 +259,7 @@ func TestGivenUp(t *testing.T) {
 	silent := serve(t, (*httptest.Server).Start, func(_ http.ResponseWriter, r *http.Request) { close(started); <-r.Context().Done() })
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-started; cancel() }()
-	if _, err := oci.New(oci.Config{}).Tags(ctx, silent.registry("x")); err != context.Canceled { //nolint:errorlint // itself, nothing around it
+	if _, err := oci.New(oci.Config{Addresses: address.WithLoopback()}).Tags(ctx, silent.registry("x")); err != context.Canceled { //nolint:errorlint // itself, nothing around it
 		t.Errorf("got %v", err)
 	}
 }

@@ -26,6 +26,7 @@ type origin struct {
 type guard struct {
 	next      http.RoundTripper
 	registry  origin
+	addresses address.Policy
 	anonymous bool
 	realms    []origin // token services that the registry has named in this call
 }
@@ -35,7 +36,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := g.check(req); err != nil {
 		return nil, err
 	}
-	if err := address.CheckHost(req.URL.Hostname()); err != nil {
+	if err := g.addresses.CheckHost(req.URL.Hostname()); err != nil {
 		return nil, err
 	}
 	res, err := g.next.RoundTrip(req)

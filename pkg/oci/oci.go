@@ -16,6 +16,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 )
 
 // A Registry is a place in a registry, and how to talk to it.
@@ -36,6 +38,8 @@ type Config struct {
 	UserAgent string
 	// Proxy chooses the proxy of a request; nil is none.
 	Proxy func(*http.Request) (*url.URL, error)
+	// Addresses says which reserved addresses are dialled; none by default.
+	Addresses address.Policy
 	// Timeout is how long one call may take; 5 minutes where 0. An answer has to
 	// begin within 30 seconds, or Timeout if that is shorter.
 	Timeout time.Duration

@@ -26,6 +26,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/oci/ocitest"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
@@ -50,7 +51,7 @@ func bundle(text string) (string, []byte) {
 func TestCharts(t *testing.T) {
 	for name, opts := range kinds {
 		t.Run(name, func(t *testing.T) {
-			s, c := ocitest.Start(t, opts), oci.New(oci.Config{})
+			s, c := ocitest.Start(t, opts), oci.New(oci.Config{Addresses: address.WithLoopback()})
 			archive := ocitest.Chart(t, "app", "1.2.0+b1", nil)
 			s.PushChart(t, "charts/app", "1.2.0+b1", archive)
 			s.PushChart(t, "charts/app", "1.1.0", ocitest.Chart(t, "app", "1.1.0", nil))
@@ -103,7 +104,7 @@ func TestTagPages(t *testing.T) {
 		}
 		return false
 	})
-	got, err := oci.New(oci.Config{}).Tags(t.Context(), s.Registry("app"))
+	got, err := oci.New(oci.Config{Addresses: address.WithLoopback()}).Tags(t.Context(), s.Registry("app"))
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
@@ -115,7 +116,7 @@ func TestTagPages(t *testing.T) {
 func TestBundles(t *testing.T) {
 	for name, opts := range kinds {
 		t.Run(name, func(t *testing.T) {
-			s, c := ocitest.Start(t, opts), oci.New(oci.Config{UserAgent: "fleet-test"})
+			s, c := ocitest.Start(t, opts), oci.New(oci.Config{Addresses: address.WithLoopback(), UserAgent: "fleet-test"})
 			id, raw := bundle(name)
 			r := s.Registry("deep/storage")
 			if err := c.Push(t.Context(), r, id, raw); err != nil {
@@ -155,7 +156,7 @@ func TestBundles(t *testing.T) {
 func TestBundleForm(t *testing.T) {
 	s := ocitest.Start(t, ocitest.Options{})
 	id, raw := bundle("form")
-	if err := oci.New(oci.Config{}).Push(t.Context(), s.Registry("storage"), id, raw); err != nil {
+	if err := oci.New(oci.Config{Addresses: address.WithLoopback()}).Push(t.Context(), s.Registry("storage"), id, raw); err != nil {
 		t.Fatal(err)
 	}
 	var m ocispec.Manifest
@@ -203,7 +204,7 @@ func TestReadsReference(t *testing.T) {
 	if _, err := oras.Copy(ctx, store, "latest", repo, "latest", oras.DefaultCopyOptions); err != nil {
 		t.Fatal(err)
 	}
-	c, r := oci.New(oci.Config{}), s.Registry("storage")
+	c, r := oci.New(oci.Config{Addresses: address.WithLoopback()}), s.Registry("storage")
 	if got, err := c.Pull(ctx, r, id); err != nil || !bytes.Equal(got, raw) {
 		t.Errorf("Pull: %v", err)
 	}
@@ -225,7 +226,7 @@ func TestErrors(t *testing.T) {
 	broken := ocitest.Start(t, ocitest.Options{})
 	broken.Break(http.StatusBadGateway)
 	id, raw := bundle("x")
-	c := oci.New(oci.Config{})
+	c := oci.New(oci.Config{Addresses: address.WithLoopback()})
 	if err := c.Push(t.Context(), open.Registry("storage"), id, raw); err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +297,7 @@ func TestProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := oci.New(oci.Config{Proxy: http.ProxyURL(at)})
+	c := oci.New(oci.Config{Addresses: address.WithLoopback(), Proxy: http.ProxyURL(at)})
 	r := s.Registry("app")
 	r.Reference = "registry.invalid:5000/app" // only the proxy knows it
 	if _, _, err := pulled(t, c, r, "1.0.0", 0); err != nil || seen.Load() == 0 {
@@ -318,7 +319,7 @@ func TestSaveChartStreams(t *testing.T) {
 	s := ocitest.Start(t, ocitest.Options{})
 	archive := bytes.Repeat([]byte("0123456789abcdef"), 2<<20) // 32 MiB
 	s.PushChart(t, "big", "1.0.0", archive)
-	c := oci.New(oci.Config{})
+	c := oci.New(oci.Config{Addresses: address.WithLoopback()})
 	file, err := os.Create(filepath.Join(t.TempDir(), "chart.tgz"))
 	if err != nil {
 		t.Fatal(err)
@@ -347,7 +348,7 @@ func TestInsecure(t *testing.T) {
 	s.PushChart(t, "app", "1.0.0", ocitest.Chart(t, "app", "1.0.0", nil))
 	r := s.Registry("app")
 	r.CABundle, r.InsecureSkipVerify = nil, true
-	if _, err := oci.New(oci.Config{}).Tags(t.Context(), r); err != nil {
+	if _, err := oci.New(oci.Config{Addresses: address.WithLoopback()}).Tags(t.Context(), r); err != nil {
 		t.Error(err)
 	}
 }
@@ -356,7 +357,7 @@ func TestInsecure(t *testing.T) {
 func TestTokensAreNotShared(t *testing.T) {
 	s := ocitest.Start(t, kinds["Token"])
 	s.PushChart(t, "app", "1.0.0", ocitest.Chart(t, "app", "1.0.0", nil))
-	c, r := oci.New(oci.Config{}), s.Registry("app")
+	c, r := oci.New(oci.Config{Addresses: address.WithLoopback()}), s.Registry("app")
 	if _, err := c.Tags(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,6 @@ import (
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
-
-	"github.com/fleetworkspace/fleet/pkg/plan/address"
 )
 
 const (
@@ -57,7 +55,7 @@ func (c *Client) open(ctx context.Context, r Registry, reference string) (contex
 	s := &session{ref: ref, host: ref.Registry, what: ref.Repository, anonymous: r.Username == ""}
 	s.transport = &http.Transport{
 		Proxy:                  c.cfg.Proxy,
-		DialContext:            (&net.Dialer{Timeout: connectTimeout, ControlContext: refuseAddress}).DialContext,
+		DialContext:            (&net.Dialer{Timeout: connectTimeout, ControlContext: c.refuseAddress}).DialContext,
 		TLSClientConfig:        trust,
 		TLSHandshakeTimeout:    connectTimeout,
 		ResponseHeaderTimeout:  min(answerTimeout, c.cfg.Timeout),
@@ -65,7 +63,7 @@ func (c *Client) open(ctx context.Context, r Registry, reference string) (contex
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      true,
 	}
-	s.guard = &guard{next: s.transport, registry: origin{"https", ref.Host()}, anonymous: s.anonymous}
+	s.guard = &guard{next: s.transport, registry: origin{"https", ref.Host()}, addresses: c.cfg.Addresses, anonymous: s.anonymous}
 	if r.BasicHTTP {
 		s.guard.registry.scheme = "http"
 	}
@@ -131,8 +129,8 @@ func trust(r Registry) (*tls.Config, error) {
 }
 
 // refuseAddress looks at what a name stands for.
-func refuseAddress(_ context.Context, _, endpoint string, _ syscall.RawConn) error {
-	return address.CheckEndpoint(endpoint)
+func (c *Client) refuseAddress(_ context.Context, _, endpoint string, _ syscall.RawConn) error {
+	return c.cfg.Addresses.CheckEndpoint(endpoint)
 }
 
 // isHost tells whether host is host[:port] and nothing else.

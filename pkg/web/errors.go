@@ -14,11 +14,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fleetworkspace/fleet/pkg/disk"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
-// Reasons of errors. Unreachable is fault.Wait, all others are fault.Permanent.
+// Reasons of errors. Unreachable is fault.Wait, all others are fault.Permanent;
+// fault.ReasonLocal is about this process.
 const (
 	ReasonInvalidURL            = "InvalidURL"
 	ReasonInvalidCredentials    = "InvalidCredentials"
@@ -118,6 +120,9 @@ func (d *download) explain(outer, inner context.Context, err error) error {
 		return wait
 	case errors.Is(outer.Err(), context.Canceled):
 		return outer.Err()
+	}
+	if local := disk.Fault(err); local != nil {
+		return local
 	}
 	var verification *tls.CertificateVerificationError
 	if errors.As(err, &verification) {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/web"
 	"github.com/fleetworkspace/fleet/pkg/web/webtest"
@@ -221,7 +222,7 @@ func TestProxy(t *testing.T) {
 	plain := webtest.Repository(t, webtest.Options{Username: user, Password: password})
 	secure := webtest.Repository(t, webtest.Options{TLS: true, Username: user, Password: password})
 	through := func(p *webtest.Proxy) *web.Client {
-		c := web.New(web.Config{Proxy: http.ProxyURL(p.URL), Timeout: time.Minute})
+		c := web.New(web.Config{Addresses: address.WithLoopback(), Proxy: http.ProxyURL(p.URL), Timeout: time.Minute})
 		t.Cleanup(c.Close)
 		return c
 	}
@@ -251,7 +252,7 @@ func TestURLs(t *testing.T) {
 		fails(t, small(t), web.Request{URL: url}, web.ReasonInvalidURL, "URL")
 	}
 	for _, url := range []string{"http://169.254.169.254/", "http://[::ffff:169.254.169.254]/", "http://[fd00:ec2::254]/", "http://0.0.0.0/", "http://[ff02::1]/", "http://[fe80::1%25eth0]/"} {
-		fails(t, small(t), web.Request{URL: url}, web.ReasonAddressRefused, "not asked")
+		fails(t, small(t), web.Request{URL: url}, web.ReasonAddressRefused, "not dialled")
 	}
 	fails(t, hurried(t, 2*time.Second, time.Second), web.Request{URL: "http://does-not-exist.invalid/"}, web.ReasonUnreachable, "") // where names are not answered too
 }

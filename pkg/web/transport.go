@@ -10,8 +10,6 @@ import (
 	"net/url"
 	"syscall"
 	"time"
-
-	"github.com/fleetworkspace/fleet/pkg/plan/address"
 )
 
 // maxTransports bounds how many kinds of trust a Client keeps connections for.
@@ -42,7 +40,7 @@ func (c *Client) transport(with Credentials) (*http.Transport, error) {
 	}
 	t := &http.Transport{
 		Proxy:                  c.cfg.Proxy,
-		DialContext:            (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second, ControlContext: refuseAddress}).DialContext,
+		DialContext:            (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second, ControlContext: c.refuseAddress}).DialContext,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, InsecureSkipVerify: with.InsecureSkipVerify},
 		TLSHandshakeTimeout:    15 * time.Second,
 		MaxResponseHeaderBytes: c.cfg.Limits.Headers,
@@ -81,6 +79,6 @@ func rootsOf(bundle []byte) (*x509.CertPool, error) {
 }
 
 // refuseAddress looks at what a name stands for.
-func refuseAddress(_ context.Context, _, endpoint string, _ syscall.RawConn) error {
-	return address.CheckEndpoint(endpoint)
+func (c *Client) refuseAddress(_ context.Context, _, endpoint string, _ syscall.RawConn) error {
+	return c.cfg.Addresses.CheckEndpoint(endpoint)
 }

@@ -22,6 +22,8 @@ type Config struct {
 	UserAgent string
 	// Proxy tells which proxy a request goes through; nil: none.
 	Proxy func(*http.Request) (*url.URL, error)
+	// Addresses says which reserved addresses are dialled; none by default.
+	Addresses address.Policy
 	// Timeout is for one whole download; 0 means 5 minutes.
 	Timeout time.Duration
 	Limits  Limits
@@ -151,7 +153,7 @@ type download struct {
 }
 
 func (c *Client) prepare(r Request) (*download, error) {
-	u, err := parseURL(r.URL)
+	u, err := c.parseURL(r.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -175,9 +177,8 @@ func (c *Client) prepare(r Request) (*download, error) {
 	return d, nil
 }
 
-// parseURL accepts what can be got, and nothing that leads to the machine's
-// own metadata.
-func parseURL(raw string) (*url.URL, error) {
+// parseURL accepts what can be got, and no address that is not dialled.
+func (c *Client) parseURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
@@ -187,7 +188,7 @@ func parseURL(raw string) (*url.URL, error) {
 	case u.Hostname() == "":
 		return nil, permanentf(ReasonInvalidURL, "the URL %s names no host", shown(u))
 	}
-	return u, address.CheckHost(u.Hostname())
+	return u, c.cfg.Addresses.CheckHost(u.Hostname())
 }
 
 // shown is a URL as it may stand in a text: a query may be a signature.
@@ -254,7 +255,7 @@ func (d *download) redirect(req *http.Request, via []*http.Request) error {
 	case req.URL.Hostname() == "":
 		return permanentf(ReasonRedirected, "%s redirects to no host", shown(d.url))
 	}
-	if err := address.CheckHost(req.URL.Hostname()); err != nil {
+	if err := d.c.cfg.Addresses.CheckHost(req.URL.Hostname()); err != nil {
 		return err
 	}
 	req.URL.User = nil

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/web"
 	"github.com/fleetworkspace/fleet/pkg/web/webtest"
@@ -27,7 +28,7 @@ func small(t *testing.T) *web.Client { return hurried(t, 2*time.Minute, time.Min
 
 // hurried is a client that gives up after a time, or when nothing comes for another.
 func hurried(t *testing.T, timeout, stall time.Duration) *web.Client {
-	c := web.New(web.Config{UserAgent: "fleet-test", Timeout: timeout, Limits: web.Limits{Stall: stall, Bytes: 1 << 20}})
+	c := web.New(web.Config{Addresses: address.WithLoopback(), UserAgent: "fleet-test", Timeout: timeout, Limits: web.Limits{Stall: stall, Bytes: 1 << 20}})
 	t.Cleanup(c.Close)
 	return c
 }

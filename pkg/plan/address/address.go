@@ -1,11 +1,13 @@
-// Package address decides which network addresses nothing is read from, whoever
-// names them: those at which a machine hears about itself.
+// Package address decides which network addresses are not dialled, whatever
+// names lead to them: those at which a machine reaches itself, its own link or
+// the metadata service of its cloud.
 package address
 
 import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
@@ -13,45 +15,154 @@ import (
 // ReasonRefused is the reason of all errors, which are fault.Permanent.
 const ReasonRefused = "AddressRefused"
 
-var errSelf = errors.New("it is link-local or a metadata service")
+// ChartValue is the value of the chart fleet that allows reserved addresses.
+const ChartValue = "allowedReservedCIDRs"
 
-// metadata are the addresses outside of the link-local ones at which clouds
-// hand out the credentials of the machine that asks.
-var metadata = []netip.Addr{
-	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"),
-	netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
+var errNotation = errors.New("its last part is a number, and it is no IPv4 address in four decimal numbers")
+
+// reserved are the ranges that are refused besides multicast addresses.
+var reserved = []struct {
+	what   string
+	ranges []netip.Prefix
+}{
+	{"a loopback address", prefixes("127.0.0.0/8", "::1/128")},
+	{"no address of a host", prefixes("0.0.0.0/8", "::/128", "255.255.255.255/32")},
+	{"link-local or a metadata service", prefixes("169.254.0.0/16", "fe80::/10",
+		"fd00:ec2::/32", "fd20:ce::254/128", "fd00:c1::a9fe:a9fe/128", "fd00:42::42/128",
+		"100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32")},
+}
+
+// embedding are IPv6 ranges whose addresses hold an IPv4 address that packets
+// may be sent to, and at which byte.
+var embedding = []struct {
+	in netip.Prefix
+	at int
+}{
+	{netip.MustParsePrefix("64:ff9b::/96"), 12},   // NAT64
+	{netip.MustParsePrefix("64:ff9b:1::/48"), 12}, // NAT64 of a network of its own
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12},
+	{netip.MustParsePrefix("::/96"), 12},
+	{netip.MustParsePrefix("2002::/16"), 2}, // 6to4
+}
+
+// A Policy says which addresses are dialled. The zero Policy refuses every
+// reserved address; addresses of private networks are not reserved.
+type Policy struct {
+	allowed []netip.Prefix
+	local   bool // made by WithLoopback: no value of a chart changes it
+}
+
+// Parse reads the CIDRs of reserved addresses that are dialled nevertheless.
+// It names every one that is none.
+func Parse(cidrs []string) (Policy, error) {
+	var p Policy
+	var errs []error
+	for _, text := range cidrs {
+		prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%q is no CIDR such as 127.0.0.0/8", text))
+			continue
+		}
+		p.allowed = append(p.allowed, prefix.Masked())
+	}
+	return p, errors.Join(errs...)
+}
+
+// WithLoopback is for programs that run on behalf of the machine's own user or
+// cluster: it allows loopback addresses and no other reserved one.
+func WithLoopback() Policy {
+	return Policy{allowed: reserved[0].ranges, local: true}
 }
 
 // CheckHost judges a host that is written as an address: a proxy would connect
 // to it for us. Names pass, see CheckEndpoint.
-func CheckHost(host string) error {
+func (p Policy) CheckHost(host string) error {
 	ip, err := netip.ParseAddr(host)
-	if err != nil || !refused(ip) {
+	if err == nil {
+		if what := p.refused(ip); what != "" {
+			return p.refusal(host, fmt.Errorf("it is %s", what))
+		}
 		return nil
 	}
-	return fault.PermanentError(ReasonRefused, fmt.Errorf("address %q is not asked: %w", host, errSelf))
+	// Some resolvers and proxies read "127.1", "2130706433" and "0x7f.0.0.1" as
+	// addresses. No name of a host ends in a number.
+	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
+	if isNumber(labels[len(labels)-1]) {
+		return fault.PermanentError(ReasonRefused, fmt.Errorf("address %q is not dialled: %w", host, errNotation))
+	}
+	return nil
 }
 
 // CheckEndpoint judges the address and port that a connection is about to be
 // made to, after the name was resolved: no name can be made to stand for another
 // address in between.
-func CheckEndpoint(endpoint string) error {
+func (p Policy) CheckEndpoint(endpoint string) error {
 	at, err := netip.ParseAddrPort(endpoint)
 	if err != nil {
 		return nil
 	}
-	return CheckHost(at.Addr().String())
+	return p.CheckHost(at.Addr().String())
 }
 
-func refused(ip netip.Addr) bool {
-	ip = ip.Unmap().WithZone("")
-	if ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
-		return true
+func (p Policy) refusal(host string, why error) error {
+	hint := ""
+	if !p.local {
+		hint = "; chart value " + ChartValue + " can allow it"
 	}
-	for _, m := range metadata {
-		if ip == m {
-			return true
+	return fault.PermanentError(ReasonRefused, fmt.Errorf("address %q is not dialled: %w%s", host, why, hint))
+}
+
+// refused is what a reserved address is; empty for one that may be dialled.
+func (p Policy) refused(ip netip.Addr) string {
+	ip = ip.Unmap().WithZone("")
+	for _, prefix := range p.allowed {
+		if prefix.Contains(ip) {
+			return ""
 		}
 	}
-	return false
+	if ip.IsMulticast() {
+		return "a multicast address"
+	}
+	for _, r := range reserved {
+		for _, prefix := range r.ranges {
+			if prefix.Contains(ip) {
+				return r.what
+			}
+		}
+	}
+	if inner, ok := embedded(ip); ok {
+		return p.refused(inner)
+	}
+	return ""
+}
+
+// embedded is the IPv4 address in an IPv6 address of an embedding range.
+func embedded(ip netip.Addr) (netip.Addr, bool) {
+	if !ip.Is6() {
+		return netip.Addr{}, false
+	}
+	raw := ip.As16()
+	for _, e := range embedding {
+		if e.in.Contains(ip) {
+			return netip.AddrFrom4([4]byte(raw[e.at : e.at+4])), true
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// isNumber reports whether a label is a decimal, octal or hexadecimal number.
+func isNumber(label string) bool {
+	lower := strings.ToLower(label)
+	if digits, hex := strings.CutPrefix(lower, "0x"); hex {
+		return strings.Trim(digits, "0123456789abcdef") == ""
+	}
+	return lower != "" && strings.Trim(lower, "0123456789") == ""
+}
+
+func prefixes(texts ...string) []netip.Prefix {
+	out := make([]netip.Prefix, 0, len(texts))
+	for _, text := range texts {
+		out = append(out, netip.MustParsePrefix(text))
+	}
+	return out
 }

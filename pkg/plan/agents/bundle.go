@@ -162,6 +162,7 @@ func (m Manager) manifest(c *fleet.Cluster, image string) (string, error) {
 	if !installed(c) {
 		leave(&objects, agent, c)
 	}
+	keep(objects.ConfigMap)
 	var out strings.Builder
 	for _, o := range objects.List() {
 		text, err := document(o)
@@ -193,6 +194,9 @@ func leave(o *registration.AgentObjects, a registration.Agent, c *fleet.Cluster)
 	if c.Spec.AgentAffinity == nil {
 		pod.Affinity = nil
 	}
+	if c.Spec.AgentResources == nil {
+		container.Resources = corev1.ResourceRequirements{}
+	}
 	if c.Spec.AgentPullSecrets == nil {
 		pod.ImagePullSecrets = nil
 	}
@@ -202,6 +206,13 @@ func leave(o *registration.AgentObjects, a registration.Agent, c *fleet.Cluster)
 			o.ConfigMap.Data = map[string]string{rhythm.KeyCheckIn: text}
 		}
 	}
+}
+
+// keep makes Helm spare an object when a later release lacks it. The reference makes
+// the ConfigMap of an agent when it registers the cluster, not with the agent's
+// bundle, and its agent does not start without it.
+func keep(o registration.Object) {
+	o.SetAnnotations(map[string]string{fleet.AnnotationHelmResourcePolicy: "keep"})
 }
 
 // kinds are those of the objects of an agent.

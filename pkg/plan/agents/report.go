@@ -11,6 +11,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // Reasons of the condition Reconciled.
@@ -68,7 +69,7 @@ func Reconciled(c *fleet.Cluster, reason, message, note string) fleet.Condition 
 // does, it is wanted, and where its agent lives is known.
 func (m Manager) Manages(c *fleet.Cluster) bool {
 	switch {
-	case m.Settings.AgentsUnmanaged, c.DeletionTimestamp != nil, c.Labels[fleet.LabelNonManagedAgent] != "",
+	case m.Settings.AgentsUnmanaged, withdrawal.Going(c), c.Labels[fleet.LabelNonManagedAgent] != "",
 		c.Labels[fleet.LabelClusterManagement] != "", m.local(c) && m.Settings.Bootstrap.LocalAgentDisabled:
 		return false
 	}

@@ -196,9 +196,11 @@ func hasRule(list []finding.Finding, rule string) bool {
 // prepare reads what options name.
 func (a *assembly) prepare() {
 	a.checkScans()
+	a.checkAccounts()
 	a.propagate()
 	a.skip = a.skipped()
 	a.valuesFiles()
+	a.valuesTemplates()
 }
 
 // lookThrough finds what else is wrong with a bundle that is broken already; it
@@ -308,6 +310,12 @@ func (a *assembly) bundle(name string) *fleet.Bundle {
 	}
 	b.APIVersion, b.Kind = fleet.GroupVersion.String(), "Bundle"
 	b.Namespace = a.o.Namespace
+	if a.o.TargetNamespace != "" { // not before: the reference measures the Bundle without it
+		if b.Labels == nil {
+			b.Labels = map[string]string{}
+		}
+		b.Labels[fleet.LabelAdminNamespace] = "true"
+	}
 	return b
 }
 
@@ -335,9 +343,7 @@ func (a *assembly) target(s *fleet.BundleSpec) {
 // force sets what the repository has the last word on.
 func (a *assembly) force(s *fleet.BundleSpec) {
 	s.ForceSyncGeneration = a.o.SyncGeneration
-	if a.o.ServiceAccount != "" {
-		s.ServiceAccount = a.o.ServiceAccount
-	}
+	forceAccount(s, a.o.ServiceAccount)
 	if a.o.TargetNamespace != "" {
 		s.TargetNamespace = a.o.TargetNamespace
 		for i := range s.Targets {

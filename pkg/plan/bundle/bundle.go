@@ -63,7 +63,8 @@ type Options struct {
 	// unless that overrides them.
 	Targets      []fleet.BundleTarget
 	Restrictions []fleet.BundleTargetRestriction
-	// Forced on the bundle and, for the namespace, on each of its targets.
+	// Forced on the bundle and on each of its targets; other accounts in fleet.yaml
+	// are findings.
 	TargetNamespace string
 	ServiceAccount  string
 	SyncGeneration  int64
@@ -133,6 +134,9 @@ type Set struct {
 	Results []Result // by path
 	// Findings are those about paths, not about one bundle.
 	Findings []finding.Finding
+	// Absent are the paths that lead to no directory. Each has its warning in
+	// Findings.
+	Absent []Absent
 }
 
 // Empty tells whether the repository yields nothing at all, not even a broken
@@ -160,7 +164,9 @@ func Read(root fs.FS, paths []string, entries []fleet.BundlePath, o Options) Set
 	for _, dir := range dirs {
 		results = append(results, Assemble(root, dir, o))
 	}
-	return NewSet(results, found)
+	set := NewSet(results, found)
+	set.Absent = d.Absent()
+	return set
 }
 
 // NewSet puts results together. Two directories with one bundle name are both

@@ -83,7 +83,7 @@ targetCustomizations:
 		}
 	}
 	check("labels of fleet.yaml go before those of the repository",
-		map[string]string{"team": "a", "app": "mine", fleet.LabelCommit: "abc", fleet.LabelRepoName: "repo"}, b.Labels)
+		map[string]string{"team": "a", "app": "mine", fleet.LabelCommit: "abc", fleet.LabelRepoName: "repo", fleet.LabelAdminNamespace: "true"}, b.Labels)
 	check("a customization cannot escape the target namespace", []string{"forced", "forced", "forced"},
 		[]string{b.Spec.TargetNamespace, b.Spec.Targets[0].TargetNamespace, b.Spec.Targets[1].TargetNamespace})
 	check("service account", "forced", b.Spec.ServiceAccount)

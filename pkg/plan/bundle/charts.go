@@ -49,7 +49,7 @@ func (a *assembly) findCharts() {
 // request asks for a chart.
 func (a *assembly) request(h helm, r chart.Request, key string) {
 	if _, err := chart.Locate(r); err != nil {
-		a.fail(h, finding.RuleChart, strings.Join(strings.Fields(err.Error()), " "), "", key)
+		a.fail(h, finding.RuleChart, strings.Join(strings.Fields(err.Error()), " "), "", a.blamed(h, err, key))
 		return
 	}
 	p := place{path: a.file.Path, what: "chart"}
@@ -63,10 +63,27 @@ func (a *assembly) request(h helm, r chart.Request, key string) {
 	case got.Err == nil && got.Files == nil:
 		a.fail(h, finding.RuleChart, "the chart came without files", "", key)
 	case got.Err != nil:
+		key = a.blamed(h, got.Err, key)
 		a.lacks(got.Err, func(rule, message string) { a.fail(h, rule, message, "", key) })
 	default:
 		a.charts = append(a.charts, remote{request: r, files: got.Files, place: p})
 	}
+}
+
+// blamed is the key below helm that an error about a chart is about: chart or
+// version where the error is about these and they are set, else otherwise.
+func (a *assembly) blamed(h helm, err error, otherwise string) string {
+	key, set := otherwise, false
+	switch fault.ReasonOf(err) {
+	case chart.ReasonChartNotFound:
+		key, set = "chart", h.options.Chart != ""
+	case chart.ReasonVersionNotFound, chart.ReasonInvalidVersion:
+		key, set = "version", h.options.Version != ""
+	}
+	if !set {
+		return otherwise
+	}
+	return key
 }
 
 // localChart tells whether a chart is a path of the tree. Such a chart must be a
@@ -140,8 +157,11 @@ func (a *assembly) want(r chart.Request) (chart.Fetched, bool) {
 // lacks reports what cannot be had.
 func (a *assembly) lacks(err error, report func(rule, message string)) {
 	rule := finding.RuleChart
-	if fault.ReasonOf(err) == ReasonOffline {
+	switch {
+	case fault.ReasonOf(err) == ReasonOffline:
 		rule = finding.RuleOffline
+	case fault.ReasonOf(err) == fault.ReasonLocal:
+		rule = finding.RuleLocalFault
 	}
 	a.passing = a.passing || !fault.IsPermanent(err)
 	report(rule, strings.Join(strings.Fields(err.Error()), " "))

@@ -1,7 +1,7 @@
 package bundle
 
 import (
-	"bytes"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
+	"github.com/fleetworkspace/fleet/pkg/plan/position"
 )
 
 // kustomizations are the names of a kustomization's file.
@@ -18,7 +19,9 @@ var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustom
 // checkFiles looks for files that every agent would fail on: manifests that are
 // no YAML, and kustomizations that lead out of the bundle.
 func (a *assembly) checkFiles() {
-	k := &checks{a: a, byName: map[string]file{}, dirs: map[string]bool{".": true}, done: map[string]bool{}}
+	k := &checks{
+		a: a, byName: map[string]file{}, dirs: map[string]bool{".": true}, done: map[string]bool{}, objects: map[identity]standing{},
+	}
 	for _, f := range a.files {
 		k.byName[f.name] = f
 		for dir := path.Dir(f.name); !k.dirs[dir]; dir = path.Dir(dir) {
@@ -31,13 +34,18 @@ func (a *assembly) checkFiles() {
 			k.syntax(path.Join(path.Dir(f.name), "values.yaml"))
 		}
 	}
+	k.unread()
 	k.overlays()
 	dirs := k.kustomizeDirs()
 	for _, d := range dirs {
 		k.kustomization(d, 0)
 	}
 	plain := !slices.ContainsFunc(dirs, func(d kustomizeDir) bool { return d.dir != "." || k.has(".", kustomizations) })
-	if plain && !k.isChart() {
+	if plain = plain && !k.isChart(); !k.isChart() {
+		k.idleValues()
+	}
+	k.templates(plain)
+	if plain {
 		k.manifests()
 	}
 }
@@ -47,6 +55,8 @@ type checks struct {
 	byName map[string]file
 	dirs   map[string]bool // with files in them or below
 	done   map[string]bool
+	// objects are those of plain manifests, and where each stands first.
+	objects map[identity]standing
 }
 
 func (k *checks) is(name string) bool {
@@ -72,13 +82,47 @@ func (k *checks) isChart() bool {
 // charts and bundles further down, and templates, which are no YAML yet.
 func (k *checks) manifests() {
 	for _, f := range k.a.files {
-		switch ext := path.Ext(f.name); {
-		case ext != ".yaml" && ext != ".yml" && ext != ".json":
-		case strings.HasPrefix(f.name, "templates/"), strings.HasPrefix(f.name, "overlays/"), k.nested(path.Dir(f.name)):
+		switch {
+		case k.unused(f.name):
+		case !isManifest(f.name):
+		case strings.HasPrefix(f.name, "templates/"), strings.HasPrefix(f.name, "overlays/"), k.nested(path.Dir(f.name)),
+			slices.Contains(fleetyaml.Names, f.name):
 		default:
-			k.syntax(f.name)
+			before := len(k.a.found)
+			k.documents(f.name, hintChart, k.manifest)
+			if len(k.a.found) == before {
+				k.unrendered(f)
+				k.booleanKeys(f)
+			}
 		}
 	}
+}
+
+// unused warns of a chart or kustomization further down that no fleet.yaml makes a bundle:
+// a bundle of plain manifests renders neither. It reports whether the file is one.
+func (k *checks) unused(name string) bool {
+	dir, what, hint := path.Dir(name), "", ""
+	switch base := path.Base(name); {
+	case dir == "." || k.has(dir, fleetyaml.Names) || dir != "." && k.nested(path.Dir(dir)):
+		return false
+	case base == chartFile:
+		what, hint = "chart", "helm.chart: "+dir
+	case slices.Contains(kustomizations, base):
+		what, hint = "kustomization", "kustomize.dir: "+dir
+	default:
+		return false
+	}
+	k.a.add(finding.Finding{
+		Path: path.Join(k.a.dir.Path, name), Severity: finding.Warning, Rule: finding.RuleNotRead,
+		Message: fmt.Sprintf("the %s in %s is not used: it belongs to the bundle of the directory above, which does not name it", what, dir),
+		Hint:    fmt.Sprintf("put a fleet.yaml into %s, name it in paths of the GitRepo, or set %s", path.Join(k.a.dir.Path, dir), hint),
+	})
+	return true
+}
+
+func isManifest(name string) bool {
+	ext := path.Ext(name)
+	return ext == ".yaml" || ext == ".yml" || ext == ".json"
 }
 
 // nested tells whether a directory belongs to a chart or bundle further down.
@@ -91,12 +135,45 @@ func (k *checks) nested(dir string) bool {
 	return false
 }
 
+// unread warns of files that look like the fleet.yaml of their directory and are not
+// read as one.
+func (k *checks) unread() {
+	if k.a.dir.Options != "" {
+		return // the GitRepo names the file that is read
+	}
+	for _, f := range k.a.files {
+		w := finding.Finding{Path: path.Join(k.a.dir.Path, f.name), Severity: finding.Warning, Rule: finding.RuleNotRead}
+		switch base := path.Base(f.name); {
+		case k.nested(path.Dir(f.name)): // it has a fleet.yaml, or is a chart
+			continue
+		case misnamed(f.name):
+			w.Message, w.Hint = base+" is not read as "+fleetyaml.Names[0]+": the name differs in case", "rename it to "+fleetyaml.Names[0]
+		case f.name == fleetyaml.Names[1] && path.Base(k.a.file.Path) != f.name:
+			w.Message, w.Hint = base+" is not read: "+fleetyaml.Names[0]+" is there, too", "keep one of the two"
+		default:
+			continue
+		}
+		k.a.add(w)
+	}
+}
+
+// misnamed reports whether the name of a file is that of a fleet.yaml in another
+// case.
+func misnamed(name string) bool {
+	base := path.Base(name)
+	return slices.Contains(fleetyaml.Names, strings.ToLower(base)) && !slices.Contains(fleetyaml.Names, base)
+}
+
 func (k *checks) fail(name string, line int, rule, message string) {
 	k.a.add(finding.Finding{Path: path.Join(k.a.dir.Path, name), Line: line, Severity: finding.Error, Rule: rule, Message: message})
 }
 
 // syntax checks every document of a file with the parser that agents use.
-func (k *checks) syntax(name string) {
+func (k *checks) syntax(name string) { k.documents(name, "", func([]byte, standing) {}) }
+
+// documents checks the syntax of a file and visits its documents as JSON, as far
+// as it is right. templates is the hint where templates stand in the file.
+func (k *checks) documents(name, templates string, visit func(data []byte, at standing)) {
 	f, ok := k.byName[name]
 	if !ok || k.done[name] {
 		return
@@ -107,39 +184,23 @@ func (k *checks) syntax(name string) {
 		k.fail(name, 0, finding.RuleFile, "cannot be read: "+cause(err).Error())
 		return
 	}
-	for _, doc := range documents(data) {
-		if why, line := bomb(doc.text); why != "" {
-			k.fail(name, doc.before+max(line, 1), finding.RuleTooLarge, why)
+	for _, doc := range position.Documents(data) {
+		if why, line := bomb(doc.Text); why != "" {
+			k.fail(name, doc.Before+max(line, 1), finding.RuleTooLarge, why)
 			return
 		}
-		if huge(doc.text) {
+		if huge(doc.Text) {
 			continue
 		}
-		if _, err := sigyaml.YAMLToJSON(doc.text); err != nil {
-			line, text := fleetyaml.Syntax(doc.text, err)
-			k.fail(name, doc.before+max(line, 1), finding.RuleYAML, "YAML: "+text)
+		data, err := sigyaml.YAMLToJSON(doc.Text)
+		if err != nil {
+			k.a.add(fleetyaml.SyntaxFinding(path.Join(k.a.dir.Path, name), doc, err, templates))
 			return
 		}
-	}
-}
-
-// A document is one of several in a file, after a number of lines.
-type document struct {
-	text   []byte
-	before int
-}
-
-// documents takes a file apart at lines that are three dashes.
-func documents(data []byte) []document {
-	var list []document
-	start, at, number, before := 0, 0, 0, 0
-	for line := range bytes.Lines(data) {
-		number++
-		at += len(line)
-		if bytes.HasPrefix(line, []byte("---")) && len(bytes.TrimSpace(line[3:])) == 0 {
-			list = append(list, document{data[start : at-len(line)], before})
-			start, before = at, number
+		if line := position.Conflict(doc.Text); line > 0 && data[0] != '{' {
+			k.fail(name, doc.Before+line, finding.RuleYAML, "YAML: "+position.ConflictText)
+			return
 		}
+		visit(data, standing{name, doc.Before + firstLine(doc.Text), doc})
 	}
-	return append(list, document{data[start:], before})
 }

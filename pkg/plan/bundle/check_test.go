@@ -1,13 +1,20 @@
 package bundle
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 )
+
+// unusedChart is what is found of a chart in a directory of a plain bundle.
+func unusedChart(bundle, dir string) string {
+	return fmt.Sprintf("%s/%s/Chart.yaml:1:1: warning: the chart in %s is not used: it belongs to the bundle of the directory above, which does not name it [not-read]", bundle, dir, dir)
+}
 
 func TestChecks(t *testing.T) {
 	const bad = "a: b\n\tc: d\n"
@@ -21,12 +28,103 @@ func TestChecks(t *testing.T) {
 			found: []string{"d/cm.yaml:7:1: error: YAML: did not find expected node content [yaml]"},
 		},
 		"Tab":       {tree: map[string]string{"d/cm.yaml": bad}, found: []string{"d/cm.yaml:2:1: error: YAML: a tab where spaces indent [yaml]"}},
-		"Templates": {why: "they are no YAML before they are rendered", tree: map[string]string{"d/a.yaml": configMap, "d/templates/x.yaml": "{{ if }}"}},
-		"NotForUs":  {why: "charts and bundles further down are not deployed by this one", tree: map[string]string{"d/a.yaml": configMap, "d/c/Chart.yaml": "name: c", "d/c/x.yaml": bad, "d/e/fleet.yaml": "", "d/e/x.yaml": bad}},
-		"Chart":     {why: "templates of a chart are not parsed", tree: map[string]string{"d/Chart.yaml": "name: c\nversion: 1.0.0", "d/templates/x.yaml": "{{ }}", "d/values.yaml": "a: 1"}},
+		"Templates": {why: "they are no YAML before they are rendered", tree: map[string]string{"d/a.yaml": configMap, "d/templates/x.yaml": "a: [ {{ .Values.a }}"}},
+		"NotForUs":  {why: "charts and bundles further down are not deployed by this one", tree: map[string]string{"d/a.yaml": configMap, "d/c/Chart.yaml": "name: c", "d/c/x.yaml": bad, "d/e/fleet.yaml": "", "d/e/x.yaml": bad}, found: []string{unusedChart("d", "c")}},
+		"KustomizationBelow": {
+			why:   "the bundle above is plain: its kustomization is not run",
+			tree:  map[string]string{"d/a.yaml": configMap, "d/k/kustomization.yaml": "resources: [x.yaml]\nnamePrefix: p-\n", "d/k/x.yaml": strings.Replace(configMap, "name: a", "name: b", 1)},
+			found: []string{"d/k/kustomization.yaml:1:1: warning: the kustomization in k is not used: it belongs to the bundle of the directory above, which does not name it [not-read]"},
+		},
+		"BundlesBelow": {
+			why:  "they are bundles of their own",
+			tree: map[string]string{"d/a.yaml": configMap, "d/k/kustomization.yaml": "resources: []\n", "d/k/fleet.yaml": "", "d/c/Chart.yaml": "name: c", "d/c/fleet.yaml": "", "d/c/sub/Chart.yaml": "name: s"},
+		},
+		"Chart": {why: "templates of a chart are no YAML", tree: map[string]string{"d/Chart.yaml": "name: c\nversion: 1.0.0", "d/templates/x.yaml": "a: [ {{ any }}", "d/values.yaml": "a: 1"}},
 		"ChartFiles": {
 			tree:  map[string]string{"d/Chart.yaml": "name: c\nversion: 1.0.0", "d/values.yaml": bad},
 			found: []string{"d/values.yaml:2:1: error: YAML: a tab where spaces indent [yaml]"},
+		},
+		"DocumentWithoutKind": {
+			why:  "the reference leaves it out silently; here a warning has its line",
+			tree: map[string]string{"d/cm.yaml": configMap + "--- # more\n\n# about b\napiVersion: v1\nmetadata: {name: b}\n---\n{}\n---\nfree: text\n", "d/prod.yaml": "helm: {chart: web}\nnamespace: a\n"},
+			found: []string{
+				"d/cm.yaml:7:1: warning: the document has no kind, so it is not deployed [manifest]",
+				"d/cm.yaml:12:1: warning: the document has neither apiVersion nor kind, so it is not deployed [manifest]",
+			},
+		},
+		"NoObject": {
+			why: "agents refuse these, for all of the bundle",
+			tree: map[string]string{
+				"d/a.yaml": configMap + "---\n---\njust text\n", "d/b.json": `[{"kind": "Pod"}]`, "d/c.yaml": "kind: Service\nmetadata: {name: a}\n",
+				"d/d.yaml": "apiVersion: v1\nkind: Service\n", "d/e.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: 5}\n",
+			},
+			found: []string{
+				"d/a.yaml:6:1: error: a manifest must be a mapping with apiVersion, kind and metadata, not a text [manifest]",
+				"d/b.json:1:1: error: a manifest must be a mapping with apiVersion, kind and metadata, not a list [manifest]",
+				"d/c.yaml:1:1: error: Service a has no apiVersion [manifest]",
+				"d/d.yaml:1:1: error: Service has no metadata.name [manifest]",
+				"d/e.yaml:1:1: error: metadata.name must be a text; put it in quotes [manifest]",
+			},
+		},
+		"SameObjectTwice": {
+			why: "one of the two would be lost",
+			tree: map[string]string{
+				"d/a.yaml": configMap, "d/b.yaml": "# again\n" + configMap,
+				"d/c.yaml": "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: ns}}\n" +
+					"- {apiVersion: apps/v1beta1, kind: Deployment, metadata: {name: a, namespace: ns}}\n" +
+					"- {apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: m}}\n",
+				"d/d.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: a}\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {generateName: a}\n",
+			},
+			found: []string{
+				"d/b.yaml:2:1: error: ConfigMap a is in the bundle twice: first in d/a.yaml:1 [duplicate]",
+				"d/c.yaml:5:1: error: Deployment ns/a is in the bundle twice: first in d/c.yaml:4 [duplicate]",
+			},
+		},
+		"ListInAList": {
+			why: "each object has its place, also behind another document",
+			tree: map[string]string{"d/c.yaml": configMap + "---\napiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: List\n  items:\n" +
+				"  - {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n  - {apiVersion: v1, kind: Secret}\n"},
+			found: []string{
+				"d/c.yaml:11:1: error: ConfigMap a is in the bundle twice: first in d/c.yaml:1 [duplicate]",
+				"d/c.yaml:12:1: error: Secret has no metadata.name [manifest]",
+			},
+		},
+		"ValuesOfManifests": {
+			why: "nothing reads them",
+			tree: map[string]string{
+				"d/cm.yaml": configMap, "d/prod.yaml": "a: b\n",
+				"d/fleet.yaml": "helm:\n  values:\n    a: b\ntargetCustomizations:\n- clusterName: x\n  helm: {valuesFiles: [prod.yaml]}\n- clusterName: y\n  helm: {valuesFrom: [{secretKeyRef: {name: a}}]}\n",
+			},
+			found: []string{
+				"d/fleet.yaml:3:5: warning: helm.values has no effect: the bundle has neither a chart nor templates [unused-values]",
+				"d/fleet.yaml:6:23: warning: helm.valuesFiles has no effect: the bundle has neither a chart nor templates [unused-values]",
+				"d/fleet.yaml:8:22: warning: helm.valuesFrom has no effect: the bundle has neither a chart nor templates [unused-values]",
+			},
+		},
+		"ValuesOfAKustomization": {
+			tree: map[string]string{
+				"d/cm.yaml": configMap, "d/kustomization.yaml": "resources: [cm.yaml]\n", "d/fleet.yaml": "helm:\n  templateValues: {a: b}\n",
+			},
+			found: []string{"d/fleet.yaml:2:19: warning: helm.templateValues has no effect: the bundle has neither a chart nor templates [unused-values]"},
+		},
+		"ValuesOfTemplates": {
+			why:  "a directory templates is rendered without a Chart.yaml, too",
+			tree: map[string]string{"d/templates/cm.yaml": configMap, "d/fleet.yaml": "helm:\n  values: {a: b}\n"},
+		},
+		"ValuesOfAChartForSome": {
+			tree: map[string]string{
+				"d/cm.yaml": configMap, "d/web/Chart.yaml": "name: c", "d/fleet.yaml": "helm:\n  values: {a: b}\ntargetCustomizations:\n- clusterName: x\n  helm: {chart: web}\n",
+			},
+		},
+		"KeysThatAreNoTexts": {
+			why: "the object gets another key than the one that is written",
+			tree: map[string]string{
+				"d/cm.yaml": configMap + "data:\n  on: a\n  \"off\": b\n  list: {no: 1, true: 2}\n", "d/other.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData:\n  text: |\n    on: a\n",
+			},
+			found: []string{
+				`d/cm.yaml:5:3: warning: the key data.on counts as "true" [type]`,
+				`d/cm.yaml:7:10: warning: the key data.list.no counts as "false" [type]`,
+			},
 		},
 		"Kustomization": {
 			tree: map[string]string{
@@ -34,6 +132,18 @@ func TestChecks(t *testing.T) {
 				"d/base/kustomization.yaml": "resources: [x.yaml]", "d/base/x.yaml": bad, "d/cm.yaml": configMap,
 			},
 			found: []string{"d/base/x.yaml:2:1: error: YAML: a tab where spaces indent [yaml]"},
+		},
+		"KustomizationKeys": {
+			why: "kustomize does not mind the case of keys",
+			tree: map[string]string{
+				"d/kustomization.yaml": "Resources: [base, 'https://x.example/a']\nconfigMapGenerator:\n- name: x\n  Files: [gone.txt]\n", "d/cm.yaml": configMap,
+				"d/base/kustomization.yaml": "PATCHES: [{Path: x.yaml}]", "d/base/x.yaml": bad,
+			},
+			found: []string{
+				"d/base/x.yaml:2:1: error: YAML: a tab where spaces indent [yaml]",
+				`d/kustomization.yaml:1:1: warning: "https://x.example/a" is not in the bundle, and clusters download nothing [outside]`,
+				`d/kustomization.yaml:4:1: error: "gone.txt" is not in the bundle [file]`,
+			},
 		},
 		"KustomizationOfATarget": {
 			tree: map[string]string{
@@ -43,6 +153,17 @@ func TestChecks(t *testing.T) {
 				"d/overlays/other/not-a-manifest.yaml": bad,
 			},
 			found: []string{"d/base/kustomization.yaml:1:1: error: YAML: did not find expected node content [yaml]"},
+		},
+		"NoSuchKustomization": {
+			why: "the overlay would be nothing, without a word",
+			tree: map[string]string{
+				"d/fleet.yaml":                       "kustomize: {dir: base}\ntargetCustomizations:\n- clusterName: x\n  kustomize: {dir: overlay/prod}\n- clusterName: y\n  kustomize: {dir: docs}\n",
+				"d/overlays/prod/kustomization.yaml": "resources: [../../base]", "d/base/kustomization.yaml": "", "d/docs/a.txt": "",
+			},
+			found: []string{
+				`d/fleet.yaml:4:20: warning: kustomize.dir "overlay/prod" does not exist: the bundle is deployed without it [file]`,
+				`d/fleet.yaml:6:20: warning: kustomize.dir "docs" has no kustomization.yaml: the bundle is deployed without it [file]`,
+			},
 		},
 		"OverlayWithoutFiles": {
 			why: "a misspelt overlay would be nothing, without a word",
@@ -64,11 +185,52 @@ func TestChecks(t *testing.T) {
 			tree:  map[string]string{"d/fleet.yaml": "helm: {chart: ../charts/web}\n", "d/a.yaml": configMap, "charts/web/Chart.yaml": "name: web"},
 			found: []string{`d/fleet.yaml:1:15: error: helm.chart "../charts/web" is outside of the bundle's directory [outside]`},
 		},
-		"LocalChart":         {tree: map[string]string{"d/fleet.yaml": "helm: {chart: ./web}\n", "d/web/Chart.yaml": "name: web", "d/web/templates/a.yaml": "{{"}},
+		"LocalChart":         {tree: map[string]string{"d/fleet.yaml": "helm: {chart: ./web}\n", "d/web/Chart.yaml": "name: web", "d/web/templates/a.yaml": "{{ any }}"}},
 		"DependencyDisabled": {tree: map[string]string{"d/fleet.yaml": "helm: {disableDependencyUpdate: true}", "d/Chart.yaml": "name: c\ndependencies:\n- name: redis\n"}},
 		"ValuesFileMissing": {
 			tree:  map[string]string{"d/fleet.yaml": "helm:\n  chart: .\n  valuesFiles:\n  - values-prod.yaml\n", "d/Chart.yaml": "name: c", "d/values-prod.yml": "a: 1"},
 			found: []string{`d/fleet.yaml:4:5: error: values file "values-prod.yaml" does not exist [file]`},
+		},
+		"TemplatesOfValues": {
+			why: "they fail on every cluster; a template may reach over several texts",
+			tree: map[string]string{
+				"d/fleet.yaml": "helm:\n  chart: .\n  valuesFiles: [v.yaml]\n  values:\n    a: ${ .ClusterLabels.env | uper }\n    b: |\n      text\n      ${ .ClusterName\n    d: ${ env \"HOME\" }\n" +
+					"  templateValues:\n    c: ${ end }\ntargetCustomizations:\n- clusterName: c1\n  helm: {values: {x: \"${ if .ClusterName }\", z: \"${ end }\"}}\n" +
+					"- clusterName: c2\n  helm: {valuesFiles: [v.yaml]}\n",
+				"d/Chart.yaml": "name: c", "d/v.yaml": "fine: ${ .ClusterName }\nbad: ${ if }\n",
+			},
+			found: []string{
+				`d/fleet.yaml:5:8: error: template of helm.values.a: there is no function "uper" [template]`,
+				`d/fleet.yaml:8:8: error: template of helm.values.b: unclosed action [template]`,
+				`d/fleet.yaml:9:8: error: template function "env" is refused: templates of values reach nothing outside of them [reaches-out]`,
+				`d/fleet.yaml:11:8: error: template of helm.templateValues.c: unexpected {{end}} [template]`,
+				`d/v.yaml:2:6: error: template of bad: missing value for if [template]`,
+			},
+		},
+		"TemplatesAreText": {
+			why:  "without templates this is text",
+			tree: map[string]string{"d/fleet.yaml": "helm: {chart: ., disablePreProcess: true, values: {a: \"${ x\"}}\ntargetCustomizations: [{clusterName: a, helm: {values: {b: \"${ x\"}}}]\n", "d/Chart.yaml": "name: c"},
+		},
+		"TemplatesOfACharts": {
+			why: "what Helm cannot parse it renders for no cluster; a subchart may be switched off",
+			tree: map[string]string{
+				"d/fleet.yaml": "helm: {chart: web}\n", "d/web/Chart.yaml": "name: web", "d/web/templates/a.yaml": "a: 1\n{{ if .Values.a }}\n",
+				"d/web/templates/_b.tpl": "{{ define \"x\" }}{{ nobodyKnows }}{{ end }}", "d/web/charts/c/templates/c.yaml": "{{", "d/templates/d.yaml": "{{",
+			},
+			found: []string{"d/web/templates/a.yaml:3:1: error: template: unexpected EOF [template]"},
+		},
+		"TemplatesOfPlainManifests": {
+			tree:  map[string]string{"d/a.yaml": configMap, "d/templates/x.yaml": "a: 1\nb: {{ .Values.a }\n", "d/templates/x.txt": "{{"},
+			found: []string{"d/templates/x.yaml:2:1: error: template: unexpected \"}\" in operand [template]"},
+		},
+		"ValuesFilesNotUsed": {
+			why:  "the reference reads them only for a chart that helm names",
+			tree: map[string]string{"d/fleet.yaml": "helm:\n  valuesFiles:\n  - prod.yaml\n  - gone.yaml\n", "d/Chart.yaml": "name: c", "d/prod.yaml": "a: 1", "d/gone.yml": "a: 1"},
+			found: []string{
+				`d/fleet.yaml:3:5: warning: values file "prod.yaml" is not used: helm names neither chart nor repo [unused-values]`,
+				`d/fleet.yaml:4:5: warning: values file "gone.yaml" does not exist [file]`,
+				`d/fleet.yaml:4:5: warning: values file "gone.yaml" is not used: helm names neither chart nor repo [unused-values]`,
+			},
 		},
 		"ValuesFileOutside": {
 			tree:  map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [../../etc/passwd]}\n", "d/Chart.yaml": "name: c"},
@@ -122,5 +284,33 @@ targetCustomizations:
 	}
 	if diff := cmp.Diff([]string{"Chart.yaml"}, names(r.Bundle)); diff != "" {
 		t.Errorf("files of values are no resources\n%s", diff)
+	}
+}
+
+func TestNearestKustomization(t *testing.T) {
+	r := Assemble(files(map[string]string{
+		"d/fleet.yaml": "kustomize: {dir: overlay/prod}\n", "d/a.yaml": configMap,
+		"d/overlays/prod/kustomization.yaml": "", "d/overlays/other/kustomization.yaml": "",
+	}), Dir{Path: "d"}, Options{Repo: "repo"})
+	if len(r.Findings) != 1 || r.Findings[0].Hint != `did you mean "overlays/prod"?` {
+		t.Errorf("want the nearest directory, got %+v", r.Findings)
+	}
+}
+
+func TestNearestResource(t *testing.T) {
+	r := Assemble(files(map[string]string{
+		"d/kustomization.yaml": "resources: [bse, cmm.yaml, ./x/depoy.yaml, nowhere.yaml]\n", "d/cm.yaml": configMap, "d/base/kustomization.yaml": "",
+		"d/x/deploy.yaml": configMap,
+	}), Dir{Path: "d"}, Options{Repo: "repo"})
+	var hints []string
+	for _, f := range r.Findings {
+		hints = append(hints, f.Message+" ("+f.Hint+")")
+	}
+	want := []string{
+		`"./x/depoy.yaml" is not in the bundle (did you mean "x/deploy.yaml"?)`, `"bse" is not in the bundle (did you mean "base"?)`,
+		`"cmm.yaml" is not in the bundle (did you mean "cm.yaml"?)`, `"nowhere.yaml" is not in the bundle ()`,
+	}
+	if diff := cmp.Diff(want, hints); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
 	}
 }

@@ -36,8 +36,8 @@ func TestResources(t *testing.T) {
 		"Ignore": {
 			tree: map[string]string{
 				"d/.fleetignore": "# comment\n*.md\nsecret.yaml  \nskip/*\n\n", "d/a.yaml": configMap, "d/b.md": "x", "d/sub/secret.yaml": "x: y",
-				"d/sub/.fleetignore": "c.yaml", "d/sub/c.yaml": configMap, "d/c.yaml": configMap, "d/skip/x.yaml": configMap, "d/sub/skip/y.yaml": configMap,
-				"d/sub2/c.yaml": configMap,
+				"d/sub/.fleetignore": "c.yaml", "d/sub/c.yaml": configMap, "d/c.yaml": "", "d/skip/x.yaml": configMap, "d/sub/skip/y.yaml": configMap,
+				"d/sub2/c.yaml": "",
 			},
 			want: []string{"a.yaml", "c.yaml", "sub2/c.yaml"},
 		},
@@ -46,8 +46,8 @@ func TestResources(t *testing.T) {
 			found: []string{"d/.fleetignore:2:1: error: this is not a valid pattern [ignore-file]"},
 		},
 		"LinkInside": {
-			tree: map[string]string{"d/a.yaml": configMap, "d/link.yaml": "-> a.yaml", "d/sub/x": "1", "d/dir": "-> sub"},
-			want: []string{"a.yaml", "dir/x", "link.yaml", "sub/x"},
+			tree: map[string]string{"d/a.yaml": configMap, "d/link.txt": "-> a.yaml", "d/sub/x": "1", "d/dir": "-> sub"},
+			want: []string{"a.yaml", "dir/x", "link.txt", "sub/x"},
 		},
 		"LinkToNeighbour": {
 			tree:  map[string]string{"d/a.yaml": configMap, "d/link.yaml": "-> ../e/b.yaml", "e/b.yaml": configMap},

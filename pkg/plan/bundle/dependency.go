@@ -17,6 +17,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
+	"github.com/fleetworkspace/fleet/pkg/plan/position"
 )
 
 const (
@@ -158,8 +159,8 @@ func (u *chartUpdate) load(base string, into any) ([]byte, bool) {
 		return nil, false
 	}
 	if err := sigyaml.Unmarshal(data, into); err != nil {
-		line, text := fleetyaml.Syntax(data, err)
-		u.c.failAt(name, line, finding.RuleYAML, "YAML: "+text, "")
+		f := fleetyaml.SyntaxFinding(name, position.Document{Text: data}, err, "")
+		u.c.failAt(name, f.Line, f.Rule, f.Message, "")
 		return nil, false
 	}
 	return data, true

@@ -46,7 +46,8 @@ func Discover(root fs.FS, paths []string) ([]Dir, []finding.Finding) {
 // the next time directories whose hash is the same are not read. The zero value
 // is ready; it is for one goroutine.
 type Discovery struct {
-	known map[string]*node // by path of what a GitRepo names
+	known  map[string]*node // by path of what a GitRepo names
+	absent []Absent
 }
 
 // Dirs are the bundles that entries list, in the order of the list, where a
@@ -70,7 +71,7 @@ func (d *Discovery) Dirs(root fs.FS, paths []string, entries []fleet.BundlePath)
 		}
 		slices.SortFunc(s.dirs, func(a, b Dir) int { return strings.Compare(a.Path, b.Path) })
 	}
-	d.known = s.known
+	d.known, d.absent = s.known, s.absent
 	return s.dirs, s.found
 }
 
@@ -94,6 +95,7 @@ type survey struct {
 	before, known map[string]*node
 	dirs          []Dir
 	found         []finding.Finding
+	absent        []Absent
 	looked        int // directories
 	listed        int // entries
 	full          bool
@@ -133,7 +135,7 @@ func (s *survey) entry(e fleet.BundlePath) {
 
 func (s *survey) pattern(p string) {
 	if f, ok := matchesNothing(p); ok {
-		s.found = append(s.found, f)
+		s.nowhere(p, f)
 		return
 	}
 	pattern, ok := clean(p)
@@ -170,7 +172,9 @@ func (s *survey) pattern(p string) {
 		}
 	}
 	if !hit {
-		s.warn(pattern, "the repository has no such directory")
+		s.nowhere(p, finding.Finding{
+			Path: pattern, Severity: finding.Warning, Rule: finding.RuleEmpty, Message: "the repository has no such directory",
+		})
 	}
 }
 
@@ -183,7 +187,7 @@ func matchesNothing(p string) (finding.Finding, bool) {
 	case strings.Trim(p, "/") == "":
 		f.Path = "."
 		f.Message, f.Hint = fmt.Sprintf("path %q is empty and matches nothing", p), `write "." for the whole repository`
-	case strings.HasSuffix(p, "/") && strings.ContainsAny(p, `*?[\`):
+	case strings.HasSuffix(p, "/") && isPattern(p):
 		f.Message, f.Hint = "a pattern that ends with a slash matches nothing", "leave the slash out"
 	default:
 		return finding.Finding{}, false

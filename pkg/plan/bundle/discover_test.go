@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -136,5 +137,26 @@ func TestRead(t *testing.T) {
 	}
 	if !Read(files(map[string]string{"README.md": "x"}), nil, nil, Options{}).Empty() || set.Empty() {
 		t.Error("a repository is empty only if nothing in it is a bundle, broken or not")
+	}
+}
+
+// A path that leads nowhere comes with the one that is probably meant.
+func TestAbsent(t *testing.T) {
+	tree := files(map[string]string{"apps/web/a.yaml": configMap, "apps/db/a.yaml": configMap, "infra/a.yaml": configMap})
+	for p, want := range map[string]string{
+		"infar":        `did you mean "infra"?`,
+		"apps/wbe":     `did you mean "apps/web"?`,
+		"/aps/web/":    `did you mean "apps/web"?`,
+		"aps/*":        `did you mean "apps/*"?`,
+		"aps/none":     "",
+		"other":        "",
+		"apps/x*":      "",
+		"apps/*/":      "leave the slash out",
+		"infra/a.yaml": "",
+	} {
+		set := Read(tree, []string{"infra", p}, nil, Options{Repo: "r"})
+		if len(set.Absent) != 1 || set.Absent[0].Path != p || set.Absent[0].Hint != want || !slices.Contains(set.Findings, set.Absent[0].Found) {
+			t.Errorf("%s: want %q, got %+v", p, want, set.Absent)
+		}
 	}
 }

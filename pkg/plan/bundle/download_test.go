@@ -108,6 +108,18 @@ func TestDownloads(t *testing.T) {
 			asked: []chart.Request{web("1.x")},
 			found: []string{`d/fleet.yaml:2:9: error: there is no chart "web" in the index [chart]`},
 		},
+		"NoSuchChart": {
+			why:  "the place is that of the name that is wrong",
+			tree: map[string]string{"d/fleet.yaml": "helm:\n  repo: https://charts.example\n  chart: web\n  version: 1.x\n"},
+			have: map[chart.Request]chart.Fetched{web("1.x"): {Err: fault.PermanentError(chart.ReasonChartNotFound, errors.New("no chart"))}}, asked: []chart.Request{web("1.x")},
+			found: []string{"d/fleet.yaml:3:10: error: no chart [chart]"},
+		},
+		"NoSuchVersion": {
+			tree:  map[string]string{"d/fleet.yaml": "helm:\n  repo: https://charts.example\n  chart: web\n  version: 1.x\n"},
+			have:  map[chart.Request]chart.Fetched{web("1.x"): {Err: fault.PermanentError(chart.ReasonVersionNotFound, errors.New("no version"))}},
+			asked: []chart.Request{web("1.x")},
+			found: []string{"d/fleet.yaml:4:12: error: no version [chart]"},
+		},
 		"LaterPerhaps": {
 			tree:  map[string]string{"d/fleet.yaml": "helm:\n  repo: https://charts.example\n  chart: web\n  version: 1.x\n"},
 			have:  map[chart.Request]chart.Fetched{web("1.x"): {Err: fault.WaitError("Unreachable", time.Minute, errors.New("no answer"))}},
@@ -251,8 +263,9 @@ func TestDependencies(t *testing.T) {
 			have: have(remote("oci://r.example/charts/redis", "", "1.x"), "redis", "1.2.3"),
 			want: []string{"Chart.lock", "Chart.yaml", "charts/redis-1.2.3.tgz"},
 		},
-		"Ignored":  {why: "what dependencies bring is subject to .fleetignore as all files are", tree: map[string]string{"d/Chart.yaml": onRedis, "d/.fleetignore": "charts/*"}, have: have(redis, "redis", "1.2.3"), want: []string{"Chart.lock", "Chart.yaml"}},
-		"Nested":   {tree: map[string]string{"d/a.yaml": configMap, "d/sub/Chart.yaml": onRedis}, have: have(redis, "redis", "1.2.3"), want: []string{"a.yaml", "sub/Chart.lock", "sub/Chart.yaml", "sub/charts/redis-1.2.3.tgz"}},
+		"Ignored": {why: "what dependencies bring is subject to .fleetignore as all files are", tree: map[string]string{"d/Chart.yaml": onRedis, "d/.fleetignore": "charts/*"}, have: have(redis, "redis", "1.2.3"), want: []string{"Chart.lock", "Chart.yaml"}},
+		"Nested": {tree: map[string]string{"d/a.yaml": configMap, "d/sub/Chart.yaml": onRedis}, have: have(redis, "redis", "1.2.3"), want: []string{"a.yaml", "sub/Chart.lock", "sub/Chart.yaml", "sub/charts/redis-1.2.3.tgz"},
+			found: []string{unusedChart("d", "sub")}},
 		"Disabled": {tree: map[string]string{"d/fleet.yaml": "helm: {disableDependencyUpdate: true}", "d/Chart.yaml": onRedis}, want: []string{"Chart.yaml"}},
 		"Hidden":   {tree: map[string]string{"d/a.yaml": configMap, "d/.c/Chart.yaml": onRedis}, want: []string{"a.yaml"}},
 		"Local": {

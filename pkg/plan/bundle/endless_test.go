@@ -2,7 +2,9 @@ package bundle
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +34,10 @@ func TestEndless(t *testing.T) {
 		needs[fmt.Sprintf("d/c%d/Chart.yaml", i)] = chartYAML(fmt.Sprintf("c%d", i), next, next, next, next)
 	}
 	needs["d/c19/Chart.yaml"] = chartYAML("c19")
+	var unused []string
+	for _, name := range slices.Sorted(maps.Keys(needs)) {
+		unused = append(unused, unusedChart("d", path.Base(path.Dir(name))))
+	}
 	for i := range 250 {
 		chain[fmt.Sprintf("c%d/Chart.yaml", i)] = chartYAML(fmt.Sprintf("c%d", i), fmt.Sprintf("file://../c%d", i+1))
 	}
@@ -76,7 +82,7 @@ func TestEndless(t *testing.T) {
 	}{
 		"Links":        {"each directory leads to the next one twice", links, []string{"d:1:1: error: the bundle has more than 100 directories, counted once for each link to them [too-large]"}, 250, 1000},
 		"LinksInChart": {"the same in a chart that is packaged", inChart, []string{`d/Chart.yaml:7:1: error: dependency "n0": x cannot be packaged: it is too large [too-large]`}, 250, 10_000},
-		"Needs":        {"each chart depends on the next one four times", needs, nil, 1000, 1 << 20},
+		"Needs":        {"each chart depends on the next one four times", needs, unused, 1000, 1 << 20},
 		"Chain":        {"one depends on more charts than anybody has", chain, []string{`d/Chart.yaml:7:1: error: dependency "n0": c0 depends on more than 200 other charts of the repository [chart]`}, 100, 1 << 20},
 		"Packages": {"the archives would not fit into what can be stored", many, []string{
 			`d/Chart.yaml:10:1: error: dependency "n3": c3 cannot be packaged: it is too large [too-large]`,

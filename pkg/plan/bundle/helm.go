@@ -11,7 +11,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
-	"github.com/fleetworkspace/fleet/pkg/plan/view"
+	"github.com/fleetworkspace/fleet/pkg/plan/position"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
 
 // helm is the Helm options of the bundle or of one target.
@@ -52,10 +53,12 @@ func (a *assembly) place(h helm, keys ...any) (line, column int) {
 }
 
 // valuesFiles merges files of values over values. Those of the bundle itself
-// are merged only if it names a chart, as in the reference.
+// are merged only if it names a chart, as in the reference; else a warning says
+// that they are not used.
 func (a *assembly) valuesFiles() {
 	for _, h := range a.helms() {
 		if h.target < 0 && h.options.Chart == "" && h.options.Repo == "" {
+			a.unusedValues(h)
 			continue
 		}
 		var merged map[string]any
@@ -72,6 +75,27 @@ func (a *assembly) valuesFiles() {
 		}
 		if len(h.options.ValuesFiles) > 0 && len(merged) > 0 {
 			h.options.Values = &fleet.GenericMap{Data: merged}
+		}
+	}
+}
+
+// unusedValues warns of values files that are not read.
+func (a *assembly) unusedValues(h helm) {
+	for i, name := range h.options.ValuesFiles {
+		f := finding.Finding{
+			Path: a.file.Path, Severity: finding.Warning, Rule: finding.RuleUnusedValues,
+			Message: fmt.Sprintf("values file %q is not used: helm names neither chart nor repo", name),
+			Hint:    `"chart: ." below helm makes Fleet use it`,
+		}
+		f.Line, f.Column = a.place(h, "valuesFiles", i)
+		a.add(f)
+		p := path.Join(a.base, name)
+		if !fs.ValidPath(p) {
+			continue
+		}
+		if _, err := a.tree.resolve(p); errors.Is(err, fs.ErrNotExist) {
+			f.Rule, f.Message, f.Hint = finding.RuleFile, fmt.Sprintf("values file %q does not exist", name), a.neighbour(p)
+			a.add(f)
 		}
 	}
 }
@@ -117,8 +141,7 @@ func (a *assembly) valuesFile(h helm, i int, name string) (map[string]any, bool)
 	}
 	var values fleet.GenericMap
 	if err := sigyaml.Unmarshal(data, &values); err != nil {
-		line, text := fleetyaml.Syntax(data, err)
-		a.add(finding.Finding{Path: shown, Line: line, Severity: finding.Error, Rule: finding.RuleYAML, Message: "YAML: " + text})
+		a.add(fleetyaml.SyntaxFinding(shown, position.Document{Text: data}, err, fleetyaml.HintTemplates))
 		return nil, false
 	}
 	if why := a.spent.onValues(len(data), values.Data); why != "" {
@@ -186,7 +209,7 @@ func (a *assembly) neighbour(p string) string {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if near := view.Nearest(path.Base(p), names); near != "" {
+	if near := spelling.Nearest(path.Base(p), names); near != "" {
 		return fmt.Sprintf("there is %q", near)
 	}
 	return ""

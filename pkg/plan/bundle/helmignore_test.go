@@ -19,7 +19,7 @@ func FuzzHelmIgnore(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, rules []byte, name string, dir bool) {
 		if !fs.ValidPath(name) || name == "." || bytes.Count(rules, []byte("\n")) > 100 || bytes.ContainsAny(rules, "\r") {
-			t.Skip()
+			return
 		}
 		ours, _, err := parseHelmIgnore(rules)
 		theirs, theirErr := ignore.Parse(bytes.NewReader(rules))

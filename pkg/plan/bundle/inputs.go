@@ -48,6 +48,13 @@ func (in Inputs) Requests() []chart.Request {
 // directory with all below it, and what was looked at elsewhere.
 func (in Inputs) Paths() []string { return slices.Sorted(maps.Keys(in.seen)) }
 
+// SameSource reports whether two results were made of the same files and
+// downloads, so that at most the options differ. It is false where that is not
+// known.
+func (in Inputs) SameSource(other Inputs) bool {
+	return !in.partial && !other.partial && in.seen != nil && maps.Equal(in.seen, other.seen) && maps.Equal(in.fetched, other.fetched)
+}
+
 // A Comparison tells what can be taken over from an earlier reading.
 type Comparison struct {
 	tree    fs.FS

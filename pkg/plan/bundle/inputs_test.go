@@ -48,6 +48,10 @@ func TestInputsNotice(t *testing.T) {
 			if _, ok := Compare(newHashed(files(w.texts)), Options{Repo: "repo"}).Reuse(r); ok != c.reuse {
 				t.Errorf("%s: reused %v", c.why, ok)
 			}
+			again := Assemble(newHashed(files(w.texts)), Dir{Path: c.dir}, Options{Repo: "repo", Paused: true})
+			if ok := r.Inputs.SameSource(again.Inputs); ok != c.reuse {
+				t.Errorf("%s: the same source with other options: %v", c.why, ok)
+			}
 		})
 	}
 }

@@ -12,6 +12,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
 
 // chartOutput is the file in which agents give a kustomization what a chart
@@ -46,6 +48,7 @@ func (k *checks) kustomizeDirs() []kustomizeDir {
 			return
 		}
 		if !slices.ContainsFunc(dirs, func(d kustomizeDir) bool { return d.dir == dir }) {
+			k.kustomized(o, dir, at)
 			dirs = append(dirs, kustomizeDir{dir, at})
 		}
 	}
@@ -56,6 +59,39 @@ func (k *checks) kustomizeDirs() []kustomizeDir {
 		}
 	}
 	return dirs
+}
+
+// kustomized warns of a kustomize.dir that is not there, or has no kustomization: the
+// bundle is deployed without it, as by the reference. A directory with a finding of
+// its own, such as a link that leads out of the repository, has no second one.
+func (k *checks) kustomized(o *fleet.KustomizeOptions, dir string, at func(...any) (int, int)) {
+	if o == nil || o.Dir == "" || dir == "." || k.has(dir, kustomizations) || k.found(dir) {
+		return
+	}
+	f := finding.Finding{
+		Path: k.a.file.Path, Severity: finding.Warning, Rule: finding.RuleFile, Message: fmt.Sprintf("kustomize.dir %q has no kustomization.yaml: the bundle is deployed without it", o.Dir),
+	}
+	f.Line, f.Column = at("kustomize", "dir")
+	if !k.dirs[dir] {
+		f.Message = fmt.Sprintf("kustomize.dir %q does not exist: the bundle is deployed without it", o.Dir)
+	}
+	var there []string
+	for other := range k.dirs {
+		if k.has(other, kustomizations) {
+			there = append(there, other)
+		}
+	}
+	if fleetyaml.HasTemplate(o.Dir) {
+		f.Hint = fleetyaml.HintTemplates
+	} else if near := spelling.Nearest(dir, there); near != "" {
+		f.Hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	k.a.add(f)
+}
+
+// found reports whether there is a finding about a directory of the bundle.
+func (k *checks) found(dir string) bool {
+	return slices.ContainsFunc(k.a.found, func(f finding.Finding) bool { return f.Path == path.Join(k.a.dir.Path, dir) })
 }
 
 // overlays checks that overlays of plain manifests are in overlays/, and that
@@ -75,6 +111,9 @@ func (k *checks) overlays() {
 			case !k.dirs["overlays/"+clean]:
 				f.Severity, f.Rule = finding.Warning, finding.RuleFile
 				f.Message = fmt.Sprintf("overlay %q changes nothing: there is no file in overlays/%s", name, clean)
+				if fleetyaml.HasTemplate(name) {
+					f.Hint = fleetyaml.HintTemplates
+				}
 			default:
 				continue
 			}
@@ -145,11 +184,9 @@ func references(doc *yaml.Node) []reference {
 		}
 		list = append(list, reference{text, n.Line, as})
 	}
-	each := func(in *yaml.Node, key string, visit func(*yaml.Node)) {
-		if n := child(in, key); n != nil && n.Kind == yaml.SequenceNode {
-			for _, e := range n.Content {
-				visit(e)
-			}
+	field := func(in *yaml.Node, key string, as use) {
+		for _, n := range anyCase(in, key) {
+			add(n, as)
 		}
 	}
 	for _, key := range []string{"resources", "bases", "components", "generators", "transformers", "validators"} {
@@ -157,7 +194,7 @@ func references(doc *yaml.Node) []reference {
 	}
 	each(doc, "patchesStrategicMerge", func(n *yaml.Node) { add(n, parse) })
 	for _, key := range []string{"patches", "patchesJson6902", "replacements"} {
-		each(doc, key, func(n *yaml.Node) { add(child(n, "path"), parse) })
+		each(doc, key, func(n *yaml.Node) { field(n, "path", parse) })
 	}
 	for _, key := range []string{"crds", "configurations"} {
 		each(doc, key, func(n *yaml.Node) { add(n, data) })
@@ -166,13 +203,40 @@ func references(doc *yaml.Node) []reference {
 		each(doc, key, func(n *yaml.Node) {
 			each(n, "files", func(n *yaml.Node) { add(n, data) })
 			each(n, "envs", func(n *yaml.Node) { add(n, data) })
-			add(child(n, "env"), data)
+			field(n, "env", data)
 		})
 	}
-	if n := child(doc, "openapi"); n != nil {
+	for _, n := range anyCase(doc, "openapi") {
 		add(child(n, "path"), data)
 	}
 	return list
+}
+
+// each visits the elements of a list.
+func each(in *yaml.Node, key string, visit func(*yaml.Node)) {
+	for _, n := range anyCase(in, key) {
+		if n.Kind != yaml.SequenceNode {
+			continue
+		}
+		for _, e := range n.Content {
+			visit(e)
+		}
+	}
+}
+
+// anyCase are the values of a key in all its spellings: kustomize does not mind
+// the case of keys.
+func anyCase(n *yaml.Node, key string) []*yaml.Node {
+	var out []*yaml.Node
+	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
+		n = n.Content[0]
+	}
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if strings.EqualFold(n.Content[i].Value, key) {
+			out = append(out, n.Content[i+1])
+		}
+	}
+	return out
 }
 
 // reference checks one path of a kustomization.
@@ -193,8 +257,38 @@ func (k *checks) reference(name string, ref reference, depth int) {
 	case ref.as == build && k.dirs[target]:
 		k.kustomization(kustomizeDir{dir: target}, depth+1)
 	case path.Base(ref.text) != chartOutput:
-		k.fail(name, ref.line, finding.RuleFile, fmt.Sprintf("%q is not in the bundle", ref.text))
+		f := finding.Finding{
+			Path: path.Join(k.a.dir.Path, name), Line: ref.line, Severity: finding.Error, Rule: finding.RuleFile,
+			Message: fmt.Sprintf("%q is not in the bundle", ref.text),
+		}
+		if near := k.meant(target, ref.as); near != "" {
+			f.Hint = fmt.Sprintf("did you mean %q?", path.Join(path.Dir(ref.text), near))
+		}
+		k.a.add(f)
 	}
+}
+
+// meant is the name of what stands in the same directory and was probably meant by a
+// path that leads to nothing, or empty.
+func (k *checks) meant(target string, as use) string {
+	if k.a.crowded() || len(path.Base(target)) > nameLimit {
+		return ""
+	}
+	var names []string
+	for _, f := range k.a.files {
+		if base := path.Base(f.name); path.Dir(f.name) == path.Dir(target) && !slices.Contains(kustomizations, base) {
+			names = append(names, base)
+		}
+	}
+	for dir := range k.dirs {
+		if as == build && dir != "." && path.Dir(dir) == path.Dir(target) {
+			names = append(names, path.Base(dir))
+		}
+	}
+	if len(names) > nearAmong {
+		return ""
+	}
+	return spelling.Nearest(path.Base(target), names)
 }
 
 // elsewhere is what kustomize clones or downloads instead of taking it for a

@@ -34,6 +34,9 @@ const (
 	Identity = "identity"
 
 	Credentials = "credentials" // of the agents
+	Sources     = "sources"     // repositories at addresses that are not dialled
+	Accounts    = "accounts"    // of deployments
+	Secrets     = "secrets"     // of workspaces
 )
 
 // A Finding is the result of one check.
@@ -46,6 +49,8 @@ type Finding struct {
 	Message string `json:"message"`
 	// Hint says what to do.
 	Hint string `json:"hint,omitempty"`
+	// Skipped is true where the check could not look.
+	Skipped bool `json:"skipped,omitempty"`
 }
 
 // A Hop is one part of the way to a server that failed.
@@ -70,6 +75,15 @@ type Seen struct {
 	Address AddressSeen
 	Tokens  []*fleet.ClusterRegistrationToken
 	Agents  []AgentSeen
+
+	Program string // version of the program that looks
+	Sources []SourceSeen
+	// Accounts are those of AccountsOf of all deployments, by namespace and name.
+	Accounts []AccountSeen
+	Roles    []RoleSeen // in workspaces
+	Bundles  BundlesSeen
+	// Shared are the objects of all deployments that two bundles have.
+	Shared Sharing
 }
 
 // ServerSeen is how the API server answers.
@@ -112,15 +126,40 @@ func Examine(s Seen) []Finding {
 		name string
 		of   func(Seen) []Finding
 	}{
-		{Manager, manager}, {CRDs, crds}, {Address, address}, {Tokens, tokens}, {Agents, agents}, {Credentials, credentials}, {Clocks, clocks}, {Identity, identity},
+		{Manager, manager},
+		{CRDs, crds},
+		{Address, address},
+		{Sources, sources},
+		{Tokens, tokens},
+		{Agents, agents},
+		{Credentials, credentials},
+		{Clocks, clocks},
+		{Identity, identity},
+		{Accounts, accounts},
+		{Secrets, secrets},
+		{Resources, resources},
+		{Templates, templates},
+		{Kustomize, kustomizations},
+		{Objects, shared},
 	} {
 		if why := s.Unread[check.name]; why != "" {
-			out = append(out, Finding{Check: check.name, Verdict: Warn, Message: "not looked at: " + why})
+			out = append(out, Finding{Check: check.name, Verdict: Warn, Message: "not looked at: " + why, Skipped: true})
 			continue
 		}
 		out = append(out, check.of(s)...)
 	}
 	return out
+}
+
+// Blind reports whether most checks could not look, and how many of how many.
+func Blind(findings []Finding) (most bool, skipped, of int) {
+	checks := map[string]bool{}
+	for _, f := range findings {
+		if checks[f.Check] = true; f.Skipped {
+			skipped++
+		}
+	}
+	return 2*skipped > len(checks), skipped, len(checks)
 }
 
 // Worst is the worst verdict of findings; OK where there are none.

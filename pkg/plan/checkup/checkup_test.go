@@ -11,7 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/crash"
 	"github.com/fleetworkspace/fleet/pkg/plan/credential"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -67,6 +69,13 @@ func about(s *Seen, agent int, reason string) {
 	c.Status.Conditions = append(c.Status.Conditions, fleet.Condition{Type: fleet.ConditionCredential, Status: corev1.ConditionFalse, Reason: reason})
 }
 
+// bundlesSeen is one Bundle, whose options are those of a target.
+func bundlesSeen(o fleet.BundleDeploymentOptions) BundlesSeen {
+	b := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: "w", Name: "app"}}
+	b.Spec.Targets = []fleet.BundleTarget{{BundleDeploymentOptions: o}}
+	return BundlesSeen{Bundles: []BundleSeen{{Bundle: b}}}
+}
+
 func TestExamine(t *testing.T) {
 	for name, c := range map[string]struct {
 		why  string
@@ -74,7 +83,25 @@ func TestExamine(t *testing.T) {
 		want string // findings of one check, or of all that are not ok
 		of   string
 	}{
-		"Well":        {why: "nothing is wrong", with: func(*Seen) {}, want: ""},
+		"Well": {why: "nothing is wrong", with: func(*Seen) {}, want: ""},
+		"Crashes": {
+			why: "it leads, and dies again and again", of: Manager, with: func(s *Seen) {
+				s.Manager.Crashes = []crash.Loop{{Process: "gitjob", Count: 3, Since: now.Add(-10 * time.Minute), Last: now.Add(-time.Minute)}}
+			},
+			want: "FAIL manager fleet v0.1.0, leader pod-1 for 19d; gitjob has died 3 times in 10m, the last time 1m ago",
+		},
+		"ReservedAddresses": {
+			why: "they are not dialled after the upgrade", of: Sources, with: func(s *Seen) {
+				s.Program, s.Sources = "v0.2.0", []SourceSeen{
+					{"w/name", "localhost"}, {"w/loop", "127.0.0.1"}, {"w/link", "169.254.1.1"}, {"w/private", "10.0.0.1"}, {"w/public", "git.example.com"},
+				}
+			},
+			want: "warn sources a manager of version v0.2.0 does not dial the addresses of 3 GitRepos: w/link (169.254.1.1), w/loop (127.0.0.1), w/name (localhost)",
+		},
+		"ReservedAddressesNow": {
+			why: "this manager reports it by itself", of: Sources,
+			with: func(s *Seen) { s.Program, s.Sources = "v0.1.0", []SourceSeen{{"w/loop", "127.0.0.1"}} },
+		},
 		"WellServer":  {why: "what is ok says what it is", of: Server, with: func(*Seen) {}, want: "ok server https://m, Kubernetes v1.36.3, 12 ms"},
 		"WellManager": {why: "who leads, since when", of: Manager, with: func(*Seen) {}, want: "ok manager fleet v0.1.0, leader pod-1 for 19d; no other manager"},
 		"WellCRDs":    {why: "all of them", of: CRDs, with: func(*Seen) {}, want: "ok crds 14, newest"},
@@ -137,6 +164,11 @@ func TestExamine(t *testing.T) {
 			why: "fields of this version are pruned", with: func(s *Seen) { s.CRDs[0].Revision = 0 },
 			want: "warn crds 14, of which 1 are older than this program: bundles",
 		},
+		"CRDBefore": {
+			why:  "the manager was upgraded and its kinds were not",
+			with: func(s *Seen) { s.CRDs[0].Revision, s.CRDs[1].Revision = fleet.CRDRevision-1, fleet.CRDRevision-1 },
+			want: "warn crds 14, of which 2 are older than this program: bundles, bundledeployments",
+		},
 		"NewCRD": {
 			why: "the program is behind", with: func(s *Seen) { s.CRDs[3].Revision = fleet.CRDRevision + 1 }, want: "warn crds 14, newer than this program",
 		},
@@ -194,6 +226,38 @@ func TestExamine(t *testing.T) {
 		},
 		"FewRights": {
 			why: "what may not be seen is not called fine", with: func(s *Seen) { s.Unread = map[string]string{Tokens: "forbidden"} }, want: "warn tokens not looked at: forbidden",
+		},
+		"Kubeconfig": {
+			why: "this version refuses what an earlier one took along",
+			with: func(s *Seen) {
+				s.Agents[0].Cluster.Spec.KubeConfigSecret = "way-in"
+				s.Bundles = bundlesSeen(fleet.BundleDeploymentOptions{DownstreamResources: []fleet.DownstreamResource{{Kind: "Secret", Name: "way-in"}, {Kind: "Secret", Name: "pull"}}})
+			},
+			want: `warn resources 1 times a bundle names in downstreamResources what is refused: w/app (Secret "way-in")`,
+		},
+		"Unlabelled": {
+			why: "what cannot be read is not judged by its label",
+			with: func(s *Seen) {
+				s.Bundles = bundlesSeen(fleet.BundleDeploymentOptions{DownstreamResources: []fleet.DownstreamResource{{Kind: "ConfigMap", Name: "a"}, {Kind: "ConfigMap", Name: "unread"}}})
+				s.Bundles.RequireLabel = true
+				s.Bundles.Bundles[0].Origins = map[deployment.Source]deployment.Origin{{Kind: deployment.KindConfigMap, Name: "a"}: {}}
+			},
+			want: `warn resources 1 times a bundle names in downstreamResources what is refused: w/app (ConfigMap "a")`,
+		},
+		"RefusedFunctions": {
+			why: "this version refuses functions that an earlier one had",
+			with: func(s *Seen) {
+				s.Bundles = bundlesSeen(fleet.BundleDeploymentOptions{Helm: &fleet.HelmOptions{
+					TemplateValues: map[string]string{"a": `${ $ca := genCA "ca" 1 }`}, Values: &fleet.GenericMap{Data: map[string]any{"x": "${ htpasswd `a` `b` }", "y": "genSignedCert"}},
+				}})
+			},
+			want: "warn templates 1 bundles call refused functions in values: w/app (genCA, htpasswd)",
+		},
+		"NotRendered": {
+			why: "what is no template calls nothing",
+			with: func(s *Seen) {
+				s.Bundles = bundlesSeen(fleet.BundleDeploymentOptions{Helm: &fleet.HelmOptions{DisablePreProcess: true, TemplateValues: map[string]string{"a": "${ genCA }"}}})
+			},
 		},
 		"NoClusters": {why: "an empty fleet is no fault", of: Agents, with: func(s *Seen) { s.Agents = nil }, want: "ok agents no clusters yet"},
 	} {

@@ -27,6 +27,10 @@ func manager(s Seen) []Finding {
 	case m == nil || m.Version == "" && m.Leader == "" && m.LastSign == nil:
 		f.Verdict, f.Message = Fail, "none in namespace "+s.Namespace
 		f.Hint = "to install one: fleet install controller | kubectl apply -f -"
+		if len(s.Others) > 0 {
+			f.Message += "; there is one in " + strings.Join(s.Others, ", ")
+			f.Hint = "--system-namespace " + s.Others[0]
+		}
 		return []Finding{f}
 	case m.Leader == "" && m.LastSign == nil:
 		f.Verdict, f.Message = Fail, who(m)+" has never led"
@@ -37,6 +41,9 @@ func manager(s Seen) []Finding {
 		if m.Since != nil {
 			f.Message += " for " + view.Ago(*m.Since, s.Now)
 		}
+	}
+	if texts := m.CrashTexts(s.Now); len(texts) > 0 {
+		f.Verdict, f.Message = Fail, f.Message+"; "+strings.Join(texts, "; ")
 	}
 	if f.Verdict == Fail {
 		f.Hint = "kubectl -n " + s.Namespace + " get pods,events"

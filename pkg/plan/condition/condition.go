@@ -11,10 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/printable"
 )
 
 // MessageLimit is the longest message of a condition, in characters.
-const MessageLimit = 200
+const MessageLimit = 1024
 
 // Set returns list with c in the place of the condition of the same type, or at
 // the end. The times in c are ignored: if nothing else differs from what was
@@ -76,12 +77,24 @@ func Remove(list []fleet.Condition, conditionType string) []fleet.Condition {
 }
 
 // Message makes text fit for a condition: valid, in one line, single blanks,
-// and at most MessageLimit characters, the last of them "…" if it was cut.
+// control and format characters as escapes, and cut to MessageLimit characters.
 func Message(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
+	return Cut(printable.Line(strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")), MessageLimit)
+}
+
+// Cut is text of at most limit characters. A longer one is cut at a space and ends
+// with "…"; a word is cut only if it takes half of what fits.
+func Cut(text string, limit int) string {
 	runes := []rune(text)
-	if len(runes) <= MessageLimit {
+	if len(runes) <= limit {
 		return text
 	}
-	return strings.TrimRight(string(runes[:MessageLimit-1]), " ") + "…"
+	end := max(limit-1, 0)
+	for at := end; at >= end/2 && at > 0; at-- {
+		if runes[at] == ' ' {
+			end = at
+			break
+		}
+	}
+	return strings.TrimRight(string(runes[:end]), " ,;:") + "…"
 }

@@ -88,14 +88,19 @@ func TestFindAndRemove(t *testing.T) {
 }
 
 func TestMessage(t *testing.T) {
-	long := strings.Repeat("ä", 300)
+	long := strings.Repeat("ä", 1100)
+	words := strings.Repeat("why it fails ", 100)
 	tests := map[string]struct{ in, want string }{
-		"Plain":   {"all is well", "all is well"},
-		"Lines":   {" a\n\tb\r\n\nc ", "a b c"},
-		"Broken":  {"a\xffb", "a?b"},
-		"Long":    {long, strings.Repeat("ä", 199) + "…"},
-		"JustFit": {long[:400], strings.Repeat("ä", 200)},
-		"CutWord": {strings.Repeat("a", 198) + " bbb", strings.Repeat("a", 198) + "…"},
+		"Plain":    {"all is well", "all is well"},
+		"Lines":    {" a\n\tb\r\n\nc ", "a b c"},
+		"Broken":   {"a\xffb", "a?b"},
+		"Long":     {words, strings.Repeat("why it fails ", 78) + "why it…"},
+		"OneWord":  {long, strings.Repeat("ä", 1023) + "…"},
+		"Control":  {"a\x1b[2Jb\a\u202ec\u009b", `a\u001b[2Jb\u0007\u202ec\u009b`},
+		"JustFit":  {long[:2048], strings.Repeat("ä", 1024)},
+		"CutWord":  {strings.Repeat("a", 1022) + " bbb", strings.Repeat("a", 1022) + "…"},
+		"LastWord": {strings.Repeat("a", 600) + " " + strings.Repeat("b", 500), strings.Repeat("a", 600) + "…"},
+		"FarSpace": {"open: " + long, "open: " + strings.Repeat("ä", 1017) + "…"},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -107,5 +112,20 @@ func TestMessage(t *testing.T) {
 				t.Errorf("a second time it is %q", again)
 			}
 		})
+	}
+}
+
+// Cut leaves what fits, and ends at a space otherwise.
+func TestCut(t *testing.T) {
+	for in, want := range map[string]string{
+		"one two":         "one two",
+		"one two three":   "one two…",
+		"one two, three":  "one two…",
+		"one twothree":    "one twoth…",
+		"onetwothreefour": "onetwothr…",
+	} {
+		if got := condition.Cut(in, 10); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
 	}
 }

@@ -17,22 +17,38 @@ type Span struct {
 // SpanOf reads the span of a token of an account, without judging the token: the
 // claims iat and exp of RFC 7519. Of what is no such token it is zero.
 func SpanOf(token string) Span {
+	c := claimsOf(token)
+	if c.Expires == 0 {
+		return Span{}
+	}
+	return Span{Issued: time.Unix(c.Issued, 0), Expires: time.Unix(c.Expires, 0)}
+}
+
+// SubjectOf reads whose a token of an account is, without judging the token:
+// "system:serviceaccount:<namespace>:<name>". Of what is no such token it is
+// empty.
+func SubjectOf(token string) string { return claimsOf(token).Subject }
+
+type claims struct {
+	Issued  int64  `json:"iat"`
+	Expires int64  `json:"exp"`
+	Subject string `json:"sub"`
+}
+
+func claimsOf(token string) claims {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return Span{}
+		return claims{}
 	}
 	text, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {
-		return Span{}
+		return claims{}
 	}
-	var claims struct {
-		Issued  int64 `json:"iat"`
-		Expires int64 `json:"exp"`
+	var c claims
+	if json.Unmarshal(text, &c) != nil {
+		return claims{}
 	}
-	if json.Unmarshal(text, &claims) != nil || claims.Expires == 0 {
-		return Span{}
-	}
-	return Span{Issued: time.Unix(claims.Issued, 0), Expires: time.Unix(claims.Expires, 0)}
+	return c
 }
 
 // Lasts tells whether the token has no end.

@@ -26,6 +26,18 @@ const (
 	ReasonInvalid = "InvalidDependency"
 )
 
+// How messages about dependencies that are not there end and begin.
+const (
+	thereIsNone  = " on this cluster, and there is none"
+	thereAreNone = "depends on what is not on this cluster: "
+)
+
+// Missing reports whether the message of a Verdict says that a dependency is not on
+// the cluster at all.
+func Missing(message string) bool {
+	return strings.HasPrefix(message, "depends on ") && strings.HasSuffix(message, thereIsNone) || strings.HasPrefix(message, thereAreNone)
+}
+
 // A Node is one deployment of a cluster.
 type Node struct {
 	Name      string // of the BundleDeployment
@@ -61,9 +73,9 @@ func Judge(n Node, all []Node) (Verdict, error) {
 	}
 	switch {
 	case len(missing) == 1:
-		return Verdict{ReasonNotReady, "depends on " + missing[0] + " on this cluster, and there is none"}, nil
+		return Verdict{ReasonNotReady, "depends on " + missing[0] + thereIsNone}, nil
 	case len(missing) > 1:
-		return Verdict{ReasonNotReady, "depends on what is not on this cluster: " + list(missing)}, nil
+		return Verdict{ReasonNotReady, thereAreNone + list(missing)}, nil
 	case len(unmet) > 0:
 		return Verdict{ReasonNotReady, "depends on " + list(unmet)}, nil
 	}

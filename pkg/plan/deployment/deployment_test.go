@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
+	"github.com/fleetworkspace/fleet/pkg/plan/values"
 )
 
 func everywhere() *metav1.LabelSelector { return &metav1.LabelSelector{} }
@@ -124,6 +126,23 @@ func TestWork(t *testing.T) {
 
 // What is staged by a patch, on an object that is known without its options, is
 // what Compose makes of the whole object.
+// TestWorkRemembersLimits: a template that makes too much is not rendered again
+// for the same cluster, and is for another.
+func TestWorkRemembersLimits(t *testing.T) {
+	k := kit(t, map[string]any{"a": `${ if eq .ClusterLabels.env "prod" }${ $x := list 1 }${ range until 60 }${ $x = concat $x $x }${ end }${ end }`})
+	prod, dev := place("prod"), place("dev")
+	_, first := k.Work(k.Match(&prod.Cluster), prod)
+	if !errors.Is(first, values.ErrLimit) {
+		t.Fatal(first)
+	}
+	if _, again := k.Work(k.Match(&prod.Cluster), prod); !errors.Is(again, first) {
+		t.Errorf("it was rendered again: %v", again)
+	}
+	if _, err := k.Work(k.Match(&dev.Cluster), dev); err != nil {
+		t.Errorf("the other cluster: %v", err)
+	}
+}
+
 func TestStage(t *testing.T) {
 	p := place("dev")
 	made, err := Compose(order(t, kit(t, map[string]any{"a": "old"}), p, true), nil, nil)

@@ -11,6 +11,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -121,8 +122,13 @@ type Kit struct {
 	labels  map[string]string        // that all deployments share
 	matcher *target.Matcher
 
+	templates values.Budget
+
 	mu     sync.Mutex
 	merged map[string]*mix
+	// large are the errors of templates that need more than they may, by inputs:
+	// finding out again would take as much.
+	large map[string]error
 }
 
 // A mix is the Bundle's options with those of one target and some
@@ -145,7 +151,7 @@ func NewKit(b *fleet.Bundle, contentID string, secret map[string][]byte) (*Kit, 
 		return nil, fault.WaitError(ReasonWaitForValues, 0,
 			fmt.Errorf("waits for Secret %q with the values of this version", b.Name))
 	}
-	k := &Kit{bundle: b, spec: *b.Spec.DeepCopy(), content: contentID, oci: b.Spec.ContentsID != "", labels: bundleLabels(b), merged: map[string]*mix{}}
+	k := &Kit{bundle: b, spec: *b.Spec.DeepCopy(), content: contentID, oci: b.Spec.ContentsID != "", labels: bundleLabels(b), merged: map[string]*mix{}, large: map[string]error{}}
 	if err := k.setChart(); err != nil {
 		return nil, err
 	}
@@ -214,7 +220,7 @@ func (k *Kit) Work(v target.Verdict, p *Place) (Version, error) {
 		return Version{}, err
 	}
 	if m.templated {
-		return k.work(m, p)
+		return k.render(m, p)
 	}
 	k.mu.Lock()
 	known := m.versions[p.kind()]
@@ -231,11 +237,29 @@ func (k *Kit) Work(v target.Verdict, p *Place) (Version, error) {
 	return out, err
 }
 
+// render is work for a mix with templates.
+func (k *Kit) render(m *mix, p *Place) (Version, error) {
+	inputs := k.base(m) + p.facts
+	k.mu.Lock()
+	err := k.large[inputs]
+	k.mu.Unlock()
+	if err != nil {
+		return Version{}, err
+	}
+	out, err := k.work(m, p)
+	if errors.Is(err, values.ErrLimit) && !errors.Is(err, values.ErrTime) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.large[inputs] = err
+	}
+	return out, err
+}
+
 func (k *Kit) work(m *mix, p *Place) (Version, error) {
 	full, err := values.Render(m.options, values.ClusterFacts{
 		Name: p.Name, Namespace: p.Cluster.Namespace, Labels: p.Labels,
 		Annotations: p.Annotations, TemplateValues: p.TemplateValues,
-	})
+	}, &k.templates)
 	if err != nil {
 		return Version{}, err
 	}

@@ -77,7 +77,7 @@ func (e *Explanation) sinceText(now time.Time) string {
 // well is the headline where nothing stops.
 func (e *Explanation) well(now time.Time) string {
 	if e.State != fleet.Ready {
-		return fmt.Sprintf("whether %s is Ready on %s is not yours to see", e.Bundle.Name, e.Cluster.Name)
+		return fmt.Sprintf("whether %s is Ready on %s is not known: it is not yours to see", e.Bundle.Name, e.Cluster.Name)
 	}
 	text := fmt.Sprintf("%s is Ready on %s: %s", e.Bundle.Name, e.Cluster.Name, e.what)
 	if e.commit != "" {

@@ -25,8 +25,12 @@ func (p *pair) judgeApplied() judgement {
 	list := bd.Status.Conditions
 	release, _, _ := strings.Cut(bd.Status.Release, ":")
 	if c := p.waiting(); c != nil && c.Reason != reasonDependencies {
-		return wait(c.Reason, c.Message).since(view.Since(list, c.Type)).proof("release", release).
-			hint("to see what happens", "fleet get deployments -n %s --cluster %s -o wide", p.at.Key.Namespace, p.at.Key.Name)
+		j := wait(c.Reason, c.Message).since(view.Since(list, c.Type)).proof("release", release)
+		if hints, found := p.rivalHints(c.Reason, c.Message); found {
+			j.hints = hints
+			return j
+		}
+		return j.hint("to see what happens", "fleet get deployments -n %s --cluster %s -o wide", p.at.Key.Namespace, p.at.Key.Name)
 	}
 	deployed, installed := condition.Find(list, fleet.ConditionDeployed), condition.Find(list, fleet.ConditionInstalled)
 	current := bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID
@@ -50,6 +54,9 @@ func (p *pair) judgeApplied() judgement {
 		j = j.detail("the agent tries again by itself").proof("permanent", false)
 	}
 	j.hints = p.releaseHints(j.Reason, message)
+	if len(bd.Status.ModifiedStatus) > 0 {
+		j = j.hint("to see what differs there", "fleet bundlediff %s %s -n %s", p.Bundle.Name, p.at.Key.Name, p.at.Key.Namespace)
+	}
 	return j
 }
 
@@ -174,6 +181,15 @@ func (p *pair) changed(m fleet.ModifiedStatus) []string {
 	return out
 }
 
+// left says what is known of the version before one that was not installed.
+func left(st *fleet.BundleDeploymentStatus) string {
+	text := objectText(st.ModifiedStatus, st.NonReadyStatus)
+	if text == "" {
+		return "what ran before may still run"
+	}
+	return "of what ran before: " + text
+}
+
 // running says what runs while something stops the newest version.
 func (p *pair) running() judgement {
 	bd := p.at.Deployment
@@ -181,7 +197,7 @@ func (p *pair) running() judgement {
 	if bd == nil || bd.Status.Release == "" {
 		switch {
 		case bd != nil && condition.IsFalse(bd.Status.Conditions, fleet.ConditionInstalled):
-			j.Text = "not installed; what ran before may still run"
+			j.Text = "not installed; " + left(&bd.Status)
 		case bd != nil || !p.hides(Deployments):
 			j.Text = "nothing of it runs there"
 		}

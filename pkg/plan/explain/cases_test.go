@@ -8,6 +8,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/credential"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -34,9 +35,26 @@ func cases() map[string]testCase {
 		"well-other-files": {"files of another bundle do not stop this one", func(w *world) {
 			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionStalled, "True", "File", "db/fleet.yaml:4: there is no file", time.Hour)}
 		}},
+		"well-other-clash": {"a name that two other directories give their bundles does not stop this one", func(w *world) {
+			w.incomplete(fleet.ConditionStalled, "Name", `db: bundle name "shop-store" is also that of store (and 1 more)`)
+		}},
+		"well-other-owner": {"nor does the name of another bundle that belongs to another repository", func(w *world) {
+			w.incomplete(fleet.ConditionStalled, "Conflict", `db: bundle "shared" exists and belongs to GitRepo "other"; it is not overwritten`)
+		}},
+		"well-other-chart": {"nor does a chart of another bundle that cannot be had at present", func(w *world) {
+			w.incomplete(fleet.ConditionReconciling, "Chart", `db/fleet.yaml:2: "https://charts.invalid/index.yaml" cannot be had: no address is known for this name`)
+		}},
+		"well-other-path": {"nor does a path of the GitRepo that is not there", func(w *world) {
+			w.incomplete(fleet.ConditionStalled, "File", `path "wbe" is not in the repository; nothing is removed until it is there or taken out of spec.paths`)
+		}},
 		"well-deletion-held": {"a removal that waits to be approved holds back nothing else", func(w *world) {
 			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionDeletionHeld, "True", fleet.ReasonDeletionHeld,
 				"would remove 40 of 50 bundles, 10 may go: fleet approve repo/shop 5a8c1f0e", time.Minute)}
+		}},
+		"source-protected": {"a protected repository that was deleted waits for a person, and reads nothing", func(w *world) {
+			w.s.Repo.DeletionTimestamp = &metav1.Time{Time: now.Add(-time.Minute)}
+			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionDeletionHeld, "True", fleet.ReasonProtected,
+				"would remove 2 of 2 bundles: the GitRepo is protected; to go on: fleet approve -n shops repo/shop 5a8c1f0e", time.Minute)}
 		}},
 		"well-led": {"a mapping leads the Bundle to a cluster of another workspace", func(w *world) {
 			w.at.Cluster.Namespace, w.at.Key.Namespace = "lab", "lab"
@@ -57,11 +75,19 @@ func cases() map[string]testCase {
 			w.s.Bundle.Status.Summary.Ready = 2
 			w.at.Deployment, w.s.Hidden = nil, []Hidden{{Deployments, "cluster-c1"}}
 		}},
+		"well-unseen": {"that all clusters of the Bundle are Ready says nothing of one that may not be read", func(w *world) {
+			w.s.Bundle.Spec.DependsOn = []fleet.BundleRef{{Name: "db"}}
+			w.at.Cluster, w.at.Deployment, w.s.Hidden = nil, nil, []Hidden{{Clusters, "shops"}, {Deployments, ""}}
+		}},
+		"well-groups-unseen": {"nor of one whose cluster groups may not be read", func(w *world) {
+			w.s.Bundle.Spec.Targets = append([]fleet.BundleTarget{{ClusterGroup: "stores", DoNotDeploy: true}}, w.s.Bundle.Spec.Targets...)
+			w.at.Deployment, w.s.Hidden = nil, []Hidden{{Groups, "shops"}, {Deployments, "cluster-c1"}}
+		}},
 		"well-told": {"without the deployment the Bundle still says that all are Ready", func(w *world) {
 			w.at.Deployment, w.s.Hidden = nil, []Hidden{{Deployments, "cluster-c1"}}
 		}},
 	}
-	for _, more := range []map[string]testCase{sourceCases(), targetCases(), holdCases(), deliveryCases(), releaseCases()} {
+	for _, more := range []map[string]testCase{sourceCases(), targetCases(), holdCases(), pauseCases(), deliveryCases(), releaseCases(), rivalCases()} {
 		for name, c := range more {
 			all[name] = c
 		}
@@ -87,6 +113,15 @@ func sourceCases() map[string]testCase {
 		"bundle-finding": {"a mistake in a file of this bundle keeps it at what it was", func(w *world) {
 			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionStalled, "True", "InvalidYAML", "web/values.yaml:7: a tab where spaces indent", 5*time.Minute)}
 		}},
+		"bundle-clash": {"two directories want the name of this bundle", func(w *world) {
+			w.incomplete(fleet.ConditionStalled, "Name", `a: bundle name "shop-web" is also that of b (and 1 more)`)
+		}},
+		"bundle-clash-directory": {"the directory of this bundle wants the name of another", func(w *world) {
+			w.incomplete(fleet.ConditionStalled, "Name", `web: bundle name "shop-store" is also that of store (and 1 more)`)
+		}},
+		"bundle-chart": {"a chart that cannot be had at present is tried again", func(w *world) {
+			w.incomplete(fleet.ConditionReconciling, "Chart", `web/fleet.yaml:2: "https://charts.invalid/index.yaml" cannot be had: no address is known for this name`)
+		}},
 		"bundle-unobserved": {"the manager has not come to it", func(w *world) { w.s.Bundle.Generation = 3 }},
 		"bundle-manager-gone": {"the manager does not come to it", func(w *world) {
 			sign := now.Add(-2 * time.Hour)
@@ -95,6 +130,14 @@ func sourceCases() map[string]testCase {
 		"bundle-values": {"the Bundle waits for the Secret with its values", func(w *world) {
 			w.s.Bundle.Spec.ValuesHash = "other"
 			w.s.Bundle.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, "False", "WaitForValues", `waits for Secret "shop-web" with the values of this version`, time.Minute)}
+		}},
+		"bundle-source-missing": {"the manager waits for what a new version takes along: it has not finished that version", func(w *world) {
+			w.s.Bundle.Generation = 3
+			w.s.Bundle.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, "False", "DownstreamResourceMissing", `waits for Secret "nosuch" in namespace "shops", which the bundle takes along`, time.Minute)}
+		}},
+		"bundle-corrected": {"what was wrong with the version before says nothing about this one", func(w *world) {
+			w.s.Bundle.Generation = 3
+			w.s.Bundle.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, "False", "InvalidOptions", "the version before was wrong", time.Minute)}
 		}},
 		"bundle-removed": {"a Bundle on its way out", func(w *world) { w.s.Bundle.DeletionTimestamp = &metav1.Time{Time: now.Add(-time.Minute)} }},
 	}
@@ -120,6 +163,25 @@ func targetCases() map[string]testCase {
 			}}
 			targets(fleet.BundleTarget{ClusterGroup: "stores"})(w)
 		}},
+		"target-no-group": {"a group that does not exist is named with the nearest one", func(w *world) {
+			w.s.Groups = []*fleet.ClusterGroup{{ObjectMeta: metav1.ObjectMeta{Namespace: "shops", Name: "prod"}}}
+			targets(fleet.BundleTarget{ClusterGroup: "prdo"})(w)
+		}},
+		"target-no-cluster": {"a cluster that does not exist is named with the nearest one", func(w *world) {
+			w.s.Clusters = map[string][]string{"shops": {"c1", "c2"}}
+			targets(fleet.BundleTarget{ClusterName: "c22"})(w)
+		}},
+		"target-other-cluster": {"one that exists is none to wonder about", func(w *world) {
+			w.s.Clusters = map[string][]string{"shops": {"c1", "c2"}}
+			targets(fleet.BundleTarget{ClusterName: "c2"})(w)
+		}},
+		"target-overridden": {"targets of its own replace those of the repository", func(w *world) {
+			w.s.Clusters = map[string][]string{"shops": {"c1", "c2"}}
+			targets(fleet.BundleTarget{ClusterName: "c2"})(w)
+			w.s.Bundle.Spec.TargetRestrictions = []fleet.BundleTargetRestriction{{ClusterName: "c2"}}
+			w.s.Repo.Spec.Targets = []fleet.GitTarget{{ClusterName: "c1"}}
+		}},
+		"target-none-set": {"a repository without targets is for the group default", targets(fleet.BundleTarget{Name: "default", ClusterGroup: "default"})},
 		"target-refused": {"doNotDeploy is a no of its own", func(w *world) {
 			w.s.Bundle.Spec.Targets[0].DoNotDeploy = true
 			w.at.Deployment = nil
@@ -151,6 +213,20 @@ func targetCases() map[string]testCase {
 	}
 }
 
+func pauseCases() map[string]testCase {
+	return map[string]testCase{
+		"pause-repo":    {"the pause is where it was set", func(w *world) { w.behind(); w.s.Bundle.Spec.Paused, w.s.Repo.Spec.Paused = true, true }},
+		"pause-bundle":  {"a Bundle that is paused by hand", func(w *world) { w.behind(); w.s.Bundle.Spec.Paused = true }},
+		"pause-cluster": {"a cluster that is paused", func(w *world) { w.behind(); w.at.Cluster.Spec.Paused = true }},
+		"pause-suspended": {"who suspended it, when and why", func(w *world) {
+			w.behind()
+			w.s.Bundle.Spec.Paused = true
+			w.s.Bundle.Annotations = map[string]string{fleet.AnnotationPausedBy: "ana", fleet.AnnotationPauseReason: "incident 4711",
+				fleet.AnnotationPausedAt: now.Add(-2 * time.Hour).Format(time.RFC3339)}
+		}},
+	}
+}
+
 func holdCases() map[string]testCase {
 	return map[string]testCase{
 		"policy-limits": {"a kind that limits and is not implemented stops what is new", func(w *world) {
@@ -171,9 +247,18 @@ func holdCases() map[string]testCase {
 			w.held(fleet.OutOfSync, "suspended by ana: a drill")
 			w.s.Hidden = []Hidden{{ConfigMaps, "cattle-fleet-system"}}
 		}},
-		"pause-repo":    {"the pause is where it was set", func(w *world) { w.behind(); w.s.Bundle.Spec.Paused, w.s.Repo.Spec.Paused = true, true }},
-		"pause-bundle":  {"a Bundle that is paused by hand", func(w *world) { w.behind(); w.s.Bundle.Spec.Paused = true }},
-		"pause-cluster": {"a cluster that is paused", func(w *world) { w.behind(); w.at.Cluster.Spec.Paused = true }},
+		"rollout-frozen": {"a limit of 0 does not pass by itself", func(w *world) {
+			w.behind()
+			w.s.Bundle.Spec.RolloutStrategy = &fleet.RolloutStrategy{Partitions: []fleet.Partition{
+				{Name: "canary", MaxUnavailable: zero(), ClusterName: "c9"}, {Name: "all", ClusterSelector: &metav1.LabelSelector{}},
+			}}
+			w.held(fleet.OutOfSync, `waits for partition "canary"`)
+		}},
+		"rollout-frozen-new": {"nor does a limit of 0 for clusters that are new", func(w *world) {
+			n := 0
+			w.at.Deployment, w.s.Bundle.Spec.RolloutStrategy = nil, &fleet.RolloutStrategy{MaxNew: &n}
+			w.held(fleet.Pending, "new deployments are not created: maxNew is 0")
+		}},
 		"rollout-held": {"the manager's own words about this cluster", func(w *world) {
 			w.behind()
 			w.held(fleet.OutOfSync, `waits for partition "ring-1"`)
@@ -279,32 +364,66 @@ func deliveryCases() map[string]testCase {
 	}
 }
 
-func releaseCases() map[string]testCase {
-	fails := func(reason, message string) func(*world) {
-		return func(w *world) {
-			w.old()
-			w.at.Deployment.Status.Release = "web/web:3"
-			w.says(cond(fleet.ConditionDeployed, "False", reason, message, 41*time.Second), cond(fleet.ConditionReady, "False", reason, message, 41*time.Second))
-		}
+// fails is an attempt of the agent that it makes again.
+func fails(reason, message string) func(*world) {
+	return func(w *world) {
+		w.old()
+		w.at.Deployment.Status.Release = "web/web:3"
+		w.says(cond(fleet.ConditionDeployed, "False", reason, message, 41*time.Second), cond(fleet.ConditionReady, "False", reason, message, 41*time.Second))
 	}
-	forGood := func(reason, message string) func(*world) {
-		return func(w *world) {
-			w.at.Deployment.Status.Release, w.at.Deployment.Status.Ready = "", false
-			w.says(cond(fleet.ConditionDeployed, "True", "", "", time.Minute), cond(fleet.ConditionInstalled, "False", reason, "not installed: "+message, time.Minute),
-				cond(fleet.ConditionStalled, "True", reason, message, time.Minute), cond(fleet.ConditionReady, "False", reason, "not ready: "+message, time.Minute))
-		}
+}
+
+// failsForGood is one that it does not.
+func failsForGood(reason, message string) func(*world) {
+	return func(w *world) {
+		w.at.Deployment.Status.Release, w.at.Deployment.Status.Ready = "", false
+		w.says(cond(fleet.ConditionDeployed, "False", reason, "not installed: "+message, time.Minute),
+			cond(fleet.ConditionInstalled, "False", reason, "not installed: "+message, time.Minute),
+			cond(fleet.ConditionStalled, "True", reason, message, time.Minute), cond(fleet.ConditionReady, "False", reason, "not ready: "+message, time.Minute))
 	}
+}
+
+// rivalCases are about an object or a release that two bundles, or two agents, want.
+func rivalCases() map[string]testCase {
 	return map[string]testCase{
-		"applied-not-owned": {"an object of somebody else, and both ways out", forGood("NotOwned", "Service web/web exists and does not belong to this release: it was made by somebody else; set helm.takeOwnership to take it over")},
+		"applied-rival": {"an object of another bundle: neither taking it over nor deleting it ends that", failsForGood("NotOwned",
+			release.ForeignText("Service web/web", "other-web", release.ID{Namespace: "web", Name: "other"}))},
+		"applied-rival-old-agent": {"in the words of an older agent", failsForGood("NotOwned",
+			"Service web/web exists and does not belong to this release: it belongs to release web/other of bundle other-web; set helm.takeOwnership to take it over")},
+		"applied-shared": {"an object of another bundle of the repository", fails("SharedObject",
+			release.SharedText("Service web/web", "shop-web", "shop-api", release.ID{Namespace: "web", Name: "shop-api"}))},
+		"applied-shared-waits": {"in its first minute it waits", func(w *world) {
+			w.old()
+			w.says(cond(fleet.ConditionDeployed, "Unknown", "SharedObject",
+				release.SharedText("Service web/web", "shop-web", "shop-api", release.ID{Namespace: "web", Name: "shop-api"}), time.Minute))
+		}},
+		"applied-release-rival": {"a release that another bundle wants, too", failsForGood("ForeignRelease", "release web/web exists and belongs to bundle other-web")},
+		"applied-release-agent": {"a release of another agent, which takeOwnership does not take", failsForGood("ForeignRelease",
+			"release web/web exists and belongs to the Fleet agent in namespace other-system")},
+		"applied-release-left": {"a release of a bundle that is gone", failsForGood("ForeignRelease",
+			"release web/web exists and belongs to bundle other-web; set helm.takeOwnership to take it over")},
+	}
+}
+
+func releaseCases() map[string]testCase {
+	return map[string]testCase{
+		"applied-not-owned": {"an object of somebody else, and both ways out", failsForGood("NotOwned", "Service web/web exists and does not belong to this release: it was made by somebody else; set helm.takeOwnership to take it over")},
 		"applied-again":     {"a failure that is tried again", fails("Error", "helm: connection refused")},
 		"applied-forbidden": {"rights that somebody has to give", fails("Forbidden", "deployments.apps is forbidden")},
 		"applied-unknown":   {"a CRD that is missing", fails("UnknownKind", "Gadget web/x: the cluster does not know kind Gadget of example.com/v1; its CRD must be installed first")},
-		"applied-timeout":   {"objects that did not get ready in time", forGood("TimedOut", "timed out waiting for the condition")},
-		"applied-template":  {"a chart that cannot be rendered", forGood("TemplateFailed", "deploy.yaml:21: no value for tier")},
-		"applied-immutable": {"a field that cannot be changed", forGood("ImmutableField", "DaemonSet tuning: field is immutable")},
+		"applied-timeout":   {"objects that did not get ready in time", failsForGood("TimedOut", "timed out waiting for the condition")},
+		"applied-template":  {"a chart that cannot be rendered", failsForGood("TemplateFailed", "deploy.yaml:21: no value for tier")},
+		"applied-invalid":   {"a value that only an API server refuses", failsForGood("InvalidObject", "web/s.yaml: Service web/web: [spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive]")},
+		"applied-invalid-chart": {"such a value in what a chart renders", failsForGood("InvalidObject",
+			`templates/s.yaml: Service web/web: [spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive]`)},
+		"applied-immutable": {"a field that cannot be changed", failsForGood("ImmutableField", "DaemonSet tuning: field is immutable")},
 		"applied-taken": {"a release that another bundle still has", func(w *world) {
 			w.old()
 			w.says(cond(fleet.ConditionDeployed, "Unknown", "ReleaseTaken", "waits until bundle shop-old gives up release web/web", time.Minute))
+		}},
+		"applied-and-modified": {"an upgrade that failed, and an object that was changed by hand: both are named", func(w *world) {
+			failsForGood("NotOwned", "Service web/web exists and does not belong to this release: it was made by somebody else; set helm.takeOwnership to take it over")(w)
+			w.at.Deployment.Status.ModifiedStatus = []fleet.ModifiedStatus{{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "web", Name: "web", Patch: `{"spec":{"replicas":0}}`}}
 		}},
 		"applied-undisclosed": {"without the deployment the Bundle's status has its message", func(w *world) {
 			w.held(fleet.ErrApplied, "out of luck")

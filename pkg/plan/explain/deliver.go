@@ -13,6 +13,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/credential"
+	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -21,7 +23,6 @@ import (
 // content. All others are about the release.
 const (
 	reasonDependencies  = "DependenciesNotReady"
-	reasonNoContent     = "ContentMissing"
 	reasonValuesPending = "ValuesPending"
 	reasonManagerAway   = "ManagerAway"
 )
@@ -46,7 +47,7 @@ func (p *pair) waiting() *fleet.Condition {
 
 func isDelivery(reason string) bool {
 	switch reason {
-	case reasonNoContent, reasonValuesPending, reasonManagerAway, content.ReasonDamaged, fleet.ReasonManagerBehind:
+	case deployment.ReasonNoContent, reasonValuesPending, reasonManagerAway, content.ReasonDamaged, fleet.ReasonManagerBehind:
 		return true
 	}
 	return false
@@ -65,6 +66,9 @@ func (p *pair) judgeDepends() judgement {
 	}
 	if c := p.waiting(); c != nil && c.Reason == reasonDependencies {
 		j := wait(c.Reason, c.Message).since(view.Since(p.at.Deployment.Status.Conditions, c.Type)).proof("dependsOn", names)
+		if dependency.Missing(c.Message) {
+			return j.hint("to put it right", "correct dependsOn in %s, or add a target for %s to the bundle that it names", p.file(), p.at.Key.Name)
+		}
 		for _, name := range quoted {
 			if name != "" && strings.Contains(c.Message, name) {
 				return j.hint("to see what that one waits for", "fleet explain %s %s -n %s", name, p.at.Key.Name, p.at.Key.Namespace)
@@ -74,6 +78,9 @@ func (p *pair) judgeDepends() judgement {
 	}
 	if len(names) == 0 {
 		return ok("on nothing")
+	}
+	if p.untold() {
+		return p.unseen(Deployments).proof("dependsOn", names)
 	}
 	return ok("on %s", strings.Join(names, ", ")).proof("dependsOn", names)
 }

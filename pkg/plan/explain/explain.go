@@ -123,6 +123,8 @@ type Subject struct {
 	// to, by name.
 	Groups   []*fleet.ClusterGroup
 	Mappings []*fleet.BundleNamespaceMapping
+	// Clusters are the names of all clusters by namespace, where they are known.
+	Clusters map[string][]string
 	Spaces   map[string]map[string]string
 	// Values is the data of the Secret with the Bundle's values, if it has any.
 	Values map[string][]byte

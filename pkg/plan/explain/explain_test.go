@@ -15,6 +15,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -91,6 +92,12 @@ func (w *world) says(list ...fleet.Condition) {
 		list[i].ObservedGeneration = w.at.Deployment.Generation
 	}
 	w.at.Deployment.Status.Conditions = list
+}
+
+// incomplete makes the newest commit one that was read but for what a condition says.
+func (w *world) incomplete(kind, reason, message string) {
+	w.s.Repo.Status.Reading = &fleet.Reading{Commit: commit, Generation: 1}
+	w.s.Repo.Status.Conditions = []fleet.Condition{cond(kind, "True", reason, message, time.Minute)}
 }
 
 // old makes what runs an older version; the manager has written the new one.
@@ -270,5 +277,77 @@ func TestOverviewPlans(t *testing.T) {
 	}
 	if v.Clusters != 3 || v.Ready != 0 || !v.Stopped() {
 		t.Errorf("want 0 of 3 Ready, got %d of %d", v.Ready, v.Clusters)
+	}
+}
+
+// What the Bundle's status counts is not taken for what may not be seen.
+func TestOverviewUnseen(t *testing.T) {
+	for _, c := range []struct {
+		ready, clusters int
+		want            string
+	}{
+		{3, 3, "whether shop-web is Ready on its clusters is not known: they are not yours to see; its status counts 3 of 3 Ready"},
+		{0, 0, "whether shop-web is Ready on its clusters is not known: they are not yours to see; its status counts 0 of 0 Ready"},
+		{1, 3, "shop-web is Ready on 1 of 3 clusters"},
+	} {
+		w := well()
+		w.s.Hidden = []Hidden{{Clusters, "shops"}, {Deployments, ""}}
+		w.s.Bundle.Status.Summary = fleet.BundleSummary{Ready: c.ready, DesiredReady: c.clusters}
+		v := Overview(w.s, nil)
+		if got := v.Headline(); got != c.want || !v.Stopped() {
+			t.Errorf("want %q, not Ready, got %q, stopped %v", c.want, got, v.Stopped())
+		}
+	}
+}
+
+// What is not there cannot be explained: dependsOn is what is wrong.
+func TestMissingDependency(t *testing.T) {
+	w := well()
+	w.s.Bundle.Spec.DependsOn = []fleet.BundleRef{{Name: "databse"}}
+	w.deploy()
+	w.old()
+	w.says(cond(fleet.ConditionDeployed, "Unknown", "DependenciesNotReady", `depends on bundle "databse" on this cluster, and there is none`, time.Minute))
+	e := Of(w.s, w.at)
+	want := []Hint{{"to put it right", "correct dependsOn in fleet.yaml of shop-web, or add a target for c1 to the bundle that it names"}}
+	if diff := cmp.Diff(want, e.Hints); diff != "" || e.StoppedAt != Depends {
+		t.Errorf("stopped at %q: -want +got\n%s", e.StoppedAt, diff)
+	}
+}
+
+// The account of a GitRepo stands in no fleet.yaml.
+func TestMissingServiceAccount(t *testing.T) {
+	w := well()
+	w.s.Repo.Spec.ServiceAccount = "nosuch"
+	w.deploy()
+	w.old()
+	w.says(cond(fleet.ConditionDeployed, "False", release.ReasonNoAccount, `service account "nosuch" does not exist`, time.Minute))
+	e := Of(w.s, w.at)
+	want := []Hint{{"to go on", "make that service account on c1, or change serviceAccount in GitRepo " + w.s.Repo.Name}}
+	if diff := cmp.Diff(want, e.Hints); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// Where a Bundle is meant for no cluster, the survey says why of the first one, target
+// by target, as the answer about that cluster does.
+func TestOverviewUntargeted(t *testing.T) {
+	w := well()
+	w.s.Bundle.Spec.Targets = []fleet.BundleTarget{
+		{Name: "eu", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"region": "eu"}}}, {Name: "canary", ClusterName: "c9"},
+	}
+	first, second := w.at, w.at
+	first.Deployment, second.Deployment = nil, nil
+	second.Cluster = w.at.Cluster.DeepCopy()
+	second.Cluster.Name = "c2"
+	second.Key = keyOf(second.Cluster)
+	v := Overview(w.s, []Place{second, first})
+	got := append([]string{v.Headline(), v.Reason, v.Example.Name + ": " + v.Message}, v.Details...)
+	want := []string{
+		"shop-web is meant for none of 2 clusters", "NotTargeted",
+		`c1: none of its 2 targets matches: target 1 "eu" wants region=eu, c1 has no label region`,
+		`1 "eu" wants region=eu, c1 has no label region`, `2 "canary" wants clusterName c9, this is c1`, `there is no cluster "c9" in shops`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(v.Hints) == 0 {
+		t.Errorf("-want +got\n%s\nhints: %v", diff, v.Hints)
 	}
 }

@@ -29,18 +29,50 @@ func (s *study) repoHints(c *fleet.Condition) []Hint {
 	return j.hint("to see what happened", "fleet events repo/%s -n %s", r.Name, r.Namespace).hints
 }
 
-// owned finds the object that a NotOwned is about: "Service web/web exists and
-// does not belong to this release".
-var owned = regexp.MustCompile(`^([A-Z][A-Za-z]+) (?:([a-z0-9.-]+)/)?([a-zA-Z0-9.:-]+)(?: [^ ]+)? exists and does not belong`)
+// owned finds the object that a message is about: "Service web/web exists and does
+// not belong to this release".
+var owned = regexp.MustCompile(`^([A-Z][A-Za-z]+) (?:([a-z0-9.-]+)/)?([a-zA-Z0-9.:-]+)(?: [^ ]+)? exists and (?:does not belong|belongs)`)
+
+// rival finds the bundle that has an object or a release which this one wants, too.
+var rival = regexp.MustCompile(`(?:exists and|: it) belongs to (?:release [^ ]+ of )?bundle ([a-z0-9][a-z0-9.-]*)`)
+
+// rivalHints are what helps where two bundles want the same object. To take it over
+// would only make the other one fail, and a deleted object is made again.
+func (p *pair) rivalHints(reason, message string) ([]Hint, bool) {
+	m := rival.FindStringSubmatch(message)
+	if m == nil {
+		return nil, false
+	}
+	other, j := m[1], judgement{}
+	switch {
+	case reason == release.ReasonForeignRelease && strings.Contains(message, "takeOwnership"):
+		return nil, false // the other bundle does not want the release any more
+	case reason == release.ReasonForeignRelease:
+		j = j.hint("to end it", "set another helm.releaseName in fleet.yaml of one of the two bundles, %s and %s", p.Bundle.Name, other)
+	default:
+		what := "the object"
+		if o := owned.FindStringSubmatch(message); o != nil {
+			what = o[1] + " " + strings.TrimPrefix(o[2]+"/"+o[3], "/")
+		}
+		j = j.hint("to end it", "remove %s from bundle %s or from bundle %s", what, p.Bundle.Name, other)
+	}
+	return j.hint("to see the other bundle", "fleet explain %s %s", other, p.at.Key.Name).hints, true
+}
 
 // releaseHints are what helps against a failure of the agent.
 func (p *pair) releaseHints(reason, message string) []Hint {
 	j, cluster, file := judgement{}, p.at.Key.Name, p.file()
 	switch reason {
-	case release.ReasonNotOwned, release.ReasonForeignRelease, fleet.ReasonError:
+	case release.ReasonNotOwned, release.ReasonForeignRelease, release.ReasonSharedObject, fleet.ReasonError:
+		if hints, found := p.rivalHints(reason, message); found {
+			return hints
+		}
 		m := owned.FindStringSubmatch(message)
-		if reason == fleet.ReasonError && m == nil {
-			break
+		switch {
+		case reason == fleet.ReasonError && m == nil:
+			return p.eventHints()
+		case reason == release.ReasonForeignRelease && !strings.Contains(message, "takeOwnership"): // of another agent
+			return j.hint("to deploy it beside that one", "set another helm.releaseName in %s", file).hints
 		}
 		j = j.hint("to let Fleet take it over", "set helm.takeOwnership: true in %s", file)
 		if m != nil && m[2] != "" {
@@ -55,14 +87,19 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 	case release.ReasonTimeout:
 		return j.hint("to give it more time", "raise helm.timeoutSeconds in %s", file).hints
 	case release.ReasonBadTemplate, release.ReasonBadValues, release.ReasonBadYAML, release.ReasonBadChart, release.ReasonBadKustomization,
-		release.ReasonInvalidObject, release.ReasonBadContent:
+		release.ReasonBadContent, release.ReasonDuplicateObject:
 		return j.hint("to see it before it is pushed, in a clone", "fleet lint DIR").hints
+	case release.ReasonInvalidObject:
+		return j.hint("to check it with the API server of "+cluster+", in the bundle's directory", "%s", dryRun(message)).hints
 	case release.ReasonEmptyResult:
 		return j.hint("if it is meant to be gone", "delete its directory from the repository").
 			hint("if it is meant to be empty", "set allowEmpty: true in %s", file).hints
 	case release.ReasonUnknownKind:
 		return j.hint("to go on", "install the CRD on %s first; dependsOn in %s keeps the order", cluster, file).hints
 	case release.ReasonNoAccount:
+		if p.Repo != nil && p.Repo.Spec.ServiceAccount != "" { // no fleet.yaml changes it
+			file = "GitRepo " + p.Repo.Name
+		}
 		return j.hint("to go on", "make that service account on %s, or change serviceAccount in %s", cluster, file).hints
 	case release.ReasonNoValues:
 		return j.hint("to go on", "make what helm.valuesFrom names on %s, or change it in %s", cluster, file).hints
@@ -71,6 +108,24 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 	case release.ReasonClusterScoped:
 		return j.hint("to go on", "take that object out, or lift the limit to one namespace in %s", file).hints
 	}
-	return j.hint("to see what happens", "fleet events cluster/%s -n %s", cluster, p.at.Key.Namespace).
+	return p.eventHints()
+}
+
+// manifest finds the file of a manifest at the beginning of a message. Those of
+// charts are templates, which kubectl cannot read.
+var manifest = regexp.MustCompile(`^([^ :]+\.(?:ya?ml|json)): `)
+
+// dryRun is the command that finds what only an API server can find: fleet lint
+// knows no values that it refuses.
+func dryRun(message string) string {
+	if m := manifest.FindStringSubmatch(message); m != nil && !strings.Contains("/"+m[1], "/templates/") {
+		return "kubectl apply --dry-run=server -f " + m[1]
+	}
+	return "fleet test . | kubectl apply --dry-run=server -f -"
+}
+
+// eventHints are where to look for what a message does not say.
+func (p *pair) eventHints() []Hint {
+	return judgement{}.hint("to see what happens", "fleet events cluster/%s -n %s", p.at.Key.Name, p.at.Key.Namespace).
 		hint("on the site", "fleet-agent status").hints
 }

@@ -4,6 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
@@ -54,18 +58,7 @@ const braked = "suspended"
 // everything back. A pause of what is as it should be holds back nothing.
 func (p *pair) judgePause() judgement {
 	b, c, bd := p.Bundle, p.at.Cluster, p.at.Deployment
-	idle := !p.behind && p.state == fleet.Ready
 	agentWaits := bd != nil && bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID || p.state == fleet.Modified
-	paused := func(text, word, name, namespace string) judgement {
-		if idle {
-			return ok("%s, and nothing waits for it", text)
-		}
-		j := stop(ReasonPaused, text).hint("to go on", "fleet resume %s/%s -n %s", word, name, namespace)
-		if p.behind && bd != nil && bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID {
-			j = j.since(p.at.Written)
-		}
-		return j
-	}
 	brake := p.Brake
 	brake.Since = nil
 	switch repo := b.Labels[fleet.LabelRepoName]; {
@@ -78,11 +71,11 @@ func (p *pair) judgePause() judgement {
 	case p.told != nil && p.behind && strings.HasPrefix(p.told.Message, braked):
 		return stop(fleet.ReasonSuspended, p.told.Message).hint("to go on", "fleet resume --all")
 	case b.Spec.Paused && p.Repo != nil && p.Repo.Spec.Paused:
-		return paused(fmt.Sprintf("repo %s is paused", repo), "repo", repo, b.Namespace)
+		return p.paused("repo "+repo, "repo", p.Repo)
 	case b.Spec.Paused:
-		return paused("the bundle is paused", "bundle", b.Name, b.Namespace)
+		return p.paused("the bundle", "bundle", b)
 	case c != nil && c.Spec.Paused:
-		return paused("the cluster is paused", "cluster", c.Name, c.Namespace)
+		return p.paused("the cluster", "cluster", c)
 	case bd != nil && bd.Spec.Paused && agentWaits:
 		return wait(ReasonPaused, "its deployment is paused; the manager has not let it go on yet")
 	case bd != nil && bd.Spec.OffSchedule && agentWaits:
@@ -91,10 +84,76 @@ func (p *pair) judgePause() judgement {
 		return ok("%s, and nothing waits for it", brake.Text(p.Now))
 	case p.hides(ConfigMaps) && p.behind && p.told == nil:
 		return p.unseen(ConfigMaps)
+	case p.place == nil && p.untold():
+		return p.unseen(Clusters)
 	case p.place == nil:
 		return ok("the bundle is not paused; the cluster is not yours to see")
 	}
 	return ok("nothing is paused")
+}
+
+// paused is the judgement about a paused object. what names it in the text, word is its
+// kind in commands.
+func (p *pair) paused(what, word string, o metav1.Object) judgement {
+	by, tail := view.PauseOf(o), ""
+	j := stop(ReasonPaused, "").since(p.heldSince(by)).hint("to go on", "fleet resume %s/%s -n %s", word, o.GetName(), o.GetNamespace())
+	if !p.behind && p.state == fleet.Ready {
+		j, tail = ok(""), "; nothing waits for it"
+	}
+	j.Text = what + " is " + by.Text(time.Time{}) + tail
+	if by.Since != nil {
+		j = j.shown(what + " is " + by.Text(p.Now) + tail)
+	}
+	return j.pausedBy(by)
+}
+
+// pausedBy adds who has paused something, and why.
+func (j judgement) pausedBy(by view.Pause) judgement {
+	j = j.proof("by", by.By).proof("why", by.Reason)
+	if by.Since != nil {
+		j = j.proof("pausedAt", *by.Since)
+	}
+	return j
+}
+
+// heldSince is since when a pause holds a version back: since that was staged, or
+// since the pause, whichever came later.
+func (p *pair) heldSince(by view.Pause) time.Time {
+	var since time.Time
+	if bd := p.at.Deployment; p.behind && bd != nil && bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID {
+		since = p.at.Written
+	}
+	if by.Since != nil && by.Since.After(since) {
+		since = *by.Since
+	}
+	return since
+}
+
+// frozen is what of the rollout strategy lets no cluster through that runs: a limit
+// of 0 for all of them, or for the cluster's partition or an incomplete one before it.
+func (p *pair) frozen(own int) string {
+	s := p.Bundle.Spec.RolloutStrategy
+	if s == nil {
+		return ""
+	}
+	none := func(limit *intstr.IntOrString) bool {
+		if limit == nil {
+			return false
+		}
+		n, err := rollout.Limit(1, limit)
+		return err == nil && n == 0
+	}
+	if none(s.MaxUnavailable) {
+		return "rolloutStrategy.maxUnavailable"
+	}
+	parts := p.Bundle.Status.PartitionStatus
+	for i := range s.Partitions[:min(own+1, len(s.Partitions))] {
+		complete := i < own && i < len(parts) && parts[i].Summary.Ready >= parts[i].Count
+		if none(s.Partitions[i].MaxUnavailable) && !complete {
+			return fmt.Sprintf("maxUnavailable of partition %q in rolloutStrategy", s.Partitions[i].Name)
+		}
+	}
+	return ""
 }
 
 // judgeRollout looks at limits and partitions. What the manager says of the
@@ -105,22 +164,20 @@ func (p *pair) judgeRollout() judgement {
 		return stop(c.Reason, c.Message).since(view.Since(b.Status.Conditions, fleet.ConditionReady)).
 			hint("to put it right", "correct rolloutStrategy in %s", p.file())
 	}
+	if p.place == nil && p.untold() {
+		return p.unseen(Clusters)
+	}
 	own, manual := p.partition()
 	if manual && own < 0 && p.place != nil {
-		text := "in no partition of the rollout strategy"
-		if !p.behind {
-			return ok("%s: it keeps this version", text)
-		}
-		j := stop(ReasonNoPartition, text).detail("with partitions of its own a rollout leaves out all clusters that none of them selects").
-			proof("partitions", len(b.Spec.RolloutStrategy.Partitions)).
-			hint("to let it take part", "add a partition that selects %s to rolloutStrategy.partitions in %s", p.at.Key.Name, p.file())
-		return j
+		return p.leftOut()
 	}
 	if !p.behind || p.Manager.Gone() {
 		return p.released(own) // without a manager nobody is let through, which is told where it would be delivered
 	}
 	waits := func(text string) judgement {
-		j := wait(fleet.ReasonDeferred, text).hint("to see what holds it", "fleet get deployments -n %s --bundle %s --not-ready", b.Namespace, b.Name)
+		j := wait(fleet.ReasonDeferred, text)
+		j = p.endless(j, own)
+		j = j.hint("to see what holds it", "fleet get deployments -n %s --bundle %s --not-ready", b.Namespace, b.Name)
 		who, since := p.waits()
 		if bd != nil && bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID && bd.Spec.StagedDeploymentID == cmp.Or(p.wanted, bd.Spec.StagedDeploymentID) {
 			since = p.at.Written
@@ -143,6 +200,33 @@ func (p *pair) judgeRollout() judgement {
 		return waits(p.others(own))
 	}
 	return p.released(own)
+}
+
+// endless makes a judgement that waits for a limit of 0 one that stops: that does not pass
+// by itself.
+func (p *pair) endless(j judgement, own int) judgement {
+	named := rollout.Frozen(j.Text)
+	limit := cmp.Or(named, p.frozen(own))
+	if limit == "" {
+		return j
+	}
+	comes := "no cluster that runs is updated"
+	if p.at.Deployment == nil && named != "" {
+		comes = "no cluster gets the bundle that does not have it"
+	}
+	j.Verdict = Stop
+	return j.detail(limit+" is 0: "+comes).hint("to let it through", "raise %s in %s", limit, p.file())
+}
+
+// leftOut is the judgement about a cluster that is in no partition.
+func (p *pair) leftOut() judgement {
+	const text = "in no partition of the rollout strategy"
+	if !p.behind {
+		return ok("%s: it keeps this version", text)
+	}
+	return stop(ReasonNoPartition, text).detail("with partitions of its own a rollout leaves out all clusters that none of them selects").
+		proof("partitions", len(p.Bundle.Spec.RolloutStrategy.Partitions)).
+		hint("to let it take part", "add a partition that selects %s to rolloutStrategy.partitions in %s", p.at.Key.Name, p.file())
 }
 
 // held is why the manager holds a cluster back, by its status; empty where that
@@ -183,7 +267,7 @@ func (p *pair) partition() (own int, manual bool) {
 // named is the automatic partition whose status names the cluster.
 func (p *pair) named() int {
 	for i := range p.Bundle.Status.PartitionStatus {
-		if said(&p.Bundle.Status.PartitionStatus[i].Summary, p.at.Key) != nil {
+		if view.Said(&p.Bundle.Status.PartitionStatus[i].Summary, p.at.Key) != nil {
 			return i
 		}
 	}

@@ -29,6 +29,8 @@ func (s *study) judgeSource() judgement {
 		return ok("HelmOp %s/%s", s.Bundle.Namespace, helmOp).proof("helmop", s.Bundle.Namespace+"/"+helmOp)
 	case name == "":
 		return ok("no repository: written by fleet apply, or by hand")
+	case view.HeldDeletion(s.Bundle) != nil: // the repository goes as well, and removes nothing
+		return heldDeletion(s.Bundle)
 	case s.Repo == nil && s.hides(Repositories):
 		return s.unseen(Repositories).proof("gitrepo", key)
 	case s.Repo == nil:
@@ -49,16 +51,20 @@ func (s *study) judgeSource() judgement {
 // readable says what keeps the repository from being read.
 func (s *study) readable() judgement {
 	r := s.Repo
+	if c := view.HeldRepo(r); c != nil {
+		return stop(c.Reason, c.Message).since(view.Since(r.Status.Conditions, c.Type)).
+			hint("to see the whole list", "fleet approve -n %s repo/%s", r.Namespace, r.Name)
+	}
 	if r.DeletionTimestamp != nil {
 		return stop(ReasonLeaving, fmt.Sprintf("repo %s is being removed, with all that it deployed", r.Name)).since(r.DeletionTimestamp.Time).
 			hint("to see what is left", "fleet get deployments -n %s --repo %s", r.Namespace, r.Name)
 	}
-	if _, c := view.RepoTrouble(r); c != nil && !s.partial(c) && c.Reason != fleet.ReasonNotImplemented && c.Type != fleet.ConditionDeletionHeld {
+	if _, c := view.RepoTrouble(r); c != nil && !s.partial(c) && c.Type != fleet.ConditionDeletionHeld {
 		j := stop(c.Reason, c.Message).since(view.Since(r.Status.Conditions, c.Type))
 		j.hints = s.repoHints(c)
 		return j
 	}
-	if c := condition.Find(r.Status.Conditions, fleet.ConditionReconciling); c != nil && c.Status == corev1.ConditionTrue && !s.foreign(c) {
+	if c := condition.Find(r.Status.Conditions, fleet.ConditionReconciling); c != nil && c.Status == corev1.ConditionTrue && !s.partial(c) {
 		text := cmp.Or(c.Message, "is being read")
 		if c.Reason == fleet.ReasonSuspended {
 			return stop(c.Reason, text).since(view.Since(r.Status.Conditions, c.Type)).hint("to go on", "fleet resume --all")
@@ -80,17 +86,48 @@ func (s *study) readable() judgement {
 // reference is what of a repository is followed.
 func reference(r *fleet.GitRepo) string { return cmp.Or(r.Spec.Revision, r.Spec.Branch, "master") }
 
-// partial tells whether a condition is about files of a repository that was
-// read, so that it stops some bundles alone.
-func (s *study) partial(c *fleet.Condition) bool {
-	st := s.Repo.Status
-	return c.Type == fleet.ConditionStalled && st.Commit != "" && st.Commit == st.PollingCommit &&
-		!condition.IsFalse(st.Conditions, fleet.ConditionGitPolling) && pathOf(c.Message) != ""
+// partial reports whether a condition is about files of a commit that was read, so
+// that it stops some bundles alone. The manager says of a reading that it is not
+// complete; of an older one only a message that begins with a file shows that.
+func (s *study) partial(c *fleet.Condition) bool { return partial(s.Repo, c) }
+
+func partial(r *fleet.GitRepo, c *fleet.Condition) bool {
+	st := r.Status
+	switch {
+	case c.Type == fleet.ConditionReconciling && (c.Reason == fleet.ReasonProgressing || c.Reason == fleet.ReasonSuspended),
+		c.Type != fleet.ConditionReconciling && c.Type != fleet.ConditionStalled,
+		st.Commit == "", st.Commit != st.PollingCommit, condition.IsFalse(st.Conditions, fleet.ConditionGitPolling):
+		return false
+	}
+	left := st.Reading
+	return left != nil && left.Commit == st.Commit && left.Generation == r.Generation && !left.Complete || pathOf(c.Message) != ""
 }
 
-// foreign tells whether a condition is about files of another bundle.
-func (s *study) foreign(c *fleet.Condition) bool {
-	return c.Reason != fleet.ReasonProgressing && c.Reason != fleet.ReasonSuspended && pathOf(c.Message) != "" && !s.owns(pathOf(c.Message))
+// unusable is the condition about files of the commit that was read, if there is one.
+func unusable(r *fleet.GitRepo) *fleet.Condition {
+	for _, kind := range []string{fleet.ConditionStalled, fleet.ConditionReconciling} {
+		if c := condition.Find(r.Status.Conditions, kind); c != nil && c.Status == corev1.ConditionTrue && partial(r, c) {
+			return c
+		}
+	}
+	return nil
+}
+
+// Unwritten is why a GitRepo may have written no Bundle of a name: the condition that says
+// why it cannot be read, or that its newest commit was read without that bundle, and
+// whether it is about that bundle alone. It is nil where the GitRepo says nothing of that.
+func Unwritten(r *fleet.GitRepo, bundle string) (c *fleet.Condition, alone bool) {
+	mine := bundle == r.Name || strings.HasPrefix(bundle, r.Name+"-")
+	if c := unusable(r); c != nil {
+		if concerns(r.Name, bundle, c.Message) || mine && strings.HasSuffix(c.Message, " more)") { // the message is one of several
+			return c, true
+		}
+		return nil, false
+	}
+	if state, c := view.RepoTrouble(r); mine && state == view.Unreadable {
+		return c, false
+	}
+	return nil, false
 }
 
 // asides are what a person may want to know of a repository that was read.
@@ -103,8 +140,12 @@ func (s *study) asides() []string {
 	if c := condition.Find(list, fleet.ConditionDeletionHeld); c != nil && c.Status == corev1.ConditionTrue {
 		out = append(out, c.Message)
 	}
-	if c := condition.Find(list, fleet.ConditionStalled); c != nil && c.Status == corev1.ConditionTrue && s.partial(c) && !s.owns(pathOf(c.Message)) {
-		out = append(out, "other files of it cannot be used: "+c.Message)
+	if c := unusable(s.Repo); c != nil && !s.owns(c) {
+		text := c.Message
+		if pathOf(text) != "" {
+			text = "other files of it cannot be used: " + text
+		}
+		out = append(out, text)
 	}
 	return out
 }
@@ -112,50 +153,94 @@ func (s *study) asides() []string {
 // place of a finding at the beginning of a message: "web/fleet.yaml:3: ...".
 var place = regexp.MustCompile(`^([^\s:]+):(\d+:)? `)
 
-// pathOf is the file that a message begins with; empty for one that names none.
-func pathOf(message string) string {
-	if m := place.FindStringSubmatch(message); m != nil && strings.ContainsAny(m[1], "/.") {
+// placeOf is the file or directory that a message begins with; empty for one that
+// names none.
+func placeOf(message string) string {
+	if m := place.FindStringSubmatch(message); m != nil {
 		return m[1]
 	}
 	return ""
 }
 
-// owns tells whether a file of the repository belongs to the Bundle. Where
-// fleet.yaml gives it another name than that of its directory, that cannot be
-// told, and it does not.
-func (s *study) owns(file string) bool {
-	for dir := file; ; dir = path.Dir(dir) {
-		if naming.BundleName(s.Bundle.Labels[fleet.LabelRepoName], dir, "") == s.Bundle.Name {
+// pathOf is placeOf for what cannot be another word than a path.
+func pathOf(message string) string {
+	if at := placeOf(message); strings.ContainsAny(at, "/.") {
+		return at
+	}
+	return ""
+}
+
+// taken finds the bundle whose name two directories, or two repositories, want: `bundle
+// name "web" is also that of db`, `bundle "web" exists and belongs to GitRepo "b"`.
+var taken = regexp.MustCompile(`: bundle (?:name )?"([^"]+)" (?:is also that of|exists and belongs to) `)
+
+// owns reports whether a condition about files of the repository is about the Bundle.
+func (s *study) owns(c *fleet.Condition) bool {
+	return concerns(s.Repo.Name, s.Bundle.Name, c.Message)
+}
+
+// concerns reports whether a message about files of a repository is about a bundle: it
+// names the bundle, or a file of its directory. Where fleet.yaml gives the bundle another
+// name than that of its directory, the directory does not show it.
+func concerns(repo, bundle, message string) bool {
+	at := placeOf(message)
+	m := taken.FindStringSubmatch(message)
+	switch {
+	case at == "":
+		return false
+	case at == bundle, m != nil && m[1] == bundle:
+		return true
+	}
+	for dir := at; ; dir = path.Dir(dir) {
+		if naming.BundleName(repo, dir, "") == bundle {
 			return true
 		}
-		if dir == "." || dir == "/" {
+		if m != nil || dir == "." || dir == "/" { // a name is of one directory, and not of those around it
 			return false
 		}
 	}
+}
+
+// heldDeletion is why a Bundle that is being deleted is still there.
+func heldDeletion(b *fleet.Bundle) judgement {
+	c := view.HeldDeletion(b)
+	j := stop(c.Reason, c.Message).since(view.Since(b.Status.Conditions, c.Type))
+	if c.Reason == fleet.ReasonProtected {
+		return j.hint("to see the whole list", "fleet approve -n %s bundle/%s", b.Namespace, b.Name)
+	}
+	return j.hint("to see the whole list", "fleet approve workspace/%s", b.Namespace)
 }
 
 // judgeBundle looks at the Bundle itself.
 func (s *study) judgeBundle() judgement {
 	b := s.Bundle
 	if s.Repo != nil {
-		if c := condition.Find(s.Repo.Status.Conditions, fleet.ConditionStalled); c != nil && c.Status == corev1.ConditionTrue &&
-			s.partial(c) && s.owns(pathOf(c.Message)) {
-			return stop(c.Reason, c.Message).since(view.Since(s.Repo.Status.Conditions, c.Type)).
-				detail("what was deployed before stays as it is").proof("path", pathOf(c.Message)).
-				hint("to see all that is wrong, in a clone", "fleet lint %s", path.Dir(pathOf(c.Message)))
+		if c := unusable(s.Repo); c != nil && s.owns(c) {
+			j := stop(c.Reason, c.Message).since(view.Since(s.Repo.Status.Conditions, c.Type)).
+				detail("what was deployed before stays as it is").proof("path", placeOf(c.Message))
+			if c.Type == fleet.ConditionReconciling {
+				j = j.detail("the manager tries again by itself")
+			}
+			return j.hint("to see all that is wrong, in a clone", "fleet lint %s", path.Dir(placeOf(c.Message)))
 		}
+	}
+	if view.HeldDeletion(b) != nil {
+		return heldDeletion(b)
 	}
 	if b.DeletionTimestamp != nil {
 		return stop(ReasonLeaving, "the bundle is being removed").since(b.DeletionTimestamp.Time).
 			hint("to see what is left", "fleet get deployments -n %s --bundle %s", b.Namespace, b.Name)
 	}
-	if !s.observed() {
+	if !s.observed() && (s.Manager.Gone() || view.Awaited(b) == nil) {
 		return s.unobserved()
 	}
 	if c := s.problem; c != nil && linkOf(c.Reason) == Bundle {
 		j := stop(c.Reason, c.Message)
-		if c.Reason == deployment.ReasonWaitForValues || c.Reason == reasonNoContent {
+		switch c.Reason {
+		case deployment.ReasonWaitForValues, deployment.ReasonNoContent, deployment.ReasonChartPending:
 			j.Verdict = Wait
+		case deployment.ReasonNoSource:
+			j = j.hint("to go on", "make it in namespace %s, or change downstreamResources in %s", b.Namespace, s.file())
 		}
 		return j.since(view.Since(b.Status.Conditions, c.Type)).
 			hint("to see what happens", "fleet events bundle/%s -n %s", b.Name, b.Namespace)

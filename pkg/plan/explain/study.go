@@ -80,10 +80,10 @@ type pair struct {
 }
 
 func (s *study) pair(at Place) *pair {
-	p := &pair{study: s, at: at, verdict: target.Verdict{Target: -1}, told: said(&s.Bundle.Status.Summary, at.Key)}
+	p := &pair{study: s, at: at, verdict: target.Verdict{Target: -1}, told: view.Said(&s.Bundle.Status.Summary, at.Key)}
 	for i := range s.Bundle.Status.PartitionStatus {
 		if p.told == nil {
-			p.told = said(&s.Bundle.Status.PartitionStatus[i].Summary, at.Key)
+			p.told = view.Said(&s.Bundle.Status.PartitionStatus[i].Summary, at.Key)
 		}
 	}
 	if c := at.Cluster; c != nil {
@@ -97,16 +97,6 @@ func (s *study) pair(at Place) *pair {
 		p.lastSeen().Before(at.Written)
 	p.state = p.stateOf()
 	return p
-}
-
-// said is what a summary says of a cluster.
-func said(s *fleet.BundleSummary, cluster view.Key) *fleet.NonReadyResource {
-	for i := range s.NonReadyResources {
-		if s.NonReadyResources[i].Name == cluster.String() {
-			return &s.NonReadyResources[i]
-		}
-	}
-	return nil
 }
 
 // match decides whether the Bundle is meant for a cluster. One of another
@@ -164,12 +154,24 @@ func (p *pair) stateOf() fleet.BundleState {
 		return state
 	case p.told != nil:
 		return p.told.State
-	case p.hides(Deployments) && sum.Ready == sum.DesiredReady && sum.Ready > 0 && p.observed():
+	case p.hides(Deployments) && sum.Ready == sum.DesiredReady && sum.Ready > 0 && p.observed() && p.meant():
 		return fleet.Ready
 	case p.hides(Deployments):
 		return ""
 	}
 	return fleet.Pending
+}
+
+// meant reports whether it is known that the Bundle is meant for the cluster: then
+// what its status says of all its clusters holds for this one.
+func (p *pair) meant() bool {
+	return p.place != nil && p.verdict.Deploy && (!p.hides(Groups) || !p.matcher.ReadsGroups())
+}
+
+// untold reports whether the deployment may not be seen and the Bundle's status says
+// nothing of it.
+func (p *pair) untold() bool {
+	return p.at.Deployment == nil && p.told == nil && p.hides(Deployments) && p.state != fleet.Ready
 }
 
 // observed tells whether the manager has worked on this version of the Bundle.

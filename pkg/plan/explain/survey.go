@@ -15,6 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // An Answer is what is the same for a number of clusters.
@@ -37,23 +38,34 @@ type Survey struct {
 	// have it and are Ready.
 	Clusters, Ready int
 	// StoppedAt is Source or Bundle where one of these stops it for all clusters;
-	// Reason, Since, Message and Hints are of that link.
+	// Reason, Since, Message and Hints are of that link. Where neither stops it and
+	// it is meant for no cluster, they and Details say why it is not meant for Example.
 	StoppedAt Name
 	Reason    string
 	Since     *time.Time
 	Message   string
 	Hints     []Hint
+	Example   view.Key
+	Details   []string
 	// Waits is what the rollout waits for, and for whom; empty: for nothing.
 	Waits string
 	// Answers are the distinct answers, worst first; clusters that the Bundle is
 	// not meant for come last.
 	Answers []Answer
 	Hidden  []Hidden
+
+	unseen bool // the deployments: what is said of them is the Bundle's own count
 }
 
 // Overview explains how a Bundle is on all clusters of its workspace. With all
 // of them at hand the rollout is planned as the manager does.
 func Overview(s Subject, places []Place) Survey {
+	if !slices.ContainsFunc(places, func(at Place) bool { return at.Cluster == nil }) {
+		s.Clusters = map[string][]string{}
+		for _, at := range places {
+			s.Clusters[at.Key.Namespace] = append(s.Clusters[at.Key.Namespace], target.NamesOf(at.Key.Name, at.Cluster.Labels)...)
+		}
+	}
 	st := newStudy(s)
 	out := Survey{Bundle: keyOf(s.Bundle), Hidden: s.Hidden, Answers: []Answer{}}
 	for _, name := range []Name{Source, Bundle} {
@@ -67,6 +79,7 @@ func Overview(s Subject, places []Place) Survey {
 	}
 	out.Waits, _ = st.waits()
 	if st.hides(Deployments) {
+		out.unseen = true
 		out.fromSummary(&s.Bundle.Status.Summary)
 		return out
 	}
@@ -78,28 +91,41 @@ func Overview(s Subject, places []Place) Survey {
 		return cmp.Or(strings.Compare(a.at.Key.Name, b.at.Key.Name), strings.Compare(a.at.Key.Namespace, b.at.Key.Namespace)) // as rollouts do
 	})
 	st.plan(pairs)
+	out.count(pairs)
+	slices.SortStableFunc(out.Answers, func(a, b Answer) int {
+		return cmp.Or(view.Rank(b.State)-view.Rank(a.State), b.Clusters-a.Clusters, strings.Compare(a.Text, b.Text))
+	})
+	return out
+}
+
+// count adds the answers about all clusters. Where the Bundle is meant for none of them,
+// the survey says why of the first one.
+func (s *Survey) count(pairs []*pair) {
 	known := map[string]int{}
+	var missed Explanation
 	for _, p := range pairs {
 		e := p.explain(Target)
 		text := e.short()
 		i, there := known[text]
 		if !there {
-			i = len(out.Answers)
+			i = len(s.Answers)
 			known[text] = i
-			out.Answers = append(out.Answers, Answer{Example: p.at.Key, State: e.State, StoppedAt: e.StoppedAt, Reason: e.Reason, Text: text})
+			s.Answers = append(s.Answers, Answer{Example: p.at.Key, State: e.State, StoppedAt: e.StoppedAt, Reason: e.Reason, Text: text})
 		}
-		out.Answers[i].Clusters++
+		s.Answers[i].Clusters++
 		if e.State != "" || p.verdict.Deploy {
-			out.Clusters++
+			s.Clusters++
 		}
 		if e.Ready() {
-			out.Ready++
+			s.Ready++
+		}
+		if s.Example.Name == "" && (e.Reason == ReasonNotTargeted || e.Reason == ReasonDoNotDeploy) {
+			missed, s.Example = e, p.at.Key
 		}
 	}
-	slices.SortStableFunc(out.Answers, func(a, b Answer) int {
-		return cmp.Or(view.Rank(b.State)-view.Rank(a.State), b.Clusters-a.Clusters, strings.Compare(a.Text, b.Text))
-	})
-	return out
+	if s.Clusters == 0 && s.StoppedAt == "" && s.Example.Name != "" {
+		s.Reason, s.Message, s.Hints, s.Details = missed.Reason, missed.Message, missed.Hints, missed.Link(Target).Details
+	}
 }
 
 // fromSummary is what the Bundle's own status says of its clusters: their number
@@ -136,7 +162,7 @@ func (s *study) plan(pairs []*pair) {
 	var clusters []*target.Cluster
 	var wanted []*pair
 	for _, p := range pairs {
-		if !p.verdict.Deploy || p.at.Cluster == nil || p.at.Cluster.DeletionTimestamp != nil {
+		if !p.verdict.Deploy || p.at.Cluster == nil || withdrawal.Going(p.at.Cluster) {
 			continue
 		}
 		t := rollout.TargetOf(p.at.Key.String(), p.at.Deployment)
@@ -165,14 +191,35 @@ func (s *study) waits() (string, time.Time) {
 }
 
 // Stopped tells whether something keeps the Bundle from being Ready on a cluster
-// that it is meant for, or keeps new versions from all of them.
-func (s *Survey) Stopped() bool { return s.StoppedAt != "" || s.Ready < s.Clusters }
+// that it is meant for, keeps new versions from all of them, or it is meant for none. Where
+// the deployments may not be seen, it is not known to be Ready.
+func (s *Survey) Stopped() bool {
+	return s.StoppedAt != "" || s.Ready < s.Clusters || s.Clusters == 0 || s.unseen
+}
+
+// none says which clusters the Bundle is not meant for, where it is meant for none.
+func (s *Survey) none() string {
+	total := 0
+	for _, a := range s.Answers {
+		total += a.Clusters
+	}
+	switch total {
+	case 0:
+		return "no cluster: none is known in workspace " + s.Bundle.Namespace
+	case 1:
+		return "no cluster: " + s.Answers[0].Example.Name + " is the only one there, and not meant"
+	}
+	return fmt.Sprintf("none of %d clusters", total)
+}
 
 // Headline is the survey in one line.
 func (s *Survey) Headline() string {
 	switch {
+	case s.unseen && s.Ready == s.Clusters:
+		return fmt.Sprintf("whether %s is Ready on its clusters is not known: they are not yours to see; its status counts %d of %d Ready",
+			s.Bundle.Name, s.Ready, s.Clusters)
 	case s.Clusters == 0:
-		return s.Bundle.Name + " is meant for none of the clusters"
+		return s.Bundle.Name + " is meant for " + s.none()
 	case s.Clusters == 1 && s.Ready == 1:
 		return s.Bundle.Name + " is Ready on its only cluster"
 	case s.Ready == s.Clusters:

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -34,7 +35,7 @@ func (p *pair) judgeTarget() judgement {
 		return ok("it has a deployment for the cluster")
 	case p.place == nil:
 		return p.unseen(Clusters)
-	case p.at.Cluster.DeletionTimestamp != nil:
+	case withdrawal.Going(p.at.Cluster):
 		return stop(ReasonLeaving, "the cluster is being removed from the fleet; what runs there stays").since(p.at.Cluster.DeletionTimestamp.Time).
 			hint("to see what is left", "fleet get deployments -n %s --cluster %s", p.at.Key.Namespace, p.at.Key.Name)
 	case withdrawal.Emptied(p.at.Cluster) && p.Bundle.Name != naming.AgentBundle(p.at.Key.Name):
@@ -87,6 +88,10 @@ func (p *pair) untargeted() judgement {
 			j.Details = append(j.Details[:maxDetails], fmt.Sprintf("and %d more", more))
 		}
 	}
+	j = j.detail(p.missing()...)
+	if p.Repo != nil && len(p.Repo.Spec.Targets) == 0 && slices.ContainsFunc(p.Bundle.Spec.Targets, isDefault) {
+		j = j.detail("the GitRepo sets no targets, which means the cluster group default")
+	}
 	j = j.proof("targets", len(p.Bundle.Spec.Targets)).proof("labels", labels.Set(p.at.Cluster.Labels).String())
 	switch {
 	case bd != nil && bd.Annotations[fleet.AnnotationWithdrawn] != "":
@@ -100,13 +105,49 @@ func (p *pair) untargeted() judgement {
 	return j
 }
 
+// isDefault reports whether a target is the one that stands in for those that a
+// GitRepo does not set.
+func isDefault(t fleet.BundleTarget) bool {
+	return t.Name == fleet.ClusterGroupDefault && t.ClusterGroup == fleet.ClusterGroupDefault
+}
+
+// missing says which clusters and cluster groups that the targets name do not exist,
+// with the nearest names. Nothing is said of those that are not known.
+func (p *pair) missing() []string {
+	namespace := p.at.Key.Namespace
+	if led, _ := p.reach.Includes(namespace); !led {
+		return nil
+	}
+	var groups, said []string
+	for _, g := range p.Groups {
+		if g.Namespace == namespace {
+			groups = append(groups, g.Name)
+		}
+	}
+	clusters := p.Clusters[namespace]
+	say := func(kind, name string, known []string) {
+		if name == "" || slices.Contains(known, name) {
+			return
+		}
+		if text := view.NoSuch(kind, name, namespace, known); !slices.Contains(said, text) && len(said) < maxDetails {
+			said = append(said, text)
+		}
+	}
+	for _, t := range target.Plain(&p.Bundle.Spec) {
+		if len(clusters) > 0 {
+			say("cluster", t.ClusterName, clusters)
+		}
+		if !p.hides(Groups) {
+			say("cluster group", t.ClusterGroup, groups)
+		}
+	}
+	return said
+}
+
 // refusals are what each target wants and what the cluster has, in the words
 // of the manager: `2 "canary" wants clusterName c9, this is c1`.
 func (p *pair) refusals() []string {
-	entries := p.Bundle.Spec.Targets
-	if r := len(p.Bundle.Spec.TargetRestrictions); r > 0 {
-		entries = entries[max(0, len(entries)-r):]
-	}
+	entries := target.Plain(&p.Bundle.Spec)
 	var out []string
 	for i := range entries {
 		m, err := target.Compile(&fleet.BundleSpec{Targets: entries[i : i+1]})
@@ -151,11 +192,31 @@ func (p *pair) targetHints(v target.Verdict) []Hint {
 		return judgement{}.hint("to deploy it there", "kubectl -n %s label clusters.fleet.cattle.io %s %s --overwrite",
 			p.at.Key.Namespace, p.at.Key.Name, strings.Join(parts, " ")).hints
 	}
+	if p.overridesTargets() {
+		return judgement{}.hint("to deploy it there", "add a target for %s to overrideTargets in %s: they replace those of the repo",
+			p.at.Key.Name, p.file()).hints
+	}
 	if repo := p.Bundle.Labels[fleet.LabelRepoName]; repo != "" {
 		return judgement{}.hint("to deploy it there", "add a target for %s to spec.targets of the repo: kubectl -n %s edit gitrepo %s",
 			p.at.Key.Name, p.Bundle.Namespace, repo).hints
 	}
 	return judgement{}.hint("to deploy it there", "add a target for %s to spec.targets of the bundle", p.at.Key.Name).hints
+}
+
+// overridesTargets reports whether the Bundle has a target of its own instead of those of
+// its GitRepo: a restriction that the GitRepo does not have.
+func (p *pair) overridesTargets() bool {
+	if p.Repo == nil || p.Repo.Status.ObservedGeneration != p.Repo.Generation {
+		return false
+	}
+	return slices.ContainsFunc(p.Bundle.Spec.TargetRestrictions, func(r fleet.BundleTargetRestriction) bool {
+		if len(p.Repo.Spec.Targets) == 0 && isDefault(fleet.BundleTarget{Name: r.Name, ClusterGroup: r.ClusterGroup}) {
+			return false
+		}
+		return !slices.ContainsFunc(p.Repo.Spec.Targets, func(t fleet.GitTarget) bool {
+			return equality.Semantic.DeepEqual(fleet.GitTarget(r), t)
+		})
+	})
 }
 
 // labelsFor are labels with which the cluster would get the Bundle: those that

@@ -42,15 +42,31 @@ const (
 	RuleUnreachable    = "unreachable"     // a customization that never applies
 	RuleChart          = "chart"           // a chart or dependency that cannot be had
 	RuleOffline        = "offline"         // something that would have to be downloaded
+	RuleLocalFault     = "local-fault"     // a fault of the process that reads, such as a full disk
 	RuleRender         = "render"          // a chart or kustomization that cannot be rendered
 	RuleImpure         = "impure"          // a template whose result changes by itself
 	RuleReachesOut     = "reaches-out"     // a template function that asks the network
 	RuleNotMerged      = "not-merged"      // an option that a customization cannot change
+	RuleUnknownField   = "unknown-field"   // a field that the kind of an object does not have
+	RuleUnknownKind    = "unknown-kind"    // a kind that no schema knows
+	RuleAPIVersion     = "api-version"     // a version of the API in which a kind is not served
+	RuleDependency     = "dependency"      // dependsOn that goes in a circle, or names a bundle wrongly
+	RuleDeprecated     = "deprecated"      // a version of the API that will be removed
+	RuleOverridden     = "overridden"      // an option that the GitRepo has the last word on
+	RuleManifest       = "manifest"        // a document that is no Kubernetes object
+	RuleDuplicate      = "duplicate"       // an object that the bundle holds twice
+	RuleSharedObject   = "shared-object"   // an object that two bundles have
+	RuleTemplate       = "template"        // a template that cannot be parsed
+	RuleUnusedValues   = "unused-values"   // values files that are not read
+	RuleFrozen         = "frozen"          // a rollout that updates no cluster
+	RuleNotRendered    = "not-rendered"    // a template where none is rendered
+	RuleNotRead        = "not-read"        // a file that looks like fleet.yaml, or a chart or kustomization, and is not read
+	RuleUnknownCluster = "unknown-cluster" // a cluster or cluster group that does not exist
 )
 
 // A Finding is one thing that is wrong.
 type Finding struct {
-	Path     string // relative to the root of the repository
+	Path     string // relative to the root of the repository; empty where it is about the GitRepo
 	Line     int    // from 1; 0 where the whole file or directory is meant
 	Column   int    // from 1; 0 where the whole line is meant
 	Severity Severity
@@ -64,9 +80,13 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s: %s [%s]", f.Path, max(f.Line, 1), max(f.Column, 1), f.Severity, f.Message, f.Rule)
 }
 
-// Short is "path:line: message", for the status of an object.
+// Short is "path:line: message", for the status of an object, and the message alone
+// where it is about no file.
 func (f Finding) Short() string {
-	if f.Line == 0 {
+	switch {
+	case f.Path == "":
+		return f.Message
+	case f.Line == 0:
 		return f.Path + ": " + f.Message
 	}
 	return fmt.Sprintf("%s:%d: %s", f.Path, f.Line, f.Message)

@@ -12,7 +12,6 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
-	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
 // internal are the keys that only Fleet itself sets.
@@ -98,7 +97,7 @@ func (c *checker) value(n *yaml.Node, s slot) {
 	switch {
 	case isNull(n), c.done():
 	case s.t == reflect.TypeFor[fleet.GenericMap]():
-		if c.want(n, yaml.MappingNode, s.where) {
+		if c.want(n, yaml.MappingNode, s) {
 			c.free(n, s.where)
 		}
 	case reflect.PointerTo(s.t).Implements(reflect.TypeFor[json.Unmarshaler]()):
@@ -108,19 +107,19 @@ func (c *checker) value(n *yaml.Node, s slot) {
 		}
 		c.trial(n, s)
 	case s.t.Kind() == reflect.Struct:
-		if c.want(n, yaml.MappingNode, s.where) {
+		if c.want(n, yaml.MappingNode, s) {
 			c.mapping(n, s)
 		}
 	case s.t.Kind() == reflect.Map:
-		if c.want(n, yaml.MappingNode, s.where) {
+		if c.want(n, yaml.MappingNode, s) {
 			c.entries(n, s)
 		}
 	case s.t.Kind() == reflect.Slice && s.t.Elem().Kind() != reflect.Uint8:
-		if c.want(n, yaml.SequenceNode, s.where) {
+		if c.want(n, yaml.SequenceNode, s) {
 			c.items(n, s)
 		}
 	default:
-		if c.want(n, yaml.ScalarNode, s.where) {
+		if c.want(n, yaml.ScalarNode, s) {
 			c.trial(n, s)
 		}
 	}
@@ -139,16 +138,37 @@ func (c *checker) items(n *yaml.Node, s slot) {
 	}
 }
 
-func (c *checker) want(n *yaml.Node, kind yaml.Kind, where string) bool {
+func (c *checker) want(n *yaml.Node, kind yaml.Kind, s slot) bool {
 	if n.Kind == kind {
 		return true
 	}
-	what := where
+	what := s.where
 	if what == "" {
 		what = "the file"
 	}
-	c.add(n, finding.Error, finding.RuleType, fmt.Sprintf("%s must be %s, not %s", what, kinds[kind], kinds[n.Kind]), "")
+	c.add(n, finding.Error, finding.RuleType, fmt.Sprintf("%s must be %s, not %s", what, kinds[kind], kinds[n.Kind]), longForm(n, s.t))
 	return false
+}
+
+// longForm is how to write what a single value in the place of a mapping surely
+// means; empty where that is not sure.
+func longForm(n *yaml.Node, t reflect.Type) string {
+	list := t.Kind() == reflect.Slice
+	if list {
+		t = t.Elem()
+	}
+	text := oneLine(cut(n.Value))
+	switch {
+	case n.Kind != yaml.ScalarNode || text == "":
+		return ""
+	case t == reflect.TypeFor[fleet.BundleRef]() && list:
+		return "write [{name: " + text + "}]"
+	case t == reflect.TypeFor[fleet.BundleRef]():
+		return "write {name: " + text + "}"
+	case t == reflect.TypeFor[fleet.CorrectDrift]() && n.Tag == "!!bool":
+		return "write {enabled: " + text + "}"
+	}
+	return ""
 }
 
 // mapping compares the keys of a mapping with the fields of a struct.
@@ -171,13 +191,7 @@ func (c *checker) mapping(n *yaml.Node, s slot) {
 			c.value(p.value, inner)
 			continue
 		}
-		if c.takes(finding.Warning) {
-			hint := ""
-			if near := view.Nearest(cut(key.Value), names(known)); near != "" {
-				hint = fmt.Sprintf("did you mean %q?", near)
-			}
-			c.add(key, finding.Warning, finding.RuleUnknownKey, fmt.Sprintf("unknown key %q is ignored", cut(key.Value)), hint)
-		}
+		c.unknownKey(n, p, s, known)
 		c.free(p.value, join(s.where, key.Value))
 	}
 }
@@ -207,7 +221,11 @@ func (c *checker) keys(n *yaml.Node, where string) {
 	c.duplicates(n, where)
 	for _, p := range pairs(n) {
 		if key := deref(p.key); key.Kind != yaml.ScalarNode || isNull(key) {
-			c.add(p.key, finding.Error, finding.RuleType, "a key must be a single text or number", "")
+			hint := ""
+			if key.Kind == yaml.MappingNode && key.Style&yaml.FlowStyle != 0 {
+				hint = HintTemplates // as in {{ .Values.region }}
+			}
+			c.add(p.key, finding.Error, finding.RuleType, keyText, hint)
 		}
 	}
 }
@@ -252,6 +270,12 @@ func (c *checker) refuse(n *yaml.Node, s slot) {
 	got := kinds[n.Kind]
 	if n.Kind == yaml.ScalarNode && !confidential(s.where) {
 		got = cut(n.Value)
+		if quoted := n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0; quoted && hint == "" {
+			got = fmt.Sprintf("the text %q", got)
+			if decode([]byte(n.Value), s) == nil {
+				hint = "take off the quotes"
+			}
+		}
 	}
 	c.add(n, finding.Error, finding.RuleType, fmt.Sprintf("%s must be %s, not %s", s.where, describe(s.t), got), hint)
 }
@@ -323,6 +347,12 @@ func fields(t reflect.Type) map[string]field {
 		}
 	}
 	return out
+}
+
+// Known reports whether a key may stand at the top of a fleet.yaml.
+func Known(key string) bool {
+	_, ok := fields(reflect.TypeFor[document]())[key]
+	return ok && !slices.Contains(internal, key)
 }
 
 func names(known map[string]field) []string {

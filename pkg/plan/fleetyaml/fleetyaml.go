@@ -3,7 +3,6 @@
 package fleetyaml
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/position"
 )
 
 // Names are the file names that are looked for, in this order; the first that
@@ -109,12 +109,11 @@ func Parse(path string, data []byte) (File, []finding.Finding) {
 	}
 	root, more, err := parseNode(data)
 	if err != nil {
-		line, text := Syntax(data, err)
-		return f, []finding.Finding{{Path: path, Line: line, Severity: finding.Error, Rule: finding.RuleYAML, Message: "YAML: " + text}}
+		return f, []finding.Finding{SyntaxFinding(path, position.Document{Text: data}, err, HintTemplates)}
 	}
 	c := &checker{path: path}
-	if more {
-		c.add(&yaml.Node{Line: 1, Column: 1}, finding.Warning, finding.RuleUnknownKey, "only the first document of the file is read", "")
+	if more != nil {
+		c.add(more, finding.Warning, finding.RuleUnknownKey, "only the first document of the file is read", "")
 	}
 	if root == nil {
 		return f, c.found
@@ -132,7 +131,7 @@ func Parse(path string, data []byte) (File, []finding.Finding) {
 	}
 	var doc document
 	if err := sigyaml.Unmarshal(data, &doc); err != nil {
-		line, text := Syntax(data, err)
+		line, _, text := syntax(data, err)
 		c.add(&yaml.Node{Line: line}, finding.Error, finding.RuleType, "cannot be read: "+text, "")
 		return f, c.sorted()
 	}
@@ -216,7 +215,7 @@ var syntaxLine = regexp.MustCompile(`^(?:error converting YAML to JSON: )?yaml: 
 func SyntaxError(err error) (line int, text string) {
 	text = oneLine(err.Error())
 	if strings.Contains(text, "map key") {
-		return 0, "a key must be a single text or number"
+		return 0, keyText
 	}
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
@@ -233,23 +232,59 @@ func SyntaxError(err error) (line int, text string) {
 	return line, m[2]
 }
 
-// Syntax is SyntaxError for an error about data, which it looks at to say what
-// the parser does not: that the character that cannot start a token is a tab.
-func Syntax(data []byte, err error) (line int, text string) {
+// SyntaxFinding is the finding about a document of the file that path names, which
+// cannot be parsed: err is why. It says what the parser does not: the line of the
+// mistake itself where the parser names a later one, a quote that is not closed, a
+// tab, a marker of a merge conflict, and a template of Helm, for which templates is
+// the hint. For what it leaves to the parser the hint is the usual cause.
+func SyntaxFinding(path string, doc position.Document, err error, templates string) finding.Finding {
+	f := finding.Finding{Path: path, Severity: finding.Error, Rule: finding.RuleYAML}
+	line, column, text := syntax(doc.Text, err)
+	if f.Hint = usualCause(doc.Text, line, doc.Before, text); text == templateText {
+		f.Hint = templates
+	}
+	f.Line, f.Column, f.Message = doc.Before+max(line, 1), column, "YAML: "+text
+	return f
+}
+
+// HintTemplates is where Fleet renders templates.
+const HintTemplates = "Fleet renders ${ } only: below helm.values and helm.templateValues of fleet.yaml, and in the files of helm.valuesFiles"
+
+var ofFleet = regexp.MustCompile(`\$\{[^}]*\.Cluster(Name|Namespace|Labels|Annotations|Values)\b`)
+
+// HasTemplate reports whether a text holds a template that asks what Fleet knows of
+// a cluster: ${ .ClusterLabels.env }, for example.
+func HasTemplate(text string) bool { return ofFleet.MatchString(text) }
+
+const (
+	templateText = `"{{ }}" is a template of Helm, and no templates are rendered in this file`
+	quoteText    = "a quote is opened here and not closed"
+	tabText      = "a tab where spaces indent"
+	keyText      = "a key must be a single text or number"
+)
+
+// syntax is the place, as far as it is known, and the text of an error about a
+// document.
+func syntax(document []byte, err error) (line, column int, text string) {
 	line, text = SyntaxError(err)
-	if text != noToken && text != badIndent {
-		return line, text
+	if text == keyText {
+		line, column, _ = position.UnusableKey(position.Root(document))
+	} else {
+		line = position.Mistake(document, line)
 	}
-	number := 0
-	for content := range bytes.Lines(data) {
-		if number++; number != line {
-			continue
-		}
-		if blank := len(content) - len(bytes.TrimLeft(content, " \t")); bytes.ContainsRune(content[:blank], '\t') {
-			return line, "a tab where spaces indent"
-		}
+	if at := position.Conflict(document); at > 0 && at <= line {
+		return at, 0, position.ConflictText
 	}
-	return line, text
+	if at := position.HelmTemplate(document, line); at > 0 {
+		return at, 0, templateText
+	}
+	if at, ok := position.Unclosed(document, line); ok {
+		return line, at, quoteText
+	}
+	if (text == noToken || text == badIndent) && position.TabIndents(document, line) {
+		return line, 0, tabText
+	}
+	return line, column, text
 }
 
 // What the parser says of a tab.

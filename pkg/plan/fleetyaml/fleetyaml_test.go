@@ -123,6 +123,15 @@ func TestFindings(t *testing.T) {
 				`f:3:19: error: helm.timeoutSeconds must be a whole number, not 5m [type]`,
 			},
 		},
+		"QuotedScalar": {
+			why:  "the words alone would be right",
+			text: "paused: \"true\"\nhelm:\n  timeoutSeconds: '5m'\n  takeOwnership: 'yes'\n",
+			want: []string{
+				`f:1:9: error: paused must be true or false, not the text "true" [type] (take off the quotes)`,
+				`f:3:19: error: helm.timeoutSeconds must be a whole number, not the text "5m" [type]`,
+				`f:4:18: error: helm.takeOwnership must be true or false, not the text "yes" [type] (take off the quotes)`,
+			},
+		},
 		"OldYAML": {why: "yes is true for the parser of the reference", text: "paused: yes\n"},
 		"NumberAsText": {
 			why:  "the reference reads the file twice, and the second time no number is a text",
@@ -167,7 +176,7 @@ func TestFindings(t *testing.T) {
 		},
 		"SecondDocument": {
 			text: "namespace: a\n---\nnamespace: b\n",
-			want: []string{"f:1:1: warning: only the first document of the file is read [unknown-key]"},
+			want: []string{"f:3:1: warning: only the first document of the file is read [unknown-key]"},
 		},
 		"ImageScans": {
 			why:  "whether scanning is on is not decided here",
@@ -177,6 +186,51 @@ func TestFindings(t *testing.T) {
 		"ImageScanWithoutImage": {
 			text: "imageScans:\n- tagName: b\n",
 			want: []string{"f:2:3: warning: imageScans[0] has no image and is skipped [value]"},
+		},
+		"ShortForms": {
+			why:  "what the one value means is certain",
+			text: "dependsOn: [db, 7]\ncorrectDrift: true\n",
+			want: []string{
+				"f:1:13: error: dependsOn[0] must be a mapping, not a single value [type] (write {name: db})",
+				"f:1:17: error: dependsOn[1] must be a mapping, not a single value [type] (write {name: 7})",
+				"f:2:15: error: correctDrift must be a mapping, not a single value [type] (write {enabled: true})",
+			},
+		},
+		"ShortFormOfAList": {
+			text: "dependsOn: db\n",
+			want: []string{"f:1:12: error: dependsOn must be a list, not a single value [type] (write [{name: db}])"},
+		},
+		"TargetNamespace": {
+			why:  "the key of a GitRepo, and of Bundles in another sense",
+			text: "targetNamespace: a\ntargetCustomizations:\n- clusterName: b\n  targetNamespace: a\n",
+			want: []string{
+				`f:1:1: warning: unknown key "targetNamespace" is ignored [unknown-key] (` + hintNamespace + `)`,
+				`f:4:3: warning: unknown key "targetNamespace" is ignored [unknown-key] (` + hintNamespace + `)`,
+			},
+		},
+		"NegativeNumbers": {
+			why:  "in a customization a negative timeout takes that of the bundle away",
+			text: "helm: {timeoutSeconds: -5, maxHistory: -1}\ntargetCustomizations:\n- clusterName: b\n  helm: {timeoutSeconds: -1}\n",
+			want: []string{
+				"f:1:24: warning: helm.timeoutSeconds -5 counts as 0: Helm does not wait [value]",
+				"f:1:40: warning: helm.maxHistory -1 counts as 2 [value]",
+			},
+		},
+		"WaitForJobs": {
+			text: "helm: {waitForJobs: true}\n",
+			want: []string{"f:1:21: warning: helm.waitForJobs has no effect: Helm waits for nothing [value] (set helm.timeoutSeconds)"},
+		},
+		"WaitForJobsOfACustomization": {
+			text: "helm: {chart: a}\ntargetCustomizations:\n- clusterName: b\n  helm: {waitForJobs: true}\n",
+			want: []string{"f:4:23: warning: helm.waitForJobs has no effect: Helm waits for nothing [value] (set helm.timeoutSeconds)"},
+		},
+		"WaitForJobsWithATimeout": {
+			why:  "for some clusters, at least",
+			text: "helm: {waitForJobs: true}\ntargetCustomizations:\n- clusterName: b\n  helm: {timeoutSeconds: 60}\n",
+		},
+		"WaitForJobsOfAnAtomicRelease": {
+			why:  "atomic waits, too",
+			text: "helm: {atomic: true}\ntargetCustomizations:\n- clusterName: b\n  helm: {waitForJobs: true}\n",
 		},
 		"DependsOn": {
 			text: "dependsOn:\n- acceptedStates: [Ready, Fine]\n",
@@ -261,12 +315,68 @@ rolloutStrategy:
       matchExpressions: [{operator: Exists}]
 `,
 			want: []string{
-				`f:3:5: error: clusterSelector cannot be used: "is" is not a valid label selector operator [value]`,
-				`f:5:5: error: clusterGroupSelector cannot be used: key: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName', or 'my.name', or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') [value]`,
-				"f:8:5: error: clusterSelector cannot be used: values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty [value]",
-				`f:11:5: error: selector cannot be used: values[0][a]: Invalid value: "?": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue', or 'my_value', or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?') [value]`,
+				`f:3:45: error: clusterSelector cannot be used: "is" is not a valid label selector operator; want In, NotIn, Exists or DoesNotExist [value]`,
+				`f:5:26: error: clusterGroupSelector cannot be used: key: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName', or 'my.name', or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') [value]`,
+				"f:8:24: error: clusterSelector cannot be used: values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty [value]",
+				`f:11:22: error: selector cannot be used: values[0][a]: Invalid value: "?": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue', or 'my_value', or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?') [value]`,
 				`f:13:19: error: maxUnavailable: "some" is neither a number nor a percentage like "25%" [value]`,
-				"f:17:7: error: clusterSelector cannot be used: key: Invalid value: \"\": name part must be non-empty; name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName', or 'my.name', or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') [value]",
+				"f:17:26: error: clusterSelector cannot be used: key: Invalid value: \"\": name part must be non-empty; name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName', or 'my.name', or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') [value]",
+			},
+		},
+		"OperatorOnItsOwnLine": {
+			why:  "the place is that of the operator, not that of the selector",
+			text: "targetCustomizations:\n- clusterSelector:\n    matchLabels: {a: b}\n    matchExpressions:\n    - key: env\n      operator: Equals\n      values: [a]\n",
+			want: []string{`f:6:17: error: clusterSelector cannot be used: "Equals" is not a valid label selector operator; want In, NotIn, Exists or DoesNotExist [value]`},
+		},
+		"Frozen": {
+			why:  "0 stops every update; 0% does not, whatever it looks like",
+			text: "rolloutStrategy:\n  maxUnavailable: 0\n  maxUnavailablePartitions: 0\n  partitions:\n  - maxUnavailable: 0%\n    clusterName: a\n  - maxUnavailable: 1\n    clusterName: b\n",
+			want: []string{
+				"f:2:19: warning: maxUnavailable 0 freezes updates: no cluster on which the bundle is Ready gets a new version [frozen] (write 1 for one cluster at a time, or a percentage such as 10%; paused: true holds updates back on purpose)",
+				"f:5:21: warning: maxUnavailable 0% counts as 1: a percentage is at least one cluster [frozen] (write 1 for one cluster at a time, or a percentage such as 10%; paused: true holds updates back on purpose)",
+			},
+		},
+		"LimitsThatCountAsOthers": {
+			why: "the value that is written is not the one that counts",
+			text: "rolloutStrategy:\n  maxUnavailable: 150%\n  maxUnavailablePartitions: 200%\n  autoPartitionSize: 101%\n" +
+				"  autoPartitionThreshold: -1\n  maxNew: 0\n  partitions:\n  - clusterName: a\n    maxUnavailable: 150%\n",
+			want: []string{
+				"f:2:19: warning: maxUnavailable 150% counts as 100%: all clusters may be unavailable at once [value]",
+				"f:3:29: warning: maxUnavailablePartitions 200% counts as 100%: no partition waits for another one [value]",
+				"f:4:22: warning: autoPartitionSize 101% counts as 100%: all clusters are in one partition [value]",
+				"f:5:27: warning: autoPartitionThreshold -1 counts as 0: no partitions are made [value]",
+				"f:6:11: warning: maxNew 0 holds back first installations: no cluster gets the bundle that does not have it [frozen] (leave it out for 50 at a time; paused: true holds everything back on purpose)",
+				"f:9:21: warning: maxUnavailable 150% counts as 100%: all clusters may be unavailable at once [value]",
+			},
+		},
+		"LimitsOfNothing": {
+			why:  "a percentage is at least one, which is not what 0% looks like",
+			text: "rolloutStrategy:\n  maxUnavailablePartitions: 0%\n  autoPartitionSize: -5%\n",
+			want: []string{
+				"f:2:29: warning: maxUnavailablePartitions 0% counts as 1: one partition is tolerated [value] (write 0 to tolerate no unfinished partition)",
+				"f:3:22: warning: autoPartitionSize -5% counts as 1: each cluster is a partition of its own [value] (write 0 to make no partitions)",
+			},
+		},
+		"LimitsBelowNothing": {
+			text: "rolloutStrategy:\n  maxUnavailable: -1\n  maxUnavailablePartitions: -1\n  autoPartitionSize: -2\n  maxNew: -3\n",
+			want: []string{
+				"f:2:19: warning: maxUnavailable -1 freezes updates: no cluster on which the bundle is Ready gets a new version [frozen] (write 1 for one cluster at a time, or a percentage such as 10%; paused: true holds updates back on purpose)",
+				"f:3:29: warning: maxUnavailablePartitions -1 counts as 0 [value]",
+				"f:4:22: warning: autoPartitionSize -2 counts as 0 [value]",
+				"f:5:11: warning: maxNew -3 holds back first installations: no cluster gets the bundle that does not have it [frozen] (leave it out for 50 at a time; paused: true holds everything back on purpose)",
+			},
+		},
+		"LimitsThatAreMeant": {
+			text: "rolloutStrategy:\n  maxUnavailable: 100%\n  maxUnavailablePartitions: 0\n  autoPartitionSize: 0\n  autoPartitionThreshold: 0\n  maxNew: 1\n",
+		},
+		"Namespaces": {
+			why:  "no cluster accepts such a namespace",
+			text: "defaultNamespace: My_App\nnamespace: -a\nhelm:\n  valuesFrom:\n  - secretKeyRef: {name: a, namespace: a.b}\ntargetCustomizations:\n- namespace: B\n",
+			want: []string{
+				`f:1:19: error: defaultNamespace "My_App" is not possible: want at most 63 lower case letters, digits and -, a letter or digit first and last [value]`,
+				`f:2:12: error: namespace "-a" is not possible: want at most 63 lower case letters, digits and -, a letter or digit first and last [value]`,
+				`f:5:40: error: helm.valuesFrom[0].secretKeyRef.namespace "a.b" is not possible: want at most 63 lower case letters, digits and -, a letter or digit first and last [value]`,
+				`f:7:14: error: namespace "B" is not possible: want at most 63 lower case letters, digits and -, a letter or digit first and last [value]`,
 			},
 		},
 		"DownstreamResources": {
@@ -330,7 +440,7 @@ targetCustomizations:
 			want: []string{"f:1:22: error: value of namespace label \"a\" is not possible: a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?') [value]"},
 		},
 		"LongName":      {text: "name: " + strings.Repeat("a", 64) + "\n", want: []string{`f:1:7: error: name "` + strings.Repeat("a", 39) + `…" is not possible: want at most 63 characters [value]`}},
-		"EmptyThenMore": {text: "---\n---\nname: a\n", want: []string{"f:1:1: warning: only the first document of the file is read [unknown-key]"}},
+		"EmptyThenMore": {text: "---\n---\nname: a\n", want: []string{"f:3:1: warning: only the first document of the file is read [unknown-key]"}},
 		"AliasInValues": {text: "x: &a 1\nhelm: {values: {b: *a}}\n", want: []string{`f:1:1: warning: unknown key "x" is ignored [unknown-key]`}},
 		"Name":          {text: "name: A/b\n", want: []string{`f:1:7: error: name "A/b" is not possible: want lower case letters, digits, - and . [value]`}},
 		"Alias":         {text: "x: &a {replicas: 1}\nhelm: {values: *a}\n", want: []string{`f:1:1: warning: unknown key "x" is ignored [unknown-key]`}},

@@ -17,17 +17,22 @@ const (
 	maxDepth    = 1_000
 )
 
-// parseNode reads the first document; more tells that another one follows. The
-// node is nil for a document that is empty.
-func parseNode(data []byte) (root *yaml.Node, more bool, err error) {
+// parseNode reads the first document; more is where another one follows, nil where
+// none does. The root is nil for a document that is empty.
+func parseNode(data []byte) (root, more *yaml.Node, err error) {
 	dec := yaml.NewDecoder(strings.NewReader(string(data)))
 	var doc, next yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-		return nil, false, nil
+		return nil, nil, nil
 	} else if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
-	more = dec.Decode(&next) == nil
+	if dec.Decode(&next) == nil {
+		more = &next
+		if len(next.Content) > 0 {
+			more = next.Content[0]
+		}
+	}
 	if len(doc.Content) == 0 || isNull(doc.Content[0]) {
 		return nil, more, nil
 	}
@@ -161,10 +166,18 @@ func sizeOf(root *yaml.Node) size {
 	return of(root)
 }
 
-// Texts visits every text, keys included, below the value that keys lead to,
-// with its place in the file. For a text of several lines that is where it
-// begins.
-func (f *File) Texts(visit func(text string, line, column int), keys ...any) {
+// A Text is a single value or a key in a YAML file. One of several lines stands
+// where it begins.
+type Text struct {
+	Value string
+	// Keys lead to it, for a key to its value: strings, and ints for lists. They are
+	// valid until the visit ends.
+	Keys         []any
+	Line, Column int
+}
+
+// Texts visits every text, keys included, below the value that keys lead to.
+func (f *File) Texts(visit func(Text), keys ...any) {
 	n := f.root
 	for _, key := range keys {
 		if n == nil {
@@ -173,11 +186,20 @@ func (f *File) Texts(visit func(text string, line, column int), keys ...any) {
 		n = child(n, key)
 	}
 	if n != nil {
-		eachText(n, visit)
+		eachText(n, slices.Clone(keys), visit)
 	}
 }
 
-func eachText(n *yaml.Node, visit func(text string, line, column int)) {
+// TextsIn visits every text, keys included, of the first document in data, as
+// Texts does. data must have been decoded before: what is no YAML, or unfolds to
+// too much, has no texts.
+func TextsIn(data []byte, visit func(Text)) {
+	if root, _, err := parseNode(data); err == nil && root != nil && !sizeOf(root).tooLarge() {
+		eachText(root, nil, visit)
+	}
+}
+
+func eachText(n *yaml.Node, keys []any, visit func(Text)) {
 	n = deref(n)
 	switch n.Kind {
 	case yaml.ScalarNode:
@@ -185,15 +207,16 @@ func eachText(n *yaml.Node, visit func(text string, line, column int)) {
 		if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 			line++ // the text begins below its | or >
 		}
-		visit(n.Value, line, n.Column)
+		visit(Text{n.Value, keys, line, n.Column})
 	case yaml.SequenceNode:
-		for _, e := range n.Content {
-			eachText(e, visit)
+		for i, e := range n.Content {
+			eachText(e, append(keys, i), visit)
 		}
 	case yaml.MappingNode:
 		for _, p := range pairs(n) {
-			eachText(p.key, visit)
-			eachText(p.value, visit)
+			below := append(keys, p.key.Value)
+			eachText(p.key, below, visit)
+			eachText(p.value, below, visit)
 		}
 	}
 }

@@ -17,6 +17,7 @@ var releaseName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9](
 // options checks the options of the bundle or of one target, which stands at
 // place.
 func (v *validator) options(o *fleet.BundleDeploymentOptions, place []any) {
+	v.namespaces(o, place)
 	v.comparePatches(o.Diff, place)
 	for i, r := range o.DownstreamResources {
 		at := to(place, "downstreamResources", i)
@@ -99,6 +100,43 @@ func (v *validator) version(h, root fleet.HelmOptions, place []any) {
 		v.add(finding.Warning, finding.RuleVersion, message, "", place...)
 	}
 }
+
+// helmNumbers warns of numbers that count as another one. In a customization a negative
+// timeout is that of 0, and maxHistory does not count.
+func (v *validator) helmNumbers() {
+	h := v.f.Spec.Helm
+	if h == nil {
+		return
+	}
+	if h.TimeoutSeconds < 0 {
+		v.odd(fmt.Sprintf("helm.timeoutSeconds %d counts as 0: Helm does not wait", h.TimeoutSeconds), "", "helm", "timeoutSeconds")
+	}
+	if h.MaxHistory < 0 {
+		v.odd(fmt.Sprintf("helm.maxHistory %d counts as 2", h.MaxHistory), "", "helm", "maxHistory")
+	}
+}
+
+// jobs warns of waitForJobs where Helm waits for nothing: neither the bundle nor the
+// customization has a timeout or is atomic. That of the bundle is of use where one
+// customization waits.
+func (v *validator) jobs() {
+	const message, hint = "helm.waitForJobs has no effect: Helm waits for nothing", "set helm.timeoutSeconds"
+	root := v.f.Spec.Helm
+	some := waits(root)
+	for i := range v.f.Spec.Targets {
+		h := v.f.Spec.Targets[i].Helm
+		if h != nil && h.WaitForJobs && !waits(root) && !waits(h) {
+			v.odd(message, hint, to(v.f.customized[i], "helm", "waitForJobs")...)
+		}
+		some = some || waits(h)
+	}
+	if root != nil && root.WaitForJobs && !some {
+		v.odd(message, hint, "helm", "waitForJobs")
+	}
+}
+
+// waits reports whether Helm waits for objects with these options.
+func waits(h *fleet.HelmOptions) bool { return h != nil && (h.TimeoutSeconds > 0 || h.Atomic) }
 
 // chooses tells whether the version chooses the chart.
 func chooses(h fleet.HelmOptions) bool {

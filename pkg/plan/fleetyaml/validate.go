@@ -8,13 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
-	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
+	"github.com/fleetworkspace/fleet/pkg/plan/position"
 )
 
 // A validator looks for values that have the right type and cannot work: the
@@ -36,7 +34,10 @@ func (f *File) validate(c *checker) {
 	v.rollout()
 	v.options(&f.Spec.BundleDeploymentOptions, nil)
 	v.versions()
+	v.helmNumbers()
+	v.jobs()
 	v.imageScans()
+	v.templates()
 }
 
 func (v *validator) bad(message string, keys ...any) {
@@ -52,8 +53,42 @@ func (v *validator) add(s finding.Severity, rule, message, hint string, keys ...
 		return // finding the place is what costs
 	}
 	line, column := v.f.At(keys...)
+	if text, ok := position.Text(v.f.root, keys...); ok && HasTemplate(text) {
+		message, hint = templateIn(keys), HintTemplates
+	}
 	v.c.found = append(v.c.found, finding.Finding{
 		Path: v.f.Path, Line: line, Column: column, Severity: s, Rule: rule, Message: message, Hint: hint,
+	})
+}
+
+// templateIn says that the value that keys lead to is no template.
+func templateIn(keys []any) string {
+	return position.Path(keys) + " holds ${ }, and templates are not rendered there"
+}
+
+// templates warns of templates in values that are used as they stand, as far as
+// there is no finding about them. It is an error where the value names what does
+// not exist then, a file or a chart; for a directory of kustomize or an overlay,
+// reading the directory says more.
+func (v *validator) templates() {
+	v.f.Texts(func(t Text) {
+		where := strings.ToLower(position.Path(t.Keys))
+		files := strings.Contains(where, "helm.valuesfiles")
+		if !HasTemplate(t.Value) || confidential(where) && !files || strings.Contains(where, "kustomize.dir") || strings.Contains(where, "yaml.overlays") {
+			return
+		}
+		if slices.ContainsFunc(v.c.found, func(f finding.Finding) bool { return f.Line == t.Line && f.Column == t.Column }) {
+			return
+		}
+		s := finding.Warning
+		if files || strings.HasSuffix(where, "helm.chart") || strings.HasSuffix(where, "helm.repo") {
+			s = finding.Error
+		}
+		if v.c.takes(s) {
+			v.c.found = append(v.c.found, finding.Finding{
+				Path: v.f.Path, Line: t.Line, Column: t.Column, Severity: s, Rule: finding.RuleNotRendered, Message: templateIn(t.Keys), Hint: HintTemplates,
+			})
+		}
 	})
 }
 
@@ -161,41 +196,6 @@ func (v *validator) targets() {
 		t := &v.f.OverrideTargets[i]
 		v.selector(t.ClusterSelector, "overrideTargets", i, "clusterSelector")
 		v.selector(t.ClusterGroupSelector, "overrideTargets", i, "clusterGroupSelector")
-	}
-}
-
-func (v *validator) selector(s *metav1.LabelSelector, place ...any) {
-	if s == nil {
-		return
-	}
-	if _, err := metav1.LabelSelectorAsSelector(s); err != nil {
-		what := place[len(place)-1]
-		v.bad(fmt.Sprintf("%s cannot be used: %s", what, oneLine(err.Error())), place...)
-	}
-}
-
-func (v *validator) rollout() {
-	s := v.f.Spec.RolloutStrategy
-	if s == nil {
-		return
-	}
-	v.limit(s.MaxUnavailable, "rolloutStrategy", "maxUnavailable")
-	v.limit(s.MaxUnavailablePartitions, "rolloutStrategy", "maxUnavailablePartitions")
-	v.limit(s.AutoPartitionSize, "rolloutStrategy", "autoPartitionSize")
-	for i := range s.Partitions {
-		p, place := &s.Partitions[i], []any{"rolloutStrategy", "partitions", i}
-		v.limit(p.MaxUnavailable, to(place, "maxUnavailable")...)
-		v.selector(p.ClusterSelector, to(place, "clusterSelector")...)
-		v.selector(p.ClusterGroupSelector, to(place, "clusterGroupSelector")...)
-	}
-}
-
-func (v *validator) limit(value *intstr.IntOrString, place ...any) {
-	if value == nil {
-		return
-	}
-	if _, err := rollout.Limit(100, value); err != nil {
-		v.bad(fmt.Sprintf("%s: %s", place[len(place)-1], err), place...)
 	}
 }
 

@@ -29,6 +29,8 @@ const (
 	ReasonForeign = "ForeignAgent"
 	// ReasonOwnCluster: the kubeconfig leads to the manager's own cluster.
 	ReasonOwnCluster = "OwnCluster"
+	// ReasonTooLarge: it sends more than is read from it.
+	ReasonTooLarge = "AnswerTooLarge"
 	// ReasonSilent: the agent was installed and has not registered.
 	ReasonSilent = "NotRegistered"
 )

@@ -1,55 +1,32 @@
 package lint
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
-	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
+	"github.com/fleetworkspace/fleet/pkg/plan/values"
 )
 
-var (
-	forCluster = regexp.MustCompile(`^render values for cluster "[^"]*" in namespace "[^"]*": `)
-	inTemplate = regexp.MustCompile(`^template: [^:]+:(?:\d+:)*(?:\d+:)? (?:executing "[^"]*" at <(.*)>: )?(.*)$`)
-	noEntry    = regexp.MustCompile(`^map has no entry for key "([^"]*)"$`)
-)
+var forCluster = regexp.MustCompile(`^render values for cluster "[^"]*" in namespace "[^"]*": `)
 
-// ValuesError is what to say of an error of values.Render: at the template that
-// it is about, without the cluster, so that it reads the same for all clusters.
-func ValuesError(file *fleetyaml.File, err error) finding.Finding {
-	text := forCluster.ReplaceAllString(strings.Join(strings.Fields(err.Error()), " "), "")
-	expression := ""
-	if m := inTemplate.FindStringSubmatch(text); m != nil {
-		expression, text = m[1], m[2]
-	}
-	f := finding.Finding{Path: file.Path, Severity: finding.Error, Rule: finding.RuleRender}
-	f.Line, f.Column = file.At("helm", "values")
-	switch m := noEntry.FindStringSubmatch(text); {
-	case m != nil:
-		f.Message = "render: no value for " + expression
-	case expression != "":
-		f.Message = "render: " + expression + ": " + text
-	default:
-		f.Message = "render: " + text
-	}
-	if expression != "" {
-		f.Line, f.Column = placeOf(file, expression, f.Line, f.Column)
-	}
-	return f
-}
-
-// placeOf is the first text of the file's values that holds an expression.
-func placeOf(file *fleetyaml.File, expression string, line, column int) (int, int) {
-	found := false
-	visit := func(text string, l, c int) {
-		if at := strings.Index(text, expression); at >= 0 && !found && strings.Contains(text, "${") {
-			found, line, column = true, l+strings.Count(text[:at], "\n"), c
+// ValuesError is what to say of an error of values.Render for a cluster to which
+// customizations apply: at the template that it is about, without the cluster, so
+// that it reads the same for all clusters.
+func (o *Origins) ValuesError(err error, customizations []int) finding.Finding {
+	f := finding.Finding{Path: o.file.Path}
+	f.Line, f.Column = o.file.At("helm", "values")
+	text, hint := forCluster.ReplaceAllString(strings.Join(strings.Fields(err.Error()), " "), ""), ""
+	var failed *values.RenderError
+	if errors.As(err, &failed) {
+		if at, ok := o.template(customizations, failed.Keys, failed.Expression); ok {
+			f = at
 		}
+		plain := *failed
+		plain.Hint = ""
+		text, hint = plain.Error(), failed.Hint
 	}
-	file.Texts(visit, "helm")
-	for i := range file.Spec.Targets {
-		place, _ := file.Target(i)
-		file.Texts(visit, append(place, "helm")...)
-	}
-	return line, column
+	f.Severity, f.Rule, f.Message, f.Hint = finding.Error, finding.RuleRender, "render: "+text, hint
+	return f
 }

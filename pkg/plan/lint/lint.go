@@ -26,6 +26,7 @@ func Check(tree fs.FS, r bundle.Result) []finding.Finding {
 	c := &check{result: r, file: Options(tree, r.Dir)}
 	c.empty()
 	c.unreachable()
+	c.idle()
 	c.notMerged()
 	c.missing()
 	c.values()
@@ -108,7 +109,7 @@ func (c *check) missing() {
 
 func (c *check) has(place, keys []any) bool {
 	found := false
-	c.file.Texts(func(string, int, int) { found = true }, slices.Concat(place, keys)...)
+	c.file.Texts(func(fleetyaml.Text) { found = true }, slices.Concat(place, keys)...)
 	return found
 }
 

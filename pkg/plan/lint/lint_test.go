@@ -39,17 +39,17 @@ func TestCheck(t *testing.T) {
 	}{
 		"Nothing": {},
 		"SameLabels": {
-			yaml: "targetCustomizations:\n  - name: prod\n    clusterSelector: {matchLabels: {env: prod}}\n" +
-				"  - name: prod-eu\n    clusterSelector: {matchLabels: {env: prod, region: eu}}\n",
-			want: []string{`app/fleet.yaml:4:5: warning: customization "prod-eu" is never used [unreachable] ("prod" (line 2) matches the same clusters first; put "prod-eu" before it)`},
+			yaml: "targetCustomizations:\n  - name: prod\n    clusterSelector: {matchLabels: {env: prod}}\n    namespace: a\n" +
+				"  - name: prod-eu\n    clusterSelector: {matchLabels: {env: prod, region: eu}}\n    namespace: b\n",
+			want: []string{`app/fleet.yaml:5:5: warning: customization "prod-eu" is never used [unreachable] ("prod" (line 2) matches the same clusters first; put "prod-eu" before it)`},
 		},
 		"OtherOrder": {
 			why:  "the narrower one first is how it is meant",
-			yaml: "targetCustomizations:\n  - clusterSelector: {matchLabels: {env: prod, region: eu}}\n  - clusterSelector: {matchLabels: {env: prod}}\n",
+			yaml: "targetCustomizations:\n  - clusterSelector: {matchLabels: {env: prod, region: eu}}\n  - {clusterSelector: {matchLabels: {env: prod}}, namespace: a}\n",
 		},
 		"Everything": {
 			why:  "nothing gets past an empty selector",
-			yaml: "targetCustomizations:\n  - clusterSelector: {}\n  - clusterName: c1\n  - clusterGroup: a\n",
+			yaml: "targetCustomizations:\n  - {clusterSelector: {}, namespace: a}\n  - {clusterName: c1, namespace: b}\n  - {clusterGroup: a, namespace: c}\n",
 			want: []string{
 				`app/fleet.yaml:3:5: warning: customization 2 of targetCustomizations is never used [unreachable] (1 of targetCustomizations (line 2) matches the same clusters first; put 2 of targetCustomizations before it)`,
 				`app/fleet.yaml:4:5: warning: customization 3 of targetCustomizations is never used [unreachable] (1 of targetCustomizations (line 2) matches the same clusters first; put 3 of targetCustomizations before it)`,
@@ -57,7 +57,16 @@ func TestCheck(t *testing.T) {
 		},
 		"AllMatches": {
 			why:  "then each of them applies",
-			yaml: "targetCustomizationMode: AllMatches\ntargetCustomizations:\n  - clusterSelector: {}\n  - clusterName: c1\n",
+			yaml: "targetCustomizationMode: AllMatches\ntargetCustomizations:\n  - {clusterSelector: {}, namespace: a}\n  - {clusterName: c1, namespace: b}\n",
+		},
+		"NoOption": {
+			why:  "the entries of targets look like those of a GitRepo; one before another takes its clusters away",
+			yaml: "targetCustomizations:\n  - {clusterName: c1, namespace: a}\n  - {clusterName: c2}\ntargets:\n  - {name: prod, clusterSelector: {matchLabels: {env: prod}}}\n",
+		},
+		"OnlyTargets": {
+			why:  "they look like those of a GitRepo",
+			yaml: "targets:\n  - name: prod\n    clusterSelector: {matchLabels: {env: prod}}\n",
+			want: []string{`app/fleet.yaml:2:5: warning: customization "prod" changes nothing: it sets no option [unreachable] (targets select no clusters; to limit the bundle to clusters write overrideTargets)`},
 		},
 		"NoCriteria": {
 			yaml: "targetCustomizations:\n  - name: a\n    namespace: b\noverrideTargets:\n  - name: c\n",
@@ -68,7 +77,7 @@ func TestCheck(t *testing.T) {
 		},
 		"OlderName": {
 			why:  "entries of targets come first, wherever they stand",
-			yaml: "targetCustomizations:\n  - {name: a, clusterName: c1}\ntargets:\n  - {name: b, clusterName: c1}\n",
+			yaml: "targetCustomizations:\n  - {name: a, clusterName: c1}\ntargets:\n  - {name: b, clusterName: c1, namespace: x}\n",
 			want: []string{`app/fleet.yaml:2:5: warning: customization "a" is never used [unreachable] ("b" (line 4) matches the same clusters first; put "a" before it)`},
 		},
 		"NotMerged": {
@@ -79,11 +88,10 @@ func TestCheck(t *testing.T) {
 			},
 		},
 		"Values": {
-			yaml: "helm:\n  values:\n    at: ${ now | date \"now\" }\n    text: |\n      a\n      b ${ randAlphaNum 5 }\n    label: ${ .ClusterLabels.now } now\n    host: ${ getHostByName \"a\" }\n",
+			yaml: "helm:\n  values:\n    at: ${ now | date \"now\" }\n    text: |\n      a\n      b ${ randAlphaNum 5 }\n    label: ${ .ClusterLabels.now } now\n",
 			want: []string{
 				`app/fleet.yaml:3:9: warning: template function "now" gives another result each time, and each result is a new deployment [impure]`,
 				`app/fleet.yaml:6:11: warning: template function "randAlphaNum" gives another result each time, and each result is a new deployment [impure]`,
-				`app/fleet.yaml:8:11: error: template function "getHostByName" is refused: templates of values reach nothing outside of them [reaches-out]`,
 			},
 		},
 		"ValuesAreText": {
@@ -98,7 +106,6 @@ func TestCheck(t *testing.T) {
 			files: map[string]string{
 				"Chart.yaml":       "apiVersion: v2\nname: web\nversion: 1.0.0\n",
 				"templates/a.yaml": "a: {{ if true }}{{ now | quote }}{{ end }}\n\n{{- define \"x\" }}{{ genCA \"a\" 1 }}{{ end }}\nb: {{ getHostByName \"h\" }} # now\n",
-				"templates/b.yaml": "{{ range }",
 			},
 			want: []string{
 				`app/templates/a.yaml:1:20: warning: template function "now" gives another result whenever the chart is rendered [impure]`,

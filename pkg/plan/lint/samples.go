@@ -48,10 +48,7 @@ func Samples(set bundle.Set) []Sample {
 			continue
 		}
 		for i := range r.Bundle.Spec.Targets {
-			t := &r.Bundle.Spec.Targets[i]
-			m.criteria(target.Criteria{
-				ClusterName: t.ClusterName, ClusterSelector: t.ClusterSelector, ClusterGroup: t.ClusterGroup, ClusterGroupSelector: t.ClusterGroupSelector,
-			})
+			m.criteria(criteriaOf(&r.Bundle.Spec.Targets[i]))
 		}
 		if s := r.Bundle.Spec.RolloutStrategy; s != nil {
 			for _, p := range s.Partitions {

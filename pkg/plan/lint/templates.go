@@ -21,10 +21,6 @@ var impure = []string{
 	"genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey",
 }
 
-// reaching are template functions that ask the network or the environment.
-// Templates of values do not have them.
-var reaching = []string{"getHostByName", "env", "expandenv"}
-
 // values looks through the templates of values in fleet.yaml.
 func (c *check) values() {
 	c.valuesOf(c.file.Spec.Helm)
@@ -39,20 +35,14 @@ func (c *check) valuesOf(h *fleet.HelmOptions, place ...any) {
 		return
 	}
 	for _, key := range []string{"values", "templateValues"} {
-		c.file.Texts(func(text string, line, column int) {
-			for _, use := range functionsIn(text) {
-				f := finding.Finding{Path: c.file.Path, Line: line + use.line, Column: column}
-				switch {
-				case slices.Contains(reaching, use.name):
-					f.Severity, f.Rule = finding.Error, finding.RuleReachesOut
-					f.Message = fmt.Sprintf("template function %q is refused: templates of values reach nothing outside of them", use.name)
-				case slices.Contains(impure, use.name):
-					f.Severity, f.Rule = finding.Warning, finding.RuleImpure
-					f.Message = fmt.Sprintf("template function %q gives another result each time, and each result is a new deployment", use.name)
-				default:
-					continue
+		c.file.Texts(func(text fleetyaml.Text) {
+			for _, use := range functionsIn(text.Value) {
+				if slices.Contains(impure, use.name) {
+					c.found = append(c.found, finding.Finding{
+						Path: c.file.Path, Line: text.Line + use.line, Column: text.Column, Severity: finding.Warning, Rule: finding.RuleImpure,
+						Message: fmt.Sprintf("template function %q gives another result each time, and each result is a new deployment", use.name),
+					})
 				}
-				c.found = append(c.found, f)
 			}
 		}, append(slices.Clone(place), "helm", key)...)
 	}

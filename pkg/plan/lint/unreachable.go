@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 )
@@ -15,24 +17,15 @@ import (
 // without criteria, and those behind one that certainly matches all of their
 // clusters. What cannot be proved is not told.
 func (c *check) unreachable() {
-	var all []target.Criteria
 	for i := range c.file.Spec.Targets {
-		t := &c.file.Spec.Targets[i]
-		all = append(all, target.Criteria{
-			Name: t.Name, ClusterName: t.ClusterName, ClusterSelector: t.ClusterSelector,
-			ClusterGroup: t.ClusterGroup, ClusterGroupSelector: t.ClusterGroupSelector,
-		})
-	}
-	firstOnly := c.file.Spec.TargetCustomizationMode != fleet.TargetCustomizationAllMatches
-	for i, criteria := range all {
 		place, _ := c.file.Target(i)
-		if asksNothing(criteria) {
+		if asksNothing(criteriaOf(&c.file.Spec.Targets[i])) {
 			c.warn(finding.RuleUnreachable, fmt.Sprintf("customization %s is never used: it has no criteria and matches no cluster", c.title(i)),
 				"clusterSelector: {} matches every cluster", place...)
 			continue
 		}
-		first := slices.IndexFunc(all[:i], func(before target.Criteria) bool { return covers(before, criteria) })
-		if !firstOnly || first < 0 {
+		first := c.covering(i)
+		if first < 0 {
 			continue
 		}
 		line, _ := c.file.AtTarget(first)
@@ -40,13 +33,50 @@ func (c *check) unreachable() {
 			fmt.Sprintf("%s (line %d) matches the same clusters first; put %s before it", c.title(first), line, c.title(i)), place...)
 	}
 	for i, t := range c.file.OverrideTargets {
-		criteria := target.Criteria{
-			ClusterName: t.ClusterName, ClusterSelector: t.ClusterSelector, ClusterGroup: t.ClusterGroup, ClusterGroupSelector: t.ClusterGroupSelector,
-		}
-		if asksNothing(criteria) {
+		entry := bundle.TargetOf(t)
+		if asksNothing(criteriaOf(&entry)) {
 			c.warn(finding.RuleUnreachable, fmt.Sprintf("overrideTargets[%d] has no criteria and matches no cluster", i),
 				"clusterSelector: {} matches every cluster", "overrideTargets", i)
 		}
+	}
+}
+
+// idle finds entries of targets that set no option: whoever writes them takes them for
+// the targets of a GitRepo. One before another takes its clusters from that one, so only
+// the last ones certainly change nothing.
+func (c *check) idle() {
+	targets := c.file.Spec.Targets
+	for i := len(targets) - 1; i >= 0 && setsNothing(targets[i]); i-- {
+		place, _ := c.file.Target(i)
+		if place[0] != "targets" || asksNothing(criteriaOf(&targets[i])) || c.covering(i) >= 0 {
+			continue
+		}
+		c.warn(finding.RuleUnreachable, fmt.Sprintf("customization %s changes nothing: it sets no option", c.title(i)),
+			"targets select no clusters; to limit the bundle to clusters write overrideTargets", place...)
+	}
+}
+
+// setsNothing reports whether a customization is nothing but criteria.
+func setsNothing(t fleet.BundleTarget) bool {
+	t.Name, t.ClusterName, t.ClusterSelector, t.ClusterGroup, t.ClusterGroupSelector = "", "", nil, "", nil
+	return equality.Semantic.DeepEqual(t, fleet.BundleTarget{})
+}
+
+// covering is the first target before target i that certainly matches all of its
+// clusters, and so takes them; -1 if there is none.
+func (c *check) covering(i int) int {
+	targets := c.file.Spec.Targets
+	if c.file.Spec.TargetCustomizationMode == fleet.TargetCustomizationAllMatches {
+		return -1
+	}
+	return slices.IndexFunc(targets[:i], func(before fleet.BundleTarget) bool { return covers(criteriaOf(&before), criteriaOf(&targets[i])) })
+}
+
+// criteriaOf are the criteria of a target.
+func criteriaOf(t *fleet.BundleTarget) target.Criteria {
+	return target.Criteria{
+		Name: t.Name, ClusterName: t.ClusterName, ClusterSelector: t.ClusterSelector,
+		ClusterGroup: t.ClusterGroup, ClusterGroupSelector: t.ClusterGroupSelector,
 	}
 }
 

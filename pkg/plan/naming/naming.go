@@ -91,7 +91,8 @@ func SystemRegistrationNamespace(systemNamespace string) string {
 
 // ObjectSetID is the name of the set that all objects of a bundle belong to.
 // agentScope tells two agents in one cluster apart; it is empty for the only
-// one.
+// one. All bundles whose name begins with "fleet-agent" have the same set, as in
+// the reference: a set does not identify a bundle.
 func ObjectSetID(bundleID, agentScope string) string {
 	parts := []string{"default", bundleID}
 	if strings.HasPrefix(bundleID, "fleet-agent") {

@@ -133,8 +133,8 @@ func (a Agent) Objects() (AgentObjects, error) {
 		NetworkPolicy: &networkingv1.NetworkPolicy{
 			ObjectMeta: a.meta("default-allow-all"),
 			Spec: networkingv1.NetworkPolicySpec{
-				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
-				Ingress:     []networkingv1.NetworkPolicyIngressRule{{}},
+				PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": agentName}},
+				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
 				Egress:      []networkingv1.NetworkPolicyEgressRule{{}},
 			},
 		},

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -32,6 +33,10 @@ const (
 	EnvLeaderElect = "FLEET_AGENT_LEADER_ELECT"
 	EnvWorkers     = "BUNDLEDEPLOYMENT_RECONCILER_WORKERS"
 
+	// EnvMemoryLimit is read by Go itself: garbage is collected more eagerly before
+	// the container's limit is reached.
+	EnvMemoryLimit = "GOMEMLIMIT"
+
 	EnvLeaseDuration = "CATTLE_ELECTION_LEASE_DURATION"
 	EnvLeaseRenew    = "CATTLE_ELECTION_RENEW_DEADLINE"
 	EnvLeaseRetry    = "CATTLE_ELECTION_RETRY_PERIOD"
@@ -41,11 +46,21 @@ const (
 // it replaces is stopped.
 const readyTime = 5
 
+// DefaultResources are those of an agent whose Cluster has no agentResources. They
+// are also the defaults of the chart fleet-agent; docs/charts.md says where the
+// numbers come from.
+func DefaultResources() corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("96Mi")},
+		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Gi")},
+	}
+}
+
 // Custom is what may differ from agent to agent.
 type Custom struct {
 	Env         []corev1.EnvVar
-	Affinity    *corev1.Affinity // in the place of the agent's own; nil: that
-	Resources   *corev1.ResourceRequirements
+	Affinity    *corev1.Affinity             // in the place of the agent's own; nil: that
+	Resources   *corev1.ResourceRequirements // nil: DefaultResources
 	HostNetwork bool
 	Priority    *fleet.PriorityClassSpec
 	Disruption  *fleet.PodDisruptionBudgetSpec
@@ -114,6 +129,7 @@ func (a Agent) customise(pod *corev1.PodSpec) {
 	if a.Affinity != nil {
 		pod.Affinity = a.Affinity
 	}
+	container.Resources = DefaultResources()
 	if a.Resources != nil {
 		container.Resources = *a.Resources
 	}
@@ -138,6 +154,8 @@ func (a Agent) customise(pod *corev1.PodSpec) {
 func (a Agent) identity() []corev1.EnvVar {
 	out := []corev1.EnvVar{
 		{Name: "POD_UID", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"}}},
+		{Name: EnvMemoryLimit, ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{
+			Resource: "limits.memory", Divisor: resource.MustParse("1")}}},
 		{Name: EnvNamespace, Value: a.Namespace},
 		{Name: EnvLeaderElect, Value: True},
 	}

@@ -55,15 +55,20 @@ func older(a, b *fleet.Cluster) bool {
 	return a.Name < b.Name
 }
 
-// NewCluster is the Cluster that a request creates.
-func NewCluster(r *fleet.ClusterRegistration, name string, labels map[string]string) *fleet.Cluster {
+// NewCluster is the Cluster that a request creates, with a token that puts it into a
+// group; empty: into none.
+func NewCluster(r *fleet.ClusterRegistration, name string, labels map[string]string, group string) *fleet.Cluster {
 	all := maps.Clone(labels)
 	if all == nil {
 		all = map[string]string{}
 	}
 	all[fleet.LabelCluster] = name
-	return &fleet.Cluster{
+	out := &fleet.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: name, Labels: all},
 		Spec:       fleet.ClusterSpec{ClientID: r.Spec.ClientID},
 	}
+	if group != "" {
+		out.Annotations = map[string]string{fleet.AnnotationTokenGroup: group}
+	}
+	return out
 }

@@ -24,15 +24,22 @@ type Claim struct {
 // registration token t. siblings are the requests of the same client.
 //
 // A Cluster that nobody has used yet is there to be taken, and the manager's own
-// token for a Cluster that it installs the agent of needs no approval: whoever
-// may make that Cluster's tokens may change the Cluster.
-func JudgeClaim(r *fleet.ClusterRegistration, c *fleet.Cluster, t *fleet.ClusterRegistrationToken, siblings []*fleet.ClusterRegistration, reclaim string) Claim {
-	claim := Claim{Again: hadAgent(c, siblings)}
-	if reclaim != ReclaimApprove || !claim.Again || ownToken(t, c) || Accepted(r, c, siblings) {
-		return claim
+// token for a Cluster that it installs the agent of needs no approval, if the API
+// server sees to it that a request is made with the token that it names: whoever may
+// make that Cluster's tokens may change the Cluster. What a group's token has brought
+// in is given to that group's tokens only.
+func JudgeClaim(r *fleet.ClusterRegistration, c *fleet.Cluster, t *fleet.ClusterRegistrationToken, siblings []*fleet.ClusterRegistration, s Settings) Claim {
+	claim, group := Claim{Again: hadAgent(c, siblings)}, GroupOf(c)
+	switch {
+	case ownToken(t, c) && s.TokensChecked, Accepted(r, c, siblings):
+	case group != "" && TokenGroup(t) != group:
+		claim.Waits = fmt.Sprintf("ClusterRegistration %q asks with token %q for this Cluster, which came in by a token for group %q, and that one is not", r.Name, t.Name, group)
+	case s.Reclaim == ReclaimApprove && claim.Again:
+		claim.Waits = fmt.Sprintf("ClusterRegistration %q asks for this Cluster, which has an agent already", r.Name)
 	}
-	claim.Waits = fmt.Sprintf("ClusterRegistration %q asks for this Cluster, which has an agent already: "+
-		"fleet cluster accept %s lets it in, deleting the ClusterRegistration refuses it", r.Name, c.Name)
+	if claim.Waits != "" {
+		claim.Waits += fmt.Sprintf(": fleet cluster accept -n %s %s lets it in, deleting the ClusterRegistration refuses it", c.Namespace, c.Name)
+	}
 	return claim
 }
 

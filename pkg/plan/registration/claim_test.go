@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
 func TestJudgeClaim(t *testing.T) {
@@ -32,12 +33,27 @@ func TestJudgeClaim(t *testing.T) {
 	other := cluster(false, "")
 	other.UID = types.UID("u2")
 	theirs.OwnerReferences = OwnedByCluster(other)
+	of := func(group string) *fleet.ClusterRegistrationToken {
+		t := &fleet.ClusterRegistrationToken{}
+		t.Annotations = map[string]string{fleet.AnnotationTokenGroup: group}
+		return t
+	}
+	inGroup := func(c *fleet.Cluster, group string) *fleet.Cluster {
+		c.Annotations = with(c.Annotations, fleet.AnnotationTokenGroup, group)
+		return c
+	}
+	labelled := func(name, group string) *fleet.Cluster {
+		c := aCluster(name, "a", 0)
+		c.Labels = map[string]string{fleet.LabelGroup: group}
+		return c
+	}
 	cases := map[string]struct {
 		why      string
 		cluster  *fleet.Cluster
 		token    *fleet.ClusterRegistrationToken
 		siblings []*fleet.ClusterRegistration
 		allow    bool
+		loose    bool // the API server checks no tokens
 		again    bool
 		waits    bool
 	}{
@@ -55,7 +71,18 @@ func TestJudgeClaim(t *testing.T) {
 			why:     "another agent with the same clientID was accepted",
 			cluster: cluster(true, "stranger"), siblings: []*fleet.ClusterRegistration{stranger}, again: true, waits: true,
 		},
-		"ManagersOwn":   {why: "the manager installs this Cluster's agent itself", cluster: cluster(true, ""), token: mine, again: true},
+		"ManagersOwn": {why: "the manager installs this Cluster's agent itself", cluster: cluster(true, ""), token: mine, again: true},
+		"ManagersOwnUnchecked": {
+			why:     "who guesses the name of the manager's token for this Cluster is not the manager",
+			cluster: cluster(true, ""), token: mine, loose: true, again: true, waits: true,
+		},
+		"SameGroup":     {why: "the group's token brought it in, and brings it back", cluster: inGroup(cluster(true, ""), "prod"), token: of("prod"), allow: true, again: true},
+		"OtherGroup":    {why: "a token of one group must not get what another group's clusters get", cluster: inGroup(cluster(false, ""), "prod"), token: of("edge"), allow: true, waits: true},
+		"NoGroup":       {why: "nor a token without a group", cluster: inGroup(cluster(false, ""), "prod"), allow: true, waits: true},
+		"GroupAccepted": {why: "a person has said so", cluster: inGroup(cluster(true, "r"), "prod"), token: of("edge"), allow: true, again: true},
+		"IntoGroup":     {why: "a Cluster that no token put into a group stays as it is", cluster: cluster(true, ""), token: of("edge"), allow: true, again: true},
+		"OlderInGroup":  {why: "before groups were noted only tokens gave this label", cluster: labelled(naming.RegisteredCluster("a"), "prod"), token: of("edge"), allow: true, waits: true},
+		"MadeByPerson":  {why: "whom a person's Cluster is for is said by its clientID", cluster: labelled("c", "prod"), token: of("edge"), allow: true},
 		"ManagersOther": {why: "the token was made for another Cluster", cluster: cluster(true, ""), token: theirs, again: true, waits: true},
 	}
 	for name, c := range cases {
@@ -67,11 +94,11 @@ func TestJudgeClaim(t *testing.T) {
 			if token == nil {
 				token = &fleet.ClusterRegistrationToken{}
 			}
-			got := JudgeClaim(request("r", "a", 0), c.cluster, token, c.siblings, reclaim)
+			got := JudgeClaim(request("r", "a", 0), c.cluster, token, c.siblings, Settings{Reclaim: reclaim, TokensChecked: !c.loose})
 			if got.Again != c.again || (got.Waits != "") != c.waits {
 				t.Errorf("%s: got %+v", c.why, got)
 			}
-			if c.waits && !strings.Contains(got.Waits, "fleet cluster accept c") {
+			if c.waits && !strings.Contains(got.Waits, "fleet cluster accept -n "+c.cluster.Namespace+" "+c.cluster.Name) {
 				t.Errorf("the text must say what helps: %s", got.Waits)
 			}
 		})

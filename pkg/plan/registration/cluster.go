@@ -23,16 +23,27 @@ const (
 // are the names of the namespaces that say they are this Cluster's.
 //
 // What the manager chose before counts first; then, for an older installation,
-// the namespace that status names, if it confirms that; then the computed name.
-// status.namespace alone decides nothing: an agent may write it.
+// the namespace that status names, each if it confirms that; then the computed name.
+// The annotation and status.namespace alone decide nothing: who edits the Cluster may
+// write the one, and an agent the other.
 func NamespaceOf(c *fleet.Cluster, owned []string) string {
-	if ns := c.Annotations[AnnotationDeploymentNamespace]; ns != "" {
-		return ns
+	asked, computed := c.Annotations[AnnotationDeploymentNamespace], naming.ClusterNamespace(c.Namespace, c.Name)
+	for _, ns := range []string{asked, c.Status.Namespace} {
+		if asked != computed && slices.Contains(owned, ns) {
+			return ns
+		}
 	}
-	if slices.Contains(owned, c.Status.Namespace) {
-		return c.Status.Namespace
+	return computed
+}
+
+// NamespaceRefused is what to say of a Cluster whose annotation names another
+// namespace than it gets; empty: it does not.
+func NamespaceRefused(c *fleet.Cluster, gets string) string {
+	asked := c.Annotations[AnnotationDeploymentNamespace]
+	if asked == "" || asked == gets {
+		return ""
 	}
-	return naming.ClusterNamespace(c.Namespace, c.Name)
+	return fmt.Sprintf("annotation %s named %q, which is no namespace of this Cluster: its own is %q", AnnotationDeploymentNamespace, asked, gets)
 }
 
 // NamespaceOwner is the "namespace/name" of the Cluster that a namespace says
@@ -70,7 +81,7 @@ func AdoptNamespace(ns metav1.Object, c *fleet.Cluster) string {
 	case ns.GetLabels()[fleet.LabelManaged] != True || owner == "":
 		return fmt.Sprintf("namespace %q exists and was not made by Fleet: delete it", name)
 	case owner != want:
-		return fmt.Sprintf("namespace %q belongs to Cluster %s", name, owner)
+		return taken(name, owner)
 	case !had:
 		return fmt.Sprintf("namespace %q exists already: delete it, or put its name into annotation %s of the Cluster",
 			name, AnnotationDeploymentNamespace)
@@ -78,13 +89,15 @@ func AdoptNamespace(ns metav1.Object, c *fleet.Cluster) string {
 	return ""
 }
 
-// MarkCluster is a Cluster with the manager's mark, its namespace and bucket,
-// and the finalizer; they are written together.
+// MarkCluster is a Cluster with the manager's mark, its namespace, and the finalizer; they
+// are written together. It adds no label: templates see the labels of a Cluster, and what
+// they render must not depend on who manages it. LabelBucket, which earlier versions have
+// put on Clusters, goes.
 func MarkCluster(c *fleet.Cluster, namespace string, m Mark) *fleet.Cluster {
 	out := c.DeepCopy()
 	out.Annotations = with(out.Annotations, fleet.AnnotationManager, m.String())
 	out.Annotations = with(out.Annotations, AnnotationDeploymentNamespace, namespace)
-	out.Labels = with(out.Labels, fleet.LabelBucket, naming.Bucket(namespace))
+	delete(out.Labels, fleet.LabelBucket)
 	if !slices.Contains(out.Finalizers, fleet.FinalizerCluster) {
 		out.Finalizers = append(out.Finalizers, fleet.FinalizerCluster)
 	}
@@ -106,6 +119,12 @@ func ReleaseCluster(c *fleet.Cluster) *fleet.Cluster {
 	return out
 }
 
+// Released reports whether a Cluster is being deleted and the manager has let it go:
+// nothing is granted for it any more, whatever other finalizers keep it.
+func Released(c *fleet.Cluster) bool {
+	return c.DeletionTimestamp != nil && !slices.Contains(c.Finalizers, fleet.FinalizerCluster)
+}
+
 // OtherManager is the id of another manager whose mark a Cluster carries;
 // empty where it is ours, nobody's or not to be read.
 func OtherManager(c *fleet.Cluster, own Mark) string {
@@ -120,7 +139,7 @@ func OtherManager(c *fleet.Cluster, own Mark) string {
 // of one that was refused for a reason in words.
 func ProcessedCondition(c *fleet.Cluster, reason, message string) fleet.Condition {
 	cond := fleet.Condition{
-		Type: fleet.ConditionProcessed, Status: corev1.ConditionTrue, Reason: fleet.ReasonSucceeded,
+		Type: fleet.ConditionProcessed, Status: corev1.ConditionTrue,
 		ObservedGeneration: c.Generation,
 	}
 	if reason != "" {

@@ -21,7 +21,11 @@ func TestNamespaceOf(t *testing.T) {
 		want       string
 	}{
 		"New":         {why: "the reference's name", want: computed},
-		"Chosen":      {why: "what the manager chose stays, whatever the status says", annotation: "chosen", status: "forged", owned: []string{"x"}, want: "chosen"},
+		"Chosen":      {why: "what the manager chose stays, whatever the status says", annotation: "chosen", status: "forged", owned: []string{"x", "chosen"}, want: "chosen"},
+		"Computed":    {why: "a namespace that was deleted comes back under its name", annotation: computed, status: computed, want: computed},
+		"Moved":       {why: "an agent must not lead its Cluster away while the namespace is deleted", annotation: computed, status: "x", owned: []string{"x"}, want: computed},
+		"Reserved":    {why: "who edits a Cluster must not take the name of another one's namespace", annotation: "cluster-prod-a-123456789012", want: computed},
+		"Collusion":   {why: "nor together with its agent", annotation: "team-b", status: "team-b", owned: []string{"x"}, want: computed},
 		"Forged":      {why: "an agent may write its status; it must not choose a namespace", status: "cluster-of-another", want: computed},
 		"OldInstall":  {why: "another tool chose a name, and the namespace confirms it", status: "old", owned: []string{"zzz", "old"}, want: "old"},
 		"OthersClaim": {why: "everybody who may create namespaces can mark one as this Cluster's", owned: []string{"a", "b"}, want: computed},
@@ -33,8 +37,12 @@ func TestNamespaceOf(t *testing.T) {
 			if c.annotation != "" {
 				cl.Annotations = map[string]string{AnnotationDeploymentNamespace: c.annotation}
 			}
-			if got := NamespaceOf(cl, c.owned); got != c.want {
+			got := NamespaceOf(cl, c.owned)
+			if got != c.want {
 				t.Errorf("%s: want %s, got %s", c.why, c.want, got)
+			}
+			if said := NamespaceRefused(cl, got); (said != "") != (c.annotation != "" && c.annotation != c.want) {
+				t.Errorf("%s: said %q", c.why, said)
 			}
 		})
 	}
@@ -109,8 +117,13 @@ func TestMarkAndRelease(t *testing.T) {
 	if diff := cmp.Diff(want, got.Annotations); diff != "" {
 		t.Error(diff)
 	}
-	if got.Labels["env"] != "prod" || len(got.Labels[fleet.LabelBucket]) != 2 {
-		t.Errorf("labels: %v", got.Labels)
+	if diff := cmp.Diff(c.Labels, got.Labels); diff != "" {
+		t.Errorf("labels, which templates see: -before +after\n%s", diff)
+	}
+	earlier := c.DeepCopy()
+	earlier.Labels[fleet.LabelBucket] = "1f"
+	if diff := cmp.Diff(c.Labels, MarkCluster(earlier, "ns", mark).Labels); diff != "" {
+		t.Errorf("the label of earlier versions stays\n%s", diff)
 	}
 	if diff := cmp.Diff(got, MarkCluster(got, "ns", mark)); diff != "" {
 		t.Errorf("a second time changes something\n%s", diff)
@@ -123,5 +136,31 @@ func TestMarkAndRelease(t *testing.T) {
 	}
 	if OtherManager(got, mark) != "" || OtherManager(got, Mark{ID: "xyz"}) != "abc" || OtherManager(c, mark) != "" {
 		t.Error("the mark does not tell managers apart")
+	}
+}
+
+func TestReleased(t *testing.T) {
+	gone := at(0)
+	for name, c := range map[string]struct {
+		why        string
+		deleted    bool
+		finalizers []string
+		want       bool
+	}{
+		"Lives":        {"a Cluster that lives keeps its agent's credential", false, nil, false},
+		"IsBeingMoved": {"the manager's own finalizer holds it while it moves", true, []string{fleet.FinalizerCluster, "example.com/x"}, false},
+		"IsKept":       {"another finalizer keeps the object and no credential", true, []string{"example.com/x"}, true},
+		"Goes":         {"nothing keeps it", true, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := aCluster("c", "a", 0)
+			cluster.Finalizers = c.finalizers
+			if c.deleted {
+				cluster.DeletionTimestamp = &gone
+			}
+			if got := Released(cluster); got != c.want {
+				t.Errorf("%s: got %v", c.why, got)
+			}
+		})
 	}
 }

@@ -23,8 +23,12 @@ const (
 const CredentialLifetime = 40 * time.Minute
 
 // AbandonedAfter is when a request that was never granted goes. Its agent gave
-// up long before.
-const AbandonedAfter = 2 * time.Hour
+// up long before. ExternalAfter is the same for one that says that it is answered by
+// another program, which whoever makes a request may say.
+const (
+	AbandonedAfter = 2 * time.Hour
+	ExternalAfter  = 24 * time.Hour
+)
 
 // A Grant is what the agent of a Cluster may do on the management cluster.
 //
@@ -132,7 +136,11 @@ func CredentialLeft(made, now time.Time) time.Duration {
 // Abandoned tells whether a request was never granted and its agent has given
 // it up.
 func Abandoned(r *fleet.ClusterRegistration, now time.Time) bool {
-	return !r.Status.Granted && !External(r) && now.Sub(r.CreationTimestamp.Time) > AbandonedAfter
+	after := AbandonedAfter
+	if External(r) {
+		after = ExternalAfter
+	}
+	return !r.Status.Granted && now.Sub(r.CreationTimestamp.Time) > after
 }
 
 // metaFor is the metadata of an object that is made for a request.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
 // GroupLabels are the labels with which a Cluster belongs to a group: those
@@ -68,6 +69,17 @@ func NewGroup(namespace, name string) *fleet.ClusterGroup {
 			MatchLabels: map[string]string{fleet.LabelGroup: name},
 		}},
 	}
+}
+
+// GroupOf is the group whose token brought a Cluster in; empty where none did. The
+// manager notes it when it makes the Cluster. One that was made before it did has the
+// label that only tokens and people give.
+func GroupOf(c *fleet.Cluster) string {
+	group := c.Annotations[fleet.AnnotationTokenGroup]
+	if group == "" && c.Name == naming.RegisteredCluster(c.Spec.ClientID) {
+		group = c.Labels[fleet.LabelGroup]
+	}
+	return group
 }
 
 // TokenGroup is the group whose labels clusters get that join by a token; empty

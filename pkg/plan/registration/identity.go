@@ -21,9 +21,23 @@ const (
 	returnsProve = 3
 )
 
-// DuplicateMemory is how long the condition DuplicateIdentity stays after two
-// agents were seen last.
-const DuplicateMemory = time.Hour
+// Limits of how long two agents are remembered.
+const (
+	memoryCheckIns = 3 // of two agents each writes its name at every second check-in, or a little later
+	shortestMemory = 3 * time.Minute
+	longestMemory  = 3 * 24 * time.Hour
+)
+
+// DuplicateMemory is how long the condition DuplicateIdentity of a Cluster stays
+// after two agents were seen last: by how often its agent says that it checks in.
+func DuplicateMemory(c *fleet.Cluster) time.Duration {
+	a := c.Status.Agent
+	if a.NextCheckIn == nil || a.LastSeen.IsZero() {
+		return shortestMemory
+	}
+	interval := min(a.NextCheckIn.Sub(a.LastSeen.Time), longestMemory)
+	return min(max(memoryCheckIns*interval, shortestMemory), longestMemory)
+}
 
 // Sights remembers which agents have shown themselves under one identity. An
 // agent writes its name, of one run, when it checks in first, and again only when
@@ -32,11 +46,16 @@ type Sights struct {
 	names   []string // the present one last
 	returns int
 	last    time.Time // of a return
+	began   time.Time // of the memory
 	pair    [2]string
 }
 
 // See notes the name that stands in the status of a Cluster.
-func (s *Sights) See(name string, now time.Time) {
+func (s *Sights) See(c *fleet.Cluster, now time.Time) {
+	name := c.Status.Agent.Instance
+	if s.began.IsZero() {
+		s.began = now
+	}
 	if name == "" {
 		return
 	}
@@ -49,7 +68,7 @@ func (s *Sights) See(name string, now time.Time) {
 	}
 	if i := slices.Index(s.names, name); i >= 0 {
 		s.names = slices.Delete(s.names, i, i+1)
-		if now.Sub(s.last) >= DuplicateMemory {
+		if now.Sub(s.last) >= DuplicateMemory(c) {
 			s.returns = 0
 		}
 		s.returns, s.last = s.returns+1, now
@@ -61,36 +80,34 @@ func (s *Sights) See(name string, now time.Time) {
 	}
 }
 
-// Left is how long two agents are still taken to be alive; 0: there are none.
-func (s *Sights) Left(now time.Time) time.Duration {
-	if s.returns < returnsProve {
-		return 0
+// left is for how long two agents are still taken to be alive; 0: there are none.
+// What a manager found out before it was started again stands until this one has
+// watched for long enough, and a single return confirms it.
+func (s *Sights) left(c *fleet.Cluster, now time.Time) time.Duration {
+	memory := DuplicateMemory(c)
+	stood := condition.IsTrue(c.Status.Conditions, fleet.ConditionDuplicateIdentity)
+	switch {
+	case s.returns >= returnsProve, stood && s.returns > 0:
+		return max(0, s.last.Add(memory).Sub(now))
+	case stood && s.began.IsZero():
+		return memory
+	case stood:
+		return max(0, s.began.Add(memory).Sub(now))
 	}
-	return max(0, s.last.Add(DuplicateMemory).Sub(now))
+	return 0
 }
 
 // IdentityConditions are the conditions of a Cluster with what is known of its
 // agents: DuplicateIdentity and RegistrationWaiting, each only as long as it is
 // true. requests are those that name the Cluster. left is when to look again; 0:
 // only when something changes.
-//
-// What a manager said before it was started again stands for as long as it would
-// have.
 func IdentityConditions(c *fleet.Cluster, s *Sights, requests []*fleet.ClusterRegistration, now time.Time) (list []fleet.Condition, left time.Duration) {
 	list = c.Status.Conditions
-	left = s.Left(now)
-	was := condition.Find(list, fleet.ConditionDuplicateIdentity)
-	switch {
-	case left > 0:
+	switch left = s.left(c, now); {
+	case left == 0:
+		list = condition.Remove(list, fleet.ConditionDuplicateIdentity)
+	case s.returns >= returnsProve:
 		list = condition.Set(list, duplicate(s.pair), now)
-	case was == nil:
-	default:
-		if since, err := time.Parse(time.RFC3339, was.LastTransitionTime); err == nil && s.returns < returnsProve {
-			left = max(0, since.Add(DuplicateMemory).Sub(now))
-		}
-		if left == 0 {
-			list = condition.Remove(list, fleet.ConditionDuplicateIdentity)
-		}
 	}
 	held := Held(c, requests)
 	if len(held) == 0 {
@@ -120,7 +137,7 @@ func waiting(c *fleet.Cluster, held []*fleet.ClusterRegistration) fleet.Conditio
 	}
 	return fleet.Condition{
 		Type: fleet.ConditionRegistrationWaiting, Status: corev1.ConditionTrue, Reason: fleet.ConditionRegistrationWaiting,
-		Message: condition.Message(fmt.Sprintf("asked for by ClusterRegistration %s%s: fleet cluster accept %s",
-			strings.Join(names, ", "), more, c.Name)),
+		Message: condition.Message(fmt.Sprintf("asked for by ClusterRegistration %s%s: fleet cluster accept -n %s %s",
+			strings.Join(names, ", "), more, c.Namespace, c.Name)),
 	}
 }

@@ -86,7 +86,7 @@ func TestParseSettings(t *testing.T) {
 	defaults := Settings{
 		AgentImagePullPolicy: "IfNotPresent", AgentTLSMode: TLSSystemStore,
 		Bootstrap: Bootstrap{Namespace: fleet.NamespaceLocal, AgentNamespace: fleet.NamespaceLocalAgent, Branch: "master"},
-		Reclaim:   ReclaimAllow,
+		Reclaim:   ReclaimAllow, MaxPending: DefaultMaxPending,
 
 		Credential: credential.Life{Grace: credential.DefaultGrace},
 	}

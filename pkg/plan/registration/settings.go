@@ -34,6 +34,15 @@ type Settings struct {
 	Bootstrap                       Bootstrap
 	// Reclaim is ReclaimAllow or ReclaimApprove.
 	Reclaim string
+	// TokensChecked: the API server refuses a request that names another token than
+	// the one that it is made with.
+	TokensChecked bool
+	// MaxPending is how many Clusters a token may bring in whose agents have not
+	// checked in yet; 0: any number.
+	MaxPending int
+	// RequireDownstreamLabel: bundles take along only what bears the label
+	// fleet.cattle.io/downstream-resource.
+	RequireDownstreamLabel bool
 	// Credential is how long what agents have is good for.
 	Credential credential.Life
 
@@ -80,6 +89,7 @@ type settingsFile struct {
 	ImagePullSecrets                []secretName     `json:"imagePullSecrets"`
 	Bootstrap                       bootstrapFile    `json:"bootstrap"`
 	Registration                    registrationFile `json:"registration"`
+	DownstreamResources             downstreamFile   `json:"downstreamResources"`
 	CredentialTTL                   string           `json:"credentialTTL"`
 	CredentialGrace                 string           `json:"credentialGrace"`
 	ManageAgent                     *bool            `json:"manageAgent"` // true where nil
@@ -95,7 +105,13 @@ type workersFile struct {
 }
 
 type registrationFile struct {
-	Reclaim string `json:"reclaim"`
+	Reclaim       string `json:"reclaim"`
+	TokensChecked bool   `json:"tokensChecked"`
+	MaxPending    int    `json:"maxPending"`
+}
+
+type downstreamFile struct {
+	RequireLabel bool `json:"requireLabel"`
 }
 
 type secretName struct {
@@ -124,7 +140,7 @@ func ParseSettings(config string) (Settings, []string, error) {
 		AgentImagePullPolicy: "IfNotPresent",
 		AgentTLSMode:         TLSSystemStore,
 		Bootstrap:            bootstrapFile{Namespace: fleet.NamespaceLocal, Branch: "master"},
-		Registration:         registrationFile{Reclaim: ReclaimAllow},
+		Registration:         registrationFile{Reclaim: ReclaimAllow, MaxPending: DefaultMaxPending},
 	}
 	if err := yaml.Unmarshal([]byte(config), &file); err != nil {
 		return Settings{}, nil, fmt.Errorf("read configuration: %w", err)
@@ -156,6 +172,9 @@ func ParseSettings(config string) (Settings, []string, error) {
 		IgnoreClusterRegistrationLabels: file.IgnoreClusterRegistrationLabels,
 		Bootstrap:                       file.Bootstrap.read(),
 		Reclaim:                         file.Registration.Reclaim,
+		TokensChecked:                   file.Registration.TokensChecked,
+		MaxPending:                      max(file.Registration.MaxPending, 0),
+		RequireDownstreamLabel:          file.DownstreamResources.RequireLabel,
 		Credential:                      life,
 		AgentsUnmanaged:                 file.ManageAgent != nil && !*file.ManageAgent,
 		AgentReplicas:                   file.AgentReplicas,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
@@ -35,26 +36,56 @@ func TestSights(t *testing.T) {
 				case '-':
 					now = now.Add(time.Hour)
 				case '.':
-					s.See("", now)
+					s.See(seenAs(""), now)
 				default:
 					now = now.Add(time.Minute)
-					s.See(string(letter), now)
+					s.See(seenAs(string(letter)), now)
 				}
 			}
-			if got := s.Left(now) > 0; got != c.want {
+			if got := s.left(seenAs("a"), now) > 0; got != c.want {
 				t.Errorf("%s: got %v", c.why, got)
 			}
-			if s.Left(now.Add(DuplicateMemory)) != 0 {
-				t.Error("it is over after a while")
+			if s.left(seenAs("a"), now.Add(3*time.Minute)) != 0 {
+				t.Error("two agents are remembered for longer than three check-ins")
 			}
 		})
+	}
+}
+
+// seenAs is a Cluster whose agent checks in every minute under a name.
+func seenAs(name string) *fleet.Cluster {
+	c := aCluster("c", "a", 0)
+	next := metav1.NewTime(noon.Add(time.Minute))
+	c.Status.Agent = fleet.AgentStatus{Instance: name, LastSeen: metav1.NewTime(noon), NextCheckIn: &next}
+	return c
+}
+
+// Two agents are remembered for three check-ins, of which the shortest count as a
+// minute.
+func TestDuplicateMemory(t *testing.T) {
+	for name, c := range map[string]struct{ interval, want time.Duration }{
+		"Minute":   {time.Minute, 3 * time.Minute},
+		"Second":   {time.Second, 3 * time.Minute},
+		"Quarter":  {15 * time.Minute, 45 * time.Minute},
+		"Daily":    {24 * time.Hour, 72 * time.Hour},
+		"Never":    {1 << 62, 72 * time.Hour},
+		"Backward": {-time.Hour, 3 * time.Minute},
+	} {
+		cluster, next := seenAs("x"), metav1.NewTime(noon.Add(c.interval))
+		cluster.Status.Agent.NextCheckIn = &next
+		if got := DuplicateMemory(cluster); got != c.want {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+	if got := DuplicateMemory(aCluster("c", "a", 0)); got != 3*time.Minute {
+		t.Errorf("an agent that does not say how often: got %s", got)
 	}
 }
 
 func TestIdentityConditions(t *testing.T) {
 	var two Sights
 	for _, name := range []string{"x", "y", "x", "y", "x"} {
-		two.See(name, noon)
+		two.See(seenAs(name), noon)
 	}
 	held := request("r", "a", 0)
 	held.Status.ClusterName = "c"
@@ -66,22 +97,32 @@ func TestIdentityConditions(t *testing.T) {
 	}
 	list, left = IdentityConditions(c, &two, []*fleet.ClusterRegistration{held}, noon)
 	duplicate, waits := condition.Find(list, fleet.ConditionDuplicateIdentity), condition.Find(list, fleet.ConditionRegistrationWaiting)
-	if left != DuplicateMemory || duplicate == nil || duplicate.Status != corev1.ConditionTrue || !strings.Contains(duplicate.Message, "(x and y)") {
+	if left != 3*time.Minute || duplicate == nil || duplicate.Status != corev1.ConditionTrue || !strings.Contains(duplicate.Message, "(x and y)") {
 		t.Errorf("want two agents, got %v, %s", list, left)
 	}
-	if waits == nil || !strings.Contains(waits.Message, "fleet cluster accept c") {
+	if waits == nil || !strings.Contains(waits.Message, "fleet cluster accept -n fleet-default c") {
 		t.Errorf("want what helps, got %v", waits)
 	}
-	// A manager that was started again knows only what it wrote.
+	// A manager that was started again knows only what it wrote, and watches first.
 	c.Status.Conditions = list
-	list, left = IdentityConditions(c, &Sights{}, nil, noon.Add(20*time.Minute))
-	if condition.Find(list, fleet.ConditionDuplicateIdentity) == nil || left != 40*time.Minute || condition.Find(list, fleet.ConditionRegistrationWaiting) != nil {
+	started := noon.Add(20 * time.Minute)
+	var again Sights
+	again.See(seenAs("x"), started)
+	list, left = IdentityConditions(c, &again, nil, started.Add(time.Minute))
+	if condition.Find(list, fleet.ConditionDuplicateIdentity) == nil || left != 2*time.Minute || condition.Find(list, fleet.ConditionRegistrationWaiting) != nil {
 		t.Errorf("what was found out stands, what is over goes: %v, %s", list, left)
 	}
-	if list, left = IdentityConditions(c, &Sights{}, nil, noon.Add(61*time.Minute)); len(list) != 0 || left != 0 {
+	again.See(seenAs("y"), started.Add(time.Minute))
+	again.See(seenAs("x"), started.Add(2*time.Minute))
+	list, left = IdentityConditions(c, &again, nil, started.Add(4*time.Minute))
+	if condition.Find(list, fleet.ConditionDuplicateIdentity) == nil || left != time.Minute {
+		t.Errorf("one return confirms it: %v, %s", list, left)
+	}
+	if list, left = IdentityConditions(c, &again, nil, started.Add(5*time.Minute)); len(list) != 0 || left != 0 {
 		t.Errorf("it is over: %v, %s", list, left)
 	}
-	if list, left = IdentityConditions(c, &two, nil, noon.Add(61*time.Minute)); len(list) != 0 || left != 0 {
-		t.Errorf("nobody was seen for an hour: %v, %s", list, left)
+	// The clone is gone: the other one's name comes back once more, and that is all.
+	if list, left = IdentityConditions(c, &two, nil, noon.Add(3*time.Minute)); len(list) != 0 || left != 0 {
+		t.Errorf("no second agent was seen for three minutes: %v, %s", list, left)
 	}
 }

@@ -1,6 +1,7 @@
 package registration
 
 import (
+	"slices"
 	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -50,6 +51,12 @@ func Overlap(checkin time.Duration) time.Duration {
 		checkin = rhythm.Usual
 	}
 	return min(rhythm.Missed*checkin, overlapLimit)
+}
+
+// Present returns the requests that count: one that is being deleted is gone, whatever
+// finalizers keep it.
+func Present(requests []*fleet.ClusterRegistration) []*fleet.ClusterRegistration {
+	return slices.DeleteFunc(slices.Clone(requests), func(r *fleet.ClusterRegistration) bool { return r.DeletionTimestamp != nil })
 }
 
 // StandingOf places a request among the requests of its namespace. handed holds

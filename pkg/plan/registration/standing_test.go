@@ -160,3 +160,16 @@ func TestOverlap(t *testing.T) {
 		}
 	}
 }
+
+func TestPresent(t *testing.T) {
+	kept, stays := request("kept", "a", 0), request("stays", "a", 0)
+	gone := at(time.Minute)
+	kept.DeletionTimestamp, kept.Finalizers = &gone, []string{"example.com/x"}
+	all := []*fleet.ClusterRegistration{kept, stays}
+	if got := Present(all); len(got) != 1 || got[0] != stays {
+		t.Errorf("a request that is being deleted counts, whatever keeps it: %v", got)
+	}
+	if all[0] != kept || len(all) != 2 {
+		t.Error("the list of the cache is changed")
+	}
+}

@@ -43,7 +43,7 @@ func JudgeToken(t *fleet.ClusterRegistrationToken, now time.Time, ttlRequired bo
 }
 
 // TokenGrant is what stands behind a registration token: an account that may
-// create requests in the token's namespace, and nothing else.
+// create requests in the token's namespace that name this token, and nothing else.
 type TokenGrant struct {
 	ServiceAccount *corev1.ServiceAccount
 	Secret         *corev1.Secret // the API server fills in the account's token
@@ -72,9 +72,11 @@ func GrantToken(t *fleet.ClusterRegistrationToken, s System) TokenGrant {
 		Secret:         accountToken(meta(naming.AccountToken(account)), account),
 		Role: &rbacv1.Role{
 			ObjectMeta: meta(role),
-			Rules: []rbacv1.PolicyRule{{
-				APIGroups: []string{fleet.Group}, Resources: []string{"clusterregistrations"}, Verbs: []string{"create"},
-			}},
+			Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{fleet.Group}, Resources: []string{"clusterregistrations"}, Verbs: []string{"create"}},
+				// By this an admission policy of the chart knows which token a request is made with.
+				{APIGroups: []string{fleet.Group}, Resources: []string{"clusterregistrationtokens"}, ResourceNames: []string{t.Name}, Verbs: []string{"use"}},
+			},
 		},
 		RoleBinding: bindRole(meta(naming.TokenRoleBinding(account)), role,
 			subject(t.Namespace, account)),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -96,5 +97,21 @@ func TestTokenSecret(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// A registration token may create requests in its namespace, and nothing else.
+func TestGrantTokenRights(t *testing.T) {
+	token := &fleet.ClusterRegistrationToken{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "t", UID: "u"}}
+	grant := GrantToken(token, System{Namespace: "cattle-fleet-system"})
+	want := []rbacv1.PolicyRule{
+		{APIGroups: []string{fleet.Group}, Resources: []string{"clusterregistrations"}, Verbs: []string{"create"}},
+		{APIGroups: []string{fleet.Group}, Resources: []string{"clusterregistrationtokens"}, ResourceNames: []string{"t"}, Verbs: []string{"use"}},
+	}
+	if diff := cmp.Diff(want, grant.Role.Rules); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if grant.Role.Namespace != "team" || grant.RoleBinding.Namespace != "team" || grant.RoleBinding.RoleRef.Name != grant.Role.Name {
+		t.Errorf("the role stands in %q, its binding in %q for %q", grant.Role.Namespace, grant.RoleBinding.Namespace, grant.RoleBinding.RoleRef.Name)
 	}
 }

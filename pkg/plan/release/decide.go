@@ -78,6 +78,12 @@ func Decide(o Observed, w Wanted) Action {
 	if a, held := hold(w); held {
 		return a
 	}
+	if w.MayBeRemoved && o.State == Absent && w.HeldFor < BehindLimit {
+		return Action{
+			Verb: Hold, Reason: ReasonManagerBehind, After: BehindLimit - w.HeldFor,
+			Message: "the manager was restored from a backup, and this may have been removed since; not installed for 10 minutes in case it catches up",
+		}
+	}
 	if a, stop := foreign(o, w); stop {
 		return a
 	}

@@ -158,6 +158,26 @@ func TestDecide(t *testing.T) {
 			observed: at(Deployed, "s-3:c"), wanted: with(want, func(w *Wanted) { w.Stale, w.Applied = true, "s-3:c" }),
 			verb: Hold, reason: ReasonManagerBehind,
 		},
+		"RemovedSinceTheBackup": {
+			why:      "a restored manager must not install again what it has removed",
+			observed: absent, wanted: with(want, func(w *Wanted) { w.MayBeRemoved = true }),
+			verb: Hold, reason: ReasonManagerBehind,
+		},
+		"RemovedSinceTheBackupReported": {
+			why:      "its status is as old as the rest",
+			observed: absent, wanted: with(want, func(w *Wanted) { w.MayBeRemoved, w.Applied = true, want.DeploymentID }),
+			verb: Hold, reason: ReasonManagerBehind,
+		},
+		"RemovedTooLong": {
+			why:      "after ten minutes it is what the manager means",
+			observed: absent, wanted: with(want, func(w *Wanted) { w.MayBeRemoved, w.HeldFor = true, BehindLimit }),
+			verb: Install, reason: "New",
+		},
+		"NotRemoved": {
+			why:      "the agent has lost its records, and the release is there",
+			observed: at(Deployed, "s-2:b"), wanted: with(want, func(w *Wanted) { w.MayBeRemoved, w.Applied = true, "s-2:b" }),
+			verb: Keep, reason: ReasonUpToDate,
+		},
 		"ManagerBehindTooLong": {
 			why:      "after ten minutes it is what the manager means",
 			observed: at(Deployed, "s-3:c"),

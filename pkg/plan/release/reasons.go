@@ -11,10 +11,14 @@ const (
 	ReasonImmutable = "ImmutableField"
 	// ReasonNotOwned: an object exists and belongs to somebody else.
 	ReasonNotOwned = "NotOwned"
+	// ReasonSharedObject: a wanted bundle of the same repository has the object.
+	ReasonSharedObject = "SharedObject"
 	// ReasonIncompatible: the chart asks for another version of Kubernetes.
 	ReasonIncompatible = "IncompatibleKubernetes"
 	// ReasonRolledBack: helm.atomic undid a change that failed.
 	ReasonRolledBack = "RolledBack"
+	// ReasonDuplicateObject: the bundle holds an object twice.
+	ReasonDuplicateObject = "DuplicateObject"
 	// ReasonBadYAML: a manifest cannot be read.
 	ReasonBadYAML = "InvalidYAML"
 
@@ -42,6 +46,9 @@ const (
 	ReasonUnknownKind = "UnknownKind"
 	// ReasonNoAccount: the service account does not exist.
 	ReasonNoAccount = "ServiceAccountMissing"
+	// ReasonReservedAccount: the service account is the agent's own, or another
+	// one that Fleet made.
+	ReasonReservedAccount = "ServiceAccountReserved"
 	// ReasonNoValues: a ConfigMap or Secret with values does not exist.
 	ReasonNoValues = "ValuesMissing"
 	// ReasonNoNamespace: the namespace does not exist and must not be created.

@@ -7,8 +7,14 @@
 package release
 
 import (
+	"cmp"
 	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
 // An ID names a Helm release on a cluster.
@@ -19,6 +25,32 @@ type ID struct {
 
 // String is "<namespace>/<name>".
 func (id ID) String() string { return id.Namespace + "/" + id.Name }
+
+// IDOf is the release that a deployment of this name makes with these options.
+func IDOf(name string, o fleet.BundleDeploymentOptions) ID {
+	return IDNamed(naming.ReleaseName(name), o)
+}
+
+// IDNamed is IDOf for a caller that knows what the release is called where the
+// options do not name it: naming.ReleaseName of the deployment.
+func IDNamed(releaseName string, o fleet.BundleDeploymentOptions) ID {
+	id := ID{Namespace: cmp.Or(o.TargetNamespace, o.DefaultNamespace, metav1.NamespaceDefault), Name: releaseName}
+	if o.Helm != nil && o.Helm.ReleaseName != "" {
+		id.Name = o.Helm.ReleaseName
+	}
+	return id
+}
+
+// ParseID reads a release as status.release of a BundleDeployment names it,
+// "<namespace>/<name>:<revision>". It is the zero ID for any other text.
+func ParseID(text string) ID {
+	namespace, rest, ok := strings.Cut(text, "/")
+	name, _, _ := strings.Cut(rest, ":")
+	if !ok || namespace == "" || name == "" {
+		return ID{}
+	}
+	return ID{Namespace: namespace, Name: name}
+}
 
 // A State is what Helm's storage says of the newest revision of a release.
 type State string
@@ -82,6 +114,9 @@ type Observed struct {
 	GoodState State
 	GoodID    string
 	Manifest  string
+	// CRDs are the names of those that the chart of that revision brings beside
+	// its manifest. Helm installs them once, and never changes or removes them.
+	CRDs []string
 
 	// Large tells that the record of that revision does not fit into one Secret.
 	// Its manifest, and the values of the newest revision, are not here yet:
@@ -135,6 +170,11 @@ type Wanted struct {
 	// taken back. HeldFor is how long it has been held back already.
 	Stale   bool
 	HeldFor time.Duration
+
+	// MayBeRemoved is true if the manager was restored from a backup and says what
+	// it said then of a deployment that the agent has no record of: it may have
+	// ordered the removal since.
+	MayBeRemoved bool
 
 	// Peers are the other deployments of this agent, by bundle id.
 	Peers map[string]Peer

@@ -47,6 +47,9 @@ type Found struct {
 	Release string
 	// Objects are those of the release.
 	Objects []Object
+	// Awaited are objects that the release takes over as soon as another one is
+	// withdrawn.
+	Awaited []Object
 	// Blind says why the objects could not be looked at; empty: they could.
 	Blind string
 	// Failure is that of the last attempt, nil if there was none.
@@ -68,6 +71,7 @@ func Status(bd *fleet.BundleDeployment, f Found, now time.Time) fleet.BundleDepl
 		AppliedDeploymentID: f.ID, Release: f.Release, NonModified: true, DownstreamResourcesGeneration: f.DownstreamGeneration,
 	}
 	w.objects(&out, f)
+	out.Resources = awaited(out.Resources, f.Awaited)
 	out.Ready = f.ID != "" && f.Blind == "" && len(out.NonReadyStatus) == 0
 	if f.ID == bd.Spec.DeploymentID {
 		generation := bd.Spec.Options.ForceSyncGeneration
@@ -135,9 +139,7 @@ func (w *writer) objects(out *fleet.BundleDeploymentStatus, f Found) {
 	slices.SortFunc(objs, func(a, b Object) int { return strings.Compare(a.key(), b.key()) })
 	c := &out.ResourceCounts
 	for _, o := range objs {
-		out.Resources = append(out.Resources, fleet.BundleDeploymentResource{
-			Kind: o.Kind, APIVersion: o.APIVersion, Namespace: o.Namespace, Name: o.Name, CreatedAt: o.CreatedAt,
-		})
+		out.Resources = append(out.Resources, o.resource())
 		c.DesiredReady++
 		switch {
 		case o.Modified != nil && o.Modified.Create:
@@ -163,6 +165,27 @@ func (w *writer) objects(out *fleet.BundleDeploymentStatus, f Found) {
 	}
 }
 
+// awaited adds to the list of objects those that are not the release's yet.
+func awaited(list []fleet.BundleDeploymentResource, objs []Object) []fleet.BundleDeploymentResource {
+	for _, o := range objs {
+		r := o.resource()
+		same := func(other fleet.BundleDeploymentResource) bool {
+			other.CreatedAt = r.CreatedAt
+			return other == r
+		}
+		if !slices.ContainsFunc(list, same) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+func (o Object) resource() fleet.BundleDeploymentResource {
+	return fleet.BundleDeploymentResource{
+		Kind: o.Kind, APIVersion: o.APIVersion, Namespace: o.Namespace, Name: o.Name, CreatedAt: o.CreatedAt,
+	}
+}
+
 func (o Object) key() string {
 	return o.Kind + "/" + o.APIVersion + "/" + o.Namespace + "/" + o.Name
 }
@@ -175,7 +198,8 @@ func limited[T any](list []T, item T) []T {
 }
 
 // attempt sets Deployed, Installed and Stalled by the outcome of the last
-// attempt. A failure that counts as applied takes the place of what runs.
+// attempt. A failure that counts as applied takes the place of the release that
+// runs; the objects of that release stay reported.
 func (w *writer) attempt(out *fleet.BundleDeploymentStatus, f Found) {
 	if f.Failure == nil || !f.Failure.Permanent {
 		w.list = condition.Remove(w.list, fleet.ConditionStalled)
@@ -185,17 +209,16 @@ func (w *writer) attempt(out *fleet.BundleDeploymentStatus, f Found) {
 			w.set(fleet.ConditionDeployed, corev1.ConditionUnknown, fleet.ReasonProgressing, "")
 			return
 		}
-		w.set(fleet.ConditionDeployed, corev1.ConditionTrue, fleet.ReasonSucceeded, "")
-		w.set(fleet.ConditionInstalled, corev1.ConditionTrue, fleet.ReasonSucceeded, "")
+		w.set(fleet.ConditionDeployed, corev1.ConditionTrue, "", "")
+		w.set(fleet.ConditionInstalled, corev1.ConditionTrue, "", "")
 		return
 	}
 	why := f.Failure
 	switch {
 	case why.Permanent && release.Recorded(why.Reason):
 		out.AppliedDeploymentID, out.Release = w.bd.Spec.DeploymentID, ""
-		out.Ready, out.NonModified = false, true
-		out.ModifiedStatus, out.NonReadyStatus, out.IncompleteState = nil, nil, false
-		w.set(fleet.ConditionDeployed, corev1.ConditionTrue, fleet.ReasonSucceeded, "")
+		out.Ready = false
+		w.set(fleet.ConditionDeployed, corev1.ConditionFalse, why.Reason, "not installed: "+why.Message)
 		w.set(fleet.ConditionInstalled, corev1.ConditionFalse, why.Reason, "not installed: "+why.Message)
 	case why.Waiting:
 		w.set(fleet.ConditionDeployed, corev1.ConditionUnknown, why.Reason, why.Message)
@@ -227,7 +250,7 @@ func (w *writer) ready(out *fleet.BundleDeploymentStatus, f Found) {
 	case !out.Ready:
 		reason, message = fleet.ReasonProgressing, "not ready"
 	default:
-		status, reason = corev1.ConditionTrue, fleet.ReasonSucceeded
+		status = corev1.ConditionTrue
 	}
 	w.set(fleet.ConditionReady, status, reason, message)
 }
@@ -245,6 +268,6 @@ func (w *writer) monitored(f Found) {
 	case f.Blind != "":
 		w.set(fleet.ConditionMonitored, corev1.ConditionFalse, fleet.ReasonError, f.Blind)
 	case f.ID != "":
-		w.set(fleet.ConditionMonitored, corev1.ConditionTrue, fleet.ReasonSucceeded, "")
+		w.set(fleet.ConditionMonitored, corev1.ConditionTrue, "", "")
 	}
 }

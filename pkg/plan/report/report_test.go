@@ -187,3 +187,43 @@ func TestWithdrawn(t *testing.T) {
 		t.Error("the answer is still there")
 	}
 }
+
+// After an upgrade that failed for good, Deployed is False, and the objects of the
+// version before it that differ or are not ready stay listed.
+func TestFailedUpgradeKeepsDrift(t *testing.T) {
+	f := Found{
+		ID: "old", Release: "ns/web:2", Objects: []Object{modified("m"), notReady("n", true)},
+		Failure: &Failure{Reason: release.ReasonNotOwned, Message: "Service ns/web exists", Permanent: true},
+	}
+	bd := wanted()
+	bd.Status = Status(bd, f, now)
+	for _, kind := range []string{fleet.ConditionDeployed, fleet.ConditionInstalled} {
+		c := condition.Find(bd.Status.Conditions, kind)
+		if c == nil || c.Status != "False" || c.Reason != release.ReasonNotOwned || c.Message != "not installed: Service ns/web exists" {
+			t.Errorf("%s: %+v", kind, c)
+		}
+	}
+	if len(bd.Status.ModifiedStatus) != 1 || len(bd.Status.NonReadyStatus) != 1 || bd.Status.NonModified {
+		t.Errorf("what differs is hidden: %+v", bd.Status)
+	}
+	if got := summary.State(bd, ""); got != fleet.NotReady {
+		t.Errorf("state %s", got)
+	}
+}
+
+// Objects that a deployment is about to take over are listed, each once, and not
+// counted: they are not its own yet.
+func TestAwaitedObjects(t *testing.T) {
+	f := Found{
+		ID: "old", Release: "ns/web:2", Objects: []Object{object("a")}, Awaited: []Object{object("a"), object("b")},
+		Failure: &Failure{Reason: release.ReasonSharedObject, Message: "another one has it", Waiting: true},
+	}
+	got := Status(wanted(), f, now)
+	var names []string
+	for _, r := range got.Resources {
+		names = append(names, r.Name)
+	}
+	if diff := cmp.Diff([]string{"a", "b"}, names); diff != "" || got.ResourceCounts.DesiredReady != 1 {
+		t.Errorf("counts %+v, names -want +got\n%s", got.ResourceCounts, diff)
+	}
+}

@@ -116,6 +116,15 @@ func filterOf(def *fleet.Partition, i int) (target.Filter, error) {
 	}, "partition", i)
 }
 
+// PartitionTitle names a partition as a user finds it: by its name, or by its
+// place i in the list, which counts from 0.
+func PartitionTitle(p *fleet.Partition, i int) string {
+	if p.Name != "" {
+		return fmt.Sprintf("partition %q", p.Name)
+	}
+	return fmt.Sprintf("partition %d", i+1)
+}
+
 // Moves tells whether a cluster that has changed is in other partitions of a
 // strategy, which may be nil, than before. A strategy that cannot be read moves
 // it: whoever resolves it says what is wrong.

@@ -24,6 +24,12 @@ const (
 	reasonUpToDate  = "up to date"
 )
 
+// How reasons read of targets that wait for room.
+const (
+	reasonFull   = "waits for room: %d may be unavailable"
+	reasonNarrow = "waits for room in partition %q: %d may be unavailable"
+)
+
 // A Step says what becomes of one target in this round.
 type Step struct {
 	// Create asks for a deployment object, which does not exist yet.
@@ -90,7 +96,7 @@ type Result struct {
 func Plan(shape Shape, targets []Target) Result {
 	r := newRound(shape, targets)
 	r.steps = make([]Step, len(targets))
-	r.full = fmt.Sprintf("waits for room: %d may be unavailable", shape.MaxUnavailable)
+	r.full = fmt.Sprintf(reasonFull, shape.MaxUnavailable)
 	out := Result{Steps: r.steps, Batch: max(shape.MaxNew, 0)}
 	held := ""
 	for i := range shape.Partitions {
@@ -230,6 +236,8 @@ func (r *round) step(t *Target, p *Partition, n *tally) Step {
 		return Step{Reason: reasonUnknown}
 	case !t.Exists:
 		return r.create(t)
+	case t.Held != "":
+		return Step{Reason: t.Held}
 	case t.Paused:
 		return Step{Stage: true, Reason: "paused"}
 	case t.Current == t.Desired:
@@ -242,7 +250,7 @@ func (r *round) step(t *Target, p *Partition, n *tally) Step {
 		return Step{Stage: true, Waits: true, Reason: r.full}
 	case n.down >= p.Limit:
 		if r.narrow == "" {
-			r.narrow = fmt.Sprintf("waits for room in partition %q: %d may be unavailable", p.Name, p.Limit)
+			r.narrow = fmt.Sprintf(reasonNarrow, p.Name, p.Limit)
 		}
 		return Step{Stage: true, Waits: true, Reason: r.narrow}
 	}

@@ -181,6 +181,11 @@ func TestTrace(t *testing.T) {
 			w.targets[0].Paused = true
 			return w
 		},
+		"held-takes-no-room": func() *rounds {
+			w := &rounds{shape: Shape{Partitions: one(3, 3), MaxUnavailable: 1, MaxNew: 50}, targets: running("a b c")}
+			w.targets[0].Held, w.targets[0].Paused = "its release may not be replaced yet", true
+			return w
+		},
 		"down-moves-without-room": func() *rounds {
 			w := &rounds{shape: Shape{Partitions: one(0, 2), MaxUnavailable: 0, MaxNew: 50}, targets: running("a b")}
 			w.targets[0].Ready = false

@@ -113,7 +113,7 @@ func (r *round) stop() *Stop {
 func (r *round) anyWantsRoom(p *Partition) bool {
 	for _, i := range p.Members {
 		t := &r.targets[i]
-		if !t.Exists || t.Paused || t.Desired == "" || t.Current == t.Desired || t.Deferred() || t.down() {
+		if !t.Exists || t.Held != "" || t.Paused || t.Desired == "" || t.Current == t.Desired || t.Deferred() || t.down() {
 			continue
 		}
 		if r.steps == nil || !r.steps[i].Move {

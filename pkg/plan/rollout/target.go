@@ -22,6 +22,7 @@ type Target struct {
 	Paused  bool   // cluster or Bundle is paused
 	Offline bool   // the agent does not report at present
 	Silent  bool   // the cluster has let SilentAfter pass after a promotion
+	Held    string // why an existing deployment keeps its version whatever room there is; empty: it need not
 }
 
 // TargetOf is a deployment, which may be nil, as the rollout sees it. What it

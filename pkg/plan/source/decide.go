@@ -5,6 +5,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // A Head is what a repository was found at when it was asked last.
@@ -28,6 +29,12 @@ type Read struct {
 	Verdict
 	// Changed tells whether the reading wrote or removed a Bundle.
 	Changed bool
+	// Commits are those of the Bundles that stay, by name, and Gone the names of
+	// those that the reading was the first to remove; where Err is nil.
+	Commits map[string]string
+	Gone    []string
+	// Paths are those that CheckPaths returns.
+	Paths []string
 }
 
 // settles tells whether the reading was for the present commit and spec, and
@@ -61,7 +68,10 @@ type Facts struct {
 	Suspended string
 	// Lost tells that somebody else removed a Bundle.
 	Lost bool
-	Read Read
+	// Appeared is set when a cluster or cluster group that a fleet.yaml names exists
+	// now and did not when the repository was read.
+	Appeared bool
+	Read     Read
 	// Reading tells that the head is being read right now.
 	Reading bool
 }
@@ -90,12 +100,15 @@ type Step struct {
 // Decide says what is done about a GitRepo. It reads again when the repository
 // moved, the spec changed, a force was asked for, a Bundle was lost, or the last
 // reading failed in a way that may pass. Nothing new is read while something holds it back, but what a
-// deleted GitRepo leaves is removed in any case but the brake.
+// deleted GitRepo leaves is removed in any case but the brake, and a protected GitRepo,
+// which waits until the engine has taken the protection off.
 func Decide(f Facts) Step {
 	repo, status := f.Repo, f.Repo.Status
 	switch {
 	case repo.DeletionTimestamp != nil && f.Suspended != "":
 		return Step{Wait, f.Suspended}
+	case repo.DeletionTimestamp != nil && withdrawal.Protects(repo):
+		return Step{Wait, "the GitRepo is protected: its deletion waits to be approved"}
 	case repo.DeletionTimestamp != nil:
 		return Step{Remove, "the GitRepo is deleted"}
 	case f.Refused != nil:
@@ -122,6 +135,9 @@ func newsIn(f Facts, status fleet.GitRepoStatus) string {
 	repo := f.Repo
 	if f.Lost {
 		return "a Bundle has gone"
+	}
+	if f.Appeared {
+		return "a cluster that it names is there now"
 	}
 	if f.Read.settles(f) {
 		return "" // the status may be behind what we did

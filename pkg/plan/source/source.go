@@ -4,12 +4,16 @@
 package source
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
@@ -26,6 +30,20 @@ const (
 	// maxJitter is the part of the interval by which polls are spread.
 	maxJitter = 0.1
 )
+
+// ReasonTargetNamespace says that targetNamespace of the GitRepo is no name of a namespace.
+const ReasonTargetNamespace = "InvalidTargetNamespace"
+
+// SpecError is what in the spec of a GitRepo cannot work whatever its repository holds:
+// Permanent, ReasonTargetNamespace; nil for nothing.
+func SpecError(spec fleet.GitRepoSpec) error {
+	if name := spec.TargetNamespace; name != "" && len(validation.IsDNS1123Label(name)) > 0 {
+		return fault.PermanentError(ReasonTargetNamespace, fmt.Errorf(
+			"targetNamespace %q of the GitRepo is not possible: want at most %d lower case letters, digits and -, a letter or digit first and last",
+			name, validation.DNS1123LabelMaxLength))
+	}
+	return nil
+}
 
 // Interval is how often a repository is asked: 15s where nothing is set, never
 // less than a second, and 0 where polling is disabled.

@@ -2,6 +2,7 @@ package source
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,15 @@ import (
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func TestSpecError(t *testing.T) {
+	for name, bad := range map[string]bool{"": false, "web": false, "Bad_NS": true, "a.b": true, strings.Repeat("a", 64): true} {
+		err := SpecError(fleet.GitRepoSpec{TargetNamespace: name})
+		if (err != nil) != bad || bad && (!fault.IsPermanent(err) || fault.ReasonOf(err) != ReasonTargetNamespace) {
+			t.Errorf("%q: got %v", name, err)
+		}
+	}
+}
 
 func TestInterval(t *testing.T) {
 	d := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
@@ -110,6 +120,7 @@ func TestDecide(t *testing.T) {
 		"NotAsked":   {facts: Facts{Repo: readRepo(nil)}, want: Step{Wait, "the repository is being asked"}},
 		"CannotAsk":  {facts: Facts{Repo: readRepo(nil), Head: &Head{Err: gone}}, want: Step{Wait, `branch "x" does not exist`}},
 		"Lost":       {facts: Facts{Repo: readRepo(nil), Head: at("c1"), Lost: true}, want: Step{Fetch, "a Bundle has gone"}},
+		"Appeared":   {why: "a warning about it has to go", facts: Facts{Repo: readRepo(nil), Head: at("c1"), Appeared: true}, want: Step{Fetch, "a cluster that it names is there now"}},
 		"StaleCache": {why: "what was just done is not done again", facts: Facts{Repo: readRepo(nil), Head: at("c2"), Read: Read{Known: true, Commit: "c2", Generation: 2}}, want: Step{Rest, "nothing is new"}},
 		"BrokenStays": {
 			why:   "a broken bundle waits for a commit, not for time",
@@ -158,7 +169,15 @@ func TestDecide(t *testing.T) {
 		"Restricted":    {facts: Facts{Repo: readRepo(nil), Head: at("c2"), Closed: "Policy p"}, want: Step{Wait, "Policy p"}},
 		"Refused":       {facts: Facts{Repo: readRepo(nil), Head: at("c2"), Refused: gone}, want: Step{Wait, gone.Error()}},
 		"Deleted":       {facts: Facts{Repo: readRepo(deleted), Closed: "Policy p", Refused: gone}, want: Step{Remove, "the GitRepo is deleted"}},
-		"DeletedHeld":   {why: "the brake holds removals as well", facts: Facts{Repo: readRepo(deleted), Suspended: "suspended"}, want: Step{Wait, "suspended"}},
+		"DeletedProtected": {
+			why: "the engine takes the protection off once a person has approved it",
+			facts: Facts{Repo: readRepo(func(r *fleet.GitRepo) {
+				deleted(r)
+				r.Annotations = map[string]string{fleet.AnnotationProtect: "true"}
+			})},
+			want: Step{Wait, "the GitRepo is protected: its deletion waits to be approved"},
+		},
+		"DeletedHeld": {why: "the brake holds removals as well", facts: Facts{Repo: readRepo(deleted), Suspended: "suspended"}, want: Step{Wait, "suspended"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

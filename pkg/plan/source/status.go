@@ -10,6 +10,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 )
 
 // Words of status.gitJobStatus.
@@ -26,8 +27,8 @@ type trouble struct {
 	reading         bool // it is about reading, not about what comes before
 }
 
-// Status is what the status of a GitRepo says: commits, generations,
-// gitJobStatus, and the conditions Accepted, GitPolling, Stalled and
+// Status is what the status of a GitRepo says: commits, generations, what the last
+// reading has written, gitJobStatus, and the conditions Accepted, GitPolling, Stalled and
 // Reconciling. All else in it is as it was, but that Ready is lowered together
 // with a commit that changed something. Times move only with what they belong
 // to, so that the same facts give the same status.
@@ -52,6 +53,9 @@ func Status(f Facts, now time.Time) fleet.GitRepoStatus {
 			w.set(fleet.ConditionReady, no(fleet.ReasonProgressing, fmt.Sprintf("commit %.7s is being rolled out", r.Commit)))
 		}
 		s.Commit, s.ObservedGeneration, s.UpdateGeneration = r.Commit, r.Generation, r.Force
+		s.Reading = reading.Next(s.Reading, fleet.Reading{
+			Commit: r.Commit, Generation: r.Generation, Complete: r.Message == "" && !r.Retry, Paths: r.Paths,
+		}, r.Commits, r.Gone)
 	}
 	t := find(f)
 	if !f.Read.Known && s.GitJobStatus == JobFailed && (t == nil || t.passing) {
@@ -79,7 +83,8 @@ func accepted(f Facts) fleet.Condition {
 // pass.
 func find(f Facts) *trouble {
 	of := func(err error, reading bool) *trouble {
-		return &trouble{fault.ReasonOf(err), err.Error(), !fault.IsPermanent(err), reading}
+		// A local fault is tried again, and a person has to end it nevertheless.
+		return &trouble{fault.ReasonOf(err), err.Error(), !fault.IsPermanent(err) && fault.ReasonOf(err) != fault.ReasonLocal, reading}
 	}
 	head := error(nil)
 	if f.Head != nil {
@@ -141,7 +146,7 @@ func (w writer) set(kind string, c fleet.Condition) {
 // progress sets Stalled and Reconciling, of which at most one is True. Where
 // there is no trouble, Stalled shows the warnings.
 func (w writer) progress(t *trouble, odd News) {
-	stalled, reconciling := no(fleet.ReasonSucceeded, ""), no(fleet.ReasonSucceeded, "")
+	stalled, reconciling := no("", ""), no("", "")
 	switch {
 	case t == nil && odd.Message != "":
 		stalled = no(odd.Reason, odd.Message)
@@ -158,7 +163,7 @@ func (w writer) progress(t *trouble, odd News) {
 }
 
 func yes() fleet.Condition {
-	return fleet.Condition{Status: corev1.ConditionTrue, Reason: fleet.ReasonSucceeded}
+	return fleet.Condition{Status: corev1.ConditionTrue}
 }
 
 func no(reason, message string) fleet.Condition {

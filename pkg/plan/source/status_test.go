@@ -11,6 +11,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 )
 
 // says is a status in a few lines.
@@ -38,7 +39,7 @@ func TestStatus(t *testing.T) {
 	missing := fault.PermanentError("BranchNotFound", errors.New(`branch "master" does not exist; the default branch is "main"`))
 	away := fault.WaitError("Unreachable", time.Second, errors.New("git host \"h\" cannot be reached: connection refused"))
 	fresh := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
-	fine := []string{"Accepted=True Succeeded", "GitPolling=True Succeeded", "Stalled=False Succeeded", "Reconciling=False Succeeded"}
+	fine := []string{"Accepted=True ", "GitPolling=True ", "Stalled=False ", "Reconciling=False "}
 	cases := map[string]struct {
 		why   string
 		facts Facts
@@ -46,7 +47,7 @@ func TestStatus(t *testing.T) {
 	}{
 		"FirstReading": {
 			facts: Facts{Repo: fresh, Head: &Head{Commit: "c1aaaaaaaa"}, Reading: true},
-			want: []string{"InProgress at , polled c1aaaaaaaa, generation 0, force 0", "Accepted=True Succeeded", "GitPolling=True Succeeded",
+			want: []string{"InProgress at , polled c1aaaaaaaa, generation 0, force 0", "Accepted=True ", "GitPolling=True ",
 				"Stalled=False Progressing", "Reconciling=True Progressing: commit c1aaaaa is being read"},
 		},
 		"Read": {
@@ -57,7 +58,7 @@ func TestStatus(t *testing.T) {
 			why:   "what Ready said was about the commit before: it may not stand beside the new one",
 			facts: Facts{Repo: readyAt("c1"), Head: &Head{Commit: "c2"}, Read: Read{Known: true, Commit: "c2", Generation: 1, Changed: true}},
 			want: []string{"Current at c2, polled c2, generation 1, force 0", "Ready=False Progressing: commit c2 is being rolled out",
-				"Accepted=True Succeeded", "GitPolling=True Succeeded", "Stalled=False Succeeded", "Reconciling=False Succeeded"},
+				"Accepted=True ", "GitPolling=True ", "Stalled=False ", "Reconciling=False "},
 		},
 		"NothingChanged": {
 			why:   "a commit that touches no bundle leaves Ready alone",
@@ -69,28 +70,34 @@ func TestStatus(t *testing.T) {
 			facts: Facts{Repo: readyAt("c2"), Head: &Head{Commit: "c2"}, Read: Read{Known: true, Commit: "c2", Generation: 1, Changed: true}},
 			want:  append([]string{"Current at c2, polled c2, generation 1, force 0", "Ready=True "}, fine...),
 		},
+		"FullDisk": {
+			why:   "the git host is not at fault, and a person has to make room",
+			facts: Facts{Repo: fresh, Head: &Head{Commit: "c1"}, Read: Read{Known: true, Commit: "c1", Generation: 1, Err: fault.LocalError("full", "make room")}},
+			want: []string{"Failed at , polled c1, generation 0, force 0", "Accepted=True ", "GitPolling=True ",
+				"Stalled=True LocalFault: keep what is downloaded: full; make room", "Reconciling=False LocalFault"},
+		},
 		"Broken": {
 			why:   "the commit was read to its end, though not all of it is fine",
 			facts: Facts{Repo: fresh, Head: &Head{Commit: "c1"}, Read: Read{Known: true, Commit: "c1", Generation: 1, Verdict: Verdict{Reason: "InvalidYAML", Message: "web/cm.yaml:7: YAML: x"}}},
-			want: []string{"Failed at c1, polled c1, generation 1, force 0", "Accepted=True Succeeded", "GitPolling=True Succeeded",
+			want: []string{"Failed at c1, polled c1, generation 1, force 0", "Accepted=True ", "GitPolling=True ",
 				"Stalled=True InvalidYAML: web/cm.yaml:7: YAML: x", "Reconciling=False InvalidYAML"},
 		},
 		"NoBranch": {
 			facts: Facts{Repo: fresh, Head: &Head{Err: missing}},
-			want: []string{"Failed at , polled , generation 0, force 0", "Accepted=True Succeeded",
+			want: []string{"Failed at , polled , generation 0, force 0", "Accepted=True ",
 				`GitPolling=False BranchNotFound: branch "master" does not exist; the default branch is "main"`,
 				`Stalled=True BranchNotFound: branch "master" does not exist; the default branch is "main"`, "Reconciling=False BranchNotFound"},
 		},
 		"AwayFromTheStart": {
 			facts: Facts{Repo: fresh, Head: &Head{Err: away}},
-			want: []string{"InProgress at , polled , generation 0, force 0", "Accepted=True Succeeded",
+			want: []string{"InProgress at , polled , generation 0, force 0", "Accepted=True ",
 				`GitPolling=False Unreachable: git host "h" cannot be reached: connection refused`,
 				"Stalled=False Progressing", `Reconciling=True Unreachable: git host "h" cannot be reached: connection refused`},
 		},
 		"AwayLater": {
 			why:   "what was read stays, and is current as far as anybody knows",
 			facts: Facts{Repo: readRepo(nil), Head: &Head{Err: away}},
-			want: []string{"Current at c1, polled c1, generation 2, force 0", "Accepted=True Succeeded",
+			want: []string{"Current at c1, polled c1, generation 2, force 0", "Accepted=True ",
 				`GitPolling=False Unreachable: git host "h" cannot be reached: connection refused`,
 				"Stalled=False Progressing", `Reconciling=True Unreachable: git host "h" cannot be reached: connection refused`},
 		},
@@ -98,17 +105,17 @@ func TestStatus(t *testing.T) {
 			why: "what needs a change goes before what passes",
 			facts: Facts{Repo: readRepo(func(r *fleet.GitRepo) { r.Status.GitJobStatus = JobFailed }), Head: &Head{Err: away},
 				Read: Read{Known: true, Commit: "c1", Generation: 2, Verdict: Verdict{Reason: "InvalidYAML", Message: "x"}}},
-			want: []string{"Failed at c1, polled c1, generation 2, force 0", "Accepted=True Succeeded",
+			want: []string{"Failed at c1, polled c1, generation 2, force 0", "Accepted=True ",
 				`GitPolling=False Unreachable: git host "h" cannot be reached: connection refused`, "Stalled=True InvalidYAML: x", "Reconciling=False InvalidYAML"},
 		},
 		"FetchFailed": {
 			facts: Facts{Repo: readRepo(nil), Head: &Head{Commit: "c2"}, Read: Read{Known: true, Commit: "c2", Generation: 2, Err: errors.New("no space left")}},
-			want: []string{"InProgress at c1, polled c2, generation 2, force 0", "Accepted=True Succeeded", "GitPolling=True Succeeded",
+			want: []string{"InProgress at c1, polled c2, generation 2, force 0", "Accepted=True ", "GitPolling=True ",
 				"Stalled=False Progressing", "Reconciling=True Error: no space left"},
 		},
 		"NothingToDeploy": {
 			facts: Facts{Repo: readRepo(nil), Head: &Head{Commit: "c2"}, Read: Read{Known: true, Commit: "c2", Generation: 2, Err: fault.PermanentError("NothingToDeploy", errors.New("nothing"))}},
-			want: []string{"Failed at c1, polled c2, generation 2, force 0", "Accepted=True Succeeded", "GitPolling=True Succeeded",
+			want: []string{"Failed at c1, polled c2, generation 2, force 0", "Accepted=True ", "GitPolling=True ",
 				"Stalled=True NothingToDeploy: nothing", "Reconciling=False NothingToDeploy"},
 		},
 		"Refused": {
@@ -119,12 +126,12 @@ func TestStatus(t *testing.T) {
 		"Missing": {
 			why:   "a field that nobody acts on is said, and stops nothing",
 			facts: Facts{Repo: fresh, Head: &Head{Commit: "c1"}, Missing: "webhookSecret is ...", Read: Read{Known: true, Commit: "c1", Generation: 1}},
-			want: []string{"Current at c1, polled c1, generation 1, force 0", "Accepted=False NotImplemented: webhookSecret is ...", "GitPolling=True Succeeded",
-				"Stalled=False Succeeded", "Reconciling=False Succeeded"},
+			want: []string{"Current at c1, polled c1, generation 1, force 0", "Accepted=False NotImplemented: webhookSecret is ...", "GitPolling=True ",
+				"Stalled=False ", "Reconciling=False "},
 		},
 		"Suspended": {
 			facts: Facts{Repo: readRepo(nil), Head: &Head{Commit: "c2"}, Suspended: "suspended by ana"},
-			want: []string{"Current at c1, polled c2, generation 2, force 0", "Accepted=True Succeeded", "GitPolling=True Succeeded",
+			want: []string{"Current at c1, polled c2, generation 2, force 0", "Accepted=True ", "GitPolling=True ",
 				"Stalled=False Progressing", "Reconciling=True Suspended: suspended by ana"},
 		},
 	}
@@ -195,5 +202,30 @@ func TestChanges(t *testing.T) {
 	}
 	if got := Changes(status, status); got != nil {
 		t.Errorf("no change is no news, got %v", got)
+	}
+}
+
+// What a reading has written is said together with its commit, and by nothing else.
+func TestStatusSaysWhatWasWritten(t *testing.T) {
+	repo := &fleet.GitRepo{}
+	repo.Generation = 2
+	facts := Facts{Repo: repo, Head: &Head{Commit: "c1"}, Read: Read{
+		Known: true, Commit: "c1", Generation: 2, Commits: map[string]string{"r-a": "c1", "r-b": "c0"}, Gone: []string{"r-c"},
+	}}
+	got := Status(facts, noon).Reading
+	want := &fleet.Reading{
+		Commit: "c1", Generation: 2, Complete: true, Bundles: 2, Digest: reading.Digest(facts.Read.Commits), Removed: []string{"r-c"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	facts.Read.Retry = true
+	if Status(facts, noon).Reading.Complete {
+		t.Error("what is tried again is not complete")
+	}
+	repo.Status.Reading = want
+	facts.Read = Read{Known: true, Commit: "c2", Generation: 2, Err: errors.New("conflict")}
+	if diff := cmp.Diff(want, Status(facts, noon).Reading); diff != "" {
+		t.Errorf("a reading that did not come to its end says nothing: -want +got\n%s", diff)
 	}
 }

@@ -14,7 +14,7 @@ import (
 type Verdict struct {
 	Reason, Message string
 	// Retry tells that some of it may pass by itself, so that the repository is
-	// read again, and Passing that this holds for all of it.
+	// read again, and Passing that this holds for all of it and needs no person.
 	Retry, Passing bool
 	// Warning is what is to be said where nothing is wrong: something is ignored,
 	// or probably not meant.
@@ -39,14 +39,23 @@ func Judge(set bundle.Set, written []finding.Finding) Verdict {
 	}
 	finding.Sort(lasting)
 	finding.Sort(passing)
+	slices.SortStableFunc(passing, func(a, b finding.Finding) int { return localFirst(a) - localFirst(b) })
 	list := append(lasting, passing...)
 	if len(list) == 0 {
 		v.Warning = warning(append(set.All(), written...))
 		return v
 	}
-	v.Passing = len(lasting) == 0
+	v.Passing = len(lasting) == 0 && !slices.ContainsFunc(passing, func(f finding.Finding) bool { return f.Rule == finding.RuleLocalFault })
 	v.Reason, v.Message = list[0].Reason(), brief(list[0], len(list)-1)
 	return v
+}
+
+// localFirst orders faults of this process, which need a person, before others.
+func localFirst(f finding.Finding) int {
+	if f.Rule == finding.RuleLocalFault {
+		return 0
+	}
+	return 1
 }
 
 // warning is the first of a list of warnings by place, and how many more there
@@ -66,11 +75,7 @@ func brief(f finding.Finding, others int) string {
 	if others > 0 {
 		more = fmt.Sprintf(" (and %d more)", others)
 	}
-	text := []rune(condition.Message(f.Short()))
-	if room := condition.MessageLimit - len(more); len(text) > room {
-		text = append(text[:room-1], '…')
-	}
-	return string(text) + more
+	return condition.Cut(condition.Message(f.Short()), condition.MessageLimit-len(more)) + more
 }
 
 // maxNews is how many findings of one reading people are told of.

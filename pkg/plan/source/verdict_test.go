@@ -38,6 +38,13 @@ func TestJudge(t *testing.T) {
 			why: "it is tried again, and nobody has to do anything", set: bundle.Set{Results: []bundle.Result{one(true, found("a", 1, "away"))}},
 			want: Verdict{Reason: "InvalidYAML", Message: "a:1: away", Retry: true, Passing: true},
 		},
+		"Local": {
+			why: "it is tried again, and a person has to do something: it goes before what passes",
+			set: bundle.Set{Results: []bundle.Result{one(true, found("a", 1, "away")), one(true, []finding.Finding{
+				{Path: "b", Line: 1, Severity: finding.Error, Rule: finding.RuleLocalFault, Message: "full"},
+			})}},
+			want: Verdict{Reason: "LocalFault", Message: "b:1: full (and 1 more)", Retry: true},
+		},
 		"Both": {
 			why:  "what a person has to change goes first, and it is tried again all the same",
 			set:  bundle.Set{Results: []bundle.Result{one(true, found("a", 1, "away")), one(false, found("b", 1, "broken"))}},
@@ -51,7 +58,7 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
-	long := Judge(bundle.Set{Findings: append(found("c.yaml", 1, strings.Repeat("x", 300)), found("d", 1, "last")...)}, nil).Message
+	long := Judge(bundle.Set{Findings: append(found("c.yaml", 1, strings.Repeat("x", 1100)), found("d", 1, "last")...)}, nil).Message
 	if n := len([]rune(long)); n > condition.MessageLimit || !strings.HasSuffix(long, "… (and 1 more)") {
 		t.Errorf("want the count kept within the limit, got %d: %s", n, long)
 	}

@@ -82,13 +82,17 @@ type Present struct {
 	// resources are kept in, and Access those of its copies by artifact.
 	Registry map[string][]byte
 	Access   map[string]map[string][]byte
+	// Unmoved reports whether a bundle of this name is made of the same files and
+	// downloads as the one that was written last. Nil: of none is that known.
+	Unmoved func(name string) bool
 }
 
 // PlanWrites compares what a repository yields with what is there.
 //
 // A Bundle that differs in nothing but its commit is not written: the label
-// names the commit that last changed that Bundle. A broken bundle keeps its
-// last version. A Bundle of somebody else is not overwritten.
+// names the commit that last changed that Bundle. So a Bundle that differs only
+// because the GitRepo does (it is paused, it has other targets) keeps its label. A
+// broken bundle keeps its last version. A Bundle of somebody else is not overwritten.
 //
 // A bundle whose directory is there and yields nothing any more stays, with an
 // error; only a directory that is gone takes its bundle along. Bundles that are
@@ -136,6 +140,26 @@ func PlanWrites(set bundle.Set, p Present) Writes {
 	return w
 }
 
+// Commits are the commits in the labels of the Bundles that stay, by name, once
+// all of Put was written. refused are names that were not written after all.
+func (w Writes) Commits(own []*fleet.Bundle, refused map[string]bool) map[string]string {
+	out := make(map[string]string, len(own)+len(w.Put))
+	for _, b := range own {
+		if b.DeletionTimestamp == nil {
+			out[b.Name] = b.Labels[fleet.LabelCommit]
+		}
+	}
+	for _, put := range w.Put {
+		if !refused[put.New.Name] {
+			out[put.New.Name] = put.New.Labels[fleet.LabelCommit]
+		}
+	}
+	for _, b := range w.Remove {
+		delete(out, b.Name)
+	}
+	return out
+}
+
 func (w *Writes) hold(why string) {
 	if w.Held == "" {
 		w.Held = why
@@ -178,8 +202,7 @@ func (w *Writes) put(r bundle.Result, old *fleet.Bundle, p Present) {
 	case old == nil:
 		write.Reason = "new"
 	case !equal(old, write.New):
-		write.New = Onto(old, write.New)
-		write.Reason = "changed"
+		write.New, write.Reason = p.onto(old, write.New), "changed"
 	case write.Secret:
 		write.New = old
 		write.Reason = "its values were gone"
@@ -191,6 +214,15 @@ func (w *Writes) put(r bundle.Result, old *fleet.Bundle, p Present) {
 		return
 	}
 	w.Put = append(w.Put, write)
+}
+
+// onto is Onto with the commit of the existing Bundle, if b is known to be made of the
+// same files and downloads.
+func (p Present) onto(old, b *fleet.Bundle) *fleet.Bundle {
+	if commit := old.Labels[fleet.LabelCommit]; commit != "" && p.Unmoved != nil && p.Unmoved(b.Name) {
+		b.Labels[fleet.LabelCommit] = commit
+	}
+	return Onto(old, b)
 }
 
 // place decides where the resources are kept: in the registry if there is one,
@@ -246,7 +278,7 @@ func withoutCommit(labels map[string]string) map[string]string {
 
 // approval are the annotations of a Bundle that people and the engine set, and no
 // repository.
-var approval = []string{fleet.AnnotationDeletionHeld, fleet.AnnotationApproveDeletion, fleet.AnnotationDeletionBudget}
+var approval = []string{fleet.AnnotationDeletionHeld, fleet.AnnotationApproveDeletion, fleet.AnnotationDeletionBudget, fleet.AnnotationProtect}
 
 func withoutApproval(annotations map[string]string) map[string]string {
 	out := maps.Clone(annotations)

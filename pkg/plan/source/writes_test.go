@@ -264,3 +264,32 @@ func TestOnto(t *testing.T) {
 		t.Errorf("a repository approves nothing: %v", forged.Annotations)
 	}
 }
+
+// A Bundle that differs only because its GitRepo does keeps the commit that changed
+// it; one that is made of other files, or of which that is not known, does not.
+func TestPlanWritesKeepsCommits(t *testing.T) {
+	files := map[string]string{"a/cm.yaml": manifest, "b/cm.yaml": manifest}
+	before := read("c1", files)
+	files["b/cm.yaml"] = manifest + "data: {x: y}\n"
+	after := read("c2", files)
+	for i := range after.Results {
+		after.Results[i].Bundle.Spec.Paused = true // as the GitRepo is since
+	}
+	for name, c := range map[string]struct {
+		unmoved func(string) bool
+		want    map[string]string
+	}{
+		"Known":   {func(name string) bool { return name == "r-a" }, map[string]string{"r-a": "c1", "r-b": "c2"}},
+		"Unknown": {nil, map[string]string{"r-a": "c2", "r-b": "c2"}},
+	} {
+		p := stored(before)
+		p.Unmoved = c.unmoved
+		plan := PlanWrites(after, p)
+		if diff := cmp.Diff(c.want, plan.Commits(p.Own, nil)); diff != "" {
+			t.Errorf("%s: -want +got\n%s", name, diff)
+		}
+		if got := plan.Commits(p.Own, map[string]bool{"r-a": true, "r-b": true}); got["r-b"] != "c1" {
+			t.Errorf("%s: what was refused stays as it was, got %v", name, got)
+		}
+	}
+}

@@ -101,7 +101,7 @@ func Ignore(modified []fleet.ModifiedStatus, existing []fleet.ComparePatch, o Op
 		case err != nil:
 			out.Left = append(out.Left, object(m)+": "+err.Error())
 		default:
-			out.merge(m, out.pointers(m, fields), nil)
+			out.merge(m, out.pointers(m, fields), removals(fields))
 		}
 	}
 	return out
@@ -136,6 +136,16 @@ func (s *Suggestion) pointers(m fleet.ModifiedStatus, fields []Field) []string {
 		if f.List {
 			s.Wide = append(s.Wide, object(m)+": "+f.Pointer)
 		}
+	}
+	return out
+}
+
+// removals are the operations that mean the same as pointers to the fields: Rancher
+// Fleet v0.16 prints both (bundlediff --fleet-yaml).
+func removals(fields []Field) []fleet.Operation {
+	var out []fleet.Operation
+	for _, f := range fields {
+		out = append(out, fleet.Operation{Op: "remove", Path: f.Pointer})
 	}
 	return out
 }

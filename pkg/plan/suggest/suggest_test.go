@@ -58,6 +58,12 @@ func TestIgnore(t *testing.T) {
 	pointers := func(list ...string) fleet.ComparePatch {
 		return fleet.ComparePatch{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "prod", Name: "web", JsonPointers: list}
 	}
+	// ignored are pointers and the operation that a patch of web adds beside them.
+	ignored := func(list ...string) fleet.ComparePatch {
+		p := pointers(list...)
+		p.Operations = []fleet.Operation{{Op: "remove", Path: "/spec/replicas"}}
+		return p
+	}
 	gone := fleet.ModifiedStatus{APIVersion: "v1", Kind: "ConfigMap", Namespace: "prod", Name: "a", Create: true}
 	foreign := gone
 	foreign.Exist = true
@@ -69,16 +75,16 @@ func TestIgnore(t *testing.T) {
 		want     Suggestion
 	}{
 		"Nothing": {why: "nothing differs"},
-		"New":     {why: "one patch for one object", modified: []fleet.ModifiedStatus{web}, want: Suggestion{Patches: []fleet.ComparePatch{pointers("/spec/replicas")}}},
+		"New":     {why: "one patch for one object", modified: []fleet.ModifiedStatus{web}, want: Suggestion{Patches: []fleet.ComparePatch{ignored("/spec/replicas")}}},
 		"Kept": {
 			why:      "what is ignored already stays ignored, once",
 			modified: []fleet.ModifiedStatus{web}, existing: []fleet.ComparePatch{{Kind: "Job"}, pointers("/spec/paused", "/spec/replicas")},
-			want: Suggestion{Patches: []fleet.ComparePatch{{Kind: "Job"}, pointers("/spec/paused", "/spec/replicas")}},
+			want: Suggestion{Patches: []fleet.ComparePatch{{Kind: "Job"}, ignored("/spec/paused", "/spec/replicas")}},
 		},
 		"Merged": {
 			why:      "a second field of an object joins the first",
 			modified: []fleet.ModifiedStatus{web}, existing: []fleet.ComparePatch{pointers("/spec/paused")},
-			want: Suggestion{Patches: []fleet.ComparePatch{pointers("/spec/paused", "/spec/replicas")}},
+			want: Suggestion{Patches: []fleet.ComparePatch{ignored("/spec/paused", "/spec/replicas")}},
 		},
 		"Missing": {
 			why:      "an object that is gone is not ignored unasked",
@@ -100,7 +106,7 @@ func TestIgnore(t *testing.T) {
 			why:      "a report that cannot be read stops no other",
 			modified: []fleet.ModifiedStatus{{Kind: "Job", Name: "x", Patch: "no"}, web},
 			want: Suggestion{
-				Patches: []fleet.ComparePatch{pointers("/spec/replicas")},
+				Patches: []fleet.ComparePatch{ignored("/spec/replicas")},
 				Left:    []string{"Job x: the reported difference is no JSON object: invalid character 'o' in literal null (expecting 'u')"},
 			},
 		},

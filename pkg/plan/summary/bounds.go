@@ -15,9 +15,13 @@ import (
 const (
 	// entryBytes is how much one entry of nonReadyResources takes at most.
 	entryBytes = 2 << 10
+	// partitionBytes is how much the entries of all partitions of a Bundle take.
+	partitionBytes = 20 << 10
 	// textBytes is how much one text in it takes: a patch, or all reasons of
 	// one object.
 	textBytes = 300
+	// objectBytes is what the message of an entry leaves of it for objects.
+	objectBytes = 600
 	// listedBytes is how much status.resources of a repository takes with more
 	// than maxClusters clusters.
 	listedBytes = 20 << 10
@@ -30,10 +34,17 @@ const (
 
 // NonReadyResource is a deployment in a list of those that are not ready. Its
 // objects are left out from the end so that it takes 2 KiB at most, and long
-// texts are cut.
+// texts are cut. The message is that of a condition: it takes most of the room.
 func NonReadyResource(name string, d *Deployment) fleet.NonReadyResource {
-	out := fleet.NonReadyResource{Name: name, State: d.State, Message: message(d.Message)}
-	room := entryBytes - sizeOf(out) - len(`,"modifiedStatus":[],"nonReadyStatus":[]`)
+	return entryWithin(entryBytes, name, d)
+}
+
+// entryWithin is NonReadyResource with another limit.
+func entryWithin(limit int, name string, d *Deployment) fleet.NonReadyResource {
+	out := fleet.NonReadyResource{Name: name, State: d.State}
+	room := limit - sizeOf(out) - len(`,"message":"","modifiedStatus":[],"nonReadyStatus":[]`)
+	out.Message = within(message(d.Message), room-min(objectBytes, limit/2))
+	room -= sizeOf(out.Message) - len(`""`)
 	for i := range d.Modified {
 		m := d.Modified[i]
 		m.Patch, m.Changes = cut(m.Patch), nil // the deployment itself has them
@@ -57,6 +68,14 @@ func NonReadyResource(name string, d *Deployment) fleet.NonReadyResource {
 func message(text string) string {
 	const enough = 8 * condition.MessageLimit
 	return condition.Message(text[:min(enough, len(text))])
+}
+
+// within is a message that takes at most room bytes of JSON.
+func within(text string, room int) string {
+	for n := sizeOf(text) - len(`""`); n > room; n = sizeOf(text) - len(`""`) {
+		text = condition.Cut(text, max(utf8.RuneCountInString(text)*room/n, 1)-1)
+	}
+	return text
 }
 
 // sizeOf is how many bytes of JSON something takes. It is called for what is

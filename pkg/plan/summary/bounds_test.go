@@ -159,6 +159,18 @@ func TestManyPartitions(t *testing.T) {
 	}
 }
 
+// TestPartitionNamesObjects: a partition says which objects of its clusters are not
+// ready, as the Bundle itself does.
+func TestPartitionNamesObjects(t *testing.T) {
+	list := d("c1 NotReady", "c2 Ready")
+	list[0].NonReady = []fleet.NonReadyStatus{{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "web", Name: "web",
+		Summary: fleet.Summary{State: "updating", Transitioning: true, Message: []string{"Available: 0/1"}}}}
+	st := BundleStatus(&fleet.BundleStatus{}, shaped(list, 1), now)
+	if diff := cmp.Diff(st.Summary.NonReadyResources, st.PartitionStatus[0].Summary.NonReadyResources); diff != "" {
+		t.Errorf("-Bundle +partition\n%s", diff)
+	}
+}
+
 // TestClusterIsBounded: 50 bundles fail on a cluster, and 5,000 clusters of a
 // group.
 func TestClusterIsBounded(t *testing.T) {
@@ -195,6 +207,15 @@ func TestEntryIsBounded(t *testing.T) {
 		ModifiedStatus: []fleet.ModifiedStatus{{Kind: "ConfigMap", Name: "a", Patch: "{}"}}, NonReadyStatus: []fleet.NonReadyStatus{{Kind: "Pod", Name: "b"}}}
 	if diff := cmp.Diff(want, short); diff != "" {
 		t.Errorf("what is short stays as it is\n-want +got\n%s", diff)
+	}
+	text := strings.TrimSpace(strings.Repeat("cannot apply the object; ", 50))
+	full := NonReadyResource("c1", &Deployment{State: fleet.ErrApplied, Message: text[:1020], Modified: short.ModifiedStatus})
+	if full.Message != text[:1020] || len(full.ModifiedStatus) != 1 {
+		t.Errorf("a message of 1,020 characters is not cut: %q", full.Message)
+	}
+	c := Ready(ByCluster, &fleet.BundleSummary{ErrApplied: 1, NonReadyResources: []fleet.NonReadyResource{full}}, 1)
+	if n := len([]rune(c.Message)); n < 1000 || n > 1024 {
+		t.Errorf("the Ready condition has %d characters", n)
 	}
 	long := failing("app", 1, 10)[0]
 	before := bytesOf(t, long)

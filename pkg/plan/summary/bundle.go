@@ -80,21 +80,20 @@ func BundleStatus(old *fleet.BundleStatus, f *Bundle, now time.Time) fleet.Bundl
 
 // partitions is how far each partition is. Of many those are listed that are not
 // there yet, at most 100 in all; and the more there are, the fewer of their
-// deployments that are not ready stand with each, without objects: the Bundle's
-// own summary has them.
+// deployments that are not ready stand with each, and the fewer objects with those.
 func partitions(f *Bundle) []fleet.PartitionStatus {
 	n := min(len(f.Rollout.Partitions), len(f.Shape.Partitions))
 	each := min(fleet.StatusListLimit, maxPartitionEntries/max(n, 1))
 	out := make([]fleet.PartitionStatus, 0, n)
 	for i, p := range f.Rollout.Partitions[:n] {
 		list := make([]*Deployment, 0, len(f.Shape.Partitions[i].Members))
-		for _, n := range f.Shape.Partitions[i].Members {
-			if n < len(f.Deployments) {
-				list = append(list, f.Deployments[n])
+		for _, at := range f.Shape.Partitions[i].Members {
+			if at < len(f.Deployments) {
+				list = append(list, f.Deployments[at])
 			}
 		}
 		out = append(out, fleet.PartitionStatus{
-			Name: p.Name, Count: p.Count, MaxUnavailable: p.Limit, Unavailable: p.Unavailable, Summary: brief(list, each),
+			Name: p.Name, Count: p.Count, MaxUnavailable: p.Limit, Unavailable: p.Unavailable, Summary: brief(list, n, each),
 		})
 	}
 	if len(out) == 0 {
@@ -103,13 +102,13 @@ func partitions(f *Bundle) []fleet.PartitionStatus {
 	return listed(out)
 }
 
-// brief is a summary with so many entries in its list, each without objects.
-func brief(list []*Deployment, entries int) fleet.BundleSummary {
+// brief is a summary with so many entries in its list, each with as many objects as
+// its share of partitionBytes holds.
+func brief(list []*Deployment, partitions, entries int) fleet.BundleSummary {
 	s, c := tally(list, nil)
 	first := c.list()
 	for _, d := range first[:min(entries, len(first))] {
-		s.NonReadyResources = append(s.NonReadyResources,
-			fleet.NonReadyResource{Name: Name(ByCluster, d), State: d.State, Message: message(d.Message)})
+		s.NonReadyResources = append(s.NonReadyResources, entryWithin(partitionBytes/(partitions*entries), Name(ByCluster, d), d))
 	}
 	return s
 }

@@ -52,14 +52,19 @@ func ClusterStatus(c *fleet.Cluster, v ClusterView, now time.Time) fleet.Cluster
 	st.ReadyHelmOps, st.DesiredReadyHelmOps = owners(list, func(d *Deployment) string { return d.HelmOp })
 	st.Display.ReadyBundles = ratio(st.Summary.Ready, st.Summary.DesiredReady)
 	st.Display.State = clusterState(v.Life, &st.Summary)
-	st.Conditions = condition.Set(st.Conditions, clusterReady(v.Life, &st.Summary, c.Generation), now)
+	ready := clusterReady(v.Life, &st.Summary, c.Generation)
+	if trouble := c.Status.Agent.Trouble; trouble != "" && v.Life == Online {
+		st.Display.State = string(fleet.NotReady)
+		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, fleet.ReasonAgentTrouble, condition.Message(trouble)
+	}
+	st.Conditions = condition.Set(st.Conditions, ready, now)
 	st.Conditions = condition.Set(st.Conditions, connected(v, c.Generation), now)
 	st.Conditions = setWithdrawing(st.Conditions, Withdrawing{Count: v.Withdrawing}, c.Generation, now)
 	return st
 }
 
-// owners counts repositories: all, and those of which every deployment on this
-// cluster is Ready.
+// owners counts repositories: all, and those of which a deployment on this cluster is
+// Ready, as Rancher Fleet v0.16 counts them.
 func owners(list []*Deployment, owner func(*Deployment) string) (ready, all int) {
 	good := map[string]bool{}
 	for _, d := range list {
@@ -67,8 +72,7 @@ func owners(list []*Deployment, owner func(*Deployment) string) (ready, all int)
 		if name == "" {
 			continue
 		}
-		was, known := good[name]
-		good[name] = (was || !known) && d.State == fleet.Ready
+		good[name] = good[name] || d.State == fleet.Ready
 	}
 	for _, ok := range good {
 		if ok {

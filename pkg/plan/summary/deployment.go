@@ -7,6 +7,7 @@
 package summary
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -41,7 +42,7 @@ func State(bd *fleet.BundleDeployment, wanted string) fleet.BundleState {
 	}
 	switch {
 	case bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID:
-		if condition.IsFalse(bd.Status.Conditions, fleet.ConditionDeployed) {
+		if c := condition.Find(bd.Status.Conditions, fleet.ConditionDeployed); c != nil && c.Status == corev1.ConditionFalse && !outdated(bd, c) {
 			return fleet.ErrApplied
 		}
 		return fleet.WaitApplied
@@ -64,11 +65,20 @@ func Message(bd *fleet.BundleDeployment) string {
 		if t == fleet.ConditionInstalled && bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID {
 			continue
 		}
-		if c := condition.Find(bd.Status.Conditions, t); c != nil && c.Message != "" {
+		if c := condition.Find(bd.Status.Conditions, t); c != nil && c.Message != "" && !outdated(bd, c) {
 			return c.Message
 		}
 	}
 	return ""
+}
+
+// outdated reports whether a condition Deployed is about a version that is not
+// wanted any more: a failure that counts as applied is in Installed, too, and is
+// about the version that is named as applied.
+func outdated(bd *fleet.BundleDeployment, c *fleet.Condition) bool {
+	installed := condition.Find(bd.Status.Conditions, fleet.ConditionInstalled)
+	return c.Type == fleet.ConditionDeployed && bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID &&
+		installed != nil && installed.Status == corev1.ConditionFalse && installed.Reason == c.Reason && installed.Message == c.Message
 }
 
 // Display is the display part of a deployment's status. The agent writes it
@@ -107,6 +117,15 @@ func Observe(d Deployment, bd *fleet.BundleDeployment, wanted, held string) Depl
 	d.Incomplete = bd.Status.IncompleteState
 	d.Counts = bd.Status.ResourceCounts
 	d.Resources = bd.Status.Resources
+	return d
+}
+
+// Barred is a deployment that cannot be written, and why: which version it should have
+// is not known, so it is out of sync where its agent reports no fault.
+func Barred(d Deployment, why string) Deployment {
+	if d.State == fleet.Ready || d.State == fleet.Modified || d.State == fleet.OutOfSync {
+		d.State, d.Message = fleet.OutOfSync, why
+	}
 	return d
 }
 

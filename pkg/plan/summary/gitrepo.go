@@ -51,9 +51,13 @@ func GitRepoStatus(repo *fleet.GitRepo, s Sources, now time.Time) fleet.GitRepoS
 	if st.GitJobStatus != gitJobDone {
 		st.Display.State = fleet.GitUpdating
 	}
-	ready := repoReady(repo, s, &st.Summary)
-	if ready.Status == corev1.ConditionFalse && st.Display.Message == "" {
-		st.Display.Message = ready.Message
+	seen := min(repo.Generation, repo.Status.ObservedGeneration)
+	ready := Ready(ByBundle, &st.Summary, seen)
+	if problem := repoProblem(repo, s); problem != nil {
+		ready = NotReady(problem.Reason, problem.Message, seen)
+		if text := displayed(repo, problem, &st.Display); text != "" {
+			st.Display.Message = message(text)
+		}
 	}
 	st.Display.Error = st.Display.Message != ""
 	st.Conditions = condition.Set(st.Conditions, ready, now)
@@ -84,16 +88,15 @@ func fillBase(st *fleet.StatusBase, list []*Deployment) {
 	}
 }
 
-// repoReady decides the Ready condition of a GitRepo: first what keeps the
-// repository from being read, then what keeps a Bundle from being planned,
-// then the deployments.
-func repoReady(repo *fleet.GitRepo, s Sources, sum *fleet.BundleSummary) fleet.Condition {
-	seen := min(repo.Generation, repo.Status.ObservedGeneration)
+// repoProblem is why a GitRepo cannot be Ready whatever its deployments say, nil for
+// nothing: what keeps the repository from being read, or else what keeps a Bundle
+// from being planned.
+func repoProblem(repo *fleet.GitRepo, s Sources) *Problem {
 	if reason, message, ok := unread(repo); ok {
-		return NotReady(reason, message, seen)
+		return &Problem{reason, message}
 	}
 	if len(s.Bundles) == 0 {
-		return NotReady(ReasonNoBundles, "no bundle was made from the repository yet", seen)
+		return &Problem{ReasonNoBundles, "no bundle was made from the repository yet"}
 	}
 	targets := 0
 	for _, b := range s.Bundles {
@@ -101,16 +104,31 @@ func repoReady(repo *fleet.GitRepo, s Sources, sum *fleet.BundleSummary) fleet.C
 	}
 	for _, b := range s.Bundles {
 		if b.Problem != nil && (b.Problem.Reason != fleet.ReasonNoTargets || targets == 0) {
-			return NotReady(b.Problem.Reason, fmt.Sprintf("bundle %s: %s", b.Name, b.Problem.Message), seen)
+			return &Problem{b.Problem.Reason, fmt.Sprintf("bundle %s: %s", b.Name, b.Problem.Message)}
 		}
 	}
-	return Ready(ByBundle, sum, seen)
+	return nil
 }
 
-// unread says what keeps the repository from having been read as its spec asks.
+// displayed is the text that a problem puts into the display fields, empty for none.
+// Rancher shows it as an error: what only has to be waited for is none. A problem goes
+// before the message of a deployment where the repository cannot be read.
+func displayed(repo *fleet.GitRepo, problem *Problem, shown *fleet.StatusDisplay) string {
+	if problem.Reason == ReasonNotRead || problem.Reason == ReasonNoBundles {
+		return ""
+	}
+	_, _, unreadable := unread(repo)
+	if shown.Message == "" || unreadable && shown.State == fleet.GitUpdating {
+		return problem.Message
+	}
+	return ""
+}
+
+// unread says what keeps the repository from having been read as its spec asks. A
+// field that this version does not act on does not.
 func unread(repo *fleet.GitRepo) (reason, message string, ok bool) {
 	list := repo.Status.Conditions
-	if c := condition.Find(list, fleet.ConditionAccepted); c != nil && c.Status == corev1.ConditionFalse {
+	if c := condition.Find(list, fleet.ConditionAccepted); c != nil && c.Status == corev1.ConditionFalse && c.Reason != fleet.ReasonNotImplemented {
 		return cmp.Or(c.Reason, fleet.ReasonError), c.Message, true
 	}
 	if c := condition.Find(list, fleet.ConditionStalled); c != nil && c.Status == corev1.ConditionTrue {

@@ -159,7 +159,7 @@ func sizeWith(list []fleet.DeployedResource) int {
 func baseSize(r *fleet.DeployedResource) int {
 	const keys = 240 // names of fields, those of the lists included
 	return keys + quoted(r.APIVersion) + quoted(r.Kind) + quoted(r.Type) + quoted(r.ID) + quoted(r.Namespace) +
-		quoted(r.Name) + quoted(r.State) + quoted(r.Message)
+		quoted(r.Name) + quoted(r.State)
 }
 
 // trim leaves out names of clusters from the ends of an object's lists, those on

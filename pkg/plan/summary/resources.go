@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
 // objectKey names an object over all clusters.
@@ -66,17 +65,10 @@ type object struct {
 	on      [buckets]names
 	partial bool // some agent reports only a part
 	// worst is the state that is not Ready on the first cluster by name.
-	worst   verdict
+	worst   string
 	worstOn string
-	turn    int     // when it was an exception last
-	now     verdict // and what it was then
-}
-
-// A verdict is how one object is on one cluster.
-type verdict struct {
-	state                string
-	failed, transitional bool
-	messages             []string
+	turn    int    // when it was an exception last
+	now     string // and in which state it was then
 }
 
 func newRegister(brief bool) *register {
@@ -103,21 +95,18 @@ func (r *register) add(d *Deployment) {
 	r.odd = r.odd[:0]
 	for i := range d.NonReady {
 		n := &d.NonReady[i]
-		r.except(i, objectKey{n.APIVersion, n.Kind, n.Namespace, n.Name}, verdict{
-			state: n.Summary.State, failed: n.Summary.Error, transitional: n.Summary.Transitioning, messages: n.Summary.Message,
-		})
+		r.except(i, objectKey{n.APIVersion, n.Kind, n.Namespace, n.Name}, n.Summary.State)
 	}
 	for i := range d.Modified {
 		m := &d.Modified[i]
-		r.except(len(d.NonReady)+i, objectKey{m.APIVersion, m.Kind, m.Namespace, m.Name}, verdict{state: modifiedState(m)})
+		r.except(len(d.NonReady)+i, objectKey{m.APIVersion, m.Kind, m.Namespace, m.Name}, modifiedState(m))
 	}
 	for _, o := range r.odd {
-		o.record(d, &o.now)
+		o.record(d, o.now)
 	}
-	rest := verdict{state: general}
 	for _, o := range r.objects(d.Resources) {
 		if o.turn != r.turn {
-			o.record(d, &rest)
+			o.record(d, general)
 		}
 	}
 }
@@ -125,7 +114,7 @@ func (r *register) add(d *Deployment) {
 // except notes what an agent says about an object; of two things about one
 // object the last counts. place is where the agent says it: other agents mostly
 // say the same thing in the same place.
-func (r *register) except(place int, key objectKey, v verdict) {
+func (r *register) except(place int, key objectKey, state string) {
 	for place >= len(r.memo) {
 		r.memo = append(r.memo, nil)
 	}
@@ -134,7 +123,7 @@ func (r *register) except(place int, key objectKey, v verdict) {
 		o = r.object(key)
 		r.memo[place] = o
 	}
-	o.now = v
+	o.now = state
 	if o.turn != r.turn {
 		o.turn = r.turn
 		r.odd = append(r.odd, o)
@@ -191,30 +180,23 @@ func (r *register) group(d *Deployment, state string) *group {
 }
 
 // record adds the state of the object on one cluster.
-func (o *object) record(d *Deployment, v *verdict) {
+func (o *object) record(d *Deployment, state string) {
 	o.partial = o.partial || d.Incomplete
-	o.judge(d.Cluster, v)
-	if b := bucketOf(v.state); b != noBucket {
+	o.judge(d.Cluster, state)
+	if b := bucketOf(state); b != noBucket {
 		o.on[b].add(d.Cluster)
 	}
 }
 
-func (o *object) judge(cluster string, v *verdict) {
-	if v.state == string(fleet.Ready) {
+// judge keeps the state of the first cluster by name on which the object is not
+// Ready; where several deployments of that cluster have it, the first state by name.
+func (o *object) judge(cluster, state string) {
+	if state == string(fleet.Ready) {
 		return
 	}
-	if o.worst.state != "" {
-		if order := strings.Compare(cluster, o.worstOn); order > 0 || order == 0 && v.compare(&o.worst) >= 0 {
-			return
-		}
+	if o.worst == "" || cmp.Or(cmp.Compare(cluster, o.worstOn), cmp.Compare(state, o.worst)) < 0 {
+		o.worst, o.worstOn = state, cluster
 	}
-	o.worst, o.worstOn = *v, cluster
-}
-
-// compare is an order of what can be said of one object on one cluster, where
-// several deployments have it.
-func (v *verdict) compare(w *verdict) int {
-	return cmp.Or(cmp.Compare(v.state, w.state), slices.Compare(v.messages, w.messages))
 }
 
 // spread passes on to its objects what was counted together.
@@ -223,7 +205,7 @@ func (g *group) spread() {
 	first := g.on.list[0]
 	for _, o := range g.objects {
 		o.partial = o.partial || g.partial
-		o.judge(first, &verdict{state: g.state})
+		o.judge(first, g.state)
 		if g.bucket != noBucket {
 			o.on[g.bucket].join(&g.on)
 		}
@@ -283,9 +265,8 @@ func (o *object) resource() fleet.DeployedResource {
 	if k.namespace != "" {
 		out.ID = k.namespace + "/" + k.name
 	}
-	if w := &o.worst; w.state != "" {
-		out.State, out.Error, out.Transitioning = w.state, w.failed, w.transitional
-		out.Message = condition.Message(strings.Join(cutAll(w.messages), "; "))
+	if o.worst != "" {
+		out.State = o.worst
 	}
 	for b := range o.on {
 		n := &o.on[b]

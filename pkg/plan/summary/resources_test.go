@@ -6,14 +6,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
-	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
 // naive lists the objects of deployments one by one, as the reference does:
@@ -23,7 +21,7 @@ func naive(list []*Deployment) []fleet.DeployedResource {
 	slices.SortStableFunc(byCluster, func(a, b *Deployment) int { return cmp.Compare(a.Cluster, b.Cluster) })
 	found := map[objectKey]*fleet.DeployedResource{}
 	for _, d := range byCluster {
-		for key, v := range naiveStates(d) {
+		for key, state := range naiveStates(d) {
 			r := found[key]
 			if r == nil {
 				made := (&object{key: key}).resource()
@@ -31,11 +29,10 @@ func naive(list []*Deployment) []fleet.DeployedResource {
 				found[key] = r
 			}
 			r.IncompleteState = r.IncompleteState || d.Incomplete
-			if v.state != "Ready" && r.State == "Ready" {
-				r.State, r.Error, r.Transitioning = v.state, v.failed, v.transitional
-				r.Message = condition.Message(strings.Join(v.messages, "; "))
+			if r.State == "Ready" {
+				r.State = state
 			}
-			if b := bucketOf(v.state); b != noBucket {
+			if b := bucketOf(state); b != noBucket {
 				names := listOf(&r.PerClusterState, b)
 				*names = append(*names, d.Cluster)
 			}
@@ -49,7 +46,7 @@ func naive(list []*Deployment) []fleet.DeployedResource {
 	return out
 }
 
-func naiveStates(d *Deployment) map[objectKey]verdict {
+func naiveStates(d *Deployment) map[objectKey]string {
 	general := string(d.State)
 	if d.State == fleet.NotReady || d.State == fleet.Modified {
 		general = "Ready"
@@ -57,16 +54,16 @@ func naiveStates(d *Deployment) map[objectKey]verdict {
 			general = "Unknown"
 		}
 	}
-	out := map[objectKey]verdict{}
+	out := map[objectKey]string{}
 	for _, r := range d.Resources {
-		out[objectKey{r.APIVersion, r.Kind, r.Namespace, r.Name}] = verdict{state: general}
+		out[objectKey{r.APIVersion, r.Kind, r.Namespace, r.Name}] = general
 	}
 	for _, n := range d.NonReady {
-		out[objectKey{n.APIVersion, n.Kind, n.Namespace, n.Name}] = verdict{n.Summary.State, n.Summary.Error, n.Summary.Transitioning, n.Summary.Message}
+		out[objectKey{n.APIVersion, n.Kind, n.Namespace, n.Name}] = n.Summary.State
 	}
 	for i := range d.Modified {
 		m := &d.Modified[i]
-		out[objectKey{m.APIVersion, m.Kind, m.Namespace, m.Name}] = verdict{state: modifiedState(m)}
+		out[objectKey{m.APIVersion, m.Kind, m.Namespace, m.Name}] = modifiedState(m)
 	}
 	return out
 }

@@ -40,6 +40,10 @@ func TestState(t *testing.T) {
 			spec:   fleet.BundleDeploymentSpec{DeploymentID: "2", StagedDeploymentID: "2"},
 			status: fleet.BundleDeploymentStatus{AppliedDeploymentID: "2", Ready: true, NonModified: true, Conditions: []fleet.Condition{failed}},
 			want:   fleet.Ready},
+		"FailedBefore": {why: "a failure that counts as applied is about the version before, and the agent has not tried the new one",
+			spec: fleet.BundleDeploymentSpec{DeploymentID: "2"}, status: fleet.BundleDeploymentStatus{AppliedDeploymentID: "1", Conditions: []fleet.Condition{
+				cond(fleet.ConditionDeployed, "False", "NotOwned", "not installed: x"), cond(fleet.ConditionInstalled, "False", "NotOwned", "not installed: x")}},
+			want: fleet.WaitApplied},
 		"NotReady": {why: "unready beats held back: it is the more urgent news",
 			spec: fleet.BundleDeploymentSpec{DeploymentID: "1", StagedDeploymentID: "2"}, status: fleet.BundleDeploymentStatus{AppliedDeploymentID: "1"},
 			want: fleet.NotReady},
@@ -58,6 +62,9 @@ func TestState(t *testing.T) {
 			bd := &fleet.BundleDeployment{Spec: c.spec, Status: c.status}
 			if got := State(bd, c.wanted); got != c.want {
 				t.Errorf("%s: got %s, want %s", c.why, got, c.want)
+			}
+			if got := Message(bd); c.want == fleet.WaitApplied && got != "" {
+				t.Errorf("%s: message %q", c.why, got)
 			}
 		})
 	}
@@ -162,6 +169,57 @@ func repo(mutate func(*fleet.GitRepo)) *fleet.GitRepo {
 	return r
 }
 
+// TestUnreadable: kubectl shows the message of condition Ready, Rancher the display
+// fields. Both say why a repository cannot be read, whatever it has deployed before.
+func TestUnreadable(t *testing.T) {
+	cases := map[string]fleet.Condition{
+		`branch "mian" does not exist; the default branch is "main"`: cond(fleet.ConditionGitPolling, "False", "BranchNotFound", ""),
+		"git.example refuses the credentials":                        cond(fleet.ConditionGitPolling, "False", "AuthenticationRefused", ""),
+		"lookup git.exmaple: no such host":                           cond(fleet.ConditionGitPolling, "False", "Unreachable", ""),
+		"Secret shops/git is missing":                                cond(fleet.ConditionAccepted, "False", "InvalidCredentials", ""),
+		"web/fleet.yaml:12: unknown field":                           cond(fleet.ConditionStalled, "True", "InvalidFleetYAML", ""),
+		"registry.example answers 503":                               cond(fleet.ConditionReconciling, "True", "Chart", ""),
+	}
+	for message, c := range cases {
+		c.Message = message
+		for _, commit := range []string{"", "3f9c2e1"} {
+			unread := repo(func(r *fleet.GitRepo) {
+				r.Status.Commit, r.Status.GitJobStatus, r.Status.Conditions = commit, "InProgress", []fleet.Condition{c}
+			})
+			st := GitRepoStatus(unread, Sources{Deployments: d("c1 NotReady no pods")}, now)
+			ready := condition.Find(st.Conditions, fleet.ConditionReady)
+			if ready.Status != "False" || ready.Message != message {
+				t.Errorf("Ready is %s %q, want False %q", ready.Status, ready.Message, message)
+			}
+			if want := (fleet.StatusDisplay{ReadyBundleDeployments: "0/1", State: fleet.GitUpdating, Message: message, Error: true}); st.Display != want {
+				t.Errorf("display is %+v, want %+v", st.Display, want)
+			}
+		}
+	}
+}
+
+// TestDisplayWithoutError: Rancher shows display.error as a failure. Pods that start and a
+// repository that is about to be read are none, as in Rancher Fleet v0.16.
+func TestDisplayWithoutError(t *testing.T) {
+	one := []RepoBundle{{Name: "app", UID: "1", Targets: 1}}
+	cases := map[string]struct {
+		repo    *fleet.GitRepo
+		sources Sources
+		want    fleet.StatusDisplay
+	}{
+		"NotReady": {repo(nil), Sources{Bundles: one, Deployments: d("c1 Ready", "c2 NotReady")},
+			fleet.StatusDisplay{ReadyBundleDeployments: "1/2", State: "NotReady"}},
+		"NotRead": {repo(func(r *fleet.GitRepo) { r.Status.Commit, r.Status.GitJobStatus = "", "" }), Sources{},
+			fleet.StatusDisplay{ReadyBundleDeployments: "0/0", State: fleet.GitUpdating}},
+		"NoBundles": {repo(nil), Sources{}, fleet.StatusDisplay{ReadyBundleDeployments: "0/0"}},
+	}
+	for name, c := range cases {
+		if diff := cmp.Diff(c.want, GitRepoStatus(c.repo, c.sources, now).Display); diff != "" {
+			t.Errorf("%s: -want +got\n%s", name, diff)
+		}
+	}
+}
+
 // TestGitRepoReady: a repository that is missing, unread or meant for nobody is
 // never Ready, whatever runs.
 func TestGitRepoReady(t *testing.T) {
@@ -229,7 +287,7 @@ func TestGitRepoStatus(t *testing.T) {
 		Summary: st.Summary, Conditions: st.Conditions,
 		Resources: []fleet.DeployedResource{
 			{APIVersion: "apps/v1", Kind: "Deployment", Type: "apps.deployment", ID: "web/web", Namespace: "web", Name: "web",
-				State: "updating", Transitioning: true, Message: "no pods", PerClusterState: fleet.PerClusterState{NotReady: []string{"ns/c2"}}},
+				State: "updating", PerClusterState: fleet.PerClusterState{NotReady: []string{"ns/c2"}}},
 			{APIVersion: "v1", Kind: "ConfigMap", Type: "configmap", ID: "web/cm-app", Namespace: "web", Name: "cm-app",
 				State: "Ready", PerClusterState: fleet.PerClusterState{Ready: []string{"ns/c1", "ns/c2"}}},
 			{APIVersion: "v1", Kind: "ConfigMap", Type: "configmap", ID: "web/cm-other", Namespace: "web", Name: "cm-other",
@@ -269,7 +327,11 @@ func TestClusterStatus(t *testing.T) {
 	}
 	st := ClusterStatus(&fleet.Cluster{}, ClusterView{Deployments: list, Life: Online, Withdrawing: 2}, now)
 	if st.ReadyGitRepos != 1 || st.DesiredReadyGitRepos != 2 {
-		t.Errorf("a repository is ready if all its deployments are: got %d of %d", st.ReadyGitRepos, st.DesiredReadyGitRepos)
+		t.Errorf("a repository none of whose deployments is Ready is not: got %d of %d", st.ReadyGitRepos, st.DesiredReadyGitRepos)
+	}
+	list[0].Repo = "ns/second"
+	if st := ClusterStatus(&fleet.Cluster{}, ClusterView{Deployments: list, Life: Online}, now); st.ReadyGitRepos != 2 {
+		t.Errorf("a repository one of whose deployments is Ready counts as ready: got %d", st.ReadyGitRepos)
 	}
 	if w := condition.Find(st.Conditions, fleet.ConditionWithdrawing); w == nil || w.Message != "2 to uninstall" {
 		t.Errorf("pending withdrawals are counted: %+v", w)

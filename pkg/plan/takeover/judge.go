@@ -36,6 +36,9 @@ type Input struct {
 	preview.Input
 	Repo   *fleet.GitRepo  // that the Bundle is from; nil: none, or it cannot be read
 	Limits []support.Limit // of its namespace
+	// Unplaced says of Clusters, by "<workspace>/<name>", why a manager that leaves Clusters
+	// to another cannot write deployments for them.
+	Unplaced map[string]string
 }
 
 // A Finding is what is found of one Bundle.
@@ -75,7 +78,8 @@ func Judge(in Input) Finding {
 	f := Finding{Verdict: Identical}
 	reasons := map[string]bool{}
 	wanted := map[string]bool{}
-	for _, c := range result.Clusters {
+	for i := range result.Clusters {
+		c := &result.Clusters[i]
 		old := deploymentOf(in.Deployments, c.Namespace, c.Name)
 		if old == nil && !c.Deploy {
 			continue
@@ -84,18 +88,7 @@ func Judge(in Input) Finding {
 		if old != nil {
 			wanted[old.Namespace] = true
 		}
-		what := compare(&c, old)
-		if len(what) == 0 {
-			continue
-		}
-		f.Verdict = Differs
-		f.Differences = append(f.Differences, Difference{Cluster: c.Namespace + "/" + c.Name, What: what})
-		for _, w := range what {
-			reasons[w] = true
-		}
-		if c.Needs != "" {
-			f.Verdict = Unknown
-		}
+		f.cluster(c, differences(in, c, old), reasons)
 	}
 	for _, bd := range in.Deployments {
 		if !wanted[bd.Namespace] && bd.DeletionTimestamp == nil {
@@ -105,6 +98,30 @@ func Judge(in Input) Finding {
 	}
 	f.Reasons = shortened(reasons)
 	return f
+}
+
+// differences is what differs on one cluster, old being what is deployed there.
+func differences(in Input, c *preview.Cluster, old *fleet.BundleDeployment) []string {
+	what := compare(c, old)
+	if why := in.Unplaced[c.Namespace+"/"+c.Name]; why != "" && c.Deploy {
+		what = append(what, "could not be deployed: "+why)
+	}
+	return what
+}
+
+// cluster notes what differs on a cluster.
+func (f *Finding) cluster(c *preview.Cluster, what []string, reasons map[string]bool) {
+	if len(what) == 0 {
+		return
+	}
+	f.Verdict = Differs
+	f.Differences = append(f.Differences, Difference{Cluster: c.Namespace + "/" + c.Name, What: what})
+	for _, w := range what {
+		reasons[w] = true
+	}
+	if c.Needs != "" {
+		f.Verdict = Unknown
+	}
 }
 
 // shortened are reasons in order, and how many more there are.

@@ -75,6 +75,14 @@ func TestJudge(t *testing.T) {
 			change: func(*Input) {},
 			want:   Finding{Verdict: Identical, Clusters: 2},
 		},
+		"Unplaced": {
+			why: "what could not be deployed is found before a takeover, and only on clusters that get the Bundle",
+			change: func(in *Input) {
+				in.Unplaced = map[string]string{ws + "/c1": "no namespace", ws + "/c3": "no namespace"}
+			},
+			want: Finding{Verdict: Differs, Clusters: 2, Reasons: []string{"could not be deployed: no namespace"},
+				Differences: onC1("could not be deployed: no namespace")},
+		},
 		"OtherContent": {
 			why: "another content would be deployed",
 			change: func(in *Input) {

@@ -122,6 +122,9 @@ func (b *block) wants() string {
 	return strings.Join(parts, " and ")
 }
 
+// refusal says what the block wants, and what a cluster has that it does not match.
+func (b *block) refusal(c *Cluster) string { return "wants " + b.wants() + ", " + b.has(c) }
+
 func selectorText(s labels.Selector) string {
 	if s.Empty() {
 		return "every cluster"

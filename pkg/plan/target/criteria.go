@@ -29,3 +29,7 @@ func NewFilter(c Criteria, kind string, index int) (Filter, error) {
 // Selects tells whether all criteria hold for the cluster through one of its
 // groups.
 func (f Filter) Selects(c *Cluster) bool { return f.b.matchesAny(c) }
+
+// Refusal says what the criteria want, and what a cluster has that they do not
+// select: "wants env=prod, c1 has env=dev".
+func (f Filter) Refusal(c *Cluster) string { return f.b.refusal(c) }

@@ -81,10 +81,7 @@ func Compile(spec *fleet.BundleSpec) (*Matcher, error) {
 	if len(entries) == 0 {
 		entries = []fleet.BundleTarget{{Name: "default", ClusterGroup: "default"}}
 	}
-	split := 0
-	if r := len(spec.TargetRestrictions); r > 0 {
-		split = max(0, len(entries)-r)
-	}
+	split := customizations(spec)
 	for i := range entries {
 		t := &entries[i]
 		b, err := compile(Criteria{
@@ -121,6 +118,20 @@ func Compile(spec *fleet.BundleSpec) (*Matcher, error) {
 		b.reason = b.title() + " matches: " + b.wants()
 	}
 	return m, nil
+}
+
+// customizations is how many of the first targets are customizations.
+func customizations(spec *fleet.BundleSpec) int {
+	if r := len(spec.TargetRestrictions); r > 0 {
+		return max(0, len(spec.Targets)-r)
+	}
+	return 0
+}
+
+// Plain are the targets of a Bundle that are no customizations: those that decide
+// which clusters get it.
+func Plain(spec *fleet.BundleSpec) []fleet.BundleTarget {
+	return spec.Targets[customizations(spec):]
 }
 
 // ReadsGroups tells whether a change of cluster groups can change a verdict.
@@ -202,7 +213,7 @@ func (m *Matcher) refusal(c *Cluster) string {
 		}
 	}
 	b := &m.targets[0]
-	return fmt.Sprintf("%s wants %s, %s", b.title(), b.wants(), b.has(c))
+	return b.title() + " " + b.refusal(c)
 }
 
 // restricts says how the restrictions keep out a cluster that a target matches:
@@ -214,7 +225,7 @@ func (m *Matcher) restricts(b *block, c *Cluster) string {
 		}
 	}
 	r := &m.restrictions[0]
-	text := fmt.Sprintf("%s wants %s, %s", r.title(), r.wants(), r.has(c))
+	text := r.title() + " " + r.refusal(c)
 	if n := len(m.restrictions) - 1; n > 0 {
 		text += fmt.Sprintf(" (and %d more)", n)
 	}
@@ -232,6 +243,15 @@ func Refusal(workspace string, clusters int, first string) string {
 		return "targets no cluster: " + first
 	}
 	return fmt.Sprintf("targets none of %d clusters: %s", clusters, first)
+}
+
+// NamesOf are the names by which targets can select a cluster: its own and the one
+// that Rancher shows.
+func NamesOf(name string, labels map[string]string) []string {
+	if display := labels[fleet.LabelDisplayName]; display != "" && display != name {
+		return []string{name, display}
+	}
+	return []string{name}
 }
 
 // invalid is the fault of a selector that cannot be read.

@@ -32,6 +32,8 @@ func TestData(t *testing.T) {
 		"LabelOfOthers":       {"internal ones are not", east, `${ hasKey .ClusterLabels "objectset.rio.cattle.io/hash" }`, false},
 		"LabelOfKubectl":      {"internal ones are not", east, `${ hasKey .ClusterLabels "kubectl.kubernetes.io/x" }`, false},
 		"LabelOrDefault":      {"how to ask for what may not be there", east, `${ get .ClusterLabels "none" | default "dev" }`, "dev"},
+		"NoLabelByGet":        {"asked for without a default, it is null", east, `${ get .ClusterLabels "none" }`, nil},
+		"NoLabelByIndex":      {"what Go templates print for nothing", east, `${ index .ClusterLabels "none" }`, "<no value>"},
 		"Labels":              {"dictionary functions take them", east, `${ keys .ClusterLabels | len }`, 4.0},
 		"Annotation":          {"an annotation", east, "${ .ClusterAnnotations.note | quote }", "n"},
 		"AnnotationOfFleet":   {"of annotations none of Fleet's", east, `${ hasKey .ClusterAnnotations "fleet.cattle.io/manager" }`, false},
@@ -44,7 +46,7 @@ func TestData(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			o := fleet.BundleDeploymentOptions{Helm: &fleet.HelmOptions{TemplateValues: map[string]string{"x": c.template}}}
-			got, err := values.Render(o, c.on)
+			got, err := values.Render(o, c.on, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,12 +60,12 @@ func TestData(t *testing.T) {
 // TestMissingData: what is not there stops the cluster, and the message names it.
 func TestMissingData(t *testing.T) {
 	for template, part := range map[string]string{
-		"${ .ClusterLabels.none }":            `"none"`,
-		"${ .ClusterAnnotations.none }":       `"none"`,
-		"${ .ClusterValues.none }":            `"none"`,
-		"${ .ClusterValues.none.deep }":       `"none"`,
-		"${ .Values.x }":                      `"Values"`,
-		"${ .Release.Name }":                  `"Release"`,
+		"${ .ClusterLabels.none }":            "no value for .Cluster",
+		"${ .ClusterAnnotations.none }":       "no value for .Cluster",
+		"${ .ClusterValues.none }":            "no value for .Cluster",
+		"${ .ClusterValues.none.deep }":       "no value for .Cluster",
+		"${ .Values.x }":                      "there is no .Values",
+		"${ .Release.Name }":                  "there is no .Release",
 		`${ include "x" . }`:                  `"include" not defined`,
 		`${ tpl "x" . }`:                      `"tpl" not defined`,
 		`${ env "HOME" }`:                     `"env" not defined`,
@@ -74,7 +76,7 @@ func TestMissingData(t *testing.T) {
 		`${ fail "not here" }`:                "not here",
 	} {
 		o := fleet.BundleDeploymentOptions{Helm: &fleet.HelmOptions{TemplateValues: map[string]string{"x": template}}}
-		_, err := values.Render(o, east)
+		_, err := values.Render(o, east, nil)
 		var p *fault.Permanent
 		if !errors.As(err, &p) || !strings.Contains(err.Error(), part) || !strings.Contains(err.Error(), `cluster "east"`) {
 			t.Errorf("%s: got %v, want something about %s", template, err, part)
@@ -89,7 +91,7 @@ func TestFunctions(t *testing.T) {
 	for name := range sprig.TxtFuncMap() {
 		o := fleet.BundleDeploymentOptions{Helm: &fleet.HelmOptions{TemplateValues: map[string]string{
 			"x": fmt.Sprintf(`${ if false }${ %s }${ end }`, name)}}}
-		if _, err := values.Render(o, east); err != nil && strings.Contains(err.Error(), "not defined") {
+		if _, err := values.Render(o, east, nil); err != nil && strings.Contains(err.Error(), "not defined") {
 			missing = append(missing, name)
 		}
 	}

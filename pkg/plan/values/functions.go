@@ -10,38 +10,58 @@ import (
 	"github.com/Masterminds/sprig/v3"
 )
 
-// maxItems is how long a list, or a text, may be that a template asks for by
-// number.
-const maxItems = 100_000
+// allowed are the names of sprig's functions for texts that templates may call.
+// A function that sprig adds is not among them until it has a rule: a result
+// that is larger than what it gets, or more time, may need one.
+var allowed = strings.Fields(`
+	abbrev abbrevboth add add1 add1f addf adler32sum ago all any append atoi b32dec b32enc b64dec b64enc base biggest
+	camelcase cat ceil chunk clean coalesce compact concat contains date dateInZone dateModify date_in_zone date_modify
+	decryptAES deepCopy deepEqual default dict dig dir div divf duration durationRound empty encryptAES ext fail first
+	float64 floor fromJson get has hasKey hasPrefix hasSuffix hello htmlDate htmlDateInZone indent initial initials int
+	int64 isAbs join kebabcase keys kindIs kindOf last list lower max maxf merge mergeOverwrite min minf mod mul mulf
+	mustAppend mustChunk mustCompact mustDateModify mustDeepCopy mustFirst mustFromJson mustHas mustInitial mustLast
+	mustMerge mustMergeOverwrite mustPrepend mustPush mustRegexFind mustRegexFindAll mustRegexMatch mustRegexReplaceAll
+	mustRegexReplaceAllLiteral mustRegexSplit mustRest mustReverse mustSlice mustToDate mustToJson mustToPrettyJson
+	mustToRawJson mustUniq mustWithout must_date_modify nindent nospace now omit osBase osClean osDir osExt osIsAbs pick
+	pluck plural prepend push quote randAlpha randAlphaNum randAscii randBytes randInt randNumeric regexFind regexFindAll
+	regexMatch regexQuoteMeta regexReplaceAll regexReplaceAllLiteral regexSplit repeat replace rest reverse round semver
+	semverCompare seq set sha1sum sha256sum sha512sum shuffle slice snakecase sortAlpha split splitList splitn squote sub
+	subf substr swapcase ternary title toDate toDecimal toJson toPrettyJson toRawJson toString toStrings trim trimAll
+	trimPrefix trimSuffix trimall trunc tuple typeIs typeIsLike typeOf uniq unixEpoch unset until untilStep untitle upper
+	urlJoin urlParse uuidv4 values without wrap wrapWith`)
 
-// maxNumber is how far from 0 such a list may reach.
-const maxNumber = 1_000_000_000
+// Refused are sprig's functions that templates of values may not call, though
+// an earlier version had them: each call takes a tenth of a second or more for
+// each cluster.
+var Refused = strings.Fields(`bcrypt buildCustomCert derivePassword genCA genCAWithKey genPrivateKey genSelfSignedCert
+	genSelfSignedCertWithKey genSignedCert genSignedCertWithKey htpasswd`)
 
-// functions are sprig's for texts, without those that reach out of the
-// template. The manager renders what anybody with a repository writes, so those
-// that make much of a number, or take long, are replaced by those of a meter.
-var functions = without(sprig.TxtFuncMap(), "env", "expandenv", "include", "tpl", "getHostByName")
+// functions are all that a template may call, by name, unmeasured.
+var functions = known()
 
-func init() { // those of text/template that make texts of texts, so that they are measured too
-	functions["print"], functions["printf"], functions["println"] = fmt.Sprint, fmt.Sprintf, fmt.Sprintln
-}
-
-// slow are the functions that take a hundredth of a second or more.
-var slow = []string{
-	"bcrypt", "derivePassword", "genCA", "genCAWithKey", "genPrivateKey", "genSelfSignedCert", "genSelfSignedCertWithKey",
-	"genSignedCert", "genSignedCertWithKey", "htpasswd",
-}
-
-func without(all template.FuncMap, names ...string) template.FuncMap {
-	for _, name := range names {
-		delete(all, name)
+func known() template.FuncMap {
+	all, out := sprig.TxtFuncMap(), template.FuncMap{}
+	for _, name := range allowed {
+		out[name] = all[name]
 	}
-	return all
+	// Those of text/template that make texts, so that they are measured too.
+	out["print"], out["printf"], out["println"] = fmt.Sprint, fmt.Sprintf, fmt.Sprintln
+	out["html"], out["js"], out["urlquery"] = template.HTMLEscaper, template.JSEscaper, template.URLQueryEscaper
+	for _, name := range Refused {
+		out[name] = refused(name)
+	}
+	return out
 }
 
-// functions are those that a text may call: all whose names stand in it, the ones
-// that are measured by this meter. To know all of them takes longer than most
-// templates do.
+func refused(name string) func(...any) (any, error) {
+	return func(...any) (any, error) {
+		return nil, fmt.Errorf("templates of values may not call %s, which takes long for each cluster: "+
+			"call it in a template of the chart, or take the result from a Secret (helm.valuesFrom)", name)
+	}
+}
+
+// functions are those that a text may call, measured: all whose names stand in
+// it. To know all of them takes longer than most templates do.
 func (m *meter) functions(text string) template.FuncMap {
 	out := template.FuncMap{}
 	start := -1
@@ -53,15 +73,11 @@ func (m *meter) functions(text string) template.FuncMap {
 			continue
 		}
 		if start >= 0 {
-			if f, ok := functions[text[start:i]]; ok {
-				out[text[start:i]] = f
+			name := text[start:i]
+			if f, ok := functions[name]; ok && out[name] == nil {
+				out[name] = m.measured(name, f)
 			}
 			start = -1
-		}
-	}
-	for name := range out {
-		if f := m.replacement(name); f != nil {
-			out[name] = f
 		}
 	}
 	return out
@@ -71,98 +87,9 @@ func inWord(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
 }
 
-// replacement is a function as it is measured, nil for one that need not be.
-func (m *meter) replacement(name string) any {
-	if slices.Contains(slow, name) {
-		return m.measured(functions[name])
-	}
-	switch inner := functions[name].(type) {
-	case func(int) string: // randAlpha and the like
-		return func(n int) (string, error) { return checked(m.amount(name, n), func() string { return inner(n) }) }
-	case func(int) (string, error): // randBytes
-		return func(n int) (string, error) {
-			if err := m.amount(name, n); err != nil {
-				return "", err
-			}
-			return inner(n)
-		}
-	case func(int) []int: // until
-		return func(n int) ([]int, error) { return checked(m.steps(name, 0, n, 1), func() []int { return inner(n) }) }
-	case func(int, int, int) []int: // untilStep
-		return func(start, stop, step int) ([]int, error) {
-			return checked(m.steps(name, start, stop, step), func() []int { return inner(start, stop, step) })
-		}
-	case func(...int) string: // seq
-		return func(params ...int) (string, error) {
-			return checked(m.sequence(params), func() string { return inner(params...) })
-		}
-	}
-	return m.growing(name)
-}
-
-// growing is a function that makes larger texts of texts, as it is measured; nil
-// for another.
-func (m *meter) growing(name string) any {
-	switch inner := functions[name].(type) {
-	case func(int, string) string: // others of this kind make nothing of their number
-		switch name {
-		case "repeat":
-			return func(n int, s string) (string, error) {
-				return checked(m.makes(name, n, len(s)), func() string { return inner(n, s) })
-			}
-		case "indent", "nindent":
-			return func(n int, s string) (string, error) {
-				return checked(m.makes(name, n, strings.Count(s, "\n")+1), func() string { return inner(n, s) })
-			}
-		}
-	case func(...any) string: // print, println, cat
-		return func(args ...any) (string, error) {
-			return checked(m.makes(name, 1, textIn(args)), func() string { return inner(args...) })
-		}
-	case func(string, ...any) string: // printf
-		return func(format string, args ...any) (string, error) {
-			verbs := max(1, strings.Count(format, "%"))
-			return checked(m.makes(name, verbs, textIn(args)), func() string { return inner(format, args...) })
-		}
-	case func(string, string, string) string: // replace
-		return func(old, text, s string) (string, error) {
-			return checked(m.makes(name, strings.Count(s, old), len(text)), func() string { return inner(old, text, s) })
-		}
-	}
-	return nil
-}
-
-// checked calls f unless there is an error.
-func checked[T any](err error, f func() T) (T, error) {
-	if err != nil {
-		var none T
-		return none, err
-	}
-	return f(), nil
-}
-
-// makes fails if n times so many bytes are too many.
-func (m *meter) makes(function string, n, bytes int) error {
-	if n < 0 || bytes > 0 && n > maxRenderedBytes/bytes {
-		return fmt.Errorf("%s: %d times %d bytes are not possible", function, n, bytes)
-	}
-	return m.spend(n * bytes / bytesPerStep)
-}
-
-// textIn is how many bytes of text are among arguments.
-func textIn(args []any) int {
-	n := 0
-	for _, a := range args {
-		if s, ok := a.(string); ok {
-			n += len(s)
-		}
-	}
-	return n
-}
-
-// measured is a slow function that may be called a few times only. It has an
-// error as second result, whether f has one or not.
-func (m *meter) measured(f any) any {
+// measured is a function with an error as second result, whether f has one or
+// not. It fails before f is called with what would make too much, and after.
+func (m *meter) measured(name string, f any) any {
 	inner := reflect.ValueOf(f)
 	t := inner.Type()
 	in := make([]reflect.Type, t.NumIn())
@@ -171,11 +98,21 @@ func (m *meter) measured(f any) any {
 	}
 	failure := reflect.TypeFor[error]()
 	outer := reflect.FuncOf(in, []reflect.Type{t.Out(0), failure}, t.IsVariadic())
-	return reflect.MakeFunc(outer, func(args []reflect.Value) []reflect.Value {
-		if err := m.spend(slowSteps); err != nil {
+	return reflect.MakeFunc(outer, func(values []reflect.Value) []reflect.Value {
+		c := call{meter: m, name: name, args: arguments(values, t.IsVariadic())}
+		err := c.before()
+		var out []reflect.Value
+		if err == nil {
+			if t.IsVariadic() {
+				out = inner.CallSlice(values)
+			} else {
+				out = inner.Call(values)
+			}
+			err = c.after(out[0].Interface())
+		}
+		if err != nil {
 			return []reflect.Value{reflect.Zero(t.Out(0)), reflect.ValueOf(&err).Elem()}
 		}
-		out := inner.Call(args)
 		if len(out) == 1 {
 			out = append(out, reflect.Zero(failure))
 		}
@@ -183,37 +120,78 @@ func (m *meter) measured(f any) any {
 	}).Interface()
 }
 
-// sequence checks the arguments of seq: END, START END, or START STEP END.
-func (m *meter) sequence(params []int) error {
-	switch len(params) {
-	case 1:
-		return m.steps("seq", 1, params[0], 1)
-	case 2:
-		return m.steps("seq", params[0], params[1], 1)
-	case 3:
-		return m.steps("seq", params[0], params[2], params[1])
-	}
-	return nil
-}
-
-// steps fails if going from start to stop takes too many steps.
-func (m *meter) steps(function string, start, stop, step int) error {
-	for _, n := range []int{start, stop, step} {
-		if n > maxNumber || n < -maxNumber {
-			return fmt.Errorf("%s: %d is too far from 0", function, n)
+func arguments(values []reflect.Value, variadic bool) []any {
+	out := make([]any, 0, len(values))
+	for i, v := range values {
+		if !variadic || i < len(values)-1 {
+			out = append(out, v.Interface())
+			continue
+		}
+		for n := range v.Len() {
+			out = append(out, v.Index(n).Interface())
 		}
 	}
-	if step == 0 {
-		step = 1
-	}
-	return m.amount(function, abs(stop-start)/abs(step))
+	return out
 }
 
-func (m *meter) amount(function string, n int) error {
-	if n > maxItems {
-		return fmt.Errorf("%s: %d is more than %d", function, n, maxItems)
-	}
-	return m.spend(max(n, 0) / bytesPerStep)
+// A call is one of a function, with its arguments.
+type call struct {
+	*meter
+	name string
+	args []any
+	size int // of the arguments, as far as they are measured
 }
 
-func abs(n int) int { return max(n, -n) }
+// growth is how many bytes a function makes of each byte that it gets, at most,
+// if no rule says otherwise: a quoted character is written as \U0010ffff.
+const growth = 12
+
+// before takes the steps of a call, and fails if it would make too much.
+func (c *call) before() error {
+	if err := c.spend(1 + c.texts()/1000); err != nil {
+		return err
+	}
+	if slices.Contains(parts, c.name) {
+		return nil
+	}
+	if shallow(c.name) {
+		return c.make(c.name, c.held())
+	}
+	var err error
+	if c.size, err = c.measure(c.name, c.args...); err != nil {
+		return err
+	}
+	bytes := times(c.size, growth)
+	if rule, ok := rules[c.name]; ok {
+		steps := 0
+		if bytes, steps, err = rule(c); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		if err := c.spend(steps); err != nil {
+			return err
+		}
+	}
+	return c.room(c.name, bytes)
+}
+
+// after measures what a call has returned.
+func (c *call) after(result any) error {
+	if slices.Contains(parts, c.name) {
+		return nil
+	}
+	bytes, err := c.measure(c.name, result)
+	if err != nil || shallow(c.name) {
+		return err
+	}
+	return c.make(c.name, bytes)
+}
+
+// texts is how many bytes of text are among the arguments.
+func (c *call) texts() (n int) {
+	for _, a := range c.args {
+		if s, ok := a.(string); ok {
+			n += len(s)
+		}
+	}
+	return n
+}

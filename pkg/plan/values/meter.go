@@ -2,73 +2,140 @@ package values
 
 import (
 	"errors"
-	"text/template"
-	"text/template/parse"
+	"fmt"
+	"time"
 )
 
 const (
-	// maxSteps is how much one template may do: turns of its loops, calls of
-	// templates that it defines, and what its functions make.
-	maxSteps = 100_000
-	// slowSteps is what a slow function counts: 10 calls are possible.
-	slowSteps = maxSteps / 10
-	// bytesPerStep is how many bytes, or items, that a function makes count as
-	// one step.
-	bytesPerStep = 1000
-	// stepFunction is called at the beginning of each turn. Nobody else knows it
-	// while a template is read.
-	stepFunction = "fleetStep"
+	// maxMadeBytes is what the templates of one rendering may make in all: what
+	// their functions return, and what they write.
+	maxMadeBytes = 16 << 20
+	// maxSteps is how much one rendering may do. A step is about a microsecond:
+	// an action, a turn of a loop, a call of a function or of a template, or 100
+	// bytes or 10 values that a function works on.
+	maxSteps = 200_000
+	// maxTime is how long one rendering may take. Steps end it earlier, unless
+	// the machine is very busy.
+	maxTime = time.Second
+	// maxCalls is how deep templates may call each other.
+	maxCalls = 200
 )
 
-var errSteps = errors.New("the template takes too many steps: more than 100,000 turns of loops, 10 calls of functions that take long, or texts that are too large")
+// limits are what one rendering may take.
+type limits struct {
+	bytes, steps int
+	time         time.Duration
+}
 
-// A meter measures what one rendering does, so that it ends in reasonable time.
-type meter struct{ spent int }
+var (
+	full = limits{bytes: maxMadeBytes, steps: maxSteps, time: maxTime}
+	// small is what nearly all renderings stay within. The others wait for each
+	// other, so that only a few of them are in memory at once.
+	small = limits{bytes: maxMadeBytes / 16, steps: maxSteps / 20, time: maxTime}
+)
 
-func (m *meter) spend(n int) error {
-	if m.spent += n; m.spent > maxSteps {
+// Faults of templates that need more than they may. All of them are ErrLimit.
+var (
+	// ErrLimit: a template needs more memory, time or depth than it may.
+	ErrLimit = errors.New("templates of values may make 16 MiB and take 1 second for one cluster: make the template simpler")
+	// ErrTime is an ErrLimit that another try may not meet: the machine may have
+	// been busy.
+	ErrTime = fmt.Errorf("the template takes longer than 1 second: %w", ErrLimit)
+
+	errText  = fmt.Errorf("the template writes more than 4 MiB: %w", ErrLimit)
+	errSteps = fmt.Errorf("the template takes too many steps: %w", ErrLimit)
+	errCalls = fmt.Errorf("templates call each other more than 200 deep: %w", ErrLimit)
+	errDeep  = fmt.Errorf("a list or map is nested more than 64 deep, or contains itself: %w", ErrLimit)
+)
+
+// A meter measures what one rendering does and ends it at its limits. Nothing
+// can end a template from outside, so everything that it does comes by here.
+type meter struct {
+	limits
+	made, taken int
+	calls       int       // of templates, that have not returned
+	at          int       // offset of the action that is executed in its text
+	start       time.Time // of the template that is executed
+}
+
+func newMeter(l limits) *meter { return &meter{limits: l} }
+
+// spend takes steps.
+func (m *meter) spend(steps int) error {
+	if steps < 0 || steps > m.steps-m.taken {
+		m.taken = m.steps
 		return errSteps
 	}
+	m.taken += steps
+	if time.Since(m.start) > m.time {
+		return ErrTime
+	}
 	return nil
 }
 
-// put counts every turn of every loop in a template and in those that it
-// defines, and every call of these.
-func (m *meter) put(t *template.Template) error {
-	count := template.FuncMap{stepFunction: func() (string, error) { return "", m.spend(1) }}
-	step, err := template.New("").Funcs(count).Parse("{{ " + stepFunction + " }}")
-	if err != nil {
+// left is how many bytes may still be made.
+func (m *meter) left() int { return m.bytes - m.made }
+
+// make notes that bytes were made by a function, or written.
+func (m *meter) make(by string, bytes int) error {
+	if err := m.room(by, bytes); err != nil {
 		return err
 	}
-	t.Funcs(count)
-	node := step.Root.Nodes[0]
-	for _, defined := range t.Templates() {
-		if defined.Tree == nil || defined.Root == nil {
-			continue
-		}
-		countTurns(defined.Root, node)
-		defined.Root.Nodes = append([]parse.Node{node}, defined.Root.Nodes...)
-	}
+	m.made += bytes
 	return nil
 }
 
-// countTurns puts a node at the beginning of the body of each loop.
-func countTurns(list *parse.ListNode, node parse.Node) {
-	if list == nil {
-		return
+// room fails if so many bytes cannot be made.
+func (m *meter) room(by string, bytes int) error {
+	if bytes >= 0 && bytes <= m.left() {
+		return nil
 	}
-	for _, n := range list.Nodes {
-		switch n := n.(type) {
-		case *parse.IfNode:
-			countTurns(n.List, node)
-			countTurns(n.ElseList, node)
-		case *parse.WithNode:
-			countTurns(n.List, node)
-			countTurns(n.ElseList, node)
-		case *parse.RangeNode:
-			countTurns(n.List, node)
-			countTurns(n.ElseList, node)
-			n.List.Nodes = append([]parse.Node{node}, n.List.Nodes...)
-		}
+	return fmt.Errorf("%s makes too much: %w", by, ErrLimit)
+}
+
+// measure is how large values are, for a function that works on them or returns
+// them.
+func (m *meter) measure(by string, list ...any) (int, error) {
+	s := sizeOf(m.left(), list...)
+	switch {
+	case s.deep:
+		return 0, fmt.Errorf("%s: %w", by, errDeep)
+	case s.bytes > m.left():
+		return 0, m.room(by, s.bytes)
 	}
+	return s.bytes, m.spend(s.values/10 + s.bytes/100)
+}
+
+// step is called before each action and turn, with its offset in the text.
+func (m *meter) step(at int) (string, error) {
+	m.at = at
+	return "", m.spend(1)
+}
+
+// enter and leave enclose each template that is called.
+func (m *meter) enter() (string, error) {
+	if m.calls++; m.calls > maxCalls {
+		return "", errCalls
+	}
+	return "", m.spend(1)
+}
+
+func (m *meter) leave() string {
+	m.calls--
+	return ""
+}
+
+// printed returns what an action is about to print, if it may be printed.
+func (m *meter) printed(v any) (any, error) {
+	_, err := m.measure("the text", v)
+	return v, err
+}
+
+// returned returns what a method has returned, as the result of a function.
+func (m *meter) returned(v any) (any, error) {
+	n, err := m.measure("a method", v)
+	if err != nil {
+		return nil, err
+	}
+	return v, m.make("a method", n)
 }

@@ -3,9 +3,9 @@ package values
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"text/template"
+	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -13,17 +13,22 @@ import (
 // maxRenderedBytes is how much one template may write: 4 MiB.
 const maxRenderedBytes = 4 << 20
 
-var errTooMuch = errors.New("the template writes more than 4 MiB")
+// treeName is what the template is called that values as a whole are.
+const treeName = "values"
+
+// templateValues is what the templates of helm.templateValues are called, before
+// their key.
+const templateValues = "templateValues."
 
 // renderTree renders values as a whole: they are written as YAML, run through
 // one template, and read again. So keys can be templates, and what a template
 // writes can be of any type.
-func renderTree(tree map[string]any, facts map[string]any) (map[string]any, error) {
+func (m *meter) renderTree(tree map[string]any, facts map[string]any) (map[string]any, error) {
 	text, err := yaml.Marshal(tree)
 	if err != nil {
 		return nil, fmt.Errorf("values: %w", err)
 	}
-	value, err := renderText("values", string(text), facts)
+	value, err := m.renderText(treeName, string(text), facts)
 	if err != nil {
 		return nil, err
 	}
@@ -36,47 +41,66 @@ func renderTree(tree map[string]any, facts map[string]any) (map[string]any, erro
 	return nil, errors.New("values: the templates do not leave a map")
 }
 
-// renderText renders one template and reads the result as YAML.
-func renderText(name, text string, facts map[string]any) (any, error) {
-	m := &meter{}
-	t, err := template.New(name).Funcs(m.functions(text)).Option("missingkey=error").Delims("${", "}").Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	if err := m.put(t); err != nil {
-		return nil, err
-	}
-	var out limitedText
-	switch err := t.Execute(&out, facts); {
-	case errors.Is(err, errSteps):
-		return nil, fmt.Errorf("%s: %w", name, errSteps)
-	case err != nil:
-		return nil, err
+// renderText renders one template and reads the result as YAML. A fault of a
+// template that needs more than it may says where it was.
+func (m *meter) renderText(name, text string, facts map[string]any) (any, error) {
+	m.at = 0
+	found := scan(text)
+	err := found.check()
+	var written string
+	if err == nil {
+		written, err = m.execute(name, text, facts)
 	}
 	var value any
-	if err := yaml.Unmarshal([]byte(out.text.String()), &value); err != nil {
-		return nil, fmt.Errorf("%s: what the templates leave is not YAML%s", name, line(err))
+	if err == nil {
+		value, err = m.read(name, written, found.entries)
 	}
-	return value, nil
+	if limit := limitOf(err); limit != nil {
+		return nil, fmt.Errorf("%s: %w", place(name, text, m.at), limit)
+	}
+	return value, renderError(name, text, err)
 }
 
-var lineOf = regexp.MustCompile(`line \d+`)
-
-// line says where in the text err was found, if it says so itself. The rest of
-// such an error may quote the text, which may be a secret.
-func line(err error) string {
-	if found := lineOf.FindString(err.Error()); found != "" {
-		return ", " + found
+func (m *meter) execute(name, text string, facts map[string]any) (string, error) {
+	t, err := template.New(name).Funcs(m.functions(text)).Option("missingkey=error").Delims(leftDelim, rightDelim).Parse(text)
+	if err != nil {
+		return "", err
 	}
-	return ""
+	if err := m.put(t); err != nil {
+		return "", err
+	}
+	m.calls, m.start = 0, time.Now()
+	out := limitedText{meter: m}
+	err = t.Execute(&out, facts)
+	m.time -= time.Since(m.start)
+	return out.text.String(), err
 }
 
-// limitedText takes at most maxRenderedBytes.
-type limitedText struct{ text strings.Builder }
+// limitOf is the part of a template's error that is an ErrLimit, without what
+// text/template says of the calls that this package has put in; nil for another.
+func limitOf(err error) error {
+	if !errors.Is(err, ErrLimit) {
+		return nil
+	}
+	var in template.ExecError
+	if errors.As(err, &in) {
+		return errors.Unwrap(in.Err)
+	}
+	return err
+}
+
+// limitedText takes at most maxRenderedBytes, and as much as the meter allows.
+type limitedText struct {
+	meter *meter
+	text  strings.Builder
+}
 
 func (l *limitedText) Write(p []byte) (int, error) {
 	if l.text.Len()+len(p) > maxRenderedBytes {
-		return 0, errTooMuch
+		return 0, errText
+	}
+	if err := l.meter.make("the text", len(p)); err != nil {
+		return 0, err
 	}
 	return l.text.Write(p)
 }

@@ -1,5 +1,8 @@
 // Package values fills the Helm values of a bundle with facts about the cluster
 // that they are for: references to labels, and templates between ${ and }.
+//
+// Committers write the templates, and the manager renders them for every cluster.
+// So what they make and how long they take is measured, the time by the clock.
 package values
 
 import (
@@ -41,9 +44,12 @@ type ClusterFacts struct {
 // templateValues is another whose result takes the place of the key of the same
 // name. A cluster without a label of its user's or Fleet's gets o as it is.
 //
+// Templates may make 16 MiB and take a second; what needs more is an ErrLimit.
+// budget is that of all clusters together, nil for none.
+//
 // All errors are permanent, with reason ValuesNotRendered, and name the
 // cluster. Errors of the result's syntax do not quote it.
-func Render(o fleet.BundleDeploymentOptions, c ClusterFacts) (fleet.BundleDeploymentOptions, error) {
+func Render(o fleet.BundleDeploymentOptions, c ClusterFacts, budget *Budget) (fleet.BundleDeploymentOptions, error) {
 	labels := usableLabels(c.Labels)
 	if len(labels) == 0 {
 		return o, nil
@@ -55,15 +61,17 @@ func Render(o fleet.BundleDeploymentOptions, c ClusterFacts) (fleet.BundleDeploy
 	if (o.Helm.Values == nil || o.Helm.Values.Data == nil) && len(o.Helm.TemplateValues) == 0 {
 		return o, nil
 	}
-	o.Helm = o.Helm.DeepCopy()
-	if err := render(o.Helm, c, labels); err != nil {
+	helm, err := renderWithin(budget, o.Helm, c, labels)
+	if err != nil {
 		return o, fault.PermanentError(ReasonTemplate,
 			fmt.Errorf("render values for cluster %q in namespace %q: %w", c.Name, c.Namespace, err))
 	}
+	o.Helm = helm
 	return o, nil
 }
 
-func render(helm *fleet.HelmOptions, c ClusterFacts, labels map[string]string) error {
+// render fills in helm.
+func (m *meter) render(helm *fleet.HelmOptions, c ClusterFacts, labels map[string]string) error {
 	if helm.Values != nil {
 		if err := replaceLabels(helm.Values.Data, labels, 0); err != nil {
 			return err
@@ -84,14 +92,14 @@ func render(helm *fleet.HelmOptions, c ClusterFacts, labels map[string]string) e
 	}
 	data := map[string]any{}
 	if helm.Values != nil {
-		rendered, err := renderTree(helm.Values.Data, facts)
+		rendered, err := m.renderTree(helm.Values.Data, facts)
 		if err != nil {
 			return err
 		}
 		data = rendered
 	}
 	for _, key := range sortedKeys(helm.TemplateValues) {
-		value, err := renderText("templateValues."+key, helm.TemplateValues[key], facts)
+		value, err := m.renderText(templateValues+key, helm.TemplateValues[key], facts)
 		if err != nil {
 			return err
 		}

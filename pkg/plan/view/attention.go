@@ -8,9 +8,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
@@ -26,10 +28,12 @@ const (
 // A sighting collects what needs attention and what moves.
 type sighting struct {
 	now      time.Time
-	away     map[Key]bool   // clusters that are Offline
-	aways    map[string]int // their number, by workspace
-	held     map[Key]bool   // repositories that are Held
-	reported map[Key]bool   // repositories with a row of their own or of a bundle
+	away     map[Key]bool            // clusters that are Offline
+	aways    map[string]int          // their number, by workspace
+	held     map[Key]bool            // repositories that are Held
+	leaving  map[string]int          // rows of workspaces whose deleted Bundles are Held, by name
+	reported map[Key]bool            // repositories with a row of their own or of a bundle
+	bundles  map[Key][]*fleet.Bundle // by repository
 	quiet    []*fleet.GitRepo
 	list     []Attention
 	moving   []Moving
@@ -38,7 +42,11 @@ type sighting struct {
 func newSighting(f Fleet, now time.Time) *sighting {
 	s := &sighting{
 		now: now, away: map[Key]bool{}, aways: map[string]int{},
-		held: map[Key]bool{}, reported: map[Key]bool{},
+		held: map[Key]bool{}, reported: map[Key]bool{}, leaving: map[string]int{},
+		bundles: map[Key][]*fleet.Bundle{},
+	}
+	for _, b := range f.Bundles {
+		s.bundles[repoOf(b)] = append(s.bundles[repoOf(b)], b)
 	}
 	for _, c := range f.Clusters {
 		if ClusterState(c) == fleet.Offline {
@@ -54,21 +62,50 @@ func (s *sighting) repository(r *fleet.GitRepo) {
 	key := keyOf(r)
 	state, c := RepoTrouble(r)
 	switch {
+	case c != nil && approved(r.Annotations, c):
+		s.reported[key] = true
+		s.moving = append(s.moving, approvedRemoval("GitRepo", r, r.Status.ReadyClusters, r.Status.DesiredReadyClusters))
 	case c != nil:
 		s.held[key], s.reported[key] = state == Held, true
 		s.list = append(s.list, Attention{
 			State: state, Kind: "GitRepo", Name: key.String(),
 			Reason: c.Reason, Since: moment(changed(c)), Message: c.Message,
 		})
-	case updating(r) || reasonOf(problem(r.Status.Conditions)) == summary.ReasonNotRead:
+	case updating(r) || s.behind(r) || reasonOf(problem(r.Status.Conditions)) == summary.ReasonNotRead:
 		s.reported[key] = true
 		s.moving = append(s.moving, Moving{
-			Kind: "GitRepo", Name: key.String(), Commit: r.Status.PollingCommit, Reason: "being read",
+			Kind: "GitRepo", Name: key.String(), Commit: r.Status.PollingCommit, Reason: progress(r),
 			Ready: r.Status.ReadyClusters, Desired: r.Status.DesiredReadyClusters,
 		})
 	default:
 		s.quiet = append(s.quiet, r)
 	}
+}
+
+// approvedRemoval is the row of a removal that a person has approved and the manager has
+// not begun.
+func approvedRemoval(kind string, o metav1.Object, ready, desired int) Moving {
+	return Moving{
+		Kind: kind, Name: keyOf(o).String(), Ready: ready, Desired: desired,
+		Reason: fmt.Sprintf("removal %s is approved and has not begun", o.GetAnnotations()[fleet.AnnotationApproveDeletion]),
+	}
+}
+
+// behind reports whether the bundles that are seen of a GitRepo are known not to be
+// those that its last reading left: another reading is writing them.
+func (s *sighting) behind(r *fleet.GitRepo) bool {
+	shows, known := reading.Shows(r, s.bundles[keyOf(r)])
+	return known && !shows
+}
+
+// progress says how far a GitRepo is that is being read, with the failure that is
+// tried again.
+func progress(r *fleet.GitRepo) string {
+	c := condition.Find(r.Status.Conditions, fleet.ConditionReconciling)
+	if c == nil || c.Status != corev1.ConditionTrue || c.Reason == fleet.ReasonProgressing || c.Message == "" {
+		return "being read"
+	}
+	return c.Message
 }
 
 // repositoriesLeft looks at GitRepos that were read and are not Ready for a
@@ -90,12 +127,23 @@ func (s *sighting) repositoriesLeft() {
 // one for all that is on its way.
 func (s *sighting) bundle(b *fleet.Bundle) {
 	before := len(s.list) + len(s.moving)
+	if c := HeldDeletion(b); c != nil && c.Reason != fleet.ReasonProtected {
+		s.workspaceHeld(b, c)
+		return
+	}
 	if c := condition.Find(b.Status.Conditions, fleet.ConditionDeletionHeld); c != nil && c.Status == corev1.ConditionTrue {
-		s.list = append(s.list, Attention{
-			State: Held, Kind: "Bundle", Name: keyOf(b).String(),
-			Reason: c.Reason, Since: moment(changed(c)), Message: c.Message,
-		})
+		if approved(b.Annotations, c) {
+			s.moving = append(s.moving, approvedRemoval("Bundle", b, b.Status.Summary.Ready, b.Status.Summary.DesiredReady))
+		} else {
+			s.list = append(s.list, Attention{
+				State: Held, Kind: "Bundle", Name: keyOf(b).String(),
+				Reason: c.Reason, Since: moment(changed(c)), Message: c.Message,
+			})
+		}
 		before++ // it says nothing about what is deployed
+		if b.DeletionTimestamp != nil {
+			return // that is why it is not Ready
+		}
 	}
 	if c := problem(b.Status.Conditions); c != nil {
 		s.bundleProblem(b, c)
@@ -110,13 +158,39 @@ func (s *sighting) bundle(b *fleet.Bundle) {
 	}
 }
 
-// bundleProblem is a Bundle that is kept from being deployed at all. That it
-// matches no cluster is nobody's fault where others of its repository do.
+// workspaceHeld is a Bundle that was deleted with its namespace or its kind: a person
+// decides about all of a workspace at once, so they have one row.
+func (s *sighting) workspaceHeld(b *fleet.Bundle, c *fleet.Condition) {
+	s.reported[repoOf(b)] = true
+	row := Attention{
+		State: Held, Kind: "Workspace", Name: b.Namespace + "/" + b.Namespace,
+		Reason: c.Reason, Since: moment(changed(c)), Message: c.Message,
+	}
+	i, known := s.leaving[b.Namespace]
+	if !known {
+		s.leaving[b.Namespace] = len(s.list)
+		s.list = append(s.list, row)
+		return
+	}
+	if have := s.list[i].Since; have == nil || row.Since != nil && row.Since.Before(*have) {
+		s.list[i].Since = row.Since
+	}
+}
+
+// untargeted reports whether a GitRepo says of all its Bundles that they match no
+// cluster: then it has the row.
+func (s *sighting) untargeted(repo Key) bool {
+	return slices.ContainsFunc(s.quiet, func(r *fleet.GitRepo) bool {
+		return keyOf(r) == repo && reasonOf(problem(r.Status.Conditions)) == fleet.ReasonNoTargets
+	})
+}
+
+// bundleProblem is a Bundle that is kept from being deployed at all.
 func (s *sighting) bundleProblem(b *fleet.Bundle, c *fleet.Condition) {
 	state := BundleState(b)
 	switch c.Reason {
 	case fleet.ReasonNoTargets:
-		if repo := repoOf(b); repo.Name != "" {
+		if s.untargeted(repoOf(b)) {
 			return
 		}
 	case fleet.ReasonNotImplemented, fleet.ReasonRestricted, fleet.EventPolicyViolation, fleet.ReasonSuspended:
@@ -166,7 +240,7 @@ func (s *sighting) bundleWaits(b *fleet.Bundle) {
 	var first string
 	waiting := 0
 	for _, state := range []fleet.BundleState{fleet.WaitApplied, fleet.OutOfSync, fleet.Pending} {
-		n, found := s.present(b, state)
+		n, found := s.stuck(b, state)
 		waiting += n
 		if first == "" && len(found) > 0 {
 			first = found[0].Message
@@ -174,8 +248,10 @@ func (s *sighting) bundleWaits(b *fleet.Bundle) {
 	}
 	unseen := len(b.Status.Conditions) == 0
 	switch {
-	case waiting == 0 && !unseen:
+	case waiting == 0 && !unseen && !late(b):
 		return
+	case !unseen && late(b) && first == "":
+		first = notWorkedOn
 	case b.Spec.Paused:
 		first = "paused"
 	}
@@ -257,12 +333,18 @@ func (s *sighting) cluster(c *fleet.Cluster) {
 			Since: moment(created), Message: "the agent has not checked in yet",
 		})
 	}
+	if cond := condition.Find(c.Status.Conditions, fleet.ConditionDeletionHeld); cond != nil && cond.Status == corev1.ConditionTrue {
+		s.clusterRow(c, Attention{State: Held, Reason: cond.Reason, Since: moment(changed(cond)), Message: cond.Message})
+	}
 	for _, kind := range clusterConditions {
 		if cond := condition.Find(c.Status.Conditions, kind); cond != nil && cond.Status == corev1.ConditionFalse && cond.Reason != "" {
 			s.clusterRow(c, Attention{
 				State: fleet.NotReady, Reason: cond.Reason, Since: moment(changed(cond)), Message: cond.Message,
 			})
 		}
+	}
+	if cond := condition.Find(c.Status.Conditions, fleet.ConditionReady); cond != nil && cond.Reason == fleet.ReasonAgentTrouble {
+		s.clusterRow(c, Attention{State: fleet.NotReady, Reason: cond.Reason, Since: moment(changed(cond)), Message: cond.Message})
 	}
 	if cond := condition.Find(c.Status.Conditions, fleet.ConditionDuplicateIdentity); cond != nil && cond.Status == corev1.ConditionTrue {
 		s.clusterRow(c, Attention{

@@ -11,7 +11,7 @@ import (
 
 // Changes are what a person wants to hear between two looks at a fleet, apart
 // from what Story tells: what has come to need attention, what does no longer,
-// who went away and who came back.
+// who went away and who came back, what is paused and what goes on.
 func Changes(before, after Glance, now time.Time) []Line {
 	was, is := before.away, after.away
 	var lines []Line
@@ -33,6 +33,26 @@ func Changes(before, after Glance, now time.Time) []Line {
 	for _, name := range sortedNames(was) {
 		if _, ok := is[name]; !ok {
 			lines = append(lines, Line{"back", bare(name)})
+		}
+	}
+	return append(lines, pauseChanges(before.Status.Paused, after.Status.Paused)...)
+}
+
+// pauseChanges are what users have begun to hold back, and what they hold back no
+// longer.
+func pauseChanges(was, is []PausedObject) []Line {
+	same := func(a PausedObject) func(PausedObject) bool {
+		return func(b PausedObject) bool { return a.Kind == b.Kind && a.Name == b.Name }
+	}
+	var lines []Line
+	for _, p := range is {
+		if !slices.ContainsFunc(was, same(p)) {
+			lines = append(lines, Line{"pause", p.Label() + strings.TrimPrefix(p.Text(time.Time{}), "paused")})
+		}
+	}
+	for _, p := range was {
+		if !slices.ContainsFunc(is, same(p)) {
+			lines = append(lines, Line{"resume", p.Label()})
 		}
 	}
 	return lines
@@ -80,6 +100,8 @@ func (a Attention) Label() string {
 		return "repo " + bare(a.Name)
 	case "Cluster":
 		return "cluster " + bare(a.Name)
+	case "Workspace":
+		return "workspace " + bare(a.Name)
 	case "Manager":
 		return "manager"
 	}

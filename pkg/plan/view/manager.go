@@ -1,12 +1,16 @@
 package view
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/crash"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
 
@@ -23,6 +27,10 @@ type Manager struct {
 	Since *time.Time `json:"since,omitempty"`
 	// LastSign is the last sign of life.
 	LastSign *time.Time `json:"lastSign,omitempty"`
+	// Hidden tells that the user may not see whether the manager runs.
+	Hidden bool `json:"hidden,omitempty"`
+	// Crashes are those of its processes that die again and again.
+	Crashes []crash.Loop `json:"crashes,omitempty"`
 }
 
 // missedRenewals is how many times its duration a lease may be old before its
@@ -43,6 +51,7 @@ func ReadManager(config, installation *corev1.ConfigMap, lease *coordinationv1.L
 		return m
 	}
 	m.LastSign = moment(lease.Spec.RenewTime.Time)
+	m = m.WithCrashes(fleet.ConfigMapController, lease, now)
 	duration := 30 * time.Second
 	if s := lease.Spec.LeaseDurationSeconds; s != nil {
 		duration = time.Duration(*s) * time.Second
@@ -56,6 +65,55 @@ func ReadManager(config, installation *corev1.ConfigMap, lease *coordinationv1.L
 		m.Since = moment(lease.Spec.AcquireTime.Time)
 	}
 	return m
+}
+
+// WithCrashes is the manager with what the lease of one of its processes says
+// about crashes of that. The lease may be nil.
+func (m Manager) WithCrashes(process string, lease *coordinationv1.Lease, now time.Time) Manager {
+	if lease != nil {
+		if loop, ok := crash.LoopOf(process, lease.Annotations[fleet.AnnotationCrashes], now); ok {
+			m.Crashes = append(slices.Clone(m.Crashes), loop)
+		}
+	}
+	return m
+}
+
+// AsOf says how old everything is that the manager writes into statuses, if that
+// is not what is so now; else it is empty.
+func (m Manager) AsOf(now time.Time) string {
+	switch {
+	case m.Gone():
+		return "as of " + Ago(*m.LastSign, now) + " ago"
+	case len(m.Crashes) > 0:
+		return "may be out of date"
+	}
+	return ""
+}
+
+// Warning is one line that goes before everything that is said about the fleet:
+// the manager has not been heard, or dies again and again, or the user may not see
+// whether it runs. Else it is empty.
+func (m Manager) Warning(now time.Time) string {
+	parts := m.CrashTexts(now)
+	if m.Gone() {
+		parts = append(parts, "the manager has not been heard since "+m.LastSign.UTC().Format(time.RFC3339)+" ("+Ago(*m.LastSign, now)+" ago)")
+	}
+	if len(parts) == 0 && m.Hidden {
+		return "whether the manager runs is not known: what follows may be old"
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return strings.Join(parts, "; ") + "; what follows " + map[bool]string{true: "is as of then", false: "may be out of date"}[m.Gone()]
+}
+
+// CrashTexts says of each process that dies again and again how often and when.
+func (m Manager) CrashTexts(now time.Time) []string {
+	var texts []string
+	for _, c := range m.Crashes {
+		texts = append(texts, fmt.Sprintf("%s has died %d times in %s, the last time %s ago", c.Process, c.Count, Ago(c.Since, now), Ago(c.Last, now)))
+	}
+	return texts
 }
 
 // Gone tells whether the manager has led before and does not now.
@@ -78,13 +136,23 @@ func (m Manager) Text(now time.Time) string {
 	return text
 }
 
-// attention is the row for a manager that is gone, or nil.
-func (m Manager) attention() *Attention {
-	if !m.Gone() {
-		return nil
+// ReasonCrashes is the reason of a process that dies again and again.
+const ReasonCrashes = "Crashes"
+
+// attention is the rows for a manager that is gone, or dies again and again.
+func (m Manager) attention() []Attention {
+	var rows []Attention
+	if m.Gone() {
+		rows = append(rows, Attention{
+			State: fleet.Offline, Kind: "Manager", Name: fleet.ConfigMapController, Reason: fleet.ReasonOffline,
+			Since: m.LastSign, Message: "no sign of life; what is deployed goes on running, nothing new is rolled out",
+		})
 	}
-	return &Attention{
-		State: fleet.Offline, Kind: "Manager", Name: fleet.ConfigMapController, Reason: fleet.ReasonOffline,
-		Since: m.LastSign, Message: "no sign of life; what is deployed goes on running, nothing new is rolled out",
+	for _, c := range m.Crashes {
+		rows = append(rows, Attention{
+			State: fleet.NotReady, Kind: "Manager", Name: c.Process, Reason: ReasonCrashes, Since: moment(c.Since),
+			Message: fmt.Sprintf("has died %d times; kubectl logs --previous says why", c.Count),
+		})
 	}
+	return rows
 }

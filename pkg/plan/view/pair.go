@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,10 +58,13 @@ func (j *judge) pair(b *fleet.Bundle, bd *fleet.BundleDeployment) {
 		p.Progress, p.Reason = Failed, reason
 	case p.Written && bd.Spec.DeploymentID != "" && p.State != fleet.WaitApplied && p.State != fleet.OutOfSync:
 	case paused(b, bd, c):
-		p.Progress, p.Reason, p.Message = Failed, fleet.ReasonSuspended, "paused"
+		p.Progress, p.Reason, p.Message = Failed, fleet.ReasonSuspended, j.pausedBy(b, c)
 	}
 	if r := broken(b, p.Cluster); r != nil && !p.Written && p.Progress == Waiting {
 		p.Progress, p.State, p.Reason, p.Message = Failed, r.State, string(r.State), resourceMessage(r)
+	}
+	if p.Message == "" && p.Progress != Reached {
+		p.Message = waitsFor(b, p)
 	}
 	j.v.Pairs = append(j.v.Pairs, p)
 }
@@ -78,7 +82,10 @@ func (j *judge) absent(b *fleet.Bundle, cluster Key, r *fleet.NonReadyResource) 
 	case c != nil && ClusterState(c) == fleet.Offline && !j.goal.All:
 		p.Progress, p.LastSeen = Deferred, c.Status.Agent.LastSeen.Time
 	case paused(b, nil, c):
-		p.Progress, p.Reason, p.Message = Failed, fleet.ReasonSuspended, "paused"
+		p.Progress, p.Reason, p.Message = Failed, fleet.ReasonSuspended, j.pausedBy(b, c)
+	}
+	if p.Message == "" {
+		p.Message = waitsFor(b, p)
 	}
 	j.v.Pairs = append(j.v.Pairs, p)
 }
@@ -120,4 +127,48 @@ func paused(b *fleet.Bundle, bd *fleet.BundleDeployment, c *fleet.Cluster) bool 
 // fresh tells whether a condition speaks of a generation, or does not say.
 func fresh(c *fleet.Condition, generation int64) bool {
 	return c.ObservedGeneration == 0 || c.ObservedGeneration >= generation
+}
+
+// pausedBy says what is paused, of which the deployment is a part.
+func (j *judge) pausedBy(b *fleet.Bundle, c *fleet.Cluster) string {
+	repo := j.repos[repoOf(b)]
+	switch {
+	case repo != nil && repo.Spec.Paused:
+		return fmt.Sprintf("repo %s is paused", repo.Name)
+	case b.Spec.Paused:
+		return fmt.Sprintf("bundle %s is paused", b.Name)
+	case c != nil && c.Spec.Paused:
+		return fmt.Sprintf("cluster %s is paused", c.Name)
+	}
+	return "paused"
+}
+
+// waitsFor is what a deployment waits for that does not say so itself: what its
+// Bundle says of the cluster, or of all that are held back, or what its state means.
+func waitsFor(b *fleet.Bundle, p Pair) string {
+	if c := Awaited(b); c != nil {
+		return c.Message
+	}
+	if late(b) {
+		return notWorkedOn
+	}
+	for i := range b.Status.Summary.NonReadyResources {
+		r := &b.Status.Summary.NonReadyResources[i]
+		if text := resourceMessage(r); text != "" && parseKey(r.Name) == p.Cluster {
+			return text
+		}
+	}
+	held := p.State == fleet.OutOfSync || p.State == fleet.Pending || !p.Written
+	if c := condition.Find(b.Status.Conditions, fleet.ConditionWaiting); held && c != nil && c.Status == corev1.ConditionTrue && c.Message != "" {
+		return c.Message
+	}
+	switch {
+	case p.Progress == Deferred:
+		return "the cluster is Offline"
+	case held:
+		return "the rollout has not come to it yet"
+	case p.State == fleet.WaitApplied:
+		return "the agent has not applied it yet"
+	}
+	return ""
 }

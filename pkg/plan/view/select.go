@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
 
 // A Selection picks objects by their state. The zero Selection picks all.
@@ -21,6 +22,9 @@ func (s Selection) Has(state fleet.BundleState) bool {
 	}
 	return len(s.States) == 0 || slices.Contains(s.States, state)
 }
+
+// HasPaused reports whether what is paused is picked, whatever its state is.
+func (s Selection) HasPaused() bool { return slices.Contains(s.States, Paused) }
 
 // Any tells whether everything is picked.
 func (s Selection) Any() bool { return !s.NotReady && len(s.States) == 0 }
@@ -46,8 +50,11 @@ func words() []string {
 	for _, s := range fleet.States {
 		out = append(out, string(s))
 	}
-	return append(out, fleet.Offline, fleet.WaitCheckIn, fleet.GitUpdating)
+	return append(out, fleet.Offline, fleet.WaitCheckIn, fleet.GitUpdating, string(Unreadable), string(Held), string(Paused))
 }
+
+// StateNames returns all states that an object may be in.
+func StateNames() []string { return words() }
 
 // ParseStates reads states divided by commas, in any case. A word that is no
 // state is an error that names the nearest one.
@@ -60,7 +67,7 @@ func ParseStates(list []string) ([]fleet.BundleState, error) {
 			out = append(out, fleet.BundleState(known[i]))
 			continue
 		}
-		if near := Nearest(text, known); near != "" {
+		if near := spelling.Nearest(text, known); near != "" {
 			return nil, fmt.Errorf("no state %q; did you mean %s?", text, near)
 		}
 		return nil, fmt.Errorf("no state %q; there are %s", text, strings.Join(known, ", "))

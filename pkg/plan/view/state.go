@@ -1,6 +1,8 @@
 package view
 
 import (
+	"cmp"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -9,11 +11,13 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	work "github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
-// Words for repositories that need a person. They stand beside the states,
-// in what needs attention.
+// States of repositories that need a person. The API has no word for them: there
+// a GitRepo is GitUpdating, and its conditions say the rest.
 const (
 	// Unreadable: the repository, or a part of it, cannot be read.
 	Unreadable fleet.BundleState = "Unreadable"
@@ -29,15 +33,41 @@ func ClusterState(c *fleet.Cluster) fleet.BundleState {
 
 // BundleState is the worst state of a Bundle on any cluster. A Bundle that
 // nobody has worked on yet is Pending; one that is kept from being deployed at
-// all is NotReady.
+// all is NotReady. One that was changed since somebody worked on it is OutOfSync: that
+// it was Ready is about what it was before. One whose deletion waits for a person is
+// Held.
 func BundleState(b *fleet.Bundle) fleet.BundleState {
-	return displayed(b.Status.Display.State, b.Status.Conditions, fleet.Pending)
+	if HeldDeletion(b) != nil {
+		return Held
+	}
+	state := displayed(b.Status.Display.State, b.Status.Conditions, fleet.Pending)
+	if state == fleet.Ready && late(b) {
+		return fleet.OutOfSync
+	}
+	return state
 }
 
-// RepoState is the worst state of what a GitRepo deploys. One that nobody has
-// worked on yet is GitUpdating.
+// notWorkedOn is the message of what is late.
+const notWorkedOn = "the manager has not worked on it yet"
+
+// late reports whether a Bundle was changed since the manager worked on it.
+func late(b *fleet.Bundle) bool { return b.Status.ObservedGeneration < b.Generation }
+
+// RepoState is the worst state of what a GitRepo deploys. One that cannot be read
+// is Unreadable; one of which nothing new is let in is Held, unless it is Ready or its
+// deployments have a worse word; one whose deletion waits for a person is Held whatever
+// they have; one that the manager has not worked on yet is GitUpdating.
 func RepoState(r *fleet.GitRepo) fleet.BundleState {
-	return displayed(r.Status.Display.State, r.Status.Conditions, fleet.GitUpdating)
+	if HeldRepo(r) != nil {
+		return Held
+	}
+	state := displayed(r.Status.Display.State, r.Status.Conditions, fleet.GitUpdating)
+	trouble, _ := RepoTrouble(r)
+	word := fleet.BundleState(r.Status.Display.State)
+	if trouble == Unreadable || trouble == Held && state != fleet.Ready && (word == "" || word == fleet.GitUpdating) {
+		return trouble
+	}
+	return state
 }
 
 // GroupState is the worst state of the clusters of a ClusterGroup.
@@ -134,6 +164,12 @@ func DeploymentMessage(bd *fleet.BundleDeployment) string {
 	return ""
 }
 
+// AttemptFailed reports whether the last attempt to apply a deployment failed.
+func AttemptFailed(bd *fleet.BundleDeployment) bool {
+	return condition.IsFalse(bd.Status.Conditions, fleet.ConditionDeployed) ||
+		condition.IsFalse(bd.Status.Conditions, fleet.ConditionInstalled)
+}
+
 // DeploymentCommit is the commit that runs: the one a deployment was written
 // for, once that is applied. It is empty while something else runs, or nothing
 // does.
@@ -153,6 +189,9 @@ func BundleMessage(b *fleet.Bundle) string {
 	if state == fleet.Ready {
 		return ""
 	}
+	if c := HeldDeletion(b); c != nil {
+		return c.Message
+	}
 	if c := problem(b.Status.Conditions); c != nil {
 		return c.Message
 	}
@@ -161,6 +200,9 @@ func BundleMessage(b *fleet.Bundle) string {
 		if r.State == state {
 			return strings.TrimSuffix(parseKey(r.Name).Name+": "+resourceMessage(r), ": ")
 		}
+	}
+	if late(b) {
+		return notWorkedOn
 	}
 	if c := condition.Find(b.Status.Conditions, fleet.ConditionReady); c != nil && c.Status != corev1.ConditionTrue {
 		return c.Message
@@ -186,22 +228,58 @@ func RepoMessage(r *fleet.GitRepo) string {
 	return ""
 }
 
+// more is how a message ends that stands for several.
+var more = regexp.MustCompile(` \(and (\d+) more\)$`)
+
+// RepoWarnings is what a GitRepo says of its files and fields where nothing is wrong
+// with them, as "1 warning: a/cm.yaml:3: ..."; empty where it says nothing.
+func RepoWarnings(r *fleet.GitRepo) string {
+	first, n := "", 0
+	if c := condition.Find(r.Status.Conditions, fleet.ConditionStalled); c != nil && c.Status == corev1.ConditionFalse && c.Message != "" {
+		first, n = c.Message, 1
+		if m := more.FindStringSubmatch(c.Message); m != nil {
+			others, _ := strconv.Atoi(m[1])
+			first, n = strings.TrimSuffix(c.Message, m[0]), 1+others
+		}
+	}
+	if c := condition.Find(r.Status.Conditions, fleet.ConditionAccepted); c != nil && c.Status == corev1.ConditionFalse && c.Reason == fleet.ReasonNotImplemented {
+		first, n = cmp.Or(first, c.Message), n+1
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 warning: " + first
+	}
+	return count(n) + " warnings: " + first
+}
+
 // ClusterMessage says what the Ready condition of a Cluster says where it does
 // not hold.
-func ClusterMessage(c *fleet.Cluster) string {
-	if r := condition.Find(c.Status.Conditions, fleet.ConditionReady); r != nil && r.Status != corev1.ConditionTrue {
+func ClusterMessage(c *fleet.Cluster) string { return notReady(c.Status.Conditions) }
+
+// GroupMessage is ClusterMessage for a ClusterGroup.
+func GroupMessage(g *fleet.ClusterGroup) string { return notReady(g.Status.Conditions) }
+
+func notReady(list []fleet.Condition) string {
+	if r := condition.Find(list, fleet.ConditionReady); r != nil && r.Status != corev1.ConditionTrue {
 		return r.Message
 	}
 	return ""
 }
 
+// reasonChart is the reason of a GitRepo with a chart that cannot be had. The manager tries
+// again where that may pass by itself; the host may be a wrong one nevertheless.
+var reasonChart = finding.Finding{Rule: finding.RuleChart}.Reason()
+
 // RepoTrouble is why a repository needs a person, as Unreadable or Held and
-// the condition that says so; nil where it needs none.
+// the condition that says so; nil where it needs none. A field that this version does
+// not act on holds nothing back.
 func RepoTrouble(r *fleet.GitRepo) (fleet.BundleState, *fleet.Condition) {
 	list := r.Status.Conditions
-	if c := condition.Find(list, fleet.ConditionAccepted); c != nil && c.Status == corev1.ConditionFalse {
+	if c := condition.Find(list, fleet.ConditionAccepted); c != nil && c.Status == corev1.ConditionFalse && c.Reason != fleet.ReasonNotImplemented {
 		switch c.Reason {
-		case fleet.ReasonNotImplemented, fleet.ReasonRestricted, fleet.EventPolicyViolation, fleet.ReasonSuspended:
+		case fleet.ReasonRestricted, fleet.EventPolicyViolation, fleet.ReasonSuspended:
 			return Held, c
 		}
 		return Unreadable, c
@@ -212,15 +290,47 @@ func RepoTrouble(r *fleet.GitRepo) (fleet.BundleState, *fleet.Condition) {
 	if c := condition.Find(list, fleet.ConditionGitPolling); c != nil && c.Status == corev1.ConditionFalse {
 		return Unreadable, c
 	}
+	if c := condition.Find(list, fleet.ConditionReconciling); c != nil && c.Status == corev1.ConditionTrue && c.Reason == reasonChart {
+		return Unreadable, c
+	}
 	if c := condition.Find(list, fleet.ConditionDeletionHeld); c != nil && c.Status == corev1.ConditionTrue {
 		return Held, c
 	}
 	return "", nil
 }
 
+// HeldDeletion is why a Bundle that is being deleted waits for a person; nil where it
+// does not.
+func HeldDeletion(b *fleet.Bundle) *fleet.Condition {
+	c := condition.Find(b.Status.Conditions, fleet.ConditionDeletionHeld)
+	if b.DeletionTimestamp == nil || c == nil || c.Status != corev1.ConditionTrue {
+		return nil
+	}
+	return c
+}
+
+// HeldRepo is why a GitRepo that is being deleted waits for a person; nil where it does
+// not.
+func HeldRepo(r *fleet.GitRepo) *fleet.Condition {
+	c := condition.Find(r.Status.Conditions, fleet.ConditionDeletionHeld)
+	if r.DeletionTimestamp == nil || c == nil || c.Status != corev1.ConditionTrue || c.Reason != fleet.ReasonProtected {
+		return nil
+	}
+	return c
+}
+
 // Problem is why a Bundle is kept from being Ready anywhere, whatever its
 // deployments say: its condition Ready, or nil where there is no such reason.
 func Problem(b *fleet.Bundle) *fleet.Condition { return problem(b.Status.Conditions) }
+
+// Awaited is what the manager waits for before it works out the present version of
+// a Bundle: its condition Ready, or nil where that does not say so.
+func Awaited(b *fleet.Bundle) *fleet.Condition {
+	if c := problem(b.Status.Conditions); c != nil && late(b) && work.Awaits(c.Reason) {
+		return c
+	}
+	return nil
+}
 
 // problem is the condition Ready where it is False for a reason of the object
 // itself, and not because of the state of a deployment.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
@@ -18,15 +19,29 @@ func TestStates(t *testing.T) {
 		why       string
 		got, want fleet.BundleState
 	}{
-		"Displayed":     {"the display field is the API's word", BundleState(bundle("x", on(1, bad("a", fleet.Modified, "")))), fleet.Modified},
-		"EmptyIsReady":  {"an empty display field is Ready where the condition says so", BundleState(bundle("x", on(1))), fleet.Ready},
-		"EmptyIsNot":    {"an empty display field of a bundle for no cluster is not", BundleState(&fleet.Bundle{Status: fleet.BundleStatus{Conditions: no}}), fleet.NotReady},
-		"NewBundle":     {"nobody has worked on it", BundleState(&fleet.Bundle{}), fleet.Pending},
-		"NewRepo":       {"nobody has worked on it", RepoState(&fleet.GitRepo{}), fleet.GitUpdating},
-		"NewCluster":    {"nobody has worked on it", ClusterState(&fleet.Cluster{}), fleet.WaitCheckIn},
-		"Group":         {"groups have states too", GroupState(&fleet.ClusterGroup{Status: fleet.ClusterGroupStatus{Conditions: ready}}), fleet.Ready},
-		"OfflineWins":   {"a cluster that is away is that, whatever its bundles were", ClusterState(cluster("a", away(time.Hour))), fleet.Offline},
-		"DeploymentIDs": {"the display field of a cluster that is away is stale; its ids are not", DeploymentState(deployment("x", "a", written)), fleet.WaitApplied},
+		"Displayed":    {"the display field is the API's word", BundleState(bundle("x", on(1, bad("a", fleet.Modified, "")))), fleet.Modified},
+		"EmptyIsReady": {"an empty display field is Ready where the condition says so", BundleState(bundle("x", on(1))), fleet.Ready},
+		"EmptyIsNot":   {"an empty display field of a bundle for no cluster is not", BundleState(&fleet.Bundle{Status: fleet.BundleStatus{Conditions: no}}), fleet.NotReady},
+		"NewBundle":    {"nobody has worked on it", BundleState(&fleet.Bundle{}), fleet.Pending},
+		"NewRepo":      {"nobody has worked on it", RepoState(&fleet.GitRepo{}), fleet.GitUpdating},
+		"WrongBranch": {"the display field stays GitUpdating, as in the API", RepoState(repo(func(r *fleet.GitRepo) {
+			r.Status.Display.State = fleet.GitUpdating
+			r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionGitPolling, corev1.ConditionFalse, "BranchNotFound", `branch "mian" does not exist`, 0)}
+		})), Unreadable},
+		"NeverLetIn": {"what was held back before it was read", RepoState(repo(func(r *fleet.GitRepo) {
+			r.Status.Display.State = fleet.GitUpdating
+			r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonRestricted, "Policy shops/limits", 0)}
+		})), Held},
+		"UnusedField": {"a field that nothing acts on holds nothing back", RepoState(repo(func(r *fleet.GitRepo) {
+			r.Status.Conditions = append(r.Status.Conditions, cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonNotImplemented, "imageScanInterval", 0))
+		})), fleet.Ready},
+		"ProtectedRepo":   {"its deletion waits for a person, and what it deployed is Ready", RepoState(repo(protectedRepo)), Held},
+		"RemovalHeld":     {"a removal waits for a person, and all that is deployed is Ready", RepoState(repo(removalHeld)), fleet.Ready},
+		"ProtectedBundle": {"its deletion waits for a person", BundleState(bundle("x", on(1), heldBundle)), Held},
+		"NewCluster":      {"nobody has worked on it", ClusterState(&fleet.Cluster{}), fleet.WaitCheckIn},
+		"Group":           {"groups have states too", GroupState(&fleet.ClusterGroup{Status: fleet.ClusterGroupStatus{Conditions: ready}}), fleet.Ready},
+		"OfflineWins":     {"a cluster that is away is that, whatever its bundles were", ClusterState(cluster("a", away(time.Hour))), fleet.Offline},
+		"DeploymentIDs":   {"the display field of a cluster that is away is stale; its ids are not", DeploymentState(deployment("x", "a", written)), fleet.WaitApplied},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -35,6 +50,23 @@ func TestStates(t *testing.T) {
 			}
 		})
 	}
+}
+
+// protectedRepo is a protected GitRepo whose deletion waits for a person.
+func protectedRepo(r *fleet.GitRepo) {
+	r.DeletionTimestamp = &metav1.Time{Time: now}
+	r.Status.Conditions = append(r.Status.Conditions, cond(fleet.ConditionDeletionHeld, corev1.ConditionTrue, fleet.ReasonProtected, "would remove", 0))
+}
+
+// removalHeld is a GitRepo of which a removal waits for a person.
+func removalHeld(r *fleet.GitRepo) {
+	r.Status.Conditions = append(r.Status.Conditions, cond(fleet.ConditionDeletionHeld, corev1.ConditionTrue, "AboveBudget", "would remove", 0))
+}
+
+// heldBundle is a Bundle whose deletion waits for a person.
+func heldBundle(b *fleet.Bundle) {
+	b.DeletionTimestamp = &metav1.Time{Time: now}
+	b.Status.Conditions = append(b.Status.Conditions, cond(fleet.ConditionDeletionHeld, corev1.ConditionTrue, fleet.ReasonProtected, "would remove", 0))
 }
 
 func TestMessages(t *testing.T) {
@@ -60,8 +92,9 @@ func TestMessages(t *testing.T) {
 		"RepoDisplay": {"then the first deployment", RepoMessage(repo(func(r *fleet.GitRepo) {
 			r.Status.Display.State, r.Status.Display.Message = "NotReady", "0/1"
 		})), "0/1"},
-		"RepoReady": {"nothing to say", RepoMessage(repo()), ""},
-		"Offline":   {"the condition of a cluster that is away", ClusterMessage(cluster("a", away(time.Hour))), "last report"},
+		"HeldBundle": {"what waits for a person comes first", BundleMessage(bundle("x", on(1), heldBundle)), "would remove"},
+		"RepoReady":  {"nothing to say", RepoMessage(repo()), ""},
+		"Offline":    {"the condition of a cluster that is away", ClusterMessage(cluster("a", away(time.Hour))), "last report"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +164,7 @@ func TestAnswer(t *testing.T) {
 	commit, lone := repo, Goal{Kind: "Cluster"}
 	commit.Commit = newSHA
 	pair := func(cluster string, p Progress) Pair {
-		return Pair{Bundle: Key{Name: "web"}, Cluster: Key{Namespace: space, Name: cluster}, Progress: p, State: fleet.WaitApplied}
+		return Pair{Bundle: Key{Name: "web"}, Cluster: Key{Namespace: space, Name: cluster}, Progress: p, State: fleet.WaitApplied, Message: "no"}
 	}
 	cases := map[string]struct {
 		goal Goal
@@ -140,7 +173,9 @@ func TestAnswer(t *testing.T) {
 	}{
 		"All":     {commit, Verdict{End: Reached, Seen: true, Commit: newSHA, Pairs: []Pair{pair("a", Reached), pair("b", Reached)}}, "2 of 2 clusters are at bbbbbbb"},
 		"One":     {repo, Verdict{End: Reached, Seen: true, Pairs: []Pair{pair("a", Reached)}}, "1 of 1 clusters is Ready"},
-		"Some":    {commit, Verdict{End: Failed, Seen: true, Commit: newSHA, Pairs: []Pair{pair("a", Reached), pair("b", Failed)}}, "1 of 2 clusters are at bbbbbbb"},
+		"Some":    {commit, Verdict{End: Failed, Seen: true, Commit: newSHA, Pairs: []Pair{pair("a", Reached), pair("b", Failed)}}, "1 of 2 clusters are at bbbbbbb; web on b: no"},
+		"Broken":  {commit, Verdict{End: Failed, Seen: true, Commit: newSHA, Pairs: []Pair{pair("a", Waiting)}, Faults: []string{"bundle db: no"}}, "0 of 1 clusters is at bbbbbbb; bundle db: no"},
+		"Unknown": {commit, Verdict{End: Waiting, Waits: []string{"repo app is at aaaaaaa"}, Check: "check it"}, "not at bbbbbbb: repo app is at aaaaaaa; check it"},
 		"NotSeen": {commit, Verdict{End: Waiting, Waits: []string{"repo app is at aaaaaaa"}}, "not at bbbbbbb: repo app is at aaaaaaa"},
 		"Fault":   {repo, Verdict{End: Failed, Faults: []string{"repo app: no"}}, "not Ready: repo app: no"},
 		"Nothing": {commit, Verdict{End: Reached, Seen: true, Commit: newSHA, Bundles: 3}, "nothing to wait for: bbbbbbb changed none of 3 bundles"},
@@ -152,10 +187,58 @@ func TestAnswer(t *testing.T) {
 		}
 	}
 	v := Verdict{Faults: []string{"x"}, Trouble: "y", Waits: []string{"z"}, Pairs: []Pair{pair("a", Waiting), pair("b", Reached)}}
-	if got, want := v.Missing(), "x, y, z, web on a (WaitApplied)"; got != want {
+	if got, want := v.Missing(), "y, z, web on a (WaitApplied); x"; got != want {
 		t.Errorf("want %q, got %q", want, got)
 	}
 	if diff := cmp.Diff([]string{"x", "y", "z"}, v.Problems()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A commit that a GitRepo has never seen may not be there.
+func TestCheckCommit(t *testing.T) {
+	goal := Goal{Kind: "GitRepo", Key: Key{Namespace: space, Name: "app"}, Commit: newSHA}
+	polled := func(r *fleet.GitRepo) { r.Status.PollingCommit = newSHA }
+	pinned := func(r *fleet.GitRepo) { r.Spec.Revision = "v1" }
+	const check = "its branch master is not at bbbbbbb: check that this commit is pushed there, to the repository that repo app reads"
+	for why, c := range map[string]struct {
+		repo *fleet.GitRepo
+		want string
+	}{
+		"never seen":                {repo(), check},
+		"seen and not read yet":     {repo(polled), ""},
+		"no other revision is read": {repo(pinned), ""},
+		"the cause is known":        {repo(saying(fleet.ConditionGitPolling, corev1.ConditionFalse, "Unreachable", "no answer")), ""},
+	} {
+		if got := Judge(goal, Fleet{Repositories: []*fleet.GitRepo{c.repo}}).Check; got != c.want {
+			t.Errorf("%s: want %q, got %q", why, c.want, got)
+		}
+	}
+}
+
+// Warnings stand where nothing is wrong: in the condition Stalled that is False, and
+// in Accepted for a field that nothing acts on.
+func TestRepoWarnings(t *testing.T) {
+	says := func(kind string, status corev1.ConditionStatus, reason, message string) func(*fleet.GitRepo) {
+		return func(r *fleet.GitRepo) {
+			r.Status.Conditions = append(r.Status.Conditions, cond(kind, status, reason, message, 0))
+		}
+	}
+	dropped := says(fleet.ConditionStalled, corev1.ConditionFalse, "UnknownKey", "a/cm.yaml:3: no kind")
+	unused := says(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonNotImplemented, "webhookSecret is not acted on")
+	for name, c := range map[string]struct {
+		repo *fleet.GitRepo
+		want string
+	}{
+		"None":    {repo(says(fleet.ConditionStalled, corev1.ConditionFalse, fleet.ReasonSucceeded, "")), ""},
+		"One":     {repo(dropped), "1 warning: a/cm.yaml:3: no kind"},
+		"Several": {repo(says(fleet.ConditionStalled, corev1.ConditionFalse, "UnknownKey", "a/cm.yaml:3: no kind (and 2 more)")), "3 warnings: a/cm.yaml:3: no kind"},
+		"Field":   {repo(unused), "1 warning: webhookSecret is not acted on"},
+		"Both":    {repo(dropped, unused), "2 warnings: a/cm.yaml:3: no kind"},
+		"Error":   {repo(says(fleet.ConditionStalled, corev1.ConditionTrue, "Invalid", "a/fleet.yaml:1: no")), ""},
+	} {
+		if got := RepoWarnings(c.repo); got != c.want {
+			t.Errorf("%s: want %q, got %q", name, c.want, got)
+		}
 	}
 }

@@ -22,6 +22,8 @@ type Status struct {
 	Attention []Attention `json:"attention"`
 	// Moving is what changes by itself.
 	Moving []Moving `json:"moving"`
+	// Paused is what users hold back.
+	Paused []PausedObject `json:"paused"`
 	// Offline is which clusters are away.
 	Offline Offline `json:"offline"`
 }
@@ -45,13 +47,15 @@ type Repositories struct {
 	Held int `json:"held"`
 	// Unreadable is how many cannot be read, in whole or in part.
 	Unreadable int `json:"unreadable"`
+	// Warnings is how many have warnings, in whatever part they are.
+	Warnings int `json:"warnings"`
 }
 
 // Attention is one thing that needs a person.
 type Attention struct {
 	// State is a state of Fleet, or Unreadable, Held or Orphaned.
 	State fleet.BundleState `json:"state"`
-	// Kind is Bundle, GitRepo, Cluster or Manager.
+	// Kind is Bundle, GitRepo, Cluster, Workspace or Manager.
 	Kind string `json:"kind"`
 	// Name is "<workspace>/<name>".
 	Name string `json:"name"`
@@ -124,7 +128,7 @@ func Summarize(f Fleet, m Manager, now time.Time) Status {
 	s := Status{
 		Manager:  m,
 		Clusters: tally(f.Clusters, ClusterState), Bundles: tally(f.Bundles, BundleState),
-		Attention: []Attention{}, Moving: []Moving{},
+		Attention: []Attention{}, Moving: []Moving{}, Paused: pausedObjects(f),
 		Offline: offline(f.Clusters),
 	}
 	seen := newSighting(f, now)
@@ -139,9 +143,7 @@ func Summarize(f Fleet, m Manager, now time.Time) Status {
 	for _, c := range sortedBy(f.Clusters) {
 		seen.cluster(c)
 	}
-	if row := m.attention(); row != nil {
-		s.Attention = append(s.Attention, *row)
-	}
+	s.Attention = append(s.Attention, m.attention()...)
 	s.Attention = append(s.Attention, seen.rows()...)
 	s.Moving = append(s.Moving, seen.moving...)
 	return s
@@ -149,7 +151,7 @@ func Summarize(f Fleet, m Manager, now time.Time) Status {
 
 // Quiet tells whether there is nothing to say beyond the sums.
 func (s Status) Quiet() bool {
-	return len(s.Attention) == 0 && len(s.Moving) == 0 && s.Offline.Count == 0
+	return len(s.Attention) == 0 && len(s.Moving) == 0 && len(s.Paused) == 0 && s.Offline.Count == 0
 }
 
 // Settled tells whether all is Ready but for clusters that are away.
@@ -178,9 +180,13 @@ func (c Count) AllReady() bool { return c.States[fleet.Ready] == c.Total }
 
 func (r *Repositories) add(repo *fleet.GitRepo) {
 	r.Total++
-	trouble, _ := RepoTrouble(repo)
+	if RepoWarnings(repo) != "" {
+		r.Warnings++
+	}
+	trouble, c := RepoTrouble(repo)
 	st := repo.Status
 	switch {
+	case c != nil && approved(repo.Annotations, c):
 	case trouble == Held:
 		r.Held++
 	case trouble == Unreadable:

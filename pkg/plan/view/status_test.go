@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 )
 
 // row is what a test compares of a row that needs attention.
@@ -45,6 +47,44 @@ func TestSummarize(t *testing.T) {
 				Repositories: []*fleet.GitRepo{repo()}, Bundles: []*fleet.Bundle{bundle("web", on(2))},
 				Clusters: []*fleet.Cluster{cluster("a"), cluster("b")},
 			},
+		},
+		"RemovalApproved": {
+			why: "who has approved a removal has nothing left to do",
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(says(fleet.ConditionDeletionHeld, corev1.ConditionTrue, fleet.ReasonDeletionHeld, "would remove 5 of 8 bundles: a1b2"),
+					func(r *fleet.GitRepo) { r.Annotations = map[string]string{fleet.AnnotationApproveDeletion: "a1b2"} })},
+				Bundles: []*fleet.Bundle{bundle("web", func(b *fleet.Bundle) {
+					b.Status.Conditions = []fleet.Condition{cond(fleet.ConditionDeletionHeld, corev1.ConditionTrue, fleet.ReasonDeletionHeld, "would remove 3 deployments: c3d4", time.Hour)}
+					b.Annotations = map[string]string{fleet.AnnotationApproveDeletion: "c3d4"}
+				})},
+			},
+			moving: []string{"GitRepo shops/app 0/0 removal a1b2 is approved and has not begun", "Bundle shops/web 0/0 removal c3d4 is approved and has not begun"},
+		},
+		"RemovalApprovedBefore": {
+			why: "an approval of another list counts for nothing",
+			fleet: Fleet{Repositories: []*fleet.GitRepo{repo(says(fleet.ConditionDeletionHeld, corev1.ConditionTrue, fleet.ReasonDeletionHeld, "would remove 5 of 8 bundles: a1b2"),
+				func(r *fleet.GitRepo) { r.Annotations = map[string]string{fleet.AnnotationApproveDeletion: "c3d4"} })}},
+			attention: []string{"Held GitRepo shops/app [DeletionHeld] would remove 5 of 8 bundles: a1b2 on "},
+		},
+		"ChartUnreachable": {
+			why:       "the host of a chart may be wrong, as that of a repository",
+			fleet:     Fleet{Repositories: []*fleet.GitRepo{repo(says(fleet.ConditionReconciling, corev1.ConditionTrue, "Chart", "web/fleet.yaml:2: no answer"))}},
+			attention: []string{"Unreadable GitRepo shops/app [Chart] web/fleet.yaml:2: no answer on "},
+		},
+		"FrozenByMaxUnavailable": {
+			why:       "no cluster that runs is ever updated where none may be unavailable",
+			fleet:     Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2, bad("a", fleet.OutOfSync, "waits for room: 0 may be unavailable"), bad("b", fleet.OutOfSync, "waits for room: 0 may be unavailable")))}},
+			attention: []string{"OutOfSync Bundle shops/web [OutOfSync] waits for room: 0 may be unavailable; maxUnavailable is 0 on a, b"},
+		},
+		"FrozenByMaxNew": {
+			why:       "no cluster that is new ever gets it",
+			fleet:     Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2, bad("a", fleet.Pending, "new deployments are not created: maxNew is 0")))}},
+			attention: []string{"Pending Bundle shops/web [Pending] new deployments are not created: maxNew is 0 on a"},
+		},
+		"HasRoomLater": {
+			why:    "a limit above 0 has room again when another cluster is done",
+			fleet:  Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2, bad("a", fleet.OutOfSync, "waits for room: 10 may be unavailable")))}},
+			moving: []string{"Bundle shops/web 1/2 waits for room: 10 may be unavailable"},
 		},
 		"OneRowForEachState": {
 			why: "two troubles of one bundle have two causes",
@@ -110,6 +150,33 @@ func TestSummarize(t *testing.T) {
 			moving:  []string{"Bundle shops/web 0/2 has no room"},
 			offline: 1,
 		},
+		"OutsideOfThePartitions": {
+			why: "a cluster that no partition selects never gets the bundle; the others go on",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(3,
+				bad("a", fleet.Pending, rollout.ReasonOutside), bad("b", fleet.OutOfSync, "has no room")))}},
+			attention: []string{"Pending Bundle shops/web [Pending] in no partition of the rollout strategy on a"},
+			moving:    []string{"Bundle shops/web 1/3 has no room"},
+		},
+		"OnlyOutside": {
+			why:       "without others nothing moves",
+			fleet:     Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2, bad("a", fleet.OutOfSync, rollout.ReasonOutside)))}},
+			attention: []string{"OutOfSync Bundle shops/web [OutOfSync] in no partition of the rollout strategy on a"},
+		},
+		"DependsOnNothing": {
+			why: "a bundle that is not there does not become Ready",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2,
+				bad("a", fleet.WaitApplied, `depends on bundle "databse" on this cluster, and there is none`),
+				bad("b", fleet.WaitApplied, `depends on bundle "databse" on this cluster, and there is none`)))}},
+			attention: []string{`WaitApplied Bundle shops/web [WaitApplied] depends on bundle "databse" on this cluster, and there is none on a, b`},
+		},
+		"DependsOnWhatComes": {
+			why: "a bundle that was not written there yet has some time",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(1,
+				bad("a", fleet.WaitApplied, `depends on bundle "db" on this cluster, and there is none`)), func(b *fleet.Bundle) {
+				b.Status.Conditions[0].LastTransitionTime = ago(time.Minute)
+			})}},
+			moving: []string{`Bundle shops/web 0/1 depends on bundle "db" on this cluster, and there is none`},
+		},
 		"Paused": {
 			why: "paused is a reason to wait",
 			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(1, bad("a", fleet.OutOfSync, "")), func(b *fleet.Bundle) {
@@ -125,11 +192,12 @@ func TestSummarize(t *testing.T) {
 			moving: []string{"Bundle shops/web 0/0 "},
 		},
 		"NoTargetsOfOneOfMany": {
-			why: "a bundle that matches no cluster is nobody's fault where others of its repository do",
+			why: "the repository is Ready where others of its bundles match one, so that only the bundle says why it is NotReady",
 			fleet: Fleet{
 				Repositories: []*fleet.GitRepo{repo()},
 				Bundles:      []*fleet.Bundle{bundle("web", on(2)), bundle("db", unready(fleet.ReasonNoTargets, "no cluster matches"))},
 			},
+			attention: []string{"NotReady Bundle shops/db [NoTargets] no cluster matches on "},
 		},
 		"NoTargetsAtAll": {
 			why: "the repository tells it once, not once for each bundle",
@@ -191,10 +259,14 @@ func TestSummarize(t *testing.T) {
 				cluster("c", func(c *fleet.Cluster) {
 					c.Status.Agent.Orphans = &fleet.AgentOrphans{Count: 4, Names: []string{"d", "e", "f", "g"}}
 				}),
+				cluster("d", func(c *fleet.Cluster) {
+					c.Status.Conditions = condition.Set(c.Status.Conditions, cond(fleet.ConditionReady, corev1.ConditionFalse, fleet.ReasonAgentTrouble, "no rights", time.Hour), now)
+				}),
 			}},
 			attention: []string{
 				"NotReady Cluster shops/a [Terminating] its namespace is being deleted on a",
 				"NotReady Cluster shops/b [DuplicateIdentity] two agents on b",
+				"NotReady Cluster shops/d [AgentTrouble] no rights on d",
 				"Orphaned Cluster shops/c [Orphaned] kept, and nobody ordered to uninstall it: d, e, f and 1 more on c",
 			},
 		},
@@ -236,13 +308,16 @@ func many[T any](n int, f func(int) T) []T {
 func TestRepositories(t *testing.T) {
 	stale := repo(func(r *fleet.GitRepo) { r.Status.PollingCommit = newSHA })
 	held := repo(func(r *fleet.GitRepo) {
-		r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonNotImplemented, "x", 0)}
+		r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonRestricted, "x", 0)}
+	})
+	unused := repo(func(r *fleet.GitRepo) {
+		r.Status.Conditions = append(r.Status.Conditions, cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonNotImplemented, "webhookSecret", 0))
 	})
 	denied := repo(func(r *fleet.GitRepo) {
 		r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionAccepted, corev1.ConditionFalse, "SecretNotFound", "x", 0)}
 	})
-	got := Summarize(Fleet{Repositories: []*fleet.GitRepo{repo(), stale, held, denied, {}}}, Manager{}, now).Repositories
-	want := Repositories{Total: 5, Current: 1, Held: 1, Unreadable: 1}
+	got := Summarize(Fleet{Repositories: []*fleet.GitRepo{repo(), stale, held, unused, denied, {}}}, Manager{}, now).Repositories
+	want := Repositories{Total: 6, Current: 2, Held: 1, Unreadable: 1, Warnings: 1}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

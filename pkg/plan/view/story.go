@@ -12,7 +12,7 @@ const named = 5
 
 // A Line is one step of a wait: a word for what happened, and the rest.
 type Line struct {
-	Word string // seen, wait, write, ready, fail or defer
+	Word string // seen, warn, wait, write, remove, gone, ready, fail or defer
 	Text string
 }
 
@@ -24,6 +24,9 @@ func Story(goal Goal, before, after Verdict, about string, now time.Time) []Line
 	if after.Seen && !before.Seen && after.Commit != "" && (goal.Kind == "GitRepo" || goal.Commit != "") {
 		t.add("seen", seen(goal, after, about))
 	}
+	if after.Warnings != "" && after.Warnings != before.Warnings {
+		t.add("warn", after.Warnings)
+	}
 	if after.Trouble != "" && after.Trouble != before.Trouble {
 		t.add("wait", after.Trouble)
 	}
@@ -33,6 +36,7 @@ func Story(goal Goal, before, after Verdict, about string, now time.Time) []Line
 		}
 	}
 	t.written()
+	t.removed(goal, before)
 	t.ready()
 	t.failed()
 	t.deferred()
@@ -67,17 +71,25 @@ func seen(goal Goal, v Verdict, about string) string {
 		commit += " " + about
 	}
 	if goal.Commit == "" {
-		return fmt.Sprintf("%s: %s", commit, plural(v.Bundles, "bundle"))
+		return fmt.Sprintf("%s: %s", commit, bundles(v.Bundles))
 	}
-	text := fmt.Sprintf("%s: %d of %s changed", commit, len(v.Changed), plural(v.Bundles, "bundle"))
+	text := fmt.Sprintf("%s: %d of %s changed", commit, len(v.Changed), bundles(v.Bundles))
 	if len(v.Changed) > 0 {
-		short := make([]string, len(v.Changed))
-		for i, name := range v.Changed {
-			short[i] = strings.TrimPrefix(name, goal.Key.Name+"-")
-		}
-		text += " (" + List(short, named) + ")"
+		text += " (" + shortNames(goal, v.Changed) + ")"
+	}
+	if len(v.Removed) > 0 {
+		text += fmt.Sprintf(", %d removed (%s)", len(v.Removed), shortNames(goal, v.Removed))
 	}
 	return text
+}
+
+// shortNames are names of bundles without the name of their repository.
+func shortNames(goal Goal, names []string) string {
+	short := make([]string, len(names))
+	for i, name := range names {
+		short[i] = strings.TrimPrefix(name, goal.Key.Name+"-")
+	}
+	return List(short, named)
 }
 
 // written tells for each bundle to which clusters it was written, unless they
@@ -96,6 +108,37 @@ func (t *teller) written() {
 	}
 	for _, b := range bundles {
 		t.add("write", fmt.Sprintf("%s to %s", b.Name, List(to[b], named)))
+	}
+}
+
+// removed says which bundles are being removed and from where, and which are gone.
+// The manager may hold a removal after it has marked the bundles: they are not gone.
+func (t *teller) removed(goal Goal, before Verdict) {
+	if goal.Kind != "GitRepo" || !t.after.Seen {
+		return
+	}
+	was, is := map[Key]Removal{}, map[Key]bool{}
+	for _, r := range before.Removals {
+		was[r.Bundle] = r
+	}
+	for _, r := range t.after.Removals {
+		is[r.Bundle] = true
+		old, known := was[r.Bundle]
+		text := r.Bundle.Name
+		if len(r.Clusters) > 0 {
+			text += " from " + List(r.Clusters, named)
+		}
+		if !known && r.Progress == Waiting {
+			t.add("remove", text)
+		}
+		if len(r.Away) > 0 && r.Progress == Deferred && old.Progress != Deferred {
+			t.add("defer", fmt.Sprintf("%s: Offline; %s is removed there when it is back", List(r.Away, named), r.Bundle.Name))
+		}
+	}
+	for _, r := range before.Removals {
+		if !is[r.Bundle] && !slices.Contains(t.after.Held, r.Bundle) {
+			t.add("gone", r.Bundle.Name)
+		}
 	}
 }
 
@@ -200,15 +243,20 @@ func (v Verdict) Problems() []string {
 	return append(texts, v.Waits...)
 }
 
-// Missing says in one line what a wait still waits for.
+// Missing says in one line what a wait still waits for. Faults come last: they may end
+// with a command.
 func (v Verdict) Missing() string {
-	texts := v.Problems()
+	texts := v.Problems()[len(v.Faults):]
 	for _, p := range v.Pairs {
 		if p.Progress == Waiting || p.Progress == Failed {
 			texts = append(texts, fmt.Sprintf("%s on %s (%s)", p.Bundle.Name, p.Cluster.Name, p.State))
 		}
 	}
-	return List(texts, named)
+	faults := List(v.Faults, named)
+	if len(texts) > 0 && faults != "" {
+		return List(texts, named) + "; " + faults
+	}
+	return List(texts, named) + faults
 }
 
 // Clusters counts the clusters of a verdict: all, those with everything Ready,
@@ -245,20 +293,75 @@ func Answer(goal Goal, v Verdict) string {
 	}
 	switch {
 	case goal.Commit != "" && !v.Seen:
-		return "not at " + Short(goal.Commit) + ": " + v.Missing()
+		return after("not at "+Short(goal.Commit)+": "+v.Missing(), v.Check)
+	case all == 0 && v.End == Deferred:
+		return "done where clusters can be reached: " + nothing(goal, v) + v.leftovers()
 	case all == 0 && v.End != Reached:
 		return "not Ready: " + v.Missing()
+	case all == 0 && len(v.Removed) > 0:
+		return nothing(goal, v)
 	case all == 0:
 		return fmt.Sprintf("nothing to wait for: %s", nothing(goal, v))
 	case deferred > 0:
-		return fmt.Sprintf("%d of %d reachable clusters %s %s, %d deferred", ready, all-deferred, areOf(all-deferred), what, deferred)
+		return after(fmt.Sprintf("%d of %d reachable clusters %s %s, %d deferred", ready, all-deferred, areOf(all-deferred), what, deferred), v.cause())
 	}
-	return fmt.Sprintf("%d of %d clusters %s %s", ready, all, areOf(all), what)
+	text := fmt.Sprintf("%d of %d clusters %s %s", ready, all, areOf(all), what)
+	if v.End == Reached && len(v.Removed) > 0 {
+		text += ", " + List(v.Removed, named) + " removed"
+	}
+	return after(text+v.leftovers(), v.cause())
+}
+
+// after is a text and another one behind it, if there is one.
+func after(text, more string) string {
+	if more == "" {
+		return text
+	}
+	return text + "; " + more
+}
+
+// cause is why a wait has failed, in one line: what belongs to no pair, else the first pair
+// that cannot become Ready without a change. It is empty where nothing has failed.
+func (v Verdict) cause() string {
+	p, found := v.Failed()
+	switch {
+	case len(v.Faults) > 0:
+		return List(v.Faults, named)
+	case found && p.Message != "":
+		return fmt.Sprintf("%s on %s: %s", p.Bundle.Name, p.Cluster.Name, p.Message)
+	}
+	return ""
+}
+
+// Failed is the first pair that cannot become Ready without a change.
+func (v Verdict) Failed() (p Pair, found bool) {
+	i := slices.IndexFunc(v.Pairs, func(p Pair) bool { return p.Progress == Failed })
+	if i < 0 {
+		return Pair{}, false
+	}
+	return v.Pairs[i], true
+}
+
+// leftovers says what is still to be removed from clusters that are away.
+func (v Verdict) leftovers() string {
+	var names []string
+	for _, r := range v.Removals {
+		if r.Progress == Deferred {
+			names = append(names, r.Bundle.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return ", " + List(names, named) + " still on clusters that are Offline"
 }
 
 func nothing(goal Goal, v Verdict) string {
 	if goal.Commit != "" {
-		return fmt.Sprintf("%s changed none of %s", Short(v.Commit), plural(v.Bundles, "bundle"))
+		if len(v.Removed) > 0 {
+			return fmt.Sprintf("%s removed %s and changed none of %s", Short(v.Commit), List(v.Removed, named), bundles(v.Bundles))
+		}
+		return fmt.Sprintf("%s changed none of %s", Short(v.Commit), bundles(v.Bundles))
 	}
 	if goal.Kind == "Cluster" {
 		return "nothing is deployed there"
@@ -266,11 +369,11 @@ func nothing(goal Goal, v Verdict) string {
 	return "nothing is deployed by it"
 }
 
-func plural(n int, noun string) string {
+func bundles(n int) string {
 	if n == 1 {
-		return "1 " + noun
+		return "1 bundle"
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%d bundles", n)
 }
 
 func areOf(n int) string {

@@ -24,6 +24,10 @@ type Fleet struct {
 	Bundles      []*fleet.Bundle
 	Clusters     []*fleet.Cluster
 	Deployments  []*fleet.BundleDeployment
+	// Ordered tells that the lists were read one after the other, each at its
+	// newest: repositories, then bundles, then deployments. As a status is written
+	// after what it speaks of, each list shows all that the ones before speak of.
+	Ordered bool
 }
 
 // A Key is the workspace and the name of an object.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 )
 
 // A Goal is what somebody waits for: that everything of a GitRepo, of a Bundle
@@ -29,15 +29,23 @@ type Goal struct {
 type Verdict struct {
 	// End is Waiting until the wait is over.
 	End Progress
-	// Seen tells whether the commit was read, and Commit is that commit, or the
-	// newest that was read.
+	// Seen tells whether the commit was read and the bundles are those that this
+	// reading left, and Commit is that commit, or the newest that was read.
 	Seen   bool
 	Commit string
+	// Unproven tells that the repository's manager does not say which bundles a
+	// reading left. Then only a Fleet that is Ordered can tell whether it was Seen.
+	Unproven bool
 	// Bundles is how many bundles there are; Changed are the names of those
-	// that are waited for.
+	// that are waited for, and Removed of those that the commit removed.
 	Bundles int
 	Changed []string
+	Removed []string
 	Pairs   []Pair // by bundle, then cluster
+	// Removals are the bundles that are being removed, by name.
+	Removals []Removal
+	// Held are the bundles whose removal waits to be approved.
+	Held []Key
 	// Faults are texts about what cannot pass without a change and belongs to
 	// no pair.
 	Faults []string
@@ -46,6 +54,10 @@ type Verdict struct {
 	// Trouble is what keeps the repository from being read at present; it may
 	// pass by itself.
 	Trouble string
+	// Check is what to check of a commit that the repository has not seen.
+	Check string
+	// Warnings is what the repository says of the files of the commit that was Seen.
+	Warnings string
 }
 
 // Judge says how far a goal is. It looks at nothing but f and the goal.
@@ -73,18 +85,22 @@ type judge struct {
 	repos       map[Key]*fleet.GitRepo
 	bundles     map[Key]*fleet.Bundle
 	clusters    map[Key]*fleet.Cluster
-	deployments map[Key][]*fleet.BundleDeployment // by bundle
+	deployments map[Key][]*fleet.BundleDeployment // by bundle; those that stay
+	leaving     map[Key][]*fleet.BundleDeployment // by bundle; those that are withdrawn
+	ordered     bool
 }
 
 func newJudge(goal Goal, f Fleet) *judge {
 	j := &judge{
 		goal: goal, repos: byKey(f.Repositories), bundles: byKey(f.Bundles), clusters: byKey(f.Clusters),
-		deployments: map[Key][]*fleet.BundleDeployment{},
+		deployments: map[Key][]*fleet.BundleDeployment{}, leaving: map[Key][]*fleet.BundleDeployment{}, ordered: f.Ordered,
 	}
 	for _, bd := range f.Deployments {
-		if !Leaving(bd) {
-			j.deployments[BundleOf(bd)] = append(j.deployments[BundleOf(bd)], bd)
+		of := j.deployments
+		if Leaving(bd) {
+			of = j.leaving
 		}
+		of[BundleOf(bd)] = append(of[BundleOf(bd)], bd)
 	}
 	return j
 }
@@ -114,6 +130,9 @@ func (j *judge) end() Progress {
 	for _, p := range j.v.Pairs {
 		n[p.Progress]++
 	}
+	for _, r := range j.v.Removals {
+		n[r.Progress]++
+	}
 	switch failed := n[Failed]+len(j.v.Faults) > 0; {
 	case failed && !j.goal.KeepWaiting:
 		return Failed
@@ -125,77 +144,6 @@ func (j *judge) end() Progress {
 	return Reached
 }
 
-// repository judges all bundles of a GitRepo that the commit changed.
-func (j *judge) repository() {
-	repo := j.repos[j.goal.Key]
-	if repo == nil {
-		j.fault("repo %s is gone", j.goal.Key.Name)
-		return
-	}
-	j.read(repo)
-	var all []*fleet.Bundle
-	targeted := false
-	for _, b := range j.bundles {
-		if repoOf(b) == j.goal.Key {
-			all = append(all, b)
-			targeted = targeted || b.Status.Summary.DesiredReady > 0
-		}
-	}
-	j.v.Bundles = len(all)
-	if !j.v.Seen {
-		return
-	}
-	if j.v.Bundles == 0 && len(j.v.Faults) == 0 && j.v.Trouble == "" {
-		j.wait("no bundle was made from repo %s yet", repo.Name)
-	}
-	for _, b := range sortedBy(all) {
-		if b.DeletionTimestamp != nil {
-			j.wait("bundle %s is being removed", b.Name)
-			continue
-		}
-		if j.changedBy(b) {
-			j.bundle(b, targeted)
-		}
-	}
-}
-
-// read judges whether the repository was read: at the commit, or in the
-// version that its spec asks for.
-func (j *judge) read(repo *fleet.GitRepo) {
-	st := repo.Status
-	reading := condition.IsTrue(st.Conditions, fleet.ConditionReconciling) || st.ObservedGeneration < repo.Generation
-	j.v.Commit = st.Commit
-	if j.goal.Commit == "" {
-		j.v.Seen = st.Commit != "" && !reading
-	} else {
-		j.v.Seen = matches(st.Commit, j.goal.Commit)
-	}
-	_, c := RepoTrouble(repo)
-	polled := j.goal.Commit == "" || matches(st.PollingCommit, j.goal.Commit) || j.v.Seen
-	switch {
-	case c == nil || reading || !fresh(c, repo.Generation):
-	case c.Type == fleet.ConditionStalled && !polled && !condition.IsFalse(st.Conditions, fleet.ConditionGitPolling):
-		// about an older commit, which the next may put right
-	case c.Type == fleet.ConditionGitPolling:
-		j.v.Trouble = fmt.Sprintf("repo %s cannot be read: %s", repo.Name, c.Message)
-	default:
-		j.fault("repo %s: %s", repo.Name, c.Message)
-	}
-	if !j.v.Seen && len(j.v.Faults) == 0 && j.v.Trouble == "" {
-		j.wait("%s", unseen(repo, j.goal.Commit))
-	}
-}
-
-func unseen(repo *fleet.GitRepo, commit string) string {
-	switch {
-	case commit == "" || repo.Status.Commit == "":
-		return fmt.Sprintf("repo %s was not read yet", repo.Name)
-	case repo.Spec.Revision != "":
-		return fmt.Sprintf("repo %s is at %s and stays at revision %s", repo.Name, Short(repo.Status.Commit), repo.Spec.Revision)
-	}
-	return fmt.Sprintf("repo %s is at %s", repo.Name, Short(repo.Status.Commit))
-}
-
 // bundleAlone judges one Bundle.
 func (j *judge) bundleAlone() {
 	b := j.bundles[j.goal.Key]
@@ -204,18 +152,23 @@ func (j *judge) bundleAlone() {
 		return
 	}
 	j.v.Bundles, j.v.Seen, j.v.Commit = 1, true, b.Labels[fleet.LabelCommit]
-	if j.goal.Commit != "" && !j.changedBy(b) {
+	repo := j.repos[repoOf(b)]
+	if j.goal.Commit != "" {
 		j.v.Seen = false
-		if repo := j.repos[repoOf(b)]; repo != nil {
-			j.read(repo)
-		} else {
+		if repo != nil {
+			j.read(repo, j.bundlesOf(keyOf(repo)))
+		} else if j.v.Seen = j.changedBy(b); !j.v.Seen {
 			j.wait("bundle %s is at %s", b.Name, Short(j.v.Commit))
 		}
 		if !j.v.Seen || !j.changedBy(b) {
 			return
 		}
 	}
-	if b.DeletionTimestamp != nil {
+	if c := HeldDeletion(b); c != nil && !approved(b.Annotations, c) {
+		j.fault("bundle %s: %s", b.Name, c.Message)
+		return
+	}
+	if reading.Leaving(repo, b) {
 		j.fault("bundle %s is being removed", b.Name)
 		return
 	}
@@ -254,10 +207,12 @@ func (j *judge) changedBy(b *fleet.Bundle) bool {
 }
 
 // bundle judges one Bundle on all its clusters. That it matches no cluster
-// does not matter where others of its repository do.
+// does not matter if others are waited for, of which some do.
 func (j *judge) bundle(b *fleet.Bundle, others bool) {
 	j.v.Changed = append(j.v.Changed, b.Name)
-	if b.Status.ObservedGeneration < b.Generation || len(b.Status.Conditions) == 0 {
+	if c := Awaited(b); c != nil {
+		j.wait("bundle %s: %s", b.Name, c.Message)
+	} else if late(b) || len(b.Status.Conditions) == 0 {
 		j.wait("bundle %s was not worked on yet", b.Name)
 	} else if c := problem(b.Status.Conditions); c != nil {
 		if c.Reason != fleet.ReasonNoTargets || !others {

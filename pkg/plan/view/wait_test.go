@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 )
 
 // read is a repository at the new commit.
@@ -22,10 +24,33 @@ func changedBundle(b *fleet.Bundle) {
 	b.Generation, b.Status.ObservedGeneration = 2, 2
 }
 
+// untargeted is a bundle that matches no cluster.
+func untargeted(b *fleet.Bundle) {
+	b.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, corev1.ConditionFalse, fleet.ReasonNoTargets, "no cluster matches", 0)}
+}
+
 func stalled(reason, message string) func(*fleet.GitRepo) {
 	return func(r *fleet.GitRepo) {
 		r.Status.Conditions = append(r.Status.Conditions, cond(fleet.ConditionStalled, corev1.ConditionTrue, reason, message, 0))
 	}
+}
+
+// finished is a fleet whose manager says of each repository, unless it says something
+// else already, that the bundles are those of the last reading.
+func finished(f Fleet) Fleet {
+	for _, r := range f.Repositories {
+		if r.Status.Reading == nil {
+			r.Status.Reading = left(r, true, f.Bundles...)
+		}
+	}
+	return f
+}
+
+// left is what a status says of a reading that left these bundles.
+func left(r *fleet.GitRepo, complete bool, bundles ...*fleet.Bundle) *fleet.Reading {
+	return reading.Next(nil, fleet.Reading{
+		Commit: r.Status.Commit, Generation: r.Status.ObservedGeneration, Complete: complete,
+	}, reading.Commits(r, bundles), nil)
 }
 
 func text(v Verdict) string {
@@ -80,7 +105,19 @@ func TestJudge(t *testing.T) {
 				Bundles:     []*fleet.Bundle{other, bundle("web", changedBundle, on(1), func(b *fleet.Bundle) { b.Status.ObservedGeneration = 1 })},
 				Deployments: []*fleet.BundleDeployment{deployment("web", "a")},
 			},
-			want: []string{"waiting", "web on a: waiting Ready", "bundle web was not worked on yet"},
+			want: []string{"waiting", "web on a: waiting Ready the manager has not worked on it yet", "bundle web was not worked on yet"},
+		},
+		"WaitsForSource": {
+			why: "the Bundle says what the manager waits for before it works on it", goal: commit,
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: two,
+				Bundles: []*fleet.Bundle{other, bundle("web", changedBundle, on(1), func(b *fleet.Bundle) {
+					b.Status.ObservedGeneration = 1
+					b.Status.Conditions = []fleet.Condition{{Type: "Ready", Status: "False", Reason: "DownstreamResourceMissing", Message: `waits for Secret "nosuch"`}}
+				})},
+				Deployments: []*fleet.BundleDeployment{deployment("web", "a")},
+			},
+			want: []string{"waiting", `web on a: waiting Ready waits for Secret "nosuch"`, `bundle web: waits for Secret "nosuch"`},
 		},
 		"HalfWritten": {
 			why: "a cluster without a deployment yet is waited for, by number if the summary does not name it", goal: commit,
@@ -109,7 +146,7 @@ func TestJudge(t *testing.T) {
 				Bundles:     []*fleet.Bundle{bundle("web", changedBundle, on(2))},
 				Deployments: []*fleet.BundleDeployment{deployment("web", "a", written), deployment("web", "b", failed("NotOwned", "not ours"))},
 			},
-			want: []string{"failed", "web on a: waiting WaitApplied", "web on b: failed ErrApplied not ours"},
+			want: []string{"failed", "web on a: waiting WaitApplied the agent has not applied it yet", "web on b: failed ErrApplied not ours"},
 		},
 		"OldFailure": {
 			why: "a failure of the deployment before may pass with this one", goal: commit,
@@ -152,7 +189,7 @@ func TestJudge(t *testing.T) {
 				Bundles:     []*fleet.Bundle{bundle("web", changedBundle, on(2, bad("b", fleet.WaitApplied, "")))},
 				Deployments: []*fleet.BundleDeployment{deployment("web", "a", applied), deployment("web", "b", written)},
 			},
-			want: []string{"deferred", "web on a: ready Ready", "web on b: deferred WaitApplied"},
+			want: []string{"deferred", "web on a: ready Ready", "web on b: deferred WaitApplied the cluster is Offline"},
 		},
 		"OfflineAndAll": {
 			why: "--all waits for those that are away", goal: Goal{Kind: "GitRepo", Key: key, Commit: "bbbbbbb", All: true},
@@ -161,7 +198,7 @@ func TestJudge(t *testing.T) {
 				Bundles:     []*fleet.Bundle{bundle("web", changedBundle, on(2, bad("b", fleet.WaitApplied, "")))},
 				Deployments: []*fleet.BundleDeployment{deployment("web", "a", applied), deployment("web", "b", written)},
 			},
-			want: []string{"waiting", "web on a: ready Ready", "web on b: waiting WaitApplied"},
+			want: []string{"waiting", "web on a: ready Ready", "web on b: waiting WaitApplied the agent has not applied it yet"},
 		},
 		"OfflineAndReady": {
 			why: "a cluster that took the commit before it went away is Ready", goal: commit,
@@ -181,7 +218,7 @@ func TestJudge(t *testing.T) {
 					bd.Spec.DeploymentID = "s-old:o"
 				})},
 			},
-			want: []string{"failed", "web on a: failed OutOfSync paused"},
+			want: []string{"failed", "web on a: failed OutOfSync bundle web is paused"},
 		},
 		"TemplateError": {
 			why: "a cluster for which nothing could be worked out keeps its old deployment, and fails", goal: commit,
@@ -210,22 +247,53 @@ func TestJudge(t *testing.T) {
 			})}},
 			want: []string{"waiting", "bundle web is being removed"},
 		},
-		"NoTargetsOfOneOfMany": {
-			why: "a bundle for no cluster does not matter where others of the repository have some", goal: commit,
+		"RemovalHeld": {
+			why: "what waits to be approved is not being removed", goal: commit,
 			fleet: Fleet{
-				Repositories: []*fleet.GitRepo{repo(read)},
-				Bundles: []*fleet.Bundle{other, bundle("web", changedBundle, func(b *fleet.Bundle) {
-					b.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, corev1.ConditionFalse, fleet.ReasonNoTargets, "no cluster matches", 0)}
+				Repositories: []*fleet.GitRepo{repo(read, func(r *fleet.GitRepo) {
+					r.Annotations = map[string]string{fleet.AnnotationPrune: "1-x", fleet.AnnotationDeletionHeld: "77 would remove 1 of 2 bundles\nbundle web\n"}
+					r.Status.Conditions = append(r.Status.Conditions,
+						cond(fleet.ConditionDeletionHeld, corev1.ConditionTrue, "DeletionHeld", "would remove 1 of 2 bundles; to go on: fleet approve repo/app 77", 0))
 				})},
+				Bundles: []*fleet.Bundle{other, bundle("web", func(b *fleet.Bundle) {
+					b.Annotations = map[string]string{fleet.AnnotationPrune: "1-x"}
+				}), bundle("gone", func(b *fleet.Bundle) { b.DeletionTimestamp = &metav1.Time{Time: now} })},
+				Deployments: []*fleet.BundleDeployment{deployment("web", "a")},
 			},
-			want: []string{"ready"},
+			want: []string{"failed", "repo app: would remove 1 of 2 bundles; to go on: fleet approve repo/app 77", "bundle gone is being removed"},
+		},
+		"ProtectedRepo": {
+			why: "it waits for a person, and reads nothing meanwhile", goal: commit,
+			fleet: Fleet{Repositories: []*fleet.GitRepo{repo(read, func(r *fleet.GitRepo) {
+				r.DeletionTimestamp = &metav1.Time{Time: now}
+				r.Generation++
+				r.Status.Conditions = append(r.Status.Conditions,
+					cond(fleet.ConditionDeletionHeld, corev1.ConditionTrue, fleet.ReasonProtected, "would remove 2 of 2 bundles", 0))
+			})}},
+			want: []string{"failed", "repo app: would remove 2 of 2 bundles"},
+		},
+		"NoTargetsOfOneOfMany": {
+			why: "without a commit, a bundle for no cluster does not matter where others of the repository have some", goal: all,
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: two, Bundles: []*fleet.Bundle{other, bundle("web", changedBundle, untargeted)},
+				Deployments: []*fleet.BundleDeployment{deployment("db", "a")},
+			},
+			want: []string{"ready", "db on a: ready Ready"},
+		},
+		"NoTargetsOfTheCommit": {
+			why: "a bundle that the commit changed and that goes to no cluster is no commit that changed nothing", goal: commit,
+			fleet: Fleet{Repositories: []*fleet.GitRepo{repo(read)}, Bundles: []*fleet.Bundle{other, bundle("web", changedBundle, untargeted)}},
+			want:  []string{"failed", "bundle web: no cluster matches"},
+		},
+		"NoTargetsOfAnotherCommit": {
+			why: "one that an older commit changed is not waited for", goal: commit,
+			fleet: Fleet{Repositories: []*fleet.GitRepo{repo(read)}, Bundles: []*fleet.Bundle{other, bundle("web", untargeted)}},
+			want:  []string{"ready"},
 		},
 		"NoTargetsAlone": {
 			why: "asked for itself, such a bundle can never become Ready", goal: web,
-			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", func(b *fleet.Bundle) {
-				b.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, corev1.ConditionFalse, fleet.ReasonNoTargets, "no cluster matches", 0)}
-			})}},
-			want: []string{"failed", "bundle web: no cluster matches"},
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", untargeted)}},
+			want:  []string{"failed", "bundle web: no cluster matches"},
 		},
 		"BrokenCommit": {
 			why: "a mistake in this commit ends the wait", goal: commit,
@@ -303,7 +371,7 @@ func TestJudge(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := text(Judge(c.goal, c.fleet))
+			got := text(Judge(c.goal, finished(c.fleet)))
 			if diff := cmp.Diff(strings.Join(c.want, "\n"), got); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
@@ -340,17 +408,48 @@ func TestStory(t *testing.T) {
 	}
 	var before Verdict
 	for i, f := range steps {
-		after := Judge(goal, f)
+		after := Judge(goal, finished(f))
 		if diff := cmp.Diff(want[i], Story(goal, before, after, `"better" by Ana`, now)); diff != "" {
 			t.Errorf("step %d: -want +got\n%s", i, diff)
 		}
 		before = after
 	}
-	if got, want := Answer(goal, before), "1 of 2 reachable clusters are at bbbbbbb, 1 deferred"; got != want {
+	if got, want := Answer(goal, before), "1 of 2 reachable clusters are at bbbbbbb, 1 deferred; app-web on b: not ours"; got != want {
 		t.Errorf("want %q, got %q", want, got)
 	}
 	if got := before.Stuck(); got != "b" {
 		t.Errorf("want b stuck, got %q", got)
+	}
+}
+
+// A bundle that is marked to be removed, and then held, is not gone.
+func TestStoryOfHeldRemoval(t *testing.T) {
+	goal := Goal{Kind: "GitRepo", Key: Key{Namespace: space, Name: "app"}, Commit: "bbbbbbb"}
+	marked := func(r *fleet.GitRepo) { r.Annotations = map[string]string{fleet.AnnotationPrune: "1-x"} }
+	leaving := bundle("app-web", func(b *fleet.Bundle) { b.Annotations = map[string]string{fleet.AnnotationPrune: "1-x"} })
+	at := func(bundles []*fleet.Bundle, changes ...func(*fleet.GitRepo)) Verdict {
+		return Judge(goal, finished(Fleet{Repositories: []*fleet.GitRepo{repo(append(changes, read)...)}, Bundles: bundles, Deployments: []*fleet.BundleDeployment{deployment("app-web", "a")}}))
+	}
+	before := at([]*fleet.Bundle{leaving}, marked)
+	held := at([]*fleet.Bundle{leaving}, marked, func(r *fleet.GitRepo) {
+		r.Annotations[fleet.AnnotationDeletionHeld] = "77 would remove 1 of 1 bundles\nbundle app-web\n"
+		r.Status.Conditions = append(r.Status.Conditions, cond(fleet.ConditionDeletionHeld, corev1.ConditionTrue, "DeletionHeld", "would remove 1 of 1 bundles", 0))
+	})
+	gone := Judge(goal, finished(Fleet{Repositories: []*fleet.GitRepo{repo(marked, read)}}))
+	words := func(before, after Verdict) (out []string) {
+		for _, l := range Story(goal, before, after, "", now) {
+			out = append(out, l.Word)
+		}
+		return out
+	}
+	if got := words(Verdict{}, before); !slices.Contains(got, "remove") {
+		t.Fatalf("it is not being removed: %v", got)
+	}
+	if got := words(before, held); !slices.Contains(got, "fail") || slices.Contains(got, "gone") {
+		t.Errorf("held: %v", got)
+	}
+	if got := words(before, gone); !slices.Contains(got, "gone") {
+		t.Errorf("gone: %v", got)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/crash"
 )
 
 func TestAge(t *testing.T) {
@@ -45,39 +46,6 @@ func TestElapsed(t *testing.T) {
 			t.Errorf("%v: want %q, got %q", d, want, got)
 		}
 	}
-}
-
-func TestNearest(t *testing.T) {
-	cases := map[string]struct {
-		why   string
-		name  string
-		known []string
-		want  string
-	}{
-		"Swapped":   {"neighbours change places", "exmaples-web", []string{"examples-web", "examples-db"}, "examples-web"},
-		"Dropped":   {"a letter is missing", "bundls", []string{"bundles", "clusters"}, "bundles"},
-		"TooFar":    {"a suggestion that fits nothing is worse than none", "settings", []string{"web", "db"}, ""},
-		"TooShort":  {"of two letters none may be wrong", "c9", []string{"c1", "c2"}, ""},
-		"FirstWins": {"of two as near the first in order", "store-3", []string{"store-2", "store-1"}, "store-1"},
-		"Nothing":   {"nothing is known", "web", nil, ""},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			if got := Nearest(c.name, c.known); got != c.want {
-				t.Errorf("%s: want %q, got %q", c.why, c.want, got)
-			}
-		})
-	}
-}
-
-func FuzzNearest(f *testing.F) {
-	f.Add("bundels", "bundles")
-	f.Add("", "é")
-	f.Fuzz(func(t *testing.T, a, b string) {
-		if d := distance(a, b); d != distance(b, a) || d < 0 || d > max(len(a), len(b)) {
-			t.Errorf("distance of %q and %q is %d one way and %d the other", a, b, d, distance(b, a))
-		}
-	})
 }
 
 func TestParseStates(t *testing.T) {
@@ -144,6 +112,28 @@ func TestReadManager(t *testing.T) {
 		"NoRights": {"who may not read leases is told no more than the version", config, nil, "manager v0.3.1", false},
 		"Nothing":  {"nothing can be seen", nil, nil, "", false},
 	}
+	died := lease(10*time.Second, "x")
+	for _, ago := range []time.Duration{5, 4, 3, 2, 1} {
+		record := crash.Add(died.Annotations[fleet.AnnotationCrashes], now.Add(-ago*time.Minute))
+		died.Annotations = map[string]string{fleet.AnnotationCrashes: record}
+	}
+	loops := ReadManager(config, nil, died, now)
+	if got, want := loops.Warning(now), "fleet-controller has died 5 times in 5m, the last time 1m ago; what follows may be out of date"; got != want {
+		t.Errorf("a manager that dies again and again: want %q, got %q", want, got)
+	}
+	if got := Summarize(Fleet{}, loops, now); len(got.Attention) != 1 || got.Attention[0].Reason != ReasonCrashes || got.Settled() {
+		t.Errorf("it needs attention: %v", got.Attention)
+	}
+	if gone := ReadManager(config, nil, lease(6*time.Minute, "x"), now); gone.Warning(now) != "the manager has not been heard since 2026-08-24T14:04:44Z (6m ago); what follows is as of then" ||
+		gone.AsOf(now) != "as of 6m ago" {
+		t.Errorf("a manager that is gone: %q, %q", gone.Warning(now), gone.AsOf(now))
+	}
+	if got, want := (Manager{Hidden: true}).Warning(now), "whether the manager runs is not known: what follows may be old"; got != want {
+		t.Errorf("a manager that the user may not see: want %q, got %q", want, got)
+	}
+	if well := ReadManager(config, nil, lease(0, "x"), now); well.Warning(now) != "" || well.AsOf(now) != "" {
+		t.Errorf("a manager that works needs no warning: %q", well.Warning(now))
+	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			m := ReadManager(c.config, nil, c.lease, now)
@@ -206,15 +196,22 @@ func TestChanges(t *testing.T) {
 	after := Look(Fleet{
 		Clusters: []*fleet.Cluster{cluster("a", away(time.Minute)), cluster("b")},
 		Bundles:  []*fleet.Bundle{bundle("web", on(2, bad("b", fleet.Modified, "changed")))},
+		Repositories: []*fleet.GitRepo{repo(func(r *fleet.GitRepo) {
+			r.Spec.Paused, r.Annotations = true, map[string]string{fleet.AnnotationPausedBy: "ana", fleet.AnnotationPauseReason: "incident 4711"}
+		})},
 	}, Manager{}, now)
 	want := []Line{
 		{"needs", "Modified web on b: changed"},
 		{"solved", "ErrApplied web on a: no"},
 		{"away", "a: last seen 14:09:44"},
 		{"back", "b"},
+		{"pause", "repo app by ana: incident 4711"},
 	}
 	if diff := cmp.Diff(want, Changes(before, after, now)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+	if got := Changes(after, before, now); got[len(got)-1] != (Line{"resume", "repo app"}) {
+		t.Errorf("got %v", got)
 	}
 	if got := Changes(after, after, now); len(got) > 0 {
 		t.Errorf("nothing has changed, got %v", got)

@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
 // A Budget is how much one change may remove without being approved. The zero
@@ -66,6 +64,9 @@ func FirstBudget(otherwise Budget, texts ...string) (Budget, error) {
 	return b, nil
 }
 
+// Off reports whether nothing is ever held.
+func (b Budget) Off() bool { return b.off }
+
 // Of is how many of total may go at once: a share is rounded down and at least
 // LeastBudget.
 func (b Budget) Of(total int) int {
@@ -78,67 +79,18 @@ func (b Budget) Of(total int) int {
 	return max(LeastBudget, total*b.percent/100)
 }
 
-const kindCRD = "CustomResourceDefinition"
-
-// precious are the kinds that hold what no deployment brings back.
-var precious = []string{"PersistentVolumeClaim", "Namespace", kindCRD}
-
-// Precious tells whether objects of a kind go only with an approval.
-func Precious(kind string) bool { return slices.Contains(precious, kind) }
-
-// A Thing is one precious object that a removal takes along.
-type Thing struct {
-	Kind, Namespace, Name string
-	Cluster               string // "<namespace>/<name>" of the Cluster
-}
-
-// String is "PersistentVolumeClaim pos/data on fleet-default/c1".
-func (t Thing) String() string {
-	name := t.Name
-	if t.Namespace != "" {
-		name = t.Namespace + "/" + name
-	}
-	return fmt.Sprintf("%s %s on %s", t.Kind, name, t.Cluster)
-}
-
-// Things are the precious objects of a deployment that go with it. With
-// keepResources nothing does, and CRDs do only with deleteCRDResources.
-func Things(cluster string, bd *fleet.BundleDeployment) []Thing {
-	if bd.Spec.Options.KeepResources {
-		return nil
-	}
-	return slices.DeleteFunc(Claims(cluster, bd), func(t Thing) bool {
-		return t.Kind == kindCRD && !bd.Spec.Options.DeleteCRDResources
-	})
-}
-
-// Claims are all precious objects that a deployment has.
-func Claims(cluster string, bd *fleet.BundleDeployment) []Thing {
-	var out []Thing
-	for _, o := range bd.Status.Resources {
-		if Precious(o.Kind) {
-			out = append(out, Thing{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Cluster: cluster})
-		}
-	}
-	return out
-}
-
-// Unclaimed are those of things that nobody who stays claims.
-func Unclaimed(things []Thing, claimed map[Thing]bool) []Thing {
-	var out []Thing
-	for _, t := range things {
-		if !claimed[t] {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-// An Item is one object that a change would remove.
+// An Item is one object that a change would remove, or whose releases it would
+// replace.
 type Item struct {
 	Name   string    // as people know it: of a Bundle, or of a Cluster
 	UID    types.UID // of the object itself, so that no other one is meant
-	Things []Thing
+	Things []Thing   // that go along
+	// Replaced are the releases that others take the place of, as Replacement.String
+	// names them, each once. It is empty where the object itself is removed.
+	Replaced []string
+	// Protected is true where the object bears AnnotationProtect: it is removed only with
+	// an approval.
+	Protected bool
 }
 
 // A Removal is all that one change would remove of one owner.
@@ -155,6 +107,9 @@ type Removal struct {
 	Budget Budget
 	// Approved is the hash of the list that a person has approved, or empty.
 	Approved string
+	// Deleted is the UID of the object that was deleted, of which Items are parts;
+	// empty where a change removes Items.
+	Deleted types.UID
 }
 
 // A Verdict is whether a removal may go on, and what it would remove.
@@ -169,26 +124,42 @@ type Verdict struct {
 	Summary string
 	// List is what would be removed, precious objects first, sorted.
 	List []string
+	// Protected is true where a protected object was deleted.
+	Protected bool
 }
 
 // Judge decides whether a removal may go on: it may within its budget if it
-// takes nothing precious along, or if exactly this list was approved.
+// takes nothing precious or protected along, or if exactly this list was approved.
 func Judge(r Removal) Verdict {
-	if len(r.Items) == 0 || r.Budget.off {
+	protected := r.protected() > 0
+	if len(r.Items) == 0 || r.Budget.off && !protected {
 		return Verdict{}
 	}
 	things := 0
 	for _, item := range r.Items {
 		things += len(item.Things)
 	}
-	over := len(r.Items)+r.Also > r.Budget.Of(r.Total)
-	if !over && things == 0 {
+	over := r.over()
+	if !over && things == 0 && !protected {
 		return Verdict{}
 	}
 	v := Verdict{Hash: Hash(r), Summary: r.summary(over), List: r.list()}
 	v.Approved = r.Approved == v.Hash
 	v.Held = !v.Approved
 	return v
+}
+
+// over reports whether a removal is above its budget.
+func (r Removal) over() bool { return len(r.Items)+r.Also > r.Budget.Of(r.Total) }
+
+// protected is how many protected objects would be removed.
+func (r Removal) protected() (n int) {
+	for _, item := range r.Items {
+		if item.Protected {
+			n++
+		}
+	}
+	return n
 }
 
 // hashBytes is how much of the digest is shown: people copy it.
@@ -198,10 +169,16 @@ const hashBytes = 8
 // not by their order.
 func Hash(r Removal) string {
 	var parts []string
+	if r.Deleted != "" {
+		parts = append(parts, "deleted\x00"+string(r.Deleted))
+	}
 	for _, item := range r.Items {
 		parts = append(parts, strings.Join([]string{"item", r.Unit, item.Name, string(item.UID)}, "\x00"))
 		for _, t := range item.Things {
-			parts = append(parts, strings.Join([]string{"thing", item.Name, t.Kind, t.Namespace, t.Name, t.Cluster}, "\x00"))
+			parts = append(parts, strings.Join([]string{t.part(), item.Name, t.Kind, t.Namespace, t.Name, t.Cluster}, "\x00"))
+		}
+		for _, text := range item.Replaced {
+			parts = append(parts, strings.Join([]string{"replaced", item.Name, text}, "\x00"))
 		}
 	}
 	slices.Sort(parts)
@@ -211,9 +188,10 @@ func Hash(r Removal) string {
 
 // summary is "would remove 40 of 50 bundles (budget 10)", and what is precious.
 func (r Removal) summary(over bool) string {
-	text := fmt.Sprintf("would remove %d of %s", len(r.Items), counted(r.Total, r.Unit))
-	if r.Also > 0 {
-		text = fmt.Sprintf("would remove %s, with others %d of %d", counted(len(r.Items), r.Unit), len(r.Items)+r.Also, r.Total)
+	text := fmt.Sprintf("%s of %s", r.verb(), counted(r.Total, r.Unit))
+	if r.Also > 0 && over {
+		unit := strings.TrimPrefix(counted(len(r.Items), r.Unit), strconv.Itoa(len(r.Items)))
+		text = fmt.Sprintf("%s%s, with others %d of %d", r.verb(), unit, len(r.Items)+r.Also, r.Total)
 	}
 	if over {
 		text += fmt.Sprintf(" (budget %d)", r.Budget.Of(r.Total))
@@ -232,10 +210,31 @@ func (r Removal) summary(over bool) string {
 			kinds = append(kinds, counted(n, kind))
 		}
 	}
+	if n := r.protected(); n > 0 {
+		kinds = append(kinds, fmt.Sprintf("%d protected", n))
+	}
 	if len(kinds) > 0 {
 		text += " with " + strings.Join(kinds, ", ")
 	}
 	return text
+}
+
+// verb is "would remove 2", "would replace the release of 3", or both.
+func (r Removal) verb() string {
+	replaced := 0
+	for _, item := range r.Items {
+		if len(item.Replaced) > 0 {
+			replaced++
+		}
+	}
+	removed := len(r.Items) - replaced
+	switch {
+	case replaced == 0:
+		return fmt.Sprintf("would remove %d", removed)
+	case removed == 0:
+		return fmt.Sprintf("would replace the release of %d", replaced)
+	}
+	return fmt.Sprintf("would remove %d and replace the release of %d", removed, replaced)
 }
 
 func counted(n int, what string) string {
@@ -251,7 +250,12 @@ func (r Removal) list() []string {
 	var items []string
 	for _, item := range r.Items {
 		things = append(things, item.Things...)
-		items = append(items, item.Name)
+		if len(item.Replaced) == 0 {
+			items = append(items, r.Unit+" "+item.Name)
+		}
+		for _, text := range item.Replaced {
+			items = append(items, fmt.Sprintf("%s %s: %s", r.Unit, item.Name, text))
+		}
 	}
 	slices.SortFunc(things, func(a, b Thing) int {
 		return cmp.Or(slices.Index(precious, a.Kind)-slices.Index(precious, b.Kind), strings.Compare(a.String(), b.String()))
@@ -261,8 +265,5 @@ func (r Removal) list() []string {
 	for _, t := range things {
 		out = append(out, t.String())
 	}
-	for _, name := range items {
-		out = append(out, r.Unit+" "+name)
-	}
-	return slices.Compact(out)
+	return slices.Compact(append(out, items...))
 }

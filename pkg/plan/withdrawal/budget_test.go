@@ -25,6 +25,15 @@ func bundles(n int) []Item {
 	return out
 }
 
+// moving are n items whose releases are replaced.
+func moving(n int) []Item {
+	out := bundles(n)
+	for i := range out {
+		out[i].Replaced = []string{"release a/x becomes b/x", "release a/x becomes c/x"}
+	}
+	return out
+}
+
 var claim = Thing{Kind: "PersistentVolumeClaim", Namespace: "pos", Name: "data", Cluster: "w/c1"}
 
 func TestJudge(t *testing.T) {
@@ -59,6 +68,17 @@ func TestJudge(t *testing.T) {
 		"Mixed": {why: "each kind is counted, what is worst comes first", removal: Removal{Unit: "bundle", Items: mixed, Total: 8, Budget: BundleBudget},
 			want: "would remove 4 of 8 bundles (budget 3) with 2 PersistentVolumeClaims, 1 Namespace, 1 CustomResourceDefinition",
 			list: "PersistentVolumeClaim pos/data on w/c1, PersistentVolumeClaim pos/log on w/c2, Namespace pos on w/c1, CustomResourceDefinition x.example on w/c1, bundle b0, bundle b1, bundle b2, bundle b3"},
+		"Replaced": {why: "another release in the place of one is a removal", removal: Removal{Unit: "bundle", Items: moving(4), Total: 5, Budget: BundleBudget},
+			want: "would replace the release of 4 of 5 bundles (budget 3)",
+			list: "bundle b0: release a/x becomes b/x, bundle b0: release a/x becomes c/x, bundle b1: release a/x becomes b/x, bundle b1: release a/x becomes c/x, " +
+				"bundle b2: release a/x becomes b/x, bundle b2: release a/x becomes c/x, bundle b3: release a/x becomes b/x, bundle b3: release a/x becomes c/x"},
+		"ReplacedWithOthers": {why: "both count", removal: Removal{Unit: "bundle", Items: moving(1), Also: 3, Total: 5, Budget: BundleBudget},
+			want: "would replace the release of 1 bundle, with others 4 of 5 (budget 3)"},
+		"RemovedAndReplaced": {why: "one change does both", removal: Removal{Unit: "bundle", Items: append(bundles(2), moving(5)[2:]...), Total: 9, Budget: BundleBudget},
+			want: "would remove 2 and replace the release of 3 of 9 bundles (budget 3)"},
+		"WholeNamespace": {why: "a namespace counts with all that is in it", removal: Removal{Unit: "bundle", Total: 1, Budget: BundleBudget,
+			Items: []Item{{Name: "b0", Things: []Thing{{Kind: "Namespace", Name: "pos", Cluster: "w/c1", Whole: true}}}}},
+			want: "would remove 1 of 1 bundle with 1 Namespace", list: "Namespace pos with everything in it on w/c1, bundle b0"},
 		"Off":      {why: "who has switched it off is not asked", removal: Removal{Unit: "bundle", Items: one, Total: 1, Budget: parsed("off")}},
 		"Number":   {why: "a number is no share", removal: Removal{Unit: "bundle", Items: bundles(2), Total: 100, Budget: parsed("1")}, want: "would remove 2 of 100 bundles (budget 1)"},
 		"Zero":     {why: "0 holds everything", removal: Removal{Unit: "bundle", Items: bundles(1), Total: 100, Budget: parsed("0")}, want: "would remove 1 of 100 bundles (budget 0)"},
@@ -104,6 +124,9 @@ func TestApprovalIsOfThisList(t *testing.T) {
 				for range r.IntN(3) {
 					item.Things = append(item.Things, Thing{Kind: precious[r.IntN(3)], Name: fmt.Sprint(r.IntN(2)), Cluster: fmt.Sprintf("w/c%d", r.IntN(2))})
 				}
+				for range r.IntN(2) {
+					item.Replaced = append(item.Replaced, fmt.Sprint("release ", r.IntN(2)))
+				}
 				out.Items = append(out.Items, item)
 			}
 			return out
@@ -137,6 +160,9 @@ func meaning(r Removal) string {
 		all = append(all, r.Unit+" "+item.Name+" "+string(item.UID))
 		for _, thing := range item.Things {
 			all = append(all, item.Name+": "+thing.String())
+		}
+		for _, text := range item.Replaced {
+			all = append(all, item.Name+" gives up "+text)
 		}
 	}
 	slices.Sort(all)
@@ -227,33 +253,24 @@ func TestPruneMark(t *testing.T) {
 	}
 }
 
-func TestThings(t *testing.T) {
-	bd := func(o fleet.BundleDeploymentOptions) *fleet.BundleDeployment {
-		out := &fleet.BundleDeployment{}
-		out.Spec.Options = o
-		for _, kind := range []string{"ConfigMap", "PersistentVolumeClaim", "Namespace", "CustomResourceDefinition"} {
-			out.Status.Resources = append(out.Status.Resources, fleet.BundleDeploymentResource{Kind: kind, Name: "x"})
+// An approval holds for the objects that a person has seen, and for no others.
+func TestHashNamesEveryThing(t *testing.T) {
+	claim := Thing{Kind: "PersistentVolumeClaim", Namespace: "shop", Name: "data", Cluster: "w/c1"}
+	removal := func(change func(*Thing)) Removal {
+		one := claim
+		change(&one)
+		return Removal{Unit: "bundle", Items: []Item{{Name: "shop", UID: "u", Things: []Thing{one}}}}
+	}
+	shown := Hash(removal(func(*Thing) {}))
+	for what, change := range map[string]func(*Thing){
+		"Kind":      func(one *Thing) { one.Kind = "Namespace" },
+		"Namespace": func(one *Thing) { one.Namespace = "bank" },
+		"Name":      func(one *Thing) { one.Name = "logs" },
+		"Cluster":   func(one *Thing) { one.Cluster = "w/c2" },
+		"Whole":     func(one *Thing) { one.Whole = true },
+	} {
+		if Hash(removal(change)) == shown {
+			t.Errorf("%s: the hash is that of another object", what)
 		}
-		return out
-	}
-	cases := map[string]struct {
-		why     string
-		options fleet.BundleDeploymentOptions
-		want    string
-	}{
-		"Plain": {"CRDs stay behind by default", fleet.BundleDeploymentOptions{}, "PersistentVolumeClaim x on w/c1, Namespace x on w/c1"},
-		"CRDs":  {"with deleteCRDResources they go", fleet.BundleDeploymentOptions{DeleteCRDResources: true}, "PersistentVolumeClaim x on w/c1, Namespace x on w/c1, CustomResourceDefinition x on w/c1"},
-		"Kept":  {"with keepResources nothing goes", fleet.BundleDeploymentOptions{KeepResources: true, DeleteCRDResources: true}, ""},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			var got []string
-			for _, thing := range Things("w/c1", bd(c.options)) {
-				got = append(got, thing.String())
-			}
-			if diff := cmp.Diff(c.want, strings.Join(got, ", ")); diff != "" {
-				t.Errorf("%s\n%s", c.why, diff)
-			}
-		})
 	}
 }

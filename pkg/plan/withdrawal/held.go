@@ -7,11 +7,16 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
+// namesLimit is how long a message may get by the names of what is removed, in
+// characters: fleet approve lists them all.
+const namesLimit = 200
+
 // Message is a held removal as a condition says it: how much, some of what, and
 // the command that approves it. Names are left out where there is no room.
 func (v Verdict) Message(approve string) string {
-	head, tail := v.Summary, "; to go on: "+approve
-	room := condition.MessageLimit - len([]rune(head)) - len([]rune(tail)) - len(": ")
+	tail := "; to go on: " + approve
+	head := condition.Cut(v.Summary, max(condition.MessageLimit-len([]rune(tail)), 1)) // the command counts
+	room := namesLimit - len([]rune(head)) - len([]rune(tail)) - len(": ")
 	if names := some(v.List, room); names != "" {
 		head += ": " + names
 	}

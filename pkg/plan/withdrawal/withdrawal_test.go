@@ -79,14 +79,15 @@ func TestRelease(t *testing.T) {
 		age  time.Duration
 		want bool
 	}{
-		"Nothing":      {"nothing remains", nil, 0, true},
-		"Offline":      {"an offline cluster keeps its order", []Remnant{{Ordered: true, Offline: true}}, 0, true},
-		"NotOrdered":   {"without an order nobody would ever uninstall it", []Remnant{{Offline: true}}, time.Hour, false},
-		"Online":       {"an agent that reports is waited for", []Remnant{{Ordered: true}}, time.Hour, false},
-		"SilentYoung":  {"perhaps it is only slow", []Remnant{{Ordered: true, Silent: true}}, time.Minute, false},
-		"SilentOld":    {"five minutes are enough", []Remnant{{Ordered: true, Silent: true}}, 5 * time.Minute, true},
-		"OneOfTwo":     {"all must agree", []Remnant{{Ordered: true, Offline: true}, {Ordered: true}}, time.Hour, false},
-		"SilentOnline": {"an online one is decisive", []Remnant{{Ordered: true, Silent: true}, {Ordered: true}}, 0, false},
+		"Nothing":          {"nothing remains", nil, 0, true},
+		"Offline":          {"an offline cluster keeps its order", []Remnant{{Ordered: true, Offline: true}}, 0, true},
+		"NotOrdered":       {"without an order nobody would ever uninstall it", []Remnant{{Offline: true}}, time.Hour, false},
+		"NotOrderedSilent": {"a silent cluster without an order keeps the Bundle, however old", []Remnant{{Silent: true}}, time.Hour, false},
+		"Online":           {"an agent that reports is waited for", []Remnant{{Ordered: true}}, time.Hour, false},
+		"SilentYoung":      {"perhaps it is only slow", []Remnant{{Ordered: true, Silent: true}}, time.Minute, false},
+		"SilentOld":        {"five minutes are enough", []Remnant{{Ordered: true, Silent: true}}, 5 * time.Minute, true},
+		"OneOfTwo":         {"all must agree", []Remnant{{Ordered: true, Offline: true}, {Ordered: true}}, time.Hour, false},
+		"SilentOnline":     {"an online one is decisive", []Remnant{{Ordered: true, Silent: true}, {Ordered: true}}, 0, false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -94,6 +94,7 @@ const (
 // Surroundings are what else a mapping depends on.
 type Surroundings struct {
 	Registry string         // setting SettingRegistry
+	Secrets  string         // setting SettingPullSecrets: names, separated by commas
 	Affinity string         // setting SettingAffinity, JSON; empty: the agent's own
 	Taints   []corev1.Taint // of all nodes of the control plane; for the local cluster
 }
@@ -127,15 +128,15 @@ func Mapped(p *provisioning.Cluster, m *management.Cluster, with Surroundings) (
 		PrivateRepoURL: registryOf(p, m, with.Registry),
 		AgentAffinity:  affinity, AgentResources: custom.OverrideResourceRequirements,
 		AgentTolerations:             custom.AppendTolerations,
-		AgentSchedulingCustomization: scheduling(p, m),
-		AgentPullSecrets:             pullSecrets(p, m, with.Registry),
+		AgentSchedulingCustomization: scheduling(p),
+		AgentPullSecrets:             pullSecrets(p, m, with),
 	}
 	if m.Spec.Internal {
 		c.Labels[LabelName] = Local
 		c.Spec.AgentNamespace = fleet.NamespaceLocalAgent
 		c.Spec.AgentTolerations = append(tolerated(with.Taints), custom.AppendTolerations...)
 	}
-	c.Spec.AgentTolerations = tidy(c.Spec.AgentTolerations)
+	c.Spec.AgentTolerations = sorted(c.Spec.AgentTolerations)
 	return c, Want, "", nil
 }
 
@@ -152,8 +153,6 @@ func judge(p *provisioning.Cluster, m *management.Cluster) (Verdict, string) {
 		return Keep, fmt.Sprintf("management Cluster %q is not Ready", m.Name)
 	case m.Spec.FleetWorkspaceName == "":
 		return Remove, fmt.Sprintf("management Cluster %q has no workspace", m.Name)
-	case ExternallyManaged(m):
-		return Remove, fmt.Sprintf("management Cluster %q is managed externally", m.Name)
 	case OldHalf(p, m):
 		return Keep, fmt.Sprintf("management Cluster %q has moved to workspace %q, where it has another provisioning Cluster", m.Name, m.Spec.FleetWorkspaceName)
 	}
@@ -196,21 +195,18 @@ func affinityOf(custom *management.AgentDeploymentCustomization, setting string)
 	return out, nil
 }
 
-// scheduling is read from the provisioning Cluster first, as Rancher does, and
-// from the management Cluster where that says nothing: what was set there does not
-// get lost. Without any part it is nil.
-func scheduling(p *provisioning.Cluster, m *management.Cluster) *fleet.AgentSchedulingCustomization {
-	for _, custom := range []*management.AgentDeploymentCustomization{
-		p.Spec.FleetAgentDeploymentCustomization, m.Spec.FleetAgentDeploymentCustomization,
-	} {
-		if custom == nil || custom.SchedulingCustomization == nil {
-			continue
-		}
-		if s := custom.SchedulingCustomization; s.PriorityClass != nil || s.PodDisruptionBudget != nil {
-			return s
-		}
+// scheduling is read from the provisioning Cluster alone, as Rancher does; without any
+// part it is nil.
+func scheduling(p *provisioning.Cluster) *fleet.AgentSchedulingCustomization {
+	custom := p.Spec.FleetAgentDeploymentCustomization
+	if custom == nil || custom.SchedulingCustomization == nil {
+		return nil
 	}
-	return nil
+	s := custom.SchedulingCustomization
+	if s.PriorityClass == nil && s.PodDisruptionBudget == nil {
+		return nil
+	}
+	return s
 }
 
 // registryOf is where the agent's image comes from: what the cluster says, else
@@ -246,23 +242,32 @@ func ownRegistry(p *provisioning.Cluster, m *management.Cluster) string {
 	return ""
 }
 
-// pullSecrets are those of the agent: for the local cluster as they are
-// configured, for other legacy ones the Secret that Rancher keeps there. No list
-// at all would mean the manager's, copied there; an empty one means none.
-func pullSecrets(p *provisioning.Cluster, m *management.Cluster, preset string) *[]corev1.LocalObjectReference {
-	none := []corev1.LocalObjectReference{}
-	if !Legacy(m.Name) || registryOf(p, m, preset) == "" {
-		return &none
+// pullSecrets are those of the agent of a legacy cluster whose images come from a
+// registry: with a registry of its own those that are configured with it, else those of
+// the setting. Downstream they bear the names of the copies that Rancher makes. Without
+// any the list is nil, and the manager's count; an empty list means none.
+func pullSecrets(p *provisioning.Cluster, m *management.Cluster, with Surroundings) *[]corev1.LocalObjectReference {
+	if !Legacy(m.Name) || registryOf(p, m, with.Registry) == "" {
+		return &[]corev1.LocalObjectReference{}
 	}
-	if m.Name != Local {
-		return &[]corev1.LocalObjectReference{{Name: naming.SafeConcat(m.Name, pullSecret)}}
+	names := strings.FieldsFunc(with.Secrets, func(r rune) bool { return r == ',' })
+	if own := m.Spec.ImportedConfig; own != nil && own.PrivateRegistryURL != "" {
+		names = own.PrivateRegistryPullSecrets
 	}
-	if m.Spec.ImportedConfig != nil {
-		for _, name := range m.Spec.ImportedConfig.PrivateRegistryPullSecrets {
-			none = append(none, corev1.LocalObjectReference{Name: name})
+	var out []corev1.LocalObjectReference
+	for _, name := range names {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
 		}
+		if m.Name != Local {
+			name = naming.SafeConcat(name, pullSecret)
+		}
+		out = append(out, corev1.LocalObjectReference{Name: name})
 	}
-	return &none
+	if out == nil {
+		return nil
+	}
+	return &out
 }
 
 // Group is the ClusterGroup of the local cluster, which standalone installations

@@ -68,11 +68,8 @@ func TestVerdict(t *testing.T) {
 		}, want: Keep},
 		"no condition": {why: "nothing was said yet", change: func(_ *provisioning.Cluster, m *management.Cluster) { m.Status.Conditions = nil }, want: Keep},
 		"no workspace": {why: "that is how a cluster leaves Fleet", change: func(_ *provisioning.Cluster, m *management.Cluster) { m.Spec.FleetWorkspaceName = "" }, want: Remove},
-		"external": {why: "somebody else makes it", change: func(_ *provisioning.Cluster, m *management.Cluster) {
+		"external": {why: "Rancher looks at the workspace alone", change: func(_ *provisioning.Cluster, m *management.Cluster) {
 			m.Annotations[AnnotationExternallyManaged] = "true"
-		}, want: Remove},
-		"not external": {why: "False says no", change: func(_ *provisioning.Cluster, m *management.Cluster) {
-			m.Annotations[AnnotationExternallyManaged] = "False"
 		}, want: Want},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,10 +195,16 @@ func TestRegistry(t *testing.T) {
 	global := func(p *provisioning.Cluster, _ *management.Cluster) {
 		p.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{keyRegistry: "global.example"}
 	}
+	legacy := func(name string, own *management.ImportedConfig) func(*provisioning.Cluster, *management.Cluster) {
+		return func(p *provisioning.Cluster, m *management.Cluster) {
+			p.Spec.RKEConfig, m.Name, m.Spec.ImportedConfig = nil, name, own
+		}
+	}
 	for name, c := range map[string]struct {
-		change  func(*provisioning.Cluster, *management.Cluster)
-		want    string
-		secrets []string
+		change    func(*provisioning.Cluster, *management.Cluster)
+		want      string
+		secrets   []string
+		ofManager bool // no list
 	}{
 		"preset": {change: func(*provisioning.Cluster, *management.Cluster) {}, want: "preset.example"},
 		"of all": {change: global, want: "global.example"},
@@ -210,21 +213,27 @@ func TestRegistry(t *testing.T) {
 			all := provisioning.SystemConfig{Config: fleet.GenericMap{Data: map[string]any{keyRegistry: "selector.example"}}}
 			p.Spec.RKEConfig.MachineSelectorConfig = []provisioning.SystemConfig{some, all}
 		}, want: "selector.example"},
-		"imported": {change: func(p *provisioning.Cluster, m *management.Cluster) {
-			p.Spec.RKEConfig, m.Name = nil, "c-12345"
-			m.Spec.ImportedConfig = &management.ImportedConfig{PrivateRegistryURL: "imported.example"}
-		}, want: "imported.example", secrets: []string{"c-12345-rancher-managed-pull-secret"}},
-		"local": {change: func(p *provisioning.Cluster, m *management.Cluster) {
-			p.Spec.RKEConfig, m.Name = nil, "local"
-			m.Spec.ImportedConfig = &management.ImportedConfig{PrivateRegistryPullSecrets: []string{"a", "b"}}
-		}, want: "preset.example", secrets: []string{"a", "b"}},
+		"imported": {change: legacy("c-12345", &management.ImportedConfig{PrivateRegistryURL: "imported.example", PrivateRegistryPullSecrets: []string{"a", "b"}}),
+			want: "imported.example", secrets: []string{"a-rancher-managed-pull-secret", "b-rancher-managed-pull-secret"}},
+		"imported, without secrets": {change: legacy("c-12345", &management.ImportedConfig{PrivateRegistryURL: "imported.example"}),
+			want: "imported.example", ofManager: true},
+		"imported, preset": {change: legacy("c-12345", &management.ImportedConfig{PrivateRegistryPullSecrets: []string{"not this"}}),
+			want: "preset.example", secrets: []string{"one-rancher-managed-pull-secret", "two-rancher-managed-pull-secret"}},
+		"local":         {change: legacy("local", &management.ImportedConfig{PrivateRegistryURL: "imported.example", PrivateRegistryPullSecrets: []string{"a"}}), want: "imported.example", secrets: []string{"a"}},
+		"local, preset": {change: legacy("local", nil), want: "preset.example", secrets: []string{"one", "two"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, m := pair()
 			c.change(p, m)
-			got, _, _, err := Mapped(p, m, Surroundings{Registry: "preset.example"})
+			got, _, _, err := Mapped(p, m, Surroundings{Registry: "preset.example", Secrets: "one, two,"})
 			if err != nil || got.Spec.PrivateRepoURL != c.want {
 				t.Fatalf("registry %q, want %q (%v)", got.Spec.PrivateRepoURL, c.want, err)
+			}
+			if got.Spec.AgentPullSecrets == nil || c.ofManager {
+				if got.Spec.AgentPullSecrets != nil || !c.ofManager {
+					t.Errorf("pull secrets %v", got.Spec.AgentPullSecrets)
+				}
+				return
 			}
 			var names []string
 			for _, s := range *got.Spec.AgentPullSecrets {
@@ -249,8 +258,9 @@ func TestLocal(t *testing.T) {
 	p, m := pair()
 	p.Namespace, p.Name, p.Spec.RKEConfig = "fleet-local", "local", nil
 	m.Name, m.Spec.Internal, m.Spec.FleetWorkspaceName = "local", true, "fleet-local"
-	m.Spec.FleetAgentDeploymentCustomization = &management.AgentDeploymentCustomization{AppendTolerations: []corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}}}
+	m.Spec.FleetAgentDeploymentCustomization = &management.AgentDeploymentCustomization{AppendTolerations: []corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}, {Key: "a", Operator: corev1.TolerationOpExists}}}
 	want := []corev1.Toleration{
+		{Key: "a", Operator: corev1.TolerationOpExists}, // Rancher drops repeated taints only
 		{Key: "a", Operator: corev1.TolerationOpExists},
 		{Key: master.Key, Operator: corev1.TolerationOpEqual, Effect: master.Effect},
 		{Key: etcd.Key, Operator: corev1.TolerationOpEqual, Value: "true", Effect: etcd.Effect},
@@ -280,8 +290,8 @@ func TestCustomization(t *testing.T) {
 	p.Spec.FleetAgentDeploymentCustomization = custom(&fleet.AgentSchedulingCustomization{})
 	setting := Surroundings{Affinity: `{"nodeAffinity":{}}`}
 	got, _, _, err := Mapped(p, m, setting)
-	if err != nil || got.Spec.AgentSchedulingCustomization != priority || got.Spec.AgentAffinity.NodeAffinity == nil {
-		t.Errorf("what only the management Cluster says is not lost: %+v, %v", got, err)
+	if err != nil || got.Spec.AgentSchedulingCustomization != nil || got.Spec.AgentAffinity.NodeAffinity == nil {
+		t.Errorf("Rancher does not read the scheduling of a management Cluster: %+v, %v", got, err)
 	}
 	m.Spec.FleetAgentDeploymentCustomization.OverrideAffinity = &corev1.Affinity{}
 	if got, _, _, _ = Mapped(p, m, setting); got.Spec.AgentAffinity.NodeAffinity != nil {

@@ -44,6 +44,7 @@ const (
 const (
 	SettingDefaultWorkspace = "fleet-default-workspace-name"
 	SettingRegistry         = "system-default-registry"
+	SettingPullSecrets      = "system-default-registry-pull-secrets"
 	SettingAffinity         = "fleet-agent-default-affinity"
 )
 

@@ -35,7 +35,18 @@ type Sightings struct {
 	Renewed time.Duration // since its lease was seen to be renewed; negative: it has none
 	Held    time.Duration // how long the lease holds, as it says
 	Off     bool          // its feature fleet is off
+	Single  bool          // its feature multi-cluster-management is off
 }
+
+// alive reports whether Rancher has renewed its lease lately. One that was just
+// restarted counts as alive.
+func (s Sightings) alive() bool { return s.Renewed >= 0 && s.Renewed < grace*max(s.Held, leaseHolds) }
+
+// GivesRights reports whether Rancher itself gives those who are bound to GlobalRoles
+// their rights in workspaces. That belongs to multi-cluster management and not to the
+// feature fleet: Rancher does so in every mode, and also where it does not map. It
+// deletes what another writes.
+func GivesRights(s Sightings) bool { return s.alive() && !s.Single }
 
 // A Part is what we do with Rancher's objects.
 type Part string
@@ -68,7 +79,7 @@ func Plays(m Mode, s Sightings) (Part, string) {
 		return Map, "Rancher's feature fleet is off"
 	case s.Renewed < 0:
 		return Map, "Rancher has no lease here"
-	case s.Renewed < grace*max(s.Held, leaseHolds):
+	case s.alive():
 		return Observe, fmt.Sprintf("Rancher has renewed its lease %s ago", s.Renewed.Round(time.Second))
 	}
 	return Map, fmt.Sprintf("Rancher has not renewed its lease for %s", s.Renewed.Round(time.Second))

@@ -33,6 +33,25 @@ func TestPlays(t *testing.T) {
 	}
 }
 
+func TestGivesRights(t *testing.T) {
+	held := 45 * time.Second
+	for name, c := range map[string]struct {
+		why  string
+		seen Sightings
+		want bool
+	}{
+		"Lives":      {"two writers would undo each other's work", Sightings{Kinds: true, Renewed: time.Second, Held: held}, true},
+		"FeatureOff": {"GlobalRoles do not belong to the feature fleet", Sightings{Kinds: true, Renewed: time.Second, Held: held, Off: true}, true},
+		"Single":     {"without multi-cluster management Rancher has no handlers for them", Sightings{Kinds: true, Renewed: time.Second, Held: held, Single: true}, false},
+		"Gone":       {"its lease is dead", Sightings{Kinds: true, Renewed: 4 * held, Held: held}, false},
+		"NoRancher":  {"there is no lease", Sightings{Kinds: true, Renewed: -1}, false},
+	} {
+		if got := GivesRights(c.seen); got != c.want {
+			t.Errorf("%s: %s: got %v", name, c.why, got)
+		}
+	}
+}
+
 func TestParseMode(t *testing.T) {
 	for text, want := range map[string]Mode{"": Auto, "auto": Auto, "rancher": WithRancher, "standalone": Standalone, "Rancher": ""} {
 		if got, err := ParseMode(text); got != want || (err == nil) != (want != "") {

@@ -57,7 +57,7 @@ func Destination(c *fleet.Cluster, m *management.Cluster) string {
 	switch {
 	case m == nil, m.DeletionTimestamp != nil, m.Spec.Internal, m.Name != c.Labels[fleet.LabelManagementCluster]:
 		return ""
-	case m.Spec.FleetWorkspaceName == c.Namespace, ExternallyManaged(m):
+	case m.Spec.FleetWorkspaceName == c.Namespace:
 		return ""
 	}
 	return m.Spec.FleetWorkspaceName

@@ -45,7 +45,7 @@ func TestDestination(t *testing.T) {
 		"NoRancher":  {why: "without its management Cluster nobody says so", owner: nil},
 		"OwnerGoes":  {why: "the cluster itself is deleted", owner: owner("b", func(m *management.Cluster) { m.DeletionTimestamp = &metav1.Time{} })},
 		"Withdrawn":  {why: "it has no workspace any more", owner: owner("", nil)},
-		"External":   {why: "somebody else makes its Clusters", owner: owner("b", func(m *management.Cluster) { m.Annotations = map[string]string{AnnotationExternallyManaged: "true"} })},
+		"External":   {why: "Rancher looks at the workspace alone", owner: owner("b", func(m *management.Cluster) { m.Annotations = map[string]string{AnnotationExternallyManaged: "true"} }), want: "b"},
 		"Local":      {why: "the local cluster does not move", owner: owner("b", func(m *management.Cluster) { m.Spec.Internal = true })},
 		"OtherOwner": {why: "it is another cluster's record", owner: owner("b", func(m *management.Cluster) { m.Name = "c-54321" })},
 	} {

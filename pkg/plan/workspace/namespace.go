@@ -85,6 +85,25 @@ func Namespace(w *management.FleetWorkspace, a Action) *corev1.Namespace {
 	return ns
 }
 
+// podSecurity begins the labels of a Namespace that say what its pods may do.
+const podSecurity = "pod-security.kubernetes.io/"
+
+// LeaveOutPodSecurity removes the labels from a Namespace that say what its pods may
+// do, and returns their names, sorted.
+func LeaveOutPodSecurity(ns *corev1.Namespace) []string {
+	var out []string
+	for name := range ns.Labels {
+		if strings.HasPrefix(name, podSecurity) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	for _, name := range out {
+		delete(ns.Labels, name)
+	}
+	return out
+}
+
 // mostNamed is how many clusters a text names.
 const mostNamed = 10
 

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
@@ -119,5 +121,21 @@ func TestLeftover(t *testing.T) {
 		if got := Leftover(missing); got != want {
 			t.Errorf("missing for %s: it stays for %s, want %s", missing, got, want)
 		}
+	}
+}
+
+func TestLeaveOutPodSecurity(t *testing.T) {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{
+		"pod-security.kubernetes.io/warn": "restricted", "pod-security.kubernetes.io/enforce": "privileged", "team": "a",
+	}}}
+	got := LeaveOutPodSecurity(ns)
+	if diff := cmp.Diff([]string{"pod-security.kubernetes.io/enforce", "pod-security.kubernetes.io/warn"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]string{"team": "a"}, ns.Labels); diff != "" {
+		t.Error(diff)
+	}
+	if got := LeaveOutPodSecurity(ns); got != nil {
+		t.Errorf("nothing is left to leave out, got %v", got)
 	}
 }

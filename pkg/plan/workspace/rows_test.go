@@ -78,8 +78,8 @@ var rows = map[string]row{
 	"privateRepoURL":         {why: "the setting counts for all", change: unchanged, with: Surroundings{Registry: "r.example"}, field: "spec.privateRepoURL", want: `"r.example"`},
 	"privateRepoURL, none":   {why: "images come from where they come from", change: hosted, field: "spec.privateRepoURL"},
 	"agentTolerations": {
-		why: "they are sorted, each once, whatever the order", field: "spec.agentTolerations",
-		want: `[{"key":"a","operator":"Exists"},{"key":"a","operator":"Exists","tolerationSeconds":5},{"key":"b","operator":"Equal","value":"x","effect":"NoSchedule"}]`,
+		why: "they are sorted, and those that a person repeats stay, as in Rancher", field: "spec.agentTolerations",
+		want: `[{"key":"a","operator":"Exists"},{"key":"a","operator":"Exists"},{"key":"a","operator":"Exists","tolerationSeconds":5},{"key":"b","operator":"Equal","value":"x","effect":"NoSchedule"}]`,
 		change: customised(management.AgentDeploymentCustomization{AppendTolerations: []corev1.Toleration{
 			{Key: "b", Operator: corev1.TolerationOpEqual, Value: "x", Effect: corev1.TaintEffectNoSchedule},
 			{Key: "a", Operator: corev1.TolerationOpExists, TolerationSeconds: new(int64(5))},
@@ -107,7 +107,7 @@ var rows = map[string]row{
 		}}),
 	},
 	"agentSchedulingCustomization": {
-		why: "the provisioning Cluster goes first, as in Rancher", field: "spec.agentSchedulingCustomization.priorityClass.value", want: `7`,
+		why: "only that of the provisioning Cluster counts, as in Rancher", field: "spec.agentSchedulingCustomization.priorityClass.value", want: `7`,
 		change: func(p *provisioning.Cluster, m *management.Cluster) {
 			of := func(n int) *management.AgentDeploymentCustomization {
 				return &management.AgentDeploymentCustomization{SchedulingCustomization: &fleet.AgentSchedulingCustomization{PriorityClass: &fleet.PriorityClassSpec{Value: n}}}
@@ -123,8 +123,11 @@ var rows = map[string]row{
 	},
 	"agentPullSecrets": {why: "an empty list is none, and not the manager's", change: unchanged, with: Surroundings{Registry: "r.example"}, field: "spec.agentPullSecrets", want: `[]`},
 	"agentPullSecrets, legacy": {
-		why: "Rancher keeps one there", change: hosted, with: Surroundings{Registry: "r.example"}, field: "spec.agentPullSecrets",
-		want: `[{"name":"c-12345-rancher-managed-pull-secret"}]`,
+		why: "Rancher keeps copies there", change: hosted, with: Surroundings{Registry: "r.example", Secrets: "one"}, field: "spec.agentPullSecrets",
+		want: `[{"name":"one-rancher-managed-pull-secret"}]`,
+	},
+	"agentPullSecrets, legacy, none": {
+		why: "no list means the manager's", change: hosted, with: Surroundings{Registry: "r.example"}, field: "spec.agentPullSecrets",
 	},
 	// What Rancher leaves to users, is left to them.
 	"paused":                  {why: "users pause clusters", change: unchanged, field: "spec.paused"},

@@ -8,18 +8,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// tolerated are tolerations of taints.
+// tolerated are tolerations of taints, one for those that several nodes have.
 func tolerated(taints []corev1.Taint) []corev1.Toleration {
 	out := make([]corev1.Toleration, 0, len(taints))
 	for _, t := range taints {
 		out = append(out, corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOpEqual, Value: t.Value, Effect: t.Effect})
 	}
-	return out
+	return slices.CompactFunc(sorted(out), func(a, b corev1.Toleration) bool { return reflect.DeepEqual(a, b) })
 }
 
-// tidy sorts tolerations and drops repeated ones, so that the order of nodes does
-// not count. None are nil.
-func tidy(list []corev1.Toleration) []corev1.Toleration {
+// sorted puts tolerations into one order, so that the order of nodes does not count.
+// Those that a person repeats stay, as in Rancher. None are nil.
+func sorted(list []corev1.Toleration) []corev1.Toleration {
 	if len(list) == 0 {
 		return nil
 	}
@@ -30,7 +30,7 @@ func tidy(list []corev1.Toleration) []corev1.Toleration {
 			cmp.Compare(a.Effect, b.Effect), cmp.Compare(seconds(a), seconds(b)),
 		)
 	})
-	return slices.CompactFunc(out, func(a, b corev1.Toleration) bool { return reflect.DeepEqual(a, b) })
+	return out
 }
 
 // seconds of a toleration; those that last for ever come first.

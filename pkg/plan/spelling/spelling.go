@@ -1,9 +1,10 @@
-package view
+// Package spelling finds the name that was meant by one that does not exist.
+package spelling
 
 import "slices"
 
-// Nearest is the known name that somebody who wrote name most likely meant,
-// or "" where none is near: one letter in three of the longer name may be wrong.
+// Nearest is the known name that was most likely meant by name, or "" where
+// none is near: one letter in three of the longer name may be wrong.
 // Of several the first in order is taken.
 func Nearest(name string, known []string) string {
 	sorted := slices.Sorted(slices.Values(known))

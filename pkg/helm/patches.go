@@ -1,0 +1,127 @@
+package helm
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+
+	"sigs.k8s.io/kustomize/api/konfig"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/position"
+)
+
+var (
+	// unmatched is a patch whose object is not among the resources.
+	unmatched = regexp.MustCompile(`no matches for Id .*failed to find unique target for patch ([^.\s]+)\.[^/\s]*/(\S+)\.[^.\s]+`)
+	// missingPath is an operation of a JSON patch whose path an object does not have.
+	missingPath = regexp.MustCompile(`operation does not apply: doc is missing (?:path|key): (/[^\s:]*)`)
+)
+
+// patchFields are the fields of a kustomization that list patches.
+var patchFields = []string{"patches", "patchesStrategicMerge", "patchesJson6902"}
+
+// A kustomPatch is an entry of a kustomization.
+type kustomPatch struct {
+	file         string // of the kustomization
+	line, column int
+	body         []byte
+	from         string // the file of the body; empty where the kustomization holds it
+}
+
+// patch is an error about a patch of the kustomization in a directory, or of one
+// that it builds on.
+func (l locator) patch(dir, text string) (Place, bool) {
+	if m := unmatched.FindStringSubmatch(text); m != nil {
+		if place, ok := l.patchFor(dir, m[1], m[2]); ok {
+			return place, true
+		}
+	}
+	if m := missingPath.FindStringSubmatch(text); m != nil {
+		return l.operation(dir, m[1], text)
+	}
+	return Place{}, false
+}
+
+// patchFor is the patch for an object that is not among the resources.
+func (l locator) patchFor(dir, kind, name string) (Place, bool) {
+	for _, p := range l.patches(dir) {
+		for _, doc := range position.Documents(p.body) {
+			root := position.Root(doc.Text)
+			hasKind, _ := position.Text(root, "kind")
+			hasName, _ := position.Text(root, "metadata", "name")
+			if hasKind == kind && hasName == name {
+				return Place{
+					File: p.file, Line: p.line, Column: p.column,
+					Text: fmt.Sprintf("the patch is for %s %s, and no resource of the kustomization has that kind and name", kind, name),
+				}, true
+			}
+		}
+	}
+	return Place{}, false
+}
+
+// operation is the operation of a JSON patch whose path an object does not have.
+func (l locator) operation(dir, pointer, text string) (Place, bool) {
+	for _, p := range l.patches(dir) {
+		if !bytes.Contains(p.body, []byte(pointer)) {
+			continue
+		}
+		place := Place{File: p.file, Line: p.line, Column: p.column, Text: text}
+		if p.from != "" {
+			place.File = p.from
+			place.Line, place.Column = l.find(p.from, pointer)
+		} else if line, column := l.find(p.file, pointer); line > p.line {
+			place.Line, place.Column = line, column
+		}
+		return place, true
+	}
+	return Place{}, false
+}
+
+// patches are those of all kustomizations of the bundle, that in dir first.
+func (l locator) patches(dir string) []kustomPatch {
+	var list []kustomPatch
+	for _, first := range []bool{true, false} {
+		for _, r := range l.d.Content.Resources {
+			if slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(r.Name)) && (path.Dir(r.Name) == path.Clean(dir)) == first {
+				list = append(list, l.patchesIn(r.Name)...)
+			}
+		}
+	}
+	return list
+}
+
+// patchesIn are those of one kustomization.
+func (l locator) patchesIn(file string) []kustomPatch {
+	var list []kustomPatch
+	root := position.Root(l.bytes(file))
+	for _, field := range patchFields {
+		for i := 0; ; i++ {
+			line, column, ok := position.Find(root, false, field, i)
+			if !ok {
+				break
+			}
+			p := kustomPatch{file: file, line: line, column: column}
+			text, single := position.Text(root, field, i)
+			name, named := position.Text(root, field, i, "path")
+			inline, written := position.Text(root, field, i, "patch")
+			switch {
+			case named && name != "":
+				p.from = path.Join(path.Dir(file), name)
+			case written:
+				p.body = []byte(inline)
+			case single && l.bytes(path.Join(path.Dir(file), text)) != nil:
+				p.from = path.Join(path.Dir(file), text)
+			case single:
+				p.body = []byte(text)
+			}
+			if p.from != "" {
+				p.body = l.bytes(p.from)
+			}
+			list = append(list, p)
+		}
+	}
+	return list
+}

@@ -1,0 +1,173 @@
+package bundle
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
+	"github.com/fleetworkspace/fleet/pkg/plan/position"
+	"github.com/fleetworkspace/fleet/pkg/plan/printable"
+)
+
+// An object is what a manifest says of itself.
+type object struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name         string `json:"name"`
+		GenerateName string `json:"generateName"`
+		Namespace    string `json:"namespace"`
+	} `json:"metadata"`
+	Items []object `json:"items"`
+}
+
+// An identity distinguishes the objects of a bundle. Two versions of one group are
+// the same object.
+type identity struct{ group, kind, namespace, name string }
+
+func (o object) identity() identity {
+	group, _, versioned := strings.Cut(o.APIVersion, "/")
+	if !versioned {
+		group = "" // the core group has no name
+	}
+	return identity{group, o.Kind, o.Metadata.Namespace, o.Metadata.Name}
+}
+
+// String is kind and name, as they may stand in messages.
+func (i identity) String() string {
+	name := i.name
+	if i.namespace != "" {
+		name = i.namespace + "/" + name
+	}
+	return printable.Line(i.kind + " " + name)
+}
+
+// A standing is where a document stands.
+type standing struct {
+	file string // in the bundle
+	line int
+	doc  position.Document
+}
+
+// manifest checks one document of a plain manifest, which is data as JSON. What
+// agents refuse is an error. A document without kind is not deployed, here and by
+// the reference: a warning says so.
+func (k *checks) manifest(data []byte, at standing) {
+	switch {
+	case len(data) == 0, string(data) == "null", string(data) == "{}":
+		return
+	case data[0] != '{':
+		k.fail(at.file, at.line, finding.RuleManifest, "a manifest must be a mapping with apiVersion, kind and metadata, not "+kindOf(data[0]))
+		return
+	}
+	var o object
+	var wrong *json.UnmarshalTypeError
+	if err := json.Unmarshal(data, &o); errors.As(err, &wrong) && wrong.Field != "items" {
+		k.fail(at.file, at.line, finding.RuleManifest, fmt.Sprintf("%s must be %s", wrong.Field, wanted(wrong.Field)))
+		return
+	}
+	switch {
+	case o.Kind == "" && o.APIVersion == "" && (isOptions(data) || misnamed(at.file)):
+	case o.Kind == "" && o.APIVersion == "":
+		k.notDeployed(at, "the document has neither apiVersion nor kind, so it is not deployed")
+	case o.Kind == "":
+		k.notDeployed(at, "the document has no kind, so it is not deployed")
+	case o.APIVersion == "":
+		k.fail(at.file, at.line, finding.RuleManifest, o.identity().String()+" has no apiVersion")
+	case o.Items != nil:
+		k.items(o, at, position.Root(at.doc.Text))
+	default:
+		k.once(o, at)
+	}
+}
+
+// items checks the objects of a list, each where it stands. root is the document;
+// keys lead to the list in it.
+func (k *checks) items(list object, at standing, root *yaml.Node, keys ...any) {
+	for i, item := range list.Items {
+		here := append(slices.Clone(keys), "items", i)
+		if line, _, ok := position.Find(root, false, here...); ok {
+			at.line = at.doc.Before + line
+		}
+		if item.Items != nil {
+			k.items(item, at, root, here...)
+			continue
+		}
+		k.once(item, at)
+	}
+}
+
+// isOptions reports whether a document looks like a fleet.yaml by another name: the
+// options of another bundle of the directory.
+func isOptions(data []byte) bool {
+	var doc map[string]json.RawMessage
+	if json.Unmarshal(data, &doc) != nil {
+		return false
+	}
+	for key := range doc {
+		if !fleetyaml.Known(key) {
+			return false
+		}
+	}
+	return true
+}
+
+func wanted(field string) string {
+	if strings.HasSuffix(field, "metadata") {
+		return "a mapping"
+	}
+	return "a text; put it in quotes"
+}
+
+func kindOf(first byte) string {
+	switch first {
+	case '[':
+		return "a list"
+	case '"':
+		return "a text"
+	}
+	return "a single value"
+}
+
+func (k *checks) notDeployed(at standing, message string) {
+	k.a.add(finding.Finding{
+		Path: path.Join(k.a.dir.Path, at.file), Line: at.line, Severity: finding.Warning, Rule: finding.RuleManifest, Message: message,
+		Hint: "add what is missing, or list the file in .fleetignore",
+	})
+}
+
+// once refuses an object that the bundle holds already. What has generateName is
+// another object each time.
+func (k *checks) once(o object, at standing) {
+	id := o.identity()
+	switch first, again := k.objects[id]; {
+	case o.Metadata.Name == "" && (o.Metadata.GenerateName != "" || o.Kind == ""):
+	case o.Metadata.Name == "":
+		k.fail(at.file, at.line, finding.RuleManifest, printable.Line(o.Kind)+" has no metadata.name")
+	case again:
+		k.fail(at.file, at.line, finding.RuleDuplicate,
+			fmt.Sprintf("%s is in the bundle twice: first in %s:%d", id, path.Join(k.a.dir.Path, first.file), first.line))
+	default:
+		k.objects[id] = at
+	}
+}
+
+// firstLine is the first line of a document with something in it, from 1.
+func firstLine(doc []byte) int {
+	number := 0
+	for line := range bytes.Lines(doc) {
+		number++
+		if text := bytes.TrimSpace(line); len(text) > 0 && text[0] != '#' {
+			return number
+		}
+	}
+	return 1
+}

@@ -1,0 +1,181 @@
+package bundle
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	gotemplate "text/template/parse"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
+	"github.com/fleetworkspace/fleet/pkg/plan/position"
+	"github.com/fleetworkspace/fleet/pkg/plan/printable"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
+	"github.com/fleetworkspace/fleet/pkg/plan/values"
+)
+
+// valuesTemplates refuses templates of values that cannot be parsed: they fail on
+// every cluster.
+func (a *assembly) valuesTemplates() {
+	if root := a.spec.Helm; root != nil && root.DisablePreProcess {
+		return // for customizations, too
+	}
+	for _, h := range a.helms() {
+		if !h.options.DisablePreProcess {
+			a.templatesOf(h)
+		}
+	}
+}
+
+func (a *assembly) templatesOf(h helm) {
+	var whole *values.SyntaxError
+	if h.options.Values != nil {
+		whole = values.ParseTree(h.options.Values.Data)
+	}
+	if whole != nil && !a.templateTexts(h, "values") && !a.templatesOfFiles(h) {
+		line, column := a.place(h, "values")
+		whole.Line = 1
+		a.badTemplate(a.file.Path, whole, fleetyaml.Text{Keys: []any{"helm", "values"}, Line: line, Column: column}, h)
+	}
+	for _, text := range h.options.TemplateValues {
+		if values.Parse(text) != nil {
+			a.templateTexts(h, "templateValues")
+			return
+		}
+	}
+}
+
+// templateTexts reports the texts below a key of helm in fleet.yaml that are no
+// templates on their own, and whether there are any.
+func (a *assembly) templateTexts(h helm, key string) (some bool) {
+	place := []any{"helm", key}
+	if h.target >= 0 {
+		keys, _ := a.file.Target(h.target)
+		place = append(keys, place...)
+	}
+	a.file.Texts(func(text fleetyaml.Text) {
+		if err := values.Parse(text.Value); err != nil {
+			some = true
+			a.badTemplate(a.file.Path, err, text, h)
+		}
+	}, place...)
+	return some
+}
+
+// templatesOfFiles is templateTexts for values files, which have been read
+// before.
+func (a *assembly) templatesOfFiles(h helm) (some bool) {
+	for _, name := range h.options.ValuesFiles {
+		data, err := a.tree.find(path.Join(a.base, name), valuesBytes)
+		if err != nil {
+			continue
+		}
+		fleetyaml.TextsIn(data, func(text fleetyaml.Text) {
+			if err := values.Parse(text.Value); err != nil {
+				some = true
+				a.badTemplate(path.Join(a.dir.Path, name), err, text, h)
+			}
+		})
+	}
+	return some
+}
+
+// reaching are functions that ask the network or the environment. Templates of
+// values do not have them, those of charts do.
+var reaching = []string{"getHostByName", "env", "expandenv"}
+
+// badTemplate reports that a text of a file is no template. Where a customization switches templates off, the bundle's own may never
+// be rendered: that is a warning.
+func (a *assembly) badTemplate(file string, err *values.SyntaxError, text fleetyaml.Text, h helm) {
+	f := finding.Finding{
+		Path: file, Line: text.Line + err.Line - 1, Column: text.Column, Severity: finding.Error, Rule: finding.RuleTemplate,
+		Message: fmt.Sprintf("template of %s: %s", printable.Line(position.Path(text.Keys)), printable.Line(err.Text)),
+	}
+	if slices.Contains(reaching, err.Function) {
+		f.Rule = finding.RuleReachesOut
+		f.Message = fmt.Sprintf("template function %q is refused: templates of values reach nothing outside of them", err.Function)
+	}
+	if h.target < 0 && slices.ContainsFunc(a.spec.Targets, func(t fleet.BundleTarget) bool { return t.Helm != nil && t.Helm.DisablePreProcess }) {
+		f.Severity = finding.Warning
+	}
+	if f.Rule == finding.RuleTemplate && err.Function != "" {
+		f.Hint = "helm.disablePreProcess: true leaves ${ } as text"
+		if near := spelling.Nearest(err.Function, values.Functions()); near != "" {
+			f.Hint = fmt.Sprintf("did you mean %q?", near)
+		} else if values.IsFact(err.Function) {
+			f.Hint = values.HintFact(err.Function)
+		}
+	}
+	a.add(f)
+}
+
+// templateBytes is how large a template of a chart may be that is parsed here.
+const templateBytes = 4 << 20
+
+// templates refuses templates of the bundle's own charts that Helm could not
+// parse, and those of a bundle of plain manifests. Whether their functions exist is
+// not looked at here.
+func (k *checks) templates(plain bool) {
+	dirs := k.templateDirs()
+	if plain {
+		dirs = []string{"templates/"}
+	}
+	for _, dir := range dirs {
+		for _, f := range k.a.files {
+			rest, ok := strings.CutPrefix(f.name, dir)
+			if !ok || plain && !isManifest(f.name) {
+				continue
+			}
+			if data, err := f.bytes(templateBytes); err == nil {
+				k.template(f.name, rest, string(data))
+			}
+		}
+	}
+}
+
+// templateDirs are the directories whose files Helm takes for templates.
+func (k *checks) templateDirs() []string {
+	var dirs []string
+	add := func(chart string) {
+		if dir := path.Join(path.Clean(chart), "templates") + "/"; !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	named := false
+	for _, h := range k.a.helms() {
+		if o := h.options; o.Chart != "" || o.Repo != "" {
+			named = named || h.target < 0
+			if dir := strings.TrimPrefix(o.Chart, "/"); o.Repo == "" && dir != "" && k.is(path.Join(dir, chartFile)) {
+				add(dir)
+			}
+		}
+	}
+	if !named && k.is(chartFile) {
+		add(".")
+	}
+	return dirs
+}
+
+var templateError = regexp.MustCompile(`(?s)^template: [^:]*:(\d+):(?:\d+:)? (.*?)(?: started at \S+:(\d+))?$`)
+
+func (k *checks) template(name, title, text string) {
+	tree := gotemplate.New(path.Base(title))
+	tree.Mode = gotemplate.SkipFuncCheck
+	_, err := tree.Parse(text, "", "", map[string]*gotemplate.Tree{})
+	if err == nil {
+		return
+	}
+	line, message := 1, err.Error()
+	if m := templateError.FindStringSubmatch(message); m != nil {
+		message = m[2]
+		if n, err := strconv.Atoi(cmp.Or(m[3], m[1])); err == nil {
+			line = n
+		}
+	}
+	k.fail(name, line, finding.RuleTemplate, "template: "+printable.Line(strings.Join(strings.Fields(message), " ")))
+}

@@ -1,0 +1,118 @@
+package checkup
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/values"
+)
+
+// Names of the checks of Bundles. They are made only where there is something
+// to say.
+const (
+	Resources = "resources" // that bundles take along
+	Templates = "templates" // in values
+	Kustomize = "kustomize" // kustomizations
+)
+
+// BundlesSeen are the Bundles, and what decides whether a manager of this
+// version deploys them as they are.
+type BundlesSeen struct {
+	Bundles []BundleSeen
+	Repos   []*fleet.GitRepo
+	// RequireLabel: only what bears a label is taken along.
+	RequireLabel bool
+}
+
+// A BundleSeen is a Bundle with its values, as far as they can be read.
+type BundleSeen struct {
+	Bundle *fleet.Bundle
+	// Origins are the Secrets and ConfigMaps that it names, as far as they can be
+	// read.
+	Origins map[deployment.Source]deployment.Origin
+	// Kustomize is why agents refuse its kustomization, or empty.
+	Kustomize string
+}
+
+// resources finds Bundles that name Secrets which stay on the management
+// cluster.
+func resources(s Seen) []Finding {
+	var clusters []*fleet.Cluster
+	for _, a := range s.Agents {
+		clusters = append(clusters, a.Cluster)
+	}
+	var bundles []*fleet.Bundle
+	for _, b := range s.Bundles.Bundles {
+		bundles = append(bundles, b.Bundle)
+	}
+	var refused []string
+	first := ""
+	for _, b := range s.Bundles.Bundles {
+		sources, err := deployment.Sources(&b.Bundle.Spec)
+		if err != nil {
+			continue // its status says so
+		}
+		uses := deployment.SecretUses(b.Bundle.Namespace, clusters, s.Bundles.Repos, bundles)
+		for _, one := range sources {
+			origin, known := b.Origins[one]
+			why := deployment.Withheld(one, origin, uses, known && s.Bundles.RequireLabel, !deployment.Named(&b.Bundle.Spec, one))
+			if why == "" {
+				continue
+			}
+			if first == "" {
+				first = why
+			}
+			refused = append(refused, fmt.Sprintf("%s/%s (%s)", b.Bundle.Namespace, b.Bundle.Name, one))
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Check: Resources, Verdict: Warn, Hint: first,
+		Message: fmt.Sprintf("%d times a bundle names in downstreamResources what is refused: %s", len(refused), some(refused, 3)),
+	}}
+}
+
+// templates finds Bundles whose templates call functions that are refused.
+func templates(s Seen) []Finding {
+	var calling []string
+	for _, b := range s.Bundles.Bundles {
+		var names []string
+		names = append(names, values.RefusedIn(b.Bundle.Spec.Helm)...)
+		for _, t := range b.Bundle.Spec.Targets {
+			names = append(names, values.RefusedIn(t.Helm)...)
+		}
+		slices.Sort(names)
+		if names = slices.Compact(names); len(names) > 0 {
+			calling = append(calling, fmt.Sprintf("%s/%s (%s)", b.Bundle.Namespace, b.Bundle.Name, strings.Join(names, ", ")))
+		}
+	}
+	if len(calling) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Check: Templates, Verdict: Warn, Message: fmt.Sprintf("%d bundles call refused functions in values: %s", len(calling), some(calling, 3)),
+		Hint: "call them in a template of the chart, or take the result from a Secret: docs/options.md#templates-in-values",
+	}}
+}
+
+// kustomizations finds Bundles whose kustomizations agents refuse.
+func kustomizations(s Seen) []Finding {
+	var refused []string
+	for _, b := range s.Bundles.Bundles {
+		if b.Kustomize != "" {
+			refused = append(refused, fmt.Sprintf("%s/%s (%s)", b.Bundle.Namespace, b.Bundle.Name, b.Kustomize))
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Check: Kustomize, Verdict: Warn, Message: fmt.Sprintf("agents refuse the kustomizations of %d bundles: %s", len(refused), some(refused, 3)),
+		Hint: "before an upgrade, put what they load into the repository: fleet lint names file and line",
+	}}
+}

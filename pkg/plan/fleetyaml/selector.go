@@ -1,0 +1,87 @@
+package fleetyaml
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
+)
+
+// unknownKey says of a key of a mapping that nothing reads it: an error in label
+// selectors, which match everything without it, elsewhere a warning.
+func (c *checker) unknownKey(n *yaml.Node, p pair, s slot, known map[string]field) {
+	selector := s.t == reflect.TypeFor[metav1.LabelSelector]()
+	key, severity := cut(p.key.Value), finding.Warning
+	if selector {
+		severity = finding.Error
+	}
+	if !c.takes(severity) {
+		return // finding the nearest key is what costs
+	}
+	near := spelling.Nearest(key, names(known))
+	if selector {
+		c.add(p.key, severity, finding.RuleUnknownKey, selectorText(n, p, s, near), "")
+		return
+	}
+	hint := belongs(p.key.Value, s.t)
+	if near != "" && hint == "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	c.add(p.key, severity, finding.RuleUnknownKey, fmt.Sprintf("unknown key %q is ignored", key), hint)
+}
+
+// belongs is where a key that is unknown in t is known: in the options of Helm, or
+// in customizations. It is empty for others.
+func belongs(key string, t reflect.Type) string {
+	customization := reflect.TypeFor[fleet.BundleTarget]()
+	whole := t == reflect.TypeFor[document]()
+	if key == "targetNamespace" && (whole || t == customization) {
+		return hintNamespace
+	}
+	if _, ok := fields(reflect.TypeFor[fleet.HelmOptions]())[key]; ok && (whole || t == customization) {
+		return "it belongs under helm: helm." + key
+	}
+	if _, ok := fields(customization)[key]; ok && (whole || t == reflect.TypeFor[fleet.GitTarget]()) {
+		return "it belongs in an entry of targetCustomizations"
+	}
+	return ""
+}
+
+// hintNamespace is what helps where the key of a GitRepo stands.
+const hintNamespace = "it belongs to the GitRepo; namespace puts all objects of this bundle into one namespace, defaultNamespace those that name none"
+
+// selectorText is what to say of an unknown key of a label selector. What would
+// help is part of it, since the GitRepo shows no hints.
+func selectorText(n *yaml.Node, p pair, s slot, near string) string {
+	name := s.where[strings.LastIndex(s.where, ".")+1:]
+	text := fmt.Sprintf("unknown key %q in %s", cut(p.key.Value), name)
+	if lookup(n, "matchLabels") == nil && lookup(n, "matchExpressions") == nil {
+		text += ": it means every " + selected(name)
+	} else {
+		text += " is ignored"
+	}
+	switch value := deref(p.value); {
+	case near != "":
+		return fmt.Sprintf("%s; did you mean %s?", text, near)
+	case value.Kind == yaml.ScalarNode:
+		return fmt.Sprintf("%s; did you mean matchLabels: {%s: %s}?", text, oneLine(cut(p.key.Value)), oneLine(cut(value.Value)))
+	}
+	return text + "; want matchLabels or matchExpressions"
+}
+
+// selected is what the selector of that key selects.
+func selected(key string) string {
+	switch strings.ToLower(key) {
+	case "clustergroupselector":
+		return "cluster group"
+	case "selector":
+		return "bundle"
+	}
+	return "cluster"
+}

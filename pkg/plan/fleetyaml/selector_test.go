@@ -1,0 +1,93 @@
+package fleetyaml
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestKeysOfSelectors(t *testing.T) {
+	cases := map[string]struct {
+		why  string
+		text string
+		want []string
+	}{
+		"MatchLabelsForgotten": {
+			why:  "an empty selector is left, which matches everything",
+			text: "targetCustomizations:\n- clusterSelector: {env: prod}\n  doNotDeploy: true\n",
+			want: []string{`f:2:21: error: unknown key "env" in clusterSelector: it means every cluster; did you mean matchLabels: {env: prod}? [unknown-key]`},
+		},
+		"Everywhere": {
+			text: "targets:\n- clusterGroupSelector: {a: b}\noverrideTargets:\n- clusterSelector:\n    env: prod\n    tier: {a: b}\n" +
+				"rolloutStrategy:\n  partitions:\n  - ClusterSelector: {matchLabel: {a: b}}\ndependsOn:\n- selector: {app: x}\n",
+			want: []string{
+				`f:2:26: error: unknown key "a" in clusterGroupSelector: it means every cluster group; did you mean matchLabels: {a: b}? [unknown-key]`,
+				`f:5:5: error: unknown key "env" in clusterSelector: it means every cluster; did you mean matchLabels: {env: prod}? [unknown-key]`,
+				`f:6:5: error: unknown key "tier" in clusterSelector: it means every cluster; want matchLabels or matchExpressions [unknown-key]`,
+				`f:9:23: error: unknown key "matchLabel" in ClusterSelector: it means every cluster; did you mean matchLabels? [unknown-key]`,
+				`f:11:14: error: unknown key "app" in selector: it means every bundle; did you mean matchLabels: {app: x}? [unknown-key]`,
+			},
+		},
+		"BesideOthers": {
+			why:  "the selector matches more than is written",
+			text: "targetCustomizations:\n- clusterSelector:\n    matchLabels: {a: b}\n    env: prod\n",
+			want: []string{`f:4:5: error: unknown key "env" in clusterSelector is ignored; did you mean matchLabels: {env: prod}? [unknown-key]`},
+		},
+		"Known": {text: "targetCustomizations:\n- clusterSelector: {}\n- clusterSelector: {matchlabels: {a: b}}\n"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, found := Parse("f", []byte(c.text))
+			if diff := cmp.Diff(c.want, texts(found)); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+		})
+	}
+}
+
+// An operator that does not exist is named with those that do.
+func TestOperatorsOfSelectors(t *testing.T) {
+	cases := map[string]struct{ operator, want string }{
+		"OtherCase": {"in", `"in" is not a valid label selector operator; did you mean In?`},
+		"Near":      {"NotIns", `"NotIns" is not a valid label selector operator; did you mean NotIn?`},
+		"Far":       {"Equals", `"Equals" is not a valid label selector operator; want In, NotIn, Exists or DoesNotExist`},
+		"None":      {`""`, `"" is not a valid label selector operator; want In, NotIn, Exists or DoesNotExist`},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, found := Parse("f", []byte("targetCustomizations:\n- clusterSelector:\n    matchExpressions:\n    - operator: "+c.operator+"\n      key: env\n"))
+			want := []string{"f:4:17: error: clusterSelector cannot be used: " + c.want + " [value]"}
+			if diff := cmp.Diff(want, texts(found)); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+// A partition without criteria has no member: it is not the canary that it looks
+// like.
+func TestPartitionsWithoutCriteria(t *testing.T) {
+	text := "rolloutStrategy:\n  partitions:\n  - name: canary\n    maxUnavailable: 1\n  - {}\n  - name: rest\n    clusterSelector: {}\n"
+	want := []string{
+		`f:3:5: warning: partition "canary" selects no cluster [unreachable] (give it a clusterSelector, clusterName or clusterGroup)`,
+		`f:5:5: warning: partition 2 selects no cluster [unreachable] (give it a clusterSelector, clusterName or clusterGroup)`,
+	}
+	_, found := Parse("f", []byte(text))
+	if diff := cmp.Diff(want, texts(found)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestKeysInTheWrongPlace(t *testing.T) {
+	text := "values: {a: b}\ndoNotDeploy: true\noverrideTargets:\n- clusterName: a\n  doNotDeploy: true\ntargetCustomizations:\n- values: {a: b}\n"
+	want := []string{
+		`f:1:1: warning: unknown key "values" is ignored [unknown-key] (it belongs under helm: helm.values)`,
+		`f:2:1: warning: unknown key "doNotDeploy" is ignored [unknown-key] (it belongs in an entry of targetCustomizations)`,
+		`f:5:3: warning: unknown key "doNotDeploy" is ignored [unknown-key] (it belongs in an entry of targetCustomizations)`,
+		`f:7:3: warning: unknown key "values" is ignored [unknown-key] (it belongs under helm: helm.values)`,
+	}
+	_, found := Parse("f", []byte(text))
+	if diff := cmp.Diff(want, texts(found)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}

@@ -1,0 +1,120 @@
+package fleetyaml
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
+)
+
+// rollout checks the rollout strategy: limits that cannot be read, that update no
+// cluster, or that count as another value than the one that is written.
+func (v *validator) rollout() {
+	s := v.f.Spec.RolloutStrategy
+	if s == nil {
+		return
+	}
+	v.unavailable(s.MaxUnavailable, "rolloutStrategy", "maxUnavailable")
+	if place := []any{"rolloutStrategy", "maxUnavailablePartitions"}; v.limit(s.MaxUnavailablePartitions, place...) {
+		v.counts(s.MaxUnavailablePartitions, limitWords{
+			over: "no partition waits for another one", under: "one partition is tolerated", remedy: "write 0 to tolerate no unfinished partition",
+		}, place...)
+	}
+	if place := []any{"rolloutStrategy", "autoPartitionSize"}; v.limit(s.AutoPartitionSize, place...) {
+		v.counts(s.AutoPartitionSize, limitWords{
+			over: "all clusters are in one partition", under: "each cluster is a partition of its own", remedy: "write 0 to make no partitions",
+		}, place...)
+	}
+	v.numbers(s)
+	for i := range s.Partitions {
+		p, place := &s.Partitions[i], []any{"rolloutStrategy", "partitions", i}
+		v.members(p, i)
+		v.unavailable(p.MaxUnavailable, to(place, "maxUnavailable")...)
+		v.selector(p.ClusterSelector, to(place, "clusterSelector")...)
+		v.selector(p.ClusterGroupSelector, to(place, "clusterGroupSelector")...)
+	}
+}
+
+// members warns of a partition without criteria: no cluster is in it.
+func (v *validator) members(p *fleet.Partition, i int) {
+	if p.ClusterName == "" && p.ClusterGroup == "" && p.ClusterSelector == nil && p.ClusterGroupSelector == nil {
+		v.add(finding.Warning, finding.RuleUnreachable, rollout.PartitionTitle(p, i)+" selects no cluster",
+			"give it a clusterSelector, clusterName or clusterGroup", "rolloutStrategy", "partitions", i)
+	}
+}
+
+// numbers warns of numbers below what they can mean.
+func (v *validator) numbers(s *fleet.RolloutStrategy) {
+	if n := s.MaxNew; n != nil && *n <= 0 {
+		v.add(finding.Warning, finding.RuleFrozen, fmt.Sprintf("maxNew %d holds back first installations: no cluster gets the bundle that does not have it", *n),
+			"leave it out for 50 at a time; paused: true holds everything back on purpose", "rolloutStrategy", "maxNew")
+	}
+	if n := s.AutoPartitionThreshold; n != nil && *n < 0 {
+		v.odd(fmt.Sprintf("autoPartitionThreshold %d counts as 0: no partitions are made", *n), "", "rolloutStrategy", "autoPartitionThreshold")
+	}
+}
+
+// limit refuses a limit that cannot be read. It reports whether there is one that
+// can.
+func (v *validator) limit(value *intstr.IntOrString, place ...any) (usable bool) {
+	if value == nil {
+		return false
+	}
+	_, err := rollout.Limit(100, value)
+	if err != nil {
+		v.bad(fmt.Sprintf("%s: %s", place[len(place)-1], err), place...)
+	}
+	return err == nil
+}
+
+// unavailable warns of a maxUnavailable that stops updates, and of one that
+// counts as another value.
+func (v *validator) unavailable(value *intstr.IntOrString, place ...any) {
+	if !v.limit(value, place...) {
+		return
+	}
+	const remedy = "write 1 for one cluster at a time, or a percentage such as 10%; paused: true holds updates back on purpose"
+	switch n, _ := rollout.Limit(1000, value); {
+	case n == 0:
+		v.add(finding.Warning, finding.RuleFrozen,
+			fmt.Sprintf("maxUnavailable %s freezes updates: no cluster on which the bundle is Ready gets a new version", value), remedy, place...)
+	case percentage(value) <= 0:
+		v.add(finding.Warning, finding.RuleFrozen,
+			fmt.Sprintf("maxUnavailable %s counts as 1: a percentage is at least one cluster", value), remedy, place...)
+	default:
+		v.counts(value, limitWords{over: "all clusters may be unavailable at once"}, place...)
+	}
+}
+
+// limitWords say what comes of a limit beyond the values that it can have.
+type limitWords struct{ over, under, remedy string }
+
+// counts warns of a limit that counts as another value: a percentage above 100 or
+// of at most 0, and a number below 0.
+func (v *validator) counts(value *intstr.IntOrString, words limitWords, place ...any) {
+	name, percent := place[len(place)-1], percentage(value)
+	switch {
+	case value.Type == intstr.Int && value.IntValue() < 0:
+		v.odd(fmt.Sprintf("%s %s counts as 0", name, value), "", place...)
+	case percent > 100:
+		v.odd(fmt.Sprintf("%s %s counts as 100%%: %s", name, value, words.over), "", place...)
+	case percent <= 0:
+		v.odd(fmt.Sprintf("%s %s counts as 1: %s", name, value, words.under), words.remedy, place...)
+	}
+}
+
+// percentage is the number of a percentage; 1, which is an ordinary one, for what
+// is none.
+func percentage(value *intstr.IntOrString) float64 {
+	number, ok := strings.CutSuffix(value.StrVal, "%")
+	n, err := strconv.ParseFloat(number, 64)
+	if value.Type != intstr.String || !ok || err != nil {
+		return 1
+	}
+	return n
+}

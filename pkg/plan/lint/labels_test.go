@@ -1,0 +1,45 @@
+package lint
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
+)
+
+func TestLabels(t *testing.T) {
+	const null = ` [render] (null takes the chart's default away, and | default "x" sets one)`
+	clusters := []map[string]string{{"env": "prod", "region": "eu"}, {"env": "dev"}}
+	cases := map[string]struct {
+		why   string
+		value string
+		want  string
+	}{
+		"Near":        {value: `${ get .ClusterLabels "regoin" }`, want: `f:3:8: warning: helm.values.a: none of the clusters in c.yaml has label "regoin" [render] (did you mean "region"?)`},
+		"NearInIndex": {value: `x-${ index $.ClusterLabels "evn" | upper }`, want: `f:3:8: warning: helm.values.a: none of the clusters in c.yaml has label "evn" [render] (did you mean "env"?)`},
+		"Far":         {value: `${ get .ClusterLabels "tier" }`, want: `f:3:8: warning: helm.values.a: the value is null: none of the clusters in c.yaml has label "tier"` + null},
+		"Some":        {value: `${ get .ClusterLabels "region" }`, want: `f:3:8: warning: helm.values.a: the value is null for 1 of 2 clusters in c.yaml, which have no label "region"` + null},
+		"Index":       {value: `${ index .ClusterLabels "region" }`, want: `f:3:8: warning: helm.values.a: the value is "<no value>" for 1 of 2 clusters in c.yaml, which have no label "region" [render] (get .ClusterLabels "region" | default "x" sets a default)`},
+		"Default":     {why: "that is what the default is for", value: `${ get .ClusterLabels "region" | default "eu" }`},
+		"FarDefault":  {why: "a label may come later", value: `${ get .ClusterLabels "tier" | default "x" }`},
+		"PartOfAText": {why: "the text is not null", value: `a-${ get .ClusterLabels "region" }`},
+		"All":         {value: `${ get .ClusterLabels "env" }`},
+		"Annotation":  {value: `${ get .ClusterAnnotations "regoin" }`},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			file, _ := fleetyaml.Parse("f", []byte("helm:\n  values:\n    a: '"+c.value+"'\n"))
+			var want, got []string
+			if c.want != "" {
+				want = []string{c.want}
+			}
+			for _, f := range Labels(&file, clusters, "c.yaml") {
+				got = append(got, f.String()+" ("+f.Hint+")")
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,232 @@
+package position
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// A Document is one of several in a file.
+type Document struct {
+	Text   []byte
+	Before int // lines of the file before it
+}
+
+// Documents takes a file apart at lines that are three dashes, and perhaps a
+// comment, as agents do.
+func Documents(data []byte) []Document {
+	var list []Document
+	start, at, number, before := 0, 0, 0, 0
+	for line := range bytes.Lines(data) {
+		number++
+		at += len(line)
+		rest, ok := bytes.CutPrefix(line, []byte("---"))
+		if rest = bytes.TrimSpace(rest); ok && (len(rest) == 0 || rest[0] == '#') {
+			list = append(list, Document{data[start : at-len(line)], before})
+			start, before = at, number
+		}
+	}
+	return append(list, Document{data[start:], before})
+}
+
+// Root is the value of a document with its places; nil for one that is empty or
+// cannot be parsed.
+func Root(document []byte) *yaml.Node {
+	var doc yaml.Node
+	if yaml.Unmarshal(document, &doc) != nil || len(doc.Content) == 0 {
+		return nil
+	}
+	return doc.Content[0]
+}
+
+// Of is the line and column, from 1, of what keys lead to below a value: of the
+// key itself where the last one is that of a mapping and asKey is set, or where
+// the value is a mapping or list of its own lines; else of the value. Keys are
+// strings, and ints for lists. Where they lead nowhere, it is the place of the
+// last key that exists. It is 0, 0 without a value.
+func Of(root *yaml.Node, asKey bool, keys ...any) (line, column int) {
+	line, column, _ = Find(root, asKey, keys...)
+	return line, column
+}
+
+// Find is Of; ok is false where the keys lead nowhere.
+func Find(root *yaml.Node, asKey bool, keys ...any) (line, column int, ok bool) {
+	if root == nil {
+		return 0, 0, false
+	}
+	n, at := root, root
+	for i, key := range keys {
+		name, value := entry(n, key)
+		if value == nil {
+			return at.Line, at.Column, false
+		}
+		n, at = value, value
+		if name != nil && (asKey || i+1 < len(keys) || isBlock(value)) {
+			at = name
+		}
+	}
+	return at.Line, at.Column, true
+}
+
+// Text is the single value that keys lead to below a value.
+func Text(root *yaml.Node, keys ...any) (text string, ok bool) {
+	n := root
+	for _, key := range keys {
+		if n == nil {
+			return "", false
+		}
+		_, n = entry(n, key)
+	}
+	if n == nil || target(n).Kind != yaml.ScalarNode {
+		return "", false
+	}
+	return target(n).Value, true
+}
+
+// Shift adds lines to the places in a value.
+func Shift(root *yaml.Node, lines int) {
+	root.Line += lines
+	for _, n := range root.Content {
+		Shift(n, lines)
+	}
+}
+
+// isBlock reports whether a value is best shown at its key: it may begin in a line
+// below.
+func isBlock(n *yaml.Node) bool {
+	return n.Kind == yaml.MappingNode || n.Kind == yaml.SequenceNode
+}
+
+// entry is the key and value of a mapping, or the value alone of a list. The last
+// of several equal keys counts, and keys of the mapping before merged ones.
+func entry(n *yaml.Node, key any) (name, value *yaml.Node) {
+	n = target(n)
+	switch k := key.(type) {
+	case int:
+		if n.Kind == yaml.SequenceNode && k >= 0 && k < len(n.Content) {
+			return nil, n.Content[k]
+		}
+	case string:
+		if n.Kind == yaml.MappingNode {
+			return entryOfMapping(n, k)
+		}
+	}
+	return nil, nil
+}
+
+func entryOfMapping(n *yaml.Node, key string) (name, value *yaml.Node) {
+	for i := len(n.Content) - 2; i >= 0; i -= 2 {
+		if n.Content[i].Value == key || (key == "true" || key == "false") && counts(n.Content[i]) == key {
+			return n.Content[i], n.Content[i+1]
+		}
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if merged := n.Content[i]; merged.Tag == "!!merge" {
+			if name, value = fromMerge(n.Content[i+1], key); value != nil {
+				return name, value
+			}
+		}
+	}
+	return nil, nil
+}
+
+func fromMerge(n *yaml.Node, key string) (name, value *yaml.Node) {
+	n = target(n)
+	if n.Kind != yaml.SequenceNode {
+		return plainEntry(n, key)
+	}
+	for _, e := range n.Content {
+		if name, value = plainEntry(target(e), key); value != nil {
+			return name, value
+		}
+	}
+	return nil, nil
+}
+
+func plainEntry(n *yaml.Node, key string) (name, value *yaml.Node) {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i], n.Content[i+1]
+		}
+	}
+	return nil, nil
+}
+
+// target is what an alias stands for.
+func target(n *yaml.Node) *yaml.Node {
+	for hops := 0; n.Kind == yaml.AliasNode && n.Alias != nil && hops < 10; hops++ {
+		n = n.Alias
+	}
+	return n
+}
+
+// A Duplicate is a key that stands in a mapping again.
+type Duplicate struct {
+	Key          string // with the keys above it
+	Line, Column int
+	First        int // line of the first
+}
+
+// Duplicates are the keys of a value that stand twice in a mapping, at most limit.
+func Duplicates(root *yaml.Node, limit int) []Duplicate {
+	var list []Duplicate
+	var visit func(n *yaml.Node, where string)
+	visit = func(n *yaml.Node, where string) {
+		if n == nil || len(list) >= limit {
+			return
+		}
+		if n.Kind == yaml.SequenceNode {
+			for i, e := range n.Content {
+				visit(e, where+"["+strconv.Itoa(i)+"]")
+			}
+			return
+		}
+		seen := map[string]int{}
+		for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+			key, name := n.Content[i], n.Content[i].Value
+			if where != "" {
+				name = where + "." + name
+			}
+			if first, twice := seen[key.Value]; twice && key.Tag != "!!merge" && len(list) < limit {
+				list = append(list, Duplicate{Key: name, Line: key.Line, Column: key.Column, First: first})
+			}
+			seen[key.Value] = key.Line
+			visit(n.Content[i+1], name)
+		}
+	}
+	visit(root, "")
+	return list
+}
+
+// Path is keys for people: spec.containers[0].name, and what could be mistaken in
+// brackets.
+func Path(keys []any) string {
+	var b strings.Builder
+	for _, key := range keys {
+		switch k := key.(type) {
+		case int:
+			b.WriteString("[" + strconv.Itoa(k) + "]")
+		case string:
+			k = Short(k)
+			if strings.ContainsAny(k, "./[]\" ") {
+				b.WriteString("[" + k + "]")
+				continue
+			}
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(k)
+		}
+	}
+	return b.String()
+}
+
+// Short is a name as far as it is shown.
+func Short(s string) string {
+	if r := []rune(s); len(r) > 60 {
+		return string(r[:59]) + "…"
+	}
+	return s
+}

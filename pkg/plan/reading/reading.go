@@ -1,0 +1,76 @@
+// Package reading says what one reading of a repository has written, and whether
+// the Bundles that somebody sees are those of that reading.
+//
+// The manager writes the Bundles of a commit one after the other, and the status
+// of the GitRepo last. Who reads GitRepos and Bundles apart from each other may see
+// one without the other. The digest of the status says which Bundles belong to it.
+package reading
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// maxRemoved is how many names of removed Bundles a status holds.
+const maxRemoved = 20
+
+// Digest covers the names of Bundles and the commits in their labels.
+func Digest(commits map[string]string) string {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(commits)) {
+		fmt.Fprintf(sum, "%s=%s\n", name, commits[name])
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// Leaving reports whether a Bundle of a GitRepo is on its way out: it is being
+// deleted, or the manager was asked to remove it.
+func Leaving(repo *fleet.GitRepo, b *fleet.Bundle) bool {
+	mark := b.Annotations[fleet.AnnotationPrune]
+	return b.DeletionTimestamp != nil || mark != "" && repo != nil && mark == repo.Annotations[fleet.AnnotationPrune]
+}
+
+// Commits are the commits in the labels of those Bundles of a GitRepo that stay,
+// by name. own are all Bundles that it has.
+func Commits(repo *fleet.GitRepo, own []*fleet.Bundle) map[string]string {
+	out := make(map[string]string, len(own))
+	for _, b := range own {
+		if !Leaving(repo, b) {
+			out[b.Name] = b.Labels[fleet.LabelCommit]
+		}
+	}
+	return out
+}
+
+// Shows reports whether own, all Bundles of a GitRepo that somebody sees, are those
+// that its last reading left. known is false where the manager does not say what
+// that reading left.
+func Shows(repo *fleet.GitRepo, own []*fleet.Bundle) (shows, known bool) {
+	r := repo.Status.Reading
+	if r == nil || r.Commit != repo.Status.Commit || r.Generation != repo.Status.ObservedGeneration {
+		return false, false
+	}
+	return r.Digest == Digest(Commits(repo, own)), true
+}
+
+// Next is what a status says of a reading after it said before of the one before
+// it. commits are those of the Bundles that stay, and gone the names of those that
+// the reading was the first to remove: those of readings of the same commit add up.
+func Next(before *fleet.Reading, next fleet.Reading, commits map[string]string, gone []string) *fleet.Reading {
+	next.Bundles, next.Digest = len(commits), Digest(commits)
+	removed := slices.Clone(gone)
+	if before != nil && before.Commit == next.Commit {
+		removed = append(removed, before.Removed...)
+	}
+	slices.Sort(removed)
+	removed = slices.DeleteFunc(slices.Compact(removed), func(name string) bool { _, back := commits[name]; return back })
+	if len(removed) > 0 {
+		next.Removed = removed[:min(len(removed), maxRemoved)]
+	}
+	return &next
+}

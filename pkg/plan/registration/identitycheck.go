@@ -1,0 +1,56 @@
+package registration
+
+import "time"
+
+// Limits of waiting for the agent of another cluster.
+const (
+	quietCheckIns = 4               // without a sign of the other agent
+	quietTime     = 5 * time.Minute // in all, at least
+)
+
+// An IdentityCheck says whether an agent may act for its Cluster, by the cluster that the
+// agent before it worked in. Two clusters with one credential, as after a copy of the
+// Secret, are told apart by it before the second one deploys anything. The zero
+// IdentityCheck has heard nothing.
+type IdentityCheck struct {
+	Own string // the UID of the agent's own cluster; empty: not known, and nothing is compared
+
+	claimed bool // the Cluster is to say Own from now on
+	quiet   int  // check-ins without a sign of the other agent
+	since   time.Time
+}
+
+// An IdentityAnswer is what a check-in says, as far as the IdentityCheck of an agent
+// is concerned.
+type IdentityAnswer struct {
+	Known    string        // what the Cluster says; empty: nothing
+	Rival    bool          // another agent has written its name since
+	Joined   bool          // the agent has just registered, so that earlier credentials end
+	Interval time.Duration // between two check-ins
+}
+
+// Judge takes in an answer. act reports whether the agent may deploy what its
+// manager wants, claim whether it says with its next check-in that the Cluster is
+// its own.
+//
+// A cluster that was built anew finds the UID of the one before. It acts once
+// nothing was seen of the agent there for four check-ins and five minutes, or as
+// soon as it has registered.
+func (s *IdentityCheck) Judge(a IdentityAnswer, now time.Time) (act, claim bool) {
+	switch {
+	case s.Own == "":
+		return true, false
+	case a.Known == s.Own:
+		s.claimed, s.quiet, s.since = false, 0, time.Time{}
+		return true, false
+	case a.Known == "", a.Joined, s.claimed && !a.Rival:
+		s.claimed = true
+		return true, true
+	case a.Rival, s.since.IsZero():
+		s.claimed, s.quiet, s.since = false, 0, now
+		return false, false
+	}
+	s.quiet++
+	s.claimed = s.quiet >= quietCheckIns && now.Sub(s.since) >= max(quietTime, quietCheckIns*a.Interval)
+	return s.claimed, s.claimed
+}

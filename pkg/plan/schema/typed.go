@@ -1,0 +1,254 @@
+package schema
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/position"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
+)
+
+// A walk collects the faults of one object. It never repeats values: they may be
+// secret.
+type walk struct {
+	faults []Fault
+	newer  bool // the cluster's types may have more fields than those that are linked
+}
+
+func (w *walk) add(rule string, key bool, path []any, message, hint string) {
+	if len(w.faults) < maxFaults {
+		w.faults = append(w.faults, Fault{
+			Path: append([]any(nil), path...), Key: key, Severity: finding.Error, Rule: rule, Message: message, Hint: hint,
+		})
+	}
+}
+
+// unknown is the fault of a field that a schema does not have.
+func (w *walk) unknown(path []any, key string, known []string) {
+	hint := ""
+	if near := spelling.Nearest(position.Short(key), known); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	w.add(finding.RuleUnknownField, true, path, fmt.Sprintf("unknown field %q", position.Path(path)), hint)
+	if last := len(w.faults) - 1; w.newer && last >= 0 && w.faults[last].Rule == finding.RuleUnknownField {
+		w.faults[last].Severity = finding.Warning
+		w.faults[last].Hint = "this fleet knows Kubernetes up to " + Linked
+	}
+}
+
+func (w *walk) refuse(path []any, want string, got any) {
+	hint := ""
+	if want == aText && isScalar(got) {
+		hint = "put it in quotes"
+	}
+	w.add(finding.RuleType, false, path, fmt.Sprintf("%s must be %s, not %s", position.Path(path), want, describe(got)), hint)
+}
+
+// What values are in words.
+const (
+	aText    = "a text"
+	aMapping = "a mapping"
+	aList    = "a list"
+	aNumber  = "a number"
+	aWhole   = "a whole number"
+	aBool    = "true or false"
+)
+
+func describe(v any) string {
+	switch v.(type) {
+	case map[string]any:
+		return aMapping
+	case []any:
+		return aList
+	case string:
+		return aText
+	case bool:
+		return aBool
+	}
+	return aNumber
+}
+
+func isScalar(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return true
+}
+
+// value compares one value with the type that it is decoded to. Null is accepted
+// everywhere: it is decoded to nothing.
+func (w *walk) value(v any, t reflect.Type, path []any) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case v == nil || len(w.faults) >= maxFaults:
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
+		w.decoded(v, t, path)
+	case t.Kind() == reflect.Struct:
+		w.structure(v, t, path)
+	case t.Kind() == reflect.Map:
+		entries, ok := v.(map[string]any)
+		if !ok {
+			w.refuse(path, aMapping, v)
+			return
+		}
+		for key, e := range inOrder(entries) {
+			w.value(e, t.Elem(), append(path, key))
+		}
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		w.base64(v, path)
+	case t.Kind() == reflect.Slice:
+		list, ok := v.([]any)
+		if !ok {
+			w.refuse(path, aList, v)
+			return
+		}
+		for i, e := range list {
+			w.value(e, t.Elem(), append(path, i))
+		}
+	default:
+		w.scalar(v, t, path)
+	}
+}
+
+func (w *walk) structure(v any, t reflect.Type, path []any) {
+	entries, ok := v.(map[string]any)
+	if !ok {
+		w.refuse(path, aMapping, v)
+		return
+	}
+	known := fieldsOf(t)
+	before := len(w.faults)
+	for key, e := range inOrder(entries) {
+		if f, ok := known.types[key]; ok {
+			w.value(e, f, append(path, key))
+		} else {
+			w.unknown(append(path, key), key, known.names)
+		}
+	}
+	if t == reflect.TypeFor[metav1.LabelSelector]() && len(w.faults) == before {
+		w.selector(entries, path)
+	}
+}
+
+// scalar checks a value that is a single one, as the decoder of an API server
+// would.
+func (w *walk) scalar(v any, t reflect.Type, path []any) {
+	switch t.Kind() {
+	case reflect.String:
+		if _, ok := v.(string); !ok {
+			w.refuse(path, aText, v)
+		}
+	case reflect.Bool:
+		if _, ok := v.(bool); !ok {
+			w.refuse(path, aBool, v)
+		}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		w.whole(v, t, path)
+	case reflect.Float32, reflect.Float64:
+		if _, ok := number(v); !ok {
+			w.refuse(path, aNumber, v)
+		}
+	}
+}
+
+func (w *walk) whole(v any, t reflect.Type, path []any) {
+	n, ok := number(v)
+	switch {
+	case !ok:
+		w.refuse(path, aWhole, v)
+	case n != math.Trunc(n):
+		w.add(finding.RuleType, false, path, position.Path(path)+" must be a whole number", "")
+	case t.Bits() <= 32 && reflect.Zero(t).CanInt() && reflect.Zero(t).OverflowInt(int64(n)):
+		w.add(finding.RuleType, false, path, position.Path(path)+" is too large a number", "")
+	}
+}
+
+func number(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return float64(n), true
+	case float64:
+		return n, true
+	}
+	return 0, false
+}
+
+func (w *walk) base64(v any, path []any) {
+	text, ok := v.(string)
+	if !ok {
+		w.refuse(path, aText, v)
+		return
+	}
+	if _, err := base64.StdEncoding.DecodeString(text); err != nil {
+		w.add(finding.RuleType, false, path, position.Path(path)+" is not base64", "a Secret takes plain text in stringData")
+	}
+}
+
+// decoded tries a type that decodes itself.
+func (w *walk) decoded(v any, t reflect.Type, path []any) {
+	raw, err := json.Marshal(v)
+	if err != nil || json.Unmarshal(raw, reflect.New(t).Interface()) == nil {
+		return
+	}
+	want := "of another type"
+	switch t.Name() {
+	case "Quantity":
+		want = "a quantity such as 100m or 1Gi"
+	case "Time", "MicroTime":
+		want = "a time such as 2006-01-02T15:04:05Z"
+	case "Duration":
+		want = "a duration such as 90s"
+	case "IntOrString":
+		want = "a whole number or a text"
+	}
+	w.add(finding.RuleType, false, path, position.Path(path)+" must be "+want, "")
+}
+
+// fields are the JSON names of a struct, and their types.
+type fields struct {
+	types map[string]reflect.Type
+	names []string
+}
+
+var known sync.Map // reflect.Type -> fields
+
+func fieldsOf(t reflect.Type) fields {
+	if f, ok := known.Load(t); ok {
+		return f.(fields) //nolint:forcetypeassert // nothing else is stored
+	}
+	out := fields{types: map[string]reflect.Type{}}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "-" || !f.IsExported():
+		case name == "" && f.Anonymous && f.Type.Kind() == reflect.Struct:
+			inner := fieldsOf(f.Type)
+			for _, n := range inner.names {
+				out.add(n, inner.types[n])
+			}
+		case name != "":
+			out.add(name, f.Type)
+		}
+	}
+	known.Store(t, out)
+	return out
+}
+
+func (f *fields) add(name string, t reflect.Type) {
+	if _, ok := f.types[name]; !ok {
+		f.names = append(f.names, name)
+	}
+	f.types[name] = t
+}

@@ -1,0 +1,36 @@
+package spelling
+
+import "testing"
+
+func TestNearest(t *testing.T) {
+	cases := map[string]struct {
+		why   string
+		name  string
+		known []string
+		want  string
+	}{
+		"Swapped":   {"neighbours change places", "exmaples-web", []string{"examples-web", "examples-db"}, "examples-web"},
+		"Dropped":   {"a letter is missing", "bundls", []string{"bundles", "clusters"}, "bundles"},
+		"TooFar":    {"a suggestion that fits nothing is worse than none", "settings", []string{"web", "db"}, ""},
+		"TooShort":  {"of two letters none may be wrong", "c9", []string{"c1", "c2"}, ""},
+		"FirstWins": {"of two as near the first in order", "store-3", []string{"store-2", "store-1"}, "store-1"},
+		"Nothing":   {"nothing is known", "web", nil, ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := Nearest(c.name, c.known); got != c.want {
+				t.Errorf("%s: want %q, got %q", c.why, c.want, got)
+			}
+		})
+	}
+}
+
+func FuzzNearest(f *testing.F) {
+	f.Add("bundels", "bundles")
+	f.Add("", "é")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		if d := distance(a, b); d != distance(b, a) || d < 0 || d > max(len(a), len(b)) {
+			t.Errorf("distance of %q and %q is %d one way and %d the other", a, b, d, distance(b, a))
+		}
+	})
+}

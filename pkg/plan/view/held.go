@@ -1,0 +1,99 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+)
+
+// Holders are what may hold a deployment back, as far as they are known.
+type Holders struct {
+	Repo    *fleet.GitRepo
+	Bundle  *fleet.Bundle
+	Cluster *fleet.Cluster
+}
+
+// Pause is who has paused what: the GitRepo, else the Bundle, else the Cluster; nil
+// where none of them is paused.
+func (h Holders) Pause() *Pause {
+	var p Pause
+	switch {
+	case h.Bundle != nil && h.Bundle.Spec.Paused && h.Repo != nil && h.Repo.Spec.Paused:
+		p = PauseOf(h.Repo)
+	case h.Bundle != nil && h.Bundle.Spec.Paused:
+		p = PauseOf(h.Bundle)
+	case h.Cluster != nil && h.Cluster.Spec.Paused:
+		p = PauseOf(h.Cluster)
+	default:
+		return nil
+	}
+	return &p
+}
+
+// HeldBack reports whether a deployment does not get its newest version, or the agent
+// may not apply it.
+func HeldBack(bd *fleet.BundleDeployment) bool {
+	return bd.Spec.Paused || bd.Spec.OffSchedule || bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID
+}
+
+// HeldMessage is DeploymentMessage, and where the agent says nothing, what holds the
+// deployment back. It is empty only for a deployment that is Ready.
+func HeldMessage(bd *fleet.BundleDeployment, h Holders, now time.Time) string {
+	state := DeploymentState(bd)
+	if text := DeploymentMessage(bd); text != "" || state == fleet.Ready {
+		return text
+	}
+	switch {
+	case bd.Spec.Paused:
+		if p := h.Pause(); p != nil {
+			return p.Text(now)
+		}
+		return "paused"
+	case bd.Spec.OffSchedule:
+		return "outside of the windows of the cluster's schedule"
+	case state == fleet.OutOfSync || bd.Spec.DeploymentID == "":
+		return cmp.Or(rolloutMessage(h.Bundle, ClusterOf(bd)), "the newest version is staged, and the rollout has not let it through yet")
+	case state == fleet.WaitApplied:
+		return "the agent has not reported on the newest version yet"
+	}
+	return fmt.Sprintf("it is %s", state)
+}
+
+// rolloutMessage is what the status of a Bundle says of a cluster that does not get
+// the newest version, or of others that wait for the same; empty where it says
+// nothing.
+func rolloutMessage(b *fleet.Bundle, cluster Key) string {
+	if b == nil {
+		return ""
+	}
+	lists := []*fleet.BundleSummary{&b.Status.Summary}
+	for i := range b.Status.PartitionStatus {
+		lists = append(lists, &b.Status.PartitionStatus[i].Summary)
+	}
+	for _, list := range lists {
+		if r := Said(list, cluster); r != nil && r.Message != "" {
+			return r.Message
+		}
+	}
+	if c := condition.Find(b.Status.Conditions, fleet.ConditionWaiting); c != nil && c.Status == corev1.ConditionTrue {
+		text, _, _ := strings.Cut(c.Message, "; ")
+		return text
+	}
+	return ""
+}
+
+// Said is what a summary says of a cluster; nil where it does not name it.
+func Said(s *fleet.BundleSummary, cluster Key) *fleet.NonReadyResource {
+	for i := range s.NonReadyResources {
+		if s.NonReadyResources[i].Name == cluster.String() {
+			return &s.NonReadyResources[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package view
+
+import (
+	"strings"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/reading"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+)
+
+// passing reports whether a removal that a GitRepo holds needs no person for the goal,
+// and adds what is waited for instead: the hold is of another reading than the one that
+// is waited for, its list is approved, or the manager has not judged it again since the
+// reading took it back. c is the condition that says that it is held.
+func (j *judge) passing(repo *fleet.GitRepo, c *fleet.Condition) bool {
+	switch {
+	case HeldRepo(repo) != nil: // it is deleted, and reads nothing more
+		return false
+	case j.goal.Commit != "" && !j.v.Seen: // read says what is waited for
+	case approved(repo.Annotations, c):
+		j.wait("repo %s: removal %s is approved and has not begun", repo.Name, repo.Annotations[fleet.AnnotationApproveDeletion])
+	case j.outdated(repo):
+		j.wait("repo %s: the manager has not judged again what it holds", repo.Name)
+	default:
+		return false
+	}
+	return true
+}
+
+// approved reports whether a person has approved the list that a condition says is held.
+// The condition ends with the hash of the list.
+func approved(annotations map[string]string, c *fleet.Condition) bool {
+	hash := annotations[fleet.AnnotationApproveDeletion]
+	return hash != "" && strings.HasSuffix(c.Message, " "+hash)
+}
+
+// outdated reports whether the list that a GitRepo holds is known not to be what is asked
+// for now: a Bundle that it names stays, or was changed since the manager worked on it.
+// The manager takes the list off before the condition.
+func (j *judge) outdated(repo *fleet.GitRepo) bool {
+	_, _, lines := withdrawal.ReadText(repo.Annotations[fleet.AnnotationDeletionHeld])
+	for _, line := range lines {
+		name, isBundle := strings.CutPrefix(line, "bundle ")
+		name, _, replaced := strings.Cut(name, ": ")
+		b := j.bundles[Key{Namespace: repo.Namespace, Name: name}]
+		if isBundle && b != nil && (replaced && late(b) || !replaced && !reading.Leaving(repo, b)) {
+			return true
+		}
+	}
+	return len(lines) == 0
+}

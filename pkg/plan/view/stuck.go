@@ -1,0 +1,60 @@
+package view
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
+	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
+)
+
+// stuck adds a row for what of a Bundle waits, in one state, for what does not come by
+// itself, and returns what present does without it.
+func (s *sighting) stuck(b *fleet.Bundle, state fleet.BundleState) (int, []*fleet.NonReadyResource) {
+	n, found := s.present(b, state)
+	row := Attention{State: state, Kind: "Bundle", Name: keyOf(b).String(), Reason: string(state)}
+	if c := condition.Find(b.Status.Conditions, fleet.ConditionReady); c != nil && c.Status == corev1.ConditionFalse {
+		row.Since = moment(changed(c))
+	}
+	var rest []*fleet.NonReadyResource
+	var rows []Attention
+	at := map[string]int{} // rows by message
+	for _, r := range found {
+		if !s.endless(row, r.Message) {
+			rest = append(rest, r)
+			continue
+		}
+		i, known := at[r.Message]
+		if !known {
+			i = len(rows)
+			at[r.Message] = i
+			row.Message = r.Message
+			if rollout.Frozen(r.Message) != "" && !strings.HasSuffix(r.Message, " is 0") {
+				row.Message += "; maxUnavailable is 0"
+			}
+			rows = append(rows, row)
+		}
+		rows[i].Clusters.Count++
+		rows[i].Clusters.Sample = append(rows[i].Clusters.Sample, r.Name)
+		n--
+	}
+	if len(rows) == 1 && len(rest) == 0 { // those that the summary does not name wait for the same
+		rows[0].Clusters.Count += n
+		n = 0
+	}
+	s.list = append(s.list, rows...)
+	return n, rest
+}
+
+// endless reports whether a deployment waits for what does not come by itself: a
+// partition that selects its cluster, a limit above 0, or, after some time, a
+// dependency that is not there.
+func (s *sighting) endless(row Attention, message string) bool {
+	if message == rollout.ReasonOutside || rollout.Frozen(message) != "" {
+		return true
+	}
+	return dependency.Missing(message) && (row.Since == nil || s.now.Sub(*row.Since) >= unreadyGrace)
+}

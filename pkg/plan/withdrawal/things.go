@@ -1,0 +1,139 @@
+package withdrawal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+const (
+	kindCRD       = "CustomResourceDefinition"
+	kindNamespace = "Namespace"
+)
+
+// precious are the kinds that hold what no deployment brings back.
+var precious = []string{"PersistentVolumeClaim", kindNamespace, kindCRD}
+
+// Precious reports whether objects of a kind go only with an approval.
+func Precious(kind string) bool { return slices.Contains(precious, kind) }
+
+// A Thing is one precious object that a removal takes along.
+type Thing struct {
+	Kind, Namespace, Name string
+	Cluster               string // "<namespace>/<name>" of the Cluster
+	// Whole is set for a Namespace that deleteNamespace deletes, with everything in
+	// it, once no deployment is left in it.
+	Whole bool
+}
+
+// String is "PersistentVolumeClaim pos/data on fleet-default/c1".
+func (t Thing) String() string {
+	name := t.Name
+	if t.Namespace != "" {
+		name = t.Namespace + "/" + name
+	}
+	if t.Whole {
+		name += " with everything in it"
+	}
+	return fmt.Sprintf("%s %s on %s", t.Kind, name, t.Cluster)
+}
+
+// part is what a Thing is called in a hash.
+func (t Thing) part() string {
+	if t.Whole {
+		return "whole"
+	}
+	return "thing"
+}
+
+// Things are the precious objects that go with a deployment which is removed:
+// those that it has reported, and the namespace that deleteNamespace deletes. With
+// keepResources nothing goes, and CRDs go only with deleteCRDResources.
+func Things(cluster string, bd *fleet.BundleDeployment) []Thing {
+	o := bd.Spec.Options
+	if o.KeepResources {
+		return nil
+	}
+	out := withoutCRDs(reported(cluster, bd), bd)
+	if !o.DeleteNamespace || o.TargetNamespace == "" || bd.Spec.DeploymentID == "" || Protected(o.TargetNamespace) {
+		return out
+	}
+	object := Thing{Kind: kindNamespace, Name: o.TargetNamespace, Cluster: cluster}
+	if slices.Contains(out, object) {
+		return out
+	}
+	object.Whole = true
+	return append(out, object)
+}
+
+func withoutCRDs(things []Thing, bd *fleet.BundleDeployment) []Thing {
+	if bd.Spec.Options.DeleteCRDResources {
+		return things
+	}
+	return slices.DeleteFunc(things, func(t Thing) bool { return t.Kind == kindCRD })
+}
+
+// reported are all precious objects that a deployment has reported.
+func reported(cluster string, bd *fleet.BundleDeployment) []Thing {
+	var out []Thing
+	for _, o := range bd.Status.Resources {
+		if Precious(o.Kind) {
+			out = append(out, Thing{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Cluster: cluster})
+		}
+	}
+	return out
+}
+
+// Claims are the Things that stay on a cluster because a deployment stays there:
+// the precious objects that it has reported, and the namespace that it is in. A
+// deployment that was ordered to leave claims nothing.
+func Claims(cluster string, bd *fleet.BundleDeployment) []Thing {
+	if bd.Annotations[fleet.AnnotationWithdrawn] != "" {
+		return nil
+	}
+	var out []Thing
+	if claiming(bd) {
+		out = reported(cluster, bd)
+	}
+	if bd.Spec.DeploymentID != "" {
+		id := release.IDOf(bd.Name, bd.Spec.Options)
+		out = append(out, Thing{Kind: kindNamespace, Name: id.Namespace, Cluster: cluster, Whole: true})
+	}
+	return out
+}
+
+// claiming reports whether the objects that a deployment has reported stay when
+// another one goes that has them, too: it has been applied, or takes them over as
+// soon as the other one is withdrawn.
+func claiming(bd *fleet.BundleDeployment) bool {
+	c := condition.Find(bd.Status.Conditions, fleet.ConditionDeployed)
+	return bd.Status.AppliedDeploymentID != "" || c != nil && c.Status != corev1.ConditionTrue && c.Reason == release.ReasonSharedObject
+}
+
+// Unclaimed are those of things that no deployment claims which stays.
+func Unclaimed(things []Thing, claimed map[Thing]bool) []Thing {
+	var out []Thing
+	for _, t := range things {
+		if !claimed[t] {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// Protected reports whether a namespace is one of Kubernetes, Rancher or Fleet,
+// which deleteNamespace never deletes. An agent protects its own namespace too.
+func Protected(namespace string) bool {
+	switch namespace {
+	case metav1.NamespaceDefault, fleet.NamespaceDefault, fleet.NamespaceLocal:
+		return true
+	}
+	return strings.HasPrefix(namespace, "kube-") || strings.HasPrefix(namespace, "cattle-")
+}
