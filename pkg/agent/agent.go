@@ -32,6 +32,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/journal"
 	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 )
@@ -106,12 +107,13 @@ func Run(ctx context.Context, cfg Config, own *rest.Config, log *logrus.Entry) e
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	own = cfg.Metrics.counting(own, serverOwn)
+	health := &ownCluster{namespace: cfg.Namespace}
+	own = health.watching(cfg.Metrics.counting(own, serverOwn))
 	down, err := kube.Connect(kube.Config{REST: own, UserAgent: cfg.userAgent(), FieldManager: fleet.FieldManagerAgent})
 	if err != nil {
 		return err
 	}
-	work := func(ctx context.Context) error { return run(ctx, cfg, down, log) }
+	work := func(ctx context.Context) error { return run(ctx, cfg, health, down, log) }
 	if !cfg.LeaderElect {
 		return work(ctx)
 	}
@@ -133,18 +135,22 @@ type agent struct {
 	before   atomic.Pointer[string] // namespace of the agent that this one takes over from
 	letters  *register.Letterbox
 	fresh    bool // it has just registered; of serve and what that calls
+	own      *ownCluster
 	diary    *diary
 	orphans  *orphans
 	instance string
+	identity identityCheck
 	version  string // of Kubernetes
 }
 
-func run(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Entry) error {
+func run(ctx context.Context, cfg Config, health *ownCluster, down *kube.Client, log *logrus.Entry) error {
 	group, ctx := errgroup.WithContext(ctx)
 	a, err := prepare(ctx, cfg, down, log)
 	if err != nil {
 		return err
 	}
+	a.own = health
+	kept := newSafe(a)
 	crds := kube.NewMetaCache(down.Loop("kinds"), crdKind, kube.Watch{}, nil)
 	crds.OnError(func(error) {}) // tried again by the cache; the loops say what fails
 	crds.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
@@ -156,7 +162,7 @@ func run(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Entry) 
 		}
 	})
 	group.Go(func() error {
-		return kube.Run(ctx, a.report, crds, a.letters, a.watchManner(), a.deploy.Loop(), a.recorder, kube.RunnerFunc(a.deploy.CountReleases), a.orphans)
+		return kube.Run(ctx, a.report, crds, a.letters, kept, kube.RunnerFunc(kept.restore), a.watchManner(), a.deploy.Loop(), a.recorder, kube.RunnerFunc(a.deploy.CountReleases), a.orphans)
 	})
 	group.Go(func() error { return a.serve(ctx) })
 	a.deploy.WakeAll() // what was accepted before goes on, with or without a manager
@@ -195,12 +201,12 @@ func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Ent
 	if cfg.OrphanPolicy == OrphansCollected {
 		a.orphans.grace = cfg.OrphanGracePeriod
 	}
-	if a.instance, err = checkin.NewInstance(time.Now()); err != nil {
-		return nil, err
-	}
 	err = patiently(ctx, log, "the agent's own cluster", func() error {
 		var err error
 		if a.version, err = h.KubernetesVersion(); err != nil {
+			return err
+		}
+		if a.identity.judge.Own, err = clusterUID(ctx, down); err != nil {
 			return err
 		}
 		if err := a.contact.load(ctx); err != nil {
@@ -217,6 +223,9 @@ func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Ent
 	if err != nil {
 		return nil, err
 	}
+	if a.instance, err = checkin.NewInstance(time.Now(), a.identity.judge.Own); err != nil {
+		return nil, err
+	}
 	reader := func(ctx context.Context, serviceAccount string) (deploy.Reader, error) {
 		return deploy.ReaderOf(ctx, h, live, serviceAccount)
 	}
@@ -224,8 +233,9 @@ func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Ent
 	a.deploy = deploy.New(ctx, deploy.Config{
 		Namespace: cfg.Namespace, Scope: cfg.Scope, Workers: cfg.Workers, Predecessor: a.predecessor,
 		Helm: h, Live: live, Reader: reader, Namespaces: spaces, Store: a.store, Log: log, OnRestored: a.tellRestored,
+		KeepVersion: a.keepVersion, LastVersion: a.contact.version,
 		OnAct: a.acted, OnDrift: cfg.Metrics.drifted,
-		Registry: oci.New(oci.Config{UserAgent: cfg.userAgent(), Proxy: cfg.Proxy}),
+		Registry: oci.New(oci.Config{UserAgent: cfg.userAgent(), Proxy: cfg.Proxy, Addresses: address.WithLoopback()}),
 		Charts:   pull.New(pull.Config{UserAgent: cfg.userAgent(), Proxy: cfg.Proxy}),
 	})
 	a.deploy.Loop().OnDone(cfg.Metrics.turned)

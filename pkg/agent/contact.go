@@ -31,6 +31,9 @@ const (
 	keyNext    = "next"    // when the agent connects next, RFC 3339; only of one with a schedule
 	// keyRestored is when the manager was found to have become older, RFC 3339.
 	keyRestored = "restored"
+	// keyVersion is the highest version of the manager's objects that was seen when
+	// something was removed, "<id>/<epoch>/<version>".
+	keyVersion = "version"
 )
 
 // contactTime limits a write: it must not hold up check-ins.
@@ -46,6 +49,8 @@ type contact struct {
 	mu      sync.Mutex
 	data    map[string]string
 	current bool // data was confirmed since the start
+
+	versioned time.Time // when keyVersion was written last
 
 	news chan struct{} // has a value after each change of reached; for one reader
 }
@@ -158,7 +163,7 @@ func (c *contact) nudge() {
 // lasting is what stays known whether the manager at a URL is reached or not.
 func (c *contact) lasting(url string) map[string]string {
 	want := map[string]string{keyURL: url}
-	for _, k := range []string{keyManager, keySince, keyNext, keyRestored} {
+	for _, k := range []string{keyManager, keySince, keyNext, keyRestored, keyVersion} {
 		want[k] = c.data[k]
 	}
 	return want

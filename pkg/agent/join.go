@@ -223,7 +223,7 @@ func (j *join) once(ctx context.Context, cfg register.Config, attempt *register.
 
 // try checks in once with a new credential.
 func (j *join) try(ctx context.Context, cred register.Credential) error {
-	up, err := j.uplink(cred, &session{agent: j.agent, cred: cred, known: newOnce()})
+	up, err := j.uplink(cred, &session{agent: j.agent, cred: cred, known: newOnce(), alone: newOnce()})
 	if err != nil {
 		return err
 	}

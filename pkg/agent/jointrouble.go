@@ -42,7 +42,7 @@ func troubleOfToken(err error, b registration.Bootstrapping, namespace string) t
 	case kube.IsUnauthorized(err):
 		return trouble{reasonToken, fmt.Sprintf("does not know the registration token %q: it has expired or was removed", b.TokenName), anew}
 	case kube.IsForbidden(err):
-		return trouble{reasonTokenRights, fmt.Sprintf("does not let the registration token %q ask in namespace %q: it is for another one, or being removed",
+		return trouble{reasonTokenRights, fmt.Sprintf("does not let the registration token %q ask in namespace %q: it is for another one, has another name, or is being removed",
 			b.TokenName, b.ClusterNamespace), anew}
 	case kube.IsGone(err):
 		return trouble{reasonNoFleet, "has no Fleet: it does not know ClusterRegistrations", "look at apiServerURL; on the manager: fleet check"}

@@ -84,16 +84,17 @@ func untilClock(ctx context.Context, changed <-chan struct{}, at time.Time) bool
 // disconnects. It takes at most limit until the manager answers, and as long
 // again for the work.
 func (a *agent) visit(ctx context.Context, cred register.Credential, keeper *credential.Keeper, limit time.Duration) error {
-	s := &session{agent: a, cred: cred, keeper: keeper, known: newOnce()}
+	s := &session{agent: a, cred: cred, keeper: keeper, known: newOnce(), alone: newOnce()}
 	s.relist, s.soon = func() {}, func() {}
 	up, err := a.uplink(cred, s)
 	if err != nil {
 		return err
 	}
 	defer up.Close()
-	if !s.knock(ctx, up, limit) {
+	if !s.knock(ctx, up, limit) || !s.isAlone() {
 		return nil
 	}
+	s.attached.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	work := deployments(cred, up)
@@ -107,6 +108,16 @@ func (a *agent) visit(ctx context.Context, cred register.Credential, keeper *cre
 	}
 	stop()
 	return <-listed
+}
+
+// isAlone reports whether the agent may act for its Cluster.
+func (s *session) isAlone() bool {
+	select {
+	case <-s.alone.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // knock checks in until the manager answers; false: it did not in time.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"strconv"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -44,6 +45,13 @@ func (a *agent) tellRestored() {
 	}
 }
 
+// keepVersion notes how new the manager's objects were when something was removed.
+func (a *agent) keepVersion(text string) {
+	if err := a.contact.keepVersion(text); err != nil {
+		a.log.WithField("error", err.Error()).Warn("state of the connection not kept")
+	}
+}
+
 // tellCopied says that the manager's objects have turned up in another cluster,
 // when that is heard of first.
 func (a *agent) tellCopied(m registration.Mark) {
@@ -64,6 +72,37 @@ func (c *contact) restored() error {
 	want := maps.Clone(c.data)
 	want[keyRestored] = c.stamp()
 	return c.keep(want)
+}
+
+// versionPace is how often the version of the manager's objects is written at most.
+const versionPace = 10 * time.Second
+
+// keepVersion notes the version of the manager's objects.
+func (c *contact) keepVersion(text string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := c.now(); now.Sub(c.versioned) >= versionPace {
+		c.versioned = now
+		want := maps.Clone(c.data)
+		want[keyVersion] = text
+		return c.keep(want)
+	}
+	return nil
+}
+
+// version is what keepVersion has noted last.
+func (c *contact) version() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.data[keyVersion]
+}
+
+// isRefused reports whether the manager answered the last check-in by refusing the
+// credential.
+func (c *contact) isRefused() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.current && c.data[keyReached] == "false" && c.data[keyRefused] == "true"
 }
 
 // isReached tells whether the manager answered the last check-in.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -30,7 +31,10 @@ func (a *agent) serve(ctx context.Context) error {
 		if err == nil {
 			err = a.work(ctx, cred)
 			if err == nil || errors.Is(err, errRestored) || errors.Is(err, errJoined) {
-				a.fresh = a.fresh || errors.Is(err, errJoined)
+				if errors.Is(err, errJoined) {
+					a.fresh = true
+					a.identity.hasJoined()
+				}
 				broken.Reset()
 				continue
 			}
@@ -47,6 +51,7 @@ func (a *agent) serve(ctx context.Context) error {
 		// A token that comes is used at once; else the Secret may have been put right.
 		if a.heed(ctx, register.Credential{}, min(broken.Next(), idleJoin)) {
 			a.fresh = true
+			a.identity.hasJoined()
 		} else if errors.Is(err, register.ErrNotRegistered) {
 			a.homeless()
 		}
@@ -121,7 +126,8 @@ func (a *agent) uplink(cred register.Credential, s *session) (*uplink.Uplink, er
 		CheckIn: checkin.Config{
 			Cluster: cred.Cluster, Next: a.times(cred),
 			Namespace: a.cfg.Namespace, Version: a.cfg.Version, Kubernetes: a.version, Instance: a.instance,
-			Orphans: a.orphans.report, Journal: a.diary.packed, Credential: s.keeper.Uses,
+			Orphans: a.orphans.report, Journal: a.diary.packed, Credential: s.keeper.Uses, Trouble: a.own.trouble,
+			ClusterUID: a.identity.judge.Own, Claims: a.identity.claims,
 			OnAnswer: s.answered, OnFailure: s.failed,
 		},
 	})
@@ -148,7 +154,7 @@ func (a *agent) session(ctx context.Context, cred register.Credential, keeper *c
 	join, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &session{
-		agent: a, cred: cred, keeper: keeper, known: newOnce(),
+		agent: a, cred: cred, keeper: keeper, known: newOnce(), alone: newOnce(),
 		relist: func() { cancel(errRestored) },
 	}
 	up, err := a.uplink(cred, s)
@@ -157,6 +163,8 @@ func (a *agent) session(ctx context.Context, cred register.Credential, keeper *c
 	}
 	defer up.Close()
 	s.soon = up.Soon
+	a.own.connected(up.Soon)
+	defer a.own.connected(nil)
 	s.remember()
 	work, ready := deployments(cred, up), make(chan struct{})
 	group.Go(func() error { return up.Run(join, ready) })
@@ -167,6 +175,13 @@ func (a *agent) session(ctx context.Context, cred register.Credential, keeper *c
 			return nil
 		case <-s.known.done:
 		}
+		// Nothing is deployed for a Cluster that may be another cluster's.
+		select {
+		case <-join.Done():
+			return nil
+		case <-s.alone.done:
+		}
+		s.attached.Store(true)
 		a.deploy.Attach(work)
 		close(ready)
 		return s.settle(join, up)
@@ -194,12 +209,14 @@ type session struct {
 	cred   register.Credential
 	keeper *credential.Keeper // of that; nil: nobody looks after it
 	known  *once              // the manager's id
+	alone  *once              // the agent may act for the Cluster
 	relist func()             // ends the session, to begin it anew
 	soon   func()             // checks in at once
 
 	version uint64 // of the Cluster, as answered last
 
 	duplicate string
+	attached  atomic.Bool // the deploy loop works with the session
 }
 
 // settle looks at everything once the first list of deployments is there: also
@@ -228,7 +245,8 @@ func (s *session) answered(ans checkin.Answer) {
 	if s.manner.tell(ans.Interval) {
 		s.log.WithField("manager", s.cred.URL()).Info("checks in every " + rhythm.FormatInterval(ans.Interval))
 	}
-	s.deploy.Suspend(ans.Younger)
+	act := s.mayAct(ans)
+	s.deploy.Suspend(ans.Younger || !act && s.attached.Load())
 	s.rival(ans)
 	away := s.contact.isAway()
 	back, err := s.contact.reached(s.cred.URL(), mark)
@@ -269,6 +287,7 @@ func (s *session) rival(ans checkin.Answer) {
 // away; a token to register with is looked for elsewhere (heed).
 func (s *session) failed(err error) {
 	t := troubleOf(err, s.cfg.Namespace)
+	s.unanswered(err)
 	s.cfg.Metrics.checkedIn(map[bool]string{true: "refused", false: "error"}[t.refused()])
 	defer s.diary.keep()
 	if t.reason == reasonCredential {

@@ -17,6 +17,7 @@ const (
 	byCluster = "cluster" // requests: namespace/clusterName; namespaces: the Cluster they belong to
 	byToken   = "token"   // requests: namespace/token
 	byRequest = "request" // what was made for a request
+	byUnseen  = "unseen"  // Clusters that no agent has worked for: namespace
 )
 
 type (
@@ -69,6 +70,12 @@ func newCaches(c *kube.Client, cfg Config) *caches {
 func (v *caches) index() {
 	v.clusters.Index(byClient, func(c *fleet.Cluster) []string {
 		return []string{clientKey(c.Namespace, c.Spec.ClientID)}
+	})
+	v.clusters.Index(byUnseen, func(c *fleet.Cluster) []string {
+		if !registration.Unseen(c) {
+			return nil
+		}
+		return []string{c.Namespace}
 	})
 	v.requests.Index(byClient, func(r *fleet.ClusterRegistration) []string {
 		return []string{clientKey(r.Namespace, r.Spec.ClientID)}

@@ -23,6 +23,10 @@ const (
 	lookAgain  = time.Minute
 )
 
+// reasonNamespaceRefused is the reason of an event about a Cluster whose annotation
+// names a namespace that is not its own.
+const reasonNamespaceRefused = "NamespaceRefused"
+
 // clusterLoop gives each Cluster its namespace and the manager's mark, and
 // takes both back when the Cluster is deleted. It withdraws nothing: what runs
 // downstream goes on running.
@@ -77,14 +81,15 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, e
 	}
 	switch {
 	case c.DeletionTimestamp != nil:
-		if stays, next, err := l.moves.stays(ctx, c); stays {
-			return next, err
-		}
-		return kube.Done, l.release(ctx, c)
+		return l.remove(ctx, c)
 	case registration.External(c):
 		return kube.Done, nil
 	}
-	name := registration.NamespaceOf(c, l.namesOf(c))
+	owned, err := l.namesOf(ctx, c)
+	if err != nil {
+		return kube.Done, err
+	}
+	name := registration.NamespaceOf(c, owned)
 	have, err := l.namespace(ctx, name)
 	if err != nil {
 		return kube.Done, err
@@ -95,6 +100,9 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, e
 	marked, err := l.clusters.Patch(ctx, c, l.rhythm.mark(registration.MarkCluster(c, name, l.cfg.Installation.Mark())))
 	if err != nil {
 		return kube.Done, err
+	}
+	if refused := registration.NamespaceRefused(c, name); refused != "" {
+		l.events.Event(c, kube.Warning, reasonNamespaceRefused, refused) // once: the mark has replaced the annotation
 	}
 	if have == nil {
 		_, err := l.namespaces.Create(ctx, registration.NewNamespace(c, name, l.system))
@@ -108,6 +116,21 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, e
 	changed := marked.DeepCopy()
 	changed.Status.Namespace = name
 	return l.report(ctx, marked, changed, "", "")
+}
+
+// remove lets a Cluster go that is being deleted, unless it moves to another
+// workspace, it is protected, or its workspace waits for a decision about Bundles.
+func (l *clusterLoop) remove(ctx context.Context, c *fleet.Cluster) (kube.Next, error) {
+	if stays, next, err := l.moves.stays(ctx, c); stays {
+		return next, err
+	}
+	if held, err := l.protected(ctx, c); held || err != nil {
+		return kube.Done, err
+	}
+	if waits, err := l.terminating.clusterWaits(ctx, c); waits || err != nil {
+		return kube.Next{After: undecidedAgain}, err
+	}
+	return kube.Done, l.release(ctx, c)
 }
 
 // refuse leaves a Cluster to the manager that has it, and says so.
@@ -144,13 +167,25 @@ func (l *clusterLoop) alive(ctx context.Context, id string) (string, error) {
 	return "", nil
 }
 
-// namesOf are the names of the namespaces that say they are a Cluster's.
-func (l *clusterLoop) namesOf(c *fleet.Cluster) []string {
+// namesOf are the names of the namespaces that say they are a Cluster's. The one that
+// its annotation names is looked at live where the cache does not know it.
+func (l *clusterLoop) namesOf(ctx context.Context, c *fleet.Cluster) ([]string, error) {
 	var out []string
 	for _, n := range l.view.namespaces.ByIndex(byCluster, kube.KeyOf(c).String()) {
 		out = append(out, n.Name)
 	}
-	return out
+	asked := c.Annotations[registration.AnnotationDeploymentNamespace]
+	if asked == "" || asked == registration.NamespaceOf(c, out) {
+		return out, nil
+	}
+	n, err := l.namespaces.Get(ctx, kube.Key{Name: asked})
+	if err != nil {
+		return out, ignoreGone(err)
+	}
+	if registration.NamespaceOwner(n) == kube.KeyOf(c).String() {
+		out = append(out, asked)
+	}
+	return out, nil
 }
 
 // namespace finds a namespace, in the cache or else live; nil if there is none.

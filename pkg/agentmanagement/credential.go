@@ -13,6 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/credential"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // reasonRotated is the reason of an event about an agent with a new credential.
@@ -47,7 +48,7 @@ func (l *requestLoop) holders(r *fleet.ClusterRegistration, c *fleet.Cluster) []
 // manager's to look after. next is when the request is looked at anyway.
 func (l *requestLoop) tend(ctx context.Context, r *fleet.ClusterRegistration, next kube.Next) (kube.Next, error) {
 	c, ok := l.view.clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
-	if !ok || c.DeletionTimestamp != nil || registration.External(c) {
+	if !ok || withdrawal.Going(c) || registration.External(c) {
 		return next, nil
 	}
 	after, err := l.credential(ctx, r, c)
@@ -112,7 +113,7 @@ func (l *requestLoop) provide(ctx context.Context, r *fleet.ClusterRegistration,
 	g.OwnedBy(account)
 	switch p.Lasting {
 	case credential.Have:
-		if err := l.lastingToken(ctx, g.Lasting); err != nil {
+		if err := l.accountToken(ctx, l.view, g.Lasting); err != nil {
 			return err
 		}
 	case credential.Gone:
@@ -191,17 +192,6 @@ func (l *requestLoop) ensureAccount(ctx context.Context, want *corev1.ServiceAcc
 		return l.accounts.Get(ctx, kube.KeyOf(want))
 	}
 	return made, err
-}
-
-// lastingToken makes the Secret that the API server fills with a token.
-func (l *requestLoop) lastingToken(ctx context.Context, want *corev1.Secret) error {
-	if _, ok := l.view.accountTokens.Get(kube.KeyOf(want)); ok {
-		return nil
-	}
-	if _, err := l.secrets.Create(ctx, want); err != nil && !kube.IsExists(err) {
-		return err
-	}
-	return nil
 }
 
 // remove deletes a token that lasts.

@@ -20,6 +20,12 @@ type source[P kube.Object] interface {
 	Get(kube.Key) (P, bool)
 }
 
+// unseen is the source of objects of which no cache holds the content.
+type unseen[P kube.Object] struct{}
+
+// Get finds nothing.
+func (unseen[P]) Get(kube.Key) (none P, found bool) { return none, false }
+
 // ensure makes an object, or gives one that is there what the wanted one has.
 // copyOver puts what matters besides metadata from want into have. Nothing is
 // sent where nothing differs.
@@ -76,16 +82,23 @@ func (s stores) account(ctx context.Context, v *caches, account *corev1.ServiceA
 	if err := ensure(ctx, v.accounts, s.accounts, account, copyNothing); err != nil {
 		return nil, err
 	}
-	if _, ok := v.accountTokens.Get(kube.KeyOf(secret)); !ok {
-		if _, err := s.secrets.Create(ctx, secret); err != nil && !kube.IsExists(err) {
-			return nil, err
-		}
+	if err := s.accountToken(ctx, v, secret); err != nil {
+		return nil, err
 	}
 	have, err := s.secrets.Get(ctx, kube.KeyOf(secret))
 	if err != nil {
 		return nil, err
 	}
 	return have.Data[corev1.ServiceAccountTokenKey], nil
+}
+
+// accountToken makes the Secret that the API server fills with the token of an account.
+// One that the reference has made is adopted: the cache selects Secrets by our labels.
+func (s stores) accountToken(ctx context.Context, v *caches, want *corev1.Secret) error {
+	if _, ok := v.accountTokens.Get(kube.KeyOf(want)); ok {
+		return nil
+	}
+	return ensure(ctx, unseen[*corev1.Secret]{}, s.secrets, want, copyNothing)
 }
 
 func (s stores) role(ctx context.Context, v *caches, want *rbacv1.Role) error {
@@ -147,6 +160,15 @@ func ifGone[T any](f func(*T)) func(old, changed *T) {
 	return func(old, changed *T) {
 		if changed == nil {
 			f(old)
+		}
+	}
+}
+
+// ifNew calls f for objects that come.
+func ifNew[T any](f func(*T)) func(old, changed *T) {
+	return func(old, changed *T) {
+		if old == nil {
+			f(changed)
 		}
 	}
 }

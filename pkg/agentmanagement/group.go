@@ -20,17 +20,17 @@ const reasonGroup = "GroupUnfit"
 const groupRetry = 15 * time.Second
 
 // intoGroup adds to the labels of a new Cluster those of the group that the
-// request's token names; they win. A cluster that belongs into a group never
+// request's token names, and returns that group, empty: none; they win. A cluster that belongs into a group never
 // comes in without: where the group is gone or labels do not lead into it, the
 // request waits, and an event on it says so.
-func (l *requestLoop) intoGroup(ctx context.Context, r *fleet.ClusterRegistration, labels map[string]string) error {
+func (l *requestLoop) intoGroup(ctx context.Context, r *fleet.ClusterRegistration, labels map[string]string) (string, error) {
 	t, err := l.tokenOf(r)
 	if err != nil {
-		return err
+		return "", err
 	}
 	name := registration.TokenGroup(t)
 	if name == "" {
-		return nil
+		return "", nil
 	}
 	given := map[string]string{}
 	g, err := l.groups.Get(ctx, kube.Key{Namespace: r.Namespace, Name: name})
@@ -38,15 +38,15 @@ func (l *requestLoop) intoGroup(ctx context.Context, r *fleet.ClusterRegistratio
 	case kube.IsGone(err):
 		err = fmt.Errorf("there is no ClusterGroup %q", name)
 	case err != nil:
-		return err
+		return "", err
 	default:
 		given, err = registration.GroupLabels(g)
 	}
 	if err != nil {
 		err = fmt.Errorf("registration token %q puts clusters into a group, and this one has to wait: %w", t.Name, err)
 		l.events.Event(r, kube.Warning, reasonGroup, err.Error())
-		return fault.WaitError(reasonGroup, groupRetry, err)
+		return "", fault.WaitError(reasonGroup, groupRetry, err)
 	}
 	maps.Copy(labels, given)
-	return nil
+	return name, nil
 }

@@ -3,6 +3,7 @@ package agentmanagement
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -15,7 +16,7 @@ import (
 // handOver writes an agent's credential, and the right to read it.
 func (l *requestLoop) handOver(ctx context.Context, h registration.Handover) error {
 	have, err := l.secrets.Get(ctx, kube.KeyOf(h.Secret))
-	if err == nil && requestOf(have)[0] != requestOf(h.Secret)[0] {
+	if err == nil && !slices.Equal(requestOf(have), requestOf(h.Secret)) {
 		workspace, _, _ := registration.RequestOf(h.Secret)
 		have, err = nil, l.replace(ctx, have, workspace)
 	}
@@ -42,7 +43,7 @@ func (l *requestLoop) replace(ctx context.Context, have *corev1.Secret, workspac
 	for _, key := range requestOf(have) {
 		r, ok := l.view.requests.Get(kube.ParseKey(key))
 		switch {
-		case !ok || r.Status.Granted && !l.mayFetch(have):
+		case !ok || r.DeletionTimestamp != nil || r.Status.Granted && !l.mayFetch(have):
 		case r.Namespace == workspace:
 			return fault.WaitError("Repeated", 0, fmt.Errorf("request %q of the same agent is answered", key))
 		default:

@@ -15,6 +15,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
@@ -33,6 +34,7 @@ type Config struct {
 	Installation     registration.Installation // from installation.Ensure
 	TokenTTLRequired bool                      // tokens without an end are deleted
 	Scope            scope.Scope               // its workspaces: in others somebody else is at work
+	Addresses        address.Policy            // of imported clusters
 	Now              func() time.Time          // the clock; time.Now where nil
 }
 
@@ -69,8 +71,11 @@ type House struct {
 	agents   *agentsLoop
 	imports  *importLoop
 	moves    *moves
+	spaces   *workspaceLoop
 	rancher  rancher
 	local    *localLoop // nil where the manager's cluster does not join
+
+	terminating *terminating
 }
 
 // New builds the house; it sends no request before its Parts run.
@@ -80,6 +85,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *House {
 		since: cfg.clock()(),
 		view:  newCaches(c.Loop(process), cfg), events: kube.NewRecorder(c, process),
 	}
+	h.terminating = newTerminating(c.Loop("clusters"), h.now)
 	h.endpoint = newEndpointLoop(h)
 	h.tokens = newTokenLoop(h, c.Loop("tokens"))
 	h.requests = newRequestLoop(h, c.Loop("registrations"))
@@ -88,6 +94,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *House {
 	h.identity = newIdentityLoop(h, c.Loop("identities"))
 	h.agents = newAgentsLoop(h, c.Loop("agents"))
 	h.imports = newImportLoop(h, c.Loop("imports"))
+	h.spaces = newWorkspaceLoop(h, c.Loop("workspaces"))
 	h.rancher, h.moves = newRancher(c.Loop("moves")), newMoves(h, c.Loop("moves"))
 	if ns := cfg.Settings.Bootstrap.Namespace; ns != "" && cfg.Scope.Holds(ns) {
 		h.local = newLocalLoop(h, c.Loop("local"))
@@ -100,6 +107,7 @@ func (h *House) Parts() []kube.Runner {
 	parts := append(h.view.parts(), h.events, h.tokens.loop, h.requests.loop, h.clusters.loop, h.rhythm.loop, h.identity.loop, h.endpoint.loop, h.moves.loop)
 	parts = append(parts, h.agents.parts()...)
 	parts = append(parts, h.imports.parts()...)
+	parts = append(parts, h.spaces.parts()...)
 	if h.local != nil {
 		parts = append(parts, h.local.parts()...)
 	}

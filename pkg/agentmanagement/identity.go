@@ -8,6 +8,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // identityLoop says on each Cluster who else wants to be it: two agents that check
@@ -54,7 +55,7 @@ func (l *identityLoop) onCluster(old, c *fleet.Cluster) {
 		s = &registration.Sights{}
 		l.sight[kube.KeyOf(c)] = s
 	}
-	s.See(c.Status.Agent.Instance, l.now())
+	s.See(c, l.now())
 	l.mu.Unlock()
 	l.loop.Add(kube.KeyOf(c))
 }
@@ -63,7 +64,7 @@ func (l *identityLoop) onCluster(old, c *fleet.Cluster) {
 // Cluster in line with what was seen.
 func (l *identityLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
 	c, ok := l.view.clusters.Get(key)
-	if !ok || c.DeletionTimestamp != nil || registration.External(c) {
+	if !ok || withdrawal.Going(c) || registration.External(c) {
 		return kube.Done, nil
 	}
 	requests := l.view.requests.ByIndex(byCluster, key.String())

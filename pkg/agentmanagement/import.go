@@ -27,7 +27,7 @@ const (
 	// farLimit is how long one has to answer that has not, and how long any may
 	// take for one request.
 	farLimit = 15 * time.Second
-	// importLimit is how long an import may take once the cluster has answered.
+	// importLimit is how long an import may take.
 	importLimit = time.Minute
 	// Back-off of clusters that cannot be reached.
 	farFirst = 30 * time.Second

@@ -46,6 +46,8 @@ func (l *importLoop) remake(ctx context.Context, f imports.Facts, limit time.Dur
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, importLimit)
+	defer cancel()
 	access, err := l.reach(ctx, secret, limit)
 	if err != nil {
 		return err
@@ -54,8 +56,6 @@ func (l *importLoop) remake(ctx context.Context, f imports.Facts, limit time.Dur
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, importLimit)
-	defer cancel()
 	if err := plain(access.Server, d.remake(ctx, agent, f.Record.AdoptFrom)); err != nil {
 		return err
 	}

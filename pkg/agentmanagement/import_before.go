@@ -124,7 +124,7 @@ func (l *importLoop) dial(c *fleet.Cluster, access kubeconfig.Access, former ...
 			mark.Former = append(mark.Former, kube.KeyOf(f).String())
 		}
 	}
-	d, err := dial(l.client, access, mark)
+	d, err := dial(l.client, access, mark, l.importPolicy())
 	if err != nil {
 		return nil, err
 	}

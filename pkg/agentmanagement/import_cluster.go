@@ -185,6 +185,8 @@ func (l *importLoop) importCluster(ctx context.Context, f imports.Facts, limit t
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, importLimit)
+	defer cancel()
 	access, err := l.reach(ctx, secret, limit)
 	if err != nil {
 		return err
@@ -203,8 +205,6 @@ func (l *importLoop) importCluster(ctx context.Context, f imports.Facts, limit t
 		Namespace: agent.Namespace, Generation: c.Spec.RedeployAgentGeneration, Secret: imports.VersionOf(secret),
 		WasOnline: online(c), AdoptFrom: adoptFrom(f, before, agent.Namespace), Own: l.wishes(c),
 	}
-	ctx, cancel := context.WithTimeout(ctx, importLimit)
-	defer cancel()
 	o := order{agent: agent, bootstrap: b, from: record.AdoptFrom, before: before}
 	if record.UID, err = l.install(ctx, c, access, o); err != nil {
 		return err
@@ -221,7 +221,12 @@ func (l *importLoop) reach(ctx context.Context, secret *corev1.Secret, limit tim
 	}
 	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
-	return reach(ctx, access, l.cfg.Settings.AgentTLSMode)
+	return reach(ctx, access, l.cfg.Settings.AgentTLSMode, l.importPolicy())
+}
+
+// importPolicy says how API servers of imported clusters may be reached.
+func (l *importLoop) importPolicy() kube.ImportPolicy {
+	return kube.ImportPolicy{Addresses: l.cfg.Addresses, TLSOnly: l.cfg.Settings.AgentTLSMode == registration.TLSStrict}
 }
 
 // An order is what an import makes.

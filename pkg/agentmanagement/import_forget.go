@@ -11,9 +11,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// recordsPerPage is how many of an agent's records are read at once.
-const recordsPerPage = 100
-
 // forget deletes what an agent that is gone has written for itself: its
 // credential, its lease, its records of what it has accepted, and what it has said.
 // What bears no mark goes if the agent is known to have been this Cluster's. What
@@ -41,9 +38,16 @@ func (d *downstream) forget(ctx context.Context, a registration.Agent, known boo
 	records := kube.Watch{
 		Namespace: a.Namespace, Labels: fleet.LabelManagerID + "=" + d.mark.Manager, Fields: "type=" + string(fleet.SecretTypeAgentStore),
 	}
-	return d.secrets.Each(ctx, records, recordsPerPage, func(s *corev1.Secret) error {
-		return d.secrets.Delete(ctx, kube.KeyOf(s), exactly(s))
-	})
+	kept, err := d.client.ListMeta(ctx, corev1.SchemeGroupVersion.WithKind("Secret"), records)
+	if err != nil {
+		return err
+	}
+	for _, s := range kept {
+		if err := d.secrets.Delete(ctx, kube.KeyOf(s), exactly(s)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // forgetOne deletes one object, unless it is somebody else's.

@@ -42,21 +42,21 @@ type downstream struct {
 }
 
 // dial is a connection to a cluster, which writes under the same names as c.
-func dial(c *kube.Client, a kubeconfig.Access, m imports.Mark) (*downstream, error) {
-	rest, err := kube.RESTOf(a)
-	if err != nil {
-		return nil, err
-	}
-	rest.Timeout = farLimit
-	own, err := kube.Connect(kube.Config{REST: rest, UserAgent: c.REST().UserAgent, FieldManager: c.FieldManager()})
+func dial(c *kube.Client, a kubeconfig.Access, m imports.Mark, p kube.ImportPolicy) (*downstream, error) {
+	own, err := kube.ConnectImported(kube.Config{UserAgent: c.REST().UserAgent, FieldManager: c.FieldManager()}, a, p, farLimit)
 	if err != nil {
 		return nil, fault.PermanentError(kubeconfig.ReasonUnreadable, fmt.Errorf("use kubeconfig of %s: it cannot be used to connect", a.Server))
 	}
+	return downstreamOf(own, m), nil
+}
+
+// downstreamOf is the cluster of a connection.
+func downstreamOf(own *kube.Client, m imports.Mark) *downstream {
 	return &downstream{
 		client: own, mark: m, secrets: kube.StoreOf[*corev1.Secret](own),
 		namespaces: kube.StoreOf[*corev1.Namespace](own), pods: kube.StoreOf[*corev1.Pod](own),
 		deployments: kube.StoreOf[*appsv1.Deployment](own),
-	}, nil
+	}
 }
 
 // identity is the UID of the cluster: that of its namespace kube-system.
@@ -97,7 +97,7 @@ func newObject[P kube.Object](c *kube.Client, kind string, want P) thing {
 
 func (o *object[P]) String() string { return o.kind + " " + kube.KeyOf(o.want).String() }
 
-// optional: a NetworkPolicy that lets everything through is there already, or
+// optional: a NetworkPolicy that lets agents out is there already, or
 // somebody else has decided what is let through.
 func (o *object[P]) optional() bool { return o.kind == "NetworkPolicy" }
 

@@ -15,6 +15,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/imports"
 	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
@@ -35,13 +36,13 @@ const (
 //
 // Nothing that the server says is in an error: whoever writes the kubeconfig
 // chooses what is asked, and would read the answer.
-func reach(ctx context.Context, a kubeconfig.Access, mode string) (kubeconfig.Access, error) {
+func reach(ctx context.Context, a kubeconfig.Access, mode string, policy kube.ImportPolicy) (kubeconfig.Access, error) {
 	if a.Insecure && mode == registration.TLSStrict {
 		return a, fault.PermanentError(imports.ReasonUntrusted,
 			fmt.Errorf("reach %s: the kubeconfig says insecure-skip-tls-verify, which agentTLSMode strict does not allow", a.Server))
 	}
 	v := &verifier{access: a, strict: mode == registration.TLSStrict}
-	client, err := v.client()
+	client, err := v.client(policy)
 	if err != nil {
 		return a, err
 	}
@@ -54,6 +55,8 @@ func reach(ctx context.Context, a kubeconfig.Access, mode string) (kubeconfig.Ac
 	switch {
 	case err == nil:
 		_ = answer.Body.Close()
+	case notAsked(err) != nil:
+		return a, refusal(a.Server, notAsked(err))
 	case v.refused != nil:
 		return a, fault.WaitError(imports.ReasonUntrusted, importRetry, fmt.Errorf("reach %s: its certificate is not to be trusted: %w", a.Server, v.refused))
 	default:
@@ -73,7 +76,7 @@ type verifier struct {
 	refused error // why nobody does
 }
 
-func (v *verifier) client() (*http.Client, error) {
+func (v *verifier) client(policy kube.ImportPolicy) (*http.Client, error) {
 	name := v.access.ServerName
 	if name == "" {
 		u, err := url.Parse(v.access.Server)
@@ -86,19 +89,12 @@ func (v *verifier) client() (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	proxy := http.ProxyFromEnvironment
-	if cfg.Proxy != nil {
-		proxy = cfg.Proxy
-	}
 	return &http.Client{
-		Transport: &http.Transport{
-			Proxy: proxy,
-			TLSClientConfig: &tls.Config{
-				MinVersion: tls.VersionTLS12, ServerName: name,
-				InsecureSkipVerify: true, //nolint:gosec // verified below, by one pool and then by another
-				VerifyConnection:   func(s tls.ConnectionState) error { return v.verify(s, name) },
-			},
-		},
+		Transport: policy.Transport(&tls.Config{
+			MinVersion: tls.VersionTLS12, ServerName: name,
+			InsecureSkipVerify: true, //nolint:gosec // verified below, by one pool and then by another
+			VerifyConnection:   func(s tls.ConnectionState) error { return v.verify(s, name) },
+		}, cfg.Proxy),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }
@@ -162,6 +158,25 @@ func timedOut(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
+// notAsked is why a request was not sent: its address, or that it has no TLS; nil
+// where it was sent.
+func notAsked(err error) error {
+	var p *fault.Permanent
+	if errors.As(err, &p) && (p.Reason == address.ReasonRefused || p.Reason == kube.ReasonPlainHTTP) {
+		return p
+	}
+	return nil
+}
+
+// refusal reports a server that is not asked. Its name may lead elsewhere later.
+func refusal(server string, why error) error {
+	hint := ""
+	if fault.ReasonOf(why) == kube.ReasonPlainHTTP {
+		hint = ", which agentTLSMode strict does not allow: use https"
+	}
+	return fault.WaitError(fault.ReasonOf(why), importRetry, fmt.Errorf("reach %s: %w%s", server, why, hint))
+}
+
 // isUnreachable tells whether an import failed because the cluster's API server
 // did not answer.
 func isUnreachable(err error) bool {
@@ -174,6 +189,11 @@ func isUnreachable(err error) bool {
 func plain(server string, err error) error {
 	var status apierrors.APIStatus
 	switch {
+	case notAsked(err) != nil:
+		return refusal(server, notAsked(err))
+	case errors.Is(err, kube.ErrTooLarge):
+		return fault.WaitError(imports.ReasonTooLarge, importRetry,
+			fmt.Errorf("install the agent at %s: the answer to an attempt to %s is larger than what is read of it; is that an API server?", server, tried(err)))
 	case err == nil, fault.IsPermanent(err), fault.IsWait(err), isUnreachable(err):
 		return err
 	case kube.IsUnauthorized(err):

@@ -22,9 +22,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/imports"
 	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
 // An authority signs certificates for 127.0.0.1.
@@ -129,7 +132,9 @@ func TestReach(t *testing.T) {
 		"ServerName":        {why: "the kubeconfig names it", access: kubeconfig.Access{Server: misnamed.URL, ServerName: "elsewhere", CA: private.text}, mode: "strict"},
 		"Insecure":          {why: "the kubeconfig wants no check", access: kubeconfig.Access{Server: own.URL, Insecure: true}, mode: "system-store"},
 		"InsecureNotStrict": {why: "but mode strict does", access: kubeconfig.Access{Server: own.URL, Insecure: true}, mode: "strict", reason: imports.ReasonUntrusted, says: "insecure-skip-tls-verify"},
-		"PlainHTTP":         {why: "there is nothing to check", access: kubeconfig.Access{Server: plainHTTP.URL}, mode: "strict"},
+		"PlainHTTP":         {why: "there is nothing to check", access: kubeconfig.Access{Server: plainHTTP.URL}, mode: "system-store"},
+		"PlainHTTPStrict":   {why: "everybody on the way could change it", access: kubeconfig.Access{Server: plainHTTP.URL}, mode: "strict", reason: kube.ReasonPlainHTTP, says: "agentTLSMode strict does not allow: use https"},
+		"Metadata":          {why: "the machine's own credentials are there", access: kubeconfig.Access{Server: "http://169.254.169.254"}, mode: "system-store", reason: address.ReasonRefused, says: "metadata service"},
 		"Silent":            {why: "it does not answer", access: kubeconfig.Access{Server: silent(t), CA: private.text}, mode: "strict", reason: imports.ReasonUnreachable, says: "no answer in time", limit: time.Second},
 		"Closed":            {why: "nobody is there", access: kubeconfig.Access{Server: "https://127.0.0.1:1", CA: private.text}, mode: "strict", reason: imports.ReasonUnreachable, says: "the connection is refused"},
 		"NoName":            {why: "a name that nobody knows", access: kubeconfig.Access{Server: "https://no-such-name.invalid", CA: private.text}, mode: "strict", reason: imports.ReasonUnreachable, says: "agent is installed once", limit: time.Second},
@@ -142,7 +147,7 @@ func TestReach(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), c.limit)
 			defer cancel()
-			got, err := reach(ctx, c.access, c.mode)
+			got, err := reach(ctx, c.access, c.mode, kube.ImportPolicy{Addresses: address.WithLoopback(), TLSOnly: c.mode == registration.TLSStrict})
 			if (err == nil) != (c.reason == "") || err != nil && reasonOf(err) != c.reason {
 				t.Fatalf("%s: %v", c.why, err)
 			}

@@ -53,7 +53,7 @@ func (l *importLoop) report(ctx context.Context, key kube.Key, failed error) err
 
 func (l *importLoop) write(ctx context.Context, c *fleet.Cluster, r *imports.Record, failed error) error {
 	imported := fleet.Condition{
-		Type: fleet.ConditionImported, Status: corev1.ConditionTrue, Reason: fleet.ReasonSucceeded, ObservedGeneration: c.Generation,
+		Type: fleet.ConditionImported, Status: corev1.ConditionTrue, ObservedGeneration: c.Generation,
 	}
 	if failed != nil {
 		imported.Status, imported.Reason = corev1.ConditionFalse, reasonOf(failed)

@@ -13,7 +13,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
-	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
@@ -203,7 +202,7 @@ func (l *localLoop) agent(ctx context.Context, c *fleet.Cluster) (bool, error) {
 	if err := l.place(ctx, c, agent, endpoint); err != nil {
 		return false, err
 	}
-	return true, l.depart(ctx, c, agent, kubeconfig.Access{Server: endpoint.URL, CA: endpoint.CA, Token: string(token)})
+	return true, l.depart(ctx, c, agent, kube.Access{URL: endpoint.URL, CA: endpoint.CA, Token: string(token)})
 }
 
 // place makes the agent where it is to live, or removes it where it is not wanted.
@@ -397,7 +396,7 @@ func (l *localLoop) pullSecrets(ctx context.Context, a registration.Agent) error
 // report writes the condition Imported.
 func (l *localLoop) report(ctx context.Context, c *fleet.Cluster, failed error) error {
 	imported := fleet.Condition{
-		Type: fleet.ConditionImported, Status: corev1.ConditionTrue, Reason: fleet.ReasonSucceeded,
+		Type: fleet.ConditionImported, Status: corev1.ConditionTrue,
 	}
 	if failed != nil {
 		imported.Status, imported.Reason = corev1.ConditionFalse, fault.ReasonOf(failed)

@@ -11,7 +11,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/agents"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/imports"
-	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -23,7 +22,7 @@ const moveLook = 2 * time.Second
 // the present one works. The error is a Wait until that may be done, and until
 // it is done. Everything that it needs to know stands in the Cluster: a manager
 // that was stopped anywhere goes on from there.
-func (l *localLoop) depart(ctx context.Context, c *fleet.Cluster, a registration.Agent, access kubeconfig.Access) error {
+func (l *localLoop) depart(ctx context.Context, c *fleet.Cluster, a registration.Agent, access kube.Access) error {
 	move := registration.LocalMoveOf(c)
 	if len(move.Leaves) == 0 {
 		return nil
@@ -38,10 +37,11 @@ func (l *localLoop) depart(ctx context.Context, c *fleet.Cluster, a registration
 			return fault.WaitError(fleet.ReasonProgressing, moveLook, errors.New(wait))
 		}
 	}
-	d, err := dial(l.client, access, imports.MarkFor(l.system.ManagerID, c))
+	own, err := kube.Connect(kube.Config{REST: access.REST(), UserAgent: l.client.REST().UserAgent, FieldManager: l.client.FieldManager()})
 	if err != nil {
 		return err
 	}
+	d := downstreamOf(own, imports.MarkFor(l.system.ManagerID, c))
 	d.issued = func(context.Context, imports.Account) (string, error) { return "", nil } // marks tell whose things are
 	left := move
 	for _, namespace := range slices.Clone(move.Leaves) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // reasonRefused is the reason of an event about a request that gets no answer.
@@ -31,6 +33,7 @@ type requestLoop struct {
 	namespaces *kube.Store[*corev1.Namespace]
 	groups     *kube.Store[*fleet.ClusterGroup]
 	uses       *uses
+	crowds     sync.Map // of tokens, by UID: crowd
 }
 
 func newRequestLoop(h *House, c *kube.Client) *requestLoop {
@@ -77,7 +80,9 @@ func (l *requestLoop) onRequest(old, r *fleet.ClusterRegistration) {
 		return
 	}
 	l.loop.Add(kube.KeyOf(r))
-	if r.Status.Granted && (old == nil || !old.Status.Granted) {
+	granted := r.Status.Granted && (old == nil || !old.Status.Granted)
+	ends := r.DeletionTimestamp != nil && (old == nil || old.DeletionTimestamp == nil)
+	if granted || ends {
 		l.wakeAll(l.view.requests.ByIndex(byClient, clientKey(r.Namespace, r.Spec.ClientID)))
 	}
 }
@@ -125,13 +130,16 @@ func (l *requestLoop) wakeRequest(o metav1.Object) {
 //  4. report: ClusterRegistration.status, once
 func (l *requestLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
 	r, ok := l.view.requests.Get(key)
-	if !ok {
+	if !ok || r.DeletionTimestamp != nil { // a finalizer, which the agent itself may have set, keeps no credential
 		return kube.Done, l.revoke(ctx, key)
 	}
-	if r.DeletionTimestamp != nil || registration.External(r) {
+	if registration.External(r) {
 		return kube.Done, nil
 	}
-	siblings := l.view.requests.ByIndex(byClient, clientKey(r.Namespace, r.Spec.ClientID))
+	if c, ok := l.view.clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName}); ok && r.Status.Granted && registration.Released(c) {
+		return kube.Done, l.drop(ctx, r, "its Cluster is deleted")
+	}
+	siblings := registration.Present(l.view.requests.ByIndex(byClient, clientKey(r.Namespace, r.Spec.ClientID)))
 	standing, left := registration.StandingOf(r, siblings, l.handed(siblings), registration.Overlap(l.cfg.Settings.AgentCheckinInterval))
 	switch standing {
 	case registration.Superseded:
@@ -169,11 +177,14 @@ func (l *requestLoop) drop(ctx context.Context, r *fleet.ClusterRegistration, re
 	return l.requests.Delete(ctx, kube.KeyOf(r), exactly(r))
 }
 
-// revoke takes back what a request that is gone was granted: first the
-// account, which ends its token, then what it was bound to. Roles go by their
+// revoke takes back what a request that is gone, or being deleted, was granted:
+// first the account, which ends its token, then what it was bound to. Roles go by their
 // owners.
 func (l *requestLoop) revoke(ctx context.Context, key kube.Key) error {
 	accounts := l.view.accounts.ByIndex(byRequest, key.String())
+	if err := l.stillNeeded(ctx, key, accounts); err != nil {
+		return err
+	}
 	for _, a := range accounts {
 		if err := l.accounts.Delete(ctx, kube.KeyOf(a), exactly(a)); err != nil {
 			return err
@@ -214,10 +225,10 @@ func (l *requestLoop) answer(ctx context.Context, r *fleet.ClusterRegistration, 
 		return kube.Done, err
 	}
 	namespace, ok := registration.DeploymentNamespace(c)
-	if !ok || c.DeletionTimestamp != nil || registration.External(c) {
+	if !ok || withdrawal.Going(c) || registration.External(c) {
 		return kube.Done, nil
 	}
-	claim := registration.JudgeClaim(r, c, t, siblings, l.cfg.Settings.Reclaim)
+	claim := registration.JudgeClaim(r, c, t, siblings, l.cfg.Settings)
 	if claim.Waits != "" {
 		return kube.Done, l.hold(ctx, r, c, claim)
 	}
@@ -259,15 +270,18 @@ func (l *requestLoop) assign(ctx context.Context, r *fleet.ClusterRegistration) 
 	case a.Cluster != nil:
 		return a.Cluster, nil
 	}
+	if err := l.room(r); err != nil {
+		return nil, err
+	}
 	labels, dropped := registration.AcceptedLabels(r.Spec.ClusterLabels, l.cfg.Settings.IgnoreClusterRegistrationLabels)
-	if err := l.intoGroup(ctx, r, labels); err != nil {
+	group, err := l.intoGroup(ctx, r, labels)
+	if err != nil {
 		return nil, err
 	}
 	if len(dropped) > 0 {
 		l.events.Event(r, kube.Warning, "LabelsDropped", "not set on the new Cluster: "+strings.Join(dropped, "; "))
 	}
-	_, err := l.clusters.Create(ctx, registration.NewCluster(r, a.Name, labels))
-	if err == nil {
+	if _, err = l.clusters.Create(ctx, registration.NewCluster(r, a.Name, labels, group)); err == nil {
 		l.log.WithField("workspace", r.Namespace).WithField("cluster", a.Name).Info("cluster created")
 	}
 	return nil, err
@@ -338,7 +352,7 @@ func (l *requestLoop) bind(ctx context.Context, g registration.Grant) error {
 // older manager, or lost: a new request is needed either way.
 func (l *requestLoop) keep(ctx context.Context, r *fleet.ClusterRegistration) (kube.Next, error) {
 	c, ok := l.view.clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
-	if !ok || c.DeletionTimestamp != nil || registration.External(c) {
+	if !ok || withdrawal.Going(c) || registration.External(c) {
 		return kube.Done, nil
 	}
 	if len(l.accountsOf(r)) == 0 {

@@ -122,8 +122,9 @@ func (l *tokenLoop) apply(ctx context.Context, t *fleet.ClusterRegistrationToken
 	return true, l.putValues(ctx, t, string(bearer))
 }
 
-// putValues writes the Secret that bears the token's name. A Secret of that
-// name that is somebody else's stays as it is.
+// putValues writes the Secret that bears the token's name. One that the reference has
+// made is adopted, also where its values are the same: caches select Secrets by our
+// labels. A Secret of that name and another type stays as it is.
 func (l *tokenLoop) putValues(ctx context.Context, t *fleet.ClusterRegistrationToken, bearer string) error {
 	want, err := registration.TokenSecret(t, l.system, l.cfg.Settings, bearer)
 	if err != nil {
@@ -141,13 +142,14 @@ func (l *tokenLoop) putValues(ctx context.Context, t *fleet.ClusterRegistrationT
 		err := fmt.Errorf("write values of token %q: a Secret of that name and type %q is there already", t.Name, have.Type)
 		l.events.Event(t, kube.Warning, "SecretTaken", err.Error())
 		return fault.PermanentError("SecretTaken", err)
-	case bytes.Equal(have.Data[fleet.KeyValues], want.Data[fleet.KeyValues]):
-		return nil
 	}
-	l.written.Store(t.UID, true)
 	changed := have.DeepCopy()
 	changed.Labels = merged(have.Labels, want.Labels)
-	changed.OwnerReferences, changed.Data = want.OwnerReferences, want.Data
+	changed.OwnerReferences = want.OwnerReferences
+	if !bytes.Equal(have.Data[fleet.KeyValues], want.Data[fleet.KeyValues]) {
+		l.written.Store(t.UID, true)
+		changed.Data = want.Data
+	}
 	_, err = l.secrets.Patch(ctx, have, changed)
 	return err
 }

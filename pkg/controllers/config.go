@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
@@ -45,9 +46,15 @@ type Config struct {
 	CheckinInterval time.Duration
 	// Workers is how many Bundles are worked on at once, 1 to 500.
 	Workers int
+	// RequireDownstreamLabel: bundles take along only Secrets and ConfigMaps that
+	// bear the label fleet.cattle.io/downstream-resource.
+	RequireDownstreamLabel bool
 	// Proxy chooses the proxy of requests to registries, where bundles are
 	// deleted. Nil: none.
 	Proxy func(*http.Request) (*url.URL, error)
+	// Addresses says which reserved addresses are dialled for git, charts and
+	// registries; none by default.
+	Addresses address.Policy
 	// Metrics, where not nil, is where durations and states are shown.
 	Metrics *Metrics
 }

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -9,7 +10,10 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/bundle"
 	"github.com/fleetworkspace/fleet/pkg/controllers/chartpull"
 	"github.com/fleetworkspace/fleet/pkg/controllers/gitrepo"
@@ -18,6 +22,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/crash"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
@@ -31,7 +36,8 @@ func Run(ctx context.Context, cfg Config, c *kube.Client, log *logrus.Entry) err
 		engine := bundle.New(bundle.Config{
 			Namespace: cfg.Namespace, ManagerID: cfg.ManagerID,
 			CheckinInterval: cfg.CheckinInterval, Workers: cfg.Workers, Scope: cfg.Scope,
-			Registry: oci.New(oci.Config{UserAgent: "fleet-controller", Proxy: cfg.Proxy}),
+			Registry:               oci.New(oci.Config{UserAgent: "fleet-controller", Proxy: cfg.Proxy, Addresses: cfg.Addresses}),
+			RequireDownstreamLabel: cfg.RequireDownstreamLabel,
 		}, c, log)
 		refusals := notimplemented.New(cfg.Scope, c)
 		cfg.Metrics.Loops(append(engine.Loops(), refusals.Loops()...)...)
@@ -64,7 +70,7 @@ type GitJob struct {
 func (j GitJob) worker(c Config, remotes *git.Remotes, read *reader.Reader) gitrepo.Config {
 	cfg := gitrepo.Config{Namespace: c.Namespace, Scope: c.Scope, Remotes: remotes, Reader: read, Workers: j.Workers, ImageScans: j.ImageScans}
 	if !j.NoOCIStorage {
-		cfg.OCI = oci.New(oci.Config{UserAgent: j.UserAgent, Proxy: j.Proxy})
+		cfg.OCI = oci.New(oci.Config{UserAgent: j.UserAgent, Proxy: j.Proxy, Addresses: c.Addresses})
 	}
 	return cfg
 }
@@ -77,13 +83,13 @@ func RunGitJob(ctx context.Context, cfg Config, job GitJob, c *kube.Client, log 
 		return err
 	}
 	return Lead(ctx, cfg, c, cfg.Scope.Lease(LeaseGitJob), func(ctx context.Context) (err error) {
-		remotes, err := git.New(git.Config{Dir: job.Dir, UserAgent: job.UserAgent, Proxy: job.Proxy, Timeout: job.Timeout})
+		remotes, err := git.New(git.Config{Dir: job.Dir, UserAgent: job.UserAgent, Proxy: job.Proxy, Addresses: cfg.Addresses, Timeout: job.Timeout})
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, remotes.Close()) }()
 		read, err := reader.New(reader.Config{
-			Dir: job.Dir, UserAgent: job.UserAgent, Proxy: job.Proxy, Git: remotes,
+			Dir: job.Dir, UserAgent: job.UserAgent, Proxy: job.Proxy, Addresses: cfg.Addresses, Git: remotes,
 			Limits: reader.Limits{StoreBytes: job.DownloadBytes},
 		})
 		if err != nil {
@@ -106,7 +112,28 @@ func Lead(ctx context.Context, cfg Config, c *kube.Client, lease string, f func(
 	return kube.Lead(ctx, c, kube.Lease{
 		Namespace: cfg.Namespace, Name: lease, Identity: cfg.Identity,
 		Duration: cfg.Lease.Duration, Renew: cfg.Lease.Renew, Retry: cfg.Lease.Retry,
+		Crashed: func(ctx context.Context) { noteCrash(ctx, c, kube.Key{Namespace: cfg.Namespace, Name: lease}) },
 	}, f)
+}
+
+// noteTime is how long noting a crash may take: the work waits for it.
+const noteTime = 5 * time.Second
+
+// noteCrash adds the present time to the record of crashes on a lease. A record
+// that cannot be written keeps no process from its work.
+func noteCrash(ctx context.Context, c *kube.Client, key kube.Key) {
+	ctx, cancel := context.WithTimeout(ctx, noteTime)
+	defer cancel()
+	leases := kube.StoreOf[*coordinationv1.Lease](c)
+	have, err := leases.Get(ctx, key)
+	if err != nil {
+		return
+	}
+	record := crash.Add(have.Annotations[fleet.AnnotationCrashes], time.Now())
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{fleet.AnnotationCrashes: record}}})
+	if err == nil {
+		_, _ = leases.PatchRaw(ctx, key, types.MergePatchType, patch) // see above
+	}
 }
 
 // Report logs failed turns of loops: what waits for a change or a time as

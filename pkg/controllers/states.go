@@ -8,6 +8,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
 // maxPairs is up to how many deployments each has a family of its own.
@@ -131,6 +132,11 @@ func (s *samples) repo(r *fleet.GitRepo) {
 	values := []string{r.Name, r.Namespace, r.Spec.Repo, r.Spec.Branch, strings.Join(r.Spec.Paths, ";")}
 	s.send("gitrepo_desired_ready_clusters", r.Status.DesiredReadyClusters, names, values)
 	s.send("gitrepo_ready_clusters", r.Status.ReadyClusters, names, values)
+	unreadable := 0
+	if trouble, _ := view.RepoTrouble(r); trouble == view.Unreadable {
+		unreadable = 1
+	}
+	s.send("gitrepo_unreadable", unreadable, names, values)
 	c := &r.Status.ResourceCounts
 	for family, n := range map[string]int{
 		"desired_ready": c.DesiredReady, "missing": c.Missing, "modified": c.Modified, "not_ready": c.NotReady,

@@ -89,7 +89,8 @@ func (v *caches) surroundings() plan.Surroundings {
 		nodes = append(nodes, *n)
 	}
 	return plan.Surroundings{
-		Registry: v.setting(plan.SettingRegistry), Affinity: v.setting(plan.SettingAffinity), Taints: plan.ControlPlaneTaints(nodes),
+		Registry: v.setting(plan.SettingRegistry), Secrets: v.setting(plan.SettingPullSecrets), Affinity: v.setting(plan.SettingAffinity),
+		Taints: plan.ControlPlaneTaints(nodes),
 	}
 }
 

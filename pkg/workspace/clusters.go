@@ -56,7 +56,8 @@ func newClusterLoop(s *stage, c *kube.Client) *clusterLoop {
 	})
 	s.view.clusters.OnChange(func(old, c *fleet.Cluster) { l.ofMapped(either(old, c)) })
 	s.view.settings.OnChange(func(old, st *management.Setting) {
-		if name := either(old, st).Name; name == plan.SettingRegistry || name == plan.SettingAffinity {
+		switch either(old, st).Name {
+		case plan.SettingRegistry, plan.SettingPullSecrets, plan.SettingAffinity:
 			s.wake()
 		}
 	})

@@ -149,6 +149,7 @@ type stage struct {
 	capi     *metaCache      // clusters of the Cluster API; nil where it is not there
 	presence *presence
 	part     atomic.Value // plan.Part
+	gives    atomic.Bool  // Rancher itself gives rights by GlobalRoles
 	clusters *clusterLoop
 	assign   *assignLoop
 	spaces   *spaceLoop

@@ -67,7 +67,12 @@ func (p *presence) Run(ctx context.Context) error {
 
 // look decides, and wakes the loops if their part has changed.
 func (p *presence) look() {
-	part, why := plan.Plays(p.cfg.Mode, p.sightings())
+	seen := p.sightings()
+	part, why := plan.Plays(p.cfg.Mode, seen)
+	gives := plan.GivesRights(seen)
+	if p.gives.Swap(gives) != gives && p.part.Load() == part {
+		p.give.wake()
+	}
 	if p.part.Swap(part) == part {
 		return
 	}
@@ -79,6 +84,9 @@ func (p *presence) sightings() plan.Sightings {
 	s := plan.Sightings{Kinds: true, Renewed: -1}
 	if f, ok := p.view.features.Get(kube.Key{Name: featureFleet}); ok {
 		s.Off = !f.On()
+	}
+	if f, ok := p.view.features.Get(kube.Key{Name: plan.FeatureClusters}); ok {
+		s.Single = !f.On()
 	}
 	l, ok := p.view.leases.Get(rancherLease)
 	if !ok {

@@ -178,7 +178,7 @@ func (l *globalLoop) ofGone(name string) {
 //  3. apply:  roles, then bindings; what nobody has any more goes
 //  4. report: an event where a name is taken, or Kubernetes refuses a right
 func (l *globalLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
-	if !l.maps() || key.Name == "" {
+	if !l.maps() || l.gives.Load() || key.Name == "" {
 		return kube.Done, nil
 	}
 	r, ok := l.global.Get(key)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -18,6 +19,7 @@ import (
 const (
 	reasonRefused = "NamespaceRefused"
 	reasonHeld    = "DeletionRefused"
+	reasonLabels  = "LabelsRefused"
 )
 
 // keyWorkspace is the key of workspaces in logs.
@@ -116,14 +118,14 @@ func (l *spaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, err
 	if !slices.Contains(w.Finalizers, plan.Finalizer) { // before anything is made
 		return kube.Done, l.finalizers(ctx, w, append(slices.Clone(w.Finalizers), plan.Finalizer))
 	}
-	if err := l.put(ctx, plan.Namespace(w, action), ns); err != nil {
+	if err := l.put(ctx, w, plan.Namespace(w, action), ns); err != nil {
 		return kube.Done, err
 	}
 	return kube.Done, l.accept(ctx, w)
 }
 
-// put writes a Namespace if it does not say what it should.
-func (l *spaceLoop) put(ctx context.Context, want *corev1.Namespace, live *meta) error {
+// put writes the Namespace of a workspace if it does not say what it should.
+func (l *spaceLoop) put(ctx context.Context, w *management.FleetWorkspace, want *corev1.Namespace, live *meta) error {
 	digest, err := plan.Digest(want)
 	if err != nil {
 		return err
@@ -136,10 +138,30 @@ func (l *spaceLoop) put(ctx context.Context, want *corev1.Namespace, live *meta)
 			return err
 		}
 	}
-	if _, err := l.namespaces.Apply(ctx, want); err != nil {
+	if err := l.apply(ctx, w, want); err != nil {
 		return fmt.Errorf("namespace of workspace %q: %w", want.Name, err)
 	}
 	l.log.WithField("workspace", want.Name).Info("namespace of workspace written")
+	return nil
+}
+
+// apply writes a Namespace. Where that is refused it leaves out the labels that limit
+// pods, and reports it: Rancher's webhook lets nobody set them without a right that the
+// manager does not have, and that the author of the workspace need not have.
+func (l *spaceLoop) apply(ctx context.Context, w *management.FleetWorkspace, want *corev1.Namespace) error {
+	_, err := l.namespaces.Apply(ctx, want)
+	if err == nil || !kube.IsUnauthorized(err) && !kube.IsForbidden(err) {
+		return err
+	}
+	left := plan.LeaveOutPodSecurity(want)
+	if len(left) == 0 {
+		return err
+	}
+	if _, without := l.namespaces.Apply(ctx, want); without != nil {
+		return without
+	}
+	l.say(w, reasonLabels, fmt.Sprintf("namespace %q is without %s, which the manager may not set (%v): who may do that labels the namespace",
+		want.Name, strings.Join(left, ", "), err))
 	return nil
 }
 

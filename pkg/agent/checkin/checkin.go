@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 )
@@ -44,6 +46,11 @@ type Answer struct {
 	Younger bool
 	// Duplicate is the instance of another agent with the same identity.
 	Duplicate string
+	// ClusterUID is that of the cluster in which the agent of this identity works, as
+	// was said last; empty: nothing was said.
+	ClusterUID string
+	// Rival is true if another agent has written its instance since.
+	Rival bool
 }
 
 // Config says what is told, and to whom.
@@ -68,6 +75,12 @@ type Config struct {
 	// Credential is the digest of the offered credential that the agent uses, and
 	// when that ends (zero: it lasts). Nil: none was ever offered.
 	Credential func() (digest string, expires time.Time)
+	// ClusterUID is that of the agent's own cluster; empty: it is not known. It is
+	// written while Claims, which is asked before each check-in, is true.
+	ClusterUID string
+	Claims     func() bool
+	// Trouble says why the agent cannot work in its own cluster; empty: it can.
+	Trouble func() string
 	// OnAnswer and OnFailure are told how each check-in went.
 	OnAnswer  func(Answer)
 	OnFailure func(error)
@@ -79,6 +92,7 @@ type CheckIn struct {
 	cfg     Config
 	rival   rivalry
 	claimed bool   // the instance was written once
+	trouble string // as the manager has it
 	told    []byte // the journal, as the manager has it
 	wake    chan struct{}
 	doubt   chan struct{}
@@ -88,6 +102,12 @@ type CheckIn struct {
 func New(cfg Config) *CheckIn {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Claims == nil {
+		cfg.Claims = func() bool { return false }
+	}
+	if cfg.Trouble == nil {
+		cfg.Trouble = func() string { return "" }
 	}
 	return &CheckIn{cfg: cfg, wake: make(chan struct{}, 1), doubt: make(chan struct{}, 1), rival: rivalry{own: cfg.Instance}}
 }
@@ -186,8 +206,8 @@ func drain(ch chan struct{}) {
 func (c *CheckIn) Once(ctx context.Context) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	journal := c.journal()
-	body, err := c.body(journal)
+	journal, trouble := c.journal(), c.cfg.Trouble()
+	body, err := c.body(journal, trouble)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -195,7 +215,7 @@ func (c *CheckIn) Once(ctx context.Context) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("check in: %w", err)
 	}
-	c.claimed, c.told = true, journal
+	c.claimed, c.told, c.trouble = true, journal, trouble
 	out := Answer{Version: cluster.ResourceVersion}
 	if mark, err := registration.ParseMark(cluster.Annotations[fleet.AnnotationManager]); err == nil {
 		out.Mark = mark
@@ -206,6 +226,10 @@ func (c *CheckIn) Once(ctx context.Context) (Answer, error) {
 	out.Credential = cluster.Annotations[fleet.AnnotationCredential]
 	moving := registration.LocalMoveOf(cluster).Expects(c.cfg.Namespace, cluster.Spec.AgentNamespace)
 	out.Duplicate, out.Younger = c.rival.meet(cluster.Status.Agent.Instance, moving)
+	out.ClusterUID, out.Rival = cluster.Status.Agent.ClusterUID, c.rival.claim
+	if out.ClusterUID == c.cfg.ClusterUID && elsewhere(c.cfg.Instance, out.Duplicate) {
+		out.Younger = false // the other one finds that the identity is not its own
+	}
 	return out, nil
 }
 
@@ -224,7 +248,7 @@ func (c *CheckIn) patch(ctx context.Context, body []byte) (*fleet.Cluster, error
 // body is the patch. The instance is written by the first check-in, and again
 // when another one stands there: two agents with one identity then take turns,
 // and each sees the other.
-func (c *CheckIn) body(journal []byte) ([]byte, error) {
+func (c *CheckIn) body(journal []byte, trouble string) ([]byte, error) {
 	now := c.cfg.Now().UTC()
 	agent := map[string]any{
 		"lastSeen":    metav1.NewTime(now),
@@ -242,9 +266,18 @@ func (c *CheckIn) body(journal []byte) ([]byte, error) {
 	if !bytes.Equal(journal, c.told) {
 		agent["journal"] = journal
 	}
+	if trouble != c.trouble || !c.claimed {
+		agent["trouble"] = nil
+		if trouble != "" {
+			agent["trouble"] = trouble
+		}
+	}
 	c.credential(agent)
 	if !c.claimed || c.rival.claim {
 		agent["instance"] = c.cfg.Instance
+	}
+	if c.cfg.ClusterUID != "" && c.cfg.Claims() {
+		agent["clusterUID"] = c.cfg.ClusterUID
 	}
 	return json.Marshal(map[string]any{"status": map[string]any{"agent": agent}})
 }
@@ -276,14 +309,24 @@ func (c *CheckIn) journal() []byte {
 	return c.cfg.Journal()
 }
 
-// NewInstance names this run of the agent. Of two names the greater is the
-// younger one.
-func NewInstance(now time.Time) (string, error) {
+// NewInstance names this run of the agent in its cluster, of which the UID may be
+// unknown. Of two names the greater is the younger one.
+func NewInstance(now time.Time, clusterUID string) (string, error) {
 	var b [4]byte
 	if _, err := crand.Read(b[:]); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%012x-%s", now.UnixMilli(), hex.EncodeToString(b[:])), nil
+	name := fmt.Sprintf("%012x-%s", now.UnixMilli(), hex.EncodeToString(b[:]))
+	if clusterUID != "" {
+		name += "-" + naming.KeyHash(clusterUID)[:8]
+	}
+	return name, nil
+}
+
+// elsewhere reports whether two agents are known to work in different clusters.
+func elsewhere(one, other string) bool {
+	a, b := strings.Split(one, "-"), strings.Split(other, "-")
+	return len(a) == 3 && len(b) == 3 && a[2] != b[2]
 }
 
 // rivalry finds out whether another agent uses the same identity. One sight of
@@ -303,7 +346,7 @@ type rivalry struct {
 // Rivalry limits.
 const (
 	proof    = 2 // sights of another instance
-	allQuiet = 6 // check-ins without one after which it is over: each of two writes at every third at least
+	allQuiet = 4 // check-ins without one after which it is over: each of two writes at every third at least
 )
 
 // meet judges the instance in the answer of a check-in.

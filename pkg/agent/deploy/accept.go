@@ -36,7 +36,7 @@ const (
 // kept, before the first step of it is taken. What depends on others waits for
 // them with all that it needs.
 func (r *Reconciler) accept(ctx context.Context, s *snapshot) (helm.Deployment, error) {
-	d := s.deployment()
+	d := r.deployment(s)
 	p, err := r.parcel(ctx, s)
 	if err != nil {
 		return d, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -119,6 +120,7 @@ type past struct {
 	old      map[string]string // what that list said, by name; see wordOf
 	suspect  time.Time         // since when an object has a lower version than before
 	kept     bool              // the versions of the agent's records were taken in
+	doubted  map[string]bool   // new objects with lower versions than others before, by name
 }
 
 // suspectLimit is how long the list that brings older objects may take to be known
@@ -135,6 +137,9 @@ func (p *past) changed(manager string, before, now *fleet.BundleDeployment, at t
 	p.mu.Lock()
 	if is <= p.restored {
 		p.old[now.Name] = wordOf(now)
+	}
+	if before == nil && p.judged != nil && manager == p.manager {
+		p.doubt(now.Name, is)
 	}
 	p.mu.Unlock()
 	if before != nil {
@@ -177,7 +182,7 @@ func (p *past) judge(s *Session, manager, version string, now time.Time) (older 
 	case suspected && n >= p.highest && now.Sub(p.suspect) < suspectLimit:
 		return false // the version of the list before
 	}
-	p.judged, p.suspect = s, time.Time{}
+	p.judged, p.suspect, p.doubted = s, time.Time{}, nil
 	if err != nil || manager != p.manager || n >= p.highest && !suspected {
 		return false
 	}
@@ -214,6 +219,14 @@ func (p *past) knows(s *Session) bool {
 	return p.judged == s
 }
 
+// wasRestored reports whether the manager was found to be restored from a backup since
+// the agent's start.
+func (p *past) wasRestored() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.restored > 0
+}
+
 // covers tells whether a manager that had just been restored said this of a
 // deployment.
 func (p *past) covers(name, said string) bool {
@@ -237,6 +250,11 @@ func (r *Reconciler) judge() {
 	}
 	manager := *r.mark.Load()
 	if r.past.once() {
+		if kept := r.cfg.LastVersion; kept != nil {
+			if text := kept(); strings.HasPrefix(text, markText(manager)+"/") {
+				r.past.recall(text)
+			}
+		}
 		for _, rec := range r.cfg.Store.All() {
 			if rec.Key.Manager == manager.ID && rec.Epoch == manager.Epoch {
 				r.past.seen(markText(manager), rec.Version)
@@ -249,17 +267,19 @@ func (r *Reconciler) judge() {
 }
 
 // mustJudge tells whether it has to be known first if the manager's list is an old
-// one: before an order is carried out, and before another object of the same name
-// takes the place of what was accepted.
+// one: before an order is carried out or absence is taken for one, and before another
+// object of the same name takes the place of what was accepted.
 func (r *Reconciler) mustJudge(s *snapshot) bool {
 	if s.bd == nil {
-		return false
+		return s.missing() && !s.judged
 	}
+	// What is not known here is installed; it may have been removed before a restore.
+	doubtful := s.unknown() && r.past.doubts(s.bd.Name)
 	another := s.known && s.bd.UID != s.rec.UID && (s.wanted.Order != "" || s.rec.Applied != s.bd.Spec.DeploymentID)
-	if (another || s.wanted.Order != "") && !s.judged {
+	if (another || s.unknown() || s.wanted.Order != "") && !s.judged {
 		return true
 	}
-	return another && !r.confirmed(s)
+	return (another || doubtful) && !r.confirmed(s)
 }
 
 // confirmed tells whether the manager has answered a check-in since an object was

@@ -114,3 +114,24 @@ func TestStrangers(t *testing.T) {
 		t.Error("where nobody can be asked nobody waits")
 	}
 }
+
+// An order that was taken back is from the past when it comes again, and another
+// one is not.
+func TestStaleOrder(t *testing.T) {
+	r := &Reconciler{}
+	for name, c := range map[string]struct {
+		why   string
+		order string
+		want  bool
+	}{
+		"Revoked": {"a backup gives again what was taken back", "o1", true},
+		"Another": {"the manager orders a removal anew", "o2", false},
+		"None":    {"nothing is ordered", "", false},
+	} {
+		bd := said("70", c.order)
+		s := &snapshot{bd: bd, known: true, rec: store.Record{UID: bd.UID, Generation: bd.Generation, Revoked: "o1"}}
+		if r.stale(s, c.order) != c.want {
+			t.Errorf("%s: %s", name, c.why)
+		}
+	}
+}

@@ -19,7 +19,8 @@ import (
 const correctionDelay = 5 * time.Second
 
 // correct puts back what others changed, where the deployment asks for it, and
-// looks again at what it touched. An object that is changed back again and again
+// what another bundle took over and has given up; see lost. It looks again at what
+// it touched. An object that is changed back again and again
 // waits longer and longer, and holds up no other. After an upgrade that failed
 // half-way nothing is put back: that would be the state before it.
 func (r *Reconciler) correct(ctx context.Context, s *snapshot, objects []report.Object) ([]report.Object, error) {
@@ -27,9 +28,16 @@ func (r *Reconciler) correct(ctx context.Context, s *snapshot, objects []report.
 	changed := modified(objects)
 	r.found(s, changed)
 	halfWay := s.failure != nil && s.observed.State != release.Deployed
-	if how == nil || halfWay || s.observed.Good == 0 {
+	if halfWay || s.observed.Good == 0 {
 		clear(s.state.fights)
 		return objects, nil
+	}
+	lost := r.lost(ctx, s)
+	if how == nil { // what others changed stays
+		if how, changed = (&fleet.CorrectDrift{}), changedAt(changed, lost); len(changed) == 0 {
+			clear(s.state.fights)
+			return objects, nil
+		}
 	}
 	due := s.due(changed, r.cfg.Now())
 	defer r.contest(s)
@@ -38,7 +46,7 @@ func (r *Reconciler) correct(ctx context.Context, s *snapshot, objects []report.
 	}
 	log := r.cfg.Log.WithFields(logrus.Fields{"deployment": s.name, "action": "correct", "reason": changed[0].String()})
 	began := r.cfg.Now()
-	err := r.cfg.Helm.Correct(ctx, s.observed.ID, helm.RightsOf(s.spec.Options), s.correctionBy(*how, due))
+	err := r.cfg.Helm.Correct(ctx, s.observed.ID, helm.RightsOf(s.spec.Options), s.correctionBy(*how, due, lost))
 	r.corrected(s, those(changed, due), began, err)
 	for at := range due {
 		s.state.fights[at].Corrected(r.cfg.Now())
@@ -95,11 +103,16 @@ func refOf(m fleet.ModifiedStatus) ref {
 }
 
 // correctionBy is what Helm is asked to do.
-func (s *snapshot) correctionBy(how fleet.CorrectDrift, due map[ref]bool) helm.Correction {
+func (s *snapshot) correctionBy(how fleet.CorrectDrift, due, lost map[ref]bool) helm.Correction {
 	out := helm.Correction{CorrectDrift: how, Patches: rulesOf(s.spec.Options).patches}
 	if s.spec.Options.Helm != nil {
 		out.History = s.spec.Options.Helm.MaxHistory
 	}
+	reclaim := map[string]bool{}
+	for at := range lost {
+		reclaim[helm.Identity(at.kind, at.key.Namespace, at.key.Name)] = true
+	}
+	out.Reclaim = func(object string) bool { return reclaim[object] }
 	out.Only = func(kind schema.GroupVersionKind, namespace, name string) bool {
 		return due[ref{kind: kind, key: kube.Key{Namespace: namespace, Name: name}}]
 	}

@@ -8,11 +8,14 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // A manager that knows no orders, the reference's, removes a deployment by
-// deleting its object. To an agent that watches the deletion it is an order. One
-// that only finds the object missing knows nothing: it may have been lost.
+// deleting its object. Whether such a manager has written the object is what the
+// object says, or else the mark on the Cluster. To an agent that watches the deletion
+// it is an order. One that only finds the object missing knows nothing, unless it has
+// kept that the object was about to go: it may have been lost.
 
 // orderOfDeletion begins the order that a watched deletion stands for.
 const orderOfDeletion = "deleted "
@@ -43,7 +46,7 @@ func (d *deletions) take(name string) *fleet.BundleDeployment {
 
 // watchedDeletion takes in that a deployment was deleted while the agent watched.
 func (r *Reconciler) watchedDeletion(s *Session, last *fleet.BundleDeployment) {
-	if r.mark.Load().Protocol == 0 {
+	if withdrawal.WatchedDeletion(last, r.mark.Load().Protocol > 0) {
 		r.deleted.note(last)
 		r.loop.Add(kube.Key{Name: last.Name})
 		return
@@ -80,4 +83,30 @@ func (r *Reconciler) keepDeletion(ctx context.Context, name string) error {
 		return err
 	}
 	return nil
+}
+
+// keepAbsence writes down that the absence of a deployment is an order, where it is
+// one, before anything is done about it.
+func (r *Reconciler) keepAbsence(ctx context.Context, s *snapshot) error {
+	if !s.missing() || s.wanted.Order != "" {
+		return nil
+	}
+	absence := withdrawal.Absence{
+		Last: s.rec.Last, Version: s.rec.Version, ListVersion: s.session.Deployments.Version(), Restored: r.past.wasRestored(),
+	}
+	if witness, ok := s.session.Deployments.Get(kube.Key{Namespace: s.session.Namespace, Name: s.rec.Last.Witness}); ok {
+		absence.Witness = witness
+	}
+	if !absence.Ordered() {
+		return nil
+	}
+	s.rec.Ordered = orderOfDeletion + string(s.rec.UID)
+	s.wanted.Order = s.rec.Ordered
+	return r.cfg.Store.Save(ctx, s.rec)
+}
+
+// missing reports whether a deployment is not in the manager's list, and was kept to
+// tell an order from a loss then.
+func (s *snapshot) missing() bool {
+	return s.bd == nil && s.known && s.rec.Last != nil && s.session != nil && s.session.Deployments.HasSynced()
 }

@@ -90,6 +90,11 @@ type Config struct {
 	// OnRestored, where not nil, is told that the manager's API server has become
 	// older than it was, as after a restore from a backup.
 	OnRestored func()
+	// KeepVersion, where not nil, keeps the highest version that was seen of the
+	// manager's objects for the next run of the agent, which LastVersion returns it
+	// to. It is called when a deployment was removed.
+	KeepVersion func(string)
+	LastVersion func() string
 	// OnAct, where not nil, is told of every step; OnDrift of how many objects
 	// were found to differ that had not before.
 	OnAct   func(Act)
@@ -126,7 +131,9 @@ type Reconciler struct {
 	states map[string]*state // by name of the deployment
 	// waiting are the deployments that wait for others, by name.
 	waiting map[string]dependency.Node
-	names   map[string]string // of deployments, by hash of their object set
+	// names are deployments by the hash of their object set. All whose name begins
+	// with "fleet-agent" share one set, as in the reference.
+	names map[string]map[string]bool
 
 	releases map[string]bool // bundle ids of all releases, as counted last
 }
@@ -160,6 +167,8 @@ type state struct {
 	order    string    // to withdraw, that was seen last
 	heldFrom time.Time // since when something is held that is not written down
 
+	shared shared // objects that other bundles of the repository have
+
 	fights map[ref]*drift.Fight // objects that were corrected lately
 
 	differed map[string]bool   // the objects that differed at the last look
@@ -175,7 +184,7 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 	if cfg.Predecessor == nil {
 		cfg.Predecessor = func() string { return "" }
 	}
-	r := &Reconciler{cfg: cfg, states: map[string]*state{}, names: map[string]string{}, removals: newGate(cfg.Workers)}
+	r := &Reconciler{cfg: cfg, states: map[string]*state{}, names: map[string]map[string]bool{}, removals: newGate(cfg.Workers)}
 	r.mark.Store(&registration.Mark{})
 	r.loop = kube.NewLoop("deploy", cfg.Workers, r.Reconcile)
 	r.watches = watch.New(ctx, cfg.Live, r.changed)
@@ -286,7 +295,11 @@ func (r *Reconciler) stateOf(name string) *state {
 	if st == nil {
 		st = &state{dirty: map[ref]bool{}, missed: map[ref]watch.Change{}, fights: map[ref]*drift.Fight{}}
 		r.states[name] = st
-		r.names[r.setHash(name)] = name
+		set := r.setHash(name)
+		if r.names[set] == nil {
+			r.names[set] = map[string]bool{}
+		}
+		r.names[set][name] = true
 	}
 	return st
 }
@@ -299,7 +312,10 @@ func (r *Reconciler) forget(name string) {
 	defer r.mu.Unlock()
 	delete(r.states, name)
 	delete(r.waiting, name)
-	delete(r.names, r.setHash(name))
+	set := r.setHash(name)
+	if delete(r.names[set], name); len(r.names[set]) == 0 {
+		delete(r.names, set)
+	}
 	delete(r.releases, name)
 }
 

@@ -3,7 +3,6 @@ package deploy
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
@@ -86,17 +85,6 @@ func reported(bd *fleet.BundleDeployment) string {
 		return ""
 	}
 	return bd.Status.AppliedDeploymentID
-}
-
-// reportedRelease is the release that the status names, "namespace/name:revision";
-// the zero ID if it names none.
-func reportedRelease(bd *fleet.BundleDeployment) release.ID {
-	namespace, rest, ok := strings.Cut(bd.Status.Release, "/")
-	name, _, _ := strings.Cut(rest, ":")
-	if !ok || namespace == "" || name == "" {
-		return release.ID{}
-	}
-	return release.ID{Namespace: namespace, Name: name}
 }
 
 // resume takes up a correction of drift that was interrupted. One that cannot be

@@ -17,22 +17,22 @@ const (
 	beat = 250 * time.Millisecond
 )
 
-// changed passes on a change of a live object. While the objects are being
-// looked at nobody knows whether the look came before or after the change: that
-// is found out when it is over.
+// changed passes a change of a live object on to the deployments of its object
+// set: only one that has the object in its manifest acts on it. While the objects
+// of a deployment are being looked at it is not known whether the look came before
+// or after the change: that is found out when it is over.
 func (r *Reconciler) changed(c watch.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	name, ours := r.names[c.Set]
-	if !ours {
-		return
-	}
-	st, at := r.states[name], ref{kind: c.Kind, key: c.Key}
-	switch {
-	case st.looking:
-		st.missed[at] = c
-	case st.view != nil:
-		r.heed(name, st, at, c)
+	at := ref{kind: c.Kind, key: c.Key}
+	for name := range r.names[c.Set] {
+		st := r.states[name]
+		switch {
+		case st.looking:
+			st.missed[at] = c
+		case st.view != nil:
+			r.heed(name, st, at, c)
+		}
 	}
 }
 

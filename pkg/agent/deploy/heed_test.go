@@ -6,8 +6,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fleetworkspace/fleet/pkg/agent/watch"
+	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/drift"
 )
 
@@ -51,5 +53,42 @@ func TestNews(t *testing.T) {
 				t.Errorf("%s: got %v", c.why, got)
 			}
 		})
+	}
+}
+
+// Bundles whose name begins with "fleet-agent" share one object set: a change
+// reaches the deployment that has the object, whichever of them came last.
+func TestChangeReachesItsDeployment(t *testing.T) {
+	r := New(t.Context(), Config{Workers: 1})
+	kind := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+	object := func(name string) ref { return ref{kind: kind, key: kube.Key{Namespace: "default", Name: name}} }
+	names := []string{"fleet-agent-x-app", "fleet-agent-y-app", "fleet-agent-c1"}
+	for _, name := range names {
+		r.stateOf(name).view = &view{objects: map[ref]*seen{object(name): {mark: drift.Mark{Version: 1}}}}
+	}
+	change := func(name string) {
+		r.changed(watch.Change{Set: r.setHash(name), Kind: kind, Key: object(name).key})
+	}
+	for _, name := range names {
+		change(name)
+		if !r.stateOf(name).dirty[object(name)] {
+			t.Errorf("a change of an object of %s did not reach it", name)
+		}
+	}
+	for _, name := range names {
+		if n := len(r.stateOf(name).dirty); n != 1 {
+			t.Errorf("%s has to look at %d objects, want its own one", name, n)
+		}
+	}
+	r.forget("fleet-agent-c1")
+	clear(r.stateOf("fleet-agent-x-app").dirty)
+	if change("fleet-agent-x-app"); len(r.stateOf("fleet-agent-x-app").dirty) != 1 {
+		t.Error("a change did not reach its deployment after another one of the set was forgotten")
+	}
+	for _, name := range names {
+		r.forget(name)
+	}
+	if len(r.names) != 0 {
+		t.Errorf("forgotten deployments are still known: %v", r.names)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/drift"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
@@ -31,9 +32,10 @@ type view struct {
 	revision  int
 	rules     rules
 	objects   map[ref]*seen
-	at        time.Time // when all objects were looked at
-	whole     bool      // all objects were looked at for this view
-	unwatched bool      // a kind could not be watched yet
+	crds      []report.Object // of crds folders: shown, and never drift
+	at        time.Time       // when all objects were looked at
+	whole     bool            // all objects were looked at for this view
+	unwatched bool            // a kind could not be watched yet
 }
 
 // rules are the parts of the options that objects are judged by.
@@ -56,6 +58,8 @@ type seen struct {
 	mark   drift.Mark // zero if it is missing
 	keys   drift.Keys
 	looked time.Time
+	owner  release.ID // that the object is marked with; zero if none
+	marked bool       // by a Fleet agent
 }
 
 // list is what was found of all objects.
@@ -64,7 +68,7 @@ func (v *view) list() []report.Object {
 	for _, s := range v.objects {
 		out = append(out, s.object)
 	}
-	return out
+	return append(out, v.crds...)
 }
 
 // inspect looks at the live objects of a release: at all of them when there is
@@ -137,7 +141,12 @@ func (r *Reconciler) see(ctx context.Context, s *snapshot, all bool, dirty map[r
 	for i, o := range look {
 		v.objects[ref{kind: o.GroupVersionKind(), key: kube.KeyOf(o)}] = found[i]
 	}
-	return v, nil
+	if !fresh {
+		v.crds = old.crds
+		return v, nil
+	}
+	v.crds, err = crdsOf(ctx, reader, s.observed.CRDs, v.objects)
+	return v, err
 }
 
 // blind forgets what was seen: everything is looked at when it goes on.
@@ -252,6 +261,7 @@ func (j judgement) judge(ctx context.Context, wanted, live *unstructured.Unstruc
 	}
 	out.object.CreatedAt = metav1.NewTime(live.GetCreationTimestamp().UTC())
 	out.mark = drift.MarkOf(live, out.keys)
+	out.owner, out.marked = helm.OwnerOf(live), live.GetAnnotations()[fleet.AnnotationObjectSetID] != ""
 	pruned := health.Without(live, j.ignored)
 	shown := kube.Summarize(pruned)
 	n, ready := health.Of(pruned, fleet.Summary{

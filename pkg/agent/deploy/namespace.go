@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // Delays of what concerns namespaces.
@@ -190,7 +190,7 @@ func dressOf(namespace string, o fleet.BundleDeploymentOptions) string {
 func (r *Reconciler) dropNamespace(ctx context.Context, s *snapshot) error {
 	o, name := s.rec.Spec.Options, s.rec.Release.Namespace
 	if !s.known || s.rec.Applied == "" || !o.DeleteNamespace || o.KeepResources || s.spec.Options.KeepResources || s.wanted.Abandon ||
-		o.TargetNamespace == "" || o.TargetNamespace != name || protected(name, r.cfg.Namespace) {
+		o.TargetNamespace == "" || o.TargetNamespace != name || name == r.cfg.Namespace || withdrawal.Protected(name) {
 		return nil
 	}
 	log := r.cfg.Log.WithFields(logrus.Fields{"deployment": s.name, "action": "delete namespace", "namespace": name})
@@ -210,16 +210,6 @@ func (r *Reconciler) dropNamespace(ctx context.Context, s *snapshot) error {
 		log.WithField("reason", "deleteNamespace").Info("namespace deleted")
 	}
 	return nil
-}
-
-// protected tells of namespaces that no bundle removes: those of Kubernetes, of
-// Rancher and of Fleet.
-func protected(name, own string) bool {
-	switch name {
-	case own, metav1.NamespaceDefault, fleet.NamespaceDefault, fleet.NamespaceLocal:
-		return true
-	}
-	return strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, "cattle-")
 }
 
 // say logs once why a deployment is not what it should be.

@@ -44,6 +44,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Next, er
 	if r.mustJudge(s) {
 		return kube.Next{After: judgeDelay}, nil
 	}
+	if err := r.keepAbsence(ctx, s); err != nil {
+		return kube.Done, err
+	}
 	if s.wanted.Order != "" {
 		return r.withdraw(ctx, s)
 	}
@@ -181,6 +184,7 @@ func (r *Reconciler) deploy(ctx context.Context, s *snapshot, a release.Action) 
 	} else {
 		err = r.cfg.Helm.Upgrade(ctx, d)
 	}
+	r.triedShared(s, err)
 	if err != nil {
 		return err
 	}
@@ -210,6 +214,10 @@ func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
 		r.tried(s, 0)
 		s.rec.Failed = &store.Failure{ID: s.spec.DeploymentID, Reason: reason, Message: f.Message}
 		s.rec.Chunks = 0
+	case reason == release.ReasonSharedObject:
+		f.Waiting = r.expectsShared(s)
+		r.tried(s, s.state.attempts+1)
+		s.again(min(backOff(s.state.attempts), sharedDelay))
 	case errors.As(err, &wait) && somebodyBrings(reason):
 		r.tried(s, s.state.attempts+1)
 		s.again(min(backOff(s.state.attempts), bringDelay))
@@ -277,7 +285,7 @@ func backOff(attempts int) time.Duration {
 func (r *Reconciler) finish(ctx context.Context, s *snapshot, objects []report.Object, blind error) (kube.Next, error) {
 	f := report.Found{
 		Objects: objects, Failure: s.failure, Correction: s.correction, Contested: s.contested,
-		DownstreamGeneration: s.rec.Carried,
+		DownstreamGeneration: s.rec.Carried, Awaited: r.awaited(s),
 	}
 	if s.observed.Good > 0 {
 		f.ID = s.running()
@@ -338,28 +346,12 @@ func (r *Reconciler) log(s *snapshot, a release.Action) *logrus.Entry {
 	})
 }
 
-// adopter tells of which releases objects may be taken over: those of other
-// deployments of the same repository.
-func (s *snapshot) adopter() func(release.ID) bool {
-	ids := map[release.ID]bool{}
-	for _, p := range s.wanted.Peers {
-		if p.SameRepository {
-			ids[p.ID] = true
-		}
-	}
-	for _, id := range s.rec.Former {
-		ids[id] = true
-	}
-	if s.known {
-		ids[s.rec.Release] = true
-	}
-	return func(id release.ID) bool { return ids[id] }
-}
-
 // deployment is what Helm is given.
-func (s *snapshot) deployment() helm.Deployment {
+func (r *Reconciler) deployment(s *snapshot) helm.Deployment {
+	_, admin := s.labels[fleet.LabelAdminNamespace]
 	return helm.Deployment{
-		ID: s.wanted.ID, Options: s.spec.Options, Adopt: s.adopter(),
+		ID: s.wanted.ID, Options: s.spec.Options, AdminNamespace: admin,
+		Claim: s.claimOf, Shared: s.sharedWith, Awaited: r.awaitedOf(s),
 		Memory: release.Memory{
 			Owner: s.wanted.Self, Manager: markText(s.mark), BundleUID: string(s.uid()),
 			DeploymentID: s.spec.DeploymentID, Commit: s.labels[fleet.LabelCommit],

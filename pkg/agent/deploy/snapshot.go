@@ -14,6 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // snapshot is all that one turn of the loop knows about a deployment.
@@ -38,12 +39,13 @@ type snapshot struct {
 	correction string        // why drift could not be corrected
 	contested  string        // who changes back what is corrected
 	after      time.Duration // when to look again; 0: not before news
+	conflicts  *conflicts    // of this turn
 }
 
 // gather reads what there is about a deployment. It is false if there is
 // nothing.
 func (r *Reconciler) gather(name string) (*snapshot, bool) {
-	s := &snapshot{name: name, session: r.session.Load(), answers: r.answers.Load()}
+	s := &snapshot{name: name, session: r.session.Load(), answers: r.answers.Load(), conflicts: &conflicts{}}
 	s.mark = *r.mark.Load()
 	r.judge()
 	s.judged = r.past.knows(s.session)
@@ -82,7 +84,7 @@ func inherited(s *snapshot) store.Record {
 	rec := store.Record{
 		Key:     store.Key{Manager: s.mark.ID, Name: s.name},
 		Applied: s.bd.Status.AppliedDeploymentID,
-		Release: reportedRelease(s.bd),
+		Release: release.ParseID(s.bd.Status.Release),
 		Revoked: answeredOrder(s.bd),
 	}
 	rec.Carried = s.bd.Status.DownstreamResourcesGeneration
@@ -130,11 +132,11 @@ func (r *Reconciler) wantedOf(s *snapshot) release.Wanted {
 	if s.bd != nil {
 		w.Order = s.bd.Annotations[fleet.AnnotationWithdrawn]
 		_, w.Abandon = s.bd.Annotations[fleet.AnnotationAbandon]
-		w.Stale = r.stale(s, w.Order)
+		w.Stale, w.MayBeRemoved = r.stale(s, w.Order), r.mayBeRemoved(s)
 	} else if s.known {
 		w.Order = s.rec.Ordered
 	}
-	if w.Stale {
+	if w.Stale || w.MayBeRemoved {
 		w.HeldFor = r.heldFor(s)
 	} else {
 		s.state.heldFrom = time.Time{}
@@ -168,7 +170,7 @@ func (r *Reconciler) peers(s *snapshot) map[string]release.Peer {
 			ID:             helm.IDOf(bd.Name, bd.Spec.Options),
 			Live:           bd.Annotations[fleet.AnnotationWithdrawn] == "" && bd.Spec.DeploymentID != "",
 			SameRepository: sameRepository(bd.Labels, s.labels),
-			Tried:          r.triedOf(bd, s.mark),
+			Tried:          r.triedOf(bd, s.mark) && !r.awaits(bd.Name, s.release()),
 		}
 	}
 	return out
@@ -228,6 +230,7 @@ func (s *snapshot) updateRecord() {
 	s.rec.Epoch, s.rec.UID = s.mark.Epoch, s.bd.UID
 	s.rec.HeldSince, s.rec.HeldFor, s.rec.Held, s.rec.Ordered = nil, 0, "", ""
 	s.rec.Labels = own(s.bd.Labels)
+	s.rec.Last = withdrawal.LastStateOf(s.bd, s.session.list, s.rec.Last)
 	account := s.rights().ServiceAccount
 	s.rec.Spec = *s.bd.Spec.DeepCopy()
 	s.rec.Spec.StagedOptions, s.rec.Spec.StagedDeploymentID = fleet.BundleDeploymentOptions{}, ""
@@ -259,8 +262,9 @@ func own(labels map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, k := range []string{
 		fleet.LabelRepoName, fleet.LabelHelmOpName, fleet.LabelBundleName, fleet.LabelBundleNamespace, fleet.LabelCommit,
+		fleet.LabelAdminNamespace,
 	} {
-		if v := labels[k]; v != "" {
+		if v, ok := labels[k]; ok {
 			out[k] = v
 		}
 	}

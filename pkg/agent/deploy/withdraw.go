@@ -6,6 +6,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
@@ -103,6 +104,9 @@ func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Act
 	if err := r.dropAll(ctx, s); err != nil {
 		return kube.Done, err
 	}
+	if text := r.past.text(); text != "" && r.cfg.KeepVersion != nil {
+		r.cfg.KeepVersion(text) // the record that said it is gone
+	}
 	if s.bd == nil {
 		r.log(s, a).Info("withdrawal carried out")
 		return kube.Done, nil
@@ -113,6 +117,7 @@ func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Act
 	if err := r.told(s, err); err != nil || s.after > 0 {
 		return kube.Next{After: s.after}, err
 	}
+	r.wakeSiblings(s.session, s.bd, func(*fleet.BundleDeployment) bool { return true }) // some may have lost objects to it
 	r.log(s, a).Info("withdrawal answered")
 	r.decided(s, a)
 	return kube.Done, nil

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/archive"
 	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
@@ -56,8 +57,8 @@ type Puller struct {
 func New(cfg Config) *Puller {
 	return &Puller{
 		cfg: cfg, slots: make(chan struct{}, atOnce),
-		web: web.New(web.Config{UserAgent: cfg.UserAgent, Proxy: cfg.Proxy}),
-		oci: oci.New(oci.Config{UserAgent: cfg.UserAgent, Proxy: cfg.Proxy}),
+		web: web.New(web.Config{UserAgent: cfg.UserAgent, Proxy: cfg.Proxy, Addresses: address.WithLoopback()}),
+		oci: oci.New(oci.Config{UserAgent: cfg.UserAgent, Proxy: cfg.Proxy, Addresses: address.WithLoopback()}),
 	}
 }
 

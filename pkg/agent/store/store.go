@@ -3,13 +3,12 @@
 // that is needed to deploy it. The agent starts from it when the manager is
 // away.
 //
-// A Secret holds at most 1 MiB, so a large payload stands in several. The
-// Secret with the record is written last and removed first: what it names is
-// always there.
+// A Secret holds at most 1 MiB, so a large payload stands in several; see
+// payload.go. The Secret with the record is written last and removed first:
+// what it names is always there.
 package store
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,12 +27,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
-
-// chunkBytes is the longest piece of a payload in one Secret: with the record and
-// the values beside it, and as JSON, that stays below 1 MiB for most, and below
-// what etcd takes for all.
-const chunkBytes = 700 << 10
 
 // Keys of the Secrets.
 const (
@@ -88,6 +83,10 @@ type Record struct {
 	// one; see package deploy.
 	Ordered string `json:"ordered,omitempty"`
 
+	// Last is kept of a deployment that may be removed by deleting its object; nil: it is
+	// not.
+	Last *withdrawal.LastState `json:"last,omitempty"`
+
 	// Copies says of the Secrets and ConfigMaps that went along with the
 	// deployment for which deployment id they were tidied last; empty: there are
 	// none.
@@ -101,6 +100,9 @@ type Record struct {
 
 	// Chunks is in how many pieces the payload is kept; 0: it is not.
 	Chunks int `json:"chunks,omitempty"`
+	// Values are the Helm values at the end of these pieces; nil: they stand beside
+	// the record, or there are none.
+	Values *Values `json:"values,omitempty"`
 }
 
 // A Failure for good.
@@ -108,12 +110,6 @@ type Failure struct {
 	ID      string `json:"id"` // deployment id
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-}
-
-// A Payload is what a deployment is made of.
-type Payload struct {
-	Content []byte // the gzip of the bundle's files, as the manager keeps it
-	Values  []byte // Helm values as JSON; nil if there are none
 }
 
 // A Store holds the records of one agent. The Secrets are written by it alone.
@@ -227,19 +223,26 @@ func (s *Store) All() []Record {
 
 // Accept writes a record together with its payload.
 func (s *Store) Accept(ctx context.Context, r Record, p Payload) error {
-	chunks := split(p.Content)
-	r.Chunks = len(chunks)
+	chunks, beside, tail := p.split()
+	r.Chunks, r.Values = len(chunks), tail
 	for i := 1; i < len(chunks); i++ {
 		if err := s.put(ctx, s.chunk(r.Key, i, chunks[i])); err != nil {
 			return err
 		}
 	}
-	return s.write(ctx, r, map[string][]byte{keyChunk: chunks[0], keyValues: p.Values})
+	before, _ := s.Get(r.Key)
+	if err := s.write(ctx, r, map[string][]byte{keyChunk: chunks[0], keyValues: beside}); err != nil {
+		return err
+	}
+	return s.dropChunks(ctx, r.Key, before.Chunks, r.Chunks)
 }
 
 // Save writes a record if it has changed. A payload that is kept stays unless
 // r.Chunks is 0.
 func (s *Store) Save(ctx context.Context, r Record) error {
+	if r.Chunks == 0 {
+		r.Values = nil
+	}
 	s.mu.RLock()
 	before, known := s.records[r.Key]
 	s.mu.RUnlock()
@@ -258,30 +261,6 @@ func (s *Store) Save(ctx context.Context, r Record) error {
 		return err
 	}
 	return s.dropChunks(ctx, r.Key, before.record.Chunks, r.Chunks)
-}
-
-// Payload reads what a deployment is made of. It is false if it is not kept.
-func (s *Store) Payload(ctx context.Context, key Key) (Payload, bool, error) {
-	r, ok := s.Get(key)
-	if !ok || r.Chunks == 0 {
-		return Payload{}, false, nil
-	}
-	var content bytes.Buffer
-	var values []byte
-	for i := range r.Chunks {
-		secret, err := s.secrets.Get(ctx, kube.Key{Namespace: s.namespace, Name: chunkName(key, i)})
-		if err != nil {
-			return Payload{}, false, fmt.Errorf("read payload of %q: %w", key.Name, err)
-		}
-		if i == 0 {
-			content.Grow(r.Chunks * len(secret.Data[keyChunk]))
-		}
-		content.Write(secret.Data[keyChunk])
-		if i == 0 {
-			values = secret.Data[keyValues]
-		}
-	}
-	return Payload{Content: content.Bytes(), Values: values}, true, nil
 }
 
 // Drop removes a record and its payload.
@@ -400,16 +379,6 @@ func chunkName(key Key, i int) string {
 		name += "-" + strconv.Itoa(i)
 	}
 	return name
-}
-
-// split cuts a payload into pieces; there is at least one.
-func split(content []byte) [][]byte {
-	out := [][]byte{}
-	for len(content) > chunkBytes {
-		out = append(out, content[:chunkBytes])
-		content = content[chunkBytes:]
-	}
-	return append(out, content)
 }
 
 // lean is a Secret without its data, for the next write.

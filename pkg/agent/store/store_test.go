@@ -7,16 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-func TestSplit(t *testing.T) {
-	for size, want := range map[int]int{0: 1, 1: 1, chunkBytes: 1, chunkBytes + 1: 2, 3 * chunkBytes: 3} {
-		in := bytes.Repeat([]byte("x"), size)
-		pieces := split(in)
-		if len(pieces) != want || !bytes.Equal(bytes.Join(pieces, nil), in) {
-			t.Errorf("%d bytes: want %d pieces, got %d", size, want, len(pieces))
-		}
-	}
-}
-
 // Names are valid, and different for what is different.
 func TestChunkName(t *testing.T) {
 	long := string(bytes.Repeat([]byte("long-name-"), 20))

@@ -3,7 +3,7 @@ package bundle
 import (
 	"context"
 	"fmt"
-	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,40 +27,45 @@ const claimGrace = time.Minute
 
 // afford divides the deployments that targeting takes back into those that may
 // go at the Bundle's pace, those that a person has approved, and those that wait;
-// for these it returns when to look again.
+// for these it returns when to look again. What a Bundle without GitRepo replaces
+// is judged with them.
 func (e *Engine) afford(ctx context.Context, s *snapshot, open []*leaver) (free, approved []*leaver, again time.Duration, err error) {
 	subject := table.Subject{Kind: table.KindBundle, Key: s.key}
 	free, approved, fresh, since := e.purse.see(s.key, open, e.now())
+	var alone []*replaced
+	age := e.now().Sub(since)
+	if !s.replacing.owned {
+		r := e.purse.open(s.key)
+		if alone = r.open; len(alone) > 0 && (len(fresh) == 0 || r.since.After(since)) {
+			age = e.now().Sub(r.since)
+		}
+	}
 	switch {
-	case len(fresh) == 0:
+	case len(fresh)+len(alone) == 0:
 		return free, approved, 0, e.unhold(ctx, subject, s.bundle)
 	case !e.table.Settled():
 		return free, approved, collect, nil
-	}
-	age := e.now().Sub(since)
-	if age < collect {
+	case age < collect:
 		return free, approved, collect - age, nil
 	}
-	repo := ownerOf(s.bundle)
-	r := withdrawal.Removal{
-		Unit: "deployment", Total: e.table.DeploymentsOf(s.key.Namespace), Also: e.purse.also(s.key, since),
-		Approved: s.bundle.Annotations[fleet.AnnotationApproveDeletion],
-	}
-	undecided := false
-	for _, l := range fresh {
-		item, more := e.item(l.cluster, repo, l.bd, func(other kube.Key) bool { return other == s.key })
-		undecided = undecided || more
-		r.Items = append(r.Items, item)
-	}
-	owner, _ := e.table.Owned(repo)
-	r.Budget = e.budgetOf(owner, s.key.Namespace, withdrawal.DeploymentBudget)
+	r, held, undecided := e.removalOf(s, fresh, alone)
+	r.Also = e.purse.also(s.key, since)
 	v := withdrawal.Judge(r)
 	if undecided && age < claimGrace && rests(r, v) {
 		return free, approved, collect, nil
 	}
+	why, err := e.misled(ctx, s.bundle, fresh)
+	if err != nil {
+		return free, approved, collect, err
+	}
+	if why != "" {
+		v = withdrawal.JudgeUnordered(r, why)
+	}
 	if v.Held {
+		e.permit(s.key, slices.DeleteFunc(slices.Clone(alone), func(l *replaced) bool { return held[l.cluster] }))
 		return free, approved, heldAgain, e.hold(ctx, subject, s.bundle, v)
 	}
+	e.permit(s.key, alone)
 	e.purse.grant(s.key, fresh, v.Approved, e.now())
 	if v.Approved {
 		approved = append(approved, fresh...)
@@ -69,6 +74,35 @@ func (e *Engine) afford(ctx context.Context, s *snapshot, open []*leaver) (free,
 		free = append(free, fresh...)
 	}
 	return free, approved, 0, e.unhold(ctx, subject, s.bundle)
+}
+
+// removalOf is what a Bundle would lose of deployments that leave, and of those
+// whose release is replaced and that have something precious: held are their
+// clusters.
+func (e *Engine) removalOf(s *snapshot, fresh []*leaver, alone []*replaced) (r withdrawal.Removal, held map[kube.Key]bool, undecided bool) {
+	repo := ownerOf(s.bundle)
+	r = withdrawal.Removal{
+		Unit: "deployment", Total: e.table.DeploymentsOf(s.key.Namespace), Approved: s.bundle.Annotations[fleet.AnnotationApproveDeletion],
+		Budget: e.budgetOf(e.table.Repo(repo), s.key.Namespace, withdrawal.DeploymentBudget),
+	}
+	own := func(other kube.Key) bool { return other == s.key }
+	for _, l := range fresh {
+		item, more := e.item(l.cluster, repo, l.bd, own)
+		undecided = undecided || more
+		r.Items = append(r.Items, item)
+	}
+	held = map[kube.Key]bool{}
+	for _, l := range alone {
+		things, more := e.lostWith(l, repo, own)
+		if len(things) == 0 {
+			continue
+		}
+		undecided, held[l.cluster] = undecided || more, true
+		r.Items = append(r.Items, withdrawal.Item{
+			Name: l.cluster.String(), UID: l.bd.UID, Things: things, Replaced: []string{l.String()},
+		})
+	}
+	return r, held, undecided
 }
 
 // item is one deployment as a part of a removal. leaves tells which Bundles are
@@ -107,6 +141,14 @@ func ownerOf(b *fleet.Bundle) kube.Key {
 // budgetOf is what the GitRepo says, else its workspace, else the default. What
 // cannot be read as a budget is none.
 func (e *Engine) budgetOf(repo *fleet.GitRepo, namespace string, otherwise withdrawal.Budget) withdrawal.Budget {
+	budget, err := e.budget(repo, namespace, otherwise)
+	if err != nil {
+		e.log.WithField("workspace", namespace).WithField("error", err.Error()).Warn("deletion budget not used")
+	}
+	return budget
+}
+
+func (e *Engine) budget(repo *fleet.GitRepo, namespace string, otherwise withdrawal.Budget) (withdrawal.Budget, error) {
 	own, shared := "", ""
 	if repo != nil {
 		own = repo.Annotations[fleet.AnnotationDeletionBudget]
@@ -114,19 +156,17 @@ func (e *Engine) budgetOf(repo *fleet.GitRepo, namespace string, otherwise withd
 	if ns, ok := e.cache.mapped.namespaces.Get(kube.Key{Name: namespace}); ok {
 		shared = ns.Annotations[fleet.AnnotationDeletionBudget]
 	}
-	budget, err := withdrawal.FirstBudget(otherwise, own, shared)
-	if err != nil {
-		e.log.WithField("workspace", namespace).WithField("error", err.Error()).Warn("deletion budget not used")
-	}
-	return budget
+	return withdrawal.FirstBudget(otherwise, own, shared)
 }
 
-// slimNamespace keeps the deletion budget of a workspace.
-func slimNamespace(m *metav1.PartialObjectMetadata) { only(m, fleet.AnnotationDeletionBudget) }
+// slimNamespace keeps what people say of a workspace about deletions.
+func slimNamespace(m *metav1.PartialObjectMetadata) {
+	only(m, fleet.AnnotationDeletionBudget, fleet.AnnotationDeletionHeld, fleet.AnnotationApproveDeletion)
+}
 
 // onBudget judges anew what is held in a workspace whose budget is another now.
 func (e *Engine) onBudget(old, changed *metav1.PartialObjectMetadata) {
-	if old == nil || changed == nil || maps.Equal(old.Annotations, changed.Annotations) {
+	if old == nil || changed == nil || old.Annotations[fleet.AnnotationDeletionBudget] == changed.Annotations[fleet.AnnotationDeletionBudget] {
 		return
 	}
 	e.planAll(changed.Name)
@@ -233,6 +273,9 @@ func conditionsOf(obj kube.Object) []fleet.Condition {
 // sayHeld keeps condition DeletionHeld as long as something waits to be approved.
 // Before that was decided it stays as it is.
 func (e *Engine) sayHeld(list []fleet.Condition, s table.Subject, generation int64) []fleet.Condition {
+	if b, ok := e.table.Bundle(s.Key); ok && s.Kind == table.KindBundle && b.DeletionTimestamp != nil {
+		return e.sayDeletionHeld(list, b)
+	}
 	v, known := e.purse.verdict(s)
 	switch {
 	case !known:
@@ -242,6 +285,6 @@ func (e *Engine) sayHeld(list []fleet.Condition, s table.Subject, generation int
 	}
 	return condition.Set(list, fleet.Condition{
 		Type: fleet.ConditionDeletionHeld, Status: corev1.ConditionTrue, ObservedGeneration: generation,
-		Reason: fleet.ReasonDeletionHeld, Message: v.Message(approval(s, v.Hash)),
+		Reason: heldFor(v.Protected), Message: v.Message(approval(s, v.Hash)),
 	}, e.now())
 }

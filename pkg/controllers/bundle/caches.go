@@ -86,15 +86,17 @@ func contentOf(b *fleet.Bundle) string {
 	return content.IDOf(b.Annotations[annotationContent])
 }
 
-// slimDeployment drops the options, whose ids are enough but for what its removal
-// takes along, and shares the list of objects, which is the same on most clusters.
+// slimDeployment drops the options, whose ids are enough but for its release and
+// what goes with that, and shares the list of objects, which is the same on most clusters.
 func (e *Engine) slimDeployment(bd *fleet.BundleDeployment) {
 	if slim(bd) {
 		return
 	}
+	o := bd.Spec.Options
 	bd.Spec.Options = fleet.BundleDeploymentOptions{
-		KeepResources: bd.Spec.Options.KeepResources, DeleteCRDResources: bd.Spec.Options.DeleteCRDResources,
-		DownstreamResources: bd.Spec.Options.DownstreamResources,
+		KeepResources: o.KeepResources, DeleteCRDResources: o.DeleteCRDResources, DeleteNamespace: o.DeleteNamespace,
+		TargetNamespace: o.TargetNamespace, DefaultNamespace: o.DefaultNamespace, Helm: e.lists.named(o.Helm),
+		DownstreamResources: o.DownstreamResources,
 	}
 	bd.Spec.StagedOptions = fleet.BundleDeploymentOptions{}
 	bd.Spec.DependsOn, bd.Spec.CorrectDrift = nil, nil
@@ -124,10 +126,18 @@ func slimMeta(m *metav1.PartialObjectMetadata) { m.Annotations = nil }
 // slimSecret keeps of which Secret one is a copy.
 func slimSecret(m *metav1.PartialObjectMetadata) { only(m, fleet.AnnotationInputHash) }
 
-// only drops all annotations but one.
-func only(m *metav1.PartialObjectMetadata, key string) {
-	text, ok := m.Annotations[key]
-	if m.Annotations = nil; ok {
-		m.Annotations = map[string]string{key: text}
+// only drops all annotations but some.
+func only(m *metav1.PartialObjectMetadata, keys ...string) {
+	all := m.Annotations
+	m.Annotations = nil
+	for _, key := range keys {
+		text, ok := all[key]
+		if !ok {
+			continue
+		}
+		if m.Annotations == nil {
+			m.Annotations = map[string]string{}
+		}
+		m.Annotations[key] = text
 	}
 }

@@ -27,7 +27,7 @@ import (
 
 // Reasons of Bundles whose sources keep them.
 const (
-	reasonNoSource = "DownstreamResourceMissing"
+	reasonNoSource = deployment.ReasonNoSource
 	reasonTaken    = "SecretTaken"
 )
 
@@ -59,7 +59,10 @@ func (e *Engine) gatherSources(ctx context.Context, s *snapshot) error {
 	}
 	e.sources.use(s.key, list) // before reading: what changes after that wakes us up
 	s.sources, s.loaded = map[deployment.Source]string{}, &loads{all: map[deployment.Source]load{}}
-	var missing []string
+	if len(list) > 0 {
+		s.secretUses = e.secretUses(s.key.Namespace)
+	}
+	var missing, refused []string
 	for _, one := range list {
 		f, ok := e.sources.known(sourceKey{s.key.Namespace, one})
 		if !ok {
@@ -73,7 +76,15 @@ func (e *Engine) gatherSources(ctx context.Context, s *snapshot) error {
 			}
 			f = l.fact
 		}
+		if why := e.withheld(s, one, f.origin); why != "" {
+			refused = append(refused, why)
+			e.sources.refuse(s.key, one)
+			continue
+		}
 		s.sources[one] = f.digest
+	}
+	if len(refused) > 0 {
+		return withheldError(refused)
 	}
 	if len(missing) > 0 {
 		return fault.WaitError(reasonNoSource, 0, fmt.Errorf(
@@ -103,25 +114,16 @@ func (e *Engine) load(ctx context.Context, s *snapshot, one deployment.Source) (
 		if err != nil {
 			return l, err
 		}
-		if internal(secret) {
-			return l, fault.PermanentError(deployment.ReasonBadSource, fmt.Errorf(
-				"%s is of type %q, which stays where it is: it cannot be taken along", one, secret.Type))
-		}
 		l.secret, l.typ, l.data, m = true, secret.Type, secret.Data, secret
 	}
 	var err error
 	if l.fact, err = l.seal(m); err != nil {
 		return l, err
 	}
+	l.origin = deployment.OriginOf(m, l.typ)
 	s.loaded.all[one] = l
 	e.sources.learn(key, l.fact)
 	return l, nil
-}
-
-// internal tells whether a Secret is Fleet's own, or an identity of the
-// management cluster.
-func internal(s *corev1.Secret) bool {
-	return strings.HasPrefix(string(s.Type), fleet.Group+"/") || s.Type == corev1.SecretTypeServiceAccountToken
 }
 
 // seal is what a source is remembered by. Its UID keeps the digest, which people
@@ -168,6 +170,9 @@ func (e *Engine) carry(ctx context.Context, s *snapshot, p *pair) error {
 		}
 		if err != nil {
 			return err
+		}
+		if why := e.withheld(s, one, l.origin); why != "" { // it has changed since
+			return withheldError([]string{why})
 		}
 		if only := one.Kind == deployment.KindSecret && !named(options, one); only {
 			l.typ = fleet.SecretTypeHelmOpsAccess
@@ -246,87 +251,4 @@ func ofDeployment(o metav1.Object) bool {
 		return false
 	}
 	return slices.ContainsFunc(o.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.Kind == "BundleDeployment" })
-}
-
-// portKey is what the loop of copies works on.
-func portKey(namespace string, one deployment.Source) kube.Key {
-	return kube.Key{Namespace: namespace, Name: one.Kind + "/" + one.Name}
-}
-
-// recarry looks at the copies that a deployment names no more, and, when they
-// have had time to come, at those that it names now.
-func (e *Engine) recarry(old, changed *fleet.BundleDeployment) {
-	before, after := carriedBy(old), carriedBy(changed)
-	for _, one := range before {
-		if !slices.Contains(after, one) {
-			e.porter.Add(portKey(old.Namespace, one))
-		}
-	}
-	for _, one := range after {
-		if !slices.Contains(before, one) {
-			e.porter.AddAfter(portKey(changed.Namespace, one), carriedGrace)
-		}
-	}
-}
-
-func carriedBy(bd *fleet.BundleDeployment) []deployment.Source {
-	if bd == nil {
-		return nil
-	}
-	return deployment.CarriedBy(&bd.Spec.Options, bd.Spec.HelmChartOptions)
-}
-
-// onCarried notes that a copy is gone that may be needed.
-func (e *Engine) onCarried(kind string, old, changed *metav1.PartialObjectMetadata) {
-	if changed == nil {
-		e.porter.Add(portKey(old.Namespace, deployment.Source{Kind: kind, Name: old.Name}))
-	}
-}
-
-// sweepCarried looks at everything that is there at the start.
-func (e *Engine) sweepCarried() {
-	for _, kind := range []string{deployment.KindSecret, deployment.KindConfigMap} {
-		for _, m := range e.copies(kind).List("") {
-			if isCarried(m) {
-				e.porter.AddAfter(portKey(m.Namespace, deployment.Source{Kind: kind, Name: m.Name}), carriedGrace)
-			}
-		}
-	}
-}
-
-// reconcileCarried deletes a copy that no deployment of its namespace names, and
-// has one made anew that is missing.
-func (e *Engine) reconcileCarried(ctx context.Context, key kube.Key) (kube.Next, error) {
-	kind, name, _ := strings.Cut(key.Name, "/")
-	one := deployment.Source{Kind: kind, Name: name}
-	there, ok := e.copies(kind).Get(kube.Key{Namespace: key.Namespace, Name: name})
-	var users []*fleet.BundleDeployment
-	for _, bd := range e.cache.deployments.List(key.Namespace) {
-		if slices.Contains(carriedBy(bd), one) {
-			users = append(users, bd)
-		}
-	}
-	switch {
-	case len(users) > 0 && !ok:
-		for _, bd := range users {
-			if bundle, _, wanted := e.table.PairOf(kube.KeyOf(bd)); wanted && bd.Annotations[fleet.AnnotationWithdrawn] == "" {
-				e.lose(kube.KeyOf(bd))
-				e.planer.Add(bundle)
-			}
-		}
-		return kube.Done, nil
-	case len(users) > 0 || !ok || !isCarried(there):
-		return kube.Done, nil
-	}
-	p := kube.Precondition{UID: there.UID, ResourceVersion: there.ResourceVersion}
-	var err error
-	if kind == deployment.KindConfigMap {
-		err = e.configMaps.Delete(ctx, kube.KeyOf(there), p)
-	} else {
-		err = e.secrets.Delete(ctx, kube.KeyOf(there), p)
-	}
-	if kube.IsConflict(err) {
-		return kube.Next{After: carriedGrace}, nil // somebody has just written it
-	}
-	return kube.Done, err
 }

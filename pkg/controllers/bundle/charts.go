@@ -17,7 +17,7 @@ import (
 // the name of the content that it has made, or with what went wrong.
 
 // reasonChartPending is the reason of a Bundle whose chart is not pulled yet.
-const reasonChartPending = "ChartNotPulled"
+const reasonChartPending = deployment.ReasonChartPending
 
 // pulled tells whether the content that a Bundle names is that of its charts as
 // they are named now.

@@ -24,7 +24,7 @@ const contentGrace = 10 * time.Minute
 // Reasons of Bundles that name their content.
 const (
 	reasonInvalidContent = "InvalidContent"
-	reasonContentMissing = "ContentMissing"
+	reasonContentMissing = deployment.ReasonNoContent
 )
 
 // largestLimit is how much of the text about the largest files is repeated.

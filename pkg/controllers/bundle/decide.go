@@ -13,10 +13,12 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
+	"github.com/fleetworkspace/fleet/pkg/plan/values"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
@@ -28,6 +30,7 @@ type snapshot struct {
 	kitErr      error
 	sources     map[deployment.Source]string // digests of what deployments may take along
 	loaded      *loads                       // the same with their data, as they are needed
+	secretUses  []deployment.SecretUse       // of Secrets of the namespace, where sources are taken along
 	parts       int                          // in how many parts the content is kept; 0: every agent reads it
 	candidates  []*table.Candidate           // by name
 	reach       target.Reach
@@ -38,6 +41,8 @@ type snapshot struct {
 	moves       uint64 // and with the clusters
 	memos       map[kube.Key]memo
 	lost        map[kube.Key]bool // deployments that have to be written anew
+	replacing   replacing         // which releases may be replaced
+	releaseName string            // see named
 	hold        string            // why nothing new may be written; empty: it may
 	restricted  bool              // hold is a limit of the namespace, not the brake
 }
@@ -66,10 +71,15 @@ type pair struct {
 	inputs  string
 	id      string
 	outcome string
+	release release.ID          // that the version makes; zero where it was not worked out
 	version *deployment.Version // nil where it was not worked out this time
+	late    bool                // working it out took too long, perhaps of a busy machine
 	step    rollout.Step
 	effort  effort
 	want    table.Want
+	// replaced is the release that the version would replace, nil where there is none
+	// to be judged.
+	replaced *replaced
 }
 
 // A decision is what becomes of a Bundle now.
@@ -79,9 +89,13 @@ type decision struct {
 	memos map[kube.Key]memo
 	// leaving are deployments on clusters that do not get the Bundle any more.
 	leaving []*leaver
+	// replaced are deployments whose release would be replaced, or may be.
+	replaced []*replaced
+	frozen   bool // nothing was worked out
 
 	batch int  // how many deployments may be created at once; 0: any number
 	costs bool // a limit has counted what moving takes down
+	late  bool // of a pair
 	next  int  // pairs before it were written
 	news  bool // writing has changed a Want
 }
@@ -132,8 +146,12 @@ func decide(s *snapshot) *decision {
 		settle(s, p)
 		d.costs = d.costs || limited && p.step.Costs && p.effort != nothing
 		if p.effort == nothing && p.id != "" && p.mark.Inputs != p.inputs {
-			d.memos[p.key] = memo{p.inputs, p.id, p.outcome}
+			d.memos[p.key] = memo{p.inputs, p.id, p.outcome, p.release}
 		}
+		if p.replaced != nil {
+			d.replaced = append(d.replaced, p.replaced)
+		}
+		d.late = d.late || p.late
 		d.plan.Waiting = d.plan.Waiting || p.step.Waits
 		d.plan.Order = append(d.plan.Order, p.key)
 		d.plan.Wants[p.key] = p.want
@@ -182,7 +200,7 @@ func problemOf(err error) *summary.Problem {
 
 // freeze keeps everything as it is: no deployment is written or withdrawn.
 func freeze(s *snapshot, d *decision, problem *summary.Problem) {
-	d.pairs, d.leaving = nil, nil
+	d.pairs, d.leaving, d.frozen = nil, nil, true
 	d.plan.Problem = problem
 	d.plan.Order, d.plan.Wants = nil, map[kube.Key]table.Want{}
 	for key, bd := range s.deployments {
@@ -212,6 +230,7 @@ func match(s *snapshot, d *decision) string {
 				p.mark = deployment.MarkOf(p.old)
 			}
 			p.want.Held, p.want.Coming = unplaced(c)
+			p.want.Barred = p.want.Held != "" && p.old != nil
 			if p.refused = s.illegible(c.Protocol); p.refused != "" && c.Unseen && p.want.Held == "" {
 				p.refused = ""
 				p.want.Held, p.want.Coming = "waits for the first report of the agent, to know whether it can read a bundle of this size", true
@@ -261,11 +280,15 @@ func unplaced(c *table.Candidate) (why string, coming bool) {
 	switch {
 	case c.Other != "":
 		return "another manager, installation " + c.Other + ", looks after this cluster", false
-	case c.Place.Namespace == "":
-		return "the cluster has no namespace for deployments yet", true
+	case c.NoPlace != "":
+		return c.NoPlace, true
 	}
 	return "", false
 }
+
+// targetingError begins the message of a pair whose version cannot be worked out, as it
+// begins that of a Bundle in Rancher Fleet v0.16.
+const targetingError = "targeting error: "
 
 // workOut finds the version that a pair should have: from the mark on the
 // object, from memory, or else by working it out.
@@ -275,11 +298,12 @@ func workOut(s *snapshot, p *pair) rollout.Target {
 	t.Silent = p.silent
 	p.want.Paused = t.Paused
 	if p.want.Held != "" {
+		p.want.Barred = p.want.Barred || p.old != nil && !s.written(p)
 		return t
 	}
 	var err error
 	if p.inputs, err = s.kit.Inputs(p.verdict, p.place); err != nil {
-		p.want.Broken = err.Error()
+		p.want.Broken = targetingError + err.Error()
 		return t
 	}
 	p.inputs = deployment.WithInputs(p.inputs, s.allSources())
@@ -288,11 +312,11 @@ func workOut(s *snapshot, p *pair) rollout.Target {
 	case p.mark.Inputs:
 		p.id, p.outcome = p.old.Spec.StagedDeploymentID, p.mark.Outcome
 	case m.inputs:
-		p.id, p.outcome = m.id, m.outcome
+		p.id, p.outcome, p.release = m.id, m.outcome, m.release
 	default:
 		v, err := s.work(p)
 		if err != nil {
-			p.want.Broken = text(err)
+			p.want.Broken, p.late = targetingError+text(err), errors.Is(err, values.ErrTime)
 			return t
 		}
 		p.version, p.id, p.outcome = &v, v.ID, v.Outcome
@@ -301,7 +325,15 @@ func workOut(s *snapshot, p *pair) rollout.Target {
 	if p.refused != "" && (p.old == nil || p.old.Status.AppliedDeploymentID != p.id) {
 		p.want.Broken, p.want.ID, t.Desired = p.refused, "", ""
 	}
+	t.Held = s.keep(p)
 	return t
+}
+
+// written reports whether the deployment of a pair has the version that its Bundle and
+// its cluster ask for now.
+func (s *snapshot) written(p *pair) bool {
+	inputs, err := s.kit.Inputs(p.verdict, p.place)
+	return err == nil && p.mark.Inputs == deployment.WithInputs(inputs, s.allSources())
 }
 
 func text(err error) string {

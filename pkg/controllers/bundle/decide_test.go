@@ -15,6 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 )
 
@@ -56,6 +57,12 @@ func (s *snapshot) deployed(t testing.TB, ready bool) *snapshot {
 		s.deployments[p.key] = parcel.Object
 	}
 	return s
+}
+
+// unplace takes its namespace from a cluster.
+func (s *snapshot) unplace(i int) {
+	c := s.candidates[i]
+	c.Place.Namespace, c.NoPlace = "", registration.NoNamespaceYet
 }
 
 // changed is the scene with another version of the Bundle.
@@ -158,7 +165,7 @@ func TestDecide(t *testing.T) {
 		"HoldAtRest": {"nothing is held where nothing is new",
 			func() *snapshot { s := scene(t, 1, nil).deployed(t, true); s.hold = "suspended"; return s }, "c0000 -\n"},
 		"Unplaced": {"a cluster without namespace waits alone",
-			func() *snapshot { s := scene(t, 2, nil); s.candidates[0].Place.Namespace = ""; return s },
+			func() *snapshot { s := scene(t, 2, nil); s.unplace(0); return s },
 			"c0000 - (the cluster has no namespace for deployments yet)\nc0001 create\n"},
 		"OtherManager": {"two managers never write to one cluster",
 			func() *snapshot { s := scene(t, 1, nil); s.candidates[0].Other = "abc"; return s },
@@ -170,7 +177,7 @@ func TestDecide(t *testing.T) {
 				})
 				s.candidates[0].Place.Labels["zone"] = "a"
 				return s
-			}, "c0000 create\nc0001 - broken: render values for cluster \"c0001\" in namespace \"ns\": "},
+			}, "c0000 create\nc0001 - broken: targeting error: render values for cluster \"c0001\" in namespace \"ns\": "},
 		"Blocked": {"what would limit and is not acted on fails closed",
 			func() *snapshot {
 				return scene(t, 1, nil).deployed(t, true).changed(t, func(b *fleet.Bundle) {
@@ -205,6 +212,27 @@ func TestDecide(t *testing.T) {
 }
 
 // A Bundle whose values have not arrived keeps what runs, and is Ready nowhere.
+// TestDecideLimits: a template that makes too much for one cluster stops that
+// cluster, and the message says so; the others go on.
+func TestDecideLimits(t *testing.T) {
+	s := scene(t, 3, func(b *fleet.Bundle) {
+		b.Spec.Helm = &fleet.HelmOptions{TemplateValues: map[string]string{
+			"x": `${ if eq .ClusterName "c0001" }${ $x := list 1 }${ range until 60 }${ $x = concat $x $x }${ end }${ end }`,
+		}}
+	})
+	d := decide(s)
+	for i, p := range d.pairs {
+		broken := strings.HasPrefix(p.want.Broken, "targeting error: ") && strings.Contains(p.want.Broken, `cluster "c0001"`) &&
+			strings.Contains(p.want.Broken, "templateValues.x, line 1: concat makes too much: templates of values may make 16 MiB")
+		if broken != (i == 1) || (p.effort == create) == broken {
+			t.Errorf("%s: broken %q, effort %d", p.key, p.want.Broken, p.effort)
+		}
+	}
+	if len(d.pairs) != 3 || d.late || d.plan.Problem != nil {
+		t.Errorf("%d pairs, late %t, problem %v", len(d.pairs), d.late, d.plan.Problem)
+	}
+}
+
 func TestDecideWaits(t *testing.T) {
 	s := scene(t, 2, nil).deployed(t, true)
 	s.kit, s.kitErr = nil, fault.WaitError("WaitForValues", 0, errors.New("waits for Secret"))
@@ -336,6 +364,34 @@ func TestDecideEmptied(t *testing.T) {
 			for _, l := range d.leaving {
 				if l.cluster.Name != "c0000" || !l.ordered || l.reason == "" {
 					t.Errorf("%s: got %+v", c.why, l)
+				}
+			}
+		})
+	}
+}
+
+// A deployment that cannot be written is never counted as Ready, whatever its agent
+// reports.
+func TestUnwrittenIsNotReady(t *testing.T) {
+	v2 := func(b *fleet.Bundle) { b.Spec.DefaultNamespace = "other" }
+	for name, c := range map[string]struct {
+		change func(s *snapshot)
+		next   func(b *fleet.Bundle)
+		want   bool
+	}{
+		"NoNamespace":           {change: func(s *snapshot) { s.unplace(0) }, want: true},
+		"NoNamespaceNewVersion": {change: func(s *snapshot) { s.unplace(0) }, next: v2, want: true},
+		"OtherManager":          {change: func(s *snapshot) { s.candidates[0].Other = "abc" }, want: true},
+		"GuestNewVersion":       {change: func(s *snapshot) { s.guests = map[kube.Key]guest{s.candidates[0].Key: {held: "stays"}} }, next: v2, want: true},
+		"GuestAtRest":           {change: func(s *snapshot) { s.guests = map[kube.Key]guest{s.candidates[0].Key: {held: "stays"}} }},
+		"AtRest":                {change: func(*snapshot) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scene(t, 1, nil).deployed(t, true).changed(t, c.next)
+			c.change(s)
+			for key, want := range decide(s).plan.Wants {
+				if want.Barred != c.want || want.Barred && want.Held == "" {
+					t.Errorf("%s: %+v, want barred %v", key, want, c.want)
 				}
 			}
 		})

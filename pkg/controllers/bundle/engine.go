@@ -21,6 +21,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
@@ -42,6 +43,8 @@ type Config struct {
 	Workers int
 	// Scope is what this manager looks after; the zero Scope where it is alone.
 	Scope scope.Scope
+	// RequireDownstreamLabel: only what bears LabelDownstreamResource goes along.
+	RequireDownstreamLabel bool
 	// Registry deletes what is in registries; a plain oci.Client where nil.
 	Registry Registry
 	// Now is the clock; time.Now where nil.
@@ -67,6 +70,7 @@ type Engine struct {
 	table *table.Table
 	now   func() time.Time
 
+	client      *kube.Client
 	bundles     *kube.Store[*fleet.Bundle]
 	deployments *kube.Store[*fleet.BundleDeployment]
 	clusters    *kube.Store[*fleet.Cluster]
@@ -75,6 +79,7 @@ type Engine struct {
 	contents    *kube.Store[*fleet.Content]
 	secrets     *kube.Store[*corev1.Secret]
 	configMaps  *kube.Store[*corev1.ConfigMap]
+	namespaces  *kube.Store[*corev1.Namespace]
 	events      *kube.Recorder
 
 	cache    caches
@@ -83,14 +88,17 @@ type Engine struct {
 	waker    *kube.Loop // Clusters: who is offline?
 	listener *kube.Loop // Bundles: who does not answer?
 	sweep    *kube.Loop // Contents
-	pruner   *kube.Loop // GitRepos whose Bundles are asked to go
+	pruner   *kube.Loop // GitRepos whose Bundles are asked to go, or whose releases would be replaced
 	porter   *kube.Loop // copies of what deployments take along
 	mover    *kube.Loop // Clusters that have moved to another workspace
+	deleter  *kube.Loop // namespaces of Bundles that are being deleted
 	status   map[string]*reporter
 	slots    *slots
 	lists    *lists
 	purse    *purse
 	sources  *sources
+
+	deletions *deletions
 
 	mu         sync.Mutex
 	kits       map[kube.Key]*kitEntry
@@ -117,6 +125,7 @@ type caches struct {
 	brake       *kube.Cache[*corev1.ConfigMap]
 	limits      map[string]*kube.Cache[*metav1.PartialObjectMetadata] // by kind
 	mapped      mappingCaches
+	owned       *kube.Cache[*metav1.PartialObjectMetadata] // namespaces of clusters; nil: see followNamespaces
 }
 
 // A kitEntry is a compiled Bundle and the values that it was compiled with.
@@ -127,7 +136,10 @@ type kitEntry struct {
 }
 
 // A memo remembers what was worked out for a pair that needed no write.
-type memo struct{ inputs, id, outcome string }
+type memo struct {
+	inputs, id, outcome string
+	release             release.ID
+}
 
 // New prepares the engine; it sends no request before its parts run.
 func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
@@ -150,6 +162,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 		slots:      newSlots(cfg.Now),
 		lists:      newLists(),
 		purse:      newPurse(),
+		deletions:  newDeletions(),
 		kits:       map[kube.Key]*kitEntry{},
 		memos:      map[kube.Key]map[kube.Key]memo{},
 		paces:      map[kube.Key]withdrawal.Pace{},
@@ -161,15 +174,18 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 		unfinished: map[kube.Key]*work{},
 	}
 	bundles := c.Loop("bundle")
+	e.client = bundles
 	e.bundles = kube.StoreOf[*fleet.Bundle](bundles)
 	e.deployments = kube.StoreOf[*fleet.BundleDeployment](bundles)
 	e.secrets = kube.StoreOf[*corev1.Secret](bundles)
 	e.configMaps = kube.StoreOf[*corev1.ConfigMap](bundles)
+	e.namespaces = kube.StoreOf[*corev1.Namespace](bundles)
 	e.contents = kube.StoreOf[*fleet.Content](c.Loop("content"))
 	e.clusters = kube.StoreOf[*fleet.Cluster](c.Loop("cluster"))
 	e.groups = kube.StoreOf[*fleet.ClusterGroup](c.Loop("clustergroup"))
 	e.repos = kube.StoreOf[*fleet.GitRepo](c.Loop("gitrepo-summary"))
 	e.makeCaches(c.Loop("cache"))
+	e.followNamespaces(c.Loop("cache"))
 	e.sources = newSources(c.Loop("cache"), e.planSome)
 	e.planer = kube.NewLoop("bundle", cfg.Workers, e.Reconcile)
 	e.leaver = kube.NewLoop("withdrawal", 16, e.reconcileLeaving)
@@ -179,6 +195,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 	e.pruner = kube.NewLoop("gitrepo-prune", 2, e.reconcilePrune)
 	e.porter = kube.NewLoop("carried", 4, e.reconcileCarried)
 	e.mover = kube.NewLoop("moved", 1, e.reconcileMoved)
+	e.deleter = kube.NewLoop("bundle-deletion", 2, e.reconcileDeletions)
 	e.status = map[string]*reporter{
 		table.KindBundle:  newReporter("bundle-status", bundlePace, e.now, reportMine(e, e.cache.bundles, e.reportBundle)),
 		table.KindGitRepo: newReporter("gitrepo-status", repoPace, e.now, reportMine(e, e.cache.repos, e.reportRepo)),
@@ -203,7 +220,7 @@ func (e *Engine) Groups() []*fleet.ClusterGroup { return e.cache.groups.List("")
 
 // Loops are the engine's loops, for metrics.
 func (e *Engine) Loops() []*kube.Loop {
-	loops := []*kube.Loop{e.planer, e.leaver, e.waker, e.listener, e.sweep, e.pruner, e.porter, e.mover}
+	loops := []*kube.Loop{e.planer, e.leaver, e.waker, e.listener, e.sweep, e.pruner, e.porter, e.mover, e.deleter}
 	for _, kind := range []string{table.KindBundle, table.KindGitRepo, table.KindCluster, table.KindGroup} {
 		loops = append(loops, e.status[kind].loop)
 	}
@@ -220,6 +237,9 @@ func (e *Engine) Parts() []kube.Runner {
 		parts = append(parts, e.cache.limits[kind])
 	}
 	parts = append(parts, e.cache.mapped.parts()...)
+	if e.cache.owned != nil {
+		parts = append(parts, e.cache.owned)
+	}
 	for _, l := range e.Loops() {
 		parts = append(parts, l)
 	}

@@ -32,6 +32,9 @@ func (e *Engine) handle() {
 	e.cache.clusters.OnChange(e.onMoved)
 	e.cache.groups.OnChange(returning(e.table, e.onGroup))
 	e.cache.repos.OnChange(returning(e.table, e.onRepo))
+	e.cache.bundles.OnChange(e.onBundleSecrets)
+	e.cache.clusters.OnChange(e.onClusterSecrets)
+	e.cache.repos.OnChange(e.onRepoSecrets)
 	e.cache.contents.OnChange(e.onContent)
 	e.cache.secrets.OnChange(e.onSecret)
 	e.cache.configMaps.OnChange(func(old, changed *metav1.PartialObjectMetadata) { e.onCarried(deployment.KindConfigMap, old, changed) })
@@ -45,6 +48,7 @@ func (e *Engine) handle() {
 	}
 	e.handleMappings()
 	e.cache.mapped.namespaces.OnChange(e.onBudget)
+	e.cache.mapped.namespaces.OnChange(e.onApproval)
 }
 
 // returning tells the table first what a watch tells is there (again).
@@ -80,6 +84,10 @@ func (e *Engine) onBundle(old, changed *fleet.Bundle) {
 		remain, _ := e.table.Deployments(key)
 		e.spread(e.table.RemoveBundle(key))
 		e.forget(key)
+		e.deletions.forget(old.UID)
+		if old.DeletionTimestamp != nil {
+			e.deleter.Add(kube.Key{Namespace: key.Namespace})
+		}
 		for _, bd := range remain {
 			e.watchLeaving(bd)
 		}
@@ -95,7 +103,7 @@ func (e *Engine) onBundle(old, changed *fleet.Bundle) {
 	switch {
 	case old == nil:
 		e.planer.Add(key)
-	case old.UID != changed.UID, old.Generation != changed.Generation,
+	case old.Generation != changed.Generation,
 		(old.DeletionTimestamp == nil) != (changed.DeletionTimestamp == nil):
 		e.planer.AddFirst(key) // a person waits for it
 	case !maps.Equal(old.Labels, changed.Labels), !slices.Equal(old.Finalizers, changed.Finalizers),
@@ -241,7 +249,7 @@ func (e *Engine) concerns(key kube.Key, change table.ClusterChange) bool {
 		return true // it may be able to read now what it was not, and the other way round
 	}
 	if entry == nil || was == nil || was.Deleting != is.Deleting || was.Emptied != is.Emptied || was.Other != is.Other ||
-		was.Place.Namespace != is.Place.Namespace {
+		was.NoPlace != is.NoPlace || was.Place.Namespace != is.Place.Namespace {
 		return true
 	}
 	before, after := entry.kit.Pick(&was.Place.Cluster), entry.kit.Pick(&is.Place.Cluster)
@@ -271,6 +279,9 @@ func (e *Engine) onRepo(old, changed *fleet.GitRepo) {
 	}
 	e.spread(e.table.SetRepo(changed))
 	e.asks(nilled(old), changed)
+	if changed.DeletionTimestamp != nil && (old == nil || old.DeletionTimestamp == nil) {
+		e.pruner.AddFirst(kube.KeyOf(changed))
+	}
 }
 
 // onContent makes a content anew that somebody deleted although it is needed, and

@@ -24,10 +24,32 @@ type lists struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte][]fleet.BundleDeploymentResource
 	texts map[string]string
+	names map[string]*fleet.HelmOptions
 }
 
 func newLists() *lists {
-	return &lists{known: map[[sha256.Size]byte][]fleet.BundleDeploymentResource{}, texts: map[string]string{}}
+	return &lists{
+		known: map[[sha256.Size]byte][]fleet.BundleDeploymentResource{}, texts: map[string]string{},
+		names: map[string]*fleet.HelmOptions{},
+	}
+}
+
+// named is what names a release in Helm options, nil where nothing does.
+func (s *lists) named(o *fleet.HelmOptions) *fleet.HelmOptions {
+	if o == nil || o.ReleaseName == "" {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first, ok := s.names[o.ReleaseName]; ok {
+		return first
+	}
+	if len(s.names) >= maxLists {
+		clear(s.names)
+	}
+	only := &fleet.HelmOptions{ReleaseName: o.ReleaseName}
+	s.names[o.ReleaseName] = only
+	return only
 }
 
 // deployment shares the texts of a deployment, which nobody else has seen yet.
@@ -37,6 +59,7 @@ func (s *lists) deployment(bd *fleet.BundleDeployment) {
 	bd.Labels, bd.Annotations = s.pairs(bd.Labels), s.pairs(bd.Annotations)
 	for _, text := range []*string{
 		&bd.Name, &bd.Kind, &bd.APIVersion, &bd.Spec.DeploymentID, &bd.Spec.StagedDeploymentID, &bd.Spec.ValuesHash,
+		&bd.Spec.Options.TargetNamespace, &bd.Spec.Options.DefaultNamespace,
 		&bd.Status.AppliedDeploymentID, &bd.Status.Release,
 		&bd.Status.Display.Deployed, &bd.Status.Display.Monitored, &bd.Status.Display.State,
 	} {

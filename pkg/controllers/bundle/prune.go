@@ -22,41 +22,54 @@ const (
 	pruneSoon = 100 * time.Millisecond
 )
 
-// reconcilePrune removes the Bundles of a GitRepo that its repository does not
-// yield any more. Who reads the repository marks them and asks for it, all at
-// once; what they have deployed is known here, and so it is decided here. Held or
-// asked for in vain, they stay as they are, and go on being deployed.
+// reconcilePrune decides what the Bundles of a GitRepo may lose: which of them are
+// removed, and which replace their releases.
+//
+// The reader of the repository marks the Bundles that it does not yield any more,
+// and asks for all of them at once to be removed; the planner says which releases
+// would be replaced. What Bundles have deployed is known here, and so it is decided
+// here. What is held stays as it is, and so does what is asked for in vain.
 func (e *Engine) reconcilePrune(ctx context.Context, key kube.Key) (kube.Next, error) {
 	repo, own := e.table.Owned(key)
-	if repo == nil || repo.DeletionTimestamp != nil || !e.cfg.Scope.Owns(repo) {
+	switch {
+	case repo == nil || !e.cfg.Scope.Owns(repo):
 		e.purse.forgetRepo(key)
 		return kube.Done, nil
+	case repo.DeletionTimestamp != nil:
+		return e.reconcileRepoDeletion(ctx, repo, own)
 	}
 	subject := table.Subject{Kind: table.KindGitRepo, Key: key}
 	mark := repo.Annotations[fleet.AnnotationPrune]
 	marked, all := withdrawal.Marked(mark, own)
-	if len(marked) == 0 { // nothing is asked, or it is gone; what comes later wakes us up
+	if len(marked) == 0 {
 		e.purse.let(key, "")
+	}
+	l := e.lossOf(repo, own, marked)
+	if len(marked)+len(l.replaced) == 0 { // nothing is asked, or it is gone; what comes later wakes us up
 		return kube.Done, e.unhold(ctx, subject, repo)
 	}
 	if why, _ := e.held(key.Namespace); why != "" || !e.table.Settled() {
 		return kube.Next{After: pruneRetry}, nil
 	}
-	if !e.purse.lets(key, mark) {
-		if !all {
-			if next, err := e.whole(ctx, key, mark, marked); err != nil || next != kube.Done {
-				return next, err
-			}
-		}
-		v, undecided := e.judgePrune(repo, own, marked)
-		switch {
-		case undecided:
-			return kube.Next{After: collect}, nil
-		case v.Held:
-			return kube.Next{After: heldAgain}, e.hold(ctx, subject, repo, v)
+	if !l.granted && !all {
+		if next, err := e.whole(ctx, key, mark, marked); err != nil || next != kube.Done {
+			return next, err
 		}
 	}
-	return e.prune(ctx, repo, marked)
+	rest, v, after := e.judgeLoss(l)
+	if after > 0 {
+		return kube.Next{After: after}, nil
+	}
+	e.permitAll(l, rest, v)
+	if len(marked) > 0 && l.mayPrune(rest, v) {
+		if next, err := e.prune(ctx, repo, marked); err != nil || next != kube.Done {
+			return next, err
+		}
+	}
+	if v.Held {
+		return kube.Next{After: heldAgain}, e.hold(ctx, subject, repo, v)
+	}
+	return kube.Done, e.unhold(ctx, subject, repo)
 }
 
 // whole makes sure that the caches have all Bundles with a mark, although they
@@ -70,43 +83,6 @@ func (e *Engine) whole(ctx context.Context, key kube.Key, mark string, marked []
 		return kube.Next{After: pruneSoon}, nil
 	}
 	return kube.Done, nil
-}
-
-// judgePrune decides whether the marked Bundles of a GitRepo may go. That is
-// undecided while something is on its way that may claim what they have.
-func (e *Engine) judgePrune(repo *fleet.GitRepo, own, marked []*fleet.Bundle) (v withdrawal.Verdict, undecided bool) {
-	key := kube.KeyOf(repo)
-	since := e.purse.begin(key, repo.Annotations[fleet.AnnotationPrune], e.now())
-	leaving := map[kube.Key]bool{}
-	for _, b := range marked {
-		leaving[kube.KeyOf(b)] = true
-	}
-	r := withdrawal.Removal{Unit: "bundle", Approved: repo.Annotations[fleet.AnnotationApproveDeletion]}
-	for _, b := range own {
-		if leaving[kube.KeyOf(b)] || b.DeletionTimestamp == nil {
-			r.Total++
-		}
-	}
-	for _, b := range marked {
-		switch {
-		case b.Spec.KeepResources: // nothing is removed
-			continue
-		case b.DeletionTimestamp != nil:
-			r.Also++
-			continue
-		}
-		item := withdrawal.Item{Name: b.Name, UID: b.UID}
-		deployments, _ := e.table.Deployments(kube.KeyOf(b))
-		for cluster, bd := range deployments {
-			one, more := e.item(cluster, key, bd, func(other kube.Key) bool { return leaving[other] })
-			item.Things = append(item.Things, one.Things...)
-			undecided = undecided || more
-		}
-		r.Items = append(r.Items, item)
-	}
-	r.Budget = e.budgetOf(repo, key.Namespace, withdrawal.BundleBudget)
-	v = withdrawal.Judge(r)
-	return v, undecided && e.now().Sub(since) < claimGrace && rests(r, v)
 }
 
 // prune deletes marked Bundles, each as it was judged, unless the request was
@@ -130,7 +106,14 @@ func (e *Engine) prune(ctx context.Context, repo *fleet.GitRepo, marked []*fleet
 		if b.DeletionTimestamp != nil {
 			continue
 		}
-		err := e.bundles.Delete(ctx, kube.KeyOf(b), kube.Precondition{UID: b.UID, ResourceVersion: b.ResourceVersion})
+		b, err := e.unguard(ctx, b)
+		if err != nil {
+			return kube.Done, err
+		}
+		if b == nil {
+			continue
+		}
+		err = e.bundles.Delete(ctx, kube.KeyOf(b), kube.Precondition{UID: b.UID, ResourceVersion: b.ResourceVersion})
 		if kube.IsConflict(err) {
 			next = kube.Next{After: pruneSoon} // it was written meanwhile: the watch brings it
 			continue
@@ -140,10 +123,7 @@ func (e *Engine) prune(ctx context.Context, repo *fleet.GitRepo, marked []*fleet
 		}
 		e.logFor(kube.KeyOf(b)).WithField("reason", "no longer in the repository").Info("bundle removed")
 	}
-	if next != kube.Done {
-		return next, nil
-	}
-	return kube.Done, e.unhold(ctx, table.Subject{Kind: table.KindGitRepo, Key: key}, repo)
+	return next, nil
 }
 
 // nilled is an object of a type, or nothing at all.
@@ -168,18 +148,22 @@ func (e *Engine) asks(old, changed kube.Object) {
 		return old.GetAnnotations()[key] != changed.GetAnnotations()[key]
 	}
 	mark, word := said(fleet.AnnotationPrune), said(fleet.AnnotationApproveDeletion)
+	protect := said(fleet.AnnotationProtect)
 	switch o := changed.(type) {
 	case *fleet.Bundle:
 		if repo := ownerOf(o); mark && repo.Name != "" {
 			e.pruner.Add(repo)
 		}
-		if word {
+		if word || protect {
 			e.planer.AddFirst(kube.KeyOf(o))
 		}
 	case *fleet.GitRepo:
 		budget := said(fleet.AnnotationDeletionBudget)
-		if mark || word || budget {
+		if mark || word || budget || protect {
 			e.pruner.AddFirst(kube.KeyOf(o))
+		}
+		if protect {
+			e.deleter.Add(kube.Key{Namespace: o.Namespace})
 		}
 		if budget && old != nil {
 			_, own := e.table.Owned(kube.KeyOf(o))

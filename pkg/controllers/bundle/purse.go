@@ -28,6 +28,8 @@ type purse struct {
 	said     map[table.Subject]withdrawal.Verdict // the last verdict; not held where nothing is to be said
 	granted  map[kube.Key]string                  // marks by GitRepo whose Bundles may go
 	begun    map[kube.Key]request                 // marks by GitRepo that are looked at
+	replaced map[kube.Key]*replacements           // by Bundle
+	paid     map[kube.Key]map[string]time.Time    // by GitRepo: Bundles whose releases were replaced without an approval, and when that began
 }
 
 // A change is what targeting takes back of one Bundle.
@@ -56,6 +58,7 @@ func newPurse() *purse {
 	return &purse{
 		changes: map[kube.Key]*change{}, payments: map[string][]payment{}, said: map[table.Subject]withdrawal.Verdict{},
 		granted: map[kube.Key]string{}, begun: map[kube.Key]request{},
+		replaced: map[kube.Key]*replacements{}, paid: map[kube.Key]map[string]time.Time{},
 	}
 }
 
@@ -155,6 +158,7 @@ func (p *purse) forget(key kube.Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.changes, key)
+	delete(p.replaced, key)
 	delete(p.said, table.Subject{Kind: table.KindBundle, Key: key})
 }
 
@@ -164,6 +168,7 @@ func (p *purse) forgetRepo(key kube.Key) {
 	defer p.mu.Unlock()
 	delete(p.granted, key)
 	delete(p.begun, key)
+	delete(p.paid, key)
 	delete(p.said, table.Subject{Kind: table.KindGitRepo, Key: key})
 }
 

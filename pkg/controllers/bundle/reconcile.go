@@ -17,6 +17,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // again is when a Bundle continues that has more to write: at once, but after
@@ -54,6 +55,7 @@ func (e *Engine) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error)
 	}
 	d := decide(s)
 	e.remember(key, d)
+	e.noteReplaced(s, d)
 	if err := e.adopt(ctx, s, d); err != nil {
 		return kube.Done, err
 	}
@@ -66,6 +68,7 @@ func (e *Engine) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error)
 // gather reads all that the decision needs.
 func (e *Engine) gather(ctx context.Context, b *fleet.Bundle) (*snapshot, error) {
 	s := &snapshot{key: kube.KeyOf(b), bundle: b, moves: e.table.Moves()}
+	refused := e.sources.refusedOf(s.key)
 	if s.parts, s.kitErr = e.named(b); s.kitErr == nil {
 		s.kit, s.kitErr = e.kit(ctx, b) // before the clusters: their changes are judged by it
 		if err := e.gatherSources(ctx, s); s.kitErr == nil {
@@ -75,8 +78,10 @@ func (e *Engine) gather(ctx context.Context, b *fleet.Bundle) (*snapshot, error)
 		e.dropKit(s.key)
 	}
 	s.deployments, s.seen = e.table.Deployments(s.key)
+	e.checkCopies(s, refused)
 	e.candidates(s)
 	s.hold, s.restricted = e.held(s.key.Namespace)
+	s.replacing = e.replacingOf(b)
 	if s.kitErr != nil && !fault.IsPermanent(s.kitErr) && !fault.IsWait(s.kitErr) {
 		return nil, s.kitErr
 	}
@@ -201,9 +206,10 @@ func (e *Engine) isWriting(key kube.Key) bool {
 }
 
 // adopt puts our finalizer on a Bundle before the first deployment is made, so
-// that its deletion is not missed.
+// that its deletion is not missed. A protected one has it in any case.
 func (e *Engine) adopt(ctx context.Context, s *snapshot, d *decision) error {
-	if slices.Contains(s.bundle.Finalizers, fleet.FinalizerBundle) || len(d.pairs) == 0 && len(s.deployments) == 0 {
+	needed := len(d.pairs)+len(s.deployments) > 0 || withdrawal.Protects(s.bundle)
+	if slices.Contains(s.bundle.Finalizers, fleet.FinalizerBundle) || !needed {
 		return nil
 	}
 	changed := s.bundle.DeepCopy()

@@ -13,6 +13,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
@@ -28,7 +29,7 @@ type Registry interface {
 
 const (
 	// reasonNoCredential is the reason of a Bundle whose Secret is not there.
-	reasonNoCredential = "OCISecretMissing"
+	reasonNoCredential = deployment.ReasonNoCredential
 	// reasonNotDeleted is the reason of an event about what stays in a registry.
 	reasonNotDeleted = "FailedToDeleteOCIArtifact"
 	// deletionTime is how long a registry may take to delete something. Nobody

@@ -20,7 +20,7 @@ const reasonDeleting = "Deleting"
 
 // remove withdraws all deployments of a Bundle that is being deleted, and lets
 // the Bundle go when they are gone. A person has asked for it, so there is no
-// pace.
+// pace; what is deleted with its namespace or its kind waits for a person.
 func (e *Engine) remove(ctx context.Context, b *fleet.Bundle) (kube.Next, error) {
 	key := kube.KeyOf(b)
 	e.release(key)
@@ -28,9 +28,24 @@ func (e *Engine) remove(ctx context.Context, b *fleet.Bundle) (kube.Next, error)
 		e.spread(e.table.SetPlan(key, leavingPlan(b, "")))
 		return kube.Done, nil
 	}
+	d := e.deletions.of(b)
+	switch d.state {
+	case undecided, held:
+		e.deleter.Add(kube.Key{Namespace: key.Namespace})
+		plan := leavingPlan(b, "")
+		if d.state == held {
+			plan = heldPlan(b, d)
+		}
+		e.spread(e.table.SetPlan(key, plan))
+		return kube.Done, nil
+	case kept:
+		e.spread(e.table.SetPlan(key, leavingPlan(b, "")))
+		return e.keep(ctx, b)
+	case ordered:
+	}
 	reason, rest, err := e.dismiss(ctx, b)
-	remnants := e.remnants(key, b.DeletionTimestamp.Time)
-	ok, why, recheck := withdrawal.Release(remnants, e.now().Sub(b.DeletionTimestamp.Time))
+	remnants, since := e.remnants(key, b, d)
+	ok, why, recheck := withdrawal.Release(remnants, e.now().Sub(since))
 	if reason == "" {
 		reason = why
 	}
@@ -85,21 +100,26 @@ func (e *Engine) dismiss(ctx context.Context, b *fleet.Bundle) (blocked string, 
 	return blocked, rest, err
 }
 
-// remnants are the deployments of a deleted Bundle that are still there.
-func (e *Engine) remnants(key kube.Key, since time.Time) []withdrawal.Remnant {
-	var out []withdrawal.Remnant
+// remnants are the deployments of a deleted Bundle that are still there, and since when
+// they may be gone. Agents of a namespace that is being deleted cannot check in any
+// more, which does not mean that they are offline.
+func (e *Engine) remnants(key kube.Key, b *fleet.Bundle, d deletion) (out []withdrawal.Remnant, since time.Time) {
+	since = b.DeletionTimestamp.Time
+	if !d.since.IsZero() {
+		since = d.since
+	}
 	deployments, _ := e.table.Deployments(key)
 	for cluster, bd := range deployments {
 		agent, known := e.table.AgentOf(cluster)
 		out = append(out, withdrawal.Remnant{
 			Cluster: cluster.String(),
 			Ordered: withdrawal.Read(bd).Order != "" || bd.DeletionTimestamp != nil,
-			Offline: !known || agent.Life == summary.Offline,
+			Offline: !known || agent.Life == summary.Offline && d.since.IsZero(),
 			Silent:  !agent.Alive.After(since),
 		})
 	}
 	slices.SortFunc(out, func(a, b withdrawal.Remnant) int { return strings.Compare(a.Cluster, b.Cluster) })
-	return out
+	return out, since
 }
 
 // letGo deletes the values of a Bundle and what it has in a registry, and gives

@@ -80,10 +80,13 @@ func shallow(b *fleet.Bundle) *fleet.Bundle {
 // Ready while a Bundle of the repository has a version that was not planned.
 func (e *Engine) reportRepo(ctx context.Context, key kube.Key) (int, error) {
 	repo, sources, fresh, ok := e.table.RepoFacts(key)
-	if !ok || repo.DeletionTimestamp != nil {
+	if !ok {
 		return 0, nil
 	}
-	status := summary.GitRepoStatus(repo, sources, e.now())
+	status := *repo.Status.DeepCopy()
+	if repo.DeletionTimestamp == nil { // else it only says that its deletion is held
+		status = summary.GitRepoStatus(repo, sources, e.now())
+	}
 	status.Conditions = e.sayHeld(status.Conditions, table.Subject{Kind: table.KindGitRepo, Key: key}, repo.Generation)
 	if !fresh && condition.IsTrue(status.Conditions, fleet.ConditionReady) && !condition.IsTrue(repo.Status.Conditions, fleet.ConditionReady) {
 		return 0, nil

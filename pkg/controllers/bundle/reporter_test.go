@@ -9,6 +9,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
 func TestReporterWindow(t *testing.T) {
@@ -141,14 +142,18 @@ func TestDiets(t *testing.T) {
 	e := &Engine{lists: newLists()}
 	made := func() *fleet.BundleDeployment {
 		bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}}}}
-		bd.Spec.Options.DefaultNamespace = "x"
+		bd.Spec.Options.DefaultNamespace, bd.Spec.Options.ServiceAccount = "x", "y"
+		bd.Spec.Options.Helm = &fleet.HelmOptions{ReleaseName: "r", Chart: "c"}
 		bd.Status.Resources = []fleet.BundleDeploymentResource{{Kind: "Service", Name: "a", CreatedAt: metav1.Now()}}
 		e.slimDeployment(bd)
 		return bd
 	}
 	x, y := made(), made()
-	if x.Spec.Options.DefaultNamespace != "" {
-		t.Error("options are kept")
+	if o := x.Spec.Options; o.ServiceAccount != "" || o.Helm.Chart != "" || o.Helm != y.Spec.Options.Helm {
+		t.Error("options are kept, or what names the release is not shared")
+	}
+	if id := release.IDOf("a", x.Spec.Options); id.String() != "x/r" {
+		t.Errorf("the release is %s", id)
 	}
 	if &x.Status.Resources[0] != &y.Status.Resources[0] {
 		t.Error("equal lists are not shared")

@@ -26,6 +26,7 @@ type sources struct {
 	facts   map[sourceKey]fact
 	users   map[sourceKey]map[kube.Key]bool
 	uses    map[kube.Key][]sourceKey
+	refused map[kube.Key][]deployment.Source // by Bundle: what may not go along
 }
 
 // A sourceKey is a source and the namespace that it is in.
@@ -36,13 +37,18 @@ type sourceKey struct {
 
 func (k sourceKey) key() kube.Key { return kube.Key{Namespace: k.namespace, Name: k.Name} }
 
-// A fact is what was read of a source: the digest of its data in one version.
-type fact struct{ version, digest string }
+// A fact is what was read of a source: the digest of its data in one version,
+// and what decides whether it may go along.
+type fact struct {
+	version, digest string
+	origin          deployment.Origin
+}
 
 func newSources(c *kube.Client, wake func([]kube.Key)) *sources {
 	return &sources{
 		client: c, wake: wake, watched: map[string]bool{}, facts: map[sourceKey]fact{},
 		users: map[sourceKey]map[kube.Key]bool{}, uses: map[kube.Key][]sourceKey{},
+		refused: map[kube.Key][]deployment.Source{},
 	}
 }
 
@@ -96,6 +102,36 @@ func (s *sources) drop(bundle kube.Key) {
 		}
 	}
 	delete(s.uses, bundle)
+	delete(s.refused, bundle)
+}
+
+// refuse notes what a Bundle names that may not go along.
+func (s *sources) refuse(bundle kube.Key, one deployment.Source) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused[bundle] = append(s.refused[bundle], one)
+}
+
+// refusedOf is what a Bundle names that may not go along.
+func (s *sources) refusedOf(bundle kube.Key) []deployment.Source {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.refused[bundle])
+}
+
+// judge plans the Bundles that name Secrets which are used for something else
+// than before.
+func (s *sources) judge(before, after []deployment.SecretUse) {
+	var who []kube.Key
+	s.mu.Lock()
+	for _, use := range slices.Concat(before, after) {
+		if slices.Contains(before, use) != slices.Contains(after, use) {
+			key := sourceKey{use.Namespace, deployment.Source{Kind: deployment.KindSecret, Name: use.Name}}
+			who = slices.AppendSeq(who, maps.Keys(s.users[key]))
+		}
+	}
+	s.mu.Unlock()
+	s.wake(who)
 }
 
 // watch follows the metadata of one namespace. The lock is held.

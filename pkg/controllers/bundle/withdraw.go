@@ -262,6 +262,9 @@ func (e *Engine) orphan(ctx context.Context, bundle kube.Key, l *leaver) (kube.N
 		e.setOrphan(key, false)
 		return kube.Done, nil
 	}
+	if l.bd.Annotations[fleet.AnnotationKept] != "" { // a person has let its Bundle go
+		return kube.Done, nil
+	}
 	since := e.setOrphan(key, true)
 	if left := orphanGrace - e.now().Sub(since); left > 0 {
 		return kube.Next{After: left}, nil
@@ -271,6 +274,10 @@ func (e *Engine) orphan(ctx context.Context, bundle kube.Key, l *leaver) (kube.N
 	}
 	if why, _ := e.held(bundle.Namespace); why != "" {
 		return kube.Next{After: orphanGrace}, nil
+	}
+	why, err := e.bundleLost(ctx, bundle, l.bd.CreationTimestamp.Time)
+	if err != nil || why != "" {
+		return kube.Next{After: orphanGrace}, err
 	}
 	l.reason = "its Bundle is gone"
 	if l.action, _ = e.judge(bundle, l, ""); l.action == withdrawal.Wait {

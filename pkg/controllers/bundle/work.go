@@ -2,11 +2,15 @@ package bundle
 
 import (
 	"context"
+	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
+
+// lateRetry is when templates are tried again that took too long.
+const lateRetry = time.Minute
 
 // A work is a decision that is being carried out. It takes as many turns as it
 // has slices, and is decided once: deciding costs time for every cluster that
@@ -43,7 +47,11 @@ func (e *Engine) carryOut(ctx context.Context, w *work) (kube.Next, error) {
 		return kube.Next{After: valuesRetry}, nil
 	}
 	e.release(w.key)
-	return e.withdraw(ctx, w.snapshot, w.decision)
+	next, err := e.withdraw(ctx, w.snapshot, w.decision)
+	if w.late {
+		next.After = sooner(next.After, lateRetry)
+	}
+	return next, err
 }
 
 // leaveOff keeps the rest of a decision for the next turn. One that takes

@@ -11,6 +11,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // Indexes of caches.
@@ -75,8 +76,8 @@ func (w *Worker) handle() {
 			w.loop.Add(kube.KeyOf(old))
 		case old == nil:
 			w.loop.Add(kube.KeyOf(changed))
-		case old.UID != changed.UID, old.Generation != changed.Generation, old.DeletionTimestamp.IsZero() != changed.DeletionTimestamp.IsZero(),
-			!sameLabels(old, changed), !slices.Equal(old.Finalizers, changed.Finalizers):
+		case old.Generation != changed.Generation, old.DeletionTimestamp.IsZero() != changed.DeletionTimestamp.IsZero(),
+			withdrawal.Protects(old) != withdrawal.Protects(changed), !sameLabels(old, changed), !slices.Equal(old.Finalizers, changed.Finalizers):
 			w.loop.AddFirst(kube.KeyOf(changed)) // somebody did something just now
 		}
 	})

@@ -61,7 +61,12 @@ type Worker struct {
 	repos   *kube.Store[*fleet.GitRepo]
 	bundles *kube.Store[*fleet.Bundle]
 	secrets *kube.Store[*corev1.Secret]
-	events  *kube.Recorder
+	// Whether clusters exist that fleet.yaml names is asked of these.
+	clusters *kube.Store[*fleet.Cluster]
+	groups   *kube.Store[*fleet.ClusterGroup]
+	mappings *kube.Store[*fleet.BundleNamespaceMapping]
+
+	events *kube.Recorder
 
 	publisher *publish.Publisher
 
@@ -92,7 +97,10 @@ type memory struct {
 	fetches   int      // failures in a row
 	told      told
 	reading   *reader.Memory
-	doubts    map[bundle.Dir]doubt // of the last reading
+	doubts    map[bundle.Dir]doubt     // of the last reading
+	inputs    map[string]bundle.Inputs // of the bundles of the last reading, by name, if it was complete
+	missing   names                    // that the last reading found and that did not exist
+	looked    time.Time                // when they were looked for
 }
 
 // told is which findings of which commit people were told of.
@@ -117,6 +125,9 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Worker {
 	w.repos = kube.StoreOf[*fleet.GitRepo](own)
 	w.bundles = kube.StoreOf[*fleet.Bundle](own)
 	w.secrets = kube.StoreOf[*corev1.Secret](own)
+	w.clusters = kube.StoreOf[*fleet.Cluster](own)
+	w.groups = kube.StoreOf[*fleet.ClusterGroup](own)
+	w.mappings = kube.StoreOf[*fleet.BundleNamespaceMapping](own)
 	w.events = kube.NewRecorder(c, "gitjob")
 	w.publisher = publish.New(publish.Config{
 		Client: own, OCI: cfg.OCI, ManagerID: w.managerID,

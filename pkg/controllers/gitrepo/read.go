@@ -40,15 +40,18 @@ func (w *Worker) fetch(ctx context.Context, facts *source.Facts, from what, step
 		return err // Bundles have another manager now, and other labels
 	}
 	if err == nil {
+		set, read.Paths = source.CheckPaths(set, repo, facts.Read)
 		request := &pruning{w: w, repo: repo}
 		done, err = w.publisher.Publish(ctx, publish.Order{
 			Namespace: repo.Namespace, Owner: repo.Name, OCISecret: repo.Spec.OCIRegistrySecret, Pruning: request, Log: log,
+			Unmoved: w.unmoved(repo, commit, set),
 		}, set)
 		repo = request.repo
 	}
 	if err == nil {
 		read.Verdict = source.Judge(set, done.Findings)
 		read.Changed = done.Written+done.Removed > 0
+		read.Commits, read.Gone = done.Commits, done.Gone
 		facts.Repo, err = w.mark(ctx, repo, from.access.hashes)
 	}
 	if errors.Is(err, context.Canceled) {
@@ -58,6 +61,7 @@ func (w *Worker) fetch(ctx context.Context, facts *source.Facts, from what, step
 	facts.Read, facts.Lost = read, false
 	w.remember(key, repo.UID, func(m *memory) {
 		m.read, m.taken = read, done.Taken
+		m.inputs = inputsOf(set, read)
 		m.fetches++
 		if err == nil && !read.Retry {
 			m.fetches = 0
@@ -118,7 +122,7 @@ func (w *Worker) announce(ctx context.Context, facts source.Facts) (*fleet.GitRe
 func (w *Worker) read(ctx context.Context, repo *fleet.GitRepo, from what, commit git.Commit) (bundle.Set, error) {
 	tree, err := w.cfg.Remotes.Fetch(ctx, from.follow.src, from.follow.ref, commit)
 	if err != nil {
-		return bundle.Set{}, err
+		return bundle.Set{}, from.access.about(err)
 	}
 	defer tree.Close()
 	key := kube.KeyOf(repo)
@@ -134,11 +138,19 @@ func (w *Worker) read(ctx context.Context, repo *fleet.GitRepo, from what, commi
 	}
 	found := doubts(tree, set, w.recall(key, repo.UID).doubts)
 	w.remember(key, repo.UID, func(m *memory) { m.doubts = found })
+	w.doubtNames(ctx, repo, tree, set)
 	if !set.Empty() {
 		return set, nil
 	}
 	if errs := finding.Errors(set.Findings); len(errs) > 0 {
 		return set, fault.PermanentError(errs[0].Reason(), errors.New(errs[0].Short()))
+	}
+	if len(set.Absent) > 0 && len(repo.Spec.Bundles) == 0 {
+		text := source.AbsentPath(set.Absent[0])
+		if more := len(set.Absent) - 1; more > 0 {
+			text += fmt.Sprintf(" (and %d more)", more)
+		}
+		return set, fault.PermanentError(ReasonNothingToDeploy, errors.New(text))
 	}
 	where := "the repository"
 	switch paths := repo.Spec.Paths; {

@@ -15,6 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/source"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // Reconcile brings the Bundles of one GitRepo in line with its repository.
@@ -82,6 +83,8 @@ func (w *Worker) next(key kube.Key, facts source.Facts, err error) (kube.Next, e
 	switch {
 	case err == nil && facts.Read.Retry && facts.Head != nil && facts.Read.Commit == facts.Head.Commit:
 		return kube.Next{After: source.Delay(retryBase, w.recall(key, repo.UID).fetches, 0)}, nil
+	case err == nil && w.recall(key, repo.UID).missing.any():
+		return kube.Next{After: namesAgain}, nil
 	case err == nil, fault.IsPermanent(err):
 		return kube.Done, nil
 	case errors.Is(err, context.Canceled):
@@ -112,6 +115,14 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (source.Facts,
 	if repo.DeletionTimestamp != nil {
 		return f, what{}, nil
 	}
+	if withdrawal.Protects(repo) {
+		held, err := w.finalized(ctx, repo) // also before it has a Bundle
+		if err != nil {
+			return f, what{}, err
+		}
+		repo, f.Repo = held, held
+	}
+	f.Appeared = w.appeared(ctx, repo, m)
 	a, err := w.access(ctx, repo)
 	switch {
 	case fault.IsPermanent(err):
@@ -123,12 +134,18 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (source.Facts,
 		w.poller.unfollow(key)
 		return f, what{}, nil
 	}
+	if repo, err = w.reseal(ctx, repo, a); err != nil {
+		return f, what{}, err
+	}
+	f.Repo = repo
 	follow := want{
 		src: a.git, ref: git.Reference{Branch: repo.Spec.Branch, Revision: repo.Spec.Revision},
 		interval: source.Interval(repo.Spec), generation: repo.Generation,
 	}
 	f.Source, f.Credentials, f.ReadWith = a.git.ID(), id(a.hashes), id(repo.Annotations)
-	f.Head = w.poller.follow(key, follow)
+	if f.Head = w.poller.follow(key, follow); f.Head != nil {
+		f.Head.Err = a.about(f.Head.Err)
+	}
 	return f, what{follow: follow, access: a}, nil
 }
 

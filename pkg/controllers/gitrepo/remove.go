@@ -15,12 +15,21 @@ const lookAgain = 30 * time.Second
 
 // remove deletes the Bundles of a GitRepo that is deleted, and lets go of it
 // when they are gone. It asks the API server and not the cache: a Bundle that
-// the cache has not seen yet would be left behind.
+// the cache has not seen yet would be left behind. The GitRepo is read after its
+// Bundles were listed: while it is still there, none of them belongs to a GitRepo
+// that was made again under its name.
 func (w *Worker) remove(ctx context.Context, repo *fleet.GitRepo) (kube.Next, error) {
 	if !slices.Contains(repo.Finalizers, fleet.FinalizerGitRepo) {
 		return kube.Done, nil
 	}
 	own, err := w.bundles.List(ctx, repo.Namespace, fleet.LabelRepoName+"="+repo.Name)
+	if err != nil {
+		return kube.Done, err
+	}
+	live, err := w.repos.Get(ctx, kube.KeyOf(repo))
+	if kube.IsGone(err) || err == nil && live.UID != repo.UID {
+		return kube.Done, nil
+	}
 	if err != nil {
 		return kube.Done, err
 	}

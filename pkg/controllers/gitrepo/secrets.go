@@ -2,6 +2,11 @@ package gitrepo
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -14,6 +19,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/source"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
 
 // keyByPath is the key of the Secret that helmSecretNameForPaths names.
@@ -26,8 +33,10 @@ var hashes = []string{fleet.AnnotationClientSecretHash, fleet.AnnotationHelmSecr
 // access is all that Secrets say about a GitRepo.
 type access struct {
 	git    git.Source
+	secret *corev1.Secret // that git.Credentials are from; nil where there is none
 	charts chart.Access
 	hashes map[string]string // by annotation; of Secrets that are there
+	former map[string]string // the same as earlier versions wrote them
 }
 
 // id tells hashes from others.
@@ -62,9 +71,12 @@ func orElse(s, otherwise string) string {
 }
 
 // access reads the Secrets of a GitRepo. One that it names must be there and be
-// usable, which is Permanent, FailedValidatingSecret.
+// usable, which is Permanent, FailedValidatingSecret; so is what source.SpecError finds.
 func (w *Worker) access(ctx context.Context, repo *fleet.GitRepo) (access, error) {
-	a := access{hashes: map[string]string{}}
+	a := access{hashes: map[string]string{}, former: map[string]string{}}
+	if err := source.SpecError(repo.Spec); err != nil {
+		return a, err
+	}
 	for _, read := range []func(context.Context, *fleet.GitRepo, *access) error{w.gitAccess, w.chartAccess, w.chartAccessByPath, w.storageAccess} {
 		if err := read(ctx, repo, &a); err != nil {
 			return a, err
@@ -110,17 +122,36 @@ func (w *Worker) gitAccess(ctx context.Context, repo *fleet.GitRepo, a *access) 
 	if kube.IsGone(err) && !named {
 		return nil
 	}
-	if err = found(key, "clientSecretName", err); err != nil {
+	if err = w.found(key, "clientSecretName", err); err != nil {
 		return err
 	}
 	if a.git.Credentials, err = git.CredentialsOf(string(secret.Type), secret.Data); err != nil {
 		return unusable(key, err)
 	}
+	a.secret = secret
 	if len(a.git.Credentials.SSHPrivateKey) > 0 && len(a.git.Credentials.KnownHosts) == 0 {
 		a.git.Credentials.KnownHosts = w.knownHosts()
 	}
 	a.note(fleet.AnnotationClientSecretHash, secret)
 	return nil
+}
+
+// about adds to a fault of the git server what of the GitRepo it is about: the
+// Secret, or the field that is missing.
+func (a *access) about(err error) error {
+	reason := fault.ReasonOf(err)
+	switch {
+	case reason == git.ReasonAuthenticationRefused && a.secret != nil:
+		err = fmt.Errorf("%w: they are those of Secret %q", err, a.secret.Name)
+	case reason == git.ReasonInvalidCredentials && a.secret != nil && a.secret.Type != corev1.SecretTypeSSHAuth && git.OverSSH(a.git.URL):
+		err = fmt.Errorf("%w: Secret %q is of type %s, and SSH needs type %s with the key %s",
+			err, a.secret.Name, a.secret.Type, corev1.SecretTypeSSHAuth, corev1.SSHAuthPrivateKey)
+	case reason == git.ReasonCertificateRefused:
+		err = fmt.Errorf("%w; caBundle of the GitRepo names authorities of your own", err)
+	default:
+		return err
+	}
+	return fault.PermanentError(reason, err)
 }
 
 // named is the Secret that a field of the spec names, nil where it names none.
@@ -130,7 +161,7 @@ func (w *Worker) named(ctx context.Context, repo *fleet.GitRepo, field, name str
 	}
 	key := kube.Key{Namespace: repo.Namespace, Name: name}
 	secret, err := w.secrets.Get(ctx, key)
-	if err = found(key, field, err); err != nil {
+	if err = w.found(key, field, err); err != nil {
 		return nil, err
 	}
 	return secret, nil
@@ -187,20 +218,62 @@ func (w *Worker) storageAccess(ctx context.Context, repo *fleet.GitRepo, _ *acce
 	return nil
 }
 
-func found(key kube.Key, field string, err error) error {
-	if kube.IsGone(err) {
-		return fault.PermanentError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q does not exist (%s)", key.Name, field))
+// found is err, in the words of a GitRepo where the Secret that a field names does not
+// exist.
+func (w *Worker) found(key kube.Key, field string, err error) error {
+	if !kube.IsGone(err) {
+		return err
 	}
-	return err
+	var names []string
+	for _, s := range w.cache.secrets.List(key.Namespace) {
+		names = append(names, s.Name)
+	}
+	return absent(key, field, names)
+}
+
+// absent says that a namespace has no Secret of the name that a field gives, with the
+// near one of those that it has.
+func absent(key kube.Key, field string, there []string) error {
+	text := fmt.Sprintf("secret %q does not exist in namespace %s (%s)", key.Name, key.Namespace, field)
+	if near := spelling.Nearest(key.Name, there); near != "" && near != key.Name {
+		text += fmt.Sprintf("; did you mean %q?", near)
+	}
+	return fault.PermanentError(fleet.EventFailedValidatingSecret, errors.New(text))
 }
 
 func unusable(key kube.Key, err error) error {
 	return fault.PermanentError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q: %w", key.Name, err))
 }
 
-// note keeps the digest of a Secret's data, which says nothing about them.
+// note keeps the digest of a Secret's data.
 func (a *access) note(annotation string, s *corev1.Secret) {
-	a.hashes[annotation] = options.BundleValuesHash(s.Data)
+	a.hashes[annotation], a.former[annotation] = sealed(s), options.BundleValuesHash(s.Data)
+}
+
+// sealed is a digest of a Secret's data, keyed by its UID: people see it who may not
+// read the Secret, and must not be able to compare it with guesses. No data have the
+// digest "".
+func sealed(s *corev1.Secret) string {
+	if len(s.Data) == 0 {
+		return ""
+	}
+	raw, err := json.Marshal(s.Data)
+	if err != nil {
+		panic(err) // a map of bytes always has a JSON
+	}
+	mac := hmac.New(sha256.New, []byte(s.UID))
+	mac.Write(raw)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// reseal replaces the digests that an earlier version wrote on a GitRepo, without a
+// key, where they are of the data that the Secrets have now: nothing has to be read
+// again because of that.
+func (w *Worker) reseal(ctx context.Context, repo *fleet.GitRepo, a access) (*fleet.GitRepo, error) {
+	if have := id(repo.Annotations); have == "" || have != id(a.former) {
+		return repo, nil
+	}
+	return w.mark(ctx, repo, a.hashes)
 }
 
 // mark writes down with which data of its Secrets a GitRepo was read, and

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 )
 
@@ -32,9 +34,9 @@ func New(s scope.Scope, c *kube.Client) *House {
 	h := &House{events: kube.NewRecorder(c, "fleet-controller"), scope: s, now: time.Now}
 	h.parts = append(h.parts, h.events)
 	client := c.Loop("notimplemented")
-	refuse(h, client, "helmop", func(o *fleet.HelmOp) *[]fleet.Condition { return &o.Status.Conditions })
-	refuse(h, client, "imagescan", func(o *fleet.ImageScan) *[]fleet.Condition { return &o.Status.Conditions })
-	refuse(h, client, "schedule", func(o *fleet.Schedule) *[]fleet.Condition { return &o.Status.Conditions })
+	refuse(h, client, "helmop", func(o *fleet.HelmOp, why string) { o.Status = summary.HelmOpRefused(o, why, h.now()) })
+	refuse(h, client, "imagescan", func(o *fleet.ImageScan, why string) { h.setAccepted(&o.Status.Conditions, o, why) })
+	refuse(h, client, "schedule", func(o *fleet.Schedule, why string) { h.setAccepted(&o.Status.Conditions, o, why) })
 	warn[*fleet.Policy](h, client)
 	warn[*fleet.GitRepoRestriction](h, client)
 	return h
@@ -53,9 +55,9 @@ type copied[T any] interface {
 	DeepCopy() *T
 }
 
-// refuse sets Accepted=False on the objects of a kind, once, and tells an
-// event.
-func refuse[T any, P copied[T]](h *House, c *kube.Client, name string, conditions func(P) *[]fleet.Condition) {
+// refuse writes to the status of a kind's objects why nothing acts on them, and sends
+// an event to those whose status did not say it yet.
+func refuse[T any, P copied[T]](h *House, c *kube.Client, name string, status func(obj P, why string)) {
 	cache := kube.NewCache[P](c, kube.Watch{}, nil)
 	store := kube.StoreOf[P](c)
 	loop := kube.NewLoop(name, 1, func(ctx context.Context, key kube.Key) (kube.Next, error) {
@@ -63,20 +65,19 @@ func refuse[T any, P copied[T]](h *House, c *kube.Client, name string, condition
 		if !ok || obj.GetDeletionTimestamp() != nil || !h.scope.Owns(obj) {
 			return kube.Done, nil
 		}
-		want := refusal(obj)
-		old := condition.Find(*conditions(obj), fleet.ConditionAccepted)
-		if old != nil && old.Status == want.Status && old.Message == want.Message {
+		why := support.Message(support.Missing(obj))
+		changed := P(obj.DeepCopy())
+		status(changed, why)
+		if equality.Semantic.DeepEqual(obj, changed) {
 			return kube.Done, nil
 		}
-		changed := P(obj.DeepCopy())
-		*conditions(changed) = condition.Set(*conditions(obj), want, h.now())
 		if _, err := store.PatchStatus(ctx, obj, changed); err != nil {
 			if kube.IsGone(err) {
 				err = nil
 			}
 			return kube.Done, err
 		}
-		h.events.Event(obj, kube.Warning, want.Reason, want.Message)
+		h.events.Event(obj, kube.Warning, fleet.ReasonNotImplemented, why)
 		return kube.Done, nil
 	})
 	cache.OnChange(func(_, changed P) {
@@ -87,11 +88,12 @@ func refuse[T any, P copied[T]](h *House, c *kube.Client, name string, condition
 	h.parts, h.loops = append(h.parts, cache, loop), append(h.loops, loop)
 }
 
-func refusal(obj kube.Object) fleet.Condition {
-	return fleet.Condition{
+// setAccepted sets Accepted=False in the conditions of an object.
+func (h *House) setAccepted(conditions *[]fleet.Condition, obj kube.Object, why string) {
+	*conditions = condition.Set(*conditions, fleet.Condition{
 		Type: fleet.ConditionAccepted, Status: corev1.ConditionFalse, ObservedGeneration: obj.GetGeneration(),
-		Reason: fleet.ReasonNotImplemented, Message: condition.Message(support.Message(support.Missing(obj))),
-	}
+		Reason: fleet.ReasonNotImplemented, Message: condition.Message(why),
+	}, h.now())
 }
 
 // warn tells an event about each new object of a kind that has no conditions.

@@ -40,7 +40,7 @@ func (p *Publisher) storage(ctx context.Context, o Order) (*storage, error) {
 	case kube.IsGone(err) && o.OCISecret == "":
 		return nil, nil
 	case kube.IsGone(err):
-		return nil, fault.PermanentError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q does not exist (ociRegistrySecret)", key.Name))
+		return nil, fault.PermanentError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q does not exist in namespace %s (ociRegistrySecret)", key.Name, key.Namespace))
 	case err != nil:
 		return nil, err
 	}

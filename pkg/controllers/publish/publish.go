@@ -107,6 +107,9 @@ type Order struct {
 	// Guard, where not nil, is asked before Bundles are deleted here, which are
 	// some of all that the order has. Its error keeps all of them.
 	Guard func(ctx context.Context, own, remove []*fleet.Bundle) error
+	// Unmoved returns source.Present's Unmoved for the Bundles that the order has
+	// now. Nil: of none is that known.
+	Unmoved func(own []*fleet.Bundle) func(name string) bool
 	// Log, where not nil, stands in for that of the Publisher.
 	Log *logrus.Entry
 }
@@ -129,6 +132,11 @@ type Done struct {
 	Taken    []string
 	// Held says why nothing was removed although something might have to be.
 	Held string
+	// Commits are the commits of all Bundles that the order has now and that stay,
+	// by name, and Gone the names of those that this call was the first to ask to
+	// remove. Both are unknown after an error.
+	Commits map[string]string
+	Gone    []string
 }
 
 // Publish writes all Bundles of a set that are new or changed, then removes
@@ -152,6 +160,9 @@ func (p *Publisher) Publish(ctx context.Context, o Order, set bundle.Set) (Done,
 	if err != nil {
 		return Done{}, err
 	}
+	if o.Unmoved != nil {
+		present.Unmoved = o.Unmoved(present.Own)
+	}
 	plan := source.PlanWrites(set, present)
 	done := Done{Unchanged: plan.Unchanged, Findings: plan.Findings, Taken: plan.Taken, Held: plan.Held}
 	mark := withdrawal.PruneMark(plan.Remove)
@@ -162,17 +173,20 @@ func (p *Publisher) Publish(ctx context.Context, o Order, set bundle.Set) (Done,
 	if err == nil {
 		err = p.writeScans(ctx, o, set, &done)
 	}
+	if len(refused) > 0 || o.Keep {
+		plan.Remove = nil // something new is missing, so nothing is removed
+	}
+	done.Commits = plan.Commits(present.Own, refused)
 	switch {
 	case err != nil:
 		return done, err
 	case plan.Err != nil:
 		return done, plan.Err
-	case refused || o.Keep:
-		return done, o.retract(ctx, "") // something new is missing, so nothing is removed
-	case o.Pruning != nil && mark != "":
-		done.Removed, err = p.mark(ctx, o, plan.Remove, mark)
-		return done, err
-	case o.Guard != nil && len(plan.Remove) > 0:
+	case len(plan.Remove) == 0:
+		return done, o.retract(ctx, "")
+	case o.Pruning != nil:
+		return done, p.mark(ctx, o, plan.Remove, mark, &done)
+	case o.Guard != nil:
 		if err := o.Guard(ctx, present.Own, plan.Remove); err != nil {
 			return done, err
 		}
@@ -194,8 +208,9 @@ type job struct {
 	storage *storage // nil: no registry
 }
 
-// writeAll writes Bundles, some at a time, and tells whether any was refused.
-func (p *Publisher) writeAll(ctx context.Context, j job, list []source.Write, done *Done) (refused bool, err error) {
+// writeAll writes Bundles, some at a time, and returns the names of those that
+// were refused.
+func (p *Publisher) writeAll(ctx context.Context, j job, list []source.Write, done *Done) (refused map[string]bool, err error) {
 	var written atomic.Int64
 	found := make([]*finding.Finding, len(list))
 	group, gctx := errgroup.WithContext(ctx)
@@ -216,11 +231,12 @@ func (p *Publisher) writeAll(ctx context.Context, j job, list []source.Write, do
 	}
 	err = group.Wait()
 	done.Written = int(written.Load())
-	for _, f := range found {
+	refused = map[string]bool{}
+	for i, f := range found {
 		if f == nil {
 			continue
 		}
-		refused = true
+		refused[list[i].New.Name] = true
 		done.Findings = append(done.Findings, *f)
 		if f.Rule == finding.RuleConflict {
 			done.Taken = append(done.Taken, f.Path)

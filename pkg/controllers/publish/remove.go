@@ -30,16 +30,16 @@ func (p *Publisher) prune(ctx context.Context, o Order, list []*fleet.Bundle) (i
 }
 
 // mark marks Bundles, and when all of them are, asks for them to be removed: so
-// nobody takes a part of them for the whole. It returns how many were not marked
-// before.
-func (p *Publisher) mark(ctx context.Context, o Order, list []*fleet.Bundle, mark string) (int, error) {
-	marked := 0
+// nobody takes a part of them for the whole. It counts those that did not have
+// this mark before, and names those that had none.
+func (p *Publisher) mark(ctx context.Context, o Order, list []*fleet.Bundle, mark string, done *Done) error {
 	for _, b := range list {
-		if b.Annotations[fleet.AnnotationPrune] == mark {
+		before := b.Annotations[fleet.AnnotationPrune]
+		if before == mark {
 			continue
 		}
 		if why := p.cfg.Suspended(); why != "" {
-			return marked, fault.WaitError(fleet.ReasonSuspended, 0, errors.New(why))
+			return fault.WaitError(fleet.ReasonSuspended, 0, errors.New(why))
 		}
 		changed := b.DeepCopy()
 		if changed.Annotations == nil {
@@ -47,12 +47,15 @@ func (p *Publisher) mark(ctx context.Context, o Order, list []*fleet.Bundle, mar
 		}
 		changed.Annotations[fleet.AnnotationPrune] = mark
 		if err := p.store(ctx, source.Write{Old: b, New: changed}); err != nil {
-			return marked, err
+			return err
 		}
-		marked++
+		done.Removed++
+		if before == "" {
+			done.Gone = append(done.Gone, b.Name)
+		}
 		tell(o.Log, b.Name, "no longer in the repository", "bundle to be removed")
 	}
-	return marked, o.Pruning.Ask(ctx, mark)
+	return o.Pruning.Ask(ctx, mark)
 }
 
 // Remove deletes one Bundle, if it is still the one that is meant.

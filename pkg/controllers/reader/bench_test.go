@@ -12,6 +12,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 )
 
@@ -55,11 +56,11 @@ func BenchmarkCommit(b *testing.B) {
 	}
 	var first, again, none cost
 	for n := 0; b.Loop(); n++ {
-		remotes, err := git.New(git.Config{Dir: b.TempDir()})
+		remotes, err := git.New(git.Config{Addresses: address.WithLoopback(), Dir: b.TempDir()})
 		if err != nil {
 			b.Fatal(err)
 		}
-		r, err := reader.New(reader.Config{Dir: b.TempDir()})
+		r, err := reader.New(reader.Config{Addresses: address.WithLoopback(), Dir: b.TempDir()})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/fleetworkspace/fleet/pkg/disk"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
@@ -144,6 +145,9 @@ func (r *Reader) artifact(ctx context.Context, from oci.Registry, tag string) (*
 func passing(err error) error {
 	if err == nil || fault.IsPermanent(err) || fault.IsWait(err) || errors.Is(err, context.Canceled) {
 		return err
+	}
+	if disk.Fault(err) != nil {
+		return fault.WaitError(fault.ReasonLocal, 0, err)
 	}
 	return fault.WaitError(reasonUnreachable, 0, err)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/oci/ocitest"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/web/webtest"
@@ -128,7 +129,7 @@ func TestEvilArchives(t *testing.T) {
 	dir := t.TempDir()
 	small := archive.Limits{Files: 4, Depth: 6, Bytes: 100, FileBytes: 70, PathBytes: 50}
 	for _, bomb := range []bool{false, true} {
-		cfg := reader.Config{Dir: dir}
+		cfg := reader.Config{Addresses: address.WithLoopback(), Dir: dir}
 		if !bomb {
 			cfg.Limits.Unpacked = small
 		}
@@ -324,7 +325,7 @@ func TestMetadataAddresses(t *testing.T) {
 	}
 	proxy := webtest.StartProxy(t, 0)
 	for _, through := range []func(*http.Request) (*url.URL, error){nil, http.ProxyURL(proxy.URL)} {
-		remotes, err := git.New(git.Config{Dir: t.TempDir(), Proxy: through})
+		remotes, err := git.New(git.Config{Addresses: address.WithLoopback(), Dir: t.TempDir(), Proxy: through})
 		if err != nil {
 			t.Fatal(err)
 		}

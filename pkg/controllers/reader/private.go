@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/fleetworkspace/fleet/pkg/disk"
 )
 
 // storePattern names the directories of stores, one for each process.
@@ -71,6 +73,9 @@ var errDisk = errors.New("store of downloads on disk")
 
 // diskFault is a disk fault without the names of temporary files.
 func diskFault(err error) error {
+	if local := disk.Fault(err); local != nil {
+		return fmt.Errorf("%w: %w", errDisk, local)
+	}
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
 		return fmt.Errorf("%w: %w", errDisk, errno)

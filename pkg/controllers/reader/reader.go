@@ -22,6 +22,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/archive"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/web"
@@ -71,6 +72,8 @@ type Config struct {
 	UserAgent string
 	// Proxy chooses the proxy of an HTTP request; nil is none.
 	Proxy func(*http.Request) (*url.URL, error)
+	// Addresses says which reserved addresses are dialled; none by default.
+	Addresses address.Policy
 	// Git reads charts from git. Whoever made it closes it.
 	Git    *git.Remotes
 	Limits Limits
@@ -109,8 +112,8 @@ func New(cfg Config) (*Reader, error) {
 	}
 	r := &Reader{
 		cfg: cfg, store: s, kept: shelf{limit: cfg.Limits.MemoryBytes},
-		web: web.New(web.Config{UserAgent: cfg.UserAgent, Proxy: cfg.Proxy}),
-		oci: oci.New(oci.Config{UserAgent: cfg.UserAgent, Proxy: cfg.Proxy}),
+		web: web.New(web.Config{UserAgent: cfg.UserAgent, Proxy: cfg.Proxy, Addresses: cfg.Addresses}),
+		oci: oci.New(oci.Config{UserAgent: cfg.UserAgent, Proxy: cfg.Proxy, Addresses: cfg.Addresses}),
 	}
 	r.life, r.stop = context.WithCancel(context.Background())
 	return r, nil
@@ -169,7 +172,9 @@ func (r *Reader) Read(ctx context.Context, in Input) (bundle.Set, *Memory, error
 		return bundle.Set{}, nil, err
 	}
 	r.kept.keep(m, w.results)
-	return bundle.NewSet(w.results, found), m, nil
+	set := bundle.NewSet(w.results, found)
+	set.Absent = m.discovery.Absent()
+	return set, m, nil
 }
 
 // Forget lets go of what was remembered of a repository.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
 	"github.com/fleetworkspace/fleet/pkg/git"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
@@ -21,7 +22,7 @@ import (
 
 func newReader(t testing.TB, change func(*reader.Config)) *reader.Reader {
 	t.Helper()
-	cfg := reader.Config{Dir: t.TempDir()}
+	cfg := reader.Config{Addresses: address.WithLoopback(), Dir: t.TempDir()}
 	if change != nil {
 		change(&cfg)
 	}
@@ -39,7 +40,7 @@ func newReader(t testing.TB, change func(*reader.Config)) *reader.Reader {
 
 func newRemotes(t testing.TB) *git.Remotes {
 	t.Helper()
-	remotes, err := git.New(git.Config{Dir: t.TempDir()})
+	remotes, err := git.New(git.Config{Addresses: address.WithLoopback(), Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +192,7 @@ func TestStoreIsBounded(t *testing.T) {
 	}
 	helm := webtest.Repository(t, webtest.Options{Charts: charts})
 	dir := t.TempDir()
-	r, err := reader.New(reader.Config{Dir: dir, Limits: reader.Limits{StoreBytes: 4 << 20}})
+	r, err := reader.New(reader.Config{Addresses: address.WithLoopback(), Dir: dir, Limits: reader.Limits{StoreBytes: 4 << 20}})
 	if err != nil {
 		t.Fatal(err)
 	}

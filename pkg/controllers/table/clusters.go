@@ -10,6 +10,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
@@ -18,16 +19,17 @@ import (
 )
 
 type clusterRow struct {
-	obj    *fleet.Cluster
-	place  *deployment.Place // never changed, only replaced
-	other  string            // id of another manager that has marked it
-	sign   Sign
-	alive  time.Time // when the agent was last known to live, by our clock
-	life   summary.Life
-	debt   debt
-	counts counts
-	sum    *fleet.BundleSummary // nil: to be counted again
-	shown  *Candidate           // what candidate returned last
+	obj     *fleet.Cluster
+	place   *deployment.Place // never changed, only replaced
+	noPlace string            // why it has no namespace for deployments
+	other   string            // id of another manager that has marked it
+	sign    Sign
+	alive   time.Time // when the agent was last known to live, by our clock
+	life    summary.Life
+	debt    debt
+	counts  counts
+	sum     *fleet.BundleSummary // nil: to be counted again
+	shown   *Candidate           // what candidate returned last
 }
 
 // A workspace is the cluster groups of one namespace.
@@ -40,6 +42,8 @@ type workspace struct {
 type Candidate struct {
 	Key   kube.Key
 	Place *deployment.Place // its Namespace is empty while the cluster has none
+	// NoPlace is why the cluster has no namespace; empty where it has one.
+	NoPlace string
 	// Other is the id of another manager that looks after the cluster.
 	Other    string
 	Offline  bool
@@ -83,6 +87,7 @@ func (t *Table) SetCluster(c *fleet.Cluster) (News, ClusterChange) {
 	if row == nil {
 		row = &clusterRow{}
 		t.clusters[key] = row
+		t.expect(key)
 		t.join(key)
 		for cell := range t.onCluster[key] {
 			if cell.want != nil {
@@ -112,7 +117,8 @@ func (t *Table) SetCluster(c *fleet.Cluster) (News, ClusterChange) {
 // place works out the place of a cluster anew, where it has changed.
 func (t *Table) place(row *clusterRow) {
 	c := row.obj
-	namespace, _ := registration.DeploymentNamespace(c)
+	var namespace string
+	namespace, row.noPlace = registration.PlaceOf(c, t.spaceOwners)
 	var groups target.Groups
 	if w := t.groups[c.Namespace]; w != nil {
 		groups = w.compiled
@@ -129,8 +135,8 @@ func (row *clusterRow) habit() rhythm.Habit { return rhythm.HabitOf(row.obj, row
 // candidate is the cluster as it is now: the same as before where nothing has
 // changed.
 func (row *clusterRow) candidate() *Candidate {
-	c := Candidate{Key: kube.KeyOf(row.obj), Place: row.place, Other: row.other,
-		Offline: row.life == summary.Offline, Silent: row.debt.silent, Deleting: row.obj.DeletionTimestamp != nil,
+	c := Candidate{Key: kube.KeyOf(row.obj), Place: row.place, NoPlace: row.noPlace, Other: row.other,
+		Offline: row.life == summary.Offline, Silent: row.debt.silent, Deleting: withdrawal.Going(row.obj),
 		Protocol: row.sign.Protocol, Unseen: row.life == summary.NeverSeen, Emptied: withdrawal.Emptied(row.obj)}
 	if row.shown == nil || *row.shown != c {
 		row.shown = &c
@@ -139,7 +145,7 @@ func (row *clusterRow) candidate() *Candidate {
 }
 
 func sameCandidate(a, b *Candidate) bool {
-	return a.Place == b.Place && a.Other == b.Other && a.Deleting == b.Deleting && a.Emptied == b.Emptied &&
+	return a.Place == b.Place && a.NoPlace == b.NoPlace && a.Other == b.Other && a.Deleting == b.Deleting && a.Emptied == b.Emptied &&
 		a.Protocol == b.Protocol && a.Unseen == b.Unseen
 }
 
@@ -151,6 +157,7 @@ func (t *Table) RemoveCluster(key kube.Key) News {
 	if row := t.clusters[key]; row != nil {
 		t.departed.add(row.obj.UID)
 		delete(t.clusters, key)
+		delete(t.expected, naming.ClusterNamespace(key.Namespace, key.Name))
 		t.leave(key)
 	}
 	t.touchGroups(key.Namespace, &news)
@@ -211,7 +218,7 @@ type Agent struct {
 	Life     summary.Life
 	Protocol int       // 0: the reference's, or never seen
 	Alive    time.Time // when it was last known to live, by our clock
-	Deleting bool      // its Cluster is being deleted
+	Deleting bool      // its Cluster is being deleted, and that is not held
 }
 
 // AgentOf is what is known of the agent of a cluster; false for a cluster that
@@ -224,7 +231,7 @@ func (t *Table) AgentOf(key kube.Key) (Agent, bool) {
 		return Agent{}, false
 	}
 	return Agent{Life: row.life, Protocol: row.sign.Protocol, Alive: row.alive,
-		Deleting: row.obj.DeletionTimestamp != nil}, true
+		Deleting: withdrawal.Going(row.obj)}, true
 }
 
 // ClusterFacts are a Cluster and what the summary part of its status is made
@@ -241,7 +248,7 @@ func (t *Table) ClusterFacts(key kube.Key) (*fleet.Cluster, summary.ClusterView,
 		v.Absent = row.habit().Absent(t.checkin)
 	}
 	for c := range t.onCluster[key] {
-		if c.bd != nil && c.want == nil && row.obj.DeletionTimestamp == nil {
+		if c.bd != nil && c.want == nil && !withdrawal.Going(row.obj) {
 			v.Withdrawing++
 		}
 	}
@@ -315,15 +322,21 @@ func (t *Table) regroup(namespace string, group kube.Key) (News, []ClusterChange
 		}
 	}
 	for _, key := range t.members[namespace] {
-		row := t.clusters[key]
-		was := row.candidate()
-		t.place(row)
-		if is := row.candidate(); !sameCandidate(was, is) {
-			changes = append(changes, ClusterChange{Targeting: true, Was: was, Is: is})
-			t.moves++
-		}
+		changes = t.replace(t.clusters[key], changes)
 	}
 	return news, changes
+}
+
+// replace works out the place of a cluster anew, and adds what that has changed.
+func (t *Table) replace(row *clusterRow, changes []ClusterChange) []ClusterChange {
+	was := row.candidate()
+	t.place(row)
+	is := row.candidate()
+	if sameCandidate(was, is) {
+		return changes
+	}
+	t.moves++
+	return append(changes, ClusterChange{Targeting: true, Was: was, Is: is})
 }
 
 // touchGroups notes that the groups of a namespace have to be looked at. Whether

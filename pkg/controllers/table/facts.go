@@ -5,6 +5,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // BundleFacts are a Bundle and what its status is made of. They are false
@@ -39,7 +40,7 @@ func (t *Table) BundleFacts(key kube.Key) (*fleet.Bundle, *summary.Bundle, *flee
 		if c.bd == nil || c.want != nil {
 			continue
 		}
-		if cl := t.clusters[c.cluster]; cl != nil && cl.obj.DeletionTimestamp == nil {
+		if cl := t.clusters[c.cluster]; cl != nil && !withdrawal.Going(cl.obj) {
 			f.Withdrawing.Count++
 		}
 	}
@@ -72,6 +73,9 @@ func (t *Table) seats(row *bundleRow) []seat {
 func (s seat) target() rollout.Target {
 	out := rollout.TargetOf(s.cell.view.Cluster, s.cell.bd)
 	out.Desired, out.Paused = s.cell.want.ID, s.cell.want.Paused
+	if s.cell.want.Kept {
+		out.Held = s.cell.want.Held
+	}
 	if s.cluster != nil {
 		out.Offline, out.Silent = s.cluster.life == summary.Offline, s.cluster.debt.silent
 	}

@@ -62,7 +62,7 @@ func (t *Table) Lost(cluster, repo kube.Key, things []withdrawal.Thing, leaves f
 			continue
 		}
 		undecided = undecided || t.coming(c, repo)
-		if c.bd != nil && c.bd.Status.AppliedDeploymentID != "" {
+		if c.bd != nil {
 			for _, thing := range withdrawal.Claims(cluster.String(), c.bd) {
 				claimed[thing] = true
 			}

@@ -77,6 +77,7 @@ func TestLost(t *testing.T) {
 		"LeavesToo": {why: "both go", other: with(deploymentOf("new", "c1", "s-1:x", true, 9)), leaves: true, lost: 1},
 		"Ordered":   {why: "it is about to go", other: marked(with(deploymentOf("new", "c1", "s-1:x", true, 9))), lost: 1},
 	}
+	whole := withdrawal.Thing{Kind: "Namespace", Name: "default", Cluster: workspaceName + "/c1", Whole: true}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			tab, clock := newTable()
@@ -101,6 +102,11 @@ func TestLost(t *testing.T) {
 			})
 			if diff := cmp.Diff(c.lost, len(lost)); diff != "" || undecided != c.undecided {
 				t.Errorf("%s: %d lost, undecided %v", c.why, len(lost), undecided)
+			}
+			lost, _ = tab.Lost(key("c1"), key("r"), []withdrawal.Thing{whole}, func(b kube.Key) bool { return b.Name == "old" || c.leaves })
+			alone := c.other == nil || c.leaves || c.other.Namespace != "c-c1" || order(c.other) != ""
+			if (len(lost) > 0) != alone {
+				t.Errorf("the namespace is deleted when no deployment is in it any more: %v", lost)
 			}
 		})
 	}

@@ -44,6 +44,16 @@ func (t *Table) SetRepo(obj *fleet.GitRepo) News {
 	return news
 }
 
+// Repo is a GitRepo; nil where there is none.
+func (t *Table) Repo(key kube.Key) *fleet.GitRepo {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.repos[key]; r != nil {
+		return r.obj
+	}
+	return nil
+}
+
 // RemoveRepo takes in that a GitRepo is gone.
 func (t *Table) RemoveRepo(key kube.Key) {
 	t.mu.Lock()

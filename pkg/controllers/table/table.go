@@ -14,6 +14,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
@@ -35,6 +36,8 @@ type Table struct {
 	uses        map[string]int               // deployments by the content that they hold
 	spread      map[string]int               // deployments by the namespace of their Bundles
 	targets     []rollout.Target             // room for BundleFacts
+	spaceOwners registration.Owners          // nil: see FollowNamespaces
+	expected    map[string]kube.Key          // Clusters by the namespace that the naming rule gives them, with spaceOwners
 	loaded      bool                         // all Bundles of the start are here
 	settled     bool
 	ownID       string
@@ -75,6 +78,12 @@ type Want struct {
 	Coming bool
 	// Paused tells that Bundle or cluster is paused.
 	Paused bool
+	// Kept is set where the deployment keeps its release, and so its version, until
+	// the release may be replaced; Held says so in words.
+	Kept bool
+	// Barred is set where the deployment cannot be written: it is not Ready, whatever
+	// its agent reports. Held says why.
+	Barred bool
 }
 
 // A cell is one Bundle on one cluster.
@@ -153,6 +162,9 @@ func (t *Table) observe(c *cell) summary.Deployment {
 		d = summary.Pending(d, c.want.Held)
 	} else {
 		d = summary.Observe(d, c.bd, c.want.ID, c.want.Held)
+		if c.want.Barred {
+			d = summary.Barred(d, c.want.Held)
+		}
 	}
 	if c.want.Broken != "" {
 		d = summary.Broken(d, c.want.Broken)

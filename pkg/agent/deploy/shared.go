@@ -1,0 +1,207 @@
+package deploy
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+	"github.com/fleetworkspace/fleet/pkg/plan/report"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+)
+
+// Two wanted bundles of one repository must not have the same object: the second
+// one waits until the first is withdrawn, or does not have the object any more.
+// So does a bundle that takes the place of a renamed one, which the manager
+// withdraws a moment later.
+
+const (
+	// sharedGrace is how long such a wait counts as one for a renamed bundle. It is
+	// a failure after that.
+	sharedGrace = time.Minute
+	// sharedDelay is when the objects are looked at again at the latest.
+	sharedDelay = time.Minute
+)
+
+// shared are the objects that a deployment waits for.
+type shared struct {
+	objects []helm.SharedObject
+	since   time.Time
+}
+
+// conflicts collects such objects during an attempt.
+type conflicts struct {
+	mu   sync.Mutex
+	list []helm.SharedObject
+}
+
+// sharedWith notes an object that is not taken over.
+func (s *snapshot) sharedWith(o helm.SharedObject) {
+	s.conflicts.mu.Lock()
+	defer s.conflicts.mu.Unlock()
+	if !slices.Contains(s.conflicts.list, o) {
+		s.conflicts.list = append(s.conflicts.list, o)
+	}
+}
+
+// claimOf says how a release that has an object relates to the deployment.
+func (s *snapshot) claimOf(owner release.ID) (release.Claim, string) {
+	own := s.rec.Former
+	if s.known {
+		own = append(slices.Clone(own), s.rec.Release)
+	}
+	return s.wanted.ClaimOf(owner, own)
+}
+
+// release is the release that the deployment has made, else the one that it will
+// make.
+func (s *snapshot) release() release.ID {
+	if s.known && s.rec.Release != (release.ID{}) {
+		return s.rec.Release
+	}
+	return helm.IDOf(s.name, s.spec.Options)
+}
+
+// triedShared notes after an attempt which objects the deployment waits for. An
+// attempt that failed before the objects were looked at changes nothing: a bundle
+// that is withdrawn keeps what is waited for until that is taken over. Only a
+// failure for good ends the wait, unless what would go with it is precious.
+func (r *Reconciler) triedShared(s *snapshot, err error) {
+	s.conflicts.mu.Lock()
+	found := s.conflicts.list
+	s.conflicts.list = nil
+	s.conflicts.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := &s.state.shared
+	switch {
+	case fault.ReasonOf(err) == release.ReasonSharedObject:
+		if len(w.objects) == 0 {
+			w.since = r.cfg.Now()
+		}
+		slices.SortFunc(found, func(a, b helm.SharedObject) int { return strings.Compare(a.Identity(), b.Identity()) })
+		w.objects = found
+	case err == nil, fault.IsPermanent(err) && !slices.ContainsFunc(w.objects, precious):
+		*w = shared{}
+	}
+	if err == nil {
+		r.wakeAwaiting(s.release())
+	}
+}
+
+func precious(o helm.SharedObject) bool { return withdrawal.Precious(o.Kind.Kind) }
+
+// wakeAwaiting looks at the deployments that wait for objects of a release. r.mu
+// is held.
+func (r *Reconciler) wakeAwaiting(id release.ID) {
+	for name, st := range r.states {
+		if st.shared.from(id) {
+			r.loop.Add(kube.Key{Name: name})
+		}
+	}
+}
+
+// from reports whether objects of a release are waited for.
+func (w shared) from(id release.ID) bool {
+	return slices.ContainsFunc(w.objects, func(o helm.SharedObject) bool { return o.Owner == id })
+}
+
+// awaits reports whether a deployment waits for objects of a release.
+func (r *Reconciler) awaits(name string, id release.ID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	st := r.states[name]
+	return st != nil && st.shared.from(id)
+}
+
+// awaitedOf reports which objects of a deployment wanted bundles of the same
+// repository wait for.
+func (r *Reconciler) awaitedOf(s *snapshot) func(object string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	set := map[string]bool{}
+	for name, st := range r.states {
+		if p := s.wanted.Peers[name]; !p.Live || !p.SameRepository {
+			continue
+		}
+		for _, o := range st.shared.objects {
+			if o.Owner == s.release() {
+				set[o.Identity()] = true
+			}
+		}
+	}
+	return func(object string) bool { return set[object] }
+}
+
+// expectsShared reports whether the bundle that has the objects may be a renamed
+// one that is about to be withdrawn.
+func (r *Reconciler) expectsShared(s *snapshot) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cfg.Now().Sub(s.state.shared.since) < sharedGrace
+}
+
+// awaited are the precious objects that the deployment takes over when the one
+// bundle is withdrawn that has them: the manager need not count them as lost. Of
+// several bundles it is not known which of them stays.
+func (r *Reconciler) awaited(s *snapshot) []report.Object {
+	if s.failure == nil || s.failure.Reason != release.ReasonSharedObject {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []report.Object
+	for _, o := range s.state.shared.objects {
+		if o.Owner != s.state.shared.objects[0].Owner {
+			return nil
+		}
+		if precious(o) {
+			version, kind := o.Kind.ToAPIVersionAndKind()
+			out = append(out, report.Object{Kind: kind, APIVersion: version, Namespace: o.Namespace, Name: o.Name})
+		}
+	}
+	return out
+}
+
+// lost are objects of the deployment's release that another one has taken over and
+// does not have any more. They are applied again, also where drift is not
+// corrected otherwise. What cannot be found out is found out later.
+func (r *Reconciler) lost(ctx context.Context, s *snapshot) map[ref]bool {
+	out := map[ref]bool{}
+	if s.state.view == nil {
+		return out
+	}
+	claims := map[release.ID]helm.Claims{}
+	for at, o := range s.state.view.objects {
+		if o.owner.Name == "" || o.owner == s.observed.ID || o.object.Modified == nil {
+			continue
+		}
+		s.again(sharedDelay)
+		c, known := claims[o.owner]
+		if !known {
+			var err error
+			if c, err = r.cfg.Helm.Claims(ctx, o.owner); err != nil {
+				r.cfg.Log.WithFields(logrus.Fields{"deployment": s.name, "error": err.Error()}).Debug("owner of an object not known")
+				continue
+			}
+			claims[o.owner] = c
+		}
+		if release.Reclaimed(c.There, c.Made, c.Objects[helm.Identity(at.kind, at.key.Namespace, at.key.Name)], o.marked) {
+			out[at] = true
+		}
+	}
+	return out
+}
+
+// changedAt are those of differences that concern some objects.
+func changedAt(changed []fleet.ModifiedStatus, at map[ref]bool) []fleet.ModifiedStatus {
+	return slices.DeleteFunc(slices.Clone(changed), func(m fleet.ModifiedStatus) bool { return !at[refOf(m)] })
+}

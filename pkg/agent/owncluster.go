@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/client-go/rest"
+)
+
+// An ownCluster knows whether the agent may work in its own cluster, by the answers
+// to the requests that it sends there anyway.
+type ownCluster struct {
+	namespace string // of the agent
+
+	mu   sync.Mutex
+	code int    // by which the API server refuses the agent; 0: it does not
+	soon func() // tells the manager at once; nil: nothing is connected
+}
+
+// watching is a connection to the agent's own cluster whose answers are judged.
+func (o *ownCluster) watching(cfg *rest.Config) *rest.Config {
+	out := rest.CopyConfig(cfg)
+	out.Wrap(func(next http.RoundTripper) http.RoundTripper { return judged{o, next} })
+	return out
+}
+
+// judged judges the answers that pass through it.
+type judged struct {
+	own  *ownCluster
+	next http.RoundTripper
+}
+
+// RoundTrip sends a request.
+func (j judged) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := j.next.RoundTrip(r)
+	if err == nil {
+		j.own.answered(r, resp.StatusCode)
+	}
+	return resp, err
+}
+
+// answered judges one answer. What the account of a bundle may not do says nothing
+// about the agent; nor does a right that it lacks outside of its own namespace, or
+// an object there that a quota or a webhook refuses.
+func (o *ownCluster) answered(r *http.Request, code int) {
+	if r.Header.Get(authenticationv1.ImpersonateUserHeader) != "" {
+		return
+	}
+	home := r.Method == http.MethodGet && strings.Contains(r.URL.Path+"/", "/namespaces/"+o.namespace+"/")
+	switch {
+	case code == http.StatusUnauthorized, code == http.StatusForbidden && home:
+		o.set(code)
+	case code < http.StatusBadRequest && (home || o.refused() == http.StatusUnauthorized):
+		o.set(0)
+	}
+}
+
+func (o *ownCluster) refused() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.code
+}
+
+func (o *ownCluster) set(code int) {
+	o.mu.Lock()
+	news, soon := o.code != code, o.soon
+	o.code = code
+	o.mu.Unlock()
+	if news && soon != nil {
+		soon()
+	}
+}
+
+// connected says how the manager is told at once.
+func (o *ownCluster) connected(soon func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.soon = soon
+}
+
+// trouble says why the agent cannot work in its own cluster; empty: it can.
+func (o *ownCluster) trouble() string {
+	what := ""
+	switch o.refused() {
+	case http.StatusUnauthorized:
+		what = "does not know its account any more (Unauthorized)"
+	case http.StatusForbidden:
+		what = "does not let it work in its own namespace (Forbidden)"
+	default:
+		return ""
+	}
+	return "the agent may not read or write in its own cluster: the API server there " + what +
+		"; the namespace " + o.namespace + ", the service account or its rights were deleted. What runs there is kept; install the agent again"
+}

@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// reasonCredentialKept is the reason of the event about a Secret fleet-agent that
+// the agent has written again.
+const reasonCredentialKept = "CredentialWrittenAgain"
+
+// A safe remembers the Secret with the agent's credential, and writes it again when
+// it is deleted: without it the agent could not reach its manager any more once it
+// is started again.
+type safe struct {
+	*kube.Cache[*corev1.Secret]
+	agent *agent
+	gone  chan struct{} // has a value after a deletion
+
+	mu   sync.Mutex
+	last *corev1.Secret // that held a credential; nil: there was none
+}
+
+func newSafe(a *agent) *safe {
+	s := &safe{
+		Cache: kube.NewCache[*corev1.Secret](a.down.Loop("credential"), kube.Watch{
+			Namespace: a.cfg.Namespace, Fields: "metadata.name=" + fleet.SecretAgent,
+		}, nil),
+		agent: a, gone: make(chan struct{}, 1),
+	}
+	s.OnError(func(error) {}) // tried again by the cache
+	s.OnChange(func(_, changed *corev1.Secret) { s.see(changed) })
+	return s
+}
+
+// see notes what the Secret holds; nil: it was deleted.
+func (s *safe) see(secret *corev1.Secret) {
+	if secret == nil {
+		select {
+		case s.gone <- struct{}{}:
+		default:
+		}
+		return
+	}
+	if len(secret.Data[registration.KeyKubeconfig]) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = secret
+}
+
+// lost is the Secret as it is to be written again; nil if the agent had no
+// credential, or its manager refuses that one.
+func (s *safe) lost() *corev1.Secret {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil || s.agent.contact.isRefused() {
+		return nil
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.last.Namespace, Name: s.last.Name, Labels: s.last.Labels, Annotations: s.last.Annotations,
+		},
+		Type: s.last.Type, Data: s.last.Data,
+	}
+}
+
+// restore writes the Secret again after each deletion, until ctx ends. The delays
+// between two deletions grow, should something delete it again and again.
+func (s *safe) restore(ctx context.Context) error {
+	var delays kube.Backoff
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.gone:
+		}
+		for told := ""; ; {
+			err := s.write(ctx)
+			if err == nil {
+				break
+			}
+			if text := err.Error(); text != told {
+				told = text
+				s.agent.log.WithField("error", text).Warn("deleted credential not written again")
+			}
+			if delays.Wait(ctx) != nil {
+				return nil
+			}
+		}
+		if delays.Wait(ctx) != nil {
+			return nil
+		}
+	}
+}
+
+// write writes the Secret, unless there is one.
+func (s *safe) write(ctx context.Context) error {
+	secret := s.lost()
+	if secret == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, contactTime)
+	defer cancel()
+	_, err := kube.StoreOf[*corev1.Secret](s.agent.down.Loop("credential")).Create(ctx, secret)
+	if kube.IsExists(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.agent.log.WithField("reason", reasonCredentialKept).Warn("the Secret with the credential was deleted and is written again")
+	s.agent.tell(kube.Warning, reasonCredentialKept, "the Secret "+fleet.SecretAgent+" with the credential for the manager was deleted; the agent has written it again. "+
+		"To let the agent leave its manager, delete the Cluster there or uninstall the agent")
+	return nil
+}

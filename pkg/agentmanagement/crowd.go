@@ -1,0 +1,51 @@
+package agentmanagement
+
+import (
+	"errors"
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// reasonPending is the reason of an event about a token that has brought in too many
+// Clusters of which nothing is heard.
+const reasonPending = "TooManyPending"
+
+// Requests that wait for others are looked at again every crowdRetry; that a token has
+// too many is counted once in crowdKnown for all of them.
+const (
+	crowdRetry = 15 * time.Second
+	crowdKnown = 5 * time.Second
+)
+
+// A crowd is a token that was found to have too many Clusters.
+type crowd struct {
+	why   string
+	until time.Time
+}
+
+// room is an error as long as the token of a request may bring in no further Cluster.
+func (l *requestLoop) room(r *fleet.ClusterRegistration) error {
+	t, err := l.tokenOf(r)
+	if err != nil {
+		return err
+	}
+	if known, ok := l.crowds.Load(t.UID); ok && l.now().Before(known.(crowd).until) {
+		return fault.WaitError(reasonPending, crowdRetry, errors.New(known.(crowd).why))
+	}
+	unseen := l.view.clusters.ByIndex(byUnseen, r.Namespace)
+	why := registration.Crowded(t, l.cfg.Settings.MaxPending, unseen, func(c *fleet.Cluster) []*fleet.ClusterRegistration {
+		return l.view.requests.ByIndex(byClient, clientKey(c.Namespace, c.Spec.ClientID))
+	})
+	if why == "" {
+		l.crowds.Delete(t.UID)
+		return nil
+	}
+	if _, was := l.crowds.Swap(t.UID, crowd{why, l.now().Add(crowdKnown)}); !was {
+		l.events.Event(t, kube.Warning, reasonPending, why)
+	}
+	return fault.WaitError(reasonPending, crowdRetry, errors.New(why))
+}

@@ -1,0 +1,62 @@
+package agentmanagement
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+)
+
+// workspaceLoop labels the namespaces that hold Clusters, registration tokens or
+// GitRepos: by that the API server knows in which ones it protects Secrets.
+type workspaceLoop struct {
+	*House
+	loop       *kube.Loop
+	labelled   *metaCache
+	gitRepos   *metaCache
+	namespaces *kube.Store[*corev1.Namespace]
+}
+
+func newWorkspaceLoop(h *House, c *kube.Client) *workspaceLoop {
+	l := &workspaceLoop{
+		House: h, namespaces: kube.StoreOf[*corev1.Namespace](c),
+		labelled: kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Namespace"),
+			kube.Watch{Labels: fleet.LabelWorkspace + "=" + registration.True}, dietMeta),
+		gitRepos: kube.NewMetaCache(c, fleet.GroupVersion.WithKind("GitRepo"), kube.Watch{}, dietMeta),
+	}
+	l.loop = kube.NewLoop("workspaces", 1, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
+	h.view.clusters.OnChange(ifNew(func(c *fleet.Cluster) { l.add(c) }))
+	h.view.tokens.OnChange(ifNew(func(t *fleet.ClusterRegistrationToken) { l.add(t) }))
+	l.gitRepos.OnChange(ifNew(func(g *meta) { l.add(g) }))
+	l.labelled.OnChange(ifGone(func(n *meta) { l.loop.Add(kube.Key{Namespace: n.Name}) }))
+	return l
+}
+
+func (l *workspaceLoop) add(o metav1.Object) { l.loop.Add(kube.Key{Namespace: o.GetNamespace()}) }
+
+func (l *workspaceLoop) parts() []kube.Runner {
+	return []kube.Runner{l.labelled, l.gitRepos, l.loop}
+}
+
+// Reconcile labels one namespace. The label is never taken off: what was in a
+// workspace may still be there.
+func (l *workspaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+	name := key.Namespace
+	if _, ok := l.labelled.Get(kube.Key{Name: name}); ok || !l.inUse(name) {
+		return kube.Done, nil
+	}
+	body := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, fleet.LabelWorkspace, registration.True)
+	_, err := l.namespaces.PatchRaw(ctx, kube.Key{Name: name}, types.MergePatchType, body)
+	return kube.Done, ignoreGone(err)
+}
+
+// inUse reports whether a namespace holds what makes it a workspace.
+func (l *workspaceLoop) inUse(namespace string) bool {
+	return len(l.view.clusters.List(namespace))+len(l.view.tokens.List(namespace))+len(l.gitRepos.List(namespace)) > 0
+}

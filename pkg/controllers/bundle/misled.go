@@ -1,0 +1,95 @@
+package bundle
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+)
+
+// misled says why targets that do not match any more are no order to withdraw some of
+// a Bundle's deployments; empty where they are. It looks at the API server.
+func (e *Engine) misled(ctx context.Context, b *fleet.Bundle, list []*leaver) (string, error) {
+	if len(list) == 0 {
+		return "", nil
+	}
+	p := withdrawal.Placement{Missing: e.lacksGroup(b)}
+	var err error
+	if p.Namespace, err = e.client.NamespaceLifetime(ctx, b.Namespace); err != nil {
+		return "", err
+	}
+	if usesGroups(b) {
+		if p.Groups, err = e.client.KindLifetime(ctx, "ClusterGroup"); err != nil {
+			return "", err
+		}
+	}
+	var mappings withdrawal.Lifetime
+	for _, l := range list {
+		p.Mappings = withdrawal.Lifetime{}
+		if l.cluster.Namespace != b.Namespace {
+			if mappings.Name == "" {
+				if mappings, err = e.client.KindLifetime(ctx, "BundleNamespaceMapping"); err != nil {
+					return "", err
+				}
+			}
+			p.Mappings = mappings
+		}
+		if why := p.Misled(l.bd.CreationTimestamp.Time); why != "" {
+			return why, nil
+		}
+	}
+	return "", nil
+}
+
+func usesGroups(b *fleet.Bundle) bool {
+	for i := range b.Spec.Targets {
+		if t := &b.Spec.Targets[i]; t.ClusterGroup != "" || t.ClusterGroupSelector != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// lacksGroup reports whether a target of a Bundle names a group that is not there, or
+// selects none.
+func (e *Engine) lacksGroup(b *fleet.Bundle) bool {
+	groups := e.cache.groups.List(b.Namespace)
+	for i := range b.Spec.Targets {
+		t := &b.Spec.Targets[i]
+		if t.ClusterGroup != "" && !anyGroup(groups, func(g *fleet.ClusterGroup) bool { return g.Name == t.ClusterGroup }) {
+			return true
+		}
+		if t.ClusterGroupSelector == nil {
+			continue
+		}
+		s, err := metav1.LabelSelectorAsSelector(t.ClusterGroupSelector)
+		if err == nil && !anyGroup(groups, func(g *fleet.ClusterGroup) bool { return s.Matches(labels.Set(g.Labels)) }) {
+			return true
+		}
+	}
+	return false
+}
+
+func anyGroup(groups []*fleet.ClusterGroup, f func(*fleet.ClusterGroup) bool) bool {
+	for _, g := range groups {
+		if g.DeletionTimestamp == nil && f(g) {
+			return true
+		}
+	}
+	return false
+}
+
+// bundleLost says why the Bundle of a deployment that was made at a time is gone without
+// an order; empty where its namespace and its kind stayed.
+func (e *Engine) bundleLost(ctx context.Context, bundle kube.Key, made time.Time) (string, error) {
+	origins, err := e.originsOf(ctx, bundle.Namespace, nil)
+	if err != nil {
+		return "", err
+	}
+	return origins[""].Lost(made), nil
+}

@@ -1,0 +1,377 @@
+package bundle
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+)
+
+// A Bundle that is deleted because its namespace or its kind is being deleted is no
+// order to remove what it deployed. A person decides, once for the workspace, by an
+// annotation on its namespace: approve the list, or keep everything.
+
+// A deletionState is what was decided about a Bundle that is being deleted.
+type deletionState int
+
+const (
+	undecided deletionState = iota
+	ordered                 // its deployments are withdrawn
+	held                    // it waits for a person
+	kept                    // it goes, and its deployments stay
+)
+
+type deletion struct {
+	state   deletionState
+	reason  string    // held: why it is no order
+	message string    // held: of condition DeletionHeld
+	guarded bool      // held: because it is protected, which is decided about it alone
+	since   time.Time // ordered: when a person approved it; zero where that was not needed
+}
+
+// deletions remembers what was decided about Bundles that are being deleted. After a
+// restart everything is decided again.
+type deletions struct {
+	mu    sync.Mutex
+	byUID map[types.UID]deletion
+}
+
+func newDeletions() *deletions { return &deletions{byUID: map[types.UID]deletion{}} }
+
+func (d *deletions) of(b *fleet.Bundle) deletion {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.byUID[b.UID]
+}
+
+// set reports whether the decision about a Bundle has changed.
+func (d *deletions) set(b *fleet.Bundle, next deletion) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	changed := d.byUID[b.UID] != next
+	d.byUID[b.UID] = next
+	return changed
+}
+
+func (d *deletions) forget(uid types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.byUID, uid)
+}
+
+// reconcileDeletions decides about all Bundles of a workspace that are being deleted.
+//
+//  1. gather: the Bundles from the table, then, at the API server, since when their
+//     namespace and their kinds exist
+//  2. decide: withdrawal.Origin, withdrawal.Guard, withdrawal.JudgeUnordered (pure)
+//  3. apply:  the list of what is held, on the namespace, and on each protected
+//     Bundle; the Bundles' own loop does the rest
+func (e *Engine) reconcileDeletions(ctx context.Context, key kube.Key) (kube.Next, error) {
+	workspace := key.Namespace
+	if !e.cfg.Scope.Holds(workspace) {
+		return kube.Done, nil
+	}
+	open, going, total := e.deletedIn(workspace) // before the look, so that the look is conclusive
+	if len(open) == 0 {
+		return kube.Done, e.listHeld(ctx, workspace, "", !going)
+	}
+	origins, err := e.originsOf(ctx, workspace, open)
+	if err != nil {
+		return kube.Done, err
+	}
+	open, guarded, why := e.unordered(open, origins)
+	if len(open)+len(guarded) > 0 && !e.table.Settled() { // before, what other Bundles claim is not known
+		return kube.Next{After: collect}, nil
+	}
+	next, err := e.guard(ctx, guarded)
+	if err != nil {
+		return kube.Done, err
+	}
+	ns, err := e.namespaces.Get(ctx, kube.Key{Name: workspace})
+	if err != nil && !kube.IsGone(err) {
+		return kube.Done, err
+	}
+	word := ""
+	if err == nil {
+		word = ns.Annotations[fleet.AnnotationApproveDeletion]
+	}
+	v, waits := e.judgeDeletions(open, why, total, word)
+	switch {
+	case len(waits) == 0:
+	case word == fleet.ApproveKeep:
+		e.decideDeletions(waits, deletion{state: kept})
+	case v.Approved:
+		e.decideDeletions(waits, deletion{state: ordered, since: e.now()})
+		e.log.WithField("workspace", workspace).WithField("reason", "approved as "+v.Hash).Info("deletions go on")
+	default:
+		if err := e.listHeld(ctx, workspace, v.Text(), false); err != nil {
+			return kube.Done, err
+		}
+		e.decideDeletions(waits, deletion{state: held, reason: why, message: v.Message(approvalOf(workspace, v.Hash))})
+		return kube.Next{After: heldAgain}, nil
+	}
+	return next, e.listHeld(ctx, workspace, "", false)
+}
+
+// approvalOf is the command that decides about what is held of a workspace.
+func approvalOf(workspace, hash string) string {
+	return fmt.Sprintf("fleet approve workspace/%s %s, or --keep", workspace, hash)
+}
+
+// deletedIn are the Bundles of a workspace that are being deleted and about which is
+// to be decided, whether there are others that are being deleted, and how many
+// Bundles there are.
+func (e *Engine) deletedIn(workspace string) (open []*fleet.Bundle, going bool, total int) {
+	for _, key := range e.table.Bundles(workspace) {
+		b, ok := e.table.Bundle(key)
+		if !ok {
+			continue
+		}
+		total++
+		if b.DeletionTimestamp == nil || !slices.Contains(b.Finalizers, fleet.FinalizerBundle) {
+			continue
+		}
+		if s := e.deletions.of(b).state; s == ordered || s == kept {
+			going = true
+			continue
+		}
+		open = append(open, b)
+	}
+	return open, going || len(open) > 0, total
+}
+
+// originsOf looks since when there is what Bundles of a workspace need to exist: by
+// the label of their owner.
+func (e *Engine) originsOf(ctx context.Context, workspace string, list []*fleet.Bundle) (map[string]withdrawal.Origin, error) {
+	var base withdrawal.Origin
+	var err error
+	if base.Namespace, err = e.client.NamespaceLifetime(ctx, workspace); err != nil {
+		return nil, err
+	}
+	if base.Kind, err = e.client.KindLifetime(ctx, "Bundle"); err != nil {
+		return nil, err
+	}
+	out := map[string]withdrawal.Origin{"": base}
+	for _, b := range list {
+		kind := ownerKind(b)
+		if _, ok := out[kind]; ok {
+			continue
+		}
+		o := base
+		if o.Owner, err = e.client.KindLifetime(ctx, kind); err != nil {
+			return nil, err
+		}
+		out[kind] = o
+	}
+	return out, nil
+}
+
+// ownerKind is the kind of the object that a Bundle was made for; empty where a person
+// has made it.
+func ownerKind(b *fleet.Bundle) string {
+	switch {
+	case b.Labels[fleet.LabelHelmOpName] != "":
+		return "HelmOp"
+	case b.Labels[fleet.LabelRepoName] != "":
+		return table.KindGitRepo
+	}
+	return ""
+}
+
+// unordered are the Bundles whose deletion is no order, and why, and those that are
+// protected; that of the others is decided.
+func (e *Engine) unordered(open []*fleet.Bundle, origins map[string]withdrawal.Origin) (rest, guarded []*fleet.Bundle, why string) {
+	reasons := map[string]bool{}
+	for _, b := range open {
+		reason := origins[ownerKind(b)].Unordered(b.DeletionTimestamp.Time)
+		switch {
+		case reason != "":
+			reasons[reason] = true
+			rest = append(rest, b)
+		case e.guardOf(b) != "":
+			guarded = append(guarded, b)
+		default:
+			e.decideDeletions([]*fleet.Bundle{b}, deletion{state: ordered})
+		}
+	}
+	return rest, guarded, strings.Join(slices.Sorted(maps.Keys(reasons)), " and ")
+}
+
+// judgeDeletions decides about Bundles whose deletion is no order. It returns the
+// verdict about those that a person has to decide about; it notes its decision about
+// those with which nothing would be removed.
+func (e *Engine) judgeDeletions(open []*fleet.Bundle, why string, total int, word string) (v withdrawal.Verdict, waits []*fleet.Bundle) {
+	r := withdrawal.Removal{Unit: "bundle", Total: total, Approved: word}
+	leaving := map[kube.Key]bool{}
+	for _, b := range open {
+		leaving[kube.KeyOf(b)] = true
+	}
+	for _, b := range open {
+		item, removes, leaves := e.removedWith(b, leaving)
+		switch {
+		case removes:
+			r.Items, waits = append(r.Items, item), append(waits, b)
+		case leaves: // it was approved before this manager started
+			e.decideDeletions([]*fleet.Bundle{b}, deletion{state: ordered, since: e.now()})
+		default:
+			e.decideDeletions([]*fleet.Bundle{b}, deletion{state: kept})
+		}
+	}
+	return withdrawal.JudgeUnordered(r, why), waits
+}
+
+// removedWith is a Bundle as a part of a removal, whether that would remove anything
+// from a cluster, and whether something is ordered to leave already.
+func (e *Engine) removedWith(b *fleet.Bundle, leaving map[kube.Key]bool) (item withdrawal.Item, removes, leaves bool) {
+	item = withdrawal.Item{Name: b.Name, UID: b.UID}
+	deployments, _ := e.table.Deployments(kube.KeyOf(b))
+	for cluster, bd := range deployments {
+		_, known := e.table.AgentOf(cluster)
+		ordered := withdrawal.Read(bd).Order != ""
+		leaves = leaves || known && ordered
+		if !known || ordered || bd.DeletionTimestamp != nil || bd.Spec.Options.KeepResources {
+			continue
+		}
+		removes = true
+		one, _ := e.item(cluster, ownerOf(b), bd, func(other kube.Key) bool { return leaving[other] })
+		item.Things = append(item.Things, one.Things...)
+	}
+	return item, removes, leaves
+}
+
+// decideDeletions notes a decision about Bundles, and wakes their loop up where it is
+// another than before.
+func (e *Engine) decideDeletions(list []*fleet.Bundle, d deletion) {
+	for _, b := range list {
+		if e.deletions.set(b, d) {
+			e.planer.AddFirst(kube.KeyOf(b))
+			e.status[table.KindBundle].wake(kube.KeyOf(b), true)
+		}
+	}
+}
+
+// listHeld writes the list of what is held on the namespace of a workspace; an empty
+// text takes it off. With done the word of the person is taken off as well: nothing is
+// left that it is about.
+func (e *Engine) listHeld(ctx context.Context, workspace, text string, done bool) error {
+	cached, ok := e.cache.mapped.namespaces.Get(kube.Key{Name: workspace})
+	if text == "" && (!ok || cached.Annotations[fleet.AnnotationDeletionHeld] == "" && (!done || cached.Annotations[fleet.AnnotationApproveDeletion] == "")) {
+		return nil
+	}
+	ns, err := e.namespaces.Get(ctx, kube.Key{Name: workspace})
+	if kube.IsGone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	before := ns.Annotations[fleet.AnnotationDeletionHeld]
+	changed := ns.DeepCopy()
+	annotate(changed, text)
+	if done {
+		delete(changed.Annotations, fleet.AnnotationApproveDeletion)
+	}
+	if maps.Equal(changed.Annotations, ns.Annotations) {
+		return nil
+	}
+	if _, err := e.namespaces.Patch(ctx, ns, changed); err != nil {
+		return err
+	}
+	if before != text && text != "" {
+		_, summary, _ := withdrawal.ReadText(text)
+		e.events.Event(ns, kube.Warning, fleet.ReasonDeletionHeld, summary)
+		e.log.WithField("workspace", workspace).WithField("reason", summary).Info("deletion held")
+	}
+	return nil
+}
+
+// heldPlan is the plan of a Bundle that is being deleted and waits for a person.
+func heldPlan(b *fleet.Bundle, d deletion) table.Plan {
+	p := leavingPlan(b, "")
+	p.Problem = &summary.Problem{Reason: fleet.ReasonDeletionHeld, Message: d.reason + ": what is deployed stays until a person decides"}
+	return p
+}
+
+// sayDeletionHeld is sayHeld for a Bundle that is being deleted.
+func (e *Engine) sayDeletionHeld(list []fleet.Condition, b *fleet.Bundle) []fleet.Condition {
+	d := e.deletions.of(b)
+	switch d.state {
+	case undecided:
+		return list
+	case held:
+		return condition.Set(list, fleet.Condition{
+			Type: fleet.ConditionDeletionHeld, Status: corev1.ConditionTrue, ObservedGeneration: b.Generation,
+			Reason: heldFor(d.guarded), Message: d.message,
+		}, e.now())
+	}
+	return condition.Remove(list, fleet.ConditionDeletionHeld)
+}
+
+// keep lets a Bundle go and leaves its deployments as they are. They bear a mark,
+// without which the manager would order them to leave for want of their Bundle.
+func (e *Engine) keep(ctx context.Context, b *fleet.Bundle) (kube.Next, error) {
+	deployments, _ := e.table.Deployments(kube.KeyOf(b))
+	turn, rest := e.slots.turn(), false
+	for _, bd := range deployments {
+		if withdrawal.Read(bd).Order != "" || bd.DeletionTimestamp != nil || bd.Annotations[fleet.AnnotationKept] != "" {
+			continue
+		}
+		if rest = turn.over(); rest {
+			break
+		}
+		turn.write(func() error { return e.markKept(ctx, bd) }, nil)
+	}
+	if err := turn.wait(); err != nil {
+		return kube.Done, err
+	}
+	if rest {
+		return again, nil
+	}
+	return kube.Done, e.letGo(ctx, b, 0)
+}
+
+func (e *Engine) markKept(ctx context.Context, bd *fleet.BundleDeployment) error {
+	changed := bd.DeepCopy()
+	if changed.Annotations == nil {
+		changed.Annotations = map[string]string{}
+	}
+	changed.Annotations[fleet.AnnotationKept] = "true"
+	got, err := e.deployments.Patch(ctx, bd, changed)
+	if kube.IsGone(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("keep deployment %q: %w", kube.KeyOf(bd), err)
+	}
+	e.slimDeployment(got)
+	e.spread(e.table.SetDeployment(got))
+	return nil
+}
+
+// onApproval decides again about deletions of a workspace when a person has spoken.
+func (e *Engine) onApproval(old, changed *metav1.PartialObjectMetadata) {
+	if changed == nil {
+		return
+	}
+	was := ""
+	if old != nil {
+		was = old.Annotations[fleet.AnnotationApproveDeletion]
+	}
+	if was != changed.Annotations[fleet.AnnotationApproveDeletion] {
+		e.deleter.Add(kube.Key{Namespace: changed.Name})
+	}
+}

@@ -1,0 +1,43 @@
+package gitrepo
+
+import (
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/source"
+)
+
+// Names of a fleet.yaml that do not exist have a warning with their line; those of
+// the GitRepo have none, since they stand in no file.
+func TestStrangers(t *testing.T) {
+	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+	tree := fstest.MapFS{
+		"a/cm.yaml":    {Data: []byte(object)},
+		"a/fleet.yaml": {Data: []byte("targetCustomizations:\n- clusterName: shop1\n- clusterName: shop2\n- clusterGroup: eu\nrolloutStrategy: {partitions: [{clusterName: c9}]}\n")},
+		"b/cm.yaml":    {Data: []byte(object)},
+	}
+	repo := &fleet.GitRepo{}
+	repo.Name, repo.Namespace = "r", "fleet-default"
+	repo.Spec.Targets = []fleet.GitTarget{{ClusterName: "own"}}
+	set := bundle.Read(tree, []string{"*"}, nil, source.Options(repo, "c1"))
+	mentioned := mentionedBy(set, repo)
+	want := names{clusters: []string{"c9", "shop1", "shop2"}, groups: []string{"eu"}}
+	if diff := cmp.Diff(want, mentioned, cmp.AllowUnexported(names{})); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	strangers(tree, set, mentioned, names{clusters: []string{"shop2"}, groups: []string{"eu"}}, repo.Namespace)
+	var got []string
+	for _, f := range set.All() {
+		got = append(got, f.String()+" "+f.Hint)
+	}
+	if diff := cmp.Diff([]string{
+		`a/fleet.yaml:3:16: warning: there is no cluster "shop2" in fleet-default [unknown-cluster] did you mean "shop1"?`,
+		`a/fleet.yaml:4:17: warning: there is no cluster group "eu" in fleet-default [unknown-cluster] `,
+	}, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
