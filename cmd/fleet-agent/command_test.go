@@ -198,3 +198,46 @@ func TestSchema(t *testing.T) {
 	}
 	golden(t, filepath.Join("..", "..", "docs", "cli", "AgentStatus.schema.json"), text)
 }
+
+// fill puts a text into all texts of a value.
+func fill(v reflect.Value, text string) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), text)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), text)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				fill(v.Field(i), text)
+			}
+		}
+	}
+}
+
+// No text of an object writes a control or format character, or begins a line.
+func TestStatusIsPrintable(t *testing.T) {
+	hostile := "x\x1b[2J\a\r\x1b]52;c;aGk=\a\u202e\u200b\u2028\nFORGED"
+	for _, registered := range []bool{true, false} {
+		for _, reached := range []bool{true, false} {
+			var o agent.Overview
+			fill(reflect.ValueOf(&o).Elem(), hostile)
+			o.Registered, o.Reached = registered, reached
+			for _, format := range []string{"", formatJSON, formatYAML} {
+				var out bytes.Buffer
+				if err := (statusOptions{output: format, lines: 10}).print(&out, o, now); err != nil {
+					t.Fatal(err)
+				}
+				for line := range strings.Lines(out.String()) {
+					if strings.ContainsAny(line, "\x1b\a\r\u202e\u200b\u2028") || strings.HasPrefix(line, "FORGED") {
+						t.Errorf("%q: %q", format, line)
+					}
+				}
+			}
+		}
+	}
+}

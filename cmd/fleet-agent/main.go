@@ -5,10 +5,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/printable"
 )
 
 // exitNotReady is the exit code of status --exit-code where something is not as
@@ -21,13 +22,14 @@ func main() {
 		os.Stderr = silent // kustomize warns there, between the lines of the log
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command(os.Getenv, os.Stdout, stderr).ExecuteContext(ctx)
+	out, errOut := printable.NewWriter(os.Stdout), printable.NewWriter(stderr)
+	err := command(os.Getenv, out, errOut).ExecuteContext(ctx)
 	stop()
 	switch {
 	case errors.Is(err, errNotReady):
 		os.Exit(exitNotReady)
 	case err != nil:
-		fmt.Fprintln(stderr, "fleet-agent:", err)
+		printable.Fprintf(errOut, "fleet-agent: %v\n", err)
 		os.Exit(1)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/journal"
+	"github.com/fleetworkspace/fleet/pkg/plan/printable"
 )
 
 const statusText = `Tells how this agent and its deployments are, from their own cluster alone: it works where the manager does not, and changes nothing.
@@ -81,8 +82,10 @@ func (so statusOptions) check() error {
 	return nil
 }
 
-// print writes an overview in the wanted form.
+// print writes an overview in the wanted form. Nothing in it moves the cursor of
+// a terminal, to which kubectl exec may write it.
 func (so statusOptions) print(out io.Writer, o agent.Overview, now time.Time) error {
+	out = printable.NewWriter(out)
 	var err error
 	switch so.output {
 	case formatJSON:
@@ -119,11 +122,11 @@ func (so statusOptions) printText(out io.Writer, o agent.Overview, now time.Time
 	if !o.Registered {
 		fmt.Fprintln(out, "manager      not registered: install the chart fleet-agent with the values of a registration token")
 	} else {
-		fmt.Fprintln(out, "manager      "+managerLine(o, now))
-		fmt.Fprintln(out, "credential   "+credentialLine(o, now))
+		printable.Fprintf(out, "manager      %s\n", managerLine(o, now))
+		printable.Fprintf(out, "credential   %s\n", credentialLine(o, now))
 	}
 	if o.Hint != "" {
-		fmt.Fprintln(out, "             "+o.Hint)
+		printable.Fprintf(out, "             %s\n", o.Hint)
 	}
 	fmt.Fprintln(out, "working from "+keptLine(o, now))
 	if len(o.Rows) > 0 {
@@ -134,7 +137,7 @@ func (so statusOptions) printText(out io.Writer, o agent.Overview, now time.Time
 	}
 	for _, r := range o.Rows {
 		if r.Message != "" {
-			fmt.Fprintf(out, "%s: %s\n", r.Bundle, r.Message)
+			printable.Fprintf(out, "%s: %s\n", r.Bundle, r.Message)
 		}
 	}
 	if !o.Reached {
@@ -147,7 +150,7 @@ func printRows(out io.Writer, rows []agent.Row, now time.Time) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "BUNDLE\tCOMMIT\tSTATE\tSINCE\tWHILE ALONE")
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Bundle, short(r.Commit), r.State, clock(r.Since, now), note(r, now))
+		printable.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Bundle, short(r.Commit), r.State, clock(r.Since, now), note(r, now))
 	}
 	return w.Flush()
 }
@@ -166,7 +169,7 @@ func (so statusOptions) printJournal(out io.Writer, lines []journal.Entry, now t
 		if e.Times > 1 {
 			message = strings.TrimSpace(fmt.Sprintf("%s (%d times since %s)", message, e.Times, clock(e.First, now)))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", clock(e.At, now), dash(e.Deployment), e.Verb, dash(e.Reason), message)
+		printable.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", clock(e.At, now), dash(e.Deployment), e.Verb, dash(e.Reason), message)
 	}
 	return w.Flush()
 }

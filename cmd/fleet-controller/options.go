@@ -17,6 +17,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
@@ -50,6 +51,7 @@ type options struct {
 	// from the environment only
 	lease            lease
 	tokenTTLRequired bool
+	addresses        address.Policy
 	gitJob           controllers.GitJob // without what the process itself knows
 	mode             workspace.Mode     // workspaceMode, read
 }
@@ -116,6 +118,11 @@ func (o *options) complete(getenv func(string) string) error {
 		errs = append(errs, fmt.Errorf("--workspace-mode: %w", err))
 	}
 	o.tokenTTLRequired = getenv("FLEET_REGISTRATION_TOKEN_TTL_REQUIRED") == "true"
+	if text := getenv(envAllowedReserved); text != "" {
+		if o.addresses, err = address.Parse(strings.Split(text, ",")); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", envAllowedReserved, err))
+		}
+	}
 	if err := o.completeGitJob(getenv); err != nil {
 		errs = append(errs, err)
 	}

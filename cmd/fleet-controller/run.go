@@ -135,6 +135,8 @@ func (p *process) config() controllers.Config {
 	cfg.Lease = controllers.LeaseTimes{Duration: p.options.lease.duration, Renew: p.options.lease.renew, Retry: p.options.lease.retry}
 	cfg.Scope = p.options.scope
 	cfg.ManagerID, cfg.Workers, cfg.Metrics, cfg.Proxy = p.install.ID, p.options.workers, p.metrics, http.ProxyFromEnvironment
+	cfg.Addresses = p.options.addresses
+	cfg.RequireDownstreamLabel = p.settings.RequireDownstreamLabel
 	if p.settings.AgentCheckinInterval > 0 {
 		cfg.CheckinInterval = p.settings.AgentCheckinInterval
 	}
@@ -153,6 +155,7 @@ func (p *process) gate() agentmanagement.Config {
 	return agentmanagement.Config{
 		Namespace: p.options.namespace, Settings: p.settings,
 		Installation: p.install, TokenTTLRequired: p.options.tokenTTLRequired, Scope: p.options.scope,
+		Addresses: p.options.addresses,
 	}
 }
 

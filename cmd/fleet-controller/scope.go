@@ -10,7 +10,12 @@ import (
 )
 
 // Environment of every role.
-const envShard = "FLEET_SHARD_ID" // what --shard-id is where it is not given
+const (
+	envShard = "FLEET_SHARD_ID" // what --shard-id is where it is not given
+	// CIDRs, separated by commas, of reserved addresses that are dialled for git,
+	// charts, registries and imports.
+	envAllowedReserved = "FLEET_ALLOWED_RESERVED_CIDRS"
+)
 
 // addScope adds the flags that say what the process looks after.
 func (o *options) addScope(f *pflag.FlagSet, getenv func(string) string) {

@@ -62,7 +62,8 @@ func newApplyCommand(g *globals, std stdio) *cobra.Command {
 		Example: `  fleet apply -o - examples web settings
   fleet apply -n fleet-default -l team=shop examples web
   fleet apply -o bundles.json -n fleet-default --commit 3f9c2e1 examples
-  fleet apply --username ci --password-file token --helm-repo-url-regex 'https://charts\.example/' charts .
+  fleet apply --username ci --password-file token \
+    --helm-repo-url-regex 'https://charts\.example/' charts .
   fleet apply -o - examples web | fleet apply -n fleet-default -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.complete(cmd.Flags(), args, os.Getenv); err != nil {
@@ -71,7 +72,7 @@ func newApplyCommand(g *globals, std stdio) *cobra.Command {
 			if o.file != "" {
 				return runApplyFile(cmd.Context(), g, o, std)
 			}
-			g.writing()
+			g.writing(cmd)
 			o.bundle.Namespace = g.namespace
 			return runApply(cmd.Context(), g, o, std)
 		},
@@ -93,7 +94,7 @@ func (o *applyOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.bundleFile, "bundle-file", "b", "", "each PATH is one bundle, with the options in this `file` below it instead of fleet.yaml; or the same as -f if it is a Bundle")
 	fs.StringVarP(&o.output, "output", "o", "", "write to `file` and not into a cluster; - is stdout as YAML, yaml and json are stdout too; a name ending in .json is JSON")
 	fs.StringVar(&o.commit, "commit", "", "`commit` that the bundles are labelled with; default: COMMIT, or HEAD here")
-	fs.StringToStringVarP(&b.Labels, "label", "l", nil, "labels of all bundles, `k=v,...`")
+	labelsVar(fs, &b.Labels, "label", "l", "labels of all bundles, `k=v,...`")
 	fs.StringVar(&o.targetsFile, "targets-file", "", "YAML `file` with targets and targetRestrictions; default: cluster group default")
 	fs.StringVar(&b.TargetNamespace, "target-namespace", "", "`namespace` forced on every object")
 	fs.StringVarP(&b.ServiceAccount, "service-account", "a", "", "`account` that agents impersonate")
@@ -109,7 +110,7 @@ func (o *applyOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.separator, "driven-scan-sep", ":", "`text` between BASE and OPTIONSFILE")
 	fs.BoolVar(&b.ImageScans, "imagescan-enabled", false, "take imageScans in fleet.yaml; without it they are an error")
 	fs.StringVar(&o.ociSecret, "oci-registry-secret", "", "`Secret` in the workspace that names the registry to keep bundles in; default: ocistorage, if it is there")
-	fs.IntVar(&o.writers, "bundle-creation-max-concurrency", defaultWriters, "`number` of bundles, and of charts, at once; default: FLEET_BUNDLE_CREATION_MAX_CONCURRENCY, or 4")
+	fs.IntVar(&o.writers, "bundle-creation-max-concurrency", defaultWriters, "`number` of bundles, and of charts, at once; default: that of the environment")
 	fs.StringVar(&o.approve, "approve", "", "`hash` of the list of removals that is approved")
 	fs.BoolVar(&o.strict, "strict", false, "warnings are errors")
 	fs.BoolVar(&o.offline, "offline", false, "download nothing: a chart that is not here is an error")

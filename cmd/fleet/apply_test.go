@@ -150,6 +150,25 @@ func TestApplyFlags(t *testing.T) {
 	}
 }
 
+// A PATH that exists, but not below the working directory, is not looked for
+// below it without a word about that.
+func TestApplyElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	_, notes, err := apply(t, t.TempDir(), "-o", "-", "repo", dir)
+	if exitCode(err, false) != 4 {
+		t.Fatalf("want exit code 4, got %v\n%s", err, notes)
+	}
+	for _, want := range []string{dir + " is not below the working directory", "run the command in " + filepath.Dir(dir) + " with PATH " + filepath.Base(dir)} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q in %v", want, err)
+		}
+	}
+	_, notes, _ = apply(t, t.TempDir(), "-o", "-", "repo", dir+"-none")
+	if !strings.Contains(notes, "no such directory") {
+		t.Errorf("a PATH that is nowhere: got %q", notes)
+	}
+}
+
 func TestApplyCommitOfCheckout(t *testing.T) {
 	out, _, err := apply(t, "../../examples", "-o", "-", "examples", "settings")
 	if err != nil {
@@ -157,5 +176,33 @@ func TestApplyCommitOfCheckout(t *testing.T) {
 	}
 	if _, noCheckout := os.Stat("../.git"); noCheckout == nil && !strings.Contains(out, "fleet.cattle.io/commit: ") {
 		t.Errorf("want HEAD of this checkout as a label:\n%s", out)
+	}
+}
+
+// The bundles of a GitRepo are not the user's to write: directories under its name are
+// refused before the first write. Another name goes on, and so does who may not look.
+func TestApplyUnderTheNameOfAGitRepo(t *testing.T) {
+	st := stage{fake: newFake(t, "testdata/fleets/examples.yaml")}
+	out := st.run(t, strings.Fields("apply -n fleet-default --commit c1 examples testdata/trees/settings"))
+	if !strings.Contains(out, "refused: GitRepo fleet-default/examples exists") || !strings.HasSuffix(out, "\n5\n") || len(st.fake.writes) > 0 {
+		t.Errorf("want a refusal before anything is written, got %v and\n%s", st.fake.writes, out)
+	}
+	for _, c := range []struct {
+		why, name, file, note string
+		forbidden             bool
+	}{
+		{why: "no GitRepo has that name", name: "byhand"},
+		{why: "a Bundle from a file removes nothing", name: "examples", file: "-"},
+		{why: "who may not look goes on", name: "examples", forbidden: true, note: "whether one named examples manages these bundles is not known"},
+	} {
+		var notes strings.Builder
+		f := newFake(t, "testdata/fleets/examples.yaml")
+		f.refuse["gitrepos fleet-default"] = c.forbidden
+		o := applyOptions{name: c.name, file: c.file}
+		o.bundle.Namespace = "fleet-default"
+		err := o.unowned(t.Context(), &session{access: access{api: f}, std: stdio{err: &notes}})
+		if err != nil || !strings.Contains(notes.String(), c.note) || c.note == "" && notes.Len() > 0 {
+			t.Errorf("%s: got %v, %q", c.why, err, notes.String())
+		}
 	}
 }

@@ -11,6 +11,27 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
+// unowned refuses directories under the name of a GitRepo: its bundles are the
+// manager's to write and to remove. Without the right to read GitRepos it is not known
+// whether there is one. A Bundle from a file removes nothing, and goes on.
+func (o *applyOptions) unowned(ctx context.Context, s *session) error {
+	if o.file != "" {
+		return nil
+	}
+	_, err := s.api.Get(ctx, mustKind("repos").resource(), o.bundle.Namespace, o.name)
+	switch {
+	case err == nil:
+		return fmt.Errorf("%w: GitRepo %s/%s exists and manages the bundles of that name: what it does not make would be removed; "+
+			"nothing was written; use another NAME, or change the repository", errRefused, o.bundle.Namespace, o.name)
+	case apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsForbidden(err):
+		s.std.note("warning: you may not read GitRepos in %s: whether one named %s manages these bundles is not known", o.bundle.Namespace, o.name)
+		return nil
+	}
+	return reached(s.server, err)
+}
+
 // guard holds back removals above the deletion budget until --approve names their
 // list.
 func (o *applyOptions) guard(s *session) func(context.Context, []*fleet.Bundle, []*fleet.Bundle) error {
@@ -47,25 +68,15 @@ func (o *applyOptions) guard(s *session) func(context.Context, []*fleet.Bundle, 
 	}
 }
 
-// budget is what the GitRepo of that name says, if there is one, else the
-// workspace, else the default.
+// budget is what the workspace says, else the default.
 func (o *applyOptions) budget(ctx context.Context, s *session) (withdrawal.Budget, error) {
 	text := ""
-	repo, err := getAs[fleet.GitRepo](ctx, s, mustKind("repos").resource(), o.bundle.Namespace, o.name)
+	ns, err := getAs[corev1.Namespace](ctx, s, namespaces, "", o.bundle.Namespace)
 	if err != nil {
 		return withdrawal.Budget{}, err
 	}
-	if repo != nil {
-		text = repo.Annotations[fleet.AnnotationDeletionBudget]
-	}
-	if text == "" {
-		ns, err := getAs[corev1.Namespace](ctx, s, namespaces, "", o.bundle.Namespace)
-		if err != nil {
-			return withdrawal.Budget{}, err
-		}
-		if ns != nil {
-			text = ns.Annotations[fleet.AnnotationDeletionBudget]
-		}
+	if ns != nil {
+		text = ns.Annotations[fleet.AnnotationDeletionBudget]
 	}
 	return withdrawal.FirstBudget(withdrawal.BundleBudget, text)
 }
@@ -98,7 +109,7 @@ func (o *applyOptions) things(ctx context.Context, s *session, remove []*fleet.B
 			continue
 		}
 		for _, t := range withdrawal.Claims(cluster, bd) {
-			claimed[t] = claimed[t] || bd.Status.AppliedDeploymentID != "" && bd.Annotations[fleet.AnnotationWithdrawn] == ""
+			claimed[t] = true
 		}
 	}
 	for name, all := range out {

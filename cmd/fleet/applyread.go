@@ -17,6 +17,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
 	"github.com/fleetworkspace/fleet/pkg/git"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
@@ -165,12 +166,12 @@ func readTree(ctx context.Context, dir string, in reader.Input, cfg reader.Confi
 	defer root.Close()
 	in.Tree = root.FS()
 	agent := "fleet/" + version.Version
-	remotes, err := git.New(git.Config{UserAgent: agent, Proxy: http.ProxyFromEnvironment})
+	remotes, err := git.New(git.Config{UserAgent: agent, Proxy: http.ProxyFromEnvironment, Addresses: address.WithLoopback()})
 	if err != nil {
 		return bundle.Set{}, err
 	}
 	defer remotes.Close()
-	cfg.UserAgent, cfg.Proxy, cfg.Git = agent, http.ProxyFromEnvironment, remotes
+	cfg.UserAgent, cfg.Proxy, cfg.Addresses, cfg.Git = agent, http.ProxyFromEnvironment, address.WithLoopback(), remotes
 	r, err := reader.New(cfg)
 	if err != nil {
 		return bundle.Set{}, err
@@ -200,8 +201,8 @@ func (o *applyOptions) places() ([]fleet.BundlePath, error) {
 				return nil, fmt.Errorf("%q: want BASE or BASE%sOPTIONSFILE", arg+o.separator+options, o.separator)
 			}
 		}
-		if rel, err := filepath.Rel(here, arg); filepath.IsAbs(arg) && err == nil && filepath.IsLocal(rel) {
-			arg = rel // of any other the slash does not count, as in a GitRepo
+		if arg, err = below(here, arg); err != nil {
+			return nil, err
 		}
 		o.paths = append(o.paths, arg)
 		entries = append(entries, fleet.BundlePath{Base: arg, Options: options})
@@ -210,6 +211,27 @@ func (o *applyOptions) places() ([]fleet.BundlePath, error) {
 		return nil, nil
 	}
 	return entries, nil
+}
+
+// below makes an absolute PATH relative to the working directory. Of one that is
+// not below it the slash does not count, as in a GitRepo; where that leads to
+// nothing and the PATH exists, the error says from where it can be read.
+func below(here, arg string) (string, error) {
+	if !filepath.IsAbs(arg) {
+		return arg, nil
+	}
+	if rel, err := filepath.Rel(here, arg); err == nil && filepath.IsLocal(rel) {
+		return rel, nil
+	}
+	if matches, err := filepath.Glob(strings.TrimLeft(arg, "/")); err != nil || len(matches) > 0 {
+		return arg, nil //nolint:nilerr // the reader says what is wrong with the pattern
+	}
+	if _, err := os.Stat(arg); err != nil {
+		return arg, nil //nolint:nilerr // the reader says that there is no such directory
+	}
+	dir, name := filepath.Split(filepath.Clean(arg))
+	return "", fmt.Errorf("%w: %s is not below the working directory %s, and PATH is relative to it; run the command in %s with PATH %s",
+		errInput, arg, here, filepath.Clean(dir), name)
 }
 
 // tellFindings says what was found, and fails if any of it is an error, or with

@@ -79,12 +79,21 @@ func (o *applyOptions) write(ctx context.Context, g *globals, set bundle.Set, st
 	if err != nil {
 		return err
 	}
+	if err := s.served(ctx); err != nil {
+		return err
+	}
+	if err := s.missingWorkspace(ctx, o.bundle.Namespace); err != nil {
+		return err
+	}
 	brake, err := s.brake(ctx)
 	if err != nil {
 		return err
 	}
 	if brake.On {
 		return fmt.Errorf("%w: rollouts are %s; fleet resume --all ends that", errRefused, brake.Text(s.now()))
+	}
+	if err := o.unowned(ctx, s); err != nil {
+		return err
 	}
 	client, err := kube.Connect(kube.Config{REST: s.rest, UserAgent: "fleet/" + version.Version, FieldManager: fieldManager})
 	if err != nil {
@@ -141,7 +150,7 @@ func (o *applyOptions) wrote(done publish.Done, s *session, err error) error {
 		}
 		return reached(s.server, err)
 	}
-	fmt.Fprintf(s.std.out, "%s written, %d removed, %d unchanged\n", plural(done.Written, "bundle"), done.Removed, done.Unchanged)
+	say(s.std.out, "%s written, %d removed, %d unchanged\n", plural(done.Written, "bundle"), done.Removed, done.Unchanged)
 	if done.Held != "" && len(done.Findings) == 0 {
 		s.std.note("nothing was removed: %s", done.Held)
 	}

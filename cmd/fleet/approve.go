@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,17 +17,27 @@ import (
 const approveText = `A change that would remove more than the deletion budget, or any PersistentVolumeClaim, Namespace or CustomResourceDefinition of a bundle, waits
 until a person says so: nothing of it is removed, all else goes on. Without arguments this lists what waits, in every workspace that you may list.
 
-With KIND/NAME it shows what would be removed of a repo or bundle. It goes on with the HASH of that list, or whatever the list is with --yes. A
+With KIND/NAME it shows what would be removed of a repo, bundle or cluster. It goes on with the HASH of that list, or whatever the list is with --yes. A
 list that has changed since is another list: it has another HASH and is not approved (exit code 5).
+
+A repo, bundle or cluster with the annotation ` + fleet.AnnotationProtect + ` that was deleted waits in the same way.
+
+workspace/NAME is about bundles that were deleted with their namespace or their kind: with the HASH what they deployed is removed, with --keep they go
+and everything stays.
 
 The same is done by: kubectl annotate gitrepo NAME ` + fleet.AnnotationApproveDeletion + `=HASH --overwrite`
 
-var approvable = []string{"repos", "bundles"}
+var approvable = []string{"repos", "bundles", "clusters"}
+
+// approveGrammar has besides them workspaces, of which KIND NAME is no object of
+// Fleet's.
+var approveGrammar = grammar{kinds: append(grammarOf(approvable...).kinds, workspaceKind)}
 
 type approveOptions struct {
-	targets []string
+	targets []objectRef
 	hash    string
 	yes     bool
+	keep    bool
 	output  output
 }
 
@@ -40,9 +51,9 @@ func newApproveCommand(g *globals, std stdio) *cobra.Command {
 				return err
 			}
 			if len(o.targets) > 0 {
-				g.writing()
+				g.writing(cmd)
 			}
-			s, err := g.connect(cmd.Context(), std, false)
+			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err
 			}
@@ -54,7 +65,8 @@ func newApproveCommand(g *globals, std stdio) *cobra.Command {
 	}
 	o.output.addFlag(cmd.Flags(), brakeFormats...)
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "whatever the list is now")
-	cmd.ValidArgsFunction = g.completeTargets(std, approvable...)
+	cmd.Flags().BoolVar(&o.keep, "keep", false, "of workspace/NAME: let its deleted bundles go and keep all that they deployed")
+	cmd.ValidArgsFunction = g.completeObjects(std, approveGrammar)
 	return cmd
 }
 
@@ -62,16 +74,24 @@ func (o *approveOptions) complete(args []string) error {
 	if err := o.output.check(brakeFormats...); err != nil {
 		return err
 	}
-	if n := len(args); n > 1 && !strings.Contains(args[n-1], "/") {
-		args, o.hash = args[:n-1], args[n-1]
+	refs, rest, err := approveGrammar.parse(args)
+	if err != nil {
+		return err
 	}
-	o.targets = args
+	if len(rest) > 0 && (len(rest) > 1 || len(refs) == 0) {
+		return fmt.Errorf("%q: want %s; HASH comes last%s", rest[0], approveGrammar.forms(), approveGrammar.kindFirst(rest))
+	}
+	o.targets, o.hash = refs, strings.Join(rest, "")
 	for _, t := range o.targets {
-		if _, _, err := target(t, approvable...); err != nil {
-			return err
+		if o.keep && t.kind.Kind != workspaceKind.Kind {
+			return fmt.Errorf("%q: --keep goes with %s/NAME", t, workspaceWord)
 		}
 	}
 	switch {
+	case o.keep && len(o.targets) == 0:
+		return fmt.Errorf("--keep goes with %s/NAME", workspaceWord)
+	case o.keep && (o.yes || o.hash != ""):
+		return errors.New("--keep removes nothing: it goes without HASH and --yes")
 	case o.yes && len(o.targets) == 0:
 		return errors.New("--yes goes with KIND/NAME: each list is looked at on its own")
 	case o.hash != "" && o.yes:
@@ -91,47 +111,111 @@ func heldOf(k kind, u *unstructured.Unstructured) HeldDeletion {
 	}
 }
 
-// runHeld lists all that waits to be approved.
-func runHeld(ctx context.Context, o approveOptions, s *session) error {
-	doc := DeletionApproval{Document: document("DeletionApproval")}
-	var rows [][]string
+// everywhereOf are all objects of a kind that the user may list, within -n.
+func (s *session) everywhereOf(ctx context.Context, k kind) ([]*unstructured.Unstructured, error) {
+	qs, err := s.wide(ctx, k, "")
+	if err != nil {
+		return nil, err
+	}
+	var out []*unstructured.Unstructured
+	for _, q := range qs {
+		items, err := s.all(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, items...)
+	}
+	return out, nil
+}
+
+// A heldList is what waits to be approved of repositories, bundles and clusters.
+type heldList struct {
+	objects    []HeldDeletion
+	rows       [][]string // of a table, one for each object
+	workspaces []string   // those whose bundles wait
+	undecided  error      // the manager has still to decide what waits
+	none       bool       // there is no object at all
+}
+
+// held reads what waits to be approved of the objects that the user may list, within -n.
+func (s *session) held(ctx context.Context) (heldList, error) {
+	out := heldList{none: true}
+	var repos []*unstructured.Unstructured
 	for _, plural := range approvable {
 		k := mustKind(plural)
-		qs, err := s.wide(ctx, k, "")
+		items, err := s.everywhereOf(ctx, k)
 		if err != nil {
-			return err
+			return out, err
 		}
-		for _, q := range qs {
-			items, err := s.all(ctx, q)
-			if err != nil {
-				return err
+		out.none = out.none && len(items) == 0
+		switch plural {
+		case "repos":
+			repos = items
+		case "bundles":
+			out.undecided = allUndecided(repos, items)
+			if out.workspaces, err = heldWorkspaces(items); err != nil {
+				return out, err
 			}
-			for _, u := range items {
-				held := heldOf(k, u)
-				if held.Hash == "" {
-					continue
-				}
-				doc.Objects = append(doc.Objects, held)
-				rows = append(rows, []string{u.GetNamespace(), k.singular + "/" + u.GetName(), held.Hash, held.Message})
+		}
+		for _, u := range items {
+			if held := heldOf(k, u); held.Hash != "" {
+				out.objects = append(out.objects, held)
+				out.rows = append(out.rows, []string{u.GetNamespace(), k.singular + "/" + u.GetName(), held.Hash, held.Message})
 			}
 		}
 	}
+	return out, nil
+}
+
+// runHeld lists all that waits to be approved.
+func runHeld(ctx context.Context, o approveOptions, s *session) error {
+	found, err := s.held(ctx)
+	if err != nil {
+		return err
+	}
+	if found.none {
+		s.noteNoManager(ctx)
+		s.emptyWorkspace()
+	}
+	doc := DeletionApproval{Document: document("DeletionApproval"), Objects: found.objects}
+	rows, undecided := found.rows, found.undecided
+	spaces, err := s.heldOfWorkspaces(ctx, found.workspaces)
+	if err != nil {
+		return err
+	}
+	for _, held := range spaces {
+		doc.Objects = append(doc.Objects, held)
+		rows = append(rows, []string{held.Name, workspaceWord + "/" + held.Name, held.Hash, held.Message})
+	}
 	switch {
 	case o.output.machine():
-		return o.output.print(s.std.out, doc, false)
+		return cmp.Or(o.output.print(s.std.out, doc, false), undecided)
+	case len(rows) == 0 && undecided != nil:
+		return undecided
 	case len(rows) == 0:
 		fmt.Fprintln(s.std.out, "nothing waits to be approved")
 		return nil
 	}
-	t := &table{out: s.std.out, width: s.std.width(), columns: []column{{title: "WORKSPACE"}, {title: "OBJECT"}, {title: "HASH"}, {title: "WAITS"}}}
+	t := &table{out: s.std.out, width: s.std.width(), columns: []column{{title: "WORKSPACE"}, {title: "OBJECT"}, {title: "HASH"}, {title: "WAITS", text: true}}}
 	t.print(rows, false)
 	s.std.note("to see one whole: fleet approve -n %s %s", rows[0][0], rows[0][1])
-	return nil
+	return undecided
 }
 
 // runApprove shows what would be removed of objects, and approves it.
 func runApprove(ctx context.Context, o approveOptions, s *session) error {
-	s.std.note("%s, workspace %s", s.server, s.scope)
+	var rest []string
+	if o.hash != "" {
+		rest = []string{o.hash}
+	}
+	if err := s.certain(ctx, o.targets, rest...); err != nil {
+		return err
+	}
+	scope := s.scope
+	if t := o.targets[0]; t.kind.Kind == workspaceKind.Kind {
+		scope = t.name
+	}
+	s.std.note("%s, workspace %s", s.server, scope)
 	doc := DeletionApproval{Document: document("DeletionApproval")}
 	var failed []error
 	for _, t := range o.targets {
@@ -151,10 +235,10 @@ func runApprove(ctx context.Context, o approveOptions, s *session) error {
 }
 
 // one shows what would be removed of one object, and approves it.
-func (o approveOptions) one(ctx context.Context, s *session, arg string) (HeldDeletion, error) {
-	k, name, err := target(arg, approvable...)
-	if err != nil {
-		return HeldDeletion{}, err
+func (o approveOptions) one(ctx context.Context, s *session, t objectRef) (HeldDeletion, error) {
+	k, name := t.kind, t.name
+	if k.Kind == workspaceKind.Kind {
+		return o.workspace(ctx, s, name)
 	}
 	held := HeldDeletion{Kind: k.Kind, Name: s.scope + "/" + name}
 	u, err := s.present(ctx, k, name)
@@ -162,8 +246,10 @@ func (o approveOptions) one(ctx context.Context, s *session, arg string) (HeldDe
 		return held, err
 	}
 	if held = heldOf(k, u); held.Hash == "" {
-		o.say(s, "nothing of %s %s waits to be approved\n", k.singular, held.Name)
-		return held, nil
+		if err := s.undecided(ctx, u); err != nil {
+			return held, err
+		}
+		return held, o.nothing(s, k.singular+" "+held.Name, u.GetAnnotations()[fleet.AnnotationApproveDeletion])
 	}
 	o.say(s, "%s %s %s:\n", k.singular, held.Name, held.Message)
 	for _, line := range held.Removes {
@@ -184,9 +270,23 @@ func (o approveOptions) one(ctx context.Context, s *session, arg string) (HeldDe
 	return held, nil
 }
 
+// nothing answers where nothing of an object waits. That is a failure for who
+// approves something, unless it is what was approved before and is not done yet.
+func (o approveOptions) nothing(s *session, what, approved string) error {
+	switch {
+	case o.hash != "" && o.hash == approved || o.keep && approved == fleet.ApproveKeep:
+		o.say(s, "%s was approved already\n", what)
+	case o.hash != "" || o.yes || o.keep:
+		return fmt.Errorf("nothing of %s waits to be approved; fleet approve lists what waits", what)
+	default:
+		o.say(s, "nothing of %s waits to be approved\n", what)
+	}
+	return nil
+}
+
 // say writes a line for people.
 func (o approveOptions) say(s *session, format string, args ...any) {
 	if !o.output.machine() {
-		fmt.Fprintf(s.std.out, format, args...)
+		say(s.std.out, format, args...)
 	}
 }

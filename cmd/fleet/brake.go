@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -26,17 +27,25 @@ var selfReviews = authenticationv1.SchemeGroupVersion.WithResource("selfsubjectr
 const suspendText = `Holds back what is new for a repo, bundle or cluster, or with --all for the whole fleet. What is deployed goes on running, is judged
 and kept from drifting.
 
---all puts a brake on that every manager loop obeys and every command shows until fleet resume --all.`
+--all puts a brake on that every manager loop obeys and every command shows until fleet resume --all.
+
+Who suspended what, since when and why is shown by fleet status, fleet get and fleet explain.`
 
 const resumeText = `Lets go on what fleet suspend has held back: a repo, bundle or cluster, or with --all the whole fleet.`
+
+// reasonLimit is the longest --reason, in characters.
+const reasonLimit = 200
 
 type brakeOptions struct {
 	suspend bool
 	all     bool
 	reason  string
-	targets []string
+	targets []objectRef
 	output  output
 }
+
+// suspendable are the objects that suspend and resume work with.
+var suspendable = grammar{kinds: grammarOf("repos", "bundles", "clusters").kinds, many: true}
 
 func newSuspendCommand(g *globals, std stdio) *cobra.Command {
 	o := brakeOptions{suspend: true}
@@ -60,14 +69,16 @@ func newResumeCommand(g *globals, std stdio) *cobra.Command {
 func (o *brakeOptions) complete(cmd *cobra.Command, g *globals, std stdio) {
 	o.output.addFlag(cmd.Flags(), brakeFormats...)
 	cmd.Flags().BoolVar(&o.all, "all", false, "the whole fleet")
-	cmd.ValidArgsFunction = g.completeTargets(std, "repos", "bundles", "clusters")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		o.targets = args
+	cmd.ValidArgsFunction = g.completeObjects(std, suspendable)
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if o.targets, err = suspendable.objects(args); err != nil {
+			return err
+		}
 		if err := o.check(); err != nil {
 			return err
 		}
-		g.writing()
-		s, err := g.connect(cmd.Context(), std, o.all)
+		g.writing(cmd)
+		s, err := g.connectWithin(cmd.Context(), std, o.all)
 		if err != nil {
 			return err
 		}
@@ -86,16 +97,11 @@ func (o brakeOptions) check() error {
 	case o.all && len(o.targets) > 0:
 		return errors.New("--all goes without KIND/NAME")
 	case !o.all && len(o.targets) == 0:
-		return errors.New("want KIND/NAME, or --all")
+		return fmt.Errorf("want %s; or --all", suspendable.forms())
 	case o.all && o.suspend && o.reason == "":
 		return errors.New("--all needs --reason TEXT: everybody will see the brake and wants to know why")
-	case !o.all && o.reason != "":
-		return errors.New("--reason goes with --all")
-	}
-	for _, t := range o.targets {
-		if _, _, err := target(t, "repos", "bundles", "clusters"); err != nil {
-			return err
-		}
+	case !o.all && utf8.RuneCountInString(o.reason) > reasonLimit:
+		return fmt.Errorf("--reason is longer than %d characters", reasonLimit)
 	}
 	return nil
 }
@@ -103,6 +109,9 @@ func (o brakeOptions) check() error {
 // runBrake puts the brake on or takes it off. Both are done already if they
 // are so already.
 func runBrake(ctx context.Context, o brakeOptions, s *session) error {
+	if err := s.managerAbsent(ctx); err != nil {
+		return err
+	}
 	s.std.note("%s, all workspaces", s.server)
 	was, err := s.brake(ctx)
 	if err != nil {
@@ -126,11 +135,11 @@ func runBrake(ctx context.Context, o brakeOptions, s *session) error {
 	}
 	switch {
 	case o.suspend && was.On:
-		fmt.Fprintf(s.std.out, "already %s\n", was.Text(s.now()))
+		say(s.std.out, "already %s\n", was.Text(s.now()))
 	case o.suspend:
-		fmt.Fprintf(s.std.out, "%s\nnothing new is rolled out until: fleet resume --all\n", is.Text(s.now()))
+		say(s.std.out, "%s\nnothing new is rolled out until: fleet resume --all\n", is.Text(s.now()))
 	case was.On:
-		fmt.Fprintf(s.std.out, "resumed; was %s\n", was.Text(s.now()))
+		say(s.std.out, "resumed; was %s\n", was.Text(s.now()))
 	default:
 		fmt.Fprintln(s.std.out, "nothing is suspended")
 	}
@@ -177,18 +186,26 @@ func (s *session) whoami(ctx context.Context) string {
 
 // runSuspend sets paused on objects, as many as it can.
 func runSuspend(ctx context.Context, o brakeOptions, s *session) error {
+	if err := s.certain(ctx, o.targets); err != nil {
+		return err
+	}
 	s.std.note("%s, workspace %s", s.server, s.scope)
 	doc := Suspension{Document: document("Suspension"), Suspended: o.suspend}
+	at := s.now().UTC().Truncate(time.Second)
+	pause := view.Pause{Reason: o.reason, Since: &at}
+	if o.suspend {
+		pause.By = s.whoami(ctx)
+	}
 	var failed []error
 	for _, t := range o.targets {
-		done, err := o.one(ctx, s, t)
+		done, err := o.one(ctx, s, t, pause)
 		if err != nil {
 			failed = append(failed, err)
 			done.Error = err.Error()
 		}
 		doc.Objects = append(doc.Objects, done)
 		if err == nil && !o.output.machine() {
-			fmt.Fprintln(s.std.out, o.said(done))
+			say(s.std.out, "%s\n", o.said(done, s.now()))
 		}
 	}
 	if o.output.machine() {
@@ -209,7 +226,7 @@ func partly(failed []error, of int) error {
 	return err
 }
 
-func (o brakeOptions) said(done SuspendedObject) string {
+func (o brakeOptions) said(done SuspendedObject, now time.Time) string {
 	verb := "resumed"
 	if o.suspend {
 		verb = "suspended"
@@ -218,6 +235,9 @@ func (o brakeOptions) said(done SuspendedObject) string {
 		verb = "was " + verb + " already"
 		if !o.suspend {
 			verb = "was not suspended"
+		}
+		if done.Pause != nil {
+			verb += "; " + done.Pause.Text(now)
 		}
 	}
 	for _, k := range kinds {
@@ -228,27 +248,28 @@ func (o brakeOptions) said(done SuspendedObject) string {
 	return done.Name + " " + verb
 }
 
-// one sets paused on one object.
-func (o brakeOptions) one(ctx context.Context, s *session, arg string) (SuspendedObject, error) {
-	k, name, err := target(arg, "repos", "bundles", "clusters")
-	if err != nil {
-		return SuspendedObject{}, err
-	}
+// one sets paused on one object, and notes there who, when and why.
+func (o brakeOptions) one(ctx context.Context, s *session, t objectRef, pause view.Pause) (SuspendedObject, error) {
+	k, name := t.kind, t.name
 	done := SuspendedObject{Kind: k.Kind, Name: s.scope + "/" + name}
 	u, err := s.present(ctx, k, name)
 	if err != nil {
 		return done, err
 	}
 	if paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused"); paused == o.suspend {
+		done.Pause = pauseOf(u)
 		return done, nil
 	}
 	if repo := u.GetLabels()[fleet.LabelRepoName]; k.plural == "bundles" && repo != "" {
 		s.std.note("warning: the next commit of repo %s that changes this bundle sets this anew; fleet suspend repo/%s holds all of it", repo, repo)
 	}
-	if err := s.merge(ctx, k, name, map[string]any{"spec": map[string]any{"paused": o.suspend}}); err != nil {
+	if err := s.merge(ctx, k, name, o.pauseFields(pause)); err != nil {
 		return done, err
 	}
 	done.Changed = true
+	if o.suspend {
+		done.Pause = &pause
+	}
 	return done, nil
 }
 
@@ -282,6 +303,9 @@ func (s *session) absent(ctx context.Context, k kind, name string) error {
 	wide := *s
 	wide.scope, wide.narrowed = "", true
 	qs, err := wide.wide(ctx, k, "")
+	if errors.As(err, new(*notManagementError)) {
+		return err
+	}
 	if err != nil {
 		return k.unknown(name, s.scope, nil)
 	}

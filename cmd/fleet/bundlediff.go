@@ -18,6 +18,8 @@ import (
 
 const bundleDiffText = `Shows what differs on clusters from what was deployed there: fields that somebody has changed, objects that are gone.
 
+Where the wanted version could not be applied, objects are compared with the version before it, and stderr says so.
+
 With --fleet-yaml it prints how that can be ignored, as the part "diff" of fleet.yaml: paste it there, in the place of the one that stands there,
 and commit. What the bundle ignores already is part of it. A field in a list is ignored together with the whole list. Objects that are gone are
 left out unless --missing; what no comparePatch can ignore is named on stderr.
@@ -36,6 +38,7 @@ type bundleDiffOptions struct {
 	missing    bool
 	output     output
 	bare       bool
+	watch      bool
 }
 
 func newBundleDiffCommand(g *globals, std stdio) *cobra.Command {
@@ -43,15 +46,21 @@ func newBundleDiffCommand(g *globals, std stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "bundlediff [BUNDLE [CLUSTER]]", Short: "Show what was changed on clusters, or ignore it", Long: bundleDiffText,
 		Example:           "  fleet bundlediff\n  fleet bundlediff shop-web c3\n  fleet bundlediff shop-web c3 --fleet-yaml",
-		Args:              cobra.MaximumNArgs(2),
-		ValidArgsFunction: g.completeBundleThenCluster(std),
+		ValidArgsFunction: g.completeObjects(std, bundleGrammar),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.complete(args); err != nil {
 				return err
 			}
-			s, err := g.connect(cmd.Context(), std, false)
+			connect := g.connectWithin
+			if o.deployment != "" {
+				connect = g.connect // -n may be the namespace of the BundleDeployment
+			}
+			s, err := connect(cmd.Context(), std, false)
 			if err != nil {
 				return err
+			}
+			if o.watch {
+				return watchBundleDiff(cmd.Context(), o, s)
 			}
 			return runBundleDiff(cmd.Context(), o, s)
 		},
@@ -64,18 +73,22 @@ func newBundleDiffCommand(g *globals, std stdio) *cobra.Command {
 	fs.BoolVar(&o.json, "json", false, "the same as -o json")
 	fs.BoolVar(&o.fleetYAML, "fleet-yaml", false, "print comparePatches that ignore it")
 	fs.BoolVar(&o.missing, "missing", false, "with --fleet-yaml: ignore that objects are gone, too")
+	fs.BoolVarP(&o.watch, "watch", "w", false, "then print what changes, until interrupted")
 	fs.BoolVar(&o.bare, "no-headers", false, "no titles")
+	g.completeObjectFlags(cmd, std)
 	return cmd
 }
 
 func (o *bundleDiffOptions) complete(args []string) error {
-	for i, value := range []*string{&o.bundle, &o.cluster} {
-		if i < len(args) {
-			if *value != "" && *value != args[i] {
-				return fmt.Errorf("%q and %q: want one of them", *value, args[i])
-			}
-			*value = args[i]
+	bundle, cluster, err := bundleGrammar.pair(args)
+	if err != nil {
+		return err
+	}
+	for _, v := range []struct{ flag, arg *string }{{&o.bundle, &bundle}, {&o.cluster, &cluster}} {
+		if *v.flag != "" && *v.arg != "" && *v.flag != *v.arg {
+			return fmt.Errorf("%q and %q: want one of them", *v.flag, *v.arg)
 		}
+		*v.flag = cmp.Or(*v.flag, *v.arg)
 	}
 	if o.json {
 		o.output = formatJSON
@@ -85,6 +98,8 @@ func (o *bundleDiffOptions) complete(args []string) error {
 		return errors.New("--fleet-yaml goes neither with --json nor with -o")
 	case o.fleetYAML && o.bundle == "" && o.deployment == "":
 		return errors.New("--fleet-yaml wants a BUNDLE, or --bundle-deployment")
+	case o.fleetYAML && o.watch:
+		return errors.New("--fleet-yaml does not go with --watch")
 	case o.missing && !o.fleetYAML:
 		return errors.New("--missing goes with --fleet-yaml")
 	}
@@ -96,10 +111,14 @@ func runBundleDiff(ctx context.Context, o bundleDiffOptions, s *session) error {
 	if err != nil {
 		return err
 	}
+	if len(all) == 0 {
+		s.noteNoManager(ctx)
+		if err := s.noteEmpty(ctx); err != nil {
+			return err
+		}
+	}
 	differing := slices.DeleteFunc(slices.Clone(all), func(bd *fleet.BundleDeployment) bool { return len(bd.Status.ModifiedStatus) == 0 })
-	slices.SortStableFunc(differing, func(a, b *fleet.BundleDeployment) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(view.ClusterOf(a).String(), view.ClusterOf(b).String()))
-	})
+	sortDeployments(differing)
 	for _, bd := range differing {
 		if bd.Status.IncompleteState {
 			s.std.note("%s on %s: only the first %d objects that differ are known", bd.Name, view.ClusterOf(bd).Name, fleet.StatusListLimit)
@@ -108,7 +127,29 @@ func runBundleDiff(ctx context.Context, o bundleDiffOptions, s *session) error {
 	if o.fleetYAML {
 		return o.suggest(ctx, s, differing)
 	}
+	noteFailed(s, all)
 	return o.show(s, len(all), differing)
+}
+
+// noteFailed says of which deployments the version before the wanted one was
+// looked at, since the wanted one could not be applied.
+func noteFailed(s *session, all []*fleet.BundleDeployment) {
+	var failed []*fleet.BundleDeployment
+	for _, bd := range all {
+		if view.AttemptFailed(bd) {
+			failed = append(failed, bd)
+		}
+	}
+	if len(failed) == 0 {
+		return
+	}
+	sortDeployments(failed)
+	first := failed[0]
+	where := fmt.Sprintf("%s on %s", first.Name, view.ClusterOf(first).Name)
+	if n := len(failed) - 1; n > 0 {
+		where += fmt.Sprintf(" and %d more", n)
+	}
+	s.std.note("%s: the wanted version could not be applied; compared with the version before it", where)
 }
 
 // deployments are those that are asked for, by name and cluster.
@@ -121,14 +162,7 @@ func (o bundleDiffOptions) deployments(ctx context.Context, s *session) ([]*flee
 			return []*fleet.BundleDeployment{bd}, err
 		}
 	}
-	labels := ""
-	if o.bundle != "" {
-		labels = fleet.LabelBundleName + "=" + o.bundle
-	}
-	if o.cluster != "" {
-		labels = both(labels, fleet.LabelCluster+"="+o.cluster)
-	}
-	list, err := listAs[fleet.BundleDeployment](ctx, s, k, labels)
+	list, err := listAs[fleet.BundleDeployment](ctx, s, k, o.labels())
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +175,18 @@ func (o bundleDiffOptions) deployments(ctx context.Context, s *session) ([]*flee
 		return nil, o.noDeployment(ctx, s, k)
 	}
 	return list, nil
+}
+
+// labels select the deployments of the bundle and the cluster that are asked for.
+func (o bundleDiffOptions) labels() string {
+	labels := ""
+	if o.bundle != "" {
+		labels = fleet.LabelBundleName + "=" + o.bundle
+	}
+	if o.cluster != "" {
+		labels = both(labels, fleet.LabelCluster+"="+o.cluster)
+	}
+	return labels
 }
 
 // noDeployment is the error where nothing is what was asked for.
@@ -159,14 +205,19 @@ func (o bundleDiffOptions) noDeployment(ctx context.Context, s *session, k kind)
 	if name == "" {
 		name = o.bundle
 	}
-	if name == "" || slices.ContainsFunc(names, func(n view.Key) bool { return n.Name == name }) {
+	if known := slices.ContainsFunc(names, func(n view.Key) bool { return n.Name == name }); !known && o.bundle != "" {
+		if err := s.swapped(ctx, "bundlediff", o.bundle, o.cluster); err != nil {
+			return err
+		}
+	} else if name == "" || known {
 		return fmt.Errorf("no deployment of %s on cluster %q", dash(name), o.cluster)
 	}
 	return k.unknown(name, s.scope, names)
 }
 
 var diffColumns = []column{
-	{title: "WORKSPACE"}, {title: "BUNDLE"}, {title: "CLUSTER"}, {title: "OBJECT"}, {title: "FIELD"}, {title: "BY"}, {title: "WANTED"}, {title: "THERE"},
+	{title: "WORKSPACE"}, {title: "BUNDLE"}, {title: "CLUSTER"}, {title: "OBJECT"}, {title: "FIELD"}, {title: "BY", text: true},
+	{title: "WANTED", text: true}, {title: "THERE", text: true},
 }
 
 // show prints what differs, one line for each field.
@@ -186,30 +237,38 @@ func (o bundleDiffOptions) show(s *session, all int, differing []*fleet.BundleDe
 }
 
 func (o bundleDiffOptions) table(s *session, differing []*fleet.BundleDeployment) {
-	var rows [][]string
-	spaces, known := map[string]bool{}, false
+	known := slices.ContainsFunc(differing, func(bd *fleet.BundleDeployment) bool {
+		return slices.ContainsFunc(bd.Status.ModifiedStatus, func(m fleet.ModifiedStatus) bool { return len(m.Changes) > 0 })
+	})
+	spaces := map[string]bool{}
 	for _, bd := range differing {
-		at := view.ClusterOf(bd)
-		spaces[at.Namespace] = true
-		for _, m := range bd.Status.ModifiedStatus {
-			known = known || len(m.Changes) > 0
-			for _, f := range fieldsOf(m, s.now()) {
-				rows = append(rows, append([]string{at.Namespace, bd.Name, at.Name, objectOf(m)}, f...))
-			}
-		}
+		spaces[view.ClusterOf(bd).Namespace] = true
 	}
-	hidden := map[string]bool{
-		"WORKSPACE": len(spaces) < 2 && !o.output.wide(), "BY": !known, "WANTED": !known,
-	}
+	t, show := o.newTable(s, map[string]bool{"WORKSPACE": len(spaces) < 2 && !o.output.wide(), "BY": !known, "WANTED": !known})
+	t.print(diffRows(differing, s.now(), show), o.bare)
+}
+
+// newTable is an empty table without these columns, and a function that picks cells.
+func (o bundleDiffOptions) newTable(s *session, hidden map[string]bool) (*table, func([]string) []string) {
 	t := &table{out: s.std.out}
 	if !o.output.wide() {
 		t.width = s.std.width()
 	}
-	show := t.show(diffColumns, func(c column) bool { return !hidden[c.title] })
-	for i := range rows {
-		rows[i] = show(rows[i])
+	return t, t.show(diffColumns, func(c column) bool { return !hidden[c.title] })
+}
+
+// diffRows are the rows of deployments, one for each field.
+func diffRows(differing []*fleet.BundleDeployment, now time.Time, show func([]string) []string) [][]string {
+	var rows [][]string
+	for _, bd := range differing {
+		at := view.ClusterOf(bd)
+		for _, m := range bd.Status.ModifiedStatus {
+			for _, f := range fieldsOf(m, now) {
+				rows = append(rows, show(append([]string{at.Namespace, bd.Name, at.Name, objectOf(m)}, f...)))
+			}
+		}
 	}
-	t.print(rows, o.bare)
+	return rows
 }
 
 // objectOf is an object as kubectl takes it: "deployment.apps/web -n prod".
@@ -300,7 +359,7 @@ func (o bundleDiffOptions) document(s *session, differing []*fleet.BundleDeploym
 	for _, bd := range differing {
 		doc.BundleDeploymentDiffs = append(doc.BundleDeploymentDiffs, DeploymentDiff{
 			BundleDeploymentName: bd.Name, BundleName: bd.Labels[fleet.LabelBundleName], Namespace: bd.Namespace,
-			Cluster: view.ClusterOf(bd).String(), ModifiedResources: bd.Status.ModifiedStatus, NonReadyResources: bd.Status.NonReadyStatus,
+			Cluster: view.ClusterOf(bd).String(), ModifiedResources: append([]fleet.ModifiedStatus{}, bd.Status.ModifiedStatus...), NonReadyResources: bd.Status.NonReadyStatus,
 		})
 	}
 	return doc
@@ -336,7 +395,7 @@ func (o bundleDiffOptions) suggest(ctx context.Context, s *session, differing []
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprint(s.std.out, text); err != nil {
+	if _, err := fmt.Fprint(exact(s.std.out), text); err != nil {
 		return err
 	}
 	for _, wide := range unique(sg.Wide) {

@@ -1,27 +1,32 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	signs "github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/version"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
 const checkText = `Looks at the whole installation: the connection, the manager and who leads, Fleet's kinds, where agents are sent, tokens that never end, agents by
-version and their credentials, clocks, and identities that are used twice. A line that fails says which part of the way it is, and what to do. It changes nothing.
+version and their credentials, clocks, identities that are used twice, and accounts, addresses, roles and bundles that this version refuses. A line that fails says which part of the way it is, and what to do. It changes nothing.
 
-Ends with 3 if a line says FAIL.`
+Ends with 3 if a line says FAIL, and with 1 if most checks could not look.`
 
 var checkFormats = []string{formatJSON, formatYAML}
 
@@ -30,7 +35,7 @@ var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 func newCheckCommand(g *globals, std stdio) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
-		Use: "check", Short: "Look for what is wrong with the installation", Long: checkText, Args: cobra.NoArgs,
+		Use: "check", Short: "Look for what is wrong with the installation", Long: checkText, Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(checkFormats...); err != nil {
 				return err
@@ -39,8 +44,11 @@ func newCheckCommand(g *globals, std stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c := checker{session: s, seen: checkup.Seen{Now: s.now(), Namespace: s.system, Unread: map[string]string{}}}
+			c := checker{session: s, seen: checkup.Seen{Now: s.now(), Namespace: s.system, Program: version.Version, Unread: map[string]string{}}}
 			if c.seen.Server = g.probe(cmd.Context(), s.access); c.seen.Server.Failed == nil {
+				if err := cmp.Or(s.served(cmd.Context()), s.missing(cmd.Context())); err != nil {
+					return err
+				}
 				c.look(cmd.Context(), g)
 			}
 			return runCheck(o, s, checkup.Examine(c.seen))
@@ -59,15 +67,20 @@ func runCheck(o output, s *session, findings []checkup.Finding) error {
 			return err
 		}
 	} else {
+		p := paragraph{out: s.std.out, width: s.std.width()}
 		for _, f := range findings {
-			fmt.Fprintf(s.std.out, "%-5s %-11s %s\n", f.Verdict, f.Check, f.Message)
+			p.state = string(f.Verdict)
+			p.lines(fmt.Sprintf("%-5s %-11s ", f.Verdict, f.Check), f.Message)
 			if f.Hint != "" {
-				fmt.Fprintf(s.std.out, "%17s %s\n", "", f.Hint)
+				say(s.std.out, "%17s %s\n", "", f.Hint)
 			}
 		}
 	}
 	if worst == checkup.Fail {
 		return told{errNotReady}
+	}
+	if most, skipped, of := checkup.Blind(findings); most {
+		return fmt.Errorf("%d of %d checks could not look: whether the installation is well is not known; ask a user with more rights to run it", skipped, of)
 	}
 	return nil
 }
@@ -76,6 +89,10 @@ func runCheck(o output, s *session, findings []checkup.Finding) error {
 type checker struct {
 	*session
 	seen checkup.Seen
+
+	repos       []*fleet.GitRepo // of gitRepos
+	reposFailed error
+	reposRead   bool
 }
 
 // look reads everything that the server tells this user. What it does not tell
@@ -85,7 +102,13 @@ func (c *checker) look(ctx context.Context, g *globals) {
 		check string
 		read  func(context.Context) error
 	}{
-		{checkup.Manager, c.readManager}, {checkup.CRDs, c.readCRDs}, {checkup.Tokens, c.readTokens}, {checkup.Agents, c.readAgents},
+		{checkup.Manager, c.readManager},
+		{checkup.CRDs, c.readCRDs},
+		{checkup.Tokens, c.readTokens},
+		{checkup.Agents, c.readAgents},
+		{checkup.Sources, c.readSources},
+		{checkup.Accounts, c.readAccounts},
+		{checkup.Resources, c.readBundles},
 	} {
 		if err := part.read(ctx); err != nil {
 			c.seen.Unread[part.check] = err.Error()
@@ -94,7 +117,17 @@ func (c *checker) look(ctx context.Context, g *globals) {
 	if why := c.seen.Unread[checkup.Agents]; why != "" {
 		c.seen.Unread[checkup.Clocks], c.seen.Unread[checkup.Identity], c.seen.Unread[checkup.Credentials] = why, why, why
 	}
+	if err := c.readRoles(ctx); err != nil {
+		c.seen.Roles = nil // who may not see all of them is not told of any
+	}
+	if why := c.seen.Unread[checkup.Resources]; why != "" {
+		c.seen.Unread[checkup.Templates], c.seen.Unread[checkup.Kustomize] = why, why
+	}
+	if why := c.seen.Unread[checkup.Accounts]; why != "" {
+		c.seen.Unread[checkup.Objects] = why
+	}
 	settings, ok := c.readSettings(ctx)
+	c.seen.Bundles.RequireLabel = settings.RequireDownstreamLabel
 	c.seen.Address = checkup.AddressSeen{Known: ok, URL: settings.APIServerURL}
 	if settings.APIServerURL != "" {
 		c.seen.Address.Failed = g.visit(ctx, settings.APIServerURL, settings.APIServerCA)
@@ -121,6 +154,12 @@ func (c *checker) readManager(ctx context.Context) error {
 		}
 	}
 	m := view.ReadManager(config, installation, lease, c.now())
+	if u, err = c.api.Get(ctx, leases, c.system, readerLease); err == nil && u != nil {
+		if lease, err = as[coordinationv1.Lease](u); err != nil {
+			return err
+		}
+		m = m.WithCrashes("gitjob", lease, c.now())
+	}
 	c.seen.Manager = &m
 	others, err := c.all(ctx, query{resource: configMaps, fields: "metadata.name=" + fleet.ConfigMapInstallation})
 	if err != nil {
@@ -172,6 +211,57 @@ func (c *checker) readAgents(ctx context.Context) error {
 		c.seen.Agents = append(c.seen.Agents, checkup.AgentSeen{Cluster: one, Sign: sign.Time, Protocol: sign.Protocol})
 	}
 	return err
+}
+
+// gitRepos are all GitRepos. Several checks are about them; they are listed once.
+func (c *checker) gitRepos(ctx context.Context) ([]*fleet.GitRepo, error) {
+	if !c.reposRead {
+		c.repos, c.reposFailed = listAs[fleet.GitRepo](ctx, c.session, mustKind("repos"), "")
+		c.reposRead = true
+	}
+	return c.repos, c.reposFailed
+}
+
+func (c *checker) readSources(ctx context.Context) error {
+	repos, err := c.gitRepos(ctx)
+	for _, r := range repos {
+		if host, _, err := net.SplitHostPort(git.Host(r.Spec.Repo)); err == nil {
+			c.seen.Sources = append(c.seen.Sources, checkup.SourceSeen{GitRepo: r.Namespace + "/" + r.Name, Host: host})
+		}
+	}
+	return err
+}
+
+// readAccounts reads all deployments in pages, and keeps only what is said of
+// their accounts, and which objects two of them have.
+func (c *checker) readAccounts(ctx context.Context) error {
+	repos, err := c.gitRepos(ctx)
+	if err != nil {
+		return err
+	}
+	forced := map[string]string{} // by workspace and name of the GitRepo
+	for _, r := range repos {
+		forced[r.Namespace+"/"+r.Name] = r.Spec.ServiceAccount
+	}
+	queries, err := c.wide(ctx, mustKind("deployments"), "")
+	if err != nil {
+		return err
+	}
+	for _, q := range queries {
+		_, err := each(ctx, c.api, q, func(u *unstructured.Unstructured) error {
+			bd, err := as[fleet.BundleDeployment](u)
+			if err == nil {
+				repo := bd.Labels[fleet.LabelBundleNamespace] + "/" + bd.Labels[fleet.LabelRepoName]
+				c.seen.Accounts = append(c.seen.Accounts, checkup.AccountsOf(bd, forced[repo])...)
+				c.seen.Shared.Add(bd)
+			}
+			return err
+		})
+		if err != nil {
+			return reached(c.server, err)
+		}
+	}
+	return nil
 }
 
 func (c *checker) readSettings(ctx context.Context) (registration.Settings, bool) {

@@ -35,12 +35,20 @@ func newClusterListCommand(g *globals, std stdio) *cobra.Command {
 	var o getOptions
 	cmd := &cobra.Command{
 		Use: "list [NAME...]", Short: "Show clusters, and who waits to be let in", Long: clusterListText,
-		ValidArgsFunction: g.completeClusters(std),
+		ValidArgsFunction: g.completeObjects(std, clustersGrammar),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.parse(append([]string{"clusters"}, args...), g); err != nil {
+			refs, err := clustersGrammar.objects(args)
+			if err != nil {
 				return err
 			}
-			s, err := g.connect(cmd.Context(), std, false)
+			kindAndNames := []string{"clusters"}
+			for _, r := range refs {
+				kindAndNames = append(kindAndNames, r.name)
+			}
+			if err := o.parse(kindAndNames, g); err != nil {
+				return err
+			}
+			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err
 			}
@@ -57,13 +65,6 @@ func newClusterListCommand(g *globals, std stdio) *cobra.Command {
 	fs.StringSliceVar(&o.states, "state", nil, "only those in one of these `STATES`: A,B")
 	fs.BoolVar(&o.notReady, "not-ready", false, "only those that are not Ready")
 	return cmd
-}
-
-// completeClusters completes names of clusters.
-func (g *globals) completeClusters(std stdio) completer {
-	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return g.completeNames(cmd.Context(), std, "clusters"), cobra.ShellCompDirectiveNoFileComp
-	}
 }
 
 // asking are the requests for clusters that a person has to accept.
@@ -106,30 +107,47 @@ func newClusterAcceptCommand(g *globals, std stdio) *cobra.Command {
 	request := ""
 	cmd := &cobra.Command{
 		Use: "accept NAME", Short: "Let another agent take a cluster", Long: clusterAcceptText, Args: oneCluster,
-		ValidArgsFunction: g.completeClusters(std),
+		ValidArgsFunction: g.completeObjects(std, clusterGrammar),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			g.writing()
-			s, err := g.connect(cmd.Context(), std, false)
+			name, err := clusterName(args)
 			if err != nil {
 				return err
 			}
-			return runClusterAccept(cmd.Context(), args[0], request, s)
+			g.writing(cmd)
+			s, err := g.connectWithin(cmd.Context(), std, false)
+			if err != nil {
+				return err
+			}
+			return runClusterAccept(cmd.Context(), name, request, s)
 		},
 	}
 	cmd.Flags().StringVar(&request, "request", "", "`name` of the request, where several agents ask")
 	return cmd
 }
 
+// oneCluster refuses arguments that are not one cluster.
 func oneCluster(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return errors.New("want the NAME of one cluster")
-	}
-	return nil
+	_, err := clusterName(args)
+	return err
+}
+
+// certainCluster is certain for a cluster.
+func (s *session) certainCluster(ctx context.Context, name string) error {
+	return s.certain(ctx, []objectRef{{mustKind("clusters"), name}})
+}
+
+// clusterName is the name of the one cluster that arguments name.
+func clusterName(args []string) (string, error) {
+	ref, err := clusterGrammar.one(args)
+	return ref.name, err
 }
 
 // runClusterAccept accepts the request for a Cluster. Without a request there is
-// nothing to accept, which is no failure; of several one has to be named.
+// nothing to accept; of several one has to be named.
 func runClusterAccept(ctx context.Context, name, request string, s *session) error {
+	if err := s.certainCluster(ctx, name); err != nil {
+		return err
+	}
 	s.std.note("%s, workspace %s", s.server, s.scope)
 	k := mustKind("clusters")
 	u, err := s.present(ctx, k, name)
@@ -152,8 +170,7 @@ func runClusterAccept(ctx context.Context, name, request string, s *session) err
 	case len(held) == 0 && request != "":
 		return fmt.Errorf("request %q does not wait for cluster %s/%s", request, s.scope, name)
 	case len(held) == 0:
-		fmt.Fprintf(s.std.out, "nobody asks for cluster %s/%s\n", s.scope, name)
-		return nil
+		return fmt.Errorf("no agent asks for cluster %s/%s; fleet cluster list says which are asked for", s.scope, name)
 	case len(held) > 1:
 		var names []string
 		for _, r := range held {
@@ -165,7 +182,7 @@ func runClusterAccept(ctx context.Context, name, request string, s *session) err
 	if err := s.merge(ctx, k, name, map[string]any{"metadata": map[string]any{"annotations": accept}}); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.std.out, "accepted %s: it takes cluster %s/%s, and the agent before it loses its credential\n", s.asked(held[0]), s.scope, name)
+	say(s.std.out, "accepted %s: it takes cluster %s/%s, and the agent before it loses its credential\n", s.asked(held[0]), s.scope, name)
 	return nil
 }
 
@@ -200,21 +217,23 @@ func newClusterForgetCommand(g *globals, std stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "forget NAME", Short: "Let a cluster go; what runs there stays", Long: clusterForgetText, Args: oneCluster,
 		Example:           "  fleet cluster forget -n fleet-default c1 --yes\n  fleet cluster forget -n fleet-default c1 --uninstall --yes",
-		ValidArgsFunction: g.completeClusters(std),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.name = args[0]
+		ValidArgsFunction: g.completeObjects(std, clusterGrammar),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.name, err = clusterName(args); err != nil {
+				return err
+			}
 			if o.timeout <= 0 {
 				return errors.New("--timeout must be above 0")
 			}
-			g.writing()
-			s, err := g.connect(cmd.Context(), std, false)
+			g.writing(cmd)
+			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err
 			}
 			return runClusterForget(cmd.Context(), o, s)
 		},
 	}
-	cmd.Flags().BoolVar(&o.yes, "yes", false, "also a cluster whose agent is there")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "also a cluster whose agent is there")
 	cmd.Flags().BoolVar(&o.uninstall, "uninstall", false, "remove what Fleet has deployed there before")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "with --uninstall: wait so long for the agent at most")
 	return cmd
@@ -222,6 +241,9 @@ func newClusterForgetCommand(g *globals, std stdio) *cobra.Command {
 
 // runClusterForget deletes a Cluster.
 func runClusterForget(ctx context.Context, o forgetOptions, s *session) error {
+	if err := s.certainCluster(ctx, o.name); err != nil {
+		return err
+	}
 	s.std.note("%s, workspace %s", s.server, s.scope)
 	c, err := s.clusterHere(ctx, o.name)
 	if err != nil {
@@ -246,7 +268,7 @@ func runClusterForget(ctx context.Context, o forgetOptions, s *session) error {
 	if err := s.api.Delete(ctx, mustKind("clusters").resource(), s.scope, o.name); err != nil {
 		return reached(s.server, err)
 	}
-	fmt.Fprintf(s.std.out, "cluster %s/%s is forgotten; %s\n", s.scope, o.name, stays)
+	say(s.std.out, "cluster %s/%s is forgotten; %s\n", s.scope, o.name, stays)
 	if !seen.IsZero() {
 		s.std.note("to take the agent off there: kubectl -n %s delete deployment fleet-agent", or(c.Status.Agent.Namespace, s.system))
 	}

@@ -96,7 +96,7 @@ func newClusterAgentsCommand(g *globals, std stdio) *cobra.Command {
 	cmd.Flags().BoolVar(&o.exitCode, "exit-code", false, "end with 3 if the update is halted or not all agents are up to date")
 	var back, on clusterAgentsOptions
 	rollback := &cobra.Command{
-		Use: "rollback", Short: "Return to the version that agents had", Long: clusterAgentsRollbackText, Args: cobra.NoArgs,
+		Use: "rollback", Short: "Return to the version that agents had", Long: clusterAgentsRollbackText, Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return g.aboutAgents(cmd.Context(), std, back, runAgentsRollback)
 		},
@@ -105,7 +105,7 @@ func newClusterAgentsCommand(g *globals, std stdio) *cobra.Command {
 	rollback.Flags().StringVar(&back.to, "to", "", "`image` for agents that had no other before; default: what most of them had")
 	rollback.Flags().StringVar(&back.reason, "reason", "", "why, for everybody to read")
 	resume := &cobra.Command{
-		Use: "resume", Short: "Update agents again", Long: clusterAgentsResumeText, Args: cobra.NoArgs,
+		Use: "resume", Short: "Update agents again", Long: clusterAgentsResumeText, Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return g.aboutAgents(cmd.Context(), std, on, runAgentsResume)
 		},
@@ -132,6 +132,11 @@ func (s *session) agentsNow(ctx context.Context) (agents.State, agents.Order, er
 	m, err := getAs[corev1.ConfigMap](ctx, s, configMaps, s.system, agents.ConfigMapName)
 	if err != nil {
 		return agents.State{}, agents.Order{}, err
+	}
+	if m == nil {
+		if err := s.managerAbsent(ctx); err != nil {
+			return agents.State{}, agents.Order{}, err
+		}
 	}
 	if m == nil || m.Data[agents.KeyState] == "" {
 		return agents.State{}, agents.Order{}, fmt.Errorf(
@@ -172,10 +177,10 @@ func rolloutOf(s agents.State, order agents.Order) AgentRollout {
 }
 
 func printAgents(out io.Writer, s agents.State) error {
-	fmt.Fprintf(out, "%s: %s\n", s.Phase, s.Message)
+	say(out, "%s: %s\n", s.Phase, s.Message)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "IMAGE\tFROM\tAGENTS\tCURRENT\tWAITING\tOFFLINE\tHELD\tFAILED")
-	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", s.Image, dash(s.From), s.Agents, s.UpToDate, s.Wave, s.Offline, s.Held, s.FailedCount)
+	say(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", s.Image, dash(s.From), s.Agents, s.UpToDate, s.Wave, s.Offline, s.Held, s.FailedCount)
 	if err := w.Flush(); err != nil || len(s.Failed) == 0 {
 		return err
 	}
@@ -183,10 +188,10 @@ func printAgents(out io.Writer, s agents.State) error {
 	w = tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "FAILED\tREASON")
 	for _, f := range s.Failed {
-		fmt.Fprintf(w, "%s\t%s\n", f.Cluster, f.Reason)
+		say(w, "%s\t%s\n", f.Cluster, f.Reason)
 	}
 	if more := s.FailedCount - len(s.Failed); more > 0 {
-		fmt.Fprintf(w, "and %d more\t\n", more)
+		say(w, "and %d more\t\n", more)
 	}
 	if err := w.Flush(); err != nil || s.Phase != agents.Halted {
 		return err
@@ -222,8 +227,8 @@ func runAgentsRollback(ctx context.Context, o clusterAgentsOptions, s *session) 
 		state.Phase = agents.Returned
 		return o.output.print(s.std.out, rolloutOf(state, order), false)
 	}
-	_, err = fmt.Fprintf(s.std.out, "called back: %s; agents that have it return to %s\nto see how far they are:  fleet cluster agents\n", order.Image, to)
-	return err
+	say(s.std.out, "called back: %s; agents that have it return to %s\nto see how far they are:  fleet cluster agents\n", order.Image, to)
+	return nil
 }
 
 func runAgentsResume(ctx context.Context, o clusterAgentsOptions, s *session) error {

@@ -22,11 +22,11 @@ const clusterJoinText = `Makes the Cluster NAME with its labels, and lets one ag
 
 With --to-context or --to-kubeconfig the agent is installed there, and the command waits until it has checked in:
 
-  fleet cluster join c3 -n fleet-default -l env=prod --to-context c3
+  fleet cluster join c3 -n fleet-default --label env=prod --to-context c3
 
 Without, it prints the agent's file, to be applied to the new cluster by whoever can reach it:
 
-  fleet cluster join c3 -n fleet-default -l env=prod > c3.yaml
+  fleet cluster join c3 -n fleet-default --label env=prod > c3.yaml
 
 A Cluster of that name that is there already keeps its labels, and its agent comes back to it.`
 
@@ -44,14 +44,16 @@ func newClusterJoinCommand(g *globals, std stdio) *cobra.Command {
 	var o clusterJoinOptions
 	cmd := &cobra.Command{
 		Use: "join NAME", Short: "Let a new cluster in", Long: clusterJoinText, Args: oneCluster,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.name = args[0]
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.name, err = clusterName(args); err != nil {
+				return err
+			}
 			ttl, err := o.check()
 			if err != nil {
 				return err
 			}
-			g.writing()
-			s, err := g.connect(cmd.Context(), std, false)
+			g.writing(cmd)
+			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err
 			}
@@ -98,6 +100,9 @@ type newcomer struct {
 // runClusterJoin makes the Cluster and a token for its agent. It installs the
 // agent on the newcomer and waits for it; without one it prints the agent.
 func runClusterJoin(ctx context.Context, o clusterJoinOptions, ttl time.Duration, s *session, to *newcomer) error {
+	if err := s.certainCluster(ctx, o.name); err != nil {
+		return err
+	}
 	a, err := s.agent(ctx, o.reach)
 	if err != nil {
 		return err
@@ -156,7 +161,7 @@ func (s *session) expect(ctx context.Context, o clusterJoinOptions, id string) (
 			return before, "", fmt.Errorf("%w: that cluster is %s/%s already (its namespace kube-system has the same UID)", errRefused, s.scope, c.Name)
 		case c.Name != o.name:
 		case len(o.labels) > 0:
-			return before, "", fmt.Errorf("%w: cluster %s/%s is there already and keeps its labels: leave -l out, or kubectl label it", errRefused, s.scope, c.Name)
+			return before, "", fmt.Errorf("%w: cluster %s/%s is there already and keeps its labels: leave --label out, or kubectl label it", errRefused, s.scope, c.Name)
 		case c.Spec.ClientID == "":
 			fields := map[string]any{"spec": map[string]any{"clientID": id}}
 			return c.Status.Agent.LastSeen.Time, id, s.merge(ctx, mustKind("clusters"), c.Name, fields)
@@ -215,7 +220,7 @@ func (o clusterJoinOptions) await(ctx context.Context, s *session, before time.T
 				return err
 			}
 			if a := c.Status.Agent; a.LastSeen.After(before) {
-				fmt.Fprintf(s.std.out, "cluster %s/%s has joined: agent %s, Kubernetes %s\n", s.scope, o.name, or(a.Version, "unknown"), or(a.Kubernetes, "unknown"))
+				say(s.std.out, "cluster %s/%s has joined: agent %s, Kubernetes %s\n", s.scope, o.name, or(a.Version, "unknown"), or(a.Kubernetes, "unknown"))
 				return nil
 			}
 		}

@@ -35,14 +35,16 @@ func newClusterRotateCommand(g *globals, std stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rotate NAME", Short: "Give the agent of a cluster another credential", Long: clusterRotateText, Args: oneCluster,
 		Example:           "  fleet cluster rotate -n fleet-default c1",
-		ValidArgsFunction: g.completeClusters(std),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.name = args[0]
+		ValidArgsFunction: g.completeObjects(std, clusterGrammar),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if o.name, err = clusterName(args); err != nil {
+				return err
+			}
 			if o.timeout < 0 {
 				return errors.New("--timeout must not be below 0")
 			}
-			g.writing()
-			s, err := g.connect(cmd.Context(), std, false)
+			g.writing(cmd)
+			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err
 			}
@@ -56,6 +58,9 @@ func newClusterRotateCommand(g *globals, std stdio) *cobra.Command {
 
 // runClusterRotate orders another credential, and waits until the agent uses it.
 func runClusterRotate(ctx context.Context, o clusterRotateOptions, s *session) error {
+	if err := s.certainCluster(ctx, o.name); err != nil {
+		return err
+	}
 	s.std.note("%s, workspace %s", s.server, s.scope)
 	k := mustKind("clusters")
 	c, err := s.clusterHere(ctx, o.name)
@@ -76,10 +81,10 @@ func runClusterRotate(ctx context.Context, o clusterRotateOptions, s *session) e
 	seen := c.Status.Agent.LastSeen.Time
 	switch {
 	case o.noWait:
-		fmt.Fprintf(s.std.out, "another credential for cluster %s/%s is ordered\n", s.scope, o.name)
+		say(s.std.out, "another credential for cluster %s/%s is ordered\n", s.scope, o.name)
 		return nil
 	case c.Status.Display.State == fleet.Offline:
-		fmt.Fprintf(s.std.out, "another credential for cluster %s/%s is ordered; it is Offline, last seen %s (%s ago), and takes it when it is back: until then the one before is good\n",
+		say(s.std.out, "another credential for cluster %s/%s is ordered; it is Offline, last seen %s (%s ago), and takes it when it is back: until then the one before is good\n",
 			s.scope, o.name, view.Clock(seen, s.now()), view.Ago(seen, s.now()))
 		return told{errPartly}
 	}
@@ -106,7 +111,7 @@ func (o clusterRotateOptions) await(ctx context.Context, s *session, order strin
 			switch c.Annotations[fleet.AnnotationRotate] {
 			case order:
 			case "":
-				fmt.Fprintf(s.std.out, "the agent of cluster %s/%s uses a new credential; the one before is void\n", s.scope, o.name)
+				say(s.std.out, "the agent of cluster %s/%s uses a new credential; the one before is void\n", s.scope, o.name)
 				return nil
 			default:
 				return fmt.Errorf("somebody else has ordered another credential for cluster %s/%s meanwhile", s.scope, o.name)

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	planreading "github.com/fleetworkspace/fleet/pkg/plan/reading"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -16,19 +19,71 @@ type row struct {
 	workspace string
 	name      string
 	state     fleet.BundleState // empty for kinds that have none
+	pause     *view.Pause       // who holds it back; nil: it is not paused
 	cells     []string
 }
 
 // around is what a row needs besides its object.
 type around struct {
 	now     time.Time
-	bundles map[view.Key]ready // of each GitRepo
+	wide    bool
+	bundles map[view.Key]ready           // of each GitRepo
+	own     map[view.Key][]*fleet.Bundle // of each GitRepo, without spec and status
+	holders holders
+}
+
+// repoState is the state of a GitRepo, which is not Ready while its bundles are those of
+// another reading than its status.
+func (x around) repoState(r *fleet.GitRepo) fleet.BundleState {
+	state := view.RepoState(r)
+	shows, known := planreading.Shows(r, x.own[view.Key{Namespace: r.Namespace, Name: r.Name}])
+	if state == fleet.Ready && x.own != nil && known && !shows {
+		return fleet.GitUpdating
+	}
+	return state
+}
+
+// repoMessage is what is wrong with a GitRepo, else its warnings; with -o wide both.
+func (x around) repoMessage(r *fleet.GitRepo) string {
+	text, warnings := view.RepoMessage(r), view.RepoWarnings(r)
+	if x.wide && text != "" && warnings != "" {
+		return text + "; " + warnings
+	}
+	return cmp.Or(text, warnings)
 }
 
 // ready is how many of all are Ready.
 type ready struct{ ready, all int }
 
 func (r ready) String() string { return fmt.Sprintf("%d/%d", r.ready, r.all) }
+
+// withPause puts the pause of a row into its cells: a word behind its state, as
+// kubectl shows a node that takes no pods, and a text behind its message.
+func (r row) withPause(columns []column, now time.Time) row {
+	if r.pause == nil {
+		return r
+	}
+	for i, c := range columns {
+		switch {
+		case c.title == "STATE":
+			r.cells[i] += "," + string(view.Paused)
+		case c.title == "MESSAGE" && (r.cells[i] == "" || strings.HasSuffix(r.cells[i], "paused")):
+			r.cells[i] = r.pause.Text(now)
+		case c.title == "MESSAGE" && !strings.HasPrefix(r.cells[i], "paused"):
+			r.cells[i] += "; " + r.pause.Text(now)
+		}
+	}
+	return r
+}
+
+// pauseIf is who has paused an object that is paused.
+func pauseIf(paused bool, o metav1.Object) *view.Pause {
+	if !paused {
+		return nil
+	}
+	p := view.PauseOf(o)
+	return &p
+}
 
 type rowFunc func(*unstructured.Unstructured, around) (row, error)
 
@@ -54,15 +109,15 @@ func rowOf[T any](f func(*T, around) row) rowFunc {
 var repoColumns = []column{
 	{title: "WORKSPACE"},
 	{title: "NAME"},
-	{title: "BRANCH"},
-	{title: "COMMIT"},
+	{title: "BRANCH", drop: 3},
+	{title: "COMMIT", drop: 4},
 	{title: "BUNDLES"},
 	{title: "CLUSTERS"},
-	{title: "STATE"},
-	{title: "READ", clock: true},
-	{title: "AGE", clock: true},
+	{title: "STATE", state: true},
+	{title: "READ", clock: true, drop: 2},
+	{title: "AGE", clock: true, drop: 1},
 	{title: "REPO", wide: true},
-	{title: "MESSAGE", wide: true},
+	{title: "MESSAGE", text: true},
 }
 
 var repoRow = rowOf(func(r *fleet.GitRepo, x around) row {
@@ -73,11 +128,11 @@ var repoRow = rowOf(func(r *fleet.GitRepo, x around) row {
 	if branch == "" {
 		branch = "master"
 	}
-	state := view.RepoState(r)
-	return row{state: state, cells: []string{
+	state := x.repoState(r)
+	return row{state: state, pause: pauseIf(r.Spec.Paused, r), cells: []string{
 		r.Namespace, r.Name, branch, view.Short(r.Status.Commit), x.bundles[view.Key{Namespace: r.Namespace, Name: r.Name}].String(),
 		ready{r.Status.ReadyClusters, r.Status.DesiredReadyClusters}.String(), string(state),
-		view.Ago(r.Status.LastPollingTime.Time, x.now), view.Ago(r.CreationTimestamp.Time, x.now), r.Spec.Repo, view.RepoMessage(r),
+		view.Ago(r.Status.LastPollingTime.Time, x.now), view.Ago(r.CreationTimestamp.Time, x.now), r.Spec.Repo, x.repoMessage(r),
 	}}
 })
 
@@ -85,16 +140,16 @@ var bundleColumns = []column{
 	{title: "WORKSPACE"},
 	{title: "NAME"},
 	{title: "CLUSTERS"},
-	{title: "STATE"},
-	{title: "COMMIT"},
-	{title: "FOR", clock: true},
+	{title: "STATE", state: true},
+	{title: "COMMIT", drop: 2},
+	{title: "FOR", clock: true, drop: 1},
 	{title: "REPO", wide: true},
-	{title: "MESSAGE"},
+	{title: "MESSAGE", text: true},
 }
 
 var bundleRow = rowOf(func(b *fleet.Bundle, x around) row {
 	state := view.BundleState(b)
-	return row{state: state, cells: []string{
+	return row{state: state, pause: x.holders.ofBundle(b).Pause(), cells: []string{
 		b.Namespace, b.Name, b.Status.Display.ReadyClusters, string(state), view.Short(b.Labels[fleet.LabelCommit]),
 		view.Ago(view.Since(b.Status.Conditions, fleet.ConditionReady), x.now), b.Labels[fleet.LabelRepoName], view.BundleMessage(b),
 	}}
@@ -103,20 +158,20 @@ var bundleRow = rowOf(func(b *fleet.Bundle, x around) row {
 var clusterColumns = []column{
 	{title: "WORKSPACE"},
 	{title: "NAME"},
-	{title: "LABELS"},
+	{title: "LABELS", drop: 4},
 	{title: "BUNDLES"},
-	{title: "STATE"},
-	{title: "SEEN", clock: true},
-	{title: "AGENT"},
-	{title: "KUBERNETES"},
-	{title: "AGE", clock: true},
+	{title: "STATE", state: true},
+	{title: "SEEN", clock: true, drop: 5},
+	{title: "AGENT", drop: 3},
+	{title: "KUBERNETES", drop: 2},
+	{title: "AGE", clock: true, drop: 1},
 	{title: "NAMESPACE", wide: true},
-	{title: "MESSAGE", wide: true},
+	{title: "MESSAGE", wide: true, text: true},
 }
 
 var clusterRow = rowOf(func(c *fleet.Cluster, x around) row {
 	state := view.ClusterState(c)
-	return row{state: state, cells: []string{
+	return row{state: state, pause: pauseIf(c.Spec.Paused, c), cells: []string{
 		c.Namespace, c.Name, view.OwnLabels(c), c.Status.Display.ReadyBundles, string(state),
 		view.Ago(c.Status.Agent.LastSeen.Time, x.now), c.Status.Agent.Version, c.Status.Agent.Kubernetes,
 		view.Ago(c.CreationTimestamp.Time, x.now), c.Status.Namespace, clusterMessage(c, x.now),
@@ -138,9 +193,10 @@ var groupColumns = []column{
 	{title: "NAME"},
 	{title: "CLUSTERS"},
 	{title: "BUNDLES"},
-	{title: "STATE"},
-	{title: "AGE", clock: true},
+	{title: "STATE", state: true},
+	{title: "AGE", clock: true, drop: 1},
 	{title: "NOT-READY", wide: true},
+	{title: "MESSAGE", text: true},
 }
 
 var groupRow = rowOf(func(g *fleet.ClusterGroup, x around) row {
@@ -148,7 +204,7 @@ var groupRow = rowOf(func(g *fleet.ClusterGroup, x around) row {
 	st := g.Status
 	return row{state: state, cells: []string{
 		g.Namespace, g.Name, ready{st.ClusterCount - st.NonReadyClusterCount, st.ClusterCount}.String(), st.Display.ReadyBundles,
-		string(state), view.Ago(g.CreationTimestamp.Time, x.now), strings.Join(st.NonReadyClusters, ","),
+		string(state), view.Ago(g.CreationTimestamp.Time, x.now), strings.Join(st.NonReadyClusters, ","), view.GroupMessage(g),
 	}}
 })
 
@@ -156,21 +212,25 @@ var deploymentColumns = []column{
 	{title: "WORKSPACE"},
 	{title: "BUNDLE"},
 	{title: "CLUSTER"},
-	{title: "STATE"},
-	{title: "COMMIT"},
-	{title: "RELEASE"},
-	{title: "FOR", clock: true},
+	{title: "STATE", state: true},
+	{title: "COMMIT", drop: 3},
+	{title: "RELEASE", drop: 1},
+	{title: "FOR", clock: true, drop: 2},
 	{title: "WANTED", wide: true},
 	{title: "NAMESPACE", wide: true},
-	{title: "MESSAGE"},
+	{title: "MESSAGE", text: true},
 }
 
 var deploymentRow = rowOf(func(bd *fleet.BundleDeployment, x around) row {
 	state := view.DeploymentState(bd)
-	cluster := view.ClusterOf(bd)
-	return row{workspace: cluster.Namespace, state: state, cells: []string{
+	cluster, holders := view.ClusterOf(bd), x.holders.ofDeployment(bd)
+	var pause *view.Pause
+	if bd.Spec.Paused {
+		pause = cmp.Or(holders.Pause(), &view.Pause{})
+	}
+	return row{workspace: cluster.Namespace, state: state, pause: pause, cells: []string{
 		cluster.Namespace, bd.Name, cluster.Name, string(state), view.Short(view.DeploymentCommit(bd)), bd.Status.Release,
-		view.Ago(view.DeploymentSince(bd), x.now), view.Short(bd.Labels[fleet.LabelCommit]), bd.Namespace, view.DeploymentMessage(bd),
+		view.Ago(view.DeploymentSince(bd), x.now), view.Short(bd.Labels[fleet.LabelCommit]), bd.Namespace, view.HeldMessage(bd, holders, x.now),
 	}}
 })
 
@@ -179,7 +239,7 @@ var tokenColumns = []column{
 	{title: "NAME"},
 	{title: "SECRET"},
 	{title: "EXPIRES", clock: true},
-	{title: "AGE", clock: true},
+	{title: "AGE", clock: true, drop: 1},
 }
 
 var tokenRow = rowOf(func(t *fleet.ClusterRegistrationToken, x around) row {

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -93,8 +95,31 @@ func TestCompletion(t *testing.T) {
 		"get clusters ":                {"c1", "c2", "c3", "local"},
 		"get nonsense ":                nil,
 		"wait ":                        {"bundle/", "cluster/", "repo/"},
+		"wait repo ":                   {"examples"},
+		"wait gitrepo/":                {"gitrepo/examples"},
+		"get repo/":                    {"repo/examples"},
+		"explain ":                     {"examples-metrics", "examples-settings", "examples-web"},
+		"explain bundle ":              {"examples-metrics", "examples-settings", "examples-web"},
+		"explain examples-web ":        {"c1", "c2", "c3", "local"},
+		"explain bundle/x cluster ":    {"c1", "c2", "c3", "local"},
+		"approve repo examples ":       {"bundle/", "cluster/", "repo/", "workspace/"},
 		"wait repo/":                   {"repo/examples"},
 		"suspend -n fleet-local repo/": {"repo/examples"},
+
+		"get bundles -n ":                    {"fleet-default", "fleet-local"},
+		"status --namespace ":                {"fleet-default", "fleet-local"},
+		"get clusters -o ":                   {"json", "jsonpath=", "name", "wide", "yaml"},
+		"test -o ":                           {"json", "jsonpath=", "yaml"},
+		"lint -o s":                          {"sarif"},
+		"get clusters --state ":              {"ErrApplied", "GitUpdating", "Held", "Modified", "NotReady", "Offline", "OutOfSync", "Paused", "Pending", "Ready", "Unreadable", "WaitApplied", "WaitCheckIn"},
+		"get clusters --state Ready,Off":     {"Ready,Offline"},
+		"get deployments --bundle ":          {"examples-metrics", "examples-settings", "examples-web"},
+		"get deployments --cluster ":         {"c1", "c2", "c3", "local"},
+		"get bundles --repo ":                {"examples"},
+		"bundlediff --cluster ":              {"c1", "c2", "c3", "local"},
+		"logs c1 --bundle examples-w":        {"examples-web"},
+		"get clusters --color ":              {"always", "auto", "never"},
+		"get bundles -n fleet-local --repo ": {"examples"},
 	}
 	for line, want := range cases {
 		out, _, err := run(t, "examples.yaml", append([]string{"__complete"}, strings.Split(line, " ")...)...)
@@ -109,7 +134,7 @@ func TestCompletion(t *testing.T) {
 			}
 		}
 		slices.Sort(got)
-		if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q: -want +got\n%s", line, diff)
 		}
 	}
@@ -120,6 +145,22 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
+// --context is completed from the kubeconfig that --kubeconfig names, without a server.
+func TestCompletionOfContexts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	text := "apiVersion: v1\nkind: Config\ncontexts:\n- {name: b, context: {cluster: x}}\n- {name: a, context: {cluster: x}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := run(t, "examples.yaml", "__complete", "status", "-k", file, "--context", "")
+	if err != nil || !strings.HasPrefix(out, "a\nb\n:") {
+		t.Errorf("got %q, %v", out, err)
+	}
+}
+
+// deniedWith401 is the error of a request that Rancher's webhook denies.
+var deniedWith401 = apierrors.NewUnauthorized(`admission webhook "rancher.cattle.io.clusters" denied the request: Unauthorized`)
+
 // Errors of a server say which one it was.
 func TestReached(t *testing.T) {
 	resource := schema.GroupResource{Group: "fleet.cattle.io", Resource: "clusters"}
@@ -128,6 +169,7 @@ func TestReached(t *testing.T) {
 		"cannot reach https://x: connection refused":                  &url.Error{Op: "Get", URL: "https://x/apis", Err: syscall.ECONNREFUSED},
 		"cannot reach https://x: lookup x: no such host":              &net.DNSError{Err: "no such host", Name: "x"},
 		"https://x does not accept the credentials of the kubeconfig": apierrors.NewUnauthorized("no"),
+		"https://x does not let you do this: admission webhook":       deniedWith401,
 		"https://x does not know the kinds of Fleet":                  noResource,
 		"clusters.fleet.cattle.io \"c1\" not found":                   apierrors.NewNotFound(resource, "c1"),
 	} {
@@ -185,5 +227,34 @@ func TestCommitHere(t *testing.T) {
 	}
 	if o.commit != hash.String() || o.about != `"web 1.4.0" by Ana` {
 		t.Errorf("got %s, %s", o.commit, o.about)
+	}
+}
+
+// A kubeconfig that is missing is named.
+func TestMissingKubeconfig(t *testing.T) {
+	missing := t.TempDir() + "/none"
+	t.Setenv("KUBECONFIG", missing)
+	t.Setenv("HOME", t.TempDir())
+	root := newRootCommand(stdio{out: io.Discard, err: io.Discard})
+	root.SetArgs([]string{"get", "clusters"})
+	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "KUBECONFIG names "+missing) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Of a kubeconfig that names no cluster the error names the file that was read: that
+// of the flag, whatever KUBECONFIG says.
+func TestEmptyKubeconfig(t *testing.T) {
+	empty := t.TempDir() + "/empty"
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", t.TempDir()+"/other")
+	t.Setenv("HOME", t.TempDir())
+	root := newRootCommand(stdio{out: io.Discard, err: io.Discard})
+	root.SetArgs([]string{"status", "-k", empty})
+	want := "no kubeconfig: --kubeconfig " + empty + " names no cluster"
+	if err := root.ExecuteContext(t.Context()); err == nil || err.Error() != want {
+		t.Errorf("want %q, got %v", want, err)
 	}
 }

@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
 // completionTimeout is how long the shell waits for names.
@@ -14,37 +18,55 @@ const completionTimeout = 2 * time.Second
 
 type completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
-// completeKindThenNames completes "get KIND NAME...".
-func (g *globals) completeKindThenNames(std stdio) completer {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) == 0 {
+// completeGet completes "get KIND NAME..." and "get KIND/NAME...".
+func (g *globals) completeGet(std stdio) completer {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		switch {
+		case strings.Contains(typed, "/"):
+			return g.completeObjects(std, grammarOf(kindNames()...))(cmd, args, typed)
+		case len(args) == 0:
 			return kindNames(), cobra.ShellCompDirectiveNoFileComp
 		}
 		return g.completeNames(cmd.Context(), std, args[0]), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// completeTargets completes KIND/NAME.
-func (g *globals) completeTargets(std stdio, allowed ...string) completer {
-	return func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		word, _, named := strings.Cut(typed, "/")
-		var out []string
-		if !named {
-			for _, k := range allowed {
-				out = append(out, mustKind(k).singular+"/")
+// completeObjects completes the objects of a grammar: names of the kind that is
+// typed or stands before, or that the position fixes; kinds where one is needed.
+func (g *globals) completeObjects(std stdio, gr grammar) completer {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if word, _, slashed := strings.Cut(typed, "/"); slashed {
+			var out []string
+			for _, name := range g.completeNames(cmd.Context(), std, word) {
+				out = append(out, word+"/"+name)
 			}
-			return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+			return out, cobra.ShellCompDirectiveNoFileComp
 		}
-		for _, name := range g.completeNames(cmd.Context(), std, word) {
-			out = append(out, word+"/"+name)
+		refs, rest, err := gr.parse(append(slices.Clone(args), "x")) // any name: what kind would it be?
+		switch {
+		case err != nil:
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		case len(rest) == 0:
+			return g.completeNames(cmd.Context(), std, refs[len(refs)-1].kind.plural), cobra.ShellCompDirectiveNoFileComp
+		case len(rest) > 1 || len(gr.bare) > 0:
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return out, cobra.ShellCompDirectiveNoFileComp
+		var out []string
+		for _, k := range gr.kinds {
+			out = append(out, k.singular+"/")
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 }
 
-// completeNames are the names of a kind, or none where they cannot be had in
-// time.
+// completeNames are the names of a kind, each once, or none where they cannot be had
+// in time.
 func (g *globals) completeNames(ctx context.Context, std stdio, word string) []string {
+	return g.objectTexts(ctx, std, word, (*unstructured.Unstructured).GetName)
+}
+
+// objectTexts are what pick finds in the objects of a kind, sorted, each once.
+func (g *globals) objectTexts(ctx context.Context, std stdio, word string, pick func(*unstructured.Unstructured) string) []string {
 	k, err := kindOf(word)
 	if err != nil {
 		return nil
@@ -67,10 +89,75 @@ func (g *globals) completeNames(ctx context.Context, std stdio, word string) []s
 			return nil
 		}
 		for _, u := range items {
-			out = append(out, u.GetName())
+			out = append(out, pick(u))
 		}
 	}
+	return unique(out)
+}
+
+// formatsKey is the annotation of -o that lists the formats of its command.
+const formatsKey = "fleet.cattle.io/formats"
+
+// completeFlags completes the flags that all commands have, and -o.
+func (g *globals) completeFlags(root *cobra.Command, std stdio) {
+	register(root, "namespace", func(ctx context.Context, _ string) []string {
+		return unique(append(
+			g.objectTexts(ctx, std, "clusters", (*unstructured.Unstructured).GetNamespace),
+			g.objectTexts(ctx, std, "repos", (*unstructured.Unstructured).GetNamespace)...))
+	})
+	register(root, "context", func(context.Context, string) []string { return g.contexts() })
+	register(root, "color", func(context.Context, string) []string {
+		return []string{string(colorAlways), string(colorAuto), string(colorNever)}
+	})
+	completeFormats(root)
+}
+
+// completeFormats completes -o of a command and of all below it.
+func completeFormats(cmd *cobra.Command) {
+	if f := cmd.Flags().Lookup("output"); f != nil && f.Annotations[formatsKey] != nil {
+		formats := f.Annotations[formatsKey]
+		register(cmd, "output", func(context.Context, string) []string { return formats })
+	}
+	for _, sub := range cmd.Commands() {
+		completeFormats(sub)
+	}
+}
+
+// objectFlags are the flags that name an object of a kind.
+var objectFlags = map[string]string{"bundle": "bundles", "cluster": "clusters", "repo": "repos"}
+
+// completeObjectFlags completes those flags of a command that name an object.
+func (g *globals) completeObjectFlags(cmd *cobra.Command, std stdio) {
+	for name, kind := range objectFlags {
+		if cmd.Flags().Lookup(name) != nil {
+			register(cmd, name, func(ctx context.Context, _ string) []string { return g.completeNames(ctx, std, kind) })
+		}
+	}
+}
+
+// completeStates completes states, divided by commas.
+func completeStates(_ context.Context, typed string) []string {
+	before := typed[:strings.LastIndex(typed, ",")+1]
+	var out []string
+	for _, state := range view.StateNames() {
+		out = append(out, before+state)
+	}
 	return out
+}
+
+// register completes a flag with those values that begin with what is typed.
+func register(cmd *cobra.Command, flag string, values func(ctx context.Context, typed string) []string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		out := slices.DeleteFunc(slices.Clone(values(cmd.Context(), typed)), func(v string) bool { return !strings.HasPrefix(v, typed) })
+		directive := cobra.ShellCompDirectiveNoFileComp
+		if len(out) == 1 && strings.HasSuffix(out[0], "=") {
+			directive |= cobra.ShellCompDirectiveNoSpace
+		}
+		return out, directive
+	})
+	if err != nil {
+		panic(err) // the program names a flag that it does not have
+	}
 }
 
 // completeFiles lets flags be completed with names of files.

@@ -40,7 +40,7 @@ type deployOptions struct {
 func newDeployCommand(g *globals, std stdio) *cobra.Command {
 	o := deployOptions{}
 	cmd := &cobra.Command{
-		Use: "deploy -i FILE", Short: "Deploy a BundleDeployment from a file, without a manager", Long: deployText, Args: cobra.NoArgs,
+		Use: "deploy -i FILE", Short: "Deploy a BundleDeployment from a file, without a manager", Long: deployText, Args: noArguments,
 		Example: `  fleet target -b web.yaml --cluster-file clusters.yaml > deployments.yaml
   fleet deploy -i deployments.yaml --cluster c1 --dry-run
   fleet deploy -i deployments.yaml --cluster c1 --kubeconfig site.kubeconfig`,
@@ -141,6 +141,7 @@ func (o deployOptions) deployment(ctx context.Context, bd *fleet.BundleDeploymen
 		Owner:        release.Owner{AgentNamespace: o.agentNamespace, BundleID: bd.Name},
 		DeploymentID: bd.Spec.DeploymentID, Commit: bd.Labels[fleet.LabelCommit],
 	}}
+	_, d.AdminNamespace = bd.Labels[fleet.LabelAdminNamespace]
 	switch {
 	case bd.Spec.DeploymentID == "":
 		return d, errors.New("it has no deploymentID: it is only staged, and nothing is released to the cluster yet")
@@ -206,7 +207,7 @@ func (o deployOptions) rehearse(d helm.Deployment, doc Deployed, std stdio) erro
 // print writes the objects, or with -o the whole document.
 func (o deployOptions) print(std stdio, doc Deployed, manifest string) error {
 	if !o.output.machine() {
-		_, err := fmt.Fprint(std.out, manifest)
+		_, err := fmt.Fprint(exact(std.out), manifest)
 		return err
 	}
 	var err error

@@ -20,7 +20,7 @@ import (
 )
 
 // documents are all that commands print as documents of their own.
-var documents = []any{FleetStatus{}, WaitResult{}, Suspension{}, DeletionApproval{}, Version{}, Rendering{}, Targeting{}, Deployed{}, LintReport{}, Explanation{}, BundleExplanation{}, AgentLog{}, BundleDiff{}, CheckReport{}, AgentRollout{}, WorkspaceList{}, TakeoverReport{}, TakeoverMove{}}
+var documents = []any{FleetStatus{}, WaitResult{}, Suspension{}, DeletionApproval{}, Deletion{}, Version{}, Rendering{}, Targeting{}, Deployed{}, LintReport{}, Explanation{}, BundleExplanation{}, AgentLog{}, BundleDiff{}, CheckReport{}, AgentRollout{}, WorkspaceList{}, TakeoverReport{}, TakeoverMove{}, Error{}}
 
 const docs = "../../docs/cli"
 
@@ -32,9 +32,16 @@ func TestSchemas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	page, err := os.ReadFile(filepath.Join(docs, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, doc := range documents {
 		typ := reflect.TypeOf(doc)
 		t.Run(typ.Name(), func(t *testing.T) {
+			if !strings.Contains(string(page), "("+typ.Name()+".schema.json)") {
+				t.Errorf("docs/cli/README.md does not list kind %s", typ.Name())
+			}
 			text, err := comments.Document(typ, documentVersion)
 			if err != nil {
 				t.Fatal(err)

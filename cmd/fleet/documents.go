@@ -61,6 +61,8 @@ type WaitGoal struct {
 	Bundles int `json:"bundles"`
 	// Changed are the names of those that were waited for.
 	Changed []string `json:"changed"`
+	// Removed are the names of bundles that the commit removed.
+	Removed []string `json:"removed,omitempty"`
 	// Problems are texts about what keeps it from being Ready and belongs to no
 	// deployment.
 	Problems []string `json:"problems,omitempty"`
@@ -109,6 +111,8 @@ type SuspendedObject struct {
 	Name string `json:"name"`
 	// Changed tells whether it was otherwise before.
 	Changed bool `json:"changed"`
+	// Pause is who holds it back, since when and why; left out where it is not paused.
+	Pause *view.Pause `json:"pause,omitempty"`
 	// Error is why it was not done.
 	Error string `json:"error,omitempty"`
 }
@@ -122,9 +126,9 @@ type DeletionApproval struct {
 
 // HeldDeletion is what a change would remove of one object.
 type HeldDeletion struct {
-	// Kind is GitRepo or Bundle.
+	// Kind is GitRepo, Bundle, Cluster or Workspace.
 	Kind string `json:"kind"`
-	// Name is "<workspace>/<name>".
+	// Name is "<workspace>/<name>", or the name of a workspace.
 	Name string `json:"name"`
 	// Hash is that of the list; empty where nothing waits.
 	Hash string `json:"hash,omitempty"`
@@ -136,7 +140,42 @@ type HeldDeletion struct {
 	Removes []string `json:"removes,omitempty"`
 	// Approved tells that the list was approved now.
 	Approved bool `json:"approved"`
+	// Kept is true where the list was kept now: nothing of it is removed.
+	Kept bool `json:"kept,omitempty"`
 	// Error is why it was not.
+	Error string `json:"error,omitempty"`
+}
+
+// Deletion is what fleet delete prints.
+type Deletion struct {
+	Document
+	// Object is GitRepo or Bundle.
+	Object string `json:"object"`
+	// Name is "<workspace>/<name>".
+	Name string `json:"name"`
+	// Bundles is how many of them go.
+	Bundles int `json:"bundles"`
+	// Deployments is how many releases there are of these bundles, and Clusters on how
+	// many clusters.
+	Deployments int `json:"deployments"`
+	Clusters    int `json:"clusters"`
+	// Hash is that of the list.
+	Hash string `json:"hash"`
+	// Message says in short what would be removed.
+	Message string `json:"message"`
+	// Removes is the list: what cannot be brought back first, then bundles or
+	// deployments. Where it is very long the last line says how many more there
+	// are.
+	Removes []string `json:"removes,omitempty"`
+	// WrittenBy is the GitRepo that makes the Bundle again as long as its repository has
+	// the files of it.
+	WrittenBy string `json:"writtenBy,omitempty"`
+	// Outcome is what became of it: refused, deleted (it is gone), ordered (it was not
+	// waited for), held (the manager waits for an approval) or timeout.
+	Outcome string `json:"outcome"`
+	// Kept is true where the workloads stay.
+	Kept bool `json:"kept,omitempty"`
+	// Error is why it is not gone.
 	Error string `json:"error,omitempty"`
 }
 
@@ -145,6 +184,22 @@ type TakeoverReport struct {
 	Document
 	// Bundles are all that were compared.
 	Bundles []TakeoverBundle `json:"bundles"`
+	// HelmOps are all there are; none of them is acted on.
+	HelmOps []TakeoverHelmOp `json:"helmOps,omitempty"`
+}
+
+// TakeoverHelmOp is how it stands with one HelmOp.
+type TakeoverHelmOp struct {
+	// Name is "<workspace>/<name>".
+	Name string `json:"name"`
+	// Shard is whose it is; left out for the default manager's.
+	Shard string `json:"shard,omitempty"`
+	// Verdict is not supported.
+	Verdict string `json:"verdict"`
+	// Autoscaler tells that it is one of Rancher's cluster autoscaler.
+	Autoscaler bool `json:"autoscaler,omitempty"`
+	// Reason says why it is not supported.
+	Reason string `json:"reason"`
 }
 
 // TakeoverBundle is how it stands with one Bundle.
@@ -240,6 +295,8 @@ type Rendering struct {
 	Release string `json:"release"`
 	// Unknown names the ConfigMaps and Secrets whose values are missing here.
 	Unknown []string `json:"unknown,omitempty"`
+	// NotRendered says which templates of values are not rendered, and why.
+	NotRendered string `json:"notRendered,omitempty"`
 	// Objects are what would be installed, in this order.
 	Objects []map[string]any `json:"objects"`
 }

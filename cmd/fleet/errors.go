@@ -5,18 +5,52 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/printable"
 )
 
 // tellError writes the error that ends a command: one line, or with
 // FLEET_JSON_OUTPUT=true one line of JSON with the key fleetErrorMessage, as
-// programs that ran the reference's command line read it.
+// programs that ran the reference's command line read it. What a server says in
+// it reaches no terminal as it is.
 func tellError(w io.Writer, err error, env func(string) string) {
+	w = printable.NewWriter(w)
 	if !strings.EqualFold(env("FLEET_JSON_OUTPUT"), "true") {
-		fmt.Fprintf(w, "error: %v\n", err)
+		fmt.Fprintf(w, "error: %s\n", errorText(err))
 		return
 	}
 	line, _ := json.Marshal(map[string]string{ // a map of texts always has a JSON
 		"fleetErrorMessage": err.Error(), "level": "fatal", "msg": "Fleet cli failed",
 	})
 	fmt.Fprintf(w, "%s\n", line)
+}
+
+// errorText is the text of an error in which only errors that hold several
+// others have several lines: what began it stays in one, for a server may have
+// written it.
+func errorText(err error) string {
+	text := err.Error()
+	var parts []error
+	switch e := err.(type) { //nolint:errorlint // each error of the chain is looked at
+	case interface{ Unwrap() []error }:
+		parts = e.Unwrap()
+	case interface{ Unwrap() error }:
+		parts = append(parts, e.Unwrap())
+	}
+	var out strings.Builder
+	for _, part := range parts {
+		if part == nil {
+			continue
+		}
+		before, after, found := strings.Cut(text, part.Error())
+		if !found {
+			break
+		}
+		if before != "\n" { // of errors.Join
+			before = printable.Line(before)
+		}
+		out.WriteString(before + errorText(part))
+		text = after
+	}
+	return out.String() + printable.Line(text)
 }

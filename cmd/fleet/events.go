@@ -35,18 +35,20 @@ type eventsOptions struct {
 func newEventsCommand(g *globals, std stdio) *cobra.Command {
 	var o eventsOptions
 	cmd := &cobra.Command{
-		Use: "events [KIND/NAME]", Short: "Show what happened", Long: eventsText, Args: cobra.MaximumNArgs(1),
-		ValidArgsFunction: g.completeTargets(std, kindNames()...),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		Use: "events [KIND/NAME]", Short: "Show what happened", Long: eventsText,
+		ValidArgsFunction: g.completeObjects(std, eventsGrammar()),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.output.check(eventFormats...); err != nil {
 				return err
 			}
-			if len(args) == 1 {
-				if o.kind, o.name, err = target(args[0], kindNames()...); err != nil {
+			if len(args) > 0 {
+				ref, err := eventsGrammar().one(args)
+				if err != nil {
 					return err
 				}
+				o.kind, o.name = ref.kind, ref.name
 			}
-			s, err := g.connect(cmd.Context(), std, false)
+			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err
 			}
@@ -59,6 +61,9 @@ func newEventsCommand(g *globals, std stdio) *cobra.Command {
 	fs.BoolVar(&o.bare, "no-headers", false, "no titles")
 	return cmd
 }
+
+// eventsGrammar is what events may be about: all kinds.
+func eventsGrammar() grammar { return grammarOf(kindNames()...) }
 
 // A subject says which events belong to an answer: those about one object, or
 // about all of Fleet's, in one namespace or in all.
@@ -103,7 +108,7 @@ func (o eventsOptions) subjects(ctx context.Context, s *session) ([]subject, err
 		}
 	}
 	if len(out) == 0 {
-		return nil, o.kind.unknown(o.name, s.scope, all)
+		return nil, s.unknown(ctx, o.kind, o.name, all)
 	}
 	return out, nil
 }
@@ -153,6 +158,7 @@ func runEvents(ctx context.Context, o eventsOptions, s *session) error {
 	}
 	if len(rows) == 0 {
 		s.std.note("no events%s", o.about(s.scope))
+		s.noteNoManager(ctx)
 		return nil
 	}
 	t, show := o.newTable(s, rows)
@@ -186,7 +192,9 @@ type eventRow struct {
 	cells  []string
 }
 
-var eventColumns = []column{{title: "AT"}, {title: "TYPE"}, {title: "REASON"}, {title: "WORKSPACE"}, {title: "OBJECT"}, {title: "MESSAGE"}}
+var eventColumns = []column{
+	{title: "AT"}, {title: "TYPE", drop: 1}, {title: "REASON"}, {title: "WORKSPACE"}, {title: "OBJECT"}, {title: "MESSAGE", text: true},
+}
 
 // eventRows reads events of either API and sorts them by time.
 func eventRows(items []*unstructured.Unstructured, now time.Time) ([]eventRow, error) {

@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +15,7 @@ const explainText = `Says why a bundle is not Ready on a cluster, or that it is.
 healthy objects, up to the first that stops it or waits, what runs meanwhile, and what helps.
 
 Without a cluster it has one line for each distinct answer, worst first. It reads what you may read: what is not yours to see is named, and
-the other links are answered. It ends with 3 if the bundle is not Ready, or not known to be.`
+the other links are answered. With --watch it goes on until it is interrupted, and prints each new answer. It ends with 3 if the bundle is not Ready, or not known to be.`
 
 // explainOptions are what fleet explain can be told.
 type explainOptions struct {
@@ -23,58 +23,45 @@ type explainOptions struct {
 	cluster string // empty: all
 	output  output
 	all     bool
+	watch   bool
+	news    *explainNews // with watch: what was printed
 }
 
 func newExplainCommand(g *globals, std stdio) *cobra.Command {
 	var o explainOptions
 	cmd := &cobra.Command{
 		Use: "explain BUNDLE [CLUSTER]", Short: "Say why a bundle is not Ready on a cluster", Long: explainText,
-		Args: wantBundle,
 		Example: `  fleet explain examples-web c3
   fleet explain examples-web
   fleet explain examples-web c3 -o jsonpath='{.stoppedAt} {.reason}'`,
-		ValidArgsFunction: g.completeBundleThenCluster(std),
+		ValidArgsFunction: g.completeObjects(std, bundleGrammar),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.output.check(explainFormats...); err != nil {
 				return err
 			}
-			o.bundle = args[0]
-			if len(args) > 1 {
-				o.cluster = args[1]
+			var err error
+			if o.bundle, o.cluster, err = bundleGrammar.pair(args); err != nil {
+				return err
 			}
-			s, err := g.connect(cmd.Context(), std, true)
+			if o.bundle == "" {
+				return errors.New("want BUNDLE, or BUNDLE CLUSTER; also as bundle/NAME cluster/NAME")
+			}
+			s, err := g.connectWithin(cmd.Context(), std, true)
 			if err != nil {
 				return err
+			}
+			if o.watch {
+				return watchExplain(cmd.Context(), o, s)
 			}
 			return runExplain(cmd.Context(), o, s)
 		},
 	}
 	fs := cmd.Flags()
 	o.output.addFlag(fs, explainFormats...)
-	fs.BoolVar(&o.all, "all", false, "all links, also where all is well")
+	fs.BoolVarP(&o.watch, "watch", "w", false, "then print each new answer, until interrupted")
+	fs.BoolVar(&o.all, "links", false, "all links, also where all is well")
+	hiddenFlag(fs, "links", "all", "")
 	return cmd
-}
-
-// wantBundle refuses an explanation of nothing.
-func wantBundle(_ *cobra.Command, args []string) error {
-	if len(args) < 1 || len(args) > 2 {
-		return fmt.Errorf("want BUNDLE, or BUNDLE CLUSTER")
-	}
-	return nil
-}
-
-func (g *globals) completeBundleThenCluster(std stdio) completer {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		word := "bundles"
-		switch len(args) {
-		case 0:
-		case 1:
-			word = "clusters"
-		default:
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return g.completeNames(cmd.Context(), std, word), cobra.ShellCompDirectiveNoFileComp
-	}
 }
 
 // runExplain prints the answer.
@@ -91,6 +78,7 @@ func runExplain(ctx context.Context, o explainOptions, s *session) error {
 	if o.cluster == "" {
 		return r.overview(ctx, o, subject)
 	}
+	b = subject.Bundle
 	if ns := at.Key.Namespace; ns != b.Namespace {
 		if err := r.beyond(ctx, &subject, []string{ns}); err != nil {
 			return err
@@ -99,10 +87,12 @@ func runExplain(ctx context.Context, o explainOptions, s *session) error {
 	if err := r.deployment(ctx, b, &at); err != nil {
 		return err
 	}
+	if err := r.neighbours(ctx, &subject, at); err != nil {
+		return err
+	}
 	subject.Hidden = r.hidden
 	e := explain.Of(subject, at)
-	r.note()
-	if err := o.print(s, e); err != nil {
+	if err := o.tell(r, answer{b, at, newsOf(e), func() error { return o.print(s, e) }}); err != nil {
 		return err
 	}
 	if !e.Ready() {
@@ -119,8 +109,8 @@ func (r *reading) overview(ctx context.Context, o explainOptions, subject explai
 	}
 	subject.Hidden = r.hidden
 	v := explain.Overview(subject, places)
-	r.note()
-	if err := o.printSurvey(r.s, v); err != nil {
+	news := answer{bundle: subject.Bundle, news: bundleExplanation(v), print: func() error { return o.printSurvey(r.s, v) }}
+	if err := o.tell(r, news); err != nil {
 		return err
 	}
 	if v.Stopped() {

@@ -96,11 +96,11 @@ func TestExplainAsksLittle(t *testing.T) {
 		want []string
 	}{
 		{"explain pos-ui store-0344", []string{
-			"get bundledeployments", "get clusters", "get configmaps", "get gitrepos", "get leases",
+			"get bundledeployments", "get bundles", "get clusters", "get configmaps", "get gitrepos", "get leases",
 			"list bundles", "list clustergroups", "list gitreporestrictions", "list policies", "list schedules",
 		}},
 		{"explain pos-ui", []string{
-			"get configmaps", "get gitrepos", "get leases", "list bundledeployments", "list bundledeployments",
+			"get bundles", "get configmaps", "get gitrepos", "get leases", "list bundledeployments", "list bundledeployments",
 			"list bundlenamespacemappings", "list bundles", "list clustergroups", "list clusters", "list clusters", "list gitreporestrictions", "list policies", "list schedules",
 		}}, // both lists in pages of 500
 	} {
@@ -147,7 +147,7 @@ func TestManyClustersAskLittle(t *testing.T) {
 		want []string
 	}{
 		{"status", []string{
-			"get configmaps", "get configmaps", "get configmaps", "get leases", "list bundles", "list bundles",
+			"get configmaps", "get configmaps", "get configmaps", "get leases", "get leases", "list bundles", "list bundles",
 			"list clusters", "list clusters", "list clusters", "list gitrepos", "list gitrepos", // a probe, and pages of 500
 		}},
 		{"get clusters --limit 3", []string{"get configmaps", "list clusters", "list clusters"}},

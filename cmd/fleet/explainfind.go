@@ -44,7 +44,7 @@ func (r *reading) named(ctx context.Context, k kind, name string) ([]*unstructur
 		}
 	}
 	if !allowed {
-		return nil, cause
+		return nil, s.nowhere(k, spaces, cause)
 	}
 	return out, nil
 }
@@ -57,7 +57,10 @@ func (r *reading) find(ctx context.Context, bundle, cluster string) (*fleet.Bund
 		return nil, explain.Place{}, err
 	}
 	if len(items) == 0 {
-		return nil, explain.Place{}, r.unknown(ctx, mustKind("bundles"), bundle)
+		if err := r.s.swapped(ctx, "explain", bundle, cluster); err != nil {
+			return nil, explain.Place{}, err
+		}
+		return nil, explain.Place{}, r.unknownBundle(ctx, bundle)
 	}
 	var bundles []*fleet.Bundle
 	for _, u := range items {
@@ -166,7 +169,28 @@ func (r *reading) unknown(ctx context.Context, k kind, name string) error {
 			keys = append(keys, view.Key{Namespace: u.GetNamespace(), Name: u.GetName()})
 		}
 	}
-	return k.unknown(name, r.s.scope, keys)
+	return r.s.unknown(ctx, k, name, keys)
+}
+
+// unknownBundle is unknown for a bundle. A bundle whose GitRepo, or whose files, cannot be
+// read is not written: then the error says why. Files of other bundles are no reason.
+func (r *reading) unknownBundle(ctx context.Context, name string) error {
+	missing := r.unknown(ctx, mustKind("bundles"), name)
+	repos, err := list[fleet.GitRepo](ctx, r, query{resource: mustKind("repos").resource(), namespace: r.s.scope})
+	if err != nil {
+		return missing
+	}
+	for _, repo := range repos {
+		c, alone := explain.Unwritten(repo, name)
+		switch {
+		case c == nil:
+		case alone:
+			return fmt.Errorf("%w (repo %s in %s has not written it: %s)", missing, repo.Name, repo.Namespace, c.Message)
+		default:
+			return fmt.Errorf("%w (repo %s in %s cannot be read: %s)", missing, repo.Name, repo.Namespace, c.Message)
+		}
+	}
+	return missing
 }
 
 // unknownCluster is unknown for a cluster: only those in the workspaces of the

@@ -112,7 +112,7 @@ const maxAnswers = 20
 // print prints an explanation.
 func (o explainOptions) print(s *session, e explain.Explanation) error {
 	if o.output.machine() {
-		return o.output.print(s.std.out, explanation(e), false)
+		return o.output.print(s.std.out, explanation(e), o.watch)
 	}
 	now := s.now()
 	p := paragraph{out: s.std.out, width: s.std.width()}
@@ -135,7 +135,8 @@ func (o explainOptions) print(s *session, e explain.Explanation) error {
 // paragraph prints texts that are broken at a width.
 type paragraph struct {
 	out   io.Writer
-	width int // 0: no limit
+	width int    // 0: no limit
+	state string // a word in the prefix that has its colour
 }
 
 // lines prints a text behind a prefix; further lines stand below the text.
@@ -145,7 +146,8 @@ func (p paragraph) lines(prefix, text string) {
 	empty := true
 	for _, word := range strings.Fields(text) {
 		if !empty && p.width > 0 && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > p.width {
-			fmt.Fprintln(p.out, line)
+			p.line(line)
+			p.state = ""
 			line, empty = strings.Repeat(" ", indent), true
 		}
 		if !empty {
@@ -154,7 +156,13 @@ func (p paragraph) lines(prefix, text string) {
 		line += word
 		empty = false
 	}
-	fmt.Fprintln(p.out, strings.TrimRight(line, " "))
+	p.line(line)
+}
+
+// line prints one line, with its state in colour.
+func (p paragraph) line(text string) {
+	before, after, _ := strings.Cut(text, p.state)
+	writeLine(p.out, span{text: before}, span{p.state, p.state}, span{text: after})
 }
 
 // words before links.
@@ -186,7 +194,9 @@ func (p paragraph) chain(e explain.Explanation) {
 		if text == "" {
 			text = or(l.Text, "not known")
 		}
+		p.state = words[i]
 		p.lines(prefix, text)
+		p.state = ""
 		for _, d := range l.Details {
 			p.lines(strings.Repeat(" ", len(prefix)), d)
 		}
@@ -200,22 +210,28 @@ func (p paragraph) hints(list []explain.Hint) {
 		size = max(size, utf8.RuneCountInString(h.For))
 	}
 	for _, h := range list {
-		fmt.Fprintln(p.out, pad(h.For+":", size+1)+"  "+h.Do) // never broken: it is there to be copied
+		say(p.out, "%s\n", pad(h.For+":", size+1)+"  "+h.Do) // never broken: it is there to be copied
 	}
 }
 
 // printSurvey prints the answer about all clusters.
 func (o explainOptions) printSurvey(s *session, v explain.Survey) error {
 	if o.output.machine() {
-		return o.output.print(s.std.out, bundleExplanation(v), false)
+		return o.output.print(s.std.out, bundleExplanation(v), o.watch)
 	}
 	p := paragraph{out: s.std.out, width: s.std.width()}
 	if o.output.wide() {
 		p.width = 0
 	}
 	p.lines("", v.Headline())
-	if v.StoppedAt != "" {
+	switch {
+	case v.StoppedAt != "":
 		p.lines("", "nothing new comes: "+v.Message)
+	case v.Message != "":
+		p.lines("", v.Example.Name+": "+v.Message)
+		for _, d := range v.Details {
+			p.lines("  ", d)
+		}
 	}
 	if v.Waits != "" {
 		p.lines("", "rollout: "+v.Waits)
@@ -251,7 +267,7 @@ func (p paragraph) answers(o explainOptions, v explain.Survey) {
 	t := table{out: p.out, columns: []column{{title: title}, {title: "ANSWER"}, {title: "EXAMPLE"}}}
 	var rows [][]string
 	for _, a := range list {
-		rows = append(rows, []string{fmt.Sprintf("%*d", len(title), a.Clusters), cut(a.Text, room, 0), dash(a.Example.Name)})
+		rows = append(rows, []string{fmt.Sprintf("%*d", len(title), a.Clusters), cut(a.Text, room), dash(a.Example.Name)})
 	}
 	t.print(rows, false)
 	if more > 0 {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +25,8 @@ import (
 type reading struct {
 	s      *session
 	hidden []explain.Hidden
+
+	manager view.Manager
 }
 
 // hide notes what is not the user's to see.
@@ -36,8 +37,9 @@ func (r *reading) hide(resource, namespace string) {
 	}
 }
 
-// note says on stderr what was not seen.
+// note says on stderr what was not seen, and whether the manager is silent.
 func (r *reading) note() {
+	r.s.heard(r.manager)
 	if len(r.hidden) == 0 {
 		return
 	}
@@ -95,6 +97,14 @@ func (r *reading) subject(ctx context.Context, b *fleet.Bundle) (explain.Subject
 		if out.Repo, err = read[fleet.GitRepo](ctx, r, mustKind("repos").resource(), b.Namespace, name); err != nil {
 			return out, err
 		}
+		// Of the Bundle counts what it is after the GitRepo says that it was read.
+		again, err := read[fleet.Bundle](ctx, r, mustKind("bundles").resource(), b.Namespace, b.Name)
+		if err != nil {
+			return out, err
+		}
+		if again != nil {
+			b, out.Bundle = again, again
+		}
 	}
 	if err := r.workspace(ctx, &out, b.Namespace); err != nil {
 		return out, err
@@ -106,11 +116,12 @@ func (r *reading) subject(ctx context.Context, b *fleet.Bundle) (explain.Subject
 	if brake != nil {
 		out.Brake = view.ParseBrake(brake.Data)
 	}
-	lease, err := getAs[coordinationv1.Lease](ctx, s, leases, s.system, controllerLease)
+	lease, _, err := s.lease(ctx)
 	if err != nil {
 		return out, err
 	}
 	out.Manager = view.ReadManager(nil, nil, lease, out.Now)
+	r.manager = out.Manager
 	if b.Spec.ValuesHash == "" {
 		return out, nil
 	}
@@ -219,6 +230,47 @@ func (r *reading) deployment(ctx context.Context, b *fleet.Bundle, at *explain.P
 			at.Deployment, at.Written = bd, written(bd)
 		}
 	}
+	return nil
+}
+
+// maxNamed is how many clusters that targets name are looked for.
+const maxNamed = 10
+
+// neighbours reads the names of all clusters where at is, if a Bundle that is not
+// there names one that does not exist, so that the nearest name can be said. Names
+// that the user may not see are not missed.
+func (r *reading) neighbours(ctx context.Context, of *explain.Subject, at explain.Place) error {
+	if at.Cluster == nil || at.Deployment != nil {
+		return nil
+	}
+	clusters, namespace := mustKind("clusters").resource(), at.Key.Namespace
+	known := plantarget.NamesOf(at.Key.Name, at.Cluster.Labels)
+	missing := false
+	for i, t := range plantarget.Plain(&of.Bundle.Spec) {
+		if missing || i == maxNamed {
+			break
+		}
+		if t.ClusterName == "" || slices.Contains(known, t.ClusterName) {
+			continue
+		}
+		_, err := r.s.api.Get(ctx, clusters, namespace, t.ClusterName)
+		missing = apierrors.IsNotFound(err)
+	}
+	if !missing {
+		return nil
+	}
+	items, _, err := r.s.listed(ctx, query{resource: clusters, namespace: namespace})
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	if err != nil {
+		return reached(r.s.server, err)
+	}
+	known = nil
+	for _, u := range items {
+		known = append(known, plantarget.NamesOf(u.GetName(), u.GetLabels())...)
+	}
+	of.Clusters = map[string][]string{namespace: known}
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/apimachinery/pkg/watch"
@@ -30,6 +32,7 @@ import (
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
 	provisioning "github.com/fleetworkspace/fleet/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
+	planreading "github.com/fleetworkspace/fleet/pkg/plan/reading"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -133,9 +136,12 @@ func is(o *unstructured.Unstructured, r schema.GroupVersionResource) bool {
 	return resourceOf(o.GetKind()) == r.Resource && (group == r.Group || !ofRancher(group) && !ofRancher(r.Group))
 }
 
-// serves tells whether the API server knows a resource: Rancher's only where it has
-// one of them.
-func (f *fake) serves(r schema.GroupVersionResource) error {
+// serves is an error if the API server does not know a resource: Rancher's where it has
+// none of them, Fleet's where the cluster is bare.
+func (f *fake) serves(r schema.GroupVersionResource, name string) error {
+	if f.bare && r.Group == fleet.Group {
+		return apierrors.NewGenericServerResponse(404, "get", r.GroupResource(), name, "404 page not found", 0, true)
+	}
 	if !ofRancher(r.Group) {
 		return nil
 	}
@@ -156,21 +162,42 @@ type fake struct {
 	steps  []step
 	mu     sync.Mutex // guards held
 	held   map[string]*unstructured.Unstructured
+	bare   bool            // the kinds of Fleet are not served
+	others []string        // contexts of the kubeconfig
 	refuse map[string]bool // "<resource> <namespace>": may not be listed
 	end    func()
 	writes []string
 	asked  []string // "list bundles", "get clusters": one for each request
 	url    string   // empty: https://127.0.0.1:31001
 	failed *checkup.Hop
+	left   map[string]*fleet.Reading // what the last reading of each GitRepo left
 }
 
 func newFake(t *testing.T, path string) *fake {
 	start, steps := readStory(t, path)
 	f := &fake{t: t, clock: &clock{at: start}, start: start, steps: steps, held: map[string]*unstructured.Unstructured{}, refuse: map[string]bool{}}
 	giveIDs(t, steps[0].objects)
-	f.take(step{objects: kindsOf()})
+	f.take(step{objects: append(kindsOf(), managerLease())})
 	f.take(steps[0])
 	return f
+}
+
+// managerLease is of a manager that has never led: it is there in every fixture that
+// does not say more of its manager.
+func managerLease() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": leases.GroupVersion().String(), "kind": "Lease"}}
+	u.SetNamespace(fleet.NamespaceSystem)
+	u.SetName(controllerLease)
+	return u
+}
+
+// without removes the manager, or its kinds and all that is of them.
+func (f *fake) without(what string) {
+	f.bare = what == "kinds"
+	maps.DeleteFunc(f.held, func(_ string, o *unstructured.Unstructured) bool {
+		kind := o.GetKind()
+		return kind == "ConfigMap" || kind == "Lease" || f.bare && (o.GroupVersionKind().Group == fleet.Group || kind == "CustomResourceDefinition")
+	})
 }
 
 func (f *fake) take(s step) {
@@ -181,6 +208,48 @@ func (f *fake) take(s step) {
 	}
 	for _, key := range s.gone {
 		delete(f.held, key)
+	}
+	f.finish()
+}
+
+// finish lets the manager say, of each repository that was read, that the bundles of
+// this step are those of its reading, unless the fixture sets its own.
+func (f *fake) finish() {
+	var bundles []*fleet.Bundle
+	for _, o := range f.held {
+		if b, err := as[fleet.Bundle](o); err == nil && o.GetKind() == "Bundle" {
+			bundles = append(bundles, b)
+		}
+	}
+	for _, o := range f.held {
+		r, err := as[fleet.GitRepo](o)
+		if o.GetKind() != "GitRepo" || err != nil || r.Status.Commit == "" || o.GetAnnotations()["test"] == "silent" {
+			continue
+		}
+		var own []*fleet.Bundle
+		for _, b := range bundles {
+			if b.Namespace == r.Namespace && b.Labels[fleet.LabelRepoName] == r.Name {
+				own = append(own, b)
+			}
+		}
+		var gone []string
+		for _, b := range own {
+			if planreading.Leaving(r, b) {
+				gone = append(gone, b.Name)
+			}
+		}
+		left := planreading.Next(f.left[storyKey(o)], fleet.Reading{
+			Commit: r.Status.Commit, Generation: r.Status.ObservedGeneration, Complete: true,
+		}, planreading.Commits(r, own), gone)
+		if f.left == nil {
+			f.left = map[string]*fleet.Reading{}
+		}
+		f.left[storyKey(o)] = left
+		raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(left)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		o.Object["status"].(map[string]any)["reading"] = raw
 	}
 }
 
@@ -220,7 +289,7 @@ func (f *fake) List(_ context.Context, q query, p page) (*unstructured.Unstructu
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, "list "+q.resource.Resource)
-	if err := errors.Join(f.allowed(q), f.serves(q.resource)); err != nil {
+	if err := errors.Join(f.allowed(q), f.serves(q.resource, "")); err != nil {
 		return nil, err
 	}
 	var keys []string
@@ -248,39 +317,81 @@ func (f *fake) List(_ context.Context, q query, p page) (*unstructured.Unstructu
 	return list, nil
 }
 
-// Watch plays the steps after the first. Before each event the object is sent
-// as it was: that is no news, and once it is taken, all news before it have
-// been worked on, so that the clock may go on.
+// Watch plays the steps after the first, until the watch is stopped. Before each event
+// the object is sent as it was: that changes nothing, and once it is taken, all events
+// before it have been processed, so that the clock may go on.
 func (f *fake) Watch(_ context.Context, q query, _ string) (watch.Interface, error) {
-	w := watch.NewFake()
+	w := newStepWatch()
 	go func() {
-		for i, s := range f.steps[1:] {
-			for _, o := range s.objects {
-				if !f.selects(q, o) {
-					continue
-				}
-				if old := f.at(storyKey(o)); old != nil {
-					w.Modify(old.DeepCopy())
-					w.Action(watch.Bookmark, old.DeepCopy())
-				}
-				f.clock.set(f.start.Add(s.after))
-				o.SetResourceVersion(strconv.Itoa(i + 1))
-				f.take(step{objects: []*unstructured.Unstructured{o}})
-				w.Modify(o.DeepCopy())
-			}
-			for _, key := range s.gone {
-				if o := f.at(key); o != nil && f.selects(q, o) {
-					w.Delete(o.DeepCopy())
-				}
-			}
+		defer close(w.events)
+		if f.playSteps(q, w) {
+			f.end()
+			<-w.stopped
 		}
-		if list, err := f.List(context.Background(), q, page{limit: 1}); err == nil && len(list.Items) > 0 {
-			w.Modify(&list.Items[0])
-			w.Action(watch.Bookmark, &list.Items[0])
-		}
-		f.end()
 	}()
 	return w, nil
+}
+
+// playSteps sends the steps after the first to a watch, and at last a Bookmark, which
+// is taken only after all events before it. It reports whether all of them were taken.
+func (f *fake) playSteps(q query, w *stepWatch) bool {
+	for i, s := range f.steps[1:] {
+		for _, o := range s.objects {
+			if !f.selects(q, o) {
+				continue
+			}
+			if old := f.at(storyKey(o)); old != nil && !w.settle(old) {
+				return false
+			}
+			f.clock.set(f.start.Add(s.after))
+			o.SetResourceVersion(strconv.Itoa(i + 1))
+			f.take(step{objects: []*unstructured.Unstructured{o}})
+			if !w.send(watch.Modified, o) {
+				return false
+			}
+		}
+		for _, key := range s.gone {
+			if o := f.at(key); o != nil && f.selects(q, o) && !w.send(watch.Deleted, o) {
+				return false
+			}
+		}
+	}
+	list, err := f.List(context.Background(), q, page{limit: 1})
+	return err != nil || len(list.Items) == 0 || w.settle(&list.Items[0])
+}
+
+// A stepWatch is a watch of which the sender knows that an event was taken. Only the
+// sender closes the channel of events, so that Stop is safe at any time.
+type stepWatch struct {
+	events  chan watch.Event
+	stopped chan struct{}
+	stop    func()
+}
+
+func newStepWatch() *stepWatch {
+	w := &stepWatch{events: make(chan watch.Event), stopped: make(chan struct{})}
+	w.stop = sync.OnceFunc(func() { close(w.stopped) })
+	return w
+}
+
+func (w *stepWatch) Stop() { w.stop() }
+
+func (w *stepWatch) ResultChan() <-chan watch.Event { return w.events }
+
+// send reports whether the event was taken before the watch was stopped.
+func (w *stepWatch) send(kind watch.EventType, o *unstructured.Unstructured) bool {
+	select {
+	case <-w.stopped:
+		return false
+	case w.events <- watch.Event{Type: kind, Object: o.DeepCopy()}:
+		return true
+	}
+}
+
+// settle sends an object that has not changed, and a Bookmark: when that is taken, the
+// events before it have been processed.
+func (w *stepWatch) settle(o *unstructured.Unstructured) bool {
+	return w.send(watch.Modified, o) && w.send(watch.Bookmark, o)
 }
 
 func (f *fake) at(key string) *unstructured.Unstructured {
@@ -296,9 +407,17 @@ func (f *fake) Get(_ context.Context, r schema.GroupVersionResource, namespace, 
 	if err := f.allowed(query{resource: r, namespace: namespace}); err != nil {
 		return nil, err
 	}
+	if err := f.serves(r, name); err != nil && r.Group == fleet.Group {
+		return nil, err
+	}
 	for _, o := range f.held {
 		if is(o, r) && o.GetNamespace() == namespace && o.GetName() == name {
 			return o.DeepCopy(), nil
+		}
+	}
+	for _, o := range f.held {
+		if r == namespaces && o.GetNamespace() == name { // a namespace with objects exists
+			return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}, nil
 		}
 	}
 	return nil, apierrors.NewNotFound(r.GroupResource(), name)
@@ -390,7 +509,14 @@ func (p *played) Fleet() view.Fleet {
 	if err != nil {
 		p.f.t.Fatal(err)
 	}
+	fl.Ordered = false
 	return fl
+}
+
+func (p *played) Ordered(context.Context) (view.Fleet, error) {
+	fl := p.Fleet()
+	fl.Ordered = true
+	return fl, nil
 }
 
 func (p *played) Next(ctx context.Context) error {

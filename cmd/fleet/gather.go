@@ -39,25 +39,25 @@ func (f found) shown(n int) string {
 // nothing but the server selects; otherwise everything is read, and the page
 // is cut out of what is left.
 func (o getOptions) gather(ctx context.Context, s *session, qs []query) (found, error) {
+	if o.limit > 0 && o.pick.Any() && len(qs) == 1 {
+		return o.serverPage(ctx, s, qs[0])
+	}
+	f := found{all: -1}
+	var items []*unstructured.Unstructured
+	for _, q := range qs {
+		some, err := s.all(ctx, q)
+		if err != nil {
+			return found{}, err
+		}
+		items = append(items, some...)
+	}
+	f.before = len(items)
 	around, err := o.around(ctx, s)
 	if err != nil {
 		return found{}, err
 	}
-	if o.limit > 0 && o.pick.Any() && len(qs) == 1 {
-		return o.serverPage(ctx, s, qs[0], around)
-	}
-	f := found{all: -1}
-	for _, q := range qs {
-		items, err := s.all(ctx, q)
-		if err != nil {
-			return found{}, err
-		}
-		f.before += len(items)
-		entries, err := o.entries(items, around)
-		if err != nil {
-			return found{}, err
-		}
-		f.entries = append(f.entries, entries...)
+	if f.entries, err = o.entries(ctx, s, items, around); err != nil {
+		return found{}, err
 	}
 	slices.SortStableFunc(f.entries, func(a, b entry) int { return strings.Compare(a.order(), b.order()) })
 	return o.cutPage(f)
@@ -69,23 +69,28 @@ func (e entry) order() string {
 }
 
 // entries makes rows and drops those that are not picked.
-func (o getOptions) entries(items []*unstructured.Unstructured, x around) ([]entry, error) {
+func (o getOptions) entries(ctx context.Context, s *session, items []*unstructured.Unstructured, x around) ([]entry, error) {
 	var out []entry
+	var err error
+	if x.holders, err = o.holders(ctx, s, items); err != nil {
+		return nil, err
+	}
 	for _, u := range items {
 		r, err := o.kind.row(u, x)
 		if err != nil {
 			return nil, err
 		}
-		if o.pick.Has(r.state) {
-			out = append(out, entry{u, r})
+		if o.pick.Has(r.state) || r.pause != nil && o.pick.HasPaused() {
+			out = append(out, entry{u, r.withPause(o.kind.columns, x.now)})
 		}
 	}
 	return out, nil
 }
 
-// around reads what rows need besides their objects.
+// around reads what rows need besides their objects: after them, so that it shows all
+// that they speak of.
 func (o getOptions) around(ctx context.Context, s *session) (around, error) {
-	x := around{now: s.now(), bundles: map[view.Key]ready{}}
+	x := around{now: s.now(), wide: o.output.wide(), bundles: map[view.Key]ready{}, own: map[view.Key][]*fleet.Bundle{}}
 	if o.kind.plural != "repos" || o.output.machine() {
 		return x, nil
 	}
@@ -98,12 +103,14 @@ func (o getOptions) around(ctx context.Context, s *session) (around, error) {
 			n.ready++
 		}
 		x.bundles[key] = n
+		b.ManagedFields = nil
+		x.own[key] = append(x.own[key], &fleet.Bundle{ObjectMeta: b.ObjectMeta})
 	}
 	return x, err
 }
 
 // serverPage is one page as the server cuts it.
-func (o getOptions) serverPage(ctx context.Context, s *session, q query, x around) (found, error) {
+func (o getOptions) serverPage(ctx context.Context, s *session, q query) (found, error) {
 	list, err := s.api.List(ctx, q, page{limit: o.limit, from: o.from})
 	if err != nil {
 		return found{}, reached(s.server, err)
@@ -112,6 +119,10 @@ func (o getOptions) serverPage(ctx context.Context, s *session, q query, x aroun
 	for i := range list.Items {
 		items[i] = &list.Items[i]
 	}
+	x, err := o.around(ctx, s)
+	if err != nil {
+		return found{}, err
+	}
 	f := found{next: list.GetContinue(), before: len(items), all: -1}
 	if n := list.GetRemainingItemCount(); n != nil {
 		f.more = *n
@@ -119,7 +130,7 @@ func (o getOptions) serverPage(ctx context.Context, s *session, q query, x aroun
 			f.all = len(items) + int(*n)
 		}
 	}
-	f.entries, err = o.entries(items, x)
+	f.entries, err = o.entries(ctx, s, items, x)
 	return f, err
 }
 
@@ -168,7 +179,35 @@ func (o getOptions) nothing(ctx context.Context, s *session, before int) error {
 		text += " in " + s.scope
 	}
 	s.std.note("%s", text)
+	if before == 0 {
+		o.unknowns(ctx, s)
+	}
+	if before == 0 && o.selector() == "" {
+		s.noteNoManager(ctx)
+	}
 	return nil
+}
+
+// unknowns says on stderr which of the objects that --repo, --cluster and --bundle
+// name do not exist. Of those that cannot be listed it says nothing.
+func (o getOptions) unknowns(ctx context.Context, s *session) {
+	for _, f := range [][2]string{{"repos", o.repo}, {"clusters", o.cluster}, {"bundles", o.bundle}} {
+		if f[1] == "" {
+			continue
+		}
+		by := getOptions{kind: mustKind(f[0]), names: []string{f[1]}}
+		qs, err := s.wide(ctx, by.kind, "")
+		if err != nil {
+			continue
+		}
+		found, err := by.gather(ctx, s, qs)
+		if err != nil {
+			continue
+		}
+		if _, missing := by.named(ctx, found.entries, s); missing != nil {
+			s.std.note("%s", missing)
+		}
+	}
 }
 
 // describe says how many objects there are, and which values the labels of a

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -47,12 +48,12 @@ func newGetCommand(g *globals, std stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "get KIND [NAME...]", Short: "Show objects of Fleet", Long: getText,
 		Args:              wantKind,
-		ValidArgsFunction: g.completeKindThenNames(std),
+		ValidArgsFunction: g.completeGet(std),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.parse(args, g); err != nil {
 				return err
 			}
-			s, err := g.connect(cmd.Context(), std, false)
+			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err
 			}
@@ -63,6 +64,8 @@ func newGetCommand(g *globals, std stdio) *cobra.Command {
 		},
 	}
 	o.addFlags(cmd)
+	g.completeObjectFlags(cmd, std)
+	register(cmd, "state", completeStates)
 	return cmd
 }
 
@@ -93,14 +96,16 @@ func (o *getOptions) addFlags(cmd *cobra.Command) {
 
 // parse reads the arguments and refuses what does not go together.
 func (o *getOptions) parse(args []string, g *globals) (err error) {
-	if o.kind, err = kindOf(args[0]); err != nil {
+	if err := o.parseNames(args); err != nil {
 		return err
 	}
-	o.names = args[1:]
 	if err := o.output.check(getFormats...); err != nil {
 		return err
 	}
 	if o.pick.States, err = view.ParseStates(o.states); err != nil {
+		return err
+	}
+	if err := checkSelector(o.labels); err != nil {
 		return err
 	}
 	o.pick.NotReady = o.notReady
@@ -127,6 +132,35 @@ func (o *getOptions) parse(args []string, g *globals) (err error) {
 	}
 	if o.limit < 0 {
 		return errors.New("--limit must not be below 0")
+	}
+	return nil
+}
+
+// parseNames reads KIND NAME..., or KIND/NAME... of one kind.
+func (o *getOptions) parseNames(args []string) (err error) {
+	if !strings.Contains(args[0], "/") {
+		if o.kind, err = kindOf(args[0]); err != nil {
+			first := grammarOf(kindNames()...).kindFirst(args)
+			return fmt.Errorf("%w%s", err, first)
+		}
+		for _, name := range args[1:] {
+			if word, bare, slashed := strings.Cut(name, "/"); slashed && o.kind.is(word) {
+				name = bare
+			}
+			o.names = append(o.names, name)
+		}
+		return err
+	}
+	refs, err := grammarOf(kindNames()...).objects(args)
+	if err != nil {
+		return err
+	}
+	o.kind = refs[0].kind
+	for _, r := range refs {
+		if r.kind.Kind != o.kind.Kind {
+			return fmt.Errorf("%q and %q: want objects of one kind", refs[0], r)
+		}
+		o.names = append(o.names, r.name)
 	}
 	return nil
 }
@@ -160,7 +194,7 @@ func runGet(ctx context.Context, o getOptions, s *session) error {
 	if err != nil {
 		return err
 	}
-	entries, missing, err := o.choose(found.entries, s)
+	entries, missing, err := o.choose(ctx, found.entries, s)
 	if err != nil {
 		return err
 	}
@@ -181,10 +215,10 @@ func runGet(ctx context.Context, o getOptions, s *session) error {
 
 // choose applies names and order. missing is an error about names that are not
 // there.
-func (o getOptions) choose(all []entry, s *session) (chosen []entry, missing, err error) {
+func (o getOptions) choose(ctx context.Context, all []entry, s *session) (chosen []entry, missing, err error) {
 	chosen = all
 	if len(o.names) > 0 {
-		chosen, missing = o.named(all, s)
+		chosen, missing = o.named(ctx, all, s)
 	}
 	if o.sortBy != "" {
 		err = sortByPath(chosen, o.sortBy)
@@ -193,7 +227,7 @@ func (o getOptions) choose(all []entry, s *session) (chosen []entry, missing, er
 }
 
 // named picks the objects with the given names, in the order of the names.
-func (o getOptions) named(all []entry, s *session) ([]entry, error) {
+func (o getOptions) named(ctx context.Context, all []entry, s *session) ([]entry, error) {
 	var out []entry
 	var missing []error
 	for _, name := range o.names {
@@ -204,7 +238,7 @@ func (o getOptions) named(all []entry, s *session) ([]entry, error) {
 			}
 		}
 		if len(out) == before {
-			missing = append(missing, o.kind.unknown(name, s.scope, keysOf(all)))
+			missing = append(missing, s.unknown(ctx, o.kind, name, keysOf(all)))
 		}
 	}
 	return out, errors.Join(missing...)
@@ -218,7 +252,8 @@ func keysOf(all []entry) []view.Key {
 	return keys
 }
 
-// unknown is the error for a name that is not there, with the nearest that is.
+// unknown is the error for a name that is not there, with the nearest that is, or those
+// that are.
 func (k kind) unknown(name, scope string, known []view.Key) error {
 	var workspaces, names []string
 	for _, key := range known {
@@ -240,8 +275,18 @@ func (k kind) unknown(name, scope string, known []view.Key) error {
 	if len(known) == 0 {
 		return fmt.Errorf("%s; there are none", text)
 	}
-	if near := view.Nearest(name, names); near != "" {
+	if near := spelling.Nearest(name, names); near != "" {
 		return fmt.Errorf("%s; did you mean %q?", text, near)
 	}
-	return errors.New(text)
+	slices.Sort(names)
+	return fmt.Errorf("%s; there are: %s", text, view.List(slices.Compact(names), maxNames))
+}
+
+// unknown is the error for an object that a command was asked about and that is not
+// there: with -n, it names another workspace that has it. known are those that are there.
+func (s *session) unknown(ctx context.Context, k kind, name string, known []view.Key) error {
+	if s.scope != "" {
+		return s.absent(ctx, k, name)
+	}
+	return k.unknown(name, s.scope, known)
 }

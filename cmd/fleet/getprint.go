@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -15,7 +17,7 @@ func (o getOptions) printAll(entries []entry, s *session) error {
 	switch {
 	case o.output == formatName:
 		for _, e := range entries {
-			fmt.Fprintln(s.std.out, o.kind.qualified()+"/"+e.object.GetName())
+			say(s.std.out, "%s\n", o.kind.qualified()+"/"+e.object.GetName())
 		}
 		return nil
 	case o.output.machine():
@@ -69,20 +71,32 @@ func (o getOptions) table(entries []entry, s *session) (*table, func(row) []stri
 	if !o.output.wide() {
 		t.width = s.std.width()
 	}
-	pick := t.show(o.kind.columns, func(c column) bool { return !hidden[c.title] && (!c.wide || o.output.wide()) })
-	if t.columns[len(t.columns)-1].title != "MESSAGE" {
-		t.width = 0
-	}
+	trouble := slices.ContainsFunc(entries, inTrouble)
+	pick := t.show(o.kind.columns, func(c column) bool {
+		return !hidden[c.title] && (!c.wide || o.output.wide() || trouble && c.title == "MESSAGE")
+	})
 	return t, func(r row) []string { return pick(r.cells) }
 }
 
+// inTrouble reports whether an entry is paused, or a Cluster whose agent cannot work:
+// its state alone does not say why.
+func inTrouble(e entry) bool {
+	if e.row.pause != nil {
+		return true
+	}
+	text, _, _ := unstructured.NestedString(e.object.Object, "status", "agent", "trouble")
+	return text != ""
+}
+
 // sortByPath sorts entries by what a jsonpath finds in their objects: numbers
-// by value, all else as text. Entries without it come first.
+// by value, all else as text. Entries without it come first; a path that none of
+// them has is an error.
 func sortByPath(entries []entry, path string) error {
 	p, err := output(jsonpathPrefix + path).path()
 	if err != nil {
 		return fmt.Errorf("--sort-by: %w", err)
 	}
+	found := false
 	keys := make(map[*unstructured.Unstructured]string, len(entries))
 	for _, e := range entries {
 		var out bytes.Buffer
@@ -90,6 +104,10 @@ func sortByPath(entries []entry, path string) error {
 			return fmt.Errorf("--sort-by: %w", err)
 		}
 		keys[e.object] = out.String()
+		found = found || out.Len() > 0
+	}
+	if !found && len(entries) > 0 {
+		return nothingToSortBy(entries[0].object, path)
 	}
 	slices.SortStableFunc(entries, func(a, b entry) int {
 		x, y := keys[a.object], keys[b.object]
@@ -101,4 +119,19 @@ func sortByPath(entries []entry, path string) error {
 		return cmp.Compare(x, y)
 	})
 	return nil
+}
+
+// nothingToSortBy is the error for a path that no object has, with the fields
+// that are there instead.
+func nothingToSortBy(u *unstructured.Unstructured, path string) error {
+	fields := u.Object
+	for _, name := range strings.Split(strings.Trim(path, "{}."), ".") {
+		next, ok := fields[name].(map[string]any)
+		if !ok || len(next) == 0 {
+			break
+		}
+		fields = next
+	}
+	known := slices.Sorted(maps.Keys(fields))
+	return fmt.Errorf("--sort-by %s: no object has that field; there are: %s", path, strings.Join(known, ", "))
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -104,7 +103,7 @@ func (w *getWatch) take(ctx context.Context, batch []change) error {
 			gone = c.kind == watch.Deleted
 		}
 	}
-	entries, err := w.o.entries(items, x)
+	entries, err := w.o.entries(ctx, w.s, items, x)
 	if err != nil {
 		return err
 	}
@@ -151,8 +150,8 @@ func (w *getWatch) document(e entry, gone bool) error {
 	}
 	w.shown[keyText(e.object)] = e.object.GetResourceVersion()
 	if w.o.output == formatName {
-		_, err := fmt.Fprintln(w.s.std.out, w.o.kind.qualified()+"/"+e.object.GetName())
-		return err
+		say(w.s.std.out, "%s\n", w.o.kind.qualified()+"/"+e.object.GetName())
+		return nil
 	}
 	return w.o.output.print(w.s.std.out, plain(e.object), true)
 }

@@ -42,7 +42,7 @@ type controllerOptions struct {
 func newInstallControllerCommand(g *globals, std stdio) *cobra.Command {
 	var o controllerOptions
 	cmd := &cobra.Command{
-		Use: "controller", Short: "Print the manager", Long: installControllerText, Args: cobra.NoArgs,
+		Use: "controller", Short: "Print the manager", Long: installControllerText, Args: noArguments,
 		Example: "  fleet install controller | kubectl apply -f -\n  fleet install controller --crds-only | kubectl apply -f -",
 		RunE:    func(*cobra.Command, []string) error { return runInstallController(o, g.system, std) },
 	}
@@ -106,7 +106,7 @@ func printManifest(std stdio, about []string, objects []*unstructured.Unstructur
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(std.out, text)
+	_, err = fmt.Fprint(exact(std.out), text)
 	return err
 }
 
@@ -123,7 +123,7 @@ func loose(o runtime.Object) (*unstructured.Unstructured, error) {
 
 const installConfigText = `Prints the labels that the agent of a cluster asks for when it registers, to be applied to that cluster before the agent is:
 
-  fleet install agent-config -l env=prod | kubectl --context new apply -f -
+  fleet install agent-config --label env=prod | kubectl --context new apply -f -
 
 The manager gives them to the Cluster when it is made, and never changes them after that. Labels of Fleet and Rancher are not given. No connection
 is made.`
@@ -131,7 +131,7 @@ is made.`
 func newInstallConfigCommand(g *globals, std stdio) *cobra.Command {
 	var labels map[string]string
 	cmd := &cobra.Command{
-		Use: "agent-config", Short: "Print labels for an agent to ask for", Long: installConfigText, Args: cobra.NoArgs,
+		Use: "agent-config", Short: "Print labels for an agent to ask for", Long: installConfigText, Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			cm, err := manifest.LabelsConfig(g.system, labels)
 			if err != nil {
@@ -148,11 +148,19 @@ func newInstallConfigCommand(g *globals, std stdio) *cobra.Command {
 	return cmd
 }
 
-// labelFlag is -l, and the name that it had in Fleet's first documents.
+// labelFlag is --label. Its hidden names are --labels and -l, which is a selector
+// in all other commands.
 func labelFlag(fs *pflag.FlagSet, into *map[string]string, usage string) {
-	fs.StringToStringVarP(into, "label", "l", nil, usage)
-	fs.StringToStringVar(into, "labels", nil, "the same as --label")
-	_ = fs.MarkHidden("labels")
+	labelsVar(fs, into, "label", "", usage)
+	hiddenFlag(fs, "label", "labels", "l")
+}
+
+// hiddenFlag gives a flag another name, and letter, that it had before: help does
+// not list it.
+func hiddenFlag(fs *pflag.FlagSet, name, old, letter string) {
+	f := fs.Lookup(name)
+	alias := fs.VarPF(f.Value, old, letter, "deprecated: the same as --"+name)
+	alias.NoOptDefVal, alias.Hidden = f.NoOptDefVal, true
 }
 
 // reachOptions are the flags that say where agents find the API server.

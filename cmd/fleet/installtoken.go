@@ -65,14 +65,14 @@ type agentTokenOptions struct {
 func newInstallTokenCommand(g *globals, std stdio) *cobra.Command {
 	var o agentTokenOptions
 	cmd := &cobra.Command{
-		Use: "agent-token", Short: "Make a token and print an agent", Long: installTokenText, Args: cobra.NoArgs,
+		Use: "agent-token", Short: "Make a token and print an agent", Long: installTokenText, Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ttl, err := manifest.ParseLifetime(o.ttl)
 			if err != nil {
 				return err
 			}
-			g.writing()
-			s, err := g.connect(cmd.Context(), std, false)
+			g.writing(cmd)
+			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err
 			}

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/view"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
+	"github.com/fleetworkspace/fleet/pkg/plan/support"
 )
 
 // A kind is one of the kinds that fleet get knows.
@@ -40,16 +41,30 @@ func (k kind) resource() schema.GroupVersionResource {
 // qualified is what kubectl puts before a name: "cluster.fleet.cattle.io".
 func (k kind) qualified() string { return strings.ToLower(k.Kind) + "." + fleet.Group }
 
-// kindOf finds a kind by any of its names, with or without the API group.
-func kindOf(name string) (kind, error) {
+// is reports whether a word is one of the names of the kind, with or without the
+// API group.
+func (k kind) is(name string) bool {
 	word := strings.TrimSuffix(strings.ToLower(name), "."+fleet.Group)
+	return word == k.plural || word == k.singular || slices.Contains(k.names, word)
+}
+
+// kindOf finds a kind by any of its names.
+func kindOf(name string) (kind, error) {
 	for _, k := range kinds {
-		if word == k.plural || word == k.singular || slices.Contains(k.names, word) {
+		if k.is(name) {
 			return k, nil
 		}
 	}
+	if k := kindNamed(name); k != "" {
+		plural, _, _ := fleet.Resource(k)
+		plural += "." + fleet.Group
+		if slices.Contains(support.Kinds(), k) {
+			return kind{}, fmt.Errorf("no kind %q here: this version does not act on %s yet; kubectl get %s shows those that are there", name, k, plural)
+		}
+		return kind{}, fmt.Errorf("no kind %q here; kubectl get %s shows them", name, plural)
+	}
 	known := kindNames()
-	if near := view.Nearest(word, known); near != "" {
+	if near := spelling.Nearest(strings.ToLower(name), known); near != "" {
 		return kind{}, fmt.Errorf("no kind %q; did you mean %q?", name, near)
 	}
 	return kind{}, fmt.Errorf("no kind %q; there are %s", name, strings.Join(known, ", "))
@@ -70,20 +85,4 @@ func kindNames() []string {
 		names = append(names, k.plural)
 	}
 	return names
-}
-
-// target reads KIND/NAME, where KIND is one of allowed.
-func target(arg string, allowed ...string) (kind, string, error) {
-	word, name, ok := strings.Cut(arg, "/")
-	if !ok || name == "" || strings.Contains(name, "/") {
-		return kind{}, "", fmt.Errorf("%q: want KIND/NAME, for example %s/NAME", arg, mustKind(allowed[0]).singular)
-	}
-	k, err := kindOf(word)
-	if err != nil {
-		return kind{}, "", err
-	}
-	if !slices.Contains(allowed, k.plural) {
-		return kind{}, "", fmt.Errorf("%q: this works with %s", arg, strings.Join(allowed, ", "))
-	}
-	return k, name, nil
 }

@@ -14,11 +14,16 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/lint"
-	"github.com/fleetworkspace/fleet/pkg/plan/view"
+	"github.com/fleetworkspace/fleet/pkg/plan/schema"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
+	"github.com/fleetworkspace/fleet/schemas"
 )
 
 const lintText = `Reads directories as a GitRepo would, and renders what it finds with Helm and kustomize for sample clusters: all mistakes that can be found before
 a push, each with file and line. Everything is read, nothing stops at the first error. Paths are relative to the working directory.
+
+Objects are checked against the schemas of Kubernetes and of the CRDs in the directories and in --crd-file: what an agent is refused for unknown
+fields, wrong types and kinds that are not served is found here.
 
 The sample clusters are made up, one for each selector in the bundles, or with --cluster-file those of a file, such as "fleet get clusters -o yaml"
 prints. What fails only because a made-up cluster lacks something is a warning.
@@ -37,10 +42,14 @@ type lintOptions struct {
 	dirs        []string
 	strict      bool
 	list        bool // of the rules
+	schema      bool // of fleet.yaml
 	rules       []string
 	off         map[string]bool
+	known       lint.Known // of clusterFile
 	clusterFile string
+	account     string // that the GitRepo says
 	kubeVersion string
+	crdFile     string
 	offline     bool
 	output      output
 	helm        helmAccess
@@ -59,14 +68,18 @@ func newLintCommand(_ *globals, std stdio) *cobra.Command {
 			if err := o.complete(os.Getenv); err != nil {
 				return err
 			}
-			if o.list {
+			switch {
+			case o.list:
 				return printRules(std)
+			case o.schema:
+				_, err := exact(std.out).Write(schemas.FleetYAML)
+				return err
 			}
 			return runLint(cmd.Context(), o, std)
 		},
 	}
 	o.addFlags(cmd.Flags())
-	completeFiles(cmd, "cluster-file", "password-file", "cacerts-file", "ssh-privatekey-file", "helm-credentials-by-path-file")
+	completeFiles(cmd, "cluster-file", "crd-file", "password-file", "cacerts-file", "ssh-privatekey-file", "helm-credentials-by-path-file")
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	}
@@ -77,8 +90,11 @@ func (o *lintOptions) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.strict, "strict", false, "warnings are errors")
 	fs.StringArrayVar(&o.rules, "rule", nil, "switch a rule off: `-NAME`; may be repeated")
 	fs.BoolVar(&o.list, "rules", false, "list the rules, and do nothing else")
+	fs.BoolVar(&o.schema, "schema", false, "print the JSON schema of fleet.yaml for editors, and do nothing else")
 	fs.StringVar(&o.clusterFile, "cluster-file", "", "`file` with Clusters, and ClusterGroups, to render for; - is stdin; default: made-up ones")
-	fs.StringVar(&o.kubeVersion, "kube-version", "", "`version` of Kubernetes that charts see; default: that of the Cluster in --cluster-file, else a recent one")
+	fs.StringVar(&o.account, "service-account", "", "`account` that the GitRepo names: its serviceAccount")
+	fs.StringVar(&o.kubeVersion, "kube-version", "", "`version` of Kubernetes that charts see, and whose kinds there are; default: that of the Cluster in --cluster-file, else a recent one")
+	fs.StringVar(&o.crdFile, "crd-file", "", "`file` with CRDs that clusters have, as \"kubectl get crds -o yaml\" prints them; - is stdin")
 	fs.BoolVar(&o.offline, "offline", false, "download nothing: a chart that is not here is an error")
 	o.output.addFlag(fs, formatJSON, formatYAML, formatSARIF, formatGitHub)
 	o.helm.addFlags(fs)
@@ -87,6 +103,9 @@ func (o *lintOptions) addFlags(fs *pflag.FlagSet) {
 func (o *lintOptions) complete(env func(string) string) error {
 	if err := o.output.check(formatJSON, formatYAML, formatSARIF, formatGitHub); err != nil {
 		return err
+	}
+	if _, err := schema.New(o.kubeVersion); err != nil {
+		return fmt.Errorf("--kube-version: %w", err)
 	}
 	if len(o.dirs) == 0 {
 		o.dirs = []string{"."}
@@ -110,7 +129,7 @@ func unknownRule(name string) error {
 	for _, r := range lint.Rules() {
 		names = append(names, r.Name)
 	}
-	if near := view.Nearest(name, names); near != "" {
+	if near := spelling.Nearest(name, names); near != "" {
 		return fmt.Errorf("no rule %q; did you mean %q?", name, near)
 	}
 	return fmt.Errorf("no rule %q; fleet lint --rules lists them", name)
@@ -135,14 +154,21 @@ func runLint(ctx context.Context, o lintOptions, std stdio) error {
 	if err != nil {
 		return err
 	}
+	crds, err := o.readCRDs(std)
+	if err != nil {
+		return err
+	}
 	if o.helm.unsent() {
 		std.note("note: the credentials for charts are sent nowhere without --helm-repo-url-regex")
 	}
 	var report lintReport
 	for _, p := range places {
-		if err := o.lint(ctx, p, clusters, &report); err != nil {
+		objects := lintObjects{crds: crds}
+		if err := o.lint(ctx, p, clusters, &objects, &report); err != nil {
 			return err
 		}
+		objects.report(p, &report)
+		objects.shared(p, &report)
 	}
 	o.judge(&report)
 	if err := o.print(std, report); err != nil {
@@ -158,6 +184,7 @@ func runLint(ctx context.Context, o lintOptions, std stdio) error {
 // judge drops what is switched off, orders the rest, and counts.
 func (o *lintOptions) judge(r *lintReport) {
 	r.list = slices.DeleteFunc(r.list, func(f lintFinding) bool { return o.off[f.Rule] })
+	r.unite()
 	slices.SortStableFunc(r.list, func(a, b lintFinding) int { return finding.Compare(a.Finding, b.Finding) })
 	r.list = slices.CompactFunc(r.list, func(a, b lintFinding) bool { return a.Finding == b.Finding })
 	dirty := map[string]bool{}
@@ -172,6 +199,44 @@ func (o *lintOptions) judge(r *lintReport) {
 	for _, b := range r.bundles {
 		if r.Bundles++; !dirty[b] {
 			r.Clean++
+		}
+	}
+}
+
+// unite leaves one finding of each mistake: what says the same as an error is no
+// warning, too, and of a template that is not rendered only this is said, as an
+// error where the object is refused for it.
+func (r *lintReport) unite() {
+	type line struct {
+		path string
+		line int
+	}
+	templates, refused := map[line]bool{}, map[line]bool{}
+	errors := map[finding.Finding]bool{}
+	same := func(f finding.Finding) finding.Finding {
+		return finding.Finding{Path: f.Path, Line: f.Line, Rule: f.Rule, Message: f.Message}
+	}
+	for _, f := range r.list {
+		switch at := (line{f.Path, f.Line}); {
+		case f.Rule == finding.RuleNotRendered:
+			templates[at] = true
+		case f.Severity == finding.Error:
+			refused[at] = true
+			errors[same(f.Finding)] = true
+		}
+	}
+	r.list = slices.DeleteFunc(r.list, func(f lintFinding) bool {
+		switch at := (line{f.Path, f.Line}); {
+		case f.Rule == finding.RuleNotRendered:
+			return false
+		case f.Severity == finding.Error:
+			return templates[at]
+		}
+		return errors[same(f.Finding)]
+	})
+	for i := range r.list {
+		if f := &r.list[i].Finding; f.Rule == finding.RuleNotRendered && refused[line{f.Path, f.Line}] {
+			f.Severity = finding.Error
 		}
 	}
 }

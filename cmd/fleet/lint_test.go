@@ -107,6 +107,26 @@ func TestLintTranscripts(t *testing.T) {
 	}
 }
 
+// An account that the GitRepo does not allow has its line, without the GitRepo too
+// where it is Fleet's own.
+func TestLintAccount(t *testing.T) {
+	custom := "targetCustomizations:\n- name: all\n  clusterSelector: {}\n  serviceAccount: fleet-agent\n"
+	cm := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+	out, _, code := linted(t, files(t, map[string]string{"app/fleet.yaml": custom, "app/cm.yaml": cm}), "--service-account", "team-a", "app")
+	if want := `app/fleet.yaml:4:19: warning: serviceAccount "fleet-agent" is ignored; the repository is deployed as "team-a" [overridden]`; !strings.Contains(out, want) || code != 0 {
+		t.Errorf("want %s and 0, got %d:\n%s", want, code, out)
+	}
+	out, _, code = linted(t, files(t, map[string]string{"app/fleet.yaml": custom, "app/cm.yaml": cm}), "app")
+	if want := `app/fleet.yaml:4:19: error: serviceAccount "fleet-agent" is Fleet's own; no bundle may act as it [reserved]`; !strings.Contains(out, want) || code != 4 {
+		t.Errorf("want %s and 4, got %d:\n%s", want, code, out)
+	}
+	chart := map[string]string{"app/Chart.yaml": "apiVersion: v2\nname: c\nversion: 1.0.0\n", "app/crds/ns.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n"}
+	out, _, code = linted(t, files(t, chart), "app")
+	if want := "app/crds/ns.yaml:1:1: error: render: Namespace team is no CustomResourceDefinition"; !strings.Contains(out, want) || code != 4 {
+		t.Errorf("want %s and 4, got %d:\n%s", want, code, out)
+	}
+}
+
 // The examples are as they should be, whoever looks: from above, from inside,
 // and by an absolute path.
 func TestLintExamples(t *testing.T) {
@@ -151,6 +171,16 @@ func TestLint(t *testing.T) {
 			want: ".:1:1: error: nothing to deploy: no YAML, chart or kustomization here or below [empty]\n    a repository that yields nothing is refused, not pruned\n",
 			code: 4,
 		},
+		"JSONAlone": {
+			why:  "JSON is deployed beside other files, and makes no bundle by itself",
+			tree: map[string]string{"app/cm.json": "{}"}, args: []string{"app"},
+			want: "app:1:1: error: nothing to deploy: no YAML, chart or kustomization here or below [empty]\n    cm.json alone makes no bundle: put a fleet.yaml beside it, which may be empty\n",
+			code: 4,
+		},
+		"JSONWithOptions": {
+			why:  "an empty fleet.yaml makes it one",
+			tree: map[string]string{"app/cm.json": `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}`, "app/fleet.yaml": ""}, args: []string{"app"},
+		},
 		"AboveIsFine": {
 			why:  "a directory of bundles is none itself",
 			tree: map[string]string{"apps/a/fleet.yaml": "{}", "apps/a/cm.yaml": cm}, args: []string{"apps"},
@@ -164,9 +194,44 @@ func TestLint(t *testing.T) {
 			why:  "a directory is not a pattern",
 			tree: map[string]string{"a[b]*/cm.yaml": cm}, args: []string{"a[b]*"},
 		},
+		"OnlyManifestWithoutKind": {
+			why:  "the place is that of the manifest, not of fleet.yaml",
+			tree: map[string]string{"fleet.yaml": "namespace: a\n", "cm.yaml": "# a\napiVersion: v1\nmetadata: {name: a}\n"},
+			want: "cm.yaml:2:1: warning: the document has no kind, so it is not deployed [manifest]\n    add what is missing, or list the file in .fleetignore\n",
+		},
+		"RenderedWithoutKind": {
+			why:  "what a template renders is not left out silently either",
+			tree: map[string]string{"Chart.yaml": chart, "templates/a.yaml": cm + "---\nmetadata: {name: b}\n"},
+			want: "templates/a.yaml:1:1: warning: render: a document that it renders has no kind, so it is not deployed [manifest]\n    for every sample cluster\n",
+		},
+		"RenderedTwice": {
+			tree: map[string]string{"Chart.yaml": chart, "templates/a.yaml": cm, "templates/b.yaml": cm},
+			want: "templates/b.yaml:1:1: error: render: ConfigMap a is in the bundle twice: first in templates/a.yaml [duplicate]\n    for every sample cluster\n",
+			code: 4,
+		},
+		"NoSuchFunction": {
+			why: "no label of a cluster helps, so it is no guess",
+			tree: map[string]string{
+				"Chart.yaml": chart, "fleet.yaml": "helm: {values: {tier: \"${ .ClusterLabels.tier }\"}}", "templates/a.yaml": cm + "data: {a: {{ .Values.tier | fooo }}}\n",
+			},
+			want: "templates/a.yaml:4:1: error: render: function \"fooo\" not defined [template]\n    for every sample cluster\n", code: 4,
+		},
+		"TemplateOfValues": {
+			tree: map[string]string{"Chart.yaml": chart, "fleet.yaml": "helm:\n  values:\n    tier: ${ .ClusterLabels.tier | lowwer }\n", "templates/a.yaml": cm},
+			want: "fleet.yaml:3:11: error: template of helm.values.tier: there is no function \"lowwer\" [template]\n    did you mean \"lower\"?\n", code: 4,
+		},
+		"UnknownCluster": {
+			why: "the clusters of --cluster-file are all that there are; of groups it says nothing",
+			tree: map[string]string{
+				"app/cm.yaml": cm, "app/fleet.yaml": "targetCustomizations:\n- clusterName: shop2\n- clusterGroup: eu\n",
+				"c.yaml": "apiVersion: fleet.cattle.io/v1alpha1\nkind: Cluster\nmetadata: {name: shop1, namespace: w, labels: {a: b}}\n",
+			},
+			args: []string{"--cluster-file", "c.yaml", "app"},
+			want: "app/fleet.yaml:2:16: warning: there is no cluster \"shop2\" in c.yaml [unknown-cluster]\n    did you mean \"shop1\"?\n",
+		},
 		"MissingLabel": {
 			why:  "made-up clusters have what templates ask for",
-			tree: map[string]string{"Chart.yaml": chart, "fleet.yaml": "helm: {values: {tier: \"${ .ClusterLabels.tier }\"}}", "templates/a.yaml": "a: {{ required \"tier\" .Values.tier }}\n" + cm},
+			tree: map[string]string{"Chart.yaml": chart, "fleet.yaml": "helm: {values: {tier: \"${ .ClusterLabels.tier }\"}}", "templates/a.yaml": cm + "data: {a: '{{ required \"tier\" .Values.tier }}'}\n"},
 		},
 		"MissingLabelOfRealOne": {
 			why: "real ones may not",
@@ -175,7 +240,7 @@ func TestLint(t *testing.T) {
 				"c.yaml": "apiVersion: fleet.cattle.io/v1alpha1\nkind: Cluster\nmetadata: {name: c1, namespace: w, labels: {a: b}}\n",
 			},
 			args: []string{"--cluster-file", "c.yaml", "app"},
-			want: "app/fleet.yaml:4:11: error: render: no value for .ClusterLabels.tier [render]\n    for every sample cluster\n", code: 4,
+			want: "app/fleet.yaml:4:11: error: render: helm.values.tier: no value for .ClusterLabels.tier [render]\n    for every sample cluster\n", code: 4,
 		},
 		"Guess": {
 			why:  "what a made-up value breaks may be all right",
@@ -210,7 +275,63 @@ func TestLint(t *testing.T) {
 				"c.yaml": "apiVersion: fleet.cattle.io/v1alpha1\nkind: Cluster\nmetadata: {name: c1, namespace: w}\n",
 			},
 			args: []string{"--cluster-file", "c.yaml", "app"},
-			want: "app/fleet.yaml:1:18: warning: none of the clusters in c.yaml gets the bundle: target 1 wants clusterName c9, this is c1 [unreachable]\n",
+			want: "app/fleet.yaml:1:18: warning: none of the clusters in c.yaml gets the bundle: target 1 wants clusterName c9, this is c1 [unreachable]\n" +
+				"app/fleet.yaml:1:33: warning: there is no cluster \"c9\" in c.yaml [unknown-cluster]\n",
+		},
+		"MatchesNobody": {
+			why: "a customization for clusters that are not there is probably misspelt",
+			tree: map[string]string{
+				"app/cm.yaml": cm, "app/fleet.yaml": "targetCustomizations:\n- name: p\n  clusterSelector: {matchLabels: {env: pord}}\n",
+				"c.yaml": "apiVersion: fleet.cattle.io/v1alpha1\nkind: Cluster\nmetadata: {name: c1, namespace: w, labels: {env: prod}}\n",
+			},
+			args: []string{"--cluster-file", "c.yaml", "app"},
+			want: "app/fleet.yaml:2:3: warning: customization \"p\" matches none of the clusters in c.yaml [unreachable]\n    it wants env=pord, c1 has env=prod\n",
+		},
+		"Circle": {
+			why: "each of the bundles is fine, and none of them is deployed",
+			tree: map[string]string{
+				"apps/a/cm.yaml": cm, "apps/a/fleet.yaml": "namespace: a\nname: a\ndependsOn:\n- name: b\n",
+				"apps/b/cm.yaml": cm, "apps/b/fleet.yaml": "namespace: b\nname: b\ndependsOn:\n- name: a\n",
+			},
+			args: []string{"apps"},
+			want: "apps/a/fleet.yaml:4:9: error: dependsOn goes in a circle, so none of these is deployed: a -> b -> a [dependency]\n    take out one of them: here, or in apps/b/fleet.yaml:4\n", code: 4,
+		},
+		"SharedObject": {
+			why:  "each of the bundles is fine, and a cluster refuses one of them",
+			tree: map[string]string{"a/fleet.yaml": "namespace: web\n", "a/cm.yaml": "# a\n" + cm, "b/fleet.yaml": "{}", "b/cm.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: web}\n"},
+			want: "b/cm.yaml:3:18: warning: ConfigMap web/a is in another bundle too: a/cm.yaml:4 [shared-object]\n    clusters that get both refuse one of them; remove the object from one, or lint directories of different GitRepos apart\n",
+		},
+		"SharedByCharts": {
+			why: "the name is known when the chart is rendered, and its hooks are made and removed by Helm",
+			tree: map[string]string{
+				"a/fleet.yaml": "{}", "b/fleet.yaml": "{}", "a/Chart.yaml": chart, "a/templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Chart.Name }}\n",
+				"b/Chart.yaml": chart, "b/templates/b.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\n",
+				"a/templates/hook.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: h, annotations: {helm.sh/hook: pre-install}}\n",
+				"b/templates/hook.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: h, annotations: {helm.sh/hook: pre-install}}\n",
+			},
+			want: "b/templates/b.yaml:4:9: warning: ConfigMap default/web is in another bundle too: a/templates/a.yaml:4 [shared-object]\n    clusters that get both refuse one of them; remove the object from one, or lint directories of different GitRepos apart\n",
+		},
+		"OtherNamespaces": {
+			why:  "the release namespace makes them two objects",
+			tree: map[string]string{"a/fleet.yaml": "defaultNamespace: a\n", "a/cm.yaml": cm, "b/fleet.yaml": "defaultNamespace: b\n", "b/cm.yaml": cm},
+		},
+		"OtherClusters": {
+			why: "no cluster gets both",
+			tree: map[string]string{
+				"a/fleet.yaml": "overrideTargets: [{clusterSelector: {matchLabels: {env: dev}}}]\n", "a/cm.yaml": cm,
+				"b/fleet.yaml": "overrideTargets: [{clusterSelector: {matchLabels: {env: prod}}}]\n", "b/cm.yaml": cm,
+			},
+		},
+		"OtherCustomizations": {
+			why: "the namespace differs where both are",
+			tree: map[string]string{
+				"a/fleet.yaml": "namespace: a\ntargetCustomizations:\n- name: p\n  clusterSelector: {matchLabels: {env: prod}}\n  doNotDeploy: true\n", "a/cm.yaml": cm,
+				"b/fleet.yaml": "namespace: b\ntargetCustomizations:\n- name: p\n  clusterSelector: {matchLabels: {env: prod}}\n  namespace: a\n", "b/cm.yaml": cm,
+			},
+		},
+		"SharedByOrder": {
+			why:  "a bundle that takes objects over may have one of another, and charts bring the same CRDs",
+			tree: map[string]string{"a/fleet.yaml": "namespace: team\n", "a/cm.yaml": cm, "b/fleet.yaml": "namespace: team\nhelm: {takeOwnership: true}\n", "b/cm.yaml": cm},
 		},
 		"NoCluster": {
 			tree: map[string]string{"app/cm.yaml": cm, "c.yaml": cm}, args: []string{"--cluster-file", "c.yaml", "app"},
@@ -366,5 +487,15 @@ func TestLintPage(t *testing.T) {
 	}
 	if !strings.Contains(string(page), "```text\n"+string(shown)+"```\n") {
 		t.Error("the transcript in docs/cli/lint.md is not what fleet lint prints; take it from testdata/lint/golden/text.txt")
+	}
+}
+
+func TestLintPrintsSchema(t *testing.T) {
+	want, err := os.ReadFile("../../schemas/fleet.yaml.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, _, code := linted(t, t.TempDir(), "--schema"); code != 0 || out != string(want) {
+		t.Errorf("exit code %d, %d bytes instead of %d", code, len(out), len(want))
 	}
 }

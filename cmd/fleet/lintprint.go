@@ -62,7 +62,8 @@ type LintFinding struct {
 func (o *lintOptions) print(std stdio, r lintReport) error {
 	switch o.output {
 	case "":
-		return printFindings(std.out, r)
+		printFindings(std.out, r)
+		return nil
 	case formatGitHub:
 		return printAnnotations(std.out, r)
 	case formatSARIF:
@@ -72,17 +73,13 @@ func (o *lintOptions) print(std stdio, r lintReport) error {
 }
 
 // printFindings writes one line for each finding, and what would help below it.
-func printFindings(out io.Writer, r lintReport) error {
+func printFindings(out io.Writer, r lintReport) {
 	for _, f := range r.list {
-		text := f.String() + "\n"
+		say(out, "%s\n", f)
 		if f.Hint != "" {
-			text += "    " + f.Hint + "\n"
-		}
-		if _, err := io.WriteString(out, text); err != nil {
-			return err
+			say(out, "    %s\n", f.Hint)
 		}
 	}
-	return nil
 }
 
 func (o *lintOptions) document(r lintReport) LintReport {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/lint"
 	plantarget "github.com/fleetworkspace/fleet/pkg/plan/target"
 	planvalues "github.com/fleetworkspace/fleet/pkg/plan/values"
@@ -35,6 +37,7 @@ func (o *lintOptions) clusters(std stdio) ([]lintCluster, error) {
 	if len(all.clusters) == 0 {
 		return nil, fmt.Errorf("no Cluster in %s", shownFile(o.clusterFile))
 	}
+	o.known = knownOf(shownFile(o.clusterFile), all.clusters, all.groups)
 	workspaces := map[string][]*fleet.ClusterGroup{}
 	for _, c := range all.clusters {
 		workspaces[c.Namespace] = nil
@@ -57,6 +60,19 @@ func (o *lintOptions) clusters(std stdio) ([]lintCluster, error) {
 	return out, nil
 }
 
+// knownOf are clusters and groups that were read. No group at all says nothing of
+// which there are.
+func knownOf(where string, clusters []*fleet.Cluster, groups []*fleet.ClusterGroup) lint.Known {
+	known := lint.Known{Where: where}
+	for _, c := range clusters {
+		known.Clusters = append(known.Clusters, plantarget.NamesOf(c.Name, c.Labels)...)
+	}
+	for _, g := range groups {
+		known.Groups = append(known.Groups, g.Name)
+	}
+	return known
+}
+
 func (o *lintOptions) cluster(c *fleet.Cluster, groups plantarget.Groups, withWorkspace bool) lintCluster {
 	out := lintCluster{kubeVersion: c.Status.Agent.Kubernetes}
 	out.Title = c.Name
@@ -77,14 +93,14 @@ const repository = "lint"
 // everywhere is where a repository goes that nobody has said anything about.
 var everywhere = fleet.GitTarget{Name: repository, ClusterSelector: newEmptySelector()}
 
-// lint reads and tries the bundles of one tree.
-func (o *lintOptions) lint(ctx context.Context, p lintPlace, clusters []lintCluster, report *lintReport) error {
+// lint reads and tries the bundles of one tree, and notes their objects.
+func (o *lintOptions) lint(ctx context.Context, p lintPlace, clusters []lintCluster, objects *lintObjects, report *lintReport) error {
 	access, err := o.helm.access()
 	if err != nil {
 		return err
 	}
 	in := reader.Input{Access: access, Options: bundle.Options{
-		Repo: repository, Namespace: lint.Workspace, ImageScans: true,
+		Repo: repository, Namespace: lint.Workspace, ImageScans: true, ServiceAccount: o.account,
 		Targets:      []fleet.BundleTarget{bundle.TargetOf(everywhere)},
 		Restrictions: []fleet.BundleTargetRestriction{bundle.RestrictionOf(everywhere)},
 	}}
@@ -106,7 +122,7 @@ func (o *lintOptions) lint(ctx context.Context, p lintPlace, clusters []lintClus
 			clusters = append(clusters, lintCluster{Sample: s})
 		}
 	}
-	some := false
+	var members []lint.Member
 	for _, r := range set.Results {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -114,33 +130,41 @@ func (o *lintOptions) lint(ctx context.Context, p lintPlace, clusters []lintClus
 		if r.Dir.Bare && r.Bundle == nil && !r.Broken() {
 			continue
 		}
-		some = true
 		dir := path.Join(p.shown, r.Dir.Path)
 		report.bundles = append(report.bundles, dir)
 		report.add(p, dir, slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool {
 			return r.Empty && f.Rule == finding.RuleEmpty // lint.Check says more
 		}))
 		report.add(p, dir, lint.Check(tree, r))
+		file := lint.Options(tree, r.Dir)
+		report.add(p, dir, lint.Unknown(&file, o.known))
+		members = append(members, p.member(r.Dir, file))
 		if r.Bundle != nil {
-			t := trial{o: o, result: r, file: lint.Options(tree, r.Dir), clusters: clusters}
+			t := trial{o: o, result: r, file: file, origins: lint.NewOrigins(tree, r.Dir.Path, &file), clusters: clusters}
 			report.add(p, dir, t.run(ctx))
+			objects.take(&t, dir)
 		}
 	}
-	if !some {
-		report.nothing(p)
+	if len(members) == 0 {
+		report.nothing(p, tree)
 		return nil
 	}
+	report.between(p, members, lint.Dependencies(members))
 	report.add(p, "", set.Findings)
 	return nil
 }
 
 // nothing tells that directories hold no bundle at all.
-func (r *lintReport) nothing(p lintPlace) {
+func (r *lintReport) nothing(p lintPlace, tree fs.FS) {
 	for _, dir := range p.dirs {
+		hint := "a repository that yields nothing is refused, not pruned"
+		if alone, err := fs.Glob(tree, path.Join(dir, "*.json")); err == nil && len(alone) > 0 {
+			hint = path.Base(alone[0]) + " alone makes no bundle: put a fleet.yaml beside it, which may be empty"
+		}
 		r.add(p, "", []finding.Finding{{
 			Path: dir, Severity: finding.Error, Rule: finding.RuleEmpty,
 			Message: "nothing to deploy: no YAML, chart or kustomization here or below",
-			Hint:    "a repository that yields nothing is refused, not pruned",
+			Hint:    hint,
 		}})
 	}
 }
@@ -150,6 +174,26 @@ func (r *lintReport) add(p lintPlace, bundle string, list []finding.Finding) {
 	for _, f := range list {
 		f.Path = path.Join(p.shown, f.Path)
 		r.list = append(r.list, lintFinding{Finding: f, bundle: bundle})
+	}
+}
+
+// member is a bundle beside others, whose findings have paths for people.
+func (p lintPlace) member(dir bundle.Dir, file fleetyaml.File) lint.Member {
+	file.Path = path.Join(p.shown, file.Path)
+	return lint.Member{Dir: dir, File: &file}
+}
+
+// between takes in findings about several of the bundles of a tree, each for the
+// bundle in whose fleet.yaml it is.
+func (r *lintReport) between(p lintPlace, members []lint.Member, list []finding.Finding) {
+	for _, f := range list {
+		one := lintFinding{Finding: f}
+		for _, m := range members {
+			if m.File.Path == f.Path {
+				one.bundle = path.Join(p.shown, m.Dir.Path)
+			}
+		}
+		r.list = append(r.list, one)
 	}
 }
 

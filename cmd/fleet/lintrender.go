@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,11 +21,12 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/lint"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
+	"github.com/fleetworkspace/fleet/pkg/plan/schema"
 	plantarget "github.com/fleetworkspace/fleet/pkg/plan/target"
 )
 
 // recentKubernetes is what charts see where nobody says otherwise.
-const recentKubernetes = "v1.36.0"
+const recentKubernetes = schema.Linked
 
 func newEmptySelector() *metav1.LabelSelector { return &metav1.LabelSelector{} }
 
@@ -31,23 +35,29 @@ type trial struct {
 	o        *lintOptions
 	result   bundle.Result
 	file     fleetyaml.File
+	origins  *lint.Origins
 	clusters []lintCluster
 
 	tried    []lint.Sample
 	rendered map[string][]finding.Finding // by deployment id and version of Kubernetes
 	order    []finding.Finding
 	failing  map[finding.Finding][]lint.Sample
+	objects  map[string][]schema.Rendered // by version of Kubernetes; filled by render
+	held     map[string]lintHeld          // by key of a version; filled by render
+	versions map[string]string            // the key of the version of each cluster, by its title
 }
 
 // run is what goes wrong for any of the clusters, each thing once.
 func (t *trial) run(ctx context.Context) []finding.Finding {
 	b := t.result.Bundle
 	manifest := content.Manifest{Resources: b.Spec.Resources}
+	t.objects = map[string][]schema.Rendered{}
 	kit, err := deployment.NewKit(b, content.ID(manifest), nil)
 	if err != nil {
 		return []finding.Finding{t.at("render: " + err.Error())}
 	}
 	t.rendered, t.failing = map[string][]finding.Finding{}, map[finding.Finding][]lint.Sample{}
+	t.held, t.versions = map[string]lintHeld{}, map[string]string{}
 	refusal := ""
 	for _, c := range t.clusters {
 		if ctx.Err() != nil {
@@ -62,10 +72,14 @@ func (t *trial) run(ctx context.Context) []finding.Finding {
 		t.tried = append(t.tried, c.Sample)
 		version, err := kit.Work(verdict, place)
 		if err != nil {
-			t.note(t.guessed(c, lint.ValuesError(&t.file, err)), c.Sample)
+			f := t.origins.ValuesError(err, verdict.Customizations)
+			if f.Hint == "" { // else no cluster has what the template names
+				f = t.guessed(c, f)
+			}
+			t.note(f, c.Sample)
 			continue
 		}
-		for _, f := range t.render(c, manifest, version) {
+		for _, f := range t.render(c, manifest, version, verdict.Customizations) {
 			t.note(f, c.Sample)
 		}
 	}
@@ -77,7 +91,28 @@ func (t *trial) run(ctx context.Context) []finding.Finding {
 		}
 		return []finding.Finding{f}
 	}
-	return t.findings()
+	return append(t.findings(), t.selection()...)
+}
+
+// selection is what of the bundle selects none of the clusters of --cluster-file:
+// customizations and targets, and partitions none of those that get it. And labels that
+// these lack.
+func (t *trial) selection() []finding.Finding {
+	if t.o.clusterFile == "" {
+		return nil
+	}
+	var all []*plantarget.Cluster
+	for _, c := range t.clusters {
+		all = append(all, &placeOf(c).Cluster)
+	}
+	var clusters []*plantarget.Cluster
+	var labels []map[string]string
+	for _, s := range t.tried {
+		clusters = append(clusters, &placeOf(lintCluster{Sample: s}).Cluster)
+		labels = append(labels, s.Facts.Labels)
+	}
+	where := shownFile(t.o.clusterFile)
+	return slices.Concat(lint.Matchless(&t.file, all, t.o.known), lint.Partitions(&t.file, clusters, where), lint.Labels(&t.file, labels, where))
 }
 
 // placeOf is a sample as deployments see clusters.
@@ -105,12 +140,8 @@ func (t *trial) note(f finding.Finding, s lint.Sample) {
 func (t *trial) findings() []finding.Finding {
 	var list []finding.Finding
 	for _, f := range t.order {
-		if f.Severity == finding.Warning {
-			certain := f
-			certain.Severity = finding.Error
-			if len(t.failing[certain]) > 0 {
-				continue // it is an error for another cluster
-			}
+		if f.Severity == finding.Warning && slices.ContainsFunc(t.order, func(other finding.Finding) bool { return certain(other, f) }) {
+			continue // it is an error for another cluster
 		}
 		which := lint.Which(t.failing[f], t.tried)
 		if f.Hint == "" {
@@ -123,28 +154,42 @@ func (t *trial) findings() []finding.Finding {
 	return list
 }
 
+// certain reports whether a finding is another one as an error.
+func certain(f, other finding.Finding) bool {
+	f.Hint, other.Hint = "", ""
+	other.Severity = finding.Error
+	return f == other
+}
+
+// Why what is rendered here may differ from what real clusters get.
+const (
+	hintGuessed   = "the templates ask for what only a real cluster has; say which there are with --cluster-file"
+	hintElsewhere = "the values of helm.valuesFrom are on the clusters, and missing here"
+)
+
 // guessed makes a finding a warning where it may be for want of something that
 // only the real cluster has.
 func (t *trial) guessed(c lintCluster, f finding.Finding) finding.Finding {
 	if c.Guessed && lint.AsksClusters(t.result.Bundle) {
 		f.Severity = finding.Warning
-		f.Hint = "the templates ask for what only a real cluster has; say which there are with --cluster-file"
+		f.Hint = hintGuessed
 	}
 	return f
 }
 
 // render renders one version, once for all clusters that it is the same for.
-func (t *trial) render(c lintCluster, m content.Manifest, v deployment.Version) []finding.Finding {
+func (t *trial) render(c lintCluster, m content.Manifest, v deployment.Version, customizations []int) []finding.Finding {
 	kube := or(or(t.o.kubeVersion, c.kubeVersion), recentKubernetes)
 	key := v.ID + " " + kube + fmt.Sprint(c.Guessed)
+	t.versions[c.Title] = key
 	if list, done := t.rendered[key]; done {
 		return list
 	}
-	t.rendered[key] = t.renderOnce(c, m, v, kube)
+	t.rendered[key] = t.renderOnce(c, m, v, kube, key, customizations)
 	return t.rendered[key]
 }
 
-func (t *trial) renderOnce(c lintCluster, m content.Manifest, v deployment.Version, kube string) []finding.Finding {
+func (t *trial) renderOnce(c lintCluster, m content.Manifest, v deployment.Version, kube, key string, customizations []int) []finding.Finding {
 	b := t.result.Bundle
 	d := helm.Deployment{Content: m, Memory: release.Memory{Owner: release.Owner{BundleID: b.Name}}}
 	var err error
@@ -153,26 +198,69 @@ func (t *trial) renderOnce(c lintCluster, m content.Manifest, v deployment.Versi
 	}
 	d.ID = helm.IDOf(b.Name, d.Options)
 	r, err := helm.Render(d, helm.RenderOptions{KubeVersion: kube})
+	t.keep(kube, r.Objects, t.uncertain(c, d))
+	t.held[key] = heldBy(d, r.Objects, t.uncertain(c, d))
 	switch {
-	case err == nil && strings.TrimSpace(r.All()) == "":
-		f := t.at("nothing is rendered: no object is left to deploy")
-		f.Severity, f.Rule = finding.Warning, finding.RuleEmpty
-		return []finding.Finding{f}
-	case err == nil, fault.ReasonOf(err) == release.ReasonNotImplemented: // said already
+	case err == nil:
+		return t.lacking(d, r)
+	case fault.ReasonOf(err) == release.ReasonNotImplemented: // said already
 		return nil
 	}
-	f := t.guessed(c, t.locate(d, err))
+	var list []finding.Finding
+	for _, v := range helm.Violations(d, err) {
+		if f, ok := t.origins.Violation(customizations, v.Chart, v.Pointer, v.Text); ok {
+			list = append(list, t.weigh(c, d, err, f))
+		}
+	}
+	if len(list) > 0 {
+		return list
+	}
+	f := t.locate(d, err)
+	if fault.ReasonOf(err) == release.ReasonDuplicateObject {
+		f.Rule = finding.RuleDuplicate
+	}
+	if helm.Unparsed(err) {
+		f.Rule = finding.RuleTemplate
+		return []finding.Finding{f} // for any cluster
+	}
+	return []finding.Finding{t.weigh(c, d, err, f)}
+}
+
+// weigh makes the finding about an error of Render a warning where a real cluster
+// may have what is missing here.
+func (t *trial) weigh(c lintCluster, d helm.Deployment, err error, f finding.Finding) finding.Finding {
+	f = t.guessed(c, f)
 	switch {
 	case fault.ReasonOf(err) == release.ReasonIncompatible && t.o.kubeVersion == "" && c.kubeVersion == "":
 		f.Severity, f.Hint = finding.Warning, "say which version it is for with --kube-version"
 	case d.Options.Helm != nil && len(d.Options.Helm.ValuesFrom) > 0:
-		f.Severity, f.Hint = finding.Warning, "the values of helm.valuesFrom are on the clusters, and missing here"
+		f.Severity, f.Hint = finding.Warning, hintElsewhere
 	}
-	return []finding.Finding{f}
+	return f
+}
+
+// lacking is what was rendered without an error and will not be deployed.
+func (t *trial) lacking(d helm.Deployment, r helm.Rendered) []finding.Finding {
+	var list []finding.Finding
+	for _, name := range r.Skipped {
+		f := t.locate(d, fmt.Errorf("%s: a document that it renders has no kind, so it is not deployed", name))
+		f.Severity, f.Rule = finding.Warning, finding.RuleManifest
+		list = append(list, f)
+	}
+	said := slices.ContainsFunc(t.result.Findings, func(f finding.Finding) bool { return f.Rule == finding.RuleManifest })
+	if strings.TrimSpace(r.All()) == "" && len(list) == 0 && !said {
+		f := t.at("nothing is rendered: no object is left to deploy")
+		f.Severity, f.Rule = finding.Warning, finding.RuleEmpty
+		list = append(list, f)
+	}
+	return list
 }
 
 // locate is what to say of an error of Render.
 func (t *trial) locate(d helm.Deployment, err error) finding.Finding {
+	if f, ok := t.remote(err); ok {
+		return f
+	}
 	place, ok := helm.Locate(d, err)
 	if !ok {
 		return t.at("render: " + strings.TrimPrefix(err.Error(), "helm: "))
@@ -193,6 +281,22 @@ func (t *trial) locate(d helm.Deployment, err error) finding.Finding {
 		Path: path.Join(t.result.Dir.Path, place.File), Line: place.Line, Column: place.Column,
 		Severity: finding.Error, Rule: finding.RuleRender, Message: "render: " + place.Text,
 	}
+}
+
+// remote is what reading the files found of the address for which a kustomization
+// is refused, as an error.
+func (t *trial) remote(err error) (f finding.Finding, ok bool) {
+	if !errors.Is(err, helm.ErrRemote) {
+		return f, false
+	}
+	for _, f := range t.result.Findings {
+		address, _, quoted := strings.Cut(strings.TrimPrefix(f.Message, `"`), `" `)
+		if f.Rule == finding.RuleOutside && quoted && strings.Contains(err.Error(), strconv.Quote(address)) {
+			f.Severity = finding.Error
+			return f, true
+		}
+	}
+	return f, false
 }
 
 // at is an error about the bundle as a whole: at the values in its fleet.yaml,

@@ -28,14 +28,15 @@ type logsOptions struct {
 	lines   int
 	output  output
 	bare    bool
+	follow  bool
 }
 
 func newLogsCommand(g *globals, std stdio) *cobra.Command {
 	var o logsOptions
 	cmd := &cobra.Command{
-		Use: "logs CLUSTER", Short: "Show what a cluster's agent has decided", Long: logsText, Args: wantCluster,
+		Use: "logs CLUSTER", Short: "Show what a cluster's agent has decided", Long: logsText,
 		Example:           "  fleet logs c2\n  fleet logs c2 --bundle shop-web",
-		ValidArgsFunction: g.completeKind(std, "clusters"),
+		ValidArgsFunction: g.completeObjects(std, logsGrammar),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.output.check(logsFormats...); err != nil {
 				return err
@@ -43,29 +44,33 @@ func newLogsCommand(g *globals, std stdio) *cobra.Command {
 			if o.lines < 0 {
 				return fmt.Errorf("--lines must not be below 0")
 			}
-			o.cluster = strings.TrimPrefix(args[0], "cluster/")
-			s, err := g.connect(cmd.Context(), std, false)
+			ref, err := logsGrammar.one(args)
 			if err != nil {
 				return err
+			}
+			o.cluster = ref.name
+			s, err := g.connectWithin(cmd.Context(), std, false)
+			if err != nil {
+				return err
+			}
+			if o.follow {
+				return followLogs(cmd.Context(), o, s)
 			}
 			return runLogs(cmd.Context(), o, s)
 		},
 	}
 	fs := cmd.Flags()
 	o.output.addFlag(fs, logsFormats...)
+	fs.BoolVarP(&o.follow, "follow", "f", false, "then print each new decision, until interrupted")
 	fs.StringVar(&o.bundle, "bundle", "", "only decisions about this `bundle`")
 	fs.IntVar(&o.lines, "lines", journal.MaxLines, "only the last `N`")
 	fs.BoolVar(&o.bare, "no-headers", false, "no titles")
+	g.completeObjectFlags(cmd, std)
 	return cmd
 }
 
-// wantCluster refuses a command without exactly one cluster.
-func wantCluster(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("want a CLUSTER, for example: fleet logs c2")
-	}
-	return nil
-}
+// logsGrammar is one cluster, which may be WORKSPACE/NAME.
+var logsGrammar = grammar{kinds: clusterGrammar.kinds, bare: clusterGrammar.bare, qualified: true}
 
 // runLogs prints the journal of one cluster's agent.
 func runLogs(ctx context.Context, o logsOptions, s *session) error {
@@ -73,12 +78,9 @@ func runLogs(ctx context.Context, o logsOptions, s *session) error {
 	if err != nil {
 		return err
 	}
-	lines, err := journal.Unpack(c.Status.Agent.Journal)
+	lines, err := o.linesOf(c)
 	if err != nil {
-		return fmt.Errorf("cluster %s/%s: %w", c.Namespace, c.Name, err)
-	}
-	if o.bundle != "" {
-		lines = slices.DeleteFunc(lines, func(e journal.Entry) bool { return e.Deployment != o.bundle })
+		return err
 	}
 	lines = lines[max(0, len(lines)-o.lines):]
 	if o.output.machine() {
@@ -88,12 +90,25 @@ func runLogs(ctx context.Context, o logsOptions, s *session) error {
 		s.std.note("%s", nothingLogged(c, o.bundle))
 		return nil
 	}
-	printLog(s, o, lines)
+	log := newLogTable(s, o, slices.ContainsFunc(lines, func(e journal.Entry) bool { return e.Times > 1 }))
+	log.print(lines)
 	if display := c.Status.Display.State; display == fleet.Offline {
 		s.std.note("%s is Offline: this is what was told up to %s (%s ago)", c.Name,
 			view.Clock(c.Status.Agent.LastSeen.Time, s.now()), view.Ago(c.Status.Agent.LastSeen.Time, s.now()))
 	}
 	return nil
+}
+
+// linesOf are the decisions of a cluster's agent that are asked for.
+func (o logsOptions) linesOf(c *fleet.Cluster) ([]journal.Entry, error) {
+	lines, err := journal.Unpack(c.Status.Agent.Journal)
+	if err != nil {
+		return nil, fmt.Errorf("cluster %s/%s: %w", c.Namespace, c.Name, err)
+	}
+	if o.bundle != "" {
+		lines = slices.DeleteFunc(lines, func(e journal.Entry) bool { return e.Deployment != o.bundle })
+	}
+	return lines, nil
 }
 
 // oneCluster is the only cluster of a name, or of "<workspace>/<name>".
@@ -144,7 +159,10 @@ func (s *session) noCluster(ctx context.Context, k kind, name string) error {
 	for _, c := range all {
 		known = append(known, view.Key{Namespace: c.Namespace, Name: c.Name})
 	}
-	return k.unknown(name, s.scope, known)
+	if found, err := (&reading{s: s}).named(ctx, mustKind("bundles"), name); err == nil && len(found) > 0 {
+		return fmt.Errorf("no cluster %q: it is a bundle; fleet logs shows the agent of a cluster, and fleet explain %s why a bundle is not Ready", name, name)
+	}
+	return s.unknown(ctx, k, name, known)
 }
 
 // nothingLogged says why there is nothing to show.
@@ -158,12 +176,20 @@ func nothingLogged(c *fleet.Cluster, bundle string) string {
 	return fmt.Sprintf("the agent of %s tells none of its decisions: it is older than this, or of another implementation", c.Name)
 }
 
-var logColumns = []column{{title: "LAST"}, {title: "TIMES"}, {title: "SINCE"}, {title: "BUNDLE"}, {title: "DID"}, {title: "WHY"}, {title: "MESSAGE"}}
+var logColumns = []column{
+	{title: "LAST"}, {title: "TIMES", drop: 2}, {title: "SINCE", drop: 1}, {title: "BUNDLE"}, {title: "DID"}, {title: "WHY"}, {title: "MESSAGE", text: true},
+}
 
-// printLog prints lines as a table. TIMES and SINCE are there if anything was
-// repeated.
-func printLog(s *session, o logsOptions, lines []journal.Entry) {
-	repeated := slices.ContainsFunc(lines, func(e journal.Entry) bool { return e.Times > 1 })
+// logTable prints lines as a table.
+type logTable struct {
+	s     *session
+	table *table
+	show  func([]string) []string
+	bare  bool
+}
+
+// newLogTable has TIMES and SINCE if anything was repeated, or may be.
+func newLogTable(s *session, o logsOptions, repeated bool) logTable {
 	t := &table{out: s.std.out}
 	if !o.output.wide() {
 		t.width = s.std.width()
@@ -171,15 +197,21 @@ func printLog(s *session, o logsOptions, lines []journal.Entry) {
 	show := t.show(logColumns, func(c column) bool {
 		return repeated || o.output.wide() || c.title != "TIMES" && c.title != "SINCE"
 	})
+	return logTable{s, t, show, o.bare}
+}
+
+// print prints lines, the first time with titles.
+func (l *logTable) print(lines []journal.Entry) {
 	var rows [][]string
 	for _, e := range lines {
 		times, since := "", ""
 		if e.Times > 1 {
-			times, since = fmt.Sprint(e.Times), view.Clock(e.First, s.now())
+			times, since = fmt.Sprint(e.Times), view.Clock(e.First, l.s.now())
 		}
-		rows = append(rows, show([]string{view.Clock(e.At, s.now()), times, since, dash(e.Deployment), e.Verb, dash(e.Reason), e.Message}))
+		rows = append(rows, l.show([]string{view.Clock(e.At, l.s.now()), times, since, dash(e.Deployment), e.Verb, dash(e.Reason), e.Message}))
 	}
-	t.print(rows, o.bare)
+	l.table.print(rows, l.bare)
+	l.bare = true
 }
 
 // AgentLog is what fleet logs prints.
@@ -203,14 +235,4 @@ func agentLog(c *fleet.Cluster, lines []journal.Entry) AgentLog {
 		doc.Lines = []journal.Entry{}
 	}
 	return doc
-}
-
-// completeKind completes the name of one object of a kind.
-func (g *globals) completeKind(std stdio, kind string) completer {
-	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return g.completeNames(cmd.Context(), std, kind), cobra.ShellCompDirectiveNoFileComp
-	}
 }

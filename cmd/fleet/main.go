@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -16,11 +15,9 @@ func main() {
 		os.Stderr = silent // libraries warn there, without a file or a line; kustomize does
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := newRootCommand(std).ExecuteContext(ctx)
+	g := newGlobals(std)
+	cmd, err := g.command(std).ExecuteContextC(ctx)
 	interrupted := ctx.Err() != nil
 	stop()
-	if err != nil && !errors.As(err, new(told)) && !interrupted {
-		tellError(std.err, err, os.Getenv)
-	}
-	os.Exit(exitCode(err, interrupted))
+	os.Exit(g.finish(cmd, std, ending{err, interrupted}, os.Getenv))
 }

@@ -30,11 +30,22 @@ type output string
 // addFlag adds -o with the formats that a command has; jsonpath goes with
 // json.
 func (o *output) addFlag(fs *pflag.FlagSet, formats ...string) {
-	known := strings.Join(formats, "|")
+	fs.StringVarP((*string)(o), "output", "o", "", "output `format`: "+knownFormats(formats))
+	values := slices.Clone(formats)
 	if slices.Contains(formats, formatJSON) {
-		known += "|jsonpath=EXPR"
+		values = append(values, jsonpathPrefix)
 	}
-	fs.StringVarP((*string)(o), "output", "o", "", "output `format`: "+known)
+	slices.Sort(values)
+	fs.Lookup("output").Annotations = map[string][]string{formatsKey: values}
+}
+
+// knownFormats are the values of -o as a text.
+func knownFormats(formats []string) string {
+	known := strings.Join(formats, ", ")
+	if slices.Contains(formats, formatJSON) {
+		known += ", " + jsonpathPrefix + "EXPR"
+	}
+	return known
 }
 
 // check refuses a format that the command does not have.
@@ -46,7 +57,7 @@ func (o output) check(formats ...string) error {
 		_, err := o.path()
 		return err
 	}
-	return fmt.Errorf("no output format %q; there are %s", string(o), strings.Join(formats, ", "))
+	return fmt.Errorf("no output format %q; there are %s", string(o), knownFormats(formats))
 }
 
 // machine tells whether a program reads the answer.
@@ -67,7 +78,7 @@ func (o output) print(w io.Writer, doc any, compact bool) error {
 		if compact {
 			data = append([]byte("---\n"), data...)
 		}
-		_, err = w.Write(data)
+		_, err = exact(w).Write(data)
 		return err
 	case formatJSON:
 		return printJSON(w, doc, compact)
@@ -137,6 +148,6 @@ func (o output) printPath(w io.Writer, doc any) error {
 	if err := p.Execute(&out, plain); err != nil {
 		return fmt.Errorf("jsonpath: %w", err)
 	}
-	_, err = fmt.Fprintln(w, strings.TrimSuffix(out.String(), "\n"))
+	_, err = fmt.Fprintln(exact(w), strings.TrimSuffix(out.String(), "\n"))
 	return err
 }

@@ -289,11 +289,11 @@ func (k *rancherKeeper) trouble(err error) error {
 	k.way.mu.Lock()
 	said := cmp.Or(k.way.said.Message, k.way.said.Code, refused.Status)
 	k.way.mu.Unlock()
-	switch refused.StatusCode {
-	case http.StatusUnauthorized:
-		return fmt.Errorf("Rancher at %s does not accept the token: %s", k.address(), said) //nolint:staticcheck // a name
-	case http.StatusForbidden:
+	switch {
+	case refused.StatusCode == http.StatusForbidden, refused.StatusCode == http.StatusUnauthorized && deniedByWebhook(said):
 		return fmt.Errorf("Rancher at %s does not let you do this: %s", k.address(), said) //nolint:staticcheck // a name
+	case refused.StatusCode == http.StatusUnauthorized:
+		return fmt.Errorf("Rancher at %s does not accept the token: %s", k.address(), said) //nolint:staticcheck // a name
 	}
 	return fmt.Errorf("Rancher at %s answers %d: %s", k.address(), refused.StatusCode, said) //nolint:staticcheck // a name
 }

@@ -153,7 +153,7 @@ func TestRancherMove(t *testing.T) {
 		"Elsewhere": {why: "-n says in which workspace it is meant", args: []string{"c-00007", "team-a", "-n", "fleet-local"},
 			err: `no cluster "c-00007"`, code: 1},
 		"Denied": {why: "Rancher checks what a user may do", token: "token-kiosk", args: []string{"c-00007", "team-a"},
-			err: "does not let you do this: user u-kiosk may not add clusters to fleetworkspace team-a", code: 1},
+			err: `does not let you do this: admission webhook "rancher.cattle.io.clusters.management.cattle.io" denied the request`, code: 1},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
@@ -22,7 +23,7 @@ import (
 
 // registryClient talks to the registries that keep bundles.
 func registryClient() *oci.Client {
-	return oci.New(oci.Config{UserAgent: "fleet/" + version.Version, Proxy: http.ProxyFromEnvironment})
+	return oci.New(oci.Config{UserAgent: "fleet/" + version.Version, Proxy: http.ProxyFromEnvironment, Addresses: address.WithLoopback()})
 }
 
 // credential finds the Secret of the Bundle's registry, in the file or the live

@@ -13,6 +13,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/oci/ocitest"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 )
 
@@ -25,7 +26,7 @@ func stored(t *testing.T) (*ocitest.Server, string) {
 	}})
 	m := content.Manifest{Resources: []fleet.BundleResource{{Name: "cm.yaml", Content: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kept}\n"}}}
 	id := content.ID(m)
-	if err := oci.New(oci.Config{}).Push(t.Context(), registry.Registry("fleet"), id, content.Encode(m)); err != nil {
+	if err := oci.New(oci.Config{Addresses: address.WithLoopback()}).Push(t.Context(), registry.Registry("fleet"), id, content.Encode(m)); err != nil {
 		t.Fatal(err)
 	}
 	b := &fleet.Bundle{Spec: fleet.BundleSpec{ContentsID: id}}

@@ -11,8 +11,8 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
-	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
 // globals are the flags that every command has.
@@ -23,13 +23,22 @@ type globals struct {
 	system     string
 	quiet      bool
 	debug      bool
+	color      colorMode
+
+	// plain says that a terminal shows no colours, or that the user wants none.
+	plain bool
+
+	// ran says that a command began its work, answered that it wrote to stdout.
+	ran, answered bool
 
 	// defaultNamespace is where commands that write do so without -n.
 	defaultNamespace string
+	environment      bool           // the environment names that workspace
+	unnamed          *cobra.Command // the command that writes, where the user names no workspace
 
 	// What commands reach beyond themselves; tests put others in their place.
 	dial  func(stdio) (access, error)
-	watch func(ctx context.Context, s *session, deployments string) (world, error)
+	watch func(ctx context.Context, s *session, of selection) (world, error)
 	now   func() time.Time
 
 	random func(bytes int) string // a word that nobody can guess
@@ -39,30 +48,37 @@ type globals struct {
 	visit  func(ctx context.Context, url string, ca []byte) *checkup.Hop
 }
 
+// defaultSystemNamespace is the manager's namespace where the user names none.
+const defaultSystemNamespace = fleet.NamespaceSystem
+
 const rootText = `fleet looks at a fleet, waits for it, and tells it to stop and go on.
 
 The answer goes to stdout, everything else to stderr. Commands that only look see every workspace that you may list; -n narrows.
-Commands that write work in workspace fleet-local unless -n says otherwise.
+Commands that write work in workspace fleet-local unless -n says otherwise, and refuse a name that other workspaces have.
+Objects are named KIND/NAME or KIND NAME; NAME alone where a command is about one kind.
 
 Exit codes: 0 yes, done; 1 the command could not do its work; 2 there are differences; 3 not Ready, or not in time;
 4 the input has errors; 5 refused; 6 done where possible, the rest deferred or skipped; 130 interrupted.`
 
 // newRootCommand is the whole command line, for the user's own environment.
-func newRootCommand(std stdio) *cobra.Command {
+func newRootCommand(std stdio) *cobra.Command { return newGlobals(std).command(std) }
+
+// newGlobals reach the user's own environment.
+func newGlobals(std stdio) *globals {
 	g := &globals{defaultNamespace: fleet.NamespaceLocal, now: time.Now}
 	if ns := os.Getenv("NAMESPACE"); ns != "" {
-		g.defaultNamespace = ns
+		g.defaultNamespace, g.environment = ns, true
 	}
+	g.plain = plainTerminal(os.Getenv)
 	g.dial, g.random, g.bring, g.probe, g.visit = g.open, randomWord, applyObjects, probeServer, visitAddress
 	g.other = func(file, context string) (access, error) { return openKubeconfig(std, file, context) }
-	g.watch = func(ctx context.Context, s *session, deployments string) (world, error) {
-		return s.watch(ctx, deployments)
-	}
-	return g.command(std)
+	g.watch = func(ctx context.Context, s *session, of selection) (world, error) { return s.watch(ctx, of) }
+	return g
 }
 
 // command is the whole command line.
 func (g *globals) command(std stdio) *cobra.Command {
+	std = g.guarded(std)
 	std.err = quietable{to: std.err, quiet: &g.quiet}
 	root := &cobra.Command{
 		Use: "fleet", Short: "GitOps for one Kubernetes cluster or a million", Long: rootText,
@@ -70,7 +86,10 @@ func (g *globals) command(std stdio) *cobra.Command {
 		Version: version.Version + " (" + version.Commit + ")",
 		Args:    knownCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPreRun: func(*cobra.Command, []string) { g.ran = true },
 	}
+	root.SetFlagErrorFunc(unknownFlag)
 	root.SetIn(std.in)
 	root.SetOut(std.out)
 	root.SetErr(std.err)
@@ -78,15 +97,22 @@ func (g *globals) command(std stdio) *cobra.Command {
 	fs.StringVarP(&g.kubeconfig, "kubeconfig", "k", "", "kubeconfig `file`; default: KUBECONFIG, ~/.kube/config, or a pod's own account")
 	fs.StringVar(&g.context, "context", "", "`name` of the kubeconfig's context")
 	fs.StringVarP(&g.namespace, "namespace", "n", "", "`workspace`; default: all for commands that look, fleet-local for those that write")
-	fs.StringVar(&g.system, "system-namespace", fleet.NamespaceSystem, "`namespace` of the manager")
+	fs.StringVar(&g.system, "system-namespace", defaultSystemNamespace, "`namespace` of the manager")
+	fs.Var(&g.color, "color", "`when` states have colours: auto (on a terminal, unless NO_COLOR is set), always, never")
 	fs.BoolVarP(&g.quiet, "quiet", "q", false, "nothing on stderr but errors")
 	fs.BoolVar(&g.debug, "debug", false, "note every request on stderr")
 	root.AddCommand(
 		newLintCommand(g, std), newApplyCommand(g, std), newTestCommand(g, std), newTargetCommand(g, std), newDeployCommand(g, std),
 		newStatusCommand(g, std), newGetCommand(g, std), newExplainCommand(g, std), newEventsCommand(g, std), newLogsCommand(g, std), newBundleDiffCommand(g, std), newWaitCommand(g, std),
-		newSuspendCommand(g, std), newResumeCommand(g, std), newApproveCommand(g, std),
+		newSuspendCommand(g, std), newResumeCommand(g, std), newApproveCommand(g, std), newDeleteCommand(g, std),
 		newInstallCommand(g, std), newClusterCommand(g, std), newWorkspaceCommand(g, std), newCheckCommand(g, std), newTakeoverCommand(g, std), newVersionCommand(g, std),
 	)
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil { // cobra's own takes any word for a shell
+		c.Args, c.RunE = knownCommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+	g.completeFlags(root, std)
+	wrapHelp(root, std)
 	return root
 }
 
@@ -99,16 +125,8 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
-	if near := view.Nearest(args[0], names); near != "" {
+	if near := spelling.Nearest(args[0], names); near != "" {
 		return fmt.Errorf("no command %q; did you mean %q?", args[0], near)
 	}
-	return fmt.Errorf("no command %q; fleet --help lists them", args[0])
-}
-
-// writing gives a command that writes its workspace: the reference's default
-// where neither -n nor the environment names one.
-func (g *globals) writing() {
-	if g.namespace == "" {
-		g.namespace = g.defaultNamespace
-	}
+	return fmt.Errorf("no command %q; %s --help lists them", args[0], cmd.CommandPath())
 }

@@ -13,21 +13,28 @@ import (
 func (o statusOptions) screen(s *session, doc FleetStatus) {
 	out, now := s.std.out, s.now()
 	if doc.Suspended {
-		fmt.Fprintf(out, "%s; nothing new is rolled out (fleet resume --all)\n", doc.Brake.Text(now))
+		say(out, "%s; nothing new is rolled out (fleet resume --all)\n", doc.Brake.Text(now))
 	}
-	clusters, bundles := sum(doc.Clusters, "cluster"), sum(doc.Bundles, "bundle")
+	if text := doc.Manager.Warning(now); text != "" {
+		fmt.Fprintln(out, text)
+	}
+	asOf := doc.Manager.AsOf(now)
+	clusters, bundles := sum(doc.Clusters, "cluster", asOf), sum(doc.Bundles, "bundle", asOf)
 	if doc.Quiet() {
 		parts := []string{clusters, bundles}
 		if text := doc.Manager.Text(now); text != "" {
 			parts = append(parts, text)
 		}
-		fmt.Fprintln(out, strings.Join(parts, "        "))
+		say(out, "%s\n", strings.Join(parts, "        "))
 	} else {
-		fmt.Fprintln(out, clusters)
-		fmt.Fprintln(out, bundles)
+		say(out, "%s\n", clusters)
+		say(out, "%s\n", bundles)
 		if doc.Repositories.Total > 0 {
-			fmt.Fprintln(out, repositories(doc.Repositories))
+			say(out, "%s\n", repositories(doc.Repositories))
 		}
+	}
+	if n := doc.Repositories.Warnings; n > 0 {
+		say(out, "%s with warnings: fleet get repos\n", repositoryCount(n))
 	}
 	if len(doc.Attention) == 0 {
 		fmt.Fprintln(out, "nothing needs attention")
@@ -36,36 +43,48 @@ func (o statusOptions) screen(s *session, doc FleetStatus) {
 		o.attention(s, doc.Attention, now)
 	}
 	if len(doc.Moving) > 0 {
-		fmt.Fprintf(out, "\nMOVING\n")
+		say(out, "\nMOVING\n")
 		o.moving(s, doc.Moving)
 	}
+	if len(doc.Paused) > 0 {
+		fmt.Fprintln(out)
+		o.paused(s, doc.Paused)
+	}
 	if doc.Offline.Count > 0 {
-		fmt.Fprintf(out, "\nOFFLINE longest: %s\n", longest(doc.Offline, now))
+		say(out, "\nOFFLINE longest: %s\n", longest(doc.Offline, now))
 	}
 }
 
-// sum is "3 clusters: 2 Ready, 1 NotReady".
-func sum(c view.Count, noun string) string {
+// sum is "3 clusters: 2 Ready, 1 NotReady". asOf, where not empty, says how old
+// that is; then it is never "all Ready".
+func sum(c view.Count, noun, asOf string) string {
 	text := plural(c.Total, noun)
 	switch {
 	case c.Total == 0:
 		return text
-	case c.AllReady():
+	case c.AllReady() && asOf == "":
 		return text + ": all Ready"
 	}
 	var parts []string
 	for _, state := range c.Sorted() {
 		parts = append(parts, fmt.Sprintf("%d %s", c.States[state], state))
 	}
-	return text + ": " + strings.Join(parts, ", ")
+	text += ": " + strings.Join(parts, ", ")
+	if asOf != "" {
+		text += " (" + asOf + ")"
+	}
+	return text
+}
+
+func repositoryCount(n int) string {
+	if n == 1 {
+		return "1 repository"
+	}
+	return fmt.Sprintf("%d repositories", n)
 }
 
 func repositories(r view.Repositories) string {
-	noun := "repositories"
-	if r.Total == 1 {
-		noun = "repository"
-	}
-	text := fmt.Sprintf("%d %s: %d at their newest commit", r.Total, noun, r.Current)
+	text := fmt.Sprintf("%s: %d at their newest commit", repositoryCount(r.Total), r.Current)
 	if r.Total == 1 {
 		text = strings.Replace(text, "their", "its", 1)
 	}
@@ -96,7 +115,7 @@ func (o statusOptions) attention(s *session, rows []view.Attention, now time.Tim
 		if a.Since != nil {
 			since = view.Ago(*a.Since, now)
 		}
-		cells[i] = []string{string(a.State), names.text(a.Label(), a.Name), a.Message, dash(since), dash(a.Clusters.Text())}
+		cells[i] = oneLine([]string{string(a.State), names.text(a.Label(), a.Name), a.Message, dash(since), dash(a.Clusters.Text())})
 	}
 	var size [5]int
 	for _, c := range cells {
@@ -106,19 +125,33 @@ func (o statusOptions) attention(s *session, rows []view.Attention, now time.Tim
 	}
 	before := 2 + size[0] + 2 + size[1] + 3
 	after := 3 + max(size[3], len("SINCE")) + 3 + max(size[4], len("CLUSTERS"))
-	if width := s.std.width(); width > 0 && !o.output.wide() {
-		size[2] = min(size[2], max(width-before-after, 20))
+	width, below := s.std.width(), false
+	if o.output.wide() {
+		width = 0
 	}
-	line := func(first, since, clusters string) {
-		text := pad(first, max(before+size[2], len("NEEDS ATTENTION"))) + "   " + pad(since, max(size[3], len("SINCE"))) + "   " + clusters
-		fmt.Fprintln(s.std.out, strings.TrimRight(text, " "))
+	if width > 0 {
+		room := max(width-before-after, 0)
+		below = room < min(size[2], minText)
+		size[2] = min(size[2], room)
 	}
-	line("NEEDS ATTENTION", "SINCE", "CLUSTERS")
+	if below {
+		before, size[2] = before-len(gap), 0
+	}
+	first, at := max(before+size[2], len("NEEDS ATTENTION")), max(size[3], len("SINCE"))
+	writeLine(s.std.out, span{text: pad("NEEDS ATTENTION", first) + gap + pad("SINCE", at) + gap + "CLUSTERS"})
 	for _, c := range cells {
-		line("  "+pad(c[0], size[0])+"  "+pad(c[1], size[1])+"   "+cut(c[2], size[2], 0), c[3], c[4])
+		text := "  " + pad(c[1], size[1])
+		if !below {
+			text += gap + cut(c[2], size[2])
+		}
+		writeLine(s.std.out, span{text: "  "}, span{c[0], c[0]},
+			span{text: pad(strings.Repeat(" ", size[0]-utf8.RuneCountInString(c[0]))+text, first-2-utf8.RuneCountInString(c[0])) + gap + pad(c[3], at) + gap + c[4]})
+		if below && c[2] != "" {
+			writeLine(s.std.out, span{text: cut(indent+c[2], width)})
+		}
 	}
 	if more > 0 {
-		fmt.Fprintf(s.std.out, "  and %d more: fleet status -o wide\n", more)
+		say(s.std.out, "  and %d more: fleet status -o wide\n", more)
 	}
 }
 
@@ -129,7 +162,7 @@ func (o statusOptions) moving(s *session, rows []view.Moving) {
 		more = len(rows) - maxMoving
 		rows = rows[:maxMoving]
 	}
-	t := table{out: s.std.out, columns: make([]column, 3)}
+	t := table{out: s.std.out, columns: []column{{}, {}, {text: true}}}
 	if !o.output.wide() {
 		t.width = s.std.width()
 	}
@@ -155,7 +188,7 @@ func (o statusOptions) moving(s *session, rows []view.Moving) {
 	}
 	t.print(cells, true)
 	if more > 0 {
-		fmt.Fprintf(s.std.out, "  and %d more: fleet status -o wide\n", more)
+		say(s.std.out, "  and %d more: fleet status -o wide\n", more)
 	}
 }
 

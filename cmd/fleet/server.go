@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,7 +24,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
 // fieldManager is the name under which the command line writes.
@@ -91,17 +98,24 @@ type access struct {
 	namespace string // of the kubeconfig's context
 	user      string // of the kubeconfig's context
 	rest      *rest.Config
+	contexts  []string // of the kubeconfig, but for the one in use; sorted
 }
 
 // open reads the kubeconfig by kubectl's rules (--kubeconfig, KUBECONFIG,
 // ~/.kube/config, a pod's own account) and sends no request.
 func (g *globals) open(std stdio) (access, error) {
+	if err := g.checkContext(); err != nil {
+		return access{}, err
+	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = g.kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: g.context})
 	cfg, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) && g.kubeconfig != "" {
+		return access{}, fmt.Errorf("no kubeconfig: --kubeconfig %s names no cluster", g.kubeconfig)
+	}
 	if clientcmd.IsEmptyConfig(err) {
-		return access{}, errors.New("no kubeconfig: set KUBECONFIG, or use --kubeconfig FILE")
+		return access{}, noKubeconfig(os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
 	}
 	if err != nil {
 		return access{}, fmt.Errorf("read kubeconfig: %w", err)
@@ -126,8 +140,53 @@ func (g *globals) open(std stdio) (access, error) {
 		if c := raw.Contexts[name]; c != nil {
 			a.user = c.AuthInfo
 		}
+		delete(raw.Contexts, name)
+		a.contexts = slices.Sorted(maps.Keys(raw.Contexts))
 	}
 	return a, nil
+}
+
+// contexts are the names of the kubeconfig's contexts, sorted; none where it cannot
+// be read.
+func (g *globals) contexts() []string {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = g.kubeconfig
+	config, err := rules.Load()
+	if err != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(config.Contexts))
+}
+
+// checkContext is an error if the kubeconfig has contexts, and not that of --context.
+func (g *globals) checkContext() error {
+	there := g.contexts()
+	if g.context == "" || len(there) == 0 || slices.Contains(there, g.context) {
+		return nil
+	}
+	list := view.List(there, maxNames)
+	if near := spelling.Nearest(g.context, there); near != "" {
+		return fmt.Errorf("no context %q in the kubeconfig; did you mean %q? (there are: %s)", g.context, near, list)
+	}
+	return fmt.Errorf("no context %q in the kubeconfig; there are: %s", g.context, list)
+}
+
+// noKubeconfig is the error where no kubeconfig names a cluster, with the files
+// of the environment that are missing.
+func noKubeconfig(environment string) error {
+	var missing []string
+	for _, path := range filepath.SplitList(environment) {
+		if _, err := os.Stat(path); path != "" && err != nil {
+			missing = append(missing, path)
+		}
+	}
+	switch {
+	case environment == "":
+		return errors.New("no kubeconfig: set KUBECONFIG, or use --kubeconfig FILE")
+	case len(missing) > 0:
+		return fmt.Errorf("no kubeconfig: KUBECONFIG names %s, which cannot be read or is not there", strings.Join(missing, " and "))
+	}
+	return fmt.Errorf("no kubeconfig: KUBECONFIG names %s, which names no cluster", environment)
 }
 
 // tracer notes each request, without headers and bodies.
@@ -156,6 +215,8 @@ func reached(address string, err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err
+	case apierrors.IsUnauthorized(err) && deniedByWebhook(err.Error()):
+		return fmt.Errorf("%s does not let you do this: %w", address, err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%s does not accept the credentials of the kubeconfig: %w", address, err)
 	case errors.As(err, &urlErr):
@@ -168,7 +229,15 @@ func reached(address string, err error) error {
 	return err
 }
 
-// unknownResource tells whether a list failed because the server does not
+// deniedByWebhook reports whether a message is that of an admission webhook which has
+// denied a request. The webhook chooses the code itself, and that of Rancher answers as
+// if the credentials were unknown: only the text of the API server tells them apart.
+func deniedByWebhook(message string) bool {
+	_, after, ok := strings.Cut(message, "admission webhook ")
+	return ok && strings.Contains(after, "denied the request")
+}
+
+// unknownResource reports whether a request failed because the server does not
 // have the resource at all.
 func unknownResource(err error) bool {
 	var status apierrors.APIStatus
@@ -176,5 +245,5 @@ func unknownResource(err error) bool {
 		return false
 	}
 	d := status.Status().Details
-	return d == nil || d.Name == ""
+	return d == nil || d.Name == "" || apierrors.IsUnexpectedServerError(err)
 }

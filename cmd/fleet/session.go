@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,6 +30,10 @@ type session struct {
 	system string // the manager's namespace
 	random func(bytes int) string
 
+	unnamed *cobra.Command // the command that writes, where the user names no workspace
+
+	within string // where scope is empty although the user gave -n: what that was
+
 	narrowed bool // it was said that not all workspaces may be listed
 }
 
@@ -45,7 +50,8 @@ func (g *globals) connect(ctx context.Context, std stdio, said bool) (*session, 
 	if err != nil {
 		return nil, err
 	}
-	s := &session{access: a, std: std, now: g.now, scope: g.namespace, system: g.system, random: g.random}
+	s := &session{access: a, std: std, now: g.now, scope: g.namespace, system: g.system, random: g.random, unnamed: g.unnamed}
+	s.api = managementAPI{a.api, s.notManagement}
 	if said {
 		return s, nil
 	}
@@ -87,18 +93,32 @@ func (s *session) listed(ctx context.Context, q query) ([]*unstructured.Unstruct
 
 func listed(ctx context.Context, a api, q query) ([]*unstructured.Unstructured, string, error) {
 	var items []*unstructured.Unstructured
+	version, err := each(ctx, a, q, func(u *unstructured.Unstructured) error {
+		items = append(items, u)
+		return nil
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return items, version, nil
+}
+
+// each visits what a query selects, in pages, and returns the version of the list.
+func each(ctx context.Context, a api, q query, visit func(*unstructured.Unstructured) error) (string, error) {
 	p := page{limit: pageSize}
 	for {
 		list, err := a.List(ctx, q, p)
 		if err != nil {
-			return nil, "", err
+			return "", err
 		}
 		for i := range list.Items {
-			items = append(items, &list.Items[i])
+			if err := visit(&list.Items[i]); err != nil {
+				return "", err
+			}
 		}
 		p.from = list.GetContinue()
 		if p.from == "" {
-			return items, list.GetResourceVersion(), nil
+			return list.GetResourceVersion(), nil
 		}
 	}
 }
@@ -135,13 +155,29 @@ func (s *session) wide(ctx context.Context, k kind, labels string) ([]query, err
 		}
 	}
 	if len(out) == 0 {
-		return nil, cause
+		return nil, s.nowhere(k, candidates, cause)
 	}
 	if !deployments && !s.narrowed {
 		s.narrowed = true
 		s.std.note("only %s: this user may not list all namespaces", strings.Join(scopes(out), ", "))
 	}
 	return out, nil
+}
+
+// nowhere is the error for who may look at a kind neither in all workspaces nor in
+// those that were tried, because the user named none.
+func (s *session) nowhere(k kind, tried []string, cause error) error {
+	if s.scope != "" || len(tried) == 0 {
+		return cause
+	}
+	if s.within != "" && slices.Contains(tried, s.within) {
+		tried = []string{s.within}
+	}
+	if s.within != "" {
+		return fmt.Errorf("this user may not list %s in %s: %w", k.plural, view.List(tried, 5), cause)
+	}
+	return fmt.Errorf("this user may list %s neither in all workspaces nor in %s (tried without -n); name a workspace with -n: %w",
+		k.plural, view.List(tried, 5), cause)
 }
 
 // workspaces are the namespaces that may hold Fleet's objects, for who may not
@@ -153,8 +189,16 @@ func (s *session) workspaces(ctx context.Context) []string {
 		names = append(names, ns.GetName())
 	}
 	if err != nil || len(names) == 0 {
-		names = []string{s.namespace, fleet.NamespaceDefault, fleet.NamespaceLocal}
+		return s.usualWorkspaces()
 	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// usualWorkspaces are the namespaces that are likely to be workspaces where that cannot
+// be read, by name.
+func (s *session) usualWorkspaces() []string {
+	names := []string{s.namespace, s.within, fleet.NamespaceDefault, fleet.NamespaceLocal}
 	slices.Sort(names)
 	return slices.DeleteFunc(slices.Compact(names), func(n string) bool { return n == "" })
 }

@@ -40,7 +40,7 @@ func shops(t *testing.T) *fake {
 		objects = append(objects, &unstructured.Unstructured{Object: normal(t, raw)})
 	}
 	giveIDs(t, objects)
-	f := &fake{t: t, clock: &clock{at: w.at}, start: w.at, held: map[string]*unstructured.Unstructured{}, refuse: map[string]bool{}}
+	f := &fake{t: t, clock: &clock{at: w.at}, start: w.at, held: map[string]*unstructured.Unstructured{}, left: map[string]*fleet.Reading{}, refuse: map[string]bool{}}
 	f.take(step{objects: objects})
 	return f
 }
@@ -84,7 +84,7 @@ func (w *storeWorld) manager() {
 const (
 	shopNew  = "4204204cc2f04b2d9e3a6a2f7f1a0e5d3c4b2a19"
 	shopUI   = "deployment.apps pos/ui [progressing] 0/1 available"
-	shopDaem = "DaemonSet tuning: field is immutable"
+	shopDaem = "templates/tuning.yaml:9:21: sysctl is missing"
 )
 
 func kindOfFleet(kind string) metav1.TypeMeta {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 	"time"
 
@@ -37,19 +36,19 @@ type statusOptions struct {
 func newStatusCommand(g *globals, std stdio) *cobra.Command {
 	var o statusOptions
 	cmd := &cobra.Command{
-		Use: "status", Short: "Show a fleet on one screen", Long: statusText, Args: cobra.NoArgs,
+		Use: "status", Short: "Show a fleet on one screen", Long: statusText, Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.output.check(statusFormats...); err != nil {
 				return err
 			}
-			s, err := g.connect(cmd.Context(), std, true)
+			s, err := g.connectWithin(cmd.Context(), std, true)
 			if err != nil {
 				return err
 			}
 			if !o.watch {
 				return runStatus(cmd.Context(), o, s)
 			}
-			w, err := g.watch(cmd.Context(), s, "")
+			w, err := g.watch(cmd.Context(), s, selection{})
 			if err != nil {
 				return err
 			}
@@ -69,10 +68,15 @@ func runStatus(ctx context.Context, o statusOptions, s *session) error {
 	if err != nil {
 		return err
 	}
+	if len(f.Clusters)+len(f.Repositories)+len(f.Bundles) == 0 {
+		s.emptyWorkspace()
+	}
 	m, b, err := s.surroundings(ctx)
 	if err != nil {
 		return err
 	}
+	s.unseen(m)
+	s.noteManager(ctx, m)
 	doc := s.document(view.Look(f, m, s.now()), b)
 	if o.output.machine() {
 		err = o.output.print(s.std.out, doc, false)
@@ -91,6 +95,25 @@ func runStatus(ctx context.Context, o statusOptions, s *session) error {
 	return nil
 }
 
+// emptyWorkspace notes that nothing of Fleet is in the workspace of -n.
+func (s *session) emptyWorkspace() {
+	if s.scope != "" {
+		s.std.note("workspace %s is empty: it has no clusters, repositories and bundles", s.scope)
+	}
+}
+
+// noteEmpty is emptyWorkspace, after a look at the workspace of -n.
+func (s *session) noteEmpty(ctx context.Context) error {
+	if s.scope == "" {
+		return nil
+	}
+	f, err := s.look(ctx)
+	if err == nil && len(f.Clusters)+len(f.Repositories)+len(f.Bundles) == 0 {
+		s.emptyWorkspace()
+	}
+	return err
+}
+
 // surroundings are the manager and the brake.
 func (s *session) surroundings(ctx context.Context) (view.Manager, view.Brake, error) {
 	m, err := s.manager(ctx)
@@ -99,6 +122,13 @@ func (s *session) surroundings(ctx context.Context) (view.Manager, view.Brake, e
 	}
 	b, err := s.brake(ctx)
 	return m, b, err
+}
+
+// unseen notes that this user may not see whether the manager runs.
+func (s *session) unseen(m view.Manager) {
+	if m.Hidden {
+		s.std.note("this user may not see leases in %s: whether the manager runs is not known", s.system)
+	}
 }
 
 // document is the document of a glance.
@@ -132,6 +162,8 @@ func watchStatus(ctx context.Context, o statusOptions, s *session, w world) erro
 	if t.manager, t.brake, err = s.surroundings(ctx); err != nil {
 		return err
 	}
+	s.unseen(t.manager)
+	s.noteManager(ctx, t.manager)
 	t.glance = view.Look(w.Fleet(), t.manager, s.now())
 	t.doc = s.document(t.glance, t.brake)
 	if o.output.machine() {
@@ -194,7 +226,7 @@ func unsigned(doc FleetStatus) FleetStatus {
 // printLines prints what happened, with the time since the command began.
 func printLines(out interface{ Write([]byte) (int, error) }, prefix string, lines []view.Line, elapsed time.Duration) {
 	for _, l := range lines {
-		fmt.Fprintf(out, "%s  %-6s  %s%s\n", view.Elapsed(elapsed), l.Word, prefix, l.Text)
+		say(out, "%s  %-6s  %s%s\n", view.Elapsed(elapsed), l.Word, prefix, l.Text)
 	}
 }
 
@@ -231,6 +263,7 @@ func (s stories) next(f view.Fleet, now time.Time) []view.Line {
 			t = &story{goal: view.Goal{Kind: "GitRepo", Key: key, Commit: r.Status.Commit}}
 			s[key] = t
 		}
+		f.Ordered = true // lines tell what is heard of; the answers are those of fleet wait
 		v := view.Judge(t.goal, f)
 		for _, l := range view.Story(t.goal, t.verdict, v, "", now) {
 			if l.Word != "fail" && l.Word != "defer" && l.Word != "wait" { // told as what needs attention

@@ -1,10 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/printable"
 )
 
 // A column is one column of a table.
@@ -12,18 +13,31 @@ type column struct {
 	title string
 	wide  bool // only with -o wide
 	clock bool // changes with time alone, which is no news
+	text  bool // a free text: on a narrow terminal it has a line of its own
+	state bool // coloured by what it says
+	drop  int  // left out on a narrow terminal, 1 first; 0: never
 }
 
 // gap is what stands between two columns.
 const gap = "   "
 
-// table prints rows in columns. The last column is cut at the width; no other
-// is ever cut.
+const (
+	minText = 24     // columns that a text needs to say something
+	indent  = "    " // of a text in a line of its own
+)
+
+// table prints rows in columns. Where they do not fit the width, the columns that
+// may be left out are; if a text in the last column has too little room even so, it
+// gets a line of its own. Texts are cut at the width; no other cell ever is.
 type table struct {
 	out     io.Writer
 	width   int // 0: no limit
 	columns []column
 	size    []int
+
+	arranged bool
+	hidden   []bool // columns that are left out
+	below    bool   // texts have lines of their own
 }
 
 // show gives the table those of columns that are wanted, and returns a function
@@ -81,31 +95,145 @@ func (t *table) head() {
 
 // row prints one row.
 func (t *table) row(cells []string) {
-	var line strings.Builder
+	var line []span
+	used, start := 0, 0 // of the line; start is where its last cell begins
+	last := t.last()
 	for i, cell := range cells {
-		if i > 0 {
-			line.WriteString(gap)
+		if t.hidden[i] {
+			continue
 		}
-		line.WriteString(cell)
-		if i < len(cells)-1 {
-			line.WriteString(strings.Repeat(" ", t.size[i]-utf8.RuneCountInString(cell)))
+		if len(line) > 0 {
+			line = append(line, span{text: gap})
+			used += len(gap)
 		}
+		start = used
+		blanks := ""
+		if n := utf8.RuneCountInString(cell); i < last {
+			blanks = strings.Repeat(" ", t.size[i]-n)
+		} else if t.columns[i].text && t.width > 0 {
+			cell = cut(cell, max(t.width-start, 1))
+		}
+		state := ""
+		if c := t.columns[i]; c.state && cell != c.title {
+			state = cell
+		}
+		line = append(line, span{cell, state}, span{text: blanks})
+		used += t.size[i]
 	}
-	fmt.Fprintln(t.out, cut(strings.TrimRight(line.String(), " "), t.width, t.lastStart()))
+	writeLine(t.out, line...)
+	if t.below {
+		t.texts(cells)
+	}
 }
 
-// lastStart is where the last column begins.
-func (t *table) lastStart() int {
-	n := 0
-	for _, s := range t.size[:len(t.size)-1] {
-		n += s + len(gap)
+// texts prints the texts of a row in a line of their own, each behind its title if
+// there may be several.
+func (t *table) texts(cells []string) {
+	var parts []string
+	several := false
+	for i, c := range t.columns {
+		if !c.text {
+			continue
+		}
+		several = several || i < len(t.columns)-1
+		if cell := cells[i]; cell != "" && cell != "-" && cell != c.title {
+			if several {
+				cell = strings.ToLower(c.title) + ": " + cell
+			}
+			parts = append(parts, cell)
+		}
 	}
-	return n
+	if len(parts) > 0 {
+		writeLine(t.out, span{text: cut(indent+strings.Join(parts, gap), t.width)})
+	}
 }
 
-// print prints all rows, with their titles unless bare.
+// last is the last column that is not left out.
+func (t *table) last() int {
+	for i := len(t.columns) - 1; i > 0; i-- {
+		if !t.hidden[i] {
+			return i
+		}
+	}
+	return 0
+}
+
+// arrange decides, once for all rows, which columns are shown where they do not fit
+// the width.
+func (t *table) arrange() {
+	if t.arranged {
+		return
+	}
+	t.arranged, t.hidden = true, make([]bool, len(t.columns))
+	final := len(t.columns) - 1
+	if t.width <= 0 || t.fits(t.size[final]) {
+		return
+	}
+	if !t.columns[final].text {
+		t.leaveOut(t.size[final])
+		return
+	}
+	room := min(t.size[final], minText)
+	if t.size[final] > len(t.columns[final].title) && t.leaveOut(room) {
+		return
+	}
+	t.below = true
+	for i, c := range t.columns {
+		t.hidden[i] = c.text
+	}
+	t.leaveOut(0)
+}
+
+// leaveOut hides columns until the rows fit, with so much room for the final one.
+// It reports whether they do.
+func (t *table) leaveOut(room int) bool {
+	for !t.fits(room) {
+		next := -1
+		for i, c := range t.columns {
+			if c.drop > 0 && !t.hidden[i] && (next < 0 || c.drop < t.columns[next].drop) {
+				next = i
+			}
+		}
+		if next < 0 {
+			return false
+		}
+		t.hidden[next] = true
+	}
+	return true
+}
+
+// fits reports whether a row fits the width, with so much room for the final column.
+func (t *table) fits(room int) bool {
+	need := -len(gap)
+	for i, size := range t.size {
+		if t.hidden[i] {
+			continue
+		}
+		if i == len(t.size)-1 {
+			size = room
+		}
+		need += size + len(gap)
+	}
+	return need <= t.width
+}
+
+// oneLine is cells that stay in their line.
+func oneLine(cells []string) []string {
+	out := make([]string, len(cells))
+	for i, cell := range cells {
+		out[i] = printable.Line(cell)
+	}
+	return out
+}
+
+// print prints all rows, with their titles unless bare. A cell stays one: text
+// that would break the line or move the cursor is escaped.
 func (t *table) print(rows [][]string, bare bool) {
+	for i, r := range rows {
+		rows[i] = oneLine(r)
+	}
 	t.fit(rows)
+	t.arrange()
 	if !bare {
 		t.head()
 	}
@@ -114,19 +242,10 @@ func (t *table) print(rows [][]string, bare bool) {
 	}
 }
 
-// cut shortens a line to a width, but not before the column from keep on: what
-// stands before it are names.
-func cut(line string, width, keep int) string {
-	if width <= 0 || utf8.RuneCountInString(line) <= width {
-		return line
+// cut shortens a text to a width.
+func cut(text string, width int) string {
+	if width <= 0 || utf8.RuneCountInString(text) <= width {
+		return text
 	}
-	at := max(width-1, keep)
-	runes := []rune(line)
-	if at >= len(runes) {
-		return line
-	}
-	if at > keep {
-		return strings.TrimRight(string(runes[:at]), " ") + "…"
-	}
-	return string(runes[:at]) + "…"
+	return strings.TrimRight(string([]rune(text)[:width-1]), " ") + "…"
 }

@@ -48,14 +48,14 @@ func newTakeoverMoveCommand(g *globals, std stdio, back bool) *cobra.Command {
 	o := takeoverOptions{move: takeover.Move{Back: back}}
 	cmd := &cobra.Command{
 		Use: "start -l SELECTOR", Short: "Pass objects to the manager of a shard",
-		Long: takeoverMoveText + "\n\nIt refuses to pass anything to a shard that nobody works on; --yes does it all the same.", Args: cobra.NoArgs,
+		Long: takeoverMoveText + "\n\nIt passes nothing to a shard without a running manager, unless --yes is given.", Args: noArguments,
 		Example: "  fleet takeover check -n fleet-default\n  fleet takeover start -n fleet-default -l app=web\n  fleet takeover start -n fleet-default -l app=web --shard-id blue",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err
 			}
-			g.writing()
-			s, err := g.connect(cmd.Context(), std, false)
+			g.writing(cmd)
+			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err
 			}
@@ -79,8 +79,8 @@ func (o takeoverOptions) check() error {
 	if o.selector == "" {
 		return errors.New("want -l SELECTOR: which GitRepos, and Bundles that are from none; fleet get repos -o wide shows their labels")
 	}
-	if _, err := labels.Parse(o.selector); err != nil {
-		return fmt.Errorf("-l %q: %w", o.selector, err)
+	if err := checkSelector(o.selector); err != nil {
+		return err
 	}
 	if o.move.Shard == "" {
 		return errors.New("--shard-id: an id is needed")
@@ -291,7 +291,7 @@ func (o takeoverOptions) say(s *session, doc TakeoverMove) {
 	for _, plural := range []string{"repos", "bundles", "deployments"} {
 		k := mustKind(plural)
 		if n := counts[k.Kind]; n[0] > 0 {
-			fmt.Fprintf(s.std.out, "%d of %s %s\n", n[1], pluralOf(n[0], k), verb)
+			say(s.std.out, "%d of %s %s\n", n[1], pluralOf(n[0], k), verb)
 		}
 	}
 	if counts["GitRepo"][1] > 0 && !o.move.Back {

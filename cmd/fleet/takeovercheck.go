@@ -8,17 +8,20 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 	"github.com/fleetworkspace/fleet/pkg/plan/takeover"
 )
 
 const takeoverCheckText = `Compares what is deployed with what this version would deploy, for every Bundle, and writes nothing.
 
-identical: every deployment keeps its id, so no agent touches what it runs. differs: something would be deployed, released, held back or withdrawn.
-not supported: it uses what this version does not act on. not known: it cannot be worked out with what you may read.
+identical: every deployment keeps its id, so no agent touches what it runs. differs: something would be deployed, released, held back or withdrawn,
+or could not be deployed because a cluster has no namespace that this version accepts.
+not supported: it uses what this version does not act on, as every HelmOp is. not known: it cannot be worked out with what you may read.
 
 Bundles are compared as they are in the cluster; how their files are read from a repository is not looked at. -o wide says what differs on which
 cluster.
@@ -34,14 +37,14 @@ type takeoverCheckOptions struct {
 func newTakeoverCheckCommand(g *globals, std stdio) *cobra.Command {
 	var o takeoverCheckOptions
 	cmd := &cobra.Command{
-		Use: "check", Short: "Show what a takeover would change", Long: takeoverCheckText, Args: cobra.NoArgs,
+		Use: "check", Short: "Show what a takeover would change", Long: takeoverCheckText, Args: noArguments,
 		Example: "  fleet takeover check\n  fleet takeover check -n fleet-default -o wide\n" +
 			"  fleet takeover check -o json | jq -r '.bundles[] | select(.verdict != \"identical\") | .name'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.output.check(takeoverCheckFormats...); err != nil {
 				return err
 			}
-			s, err := g.connect(cmd.Context(), std, false)
+			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err
 			}
@@ -73,10 +76,13 @@ func runTakeoverCheck(ctx context.Context, o takeoverCheckOptions, s *session) e
 		doc.Bundles = append(doc.Bundles, judged)
 		alike = alike && judged.Verdict == string(takeover.Identical)
 	}
+	if doc.HelmOps, err = s.helmOps(ctx); err != nil {
+		return err
+	}
 	if err := o.show(s, doc); err != nil {
 		return err
 	}
-	if !alike {
+	if !alike || len(doc.HelmOps) > 0 {
 		return told{errDifferences}
 	}
 	return nil
@@ -98,19 +104,27 @@ func (o takeoverCheckOptions) show(s *session, doc TakeoverReport) error {
 	if o.output.machine() {
 		return o.output.print(s.std.out, doc, false)
 	}
-	if len(doc.Bundles) == 0 {
+	if len(doc.Bundles)+len(doc.HelmOps) == 0 {
 		fmt.Fprintln(s.std.out, "there are no bundles")
 		return nil
 	}
-	rows := make([][]string, len(doc.Bundles))
+	rows := make([][]string, len(doc.Bundles), len(doc.Bundles)+len(doc.HelmOps))
 	counts := map[string]int{}
 	for i, b := range doc.Bundles {
 		workspace, name, _ := strings.Cut(b.Name, "/")
 		rows[i] = []string{workspace, name, or(b.Shard, "-"), b.Verdict, fmt.Sprint(b.Clusters), strings.Join(b.Reasons, "; ")}
 		counts[b.Verdict]++
 	}
+	autoscaler := 0
+	for _, op := range doc.HelmOps {
+		workspace, name, _ := strings.Cut(op.Name, "/")
+		rows = append(rows, []string{workspace, "helmop/" + name, or(op.Shard, "-"), op.Verdict, "-", op.Reason})
+		if op.Autoscaler {
+			autoscaler++
+		}
+	}
 	t := &table{out: s.std.out, width: s.std.width(), columns: []column{
-		{title: "WORKSPACE"}, {title: "BUNDLE"}, {title: "SHARD"}, {title: "VERDICT"}, {title: "CLUSTERS"}, {title: "REASON"}}}
+		{title: "WORKSPACE"}, {title: "BUNDLE"}, {title: "SHARD", drop: 1}, {title: "VERDICT"}, {title: "CLUSTERS"}, {title: "REASON", text: true}}}
 	if o.output.wide() {
 		t.width = 0
 	}
@@ -124,7 +138,10 @@ func (o takeoverCheckOptions) show(s *session, doc TakeoverReport) error {
 			sums = append(sums, fmt.Sprintf("%d %s", n, v))
 		}
 	}
-	s.std.note("%s: %s", plural(len(doc.Bundles), "bundle"), strings.Join(sums, ", "))
+	s.std.note("%s: %s", plural(len(doc.Bundles), "bundle"), or(strings.Join(sums, ", "), "nothing to compare"))
+	if n := len(doc.HelmOps); n > 0 {
+		s.std.note("%s: %d %s, %d of Rancher's cluster autoscaler", plural(n, "HelmOp"), n, takeover.Unsupported, autoscaler)
+	}
 	return nil
 }
 
@@ -132,7 +149,10 @@ func (o takeoverCheckOptions) show(s *session, doc TakeoverReport) error {
 func (o takeoverCheckOptions) each(s *session, doc TakeoverReport) {
 	for _, b := range doc.Bundles {
 		for _, d := range b.Differences {
-			fmt.Fprintf(s.std.out, "\n%s on %s:\n  %s\n", b.Name, d.Cluster, strings.Join(d.What, "\n  "))
+			say(s.std.out, "\n%s on %s:\n", b.Name, d.Cluster)
+			for _, what := range d.What {
+				say(s.std.out, "  %s\n", what)
+			}
 		}
 	}
 }
@@ -146,6 +166,7 @@ type takeoverSight struct {
 	deployments map[string][]*fleet.BundleDeployment // by the Bundle's workspace and name
 	limits      map[string][]support.Limit           // by workspace
 	mapped      map[string]bool                      // workspaces with mappings
+	unplaced    map[string]string                    // why nothing can be deployed to a Cluster, by workspace and name
 }
 
 // takeoverSight reads all that Bundles depend on, within -n.
@@ -165,6 +186,7 @@ func (s *session) takeoverSight(ctx context.Context) (*takeoverSight, error) {
 			t.limits[namespace] = append(t.limits[namespace], support.Limit{Kind: kind, Name: name})
 		}))
 	}
+	err = errors.Join(err, t.findUnplaced(ctx, s))
 	for _, r := range repos {
 		t.repos[r.Namespace+"/"+r.Name] = r
 	}
@@ -176,6 +198,31 @@ func (s *session) takeoverSight(ctx context.Context) (*takeoverSight, error) {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
 	return t, err
+}
+
+// findUnplaced finds the Clusters that a manager of a shard could not deploy to.
+func (t *takeoverSight) findUnplaced(ctx context.Context, s *session) error {
+	items, _, err := s.listed(ctx, query{resource: namespaces, labels: fleet.LabelManaged + "=" + registration.True})
+	if apierrors.IsForbidden(err) {
+		s.std.note("warning: you may not list namespaces: nobody has looked whether each cluster has one to deploy to")
+		return nil
+	}
+	if err != nil {
+		return reached(s.server, err)
+	}
+	owners := registration.Owners{}
+	for _, u := range items {
+		if owner := registration.NamespaceOwner(u); owner != "" && u.GetDeletionTimestamp() == nil {
+			owners[u.GetName()] = owner
+		}
+	}
+	t.unplaced = map[string]string{}
+	for _, c := range t.clusters {
+		if _, why := registration.PlaceOf(c, owners); why != "" {
+			t.unplaced[c.Namespace+"/"+c.Name] = why
+		}
+	}
+	return nil
 }
 
 func listInto[T any](ctx context.Context, s *session, plural string, into *[]*T) (err error) {
@@ -197,12 +244,34 @@ func (s *session) eachOf(ctx context.Context, kind string, tell func(namespace, 
 	return reached(s.server, err)
 }
 
+// helmOps are the HelmOps within -n, by name, and why nothing acts on them. A server
+// that does not know the kind has none.
+func (s *session) helmOps(ctx context.Context) ([]TakeoverHelmOp, error) {
+	plural, _, _ := fleet.Resource("HelmOp")
+	items, _, err := s.listed(ctx, query{resource: fleet.GroupVersion.WithResource(plural), namespace: s.scope})
+	if unknownResource(err) {
+		return nil, nil
+	}
+	var out []TakeoverHelmOp
+	for _, u := range items {
+		labels := u.GetLabels()
+		reason := takeover.HelmOp(labels)
+		if reason == "" {
+			continue
+		}
+		out = append(out, TakeoverHelmOp{Name: u.GetNamespace() + "/" + u.GetName(), Shard: labels[fleet.LabelShardRef],
+			Verdict: string(takeover.Unsupported), Autoscaler: labels[takeover.LabelAutoscaled] != "", Reason: reason})
+	}
+	slices.SortFunc(out, func(a, b TakeoverHelmOp) int { return strings.Compare(a.Name, b.Name) })
+	return out, reached(s.server, err)
+}
+
 // input is what the deployments of a Bundle depend on.
 func (t *takeoverSight) input(ctx context.Context, s *session, b *fleet.Bundle) (takeover.Input, error) {
 	key := b.Namespace + "/" + b.Name
 	in := takeover.Input{
 		Input: preview.Input{Bundle: b, Clusters: t.clusters, Groups: t.groups, Deployments: t.deployments[key]},
-		Repo:  t.repos[b.Namespace+"/"+b.Labels[fleet.LabelRepoName]], Limits: t.limits[b.Namespace],
+		Repo:  t.repos[b.Namespace+"/"+b.Labels[fleet.LabelRepoName]], Limits: t.limits[b.Namespace], Unplaced: t.unplaced,
 	}
 	src := source{bundle: b, live: s}
 	if t.mapped[b.Namespace] {

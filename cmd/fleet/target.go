@@ -11,6 +11,8 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
+	"github.com/fleetworkspace/fleet/pkg/plan/lint"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
 )
 
@@ -35,11 +37,12 @@ type targetOptions struct {
 func newTargetCommand(g *globals, std stdio) *cobra.Command {
 	o := targetOptions{}
 	cmd := &cobra.Command{
-		Use: "target -b FILE", Short: "Show the deployments of a Bundle, and why clusters get none", Long: targetText, Args: cobra.NoArgs,
+		Use: "target -b FILE", Short: "Show the deployments of a Bundle, and why clusters get none", Long: targetText, Args: noArguments,
 		Example: `  fleet apply -n fleet-default -o web.yaml examples web && fleet target -b web.yaml
   fleet get clusters -n fleet-default -o yaml > clusters.yaml
   fleet target -b web.yaml --cluster-file clusters.yaml > deployments.yaml
-  fleet target -b web.yaml -o json | jq -r '.clusters[] | select(.deploy | not) | .name + ": " + .reason'`,
+  fleet target -b web.yaml -o json |
+    jq -r '.clusters[] | select(.deploy | not) | .name + ": " + .reason'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err
@@ -89,6 +92,7 @@ func runTarget(ctx context.Context, g *globals, o targetOptions, std stdio) erro
 	if err != nil {
 		return blamed(b, err)
 	}
+	warnUnknown(std, in)
 	if o.dump {
 		if err := dump(std, in); err != nil {
 			return err
@@ -111,7 +115,7 @@ func runTarget(ctx context.Context, g *globals, o targetOptions, std stdio) erro
 // live is a session in one workspace.
 func (g *globals) live(ctx context.Context, std stdio, namespace string) (*session, error) {
 	g.namespace = namespace
-	return g.connect(ctx, std, false)
+	return g.connectWithin(ctx, std, false)
 }
 
 // blamed says whether the input is to blame for an error.
@@ -234,6 +238,21 @@ func (o targetOptions) answer(std stdio, doc Targeting) error {
 		docs[i] = obj
 	}
 	return printObjects(std.out, formatYAML, docs)
+}
+
+// warnUnknown says which targets of a Bundle name a cluster or cluster group that
+// does not exist. Where mappings lead the Bundle to other workspaces, it says nothing.
+func warnUnknown(std stdio, in preview.Input) {
+	if len(in.Mappings) > 0 {
+		return
+	}
+	known := knownOf(in.Bundle.Namespace, in.Clusters, in.Groups)
+	for _, f := range lint.Unknown(&fleetyaml.File{Spec: in.Bundle.Spec}, known) {
+		std.note("warning: %s", f.Message)
+		if f.Hint != "" {
+			std.note("    %s", f.Hint)
+		}
+	}
 }
 
 // explain says on stderr what does not stand among the objects.

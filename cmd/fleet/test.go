@@ -18,13 +18,19 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
+	"github.com/fleetworkspace/fleet/pkg/plan/lint"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
+	planvalues "github.com/fleetworkspace/fleet/pkg/plan/values"
 )
 
 const testText = `Renders one directory for one cluster, without any cluster: what the agent there would install. The cluster is described by flags; without
 any it is a member of cluster group default. What it says of targets, of values and of templates is what manager and agent would do.
+
+The manager renders templates of values, ${ }, only for clusters with labels. For a cluster without labels they stay as they are, a warning says
+so, and the exit code is 6: say labels with -l.
 
 Nothing is looked up in a cluster, no host name is resolved, and values of helm.valuesFrom are missing. Charts are downloaded, unless --offline.
 
@@ -81,8 +87,8 @@ func (o *testOptions) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVarP(&o.quiet, "quiet", "q", false, "print which target matches, and nothing else")
 	fs.StringVarP(&o.group, "group", "g", "", "cluster `group` that the cluster is in; default: default, if nothing else is said about the cluster")
 	fs.StringVarP(&o.cluster, "name", "N", "", "`name` of the cluster")
-	fs.StringToStringVarP(&o.labels, "label", "l", nil, "labels of the cluster, `k=v,...`")
-	fs.StringToStringVarP(&o.groupLabels, "group-label", "L", nil, "labels of the cluster group, `k=v,...`")
+	labelsVar(fs, &o.labels, "label", "l", "labels of the cluster, `k=v,...`")
+	labelsVar(fs, &o.groupLabels, "group-label", "L", "labels of the cluster group, `k=v,...`")
 	fs.StringVarP(&o.target, "target", "t", "", "`name` of the target to take, whatever the cluster")
 	fs.StringVar(&o.kubeVersion, "kube-version", "", "`version` of Kubernetes that charts see; default: that of Helm's library")
 	fs.BoolVar(&o.offline, "offline", false, "download nothing: a chart that is not here is an error")
@@ -102,17 +108,21 @@ func (o *testOptions) complete(env func(string) string) error {
 
 // runTest prints what a bundle is on the cluster that the flags describe.
 func runTest(ctx context.Context, g *globals, o testOptions, std stdio) error {
-	b, values, err := o.load(ctx, g, std)
+	in, err := o.load(ctx, g, std)
 	if err != nil {
 		return err
 	}
+	b := in.Bundle
 	m := content.Manifest{Resources: b.Spec.Resources}
-	kit, err := deployment.NewKit(b, content.ID(m), values)
+	kit, err := deployment.NewKit(b, content.ID(m), in.secret)
 	if err != nil {
 		return fmt.Errorf("%w: bundle %q: %w", errInput, b.Name, err)
 	}
 	place := o.place(b.Namespace)
-	verdict := kit.Match(&place.Cluster)
+	verdict, err := in.match(kit, place)
+	if err != nil {
+		return fmt.Errorf("%w: bundle %q: %w", errInput, b.Name, err)
+	}
 	if o.target != "" {
 		i := slices.IndexFunc(b.Spec.Targets, func(t fleet.BundleTarget) bool { return t.Name == o.target })
 		if i < 0 {
@@ -125,14 +135,12 @@ func runTest(ctx context.Context, g *globals, o testOptions, std stdio) error {
 	}
 	doc := Rendering{
 		Document: document("Rendering"), Bundle: b.Name, Cluster: place.Name,
-		Target: preview.TargetName(b, verdict.Target), Reason: verdict.Reason, Objects: []map[string]any{},
+		Reason: verdict.Reason, Objects: []map[string]any{},
 	}
-	for _, i := range verdict.Customizations {
-		doc.Customizations = append(doc.Customizations, preview.TargetName(b, i))
-	}
+	doc.Target, doc.Customizations = in.decided(verdict)
 	if o.quiet && !o.output.machine() {
-		_, err := fmt.Fprintf(std.out, "# Matched: %s\n", doc.matched())
-		return err
+		say(std.out, "# Matched: %s\n", doc.matched())
+		return nil
 	}
 	version, err := kit.Work(verdict, place)
 	if err != nil {
@@ -140,15 +148,19 @@ func runTest(ctx context.Context, g *globals, o testOptions, std stdio) error {
 	}
 	doc.DeploymentID = version.ID
 	d := helm.Deployment{Content: m, Memory: release.Memory{Owner: release.Owner{BundleID: b.Name}, Commit: b.Labels[fleet.LabelCommit]}}
+	_, d.AdminNamespace = b.Labels[fleet.LabelAdminNamespace]
 	if d.Options, err = withValues(version); err != nil {
 		return err
 	}
 	d.ID = helm.IDOf(b.Name, d.Options)
-	return o.render(d, doc, std)
+	if planvalues.Templated(d.Options.Helm) && !planvalues.Renders(place.Labels) {
+		doc.NotRendered = in.templates() + " are not rendered: the cluster has no labels; say some: " + groupFlag(o.group) + "-l KEY=VALUE"
+	}
+	return o.render(d, &in, doc, std)
 }
 
 // render prints what a deployment would install.
-func (o *testOptions) render(d helm.Deployment, doc Rendering, std stdio) error {
+func (o *testOptions) render(d helm.Deployment, in *testInput, doc Rendering, std stdio) error {
 	r, err := helm.Render(d, helm.RenderOptions{KubeVersion: o.kubeVersion})
 	if err != nil {
 		if fault.IsPermanent(err) {
@@ -156,42 +168,88 @@ func (o *testOptions) render(d helm.Deployment, doc Rendering, std stdio) error 
 		}
 		return err
 	}
+	if strings.TrimSpace(r.All()) == "" && in.root != "" && !in.file.Decoded() {
+		return o.noBundle(in)
+	}
 	doc.Release, doc.Unknown = d.ID.String(), r.Unknown
 	if o.output.machine() {
 		if doc.Objects, err = documentsOf(r.All()); err != nil {
 			return err
 		}
-		return o.output.print(std.out, doc, false)
+		err = o.output.print(std.out, doc, false)
+	} else {
+		std.note("# Matched: %s", doc.matched())
+		if doc.Target == noCustomization {
+			std.note("%s", doc.Reason)
+		}
+		for _, place := range r.Unknown {
+			std.note("warning: the values of %s are not known here", place)
+		}
+		_, err = fmt.Fprint(exact(std.out), r.All())
 	}
-	std.note("# Matched: %s", doc.matched())
-	for _, place := range r.Unknown {
-		std.note("warning: the values of %s are not known here", place)
+	if err != nil || doc.NotRendered == "" {
+		return err
 	}
-	_, err = fmt.Fprint(std.out, r.All())
-	return err
+	std.note("warning: %s", doc.NotRendered)
+	return told{errPartly}
 }
 
-// load reads the bundle, and the data of its values Secret where it stands
-// beside it.
-func (o *testOptions) load(ctx context.Context, g *globals, std stdio) (*fleet.Bundle, map[string][]byte, error) {
+// groupFlag is the flag that keeps the cluster in its group beside other flags.
+func groupFlag(group string) string {
+	if group == "" {
+		return ""
+	}
+	return "-g " + group + " "
+}
+
+// A testInput is what is rendered.
+type testInput struct {
+	*fleet.Bundle
+	secret map[string][]byte // of its values, where they stand beside it
+	file   fleetyaml.File    // empty for a Bundle from a file
+	root   string            // below which its directory is; empty for a Bundle from a file
+	dir    string            // relative to root
+}
+
+// templates names the templates of values, with the place of the first of them in
+// fleet.yaml.
+func (in *testInput) templates() string {
+	line := 0
+	visit := func(text fleetyaml.Text) {
+		if strings.Contains(text.Value, "${") && (line == 0 || text.Line < line) {
+			line = text.Line
+		}
+	}
+	in.file.Texts(visit, "helm")
+	for i := range in.file.Spec.Targets {
+		place, _ := in.file.Target(i)
+		in.file.Texts(visit, append(place, "helm")...)
+	}
+	if line == 0 {
+		return "templates of values, ${ },"
+	}
+	return fmt.Sprintf("templates of values, ${ } (%s:%d),", in.file.Path, line)
+}
+
+// load reads the bundle.
+func (o *testOptions) load(ctx context.Context, g *globals, std stdio) (testInput, error) {
 	if o.bundleFile == "" {
-		b, err := o.assemble(ctx, g, std)
-		return b, nil, err
+		return o.assemble(ctx, g, std)
 	}
 	all, err := readObjects(o.bundleFile, std)
 	if err != nil {
-		return nil, nil, err
+		return testInput{}, err
 	}
 	b, err := g.oneBundle(all, o.bundleFile)
 	if err != nil {
-		return nil, nil, err
+		return testInput{}, err
 	}
 	for _, s := range all.secrets {
 		if s.Type == fleet.SecretTypeBundleValues && s.Name == b.Name {
-			return b, s.Data, nil
+			return testInput{Bundle: b, secret: s.Data}, nil
 		}
 	}
-	return b, nil, nil
+	return testInput{Bundle: b}, nil
 }
 
 // nameless is what a directory without a name of its own is called.
@@ -199,10 +257,10 @@ const nameless = "test"
 
 // assemble makes the bundle of the directory. Paths of it are relative to the
 // working directory, if it is below.
-func (o *testOptions) assemble(ctx context.Context, g *globals, std stdio) (*fleet.Bundle, error) {
+func (o *testOptions) assemble(ctx context.Context, g *globals, std stdio) (testInput, error) {
 	access, err := o.helm.access()
 	if err != nil {
-		return nil, err
+		return testInput{}, err
 	}
 	root, dir := ".", filepath.ToSlash(filepath.Clean(o.dir))
 	if !filepath.IsLocal(o.dir) {
@@ -218,10 +276,10 @@ func (o *testOptions) assemble(ctx context.Context, g *globals, std stdio) (*fle
 		Access:  access,
 	}, reader.Config{Offline: o.offline})
 	if err != nil {
-		return nil, err
+		return testInput{}, err
 	}
 	if err := tellFindings(std, set, false, true); err != nil {
-		return nil, err
+		return testInput{}, err
 	}
 	for _, r := range set.Results {
 		if r.Bundle == nil {
@@ -230,9 +288,9 @@ func (o *testOptions) assemble(ctx context.Context, g *globals, std stdio) (*fle
 		if r.Bundle.Name == naming.BundleName(nameless, dir, o.file) {
 			r.Bundle.Name = nameless
 		}
-		return r.Bundle, nil
+		return testInput{Bundle: r.Bundle, file: lint.Options(os.DirFS(root), r.Dir), root: root, dir: dir}, nil
 	}
-	return nil, fmt.Errorf("%w: nothing to deploy in %s", errInput, o.dir)
+	return testInput{}, fmt.Errorf("%w: nothing to deploy in %s", errInput, o.dir)
 }
 
 // place is the cluster that the flags describe.

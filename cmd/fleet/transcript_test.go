@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -25,7 +26,9 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // an exit code other than 0 stands alone at the end. Lines that begin with "#"
 // say for the commands after them which fleet they look at, how wide the
 // terminal is, what may not be listed, at which address the server is (and which
-// part of the way to it fails, and how), or in which directory they work. A
+// part of the way to it fails, and how), in which directory they work, that the
+// cluster is without the manager or the kinds of Fleet, or which other contexts the
+// kubeconfig has. A
 // command may end with "< FILE". Run with -update after a change, and
 // read the diff.
 func TestTranscripts(t *testing.T) {
@@ -65,13 +68,15 @@ func playWith(t *testing.T, path string, f *fake) {
 }
 
 // directive tells the lines that begin with "#" from comments in output.
-var directive = regexp.MustCompile(`^# (fleet|width|refuse|again|in|server):`)
+var directive = regexp.MustCompile(`^# (fleet|width|refuse|again|in|server|without|contexts):`)
 
 // stage is what the commands of a transcript find.
 type stage struct {
 	fake    *fake
 	path    string
 	columns int
+	limit   time.Duration // of a command; 0: none
+	colors  bool          // the terminal has them
 }
 
 // play runs the commands of a transcript and returns it with what they print.
@@ -122,6 +127,10 @@ func (st *stage) set(t *testing.T, words []string) {
 	case "refuse:":
 		st.fake.refuse[strings.Join(append(words[1:], ""), " ")] = true
 		st.fake.refuse[strings.Join(words[1:], " ")] = true
+	case "without:":
+		st.fake.without(words[1])
+	case "contexts:":
+		st.fake.others = words[1:]
 	case "in:":
 		t.Chdir(words[1])
 	case "server:":
@@ -137,7 +146,7 @@ func (st *stage) set(t *testing.T, words []string) {
 // globals reach the stage instead of the user's own environment. end is called
 // when a story is over.
 func (st *stage) globals(end func()) *globals {
-	g := &globals{defaultNamespace: fleet.NamespaceLocal, random: func(n int) string { return strings.Repeat("0b", n) }}
+	g := &globals{defaultNamespace: fleet.NamespaceLocal, plain: !st.colors, random: func(n int) string { return strings.Repeat("0b", n) }}
 	if st.fake == nil {
 		g.dial = func(stdio) (access, error) {
 			return access{}, errors.New("no kubeconfig: set KUBECONFIG, or use --kubeconfig FILE")
@@ -147,7 +156,7 @@ func (st *stage) globals(end func()) *globals {
 	st.fake.end = end
 	g.now = st.fake.clock.now
 	g.dial = func(stdio) (access, error) {
-		return access{api: st.fake, server: st.fake.address(), user: "ana"}, nil
+		return access{api: st.fake, server: st.fake.address(), user: "ana", contexts: st.fake.others}, nil
 	}
 	g.probe = func(context.Context, access) checkup.ServerSeen { return st.fake.answer() }
 	g.visit = func(context.Context, string, []byte) *checkup.Hop { return nil }
@@ -169,21 +178,22 @@ func (st *stage) run(t *testing.T, args []string) string {
 	std := stdio{in: strings.NewReader(in), out: &out, err: marked{&out}, columns: st.columns}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	if st.limit > 0 {
+		ctx, cancel = context.WithTimeout(ctx, st.limit)
+		defer cancel()
+	}
 	over := func() error { return context.DeadlineExceeded } // the time of a wait is over
 	if args[0] == "status" {
 		over = func() error { cancel(); return context.Canceled } // Ctrl-C
 	}
 	g := st.globals(cancel)
-	g.watch = func(_ context.Context, s *session, _ string) (world, error) {
+	g.watch = func(_ context.Context, s *session, _ selection) (world, error) {
 		return &played{f: st.fake, s: s, over: over}, nil
 	}
 	root := g.command(std)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	if err != nil && !errors.As(err, new(told)) {
-		fmt.Fprintf(marked{&out}, "error: %v\n", err)
-	}
-	if code := exitCode(err, false); code != 0 {
+	cmd, err := root.ExecuteContextC(ctx)
+	if code := g.finish(cmd, std, ending{err: err}, func(string) string { return "" }); code != 0 {
 		fmt.Fprintln(&out, code)
 	}
 	return out.String()

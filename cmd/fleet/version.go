@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"time"
 
@@ -19,7 +18,7 @@ const versionTimeout = 5 * time.Second
 func newVersionCommand(g *globals, std stdio) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
-		Use: "version", Short: "Show the versions of this program and of the manager", Args: cobra.NoArgs,
+		Use: "version", Short: "Show the versions of this program and of the manager", Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(versionFormats...); err != nil {
 				return err
@@ -57,14 +56,15 @@ func runVersion(ctx context.Context, o output, std stdio, s *session, why error)
 	if o.machine() {
 		return o.print(std.out, doc, false)
 	}
-	fmt.Fprintf(std.out, "client   %s (%s)\n", doc.Client.Version, doc.Client.Commit)
+	say(std.out, "client   %s (%s)\n", doc.Client.Version, doc.Client.Commit)
 	switch {
 	case doc.Manager == nil:
 		std.note("manager  not asked: %s", doc.Error)
 	case doc.Manager.Text(now) == "":
 		std.note("manager  none to be seen at %s", doc.Server)
+		s.noteManager(ctx, *doc.Manager)
 	default:
-		fmt.Fprintf(std.out, "%-8s %s\n", "manager", managerLine(doc, now))
+		say(std.out, "%-8s %s\n", "manager", managerLine(doc, now))
 	}
 	return nil
 }

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,9 +19,10 @@ var waitFormats = []string{formatJSON, formatYAML}
 
 const waitText = `Waits until a repo, bundle or cluster is Ready, and tells on stderr what happens meanwhile.
 
-With --commit it waits until that commit was read and the bundles that it changed are Ready with it; @ is HEAD of the working copy
-here. It ends at once when something cannot become Ready without a change (exit 3), unless --keep-waiting. Clusters that are Offline
-are not waited for (exit 6; --reachable makes that 0, --all waits for them too).`
+With --commit it waits until that commit was read, the bundles that it changed are Ready with it and those that it
+removed are gone; @ is HEAD of the working copy here. It ends at once, with the cause, when something cannot become
+Ready without a change or the repository cannot be read (exit 3), unless --keep-waiting. Clusters that are Offline are
+not waited for (exit 6; --reachable makes that 0, --include-offline waits for them too).`
 
 // settleTime is how long something must stay Ready where no commit tells old
 // news from new.
@@ -46,20 +47,20 @@ type waitOptions struct {
 func newWaitCommand(g *globals, std stdio) *cobra.Command {
 	o := waitOptions{settle: settleTime}
 	cmd := &cobra.Command{
-		Use: "wait KIND/NAME", Short: "Wait until something is Ready", Long: waitText, Args: wantTarget,
+		Use: "wait KIND/NAME", Short: "Wait until something is Ready", Long: waitText,
 		Example:           "  git push && fleet wait repo/examples --commit @ --timeout 2m",
-		ValidArgsFunction: g.completeTargets(std, "repos", "bundles", "clusters"),
+		ValidArgsFunction: g.completeObjects(std, waitGrammar),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.parse(args[0]); err != nil {
+			if err := o.parse(args...); err != nil {
 				return err
 			}
-			s, err := g.connect(cmd.Context(), std, false)
+			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err
 			}
 			ctx, cancel := context.WithCancel(cmd.Context())
 			defer cancel()
-			w, err := g.watch(ctx, s, o.deployments())
+			w, err := g.watch(ctx, s, o.selection())
 			if err != nil {
 				return err
 			}
@@ -71,29 +72,27 @@ func newWaitCommand(g *globals, std stdio) *cobra.Command {
 	fs.StringVar(&o.commit, "commit", "", "wait for this `commit`, whole or its first digits; @ is HEAD here")
 	fs.DurationVar(&o.timeout, "timeout", 5*time.Minute, "wait so long at most; 0 is without end")
 	fs.BoolVar(&o.reachable, "reachable", false, "Offline clusters do not matter")
-	fs.BoolVar(&o.all, "all", false, "wait for Offline clusters too")
+	fs.BoolVar(&o.all, "include-offline", false, "wait for Offline clusters too")
+	hiddenFlag(fs, "include-offline", "all", "")
 	fs.BoolVar(&o.keepWaiting, "keep-waiting", false, "go on when something cannot become Ready without a change")
 	return cmd
 }
 
-// wantTarget refuses a wait for nothing, or for several things.
-func wantTarget(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return errors.New("want one KIND/NAME, for example repo/NAME")
-	}
-	return nil
-}
+// waitGrammar is what fleet wait works with.
+var waitGrammar = grammarOf("repos", "bundles", "clusters")
 
-func (o *waitOptions) parse(arg string) (err error) {
-	if o.kind, o.name, err = target(arg, "repos", "bundles", "clusters"); err != nil {
+func (o *waitOptions) parse(args ...string) error {
+	ref, err := waitGrammar.one(args)
+	if err != nil {
 		return err
 	}
+	o.kind, o.name = ref.kind, ref.name
 	if err := o.output.check(waitFormats...); err != nil {
 		return err
 	}
 	switch {
 	case o.all && o.reachable:
-		return errors.New("--all and --reachable exclude each other")
+		return errors.New("--include-offline and --reachable exclude each other")
 	case o.timeout < 0:
 		return errors.New("--timeout must not be below 0")
 	case o.commit == "":
@@ -113,15 +112,16 @@ func (o *waitOptions) parse(arg string) (err error) {
 	return nil
 }
 
-// deployments is the label selector of what is waited for.
-func (o waitOptions) deployments() string {
+// selection is what is looked at.
+func (o waitOptions) selection() selection {
 	switch o.kind.plural {
 	case "repos":
-		return fleet.LabelRepoName + "=" + o.name
+		of := fleet.LabelRepoName + "=" + o.name
+		return selection{bundles: of, deployments: of}
 	case "bundles":
-		return fleet.LabelBundleName + "=" + o.name
+		return selection{deployments: fleet.LabelBundleName + "=" + o.name}
 	}
-	return fleet.LabelCluster + "=" + o.name
+	return selection{deployments: fleet.LabelCluster + "=" + o.name}
 }
 
 // waiting is a wait under way.
@@ -135,11 +135,17 @@ type waiting struct {
 
 // runWait waits and prints what came of it.
 func runWait(ctx context.Context, o waitOptions, s *session, w world) error {
-	goals, err := o.goals(s, w.Fleet())
+	goals, err := o.goals(ctx, s, w.Fleet())
 	if err != nil {
 		return err
 	}
+	lease, _, err := s.lease(ctx)
+	if err != nil {
+		return err
+	}
+	s.heard(view.ReadManager(nil, nil, lease, s.now()))
 	t := &waiting{o: o, s: s, began: s.now(), goals: goals, verdicts: make([]view.Verdict, len(goals))}
+	t.announce(w.Fleet())
 	limited := ctx
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
@@ -162,7 +168,7 @@ func runWait(ctx context.Context, o waitOptions, s *session, w world) error {
 
 // goals are the objects that are meant: of each workspace the one of that
 // name.
-func (o waitOptions) goals(s *session, f view.Fleet) ([]view.Goal, error) {
+func (o waitOptions) goals(ctx context.Context, s *session, f view.Fleet) ([]view.Goal, error) {
 	var hits, all []view.Key
 	switch o.kind.plural {
 	case "repos":
@@ -173,7 +179,10 @@ func (o waitOptions) goals(s *session, f view.Fleet) ([]view.Goal, error) {
 		hits, all = keysNamed(f.Clusters, o.name)
 	}
 	if len(hits) == 0 {
-		return nil, o.kind.unknown(o.name, s.scope, all)
+		return nil, s.unknown(ctx, o.kind, o.name, all)
+	}
+	if len(hits) > 1 {
+		s.std.note("waits for %s %s in %s; -n names one workspace", o.kind.singular, o.name, strings.Join(workspacesIn(hits), ", "))
 	}
 	var goals []view.Goal
 	for _, key := range hits {
@@ -182,45 +191,116 @@ func (o waitOptions) goals(s *session, f view.Fleet) ([]view.Goal, error) {
 	return goals, nil
 }
 
+// workspacesIn are the workspaces of keys.
+func workspacesIn(keys []view.Key) []string {
+	out := make([]string, len(keys))
+	for i, key := range keys {
+		out[i] = key.Namespace
+	}
+	return out
+}
+
+// announce says which commit is waited for, and at which one each repository is that
+// is not there yet.
+func (t *waiting) announce(f view.Fleet) {
+	if t.o.commit == "" || t.o.kind.plural != "repos" {
+		return
+	}
+	for _, repo := range f.Repositories {
+		if repo.Name != t.o.name || strings.HasPrefix(repo.Status.Commit, strings.ToLower(t.o.commit)) {
+			continue
+		}
+		at := "was not read yet"
+		if repo.Status.Commit != "" {
+			at = "is at " + view.Short(repo.Status.Commit)
+		}
+		t.line("wait", fmt.Sprintf("for %s; repo %s/%s %s", view.Short(t.o.commit), repo.Namespace, repo.Name, at))
+	}
+}
+
 // until looks again and again until the wait is over.
 func (t *waiting) until(ctx context.Context, w world) (view.Progress, error) {
-	for {
-		end := t.look(w.Fleet())
-		if end == view.Waiting {
+	for settled := false; ; {
+		end, proven, err := t.look(ctx, w)
+		switch {
+		case err != nil:
+			return end, err
+		case end == view.Waiting:
+			settled = false
 			if err := w.Next(ctx); err != nil {
 				return end, err
 			}
 			continue
-		}
-		if t.o.commit != "" || end == view.Failed || t.o.settle == 0 {
+		case settled, end == view.Failed, t.o.settle == 0, t.o.commit != "" && proven:
 			return end, nil
 		}
-		calm, cancel := context.WithTimeout(ctx, t.o.settle)
-		err := w.Next(calm)
-		settled := calm.Err() != nil && ctx.Err() == nil
-		cancel()
-		switch {
-		case settled, errors.Is(err, context.DeadlineExceeded):
-			return end, nil
-		case err != nil:
+		if settled, err = t.calm(ctx, w); err != nil {
 			return end, err
 		}
 	}
 }
 
-// look judges all goals, tells what is new and returns what they come to
-// together.
-func (t *waiting) look(f view.Fleet) view.Progress {
+// calm reports whether nothing happens while something has to stay as it is.
+func (t *waiting) calm(ctx context.Context, w world) (bool, error) {
+	calm, cancel := context.WithTimeout(ctx, t.o.settle)
+	defer cancel()
+	err := w.Next(calm)
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case calm.Err() != nil, errors.Is(err, context.DeadlineExceeded):
+		return true, nil
+	}
+	return false, err
+}
+
+// look judges all goals, tells what is new and returns what they come to together,
+// and whether the manager itself says which bundles it has written. What was heard
+// of may be of different moments, so it ends no wait: that takes a fleet that is
+// read in order.
+func (t *waiting) look(ctx context.Context, w world) (end view.Progress, proven bool, err error) {
+	now, proven := t.judge(w.Fleet())
+	if view.Together(now) != view.Waiting || !proven {
+		f, err := t.ordered(ctx, w)
+		if err != nil {
+			return view.Waiting, false, err
+		}
+		now, proven = t.judge(f)
+	}
 	for i, goal := range t.goals {
-		v := view.Judge(goal, f)
 		prefix := ""
 		if len(t.goals) > 1 {
 			prefix = goal.Key.Namespace + ": "
 		}
-		printLines(t.s.std.err, prefix, view.Story(goal, t.verdicts[i], v, t.about(v), t.s.now()), t.elapsed())
-		t.verdicts[i] = v
+		printLines(t.s.std.err, prefix, view.Story(goal, t.verdicts[i], now[i], t.about(now[i]), t.s.now()), t.elapsed())
 	}
-	return view.Together(t.verdicts)
+	t.verdicts = now
+	return view.Together(now), proven, nil
+}
+
+// ordered reads the fleet in order, again and again while that fails.
+func (t *waiting) ordered(ctx context.Context, w world) (view.Fleet, error) {
+	for {
+		f, err := w.Ordered(ctx)
+		if err == nil || ctx.Err() != nil {
+			return f, cmp.Or(ctx.Err(), err)
+		}
+		t.s.trouble(err)
+		select {
+		case <-ctx.Done():
+			return f, ctx.Err()
+		case <-time.After(retryDelay):
+		}
+	}
+}
+
+func (t *waiting) judge(f view.Fleet) (list []view.Verdict, proven bool) {
+	proven = true
+	for _, goal := range t.goals {
+		v := view.Judge(goal, f)
+		list, proven = append(list, v), proven && !v.Unproven
+	}
+	return list, proven
 }
 
 // about is what is known of the commit that a verdict has seen.
@@ -235,152 +315,4 @@ func (t *waiting) elapsed() time.Duration { return t.s.now().Sub(t.began) }
 
 func (t *waiting) line(word, text string) {
 	printLines(t.s.std.err, "", []view.Line{{Word: word, Text: text}}, t.elapsed())
-}
-
-func (t *waiting) missing() string {
-	var parts []string
-	for _, v := range t.verdicts {
-		if text := v.Missing(); text != "" {
-			parts = append(parts, text)
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-// braked says that the brake is on, if it is.
-func (t *waiting) braked(ctx context.Context) string {
-	b, err := t.s.brake(ctx)
-	if err != nil || !b.On {
-		return ""
-	}
-	return "; rollouts are " + b.Text(t.s.now())
-}
-
-func (t *waiting) stuck() string {
-	var names []string
-	for i, v := range t.verdicts {
-		switch {
-		case v.End != view.Failed:
-		case v.Stuck() != "":
-			names = append(names, v.Stuck())
-		default:
-			names = append(names, t.o.kind.singular+" "+t.goals[i].Key.Name)
-		}
-	}
-	text := strings.Join(names, ", ") + " cannot become Ready without a change"
-	if t.o.timeout > 0 {
-		text += fmt.Sprintf("; %ds of the timeout not waited for", int((t.o.timeout - t.elapsed()).Seconds()))
-	}
-	return text
-}
-
-// report prints the answer.
-func (t *waiting) report(end view.Progress) error {
-	var err error
-	switch {
-	case end == view.Failed || end == view.Waiting:
-		err = told{errNotReady}
-	case end == view.Deferred && !t.o.reachable:
-		err = told{errPartly}
-	}
-	if t.o.output.machine() {
-		if printErr := t.o.output.print(t.s.std.out, t.document(end), false); printErr != nil {
-			return printErr
-		}
-		return err
-	}
-	if errors.Is(err, errNotReady) {
-		t.table()
-	}
-	for i, v := range t.verdicts {
-		text := view.Answer(t.goals[i], v)
-		if len(t.goals) > 1 {
-			text = t.goals[i].Key.Namespace + ": " + text
-		}
-		if v.End == view.Failed || v.End == view.Waiting {
-			text += ". Why:  " + t.why(t.goals[i], v)
-		}
-		fmt.Fprintln(t.s.std.out, text)
-	}
-	return err
-}
-
-// table prints the deployments that were waited for; of many only those that
-// did not become Ready.
-func (t *waiting) table() {
-	var pairs []view.Pair
-	for _, v := range t.verdicts {
-		pairs = append(pairs, v.Pairs...)
-	}
-	more := 0
-	if len(pairs) > maxPairs {
-		pairs = slices.DeleteFunc(pairs, func(p view.Pair) bool { return p.Progress == view.Reached })
-		more = max(0, len(pairs)-maxPairs)
-		pairs = pairs[:len(pairs)-more]
-	}
-	if len(pairs) == 0 {
-		return
-	}
-	t.s.std.note("")
-	tab := table{out: t.s.std.out, width: t.s.std.width(), columns: []column{
-		{title: "BUNDLE"}, {title: "CLUSTER"}, {title: "COMMIT"}, {title: "STATE"}, {title: "MESSAGE"},
-	}}
-	var rows [][]string
-	for _, p := range pairs {
-		rows = append(rows, []string{p.Bundle.Name, p.Cluster.Name, dash(view.Short(p.Commit)), string(p.State), p.Message})
-	}
-	tab.print(rows, false)
-	if more > 0 {
-		fmt.Fprintf(t.s.std.out, "and %d more\n", more)
-	}
-	fmt.Fprintln(t.s.std.out)
-}
-
-// why is the command that tells more about what is not Ready.
-func (t *waiting) why(goal view.Goal, v view.Verdict) string {
-	for _, p := range v.Pairs {
-		if p.Progress == view.Failed || p.Progress == view.Waiting {
-			text := fmt.Sprintf("fleet explain %s %s", p.Bundle.Name, p.Cluster.Name)
-			if t.s.scope != "" || len(t.goals) > 1 {
-				text += " -n " + p.Bundle.Namespace
-			}
-			return text
-		}
-	}
-	if len(v.Waits) > 0 && len(v.Changed) == 1 {
-		return fmt.Sprintf("fleet explain %s -n %s", v.Changed[0], goal.Key.Namespace)
-	}
-	return fmt.Sprintf("fleet events %s/%s -n %s", t.o.kind.singular, goal.Key.Name, goal.Key.Namespace)
-}
-
-func (t *waiting) document(end view.Progress) WaitResult {
-	doc := WaitResult{
-		Document: document("WaitResult"), Outcome: string(end), Seconds: t.elapsed().Round(time.Millisecond).Seconds(), Goals: []WaitGoal{},
-	}
-	if end == view.Waiting {
-		doc.Outcome = "timeout"
-	}
-	var answers []string
-	for i, v := range t.verdicts {
-		goal := t.goals[i]
-		answers = append(answers, view.Answer(goal, v))
-		g := WaitGoal{
-			Kind: goal.Kind, Name: goal.Key.String(), Outcome: string(v.End), Commit: v.Commit, Bundles: v.Bundles,
-			Changed: append([]string{}, v.Changed...), Problems: v.Problems(), Deployments: []WaitDeployment{},
-		}
-		for _, p := range v.Pairs {
-			d := WaitDeployment{
-				Bundle: p.Bundle.String(), Cluster: p.Cluster.String(), Outcome: string(p.Progress), State: string(p.State),
-				Commit: p.Commit, Wanted: p.Wanted, Reason: p.Reason, Message: p.Message,
-			}
-			if !p.LastSeen.IsZero() {
-				at := p.LastSeen.UTC()
-				d.LastSeen = &at
-			}
-			g.Deployments = append(g.Deployments, d)
-		}
-		doc.Goals = append(doc.Goals, g)
-	}
-	doc.Message = strings.Join(answers, "; ")
-	return doc
 }

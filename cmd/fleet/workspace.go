@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -69,7 +68,7 @@ func newWorkspaceListCommand(g *globals, std stdio) *cobra.Command {
 	var o output
 	var r rancherOptions
 	cmd := &cobra.Command{
-		Use: "list", Short: "Show workspaces", Long: workspaceListText, Args: cobra.NoArgs,
+		Use: "list", Short: "Show workspaces", Long: workspaceListText, Args: noArguments,
 		Example: "  fleet workspace list\n  fleet workspace list --rancher",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(workspaceFormats...); err != nil {
@@ -88,7 +87,7 @@ func newWorkspaceListCommand(g *globals, std stdio) *cobra.Command {
 }
 
 var workspaceColumns = []column{
-	{title: "WORKSPACE"}, {title: "CLUSTERS"}, {title: "BUNDLES"}, {title: "REPOS"}, {title: "CREATOR"}, {title: "AGE"}, {title: "MESSAGE"},
+	{title: "WORKSPACE"}, {title: "CLUSTERS"}, {title: "BUNDLES"}, {title: "REPOS"}, {title: "CREATOR", drop: 2}, {title: "AGE", drop: 1}, {title: "MESSAGE", text: true},
 }
 
 // runWorkspaceList prints workspaces.
@@ -100,7 +99,7 @@ func runWorkspaceList(ctx context.Context, o output, k keepers, std stdio, now t
 	switch {
 	case o == formatName:
 		for _, w := range found {
-			fmt.Fprintln(std.out, "workspace/"+w.Name)
+			say(std.out, "workspace/%s\n", w.Name)
 		}
 		return nil
 	case o.machine():
@@ -205,28 +204,32 @@ type moveOptions struct {
 	timeout     time.Duration // 0: do not wait
 }
 
+// moveGrammar is a cluster, and a workspace.
+var moveGrammar = grammar{kinds: append(grammarOf("clusters").kinds, workspaceKind), bare: append(grammarOf("clusters").kinds, workspaceKind)}
+
 func newWorkspaceMoveCommand(g *globals, std stdio) *cobra.Command {
 	var o moveOptions
 	var r rancherOptions
 	cmd := &cobra.Command{
 		Use: "move CLUSTER WORKSPACE", Short: "Move a cluster to another workspace", Long: workspaceMoveText,
 		Example:           "  fleet workspace move c-12345 team-a\n  fleet workspace move -n fleet-default prod-eu team-a --rancher",
-		ValidArgsFunction: g.completeClusters(std),
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return errors.New("want CLUSTER and WORKSPACE")
-			}
-			return nil
-		},
+		ValidArgsFunction: g.completeObjects(std, moveGrammar),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.cluster, o.to, o.from = args[0], args[1], g.namespace
+			refs, err := moveGrammar.objects(args)
+			if err != nil {
+				return err
+			}
+			if len(refs) != 2 || refs[0].kind.Kind != "Cluster" || refs[1].kind.Kind != workspaceKind.Kind {
+				return errors.New("want CLUSTER and WORKSPACE; also as cluster/NAME workspace/NAME")
+			}
+			o.cluster, o.to, o.from = refs[0].name, refs[1].name, g.namespace
 			if o.timeout < 0 {
 				return errors.New("--timeout must not be below 0")
 			}
 			return act(cmd.Context(), &r, g, std, func(ctx context.Context, k keepers) (string, error) { return k.move(ctx, o) })
 		},
 	}
-	cmd.Flags().BoolVar(&o.yes, "yes", false, "also if that removes what runs there")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "also if that removes what runs there")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", time.Minute, "wait so long until it is there at most; 0 does not wait")
 	r.addFlags(cmd.Flags())
 	return cmd
@@ -241,7 +244,7 @@ func act(ctx context.Context, r *rancherOptions, g *globals, std stdio, do func(
 	std.note("%s", k.address())
 	answer, err := do(ctx, k)
 	if answer != "" {
-		fmt.Fprintln(std.out, answer)
+		say(std.out, "%s\n", answer)
 	}
 	return err
 }

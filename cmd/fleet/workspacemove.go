@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,13 +66,9 @@ func (k *clusterKeeper) wherever(ctx context.Context, o moveOptions) (*fleet.Clu
 	hits, all := keysNamed(clusters, o.cluster)
 	switch {
 	case len(hits) > 1:
-		var names []string
-		for _, h := range hits {
-			names = append(names, h.Namespace)
-		}
-		return nil, fmt.Errorf("there are clusters %q in %s: say which with -n", o.cluster, view.List(names, 3))
+		return nil, fmt.Errorf("there are clusters %q in %s: say which with -n", o.cluster, view.List(workspacesIn(hits), 3))
 	case len(hits) == 0:
-		return nil, mustKind("clusters").unknown(o.cluster, k.scope, all)
+		return nil, cmp.Or(workspaceFirst(o, all), mustKind("clusters").unknown(o.cluster, k.scope, all))
 	}
 	for _, c := range clusters {
 		if c.Name == hits[0].Name && c.Namespace == hits[0].Namespace {
@@ -86,6 +83,9 @@ func (k *clusterKeeper) transfer(ctx context.Context, c *fleet.Cluster, to strin
 	t := transfer{cluster: c}
 	id := c.Labels[fleet.LabelManagementCluster]
 	if id == "" {
+		if err := k.missingWorkspace(ctx, to); err != nil {
+			return t, err
+		}
 		return t, fmt.Errorf("%w: cluster %s/%s is none of Rancher's, so that nobody here could bring its agent along; give that a token of the other workspace "+
 			"(fleet install agent-token -n %s, applied there), then: fleet cluster forget -n %s %s", errRefused, c.Namespace, c.Name, to, c.Namespace, c.Name)
 	}
@@ -123,15 +123,7 @@ func (k *clusterKeeper) transfer(ctx context.Context, c *fleet.Cluster, to strin
 func (k *clusterKeeper) room(ctx context.Context, t transfer, to string) error {
 	u, err := k.api.Get(ctx, records, "", to)
 	if apierrors.IsNotFound(err) {
-		found, _, _ := k.records(ctx)
-		var names []string
-		for _, r := range found {
-			names = append(names, r.Name)
-		}
-		if near := view.Nearest(to, names); near != "" {
-			return fmt.Errorf("no workspace %q; did you mean %q?", to, near)
-		}
-		return fmt.Errorf("no workspace %q; to make it: fleet workspace create %s", to, to)
+		return k.unknownWorkspace(ctx, to, "; to make it: fleet workspace create "+to)
 	}
 	if err != nil {
 		return reached(k.server, err)

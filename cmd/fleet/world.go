@@ -9,6 +9,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
@@ -28,23 +29,30 @@ var leases = coordinationv1.SchemeGroupVersion.WithResource("leases")
 
 // world is a fleet as it changes.
 type world interface {
-	// Fleet is the fleet as it is now.
+	// Fleet is the fleet as it was heard of last. Its lists are of different moments:
+	// one may show a commit of which another does not know yet.
 	Fleet() view.Fleet
+	// Ordered reads the fleet anew, so that its lists prove something of each other.
+	Ordered(ctx context.Context) (view.Fleet, error)
 	// Next returns when it has changed, with ctx's error when that ends before.
 	Next(ctx context.Context) error
 }
 
-// look reads a fleet once, without deployments.
+// A selection is what of a fleet is looked at, as label selectors; empty ones
+// exclude nothing.
+type selection struct{ bundles, deployments string }
+
+// look reads a fleet once, in order and without deployments.
 func (s *session) look(ctx context.Context) (view.Fleet, error) {
-	var f view.Fleet
+	f := view.Fleet{Ordered: true}
 	var err error
 	if f.Clusters, err = listAs[fleet.Cluster](ctx, s, mustKind("clusters"), ""); err != nil {
 		return f, err
 	}
-	if f.Bundles, err = listAs[fleet.Bundle](ctx, s, mustKind("bundles"), ""); err != nil {
+	if f.Repositories, err = listAs[fleet.GitRepo](ctx, s, mustKind("repos"), ""); err != nil {
 		return f, err
 	}
-	f.Repositories, err = listAs[fleet.GitRepo](ctx, s, mustKind("repos"), "")
+	f.Bundles, err = listAs[fleet.Bundle](ctx, s, mustKind("bundles"), "")
 	return f, err
 }
 
@@ -58,12 +66,44 @@ func (s *session) manager(ctx context.Context) (view.Manager, error) {
 	if err != nil {
 		return view.Manager{}, err
 	}
-	lease, err := getAs[coordinationv1.Lease](ctx, s, leases, s.system, controllerLease)
-	return view.ReadManager(config, installation, lease, s.now()), err
+	lease, hidden, err := s.lease(ctx)
+	if err != nil {
+		return view.Manager{}, err
+	}
+	reads, err := getAs[coordinationv1.Lease](ctx, s, leases, s.system, readerLease)
+	m := view.ReadManager(config, installation, lease, s.now()).WithCrashes("gitjob", reads, s.now())
+	m.Hidden = hidden
+	return m, err
+}
+
+// lease reads the manager's lease: nil where there is none. hidden tells that it is not
+// for this user.
+func (s *session) lease(ctx context.Context) (lease *coordinationv1.Lease, hidden bool, err error) {
+	u, err := s.api.Get(ctx, leases, s.system, controllerLease)
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, true, nil
+	case apierrors.IsNotFound(err):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, reached(s.server, err)
+	}
+	lease, err = as[coordinationv1.Lease](u)
+	return lease, false, err
+}
+
+// heard notes that the manager was not heard for longer than its lease allows: then
+// what it wrote may be old.
+func (s *session) heard(m view.Manager) {
+	if m.Gone() {
+		s.std.note("the manager was last heard %s ago: this may be old", view.Ago(*m.LastSign, s.now()))
+	}
 }
 
 // watched is a world that watches an API server.
 type watched struct {
+	s           *session
+	parts       []part // in the order in which Ordered reads them
 	mu          sync.Mutex
 	repos       map[string]*fleet.GitRepo
 	bundles     map[string]*fleet.Bundle
@@ -73,44 +113,44 @@ type watched struct {
 	failed      chan error
 }
 
-// watch opens a world within -n, with the deployments that a label selector
-// matches, and returns when all of it is there. It ends with ctx.
-func (s *session) watch(ctx context.Context, deployments string) (*watched, error) {
+// A part of a world is one kind of objects.
+type part struct {
+	kind    string
+	labels  string
+	tell    func(change)
+	read    func(*view.Fleet, []*unstructured.Unstructured)
+	queries []query
+}
+
+// watch opens a world within -n, with what is selected, and returns when all of it
+// is there. It ends with ctx.
+func (s *session) watch(ctx context.Context, of selection) (*watched, error) {
 	w := &watched{
-		repos: map[string]*fleet.GitRepo{}, bundles: map[string]*fleet.Bundle{}, clusters: map[string]*fleet.Cluster{},
+		s: s, repos: map[string]*fleet.GitRepo{}, bundles: map[string]*fleet.Bundle{}, clusters: map[string]*fleet.Cluster{},
 		deployments: map[string]*fleet.BundleDeployment{}, news: make(chan struct{}, 1), failed: make(chan error, 1),
 	}
+	w.parts = []part{
+		{kind: "repos", tell: keep(w, w.repos), read: readInto(func(f *view.Fleet) *[]*fleet.GitRepo { return &f.Repositories })},
+		{
+			kind: "bundles", labels: of.bundles, tell: keep(w, w.bundles, bundleLoad...),
+			read: readInto(func(f *view.Fleet) *[]*fleet.Bundle { return &f.Bundles }, bundleLoad...),
+		},
+		{
+			kind: "deployments", labels: of.deployments, tell: keep(w, w.deployments, deploymentLoad...),
+			read: readInto(func(f *view.Fleet) *[]*fleet.BundleDeployment { return &f.Deployments }, deploymentLoad...),
+		},
+		{kind: "clusters", tell: keep(w, w.clusters), read: readInto(func(f *view.Fleet) *[]*fleet.Cluster { return &f.Clusters })},
+	}
 	var synced sync.WaitGroup
-	for _, part := range []struct {
-		kind   string
-		labels string
-		tell   func(change)
-	}{
-		{"repos", "", keep(w, w.repos)},
-		{"bundles", "", keep(w, w.bundles, "resources", "targets", "targetRestrictions")},
-		{"clusters", "", keep(w, w.clusters)},
-		{"deployments", deployments, keep(w, w.deployments, "options", "stagedOptions")},
-	} {
-		qs, err := s.wide(ctx, mustKind(part.kind), part.labels)
-		if err != nil {
+	for i := range w.parts {
+		p := &w.parts[i]
+		var err error
+		if p.queries, err = s.wide(ctx, mustKind(p.kind), p.labels); err != nil {
 			return nil, err
 		}
-		for _, q := range qs {
+		for _, q := range p.queries {
 			synced.Add(1)
-			go func() {
-				done := sync.OnceFunc(synced.Done)
-				defer done()
-				err := follow(ctx, s.api, q, func(c change) {
-					if c.object == nil {
-						done()
-						return
-					}
-					part.tell(c)
-				}, s.trouble)
-				if err != nil {
-					w.fail(reached(s.server, err))
-				}
-			}()
+			go w.follow(ctx, q, p.tell, sync.OnceFunc(synced.Done))
 		}
 	}
 	synced.Wait()
@@ -121,6 +161,69 @@ func (s *session) watch(ctx context.Context, deployments string) (*watched, erro
 		return nil, ctx.Err()
 	default:
 		return w, nil
+	}
+}
+
+// follow keeps what a query selects, until ctx ends. It calls synced when all of it
+// is there, or cannot be had.
+func (w *watched) follow(ctx context.Context, q query, tell func(change), synced func()) {
+	defer synced()
+	err := follow(ctx, w.s.api, q, func(c change) {
+		if c.object == nil {
+			synced()
+			return
+		}
+		tell(c)
+	}, w.s.trouble)
+	if err != nil {
+		w.fail(reached(w.s.server, err))
+	}
+}
+
+// Ordered lists the kinds one after the other, each as the API server has it when it
+// is asked. The manager and the agents write a status after what it speaks of, so each
+// list shows all that the ones before speak of.
+func (w *watched) Ordered(ctx context.Context) (view.Fleet, error) {
+	f := view.Fleet{Ordered: true}
+	for _, p := range w.parts {
+		for _, q := range p.queries {
+			items, err := w.s.all(ctx, q)
+			if err != nil {
+				return view.Fleet{}, err
+			}
+			p.read(&f, items)
+		}
+	}
+	return f, nil
+}
+
+// What is heavy of an object and not looked at: fields of its spec.
+var (
+	bundleLoad     = []string{"resources", "targets", "targetRestrictions"}
+	deploymentLoad = []string{"options", "stagedOptions"}
+)
+
+// slim drops from an object what is not looked at.
+func slim(o *unstructured.Unstructured, drop []string) {
+	if pauseOf(o) == nil { // else they say who has paused it
+		o.SetManagedFields(nil)
+	}
+	for _, field := range drop {
+		unstructured.RemoveNestedField(o.Object, "spec", field)
+	}
+}
+
+// readInto adds objects to one list of a fleet, without these fields of their spec.
+// One that cannot be read counts as absent, as for keep.
+func readInto[T any](list func(*view.Fleet) *[]*T, drop ...string) func(*view.Fleet, []*unstructured.Unstructured) {
+	return func(f *view.Fleet, items []*unstructured.Unstructured) {
+		to := list(f)
+		for _, item := range items {
+			slim(item, drop)
+			if o, err := as[T](item); err == nil {
+				*to = append(*to, o)
+			}
+		}
 	}
 }
 
@@ -136,10 +239,7 @@ func (w *watched) fail(err error) {
 func keep[T any](w *watched, into map[string]*T, drop ...string) func(change) {
 	return func(c change) {
 		key := keyText(c.object)
-		c.object.SetManagedFields(nil)
-		for _, field := range drop {
-			unstructured.RemoveNestedField(c.object.Object, "spec", field)
-		}
+		slim(c.object, drop)
 		o, err := as[T](c.object)
 		w.mu.Lock()
 		defer w.mu.Unlock()

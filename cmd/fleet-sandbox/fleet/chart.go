@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -20,6 +22,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
 
 // A release is one chart to be installed as helm install would.
@@ -37,18 +41,29 @@ func install(ctx context.Context, config *rest.Config, r release) error {
 	if err := cfg.Init(getter{config, r.namespace}, r.namespace, "secret", func(string, ...any) {}); err != nil {
 		return fmt.Errorf("install chart %s: %w", filepath.Base(r.chart), err)
 	}
-	chart, err := loader.Load(r.chart)
+	loaded, err := load(r.chart)
 	if err != nil {
-		return fmt.Errorf("load chart %s: %w", filepath.Base(r.chart), err)
+		return err
 	}
 	install := action.NewInstall(&cfg)
 	install.ReleaseName, install.Namespace, install.CreateNamespace = r.name, r.namespace, true
 	install.DisableOpenAPIValidation = true // the API server validates
 	install.PostRenderer = withoutDeployments{}
-	if _, err := install.RunWithContext(ctx, chart, r.values); err != nil {
+	if _, err := install.RunWithContext(ctx, loaded, r.values); err != nil {
 		return fmt.Errorf("install chart %s: %w", filepath.Base(r.chart), err)
 	}
 	return nil
+}
+
+// load reads a chart from its folder. Its appVersion is the version of the programs
+// that run here, which are built from the same clone as this one.
+func load(folder string) (*chart.Chart, error) {
+	out, err := loader.Load(folder)
+	if err != nil {
+		return nil, fmt.Errorf("load chart %s: %w", filepath.Base(folder), err)
+	}
+	out.Metadata.AppVersion = strings.TrimPrefix(version.Version, "v")
+	return out, nil
 }
 
 // withoutDeployments is a post-renderer that drops Deployments.

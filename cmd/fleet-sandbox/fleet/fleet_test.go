@@ -6,9 +6,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
 	corev1 "k8s.io/api/core/v1"
 
 	api "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
 
 // TestPorts: no port has two uses, and all lie in the block that is announced.
@@ -28,11 +31,11 @@ func TestPorts(t *testing.T) {
 		}
 	}
 	two := Ports{First: 31000, Clusters: 2}
-	got := []int{two.API(0), two.API(1), two.API(2), two.Git(), two.Last()}
-	if diff := cmp.Diff([]int{31001, 31002, 31003, 31009, 31019}, got); diff != "" {
+	got := []int{two.API(0), two.API(1), two.API(2), two.Git(), two.Metrics(0), two.Metrics(1), two.Last()}
+	if diff := cmp.Diff([]int{31001, 31002, 31003, 31009, 31018, 31019, 31019}, got); diff != "" {
 		t.Errorf("the ports that the documentation shows\n-want +got\n%s", diff)
 	}
-	if free := (Ports{Clusters: 2}); free.API(1) != 0 || free.Git() != 0 || free.Link(2) != 0 {
+	if free := (Ports{Clusters: 2}); free.API(1) != 0 || free.Git() != 0 || free.Link(2) != 0 || free.Metrics(1) != 0 {
 		t.Error("without a first port every part takes any free one")
 	}
 }
@@ -159,5 +162,25 @@ func TestPending(t *testing.T) {
 				t.Errorf("%s: want %q, got %q", c.why, c.want, got)
 			}
 		})
+	}
+}
+
+// The manager's version is that of the agents: both are of this clone, and fleet check
+// has nothing to warn of.
+func TestChartsHaveTheVersionOfThePrograms(t *testing.T) {
+	loaded, err := load("../../../charts/fleet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := chartutil.ToRenderValues(loaded, map[string]any{}, chartutil.ReleaseOptions{Name: "fleet", Namespace: api.NamespaceSystem}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered, err := engine.Render(loaded, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := rendered["fleet/templates/configmap.yaml"]; !strings.Contains(text, api.AnnotationVersion+": "+version.Version+"\n") {
+		t.Errorf("want version %s in %s", version.Version, text)
 	}
 }

@@ -3,13 +3,16 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"k8s.io/client-go/discovery"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubeconfig"
+	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/port"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/process"
 	api "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -46,8 +49,12 @@ func (f *Fleet) installManager(ctx context.Context, t *Tier) error {
 	if err := install(ctx, config, f.managerRelease(t)); err != nil {
 		return err
 	}
-	for _, part := range managerParts {
-		if err := f.startManagerPart(ctx, t, part.name, part.roles); err != nil {
+	for i, part := range managerParts {
+		metrics := 0 // none
+		if t == f.tiers[0] {
+			metrics = f.cfg.Ports.Metrics(i)
+		}
+		if err := f.startManagerPart(ctx, t, part.name, part.roles, metrics); err != nil {
 			return err
 		}
 	}
@@ -99,13 +106,16 @@ func (f *Fleet) waitKinds(ctx context.Context, t *Tier) (int, error) {
 	return kinds, err
 }
 
-func (f *Fleet) startManagerPart(ctx context.Context, t *Tier, name, roles string) error {
+func (f *Fleet) startManagerPart(ctx context.Context, t *Tier, name, roles string, metrics int) error {
 	path := filepath.Join(f.dir(t.Host), name+".kubeconfig")
 	entry := kubeconfig.Entry{Name: t.Name(), Server: t.Host.Cluster.URL(), CA: t.Host.Cluster.CA()}
 	if err := f.writeCredential(ctx, t.Host, account{api.NamespaceSystem, name}, entry, path); err != nil {
 		return err
 	}
 	args := []string{"--kubeconfig=" + path, "--namespace=" + api.NamespaceSystem, "--roles=" + roles}
+	if metrics != 0 {
+		args = append(args, "--metrics-address="+net.JoinHostPort(port.Loopback, strconv.Itoa(metrics)))
+	}
 	p, err := f.newProgram(t.Host, name, "fleet-controller", args)
 	if err != nil {
 		return err
@@ -113,6 +123,10 @@ func (f *Fleet) startManagerPart(ctx context.Context, t *Tier, name, roles strin
 	t.manager = append(t.manager, p)
 	return p.start()
 }
+
+// AllowLoopback is the environment that lets a manager's processes reach API servers,
+// git servers and registries of the sandbox.
+const AllowLoopback = "FLEET_ALLOWED_RESERVED_CIDRS=127.0.0.0/8,::1/128"
 
 // newProgram prepares a process of Fleet's that belongs to a member. It sees
 // what it would see in its pod: nothing of the user's, a folder of its own
@@ -132,8 +146,11 @@ func (f *Fleet) newProgram(m *Member, name, executable string, args []string) (*
 			Path: filepath.Join(f.cfg.Programs, executable),
 			Args: args,
 			Dir:  tmp,
-			Env:  []string{"HOME=" + tmp, "TMPDIR=" + tmp, "POD_UID=" + m.Name + "-" + name},
-			Log:  filepath.Join(f.logDir(m), name+".log"),
+			Env: []string{
+				"HOME=" + tmp, "TMPDIR=" + tmp, "POD_UID=" + m.Name + "-" + name,
+				AllowLoopback,
+			},
+			Log: filepath.Join(f.logDir(m), name+".log"),
 		},
 		onExit: func(death *process.Death) {
 			if !f.started.Load() {

@@ -37,6 +37,10 @@ func (p Ports) Git() int { return p.at(p.stride() - 1) }
 // instead of its manager's API server.
 func (p Ports) Link(i int) int { return p.at(p.stride() + i) }
 
+// Metrics is where a process of the management cluster's manager serves metrics: 0 is
+// fleet-controller, 1 is gitjob.
+func (p Ports) Metrics(i int) int { return p.at(2*p.stride() - 2 + i) }
+
 // Last is the end of the block.
 func (p Ports) Last() int { return p.at(2*p.stride() - 1) }
 
@@ -48,7 +52,10 @@ type Use struct {
 
 // Uses lists all ports that a fleet of these downstream clusters takes.
 func (p Ports) Uses(names []string) []Use {
-	uses := []Use{{p.Control(), "control"}, {p.API(0), "API server of local"}, {p.Git(), "git server"}}
+	uses := []Use{
+		{p.Control(), "control"}, {p.API(0), "API server of local"}, {p.Git(), "git server"},
+		{p.Metrics(0), "metrics of fleet-controller"}, {p.Metrics(1), "metrics of gitjob"},
+	}
 	for i, name := range names {
 		uses = append(uses,
 			Use{p.API(i + 1), "API server of " + name},

@@ -83,18 +83,29 @@ func TestWhatFitsIsNotRefused(t *testing.T) {
 	}
 }
 
+// takenAPIServer returns a block of ports of which the API server of c1's, which is
+// returned too, is taken until the test ends. The ports before it are free.
+func takenAPIServer(t *testing.T) (block fleet.Ports, port int) {
+	t.Helper()
+	for range 100 { // another process may have a port of the block
+		taken, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { taken.Close() })
+		port = taken.Addr().(*net.TCPAddr).Port
+		block = fleet.Ports{First: port - 2, Clusters: 2}
+		if err := checkPorts(block, []string{"c1", "c2"}, ""); err != nil && strings.Contains(err.Error(), fmt.Sprint(port)+" on") {
+			return block, port
+		}
+	}
+	t.Fatal("no block of free ports")
+	return block, 0
+}
+
 func TestCheckPorts(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	port := taken.Addr().(*net.TCPAddr).Port
-	ports := fleet.Ports{First: port - 2, Clusters: 2} // so that c1's API server wants it
-	err = checkPorts(ports, []string{"c1", "c2"}, "a sandbox from 14:02 still runs here (pid 48213)")
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprint(port)) {
-		t.Skipf("another process took a port of the block first: %v", err)
-	}
+	ports, port := takenAPIServer(t)
+	err := checkPorts(ports, []string{"c1", "c2"}, "a sandbox from 14:02 still runs here (pid 48213)")
 	want := fmt.Sprintf("error: port %d on 127.0.0.1 is taken (API server of c1)\n"+
 		"  a sandbox from 14:02 still runs here (pid 48213): fleet-sandbox status, or fleet-sandbox down\n"+
 		"  or choose other ports: fleet-sandbox up --ports %d\n", port, otherPorts(ports))

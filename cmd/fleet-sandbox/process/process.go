@@ -105,8 +105,9 @@ type Group struct {
 	closed chan struct{}
 	once   sync.Once
 
+	closing bool // no process starts any more; only the goroutine that holds the turn uses it
+
 	mu       sync.Mutex
-	closing  bool // nobody is started any more
 	children []*Process
 	deaths   chan *Death
 }
@@ -157,10 +158,7 @@ func (g *Group) inTurn(f func()) {
 
 // start runs a child, which Close knows of from the same moment on.
 func (g *Group) start(spec Spec) (*Process, error) {
-	g.mu.Lock()
-	closing := g.closing
-	g.mu.Unlock()
-	if closing {
+	if g.closing {
 		return nil, ErrClosed
 	}
 	p, err := run(spec)
@@ -236,11 +234,7 @@ func (g *Group) Running() []*Process {
 // returns when all are gone; whoever starts one meanwhile gets ErrClosed. Any
 // number of calls may be made.
 func (g *Group) Close(grace time.Duration) {
-	g.inTurn(func() { // after the start that is under way
-		g.mu.Lock()
-		g.closing = true
-		g.mu.Unlock()
-	})
+	g.inTurn(func() { g.closing = true }) // after the start that is under way
 	var wg sync.WaitGroup
 	for _, p := range g.Running() {
 		wg.Go(func() { p.Stop(grace) })

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// undecided is an error, not Ready, if the manager was asked to remove bundles of a
+// GitRepo and has neither begun nor held it: then it is not known whether something
+// has to be approved. The bundles are read after the GitRepo.
+func (s *session) undecided(ctx context.Context, u *unstructured.Unstructured) error {
+	mark := u.GetAnnotations()[fleet.AnnotationPrune]
+	if u.GetKind() != "GitRepo" || mark == "" {
+		return nil
+	}
+	bundles, err := s.all(ctx, query{
+		resource: mustKind("bundles").resource(), namespace: u.GetNamespace(), labels: fleet.LabelRepoName + "=" + u.GetName(),
+	})
+	if err != nil {
+		return err
+	}
+	n := ordered(mark, bundles)
+	if n == 0 {
+		return nil
+	}
+	return notDecided(u, n)
+}
+
+// notDecided is the error for n bundles of a GitRepo of which undecided speaks.
+func notDecided(u *unstructured.Unstructured, n int) error {
+	return fmt.Errorf("%w: the manager was asked to remove %s of repo %s and has not decided yet; try again", errNotReady,
+		plural(n, "bundle"), u.GetName())
+}
+
+// ordered is how many bundles bear the mark of an order to remove them, and are still
+// there.
+func ordered(mark string, bundles []*unstructured.Unstructured) int {
+	n := 0
+	for _, b := range bundles {
+		if b.GetDeletionTimestamp() == nil && b.GetAnnotations()[fleet.AnnotationPrune] == mark {
+			n++
+		}
+	}
+	return n
+}
+
+// allUndecided is undecided for GitRepos, with bundles that were listed after them.
+// GitRepos of which something is held already are decided.
+func allUndecided(repos, bundles []*unstructured.Unstructured) error {
+	var out []error
+	for _, u := range repos {
+		mark := u.GetAnnotations()[fleet.AnnotationPrune]
+		if mark == "" || heldOf(mustKind("repos"), u).Hash != "" {
+			continue
+		}
+		own := slices.DeleteFunc(slices.Clone(bundles), func(b *unstructured.Unstructured) bool {
+			return b.GetNamespace() != u.GetNamespace() || b.GetLabels()[fleet.LabelRepoName] != u.GetName()
+		})
+		if n := ordered(mark, own); n > 0 {
+			out = append(out, notDecided(u, n))
+		}
+	}
+	return errors.Join(out...)
+}

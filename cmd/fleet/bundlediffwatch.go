@@ -1,0 +1,111 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// diffWatch prints what differs as it changes.
+type diffWatch struct {
+	o     bundleDiffOptions
+	s     *session
+	table *table
+	show  func([]string) []string
+	shown map[string]string // what differs on a deployment, as it was printed
+}
+
+// watchBundleDiff prints what differs, and then each deployment on which something
+// else differs than before, until ctx ends.
+func watchBundleDiff(ctx context.Context, o bundleDiffOptions, s *session) error {
+	there, err := o.deployments(ctx, s)
+	if err != nil {
+		return err
+	}
+	qs, err := o.queries(ctx, s, there)
+	if err != nil {
+		return err
+	}
+	w := diffWatch{o: o, s: s, shown: map[string]string{}}
+	w.table, w.show = o.newTable(s, nil)
+	return s.followAll(ctx, qs, w.take)
+}
+
+// queries select the deployments that are asked for. there are those of them that
+// there are already.
+func (o bundleDiffOptions) queries(ctx context.Context, s *session, there []*fleet.BundleDeployment) ([]query, error) {
+	k := mustKind("deployments")
+	if o.deployment == "" {
+		return s.wide(ctx, k, o.labels())
+	}
+	var qs []query
+	for _, bd := range there {
+		qs = append(qs, query{resource: k.resource(), namespace: bd.Namespace, fields: nameField(bd.Name)})
+	}
+	return qs, nil
+}
+
+// take prints what is new in deployments that changed together.
+func (w *diffWatch) take(batch []change) error {
+	var differing, alike []*fleet.BundleDeployment
+	for _, c := range batch {
+		key := keyText(c.object)
+		if c.kind == watch.Deleted {
+			delete(w.shown, key)
+			continue
+		}
+		bd, err := as[fleet.BundleDeployment](c.object)
+		if err != nil {
+			return err
+		}
+		data, err := json.Marshal(bd.Status.ModifiedStatus)
+		if err != nil {
+			return fmt.Errorf("compare differences: %w", err)
+		}
+		old, known := w.shown[key]
+		switch {
+		case len(bd.Status.ModifiedStatus) == 0 && known:
+			delete(w.shown, key)
+			alike = append(alike, bd)
+		case len(bd.Status.ModifiedStatus) > 0 && old != string(data):
+			w.shown[key] = string(data)
+			differing = append(differing, bd)
+		}
+	}
+	return w.print(differing, alike)
+}
+
+// print prints deployments with differences, and those that have none any more.
+func (w *diffWatch) print(differing, alike []*fleet.BundleDeployment) error {
+	sortDeployments(differing)
+	sortDeployments(alike)
+	if w.o.output.machine() {
+		if len(differing)+len(alike) == 0 {
+			return nil
+		}
+		return w.o.output.print(w.s.std.out, w.o.document(w.s, slices.Concat(differing, alike)), true)
+	}
+	if len(differing) > 0 {
+		w.table.print(diffRows(differing, w.s.now(), w.show), w.o.bare)
+		w.o.bare = true
+	}
+	for _, bd := range alike {
+		w.s.std.note("nothing differs any more: %s on %s", bd.Name, view.ClusterOf(bd))
+	}
+	return nil
+}
+
+// sortDeployments sorts by bundle and cluster.
+func sortDeployments(list []*fleet.BundleDeployment) {
+	slices.SortStableFunc(list, func(a, b *fleet.BundleDeployment) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(view.ClusterOf(a).String(), view.ClusterOf(b).String()))
+	})
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/fields"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/explain"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// An answer is an explanation that was made.
+type answer struct {
+	bundle *fleet.Bundle
+	at     explain.Place // zero: all clusters
+	news   any           // what makes it another answer: it holds no times of reading
+	print  func() error
+}
+
+// explainNews is what fleet explain -w has printed.
+type explainNews struct {
+	shown   string
+	queries []query // of what the answer depends on
+}
+
+// tell prints an answer; with -w only one that differs from the last, below the time.
+func (o explainOptions) tell(r *reading, a answer) error {
+	if o.news == nil {
+		r.note()
+		return a.print()
+	}
+	data, err := json.Marshal(a.news)
+	if err != nil {
+		return fmt.Errorf("compare answers: %w", err)
+	}
+	first := o.news.shown == ""
+	if string(data) == o.news.shown {
+		return nil
+	}
+	o.news.shown = string(data)
+	if first {
+		r.note()
+		o.news.queries = a.queries(r.hidden)
+	} else if !o.output.machine() {
+		say(r.s.std.out, "\n%s\n", view.Clock(r.s.now(), r.s.now()))
+	}
+	return a.print()
+}
+
+// queries select what the answer depends on, as far as the user may see it.
+func (a answer) queries(hidden []explain.Hidden) []query {
+	b := a.bundle
+	named := func(kind, namespace, name string) query {
+		q := query{resource: mustKind(kind).resource(), namespace: namespace}
+		if name != "" {
+			q.fields = nameField(name)
+		}
+		return q
+	}
+	qs := []query{named("bundles", b.Namespace, b.Name)}
+	if name := b.Labels[fleet.LabelRepoName]; name != "" {
+		qs = append(qs, named("repos", b.Namespace, name))
+	}
+	space, deployments := b.Namespace, query{resource: mustKind("deployments").resource(), labels: bundleLabels(b)}
+	if a.at.Key.Name != "" {
+		space = a.at.Key.Namespace
+		deployments.labels += "," + fleet.LabelCluster + "=" + a.at.Key.Name
+	}
+	if c := a.at.Cluster; c != nil && c.Status.Namespace != "" {
+		deployments = named("deployments", c.Status.Namespace, b.Name)
+	}
+	name := a.at.Key.Name
+	if a.at.Cluster != nil {
+		name = a.at.Cluster.Name
+	}
+	return slices.DeleteFunc(append(qs, named("clusters", space, name), deployments), func(q query) bool {
+		return slices.ContainsFunc(hidden, func(h explain.Hidden) bool {
+			return h.Resource == q.resource.Resource && (h.Namespace == "" || h.Namespace == q.namespace)
+		})
+	})
+}
+
+// nameField selects the object of a name.
+func nameField(name string) string {
+	return fields.OneTermEqualSelector("metadata.name", name).String()
+}
+
+// newsOf is an explanation without what changes while its answer stays: the evidence
+// holds times at which something was read.
+func newsOf(e explain.Explanation) Explanation {
+	doc := explanation(e)
+	for i := range doc.Chain {
+		doc.Chain[i].Evidence = nil
+	}
+	return doc
+}
+
+// watchExplain prints the answer, and then each new one until ctx ends.
+func watchExplain(ctx context.Context, o explainOptions, s *session) error {
+	o.news = &explainNews{}
+	if err := runExplain(ctx, o, s); err != nil && !errors.As(err, new(told)) {
+		return err
+	}
+	return s.refresh(ctx, o.news.queries, func(ctx context.Context) error { return runExplain(ctx, o, s) })
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"slices"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Error is what a command prints with -o json or -o yaml that fails before it has
+// printed anything.
+type Error struct {
+	Document
+	// Message is the text that stands on stderr.
+	Message string `json:"message"`
+	// Reason is one CamelCase word that programs may compare: Usage, Unreachable,
+	// Unauthorized, Forbidden, NotFound, NotInstalled, Differences, NotReady,
+	// InvalidInput, Refused, Partial; Failed for all else.
+	Reason string `json:"reason"`
+	// Hint is a command or a flag that helps, where one is known.
+	Hint string `json:"hint,omitempty"`
+	// ExitCode is the one with which the command ends.
+	ExitCode int `json:"exitCode"`
+}
+
+// exitReasons are the reasons of exit codes that have one meaning.
+var exitReasons = map[int]string{2: "Differences", 3: "NotReady", 4: "InvalidInput", 5: "Refused", 6: "Partial"}
+
+// failure is the document about an error that ended a command. ran reports whether
+// the command began its work, so that it was called in a right way.
+func failure(cmd *cobra.Command, err error, code int, ran bool) Error {
+	doc := Error{Document: document("Error"), Message: err.Error(), Reason: exitReasons[code], ExitCode: code}
+	var elsewhere *notManagementError
+	switch {
+	case doc.Reason != "":
+	case !ran:
+		doc.Reason, doc.Hint = "Usage", cmd.CommandPath()+" --help"
+	case apierrors.IsUnauthorized(err) && deniedByWebhook(err.Error()):
+		doc.Reason = "Forbidden"
+	case apierrors.IsUnauthorized(err):
+		doc.Reason = "Unauthorized"
+	case apierrors.IsForbidden(err):
+		doc.Reason, doc.Hint = "Forbidden", "-n WORKSPACE looks at one workspace only"
+	case errors.As(err, &elsewhere):
+		doc.Reason, doc.Hint = "NotInstalled", elsewhere.hint
+	case unknownResource(err):
+		doc.Reason, doc.Hint = "NotInstalled", installHint
+	case apierrors.IsNotFound(err):
+		doc.Reason = "NotFound"
+	case noAnswer(err):
+		doc.Reason, doc.Hint = "Unreachable", "fleet check"
+	default:
+		doc.Reason = "Failed"
+	}
+	return doc
+}
+
+// noAnswer reports whether no server answered.
+func noAnswer(err error) bool {
+	var netErr net.Error
+	var urlErr *url.Error
+	return errors.As(err, &urlErr) || errors.As(err, &netErr)
+}
+
+// An ending is how a command ended.
+type ending struct {
+	err         error
+	interrupted bool
+}
+
+// finish reports the error that ended a command: as text on stderr, and where the
+// command was to print a document and has printed nothing, as a document on stdout.
+// It returns the exit code.
+func (g *globals) finish(cmd *cobra.Command, std stdio, end ending, env func(string) string) int {
+	err, code := end.err, exitCode(end.err, end.interrupted)
+	if err == nil || end.interrupted || errors.As(err, new(told)) {
+		return code
+	}
+	tellError(std.err, err, env)
+	if o := documentFormat(cmd); o != "" && !g.answered {
+		_ = o.print(g.guarded(std).out, failure(cmd, err, code, g.ran), following(cmd)) // there is no one left to say it to
+	}
+	return code
+}
+
+// documentFormat is the format of the document that a command was to print; empty
+// where it was to print something else.
+func documentFormat(cmd *cobra.Command) output {
+	f := cmd.Flags().Lookup("output")
+	if f == nil || f.Annotations[formatsKey] == nil {
+		return ""
+	}
+	o := output(f.Value.String())
+	if (o == formatJSON || o == formatYAML) && slices.Contains(f.Annotations[formatsKey], string(o)) {
+		return o
+	}
+	return ""
+}
+
+// following reports whether a command was to go on printing, one line for each
+// document.
+func following(cmd *cobra.Command) bool {
+	for _, name := range []string{"watch", "follow"} {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Value.String() == "true" {
+			return true
+		}
+	}
+	return false
+}

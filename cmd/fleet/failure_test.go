@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+)
+
+// The reason of an Error says which kind of failure it was, and its exit code is the
+// command's.
+func TestFailureReasons(t *testing.T) {
+	clusters := schema.GroupResource{Group: "fleet.cattle.io", Resource: "clusters"}
+	noKinds := &apierrors.StatusError{ErrStatus: apierrors.NewGenericServerResponse(404, "list", clusters, "", "", 0, true).ErrStatus}
+	root := (&stage{}).globals(nil).command(stdio{out: &strings.Builder{}, err: &strings.Builder{}})
+	for want, c := range map[string]struct {
+		err  error
+		code int
+		idle bool
+	}{
+		"Usage":        {errors.New("unknown flag"), 1, true},
+		"Unreachable":  {reached("https://x", &url.Error{Op: "Get", URL: "https://x", Err: syscall.ECONNREFUSED}), 1, false},
+		"Unauthorized": {reached("https://x", apierrors.NewUnauthorized("no")), 1, false},
+		"Forbidden":    {fmt.Errorf("list: %w", apierrors.NewForbidden(clusters, "", errors.New("no"))), 1, false},
+		"NotInstalled": {reached("https://x", noKinds), 1, false},
+		"NotFound":     {apierrors.NewNotFound(clusters, "c1"), 1, false},
+		"Failed":       {errors.New("anything"), 1, false},
+		"Differences":  {errDifferences, 2, false},
+		"NotReady":     {errNotReady, 3, false},
+		"InvalidInput": {fmt.Errorf("%w: a.yaml", errInput), 4, false},
+		"Refused":      {fmt.Errorf("%w: no", errRefused), 5, false},
+		"Partial":      {errPartly, 6, false},
+	} {
+		got := failure(root, c.err, exitCode(c.err, false), !c.idle)
+		if got.Reason != want || got.ExitCode != c.code || got.Message != c.err.Error() {
+			t.Errorf("want %s and %d, got %+v", want, c.code, got)
+		}
+	}
+}
+
+// A webhook that denies a request with 401 says nothing of the credentials.
+func TestFailureOfWebhook(t *testing.T) {
+	root := (&stage{}).globals(nil).command(stdio{out: &strings.Builder{}, err: &strings.Builder{}})
+	if got := failure(root, reached("https://x", deniedWith401), 1, true); got.Reason != "Forbidden" || got.Hint != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A command that fails prints one document on stdout where -o asks for one, none
+// where it has printed its own, and its error on stderr either way.
+func TestFailuresAreDocuments(t *testing.T) {
+	for _, c := range []struct {
+		args   []string
+		kind   string // empty: nothing on stdout
+		reason string
+		code   int
+	}{
+		{[]string{"get", "bundles", "nothing", "-o", "json"}, "Error", "Failed", 1},
+		{[]string{"get", "bundles", "nothing", "-o", "yaml"}, "Error", "Failed", 1},
+		{[]string{"events", "repo/nothing", "-o", "json"}, "Error", "Failed", 1},
+		{[]string{"get", "bundles", "nothing"}, "", "", 1},
+		{[]string{"get", "bundles", "nothing", "-o", "wide"}, "", "", 1},
+		{[]string{"get", "bundles", "nothing", "-o", "jsonpath={.kind}"}, "", "", 1},
+		{[]string{"get", "-o", "json"}, "Error", "Usage", 1},
+		{[]string{"get", "bundles", "-o", "json", "--nonsense"}, "Error", "Usage", 1},
+		{[]string{"explain", "examples-web", "c3", "-o", "json"}, "Explanation", "", 3},
+		{[]string{"wait", "bundle/examples-web", "-o", "json", "--timeout", "1s"}, "WaitResult", "", 3},
+		{[]string{"suspend", "repo/nothing", "--reason", "x", "-o", "json"}, "Suspension", "", 1},
+	} {
+		st := &stage{fake: newFake(t, "testdata/fleets/examples.yaml")}
+		g := st.globals(func() {})
+		g.watch = func(_ context.Context, s *session, _ selection) (world, error) {
+			return &played{f: st.fake, s: s, over: func() error { return context.DeadlineExceeded }}, nil
+		}
+		var out, notes bytes.Buffer
+		std := stdio{in: strings.NewReader(""), out: &out, err: &notes}
+		root := g.command(std)
+		root.SetArgs(c.args)
+		cmd, err := root.ExecuteContextC(t.Context())
+		code := g.finish(cmd, std, ending{err: err}, func(string) string { return "" })
+		line := strings.Join(c.args, " ")
+		var doc Error
+		if out.Len() > 0 {
+			data, err := yaml.YAMLToJSON(out.Bytes())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(data, &doc); err != nil {
+				t.Fatalf("%s: %v: %s", line, err, out.String())
+			}
+		}
+		if code != c.code || doc.Kind != c.kind || doc.Kind == "Error" && (doc.Reason != c.reason || doc.ExitCode != code) {
+			t.Errorf("fleet %s: exit code %d, printed %q", line, code, out.String())
+		}
+		if c.kind != "Explanation" && notes.Len() == 0 {
+			t.Errorf("fleet %s: nothing on stderr", line)
+		}
+	}
+}
+
+// An interrupted command, and one that has failed under an interrupt, print no Error.
+func TestInterruptIsNoFailure(t *testing.T) {
+	var out, notes bytes.Buffer
+	std := stdio{out: &out, err: &notes}
+	g := (&stage{}).globals(nil)
+	root := g.command(std)
+	if code := g.finish(root, std, ending{err: errors.New("x"), interrupted: true}, func(string) string { return "" }); code != 130 || out.Len()+notes.Len() > 0 {
+		t.Errorf("exit code %d, %q, %q", code, out.String(), notes.String())
+	}
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// The message of clusters is shown without -o wide where an agent cannot work: its
+// state alone does not say why.
+func TestClusterInTroubleShowsItsMessage(t *testing.T) {
+	for why, c := range map[string]struct {
+		trouble string
+		want    bool
+	}{
+		"nothing is wrong":      {"", false},
+		"the agent cannot work": {"no rights", true},
+	} {
+		o := unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"agent": map[string]any{"trouble": c.trouble}}}}
+		columns := []column{{title: "NAME"}, {title: "MESSAGE", wide: true}}
+		get := getOptions{kind: kind{columns: columns}, all: true}
+		e := entry{object: &o, row: row{cells: []string{"c1", c.trouble}}}
+		var out bytes.Buffer
+		s := &session{std: stdio{out: &out}}
+		table, show := get.table([]entry{e}, s)
+		table.print([][]string{show(e.row)}, false)
+		if got := strings.Contains(out.String(), "MESSAGE"); got != c.want {
+			t.Errorf("%s: got %q", why, out.String())
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/lint"
+	"github.com/fleetworkspace/fleet/pkg/plan/schema"
+)
+
+// lintObjects are the objects of the bundles of one tree. They are checked when
+// all are there: the CRD of a kind may come from another bundle.
+type lintObjects struct {
+	crds    []map[string]any // of --crd-file
+	bundles []lintBundle
+}
+
+// A lintBundle is a bundle whose objects are checked.
+type lintBundle struct {
+	dir    string // as the report names it
+	bundle schema.Bundle
+	// rendered is what it is rendered to for each version of Kubernetes; for what
+	// cannot be rendered that is nothing.
+	rendered map[string][]schema.Rendered
+	// held are the objects of each of its versions, and versions the version that
+	// each cluster gets.
+	held     map[string]lintHeld
+	versions map[string]string
+}
+
+// readCRDs reads the CRDs of --crd-file.
+func (o *lintOptions) readCRDs(std stdio) ([]map[string]any, error) {
+	if o.crdFile == "" {
+		return nil, nil
+	}
+	if o.crdFile == "-" && o.clusterFile == "-" {
+		return nil, fmt.Errorf("--crd-file and --cluster-file cannot both be stdin")
+	}
+	data, err := readFile(o.crdFile, std)
+	if err != nil {
+		return nil, err
+	}
+	crds, err := documentsOf(string(data))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", errInput, shownFile(o.crdFile), err)
+	}
+	return crds, nil
+}
+
+// take notes the objects of a bundle that was tried.
+func (l *lintObjects) take(t *trial, dir string) {
+	files := map[string][]byte{}
+	for _, r := range t.result.Bundle.Spec.Resources {
+		if data, err := content.ResourceBytes(r); err == nil {
+			files[r.Name] = data
+		}
+	}
+	b := lintBundle{dir: dir, rendered: t.objects, held: t.held, versions: t.versions, bundle: schema.Bundle{
+		Dir: t.result.Dir.Path, Files: files, Manifests: schema.Manifests(t.result.Bundle, files), Chart: finding.Finding{Path: t.file.Path},
+	}}
+	b.bundle.Chart.Line, b.bundle.Chart.Column = t.file.At("helm", "chart")
+	if b.bundle.Chart.Line == 0 {
+		b.bundle.Chart.Path = t.result.Dir.Path
+	}
+	if len(b.rendered) == 0 {
+		t.keep(or(t.o.kubeVersion, recentKubernetes), nil, "")
+	}
+	l.bundles = append(l.bundles, b)
+}
+
+// report adds what is wrong with the objects, for each version of Kubernetes that
+// clusters have.
+func (l *lintObjects) report(p lintPlace, r *lintReport) {
+	versions := map[string]*schema.Kinds{}
+	for _, b := range l.bundles {
+		for version := range b.rendered {
+			if kinds, err := schema.New(version); err == nil { // else rendering says that it is none
+				versions[version] = kinds
+			}
+		}
+	}
+	for _, kinds := range versions {
+		l.define(kinds)
+	}
+	for _, b := range l.bundles {
+		for _, version := range slices.Sorted(maps.Keys(b.rendered)) {
+			if kinds := versions[version]; kinds != nil {
+				in := b.bundle
+				in.Rendered = b.rendered[version]
+				r.add(p, b.dir, kinds.Findings(in))
+			}
+		}
+	}
+}
+
+// define makes the CRDs of all bundles known, and those of --crd-file.
+func (l *lintObjects) define(kinds *schema.Kinds) {
+	for _, crd := range l.crds {
+		kinds.Add(crd)
+	}
+	for _, b := range l.bundles {
+		for _, name := range b.bundle.Manifests {
+			for _, o := range schema.CRDs(b.bundle.Files[name]) {
+				kinds.Add(o)
+			}
+		}
+		for _, list := range b.rendered {
+			for _, o := range list {
+				kinds.Add(o.Object)
+			}
+		}
+	}
+}
+
+// keep notes what a bundle is rendered to; nothing where it cannot be rendered.
+// uncertain says why its values may be others on real clusters.
+func (t *trial) keep(kube string, rendered []helm.Object, uncertain string) {
+	if _, known := t.objects[kube]; !known {
+		t.objects[kube] = nil
+	}
+	for _, o := range rendered {
+		t.objects[kube] = append(t.objects[kube], schema.Rendered{File: path.Clean(o.File), Object: o.Object, Uncertain: uncertain})
+	}
+}
+
+// uncertain says why values may be others on real clusters than for a sample; it is
+// empty where they are the same.
+func (t *trial) uncertain(c lintCluster, d helm.Deployment) string {
+	switch {
+	case d.Options.Helm != nil && len(d.Options.Helm.ValuesFrom) > 0:
+		return hintElsewhere
+	case c.Guessed && lint.AsksClusters(t.result.Bundle):
+		return hintGuessed
+	}
+	return ""
+}

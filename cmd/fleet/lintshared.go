@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/lint"
+	"github.com/fleetworkspace/fleet/pkg/plan/schema"
+)
+
+// maxShared is how many objects a finding each is made for, of two bundles.
+const maxShared = 3
+
+// hookAnnotation marks the objects of a chart that Helm makes and removes by itself.
+const hookAnnotation = "helm.sh/hook"
+
+// lintHeld is what one version of a bundle has on a cluster.
+type lintHeld struct {
+	objects []heldObject
+	// takes says that it takes objects of others over.
+	takes bool
+}
+
+// A heldObject is an object as it is on a cluster, and what it comes from.
+type heldObject struct {
+	fleet.BundleDeploymentResource
+	source schema.Rendered
+}
+
+// String is kind and name, as package checkup has it.
+func (o *heldObject) String() string {
+	return o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
+}
+
+// heldBy are the objects of a deployment.
+func heldBy(d helm.Deployment, rendered []helm.Object, uncertain string) lintHeld {
+	out := lintHeld{takes: d.Options.Helm != nil && d.Options.Helm.TakeOwnership}
+	for _, o := range rendered {
+		if o.GetName() == "" || o.GetAnnotations()[hookAnnotation] != "" {
+			continue
+		}
+		held := heldObject{source: schema.Rendered{File: path.Clean(o.File), Object: o.Object, Uncertain: uncertain}}
+		held.APIVersion, held.Kind, held.Name = o.GetAPIVersion(), o.GetKind(), o.GetName()
+		if helm.BuiltIn(o.GroupVersionKind().GroupKind()) {
+			held.Namespace = or(o.GetNamespace(), d.ID.Namespace)
+		}
+		out.objects = append(out.objects, held)
+	}
+	return out
+}
+
+// shared warns of objects that two bundles have on one cluster: of those the
+// clusters that get both refuse one.
+func (l *lintObjects) shared(p lintPlace, r *lintReport) {
+	var sharing checkup.Sharing
+	sources := map[string]schema.Rendered{} // by bundle and object
+	clusters := map[string]bool{}
+	for _, b := range l.bundles {
+		for title := range b.versions {
+			clusters[title] = true
+		}
+	}
+	for _, title := range slices.Sorted(maps.Keys(clusters)) {
+		for i := range l.bundles {
+			b := &l.bundles[i]
+			if key, gets := b.versions[title]; gets {
+				sharing.Add(b.deployment(title, b.held[key], sources))
+			}
+		}
+	}
+	bundles := map[string]*lintBundle{}
+	for i := range l.bundles {
+		bundles[l.bundles[i].id()] = &l.bundles[i]
+	}
+	pairs := map[[2]string][]checkup.SharedSeen{}
+	for _, s := range sharing.Found() {
+		pairs[s.Bundles] = append(pairs[s.Bundles], s)
+	}
+	for pair, list := range pairs {
+		first, second := bundles[pair[0]], bundles[pair[1]]
+		for _, s := range list[:min(len(list), maxShared)] {
+			there := first.bundle.Place(sources[pair[0]+" "+s.Object])
+			f := second.bundle.Place(sources[pair[1]+" "+s.Object])
+			f.Severity, f.Rule = finding.Warning, finding.RuleSharedObject
+			f.Message += fmt.Sprintf("%s is in another bundle too: %s", s.Object, placeText(p, there))
+			f.Hint = "clusters that get both refuse one of them; remove the object from one, or lint directories of different GitRepos apart"
+			if more := len(list) - maxShared; more > 0 {
+				f.Hint += fmt.Sprintf("; of %d more objects both have the same", more)
+			}
+			r.add(p, second.dir, []finding.Finding{f})
+		}
+	}
+}
+
+// placeText is file and line of a finding, for people.
+func placeText(p lintPlace, f finding.Finding) string {
+	text := path.Join(p.shown, f.Path)
+	if f.Line > 0 {
+		text = fmt.Sprintf("%s:%d", text, f.Line)
+	}
+	return text
+}
+
+// id is the bundle as checkup names it.
+func (b *lintBundle) id() string { return lint.Workspace + "/" + b.dir }
+
+// deployment is the bundle on a cluster, as its agent would report it. sources gets
+// what the objects come from. What may be called otherwise on a real cluster is left
+// out.
+func (b *lintBundle) deployment(cluster string, held lintHeld, sources map[string]schema.Rendered) *fleet.BundleDeployment {
+	bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: cluster, Labels: map[string]string{
+		fleet.LabelRepoName: repository, fleet.LabelBundleNamespace: lint.Workspace, fleet.LabelBundleName: b.dir,
+	}}}
+	bd.Spec.Options.Helm = &fleet.HelmOptions{TakeOwnership: held.takes}
+	for _, o := range held.objects {
+		if o.source.Uncertain != "" && !slices.Contains(b.bundle.Manifests, o.source.File) {
+			continue
+		}
+		bd.Status.Resources = append(bd.Status.Resources, o.BundleDeploymentResource)
+		sources[b.id()+" "+o.String()] = o.source
+	}
+	return bd
+}

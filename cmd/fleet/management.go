@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// agentName is the name of the agent's Deployment.
+const agentName = "fleet-agent"
+
+// maxNames is how many names an error lists.
+const maxNames = 10
+
+const installHint = "fleet install controller | kubectl apply -f -"
+
+var workloads = appsv1.SchemeGroupVersion.WithResource("deployments")
+
+// A notManagementError says that a cluster is not the management cluster. The answer of
+// its API server is not in the chain: for most callers "not found" is an absent object.
+type notManagementError struct {
+	text string
+	hint string
+}
+
+func (e *notManagementError) Error() string { return e.text }
+
+// notManagement is the error for a cluster in which no manager runs: what runs there
+// instead, as far as the user may see it, and what helps.
+func (s *session) notManagement(ctx context.Context) error {
+	e := &notManagementError{}
+	agent, known := s.agentSeen(ctx)
+	switch {
+	case agent:
+		e.text = "only an agent runs in this cluster; choose the context of the management cluster (--context)"
+		e.hint = "--context NAME"
+	case known:
+		e.text = "no Fleet in this cluster (" + s.server + "); to install it: " + installHint + "; or choose another context (--context)"
+		e.hint = installHint
+	default:
+		e.text = s.server + " does not know the kinds of Fleet: it is not the management cluster; choose another context (--context), or install Fleet: " + installHint
+		e.hint = "--context NAME"
+	}
+	if len(s.contexts) > 0 {
+		e.text += "; other contexts of the kubeconfig: " + view.List(s.contexts, maxNames)
+	}
+	return e
+}
+
+// agentSeen reports whether an agent runs in the cluster, or may run outside of it: then
+// its ConfigMap is there. known reports whether the user may read both.
+func (s *session) agentSeen(ctx context.Context) (seen, known bool) {
+	known = true
+	for _, r := range []schema.GroupVersionResource{workloads, configMaps} {
+		found, readable := s.namespacesWith(ctx, r, agentName)
+		if len(found) > 0 {
+			return true, true
+		}
+		known = known && readable
+	}
+	return false, known
+}
+
+// namespacesWith are the namespaces that have an object of a name, sorted. A user who
+// may not list all namespaces sees that of --system-namespace and the default one. known
+// reports whether the user may read them.
+func (s *session) namespacesWith(ctx context.Context, r schema.GroupVersionResource, name string) (found []string, known bool) {
+	items, _, err := s.listed(ctx, query{resource: r, fields: "metadata.name=" + name})
+	if err != nil {
+		known = true
+		for _, ns := range unique([]string{s.system, defaultSystemNamespace}) {
+			u, err := s.api.Get(ctx, r, ns, name)
+			if err == nil {
+				items = append(items, u)
+			}
+			known = known && (err == nil || apierrors.IsNotFound(err))
+		}
+	}
+	for _, u := range items {
+		found = append(found, u.GetNamespace())
+	}
+	slices.Sort(found)
+	return found, known || err == nil
+}
+
+// managementAPI is an api that explains why the server knows no kind of Fleet. A server
+// that knows Clusters and lacks another kind has a manager of another version.
+type managementAPI struct {
+	api
+	explain func(context.Context) error
+}
+
+func (m managementAPI) explained(ctx context.Context, r schema.GroupVersionResource, err error) error {
+	if err == nil || r.Group != fleet.Group || !unknownResource(err) {
+		return err
+	}
+	if clusters := mustKind("clusters").resource(); r != clusters {
+		if _, failed := m.api.List(ctx, query{resource: clusters}, page{limit: 1}); failed == nil || !unknownResource(failed) {
+			return err
+		}
+	}
+	return m.explain(ctx)
+}
+
+func (m managementAPI) List(ctx context.Context, q query, p page) (*unstructured.UnstructuredList, error) {
+	list, err := m.api.List(ctx, q, p)
+	return list, m.explained(ctx, q.resource, err)
+}
+
+func (m managementAPI) Watch(ctx context.Context, q query, resourceVersion string) (watch.Interface, error) {
+	w, err := m.api.Watch(ctx, q, resourceVersion)
+	return w, m.explained(ctx, q.resource, err)
+}
+
+func (m managementAPI) Get(ctx context.Context, r schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+	u, err := m.api.Get(ctx, r, namespace, name)
+	return u, m.explained(ctx, r, err)
+}
+
+func (m managementAPI) Create(ctx context.Context, r schema.GroupVersionResource, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	u, err := m.api.Create(ctx, r, o)
+	return u, m.explained(ctx, r, err)
+}
+
+func (m managementAPI) Patch(ctx context.Context, r schema.GroupVersionResource, namespace, name string, merge []byte) (*unstructured.Unstructured, error) {
+	u, err := m.api.Patch(ctx, r, namespace, name, merge)
+	return u, m.explained(ctx, r, err)
+}
+
+func (m managementAPI) Delete(ctx context.Context, r schema.GroupVersionResource, namespace, name string) error {
+	return m.explained(ctx, r, m.api.Delete(ctx, r, namespace, name))
+}
+
+// served is an error if the server does not know the kinds of Fleet.
+func (s *session) served(ctx context.Context) error {
+	_, err := s.api.List(ctx, query{resource: mustKind("clusters").resource(), namespace: s.system}, page{limit: 1})
+	if errors.As(err, new(*notManagementError)) {
+		return err
+	}
+	return nil
+}
+
+// managerSeen reports whether something of the manager is in the namespace of
+// --system-namespace. known is false where that may not be read.
+func (s *session) managerSeen(ctx context.Context) (seen, known bool, err error) {
+	known = true
+	for _, o := range []struct {
+		resource schema.GroupVersionResource
+		name     string
+	}{
+		{configMaps, fleet.ConfigMapController},
+		{configMaps, fleet.ConfigMapInstallation},
+		{leases, controllerLease},
+	} {
+		_, err := s.api.Get(ctx, o.resource, s.system, o.name)
+		switch {
+		case err == nil:
+			return true, true, nil
+		case apierrors.IsForbidden(err):
+			known = false
+		case !apierrors.IsNotFound(err):
+			return false, false, reached(s.server, err)
+		}
+	}
+	return false, known, nil
+}
+
+// managerAbsent is an error if the namespace of --system-namespace is known to have no
+// manager. It names the namespaces that have one, or says that only an agent runs here. It
+// notes on stderr if the user may not read whether a manager is there.
+func (s *session) managerAbsent(ctx context.Context) error {
+	seen, known, err := s.managerSeen(ctx)
+	if err != nil || seen {
+		return err
+	}
+	if !known {
+		s.std.note("this user may not read ConfigMaps and Leases in %s: whether a manager is there is not known", s.system)
+		return nil
+	}
+	others, known := s.namespacesWith(ctx, configMaps, fleet.ConfigMapController)
+	if len(others) > 0 {
+		return fmt.Errorf("no manager in namespace %s; there is one in %s (--system-namespace)", s.system, strings.Join(others, ", "))
+	}
+	if agent, _ := s.agentSeen(ctx); known && agent {
+		return s.notManagement(ctx)
+	}
+	return fmt.Errorf("no manager in namespace %s; --system-namespace names another one", s.system)
+}
+
+// noteManager notes what managerAbsent finds, where nothing of the manager was read.
+func (s *session) noteManager(ctx context.Context, m view.Manager) {
+	if m.Version != "" || m.LastSign != nil || m.Hidden {
+		return
+	}
+	if err := s.managerAbsent(ctx); err != nil {
+		s.std.note("%v", err)
+	}
+}
+
+// noteNoManager is noteManager for commands that have found no object. A user who may
+// not read whether a manager is there gets no note.
+func (s *session) noteNoManager(ctx context.Context) {
+	if seen, known, err := s.managerSeen(ctx); err == nil && known && !seen {
+		s.noteManager(ctx, view.Manager{})
+	}
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Commands that watch look at the same kinds as those that list.
+func TestWatchWithoutManager(t *testing.T) {
+	for _, args := range []string{"status -w", "wait repo/web --timeout 1m", "bundlediff -w", "explain web c1 -w", "events -w"} {
+		f := newFake(t, "testdata/fleets/downstream.yaml")
+		f.without("kinds")
+		g := (&stage{fake: f}).globals(func() {})
+		g.watch = func(ctx context.Context, s *session, of selection) (world, error) { return s.watch(ctx, of) }
+		var out, notes bytes.Buffer
+		root := g.command(stdio{in: strings.NewReader(""), out: &out, err: &notes})
+		root.SetArgs(strings.Fields(args))
+		if err := root.ExecuteContext(t.Context()); !errors.As(err, new(*notManagementError)) || out.Len() > 0 {
+			t.Errorf("%s: got %v, %q", args, err, out.String())
+		}
+	}
+}
+
+// lacking is an API server that does not know one kind of Fleet.
+type lacking struct {
+	*fake
+	resource string
+}
+
+func (l lacking) List(ctx context.Context, q query, p page) (*unstructured.UnstructuredList, error) {
+	if q.resource.Resource == l.resource {
+		return nil, apierrors.NewGenericServerResponse(404, "list", q.resource.GroupResource(), "", "404 page not found", 0, true)
+	}
+	return l.fake.List(ctx, q, p)
+}
+
+// A manager of another version may lack a kind: then its cluster is still the
+// management cluster.
+func TestOneKindLacks(t *testing.T) {
+	g := (&stage{}).globals(func() {})
+	g.dial = func(stdio) (access, error) {
+		return access{api: lacking{newFake(t, "testdata/fleets/examples.yaml"), "clustergroups"}, server: "https://x"}, nil
+	}
+	s, err := g.connect(t.Context(), stdio{err: &bytes.Buffer{}}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.api.List(t.Context(), query{resource: mustKind("groups").resource()}, page{})
+	if !unknownResource(err) || errors.As(err, new(*notManagementError)) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The other contexts of the kubeconfig are those that the user has not chosen.
+func TestOtherContexts(t *testing.T) {
+	file := contextsFile(t, "a", "b", "c")
+	for context, want := range map[string]string{"": "b c", "b": "a c"} {
+		a, err := (&globals{kubeconfig: file, context: context}).open(stdio{err: &bytes.Buffer{}})
+		if got := strings.Join(a.contexts, " "); err != nil || got != want {
+			t.Errorf("--context %q: want %q, got %q, %v", context, want, got, err)
+		}
+	}
+}
+
+// A context that the kubeconfig does not have is an error that names those it has.
+func TestUnknownContext(t *testing.T) {
+	file := contextsFile(t, "management", "shop-eu", "shop-us")
+	for context, want := range map[string]string{
+		"managemnet": `no context "managemnet" in the kubeconfig; did you mean "management"? (there are: management, shop-eu, shop-us)`,
+		"nope":       `no context "nope" in the kubeconfig; there are: management, shop-eu, shop-us`,
+	} {
+		_, err := (&globals{kubeconfig: file, context: context}).open(stdio{err: &bytes.Buffer{}})
+		if err == nil || err.Error() != want {
+			t.Errorf("--context %q: want %q, got %v", context, want, err)
+		}
+	}
+}
+
+// contextsFile writes a kubeconfig with contexts of these names, of which the first
+// is the current one.
+func contextsFile(t *testing.T, contexts ...string) string {
+	t.Helper()
+	text := "apiVersion: v1\nkind: Config\ncurrent-context: " + contexts[0] +
+		"\nclusters: [{name: x, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: [{name: u, user: {}}]\ncontexts:\n"
+	for _, name := range contexts {
+		text += "- {name: " + name + ", context: {cluster: x, user: u}}\n"
+	}
+	file := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// bare is an API server with one FleetWorkspace, whose namespace is not made yet.
+type bare struct{ *fake }
+
+func (b bare) List(ctx context.Context, q query, p page) (*unstructured.UnstructuredList, error) {
+	if q.resource != records {
+		return b.fake.List(ctx, q, p)
+	}
+	record := unstructured.Unstructured{Object: map[string]any{}}
+	record.SetName("new")
+	return &unstructured.UnstructuredList{Items: []unstructured.Unstructured{record}}, nil
+}
+
+// A workspace that exists is never refused with its own name as the nearest one.
+func TestWorkspaceIsBeingMade(t *testing.T) {
+	g := (&stage{}).globals(func() {})
+	g.dial = func(stdio) (access, error) {
+		return access{api: bare{newFake(t, "testdata/fleets/examples.yaml")}, server: "https://x"}, nil
+	}
+	s, err := g.connect(t.Context(), stdio{err: &bytes.Buffer{}}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.missingWorkspace(t.Context(), "new"); err != nil {
+		t.Errorf("got %v", err)
+	}
+	if err := s.missingWorkspace(t.Context(), "neww"); err == nil || err.Error() != `no workspace "neww"; did you mean "new"?` {
+		t.Errorf("got %v", err)
+	}
+}

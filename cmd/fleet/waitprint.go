@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// missing is what is still waited for, and whether the commit was read at all.
+func (t *waiting) missing() string {
+	var parts []string
+	for _, v := range t.verdicts {
+		if text := v.Missing(); text != "" {
+			if t.o.commit != "" && !v.Seen && !strings.HasPrefix(v.Commit, strings.ToLower(t.o.commit)) {
+				text = "commit " + view.Short(t.o.commit) + " was not read, " + text
+			}
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// braked says that the brake is on, if it is.
+func (t *waiting) braked(ctx context.Context) string {
+	b, err := t.s.brake(ctx)
+	if err != nil || !b.On {
+		return ""
+	}
+	return "; rollouts are " + b.Text(t.s.now())
+}
+
+func (t *waiting) stuck() string {
+	var names []string
+	for i, v := range t.verdicts {
+		switch {
+		case v.End != view.Failed:
+		case v.Stuck() != "":
+			names = append(names, v.Stuck())
+		default:
+			names = append(names, t.o.kind.singular+" "+t.goals[i].Key.Name)
+		}
+	}
+	text := strings.Join(names, ", ") + " cannot become Ready without a change"
+	if t.o.timeout > 0 {
+		text += fmt.Sprintf("; %ds of the timeout not waited for", int((t.o.timeout - t.elapsed()).Seconds()))
+	}
+	return text
+}
+
+// report prints the answer.
+func (t *waiting) report(end view.Progress) error {
+	var err error
+	switch {
+	case end == view.Failed || end == view.Waiting:
+		err = told{errNotReady}
+	case end == view.Deferred && !t.o.reachable:
+		err = told{errPartly}
+	}
+	if t.o.output.machine() {
+		if printErr := t.o.output.print(t.s.std.out, t.document(end), false); printErr != nil {
+			return printErr
+		}
+		return err
+	}
+	if errors.Is(err, errNotReady) {
+		t.table()
+	}
+	for i, v := range t.verdicts {
+		text := view.Answer(t.goals[i], v)
+		if len(t.goals) > 1 {
+			text = t.goals[i].Key.Namespace + ": " + text
+		}
+		if v.End == view.Failed || v.End == view.Waiting {
+			text += ". Why:  " + t.why(t.goals[i], v)
+		}
+		say(t.s.std.out, "%s\n", text)
+	}
+	return err
+}
+
+// table prints the deployments that were waited for; of many only those that
+// did not become Ready.
+func (t *waiting) table() {
+	var pairs []view.Pair
+	for _, v := range t.verdicts {
+		pairs = append(pairs, v.Pairs...)
+	}
+	more := 0
+	if len(pairs) > maxPairs {
+		pairs = slices.DeleteFunc(pairs, func(p view.Pair) bool { return p.Progress == view.Reached })
+		more = max(0, len(pairs)-maxPairs)
+		pairs = pairs[:len(pairs)-more]
+	}
+	if len(pairs) == 0 {
+		return
+	}
+	t.s.std.note("")
+	tab := table{out: t.s.std.out, width: t.s.std.width(), columns: []column{
+		{title: "BUNDLE"}, {title: "CLUSTER"}, {title: "COMMIT", drop: 1}, {title: "STATE", state: true}, {title: "MESSAGE", text: true},
+	}}
+	var rows [][]string
+	for _, p := range pairs {
+		rows = append(rows, []string{p.Bundle.Name, p.Cluster.Name, dash(view.Short(p.Commit)), string(p.State), p.Message})
+	}
+	tab.print(rows, false)
+	if more > 0 {
+		say(t.s.std.out, "and %d more\n", more)
+	}
+	fmt.Fprintln(t.s.std.out)
+}
+
+// why is the command that tells more about what is not Ready: first of what has failed,
+// and not of what waits.
+func (t *waiting) why(goal view.Goal, v view.Verdict) string {
+	p, found := v.Failed()
+	if i := slices.IndexFunc(v.Pairs, func(p view.Pair) bool { return p.Progress == view.Waiting }); !found && len(v.Faults) == 0 && i >= 0 {
+		p, found = v.Pairs[i], true
+	}
+	if found {
+		text := fmt.Sprintf("fleet explain %s %s", p.Bundle.Name, p.Cluster.Name)
+		if t.s.scope != "" || len(t.goals) > 1 {
+			text += " -n " + p.Bundle.Namespace
+		}
+		return text
+	}
+	if len(v.Waits) > 0 && len(v.Changed) == 1 {
+		return fmt.Sprintf("fleet explain %s -n %s", v.Changed[0], goal.Key.Namespace)
+	}
+	return fmt.Sprintf("fleet events %s/%s -n %s", t.o.kind.singular, goal.Key.Name, goal.Key.Namespace)
+}
+
+func (t *waiting) document(end view.Progress) WaitResult {
+	doc := WaitResult{
+		Document: document("WaitResult"), Outcome: string(end), Seconds: t.elapsed().Round(time.Millisecond).Seconds(), Goals: []WaitGoal{},
+	}
+	if end == view.Waiting {
+		doc.Outcome = "timeout"
+	}
+	var answers []string
+	for i, v := range t.verdicts {
+		goal := t.goals[i]
+		answers = append(answers, view.Answer(goal, v))
+		g := WaitGoal{
+			Kind: goal.Kind, Name: goal.Key.String(), Outcome: string(v.End), Commit: v.Commit, Bundles: v.Bundles,
+			Changed: append([]string{}, v.Changed...), Removed: v.Removed, Problems: v.Problems(), Deployments: []WaitDeployment{},
+		}
+		for _, p := range v.Pairs {
+			d := WaitDeployment{
+				Bundle: p.Bundle.String(), Cluster: p.Cluster.String(), Outcome: string(p.Progress), State: string(p.State),
+				Commit: p.Commit, Wanted: p.Wanted, Reason: p.Reason, Message: p.Message,
+			}
+			if !p.LastSeen.IsZero() {
+				at := p.LastSeen.UTC()
+				d.LastSeen = &at
+			}
+			g.Deployments = append(g.Deployments, d)
+		}
+		doc.Goals = append(doc.Goals, g)
+	}
+	doc.Message = strings.Join(answers, "; ")
+	return doc
+}
