@@ -275,9 +275,10 @@ func agentRenamed(w *agentWorld) {
 	before, err := kube.StoreOf[*corev1.ConfigMap](w.admin).Get(w.Context(), kube.Key{Namespace: "rename", Name: "a"})
 	must(w.T, err)
 	w.order("new", spec{files: []string{"a.yaml", cm("a", "two")}, options: o, repo: "r"})
-	w.state("new", fleet.Ready)
+	w.state("new", fleet.WaitApplied)
 	w.withdraw("old", "o3")
 	w.answered("old", "o3")
+	w.state("new", fleet.Ready)
 	after, err := kube.StoreOf[*corev1.ConfigMap](w.admin).Get(w.Context(), kube.Key{Namespace: "rename", Name: "a"})
 	must(w.T, err)
 	if before.UID != after.UID || after.Data["k"] != "two" {

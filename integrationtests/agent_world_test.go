@@ -3,11 +3,9 @@ package integrationtests
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -240,43 +238,15 @@ func (w *agentWorld) order(name string, s spec) *fleet.BundleDeployment {
 		})
 		must(w.T, err)
 	}
-	want := func(bd *fleet.BundleDeployment) {
-		bd.Spec.Options, bd.Spec.DeploymentID = stripped, id
-		bd.Spec.StagedOptions, bd.Spec.StagedDeploymentID = stripped, id
-		bd.Spec.ValuesHash = options.DeploymentValuesHash(values, values)
-		bd.Spec.CorrectDrift = s.options.CorrectDrift
+	blank := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: deployNS, Name: name, Labels: map[string]string{
+		fleet.LabelBundleName: name, fleet.LabelBundleNamespace: workspace, fleet.LabelRepoName: repo, fleet.LabelCommit: "0123456789abcdef",
+	}}}
+	return harness.CreateOrPatch(w.T, w.admin, blank, func(bd *fleet.BundleDeployment) {
+		harness.Want(bd, id, stripped, values)
 		if s.change != nil {
 			s.change(bd)
 		}
-	}
-	bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: deployNS, Name: name, Labels: map[string]string{
-		fleet.LabelBundleName: name, fleet.LabelBundleNamespace: workspace, fleet.LabelRepoName: repo, fleet.LabelCommit: "0123456789abcdef",
-	}}}
-	want(bd)
-	made, err := w.bds.Create(ctx, bd)
-	if kube.IsExists(err) {
-		return patched(w, w.bds, kube.KeyOf(bd), want)
-	}
-	must(w.T, err)
-	return made
-}
-
-// patched changes an object, which the agent may write meanwhile.
-func patched[P kube.Object](w *agentWorld, store *kube.Store[P], key kube.Key, f func(P)) P {
-	w.Helper()
-	var out P
-	until(w.T, key.String()+" is written", func() bool {
-		old, err := store.Get(w.Context(), key)
-		must(w.T, err)
-		changed := old.DeepCopyObject().(P)
-		f(changed)
-		if out, err = store.Patch(w.Context(), old, changed); kube.IsConflict(err) {
-			return false
-		}
-		must(w.T, err)
-		return true
 	})
-	return out
 }
 
 func (w *agentWorld) get(name string) *fleet.BundleDeployment {
@@ -318,15 +288,13 @@ func (w *agentWorld) data(namespace, name string) string {
 // edit changes key k of a ConfigMap.
 func (w *agentWorld) edit(namespace, name, value string) {
 	w.Helper()
-	patched(w, kube.StoreOf[*corev1.ConfigMap](w.admin), kube.Key{Namespace: namespace, Name: name}, func(cm *corev1.ConfigMap) {
-		cm.Data["k"] = value
-	})
+	harness.Revise(w.T, w.admin, kube.Key{Namespace: namespace, Name: name}, func(cm *corev1.ConfigMap) { cm.Data["k"] = value })
 }
 
 // mark changes the annotations of a deployment.
 func (w *agentWorld) mark(name string, f func(map[string]string)) {
 	w.Helper()
-	patched(w, w.bds, kube.Key{Namespace: deployNS, Name: name}, func(bd *fleet.BundleDeployment) {
+	harness.Revise(w.T, w.admin, kube.Key{Namespace: deployNS, Name: name}, func(bd *fleet.BundleDeployment) {
 		if bd.Annotations == nil {
 			bd.Annotations = map[string]string{}
 		}
@@ -338,23 +306,14 @@ func (w *agentWorld) mark(name string, f func(map[string]string)) {
 // log: its requests that name it. Dry runs, leases and check-ins do not count.
 func (w *agentWorld) writes(name string, since time.Time) []string {
 	w.Helper()
-	data, err := os.ReadFile(w.cluster.AuditLog())
+	all, err := harness.ReadAudit(w.cluster.Name(), w.cluster.AuditLog(), since)
 	must(w.T, err)
 	var out []string
-	for line := range strings.Lines(string(data)) {
-		var e struct {
-			Verb, UserAgent, RequestURI, Stage string
-			RequestReceivedTimestamp           time.Time
-			ObjectRef                          struct{ Name string }
+	for _, r := range all {
+		if r.Writes() && strings.HasPrefix(r.Agent, "fleet-agent/") && !strings.Contains(r.Agent, "(checkin)") &&
+			!strings.Contains(r.Query, "dryRun=All") && strings.Contains(r.Path+" "+r.Name, name) {
+			out = append(out, r.Verb+" "+r.Path)
 		}
-		if json.Unmarshal([]byte(line), &e) != nil || !strings.HasPrefix(e.UserAgent, "fleet-agent/") || e.RequestReceivedTimestamp.Before(since) {
-			continue
-		}
-		if e.Stage != "ResponseComplete" || slices.Contains([]string{"get", "list", "watch"}, e.Verb) || strings.Contains(e.UserAgent, "(checkin)") ||
-			strings.Contains(e.RequestURI, "dryRun=All") || !strings.Contains(e.RequestURI+" "+e.ObjectRef.Name, name) {
-			continue
-		}
-		out = append(out, e.Verb+" "+e.RequestURI)
 	}
 	return out
 }

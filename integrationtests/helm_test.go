@@ -306,7 +306,12 @@ func helmOwnership(t *testing.T, w helmWorld) {
 	renamed := bundle("renamed", "id2", "a.yaml", cm("a", "renamed"))
 	renamed.ID.Namespace, renamed.Options.DefaultNamespace = "owned", "owned"
 	wantReason(t, w.Install(ctx, renamed), release.ReasonNotOwned, "it belongs to release owned/owned")
-	renamed.Adopt = func(id release.ID) bool { return id == d.ID }
+	renamed.Claim = func(id release.ID) (release.Claim, string) {
+		if id != d.ID {
+			return release.Unrelated, ""
+		}
+		return release.Ceded, ""
+	}
 	must(t, w.Install(ctx, renamed))
 	must(t, w.Uninstall(ctx, d.ID, helm.Rights{}))
 	if got := w.data(t, "owned", "a"); got != "renamed" {

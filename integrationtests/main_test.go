@@ -23,7 +23,7 @@ func TestPorts(t *testing.T) {
 	server := harness.Cluster(t, "port")
 	t.Run("Helm", func(t *testing.T) { helmPort(t, server) })
 	for name, tell := range map[string]func(*testing.T, *cluster.Cluster){
-		"API": definedKinds, "Kube": kubePort, "KubeCache": kubeCache, "KubeEvent": kubeEvent,
+		"API": definedKinds, "Schema": lintedObjects, "Kube": kubePort, "KubeCache": kubeCache, "KubeEvent": kubeEvent,
 		"KubeLease": kubeLease, "KubeLeaseConflict": kubeLeaseConflict, "KubeLeaseWatched": kubeLeaseWatched,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -37,6 +38,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
@@ -95,6 +97,7 @@ func (g *gate) run() {
 		g.t.Fatal(err, warnings)
 	}
 	g.client, g.cfg = client, agentmanagement.Config{
+		Addresses: address.WithLoopback(),
 		Namespace: fleet.NamespaceSystem, Settings: settings, Installation: g.install,
 		Now: func() time.Time { return time.Now().Add(g.ahead) },
 	}
@@ -157,17 +160,7 @@ func (g *gate) token(namespace, name string, ttl time.Duration) map[string]any {
 	if ttl > 0 {
 		t.Spec.TTL = &metav1.Duration{Duration: ttl}
 	}
-	create(g.t, g.admin, t)
-	var values map[string]any
-	until(g.t, "the token's values", func() bool {
-		made, err := kube.StoreOf[*fleet.ClusterRegistrationToken](g.admin).Get(g.t.Context(), kube.KeyOf(t))
-		if err != nil || made.Status.SecretName == "" {
-			return false
-		}
-		s, err := kube.StoreOf[*corev1.Secret](g.admin).Get(g.t.Context(), kube.Key{Namespace: namespace, Name: made.Status.SecretName})
-		return err == nil && sigsyaml.Unmarshal(s.Data[fleet.KeyValues], &values) == nil
-	})
-	return values
+	return g.tokenOf(t)
 }
 
 // A member is an agent that has registered: its credential and its place.
@@ -181,21 +174,15 @@ func (m member) namespace() string { return m.data["deploymentNamespace"] }
 // register does what an agent does to join: it asks with the token's
 // credential, again where an API server has not heard yet of its rights, and fetches
 // its own with it, which it does not use.
-func (g *gate) register(values map[string]any, clientID, random string, labels map[string]string) member {
+func (g *gate) register(values map[string]any, clientID, random string, labels map[string]string, finalizers ...string) member {
 	g.t.Helper()
 	asking := g.with(values["token"].(string))
-	until(g.t, "the token may ask", func() bool {
-		_, err := kube.StoreOf[*fleet.ClusterRegistration](asking).Create(g.t.Context(), &fleet.ClusterRegistration{
-			ObjectMeta: metav1.ObjectMeta{
-				GenerateName: "request-", Namespace: values["clusterNamespace"].(string),
-				Labels: map[string]string{fleet.LabelRegistrationToken: values["tokenName"].(string)},
-			},
-			Spec: fleet.ClusterRegistrationSpec{ClientID: clientID, ClientRandom: random, ClusterLabels: labels},
-		})
-		if err != nil && !kube.IsForbidden(err) {
-			g.t.Fatal(err)
-		}
-		return err == nil
+	harness.CreateAllowed(g.t, asking, &fleet.ClusterRegistration{
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: "request-", Namespace: values["clusterNamespace"].(string), Finalizers: finalizers,
+			Labels: map[string]string{fleet.LabelRegistrationToken: values["tokenName"].(string)},
+		},
+		Spec: fleet.ClusterRegistrationSpec{ClientID: clientID, ClientRandom: random, ClusterLabels: labels},
 	})
 	m := member{data: map[string]string{}}
 	key := kube.Key{
@@ -333,7 +320,9 @@ func installChart(t *testing.T, c *kube.Client, name string, values map[string]a
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := chartutil.ToRenderValues(ch, values, chartutil.ReleaseOptions{Name: name, Namespace: fleet.NamespaceSystem}, nil)
+	able := chartutil.DefaultCapabilities.Copy()
+	able.KubeVersion = chartutil.KubeVersion{Version: "v1.30.0", Major: "1", Minor: "30"} // it has admission policies
+	v, err := chartutil.ToRenderValues(ch, values, chartutil.ReleaseOptions{Name: name, Namespace: fleet.NamespaceSystem}, able)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,6 +366,10 @@ func applyDocument(t *testing.T, c *kube.Client, doc []byte) {
 		applyAs(t, c, doc, &rbacv1.Role{})
 	case "RoleBinding":
 		applyAs(t, c, doc, &rbacv1.RoleBinding{})
+	case "ValidatingAdmissionPolicy":
+		applyAs(t, c, doc, &admissionv1.ValidatingAdmissionPolicy{})
+	case "ValidatingAdmissionPolicyBinding":
+		applyAs(t, c, doc, &admissionv1.ValidatingAdmissionPolicyBinding{})
 	case "Deployment", "Service", "":
 	default:
 		t.Fatalf("chart renders a %s", m.Kind)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
@@ -54,19 +55,7 @@ func TestLocalCluster(t *testing.T) {
 	agent := kube.Key{Namespace: fleet.NamespaceLocalAgent, Name: "fleet-agent"}
 	t.Run("WishesTakenBack", func(t *testing.T) {
 		wish := func(s *fleet.AgentSchedulingCustomization) {
-			until(t, "the Cluster is changed", func() bool {
-				have, err := kube.StoreOf[*fleet.Cluster](g.admin).Get(ctx, key)
-				if err != nil {
-					t.Fatal(err)
-				}
-				changed := have.DeepCopy()
-				changed.Spec.AgentSchedulingCustomization = s
-				_, err = kube.StoreOf[*fleet.Cluster](g.admin).Patch(ctx, have, changed)
-				if err != nil && !kube.IsConflict(err) {
-					t.Fatal(err)
-				}
-				return err == nil
-			})
+			harness.Revise(t, g.admin, key, func(c *fleet.Cluster) { c.Spec.AgentSchedulingCustomization = s })
 		}
 		has := func() (budgets, classes int) {
 			list, err := kube.StoreOf[*policyv1.PodDisruptionBudget](g.admin).List(ctx, agent.Namespace, "")

@@ -140,6 +140,36 @@ func TestRegistration(t *testing.T) {
 		}
 	})
 
+	t.Run("FinalizersKeepNoCredential", func(t *testing.T) { finalizersKeepNoCredential(t, g, values) })
+
+	t.Run("OtherGroupsToken", func(t *testing.T) { otherGroupsToken(t, g) })
+
+	t.Run("HandoverWithoutAnnotations", func(t *testing.T) {
+		// A Secret that was edited, restored, or made by another implementation.
+		create(t, g.admin, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: fleet.NamespaceRegistration, Name: naming.RegistrationSecret("client-bare", "r"),
+		}})
+		bare := g.register(values, "client-bare", "r", nil)
+		until(t, "the agent reads its deployments", func() bool { return bare.reads(ctx) == nil })
+	})
+
+	t.Run("AnnotationReservesNoNamespace", func(t *testing.T) {
+		reserving := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{
+			Namespace: fleet.NamespaceDefault, Name: "reserving",
+			Annotations: map[string]string{registration.AnnotationDeploymentNamespace: "cluster-of-another-team"},
+		}}
+		create(t, g.admin, reserving)
+		until(t, "the Cluster has a namespace", func() bool {
+			c, err := kube.StoreOf[*fleet.Cluster](g.admin).Get(ctx, kube.KeyOf(reserving))
+			return err == nil && c.Status.Namespace == naming.ClusterNamespace(fleet.NamespaceDefault, "reserving")
+		})
+		if _, err := kube.StoreOf[*corev1.Namespace](g.admin).Get(ctx, kube.Key{Name: "cluster-of-another-team"}); !kube.IsGone(err) {
+			t.Errorf("a namespace of the name that an annotation asks for: %v", err)
+		}
+	})
+
+	t.Run("TooManyPending", func(t *testing.T) { tooManyPending(t, g) })
+
 	t.Run("NothingLeftBehind", func(t *testing.T) {
 		until(t, "one account for each request", func() bool {
 			accounts, err := kube.StoreOf[*corev1.ServiceAccount](g.admin).List(ctx, fleet.NamespaceRegistration, fleet.LabelManaged+"=true")
@@ -221,6 +251,8 @@ func TestRegistration(t *testing.T) {
 			return err == nil && c.Annotations[fleet.AnnotationManager] == g.install.Mark().String() && c.Status.Namespace != ""
 		})
 	})
+
+	t.Run("SecretsOfTheReferenceAreAdopted", func(t *testing.T) { adoptedSecrets(t, g) })
 
 	t.Run("AtRestNothingIsWritten", func(t *testing.T) {
 		g.restsFor(4 * time.Second)

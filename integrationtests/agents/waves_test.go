@@ -13,6 +13,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/agents"
@@ -260,20 +261,8 @@ func (w *world) haltAndReturn(t *testing.T, sites []*site) {
 // order writes an order as the command does.
 func (w *world) order(o agents.Order) {
 	w.Helper()
-	store := kube.StoreOf[*corev1.ConfigMap](w.admin)
-	w.until("the order is written", func() bool {
-		have, err := store.Get(w.Context(), kube.Key{Namespace: fleet.NamespaceSystem, Name: agents.ConfigMapName})
-		if err != nil {
-			w.Fatal(err)
-		}
-		changed := have.DeepCopy()
-		changed.Data[agents.KeyOrder] = o.String()
-		_, err = store.Patch(w.Context(), have, changed)
-		if err != nil && !kube.IsConflict(err) { // the manager writes there too
-			w.Fatal(err)
-		}
-		return err == nil
-	})
+	key := kube.Key{Namespace: fleet.NamespaceSystem, Name: agents.ConfigMapName}
+	harness.Revise(w, w.admin, key, func(cm *corev1.ConfigMap) { cm.Data[agents.KeyOrder] = o.String() }) // the manager writes there too
 }
 
 // templates are the pods that agents run in, as generations of their Deployments.

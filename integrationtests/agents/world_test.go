@@ -34,6 +34,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/agents"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -123,10 +124,12 @@ func (w *world) manage(image string) {
 	}
 	settings.AgentImage = image
 	house := agentmanagement.New(agentmanagement.Config{
+		Addresses: address.WithLoopback(),
 		Namespace: fleet.NamespaceSystem, Settings: settings, Installation: install,
 		Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) },
 	}, client, w.log())
 	cfg := controllers.Default()
+	cfg.Addresses = address.WithLoopback()
 	cfg.Identity, cfg.LeaderElect, cfg.ManagerID, cfg.CheckinInterval, cfg.Metrics = "test", false, install.ID, checkin, controllers.NewMetrics()
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -362,22 +365,7 @@ func (w *world) clusters() []*fleet.Cluster {
 // change changes a Cluster, as a person does.
 func (w *world) change(key kube.Key, f func(*fleet.Cluster)) {
 	w.Helper()
-	store := kube.StoreOf[*fleet.Cluster](w.admin)
-	for {
-		have, err := store.Get(w.Context(), key)
-		if err != nil {
-			w.Fatal(err)
-		}
-		changed := have.DeepCopy()
-		f(changed)
-		_, err = store.Patch(w.Context(), have, changed)
-		if err == nil {
-			return
-		}
-		if !kube.IsConflict(err) {
-			w.Fatal(err)
-		}
-	}
+	harness.Revise(w, w.admin, key, f)
 }
 
 // state is what the manager says of the agents.

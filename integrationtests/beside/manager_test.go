@@ -127,16 +127,7 @@ func waitsToTakeOver(w *world) {
 	}
 	w.releases(other, controllers.LeaseController)
 	none := int32(0)
-	deployments := kube.StoreOf[*appsv1.Deployment](w.hub.Admin)
-	d, err := deployments.Get(w.Context(), kube.Key{Namespace: other, Name: "fleet-controller"})
-	w.must(err)
-	scaled := d.DeepCopy()
-	scaled.Spec.Replicas = &none
-	for _, err = deployments.Patch(w.Context(), d, scaled); kube.IsConflict(err); _, err = deployments.Patch(w.Context(), d, scaled) {
-		d, err = deployments.Get(w.Context(), kube.KeyOf(d))
-		w.must(err)
-	}
-	w.must(err)
+	harness.Edit(w, w.hub, other, "fleet-controller", func(d *appsv1.Deployment) { d.Spec.Replicas = &none })
 	for _, lease := range []string{controllers.LeaseController, agentmanagement.LeaseName, controllers.LeaseCleanup, "fleet-workspace-lock"} {
 		w.until("it takes "+lease, func() bool { return w.holder(fleet.NamespaceSystem, lease) == "taker" })
 	}

@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	sandbox "github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -88,6 +89,7 @@ func (w *world) install(folder string, values map[string]any) {
 	w.must(err)
 	able := chartutil.DefaultCapabilities.Copy()
 	able.KubeVersion = chartutil.KubeVersion{Version: "v1.33.0", Major: "1", Minor: "33"}
+	able.APIVersions = append(able.APIVersions, "management.cattle.io/v3")
 	render, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "fleet", Namespace: fleet.NamespaceSystem}, able)
 	w.must(err)
 	files, err := engine.Render(c, render)
@@ -158,7 +160,7 @@ func (w *world) begin(c corev1.Container, kubeconfig []byte, identity string, mo
 	r := &run{world: w, health: harness.FreeAddress(w), log: &lines{}, done: make(chan struct{})}
 	args := append(append([]string{}, c.Args...), "--kubeconfig="+path, "--metrics-address=0", "--health-address="+r.health)
 	r.cmd = exec.Command(filepath.Join(w.programs, c.Command[0]), append(args, more...)...)
-	r.cmd.Env = []string{"HOME=" + tmp, "TMPDIR=" + tmp, "POD_UID=" + identity}
+	r.cmd.Env = []string{"HOME=" + tmp, "TMPDIR=" + tmp, "POD_UID=" + identity, sandbox.AllowLoopback}
 	for _, e := range c.Env {
 		if e.Value != "" && !strings.HasSuffix(e.Name, "_BIND_ADDRESS") {
 			r.cmd.Env = append(r.cmd.Env, e.Name+"="+e.Value)

@@ -19,6 +19,7 @@ func TestCheckIn(t *testing.T) {
 	w := newWorld(t, "1s")
 	for name, story := range map[string]func(*world, *member){
 		"Missed": missed, "Schedule": schedule, "Refused": refused, "OwnInterval": ownInterval,
+		"CredentialDeleted": credentialDeleted, "AccountDeleted": accountDeleted,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -24,6 +24,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -74,12 +75,13 @@ func (w *world) manage(interval string) {
 	install, err := installation.Ensure(ctx, gate, fleet.NamespaceSystem)
 	w.must(err)
 	cfg := controllers.Default()
+	cfg.Addresses = address.WithLoopback()
 	cfg.LeaderElect, cfg.ManagerID = false, install.ID
 	if settings.AgentCheckinInterval > 0 {
 		cfg.CheckinInterval = settings.AgentCheckinInterval
 	}
 	log := logger()
-	house := agentmanagement.New(agentmanagement.Config{Namespace: fleet.NamespaceSystem, Settings: settings, Installation: install}, gate, log)
+	house := agentmanagement.New(agentmanagement.Config{Addresses: address.WithLoopback(), Namespace: fleet.NamespaceSystem, Settings: settings, Installation: install}, gate, log)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return kube.Run(ctx, controllers.Report(log), house.Parts()...) })
 	group.Go(func() error { return controllers.Run(ctx, cfg, w.client(fleet.FieldManagerController), log) })
@@ -165,18 +167,7 @@ func (m *member) cluster() *fleet.Cluster {
 // ask changes how the manager wants the agent to keep in touch.
 func (m *member) ask(c *fleet.ClusterCheckIn) {
 	m.Helper()
-	store := kube.StoreOf[*fleet.Cluster](m.Hub.Admin)
-	for {
-		old := m.cluster()
-		changed := old.DeepCopy()
-		changed.Spec.CheckIn = c
-		_, err := store.Patch(m.Context(), old, changed)
-		if kube.IsConflict(err) {
-			continue
-		}
-		m.Must(err)
-		return
-	}
+	harness.Edit(m.TB, m.Hub, m.Workspace, m.Name, func(now *fleet.Cluster) { now.Spec.CheckIn = c })
 }
 
 // rhythm is how long after its last check-in the agent has said that it comes next.

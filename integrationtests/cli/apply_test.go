@@ -30,6 +30,7 @@ func TestCommands(t *testing.T) {
 		"deploy":       deployTwice,
 		"deploy-names": deployRefusals,
 		"scopes":       scopes,
+		"paused":       pausedIsShown,
 		"target-true":  targetIsTrue,
 	} {
 		t.Run(name, func(t *testing.T) { tell(w.story(t, name)) })
@@ -41,6 +42,7 @@ func applyTwice(s *story) {
 	s.put("web/cm.yaml", manifest("web"))
 	s.put("db/cm.yaml", manifest("db"))
 	s.put("db/fleet.yaml", "helm:\n  values: {size: 3}\n")
+	s.fails(1, `no workspace "`+s.ns+`-none"`, "apply", "-n", s.ns+"-none", "--commit", "c1", "shop", "web", "db")
 	a := s.run("", "apply", "-n", s.ns, "--commit", "c1", "shop", "web", "db")
 	if a.code != 0 || a.out != "2 bundles written, 0 removed, 0 unchanged\n" {
 		s.t.Fatalf("got %+v", a)

@@ -13,6 +13,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
@@ -87,6 +88,7 @@ func wait[P kube.Object](s *story, key kube.Key) P {
 func (s *story) controller() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cfg := controllers.Default()
+	cfg.Addresses = address.WithLoopback()
 	cfg.LeaderElect, cfg.ManagerID = false, "test"
 	log := logrus.New()
 	log.SetOutput(io.Discard)

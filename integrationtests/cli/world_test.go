@@ -43,6 +43,11 @@ func newWorld(t *testing.T) *world {
 	}
 	harness.InstallCRDs(w.t, w.admin)
 	w.namespace(fleet.NamespaceSystem)
+	// Without it the commands say that the namespace has no manager.
+	_, err = kube.StoreOf[*corev1.ConfigMap](w.admin).Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceSystem, Name: fleet.ConfigMapController},
+	})
+	w.must(err)
 	return w
 }
 

@@ -79,7 +79,7 @@ func along(t *testing.T, hub *harness.Hub) {
 		t.Errorf("generation %d, reported %d; want 1", bd.Spec.DownstreamResourcesGeneration, bd.Status.DownstreamResourcesGeneration)
 	}
 
-	update(p, kube.Key{Namespace: p.Workspace, Name: "settings-of-ours"}, func(m *corev1.ConfigMap) { m.Data["values.yaml"] = "value: two\n" })
+	harness.Edit(p.TB, p.Hub, p.Workspace, "settings-of-ours", func(m *corev1.ConfigMap) { m.Data["values.yaml"] = "value: two\n" })
 	p.eventually(home, "settings-of-ours", map[string]string{"values.yaml": "value: two\n"})
 	p.eventually(home, "settings", holding("two"))
 	p.Until("the agent has reported it", func() bool { return p.Deployment("app").Status.DownstreamResourcesGeneration == 2 })
@@ -87,8 +87,8 @@ func along(t *testing.T, hub *harness.Hub) {
 	if changed.Spec.DeploymentID != bd.Spec.DeploymentID || changed.Spec.DownstreamResourcesGeneration != 2 {
 		t.Errorf("generation %d, another id: %t", changed.Spec.DownstreamResourcesGeneration, changed.Spec.DeploymentID != bd.Spec.DeploymentID)
 	}
-	update(p, kube.Key{Namespace: p.Workspace, Name: "settings-of-ours"}, func(m *corev1.ConfigMap) { m.Labels = map[string]string{"a": "b"} })
-	update(p, kube.Key{Namespace: p.Workspace, Name: "pull"}, func(s *corev1.Secret) {
+	harness.Edit(p.TB, p.Hub, p.Workspace, "settings-of-ours", func(m *corev1.ConfigMap) { m.Labels = map[string]string{"a": "b"} })
+	harness.Edit(p.TB, p.Hub, p.Workspace, "pull", func(s *corev1.Secret) {
 		s.Data[corev1.DockerConfigJsonKey] = []byte(`{"auths":{"two.example.com":{}}}`)
 	})
 	p.Until("the Secret follows", func() bool {
@@ -205,5 +205,51 @@ func secretsDoNotGo(t *testing.T, hub *harness.Hub) {
 	p.says("app", "cannot be taken along")
 	if _, ok := look[*corev1.Secret](p, p.Deployments, "token"); ok {
 		t.Error("it went along")
+	}
+}
+
+// kubeconfigStays: a Secret that goes along stops to when a Cluster names it as
+// its kubeconfig. Its copy on the management cluster goes, what is deployed stays
+// as it is, and the Bundle says what to do. It goes along again when no Cluster
+// names it any more.
+func kubeconfigStays(t *testing.T, hub *harness.Hub) {
+	p := at(t, hub, "kubeconfigstays")
+	p.secret("way-in", map[string]string{"value": "a kubeconfig"})
+	p.bundle("app", func(s *fleet.BundleSpec) {
+		s.Resources = []fleet.BundleResource{{Name: "cm.yaml", Content: harness.ConfigMap("cm", "x")}}
+		s.DownstreamResources = resources("Secret", "way-in")
+	})
+	p.ready("app")
+	if _, ok := look[*corev1.Secret](p, p.Deployments, "way-in"); !ok {
+		t.Fatal("a Secret that no Cluster names does not go along")
+	}
+	names := func(secret string) {
+		harness.Edit(p.TB, p.Hub, p.Workspace, "other", func(c *fleet.Cluster) { c.Spec.KubeConfigSecret = secret })
+	}
+
+	names("way-in")
+	p.says("app", `Secret "way-in" is the kubeconfig of Cluster "other"`)
+	p.says("app", "put what clusters need into a Secret of its own")
+	p.gone(p.Deployments, "way-in")
+	if _, ok := look[*corev1.Secret](p, p.Home("app"), "way-in"); !ok {
+		t.Error("what is deployed has changed although the Bundle has not")
+	}
+	p.bundle("late", func(s *fleet.BundleSpec) {
+		s.Resources = []fleet.BundleResource{{Name: "cm.yaml", Content: harness.ConfigMap("late", "x")}}
+		s.DownstreamResources = resources("Secret", "way-in")
+	})
+	p.says("late", `kubeconfig of Cluster "other"`)
+	if _, ok := look[*fleet.BundleDeployment](p, p.Deployments, "late"); ok {
+		t.Error("a Bundle that names a kubeconfig is deployed")
+	}
+
+	p.change("app", func(s *fleet.BundleSpec) { s.DownstreamResources = nil })
+	p.gone(p.Home("app"), "way-in")
+	p.ready("app")
+
+	names("")
+	p.ready("late")
+	if _, ok := look[*corev1.Secret](p, p.Deployments, "way-in"); !ok {
+		t.Error("what is no kubeconfig any more does not go along")
 	}
 }

@@ -33,6 +33,7 @@ var stories = map[string]func(*testing.T, *harness.Hub){
 	"Circle":         circle,
 	"Waits":          waits,
 	"SecretsDoNotGo": secretsDoNotGo,
+	"Kubeconfig":     kubeconfigStays,
 }
 
 // TestDelivery tells the stories on one API server.
@@ -163,7 +164,7 @@ func unreachable(t *testing.T, hub *harness.Hub) {
 	way.mend()
 
 	p.Says("app", fleet.ConditionReady, "AuthenticationRefused", "refuses the credentials")
-	update(p, kube.Key{Namespace: p.Workspace, Name: "account"}, func(s *corev1.Secret) { s.Data["password"] = []byte(password) })
+	harness.Edit(p.TB, p.Hub, p.Workspace, "account", func(s *corev1.Secret) { s.Data["password"] = []byte(password) })
 	p.ready("app")
 	p.eventually(p.Home("app"), "settings", holding("here"))
 	for _, object := range []kube.Object{bd} {

@@ -27,6 +27,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -54,6 +55,7 @@ func run(t *testing.T, hub *harness.Hub) {
 	}
 	log := harness.Logger()
 	cfg := controllers.Default()
+	cfg.Addresses = address.WithLoopback()
 	cfg.LeaderElect, cfg.ManagerID, cfg.CheckinInterval = false, managerID, time.Minute
 	ctx, stop := context.WithCancel(context.Background())
 	var group sync.WaitGroup
@@ -152,24 +154,7 @@ func (p *place) bundle(name string, change func(*fleet.BundleSpec)) {
 // change changes a Bundle.
 func (p *place) change(name string, f func(*fleet.BundleSpec)) {
 	p.Helper()
-	update(p, kube.Key{Namespace: p.Workspace, Name: name}, func(b *fleet.Bundle) { f(&b.Spec) })
-}
-
-// update changes an object until nobody else was faster.
-func update[P kube.Object](p *place, key kube.Key, f func(P)) {
-	p.Helper()
-	store := kube.StoreOf[P](p.Hub.Admin)
-	p.Until("a change is written", func() bool {
-		old, err := store.Get(p.Context(), key)
-		p.Must(err)
-		changed := old.DeepCopyObject().(P)
-		f(changed)
-		_, err = store.Patch(p.Context(), old, changed)
-		if err != nil && !kube.IsConflict(err) {
-			p.Fatal(err)
-		}
-		return err == nil
-	})
+	harness.Edit(p.TB, p.Hub, p.Workspace, name, func(b *fleet.Bundle) { f(&b.Spec) })
 }
 
 // secret makes a Secret in the workspace.

@@ -292,7 +292,7 @@ func (x *pair) workOut(k *deployment.Kit) {
 		x.version, err = k.Work(x.verdict, x.place)
 	}
 	if err != nil {
-		x.broken = text(err)
+		x.broken = "targeting error: " + text(err)
 		return
 	}
 	x.id = x.version.ID

@@ -54,7 +54,7 @@ func TestTemplateError(t *testing.T) {
 		st := get[*fleet.Bundle](w, in("app")).Status
 		return fmt.Sprint(st.Display.State, " ", st.Display.ReadyClusters, " ", st.Summary.ErrApplied)
 	})
-	why := `render values for cluster "c1" in namespace "fleet-default"`
+	why := `targeting error: render values for cluster "c1" in namespace "fleet-default"`
 	names := func(what string, look func() string) {
 		t.Helper()
 		w.until("in every summary, with its message: "+what, func() bool { return strings.Contains(look(), why) })

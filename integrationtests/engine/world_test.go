@@ -23,6 +23,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
@@ -105,6 +106,7 @@ func (w *world) engineClient() *kube.Client {
 func (w *world) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	cfg := controllers.Default()
+	cfg.Addresses = address.WithLoopback()
 	cfg.LeaderElect, cfg.ManagerID, cfg.CheckinInterval = false, "test", cmp.Or(w.checkin, lenient)
 	log := logrus.New()
 	log.SetOutput(logWriter{w.t})

@@ -15,6 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/oci/ocitest"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/web/webtest"
 )
@@ -64,15 +65,15 @@ func charts(s *story) {
 		spec.Paths, spec.HelmSecretName, spec.HelmRepoURLRegex = []string{"*"}, "helm", "https://127.0.0.1.*"
 		spec.InsecureSkipTLSverify = true // it is for charts as well
 	})
-	s.says("Accepted", "False", fleet.EventFailedValidatingSecret, `secret "helm" does not exist (helmSecretName)`)
+	s.says("Accepted", "False", fleet.EventFailedValidatingSecret, `secret "helm" does not exist in namespace `+s.ns+` (helmSecretName)`)
 	s.until("it is told", func() bool { return s.told("helmSecretName") == 1 })
 	secret := create(s.world, s.opaque("helm", map[string]string{"username": "robot", "password": "wrong"}))
-	s.says("Accepted", "True", "Succeeded", "")
+	s.says("Accepted", "True", "", "")
 	s.says("Stalled", "True", "Chart", "")
 	s.until("the other bundle is there", func() bool { return s.files("repo-ok") == "cm.yaml" })
 	change(s.world, secret, func(x *corev1.Secret) { x.Data["password"] = []byte("canary") })
 	s.read(first)
-	s.says("Stalled", "False", "Succeeded", "")
+	s.says("Stalled", "False", "", "")
 	if got := s.files("repo-web"); !strings.HasSuffix(got, "/demo/templates/configmap.yaml") && !strings.Contains(got, "/demo/Chart.yaml") {
 		s.t.Errorf("want the chart, got %q", got)
 	}
@@ -116,7 +117,7 @@ func passing(s *story) {
 		s.t.Errorf("got %s at %s", st.GitJobStatus, st.Commit)
 	}
 	away.Store(false)
-	s.says("Reconciling", "False", "Succeeded", "")
+	s.says("Reconciling", "False", "", "")
 	if s.files("repo-web") == "" {
 		s.t.Error("want the bundle")
 	}
@@ -186,7 +187,7 @@ func storage(s *story) {
 	registry := ocitest.Start(s.t, ocitest.Options{Accounts: []ocitest.Account{{Username: "robot", Password: "canary"}}})
 	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
 	s.follow(func(spec *fleet.GitRepoSpec) { spec.Paths, spec.OCIRegistrySecret = []string{"a"}, "registry" })
-	s.says("Accepted", "False", fleet.EventFailedValidatingSecret, `secret "registry" does not exist (ociRegistrySecret)`)
+	s.says("Accepted", "False", fleet.EventFailedValidatingSecret, `secret "registry" does not exist in namespace `+s.ns+` (ociRegistrySecret)`)
 	secret := s.opaque("registry", map[string]string{"reference": registry.Host + "/fleet", "username": "robot", "password": "canary", "basicHTTP": "true"})
 	secret.Type = fleet.SecretTypeOCIStorage
 	create(s.world, secret)
@@ -204,7 +205,7 @@ func storage(s *story) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	raw, err := oci.New(oci.Config{}).Pull(context.Background(), kept.Read(), id)
+	raw, err := oci.New(oci.Config{Addresses: address.WithLoopback()}).Pull(context.Background(), kept.Read(), id)
 	if err != nil || !strings.Contains(string(raw), "cm.yaml") {
 		s.t.Errorf("want the artifact, got %q, %v", raw, err)
 	}
@@ -248,7 +249,7 @@ func large(s *story) {
 	first := s.git.Commit("first", files)
 	s.follow(func(spec *fleet.GitRepoSpec) { spec.Paths = []string{"a"} })
 	s.read(first)
-	s.says("Stalled", "False", "Succeeded", "")
+	s.says("Stalled", "False", "", "")
 	b, _ := get[*fleet.Bundle](s.world, s.ns, "repo-a")
 	id := b.Annotations[fleet.AnnotationContent]
 	if id == "" || len(b.Spec.Resources) != 0 || !strings.Contains(b.Annotations[fleet.AnnotationContentLargest], "big-0.txt") {

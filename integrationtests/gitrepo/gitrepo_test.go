@@ -3,6 +3,7 @@ package gitrepo_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 )
 
 func manifest(value string) string {
@@ -27,12 +29,22 @@ func TestGitRepo(t *testing.T) {
 	w := newWorld(t)
 	for name, tell := range map[string]func(*story){
 		"Commits": commits, "Values": values, "Broken": broken, "Faults": faults, "Credentials": credentials, "Conflict": conflict,
-		"Brake": brake, "Restriction": restriction, "Deletion": deletion, "Restart": restart, "Rest": rest, "Forced": forced,
-		"Charts": charts, "Passing": passing, "Findings": findings, "Emptied": emptied, "Scans": scans, "Storage": storage, "Large": large, "Linted": linted, "SecretTaken": secretTaken,
-		"Pruning": pruning, "PruningHeld": pruningHeld,
+		"Brake": brake, "Restriction": restriction, "Deletion": deletion, "Restart": restart, "Resealed": resealed, "Rest": rest, "Forced": forced,
+		"Charts": charts, "Passing": passing, "Findings": findings, "Emptied": emptied, "Scans": scans, "Storage": storage, "Large": large, "Linted": linted, "Named": named, "SecretTaken": secretTaken,
+		"Suspended": suspended, "Pruning": pruning, "PruningHeld": pruningHeld, "Mistyped": mistyped, "TargetNamespace": targetNamespace, "Limited": limited, "Documented": documented,
 	} {
 		t.Run(name, func(t *testing.T) { tell(w.story(t)) })
 	}
+}
+
+// A targetNamespace that cannot exist is refused where it stands, before anything is read.
+func targetNamespace(s *story) {
+	s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
+	s.follow(func(spec *fleet.GitRepoSpec) { spec.Paths, spec.TargetNamespace = []string{"*"}, "Bad_NS" })
+	s.says("Accepted", "False", "InvalidTargetNamespace",
+		`targetNamespace "Bad_NS" of the GitRepo is not possible: want at most 63 lower case letters, digits and -, a letter or digit first and last`)
+	change(s.world, s.repo, func(r *fleet.GitRepo) { r.Spec.TargetNamespace = "good-ns" })
+	s.says("Accepted", "True", "", "")
 }
 
 // Commits make, change and remove Bundles, each only where something changed.
@@ -43,8 +55,8 @@ func commits(s *story) {
 	if st := s.status(); st.GitJobStatus != "Current" || st.ObservedGeneration != 1 || st.PollingCommit != first {
 		s.t.Errorf("got %+v", st)
 	}
-	s.says("Accepted", "True", "Succeeded", "")
-	s.says("GitPolling", "True", "Succeeded", "")
+	s.says("Accepted", "True", "", "")
+	s.says("GitPolling", "True", "", "")
 	before := s.bundles()
 	b, _ := get[*fleet.Bundle](s.world, s.ns, "repo-a")
 	want := map[string]string{fleet.LabelRepoName: "repo", fleet.LabelCommit: first, fleet.LabelOwnerBucket: b.Labels[fleet.LabelOwnerBucket]}
@@ -155,7 +167,7 @@ func broken(s *story) {
 		s.t.Error("want the old version of a and the new one of b")
 	}
 	s.read(s.git.Commit("good", map[string]string{"a/cm.yaml": manifest("four")}))
-	s.says("Stalled", "False", "Succeeded", "")
+	s.says("Stalled", "False", "", "")
 }
 
 // A repository that cannot be read says why, and keeps what is deployed.
@@ -168,10 +180,10 @@ func faults(s *story) {
 	change(s.world, s.repo, func(r *fleet.GitRepo) { r.Spec.Repo, r.Spec.Branch = s.server.URL+"/repo", "" })
 	s.says("GitPolling", "False", "BranchNotFound", `branch "master" does not exist; the default branch is "main"`)
 	change(s.world, s.repo, func(r *fleet.GitRepo) { r.Spec.Branch, r.Spec.Paths = "main", []string{"nothing", "else"} })
-	s.says("Stalled", "True", "NothingToDeploy", "nothing to deploy in paths nothing, else; what was deployed before stays")
+	s.says("Stalled", "True", "NothingToDeploy", `path "nothing" is not in the repository; nothing is removed until it is there or taken out of spec.paths (and 1 more)`)
 	change(s.world, s.repo, func(r *fleet.GitRepo) { r.Spec.Paths = []string{"a"} })
 	s.read(first)
-	s.says("Stalled", "False", "Succeeded", "")
+	s.says("Stalled", "False", "", "")
 	if st := s.status(); st.ObservedGeneration != 4 {
 		s.t.Errorf("want generation 4, got %d", st.ObservedGeneration)
 	}
@@ -181,7 +193,7 @@ func faults(s *story) {
 		s.t.Error("a repository that yields nothing removes nothing")
 	}
 	change(s.world, s.repo, func(r *fleet.GitRepo) { r.Spec.Paths = nil })
-	s.says("Stalled", "False", "Succeeded", "")
+	s.says("Stalled", "False", "", "")
 	s.until("the name is that of the whole repository", func() bool { return s.bundles()["repo"] != "" })
 	s.engine("repo-a")
 
@@ -192,8 +204,8 @@ func faults(s *story) {
 		s.t.Errorf("what was deployed stays: %+v", st)
 	}
 	s.server.Intercept(nil)
-	s.says("GitPolling", "True", "Succeeded", "")
-	s.says("Reconciling", "False", "Succeeded", "")
+	s.says("GitPolling", "True", "", "")
+	s.says("Reconciling", "False", "", "")
 }
 
 // Credentials come from the Secret; a repaired Secret is used at once.
@@ -201,15 +213,15 @@ func credentials(s *story) {
 	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
 	s.server.Intercept(gittest.BasicAuth("ana", "canary"))
 	s.follow(func(spec *fleet.GitRepoSpec) { spec.ClientSecretName = "git" })
-	s.says("Accepted", "False", fleet.EventFailedValidatingSecret, `secret "git" does not exist (clientSecretName)`)
+	s.says("Accepted", "False", fleet.EventFailedValidatingSecret, `secret "git" does not exist in namespace `+s.ns+` (clientSecretName)`)
 	secret := create(s.world, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "git"}, Type: corev1.SecretTypeBasicAuth,
 		StringData: map[string]string{"username": "ana", "password": "wrong"},
 	})
-	s.says("GitPolling", "False", "AuthenticationRefused", `git host "`+strings.TrimPrefix(s.server.URL, "http://")+`" refuses the credentials (401)`)
+	s.says("GitPolling", "False", "AuthenticationRefused", `git host "`+strings.TrimPrefix(s.server.URL, "http://")+`" refuses the credentials (401): they are those of Secret "git"`)
 	change(s.world, secret, func(x *corev1.Secret) { x.Data["password"] = []byte("canary") })
 	s.read(first)
-	s.says("Stalled", "False", "Succeeded", "")
+	s.says("Stalled", "False", "", "")
 	repo, _ := get[*fleet.GitRepo](s.world, s.ns, "repo")
 	if raw, err := json.Marshal(repo); err != nil || strings.Contains(string(raw), "canary") {
 		s.t.Error("the credential stands in the GitRepo")
@@ -228,7 +240,7 @@ func conflict(s *story) {
 		s.t.Errorf("want the foreign Bundle untouched and the other one made: %+v", now)
 	}
 	remove(s.world, other)
-	s.says("Stalled", "False", "Succeeded", "")
+	s.says("Stalled", "False", "", "")
 	if b, _ := get[*fleet.Bundle](s.world, s.ns, "repo-a"); b.Labels[fleet.LabelRepoName] != "repo" {
 		s.t.Error("want the name taken when it is free")
 	}
@@ -251,7 +263,7 @@ func secretTaken(s *story) {
 		s.t.Error("a Bundle without its values may not be written")
 	}
 	s.read(s.git.Commit("second", map[string]string{"a/fleet.yaml": "namespace: a\n"}))
-	s.says("Stalled", "False", "Succeeded", "")
+	s.says("Stalled", "False", "", "")
 	s.until("it is there without values", func() bool { return s.bundles()["repo-a"] != "" })
 	remove(s.world, s.repo)
 	s.engine("repo-a")
@@ -286,7 +298,7 @@ func brake(s *story) {
 	}
 	remove(s.world, m)
 	s.read(second)
-	s.says("Reconciling", "False", "Succeeded", "")
+	s.says("Reconciling", "False", "", "")
 }
 
 // A limit that is not implemented stops everything new, and says so.
@@ -301,7 +313,7 @@ func restriction(s *story) {
 	}
 	remove(s.world, policy)
 	s.read(first)
-	s.says("Accepted", "True", "Succeeded", "")
+	s.says("Accepted", "True", "", "")
 }
 
 // A deleted GitRepo takes its Bundles along, and goes after them.
@@ -373,4 +385,48 @@ func forced(s *story) {
 	if b.Spec.ForceSyncGeneration != 1 || s.status().UpdateGeneration != 1 {
 		s.t.Errorf("want the number passed on: %+v", b.Spec)
 	}
+}
+
+// A GitRepo that is suspended, resumed or otherwise changed writes its Bundles and
+// keeps their labels: no commit has changed them. That holds for a commit that comes
+// at the same time, and after a restart. The status says which Bundles belong to it.
+func suspended(s *story) {
+	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one"), "b/cm.yaml": manifest("two")})
+	s.follow(func(spec *fleet.GitRepoSpec) { spec.Paths = []string{"*"} })
+	s.read(first)
+	second := s.git.Commit("second", map[string]string{"b/cm.yaml": manifest("new")})
+	s.read(second)
+	paused := func(on bool) {
+		s.t.Helper()
+		change(s.world, s.repo, func(r *fleet.GitRepo) { r.Spec.Paused = on })
+		s.until(fmt.Sprintf("paused is %t", on), func() bool {
+			r, _ := get[*fleet.GitRepo](s.world, s.ns, s.repo.Name)
+			b, _ := get[*fleet.Bundle](s.world, s.ns, "repo-b")
+			return r.Status.ObservedGeneration == r.Generation && b.Spec.Paused == on
+		})
+	}
+	labels := func(when string, want map[string]string) {
+		s.t.Helper()
+		list, err := kube.StoreOf[*fleet.Bundle](s.admin).List(context.Background(), s.ns, "")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		r, _ := get[*fleet.GitRepo](s.world, s.ns, s.repo.Name)
+		if diff := cmp.Diff(want, reading.Commits(r, list)); diff != "" {
+			s.t.Errorf("%s: -want +got\n%s", when, diff)
+		}
+		if shows, known := reading.Shows(r, list); !shows || !known || !r.Status.Reading.Complete {
+			s.t.Errorf("%s: the status does not speak of these bundles: %+v", when, r.Status.Reading)
+		}
+	}
+	paused(true)
+	labels("suspended", map[string]string{"repo-a": first, "repo-b": second})
+	s.halt()
+	s.start()
+	paused(false)
+	labels("resumed after a restart", map[string]string{"repo-a": first, "repo-b": second})
+	third := s.git.Commit("third", map[string]string{"a/cm.yaml": manifest("three")})
+	paused(true)
+	s.read(third)
+	labels("suspended while a commit comes", map[string]string{"repo-a": third, "repo-b": second})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -23,12 +24,12 @@ import (
 // where nothing is wrong the first warning stays in the status.
 func linted(s *story) {
 	files := map[string]string{
-		"broken/fleet.yaml": "namespace: x\n", "broken/cm.yaml": "a: 1\nb:\n\tc: 2\n",
-		"fine/fleet.yaml": "namespace: x\n", "fine/cm.yaml": manifest("one"),
-		"impure/fleet.yaml": "namespace: x\n", "impure/Chart.yaml": "apiVersion: v2\nname: impure\nversion: 1.0.0\n",
+		"broken/fleet.yaml": "namespace: broken\n", "broken/cm.yaml": "a: 1\nb:\n\tc: 2\n",
+		"fine/fleet.yaml": "namespace: fine\n", "fine/cm.yaml": manifest("one"),
+		"impure/fleet.yaml": "namespace: impure\n", "impure/Chart.yaml": "apiVersion: v2\nname: impure\nversion: 1.0.0\n",
 		"impure/templates/cm.yaml": manifest("{{ randAlphaNum 5 | quote }}"),
-		"odd/fleet.yaml":           "nmespace: x\n", "odd/cm.yaml": manifest("two"),
-		"unused/fleet.yaml": "targetCustomizations:\n- name: all\n  clusterSelector: {}\n- name: never\n  clusterName: c1\n  clusterSelector: {}\n",
+		"odd/fleet.yaml":           "nmespace: x\ndefaultNamespace: odd\n", "odd/cm.yaml": manifest("two"),
+		"unused/fleet.yaml": "targetCustomizations:\n- name: all\n  clusterSelector: {}\n- name: never\n  clusterSelector: {matchLabels: {a: b}}\ndefaultNamespace: unused\n",
 		"unused/cm.yaml":    manifest("three"),
 	}
 	want := lintReport(s.t, files)
@@ -56,9 +57,29 @@ func linted(s *story) {
 	s.read(s.git.Commit("elsewhere", map[string]string{"fine/cm.yaml": manifest("five")}))
 	s.says("Stalled", "False", "Impure", odd)
 	s.read(s.git.Commit("pure", map[string]string{
-		"impure/templates/cm.yaml": manifest("six"), "odd/fleet.yaml": "namespace: x\n", "unused/fleet.yaml": "namespace: x\n",
+		"impure/templates/cm.yaml": manifest("six"), "odd/fleet.yaml": "namespace: odd\n", "unused/fleet.yaml": "namespace: unused\n",
 	}))
-	s.says("Stalled", "False", "Succeeded", "")
+	s.says("Stalled", "False", "", "")
+}
+
+// A customization for a cluster that there is not is a warning with its line, and
+// holds up nothing. Once there is such a cluster, the warning goes by itself, within
+// five minutes or with the next commit.
+func named(s *story) {
+	s.git.Commit("first", map[string]string{
+		"app/cm.yaml": manifest("one"), "app/fleet.yaml": "targetCustomizations:\n- clusterName: shop1\n- clusterGroup: eu\n",
+	})
+	s.follow(nil)
+	s.says("Stalled", "False", "UnknownCluster", `app/fleet.yaml:2: there is no cluster "shop1" in `+s.ns+" (and 1 more)")
+	if _, ok := s.bundles()["repo-app"]; !ok {
+		s.t.Error("the bundle is held up")
+	}
+	create(s.world, &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{
+		Namespace: s.ns, Name: "c-m-1", Labels: map[string]string{fleet.LabelDisplayName: "shop1"},
+	}})
+	create(s.world, &fleet.ClusterGroup{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "eu"}})
+	s.read(s.git.Commit("second", map[string]string{"app/cm.yaml": manifest("two")}))
+	s.says("Stalled", "False", "", "")
 }
 
 // lintReport is what fleet lint finds, as "path:line: message", sorted.

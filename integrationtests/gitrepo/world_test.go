@@ -4,13 +4,9 @@
 package gitrepo_test
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +24,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
@@ -82,18 +79,18 @@ func (w *world) start() {
 		w.t.Fatal("a worker runs already")
 	}
 	t := w.worker.t
-	remotes, err := git.New(git.Config{Dir: t.TempDir(), Timeout: time.Minute})
+	remotes, err := git.New(git.Config{Addresses: address.WithLoopback(), Dir: t.TempDir(), Timeout: time.Minute})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	log := logrus.New()
 	log.SetOutput(logWriter{t})
-	read, err := reader.New(reader.Config{Dir: t.TempDir(), Git: remotes})
+	read, err := reader.New(reader.Config{Addresses: address.WithLoopback(), Dir: t.TempDir(), Git: remotes})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	worker := gitrepo.New(gitrepo.Config{
-		Namespace: fleet.NamespaceSystem, Remotes: remotes, Reader: read, OCI: oci.New(oci.Config{}), ImageScans: true,
+		Namespace: fleet.NamespaceSystem, Remotes: remotes, Reader: read, OCI: oci.New(oci.Config{Addresses: address.WithLoopback()}), ImageScans: true,
 	},
 		w.client(agent, fleet.FieldManagerGitJob, w.ear), logrus.NewEntry(log))
 	ctx, stop := context.WithCancel(context.Background())
@@ -157,21 +154,7 @@ func get[P kube.Object](w *world, namespace, name string) (P, bool) {
 // change changes an object until nobody else was faster.
 func change[P kube.Object](w *world, obj P, f func(P)) {
 	w.t.Helper()
-	store := kube.StoreOf[P](w.admin)
-	for {
-		old, err := store.Get(context.Background(), kube.KeyOf(obj))
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		changed := old.DeepCopyObject().(P)
-		f(changed)
-		if _, err = store.Patch(context.Background(), old, changed); !kube.IsConflict(err) {
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			return
-		}
-	}
+	harness.Revise(w.t, w.admin, kube.KeyOf(obj), f)
 }
 
 func remove[P kube.Object](w *world, obj P) {
@@ -320,25 +303,14 @@ func (s *story) writes() []string {
 // writesSince are those that came after a moment.
 func (s *story) writesSince(moment time.Time) []string {
 	s.t.Helper()
-	f, err := os.Open(s.cluster.AuditLog())
+	all, err := harness.ReadAudit(s.cluster.Name(), s.cluster.AuditLog(), moment)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer f.Close()
 	var list []string
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 16<<20)
-	for lines.Scan() {
-		var e struct {
-			Stage, Verb, UserAgent   string
-			RequestReceivedTimestamp time.Time
-			ObjectRef                struct{ Resource, Subresource, Namespace, Name string }
-		}
-		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Stage != "ResponseComplete" || !strings.HasPrefix(e.UserAgent, agent) || e.RequestReceivedTimestamp.Before(moment) {
-			continue
-		}
-		if e.ObjectRef.Namespace == s.ns && slices.Contains([]string{"create", "update", "patch", "delete"}, e.Verb) && e.ObjectRef.Resource != "events" {
-			list = append(list, strings.TrimSuffix(fmt.Sprintf("%s %s/%s %s", e.Verb, e.ObjectRef.Resource, e.ObjectRef.Name, e.ObjectRef.Subresource), " "))
+	for _, r := range all {
+		if r.Writes() && r.Namespace == s.ns && r.Resource != "events" && strings.HasPrefix(r.Agent, agent) {
+			list = append(list, strings.TrimSuffix(fmt.Sprintf("%s %s/%s %s", r.Verb, r.Resource, r.Name, r.Subresource), " "))
 		}
 	}
 	return list

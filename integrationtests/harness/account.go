@@ -99,20 +99,26 @@ func (h *Hub) Revoke(t testing.TB, who rbacv1.Subject) {
 // rule is about.
 func (h *Hub) may(t testing.TB, who rbacv1.Subject, namespace string, rule rbacv1.PolicyRule) bool {
 	t.Helper()
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: "system:serviceaccount:" + who.Namespace + ":" + who.Name,
-	}}
+	ask := authorizationv1.SubjectAccessReviewSpec{User: "system:serviceaccount:" + who.Namespace + ":" + who.Name}
 	if len(rule.Resources) == 0 {
-		review.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Verb: rule.Verbs[0], Path: rule.NonResourceURLs[0]}
+		ask.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Verb: rule.Verbs[0], Path: rule.NonResourceURLs[0]}
 	} else {
 		resource, sub, _ := strings.Cut(rule.Resources[0], "/")
-		review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+		ask.ResourceAttributes = &authorizationv1.ResourceAttributes{
 			Namespace: namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: resource, Subresource: sub,
 		}
 		if len(rule.ResourceNames) > 0 {
-			review.Spec.ResourceAttributes.Name = rule.ResourceNames[0]
+			ask.ResourceAttributes.Name = rule.ResourceNames[0]
 		}
 	}
+	return h.Allows(t, ask)
+}
+
+// Allows tells what the API server says now to the question whether somebody may do
+// something.
+func (h *Hub) Allows(t testing.TB, ask authorizationv1.SubjectAccessReviewSpec) bool {
+	t.Helper()
+	review := &authorizationv1.SubjectAccessReview{Spec: ask}
 	answer, err := h.Client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
 	must(t, err)
 	return answer.Status.Allowed

@@ -27,6 +27,43 @@ func InstallCRDs(t testing.TB, c *kube.Client) {
 // InstallKinds installs the chart's CustomResourceDefinitions into an empty
 // cluster and waits until all kinds are served.
 func InstallKinds(ctx context.Context, c *kube.Client) error {
+	if err := createKinds(ctx, c, false); err != nil {
+		return err
+	}
+	return untilServed(ctx, c)
+}
+
+// InstallMissingKinds is InstallKinds for a cluster that has some of them, of which some
+// may be going.
+func InstallMissingKinds(ctx context.Context, c *kube.Client) error {
+	deadline := time.Now().Add(Patience)
+	for {
+		if err := createKinds(ctx, c, true); err != nil {
+			return err
+		}
+		err := served(ctx, c)
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("not in time: %w", err)
+		}
+		time.Sleep(10 * time.Millisecond) // how often it is looked
+	}
+}
+
+// served is an error while a kind is not served.
+func served(ctx context.Context, c *kube.Client) error {
+	for _, info := range fleet.Kinds() {
+		if _, err := c.ListMeta(ctx, fleet.GroupVersion.WithKind(info.Kind), kube.Watch{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// createKinds creates the kinds; with missing, those that are not there.
+func createKinds(ctx context.Context, c *kube.Client, missing bool) error {
 	root, err := source.Root()
 	if err != nil {
 		return err
@@ -45,11 +82,14 @@ func InstallKinds(ctx context.Context, c *kube.Client) error {
 		if err == nil {
 			_, err = crds.Create(ctx, crd)
 		}
+		if missing && kube.IsExists(err) {
+			err = nil
+		}
 		if err != nil {
 			return fmt.Errorf("install %s: %w", f, err)
 		}
 	}
-	return untilServed(ctx, c)
+	return nil
 }
 
 // KindsServed returns when an API server to which somebody else has given the

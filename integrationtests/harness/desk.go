@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
+	sandbox "github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubeconfig"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/process"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
@@ -132,7 +133,7 @@ func (d *Desk) Runs(at *cluster.Cluster, account, program string, args ...string
 	p, err := d.group.Start(process.Spec{
 		Name: name, Path: filepath.Join(d.tools, program), Dir: tmp, Log: log,
 		Args: append(args, "--kubeconfig="+config, "--namespace="+fleet.NamespaceSystem),
-		Env:  []string{"HOME=" + tmp, "TMPDIR=" + tmp, "POD_UID=" + name},
+		Env:  []string{"HOME=" + tmp, "TMPDIR=" + tmp, "POD_UID=" + name, sandbox.AllowLoopback},
 	})
 	must(d.TB, err)
 	d.runs.Store(name, func() { p.Stop(5 * time.Second) })

@@ -208,16 +208,22 @@ func (w *World) Heal(m *Member) {
 // returns what it prints on stdout. The story fails if the command does.
 func (w *World) CLI(args ...string) string {
 	w.t.Helper()
-	args = append(args, "--kubeconfig="+w.Local.Cluster.Kubeconfig())
-	cmd := exec.Command(filepath.Join(w.bin, "fleet"), args...)
-	cmd.Env = []string{"HOME=" + w.dir, "PATH=" + os.Getenv("PATH")}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
+	out, notes, err := w.TryCLI(args...)
 	if err != nil {
-		w.t.Fatalf("fleet %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.Bytes())
+		w.t.Fatalf("fleet %s: %v\n%s%s", strings.Join(args, " "), err, out, notes)
 	}
-	return string(out)
+	return out
+}
+
+// TryCLI is CLI for a command that may fail: it returns stdout, stderr and how the
+// command ended. It may be called in several goroutines.
+func (w *World) TryCLI(args ...string) (out, notes string, err error) {
+	cmd := exec.Command(filepath.Join(w.bin, "fleet"), append(args, "--kubeconfig="+w.Local.Cluster.Kubeconfig())...)
+	cmd.Env = []string{"HOME=" + w.dir, "PATH=" + os.Getenv("PATH")}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err = cmd.Run()
+	return stdout.String(), stderr.String(), err
 }
 
 func (w *World) must(err error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement/installation"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -56,6 +57,7 @@ func (g *Gate) Run(t testing.TB) {
 	var behind atomic.Int64 // of the clock, while it is made
 	behind.Store(int64(g.Worked))
 	house := agentmanagement.New(agentmanagement.Config{
+		Addresses: address.WithLoopback(),
 		Namespace: fleet.NamespaceSystem, Settings: g.Settings, Installation: install, TokenTTLRequired: g.Required,
 		Now: func() time.Time { return time.Now().Add(time.Duration(g.Ahead.Load() - behind.Load())) },
 	}, client, logrus.NewEntry(log))

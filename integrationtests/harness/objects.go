@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -81,16 +82,50 @@ func Delete[P kube.Object](w *World, m *Member, obj P) {
 // else was faster.
 func Change[P kube.Object](w *World, m *Member, obj P, f func(P)) {
 	w.t.Helper()
-	change(w.t, m.Client, kube.KeyOf(obj), f)
+	Revise(w.t, m.Client, kube.KeyOf(obj), f)
 }
 
 // Edit is Change for a Hub.
 func Edit[P kube.Object](t testing.TB, h *Hub, namespace, name string, f func(P)) {
 	t.Helper()
-	change(t, h.Admin, kube.Key{Namespace: namespace, Name: name}, f)
+	Revise(t, h.Admin, kube.Key{Namespace: namespace, Name: name}, f)
 }
 
-func change[P kube.Object](t testing.TB, c *kube.Client, key kube.Key, f func(P)) {
+// CreateAllowed creates an object as a client that was given the right to do so a moment
+// ago: an API server may not have heard of it yet.
+func CreateAllowed[P kube.Object](t testing.TB, c *kube.Client, obj P) P {
+	t.Helper()
+	var made P
+	Wait(t, Patience, fmt.Sprintf("the right to create a %T counts", obj), func() bool {
+		var err error
+		made, err = kube.StoreOf[P](c).Create(context.Background(), obj)
+		if !kube.IsForbidden(err) {
+			must(t, err)
+		}
+		return err == nil
+	})
+	return made
+}
+
+// CreateOrPatch is Revise for an object that may not be there yet: then it is made of a
+// blank one.
+func CreateOrPatch[P kube.Object](t testing.TB, c *kube.Client, blank P, f func(P)) P {
+	t.Helper()
+	store := kube.StoreOf[P](c)
+	_, err := store.Get(context.Background(), kube.KeyOf(blank))
+	if !kube.IsGone(err) {
+		must(t, err)
+		return Revise(t, c, kube.KeyOf(blank), f)
+	}
+	f(blank)
+	made, err := store.Create(context.Background(), blank)
+	must(t, err)
+	return made
+}
+
+// Revise changes an object as a client, again where somebody else was faster, and
+// returns what it is then.
+func Revise[P kube.Object](t testing.TB, c *kube.Client, key kube.Key, f func(P)) P {
 	t.Helper()
 	store := kube.StoreOf[P](c)
 	for {
@@ -103,10 +138,10 @@ func change[P kube.Object](t testing.TB, c *kube.Client, key kube.Key, f func(P)
 			t.Fatalf("the copy of a %T is a %T", old, changed)
 		}
 		f(changed)
-		_, err = store.Patch(context.Background(), old, changed)
+		out, err := store.Patch(context.Background(), old, changed)
 		switch {
 		case err == nil:
-			return
+			return out
 		case !kube.IsConflict(err):
 			t.Fatal(err)
 		}

@@ -52,41 +52,21 @@ func (s *Site) Order(name string, o Order) *fleet.BundleDeployment {
 		})
 		s.Must(err)
 	}
-	return s.put(name, o.Repo, func(bd *fleet.BundleDeployment) {
-		bd.Spec.Options, bd.Spec.DeploymentID = stripped, id
-		bd.Spec.StagedOptions, bd.Spec.StagedDeploymentID = stripped, id
-		bd.Spec.ValuesHash = options.DeploymentValuesHash(values, values)
-		bd.Spec.CorrectDrift = o.Options.CorrectDrift
+	return CreateOrPatch(s.TB, s.Hub.Admin, s.blank(name, o.Repo), func(bd *fleet.BundleDeployment) {
+		Want(bd, id, stripped, values)
 		if o.Change != nil {
 			o.Change(bd)
 		}
 	})
 }
 
-// put changes a BundleDeployment, or makes it. The agent may write its status meanwhile:
-// then it is done again.
-func (s *Site) put(name, repo string, change func(*fleet.BundleDeployment)) *fleet.BundleDeployment {
-	s.Helper()
-	for {
-		old, err := s.bds().Get(s.Context(), kube.Key{Namespace: s.Deployments, Name: name})
-		var put *fleet.BundleDeployment
-		switch {
-		case err == nil:
-			changed := old.DeepCopy()
-			change(changed)
-			put, err = s.bds().Patch(s.Context(), old, changed)
-		case kube.IsGone(err):
-			made := s.blank(name, repo)
-			change(made)
-			put, err = s.bds().Create(s.Context(), made)
-		}
-		if err == nil {
-			return put
-		}
-		if !kube.IsConflict(err) {
-			s.Fatal(err)
-		}
-	}
+// Want lets a BundleDeployment ask for a version: its id, its options without their
+// values, and these.
+func Want(bd *fleet.BundleDeployment, id string, o fleet.BundleDeploymentOptions, values []byte) {
+	bd.Spec.Options, bd.Spec.DeploymentID = o, id
+	bd.Spec.StagedOptions, bd.Spec.StagedDeploymentID = o, id
+	bd.Spec.ValuesHash = options.DeploymentValuesHash(values, values)
+	bd.Spec.CorrectDrift = o.CorrectDrift
 }
 
 // Home is the namespace of a deployment that names none.
@@ -173,22 +153,12 @@ func (s *Site) Says(name, kind, reason, text string) *fleet.BundleDeployment {
 // Mark changes the annotations of a deployment.
 func (s *Site) Mark(name string, f func(map[string]string)) *fleet.BundleDeployment {
 	s.Helper()
-	var bd *fleet.BundleDeployment
-	s.Until("annotations of "+name+" are written", func() bool {
-		old := s.Deployment(name)
-		bd = old.DeepCopy()
+	return Revise(s.TB, s.Hub.Admin, kube.Key{Namespace: s.Deployments, Name: name}, func(bd *fleet.BundleDeployment) {
 		if bd.Annotations == nil {
 			bd.Annotations = map[string]string{}
 		}
 		f(bd.Annotations)
-		var err error
-		bd, err = s.bds().Patch(s.Context(), old, bd)
-		if err != nil && !kube.IsConflict(err) {
-			s.Fatal(err)
-		}
-		return err == nil
 	})
-	return bd
 }
 
 // Withdraw orders a deployment to leave.

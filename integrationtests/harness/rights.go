@@ -35,6 +35,7 @@ func (h *Hub) Rights(t testing.TB, values map[string]any) {
 	must(t, err)
 	able := chartutil.DefaultCapabilities.Copy()
 	able.KubeVersion = chartutil.KubeVersion{Version: server.GitVersion, Major: server.Major, Minor: server.Minor}
+	able.APIVersions = append(able.APIVersions, "management.cattle.io/v3") // kinds of Rancher's may come later
 	release := chartutil.ReleaseOptions{Name: "fleet", Namespace: fleet.NamespaceSystem}
 	render, err := chartutil.ToRenderValues(chart, values, release, able)
 	must(t, err)

@@ -65,16 +65,11 @@ func unreachable(w *world) {
 	w.installed("hole-007")
 }
 
-// fastest is how long it takes until a new Cluster has its agent: the best of three
-// where the first is late, for this machine may have done something else meanwhile. A
-// manager that waits for clusters which do not answer does so each time.
+// fastest is timed where that is late for one Cluster: a manager that waits for clusters
+// which do not answer does so for each.
 func (w *world) fastest(name string, kubeconfig []byte, alone time.Duration) time.Duration {
 	w.Helper()
-	best := w.timed(name, kubeconfig)
-	for i := 2; i <= 3 && best > alone+delayed; i++ {
-		best = min(best, w.timed(fmt.Sprintf("%s-%d", name, i), kubeconfig))
-	}
-	return best
+	return harness.Fastest(alone+delayed, func(try int) time.Duration { return w.timed(fmt.Sprintf("%s-%d", name, try), kubeconfig) })
 }
 
 // timed is how long it takes until a new Cluster has its agent.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/imports"
 	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
 )
@@ -40,6 +42,8 @@ func kubeconfigs(w *world) {
 		"garbage":   {text: "not a kubeconfig", reason: kubeconfig.ReasonUnreadable, says: "kubectl config view"},
 		"elsewhere": {text: good, reason: imports.ReasonSecretForbidden, says: "not allowed", change: func(c *fleet.Cluster) { c.Spec.KubeConfigSecretNamespace = "kube-system" }},
 		"theirs":    {text: good, reason: imports.ReasonSecretForbidden, says: "not meant for this Cluster", change: func(c *fleet.Cluster) { c.Spec.KubeConfigSecretNamespace = "cluster-theirs" }},
+		"metadata":  {text: strings.Replace(good, west.Cluster.URL(), "https://169.254.169.254", 1), reason: address.ReasonRefused, says: "not dialled"},
+		"plain":     {text: strings.Replace(good, "https://", "http://", 1), reason: kube.ReasonPlainHTTP, says: "agentTLSMode strict"},
 		"missing":   {reason: imports.ReasonSecretMissing, says: "fleet-default/bad-missing-kubeconfig"},
 	} {
 		name = "bad-" + name

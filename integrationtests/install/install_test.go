@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 
+	sandbox "github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -93,9 +95,16 @@ func (w *world) managerIsReady() {
 	}
 }
 
-// start runs the one container of a Deployment as a process and waits until its
-// probe answers.
+// start runs the one container of a Deployment as a process until its probe
+// answers.
 func (w *world) start(dir string, deployment *unstructured.Unstructured) {
+	w.Helper()
+	w.launch(dir, deployment)()
+}
+
+// launch runs the one container of a Deployment as a process, waits until its
+// probe answers, and returns what ends it.
+func (w *world) launch(dir string, deployment *unstructured.Unstructured) (stop func()) {
 	w.Helper()
 	account, _, _ := unstructured.NestedString(deployment.Object, "spec", "template", "spec", "serviceAccountName")
 	containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
@@ -109,7 +118,7 @@ func (w *world) start(dir string, deployment *unstructured.Unstructured) {
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, command[0]), args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	tmp := w.TempDir()
-	cmd.Env = []string{"TMPDIR=" + tmp, "HOME=" + tmp, "POD_UID=" + account}
+	cmd.Env = []string{"TMPDIR=" + tmp, "HOME=" + tmp, "POD_UID=" + account, sandbox.AllowLoopback}
 	env, _, _ := unstructured.NestedSlice(container, "env")
 	for _, e := range env {
 		v := e.(map[string]any)
@@ -121,14 +130,18 @@ func (w *world) start(dir string, deployment *unstructured.Unstructured) {
 	w.must(err)
 	cmd.Stdout, cmd.Stderr = log, log
 	w.must(cmd.Start())
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() != 0 || w.Failed() {
+			text, _ := os.ReadFile(log.Name())
+			w.Errorf("%s: %v\n%s", account, err, text)
+		}
+	})
+	w.Cleanup(stop)
 	begin := time.Now()
 	w.until(account+" is ready", func(ctx context.Context) bool { return answers(ctx, "http://"+health+ready) })
 	w.Logf("%s was ready after %s", account, time.Since(begin).Round(time.Millisecond))
-	cancel()
-	if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() != 0 {
-		text, _ := os.ReadFile(log.Name())
-		w.Errorf("%s: %v\n%s", account, err, text)
-	}
+	return stop
 }
 
 func answers(ctx context.Context, url string) bool {

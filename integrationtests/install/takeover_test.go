@@ -103,12 +103,17 @@ var goes = []string{
 	"Service cattle-fleet-system/gitjob", "ServiceAccount cattle-fleet-system/helmops",
 }
 
+// tolerations are what Rancher installs charts with where its control plane is tainted.
+var tolerations = map[string]any{
+	"tolerations": []any{map[string]any{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}},
+}
+
 // Our charts are upgrades of the reference's: what people have stays, no pod of
 // theirs is started again, and all that goes is the reference's own.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "takeover")
-	w.install(referenceKinds(), nil)
+	w.install(referenceKinds(), tolerations) // Rancher passes them to every chart
 	w.until("the kinds are served", w.serves)
 	w.install(referenceManager(), map[string]any{
 		"apiServerURL": "https://fleet.invalid", "apiServerCA": "PEM", "bootstrap": map[string]any{"agentNamespace": "cattle-fleet-local-system"},
@@ -121,6 +126,7 @@ func TestTakeOver(t *testing.T) {
 	before, since := w.objects(), time.Now()
 
 	w.must(w.upgrade(w.ours("fleet-crd"), nil))
+	w.must(w.upgrade(w.ours("fleet-crd"), tolerations)) // as Rancher does
 	w.must(w.upgrade(w.ours("fleet"), nil))
 	w.must(w.upgrade(w.ours("fleet-agent"), nil))
 	after := w.objects()

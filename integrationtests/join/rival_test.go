@@ -59,8 +59,13 @@ func clonedCredential(t *testing.T, w *world, elsewhere *harness.Hub) {
 	}
 	n.works("app", "two")
 	n.works("more", "one")
-	if got := twin.Data(twin.Home("more"), "a"); got != "" {
-		t.Errorf("the younger one deploys: %q", got)
+	for _, name := range []string{"app", "more"} { // not even before it knows of the other one
+		if got := twin.Data(twin.Home(name), "a"); got != "" {
+			t.Errorf("the younger one deploys %s: %q", name, got)
+		}
+	}
+	if text := twin.says("OtherCluster"); !strings.Contains(text, n.Workspace+"/"+n.Name) {
+		t.Errorf("want whose credential it is, got %q", text)
 	}
 	if removed := append(n.Removed(since), twin.Removed(since)...); len(removed) > 0 {
 		t.Errorf("workloads were removed: %s", harness.Lines(removed))
@@ -129,7 +134,7 @@ func approve(t *testing.T, w *world) {
 		return nil
 	}
 	n.Until("the request waits", func() bool { return waiting() != nil })
-	if text := n.condition(fleet.ConditionRegistrationWaiting); !strings.Contains(text, waiting().Name) || !strings.Contains(text, "fleet cluster accept "+n.Name) {
+	if text := n.condition(fleet.ConditionRegistrationWaiting); !strings.Contains(text, waiting().Name) || !strings.Contains(text, "fleet cluster accept -n "+n.Workspace+" "+n.Name) {
 		t.Errorf("want who waits and what helps, got %q", text)
 	}
 	w.told(n.Workspace, n.Name, "RegistrationWaiting")
@@ -179,22 +184,12 @@ func approve(t *testing.T, w *world) {
 // heard yet of the rights of a new token.
 func (w *world) ask(b registration.Bootstrapping, clientID, word string) *fleet.ClusterRegistration {
 	w.Helper()
-	requests := kube.StoreOf[*fleet.ClusterRegistration](w.as(b.Token))
-	var made *fleet.ClusterRegistration
-	w.until("token "+b.TokenName+" may ask", func() bool {
-		var err error
-		made, err = requests.Create(w.Context(), &fleet.ClusterRegistration{
-			ObjectMeta: metav1.ObjectMeta{
-				GenerateName: "request-", Namespace: b.ClusterNamespace, Labels: map[string]string{fleet.LabelRegistrationToken: b.TokenName},
-			},
-			Spec: fleet.ClusterRegistrationSpec{ClientID: clientID, ClientRandom: word},
-		})
-		if !kube.IsForbidden(err) {
-			w.must(err)
-		}
-		return err == nil
+	return harness.CreateAllowed(w, w.as(b.Token), &fleet.ClusterRegistration{
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: "request-", Namespace: b.ClusterNamespace, Labels: map[string]string{fleet.LabelRegistrationToken: b.TokenName},
+		},
+		Spec: fleet.ClusterRegistrationSpec{ClientID: clientID, ClientRandom: word},
 	})
-	return made
 }
 
 // ends tells how tokens and credentials end by the clock, which is moved.

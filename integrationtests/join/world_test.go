@@ -39,7 +39,7 @@ func newWorld(t *testing.T) *world {
 	harness.InstallCRDs(t, hub.Admin)
 	w := &world{TB: t, hub: hub, gate: &harness.Gate{Hub: hub, Settings: registration.Settings{
 		APIServerURL: hub.Cluster.URL(), APIServerCA: hub.Cluster.CA(), AgentTLSMode: registration.TLSStrict,
-		AgentCheckinInterval: checkIn, Reclaim: registration.ReclaimAllow,
+		AgentCheckinInterval: checkIn, Reclaim: registration.ReclaimAllow, TokensChecked: true,
 	}}}
 	for _, name := range []string{fleet.NamespaceSystem, fleet.NamespaceDefault} {
 		hub.Namespace(t, name)
@@ -116,17 +116,7 @@ func remove[P kube.Object](w *world, obj P) {
 // was faster.
 func change[P kube.Object](w *world, obj P, f func(P)) {
 	w.Helper()
-	store := kube.StoreOf[P](w.hub.Admin)
-	for {
-		old, err := store.Get(w.Context(), kube.KeyOf(obj))
-		w.must(err)
-		changed := old.DeepCopyObject().(P)
-		f(changed)
-		if _, err = store.Patch(w.Context(), old, changed); !kube.IsConflict(err) {
-			w.must(err)
-			return
-		}
-	}
+	harness.Revise(w, w.hub.Admin, kube.KeyOf(obj), f)
 }
 
 // token makes a registration token, for ever where ttl is 0, and returns what an

@@ -83,7 +83,9 @@ func changedByHand(t *testing.T, hub *harness.Hub) {
 	p.upgrade("corrected", "theirs")
 	p.rollback("back", 1)
 	s.State("reported", fleet.Modified)
-	s.Until("corrected", func() bool { return s.Data(s.Home("corrected"), "a") == "one" })
+	s.Until("the correction is recorded and reported", func() bool { // the object is back before that
+		return s.Data(s.Home("corrected"), "a") == "one" && s.Deployment("corrected").Status.Release == fmt.Sprintf("%s/corrected:3", s.Home("corrected"))
+	})
 	s.State("corrected", fleet.Ready)
 	for range 2 { // with the agent that was there, and with the next one
 		s.State("reported", fleet.Modified)

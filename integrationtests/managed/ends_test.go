@@ -116,7 +116,7 @@ func eachOther(s *story) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "upper"},
 		Spec:       fleet.ClusterSpec{KubeConfigSecret: "upper-kubeconfig"},
 	})
-	s.lower.imported(fleet.NamespaceDefault, "upper", corev1.ConditionTrue, fleet.ReasonSucceeded)
+	s.lower.imported(fleet.NamespaceDefault, "upper", corev1.ConditionTrue, "")
 	s.until("an event says so", func() bool {
 		list, err := kube.StoreOf[*eventsv1.Event](s.meet.Admin).List(s.Context(), fleet.NamespaceDefault, "")
 		s.must(err)

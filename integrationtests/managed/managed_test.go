@@ -346,6 +346,10 @@ func redeployEither(s *story) {
 	known := s.credential(downstreamAgent)
 	harness.Edit(s.world, s.upper.hub, fleet.NamespaceDefault, "meeting", func(c *fleet.Cluster) { c.Spec.RedeployAgentGeneration++ })
 	s.until("the upper one's agent has another credential", func() bool { now := s.credential(downstreamAgent); return now != "" && now != known })
+	s.until("the upper one's agent has removed the token that it has registered with", func() bool {
+		_, there := harness.Read[*corev1.Secret](s.world, s.meet, downstreamAgent, fleet.SecretAgentBootstrap)
+		return !there
+	})
 	s.unharmed("the lower manager", before, s.ofLower())
 
 	before, known = s.ofUpper(), s.credential(localAgent)

@@ -26,6 +26,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -36,8 +37,13 @@ func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 // limit is how long something may take to happen.
 const limit = harness.Patience
 
-// checkin is how often agents check in here.
-const checkin = time.Second
+// checkin is how often agents check in here, and expected how often the managers expect
+// them to: a manager writes that an agent is Offline after three times that, and none is
+// to be Offline because the machine is busy with something else.
+const (
+	checkin  = time.Second
+	expected = 10 * time.Second
+)
 
 // A world is some clusters.
 type world struct {
@@ -114,7 +120,7 @@ func (w world) newManager(h *harness.Hub, namespace string, values map[string]an
 	})
 	all := map[string]any{
 		"apiServerURL": h.Cluster.URL(), "apiServerCA": string(h.Cluster.CA()), "agentTLSMode": "strict",
-		"agentCheckinInterval": checkin.String(),
+		"agentCheckinInterval": expected.String(),
 	}
 	for key, value := range values {
 		all[key] = value
@@ -150,12 +156,13 @@ func (m *manager) run() {
 	if err != nil || len(warnings) > 0 {
 		m.Fatal(err, warnings)
 	}
-	gate := agentmanagement.Config{Namespace: m.namespace, Settings: settings, Installation: install}
+	gate := agentmanagement.Config{Addresses: address.WithLoopback(), Namespace: m.namespace, Settings: settings, Installation: install}
 	house := agentmanagement.New(gate, client, logs())
 	sweeps := agentmanagement.NewCleanup(gate, client, logs())
 	cfg := controllers.Default()
+	cfg.Addresses = address.WithLoopback()
 	cfg.Namespace, cfg.Identity, cfg.LeaderElect, cfg.ManagerID = m.namespace, "test", false, install.ID
-	cfg.CheckinInterval, cfg.Metrics = checkin, controllers.NewMetrics()
+	cfg.CheckinInterval, cfg.Metrics = expected, controllers.NewMetrics()
 	var all sync.WaitGroup
 	all.Go(func() {
 		if err := kube.Run(ctx, report, append(house.Parts(), sweeps.Parts()...)...); err != nil {

@@ -8,7 +8,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
@@ -72,13 +71,9 @@ func (w *world) mayNotSee(resource string) {
 		w.must(err)
 	}
 	w.until("the API server knows", func() bool {
-		r, err := w.hub.Client.AuthorizationV1().SubjectAccessReviews().Create(w.Context(), &authorizationv1.SubjectAccessReview{
-			Spec: authorizationv1.SubjectAccessReviewSpec{
-				User:               "system:serviceaccount:" + fleet.NamespaceSystem + ":fleet-controller",
-				ResourceAttributes: &authorizationv1.ResourceAttributes{Group: rancher.Clusters.Group, Resource: resource, Verb: "get"},
-			},
-		}, metav1.CreateOptions{})
-		w.must(err)
-		return !r.Status.Allowed
+		return !w.hub.Allows(w, authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:" + fleet.NamespaceSystem + ":fleet-controller",
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Group: rancher.Clusters.Group, Resource: resource, Verb: "get"},
+		})
 	})
 }

@@ -143,7 +143,7 @@ func rotated(w *world) {
 		w.until("it was told the other address", func() bool { return told() == two })
 		took := time.Since(offered)
 		w.online(fleet.NamespaceDefault, name)
-		w.imported(fleet.NamespaceDefault, name, corev1.ConditionTrue, fleet.ReasonSucceeded)
+		w.imported(fleet.NamespaceDefault, name, corev1.ConditionTrue, "")
 		if took > again {
 			w.Errorf("%s: it took %s", gap, took)
 		}

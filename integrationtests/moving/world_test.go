@@ -28,6 +28,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
@@ -74,7 +75,7 @@ func newWorld(t *testing.T) *world {
 	w.gate.Settings = registration.Settings{
 		AgentImage: "fleet-agent:v1", AgentImagePullPolicy: "IfNotPresent",
 		APIServerURL: w.hub.Cluster.URL(), APIServerCA: w.hub.Cluster.CA(), AgentTLSMode: registration.TLSStrict,
-		AgentCheckinInterval: time.Second, Reclaim: registration.ReclaimApprove, AgentsUnmanaged: true,
+		AgentCheckinInterval: time.Second, Reclaim: registration.ReclaimApprove, TokensChecked: true, AgentsUnmanaged: true,
 	}
 	w.rancher = rancher.New(t, w.hub)
 	w.rancher.Local = false
@@ -90,6 +91,7 @@ func newWorld(t *testing.T) *world {
 func controllersToo(dir string) func(context.Context, *kube.Client, string, *logrus.Entry) error {
 	return func(ctx context.Context, c *kube.Client, managerID string, log *logrus.Entry) error {
 		cfg := controllers.Default()
+		cfg.Addresses = address.WithLoopback()
 		cfg.Namespace, cfg.Identity, cfg.LeaderElect, cfg.ManagerID = fleet.NamespaceSystem, "test", false, managerID
 		cfg.CheckinInterval, cfg.Workers = 10*time.Second, 4
 		both, ctx := errgroup.WithContext(ctx)

@@ -216,20 +216,11 @@ func (s *site) underReference() { s.setMark("") }
 // setMark changes the manager's mark on the Cluster; "" removes it.
 func (s *site) setMark(mark string) {
 	s.Helper()
-	clusters := kube.StoreOf[*fleet.Cluster](s.Hub.Admin)
-	s.Until("the Cluster is changed", func() bool {
-		old, err := clusters.Get(s.Context(), kube.Key{Namespace: s.Workspace, Name: s.Name})
-		s.Must(err)
-		changed := old.DeepCopy()
-		delete(changed.Annotations, fleet.AnnotationManager)
+	harness.Edit(s.TB, s.Hub, s.Workspace, s.Name, func(c *fleet.Cluster) {
+		delete(c.Annotations, fleet.AnnotationManager)
 		if _, err := registration.ParseMark(mark); err == nil {
-			changed.Annotations[fleet.AnnotationManager] = mark
+			c.Annotations[fleet.AnnotationManager] = mark
 		}
-		_, err = clusters.Patch(s.Context(), old, changed)
-		if !kube.IsConflict(err) {
-			s.Must(err)
-		}
-		return err == nil
 	})
 }
 

@@ -28,6 +28,7 @@ func TestKilled(t *testing.T) {
 	hub := harness.NewHub(t, harness.Cluster(t, "killed"))
 	stories := maps.Clone(absences)
 	maps.Copy(stories, orders)
+	maps.Copy(stories, shared)
 	soak := os.Getenv("FLEET_TEST_SOAK") != ""
 	for _, name := range slices.Sorted(maps.Keys(stories)) {
 		at, ok := sampled[name]

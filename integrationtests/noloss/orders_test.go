@@ -80,8 +80,9 @@ var orders = map[string]story{
 		},
 		mishap: func(s *site) {
 			s.Order("web", harness.Order{Files: files("two"), Repo: "r", Options: at(s)})
-			s.State("web", fleet.Ready)
+			s.Says("web", fleet.ConditionDeployed, release.ReasonSharedObject, "belongs to bundle app")
 			s.withdrawn()
+			s.State("web", fleet.Ready)
 		},
 		ordered: func(s *site) { s.Withdraw("web", "end"); s.Answered("web", "end") },
 	},

@@ -17,7 +17,7 @@ import (
 func restored(t *testing.T, hub *harness.Hub) {
 	old := harness.NewHub(t, harness.Cluster(t, "restored"))
 	s := &site{harness.NewSite(t, old, hub, "restored")}
-	names := []string{app, "again", "revived"}
+	names := []string{app, "again", "revived", "removed"}
 	for _, name := range names {
 		s.Order(name, harness.Order{Files: files("one")})
 	}
@@ -39,6 +39,10 @@ func restored(t *testing.T, hub *harness.Hub) {
 	for _, name := range append(names, "young") {
 		s.State(name, fleet.Ready)
 	}
+	s.Withdraw("removed", "o2")
+	s.Answered("removed", "o2")
+	s.DeleteDeployment("removed")
+	names = names[:3]
 	before, since := s.objects(), s.Moment()
 
 	s.Must(old.Cluster.Restore(t.Context(), backup))
@@ -47,6 +51,7 @@ func restored(t *testing.T, hub *harness.Hub) {
 	notices := func() {
 		s.Says(app, fleet.ConditionDeployed, release.ReasonManagerBehind, "older state")
 		s.Says("again", fleet.ConditionDeployed, release.ReasonManagerBehind, "older state")
+		s.Says("removed", fleet.ConditionDeployed, release.ReasonManagerBehind, "may have been removed since")
 		s.Says("revived", fleet.ConditionDeployed, release.ReasonManagerBehind, "orders a removal")
 		s.orphaned("young")
 	}
@@ -60,6 +65,8 @@ func restored(t *testing.T, hub *harness.Hub) {
 		}
 	}
 
+	s.Withdraw("removed", "o3") // gitjob has read the repository
+	s.Answered("removed", "o3")
 	names = append(names, "young")
 	s.Revive("revived")
 	for _, name := range names {

@@ -44,11 +44,13 @@ func (w *world) rancherComes() {
 		w.Fatal(gone)
 	}
 	workloads, agents := w.allLives(), w.agentLives()
+	kinds := time.Now() // from now on the manager sees Rancher's kinds
 	w.rancher = rancher.NewAt(w.root, harness.ConnectHub(w.root, w.local.cluster), node.WireAddress)
-	w.rancher.Start(w.root)
 	began := time.Now()
+	w.rancher.Start(w.root)
 	w.upgradeWith(w.local, "fleet-crd", nil, true)
 	w.upgradeWith(w.local, "fleet", rancherValues(w.local), true)
+	w.local.withoutRoles = period{kinds, time.Now()}
 	w.until("the manager runs with Rancher's values", func(context.Context) string {
 		return w.running(w.local, fleet.NamespaceSystem, after, "fleet-controller", "gitjob")
 	})
@@ -194,11 +196,11 @@ func (w *world) customize() {
 	began := time.Now()
 	told(`"schedulingCustomization":{"priorityClass":{"value":2000},"podDisruptionBudget":null}`,
 		`,"overrideAffinity":null,"appendTolerations":null,"overrideResourceRequirements":null`)
-	w.agentPod("another priority, and nothing else", "memory=0 edge=false preferred priority=2000 budget=0")
+	w.agentPod("another priority, and nothing else", "memory=2Gi edge=false preferred priority=2000 budget=0")
 	w.checksIn(w.local, team, w.west.known, time.Now(), after)
 	w.Logf("NUMBER settings changed in Rancher -> another agent runs and has checked in: %s", w.since(began))
 	told(`"schedulingCustomization":null`, "")
-	w.agentPod("as all agents are", "memory=0 edge=false preferred priority=0 budget=0")
+	w.agentPod("as all agents are", "memory=2Gi edge=false preferred priority=0 budget=0")
 	w.checksIn(w.local, team, w.west.known, time.Now(), after)
 	w.until("no priority class is left", func(ctx context.Context) string {
 		classes, err := w.west.core.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{})

@@ -20,6 +20,7 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/gitserver"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/node"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
+	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -37,6 +38,7 @@ type site struct {
 	workspace, known string    // its Cluster on the management cluster
 	agents           string    // namespace of its agent
 	ends             time.Time // when a manager of this cluster begins to be uninstalled, and rights with it
+	withoutRoles     period    // from Rancher's first start until the chart is upgraded
 }
 
 // A world is all machines, and a git server that all of them reach.
@@ -224,20 +226,7 @@ func get[P kube.Object](w *world, s *site, namespace, name string) (P, string) {
 // somebody else was faster.
 func change[P kube.Object](w *world, s *site, namespace, name string, f func(P)) {
 	w.Helper()
-	store := kube.StoreOf[P](s.client)
-	for {
-		have, err := store.Get(w.Context(), kube.Key{Namespace: namespace, Name: name})
-		w.must(err)
-		changed, ok := have.DeepCopyObject().(P)
-		if !ok {
-			w.Fatalf("the copy of a %T is another kind", have)
-		}
-		f(changed)
-		if _, err = store.Patch(w.Context(), have, changed); !kube.IsConflict(err) {
-			w.must(err)
-			return
-		}
-	}
+	harness.Revise(w, s.client, kube.Key{Namespace: namespace, Name: name}, f)
 }
 
 // create makes an object as the administrator of a cluster.

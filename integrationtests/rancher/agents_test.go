@@ -24,6 +24,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	reserved "github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/imports"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -54,10 +55,11 @@ func (w *world) manage(chart registration.Settings) {
 	w.run(func(ctx context.Context) error {
 		follower := workspace.Follower{Client: client, Log: log, Quiet: 300 * time.Millisecond}
 		return follower.Follow(ctx, chart, func(ctx context.Context, s registration.Settings) error {
-			return kube.Run(ctx, report, agentmanagement.New(agentmanagement.Config{Namespace: fleet.NamespaceSystem, Settings: s, Installation: install}, client, log).Parts()...)
+			return kube.Run(ctx, report, agentmanagement.New(agentmanagement.Config{Addresses: reserved.WithLoopback(), Namespace: fleet.NamespaceSystem, Settings: s, Installation: install}, client, log).Parts()...)
 		})
 	})
 	cfg := controllers.Default()
+	cfg.Addresses = reserved.WithLoopback()
 	cfg.Namespace, cfg.Identity, cfg.LeaderElect, cfg.ManagerID = fleet.NamespaceSystem, "test", false, install.ID
 	cfg.CheckinInterval, cfg.Workers, cfg.Metrics = 5*time.Second, 4, controllers.NewMetrics()
 	w.run(func(ctx context.Context) error { return controllers.Run(ctx, cfg, client, log) })
@@ -213,7 +215,7 @@ func registry(w *world, away *harness.Hub, kubeconfig []byte) {
 	for _, one := range []string{name, hand} {
 		harness.AgentOf(w.life, away, "agent-"+one)
 	}
-	w.imported(name, kubeconfig, `,"importedConfig":{"privateRegistryURL":"own.example","privateRegistryPullSecrets":["not-this-one"]}`)
+	w.imported(name, kubeconfig, `,"importedConfig":{"privateRegistryURL":"own.example","privateRegistryPullSecrets":["login"]}`)
 	w.secret(fleet.NamespaceDefault, hand+"-kubeconfig", map[string][]byte{"value": kubeconfig})
 	harness.Make(w, w.hub, &fleet.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: hand},
@@ -228,7 +230,7 @@ func registry(w *world, away *harness.Hub, kubeconfig []byte) {
 			return d.Spec.Template.Spec.Containers[0].Image == image && slices.Equal(have, secrets)
 		}
 	}
-	w.shows(away, name, "its own registry, and the secret that Rancher keeps there", is("own.example/fleet-agent:v0.1.0-test", name+"-rancher-managed-pull-secret"))
+	w.shows(away, name, "its own registry, and the secret that Rancher keeps there", is("own.example/fleet-agent:v0.1.0-test", "login-rancher-managed-pull-secret"))
 	if _, there := harness.Read[*corev1.Secret](w, away, "agent-"+name, "all"); there {
 		w.Error("a cluster with secrets of its own gets no copy of the manager's")
 	}

@@ -188,13 +188,9 @@ func (w *world) may(user, verb, resource, namespace, name string, groups ...stri
 	case "rolebindings":
 		group = "rbac.authorization.k8s.io"
 	}
-	r, err := w.hub.Client.AuthorizationV1().SubjectAccessReviews().Create(w.Context(), &authorizationv1.SubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{User: user, Groups: groups, ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: namespace, Verb: verb, Group: group, Resource: resource, Name: name,
-		}},
-	}, metav1.CreateOptions{})
-	w.must(err)
-	return r.Status.Allowed
+	return w.hub.Allows(w, authorizationv1.SubjectAccessReviewSpec{User: user, Groups: groups, ResourceAttributes: &authorizationv1.ResourceAttributes{
+		Namespace: namespace, Verb: verb, Group: group, Resource: resource, Name: name,
+	}})
 }
 
 // workspace makes a workspace as somebody, and waits for its namespace.

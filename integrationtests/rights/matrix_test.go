@@ -56,6 +56,8 @@ func TestMatrix(t *testing.T) {
 		cells = append(cells, w.cells(c, one, two))
 	}
 	tenant := column{"tenant", w.accountToken("team"), w.places(one, two)}
+	t.Run("Secrets", func(t *testing.T) { secretsOfAWorkspace(t, w) })
+	tenant.places[1].NamesOf["secrets"] = []string{ownSecret, "east-kubeconfig"}
 	columns, cells = append(columns, tenant), append(cells, w.cells(tenant, one, two))
 
 	w.become(brief)
@@ -121,6 +123,8 @@ func (w *world) where(c column, r rights.Right, one, two newcomer) string {
 		place = ""
 	}
 	switch {
+	case name == ownSecret:
+		return "of its own"
 	case name == "":
 		if r.Place == "workspace" {
 			return "in its workspace"

@@ -120,17 +120,7 @@ func list[P kube.Object](w *world, namespace, selector string) []P {
 // was faster.
 func change[P kube.Object](w *world, key kube.Key, f func(P)) {
 	w.Helper()
-	store := kube.StoreOf[P](w.hub.Admin)
-	for {
-		old, err := store.Get(w.Context(), key)
-		w.must(err)
-		changed := old.DeepCopyObject().(P)
-		f(changed)
-		if _, err = store.Patch(w.Context(), old, changed); !kube.IsConflict(err) {
-			w.must(err)
-			return
-		}
-	}
+	harness.Revise(w, w.hub.Admin, key, f)
 }
 
 // token makes a registration token that lasts, and returns what an agent is given

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	sandbox "github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
@@ -21,7 +22,7 @@ func (w *world) program(t *testing.T, name, path string) {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
 	cmd.Env = []string{
 		"HOME=" + dir, "TMPDIR=" + dir, "PATH=/usr/bin:/bin", "POD_UID=" + name, "NAMESPACE=" + fleet.NamespaceSystem,
-		"FLEET_METRICS_BIND_ADDRESS=0", "FLEET_HEALTHPROBE_BIND_ADDRESS=0",
+		"FLEET_METRICS_BIND_ADDRESS=0", "FLEET_HEALTHPROBE_BIND_ADDRESS=0", sandbox.AllowLoopback,
 	}
 	w.must(cmd.Start())
 	done := make(chan error, 1)

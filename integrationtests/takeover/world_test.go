@@ -27,6 +27,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
@@ -92,6 +93,7 @@ func (w *world) manage(t *testing.T, name, system string, s scope.Scope) (stop f
 	install, err := installation.Ensure(ctx, client(fleet.FieldManagerController), system)
 	w.must(err)
 	cfg := controllers.Default()
+	cfg.Addresses = address.WithLoopback()
 	cfg.Namespace, cfg.Identity, cfg.ManagerID, cfg.Scope, cfg.CheckinInterval = system, name, install.ID, s, time.Second
 	cfg.Lease = controllers.LeaseTimes{Duration: time.Minute, Renew: 50 * time.Second, Retry: time.Second} // nobody loses one
 	log := logrus.New()
@@ -130,9 +132,15 @@ func (w *world) join(t *testing.T, workspace, name string) {
 	t.Helper()
 	ns := naming.ClusterNamespace(workspace, name)
 	w.namespace(ns)
+	w.enrol(t, workspace, name, ns, map[string]string{registration.AnnotationDeploymentNamespace: ns})
+}
+
+// enrol makes a Cluster with a namespace for its deployments, and plays its agent.
+func (w *world) enrol(t *testing.T, workspace, name, ns string, annotations map[string]string) {
+	t.Helper()
 	clusters := kube.StoreOf[*fleet.Cluster](w.admin)
 	c, err := clusters.Create(w.Context(), &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{
-		Namespace: workspace, Name: name, Annotations: map[string]string{registration.AnnotationDeploymentNamespace: ns}}})
+		Namespace: workspace, Name: name, Annotations: annotations}})
 	w.must(err)
 	changed := c.DeepCopy()
 	changed.Status.Namespace = ns
@@ -144,6 +152,20 @@ func (w *world) join(t *testing.T, workspace, name string) {
 	done := make(chan struct{})
 	go func() { defer close(done); a.run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
+}
+
+// joinOfReference makes a Cluster as the reference's manager leaves it, and plays its
+// agent: status.namespace, and a namespace whose label and annotations name the Cluster.
+// See docs/reference-behaviour.md.
+func (w *world) joinOfReference(t *testing.T, workspace, name string) {
+	t.Helper()
+	ns := naming.ClusterNamespace(workspace, name)
+	_, err := kube.StoreOf[*corev1.Namespace](w.admin).Create(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: ns, Labels: map[string]string{fleet.LabelManaged: registration.True},
+		Annotations: map[string]string{fleet.AnnotationCluster: name, fleet.AnnotationClusterNamespace: workspace},
+	}})
+	w.must(err)
+	w.enrol(t, workspace, name, ns, nil)
 }
 
 // An agent plays the agent of one cluster.
@@ -227,28 +249,12 @@ func manifest(name, value string) string {
 // lone makes a Bundle that is from no repository, or changes it.
 func (w *world) lone(workspace, name, value string) {
 	w.Helper()
-	store := kube.StoreOf[*fleet.Bundle](w.admin)
-	resources := []fleet.BundleResource{{Name: "cm.yaml", Content: manifest(name, value)}}
-	old, err := store.Get(w.Context(), kube.Key{Namespace: workspace, Name: name})
-	if kube.IsGone(err) {
-		_, err = store.Create(w.Context(), &fleet.Bundle{
-			ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: name, Labels: map[string]string{"app": name}},
-			Spec:       fleet.BundleSpec{Resources: resources, Targets: []fleet.BundleTarget{{Name: "all", ClusterSelector: &metav1.LabelSelector{}}}},
-		})
-		w.must(err)
-		return
-	}
-	w.must(err)
-	for {
-		changed := old.DeepCopy()
-		changed.Spec.Resources = resources
-		if _, err = store.Patch(w.Context(), old, changed); !kube.IsConflict(err) {
-			w.must(err)
-			return
-		}
-		old, err = store.Get(w.Context(), kube.KeyOf(old))
-		w.must(err)
-	}
+	harness.CreateOrPatch(w, w.admin, &fleet.Bundle{
+		ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: name, Labels: map[string]string{"app": name}},
+		Spec:       fleet.BundleSpec{Targets: []fleet.BundleTarget{{Name: "all", ClusterSelector: &metav1.LabelSelector{}}}},
+	}, func(b *fleet.Bundle) {
+		b.Spec.Resources = []fleet.BundleResource{{Name: "cm.yaml", Content: manifest(name, value)}}
+	})
 }
 
 // deployments are those of a workspace's Bundles whose name is the name of what

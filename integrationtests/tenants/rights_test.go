@@ -22,7 +22,7 @@ func TestTenants(t *testing.T) {
 	stories := map[string]func(*testing.T, *harness.Hub){
 		"Forbidden": forbidden, "Lifecycle": lifecycle, "DefaultAccount": defaultAccount, "Tampered": tampered,
 		"LostRights": lostRights, "Blind": blind, "Fenced": fenced, "Dressed": dressed, "DropNamespace": dropNamespace, "Values": values,
-		"Canary": canary, "Hooks": hooked,
+		"Canary": canary, "Hooks": hooked, "Limits": limits,
 	}
 	for _, name := range slices.Sorted(maps.Keys(stories)) {
 		t.Run(name, func(t *testing.T) {

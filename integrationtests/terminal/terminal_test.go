@@ -213,8 +213,8 @@ func (d *desk) accepts() {
 			name = n
 		}
 	}
-	if s := d.types(d.hub, "fleet cluster accept -n fleet-default "+name); !strings.HasPrefix(s.out, "nobody asks") {
-		d.Errorf("nobody asks yet: %+v", s)
+	if s := d.tries(d.hub, "fleet cluster accept -n fleet-default "+name); s.code != 1 || !strings.Contains(s.notes, "no agent asks") {
+		d.Errorf("no agent asks yet: %+v", s)
 	}
 	d.ends(d.east)
 	d.types(d.east, "kubectl -n cattle-fleet-system delete secret fleet-agent && kubectl apply -f east.yaml")

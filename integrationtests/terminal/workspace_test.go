@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/dynamic"
 
@@ -18,6 +19,8 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancherapi"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 // counter is a desk beside a Rancher that lives: on its API server people work with
@@ -56,6 +59,11 @@ func TestWorkspacesFromATerminal(t *testing.T) {
 		c.rancher.Import(t, "fleet-default", id, fmt.Sprintf("store %d", i), "")
 		c.rancher.Ready(t, id, true)
 	}
+	namespaces := kube.StoreOf[*corev1.Namespace](c.hub.Admin)
+	c.until("the workspace is there", func() bool {
+		_, err := namespaces.Get(t.Context(), kube.Key{Name: fleet.NamespaceDefault})
+		return err == nil
+	})
 	c.until("the clusters are there", func() bool {
 		return strings.Count(c.types(c.desk.hub, "fleet get clusters -n fleet-default -o name").out, "\n") == 4
 	})
@@ -152,7 +160,7 @@ func (c *counter) throughRancher() {
 		}
 	}
 	s = c.tries(c.desk.hub, fmt.Sprintf("fleet workspace move c-00002 team-a --rancher=%s --rancher-token-file %s --rancher-ca-file %s", c.api.URL, token, ca))
-	if s.code != 1 || !strings.Contains(s.notes, "does not let you do this: user u-bob may not") {
+	if s.code != 1 || !strings.Contains(s.notes, "does not let you do this: admission webhook ") {
 		c.Errorf("want Rancher's refusal, got %+v", s)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
+	sandbox "github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubeconfig"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/process"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
@@ -129,7 +130,7 @@ func (d *desk) runs(at *cluster.Cluster, account, program string, args ...string
 	p, err := d.group.Start(process.Spec{
 		Name: name, Path: filepath.Join(d.tools, program), Dir: tmp, Log: log,
 		Args: append(args, "--kubeconfig="+config, "--namespace="+fleet.NamespaceSystem),
-		Env:  []string{"HOME=" + tmp, "TMPDIR=" + tmp, "POD_UID=" + name},
+		Env:  []string{"HOME=" + tmp, "TMPDIR=" + tmp, "POD_UID=" + name, sandbox.AllowLoopback},
 	})
 	if err != nil {
 		d.Fatal(err)

@@ -115,6 +115,9 @@ func externallyManaged(w *world) {
 	w.rancher.Triple(w, "fleet-default", "c5", "c-m-abcd0005", "")
 	w.mapped("fleet-default", "c5")
 	since := time.Now()
+	w.rancher.Patch(w, rancher.Clusters, "", "c-m-abcd0005", `{"metadata":{"annotations":{"provisioning.cattle.io/externally-managed":"true"}}}`)
+	w.turns("5a")
+	w.mapped("fleet-default", "c5") // as in Rancher, which looks at the workspace alone
 	w.rancher.Patch(w, rancher.Clusters, "", "c-m-abcd0005", `{"metadata":{"annotations":{"provisioning.cattle.io/externally-managed":"true"}},"spec":{"fleetWorkspaceName":null}}`)
 	w.until("it is given up", func() bool { return w.cluster("fleet-default", "c5") == nil })
 	w.made("fleet-default", "c5", nil) // by who manages it

@@ -43,6 +43,7 @@ var (
 	FleetClusters       = fleet("clusters")
 	FleetGroups         = fleet("clustergroups")
 	FleetBundles        = fleet("bundles")
+	FleetHelmOps        = fleet("helmops")
 	Namespaces          = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	Secrets             = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	ClusterRoles        = access("clusterroles")
@@ -97,6 +98,7 @@ var others = map[schema.GroupVersionResource]kind{
 	FleetClusters:       {name: "Cluster", namespaced: true, status: true},
 	FleetGroups:         {name: "ClusterGroup", namespaced: true, status: true},
 	FleetBundles:        {name: "Bundle", namespaced: true, status: true},
+	FleetHelmOps:        {name: "HelmOp", namespaced: true, status: true},
 	Namespaces:          {name: "Namespace", status: true},
 	Secrets:             {name: "Secret", namespaced: true},
 	ClusterRoles:        {name: "ClusterRole"},

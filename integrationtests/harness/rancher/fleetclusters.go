@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -109,7 +110,9 @@ func (s *session) mapped(p, m *object) (*object, error) {
 	if len(tolerations) > 0 {
 		spec["agentTolerations"] = sorted(tolerations)
 	}
-	spec["agentPullSecrets"] = s.pullSecrets(p, m)
+	if secrets := s.pullSecrets(p, m); secrets != nil {
+		spec["agentPullSecrets"] = secrets
+	}
 	c.SetLabels(labels)
 	c.SetAnnotations(clean(m.GetAnnotations()))
 	set(c, spec, "spec")
@@ -135,18 +138,28 @@ func (s *session) registry(p, m *object) string {
 	return s.setting(settingRegistry)
 }
 
-// pullSecrets are those of the agent.
-func (s *session) pullSecrets(p, m *object) []any {
-	out := []any{}
+// pullSecrets are those of the agent; nil, which is null, where a registry has none
+// (rancher-differences.md, A 3).
+func (s *session) pullSecrets(p, m *object) any {
 	if !legacy(m.GetName()) || s.registry(p, m) == "" {
-		return out
+		return []any{}
 	}
-	names := []any{m.GetName() + "-rancher-managed-pull-secret"}
-	if m.GetName() == local {
-		names, _ = field(m, "spec", "importedConfig", "privateRegistryPullSecrets").([]any)
+	names := strings.Split(s.setting(settingPullSecrets), ",")
+	if text(m, "spec", "importedConfig", "privateRegistryURL") != "" {
+		names, _, _ = unstructured.NestedStringSlice(m.Object, "spec", "importedConfig", "privateRegistryPullSecrets")
 	}
+	var out []any
 	for _, name := range names {
-		out = append(out, map[string]any{"name": name})
+		switch {
+		case name == "":
+		case m.GetName() == local:
+			out = append(out, map[string]any{"name": name})
+		default:
+			out = append(out, map[string]any{"name": name + "-rancher-managed-pull-secret"})
+		}
+	}
+	if out == nil {
+		return nil
 	}
 	return out
 }
@@ -165,7 +178,9 @@ func (s *session) taints() ([]any, error) {
 				if t.Value != "" {
 					one["value"] = t.Value
 				}
-				out = append(out, one)
+				if !slices.ContainsFunc(out, func(o any) bool { return reflect.DeepEqual(o, one) }) { // rancher-differences.md, B 10
+					out = append(out, one)
+				}
 			}
 		}
 		if len(nodes.Items) > 0 {
@@ -175,7 +190,7 @@ func (s *session) taints() ([]any, error) {
 	return nil, nil
 }
 
-// sorted are tolerations without repetitions, in Rancher's order.
+// sorted are tolerations in Rancher's order.
 func sorted(list []any) []any {
 	order := func(one any) string {
 		t, _ := one.(map[string]any)
@@ -183,7 +198,7 @@ func sorted(list []any) []any {
 	}
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b any) int { return cmp.Compare(order(a), order(b)) })
-	return slices.CompactFunc(list, func(a, b any) bool { return order(a) == order(b) })
+	return list
 }
 
 // addAPIServer puts the local API server's own address into the kubeconfig Secret

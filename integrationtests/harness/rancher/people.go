@@ -88,6 +88,22 @@ func (r *Rancher) Get(t testing.TB, what schema.GroupVersionResource, namespace,
 	return r.find(what, namespace, name)
 }
 
+// Condition is a condition of an object; nil if there is none.
+func (r *Rancher) Condition(t testing.TB, what schema.GroupVersionResource, namespace, name, kind string) map[string]any {
+	t.Helper()
+	obj := r.find(what, namespace, name)
+	if obj == nil {
+		return nil
+	}
+	list, _ := field(obj, "status", "conditions").([]any)
+	for _, one := range list {
+		if c, _ := one.(map[string]any); c["type"] == kind {
+			return c
+		}
+	}
+	return nil
+}
+
 // Delete deletes an object as people do. It does not wait.
 func (r *Rancher) Delete(t testing.TB, what schema.GroupVersionResource, namespace, name string) {
 	t.Helper()

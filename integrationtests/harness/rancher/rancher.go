@@ -32,18 +32,19 @@ type Rancher struct {
 	stop   func() // nil while it is stopped
 }
 
-// New installs Rancher without starting it: the kinds, its account with all
-// rights, and the proxy, which answers while it runs.
+// New installs Rancher without starting it: the kinds, its webhook, which answers from
+// now on, its account with all rights, and the proxy, which answers while it runs.
 func New(t testing.TB, hub *harness.Hub) *Rancher {
 	t.Helper()
 	return NewAt(t, hub, "127.0.0.1")
 }
 
-// NewAt is New for a Rancher whose proxy listens on an address that others than
+// NewAt is New for a Rancher whose proxy and webhook listen on an address that others than
 // this machine reach.
 func NewAt(t testing.TB, hub *harness.Hub, address string) *Rancher {
 	t.Helper()
 	Install(t, hub)
+	startWebhook(t, hub, address)
 	config := hub.Account(t, "cattle-system", "rancher")
 	config.UserAgent, config.QPS = Agent, -1
 	all := []string{"*"}

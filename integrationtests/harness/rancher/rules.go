@@ -3,6 +3,7 @@ package rancher
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,6 +55,10 @@ var table = []rule{
 	{id: "workspace-backport-cluster", on: FleetClusters, feature: featureFleet, turn: (*session).backport},
 	{id: "workspace-backport-bundle", on: FleetBundles, feature: featureFleet, turn: (*session).backport},
 	{id: "namespace-project", on: Namespaces, turn: (*session).project},
+	// Rights of GlobalRoles in workspaces, which do not belong to the feature fleet.
+	{id: "fleetworkspace-binding", on: ClusterRoleBindings, feature: featureMCM, turn: (*session).verbsBinding},
+	// The cluster autoscaler, which Rancher deploys by a HelmOp.
+	{id: "autoscaler-status-sync", on: FleetHelmOps, turn: (*session).autoscaler},
 	// The two cluster kinds of Rancher.
 	{id: "cluster-namespace", on: Clusters, turn: (*session).backing},
 	{id: "provisioning-cluster-create", on: Clusters, makes: madeOfManagement, turn: (*session).provisioning},
@@ -131,6 +136,17 @@ func (s *session) provisioningDies(p *object) error {
 		}
 	}
 	return s.delete(Users, "", technicalUser(p.GetNamespace(), p.GetName()))
+}
+
+// verbsBinding deletes the binding to a GlobalRole's verbs on workspaces where the role
+// has no resourceRules (rancher-differences.md, B 6).
+func (s *session) verbsBinding(b *object) (*object, error) {
+	name, ok := strings.CutSuffix(text(b, "roleRef", "name"), "-fwv")
+	role := s.find(GlobalRoles, "", name)
+	if !ok || role == nil || field(role, "inheritedFleetWorkspacePermissions", "resourceRules") != nil {
+		return nil, nil
+	}
+	return nil, s.delete(ClusterRoleBindings, "", b.GetName())
 }
 
 // delete removes an object; that it is gone is no error.

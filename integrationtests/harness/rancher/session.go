@@ -74,7 +74,7 @@ func newSession(ctx context.Context, r *Rancher, holder string) (*session, error
 // begin opens the caches and starts to work.
 func (s *session) begin() error {
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(s.objects, 0)
-	watched := []schema.GroupVersionResource{Clusters, ProvClusters, Workspaces, Settings, FleetClusters, FleetBundles, Namespaces}
+	watched := []schema.GroupVersionResource{Clusters, ProvClusters, Workspaces, Settings, FleetClusters, FleetBundles, FleetHelmOps, Namespaces, ClusterRoleBindings}
 	for _, r := range watched {
 		informer := factory.ForResource(r).Informer()
 		if r == ProvClusters {

@@ -16,7 +16,7 @@ const FleetLocal = "fleet-local"
 func (s *session) startup() error {
 	for name, preset := range map[string]string{
 		"server-url": s.proxy.url(), "cacerts": s.proxy.ca(), "internal-server-url": s.proxy.url(), "internal-cacerts": s.proxy.ca(),
-		settingWorkspace: "fleet-default", settingRegistry: "", settingAffinity: defaultAffinity, "agent-tls-mode": "strict",
+		settingWorkspace: "fleet-default", settingRegistry: "", settingAffinity: defaultAffinity, settingPullSecrets: "", "agent-tls-mode": "strict",
 	} {
 		setting := blank(Settings, "", name)
 		set(setting, "", "value")
@@ -48,6 +48,8 @@ const (
 	settingWorkspace = "fleet-default-workspace-name"
 	settingRegistry  = "system-default-registry"
 	settingAffinity  = "fleet-agent-default-affinity"
+	// rancher-differences.md, A 3
+	settingPullSecrets = "system-default-registry-pull-secrets"
 )
 
 // defaultAffinity is what agents get where nobody has said anything.

@@ -246,14 +246,19 @@ func (c *clusters) List(*types.APIContext, *types.Schema, *types.QueryOptions) (
 	return c.s.shown("clusters", shownCluster)
 }
 
-// Update changes the fields that are given.
+// webhookDenies is what the API server makes of the denial of Rancher's webhook. norman
+// hands its code on, 401 (rancher-differences.md, B 9).
+const webhookDenies = `admission webhook "rancher.cattle.io.clusters.management.cattle.io" denied the request: Unauthorized`
+
+// Update changes the fields that are given. As the webhook does it reviews who brings a
+// cluster into a workspace.
 func (c *clusters) Update(x *types.APIContext, _ *types.Schema, data map[string]any, id string) (map[string]any, error) {
 	if data["name"] == nil || data["name"] == "" {
 		return nil, httperror.NewFieldAPIError(httperror.MissingRequired, "Cluster name", "")
 	}
 	to, _ := data["fleetWorkspaceName"].(string)
 	if user, _ := c.s.user(x.Request); !user.adds(to) {
-		return nil, httperror.NewAPIError(httperror.PermissionDenied, fmt.Sprintf("user %s may not add clusters to fleetworkspace %s", user.ID, to))
+		return nil, httperror.NewAPIError(httperror.Unauthorized, webhookDenies)
 	}
 	o, err := c.s.backend.Change("clusters", id, map[string]any{"spec": map[string]any{"displayName": data["name"], "fleetWorkspaceName": to}})
 	if err != nil {
