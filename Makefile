@@ -10,7 +10,7 @@ BINARIES  := fleet fleet-controller fleet-agent fleet-sandbox
 TOOL      := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build test e2e race lint generate golden verify bench bench-fanout bench-agent soak images chart-repo clean
+.PHONY: help build test e2e race mutants lint generate golden verify bench bench-fanout bench-agent soak images chart-repo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -25,8 +25,11 @@ test: ## all tests that need no root, stories on real API servers included
 e2e: ## a fleet of real pods; needs root and, with E2E=-install, apt for what is missing
 	$(GO) run ./hack/e2e $(E2E)
 
-race: ## unit tests under the race detector
-	$(GO) run ./hack/test -race -unit
+race: ## unit tests, and the loops of manager and agent, under the race detector
+	$(GO) run ./hack/test -race
+
+mutants: ## break one rule after the other, and see that the unit tests notice each
+	$(GO) run ./hack/mutants
 
 lint: ## golangci-lint with the rules of .golangci.yml
 	$(TOOL) golangci-lint run

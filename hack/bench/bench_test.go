@@ -14,6 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/gitserver"
 	"github.com/fleetworkspace/fleet/hack/measure"
 	"github.com/fleetworkspace/fleet/pkg/git"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
@@ -59,7 +60,7 @@ func TestHosts(t *testing.T) {
 	must(t, err)
 	t.Cleanup(closed.close)
 	within := func(timeout time.Duration) *git.Remotes {
-		remotes, err := git.New(git.Config{Dir: t.TempDir(), Timeout: timeout})
+		remotes, err := git.New(git.Config{Addresses: address.WithLoopback(), Dir: t.TempDir(), Timeout: timeout})
 		must(t, err)
 		t.Cleanup(func() { _ = remotes.Close() })
 		return remotes

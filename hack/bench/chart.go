@@ -20,6 +20,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/hack/measure"
 	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
@@ -114,7 +115,7 @@ func (o *chartOrder) read(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	r, err := reader.New(reader.Config{Dir: o.Cache, UserAgent: "fleet-bench"})
+	r, err := reader.New(reader.Config{Addresses: address.WithLoopback(), Dir: o.Cache, UserAgent: "fleet-bench"})
 	if err != nil {
 		return 0, err
 	}

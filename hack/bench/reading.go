@@ -20,6 +20,7 @@ import (
 	api "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
 	"github.com/fleetworkspace/fleet/pkg/git"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/source"
 )
@@ -127,12 +128,12 @@ type readProbe struct {
 }
 
 func (o *readOrder) run(ctx context.Context) (any, error) {
-	remotes, err := git.New(git.Config{Dir: o.Cache, UserAgent: "fleet-bench"})
+	remotes, err := git.New(git.Config{Addresses: address.WithLoopback(), Dir: o.Cache, UserAgent: "fleet-bench"})
 	if err != nil {
 		return nil, err
 	}
 	defer remotes.Close()
-	r, err := reader.New(reader.Config{Dir: o.Cache, UserAgent: "fleet-bench", Git: remotes})
+	r, err := reader.New(reader.Config{Addresses: address.WithLoopback(), Dir: o.Cache, UserAgent: "fleet-bench", Git: remotes})
 	if err != nil {
 		return nil, err
 	}

@@ -118,10 +118,37 @@ func table(t *testing.T, heading string) map[string]string {
 	return rows
 }
 
+// notInAnchor is what a heading's anchor leaves out.
+var notInAnchor = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+
+// anchors are the names of the headings of a Markdown file in links, as GitHub
+// makes them.
+func anchors(t *testing.T, path string) []string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	code := false
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "```") {
+			code = !code
+		}
+		text, isHeading := strings.CutPrefix(strings.TrimLeft(line, "#"), " ")
+		if code || !isHeading || !strings.HasPrefix(line, "#") {
+			continue
+		}
+		name := strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(text)), ""), " ", "-")
+		out = append(out, name)
+	}
+	return out
+}
+
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// Every link in a Markdown file to another file of the repository leads
-// somewhere.
+// Every link in a Markdown file to another file of the repository, or to a heading
+// of a Markdown file, leads somewhere.
 func TestLinks(t *testing.T) {
 	checked := 0
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -139,13 +166,19 @@ func TestLinks(t *testing.T) {
 			return err
 		}
 		for _, found := range link.FindAllStringSubmatch(string(data), -1) {
-			target, _, _ := strings.Cut(found[1], "#")
-			if target == "" || strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+			target, anchor, _ := strings.Cut(found[1], "#")
+			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
 				continue
 			}
 			checked++
-			if _, err := os.Stat(filepath.Join(filepath.Dir(path), target)); err != nil {
+			file := path
+			if target != "" {
+				file = filepath.Join(filepath.Dir(path), target)
+			}
+			if _, err := os.Stat(file); err != nil {
 				t.Errorf("%s: link to %s: %v", path, target, err)
+			} else if anchor != "" && filepath.Ext(file) == ".md" && !slices.Contains(anchors(t, file), anchor) {
+				t.Errorf("%s: link to %s: %s has no such heading", path, found[1], file)
 			}
 		}
 		return nil
@@ -155,5 +188,43 @@ func TestLinks(t *testing.T) {
 	}
 	if checked == 0 {
 		t.Error("no link found: the test looks in the wrong place")
+	}
+}
+
+// README says of each kind that works partly what is left out, and of GitRepo
+// each field that nothing acts on.
+func TestPartlyInReadme(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, state := range table(t, "kind") {
+		_, text, found := strings.Cut(string(data), "\n* "+kind+": ")
+		if found != (state == "partly") {
+			t.Errorf("README says %q of %s, and that it leaves something out: %v", state, kind, found)
+		}
+		text, _, _ = strings.Cut(text, "\n")
+		if kind != "GitRepo" {
+			continue
+		}
+		for _, field := range missingFields() {
+			if !strings.Contains(text, "`"+field+"`") {
+				t.Errorf("README does not say that %s of a GitRepo is not acted on", field)
+			}
+		}
+	}
+}
+
+// docs/glossary.md explains each term once, in order.
+func TestGlossary(t *testing.T) {
+	var terms []string
+	for _, row := range rows(t, page(t, "glossary.md"), "# Glossary") {
+		if len(row) != 2 || row[1] == "" {
+			t.Errorf("row %q", row)
+		}
+		terms = append(terms, strings.ToLower(row[0]))
+	}
+	if sorted := slices.Compact(slices.Sorted(slices.Values(terms))); !slices.Equal(sorted, terms) {
+		t.Errorf("terms are not in order, or twice:\n%s", cmp.Diff(sorted, terms))
 	}
 }

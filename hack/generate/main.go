@@ -1,8 +1,8 @@
 // Command generate writes all files of the repository that are made from
-// others: deep copies and CustomResourceDefinitions from pkg/apis, and the JSON
-// schema of fleet.yaml. It takes no arguments, works in the repository that it
-// is run in, and writes a file only if its content changes. Running it twice is
-// running it once.
+// others: deep copies and CustomResourceDefinitions from pkg/apis, the JSON
+// schema of fleet.yaml, the tables of its keys in docs/fleet-yaml.md, and the
+// manifest docs/takeover.yaml from the chart fleet. It takes no arguments, works in the repository that it is run in, and writes a file only
+// if its content changes. Running it twice is running it once.
 package main
 
 import (
@@ -22,6 +22,8 @@ var steps = []step{
 	{"deep copies", deepCopies},
 	{"CustomResourceDefinitions", crds},
 	{"JSON schema of fleet.yaml", fleetYAML},
+	{"reference of fleet.yaml", fleetYAMLReference},
+	{"manager beside another one", takeover},
 }
 
 func main() {

@@ -118,3 +118,44 @@ func TestSchema(t *testing.T) {
 		})
 	}
 }
+
+// The tables in docs/fleet-yaml.md are those that are made of the schema, and have
+// each key of it. If not: go run ./hack/generate.
+func TestReferenceIsCurrent(t *testing.T) {
+	text, err := fleetYAMLText(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(repository, fleetYAMLPage))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := withKeys(string(page), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want != string(page) {
+		t.Error("docs/fleet-yaml.md is not what the schema says: go run ./hack/generate")
+	}
+	for _, key := range []string{"helm.valuesFrom[].secretKeyRef.key", "rolloutStrategy.partitions[].maxUnavailable", "targetCustomizations[].doNotDeploy", "diff.comparePatches[].operations[].op"} {
+		if !strings.Contains(string(page), "| `"+key+"` |") {
+			t.Errorf("docs/fleet-yaml.md has no row for %s", key)
+		}
+	}
+}
+
+// docs/takeover.yaml is what is made of the chart fleet. If not: go run
+// ./hack/generate.
+func TestTakeoverManifestIsCurrent(t *testing.T) {
+	want, err := takeoverText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(repository, takeoverManifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want != string(got) {
+		t.Error("docs/takeover.yaml is not what the chart says: go run ./hack/generate")
+	}
+}

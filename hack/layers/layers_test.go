@@ -47,6 +47,7 @@ var rules = []rule{
 	port("helm", "github.com/go-git/"),
 	port("oci", "helm.sh/", "github.com/go-git/", "k8s.io/client-go/"),
 	port("web", "helm.sh/", "github.com/go-git/", "k8s.io/client-go/", "oras.land/"),
+	port("disk", "helm.sh/", "github.com/go-git/", "k8s.io/client-go/", "oras.land/", "net/http"),
 	port("archive", "helm.sh/", "github.com/go-git/", "k8s.io/client-go/", "oras.land/", "net/http"),
 	house("controllers"), house("agentmanagement"), house("agent"), house("workspace"),
 	{

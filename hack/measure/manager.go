@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
+	sandbox "github.com/fleetworkspace/fleet/cmd/fleet-sandbox/fleet"
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubeconfig"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
@@ -54,6 +55,7 @@ func StartManager(ctx context.Context, c *cluster.Cluster, name, program, dir st
 	defer log.Close()
 	m.cmd = exec.Command(program, append([]string{"--kubeconfig=" + path, "--namespace=" + fleet.NamespaceSystem}, args...)...)
 	m.cmd.Stdout, m.cmd.Stderr = log, log
+	m.cmd.Env = append(os.Environ(), sandbox.AllowLoopback)
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := m.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start manager: %w", err)

@@ -1,14 +1,18 @@
 // Command test runs the project's tests: first it makes sure that the
 // sandbox's Kubernetes is built, with progress, then it runs go test with the
-// stories on real API servers included.
+// tests on real API servers included.
 //
 //	go run ./hack/test                    everything that needs no root
 //	go run ./hack/test -run Withdraw      only tests whose name matches
-//	go run ./hack/test -unit              without stories, and without Kubernetes
-//	go run ./hack/test -race              under the race detector (needs a C compiler)
+//	go run ./hack/test -unit              without tests on API servers, and without Kubernetes
+//	go run ./hack/test -race              under the race detector (needs a C compiler): unit tests, and
+//	                                      those tests on API servers that run the loops in their own process
 //	go run ./hack/test -soak              with the tests that take their time
 //
-// It exits with go test's exit code.
+// It exits with go test's exit code. It counts the tests that are skipped. With
+// -strict, and where CI is set in the environment, it exits with 1 if they are not
+// those of skipped.txt (with -race: of skipped_race.txt), unless -run, -unit or -soak
+// is given.
 package main
 
 import (
@@ -19,27 +23,33 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
 )
 
+// module is the path of the module whose tests these are.
+const module = "github.com/fleetworkspace/fleet"
+
 type options struct {
-	run  string
-	race bool
-	unit bool
-	soak bool
-	v    bool
+	run    string
+	race   bool
+	unit   bool
+	soak   bool
+	v      bool
+	strict bool
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.run, "run", "", "only tests whose name matches this `regexp`")
 	flag.BoolVar(&o.race, "race", false, "run under the race detector")
-	flag.BoolVar(&o.unit, "unit", false, "no stories on real API servers")
+	flag.BoolVar(&o.unit, "unit", false, "no tests on real API servers")
 	flag.BoolVar(&o.soak, "soak", false, "also the tests that take their time")
 	flag.BoolVar(&o.v, "v", false, "print every test")
+	flag.BoolVar(&o.strict, "strict", os.Getenv("CI") != "", "fail if other tests are skipped than those that are listed")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -60,16 +70,28 @@ type stage struct {
 	flags    []string
 }
 
+// loops are packages whose tests run the loops of manager and agent in the test's own
+// process, so that the race detector sees them.
+var loops = []string{
+	"/integrationtests/agentmanagement", // registration, clusters, tokens, the local agent
+	"/integrationtests/checkin",         // agents that check in, with the manager
+	"/integrationtests/delivery",        // the agent's deployments, with the manager
+	"/integrationtests/engine",          // bundles to deployments to status
+	"/integrationtests/gitrepo",         // repositories to bundles
+	"/integrationtests/workspace",       // Rancher's clusters and workspaces
+}
+
 // stages are what to run, in order. Tests that start clusters wait most of their
 // time, so two packages run at once; more would starve each other on a small
 // machine.
 func (o options) stages(all []string) []stage {
 	var unit, clusters []string
 	for _, p := range all {
-		if strings.Contains(p, "/integrationtests") || strings.Contains(p, "/cmd/fleet-sandbox") {
-			clusters = append(clusters, p)
-		} else {
+		switch {
+		case !strings.Contains(p, "/integrationtests") && !strings.Contains(p, "/cmd/fleet-sandbox"):
 			unit = append(unit, p)
+		case !o.race || slices.ContainsFunc(loops, func(l string) bool { return strings.HasSuffix(p, l) }):
+			clusters = append(clusters, p)
 		}
 	}
 	stages := []stage{{packages: unit, flags: o.flags()}}
@@ -81,7 +103,7 @@ func (o options) stages(all []string) []stage {
 
 func run(ctx context.Context, o options) error {
 	if !o.unit {
-		fmt.Println("test: Kubernetes for the stories")
+		fmt.Println("test: Kubernetes for the tests")
 		if _, err := kubebin.Ensure(ctx, os.Stdout); err != nil {
 			return err
 		}
@@ -91,27 +113,56 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("list packages: %w", err)
 	}
 	var failed error
+	tests := newReport(os.Stdout, o.v)
 	for _, s := range o.stages(strings.Fields(string(list))) {
-		if err := o.goTest(ctx, s); err != nil {
+		if err := o.goTest(ctx, s, tests); err != nil {
 			failed = err
 		}
 		if ctx.Err() != nil {
-			break
+			return failed
 		}
+	}
+	if err := o.checkSkips(tests); err != nil && failed == nil {
+		failed = err
 	}
 	return failed
 }
 
-// goTest runs one stage, with its output on our own. What only debuggers read is
-// left out of the programs: linking takes half the time.
-func (o options) goTest(ctx context.Context, s stage) error {
-	args := append([]string{"test", "-count=1", "-timeout=60m", "-ldflags=-s"}, s.flags...)
+// checkSkips compares the skipped tests with the list of this kind of run. A part of
+// a run has none.
+func (o options) checkSkips(tests *report) error {
+	if o.run != "" || o.unit || o.soak {
+		fmt.Printf("test: %d tests skipped\n", len(tests.skipped))
+		return nil
+	}
+	file, list := "skipped.txt", skippedList
+	if o.race {
+		file, list = "skipped_race.txt", skippedRaceList
+	}
+	var got []string
+	for _, id := range tests.skipped {
+		got = append(got, strings.TrimPrefix(id.String(), module+"/"))
+	}
+	return checkSkips(file, parseSkips(list), got, o.strict)
+}
+
+// goTest runs one stage, and reports its tests. What only debuggers read is left out
+// of the programs: linking takes half the time.
+func (o options) goTest(ctx context.Context, s stage, tests *report) error {
+	args := append([]string{"test", "-json", "-count=1", "-timeout=60m", "-ldflags=-s"}, s.flags...)
 	fmt.Println("test: go", strings.Join(args, " "), "for", len(s.packages), "packages")
 	cmd := exec.CommandContext(ctx, "go", append(args, s.packages...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Stderr = os.Stderr
 	cmd.Env = append(os.Environ(), o.env()...)
-	return cmd.Run()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("run go test: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("run go test: %w", err)
+	}
+	return errors.Join(tests.read(stdout), cmd.Wait())
 }
 
 // env is what go test gets besides our own environment. Without cgo the tests
@@ -135,9 +186,6 @@ func (o options) flags() []string {
 	}
 	if o.race {
 		flags = append(flags, "-race")
-	}
-	if o.v {
-		flags = append(flags, "-v")
 	}
 	return flags
 }

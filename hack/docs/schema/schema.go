@@ -83,10 +83,24 @@ func (c Comments) Document(typ reflect.Type, version string) (string, error) {
 
 // kinds are the words for what is no object.
 var kinds = map[reflect.Kind]string{
-	reflect.Bool: "boolean", reflect.Float64: "number", reflect.Int: "integer", reflect.Int64: "integer",
+	reflect.Bool: "boolean", reflect.Float64: "number", reflect.Int: "integer", reflect.Int32: "integer", reflect.Int64: "integer",
+}
+
+// described is implemented by types of the Kubernetes API that are written as
+// something else than a struct, such as metav1.Time.
+type described interface {
+	OpenAPISchemaType() []string
+	OpenAPISchemaFormat() string
 }
 
 func (c Comments) of(t reflect.Type) map[string]any {
+	if d, ok := reflect.Zero(t).Interface().(described); ok && t.Kind() != reflect.Pointer {
+		out := map[string]any{"type": d.OpenAPISchemaType()[0]}
+		if format := d.OpenAPISchemaFormat(); format != "" {
+			out["format"] = format
+		}
+		return out
+	}
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return map[string]any{"type": "string", "format": "date-time"}
