@@ -173,7 +173,8 @@ func (m member) namespace() string { return m.data["deploymentNamespace"] }
 
 // register does what an agent does to join: it asks with the token's
 // credential, again where an API server has not heard yet of its rights, and fetches
-// its own with it, which it does not use.
+// its own with it, which it does not use. Its request is granted when it returns: one
+// that is not outlives its Cluster and makes it again.
 func (g *gate) register(values map[string]any, clientID, random string, labels map[string]string, finalizers ...string) member {
 	g.t.Helper()
 	asking := g.with(values["token"].(string))
@@ -198,8 +199,19 @@ func (g *gate) register(values map[string]any, clientID, random string, labels m
 		}
 		return true
 	})
+	until(g.t, "the request of "+clientID+" is granted", func() bool {
+		return g.granted(values["clusterNamespace"].(string), clientID, random)
+	})
 	m.client = g.with(m.data["token"])
 	return m
+}
+
+// granted tells whether a request with these words is granted.
+func (g *gate) granted(namespace, clientID, random string) bool {
+	g.t.Helper()
+	return slices.ContainsFunc(g.requests(namespace), func(r *fleet.ClusterRegistration) bool {
+		return r.Spec.ClientID == clientID && r.Spec.ClientRandom == random && r.Status.Granted
+	})
 }
 
 // reads tells whether a member reads its BundleDeployments.

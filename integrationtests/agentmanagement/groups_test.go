@@ -1,7 +1,6 @@
 package agentmanagement_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -53,11 +52,7 @@ func otherGroupsToken(t *testing.T, g *gate) {
 			return err == nil && c.Labels[fleet.LabelGroup] == "prod" && c.Status.Namespace != ""
 		})
 		// A request that is not granted outlives its Cluster and makes it again.
-		until(t, "the first request is granted", func() bool {
-			return slices.ContainsFunc(g.requests(fleet.NamespaceDefault), func(r *fleet.ClusterRegistration) bool {
-				return r.Spec.ClientID == "attacker-2" && r.Status.Granted
-			})
-		})
+		until(t, "the first request is granted", func() bool { return g.granted(fleet.NamespaceDefault, "attacker-2", "r1") })
 		if err := g.pretend(asking, "attacker-2", "r2", "edge"); err != nil {
 			t.Fatal(err)
 		}
