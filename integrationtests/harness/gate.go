@@ -76,14 +76,20 @@ func (g *Gate) Run(t testing.TB) {
 	}()
 }
 
-// Installed is who a manager is, by its own account. That may have got its rights a
-// moment ago: an API server has to hear of them first.
+// Installed is InstalledIn for a manager in the namespace that is the default.
 func Installed(t testing.TB, client *kube.Client) registration.Installation {
+	t.Helper()
+	return InstalledIn(t, client, fleet.NamespaceSystem)
+}
+
+// InstalledIn is who a manager in a namespace is, by its own account. That may have got
+// its rights a moment ago: an API server has to hear of them first.
+func InstalledIn(t testing.TB, client *kube.Client, namespace string) registration.Installation {
 	t.Helper()
 	var out registration.Installation
 	Wait(t, Patience, "the manager has the rights of its account", func() bool {
 		var err error
-		out, err = installation.Ensure(context.Background(), client, fleet.NamespaceSystem)
+		out, err = installation.Ensure(context.Background(), client, namespace)
 		if err != nil && !kube.IsForbidden(err) && !kube.IsUnauthorized(err) {
 			t.Fatal(err)
 		}

@@ -22,7 +22,6 @@ import (
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
-	"github.com/fleetworkspace/fleet/pkg/agentmanagement/installation"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -114,10 +113,7 @@ func (w world) newManager(h *harness.Hub, namespace string, values map[string]an
 	w.Helper()
 	m := &manager{world: w, hub: h, namespace: namespace, halt: func() {}}
 	w.must(w.install(h, "fleet-crd", namespace, nil))
-	w.until("the kinds are served", func() bool {
-		_, err := kube.StoreOf[*fleet.Cluster](h.Admin).List(w.Context(), "", "")
-		return err == nil
-	})
+	harness.KindsServed(w, h.Admin)
 	all := map[string]any{
 		"apiServerURL": h.Cluster.URL(), "apiServerCA": string(h.Cluster.CA()), "agentTLSMode": "strict",
 		"agentCheckinInterval": expected.String(),
@@ -148,8 +144,7 @@ func (m *manager) run() {
 	m.halt()
 	ctx, stop := context.WithCancel(context.Background())
 	client := m.connect(fleet.FieldManagerAgentManagement)
-	install, err := installation.Ensure(ctx, client, m.namespace)
-	m.must(err)
+	install := harness.InstalledIn(m, client, m.namespace)
 	config, err := kube.StoreOf[*corev1.ConfigMap](client).Get(ctx, kube.Key{Namespace: m.namespace, Name: fleet.ConfigMapController})
 	m.must(err)
 	settings, warnings, err := registration.ParseSettings(config.Data[fleet.KeyConfig])

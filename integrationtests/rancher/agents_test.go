@@ -20,7 +20,6 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
 	"github.com/fleetworkspace/fleet/pkg/agentmanagement"
-	"github.com/fleetworkspace/fleet/pkg/agentmanagement/installation"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/kube"
@@ -48,8 +47,7 @@ func (w *world) manage(chart registration.Settings) {
 	w.Helper()
 	client, err := kube.Connect(kube.Config{REST: rest.CopyConfig(w.account), UserAgent: harness.GateAgent, FieldManager: fleet.FieldManagerAgentManagement})
 	w.must(err)
-	install, err := installation.Ensure(w.Context(), client, fleet.NamespaceSystem)
-	w.must(err)
+	install := harness.Installed(w, client)
 	log := w.log()
 	report := func(loop string, key kube.Key, err error) { log.Warnf("%s %s: %v", loop, key, err) }
 	w.run(func(ctx context.Context) error {
