@@ -1,12 +1,14 @@
 package rights_test
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -114,6 +116,12 @@ func rotates(w *world, t testing.TB, b registration.Bootstrapping) {
 	m.Order("app", harness.Order{Files: []string{"a.yaml", harness.ConfigMap("a", "two")}})
 	m.Until("the next order is carried out", func() bool { return m.Data(m.Home("app"), "a") == "two" })
 	m.State("app", fleet.Ready)
+	m.Until("nobody may fetch it any more", func() bool {
+		name := m.accounts()[0] + "-fetch"
+		_, role := get[*rbacv1.Role](w, fleet.NamespaceRegistration, name)
+		_, binding := get[*rbacv1.RoleBinding](w, fleet.NamespaceRegistration, name)
+		return !role && !binding
+	})
 	judge(m, began, account)
 
 	m.rotate("once-more")
@@ -129,11 +137,16 @@ func revokes(w *world, t testing.TB, b registration.Bootstrapping) {
 	m.Order("app", harness.Order{Files: []string{"a.yaml", harness.ConfigMap("a", "one")}})
 	m.State("app", fleet.Ready)
 	token, _ := m.kept()
-	for _, r := range list[*fleet.ClusterRegistration](w, m.Workspace, "") {
-		if r.Status.ClusterName == m.Name {
-			w.must(kube.StoreOf[*fleet.ClusterRegistration](w.hub.Admin).Delete(t.Context(), kube.KeyOf(r), kube.Precondition{}))
+	var granted *fleet.ClusterRegistration
+	m.Until("its registration is granted", func() bool { // a moment after the agent has its credential
+		all := list[*fleet.ClusterRegistration](w, m.Workspace, "")
+		i := slices.IndexFunc(all, func(r *fleet.ClusterRegistration) bool { return r.Status.Granted && r.Status.ClusterName == m.Name })
+		if i >= 0 {
+			granted = all[i]
 		}
-	}
+		return i >= 0
+	})
+	w.must(kube.StoreOf[*fleet.ClusterRegistration](w.hub.Admin).Delete(t.Context(), kube.KeyOf(granted), kube.Precondition{}))
 	revoked := time.Now()
 	m.void("the credential", token)
 	t.Logf("refused %s after the registration was deleted", time.Since(revoked).Round(time.Millisecond))
