@@ -36,7 +36,7 @@ func eachInItsOwn(w *world, t *testing.T) {
 		w.namespace(ws)
 		w.namespace("system-" + manager)
 		w.join(t, ws, "c-"+manager)
-		w.repo(t, ws, "app-"+manager)
+		w.repo(t, ws, "app-"+manager, "")
 	}
 	since := time.Now()
 	for manager, ws := range spaces {

@@ -225,14 +225,18 @@ type repository struct {
 }
 
 // repo serves a repository with one ConfigMap, and follows it. Its label app is
-// its name.
-func (w *world) repo(t *testing.T, workspace, name string) *repository {
+// its name; an empty shard is the default manager's.
+func (w *world) repo(t *testing.T, workspace, name, shard string) *repository {
 	t.Helper()
 	r := &repository{Repo: gittest.NewRepo(t), workspace: workspace, name: name}
 	r.Commit("first", map[string]string{"cm.yaml": manifest(name, "1")})
 	server := gittest.ServeHTTP(t, filepath.Dir(r.Dir))
+	labels := map[string]string{"app": name}
+	if shard != "" {
+		labels[fleet.LabelShardRef] = shard
+	}
 	_, err := kube.StoreOf[*fleet.GitRepo](w.admin).Create(w.Context(), &fleet.GitRepo{
-		ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: name, Labels: map[string]string{"app": name}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: name, Labels: labels},
 		Spec: fleet.GitRepoSpec{
 			Repo: server.URL + "/" + filepath.Base(r.Dir), Branch: "main", PollingInterval: &metav1.Duration{Duration: time.Second},
 			Targets: []fleet.GitTarget{{ClusterSelector: &metav1.LabelSelector{}}},
