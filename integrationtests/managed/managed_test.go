@@ -332,10 +332,12 @@ func emptyNeighbour(s *story) {
 	s.until("what nobody asks for is collected", func() bool { v, _ := s.value(s.meet, "lower-app"); return v == "" })
 	s.lower.run()
 	s.until("it is deployed again", func() bool { v, _ := s.value(s.meet, "lower-app"); return v == "two" })
-	s.until("and its deployment is Ready", func() bool { // what the Bundle says may be of before
-		bd, there := harness.Read[*fleet.BundleDeployment](s.world, s.lower.hub, in, "app")
-		return there && bd.Status.Ready && bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID
-	})
+	for _, lost := range list { // that of the agent too, which writes what belongs to the lower manager
+		s.until("deployment "+lost.Name+" is Ready", func() bool { // what the Bundle says may be of before
+			bd, there := harness.Read[*fleet.BundleDeployment](s.world, s.lower.hub, in, lost.Name)
+			return there && bd.UID != lost.UID && bd.Status.Ready && bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID
+		})
+	}
 	s.lower.ready(fleet.NamespaceLocal, "app")
 	s.unharmed("the upper manager", before, s.ofUpper())
 }
