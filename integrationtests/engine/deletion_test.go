@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -108,22 +107,19 @@ func pruneVolume(_ *testing.T, w *world) {
 	w.readRepo("volume")
 	w.owned("volume", "volume-a", "volume-b")
 	w.holds("volume-a", "c2", "PersistentVolumeClaim", "data")
-	heard[*fleet.BundleDeployment](w, kube.KeyOf(w.deployment("volume-a", "c2")))
+	w.counted("c2")
 	w.asks("volume", "volume-a")
 	sees(w, "one volume holds it", "would remove 1 of 2 bundles with 1 PersistentVolumeClaim: "+
 		"PersistentVolumeClaim pos/data on fleet-default/c2, bundle volume-a", func() string {
 		return strings.ReplaceAll(repoHeld(w, "volume")(), " and 1 more", ", bundle volume-a")
 	})
 	w.stays("volume-a", "volume-b")
+	hash, _, _ := withdrawal.ReadText(get[*fleet.GitRepo](w, in("volume")).Annotations[fleet.AnnotationDeletionHeld])
 	w.holds("volume-a", "c3", "Namespace", "pos")
-	approves[*fleet.GitRepo](w, "volume")
-	w.until("another list is another approval", func() bool {
-		update(w, in("volume"), func(r *fleet.GitRepo) { annotate(r, "probe", time.Now().String()) })
-		return strings.Contains(repoHeld(w, "volume")(), "1 Namespace") || get[*fleet.Bundle](w, in("volume-a")) == nil
-	})
-	if get[*fleet.Bundle](w, in("volume-a")) == nil {
-		return // the approval was faster than the report: it was for the list that there was
-	}
+	w.counted("c3")
+	update(w, in("volume"), func(r *fleet.GitRepo) { annotate(r, fleet.AnnotationApproveDeletion, hash) })
+	w.until("another list is another approval", func() bool { return strings.Contains(repoHeld(w, "volume")(), "1 Namespace") })
+	w.stays("volume-a", "volume-b")
 	approves[*fleet.GitRepo](w, "volume")
 	w.gone("volume-a")
 	w.stays("volume-b")
@@ -137,7 +133,7 @@ func pruneRenamed(_ *testing.T, w *world) {
 		w.holds("rename-old", c, "PersistentVolumeClaim", "moved")
 		w.holds("rename-new", c, "PersistentVolumeClaim", "moved")
 	}
-	w.settled()
+	w.counted("c1", "c2", "c3")
 	w.asks("rename", "rename-old")
 	w.gone("rename-old")
 	w.stays("rename-new")
@@ -271,6 +267,7 @@ func groupHeld(_ *testing.T, w *world) {
 // volumeHeld: a cluster whose deployment has a volume keeps it.
 func volumeHeld(_ *testing.T, w *world) {
 	w.holds("group-b", "x1", "PersistentVolumeClaim", "data")
+	w.counted("x1")
 	update(w, in("group-b"), func(b *fleet.Bundle) { b.Spec.Targets = []fleet.BundleTarget{where("env", "moon")} })
 	w.until("held", func() bool { return strings.Contains(bundleHeld(w, "group-b")(), "with 1 PersistentVolumeClaim") })
 	sees(w, "nothing has left", "x1 x2", w.on("group-b"))

@@ -98,12 +98,34 @@ func approves[P kube.Object](w *world, name string) {
 	})
 }
 
-// holds lets the deployments of a Bundle report one more object.
+// holds lets the deployments of a Bundle report one more object. The engine may hear of
+// what is written after it first: counted waits for it.
 func (w *world) holds(name, cluster, kind, object string) {
 	w.t.Helper()
 	setStatus(w, kube.KeyOf(w.deployment(name, cluster)), func(bd *fleet.BundleDeployment) {
 		bd.Status.Resources = append(bd.Status.Resources, fleet.BundleDeploymentResource{Kind: kind, APIVersion: "v1", Namespace: "pos", Name: object})
+		bd.Status.ResourceCounts.Ready++
+		bd.Status.ResourceCounts.DesiredReady++
 	})
+}
+
+// counted waits until the engine knows what the deployments on clusters report now: their
+// Clusters count it.
+func (w *world) counted(clusters ...string) {
+	w.t.Helper()
+	for _, name := range clusters {
+		w.until(name+" counts what is reported", func() bool {
+			list, err := kube.StoreOf[*fleet.BundleDeployment](w.admin).List(w.t.Context(), w.agents[name].namespace, "")
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			reported := 0
+			for _, bd := range list {
+				reported += bd.Status.ResourceCounts.DesiredReady
+			}
+			return get[*fleet.Cluster](w, in(name)).Status.ResourceCounts.DesiredReady == reported
+		})
+	}
 }
 
 func (w *world) gone(names ...string) {

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
@@ -41,7 +43,20 @@ func (w *world) commits(repo, commit string, change func(*fleet.BundleSpec), nam
 	for _, name := range names {
 		update(w, in(name), func(b *fleet.Bundle) { b.Labels[fleet.LabelCommit] = commit; change(&b.Spec) })
 	}
-	setStatus(w, in(repo), func(r *fleet.GitRepo) { r.Status.Commit = commit })
+	w.wrote(repo, commit)
+}
+
+// wrote plays the reader of repositories: it has written all Bundles of a commit.
+func (w *world) wrote(repo, commit string) {
+	w.t.Helper()
+	own, err := kube.StoreOf[*fleet.Bundle](w.admin).List(w.t.Context(), workspace, fleet.LabelRepoName+"="+repo)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	setStatus(w, in(repo), func(r *fleet.GitRepo) {
+		next := fleet.Reading{Commit: commit, Generation: r.Status.ObservedGeneration, Complete: true}
+		r.Status.Commit, r.Status.Reading = commit, reading.Next(r.Status.Reading, next, reading.Commits(r, own), nil)
+	})
 }
 
 func to(namespace string) func(*fleet.BundleSpec) {
@@ -98,6 +113,7 @@ func replaceVolume(t *testing.T, w *world) {
 	w.readRepo("vol")
 	w.owned("vol", "vol-a", "vol-b")
 	w.holds("vol-a", "c2", "PersistentVolumeClaim", "data")
+	w.counted("c2")
 	before := w.specs("vol-a")
 	w.commits("vol", "c2", to("till"), "vol-a", "vol-b")
 	sees(w, "the volume is held", "would replace the release of 1 of 2 bundles with 1 PersistentVolumeClaim: "+
@@ -189,7 +205,7 @@ func replaceAndRemove(_ *testing.T, w *world) {
 		update(w, in(name), func(b *fleet.Bundle) { b.Labels[fleet.LabelCommit] = "c2"; b.Spec.TargetNamespace = "till" })
 	}
 	w.asks("both", names[2:]...) // before the commit is known to be written: both wait for it
-	setStatus(w, in("both"), func(r *fleet.GitRepo) { r.Status.Commit = "c2" })
+	w.wrote("both", "c2")
 	sees(w, "held", "would remove 2 and replace the release of 2 of 4 bundles (budget 3): bundle both-a: release default/both-a becomes till/both-a, "+
 		"bundle both-b: release default/both-b becomes till/both-b, bundle both-c, bundle both-d", w.heldList("both"))
 	w.stays(names...)
@@ -209,6 +225,7 @@ func replaceByLabel(_ *testing.T, w *world) {
 	w.create(b)
 	sees(w, "Ready", "True", bundleReady(w, "label-a"))
 	w.holds("label-a", "c2", "PersistentVolumeClaim", "data")
+	w.counted("c2")
 	update(w, in("c2"), func(c *fleet.Cluster) { c.Labels["tier"] = "special" })
 	w.until("held", func() bool {
 		return strings.HasPrefix(repoHeld(w, "label")(), "would replace the release of 1 of 1 bundle with 1 PersistentVolumeClaim")
@@ -229,6 +246,7 @@ func replaceAlone(_ *testing.T, w *world) {
 	sees(w, "it moves", "c1=shop c2=shop c3=shop", w.namespaces("alone"))
 	sees(w, "Ready", "True", bundleReady(w, "alone"))
 	w.holds("alone", "c3", "PersistentVolumeClaim", "data")
+	w.counted("c3")
 	update(w, in("alone"), func(b *fleet.Bundle) { b.Spec.TargetNamespace = "till" })
 	w.until("held", func() bool {
 		return strings.HasPrefix(bundleHeld(w, "alone")(), "would replace the release of 1 of ")
