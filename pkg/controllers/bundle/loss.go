@@ -6,6 +6,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
@@ -16,6 +17,7 @@ type loss struct {
 	granted     bool                       // the marked ones may go already
 	replaced    map[kube.Key]*replacements // by Bundle, of those that are to be judged or are held
 	newest      time.Time                  // when the newest of these came
+	unplanned   bool                       // some Bundle was not looked at since it was written
 }
 
 // lossOf gathers what the Bundles of a GitRepo would lose.
@@ -27,7 +29,11 @@ func (e *Engine) lossOf(repo *fleet.GitRepo, own, marked []*fleet.Bundle) *loss 
 	for _, b := range own {
 		key := kube.KeyOf(b)
 		r := e.purse.open(key)
-		if len(r.open) == 0 || b.DeletionTimestamp != nil || slices.Contains(marked, b) {
+		if b.DeletionTimestamp != nil || slices.Contains(marked, b) {
+			continue
+		}
+		l.unplanned = l.unplanned || !e.table.Planned(key)
+		if len(r.open) == 0 {
 			continue
 		}
 		l.replaced[key] = r
@@ -140,11 +146,15 @@ func (l *loss) leaves(cluster kube.Key) func(kube.Key) bool {
 }
 
 // written reports whether the commit, or the specification of the GitRepo, that
-// has changed these Bundles was written as a whole: others of the same commit may
-// be still to come. A commit was, when the GitRepo says that it is at that commit,
-// or at another one than when the Bundle was planned.
+// has changed these Bundles was written as a whole, and all of it was looked at: others
+// of the same commit may be still to come. A commit was written, when the GitRepo says
+// that it is at that commit, or at another one than when the Bundle was planned. The
+// GitRepo may be heard of before its Bundles: it says which they are.
 func (l *loss) written() bool {
-	if l.repo.Status.ObservedGeneration < l.repo.Generation {
+	if l.repo.Status.ObservedGeneration < l.repo.Generation || l.unplanned {
+		return false
+	}
+	if shows, known := reading.Shows(l.repo, l.own); known && !shows {
 		return false
 	}
 	for _, b := range l.own {

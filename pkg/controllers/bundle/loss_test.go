@@ -21,6 +21,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/table"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
@@ -78,6 +79,14 @@ func (d *testEngine) repo(commit string, annotations ...string) *fleet.GitRepo {
 	r.Status.Commit = commit
 	d.table.SetRepo(r)
 	return r
+}
+
+// read is the repository with what a reading has left: commits of Bundles by name.
+func (d *testEngine) read(commit string, commits map[string]string) {
+	r := d.repo(commit).DeepCopy()
+	r.ResourceVersion = "2"
+	r.Status.Reading = reading.Next(nil, fleet.Reading{Commit: commit, Complete: true}, commits, nil)
+	d.table.SetRepo(r)
 }
 
 func (d *testEngine) bundle(name, commit string) *fleet.Bundle {
@@ -176,6 +185,40 @@ func TestLoss(t *testing.T) {
 			d.after(claimGrace - time.Second)
 			return d.judged()
 		}, "waits"},
+		"NotHeardOf": {"nor have come to us: the repository is told by another watch than its Bundles", func(d *testEngine) string {
+			d.read("new", map[string]string{"b0": "new", "b1": "new", "b2": "new", "late": "new"})
+			move(3)(d)
+			late := d.bundle("late", "old").DeepCopy()
+			d.after(collect)
+			waits := d.judged()
+			late.Labels[fleet.LabelCommit], late.ResourceVersion = "new", "2"
+			d.table.SetBundle(late)
+			d.moves("late", "default/late")
+			d.after(collect)
+			return waits + " | " + d.judged()
+		}, "waits | may ; would replace the release of 4 of 4 bundles (budget 3)"},
+		"NotLookedAt": {"nor have been looked at in a second", func(d *testEngine) string {
+			d.repo("new")
+			move(3)(d)
+			late := d.bundle("late", "new").DeepCopy()
+			late.Generation, late.ResourceVersion = 2, "2"
+			d.table.SetBundle(late)
+			d.after(collect)
+			waits := d.judged()
+			d.moves("late", "default/late")
+			d.table.SetPlan(kube.KeyOf(late), table.Plan{Generation: 2, Complete: true})
+			d.after(collect)
+			return waits + " | " + d.judged()
+		}, "waits | may ; would replace the release of 4 of 4 bundles (budget 3)"},
+		"NeverLookedAt": {"that is waited for a minute", func(d *testEngine) string {
+			d.repo("new")
+			move(3)(d)
+			late := d.bundle("late", "new").DeepCopy()
+			late.Generation, late.ResourceVersion = 2, "2"
+			d.table.SetBundle(late)
+			d.after(claimGrace)
+			return d.judged()
+		}, "may b0 b1 b2"},
 		"WrittenSince": {"another commit was read since, so this one was written", func(d *testEngine) string {
 			r := d.repo("old")
 			move(1)(d)

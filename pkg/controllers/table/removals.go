@@ -15,6 +15,14 @@ func (t *Table) Settled() bool {
 	return t.settled
 }
 
+// Planned tells whether the last look at a Bundle was at the version that is known now.
+func (t *Table) Planned(key kube.Key) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	row := t.bundles[key]
+	return row != nil && row.obj != nil && row.plan != nil && row.plan.Generation == row.obj.Generation
+}
+
 // Owned are a GitRepo, nil where there is none, and its Bundles, in no order.
 func (t *Table) Owned(repo kube.Key) (*fleet.GitRepo, []*fleet.Bundle) {
 	t.mu.Lock()
