@@ -21,7 +21,7 @@ func TestReferenceAgent(t *testing.T) {
 	w.speaks = fleet.FieldManagerRelease
 	w.addCluster("theirs", prod)
 	w.create(bundle("web", "x", where("env", "prod")))
-	sees(w, "Ready", "True", bundleReady(w, "web"))
+	w.readyOn("web", "2/2")
 	for _, name := range []string{"ours", "theirs"} { // both have said which protocol they speak
 		w.until(name+" has reported", func() bool {
 			c := get[*fleet.Cluster](w, in(name))

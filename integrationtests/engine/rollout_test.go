@@ -40,7 +40,7 @@ func TestRollout(t *testing.T) {
 func pausedIsStaged(t *testing.T, w *world) {
 	b := w.withValues(bundle("app", "v1", everywhere()), map[string]any{"v": "1"})
 	w.create(b)
-	sees(w, "Ready", "True", bundleReady(w, "app"))
+	w.readyOn("app", "3/3")
 	old := w.deployment("app", "c1")
 	data := map[string][]byte{"values.yaml": []byte(`{"v":"2"}`)}
 	update(w, in("app"), func(s *corev1.Secret) { s.Data = data })

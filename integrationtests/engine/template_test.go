@@ -33,7 +33,7 @@ func TestTemplateError(t *testing.T) {
 	none := intstr.FromInt32(0)
 	b.Spec.RolloutStrategy.Partitions[0].MaxUnavailable = &none
 	w.create(b)
-	sees(w, "Ready on all", "True", bundleReady(w, "app"))
+	w.readyOn("app", "3/3")
 	before := w.deployment("app", "c1")
 
 	// What runs on c1 is down, and its template fails: neither is counted.

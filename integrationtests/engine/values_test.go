@@ -188,7 +188,7 @@ func TestStagingReadsNothing(t *testing.T) {
 	b := bundle("app", "v1", everywhere())
 	b.Spec.ServiceAccount = "deployer"
 	w.create(b)
-	sees(w, "Ready", "True", bundleReady(w, "app"))
+	w.readyOn("app", "3/3")
 	runs := w.deployment("app", "c1").Spec
 	reads.Store(0)
 	update(w, in("app"), func(b *fleet.Bundle) {

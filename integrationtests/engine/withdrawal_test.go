@@ -30,7 +30,7 @@ func TestWithdrawalsStop(t *testing.T) {
 	b := bundle("web", "x", where("env", "prod"))
 	b.Labels = nil
 	w.create(b)
-	sees(w, "Ready", "True", bundleReady(w, "web"))
+	w.readyOn("web", "13/13")
 	uids := map[string]bool{}
 	for i := range clusters {
 		uids[string(w.deployment("web", fmt.Sprintf("c%02d", i)).UID)] = true

@@ -327,6 +327,16 @@ func bundleReady(w *world, name string) func() string {
 	return ready(w, in(name), func(b *fleet.Bundle) []fleet.Condition { return b.Status.Conditions })
 }
 
+// readyOn waits until the engine counts a Bundle as Ready on so many clusters, "2/2". Who
+// makes Clusters and then a Bundle has to: the engine may hear of the Bundle first, and it
+// is Ready then on those that are known.
+func (w *world) readyOn(name, clusters string) {
+	w.t.Helper()
+	sees(w, name+" is Ready on "+clusters, clusters+" True", func() string {
+		return get[*fleet.Bundle](w, in(name)).Status.Display.ReadyClusters + " " + bundleReady(w, name)()
+	})
+}
+
 func repoReady(w *world, name string) func() string {
 	return ready(w, in(name), func(r *fleet.GitRepo) []fleet.Condition { return r.Status.Conditions })
 }
