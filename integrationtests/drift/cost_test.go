@@ -160,7 +160,9 @@ func writes(w *world) {
 	}
 	w.patch(o, intruder, `{"spec":{"size":2}}`)
 	w.State("quick", fleet.Modified)
-	if got := w.statuses("quick", begin); len(got) != 1 {
+	var got []harness.Request
+	w.Until("the write is noted", func() bool { got = w.statuses("quick", begin); return len(got) > 0 }) // later than it is seen
+	if len(got) != 1 {
 		w.Errorf("%d writes of the status, want 1:\n%s", len(got), harness.Lines(got))
 	}
 }
