@@ -17,6 +17,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 )
@@ -286,9 +287,14 @@ func brake(s *story) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceSystem, Name: fleet.ConfigMapBrake},
 		Data:       map[string]string{"suspended": "true", "reason": "incident 4711", "by": "ana"},
 	})
-	s.heard(m)
+	s.until("the worker knows of it", func() bool { // what is asked for before is done
+		s.force()
+		c := condition.Find(s.status().Conditions, fleet.ConditionReconciling)
+		return c != nil && c.Message == "suspended by ana: incident 4711"
+	})
 	before := s.bundles()
 	second := s.git.Commit("second", map[string]string{"a/cm.yaml": manifest("two")})
+	s.until("the commit is seen", func() bool { return s.status().PollingCommit == second })
 	s.says("Reconciling", "True", "Suspended", "suspended by ana: incident 4711")
 	if st := s.status(); st.Commit != first || st.PollingCommit != second {
 		s.t.Errorf("want the commit seen and not read: %+v", st)
@@ -304,10 +310,10 @@ func brake(s *story) {
 // A limit that is not implemented stops everything new, and says so.
 func restriction(s *story) {
 	policy := create(s.world, &fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "p"}})
-	s.heard(policy)
-	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
-	s.follow(nil)
+	s.follow(nil) // there is nothing in the repository before the worker knows of the Policy
 	s.says("Accepted", "False", "Restricted", `Policy "p" limits this namespace and is not implemented yet: nothing new is deployed until it is gone`)
+	first := s.git.Commit("first", map[string]string{"a/cm.yaml": manifest("one")})
+	s.force()
 	if len(s.bundles()) != 0 {
 		s.t.Error("nothing may be deployed")
 	}

@@ -37,7 +37,6 @@ type world struct {
 	cluster *cluster.Cluster
 	admin   *kube.Client
 	worker  *worker
-	ear     *harness.Ear // what the worker has heard
 }
 
 // A worker is what runs beside all stories: there is one at a time, whichever
@@ -49,8 +48,8 @@ type worker struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, cluster: harness.Cluster(t, "management"), worker: &worker{t: t}, ear: &harness.Ear{}}
-	w.admin = w.client("sandbox-admin", "test", nil)
+	w := &world{t: t, cluster: harness.Cluster(t, "management"), worker: &worker{t: t}}
+	w.admin = w.client("sandbox-admin", "test")
 	harness.InstallCRDs(w.t, w.admin)
 	w.namespace(fleet.NamespaceSystem)
 	w.start()
@@ -58,14 +57,9 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// client is a connection, on which an ear may listen.
-func (w *world) client(agent, manager string, ear *harness.Ear) *kube.Client {
+func (w *world) client(agent, manager string) *kube.Client {
 	w.t.Helper()
-	rest := w.cluster.REST()
-	if ear != nil {
-		rest.Wrap(ear.Wrap)
-	}
-	c, err := kube.Connect(kube.Config{REST: rest, UserAgent: agent, FieldManager: manager})
+	c, err := kube.Connect(kube.Config{REST: w.cluster.REST(), UserAgent: agent, FieldManager: manager})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -92,7 +86,7 @@ func (w *world) start() {
 	worker := gitrepo.New(gitrepo.Config{
 		Namespace: fleet.NamespaceSystem, Remotes: remotes, Reader: read, OCI: oci.New(oci.Config{Addresses: address.WithLoopback()}), ImageScans: true,
 	},
-		w.client(agent, fleet.FieldManagerGitJob, w.ear), logrus.NewEntry(log))
+		w.client(agent, fleet.FieldManagerGitJob), logrus.NewEntry(log))
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -286,11 +280,16 @@ func (s *story) asked(name string) bool {
 	return ok && there && b.Annotations[fleet.AnnotationPrune] != "" && b.Annotations[fleet.AnnotationPrune] == r.Annotations[fleet.AnnotationPrune]
 }
 
-// heard waits until the worker has been told of an object: its watches of two kinds,
-// and its questions to repositories, know nothing of each other.
-func (s *story) heard(o metav1.Object) {
+// force asks for the repository to be read again, and waits until the worker has looked at
+// that.
+func (s *story) force() {
 	s.t.Helper()
-	s.until("the worker has heard of "+o.GetName(), func() bool { return s.ear.Heard(o) })
+	change(s.world, s.repo, func(r *fleet.GitRepo) { r.Spec.ForceSyncGeneration++ })
+	s.until("the worker has looked at it", func() bool {
+		r, _ := get[*fleet.GitRepo](s.world, s.ns, s.repo.Name)
+		c := condition.Find(r.Status.Conditions, fleet.ConditionAccepted)
+		return c != nil && c.ObservedGeneration == r.Generation
+	})
 }
 
 // writes are the worker's requests in the story's namespace that asked for a
