@@ -171,22 +171,34 @@ func brakeHolds(_ *testing.T, w *world, _ *agent) {
 	brake := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceSystem, Name: fleet.ConfigMapBrake},
 		Data: map[string]string{"suspended": "true", "by": "ana", "reason": "audit"}}
 	w.create(brake)
-	w.until("the brake is seen", func() bool {
-		update(w, in("web"), func(b *fleet.Bundle) { b.Spec.Resources[0].Content = "held" + time.Now().String() })
-		return bundleReady(w, "web")() == "False OutOfSync: OutOfSync(2) [Cluster fleet-default/c1: suspended by ana: audit]"
-	})
+	w.heldBack("web", "False OutOfSync: OutOfSync(2) [Cluster fleet-default/c1: suspended by ana: audit]")
 	remove[*corev1.ConfigMap](w, kube.KeyOf(brake))
 	sees(w, "it goes on", "True", bundleReady(w, "web"))
 }
 
+// heldBack waits until a Bundle says that what is new is held back, and why: it is changed
+// and looked at again until the engine knows of what holds it back.
+func (w *world) heldBack(name, says string) {
+	w.t.Helper()
+	w.until(name+" says "+says, func() bool {
+		update(w, in(name), func(b *fleet.Bundle) { b.Spec.Resources[0].Content = "held " + time.Now().String() })
+		w.until(name+" was looked at", func() bool {
+			b := get[*fleet.Bundle](w, in(name))
+			return b.Status.ObservedGeneration == b.Generation
+		})
+		return bundleReady(w, name)() == says
+	})
+}
+
 func policyCloses(_ *testing.T, w *world, _ *agent) {
 	w.create(&fleet.Policy{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: "p"}})
-	heard[*fleet.Policy](w, in("p"))
+	const why = `[Cluster fleet-default/c1: Policy "p" limits this namespace and is not implemented yet: nothing new is deployed until it is gone]`
+	w.heldBack("web", "False OutOfSync: OutOfSync(2) "+why)
 	w.create(bundle("late", "x", everywhere()))
-	sees(w, "nothing new while a Policy is not acted on", "False Pending: Pending(2) [Cluster fleet-default/c1: "+
-		`Policy "p" limits this namespace and is not implemented yet: nothing new is deployed until it is gone]`, bundleReady(w, "late"))
+	sees(w, "nothing new while a Policy is not acted on", "False Pending: Pending(2) "+why, bundleReady(w, "late"))
 	remove[*fleet.Policy](w, in("p"))
 	sees(w, "then it comes", "True", bundleReady(w, "late"))
+	sees(w, "as does what was held back", "True", bundleReady(w, "web"))
 	w.create(&fleet.HelmOp{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: "h"}})
 	sees(w, "a HelmOp says that nobody acts on it", "NotImplemented", func() string {
 		c := condition.Find(get[*fleet.HelmOp](w, in("h")).Status.Conditions, fleet.ConditionAccepted)
