@@ -98,10 +98,24 @@ func approves[P kube.Object](w *world, name string) {
 	})
 }
 
-// holds lets the deployments of a Bundle report one more object. The engine may hear of
-// what is written after it first: counted waits for it.
+// applied waits until agents have applied the version of a Bundle that they were given. A
+// Bundle that has been given another version is Ready for a moment as it was.
+func (w *world) applied(name string, clusters ...string) {
+	w.t.Helper()
+	for _, cluster := range clusters {
+		w.until("the agent has applied "+name+" on "+cluster, func() bool {
+			bd := w.deployment(name, cluster)
+			return bd != nil && bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID
+		})
+	}
+}
+
+// holds lets the deployments of a Bundle report one more object, once the agent has
+// applied the version that it was given: with each version it reports anew. The engine may
+// hear of what is written after it first: counted waits for it.
 func (w *world) holds(name, cluster, kind, object string) {
 	w.t.Helper()
+	w.applied(name, cluster)
 	setStatus(w, kube.KeyOf(w.deployment(name, cluster)), func(bd *fleet.BundleDeployment) {
 		bd.Status.Resources = append(bd.Status.Resources, fleet.BundleDeploymentResource{Kind: kind, APIVersion: "v1", Namespace: "pos", Name: object})
 		bd.Status.ResourceCounts.Ready++
