@@ -58,6 +58,7 @@ var mistakes = map[string]map[string]mistake{
 	"TemplatesOfValues":  mistakesOfValues,
 	"Documents":          mistakesOfDocuments,
 	"Patches":            mistakesOfPatches,
+	"Near":               mistakesOfPaths,
 	"ValuesSchema":       mistakesOfSchemas,
 	"Once":               mistakesOnce,
 	"Names":              mistakesOfNames,

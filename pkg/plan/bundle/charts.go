@@ -122,7 +122,7 @@ func (a *assembly) looksLocal(h helm) bool {
 		return false
 	}
 	a.fail(h, finding.RuleChart, fmt.Sprintf("helm.chart %q is no directory here, and nothing that can be downloaded", name),
-		a.neighbour(path.Join(a.base, name)), "chart")
+		a.neighbour(name, a.hasChart), "chart")
 	return true
 }
 

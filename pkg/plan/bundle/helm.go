@@ -12,7 +12,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/position"
-	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
 
 // helm is the Helm options of the bundle or of one target.
@@ -94,7 +93,7 @@ func (a *assembly) unusedValues(h helm) {
 			continue
 		}
 		if _, err := a.tree.resolve(p); errors.Is(err, fs.ErrNotExist) {
-			f.Rule, f.Message, f.Hint = finding.RuleFile, fmt.Sprintf("values file %q does not exist", name), a.neighbour(p)
+			f.Rule, f.Message, f.Hint = finding.RuleFile, fmt.Sprintf("values file %q does not exist", name), a.neighbour(name, isYAML)
 			a.add(f)
 		}
 	}
@@ -122,7 +121,7 @@ func (a *assembly) valuesFile(h helm, i int, name string) (map[string]any, bool)
 	case errors.Is(err, fs.ErrNotExist) && path.IsAbs(name):
 		return report(finding.RuleOutside, "is not in the repository", "")
 	case errors.Is(err, fs.ErrNotExist):
-		return report(finding.RuleFile, "does not exist", a.neighbour(p))
+		return report(finding.RuleFile, "does not exist", a.neighbour(name, isYAML))
 	case errors.Is(err, errOutside):
 		return report(finding.RuleOutside, "is a symbolic link that leads out of the repository", "")
 	case errors.Is(err, errTooLarge):
@@ -190,29 +189,6 @@ func extent(v any) (count, bytes int) {
 		}
 	}
 	return count, bytes
-}
-
-// neighbour names a file that was probably meant.
-func (a *assembly) neighbour(p string) string {
-	if a.crowded() || len(path.Base(p)) > 255 {
-		return "" // nobody reads it
-	}
-	dir, err := a.tree.resolve(path.Dir(p))
-	if err != nil {
-		return ""
-	}
-	entries, err := a.tree.readDir(dir)
-	if err != nil {
-		return ""
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	if near := spelling.Nearest(path.Base(p), names); near != "" {
-		return fmt.Sprintf("there is %q", near)
-	}
-	return ""
 }
 
 // merge lays one tree of values over another, which it changes; it may take over

@@ -83,7 +83,7 @@ func (k *checks) kustomized(o *fleet.KustomizeOptions, dir string, at func(...an
 	}
 	if fleetyaml.HasTemplate(o.Dir) {
 		f.Hint = fleetyaml.HintTemplates
-	} else if near := spelling.Nearest(dir, there); near != "" {
+	} else if near := spelling.NearestPath(dir, there); near != "" {
 		f.Hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	k.a.add(f)
@@ -113,6 +113,8 @@ func (k *checks) overlays() {
 				f.Message = fmt.Sprintf("overlay %q changes nothing: there is no file in overlays/%s", name, clean)
 				if fleetyaml.HasTemplate(name) {
 					f.Hint = fleetyaml.HintTemplates
+				} else if near := spelling.NearestPath(clean, k.overlayDirs()); near != "" {
+					f.Hint = fmt.Sprintf("did you mean %q?", near)
 				}
 			default:
 				continue
@@ -124,6 +126,17 @@ func (k *checks) overlays() {
 	for i := range k.a.spec.Targets {
 		check(k.a.spec.Targets[i].YAML, func(keys ...any) (int, int) { return k.a.file.AtTarget(i, keys...) })
 	}
+}
+
+// overlayDirs are the overlays that there are.
+func (k *checks) overlayDirs() []string {
+	var names []string
+	for dir := range k.dirs {
+		if name, ok := strings.CutPrefix(dir, "overlays/"); ok {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // kustomization checks a kustomization and the manifests and kustomizations

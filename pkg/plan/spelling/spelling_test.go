@@ -25,6 +25,35 @@ func TestNearest(t *testing.T) {
 	}
 }
 
+func TestNearestPath(t *testing.T) {
+	values := []string{"values.yaml", "values/production.yaml", "values/staging.yaml"}
+	cases := map[string]struct {
+		why   string
+		name  string
+		known []string
+		want  string
+	}{
+		"Abbreviation":   {"prod is short for production", "values/prod.yaml", values, "values/production.yaml"},
+		"OtherSeparator": {"- stands for a directory", "values-staging.yaml", values, "values/staging.yaml"},
+		"OtherEnd":       {"yml is yaml", "values.yml", values, "values.yaml"},
+		"OtherDirectory": {"the directory is missing", "production.yaml", values, "values/production.yaml"},
+		"Misspelt":       {"letters change places", "vlaues.yaml", values, "values.yaml"},
+		"MisspeltBelow":  {"the directory is misspelt", "vaules/staging.yaml", values, "values/staging.yaml"},
+		"OneLetter":      {"a letter is missing in the same directory", "values-prod.yaml", append([]string{"values-prd.yaml"}, values...), "values-prd.yaml"},
+		"NotTheDefault":  {"values.yaml is not near what is named after something", "values-prod.yaml", values[:1], ""},
+		"SameDirectory":  {"the nearest directory wins", "b/prod.yaml", []string{"a/prod-x.yaml", "a/production.yaml", "b/production.yaml"}, "b/production.yaml"},
+		"Directory":      {"a chart is in a directory of charts", "web", []string{"charts/db", "charts/web"}, "charts/web"},
+		"Nothing":        {"nothing is known", "web", nil, ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := NearestPath(c.name, c.known); got != c.want {
+				t.Errorf("%s: want %q, got %q", c.why, c.want, got)
+			}
+		})
+	}
+}
+
 func FuzzNearest(f *testing.F) {
 	f.Add("bundels", "bundles")
 	f.Add("", "é")

@@ -1,0 +1,35 @@
+package main
+
+// mistakesOfPaths name a file or directory that has another name.
+var mistakesOfPaths = map[string]mistake{
+	"ValuesFiles": {
+		map[string]string{
+			"Chart.yaml": mistakenChart, "templates/a.yaml": mistakenCM, "values.yaml": "a: b\n", "values/production.yaml": "a: b\n", "values-stage.yaml": "a: b\n",
+			"fleet.yaml": "helm:\n  chart: .\n  valuesFiles:\n  - values/prod.yaml\n  - values-staging.yaml\n  - production.yaml\n  - values-test.yaml\n",
+		},
+		"fleet.yaml:4:5: error: values file \"values/prod.yaml\" does not exist [file]\n    did you mean \"values/production.yaml\"?\n" +
+			"fleet.yaml:5:5: error: values file \"values-staging.yaml\" does not exist [file]\n    did you mean \"values-stage.yaml\"?\n" +
+			"fleet.yaml:6:5: error: values file \"production.yaml\" does not exist [file]\n    did you mean \"values/production.yaml\"?\n" +
+			"fleet.yaml:7:5: error: values file \"values-test.yaml\" does not exist [file]\n    did you mean \"values-stage.yaml\"?\n",
+	},
+	"KustomizeDir": {
+		map[string]string{
+			"cm.yaml": mistakenCM, "overlays/production/kustomization.yaml": "resources: [../../cm.yaml]\n", "fleet.yaml": "kustomize:\n  dir: prod\n",
+		},
+		"fleet.yaml:2:8: warning: kustomize.dir \"prod\" does not exist: the bundle is deployed without it [file]\n    did you mean \"overlays/production\"?\n",
+	},
+	"Overlay": {
+		map[string]string{"cm.yaml": mistakenCM, "overlays/staging/cm.yaml": mistakenCM, "fleet.yaml": "yaml:\n  overlays: [stagng]\n"},
+		"fleet.yaml:2:14: warning: overlay \"stagng\" changes nothing: there is no file in overlays/stagng [file]\n    did you mean \"staging\"?\n",
+	},
+	"Chart": {
+		map[string]string{
+			"charts/web/Chart.yaml": mistakenChart, "charts/web/templates/a.yaml": mistakenCM, "fleet.yaml": "helm:\n  chart: charts/wbe\n",
+		},
+		"fleet.yaml:2:10: error: helm.chart \"charts/wbe\" is no directory here, and nothing that can be downloaded [chart]\n    did you mean \"charts/web\"?\n",
+	},
+	"ChartElsewhere": {
+		map[string]string{"charts/web/Chart.yaml": mistakenChart, "charts/web/templates/a.yaml": mistakenCM, "fleet.yaml": "helm:\n  chart: web\n"},
+		"fleet.yaml:2:10: error: helm.chart \"web\" is no directory here, and nothing that can be downloaded [chart]\n    did you mean \"charts/web\"?\n",
+	},
+}

@@ -1,0 +1,84 @@
+package spelling
+
+import (
+	"cmp"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// shortest is how long a word has to be at least to be an abbreviation.
+const shortest = 3
+
+// NearestPath is the known path, with slashes, that was most likely meant by one that
+// does not exist, or "" where none is near. Values-prod.yaml is near values/prod.yml,
+// prod.yaml and values-production.yaml; a path in the same directory is nearer than one
+// elsewhere. Of several as near the first in order is taken.
+func NearestPath(name string, known []string) string {
+	name = path.Clean(name)
+	sorted := slices.Sorted(slices.Values(known))
+	find := func(near func(a, b []string) bool, beside bool) string {
+		i := slices.IndexFunc(sorted, func(k string) bool { return isBeside(k, name) == beside && near(words(name), words(k)) })
+		if i < 0 {
+			return ""
+		}
+		return sorted[i]
+	}
+	return cmp.Or(
+		find(slices.Equal[[]string], true), find(slices.Equal[[]string], false), find(abbreviated, true), misspelt(name, sorted),
+		find(abbreviated, false), find(endsLike, true), find(endsLike, false), misspeltBelow(name, sorted),
+	)
+}
+
+// isBeside reports whether two paths are in the same directory.
+func isBeside(a, b string) bool { return path.Dir(a) == path.Dir(b) }
+
+// misspelt is the path in the same directory whose name is spelled nearly the same.
+func misspelt(name string, known []string) string {
+	return nearestOf(path.Base(name), known, func(k string) string {
+		if !isBeside(k, name) {
+			return ""
+		}
+		return path.Base(k)
+	})
+}
+
+// misspeltBelow is the path that is spelled nearly the same, else that whose name is.
+func misspeltBelow(name string, known []string) string {
+	return cmp.Or(nearestOf(name, known, path.Clean), nearestOf(path.Base(name), known, path.Base))
+}
+
+// nearestOf is the known path of which a part is nearly the same as name, but for
+// their ends.
+func nearestOf(name string, known []string, part func(string) string) string {
+	paths := map[string]string{}
+	for _, k := range slices.Backward(known) {
+		paths[stem(part(k))] = k
+	}
+	delete(paths, "")
+	return paths[Nearest(stem(name), slices.Collect(maps.Keys(paths)))]
+}
+
+// stem is a path without the end of its file's name.
+func stem(p string) string { return strings.TrimSuffix(p, path.Ext(p)) }
+
+// words are those of a path without its end.
+func words(p string) []string {
+	return strings.FieldsFunc(strings.ToLower(stem(p)), func(r rune) bool { return strings.ContainsRune("/-_. ", r) })
+}
+
+// abbreviated reports whether each word of one list is that of the other, or begins
+// it.
+func abbreviated(a, b []string) bool {
+	return slices.EqualFunc(a, b, begins)
+}
+
+func begins(x, y string) bool {
+	return x == y || min(len(x), len(y)) >= shortest && (strings.HasPrefix(x, y) || strings.HasPrefix(y, x))
+}
+
+// endsLike reports whether the last words are the same, or one begins the other.
+func endsLike(a, b []string) bool {
+	return len(a) > 0 && len(b) > 0 && begins(a[len(a)-1], b[len(b)-1])
+}
