@@ -33,3 +33,10 @@ var mistakesOfPaths = map[string]mistake{
 		"fleet.yaml:2:10: error: helm.chart \"web\" is no directory here, and nothing that can be downloaded [chart]\n    did you mean \"charts/web\"?\n",
 	},
 }
+
+var mistakesOfCharts = map[string]mistake{
+	"Unclosed": {
+		map[string]string{"Chart.yaml": mistakenChart, "templates/a.yaml": mistakenCM + "  {{- if .Values.a }}\n  b: c\n  {{- range .Values.b }}\n  c: d\n  {{- end }}\n"},
+		"templates/a.yaml:7:1: error: template: this if has no end: the file ends before it is closed with {{ end }} [template]\n",
+	},
+}

@@ -59,6 +59,7 @@ var mistakes = map[string]map[string]mistake{
 	"Documents":          mistakesOfDocuments,
 	"Patches":            mistakesOfPatches,
 	"Near":               mistakesOfPaths,
+	"Charts":             mistakesOfCharts,
 	"ValuesSchema":       mistakesOfSchemas,
 	"Once":               mistakesOnce,
 	"Names":              mistakesOfNames,

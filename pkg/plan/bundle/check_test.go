@@ -217,7 +217,7 @@ func TestChecks(t *testing.T) {
 				"d/fleet.yaml": "helm: {chart: web}\n", "d/web/Chart.yaml": "name: web", "d/web/templates/a.yaml": "a: 1\n{{ if .Values.a }}\n",
 				"d/web/templates/_b.tpl": "{{ define \"x\" }}{{ nobodyKnows }}{{ end }}", "d/web/charts/c/templates/c.yaml": "{{", "d/templates/d.yaml": "{{",
 			},
-			found: []string{"d/web/templates/a.yaml:3:1: error: template: unexpected EOF [template]"},
+			found: []string{"d/web/templates/a.yaml:2:1: error: template: this if has no end: the file ends before it is closed with {{ end }} [template]"},
 		},
 		"TemplatesOfPlainManifests": {
 			tree:  map[string]string{"d/a.yaml": configMap, "d/templates/x.yaml": "a: 1\nb: {{ .Values.a }\n", "d/templates/x.txt": "{{"},

@@ -177,5 +177,8 @@ func (k *checks) template(name, title, text string) {
 			line = n
 		}
 	}
+	if open, ok := unclosed(text); ok && message == "unexpected EOF" {
+		line, message = open.line, fmt.Sprintf("this %s has no end: the file ends before it is closed with {{ end }}", open.word)
+	}
 	k.fail(name, line, finding.RuleTemplate, "template: "+printable.Line(strings.Join(strings.Fields(message), " ")))
 }
