@@ -35,6 +35,20 @@ var mistakesOfPaths = map[string]mistake{
 }
 
 var mistakesOfCharts = map[string]mistake{
+	"MissingValue": {
+		map[string]string{
+			"Chart.yaml": mistakenChart, "templates/a.yaml": mistakenCM + "  tag: {{ .Values.imge.tag }}\n", "values.yaml": "image: {tag: a}\n",
+		},
+		"templates/a.yaml:7:18: error: render: .Values.imge.tag: there is no value imge; did you mean image? [render]\n    for every sample cluster\n",
+	},
+	"ToYaml": {
+		map[string]string{
+			"Chart.yaml": mistakenChart, "templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  labels:\n    {{ toYaml .Values.labels }}\n",
+			"values.yaml": "labels: {a: b, c: d}\n",
+		},
+		"templates/a.yaml:6:5: error: ConfigMap a: unknown field \"c\" [unknown-field]\n" +
+			"    probably toYaml writes several lines and nindent is missing: write {{- toYaml ... | nindent 4 }}\n",
+	},
 	"Unclosed": {
 		map[string]string{"Chart.yaml": mistakenChart, "templates/a.yaml": mistakenCM + "  {{- if .Values.a }}\n  b: c\n  {{- range .Values.b }}\n  c: d\n  {{- end }}\n"},
 		"templates/a.yaml:7:1: error: template: this if has no end: the file ends before it is closed with {{ end }} [template]\n",

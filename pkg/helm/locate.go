@@ -136,6 +136,9 @@ func (l locator) template(name, line, column, text string) (Place, bool) {
 		p.Column = number(column) + 1
 	}
 	if m := executing.FindStringSubmatch(text); m != nil {
+		if said, ok := l.absentValue(f, m[1], m[2]); ok {
+			m[2] = said
+		}
 		p.Text = m[1] + ": " + m[2]
 	}
 	return p, true
@@ -155,7 +158,11 @@ func (l locator) rendered(name, line, text string) (Place, bool) {
 		if line != "" {
 			text = fmt.Sprintf("line %s of what it renders to: %s", line, text)
 		}
-		return Place{File: f, Text: text}, true
+		p := Place{File: f, Text: text}
+		if at, column, hint := position.Unindented(l.bytes(f)); at > 0 && line != "" && l.yaml {
+			p.Line, p.Column, p.Text = at, column, text+"; probably "+hint
+		}
+		return p, true
 	}
 	return Place{File: f, Line: number(line), Text: text}, true
 }

@@ -30,7 +30,36 @@ func TestLocate(t *testing.T) {
 		},
 		"Nil": {
 			files: map[string]string{"Chart.yaml": renderChart, "templates/a.yaml": "a: {{ .Values.b.c.d }}\n"},
-			want:  Place{File: "templates/a.yaml", Line: 1, Column: 14, Text: ".Values.b.c.d: nil pointer evaluating interface {}.c"},
+			want:  Place{File: "templates/a.yaml", Line: 1, Column: 14, Text: ".Values.b.c.d: there is no value b; set it in values.yaml of the chart or in helm.values"},
+		},
+		"NilNear": {
+			why: "the key is misspelt", options: values(map[string]any{"image": map[string]any{"tag": "a"}}),
+			files: map[string]string{"Chart.yaml": renderChart, "templates/a.yaml": "a: {{ $.Values.imge.tag }}\n"},
+			want:  Place{File: "templates/a.yaml", Line: 1, Column: 8, Text: "$.Values.imge.tag: there is no value imge; did you mean image?"},
+		},
+		"NilBelow": {
+			why:   "the keys beside the one that is missing help",
+			files: map[string]string{"Chart.yaml": renderChart, "values.yaml": "a: {b: {c: d}, e: f}\n", "templates/a.yaml": "a: {{ .Values.a.size.c }}\n"},
+			want:  Place{File: "templates/a.yaml", Line: 1, Column: 14, Text: ".Values.a.size.c: there is no value a.size; a has b, e"},
+		},
+		"NilNull": {
+			why:   "null takes a value away",
+			files: map[string]string{"Chart.yaml": renderChart, "values.yaml": "a: {b: null}\n", "templates/a.yaml": "a: {{ .Values.a.b.c }}\n"},
+			want:  Place{File: "templates/a.yaml", Line: 1, Column: 14, Text: ".Values.a.b.c: the value a.b is null"},
+		},
+		"NilOfASubchart": {
+			why: "a subchart sees its own values",
+			files: map[string]string{
+				"Chart.yaml": renderChart, "charts/sub/Chart.yaml": "apiVersion: v2\nname: sub\nversion: 1.0.0\n", "charts/sub/values.yaml": "image: {tag: b}\n",
+				"charts/sub/templates/a.yaml": "a: {{ .Values.imag.tag }}\n",
+			},
+			want: Place{File: "charts/sub/templates/a.yaml", Line: 1, Column: 14, Text: ".Values.imag.tag: there is no value imag for the subchart sub; did you mean image?"},
+		},
+		"ToYaml": {
+			why: "the line that breaks the YAML, and how to write it", options: values(map[string]any{"labels": map[string]any{"a": "b", "c": "d"}}),
+			files: map[string]string{"Chart.yaml": renderChart, "templates/a.yaml": "kind: A\nmetadata:\n  labels:\n    {{ toYaml .Values.labels }}\n    e: f\n"},
+			want: Place{File: "templates/a.yaml", Line: 4, Column: 5, Text: "line 6 of what it renders to: mapping values are not allowed in this context; " +
+				"probably toYaml writes several lines and nindent is missing: write {{- toYaml ... | nindent 4 }}"},
 		},
 		"Included": {
 			why: "the template that fails is to blame, not the one that includes it",
@@ -38,7 +67,7 @@ func TestLocate(t *testing.T) {
 				"Chart.yaml": renderChart, "templates/a.yaml": "a: {{ include \"x\" . }}\n",
 				"templates/_h.tpl": "{{ define \"x\" }}\n{{ .Values.b.c.d }}\n{{ end }}",
 			},
-			want: Place{File: "templates/_h.tpl", Line: 2, Column: 11, Text: ".Values.b.c.d: nil pointer evaluating interface {}.c"},
+			want: Place{File: "templates/_h.tpl", Line: 2, Column: 11, Text: ".Values.b.c.d: there is no value b; set it in values.yaml of the chart or in helm.values"},
 		},
 		"Syntax": {
 			why:   "the line of the template, not of what it renders to",

@@ -70,6 +70,9 @@ func (k *Kinds) Findings(b Bundle) []finding.Finding {
 		}
 		for _, fault := range j.kinds.Check(r.Object) {
 			at := j.source(r, fault)
+			if line, column, hint := position.Unindented(j.bundle.Files[r.File]); line > 0 && at.Line == 0 && fault.Rule == finding.RuleUnknownField {
+				at.Line, at.Column, fault.Hint = line, column, "probably "+hint
+			}
 			if aboutValue := fault.Rule == finding.RuleType || fault.Rule == finding.RuleValue; aboutValue && r.Uncertain != "" && !j.constant(at) {
 				fault.Severity, fault.Hint = finding.Warning, r.Uncertain
 			}

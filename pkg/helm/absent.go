@@ -1,0 +1,114 @@
+package helm
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chartutil"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/printable"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
+)
+
+// ofNil is how text/template says that something is asked of a value that is not
+// there.
+var ofNil = regexp.MustCompile(`^nil pointer evaluating interface \{\}\.(\S+)$`)
+
+// absentValue is what to say of a template in a file of the chart that fails since a
+// value is missing of which it wants a field. ok is false for another error.
+func (l locator) absentValue(file, expression, text string) (said string, ok bool) {
+	m := ofNil.FindStringSubmatch(text)
+	rest, ofValues := strings.CutPrefix(strings.TrimPrefix(expression, "$"), ".Values.")
+	if m == nil || !ofValues {
+		return "", false
+	}
+	values, scope := l.values(file)
+	at := values
+	steps := strings.Split(rest, ".")
+	for i, step := range steps {
+		next, exists := at[step]
+		if next == nil {
+			if i+1 >= len(steps) || steps[i+1] != m[1] {
+				return "", false // something else is missing
+			}
+			return absentText(steps[:i+1], scope, at, exists), true
+		}
+		if at, ok = asMapping(next); !ok {
+			return "", false
+		}
+	}
+	return "", false
+}
+
+// absentText says that the value that steps lead to is missing among its neighbours.
+func absentText(steps []string, scope string, neighbours map[string]any, exists bool) string {
+	path := printable.Line(strings.Join(steps, "."))
+	if exists {
+		return fmt.Sprintf("the value %s is null%s", path, scope)
+	}
+	text := fmt.Sprintf("there is no value %s%s", path, scope)
+	last := len(steps) - 1
+	var known []string
+	for key := range maps.Keys(neighbours) {
+		known = append(known, key)
+	}
+	slices.Sort(known)
+	switch near := spelling.Nearest(steps[last], known); {
+	case near != "":
+		return fmt.Sprintf("%s; did you mean %s?", text, printable.Line(strings.Join(append(slices.Clone(steps[:last]), near), ".")))
+	case len(known) > 0 && last > 0:
+		return fmt.Sprintf("%s; %s has %s", text, printable.Line(strings.Join(steps[:last], ".")), printable.Line(someOf(known)))
+	}
+	return text + "; set it in values.yaml of the chart or in helm.values"
+}
+
+// values are those that the templates in a file of the chart see, and which chart
+// that is; nothing for the chart itself.
+func (l locator) values(file string) (values map[string]any, scope string) {
+	p, err := partsOf(l.d)
+	if err != nil {
+		return nil, ""
+	}
+	given := map[string]any{}
+	if v := l.d.helm().Values; v != nil && v.Data != nil {
+		given = v.Data
+	}
+	values, err = chartutil.CoalesceValues(p.chart, given)
+	if err != nil {
+		return nil, ""
+	}
+	rest := strings.TrimPrefix(file, strings.TrimPrefix(l.dir+"/", "./"))
+	for {
+		sub, ok := strings.CutPrefix(rest, "charts/")
+		name, below, deeper := strings.Cut(sub, "/")
+		if !ok || !deeper {
+			return values, scope
+		}
+		values, _ = asMapping(values[name])
+		rest, scope = below, fmt.Sprintf(" for the subchart %s", printable.Line(name))
+	}
+}
+
+func asMapping(v any) (map[string]any, bool) {
+	switch m := v.(type) {
+	case map[string]any:
+		return m, true
+	case chartutil.Values:
+		return m, true
+	}
+	return nil, false
+}
+
+// maxListed is how many resources a hint lists.
+const maxListed = 5
+
+// someOf is some of a list, for people.
+func someOf(list []string) string {
+	if more := len(list) - maxListed; more > 0 {
+		return strings.Join(list[:maxListed], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(list, ", ")
+}
