@@ -58,6 +58,7 @@ var mistakes = map[string]map[string]mistake{
 	"TemplatesOfValues":  mistakesOfValues,
 	"Documents":          mistakesOfDocuments,
 	"Patches":            mistakesOfPatches,
+	"Targets":            mistakesOfTargets,
 	"Near":               mistakesOfPaths,
 	"Charts":             mistakesOfCharts,
 	"ValuesSchema":       mistakesOfSchemas,

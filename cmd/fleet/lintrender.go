@@ -197,7 +197,7 @@ func (t *trial) renderOnce(c lintCluster, m content.Manifest, v deployment.Versi
 		return []finding.Finding{t.at("render: " + err.Error())}
 	}
 	d.ID = helm.IDOf(b.Name, d.Options)
-	r, err := helm.Render(d, helm.RenderOptions{KubeVersion: kube})
+	r, err := helm.Render(d, helm.RenderOptions{KubeVersion: kube, Patches: true})
 	t.keep(kube, r.Objects, t.uncertain(c, d))
 	t.held[key] = heldBy(d, r.Objects, t.uncertain(c, d))
 	switch {
@@ -246,6 +246,12 @@ func (t *trial) lacking(d helm.Deployment, r helm.Rendered) []finding.Finding {
 		f := t.locate(d, fmt.Errorf("%s: a document that it renders has no kind, so it is not deployed", name))
 		f.Severity, f.Rule = finding.Warning, finding.RuleManifest
 		list = append(list, f)
+	}
+	for _, p := range r.Unmatched {
+		list = append(list, finding.Finding{
+			Path: path.Join(t.result.Dir.Path, p.File), Line: p.Line, Column: p.Column,
+			Severity: finding.Warning, Rule: finding.RuleUnmatched, Message: p.Text, Hint: p.Hint,
+		})
 	}
 	said := slices.ContainsFunc(t.result.Findings, func(f finding.Finding) bool { return f.Rule == finding.RuleManifest })
 	if strings.TrimSpace(r.All()) == "" && len(list) == 0 && !said {

@@ -101,14 +101,3 @@ func asMapping(v any) (map[string]any, bool) {
 	}
 	return nil, false
 }
-
-// maxListed is how many resources a hint lists.
-const maxListed = 5
-
-// someOf is some of a list, for people.
-func someOf(list []string) string {
-	if more := len(list) - maxListed; more > 0 {
-		return strings.Join(list[:maxListed], ", ") + fmt.Sprintf(" and %d more", more)
-	}
-	return strings.Join(list, ", ")
-}

@@ -32,21 +32,9 @@ var schemas sync.RWMutex
 // guard has looked at every text that kustomize loads something by, and plugins
 // are off (ErrRemote, ErrProgram, ErrComputed).
 func kustomize(p parts, rendered []object) ([]object, error) {
-	dir := path.Join("/", p.kustomize)
-	fs := filesys.MakeFsInMemory()
-	for _, f := range p.files {
-		if err := fs.WriteFile("/"+f.name, f.data); err != nil {
-			return nil, fmt.Errorf("kustomize: file %q: %w", f.name, err)
-		}
-	}
-	if len(rendered) > 0 {
-		data, err := render(rendered)
-		if err != nil {
-			return nil, err
-		}
-		if err := addResource(fs, dir, data); err != nil {
-			return nil, fmt.Errorf("kustomize %q: %w", p.kustomize, err)
-		}
+	fs, dir, err := kustomizeFiles(p, rendered)
+	if err != nil {
+		return nil, err
 	}
 	result, err := build(fs, dir)
 	if err != nil {
@@ -66,6 +54,29 @@ func kustomize(p parts, rendered []object) ([]object, error) {
 		out = append(out, object{Unstructured: o, source: source})
 	}
 	return out, nil
+}
+
+// kustomizeFiles is a file system with the files of a bundle and what its chart
+// rendered, and the directory of the kustomization in it.
+func kustomizeFiles(p parts, rendered []object) (fs filesys.FileSystem, dir string, err error) {
+	dir = path.Join("/", p.kustomize)
+	fs = filesys.MakeFsInMemory()
+	for _, f := range p.files {
+		if err := fs.WriteFile("/"+f.name, f.data); err != nil {
+			return nil, "", fmt.Errorf("kustomize: file %q: %w", f.name, err)
+		}
+	}
+	if len(rendered) == 0 {
+		return fs, dir, nil
+	}
+	data, err := render(rendered)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := addResource(fs, dir, data); err != nil {
+		return nil, "", fmt.Errorf("kustomize %q: %w", p.kustomize, err)
+	}
+	return fs, dir, nil
 }
 
 // CheckKustomizations returns why agents refuse a kustomization of a bundle's files, with

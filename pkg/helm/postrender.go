@@ -44,6 +44,10 @@ type postRenderer struct {
 	names   []string
 	// objects are those of the last run.
 	objects []object
+	// probes says to look for patches whose target matches nothing, and unmatched
+	// are those.
+	probes    bool
+	unmatched []UnmatchedPatch
 }
 
 func (c *Client) postRenderer(d Deployment, p parts, kinds *api) (*postRenderer, error) {
@@ -79,8 +83,12 @@ func (p *postRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	}
 	p.skipped = skipped
 	if p.parts.kustomize != "" {
-		if objs, err = kustomize(p.parts, objs); err != nil {
+		from := objs
+		if objs, err = kustomize(p.parts, from); err != nil {
 			return nil, fault.PermanentError(release.ReasonBadKustomization, err)
+		}
+		if p.probes {
+			p.unmatched = unmatchedPatches(p.parts, from)
 		}
 	}
 	for _, f := range p.parts.raw {

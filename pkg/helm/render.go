@@ -33,6 +33,8 @@ type RenderOptions struct {
 	Marks bool
 	// AgentScope is the agent's, where it has one; only with Marks.
 	AgentScope string
+	// Patches fills Rendered.Unmatched, for which a kustomization is built again.
+	Patches bool
 }
 
 // Rendered is what a deployment would install.
@@ -55,6 +57,10 @@ type Rendered struct {
 	// Skipped are the templates, relative to their chart, that rendered documents
 	// without a kind: these are not installed.
 	Skipped []string
+	// Unmatched are the patches of kustomizations whose target matches no resource:
+	// kustomize leaves them out and says nothing. It is filled with
+	// RenderOptions.Patches only.
+	Unmatched []UnmatchedPatch
 }
 
 // An Object is one object that would be installed.
@@ -87,6 +93,7 @@ func Render(d Deployment, o RenderOptions) (Rendered, error) {
 	if err != nil {
 		return Rendered{}, classify(err)
 	}
+	post.probes = o.Patches
 	values := map[string]any{}
 	if v := d.helm().Values; v != nil && v.Data != nil {
 		values = runtime.DeepCopyJSON(v.Data)
@@ -175,6 +182,7 @@ func (r *Rendered) fill(post *postRenderer, done *helmrelease.Release) error {
 		text.WriteString(document(o.source, data))
 	}
 	r.Manifest, r.Skipped = text.String(), post.skipped
+	r.Unmatched = post.unmatched
 	for _, h := range done.Hooks {
 		r.Hooks += document(inBundle(h.Path), []byte(h.Manifest))
 	}

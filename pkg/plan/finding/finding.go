@@ -61,6 +61,7 @@ const (
 	RuleFrozen         = "frozen"          // a rollout that updates no cluster
 	RuleNotRendered    = "not-rendered"    // a template where none is rendered
 	RuleNotRead        = "not-read"        // a file that looks like fleet.yaml, or a chart or kustomization, and is not read
+	RuleUnmatched      = "unmatched"       // a patch or selector that matches no object
 	RuleUnknownCluster = "unknown-cluster" // a cluster or cluster group that does not exist
 )
 

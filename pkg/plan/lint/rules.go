@@ -51,6 +51,7 @@ var rules = []Rule{
 	{finding.RuleUnknownField, finding.Error, "the kind of an object has no such field"},
 	{finding.RuleUnknownKey, finding.Warning, "nothing reads a key"},
 	{finding.RuleUnknownKind, finding.Warning, "neither Kubernetes nor a CRD has the kind of an object"},
+	{finding.RuleUnmatched, finding.Warning, "a patch or selector matches no object of the bundle"},
 	{finding.RuleUnreachable, finding.Warning, "a customization or target applies to no cluster"},
 	{finding.RuleUnusedValues, finding.Warning, "values that nothing reads: the bundle has no chart"},
 	{finding.RuleValue, finding.Error, "a value cannot work"},
