@@ -169,6 +169,7 @@ func runLint(ctx context.Context, o lintOptions, std stdio) error {
 		}
 		objects.report(p, &report)
 		objects.shared(p, &report)
+		objects.services(p, &report)
 	}
 	o.judge(&report)
 	if err := o.print(std, report); err != nil {

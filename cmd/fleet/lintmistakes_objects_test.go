@@ -77,3 +77,28 @@ var mistakesOfTargets = map[string]mistake{
 			"    for every sample cluster; the resources are ConfigMap a, Deployment web\n",
 	},
 }
+
+const mistakenService = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec:\n  ports: [{port: 80}]\n  selector:\n    app: "
+
+var mistakesOfServices = map[string]mistake{
+	"Manifests": {
+		map[string]string{"all.yaml": mistakenWorkload + "---\n" + mistakenService + "wbe\n"},
+		"all.yaml:15:3: warning: Service web: the selector selects no pod of the bundle: no workload in the same namespace has the labels app=wbe [unmatched]\n" +
+			"    the pods of Deployment web have app=web, tier=front\n",
+	},
+	"Template": {
+		map[string]string{"Chart.yaml": mistakenChart, "templates/all.yaml": mistakenWorkload + "---\n" + mistakenService + "{{ .Values.app }}\n", "values.yaml": "app: wbe\n"},
+		"templates/all.yaml:15:3: warning: Service web: the selector selects no pod of the bundle: no workload in the same namespace has the labels app=wbe [unmatched]\n" +
+			"    the pods of Deployment web have app=web, tier=front\n",
+	},
+	"Kustomization": {
+		map[string]string{
+			"dep.yaml": mistakenWorkload, "svc.yaml": mistakenService + "wbe\n",
+			"kustomization.yaml": "resources: [dep.yaml, svc.yaml]\nnamePrefix: x-\nlabels:\n- pairs: {team: a}\n  includeSelectors: true\n",
+		},
+		"svc.yaml:6:3: warning: Service x-web: the selector selects no pod of the bundle: no workload in the same namespace has the labels app=wbe, team=a [unmatched]\n" +
+			"    the pods of Deployment x-web have app=web, team=a, tier=front\n",
+	},
+	"Right": {map[string]string{"all.yaml": mistakenWorkload + "---\n" + mistakenService + "web\n"}, ""},
+	"Alone": {map[string]string{"all.yaml": mistakenCM + "---\n" + mistakenService + "web\n"}, ""},
+}

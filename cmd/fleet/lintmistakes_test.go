@@ -59,6 +59,7 @@ var mistakes = map[string]map[string]mistake{
 	"Documents":          mistakesOfDocuments,
 	"Patches":            mistakesOfPatches,
 	"Targets":            mistakesOfTargets,
+	"Services":           mistakesOfServices,
 	"Near":               mistakesOfPaths,
 	"Charts":             mistakesOfCharts,
 	"ValuesSchema":       mistakesOfSchemas,

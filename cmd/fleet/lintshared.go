@@ -88,8 +88,8 @@ func (l *lintObjects) shared(p lintPlace, r *lintReport) {
 	for pair, list := range pairs {
 		first, second := bundles[pair[0]], bundles[pair[1]]
 		for _, s := range list[:min(len(list), maxShared)] {
-			there := first.bundle.Place(sources[pair[0]+" "+s.Object])
-			f := second.bundle.Place(sources[pair[1]+" "+s.Object])
+			there := first.bundle.Place(sources[pair[0]+" "+s.Object], "metadata", "name")
+			f := second.bundle.Place(sources[pair[1]+" "+s.Object], "metadata", "name")
 			f.Severity, f.Rule = finding.Warning, finding.RuleSharedObject
 			f.Message += fmt.Sprintf("%s is in another bundle too: %s", s.Object, placeText(p, there))
 			f.Hint = "clusters that get both refuse one of them; remove the object from one, or lint directories of different GitRepos apart"
@@ -99,6 +99,34 @@ func (l *lintObjects) shared(p lintPlace, r *lintReport) {
 			r.add(p, second.dir, []finding.Finding{f})
 		}
 	}
+}
+
+// services warns of Services that select no pods of their own bundle.
+func (l *lintObjects) services(p lintPlace, r *lintReport) {
+	for _, b := range l.bundles {
+		for _, key := range slices.Sorted(maps.Keys(b.held)) {
+			held := b.held[key].objects
+			var objects []lint.Deployed
+			for _, o := range held {
+				objects = append(objects, lint.Deployed{
+					Namespace: o.Namespace, Object: o.source.Object, Foreign: strings.HasPrefix(o.source.File, ".chart/") || b.uncertain(o),
+				})
+			}
+			for _, s := range lint.Services(objects) {
+				o := held[s.Index]
+				f := b.bundle.Place(o.source, "spec", "selector")
+				f.Severity, f.Rule = finding.Warning, finding.RuleUnmatched
+				f.Message += fmt.Sprintf("Service %s: %s", o.Name, s.Message)
+				f.Hint = s.Hint
+				r.add(p, b.dir, []finding.Finding{f})
+			}
+		}
+	}
+}
+
+// uncertain reports whether an object may be another one on a real cluster.
+func (b *lintBundle) uncertain(o heldObject) bool {
+	return o.source.Uncertain != "" && !slices.Contains(b.bundle.Manifests, o.source.File)
 }
 
 // placeText is file and line of a finding, for people.
@@ -122,7 +150,7 @@ func (b *lintBundle) deployment(cluster string, held lintHeld, sources map[strin
 	}}}
 	bd.Spec.Options.Helm = &fleet.HelmOptions{TakeOwnership: held.takes}
 	for _, o := range held.objects {
-		if o.source.Uncertain != "" && !slices.Contains(b.bundle.Manifests, o.source.File) {
+		if b.uncertain(o) {
 			continue
 		}
 		bd.Status.Resources = append(bd.Status.Resources, o.BundleDeploymentResource)

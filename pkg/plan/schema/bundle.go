@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -90,12 +91,12 @@ func (k *Kinds) Findings(b Bundle) []finding.Finding {
 	return slices.Compact(j.found)
 }
 
-// Place is where the name of a rendered object stands, as far as it can be found: in
-// the file that it comes from, or that file. Of a downloaded chart it is the place
-// that names the chart, and Message the template.
-func (b Bundle) Place(r Rendered) finding.Finding {
+// Place is where a value of a rendered object stands, as far as it can be found: in
+// the file that it comes from, or that file. Keys lead to the value. Of a downloaded
+// chart it is the place that names the chart, and Message the template.
+func (b Bundle) Place(r Rendered, keys ...any) finding.Finding {
 	j := &judgement{bundle: b, roots: map[string][]*yaml.Node{}}
-	return j.source(r, Fault{Path: []any{"metadata", "name"}})
+	return j.source(r, Fault{Path: keys})
 }
 
 // constant reports whether a place is a line that renders to itself.
@@ -269,7 +270,8 @@ func (j *judgement) source(r Rendered, fault Fault) finding.Finding {
 	}
 	at := finding.Finding{Path: path.Join(j.bundle.Dir, r.File)}
 	if bytes.Contains(data, []byte("{{")) {
-		at.Line, at.Column = inTemplate(data, fault.Path)
+		kind, _ := r.Object["kind"].(string)
+		at.Line, at.Column = inTemplate(data, kind, fault.Path)
 	}
 	return at
 }
@@ -321,8 +323,28 @@ func same(root *yaml.Node, object map[string]any) bool {
 
 // inTemplate is the line of a template that most likely renders to a value: where
 // the last field of its path is the key of one line only, that one; else the one
-// that comes after those of the fields above it. It is 0, 0 if no line has it.
-func inTemplate(data []byte, keys []any) (line, column int) {
+// that comes after those of the fields above it. It is 0, 0 if no line has it. Only
+// the document of the object's kind is looked at where one alone has that.
+func inTemplate(data []byte, kind string, keys []any) (line, column int) {
+	only := position.Document{Text: data}
+	found := 0
+	for _, doc := range position.Documents(data) {
+		if regexp.MustCompile(`(?m)^kind: *["']?` + regexp.QuoteMeta(kind) + `["']? *$`).Match(doc.Text) {
+			found++
+			only = doc
+		}
+	}
+	if found != 1 {
+		only = position.Document{Text: data}
+	}
+	if line, column = lineOf(only.Text, keys); line > 0 {
+		line += only.Before
+	}
+	return line, column
+}
+
+// lineOf is inTemplate for one document.
+func lineOf(data []byte, keys []any) (line, column int) {
 	var names []string
 	for _, key := range keys {
 		if name, ok := key.(string); ok {
