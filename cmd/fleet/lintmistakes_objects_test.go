@@ -102,3 +102,37 @@ var mistakesOfServices = map[string]mistake{
 	"Right": {map[string]string{"all.yaml": mistakenWorkload + "---\n" + mistakenService + "web\n"}, ""},
 	"Alone": {map[string]string{"all.yaml": mistakenCM + "---\n" + mistakenService + "web\n"}, ""},
 }
+
+var mistakesOfEncodings = map[string]mistake{
+	"PEM": {
+		map[string]string{"s.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata:\n  tls.crt: |\n    -----BEGIN CERTIFICATE-----\n    MIIB\n---\n" +
+			"apiVersion: fleet.cattle.io/v1alpha1\nkind: GitRepo\nmetadata: {name: a}\nspec:\n  repo: https://example.com/a\n  caBundle: |\n    -----BEGIN CERTIFICATE-----\n    MIIB\n"},
+		"s.yaml:5:12: error: Secret a: data[tls.crt] is PEM, and the base64 of it is wanted [type]\n    a Secret takes plain text in stringData\n" +
+			"s.yaml:14:13: error: GitRepo a: spec.caBundle is PEM, and the base64 of it is wanted [type]\n    write what \"base64 -w0 FILE\" prints\n",
+	},
+	"EncodedPEM": {
+		map[string]string{"s.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData:\n  tls.crt: LS0tLS1CRUdJTiBD\n---\n" +
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  ca.crt: LS0tLS1CRUdJTiBD\n  other: LS0tLS1CRUdJTiBD\n---\n" +
+			"apiVersion: fleet.cattle.io/v1alpha1\nkind: GitRepo\nmetadata: {name: a}\nspec:\n  repo: https://example.com/a\n  caBundle: TFMwdExTMUNSVWRKVGlCRA==\n"},
+		"s.yaml:5:12: warning: Secret a: stringData[tls.crt] is the base64 of PEM, and stringData of a Secret takes the text as it is [value]\n    write the PEM itself, or move it to data\n" +
+			"s.yaml:11:11: warning: ConfigMap a: data[ca.crt] is the base64 of PEM, and data of a ConfigMap takes the text as it is [value]\n    write the PEM itself\n" +
+			"s.yaml:19:13: warning: GitRepo a: spec.caBundle is the base64 of base64, and it is decoded once [value]\n    write the base64 of the PEM itself\n",
+	},
+}
+
+var mistakesOfMounts = map[string]mistake{
+	"Mount": {
+		map[string]string{"job.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  template:\n    spec:\n      restartPolicy: Never\n" +
+			"      containers:\n      - name: a\n        image: b\n        volumeMounts:\n        - {name: dta, mountPath: /a}\n        - {name: data, mountPath: /b}\n" +
+			"        - {name: other, mountPath: /c}\n      volumes:\n      - {name: data, emptyDir: {}}\n"},
+		"job.yaml:12:18: error: Job a: spec.template.spec.containers[0].volumeMounts[0].name: the pod has no volume \"dta\" [value]\n" +
+			"    did you mean \"data\"?\n" +
+			"job.yaml:14:18: error: Job a: spec.template.spec.containers[0].volumeMounts[2].name: the pod has no volume \"other\" [value]\n" +
+			"    add it to the volumes of the pod\n",
+	},
+	"MountOfAClaim": {
+		map[string]string{"s.yaml": "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: a}\nspec:\n  selector: {matchLabels: {a: b}}\n  serviceName: a\n  template:\n" +
+			"    metadata: {labels: {a: b}}\n    spec:\n      containers:\n      - {name: a, image: b, volumeMounts: [{name: data, mountPath: /a}]}\n" +
+			"  volumeClaimTemplates:\n  - metadata: {name: data}\n    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n"}, "",
+	},
+}

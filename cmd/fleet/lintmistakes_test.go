@@ -62,6 +62,8 @@ var mistakes = map[string]map[string]mistake{
 	"Services":           mistakesOfServices,
 	"Near":               mistakesOfPaths,
 	"Charts":             mistakesOfCharts,
+	"Encodings":          mistakesOfEncodings,
+	"Mounts":             mistakesOfMounts,
 	"ValuesSchema":       mistakesOfSchemas,
 	"Once":               mistakesOnce,
 	"Names":              mistakesOfNames,

@@ -55,6 +55,8 @@ func (w *walk) metadata(object map[string]any, gvk kube.GroupVersionKind) {
 	w.labels(meta["annotations"], []any{"metadata", "annotations"}, false)
 	w.podTemplate(object)
 	w.selects(object, gvk)
+	w.mounts(object, gvk)
+	w.encoded(object, gvk)
 }
 
 // podTemplate checks the labels of a pod template, wherever kinds have one.

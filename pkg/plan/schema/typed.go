@@ -190,8 +190,13 @@ func (w *walk) base64(v any, path []any) {
 		w.refuse(path, aText, v)
 		return
 	}
-	if _, err := base64.StdEncoding.DecodeString(text); err != nil {
-		w.add(finding.RuleType, false, path, position.Path(path)+" is not base64", "a Secret takes plain text in stringData")
+	switch decoded, err := base64.StdEncoding.DecodeString(text); {
+	case err != nil && isPEM(text):
+		w.add(finding.RuleType, false, path, position.Path(path)+" is PEM, and the base64 of it is wanted", plainHint(path))
+	case err != nil:
+		w.add(finding.RuleType, false, path, position.Path(path)+" is not base64", plainHint(path))
+	case isEncodedPEM(string(decoded)):
+		w.warn(path, position.Path(path)+" is the base64 of base64, and it is decoded once", "write the base64 of the PEM itself")
 	}
 }
 
