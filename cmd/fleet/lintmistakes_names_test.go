@@ -54,3 +54,31 @@ var mistakesOfCharts = map[string]mistake{
 		"templates/a.yaml:7:1: error: template: this if has no end: the file ends before it is closed with {{ end }} [template]\n",
 	},
 }
+
+var mistakesOfCriteria = map[string]mistake{
+	"Dedented": {
+		map[string]string{"cm.yaml": mistakenCM, "fleet.yaml": "targetCustomizations:\n- name: a\n  clusterSelector:\n  matchLabels:\n    env: prod\n  namespace: a\n"},
+		"fleet.yaml:2:3: warning: customization \"a\" is never used: it has no criteria and matches no cluster [unreachable]\n" +
+			"    matchLabels belongs below clusterSelector: indent it one level deeper\n" +
+			"fleet.yaml:4:3: warning: unknown key \"matchLabels\" is ignored [unknown-key]\n" +
+			"    it belongs below clusterSelector: indent it one level deeper\n",
+	},
+	"Plural": {
+		map[string]string{"cm.yaml": mistakenCM, "fleet.yaml": "overrideTargets:\n- clusterSelectors:\n    matchLabels:\n      env: prod\n"},
+		"fleet.yaml:2:3: warning: overrideTargets[0] has no criteria and matches no cluster [unreachable]\n" +
+			"    clusterSelectors is no criterion; did you mean clusterSelector?\n" +
+			"fleet.yaml:2:3: warning: unknown key \"clusterSelectors\" is ignored [unknown-key]\n" +
+			"    did you mean \"clusterSelector\"?\n",
+	},
+	"OfAPartition": {
+		map[string]string{"cm.yaml": mistakenCM, "fleet.yaml": "rolloutStrategy:\n  partitions:\n  - name: a\n    clusterSelector:\n    matchExpressions: []\n"},
+		"fleet.yaml:3:5: warning: partition \"a\" selects no cluster [unreachable]\n    give it a clusterSelector, clusterName or clusterGroup\n" +
+			"fleet.yaml:5:5: warning: unknown key \"matchExpressions\" is ignored [unknown-key]\n" +
+			"    it belongs below clusterSelector: indent it one level deeper\n",
+	},
+	"Empty": {
+		map[string]string{"cm.yaml": mistakenCM, "fleet.yaml": "targetCustomizations:\n- name: a\n  namespace: a\n"},
+		"fleet.yaml:2:3: warning: customization \"a\" is never used: it has no criteria and matches no cluster [unreachable]\n" +
+			"    clusterSelector: {} matches every cluster\n",
+	},
+}

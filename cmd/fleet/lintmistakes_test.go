@@ -62,6 +62,7 @@ var mistakes = map[string]map[string]mistake{
 	"Services":           mistakesOfServices,
 	"Near":               mistakesOfPaths,
 	"Charts":             mistakesOfCharts,
+	"Criteria":           mistakesOfCriteria,
 	"Encodings":          mistakesOfEncodings,
 	"Mounts":             mistakesOfMounts,
 	"ValuesSchema":       mistakesOfSchemas,

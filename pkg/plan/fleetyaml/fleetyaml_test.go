@@ -366,6 +366,17 @@ rolloutStrategy:
 				"f:5:11: warning: maxNew -3 holds back first installations: no cluster gets the bundle that does not have it [frozen] (leave it out for 50 at a time; paused: true holds everything back on purpose)",
 			},
 		},
+		"LimitsInQuotes": {
+			why: "a number in quotes is no percentage, and 0 in quotes is refused",
+			text: "rolloutStrategy:\n  maxUnavailable: \"0\"\n  maxUnavailablePartitions: \"25\"\n  autoPartitionSize: \"10\"\n" +
+				"  partitions:\n  - clusterName: a\n    maxUnavailable: \"25\"\n  - clusterName: b\n    maxUnavailable: \"1\"\n",
+			want: []string{
+				`f:2:19: error: maxUnavailable: "0" in quotes is refused: a number is written without quotes, a percentage with % [value]`,
+				`f:3:29: warning: maxUnavailablePartitions "25" counts as 25 partitions, not as a percentage [value] (write 25% for a percentage, or 25 without quotes)`,
+				`f:4:22: warning: autoPartitionSize "10" counts as 10 clusters, not as a percentage [value] (write 10% for a percentage, or 10 without quotes)`,
+				`f:7:21: warning: maxUnavailable "25" counts as 25 clusters, not as a percentage [value] (write 25% for a percentage, or 25 without quotes)`,
+			},
+		},
 		"LimitsThatAreMeant": {
 			text: "rolloutStrategy:\n  maxUnavailable: 100%\n  maxUnavailablePartitions: 0\n  autoPartitionSize: 0\n  autoPartitionThreshold: 0\n  maxNew: 1\n",
 		},

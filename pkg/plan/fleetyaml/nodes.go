@@ -190,6 +190,26 @@ func (f *File) Texts(visit func(Text), keys ...any) {
 	}
 }
 
+// Keys are the keys of the mapping that keys lead to, in their order; nil where they
+// lead to none.
+func (f *File) Keys(keys ...any) []string {
+	n := f.root
+	for _, key := range keys {
+		if n == nil {
+			return nil
+		}
+		n = child(n, key)
+	}
+	if n == nil || deref(n).Kind != yaml.MappingNode {
+		return nil
+	}
+	var out []string
+	for _, p := range pairs(n) {
+		out = append(out, p.key.Value)
+	}
+	return out
+}
+
 // TextsIn visits every text, keys included, of the first document in data, as
 // Texts does. data must have been decoded before: what is no YAML, or unfolds to
 // too much, has no texts.

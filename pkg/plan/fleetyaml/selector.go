@@ -1,6 +1,7 @@
 package fleetyaml
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strings"
@@ -29,11 +30,28 @@ func (c *checker) unknownKey(n *yaml.Node, p pair, s slot, known map[string]fiel
 		c.add(p.key, severity, finding.RuleUnknownKey, selectorText(n, p, s, near), "")
 		return
 	}
-	hint := belongs(p.key.Value, s.t)
+	hint := cmp.Or(indented(n, key, known), belongs(p.key.Value, s.t))
 	if near != "" && hint == "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	c.add(p.key, severity, finding.RuleUnknownKey, fmt.Sprintf("unknown key %q is ignored", key), hint)
+}
+
+// indented says that a key of a label selector stands beside the selector and not
+// below it. It is empty for other keys.
+func indented(n *yaml.Node, key string, known map[string]field) string {
+	if key != "matchLabels" && key != "matchExpressions" {
+		return ""
+	}
+	for _, selector := range []string{"clusterSelector", "clusterGroupSelector", "selector"} {
+		if _, ok := known[selector]; ok && lookup(n, selector) != nil {
+			return fmt.Sprintf("it belongs below %s: indent it one level deeper", selector)
+		}
+	}
+	if _, ok := known["clusterSelector"]; ok {
+		return "it belongs below a clusterSelector"
+	}
+	return ""
 }
 
 // belongs is where a key that is unknown in t is known: in the options of Helm, or

@@ -65,11 +65,31 @@ func (v *validator) limit(value *intstr.IntOrString, place ...any) (usable bool)
 	if value == nil {
 		return false
 	}
+	name := place[len(place)-1]
 	_, err := rollout.Limit(100, value)
-	if err != nil {
-		v.bad(fmt.Sprintf("%s: %s", place[len(place)-1], err), place...)
+	number, noNumber := strconv.Atoi(value.StrVal)
+	switch quoted := value.Type == intstr.String && noNumber == nil; {
+	case err != nil && quoted:
+		v.bad(fmt.Sprintf("%s: %q in quotes is refused: a number is written without quotes, a percentage with %%", name, value.StrVal), place...)
+	case err != nil:
+		v.bad(fmt.Sprintf("%s: %s", name, err), place...)
+	case quoted && number >= percentLike:
+		v.odd(fmt.Sprintf("%s %q counts as %d %s, not as a percentage", name, value.StrVal, number, counted(name)),
+			fmt.Sprintf("write %d%% for a percentage, or %d without quotes", number, number), place...)
 	}
 	return err == nil
+}
+
+// percentLike is from which number on a limit in quotes was probably meant as a
+// percentage.
+const percentLike = 5
+
+// counted is what the limit of that name counts.
+func counted(name any) string {
+	if name == "maxUnavailablePartitions" {
+		return "partitions"
+	}
+	return "clusters"
 }
 
 // unavailable warns of a maxUnavailable that stops updates, and of one that

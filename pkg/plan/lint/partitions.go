@@ -1,12 +1,19 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
+	"github.com/fleetworkspace/fleet/pkg/plan/printable"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 )
 
@@ -35,7 +42,7 @@ func Partitions(file *fleetyaml.File, clusters []*target.Cluster, where string) 
 			ClusterGroup: def.ClusterGroup, ClusterGroupSelector: def.ClusterGroupSelector,
 		}) {
 			c.warn(finding.RuleUnreachable, fmt.Sprintf("%s selects none of the clusters in %s that get the bundle",
-				rollout.PartitionTitle(def, i), where), "", "rolloutStrategy", "partitions", i)
+				rollout.PartitionTitle(def, i), where), labelsMeant(def.ClusterSelector, clusters), "rolloutStrategy", "partitions", i)
 		}
 	}
 	var outside []string
@@ -52,4 +59,49 @@ func Partitions(file *fleetyaml.File, clusters []*target.Cluster, where string) 
 			"add a last partition with clusterSelector: {}", "rolloutStrategy", "partitions")
 	}
 	return c.found
+}
+
+// maxValues is how many values of a label are listed.
+const maxValues = 5
+
+// labelsMeant is what of a selector no cluster has, and what was probably meant;
+// empty where each part of it is the label of some cluster.
+func labelsMeant(s *metav1.LabelSelector, clusters []*target.Cluster) string {
+	values := map[string]map[string]bool{} // by key
+	for _, c := range clusters {
+		for key, value := range c.Labels {
+			if values[key] == nil {
+				values[key] = map[string]bool{}
+			}
+			values[key][value] = true
+		}
+	}
+	wanted := requirements(s)
+	slices.SortFunc(wanted, func(a, b metav1.LabelSelectorRequirement) int { return cmp.Compare(a.Key, b.Key) })
+	for _, r := range wanted {
+		if r.Operator != metav1.LabelSelectorOpIn && r.Operator != metav1.LabelSelectorOpExists {
+			continue
+		}
+		there := slices.Sorted(maps.Keys(values[r.Key]))
+		if len(there) == 0 {
+			text := fmt.Sprintf("none of them has the label %s", printable.Line(r.Key))
+			if near := spelling.Nearest(r.Key, slices.Collect(maps.Keys(values))); near != "" {
+				text += fmt.Sprintf("; did you mean %s?", printable.Line(near))
+			}
+			return text
+		}
+		if r.Operator == metav1.LabelSelectorOpExists || slices.ContainsFunc(r.Values, func(v string) bool { return slices.Contains(there, v) }) {
+			continue
+		}
+		if len(r.Values) == 1 {
+			if near := spelling.Nearest(r.Values[0], there); near != "" {
+				return fmt.Sprintf("none of them has %s; did you mean %s?", printable.Line(r.Key+"="+r.Values[0]), printable.Line(near))
+			}
+		}
+		if more := len(there) - maxValues; more > 0 {
+			there = append(there[:maxValues], fmt.Sprintf("%d more", more))
+		}
+		return fmt.Sprintf("they have for %s: %s", printable.Line(r.Key), printable.Line(strings.Join(there, ", ")))
+	}
+	return ""
 }

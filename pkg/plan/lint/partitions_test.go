@@ -17,17 +17,23 @@ func TestPartitions(t *testing.T) {
   - name: none
   - name: eu
     clusterSelector: {matchLabels: {region: eu}}
+  - name: key
+    clusterSelector: {matchLabels: {regoin: eu}}
+  - name: value
+    clusterSelector: {matchLabels: {region: eu-wst}}
+  - name: values
+    clusterSelector: {matchExpressions: [{key: region, operator: In, values: [asia, africa]}]}
 `
 	file, _ := fleetyaml.Parse("web/fleet.yaml", []byte(text))
-	clusters := []*target.Cluster{{Name: "c1", Labels: map[string]string{"region": "eu"}}, {Name: "c2"}, {Name: "c3"}, {Name: "c4"}, {Name: "c5"}}
+	clusters := []*target.Cluster{{Name: "c1", Labels: map[string]string{"region": "eu"}}, {Name: "c0", Labels: map[string]string{"region": "eu-west"}}, {Name: "c2"}, {Name: "c3"}, {Name: "c4"}, {Name: "c5"}}
 	want := []string{
-		`web/fleet.yaml:3:5: warning: partition "canary" selects none of the clusters in fleet.txt that get the bundle [unreachable]`,
-		`web/fleet.yaml:3:3: warning: clusters in no partition never get the bundle: c2, c3, c4, 1 more [unreachable]`,
+		`web/fleet.yaml:3:5: warning: partition "canary" selects none of the clusters in fleet.txt that get the bundle [unreachable] (none of them has the label stage)`,
+		`web/fleet.yaml:8:5: warning: partition "key" selects none of the clusters in fleet.txt that get the bundle [unreachable] (none of them has the label regoin; did you mean region?)`,
+		`web/fleet.yaml:10:5: warning: partition "value" selects none of the clusters in fleet.txt that get the bundle [unreachable] (none of them has region=eu-wst; did you mean eu-west?)`,
+		`web/fleet.yaml:12:5: warning: partition "values" selects none of the clusters in fleet.txt that get the bundle [unreachable] (they have for region: eu, eu-west)`,
+		`web/fleet.yaml:3:3: warning: clusters in no partition never get the bundle: c0, c2, c3, 2 more [unreachable] (add a last partition with clusterSelector: {})`,
 	}
-	var got []string
-	for _, f := range Partitions(&file, clusters, "fleet.txt") {
-		got = append(got, f.String())
-	}
+	got := texts(Partitions(&file, clusters, "fleet.txt"))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

@@ -10,6 +10,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/printable"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 )
 
@@ -21,7 +23,7 @@ func (c *check) unreachable() {
 		place, _ := c.file.Target(i)
 		if asksNothing(criteriaOf(&c.file.Spec.Targets[i])) {
 			c.warn(finding.RuleUnreachable, fmt.Sprintf("customization %s is never used: it has no criteria and matches no cluster", c.title(i)),
-				"clusterSelector: {} matches every cluster", place...)
+				c.criteriaMeant(place), place...)
 			continue
 		}
 		first := c.covering(i)
@@ -36,9 +38,26 @@ func (c *check) unreachable() {
 		entry := bundle.TargetOf(t)
 		if asksNothing(criteriaOf(&entry)) {
 			c.warn(finding.RuleUnreachable, fmt.Sprintf("overrideTargets[%d] has no criteria and matches no cluster", i),
-				"clusterSelector: {} matches every cluster", "overrideTargets", i)
+				c.criteriaMeant([]any{"overrideTargets", i}), "overrideTargets", i)
 		}
 	}
+}
+
+// criteria are the keys by which a target selects clusters.
+var criteria = []string{"clusterSelector", "clusterName", "clusterGroup", "clusterGroupSelector"}
+
+// criteriaMeant is what would make a target without criteria match something.
+func (c *check) criteriaMeant(place []any) string {
+	for _, key := range c.file.Keys(place...) {
+		switch near := spelling.Nearest(key, criteria); {
+		case slices.Contains(criteria, key), key == "name", key == "namespace":
+		case key == "matchLabels", key == "matchExpressions":
+			return fmt.Sprintf("%s belongs below clusterSelector: indent it one level deeper", key)
+		case near != "":
+			return fmt.Sprintf("%s is no criterion; did you mean %s?", printable.Line(key), near)
+		}
+	}
+	return "clusterSelector: {} matches every cluster"
 }
 
 // idle finds entries of targets that set no option: whoever writes them takes them for
