@@ -285,12 +285,8 @@ func placesOf(dirs []string) ([]lintPlace, error) {
 	}
 	var places []lintPlace
 	for _, dir := range dirs {
-		info, err := os.Stat(dir)
-		if err != nil {
+		if err := lintable(dir); err != nil {
 			return nil, err
-		}
-		if !info.IsDir() {
-			return nil, fmt.Errorf("%s is not a directory", dir)
 		}
 		full := dir
 		if !filepath.IsAbs(full) {
@@ -313,6 +309,40 @@ func placesOf(dirs []string) ([]lintPlace, error) {
 		places[i].dirs = append(places[i].dirs, filepath.ToSlash(rel))
 	}
 	return places, nil
+}
+
+// lintable is why a path cannot be read as a directory, and what to do.
+func lintable(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return absentDir(dir)
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is a file, and fleet lint reads whole directories: fleet lint %s", dir, filepath.Dir(dir))
+	}
+	return nil
+}
+
+// absentDir says that there is no such directory, with the one beside it that was
+// probably meant.
+func absentDir(dir string) error {
+	parent, name := filepath.Split(filepath.Clean(dir))
+	entries, err := os.ReadDir(or(parent, "."))
+	if err != nil {
+		return fmt.Errorf("there is no directory %s, nor the one above it", dir)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	if near := spelling.Nearest(name, names); near != "" {
+		return fmt.Errorf("there is no directory %s; did you mean %s?", dir, filepath.Join(parent, near))
+	}
+	return fmt.Errorf("there is no directory %s; give one that exists, or none for the working directory", dir)
 }
 
 // treeOf is the directory that dir is read in.

@@ -1,5 +1,25 @@
 package main
 
+import "testing"
+
+// What is no directory is named, with what to do.
+func TestLintNoDirectory(t *testing.T) {
+	dir := files(t, map[string]string{"apps/web/cm.yaml": mistakenCM, "apps/web/fleet.yaml": ""})
+	cases := map[string]string{
+		"apps/web/fleet.yaml": "error: apps/web/fleet.yaml is a file, and fleet lint reads whole directories: fleet lint apps/web\n",
+		"apps/wbe":            "error: there is no directory apps/wbe; did you mean apps/web?\n",
+		"apps/database":       "error: there is no directory apps/database; give one that exists, or none for the working directory\n",
+		"shop/web":            "error: there is no directory shop/web, nor the one above it\n",
+	}
+	for arg, want := range cases {
+		t.Run(arg, func(t *testing.T) {
+			if out, notes, code := linted(t, dir, "--offline", arg); code != 1 || notes != want || out != "" {
+				t.Errorf("code %d: %s%s", code, out, notes)
+			}
+		})
+	}
+}
+
 // mistakesOfPaths name a file or directory that has another name.
 var mistakesOfPaths = map[string]mistake{
 	"ValuesFiles": {
