@@ -17,12 +17,28 @@ import (
 // there.
 var ofNil = regexp.MustCompile(`^nil pointer evaluating interface \{\}\.(\S+)$`)
 
-// absentValue is what to say of a template in a file of the chart that fails since a
-// value is missing of which it wants a field. ok is false for another error.
-func (l locator) absentValue(file, expression, text string) (said string, ok bool) {
+// ofAbsent is what to say of a template that fails since a value is missing of which
+// it wants a field. ok is false for another error.
+func (l locator) ofAbsent(file, expression, text string) (said string, ok bool) {
 	m := ofNil.FindStringSubmatch(text)
+	if m == nil {
+		return "", false
+	}
+	if said, ok = l.absentValue(file, expression, m[1]); ok {
+		return said, true
+	}
+	before, _, found := strings.Cut(expression+".", "."+m[1]+".")
+	if !found || before == "" {
+		return "", false
+	}
+	return fmt.Sprintf("%s has no value here, so there is no %s in it", printable.Line(before), printable.Line(m[1])), true
+}
+
+// absentValue says which value a template in a file of the chart lacks, where the
+// expression wants a field of it and names it from .Values on.
+func (l locator) absentValue(file, expression, field string) (said string, ok bool) {
 	rest, ofValues := strings.CutPrefix(strings.TrimPrefix(expression, "$"), ".Values.")
-	if m == nil || !ofValues {
+	if !ofValues {
 		return "", false
 	}
 	values, scope := l.values(file)
@@ -31,7 +47,7 @@ func (l locator) absentValue(file, expression, text string) (said string, ok boo
 	for i, step := range steps {
 		next, exists := at[step]
 		if next == nil {
-			if i+1 >= len(steps) || steps[i+1] != m[1] {
+			if i+1 >= len(steps) || steps[i+1] != field {
 				return "", false // something else is missing
 			}
 			return absentText(steps[:i+1], scope, at, exists), true

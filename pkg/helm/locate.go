@@ -136,7 +136,7 @@ func (l locator) template(name, line, column, text string) (Place, bool) {
 		p.Column = number(column) + 1
 	}
 	if m := executing.FindStringSubmatch(text); m != nil {
-		if said, ok := l.absentValue(f, m[1], m[2]); ok {
+		if said, ok := l.ofAbsent(f, m[1], m[2]); ok {
 			m[2] = said
 		}
 		p.Text = m[1] + ": " + m[2]

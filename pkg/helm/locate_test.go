@@ -47,6 +47,11 @@ func TestLocate(t *testing.T) {
 			files: map[string]string{"Chart.yaml": renderChart, "values.yaml": "a: {b: null}\n", "templates/a.yaml": "a: {{ .Values.a.b.c }}\n"},
 			want:  Place{File: "templates/a.yaml", Line: 1, Column: 14, Text: ".Values.a.b.c: the value a.b is null"},
 		},
+		"NilInside": {
+			why:   "which value is meant inside of with cannot be told from the expression",
+			files: map[string]string{"Chart.yaml": renderChart, "values.yaml": "a: {b: c}\n", "templates/a.yaml": "{{ with .Values.a }}\na: {{ .tg.x }}\n{{ end }}\n"},
+			want:  Place{File: "templates/a.yaml", Line: 2, Column: 10, Text: ".tg.x: .tg has no value here, so there is no x in it"},
+		},
 		"NilOfASubchart": {
 			why: "a subchart sees its own values",
 			files: map[string]string{
