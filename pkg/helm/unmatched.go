@@ -119,14 +119,14 @@ func (pr *probe) mark(dir string) {
 		pr.resources(&k, dir)
 		before := len(pr.patches)
 		k.Patches = pr.marked(k.Patches, name, "patches")
-		k.PatchesJson6902 = pr.marked(k.PatchesJson6902, name, "patchesJson6902") //nolint:staticcheck // kustomize acts on deprecated fields
-		merges := k.PatchesStrategicMerge                                         //nolint:staticcheck // kustomize acts on deprecated fields
-		k.PatchesStrategicMerge = slices.DeleteFunc(merges, func(m types.PatchStrategicMerge) bool {
+		k.PatchesJson6902 = pr.marked(k.PatchesJson6902, name, "patchesJson6902")                                   //nolint:staticcheck // kustomize acts on deprecated fields
+		merges := slices.DeleteFunc(slices.Clone(k.PatchesStrategicMerge), func(m types.PatchStrategicMerge) bool { //nolint:staticcheck // kustomize acts on deprecated fields
 			return pr.deletes(dir, string(m), string(m))
 		})
-		if len(pr.patches) == before && len(k.PatchesStrategicMerge) == len(merges) {
+		if len(pr.patches) == before && len(k.PatchesStrategicMerge) == len(merges) { //nolint:staticcheck // kustomize acts on deprecated fields
 			continue
 		}
+		k.PatchesStrategicMerge = merges //nolint:staticcheck // kustomize acts on deprecated fields
 		if data, err = yaml.Marshal(k); err == nil {
 			_ = pr.fs.WriteFile(name, data) // in memory
 		}

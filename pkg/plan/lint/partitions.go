@@ -85,23 +85,37 @@ func labelsMeant(s *metav1.LabelSelector, clusters []*target.Cluster) string {
 		there := slices.Sorted(maps.Keys(values[r.Key]))
 		if len(there) == 0 {
 			text := fmt.Sprintf("none of them has the label %s", printable.Line(r.Key))
-			if near := spelling.Nearest(r.Key, slices.Collect(maps.Keys(values))); near != "" {
-				text += fmt.Sprintf("; did you mean %s?", printable.Line(near))
-			}
+			return text + didYouMean(r.Key, slices.Collect(maps.Keys(values)))
+		}
+		if text := valuesMeant(r, there); text != "" {
 			return text
 		}
-		if r.Operator == metav1.LabelSelectorOpExists || slices.ContainsFunc(r.Values, func(v string) bool { return slices.Contains(there, v) }) {
-			continue
+	}
+	return ""
+}
+
+// valuesMeant is what to say of a requirement none of whose values is among those of
+// its label; empty where one is.
+func valuesMeant(r metav1.LabelSelectorRequirement, there []string) string {
+	if r.Operator == metav1.LabelSelectorOpExists || slices.ContainsFunc(r.Values, func(v string) bool { return slices.Contains(there, v) }) {
+		return ""
+	}
+	if len(r.Values) == 1 {
+		if near := didYouMean(r.Values[0], there); near != "" {
+			return fmt.Sprintf("none of them has %s%s", printable.Line(r.Key+"="+r.Values[0]), near)
 		}
-		if len(r.Values) == 1 {
-			if near := spelling.Nearest(r.Values[0], there); near != "" {
-				return fmt.Sprintf("none of them has %s; did you mean %s?", printable.Line(r.Key+"="+r.Values[0]), printable.Line(near))
-			}
-		}
-		if more := len(there) - maxValues; more > 0 {
-			there = append(there[:maxValues], fmt.Sprintf("%d more", more))
-		}
-		return fmt.Sprintf("they have for %s: %s", printable.Line(r.Key), printable.Line(strings.Join(there, ", ")))
+	}
+	if more := len(there) - maxValues; more > 0 {
+		there = append(there[:maxValues], fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("they have for %s: %s", printable.Line(r.Key), printable.Line(strings.Join(there, ", ")))
+}
+
+// didYouMean ends a sentence about a name with the known one that is near; it is
+// empty where none is.
+func didYouMean(name string, known []string) string {
+	if near := spelling.Nearest(name, known); near != "" {
+		return fmt.Sprintf("; did you mean %s?", printable.Line(near))
 	}
 	return ""
 }
