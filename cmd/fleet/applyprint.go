@@ -87,10 +87,10 @@ func plainObject(obj any) (map[string]any, error) {
 // one list in JSON.
 func printObjects(w io.Writer, format output, docs []any) error {
 	if format == formatJSON {
-		return format.print(w, map[string]any{"apiVersion": "v1", "kind": "List", "items": docs}, false)
+		return format.write(w, map[string]any{"apiVersion": "v1", "kind": "List", "items": docs}, false)
 	}
 	for i, doc := range docs {
-		if err := format.print(w, doc, i > 0); err != nil {
+		if err := format.write(w, doc, i > 0); err != nil {
 			return err
 		}
 	}

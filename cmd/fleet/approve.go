@@ -189,7 +189,7 @@ func runHeld(ctx context.Context, o approveOptions, s *session) error {
 	}
 	switch {
 	case o.output.machine():
-		return cmp.Or(o.output.print(s.std.out, doc, false), undecided)
+		return cmp.Or(o.output.print(s.std, doc, false), undecided)
 	case len(rows) == 0 && undecided != nil:
 		return undecided
 	case len(rows) == 0:
@@ -227,7 +227,7 @@ func runApprove(ctx context.Context, o approveOptions, s *session) error {
 		doc.Objects = append(doc.Objects, held)
 	}
 	if o.output.machine() {
-		if err := o.output.print(s.std.out, doc, false); err != nil {
+		if err := o.output.print(s.std, doc, false); err != nil {
 			return err
 		}
 	}

@@ -131,7 +131,7 @@ func runBrake(ctx context.Context, o brakeOptions, s *session) error {
 		return reached(s.server, fmt.Errorf("write the brake: %w", err))
 	}
 	if o.output.machine() {
-		return o.output.print(s.std.out, Suspension{Document: document("Suspension"), Suspended: is.On, Brake: &is}, false)
+		return o.output.print(s.std, Suspension{Document: document("Suspension"), Suspended: is.On, Brake: &is}, false)
 	}
 	switch {
 	case o.suspend && was.On:
@@ -209,7 +209,7 @@ func runSuspend(ctx context.Context, o brakeOptions, s *session) error {
 		}
 	}
 	if o.output.machine() {
-		if err := o.output.print(s.std.out, doc, false); err != nil {
+		if err := o.output.print(s.std, doc, false); err != nil {
 			return err
 		}
 	}

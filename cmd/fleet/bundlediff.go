@@ -223,7 +223,7 @@ var diffColumns = []column{
 // show prints what differs, one line for each field.
 func (o bundleDiffOptions) show(s *session, all int, differing []*fleet.BundleDeployment) error {
 	if o.output.machine() {
-		if err := o.output.print(s.std.out, o.document(s, differing), false); err != nil {
+		if err := o.output.print(s.std, o.document(s, differing), false); err != nil {
 			return err
 		}
 	} else if len(differing) > 0 {

@@ -91,7 +91,7 @@ func (w *diffWatch) print(differing, alike []*fleet.BundleDeployment) error {
 		if len(differing)+len(alike) == 0 {
 			return nil
 		}
-		return w.o.output.print(w.s.std.out, w.o.document(w.s, slices.Concat(differing, alike)), true)
+		return w.o.output.print(w.s.std, w.o.document(w.s, slices.Concat(differing, alike)), true)
 	}
 	if len(differing) > 0 {
 		w.table.print(diffRows(differing, w.s.now(), w.show), w.o.bare)

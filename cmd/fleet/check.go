@@ -63,7 +63,7 @@ func runCheck(o output, s *session, findings []checkup.Finding) error {
 	worst := checkup.Worst(findings)
 	if o.machine() {
 		doc := CheckReport{Document: document("CheckReport"), Server: s.server, Verdict: worst, Findings: findings}
-		if err := o.print(s.std.out, doc, false); err != nil {
+		if err := o.print(s.std, doc, false); err != nil {
 			return err
 		}
 	} else {

@@ -152,7 +152,7 @@ func runClusterAgents(ctx context.Context, o clusterAgentsOptions, s *session) e
 		return err
 	}
 	if o.output.machine() {
-		err = o.output.print(s.std.out, rolloutOf(state, order), false)
+		err = o.output.print(s.std, rolloutOf(state, order), false)
 	} else {
 		err = printAgents(s.std.out, state)
 	}
@@ -225,7 +225,7 @@ func runAgentsRollback(ctx context.Context, o clusterAgentsOptions, s *session) 
 	}
 	if o.output.machine() {
 		state.Phase = agents.Returned
-		return o.output.print(s.std.out, rolloutOf(state, order), false)
+		return o.output.print(s.std, rolloutOf(state, order), false)
 	}
 	say(s.std.out, "called back: %s; agents that have it return to %s\nto see how far they are:  fleet cluster agents\n", order.Image, to)
 	return nil
@@ -246,7 +246,7 @@ func runAgentsResume(ctx context.Context, o clusterAgentsOptions, s *session) er
 		state.Phase = agents.Rolling
 	}
 	if o.output.machine() {
-		return o.output.print(s.std.out, rolloutOf(state, agents.Order{}), false)
+		return o.output.print(s.std, rolloutOf(state, agents.Order{}), false)
 	}
 	_, err = io.WriteString(s.std.out, text)
 	return err

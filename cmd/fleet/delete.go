@@ -121,7 +121,7 @@ func runDelete(ctx context.Context, o deleteOptions, s *session) error {
 		doc.Error = err.Error()
 	}
 	if o.output.machine() {
-		if printed := o.output.print(s.std.out, doc, false); printed != nil {
+		if printed := o.output.print(s.std, doc, false); printed != nil {
 			return printed
 		}
 	}

@@ -214,7 +214,7 @@ func (o deployOptions) print(std stdio, doc Deployed, manifest string) error {
 	if doc.Objects, err = documentsOf(manifest); err != nil {
 		return err
 	}
-	return o.output.print(std.out, doc, false)
+	return o.output.print(std, doc, false)
 }
 
 // undeployed says whether the input is to blame for an error of Helm's.

@@ -154,7 +154,7 @@ func runEvents(ctx context.Context, o eventsOptions, s *session) error {
 		for i, r := range rows {
 			entries[i].object = r.object
 		}
-		return o.output.print(s.std.out, list.document(entries), false)
+		return o.output.print(s.std, list.document(entries), false)
 	}
 	if len(rows) == 0 {
 		s.std.note("no events%s", o.about(s.scope))
@@ -283,7 +283,7 @@ func (o eventsOptions) follow(ctx context.Context, s *session, xs []subject) err
 		}
 		if o.output.machine() {
 			for _, r := range rows {
-				if err := o.output.print(s.std.out, plain(r.object), true); err != nil {
+				if err := o.output.print(s.std, plain(r.object), true); err != nil {
 					return err
 				}
 			}

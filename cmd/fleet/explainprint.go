@@ -112,7 +112,7 @@ const maxAnswers = 20
 // print prints an explanation.
 func (o explainOptions) print(s *session, e explain.Explanation) error {
 	if o.output.machine() {
-		return o.output.print(s.std.out, explanation(e), o.watch)
+		return o.output.print(s.std, explanation(e), o.watch)
 	}
 	now := s.now()
 	p := paragraph{out: s.std.out, width: s.std.width()}
@@ -217,7 +217,7 @@ func (p paragraph) hints(list []explain.Hint) {
 // printSurvey prints the answer about all clusters.
 func (o explainOptions) printSurvey(s *session, v explain.Survey) error {
 	if o.output.machine() {
-		return o.output.print(s.std.out, bundleExplanation(v), o.watch)
+		return o.output.print(s.std, bundleExplanation(v), o.watch)
 	}
 	p := paragraph{out: s.std.out, width: s.std.width()}
 	if o.output.wide() {

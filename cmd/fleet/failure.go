@@ -81,7 +81,7 @@ func (g *globals) finish(cmd *cobra.Command, std stdio, end ending, env func(str
 	}
 	tellError(std.err, err, env)
 	if o := documentFormat(cmd); o != "" && !g.answered {
-		_ = o.print(g.guarded(std).out, failure(cmd, err, code, g.ran), following(cmd)) // there is no one left to say it to
+		_ = o.write(g.guarded(std).out, failure(cmd, err, code, g.ran), following(cmd)) // there is no one left to say it to
 	}
 	return code
 }

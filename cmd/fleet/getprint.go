@@ -24,7 +24,7 @@ func (o getOptions) printAll(entries []entry, s *session) error {
 		if len(o.names) > 0 && len(entries) == 0 {
 			return nil
 		}
-		return o.output.print(s.std.out, o.document(entries), false)
+		return o.output.print(s.std, o.document(entries), false)
 	case len(entries) == 0:
 		return nil
 	}

@@ -153,7 +153,7 @@ func (w *getWatch) document(e entry, gone bool) error {
 		say(w.s.std.out, "%s\n", w.o.kind.qualified()+"/"+e.object.GetName())
 		return nil
 	}
-	return w.o.output.print(w.s.std.out, plain(e.object), true)
+	return w.o.output.print(w.s.std, plain(e.object), true)
 }
 
 // news tells whether the cells of a row differ from what was printed of its

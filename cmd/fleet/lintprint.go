@@ -69,7 +69,7 @@ func (o *lintOptions) print(std stdio, r lintReport) error {
 	case formatSARIF:
 		return printJSON(std.out, sarifOf(r), false)
 	}
-	return o.output.print(std.out, o.document(r), false)
+	return o.output.print(std, o.document(r), false)
 }
 
 // printFindings writes one line for each finding, and what would help below it.

@@ -84,7 +84,7 @@ func runLogs(ctx context.Context, o logsOptions, s *session) error {
 	}
 	lines = lines[max(0, len(lines)-o.lines):]
 	if o.output.machine() {
-		return o.output.print(s.std.out, agentLog(c, lines), false)
+		return o.output.print(s.std, agentLog(c, lines), false)
 	}
 	if len(lines) == 0 {
 		s.std.note("%s", nothingLogged(c, o.bundle))

@@ -77,7 +77,7 @@ func (f *logsFollow) print(c *fleet.Cluster, lines []journal.Entry) error {
 	case len(fresh) == 0:
 		return nil
 	case f.o.output.machine():
-		return f.o.output.print(f.s.std.out, agentLog(c, fresh), true)
+		return f.o.output.print(f.s.std, agentLog(c, fresh), true)
 	}
 	f.log.print(fresh)
 	return nil

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -66,24 +67,29 @@ func (o output) machine() bool { return o != "" && o != formatWide }
 // wide tells whether nothing is left out or cut.
 func (o output) wide() bool { return o == formatWide }
 
-// print writes a document in one of the machine's formats. compact is one line
-// of JSON.
-func (o output) print(w io.Writer, doc any, compact bool) error {
-	switch o {
-	case formatYAML:
-		data, err := yaml.Marshal(doc)
-		if err != nil {
-			return fmt.Errorf("write yaml: %w", err)
-		}
-		if compact {
-			data = append([]byte("---\n"), data...)
-		}
-		_, err = exact(w).Write(data)
-		return err
-	case formatJSON:
+// print answers with a document in one of the machine's formats. compact is one line of
+// JSON.
+func (o output) print(std stdio, doc any, compact bool) error {
+	if strings.HasPrefix(string(o), jsonpathPrefix) {
+		return o.printPath(std, doc)
+	}
+	return o.write(std.out, doc, compact)
+}
+
+// write writes a document as YAML, or else as JSON.
+func (o output) write(w io.Writer, doc any, compact bool) error {
+	if o != formatYAML {
 		return printJSON(w, doc, compact)
 	}
-	return o.printPath(w, doc)
+	data, err := yaml.Marshal(doc)
+	if err != nil {
+		return fmt.Errorf("write yaml: %w", err)
+	}
+	if compact {
+		data = append([]byte("---\n"), data...)
+	}
+	_, err = exact(w).Write(data)
+	return err
 }
 
 // printJSON indents by four spaces, as kubectl does.
@@ -120,10 +126,7 @@ func marshal(doc any, indent string) ([]byte, error) {
 // path reads the expression of jsonpath=. Braces and the leading dot may be
 // left out, as with kubectl.
 func (o output) path() (*jsonpath.JSONPath, error) {
-	text := strings.TrimPrefix(string(o), jsonpathPrefix)
-	if !strings.Contains(text, "{") {
-		text = "{." + strings.TrimPrefix(text, ".") + "}"
-	}
+	text := o.expression()
 	p := jsonpath.New("output").AllowMissingKeys(true)
 	if err := p.Parse(text); err != nil {
 		return nil, fmt.Errorf("jsonpath %q: %w", text, err)
@@ -131,23 +134,50 @@ func (o output) path() (*jsonpath.JSONPath, error) {
 	return p, nil
 }
 
-func (o output) printPath(w io.Writer, doc any) error {
+// expression is what follows jsonpath=, with the braces and the dot that may be left out.
+func (o output) expression() string {
+	text := strings.TrimPrefix(string(o), jsonpathPrefix)
+	if !strings.Contains(text, "{") {
+		text = "{." + strings.TrimPrefix(text, ".") + "}"
+	}
+	return text
+}
+
+// printPath prints what a jsonpath finds. It is an error if that is nothing because the
+// document cannot have a field that the path names; a note where it finds something else.
+func (o output) printPath(std stdio, doc any) error {
 	p, err := o.path()
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(doc)
+	plain, err := decoded(doc)
 	if err != nil {
-		return fmt.Errorf("write json: %w", err)
+		return err
 	}
-	var plain any
-	if err := json.Unmarshal(data, &plain); err != nil {
-		return fmt.Errorf("write json: %w", err)
+	wrong, doubtful, matched := misspelt(o.expression(), plain, shapeOf(doc))
+	if len(wrong) > 0 && !matched {
+		return fmt.Errorf("jsonpath: %w", errors.Join(wrong...))
 	}
 	var out bytes.Buffer
 	if err := p.Execute(&out, plain); err != nil {
 		return fmt.Errorf("jsonpath: %w", err)
 	}
-	_, err = fmt.Fprintln(exact(w), strings.TrimSuffix(out.String(), "\n"))
+	for _, err := range slices.Concat(wrong, doubtful) {
+		std.note("warning: jsonpath: %v", err)
+	}
+	_, err = fmt.Fprintln(exact(std.out), strings.TrimSuffix(out.String(), "\n"))
 	return err
+}
+
+// decoded is a document as a program reads it from JSON.
+func decoded(doc any) (any, error) {
+	data, err := json.Marshal(doc)
+	if err != nil {
+		return nil, fmt.Errorf("write json: %w", err)
+	}
+	var plain any
+	if err := json.Unmarshal(data, &plain); err != nil {
+		return nil, fmt.Errorf("write json: %w", err)
+	}
+	return plain, nil
 }

@@ -79,7 +79,7 @@ func runStatus(ctx context.Context, o statusOptions, s *session) error {
 	s.noteManager(ctx, m)
 	doc := s.document(view.Look(f, m, s.now()), b)
 	if o.output.machine() {
-		err = o.output.print(s.std.out, doc, false)
+		err = o.output.print(s.std, doc, false)
 	} else {
 		o.screen(s, doc)
 	}
@@ -167,7 +167,7 @@ func watchStatus(ctx context.Context, o statusOptions, s *session, w world) erro
 	t.glance = view.Look(w.Fleet(), t.manager, s.now())
 	t.doc = s.document(t.glance, t.brake)
 	if o.output.machine() {
-		err = o.output.print(s.std.out, t.doc, true)
+		err = o.output.print(s.std, t.doc, true)
 	} else {
 		o.screen(s, t.doc)
 	}
@@ -205,7 +205,7 @@ func (t *statusWatch) look(ctx context.Context, f view.Fleet) error {
 	case !t.o.output.machine():
 		printLines(t.s.std.out, "", lines, now.Sub(t.began))
 	case changed:
-		return t.o.output.print(t.s.std.out, doc, true)
+		return t.o.output.print(t.s.std, doc, true)
 	}
 	return nil
 }

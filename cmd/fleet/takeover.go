@@ -103,7 +103,7 @@ func runTakeover(ctx context.Context, o takeoverOptions, s *session) error {
 	err := o.pass(ctx, s, &l)
 	doc := TakeoverMove{Document: document("TakeoverMove"), Shard: o.move.Shard, Back: o.move.Back, Objects: l.objects}
 	if o.output.machine() {
-		return errors.Join(o.output.print(s.std.out, doc, false), err)
+		return errors.Join(o.output.print(s.std, doc, false), err)
 	}
 	o.say(s, doc)
 	return err

@@ -102,7 +102,7 @@ func judgedBundle(b *fleet.Bundle, f takeover.Finding) TakeoverBundle {
 // show prints the answer.
 func (o takeoverCheckOptions) show(s *session, doc TakeoverReport) error {
 	if o.output.machine() {
-		return o.output.print(s.std.out, doc, false)
+		return o.output.print(s.std, doc, false)
 	}
 	if len(doc.Bundles)+len(doc.HelmOps) == 0 {
 		fmt.Fprintln(s.std.out, "there are no bundles")

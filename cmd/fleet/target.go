@@ -231,7 +231,7 @@ func (o targetOptions) print(std stdio, b *fleet.Bundle, r preview.Result, objec
 
 func (o targetOptions) answer(std stdio, doc Targeting) error {
 	if o.output.machine() {
-		return o.output.print(std.out, doc, false)
+		return o.output.print(std, doc, false)
 	}
 	docs := make([]any, len(doc.Objects))
 	for i, obj := range doc.Objects {

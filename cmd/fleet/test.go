@@ -176,7 +176,7 @@ func (o *testOptions) render(d helm.Deployment, in *testInput, doc Rendering, st
 		if doc.Objects, err = documentsOf(r.All()); err != nil {
 			return err
 		}
-		err = o.output.print(std.out, doc, false)
+		err = o.output.print(std, doc, false)
 	} else {
 		std.note("# Matched: %s", doc.matched())
 		if doc.Target == noCustomization {

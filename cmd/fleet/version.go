@@ -54,7 +54,7 @@ func runVersion(ctx context.Context, o output, std stdio, s *session, why error)
 		doc.Error = why.Error()
 	}
 	if o.machine() {
-		return o.print(std.out, doc, false)
+		return o.print(std, doc, false)
 	}
 	say(std.out, "client   %s (%s)\n", doc.Client.Version, doc.Client.Commit)
 	switch {

@@ -62,7 +62,7 @@ func (t *waiting) report(end view.Progress) error {
 		err = told{errPartly}
 	}
 	if t.o.output.machine() {
-		if printErr := t.o.output.print(t.s.std.out, t.document(end), false); printErr != nil {
+		if printErr := t.o.output.print(t.s.std, t.document(end), false); printErr != nil {
 			return printErr
 		}
 		return err

@@ -103,7 +103,7 @@ func runWorkspaceList(ctx context.Context, o output, k keepers, std stdio, now t
 		}
 		return nil
 	case o.machine():
-		return o.print(std.out, WorkspaceList{Document: document("WorkspaceList"), Server: k.address(), Workspaces: found}, false)
+		return o.print(std, WorkspaceList{Document: document("WorkspaceList"), Server: k.address(), Workspaces: found}, false)
 	case len(found) == 0:
 		std.note("no workspaces at %s that you may see", k.address())
 		return nil
