@@ -236,42 +236,47 @@ func (r *reading) deployment(ctx context.Context, b *fleet.Bundle, at *explain.P
 // maxNamed is how many clusters that targets name are looked for.
 const maxNamed = 10
 
-// neighbours reads the names of all clusters where at is, if a Bundle that is not
-// there names one that does not exist, so that the nearest name can be said. Names
-// that the user may not see are not missed.
+// neighbours reads the names and the labels of all clusters where at is, if a Bundle that
+// is not there names one that does not exist, or asks for labels that at does not have,
+// so that the nearest can be said. Names that the user may not see are not missed.
 func (r *reading) neighbours(ctx context.Context, of *explain.Subject, at explain.Place) error {
-	if at.Cluster == nil || at.Deployment != nil {
+	if at.Cluster == nil || at.Deployment != nil || !r.namesMissing(ctx, of.Bundle, at) && !explain.AsksLabels(*of, at) {
 		return nil
 	}
-	clusters, namespace := mustKind("clusters").resource(), at.Key.Namespace
-	known := plantarget.NamesOf(at.Key.Name, at.Cluster.Labels)
-	missing := false
-	for i, t := range plantarget.Plain(&of.Bundle.Spec) {
-		if missing || i == maxNamed {
-			break
-		}
-		if t.ClusterName == "" || slices.Contains(known, t.ClusterName) {
-			continue
-		}
-		_, err := r.s.api.Get(ctx, clusters, namespace, t.ClusterName)
-		missing = apierrors.IsNotFound(err)
-	}
-	if !missing {
-		return nil
-	}
-	items, _, err := r.s.listed(ctx, query{resource: clusters, namespace: namespace})
+	namespace := at.Key.Namespace
+	items, _, err := r.s.listed(ctx, query{resource: mustKind("clusters").resource(), namespace: namespace})
 	if apierrors.IsForbidden(err) {
 		return nil
 	}
 	if err != nil {
 		return reached(r.s.server, err)
 	}
-	known = nil
+	var known []string
+	var labels []map[string]string
 	for _, u := range items {
 		known = append(known, plantarget.NamesOf(u.GetName(), u.GetLabels())...)
+		labels = append(labels, u.GetLabels())
 	}
-	of.Clusters = map[string][]string{namespace: known}
+	of.Clusters, of.Labels = map[string][]string{namespace: known}, map[string][]map[string]string{namespace: labels}
 	return nil
+}
+
+// namesMissing reports whether the targets of a Bundle name a cluster that does not
+// exist, as far as the user may know.
+func (r *reading) namesMissing(ctx context.Context, b *fleet.Bundle, at explain.Place) bool {
+	known := plantarget.NamesOf(at.Key.Name, at.Cluster.Labels)
+	for i, t := range plantarget.Plain(&b.Spec) {
+		if i == maxNamed {
+			break
+		}
+		if t.ClusterName == "" || slices.Contains(known, t.ClusterName) {
+			continue
+		}
+		if _, err := r.s.api.Get(ctx, mustKind("clusters").resource(), at.Key.Namespace, t.ClusterName); apierrors.IsNotFound(err) {
+			return true
+		}
+	}
+	return false
 }
 
 // places are all clusters that a Bundle may go to, with its deployments, which

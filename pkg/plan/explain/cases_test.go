@@ -175,6 +175,30 @@ func targetCases() map[string]testCase {
 			w.s.Clusters = map[string][]string{"shops": {"c1", "c2"}}
 			targets(fleet.BundleTarget{ClusterName: "c2"})(w)
 		}},
+		"target-label-misspelt": {"a label that no cluster has is not offered where a near one is in use", func(w *world) {
+			w.s.Labels = map[string][]map[string]string{"shops": {{"env": "prod"}, {"env": "prod"}, {"env": "dev"}}}
+			targets(byLabel("prod", "env", "prdo"))(w)
+		}},
+		"target-label-key-misspelt": {"nor one whose key is misspelt", func(w *world) {
+			w.s.Labels = map[string][]map[string]string{"shops": {{"env": "prod"}, {"region": "eu"}}}
+			targets(byLabel("eu", "regoin", "eu"))(w)
+		}},
+		"target-label-misspelt-once": {"what is misspelt is put right first", func(w *world) {
+			w.s.Labels = map[string][]map[string]string{"shops": {{"env": "prod"}, {"env": "dev"}}}
+			targets(byLabel("prod", "env", "prdo"), byLabel("dev", "env", "dev"))(w)
+		}},
+		"target-label-misspelt-group": {"the label may stand in a cluster group", func(w *world) {
+			w.s.Labels = map[string][]map[string]string{"shops": {{"kind": "store"}, {"env": "prod"}}}
+			w.s.Groups = []*fleet.ClusterGroup{{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shops", Name: "stores"},
+				Spec:       fleet.ClusterGroupSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"kind": "stroe"}}},
+			}}
+			targets(fleet.BundleTarget{ClusterGroup: "stores"})(w)
+		}},
+		"target-label-new": {"a label that is near none may be new", func(w *world) {
+			w.s.Labels = map[string][]map[string]string{"shops": {{"env": "prod"}}}
+			targets(byLabel("eu", "region", "eu"))(w)
+		}},
 		"target-overridden": {"targets of its own replace those of the repository", func(w *world) {
 			w.s.Clusters = map[string][]string{"shops": {"c1", "c2"}}
 			targets(fleet.BundleTarget{ClusterName: "c2"})(w)

@@ -125,7 +125,9 @@ type Subject struct {
 	Mappings []*fleet.BundleNamespaceMapping
 	// Clusters are the names of all clusters by namespace, where they are known.
 	Clusters map[string][]string
-	Spaces   map[string]map[string]string
+	// Labels are those of all clusters by namespace, where they are known.
+	Labels map[string][]map[string]string
+	Spaces map[string]map[string]string
 	// Values is the data of the Secret with the Bundle's values, if it has any.
 	Values map[string][]byte
 	// Limits are the objects that exist to limit the namespaces of Bundle and

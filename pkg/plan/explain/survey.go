@@ -61,8 +61,9 @@ type Survey struct {
 // of them at hand the rollout is planned as the manager does.
 func Overview(s Subject, places []Place) Survey {
 	if !slices.ContainsFunc(places, func(at Place) bool { return at.Cluster == nil }) {
-		s.Clusters = map[string][]string{}
+		s.Clusters, s.Labels = map[string][]string{}, map[string][]map[string]string{}
 		for _, at := range places {
+			s.Labels[at.Key.Namespace] = append(s.Labels[at.Key.Namespace], at.Cluster.Labels)
 			s.Clusters[at.Key.Namespace] = append(s.Clusters[at.Key.Namespace], target.NamesOf(at.Key.Name, at.Cluster.Labels)...)
 		}
 	}

@@ -89,6 +89,10 @@ func (p *pair) untargeted() judgement {
 		}
 	}
 	j = j.detail(p.missing()...)
+	wrong := p.misspelt()
+	for _, label := range slices.Sorted(maps.Keys(wrong)) {
+		j = j.detail(wrong[label])
+	}
 	if p.Repo != nil && len(p.Repo.Spec.Targets) == 0 && slices.ContainsFunc(p.Bundle.Spec.Targets, isDefault) {
 		j = j.detail("the GitRepo sets no targets, which means the cluster group default")
 	}
@@ -183,6 +187,10 @@ func (p *pair) targetHints(v target.Verdict) []Hint {
 	if led, _ := p.reach.Includes(p.at.Key.Namespace); !led {
 		return judgement{}.hint("to let it go there", "make a BundleNamespaceMapping in %s that selects %s and namespace %s",
 			p.Bundle.Namespace, p.Bundle.Name, p.at.Key.Namespace).hints
+	}
+	if wrong := p.misspelt(); len(wrong) > 0 {
+		label := slices.Min(slices.Collect(maps.Keys(wrong)))
+		return judgement{}.hint("to put it right", "correct %s in %s", label, p.askedBy(label)).hints
 	}
 	if set := p.labelsFor(); set != nil {
 		var parts []string
