@@ -3,11 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
+	operators "k8s.io/apimachinery/pkg/selection"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
@@ -43,22 +46,74 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%q: %s takes no arguments", args[0], cmd.CommandPath())
 }
 
-// checkSelector is an error if the label selector of -l cannot be parsed. It names the
-// part that is wrong.
+// selectorForms are the parts that a label selector may have.
+const selectorForms = "want KEY=VALUE, KEY!=VALUE, 'KEY in (A,B)', 'KEY notin (A,B)', KEY or '!KEY', with a comma between two of them"
+
+// checkSelector is an error if the label selector of -l cannot be parsed, or selects
+// nothing whatever the labels. It names the part that is wrong and the right form.
 func checkSelector(text string) error {
-	_, err := labels.Parse(text)
+	selector, err := labels.Parse(text)
 	if err == nil {
-		return nil
+		return senseless(text, selector)
 	}
 	for _, part := range selectorParts(text) {
-		switch _, wrong := labels.Parse(part); {
+		_, wrong := labels.Parse(part)
+		switch {
 		case part == "":
 			return fmt.Errorf("-l %q: a part is empty: a comma stands between two parts", text)
-		case wrong != nil && part != text:
-			return fmt.Errorf("-l %q: %q: %w", text, part, wrong)
+		case wrong == nil:
+			continue
+		}
+		where := ""
+		if part != text {
+			where = fmt.Sprintf("%q: ", part)
+		}
+		if meant := meantSelector(part); meant != "" {
+			return fmt.Errorf("-l %q: %sno label selector; did you mean %s?", text, where, meant)
+		}
+		return fmt.Errorf("-l %q: %sno label selector: %s", text, where, selectorForms)
+	}
+	return fmt.Errorf("-l %q: %w; %s", text, err, selectorForms)
+}
+
+// pairForms are what users write between a key and a value instead of =.
+var pairForms = regexp.MustCompile(`^([^\s:=!<>()]+)(?:\s*:\s*=?|\s*={3,}\s*|\s*=\s*>\s*|\s+is\s+|\s+)([^\s:=!<>()]+)$`)
+
+// meantSelector is the part of a label selector that was most likely meant by one that
+// cannot be parsed; empty where that cannot be told.
+func meantSelector(part string) string {
+	pair := pairForms.FindStringSubmatch(strings.Trim(part, `"'`))
+	if pair == nil || slices.Contains([]string{"in", "notin", "exists"}, strings.ToLower(pair[2])) {
+		return ""
+	}
+	meant := pair[1] + "=" + strings.Trim(pair[2], `"'`)
+	if _, err := labels.Parse(meant); err != nil {
+		return ""
+	}
+	return meant
+}
+
+// senseless is an error if a selector wants two values of one label, or one of no values.
+func senseless(text string, selector labels.Selector) error {
+	requirements, _ := selector.Requirements()
+	wanted := map[string]string{}
+	for i := range requirements {
+		r := &requirements[i]
+		values := r.Values()
+		switch r.Operator() {
+		case operators.Equals, operators.DoubleEquals:
+			value, _ := values.PopAny()
+			if other, twice := wanted[r.Key()]; twice && other != value {
+				return fmt.Errorf("-l %q: no label has two values; did you mean '%s in (%s,%s)'?", text, r.Key(), other, value)
+			}
+			wanted[r.Key()] = value
+		case operators.In, operators.NotIn:
+			if values.Len() == 1 && values.Has("") {
+				return fmt.Errorf("-l %q: no value stands in the parentheses of %s: %s", text, r.Key(), selectorForms)
+			}
 		}
 	}
-	return fmt.Errorf("-l %q: %w", text, err)
+	return nil
 }
 
 // selectorParts are the requirements of a label selector: what commas divide that are
