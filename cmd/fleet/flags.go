@@ -15,6 +15,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
 
+// flagWords are words of users for which a flag has another name.
+var flagWords = map[string]string{"workspace": "namespace"}
+
 // unknownFlag is the error for flags that cannot be parsed. Of a flag that the command
 // does not have it names the nearest that it has.
 func unknownFlag(cmd *cobra.Command, err error) error {
@@ -32,10 +35,43 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 			names = append(names, f.Name)
 		}
 	})
-	if near := spelling.Nearest(name, names); near != "" {
+	if near := nearestFlag(cmd, name, names); near != "" {
 		return fmt.Errorf("no flag %s; did you mean --%s?", given, near)
 	}
 	return fmt.Errorf("no flag %s; %s --help lists them", given, cmd.CommandPath())
+}
+
+// nearestFlag is the flag of a command that was most likely meant by a name, or by a
+// letter that stands for a flag of that name in another command; empty where there is
+// none.
+func nearestFlag(cmd *cobra.Command, name string, names []string) string {
+	if len(name) == 1 {
+		return lettered(cmd.Root(), name, names)
+	}
+	words := slices.Clone(names)
+	for word, flag := range flagWords {
+		if slices.Contains(names, flag) {
+			words = append(words, word)
+		}
+	}
+	near := spelling.Nearest(name, words)
+	if flag := flagWords[near]; flag != "" && !slices.Contains(names, near) {
+		return flag
+	}
+	return near
+}
+
+// lettered is the first of some flags for which any command has a letter.
+func lettered(cmd *cobra.Command, letter string, names []string) string {
+	if f := cmd.Flags().ShorthandLookup(letter); f != nil && !f.Hidden && slices.Contains(names, f.Name) {
+		return f.Name
+	}
+	for _, c := range cmd.Commands() {
+		if found := lettered(c, letter, names); found != "" {
+			return found
+		}
+	}
+	return ""
 }
 
 // noArguments refuses arguments of a command that takes none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,6 +73,9 @@ func (o targetOptions) check() error {
 // runTarget prints the deployments of a Bundle.
 func runTarget(ctx context.Context, g *globals, o targetOptions, std stdio) error {
 	file, err := readObjects(o.bundleFile, std)
+	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(o.bundleFile, "./") {
+		return fmt.Errorf("-b names a file with a Bundle: %w; for a bundle of the cluster: fleet get bundles %s -o yaml | fleet target -b -", err, quoted([]string{o.bundleFile})[0])
+	}
 	if err != nil {
 		return err
 	}
