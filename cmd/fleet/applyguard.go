@@ -82,14 +82,14 @@ func (o *applyOptions) budget(ctx context.Context, s *session) (withdrawal.Budge
 }
 
 // things are the precious objects that go with Bundles, by their names: what no
-// other deployment on the same cluster claims. Who may not list deployments is
-// told that nobody has looked.
+// other deployment on the same cluster claims. A user who may not list
+// deployments is told that fleet could not check.
 func (o *applyOptions) things(ctx context.Context, s *session, remove []*fleet.Bundle) (map[string][]withdrawal.Thing, error) {
 	wide := *s
 	wide.scope = ""
 	list, err := listAs[fleet.BundleDeployment](ctx, &wide, mustKind("deployments"), fleet.LabelBundleNamespace+"="+o.bundle.Namespace)
 	if apierrors.IsForbidden(err) {
-		s.std.note("warning: you may not list deployments: nobody has looked whether volumes, namespaces or CRDs go along")
+		s.std.note("warning: you may not list deployments: fleet could not check whether volumes, namespaces or CRDs go along")
 		return nil, nil
 	}
 	if err != nil {

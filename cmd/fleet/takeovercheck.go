@@ -204,7 +204,7 @@ func (s *session) takeoverSight(ctx context.Context) (*takeoverSight, error) {
 func (t *takeoverSight) findUnplaced(ctx context.Context, s *session) error {
 	items, _, err := s.listed(ctx, query{resource: namespaces, labels: fleet.LabelManaged + "=" + registration.True})
 	if apierrors.IsForbidden(err) {
-		s.std.note("warning: you may not list namespaces: nobody has looked whether each cluster has one to deploy to")
+		s.std.note("warning: you may not list namespaces: fleet could not check whether each cluster has a namespace for its deployments")
 		return nil
 	}
 	if err != nil {

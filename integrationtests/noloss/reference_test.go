@@ -8,8 +8,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// wayBack are stories of the reference's manager that has taken a fleet back from ours:
-// the Cluster still has the mark of ours. The reference orders removals by deleting.
+// wayBack has one test case for each object that the reference's manager removes after it
+// has taken a fleet back from ours. The Cluster still has the annotation of our manager.
+// The reference's manager removes a deployment by deleting its BundleDeployment.
 var wayBack = map[string]story{
 	"BackDeleted": {
 		why:    "what the reference has lost is kept, and what it deletes goes",

@@ -24,9 +24,9 @@ func assignedBesideWebhook(w *world) {
 	w.sees("it is assigned", "fleet-default", func() string { return w.text(rancher.Clusters, "", "c-aaaaa", "spec", "fleetWorkspaceName") })
 }
 
-// podSecurityLabelsLeftOut: whoever may create a FleetWorkspace need not be allowed to
-// choose what pods of a namespace may do. The webhook refuses such labels of the
-// manager, which makes the Namespace without them and says so.
+// podSecurityLabelsLeftOut: a user who may create a FleetWorkspace may lack the right to
+// set pod security labels of a Namespace. The webhook refuses these labels when the
+// manager writes them. The manager makes the Namespace without them and reports that.
 func podSecurityLabelsLeftOut(w *world) {
 	w.rancher.Put(w, rancher.Workspaces, "", "lax", `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged","team":"a"}}}`)
 	w.until("the Namespace is there", func() bool { return w.namespace("lax") != nil })

@@ -60,8 +60,8 @@ func (c *check) criteriaMeant(place []any) string {
 	return "clusterSelector: {} matches every cluster"
 }
 
-// idle finds entries of targets that set no option: whoever writes them takes them for
-// the targets of a GitRepo. One before another takes its clusters from that one, so only
+// idle finds entries of targets that set no option: the author of such an entry usually
+// means the targets of a GitRepo. One before another takes its clusters from that one, so only
 // the last ones certainly change nothing.
 func (c *check) idle() {
 	targets := c.file.Spec.Targets

@@ -10,8 +10,8 @@ import (
 )
 
 // HelmOpRefused is the status of a HelmOp that the manager does not act on: one
-// deployment with an error, whose message says why. What another manager has written
-// there before goes: its counts would claim deployments that nobody keeps.
+// deployment with an error, whose message says why. It replaces
+// what another manager has written: no manager maintains the deployments of its counts.
 //
 // Rancher copies Summary to its own conditions: it takes a summary in which Ready is
 // DesiredReady for a success, and reads the first of NonReadyResources without a look
