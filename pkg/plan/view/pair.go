@@ -63,6 +63,9 @@ func (j *judge) pair(b *fleet.Bundle, bd *fleet.BundleDeployment) {
 	if r := broken(b, p.Cluster); r != nil && !p.Written && p.Progress == Waiting {
 		p.Progress, p.State, p.Reason, p.Message = Failed, r.State, string(r.State), resourceMessage(r)
 	}
+	if r := frozen(b, p.Cluster); r != nil && (p.Progress == Reached || p.Progress == Waiting && (p.State == fleet.OutOfSync || p.State == fleet.Pending)) {
+		p.Progress, p.State, p.Reason, p.Message = Failed, r.State, string(r.State), endlessText(r.Message)
+	}
 	if p.Message == "" && p.Progress != Reached {
 		p.Message = waitsFor(b, p)
 	}
@@ -81,6 +84,8 @@ func (j *judge) absent(b *fleet.Bundle, cluster Key, r *fleet.NonReadyResource) 
 		p.Progress, p.Reason = Failed, string(r.State)
 	case c != nil && ClusterState(c) == fleet.Offline && !j.goal.All:
 		p.Progress, p.LastSeen = Deferred, c.Status.Agent.LastSeen.Time
+	case frozen(b, cluster) != nil:
+		p.Progress, p.Reason, p.Message = Failed, string(r.State), endlessText(r.Message)
 	case paused(b, nil, c):
 		p.Progress, p.Reason, p.Message = Failed, fleet.ReasonSuspended, j.pausedBy(b, c)
 	}
@@ -88,6 +93,21 @@ func (j *judge) absent(b *fleet.Bundle, cluster Key, r *fleet.NonReadyResource) 
 		p.Message = waitsFor(b, p)
 	}
 	j.v.Pairs = append(j.v.Pairs, p)
+}
+
+// frozen is what a Bundle's summary says of a cluster that its rollout strategy never
+// lets through, if the summary is of this Bundle.
+func frozen(b *fleet.Bundle, cluster Key) *fleet.NonReadyResource {
+	if b.Status.ObservedGeneration < b.Generation {
+		return nil
+	}
+	for i := range b.Status.Summary.NonReadyResources {
+		r := &b.Status.Summary.NonReadyResources[i]
+		if neverLetThrough(r.Message) && parseKey(r.Name) == cluster {
+			return r
+		}
+	}
+	return nil
 }
 
 // broken is what a Bundle's summary says of a cluster for which no deployment

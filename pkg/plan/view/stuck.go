@@ -31,10 +31,7 @@ func (s *sighting) stuck(b *fleet.Bundle, state fleet.BundleState) (int, []*flee
 		if !known {
 			i = len(rows)
 			at[r.Message] = i
-			row.Message = r.Message
-			if rollout.Frozen(r.Message) != "" && !strings.HasSuffix(r.Message, " is 0") {
-				row.Message += "; maxUnavailable is 0"
-			}
+			row.Message = endlessText(r.Message)
 			rows = append(rows, row)
 		}
 		rows[i].Clusters.Count++
@@ -53,8 +50,22 @@ func (s *sighting) stuck(b *fleet.Bundle, state fleet.BundleState) (int, []*flee
 // partition that selects its cluster, a limit above 0, or, after some time, a
 // dependency that is not there.
 func (s *sighting) endless(row Attention, message string) bool {
-	if message == rollout.ReasonOutside || rollout.Frozen(message) != "" {
+	if neverLetThrough(message) {
 		return true
 	}
 	return dependency.Missing(message) && (row.Since == nil || s.now.Sub(*row.Since) >= unreadyGrace)
+}
+
+// neverLetThrough reports whether a message says that a rollout strategy lets a cluster
+// through only after a change: it is in no partition, or a limit is 0.
+func neverLetThrough(message string) bool {
+	return message == rollout.ReasonOutside || rollout.Frozen(message) != ""
+}
+
+// endlessText is a message that neverLetThrough is true of, with the limit that is 0.
+func endlessText(message string) string {
+	if rollout.Frozen(message) != "" && !strings.HasSuffix(message, " is 0") {
+		message += "; maxUnavailable is 0"
+	}
+	return message
 }

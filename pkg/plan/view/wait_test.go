@@ -13,6 +13,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
+	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 )
 
 // read is a repository at the new commit.
@@ -86,6 +87,33 @@ func TestJudge(t *testing.T) {
 				Bundles:      []*fleet.Bundle{bundle("db", on(1, bad("a", fleet.ErrApplied, "no")))},
 			},
 			want: []string{"ready"},
+		},
+		"FrozenPartition": {
+			why: "a partition whose limit is 0 lets no cluster through without a change", goal: commit,
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: two,
+				Bundles: []*fleet.Bundle{bundle("web", changedBundle, on(2, bad("b", fleet.OutOfSync, `waits for room in partition "canary": 0 may be unavailable`)))},
+				Deployments: []*fleet.BundleDeployment{deployment("web", "a", applied), deployment("web", "b", func(bd *fleet.BundleDeployment) {
+					bd.Labels[fleet.LabelCommit] = newSHA
+				})},
+			},
+			want: []string{"failed", "web on a: ready Ready", `web on b: failed OutOfSync waits for room in partition "canary": 0 may be unavailable; maxUnavailable is 0`},
+		},
+		"FrozenNew": {
+			why: "nor does a strategy that makes no new deployment", goal: commit,
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: two,
+				Bundles: []*fleet.Bundle{bundle("web", changedBundle, on(1, bad("b", fleet.Pending, "new deployments are not created: maxNew is 0")))},
+			},
+			want: []string{"failed", "web on b: failed Pending new deployments are not created: maxNew is 0"},
+		},
+		"FrozenBefore": {
+			why: "what the manager has not judged yet may have room", goal: commit,
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: two,
+				Bundles: []*fleet.Bundle{bundle("web", changedBundle, on(1, bad("b", fleet.Pending, rollout.ReasonOutside)), func(b *fleet.Bundle) { b.Generation++ })},
+			},
+			want: []string{"waiting", "web on b: waiting Pending in no partition of the rollout strategy", "bundle web was not worked on yet"},
 		},
 		"HeldByAPartition": {
 			why: "a deployment that a partition holds back looks as if it were Ready: the Bundle knows better", goal: commit,
