@@ -138,16 +138,16 @@ func (s *session) missingWorkspace(ctx context.Context, name string) error {
 	if err := s.served(ctx); err != nil {
 		return err
 	}
-	if slices.Contains(s.knownWorkspaces(ctx), name) {
+	there := s.knownWorkspaces(ctx)
+	if slices.Contains(there, name) {
 		return nil // its namespace is being made
 	}
-	return s.unknownWorkspace(ctx, name, "")
+	return s.unknownWorkspace(name, "", there)
 }
 
-// unknownWorkspace is the error for a workspace that does not exist, with the nearest
-// that does, or else a list of them and what to do.
-func (s *session) unknownWorkspace(ctx context.Context, name, hint string) error {
-	there := s.knownWorkspaces(ctx)
+// unknownWorkspace is the error for a workspace that does not exist, with the nearest of
+// those that are there, or else a list of them and what to do.
+func (s *session) unknownWorkspace(name, hint string, there []string) error {
 	near := spelling.Nearest(name, there)
 	if len(there) == 0 {
 		near = spelling.Nearest(name, slices.DeleteFunc(s.usualWorkspaces(), func(other string) bool { return other == name }))

@@ -123,7 +123,7 @@ func (k *clusterKeeper) transfer(ctx context.Context, c *fleet.Cluster, to strin
 func (k *clusterKeeper) room(ctx context.Context, t transfer, to string) error {
 	u, err := k.api.Get(ctx, records, "", to)
 	if apierrors.IsNotFound(err) {
-		return k.unknownWorkspace(ctx, to, "; to make it: fleet workspace create "+to)
+		return k.unknownWorkspace(to, "; to make it: fleet workspace create "+to, k.knownWorkspaces(ctx))
 	}
 	if err != nil {
 		return reached(k.server, err)
