@@ -21,15 +21,7 @@ func TestBackToTheReference(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)
 	w.manage("x/agent:v1.0.0")
-	local := &site{
-		world: w, key: kube.Key{Namespace: fleet.NamespaceLocal, Name: fleet.ClusterLocal}, namespace: fleet.NamespaceLocalAgent,
-	}
-	w.until("the local agent is installed", func() bool {
-		_, err := w.client.AppsV1().Deployments(local.namespace).Get(t.Context(), "fleet-agent", metav1.GetOptions{})
-		return err == nil
-	})
-	local.play()
-	edge := w.join("edge", "v1.0.0", nil)
+	local, edge := w.localAgent(), w.join("edge", "v1.0.0", nil)
 	sites := []*site{local, edge}
 	w.until("both have their bundles", func() bool { return local.deployed() && edge.deployed() })
 	before := map[string]*corev1.ConfigMap{}

@@ -19,15 +19,7 @@ func TestLocalAgent(t *testing.T) {
 	t.Parallel()
 	w := open(t, nil)
 	w.manage("x/agent:v1.0.0")
-	local := &site{
-		world: w, key: kube.Key{Namespace: fleet.NamespaceLocal, Name: fleet.ClusterLocal}, namespace: fleet.NamespaceLocalAgent,
-	}
-	w.until("the local agent is installed", func() bool {
-		_, err := w.client.AppsV1().Deployments(local.namespace).Get(t.Context(), "fleet-agent", metav1.GetOptions{})
-		return err == nil
-	})
-	local.play()
-	edge := w.join("edge", "v1.0.0", nil)
+	local, edge := w.localAgent(), w.join("edge", "v1.0.0", nil)
 	sites := []*site{local, edge}
 	w.until("both have their bundles", func() bool { return local.deployed() && edge.deployed() && w.state().UpToDate == 2 })
 	if got := local.deployment().Annotations["deployment.kubernetes.io/revision"]; got != "1" {
@@ -74,4 +66,19 @@ func (w *world) upperAgent() *appsv1.Deployment {
 		w.Fatal(err)
 	}
 	return made
+}
+
+// localAgent waits until the agent of the manager's own cluster is installed, and plays
+// its pod.
+func (w *world) localAgent() *site {
+	w.Helper()
+	local := &site{
+		world: w, key: kube.Key{Namespace: fleet.NamespaceLocal, Name: fleet.ClusterLocal}, namespace: fleet.NamespaceLocalAgent,
+	}
+	w.until("the local agent is installed", func() bool {
+		_, err := w.client.AppsV1().Deployments(local.namespace).Get(w.Context(), "fleet-agent", metav1.GetOptions{})
+		return err == nil
+	})
+	local.play()
+	return local
 }

@@ -24,10 +24,7 @@ func TestWayBack(t *testing.T) {
 		"Chart":  nil,
 		"Wishes": wishes,
 		"Import": func(c *fleet.Cluster) { c.Spec.KubeConfigSecret = "k" },
-		"Local": func(c *fleet.Cluster) {
-			c.Namespace, c.Name = "fleet-local", "local"
-			c.Spec.KubeConfigSecret, c.Spec.AgentNamespace = "local-cluster", "cattle-fleet-local-system"
-		},
+		"Local":  local,
 	}
 	for name, change := range wants {
 		t.Run(name, func(t *testing.T) {

@@ -60,6 +60,12 @@ func wishes(c *fleet.Cluster) {
 	}
 }
 
+// local makes a Cluster the manager's own.
+func local(c *fleet.Cluster) {
+	c.Namespace, c.Name = "fleet-local", "local"
+	c.Spec.KubeConfigSecret, c.Spec.AgentNamespace = "local-cluster", "cattle-fleet-local-system"
+}
+
 // TestBundle compares the objects of agents with testdata/TestBundle/<case>.golden.
 // Run with -update after a change of what agents are; each such change starts
 // every agent of every fleet again.
@@ -69,10 +75,7 @@ func TestBundle(t *testing.T) {
 		"chart-all":  wishes,
 		"import":     func(c *fleet.Cluster) { c.Spec.KubeConfigSecret = "k" },
 		"import-all": func(c *fleet.Cluster) { c.Spec.KubeConfigSecret, c.Spec.AgentNamespace = "k", "edge-agent"; wishes(c) },
-		"local": func(c *fleet.Cluster) {
-			c.Namespace, c.Name = "fleet-local", "local"
-			c.Spec.KubeConfigSecret, c.Spec.AgentNamespace = "local-cluster", "cattle-fleet-local-system"
-		},
+		"local":      local,
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {
