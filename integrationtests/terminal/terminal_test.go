@@ -226,7 +226,7 @@ func (d *desk) accepts() {
 		d.Errorf("want it accepted: %+v", s)
 	}
 	d.until("it has its credential", func() bool {
-		return d.tries(d.east, "kubectl -n cattle-fleet-system get secret fleet-agent").code == 0
+		return d.types(d.east, "kubectl -n cattle-fleet-system get secret fleet-agent --ignore-not-found -o jsonpath={.data.kubeconfig}").out != ""
 	})
 }
 
