@@ -382,3 +382,24 @@ func TestAffordWaitsForCaches(t *testing.T) {
 		t.Errorf("now they are, and two are within the budget: %d may leave, %v", len(free), err)
 	}
 }
+
+// A GitRepo is not Ready with a commit while the engine has not heard of the Bundles
+// of that commit: they come by another watch.
+func TestRepoReadyWithItsBundles(t *testing.T) {
+	d := newTestEngine(t)
+	d.table.Settle()
+	web := d.bundle("web", "old").DeepCopy()
+	d.read("new", map[string]string{"web": "new"})
+	repo := d.table.Repo(kube.Key{Namespace: "ns", Name: "shops"}).DeepCopy()
+	repo.Status.GitJobStatus, repo.ResourceVersion = "Current", "3"
+	d.table.SetRepo(repo)
+	d.objects["ns/gitrepos/shops/status"] = repo
+	if n, err := d.reportRepo(t.Context(), kube.KeyOf(repo)); n != 0 || err != nil {
+		t.Errorf("it is reported as Ready with the Bundle of the commit before: %d, %v", n, err)
+	}
+	web.Labels[fleet.LabelCommit], web.ResourceVersion = "new", "2"
+	d.table.SetBundle(web)
+	if n, err := d.reportRepo(t.Context(), kube.KeyOf(repo)); n == 0 || err != nil {
+		t.Errorf("it is not reported as Ready with its Bundle: %d, %v", n, err)
+	}
+}

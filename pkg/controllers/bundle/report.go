@@ -8,6 +8,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/controllers/table"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
@@ -76,8 +77,17 @@ func shallow(b *fleet.Bundle) *fleet.Bundle {
 	return &out
 }
 
+// shows reports whether the Bundles that are known are those that a GitRepo names as
+// what its commit left: it may be heard of before them.
+func (e *Engine) shows(repo *fleet.GitRepo) bool {
+	_, own := e.table.Owned(kube.KeyOf(repo))
+	shows, known := reading.Shows(repo, own)
+	return shows || !known
+}
+
 // reportRepo writes the summary part of a GitRepo's status. It never reports
-// Ready while a Bundle of the repository has a version that was not planned.
+// Ready while a Bundle of the repository has a version that was not planned, or is not
+// known.
 func (e *Engine) reportRepo(ctx context.Context, key kube.Key) (int, error) {
 	repo, sources, fresh, ok := e.table.RepoFacts(key)
 	if !ok {
@@ -88,7 +98,8 @@ func (e *Engine) reportRepo(ctx context.Context, key kube.Key) (int, error) {
 		status = summary.GitRepoStatus(repo, sources, e.now())
 	}
 	status.Conditions = e.sayHeld(status.Conditions, table.Subject{Kind: table.KindGitRepo, Key: key}, repo.Generation)
-	if !fresh && condition.IsTrue(status.Conditions, fleet.ConditionReady) && !condition.IsTrue(repo.Status.Conditions, fleet.ConditionReady) {
+	becomes := condition.IsTrue(status.Conditions, fleet.ConditionReady) && !condition.IsTrue(repo.Status.Conditions, fleet.ConditionReady)
+	if becomes && (!fresh || !e.shows(repo)) {
 		return 0, nil
 	}
 	if e.status[table.KindGitRepo].done(key, repo.Status, status) {
