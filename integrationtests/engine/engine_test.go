@@ -91,9 +91,11 @@ func valuesStayInSecrets(t *testing.T, w *world, _ *agent) {
 	}
 	remove[*corev1.Secret](w, kube.KeyOf(bd))
 	w.until("lost values come back", func() bool { return get[*corev1.Secret](w, kube.KeyOf(bd)) != nil })
+	other := kube.KeyOf(w.deployment("vals", "c1"))
+	heard[*corev1.Secret](w, other) // one that the engine hears of later than of its deployment's end goes ten minutes later
 	remove[*fleet.Bundle](w, in("vals"))
 	w.until("the Bundle's values go with it", func() bool { return get[*corev1.Secret](w, in("vals")) == nil })
-	w.until("and those of its deployments", func() bool { return get[*corev1.Secret](w, kube.KeyOf(bd)) == nil })
+	w.until("and those of its deployments", func() bool { return get[*corev1.Secret](w, other) == nil })
 }
 
 func labelsMove(t *testing.T, w *world, _ *agent) {
