@@ -132,11 +132,12 @@ func (w *world) join(t *testing.T, workspace, name string) {
 	t.Helper()
 	ns := naming.ClusterNamespace(workspace, name)
 	w.namespace(ns)
-	w.enrol(t, workspace, name, ns, map[string]string{registration.AnnotationDeploymentNamespace: ns})
+	w.enrol(t, workspace, name, ns, map[string]string{registration.AnnotationDeploymentNamespace: ns}, fleet.FieldManagerAgent)
 }
 
-// enrol makes a Cluster with a namespace for its deployments, and plays its agent.
-func (w *world) enrol(t *testing.T, workspace, name, ns string, annotations map[string]string) {
+// enrol makes a Cluster with a namespace for its deployments, and plays its agent, which
+// writes under the name manager.
+func (w *world) enrol(t *testing.T, workspace, name, ns string, annotations map[string]string, manager string) {
 	t.Helper()
 	clusters := kube.StoreOf[*fleet.Cluster](w.admin)
 	c, err := clusters.Create(w.Context(), &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{
@@ -146,7 +147,7 @@ func (w *world) enrol(t *testing.T, workspace, name, ns string, annotations map[
 	changed.Status.Namespace = ns
 	_, err = clusters.PatchStatus(w.Context(), c, changed)
 	w.must(err)
-	client := w.connect("agent/test", fleet.FieldManagerAgent)
+	client := w.connect("agent/test", manager)
 	a := &agent{key: kube.KeyOf(c), namespace: ns, clusters: kube.StoreOf[*fleet.Cluster](client), deployments: kube.StoreOf[*fleet.BundleDeployment](client)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -154,9 +155,10 @@ func (w *world) enrol(t *testing.T, workspace, name, ns string, annotations map[
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// joinOfReference makes a Cluster as the reference's manager leaves it, and plays its
-// agent: status.namespace, and a namespace whose label and annotations name the Cluster.
-// See docs/reference-behaviour.md.
+// joinOfReference makes a Cluster as the reference's manager leaves it: status.namespace,
+// and a namespace whose label and annotations name the Cluster. It plays the reference's
+// agent, which writes the status of a deployment except its display, under the name that it
+// has for everything. See docs/reference-behaviour.md.
 func (w *world) joinOfReference(t *testing.T, workspace, name string) {
 	t.Helper()
 	ns := naming.ClusterNamespace(workspace, name)
@@ -165,7 +167,7 @@ func (w *world) joinOfReference(t *testing.T, workspace, name string) {
 		Annotations: map[string]string{fleet.AnnotationCluster: name, fleet.AnnotationClusterNamespace: workspace},
 	}})
 	w.must(err)
-	w.enrol(t, workspace, name, ns, nil)
+	w.enrol(t, workspace, name, ns, nil, fleet.FieldManagerRelease)
 }
 
 // An agent plays the agent of one cluster.

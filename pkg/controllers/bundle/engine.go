@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/controllers/display"
 	"github.com/fleetworkspace/fleet/pkg/controllers/table"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
@@ -93,6 +94,7 @@ type Engine struct {
 	mover    *kube.Loop // Clusters that have moved to another workspace
 	deleter  *kube.Loop // namespaces of Bundles that are being deleted
 	status   map[string]*reporter
+	displays *display.Controller
 	slots    *slots
 	lists    *lists
 	purse    *purse
@@ -203,6 +205,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 		table.KindGroup:   newReporter("clustergroup-status", bundlePace, e.now, reportMine(e, e.cache.groups, e.reportGroup)),
 	}
 	e.handle()
+	e.displays = display.New(display.Config{Deployments: e.cache.deployments, Reporter: e.reporterOf}, c)
 	return e
 }
 
@@ -220,7 +223,7 @@ func (e *Engine) Groups() []*fleet.ClusterGroup { return e.cache.groups.List("")
 
 // Loops are the engine's loops, for metrics.
 func (e *Engine) Loops() []*kube.Loop {
-	loops := []*kube.Loop{e.planer, e.leaver, e.waker, e.listener, e.sweep, e.pruner, e.porter, e.mover, e.deleter}
+	loops := []*kube.Loop{e.planer, e.leaver, e.waker, e.listener, e.sweep, e.pruner, e.porter, e.mover, e.deleter, e.displays.Loop()}
 	for _, kind := range []string{table.KindBundle, table.KindGitRepo, table.KindCluster, table.KindGroup} {
 		loops = append(loops, e.status[kind].loop)
 	}

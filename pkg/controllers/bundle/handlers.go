@@ -210,6 +210,9 @@ func (e *Engine) clusterChanged(c *fleet.Cluster, change table.ClusterChange) {
 	}
 	if change.Targeting {
 		e.retarget(key.Namespace, change)
+		if change.Was == nil || change.Was.Protocol != change.Is.Protocol || change.Was.Unseen != change.Is.Unseen {
+			e.redisplay(key)
+		}
 	}
 }
 

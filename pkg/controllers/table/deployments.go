@@ -196,3 +196,16 @@ func sameList(a, b []fleet.BundleDeploymentResource) bool {
 	}
 	return len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b)
 }
+
+// DeploymentsOn are the known deployments of a cluster.
+func (t *Table) DeploymentsOn(cluster kube.Key) []*fleet.BundleDeployment {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []*fleet.BundleDeployment
+	for c := range t.onCluster[cluster] {
+		if c.bd != nil {
+			out = append(out, c.bd)
+		}
+	}
+	return out
+}

@@ -117,12 +117,12 @@ func sameTask(a, b *fleet.BundleDeployment) bool {
 	return a.UID == b.UID && a.Spec.DeploymentID == b.Spec.DeploymentID && a.Spec.Paused == b.Spec.Paused && order(a) == order(b)
 }
 
-// sameReport tells whether an agent has written nothing between two versions of
-// a status. Nobody else may write it: not the manager, and by their rights not
-// the agents of other clusters.
+// sameReport reports whether an agent has written nothing between two versions of a
+// status. Other agents have no right to write it. The manager writes the display, for
+// agents of the reference; that is no sign of life.
 func sameReport(a, b *fleet.BundleDeploymentStatus) bool {
 	return a.AppliedDeploymentID == b.AppliedDeploymentID && a.Release == b.Release && a.Ready == b.Ready &&
-		a.NonModified == b.NonModified && a.ResourceCounts == b.ResourceCounts && a.Display == b.Display &&
+		a.NonModified == b.NonModified && a.ResourceCounts == b.ResourceCounts &&
 		len(a.NonReadyStatus) == len(b.NonReadyStatus) && len(a.ModifiedStatus) == len(b.ModifiedStatus) &&
 		slices.Equal(a.Conditions, b.Conditions)
 }

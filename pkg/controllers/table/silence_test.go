@@ -249,6 +249,21 @@ func TestReportRevives(t *testing.T) {
 	}
 }
 
+// The manager writes status.display for agents of the reference. That is no report.
+func TestDisplayIsNoReport(t *testing.T) {
+	s := newStage()
+	s.wait(3 * time.Minute)
+	s.SetOffline(key("c1"))
+	old, _ := s.Deployment(kube.Key{Namespace: "c-c1", Name: "app"})
+	bd := old.DeepCopy()
+	bd.ResourceVersion = fmt.Sprint(s.next())
+	bd.Status.Display.State = "WaitApplied"
+	news := s.SetDeployment(bd)
+	if a, _ := s.AgentOf(key("c1")); a.Life != summary.Offline || len(news.Revived) != 0 {
+		t.Errorf("%v, %+v", a.Life, news)
+	}
+}
+
 // A silent cluster is one for all its Bundles; those that wait are planned.
 func TestSilenceIsOfTheCluster(t *testing.T) {
 	s := newStage()

@@ -81,14 +81,33 @@ func outdated(bd *fleet.BundleDeployment, c *fleet.Condition) bool {
 		installed != nil && installed.Status == corev1.ConditionFalse && installed.Reason == c.Reason && installed.Message == c.Message
 }
 
-// Display is the display part of a deployment's status. The agent writes it
-// together with the rest.
+// Display is the display part of a deployment's status. This project's agent writes
+// it together with the rest; for the reference's see ManagerDisplay.
 func Display(bd *fleet.BundleDeployment) fleet.BundleDeploymentDisplay {
 	return fleet.BundleDeploymentDisplay{
 		Deployed:  displayCondition(bd.Status.Conditions, fleet.ConditionDeployed),
 		Monitored: displayCondition(bd.Status.Conditions, fleet.ConditionMonitored),
 		State:     string(State(bd, "")),
 	}
+}
+
+// A Reporter is the agent that writes the status of a deployment.
+type Reporter struct {
+	Protocol int // 0: the reference's agent, or one that has never reported
+	Life     Life
+}
+
+// ManagerDisplay returns the display part that the manager has to write to the status of
+// a deployment: the agents of the reference leave it to the manager. It returns false
+// where nothing is to be written: the agent writes it itself, or has never reported, so that
+// it is not known whose agent will come; the deployment is being deleted; or the status
+// says the same already.
+func ManagerDisplay(bd *fleet.BundleDeployment, agent Reporter) (fleet.BundleDeploymentDisplay, bool) {
+	if agent.Protocol != 0 || agent.Life == NeverSeen || bd.DeletionTimestamp != nil {
+		return fleet.BundleDeploymentDisplay{}, false
+	}
+	display := Display(bd)
+	return display, display != bd.Status.Display
 }
 
 func displayCondition(list []fleet.Condition, kind string) string {

@@ -352,3 +352,39 @@ func TestGroupStatus(t *testing.T) {
 		t.Errorf("a group that is cut off is not Ready: %+v", r)
 	}
 }
+
+// TestManagerDisplay: the manager writes the display for agents of the reference, and only
+// if it says something new.
+func TestManagerDisplay(t *testing.T) {
+	bd := &fleet.BundleDeployment{
+		Spec: fleet.BundleDeploymentSpec{DeploymentID: "s-1:x", StagedDeploymentID: "s-1:x"},
+		Status: fleet.BundleDeploymentStatus{AppliedDeploymentID: "s-1:x", Ready: true, NonModified: true, Conditions: []fleet.Condition{
+			{Type: fleet.ConditionDeployed, Status: "True"},
+			{Type: fleet.ConditionMonitored, Status: "False", Reason: fleet.ReasonError, Message: "no such kind"},
+		}},
+	}
+	said := bd.DeepCopy()
+	said.Status.Display = Display(bd)
+	deleted := bd.DeepCopy()
+	deleted.DeletionTimestamp = &metav1.Time{Time: now}
+	want := fleet.BundleDeploymentDisplay{Deployed: "True", Monitored: "Error: no such kind", State: "Ready"}
+	cases := map[string]struct {
+		bd    *fleet.BundleDeployment
+		agent Reporter
+		want  bool
+	}{
+		"Reference":        {bd, Reporter{Protocol: 0, Life: Online}, true},
+		"ReferenceOffline": {bd, Reporter{Protocol: 0, Life: Offline}, true},
+		"Said":             {said, Reporter{Protocol: 0, Life: Online}, false},
+		"Ours":             {bd, Reporter{Protocol: 1, Life: Online}, false},
+		"OursOffline":      {bd, Reporter{Protocol: fleet.ProtocolVersion, Life: Offline}, false},
+		"NeverSeen":        {bd, Reporter{Life: NeverSeen}, false},
+		"Deleted":          {deleted, Reporter{Protocol: 0, Life: Online}, false},
+	}
+	for name, c := range cases {
+		got, writes := ManagerDisplay(c.bd, c.agent)
+		if writes != c.want || writes && got != want {
+			t.Errorf("%s: got %+v, %v", name, got, writes)
+		}
+	}
+}
