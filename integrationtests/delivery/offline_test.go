@@ -119,7 +119,9 @@ func chained(t *testing.T, p *place) (took, limit time.Duration) {
 		s.DependsOn = []fleet.BundleRef{{Name: "first"}}
 	})
 	p.appears("middle")
-	p.Says("middle", fleet.ConditionDeployed, "DependenciesNotReady", `bundle "first" on this cluster, and there is none`)
+	p.Says("middle", fleet.ConditionDeployed, "DependenciesNotReady", "list bundledeployments: no bundles matching labels "+
+		fleet.LabelBundleName+"=first,"+fleet.LabelBundleNamespace+"="+p.Workspace+" in namespace "+p.Workspace+`; not on this cluster: bundle "first"`)
+	p.State("middle", fleet.ErrApplied) // as with the reference
 	p.base("first")
 	p.appears("first")
 	p.appears("last")

@@ -21,8 +21,8 @@ type finding struct {
 	state fleet.BundleState
 }
 
-// dependencies waits for the bundles that must be there first. No match is a
-// wait like any other: what is missing may come.
+// dependencies waits for the bundles that must be there first. That one of them is not
+// there at all is a failure, as with the reference; what is missing may come all the same.
 func (r *Reconciler) dependencies(s *snapshot) error {
 	self := dependency.Node{Name: s.name, Labels: s.labels, State: fleet.WaitApplied, DependsOn: s.spec.DependsOn}
 	r.await(self) // first: what changes after this wakes it up
@@ -33,7 +33,7 @@ func (r *Reconciler) dependencies(s *snapshot) error {
 	switch {
 	case err != nil:
 		return err
-	case v.Reason == dependency.ReasonCycle:
+	case v.Failed:
 		return &setback{fault.WaitError(v.Reason, 0, errors.New(v.Message)), 0}
 	case v.Reason != "":
 		return fault.WaitError(v.Reason, 0, errors.New(v.Message))

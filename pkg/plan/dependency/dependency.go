@@ -26,17 +26,12 @@ const (
 	ReasonInvalid = "InvalidDependency"
 )
 
-// How messages about dependencies that are not there end and begin.
-const (
-	thereIsNone  = " on this cluster, and there is none"
-	thereAreNone = "depends on what is not on this cluster: "
-)
+// noBundles is how the reference begins its message about a dependency that is not there.
+const noBundles = "list bundledeployments: no bundles matching labels "
 
-// Missing reports whether the message of a Verdict says that a dependency is not on
-// the cluster at all.
-func Missing(message string) bool {
-	return strings.HasPrefix(message, "depends on ") && strings.HasSuffix(message, thereIsNone) || strings.HasPrefix(message, thereAreNone)
-}
+// Missing reports whether a message, of a Verdict or of an agent of the reference, says
+// that a dependency is not on the cluster at all.
+func Missing(message string) bool { return strings.HasPrefix(message, noBundles) }
 
 // A Node is one deployment of a cluster.
 type Node struct {
@@ -55,6 +50,8 @@ func (n Node) bundle() (namespace, name string) {
 type Verdict struct {
 	Reason  string // empty: it may
 	Message string
+	// Failed: a person has to change something, most likely.
+	Failed bool
 }
 
 // Judge decides whether n may go, with all deployments of its cluster, n among
@@ -69,17 +66,44 @@ func Judge(n Node, all []Node) (Verdict, error) {
 		return Verdict{}, err
 	}
 	if ring := cycle(n, all); len(ring) > 0 {
-		return Verdict{ReasonCycle, "dependsOn goes in a circle: " + strings.Join(ring, " -> ") + "; take out one of them"}, nil
+		return Verdict{ReasonCycle, "dependsOn goes in a circle: " + strings.Join(ring, " -> ") + "; take out one of them", true}, nil
 	}
 	switch {
-	case len(missing) == 1:
-		return Verdict{ReasonNotReady, "depends on " + missing[0] + thereIsNone}, nil
-	case len(missing) > 1:
-		return Verdict{ReasonNotReady, thereAreNone + list(missing)}, nil
+	case len(missing) > 0:
+		return Verdict{ReasonNotReady, absence(n, missing), true}, nil
 	case len(unmet) > 0:
-		return Verdict{ReasonNotReady, "depends on " + list(unmet)}, nil
+		return Verdict{ReasonNotReady, "depends on " + list(unmet), false}, nil
 	}
 	return Verdict{}, nil
+}
+
+// absence says which dependencies are not there: the first one in the words of the
+// reference, with the labels of its selector and the namespace of the Bundle, then all of
+// them by their names.
+func absence(n Node, missing []fleet.BundleRef) string {
+	namespace, _ := n.bundle()
+	first := missing[0].Selector.DeepCopy()
+	if first == nil {
+		first = &metav1.LabelSelector{}
+	}
+	if name := missing[0].Name; name != "" {
+		first = metav1.AddLabelToSelector(first, fleet.LabelBundleName, name)
+		first = metav1.AddLabelToSelector(first, fleet.LabelBundleNamespace, namespace)
+	}
+	names := make([]string, len(missing))
+	for i, ref := range missing {
+		names[i] = named(ref)
+	}
+	return noBundles + selectorText(first) + " in namespace " + namespace + "; not on this cluster: " + list(tidy(names))
+}
+
+// selectorText is a selector that matcher has read, as Kubernetes writes it.
+func selectorText(s *metav1.LabelSelector) string {
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return err.Error()
+	}
+	return selector.String()
 }
 
 // Concerns tells whether a deployment depends on another one, whatever its
@@ -94,8 +118,8 @@ func Concerns(n, other Node) bool {
 }
 
 // obstacles are the dependencies that are in no accepted state, each with its
-// state, and those that are not there at all.
-func obstacles(n Node, all []Node) (unmet, missing []string, err error) {
+// state, and those that are not there at all, in their order.
+func obstacles(n Node, all []Node) (unmet []string, missing []fleet.BundleRef, err error) {
 	for _, ref := range n.DependsOn {
 		m, err := matcher(n, ref)
 		if err != nil {
@@ -112,10 +136,10 @@ func obstacles(n Node, all []Node) (unmet, missing []string, err error) {
 			}
 		}
 		if !found {
-			missing = append(missing, named(ref))
+			missing = append(missing, ref)
 		}
 	}
-	return tidy(unmet), tidy(missing), nil
+	return tidy(unmet), missing, nil
 }
 
 // matcher tells which deployments a reference means: by the name of a Bundle of

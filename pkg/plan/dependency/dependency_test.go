@@ -40,7 +40,7 @@ func TestJudge(t *testing.T) {
 		"Ready": {"what it depends on is ready", node("b", fleet.WaitApplied, on("a")), []Node{node("a", fleet.Ready)}, Verdict{}},
 		"NotReady": {
 			"and here it is not", node("b", fleet.WaitApplied, on("a")), []Node{node("a", fleet.NotReady)},
-			Verdict{ReasonNotReady, "depends on a, which is NotReady"},
+			Verdict{ReasonNotReady, "depends on a, which is NotReady", false},
 		},
 		"Accepted": {
 			"a state that is accepted counts as met", node("b", fleet.WaitApplied, on("a", fleet.Ready, fleet.Modified)),
@@ -48,26 +48,30 @@ func TestJudge(t *testing.T) {
 		},
 		"ReadyIsNotAccepted": {
 			"who names states means those alone", node("b", fleet.WaitApplied, on("a", fleet.NotReady)), []Node{node("a", fleet.Ready)},
-			Verdict{ReasonNotReady, "depends on a, which is Ready (accepted: NotReady)"},
+			Verdict{ReasonNotReady, "depends on a, which is Ready (accepted: NotReady)", false},
 		},
 		"Missing": {
 			"a name that is on no other cluster but this", node("b", fleet.WaitApplied, on("x")), []Node{node("a", fleet.Ready)},
-			Verdict{ReasonNotReady, `depends on bundle "x" on this cluster, and there is none`},
+			Verdict{ReasonNotReady, `list bundledeployments: no bundles matching labels fleet.cattle.io/bundle-name=x,fleet.cattle.io/bundle-namespace=ws in namespace ws; not on this cluster: bundle "x"`, true},
 		},
 		"AllMissing": {
-			"all of them are named", node("b", fleet.WaitApplied, on("x"), on("y")), nil,
-			Verdict{ReasonNotReady, `depends on what is not on this cluster: bundle "x"; bundle "y"`},
+			"the first one in the words of the reference, then all by name", node("b", fleet.WaitApplied, on("y"), on("x")), nil,
+			Verdict{ReasonNotReady, `list bundledeployments: no bundles matching labels fleet.cattle.io/bundle-name=y,fleet.cattle.io/bundle-namespace=ws in namespace ws; not on this cluster: bundle "x"; bundle "y"`, true},
+		},
+		"NameAndSelectorMissing": {
+			"both count, and the selector of the reference is not changed", node("b", fleet.WaitApplied, fleet.BundleRef{Name: "x", Selector: byLabel("tier", "db").Selector}), nil,
+			Verdict{ReasonNotReady, `list bundledeployments: no bundles matching labels fleet.cattle.io/bundle-name=x,fleet.cattle.io/bundle-namespace=ws,tier=db in namespace ws; not on this cluster: bundle "x" with labels tier=db`, true},
 		},
 		"OtherNamespace": {
 			"a name means a bundle of the same namespace", node("b", fleet.WaitApplied, on("a")), []Node{elsewhere(node("a", fleet.Ready))},
-			Verdict{ReasonNotReady, `depends on bundle "a" on this cluster, and there is none`},
+			Verdict{ReasonNotReady, `list bundledeployments: no bundles matching labels fleet.cattle.io/bundle-name=a,fleet.cattle.io/bundle-namespace=ws in namespace ws; not on this cluster: bundle "a"`, true},
 		},
 		"SelectorOfAnyNamespace": {
 			"labels do not look at it", node("b", fleet.WaitApplied, byLabel("name", "a")), []Node{elsewhere(node("a", fleet.Ready))}, Verdict{},
 		},
 		"SelectorOfNothing": {
 			"labels that nobody has", node("b", fleet.WaitApplied, byLabel("tier", "db")), []Node{node("a", fleet.Ready)},
-			Verdict{ReasonNotReady, "depends on bundles with labels tier=db on this cluster, and there is none"},
+			Verdict{ReasonNotReady, "list bundledeployments: no bundles matching labels tier=db in namespace ws; not on this cluster: bundles with labels tier=db", true},
 		},
 		"OwnLabels": {
 			"labels that it has itself as well do not stop it", node("b", fleet.WaitApplied, byLabel(fleet.LabelBundleNamespace, "ws")),
@@ -80,16 +84,16 @@ func TestJudge(t *testing.T) {
 		"Cycle": {
 			"all who wait for each other are named, from whoever asks", node("a", fleet.WaitApplied, on("b")),
 			[]Node{node("b", fleet.WaitApplied, on("c")), node("c", fleet.WaitApplied, on("a")), node("d", fleet.Ready)},
-			Verdict{ReasonCycle, "dependsOn goes in a circle: a -> b -> c -> a; take out one of them"},
+			Verdict{ReasonCycle, "dependsOn goes in a circle: a -> b -> c -> a; take out one of them", true},
 		},
 		"Self": {
 			"a bundle that names itself", node("a", fleet.WaitApplied, on("a")), []Node{node("a", fleet.WaitApplied, on("a"))},
-			Verdict{ReasonCycle, "dependsOn goes in a circle: a -> a; take out one of them"},
+			Verdict{ReasonCycle, "dependsOn goes in a circle: a -> a; take out one of them", true},
 		},
 		"CycleOfOthers": {
 			"who waits for a cycle is not part of it", node("d", fleet.WaitApplied, on("a")),
 			[]Node{node("a", fleet.WaitApplied, on("b")), node("b", fleet.WaitApplied, on("a"))},
-			Verdict{ReasonNotReady, "depends on a, which is WaitApplied"},
+			Verdict{ReasonNotReady, "depends on a, which is WaitApplied", false},
 		},
 		"CycleThatRuns": {
 			"bundles that are ready hold nobody up, whatever they depend on", node("a", fleet.OutOfSync, on("b")),

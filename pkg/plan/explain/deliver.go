@@ -45,6 +45,22 @@ func (p *pair) waiting() *fleet.Condition {
 	return c
 }
 
+// depending is the condition with which the agent says for which other bundles it waits,
+// or that one is not there; nil where it says neither.
+func (p *pair) depending() *fleet.Condition {
+	if c := p.waiting(); c != nil && c.Reason == reasonDependencies {
+		return c
+	}
+	if p.at.Deployment == nil {
+		return nil
+	}
+	c := condition.Find(p.at.Deployment.Status.Conditions, fleet.ConditionDeployed)
+	if c != nil && c.Status == corev1.ConditionFalse && dependency.Missing(c.Message) && p.fresh(c) {
+		return c
+	}
+	return nil
+}
+
 func isDelivery(reason string) bool {
 	switch reason {
 	case deployment.ReasonNoContent, reasonValuesPending, reasonManagerAway, content.ReasonDamaged, fleet.ReasonManagerBehind:
@@ -64,7 +80,7 @@ func (p *pair) judgeDepends() judgement {
 		name := cmp.Or(r.Name, "bundles with "+metav1.FormatLabelSelector(r.Selector))
 		names, quoted = append(names, name), append(quoted, r.Name)
 	}
-	if c := p.waiting(); c != nil && c.Reason == reasonDependencies {
+	if c := p.depending(); c != nil {
 		j := wait(c.Reason, c.Message).since(view.Since(p.at.Deployment.Status.Conditions, c.Type)).proof("dependsOn", names)
 		if dependency.Missing(c.Message) {
 			return j.hint("to put it right", "correct dependsOn in %s, or add a target for %s to the bundle that it names", p.file(), p.at.Key.Name)

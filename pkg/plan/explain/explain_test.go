@@ -306,7 +306,8 @@ func TestMissingDependency(t *testing.T) {
 	w.s.Bundle.Spec.DependsOn = []fleet.BundleRef{{Name: "databse"}}
 	w.deploy()
 	w.old()
-	w.says(cond(fleet.ConditionDeployed, "Unknown", "DependenciesNotReady", `depends on bundle "databse" on this cluster, and there is none`, time.Minute))
+	w.says(cond(fleet.ConditionDeployed, "False", "DependenciesNotReady", `list bundledeployments: no bundles matching labels `+
+		`fleet.cattle.io/bundle-name=databse,fleet.cattle.io/bundle-namespace=shops in namespace shops; not on this cluster: bundle "databse"`, time.Minute))
 	e := Of(w.s, w.at)
 	want := []Hint{{"to put it right", "correct dependsOn in fleet.yaml of shop-web, or add a target for c1 to the bundle that it names"}}
 	if diff := cmp.Diff(want, e.Hints); diff != "" || e.StoppedAt != Depends {

@@ -207,17 +207,21 @@ func (s *sighting) bundleProblem(b *fleet.Bundle, c *fleet.Condition) {
 }
 
 // bundleState is what a Bundle has in one state that it does not leave by
-// itself. Objects that are not ready yet get some time; what is not ready for
-// another reason than its objects does not.
+// itself. Objects that are not ready yet, and dependencies that are not there yet, get some
+// time; what is not ready for another reason does not.
 func (s *sighting) bundleState(b *fleet.Bundle, state fleet.BundleState) {
-	n, found := s.present(b, state)
-	if n == 0 {
-		return
-	}
-	row := Attention{State: state, Kind: "Bundle", Name: keyOf(b).String(), Reason: string(state), Clusters: Sample{Count: n}}
+	row := Attention{State: state, Kind: "Bundle", Name: keyOf(b).String(), Reason: string(state)}
 	if c := condition.Find(b.Status.Conditions, fleet.ConditionReady); c != nil && c.Status == corev1.ConditionFalse {
 		row.Since = moment(changed(c))
 	}
+	n, found := s.present(b, state)
+	if state == fleet.ErrApplied {
+		n, found = s.coming(b, row.Since, n, found)
+	}
+	if n == 0 {
+		return
+	}
+	row.Clusters.Count = n
 	failed := false
 	for _, r := range found {
 		row.Clusters.Sample = append(row.Clusters.Sample, r.Name)

@@ -8,6 +8,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
 )
 
 // A Progress is how far one bundle on one cluster is.
@@ -111,14 +112,14 @@ func frozen(b *fleet.Bundle, cluster Key) *fleet.NonReadyResource {
 }
 
 // broken is what a Bundle's summary says of a cluster for which no deployment
-// could be worked out.
+// could be worked out. That an older version lacks a dependency is not that.
 func broken(b *fleet.Bundle, cluster Key) *fleet.NonReadyResource {
 	if b.Status.ObservedGeneration < b.Generation {
 		return nil
 	}
 	for i := range b.Status.Summary.NonReadyResources {
 		r := &b.Status.Summary.NonReadyResources[i]
-		if r.State == fleet.ErrApplied && parseKey(r.Name) == cluster {
+		if r.State == fleet.ErrApplied && parseKey(r.Name) == cluster && !dependency.Missing(r.Message) {
 			return r
 		}
 	}

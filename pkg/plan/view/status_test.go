@@ -165,17 +165,18 @@ func TestSummarize(t *testing.T) {
 		"DependsOnNothing": {
 			why: "a bundle that is not there does not become Ready",
 			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2,
-				bad("a", fleet.WaitApplied, `depends on bundle "databse" on this cluster, and there is none`),
-				bad("b", fleet.WaitApplied, `depends on bundle "databse" on this cluster, and there is none`)))}},
-			attention: []string{`WaitApplied Bundle shops/web [WaitApplied] depends on bundle "databse" on this cluster, and there is none on a, b`},
+				bad("a", fleet.ErrApplied, missing("databse")),
+				bad("b", fleet.ErrApplied, missing("databse"))))}},
+			attention: []string{"ErrApplied Bundle shops/web [ErrApplied] " + missing("databse") + " on a, b"},
 		},
 		"DependsOnWhatComes": {
 			why: "a bundle that was not written there yet has some time",
-			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(1,
-				bad("a", fleet.WaitApplied, `depends on bundle "db" on this cluster, and there is none`)), func(b *fleet.Bundle) {
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(3,
+				bad("a", fleet.ErrApplied, missing("db")), bad("b", fleet.ErrApplied, "no room")), func(b *fleet.Bundle) {
 				b.Status.Conditions[0].LastTransitionTime = ago(time.Minute)
 			})}},
-			moving: []string{`Bundle shops/web 0/1 depends on bundle "db" on this cluster, and there is none`},
+			attention: []string{"ErrApplied Bundle shops/web [ErrApplied] no room on b"},
+			moving:    []string{"Bundle shops/web 1/3 " + missing("db")},
 		},
 		"Paused": {
 			why: "paused is a reason to wait",
@@ -336,4 +337,10 @@ func TestOfflineLongest(t *testing.T) {
 	if diff := cmp.Diff([]string{"shops/c4", "shops/c3", "shops/c2"}, names); diff != "" {
 		t.Errorf("those away longest come first: -want +got\n%s", diff)
 	}
+}
+
+// missing is what an agent says of a bundle that is not on its cluster.
+func missing(bundle string) string {
+	return "list bundledeployments: no bundles matching labels fleet.cattle.io/bundle-name=" + bundle +
+		",fleet.cattle.io/bundle-namespace=shops in namespace shops; not on this cluster: bundle \"" + bundle + "\""
 }

@@ -2,6 +2,7 @@ package view
 
 import (
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,7 +24,7 @@ func (s *sighting) stuck(b *fleet.Bundle, state fleet.BundleState) (int, []*flee
 	var rows []Attention
 	at := map[string]int{} // rows by message
 	for _, r := range found {
-		if !s.endless(row, r.Message) {
+		if !neverLetThrough(r.Message) {
 			rest = append(rest, r)
 			continue
 		}
@@ -46,14 +47,26 @@ func (s *sighting) stuck(b *fleet.Bundle, state fleet.BundleState) (int, []*flee
 	return n, rest
 }
 
-// endless reports whether a deployment waits for what does not come by itself: a
-// partition that selects its cluster, a limit above 0, or, after some time, a
-// dependency that is not there.
-func (s *sighting) endless(row Attention, message string) bool {
-	if neverLetThrough(message) {
-		return true
+// coming moves those of found that have lacked a dependency for a short time, since a moment
+// (nil: unknown), to what moves: it may be on its way. It returns the others and what is left
+// of their number.
+func (s *sighting) coming(b *fleet.Bundle, since *time.Time, n int, found []*fleet.NonReadyResource) (int, []*fleet.NonReadyResource) {
+	if since == nil || s.now.Sub(*since) >= unreadyGrace {
+		return n, found
 	}
-	return dependency.Missing(message) && (row.Since == nil || s.now.Sub(*row.Since) >= unreadyGrace)
+	var rest []*fleet.NonReadyResource
+	for _, r := range found {
+		if !dependency.Missing(r.Message) {
+			rest = append(rest, r)
+			continue
+		}
+		s.move(b, r.Message)
+		n--
+	}
+	if len(found) > 0 && len(rest) == 0 {
+		n = 0 // those that the summary does not name lack the same
+	}
+	return n, rest
 }
 
 // neverLetThrough reports whether a message says that a rollout strategy lets a cluster
