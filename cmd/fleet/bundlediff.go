@@ -237,14 +237,16 @@ func (o bundleDiffOptions) show(s *session, all int, differing []*fleet.BundleDe
 }
 
 func (o bundleDiffOptions) table(s *session, differing []*fleet.BundleDeployment) {
-	known := slices.ContainsFunc(differing, func(bd *fleet.BundleDeployment) bool {
-		return slices.ContainsFunc(bd.Status.ModifiedStatus, func(m fleet.ModifiedStatus) bool { return len(m.Changes) > 0 })
-	})
+	anyOf := func(f func(m fleet.ModifiedStatus) bool) bool {
+		return slices.ContainsFunc(differing, func(bd *fleet.BundleDeployment) bool { return slices.ContainsFunc(bd.Status.ModifiedStatus, f) })
+	}
+	known := anyOf(func(m fleet.ModifiedStatus) bool { return len(m.Changes) > 0 })
+	wanted := anyOf(func(m fleet.ModifiedStatus) bool { return len(m.Changes) > 0 || m.Patch != "" })
 	spaces := map[string]bool{}
 	for _, bd := range differing {
 		spaces[view.ClusterOf(bd).Namespace] = true
 	}
-	t, show := o.newTable(s, map[string]bool{"WORKSPACE": len(spaces) < 2 && !o.output.wide(), "BY": !known, "WANTED": !known})
+	t, show := o.newTable(s, map[string]bool{"WORKSPACE": len(spaces) < 2 && !o.output.wide(), "BY": !known, "WANTED": !wanted})
 	t.print(diffRows(differing, s.now(), show), o.bare)
 }
 
@@ -315,12 +317,12 @@ func fieldsOf(m fleet.ModifiedStatus, now time.Time) [][]string {
 	if len(m.Changes) > 0 {
 		return out
 	}
-	for _, f := range fields {
-		live := f.Live
-		if live == "null" {
-			live = nothing
+	for _, f := range fields { // of an agent of the reference, which names what is wanted
+		wanted := f.Value
+		if wanted == "null" {
+			wanted = nothing
 		}
-		out = append(out, []string{f.Pointer, "-", "-", live})
+		out = append(out, []string{f.Pointer, "-", wanted, "-"})
 	}
 	return out
 }

@@ -21,8 +21,9 @@ import (
 type Field struct {
 	// Pointer is where it is, as a JSON pointer (RFC 6901).
 	Pointer string
-	// Live is what is there instead, as JSON; null: nothing is.
-	Live string
+	// Value is what the patch has there, as JSON: what is on the cluster, or, in a patch
+	// of an agent of the reference, what is wanted; null: nothing.
+	Value string
 	// List tells that the field is a list: that is compared as a whole here,
 	// since a pointer into a list names a place and not an entry.
 	List bool
@@ -55,12 +56,12 @@ func walk(tree map[string]any, at string, found func(Field)) error {
 			}
 			continue
 		}
-		live, err := json.Marshal(tree[key])
+		value, err := json.Marshal(tree[key])
 		if err != nil {
 			return fmt.Errorf("read difference: %w", err)
 		}
 		_, list := tree[key].([]any)
-		found(Field{Pointer: pointer, Live: string(live), List: list})
+		found(Field{Pointer: pointer, Value: string(value), List: list})
 	}
 	return nil
 }

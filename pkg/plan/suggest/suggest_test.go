@@ -22,22 +22,22 @@ func TestFields(t *testing.T) {
 		"Sorted": {
 			why:   "the same report gives the same fields",
 			patch: `{"spec":{"replicas":1,"paused":true}}`,
-			want:  []Field{{Pointer: "/spec/paused", Live: "true"}, {Pointer: "/spec/replicas", Live: "1"}},
+			want:  []Field{{Pointer: "/spec/paused", Value: "true"}, {Pointer: "/spec/replicas", Value: "1"}},
 		},
 		"Escaped": {
 			why:   "names of annotations have slashes, and may have tildes",
 			patch: `{"metadata":{"annotations":{"a/b":"x","c~d":null}}}`,
-			want:  []Field{{Pointer: "/metadata/annotations/a~1b", Live: `"x"`}, {Pointer: "/metadata/annotations/c~0d", Live: "null"}},
+			want:  []Field{{Pointer: "/metadata/annotations/a~1b", Value: `"x"`}, {Pointer: "/metadata/annotations/c~0d", Value: "null"}},
 		},
 		"List": {
 			why:   "a list is one field",
 			patch: `{"spec":{"containers":[{"name":"main","image":"web:2"}]}}`,
-			want:  []Field{{Pointer: "/spec/containers", Live: `[{"image":"web:2","name":"main"}]`, List: true}},
+			want:  []Field{{Pointer: "/spec/containers", Value: `[{"image":"web:2","name":"main"}]`, List: true}},
 		},
 		"EmptyMap": {
 			why:   "a map that is there instead of text is a value",
 			patch: `{"spec":{"x":{}}}`,
-			want:  []Field{{Pointer: "/spec/x", Live: "{}"}},
+			want:  []Field{{Pointer: "/spec/x", Value: "{}"}},
 		},
 	}
 	for name, c := range cases {

@@ -100,8 +100,10 @@ type ModifiedStatus struct {
 	// +optional
 	Delete bool `json:"delete,omitempty"`
 
-	// Patch is the JSON merge patch from what was deployed to what is there.
-	// Values of Secrets are never in it.
+	// Patch has the fields that differ, with the values that are there: it leads from what
+	// was deployed to what is there. An agent of Rancher Fleet writes the opposite: the
+	// values that were deployed. Its entries have no changes, those of this project's
+	// agents have. Values of Secrets are never in it.
 	// +optional
 	Patch string `json:"patch,omitempty"`
 
