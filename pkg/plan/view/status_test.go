@@ -248,6 +248,13 @@ func TestSummarize(t *testing.T) {
 			}},
 			attention: []string{"WaitCheckIn Cluster shops/old1 [NeverSeen] the agent has not checked in yet on old1 and 2 more"},
 		},
+		"LocalWithoutAgent": {
+			why: "the manager's own cluster says so like every other",
+			fleet: Fleet{Clusters: []*fleet.Cluster{cluster("local", func(c *fleet.Cluster) {
+				c.Namespace, c.Status.Display.State = fleet.NamespaceLocal, fleet.WaitCheckIn
+			})}},
+			attention: []string{"WaitCheckIn Cluster fleet-local/local [NeverSeen] the agent has not checked in yet on local"},
+		},
 		"ClusterTrouble": {
 			why: "a cluster without its namespace, with two agents or with orphans is not shown by its bundles",
 			fleet: Fleet{Clusters: []*fleet.Cluster{
