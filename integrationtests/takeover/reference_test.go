@@ -37,11 +37,26 @@ func TestClustersOfTheReference(t *testing.T) {
 			w.until("the Bundle says why nothing is written", func() bool { return strings.Contains(w.readyText(ws, "app"), "belongs to Cluster "+ws+"/another") })
 			w.lone(ws, "app", "2")
 			w.until("the new version counts as not Ready", func() bool { return w.readyClusters(ws, "app") == "0/1" })
+			w.notReady(ws, "app")
 
 			w.claim(naming.ClusterNamespace(ws, "c1"), "c1")
 			w.runs(ws, "app", 1, was)
 			w.until("the Bundle is Ready", func() bool { return w.readyClusters(ws, "app") == "1/1" })
 		})
+	}
+}
+
+// notReady checks that fleet status and fleet wait agree that a Bundle is not Ready, and
+// give the same reason.
+func (w *world) notReady(workspace, name string) {
+	w.Helper()
+	status := w.Types(w.hub, "fleet status -n "+workspace)
+	if !strings.Contains(status.Out, workspace+"/another") || strings.Contains(status.Out, "1/1") {
+		w.Errorf("fleet status does not say why %s is not Ready:\n%s", name, status.Out)
+	}
+	wait := w.Tries(w.hub, "fleet wait bundle/"+name+" -n "+workspace+" --timeout 2s")
+	if wait.Code != 3 || !strings.Contains(wait.Out+wait.Notes, workspace+"/another") {
+		w.Errorf("fleet wait ends with %d, want 3 and the reason:\n%s%s", wait.Code, wait.Out, wait.Notes)
 	}
 }
 

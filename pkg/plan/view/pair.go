@@ -47,6 +47,9 @@ func (j *judge) pair(b *fleet.Bundle, bd *fleet.BundleDeployment) {
 	}
 	observed := b.Status.ObservedGeneration >= b.Generation
 	p.Written = observed && bd.Labels[fleet.LabelCommit] == p.Wanted
+	if r := heldBack(b, p.Cluster); r != nil && p.Written && p.State == fleet.Ready {
+		p.State, p.Message, p.Commit = r.State, resourceMessage(r), ""
+	}
 	c := j.clusters[p.Cluster]
 	away := c != nil && ClusterState(c) == fleet.Offline
 	reason, stuck := permanent(bd)
@@ -120,6 +123,18 @@ func broken(b *fleet.Bundle, cluster Key) *fleet.NonReadyResource {
 	for i := range b.Status.Summary.NonReadyResources {
 		r := &b.Status.Summary.NonReadyResources[i]
 		if r.State == fleet.ErrApplied && parseKey(r.Name) == cluster && !dependency.Missing(r.Message) {
+			return r
+		}
+	}
+	return nil
+}
+
+// heldBack is what a Bundle's summary says of a cluster whose deployment is not to be, or cannot
+// be, brought to the newest version now. The deployment itself looks as if it were Ready.
+func heldBack(b *fleet.Bundle, cluster Key) *fleet.NonReadyResource {
+	for i := range b.Status.Summary.NonReadyResources {
+		r := &b.Status.Summary.NonReadyResources[i]
+		if r.State == fleet.OutOfSync && parseKey(r.Name) == cluster {
 			return r
 		}
 	}

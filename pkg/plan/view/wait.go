@@ -240,9 +240,9 @@ func (j *judge) bundle(b *fleet.Bundle, others bool) {
 	}
 }
 
-// open counts the deployments of a Bundle that are not Ready by what they say
-// themselves. One that an earlier partition holds back is as it was, and does
-// not know of the new version: only the Bundle says that it is OutOfSync.
+// open counts the deployments of a Bundle that are known not to be Ready: by what they say
+// themselves, or by name in the summary of the Bundle. One that is held back is as it was,
+// and does not know of the new version; the summary counts all of these and names ten.
 func (j *judge) open(b *fleet.Bundle) int {
 	n := 0
 	for _, p := range j.v.Pairs {

@@ -124,6 +124,17 @@ func TestJudge(t *testing.T) {
 					bd.Labels[fleet.LabelCommit] = newSHA
 				})},
 			},
+			want: []string{"waiting", "web on a: ready Ready", `web on b: waiting OutOfSync waits for partition "first"`},
+		},
+		"HeldUnnamed": {
+			why: "the summary names ten and counts all", goal: commit,
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: two,
+				Bundles: []*fleet.Bundle{bundle("web", changedBundle, on(2, bad("b", fleet.OutOfSync, "no")), func(b *fleet.Bundle) {
+					b.Status.Summary.NonReadyResources = nil
+				})},
+				Deployments: []*fleet.BundleDeployment{deployment("web", "a", applied), deployment("web", "b", applied)},
+			},
 			want: []string{"waiting", "web on a: ready Ready", "web on b: ready Ready", "bundle web is held back on 1 of 2 clusters"},
 		},
 		"NotWorkedOn": {
