@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -20,10 +22,14 @@ type assignLoop struct {
 	loop         *kube.Loop
 	management   *kube.Store[*management.Cluster]
 	provisioning *kube.Store[*provisioning.Cluster]
+	namespaces   *kube.Store[*corev1.Namespace]
 }
 
 func newAssignLoop(s *stage, c *kube.Client) *assignLoop {
-	l := &assignLoop{stage: s, management: kube.StoreOf[*management.Cluster](c), provisioning: kube.StoreOf[*provisioning.Cluster](c)}
+	l := &assignLoop{
+		stage: s, management: kube.StoreOf[*management.Cluster](c), provisioning: kube.StoreOf[*provisioning.Cluster](c),
+		namespaces: kube.StoreOf[*corev1.Namespace](c),
+	}
 	l.loop = kube.NewLoop("rancher-assign", 2, l.Reconcile)
 	s.view.management.OnChange(func(old, m *management.Cluster) { l.loop.Add(kube.KeyOf(either(old, m))) })
 	s.view.provisioning.OnChange(func(old, p *provisioning.Cluster) {
@@ -83,7 +89,7 @@ func (l *assignLoop) provision(ctx context.Context, m *management.Cluster) error
 		return nil
 	}
 	if _, ok := l.view.namespaces.Get(kube.Key{Name: want.Namespace}); !ok {
-		return nil // it wakes this up
+		return l.local(ctx, want.Namespace) // it wakes this up
 	}
 	halves := l.view.provisioning.ByIndex(byLegacy, m.Name)
 	for _, p := range halves {
@@ -106,6 +112,19 @@ func (l *assignLoop) provision(ctx context.Context, m *management.Cluster) error
 		}
 	}
 	_, err = l.provisioning.Apply(ctx, want)
+	return err
+}
+
+// local makes the namespace of the local cluster, as Rancher does at every start with its
+// feature fleet; other workspaces are made by people.
+func (l *assignLoop) local(ctx context.Context, namespace string) error {
+	if namespace != fleet.NamespaceLocal {
+		return nil
+	}
+	_, err := l.namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	if kube.IsExists(err) {
+		return nil
+	}
 	return err
 }
 

@@ -31,7 +31,7 @@ type caches struct {
 	management   *kube.Cache[*management.Cluster]
 	provisioning *kube.Cache[*provisioning.Cluster]
 	clusters     *kube.Cache[*fleet.Cluster]
-	workspaces   *kube.Cache[*management.FleetWorkspace]
+	workspaces   *kube.Cache[*management.FleetWorkspace] // empty where the kind is not there
 	settings     *kube.Cache[*management.Setting]
 	features     *kube.Cache[*management.Feature]
 	leases       *kube.Cache[*coordinationv1.Lease]
@@ -66,9 +66,10 @@ func newCaches(c *kube.Client) *caches {
 	return v
 }
 
+// parts are all but the workspaces, whose kind may not be there.
 func (v *caches) parts() []kube.Runner {
 	return []kube.Runner{
-		v.management, v.provisioning, v.clusters, v.workspaces, v.settings, v.features, v.leases, v.nodes, v.namespaces, v.bundles,
+		v.management, v.provisioning, v.clusters, v.settings, v.features, v.leases, v.nodes, v.namespaces, v.bundles,
 	}
 }
 

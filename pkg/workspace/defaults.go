@@ -109,6 +109,9 @@ func (l *defaultsLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, 
 func (l *defaultsLoop) workspace(ctx context.Context) error {
 	name := l.view.setting(plan.SettingDefaultWorkspace)
 	key := kube.Key{Name: name}
+	if !l.kinds[kindWorkspace] {
+		return nil
+	}
 	if _, there := l.view.workspaces.Get(key); name == "" || there || !l.on(plan.FeatureClusters, true) {
 		return nil
 	}

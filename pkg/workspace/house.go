@@ -54,12 +54,15 @@ type (
 
 // kinds are the CustomResourceDefinitions that the house cannot work without.
 var kinds = []string{
-	"clusters.management.cattle.io", "settings.management.cattle.io", "features.management.cattle.io",
-	"fleetworkspaces.management.cattle.io", "clusters.provisioning.cattle.io",
+	"clusters.management.cattle.io", "settings.management.cattle.io", "features.management.cattle.io", "clusters.provisioning.cattle.io",
 }
 
+// kindWorkspace is the kind of workspaces, which Rancher installs only with its feature
+// fleet. Without it clusters are mapped all the same, into namespaces that are there.
+const kindWorkspace = "fleetworkspaces.management.cattle.io"
+
 // optional are those that it works with where they are there.
-var optional = []string{kindClusterAPI, kindGlobalRole, kindGlobalGrant}
+var optional = []string{kindWorkspace, kindClusterAPI, kindGlobalRole, kindGlobalGrant}
 
 // New builds the house; it sends no request before it runs.
 func New(cfg Config, c *kube.Client, log *logrus.Entry) *House {
@@ -152,7 +155,7 @@ type stage struct {
 	gives    atomic.Bool  // Rancher itself gives rights by GlobalRoles
 	clusters *clusterLoop
 	assign   *assignLoop
-	spaces   *spaceLoop
+	spaces   *spaceLoop // nil without the kind of workspaces
 	moves    *moveLoop
 	give     *give // nil where Rancher always maps
 }
@@ -170,7 +173,9 @@ func (h *House) open(ctx context.Context, seen map[string]bool) (*stage, error) 
 	}
 	s.clusters = newClusterLoop(s, h.client.Loop("rancher-clusters"))
 	s.assign = newAssignLoop(s, h.client.Loop("rancher-assign"))
-	s.spaces = newSpaceLoop(s, h.client.Loop("workspaces"))
+	if seen[kindWorkspace] {
+		s.spaces = newSpaceLoop(s, h.client.Loop("workspaces"))
+	}
 	s.moves = newMoveLoop(s, h.client.Loop("rancher-moves"))
 	if h.cfg.Mode != plan.WithRancher { // it gives nothing then, and may not look at roles
 		s.give = newGive(s)
@@ -180,7 +185,10 @@ func (h *House) open(ctx context.Context, seen map[string]bool) (*stage, error) 
 }
 
 func (s *stage) parts() []kube.Runner {
-	parts := append(s.view.parts(), s.presence, s.clusters.loop, s.assign.loop, s.spaces.loop, s.moves.loop)
+	parts := append(s.view.parts(), s.presence, s.clusters.loop, s.assign.loop, s.moves.loop)
+	if s.spaces != nil {
+		parts = append(parts, s.view.workspaces, s.spaces.loop)
+	}
 	parts = append(parts, s.give.parts()...)
 	if s.capi != nil {
 		parts = append(parts, kube.RunnerFunc(s.capi.Run)) // not waited for
@@ -195,19 +203,14 @@ func (s *stage) maps() bool { return s.part.Load() == plan.Map }
 func (s *stage) wake() {
 	s.give.wake()
 	s.moves.wake()
+	s.spaces.wake()
 	for _, p := range s.view.provisioning.List("") {
 		s.clusters.loop.Add(kube.KeyOf(p))
 	}
 	for _, m := range s.view.management.List("") {
 		s.assign.loop.Add(kube.KeyOf(m))
 	}
-	for _, w := range s.view.workspaces.List("") {
-		s.spaces.loop.Add(kube.KeyOf(w))
-	}
 	for _, c := range s.view.clusters.List("") {
 		s.clusters.ofMapped(c) // what it was mapped from may be gone
-	}
-	for _, ns := range s.view.namespaces.List("") {
-		s.spaces.loop.Add(kube.KeyOf(ns)) // its workspace may be gone
 	}
 }

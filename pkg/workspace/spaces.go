@@ -71,6 +71,19 @@ func newSpaceLoop(s *stage, c *kube.Client) *spaceLoop {
 	return l
 }
 
+// wake lets the loop look at everything.
+func (l *spaceLoop) wake() {
+	if l == nil {
+		return
+	}
+	for _, w := range l.view.workspaces.List("") {
+		l.loop.Add(kube.KeyOf(w))
+	}
+	for _, ns := range l.view.namespaces.List("") {
+		l.loop.Add(kube.KeyOf(ns)) // its workspace may be gone
+	}
+}
+
 // comesOrGoes calls f for objects that come or go, not for those that change.
 func comesOrGoes[T any](old, changed *T, f func(*T)) {
 	if old == nil || changed == nil {

@@ -1,6 +1,8 @@
 package rancher
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,18 +15,30 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
+// ofFleet are the kinds that Rancher installs only with the feature fleet
+// (rancher-differences.md, B 8).
+var ofFleet = []schema.GroupVersionResource{Workspaces, ManagedCharts}
+
 // Install installs Rancher's kinds, as far as they are not there, and waits until
 // they are served. Their schemas say nothing: every field is kept.
 func Install(t testing.TB, hub *harness.Hub) {
 	t.Helper()
+	installBut(t, hub)
+}
+
+// installBut is Install without some kinds.
+func installBut(t testing.TB, hub *harness.Hub, without ...schema.GroupVersionResource) {
+	t.Helper()
+	kinds := maps.Clone(own)
+	maps.DeleteFunc(kinds, func(r schema.GroupVersionResource, _ kind) bool { return slices.Contains(without, r) })
 	crds := kube.StoreOf[*apiextensionsv1.CustomResourceDefinition](hub.Admin)
-	for r, k := range own {
+	for r, k := range kinds {
 		if _, err := crds.Create(t.Context(), definition(r, k)); err != nil && !kube.IsExists(err) {
 			t.Fatal(err)
 		}
 	}
 	objects := dynamic.NewForConfigOrDie(hub.Cluster.REST())
-	for r := range own {
+	for r := range kinds {
 		harness.Wait(t, patience, r.GroupResource().String()+" is served", func() bool {
 			_, err := objects.Resource(r).List(t.Context(), metav1.ListOptions{Limit: 1})
 			return err == nil

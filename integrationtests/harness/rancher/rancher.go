@@ -44,6 +44,24 @@ func New(t testing.TB, hub *harness.Hub) *Rancher {
 func NewAt(t testing.TB, hub *harness.Hub, address string) *Rancher {
 	t.Helper()
 	Install(t, hub)
+	return newAt(t, hub, address)
+}
+
+// NewWithoutFleet is New for a Rancher that was first started with its feature fleet, and
+// so multi-cluster management, off: it lacks the kinds of that feature. A Start with the
+// feature installs them.
+func NewWithoutFleet(t testing.TB, hub *harness.Hub) *Rancher {
+	t.Helper()
+	installBut(t, hub, ofFleet...)
+	r := newAt(t, hub, "127.0.0.1")
+	for _, name := range []string{featureFleet, featureMCM} {
+		r.Put(t, Features, "", name, `{"spec":{"value":false},"status":{"default":true}}`)
+	}
+	return r
+}
+
+func newAt(t testing.TB, hub *harness.Hub, address string) *Rancher {
+	t.Helper()
 	startWebhook(t, hub, address)
 	config := hub.Account(t, "cattle-system", "rancher")
 	config.UserAgent, config.QPS = Agent, -1
@@ -74,7 +92,7 @@ func (r *Rancher) Start(t testing.TB) {
 	}
 	r.starts++
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := newSession(ctx, r, fmt.Sprintf("rancher-%d", r.starts))
+	s, err := newSession(ctx, t, r, fmt.Sprintf("rancher-%d", r.starts))
 	if err == nil {
 		err = s.begin()
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/rancher/wrangler/v3/pkg/apply"
@@ -51,7 +52,7 @@ type item struct {
 // byCluster finds provisioning Clusters by their management Cluster.
 const byCluster = "cluster"
 
-func newSession(ctx context.Context, r *Rancher, holder string) (*session, error) {
+func newSession(ctx context.Context, t testing.TB, r *Rancher, holder string) (*session, error) {
 	sets, err := apply.NewForConfig(r.config)
 	if err != nil {
 		return nil, err
@@ -60,7 +61,7 @@ func newSession(ctx context.Context, r *Rancher, holder string) (*session, error
 		Rancher: r, ctx: ctx, holder: holder, caches: map[schema.GroupVersionResource]cache.SharedIndexInformer{}, sets: sets,
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[item](5*time.Millisecond, time.Second)),
 	}
-	if err := s.startup(); err != nil {
+	if err := s.startup(t); err != nil {
 		return nil, err
 	}
 	for _, one := range table {
@@ -76,6 +77,9 @@ func (s *session) begin() error {
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(s.objects, 0)
 	watched := []schema.GroupVersionResource{Clusters, ProvClusters, Workspaces, Settings, FleetClusters, FleetBundles, FleetHelmOps, Namespaces, ClusterRoleBindings}
 	for _, r := range watched {
+		if slices.Contains(ofFleet, r) && !s.on[featureFleet] {
+			continue
+		}
 		informer := factory.ForResource(r).Informer()
 		if r == ProvClusters {
 			index := cache.Indexers{byCluster: func(obj any) ([]string, error) { return []string{text(obj.(*object), "status", "clusterName")}, nil }}

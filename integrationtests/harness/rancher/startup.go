@@ -3,6 +3,7 @@ package rancher
 import (
 	"fmt"
 	"strings"
+	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -11,9 +12,10 @@ import (
 // FleetLocal is the workspace of the local cluster.
 const FleetLocal = "fleet-local"
 
-// startup makes what Rancher has at every start: settings, features, the base
+// startup makes what Rancher has at every start: settings, features, with the feature fleet
+// its kinds and the workspace of the local cluster (rancher-differences.md, B 8), the base
 // roles, and the records of the cluster that it runs in.
-func (s *session) startup() error {
+func (s *session) startup(t testing.TB) error {
 	for name, preset := range map[string]string{
 		"server-url": s.proxy.url(), "cacerts": s.proxy.ca(), "internal-server-url": s.proxy.url(), "internal-cacerts": s.proxy.ca(),
 		settingWorkspace: "fleet-default", settingRegistry: "", settingAffinity: defaultAffinity, settingPullSecrets: "", "agent-tls-mode": "strict",
@@ -31,10 +33,16 @@ func (s *session) startup() error {
 	if err := s.roles(); err != nil {
 		return err
 	}
-	ns := blank(Namespaces, "", FleetLocal)
-	ns.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "rancher"})
-	if err := s.make(Namespaces, ns); err != nil || !s.Local {
-		return err
+	if s.on[featureFleet] {
+		Install(t, s.Hub)
+		ns := blank(Namespaces, "", FleetLocal)
+		ns.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "rancher"})
+		if err := s.make(Namespaces, ns); err != nil {
+			return err
+		}
+	}
+	if !s.Local {
+		return nil
 	}
 	m := blank(Clusters, "", local)
 	set(m, map[string]any{"displayName": local, "internal": true, "fleetWorkspaceName": FleetLocal, "importedConfig": map[string]any{}}, "spec")
@@ -80,7 +88,8 @@ func (s *session) features() error {
 	return nil
 }
 
-// roles makes the base roles of workspaces.
+// roles makes the base roles of workspaces; without the feature fleet it deletes them
+// (rancher-differences.md, C 15).
 func (s *session) roles() error {
 	tied := "clusterregistrationtokens gitreporestrictions clusterregistrations clusters clustergroups"
 	for name, verbs := range map[string][2]string{ // on what ties clusters, and on what is deployed
@@ -89,6 +98,12 @@ func (s *session) roles() error {
 		rules := []any{grant("fleet.cattle.io", tied, verbs[0]), grant("fleet.cattle.io", "gitrepos bundles", verbs[1])}
 		if name == "fleetworkspace-admin" {
 			rules = append(rules, grant("rbac.authorization.k8s.io", "rolebindings", "*"))
+		}
+		if !s.on[featureFleet] {
+			if err := s.delete(ClusterRoles, "", name); err != nil {
+				return fmt.Errorf("role %s: %w", name, err)
+			}
+			continue
 		}
 		role := blank(ClusterRoles, "", name)
 		role.SetLabels(map[string]string{"management.cattle.io/ui-product": "fleet"})
