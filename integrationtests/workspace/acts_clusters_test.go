@@ -90,7 +90,7 @@ func assignedByRancher(w *world, since time.Time) {
 }
 
 func assignedByUs(w *world, since time.Time) {
-	w.rancher.Import(w, "", "c-aaaa2", "My Cluster", invented)
+	w.rancher.Import(w, "", "c-aaaa2", "My Cluster", invented+`,"webhookDeploymentCustomization":{"replicaCount":2}`)
 	w.sees("it is assigned", "fleet-default", func() string { return w.text(rancher.Clusters, "", "c-aaaa2", "spec", "fleetWorkspaceName") })
 	w.until("its provisioning Cluster is made", func() bool { return w.rancher.Get(w, rancher.ProvClusters, "fleet-default", "c-aaaa2") != nil })
 	if got := w.fields(house, since, mgmtClusters, "", "c-aaaa2"); !slices.Equal(got, []string{"spec.fleetWorkspaceName"}) {

@@ -152,7 +152,7 @@ func (l *assignLoop) leaveBehind(ctx context.Context, m *management.Cluster, hal
 func provisioned(p *provisioning.Cluster) any {
 	return struct {
 		Labels, Annotations map[string]string
-		Rancher             *runtime.RawExtension
+		Rancher, Webhook    *runtime.RawExtension
 		Fleet               *management.AgentDeploymentCustomization
-	}{p.Labels, p.Annotations, p.Spec.ClusterAgentDeploymentCustomization, p.Spec.FleetAgentDeploymentCustomization}
+	}{p.Labels, p.Annotations, p.Spec.ClusterAgentDeploymentCustomization, p.Spec.WebhookDeploymentCustomization, p.Spec.FleetAgentDeploymentCustomization}
 }

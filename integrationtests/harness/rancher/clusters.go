@@ -29,7 +29,11 @@ func (s *session) provisioning(m *object) (*object, error) {
 	annotations := clean(m.GetAnnotations())
 	annotations[annotationDisplayName] = text(m, "spec", "displayName")
 	p.SetAnnotations(annotations)
-	set(p, customizations(m), "spec")
+	spec := customizations(m)
+	if webhook := field(m, "spec", "webhookDeploymentCustomization"); webhook != nil { // rancher-differences.md, C 11
+		spec["webhookDeploymentCustomization"] = webhook
+	}
+	set(p, spec, "spec")
 	return nil, s.put("provisioning-cluster-create", m, madeOfManagement, p)
 }
 

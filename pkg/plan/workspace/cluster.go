@@ -75,6 +75,7 @@ func Provisioned(m *management.Cluster) *provisioning.Cluster {
 		Spec: provisioning.ClusterSpec{
 			ClusterAgentDeploymentCustomization: m.Spec.ClusterAgentDeploymentCustomization,
 			FleetAgentDeploymentCustomization:   m.Spec.FleetAgentDeploymentCustomization,
+			WebhookDeploymentCustomization:      m.Spec.WebhookDeploymentCustomization,
 		},
 	}
 }

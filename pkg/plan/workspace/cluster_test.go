@@ -150,7 +150,8 @@ func TestProvisioned(t *testing.T) {
 	}
 	m.Spec.ClusterAgentDeploymentCustomization = &runtime.RawExtension{Raw: []byte(`{"invented":1}`)}
 	m.Spec.FleetAgentDeploymentCustomization = &management.AgentDeploymentCustomization{AppendTolerations: []corev1.Toleration{{Key: "a"}}}
-	if got := Provisioned(m).Spec; got.ClusterAgentDeploymentCustomization == nil || got.FleetAgentDeploymentCustomization == nil || got.RKEConfig != nil {
+	m.Spec.WebhookDeploymentCustomization = &runtime.RawExtension{Raw: []byte(`{"replicaCount":2}`)}
+	if got := Provisioned(m).Spec; got.WebhookDeploymentCustomization == nil || got.ClusterAgentDeploymentCustomization == nil || got.FleetAgentDeploymentCustomization == nil || got.RKEConfig != nil {
 		t.Errorf("what changes the agents goes along, and nothing else: %+v", got)
 	}
 }

@@ -52,6 +52,10 @@ type ClusterSpec struct {
 	// FleetAgentDeploymentCustomization changes how Fleet's agent is deployed.
 	FleetAgentDeploymentCustomization *AgentDeploymentCustomization `json:"fleetAgentDeploymentCustomization,omitempty"`
 
+	// WebhookDeploymentCustomization changes how Rancher's webhook is deployed. Fleet
+	// hands it on as it is.
+	WebhookDeploymentCustomization *runtime.RawExtension `json:"webhookDeploymentCustomization,omitempty"`
+
 	// ImportedConfig belongs to clusters that were not made by Rancher.
 	ImportedConfig *ImportedConfig `json:"importedConfig,omitempty"`
 }

@@ -127,6 +127,11 @@ func (in *ClusterSpec) DeepCopyInto(out *ClusterSpec) {
 		*out = new(AgentDeploymentCustomization)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.WebhookDeploymentCustomization != nil {
+		in, out := &in.WebhookDeploymentCustomization, &out.WebhookDeploymentCustomization
+		*out = new(runtime.RawExtension)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.ImportedConfig != nil {
 		in, out := &in.ImportedConfig, &out.ImportedConfig
 		*out = new(ImportedConfig)

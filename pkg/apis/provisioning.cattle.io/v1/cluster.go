@@ -43,6 +43,10 @@ type ClusterSpec struct {
 
 	// FleetAgentDeploymentCustomization changes how Fleet's agent is deployed.
 	FleetAgentDeploymentCustomization *management.AgentDeploymentCustomization `json:"fleetAgentDeploymentCustomization,omitempty"`
+
+	// WebhookDeploymentCustomization changes how Rancher's webhook is deployed. Fleet
+	// hands it on as it is.
+	WebhookDeploymentCustomization *runtime.RawExtension `json:"webhookDeploymentCustomization,omitempty"`
 }
 
 // EnvVar is a variable of the environment.
