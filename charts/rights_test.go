@@ -203,6 +203,7 @@ var byRancher = map[string]string{
 	"clusters.provisioning.cattle.io":                "made of management Clusters whose names say so",
 	"clusters.cluster.x-k8s.io":                      "read: a workspace that holds one is kept",
 	"clusters.fleet.cattle.io":                       "made of Rancher's, and deleted with them",
+	"clustergroups.fleet.cattle.io":                  "the group of the local cluster stays as Rancher has it",
 	"clusterroles.rbac.authorization.k8s.io":         "rights that a GlobalRole gives in workspaces",
 }
 

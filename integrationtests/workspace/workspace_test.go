@@ -181,6 +181,10 @@ func local(w *world) {
 		w.Errorf("%+v %+v", c.Labels, c.Spec)
 	}
 	w.until("the group is there", func() bool { return w.group("fleet-local") })
+	w.rancher.Patch(w, rancher.FleetGroups, "fleet-local", "default", `{"spec":{"selector":{"matchLabels":{"name":"other"}}}}`)
+	w.sees("the group is put back", "local", func() string {
+		return w.text(rancher.FleetGroups, "fleet-local", "default", "spec", "selector", "matchLabels", "name")
+	})
 	since := time.Now()
 	for _, order := range []string{"n2", "n1", "n2"} { // nodes come in any order
 		w.rancher.Patch(w, nodes, "", order, `{"metadata":{"labels":{"seen":"`+time.Now().Format("150405.000000")+`"}}}`)

@@ -31,6 +31,7 @@ type caches struct {
 	management   *kube.Cache[*management.Cluster]
 	provisioning *kube.Cache[*provisioning.Cluster]
 	clusters     *kube.Cache[*fleet.Cluster]
+	groups       *kube.Cache[*fleet.ClusterGroup]        // of local clusters
 	workspaces   *kube.Cache[*management.FleetWorkspace] // empty where the kind is not there
 	settings     *kube.Cache[*management.Setting]
 	features     *kube.Cache[*management.Feature]
@@ -45,6 +46,7 @@ func newCaches(c *kube.Client) *caches {
 		management:   kube.NewCache[*management.Cluster](c, kube.Watch{}, nil),
 		provisioning: kube.NewCache[*provisioning.Cluster](c, kube.Watch{}, nil),
 		clusters:     kube.NewCache(c, kube.Watch{}, dietCluster),
+		groups:       kube.NewCache(c, kube.Watch{Fields: "metadata.name=" + plan.Group("").Name}, func(g *fleet.ClusterGroup) { g.Status = fleet.ClusterGroupStatus{} }),
 		workspaces:   kube.NewCache[*management.FleetWorkspace](c, kube.Watch{}, nil),
 		settings:     kube.NewCache[*management.Setting](c, kube.Watch{}, nil),
 		features:     kube.NewCache[*management.Feature](c, kube.Watch{}, nil),
@@ -69,7 +71,7 @@ func newCaches(c *kube.Client) *caches {
 // parts are all but the workspaces, whose kind may not be there.
 func (v *caches) parts() []kube.Runner {
 	return []kube.Runner{
-		v.management, v.provisioning, v.clusters, v.settings, v.features, v.leases, v.nodes, v.namespaces, v.bundles,
+		v.management, v.provisioning, v.clusters, v.groups, v.settings, v.features, v.leases, v.nodes, v.namespaces, v.bundles,
 	}
 }
 

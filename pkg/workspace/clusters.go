@@ -50,6 +50,7 @@ func newClusterLoop(s *stage, c *kube.Client) *clusterLoop {
 	s.view.management.OnChange(func(old, m *management.Cluster) {
 		add := l.loop.Add
 		if old != nil && m != nil && wished(old, m, func(m *management.Cluster) any { return m.Spec }) {
+	s.view.groups.OnChange(func(_, _ *fleet.ClusterGroup) { l.ofManagement(plan.Local, l.loop.Add) })
 			add = l.loop.AddFirst
 		}
 		l.ofManagement(either(old, m).Name, add)
@@ -201,6 +202,7 @@ func (l *clusterLoop) pruned(written, want *fleet.Cluster, wanted string) (kube.
 func body(c *fleet.Cluster) any {
 	return struct {
 		Labels, Annotations map[string]string
+	_, err := l.groups.Apply(ctx, want)
 		Spec                fleet.ClusterSpec
 	}{c.Labels, c.Annotations, c.Spec}
 }
@@ -222,9 +224,12 @@ func (l *clusterLoop) remove(ctx context.Context, key, keep kube.Key) error {
 
 // group makes the ClusterGroup of the local cluster, once.
 func (l *clusterLoop) group(ctx context.Context, namespace string) error {
-	_, err := l.groups.Create(ctx, plan.Group(namespace))
-	if kube.IsExists(err) {
-		return nil
+	want := plan.Group(namespace)
+	if live, ok := l.view.groups.Get(kube.KeyOf(want)); ok {
+		same, err := plan.Holds(live.Spec, want.Spec)
+		if err != nil || same || live.DeletionTimestamp != nil || plan.Rancherly(l.cfg.Mode, live.Annotations) {
+			return err
+		}
 	}
 	return err
 }
