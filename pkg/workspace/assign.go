@@ -23,12 +23,13 @@ type assignLoop struct {
 	management   *kube.Store[*management.Cluster]
 	provisioning *kube.Store[*provisioning.Cluster]
 	namespaces   *kube.Store[*corev1.Namespace]
+	short        shortfalls
 }
 
 func newAssignLoop(s *stage, c *kube.Client) *assignLoop {
 	l := &assignLoop{
 		stage: s, management: kube.StoreOf[*management.Cluster](c), provisioning: kube.StoreOf[*provisioning.Cluster](c),
-		namespaces: kube.StoreOf[*corev1.Namespace](c),
+		namespaces: kube.StoreOf[*corev1.Namespace](c), short: shortfalls{now: s.cfg.Now},
 	}
 	l.loop = kube.NewLoop("rancher-assign", 2, l.Reconcile)
 	s.view.management.OnChange(func(old, m *management.Cluster) { l.loop.Add(kube.KeyOf(either(old, m))) })
@@ -107,12 +108,23 @@ func (l *assignLoop) provision(ctx context.Context, m *management.Cluster) error
 		if err != nil || live.DeletionTimestamp != nil {
 			return err
 		}
-		if same {
+		if same || l.short.left(kube.KeyOf(want), digest, provisioned(live)) > 0 {
 			return l.leaveBehind(ctx, m, halves)
 		}
 	}
-	_, err = l.provisioning.Apply(ctx, want)
-	return err
+	written, err := l.provisioning.ApplyKept(ctx, want)
+	if err != nil {
+		return err
+	}
+	same, err := plan.Holds(provisioned(written), provisioned(want))
+	if err != nil || same {
+		l.short.forget(kube.KeyOf(want))
+		return err // the change comes back
+	}
+	if err := l.short.note(kube.KeyOf(want), digest, provisioned(written)); err != nil {
+		return err
+	}
+	return l.leaveBehind(ctx, m, halves) // nothing need come back
 }
 
 // local makes the namespace of the local cluster, as Rancher does at every start with its

@@ -3,8 +3,6 @@ package workspace
 import (
 	"context"
 	"fmt"
-	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -18,9 +16,6 @@ import (
 // reasonPruned is the reason of events of Clusters whose fields are not kept.
 const reasonPruned = "FieldsNotKept"
 
-// prunedAgain is when such a Cluster is written again.
-const prunedAgain = 5 * time.Minute
-
 // clusterLoop makes Fleet Clusters of Rancher's. Its keys are those of
 // provisioning Clusters.
 type clusterLoop struct {
@@ -28,17 +23,11 @@ type clusterLoop struct {
 	loop   *kube.Loop
 	fleet  *kube.Store[*fleet.Cluster]
 	groups *kube.Store[*fleet.ClusterGroup]
-	short  sync.Map // of Clusters that are not kept as they should be: a lack, by kube.Key
-}
-
-// A lack is how a Cluster was written of which the API server does not keep all.
-type lack struct {
-	wanted, kept string // digests
-	again        time.Time
+	short  shortfalls
 }
 
 func newClusterLoop(s *stage, c *kube.Client) *clusterLoop {
-	l := &clusterLoop{stage: s, fleet: kube.StoreOf[*fleet.Cluster](c), groups: kube.StoreOf[*fleet.ClusterGroup](c)}
+	l := &clusterLoop{stage: s, fleet: kube.StoreOf[*fleet.Cluster](c), groups: kube.StoreOf[*fleet.ClusterGroup](c), short: shortfalls{now: s.cfg.Now}}
 	l.loop = kube.NewLoop("rancher-clusters", 4, l.Reconcile)
 	s.view.provisioning.OnChange(func(old, p *provisioning.Cluster) {
 		add := l.loop.Add
@@ -50,7 +39,6 @@ func newClusterLoop(s *stage, c *kube.Client) *clusterLoop {
 	s.view.management.OnChange(func(old, m *management.Cluster) {
 		add := l.loop.Add
 		if old != nil && m != nil && wished(old, m, func(m *management.Cluster) any { return m.Spec }) {
-	s.view.groups.OnChange(func(_, _ *fleet.ClusterGroup) { l.ofManagement(plan.Local, l.loop.Add) })
 			add = l.loop.AddFirst
 		}
 		l.ofManagement(either(old, m).Name, add)
@@ -62,6 +50,7 @@ func newClusterLoop(s *stage, c *kube.Client) *clusterLoop {
 			s.wake()
 		}
 	})
+	s.view.groups.OnChange(func(_, _ *fleet.ClusterGroup) { l.ofManagement(plan.Local, l.loop.Add) })
 	s.view.nodes.OnChange(func(_, _ *corev1.Node) { l.ofManagement(plan.Local, l.loop.Add) })
 	return l
 }
@@ -151,10 +140,10 @@ func (l *clusterLoop) put(ctx context.Context, want *fleet.Cluster) (kube.Next, 
 		}
 		same, err := plan.Holds(body(live), body(want))
 		if err != nil || same {
-			l.short.Delete(kube.KeyOf(want))
+			l.short.forget(kube.KeyOf(want))
 			return kube.Done, err
 		}
-		if left := l.lacks(live, digest); left > 0 {
+		if left := l.short.left(kube.KeyOf(live), digest, body(live)); left > 0 {
 			return kube.Next{After: left}, nil
 		}
 	}
@@ -166,21 +155,6 @@ func (l *clusterLoop) put(ctx context.Context, want *fleet.Cluster) (kube.Next, 
 	return l.pruned(written, want, digest)
 }
 
-// lacks is for how long a Cluster need not be written again that lacks, as it is now,
-// what its kind has no place for.
-func (l *clusterLoop) lacks(live *fleet.Cluster, wanted string) time.Duration {
-	known, ok := l.short.Load(kube.KeyOf(live))
-	if !ok {
-		return 0
-	}
-	before, _ := known.(lack)
-	kept, err := plan.Digest(body(live))
-	if err != nil || before.wanted != wanted || before.kept != kept {
-		return 0
-	}
-	return before.again.Sub(l.cfg.Now())
-}
-
 // pruned tells of fields that the API server does not keep, because the kind is of
 // an older chart, and looks again later.
 func (l *clusterLoop) pruned(written, want *fleet.Cluster, wanted string) (kube.Next, error) {
@@ -188,11 +162,9 @@ func (l *clusterLoop) pruned(written, want *fleet.Cluster, wanted string) (kube.
 	if err != nil || same {
 		return kube.Done, err
 	}
-	kept, err := plan.Digest(body(written))
-	if err != nil {
+	if err := l.short.note(kube.KeyOf(want), wanted, body(written)); err != nil {
 		return kube.Done, err
 	}
-	l.short.Store(kube.KeyOf(want), lack{wanted, kept, l.cfg.Now().Add(prunedAgain)})
 	l.events.Event(written, kube.Warning, reasonPruned, "the kind Cluster in this cluster lacks fields that Rancher's clusters need: upgrade the chart fleet-crd")
 	l.log.WithField("workspace", want.Namespace).WithField("cluster", want.Name).WithField("reason", reasonPruned).Warn("fields of the cluster are lost")
 	return kube.Next{After: prunedAgain}, nil
@@ -202,7 +174,6 @@ func (l *clusterLoop) pruned(written, want *fleet.Cluster, wanted string) (kube.
 func body(c *fleet.Cluster) any {
 	return struct {
 		Labels, Annotations map[string]string
-	_, err := l.groups.Apply(ctx, want)
 		Spec                fleet.ClusterSpec
 	}{c.Labels, c.Annotations, c.Spec}
 }
@@ -216,13 +187,13 @@ func (l *clusterLoop) remove(ctx context.Context, key, keep kube.Key) error {
 		if err := l.fleet.Delete(ctx, kube.KeyOf(c), kube.Precondition{UID: c.UID}); err != nil {
 			return err
 		}
-		l.short.Delete(kube.KeyOf(c))
+		l.short.forget(kube.KeyOf(c))
 		l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).Info("cluster unmapped")
 	}
 	return nil
 }
 
-// group makes the ClusterGroup of the local cluster, once.
+// group keeps the ClusterGroup of the local cluster, as Rancher does.
 func (l *clusterLoop) group(ctx context.Context, namespace string) error {
 	want := plan.Group(namespace)
 	if live, ok := l.view.groups.Get(kube.KeyOf(want)); ok {
@@ -231,6 +202,7 @@ func (l *clusterLoop) group(ctx context.Context, namespace string) error {
 			return err
 		}
 	}
+	_, err := l.groups.Apply(ctx, want)
 	return err
 }
 

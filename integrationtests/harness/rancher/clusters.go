@@ -157,7 +157,7 @@ func (s *session) status(p, m *object, since string, objs ...*object) (*object, 
 		status["conditions"] = conditionsOf(p, live)
 		status["agentDeployed"] = conditionOf(live, "AgentDeployed") == "True"
 	}
-	ready := status["ready"] == true || live != nil && conditionOf(live, "Ready") == "True" // never false again
+	ready := status["ready"] == true || live != nil && conditionOf(live, "Connected") == "True" // never false again (rancher-differences.md, C 14)
 	status["ready"], status["clusterName"] = ready, m.GetName()
 	status["observedGeneration"] = p.GetGeneration()
 	if ready {

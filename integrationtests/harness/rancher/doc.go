@@ -79,7 +79,7 @@ func (k kind) scope() apiextensionsv1.ResourceScope {
 
 // own are Rancher's kinds.
 var own = map[schema.GroupVersionResource]kind{
-	Clusters:                    {name: "Cluster"},
+	Clusters:                    {name: "Cluster", status: true}, // rancher-differences.md, C 13
 	Workspaces:                  {name: "FleetWorkspace"},
 	Settings:                    {name: "Setting"},
 	Features:                    {name: "Feature"},

@@ -20,7 +20,7 @@ import (
 var ofFleet = []schema.GroupVersionResource{Workspaces, ManagedCharts}
 
 // Install installs Rancher's kinds, as far as they are not there, and waits until
-// they are served. Their schemas say nothing: every field is kept.
+// they are served.
 func Install(t testing.TB, hub *harness.Hub) {
 	t.Helper()
 	installBut(t, hub)
@@ -47,10 +47,9 @@ func installBut(t testing.TB, hub *harness.Hub, without ...schema.GroupVersionRe
 }
 
 func definition(r schema.GroupVersionResource, k kind) *apiextensionsv1.CustomResourceDefinition {
-	keep := true
 	version := apiextensionsv1.CustomResourceDefinitionVersion{
 		Name: r.Version, Served: true, Storage: true,
-		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &keep}},
+		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: schemaOf(r)},
 	}
 	if k.status {
 		version.Subresources = &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}

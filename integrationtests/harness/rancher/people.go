@@ -134,7 +134,7 @@ func (r *Rancher) Ready(t testing.TB, cluster string, ready bool) {
 			list = replaced(list, map[string]any{"type": kind, "status": word})
 		}
 		set(m, list, "status", "conditions")
-		_, err := r.objects.Resource(Clusters).Update(t.Context(), m, metav1.UpdateOptions{})
+		_, err := r.objects.Resource(Clusters).UpdateStatus(t.Context(), m, metav1.UpdateOptions{})
 		if err == nil {
 			return
 		}
@@ -151,7 +151,7 @@ func (r *Rancher) Triple(t testing.TB, namespace, name, cluster, more string) {
 	t.Helper()
 	r.Put(t, Clusters, "", cluster, fmt.Sprintf(`{"metadata":{%s},"spec":{"displayName":%q,"fleetWorkspaceName":%q,"invented":{"a":[1]}},
 		"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"Connected","status":"True"}]}}`, more, name, namespace))
-	r.Put(t, ProvClusters, namespace, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}},"spec":{"rkeConfig":{"invented":true}},
+	r.Put(t, ProvClusters, namespace, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}},"spec":{"rkeConfig":{"machineGlobalConfig":{"invented":true}}},
 		"status":{"clusterName":%q,"clientSecretName":"%s-kubeconfig"}}`, annotationForcedName, cluster, cluster, name))
 }
 

@@ -47,8 +47,16 @@ func (s *session) startup(t testing.TB) error {
 	m := blank(Clusters, "", local)
 	set(m, map[string]any{"displayName": local, "internal": true, "fleetWorkspaceName": FleetLocal, "importedConfig": map[string]any{}}, "spec")
 	ready := map[string]any{"type": "Ready", "status": "True"}
-	set(m, map[string]any{"driver": "imported", "conditions": []any{ready, map[string]any{"type": "Connected", "status": "True"}}}, "status")
-	return s.make(Clusters, m)
+	if err := s.make(Clusters, m); err != nil {
+		return err
+	}
+	made, err := s.objects.Resource(Clusters).Get(s.ctx, local, metav1.GetOptions{})
+	if err != nil || field(made, "status") != nil {
+		return err
+	}
+	set(made, map[string]any{"driver": "imported", "conditions": []any{ready, map[string]any{"type": "Connected", "status": "True"}}}, "status")
+	_, err = s.updateStatus(Clusters, made)
+	return err
 }
 
 // Settings that the rules read.
