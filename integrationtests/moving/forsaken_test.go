@@ -28,8 +28,7 @@ func TestForsaken(t *testing.T) {
 	hub := harness.NewHub(t, harness.Cluster(t, "alone"))
 	people := hub.Cluster.REST()
 	people.UserAgent = harness.TestAgent
-	w := &world{TB: t, hub: hub, objects: dynamic.NewForConfigOrDie(people)}
-	rancher.Install(t, hub)
+	w := &world{TB: t, hub: hub, rancher: rancher.New(t, hub), objects: dynamic.NewForConfigOrDie(people)} // Rancher does not run
 	h := &house{hub: hub}
 	h.run(t)
 	w.space("a")
@@ -78,7 +77,7 @@ func (h *house) run(t *testing.T) {
 // that Rancher leaves on what it makes of it. Its kubeconfig is there.
 func (w *world) provision(namespace, name, id string, finalizers string) {
 	w.Helper()
-	w.put(rancher.Clusters, "", id, `{"spec":{"displayName":"`+name+`","fleetWorkspaceName":"`+namespace+`"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
+	w.put(rancher.Clusters, "", id, `{"spec":{"displayName":"`+name+`","fleetWorkspaceName":"`+namespace+`"},"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"Connected","status":"True"}]}}`)
 	w.patch(rancher.Clusters, "", id, `{"metadata":{"annotations":{"objectset.rio.cattle.io/id":"cluster-create",
 		"objectset.rio.cattle.io/owner-gvk":"provisioning.cattle.io/v1, Kind=Cluster","objectset.rio.cattle.io/owner-name":"`+name+`","objectset.rio.cattle.io/owner-namespace":"`+namespace+`"}}}`)
 	w.put(rancher.ProvClusters, namespace, name, `{"spec":{"rkeConfig":{}}}`)
@@ -114,7 +113,7 @@ func deletedAfterMove(w *world) {
 // The old half of an imported cluster that moves goes; its management Cluster, which
 // came first, does not.
 func oldHalf(w *world) {
-	w.put(rancher.Clusters, "", "c-19old", `{"spec":{"displayName":"old","fleetWorkspaceName":"a"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
+	w.put(rancher.Clusters, "", "c-19old", `{"spec":{"displayName":"old","fleetWorkspaceName":"a"},"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"Connected","status":"True"}]}}`)
 	kubeconfig := func(namespace string) {
 		w.until("its provisioning Cluster in "+namespace, func() bool { return w.there(rancher.ProvClusters, namespace, "c-19old") })
 		w.patch(rancher.ProvClusters, namespace, "c-19old", `{"status":{"clusterName":"c-19old","clientSecretName":"c-19old-kubeconfig"}}`, "status")

@@ -61,7 +61,7 @@ func (w *world) imports(id string, more func(*fleet.Cluster)) *mover {
 	more(c)
 	harness.Make(w, w.hub, c)
 	w.put(rancher.Clusters, "", id, fmt.Sprintf(`{"spec":{"displayName":%q,"fleetWorkspaceName":"fleet-default","importedConfig":{}},
-		"status":{"conditions":[{"type":"Ready","status":"True"}]}}`, id))
+		"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"Connected","status":"True"}]}}`, id))
 	w.online(fleet.NamespaceDefault, id)
 	return m
 }

@@ -37,7 +37,7 @@ func provisioned(w *world) {
 	if id2 != id {
 		w.rancher.Attach(w, id2, w.down.Cluster.REST())
 	}
-	w.patch(rancher.Clusters, "", id2, `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`)
+	w.patch(rancher.Clusters, "", id2, `{"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"Connected","status":"True"}]}}`)
 	w.online("a18", name)
 	first := w.cluster("a18", name)
 

@@ -6,7 +6,6 @@ package moving
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -126,20 +124,17 @@ func (w *world) until(what string, f func() bool) {
 // put makes an object of Rancher's from JSON, as one of its users.
 func (w *world) put(r schema.GroupVersionResource, namespace, name, text string) {
 	w.Helper()
-	obj := &unstructured.Unstructured{}
-	w.must(obj.UnmarshalJSON([]byte(strings.Replace(text, "{", fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":%q},`,
-		r.GroupVersion().String(), kindOf(r), name), 1))))
-	_, err := w.objects.Resource(r).Namespace(namespace).Create(w.Context(), obj, metav1.CreateOptions{})
-	w.must(err)
+	w.rancher.Put(w, r, namespace, name, text)
 }
 
-func kindOf(r schema.GroupVersionResource) string {
-	return map[string]string{"features": "Feature", "fleetworkspaces": "FleetWorkspace", "clusters": "Cluster"}[r.Resource]
-}
-
-// patch changes an object of Rancher's by a JSON merge patch, as one of its users.
+// patch changes an object of Rancher's by a JSON merge patch, as one of its users; its
+// status as Rancher. sub is a subresource of an object of Fleet's.
 func (w *world) patch(r schema.GroupVersionResource, namespace, name, text string, sub ...string) {
 	w.Helper()
+	if len(sub) == 0 {
+		w.rancher.Patch(w, r, namespace, name, text)
+		return
+	}
 	_, err := w.objects.Resource(r).Namespace(namespace).Patch(w.Context(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{}, sub...)
 	w.must(err)
 }

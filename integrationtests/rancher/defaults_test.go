@@ -101,7 +101,7 @@ func schedulingDefaults(w *world) {
 	w.rancher.Put(w, rancher.Settings, "", plan.SettingRegistry, `{"value":"registry.example"}`)
 	w.rancher.Put(w, rancher.Features, "", plan.FeatureScheduling, `{"status":{"default":false}}`)
 	w.rancher.Triple(w, fleet.NamespaceDefault, "asks", "c-m-asks0000", "")
-	asks := `{"metadata":{"annotations":{"` + plan.AnnotationScheduling + `":"true"}},"spec":{"invented":{"a":1},"fleetAgentDeploymentCustomization":{"appendTolerations":[{"key":"mine"}],"invented":"b"}}}`
+	asks := `{"metadata":{"annotations":{"` + plan.AnnotationScheduling + `":"true"}},"spec":{"kubernetesVersion":"v1","fleetAgentDeploymentCustomization":{"appendTolerations":[{"key":"mine"}],"overrideResourceRequirements":{"limits":{"cpu":"7"}}}}}`
 	w.rancher.Patch(w, rancher.ProvClusters, fleet.NamespaceDefault, "asks", asks)
 	w.rancher.Put(w, rancher.Clusters, "", "c-asks0", `{"spec":{"displayName":"asks"}}`) // legacy
 	w.rancher.Patch(w, rancher.Clusters, "", "c-asks0", `{"metadata":{"annotations":{"`+plan.AnnotationScheduling+`":"true"}}}`)
@@ -119,8 +119,9 @@ func schedulingDefaults(w *world) {
 	})
 	p := w.rancher.Get(w, rancher.ProvClusters, fleet.NamespaceDefault, "asks")
 	tolerations, _, _ := unstructured.NestedSlice(p.Object, "spec", "fleetAgentDeploymentCustomization", "appendTolerations")
-	invented, _, _ := unstructured.NestedString(p.Object, "spec", "fleetAgentDeploymentCustomization", "invented")
-	if _, asked := p.GetAnnotations()[plan.AnnotationScheduling]; asked || len(tolerations) != 1 || invented != "b" {
+	limit, _, _ := unstructured.NestedString(p.Object, "spec", "fleetAgentDeploymentCustomization", "overrideResourceRequirements", "limits", "cpu")
+	version, _, _ := unstructured.NestedString(p.Object, "spec", "kubernetesVersion")
+	if _, asked := p.GetAnnotations()[plan.AnnotationScheduling]; asked || len(tolerations) != 1 || limit != "7" || version != "v1" {
 		w.Errorf("nothing else changes but that it asks: %s", text(p.Object))
 	}
 	legacy := func() (class, asked bool) {
