@@ -111,6 +111,10 @@ func (l *assignLoop) provision(ctx context.Context, m *management.Cluster) error
 		if same || l.short.left(kube.KeyOf(want), digest, provisioned(live)) > 0 {
 			return l.leaveBehind(ctx, m, halves)
 		}
+		if emptied, ok := plan.Emptied(live, want); ok {
+			_, err := l.provisioning.Patch(ctx, live, emptied)
+			return err // the change comes back
+		}
 	}
 	written, err := l.provisioning.ApplyKept(ctx, want)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strings"
 
@@ -78,6 +79,26 @@ func Provisioned(m *management.Cluster) *provisioning.Cluster {
 			WebhookDeploymentCustomization:      m.Spec.WebhookDeploymentCustomization,
 		},
 	}
+}
+
+// Emptied is the provisioning Cluster live without what is mapped to its spec; false where
+// that is not all that want takes back. Where the last field of a spec goes by server-side
+// apply, the API server makes null of the spec, and refuses that.
+func Emptied(live, want *provisioning.Cluster) (*provisioning.Cluster, bool) {
+	mapped := func(s provisioning.ClusterSpec) provisioning.ClusterSpec {
+		return provisioning.ClusterSpec{
+			ClusterAgentDeploymentCustomization: s.ClusterAgentDeploymentCustomization,
+			FleetAgentDeploymentCustomization:   s.FleetAgentDeploymentCustomization,
+			WebhookDeploymentCustomization:      s.WebhookDeploymentCustomization,
+		}
+	}
+	none := provisioning.ClusterSpec{}
+	if !reflect.DeepEqual(mapped(want.Spec), none) || reflect.DeepEqual(mapped(live.Spec), none) {
+		return nil, false
+	}
+	out := live.DeepCopy()
+	out.Spec.ClusterAgentDeploymentCustomization, out.Spec.FleetAgentDeploymentCustomization, out.Spec.WebhookDeploymentCustomization = nil, nil, nil
+	return out, true
 }
 
 // A Verdict says what is to become of the Fleet Cluster of a provisioning Cluster.

@@ -156,6 +156,32 @@ func TestProvisioned(t *testing.T) {
 	}
 }
 
+func TestEmptied(t *testing.T) {
+	custom := &management.AgentDeploymentCustomization{}
+	for name, c := range map[string]struct {
+		why        string
+		live, want provisioning.ClusterSpec
+		ok         bool
+	}{
+		"last":    {why: "nothing is left", live: provisioning.ClusterSpec{FleetAgentDeploymentCustomization: custom}, ok: true},
+		"webhook": {why: "nothing is left", live: provisioning.ClusterSpec{WebhookDeploymentCustomization: &runtime.RawExtension{}}, ok: true},
+		"another": {why: "one stays", live: provisioning.ClusterSpec{FleetAgentDeploymentCustomization: custom},
+			want: provisioning.ClusterSpec{ClusterAgentDeploymentCustomization: &runtime.RawExtension{}}},
+		"none": {why: "there is nothing to take back", live: provisioning.ClusterSpec{RKEConfig: &provisioning.RKEConfig{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.live.AgentEnvVars = []provisioning.EnvVar{{Name: "of others"}}
+			got, ok := Emptied(&provisioning.Cluster{Spec: c.live}, &provisioning.Cluster{Spec: c.want})
+			if ok != c.ok {
+				t.Fatalf("%s: got %t", c.why, ok)
+			}
+			if left := (provisioning.ClusterSpec{AgentEnvVars: c.live.AgentEnvVars}); ok && !cmp.Equal(got.Spec, left) {
+				t.Errorf("what is not mapped stays, and nothing else: %+v", got.Spec)
+			}
+		})
+	}
+}
+
 // Of a cluster that comes first and moves, the provisioning Cluster is made anew.
 func TestOldHalf(t *testing.T) {
 	for name, c := range map[string]struct {
