@@ -293,8 +293,7 @@ func (l *localLoop) register(ctx context.Context, c *fleet.Cluster, e registrati
 		_, err := l.tokens.Create(ctx, want)
 		return err
 	case registration.LocalWriteBootstrap:
-		log.Info("local agent may register")
-		return l.writeBootstrap(ctx, want, e)
+		return l.writeBootstrap(ctx, want, e, func() { log.Info("local agent may register") })
 	case registration.LocalNothing, registration.LocalAwaitToken:
 	}
 	return nil
@@ -354,13 +353,20 @@ func (l *localLoop) dropCredential(ctx context.Context, done func()) error {
 		kube.Key{Namespace: l.cfg.Settings.Bootstrap.AgentNamespace, Name: fleet.SecretAgent}, kube.Precondition{})
 }
 
-// writeBootstrap writes the Secret that the agent registers with. It reaches
-// its manager the way that the manager itself does.
-func (l *localLoop) writeBootstrap(ctx context.Context, t *fleet.ClusterRegistrationToken, e registration.Endpoint) error {
+// writeBootstrap writes the Secret that the agent registers with, if it has no
+// credential in truth either: it writes that before it removes the other Secret, and
+// the caches of both may be a moment apart. It reaches its manager the way that the
+// manager itself does.
+func (l *localLoop) writeBootstrap(ctx context.Context, t *fleet.ClusterRegistrationToken, e registration.Endpoint, done func()) error {
+	agent := kube.Key{Namespace: l.cfg.Settings.Bootstrap.AgentNamespace, Name: fleet.SecretAgent}
+	if has, err := l.secrets.Get(ctx, agent); ignoreGone(err) != nil || err == nil && len(has.Data[registration.KeyKubeconfig]) > 0 {
+		return err
+	}
 	values, err := l.secrets.Get(ctx, kube.KeyOf(t))
 	if err != nil {
 		return err
 	}
+	done()
 	b, err := registration.ReadTokenSecret(values)
 	if err != nil {
 		return err
