@@ -17,6 +17,7 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/imports"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -155,12 +156,15 @@ func defaultInstall(s *story) {
 	s.annotates()
 }
 
-// settled waits until a manager is through with the agent of a Cluster.
+// settled waits until a manager is through with the agent of a Cluster: its bundle is
+// what it was installed with, and the agent has deployed that. A bundle that is Ready may
+// be one of before, which the manager has not changed yet.
 func (m *manager) settled(cluster string) {
 	m.Helper()
 	m.until("the agent has its bundle", func() bool {
 		b, ok := harness.Read[*fleet.Bundle](m.world, m.hub, fleet.NamespaceDefault, "fleet-agent-"+cluster)
-		return ok && b.Status.ObservedGeneration == b.Generation && b.Status.Summary.Ready == 1
+		r := imports.RecordOf(m.cluster(fleet.NamespaceDefault, cluster))
+		return ok && b.Status.ObservedGeneration == b.Generation && b.Status.Summary.Ready == 1 && r != nil && r.Own == ""
 	})
 }
 
