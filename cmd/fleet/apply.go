@@ -26,6 +26,8 @@ Bundles that carry the label fleet.cattle.io/repo-name=NAME and are not made any
 the deletion budget, or with PersistentVolumeClaims, Namespaces or CustomResourceDefinitions, only with --approve (exit code 5). A Bundle that
 belongs to another GitRepo or to a HelmOp, and a Secret that is not Fleet's, are not touched (exit code 5).
 
+If NAME is a directory too and there is no PATH, nothing is written: fleet apply NAME . takes the working directory.
+
 With -f FILE, or as "fleet apply -" from stdin, one Bundle is written as it stands there, and nothing is removed.
 
 Charts are downloaded as a GitRepo does it. Credentials are sent only to URLs that match --helm-repo-url-regex.`
@@ -156,6 +158,10 @@ func (o *applyOptions) complete(fs *pflag.FlagSet, args []string, env func(strin
 		return errors.New("--bundle-file and --driven-scan go one without the other: say PATH" + o.separator + "FILE")
 	}
 	o.name, o.paths = args[0], args[1:]
+	if info, err := os.Stat(o.name); o.output == "" && len(o.paths) == 0 && err == nil && info.IsDir() {
+		return fmt.Errorf("%s is the NAME of the bundles and a directory here: fleet apply NAME %[1]s writes that directory, fleet apply %[1]s . the working directory",
+			o.name)
+	}
 	o.bundle.Repo, o.bundle.CorrectDrift = o.name, &o.drift
 	if o.commit == "" {
 		o.commit = env("COMMIT")

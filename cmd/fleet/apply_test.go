@@ -32,6 +32,23 @@ func alone(t *testing.T, dir string, args ...string) (out, notes string, err err
 	return stdout.String(), stderr.String(), err
 }
 
+// A directory that stands where NAME is wanted is not taken for one, with all of the
+// working directory as PATH.
+func TestApplyDirectoryAsName(t *testing.T) {
+	t.Run("Alone", func(t *testing.T) {
+		_, _, err := apply(t, "../../examples", "-n", "fleet-default", "web")
+		if err == nil || !strings.Contains(err.Error(), "fleet apply NAME web writes that directory") {
+			t.Errorf("want how to say which is meant, got %v", err)
+		}
+	})
+	t.Run("WithPath", func(t *testing.T) {
+		out, _, err := apply(t, "../../examples", "-o", "json", "-n", "fleet-default", "web", ".")
+		if err != nil || !strings.Contains(out, `"web-metrics"`) {
+			t.Errorf("want the working directory, which is named, got %v", err)
+		}
+	})
+}
+
 // The examples become three bundles, without a word about them.
 func TestApplyExamples(t *testing.T) {
 	out, notes, err := apply(t, "../../examples", "-o", "json", "-n", "fleet-default", "--commit", "abc", "examples")
