@@ -61,7 +61,7 @@ func (j *judge) pair(b *fleet.Bundle, bd *fleet.BundleDeployment) {
 	case p.Written && stuck:
 		p.Progress, p.Reason = Failed, reason
 	case p.Written && bd.Spec.DeploymentID != "" && p.State != fleet.WaitApplied && p.State != fleet.OutOfSync:
-	case paused(b, bd, c):
+	case settled(b, bd, p) && paused(b, bd, c):
 		p.Progress, p.Reason, p.Message = Failed, fleet.ReasonSuspended, j.pausedBy(b, c)
 	}
 	if r := broken(b, p.Cluster); r != nil && !p.Written && p.Progress == Waiting {
@@ -90,7 +90,7 @@ func (j *judge) absent(b *fleet.Bundle, cluster Key, r *fleet.NonReadyResource) 
 		p.Progress, p.LastSeen = Deferred, c.Status.Agent.LastSeen.Time
 	case frozen(b, cluster) != nil:
 		p.Progress, p.Reason, p.Message = Failed, string(r.State), endlessText(r.Message)
-	case paused(b, nil, c):
+	case !late(b) && paused(b, nil, c):
 		p.Progress, p.Reason, p.Message = Failed, fleet.ReasonSuspended, j.pausedBy(b, c)
 	}
 	if p.Message == "" {
@@ -154,6 +154,14 @@ func permanent(bd *fleet.BundleDeployment) (string, bool) {
 		return c.Reason, true
 	}
 	return "", false
+}
+
+// settled tells whether the manager has decided what a deployment is to hold of this
+// Bundle. Of a change that deploys nothing it writes only the new commit to the
+// deployment: one that holds all that it knows of may be about to get that, unless the
+// Bundle's summary says that something is held back.
+func settled(b *fleet.Bundle, bd *fleet.BundleDeployment, p Pair) bool {
+	return !late(b) && (p.Written || bd.Spec.DeploymentID == "" || p.State == fleet.OutOfSync || b.Status.Summary.OutOfSync > 0)
 }
 
 func paused(b *fleet.Bundle, bd *fleet.BundleDeployment, c *fleet.Cluster) bool {

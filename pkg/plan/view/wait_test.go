@@ -25,6 +25,9 @@ func changedBundle(b *fleet.Bundle) {
 	b.Generation, b.Status.ObservedGeneration = 2, 2
 }
 
+// pausedBundle is a bundle that a user has paused.
+func pausedBundle(b *fleet.Bundle) { b.Spec.Paused = true }
+
 // untargeted is a bundle that matches no cluster.
 func untargeted(b *fleet.Bundle) {
 	b.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, corev1.ConditionFalse, fleet.ReasonNoTargets, "no cluster matches", 0)}
@@ -252,12 +255,46 @@ func TestJudge(t *testing.T) {
 			why: "what is paused waits for a person", goal: commit,
 			fleet: Fleet{
 				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: two,
-				Bundles: []*fleet.Bundle{bundle("web", changedBundle, on(1), func(b *fleet.Bundle) { b.Spec.Paused = true })},
+				Bundles: []*fleet.Bundle{bundle("web", changedBundle, on(1), pausedBundle)},
 				Deployments: []*fleet.BundleDeployment{deployment("web", "a", written, func(bd *fleet.BundleDeployment) {
 					bd.Spec.DeploymentID = "s-old:o"
 				})},
 			},
 			want: []string{"failed", "web on a: failed OutOfSync bundle web is paused"},
+		},
+		"PausedNotWorkedOn": {
+			why: "whether something is held back is known when the manager has worked on the bundle", goal: commit,
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: two,
+				Bundles: []*fleet.Bundle{bundle("web", changedBundle, on(2, bad("b", fleet.Pending, "")), pausedBundle, func(b *fleet.Bundle) { b.Generation++ })},
+				Deployments: []*fleet.BundleDeployment{deployment("web", "a", func(bd *fleet.BundleDeployment) {
+					bd.Labels[fleet.LabelCommit], bd.Spec.Paused = newSHA, true
+				})},
+			},
+			want: []string{
+				"waiting", "web on a: waiting Ready the manager has not worked on it yet",
+				"web on b: waiting Pending the manager has not worked on it yet", "bundle web was not worked on yet",
+			},
+		},
+		"PausedNothingToDeploy": {
+			why: "a commit that changes nothing of a deployment is written to one that is paused, too", goal: commit,
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: two,
+				Bundles: []*fleet.Bundle{bundle("web", changedBundle, on(2), pausedBundle)},
+				Deployments: []*fleet.BundleDeployment{deployment("web", "a"), deployment("web", "b", func(bd *fleet.BundleDeployment) {
+					bd.Labels[fleet.LabelCommit] = newSHA
+				})},
+			},
+			want: []string{"waiting", "web on a: waiting Ready the rollout has not come to it yet", "web on b: ready Ready"},
+		},
+		"PausedHeldBack": {
+			why: "one that keeps the commit of what it holds waits for a person, if the bundle says that it is held back", goal: commit,
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: two,
+				Bundles:     []*fleet.Bundle{bundle("web", changedBundle, on(1, bad("a", fleet.OutOfSync, "no")), pausedBundle)},
+				Deployments: []*fleet.BundleDeployment{deployment("web", "a")},
+			},
+			want: []string{"failed", "web on a: failed Ready bundle web is paused"},
 		},
 		"TemplateError": {
 			why: "a cluster for which nothing could be worked out keeps its old deployment, and fails", goal: commit,
