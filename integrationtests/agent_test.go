@@ -419,8 +419,8 @@ func agentDepends(w *agentWorld) {
 	w.order("needs", spec{files: []string{"a.yaml", cm("a", "one")}, change: func(bd *fleet.BundleDeployment) {
 		bd.Spec.DependsOn = []fleet.BundleRef{{Name: "needed"}}
 	}})
-	bd := w.state("needs", fleet.WaitApplied)
-	if c := condition.Find(bd.Status.Conditions, fleet.ConditionDeployed); !strings.Contains(c.Message, "needed") {
+	bd := w.state("needs", fleet.ErrApplied)
+	if c := condition.Find(bd.Status.Conditions, fleet.ConditionDeployed); !strings.Contains(c.Message, "no bundles matching labels "+fleet.LabelBundleName+"=needed,") {
 		w.Errorf("condition %+v", c)
 	}
 }
