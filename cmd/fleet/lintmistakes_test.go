@@ -156,6 +156,15 @@ var mistakesOfQuotes = map[string]mistake{
 }
 
 var mistakesOfDocuments = map[string]mistake{
+	"NoLineBetween": {
+		map[string]string{"cm.yaml": "---\n" + mistakenCM + "# the other one\n" + mistakenService + "web\n"},
+		"cm.yaml:9:1: error: two objects stand in one document: a line --- is missing before line 9 [joined]\n" +
+			"    without it their keys mix, and only the last object is deployed\n",
+	},
+	"KindTwice": {
+		map[string]string{"cm.yaml": mistakenCM + "kind: ConfigMap\n"},
+		"cm.yaml:7:1: warning: key \"kind\" stands here again (first in line 2); the last one counts [duplicate-key]\n",
+	},
 	"SecondOfFleetYAML": {
 		map[string]string{"cm.yaml": mistakenCM, "fleet.yaml": "namespace: a\nkeepResources: true\n---\n# more\nnamespace: b\n"},
 		"fleet.yaml:5:1: warning: only the first document of the file is read [unknown-key]\n",

@@ -132,9 +132,7 @@ func (o *lintOptions) lint(ctx context.Context, p lintPlace, clusters []lintClus
 		}
 		dir := path.Join(p.shown, r.Dir.Path)
 		report.bundles = append(report.bundles, dir)
-		report.add(p, dir, slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool {
-			return r.Empty && f.Rule == finding.RuleEmpty // lint.Check says more
-		}))
+		report.add(p, dir, ofReading(r))
 		report.add(p, dir, lint.Check(tree, r))
 		file := lint.Options(tree, r.Dir)
 		report.add(p, dir, lint.Unknown(&file, o.known))
@@ -152,6 +150,20 @@ func (o *lintOptions) lint(ctx context.Context, p lintPlace, clusters []lintClus
 	report.between(p, members, lint.Dependencies(members))
 	report.add(p, "", set.Findings)
 	return nil
+}
+
+// ofReading are the findings of reading a bundle as they count here. Two objects in one
+// document are an error: of one nothing is deployed.
+func ofReading(r bundle.Result) []finding.Finding {
+	list := slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool {
+		return r.Empty && f.Rule == finding.RuleEmpty // lint.Check says more
+	})
+	for i := range list {
+		if list[i].Rule == finding.RuleJoined {
+			list[i].Severity = finding.Error
+		}
+	}
+	return list
 }
 
 // nothing tells that directories hold no bundle at all.

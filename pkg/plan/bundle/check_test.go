@@ -66,6 +66,12 @@ func TestChecks(t *testing.T) {
 				"d/e.yaml:1:1: error: metadata.name must be a text; put it in quotes [manifest]",
 			},
 		},
+		"NoLineBetween": {
+			why: "the decoder of agents mixes the keys, and takes the last of each",
+			tree: map[string]string{"d/a.yaml": configMap + "---\n" + strings.Replace(configMap, "name: a", "name: b", 1) + strings.Replace(configMap, "name: a", "name: c", 1) +
+				"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: d}\ndata:\n  text: |\n    apiVersion: v1\n"},
+			found: []string{"d/a.yaml:8:1: warning: two objects stand in one document: a line --- is missing before line 8 [joined]"},
+		},
 		"SameObjectTwice": {
 			why: "one of the two would be lost",
 			tree: map[string]string{

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -57,6 +58,9 @@ type standing struct {
 	doc  position.Document
 }
 
+// apiVersionKey is what the outermost mapping of a document has once.
+var apiVersionKey = regexp.MustCompile(`(?m)^["']?apiVersion["']?\s*:`)
+
 // manifest checks one document of a plain manifest, which is data as JSON. What
 // agents refuse is an error. A document without kind is not deployed, here and by
 // the reference: a warning says so.
@@ -82,11 +86,30 @@ func (k *checks) manifest(data []byte, at standing) {
 		k.notDeployed(at, "the document has no kind, so it is not deployed")
 	case o.APIVersion == "":
 		k.fail(at.file, at.line, finding.RuleManifest, o.identity().String()+" has no apiVersion")
+	case k.joined(at):
 	case o.Items != nil:
 		k.items(o, at, position.Root(at.doc.Text))
 	default:
 		k.once(o, at)
 	}
+}
+
+// joined warns where another object begins in the same document: the decoder of agents
+// takes the last of the keys that stand twice. It reports whether one does.
+func (k *checks) joined(at standing) bool {
+	if len(apiVersionKey.FindAllIndex(at.doc.Text, 2)) < 2 {
+		return false
+	}
+	joints := position.Joints(position.Root(at.doc.Text))
+	for _, line := range joints {
+		line += at.doc.Before
+		k.a.add(finding.Finding{
+			Path: path.Join(k.a.dir.Path, at.file), Line: line, Column: 1, Severity: finding.Warning, Rule: finding.RuleJoined,
+			Message: fmt.Sprintf("two objects stand in one document: a line --- is missing before line %d", line),
+			Hint:    "without it their keys mix, and only the last object is deployed",
+		})
+	}
+	return len(joints) > 0
 }
 
 // items checks the objects of a list, each where it stands. root is the document;

@@ -54,6 +54,7 @@ const (
 	RuleDeprecated     = "deprecated"      // a version of the API that will be removed
 	RuleOverridden     = "overridden"      // an option that the GitRepo has the last word on
 	RuleManifest       = "manifest"        // a document that is no Kubernetes object
+	RuleJoined         = "joined"          // two objects in one document, without a line --- between them
 	RuleDuplicate      = "duplicate"       // an object that the bundle holds twice
 	RuleSharedObject   = "shared-object"   // an object that two bundles have
 	RuleTemplate       = "template"        // a template that cannot be parsed

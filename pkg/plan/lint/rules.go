@@ -29,6 +29,7 @@ var rules = []Rule{
 	{finding.RuleFrozen, finding.Warning, "a rollout strategy under which no cluster is updated"},
 	{finding.RuleIgnoreFile, finding.Error, "a .fleetignore cannot be used"},
 	{finding.RuleImpure, finding.Warning, "a template gives another result each time"},
+	{finding.RuleJoined, finding.Error, "two objects stand in one document: a line --- is missing"},
 	{finding.RuleLocalFault, finding.Error, "this process cannot keep what it downloads: its disk is full, for example"},
 	{finding.RuleManifest, finding.Error, "a document of a manifest is no object: kind or apiVersion is missing"},
 	{finding.RuleName, finding.Error, "a bundle name is taken twice"},

@@ -200,6 +200,35 @@ func Duplicates(root *yaml.Node, limit int) []Duplicate {
 	return list
 }
 
+// Joints are the lines, from 1, at which another object begins in a document: at a key
+// of the outermost mapping that stands there again. A document is one object, and has
+// no joints, unless each part between them has apiVersion and kind.
+func Joints(root *yaml.Node) []int {
+	var lines []int
+	part := map[string]bool{}
+	if root == nil || root.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key := root.Content[i]
+		if part[key.Value] {
+			if !isWhole(part) {
+				return nil
+			}
+			lines = append(lines, key.Line)
+			clear(part)
+		}
+		part[key.Value] = true
+	}
+	if !isWhole(part) {
+		return nil
+	}
+	return lines
+}
+
+// isWhole reports whether keys say what kind of object they belong to.
+func isWhole(keys map[string]bool) bool { return keys["apiVersion"] && keys["kind"] }
+
 // Path is keys for people: spec.containers[0].name, and what could be mistaken in
 // brackets.
 func Path(keys []any) string {

@@ -1,6 +1,7 @@
 package position
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -132,6 +133,28 @@ func TestCause(t *testing.T) {
 			}
 			if column, ok := Unclosed(document, line); ok != (c.quote > 0) || ok && (line != c.quote || column != c.column) {
 				t.Errorf("quote: want %d:%d, got %d:%d, %v", c.quote, c.column, line, column, ok)
+			}
+		})
+	}
+}
+
+func TestJoints(t *testing.T) {
+	cases := map[string]struct {
+		document string
+		want     []int
+	}{
+		"One":          {"apiVersion: v1\nkind: ConfigMap\ndata:\n  kind: a\n  apiVersion: b\n", nil},
+		"Two":          {"apiVersion: v1\nkind: ConfigMap\n\n# b\napiVersion: v1\nkind: Secret\n", []int{5}},
+		"OtherOrder":   {"apiVersion: v1\nkind: ConfigMap\nmetadata: {}\nkind: Secret\napiVersion: v1\n", []int{4}},
+		"Three":        {"apiVersion: v1\nkind: A\napiVersion: v1\nkind: B\napiVersion: v1\nkind: C\n", []int{3, 5}},
+		"AKeyAgain":    {"apiVersion: v1\nkind: A\nkind: B\n", nil},
+		"PartWithNone": {"apiVersion: v1\nkind: A\nmetadata: {}\nmetadata: {}\n", nil},
+		"NoMapping":    {"- a\n", nil},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := Joints(Root([]byte(c.document))); !slices.Equal(got, c.want) {
+				t.Errorf("want %v, got %v", c.want, got)
 			}
 		})
 	}

@@ -164,6 +164,9 @@ func (j *judgement) file(name string, data []byte) {
 			continue // reading says why
 		}
 		root := position.Root(doc.Text)
+		if len(position.Joints(root)) > 0 {
+			continue // reading says so, and the keys of two objects are mixed
+		}
 		place := func(key bool, keys []any) finding.Finding {
 			line, column := position.Of(root, key, keys...)
 			return finding.Finding{Path: path.Join(j.bundle.Dir, name), Line: doc.Before + max(line, 1), Column: column}
