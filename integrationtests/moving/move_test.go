@@ -37,6 +37,7 @@ func TestMoves(t *testing.T) {
 	// when the manager has lost a right.
 	t.Run("17_move_twice", func(t *testing.T) { twice(w.in(t)) })
 	t.Run("17_no_right_to_see_it_move", func(t *testing.T) { blind(w.in(t)) })
+	t.Run("RancherIsAway", func(t *testing.T) { cutOff(w.in(t)) })
 }
 
 // A mover is one imported cluster of Rancher's, whose management Cluster comes first.
@@ -370,6 +371,42 @@ func twice(w *world) {
 	}
 	if got := m.touched(since, "app"); len(got) > 0 || m.runs("app").UID != app.UID {
 		w.Errorf("the workload was touched:\n%s", harness.Lines(got))
+	}
+}
+
+// Agents reach the manager at Rancher's server-url, so a Rancher that is away cuts them
+// off. What they have deployed stays as it is; when Rancher is back they deploy what the
+// manager has written meanwhile, without registering again.
+func cutOff(w *world) {
+	m := w.imports("c-17cut", func(*fleet.Cluster) {})
+	m.repository("app", "more")
+	m.repo(fleet.NamespaceDefault, "app", unchanged)
+	m.ready(fleet.NamespaceDefault, "app")
+	app := m.runs("app")
+	if got := harness.ManagerOf(w, w.down, "agent-"+m.id); got != w.rancher.URL() {
+		w.Fatalf("the agent reaches its manager at %s, not through Rancher", got)
+	}
+	since := time.Now()
+	w.rancher.Stop(w)
+	m.repo(fleet.NamespaceDefault, "more", unchanged)
+	deployments := m.cluster(fleet.NamespaceDefault, m.id).Status.Namespace
+	m.until("the manager has written another deployment", func() bool {
+		_, ok := harness.Read[*fleet.BundleDeployment](w, w.hub, deployments, m.bundle("more"))
+		return ok
+	})
+	if _, there := harness.Read[*corev1.ConfigMap](w, w.down, m.home, "more"); there {
+		w.Error("it was deployed while Rancher was away")
+	}
+	w.rancher.Start(w)
+	m.runs("more")
+	m.ready(fleet.NamespaceDefault, "more")
+	if got := m.touched(since, "app"); len(got) > 0 || m.runs("app").UID != app.UID {
+		w.Errorf("the workload was touched:\n%s", harness.Lines(got))
+	}
+	for _, r := range m.audit(w.hub, since) {
+		if r.Resource == "clusterregistrations" && r.Verb == "create" {
+			w.Errorf("an agent has registered again: %s", r)
+		}
 	}
 }
 

@@ -1,7 +1,8 @@
 // Package moving tells how clusters change their workspace: with Rancher, played by
 // package harness/rancher, with the real manager, which has the rights of the chart,
-// with real agents that the manager installs through Rancher's proxy, and with two
-// real API servers, whose audit logs tell who did what.
+// with real agents that the manager installs through Rancher's proxy and that reach the
+// manager through Rancher as well, and with two real API servers, whose audit logs tell
+// who did what.
 package moving
 
 import (
@@ -69,14 +70,14 @@ func newWorld(t *testing.T) *world {
 		w.hub.Namespace(t, name)
 	}
 	w.hub.Rights(t, chartValues)
+	w.rancher = rancher.New(t, w.hub)
+	w.rancher.Local = false
 	w.gate = &harness.Gate{Hub: w.hub, Beside: controllersToo(t.TempDir())}
 	w.gate.Settings = registration.Settings{
 		AgentImage: "fleet-agent:v1", AgentImagePullPolicy: "IfNotPresent",
-		APIServerURL: w.hub.Cluster.URL(), APIServerCA: w.hub.Cluster.CA(), AgentTLSMode: registration.TLSStrict,
+		APIServerURL: w.rancher.URL(), APIServerCA: []byte(w.rancher.CA()), AgentTLSMode: registration.TLSStrict,
 		AgentCheckinInterval: time.Second, Reclaim: registration.ReclaimApprove, TokensChecked: true, AgentsUnmanaged: true,
 	}
-	w.rancher = rancher.New(t, w.hub)
-	w.rancher.Local = false
 	w.put(rancher.Features, "", "provisioningv2-fleet-workspace-back-population", `{"spec":{"value":true},"status":{"default":true}}`)
 	w.rancher.Start(t)
 	w.gate.Run(t)

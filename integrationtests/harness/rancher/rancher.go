@@ -113,6 +113,7 @@ func (r *Rancher) Stop(t testing.TB) {
 	if !r.halt() {
 		t.Fatal("Rancher does not run")
 	}
+	r.proxy.server.CloseClientConnections()
 }
 
 // Restart is Stop and Start.
