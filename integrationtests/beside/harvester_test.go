@@ -6,10 +6,13 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
@@ -43,7 +46,7 @@ func harvester(t *testing.T, without []string) {
 		}
 	})
 	p := rancher.New(t, w.hub)
-	p.Without = without
+	p.Without, p.Catalog = without, []*chart.Chart{harvesterChart(t)}
 	p.Put(t, rancher.Features, "", "multi-cluster-management", `{"spec":{"value":false},"status":{"default":true}}`)
 	p.Start(t)
 	w.start("fleet-controller", "pod")
@@ -53,16 +56,25 @@ func harvester(t *testing.T, without []string) {
 		Namespace: fleet.NamespaceLocal, Name: "imported", Labels: map[string]string{"provider.cattle.io": "harvester"},
 	}})
 	w.must(err)
-	w.bundle("mcc-harvester", fleet.BundleTarget{ClusterName: "local"})
+	p.Put(t, rancher.ManagedCharts, fleet.NamespaceLocal, "harvester", `{"spec":{"chart":"harvester","version":"1.0.0","repoName":"harvester-charts",
+		"releaseName":"harvester","defaultNamespace":"app-harvester","targets":[{"clusterName":"local"}],"values":{"k":"one"}}}`)
 	w.bundle("everywhere", fleet.BundleTarget{ClusterSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: "provider.cattle.io", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"harvester"}},
 	}}})
-	for _, name := range []string{"mcc-harvester", "everywhere"} {
-		w.until("the local agent deploys "+name, func() bool {
-			_, err := kube.StoreOf[*corev1.ConfigMap](w.hub.Admin).Get(t.Context(), kube.Key{Namespace: "app-" + name, Name: "a"})
-			return err == nil
+	deployed := func(name, value string) {
+		t.Helper()
+		w.until("the local agent deploys "+name+" with "+value, func() bool {
+			cm, err := kube.StoreOf[*corev1.ConfigMap](w.hub.Admin).Get(t.Context(), kube.Key{Namespace: "app-" + name, Name: "a"})
+			return err == nil && cm.Data["k"] == value
 		})
 	}
+	deployed("everywhere", "one")
+	deployed("harvester", "one")
+	w.until("Rancher shows the chart as Ready", func() bool {
+		m := p.Get(t, rancher.ManagedCharts, fleet.NamespaceLocal, "harvester")
+		ready, _, _ := unstructured.NestedInt64(m.Object, "status", "summary", "ready")
+		return ready == 1
+	})
 	all, err := kube.StoreOf[*fleet.BundleDeployment](w.hub.Admin).List(t.Context(), "", "")
 	w.must(err)
 	theirs := w.cluster(fleet.NamespaceLocal, "imported").Status.Namespace
@@ -77,6 +89,27 @@ func harvester(t *testing.T, without []string) {
 	if c := w.cluster(fleet.NamespaceLocal, "local"); c.Spec.AgentNamespace != fleet.NamespaceLocalAgent || c.Labels["name"] != "local" {
 		t.Errorf("%v %+v", c.Labels, c.Spec)
 	}
+	p.Patch(t, rancher.ManagedCharts, fleet.NamespaceLocal, "harvester", `{"spec":{"values":{"k":"two"}}}`)
+	deployed("harvester", "two")
+	p.Delete(t, rancher.ManagedCharts, fleet.NamespaceLocal, "harvester")
+	w.until("the chart is uninstalled", func() bool {
+		_, err := kube.StoreOf[*corev1.ConfigMap](w.hub.Admin).Get(t.Context(), kube.Key{Namespace: "app-harvester", Name: "a"})
+		return kube.IsGone(err)
+	})
+}
+
+// harvesterChart is a chart of one ConfigMap with a value.
+func harvesterChart(t *testing.T) *chart.Chart {
+	t.Helper()
+	c, err := loader.LoadFiles([]*loader.BufferedFile{
+		{Name: "Chart.yaml", Data: []byte("apiVersion: v2\nname: harvester\nversion: 1.0.0\n")},
+		{Name: "values.yaml", Data: []byte("k: the chart's\n")},
+		{Name: "templates/a.yaml", Data: []byte(harness.ConfigMap("a", "{{ .Values.k }}"))},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // bundle makes a Bundle with one ConfigMap in the workspace of the local cluster.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"helm.sh/helm/v3/pkg/chart"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -18,8 +19,9 @@ import (
 // at the next Start.
 type Rancher struct {
 	Hub     *harness.Hub
-	Local   bool     // it keeps a record of the cluster that it runs in
-	Without []string // ids of rules that do not work: another version, or a fork
+	Local   bool           // it keeps a record of the cluster that it runs in
+	Without []string       // ids of rules that do not work: another version, or a fork
+	Catalog []*chart.Chart // what ManagedCharts find
 
 	config  *rest.Config         // Rancher's account
 	objects dynamic.Interface    // the same

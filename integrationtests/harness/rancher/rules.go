@@ -3,7 +3,6 @@ package rancher
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +18,7 @@ const (
 	featureFleet          = "fleet"
 	featureMCM            = "multi-cluster-management"
 	featureBackPopulation = "provisioningv2-fleet-workspace-back-population"
+	featureScheduling     = "cluster-agent-scheduling-customization"
 )
 
 // A rule is one handler of Rancher's.
@@ -41,6 +41,7 @@ var (
 	madeOfClusters   = []schema.GroupVersionResource{FleetClusters, FleetGroups}
 	madeOfWorkspaces = []schema.GroupVersionResource{Namespaces, RoleBindings, ClusterRoles, ClusterRoleBindings}
 	madeOfManagement = []schema.GroupVersionResource{ProvClusters}
+	madeOfCharts     = []schema.GroupVersionResource{FleetBundles}
 	madeOfProvision  = []schema.GroupVersionResource{Clusters, ClusterRoleTemplateBindings, ClusterRoleBindings}
 )
 
@@ -56,7 +57,11 @@ var table = []rule{
 	{id: "workspace-backport-bundle", on: FleetBundles, feature: featureFleet, turn: (*session).backport},
 	{id: "namespace-project", on: Namespaces, turn: (*session).project},
 	// Rights of GlobalRoles in workspaces, which do not belong to the feature fleet.
-	{id: "fleetworkspace-binding", on: ClusterRoleBindings, feature: featureMCM, turn: (*session).verbsBinding},
+	{id: "mgmt-auth-gr-controller", on: GlobalRoles, feature: featureMCM, turn: (*session).globalRole},
+	{id: "mgmt-auth-grb-controller", on: GlobalRoleBindings, feature: featureMCM, turn: (*session).globalRoleBinding},
+	// Charts of Rancher's catalog, which become Bundles.
+	{id: "mcc-bundle", on: ManagedCharts, makes: madeOfCharts, feature: featureFleet, turn: (*session).managedChart},
+	{id: "mcc-from-bundle-trigger", on: FleetBundles, feature: featureFleet, turn: (*session).chartStatus},
 	// The cluster autoscaler, which Rancher deploys by a HelmOp.
 	{id: "autoscaler-status-sync", on: FleetHelmOps, turn: (*session).autoscaler},
 	// The two cluster kinds of Rancher.
@@ -136,17 +141,6 @@ func (s *session) provisioningDies(p *object) error {
 		}
 	}
 	return s.delete(Users, "", technicalUser(p.GetNamespace(), p.GetName()))
-}
-
-// verbsBinding deletes the binding to a GlobalRole's verbs on workspaces where the role
-// has no resourceRules (rancher-differences.md, B 6).
-func (s *session) verbsBinding(b *object) (*object, error) {
-	name, ok := strings.CutSuffix(text(b, "roleRef", "name"), "-fwv")
-	role := s.find(GlobalRoles, "", name)
-	if !ok || role == nil || field(role, "inheritedFleetWorkspacePermissions", "resourceRules") != nil {
-		return nil, nil
-	}
-	return nil, s.delete(ClusterRoleBindings, "", b.GetName())
 }
 
 // delete removes an object; that it is gone is no error.

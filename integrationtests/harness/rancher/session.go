@@ -75,7 +75,7 @@ func newSession(ctx context.Context, t testing.TB, r *Rancher, holder string) (*
 // begin opens the caches and starts to work.
 func (s *session) begin() error {
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(s.objects, 0)
-	watched := []schema.GroupVersionResource{Clusters, ProvClusters, Workspaces, Settings, FleetClusters, FleetBundles, FleetHelmOps, Namespaces, ClusterRoleBindings}
+	watched := []schema.GroupVersionResource{Clusters, ProvClusters, Workspaces, Settings, FleetClusters, FleetBundles, FleetHelmOps, ManagedCharts, Namespaces, GlobalRoles, GlobalRoleBindings, ClusterRoles, ClusterRoleBindings}
 	for _, r := range watched {
 		if slices.Contains(ofFleet, r) && !s.on[featureFleet] {
 			continue
@@ -119,6 +119,7 @@ func (s *session) events(r schema.GroupVersionResource) cache.ResourceEventHandl
 			return
 		}
 		s.queue.Add(item{r, key})
+		s.wakeRoles(r, obj)
 		if r == Clusters { // what belongs to it looks again, the first at least
 			if list, _ := s.caches[ProvClusters].GetIndexer().ByIndex(byCluster, key); len(list) > 0 {
 				p := list[0].(*object)

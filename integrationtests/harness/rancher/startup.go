@@ -19,6 +19,8 @@ func (s *session) startup(t testing.TB) error {
 	for name, preset := range map[string]string{
 		"server-url": s.proxy.url(), "cacerts": s.proxy.ca(), "internal-server-url": s.proxy.url(), "internal-cacerts": s.proxy.ca(),
 		settingWorkspace: "fleet-default", settingRegistry: "", settingAffinity: defaultAffinity, settingPullSecrets: "", "agent-tls-mode": "strict",
+		"fleet-agent-default-priority-class":        `{"value":999999999,"preemptionPolicy":"PreemptLowerPriority"}`, // rancher-differences.md, D
+		"fleet-agent-default-pod-disruption-budget": `{"minAvailable":"1","maxUnavailable":"0"}`,
 	} {
 		setting := blank(Settings, "", name)
 		set(setting, "", "value")
@@ -75,7 +77,7 @@ const defaultAffinity = `{"nodeAffinity":{"preferredDuringSchedulingIgnoredDurin
 // features makes those that are not there, and reads all.
 func (s *session) features() error {
 	s.on = map[string]bool{}
-	for name, preset := range map[string]bool{featureFleet: true, featureMCM: true, featureBackPopulation: true} {
+	for name, preset := range map[string]bool{featureFleet: true, featureMCM: true, featureBackPopulation: true, featureScheduling: false} {
 		f := blank(Features, "", name)
 		set(f, map[string]any{"value": nil}, "spec")
 		set(f, map[string]any{"default": preset, "dynamic": false, "description": ""}, "status")
