@@ -229,7 +229,7 @@ func (s *story) says(kind, status, reason, message string) {
 	last := ""
 	defer func() {
 		if s.t.Failed() {
-			s.t.Logf("%s is now %s", kind, last)
+			s.t.Logf("%s is now %s; %+v", kind, last, s.status().Conditions)
 		}
 	}()
 	s.until(fmt.Sprintf("%s=%s %s: %s", kind, status, reason, message), func() bool {
@@ -299,7 +299,8 @@ func (s *story) writes() []string {
 	return s.writesSince(time.Time{})
 }
 
-// writesSince are those that came after a moment.
+// writesSince are those that came after a moment and were not refused. One that is
+// refused has changed nothing: the worker's cache was behind what it had just written.
 func (s *story) writesSince(moment time.Time) []string {
 	s.t.Helper()
 	all, err := harness.ReadAudit(s.cluster.Name(), s.cluster.AuditLog(), moment)
@@ -308,7 +309,7 @@ func (s *story) writesSince(moment time.Time) []string {
 	}
 	var list []string
 	for _, r := range all {
-		if r.Writes() && r.Namespace == s.ns && r.Resource != "events" && strings.HasPrefix(r.Agent, agent) {
+		if r.Writes() && r.Code < 300 && r.Namespace == s.ns && r.Resource != "events" && strings.HasPrefix(r.Agent, agent) {
 			list = append(list, strings.TrimSuffix(fmt.Sprintf("%s %s/%s %s", r.Verb, r.Resource, r.Name, r.Subresource), " "))
 		}
 	}
