@@ -191,7 +191,31 @@ func (o bundleDiffOptions) labels() string {
 
 // noDeployment is the error where nothing is what was asked for.
 func (o bundleDiffOptions) noDeployment(ctx context.Context, s *session, k kind) error {
-	list, err := listAs[fleet.BundleDeployment](ctx, s, k, "")
+	if o.deployment != "" {
+		return o.unknownDeployment(ctx, s, k)
+	}
+	bundle, cluster := objectRef{mustKind("bundles"), o.bundle}, objectRef{mustKind("clusters"), o.cluster}
+	missing := s.notThere(ctx, bundle)
+	if missing != nil {
+		if err := s.swapped(ctx, "bundlediff", o.bundle, o.cluster); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(missing, s.notThere(ctx, cluster)); err != nil {
+		return err
+	}
+	switch {
+	case o.cluster == "":
+		return fmt.Errorf("%s is deployed to no cluster; why: %s", bundle, s.commandLine("explain", o.bundle))
+	case o.bundle == "":
+		return fmt.Errorf("nothing is deployed to %s", cluster)
+	}
+	return fmt.Errorf("%s is not deployed to %s; why: %s", bundle, cluster, s.commandLine("explain", o.bundle, o.cluster))
+}
+
+// unknownDeployment is the error for a BundleDeployment that is not there.
+func (o bundleDiffOptions) unknownDeployment(ctx context.Context, s *session, k kind) error {
+	list, err := listAs[fleet.BundleDeployment](ctx, s, k, o.labels())
 	if err != nil {
 		return err
 	}
@@ -200,19 +224,7 @@ func (o bundleDiffOptions) noDeployment(ctx context.Context, s *session, k kind)
 		names = append(names, view.Key{Namespace: view.ClusterOf(bd).Namespace, Name: bd.Name})
 	}
 	slices.SortFunc(names, func(a, b view.Key) int { return strings.Compare(a.String(), b.String()) })
-	names = slices.Compact(names)
-	name := o.deployment
-	if name == "" {
-		name = o.bundle
-	}
-	if known := slices.ContainsFunc(names, func(n view.Key) bool { return n.Name == name }); !known && o.bundle != "" {
-		if err := s.swapped(ctx, "bundlediff", o.bundle, o.cluster); err != nil {
-			return err
-		}
-	} else if name == "" || known {
-		return fmt.Errorf("no deployment of %s on cluster %q", dash(name), o.cluster)
-	}
-	return k.unknown(name, s.scope, names)
+	return k.unknown(o.deployment, s.scope, slices.Compact(names))
 }
 
 var diffColumns = []column{

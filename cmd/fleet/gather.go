@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -179,35 +180,40 @@ func (o getOptions) nothing(ctx context.Context, s *session, before int) error {
 		text += " in " + s.scope
 	}
 	s.std.note("%s", text)
-	if before == 0 {
-		o.unknowns(ctx, s)
-	}
 	if before == 0 && o.selector() == "" {
 		s.noteNoManager(ctx)
 	}
 	return nil
 }
 
-// unknowns says on stderr which of the objects that --repo, --cluster and --bundle
-// name do not exist. Of those that cannot be listed it says nothing.
-func (o getOptions) unknowns(ctx context.Context, s *session) {
-	for _, f := range [][2]string{{"repos", o.repo}, {"clusters", o.cluster}, {"bundles", o.bundle}} {
-		if f[1] == "" {
+// unknowns is an error for those of the objects that --repo, --cluster and --bundle name
+// which are known not to exist.
+func (o getOptions) unknowns(ctx context.Context, s *session) error {
+	return s.notThere(ctx, objectRef{mustKind("repos"), o.repo}, objectRef{mustKind("clusters"), o.cluster}, objectRef{mustKind("bundles"), o.bundle})
+}
+
+// notThere is an error for those of some objects that are known not to exist, with the
+// nearest that do. Objects without a name are passed over, and so are those of kinds
+// that the user may not list.
+func (s *session) notThere(ctx context.Context, refs ...objectRef) error {
+	var missing []error
+	for _, ref := range refs {
+		if ref.name == "" {
 			continue
 		}
-		by := getOptions{kind: mustKind(f[0]), names: []string{f[1]}}
-		qs, err := s.wide(ctx, by.kind, "")
+		items, err := s.everywhereOf(ctx, ref.kind)
 		if err != nil {
 			continue
 		}
-		found, err := by.gather(ctx, s, qs)
-		if err != nil {
-			continue
+		var there []view.Key
+		for _, u := range items {
+			there = append(there, view.Key{Namespace: u.GetNamespace(), Name: u.GetName()})
 		}
-		if _, missing := by.named(ctx, found.entries, s); missing != nil {
-			s.std.note("%s", missing)
+		if !slices.ContainsFunc(there, func(key view.Key) bool { return key.Name == ref.name }) {
+			missing = append(missing, s.unknown(ctx, ref.kind, ref.name, there))
 		}
 	}
+	return errors.Join(missing...)
 }
 
 // describe says how many objects there are, and which values the labels of a

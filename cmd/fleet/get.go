@@ -194,6 +194,11 @@ func runGet(ctx context.Context, o getOptions, s *session) error {
 	if err != nil {
 		return err
 	}
+	if found.before == 0 {
+		if err := o.unknowns(ctx, s); err != nil {
+			return err
+		}
+	}
 	entries, missing, err := o.choose(ctx, found.entries, s)
 	if err != nil {
 		return err

@@ -18,6 +18,9 @@ func watchGet(ctx context.Context, o getOptions, s *session) error {
 	if err != nil {
 		return err
 	}
+	if err := o.unknowns(ctx, s); err != nil {
+		s.std.note("%v", err) // it may be made yet
+	}
 	w := getWatch{o: o, s: s, shown: map[string]string{}}
 	return s.followAll(ctx, qs, func(batch []change) error { return w.take(ctx, batch) })
 }

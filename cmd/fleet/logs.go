@@ -82,6 +82,11 @@ func runLogs(ctx context.Context, o logsOptions, s *session) error {
 	if err != nil {
 		return err
 	}
+	if len(lines) == 0 {
+		if err := o.unknownBundle(ctx, s); err != nil {
+			return err
+		}
+	}
 	lines = lines[max(0, len(lines)-o.lines):]
 	if o.output.machine() {
 		return o.output.print(s.std, agentLog(c, lines), false)
@@ -109,6 +114,14 @@ func (o logsOptions) linesOf(c *fleet.Cluster) ([]journal.Entry, error) {
 		lines = slices.DeleteFunc(lines, func(e journal.Entry) bool { return e.Deployment != o.bundle })
 	}
 	return lines, nil
+}
+
+// unknownBundle is an error if the bundle of --bundle is known to be in no workspace: one
+// of another workspace may be deployed to the cluster.
+func (o logsOptions) unknownBundle(ctx context.Context, s *session) error {
+	all := *s
+	all.scope, all.narrowed = "", true
+	return all.notThere(ctx, objectRef{mustKind("bundles"), o.bundle})
 }
 
 // oneCluster is the only cluster of a name, or of "<workspace>/<name>".

@@ -26,8 +26,14 @@ func followLogs(ctx context.Context, o logsOptions, s *session) error {
 	if err != nil {
 		return err
 	}
-	if _, err := o.linesOf(c); err != nil {
+	lines, err := o.linesOf(c)
+	if err != nil {
 		return err
+	}
+	if len(lines) == 0 {
+		if err := o.unknownBundle(ctx, s); err != nil {
+			s.std.note("%v", err) // it may be made yet
+		}
 	}
 	f := logsFollow{o: o, s: s, shown: map[journal.Entry]bool{}, log: newLogTable(s, o, true)}
 	q := query{resource: mustKind("clusters").resource(), namespace: c.Namespace, fields: nameField(c.Name)}
