@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	planreading "github.com/fleetworkspace/fleet/pkg/plan/reading"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -30,6 +31,7 @@ type around struct {
 	bundles map[view.Key]ready           // of each GitRepo
 	own     map[view.Key][]*fleet.Bundle // of each GitRepo, without spec and status
 	holders holders
+	told    toldFindings // with wide, of GitRepos
 }
 
 // repoState is the state of a GitRepo, which is not Ready while its bundles are those of
@@ -43,10 +45,24 @@ func (x around) repoState(r *fleet.GitRepo) fleet.BundleState {
 	return state
 }
 
-// repoMessage is what is wrong with a GitRepo, else its warnings; with -o wide both.
+// repoMessage is what is wrong with a GitRepo, else its warnings; with -o wide both, and
+// all that is odd in its files.
 func (x around) repoMessage(r *fleet.GitRepo) string {
 	text, warnings := view.RepoMessage(r), view.RepoWarnings(r)
-	if x.wide && text != "" && warnings != "" {
+	if !x.wide {
+		return cmp.Or(text, warnings)
+	}
+	for _, kind := range []string{fleet.ConditionStalled, fleet.ConditionReconciling} {
+		c := condition.Find(r.Status.Conditions, kind)
+		switch {
+		case c == nil || c.Message == "":
+		case c.Message == text:
+			text = x.told.full(r, text)
+		case kind == fleet.ConditionStalled && strings.Contains(warnings, " warnings: "):
+			warnings = x.told.full(r, warnings)
+		}
+	}
+	if text != "" && warnings != "" {
 		return text + "; " + warnings
 	}
 	return cmp.Or(text, warnings)

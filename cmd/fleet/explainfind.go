@@ -180,14 +180,10 @@ func (r *reading) unknownBundle(ctx context.Context, name string) error {
 	if err != nil {
 		return missing
 	}
+	told := r.s.findings(ctx, r.s.scope)
 	for _, repo := range repos {
-		c, alone := explain.Unwritten(repo, name)
-		switch {
-		case c == nil:
-		case alone:
-			return fmt.Errorf("%w (repo %s in %s has not written it: %s)", missing, repo.Name, repo.Namespace, c.Message)
-		default:
-			return fmt.Errorf("%w (repo %s in %s cannot be read: %s)", missing, repo.Name, repo.Namespace, c.Message)
+		if cause := explain.Unwritten(repo, name, told.of(repo)); cause != "" {
+			return fmt.Errorf("%w (%s)", missing, cause)
 		}
 	}
 	return missing

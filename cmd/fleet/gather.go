@@ -107,6 +107,9 @@ func (o getOptions) around(ctx context.Context, s *session) (around, error) {
 		b.ManagedFields = nil
 		x.own[key] = append(x.own[key], &fleet.Bundle{ObjectMeta: b.ObjectMeta})
 	}
+	if x.wide {
+		x.told = s.findings(ctx, s.scope)
+	}
 	return x, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -100,7 +101,7 @@ func partial(r *fleet.GitRepo, c *fleet.Condition) bool {
 		return false
 	}
 	left := st.Reading
-	return left != nil && left.Commit == st.Commit && left.Generation == r.Generation && !left.Complete || pathOf(c.Message) != ""
+	return left != nil && left.Commit == st.Commit && left.Generation == r.Generation && !left.Complete || PathOf(c.Message) != ""
 }
 
 // unusable is the condition about files of the commit that was read, if there is one.
@@ -113,21 +114,36 @@ func unusable(r *fleet.GitRepo) *fleet.Condition {
 	return nil
 }
 
-// Unwritten is why a GitRepo may have written no Bundle of a name: the condition that says
-// why it cannot be read, or that its newest commit was read without that bundle, and
-// whether it is about that bundle alone. It is nil where the GitRepo says nothing of that.
-func Unwritten(r *fleet.GitRepo, bundle string) (c *fleet.Condition, alone bool) {
+// Unwritten is why a GitRepo may have written no Bundle of a name, as a clause that names
+// the GitRepo; empty where it says nothing of that. findings are what is known of the
+// files of its commit besides its conditions.
+func Unwritten(r *fleet.GitRepo, bundle string, findings []string) string {
+	repo := fmt.Sprintf("repo %s in %s", r.Name, r.Namespace)
 	mine := bundle == r.Name || strings.HasPrefix(bundle, r.Name+"-")
-	if c := unusable(r); c != nil {
-		if concerns(r.Name, bundle, c.Message) || mine && strings.HasSuffix(c.Message, " more)") { // the message is one of several
-			return c, true
+	c := unusable(r)
+	if c == nil {
+		if state, c := view.RepoTrouble(r); mine && state == view.Unreadable {
+			return fmt.Sprintf("%s cannot be read: %s", repo, c.Message)
 		}
-		return nil, false
+		return ""
 	}
-	if state, c := view.RepoTrouble(r); mine && state == view.Unreadable {
-		return c, false
+	first, others := view.Others(c.Message)
+	for _, text := range nearest(append([]string{first}, findings...)) {
+		if concerns(r.Name, bundle, text) {
+			return fmt.Sprintf("%s has not written it: %s", repo, text)
+		}
 	}
-	return nil, false
+	if mine && others > 0 {
+		return fmt.Sprintf("%s has files that cannot be used; all of them: fleet events -n %s repo/%s, or fleet lint in a clone", repo, r.Namespace, r.Name)
+	}
+	return ""
+}
+
+// nearest are findings in the order of how deep their files are: a directory is a bundle
+// of its own, and not part of the one around it.
+func nearest(findings []string) []string {
+	depth := func(text string) int { return strings.Count(PathOf(text), "/") }
+	return slices.SortedStableFunc(slices.Values(findings), func(a, b string) int { return cmp.Compare(depth(a), depth(b)) })
 }
 
 // asides are what a person may want to know of a repository that was read.
@@ -142,7 +158,7 @@ func (s *study) asides() []string {
 	}
 	if c := unusable(s.Repo); c != nil && !s.owns(c) {
 		text := c.Message
-		if pathOf(text) != "" {
+		if PathOf(text) != "" {
 			text = "other files of it cannot be used: " + text
 		}
 		out = append(out, text)
@@ -162,8 +178,9 @@ func placeOf(message string) string {
 	return ""
 }
 
-// pathOf is placeOf for what cannot be another word than a path.
-func pathOf(message string) string {
+// PathOf is the file or directory that a message about files of a repository begins
+// with, as in "web/fleet.yaml:3: ..."; empty for one that names none.
+func PathOf(message string) string {
 	if at := placeOf(message); strings.ContainsAny(at, "/.") {
 		return at
 	}

@@ -231,16 +231,24 @@ func RepoMessage(r *fleet.GitRepo) string {
 // more is how a message ends that stands for several.
 var more = regexp.MustCompile(` \(and (\d+) more\)$`)
 
+// Others is a message without its end " (and N more)", and N; 0 for a message that stands
+// for itself.
+func Others(message string) (first string, others int) {
+	m := more.FindStringSubmatch(message)
+	if m == nil {
+		return message, 0
+	}
+	others, _ = strconv.Atoi(m[1])
+	return strings.TrimSuffix(message, m[0]), others
+}
+
 // RepoWarnings is what a GitRepo says of its files and fields where nothing is wrong
 // with them, as "1 warning: a/cm.yaml:3: ..."; empty where it says nothing.
 func RepoWarnings(r *fleet.GitRepo) string {
 	first, n := "", 0
 	if c := condition.Find(r.Status.Conditions, fleet.ConditionStalled); c != nil && c.Status == corev1.ConditionFalse && c.Message != "" {
-		first, n = c.Message, 1
-		if m := more.FindStringSubmatch(c.Message); m != nil {
-			others, _ := strconv.Atoi(m[1])
-			first, n = strings.TrimSuffix(c.Message, m[0]), 1+others
-		}
+		first, n = Others(c.Message)
+		n++
 	}
 	if c := condition.Find(r.Status.Conditions, fleet.ConditionAccepted); c != nil && c.Status == corev1.ConditionFalse && c.Reason == fleet.ReasonNotImplemented {
 		first, n = cmp.Or(first, c.Message), n+1

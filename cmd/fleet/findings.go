@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/explain"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
+)
+
+// A condition of a GitRepo has room for the first thing that is wrong in a commit, and
+// says how many more there are. The manager tells each of them as an event.
+
+// toldFindings are the events about GitRepos that tell what is odd in a commit.
+type toldFindings map[view.Key][]*corev1.Event
+
+// findings reads what was told of the GitRepos in a namespace; empty: in all. It is nothing
+// where the user may not read events.
+func (s *session) findings(ctx context.Context, namespace string) toldFindings {
+	items, _, err := s.listed(ctx, subject{namespace: namespace, kind: mustKind("repos").Kind}.query())
+	if err != nil {
+		return nil
+	}
+	events, err := allAs[corev1.Event](items)
+	if err != nil {
+		return nil
+	}
+	told := toldFindings{}
+	for _, e := range events {
+		key := view.Key{Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name}
+		told[key] = append(told[key], e)
+	}
+	return told
+}
+
+// of are the findings about files of the commit that a GitRepo shows, each once and
+// sorted. The API server drops events after a time, so that some may be missing.
+func (t toldFindings) of(r *fleet.GitRepo) []string {
+	events := t[view.Key{Namespace: r.Namespace, Name: r.Name}]
+	var since time.Time // when the commit was new
+	for _, e := range events {
+		if e.Reason == fleet.EventGotNewCommit && e.Message == "commit "+r.Status.Commit && eventTime(e).After(since) {
+			since = eventTime(e)
+		}
+	}
+	var out []string
+	for _, e := range events {
+		_, others := view.Others(e.Message)
+		if e.Type == corev1.EventTypeWarning && others == 0 && !eventTime(e).Before(since) && explain.PathOf(e.Message) != "" {
+			out = append(out, e.Message)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// full is a message about files of a GitRepo, followed by all else that was told of them.
+// What was not told remains a number.
+func (t toldFindings) full(r *fleet.GitRepo, message string) string {
+	first, more := view.Others(message)
+	begin, _ := strings.CutSuffix(first, "…")
+	others := slices.DeleteFunc(t.of(r), func(text string) bool { return strings.HasPrefix(text, begin) || strings.Contains(first, text) })
+	if len(others) == 0 {
+		return message
+	}
+	text := strings.Join(append([]string{first}, others...), "; ")
+	if left := more - len(others); left > 0 {
+		text += fmt.Sprintf(" (and %d more)", left)
+	}
+	return text
+}
