@@ -71,7 +71,7 @@ func newApproveCommand(g *globals, std stdio) *cobra.Command {
 }
 
 func (o *approveOptions) complete(args []string) error {
-	if err := o.output.check(brakeFormats...); err != nil {
+	if err := o.output.checkBefore(DeletionApproval{}, brakeFormats...); err != nil {
 		return err
 	}
 	refs, rest, err := approveGrammar.parse(args)

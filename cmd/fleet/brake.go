@@ -90,7 +90,7 @@ func (o *brakeOptions) complete(cmd *cobra.Command, g *globals, std stdio) {
 }
 
 func (o brakeOptions) check() error {
-	if err := o.output.check(brakeFormats...); err != nil {
+	if err := o.output.checkBefore(Suspension{}, brakeFormats...); err != nil {
 		return err
 	}
 	switch {

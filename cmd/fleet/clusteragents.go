@@ -117,7 +117,7 @@ func newClusterAgentsCommand(g *globals, std stdio) *cobra.Command {
 
 // aboutAgents runs a command about the agents of the whole fleet.
 func (g *globals) aboutAgents(ctx context.Context, std stdio, o clusterAgentsOptions, run func(context.Context, clusterAgentsOptions, *session) error) error {
-	if err := o.output.check(brakeFormats...); err != nil {
+	if err := o.output.checkBefore(AgentRollout{}, brakeFormats...); err != nil {
 		return err
 	}
 	s, err := g.connect(ctx, std, true)

@@ -90,7 +90,7 @@ func (o *deleteOptions) complete(args []string) error {
 	case o.keep && o.hash != "":
 		return errors.New("--keep removes nothing: it goes without HASH")
 	}
-	return o.output.check(brakeFormats...)
+	return o.output.checkBefore(Deletion{}, brakeFormats...)
 }
 
 // ref is how commands name the object.

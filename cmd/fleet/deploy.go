@@ -48,7 +48,7 @@ func newDeployCommand(g *globals, std stdio) *cobra.Command {
 			if o.input == "" {
 				return errors.New("want -i FILE with Content and BundleDeployment; fleet target makes one")
 			}
-			if err := o.output.check(formatJSON, formatYAML); err != nil {
+			if err := o.output.checkBefore(Deployed{}, formatJSON, formatYAML); err != nil {
 				return err
 			}
 			return runDeploy(cmd.Context(), g, o, std)

@@ -61,6 +61,18 @@ func (o output) check(formats ...string) error {
 	return fmt.Errorf("no output format %q; there are %s", string(o), knownFormats(formats))
 }
 
+// checkBefore is check for a command that writes, or waits, before it answers: a jsonpath
+// with a field that its document cannot have is refused before anything is done.
+func (o output) checkBefore(doc any, formats ...string) error {
+	if err := o.check(formats...); err != nil || !strings.HasPrefix(string(o), jsonpathPrefix) {
+		return err
+	}
+	if wrong, _, _ := misspelt(o.expression(), nil, shapeOf(doc)); len(wrong) > 0 {
+		return fmt.Errorf("jsonpath: %w", errors.Join(wrong...))
+	}
+	return nil
+}
+
 // machine tells whether a program reads the answer.
 func (o output) machine() bool { return o != "" && o != formatWide }
 

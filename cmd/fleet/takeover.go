@@ -88,7 +88,7 @@ func (o takeoverOptions) check() error {
 	if err := (scope.Scope{Shard: o.move.Shard}).Validate(); err != nil {
 		return fmt.Errorf("--shard-id: %w", err)
 	}
-	return o.output.check(formatJSON, formatYAML)
+	return o.output.checkBefore(TakeoverMove{}, formatJSON, formatYAML)
 }
 
 // runTakeover passes objects on.

@@ -87,7 +87,7 @@ func (o *waitOptions) parse(args ...string) error {
 		return err
 	}
 	o.kind, o.name = ref.kind, ref.name
-	if err := o.output.check(waitFormats...); err != nil {
+	if err := o.output.checkBefore(WaitResult{}, waitFormats...); err != nil {
 		return err
 	}
 	switch {
