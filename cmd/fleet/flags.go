@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,7 +23,11 @@ var flagWords = map[string]string{"workspace": "namespace"}
 // does not have it names the nearest that it has.
 func unknownFlag(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) {
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &invalid):
+		return invalidValue(invalid)
+	case !errors.As(err, &unknown):
 		return err
 	}
 	given, name := "--"+unknown.GetSpecifiedName(), unknown.GetSpecifiedName()
@@ -39,6 +44,24 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("no flag %s; did you mean --%s?", given, near)
 	}
 	return fmt.Errorf("no flag %s; %s --help lists them", given, cmd.CommandPath())
+}
+
+// invalidValue is the error for a flag whose value is of another type than the flag: it
+// says what to write.
+func invalidValue(err *pflag.InvalidValueError) error {
+	flag, value := "--"+err.GetFlag().Name, err.GetValue()
+	switch err.GetFlag().Value.Type() {
+	case "bool":
+		return fmt.Errorf("%s=%s: %s takes no value; write %s", flag, value, flag, flag)
+	case "duration":
+		if _, wrong := time.ParseDuration(value + "s"); wrong == nil {
+			return fmt.Errorf("%s %s: a unit is missing; write %s %ss for seconds, or %sm for minutes", flag, value, flag, value, value)
+		}
+		return fmt.Errorf("%s %q: no duration; write it as 30s, 5m or 1h30m", flag, value)
+	case "int", "int32", "int64":
+		return fmt.Errorf("%s %q: want a whole number", flag, value)
+	}
+	return err
 }
 
 // nearestFlag is the flag of a command that was most likely meant by a name, or by a

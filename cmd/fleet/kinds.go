@@ -63,11 +63,10 @@ func kindOf(name string) (kind, error) {
 		}
 		return kind{}, fmt.Errorf("no kind %q here; kubectl get %s shows them", name, plural)
 	}
-	known := kindNames()
-	if near := spelling.Nearest(strings.ToLower(name), known); near != "" {
+	if near := spelling.Nearest(strings.ToLower(name), kindWords()); near != "" {
 		return kind{}, fmt.Errorf("no kind %q; did you mean %q?", name, near)
 	}
-	return kind{}, fmt.Errorf("no kind %q; there are %s", name, strings.Join(known, ", "))
+	return kind{}, fmt.Errorf("no kind %q; there are %s", name, strings.Join(kindNames(), ", "))
 }
 
 // mustKind is kindOf for names in the program.
@@ -77,6 +76,19 @@ func mustKind(name string) kind {
 		panic(err)
 	}
 	return k
+}
+
+// kindWords are the names of all kinds that are long enough to be misspelt.
+func kindWords() []string {
+	var words []string
+	for _, k := range kinds {
+		for _, word := range append([]string{k.plural, k.singular}, k.names...) {
+			if len(word) > 3 {
+				words = append(words, word)
+			}
+		}
+	}
+	return words
 }
 
 func kindNames() []string {

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -56,6 +57,16 @@ func words() []string {
 // StateNames returns all states that an object may be in.
 func StateNames() []string { return words() }
 
+// nearestState is the state that was most likely meant by a text, in letters of any case;
+// empty where none is near.
+func nearestState(text string, known []string) string {
+	lower := map[string]string{}
+	for _, w := range known {
+		lower[strings.ToLower(w)] = w
+	}
+	return lower[spelling.Nearest(strings.ToLower(text), slices.Collect(maps.Keys(lower)))]
+}
+
 // ParseStates reads states divided by commas, in any case. A word that is no
 // state is an error that names the nearest one.
 func ParseStates(list []string) ([]fleet.BundleState, error) {
@@ -67,7 +78,7 @@ func ParseStates(list []string) ([]fleet.BundleState, error) {
 			out = append(out, fleet.BundleState(known[i]))
 			continue
 		}
-		if near := spelling.Nearest(text, known); near != "" {
+		if near := nearestState(text, known); near != "" {
 			return nil, fmt.Errorf("no state %q; did you mean %s?", text, near)
 		}
 		return nil, fmt.Errorf("no state %q; there are %s", text, strings.Join(known, ", "))
