@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -242,19 +245,65 @@ func TestMissingKubeconfig(t *testing.T) {
 	}
 }
 
-// Of a kubeconfig that names no cluster the error names the file that was read: that
-// of the flag, whatever KUBECONFIG says.
-func TestEmptyKubeconfig(t *testing.T) {
-	empty := t.TempDir() + "/empty"
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
+// Of a file that is no kubeconfig, or not a whole one, the error says what it is: that of
+// the flag, whatever KUBECONFIG says.
+func TestBrokenKubeconfig(t *testing.T) {
+	const (
+		parts    = "; a kubeconfig (kind Config) has clusters, users, contexts and current-context"
+		clusters = "apiVersion: v1\nkind: Config\nclusters:\n- {name: a, cluster: {server: 'https://127.0.0.1:1'}}\n"
+		contexts = "contexts:\n- {name: x, context: {cluster: a, user: ana}}\n"
+		users    = "users:\n- {name: ana, user: {token: t}}\n"
+		current  = "current-context: x\n"
+	)
+	for name, c := range map[string]struct{ data, want string }{
+		"Empty":       {"\n", "no kubeconfig: FILE is empty" + parts},
+		"Manifest":    {"apiVersion: v1\nkind: ConfigMap\n", "no kubeconfig: FILE is a manifest (v1 ConfigMap)" + parts},
+		"Certificate": {"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", "no kubeconfig: FILE is a PEM file (CERTIFICATE)" + parts},
+		"Text":        {"hello\n", "no kubeconfig: FILE is a text without fields" + parts},
+		"CutOffWord":  {clusters + "contexts:\n- name: x\n  con", "no kubeconfig: FILE is no YAML, or was cut off"},
+		"CutOffPart":  {clusters, "kubeconfig FILE: contexts is missing: the file may be cut off" + parts},
+		"NoCurrent":   {clusters + contexts + users, "kubeconfig FILE: current-context is missing; choose one with --context: x"},
+		"NoUser":      {clusters + contexts + current, `kubeconfig FILE: context "x" names user "ana", which is not in users: the file may be cut off`},
+		"NoCluster":   {"clusters:\n- {name: b, cluster: {server: 'https://b'}}\n" + contexts + users + current, `kubeconfig FILE: context "x" names cluster "a", which is not in clusters`},
+		"NoServer":    {"clusters:\n- {name: a, cluster: {}}\n" + contexts + users + current, `kubeconfig FILE: cluster "a" has no server`},
+		"NoContext":   {clusters + contexts + users + "current-context: \"y\"\n", `kubeconfig FILE: current-context "y" is not in contexts; choose another with --context: x`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "file")
+			if err := os.WriteFile(file, []byte(c.data), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("KUBECONFIG", t.TempDir()+"/other")
+			t.Setenv("HOME", t.TempDir())
+			_, err := (&globals{kubeconfig: file}).open(stdio{err: io.Discard})
+			if err == nil || !strings.HasPrefix(strings.ReplaceAll(err.Error(), file, "FILE"), c.want) {
+				t.Errorf("want %s\ngot  %v", c.want, err)
+			}
+		})
 	}
-	t.Setenv("KUBECONFIG", t.TempDir()+"/other")
-	t.Setenv("HOME", t.TempDir())
-	root := newRootCommand(stdio{out: io.Discard, err: io.Discard})
-	root.SetArgs([]string{"status", "-k", empty})
-	want := "no kubeconfig: --kubeconfig " + empty + " names no cluster"
-	if err := root.ExecuteContext(t.Context()); err == nil || err.Error() != want {
-		t.Errorf("want %q, got %v", want, err)
+}
+
+// A server of the other scheme than that of the kubeconfig is told from one that is away.
+func TestOtherScheme(t *testing.T) {
+	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	plain, secure := httptest.NewServer(handler), httptest.NewTLSServer(handler)
+	defer plain.Close()
+	defer secure.Close()
+	plain.Config.ErrorLog, secure.Config.ErrorLog = log.New(io.Discard, "", 0), log.New(io.Discard, "", 0)
+	for address, want := range map[string]string{
+		strings.Replace(plain.URL, "http:", "https:", 1):  "it speaks HTTP and not HTTPS; write http:// in the server of the kubeconfig",
+		strings.Replace(secure.URL, "https:", "http:", 1): "if it speaks HTTPS, write https:// in the server of the kubeconfig",
+	} {
+		file := filepath.Join(t.TempDir(), "kubeconfig")
+		data := "clusters:\n- {name: a, cluster: {server: '" + address + "', insecure-skip-tls-verify: true}}\n" +
+			"contexts:\n- {name: x, context: {cluster: a}}\ncurrent-context: x\n"
+		if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		root := newRootCommand(stdio{out: io.Discard, err: io.Discard})
+		root.SetArgs([]string{"get", "clusters", "-k", file})
+		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: want %s\ngot  %v", address, want, err)
+		}
 	}
 }

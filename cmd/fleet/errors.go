@@ -9,7 +9,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/printable"
 )
 
-// tellError writes the error that ends a command: one line, or with
+// tellError writes the error that ends a command: one line, and a second where a right
+// is missing that a user can be given; or with
 // FLEET_JSON_OUTPUT=true one line of JSON with the key fleetErrorMessage, as
 // programs that ran the reference's command line read it. What a server says in
 // it reaches no terminal as it is.
@@ -17,6 +18,9 @@ func tellError(w io.Writer, err error, env func(string) string) {
 	w = printable.NewWriter(w)
 	if !strings.EqualFold(env("FLEET_JSON_OUTPUT"), "true") {
 		fmt.Fprintf(w, "error: %s\n", errorText(err))
+		if right := missingRight(err); right != "" {
+			fmt.Fprintln(w, right)
+		}
 		return
 	}
 	line, _ := json.Marshal(map[string]string{ // a map of texts always has a JSON

@@ -5,9 +5,12 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
 // Error is what a command prints with -o json or -o yaml that fails before it has
@@ -56,6 +59,20 @@ func failure(cmd *cobra.Command, err error, code int, ran bool) Error {
 		doc.Reason = "Failed"
 	}
 	return doc
+}
+
+// missingRight says how a user gets a right on objects of Fleet that an error is about;
+// empty for all other errors. The message of the API server names the verb, the resource
+// and the namespace.
+func missingRight(err error) string {
+	var status apierrors.APIStatus
+	if !apierrors.IsForbidden(err) || !errors.As(err, &status) || !strings.Contains(err.Error(), `is forbidden: User "`) {
+		return "" // a webhook or a policy has refused it
+	}
+	if d := status.Status().Details; d == nil || d.Group != fleet.Group {
+		return ""
+	}
+	return "an administrator grants it with a RoleBinding in the workspace to a ClusterRole: Rancher's fleet-workspace-readonly or -member, or one of your own (docs/rights.md)"
 }
 
 // noAnswer reports whether no server answered.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,14 +112,13 @@ func (g *globals) open(std stdio) (access, error) {
 	rules.ExplicitPath = g.kubeconfig
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: g.context})
 	cfg, err := loader.ClientConfig()
-	if clientcmd.IsEmptyConfig(err) && g.kubeconfig != "" {
-		return access{}, fmt.Errorf("no kubeconfig: --kubeconfig %s names no cluster", g.kubeconfig)
-	}
-	if clientcmd.IsEmptyConfig(err) {
-		return access{}, noKubeconfig(os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
-	}
 	if err != nil {
-		return access{}, fmt.Errorf("read kubeconfig: %w", err)
+		return access{}, g.unread(rules, err)
+	}
+	if raw, err := loader.RawConfig(); err == nil && raw.Contexts[cmp.Or(g.context, raw.CurrentContext)] != nil {
+		if err := incomplete(rules, &raw, g.context); err != nil {
+			return access{}, err
+		}
 	}
 	cfg.UserAgent = "fleet/" + version.Version
 	cfg.QPS = -1
@@ -133,10 +133,7 @@ func (g *globals) open(std stdio) (access, error) {
 	a := access{api: server{client}, server: cfg.Host, rest: cfg}
 	a.namespace, _, _ = loader.Namespace()
 	if raw, err := loader.RawConfig(); err == nil {
-		name := raw.CurrentContext
-		if g.context != "" {
-			name = g.context
-		}
+		name := cmp.Or(g.context, raw.CurrentContext)
 		if c := raw.Contexts[name]; c != nil {
 			a.user = c.AuthInfo
 		}
@@ -218,7 +215,11 @@ func reached(address string, err error) error {
 	case apierrors.IsUnauthorized(err) && deniedByWebhook(err.Error()):
 		return fmt.Errorf("%s does not let you do this: %w", address, err)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("%s does not accept the credentials of the kubeconfig: %w", address, err)
+		return fmt.Errorf("%s does not accept the credentials of the kubeconfig; they are wrong, or its token or certificate has expired: log in again, or get a new kubeconfig: %w", address, err)
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return fmt.Errorf("cannot reach %s: it speaks HTTP and not HTTPS; write http:// in the server of the kubeconfig: %w", address, http.ErrSchemeMismatch)
+	case strings.HasPrefix(address, "http://") && apierrors.IsBadRequest(err) && apierrors.IsUnexpectedServerError(err):
+		return fmt.Errorf("%s does not understand requests; if it speaks HTTPS, write https:// in the server of the kubeconfig: %w", address, err)
 	case errors.As(err, &urlErr):
 		return fmt.Errorf("cannot reach %s: %w", address, urlErr.Err)
 	case errors.As(err, &netErr):
