@@ -36,6 +36,26 @@ type notManagementError struct {
 
 func (e *notManagementError) Error() string { return e.text }
 
+// A missingKindError says that a server knows some kinds of Fleet and lacks one. The
+// answer of its API server is in the chain.
+type missingKindError struct {
+	resource string
+	err      error
+}
+
+func (e *missingKindError) Error() string {
+	kind := e.resource
+	for _, k := range fleet.Kinds() {
+		if plural, _, _ := fleet.Resource(k.Kind); plural == e.resource {
+			kind = k.Kind
+		}
+	}
+	return fmt.Sprintf("the CRD of %s (%s.%s) is missing, and other kinds of Fleet are there: install the chart fleet-crd of the manager's version; %s does that, too",
+		kind, e.resource, fleet.Group, installHint)
+}
+
+func (e *missingKindError) Unwrap() error { return e.err }
+
 // notManagement is the error for a cluster in which no manager runs: what runs there
 // instead, as far as the user may see it, and what helps.
 func (s *session) notManagement(ctx context.Context) error {
@@ -94,8 +114,8 @@ func (s *session) namespacesWith(ctx context.Context, r schema.GroupVersionResou
 	return found, known || err == nil
 }
 
-// managementAPI is an api that explains why the server knows no kind of Fleet. A server
-// that knows Clusters and lacks another kind has a manager of another version.
+// managementAPI is an api that explains why the server does not know a kind of Fleet. One
+// that knows another kind has a manager, whose CRDs are not whole.
 type managementAPI struct {
 	api
 	explain func(context.Context) error
@@ -105,8 +125,15 @@ func (m managementAPI) explained(ctx context.Context, r schema.GroupVersionResou
 	if err == nil || r.Group != fleet.Group || !unknownResource(err) {
 		return err
 	}
-	if clusters := mustKind("clusters").resource(); r != clusters {
-		if _, failed := m.api.List(ctx, query{resource: clusters}, page{limit: 1}); failed == nil || !unknownResource(failed) {
+	for _, k := range []string{"clusters", "bundles"} {
+		other := mustKind(k).resource()
+		if r == other {
+			continue
+		}
+		switch _, failed := m.api.List(ctx, query{resource: other}, page{limit: 1}); {
+		case failed == nil:
+			return &missingKindError{r.Resource, err}
+		case !unknownResource(failed): // not for this user to know
 			return err
 		}
 	}

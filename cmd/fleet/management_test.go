@@ -57,6 +57,17 @@ func TestOneKindLacks(t *testing.T) {
 	if !unknownResource(err) || errors.As(err, new(*notManagementError)) {
 		t.Errorf("got %v", err)
 	}
+	for resource, kind := range map[string]string{"clustergroups": "ClusterGroup", "clusters": "Cluster", "bundles": "Bundle", "gitrepos": "GitRepo"} {
+		g.dial = func(stdio) (access, error) {
+			return access{api: lacking{newFake(t, "testdata/fleets/examples.yaml"), resource}, server: "https://x"}, nil
+		}
+		root := g.command(stdio{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}})
+		root.SetArgs([]string{"get", resource})
+		want := "the CRD of " + kind + " (" + resource + ".fleet.cattle.io) is missing"
+		if err := root.ExecuteContext(t.Context()); err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "chart fleet-crd") {
+			t.Errorf("%s: want %s, got %v", resource, want, err)
+		}
+	}
 }
 
 // The other contexts of the kubeconfig are those that the user has not chosen.

@@ -224,6 +224,8 @@ func reached(address string, err error) error {
 		return fmt.Errorf("cannot reach %s: %w", address, urlErr.Err)
 	case errors.As(err, &netErr):
 		return fmt.Errorf("cannot reach %s: %w", address, err)
+	case errors.As(err, new(*missingKindError)):
+		return err
 	case unknownResource(err):
 		return fmt.Errorf("%s does not know the kinds of Fleet; install charts/fleet-crd and charts/fleet there: %w", address, err)
 	}
