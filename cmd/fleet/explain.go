@@ -107,6 +107,9 @@ func (r *reading) overview(ctx context.Context, o explainOptions, subject explai
 	if err != nil {
 		return err
 	}
+	if len(places) == 0 {
+		subject.Elsewhere = r.s.withClusters(ctx)
+	}
 	subject.Hidden = r.hidden
 	v := explain.Overview(subject, places)
 	news := answer{bundle: subject.Bundle, news: bundleExplanation(v), print: func() error { return o.printSurvey(r.s, v) }}

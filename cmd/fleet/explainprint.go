@@ -227,7 +227,7 @@ func (o explainOptions) printSurvey(s *session, v explain.Survey) error {
 	switch {
 	case v.StoppedAt != "":
 		p.lines("", "nothing new comes: "+v.Message)
-	case v.Message != "":
+	case v.Message != "" && v.Example.Name != "": // else the headline says it
 		p.lines("", v.Example.Name+": "+v.Message)
 		for _, d := range v.Details {
 			p.lines("  ", d)

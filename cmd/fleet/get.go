@@ -212,6 +212,7 @@ func runGet(ctx context.Context, o getOptions, s *session) error {
 	if len(entries) == 0 {
 		return o.nothing(ctx, s, found.before)
 	}
+	s.noteStray(ctx, o.stray(entries))
 	if found.next != "" {
 		s.std.note("%s; next page: --continue %s", found.shown(len(entries)), found.next)
 	}

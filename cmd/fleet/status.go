@@ -71,6 +71,7 @@ func runStatus(ctx context.Context, o statusOptions, s *session) error {
 	if len(f.Clusters)+len(f.Repositories)+len(f.Bundles) == 0 {
 		s.emptyWorkspace()
 	}
+	s.noteStray(ctx, f.Stray())
 	m, b, err := s.surroundings(ctx)
 	if err != nil {
 		return err

@@ -128,6 +128,8 @@ type Subject struct {
 	// Labels are those of all clusters by namespace, where they are known.
 	Labels map[string][]map[string]string
 	Spaces map[string]map[string]string
+	// Elsewhere are namespaces that have clusters, where the Bundle's has none.
+	Elsewhere []string
 	// Values is the data of the Secret with the Bundle's values, if it has any.
 	Values map[string][]byte
 	// Limits are the objects that exist to limit the namespaces of Bundle and

@@ -39,7 +39,8 @@ type Survey struct {
 	Clusters, Ready int
 	// StoppedAt is Source or Bundle where one of these stops it for all clusters;
 	// Reason, Since, Message and Hints are of that link. Where neither stops it and
-	// it is meant for no cluster, they and Details say why it is not meant for Example.
+	// it is meant for no cluster, they and Details say why it is not meant for Example; an
+	// empty Example: that there are no clusters.
 	StoppedAt Name
 	Reason    string
 	Since     *time.Time
@@ -53,6 +54,8 @@ type Survey struct {
 	// not meant for come last.
 	Answers []Answer
 	Hidden  []Hidden
+
+	elsewhere []string // namespaces that have clusters, where the Bundle's has none
 
 	unseen bool // the deployments: what is said of them is the Bundle's own count
 }
@@ -93,6 +96,13 @@ func Overview(s Subject, places []Place) Survey {
 	})
 	st.plan(pairs)
 	out.count(pairs)
+	if len(places) == 0 && out.StoppedAt == "" && !st.hides(Clusters) {
+		out.elsewhere = s.Elsewhere
+		out.Reason, out.Message = ReasonNotTargeted, view.NoClusters(s.Bundle.Namespace, s.Elsewhere)
+		if s.Repo != nil && len(s.Elsewhere) > 0 {
+			out.Hints = []Hint{{"to deploy it there", "make the GitRepo in " + s.Elsewhere[0] + " instead"}}
+		}
+	}
 	slices.SortStableFunc(out.Answers, func(a, b Answer) int {
 		return cmp.Or(view.Rank(b.State)-view.Rank(a.State), b.Clusters-a.Clusters, strings.Compare(a.Text, b.Text))
 	})
@@ -206,7 +216,10 @@ func (s *Survey) none() string {
 	}
 	switch total {
 	case 0:
-		return "no cluster: none is known in workspace " + s.Bundle.Namespace
+		if slices.ContainsFunc(s.Hidden, func(h Hidden) bool { return h.Resource == Clusters }) {
+			return "no cluster: none is known in workspace " + s.Bundle.Namespace
+		}
+		return "no cluster: " + view.NoClusters(s.Bundle.Namespace, s.elsewhere)
 	case 1:
 		return "no cluster: " + s.Answers[0].Example.Name + " is the only one there, and not meant"
 	}
