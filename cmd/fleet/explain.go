@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +42,7 @@ func newExplainCommand(g *globals, std stdio) *cobra.Command {
 			}
 			var err error
 			if o.bundle, o.cluster, err = bundleGrammar.pair(args); err != nil {
-				return err
+				return aboutRepo(err, args, g.namespace)
 			}
 			if o.bundle == "" {
 				return errors.New("want BUNDLE, or BUNDLE CLUSTER; also as bundle/NAME cluster/NAME")
@@ -62,6 +63,18 @@ func newExplainCommand(g *globals, std stdio) *cobra.Command {
 	fs.BoolVar(&o.all, "links", false, "all links, also where all is well")
 	hiddenFlag(fs, "links", "all", "")
 	return cmd
+}
+
+// aboutRepo is an error about arguments that name no bundle; of those that name a
+// repository it says which commands are about that.
+func aboutRepo(err error, args []string, workspace string) error {
+	refs, _, wrong := grammarOf("repos").parse(args)
+	if wrong != nil || len(refs) == 0 {
+		return err
+	}
+	s := session{scope: workspace}
+	return fmt.Errorf("%w; how a repository is: %s; its bundles: %s", err,
+		s.commandLine("get", "repos", refs[0].name, "-o", "wide"), s.commandLine("get", "bundles", "--repo", refs[0].name))
 }
 
 // runExplain prints the answer.

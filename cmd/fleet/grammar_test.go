@@ -24,7 +24,7 @@ func TestGrammar(t *testing.T) {
 		"Rest":           {"a hash after the object", one, "repo a 5a8c", "repo/a | 5a8c"},
 		"RestSlash":      {"a hash after the object", one, "repo/a 5a8c", "repo/a | 5a8c"},
 		"KindAlone":      {"a kind without a name is none", one, "repo", "| repo"},
-		"NoKind":         {"near kinds are named", acts, "bundel/x", `error: no kind "bundel"; did you mean "bundles"?`},
+		"NoKind":         {"near kinds are named", acts, "bundel/x", `error: no kind "bundel"; did you mean "bundle"?`},
 		"Elsewhere":      {"kinds of other commands", acts, "group x", `error: "group x": this works with repos, bundles, clusters`},
 		"NoName":         {"a name is needed", acts, "repo/", `error: "repo/": want KIND/NAME or KIND NAME, for example repo/NAME; KIND is repo, bundle, cluster`},
 		"TwoSlashes":     {"a name has no slash", acts, "repo/a/b", `error: "repo/a/b": want KIND/NAME or KIND NAME, for example repo/NAME; KIND is repo, bundle, cluster`},
