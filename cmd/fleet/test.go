@@ -106,6 +106,15 @@ func (o *testOptions) complete(env func(string) string) error {
 	return o.helm.complete(env)
 }
 
+// noMatch is the error where no target matches. A cluster that is described without -g is
+// in no group, and a bundle without targets of its own is for group default.
+func (o *testOptions) noMatch(b *fleet.Bundle, reason string) error {
+	if wants := func(t fleet.BundleTarget) bool { return t.ClusterGroup == fleet.ClusterGroupDefault }; o.group == "" && slices.ContainsFunc(b.Spec.Targets, wants) {
+		return fmt.Errorf("no match: %s; with -l and without -g the cluster is in no group: add -g %s", reason, fleet.ClusterGroupDefault)
+	}
+	return fmt.Errorf("no match: %s; say more about the cluster with -N, -l and -g, or choose one of %s with -t", reason, targetNames(b))
+}
+
 // runTest prints what a bundle is on the cluster that the flags describe.
 func runTest(ctx context.Context, g *globals, o testOptions, std stdio) error {
 	in, err := o.load(ctx, g, std)
@@ -131,7 +140,7 @@ func runTest(ctx context.Context, g *globals, o testOptions, std stdio) error {
 		verdict.Deploy, verdict.Target, verdict.Customizations, verdict.Reason = true, i, nil, "chosen with --target"
 	}
 	if !verdict.Deploy {
-		return fmt.Errorf("no match: %s; say more about the cluster with -N, -l and -g, or choose one of %s with -t", verdict.Reason, targetNames(b))
+		return o.noMatch(b, verdict.Reason)
 	}
 	doc := Rendering{
 		Document: document("Rendering"), Bundle: b.Name, Cluster: place.Name,
