@@ -167,10 +167,15 @@ func checkPorts(ports fleet.Ports, names []string, running string) error {
 	return nil
 }
 
-// otherPorts is the next round number past the block.
+// firstEphemeral is the first port that Linux gives to outgoing connections: any of them
+// may be taken at any moment.
+const firstEphemeral = 32768
+
+// otherPorts is the next round number past the block from which a block of its size ends
+// below the ephemeral ports; past those it begins again at 20000.
 func otherPorts(p fleet.Ports) int {
 	next := (p.Last()/1000 + 1) * 1000
-	if next > 60000 {
+	if next+p.Last()-p.First >= firstEphemeral {
 		return 20000
 	}
 	return next

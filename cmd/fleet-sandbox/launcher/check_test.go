@@ -137,3 +137,14 @@ func FuzzParseMemory(f *testing.F) {
 		}
 	})
 }
+
+// Ports that are suggested are none that outgoing connections take.
+func TestOtherPorts(t *testing.T) {
+	for _, c := range []struct{ first, clusters, want int }{
+		{31000, 3, 32000}, {32000, 3, 20000}, {20000, 3, 21000}, {31000, 400, 20000}, {60000, 3, 20000},
+	} {
+		if got := otherPorts(fleet.Ports{First: c.first, Clusters: c.clusters}); got != c.want {
+			t.Errorf("%d with %d clusters: want %d, got %d", c.first, c.clusters, c.want, got)
+		}
+	}
+}
