@@ -169,12 +169,12 @@ func TestReached(t *testing.T) {
 	resource := schema.GroupResource{Group: "fleet.cattle.io", Resource: "clusters"}
 	noResource := &apierrors.StatusError{ErrStatus: apierrors.NewGenericServerResponse(404, "list", resource, "", "", 0, true).ErrStatus}
 	for want, err := range map[string]error{
-		"cannot reach https://x: connection refused":                  &url.Error{Op: "Get", URL: "https://x/apis", Err: syscall.ECONNREFUSED},
-		"cannot reach https://x: lookup x: no such host":              &net.DNSError{Err: "no such host", Name: "x"},
-		"https://x does not accept the credentials of the kubeconfig": apierrors.NewUnauthorized("no"),
-		"https://x does not let you do this: admission webhook":       deniedWith401,
-		"https://x does not know the kinds of Fleet":                  noResource,
-		"clusters.fleet.cattle.io \"c1\" not found":                   apierrors.NewNotFound(resource, "c1"),
+		"cannot reach https://x: connection refused":     &url.Error{Op: "Get", URL: "https://x/apis", Err: syscall.ECONNREFUSED},
+		"cannot reach https://x: lookup x: no such host": &net.DNSError{Err: "no such host", Name: "x"},
+		"https://x does not accept the credentials of the kubeconfig; they are wrong, or its token or certificate has expired": apierrors.NewUnauthorized("no"),
+		"https://x does not let you do this: admission webhook":                                                                deniedWith401,
+		"https://x does not know the kinds of Fleet":                                                                           noResource,
+		"clusters.fleet.cattle.io \"c1\" not found":                                                                            apierrors.NewNotFound(resource, "c1"),
 	} {
 		if got := reached("https://x", err); !strings.HasPrefix(got.Error(), want) || !errors.Is(got, err) && !errors.As(err, new(*url.Error)) {
 			t.Errorf("want %q, got %q", want, got)

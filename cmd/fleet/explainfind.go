@@ -203,5 +203,11 @@ func (r *reading) unknownCluster(ctx context.Context, bundles []*fleet.Bundle, n
 			keys = append(keys, view.Key{Namespace: u.GetNamespace(), Name: u.GetName()})
 		}
 	}
-	return k.unknown(name, strings.Join(spacesOf(bundles), " or "), keys)
+	spaces := strings.Join(spacesOf(bundles), " or ")
+	if len(keys) == 0 {
+		if with := r.s.withClusters(ctx); len(with) > 0 {
+			return fmt.Errorf("no cluster %q: %s", name, view.NoClusters(spaces, with))
+		}
+	}
+	return k.unknown(name, spaces, keys)
 }
