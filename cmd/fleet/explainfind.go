@@ -185,6 +185,12 @@ func (r *reading) unknownBundle(ctx context.Context, name string) error {
 		if cause := explain.Unwritten(repo, name, told.of(repo)); cause != "" {
 			return fmt.Errorf("%w (%s)", missing, cause)
 		}
+		if !explain.Mine(repo, name) {
+			continue
+		}
+		if m, err := r.s.managerOf(ctx, view.ShardOf(repo)); err == nil && m.Unmanaged() != "" {
+			return fmt.Errorf("%w (repo %s in %s has not written it: %s; %s)", missing, repo.Name, repo.Namespace, m.Unmanaged(), m.ShardHint())
+		}
 	}
 	return missing
 }

@@ -116,11 +116,9 @@ func (r *reading) subject(ctx context.Context, b *fleet.Bundle) (explain.Subject
 	if brake != nil {
 		out.Brake = view.ParseBrake(brake.Data)
 	}
-	lease, _, err := s.lease(ctx)
-	if err != nil {
+	if out.Manager, err = s.managerOf(ctx, view.ShardOf(b)); err != nil {
 		return out, err
 	}
-	out.Manager = view.ReadManager(nil, nil, lease, out.Now)
 	r.manager = out.Manager
 	if b.Spec.ValuesHash == "" {
 		return out, nil

@@ -76,6 +76,9 @@ func runStatus(ctx context.Context, o statusOptions, s *session) error {
 	if err != nil {
 		return err
 	}
+	if f.Shards, err = s.shards(ctx, f); err != nil {
+		return err
+	}
 	s.unseen(m)
 	s.noteManager(ctx, m)
 	doc := s.document(view.Look(f, m, s.now()), b)
@@ -150,6 +153,7 @@ type statusWatch struct {
 	began   time.Time
 	asked   time.Time // when manager and brake were
 	manager view.Manager
+	shards  map[string]view.Manager
 	brake   view.Brake
 	glance  view.Glance
 	doc     FleetStatus
@@ -163,9 +167,14 @@ func watchStatus(ctx context.Context, o statusOptions, s *session, w world) erro
 	if t.manager, t.brake, err = s.surroundings(ctx); err != nil {
 		return err
 	}
+	f := w.Fleet()
+	if t.shards, err = s.shards(ctx, f); err != nil {
+		return err
+	}
+	f.Shards = t.shards
 	s.unseen(t.manager)
 	s.noteManager(ctx, t.manager)
-	t.glance = view.Look(w.Fleet(), t.manager, s.now())
+	t.glance = view.Look(f, t.manager, s.now())
 	t.doc = s.document(t.glance, t.brake)
 	if o.output.machine() {
 		err = o.output.print(s.std, t.doc, true)
@@ -193,7 +202,13 @@ func (t *statusWatch) look(ctx context.Context, f view.Fleet) error {
 		} else {
 			t.manager, t.brake = m, b
 		}
+		if shards, err := t.s.shards(ctx, f); err != nil {
+			t.s.trouble(err)
+		} else {
+			t.shards = shards
+		}
 	}
+	f.Shards = t.shards
 	glance := view.Look(f, t.manager, now)
 	doc := t.s.document(glance, t.brake)
 	lines := append(t.stories.next(f, now), view.Changes(t.glance, glance, now)...)

@@ -131,6 +131,7 @@ type waiting struct {
 	began    time.Time
 	goals    []view.Goal
 	verdicts []view.Verdict
+	shards   map[string]view.Manager // of what is waited for
 }
 
 // runWait waits and prints what came of it.
@@ -139,12 +140,12 @@ func runWait(ctx context.Context, o waitOptions, s *session, w world) error {
 	if err != nil {
 		return err
 	}
-	lease, _, err := s.lease(ctx)
+	m, err := s.managerOf(ctx, "")
 	if err != nil {
 		return err
 	}
-	s.heard(view.ReadManager(nil, nil, lease, s.now()))
-	t := &waiting{o: o, s: s, began: s.now(), goals: goals, verdicts: make([]view.Verdict, len(goals))}
+	s.heard(m)
+	t := &waiting{o: o, s: s, began: s.now(), goals: goals, verdicts: make([]view.Verdict, len(goals)), shards: map[string]view.Manager{}}
 	t.announce(w.Fleet())
 	limited := ctx
 	if o.timeout > 0 {
@@ -259,6 +260,7 @@ func (t *waiting) calm(ctx context.Context, w world) (bool, error) {
 // of may be of different moments, so it ends no wait: that takes a fleet that is
 // read in order.
 func (t *waiting) look(ctx context.Context, w world) (end view.Progress, proven bool, err error) {
+	t.managed(ctx, w.Fleet())
 	now, proven := t.judge(w.Fleet())
 	if view.Together(now) != view.Waiting || !proven {
 		f, err := t.ordered(ctx, w)
@@ -294,8 +296,24 @@ func (t *waiting) ordered(ctx context.Context, w world) (view.Fleet, error) {
 	}
 }
 
+// managed looks for the managers of shards: of those that it has not seen, and again
+// where one was gone.
+func (t *waiting) managed(ctx context.Context, f view.Fleet) {
+	for _, id := range view.ShardsOf(f) {
+		if m, known := t.shards[id]; known && !m.Gone() {
+			continue
+		}
+		m, err := t.s.managerOf(ctx, id)
+		if err != nil {
+			t.s.trouble(err)
+			continue
+		}
+		t.shards[id] = m
+	}
+}
+
 func (t *waiting) judge(f view.Fleet) (list []view.Verdict, proven bool) {
-	proven = true
+	proven, f.Shards = true, t.shards
 	for _, goal := range t.goals {
 		v := view.Judge(goal, f)
 		list, proven = append(list, v), proven && !v.Unproven

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -66,7 +67,7 @@ func (s *session) manager(ctx context.Context) (view.Manager, error) {
 	if err != nil {
 		return view.Manager{}, err
 	}
-	lease, hidden, err := s.lease(ctx)
+	lease, hidden, err := s.lease(ctx, "")
 	if err != nil {
 		return view.Manager{}, err
 	}
@@ -76,10 +77,32 @@ func (s *session) manager(ctx context.Context) (view.Manager, error) {
 	return m, err
 }
 
-// lease reads the manager's lease: nil where there is none. hidden tells that it is not
-// for this user.
-func (s *session) lease(ctx context.Context) (lease *coordinationv1.Lease, hidden bool, err error) {
-	u, err := s.api.Get(ctx, leases, s.system, controllerLease)
+// managerOf reads the lease of the manager of a shard; "" is the default one.
+func (s *session) managerOf(ctx context.Context, shard string) (view.Manager, error) {
+	lease, hidden, err := s.lease(ctx, shard)
+	m := view.ReadManager(nil, nil, lease, s.now())
+	m.Shard, m.Hidden = shard, hidden
+	return m, err
+}
+
+// shards reads the leases of the managers of all shards that objects of a fleet belong
+// to.
+func (s *session) shards(ctx context.Context, f view.Fleet) (map[string]view.Manager, error) {
+	out := map[string]view.Manager{}
+	for _, id := range view.ShardsOf(f) {
+		m, err := s.managerOf(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		out[id] = m
+	}
+	return out, nil
+}
+
+// lease reads the lease of the manager of a shard: nil where there is none. hidden tells
+// that it is not for this user.
+func (s *session) lease(ctx context.Context, shard string) (lease *coordinationv1.Lease, hidden bool, err error) {
+	u, err := s.api.Get(ctx, leases, s.system, scope.Scope{Shard: shard}.Lease(controllerLease))
 	switch {
 	case apierrors.IsForbidden(err):
 		return nil, true, nil
@@ -95,7 +118,9 @@ func (s *session) lease(ctx context.Context) (lease *coordinationv1.Lease, hidde
 // heard notes that the manager was not heard for longer than its lease allows: then
 // what it wrote may be old.
 func (s *session) heard(m view.Manager) {
-	if m.Gone() {
+	if text := m.Unmanaged(); text != "" {
+		s.std.note("%s: this may be old", text)
+	} else if m.Gone() {
 		s.std.note("the manager was last heard %s ago: this may be old", view.Ago(*m.LastSign, s.now()))
 	}
 }

@@ -133,6 +133,9 @@ func (c Comments) object(t reflect.Type) map[string]any {
 			continue
 		}
 		name, option, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
 		p := c.of(f.Type)
 		if text := c[t.Name()+"."+f.Name]; text != "" {
 			p["description"] = text

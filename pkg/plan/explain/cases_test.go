@@ -127,6 +127,13 @@ func sourceCases() map[string]testCase {
 			sign := now.Add(-2 * time.Hour)
 			w.s.Bundle.Generation, w.s.Manager = 3, view.Manager{LastSign: &sign}
 		}},
+		"bundle-no-shard-manager": {"no manager of the bundle's shard was ever there", func(w *world) {
+			w.s.Bundle.Generation, w.s.Manager = 3, view.Manager{Shard: "blue"}
+		}},
+		"source-unread-shard": {"a repository of a shard without a manager", func(w *world) {
+			w.s.Repo.Status, w.s.Manager = fleet.GitRepoStatus{}, view.Manager{Shard: "blue"}
+			w.s.Repo.Labels = map[string]string{fleet.LabelShardRef: "blue"}
+		}},
 		"bundle-values": {"the Bundle waits for the Secret with its values", func(w *world) {
 			w.s.Bundle.Spec.ValuesHash = "other"
 			w.s.Bundle.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, "False", "WaitForValues", `waits for Secret "shop-web" with the values of this version`, time.Minute)}

@@ -136,7 +136,7 @@ type Subject struct {
 	// cluster.
 	Limits  []support.Limit
 	Brake   view.Brake
-	Manager view.Manager
+	Manager view.Manager // of the Bundle's shard
 	Hidden  []Hidden
 	Now     time.Time
 }

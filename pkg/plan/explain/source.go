@@ -73,6 +73,9 @@ func (s *study) readable() judgement {
 		return wait(c.Reason, text).since(view.Since(r.Status.Conditions, c.Type)).
 			hint("to wait for it", "fleet wait repo/%s -n %s", r.Name, r.Namespace)
 	}
+	if r.Status.Commit == "" && s.Manager.Unmanaged() != "" && view.ShardOf(r) == s.Manager.Shard {
+		return s.managerGone()
+	}
 	if r.Status.Commit == "" {
 		return wait("NotRead", "the repository was not read yet").
 			hint("to see what happens", "fleet events repo/%s -n %s", r.Name, r.Namespace)
@@ -119,7 +122,7 @@ func unusable(r *fleet.GitRepo) *fleet.Condition {
 // files of its commit besides its conditions.
 func Unwritten(r *fleet.GitRepo, bundle string, findings []string) string {
 	repo := fmt.Sprintf("repo %s in %s", r.Name, r.Namespace)
-	mine := bundle == r.Name || strings.HasPrefix(bundle, r.Name+"-")
+	mine := Mine(r, bundle)
 	c := unusable(r)
 	if c == nil {
 		if state, c := view.RepoTrouble(r); mine && state == view.Unreadable {
@@ -144,6 +147,11 @@ func Unwritten(r *fleet.GitRepo, bundle string, findings []string) string {
 func nearest(findings []string) []string {
 	depth := func(text string) int { return strings.Count(PathOf(text), "/") }
 	return slices.SortedStableFunc(slices.Values(findings), func(a, b string) int { return cmp.Compare(depth(a), depth(b)) })
+}
+
+// Mine reports whether a bundle has a name that a GitRepo gives to its bundles.
+func Mine(r *fleet.GitRepo, bundle string) bool {
+	return bundle == r.Name || strings.HasPrefix(bundle, r.Name+"-")
 }
 
 // asides are what a person may want to know of a repository that was read.
@@ -280,12 +288,15 @@ func (s *study) unobserved() judgement {
 
 // managerGone is what stops everything new.
 func (s *study) managerGone() judgement {
-	j := stop(fleet.ReasonOffline, "the manager does not run; what is deployed goes on running, nothing new is rolled out").
-		hint("to see since when", "fleet status")
-	if s.Manager.LastSign != nil {
-		j = j.since(*s.Manager.LastSign)
+	const effect = "; what is deployed goes on running, nothing new is rolled out"
+	j := stop(fleet.ReasonOffline, "the manager does not run"+effect)
+	if text := s.Manager.Unmanaged(); text != "" {
+		j = stop(view.ReasonNoManager, text+effect).proof("shard", s.Manager.Shard).hint("to go on", "%s", s.Manager.ShardHint())
 	}
-	return j
+	if s.Manager.LastSign == nil {
+		return j
+	}
+	return j.since(*s.Manager.LastSign).hint("to see since when", "fleet status")
 }
 
 // linkOf is the link that a reason of a Bundle's Ready condition is about.

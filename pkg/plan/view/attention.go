@@ -28,6 +28,7 @@ const (
 // A sighting collects what needs attention and what moves.
 type sighting struct {
 	now      time.Time
+	fleet    Fleet
 	away     map[Key]bool            // clusters that are Offline
 	aways    map[string]int          // their number, by workspace
 	held     map[Key]bool            // repositories that are Held
@@ -41,7 +42,7 @@ type sighting struct {
 
 func newSighting(f Fleet, now time.Time) *sighting {
 	s := &sighting{
-		now: now, away: map[Key]bool{}, aways: map[string]int{},
+		now: now, fleet: f, away: map[Key]bool{}, aways: map[string]int{},
 		held: map[Key]bool{}, reported: map[Key]bool{}, leaving: map[string]int{},
 		bundles: map[Key][]*fleet.Bundle{},
 	}
@@ -74,7 +75,7 @@ func (s *sighting) repository(r *fleet.GitRepo) {
 	case updating(r) || s.behind(r) || reasonOf(problem(r.Status.Conditions)) == summary.ReasonNotRead:
 		s.reported[key] = true
 		s.moving = append(s.moving, Moving{
-			Kind: "GitRepo", Name: key.String(), Commit: r.Status.PollingCommit, Reason: progress(r),
+			Kind: "GitRepo", Name: key.String(), Commit: r.Status.PollingCommit, Reason: cmp.Or(s.fleet.Unmanaged(r), progress(r)),
 			Ready: r.Status.ReadyClusters, Desired: r.Status.DesiredReadyClusters,
 		})
 	default:
@@ -269,7 +270,7 @@ func (s *sighting) move(b *fleet.Bundle, why string) {
 		return
 	}
 	m := Moving{
-		Kind: "Bundle", Name: name, Commit: b.Labels[fleet.LabelCommit], Reason: why,
+		Kind: "Bundle", Name: name, Commit: b.Labels[fleet.LabelCommit], Reason: cmp.Or(s.fleet.Unmanaged(b), why),
 		Ready: b.Status.Summary.Ready, Desired: b.Status.Summary.DesiredReady,
 	}
 	if len(b.Status.PartitionStatus) > 1 {

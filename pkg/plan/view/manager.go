@@ -31,6 +31,8 @@ type Manager struct {
 	Hidden bool `json:"hidden,omitempty"`
 	// Crashes are those of its processes that die again and again.
 	Crashes []crash.Loop `json:"crashes,omitempty"`
+	// Shard is the id of the shard that it works on; empty for the default manager.
+	Shard string `json:"-"`
 }
 
 // missedRenewals is how many times its duration a lease may be old before its
@@ -82,7 +84,7 @@ func (m Manager) WithCrashes(process string, lease *coordinationv1.Lease, now ti
 // is not what is so now; else it is empty.
 func (m Manager) AsOf(now time.Time) string {
 	switch {
-	case m.Gone():
+	case m.Gone() && m.LastSign != nil:
 		return "as of " + Ago(*m.LastSign, now) + " ago"
 	case len(m.Crashes) > 0:
 		return "may be out of date"
@@ -95,7 +97,7 @@ func (m Manager) AsOf(now time.Time) string {
 // whether it runs. Else it is empty.
 func (m Manager) Warning(now time.Time) string {
 	parts := m.CrashTexts(now)
-	if m.Gone() {
+	if m.Gone() && m.LastSign != nil {
 		parts = append(parts, "the manager has not been heard since "+m.LastSign.UTC().Format(time.RFC3339)+" ("+Ago(*m.LastSign, now)+" ago)")
 	}
 	if len(parts) == 0 && m.Hidden {
@@ -116,8 +118,11 @@ func (m Manager) CrashTexts(now time.Time) []string {
 	return texts
 }
 
-// Gone tells whether the manager has led before and does not now.
-func (m Manager) Gone() bool { return m.LastSign != nil && m.Leader == "" }
+// Gone tells whether the manager has led before and does not now. That of a shard is
+// gone also where it has never led.
+func (m Manager) Gone() bool {
+	return m.Leader == "" && (m.LastSign != nil || m.Shard != "" && !m.Hidden)
+}
 
 // Text says in one line who the manager is.
 func (m Manager) Text(now time.Time) string {
@@ -126,7 +131,7 @@ func (m Manager) Text(now time.Time) string {
 		text += " " + m.Version
 	}
 	switch {
-	case m.Gone():
+	case m.Gone() && m.LastSign != nil:
 		return text + " does not run, last sign of life " + Ago(*m.LastSign, now) + " ago"
 	case m.Since != nil:
 		return text + ", leader for " + Ago(*m.Since, now)

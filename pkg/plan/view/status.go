@@ -144,6 +144,7 @@ func Summarize(f Fleet, m Manager, now time.Time) Status {
 		seen.cluster(c)
 	}
 	s.Attention = append(s.Attention, m.attention()...)
+	s.Attention = append(s.Attention, f.shardAttention()...)
 	s.Attention = append(s.Attention, seen.rows()...)
 	s.Moving = append(s.Moving, seen.moving...)
 	return s

@@ -28,6 +28,9 @@ type Fleet struct {
 	// newest: repositories, then bundles, then deployments. As a status is written
 	// after what it speaks of, each list shows all that the ones before speak of.
 	Ordered bool
+	// Shards are the managers of shards that objects belong to, by id, as far as they
+	// were looked for.
+	Shards map[string]Manager
 }
 
 // A Key is the workspace and the name of an object.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 )
@@ -76,7 +78,28 @@ func Judge(goal Goal, f Fleet) Verdict {
 	})
 	slices.Sort(j.v.Changed)
 	j.v.End = j.end()
+	if j.v.End == Waiting && j.v.Trouble == "" {
+		j.v.Trouble = j.unmanaged(f)
+	}
 	return j.v
+}
+
+// unmanaged says that no manager works on the shard of what is waited for; it is empty
+// where one does.
+func (j *judge) unmanaged(f Fleet) string {
+	var o metav1.Object
+	if repo := j.repos[j.goal.Key]; j.goal.Kind == "GitRepo" && repo != nil {
+		o = repo
+	} else if b := j.bundles[j.goal.Key]; j.goal.Kind == "Bundle" && b != nil {
+		o = b
+	} else {
+		return ""
+	}
+	text := f.Unmanaged(o)
+	if text == "" {
+		return ""
+	}
+	return text + " (" + f.Shards[ShardOf(o)].ShardHint() + ")"
 }
 
 type judge struct {

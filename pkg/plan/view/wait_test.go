@@ -19,6 +19,9 @@ import (
 // read is a repository at the new commit.
 func read(r *fleet.GitRepo) { r.Status.Commit, r.Status.PollingCommit = newSHA, newSHA }
 
+// ofShard is a repository of shard blue.
+func ofShard(r *fleet.GitRepo) { r.Labels = map[string]string{fleet.LabelShardRef: "blue"} }
+
 // changed is a bundle that the new commit changed, and that was worked on.
 func changedBundle(b *fleet.Bundle) {
 	b.Labels[fleet.LabelCommit] = newSHA
@@ -408,6 +411,33 @@ func TestJudge(t *testing.T) {
 			why: "a specification that was not read yet is waited for", goal: all,
 			fleet: Fleet{Repositories: []*fleet.GitRepo{repo(func(r *fleet.GitRepo) { r.Generation = 2 })}, Bundles: []*fleet.Bundle{other}},
 			want:  []string{"waiting", "repo app was not read yet"},
+		},
+		"NoManagerOfTheShard": {
+			why: "of a shard without a manager the commit never comes", goal: Goal{Kind: "GitRepo", Key: key, Commit: "bbbbbbb"},
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(ofShard)}, Bundles: []*fleet.Bundle{bundle("web", on(2))},
+				Shards: map[string]Manager{"blue": {Shard: "blue"}},
+			},
+			want: []string{
+				"waiting", `no manager works on shard "blue" (start a manager with --shard-id=blue, or correct the label fleet.cattle.io/shard-ref)`,
+				"repo app is at aaaaaaa",
+			},
+		},
+		"ManagerOfTheShardUnseen": {
+			why: "who may not see leases is not told that no manager works", goal: Goal{Kind: "GitRepo", Key: key, Commit: "bbbbbbb"},
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(ofShard)}, Bundles: []*fleet.Bundle{bundle("web", on(2))},
+				Shards: map[string]Manager{"blue": {Shard: "blue", Hidden: true}},
+			},
+			want: []string{"waiting", "repo app is at aaaaaaa"},
+		},
+		"ReadyOfAShard": {
+			why: "what is Ready needs no manager", goal: all,
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(ofShard)}, Clusters: two, Bundles: []*fleet.Bundle{bundle("web", on(1))},
+				Deployments: []*fleet.BundleDeployment{deployment("web", "a")}, Shards: map[string]Manager{"blue": {Shard: "blue"}},
+			},
+			want: []string{"ready", "web on a: ready Ready"},
 		},
 		"OneBundle": {
 			why: "a bundle is waited for on all its clusters", goal: web,

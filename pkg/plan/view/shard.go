@@ -1,0 +1,82 @@
+package view
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// ShardOf is the id of the shard that an object belongs to; empty for the default
+// manager's.
+func ShardOf(o metav1.Object) string { return o.GetLabels()[fleet.LabelShardRef] }
+
+// ShardsOf are the ids of the shards that the repositories and bundles of a fleet
+// belong to, in order.
+func ShardsOf(f Fleet) []string {
+	ids := map[string]bool{}
+	for _, r := range f.Repositories {
+		ids[ShardOf(r)] = true
+	}
+	for _, b := range f.Bundles {
+		ids[ShardOf(b)] = true
+	}
+	delete(ids, "")
+	return slices.Sorted(maps.Keys(ids))
+}
+
+// Unmanaged says that no manager works on the shard of an object; it is empty where one
+// does, or that is not known, and for objects of the default manager.
+func (f Fleet) Unmanaged(o metav1.Object) string { return f.Shards[ShardOf(o)].Unmanaged() }
+
+// Unmanaged says that the manager of a shard is gone; it is empty where it is not, and
+// for the default manager.
+func (m Manager) Unmanaged() string {
+	if m.Shard == "" || !m.Gone() {
+		return ""
+	}
+	return fmt.Sprintf("no manager works on shard %q", m.Shard)
+}
+
+// ShardHint is what helps an object of a shard without a manager.
+func (m Manager) ShardHint() string {
+	return fmt.Sprintf("start a manager with --shard-id=%s, or correct the label %s", m.Shard, fleet.LabelShardRef)
+}
+
+// ReasonNoManager is the reason of a shard without a manager.
+const ReasonNoManager = "NoManager"
+
+// shardAttention is one row for each shard without a manager.
+func (f Fleet) shardAttention() []Attention {
+	var rows []Attention
+	for _, id := range slices.Sorted(maps.Keys(f.Shards)) {
+		m := f.Shards[id]
+		text := m.Unmanaged()
+		if text == "" {
+			continue
+		}
+		n := 0
+		for _, r := range f.Repositories {
+			n += one(ShardOf(r) == id)
+		}
+		k := 0
+		for _, b := range f.Bundles {
+			k += one(ShardOf(b) == id)
+		}
+		rows = append(rows, Attention{
+			State: fleet.Offline, Kind: "Manager", Name: "shard " + id, Reason: ReasonNoManager, Since: m.LastSign,
+			Message: fmt.Sprintf("%s: repositories (%d) and bundles (%d) stay as they are; %s", text, n, k, m.ShardHint()),
+		})
+	}
+	return rows
+}
+
+func one(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
