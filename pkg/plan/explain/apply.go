@@ -9,6 +9,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -196,6 +197,11 @@ func (p *pair) running() judgement {
 	j := judgement{Link: Link{Verdict: Unknown}}
 	if bd == nil || bd.Status.Release == "" {
 		switch {
+		case bd != nil && summary.Upgrade(bd) != "":
+			j.Text, _, _ = strings.Cut(summary.Upgrade(bd), ": ")
+			if text := objectText(bd.Status.ModifiedStatus, bd.Status.NonReadyStatus); text != "" {
+				j.Text += "; " + left(&bd.Status)
+			}
 		case bd != nil && condition.IsFalse(bd.Status.Conditions, fleet.ConditionInstalled):
 			j.Text = "not installed; " + left(&bd.Status)
 		case bd != nil || !p.hides(Deployments):

@@ -414,11 +414,24 @@ func failsForGood(reason, message string) func(*world) {
 	}
 }
 
+// failsUpgrade is failsForGood where another release was there before.
+func failsUpgrade(reason, message string) func(*world) {
+	return func(w *world) {
+		failsForGood(reason, message)(w)
+		for i, c := range w.at.Deployment.Status.Conditions {
+			if c.Type == fleet.ConditionStalled {
+				w.at.Deployment.Status.Conditions[i].Message = "upgrade failed, web/web:3 still runs: " + message
+			}
+		}
+	}
+}
+
 // rivalCases are about an object or a release that two bundles, or two agents, want.
 func rivalCases() map[string]testCase {
 	return map[string]testCase{
 		"applied-rival": {"an object of another bundle: neither taking it over nor deleting it ends that", failsForGood("NotOwned",
 			release.ForeignText("Service web/web", "other-web", release.ID{Namespace: "web", Name: "other"}))},
+		"applied-upgrade": {"the release before runs on", failsUpgrade("NotOwned", "Service web/web exists")},
 		"applied-rival-old-agent": {"in the words of an older agent", failsForGood("NotOwned",
 			"Service web/web exists and does not belong to this release: it belongs to release web/other of bundle other-web; set helm.takeOwnership to take it over")},
 		"applied-shared": {"an object of another bundle of the repository", fails("SharedObject",

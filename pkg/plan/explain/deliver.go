@@ -15,6 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/credential"
 	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -261,7 +262,7 @@ func (p *pair) undisclosed(name Name) judgement {
 		fleet.WaitApplied: Delivered, fleet.ErrApplied: Applied, fleet.NotReady: Healthy, fleet.Modified: Healthy,
 	}[p.told.State]
 	message, failed := strings.CutPrefix(p.told.Message, notInstalled)
-	if failed {
+	if failed || strings.HasPrefix(message, summary.UpgradeFailed) {
 		at = Applied
 	}
 	if at != name {

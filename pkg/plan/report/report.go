@@ -227,8 +227,21 @@ func (w *writer) attempt(out *fleet.BundleDeploymentStatus, f Found) {
 		w.set(fleet.ConditionDeployed, corev1.ConditionFalse, why.Reason, why.Message)
 	}
 	if why.Permanent {
-		w.set(fleet.ConditionStalled, corev1.ConditionTrue, why.Reason, why.Message)
+		w.set(fleet.ConditionStalled, corev1.ConditionTrue, why.Reason, w.upgrade(f)+why.Message)
 	}
+}
+
+// upgrade is what goes before the message of a failed upgrade: which release was there
+// before. Deployed and Installed have the words of the API, which are those of a failed
+// installation too.
+func (w *writer) upgrade(f Found) string {
+	switch {
+	case f.ID == "" || f.ID == w.bd.Spec.DeploymentID || !release.Recorded(f.Failure.Reason):
+		return ""
+	case f.Failure.Reason == release.ReasonTimeout: // its objects are there
+		return summary.UpgradeFailed + f.Release + " ran before: "
+	}
+	return summary.UpgradeFailed + f.Release + " still runs: "
 }
 
 // ready sets Ready with the first thing that is wrong.

@@ -203,11 +203,28 @@ func TestFailedUpgradeKeepsDrift(t *testing.T) {
 			t.Errorf("%s: %+v", kind, c)
 		}
 	}
+	if got, want := summary.Message(bd), "upgrade failed, ns/web:2 still runs: Service ns/web exists"; got != want {
+		t.Errorf("message %q, want %q", got, want)
+	}
+	f.Failure.Reason = release.ReasonTimeout
+	bd.Status = Status(bd, f, now)
+	if got, want := summary.Message(bd), "upgrade failed, ns/web:2 ran before: Service ns/web exists"; got != want {
+		t.Errorf("message %q, want %q", got, want)
+	}
 	if len(bd.Status.ModifiedStatus) != 1 || len(bd.Status.NonReadyStatus) != 1 || bd.Status.NonModified {
 		t.Errorf("what differs is hidden: %+v", bd.Status)
 	}
 	if got := summary.State(bd, ""); got != fleet.NotReady {
 		t.Errorf("state %s", got)
+	}
+}
+
+// A first installation that failed has nothing that still runs.
+func TestFailedInstallation(t *testing.T) {
+	bd := wanted()
+	bd.Status = Status(bd, Found{Failure: &Failure{Reason: release.ReasonNotOwned, Message: "Service ns/web exists", Permanent: true}}, now)
+	if got, want := summary.Message(bd), "not installed: Service ns/web exists"; got != want {
+		t.Errorf("message %q, want %q", got, want)
 	}
 }
 

@@ -7,6 +7,9 @@
 package summary
 
 import (
+	"cmp"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -66,10 +69,27 @@ func Message(bd *fleet.BundleDeployment) string {
 			continue
 		}
 		if c := condition.Find(bd.Status.Conditions, t); c != nil && c.Message != "" && !outdated(bd, c) {
-			return c.Message
+			return cmp.Or(Upgrade(bd), c.Message)
 		}
 	}
 	return ""
+}
+
+// UpgradeFailed is how the message of a failed upgrade begins; the release that was there
+// before and the cause follow.
+const UpgradeFailed = "upgrade failed, "
+
+// Upgrade is the message of a failed upgrade that counts as applied:
+// "upgrade failed, web/web:3 still runs: <cause>". It is empty where the deployment has
+// not failed so, or its agent does not say what was there before.
+func Upgrade(bd *fleet.BundleDeployment) string {
+	stalled, installed := condition.Find(bd.Status.Conditions, fleet.ConditionStalled), condition.Find(bd.Status.Conditions, fleet.ConditionInstalled)
+	if stalled == nil || installed == nil || bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID ||
+		stalled.Status != corev1.ConditionTrue || installed.Status != corev1.ConditionFalse ||
+		stalled.Reason != installed.Reason || !strings.HasPrefix(stalled.Message, UpgradeFailed) {
+		return ""
+	}
+	return stalled.Message
 }
 
 // outdated reports whether a condition Deployed is about a version that is not
