@@ -55,14 +55,17 @@ func late(b *fleet.Bundle) bool { return b.Status.ObservedGeneration < b.Generat
 
 // RepoState is the worst state of what a GitRepo deploys. One that cannot be read
 // is Unreadable; one of which nothing new is let in is Held, unless it is Ready or its
-// deployments have a worse word; one whose deletion waits for a person is Held whatever
-// they have; one that the manager has not worked on yet is GitUpdating.
+// deployments have a worse word; one whose deletion, or of which a removal, waits for a
+// person is Held whatever they have; one that the manager has not worked on yet is GitUpdating.
 func RepoState(r *fleet.GitRepo) fleet.BundleState {
 	if HeldRepo(r) != nil {
 		return Held
 	}
 	state := displayed(r.Status.Display.State, r.Status.Conditions, fleet.GitUpdating)
-	trouble, _ := RepoTrouble(r)
+	trouble, c := RepoTrouble(r)
+	if c != nil && c.Type == fleet.ConditionDeletionHeld && !approved(r.Annotations, c) {
+		return Held
+	}
 	word := fleet.BundleState(r.Status.Display.State)
 	if trouble == Unreadable || trouble == Held && state != fleet.Ready && (word == "" || word == fleet.GitUpdating) {
 		return trouble

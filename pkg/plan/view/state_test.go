@@ -35,8 +35,12 @@ func TestStates(t *testing.T) {
 		"UnusedField": {"a field that nothing acts on holds nothing back", RepoState(repo(func(r *fleet.GitRepo) {
 			r.Status.Conditions = append(r.Status.Conditions, cond(fleet.ConditionAccepted, corev1.ConditionFalse, fleet.ReasonNotImplemented, "imageScanInterval", 0))
 		})), fleet.Ready},
-		"ProtectedRepo":   {"its deletion waits for a person, and what it deployed is Ready", RepoState(repo(protectedRepo)), Held},
-		"RemovalHeld":     {"a removal waits for a person, and all that is deployed is Ready", RepoState(repo(removalHeld)), fleet.Ready},
+		"ProtectedRepo":              {"its deletion waits for a person, and what it deployed is Ready", RepoState(repo(protectedRepo)), Held},
+		"RemovalHeld":                {"a removal waits for a person, and all that is deployed is Ready", RepoState(repo(removalHeld)), Held},
+		"RemovalHeldWhileErrApplied": {"fleet status calls it so, whatever is deployed", RepoState(repo(removalHeld, func(r *fleet.GitRepo) { r.Status.Display.State = "ErrApplied" })), Held},
+		"RemovalApproved": {"who has approved it waits for nothing", RepoState(repo(removalHeld, func(r *fleet.GitRepo) {
+			r.Annotations = map[string]string{fleet.AnnotationApproveDeletion: "remove"}
+		})), fleet.Ready},
 		"ProtectedBundle": {"its deletion waits for a person", BundleState(bundle("x", on(1), heldBundle)), Held},
 		"NewCluster":      {"nobody has worked on it", ClusterState(&fleet.Cluster{}), fleet.WaitCheckIn},
 		"Group":           {"groups have states too", GroupState(&fleet.ClusterGroup{Status: fleet.ClusterGroupStatus{Conditions: ready}}), fleet.Ready},
