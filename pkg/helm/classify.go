@@ -39,12 +39,21 @@ var texts = []struct {
 	{regexp.MustCompile(`timed out waiting for the condition`), release.ReasonTimeout},
 	{regexp.MustCompile(`chart requires kubeVersion`), release.ReasonIncompatible},
 	{regexp.MustCompile(`(annotation|label) validation error`), release.ReasonNotOwned},
-	{regexp.MustCompile(`Forbidden: updates to .* spec for fields other than .* are forbidden|is immutable`), release.ReasonImmutable},
+	{immutable, release.ReasonImmutable},
 	{regexp.MustCompile(`YAML parse error|MalformedYAMLError`), release.ReasonBadYAML},
 	{regexp.MustCompile(`error validating data|unknown field`), release.ReasonInvalidObject},
 	{regexp.MustCompile(`values don't meet the specifications of the schema`), release.ReasonBadValues},
 	{regexp.MustCompile(`parse error at \(|execution error at \(|^template: |error calling include|error calling tpl`), release.ReasonBadTemplate},
 }
+
+// immutable is how an API server says that a field of an object cannot be changed.
+var immutable = regexp.MustCompile(`Forbidden: updates to .* spec for fields other than .* are forbidden|is immutable|may not change once set|cannot change roleRef`)
+
+// invalid is how an API server says which object it refuses: kind, group and name.
+var invalid = regexp.MustCompile(`\b([A-Z][A-Za-z0-9]*)(?:\.([a-z0-9.-]+))? "([^"]*)" is invalid: `)
+
+// anew is what helps where a field cannot be changed. A replaced object keeps it, too.
+const anew = "delete the object or give it another name"
 
 // refusedPatch is how Helm says that the API server refuses a value on an upgrade:
 // it joins such errors as text.
@@ -85,16 +94,16 @@ func classify(err error) error {
 		return fault.WaitError(release.ReasonUnknownKind, waitForOthers, text)
 	}
 	for _, t := range texts {
-		if t.piece.MatchString(err.Error()) {
-			return fault.PermanentError(t.reason, text)
+		if !t.piece.MatchString(err.Error()) {
+			continue
 		}
+		if t.reason == release.ReasonImmutable {
+			text = fmt.Errorf("%w; %s", ofKind(err, text), anew)
+		}
+		return fault.PermanentError(t.reason, text)
 	}
-	if m := refusedPatch.FindStringSubmatch(err.Error()); m != nil {
-		var named *refusal
-		if !errors.As(err, &named) {
-			text = fmt.Errorf("%s %s: %w", m[2], m[1], text)
-		}
-		return fault.PermanentError(release.ReasonInvalidObject, text)
+	if refusedPatch.MatchString(err.Error()) {
+		return fault.PermanentError(release.ReasonInvalidObject, ofKind(err, text))
 	}
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
@@ -107,6 +116,17 @@ func classify(err error) error {
 		return fmt.Errorf("%s: %w", known.what, err)
 	}
 	return fmt.Errorf("helm: %w", err)
+}
+
+// ofKind puts kind and name of the object that an API server refuses before the words for
+// it, unless they are there: then it is known better.
+func ofKind(err, words error) error {
+	var known *refusal
+	m := invalid.FindStringSubmatch(err.Error())
+	if m == nil || errors.As(err, &known) {
+		return words
+	}
+	return fmt.Errorf("%s %s: %w", m[1], m[3], words)
 }
 
 // ofPostRenderer takes off what Helm puts before errors of the post-renderer.
@@ -228,6 +248,8 @@ var noise = []struct {
 	{regexp.MustCompile(`^(unable to build kubernetes objects from (new )?release manifest|Unable to continue with (install|update)|error while running post render on files): `), ""},
 	{regexp.MustCompile(`\s*ensure CRDs are installed first`), ""},
 	{regexp.MustCompile(`^cannot patch "[^"]*" with kind \w+: `), ""},
+	{regexp.MustCompile(`^failed to replace object: `), ""},
+	{regexp.MustCompile(`: Invalid value: [A-Za-z0-9.]*\{.{200,}?\}: field is immutable`), ": field is immutable"},
 	{regexp.MustCompile(`^execution error at \([^/)]+/([^)]*)\): `), "$1: "},
 	{regexp.MustCompile(`^parse error at \([^/)]+/([^)]*)\): `), "$1: "},
 	{regexp.MustCompile(`^template: [^/: ]+/`), ""},

@@ -23,10 +23,18 @@ func (r *refusal) Unwrap() error { return r.error }
 // Other errors, and those about none of the objects, stay as they are.
 func (e *engine) named(list helmkube.ResourceList, err error) error {
 	var status apierrors.APIStatus
-	if err == nil || !errors.As(err, &status) || status.Status().Details == nil {
+	var details *metav1.StatusDetails
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &status):
+		details = status.Status().Details
+	default: // of several objects Helm joins the errors as text
+		details = inText(err)
+	}
+	if details == nil {
 		return err
 	}
-	details := status.Status().Details
 	for _, info := range list {
 		if !isAbout(details, info) {
 			continue
@@ -42,6 +50,16 @@ func (e *engine) named(list helmkube.ResourceList, err error) error {
 		return &refusal{what, err}
 	}
 	return err
+}
+
+// inText is the first object of which the text of an error says that it is invalid; nil
+// where it says that of none.
+func inText(err error) *metav1.StatusDetails {
+	m := invalid.FindStringSubmatch(err.Error())
+	if m == nil {
+		return nil
+	}
+	return &metav1.StatusDetails{Kind: m[1], Group: m[2], Name: m[3]}
 }
 
 // isAbout reports whether the details of an error name an object, or the

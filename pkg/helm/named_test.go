@@ -37,8 +37,12 @@ func TestRefusedObjectsAreNamed(t *testing.T) {
 		err  error
 		want string
 	}{
-		"Invalid":     {invalid, what + wrong},
-		"Patch":       {fmt.Errorf("cannot patch %q with kind Deployment: %w", "web", invalid), what + wrong},
+		"Invalid": {invalid, what + wrong},
+		"Patch":   {fmt.Errorf("cannot patch %q with kind Deployment: %w", "web", invalid), what + wrong},
+		"Joined": {
+			fmt.Errorf(`cannot patch "web" with kind Deployment: Deployment.apps "web" is invalid: spec.selector: Invalid value: {}: field is immutable && x`),
+			what + "spec.selector: Invalid value: {}: field is immutable && x; delete the object or give it another name",
+		},
 		"NoNamespace": {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "own"), what + `namespaces "own" not found`},
 		"Another":     {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "other"), `helm: namespaces "other" not found`},
 	}

@@ -35,11 +35,13 @@ func TestClassify(t *testing.T) {
 			errors.New(`Unable to continue with install: Service "a" in namespace "b" exists and cannot be imported into the current release: invalid ownership metadata; annotation validation error: missing key`),
 			release.ReasonNotOwned, "permanent", "",
 		},
-		"Atomic":    {errors.New("release web failed, and has been rolled back due to atomic being set: x"), release.ReasonRolledBack, "permanent", ""},
-		"YAML":      {errors.New("YAML parse error on web/templates/a.yaml: error converting YAML to JSON: yaml: line 2: bad"), release.ReasonBadYAML, "permanent", "templates/a.yaml: line 2: bad"},
-		"Immutable": {errors.New(`cannot patch "x" with kind StatefulSet: StatefulSet.apps "x" is invalid: spec: Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden`), release.ReasonImmutable, "permanent", "spec: Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden"},
-		"Template":  {errors.New("execution error at (web/templates/a.yaml:3:4): set it"), release.ReasonBadTemplate, "permanent", "templates/a.yaml:3:4: set it"},
-		"Forbidden": {apierrors.NewForbidden(gr, "web", errors.New("no")), release.ReasonForbidden, "wait", ""},
+		"Atomic":            {errors.New("release web failed, and has been rolled back due to atomic being set: x"), release.ReasonRolledBack, "permanent", ""},
+		"YAML":              {errors.New("YAML parse error on web/templates/a.yaml: error converting YAML to JSON: yaml: line 2: bad"), release.ReasonBadYAML, "permanent", "templates/a.yaml: line 2: bad"},
+		"Immutable":         {errors.New(`cannot patch "x" with kind StatefulSet: StatefulSet.apps "x" is invalid: spec: Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden`), release.ReasonImmutable, "permanent", "StatefulSet x: spec: Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden; delete the object or give it another name"},
+		"ImmutableAddress":  {errors.New(`cannot patch "x" with kind Service: Service "x" is invalid: spec.clusterIPs[0]: Invalid value: ["10.0.0.7"]: may not change once set`), release.ReasonImmutable, "permanent", `Service x: spec.clusterIPs[0]: Invalid value: ["10.0.0.7"]: may not change once set; delete the object or give it another name`},
+		"ImmutableReplaced": {errors.New(`failed to replace object: Job.batch "x" is invalid: spec.template: Invalid value: {"` + strings.Repeat("x", 300) + `"}: field is immutable`), release.ReasonImmutable, "permanent", "Job x: spec.template: field is immutable; delete the object or give it another name"},
+		"Template":          {errors.New("execution error at (web/templates/a.yaml:3:4): set it"), release.ReasonBadTemplate, "permanent", "templates/a.yaml:3:4: set it"},
+		"Forbidden":         {apierrors.NewForbidden(gr, "web", errors.New("no")), release.ReasonForbidden, "wait", ""},
 		"Terminating": {
 			&apierrors.StatusError{ErrStatus: metav1.Status{
 				Reason: metav1.StatusReasonForbidden, Code: 403, Message: "namespace is being terminated",

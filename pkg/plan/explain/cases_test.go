@@ -460,7 +460,9 @@ func releaseCases() map[string]testCase {
 		"applied-invalid":   {"a value that only an API server refuses", failsForGood("InvalidObject", "web/s.yaml: Service web/web: [spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive]")},
 		"applied-invalid-chart": {"such a value in what a chart renders", failsForGood("InvalidObject",
 			`templates/s.yaml: Service web/web: [spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive]`)},
-		"applied-immutable": {"a field that cannot be changed", failsForGood("ImmutableField", "DaemonSet tuning: field is immutable")},
+		"applied-immutable": {"a field that cannot be changed", failsUpgrade("ImmutableField",
+			"DaemonSet web/tuning in a.yaml: spec.selector: field is immutable; delete the object or give it another name")},
+		"applied-immutable-old-agent": {"in the words of an older agent", failsForGood("ImmutableField", "spec.selector: field is immutable")},
 		"applied-taken": {"a release that another bundle still has", func(w *world) {
 			w.old()
 			w.says(cond(fleet.ConditionDeployed, "Unknown", "ReleaseTaken", "waits until bundle shop-old gives up release web/web", time.Minute))

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -32,6 +33,19 @@ func (s *study) repoHints(c *fleet.Condition) []Hint {
 // owned finds the object that a message is about: "Service web/web exists and does
 // not belong to this release".
 var owned = regexp.MustCompile(`^([A-Z][A-Za-z]+) (?:([a-z0-9.-]+)/)?([a-zA-Z0-9.:-]+)(?: [^ ]+)? exists and (?:does not belong|belongs)`)
+
+// object finds the object that a message begins with: "Service web/web in a.yaml: ".
+var object = regexp.MustCompile(`^([A-Z][A-Za-z0-9]+) (?:([a-z0-9.-]+)/)?([a-zA-Z0-9.:-]+)(?: in [^ ]+)?: `)
+
+// remove is the command that deletes an object that a message names: its kind, namespace
+// and name stand behind all of the match.
+func remove(m []string) string {
+	kind, namespace, name := strings.ToLower(m[1]), m[2], m[3]
+	if namespace == "" {
+		return fmt.Sprintf("kubectl delete %s %s", kind, name)
+	}
+	return fmt.Sprintf("kubectl -n %s delete %s %s", namespace, kind, name)
+}
 
 // rival finds the bundle that has an object or a release which this one wants, too.
 var rival = regexp.MustCompile(`(?:exists and|: it) belongs to (?:release [^ ]+ of )?bundle ([a-z0-9][a-z0-9.-]*)`)
@@ -75,15 +89,17 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 			return j.hint("to deploy it beside that one", "set another helm.releaseName in %s", file).hints
 		}
 		j = j.hint("to let Fleet take it over", "set helm.takeOwnership: true in %s", file)
-		if m != nil && m[2] != "" {
-			j = j.hint("or remove it on "+cluster, "kubectl -n %s delete %s %s", m[2], strings.ToLower(m[1]), m[3])
-		} else if m != nil {
-			j = j.hint("or remove it on "+cluster, "kubectl delete %s %s", strings.ToLower(m[1]), m[3])
+		if m != nil {
+			j = j.hint("or remove it on "+cluster, "%s", remove(m))
 		}
 		return j.hints
 	case release.ReasonImmutable:
-		return j.hint("to have it made anew", "set helm.force: true in %s", file).
-			hint("or remove it on "+cluster, "delete the object, and change the bundle: the agent tries again").hints
+		if m := object.FindStringSubmatch(message); m != nil {
+			j = j.hint("to have it made anew on "+cluster, "%s, and change the bundle: the agent tries again", remove(m))
+		} else {
+			j = j.hint("to have it made anew on "+cluster, "delete the object, and change the bundle: the agent tries again")
+		}
+		return j.hint("or to keep it until the other is there", "give the object another name in the bundle").hints
 	case release.ReasonTimeout:
 		return j.hint("to give it more time", "raise helm.timeoutSeconds in %s", file).hints
 	case release.ReasonBadTemplate, release.ReasonBadValues, release.ReasonBadYAML, release.ReasonBadChart, release.ReasonBadKustomization,
