@@ -31,7 +31,7 @@ func TestGitRepo(t *testing.T) {
 	for name, tell := range map[string]func(*story){
 		"Commits": commits, "Values": values, "Broken": broken, "Faults": faults, "Credentials": credentials, "Conflict": conflict,
 		"Brake": brake, "Restriction": restriction, "Deletion": deletion, "Restart": restart, "Resealed": resealed, "Rest": rest, "Forced": forced,
-		"Charts": charts, "Passing": passing, "Findings": findings, "Emptied": emptied, "Scans": scans, "Storage": storage, "Large": large, "Linted": linted, "Named": named, "SecretTaken": secretTaken,
+		"Charts": charts, "Passing": passing, "Findings": findings, "Emptied": emptied, "Scans": scans, "Storage": storage, "Large": large, "Linted": linted, "Named": named, "Depending": depending, "SecretTaken": secretTaken,
 		"Suspended": suspended, "Pruning": pruning, "PruningHeld": pruningHeld, "Mistyped": mistyped, "TargetNamespace": targetNamespace, "Limited": limited, "Documented": documented,
 	} {
 		t.Run(name, func(t *testing.T) { tell(w.story(t)) })

@@ -82,6 +82,18 @@ func named(s *story) {
 	s.says("Stalled", "False", "", "")
 }
 
+// A dependency that there is not is a warning with its line, also where the commit changes
+// nothing else, so that no agent says it. It goes when there is such a bundle.
+func depending(s *story) {
+	s.git.Commit("first", map[string]string{"app/cm.yaml": manifest("one")})
+	s.follow(nil)
+	s.says("Stalled", "False", "", "")
+	s.read(s.git.Commit("second", map[string]string{"app/fleet.yaml": "dependsOn:\n- name: base\n"}))
+	s.says("Stalled", "False", "Dependency", `app/fleet.yaml:2: dependsOn[0]: there is no bundle "base" in `+s.ns+"; until there is, no change of this bundle is deployed")
+	create(s.world, &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "base"}})
+	s.says("Stalled", "False", "", "")
+}
+
 // lintReport is what fleet lint finds, as "path:line: message", sorted.
 func lintReport(t *testing.T, files map[string]string) []string {
 	t.Helper()

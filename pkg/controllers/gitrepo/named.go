@@ -2,6 +2,7 @@ package gitrepo
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"slices"
 	"time"
@@ -11,48 +12,75 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/lint"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
 
 const (
 	// maxNames is how many clusters, and how many groups, of one repository are
 	// looked for.
 	maxNames = 50
-	// namesAgain is after how long names that did not exist are looked for again.
-	namesAgain = 5 * time.Minute
+	// namesAgain is after how long names of clusters and groups that did not exist are
+	// looked for again, and bundlesAgain the same for bundles, which are in a cache.
+	namesAgain   = 5 * time.Minute
+	bundlesAgain = 15 * time.Second
 )
 
-// names are those of clusters and of cluster groups.
-type names struct{ clusters, groups []string }
+// names are those of clusters, of cluster groups and of bundles.
+type names struct{ clusters, groups, bundles []string }
 
-func (n names) any() bool { return len(n.clusters)+len(n.groups) > 0 }
+func (n names) count() int { return len(n.clusters) + len(n.groups) + len(n.bundles) }
+
+// again is after how long names that did not exist are looked for again.
+func (n names) again() time.Duration {
+	if len(n.bundles) > 0 {
+		return bundlesAgain
+	}
+	return namesAgain
+}
 
 // without are the names that are not among others.
 func (n names) without(others names) names {
 	drop := func(list, others []string) []string {
 		return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return slices.Contains(others, name) })
 	}
-	return names{drop(n.clusters, others.clusters), drop(n.groups, others.groups)}
+	return names{drop(n.clusters, others.clusters), drop(n.groups, others.groups), drop(n.bundles, others.bundles)}
 }
 
 // mentionedBy are the names in the bundles of a repository, without those that the
-// GitRepo itself names: these have no place in a file.
+// GitRepo itself names, which have no place in a file, and without its own bundles.
 func mentionedBy(set bundle.Set, repo *fleet.GitRepo) names {
 	own := names{groups: []string{fleet.ClusterGroupDefault}}
 	for _, t := range repo.Spec.Targets {
 		own.clusters, own.groups = append(own.clusters, t.ClusterName), append(own.groups, t.ClusterGroup)
 	}
+	own.bundles = bundlesOf(set)
 	var all names
 	for _, r := range set.Results {
-		all.clusters, all.groups = append(all.clusters, namesIn(r).clusters...), append(all.groups, namesIn(r).groups...)
+		in := namesIn(r)
+		all.clusters, all.groups = append(all.clusters, in.clusters...), append(all.groups, in.groups...)
+		all.bundles = append(all.bundles, in.bundles...)
 	}
 	all = all.without(own)
-	for _, list := range []*[]string{&all.clusters, &all.groups} {
+	for _, list := range []*[]string{&all.clusters, &all.groups, &all.bundles} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 		*list = (*list)[:min(len(*list), maxNames)]
 	}
 	return all
+}
+
+// bundlesOf are the names of the bundles of a repository.
+func bundlesOf(set bundle.Set) []string {
+	var list []string
+	for _, r := range set.Results {
+		if r.Bundle != nil {
+			list = append(list, r.Bundle.Name)
+		}
+	}
+	return list
 }
 
 func namesIn(r bundle.Result) (n names) {
@@ -75,17 +103,22 @@ func namesIn(r bundle.Result) (n names) {
 			add(p.ClusterName, p.ClusterGroup)
 		}
 	}
+	for _, ref := range r.Bundle.Spec.DependsOn {
+		if ref.Name != "" {
+			n.bundles = append(n.bundles, ref.Name)
+		}
+	}
 	return n
 }
 
 // strangers adds to the results of a reading warnings about names that do not
 // exist, with their lines.
 func strangers(tree fs.FS, set bundle.Set, mentioned, missing names, namespace string) {
-	there := mentioned.without(missing)
+	there, own := mentioned.without(missing), bundlesOf(set)
 	for i := range set.Results {
 		r := &set.Results[i]
 		in := namesIn(*r)
-		if left := in.without(missing); len(left.clusters)+len(left.groups) == len(in.clusters)+len(in.groups) {
+		if in.without(missing).count() == in.count() {
 			continue
 		}
 		file := lint.Options(tree, r.Dir)
@@ -94,25 +127,59 @@ func strangers(tree fs.FS, set bundle.Set, mentioned, missing names, namespace s
 		named = named.without(missing)
 		r.Findings = slices.Concat(r.Findings, lint.Unknown(&file, lint.Known{
 			Where: namespace, Clusters: slices.Concat([]string{""}, there.clusters, named.clusters), Groups: slices.Concat([]string{""}, there.groups, named.groups),
-		}))
+		}), undepended(&file, missing.bundles, own, namespace))
 	}
 }
 
-// missing are the names that do not exist in a workspace. None are, where mappings
-// lead its bundles to clusters of others. With an error it is not known.
+// undepended are the warnings about bundles that dependsOn names and that do not exist.
+// Where nothing but dependsOn was changed, no agent says it: what is deployed stays.
+func undepended(file *fleetyaml.File, missing, own []string, namespace string) []finding.Finding {
+	var list []finding.Finding
+	for i, ref := range file.Spec.DependsOn {
+		if ref.Name == "" || !slices.Contains(missing, ref.Name) {
+			continue
+		}
+		f := finding.Finding{
+			Path: file.Path, Severity: finding.Warning, Rule: finding.RuleDependency,
+			Message: fmt.Sprintf("dependsOn[%d]: there is no bundle %q in %s; until there is, no change of this bundle is deployed", i, ref.Name, namespace),
+		}
+		f.Line, f.Column = file.At("dependsOn", i, "name")
+		if near := spelling.Nearest(ref.Name, own); near != "" {
+			f.Hint = fmt.Sprintf("did you mean %q?", near)
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// lacking are those names of bundles that do not exist in a workspace.
+func (w *Worker) lacking(namespace string, bundles []string) []string {
+	var list []string
+	for _, name := range bundles {
+		if _, ok := w.cache.bundles.Get(kube.Key{Namespace: namespace, Name: name}); !ok {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// missing are the names that do not exist in a workspace. Of clusters and groups none
+// are, where mappings lead its bundles to clusters of others. With an error that is not
+// known of these.
 func (w *Worker) missing(ctx context.Context, namespace string, n names) (names, error) {
-	if !n.any() {
-		return names{}, nil
+	none := names{bundles: w.lacking(namespace, n.bundles)}
+	if len(n.clusters)+len(n.groups) == 0 {
+		return none, nil
 	}
 	mappings, err := w.mappings.List(ctx, namespace, "")
 	if err != nil || len(mappings) > 0 {
-		return names{}, err
+		return none, err
 	}
-	var out names
+	out := none
 	for _, name := range n.clusters {
 		there, err := w.clusterExists(ctx, kube.Key{Namespace: namespace, Name: name})
 		if err != nil {
-			return names{}, err
+			return none, err
 		}
 		if !there {
 			out.clusters = append(out.clusters, name)
@@ -124,7 +191,7 @@ func (w *Worker) missing(ctx context.Context, namespace string, n names) (names,
 		case kube.IsGone(err):
 			out.groups = append(out.groups, name)
 		case err != nil:
-			return names{}, err
+			return none, err
 		}
 	}
 	return out, nil
@@ -156,9 +223,12 @@ func (w *Worker) doubtNames(ctx context.Context, repo *fleet.GitRepo, tree fs.FS
 }
 
 // appeared reports whether a name exists now that did not when the repository was
-// read. It asks every five minutes at most.
+// read. It asks for clusters and groups every five minutes at most.
 func (w *Worker) appeared(ctx context.Context, repo *fleet.GitRepo, m memory) bool {
-	if !m.missing.any() || w.now().Sub(m.looked) < namesAgain {
+	switch others := len(m.missing.clusters) + len(m.missing.groups); {
+	case len(w.lacking(repo.Namespace, m.missing.bundles)) < len(m.missing.bundles):
+		return true
+	case others == 0, w.now().Sub(m.looked) < namesAgain:
 		return false
 	}
 	gone, err := w.missing(ctx, repo.Namespace, m.missing)
@@ -166,5 +236,5 @@ func (w *Worker) appeared(ctx context.Context, repo *fleet.GitRepo, m memory) bo
 		return false
 	}
 	w.remember(kube.KeyOf(repo), repo.UID, func(m *memory) { m.looked = w.now() })
-	return m.missing.without(gone).any()
+	return m.missing.without(gone).count() > 0
 }

@@ -83,8 +83,8 @@ func (w *Worker) next(key kube.Key, facts source.Facts, err error) (kube.Next, e
 	switch {
 	case err == nil && facts.Read.Retry && facts.Head != nil && facts.Read.Commit == facts.Head.Commit:
 		return kube.Next{After: source.Delay(retryBase, w.recall(key, repo.UID).fetches, 0)}, nil
-	case err == nil && w.recall(key, repo.UID).missing.any():
-		return kube.Next{After: namesAgain}, nil
+	case err == nil && w.recall(key, repo.UID).missing.count() > 0:
+		return kube.Next{After: w.recall(key, repo.UID).missing.again()}, nil
 	case err == nil, fault.IsPermanent(err):
 		return kube.Done, nil
 	case errors.Is(err, context.Canceled):
