@@ -411,7 +411,7 @@ func suspended(s *story) {
 			return r.Status.ObservedGeneration == r.Generation && b.Spec.Paused == on
 		})
 	}
-	labels := func(when string, want map[string]string) {
+	labels := func(when string, complete bool, want map[string]string) {
 		s.t.Helper()
 		list, err := kube.StoreOf[*fleet.Bundle](s.admin).List(context.Background(), s.ns, "")
 		if err != nil {
@@ -421,18 +421,22 @@ func suspended(s *story) {
 		if diff := cmp.Diff(want, reading.Commits(r, list)); diff != "" {
 			s.t.Errorf("%s: -want +got\n%s", when, diff)
 		}
-		if shows, known := reading.Shows(r, list); !shows || !known || !r.Status.Reading.Complete {
+		if shows, known := reading.Shows(r, list); !shows || !known || r.Status.Reading.Complete != complete {
 			s.t.Errorf("%s: the status does not speak of these bundles: %+v", when, r.Status.Reading)
 		}
 	}
 	paused(true)
-	labels("suspended", map[string]string{"repo-a": first, "repo-b": second})
+	labels("suspended", true, map[string]string{"repo-a": first, "repo-b": second})
 	s.halt()
 	s.start()
 	paused(false)
-	labels("resumed after a restart", map[string]string{"repo-a": first, "repo-b": second})
+	labels("resumed after a restart", true, map[string]string{"repo-a": first, "repo-b": second})
 	third := s.git.Commit("third", map[string]string{"a/cm.yaml": manifest("three")})
 	paused(true)
 	s.read(third)
-	labels("suspended while a commit comes", map[string]string{"repo-a": third, "repo-b": second})
+	labels("suspended while a commit comes", true, map[string]string{"repo-a": third, "repo-b": second})
+	fourth := s.git.Commit("fourth", map[string]string{"b/cm.yaml": manifest("four"), "c/cm.yaml": "a:\n\tb\n"})
+	s.read(fourth)
+	paused(false)
+	labels("resumed beside a broken bundle", false, map[string]string{"repo-a": third, "repo-b": fourth})
 }

@@ -61,7 +61,7 @@ func (w *Worker) fetch(ctx context.Context, facts *source.Facts, from what, step
 	facts.Read, facts.Lost = read, false
 	w.remember(key, repo.UID, func(m *memory) {
 		m.read, m.taken = read, done.Taken
-		m.inputs = inputsOf(set, read)
+		m.inputs = inputsOf(set, read, done.Findings)
 		m.fetches++
 		if err == nil && !read.Retry {
 			m.fetches = 0
