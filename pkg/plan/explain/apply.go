@@ -196,9 +196,13 @@ func (p *pair) running() judgement {
 	bd := p.at.Deployment
 	j := judgement{Link: Link{Verdict: Unknown}}
 	if bd == nil || bd.Status.Release == "" {
+		before := ""
+		if bd != nil {
+			before, _ = summary.Upgrade(bd)
+		}
 		switch {
-		case bd != nil && summary.Upgrade(bd) != "":
-			j.Text, _, _ = strings.Cut(summary.Upgrade(bd), ": ")
+		case before != "":
+			j.Text = summary.UpgradeFailed + ", " + before
 			if text := objectText(bd.Status.ModifiedStatus, bd.Status.NonReadyStatus); text != "" {
 				j.Text += "; " + left(&bd.Status)
 			}

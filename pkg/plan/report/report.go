@@ -227,21 +227,19 @@ func (w *writer) attempt(out *fleet.BundleDeploymentStatus, f Found) {
 		w.set(fleet.ConditionDeployed, corev1.ConditionFalse, why.Reason, why.Message)
 	}
 	if why.Permanent {
-		w.set(fleet.ConditionStalled, corev1.ConditionTrue, why.Reason, w.upgrade(f)+why.Message)
+		w.set(fleet.ConditionStalled, corev1.ConditionTrue, why.Reason, w.stalled(f))
 	}
 }
 
-// upgrade is what goes before the message of a failed upgrade: which release was there
-// before. Deployed and Installed have the words of the API, which are those of a failed
-// installation too.
-func (w *writer) upgrade(f Found) string {
-	switch {
-	case f.ID == "" || f.ID == w.bd.Spec.DeploymentID || !release.Recorded(f.Failure.Reason):
-		return ""
-	case f.Failure.Reason == release.ReasonTimeout: // its objects are there
-		return summary.UpgradeFailed + f.Release + " ran before: "
+// stalled is the message of a failure that stays, for an upgrade with the release that was
+// there before. Deployed and Installed have the words of the API, which are those of a
+// failed installation too.
+func (w *writer) stalled(f Found) string {
+	why := f.Failure
+	if f.ID == "" || f.ID == w.bd.Spec.DeploymentID || !release.Recorded(why.Reason) {
+		return why.Message
 	}
-	return summary.UpgradeFailed + f.Release + " still runs: "
+	return summary.UpgradeText(f.Release, why.Reason != release.ReasonTimeout, why.Message) // after a timeout the new objects are there
 }
 
 // ready sets Ready with the first thing that is wrong.

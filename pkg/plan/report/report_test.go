@@ -203,12 +203,15 @@ func TestFailedUpgradeKeepsDrift(t *testing.T) {
 			t.Errorf("%s: %+v", kind, c)
 		}
 	}
-	if got, want := summary.Message(bd), "upgrade failed, ns/web:2 still runs: Service ns/web exists"; got != want {
+	if got, want := summary.Message(bd), "upgrade failed, the version before still runs: Service ns/web exists"; got != want {
 		t.Errorf("message %q, want %q", got, want)
+	}
+	if before, _ := summary.Upgrade(bd); before != "ns/web:2 still runs" {
+		t.Errorf("the release before: %q", before)
 	}
 	f.Failure.Reason = release.ReasonTimeout
 	bd.Status = Status(bd, f, now)
-	if got, want := summary.Message(bd), "upgrade failed, ns/web:2 ran before: Service ns/web exists"; got != want {
+	if got, want := summary.Message(bd), "upgrade failed: Service ns/web exists"; got != want {
 		t.Errorf("message %q, want %q", got, want)
 	}
 	if len(bd.Status.ModifiedStatus) != 1 || len(bd.Status.NonReadyStatus) != 1 || bd.Status.NonModified {

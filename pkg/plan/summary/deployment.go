@@ -69,27 +69,58 @@ func Message(bd *fleet.BundleDeployment) string {
 			continue
 		}
 		if c := condition.Find(bd.Status.Conditions, t); c != nil && c.Message != "" && !outdated(bd, c) {
-			return cmp.Or(Upgrade(bd), c.Message)
+			return cmp.Or(upgradeMessage(bd), c.Message)
 		}
 	}
 	return ""
 }
 
-// UpgradeFailed is how the message of a failed upgrade begins; the release that was there
-// before and the cause follow.
-const UpgradeFailed = "upgrade failed, "
+// UpgradeFailed is how the message of a failed upgrade that counts as applied begins, in
+// the condition Stalled and in Message.
+const UpgradeFailed = "upgrade failed"
 
-// Upgrade is the message of a failed upgrade that counts as applied:
-// "upgrade failed, web/web:3 still runs: <cause>". It is empty where the deployment has
-// not failed so, or its agent does not say what was there before.
-func Upgrade(bd *fleet.BundleDeployment) string {
+// stillRuns is how UpgradeText ends what it says of the release before.
+const stillRuns = " still runs"
+
+// UpgradeText is the message of Stalled after a failed upgrade: which release was there
+// before, whether it still runs, and the cause.
+func UpgradeText(release string, still bool, cause string) string {
+	tail := " ran before"
+	if still {
+		tail = stillRuns
+	}
+	return UpgradeFailed + ", " + release + tail + ": " + cause
+}
+
+// Upgrade is what UpgradeText says of a deployment: "web/web:3 still runs", and the
+// cause. Both are empty where the deployment has not failed so, or its agent does not say
+// what was there before.
+func Upgrade(bd *fleet.BundleDeployment) (before, cause string) {
 	stalled, installed := condition.Find(bd.Status.Conditions, fleet.ConditionStalled), condition.Find(bd.Status.Conditions, fleet.ConditionInstalled)
 	if stalled == nil || installed == nil || bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID ||
-		stalled.Status != corev1.ConditionTrue || installed.Status != corev1.ConditionFalse ||
-		stalled.Reason != installed.Reason || !strings.HasPrefix(stalled.Message, UpgradeFailed) {
-		return ""
+		stalled.Status != corev1.ConditionTrue || installed.Status != corev1.ConditionFalse || stalled.Reason != installed.Reason {
+		return "", ""
 	}
-	return stalled.Message
+	text, failed := strings.CutPrefix(stalled.Message, UpgradeFailed+", ")
+	if !failed {
+		return "", ""
+	}
+	before, cause, _ = strings.Cut(text, ": ")
+	return before, cause
+}
+
+// upgradeMessage is the text of a failed upgrade without the release, of which each
+// cluster has another revision: the same failure has the same text. It is empty where
+// Upgrade is.
+func upgradeMessage(bd *fleet.BundleDeployment) string {
+	before, cause := Upgrade(bd)
+	switch {
+	case before == "":
+		return ""
+	case strings.HasSuffix(before, stillRuns):
+		return UpgradeFailed + ", the version before still runs: " + cause
+	}
+	return UpgradeFailed + ": " + cause
 }
 
 // outdated reports whether a condition Deployed is about a version that is not
