@@ -19,6 +19,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
 // The agent's part of the contract with its manager, on a real API server.
@@ -196,6 +197,9 @@ func agentBroken(w *agentWorld) {
 	}
 	if !condition.IsTrue(bd.Status.Conditions, fleet.ConditionStalled) || bd.Status.Release != "" {
 		w.Errorf("status %+v", bd.Status)
+	}
+	if before, _ := summary.Upgrade(bd); !strings.HasPrefix(before, "broken/") || !strings.HasSuffix(before, ":1 still runs") {
+		w.Errorf("it does not say that the release before still runs, but %q", before)
 	}
 	if w.data("broken", "a") != "one" {
 		w.Error("the good state before was not kept")
