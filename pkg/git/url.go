@@ -120,12 +120,13 @@ func OverSSH(rawURL string) bool {
 	return err == nil && ep.scheme == "ssh"
 }
 
-// Host is the host that a repository URL names, lower case, or "" if it names
-// none. Remotes of one host share its back-off.
+// Host is what a repository URL connects to: scheme, host and port, lower case, or "" if
+// it names no host. Remotes that agree in it share its back-off. The scheme is part of
+// it because a server that is asked in another one does not answer.
 func Host(rawURL string) string {
 	ep, err := parseURL(rawURL)
 	if err != nil {
 		return ""
 	}
-	return strings.ToLower(ep.address())
+	return ep.scheme + "://" + strings.ToLower(ep.address())
 }

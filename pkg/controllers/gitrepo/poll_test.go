@@ -286,6 +286,20 @@ func TestFailingRemoteIsNotTheHosts(t *testing.T) {
 	same(t, "the host is not away", 0, len(b.hosts))
 }
 
+// A URL with the wrong scheme says nothing about those with the right one, though its
+// host and port are theirs.
+func TestWrongSchemeIsNotTheHosts(t *testing.T) {
+	b := newBoard(t)
+	b.answer["https://h:80/r"] = fault.WaitError(git.ReasonUnreachable, 0, errors.New("no TLS on this port"))
+	b.answer["http://h:80/r"] = "c1"
+	follow(b, "wrong", "https://h:80/r", 15*time.Second, 1)
+	b.run()
+	follow(b, "right", "http://h:80/r", 15*time.Second, 1)
+	b.run()
+	same(t, "both are asked", []string{"http://h:80/r", "https://h:80/r"}, took(&b.asked))
+	same(t, "the right one is known", "c1", follow(b, "right", "http://h:80/r", 15*time.Second, 1))
+}
+
 // A repository that does not exist says nothing about its neighbours.
 func TestPermanentFaultIsNotTheHosts(t *testing.T) {
 	b := newBoard(t)
