@@ -73,6 +73,7 @@ var mistakes = map[string]map[string]mistake{
 	"Kustomizations":     mistakesOfKustomizations,
 	"Indentation":        mistakesOfIndentation,
 	"Objects":            mistakesOfObjects,
+	"Braces":             mistakesOfBraces,
 }
 
 var mistakesOfTemplates = map[string]mistake{

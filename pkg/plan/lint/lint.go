@@ -23,13 +23,14 @@ import (
 // it was read is not repeated. Of a bundle with errors only its fleet.yaml is
 // looked at.
 func Check(tree fs.FS, r bundle.Result) []finding.Finding {
-	c := &check{result: r, file: Options(tree, r.Dir)}
+	c := &check{tree: tree, result: r, file: Options(tree, r.Dir)}
 	c.empty()
 	c.unreachable()
 	c.idle()
 	c.notMerged()
 	c.missing()
 	c.values()
+	c.braces()
 	c.templates()
 	finding.Sort(c.found)
 	return c.found
@@ -63,6 +64,7 @@ func read(tree fs.FS, name string) ([]byte, error) {
 
 // check is the work on one bundle.
 type check struct {
+	tree   fs.FS
 	result bundle.Result
 	file   fleetyaml.File
 	found  []finding.Finding
