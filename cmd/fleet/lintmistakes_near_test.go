@@ -29,3 +29,78 @@ var mistakesOfBraces = map[string]mistake{
 	},
 	"Switched off": {inValues("    a: '{{ .ClusterName }}'\n  disablePreProcess: true\n"), ""},
 }
+
+// chartOf is a chart with values.yaml, a template that has one more line, and
+// options.
+func chartOf(values, template, options string) map[string]string {
+	return map[string]string{
+		"Chart.yaml": mistakenChart, "values.yaml": values, "fleet.yaml": options,
+		"templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  " + template + "\n",
+	}
+}
+
+const (
+	imageValues = "replicaCount: 1\nimage: {tag: a, flavor: b}\n"
+	imageOfAll  = "size: {{ .Values.image.tag }}-{{ .Values.replicaCount }}"
+)
+
+// Values that nothing reads or sets, where the chart has one that is one slip away.
+var mistakesOfChartValues = map[string]mistake{
+	"KeyInFleetYAML": {
+		chartOf(imageValues, imageOfAll, "helm:\n  values:\n    replicacount: 2\n    image:\n      tga: b\n"),
+		"fleet.yaml:3:5: warning: no template of the chart reads the value replicacount [unused-values]\n    did you mean replicaCount?\n" +
+			"fleet.yaml:5:7: warning: no template of the chart reads the value image.tga [unused-values]\n    did you mean image.tag?\n",
+	},
+	"KeyOfACustomization": {
+		chartOf(imageValues, imageOfAll, "targetCustomizations:\n- clusterSelector: {matchLabels: {env: prod}}\n  helm:\n    values: {replica_count: 2}\n"),
+		"fleet.yaml:4:14: warning: no template of the chart reads the value replica_count [unused-values]\n    did you mean replicaCount?\n",
+	},
+	"KeyInValuesFile": {
+		map[string]string{
+			"web/Chart.yaml": mistakenChart, "web/values.yaml": imageValues, "web/templates/a.yaml": mistakenCM + "  " + imageOfAll + "{{ .Values.image.flavor }}\n",
+			"fleet.yaml": "helm:\n  chart: web\n  valuesFiles: [prod.yaml]\n", "prod.yaml": "image:\n  flvor: b\n",
+		},
+		"prod.yaml:2:3: warning: no template of the chart reads the value image.flvor [unused-values]\n    did you mean image.flavor?\n",
+	},
+	"TemplateOfAll":      {chartOf(imageValues, imageOfAll+"{{ toJson .Values | len }}", "helm:\n  values: {replicacount: 2}\n"), ""},
+	"TemplateOfAMapping": {chartOf(imageValues, imageOfAll+"{{ toJson .Values.image | len }}", "helm:\n  values: {image: {tga: b}}\n"), ""},
+	"KeyThatIsRead":      {chartOf(imageValues, imageOfAll+"{{ with .Values.image }}{{ .tga }}{{ end }}", "helm:\n  values: {image: {tga: b}}\n"), ""},
+	"BothKeys":           {chartOf(imageValues, imageOfAll, "helm:\n  values: {image: {tag: a, tga: b}}\n"), ""},
+	"KeyInAComment":      {chartOf(imageValues+"# replicacount: 1\n", imageOfAll, "helm:\n  values: {replicacount: 2}\n"), ""},
+	"KeyOfASubchart":     {withSubchart("helm:\n  values: {wbe: {a: b}, imgae: {a: b}}\n"), ""},
+	"FarKey":             {chartOf(imageValues, imageOfAll, "helm:\n  values: {replicas: 2, image: {tags: [b], url: c}, extra: {a: b}}\n"), ""},
+	"KeyNoTemplateReads": {chartOf(imageValues+"labels: {tier: a}\n", imageOfAll, "helm:\n  values: {labels: {teir: b}}\n"), ""},
+	"MergedDefaults":     {chartOf("base: &b {tag: a}\nimage: {<<: *b, tgs: c}\n", "a: {{ .Values.image.tgs }}", "helm:\n  values: {image: {tag: b}}\n"), ""},
+	"ValueInATemplate": {
+		chartOf("image: {tag: a}\nflavor: b\n", "size: {{ .Values.image.tga }}\n  env: {{ $.Values.flvor | quote }}", ""),
+		"templates/a.yaml:5:12: warning: there is no value image.tga in the chart or in fleet.yaml [unmatched]\n    did you mean .Values.image.tag?\n" +
+			"templates/a.yaml:6:12: warning: there is no value flvor in the chart or in fleet.yaml [unmatched]\n    did you mean .Values.flavor?\n",
+	},
+	"ValueInACondition": {
+		chartOf("ingress: {enabled: true}\n", "{{ if .Values.ingress.enbled }}a: b{{ end }}", ""),
+		"templates/a.yaml:5:9: warning: there is no value ingress.enbled in the chart or in fleet.yaml [unmatched]\n    did you mean .Values.ingress.enabled?\n",
+	},
+	"OptionalValue":     {chartOf(imageValues, imageOfAll+"{{ if .Values.replicacount }}-{{ .Values.replicacount }}{{ end }}", ""), ""},
+	"ValueWithADefault": {chartOf(imageValues, imageOfAll+"{{ .Values.image.tga | default 1 }}", ""), ""},
+	"ValueOfFleetYAML":  {chartOf(imageValues, imageOfAll+"-{{ .Values.image.tga }}", "helm:\n  values: {image: {tga: x}}\n"), ""},
+	"ValueOfAnyPlace":   {chartOf(imageValues, "a: {{ .Values.image.tga }}", "helm:\n  valuesFrom:\n  - configMapKeyRef: {name: a, namespace: b, key: c}\n"), ""},
+	"PluralOfAValue":    {chartOf("hosts: [a]\n", "a: {{ first .Values.hosts }}-{{ .Values.host }}", ""), ""},
+}
+
+// withSubchart is a chart with a subchart web and a dependency.
+func withSubchart(options string) map[string]string {
+	tree := chartOf("wbe: {a: a}\nimage: {a: b}\nweb: {a: c}\n", "a: {{ .Values.image.a }}{{ .Values.web.a }}", options)
+	tree["charts/imgae/Chart.yaml"] = "apiVersion: v2\nname: imgae\nversion: 1.0.0\n"
+	return tree
+}
+
+// Versions of charts that are taken from the repository.
+var mistakesOfChartVersions = map[string]mistake{
+	"Another": {
+		chartOf("", "a: b", "helm:\n  version: 2.0.0\n"),
+		"fleet.yaml:2:12: warning: helm.version \"2.0.0\" is ignored: the chart is the directory . of the repository, and its version is 1.0.0 [unknown-key]\n" +
+			"    remove it, or name the Helm repository of the chart in helm.repo\n",
+	},
+	"Same":  {chartOf("", "a: b", "helm:\n  version: 1.0.0\n"), ""},
+	"Range": {chartOf("", "a: b", "helm:\n  chart: .\n  version: 1.x\n"), ""},
+}

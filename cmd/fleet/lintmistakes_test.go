@@ -74,6 +74,8 @@ var mistakes = map[string]map[string]mistake{
 	"Indentation":        mistakesOfIndentation,
 	"Objects":            mistakesOfObjects,
 	"Braces":             mistakesOfBraces,
+	"ChartValues":        mistakesOfChartValues,
+	"ChartVersions":      mistakesOfChartVersions,
 }
 
 var mistakesOfTemplates = map[string]mistake{

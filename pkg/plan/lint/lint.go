@@ -32,6 +32,7 @@ func Check(tree fs.FS, r bundle.Result) []finding.Finding {
 	c.values()
 	c.braces()
 	c.templates()
+	c.chartOptions()
 	finding.Sort(c.found)
 	return c.found
 }
@@ -68,6 +69,7 @@ type check struct {
 	result bundle.Result
 	file   fleetyaml.File
 	found  []finding.Finding
+	charts map[string]*localChart // by directory; filled by localChart
 }
 
 func (c *check) warn(rule, message, hint string, keys ...any) {

@@ -115,19 +115,16 @@ func below(dirs map[string]bool, name string) bool {
 // template looks for functions in one file. What cannot be parsed is left to
 // whoever renders it.
 func (c *check) template(name, text string) {
-	tree := parse.New(name)
-	tree.Mode = parse.SkipFuncCheck
-	all := map[string]*parse.Tree{}
-	if _, err := tree.Parse(text, "", "", all); err != nil {
+	all, ok := parseTemplate(name, text)
+	if !ok {
 		return
 	}
-	all[name] = tree
 	seen := map[parse.Pos]bool{}
 	for _, t := range all {
-		walk(t.Root, func(n *parse.IdentifierNode) {
-			if !seen[n.Pos] {
-				seen[n.Pos] = true
-				c.function(name, text, n)
+		each(t.Root, false, func(n parse.Node, _ bool) {
+			if id, ok := n.(*parse.IdentifierNode); ok && !seen[id.Pos] {
+				seen[id.Pos] = true
+				c.function(name, text, id)
 			}
 		})
 	}
@@ -154,48 +151,4 @@ func (c *check) function(name, text string, n *parse.IdentifierNode) {
 func (c *check) withoutDNS() bool {
 	h := c.file.Spec.Helm
 	return h != nil && h.DisableDNS
-}
-
-// walk visits all names of functions in a template.
-func walk(n parse.Node, visit func(*parse.IdentifierNode)) {
-	switch t := n.(type) {
-	case *parse.IdentifierNode:
-		visit(t)
-	case *parse.ListNode:
-		if t == nil {
-			return
-		}
-		for _, e := range t.Nodes {
-			walk(e, visit)
-		}
-	case *parse.PipeNode:
-		if t == nil {
-			return
-		}
-		for _, e := range t.Cmds {
-			walk(e, visit)
-		}
-	case *parse.CommandNode:
-		for _, e := range t.Args {
-			walk(e, visit)
-		}
-	case *parse.ChainNode:
-		walk(t.Node, visit)
-	case *parse.ActionNode:
-		walk(t.Pipe, visit)
-	case *parse.TemplateNode:
-		walk(t.Pipe, visit)
-	case *parse.IfNode:
-		branch(&t.BranchNode, visit)
-	case *parse.RangeNode:
-		branch(&t.BranchNode, visit)
-	case *parse.WithNode:
-		branch(&t.BranchNode, visit)
-	}
-}
-
-func branch(b *parse.BranchNode, visit func(*parse.IdentifierNode)) {
-	walk(b.Pipe, visit)
-	walk(b.List, visit)
-	walk(b.ElseList, visit)
 }

@@ -85,6 +85,33 @@ func Text(root *yaml.Node, keys ...any) (text string, ok bool) {
 	return target(n).Value, true
 }
 
+// Value is what a key leads to in a mapping, or an index in a list; nil where it leads
+// to nothing.
+func Value(n *yaml.Node, key any) *yaml.Node {
+	if n == nil {
+		return nil
+	}
+	_, value := entry(n, key)
+	return value
+}
+
+// Names are the keys of a mapping in their order. They are nil for anything else, and
+// for a mapping that others are merged into.
+func Names(n *yaml.Node) []*yaml.Node {
+	if n == nil || target(n).Kind != yaml.MappingNode {
+		return nil
+	}
+	n = target(n)
+	var names []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Tag == "!!merge" {
+			return nil
+		}
+		names = append(names, n.Content[i])
+	}
+	return names
+}
+
 // Shift adds lines to the places in a value.
 func Shift(root *yaml.Node, lines int) {
 	root.Line += lines
