@@ -170,6 +170,7 @@ func runLint(ctx context.Context, o lintOptions, std stdio) error {
 		objects.report(p, &report)
 		objects.shared(p, &report)
 		objects.services(p, &report)
+		objects.references(p, &report)
 	}
 	o.judge(&report)
 	if err := o.print(std, report); err != nil {

@@ -76,6 +76,7 @@ var mistakes = map[string]map[string]mistake{
 	"Braces":             mistakesOfBraces,
 	"ChartValues":        mistakesOfChartValues,
 	"ChartVersions":      mistakesOfChartVersions,
+	"References":         mistakesOfReferences,
 }
 
 var mistakesOfTemplates = map[string]mistake{

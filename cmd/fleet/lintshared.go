@@ -26,6 +26,8 @@ const hookAnnotation = "helm.sh/hook"
 // lintHeld is what one version of a bundle has on a cluster.
 type lintHeld struct {
 	objects []heldObject
+	// hooks are those of its objects that Helm makes and removes by itself.
+	hooks []heldObject
 	// takes says that it takes objects of others over.
 	takes bool
 }
@@ -45,13 +47,17 @@ func (o *heldObject) String() string {
 func heldBy(d helm.Deployment, rendered []helm.Object, uncertain string) lintHeld {
 	out := lintHeld{takes: d.Options.Helm != nil && d.Options.Helm.TakeOwnership}
 	for _, o := range rendered {
-		if o.GetName() == "" || o.GetAnnotations()[hookAnnotation] != "" {
+		if o.GetName() == "" {
 			continue
 		}
 		held := heldObject{source: schema.Rendered{File: path.Clean(o.File), Object: o.Object, Uncertain: uncertain}}
 		held.APIVersion, held.Kind, held.Name = o.GetAPIVersion(), o.GetKind(), o.GetName()
 		if helm.BuiltIn(o.GroupVersionKind().GroupKind()) {
 			held.Namespace = or(o.GetNamespace(), d.ID.Namespace)
+		}
+		if o.GetAnnotations()[hookAnnotation] != "" {
+			out.hooks = append(out.hooks, held)
+			continue
 		}
 		out.objects = append(out.objects, held)
 	}
@@ -106,13 +112,7 @@ func (l *lintObjects) services(p lintPlace, r *lintReport) {
 	for _, b := range l.bundles {
 		for _, key := range slices.Sorted(maps.Keys(b.held)) {
 			held := b.held[key].objects
-			var objects []lint.Deployed
-			for _, o := range held {
-				objects = append(objects, lint.Deployed{
-					Namespace: o.Namespace, Object: o.source.Object, Foreign: strings.HasPrefix(o.source.File, ".chart/") || b.uncertain(o),
-				})
-			}
-			for _, s := range lint.Services(objects) {
+			for _, s := range lint.Services(b.deployed(held)) {
 				o := held[s.Index]
 				f := b.bundle.Place(o.source, "spec", "selector")
 				f.Severity, f.Rule = finding.Warning, finding.RuleUnmatched
@@ -122,6 +122,43 @@ func (l *lintObjects) services(p lintPlace, r *lintReport) {
 			}
 		}
 	}
+}
+
+// references warns of references to objects of the same bundle whose names are
+// misspelt.
+func (l *lintObjects) references(p lintPlace, r *lintReport) {
+	all := map[[2]string]bool{} // kinds and names of all bundles
+	for _, b := range l.bundles {
+		for _, held := range b.held {
+			for _, o := range slices.Concat(held.objects, held.hooks) {
+				all[[2]string{o.Kind, o.Name}] = true
+			}
+		}
+	}
+	elsewhere := func(kind, name string) bool { return all[[2]string{kind, name}] }
+	for _, b := range l.bundles {
+		for _, key := range slices.Sorted(maps.Keys(b.held)) {
+			held := b.held[key].objects
+			for _, d := range lint.References(b.deployed(held), elsewhere) {
+				o := held[d.Index]
+				f := b.bundle.Place(o.source, d.Place...)
+				f.Severity, f.Rule, f.Hint = finding.Warning, finding.RuleUnmatched, d.Hint
+				f.Message += fmt.Sprintf("%s %s: %s", o.Kind, o.Name, d.Message)
+				r.add(p, b.dir, []finding.Finding{f})
+			}
+		}
+	}
+}
+
+// deployed are objects as package lint judges them.
+func (b *lintBundle) deployed(held []heldObject) []lint.Deployed {
+	var objects []lint.Deployed
+	for _, o := range held {
+		objects = append(objects, lint.Deployed{
+			Namespace: o.Namespace, Object: o.source.Object, Foreign: strings.HasPrefix(o.source.File, ".chart/") || b.uncertain(o),
+		})
+	}
+	return objects
 }
 
 // uncertain reports whether an object may be another one on a real cluster.
