@@ -171,6 +171,7 @@ func runLint(ctx context.Context, o lintOptions, std stdio) error {
 		objects.shared(p, &report)
 		objects.services(p, &report)
 		objects.references(p, &report)
+		objects.comparePatches(p, &report)
 	}
 	o.judge(&report)
 	if err := o.print(std, report); err != nil {

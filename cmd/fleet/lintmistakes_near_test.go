@@ -104,3 +104,40 @@ var mistakesOfChartVersions = map[string]mistake{
 	"Same":  {chartOf("", "a: b", "helm:\n  version: 1.0.0\n"), ""},
 	"Range": {chartOf("", "a: b", "helm:\n  chart: .\n  version: 1.x\n"), ""},
 }
+
+// comparing is a bundle of a Deployment and a ConfigMap, with a comparePatch.
+func comparing(patch string) map[string]string {
+	return map[string]string{"all.yaml": mistakenWorkload + "---\n" + mistakenCM, "fleet.yaml": "diff:\n  comparePatches:\n  - " + patch + "\n    jsonPointers: [/spec/replicas]\n"}
+}
+
+const ofComparePatch = " warning: diff.comparePatches[0] matches no object of the bundle: "
+
+// Entries of diff.comparePatches for nothing that the bundle has.
+var mistakesOfComparePatches = map[string]mistake{
+	"Kind": {
+		comparing("kind: Deploymnet\n    apiVersion: apps/v1\n    name: web"),
+		"fleet.yaml:3:11:" + ofComparePatch + "none has the kind \"Deploymnet\" [unmatched]\n    did you mean \"Deployment\"?\n",
+	},
+	"Name": {
+		comparing("kind: Deployment\n    apiVersion: apps/v1\n    name: wbe"),
+		"fleet.yaml:5:11:" + ofComparePatch + "no Deployment is called \"wbe\" [unmatched]\n    did you mean \"web\"?\n",
+	},
+	"APIVersion": {
+		comparing("kind: Deployment\n    apiVersion: app/v1\n    name: web"),
+		"fleet.yaml:4:17:" + ofComparePatch + "Deployment web has another apiVersion than \"app/v1\" [unmatched]\n    it is \"apps/v1\"\n",
+	},
+	"Far": {
+		comparing("kind: Secret\n    apiVersion: v1\n    name: web"),
+		"fleet.yaml:3:11:" + ofComparePatch + "none has the kind \"Secret\" [unmatched]\n    what is not in the bundle is not compared\n",
+	},
+	"Right":    {comparing("kind: Deployment\n    apiVersion: apps/v1\n    name: web\n    namespace: other"), ""},
+	"Patterns": {comparing("kind: Deploy*\n    apiVersion: apps/v1beta1\n    name: w.*"), ""},
+	"Open":     {comparing("kind: Deployment\n    apiVersion: apps/v1"), ""},
+	"Overlay": {
+		map[string]string{
+			"cm.yaml": mistakenCM, "overlays/prod/dep.yaml": mistakenWorkload,
+			"fleet.yaml": "yaml: {overlays: [prod]}\ndiff:\n  comparePatches:\n  - {kind: Deployment, apiVersion: apps/v1, name: web, jsonPointers: [/spec/replicas]}\n",
+		}, "",
+	},
+	"Chart": {chartOf("", "a: b", "diff:\n  comparePatches:\n  - {kind: Deployment, apiVersion: apps/v1, name: web, jsonPointers: [/spec/replicas]}\n"), ""},
+}

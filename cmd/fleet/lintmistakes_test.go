@@ -77,6 +77,7 @@ var mistakes = map[string]map[string]mistake{
 	"ChartValues":        mistakesOfChartValues,
 	"ChartVersions":      mistakesOfChartVersions,
 	"References":         mistakesOfReferences,
+	"ComparePatches":     mistakesOfComparePatches,
 }
 
 var mistakesOfTemplates = map[string]mistake{

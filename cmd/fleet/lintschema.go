@@ -5,10 +5,12 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/lint"
 	"github.com/fleetworkspace/fleet/pkg/plan/schema"
 )
@@ -23,6 +25,7 @@ type lintObjects struct {
 // A lintBundle is a bundle whose objects are checked.
 type lintBundle struct {
 	dir    string // as the report names it
+	file   fleetyaml.File
 	bundle schema.Bundle
 	// rendered is what it is rendered to for each version of Kubernetes; for what
 	// cannot be rendered that is nothing.
@@ -60,7 +63,7 @@ func (l *lintObjects) take(t *trial, dir string) {
 			files[r.Name] = data
 		}
 	}
-	b := lintBundle{dir: dir, rendered: t.objects, held: t.held, versions: t.versions, bundle: schema.Bundle{
+	b := lintBundle{dir: dir, file: t.file, rendered: t.objects, held: t.held, versions: t.versions, bundle: schema.Bundle{
 		Dir: t.result.Dir.Path, Files: files, Manifests: schema.Manifests(t.result.Bundle, files), Chart: finding.Finding{Path: t.file.Path},
 	}}
 	b.bundle.Chart.Line, b.bundle.Chart.Column = t.file.At("helm", "chart")
@@ -94,6 +97,25 @@ func (l *lintObjects) report(p lintPlace, r *lintReport) {
 				in.Rendered = b.rendered[version]
 				r.add(p, b.dir, kinds.Findings(in))
 			}
+		}
+	}
+}
+
+// comparePatches warns of those of bundles of plain manifests that match nothing. What
+// charts and kustomizations make may be different on each cluster.
+func (l *lintObjects) comparePatches(p lintPlace, r *lintReport) {
+	for _, b := range l.bundles {
+		if len(b.bundle.Manifests) == 0 {
+			continue
+		}
+		var objects []map[string]any
+		templates := false
+		for name, data := range b.bundle.Files {
+			objects = append(objects, schema.Objects(data)...) // overlays, too
+			templates = templates || strings.HasPrefix(name, "templates/")
+		}
+		if !templates {
+			r.add(p, b.dir, lint.ComparePatches(&b.file, objects))
 		}
 	}
 }
