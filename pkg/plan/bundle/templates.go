@@ -96,14 +96,18 @@ func (a *assembly) badTemplate(file string, err *values.SyntaxError, text fleety
 		Path: file, Line: text.Line + err.Line - 1, Column: text.Column, Severity: finding.Error, Rule: finding.RuleTemplate,
 		Message: fmt.Sprintf("template of %s: %s", printable.Line(position.Path(text.Keys)), printable.Line(err.Text)),
 	}
-	if slices.Contains(reaching, err.Function) {
+	bare := bareKey(text.Value, err.Function)
+	if slices.Contains(reaching, err.Function) && bare == "" {
 		f.Rule = finding.RuleReachesOut
 		f.Message = fmt.Sprintf("template function %q is refused: templates of values reach nothing outside of them", err.Function)
 	}
 	if h.target < 0 && slices.ContainsFunc(a.spec.Targets, func(t fleet.BundleTarget) bool { return t.Helm != nil && t.Helm.DisablePreProcess }) {
 		f.Severity = finding.Warning
 	}
-	if f.Rule == finding.RuleTemplate && err.Function != "" {
+	if bare != "" {
+		f.Message = fmt.Sprintf("template of %s: %s is a key here, and without quotes it counts as a function", printable.Line(position.Path(text.Keys)), printable.Line(err.Function))
+		f.Hint = "write " + printable.Line(position.Short(bare))
+	} else if f.Rule == finding.RuleTemplate && err.Function != "" {
 		f.Hint = "helm.disablePreProcess: true leaves ${ } as text"
 		if near := spelling.Nearest(err.Function, values.Functions()); near != "" {
 			f.Hint = fmt.Sprintf("did you mean %q?", near)
@@ -112,6 +116,19 @@ func (a *assembly) badTemplate(file string, err *values.SyntaxError, text fleety
 		}
 	}
 	a.add(f)
+}
+
+// bareKey is how to write the key of a mapping that a template takes for a function, as
+// in get .ClusterLabels env; empty where the function is no key.
+func bareKey(template, function string) string {
+	if function == "" {
+		return ""
+	}
+	m := regexp.MustCompile(`\b((?:get|index|hasKey)\s+\.Cluster\w+)\s+` + regexp.QuoteMeta(function) + `\b`).FindStringSubmatch(template)
+	if m == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %q", m[1], function)
 }
 
 // templateBytes is how large a template of a chart may be that is parsed here.
