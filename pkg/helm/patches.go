@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/kustomize/api/konfig"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/position"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
 
 var (
@@ -54,12 +55,41 @@ func (l locator) patchFor(dir, kind, name string) (Place, bool) {
 			if hasKind == kind && hasName == name {
 				return Place{
 					File: p.file, Line: p.line, Column: p.column,
-					Text: fmt.Sprintf("the patch is for %s %s, and no resource of the kustomization has that kind and name", kind, name),
+					Text: fmt.Sprintf("the patch is for %s %s, and no resource of the kustomization has that kind and name%s", kind, name, l.resourceMeant(p, kind, name)),
 				}, true
 			}
 		}
 	}
 	return Place{}, false
+}
+
+// resourceMeant is which object in the files of the bundle a patch without a target
+// probably means; empty where none is near. The patch itself is none.
+func (l locator) resourceMeant(p kustomPatch, kind, name string) string {
+	var kinds, names []string
+	for _, r := range l.d.Content.Resources {
+		if ext := path.Ext(r.Name); r.Name == p.from || ext != ".yaml" && ext != ".yml" {
+			continue
+		}
+		for _, doc := range position.Documents(l.bytes(r.Name)) {
+			root := position.Root(doc.Text)
+			hasKind, _ := position.Text(root, "kind")
+			hasName, _ := position.Text(root, "metadata", "name")
+			if hasKind == kind {
+				names = append(names, hasName)
+			}
+			if hasName == name {
+				kinds = append(kinds, hasKind)
+			}
+		}
+	}
+	if near := spelling.Nearest(kind, kinds); near != "" {
+		return fmt.Sprintf("; did you mean %s %s?", near, name)
+	}
+	if near := spelling.Nearest(name, names); near != "" {
+		return fmt.Sprintf("; did you mean %s %s?", kind, near)
+	}
+	return ""
 }
 
 // operation is the operation of a JSON patch whose path an object does not have.
