@@ -185,6 +185,30 @@ var mistakesOfPatches = map[string]mistake{
 		"kustomization.yaml:4:3: error: render: the patch is for ConfigMap b, and no resource of the kustomization has that kind and name [render]\n" +
 			"    for every sample cluster\n",
 	},
+	"NoTargetName": {
+		map[string]string{
+			"dep.yaml": mistakenWorkload, "kustomization.yaml": "resources:\n- dep.yaml\npatches:\n- path: p.yaml\n",
+			"p.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: wbe\n",
+		},
+		"kustomization.yaml:4:3: error: render: the patch is for Deployment wbe, and no resource of the kustomization has that kind and name; did you mean Deployment web? [render]\n" +
+			"    for every sample cluster\n",
+	},
+	"NoTargetKind": {
+		map[string]string{
+			"cm.yaml": mistakenCM, "kustomization.yaml": "resources:\n- cm.yaml\npatchesStrategicMerge:\n- p.yaml\n",
+			"p.yaml": "apiVersion: v1\nkind: ConfgiMap\nmetadata:\n  name: a\n",
+		},
+		"kustomization.yaml:4:3: error: render: the patch is for ConfgiMap a, and no resource of the kustomization has that kind and name; did you mean ConfigMap a? [render]\n" +
+			"    for every sample cluster\n",
+	},
+	"NoTargetFar": {
+		map[string]string{
+			"cm.yaml": mistakenCM, "kustomization.yaml": "resources:\n- cm.yaml\npatches:\n- path: p.yaml\n",
+			"p.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: frontend\n",
+		},
+		"kustomization.yaml:4:3: error: render: the patch is for ConfigMap frontend, and no resource of the kustomization has that kind and name [render]\n" +
+			"    for every sample cluster\n",
+	},
 }
 
 var mistakesOfNames = map[string]mistake{
@@ -244,6 +268,14 @@ var mistakesOfValues = map[string]mistake{
 		inValues("    region: ${ ClusterLabels.region }\n"),
 		"fleet.yaml:4:13: error: template of helm.values.region: there is no function \"ClusterLabels\" [template]\n" +
 			"    did you mean .ClusterLabels?\n",
+	},
+	"KeyWithoutQuotes": {
+		inValues("    a: ${ get .ClusterLabels env }\n    b: ${ index .ClusterLabels region }\n    c: ${ env \"HOME\" }\n"),
+		"fleet.yaml:4:8: error: template of helm.values.a: env is a key here, and without quotes it counts as a function [template]\n" +
+			"    write get .ClusterLabels \"env\"\n" +
+			"fleet.yaml:5:8: error: template of helm.values.b: region is a key here, and without quotes it counts as a function [template]\n" +
+			"    write index .ClusterLabels \"region\"\n" +
+			"fleet.yaml:6:8: error: template function \"env\" is refused: templates of values reach nothing outside of them [reaches-out]\n",
 	},
 	"Unclosed": {
 		inValues("    deep: [a, \"${ .ClusterLabels.region\"]\n"),

@@ -37,9 +37,18 @@ func (c *checker) unknownKey(n *yaml.Node, p pair, s slot, known map[string]fiel
 	c.add(p.key, severity, finding.RuleUnknownKey, fmt.Sprintf("unknown key %q is ignored", key), hint)
 }
 
+// ClusterLabels is no key of a target, and is taken for one: templates call labels so.
+const ClusterLabels = "clusterLabels"
+
+// HintClusterLabels is what to write in its place.
+const HintClusterLabels = "labels of clusters are selected with clusterSelector: {matchLabels: {...}}"
+
 // indented says that a key of a label selector stands beside the selector and not
-// below it. It is empty for other keys.
+// below it, or how labels of clusters are selected. It is empty for other keys.
 func indented(n *yaml.Node, key string, known map[string]field) string {
+	if _, selects := known["clusterSelector"]; selects && key == ClusterLabels {
+		return HintClusterLabels
+	}
 	if key != "matchLabels" && key != "matchExpressions" {
 		return ""
 	}

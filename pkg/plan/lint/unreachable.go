@@ -10,6 +10,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/printable"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
@@ -51,6 +52,8 @@ func (c *check) criteriaMeant(place []any) string {
 	for _, key := range c.file.Keys(place...) {
 		switch near := spelling.Nearest(key, criteria); {
 		case slices.Contains(criteria, key), key == "name", key == "namespace":
+		case key == fleetyaml.ClusterLabels:
+			return fleetyaml.HintClusterLabels
 		case key == "matchLabels", key == "matchExpressions":
 			return fmt.Sprintf("%s belongs below clusterSelector: indent it one level deeper", key)
 		case near != "":
