@@ -35,6 +35,7 @@ func (a *assembly) checkFiles() {
 		}
 	}
 	k.unread()
+	k.misnamed()
 	k.overlays()
 	dirs := k.kustomizeDirs()
 	for _, d := range dirs {
@@ -84,7 +85,7 @@ func (k *checks) manifests() {
 	for _, f := range k.a.files {
 		switch {
 		case k.unused(f.name):
-		case !isManifest(f.name):
+		case !isManifest(f.name), k.kustomizationMeant(f) != "":
 		case strings.HasPrefix(f.name, "templates/"), strings.HasPrefix(f.name, "overlays/"), k.nested(path.Dir(f.name)),
 			slices.Contains(fleetyaml.Names, f.name):
 		default:
@@ -146,7 +147,7 @@ func (k *checks) unread() {
 		switch base := path.Base(f.name); {
 		case k.nested(path.Dir(f.name)): // it has a fleet.yaml, or is a chart
 			continue
-		case misnamed(f.name):
+		case miscased(f.name):
 			w.Message, w.Hint = base+" is not read as "+fleetyaml.Names[0]+": the name differs in case", "rename it to "+fleetyaml.Names[0]
 		case f.name == fleetyaml.Names[1] && path.Base(k.a.file.Path) != f.name:
 			w.Message, w.Hint = base+" is not read: "+fleetyaml.Names[0]+" is there, too", "keep one of the two"
@@ -157,9 +158,9 @@ func (k *checks) unread() {
 	}
 }
 
-// misnamed reports whether the name of a file is that of a fleet.yaml in another
+// miscased reports whether the name of a file is that of a fleet.yaml in another
 // case.
-func misnamed(name string) bool {
+func miscased(name string) bool {
 	base := path.Base(name)
 	return slices.Contains(fleetyaml.Names, strings.ToLower(base)) && !slices.Contains(fleetyaml.Names, base)
 }

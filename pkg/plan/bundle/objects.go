@@ -79,7 +79,7 @@ func (k *checks) manifest(data []byte, at standing) {
 		return
 	}
 	switch {
-	case o.Kind == "" && o.APIVersion == "" && (isOptions(data) || misnamed(at.file)):
+	case o.Kind == "" && o.APIVersion == "" && (isOptions(data) || miscased(at.file)):
 	case o.Kind == "" && o.APIVersion == "":
 		k.notDeployed(at, "the document has neither apiVersion nor kind, so it is not deployed")
 	case o.Kind == "":
