@@ -94,3 +94,20 @@ var mistakesOfReferences = map[string]mistake{
 const mistakenCRD = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: things.acme.io}\nspec:\n  group: acme.io\n  scope: Namespaced\n" +
 	"  names: {kind: Thing, plural: things, singular: thing}\n  versions:\n  - name: v1\n    served: true\n    storage: true\n" +
 	"    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}\n"
+
+// Fields of Ingress as they were before networking.k8s.io/v1.
+var mistakesOfIngresses = map[string]mistake{
+	"Old": {
+		map[string]string{"ing.yaml": "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: web}\nspec:\n  backend: {}\n  rules:\n  - http:\n      paths:\n" +
+			"      - path: /\n        pathType: Prefix\n        backend:\n          serviceName: web\n          servicePort: 80\n"},
+		"ing.yaml:5:3: error: Ingress web: unknown field \"spec.backend\" [unknown-field]\n    networking.k8s.io/v1 has defaultBackend in its place\n" +
+			"ing.yaml:12:11: error: Ingress web: unknown field \"spec.rules[0].http.paths[0].backend.serviceName\" [unknown-field]\n" +
+			"    networking.k8s.io/v1 has service: {name: ...} in its place\n" +
+			"ing.yaml:13:11: error: Ingress web: unknown field \"spec.rules[0].http.paths[0].backend.servicePort\" [unknown-field]\n" +
+			"    networking.k8s.io/v1 has service: {port: {number: ...}} in its place, or {port: {name: ...}}\n",
+	},
+	"OtherKind": {
+		map[string]string{"cm.yaml": mistakenCM + "serviceName: a\n"},
+		"cm.yaml:7:1: error: ConfigMap a: unknown field \"serviceName\" [unknown-field]\n",
+	},
+}

@@ -78,6 +78,7 @@ var mistakes = map[string]map[string]mistake{
 	"ChartVersions":      mistakesOfChartVersions,
 	"References":         mistakesOfReferences,
 	"ComparePatches":     mistakesOfComparePatches,
+	"Ingresses":          mistakesOfIngresses,
 }
 
 var mistakesOfTemplates = map[string]mistake{
@@ -228,7 +229,23 @@ var mistakesOfNames = map[string]mistake{
 		map[string]string{"cm.yaml": mistakenCM, "fleet.yaml": "namespace: a\n", "fleet.yml": "namespace: b\n"},
 		"fleet.yml:1:1: warning: fleet.yml is not read: fleet.yaml is there, too [not-read]\n    keep one of the two\n",
 	},
-	"ShortEnd": {map[string]string{"cm.yaml": mistakenCM, "fleet.yml": "namespace: a\n"}, ""},
+	"Kustomization": {
+		map[string]string{"cm.yaml": mistakenCM, "kustomisation.yaml": "resources: [cm.yaml]\nnamePrefix: x-\n"},
+		"kustomisation.yaml:1:1: warning: kustomisation.yaml is not read as kustomization.yaml [not-read]\n    did you mean \"kustomization.yaml\"?\n",
+	},
+	"Flux": {
+		map[string]string{"kustomizations.yaml": "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: a}\n"},
+		"kustomizations.yaml:2:7: warning: Kustomization a: kind \"Kustomization\" of \"kustomize.toolkit.fluxcd.io/v1\" is unknown: neither Kubernetes nor a CRD here has it [unknown-kind]\n" +
+			"    where its CRD comes from elsewhere, give it with --crd-file; agents wait until the cluster has the kind\n",
+	},
+	"TemplatesOfAChart": {
+		map[string]string{"Chart.yaml": mistakenChart, "template/a.yaml": mistakenCM},
+		".:1:1: warning: nothing is rendered: no object is left to deploy [empty]\n    for every sample cluster\n" +
+			"template:1:1: warning: template is not read as templates [not-read]\n    did you mean \"templates\"?\n",
+	},
+	"BesideTemplates": {map[string]string{"Chart.yaml": mistakenChart, "templates/a.yaml": mistakenCM, "template/a.yaml": mistakenCM}, ""},
+	"NoChart":         {map[string]string{"template/a.yaml": mistakenCM}, ""},
+	"ShortEnd":        {map[string]string{"cm.yaml": mistakenCM, "fleet.yml": "namespace: a\n"}, ""},
 }
 
 // Mistakes that are found twice: when the files are read and when they are

@@ -1,11 +1,13 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -31,13 +33,27 @@ func (w *walk) add(rule string, key bool, path []any, message, hint string) {
 	}
 }
 
+// renamed is what stands in networking.k8s.io/v1 for a field that Ingress had in v1beta1;
+// empty for another field. known are the fields that there are in its place.
+func renamed(path []any, known []string) string {
+	switch key := path[len(path)-1]; {
+	case key == "serviceName" && slices.Contains(known, "service") && slices.Contains(known, "resource"):
+		return "networking.k8s.io/v1 has service: {name: ...} in its place"
+	case key == "servicePort" && slices.Contains(known, "service") && slices.Contains(known, "resource"):
+		return "networking.k8s.io/v1 has service: {port: {number: ...}} in its place, or {port: {name: ...}}"
+	case key == "backend" && slices.Contains(known, "defaultBackend"):
+		return "networking.k8s.io/v1 has defaultBackend in its place"
+	}
+	return ""
+}
+
 // unknown is the fault of a field that a schema does not have.
 func (w *walk) unknown(path []any, key string, known []string) {
 	hint := ""
 	if near := spelling.Nearest(position.Short(key), known); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	w.add(finding.RuleUnknownField, true, path, fmt.Sprintf("unknown field %q", position.Path(path)), hint)
+	w.add(finding.RuleUnknownField, true, path, fmt.Sprintf("unknown field %q", position.Path(path)), cmp.Or(renamed(path, known), hint))
 	if last := len(w.faults) - 1; w.newer && last >= 0 && w.faults[last].Rule == finding.RuleUnknownField {
 		w.faults[last].Severity = finding.Warning
 		w.faults[last].Hint = "this fleet knows Kubernetes up to " + Linked
