@@ -109,6 +109,14 @@ func (s *survey) warn(path, message string) {
 	s.found = append(s.found, finding.Finding{Path: path, Severity: finding.Warning, Rule: finding.RuleEmpty, Message: message})
 }
 
+// noDirectory is why a path is no directory of the repository.
+func noDirectory(name string, isFile bool) string {
+	if isFile {
+		return fmt.Sprintf("it is a file, and paths name directories: write %q", path.Dir(name))
+	}
+	return "the repository has no such directory"
+}
+
 func (s *survey) entry(e fleet.BundlePath) {
 	base, ok := clean(e.Base)
 	if !ok {
@@ -116,7 +124,7 @@ func (s *survey) entry(e fleet.BundlePath) {
 		return
 	}
 	if info, err := fs.Stat(s.root, base); err != nil || !info.IsDir() {
-		s.fail(base, finding.RuleFile, "the repository has no such directory")
+		s.fail(base, finding.RuleFile, noDirectory(base, err == nil))
 		return
 	}
 	if e.Options != "" {
@@ -152,13 +160,14 @@ func (s *survey) pattern(p string) {
 		s.fail(p, finding.RuleTooLarge, fmt.Sprintf("the paths match too much: there are more than %d files and directories where they may", maxEntries))
 		return
 	}
-	hit := false
+	hit, isFile := false, false
 	for _, m := range matches {
 		if s.full {
 			return
 		}
 		info, err := fs.Stat(s.root, m)
 		if err != nil || !info.IsDir() || m != pattern && !s.real(m) {
+			isFile = isFile || err == nil && m == pattern
 			continue
 		}
 		hit = true
@@ -173,7 +182,7 @@ func (s *survey) pattern(p string) {
 	}
 	if !hit {
 		s.nowhere(p, finding.Finding{
-			Path: pattern, Severity: finding.Warning, Rule: finding.RuleEmpty, Message: "the repository has no such directory",
+			Path: pattern, Severity: finding.Warning, Rule: finding.RuleEmpty, Message: noDirectory(pattern, isFile),
 		})
 	}
 }

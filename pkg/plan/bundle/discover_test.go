@@ -71,7 +71,7 @@ func TestDiscover(t *testing.T) {
 		"GlobOfLinks": {why: "what a link leads to is not deployed a second time", paths: []string{"i/*"}, want: []string{"i/v2", "i/v2/sub"}},
 		"LinkInGlob":  {why: "a pattern goes through links", paths: []string{"i/l*/sub"}, want: []string{"i/latest/sub"}},
 		"Link":        {why: "whoever names a link means it", paths: []string{"i/latest"}, want: []string{"i/latest", "i/latest/sub"}},
-		"AFile":       {paths: []string{"README.md"}, found: []string{"README.md:1:1: warning: the repository has no such directory [empty]"}},
+		"AFile":       {paths: []string{"README.md"}, found: []string{"README.md:1:1: warning: it is a file, and paths name directories: write \".\" [empty]"}},
 		"Outside":     {paths: []string{"../x"}, found: []string{"../x:1:1: error: the path leads out of the repository [outside]"}},
 		"BadPattern":  {paths: []string{"[a"}, found: []string{"[a:1:1: error: the path is not a valid pattern [value]"}},
 	}
