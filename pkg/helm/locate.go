@@ -40,6 +40,8 @@ var (
 	ofParser  = regexp.MustCompile(`^(?:error converting YAML to JSON: )?(?:yaml: )?(?:line (\d+): )?(.*)$`)
 	ofVersion = regexp.MustCompile(`^chart requires kubeVersion`)
 	ofKustom  = regexp.MustCompile(`^kustomize "([^"]*)": (.*)$`)
+	ofInclude = regexp.MustCompile(`no template "([^"]*)" associated with template`)
+	defines   = regexp.MustCompile(`\{\{-?\s*define\s+"([^"]*)"`)
 	noYAML    = regexp.MustCompile(`(?:MalformedYAMLError: )?yaml: line (\d+): (.*?) in File: (\S+)`)
 	fromFile  = regexp.MustCompile(`from '([^']+)'`)
 	ofField   = regexp.MustCompile(`unknown field "([^"]+)"`)
@@ -138,10 +140,32 @@ func (l locator) template(name, line, column, text string) (Place, bool) {
 	if m := executing.FindStringSubmatch(text); m != nil {
 		if said, ok := l.ofAbsent(f, m[1], m[2]); ok {
 			m[2] = said
+		} else if said, ok := l.noTemplate(m[2]); ok {
+			m[2] = said
 		}
 		p.Text = m[1] + ": " + m[2]
 	}
 	return p, true
+}
+
+// noTemplate is what to say of a template that includes one which is not defined, where
+// one of the chart's own has nearly its name.
+func (l locator) noTemplate(text string) (said string, ok bool) {
+	m := ofInclude.FindStringSubmatch(text)
+	if m == nil {
+		return "", false
+	}
+	var known []string
+	for _, r := range l.d.Content.Resources {
+		if !l.isTemplate(r.Name) {
+			continue
+		}
+		for _, d := range defines.FindAllSubmatch(l.bytes(r.Name), -1) {
+			known = append(known, string(d[1]))
+		}
+	}
+	near := spelling.Nearest(m[1], known)
+	return fmt.Sprintf("there is no template %q; did you mean %q?", m[1], near), near != ""
 }
 
 // rendered is a line of what a file renders to: that of the file itself only if
