@@ -111,3 +111,37 @@ var mistakesOfIngresses = map[string]mistake{
 		"cm.yaml:7:1: error: ConfigMap a: unknown field \"serviceName\" [unknown-field]\n",
 	},
 }
+
+// Entries of images in a kustomization that no resource has.
+var mistakesOfImages = map[string]mistake{
+	"Near": {
+		mistakenPatches("images:\n- {name: nginx, newTag: '2'}\n- {name: ngnix, newTag: '2'}\n"),
+		"kustomization.yaml:4:3: warning: the entry of images changes nothing: no image of the resources is called \"ngnix\" [unmatched]\n" +
+			"    for every sample cluster; did you mean \"nginx\"?\n",
+	},
+	"Far": {
+		mistakenPatches("images:\n- {name: 'registry.example.com:5000/web', newTag: '2'}\n"),
+		"kustomization.yaml:3:3: warning: the entry of images changes nothing: no image of the resources is called \"registry.example.com:5000/web\" [unmatched]\n" +
+			"    for every sample cluster; the images are nginx\n",
+	},
+	"SameTag": {
+		map[string]string{
+			"dep.yaml":           strings.ReplaceAll(mistakenWorkload, "nginx", "'registry.example.com:5000/nginx:2@sha256:abc'"),
+			"kustomization.yaml": "resources: [dep.yaml]\nimages:\n- {name: 'registry.example.com:5000/nginx', newTag: '2'}\n",
+		}, "",
+	},
+	"Pattern": {mistakenPatches("images:\n- {name: '.*ginx', newTag: '2'}\n"), ""},
+	"Chained": {mistakenPatches("images:\n- {name: nginx, newName: httpd}\n- {name: httpd, newTag: '3'}\n"), ""},
+	"OfABase": {
+		map[string]string{
+			"fleet.yaml": "kustomize: {dir: prod}\n", "base/dep.yaml": mistakenWorkload, "base/kustomization.yaml": "resources: [dep.yaml]\nimages:\n- {name: nginx, newName: httpd}\n",
+			"prod/kustomization.yaml": "resources: [../base]\nimages:\n- {name: httpd, newTag: '3'}\n",
+		}, "",
+	},
+	"Component": {
+		map[string]string{
+			"fleet.yaml": "kustomize: {dir: prod}\n", "prod/dep.yaml": mistakenWorkload, "prod/kustomization.yaml": "resources: [dep.yaml]\ncomponents: [../tag]\n",
+			"tag/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nimages:\n- {name: other, newTag: '3'}\n",
+		}, "",
+	},
+}

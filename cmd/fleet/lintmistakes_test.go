@@ -78,6 +78,7 @@ var mistakes = map[string]map[string]mistake{
 	"ChartVersions":      mistakesOfChartVersions,
 	"References":         mistakesOfReferences,
 	"ComparePatches":     mistakesOfComparePatches,
+	"Images":             mistakesOfImages,
 	"Ingresses":          mistakesOfIngresses,
 }
 

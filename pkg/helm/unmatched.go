@@ -18,8 +18,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
 
-// An UnmatchedPatch is a patch of a kustomization whose target matches no resource,
-// so that it changes nothing.
+// An UnmatchedPatch is a patch of a kustomization whose target matches no resource, or an
+// entry of its images that no resource has, so that it changes nothing.
 type UnmatchedPatch struct {
 	Place
 	// Hint says what the target may have meant, or which resources there are.
@@ -53,7 +53,7 @@ type resourceName struct{ kind, name string }
 
 func (n resourceName) String() string { return printable.Line(n.kind + " " + n.name) }
 
-// unmatchedPatches are the patches of a kustomization that can be built, and of those
+// unmatchedPatches are the patches and images of a kustomization that can be built, and of those
 // that it builds on, whose target matches no resource. rendered is what the chart of
 // the bundle rendered.
 func unmatchedPatches(p parts, rendered []object) []UnmatchedPatch {
@@ -69,29 +69,36 @@ func unmatchedPatches(p parts, rendered []object) []UnmatchedPatch {
 	for _, o := range rendered {
 		pr.names = append(pr.names, resourceName{o.GetKind(), o.GetName()})
 	}
+	var dirs []string
 	for _, key := range slices.Sorted(maps.Keys(g.seen)) {
 		if dir, ok := strings.CutPrefix(key, "false "); ok {
-			pr.mark(dir)
+			dirs = append(dirs, dir)
 		}
 	}
+	var out []UnmatchedPatch
+	for _, dir := range dirs {
+		out = append(out, pr.images(dir, p.files)...)
+	}
+	for _, dir := range dirs {
+		pr.mark(dir)
+	}
 	if len(pr.patches) == 0 {
-		return nil
+		return out
 	}
 	result, err := build(fs, dir)
 	if err != nil {
-		return nil // a patch relies on what the marks change
+		return out // a patch relies on what the marks change
 	}
 	matched := map[string]bool{}
 	for _, r := range result.Resources() {
 		fields, err := r.Map()
 		if err != nil {
-			return nil
+			return out
 		}
 		for field := range fields {
 			matched[field] = true
 		}
 	}
-	var out []UnmatchedPatch
 	for i, patch := range pr.patches {
 		if !matched[markOf(i)] {
 			out = append(out, pr.unmatched(patch, p.files))
