@@ -34,22 +34,9 @@ func (pr *probe) images(dir string, files []file) []UnmatchedPatch {
 		if err != nil || pr.fs.WriteFile(name, without) != nil {
 			return nil
 		}
-		result, err := build(pr.fs, dir)
+		texts, images, err := pr.textsOf(dir)
 		if pr.fs.WriteFile(name, data) != nil || err != nil {
 			return nil
-		}
-		var texts, images []string
-		for _, r := range result.Resources() {
-			fields, err := r.Map()
-			if err != nil {
-				return nil
-			}
-			textsIn(fields, "", func(key, text string) {
-				texts = append(texts, text)
-				if key == "image" {
-					images = append(images, imageName(text))
-				}
-			})
 		}
 		for i, entry := range entries {
 			if !slices.ContainsFunc(texts, func(t string) bool { return isImage(entry.Name, t) }) {
@@ -59,6 +46,28 @@ func (pr *probe) images(dir string, files []file) []UnmatchedPatch {
 		}
 	}
 	return out
+}
+
+// textsOf are all texts in what the kustomization of a directory builds, and the names of
+// its images.
+func (pr *probe) textsOf(dir string) (texts, images []string, err error) {
+	result, err := build(pr.fs, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range result.Resources() {
+		fields, err := r.Map()
+		if err != nil {
+			return nil, nil, err
+		}
+		textsIn(fields, "", func(key, text string) {
+			texts = append(texts, text)
+			if key == "image" {
+				images = append(images, imageName(text))
+			}
+		})
+	}
+	return texts, images, nil
 }
 
 // unmatchedImage is what to say of an entry of images that changes nothing.
