@@ -26,6 +26,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/kubebin"
 )
@@ -66,6 +67,7 @@ func main() {
 
 // A stage is one call of go test.
 type stage struct {
+	name     string // for the line that says how long it took
 	packages []string
 	flags    []string
 }
@@ -94,9 +96,9 @@ func (o options) stages(all []string) []stage {
 			clusters = append(clusters, p)
 		}
 	}
-	stages := []stage{{packages: unit, flags: o.flags()}}
+	stages := []stage{{name: "unit tests", packages: unit, flags: o.flags()}}
 	if !o.unit {
-		stages = append(stages, stage{packages: clusters, flags: append(o.flags(), "-p=2")})
+		stages = append(stages, stage{name: "tests on API servers", packages: clusters, flags: append(o.flags(), "-p=2")})
 	}
 	return stages
 }
@@ -104,9 +106,11 @@ func (o options) stages(all []string) []stage {
 func run(ctx context.Context, o options) error {
 	if !o.unit {
 		fmt.Println("test: Kubernetes for the tests")
+		began := time.Now()
 		if _, err := kubebin.Ensure(ctx, os.Stdout); err != nil {
 			return err
 		}
+		printTook("Kubernetes", began)
 	}
 	list, err := exec.CommandContext(ctx, "go", "list", "./...").Output()
 	if err != nil {
@@ -115,9 +119,11 @@ func run(ctx context.Context, o options) error {
 	var failed error
 	tests := newReport(os.Stdout, o.v)
 	for _, s := range o.stages(strings.Fields(string(list))) {
+		began := time.Now()
 		if err := o.goTest(ctx, s, tests); err != nil {
 			failed = err
 		}
+		printTook(s.name, began)
 		if ctx.Err() != nil {
 			return failed
 		}
@@ -126,6 +132,11 @@ func run(ctx context.Context, o options) error {
 		failed = err
 	}
 	return failed
+}
+
+// printTook prints how long a part of the run took.
+func printTook(part string, began time.Time) {
+	fmt.Printf("test: %s took %s\n", part, time.Since(began).Round(time.Second))
 }
 
 // checkSkips compares the skipped tests with the list of this kind of run. A part of
