@@ -103,15 +103,7 @@ func (l *importLoop) parts() []kube.Runner {
 // wakeUps registers what may change the next step.
 func (l *importLoop) wakeUps() {
 	v := l.view
-	v.clusters.OnChange(func(old, c *fleet.Cluster) {
-		switch {
-		case c == nil:
-			l.forget(kube.KeyOf(old))
-			l.turns.wake()
-		case c.Spec.KubeConfigSecret != "" && (clusterNews(old, c) || importNews(old, c)):
-			l.near.Add(kube.KeyOf(c))
-		}
-	})
+	v.clusters.OnChange(l.clusterChanged)
 	l.known.OnChange(func(old, s *meta) {
 		for _, c := range v.clusters.ByIndex(bySecret, kube.KeyOf(either(old, s)).String()) {
 			l.near.Add(kube.KeyOf(c))
@@ -152,6 +144,33 @@ func (l *importLoop) wakeUpsByAgents() {
 			l.wakeCluster(kube.KeyOf(c))
 		}
 	})
+}
+
+// clusterChanged wakes up what a change of a Cluster matters to. The turns hear of a
+// record only here: the import that wrote it was over before the cache knew of it.
+func (l *importLoop) clusterChanged(old, c *fleet.Cluster) {
+	if c == nil {
+		l.forget(kube.KeyOf(old))
+		l.turns.wake()
+		return
+	}
+	if c.Spec.KubeConfigSecret == "" {
+		return
+	}
+	if clusterNews(old, c) || importNews(old, c) {
+		l.near.Add(kube.KeyOf(c))
+	}
+	if turnNews(old, c) {
+		l.turns.wake()
+	}
+}
+
+// turnNews reports whether a change of a Cluster matters to imports.Plan. The first
+// sight of one does not: its own turn wakes up the others.
+func turnNews(old, c *fleet.Cluster) bool {
+	return old != nil && (old.Annotations[imports.AnnotationImported] != c.Annotations[imports.AnnotationImported] ||
+		old.Labels[imports.LabelCanary] != c.Labels[imports.LabelCanary] ||
+		old.Spec.Paused != c.Spec.Paused || online(old) != online(c))
 }
 
 // importNews tells whether a change of a Cluster's status matters to imports.

@@ -134,6 +134,7 @@ func (l *importLoop) settle(ctx context.Context, f imports.Facts) (kube.Next, er
 			silent = fault.WaitError(imports.ReasonSilent, 0, fmt.Errorf(
 				"the agent was installed in namespace %q and told of %s, and has not registered: kubectl -n %s logs deployment/fleet-agent says why",
 				f.Record.Namespace, f.Record.URL, f.Record.Namespace))
+			l.turns.wake() // the others may have to wait because of it
 		}
 	}
 	return next, l.report(ctx, kube.KeyOf(f.Cluster), silent)

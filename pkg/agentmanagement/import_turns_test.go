@@ -1,0 +1,67 @@
+package agentmanagement
+
+import (
+	"context"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+)
+
+// The cache may know of an import only after the import has woken up the turns: they
+// are woken up when it does, and when anything else changes that they decide by.
+func TestTurnsWake(t *testing.T) {
+	cluster := func(change func(*fleet.Cluster)) *fleet.Cluster {
+		c := &fleet.Cluster{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "c", Labels: map[string]string{}, Annotations: map[string]string{}},
+			Spec:       fleet.ClusterSpec{KubeConfigSecret: "kubeconfig"},
+		}
+		if change != nil {
+			change(c)
+		}
+		return c
+	}
+	for name, changed := range map[string]*fleet.Cluster{
+		"Told":   cluster(func(c *fleet.Cluster) { c.Annotations[imports.AnnotationImported] = imports.Record{Namespace: "a"}.String() }),
+		"Canary": cluster(func(c *fleet.Cluster) { c.Labels[imports.LabelCanary] = "true" }),
+		"Paused": cluster(func(c *fleet.Cluster) { c.Spec.Paused = true }),
+		"Online": cluster(func(c *fleet.Cluster) {
+			c.Status.Conditions = []fleet.Condition{{Type: fleet.ConditionConnected, Status: corev1.ConditionTrue}}
+		}),
+		"Gone": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, err := kube.Connect(kube.Config{REST: &rest.Config{Host: "https://manager.invalid"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := New(Config{}, client, logrus.NewEntry(logrus.New())).imports
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			l.turns.loop = kube.NewLoop("turns", 1, func(context.Context, kube.Key) (kube.Next, error) {
+				stop()
+				return kube.Done, nil
+			})
+			l.clusterChanged(cluster(nil), changed)
+			if err := l.turns.loop.Run(ctx); err != nil { // until the turns are woken up
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A sign of life, which comes from each agent again and again, is nothing to the turns.
+func TestTurnNews(t *testing.T) {
+	one := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "c"}}
+	alive := one.DeepCopy()
+	alive.Status.Agent.LastSeen = metav1.Now()
+	if turnNews(one, alive) || turnNews(nil, one) {
+		t.Error("the turns are woken up for a sign of life, or for the first sight of a Cluster")
+	}
+}
