@@ -20,13 +20,18 @@ const (
 const maxNote = 1024
 
 // A Recorder tells people what happened to an object, as events.k8s.io/v1
-// Events. Events are news, not state: one that cannot be written is dropped.
+// Events. Events are news, not state: one that the API server refuses is dropped. It
+// is sent again, a few times, where the API server is not able to answer.
 type Recorder struct {
 	process string
 	client  *Client
 	queue   chan *eventsv1.Event
 	now     func() time.Time
+	delays  Backoff
 }
+
+// eventTries is how often an event is sent that nobody answers.
+const eventTries = 5
 
 // NewRecorder is a recorder whose events name "fleet.cattle.io/<process>" as
 // their source. It writes while it runs; at most 1,000 events wait.
@@ -76,13 +81,23 @@ func (r *Recorder) Event(obj Object, kind, reason, message string) {
 
 // Run writes events until ctx ends.
 func (r *Recorder) Run(ctx context.Context) error {
-	store := StoreOf[*eventsv1.Event](r.client)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case e := <-r.queue:
-			_, _ = store.Create(ctx, e) // dropped on failure, see Recorder
+			r.write(ctx, e)
+		}
+	}
+}
+
+// write sends an event until the API server has answered, or has had its tries.
+func (r *Recorder) write(ctx context.Context, e *eventsv1.Event) {
+	delays := r.delays
+	for try := 1; ; try++ {
+		_, err := StoreOf[*eventsv1.Event](r.client).Create(ctx, e)
+		if !IsAway(err) || IsForbidden(err) || IsUnauthorized(err) || try == eventTries || delays.Wait(ctx) != nil {
+			return
 		}
 	}
 }
