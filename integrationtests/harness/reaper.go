@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -61,6 +62,7 @@ type Reaper struct {
 	victim *process.Process
 	armed  *Point
 	doomed bool     // its point has come
+	flying int      // writes that the API server has not answered
 	writes []*Write // since it was armed
 }
 
@@ -132,6 +134,13 @@ func (r *Reaper) Fatal() bool {
 	return r.doomed
 }
 
+// Quiet reports whether the API server has answered all writes that it was sent.
+func (r *Reaper) Quiet() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.flying == 0
+}
+
 // Seen are the writes since the Reaper was armed.
 func (r *Reaper) Seen() []Write {
 	r.mu.Lock()
@@ -143,7 +152,9 @@ func (r *Reaper) Seen() []Write {
 	return out
 }
 
-// RoundTrip passes a request on, and the answer back.
+// RoundTrip passes a request on, and the answer back. A write that was passed on ends
+// with the answer of the API server, also where its agent is dead by then: who waits
+// until the Reaper is Quiet sees all that the agent has done.
 func (r *Reaper) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !changes(req) {
 		return r.next.RoundTrip(req)
@@ -155,15 +166,22 @@ func (r *Reaper) RoundTrip(req *http.Request) (*http.Response, error) {
 	if r.Ignore != nil && r.Ignore(w) {
 		return r.next.RoundTrip(req)
 	}
-	at := r.begin(&w)
-	if at != nil && !at.After {
-		return nil, errDead
+	if err := req.Context().Err(); err != nil {
+		return nil, err // it is from an agent that is dead already
 	}
-	resp, err := r.next.RoundTrip(req)
+	at, err := r.begin(&w)
 	if err != nil {
 		return nil, err
 	}
-	r.end(&w, resp.StatusCode, at != nil)
+	resp, err := r.next.RoundTrip(req.WithContext(context.WithoutCancel(req.Context())))
+	code := 0
+	if err == nil {
+		code = resp.StatusCode
+	}
+	r.end(&w, code, at != nil)
+	if err != nil {
+		return nil, err
+	}
 	if at != nil {
 		_ = resp.Body.Close()
 		return nil, errDead
@@ -204,20 +222,27 @@ func writeOf(req *http.Request) (Write, error) {
 }
 
 // begin notes a write, and returns the point if it is that of the agent's death. An
-// agent that is to die before it is dead then.
-func (r *Reaper) begin(w *Write) (at *Point) {
+// agent that is to die before it is dead then. A write that comes after the point has
+// come is not passed on.
+func (r *Reaper) begin(w *Write) (at *Point, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.doomed {
+		return nil, errDead
+	}
 	n := len(r.writes)
 	r.writes = append(r.writes, w)
 	if r.armed == nil || r.armed.Write != n {
-		return nil
+		r.flying++
+		return nil, nil
 	}
 	at, r.armed, r.doomed = r.armed, nil, true
 	if !at.After {
 		r.victim.Kill()
+		return nil, errDead
 	}
-	return at
+	r.flying++
+	return at, nil
 }
 
 // end notes the answer to a write.
@@ -225,6 +250,7 @@ func (r *Reaper) end(w *Write, code int, kill bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w.Code = code
+	r.flying--
 	if kill {
 		r.victim.Kill()
 	}

@@ -176,11 +176,11 @@ func (v *Victim) Died() bool {
 	return v.died
 }
 
-// Dead tells whether the agent has ended.
+// Dead tells whether the agent has ended, and what it has sent has been answered.
 func (v *Victim) Dead() bool {
 	select {
 	case <-v.Process().Done():
-		return true
+		return v.Reaper.Quiet()
 	default:
 		return false
 	}
