@@ -22,6 +22,7 @@ import (
 type Request struct {
 	Cluster     string // whose API server
 	At          time.Time
+	Ended       time.Time // of a watch; zero: it goes on
 	User        string
 	As          string // whom the user impersonated
 	Agent       string // the User-Agent
@@ -85,11 +86,13 @@ func (r Request) String() string {
 
 // auditEvent is what we read of a line of the log.
 type auditEvent struct {
+	ID         string    `json:"auditID"`
 	Verb       string    `json:"verb"`
 	RequestURI string    `json:"requestURI"`
 	UserAgent  string    `json:"userAgent"`
 	Stage      string    `json:"stage"`
 	Received   time.Time `json:"requestReceivedTimestamp"`
+	Now        time.Time `json:"stageTimestamp"`
 	User       struct {
 		Username string `json:"username"`
 	} `json:"user"`
@@ -136,6 +139,7 @@ func readAuditFile(cluster, path string, since time.Time) ([]Request, error) {
 	}
 	defer file.Close()
 	var list []Request
+	watches := map[string]int{} // indexes, by the request's id
 	lines := bufio.NewReader(file)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -146,8 +150,14 @@ func readAuditFile(cluster, path string, since time.Time) ([]Request, error) {
 		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("read audit log %s: %w", path, err)
 		}
+		if i, ok := watches[e.ID]; ok && e.Stage != "ResponseStarted" {
+			list[i].Ended = e.Now
+		}
 		if e.Received.Before(since) || e.Verb == "watch" && e.Stage != "ResponseStarted" {
 			continue
+		}
+		if e.Verb == "watch" {
+			watches[e.ID] = len(list)
 		}
 		path, query, _ := strings.Cut(e.RequestURI, "?")
 		list = append(list, Request{
