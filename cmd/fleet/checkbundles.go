@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,12 +26,12 @@ func (c *checker) readBundles(ctx context.Context) error {
 		return err
 	}
 	for _, b := range bundles {
-		refused := refusedKustomization(&b.Spec)
+		refused := refusedFiles(&b.Spec)
 		b.Spec.Resources = nil
 		if err := c.readValues(ctx, b); err != nil {
 			return err
 		}
-		seen := checkup.BundleSeen{Bundle: b, Origins: map[deployment.Source]deployment.Origin{}, Kustomize: refused}
+		seen := checkup.BundleSeen{Bundle: b, Origins: map[deployment.Source]deployment.Origin{}, Loads: refused}
 		sources, err := deployment.Sources(&b.Spec)
 		if err != nil {
 			sources = nil // its status says so
@@ -49,17 +50,21 @@ func (c *checker) readBundles(ctx context.Context) error {
 	return nil
 }
 
-// refusedKustomization is why agents refuse a kustomization of a Bundle, of its own
-// or of a target; empty if they do not.
-func refusedKustomization(spec *fleet.BundleSpec) string {
+// refusedFiles is why agents refuse a kustomization or the schema of a chart of a
+// Bundle, with its own options or those of a target; empty if they do not.
+func refusedFiles(spec *fleet.BundleSpec) string {
 	files := content.Manifest{Resources: spec.Resources}
 	dirs := []*fleet.KustomizeOptions{spec.Kustomize}
+	all := []fleet.BundleDeploymentOptions{spec.BundleDeploymentOptions}
 	for _, t := range spec.Targets {
 		if t.Kustomize != nil {
 			dirs = append(dirs, t.Kustomize)
 		}
+		if t.Helm != nil {
+			all = append(all, options.Merge(spec.BundleDeploymentOptions, t.BundleDeploymentOptions))
+		}
 	}
-	if err := helm.CheckKustomizations(files, dirs...); err != nil {
+	if err := cmp.Or(helm.CheckKustomizations(files, dirs...), helm.CheckSchemas(files, all...)); err != nil {
 		return err.Error()
 	}
 	return ""

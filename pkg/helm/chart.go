@@ -67,7 +67,10 @@ func partsOf(d Deployment) (parts, error) {
 	if p.chart, err = loader.LoadFiles(chartFiles); err != nil {
 		return parts{}, fault.PermanentError(release.ReasonBadChart, fmt.Errorf("load chart: %w", err))
 	}
-	return p, nil
+	if !d.helm().SkipSchemaValidation {
+		err = checkSchemas(p.chart)
+	}
+	return p, err
 }
 
 func unpackFiles(m content.Manifest) ([]file, error) {

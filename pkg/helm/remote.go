@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// ErrRemote is in the error of Render, Install and Upgrade for a kustomization
-// that names something outside of its bundle: kustomize itself would download
-// it, or run git, wherever the agent can reach.
+// ErrRemote is in the error of Render, Install and Upgrade for a kustomization, or
+// a values.schema.json, that names something outside of its bundle: kustomize and
+// Helm would download it, read it from the disk, or run git, wherever the agent can
+// reach.
 var ErrRemote = errors.New("it is not in the bundle, and clusters download nothing; put it into the repository")
 
 // ErrProgram is in the error of Render, Install and Upgrade for a kustomization

@@ -36,6 +36,9 @@ func Template(files fs.FS, id release.ID, values map[string]any, o RenderOptions
 	if err != nil {
 		return Templated{}, err
 	}
+	if err := checkSchemas(c); err != nil {
+		return Templated{}, err
+	}
 	in, err := rendering(Deployment{ID: id}, o, nil)
 	if err != nil {
 		return Templated{}, err

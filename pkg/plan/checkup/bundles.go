@@ -15,7 +15,7 @@ import (
 const (
 	Resources = "resources" // that bundles take along
 	Templates = "templates" // in values
-	Kustomize = "kustomize" // kustomizations
+	Kustomize = "kustomize" // kustomizations, and schemas of charts
 )
 
 // BundlesSeen are the Bundles, and what decides whether a manager of this
@@ -33,8 +33,8 @@ type BundleSeen struct {
 	// Origins are the Secrets and ConfigMaps that it names, as far as they can be
 	// read.
 	Origins map[deployment.Source]deployment.Origin
-	// Kustomize is why agents refuse its kustomization, or empty.
-	Kustomize string
+	// Loads is why agents refuse a kustomization or a schema of it, or empty.
+	Loads string
 }
 
 // resources finds Bundles that name Secrets which stay on the management
@@ -100,19 +100,20 @@ func templates(s Seen) []Finding {
 	}}
 }
 
-// kustomizations finds Bundles whose kustomizations agents refuse.
+// kustomizations finds Bundles of which agents refuse a kustomization, or the
+// schema of a chart.
 func kustomizations(s Seen) []Finding {
 	var refused []string
 	for _, b := range s.Bundles.Bundles {
-		if b.Kustomize != "" {
-			refused = append(refused, fmt.Sprintf("%s/%s (%s)", b.Bundle.Namespace, b.Bundle.Name, b.Kustomize))
+		if b.Loads != "" {
+			refused = append(refused, fmt.Sprintf("%s/%s (%s)", b.Bundle.Namespace, b.Bundle.Name, b.Loads))
 		}
 	}
 	if len(refused) == 0 {
 		return nil
 	}
 	return []Finding{{
-		Check: Kustomize, Verdict: Warn, Message: fmt.Sprintf("agents refuse the kustomizations of %d bundles: %s", len(refused), some(refused, 3)),
+		Check: Kustomize, Verdict: Warn, Message: fmt.Sprintf("agents refuse the kustomization, or the schema of the chart, of %d bundles: %s", len(refused), some(refused, 3)),
 		Hint: "before an upgrade, put what they load into the repository: fleet lint names file and line",
 	}}
 }
