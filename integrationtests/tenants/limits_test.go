@@ -1,6 +1,7 @@
 package tenants
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -30,8 +31,14 @@ func limits(t *testing.T, hub *harness.Hub) {
 		t.Fatal(err)
 	}
 	selected := fleet.BundleDeploymentOptions{AllowedTargetNamespaceSelector: production}
+	vault := s.space("vault", nil)
+	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: vault, Name: secrecy}, StringData: map[string]string{"values.yaml": "k: v", "k": "v"}})
+	from := &fleet.HelmOptions{ValuesFrom: []fleet.ValuesFrom{{
+		SecretKeyRef: &fleet.SecretKeySelector{LocalObjectReference: fleet.LocalObjectReference{Name: secrecy}, Namespace: vault},
+	}}}
 	s.space("selector", production.MatchLabels)
 	s.space("selector-crd", production.MatchLabels)
+	s.space("lookup-list", production.MatchLabels)
 	cases := map[string]struct {
 		why     string
 		files   []string
@@ -50,6 +57,9 @@ func limits(t *testing.T, hub *harness.Hub) {
 		"selector-crd": {why: "also where labels choose it", files: with("crds/crd.yaml", crd("limitpwns")), options: selected, reason: release.ReasonClusterScoped, says: "crds/crd.yaml: CustomResourceDefinition limitpwns.tenants.example is cluster-scoped"},
 		"hook":         {why: "a hook does not leave it", files: with("templates/pwn.yaml", hook), forced: true, admin: true, reason: release.ReasonClusterScoped, says: "hook Secret kube-system/limits-pwn is outside"},
 		"template":     {why: "nor does an object", files: with("templates/pwn.yaml", grab), forced: true, admin: true, reason: release.ReasonClusterScoped, says: "templates/pwn.yaml: ClusterRoleBinding limits-pwn is cluster-scoped"},
+		"lookup":       {why: "nor is anything read elsewhere", files: chart(harness.ConfigMap("a", fmt.Sprintf(`{{ (lookup "v1" "Secret" %q %q).data.k }}`, vault, secrecy))), forced: true, admin: true, reason: release.ReasonClusterScoped, says: `lookup of secrets of namespace "limits-vault": the bundle is limited to namespace "limits-lookup"`},
+		"lookup-list":  {why: "or everywhere", files: chart(harness.ConfigMap("a", `{{ len (lookup "v1" "Secret" "" "").items }}`)), options: selected, reason: release.ReasonClusterScoped, says: "lookup of secrets in the whole cluster"},
+		"values-from":  {why: "or comes from elsewhere as values", files: chart(harness.ConfigMap("a", "{{ .Values.k }}")), options: fleet.BundleDeploymentOptions{Helm: from}, forced: true, admin: true, reason: release.ReasonClusterScoped, says: `helm.valuesFrom: Secret "secrecy" of namespace "limits-vault"`},
 		"agent":        {why: "the agent is an administrator", files: []string{"a.yaml", harness.ConfigMap("a", "x"), "b.yaml", grab}, options: fleet.BundleDeploymentOptions{ServiceAccount: "fleet-agent"}, reason: release.ReasonReservedAccount, says: `service account "fleet-agent" of namespace "agent-limits" is Fleet's own`},
 		"marked":       {why: "so may be others that Fleet made", files: []string{"a.yaml", harness.ConfigMap("a", "x"), "b.yaml", grab}, options: fleet.BundleDeploymentOptions{ServiceAccount: "request-1"}, reason: release.ReasonReservedAccount, says: `service account "request-1" of namespace "agent-limits" is Fleet's own`},
 	}

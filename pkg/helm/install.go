@@ -203,7 +203,7 @@ func (c *Client) configuration(ctx context.Context, who account, eng *engine) (*
 	eng.hooks.records = c.driver(context.WithoutCancel(ctx), who.client, eng.id.Namespace)
 	eng.hooks.records.before = eng.begin
 	return &action.Configuration{
-		RESTClientGetter: getter{api: who.api, rest: who.rest, namespace: eng.id.Namespace},
+		RESTClientGetter: getter{api: who.api, rest: eng.reader(who.rest), namespace: eng.id.Namespace},
 		Releases:         storage.Init(eng.hooks.records),
 		KubeClient:       eng,
 		Capabilities:     caps,

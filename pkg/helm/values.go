@@ -17,14 +17,19 @@ import (
 // values are the Helm values of a deployment: its own, and over them those of
 // ConfigMaps and Secrets on the cluster, in their order. The cluster is read
 // with the rights of the deployment's account: a bundle must not reach Secrets
-// that its account cannot.
+// that its account cannot, and without an account none outside of its limit.
 func (c *Client) values(ctx context.Context, who account, d Deployment) (map[string]any, error) {
 	o := d.helm()
 	out := map[string]any{}
 	if o.Values != nil && o.Values.Data != nil {
 		out = runtime.DeepCopyJSON(o.Values.Data)
 	}
+	limit := d.namespaceLimit()
+	limit.closed = limit.closed && !who.impersonated()
 	for _, from := range o.ValuesFrom {
+		if err := limit.checkValues(from, d.ID.Namespace); err != nil {
+			return nil, err
+		}
 		if ref := from.ConfigMapKeyRef; ref != nil {
 			over, err := configMapValues(ctx, who, *ref, d.ID.Namespace)
 			if err != nil {
@@ -41,6 +46,21 @@ func (c *Client) values(ctx context.Context, who account, d Deployment) (map[str
 		}
 	}
 	return out, nil
+}
+
+// checkValues is checkRead for values.
+func (l namespaceLimit) checkValues(from fleet.ValuesFrom, namespace string) error {
+	if ref := from.ConfigMapKeyRef; ref != nil {
+		at := place{kind: "ConfigMap", name: ref.Name}
+		if err := l.checkRead("helm.valuesFrom: "+at.named(), or(ref.Namespace, namespace)); err != nil {
+			return err
+		}
+	}
+	if ref := from.SecretKeyRef; ref != nil {
+		at := place{kind: "Secret", name: ref.Name}
+		return l.checkRead("helm.valuesFrom: "+at.named(), or(ref.Namespace, namespace))
+	}
+	return nil
 }
 
 func configMapValues(ctx context.Context, who account, ref fleet.ConfigMapKeySelector, namespace string) (map[string]any, error) {

@@ -1,12 +1,14 @@
 package checkup
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/options"
 	"github.com/fleetworkspace/fleet/pkg/plan/values"
 )
 
@@ -16,6 +18,7 @@ const (
 	Resources = "resources" // that bundles take along
 	Templates = "templates" // in values
 	Kustomize = "kustomize" // kustomizations, and schemas of charts
+	Reads     = "reads"     // of bundles that are limited to a namespace
 )
 
 // BundlesSeen are the Bundles, and what decides whether a manager of this
@@ -116,4 +119,50 @@ func kustomizations(s Seen) []Finding {
 		Check: Kustomize, Verdict: Warn, Message: fmt.Sprintf("agents refuse the kustomization, or the schema of the chart, of %d bundles: %s", len(refused), some(refused, 3)),
 		Hint: "before an upgrade, put what they load into the repository: fleet lint names file and line",
 	}}
+}
+
+// reads finds Bundles that an administrator has limited to a namespace and that
+// take values from another one without an account. What templates look up is not
+// known here.
+func reads(s Seen) []Finding {
+	forced := map[string]string{}
+	for _, r := range s.Bundles.Repos {
+		forced[r.Namespace+"/"+r.Name] = r.Spec.TargetNamespace
+	}
+	var refused []string
+	for _, b := range s.Bundles.Bundles {
+		spec := &b.Bundle.Spec
+		all := []fleet.BundleDeploymentOptions{spec.BundleDeploymentOptions}
+		for _, t := range spec.Targets {
+			all = append(all, options.Merge(spec.BundleDeploymentOptions, t.BundleDeploymentOptions))
+		}
+		limit := forced[b.Bundle.Namespace+"/"+b.Bundle.Labels[fleet.LabelRepoName]]
+		if slices.ContainsFunc(all, func(o fleet.BundleDeploymentOptions) bool { return readsElsewhere(o, limit) }) {
+			refused = append(refused, b.Bundle.Namespace+"/"+b.Bundle.Name)
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Check: Reads, Verdict: Warn,
+		Message: fmt.Sprintf("%d bundles that are limited to a namespace take values (helm.valuesFrom) from another one: %s", len(refused), some(refused, 3)),
+		Hint:    "agents refuse that for want of an account: set serviceAccount of the GitRepo to one that may read there, or make fleet-default on the clusters",
+	}}
+}
+
+// readsElsewhere reports whether options without an account take values from
+// outside of the namespace to which an administrator has limited them: limit, or
+// that of allowedTargetNamespaceSelector.
+func readsElsewhere(o fleet.BundleDeploymentOptions, limit string) bool {
+	if limit == "" && o.AllowedTargetNamespaceSelector != nil {
+		limit = cmp.Or(o.TargetNamespace, o.DefaultNamespace, "default")
+	}
+	if limit == "" || o.ServiceAccount != "" || o.Helm == nil {
+		return false
+	}
+	return slices.ContainsFunc(o.Helm.ValuesFrom, func(v fleet.ValuesFrom) bool {
+		return v.SecretKeyRef != nil && cmp.Or(v.SecretKeyRef.Namespace, limit) != limit ||
+			v.ConfigMapKeyRef != nil && cmp.Or(v.ConfigMapKeyRef.Namespace, limit) != limit
+	})
 }

@@ -140,6 +140,7 @@ func Examine(s Seen) []Finding {
 		{Resources, resources},
 		{Templates, templates},
 		{Kustomize, kustomizations},
+		{Reads, reads},
 		{Objects, shared},
 	} {
 		if why := s.Unread[check.name]; why != "" {

@@ -76,6 +76,13 @@ func bundlesSeen(o fleet.BundleDeploymentOptions) BundlesSeen {
 	return BundlesSeen{Bundles: []BundleSeen{{Bundle: b}}}
 }
 
+// ownSeen is a Bundle whose own options these are.
+func ownSeen(o fleet.BundleDeploymentOptions) BundlesSeen {
+	out := bundlesSeen(fleet.BundleDeploymentOptions{})
+	out.Bundles[0].Bundle.Spec.BundleDeploymentOptions = o
+	return out
+}
+
 func TestExamine(t *testing.T) {
 	for name, c := range map[string]struct {
 		why  string
@@ -253,6 +260,42 @@ func TestExamine(t *testing.T) {
 			},
 			want: "warn templates 1 bundles call refused functions in values: w/app (genCA, htpasswd)",
 		},
+		"ReadsElsewhere": {
+			why: "this version refuses what a limited bundle reads with the agent's rights",
+			with: func(s *Seen) {
+				s.Bundles = ownSeen(fleet.BundleDeploymentOptions{AllowedTargetNamespaceSelector: &metav1.LabelSelector{}, DefaultNamespace: "shop", Helm: valuesFrom("vault")})
+			},
+			want: "warn reads 1 bundles that are limited to a namespace take values (helm.valuesFrom) from another one: w/app",
+		},
+		"ReadsForRepo": {
+			why: "the GitRepo has limited it",
+			with: func(s *Seen) {
+				s.Bundles = bundlesSeen(fleet.BundleDeploymentOptions{TargetNamespace: "shop", Helm: valuesFrom("vault")})
+				s.Bundles.Bundles[0].Bundle.Labels = map[string]string{fleet.LabelRepoName: "r"}
+				s.Bundles.Repos = []*fleet.GitRepo{{ObjectMeta: metav1.ObjectMeta{Namespace: "w", Name: "r"}, Spec: fleet.GitRepoSpec{TargetNamespace: "shop"}}}
+			},
+			want: "warn reads 1 bundles that are limited to a namespace take values (helm.valuesFrom) from another one: w/app",
+		},
+		"ReadsOwn": {
+			why: "its own namespace is not another one",
+			with: func(s *Seen) {
+				s.Bundles = ownSeen(fleet.BundleDeploymentOptions{AllowedTargetNamespaceSelector: &metav1.LabelSelector{}, DefaultNamespace: "shop", Helm: valuesFrom("shop")})
+			},
+		},
+		"ReadsFree": {
+			why: "its own author has limited it, and can take that out",
+			with: func(s *Seen) {
+				s.Bundles = bundlesSeen(fleet.BundleDeploymentOptions{TargetNamespace: "shop", Helm: valuesFrom("vault")})
+			},
+		},
+		"ReadsAsAccount": {
+			why: "the account's rights decide",
+			with: func(s *Seen) {
+				s.Bundles = ownSeen(fleet.BundleDeploymentOptions{
+					AllowedTargetNamespaceSelector: &metav1.LabelSelector{}, DefaultNamespace: "shop", ServiceAccount: "team", Helm: valuesFrom("vault"),
+				})
+			},
+		},
 		"NotRendered": {
 			why: "what is no template calls nothing",
 			with: func(s *Seen) {
@@ -279,4 +322,9 @@ func TestExamine(t *testing.T) {
 			}
 		})
 	}
+}
+
+// valuesFrom are options that take values from a Secret of a namespace.
+func valuesFrom(namespace string) *fleet.HelmOptions {
+	return &fleet.HelmOptions{ValuesFrom: []fleet.ValuesFrom{{SecretKeyRef: &fleet.SecretKeySelector{Namespace: namespace}}}}
 }

@@ -122,7 +122,7 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 	case release.ReasonForbidden:
 		return j.hint("to go on", "give the agent's account on %s that right, or lift what refuses it", cluster).hints
 	case release.ReasonClusterScoped:
-		return j.hint("to go on", "take that object out, or lift the limit to one namespace in %s", file).hints
+		return j.hint("to go on", "take that out, or lift the limit to one namespace in %s", file).hints
 	}
 	return p.eventHints()
 }
