@@ -161,8 +161,14 @@ func readsElsewhere(o fleet.BundleDeploymentOptions, limit string) bool {
 	if limit == "" || o.ServiceAccount != "" || o.Helm == nil {
 		return false
 	}
+	elsewhere := func(kind, name, namespace string) bool {
+		copied := slices.ContainsFunc(o.DownstreamResources, func(r fleet.DownstreamResource) bool {
+			return strings.EqualFold(r.Kind, kind) && r.Name == name // the agent takes the copy beside the release
+		})
+		return !copied && cmp.Or(namespace, limit) != limit
+	}
 	return slices.ContainsFunc(o.Helm.ValuesFrom, func(v fleet.ValuesFrom) bool {
-		return v.SecretKeyRef != nil && cmp.Or(v.SecretKeyRef.Namespace, limit) != limit ||
-			v.ConfigMapKeyRef != nil && cmp.Or(v.ConfigMapKeyRef.Namespace, limit) != limit
+		s, m := v.SecretKeyRef, v.ConfigMapKeyRef
+		return s != nil && elsewhere("Secret", s.Name, s.Namespace) || m != nil && elsewhere("ConfigMap", m.Name, m.Namespace)
 	})
 }

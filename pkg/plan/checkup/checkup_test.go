@@ -282,6 +282,15 @@ func TestExamine(t *testing.T) {
 				s.Bundles = ownSeen(fleet.BundleDeploymentOptions{AllowedTargetNamespaceSelector: &metav1.LabelSelector{}, DefaultNamespace: "shop", Helm: valuesFrom("shop")})
 			},
 		},
+		"ReadsCopy": {
+			why: "values of what goes along come from the copy",
+			with: func(s *Seen) {
+				s.Bundles = ownSeen(fleet.BundleDeploymentOptions{
+					AllowedTargetNamespaceSelector: &metav1.LabelSelector{}, DefaultNamespace: "shop", Helm: valuesFrom("vault"),
+					DownstreamResources: []fleet.DownstreamResource{{Kind: "secret", Name: "values"}},
+				})
+			},
+		},
 		"ReadsFree": {
 			why: "its own author has limited it, and can take that out",
 			with: func(s *Seen) {
@@ -326,5 +335,7 @@ func TestExamine(t *testing.T) {
 
 // valuesFrom are options that take values from a Secret of a namespace.
 func valuesFrom(namespace string) *fleet.HelmOptions {
-	return &fleet.HelmOptions{ValuesFrom: []fleet.ValuesFrom{{SecretKeyRef: &fleet.SecretKeySelector{Namespace: namespace}}}}
+	return &fleet.HelmOptions{ValuesFrom: []fleet.ValuesFrom{{
+		SecretKeyRef: &fleet.SecretKeySelector{LocalObjectReference: fleet.LocalObjectReference{Name: "values"}, Namespace: namespace},
+	}}}
 }
