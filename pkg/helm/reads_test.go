@@ -68,7 +68,9 @@ func TestReadsOfLimitedBundles(t *testing.T) {
 			if c.labels {
 				options.TargetNamespace, options.DefaultNamespace, options.AllowedTargetNamespaceSelector = "", "team-a", &metav1.LabelSelector{}
 			}
-			d := rendered(options, map[string]string{"Chart.yaml": renderChart, "templates/a.yaml": strings.Replace(renderMap, "a: b", "a: {{ "+c.text+" | toJson | quote }}", 1)})
+			d := rendered(options, map[string]string{
+				"Chart.yaml": renderChart, "templates/a.yaml": strings.Replace(renderMap, "a: b", "a: {{ "+c.text+" | toJson | quote }}", 1),
+			})
 			d.AdminNamespace = !c.open && !c.labels
 			d.ID = release.ID{Namespace: "team-a", Name: "web"}
 			err := client.Install(t.Context(), d)

@@ -52,8 +52,10 @@ func TestSchemaOpensNoConnection(t *testing.T) {
 				t.Fatalf("Helm itself does not load it, so the test proves nothing: %v", err)
 			}
 			for place, files := range map[string]map[string]string{
-				"Chart":    withSchema(schema),
-				"Subchart": {"Chart.yaml": renderChart, "charts/sub/Chart.yaml": strings.Replace(renderChart, "name: ", "name: sub-", 1), "charts/sub/values.schema.json": schema},
+				"Chart": withSchema(schema),
+				"Subchart": {
+					"Chart.yaml": renderChart, "charts/sub/Chart.yaml": strings.Replace(renderChart, "name: ", "name: sub-", 1), "charts/sub/values.schema.json": schema,
+				},
 			} {
 				_, err := Render(rendered(fleet.BundleDeploymentOptions{}, files), RenderOptions{})
 				if n, _ := o.count(); n > 0 {
@@ -110,6 +112,7 @@ func TestSchemaOfItsOwn(t *testing.T) {
 
 func TestCheckSchemas(t *testing.T) {
 	remote, skip := `{"$ref": "https://x.example/a.json"}`, &fleet.HelmOptions{SkipSchemaValidation: true}
+	inX := map[string]string{"x/Chart.yaml": renderChart, "x/values.schema.json": remote}
 	for name, c := range map[string]struct {
 		why     string
 		files   map[string]string
@@ -120,10 +123,10 @@ func TestCheckSchemas(t *testing.T) {
 		"Own":       {"it holds all of it", withSchema(`{"type": "object"}`), []*fleet.HelmOptions{nil}, nil},
 		"Remote":    {"it downloads", withSchema(remote), []*fleet.HelmOptions{nil}, ErrRemote},
 		"Skipped":   {"nobody looks at it", withSchema(remote), []*fleet.HelmOptions{skip}, nil},
-		"Target":    {"it is the chart of one target", map[string]string{"x/Chart.yaml": renderChart, "x/values.schema.json": remote}, []*fleet.HelmOptions{nil, {Chart: "x"}}, ErrRemote},
+		"Target":    {"it is the chart of one target", inX, []*fleet.HelmOptions{nil, {Chart: "x"}}, ErrRemote},
 		"NoChart":   {"no chart has it", map[string]string{"x/values.schema.json": remote}, []*fleet.HelmOptions{nil}, nil},
 		"Broken":    {"agents report it in other words", map[string]string{"Chart.yaml": "{", "values.schema.json": remote}, []*fleet.HelmOptions{nil}, nil},
-		"Elsewhere": {"the chart is not meant", map[string]string{"x/Chart.yaml": renderChart, "x/values.schema.json": remote}, []*fleet.HelmOptions{nil}, nil},
+		"Elsewhere": {"the chart is not meant", inX, []*fleet.HelmOptions{nil}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var m content.Manifest

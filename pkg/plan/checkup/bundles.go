@@ -116,8 +116,9 @@ func kustomizations(s Seen) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Check: Kustomize, Verdict: Warn, Message: fmt.Sprintf("agents refuse the kustomization, or the schema of the chart, of %d bundles: %s", len(refused), some(refused, 3)),
-		Hint: "before an upgrade, put what they load into the repository: fleet lint names file and line",
+		Check: Kustomize, Verdict: Warn,
+		Message: fmt.Sprintf("agents refuse the kustomization, or the schema of the chart, of %d bundles: %s", len(refused), some(refused, 3)),
+		Hint:    "before an upgrade, put what they load into the repository: fleet lint names file and line",
 	}}
 }
 
