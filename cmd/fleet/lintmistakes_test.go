@@ -436,12 +436,11 @@ var mistakesOfKustomizations = map[string]mistake{
 var mistakesOfIndentation = map[string]mistake{
 	"Manifest": {
 		map[string]string{"cm.yaml": mistakenCM + "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: b\n   labels: {}\n"},
-		"cm.yaml:12:1: error: YAML: mapping values are not allowed in this context [yaml]\n" +
-			"    usually the line is indented wrongly: it begins with 3 spaces, line 11 with 2 spaces\n",
+		"cm.yaml:12:1: error: YAML: probably the line is indented wrongly: it begins with 3 spaces, line 11 with 2 spaces (mapping values are not allowed in this context) [yaml]\n",
 	},
 	"Quotes": {
 		map[string]string{"cm.yaml": mistakenCM + "  text: note: more\n"},
-		"cm.yaml:7:1: error: YAML: mapping values are not allowed in this context [yaml]\n    a text with \": \" in it needs quotes, and each key a line of its own\n",
+		"cm.yaml:7:1: error: YAML: a text with \": \" in it needs quotes, and each key a line of its own (mapping values are not allowed in this context) [yaml]\n",
 	},
 }
 
@@ -458,6 +457,6 @@ var mistakesOfObjects = map[string]mistake{
 	},
 	"JSON": {
 		map[string]string{"cm.yaml": mistakenCM, "b.json": "{\"apiVersion\": "},
-		"b.json:1:1: error: YAML: did not find expected node content [yaml]\n",
+		"b.json:1:1: error: YAML: probably a bracket is opened and not closed, or closed and not opened (did not find expected node content) [yaml]\n",
 	},
 }

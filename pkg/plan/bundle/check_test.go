@@ -25,7 +25,7 @@ func TestChecks(t *testing.T) {
 	}{
 		"Manifest": {
 			tree:  map[string]string{"d/cm.yaml": configMap + "---\na: 1\nb:\n  c: [\n"},
-			found: []string{"d/cm.yaml:7:1: error: YAML: did not find expected node content [yaml]"},
+			found: []string{"d/cm.yaml:7:1: error: YAML: probably a bracket is opened and not closed, or closed and not opened (did not find expected node content) [yaml]"},
 		},
 		"Tab":       {tree: map[string]string{"d/cm.yaml": bad}, found: []string{"d/cm.yaml:2:1: error: YAML: a tab where spaces indent [yaml]"}},
 		"Templates": {why: "they are no YAML before they are rendered", tree: map[string]string{"d/a.yaml": configMap, "d/templates/x.yaml": "a: [ {{ .Values.a }}"}},
@@ -158,7 +158,7 @@ func TestChecks(t *testing.T) {
 				"d/base/kustomization.yaml":            "resources: [\n",
 				"d/overlays/other/not-a-manifest.yaml": bad,
 			},
-			found: []string{"d/base/kustomization.yaml:1:1: error: YAML: did not find expected node content [yaml]"},
+			found: []string{"d/base/kustomization.yaml:1:1: error: YAML: probably a bracket is opened and not closed, or closed and not opened (did not find expected node content) [yaml]"},
 		},
 		"NoSuchKustomization": {
 			why: "the overlay would be nothing, without a word",

@@ -15,6 +15,7 @@ const (
 	noItem    = "did not find expected '-' indicator"
 	noComma   = "did not find expected ',' or "
 	noAnchor  = "unknown anchor "
+	noNode    = "did not find expected node content"
 )
 
 var (
@@ -22,32 +23,39 @@ var (
 	secondColon = regexp.MustCompile(`^\s*(- +)*[^\s"'#{\[|>][^:#]*:\s+[^\s"'#{\[|>&*!][^#]*:(\s|$)`)
 	// behindQuote is a line with more behind a text in quotes.
 	behindQuote = regexp.MustCompile(`^\s*(- +)*([^\s"'#]+:\s+)?("[^"]*"|'[^']*')\s*[^\s:,#\]}"']`)
+	// bareKey is a line that is nothing but a word, as a key is without its colon.
+	bareKey = regexp.MustCompile(`^\s*(- +)*[A-Za-z][\w./-]*\s*(#.*)?$`)
 )
 
-// usualCause is what usually is the reason that the parser says text of a line, from
-// 1, of a document; empty where there is no usual one. It repeats nothing of the file.
-// before are the lines of the file before the document.
-func usualCause(document []byte, line, before int, text string) string {
+// usualCause is what probably is the reason that the parser says text of a line, from
+// 1, of a document, and the line of the mistake; empty where there is no usual one. It
+// repeats nothing of the file. before are the lines of the file before the document.
+func usualCause(document []byte, line, before int, text string) (cause string, at int) {
 	here, above, number := around(document, line)
 	switch {
 	case strings.HasPrefix(text, noComma):
-		return "usually a bracket is opened here and not closed, or a text in brackets needs quotes"
+		return "probably a bracket is opened here and not closed, or a text in brackets needs quotes", line
 	case strings.HasPrefix(text, noAnchor):
-		return "a text that begins with * needs quotes"
+		return "a text that begins with * needs quotes", line
 	case text == noToken:
-		return "a text that begins with @, ` or % needs quotes"
+		return "a text that begins with @, ` or % needs quotes", line
+	case text == noNode:
+		return "probably a bracket is opened and not closed, or closed and not opened", line
 	case text == noColon:
-		return fmt.Sprintf("usually a key has no colon behind it: here or in line %d", before+max(number, 1))
+		return fmt.Sprintf("probably a key has no colon behind it: here or in line %d", before+max(number, 1)), line
 	case text != noMapping && text != noKey && text != noItem:
-		return ""
+		return "", line
 	case text == noMapping && secondColon.Match(here):
-		return `a text with ": " in it needs quotes, and each key a line of its own`
+		return `a text with ": " in it needs quotes, and each key a line of its own`, line
 	case text != noMapping && behindQuote.Match(here):
-		return "a text of which a part is in quotes needs quotes as a whole"
+		return "a text of which a part is in quotes needs quotes as a whole", line
+	case text == noMapping && bareKey.Match(above) && indent(here) > indent(above):
+		return "probably the key has no colon behind it", number
 	case indent(here) == indent(above) || number == 0:
-		return "usually the line, or one above it, is indented wrongly"
+		return "probably the line, or one above it, is indented wrongly", line
 	}
-	return fmt.Sprintf("usually the line is indented wrongly: it begins with %s, line %d with %s", spaces(indent(here)), before+number, spaces(indent(above)))
+	return fmt.Sprintf("probably the line is indented wrongly: it begins with %s, line %d with %s",
+		spaces(indent(here)), before+number, spaces(indent(above))), line
 }
 
 // around is a line, from 1, and the line above it that holds something, with its

@@ -11,41 +11,46 @@ func TestUsualCauses(t *testing.T) {
 	cases := map[string]struct{ text, want string }{
 		"TooFar": {
 			"helm:\n  chart: a\n   values: {}\n",
-			"f:3:1: error: YAML: mapping values are not allowed in this context [yaml] (usually the line is indented wrongly: it begins with 3 spaces, line 2 with 2 spaces)",
+			"f:3:1: error: YAML: probably the line is indented wrongly: it begins with 3 spaces, line 2 with 2 spaces (mapping values are not allowed in this context) [yaml]",
 		},
 		"TooNear": {
 			"helm:\n  chart: a\n\n # more\n values: {}\n",
-			"f:5:1: error: YAML: did not find expected key [yaml] (usually the line is indented wrongly: it begins with 1 space, line 2 with 2 spaces)",
+			"f:5:1: error: YAML: probably the line is indented wrongly: it begins with 1 space, line 2 with 2 spaces (did not find expected key) [yaml]",
 		},
 		"KeysInOneLine": {
 			"helm:\n  values: a: b\n",
-			`f:2:1: error: YAML: mapping values are not allowed in this context [yaml] (a text with ": " in it needs quotes, and each key a line of its own)`,
+			`f:2:1: error: YAML: a text with ": " in it needs quotes, and each key a line of its own (mapping values are not allowed in this context) [yaml]`,
 		},
 		"ColonInAText": {
 			"helm:\n  values:\n    a: is this: that\n",
-			`f:3:1: error: YAML: mapping values are not allowed in this context [yaml] (a text with ": " in it needs quotes, and each key a line of its own)`,
+			`f:3:1: error: YAML: a text with ": " in it needs quotes, and each key a line of its own (mapping values are not allowed in this context) [yaml]`,
 		},
 		"ColonMissing": {
 			"helm\n  chart: a\nnamespace: b\n",
-			"f:2:1: error: YAML: mapping values are not allowed in this context [yaml] (usually the line is indented wrongly: it begins with 2 spaces, line 1 with 0 spaces)",
+			"f:1:1: error: YAML: probably the key has no colon behind it (mapping values are not allowed in this context) [yaml]",
 		},
+		"TextOfSeveralLines": {
+			"helm:\n  chart: a\n    of the shop\n    values: {}\n",
+			"f:4:1: error: YAML: probably the line, or one above it, is indented wrongly (mapping values are not allowed in this context) [yaml]",
+		},
+		"NoBracket": {"helm: {\n", "f:1:1: error: YAML: probably a bracket is opened and not closed, or closed and not opened (did not find expected node content) [yaml]"},
 		"ColonMissingBelow": {
 			"namespace: b\nhelm\n  chart: a\n",
-			"f:2:1: error: YAML: could not find expected ':' [yaml] (usually a key has no colon behind it: here or in line 1)",
+			"f:2:1: error: YAML: probably a key has no colon behind it: here or in line 1 (could not find expected ':') [yaml]",
 		},
 		"BehindQuotes": {
 			"namespace: \"a\" b\nhelm: {}\n",
-			"f:1:1: error: YAML: did not find expected key [yaml] (a text of which a part is in quotes needs quotes as a whole)",
+			"f:1:1: error: YAML: a text of which a part is in quotes needs quotes as a whole (did not find expected key) [yaml]",
 		},
 		"Bracket": {
 			"helm:\n  valuesFiles: [a, b\n",
-			"f:2:1: error: YAML: did not find expected ',' or ']' [yaml] (usually a bracket is opened here and not closed, or a text in brackets needs quotes)",
+			"f:2:1: error: YAML: probably a bracket is opened here and not closed, or a text in brackets needs quotes (did not find expected ',' or ']') [yaml]",
 		},
-		"Anchor": {"namespace: *a\n", "f:1:1: error: YAML: unknown anchor 'a' referenced [yaml] (a text that begins with * needs quotes)"},
-		"Token":  {"namespace: @a\n", "f:1:1: error: YAML: found character that cannot start any token [yaml] (a text that begins with @, ` or % needs quotes)"},
+		"Anchor": {"namespace: *a\n", "f:1:1: error: YAML: a text that begins with * needs quotes (unknown anchor 'a' referenced) [yaml]"},
+		"Token":  {"namespace: @a\n", "f:1:1: error: YAML: a text that begins with @, ` or % needs quotes (found character that cannot start any token) [yaml]"},
 		"Items": {
 			"- a\nnamespace: b\n",
-			"f:2:1: error: YAML: did not find expected '-' indicator [yaml] (usually the line, or one above it, is indented wrongly)",
+			"f:2:1: error: YAML: probably the line, or one above it, is indented wrongly (did not find expected '-' indicator) [yaml]",
 		},
 	}
 	for name, c := range cases {

@@ -236,12 +236,15 @@ func SyntaxError(err error) (line int, text string) {
 // cannot be parsed: err is why. It says what the parser does not: the line of the
 // mistake itself where the parser names a later one, a quote that is not closed, a
 // tab, a marker of a merge conflict, and a template of Helm, for which templates is
-// the hint. For what it leaves to the parser the hint is the usual cause.
+// the hint. Else it says the usual cause, with the parser's words in brackets.
 func SyntaxFinding(path string, doc position.Document, err error, templates string) finding.Finding {
 	f := finding.Finding{Path: path, Severity: finding.Error, Rule: finding.RuleYAML}
 	line, column, text := syntax(doc.Text, err)
-	if f.Hint = usualCause(doc.Text, line, doc.Before, text); text == templateText {
+	if text == templateText {
 		f.Hint = templates
+	}
+	if cause, at := usualCause(doc.Text, line, doc.Before, text); cause != "" {
+		line, text = at, fmt.Sprintf("%s (%s)", cause, text)
 	}
 	f.Line, f.Column, f.Message = doc.Before+max(line, 1), column, "YAML: "+text
 	return f
