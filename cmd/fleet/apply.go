@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
@@ -161,6 +162,10 @@ func (o *applyOptions) complete(fs *pflag.FlagSet, args []string, env func(strin
 	if info, err := os.Stat(o.name); o.output == "" && len(o.paths) == 0 && err == nil && info.IsDir() {
 		return fmt.Errorf("%s is the NAME of the bundles and a directory here: fleet apply NAME %[1]s writes that directory, fleet apply %[1]s . the working directory",
 			o.name)
+	}
+	if name := o.bundle.TargetNamespace; name != "" && len(validation.IsDNS1123Label(name)) > 0 {
+		return fmt.Errorf("--target-namespace %q is not possible: want at most %d lower case letters, digits and -, a letter or digit first and last",
+			name, validation.DNS1123LabelMaxLength)
 	}
 	o.bundle.Repo, o.bundle.CorrectDrift = o.name, &o.drift
 	if o.commit == "" {

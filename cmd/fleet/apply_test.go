@@ -100,6 +100,7 @@ func TestApplyFlags(t *testing.T) {
 		code        int
 		out, notes  []string // texts that must be there
 		file, empty string   // a file that must hold out; a path that must not exist
+		err         string   // what is answered
 	}{
 		"SlashBeforeThePath": {
 			why:  "a GitRepo's paths may begin with one, and mean the same",
@@ -130,6 +131,10 @@ func TestApplyFlags(t *testing.T) {
 		"Nothing":  {args: []string{"-o", "-", "repo", "nothing"}, code: 4},
 		"Outside":  {args: []string{"-o", "-", "repo", "../x"}, code: 4, notes: []string{"../x:1:1: error: the path leads out of the repository [outside]"}},
 		"NoOutput": {why: "it does not pretend to write to a cluster", args: []string{"repo", "app"}, code: 1},
+		"BadNamespace": {
+			why: "agents would be the first to refuse it", args: []string{"-o", "out.yaml", "--target-namespace", "Shop_1", "repo", "app"}, code: 1, empty: "out.yaml",
+			err: `--target-namespace "Shop_1" is not possible: want at most 63 lower case letters, digits and -, a letter or digit first and last`,
+		},
 		"NoName":   {args: []string{"-o", "-"}, code: 1},
 	}
 	for name, c := range cases {
@@ -137,6 +142,9 @@ func TestApplyFlags(t *testing.T) {
 			out, notes, err := apply(t, dir, c.args...)
 			if got := exitCode(err, false); got != c.code {
 				t.Fatalf("%s: want exit code %d, got %d: %v\n%s", c.why, c.code, got, err, notes)
+			}
+			if c.err != "" && err.Error() != c.err {
+				t.Errorf("%s: want %q, got %q", c.why, c.err, err)
 			}
 			if c.code == 4 && !errors.Is(err, errInput) {
 				t.Errorf("want the input blamed, got %v", err)

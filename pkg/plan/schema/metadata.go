@@ -13,6 +13,7 @@ import (
 	kube "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/position"
 )
@@ -57,6 +58,20 @@ func (w *walk) metadata(object map[string]any, gvk kube.GroupVersionKind) {
 	w.selects(object, gvk)
 	w.mounts(object, gvk)
 	w.encoded(object, gvk)
+	w.namespaces(object, gvk)
+}
+
+// namespaces checks the namespaces that the objects of Fleet deploy into.
+func (w *walk) namespaces(object map[string]any, gvk kube.GroupVersionKind) {
+	spec, ok := object["spec"].(map[string]any)
+	if gvk.Group != fleet.Group || !ok {
+		return
+	}
+	for _, field := range []string{"targetNamespace", "namespace", "defaultNamespace"} {
+		if name, ok := spec[field].(string); ok && name != "" {
+			w.valid([]any{"spec", field}, "spec."+field, validation.IsDNS1123Label(name))
+		}
+	}
 }
 
 // podTemplate checks the labels of a pod template, wherever kinds have one.

@@ -167,6 +167,10 @@ func TestFindings(t *testing.T) {
 		"NullsAreFine": {"", swap(deployment, "replicas: 2", "replicas:", 1), nil},
 		"ClusterRole":  {"", "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: 'system:a'}\nrules: []\n", nil},
 		"APIService":   {"", "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: v1.a.b}\nspec: {}\n", nil},
+		"TargetNamespace": {"", "apiVersion: fleet.cattle.io/v1alpha1\nkind: GitRepo\nmetadata: {name: a}\nspec: {repo: 'https://x', targetNamespace: Shop_1}\n", []string{
+			`app/a.yaml:4:44: error: GitRepo a: spec.targetNamespace is not possible: a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character [value]`}},
+		"NamespaceOfABundle": {"", "apiVersion: fleet.cattle.io/v1alpha1\nkind: Bundle\nmetadata: {name: a}\nspec: {defaultNamespace: a.b, namespace: shop}\n", []string{
+			`app/a.yaml:4:26: error: Bundle a: spec.defaultNamespace is not possible: must not contain dots [value]`}},
 		"GitRepo":      {"", "apiVersion: fleet.cattle.io/v1alpha1\nkind: GitRepo\nmetadata: {name: a}\nspec: {repo: 'https://x', pollingInterval: 15s, correctDrift: {enabled: true}}\n", nil},
 	}
 	for name, c := range cases {
