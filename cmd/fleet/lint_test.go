@@ -223,7 +223,7 @@ func TestLint(t *testing.T) {
 		"UnknownCluster": {
 			why: "the clusters of --cluster-file are all that there are; of groups it says nothing",
 			tree: map[string]string{
-				"app/cm.yaml": cm, "app/fleet.yaml": "targetCustomizations:\n- clusterName: shop2\n- clusterGroup: eu\n",
+				"app/cm.yaml": cm, "app/fleet.yaml": "targetCustomizations:\n- clusterName: shop2\n  namespace: a\n- clusterGroup: eu\n  namespace: b\n",
 				"c.yaml": "apiVersion: fleet.cattle.io/v1alpha1\nkind: Cluster\nmetadata: {name: shop1, namespace: w, labels: {a: b}}\n",
 			},
 			args: []string{"--cluster-file", "c.yaml", "app"},
@@ -281,7 +281,7 @@ func TestLint(t *testing.T) {
 		"MatchesNobody": {
 			why: "a customization for clusters that are not there is probably misspelt",
 			tree: map[string]string{
-				"app/cm.yaml": cm, "app/fleet.yaml": "targetCustomizations:\n- name: p\n  clusterSelector: {matchLabels: {env: pord}}\n",
+				"app/cm.yaml": cm, "app/fleet.yaml": "targetCustomizations:\n- name: p\n  clusterSelector: {matchLabels: {env: pord}}\n  namespace: a\n",
 				"c.yaml": "apiVersion: fleet.cattle.io/v1alpha1\nkind: Cluster\nmetadata: {name: c1, namespace: w, labels: {env: prod}}\n",
 			},
 			args: []string{"--cluster-file", "c.yaml", "app"},

@@ -260,7 +260,7 @@ var mistakesOnce = map[string]mistake{
 	"MissingValue": {
 		map[string]string{
 			"Chart.yaml": mistakenChart, "templates/a.yaml": mistakenCM + "  size: {{ required \"size is needed\" .Values.size }}\n",
-			"fleet.yaml": "helm:\n  values:\n    env: ${ .ClusterLabels.env }\ntargetCustomizations:\n- clusterSelector: {matchLabels: {env: prod}}\n",
+			"fleet.yaml": "helm:\n  values:\n    env: ${ .ClusterLabels.env }\ntargetCustomizations:\n- clusterSelector: {matchLabels: {env: prod}}\n  helm: {values: {color: red}}\n",
 		},
 		"templates/a.yaml:7:12: error: render: size is needed [render]\n    1 of 2 sample clusters: env=prod\n",
 	},
@@ -411,7 +411,7 @@ var mistakesOfForms = map[string]mistake{
 			"fleet.yaml:2:15: error: correctDrift must be a mapping, not a single value [type]\n    write {enabled: true}\n",
 	},
 	"Operator": {
-		map[string]string{"cm.yaml": mistakenCM, "fleet.yaml": "targetCustomizations:\n- clusterSelector:\n    matchExpressions:\n    - {key: env, operator: in, values: [prod]}\n"},
+		map[string]string{"cm.yaml": mistakenCM, "fleet.yaml": "targetCustomizations:\n- clusterSelector:\n    matchExpressions:\n    - {key: env, operator: in, values: [prod]}\n  namespace: a\n"},
 		"fleet.yaml:4:28: error: clusterSelector cannot be used: \"in\" is not a valid label selector operator; did you mean In? [value]\n",
 	},
 }

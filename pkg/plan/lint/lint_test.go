@@ -30,6 +30,8 @@ func tree(files map[string]string) fstest.MapFS {
 	return out
 }
 
+const noOption = "(it selects no clusters either: to limit the bundle to clusters write overrideTargets)"
+
 func TestCheck(t *testing.T) {
 	cases := map[string]struct {
 		why   string
@@ -60,13 +62,32 @@ func TestCheck(t *testing.T) {
 			yaml: "targetCustomizationMode: AllMatches\ntargetCustomizations:\n  - {clusterSelector: {}, namespace: a}\n  - {clusterName: c1, namespace: b}\n",
 		},
 		"NoOption": {
-			why:  "the entries of targets look like those of a GitRepo; one before another takes its clusters away",
-			yaml: "targetCustomizations:\n  - {clusterName: c1, namespace: a}\n  - {clusterName: c2}\ntargets:\n  - {name: prod, clusterSelector: {matchLabels: {env: prod}}}\n",
+			why:  "nothing behind it can want its clusters",
+			yaml: "targetCustomizations:\n  - {clusterName: c1, namespace: a}\n  - {name: b, clusterName: c2, helm: {values: }}\n",
+			want: []string{`app/fleet.yaml:3:5: warning: customization "b" changes nothing: it sets no option [unreachable] ` + noOption},
+		},
+		"NoOptionFirst": {
+			why:  "it takes its clusters from the one behind it, unless no cluster fits both",
+			yaml: "targetCustomizations:\n  - {clusterSelector: {matchLabels: {env: dev}}, helm: {values: {}}, yaml: {overlays: []}}\n  - {clusterGroup: c, diff: {}}\n" +
+				"  - {clusterSelector: {matchLabels: {env: prod}}, namespace: a}\n  - {clusterGroup: b}\n",
+			want: []string{
+				`app/fleet.yaml:2:5: warning: customization 1 of targetCustomizations changes nothing: it sets no option [unreachable] ` + noOption,
+				`app/fleet.yaml:5:5: warning: customization 4 of targetCustomizations changes nothing: it sets no option [unreachable] ` + noOption,
+			},
+		},
+		"NoOptionOfAll": {
+			why:  "each of those that match applies, so none takes anything from another",
+			yaml: "targetCustomizationMode: AllMatches\ntargetCustomizations:\n  - {clusterName: c1}\n  - {clusterSelector: {}, namespace: b}\n",
+			want: []string{`app/fleet.yaml:3:5: warning: customization 1 of targetCustomizations changes nothing: it sets no option [unreachable] ` + noOption},
+		},
+		"AnOption": {
+			why:  "what is set counts, whatever it is",
+			yaml: "targetCustomizations:\n  - {clusterName: c1, doNotDeploy: true}\n  - {clusterName: c2, helm: {values: {a: {}}}}\n  - {clusterName: c3, helm: {takeOwnership: true}}\n  - {clusterName: c4, kustomize: {dir: a}}\n",
 		},
 		"OnlyTargets": {
 			why:  "they look like those of a GitRepo",
 			yaml: "targets:\n  - name: prod\n    clusterSelector: {matchLabels: {env: prod}}\n",
-			want: []string{`app/fleet.yaml:2:5: warning: customization "prod" changes nothing: it sets no option [unreachable] (targets select no clusters; to limit the bundle to clusters write overrideTargets)`},
+			want: []string{`app/fleet.yaml:2:5: warning: customization "prod" changes nothing: it sets no option [unreachable] ` + noOption},
 		},
 		"NoCriteria": {
 			yaml: "targetCustomizations:\n  - name: a\n    namespace: b\noverrideTargets:\n  - name: c\n",

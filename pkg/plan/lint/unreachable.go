@@ -63,25 +63,72 @@ func (c *check) criteriaMeant(place []any) string {
 	return "clusterSelector: {} matches every cluster"
 }
 
-// idle finds entries of targets that set no option: the author of such an entry usually
-// means the targets of a GitRepo. One before another takes its clusters from that one, so only
-// the last ones certainly change nothing.
+// idle finds customizations that set no option: their author usually means the targets
+// of a GitRepo. One before another takes its clusters from that one, so it changes
+// nothing only where no cluster fits an entry behind it that sets an option.
 func (c *check) idle() {
 	targets := c.file.Spec.Targets
-	for i := len(targets) - 1; i >= 0 && setsNothing(targets[i]); i-- {
+	for i := range targets {
 		place, _ := c.file.Target(i)
-		if place[0] != "targets" || asksNothing(criteriaOf(&targets[i])) || c.covering(i) >= 0 {
+		if !setsNothing(targets[i]) || asksNothing(criteriaOf(&targets[i])) || c.covering(i) >= 0 || c.shields(i) {
 			continue
 		}
 		c.warn(finding.RuleUnreachable, fmt.Sprintf("customization %s changes nothing: it sets no option", c.title(i)),
-			"targets select no clusters; to limit the bundle to clusters write overrideTargets", place...)
+			"it selects no clusters either: to limit the bundle to clusters write overrideTargets", place...)
 	}
+}
+
+// shields reports whether target i may take clusters from one behind it that sets an
+// option.
+func (c *check) shields(i int) bool {
+	targets := c.file.Spec.Targets
+	if c.file.Spec.TargetCustomizationMode == fleet.TargetCustomizationAllMatches {
+		return false
+	}
+	return slices.ContainsFunc(targets[i+1:], func(behind fleet.BundleTarget) bool {
+		return !setsNothing(behind) && !disjoint(criteriaOf(&targets[i]), criteriaOf(&behind))
+	})
 }
 
 // setsNothing reports whether a customization is nothing but criteria.
 func setsNothing(t fleet.BundleTarget) bool {
 	t.Name, t.ClusterName, t.ClusterSelector, t.ClusterGroup, t.ClusterGroupSelector = "", "", nil, "", nil
+	if h := t.Helm; h != nil {
+		helm := *h
+		if helm.Values != nil && len(helm.Values.Data) == 0 {
+			helm.Values = nil
+		}
+		t.Helm = nonzero(&helm)
+	}
+	t.YAML, t.Kustomize, t.Diff = nonzero(t.YAML), nonzero(t.Kustomize), nonzero(t.Diff)
 	return equality.Semantic.DeepEqual(t, fleet.BundleTarget{})
+}
+
+// nonzero is p, or nil where nothing is set in what it points to.
+func nonzero[T any](p *T) *T {
+	if p == nil || equality.Semantic.DeepEqual(*p, *new(T)) {
+		return nil
+	}
+	return p
+}
+
+// disjoint reports whether certainly no cluster matches both a and b.
+func disjoint(a, b target.Criteria) bool {
+	if a.ClusterSelector == nil || b.ClusterSelector == nil {
+		return false
+	}
+	for _, x := range requirements(a.ClusterSelector) {
+		if x.Operator != metav1.LabelSelectorOpIn {
+			continue
+		}
+		for _, y := range requirements(b.ClusterSelector) {
+			differs := y.Operator == metav1.LabelSelectorOpIn && !slices.ContainsFunc(x.Values, func(v string) bool { return slices.Contains(y.Values, v) })
+			if x.Key == y.Key && differs {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // covering is the first target before target i that certainly matches all of its
