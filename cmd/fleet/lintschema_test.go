@@ -11,7 +11,7 @@ import (
 func TestLintSchemas(t *testing.T) {
 	const (
 		chart  = "apiVersion: v2\nname: web\nversion: 1.0.0\n"
-		deploy = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replica: 2\n"
+		deploy = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replica: 2\n  selector: {matchLabels: {app: web}}\n"
 		crd    = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: mills.x.io}\nspec:\n  group: x.io\n  scope: Cluster\n" +
 			"  names: {kind: Mill, plural: mills}\n  versions:\n  - name: v1\n    served: true\n    storage: true\n    schema:\n      openAPIV3Schema:\n        type: object\n" +
 			"        properties: {spec: {type: object, properties: {wings: {type: integer}}}}\n"
@@ -78,7 +78,7 @@ func TestLintSchemas(t *testing.T) {
 			why: "what is made up may be another value, what stands in the template is none",
 			tree: map[string]string{
 				"web/Chart.yaml": chart, "web/fleet.yaml": "helm: {values: {size: '${ .ClusterLabels.size }'}}\n",
-				"web/templates/a.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: {{ .Values.size }}\n  paused: 3\n",
+				"web/templates/a.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: {{ .Values.size }}\n  paused: 3\n  selector: {matchLabels: {app: web}}\n",
 			},
 			args: []string{"web"},
 			want: "web/templates/a.yaml:5:3: warning: Deployment web: spec.replicas must be a whole number, not a text [type]\n    " + hintGuessed +

@@ -151,7 +151,7 @@ func title(object map[string]any) string {
 	kind, _ := object["kind"].(string)
 	meta, _ := object["metadata"].(map[string]any)
 	if name, _ := meta["name"].(string); name != "" {
-		return fmt.Sprintf("%s %s", position.Short(kind), position.Short(name))
+		return strings.TrimSpace(position.Short(kind) + " " + position.Short(name))
 	}
 	return position.Short(kind)
 }

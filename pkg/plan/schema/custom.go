@@ -129,7 +129,7 @@ func (c *customWalk) object(m map[string]any, s *apiextensions.JSONSchemaProps, 
 		default:
 			newer := c.newer
 			c.newer = false
-			c.unknown(at, key, slices.Sorted(maps.Keys(s.Properties)))
+			c.unknown(at, key, slices.Sorted(maps.Keys(s.Properties)), "")
 			c.newer = newer
 		}
 	}

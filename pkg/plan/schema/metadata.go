@@ -59,6 +59,20 @@ func (w *walk) metadata(object map[string]any, gvk kube.GroupVersionKind) {
 	w.mounts(object, gvk)
 	w.encoded(object, gvk)
 	w.namespaces(object, gvk)
+	w.required(object, gvk)
+}
+
+// miscased finds apiVersion and kind that are written with other letters of the same
+// name: agents do not take them for what they are.
+func (w *walk) miscased(object map[string]any) {
+	want := []string{"apiVersion", "kind"}
+	for key := range inOrder(object) {
+		for _, name := range want {
+			if key != name && strings.EqualFold(key, name) {
+				w.unknown([]any{key}, key, want, "")
+			}
+		}
+	}
 }
 
 // namespaces checks the namespaces that the objects of Fleet deploy into.

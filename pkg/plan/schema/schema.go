@@ -4,8 +4,8 @@
 // unknown fields, values of wrong types, kinds and versions that are not served,
 // and names, labels and selectors that are not possible.
 //
-// What only an API server knows is not found: required fields and allowed values
-// of Kubernetes' own kinds, defaults, admission, quotas.
+// What only an API server knows is not found: of Kubernetes' own kinds the required
+// fields and allowed values, except for some well-known ones; defaults, admission, quotas.
 package schema
 
 import (
@@ -64,14 +64,15 @@ func New(kubernetes string) (*Kinds, error) {
 }
 
 // Check is what is wrong with an object, at most 50 faults. Numbers in it are
-// int64 or float64. An object without apiVersion or kind has no faults.
+// int64 or float64. Of an object without apiVersion or kind only these are looked for.
 func (k *Kinds) Check(object map[string]any) []Fault {
 	kind, _ := object["kind"].(string)
 	apiVersion, _ := object["apiVersion"].(string)
-	if kind == "" || apiVersion == "" {
-		return nil
-	}
 	w := &walk{newer: k.newer}
+	if kind == "" || apiVersion == "" {
+		w.miscased(object)
+		return w.faults
+	}
 	gv, err := kube.ParseGroupVersion(apiVersion)
 	if err != nil {
 		w.add(finding.RuleValue, false, []any{"apiVersion"}, "apiVersion must be a version, or a group and a version", "")

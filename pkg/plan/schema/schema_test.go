@@ -129,7 +129,7 @@ func TestFindings(t *testing.T) {
 			`app/a.yaml:9:24: error: Deployment web: spec.selector.matchLabels.app must be a label of spec.template.metadata.labels with the same value [value]`}},
 		"SelectorNoLabels": {"", swap(deployment, "      labels: {app: web}", "      name: web", 1), []string{
 			`app/a.yaml:9:24: error: Deployment web: spec.selector.matchLabels.app must be a label of spec.template.metadata.labels with the same value [value]`}},
-		"SelectorOfOthers": {"", "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: a}\nspec: {selector: {matchLabels: {app: web}}}\n", nil},
+		"SelectorOfOthers": {"", "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: a}\nspec: {accessModes: [ReadWriteOnce], resources: {}, selector: {matchLabels: {app: web}}}\n", nil},
 		"UnknownKindOfKubernetes": {"", swap(deployment, "kind: Deployment", "kind: Deploymet", 1), []string{
 			`app/a.yaml:2:7: error: Deploymet web: kind "Deploymet" is unknown: apps/v1 has none of that name [unknown-kind] (did you mean "Deployment"?)`}},
 		"WrongGroup": {"", swap(deployment, "apps/v1", "v1", 1), []string{
@@ -167,11 +167,31 @@ func TestFindings(t *testing.T) {
 		"NullsAreFine": {"", swap(deployment, "replicas: 2", "replicas:", 1), nil},
 		"ClusterRole":  {"", "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: 'system:a'}\nrules: []\n", nil},
 		"APIService":   {"", "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: v1.a.b}\nspec: {}\n", nil},
+		"Miscased": {"", "apiversion: v1\nKind: ConfigMap\nmetadata: {name: a}\n", []string{
+			`app/a.yaml:1:1: error: a: unknown field "apiversion" [unknown-field] (did you mean "apiVersion"?)`,
+			`app/a.yaml:2:1: error: a: unknown field "Kind" [unknown-field] (did you mean "kind"?)`,
+		}},
+		"Allowed": {"", swap(swap(deployment, "image: nginx", "image: nginx\n        imagePullPolicy: always", 1), "containerPort: 80", "containerPort: 80\n          protocol: tcp", 1) +
+			"---\napiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {type: Loadbalancer, ports: [{port: 80}]}\n", []string{
+			`app/a.yaml:17:26: error: Deployment web: spec.template.spec.containers[0].imagePullPolicy must be Always, IfNotPresent or Never [value] (did you mean "Always"?)`,
+			`app/a.yaml:20:21: error: Deployment web: spec.template.spec.containers[0].ports[0].protocol must be TCP, UDP or SCTP [value] (did you mean "TCP"?)`,
+			`app/a.yaml:27:14: error: Service a: spec.type must be ClusterIP, NodePort, LoadBalancer or ExternalName [value] (did you mean "LoadBalancer"?)`}},
+		"AllowedByANewerOne": {"v1.99.0", "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {type: Tunnel}\n", []string{
+			`app/a.yaml:4:14: warning: Service a: spec.type must be ClusterIP, NodePort, LoadBalancer or ExternalName [value] (this fleet knows Kubernetes up to v1.36.0)`}},
+		"Required": {"", "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: a}\nspec:\n  rules:\n  - http:\n      paths:\n      - path: /\n        backend: {service: {name: a}}\n" +
+			"---\napiVersion: batch/v1\nkind: CronJob\nmetadata: {name: a}\nspec:\n  jobTemplate: {spec: {template: {spec: {containers: []}}}}\n", []string{
+			`app/a.yaml:8:9: error: Ingress a: spec.rules[0].http.paths[0].pathType is missing [value] (it is Prefix, Exact or ImplementationSpecific)`,
+			`app/a.yaml:14:1: error: CronJob a: spec.schedule is missing [value] (such as "0 3 * * *")`,
+			`app/a.yaml:15:35: error: CronJob a: spec.jobTemplate.spec.template.spec.restartPolicy is missing [value] (for pods of a Job it is OnFailure or Never)`}},
+		"Misplaced": {"", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nreplicas: 2\nspec:\n  selector: {app: a}\n  template:\n    containers: []\n", []string{
+			`app/a.yaml:4:1: error: Deployment a: unknown field "replicas" [unknown-field] (it belongs below spec: indent it one level deeper)`,
+			`app/a.yaml:6:14: error: Deployment a: unknown field "spec.selector.app" [unknown-field] (labels belong below matchLabels)`,
+			`app/a.yaml:8:5: error: Deployment a: unknown field "spec.template.containers" [unknown-field] (it belongs below spec: indent it one level deeper)`}},
 		"TargetNamespace": {"", "apiVersion: fleet.cattle.io/v1alpha1\nkind: GitRepo\nmetadata: {name: a}\nspec: {repo: 'https://x', targetNamespace: Shop_1}\n", []string{
 			`app/a.yaml:4:44: error: GitRepo a: spec.targetNamespace is not possible: a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character [value]`}},
 		"NamespaceOfABundle": {"", "apiVersion: fleet.cattle.io/v1alpha1\nkind: Bundle\nmetadata: {name: a}\nspec: {defaultNamespace: a.b, namespace: shop}\n", []string{
 			`app/a.yaml:4:26: error: Bundle a: spec.defaultNamespace is not possible: must not contain dots [value]`}},
-		"GitRepo":      {"", "apiVersion: fleet.cattle.io/v1alpha1\nkind: GitRepo\nmetadata: {name: a}\nspec: {repo: 'https://x', pollingInterval: 15s, correctDrift: {enabled: true}}\n", nil},
+		"GitRepo": {"", "apiVersion: fleet.cattle.io/v1alpha1\nkind: GitRepo\nmetadata: {name: a}\nspec: {repo: 'https://x', pollingInterval: 15s, correctDrift: {enabled: true}}\n", nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -47,13 +47,37 @@ func renamed(path []any, known []string) string {
 	return ""
 }
 
-// unknown is the fault of a field that a schema does not have.
-func (w *walk) unknown(path []any, key string, known []string) {
-	hint := ""
-	if near := spelling.Nearest(position.Short(key), known); near != "" {
+// misplaced is where the field belongs that stands in a type without it; empty where that
+// is not known.
+func misplaced(key string, t reflect.Type) string {
+	if t == reflect.TypeFor[metav1.LabelSelector]() {
+		if spelling.Nearest(key, fieldsOf(t).names) == "" {
+			return "labels belong below matchLabels"
+		}
+		return ""
+	}
+	var below []string
+	for name, f := range fieldsOf(t).types {
+		for f.Kind() == reflect.Pointer {
+			f = f.Elem()
+		}
+		if f.Kind() == reflect.Struct && name != "status" && fieldsOf(f).types[key] != nil {
+			below = append(below, name)
+		}
+	}
+	if len(below) != 1 {
+		return ""
+	}
+	return fmt.Sprintf("it belongs below %s: indent it one level deeper", below[0])
+}
+
+// unknown is the fault of a field that a schema does not have; hint is where it belongs.
+func (w *walk) unknown(path []any, key string, known []string, hint string) {
+	hint = cmp.Or(renamed(path, known), hint)
+	if near := spelling.Nearest(position.Short(key), known); near != "" && hint == "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	w.add(finding.RuleUnknownField, true, path, fmt.Sprintf("unknown field %q", position.Path(path)), cmp.Or(renamed(path, known), hint))
+	w.add(finding.RuleUnknownField, true, path, fmt.Sprintf("unknown field %q", position.Path(path)), hint)
 	if last := len(w.faults) - 1; w.newer && last >= 0 && w.faults[last].Rule == finding.RuleUnknownField {
 		w.faults[last].Severity = finding.Warning
 		w.faults[last].Hint = "this fleet knows Kubernetes up to " + Linked
@@ -149,7 +173,7 @@ func (w *walk) structure(v any, t reflect.Type, path []any) {
 		if f, ok := known.types[key]; ok {
 			w.value(e, f, append(path, key))
 		} else {
-			w.unknown(append(path, key), key, known.names)
+			w.unknown(append(path, key), key, known.names, misplaced(key, t))
 		}
 	}
 	if t == reflect.TypeFor[metav1.LabelSelector]() && len(w.faults) == before {
@@ -162,9 +186,11 @@ func (w *walk) structure(v any, t reflect.Type, path []any) {
 func (w *walk) scalar(v any, t reflect.Type, path []any) {
 	switch t.Kind() {
 	case reflect.String:
-		if _, ok := v.(string); !ok {
+		text, ok := v.(string)
+		if !ok {
 			w.refuse(path, aText, v)
 		}
+		w.oneOf(text, t, path)
 	case reflect.Bool:
 		if _, ok := v.(bool); !ok {
 			w.refuse(path, aBool, v)
