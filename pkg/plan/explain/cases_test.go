@@ -152,7 +152,7 @@ func sourceCases() map[string]testCase {
 
 func targetCases() map[string]testCase {
 	targets := func(list ...fleet.BundleTarget) func(*world) {
-		return func(w *world) { w.s.Bundle.Spec.Targets, w.at.Deployment = list, nil }
+		return func(w *world) { w.targeted(list...) }
 	}
 	byLabel := func(name, key, value string) fleet.BundleTarget {
 		return fleet.BundleTarget{Name: name, ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}}
@@ -208,9 +208,24 @@ func targetCases() map[string]testCase {
 		}},
 		"target-overridden": {"targets of its own replace those of the repository", func(w *world) {
 			w.s.Clusters = map[string][]string{"shops": {"c1", "c2"}}
-			targets(fleet.BundleTarget{ClusterName: "c2"})(w)
-			w.s.Bundle.Spec.TargetRestrictions = []fleet.BundleTargetRestriction{{ClusterName: "c2"}}
+			w.overridden(fleet.BundleTarget{ClusterName: "c2"})
 			w.s.Repo.Spec.Targets = []fleet.GitTarget{{ClusterName: "c1"}}
+		}},
+		"target-overridden-in-part": {"also where each of them is one of the repository's", func(w *world) {
+			w.overridden(fleet.BundleTarget{ClusterName: "c2"})
+			w.s.Repo.Spec.Targets = []fleet.GitTarget{{ClusterName: "c1"}, {ClusterName: "c2"}}
+		}},
+		"target-overridden-by-nothing": {"an empty list of them stands in for those of the repository, too", func(w *world) {
+			w.overridden()
+			w.s.Bundle.Spec.Targets = []fleet.BundleTarget{{Name: "default", ClusterGroup: "default"}}
+		}},
+		"target-overridden-customized": {"and makes the customizations targets", func(w *world) {
+			w.overridden()
+			w.s.Bundle.Spec.Targets = []fleet.BundleTarget{{Name: "eu", ClusterName: "c9"}}
+		}},
+		"target-repo-unseen": {"who may not see the GitRepo cannot be told which of the two it is", func(w *world) {
+			w.overridden(fleet.BundleTarget{ClusterName: "c2"})
+			w.s.Repo, w.s.Hidden = nil, []Hidden{{Repositories, "shops"}}
 		}},
 		"target-none-set": {"a repository without targets is for the group default", targets(fleet.BundleTarget{Name: "default", ClusterGroup: "default"})},
 		"target-refused": {"doNotDeploy is a no of its own", func(w *world) {
@@ -265,8 +280,8 @@ func holdCases() map[string]testCase {
 			w.s.Limits = []support.Limit{{Kind: "Policy", Name: "tight"}}
 		}},
 		"policy-blocks": {"a field that would limit it is not ignored", func(w *world) {
-			w.s.Bundle.Spec.Targets = append(w.s.Bundle.Spec.Targets, fleet.BundleTarget{BundleDeploymentOptions: fleet.BundleDeploymentOptions{
-				AllowedTargetNamespaceSelector: &metav1.LabelSelector{}}})
+			w.s.Bundle.Spec.Targets = append([]fleet.BundleTarget{{BundleDeploymentOptions: fleet.BundleDeploymentOptions{
+				AllowedTargetNamespaceSelector: &metav1.LabelSelector{}}}}, w.s.Bundle.Spec.Targets...)
 		}},
 		"pause-brake": {"the brake, since when, by whom and why", func(w *world) {
 			w.behind()

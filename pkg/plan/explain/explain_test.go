@@ -40,13 +40,14 @@ func well() *world {
 	}}
 	b.Spec.Resources = []fleet.BundleResource{{Name: "web/Chart.yaml", Content: "name: web\nversion: 1.4.0\n"}, {Name: "web/sub/Chart.yaml", Content: "name: sub"}}
 	b.Spec.Targets = []fleet.BundleTarget{{Name: "prod", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"env": "prod"}}}}
+	b.Spec.TargetRestrictions = []fleet.BundleTargetRestriction{limitOf(b.Spec.Targets[0])}
 	b.Status.ObservedGeneration, b.Status.MaxUnavailable = 2, 3
 	b.Status.Summary = fleet.BundleSummary{Ready: 3, DesiredReady: 3}
 	b.Status.PartitionStatus = []fleet.PartitionStatus{{Name: "All", Count: 3, MaxUnavailable: 3, Summary: b.Status.Summary}}
 	b.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, "True", "", "", time.Hour)}
 
 	r := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Namespace: "shops", Name: "shop", Generation: 1}}
-	r.Spec.Branch = "main"
+	r.Spec.Branch, r.Spec.Targets = "main", []fleet.GitTarget{fleet.GitTarget(b.Spec.TargetRestrictions[0])}
 	r.Status.ObservedGeneration, r.Status.Commit, r.Status.PollingCommit = 1, commit, commit
 	r.Status.LastPollingTime = metav1.NewTime(now.Add(-6 * time.Minute))
 
@@ -63,6 +64,33 @@ func well() *world {
 	}
 	w.deploy()
 	return w
+}
+
+// limitOf is a target of a GitRepo as the manager writes it to the restrictions of a Bundle.
+func limitOf(t fleet.BundleTarget) fleet.BundleTargetRestriction {
+	return fleet.BundleTargetRestriction{
+		Name: t.Name, ClusterName: t.ClusterName, ClusterSelector: t.ClusterSelector, ClusterGroup: t.ClusterGroup, ClusterGroupSelector: t.ClusterGroupSelector,
+	}
+}
+
+// targeted makes a list the targets of the GitRepo and of the Bundle; the default target
+// is what a GitRepo without targets means.
+func (w *world) targeted(list ...fleet.BundleTarget) {
+	w.overridden(list...)
+	w.s.Repo.Spec.Targets = nil
+	for i, r := range w.s.Bundle.Spec.TargetRestrictions {
+		if !isDefault(list[i]) {
+			w.s.Repo.Spec.Targets = append(w.s.Repo.Spec.Targets, fleet.GitTarget(r))
+		}
+	}
+}
+
+// overridden makes a list the overrideTargets of the Bundle.
+func (w *world) overridden(list ...fleet.BundleTarget) {
+	w.s.Bundle.Spec.Targets, w.s.Bundle.Spec.TargetRestrictions, w.at.Deployment = list, nil, nil
+	for _, t := range list {
+		w.s.Bundle.Spec.TargetRestrictions = append(w.s.Bundle.Spec.TargetRestrictions, limitOf(t))
+	}
 }
 
 // deploy makes the deployment as the manager writes it, and the agent's answer.
@@ -333,9 +361,10 @@ func TestMissingServiceAccount(t *testing.T) {
 // by target, as the answer about that cluster does.
 func TestOverviewUntargeted(t *testing.T) {
 	w := well()
-	w.s.Bundle.Spec.Targets = []fleet.BundleTarget{
-		{Name: "eu", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"region": "eu"}}}, {Name: "canary", ClusterName: "c9"},
-	}
+	w.targeted(
+		fleet.BundleTarget{Name: "eu", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"region": "eu"}}},
+		fleet.BundleTarget{Name: "canary", ClusterName: "c9"},
+	)
 	first, second := w.at, w.at
 	first.Deployment, second.Deployment = nil, nil
 	second.Cluster = w.at.Cluster.DeepCopy()

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
@@ -93,8 +94,8 @@ func (p *pair) untargeted() judgement {
 	for _, label := range slices.Sorted(maps.Keys(wrong)) {
 		j = j.detail(wrong[label])
 	}
-	if p.Repo != nil && len(p.Repo.Spec.Targets) == 0 && slices.ContainsFunc(p.Bundle.Spec.Targets, isDefault) {
-		j = j.detail("the GitRepo sets no targets, which means the cluster group default")
+	if text := p.unset(); text != "" {
+		j = j.detail(text)
 	}
 	j = j.proof("targets", len(p.Bundle.Spec.Targets)).proof("labels", labels.Set(p.at.Cluster.Labels).String())
 	switch {
@@ -107,6 +108,22 @@ func (p *pair) untargeted() judgement {
 	}
 	j.hints = p.targetHints(v)
 	return j
+}
+
+// unset says which targets stand in for those that nobody has set; empty where the GitRepo
+// or overrideTargets sets some.
+func (p *pair) unset() string {
+	led, _ := p.reach.Includes(p.at.Key.Namespace)
+	byDefault := slices.ContainsFunc(p.Bundle.Spec.Targets, isDefault)
+	switch {
+	case led && p.overridesWithNothing() && byDefault:
+		return "overrideTargets in " + p.file() + " is empty, which means the cluster group default"
+	case led && p.overridesWithNothing():
+		return "overrideTargets in " + p.file() + " is empty, so that its targetCustomizations count as targets"
+	case p.Repo != nil && len(p.Repo.Spec.Targets) == 0 && byDefault:
+		return "the GitRepo sets no targets, which means the cluster group default"
+	}
+	return ""
 }
 
 // isDefault reports whether a target is the one that stands in for those that a
@@ -204,27 +221,38 @@ func (p *pair) targetHints(v target.Verdict) []Hint {
 		return judgement{}.hint("to deploy it there", "add a target for %s to overrideTargets in %s: they replace those of the repo",
 			p.at.Key.Name, p.file()).hints
 	}
-	if repo := p.Bundle.Labels[fleet.LabelRepoName]; repo != "" {
+	repo := p.Bundle.Labels[fleet.LabelRepoName]
+	if repo != "" && p.Repo == nil {
+		return judgement{}.hint("to deploy it there", "add a target for %s to spec.targets of repo %s, or to overrideTargets in %s if that has them",
+			p.at.Key.Name, repo, p.file()).hints
+	}
+	if repo != "" {
 		return judgement{}.hint("to deploy it there", "add a target for %s to spec.targets of the repo: kubectl -n %s edit gitrepo %s",
 			p.at.Key.Name, p.Bundle.Namespace, repo).hints
 	}
 	return judgement{}.hint("to deploy it there", "add a target for %s to spec.targets of the bundle", p.at.Key.Name).hints
 }
 
-// overridesTargets reports whether the Bundle has a target of its own instead of those of
-// its GitRepo: a restriction that the GitRepo does not have.
+// overridesTargets reports whether the Bundle has overrideTargets, which may be empty,
+// instead of the targets of its GitRepo: the manager limits a Bundle without them to
+// exactly those of the GitRepo.
 func (p *pair) overridesTargets() bool {
-	if p.Repo == nil || p.Repo.Status.ObservedGeneration != p.Repo.Generation {
+	if p.Repo == nil || p.Repo.Status.ObservedGeneration != p.Repo.Generation || len(p.Bundle.Spec.Targets) == 0 {
 		return false
 	}
-	return slices.ContainsFunc(p.Bundle.Spec.TargetRestrictions, func(r fleet.BundleTargetRestriction) bool {
-		if len(p.Repo.Spec.Targets) == 0 && isDefault(fleet.BundleTarget{Name: r.Name, ClusterGroup: r.ClusterGroup}) {
-			return false
-		}
-		return !slices.ContainsFunc(p.Repo.Spec.Targets, func(t fleet.GitTarget) bool {
-			return equality.Semantic.DeepEqual(fleet.GitTarget(r), t)
-		})
+	targets := p.Repo.Spec.Targets
+	if len(targets) == 0 {
+		targets = []fleet.GitTarget{bundle.DefaultTarget}
+	}
+	return !slices.EqualFunc(p.Bundle.Spec.TargetRestrictions, targets, func(r fleet.BundleTargetRestriction, t fleet.GitTarget) bool {
+		return equality.Semantic.DeepEqual(fleet.GitTarget(r), t)
 	})
+}
+
+// overridesWithNothing reports whether overrideTargets of the Bundle is there and empty.
+// Without them the Bundle has no restrictions, and its customizations are targets.
+func (p *pair) overridesWithNothing() bool {
+	return p.overridesTargets() && len(p.Bundle.Spec.TargetRestrictions) == 0
 }
 
 // labelsFor are labels with which the cluster would get the Bundle: those that
