@@ -21,3 +21,13 @@ func Frozen(reason string) string {
 	}
 	return fmt.Sprintf("maxUnavailable of partition %q in rolloutStrategy", quoted)
 }
+
+// Queued is the earlier partition for which a target waits by the reason of its Step. It is
+// empty for every other reason.
+func Queued(reason string) string {
+	var quoted string
+	if _, err := fmt.Sscanf(reason, reasonQueued, &quoted); err != nil || reason != fmt.Sprintf(reasonQueued, quoted) {
+		return ""
+	}
+	return quoted
+}

@@ -22,6 +22,30 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
+func TestQueued(t *testing.T) {
+	for reason, want := range map[string]string{
+		`waits for partition "ring-1"`:                               "ring-1",
+		`waits for partition "a \"b\" c"`:                            `a "b" c`,
+		`waits for partition "ring-1" and more`:                      "",
+		`waits for room in partition "ring-1": 0 may be unavailable`: "",
+		"up to date": "",
+	} {
+		if got := Queued(reason); got != want {
+			t.Errorf("%s: want %q, got %q", reason, want, got)
+		}
+	}
+}
+
+// The reason of a Step that waits for an earlier partition is one that Queued knows.
+func TestQueuedReasons(t *testing.T) {
+	shape := Shape{MaxUnavailable: 2, MaxNew: 1, Partitions: []Partition{{Name: "first", Members: []int{0}}, {Name: "second", Limit: 1, Members: []int{1}}}}
+	at := Target{Exists: true, Current: "old", Staged: "old", Desired: "new", Applied: "old", Ready: true}
+	steps := Plan(shape, []Target{at, at}).Steps
+	if got := Queued(steps[1].Reason); got != "first" {
+		t.Errorf("got %q of %q", got, steps[1].Reason)
+	}
+}
+
 // The reasons of Steps are those that Frozen knows.
 func TestFrozenReasons(t *testing.T) {
 	target := func(name string, exists bool) Target {

@@ -24,10 +24,11 @@ const (
 	reasonUpToDate  = "up to date"
 )
 
-// How reasons read of targets that wait for room.
+// How reasons read of targets that wait for room, or for an earlier partition.
 const (
 	reasonFull   = "waits for room: %d may be unavailable"
 	reasonNarrow = "waits for room in partition %q: %d may be unavailable"
+	reasonQueued = "waits for partition %q"
 )
 
 // A Step says what becomes of one target in this round.
@@ -110,7 +111,7 @@ func Plan(shape Shape, targets []Target) Result {
 				out.UnavailablePartitions++
 			}
 			if out.UnavailablePartitions > shape.MaxUnavailablePartitions {
-				held = fmt.Sprintf("waits for partition %q", p.Name)
+				held = fmt.Sprintf(reasonQueued, p.Name)
 			}
 		}
 		out.Partitions = append(out.Partitions, n.progress(p))

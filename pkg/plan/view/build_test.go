@@ -90,6 +90,14 @@ func bad(cluster string, state fleet.BundleState, message string) fleet.NonReady
 	return fleet.NonReadyResource{Name: space + "/" + cluster, State: state, Message: message}
 }
 
+// canary is a partition of a bundle with clusters that are not ready.
+func canary(bad ...fleet.NonReadyResource) func(*fleet.Bundle) {
+	return func(b *fleet.Bundle) {
+		p := fleet.PartitionStatus{Name: "canary", Count: len(bad), Summary: fleet.BundleSummary{DesiredReady: len(bad), NonReadyResources: bad}}
+		b.Status.PartitionStatus = append(b.Status.PartitionStatus, p)
+	}
+}
+
 // starting is a bundle on a cluster where an object is not ready yet.
 func starting(cluster string) fleet.NonReadyResource {
 	r := bad(cluster, fleet.NotReady, "")

@@ -72,11 +72,7 @@ func rolloutMessage(b *fleet.Bundle, cluster Key) string {
 	if b == nil {
 		return ""
 	}
-	lists := []*fleet.BundleSummary{&b.Status.Summary}
-	for i := range b.Status.PartitionStatus {
-		lists = append(lists, &b.Status.PartitionStatus[i].Summary)
-	}
-	for _, list := range lists {
+	for _, list := range summariesOf(b) {
 		if r := Said(list, cluster); r != nil && r.Message != "" {
 			return r.Message
 		}
@@ -86,6 +82,15 @@ func rolloutMessage(b *fleet.Bundle, cluster Key) string {
 		return text
 	}
 	return ""
+}
+
+// summariesOf are the summary of a Bundle and those of its partitions.
+func summariesOf(b *fleet.Bundle) []*fleet.BundleSummary {
+	lists := []*fleet.BundleSummary{&b.Status.Summary}
+	for i := range b.Status.PartitionStatus {
+		lists = append(lists, &b.Status.PartitionStatus[i].Summary)
+	}
+	return lists
 }
 
 // Said is what a summary says of a cluster; nil where it does not name it.

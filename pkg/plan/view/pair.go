@@ -67,8 +67,8 @@ func (j *judge) pair(b *fleet.Bundle, bd *fleet.BundleDeployment) {
 	if r := broken(b, p.Cluster); r != nil && !p.Written && p.Progress == Waiting {
 		p.Progress, p.State, p.Reason, p.Message = Failed, r.State, string(r.State), resourceMessage(r)
 	}
-	if r := frozen(b, p.Cluster); r != nil && (p.Progress == Reached || p.Progress == Waiting && (p.State == fleet.OutOfSync || p.State == fleet.Pending)) {
-		p.Progress, p.State, p.Reason, p.Message = Failed, r.State, string(r.State), endlessText(r.Message)
+	if r, text := frozen(b, p.Cluster); r != nil && (p.Progress == Reached || p.Progress == Waiting && unmoved(p.State)) {
+		p.Progress, p.State, p.Reason, p.Message = Failed, r.State, string(r.State), text
 	}
 	if p.Message == "" && p.Progress != Reached {
 		p.Message = waitsFor(b, p)
@@ -83,13 +83,14 @@ func (j *judge) absent(b *fleet.Bundle, cluster Key, r *fleet.NonReadyResource) 
 		State: r.State, Message: resourceMessage(r), Wanted: b.Labels[fleet.LabelCommit],
 	}
 	c := j.clusters[cluster]
+	held, text := frozen(b, cluster)
 	switch {
 	case r.State == fleet.ErrApplied && b.Status.ObservedGeneration >= b.Generation:
 		p.Progress, p.Reason = Failed, string(r.State)
 	case c != nil && ClusterState(c) == fleet.Offline && !j.goal.All:
 		p.Progress, p.LastSeen = Deferred, c.Status.Agent.LastSeen.Time
-	case frozen(b, cluster) != nil:
-		p.Progress, p.Reason, p.Message = Failed, string(r.State), endlessText(r.Message)
+	case held != nil:
+		p.Progress, p.Reason, p.Message = Failed, string(r.State), text
 	case !late(b) && paused(b, nil, c):
 		p.Progress, p.Reason, p.Message = Failed, fleet.ReasonSuspended, j.pausedBy(b, c)
 	}
@@ -99,19 +100,27 @@ func (j *judge) absent(b *fleet.Bundle, cluster Key, r *fleet.NonReadyResource) 
 	j.v.Pairs = append(j.v.Pairs, p)
 }
 
-// frozen is what a Bundle's summary says of a cluster that its rollout strategy never
-// lets through, if the summary is of this Bundle.
-func frozen(b *fleet.Bundle, cluster Key) *fleet.NonReadyResource {
-	if b.Status.ObservedGeneration < b.Generation {
-		return nil
+// unmoved reports whether a deployment in a state may be one that the manager has not let
+// go on: it is as it was, or waits for the manager.
+func unmoved(state fleet.BundleState) bool {
+	return state == fleet.Ready || state == fleet.OutOfSync || state == fleet.Pending
+}
+
+// frozen is what a Bundle says of a cluster that its rollout strategy never lets through,
+// and why, if its status is of this Bundle. Of many clusters the summary names ten, and
+// the partitions name others.
+func frozen(b *fleet.Bundle, cluster Key) (*fleet.NonReadyResource, string) {
+	if late(b) {
+		return nil, ""
 	}
-	for i := range b.Status.Summary.NonReadyResources {
-		r := &b.Status.Summary.NonReadyResources[i]
-		if neverLetThrough(r.Message) && parseKey(r.Name) == cluster {
-			return r
+	for _, list := range summariesOf(b) {
+		if r := Said(list, cluster); r != nil {
+			if text := endless(b, r.Message); text != "" {
+				return r, text
+			}
 		}
 	}
-	return nil
+	return nil, ""
 }
 
 // broken is what a Bundle's summary says of a cluster for which no deployment

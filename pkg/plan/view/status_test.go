@@ -81,6 +81,26 @@ func TestSummarize(t *testing.T) {
 			fleet:     Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2, bad("a", fleet.Pending, "new deployments are not created: maxNew is 0")))}},
 			attention: []string{"Pending Bundle shops/web [Pending] new deployments are not created: maxNew is 0 on a"},
 		},
+		"FrozenBehindAPartition": {
+			why: "what waits for a partition that is never updated does not move",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(4, bad("a", fleet.OutOfSync, `waits for partition "canary"`), bad("b", fleet.OutOfSync, `waits for partition "canary"`)),
+				canary(bad("z", fleet.OutOfSync, `waits for room in partition "canary": 0 may be unavailable`)))}},
+			attention: []string{`OutOfSync Bundle shops/web [OutOfSync] waits for partition "canary", whose clusters are not updated: maxUnavailable is 0 on a, b`},
+		},
+		"FrozenWithThoseBehind": {
+			why: "of many clusters the summary names ten: all others wait for the same",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(40, bad("z", fleet.OutOfSync, "waits for room: 0 may be unavailable"), bad("a", fleet.OutOfSync, `waits for partition "canary"`)),
+				canary(bad("z", fleet.OutOfSync, "waits for room: 0 may be unavailable")), func(b *fleet.Bundle) { b.Status.Summary.OutOfSync = 40 })}},
+			attention: []string{
+				"OutOfSync Bundle shops/web [OutOfSync] waits for room: 0 may be unavailable; maxUnavailable is 0 on z",
+				`OutOfSync Bundle shops/web [OutOfSync] waits for partition "canary", whose clusters are not updated: maxUnavailable is 0 on a and 38 more`,
+			},
+		},
+		"QueuesForAPartition": {
+			why:    "a partition that has room is done at some time",
+			fleet:  Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2, bad("a", fleet.OutOfSync, `waits for partition "canary"`)), canary(bad("z", fleet.WaitApplied, "")))}},
+			moving: []string{`Bundle shops/web 1/2 waits for partition "canary"`},
+		},
 		"HasRoomLater": {
 			why:    "a limit above 0 has room again when another cluster is done",
 			fleet:  Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2, bad("a", fleet.OutOfSync, "waits for room: 10 may be unavailable")))}},

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -24,23 +25,24 @@ func (s *sighting) stuck(b *fleet.Bundle, state fleet.BundleState) (int, []*flee
 	var rows []Attention
 	at := map[string]int{} // rows by message
 	for _, r := range found {
-		if !neverLetThrough(r.Message) {
+		text := endless(b, r.Message)
+		if text == "" {
 			rest = append(rest, r)
 			continue
 		}
-		i, known := at[r.Message]
+		i, known := at[text]
 		if !known {
 			i = len(rows)
-			at[r.Message] = i
-			row.Message = endlessText(r.Message)
+			at[text] = i
+			row.Message = text
 			rows = append(rows, row)
 		}
 		rows[i].Clusters.Count++
 		rows[i].Clusters.Sample = append(rows[i].Clusters.Sample, r.Name)
 		n--
 	}
-	if len(rows) == 1 && len(rest) == 0 { // those that the summary does not name wait for the same
-		rows[0].Clusters.Count += n
+	if len(rows) > 0 && len(rest) == 0 { // those that the summary does not name wait for the same
+		rows[len(rows)-1].Clusters.Count += n
 		n = 0
 	}
 	s.list = append(s.list, rows...)
@@ -69,16 +71,31 @@ func (s *sighting) coming(b *fleet.Bundle, since *time.Time, n int, found []*fle
 	return n, rest
 }
 
-// neverLetThrough reports whether a message says that a rollout strategy lets a cluster
-// through only after a change: it is in no partition, or a limit is 0.
-func neverLetThrough(message string) bool {
-	return message == rollout.ReasonOutside || rollout.Frozen(message) != ""
+// endless is the message of a cluster that the rollout strategy of a Bundle lets through
+// only after a change, with the limit that is 0: the cluster is in no partition, a limit is
+// 0, or an earlier partition waits for such a limit. It is empty for every other message.
+func endless(b *fleet.Bundle, message string) string {
+	queued := rollout.Queued(message)
+	switch {
+	case message == rollout.ReasonOutside, rollout.Frozen(message) != "" && strings.HasSuffix(message, " is 0"):
+		return message
+	case rollout.Frozen(message) != "":
+		return message + "; maxUnavailable is 0"
+	case queued != "" && frozenPartition(b, queued):
+		return message + ", whose clusters are not updated: maxUnavailable is 0"
+	}
+	return ""
 }
 
-// endlessText is a message that neverLetThrough is true of, with the limit that is 0.
-func endlessText(message string) string {
-	if rollout.Frozen(message) != "" && !strings.HasSuffix(message, " is 0") {
-		message += "; maxUnavailable is 0"
+// frozenPartition reports whether clusters of a partition wait for a limit that is 0.
+func frozenPartition(b *fleet.Bundle, name string) bool {
+	for i := range b.Status.PartitionStatus {
+		p := &b.Status.PartitionStatus[i]
+		if p.Name == name && slices.ContainsFunc(p.Summary.NonReadyResources, func(r fleet.NonReadyResource) bool {
+			return rollout.Frozen(r.Message) != ""
+		}) {
+			return true
+		}
 	}
-	return message
+	return false
 }

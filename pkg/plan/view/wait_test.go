@@ -105,6 +105,21 @@ func TestJudge(t *testing.T) {
 			},
 			want: []string{"failed", "web on a: ready Ready", `web on b: failed OutOfSync waits for room in partition "canary": 0 may be unavailable; maxUnavailable is 0`},
 		},
+		"FrozenBehindAPartition": {
+			why: "nor does one that waits for such a partition, also where the summary does not name its clusters", goal: commit,
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: two,
+				Bundles: []*fleet.Bundle{bundle("web", changedBundle, on(2, bad("b", fleet.OutOfSync, `waits for partition "canary"`)),
+					canary(bad("a", fleet.OutOfSync, `waits for room in partition "canary": 0 may be unavailable`)))},
+				Deployments: []*fleet.BundleDeployment{deployment("web", "b"), deployment("web", "a", func(bd *fleet.BundleDeployment) {
+					bd.Spec.StagedDeploymentID = "s-new:o"
+				})},
+			},
+			want: []string{
+				"failed", `web on a: failed OutOfSync waits for room in partition "canary": 0 may be unavailable; maxUnavailable is 0`,
+				`web on b: failed OutOfSync waits for partition "canary", whose clusters are not updated: maxUnavailable is 0`,
+			},
+		},
 		"FrozenNew": {
 			why: "nor does a strategy that makes no new deployment", goal: commit,
 			fleet: Fleet{
