@@ -75,8 +75,11 @@ func (t *waiting) report(end view.Progress) error {
 		if len(t.goals) > 1 {
 			text = t.goals[i].Key.Namespace + ": " + text
 		}
-		if v.End == view.Failed || v.End == view.Waiting {
+		switch {
+		case v.End == view.Failed, v.End == view.Waiting && end != view.Failed:
 			text += ". Why:  " + t.why(t.goals[i], v)
+		case v.End == view.Waiting:
+			text += "; not waited for any longer"
 		}
 		say(t.s.std.out, "%s\n", text)
 	}
@@ -117,18 +120,15 @@ func (t *waiting) table() {
 // why is the command that tells more about what is not Ready: first of what has failed,
 // and not of what waits.
 func (t *waiting) why(goal view.Goal, v view.Verdict) string {
-	p, found := v.Failed()
-	if i := slices.IndexFunc(v.Pairs, func(p view.Pair) bool { return p.Progress == view.Waiting }); !found && len(v.Faults) == 0 && i >= 0 {
-		p, found = v.Pairs[i], true
-	}
-	if found {
+	p, found := v.Culprit()
+	if found && (p.Progress == view.Failed || len(v.Faults) == 0) {
 		text := fmt.Sprintf("fleet explain %s %s", p.Bundle.Name, p.Cluster.Name)
 		if t.s.scope != "" || len(t.goals) > 1 {
 			text += " -n " + p.Bundle.Namespace
 		}
 		return text
 	}
-	if len(v.Waits) > 0 && len(v.Changed) == 1 {
+	if len(v.Faults) == 0 && len(v.Waits) > 0 && len(v.Changed) == 1 {
 		return fmt.Sprintf("fleet explain %s -n %s", v.Changed[0], goal.Key.Namespace)
 	}
 	return fmt.Sprintf("fleet events %s/%s -n %s", t.o.kind.singular, goal.Key.Name, goal.Key.Namespace)

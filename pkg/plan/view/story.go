@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
 // named is how many names stand in one line.
@@ -243,14 +245,12 @@ func (v Verdict) Problems() []string {
 	return append(texts, v.Waits...)
 }
 
-// Missing says in one line what a wait still waits for. Faults come last: they may end
-// with a command.
+// Missing says in one line what a wait still waits for: of pairs those first for which
+// others may wait. Faults come last: they may end with a command.
 func (v Verdict) Missing() string {
 	texts := v.Problems()[len(v.Faults):]
-	for _, p := range v.Pairs {
-		if p.Progress == Waiting || p.Progress == Failed {
-			texts = append(texts, fmt.Sprintf("%s on %s (%s)", p.Bundle.Name, p.Cluster.Name, p.State))
-		}
+	for _, p := range v.open() {
+		texts = append(texts, fmt.Sprintf("%s on %s (%s)", p.Bundle.Name, p.Cluster.Name, p.State))
 	}
 	faults := List(v.Faults, named)
 	if len(texts) > 0 && faults != "" {
@@ -293,11 +293,11 @@ func Answer(goal Goal, v Verdict) string {
 	}
 	switch {
 	case goal.Commit != "" && !v.Seen:
-		return after("not at "+Short(goal.Commit)+": "+v.Missing(), v.Check)
+		return after("not at "+Short(goal.Commit)+": "+v.reason(), v.Check)
 	case all == 0 && v.End == Deferred:
 		return "done where clusters can be reached: " + nothing(goal, v) + v.leftovers()
 	case all == 0 && v.End != Reached:
-		return "not Ready: " + v.Missing()
+		return "not Ready: " + v.reason()
 	case all == 0 && len(v.Removed) > 0:
 		return nothing(goal, v)
 	case all == 0:
@@ -312,6 +312,15 @@ func Answer(goal Goal, v Verdict) string {
 	return after(text+v.leftovers(), v.cause())
 }
 
+// reason is why a goal without pairs is not reached. Where it has failed, what only waits
+// is no part of that.
+func (v Verdict) reason() string {
+	if v.End == Failed {
+		return v.cause()
+	}
+	return v.Missing()
+}
+
 // after is a text and another one behind it, if there is one.
 func after(text, more string) string {
 	if more == "" {
@@ -321,25 +330,57 @@ func after(text, more string) string {
 }
 
 // cause is why a wait has failed, in one line: what belongs to no pair, else the first pair
-// that cannot become Ready without a change. It is empty where nothing has failed.
+// that cannot become Ready without a change, or whose last attempt failed. It is empty where
+// nothing has failed.
 func (v Verdict) cause() string {
-	p, found := v.Failed()
+	p, found := v.Culprit()
 	switch {
 	case len(v.Faults) > 0:
 		return List(v.Faults, named)
-	case found && p.Message != "":
+	case found && p.Message != "" && p.blame() <= attempted:
 		return fmt.Sprintf("%s on %s: %s", p.Bundle.Name, p.Cluster.Name, p.Message)
 	}
 	return ""
 }
 
-// Failed is the first pair that cannot become Ready without a change.
-func (v Verdict) Failed() (p Pair, found bool) {
-	i := slices.IndexFunc(v.Pairs, func(p Pair) bool { return p.Progress == Failed })
-	if i < 0 {
+// Culprit is the pair that explains best why a goal is not reached: one that cannot become
+// Ready without a change, else one whose last attempt failed, else one whose objects are
+// not as they should be. One that only waits comes last: it may wait for another.
+func (v Verdict) Culprit() (p Pair, found bool) {
+	open := v.open()
+	if len(open) == 0 {
 		return Pair{}, false
 	}
-	return v.Pairs[i], true
+	return open[0], true
+}
+
+// open are the pairs that are waited for or have failed, those first that explain best why.
+func (v Verdict) open() []Pair {
+	out := slices.DeleteFunc(slices.Clone(v.Pairs), func(p Pair) bool { return p.Progress != Waiting && p.Progress != Failed })
+	slices.SortStableFunc(out, func(a, b Pair) int { return a.blame() - b.blame() })
+	return out
+}
+
+// How well a pair that is not Ready explains why, best first.
+const (
+	lasting   = iota // it cannot become Ready without a change
+	attempted        // its last attempt failed, and is made again
+	unsound          // its objects are not as they should be
+	idle             // it waits
+)
+
+func (p Pair) blame() int {
+	switch {
+	case p.Progress == Failed:
+		return lasting
+	case !p.Written: // its state is that of another version
+		return idle
+	case p.State == fleet.ErrApplied:
+		return attempted
+	case p.State == fleet.NotReady || p.State == fleet.Modified:
+		return unsound
+	}
+	return idle
 }
 
 // leftovers says what is still to be removed from clusters that are away.

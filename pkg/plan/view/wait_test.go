@@ -590,3 +590,39 @@ func TestTogether(t *testing.T) {
 		}
 	}
 }
+
+// What fails explains a wait, and not what waits for it.
+func TestCulprit(t *testing.T) {
+	key := func(name string) Key { return Key{Namespace: space, Name: name} }
+	at := func(name string, progress Progress, state fleet.BundleState, message string) Pair {
+		return Pair{Bundle: key(name), Cluster: key("a"), Progress: progress, Written: true, State: state, Message: message}
+	}
+	waits := at("app", Waiting, fleet.WaitApplied, "depends on db")
+	stale := at("bad", Waiting, fleet.ErrApplied, "an older version failed")
+	stale.Written = false
+	cases := map[string]struct {
+		why    string
+		pairs  []Pair
+		want   string
+		answer string
+	}{
+		"Failed":  {"what cannot pass comes first", []Pair{waits, at("db", Waiting, fleet.ErrApplied, "no"), at("ui", Failed, fleet.ErrApplied, "never")}, "ui", "; ui on a: never"},
+		"Attempt": {"then what was tried", []Pair{waits, stale, at("db", Waiting, fleet.ErrApplied, "no")}, "db", "; db on a: no"},
+		"Objects": {"then what is not as it should be; it may be starting", []Pair{waits, at("db", Waiting, fleet.NotReady, "0/1")}, "db", ""},
+		"Waits":   {"what waits is all that there is", []Pair{at("web", Reached, fleet.Ready, ""), waits}, "app", ""},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			v := Verdict{End: Waiting, Seen: true, Pairs: c.pairs}
+			if p, found := v.Culprit(); !found || p.Bundle.Name != c.want {
+				t.Errorf("%s: want %s, got %v", c.why, c.want, p)
+			}
+			if _, got, _ := strings.Cut(Answer(Goal{Kind: "GitRepo"}, v), "Ready"); got != c.answer {
+				t.Errorf("%s: want %q, got %q", c.why, c.answer, got)
+			}
+		})
+	}
+	if p, found := (Verdict{Pairs: []Pair{at("web", Reached, fleet.Ready, "")}}).Culprit(); found {
+		t.Errorf("got %v where nothing is waited for", p)
+	}
+}
