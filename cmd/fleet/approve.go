@@ -111,6 +111,14 @@ func heldOf(k kind, u *unstructured.Unstructured) HeldDeletion {
 	}
 }
 
+// begins reports whether the list that waits was approved, and the manager has not begun.
+func (h HeldDeletion) begins(u *unstructured.Unstructured) bool {
+	return h.Hash != "" && u.GetAnnotations()[fleet.AnnotationApproveDeletion] == h.Hash
+}
+
+// approvedBefore is what is said of a list that a person has approved before.
+const approvedBefore = "approved already, and has not begun"
+
 // everywhereOf are all objects of a kind that the user may list, within -n.
 func (s *session) everywhereOf(ctx context.Context, k kind) ([]*unstructured.Unstructured, error) {
 	qs, err := s.wide(ctx, k, "")
@@ -158,10 +166,16 @@ func (s *session) held(ctx context.Context) (heldList, error) {
 			}
 		}
 		for _, u := range items {
-			if held := heldOf(k, u); held.Hash != "" {
-				out.objects = append(out.objects, held)
-				out.rows = append(out.rows, []string{u.GetNamespace(), k.singular + "/" + u.GetName(), held.Hash, held.Message})
+			held := heldOf(k, u)
+			if held.Hash == "" {
+				continue
 			}
+			text := held.Message
+			if held.begins(u) {
+				text = approvedBefore + ": " + text
+			}
+			out.objects = append(out.objects, held)
+			out.rows = append(out.rows, []string{u.GetNamespace(), k.singular + "/" + u.GetName(), held.Hash, text})
 		}
 	}
 	return out, nil
@@ -256,6 +270,9 @@ func (o approveOptions) one(ctx context.Context, s *session, t objectRef) (HeldD
 		o.say(s, "  %s\n", line)
 	}
 	switch {
+	case o.hash == "" && !o.yes && held.begins(u):
+		o.say(s, "%s\n", approvedBefore)
+		return held, nil
 	case o.hash == "" && !o.yes:
 		return held, fmt.Errorf("%w: not approved; fleet approve -n %s %s/%s %s removes this list", errRefused, s.scope, k.singular, name, held.Hash)
 	case o.hash != "" && o.hash != held.Hash:

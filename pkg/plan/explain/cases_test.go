@@ -56,6 +56,17 @@ func cases() map[string]testCase {
 			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionDeletionHeld, "True", fleet.ReasonProtected,
 				"would remove 2 of 2 bundles: the GitRepo is protected; to go on: fleet approve -n shops repo/shop 5a8c1f0e", time.Minute)}
 		}},
+		"well-deletion-approved": {"one that is approved is about to begin", func(w *world) {
+			w.s.Repo.Annotations = map[string]string{fleet.AnnotationApproveDeletion: "5a8c1f0e"}
+			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionDeletionHeld, "True", fleet.ReasonDeletionHeld,
+				"would remove 40 of 50 bundles, 10 may go: fleet approve repo/shop 5a8c1f0e", time.Minute)}
+		}},
+		"source-protected-approved": {"a protected repository whose deletion is approved is removed", func(w *world) {
+			w.s.Repo.DeletionTimestamp = &metav1.Time{Time: now.Add(-time.Minute)}
+			w.s.Repo.Annotations = map[string]string{fleet.AnnotationApproveDeletion: "5a8c1f0e"}
+			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionDeletionHeld, "True", fleet.ReasonProtected,
+				"would remove 2 of 2 bundles: the GitRepo is protected; to go on: fleet approve -n shops repo/shop 5a8c1f0e", time.Minute)}
+		}},
 		"well-led": {"a mapping leads the Bundle to a cluster of another workspace", func(w *world) {
 			w.at.Cluster.Namespace, w.at.Key.Namespace = "lab", "lab"
 			w.s.Mappings = []*fleet.BundleNamespaceMapping{{
@@ -242,6 +253,12 @@ func targetCases() map[string]testCase {
 		}},
 		"target-deletion-held": {"what would be removed waits to be approved", func(w *world) {
 			w.at.Cluster.Labels = map[string]string{"env": "dev"}
+			w.s.Bundle.Status.Conditions = append(w.s.Bundle.Status.Conditions, cond(fleet.ConditionDeletionHeld, "True", fleet.ReasonDeletionHeld,
+				"would remove 40 of 50 deployments, 5 may go: fleet approve bundle/shop-web 5a8c1f0e", time.Minute))
+		}},
+		"target-deletion-approved": {"what is approved does not wait for a person any more", func(w *world) {
+			w.at.Cluster.Labels = map[string]string{"env": "dev"}
+			w.s.Bundle.Annotations = map[string]string{fleet.AnnotationApproveDeletion: "5a8c1f0e"}
 			w.s.Bundle.Status.Conditions = append(w.s.Bundle.Status.Conditions, cond(fleet.ConditionDeletionHeld, "True", fleet.ReasonDeletionHeld,
 				"would remove 40 of 50 deployments, 5 may go: fleet approve bundle/shop-web 5a8c1f0e", time.Minute))
 		}},

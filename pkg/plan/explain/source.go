@@ -162,7 +162,7 @@ func (s *study) asides() []string {
 		out = append(out, c.Message)
 	}
 	if c := condition.Find(list, fleet.ConditionDeletionHeld); c != nil && c.Status == corev1.ConditionTrue {
-		out = append(out, c.Message)
+		out = append(out, cmp.Or(view.Approval(s.Repo, list), c.Message))
 	}
 	if c := unusable(s.Repo); c != nil && !s.owns(c) {
 		text := c.Message

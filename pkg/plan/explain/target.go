@@ -101,6 +101,8 @@ func (p *pair) untargeted() judgement {
 	switch {
 	case bd != nil && bd.Annotations[fleet.AnnotationWithdrawn] != "":
 		j = j.detail("its deployment there was ordered to be uninstalled")
+	case bd != nil && view.Approval(p.Bundle, p.Bundle.Status.Conditions) != "":
+		j = j.detail("its deployment there is about to be withdrawn: " + view.Approval(p.Bundle, p.Bundle.Status.Conditions))
 	case bd != nil && condition.IsTrue(p.Bundle.Status.Conditions, fleet.ConditionDeletionHeld):
 		j = j.detail("its deployment there stays for now: " + condition.Find(p.Bundle.Status.Conditions, fleet.ConditionDeletionHeld).Message)
 	case bd != nil:

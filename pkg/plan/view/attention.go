@@ -63,9 +63,8 @@ func (s *sighting) repository(r *fleet.GitRepo) {
 	key := keyOf(r)
 	state, c := RepoTrouble(r)
 	switch {
-	case c != nil && approved(r.Annotations, c):
+	case c != nil && c.Type == fleet.ConditionDeletionHeld && s.removal("GitRepo", r, r.Status.Conditions, r.Status.ReadyClusters, r.Status.DesiredReadyClusters):
 		s.reported[key] = true
-		s.moving = append(s.moving, approvedRemoval("GitRepo", r, r.Status.ReadyClusters, r.Status.DesiredReadyClusters))
 	case c != nil:
 		s.held[key], s.reported[key] = state == Held, true
 		s.list = append(s.list, Attention{
@@ -83,13 +82,14 @@ func (s *sighting) repository(r *fleet.GitRepo) {
 	}
 }
 
-// approvedRemoval is the row of a removal that a person has approved and the manager has
-// not begun.
-func approvedRemoval(kind string, o metav1.Object, ready, desired int) Moving {
-	return Moving{
-		Kind: kind, Name: keyOf(o).String(), Ready: ready, Desired: desired,
-		Reason: fmt.Sprintf("removal %s is approved and has not begun", o.GetAnnotations()[fleet.AnnotationApproveDeletion]),
+// removal adds the row of a removal that a person has approved and the manager has not
+// begun, and reports whether there is one.
+func (s *sighting) removal(kind string, o metav1.Object, list []fleet.Condition, ready, desired int) bool {
+	text := Approval(o, list)
+	if text != "" {
+		s.moving = append(s.moving, Moving{Kind: kind, Name: keyOf(o).String(), Ready: ready, Desired: desired, Reason: text})
 	}
+	return text != ""
 }
 
 // behind reports whether the bundles that are seen of a GitRepo are known not to be
@@ -133,9 +133,7 @@ func (s *sighting) bundle(b *fleet.Bundle) {
 		return
 	}
 	if c := condition.Find(b.Status.Conditions, fleet.ConditionDeletionHeld); c != nil && c.Status == corev1.ConditionTrue {
-		if approved(b.Annotations, c) {
-			s.moving = append(s.moving, approvedRemoval("Bundle", b, b.Status.Summary.Ready, b.Status.Summary.DesiredReady))
-		} else {
+		if !s.removal("Bundle", b, b.Status.Conditions, b.Status.Summary.Ready, b.Status.Summary.DesiredReady) {
 			s.list = append(s.list, Attention{
 				State: Held, Kind: "Bundle", Name: keyOf(b).String(),
 				Reason: c.Reason, Since: moment(changed(c)), Message: c.Message,
@@ -338,7 +336,8 @@ func (s *sighting) cluster(c *fleet.Cluster) {
 			Since: moment(created), Message: "the agent has not checked in yet",
 		})
 	}
-	if cond := condition.Find(c.Status.Conditions, fleet.ConditionDeletionHeld); cond != nil && cond.Status == corev1.ConditionTrue {
+	going := s.removal("Cluster", c, c.Status.Conditions, c.Status.Summary.Ready, c.Status.Summary.DesiredReady)
+	if cond := condition.Find(c.Status.Conditions, fleet.ConditionDeletionHeld); cond != nil && cond.Status == corev1.ConditionTrue && !going {
 		s.clusterRow(c, Attention{State: Held, Reason: cond.Reason, Since: moment(changed(cond)), Message: cond.Message})
 	}
 	for _, kind := range clusterConditions {

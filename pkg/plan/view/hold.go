@@ -1,9 +1,14 @@
 package view
 
 import (
+	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
@@ -18,7 +23,7 @@ func (j *judge) passing(repo *fleet.GitRepo, c *fleet.Condition) bool {
 		return false
 	case j.goal.Commit != "" && !j.v.Seen: // read says what is waited for
 	case approved(repo.Annotations, c):
-		j.wait("repo %s: removal %s is approved and has not begun", repo.Name, repo.Annotations[fleet.AnnotationApproveDeletion])
+		j.wait("repo %s: %s", repo.Name, Approval(repo, repo.Status.Conditions))
 	case j.outdated(repo):
 		j.wait("repo %s: the manager has not judged again what it holds", repo.Name)
 	default:
@@ -32,6 +37,16 @@ func (j *judge) passing(repo *fleet.GitRepo, c *fleet.Condition) bool {
 func approved(annotations map[string]string, c *fleet.Condition) bool {
 	hash := annotations[fleet.AnnotationApproveDeletion]
 	return hash != "" && strings.HasSuffix(c.Message, " "+hash)
+}
+
+// Approval says that a person has approved what of an object is held, and that the manager
+// has not begun to remove it. It is empty where nothing is held, or approved.
+func Approval(o metav1.Object, list []fleet.Condition) string {
+	c := condition.Find(list, fleet.ConditionDeletionHeld)
+	if c == nil || c.Status != corev1.ConditionTrue || !approved(o.GetAnnotations(), c) {
+		return ""
+	}
+	return fmt.Sprintf("removal %s is approved and has not begun", o.GetAnnotations()[fleet.AnnotationApproveDeletion])
 }
 
 // outdated reports whether the list that a GitRepo holds is known not to be what is asked

@@ -24,7 +24,7 @@ func (j *judge) removals(repo *fleet.GitRepo, own []*fleet.Bundle) {
 	held := condition.IsTrue(repo.Status.Conditions, fleet.ConditionDeletionHeld)
 	for _, b := range own {
 		switch c := HeldDeletion(b); {
-		case c != nil && !approved(b.Annotations, c):
+		case c != nil:
 			j.fault("bundle %s: %s", b.Name, c.Message)
 			j.v.Held = append(j.v.Held, keyOf(b))
 		case !reading.Leaving(repo, b):

@@ -63,7 +63,10 @@ func RepoState(r *fleet.GitRepo) fleet.BundleState {
 	}
 	state := displayed(r.Status.Display.State, r.Status.Conditions, fleet.GitUpdating)
 	trouble, c := RepoTrouble(r)
-	if c != nil && c.Type == fleet.ConditionDeletionHeld && !approved(r.Annotations, c) {
+	if c != nil && c.Type == fleet.ConditionDeletionHeld {
+		if approved(r.Annotations, c) {
+			return state
+		}
 		return Held
 	}
 	word := fleet.BundleState(r.Status.Display.State)
@@ -195,6 +198,9 @@ func BundleMessage(b *fleet.Bundle) string {
 	if c := HeldDeletion(b); c != nil {
 		return c.Message
 	}
+	if text := Approval(b, b.Status.Conditions); text != "" && b.DeletionTimestamp != nil {
+		return text
+	}
 	if c := problem(b.Status.Conditions); c != nil {
 		return c.Message
 	}
@@ -217,6 +223,9 @@ func BundleMessage(b *fleet.Bundle) string {
 // from being read.
 func RepoMessage(r *fleet.GitRepo) string {
 	if _, c := RepoTrouble(r); c != nil {
+		if text := Approval(r, r.Status.Conditions); c.Type == fleet.ConditionDeletionHeld && text != "" {
+			return text
+		}
 		return c.Message
 	}
 	if RepoState(r) == fleet.Ready {
@@ -311,20 +320,20 @@ func RepoTrouble(r *fleet.GitRepo) (fleet.BundleState, *fleet.Condition) {
 }
 
 // HeldDeletion is why a Bundle that is being deleted waits for a person; nil where it
-// does not.
+// does not, or a person has approved it.
 func HeldDeletion(b *fleet.Bundle) *fleet.Condition {
 	c := condition.Find(b.Status.Conditions, fleet.ConditionDeletionHeld)
-	if b.DeletionTimestamp == nil || c == nil || c.Status != corev1.ConditionTrue {
+	if b.DeletionTimestamp == nil || c == nil || c.Status != corev1.ConditionTrue || approved(b.Annotations, c) {
 		return nil
 	}
 	return c
 }
 
 // HeldRepo is why a GitRepo that is being deleted waits for a person; nil where it does
-// not.
+// not, or a person has approved it.
 func HeldRepo(r *fleet.GitRepo) *fleet.Condition {
 	c := condition.Find(r.Status.Conditions, fleet.ConditionDeletionHeld)
-	if r.DeletionTimestamp == nil || c == nil || c.Status != corev1.ConditionTrue || c.Reason != fleet.ReasonProtected {
+	if r.DeletionTimestamp == nil || c == nil || c.Status != corev1.ConditionTrue || c.Reason != fleet.ReasonProtected || approved(r.Annotations, c) {
 		return nil
 	}
 	return c

@@ -41,11 +41,19 @@ func TestStates(t *testing.T) {
 		"RemovalApproved": {"who has approved it waits for nothing", RepoState(repo(removalHeld, func(r *fleet.GitRepo) {
 			r.Annotations = map[string]string{fleet.AnnotationApproveDeletion: "remove"}
 		})), fleet.Ready},
-		"ProtectedBundle": {"its deletion waits for a person", BundleState(bundle("x", on(1), heldBundle)), Held},
-		"NewCluster":      {"nobody has worked on it", ClusterState(&fleet.Cluster{}), fleet.WaitCheckIn},
-		"Group":           {"groups have states too", GroupState(&fleet.ClusterGroup{Status: fleet.ClusterGroupStatus{Conditions: ready}}), fleet.Ready},
-		"OfflineWins":     {"a cluster that is away is that, whatever its bundles were", ClusterState(cluster("a", away(time.Hour))), fleet.Offline},
-		"DeploymentIDs":   {"the display field of a cluster that is away is stale; its ids are not", DeploymentState(deployment("x", "a", written)), fleet.WaitApplied},
+		"RemovalApprovedWhileNotReady": {"nor does it hold anything back", RepoState(repo(removalHeld, func(r *fleet.GitRepo) {
+			r.Annotations = map[string]string{fleet.AnnotationApproveDeletion: "remove"}
+			r.Status.Conditions[0].Status = corev1.ConditionFalse
+		})), fleet.NotReady},
+		"ProtectedRepoApproved": {"its deletion is approved", RepoState(repo(protectedRepo, func(r *fleet.GitRepo) {
+			r.Annotations = map[string]string{fleet.AnnotationApproveDeletion: "remove"}
+		})), fleet.Ready},
+		"ProtectedBundle":         {"its deletion waits for a person", BundleState(bundle("x", on(1), heldBundle)), Held},
+		"ProtectedBundleApproved": {"its deletion is approved", BundleState(bundle("x", on(1), heldBundle, approvedBundle)), fleet.Ready},
+		"NewCluster":              {"nobody has worked on it", ClusterState(&fleet.Cluster{}), fleet.WaitCheckIn},
+		"Group":                   {"groups have states too", GroupState(&fleet.ClusterGroup{Status: fleet.ClusterGroupStatus{Conditions: ready}}), fleet.Ready},
+		"OfflineWins":             {"a cluster that is away is that, whatever its bundles were", ClusterState(cluster("a", away(time.Hour))), fleet.Offline},
+		"DeploymentIDs":           {"the display field of a cluster that is away is stale; its ids are not", DeploymentState(deployment("x", "a", written)), fleet.WaitApplied},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -73,6 +81,11 @@ func heldBundle(b *fleet.Bundle) {
 	b.Status.Conditions = append(b.Status.Conditions, cond(fleet.ConditionDeletionHeld, corev1.ConditionTrue, fleet.ReasonProtected, "would remove", 0))
 }
 
+// approvedBundle is one whose removal a person has approved.
+func approvedBundle(b *fleet.Bundle) {
+	b.Annotations = map[string]string{fleet.AnnotationApproveDeletion: "remove"}
+}
+
 func TestMessages(t *testing.T) {
 	changed := fleet.NonReadyResource{Name: "shops/a", State: fleet.Modified, ModifiedStatus: []fleet.ModifiedStatus{{Kind: "ConfigMap", APIVersion: "v1", Namespace: "x", Name: "y", Create: true}}}
 	refused := bundle("x", on(1, bad("a", fleet.WaitApplied, "later")), func(b *fleet.Bundle) {
@@ -97,8 +110,14 @@ func TestMessages(t *testing.T) {
 			r.Status.Display.State, r.Status.Display.Message = "NotReady", "0/1"
 		})), "0/1"},
 		"HeldBundle": {"what waits for a person comes first", BundleMessage(bundle("x", on(1), heldBundle)), "would remove"},
-		"RepoReady":  {"nothing to say", RepoMessage(repo()), ""},
-		"Offline":    {"the condition of a cluster that is away", ClusterMessage(cluster("a", away(time.Hour))), "last report"},
+		"ApprovedBundle": {"and once it is approved, that", BundleMessage(bundle("x", on(1), heldBundle, approvedBundle, func(b *fleet.Bundle) {
+			b.Status.Conditions[0] = cond(fleet.ConditionReady, corev1.ConditionFalse, fleet.ReasonDeletionHeld, "stays until a person decides", 0)
+		})), "removal remove is approved and has not begun"},
+		"ApprovedRepo": {"the same of a repository", RepoMessage(repo(removalHeld, func(r *fleet.GitRepo) {
+			r.Annotations = map[string]string{fleet.AnnotationApproveDeletion: "remove"}
+		})), "removal remove is approved and has not begun"},
+		"RepoReady": {"nothing to say", RepoMessage(repo()), ""},
+		"Offline":   {"the condition of a cluster that is away", ClusterMessage(cluster("a", away(time.Hour))), "last report"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

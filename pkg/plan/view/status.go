@@ -79,7 +79,7 @@ type Sample struct {
 
 // Moving is one thing that changes by itself.
 type Moving struct {
-	// Kind is Bundle or GitRepo.
+	// Kind is Bundle, GitRepo or Cluster.
 	Kind string `json:"kind"`
 	// Name is "<workspace>/<name>".
 	Name string `json:"name"`

@@ -60,6 +60,14 @@ func TestSummarize(t *testing.T) {
 			},
 			moving: []string{"GitRepo shops/app 0/0 removal a1b2 is approved and has not begun", "Bundle shops/web 0/0 removal c3d4 is approved and has not begun"},
 		},
+		"ClusterApproved": {
+			why: "the deletion of a protected cluster, too, is approved before it begins",
+			fleet: Fleet{Clusters: []*fleet.Cluster{cluster("a", func(c *fleet.Cluster) {
+				c.Status.Conditions = append(c.Status.Conditions, cond(fleet.ConditionDeletionHeld, corev1.ConditionTrue, fleet.ReasonProtected, "would remove 3 deployments: e5f6", time.Hour))
+				c.Annotations = map[string]string{fleet.AnnotationApproveDeletion: "e5f6"}
+			})}},
+			moving: []string{"Cluster shops/a 0/0 removal e5f6 is approved and has not begun"},
+		},
 		"RemovalApprovedBefore": {
 			why: "an approval of another list counts for nothing",
 			fleet: Fleet{Repositories: []*fleet.GitRepo{repo(says(fleet.ConditionDeletionHeld, corev1.ConditionTrue, fleet.ReasonDeletionHeld, "would remove 5 of 8 bundles: a1b2"),
