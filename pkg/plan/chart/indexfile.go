@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
 // Limits of an index. Large public ones have some ten megabytes.
@@ -278,10 +280,7 @@ func decodeNode(data []byte) (node *yaml.Node, err error) {
 
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
-	if len(s) > 200 {
-		s = s[:200]
-	}
-	return strings.ToValidUTF8(s, "?")
+	return condition.Cut(strings.ToValidUTF8(s, "?"), 200)
 }
 
 // real is what an alias stands for. Nothing is copied, so aliases of aliases

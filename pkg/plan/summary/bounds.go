@@ -88,12 +88,16 @@ func sizeOf(v any) int {
 	return len(raw)
 }
 
-// cut is a text of at most textBytes, the last of them "…" if it was cut.
+// cut is a text of at most textBytes, with "…" at the end if it was cut. It is cut at a
+// space, unless a word takes half of it.
 func cut(text string) string {
 	if len(text) <= textBytes {
 		return text
 	}
 	end := textBytes - len("…")
+	if at := strings.LastIndexByte(text[:end+1], ' '); at >= end/2 {
+		return strings.TrimRight(text[:at], " ,;:") + "…"
+	}
 	for end > 0 && !utf8.RuneStart(text[end]) {
 		end--
 	}

@@ -231,6 +231,27 @@ func TestEntryIsBounded(t *testing.T) {
 	}
 }
 
+// TestCutWords: what a condition says of an object is not cut in the middle of a word.
+func TestCutWords(t *testing.T) {
+	text := strings.TrimSpace(strings.Repeat("cannot fetch the image ", 30))
+	for name, c := range map[string]struct{ in, want string }{
+		"Fits":    {text[:textBytes], text[:textBytes]},
+		"Words":   {text, strings.Repeat("cannot fetch the image ", 12) + "cannot fetch the…"},
+		"OneWord": {strings.Repeat("ä", textBytes), strings.Repeat("ä", 148) + "…"},
+		"Patch":   {`{"spec": "` + strings.Repeat("x", textBytes), `{"spec": "` + strings.Repeat("x", textBytes-13) + "…"},
+	} {
+		if got := cut(c.in); got != c.want || len(got) > textBytes {
+			t.Errorf("%s: want %q, got %q", name, c.want, got)
+		}
+	}
+	d := &Deployment{Bundle: "app", Cluster: "ns/c1", State: fleet.NotReady, NonReady: []fleet.NonReadyStatus{{Kind: "Deployment", APIVersion: "apps/v1", Name: "web",
+		Summary: fleet.Summary{State: "error", Error: true, Message: []string{text}}}}}
+	s := Count(ByCluster, []*Deployment{d})
+	if got := Ready(ByCluster, &s, 1).Message; !strings.HasSuffix(got, " image cannot fetch the…") {
+		t.Errorf("the Ready condition ends in the middle of a word: %q", got)
+	}
+}
+
 // Up to 200 clusters the lists per cluster are complete.
 func TestCompleteUpTo200(t *testing.T) {
 	for _, n := range []int{200, 201} {
