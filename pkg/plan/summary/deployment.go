@@ -161,12 +161,13 @@ func ManagerDisplay(bd *fleet.BundleDeployment, agent Reporter) (fleet.BundleDep
 	return display, display != bd.Status.Display
 }
 
+// displayCondition is the status of a condition, or for a fault "Error: " and its message.
 func displayCondition(list []fleet.Condition, kind string) string {
 	c := condition.Find(list, kind)
 	switch {
 	case c == nil:
 		return ""
-	case c.Reason == fleet.ReasonError:
+	case c.Reason == fleet.ReasonError, c.Status == corev1.ConditionFalse && c.Message != "":
 		return "Error: " + c.Message
 	}
 	return string(c.Status)

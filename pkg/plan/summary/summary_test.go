@@ -91,6 +91,28 @@ func TestMessageAndDisplay(t *testing.T) {
 	}
 }
 
+// Agents of the reference give every fault the reason Error, those of this project a word
+// for the cause. The display has the message for both.
+func TestDisplayOfFault(t *testing.T) {
+	cases := map[string]struct {
+		why       string
+		condition fleet.Condition
+		want      string
+	}{
+		"Reference": {"its only reason", cond(fleet.ConditionDeployed, "False", fleet.ReasonError, "no"), "Error: no"},
+		"Cause":     {"a word for the cause is a fault, too", cond(fleet.ConditionDeployed, "False", "NotOwned", "no"), "Error: no"},
+		"Waits":     {"what is waited for is none", cond(fleet.ConditionDeployed, "Unknown", "DependenciesNotReady", "depends on x"), "Unknown"},
+		"NoMessage": {"nothing is said", cond(fleet.ConditionDeployed, "False", "", ""), "False"},
+		"Deployed":  {"all is well", cond(fleet.ConditionDeployed, "True", "", ""), "True"},
+	}
+	for name, c := range cases {
+		bd := &fleet.BundleDeployment{Status: fleet.BundleDeploymentStatus{Conditions: []fleet.Condition{c.condition}}}
+		if got := Display(bd).Deployed; got != c.want {
+			t.Errorf("%s: %s: got %q, want %q", name, c.why, got, c.want)
+		}
+	}
+}
+
 // d makes deployments: "cluster State message".
 func d(lines ...string) []*Deployment {
 	var out []*Deployment
