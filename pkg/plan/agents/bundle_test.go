@@ -275,6 +275,9 @@ func TestReported(t *testing.T) {
 	if c := Reconciled(cluster(nil), ReasonSettings, "x", ""); c.Status != corev1.ConditionFalse || c.Reason != ReasonSettings {
 		t.Errorf("%+v", c)
 	}
+	if c := Reconciled(cluster(nil), "", "", "note"); c.Status != corev1.ConditionTrue || c.Reason != "" || c.Message != "note" {
+		t.Errorf("the reference gives no reason while all is well: %+v", c)
+	}
 }
 
 // TestHeld: when an agent is left as it is.

@@ -56,7 +56,7 @@ func wishHash(field any, nothing bool) string {
 // of one that has.
 func Reconciled(c *fleet.Cluster, reason, message, note string) fleet.Condition {
 	cond := fleet.Condition{
-		Type: fleet.ConditionReconciled, Status: corev1.ConditionTrue, Reason: fleet.ReasonSucceeded, Message: condition.Message(note),
+		Type: fleet.ConditionReconciled, Status: corev1.ConditionTrue, Message: condition.Message(note),
 		ObservedGeneration: c.Generation,
 	}
 	if reason != "" {
