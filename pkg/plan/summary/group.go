@@ -53,5 +53,8 @@ func GroupStatus(g *fleet.ClusterGroup, members []Member, now time.Time) fleet.C
 			st.NonReadyClusterCount, st.ClusterCount, strings.Join(st.NonReadyClusters, ", ")), g.Generation)
 	}
 	st.Conditions = condition.Set(st.Conditions, ready, now)
+	st.Conditions = condition.Set(st.Conditions, fleet.Condition{
+		Type: fleet.ConditionProcessed, Status: corev1.ConditionTrue, ObservedGeneration: g.Generation,
+	}, now)
 	return st
 }

@@ -373,6 +373,9 @@ func TestGroupStatus(t *testing.T) {
 	if r := condition.Find(st.Conditions, fleet.ConditionReady); r.Message != "1 of 1 clusters do not report: b" {
 		t.Errorf("a group that is cut off is not Ready: %+v", r)
 	}
+	if p := condition.Find(st.Conditions, fleet.ConditionProcessed); p == nil || p.Status != "True" || p.Reason != "" || p.Message != "" {
+		t.Errorf("as in Rancher Fleet v0.16, the status of a group says that it is up to date: %+v", p)
+	}
 }
 
 // TestManagerDisplay: the manager writes the display for agents of the reference, and only
