@@ -3,6 +3,7 @@ package summary
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
@@ -18,6 +19,13 @@ func byUID(a, b *Deployment) bool {
 		return b.UID == ""
 	}
 	return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Bundle, b.Bundle), cmp.Compare(a.Cluster, b.Cluster)) < 0
+}
+
+// byCluster is the order in Bundles: by namespace and name of the cluster.
+func byCluster(a, b *Deployment) bool {
+	namespace, name, _ := strings.Cut(a.Cluster, "/")
+	otherNamespace, otherName, _ := strings.Cut(b.Cluster, "/")
+	return cmp.Or(cmp.Compare(namespace, otherNamespace), cmp.Compare(name, otherName)) < 0
 }
 
 // A choice keeps the few of many deployments that are listed, without sorting

@@ -34,8 +34,11 @@ func Name(word string, d *Deployment) string {
 // Count adds up deployments, in the order in which they are given. At most 10
 // that are not ready are listed; each state that occurs keeps at least its
 // first. What is listed is bounded, see NonReadyResource.
-func Count(word string, list []*Deployment) fleet.BundleSummary {
-	s, c := tally(list, nil)
+func Count(word string, list []*Deployment) fleet.BundleSummary { return count(word, list, nil) }
+
+// count is Count in an order that need not be that of the list.
+func count(word string, list []*Deployment, before order) fleet.BundleSummary {
+	s, c := tally(list, before)
 	s.NonReadyResources = c.resources(word)
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,10 +59,44 @@ func GitRepoStatus(repo *fleet.GitRepo, s Sources, now time.Time) fleet.GitRepoS
 		if text := displayed(repo, problem, &st.Display); text != "" {
 			st.Display.Message = message(text)
 		}
+	} else if ready.Status == corev1.ConditionFalse {
+		ready.Message = condition.Message(readyMessage(s))
 	}
 	st.Display.Error = st.Display.Message != ""
 	st.Conditions = condition.Set(st.Conditions, ready, now)
 	return st
+}
+
+// readyMessage is the message of a GitRepo that is not Ready: that of its first Bundle, by
+// UID, that is not, as Rancher Fleet v0.16 copies it, and then what the others have.
+func readyMessage(s Sources) string {
+	unready := map[string]bool{}
+	for _, d := range s.Deployments {
+		if d.State != fleet.Ready {
+			unready[d.Bundle] = true
+		}
+	}
+	at := slices.IndexFunc(s.Bundles, func(b RepoBundle) bool { return unready[b.Name] })
+	var first, others []*Deployment
+	for _, d := range s.Deployments {
+		switch {
+		case d.State == fleet.Ready:
+		case at >= 0 && d.Bundle == s.Bundles[at].Name:
+			first = append(first, d)
+		default:
+			others = append(others, d)
+		}
+	}
+	var texts []string
+	if len(first) > 0 {
+		sum := count(ByCluster, first, byCluster)
+		texts = append(texts, ReadyMessage(ByCluster, &sum))
+	}
+	if len(others) > 0 {
+		sum := count(ByBundle, others, byUID)
+		texts = append(texts, ReadyMessage(ByBundle, &sum))
+	}
+	return strings.Join(texts, "; ")
 }
 
 // fillBase fills the summary part that GitRepo and HelmOp share.

@@ -131,11 +131,11 @@ func TestBroken(t *testing.T) {
 	if b.Summary.ErrApplied != 1 || b.Summary.Ready != 1 || b.Display.State != "ErrApplied" || r.Message != want {
 		t.Errorf("Bundle: %+v %q", b.Summary, r.Message)
 	}
-	want = strings.Replace(want, "Cluster ns/c1", "Bundle app", 1)
 	g := GitRepoStatus(repo(nil), Sources{Deployments: list, Bundles: []RepoBundle{{Name: "app", Targets: 2}}}, now)
 	if r := condition.Find(g.Conditions, fleet.ConditionReady); g.Summary.ErrApplied != 1 || g.ReadyClusters != 1 || r.Message != want || g.Display.Message != why {
 		t.Errorf("GitRepo: %+v %q", g.Summary, r.Message)
 	}
+	want = strings.Replace(want, "Cluster ns/c1", "Bundle app", 1)
 	c := ClusterStatus(&fleet.Cluster{}, ClusterView{Deployments: list[:1], Life: Online}, now)
 	if r := condition.Find(c.Conditions, fleet.ConditionReady); c.Summary.ErrApplied != 1 || r.Message != want {
 		t.Errorf("Cluster: %+v %q", c.Summary, r.Message)

@@ -2,6 +2,7 @@ package summary
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -272,7 +273,7 @@ func TestGitRepoReady(t *testing.T) {
 		"BundleProblem": {"a fault of a Bundle shows on its repository", repo(nil),
 			[]RepoBundle{{Name: "app", UID: "2", Targets: 1, Problem: &Problem{"InvalidSelector", "bad"}}}, d("c1 Ready"),
 			"False InvalidSelector bundle app: bad"},
-		"Deployments": {"the word is Bundle", repo(nil), one, d("c1 Ready", "c2 NotReady"), "False NotReady NotReady(1) [Bundle app]"},
+		"Deployments": {"the condition of the Bundle, as in Rancher Fleet v0.16", repo(nil), one, d("c1 Ready", "c2 NotReady"), "False NotReady NotReady(1) [Cluster ns/c2]"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -285,6 +286,41 @@ func TestGitRepoReady(t *testing.T) {
 			again.Status = st
 			if diff := cmp.Diff(st, GitRepoStatus(again, Sources{Deployments: c.list, Bundles: c.bundles}, now.Add(time.Hour))); diff != "" {
 				t.Errorf("the same facts an hour later make another status:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestGitRepoReadyMessage: Rancher Fleet v0.16 copies the condition of the first Bundle, by
+// UID, that is not Ready. What the other Bundles have stands behind it.
+func TestGitRepoReadyMessage(t *testing.T) {
+	of := func(bundle string, list []*Deployment) []*Deployment {
+		for _, x := range list {
+			x.Bundle = bundle
+		}
+		return list
+	}
+	bundles := []RepoBundle{{Name: "a", UID: "3", Targets: 2}, {Name: "b", UID: "1", Targets: 2}, {Name: "c", UID: "2", Targets: 2}}
+	apart := of("c", d("x NotReady", "y NotReady"))
+	apart[0].Cluster, apart[1].Cluster = "a/c9", "a-b/c1"
+	cases := map[string]struct {
+		why  string
+		list [][]*Deployment
+		want string
+	}{
+		"One":     {"the message of the Bundle", [][]*Deployment{of("a", d("c1 Ready", "c2 NotReady"))}, "NotReady(1) [Cluster ns/c2]"},
+		"FirstBy": {"the first cluster by name, whatever the order", [][]*Deployment{of("a", d("c3 NotReady", "c2 NotReady"))}, "NotReady(2) [Cluster ns/c2]"},
+		"Ready":   {"a Bundle that is Ready is not the first", [][]*Deployment{of("b", d("c1 Ready")), of("a", d("c1 Modified"))}, "Modified(1) [Cluster ns/c1]"},
+		"Several": {"the first by UID, then the others by Bundle", [][]*Deployment{of("a", d("c1 ErrApplied bad")), of("c", d("c1 NotReady", "c2 NotReady"))},
+			"NotReady(2) [Cluster ns/c1]; ErrApplied(1) [Bundle a: bad]"},
+		"Mapped":  {"clusters of several namespaces, as in the Bundle", [][]*Deployment{apart}, "NotReady(2) [Cluster a/c9]"},
+		"Unknown": {"a Bundle that is not known any more", [][]*Deployment{of("gone", d("c1 NotReady"))}, "NotReady(1) [Bundle gone]"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			st := GitRepoStatus(repo(nil), Sources{Bundles: slices.Clone(bundles), Deployments: slices.Concat(c.list...)}, now)
+			if r := condition.Find(st.Conditions, fleet.ConditionReady); r.Message != c.want {
+				t.Errorf("%s: got %q, want %q", c.why, r.Message, c.want)
 			}
 		})
 	}
