@@ -52,7 +52,8 @@ func TestBesideTheReference(t *testing.T) {
 	}
 }
 
-// ofShard waits until a GitRepo of the shard is read and deployed to a cluster.
+// ofShard waits until a GitRepo of the shard is read and deployed to a Cluster as the
+// reference leaves it.
 func (w *world) ofShard() {
 	w.Helper()
 	repo := gittest.NewRepo(w)
@@ -62,14 +63,18 @@ func (w *world) ofShard() {
 	w.must(err)
 	space := naming.ClusterNamespace("fleet-default", "one")
 	typed := kubernetes.NewForConfigOrDie(w.config)
-	for _, name := range []string{"fleet-default", space} {
-		_, err = typed.CoreV1().Namespaces().Create(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	for _, ns := range []*corev1.Namespace{
+		{ObjectMeta: metav1.ObjectMeta{Name: "fleet-default"}},
+		{ObjectMeta: metav1.ObjectMeta{
+			Name: space, Labels: map[string]string{fleet.LabelManaged: registration.True},
+			Annotations: map[string]string{fleet.AnnotationCluster: "one", fleet.AnnotationClusterNamespace: "fleet-default"},
+		}},
+	} {
+		_, err = typed.CoreV1().Namespaces().Create(w.Context(), ns, metav1.CreateOptions{})
 		w.must(err)
 	}
 	clusters := kube.StoreOf[*fleet.Cluster](client)
-	one, err := clusters.Create(w.Context(), &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "fleet-default", Name: "one", Annotations: map[string]string{registration.AnnotationDeploymentNamespace: space},
-	}})
+	one, err := clusters.Create(w.Context(), &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "one"}})
 	w.must(err)
 	changed := one.DeepCopy()
 	changed.Status.Namespace = space

@@ -91,14 +91,15 @@ func changedMeanwhile(w *world, t *testing.T) {
 
 // With another implementation as the manager of everything: its path is given, and
 // it is started as a program with --kubeconfig and --namespace. It deploys Bundles;
-// repositories, which it would read in pods, are no part of it.
+// repositories, which it would read in pods, are no part of it. Nothing is set on the
+// Cluster that the reference would not set.
 func TestReference(t *testing.T) {
 	t.Parallel()
 	path := reference(t)
 	w := newWorld(t)
 	const ws = "fleet-default"
 	w.namespace(ws)
-	w.join(t, ws, "c1")
+	w.joinOfReference(t, ws, "c1")
 	_, err := kube.StoreOf[*corev1.ConfigMap](w.admin).Create(w.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceSystem, Name: fleet.ConfigMapController}, Data: map[string]string{fleet.KeyConfig: "{}"}})
 	w.must(err)

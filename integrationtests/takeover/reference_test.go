@@ -17,7 +17,8 @@ import (
 
 // TestClustersOfTheReference deploys with a manager of a shard and with one of a
 // workspace to a Cluster that no manager of this project has marked. Where the Cluster's
-// namespace names another Cluster, nothing is written, and the Bundle is not Ready.
+// namespace names another Cluster, nothing is written, Bundle and GitRepo are not Ready, and
+// fleet takeover check finds it.
 func TestClustersOfTheReference(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -32,12 +33,17 @@ func TestClustersOfTheReference(t *testing.T) {
 			w.lone(ws, "app", "1")
 			w.label(ws, "app", own.Shard)
 			was := w.runs(ws, "app", 1, nil)
+			w.repo(t, ws, "web", own.Shard)
+			w.runs(ws, "web", 1, nil)
+			w.until("the GitRepo is Ready", func() bool { return w.repoReadyText(ws, "web") == "True" })
 
 			w.claim(naming.ClusterNamespace(ws, "c1"), "another")
 			w.until("the Bundle says why nothing is written", func() bool { return strings.Contains(w.readyText(ws, "app"), "belongs to Cluster "+ws+"/another") })
+			w.until("the GitRepo says it, too", func() bool { return strings.Contains(w.repoReadyText(ws, "web"), "belongs to Cluster "+ws+"/another") })
 			w.lone(ws, "app", "2")
 			w.until("the new version counts as not Ready", func() bool { return w.readyClusters(ws, "app") == "0/1" })
-			w.notReady(ws, "app")
+			w.until("the Cluster does not count it", func() bool { return w.readyOf(ws, "c1") != "1/1" })
+			w.notReady(ws, "app", system)
 
 			w.claim(naming.ClusterNamespace(ws, "c1"), "c1")
 			w.runs(ws, "app", 1, was)
@@ -46,15 +52,20 @@ func TestClustersOfTheReference(t *testing.T) {
 	}
 }
 
-// notReady checks that fleet status and fleet wait agree that a Bundle is not Ready, and
-// give the same reason.
-func (w *world) notReady(workspace, name string) {
+// notReady checks that fleet status, fleet wait and fleet takeover check agree that a Bundle
+// is not Ready, and give the same reason. system is the namespace of its manager.
+func (w *world) notReady(workspace, name, system string) {
 	w.Helper()
-	status := w.Types(w.hub, "fleet status -n "+workspace)
+	in := " -n " + workspace + " --system-namespace " + system
+	status := w.Types(w.hub, "fleet status"+in)
 	if !strings.Contains(status.Out, workspace+"/another") || strings.Contains(status.Out, "1/1") {
 		w.Errorf("fleet status does not say why %s is not Ready:\n%s", name, status.Out)
 	}
-	wait := w.Tries(w.hub, "fleet wait bundle/"+name+" -n "+workspace+" --timeout 2s")
+	check := w.Tries(w.hub, "fleet takeover check -o wide"+in)
+	if check.Code != 2 || !strings.Contains(check.Out, "could not be deployed: ") || !strings.Contains(check.Out, workspace+"/another") {
+		w.Errorf("fleet takeover check ends with %d, want 2 and the reason:\n%s%s", check.Code, check.Out, check.Notes)
+	}
+	wait := w.Tries(w.hub, "fleet wait bundle/"+name+" --timeout 2s"+in)
 	if wait.Code != 3 || !strings.Contains(wait.Out+wait.Notes, workspace+"/another") {
 		w.Errorf("fleet wait ends with %d, want 3 and the reason:\n%s%s", wait.Code, wait.Out, wait.Notes)
 	}
@@ -97,6 +108,17 @@ func (w *world) readyClusters(workspace, name string) string {
 func (w *world) readyText(workspace, name string) string {
 	if c := condition.Find(w.bundle(workspace, name).Status.Conditions, fleet.ConditionReady); c != nil {
 		return c.Message
+	}
+	return ""
+}
+
+// repoReadyText is the status of the condition Ready of a GitRepo, and its message.
+func (w *world) repoReadyText(workspace, name string) string {
+	w.Helper()
+	r, err := kube.StoreOf[*fleet.GitRepo](w.admin).Get(w.Context(), kube.Key{Namespace: workspace, Name: name})
+	w.must(err)
+	if c := condition.Find(r.Status.Conditions, fleet.ConditionReady); c != nil {
+		return strings.TrimSpace(string(c.Status) + " " + c.Message)
 	}
 	return ""
 }
