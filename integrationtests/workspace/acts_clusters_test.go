@@ -117,6 +117,8 @@ func assignedByRancherAgain(w *world, since time.Time) {
 	w.by(rancher.User, since, "spec.kubeConfigSecret", fleetClusters, "fleet-default", "c-aaaa2")
 }
 
+// external takes a cluster out of its workspace for who manages it externally. Rancher's
+// webhook refuses that, where it runs.
 const external = `{"metadata":{"annotations":{"provisioning.cattle.io/externally-managed":"true"}},"spec":{"fleetWorkspaceName":null}}`
 
 func externalLives(w *world, since time.Time) {
@@ -124,17 +126,16 @@ func externalLives(w *world, since time.Time) {
 	w.sees("it is assigned", "fleet-default", func() string { return w.text(rancher.Clusters, "", "c-eeee1", "spec", "fleetWorkspaceName") })
 	w.rancher.Ready(w, "c-eeee1", true)
 	w.mapped("fleet-default", "c-eeee1")
-	w.rancher.Patch(w, rancher.Clusters, "", "c-eeee1", external)
+	w.rancher.Unreviewed(func() { w.rancher.Patch(w, rancher.Clusters, "", "c-eeee1", external) })
 	w.until("it is given up", func() bool { return w.cluster("fleet-default", "c-eeee1") == nil })
 	w.until("Rancher has a provisioning Cluster where nobody has said", func() bool { return w.rancher.Get(w, rancher.ProvClusters, "default", "c-eeee1") != nil })
 	w.untouched(house, since, fleetClusters, "fleet-default", "c-eeee1")
 }
 
 func externalAway(w *world, since time.Time) {
-	w.rancher.Triple(w, "fleet-default", "e1b", "c-m-00000005", "")
-	w.rancher.Patch(w, rancher.ProvClusters, "fleet-default", "e1b", `{"spec":{"rkeConfig":null}}`) // imported, as such clusters are
+	w.rancher.TripleImported(w, "fleet-default", "e1b", "c-m-00000005") // as such clusters are
 	w.mapped("fleet-default", "e1b")
-	w.rancher.Patch(w, rancher.Clusters, "", "c-m-00000005", external)
+	w.rancher.Unreviewed(func() { w.rancher.Patch(w, rancher.Clusters, "", "c-m-00000005", external) })
 	w.until("it is given up", func() bool { return w.cluster("fleet-default", "e1b") == nil })
 	w.made("fleet-default", "e1b", nil) // by who manages it
 	w.rancher.Put(w, rancher.Clusters, "", "c-eeee2", `{"metadata":{"annotations":{"provisioning.cattle.io/externally-managed":"yes"}},"spec":{"displayName":"x"}}`)

@@ -1,7 +1,11 @@
 package workspace
 
 import (
+	"net/http"
+	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
@@ -15,6 +19,7 @@ func TestWebhook(t *testing.T) {
 	w.start(plan.Standalone)
 	w.rancher.Put(t, rancher.Settings, "", "fleet-default-workspace-name", `{"value":"","default":"fleet-default"}`)
 	t.Run("Assign", func(t *testing.T) { assignedBesideWebhook(w.in(t)) })
+	t.Run("Refuses", func(t *testing.T) { webhookRefuses(w.in(t)) })
 	t.Run("PodSecurity", func(t *testing.T) { podSecurityLabelsLeftOut(w.in(t)) })
 }
 
@@ -22,6 +27,31 @@ func TestWebhook(t *testing.T) {
 func assignedBesideWebhook(w *world) {
 	w.rancher.Import(w, "", "c-aaaaa", "shop", "")
 	w.sees("it is assigned", "fleet-default", func() string { return w.text(rancher.Clusters, "", "c-aaaaa", "spec", "fleetWorkspaceName") })
+}
+
+// webhookRefuses: what the webhook does not let pass, whoever sends it.
+func webhookRefuses(w *world) {
+	w.rancher.Triple(w, "fleet-default", "made", "c-m-abcd0004", "")
+	w.rancher.Import(w, "fleet-local", "local", "local", `"internal":true`)
+	w.until("the namespace of the local cluster is there", func() bool { return w.namespace("fleet-local") != nil })
+	for name, c := range map[string]struct {
+		of              schema.GroupVersionResource
+		namespace, name string
+		text, message   string
+		code            int32
+	}{
+		"Emptied": {
+			of: rancher.Clusters, name: "c-m-abcd0004", text: `{"spec":{"fleetWorkspaceName":null}}`,
+			message: "once set, field FleetWorkspaceName cannot be made empty", code: http.StatusBadRequest,
+		},
+		"Imported":       {of: rancher.ProvClusters, namespace: "fleet-default", name: "made", text: `{"spec":{"rkeConfig":null}}`, message: "RKEConfig", code: http.StatusUnprocessableEntity},
+		"Local":          {of: rancher.Clusters, name: "local", message: "local cluster may not be deleted", code: http.StatusBadRequest},
+		"LocalNamespace": {of: rancher.Namespaces, name: "fleet-local", message: "can't delete local cluster", code: http.StatusBadRequest},
+	} {
+		if got := w.rancher.Denied(w, c.of, c.namespace, c.name, c.text); got.Code != c.code || !strings.Contains(got.Message, c.message) {
+			w.Errorf("%s: %d, %s", name, got.Code, got.Message)
+		}
+	}
 }
 
 // podSecurityLabelsLeftOut: a user who may create a FleetWorkspace may lack the right to

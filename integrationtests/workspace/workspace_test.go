@@ -118,7 +118,9 @@ func externallyManaged(w *world) {
 	w.rancher.Patch(w, rancher.Clusters, "", "c-m-abcd0005", `{"metadata":{"annotations":{"provisioning.cattle.io/externally-managed":"true"}}}`)
 	w.turns("5a")
 	w.mapped("fleet-default", "c5") // as in Rancher, which looks at the workspace alone
-	w.rancher.Patch(w, rancher.Clusters, "", "c-m-abcd0005", `{"metadata":{"annotations":{"provisioning.cattle.io/externally-managed":"true"}},"spec":{"fleetWorkspaceName":null}}`)
+	w.rancher.Unreviewed(func() {   // once it is set, Rancher's webhook does not let it be emptied
+		w.rancher.Patch(w, rancher.Clusters, "", "c-m-abcd0005", external)
+	})
 	w.until("it is given up", func() bool { return w.cluster("fleet-default", "c5") == nil })
 	w.made("fleet-default", "c5", nil) // by who manages it
 	w.turns("05")

@@ -3,7 +3,9 @@ package rancher
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,6 +112,23 @@ func (r *Rancher) Delete(t testing.TB, what schema.GroupVersionResource, namespa
 	check(t, r.people.Resource(what).Namespace(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
 
+// Denied changes an object as people do, or deletes it where text is empty, and returns the
+// answer. It fails unless Rancher's webhook has refused that.
+func (r *Rancher) Denied(t testing.TB, what schema.GroupVersionResource, namespace, name, text string) metav1.Status {
+	t.Helper()
+	var err error
+	if objects := r.people.Resource(what).Namespace(namespace); text == "" {
+		err = objects.Delete(t.Context(), name, metav1.DeleteOptions{})
+	} else {
+		_, err = objects.Patch(t.Context(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{})
+	}
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) || !strings.Contains(err.Error(), "denied the request") {
+		t.Fatalf("%s %s: want a denial of Rancher's webhook, got %v", what.GroupResource(), name, err)
+	}
+	return answer.Status()
+}
+
 // find reads an object; nil if it cannot be read.
 func (r *Rancher) find(what schema.GroupVersionResource, namespace, name string) *object {
 	obj, err := r.objects.Resource(what).Namespace(namespace).Get(context.Background(), name, metav1.GetOptions{})
@@ -149,10 +168,30 @@ func (r *Rancher) Ready(t testing.TB, cluster string, ready bool) {
 // goes into the management Cluster's metadata.
 func (r *Rancher) Triple(t testing.TB, namespace, name, cluster, more string) {
 	t.Helper()
+	r.managed(t, namespace, name, cluster, more)
+	r.provisioned(t, namespace, name, cluster, `{"rkeConfig":{"machineGlobalConfig":{"invented":true}}}`)
+}
+
+// TripleImported is Triple for a cluster that Rancher has not made: people import it by its
+// provisioning Cluster.
+func (r *Rancher) TripleImported(t testing.TB, namespace, name, cluster string) {
+	t.Helper()
+	r.managed(t, namespace, name, cluster, "")
+	r.provisioned(t, namespace, name, cluster, `{}`)
+}
+
+// managed makes a management Cluster that is connected.
+func (r *Rancher) managed(t testing.TB, namespace, name, cluster, more string) {
+	t.Helper()
 	r.Put(t, Clusters, "", cluster, fmt.Sprintf(`{"metadata":{%s},"spec":{"displayName":%q,"fleetWorkspaceName":%q,"invented":{"a":[1]}},
 		"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"Connected","status":"True"}]}}`, more, name, namespace))
-	r.Put(t, ProvClusters, namespace, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}},"spec":{"rkeConfig":{"machineGlobalConfig":{"invented":true}}},
-		"status":{"clusterName":%q,"clientSecretName":"%s-kubeconfig"}}`, annotationForcedName, cluster, cluster, name))
+}
+
+// provisioned makes a provisioning Cluster that knows its management Cluster.
+func (r *Rancher) provisioned(t testing.TB, namespace, name, cluster, spec string) {
+	t.Helper()
+	r.Put(t, ProvClusters, namespace, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}},"spec":%s,
+		"status":{"clusterName":%q,"clientSecretName":"%s-kubeconfig"}}`, annotationForcedName, cluster, spec, cluster, name))
 }
 
 // Import makes the management Cluster of a cluster that people import ("c-" and

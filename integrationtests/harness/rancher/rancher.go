@@ -28,6 +28,7 @@ type Rancher struct {
 	client  kubernetes.Interface // the same
 	people  dynamic.Interface    // the test, as Rancher's users
 	proxy   *proxy
+	webhook *webhook
 
 	mu     sync.Mutex
 	starts int
@@ -64,7 +65,7 @@ func NewWithoutFleet(t testing.TB, hub *harness.Hub) *Rancher {
 
 func newAt(t testing.TB, hub *harness.Hub, address string) *Rancher {
 	t.Helper()
-	startWebhook(t, hub, address)
+	reviews := startWebhook(t, hub, address)
 	config := hub.Account(t, "cattle-system", "rancher")
 	config.UserAgent, config.QPS = Agent, -1
 	all := []string{"*"}
@@ -73,7 +74,7 @@ func newAt(t testing.TB, hub *harness.Hub, address string) *Rancher {
 	people := hub.Cluster.REST()
 	people.UserAgent, people.QPS = harness.TestAgent, -1
 	r := &Rancher{
-		Hub: hub, Local: true,
+		Hub: hub, Local: true, webhook: reviews,
 		config: config, objects: dynamic.NewForConfigOrDie(config), client: kubernetes.NewForConfigOrDie(config), people: dynamic.NewForConfigOrDie(people),
 	}
 	r.proxy = newProxy(t, r, address)
