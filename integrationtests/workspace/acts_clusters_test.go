@@ -1,7 +1,9 @@
 package workspace
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
@@ -151,6 +153,51 @@ func externalBack(w *world, since time.Time) {
 		w.Error("what others have made stays")
 	}
 	w.untouched(rancher.User, w.started, fleetClusters, "fleet-default", "e1b")
+}
+
+// asks gives an object the annotation that asks for the defaults of scheduling, or none.
+func asks(answer string) string {
+	return `{"metadata":{"annotations":{"` + plan.AnnotationScheduling + `":"` + answer + `"}}}`
+}
+
+// scheduled waits until a Fleet Cluster has the default priority class, or none.
+func (w *world) scheduled(name string, want bool) {
+	w.Helper()
+	w.until(fmt.Sprintf("%s has the default priority class: %t", name, want), func() bool {
+		c := w.cluster("fleet-default", name)
+		if c == nil || c.Spec.AgentSchedulingCustomization == nil {
+			return c != nil && !want
+		}
+		class := c.Spec.AgentSchedulingCustomization.PriorityClass
+		return class != nil && (class.Value == 999999999) == want
+	})
+}
+
+func schedulingLives(w *world, since time.Time) {
+	w.provision("s1", "")
+	w.rancher.Patch(w, rancher.ProvClusters, "fleet-default", "s1", asks("true"))
+	w.scheduled("s1", true)
+	w.by(rancher.User, since, "spec.fleetAgentDeploymentCustomization.schedulingCustomization.priorityClass.value", provClusters, "fleet-default", "s1")
+}
+
+func schedulingAway(w *world, since time.Time) {
+	w.rancher.Triple(w, "fleet-default", "s1b", "c-m-00000009", "")
+	w.rancher.Patch(w, rancher.ProvClusters, "fleet-default", "s1b", asks("true"))
+	w.scheduled("s1b", true)
+	w.by(house, since, "spec.fleetAgentDeploymentCustomization.schedulingCustomization.priorityClass.value", provClusters, "fleet-default", "s1b")
+	w.rancher.Import(w, "fleet-default", "c-ssss2", "legacy", "")
+	w.rancher.Patch(w, rancher.Clusters, "", "c-ssss2", asks("true"))
+	w.until("what it asks for is in its provisioning Cluster", func() bool {
+		p := w.rancher.Get(w, rancher.ProvClusters, "fleet-default", "c-ssss2")
+		return p != nil && strings.Contains(fmt.Sprint(p.Object["spec"]), "999999999")
+	})
+}
+
+func schedulingBack(w *world, since time.Time) {
+	w.adopted(since, fleetClusters, "fleet-default", "s1b")
+	w.adopted(since, provClusters, "fleet-default", "c-ssss2")
+	w.rancher.Patch(w, rancher.ProvClusters, "fleet-default", "s1b", asks("false"))
+	w.scheduled("s1b", false)
 }
 
 const mine = `{"metadata":{"labels":{"mine":"l"},"annotations":{"mine":"a"}},"spec":{"paused":true,"hostNetwork":true,"templateValues":{"x":1},"kubeConfigSecret":"other"}}`

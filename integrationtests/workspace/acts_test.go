@@ -35,6 +35,7 @@ var scenarios = []scenario{
 	{"06_ForeignFields", foreignLives, foreignAway, foreignBack},
 	{"07_UnknownFields", unknownLives, unknownAway, unknownBack},
 	{"08_Local", localLives, localAway, localBack},
+	{"09_Scheduling", schedulingLives, schedulingAway, schedulingBack},
 	{"13_Create", spaceLives, spaceAway, spaceBack},
 	{"14_Existing", existingLives, existingAway, existingBack},
 	{"15_Unmanaged", orphanLives, orphanAway, orphanBack},
@@ -48,6 +49,7 @@ var scenarios = []scenario{
 func TestRancherComesAndGoes(t *testing.T) {
 	w := newWorld(t)
 	w.rancher = rancher.New(t, w.hub)
+	w.rancher.Put(t, rancher.Features, "", plan.FeatureScheduling, `{"spec":{"value":true}}`)
 	w.rancher.Start(t)
 	w.until("there is a workspace", func() bool { return w.namespace("fleet-default") != nil })
 	w.start(plan.Auto)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rancher/wrangler/v3/pkg/name"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -78,14 +79,16 @@ func (s *session) mapped(p, m *object) (*object, error) {
 	custom := []string{"spec", "fleetAgentDeploymentCustomization"}
 	spec := map[string]any{"kubeConfigSecret": text(p, "status", "clientSecretName"), "kubeConfigSecretNamespace": p.GetNamespace()}
 	for name, value := range map[string]any{
-		"agentEnvVars":                 field(m, "spec", "agentEnvVars"),
-		"agentResources":               field(m, append(custom, "overrideResourceRequirements")...),
-		"agentAffinity":                field(m, append(custom, "overrideAffinity")...),
-		"agentSchedulingCustomization": field(p, append(custom, "schedulingCustomization")...),
+		"agentEnvVars":   field(m, "spec", "agentEnvVars"),
+		"agentResources": field(m, append(custom, "overrideResourceRequirements")...),
+		"agentAffinity":  field(m, append(custom, "overrideAffinity")...),
 	} {
 		if value != nil {
 			spec[name] = value
 		}
+	}
+	if s, _ := field(p, scheduling...).(map[string]any); s["priorityClass"] != nil || s["podDisruptionBudget"] != nil { // rancher-differences.md, B 7
+		spec["agentSchedulingCustomization"] = s
 	}
 	if preset := s.setting(settingAffinity); spec["agentAffinity"] == nil && preset != "" {
 		var affinity map[string]any
@@ -149,13 +152,13 @@ func (s *session) pullSecrets(p, m *object) any {
 		names, _, _ = unstructured.NestedStringSlice(m.Object, "spec", "importedConfig", "privateRegistryPullSecrets")
 	}
 	var out []any
-	for _, name := range names {
-		switch {
-		case name == "":
+	for _, one := range names {
+		switch one = strings.TrimSpace(one); {
+		case one == "":
 		case m.GetName() == local:
-			out = append(out, map[string]any{"name": name})
+			out = append(out, map[string]any{"name": one})
 		default:
-			out = append(out, map[string]any{"name": name + "-rancher-managed-pull-secret"})
+			out = append(out, map[string]any{"name": name.SafeConcatName(one, "rancher-managed-pull-secret")})
 		}
 	}
 	if out == nil {

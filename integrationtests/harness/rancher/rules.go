@@ -65,6 +65,8 @@ var table = []rule{
 	// The cluster autoscaler, which Rancher deploys by a HelmOp.
 	{id: "autoscaler-status-sync", on: FleetHelmOps, turn: (*session).autoscaler},
 	// The two cluster kinds of Rancher.
+	{id: "v1-scheduling-customization-backfill", on: ProvClusters, feature: featureScheduling, turn: (*session).backfillProvisioning},
+	{id: "v3-scheduling-customization-backfill", on: Clusters, feature: featureScheduling, turn: (*session).backfillLegacy},
 	{id: "cluster-namespace", on: Clusters, turn: (*session).backing},
 	{id: "provisioning-cluster-create", on: Clusters, makes: madeOfManagement, turn: (*session).provisioning},
 	{id: "cluster-create", on: ProvClusters, makes: madeOfProvision, turn: (*session).cluster},

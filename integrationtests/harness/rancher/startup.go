@@ -19,8 +19,8 @@ func (s *session) startup(t testing.TB) error {
 	for name, preset := range map[string]string{
 		"server-url": s.proxy.url(), "cacerts": s.proxy.ca(), "internal-server-url": s.proxy.url(), "internal-cacerts": s.proxy.ca(),
 		settingWorkspace: "fleet-default", settingRegistry: "", settingAffinity: defaultAffinity, settingPullSecrets: "", "agent-tls-mode": "strict",
-		"fleet-agent-default-priority-class":        `{"value":999999999,"preemptionPolicy":"PreemptLowerPriority"}`, // rancher-differences.md, D
-		"fleet-agent-default-pod-disruption-budget": `{"minAvailable":"1","maxUnavailable":"0"}`,
+		settingPriorityClass: `{"value":999999999,"preemptionPolicy":"PreemptLowerPriority"}`, // rancher-differences.md, D
+		settingBudget:        `{"minAvailable":"1","maxUnavailable":"0"}`,
 	} {
 		setting := blank(Settings, "", name)
 		set(setting, "", "value")
