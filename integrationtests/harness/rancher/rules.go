@@ -24,6 +24,7 @@ const (
 // A rule is one handler of Rancher's.
 type rule struct {
 	id      string
+	follows string                        // the places in the specification; docs/reference-behaviour.md has those in Rancher
 	on      schema.GroupVersionResource   // its turn comes when one of these changes
 	makes   []schema.GroupVersionResource // what it generates, and prunes when it sees its owner go
 	feature string                        // without it there is no such rule
@@ -48,32 +49,95 @@ var (
 // table are the rules, in the order of their turns.
 var table = []rule{
 	// Clusters of Rancher become Fleet's.
-	{id: "fleet-cluster", on: ProvClusters, makes: madeOfClusters, feature: featureFleet, turn: (*session).fleetCluster},
-	{id: "fleet-cluster-assign", on: Clusters, feature: featureFleet, turn: (*session).assign},
+	{
+		id: "fleet-cluster", follows: "rancher-integration.md, 1.4.5; rancher-differences.md, A 3, B 7 and B 10",
+		on: ProvClusters, makes: madeOfClusters, feature: featureFleet, turn: (*session).fleetCluster,
+	},
+	{
+		id: "fleet-cluster-assign", follows: "rancher-integration.md, 1.4.4",
+		on: Clusters, feature: featureFleet, turn: (*session).assign,
+	},
 	// Workspaces and namespaces.
-	{id: "default-workspace", on: Settings, feature: featureFleet, turn: (*session).defaultWorkspace},
-	{id: "workspace", on: Workspaces, makes: madeOfWorkspaces, feature: featureFleet, turn: (*session).workspace},
-	{id: "workspace-backport-cluster", on: FleetClusters, feature: featureFleet, turn: (*session).backport},
-	{id: "workspace-backport-bundle", on: FleetBundles, feature: featureFleet, turn: (*session).backport},
-	{id: "namespace-project", on: Namespaces, turn: (*session).project},
+	{
+		id: "default-workspace", follows: "rancher-integration.md, 1.6",
+		on: Settings, feature: featureFleet, turn: (*session).defaultWorkspace,
+	},
+	{
+		id: "workspace", follows: "rancher-integration.md, 1.7 and 1.9",
+		on: Workspaces, makes: madeOfWorkspaces, feature: featureFleet, turn: (*session).workspace,
+	},
+	{
+		id: "workspace-backport-cluster", follows: "rancher-integration.md, 1.7",
+		on: FleetClusters, feature: featureFleet, turn: (*session).backport,
+	},
+	{
+		id: "workspace-backport-bundle", follows: "rancher-integration.md, 1.7",
+		on: FleetBundles, feature: featureFleet, turn: (*session).backport,
+	},
+	{
+		id: "namespace-project", follows: "rancher-integration.md, 1.7",
+		on: Namespaces, turn: (*session).project,
+	},
 	// Rights of GlobalRoles in workspaces, which do not belong to the feature fleet.
-	{id: "mgmt-auth-gr-controller", on: GlobalRoles, feature: featureMCM, turn: (*session).globalRole},
-	{id: "mgmt-auth-grb-controller", on: GlobalRoleBindings, feature: featureMCM, turn: (*session).globalRoleBinding},
+	{
+		id: "mgmt-auth-gr-controller", follows: "rancher-integration.md, 1.9; rancher-differences.md, B 6",
+		on: GlobalRoles, feature: featureMCM, turn: (*session).globalRole,
+	},
+	{
+		id: "mgmt-auth-grb-controller", follows: "rancher-integration.md, 1.9; rancher-differences.md, B 6",
+		on: GlobalRoleBindings, feature: featureMCM, turn: (*session).globalRoleBinding,
+	},
 	// Charts of Rancher's catalog, which become Bundles.
-	{id: "mcc-bundle", on: ManagedCharts, makes: madeOfCharts, feature: featureFleet, turn: (*session).managedChart},
-	{id: "mcc-from-bundle-trigger", on: FleetBundles, feature: featureFleet, turn: (*session).chartStatus},
+	{
+		id: "mcc-bundle", follows: "rancher-integration.md, 1.4; rancher-differences.md, D",
+		on: ManagedCharts, makes: madeOfCharts, feature: featureFleet, turn: (*session).managedChart,
+	},
+	{
+		id: "mcc-from-bundle-trigger", follows: "rancher-integration.md, 1.4; rancher-differences.md, D",
+		on: FleetBundles, feature: featureFleet, turn: (*session).chartStatus,
+	},
 	// The cluster autoscaler, which Rancher deploys by a HelmOp.
-	{id: "autoscaler-status-sync", on: FleetHelmOps, turn: (*session).autoscaler},
+	{
+		id: "autoscaler-status-sync", follows: "rancher-integration.md, 1.11; rancher-differences.md, A 2",
+		on: FleetHelmOps, turn: (*session).autoscaler,
+	},
 	// The two cluster kinds of Rancher.
-	{id: "v1-scheduling-customization-backfill", on: ProvClusters, feature: featureScheduling, turn: (*session).backfillProvisioning},
-	{id: "v3-scheduling-customization-backfill", on: Clusters, feature: featureScheduling, turn: (*session).backfillLegacy},
-	{id: "cluster-namespace", on: Clusters, turn: (*session).backing},
-	{id: "provisioning-cluster-create", on: Clusters, makes: madeOfManagement, turn: (*session).provisioning},
-	{id: "cluster-create", on: ProvClusters, makes: madeOfProvision, turn: (*session).cluster},
-	{id: "provisioning-cluster-update", on: ProvClusters, turn: (*session).displayName},
-	{id: "cluster-watch", on: Clusters, turn: (*session).registrationToken},
-	{id: "mgmt-cluster-remove", on: Clusters, dying: (*session).clusterDies},
-	{id: "provisioning-cluster-remove", on: ProvClusters, dying: (*session).provisioningDies},
+	{
+		id: "v1-scheduling-customization-backfill", follows: "rancher-integration.md, 1.5; rancher-differences.md, D",
+		on: ProvClusters, feature: featureScheduling, turn: (*session).backfillProvisioning,
+	},
+	{
+		id: "v3-scheduling-customization-backfill", follows: "rancher-integration.md, 1.5; rancher-differences.md, D",
+		on: Clusters, feature: featureScheduling, turn: (*session).backfillLegacy,
+	},
+	{
+		id: "cluster-namespace", follows: "rancher-integration.md, 1.6 and 1.7",
+		on: Clusters, turn: (*session).backing,
+	},
+	{
+		id: "provisioning-cluster-create", follows: "rancher-integration.md, 1.4.1; rancher-differences.md, C 11",
+		on: Clusters, makes: madeOfManagement, turn: (*session).provisioning,
+	},
+	{
+		id: "cluster-create", follows: "rancher-integration.md, 1.4.2 and 1.4.3; rancher-differences.md, C 14",
+		on: ProvClusters, makes: madeOfProvision, turn: (*session).cluster,
+	},
+	{
+		id: "provisioning-cluster-update", follows: "rancher-integration.md, 1.4",
+		on: ProvClusters, turn: (*session).displayName,
+	},
+	{
+		id: "cluster-watch", follows: "rancher-integration.md, 1.4",
+		on: Clusters, turn: (*session).registrationToken,
+	},
+	{
+		id: "mgmt-cluster-remove", follows: "rancher-integration.md, 1.8",
+		on: Clusters, dying: (*session).clusterDies,
+	},
+	{
+		id: "provisioning-cluster-remove", follows: "rancher-integration.md, 1.8",
+		on: ProvClusters, dying: (*session).provisioningDies,
+	},
 }
 
 // run gives a rule its turn. It returns the object where that has changed.
