@@ -200,6 +200,76 @@ func schedulingBack(w *world, since time.Time) {
 	w.scheduled("s1b", false)
 }
 
+// ownRegistry is part of a management Cluster: a registry of its own, with a login.
+const ownRegistry = `"importedConfig":{"privateRegistryURL":"own.example","privateRegistryPullSecrets":["login"]}`
+
+// pulls waits until the agent of a Fleet Cluster has these pull secrets; none are an empty
+// list, and not the manager's.
+func (w *world) pulls(name string, want ...string) {
+	w.Helper()
+	w.sees("pull secrets of "+name, strings.Join(want, " "), func() string {
+		c := w.cluster("fleet-default", name)
+		if c == nil || c.Spec.AgentPullSecrets == nil {
+			return "those of the manager"
+		}
+		var names []string
+		for _, s := range *c.Spec.AgentPullSecrets {
+			names = append(names, s.Name)
+		}
+		return strings.Join(names, " ")
+	})
+}
+
+// pullsBySettings checks that the agent of a Fleet Cluster without a registry of its own has
+// the pull secrets of Rancher's settings, which change and go.
+func (w *world) pullsBySettings(name string) {
+	w.Helper()
+	set := func(setting, value string) {
+		w.rancher.Patch(w, rancher.Settings, "", setting, fmt.Sprintf(`{"value":%q}`, value))
+	}
+	w.pulls(name)
+	set(plan.SettingRegistry, "preset.example")
+	w.pulls(name, "those of the manager")
+	set(plan.SettingPullSecrets, "one, two")
+	w.pulls(name, "one-rancher-managed-pull-secret", "two-rancher-managed-pull-secret")
+	set(plan.SettingPullSecrets, "")
+	w.pulls(name, "those of the manager")
+	set(plan.SettingRegistry, "")
+	w.pulls(name)
+}
+
+func pullSecretsLive(w *world, since time.Time) {
+	w.rancher.Import(w, "fleet-default", "c-pppp1", "own", ownRegistry)
+	w.rancher.Import(w, "fleet-default", "c-pppp2", "preset", "")
+	for _, name := range []string{"c-pppp1", "c-pppp2"} {
+		w.rancher.Ready(w, name, true)
+		w.mapped("fleet-default", name)
+	}
+	w.pulls("c-pppp1", "login-rancher-managed-pull-secret")
+	w.pullsBySettings("c-pppp2")
+	w.untouched(house, since, fleetClusters, "fleet-default", "c-pppp2")
+}
+
+func pullSecretsAway(w *world, _ time.Time) {
+	w.rancher.Import(w, "fleet-default", "c-pppp3", "own", ownRegistry)
+	w.rancher.Import(w, "fleet-default", "c-pppp4", "preset", "")
+	for _, name := range []string{"c-pppp3", "c-pppp4"} {
+		w.rancher.Ready(w, name, true)
+		w.until("its provisioning Cluster is made", func() bool { return w.rancher.Get(w, rancher.ProvClusters, "fleet-default", name) != nil })
+		w.rancher.Says(w, rancher.ProvClusters, "fleet-default", name, fmt.Sprintf(`{"status":{"clusterName":%q,"clientSecretName":"%s-kubeconfig"}}`, name, name))
+		w.mapped("fleet-default", name)
+	}
+	w.pulls("c-pppp3", "login-rancher-managed-pull-secret")
+	w.pullsBySettings("c-pppp4")
+}
+
+func pullSecretsBack(w *world, since time.Time) {
+	for _, name := range []string{"c-pppp3", "c-pppp4"} {
+		w.adopted(since, fleetClusters, "fleet-default", name)
+	}
+	w.pulls("c-pppp3", "login-rancher-managed-pull-secret")
+}
+
 const mine = `{"metadata":{"labels":{"mine":"l"},"annotations":{"mine":"a"}},"spec":{"paused":true,"hostNetwork":true,"templateValues":{"x":1},"kubeConfigSecret":"other"}}`
 
 // minded checks that users' fields of a Fleet Cluster are as they have set them.

@@ -36,6 +36,7 @@ var scenarios = []scenario{
 	{"07_UnknownFields", unknownLives, unknownAway, unknownBack},
 	{"08_Local", localLives, localAway, localBack},
 	{"09_Scheduling", schedulingLives, schedulingAway, schedulingBack},
+	{"10_PullSecrets", pullSecretsLive, pullSecretsAway, pullSecretsBack},
 	{"13_Create", spaceLives, spaceAway, spaceBack},
 	{"14_Existing", existingLives, existingAway, existingBack},
 	{"15_Unmanaged", orphanLives, orphanAway, orphanBack},

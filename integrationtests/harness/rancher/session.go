@@ -120,6 +120,9 @@ func (s *session) events(r schema.GroupVersionResource) cache.ResourceEventHandl
 		}
 		s.queue.Add(item{r, key})
 		s.wakeRoles(r, obj)
+		if r == Settings && (key == settingRegistry || key == settingPullSecrets) {
+			s.wakeLegacy()
+		}
 		if r == Clusters { // what belongs to it looks again, the first at least
 			if list, _ := s.caches[ProvClusters].GetIndexer().ByIndex(byCluster, key); len(list) > 0 {
 				p := list[0].(*object)
@@ -128,6 +131,19 @@ func (s *session) events(r schema.GroupVersionResource) cache.ResourceEventHandl
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }, DeleteFunc: add}
+}
+
+// wakeLegacy lets the clusters have a turn to which the registry of the settings may apply
+// (rancher-differences.md, A 3).
+func (s *session) wakeLegacy() {
+	if s.caches[ProvClusters] == nil {
+		return
+	}
+	for _, key := range s.caches[ProvClusters].GetIndexer().ListKeys() {
+		if _, name, _ := cache.SplitMetaNamespaceKey(key); legacy(name) {
+			s.queue.Add(item{ProvClusters, key})
+		}
+	}
 }
 
 // turn looks at one thing; false when the session is over.
