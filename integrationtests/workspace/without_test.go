@@ -38,6 +38,9 @@ func localWithoutWorkspaces(w *world) {
 	if c := w.mapped(fleet.NamespaceLocal, "local"); c.Spec.AgentNamespace != fleet.NamespaceLocalAgent || c.Spec.KubeConfigSecret == "" {
 		w.Errorf("%+v", c.Spec)
 	}
+	if got := w.namespace(fleet.NamespaceLocal).Labels["app.kubernetes.io/managed-by"]; got != "rancher" {
+		w.Errorf("the namespace is not marked as Rancher marks it: %q", got)
+	}
 }
 
 // tripleWithoutWorkspaces maps a cluster into a namespace that somebody has made.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -137,7 +136,7 @@ func (l *assignLoop) local(ctx context.Context, namespace string) error {
 	if namespace != fleet.NamespaceLocal {
 		return nil
 	}
-	_, err := l.namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	_, err := l.namespaces.Create(ctx, plan.LocalNamespace())
 	if kube.IsExists(err) {
 		return nil
 	}

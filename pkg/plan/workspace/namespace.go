@@ -85,6 +85,12 @@ func Namespace(w *management.FleetWorkspace, a Action) *corev1.Namespace {
 	return ns
 }
 
+// LocalNamespace is the Namespace of the local cluster as Rancher makes it at its start.
+// Its label lets it have a FleetWorkspace, which Rancher's webhook may look for.
+func LocalNamespace() *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleet.NamespaceLocal, Labels: map[string]string{labelManagedBy: rancher}}}
+}
+
 // podSecurity begins the labels of a Namespace that say what its pods may do.
 const podSecurity = "pod-security.kubernetes.io/"
 
