@@ -22,6 +22,7 @@ import (
 const (
 	theirVersion = "110.0.1+up0.16.1"
 	ourVersion   = "1000.1.0+up0.1.0"
+	nextVersion  = "1000.2.0+up0.2.0"
 )
 
 // TestRancherInstalls lets Rancher's chart manager install the reference, meet ours that
@@ -76,6 +77,16 @@ func TestRancherInstalls(t *testing.T) {
 		t.Errorf("values after Rancher's upgrade: %v", values)
 	}
 	w.tolerates("fleet")
+	for _, name := range names { // a later Rancher wants a later version of ours
+		c := w.ours(name)
+		c.Metadata.Version = nextVersion
+		r.Repository = append(r.Repository, c)
+		did, err := r.Ensure(t.Context(), name, nextVersion, map[string]map[string]any{"fleet": rancherValues("https://other.invalid")}[name])
+		if err != nil || !did {
+			t.Fatalf("Rancher upgrades %s: %t, %v", name, did, err)
+		}
+		w.tolerates(name)
+	}
 	for _, name := range names {
 		w.uninstall(name)
 	}
