@@ -56,10 +56,10 @@ var rules = []rule{
 	},
 }
 
-// testServers are real servers that tests start. They are no ports, and no
-// program links them.
+// testServers are servers that tests start. They are no ports, and no program
+// links them.
 var testServers = map[string]bool{
-	module + "pkg/git/gittest": true, module + "pkg/web/webtest": true, module + "pkg/oci/ocitest": true,
+	module + "pkg/git/gittest": true, module + "pkg/web/webtest": true, module + "pkg/oci/ocitest": true, module + "pkg/kube/kubetest": true,
 }
 
 // port is the rule of a port: its own library, no other port, no logging.

@@ -1,0 +1,265 @@
+package kubetest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// A call is a request that was understood.
+type call struct {
+	Request
+	ctx         context.Context
+	res         *resource
+	query       url.Values
+	contentType string
+	body        []byte
+	manager     string // of fields
+	partial     bool   // metadata alone is asked for
+	dryRun      bool
+}
+
+// An answer is what the server sends back.
+type answer struct {
+	code   int
+	header http.Header
+	body   io.ReadCloser
+}
+
+// text is an answer in JSON.
+func text(code int, body []byte) answer {
+	return answer{code: code, body: io.NopCloser(bytes.NewReader(body))}
+}
+
+// refusal is the answer that an error is.
+func refusal(err error) answer {
+	var known apierrors.APIStatus
+	if !errors.As(err, &known) {
+		known = apierrors.NewInternalError(err)
+	}
+	status := known.Status()
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	body, err := json.Marshal(status)
+	if err != nil {
+		body = []byte(err.Error())
+	}
+	return text(int(status.Code), body)
+}
+
+// RoundTrip answers a request.
+func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
+	body, err := bodyOf(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case <-s.done:
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	default:
+	}
+	c, a := s.read(req, body)
+	if c != nil {
+		fault := s.meet(c.Request)
+		if fault == nil || fault.status == nil {
+			a = s.serve(c)
+		} else {
+			a = refusal(fault.status)
+			a.header = fault.header.Clone()
+		}
+		if fault != nil && fault.status == nil {
+			s.note(c.Request, 0)
+			return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+		}
+		s.note(c.Request, a.code)
+	}
+	if a.header == nil {
+		a.header = http.Header{}
+	}
+	a.header.Set("Content-Type", "application/json")
+	return &http.Response{
+		StatusCode: a.code, Status: fmt.Sprintf("%d %s", a.code, http.StatusText(a.code)), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: a.header, Body: a.body, ContentLength: -1, Request: req,
+	}, nil
+}
+
+func bodyOf(req *http.Request) ([]byte, error) {
+	if req.Body == nil {
+		return nil, nil
+	}
+	defer req.Body.Close()
+	return io.ReadAll(req.Body)
+}
+
+// read understands a request. Without a call the answer is given already.
+func (s *Server) read(req *http.Request, body []byte) (*call, answer) {
+	c := &call{ctx: req.Context(), query: req.URL.Query(), contentType: req.Header.Get("Content-Type"), body: body}
+	c.UserAgent, c.User = req.Header.Get("User-Agent"), req.Header.Get("Impersonate-User")
+	gv, rest, ok := groupVersion(req.URL.Path)
+	if !ok || len(rest) == 0 {
+		return nil, s.discover(req.URL.Path)
+	}
+	c.Namespace, rest = namespaceIn(rest)
+	c.Resource = rest[0]
+	if len(rest) > 1 {
+		c.Name = rest[1]
+	}
+	c.Subresource = strings.Join(rest[min(2, len(rest)):], "/")
+	s.mu.Lock()
+	c.res = s.resources[gv.WithResource(c.Resource)]
+	s.mu.Unlock()
+	switch {
+	case c.res == nil && scheme.IsGroupRegistered(gv.Group) && scheme.IsVersionRegistered(gv):
+		return nil, refusal(s.refuse("does not serve %s of %s, see builtIn", c.Resource, gv))
+	case c.res == nil, c.Namespace != "" && !c.res.Namespaced:
+		return nil, refusal(apierrors.NewGenericServerResponse(http.StatusNotFound, req.Method, gv.WithResource(c.Resource).GroupResource(), c.Name, "", 0, true))
+	}
+	if err := s.readMore(c, req); err != nil {
+		return nil, refusal(err)
+	}
+	return c, answer{}
+}
+
+// readMore understands what a request asks for besides its path.
+func (s *Server) readMore(c *call, req *http.Request) error {
+	c.Verb = verbOf(req.Method, c)
+	c.Body = string(c.body)
+	c.dryRun = c.query.Get("dryRun") == metav1.DryRunAll
+	if c.manager = c.query.Get("fieldManager"); c.manager == "" {
+		c.manager, _, _ = strings.Cut(c.UserAgent, "/")
+	}
+	form := req.Header.Get("Accept")
+	for clause := range strings.SplitSeq(form, ",") {
+		kind, parameters, _ := strings.Cut(strings.TrimSpace(clause), ";")
+		switch {
+		case kind == "" || kind == "*/*":
+			return nil
+		case kind != "application/json":
+		case strings.Contains(parameters, "as=PartialObjectMetadata"):
+			c.partial = true
+			return nil
+		case !strings.Contains(parameters, "as="):
+			return nil
+		}
+	}
+	return s.refuse("does not answer in the form %q", form)
+}
+
+func verbOf(method string, c *call) string {
+	switch {
+	case method == http.MethodGet && c.query.Get("watch") != "" && c.query.Get("watch") != "false":
+		return "watch"
+	case method == http.MethodGet && c.Name == "":
+		return "list"
+	case method == http.MethodDelete && c.Name == "":
+		return "deletecollection"
+	}
+	return map[string]string{
+		http.MethodGet: "get", http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
+	}[method]
+}
+
+// groupVersion splits the path of an object or a list.
+func groupVersion(path string) (gv schema.GroupVersion, rest []string, ok bool) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case parts[0] == "api" && len(parts) > 1:
+		return schema.GroupVersion{Version: parts[1]}, parts[2:], true
+	case parts[0] == "apis" && len(parts) > 2:
+		return schema.GroupVersion{Group: parts[1], Version: parts[2]}, parts[3:], true
+	}
+	return gv, nil, false
+}
+
+// namespaceIn splits "namespaces/x/configmaps"; "namespaces/x" and its subresources
+// are a Namespace.
+func namespaceIn(parts []string) (namespace string, rest []string) {
+	if parts[0] != "namespaces" || len(parts) < 3 || parts[2] == "status" || parts[2] == "finalize" {
+		return "", parts
+	}
+	return parts[1], parts[2:]
+}
+
+// refuse fails the test: the server was asked for something that it cannot do.
+func (s *Server) refuse(format string, args ...any) error {
+	message := "kubetest " + fmt.Sprintf(format, args...)
+	s.t.Error(message)
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotImplemented, Reason: "NotImplemented", Message: message,
+	}}
+}
+
+// serve carries a call out.
+func (s *Server) serve(c *call) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.dispatch(c)
+	if err != nil {
+		return refusal(err)
+	}
+	return a
+}
+
+func (s *Server) dispatch(c *call) (answer, error) {
+	if c.res.Namespaced && c.Namespace == "" && c.Verb != "list" && c.Verb != "watch" {
+		return answer{}, apierrors.NewBadRequest("an empty namespace may not be set for an object of a namespaced kind")
+	}
+	switch c.Subresource {
+	case "":
+	case "token":
+		return s.makeToken(c)
+	case "status":
+		if !c.res.Status {
+			return answer{}, apierrors.NewGenericServerResponse(http.StatusNotFound, c.Verb, c.res.resource().GroupResource(), c.Name, "", 0, true)
+		}
+	default:
+		return answer{}, s.refuse("does not serve the subresource %s", c.Request)
+	}
+	switch c.Verb {
+	case "get":
+		return s.get(c)
+	case "list":
+		return s.list(c)
+	case "watch":
+		return s.watch(c)
+	case "create":
+		return c.one(http.StatusCreated)(s.create(c))
+	case "update":
+		return c.one(http.StatusOK)(s.update(c))
+	case "patch":
+		return s.patch(c)
+	case "delete":
+		return s.delete(c)
+	}
+	return answer{}, s.refuse("does not serve %s", c.Request)
+}
+
+// one is the answer that one object is.
+func (c *call) one(code int) func(*record, error) (answer, error) {
+	return func(r *record, err error) (answer, error) {
+		if err != nil {
+			return answer{}, err
+		}
+		body, err := r.text(c.partial)
+		return text(code, body), err
+	}
+}
+
+// get answers with one object.
+func (s *Server) get(c *call) (answer, error) {
+	return c.one(http.StatusOK)(c.live())
+}

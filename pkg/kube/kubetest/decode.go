@@ -1,0 +1,135 @@
+package kubetest
+
+import (
+	"encoding/base64"
+	"fmt"
+	"mime"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// fromProtobuf reads what clients of built-in kinds send.
+var fromProtobuf = protobuf.NewSerializer(scheme, scheme)
+
+// fieldsOf reads a body into fields.
+func (s *Server) fieldsOf(c *call) (map[string]any, error) {
+	form, _, _ := mime.ParseMediaType(c.contentType)
+	switch form {
+	case runtime.ContentTypeProtobuf:
+		obj, gvk, err := fromProtobuf.Decode(c.body, nil, nil)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		out, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+		if err != nil {
+			return nil, err
+		}
+		out["apiVersion"], out["kind"] = gvk.ToAPIVersionAndKind()
+		return out, nil
+	case runtime.ContentTypeJSON, "":
+		var out map[string]any
+		if err := utiljson.Unmarshal(c.body, &out); err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("the body is no JSON object: %v", err))
+		}
+		return out, nil
+	}
+	return nil, s.refuse("does not read %q", c.contentType)
+}
+
+// object reads the object of a body.
+func (s *Server) object(c *call) (*unstructured.Unstructured, error) {
+	content, err := s.fieldsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return c.res.normal(c, &unstructured.Unstructured{Object: content})
+}
+
+// normal is an object as the server keeps it: of the kind of its resource, in its
+// namespace, and for a built-in kind without fields that are unknown or empty.
+func (r *resource) normal(c *call, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if gvk := obj.GroupVersionKind(); gvk != r.GroupVersionKind {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the object is a %s and not a %s", gvk, r.GroupVersionKind))
+	}
+	switch obj.GetNamespace() {
+	case c.Namespace:
+	case "":
+		obj.SetNamespace(c.Namespace)
+	default:
+		return nil, apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	if known := r.known(); known != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, known); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(known)
+		if err != nil {
+			return nil, err
+		}
+		obj = &unstructured.Unstructured{Object: content}
+		obj.SetGroupVersionKind(r.GroupVersionKind)
+	}
+	if created := obj.GetCreationTimestamp(); created.IsZero() {
+		unstructured.RemoveNestedField(obj.Object, "metadata", "creationTimestamp")
+	}
+	return obj, r.defaults(obj)
+}
+
+// defaults sets what API servers set in the kinds that Fleet makes most of.
+func (r *resource) defaults(obj *unstructured.Unstructured) error {
+	if r.Group != "" {
+		return nil
+	}
+	switch r.Kind.Kind {
+	case "Secret":
+		return secretDefaults(obj)
+	case "Namespace":
+		labels := obj.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels["kubernetes.io/metadata.name"] = obj.GetName()
+		obj.SetLabels(labels)
+	}
+	return nil
+}
+
+func secretDefaults(obj *unstructured.Unstructured) error {
+	if kind, _, _ := unstructured.NestedString(obj.Object, "type"); kind == "" {
+		obj.Object["type"] = "Opaque"
+	}
+	plain, _, err := unstructured.NestedStringMap(obj.Object, "stringData")
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	delete(obj.Object, "stringData")
+	for name, value := range plain {
+		if err := unstructured.SetNestedField(obj.Object, base64.StdEncoding.EncodeToString([]byte(value)), "data", name); err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
+	}
+	return nil
+}
+
+// deleteOptions reads the body of a deletion, which may be empty.
+func (s *Server) deleteOptions(c *call) (metav1.DeleteOptions, error) {
+	var out metav1.DeleteOptions
+	if len(c.body) > 0 {
+		content, err := s.fieldsOf(c)
+		if err != nil {
+			return out, err
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &out); err != nil {
+			return out, apierrors.NewBadRequest(err.Error())
+		}
+	}
+	if policy := c.query.Get("propagationPolicy"); policy != "" {
+		out.PropagationPolicy = new(metav1.DeletionPropagation(policy))
+	}
+	return out, nil
+}

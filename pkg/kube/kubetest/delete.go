@@ -1,0 +1,86 @@
+package kubetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// delete deletes an object. One with finalizers stays until they are gone.
+func (s *Server) delete(c *call) (answer, error) {
+	opts, err := s.deleteOptions(c)
+	if err != nil {
+		return answer{}, err
+	}
+	live, err := c.live()
+	if err != nil {
+		return answer{}, err
+	}
+	if err := c.precondition(live, opts.Preconditions); err != nil {
+		return answer{}, err
+	}
+	c.dryRun = c.dryRun || len(opts.DryRun) > 0
+	if c.dryRun {
+		return c.one(http.StatusOK)(live, nil)
+	}
+	kept, err := s.remove(c.res, live, opts)
+	if err != nil || kept != nil {
+		return c.one(http.StatusOK)(kept, err)
+	}
+	gr := c.res.resource().GroupResource()
+	body, err := json.Marshal(metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
+		Details: &metav1.StatusDetails{Name: c.Name, Group: gr.Group, Kind: gr.Resource, UID: live.GetUID()},
+	})
+	return text(http.StatusOK, body), err
+}
+
+func (c *call) precondition(live *record, p *metav1.Preconditions) error {
+	if p == nil {
+		return nil
+	}
+	gr := c.res.resource().GroupResource()
+	if p.UID != nil && *p.UID != live.GetUID() {
+		return apierrors.NewConflict(gr, c.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, live.GetUID())) //nolint:staticcheck // the server's words
+	}
+	if p.ResourceVersion != nil && *p.ResourceVersion != live.GetResourceVersion() {
+		return apierrors.NewConflict(gr, c.Name, fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, live.GetResourceVersion())) //nolint:staticcheck // the server's words
+	}
+	return nil
+}
+
+// remove deletes an object, or marks it as one that is being deleted and returns it.
+func (s *Server) remove(res *resource, live *record, opts metav1.DeleteOptions) (kept *record, err error) {
+	obj := live.DeepCopy()
+	wait := map[metav1.DeletionPropagation]string{
+		metav1.DeletePropagationOrphan: metav1.FinalizerOrphanDependents, metav1.DeletePropagationForeground: metav1.FinalizerDeleteDependents,
+	}
+	if opts.PropagationPolicy != nil {
+		if f := wait[*opts.PropagationPolicy]; f != "" && !slices.Contains(obj.GetFinalizers(), f) {
+			obj.SetFinalizers(append(obj.GetFinalizers(), f))
+		}
+	}
+	switch {
+	case len(obj.GetFinalizers()) == 0 && !res.isNamespace():
+		_, err = s.commit(res, obj, true)
+		return nil, err
+	case obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == len(live.GetFinalizers()):
+		return live, nil
+	case obj.GetDeletionTimestamp() == nil:
+		obj.SetDeletionTimestamp(new(now()))
+		if !res.isNamespace() {
+			obj.SetDeletionGracePeriodSeconds(new(int64))
+		}
+		if g := obj.GetGeneration(); g > 0 {
+			obj.SetGeneration(g + 1)
+		}
+		if res.isNamespace() {
+			obj.Object["status"] = map[string]any{"phase": "Terminating"}
+		}
+	}
+	return s.commit(res, obj, false)
+}

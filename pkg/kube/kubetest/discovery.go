@@ -1,0 +1,81 @@
+package kubetest
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// discover answers what is asked about the API and not about objects.
+func (s *Server) discover(path string) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out any
+	gv, _, ok := groupVersion(path)
+	switch {
+	case path == "/version":
+		out = version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.0-kubetest"}
+	case path == "/api":
+		out = metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
+	case path == "/apis":
+		out = metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: s.groups()}
+	case ok:
+		kinds := s.kindsOf(gv)
+		if len(kinds) == 0 {
+			return refusal(apierrors.NewGenericServerResponse(http.StatusNotFound, "GET", schema.GroupResource{}, "", "", 0, true))
+		}
+		out = metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(), APIResources: kinds}
+	default:
+		return refusal(s.refuse("does not serve %s", path))
+	}
+	body, err := json.Marshal(out)
+	if err != nil {
+		return refusal(err)
+	}
+	return text(http.StatusOK, body)
+}
+
+// groups are all API groups with a name. Each has one version.
+func (s *Server) groups() []metav1.APIGroup {
+	seen := map[string]metav1.APIGroup{}
+	for r := range s.resources {
+		if r.Group == "" {
+			continue
+		}
+		v := metav1.GroupVersionForDiscovery{GroupVersion: r.GroupVersion().String(), Version: r.Version}
+		seen[r.Group] = metav1.APIGroup{Name: r.Group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v}
+	}
+	out := make([]metav1.APIGroup, 0, len(seen))
+	for _, g := range seen {
+		out = append(out, g)
+	}
+	slices.SortFunc(out, func(a, b metav1.APIGroup) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// kindsOf are the resources of a group and their subresources.
+func (s *Server) kindsOf(gv schema.GroupVersion) []metav1.APIResource {
+	var out []metav1.APIResource
+	for gvr, r := range s.resources {
+		if gvr.GroupVersion() != gv {
+			continue
+		}
+		one := metav1.APIResource{
+			Name: gvr.Resource, SingularName: strings.ToLower(r.Kind.Kind), Namespaced: r.Namespaced, Kind: r.Kind.Kind,
+			Verbs: metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"},
+		}
+		out = append(out, one)
+		if r.Status {
+			one.Name, one.SingularName, one.Verbs = gvr.Resource+"/status", "", metav1.Verbs{"get", "patch", "update"}
+			out = append(out, one)
+		}
+	}
+	slices.SortFunc(out, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}

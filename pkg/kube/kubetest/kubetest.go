@@ -1,0 +1,168 @@
+// Package kubetest is an API server in memory, for tests of what is built on
+// package kube. It is an http.RoundTripper: stores, caches, leases and events run for
+// real on it, and no request leaves the process.
+//
+// The server starts no goroutine and takes the time from package time, so that a
+// test may run it in a bubble of testing/synctest. Make it inside of the bubble.
+//
+// What it does: discovery, get, list in pages, watch with bookmarks and initial
+// events, create, update, patch, server-side apply, delete, the status subresource,
+// resourceVersions, conflicts, UIDs, generations, finalizers, managed fields,
+// metadata alone (PartialObjectMetadata), dry runs, tokens of service accounts. What
+// controllers of a cluster do it does when it is told to: see CollectGarbage and
+// FillAccountTokens. Conform is the test that it has in common with real servers.
+//
+// What it does not do: validate, default (but for Secrets and Namespaces), admit
+// and authorize. Test what depends on these on a real API server. A request that it
+// does not understand is answered with 501 and fails the test.
+package kubetest
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// A Server is an API server in memory. It is safe for concurrent use.
+type Server struct {
+	t    testing.TB
+	done chan struct{} // closed by Close
+
+	mu        sync.Mutex
+	resources map[schema.GroupVersionResource]*resource
+	version   int64 // of the last change
+	uids      int
+	names     int // generated
+	tokens    int // of service accounts
+	pages     map[string]page
+	requests  []Request
+	faults    []*Fault
+	closed    bool
+}
+
+// New makes a server that has the namespaces default and kube-system and nothing
+// else. It is closed when the test ends.
+func New(t testing.TB) *Server {
+	s := &Server{t: t, done: make(chan struct{}), resources: map[schema.GroupVersionResource]*resource{}, pages: map[string]page{}}
+	for _, k := range builtIn() {
+		s.Serve(k)
+	}
+	for _, k := range custom() {
+		s.Serve(k)
+	}
+	s.version = 1
+	for _, name := range []string{metav1.NamespaceDefault, metav1.NamespaceSystem} {
+		s.MakeNamespace(name)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Serve adds a kind to those that the server serves.
+func (s *Server) Serve(k Kind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resources[k.resource()] = newResource(k)
+}
+
+// REST is a configuration whose requests this server answers, also those that go
+// over a kube.Line.
+func (s *Server) REST() *rest.Config {
+	return &rest.Config{Host: "http://kubetest", WrapTransport: func(http.RoundTripper) http.RoundTripper { return s }}
+}
+
+// Connect is a connection to the server under a field manager.
+func (s *Server) Connect(manager string) *kube.Client {
+	c, err := kube.Connect(kube.Config{REST: s.REST(), UserAgent: manager + "/v0", FieldManager: manager})
+	if err != nil {
+		s.t.Fatal(err) // only a scheme that cannot be built
+	}
+	return c
+}
+
+// Close ends all watches; every later request fails. A fault that was to happen a
+// number of times and that no request met fails the test: the test does not test
+// what it says.
+func (s *Server) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	for _, f := range s.faults {
+		if f.left > 0 && !f.lifted {
+			s.t.Errorf("kubetest: %d more %s", f.left, f)
+		}
+	}
+	s.closed = true
+	close(s.done)
+}
+
+// MakeNamespace makes a namespace unless it is there.
+func (s *Server) MakeNamespace(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ns := s.resources[schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}]
+	if ns.objects[kube.Key{Name: name}] != nil {
+		return
+	}
+	body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name)
+	if _, err := s.create(&call{Request: Request{Verb: "create", Resource: "namespaces"}, res: ns, body: body, manager: "kubetest"}); err != nil {
+		s.t.Errorf("kubetest: make namespace %q: %v", name, err)
+	}
+}
+
+// A Request is one that the server has answered, or cut.
+type Request struct {
+	Verb        string // get, list, watch, create, update, patch, delete
+	Resource    string // plural
+	Subresource string
+	Namespace   string
+	Name        string // also of what is created, unless the server chooses it
+	UserAgent   string
+	User        string // who is impersonated
+	Body        string
+	Code        int // of the answer; 0: the connection was cut
+}
+
+// writes reports whether a request asks for a change.
+func (r Request) writes() bool {
+	return !slices.Contains([]string{"get", "list", "watch"}, r.Verb)
+}
+
+// String is for messages of tests.
+func (r Request) String() string {
+	where := r.Resource
+	if r.Subresource != "" {
+		where += "/" + r.Subresource
+	}
+	return fmt.Sprintf("%s %s %s: %d", r.Verb, where, kube.Key{Namespace: r.Namespace, Name: r.Name}, r.Code)
+}
+
+// Requests are all requests that the server was sent, in order.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Writes are those requests that asked for a change, whatever the answer was.
+func (s *Server) Writes() []Request {
+	return slices.DeleteFunc(s.Requests(), func(r Request) bool { return !r.writes() })
+}
+
+// note records an answer.
+func (s *Server) note(r Request, code int) {
+	r.Code = code
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests = append(s.requests, r)
+}

@@ -1,0 +1,165 @@
+package kubetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// A page is what is left of a list.
+type page struct {
+	version int64
+	rest    []*record
+}
+
+// list answers with a list, or a page of it.
+func (s *Server) list(c *call) (answer, error) {
+	selects, err := s.selection(c)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := s.checkVersion(c); err != nil {
+		return answer{}, err
+	}
+	p := page{version: s.version}
+	if token := c.query.Get("continue"); token != "" {
+		known, ok := s.pages[token]
+		if !ok {
+			return answer{}, apierrors.NewResourceExpired("the provided continue parameter is too old")
+		}
+		p = known
+	} else {
+		p.rest = c.res.sorted(selects)
+	}
+	limit, err := number(c, "limit")
+	if err != nil {
+		return answer{}, err
+	}
+	if c.query.Get("resourceVersion") == "0" {
+		limit = 0 // as it is where a server answers from its cache
+	}
+	return s.pageOf(c, p, int(limit))
+}
+
+// pageOf writes the first objects of a page, and keeps the rest.
+func (s *Server) pageOf(c *call, p page, limit int) (answer, error) {
+	md := map[string]any{"resourceVersion": strconv.FormatInt(p.version, 10)}
+	now := p.rest
+	if limit > 0 && len(now) > limit {
+		now = p.rest[:limit]
+		token := fmt.Sprintf("page-%d", len(s.pages)+1)
+		s.pages[token] = page{p.version, p.rest[limit:]}
+		md["continue"] = token
+		if c.query.Get("labelSelector")+c.query.Get("fieldSelector") == "" {
+			md["remainingItemCount"] = len(p.rest) - limit
+		}
+	}
+	items := make([]json.RawMessage, 0, len(now))
+	for _, r := range now {
+		item, err := r.item(c.res.Kind, c.partial)
+		if err != nil {
+			return answer{}, err
+		}
+		items = append(items, item)
+	}
+	list := map[string]any{
+		"apiVersion": c.res.GroupVersion().String(), "kind": c.res.Kind.Kind + "List", "metadata": md, "items": items,
+	}
+	if c.partial {
+		list["apiVersion"], list["kind"] = metav1.SchemeGroupVersion.String(), "PartialObjectMetadataList"
+	}
+	body, err := json.Marshal(list)
+	return text(http.StatusOK, body), err
+}
+
+// sorted is all selected objects in the order of API servers.
+func (r *resource) sorted(selects func(*record) bool) []*record {
+	var out []*record
+	for _, o := range r.objects {
+		if selects(o) {
+			out = append(out, o)
+		}
+	}
+	slices.SortFunc(out, func(a, b *record) int {
+		return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
+	})
+	return out
+}
+
+// checkVersion refuses a list of a version that the server does not know, or does not
+// keep.
+func (s *Server) checkVersion(c *call) error {
+	asked, err := number(c, "resourceVersion")
+	if err != nil {
+		return err
+	}
+	if c.query.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact) && asked != s.version {
+		return s.refuse("does not keep lists of earlier versions: %s", c.Request)
+	}
+	if asked > s.version {
+		return tooLarge(asked, s.version)
+	}
+	return nil
+}
+
+// tooLarge says that the server does not know a version yet.
+func tooLarge(asked, current int64) error {
+	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", asked, current), 1)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
+	return err
+}
+
+// number reads a number of the query; 0 where there is none.
+func number(c *call, name string) (int64, error) {
+	given := c.query.Get(name)
+	if given == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(given, 10, 64)
+	if err != nil {
+		return 0, apierrors.NewBadRequest(fmt.Sprintf("%s: invalid value %q", name, given))
+	}
+	return n, nil
+}
+
+// selection is the objects that a list or a watch asks for.
+func (s *Server) selection(c *call) (func(*record) bool, error) {
+	byLabel, err := labels.Parse(c.query.Get("labelSelector"))
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	byField, err := fields.ParseSelector(c.query.Get("fieldSelector"))
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	for _, r := range byField.Requirements() {
+		if _, ok := c.res.fields(&record{Unstructured: &unstructured.Unstructured{}})[r.Field]; !ok {
+			return nil, s.refuse("does not select %s by %q", c.Resource, r.Field)
+		}
+	}
+	return func(r *record) bool {
+		return (c.Namespace == "" || r.GetNamespace() == c.Namespace) && (c.Name == "" || r.GetName() == c.Name) &&
+			byLabel.Matches(labels.Set(r.GetLabels())) && byField.Matches(c.res.fields(r))
+	}, nil
+}
+
+// fields are what a field selector can select by.
+func (r *resource) fields(o *record) fields.Set {
+	out := fields.Set{"metadata.name": o.GetName()}
+	if r.Namespaced {
+		out["metadata.namespace"] = o.GetNamespace()
+	}
+	if r.Group == "" && r.Kind.Kind == "Secret" {
+		out["type"], _, _ = unstructured.NestedString(o.Object, "type")
+	}
+	return out
+}

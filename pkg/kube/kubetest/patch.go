@@ -1,0 +1,134 @@
+package kubetest
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+)
+
+// patch changes an object, or applies it.
+func (s *Server) patch(c *call) (answer, error) {
+	form, _, _ := mime.ParseMediaType(c.contentType)
+	if types.PatchType(form) == types.ApplyPatchType {
+		return s.apply(c)
+	}
+	live, err := c.live()
+	if err != nil {
+		return answer{}, err
+	}
+	after, err := s.patched(types.PatchType(form), live, c.body)
+	if err != nil {
+		return answer{}, err
+	}
+	obj, err := c.fromJSON(after)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := c.current(live, obj); err != nil {
+		return answer{}, err
+	}
+	return c.one(http.StatusOK)(s.replace(c, live, obj, func(next *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return c.manage(live.Unstructured, next)
+	}))
+}
+
+// patched is a record's text with a patch.
+func (s *Server) patched(kind types.PatchType, live *record, patch []byte) ([]byte, error) {
+	switch kind {
+	case types.MergePatchType:
+		after, err := jsonpatch.MergePatch(live.json, patch)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		return after, nil
+	case types.JSONPatchType:
+		steps, err := jsonpatch.DecodePatch(patch)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		after, err := steps.Apply(live.json)
+		if err != nil {
+			return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+				Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
+				Message: fmt.Sprintf("the server rejected our request due to an error in our request: %v", err),
+			}}
+		}
+		return after, nil
+	}
+	return nil, s.refuse("does not know patches of type %q", kind)
+}
+
+func (c *call) fromJSON(body []byte) (*unstructured.Unstructured, error) {
+	var content map[string]any
+	if err := utiljson.Unmarshal(body, &content); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return c.res.normal(c, &unstructured.Unstructured{Object: content})
+}
+
+// apply applies an object on the server's side: it is made where it is not there.
+func (s *Server) apply(c *call) (answer, error) {
+	if c.query.Get("fieldManager") == "" {
+		return answer{}, apierrors.NewBadRequest("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch")
+	}
+	body, err := yaml.YAMLToJSON(c.body)
+	if err != nil {
+		return answer{}, apierrors.NewBadRequest(err.Error())
+	}
+	var content map[string]any
+	if err := utiljson.Unmarshal(body, &content); err != nil {
+		return answer{}, apierrors.NewBadRequest(err.Error())
+	}
+	applied := &unstructured.Unstructured{Object: content}
+	if gvk := applied.GroupVersionKind(); gvk != c.res.GroupVersionKind {
+		return answer{}, apierrors.NewBadRequest(fmt.Sprintf("the object is a %s and not a %s", gvk, c.res.GroupVersionKind))
+	}
+	applied.SetName(c.Name)
+	applied.SetNamespace(c.Namespace)
+	live, err := c.live()
+	if apierrors.IsNotFound(err) && c.Subresource == "" {
+		return c.one(http.StatusCreated)(s.applyNew(c, applied))
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	if err := c.current(live, applied); err != nil {
+		return answer{}, err
+	}
+	merged, err := c.merge(live.Unstructured, applied)
+	if err != nil {
+		return answer{}, err
+	}
+	if merged, err = c.res.normal(c, merged); err != nil {
+		return answer{}, err
+	}
+	return c.one(http.StatusOK)(s.replace(c, live, merged, func(next *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		next.SetManagedFields(merged.GetManagedFields())
+		return next, nil
+	}))
+}
+
+// applyNew makes an object that is applied.
+func (s *Server) applyNew(c *call, applied *unstructured.Unstructured) (*record, error) {
+	if err := s.admit(c); err != nil {
+		return nil, err
+	}
+	merged, err := c.merge(nil, applied)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := c.res.normal(c, merged)
+	if err != nil {
+		return nil, err
+	}
+	s.begin(c.res, obj)
+	return s.write(c, obj)
+}

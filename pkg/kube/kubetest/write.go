@@ -1,0 +1,225 @@
+package kubetest
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// create makes an object. s.mu is held.
+func (s *Server) create(c *call) (*record, error) {
+	obj, err := s.object(c)
+	if err != nil {
+		return nil, err
+	}
+	if obj.GetResourceVersion() != "" {
+		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+	}
+	if obj.GetName() == "" && obj.GetGenerateName() != "" {
+		s.names++
+		obj.SetName(fmt.Sprintf("%s%05d", obj.GetGenerateName(), s.names))
+	}
+	if obj.GetName() == "" {
+		return nil, c.invalid(field.Required(field.NewPath("metadata", "name"), "name or generateName is required"))
+	}
+	c.Name = obj.GetName()
+	if _, err := c.live(); err == nil {
+		return nil, apierrors.NewAlreadyExists(c.res.resource().GroupResource(), c.Name)
+	}
+	if err := s.admit(c); err != nil {
+		return nil, err
+	}
+	s.begin(c.res, obj)
+	if obj, err = c.manage(nil, obj); err != nil {
+		return nil, err
+	}
+	return s.write(c, obj)
+}
+
+// begin sets what the server sets in a new object, and removes what it does not take.
+func (s *Server) begin(res *resource, obj *unstructured.Unstructured) {
+	s.uids++
+	obj.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids)))
+	obj.SetCreationTimestamp(now())
+	for _, name := range []string{"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"} {
+		unstructured.RemoveNestedField(obj.Object, "metadata", name)
+	}
+	if res.Generation {
+		obj.SetGeneration(1)
+	}
+	if res.Status {
+		delete(obj.Object, "status")
+	}
+	if res.isNamespace() {
+		obj.Object["spec"] = map[string]any{"finalizers": []any{"kubernetes"}}
+		obj.Object["status"] = map[string]any{"phase": "Active"}
+	}
+}
+
+func (r *resource) isNamespace() bool { return r.Group == "" && r.Kind.Kind == "Namespace" }
+
+// now is the time in the precision of the API.
+func now() metav1.Time { return metav1.NewTime(time.Now().UTC().Truncate(time.Second)) }
+
+// admit refuses what is to be made in a namespace that is not there or is being
+// deleted.
+func (s *Server) admit(c *call) error {
+	if !c.res.Namespaced {
+		return nil
+	}
+	namespaces := schema.GroupResource{Resource: "namespaces"}
+	ns := s.resources[namespaces.WithVersion("v1")].objects[kube.Key{Name: c.Namespace}]
+	if ns == nil {
+		return apierrors.NewNotFound(namespaces, c.Namespace)
+	}
+	if ns.GetDeletionTimestamp() == nil {
+		return nil
+	}
+	err := apierrors.NewForbidden(c.res.resource().GroupResource(), c.Name,
+		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", c.Namespace))
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type: "NamespaceTerminating", Message: fmt.Sprintf("namespace %s is being terminated", c.Namespace), Field: "metadata.namespace",
+	})
+	return err
+}
+
+func (c *call) invalid(list ...*field.Error) error {
+	return apierrors.NewInvalid(c.res.GroupKind(), c.Name, list)
+}
+
+// update replaces an object, or its status. s.mu is held.
+func (s *Server) update(c *call) (*record, error) {
+	obj, err := s.object(c)
+	if err != nil {
+		return nil, err
+	}
+	if obj.GetName() != c.Name {
+		return nil, apierrors.NewBadRequest("the name of the object does not match the name on the URL")
+	}
+	live, err := c.live()
+	if err != nil {
+		return nil, err
+	}
+	if obj.GetResourceVersion() == "" && (c.res.Custom || c.res.Kind.Kind == "Lease") {
+		return nil, c.invalid(field.Invalid(field.NewPath("metadata", "resourceVersion"), "", "must be specified for an update"))
+	}
+	if err := c.current(live, obj); err != nil {
+		return nil, err
+	}
+	return s.replace(c, live, obj, func(next *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return c.manage(live.Unstructured, next)
+	})
+}
+
+// current refuses an object that was read before the live one was written, or that is
+// another one of the same name.
+func (c *call) current(live *record, obj *unstructured.Unstructured) error {
+	gr := c.res.resource().GroupResource()
+	if uid := obj.GetUID(); uid != "" && uid != live.GetUID() {
+		return apierrors.NewConflict(gr, c.Name, fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, live.GetUID())) //nolint:staticcheck // the server's words
+	}
+	if v := obj.GetResourceVersion(); v != "" && v != live.GetResourceVersion() {
+		return apierrors.NewConflict(gr, c.Name, fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again"))
+	}
+	return nil
+}
+
+// replace writes the next version of an object. manage notes who has set what.
+func (s *Server) replace(c *call, live *record, obj *unstructured.Unstructured,
+	manage func(*unstructured.Unstructured) (*unstructured.Unstructured, error),
+) (*record, error) {
+	next, err := c.merged(live.Unstructured, obj)
+	if err != nil {
+		return nil, err
+	}
+	if next, err = manage(next); err != nil {
+		return nil, err
+	}
+	unchanged, err := same(live.Unstructured, next)
+	if err != nil || unchanged {
+		return live, err
+	}
+	return s.write(c, next)
+}
+
+// merged is obj with what a client cannot change taken from the live object.
+func (c *call) merged(live, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	status := live.Object["status"]
+	if c.Subresource == "status" {
+		next := live.DeepCopy()
+		setOrDrop(next.Object, "status", obj.Object["status"])
+		return next, nil
+	}
+	obj = obj.DeepCopy()
+	md, from := obj.Object["metadata"].(map[string]any), live.Object["metadata"].(map[string]any)
+	for _, name := range []string{"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink", "resourceVersion"} {
+		setOrDrop(md, name, from[name])
+	}
+	if c.res.Status {
+		setOrDrop(obj.Object, "status", status)
+	}
+	if c.res.isNamespace() {
+		setOrDrop(obj.Object, "spec", live.Object["spec"])
+	}
+	if live.GetDeletionTimestamp() != nil {
+		for _, f := range obj.GetFinalizers() {
+			if !slices.Contains(live.GetFinalizers(), f) {
+				return nil, c.invalid(field.Forbidden(field.NewPath("metadata", "finalizers"),
+					fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers []string{%q}", f)))
+			}
+		}
+	}
+	if c.res.Generation && !sameSpec(c.res.Kind, live.Object, obj.Object) {
+		obj.SetGeneration(live.GetGeneration() + 1)
+	}
+	return obj, nil
+}
+
+// sameSpec reports whether two versions differ in nothing that a generation counts.
+func sameSpec(k Kind, a, b map[string]any) bool {
+	names := map[string]bool{}
+	for name := range a {
+		names[name] = true
+	}
+	for name := range b {
+		names[name] = true
+	}
+	delete(names, "metadata")
+	if k.Status {
+		delete(names, "status")
+	}
+	for name := range names {
+		if !reflect.DeepEqual(a[name], b[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+func setOrDrop(in map[string]any, name string, value any) {
+	if value == nil {
+		delete(in, name)
+		return
+	}
+	in[name] = value
+}
+
+// write commits an object, unless the call is a dry run. One that is being deleted and
+// has no finalizer any more goes.
+func (s *Server) write(c *call, obj *unstructured.Unstructured) (*record, error) {
+	if c.dryRun {
+		return newRecord(obj)
+	}
+	gone := obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 && !c.res.isNamespace()
+	return s.commit(c.res, obj, gone)
+}
