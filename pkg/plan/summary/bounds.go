@@ -17,8 +17,8 @@ const (
 	entryBytes = 2 << 10
 	// partitionBytes is how much the entries of all partitions of a Bundle take.
 	partitionBytes = 20 << 10
-	// textBytes is how much one text in it takes: a patch, or all reasons of
-	// one object.
+	// textBytes is how much one text in it takes where not all of them fit: a patch, or
+	// all reasons of one object.
 	textBytes = 300
 	// objectBytes is what the message of an entry leaves of it for objects.
 	objectBytes = 600
@@ -33,8 +33,9 @@ const (
 )
 
 // NonReadyResource is a deployment in a list of those that are not ready. Its
-// objects are left out from the end so that it takes 2 KiB at most, and long
-// texts are cut. The message is that of a condition: it takes most of the room.
+// objects are left out from the end so that it takes 2 KiB at most. The message is that
+// of a condition: it takes most of the room. Where not all objects fit with their texts,
+// each text is cut to textBytes.
 func NonReadyResource(name string, d *Deployment) fleet.NonReadyResource {
 	return entryWithin(entryBytes, name, d)
 }
@@ -45,23 +46,33 @@ func entryWithin(limit int, name string, d *Deployment) fleet.NonReadyResource {
 	room := limit - sizeOf(out) - len(`,"message":"","modifiedStatus":[],"nonReadyStatus":[]`)
 	out.Message = within(message(d.Message), room-min(objectBytes, limit/2))
 	room -= sizeOf(out.Message) - len(`""`)
+	if !listObjects(&out, d, room, condition.MessageLimit) {
+		listObjects(&out, d, room, textBytes)
+	}
+	return out
+}
+
+// listObjects lists the objects of a deployment in an entry that has room bytes left for
+// them, each text with at most texts bytes. It reports whether all objects fit.
+func listObjects(out *fleet.NonReadyResource, d *Deployment, room, texts int) bool {
+	out.ModifiedStatus, out.NonReadyStatus = nil, nil
 	for i := range d.Modified {
 		m := d.Modified[i]
-		m.Patch, m.Changes = cut(m.Patch), nil // the deployment itself has them
+		m.Patch, m.Changes = cut(m.Patch, texts), nil // the deployment itself has them
 		if room -= sizeOf(m) + 1; room < 0 {
-			return out
+			return false
 		}
 		out.ModifiedStatus = append(out.ModifiedStatus, m)
 	}
 	for i := range d.NonReady {
 		n := d.NonReady[i]
-		n.Summary.Message = cutAll(n.Summary.Message)
+		n.Summary.Message = cutAll(n.Summary.Message, texts)
 		if room -= sizeOf(n) + 1; room < 0 {
-			return out
+			return false
 		}
 		out.NonReadyStatus = append(out.NonReadyStatus, n)
 	}
-	return out
+	return true
 }
 
 // message is condition.Message of a text that may be very long.
@@ -88,33 +99,25 @@ func sizeOf(v any) int {
 	return len(raw)
 }
 
-// cut is a text of at most textBytes, with "…" at the end if it was cut. It is cut at a
-// space, unless a word takes half of it.
-func cut(text string) string {
-	if len(text) <= textBytes {
-		return text
+// cut is a text of at most limit bytes, which ends at a word if it was cut.
+func cut(text string, limit int) string {
+	for len(text) > limit {
+		text = condition.Cut(text, utf8.RuneCountInString(text)*limit/len(text))
 	}
-	end := textBytes - len("…")
-	if at := strings.LastIndexByte(text[:end+1], ' '); at >= end/2 {
-		return strings.TrimRight(text[:at], " ,;:") + "…"
-	}
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
+	return text
 }
 
-// cutAll cuts a list of texts that together are too long. The list itself is
-// left as it is.
-func cutAll(list []string) []string {
-	room := textBytes
+// cutAll cuts a list of texts that together take more than limit bytes. The list itself
+// is left as it is.
+func cutAll(list []string, limit int) []string {
+	room := limit
 	for _, text := range list {
 		room -= len(text)
 	}
 	if room >= 0 {
 		return list
 	}
-	return []string{cut(strings.Join(list, "; "))}
+	return []string{cut(strings.Join(list, "; "), limit)}
 }
 
 // quoted is how many bytes of JSON a text takes at most.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 )
 
@@ -171,6 +172,40 @@ func TestPartitionNamesObjects(t *testing.T) {
 	}
 }
 
+// TestReadyKeepsTexts: a condition Ready below 1,024 characters has the texts of objects as
+// they are, as in Rancher Fleet v0.16; a longer one ends at a word.
+func TestReadyKeepsTexts(t *testing.T) {
+	cases := map[string]struct {
+		why   string
+		words int
+		whole bool
+	}{
+		"Short": {"nothing is cut", 5, true},
+		"Long":  {"a text of some hundred characters fits", 100, true},
+		"Most":  {"up to the limit of the message", 135, true},
+		"Over":  {"above it the message ends at a word", 500, false},
+	}
+	for name, c := range cases {
+		text := strings.TrimSpace(strings.Repeat("sixchr ", c.words))
+		modified, unready := d("c1 Modified"), d("c1 NotReady")
+		modified[0].Modified = []fleet.ModifiedStatus{{APIVersion: "v1", Kind: "ConfigMap", Namespace: "web", Name: "a", Patch: text}}
+		unready[0].NonReady = []fleet.NonReadyStatus{{APIVersion: "v1", Kind: "Pod", Namespace: "web", Name: "a", Summary: fleet.Summary{State: "x", Error: true, Message: []string{text}}}}
+		for want, list := range map[string][]*Deployment{
+			"Modified(1) [Cluster ns/c1]; configmap.v1 web/a modified " + text: modified,
+			"NotReady(1) [Cluster ns/c1]; pod.v1 web/a [error] " + text:        unready,
+		} {
+			st := BundleStatus(&fleet.BundleStatus{}, &Bundle{Deployments: list}, now)
+			got := condition.Find(st.Conditions, fleet.ConditionReady).Message
+			if c.whole && got != want {
+				t.Errorf("%s: %s: got %q", name, c.why, got)
+			}
+			if words, cut := strings.CutSuffix(got, "…"); !c.whole && (!cut || !strings.HasSuffix(words, " sixchr") || len(got) < 1000) {
+				t.Errorf("%s: %s: got %q", name, c.why, got)
+			}
+		}
+	}
+}
+
 // TestClusterIsBounded: 50 bundles fail on a cluster, and 5,000 clusters of a
 // group.
 func TestClusterIsBounded(t *testing.T) {
@@ -228,27 +263,6 @@ func TestEntryIsBounded(t *testing.T) {
 	}
 	if after := bytesOf(t, long); after != before {
 		t.Error("the deployment was changed")
-	}
-}
-
-// TestCutWords: what a condition says of an object is not cut in the middle of a word.
-func TestCutWords(t *testing.T) {
-	text := strings.TrimSpace(strings.Repeat("cannot fetch the image ", 30))
-	for name, c := range map[string]struct{ in, want string }{
-		"Fits":    {text[:textBytes], text[:textBytes]},
-		"Words":   {text, strings.Repeat("cannot fetch the image ", 12) + "cannot fetch the…"},
-		"OneWord": {strings.Repeat("ä", textBytes), strings.Repeat("ä", 148) + "…"},
-		"Patch":   {`{"spec": "` + strings.Repeat("x", textBytes), `{"spec": "` + strings.Repeat("x", textBytes-13) + "…"},
-	} {
-		if got := cut(c.in); got != c.want || len(got) > textBytes {
-			t.Errorf("%s: want %q, got %q", name, c.want, got)
-		}
-	}
-	d := &Deployment{Bundle: "app", Cluster: "ns/c1", State: fleet.NotReady, NonReady: []fleet.NonReadyStatus{{Kind: "Deployment", APIVersion: "apps/v1", Name: "web",
-		Summary: fleet.Summary{State: "error", Error: true, Message: []string{text}}}}}
-	s := Count(ByCluster, []*Deployment{d})
-	if got := Ready(ByCluster, &s, 1).Message; !strings.HasSuffix(got, " image cannot fetch the…") {
-		t.Errorf("the Ready condition ends in the middle of a word: %q", got)
 	}
 }
 
