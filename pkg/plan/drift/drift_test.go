@@ -366,6 +366,11 @@ func TestCompare(t *testing.T) {
 			live: mine(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: ns}, data: {k: ` + strings.Repeat("x", 500) + `}}`),
 			want: `configmap.v1 ns/a modified {"data":{"k":"` + strings.Repeat("x", 100) + `…"}}`,
 		},
+		"LongWords": {
+			why:  "a longer value ends at a word",
+			live: mine(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: ns}, data: {k: ` + strings.Repeat("sixchr ", 50) + `}}`),
+			want: `configmap.v1 ns/a modified {"data":{"k":"` + strings.TrimSpace(strings.Repeat("sixchr ", 14)) + `…"}}`,
+		},
 		"MissingIgnored": {
 			why: "by a pattern of names", patches: []fleet.ComparePatch{{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "[ab]", Operations: ignore}},
 		},

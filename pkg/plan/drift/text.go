@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
 // text writes a patch without what must not be shown, and with long values
@@ -40,15 +42,12 @@ func (e Expected) cut(v any) any {
 	return v
 }
 
-// short is a text that is fit to be shown.
+// short is a text that is fit to be shown; a long one ends at a word.
 func (e Expected) short(text string) string {
 	if e.Hide != nil {
 		text = e.Hide(text)
 	}
-	if r := []rune(text); len(r) > longest {
-		return string(r[:longest]) + "…"
-	}
-	return text
+	return condition.Cut(text, longest+1) // with "…"
 }
 
 // hidden stands in the place of what a Secret holds.
