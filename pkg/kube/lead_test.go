@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -15,10 +16,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// leaseServer is an API server that has one lease.
+// leaseServer is an API server that has one lease. It refuses a write of an older
+// version: a renewal that was called off may come after the lease was given back.
 type leaseServer struct {
-	mu    sync.Mutex
-	lease *coordinationv1.Lease
+	mu      sync.Mutex
+	lease   *coordinationv1.Lease
+	version int
 }
 
 func (s *leaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -26,11 +29,19 @@ func (s *leaseServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	if r.Method == http.MethodPost || r.Method == http.MethodPut {
-		s.lease = &coordinationv1.Lease{}
-		if err := json.NewDecoder(r.Body).Decode(s.lease); err != nil {
+		sent := &coordinationv1.Lease{}
+		if err := json.NewDecoder(r.Body).Decode(sent); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
+		if s.lease != nil && sent.ResourceVersion != s.lease.ResourceVersion {
+			w.WriteHeader(http.StatusConflict)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409}`))
+			return
+		}
+		s.version++
+		sent.ResourceVersion = strconv.Itoa(s.version)
+		s.lease = sent
 	}
 	if s.lease == nil {
 		w.WriteHeader(http.StatusNotFound)
@@ -96,6 +107,7 @@ func TestLeadNoticesCrashes(t *testing.T) {
 			if !errors.Is(err, c.end) || crashes != c.want {
 				t.Errorf("%s: want %d, got %d; %v", c.why, c.want, crashes, err)
 			}
+			server.Close() // what was called off is over
 			if got := s.lease.Spec.HolderIdentity; got == nil || *got != "" {
 				t.Errorf("the lease is not given back: %v", got)
 			}
