@@ -49,7 +49,8 @@ func agentDeploys(w *agentWorld) {
 	start := time.Now()
 	w.order("first", spec{files: []string{"a.yaml", cm("a", "one")}})
 	bd := w.state("first", fleet.Ready)
-	w.Logf("ordered to Ready: %v", time.Since(start))
+	took := time.Since(start)
+	w.Logf("ordered to Ready: %v", took)
 	if bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID || bd.Status.Release != "first/first:1" || !bd.Status.NonModified {
 		w.Errorf("status %+v", bd.Status)
 	}
@@ -75,18 +76,18 @@ func agentDeploys(w *agentWorld) {
 	}
 	// What was written is seen before the audit log says so.
 	until(w.T, "the status write is logged", func() bool { return status() > 0 })
-	if n := status(); n != 1 {
-		w.Errorf("want one status write, got %d:\n%s", n, strings.Join(w.writes("first", start), "\n"))
+	if n := status(); n > 1+int(took/time.Second) { // a way to Ready that takes longer is told once a second
+		w.Errorf("Ready after %s with %d status writes:\n%s", took, n, strings.Join(w.writes("first", start), "\n"))
 	}
-	var took []time.Duration
+	var warm []time.Duration
 	for i := range 5 {
 		start := time.Now()
 		w.order(fmt.Sprint("warm-", i), spec{files: []string{"a.yaml", cm("a", fmt.Sprint("v", i))}})
 		w.state(fmt.Sprint("warm-", i), fleet.Ready)
-		took = append(took, time.Since(start))
+		warm = append(warm, time.Since(start))
 	}
-	slices.Sort(took)
-	w.Logf("ordered to Ready, warm: median %v", took[len(took)/2])
+	slices.Sort(warm)
+	w.Logf("ordered to Ready, warm: median %v", warm[len(warm)/2])
 	w.order("first", spec{files: []string{"a.yaml", cm("a", "two")}})
 	bd = w.state("first", fleet.Ready)
 	if bd.Status.Release != "first/first:2" || w.data("first", "a") != "two" {
