@@ -121,7 +121,7 @@ func (c *checker) look(ctx context.Context, g *globals) {
 		c.seen.Roles = nil // who may not see all of them is not told of any
 	}
 	if why := c.seen.Unread[checkup.Resources]; why != "" {
-		c.seen.Unread[checkup.Templates], c.seen.Unread[checkup.Kustomize] = why, why
+		c.seen.Unread[checkup.Templates], c.seen.Unread[checkup.Kustomize], c.seen.Unread[checkup.Reads] = why, why, why
 	}
 	if why := c.seen.Unread[checkup.Accounts]; why != "" {
 		c.seen.Unread[checkup.Objects] = why
