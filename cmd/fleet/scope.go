@@ -148,15 +148,19 @@ func (s *session) missingWorkspace(ctx context.Context, name string) error {
 // unknownWorkspace is the error for a workspace that does not exist, with the nearest of
 // those that are there, or else a list of them and what to do.
 func (s *session) unknownWorkspace(name, hint string, there []string) error {
-	near := spelling.Nearest(name, there)
-	if len(there) == 0 {
-		near = spelling.Nearest(name, slices.DeleteFunc(s.usualWorkspaces(), func(other string) bool { return other == name }))
+	if len(there) > 0 {
+		return noWorkspace(name, hint, there)
 	}
-	switch {
-	case near != "":
+	if near := spelling.Nearest(name, slices.DeleteFunc(s.usualWorkspaces(), func(other string) bool { return other == name })); near != "" {
+		return noWorkspace(name, hint, []string{near})
+	}
+	return fmt.Errorf("no workspace %q; fleet workspace list shows them%s", name, hint)
+}
+
+// noWorkspace is unknownWorkspace where it is known which workspaces there are.
+func noWorkspace(name, hint string, there []string) error {
+	if near := spelling.Nearest(name, there); near != "" {
 		return fmt.Errorf("no workspace %q; did you mean %q?", name, near)
-	case len(there) == 0:
-		return fmt.Errorf("no workspace %q; fleet workspace list shows them%s", name, hint)
 	}
 	return fmt.Errorf("no workspace %q; there are: %s%s", name, view.List(there, maxWorkspaces), hint)
 }

@@ -217,13 +217,32 @@ func (k *rancherKeeper) room(to string) error {
 	err := k.client.ByID(typeWorkspace, to, &w)
 	switch {
 	case err != nil && status(err) == http.StatusNotFound:
-		return fmt.Errorf("no workspace %q; to make it: fleet workspace create %s --rancher", to, to)
+		return k.unknownWorkspace(to)
 	case err != nil:
 		return k.trouble(err)
 	case w.Removed != "":
 		return fmt.Errorf("%w: workspace %s is being deleted", errRefused, to)
 	}
 	return nil
+}
+
+// unknownWorkspace is the error for a workspace that Rancher does not show, with those that
+// it shows.
+func (k *rancherKeeper) unknownWorkspace(name string) error {
+	found, err := listRancher[rancherWorkspace](k, typeWorkspace, nil)
+	if err != nil {
+		return err
+	}
+	hint := "; to make it: fleet workspace create " + name + " --rancher"
+	if len(found) == 0 {
+		return fmt.Errorf("no workspace %q%s", name, hint)
+	}
+	there := make([]string, len(found))
+	for i, w := range found {
+		there[i] = w.ID
+	}
+	slices.Sort(there)
+	return noWorkspace(name, hint, there)
 }
 
 // status is the HTTP status with which Rancher has refused; 0 for other errors.
