@@ -121,6 +121,9 @@ func (o explainOptions) print(s *session, e explain.Explanation) error {
 	}
 	p.lines("", e.Headline(now))
 	if e.Ready() && !o.all {
+		for _, text := range e.Warnings {
+			p.lines("warning: ", text)
+		}
 		return nil
 	}
 	fmt.Fprintln(p.out)
@@ -235,6 +238,9 @@ func (o explainOptions) printSurvey(s *session, v explain.Survey) error {
 	}
 	if v.Waits != "" {
 		p.lines("", "rollout: "+v.Waits)
+	}
+	for _, text := range v.Warnings {
+		p.lines("warning: ", text)
 	}
 	if len(v.Answers) > 0 {
 		fmt.Fprintln(p.out)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/explain"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -58,6 +59,22 @@ func (t toldFindings) of(r *fleet.GitRepo) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// warningsOf are the findings about files of a GitRepo that can all be used, where its
+// condition has no room for each.
+func (s *session) warningsOf(ctx context.Context, r *fleet.GitRepo) []string {
+	if r == nil {
+		return nil
+	}
+	c := condition.Find(r.Status.Conditions, fleet.ConditionStalled)
+	if c == nil || c.Status != corev1.ConditionFalse {
+		return nil
+	}
+	if _, others := view.Others(c.Message); others == 0 {
+		return nil
+	}
+	return s.findings(ctx, r.Namespace).of(r)
 }
 
 // full is a message about files of a GitRepo, followed by all else that was told of them.

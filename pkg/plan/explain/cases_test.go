@@ -67,6 +67,15 @@ func cases() map[string]testCase {
 			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionDeletionHeld, "True", fleet.ReasonProtected,
 				"would remove 2 of 2 bundles: the GitRepo is protected; to go on: fleet approve -n shops repo/shop 5a8c1f0e", time.Minute)}
 		}},
+		"well-warned": {"what is odd in files of this bundle alone", func(w *world) {
+			w.s.Bundle.Spec.DependsOn = []fleet.BundleRef{{Name: "base"}}
+			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionStalled, "False", "Dependency",
+				`web/fleet.yaml:2: dependsOn[0]: there is no bundle "base" in shops; until there is, no change of this bundle is deployed (and 2 more)`, time.Hour)}
+			w.s.Findings = []string{"db/cm.yaml:3: there is no kind ConfigMpa", "web/cm.yaml:9: a template that is not rendered"}
+		}},
+		"well-warned-elsewhere": {"files of another bundle are not this one's", func(w *world) {
+			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionStalled, "False", "UnknownKind", "db/cm.yaml:3: there is no kind ConfigMpa", time.Hour)}
+		}},
 		"well-led": {"a mapping leads the Bundle to a cluster of another workspace", func(w *world) {
 			w.at.Cluster.Namespace, w.at.Key.Namespace = "lab", "lab"
 			w.s.Mappings = []*fleet.BundleNamespaceMapping{{

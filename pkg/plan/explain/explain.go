@@ -130,6 +130,9 @@ type Subject struct {
 	Spaces map[string]map[string]string
 	// Elsewhere are namespaces that have clusters, where the Bundle's has none.
 	Elsewhere []string
+	// Findings are what the manager has told about files of the commit that the GitRepo
+	// shows, as far as the condition Stalled does not name them.
+	Findings []string
 	// Values is the data of the Secret with the Bundle's values, if it has any.
 	Values map[string][]byte
 	// Limits are the objects that exist to limit the namespaces of Bundle and
@@ -167,6 +170,8 @@ type Explanation struct {
 	// Chain holds all links, in order. Those after the first that stops are
 	// unknown, and the last of them says what runs meanwhile.
 	Chain []Link
+	// Warnings are about files of the Bundle that can be used.
+	Warnings []string
 	// Hidden is what could not be read.
 	Hidden []Hidden
 
@@ -280,7 +285,7 @@ func (p *pair) explain(from Name) Explanation {
 	e := Explanation{
 		Bundle: keyOf(p.Bundle), Cluster: p.at.Key, State: p.state, Hidden: p.Hidden,
 		what: what(p.Bundle), commit: view.Short(p.Bundle.Labels[fleet.LabelCommit]), repo: p.Bundle.Labels[fleet.LabelRepoName],
-		offline: p.offline, lastSeen: p.lastSeen(), behind: p.behind,
+		offline: p.offline, lastSeen: p.lastSeen(), behind: p.behind, Warnings: p.warnings(),
 	}
 	for i, name := range Names {
 		if i < slices.Index(Names, from) {

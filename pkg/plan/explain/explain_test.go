@@ -170,6 +170,9 @@ func text(e Explanation) string {
 	for _, h := range e.Hints {
 		fmt.Fprintf(&out, "%s: %s\n", h.For, h.Do)
 	}
+	for _, text := range e.Warnings {
+		fmt.Fprintf(&out, "warning: %s\n", text)
+	}
 	return out.String()
 }
 

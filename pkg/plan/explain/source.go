@@ -174,6 +174,26 @@ func (s *study) asides() []string {
 	return out
 }
 
+// warnings are what the GitRepo says of files of this Bundle that can be used, at most
+// maxDetails. Where files cannot be used, what is said of others is not told apart from that.
+func (s *study) warnings() []string {
+	if s.Repo == nil {
+		return nil
+	}
+	c := condition.Find(s.Repo.Status.Conditions, fleet.ConditionStalled)
+	if c == nil || c.Status != corev1.ConditionFalse || c.Message == "" {
+		return nil
+	}
+	first, _ := view.Others(c.Message)
+	var out []string
+	for _, text := range append([]string{first}, s.Findings...) {
+		if concerns(s.Repo.Name, s.Bundle.Name, text) && !slices.Contains(out, text) && len(out) < maxDetails {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
 // place of a finding at the beginning of a message: "web/fleet.yaml:3: ...".
 var place = regexp.MustCompile(`^([^\s:]+):(\d+:)? `)
 
@@ -271,6 +291,9 @@ func (s *study) judgeBundle() judgement {
 			hint("to see what happens", "fleet events bundle/%s -n %s", b.Name, b.Namespace)
 	}
 	j := ok("%s", what(b)).proof("files", len(b.Spec.Resources)).proof("commit", b.Labels[fleet.LabelCommit])
+	for _, text := range s.warnings() {
+		j = j.detail("warning: " + text)
+	}
 	if c := condition.Find(b.Status.Conditions, fleet.ConditionAccepted); c != nil && c.Status == corev1.ConditionFalse && c.Reason == fleet.ReasonNotImplemented {
 		j = j.detail(c.Message)
 	}

@@ -53,7 +53,9 @@ type Survey struct {
 	// Answers are the distinct answers, worst first; clusters that the Bundle is
 	// not meant for come last.
 	Answers []Answer
-	Hidden  []Hidden
+	// Warnings are about files of the Bundle that can be used.
+	Warnings []string
+	Hidden   []Hidden
 
 	elsewhere []string // namespaces that have clusters, where the Bundle's has none
 
@@ -71,7 +73,7 @@ func Overview(s Subject, places []Place) Survey {
 		}
 	}
 	st := newStudy(s)
-	out := Survey{Bundle: keyOf(s.Bundle), Hidden: s.Hidden, Answers: []Answer{}}
+	out := Survey{Bundle: keyOf(s.Bundle), Hidden: s.Hidden, Answers: []Answer{}, Warnings: st.warnings()}
 	for _, name := range []Name{Source, Bundle} {
 		j := st.judgeSource()
 		if name == Bundle {
