@@ -105,7 +105,7 @@ func (r *reading) subject(ctx context.Context, b *fleet.Bundle) (explain.Subject
 		if again != nil {
 			b, out.Bundle = again, again
 		}
-		out.Findings = s.warningsOf(ctx, out.Repo)
+		out.Findings = s.unlisted(ctx, out.Repo)
 	}
 	if err := r.workspace(ctx, &out, b.Namespace); err != nil {
 		return out, err

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/explain"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -61,17 +60,10 @@ func (t toldFindings) of(r *fleet.GitRepo) []string {
 	return slices.Compact(out)
 }
 
-// warningsOf are the findings about files of a GitRepo that can all be used, where its
+// unlisted are the findings about files of the commit that a GitRepo shows, where its
 // condition has no room for each.
-func (s *session) warningsOf(ctx context.Context, r *fleet.GitRepo) []string {
-	if r == nil {
-		return nil
-	}
-	c := condition.Find(r.Status.Conditions, fleet.ConditionStalled)
-	if c == nil || c.Status != corev1.ConditionFalse {
-		return nil
-	}
-	if _, others := view.Others(c.Message); others == 0 {
+func (s *session) unlisted(ctx context.Context, r *fleet.GitRepo) []string {
+	if r == nil || !explain.Unlisted(r) {
 		return nil
 	}
 	return s.findings(ctx, r.Namespace).of(r)

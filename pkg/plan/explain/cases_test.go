@@ -73,6 +73,10 @@ func cases() map[string]testCase {
 				`web/fleet.yaml:2: dependsOn[0]: there is no bundle "base" in shops; until there is, no change of this bundle is deployed (and 2 more)`, time.Hour)}
 			w.s.Findings = []string{"db/cm.yaml:3: there is no kind ConfigMpa", "web/cm.yaml:9: a template that is not rendered"}
 		}},
+		"well-other-files-first": {"the condition names the first file alone: events tell of this bundle's", func(w *world) {
+			w.incomplete(fleet.ConditionStalled, "InvalidYAML", "db/fleet.yaml:4: there is no file (and 1 more)")
+			w.s.Findings = []string{"db/fleet.yaml:4: there is no file", "web/values.yaml:7: a tab where spaces indent"}
+		}},
 		"well-warned-elsewhere": {"files of another bundle are not this one's", func(w *world) {
 			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionStalled, "False", "UnknownKind", "db/cm.yaml:3: there is no kind ConfigMpa", time.Hour)}
 		}},

@@ -174,21 +174,49 @@ func (s *study) asides() []string {
 	return out
 }
 
-// warnings are what the GitRepo says of files of this Bundle that can be used, at most
-// maxDetails. Where files cannot be used, what is said of others is not told apart from that.
+// aboutFiles is the condition about files of the commit that was read: what cannot be used
+// of them, or else what is odd; nil where there is none.
+func aboutFiles(r *fleet.GitRepo) *fleet.Condition {
+	if c := unusable(r); c != nil {
+		return c
+	}
+	if c := condition.Find(r.Status.Conditions, fleet.ConditionStalled); c != nil && c.Status == corev1.ConditionFalse && c.Message != "" {
+		return c
+	}
+	return nil
+}
+
+// Unlisted reports whether a GitRepo says more about files of its commit than its condition
+// has room for.
+func Unlisted(r *fleet.GitRepo) bool {
+	c := aboutFiles(r)
+	if c == nil {
+		return false
+	}
+	_, others := view.Others(c.Message)
+	return others > 0
+}
+
+// warnings are what the GitRepo says of files of this Bundle, at most maxDetails, where the
+// condition does not name one that cannot be used. Of a commit with such files it is not
+// known which of the others can be used: there the commit is named.
 func (s *study) warnings() []string {
 	if s.Repo == nil {
 		return nil
 	}
-	c := condition.Find(s.Repo.Status.Conditions, fleet.ConditionStalled)
-	if c == nil || c.Status != corev1.ConditionFalse || c.Message == "" {
+	c := aboutFiles(s.Repo)
+	if c == nil {
 		return nil
 	}
-	first, _ := view.Others(c.Message)
+	list, at := s.Findings, "at commit "+view.Short(s.Repo.Status.Commit)+": "
+	if c.Status == corev1.ConditionFalse {
+		first, _ := view.Others(c.Message)
+		list, at = append([]string{first}, s.Findings...), ""
+	}
 	var out []string
-	for _, text := range append([]string{first}, s.Findings...) {
-		if concerns(s.Repo.Name, s.Bundle.Name, text) && !slices.Contains(out, text) && len(out) < maxDetails {
-			out = append(out, text)
+	for _, text := range list {
+		if concerns(s.Repo.Name, s.Bundle.Name, text) && !slices.Contains(out, at+text) && len(out) < maxDetails {
+			out = append(out, at+text)
 		}
 	}
 	return out
