@@ -135,7 +135,7 @@ func TestApplyFlags(t *testing.T) {
 			why: "agents would be the first to refuse it", args: []string{"-o", "out.yaml", "--target-namespace", "Shop_1", "repo", "app"}, code: 1, empty: "out.yaml",
 			err: `--target-namespace "Shop_1" is not possible: want at most 63 lower case letters, digits and -, a letter or digit first and last`,
 		},
-		"NoName":   {args: []string{"-o", "-"}, code: 1},
+		"NoName": {args: []string{"-o", "-"}, code: 1},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

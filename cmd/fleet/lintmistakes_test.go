@@ -80,6 +80,7 @@ var mistakes = map[string]map[string]mistake{
 	"ComparePatches":     mistakesOfComparePatches,
 	"Images":             mistakesOfImages,
 	"Ingresses":          mistakesOfIngresses,
+	"ChartFiles":         mistakesOfChartFiles,
 }
 
 var mistakesOfTemplates = map[string]mistake{

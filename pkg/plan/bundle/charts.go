@@ -107,6 +107,8 @@ func (a *assembly) localChart(h helm) bool {
 		return a.looksLocal(h)
 	case err != nil:
 		a.fail(h, finding.RuleFile, fmt.Sprintf("helm.chart %q cannot be read: %v", name, cause(err)), "", "chart")
+	case !a.tree.isDir(at) && path.Base(name) == chartFile:
+		a.fail(h, finding.RuleChart, fmt.Sprintf("helm.chart %q is a file, and a chart is a directory", name), "write "+path.Dir(name), "chart")
 	case !a.tree.isDir(at):
 		a.fail(h, finding.RuleChart, fmt.Sprintf("helm.chart %q is an archive in the repository; agents deploy only charts that are unpacked", name),
 			"unpack it", "chart")

@@ -31,7 +31,7 @@ func (a *assembly) checkFiles() {
 	for _, f := range a.files {
 		if path.Base(f.name) == chartFile {
 			k.syntax(f.name)
-			k.syntax(path.Join(path.Dir(f.name), "values.yaml"))
+			k.syntax(path.Join(path.Dir(f.name), valuesFile))
 		}
 	}
 	k.unread()
@@ -85,7 +85,7 @@ func (k *checks) manifests() {
 	for _, f := range k.a.files {
 		switch {
 		case k.unused(f.name):
-		case !isManifest(f.name), k.kustomizationMeant(f) != "":
+		case !isManifest(f.name), k.kustomizationMeant(f) != "", k.chartFileMeant(f, k.chartDirs()) != "":
 		case strings.HasPrefix(f.name, "templates/"), strings.HasPrefix(f.name, "overlays/"), k.nested(path.Dir(f.name)),
 			slices.Contains(fleetyaml.Names, f.name):
 		default:

@@ -16,8 +16,11 @@ import (
 // templatesDir is the directory of a chart's templates.
 const templatesDir = "templates"
 
-// misnamed warns of kustomizations and directories of templates whose names are one slip
-// away from those that are read.
+// valuesFile holds the defaults of a chart's values.
+const valuesFile = "values.yaml"
+
+// misnamed warns of kustomizations, files of charts and directories of templates whose
+// names are one slip away from those that are read.
 func (k *checks) misnamed() {
 	warn := func(name, meant string) {
 		k.a.add(finding.Finding{
@@ -25,15 +28,13 @@ func (k *checks) misnamed() {
 			Message: fmt.Sprintf("%s is not read as %s", path.Base(name), meant), Hint: fmt.Sprintf("did you mean %q?", meant),
 		})
 	}
+	charts := k.chartDirs()
 	for _, f := range k.a.files {
 		if meant := k.kustomizationMeant(f); meant != "" && !k.nested(path.Dir(f.name)) {
 			warn(f.name, meant)
 		}
-	}
-	charts := []string{"."}
-	for _, h := range k.a.helms() {
-		if h.options.Repo == "" && h.options.Chart != "" {
-			charts = append(charts, path.Clean(h.options.Chart))
+		if meant := k.chartFileMeant(f, charts); meant != "" {
+			warn(f.name, meant)
 		}
 	}
 	for _, dir := range slices.Sorted(maps.Keys(k.dirs)) {
@@ -63,4 +64,52 @@ func (k *checks) kustomizationMeant(f file) string {
 		return "" // an object, such as a Kustomization of Flux
 	}
 	return meant
+}
+
+// chartDirs are the directories that are, or may be meant to be, charts of the bundle.
+func (k *checks) chartDirs() []string {
+	charts := []string{"."}
+	for _, h := range k.a.helms() {
+		if h.options.Repo == "" && h.options.Chart != "" {
+			charts = append(charts, path.Clean(h.options.Chart))
+		}
+	}
+	return charts
+}
+
+// chartFileMeant is the name that a file in one of the directories must have to be read as
+// the Chart.yaml or values.yaml that it is; empty where it is none, or where there is one.
+func (k *checks) chartFileMeant(f file, charts []string) string {
+	dir, base := path.Split(f.name)
+	dir = path.Clean(dir)
+	lower := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(base), ".yaml"), ".yml")
+	meant := map[string]string{"chart": chartFile, "values": valuesFile}[lower]
+	switch {
+	case meant == "" || lower == strings.ToLower(base) || !slices.Contains(charts, dir) || k.has(dir, []string{meant}):
+		return ""
+	case meant == chartFile && !k.looksLikeChart(f), meant == valuesFile && !k.has(dir, []string{chartFile}), k.isValuesFile(f.name):
+		return ""
+	}
+	return meant
+}
+
+// looksLikeChart reports whether a file says what a Chart.yaml says.
+func (k *checks) looksLikeChart(f file) bool {
+	data, err := f.bytes(k.a.o.Limits.FileBytes)
+	if err != nil || huge(data) || bytes.Contains(data, []byte("{{")) {
+		return false
+	}
+	root := position.Root(data)
+	_, name := position.Text(root, "name")
+	_, version := position.Text(root, "version")
+	_, kind := position.Text(root, "kind")
+	return name && version && !kind
+}
+
+// isValuesFile reports whether helm.valuesFiles of the bundle, or of a customization, name
+// a file.
+func (k *checks) isValuesFile(name string) bool {
+	return slices.ContainsFunc(k.a.helms(), func(h helm) bool {
+		return slices.ContainsFunc(h.options.ValuesFiles, func(v string) bool { return path.Clean(v) == name })
+	})
 }

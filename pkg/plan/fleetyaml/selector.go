@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -68,6 +69,9 @@ func indented(n *yaml.Node, key string, known map[string]field) string {
 func belongs(key string, t reflect.Type) string {
 	customization := reflect.TypeFor[fleet.BundleTarget]()
 	whole := t == reflect.TypeFor[document]()
+	if whole && slices.Contains(ofObjects, key) {
+		return hintObject
+	}
 	if key == "targetNamespace" && (whole || t == customization) {
 		return hintNamespace
 	}
@@ -79,6 +83,12 @@ func belongs(key string, t reflect.Type) string {
 	}
 	return ""
 }
+
+// ofObjects are keys of every Kubernetes object.
+var ofObjects = []string{"apiVersion", "kind", "metadata", "spec"}
+
+// hintObject is what helps where fleet.yaml is written as an object.
+const hintObject = "fleet.yaml is no Kubernetes object: what it says of the bundle stands at the top; a GitRepo is created on the management cluster"
 
 // hintNamespace is what helps where the key of a GitRepo stands.
 const hintNamespace = "it belongs to the GitRepo; namespace puts all objects of this bundle into one namespace, defaultNamespace those that name none"

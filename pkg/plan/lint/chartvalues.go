@@ -36,6 +36,9 @@ func (c *check) chartOptions() {
 		list := origins.options(h, place)
 		given = append(given, list...)
 		for _, in := range list {
+			if in.path != c.file.Path {
+				c.repeated(in.path, origins.root(in.path))
+			}
 			if at := under(origins.root(in.path), in.above...); at != nil {
 				c.misspeltValues(ch, in, at, ch.defaults, nil)
 			}

@@ -67,7 +67,7 @@ func TestCheck(t *testing.T) {
 			want: []string{`app/fleet.yaml:3:5: warning: customization "b" changes nothing: it sets no option [unreachable] ` + noOption},
 		},
 		"NoOptionFirst": {
-			why:  "it takes its clusters from the one behind it, unless no cluster fits both",
+			why: "it takes its clusters from the one behind it, unless no cluster fits both",
 			yaml: "targetCustomizations:\n  - {clusterSelector: {matchLabels: {env: dev}}, helm: {values: {}}, yaml: {overlays: []}}\n  - {clusterGroup: c, diff: {}}\n" +
 				"  - {clusterSelector: {matchLabels: {env: prod}}, namespace: a}\n  - {clusterGroup: b}\n",
 			want: []string{

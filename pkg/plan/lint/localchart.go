@@ -61,6 +61,7 @@ func (c *check) localChart(own *fleet.HelmOptions) *localChart {
 	if c.charts == nil {
 		c.charts = map[string]*localChart{}
 	}
+	c.chartFiles(dir)
 	c.charts[dir] = readChart(c.tree, dir)
 	return c.charts[dir]
 }
