@@ -266,7 +266,7 @@ func TestLint(t *testing.T) {
 				"Chart.yaml": chart, "templates/a.yaml": cm + "data: {a: {{ .Values.a.b }}}\n",
 				"fleet.yaml": "helm: {values: {a: {b: c}}}\ntargetCustomizations:\n- clusterName: c1\n  helm: {values: {a: text}}\n",
 			},
-			want: "templates/a.yaml:4:21: error: render: .Values.a.b: can't evaluate field b in type interface {} [render]\n    1 of 2 sample clusters: c1\n", code: 4,
+			want: "templates/a.yaml:4:21: error: render: .Values.a.b: .Values.a is no mapping, so there is no b in it [render]\n    1 of 2 sample clusters: c1\n", code: 4,
 		},
 		"OverrideNobody": {
 			why: "a bundle that none of the clusters gets is worth a word",

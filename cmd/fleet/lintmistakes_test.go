@@ -81,6 +81,8 @@ var mistakes = map[string]map[string]mistake{
 	"Images":             mistakesOfImages,
 	"Ingresses":          mistakesOfIngresses,
 	"ChartFiles":         mistakesOfChartFiles,
+	"KustomizeForms":     mistakesOfKustomizeForms,
+	"Builtins":           mistakesOfBuiltins,
 }
 
 var mistakesOfTemplates = map[string]mistake{

@@ -31,7 +31,8 @@ func (l locator) ofAbsent(file, expression, text string) (said string, ok bool) 
 	if !found || before == "" {
 		return "", false
 	}
-	return fmt.Sprintf("%s has no value here, so there is no %s in it", printable.Line(before), printable.Line(m[1])), true
+	said = fmt.Sprintf("%s has no value here, so there is no %s in it", printable.Line(before), printable.Line(m[1]))
+	return said + meantBuiltin("", strings.TrimLeft(before, "$.")), true
 }
 
 // absentValue says which value a template in a file of the chart lacks, where the

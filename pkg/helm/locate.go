@@ -142,6 +142,8 @@ func (l locator) template(name, line, column, text string) (Place, bool) {
 			m[2] = said
 		} else if said, ok := l.noTemplate(m[2]); ok {
 			m[2] = said
+		} else if said, ok := noField(m[1], m[2]); ok {
+			m[2] = said
 		}
 		p.Text = m[1] + ": " + m[2]
 	}
@@ -217,6 +219,12 @@ func (l locator) loading() (Place, bool) {
 	if m := ofParser.FindStringSubmatch(text); m != nil {
 		p.Line, p.Text = number(m[1]), m[2]
 	}
+	if said, key, ok := formText(text); ok {
+		p.Text = said
+		if key != "" {
+			p.Line, p.Column = l.findKey(f, key)
+		}
+	}
 	if m := ofChartAt.FindStringSubmatch(text); m != nil {
 		p.Line, p.Column = l.findKey(f, m[1])
 	}
@@ -260,6 +268,7 @@ func (l locator) kustomization() (Place, bool) {
 			p.Text += fmt.Sprintf("; did you mean %q?", near)
 		}
 	}
+	p = l.plainly(p, text)
 	// What failed is named innermost, relative to the kustomization that names
 	// it: of one that is a base only the base is known here.
 	for _, from := range fromFile.FindAllStringSubmatch(text, -1) {
