@@ -36,12 +36,7 @@ func (c *check) chartOptions() {
 		list := origins.options(h, place)
 		given = append(given, list...)
 		for _, in := range list {
-			if in.path != c.file.Path {
-				c.repeated(in.path, origins.root(in.path))
-			}
-			if at := under(origins.root(in.path), in.above...); at != nil {
-				c.misspeltValues(ch, in, at, ch.defaults, nil)
-			}
+			c.givenValues(ch, in, origins.root(in.path))
 		}
 		if !slices.Contains(charts, ch) {
 			charts = append(charts, ch)
@@ -64,6 +59,16 @@ func (c *check) chartOptions() {
 				return slices.ContainsFunc(given, func(in origin) bool { return gives(origins, in, keys) })
 			})
 		}
+	}
+}
+
+// givenValues looks through the values that a file gives a chart. root is all of the file.
+func (c *check) givenValues(ch *localChart, in origin, root *yaml.Node) {
+	if in.path != c.file.Path { // reading fleet.yaml finds them
+		c.repeated(in.path, root)
+	}
+	if at := under(root, in.above...); at != nil {
+		c.misspeltValues(ch, in, at, ch.defaults, nil)
 	}
 }
 
