@@ -44,7 +44,10 @@ func webhookRefuses(w *world) {
 			of: rancher.Clusters, name: "c-m-abcd0004", text: `{"spec":{"fleetWorkspaceName":null}}`,
 			message: "once set, field FleetWorkspaceName cannot be made empty", code: http.StatusBadRequest,
 		},
-		"Imported":       {of: rancher.ProvClusters, namespace: "fleet-default", name: "made", text: `{"spec":{"rkeConfig":null}}`, message: "RKEConfig", code: http.StatusUnprocessableEntity},
+		"Imported": {
+			of: rancher.ProvClusters, namespace: "fleet-default", name: "made", text: `{"spec":{"rkeConfig":null}}`,
+			message: "RKEConfig", code: http.StatusUnprocessableEntity,
+		},
 		"Local":          {of: rancher.Clusters, name: "local", message: "local cluster may not be deleted", code: http.StatusBadRequest},
 		"LocalNamespace": {of: rancher.Namespaces, name: "fleet-local", message: "can't delete local cluster", code: http.StatusBadRequest},
 	} {
