@@ -43,8 +43,12 @@ func readObject(t *testing.T, file string) *unstructured.Unstructured {
 
 // installDefinitions installs the chart's CustomResourceDefinitions and waits
 // until the API server serves them.
-func installDefinitions(t *testing.T, c dynamic.Interface) {
+func installDefinitions(t *testing.T, server *cluster.Cluster) {
 	t.Helper()
+	c, err := dynamic.NewForConfig(server.REST())
+	if err != nil {
+		t.Fatal(err)
+	}
 	files, err := filepath.Glob("../charts/fleet-crd/templates/*.yaml")
 	if err != nil || len(files) != len(fleet.Kinds()) {
 		t.Fatalf("%d definitions for %d kinds, %v", len(files), len(fleet.Kinds()), err)
@@ -78,7 +82,6 @@ func definedKinds(t *testing.T, server *cluster.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	installDefinitions(t, c)
 	for _, k := range fleet.Kinds() {
 		t.Run("RoundTrip/"+k.Kind, func(t *testing.T) {
 			want := readObject(t, filepath.Join(apiSamples, "TestRoundTrip", k.Kind+".yaml"))

@@ -22,6 +22,7 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
@@ -121,6 +122,9 @@ func kubePort(t *testing.T, server *cluster.Cluster) {
 		}
 	})
 }
+
+// What the server in memory of package kubetest does, a real API server does.
+func kubeTest(t *testing.T, server *cluster.Cluster) { kubetest.Conform(t, server.REST(), nil) }
 
 // A cache holds what its watch selects, on its diet, and tells changes in
 // order with old and new state.

@@ -22,9 +22,10 @@ func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
 func TestPorts(t *testing.T) {
 	server := harness.Cluster(t, "port")
 	t.Run("Helm", func(t *testing.T) { helmPort(t, server) })
+	installDefinitions(t, server)
 	for name, tell := range map[string]func(*testing.T, *cluster.Cluster){
 		"API": definedKinds, "Schema": lintedObjects, "Kube": kubePort, "KubeCache": kubeCache, "KubeEvent": kubeEvent,
-		"KubeLease": kubeLease, "KubeLeaseConflict": kubeLeaseConflict, "KubeLeaseWatched": kubeLeaseWatched,
+		"KubeLease": kubeLease, "KubeLeaseConflict": kubeLeaseConflict, "KubeLeaseWatched": kubeLeaseWatched, "KubeTest": kubeTest,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -47,7 +47,9 @@ func text(code int, body []byte) answer {
 func refusal(err error) answer {
 	var known apierrors.APIStatus
 	if !errors.As(err, &known) {
-		known = apierrors.NewInternalError(err)
+		known = &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error(),
+		}}
 	}
 	status := known.Status()
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}

@@ -89,6 +89,9 @@ func (r *resource) defaults(obj *unstructured.Unstructured) error {
 	case "Secret":
 		return secretDefaults(obj)
 	case "Namespace":
+		if obj.GetName() == "" {
+			return nil // it is generated later
+		}
 		labels := obj.GetLabels()
 		if labels == nil {
 			labels = map[string]string{}

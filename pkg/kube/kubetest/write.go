@@ -1,6 +1,7 @@
 package kubetest
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -23,11 +24,14 @@ func (s *Server) create(c *call) (*record, error) {
 		return nil, err
 	}
 	if obj.GetResourceVersion() != "" {
-		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+		return nil, errors.New("resourceVersion should not be set on objects to be created") // 500, as API servers say
 	}
 	if obj.GetName() == "" && obj.GetGenerateName() != "" {
 		s.names++
 		obj.SetName(fmt.Sprintf("%s%05d", obj.GetGenerateName(), s.names))
+		if err := c.res.defaults(obj); err != nil {
+			return nil, err
+		}
 	}
 	if obj.GetName() == "" {
 		return nil, c.invalid(field.Required(field.NewPath("metadata", "name"), "name or generateName is required"))

@@ -1,0 +1,158 @@
+package kubetest
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+func (c *conformity) create() {
+	made := c.configMap("made", nil)
+	if made.UID == "" || made.ResourceVersion == "" || made.CreationTimestamp.IsZero() || made.Generation != 0 {
+		c.Errorf("a new object lacks what the server sets: %+v", made.ObjectMeta)
+	}
+	_, err := c.configMaps.Create(c.Context(), c.newConfigMap("made", nil))
+	c.refused(err, kube.IsExists, "the name is taken")
+	versioned := c.newConfigMap("versioned", nil)
+	versioned.ResourceVersion = made.ResourceVersion
+	_, err = c.configMaps.Create(c.Context(), versioned)
+	c.refused(err, func(err error) bool { return codeOf(err) == http.StatusInternalServerError }, "a new object has no version")
+	again := c.configMap("again", nil)
+	if again.UID == made.UID || again.ResourceVersion == made.ResourceVersion {
+		c.Error("two objects share a UID or a version")
+	}
+	got := c.okMap(c.configMaps.Get(c.Context(), c.key("made")))
+	if got.UID != made.UID || got.Data["key"] != "value" {
+		c.Errorf("want the object that was made, got %+v", got)
+	}
+	_, err = c.configMaps.Get(c.Context(), c.key("nothing"))
+	c.refused(err, kube.IsGone, "there is no such object")
+}
+
+func (c *conformity) generateName() {
+	generated := c.newConfigMap("", nil)
+	generated.GenerateName = "some-"
+	first := c.okMap(c.configMaps.Create(c.Context(), generated.DeepCopy()))
+	second := c.okMap(c.configMaps.Create(c.Context(), generated.DeepCopy()))
+	if first.Name == second.Name || !strings.HasPrefix(first.Name, "some-") || len(first.Name) != len("some-")+5 {
+		c.Errorf("want two names of five letters after the prefix, got %q and %q", first.Name, second.Name)
+	}
+	_, err := c.configMaps.Create(c.Context(), c.newConfigMap("", nil))
+	c.refused(err, apierrors.IsInvalid, "the object has no name")
+}
+
+// Nothing is made in a namespace that is missing or is being deleted.
+func (c *conformity) namespaces() {
+	ns := ok[*corev1.Namespace](c)(c.spaces.Get(c.Context(), kube.Key{Name: c.ns}))
+	if ns.Status.Phase != corev1.NamespaceActive || ns.Labels["kubernetes.io/metadata.name"] != c.ns {
+		c.Errorf("want an active namespace that is labelled with its name, got %+v", ns)
+	}
+	missing := c.newConfigMap("made", nil)
+	missing.Namespace = "conform-missing"
+	_, err := c.configMaps.Create(c.Context(), missing)
+	c.refused(err, kube.IsGone, "the namespace is missing")
+	held := c.newConfigMap("held", nil)
+	held.Finalizers = []string{"conform.example/hold"}
+	held = c.okMap(c.configMaps.Create(c.Context(), held))
+	w := c.watching(metav1.ListOptions{ResourceVersion: held.ResourceVersion})
+	if err := c.spaces.Delete(c.Context(), kube.Key{Name: c.ns}, kube.Precondition{}); err != nil {
+		c.Fatal(err)
+	}
+	lifetime, err := c.client.NamespaceLifetime(c.Context(), c.ns)
+	if err != nil || lifetime.Ending() == "" {
+		c.Errorf("want a namespace that is being deleted, got %+v, %v", lifetime, err)
+	}
+	_, err = c.configMaps.Create(c.Context(), c.newConfigMap("late", nil))
+	c.refused(err, kube.IsTerminating, "the namespace is being deleted")
+	_, err = c.configMaps.Apply(c.Context(), c.newConfigMap("late", nil))
+	c.refused(err, kube.IsTerminating, "the namespace is being deleted")
+	c.collect()
+	marked := w.wants(watch.Modified, "held")
+	if marked.GetDeletionTimestamp() == nil {
+		c.Error("what is in the namespace is not being deleted")
+	}
+	held = c.okMap(c.configMaps.Get(c.Context(), c.key("held")))
+	free := held.DeepCopy()
+	free.Finalizers = nil
+	c.okMap(c.configMaps.Patch(c.Context(), held, free))
+	c.collect()
+	w.until("held")
+}
+
+func (c *conformity) dryRun() {
+	r := c.dynamic.Resource(configMapKind).Namespace(c.ns)
+	made := c.configMap("made", nil)
+	got, err := r.Get(c.Context(), "made", metav1.GetOptions{})
+	if err != nil {
+		c.Fatal(err)
+	}
+	got.SetLabels(map[string]string{"dry": "run"})
+	dry, err := r.Update(c.Context(), got, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil || dry.GetLabels()["dry"] != "run" {
+		c.Errorf("a dry run answers what would be written, got %v, %v", dry, err)
+	}
+	if err := r.Delete(c.Context(), "made", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+		c.Error(err)
+	}
+	got.SetName("other")
+	got.SetResourceVersion("")
+	if _, err := r.Create(c.Context(), got, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+		c.Error(err)
+	}
+	_, err = c.configMaps.Get(c.Context(), c.key("other"))
+	c.refused(err, kube.IsGone, "a dry run makes nothing")
+	if now := c.okMap(c.configMaps.Get(c.Context(), c.key("made"))); now.ResourceVersion != made.ResourceVersion {
+		c.Error("a dry run has written")
+	}
+}
+
+func (c *conformity) secrets() {
+	store := kube.StoreOf[*corev1.Secret](c.client)
+	made := ok[*corev1.Secret](c)(store.Create(c.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.ns, Name: "secret"}, StringData: map[string]string{"plain": "text"},
+	}))
+	if made.Type != corev1.SecretTypeOpaque || string(made.Data["plain"]) != "text" || made.StringData != nil {
+		c.Errorf("want an opaque Secret with data, got %+v", made)
+	}
+}
+
+func (c *conformity) tokens() {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.ns, Name: "account"}}
+	ok[*corev1.ServiceAccount](c)(kube.StoreOf[*corev1.ServiceAccount](c.client).Create(c.Context(), account))
+	if token, err := c.client.RequestToken(c.Context(), c.key("account"), time.Hour); err != nil || token == "" {
+		c.Errorf("want a token, got %q, %v", token, err)
+	}
+	_, err := c.client.RequestToken(c.Context(), c.key("nobody"), time.Hour)
+	c.refused(err, kube.IsGone, "there is no such account")
+}
+
+func (c *conformity) events() {
+	made := c.configMap("eventful", nil)
+	w, err := c.dynamic.Resource(eventsv1.SchemeGroupVersion.WithResource("events")).Namespace(c.ns).Watch(c.Context(), metav1.ListOptions{})
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer w.Stop()
+	recorder := kube.NewRecorder(c.client, "test")
+	ctx, cancel := context.WithCancel(c.Context())
+	done := make(chan error, 1)
+	go func() { done <- recorder.Run(ctx) }()
+	recorder.Event(made, kube.Warning, "Happened", "something happened")
+	told := (&watching{c, w}).next()
+	if told.Type != watch.Added || !strings.HasPrefix(metaOf(told.Object).GetName(), "eventful.") {
+		c.Errorf("want the event, got %s", printed(told))
+	}
+	cancel()
+	if err := <-done; err != nil {
+		c.Error(err)
+	}
+}
