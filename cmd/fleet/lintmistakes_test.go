@@ -166,6 +166,18 @@ var mistakesOfQuotes = map[string]mistake{
 }
 
 var mistakesOfDocuments = map[string]mistake{
+	"ThirdIsAText": {
+		map[string]string{"cm.yaml": mistakenCM + mistakenCopy + "  a: b\n---\nonly some text\n"},
+		"cm.yaml:15:1: error: a manifest must be a mapping with apiVersion, kind and metadata, not a text [manifest]\n",
+	},
+	"ThirdIsIndented": {
+		map[string]string{"cm.yaml": mistakenCM + mistakenCopy + "  a: b\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n   labels: {}\n"},
+		"cm.yaml:19:1: error: YAML: probably the line is indented wrongly: it begins with 3 spaces, line 18 with 2 spaces (mapping values are not allowed in this context) [yaml]\n",
+	},
+	"OnlyOneWithoutKind": {
+		map[string]string{"cm.yaml": "# a map\napiVersion: v1\nmetadata: {name: a}\n", "fleet.yaml": "namespace: a\n"},
+		"cm.yaml:2:1: warning: the document has no kind, so it is not deployed [manifest]\n    add what is missing, or list the file in .fleetignore\n",
+	},
 	"NoLineBetween": {
 		map[string]string{"cm.yaml": "---\n" + mistakenCM + "# the other one\n" + mistakenService + "web\n"},
 		"cm.yaml:9:1: error: two objects stand in one document: a line --- is missing before line 9 [joined]\n" +
