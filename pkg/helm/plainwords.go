@@ -134,8 +134,10 @@ func (l locator) findScalar(file, value string) (line, column int) {
 // rootNames are what templates of Helm have at their root, and the fields of Chart and
 // Release.
 var rootNames = map[string][]string{
-	"":        {"Values", "Release", "Chart", "Capabilities", "Files", "Template", "Subcharts"},
-	"Chart":   {"Name", "Version", "AppVersion", "Description", "Keywords", "Home", "Sources", "Maintainers", "Icon", "APIVersion", "Type", "KubeVersion", "Annotations"},
+	"": {"Values", "Release", "Chart", "Capabilities", "Files", "Template", "Subcharts"},
+	"Chart": {
+		"Name", "Version", "AppVersion", "Description", "Keywords", "Home", "Sources", "Maintainers", "Icon", "APIVersion", "Type", "KubeVersion", "Annotations",
+	},
 	"Release": {"Name", "Namespace", "Service", "IsInstall", "IsUpgrade", "Revision"},
 }
 
