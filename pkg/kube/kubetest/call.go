@@ -15,6 +15,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -26,8 +27,9 @@ type call struct {
 	query       url.Values
 	contentType string
 	body        []byte
-	manager     string // of fields
-	partial     bool   // metadata alone is asked for
+	content     map[string]any // of the body, where it was read already
+	manager     string         // of fields
+	partial     bool           // metadata alone is asked for
 	dryRun      bool
 }
 
@@ -140,6 +142,13 @@ func (s *Server) read(req *http.Request, body []byte) (*call, answer) {
 func (s *Server) readMore(c *call, req *http.Request) error {
 	c.Verb = verbOf(req.Method, c)
 	c.Body = string(c.body)
+	if c.Verb == "create" && c.Subresource == "" {
+		var err error
+		if c.content, err = s.fieldsOf(c); err != nil {
+			return err
+		}
+		c.Name, _, _ = unstructured.NestedString(c.content, "metadata", "name")
+	}
 	c.dryRun = c.query.Get("dryRun") == metav1.DryRunAll
 	if c.manager = c.query.Get("fieldManager"); c.manager == "" {
 		c.manager, _, _ = strings.Cut(c.UserAgent, "/")

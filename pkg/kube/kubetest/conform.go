@@ -36,9 +36,11 @@ func Conform(t *testing.T, cfg *rest.Config, collect func()) {
 		"Update": (*conformity).update, "Status": (*conformity).status, "Generation": (*conformity).generation,
 		"MergePatch": (*conformity).mergePatch, "JSONPatch": (*conformity).jsonPatch,
 		"Apply": (*conformity).apply, "ApplyConflict": (*conformity).applyConflict, "ManagedFields": (*conformity).managedFields,
-		"Delete": (*conformity).delete, "Finalizers": (*conformity).finalizers, "Owners": (*conformity).owners, "Foreground": (*conformity).foreground,
-		"List": (*conformity).list, "Pages": (*conformity).pages, "Metadata": (*conformity).metadata, "Discovery": (*conformity).discovery,
-		"Watch": (*conformity).watch, "WatchSelected": (*conformity).watchSelected, "WatchInitial": (*conformity).watchInitial, "FutureVersion": (*conformity).futureVersion,
+		"Delete": (*conformity).delete, "Finalizers": (*conformity).finalizers, "Owners": (*conformity).owners,
+		"Foreground": (*conformity).foreground,
+		"List":       (*conformity).list, "Pages": (*conformity).pages, "Metadata": (*conformity).metadata, "Discovery": (*conformity).discovery,
+		"Watch": (*conformity).watch, "WatchSelected": (*conformity).watchSelected, "WatchInitial": (*conformity).watchInitial,
+		"FutureVersion": (*conformity).futureVersion,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -123,11 +125,11 @@ func (c *conformity) newConfigMap(name string, labels map[string]string) *corev1
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.ns, Name: name, Labels: labels}, Data: map[string]string{"key": "value"}}
 }
 
-// cluster makes a custom object with a status.
-func (c *conformity) cluster(name string) *fleet.Cluster {
+// cluster makes a custom object, named "cluster", of a kind with a status.
+func (c *conformity) cluster() *fleet.Cluster {
 	c.Helper()
 	return c.okCluster(c.clusters.Create(c.Context(), &fleet.Cluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.ns, Name: name}, Spec: fleet.ClusterSpec{ClientID: "one"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.ns, Name: "cluster"}, Spec: fleet.ClusterSpec{ClientID: "one"},
 		Status: fleet.ClusterStatus{Namespace: "is not taken"},
 	}))
 }

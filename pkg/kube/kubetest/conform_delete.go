@@ -32,7 +32,7 @@ func (c *conformity) delete() {
 
 // An object with finalizers stays, marked, until the last of them is removed.
 func (c *conformity) finalizers() {
-	made := c.cluster("cluster")
+	made := c.cluster()
 	held := made.DeepCopy()
 	held.Finalizers = []string{"conform.example/hold", "conform.example/other"}
 	held = c.okCluster(c.clusters.Patch(c.Context(), made, held))
@@ -66,19 +66,19 @@ func (c *conformity) finalizers() {
 	c.refused(err, kube.IsGone, "the last finalizer is removed")
 }
 
-// owned makes an owner and an object that it owns.
-func (c *conformity) owned() (owner, dependent *corev1.ConfigMap, w *watching) {
+// owned makes an owner and an object that it owns, named "dependent".
+func (c *conformity) owned() (owner *corev1.ConfigMap, w *watching) {
 	owner = c.configMap("owner", nil)
-	dependent = c.newConfigMap("dependent", nil)
+	dependent := c.newConfigMap("dependent", nil)
 	dependent.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, BlockOwnerDeletion: new(true),
 	}}
 	dependent = c.okMap(c.configMaps.Create(c.Context(), dependent))
-	return owner, dependent, c.watching(metav1.ListOptions{ResourceVersion: dependent.ResourceVersion})
+	return owner, c.watching(metav1.ListOptions{ResourceVersion: dependent.ResourceVersion})
 }
 
 func (c *conformity) owners() {
-	owner, _, w := c.owned()
+	owner, w := c.owned()
 	if err := c.configMaps.Delete(c.Context(), kube.KeyOf(owner), kube.Precondition{}); err != nil {
 		c.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func (c *conformity) owners() {
 
 // In a foreground deletion the owner goes last.
 func (c *conformity) foreground() {
-	owner, _, w := c.owned()
+	owner, w := c.owned()
 	opts := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)}
 	if err := c.dynamic.Resource(configMapKind).Namespace(c.ns).Delete(c.Context(), owner.Name, opts); err != nil {
 		c.Fatal(err)

@@ -106,7 +106,7 @@ func (c *conformity) metadata() {
 	if err != nil || got.UID != made.UID || got.Labels["a"] != "b" {
 		c.Errorf("want metadata, got %+v, %v", got, err)
 	}
-	c.cluster("cluster")
+	c.cluster()
 	list, err := c.client.ListMeta(c.Context(), fleet.GroupVersion.WithKind("Cluster"), kube.Watch{Namespace: c.ns})
 	if err != nil || len(list) != 1 || list[0].Name != "cluster" {
 		c.Errorf("want the metadata of one cluster, got %+v, %v", list, err)

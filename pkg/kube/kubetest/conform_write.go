@@ -1,8 +1,8 @@
 package kubetest
 
 import (
-	"bytes"
 	"net/http"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,7 +36,7 @@ func (c *conformity) update() {
 	if now = c.okMap(c.configMaps.Update(c.Context(), anyVersion)); now.Data["any"] != "version" {
 		c.Errorf("a ConfigMap may be updated without a version, got %+v", now)
 	}
-	custom := c.cluster("cluster")
+	custom := c.cluster()
 	custom.ResourceVersion = ""
 	_, err = c.clusters.Update(c.Context(), custom)
 	c.refused(err, apierrors.IsInvalid, "a custom object may not")
@@ -46,7 +46,7 @@ func (c *conformity) update() {
 
 // The status is written by its subresource alone, and nothing else by that.
 func (c *conformity) status() {
-	made := c.cluster("cluster")
+	made := c.cluster()
 	if made.Status.Namespace != "" {
 		c.Errorf("a status was taken at creation: %+v", made.Status)
 	}
@@ -74,7 +74,7 @@ func (c *conformity) status() {
 
 // A generation counts what changes outside of metadata and status.
 func (c *conformity) generation() {
-	made := c.cluster("cluster")
+	made := c.cluster()
 	labelled := made.DeepCopy()
 	labelled.Labels = map[string]string{"a": "b"}
 	labelled = c.okCluster(c.clusters.Patch(c.Context(), made, labelled))
@@ -157,14 +157,14 @@ func (c *conformity) applyConflict() {
 		c.Errorf("want the field taken over, got %v, %v", now, err)
 	}
 	for _, m := range now.GetManagedFields() {
-		if owns := bytes.Contains(m.FieldsV1.Raw, []byte(`"f:key"`)); owns != (m.Manager == "other") {
+		if owns := strings.Contains(m.FieldsV1.GetRawString(), `"f:key"`); owns != (m.Manager == "other") {
 			c.Errorf("want only the other one to own the field, got %v", now.GetManagedFields())
 		}
 	}
 }
 
 func (c *conformity) managedFields() {
-	made := c.cluster("cluster")
+	made := c.cluster()
 	changed := made.DeepCopy()
 	changed.Status.Namespace = "set"
 	now := ok[*fleet.Cluster](c)(kube.StoreOf[*fleet.Cluster](c.as("reporter")).PatchStatus(c.Context(), made, changed))

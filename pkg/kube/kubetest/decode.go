@@ -18,6 +18,9 @@ var fromProtobuf = protobuf.NewSerializer(scheme, scheme)
 
 // fieldsOf reads a body into fields.
 func (s *Server) fieldsOf(c *call) (map[string]any, error) {
+	if c.content != nil {
+		return c.content, nil
+	}
 	form, _, _ := mime.ParseMediaType(c.contentType)
 	switch form {
 	case runtime.ContentTypeProtobuf:

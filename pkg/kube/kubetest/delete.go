@@ -44,11 +44,13 @@ func (c *call) precondition(live *record, p *metav1.Preconditions) error {
 		return nil
 	}
 	gr := c.res.resource().GroupResource()
-	if p.UID != nil && *p.UID != live.GetUID() {
-		return apierrors.NewConflict(gr, c.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, live.GetUID())) //nolint:staticcheck // the server's words
+	if uid := live.GetUID(); p.UID != nil && *p.UID != uid {
+		return apierrors.NewConflict(gr, c.Name, fmt.Errorf("the UID in the precondition (%s) does not match the UID in record (%s). "+
+			"The object might have been deleted and then recreated", *p.UID, uid))
 	}
-	if p.ResourceVersion != nil && *p.ResourceVersion != live.GetResourceVersion() {
-		return apierrors.NewConflict(gr, c.Name, fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, live.GetResourceVersion())) //nolint:staticcheck // the server's words
+	if v := live.GetResourceVersion(); p.ResourceVersion != nil && *p.ResourceVersion != v {
+		return apierrors.NewConflict(gr, c.Name, fmt.Errorf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). "+
+			"The object might have been modified", *p.ResourceVersion, v))
 	}
 	return nil
 }

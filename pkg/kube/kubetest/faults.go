@@ -106,7 +106,8 @@ func (s *Server) Broken(times int, m Match) *Fault {
 
 // Forbid answers with 403, as RBAC does.
 func (s *Server) Forbid(times int, m Match) *Fault {
-	return s.fail(times, m, "403", apierrors.NewForbidden(schema.GroupResource{Resource: m.Resource}, m.Name, fmt.Errorf("the user has no right to %s it", m.Verb)))
+	why := fmt.Errorf("the user has no right to %s it", m.Verb)
+	return s.fail(times, m, "403", apierrors.NewForbidden(schema.GroupResource{Resource: m.Resource}, m.Name, why))
 }
 
 // Expired answers a list or a watch with 410: the version is too old.

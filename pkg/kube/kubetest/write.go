@@ -130,7 +130,7 @@ func (s *Server) update(c *call) (*record, error) {
 func (c *call) current(live *record, obj *unstructured.Unstructured) error {
 	gr := c.res.resource().GroupResource()
 	if uid := obj.GetUID(); uid != "" && uid != live.GetUID() {
-		return apierrors.NewConflict(gr, c.Name, fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, live.GetUID())) //nolint:staticcheck // the server's words
+		return apierrors.NewConflict(gr, c.Name, fmt.Errorf("the UID in the precondition (%s) is not that of the object (%s)", uid, live.GetUID()))
 	}
 	if v := obj.GetResourceVersion(); v != "" && v != live.GetResourceVersion() {
 		return apierrors.NewConflict(gr, c.Name, fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again"))
