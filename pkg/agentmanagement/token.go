@@ -79,7 +79,7 @@ func (l *tokenLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, err
 	}
 	ready, err := l.apply(ctx, t)
 	if err != nil || !ready {
-		return kube.Done, err
+		return kube.Next{After: verdict.Left}, err // it ends also where it is never finished
 	}
 	l.warn(t)
 	changed := t.DeepCopy()

@@ -220,6 +220,38 @@ func TestTokenSecretTaken(t *testing.T) {
 	})
 }
 
+// A token ends with its ttl also where its grant could not be finished.
+func TestTokenEndsUnfinished(t *testing.T) {
+	for name, prepare := range map[string]func(*tokenTest){
+		"AccountWithoutToken": func(t *tokenTest) { t.create(time.Hour) },
+		"SecretTaken": func(t *tokenTest) {
+			taken := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tokenKey.Namespace, Name: tokenKey.Name}}
+			if _, err := t.secrets.Create(t.Context(), taken); err != nil {
+				t.Fatal(err)
+			}
+			t.granted(time.Hour)
+		},
+		"Forbidden": func(t *tokenTest) {
+			t.server.Forbid(kubetest.Always, kubetest.Match{Verb: "create", Resource: "roles"})
+			t.create(time.Hour)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testTokens(t, Config{}, func(t *tokenTest) {
+				prepare(t)
+				if _, err := t.tokens.Get(t.Context(), tokenKey); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if _, err := t.tokens.Get(t.Context(), tokenKey); !kube.IsGone(err) {
+					t.Errorf("want the token deleted, got %v", err)
+				}
+			})
+		})
+	}
+}
+
 // Whatever request fails, and however, in the end all is there once, and then there is
 // rest.
 func TestTokenFaults(t *testing.T) {
