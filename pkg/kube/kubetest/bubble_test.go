@@ -88,6 +88,7 @@ func TestCachesUnderFakeTime(t *testing.T) {
 			t.Errorf("what lost its label has to go, got %v", got)
 		}
 		time.Sleep(3 * time.Hour)
+		synctest.Wait()
 		if err := maps.Delete(ctx, kube.KeyOf(red), kube.Precondition{UID: red.UID}); err != nil {
 			t.Fatal(err)
 		}
@@ -123,6 +124,7 @@ func TestWatchFaults(t *testing.T) {
 		release := s.HoldWatches(configMaps)
 		must[*corev1.ConfigMap](t)(maps.Create(ctx, configMap("a", nil)))
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if len(told) > 0 {
 			t.Errorf("told of %v while the watch was held", told)
 		}
@@ -135,6 +137,7 @@ func TestWatchFaults(t *testing.T) {
 		s.CutWatches(configMaps)
 		must[*corev1.ConfigMap](t)(maps.Create(ctx, configMap("b", nil)))
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		release = s.HoldWatches(configMaps)
 		s.CutWatches(configMaps)
 		if err := maps.Delete(ctx, kube.Key{Namespace: "default", Name: "a"}, kube.Precondition{}); err != nil {
@@ -143,6 +146,7 @@ func TestWatchFaults(t *testing.T) {
 		s.ForgetHistory()
 		release()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if !slices.Equal(told, []string{"a", "b", "-a"}) {
 			t.Errorf("want a, b, -a, got %v", told)
 		}
@@ -166,8 +170,10 @@ func TestLeaseUnderFakeTime(t *testing.T) {
 		first, stop := context.WithCancel(ctx)
 		lead(first, "one")
 		time.Sleep(time.Second)
+		synctest.Wait()
 		lead(ctx, "two")
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if leader != "one" {
 			t.Fatalf("want one to lead, got %q", leader)
 		}
