@@ -67,7 +67,7 @@ func linted(s *story) {
 // five minutes or with the next commit.
 func named(s *story) {
 	s.git.Commit("first", map[string]string{
-		"app/cm.yaml": manifest("one"), "app/fleet.yaml": "targetCustomizations:\n- clusterName: shop1\n- clusterGroup: eu\n",
+		"app/cm.yaml": manifest("one"), "app/fleet.yaml": "targetCustomizations:\n- clusterName: shop1\n  helm: {atomic: true}\n- clusterGroup: eu\n  helm: {atomic: true}\n",
 	})
 	s.follow(nil)
 	s.says("Stalled", "False", "UnknownCluster", `app/fleet.yaml:2: there is no cluster "shop1" in `+s.ns+" (and 1 more)")

@@ -43,7 +43,7 @@ func (c counted) Hash(name string) (string, bool) {
 // What was found in files that have not changed is taken over without a look,
 // and is the same as a look would bring.
 func TestDoubts(t *testing.T) {
-	const never = "targetCustomizations:\n- {name: all, clusterSelector: {}}\n- {name: never, clusterName: c, clusterSelector: {}}\n"
+	const never = "targetCustomizations:\n- {name: all, clusterSelector: {}, helm: {atomic: true}}\n- {name: never, clusterName: c, clusterSelector: {}}\n"
 	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 	opened := 0
 	tree := counted{fstest.MapFS{}, &opened}

@@ -30,7 +30,7 @@ func tree(files map[string]string) fstest.MapFS {
 	return out
 }
 
-const noOption = "(it selects no clusters either: to limit the bundle to clusters write overrideTargets)"
+const noOption = "(the targets of the GitRepo select the clusters, or overrideTargets here; only fleet apply takes customizations for targets)"
 
 func TestCheck(t *testing.T) {
 	cases := map[string]struct {
@@ -64,21 +64,21 @@ func TestCheck(t *testing.T) {
 		"NoOption": {
 			why:  "nothing behind it can want its clusters",
 			yaml: "targetCustomizations:\n  - {clusterName: c1, namespace: a}\n  - {name: b, clusterName: c2, helm: {values: }}\n",
-			want: []string{`app/fleet.yaml:3:5: warning: customization "b" changes nothing: it sets no option [unreachable] ` + noOption},
+			want: []string{`app/fleet.yaml:3:5: warning: customization "b" sets no option [unreachable] ` + noOption},
 		},
 		"NoOptionFirst": {
 			why: "it takes its clusters from the one behind it, unless no cluster fits both",
 			yaml: "targetCustomizations:\n  - {clusterSelector: {matchLabels: {env: dev}}, helm: {values: {}}, yaml: {overlays: []}}\n  - {clusterGroup: c, diff: {}}\n" +
 				"  - {clusterSelector: {matchLabels: {env: prod}}, namespace: a}\n  - {clusterGroup: b}\n",
 			want: []string{
-				`app/fleet.yaml:2:5: warning: customization 1 of targetCustomizations changes nothing: it sets no option [unreachable] ` + noOption,
-				`app/fleet.yaml:5:5: warning: customization 4 of targetCustomizations changes nothing: it sets no option [unreachable] ` + noOption,
+				`app/fleet.yaml:2:5: warning: customization 1 of targetCustomizations sets no option [unreachable] ` + noOption,
+				`app/fleet.yaml:5:5: warning: customization 4 of targetCustomizations sets no option [unreachable] ` + noOption,
 			},
 		},
 		"NoOptionOfAll": {
 			why:  "each of those that match applies, so none takes anything from another",
 			yaml: "targetCustomizationMode: AllMatches\ntargetCustomizations:\n  - {clusterName: c1}\n  - {clusterSelector: {}, namespace: b}\n",
-			want: []string{`app/fleet.yaml:3:5: warning: customization 1 of targetCustomizations changes nothing: it sets no option [unreachable] ` + noOption},
+			want: []string{`app/fleet.yaml:3:5: warning: customization 1 of targetCustomizations sets no option [unreachable] ` + noOption},
 		},
 		"AnOption": {
 			why:  "what is set counts, whatever it is",
@@ -87,7 +87,7 @@ func TestCheck(t *testing.T) {
 		"OnlyTargets": {
 			why:  "they look like those of a GitRepo",
 			yaml: "targets:\n  - name: prod\n    clusterSelector: {matchLabels: {env: prod}}\n",
-			want: []string{`app/fleet.yaml:2:5: warning: customization "prod" changes nothing: it sets no option [unreachable] ` + noOption},
+			want: []string{`app/fleet.yaml:2:5: warning: customization "prod" sets no option [unreachable] ` + noOption},
 		},
 		"NoCriteria": {
 			yaml: "targetCustomizations:\n  - name: a\n    namespace: b\noverrideTargets:\n  - name: c\n",

@@ -73,8 +73,8 @@ func (c *check) idle() {
 		if !setsNothing(targets[i]) || asksNothing(criteriaOf(&targets[i])) || c.covering(i) >= 0 || c.shields(i) {
 			continue
 		}
-		c.warn(finding.RuleUnreachable, fmt.Sprintf("customization %s changes nothing: it sets no option", c.title(i)),
-			"it selects no clusters either: to limit the bundle to clusters write overrideTargets", place...)
+		c.warn(finding.RuleUnreachable, fmt.Sprintf("customization %s sets no option", c.title(i)),
+			"the targets of the GitRepo select the clusters, or overrideTargets here; only fleet apply takes customizations for targets", place...)
 	}
 }
 
