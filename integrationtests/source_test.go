@@ -58,7 +58,14 @@ func TestRefusedManifest(t *testing.T) {
 
 	harness.Eventually(w, "two of four", repo.State, harness.State{Commit: commit, Counts: "2/4"})
 	w.Until("the GitRepo says why", func() string {
-		return lacks(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "refused-bad", "Not_A_Name")
+		return lacks(repo.Message(fleet.ConditionReady, corev1.ConditionFalse), "not installed: ", "Not_A_Name")
+	})
+	w.Until("the GitRepo names the bundle", func() string {
+		var names []string
+		for _, r := range repo.GitRepo().Status.Summary.NonReadyResources {
+			names = append(names, r.Name)
+		}
+		return lacks(strings.Join(names, " "), "refused-bad")
 	})
 
 	repo.Write("bad/settings.yaml", settings("a-name", "one"))
