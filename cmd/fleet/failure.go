@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 // Error is what a command prints with -o json or -o yaml that fails before it has
@@ -41,7 +42,7 @@ func failure(cmd *cobra.Command, err error, code int, ran bool) Error {
 	case doc.Reason != "":
 	case !ran:
 		doc.Reason, doc.Hint = "Usage", cmd.CommandPath()+" --help"
-	case apierrors.IsUnauthorized(err) && deniedByWebhook(err.Error()):
+	case apierrors.IsUnauthorized(err) && kube.IsDenied(err):
 		doc.Reason = "Forbidden"
 	case apierrors.IsUnauthorized(err):
 		doc.Reason = "Unauthorized"

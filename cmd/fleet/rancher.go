@@ -22,6 +22,7 @@ import (
 	"github.com/rancher/norman/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
 
@@ -290,7 +291,7 @@ func (k *rancherKeeper) trouble(err error) error {
 	said := cmp.Or(k.way.said.Message, k.way.said.Code, refused.Status)
 	k.way.mu.Unlock()
 	switch {
-	case refused.StatusCode == http.StatusForbidden, refused.StatusCode == http.StatusUnauthorized && deniedByWebhook(said):
+	case refused.StatusCode == http.StatusForbidden, refused.StatusCode == http.StatusUnauthorized && kube.DeniedMessage(said):
 		return fmt.Errorf("Rancher at %s does not let you do this: %s", k.address(), said) //nolint:staticcheck // a name
 	case refused.StatusCode == http.StatusUnauthorized:
 		return fmt.Errorf("Rancher at %s does not accept the token: %s", k.address(), said) //nolint:staticcheck // a name

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
@@ -212,7 +213,7 @@ func reached(address string, err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err
-	case apierrors.IsUnauthorized(err) && deniedByWebhook(err.Error()):
+	case apierrors.IsUnauthorized(err) && kube.IsDenied(err):
 		return fmt.Errorf("%s does not let you do this: %w", address, err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%s does not accept the credentials of the kubeconfig; they are wrong, or its token or certificate has expired: log in again, or get a new kubeconfig: %w", address, err)
@@ -230,14 +231,6 @@ func reached(address string, err error) error {
 		return fmt.Errorf("%s does not know the kinds of Fleet; install charts/fleet-crd and charts/fleet there: %w", address, err)
 	}
 	return err
-}
-
-// deniedByWebhook reports whether a message is that of an admission webhook which has
-// denied a request. The webhook chooses the code itself, and that of Rancher answers as
-// if the credentials were unknown: only the text of the API server tells them apart.
-func deniedByWebhook(message string) bool {
-	_, after, ok := strings.Cut(message, "admission webhook ")
-	return ok && strings.Contains(after, "denied the request")
 }
 
 // unknownResource reports whether a request failed because the server does not

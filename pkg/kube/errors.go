@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,8 +24,32 @@ func IsExists(err error) bool { return apierrors.IsAlreadyExists(err) }
 // IsForbidden tells whether the API server refused the rights, not the person.
 func IsForbidden(err error) bool { return apierrors.IsForbidden(err) }
 
-// IsUnauthorized tells whether the API server does not know the credential.
-func IsUnauthorized(err error) bool { return apierrors.IsUnauthorized(err) }
+// IsUnauthorized reports whether the API server does not know the credential. A denial
+// by admission says nothing of the credential, also where its code is 401.
+func IsUnauthorized(err error) bool { return apierrors.IsUnauthorized(err) && !IsDenied(err) }
+
+// IsDenied reports whether an admission webhook or a ValidatingAdmissionPolicy has denied
+// a write. Both choose the code of their denial, and Rancher's webhook takes 401.
+func IsDenied(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && DeniedMessage(status.Status().Message)
+}
+
+// DeniedMessage reports whether a message of an API server is about a denial by admission.
+// Only the text that the API server puts before the words of a webhook or a policy
+// tells a denial apart.
+func DeniedMessage(message string) bool {
+	for _, by := range [][2]string{{"admission webhook ", "denied the request"}, {"ValidatingAdmissionPolicy '", " denied request: "}} {
+		if _, after, ok := strings.Cut(message, by[0]); ok && strings.Contains(after, by[1]) {
+			return true
+		}
+	}
+	return false
+}
+
+// DeniedAnswer reports whether an answer is about a denial by admission. The answer can be
+// read afterwards as if nothing had been read.
+func DeniedAnswer(resp *http.Response) bool { return DeniedMessage(string(beginningOf(resp))) }
 
 // IsInvalid tells whether the API server refused the content of an object.
 func IsInvalid(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) }
@@ -37,8 +62,12 @@ func IsTerminating(err error) bool {
 
 // IsAway tells whether the API server could not be asked at all: no
 // connection, refused credentials, or a server that is not able to answer.
-// Nothing follows from such an error about what exists.
+// Nothing follows from such an error about what exists. A server whose admission
+// denies a write has answered.
 func IsAway(err error) bool {
+	if IsDenied(err) {
+		return false
+	}
 	var netErr net.Error
 	return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) ||
 		apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) ||

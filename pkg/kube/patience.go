@@ -154,13 +154,19 @@ func final(resp *http.Response) bool {
 // version yet: it was restored, and the cache has to begin anew. The answer can
 // be read afterwards as if nothing had been read.
 func fromTheFuture(resp *http.Response) bool {
+	return bytes.Contains(beginningOf(resp), []byte("ResourceVersionTooLarge"))
+}
+
+// beginningOf reads the first 64 KiB of an answer. The answer can be read afterwards as
+// if nothing had been read.
+func beginningOf(resp *http.Response) []byte {
 	const enough = 64 << 10
 	text, err := io.ReadAll(io.LimitReader(resp.Body, enough))
-	if err != nil {
-		return false
-	}
 	resp.Body = &reread{Reader: io.MultiReader(bytes.NewReader(text), resp.Body), Closer: resp.Body}
-	return bytes.Contains(text, []byte("ResourceVersionTooLarge"))
+	if err != nil {
+		return nil
+	}
+	return text
 }
 
 type reread struct {

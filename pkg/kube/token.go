@@ -27,10 +27,14 @@ func (c *Client) RequestToken(ctx context.Context, account Key, ttl time.Duratio
 	if err != nil {
 		return "", err
 	}
-	answer, err := rc.Post().
+	result := rc.Post().
 		AbsPath("api", "v1", "namespaces", account.Namespace, "serviceaccounts", account.Name, "token").
 		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").
-		Body(body).Do(ctx).Raw()
+		Body(body).Do(ctx)
+	if err := result.Error(); err != nil { // Raw does not read the Status
+		return "", wrap("request a token of", "ServiceAccount", account, err)
+	}
+	answer, err := result.Raw()
 	if err != nil {
 		return "", wrap("request a token of", "ServiceAccount", account, err)
 	}

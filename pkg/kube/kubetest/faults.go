@@ -110,6 +110,15 @@ func (s *Server) Forbid(times int, m Match) *Fault {
 	return s.fail(times, m, "403", apierrors.NewForbidden(schema.GroupResource{Resource: m.Resource}, m.Name, why))
 }
 
+// Deny answers with 401 in the name of an admission webhook, as the API server does when
+// Rancher's webhook denies a write.
+func (s *Server) Deny(times int, m Match) *Fault {
+	return s.fail(times, m, "a denial", apierrors.NewUnauthorized(DeniedText))
+}
+
+// DeniedText is the message of a denial by Deny.
+const DeniedText = `admission webhook "rancher.cattle.io.test" denied the request: Unauthorized`
+
 // Expired answers a list or a watch with 410: the version is too old.
 func (s *Server) Expired(times int, m Match) *Fault {
 	return s.fail(times, m, "410", apierrors.NewResourceExpired("the resourceVersion for the provided list is too old"))
