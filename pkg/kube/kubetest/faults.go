@@ -110,6 +110,11 @@ func (s *Server) Forbid(times int, m Match) *Fault {
 	return s.fail(times, m, "403", apierrors.NewForbidden(schema.GroupResource{Resource: m.Resource}, m.Name, why))
 }
 
+// Refuse answers with 401: the credential is not known.
+func (s *Server) Refuse(times int, m Match) *Fault {
+	return s.fail(times, m, "401", apierrors.NewUnauthorized("Unauthorized"))
+}
+
 // Deny answers with 401 in the name of an admission webhook, as the API server does when
 // Rancher's webhook denies a write.
 func (s *Server) Deny(times int, m Match) *Fault {

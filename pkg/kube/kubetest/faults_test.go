@@ -30,6 +30,7 @@ func TestFaults(t *testing.T) {
 		"Broken":   {func(s *kubetest.Server) { s.Broken(1, named) }, apierrors.IsInternalError},
 		"Forbid":   {func(s *kubetest.Server) { s.Forbid(1, named) }, kube.IsForbidden},
 		"Deny":     {func(s *kubetest.Server) { s.Deny(1, named) }, kube.IsDenied},
+		"Refuse":   {func(s *kubetest.Server) { s.Refuse(1, named) }, kube.IsUnauthorized},
 		"Expired":  {func(s *kubetest.Server) { s.Expired(1, named) }, apierrors.IsResourceExpired},
 		"Busy":     {func(s *kubetest.Server) { s.Busy(11, named, time.Second) }, kube.IsBusy},
 	} {
