@@ -196,6 +196,10 @@ func plain(server string, err error) error {
 			fmt.Errorf("install the agent at %s: the answer to an attempt to %s is larger than what is read of it; is that an API server?", server, tried(err)))
 	case err == nil, fault.IsPermanent(err), fault.IsWait(err), isUnreachable(err):
 		return err
+	case kube.IsDenied(err):
+		return fault.WaitError(imports.ReasonDenied, importRetry,
+			fmt.Errorf("install the agent at %s: an admission webhook or policy of that cluster denies an attempt to %s: it has to let the kubeconfig's user do that",
+				server, tried(err)))
 	case kube.IsUnauthorized(err):
 		return fault.WaitError(imports.ReasonRefused, importRetry,
 			fmt.Errorf("install the agent at %s: the credential of the kubeconfig is not accepted (401): renew it", server))

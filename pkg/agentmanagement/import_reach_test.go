@@ -176,10 +176,14 @@ func TestPlain(t *testing.T) {
 	}{
 		"Unauthorized": {wrapped(apierrors.NewUnauthorized("INTERNAL")), imports.ReasonRefused, "401"},
 		"Forbidden":    {wrapped(apierrors.NewForbidden(deployments, "x", &wrapError{"INTERNAL", nil})), imports.ReasonRefused, `may not apply Deployment "a/fleet-agent" (403)`},
-		"Broken":       {wrapped(apierrors.NewInternalError(&wrapError{"INTERNAL", nil})), "Error", "is answered with 500"},
-		"Conflict":     {wrapped(apierrors.NewConflict(deployments, "x", &wrapError{"INTERNAL", nil})), "Error", "is answered with 409"},
-		"Network":      {wrapped(&net.OpError{Op: "dial", Err: &wrapError{"INTERNAL", nil}}), imports.ReasonUnreachable, "the connection is refused"},
-		"Own":          {fault.PermanentError("Own", &wrapError{"our own words", nil}), "Own", "our own words"},
+		"Denied401": {wrapped(apierrors.NewUnauthorized(`admission webhook "INTERNAL" denied the request: INTERNAL`)), imports.ReasonDenied,
+			`an admission webhook or policy of that cluster denies an attempt to apply Deployment "a/fleet-agent"`},
+		"Denied403": {wrapped(apierrors.NewForbidden(deployments, "x", &wrapError{"ValidatingAdmissionPolicy 'INTERNAL' denied request: INTERNAL", nil})),
+			imports.ReasonDenied, `an admission webhook or policy of that cluster denies an attempt to apply Deployment "a/fleet-agent"`},
+		"Broken":   {wrapped(apierrors.NewInternalError(&wrapError{"INTERNAL", nil})), "Error", "is answered with 500"},
+		"Conflict": {wrapped(apierrors.NewConflict(deployments, "x", &wrapError{"INTERNAL", nil})), "Error", "is answered with 409"},
+		"Network":  {wrapped(&net.OpError{Op: "dial", Err: &wrapError{"INTERNAL", nil}}), imports.ReasonUnreachable, "the connection is refused"},
+		"Own":      {fault.PermanentError("Own", &wrapError{"our own words", nil}), "Own", "our own words"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

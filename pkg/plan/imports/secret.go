@@ -25,6 +25,8 @@ const (
 	ReasonUntrusted = "CertificateRefused"
 	// ReasonRefused: it does not accept the credential, or grants it too little.
 	ReasonRefused = "CredentialRefused"
+	// ReasonDenied: an admission webhook or a policy there denies the agent's objects.
+	ReasonDenied = "RequestDenied"
 	// ReasonForeign: something of the agent's names is somebody else's.
 	ReasonForeign = "ForeignAgent"
 	// ReasonOwnCluster: the kubeconfig leads to the manager's own cluster.
