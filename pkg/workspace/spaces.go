@@ -163,7 +163,7 @@ func (l *spaceLoop) put(ctx context.Context, w *management.FleetWorkspace, want 
 // manager does not have, and that the author of the workspace need not have.
 func (l *spaceLoop) apply(ctx context.Context, w *management.FleetWorkspace, want *corev1.Namespace) error {
 	_, err := l.namespaces.Apply(ctx, want)
-	if err == nil || !kube.IsUnauthorized(err) && !kube.IsForbidden(err) {
+	if err == nil || !kube.IsDenied(err) && !kube.IsForbidden(err) {
 		return err
 	}
 	left := plan.LeaveOutPodSecurity(want)
