@@ -67,9 +67,10 @@ func (s *identityCheck) doubts() bool {
 
 // unanswered takes in a check-in that failed. A manager that answers without saying
 // anything of the Cluster, as after it was deleted, has nothing to compare with; one
-// that cannot be reached is waited for.
+// that cannot be reached is waited for, and so is one whose admission denies the
+// check-in: the Cluster is there, and the agent may read its deployments.
 func (s *session) unanswered(err error) {
-	if (kube.IsGone(err) || kube.IsForbidden(err) || kube.IsUnauthorized(err)) && !s.identity.doubts() {
+	if !kube.IsDenied(err) && (kube.IsGone(err) || kube.IsForbidden(err) || kube.IsUnauthorized(err)) && !s.identity.doubts() {
 		s.alone.set()
 	}
 }

@@ -39,6 +39,9 @@ func troubleOfToken(err error, b registration.Bootstrapping, namespace string) t
 	case errors.As(err, &verify):
 		return trouble{reasonCertificate, "shows a certificate that the apiServerCA of the registration token's values does not vouch for",
 			authorityHint(err, b)}
+	case kube.IsDenied(err):
+		return trouble{reasonDenied, "denies the request of this agent",
+			"look at the admission webhook or policy that the message names; the registration token is not refused"}
 	case kube.IsUnauthorized(err):
 		return trouble{reasonToken, fmt.Sprintf("does not know the registration token %q: it has expired or was removed", b.TokenName), anew}
 	case kube.IsForbidden(err):

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/agent/register"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -36,6 +37,10 @@ func TestTroubleOfToken(t *testing.T) {
 		"OtherNamespace": {
 			why: "values were mixed", err: apierrors.NewForbidden(kind, "", errors.New("no")),
 			reason: reasonTokenRights, what: `ask in namespace "team-a"`, hint: "values of the new token",
+		},
+		"Denied": {
+			why: "an admission webhook has refused the request, and nobody the token", err: fmt.Errorf("ask: %w", apierrors.NewUnauthorized(kubetest.DeniedText)),
+			reason: reasonDenied, what: "denies the request", hint: "the registration token is not refused",
 		},
 		"NoFleet":    {why: "another cluster's address", err: fmt.Errorf("ask: %w", kube.ErrGone), reason: reasonNoFleet, what: "no Fleet", hint: "apiServerURL"},
 		"Incomplete": {why: "half a file", err: fmt.Errorf("%w: no token", register.ErrIncomplete), reason: reasonIncomplete, what: "incomplete"},

@@ -7,6 +7,8 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 // An ownCluster knows whether the agent may work in its own cluster, by the answers
@@ -35,10 +37,16 @@ type judged struct {
 // RoundTrip sends a request.
 func (j judged) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := j.next.RoundTrip(r)
-	if err == nil {
+	if err == nil && !deniedWrite(r, resp) {
 		j.own.answered(r, resp.StatusCode)
 	}
 	return resp, err
+}
+
+// deniedWrite reports whether admission in the agent's own cluster has denied a write with
+// 401, which Rancher's webhook does.
+func deniedWrite(r *http.Request, resp *http.Response) bool {
+	return r.Method != http.MethodGet && resp.StatusCode == http.StatusUnauthorized && kube.DeniedAnswer(resp)
 }
 
 // answered judges one answer. What the account of a bundle may not do says nothing

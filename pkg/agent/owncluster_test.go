@@ -1,12 +1,47 @@
 package agent
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
+
+// A write that admission in the agent's own cluster denies with 401 says nothing about the
+// agent's account.
+func TestOwnClusterDenies(t *testing.T) {
+	for name, c := range map[string]struct {
+		method, body string
+		want         int
+	}{
+		"Denied":  {http.MethodPatch, `{"message":"admission webhook \"w\" denied the request: Unauthorized"}`, 0},
+		"Refused": {http.MethodPatch, `{"message":"Unauthorized"}`, http.StatusUnauthorized},
+		"Read":    {http.MethodGet, `{"message":"admission webhook \"w\" denied the request: Unauthorized"}`, http.StatusUnauthorized},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &ownCluster{namespace: "fleet"}
+			next := answers(func(*http.Request) *http.Response {
+				return &http.Response{StatusCode: http.StatusUnauthorized, Body: io.NopCloser(strings.NewReader(c.body))}
+			})
+			r, _ := http.NewRequestWithContext(t.Context(), c.method, "https://own/api/v1/namespaces/shop", nil)
+			resp, err := judged{o, next}.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if left, _ := io.ReadAll(resp.Body); o.refused() != c.want || string(left) != c.body {
+				t.Errorf("want %d, got %d; the client reads %q", c.want, o.refused(), left)
+			}
+		})
+	}
+}
+
+// answers answer requests.
+type answers func(*http.Request) *http.Response
+
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) { return a(r), nil }
 
 // What the agent's own API server answers says whether the agent may work there.
 func TestOwnCluster(t *testing.T) {

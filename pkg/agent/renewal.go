@@ -7,6 +7,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/agent/checkin"
 	"github.com/fleetworkspace/fleet/pkg/agent/credential"
 	"github.com/fleetworkspace/fleet/pkg/agent/register"
+	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
 // renewalLimit limits what is done about a credential between two check-ins.
@@ -32,25 +33,29 @@ func (s *session) heedOffer(ans checkin.Answer) {
 }
 
 // recovered fetches another token where the present one has ended. The next
-// attempt to check in shows it.
-func (s *session) recovered() bool {
+// attempt to check in shows it. The error says why there is none.
+func (s *session) recovered() (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), renewalLimit)
 	defer cancel()
 	done, err := s.keeper.Recover(ctx)
 	if err != nil {
 		s.log.WithField("error", err.Error()).Warn("credential not renewed")
 	}
-	return done
+	return done, err
 }
 
-// ended is the trouble of a credential that is refused: another one where it has
-// ended and the manager renews it no more.
-func (s *session) ended(t trouble) trouble {
-	if !s.keeper.Ended() {
-		return t
+// ended is the trouble of a credential that is refused, and its cause: another one where
+// it has ended and the manager renews it no more, or admission denies that. renewal is
+// why there is no other credential.
+func (s *session) ended(t trouble, err, renewal error) (trouble, error) {
+	switch {
+	case kube.IsDenied(renewal):
+		return troubleOf(renewal, s.cfg.Namespace), renewal
+	case !s.keeper.Ended():
+		return t, err
 	}
 	return trouble{
 		reasonEnded, "refuses the credential, which has ended, and gives no other one: this agent was away for longer than credentialGrace there, or its rights were revoked",
 		joinHint(s.cfg.Namespace),
-	}
+	}, err
 }

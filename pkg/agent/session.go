@@ -291,10 +291,11 @@ func (s *session) failed(err error) {
 	s.cfg.Metrics.checkedIn(map[bool]string{true: "refused", false: "error"}[t.refused()])
 	defer s.diary.keep()
 	if t.reason == reasonCredential {
-		if s.recovered() {
+		recovered, cause := s.recovered()
+		if recovered {
 			return
 		}
-		t = s.ended(t)
+		t, err = s.ended(t, err, cause)
 	}
 	s.lost(s.cred, t, err)
 }

@@ -19,6 +19,7 @@ const (
 	reasonSilent      = "ManagerSilent"      // a connection, and no answer
 	reasonFailing     = "ManagerFailing"     // it answers that it is broken
 	reasonBusy        = "ManagerBusy"        // it answers that it has too much to do
+	reasonDenied      = "RequestDenied"      // admission there denies what this agent writes
 	reasonCertificate = "CertificateRefused" // it is not who this agent was told to trust
 	reasonCredential  = "CredentialRefused"  // it does not know this agent (any more)
 	reasonEnded       = "CredentialEnded"    // it has ended, and is not renewed any more
@@ -50,6 +51,9 @@ func troubleOf(err error, namespace string) trouble {
 		return trouble{reasonCertificate, "shows a certificate that this agent does not trust", certificateHint(err, join)}
 	case errors.As(err, &record):
 		return trouble{reasonCertificate, "does not speak TLS", "look for a proxy in between, and at the address"}
+	case kube.IsDenied(err): // with any code, also 401 and 403
+		return trouble{reasonDenied, "denies the request of this agent",
+			"look at the admission webhook or policy that the message names; the credential is not refused"}
 	case kube.IsUnauthorized(err):
 		return trouble{reasonCredential, "refuses the credential: it has expired, was revoked, or another agent has registered with the identity of this cluster", join}
 	case kube.IsForbidden(err):

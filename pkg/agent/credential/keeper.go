@@ -230,7 +230,8 @@ func (k *Keeper) renew(ctx context.Context) {
 
 // Recover fetches another token where the present one was refused because it has
 // ended. It is false, and no error, where the present one does not end, or has not
-// ended.
+// ended. A token that admission denies is asked for again at the next check-in: the
+// account for renewal has its rights.
 func (k *Keeper) Recover(ctx context.Context) (bool, error) {
 	if k == nil {
 		return false, nil
@@ -246,7 +247,7 @@ func (k *Keeper) Recover(ctx context.Context) (bool, error) {
 	}
 	token, err := k.fetchAgain(ctx, offer)
 	if err != nil {
-		if kube.IsUnauthorized(err) || kube.IsForbidden(err) {
+		if !kube.IsDenied(err) && (kube.IsUnauthorized(err) || kube.IsForbidden(err)) {
 			k.refused = k.cfg.Now()
 		}
 		return false, err

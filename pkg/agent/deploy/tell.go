@@ -40,14 +40,15 @@ func (r *Reconciler) tell(ctx context.Context, s *snapshot, f report.Found) erro
 	switch {
 	case err == nil:
 		r.settled(s, f, status)
-	case kube.IsAway(err):
+	case kube.IsAway(err), kube.IsDenied(err):
 		r.remember(s, f)
 	}
 	return r.told(s, err)
 }
 
 // told judges the outcome of a status write. A manager that is away gets the
-// status when it is back; an object that is gone needs none.
+// status when it is back; an object that is gone needs none. A status that admission
+// denies is an error in the words of the webhook.
 func (r *Reconciler) told(s *snapshot, err error) error {
 	switch {
 	case err == nil:
