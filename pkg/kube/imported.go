@@ -45,6 +45,9 @@ type ImportPolicy struct {
 	Addresses address.Policy
 	// TLSOnly refuses plain http, also after a redirect.
 	TLSOnly bool
+	// Via, where not nil, carries the requests in the place of connections of their
+	// own: an API server in memory, of a test.
+	Via http.RoundTripper
 }
 
 // ConnectImported prepares a connection to the API server of a kubeconfig, which
@@ -86,6 +89,9 @@ func (p ImportPolicy) Transport(secured *tls.Config, proxy func(*http.Request) (
 		MaxResponseHeaderBytes: importedHeaderBytes, MaxIdleConnsPerHost: 2, IdleConnTimeout: 10 * time.Second,
 		ForceAttemptHTTP2: true,
 	}}
+	if p.Via != nil {
+		t.next = p.Via
+	}
 	t.left.Store(importedTotalBytes)
 	return t
 }
@@ -93,7 +99,7 @@ func (p ImportPolicy) Transport(secured *tls.Config, proxy func(*http.Request) (
 // importTransport sends the requests of one connection to an imported cluster.
 type importTransport struct {
 	policy ImportPolicy
-	next   *http.Transport
+	next   http.RoundTripper
 	left   atomic.Int64 // bytes of answers that may still be read
 }
 
