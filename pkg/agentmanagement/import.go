@@ -2,6 +2,7 @@ package agentmanagement
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"time"
 
@@ -48,18 +49,21 @@ type importLoop struct {
 	accounts *kube.Store[*corev1.ServiceAccount]
 	client   *kube.Client
 
-	known *metaCache // Secrets that may hold kubeconfigs
+	known *metaCache        // Secrets that may hold kubeconfigs
+	via   http.RoundTripper // carries what is asked of other clusters, in tests
 
 	mu     sync.Mutex
 	away   map[kube.Key]*absence // clusters that did not answer
 	looked map[kube.Key]look     // what Secrets say that have changed since the import
 	failed map[kube.Key]bool     // whose last import did not go through
+	unseen map[kube.Key]string   // versions that were written and that the cache has not shown yet
 }
 
 // absence is a cluster whose API server did not answer.
 type absence struct {
 	delays kube.Backoff
-	secret string // version of the Secret that it was tried with
+	secret string    // version of the Secret that it was tried with
+	until  time.Time // it is not tried again before
 }
 
 // bySecret is the index of Clusters by the Secret that they name.
@@ -77,6 +81,7 @@ func newImportLoop(h *House, c *kube.Client) *importLoop {
 			Fields: "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token",
 		}, dietSecret),
 		away: map[kube.Key]*absence{}, looked: map[kube.Key]look{}, failed: map[kube.Key]bool{},
+		unseen: map[kube.Key]string{},
 	}
 	l.near = kube.NewLoop("imports", nearWorkers, kube.Within(h.cfg.Scope.Holds, l.Near))
 	l.far = kube.NewLoop("imports-away", farWorkers, kube.Within(h.cfg.Scope.Holds, l.Far))
@@ -154,6 +159,7 @@ func (l *importLoop) clusterChanged(old, c *fleet.Cluster) {
 		l.turns.wake()
 		return
 	}
+	l.seen(c)
 	if c.Spec.KubeConfigSecret == "" {
 		return
 	}
@@ -216,7 +222,8 @@ func (l *importLoop) Near(ctx context.Context, key kube.Key) (kube.Next, error) 
 		return kube.Done, nil
 	}
 	if l.isAway(c) {
-		return kube.Done, nil // its turn comes with the far workers
+		l.far.Add(key) // what the far workers waited for may have come
+		return kube.Done, nil
 	}
 	return l.turn(ctx, c, nearLimit)
 }
@@ -227,7 +234,20 @@ func (l *importLoop) Far(ctx context.Context, key kube.Key) (kube.Next, error) {
 	if !ok || !l.concerns(c) || !l.isAway(c) {
 		return kube.Done, nil
 	}
+	if left := l.restOf(key); left > 0 {
+		return kube.Next{After: left}, nil
+	}
 	return l.turn(ctx, c, farLimit)
+}
+
+// restOf is for how long a Cluster that did not answer is left alone.
+func (l *importLoop) restOf(key kube.Key) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := l.away[key]; a != nil {
+		return a.until.Sub(l.now())
+	}
+	return 0
 }
 
 // turn brings the agent of one Cluster in order.
@@ -247,8 +267,9 @@ func (l *importLoop) turn(ctx context.Context, c *fleet.Cluster, limit time.Dura
 		return kube.Done, nil
 	}
 	if err != nil {
-		return l.ended(ctx, key, err)
+		return l.ended(ctx, c, err)
 	}
+	c = facts.Cluster
 	need, reason := imports.Due(facts)
 	switch {
 	case need == imports.None:
@@ -268,7 +289,7 @@ func (l *importLoop) turn(ctx context.Context, c *fleet.Cluster, limit time.Dura
 		return kube.Done, nil
 	}
 	if err != nil {
-		return l.ended(ctx, key, err)
+		return l.ended(ctx, c, err)
 	}
 	l.succeeded(key)
 	l.turns.wake()
@@ -284,7 +305,8 @@ func (l *importLoop) latest(ctx context.Context, c *fleet.Cluster) (imports.Fact
 	if err != nil {
 		return facts, err
 	}
-	if need, _ := imports.Due(facts); need != imports.Now && need != imports.Anew {
+	need, _ := imports.Due(facts)
+	if need == imports.None || need == imports.InTurn && !l.turns.has(kube.KeyOf(c), facts.Offer.Terms()) {
 		return facts, nil
 	}
 	if c, err = l.clusters.Get(ctx, kube.KeyOf(c)); err != nil {
@@ -294,7 +316,8 @@ func (l *importLoop) latest(ctx context.Context, c *fleet.Cluster) (imports.Fact
 }
 
 // ended reports an import that did not go through.
-func (l *importLoop) ended(ctx context.Context, key kube.Key, err error) (kube.Next, error) {
+func (l *importLoop) ended(ctx context.Context, c *fleet.Cluster, err error) (kube.Next, error) {
+	key := kube.KeyOf(c)
 	if kube.IsConflict(err) || fault.IsWait(err) && fault.ReasonOf(err) == fleet.ReasonProgressing {
 		return kube.Done, err
 	}
@@ -302,7 +325,7 @@ func (l *importLoop) ended(ctx context.Context, key kube.Key, err error) (kube.N
 	l.failed[key] = true
 	l.mu.Unlock()
 	l.turns.wake()
-	if failed := l.report(ctx, key, err); failed != nil {
+	if failed := l.report(ctx, c, err); failed != nil {
 		return kube.Done, failed
 	}
 	if !isUnreachable(err) {
@@ -311,7 +334,9 @@ func (l *importLoop) ended(ctx context.Context, key kube.Key, err error) (kube.N
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a := l.away[key]; a != nil {
-		return kube.Done, fault.WaitError(imports.ReasonUnreachable, a.delays.Next(), err)
+		delay := a.delays.Next()
+		a.until = l.now().Add(delay)
+		return kube.Done, fault.WaitError(imports.ReasonUnreachable, delay, err)
 	}
 	return kube.Done, err // its Secret has just changed
 }
@@ -352,6 +377,7 @@ func (l *importLoop) forget(key kube.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.looked, key)
+	delete(l.unseen, key)
 }
 
 // hasFailed tells whether the last import of a Cluster did not go through.

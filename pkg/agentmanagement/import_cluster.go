@@ -2,6 +2,7 @@ package agentmanagement
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -121,6 +122,9 @@ func (l *importLoop) settle(ctx context.Context, f imports.Facts) (kube.Next, er
 		}
 	}
 	next, silent := kube.Done, error(nil)
+	if f.Record.Own != "" {
+		next.After = importRetry // what tells that it is handed over may have come too early
+	}
 	if f.Arrived && f.Token {
 		next.After = importRetry
 		if err := l.endToken(ctx, f); err != nil {
@@ -129,7 +133,7 @@ func (l *importLoop) settle(ctx context.Context, f imports.Facts) (kube.Next, er
 	}
 	if !f.Arrived {
 		if left := f.Record.Since.Add(imports.DefaultPace.Patience).Sub(l.now()); left > 0 {
-			next.After = left
+			next = sooner(next, left)
 		} else {
 			silent = fault.WaitError(imports.ReasonSilent, 0, fmt.Errorf(
 				"the agent was installed in namespace %q and told of %s, and has not registered: kubectl -n %s logs deployment/fleet-agent says why",
@@ -137,7 +141,7 @@ func (l *importLoop) settle(ctx context.Context, f imports.Facts) (kube.Next, er
 			l.turns.wake() // the others may have to wait because of it
 		}
 	}
-	return next, l.report(ctx, kube.KeyOf(f.Cluster), silent)
+	return next, l.report(ctx, f.Cluster, silent)
 }
 
 // endToken deletes the registration token of an agent that works with its own
@@ -227,7 +231,7 @@ func (l *importLoop) reach(ctx context.Context, secret *corev1.Secret, limit tim
 
 // importPolicy says how API servers of imported clusters may be reached.
 func (l *importLoop) importPolicy() kube.ImportPolicy {
-	return kube.ImportPolicy{Addresses: l.cfg.Addresses, TLSOnly: l.cfg.Settings.AgentTLSMode == registration.TLSStrict}
+	return kube.ImportPolicy{Addresses: l.cfg.Addresses, TLSOnly: l.cfg.Settings.AgentTLSMode == registration.TLSStrict, Via: l.via}
 }
 
 // An order is what an import makes.
@@ -362,6 +366,11 @@ func (l *importLoop) token(ctx context.Context, c *fleet.Cluster) (*fleet.Cluste
 		return nil, none, l.underWay("the registration token is made")
 	}
 	if l.spent(c, t) {
+		// A request of the same second may be older: the one that is made now would be taken to
+		// be spent as well, and the next one.
+		if age := l.now().Sub(t.CreationTimestamp.Time); age >= 0 && age < lookSoon {
+			return nil, none, fault.WaitError(fleet.ReasonProgressing, lookSoon, errors.New("install the agent: the registration token is replaced"))
+		}
 		if err := l.tokens.Delete(ctx, key, exactly(t)); err != nil {
 			return nil, none, err
 		}
@@ -394,7 +403,8 @@ func (l *importLoop) spent(c *fleet.Cluster, t *fleet.ClusterRegistrationToken) 
 	return t.DeletionTimestamp == nil && (!own || left < tokenLeft || r.Arrived(l.granted(c)))
 }
 
-// underWay says that an import goes on as soon as the next news come.
+// underWay says that an import goes on as soon as the next news come. Not all news wake
+// it up: those of a token that has the name of its own and is somebody else's do not.
 func (l *importLoop) underWay(what string) error {
-	return fault.WaitError(fleet.ReasonProgressing, 0, fmt.Errorf("install the agent: %s", what))
+	return fault.WaitError(fleet.ReasonProgressing, lookAgain, fmt.Errorf("install the agent: %s", what))
 }

@@ -2,6 +2,7 @@ package agentmanagement
 
 import (
 	"context"
+	"errors"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -30,25 +31,58 @@ func (l *importLoop) note(ctx context.Context, c *fleet.Cluster, r imports.Recor
 				continue
 			}
 		}
+		l.wrote(c, noted, err)
 		if err != nil {
 			return err
 		}
-		return l.write(ctx, noted, &r, nil)
+		return l.say(ctx, noted, noted, &r, nil)
 	}
 }
 
-// report writes the condition Imported of a Cluster: it holds where nothing has
-// failed.
-func (l *importLoop) report(ctx context.Context, key kube.Key, failed error) error {
-	c, ok := l.view.clusters.Get(key)
+// report writes the condition Imported of a Cluster as it was judged: it holds where
+// nothing has failed.
+func (l *importLoop) report(ctx context.Context, judged *fleet.Cluster, failed error) error {
+	c, ok := l.view.clusters.Get(kube.KeyOf(judged))
 	if !ok {
 		return nil
 	}
+	if l.doubtful(c) || !sameImport(judged, c) {
+		live, err := l.clusters.Get(ctx, kube.KeyOf(c))
+		if err != nil {
+			return ignoreGone(err)
+		}
+		l.caughtUp(c, live)
+		c = live
+	}
 	var r *imports.Record
 	if failed == nil {
-		r = imports.RecordOf(c)
+		r = imports.RecordOf(judged)
 	}
-	return l.write(ctx, c, r, failed)
+	return l.say(ctx, judged, c, r, failed)
+}
+
+// say writes the condition Imported of a Cluster, anew where the Cluster has changed
+// meanwhile. A Wait says that it is another one than was judged.
+func (l *importLoop) say(ctx context.Context, judged, c *fleet.Cluster, r *imports.Record, failed error) error {
+	for try := 1; ; try++ {
+		if !sameImport(judged, c) {
+			return fault.WaitError(fleet.ReasonProgressing, lookSoon, errors.New("report the import: the Cluster has changed meanwhile"))
+		}
+		err := l.write(ctx, c, r, failed)
+		if !kube.IsConflict(err) || try == tries {
+			return err
+		}
+		if c, err = l.clusters.Get(ctx, kube.KeyOf(c)); err != nil {
+			return ignoreGone(err)
+		}
+	}
+}
+
+// sameImport reports whether two versions of a Cluster ask for the same and were
+// imported as one.
+func sameImport(a, b *fleet.Cluster) bool {
+	return a.UID == b.UID && a.Generation == b.Generation && a.Status.AgentConfigChanged == b.Status.AgentConfigChanged &&
+		a.Annotations[imports.AnnotationImported] == b.Annotations[imports.AnnotationImported]
 }
 
 func (l *importLoop) write(ctx context.Context, c *fleet.Cluster, r *imports.Record, failed error) error {
@@ -65,13 +99,63 @@ func (l *importLoop) write(ctx context.Context, c *fleet.Cluster, r *imports.Rec
 		r.NoteStatus(&changed.Status)
 	}
 	was := condition.Find(c.Status.Conditions, fleet.ConditionImported)
-	if _, err := l.clusters.PatchStatus(ctx, c, changed); err != nil {
+	written, err := l.clusters.PatchStatus(ctx, c, changed)
+	l.wrote(c, written, err)
+	if err != nil {
 		return err
 	}
 	if failed != nil && (was == nil || was.Reason != imported.Reason || was.Message != imported.Message) {
 		l.events.Event(c, kube.Warning, imported.Reason, failed.Error())
 	}
 	return nil
+}
+
+// unknownVersion is what a write has led to whose answer was lost.
+const unknownVersion = "?"
+
+// wrote remembers that a Cluster was written: until the cache shows that version, what
+// it says of the Cluster may be older than what was said last.
+func (l *importLoop) wrote(c, written *fleet.Cluster, err error) {
+	version := unknownVersion
+	switch {
+	case err == nil:
+		version = written.ResourceVersion
+	case kube.IsConflict(err):
+		return // nothing was written
+	}
+	if version == c.ResourceVersion {
+		return // nothing was to be written
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unseen[kube.KeyOf(c)] = version
+}
+
+// doubtful reports whether a Cluster of the cache may be older than the last write.
+func (l *importLoop) doubtful(c *fleet.Cluster) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	version, ok := l.unseen[kube.KeyOf(c)]
+	return ok && version != c.ResourceVersion
+}
+
+// caughtUp takes note that a Cluster of the cache is as the API server has it, if it is.
+func (l *importLoop) caughtUp(c, live *fleet.Cluster) {
+	if c.ResourceVersion != live.ResourceVersion {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.unseen, kube.KeyOf(c))
+}
+
+// seen takes note of the version that the cache shows of a Cluster.
+func (l *importLoop) seen(c *fleet.Cluster) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if version := l.unseen[kube.KeyOf(c)]; version == c.ResourceVersion {
+		delete(l.unseen, kube.KeyOf(c))
+	}
 }
 
 // reasonOf is the reason of a failed import in one word.
