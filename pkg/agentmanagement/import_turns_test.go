@@ -28,7 +28,9 @@ func TestTurnsWake(t *testing.T) {
 		return c
 	}
 	for name, changed := range map[string]*fleet.Cluster{
-		"Told":   cluster(func(c *fleet.Cluster) { c.Annotations[imports.AnnotationImported] = imports.Record{Namespace: "a"}.String() }),
+		"Told": cluster(func(c *fleet.Cluster) {
+			c.Annotations[imports.AnnotationImported] = imports.Record{Namespace: "a"}.String()
+		}),
 		"Canary": cluster(func(c *fleet.Cluster) { c.Labels[imports.LabelCanary] = "true" }),
 		"Paused": cluster(func(c *fleet.Cluster) { c.Spec.Paused = true }),
 		"Online": cluster(func(c *fleet.Cluster) {
