@@ -3,6 +3,7 @@
 package fleetyaml
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -129,8 +130,8 @@ func Parse(path string, data []byte) (File, []finding.Finding) {
 	if finding.HasErrors(c.found) {
 		return f, c.sorted()
 	}
-	var doc document
-	if err := sigyaml.Unmarshal(data, &doc); err != nil {
+	doc, err := decodeDocument(data)
+	if err != nil {
 		line, _, text := syntax(data, err)
 		c.add(&yaml.Node{Line: line}, finding.Error, finding.RuleType, "cannot be read: "+text, "")
 		return f, c.sorted()
@@ -139,6 +140,28 @@ func Parse(path string, data []byte) (File, []finding.Finding) {
 	f.decoded = true
 	f.validate(c)
 	return f, c.sorted()
+}
+
+// decodeDocument decodes a file into its type. The YAML package looks at the type to
+// make texts of numbers, and sets pointers in the value that it is given while it does so:
+// for a key below helm it looks among the fields of the embedded BundleSpec, and leaves an
+// empty RolloutStrategy there for helm.rolloutStrategy. So that value is thrown away, and
+// the JSON is decoded again into one that is empty.
+func decodeDocument(data []byte) (document, error) {
+	var doc, scratch document
+	var raw json.RawMessage
+	var decodeErr error
+	keep := func(d *json.Decoder) *json.Decoder {
+		decodeErr = d.Decode(&raw)
+		return json.NewDecoder(bytes.NewReader(raw))
+	}
+	if err := sigyaml.Unmarshal(data, &scratch, keep); err != nil {
+		return doc, err
+	}
+	if decodeErr != nil {
+		return doc, decodeErr
+	}
+	return doc, json.Unmarshal(raw, &doc)
 }
 
 // nameOf finds the bundle's name in a file that may otherwise be wrong.

@@ -31,7 +31,7 @@ func (c *checker) unknownKey(n *yaml.Node, p pair, s slot, known map[string]fiel
 		c.add(p.key, severity, finding.RuleUnknownKey, selectorText(n, p, s, near), "")
 		return
 	}
-	hint := cmp.Or(indented(n, key, known), belongs(p.key.Value, s.t))
+	hint := cmp.Or(indented(n, key, known), belongs(p.key.Value, s))
 	if near != "" && hint == "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
@@ -64,24 +64,44 @@ func indented(n *yaml.Node, key string, known map[string]field) string {
 	return ""
 }
 
-// belongs is where a key that is unknown in t is known: in the options of Helm, or
-// in customizations. It is empty for others.
-func belongs(key string, t reflect.Type) string {
+// belongs is where a key that is unknown in a place is known: in the options of Helm, in
+// customizations, or at the top of the file. It is empty for others.
+func belongs(key string, s slot) string {
 	customization := reflect.TypeFor[fleet.BundleTarget]()
-	whole := t == reflect.TypeFor[document]()
+	whole := s.t == reflect.TypeFor[document]()
 	if whole && slices.Contains(ofObjects, key) {
 		return hintObject
 	}
-	if key == "targetNamespace" && (whole || t == customization) {
+	if key == "targetNamespace" && (whole || s.t == customization) {
 		return hintNamespace
 	}
-	if _, ok := fields(reflect.TypeFor[fleet.HelmOptions]())[key]; ok && (whole || t == customization) {
+	if _, ok := fields(reflect.TypeFor[fleet.HelmOptions]())[key]; ok && (whole || s.t == customization) {
 		return "it belongs under helm: helm." + key
 	}
-	if _, ok := fields(customization)[key]; ok && (whole || t == reflect.TypeFor[fleet.GitTarget]()) {
+	_, customizes := fields(customization)[key]
+	_, selects := fields(reflect.TypeFor[fleet.GitTarget]())[key]
+	switch {
+	case customizes && selects && whole:
+		return "it belongs in an entry of targetCustomizations or overrideTargets"
+	case customizes && (whole || s.t == reflect.TypeFor[fleet.GitTarget]()):
 		return "it belongs in an entry of targetCustomizations"
+	case slices.Contains(ofAll, key) || whole:
+		return ""
+	case customizes && below(s.where, "targetCustomizations", "targets"):
+		return "it belongs in the entry of targetCustomizations itself"
+	case Known(key):
+		return "it belongs at the top of fleet.yaml"
 	}
 	return ""
+}
+
+// ofAll are keys of fleet.yaml that are meant for something else in most other places.
+var ofAll = []string{"name", "labels", "annotations", "targets"}
+
+// below reports whether a place is in an entry of one of the lists.
+func below(where string, lists ...string) bool {
+	list, _, inEntry := strings.Cut(where, "[")
+	return inEntry && slices.ContainsFunc(lists, func(l string) bool { return strings.EqualFold(l, list) })
 }
 
 // ofObjects are keys of every Kubernetes object.

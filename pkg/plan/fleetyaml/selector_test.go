@@ -1,6 +1,8 @@
 package fleetyaml
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -90,4 +92,57 @@ func TestKeysInTheWrongPlace(t *testing.T) {
 	if diff := cmp.Diff(want, texts(found)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
+}
+
+// The YAML package takes a key below helm for one of the top; nothing of it is left.
+func TestKeysOfTheTopAreIgnoredElsewhere(t *testing.T) {
+	const top = "it belongs at the top of fleet.yaml"
+	const entry = "it belongs in the entry of targetCustomizations itself"
+	const strategy = "rolloutStrategy: {maxUnavailable: 25%, maxNew: 3, autoPartitionThreshold: 1, autoPartitionSize: 1, " +
+		"maxUnavailablePartitions: 1, partitions: [{name: a, clusterName: a}]}"
+	cases := map[string]struct{ text, key, at, hint, same string }{
+		"Helm":            {text: "helm:\n  " + strategy, key: "rolloutStrategy", at: "2:3", hint: top},
+		"OtherCase":       {text: "helm:\n  RolloutStrategy: {maxNew: 3}", key: "RolloutStrategy", at: "2:3"},
+		"Kustomize":       {text: "kustomize:\n  " + strategy, key: "rolloutStrategy", at: "2:3", hint: top},
+		"YAML":            {text: "yaml:\n  " + strategy, key: "rolloutStrategy", at: "2:3", hint: top},
+		"Diff":            {text: "diff:\n  " + strategy, key: "rolloutStrategy", at: "2:3", hint: top},
+		"Ignore":          {text: "ignore:\n  " + strategy, key: "rolloutStrategy", at: "2:3", hint: top},
+		"CorrectDrift":    {text: "correctDrift:\n  " + strategy, key: "rolloutStrategy", at: "2:3", hint: top},
+		"RolloutStrategy": {text: "rolloutStrategy:\n  " + strategy, key: "rolloutStrategy", at: "2:3", hint: top},
+		"Customization":   {text: "targetCustomizations:\n- " + strategy, key: "rolloutStrategy", at: "2:3", hint: top},
+		"CustomizedHelm":  {text: "targetCustomizations:\n- helm:\n    correctDrift: {enabled: true}", key: "correctDrift", at: "3:5", hint: entry, same: "targetCustomizations: [{helm: {}}]"},
+		"Namespace":       {text: "helm:\n  namespace: a", key: "namespace", at: "2:3", hint: top},
+		"Default":         {text: "helm:\n  defaultNamespace: a", key: "defaultNamespace", at: "2:3", hint: top},
+		"Customizations":  {text: "helm:\n  targetCustomizations: []", key: "targetCustomizations", at: "2:3", hint: top},
+		"Drift":           {text: "helm:\n  correctDrift: {enabled: true}", key: "correctDrift", at: "2:3", hint: top},
+		"Paused":          {text: "helm:\n  paused: true", key: "paused", at: "2:3", hint: top},
+		"Name":            {text: "helm:\n  name: a", key: "name", at: "2:3"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			want := fmt.Sprintf("f:%s: warning: unknown key %q is ignored [unknown-key]", c.at, c.key)
+			if c.hint != "" {
+				want += " (" + c.hint + ")"
+			}
+			got, found := Parse("f", []byte(c.text+"\n"))
+			if diff := cmp.Diff([]string{want}, texts(found)); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+			same := c.same
+			if same == "" {
+				parent, _, _ := strings.Cut(c.text, ":")
+				same = emptied[parent]
+			}
+			empty, _ := Parse("f", []byte(same))
+			if diff := cmp.Diff(empty.Spec, got.Spec); diff != "" {
+				t.Errorf("the key is not ignored: -want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+// emptied are files with nothing but a key of the top.
+var emptied = map[string]string{
+	"helm": "helm: {}", "kustomize": "kustomize: {}", "yaml": "yaml: {}", "diff": "diff: {}", "ignore": "ignore: {}", "correctDrift": "correctDrift: {}",
+	"rolloutStrategy": "rolloutStrategy: {}", "targetCustomizations": "targetCustomizations: [{}]",
 }
