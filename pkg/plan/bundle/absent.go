@@ -24,6 +24,7 @@ const (
 type Absent struct {
 	Path string // as the GitRepo has it
 	Hint string // what would help, or empty
+	File bool   // it leads to a file
 	// Found is the warning about it.
 	Found finding.Finding
 }
@@ -32,15 +33,15 @@ type Absent struct {
 func (d *Discovery) Absent() []Absent { return slices.Clone(d.absent) }
 
 // nowhere notes a path that leads to no directory.
-func (s *survey) nowhere(p string, f finding.Finding) {
+func (s *survey) nowhere(p string, f finding.Finding, isFile bool) {
 	s.found = append(s.found, f)
 	hint := f.Hint
-	if hint == "" && len(s.absent) < maxNear {
+	if hint == "" && !isFile && len(s.absent) < maxNear {
 		if near := s.near(f.Path); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
 	}
-	s.absent = append(s.absent, Absent{Path: p, Hint: hint, Found: f})
+	s.absent = append(s.absent, Absent{Path: p, Hint: hint, File: isFile, Found: f})
 }
 
 // near is a path with another name in the place of the first one that is not

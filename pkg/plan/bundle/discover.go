@@ -143,7 +143,7 @@ func (s *survey) entry(e fleet.BundlePath) {
 
 func (s *survey) pattern(p string) {
 	if f, ok := matchesNothing(p); ok {
-		s.nowhere(p, f)
+		s.nowhere(p, f, false)
 		return
 	}
 	pattern, ok := clean(p)
@@ -183,7 +183,7 @@ func (s *survey) pattern(p string) {
 	if !hit {
 		s.nowhere(p, finding.Finding{
 			Path: pattern, Severity: finding.Warning, Rule: finding.RuleEmpty, Message: noDirectory(pattern, isFile),
-		})
+		}, isFile)
 	}
 }
 

@@ -57,8 +57,12 @@ func ledBefore(repo *fleet.GitRepo, last Read) []string {
 	return before
 }
 
-// AbsentPath is the message about a path of spec.paths that is not in the repository.
+// AbsentPath is the message about a path of spec.paths that leads to no directory of the
+// repository.
 func AbsentPath(a bundle.Absent) string {
+	if a.File {
+		return fmt.Sprintf("path %q: %s; nothing is removed until spec.paths is mended", a.Path, a.Found.Message)
+	}
 	text := fmt.Sprintf("path %q is not in the repository; ", a.Path)
 	switch {
 	case strings.HasSuffix(a.Hint, "?"):

@@ -16,6 +16,7 @@ import (
 // directory that a commit has removed takes its bundles along.
 func TestCheckPaths(t *testing.T) {
 	const mistyped = `path "pbb" is not in the repository; did you mean "pb"? nothing is removed until it is there or taken out of spec.paths`
+	const file = `path "pc/cm.yaml": it is a file, and paths name directories: write "pc"; nothing is removed until spec.paths is mended`
 	const gone = `path "pb" is not in the repository; nothing is removed until it is there or taken out of spec.paths`
 	all := []string{"pa", "pb", "pc"}
 	reading := func(generation int64, complete bool, paths ...string) *fleet.Reading {
@@ -75,6 +76,10 @@ func TestCheckPaths(t *testing.T) {
 			},
 			verdict: `path "wbe" is not in the repository; did you mean "web"? nothing is removed until it is there or taken out of spec.paths`,
 			led:     []string{"pa", "pb", "pc", "web"},
+		},
+		"File": {
+			dirs: all, paths: []string{"pa", "pc/cm.yaml"}, reading: reading(1, true, all...),
+			want: []string{"held: " + file, "1 unchanged"}, verdict: file, led: []string{"pa"},
 		},
 		"Pattern": {
 			why: "a pattern that matches nothing is a path that leads nowhere", dirs: all, paths: []string{"pa", "q*"}, reading: reading(1, true, all...),
