@@ -27,12 +27,46 @@ var (
 	bareKey = regexp.MustCompile(`^\s*(- +)*[A-Za-z][\w./-]*\s*(#.*)?$`)
 )
 
+var (
+	// blockHeader is a line whose value is a block text, which begins in the next line.
+	blockHeader = regexp.MustCompile(`^(\s*(?:- +)*)([^\s"'#{\[][^:#]*:\s+|- +)[|>][-+0-9]*\s*(\s#.*)?$`)
+	// entry is a line that is an item of a list, or begins with a key.
+	entry = regexp.MustCompile(`^\s*(-\s|-$|---|\.\.\.|[^\s#][^:]*:(\s|$))`)
+)
+
+// emptyBlock is the line, from 1, of the last block text above a line whose own text is
+// not indented, and the line in which that text begins; 0 where there is none.
+func emptyBlock(document []byte, line int) (header, below int) {
+	at, open, deep := 0, 0, 0 // the line, that of the block text which begins above it, and its indentation
+	for text := range bytes.Lines(document) {
+		at++
+		blank := bytes.TrimSpace(text)
+		begins := blockHeader.FindSubmatch(bytes.TrimRight(text, "\r\n"))
+		switch {
+		case at > line:
+			return header, below
+		case begins != nil:
+			open, deep = at, len(begins[1])
+		case open == 0 || len(blank) == 0 || blank[0] == '#':
+		default:
+			if indent(text) <= deep && !entry.Match(text) {
+				header, below = open, at
+			}
+			open = 0
+		}
+	}
+	return header, below
+}
+
 // usualCause is what probably is the reason that the parser says text of a line, from
 // 1, of a document, and the line of the mistake; empty where there is no usual one. It
 // repeats nothing of the file. before are the lines of the file before the document.
 func usualCause(document []byte, line, before int, text string) (cause string, at int) {
 	here, above, number := around(document, line)
+	header, below := emptyBlock(document, line)
 	switch {
+	case header > 0 && (text == noColon || text == noMapping || text == noKey || text == noItem):
+		return fmt.Sprintf("the text of the block that begins in line %d has to be indented deeper than its key", before+header), below
 	case strings.HasPrefix(text, noComma):
 		return "probably a bracket is opened here and not closed, or a text in brackets needs quotes", line
 	case strings.HasPrefix(text, noAnchor):

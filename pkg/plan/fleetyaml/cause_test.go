@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+const blockIn3 = "the text of the block that begins in line 3 has to be indented deeper than its key"
+
 // What the parser says of a mistake has its usual cause below it.
 func TestUsualCauses(t *testing.T) {
 	cases := map[string]struct{ text, want string }{
@@ -32,6 +34,26 @@ func TestUsualCauses(t *testing.T) {
 		"TextOfSeveralLines": {
 			"helm:\n  chart: a\n    of the shop\n    values: {}\n",
 			"f:4:1: error: YAML: probably the line, or one above it, is indented wrongly (mapping values are not allowed in this context) [yaml]",
+		},
+		"BlockText": {
+			"helm:\n  values:\n    a: |\n    one line\n    two lines\n  chart: a\n",
+			"f:4:1: error: YAML: " + blockIn3 + " (could not find expected ':') [yaml]",
+		},
+		"BlockTextWithColon": {
+			"helm:\n  values:\n    a: |+ # a script\n\n    # here\n    echo one\n    two: three\n",
+			"f:6:1: error: YAML: " + blockIn3 + " (could not find expected ':') [yaml]",
+		},
+		"BlockTextOfAnItem": {
+			"helm:\n  values:\n  - a: >-\n    one line\n    two lines\n",
+			"f:4:1: error: YAML: " + blockIn3 + " (could not find expected ':') [yaml]",
+		},
+		"BlockTextAtTheLeft": {
+			"helm:\n  values:\n    a: |\none line\ntwo lines\n",
+			"f:4:1: error: YAML: " + blockIn3 + " (could not find expected ':') [yaml]",
+		},
+		"ColonMissingBelowBlockText": {
+			"a: |\n  one line\nhelm\n  chart: a\nb: c\n",
+			"f:3:1: error: YAML: probably a key has no colon behind it: here or in line 2 (could not find expected ':') [yaml]",
 		},
 		"NoBracket": {"helm: {\n", "f:1:1: error: YAML: probably a bracket is opened and not closed, or closed and not opened (did not find expected node content) [yaml]"},
 		"ColonMissingBelow": {
