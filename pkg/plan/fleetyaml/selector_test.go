@@ -80,6 +80,40 @@ func TestPartitionsWithoutCriteria(t *testing.T) {
 	}
 }
 
+// A partition without a limit holds back nothing, unless the next one stands still.
+func TestPartitionsWithoutLimit(t *testing.T) {
+	const hint = "(without one all of its clusters may be unavailable; write 1, or a percentage such as 10%)"
+	cases := map[string]struct {
+		text string
+		want []string
+	}{
+		"Canary": {
+			text: "  partitions: [{name: canary, clusterGroup: a}, {clusterSelector: {}}, {name: rest, clusterSelector: {}}]\n",
+			want: []string{
+				`f:2:16: warning: partition "canary" has no maxUnavailable: the partitions after it do not wait for it [value] ` + hint,
+				`f:2:49: warning: partition 2 has no maxUnavailable: the partitions after it do not wait for it [value] ` + hint,
+			},
+		},
+		"Limit":      {text: "  partitions: [{name: canary, clusterGroup: a, maxUnavailable: 1}, {name: rest, clusterSelector: {}}]\n"},
+		"LimitOfAll": {text: "  maxUnavailable: 1\n  partitions: [{name: canary, clusterGroup: a}, {name: rest, clusterSelector: {}}]\n"},
+		"OneCluster": {text: "  partitions: [{name: canary, clusterName: a}, {name: rest, clusterSelector: {}}]\n"},
+		"OnlyOne":    {text: "  partitions: [{name: all, clusterSelector: {}}]\n"},
+		"WaitsForCommit": {
+			text: "  partitions: [{name: canary, clusterGroup: a}, {name: rest, clusterSelector: {}, maxUnavailable: 0}]\n",
+			want: []string{"f:2:99: warning: maxUnavailable 0 freezes updates: no cluster on which the bundle is Ready gets a new version [frozen] (" +
+				"write 1 for one cluster at a time, or a percentage such as 10%; paused: true holds updates back on purpose)"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, found := Parse("f", []byte("rolloutStrategy:\n"+c.text))
+			if diff := cmp.Diff(c.want, texts(found)); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestKeysInTheWrongPlace(t *testing.T) {
 	text := "values: {a: b}\ndoNotDeploy: true\noverrideTargets:\n- clusterName: a\n  doNotDeploy: true\ntargetCustomizations:\n- values: {a: b}\n"
 	want := []string{

@@ -31,6 +31,7 @@ func (v *validator) rollout() {
 		}, place...)
 	}
 	v.numbers(s)
+	v.unlimited(s)
 	for i := range s.Partitions {
 		p, place := &s.Partitions[i], []any{"rolloutStrategy", "partitions", i}
 		v.members(p, i)
@@ -46,6 +47,31 @@ func (v *validator) members(p *fleet.Partition, i int) {
 		v.add(finding.Warning, finding.RuleUnreachable, rollout.PartitionTitle(p, i)+" selects no cluster",
 			"give it a clusterSelector, clusterName or clusterGroup", "rolloutStrategy", "partitions", i)
 	}
+}
+
+// unlimited warns of partitions that hold back nothing since they have no limit: all of
+// their clusters may be unavailable. A partition is left without one on purpose before one
+// with maxUnavailable 0, which waits for a commit; and one cluster holds back nothing
+// with any limit.
+func (v *validator) unlimited(s *fleet.RolloutStrategy) {
+	for i := range s.Partitions {
+		p := &s.Partitions[i]
+		several := p.ClusterName == "" && (p.ClusterSelector != nil || p.ClusterGroup != "" || p.ClusterGroupSelector != nil)
+		if i+1 == len(s.Partitions) || s.MaxUnavailable != nil || p.MaxUnavailable != nil || !several || stopped(s.Partitions[i+1].MaxUnavailable) {
+			continue
+		}
+		v.odd(rollout.PartitionTitle(p, i)+" has no maxUnavailable: the partitions after it do not wait for it",
+			"without one all of its clusters may be unavailable; write 1, or a percentage such as 10%", "rolloutStrategy", "partitions", i)
+	}
+}
+
+// stopped reports whether a limit lets no cluster change.
+func stopped(limit *intstr.IntOrString) bool {
+	if limit == nil {
+		return false
+	}
+	n, err := rollout.Limit(1000, limit)
+	return err == nil && n == 0
 }
 
 // numbers warns of numbers below what they can mean.
