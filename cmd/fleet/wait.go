@@ -21,7 +21,7 @@ const waitText = `Waits until a repo, bundle or cluster is Ready, and tells on s
 
 With --commit it waits until that commit was read, the bundles that it changed are Ready with it and those that it
 removed are gone; @ is HEAD of the working copy here. It ends at once, with the cause, when something cannot become
-Ready without a change or the repository cannot be read (exit 3), unless --keep-waiting. Clusters that are Offline are
+Ready, or the repository cannot be read, without a change (exit 3), unless --keep-waiting. Clusters that are Offline are
 not waited for (exit 6; --reachable makes that 0, --include-offline waits for them too).`
 
 // settleTime is how long something must stay Ready where no commit tells old

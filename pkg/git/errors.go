@@ -135,11 +135,11 @@ func (e *entry) networkFault(ctx context.Context, err error) string {
 	case ctx.Err() != nil, errors.As(err, &netErr) && netErr.Timeout():
 		return "no answer in time"
 	case errors.As(err, &dns):
-		return "no address is known for this name"
+		return fault.TextNoAddress
 	case errors.As(err, &errno):
 		return errno.Error()
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
-		return "it does not speak TLS on this port"
+		return fault.TextNoTLS
 	case errors.As(err, &alert):
 		return alert.Error()
 	case errors.As(err, &line):

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 )
 
@@ -81,8 +83,9 @@ func (j *judge) read(repo *fleet.GitRepo, own []*fleet.Bundle) {
 
 // trouble judges what keeps a repository from being read. What a person has to
 // change is a fault. What may pass by itself is waited for, where the repository was
-// read before as its spec asks for: where it never was, the spec may be wrong. Once
-// the commit is there, it does not matter whether newer ones can be had.
+// read before as its spec asks for: where it never was, the spec may be wrong, and only
+// a host that is away is waited for. Once the commit is there, it does not matter whether
+// newer ones can be had.
 func (j *judge) trouble(repo *fleet.GitRepo, there bool) {
 	st := repo.Status
 	_, c := RepoTrouble(repo)
@@ -96,11 +99,21 @@ func (j *judge) trouble(repo *fleet.GitRepo, there bool) {
 	case c.Type == fleet.ConditionDeletionHeld && j.passing(repo, c):
 	case c.Type != fleet.ConditionGitPolling:
 		j.fault("repo %s: %s", repo.Name, c.Message)
-	case st.Commit == "" || st.ObservedGeneration < repo.Generation:
+	case (st.Commit == "" || st.ObservedGeneration < repo.Generation) && !hostAway(c):
 		j.fault("repo %s cannot be read: %s", repo.Name, c.Message)
 	case j.goal.Commit == "" || !there:
 		j.v.Trouble = fmt.Sprintf("repo %s cannot be read: %s", repo.Name, c.Message)
 	}
+}
+
+// reasonUnreachable is the reason of a host that cannot be connected to.
+const reasonUnreachable = "Unreachable"
+
+// hostAway reports whether a condition is about a host that does not answer or refuses
+// the connection, which the manager asks again. A name without an address and a port
+// without TLS are mistakes of the URL as long as nothing was read.
+func hostAway(c *fleet.Condition) bool {
+	return c.Reason == reasonUnreachable && !strings.HasSuffix(c.Message, fault.TextNoAddress) && !strings.HasSuffix(c.Message, fault.TextNoTLS)
 }
 
 // proven judges whether own, all bundles that are seen of a repository, are those

@@ -186,10 +186,10 @@ func TestJudgeReading(t *testing.T) {
 			want: "waiting\nrepo app cannot be read: no answer",
 		},
 		"NeverRead": {
-			why: "a host that has never answered for this spec may be a wrong one", goal: all,
-			fleet: Fleet{Repositories: []*fleet.GitRepo{repo(edited, saying(fleet.ConditionGitPolling, corev1.ConditionFalse, "Unreachable", "no answer"),
-				saying(fleet.ConditionReconciling, corev1.ConditionTrue, "Unreachable", "no answer"))}},
-			want: "failed\nrepo app cannot be read: no answer",
+			why: "a host without an address that has never answered for this spec may be a wrong one", goal: all,
+			fleet: Fleet{Repositories: []*fleet.GitRepo{repo(edited, saying(fleet.ConditionGitPolling, corev1.ConditionFalse, "Unreachable", "x: no address is known for this name"),
+				saying(fleet.ConditionReconciling, corev1.ConditionTrue, "Unreachable", "x: no address is known for this name"))}},
+			want: "failed\nrepo app cannot be read: x: no address is known for this name",
 		},
 		"CauseDoesNotMatter": {
 			why: "the commit is there: whether newer ones can be had is another question", goal: commit,

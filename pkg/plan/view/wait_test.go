@@ -42,6 +42,19 @@ func stalled(reason, message string) func(*fleet.GitRepo) {
 	}
 }
 
+// neverRead is a repository that could not be read yet, and is tried again.
+func neverRead(reason, message string) func(*fleet.GitRepo) {
+	return func(r *fleet.GitRepo) {
+		r.Status.Commit, r.Status.PollingCommit, r.Status.ObservedGeneration = "", "", 0
+		r.Status.Conditions = append(r.Status.Conditions,
+			cond(fleet.ConditionGitPolling, corev1.ConditionFalse, reason, message, 0),
+			cond(fleet.ConditionReconciling, corev1.ConditionTrue, reason, message, 0))
+		for i := range r.Status.Conditions {
+			r.Status.Conditions[i].ObservedGeneration = r.Generation
+		}
+	}
+}
+
 // finished is a fleet whose manager says of each repository, unless it says something
 // else already, that the bundles are those of the last reading.
 func finished(f Fleet) Fleet {
@@ -412,6 +425,31 @@ func TestJudge(t *testing.T) {
 				r.Status.Conditions = append(r.Status.Conditions, cond(fleet.ConditionGitPolling, corev1.ConditionFalse, "Unreachable", "no route", 0))
 			})}},
 			want: []string{"waiting", "repo app cannot be read: no route"},
+		},
+		"RefusedBeforeTheFirstReading": {
+			why: "a host that refuses the connection is asked again, also where it has never answered", goal: all,
+			fleet: Fleet{Repositories: []*fleet.GitRepo{repo(neverRead("Unreachable", `git host "x" cannot be reached: connection refused`))}},
+			want:  []string{"waiting", `repo app cannot be read: git host "x" cannot be reached: connection refused`},
+		},
+		"SilentBeforeTheFirstReading": {
+			why: "so is one that does not answer, whatever commit is waited for", goal: commit,
+			fleet: Fleet{Repositories: []*fleet.GitRepo{repo(neverRead("Unreachable", `git host "x" cannot be reached: no answer in time`))}},
+			want:  []string{"waiting", `repo app cannot be read: git host "x" cannot be reached: no answer in time`},
+		},
+		"NameWithoutAddress": {
+			why: "a name that is not known is a mistake as long as nothing was read", goal: all,
+			fleet: Fleet{Repositories: []*fleet.GitRepo{repo(neverRead("Unreachable", `git host "x" cannot be reached: no address is known for this name`))}},
+			want:  []string{"failed", `repo app cannot be read: git host "x" cannot be reached: no address is known for this name`},
+		},
+		"PortWithoutTLS": {
+			why: "so is a port that does not speak TLS", goal: all,
+			fleet: Fleet{Repositories: []*fleet.GitRepo{repo(neverRead("Unreachable", `git host "x" cannot be reached: it does not speak TLS on this port`))}},
+			want:  []string{"failed", `repo app cannot be read: git host "x" cannot be reached: it does not speak TLS on this port`},
+		},
+		"FailingBeforeTheFirstReading": {
+			why: "a server that answers and cannot serve the repository may be the wrong one", goal: all,
+			fleet: Fleet{Repositories: []*fleet.GitRepo{repo(neverRead("RemoteFailing", "the server answers 500"))}},
+			want:  []string{"failed", "repo app cannot be read: the server answers 500"},
 		},
 		"AllOfARepo": {
 			why: "without a commit all bundles count, at what is written", goal: all,
