@@ -101,7 +101,8 @@ type Removal struct {
 	Items []Item
 	// Total is how many there are of what Items are some of.
 	Total int
-	// Also is how many others the same change removes, counted in Total too.
+	// Also is how many others the same change removes. Those that are gone already are
+	// not counted in Total.
 	Also int
 	// Budget is what may go without an approval.
 	Budget Budget
@@ -191,7 +192,8 @@ func (r Removal) summary(over bool) string {
 	text := fmt.Sprintf("%s of %s", r.verb(), counted(r.Total, r.Unit))
 	if r.Also > 0 && over {
 		unit := strings.TrimPrefix(counted(len(r.Items), r.Unit), strconv.Itoa(len(r.Items)))
-		text = fmt.Sprintf("%s%s, with others %d of %d", r.verb(), unit, len(r.Items)+r.Also, r.Total)
+		all := len(r.Items) + r.Also
+		text = fmt.Sprintf("%s%s, with others %d of %d", r.verb(), unit, all, max(all, r.Total))
 	}
 	if over {
 		text += fmt.Sprintf(" (budget %d)", r.Budget.Of(r.Total))

@@ -63,6 +63,7 @@ func TestJudge(t *testing.T) {
 		"FourOfFour":  {why: "but not four", removal: Removal{Unit: "bundle", Items: bundles(4), Total: 4, Budget: BundleBudget}, want: "would remove 4 of 4 bundles (budget 3)", list: "bundle b0, bundle b1, bundle b2, bundle b3"},
 		"Deployments": {why: "of deployments it is a tenth", removal: Removal{Unit: "deployment", Items: bundles(41), Total: 400, Budget: DeploymentBudget}, want: "would remove 41 of 400 deployments (budget 40)"},
 		"WithOthers":  {why: "what else the change removes counts", removal: Removal{Unit: "deployment", Items: bundles(3), Also: 38, Total: 400, Budget: DeploymentBudget}, want: "would remove 3 deployments, with others 41 of 400 (budget 40)"},
+		"AlsoGone":    {why: "of the others some are gone already", removal: Removal{Unit: "deployment", Items: bundles(2), Also: 6, Total: 7, Budget: DeploymentBudget}, want: "would remove 2 deployments, with others 8 of 8 (budget 3)"},
 		"OneAmong":    {why: "in singular", removal: Removal{Unit: "deployment", Items: bundles(1), Also: 3, Total: 4, Budget: DeploymentBudget}, want: "would remove 1 deployment, with others 4 of 4 (budget 3)"},
 		"Precious":    {why: "one volume is too much", removal: Removal{Unit: "bundle", Items: one, Total: 50, Budget: BundleBudget}, want: "would remove 1 of 50 bundles with 1 PersistentVolumeClaim", list: "PersistentVolumeClaim pos/data on w/c1, bundle b0"},
 		"Mixed": {why: "each kind is counted, what is worst comes first", removal: Removal{Unit: "bundle", Items: mixed, Total: 8, Budget: BundleBudget},
