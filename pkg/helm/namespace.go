@@ -2,6 +2,7 @@ package helm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,8 +41,7 @@ func mustCreateNamespace(ctx context.Context, who account, d Deployment) (bool, 
 	case unknown:
 		return false, nil
 	}
-	return false, fault.WaitError(release.ReasonNoNamespace, waitForOthers,
-		fmt.Errorf("namespace %q does not exist, and the bundle must not create it (createNamespace: false)", d.ID.Namespace))
+	return false, fault.WaitError(release.ReasonNoNamespace, waitForOthers, errors.New(release.MissingNamespace(d.ID.Namespace)))
 }
 
 // mayCreateNamespace tells whether an account can create a namespace. Where it

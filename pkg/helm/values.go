@@ -2,6 +2,7 @@ package helm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -100,7 +101,7 @@ func (p place) String() string { return fmt.Sprintf("%s %s/%s", p.kind, p.namesp
 // missing is a wait: whoever has to make the object may do so later.
 func (p place) missing(format string, args ...any) error {
 	return fault.WaitError(release.ReasonNoValues, waitForOthers,
-		fmt.Errorf("helm.valuesFrom: %s in namespace %q %s", p.named(), p.namespace, fmt.Sprintf(format, args...)))
+		errors.New(release.MissingValues(p.kind, p.namespace, p.name, fmt.Sprintf(format, args...))))
 }
 
 func (p place) named() string { return fmt.Sprintf("%s %q", p.kind, p.name) }

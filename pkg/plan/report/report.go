@@ -218,8 +218,8 @@ func (w *writer) attempt(out *fleet.BundleDeploymentStatus, f Found) {
 	case why.Permanent && release.Recorded(why.Reason):
 		out.AppliedDeploymentID, out.Release = w.bd.Spec.DeploymentID, ""
 		out.Ready = false
-		w.set(fleet.ConditionDeployed, corev1.ConditionFalse, why.Reason, "not installed: "+why.Message)
-		w.set(fleet.ConditionInstalled, corev1.ConditionFalse, why.Reason, "not installed: "+why.Message)
+		w.set(fleet.ConditionDeployed, corev1.ConditionFalse, why.Reason, summary.NotInstalled+why.Message)
+		w.set(fleet.ConditionInstalled, corev1.ConditionFalse, why.Reason, summary.NotInstalled+why.Message)
 	case why.Waiting:
 		w.set(fleet.ConditionDeployed, corev1.ConditionUnknown, why.Reason, why.Message)
 	default:

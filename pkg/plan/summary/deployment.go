@@ -79,6 +79,16 @@ func Message(bd *fleet.BundleDeployment) string {
 // the condition Stalled and in Message.
 const UpgradeFailed = "upgrade failed"
 
+// NotInstalled is how the message of any failure that counts as applied begins, in the
+// conditions Deployed and Installed (plan/report).
+const NotInstalled = "not installed: "
+
+// GivenUp reports whether a message of Message is about a version that the agent has given
+// up until another one is wanted.
+func GivenUp(message string) bool {
+	return strings.HasPrefix(message, UpgradeFailed) || strings.HasPrefix(message, NotInstalled)
+}
+
 // stillRuns is how UpgradeText ends what it says of the release before.
 const stillRuns = " still runs"
 

@@ -144,7 +144,9 @@ func (s *sighting) bundle(b *fleet.Bundle) {
 			return // that is why it is not Ready
 		}
 	}
-	if c := problem(b.Status.Conditions); c != nil {
+	if b.DeletionTimestamp != nil {
+		s.leavingBundle(b)
+	} else if c := problem(b.Status.Conditions); c != nil {
 		s.bundleProblem(b, c)
 	} else {
 		for _, state := range []fleet.BundleState{fleet.ErrApplied, fleet.Modified, fleet.NotReady} {
@@ -154,6 +156,21 @@ func (s *sighting) bundle(b *fleet.Bundle) {
 	}
 	if len(s.list)+len(s.moving) > before {
 		s.reported[repoOf(b)] = true
+	}
+}
+
+// leavingBundle is a Bundle that is being removed. What was not Ready before is no trouble
+// of the removal. One that is left on clusters that are away does not move.
+func (s *sighting) leavingBundle(b *fleet.Bundle) {
+	s.bundleState(b, fleet.ErrApplied)
+	all := &b.Status.Summary
+	here := all.Ready
+	for _, state := range []fleet.BundleState{fleet.ErrApplied, fleet.WaitApplied, fleet.Modified, fleet.OutOfSync, fleet.Pending, fleet.NotReady} {
+		n, _ := s.present(b, state)
+		here += n
+	}
+	if here > 0 || all.DesiredReady == 0 {
+		s.move(b, "being removed")
 	}
 }
 
@@ -213,6 +230,9 @@ func (s *sighting) bundleState(b *fleet.Bundle, state fleet.BundleState) {
 	if c := condition.Find(b.Status.Conditions, fleet.ConditionReady); c != nil && c.Status == corev1.ConditionFalse {
 		row.Since = moment(changed(c))
 	}
+	if at := b.DeletionTimestamp; at != nil && row.Since != nil && row.Since.Before(at.Time) {
+		row.Since = moment(at.Time)
+	}
 	n, found := s.present(b, state)
 	if state == fleet.ErrApplied {
 		n, found = s.coming(b, row.Since, n, found)
@@ -224,12 +244,13 @@ func (s *sighting) bundleState(b *fleet.Bundle, state fleet.BundleState) {
 	failed := false
 	for _, r := range found {
 		row.Clusters.Sample = append(row.Clusters.Sample, r.Name)
-		failed = failed || len(r.NonReadyStatus) == 0 || slices.ContainsFunc(r.NonReadyStatus, func(o fleet.NonReadyStatus) bool {
+		failed = failed || len(r.NonReadyStatus) == 0 || summary.GivenUp(r.Message) || slices.ContainsFunc(r.NonReadyStatus, func(o fleet.NonReadyStatus) bool {
 			return o.Summary.Error
 		})
 	}
 	if len(found) > 0 {
-		row.Message = resourceMessage(found[0])
+		worst := slices.IndexFunc(found, func(r *fleet.NonReadyResource) bool { return summary.GivenUp(r.Message) })
+		row.Message = resourceMessage(found[max(0, worst)])
 	}
 	if state == fleet.NotReady && !failed && row.Since != nil && s.now.Sub(*row.Since) < unreadyGrace {
 		s.move(b, row.Message)

@@ -11,6 +11,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 )
 
@@ -205,6 +206,63 @@ func TestSummarize(t *testing.T) {
 			})}},
 			attention: []string{"ErrApplied Bundle shops/web [ErrApplied] no room on b"},
 			moving:    []string{"Bundle shops/web 1/3 " + missing("db")},
+		},
+		"LacksASecret": {
+			why: "a Secret that nobody makes does not come by itself",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2,
+				bad("a", fleet.WaitApplied, release.MissingValues("Secret", "web", "creds", "does not exist"))))}},
+			attention: []string{`WaitApplied Bundle shops/web [WaitApplied] helm.valuesFrom: Secret "creds" in namespace "web" does not exist on a`},
+		},
+		"LacksANamespace": {
+			why: "nor does a namespace that the bundle must not create; other clusters go on",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(3,
+				bad("a", fleet.WaitApplied, release.MissingNamespace("web")), bad("b", fleet.WaitApplied, "later")))}},
+			attention: []string{`WaitApplied Bundle shops/web [WaitApplied] ` + release.MissingNamespace("web") + " on a"},
+			moving:    []string{"Bundle shops/web 1/3 later"},
+		},
+		"LacksWhatComes": {
+			why: "somebody may be about to make it",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2,
+				bad("a", fleet.WaitApplied, release.MissingNamespace("web"))), func(b *fleet.Bundle) {
+				b.Status.Conditions[0].LastTransitionTime = ago(time.Minute)
+			})}},
+			moving: []string{"Bundle shops/web 1/2 " + release.MissingNamespace("web")},
+		},
+		"UpgradeFailed": {
+			why: "an upgrade that failed for good is not a start, whatever the objects of the version before do",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(3, starting("b"), func() fleet.NonReadyResource {
+				r := starting("a")
+				r.Message = "upgrade failed, the version before still runs: field is immutable"
+				return r
+			}()), func(b *fleet.Bundle) {
+				b.Status.Conditions[0].LastTransitionTime = ago(time.Second)
+			})}},
+			attention: []string{"NotReady Bundle shops/web [NotReady] upgrade failed, the version before still runs: field is immutable on b, a"},
+		},
+		"BeingRemoved": {
+			why: "a failure before the deletion is not one of the removal",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2, bad("a", fleet.NotReady, "not installed: invalid")), func(b *fleet.Bundle) {
+				b.DeletionTimestamp = &metav1.Time{Time: now.Add(-time.Minute)}
+			})}},
+			moving: []string{"Bundle shops/web 1/2 being removed"},
+		},
+		"BeingRemovedFromAClusterThatIsAway": {
+			why: "a removal that waits for a cluster that is away does not move",
+			fleet: Fleet{
+				Clusters: []*fleet.Cluster{cluster("b", away(time.Hour))},
+				Bundles: []*fleet.Bundle{bundle("web", on(1, bad("b", fleet.WaitApplied, "")), func(b *fleet.Bundle) {
+					b.DeletionTimestamp = &metav1.Time{Time: now.Add(-time.Minute)}
+				})},
+			},
+			offline: 1,
+		},
+		"RemovalFails": {
+			why: "what fails during the removal needs a person, and no longer than the removal lasts",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2, bad("a", fleet.ErrApplied, "uninstall: forbidden")), func(b *fleet.Bundle) {
+				b.DeletionTimestamp = &metav1.Time{Time: now.Add(-time.Minute)}
+			})}},
+			attention: []string{"ErrApplied Bundle shops/web [ErrApplied] uninstall: forbidden on a"},
+			moving:    []string{"Bundle shops/web 1/2 being removed"},
 		},
 		"Paused": {
 			why: "paused is a reason to wait",

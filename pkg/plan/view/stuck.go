@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 )
 
@@ -25,7 +27,7 @@ func (s *sighting) stuck(b *fleet.Bundle, state fleet.BundleState) (int, []*flee
 	var rows []Attention
 	at := map[string]int{} // rows by message
 	for _, r := range found {
-		text := endless(b, r.Message)
+		text := cmp.Or(endless(b, r.Message), s.absent(row.Since, r.Message))
 		if text == "" {
 			rest = append(rest, r)
 			continue
@@ -47,6 +49,16 @@ func (s *sighting) stuck(b *fleet.Bundle, state fleet.BundleState) (int, []*flee
 	}
 	s.list = append(s.list, rows...)
 	return n, rest
+}
+
+// absent is the message of a cluster that has waited, since a moment (nil: unknown), for a
+// Secret, ConfigMap or namespace that somebody has to make there. It is empty for every
+// other message, and for a short time.
+func (s *sighting) absent(since *time.Time, message string) string {
+	if _, found := release.Missing(message); !found || since != nil && s.now.Sub(*since) < unreadyGrace {
+		return ""
+	}
+	return message
 }
 
 // coming moves those of found that have lacked a dependency for a short time, since a moment
