@@ -45,9 +45,7 @@ func (e *Explanation) Headline(now time.Time) string {
 		return e.queued(since)
 	case Delivered:
 		return e.undelivered(now)
-	case Depends:
-		return fmt.Sprintf("%s waits on %s%s: %s", b, c, since, e.Message)
-	case Applied:
+	case Depends, Applied:
 		if e.verdict() == Wait {
 			return fmt.Sprintf("%s waits on %s%s: %s", b, c, since, e.Message)
 		}

@@ -13,10 +13,6 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// notInstalled is how agents begin the message of a failure that counts as
-// applied (plan/report).
-const notInstalled = "not installed: "
-
 // judgeApplied looks at what became of the release.
 func (p *pair) judgeApplied() judgement {
 	bd := p.at.Deployment
@@ -28,6 +24,10 @@ func (p *pair) judgeApplied() judgement {
 	if c := p.waiting(); c != nil && c.Reason != reasonDependencies {
 		j := wait(c.Reason, c.Message).since(view.Since(list, c.Type)).proof("release", release)
 		if hints, found := p.rivalHints(c.Reason, c.Message); found {
+			j.hints = hints
+			return j
+		}
+		if hints := p.absenceHints(c.Message); hints != nil {
 			j.hints = hints
 			return j
 		}
@@ -47,7 +47,7 @@ func (p *pair) judgeApplied() judgement {
 	default:
 		return ok("release %s", bd.Status.Release).proof("release", bd.Status.Release)
 	}
-	message := strings.TrimPrefix(c.Message, notInstalled)
+	message := strings.TrimPrefix(c.Message, summary.NotInstalled)
 	j := stop(cmp.Or(c.Reason, fleet.ReasonError), message).since(view.Since(list, c.Type)).proof("release", release)
 	if stalled := condition.Find(list, fleet.ConditionStalled); c == installed || stalled != nil && stalled.Status == corev1.ConditionTrue && p.fresh(stalled) {
 		j = j.detail("the agent does not try again until something else is wanted").proof("permanent", true)

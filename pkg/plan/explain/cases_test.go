@@ -8,6 +8,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/credential"
+	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
@@ -335,6 +336,11 @@ func holdCases() map[string]testCase {
 			w.at.Deployment, w.s.Bundle.Spec.RolloutStrategy = nil, &fleet.RolloutStrategy{MaxNew: &n}
 			w.held(fleet.Pending, "new deployments are not created: maxNew is 0")
 		}},
+		"rollout-frozen-unseen": {"who may not read deployments is not told that the cluster is new where the Bundle says otherwise", func(w *world) {
+			w.s.Bundle.Spec.RolloutStrategy = &fleet.RolloutStrategy{MaxUnavailable: zero()}
+			w.at.Deployment, w.s.Hidden = nil, []Hidden{{Deployments, "cluster-c1"}}
+			w.held(fleet.OutOfSync, "waits for room: 0 may be unavailable")
+		}},
 		"rollout-held": {"the manager's own words about this cluster", func(w *world) {
 			w.behind()
 			w.held(fleet.OutOfSync, `waits for partition "ring-1"`)
@@ -379,6 +385,12 @@ func deliveryCases() map[string]testCase {
 			w.deploy()
 			w.old()
 			w.says(cond(fleet.ConditionDeployed, "Unknown", "DependenciesNotReady", "depends on shop-db, which is NotReady", time.Minute))
+		}},
+		"depends-circle": {"bundles that wait for each other", func(w *world) {
+			w.s.Bundle.Spec.DependsOn = []fleet.BundleRef{{Name: "shop-db"}}
+			w.deploy()
+			w.old()
+			w.says(cond(fleet.ConditionDeployed, "False", dependency.ReasonCycle, "dependsOn goes in a circle: shop-web -> shop-db -> shop-web; take out one of them", time.Minute))
 		}},
 		"depends-labels": {"or for all with a label", func(w *world) {
 			w.s.Bundle.Spec.DependsOn = []fleet.BundleRef{{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "db"}}}}
@@ -512,6 +524,22 @@ func releaseCases() map[string]testCase {
 			w.old()
 			w.says(cond(fleet.ConditionDeployed, "Unknown", "ReleaseTaken", "waits until bundle shop-old gives up release web/web", time.Minute))
 		}},
+		"applied-values": {"a Secret with values that nobody has made", func(w *world) {
+			w.old()
+			w.says(cond(fleet.ConditionDeployed, "Unknown", release.ReasonNoValues, release.MissingValues("Secret", "web", "creds", `does not exist; its key "values.yaml" is wanted`), time.Minute))
+		}},
+		"applied-values-key": {"one that lacks the key", func(w *world) {
+			w.old()
+			w.says(cond(fleet.ConditionDeployed, "Unknown", release.ReasonNoValues, release.MissingValues("ConfigMap", "web", "more", `has no key "a.yaml"`), time.Minute))
+		}},
+		"applied-namespace": {"a namespace that the bundle must not create", func(w *world) {
+			w.old()
+			w.says(cond(fleet.ConditionDeployed, "Unknown", release.ReasonNoNamespace, release.MissingNamespace("web"), time.Minute))
+		}},
+		"applied-immutable-claim": {"who deletes a claim is told that its data goes, too", failsUpgrade("ImmutableField",
+			"PersistentVolumeClaim web/data in a.yaml: spec: immutable; delete the object or give it another name")},
+		"applied-not-owned-claim": {"also where somebody else has made it", failsForGood("NotOwned",
+			"PersistentVolumeClaim web/data exists and does not belong to this release: it was made by somebody else; set helm.takeOwnership to take it over")},
 		"applied-and-modified": {"an upgrade that failed, and an object that was changed by hand: both are named", func(w *world) {
 			failsForGood("NotOwned", "Service web/web exists and does not belong to this release: it was made by somebody else; set helm.takeOwnership to take it over")(w)
 			w.at.Deployment.Status.ModifiedStatus = []fleet.ModifiedStatus{{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "web", Name: "web", Patch: `{"spec":{"replicas":0}}`}}

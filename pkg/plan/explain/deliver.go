@@ -47,7 +47,7 @@ func (p *pair) waiting() *fleet.Condition {
 }
 
 // depending is the condition with which the agent says for which other bundles it waits,
-// or that one is not there; nil where it says neither.
+// that one is not there, or that they wait for each other; nil where it says none of this.
 func (p *pair) depending() *fleet.Condition {
 	if c := p.waiting(); c != nil && c.Reason == reasonDependencies {
 		return c
@@ -56,7 +56,7 @@ func (p *pair) depending() *fleet.Condition {
 		return nil
 	}
 	c := condition.Find(p.at.Deployment.Status.Conditions, fleet.ConditionDeployed)
-	if c != nil && c.Status == corev1.ConditionFalse && dependency.Missing(c.Message) && p.fresh(c) {
+	if c != nil && c.Status == corev1.ConditionFalse && (dependency.Missing(c.Message) || c.Reason == dependency.ReasonCycle) && p.fresh(c) {
 		return c
 	}
 	return nil
@@ -83,6 +83,10 @@ func (p *pair) judgeDepends() judgement {
 	}
 	if c := p.depending(); c != nil {
 		j := wait(c.Reason, c.Message).since(view.Since(p.at.Deployment.Status.Conditions, c.Type)).proof("dependsOn", names)
+		if c.Reason == dependency.ReasonCycle {
+			j.Verdict = Stop
+			return j.hint("to end it", "take one of these bundles out of dependsOn of another, in %s or in that of the other bundle", p.file())
+		}
 		if dependency.Missing(c.Message) {
 			return j.hint("to put it right", "correct dependsOn in %s, or add a target for %s to the bundle that it names", p.file(), p.at.Key.Name)
 		}
@@ -261,7 +265,7 @@ func (p *pair) undisclosed(name Name) judgement {
 	at := map[fleet.BundleState]Name{
 		fleet.WaitApplied: Delivered, fleet.ErrApplied: Applied, fleet.NotReady: Healthy, fleet.Modified: Healthy,
 	}[p.told.State]
-	message, failed := strings.CutPrefix(p.told.Message, notInstalled)
+	message, failed := strings.CutPrefix(p.told.Message, summary.NotInstalled)
 	if failed || strings.HasPrefix(message, summary.UpgradeFailed) {
 		at = Applied
 	}

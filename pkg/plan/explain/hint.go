@@ -47,6 +47,39 @@ func remove(m []string) string {
 	return fmt.Sprintf("kubectl -n %s delete %s %s", namespace, kind, name)
 }
 
+// alongside is what is lost with an object of a kind that somebody deletes, behind the
+// purpose of a hint; empty where that is the object alone.
+func alongside(kind string) string {
+	switch kind {
+	case "PersistentVolumeClaim":
+		return ", which deletes its data too"
+	case "Namespace":
+		return ", which deletes all objects in it too"
+	case "CustomResourceDefinition":
+		return ", which deletes all objects of that kind too"
+	}
+	return ""
+}
+
+// absenceHints are what helps where a Secret, ConfigMap or namespace of the cluster is
+// missing; nil where the message is about something else.
+func (p *pair) absenceHints(message string) []Hint {
+	a, found := release.Missing(message)
+	cluster, file, j := p.at.Key.Name, p.file(), judgement{}
+	switch {
+	case !found:
+		return nil
+	case a.Kind == "Namespace":
+		return j.hint("to go on, on "+cluster, "kubectl create namespace %s", a.Name).
+			hint("or if the name is wrong", "correct the namespace in %s, or let the bundle create it: createNamespace: true", file).hints
+	case a.Exists:
+		j = j.hint("to go on, on "+cluster, "kubectl -n %s edit %s %s, and add that key", a.Namespace, strings.ToLower(a.Kind), a.Name)
+	default:
+		j = j.hint("to go on", "create %s %s/%s on %s", a.Kind, a.Namespace, a.Name, cluster)
+	}
+	return j.hint("or if the name is wrong", "correct helm.valuesFrom in %s", file).hints
+}
+
 // rival finds the bundle that has an object or a release which this one wants, too.
 var rival = regexp.MustCompile(`(?:exists and|: it) belongs to (?:release [^ ]+ of )?bundle ([a-z0-9][a-z0-9.-]*)`)
 
@@ -90,12 +123,12 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 		}
 		j = j.hint("to let Fleet take it over", "set helm.takeOwnership: true in %s", file)
 		if m != nil {
-			j = j.hint("or remove it on "+cluster, "%s", remove(m))
+			j = j.hint("or remove it on "+cluster+alongside(m[1]), "%s", remove(m))
 		}
 		return j.hints
 	case release.ReasonImmutable:
 		if m := object.FindStringSubmatch(message); m != nil {
-			j = j.hint("to have it made anew on "+cluster, "%s, and change the bundle: the agent tries again", remove(m))
+			j = j.hint("to have it made anew on "+cluster+alongside(m[1]), "%s, and change the bundle: the agent tries again", remove(m))
 		} else {
 			j = j.hint("to have it made anew on "+cluster, "delete the object, and change the bundle: the agent tries again")
 		}
@@ -117,7 +150,10 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 			file = "GitRepo " + p.Repo.Name
 		}
 		return j.hint("to go on", "make that service account on %s, or change serviceAccount in %s", cluster, file).hints
-	case release.ReasonNoValues:
+	case release.ReasonNoValues, release.ReasonNoNamespace:
+		if hints := p.absenceHints(message); hints != nil {
+			return hints
+		}
 		return j.hint("to go on", "make what helm.valuesFrom names on %s, or change it in %s", cluster, file).hints
 	case release.ReasonForbidden:
 		return j.hint("to go on", "give the agent's account on %s that right, or lift what refuses it", cluster).hints

@@ -211,11 +211,20 @@ func (p *pair) endless(j judgement, own int) judgement {
 		return j
 	}
 	comes := "no cluster that runs is updated"
-	if p.at.Deployment == nil && named != "" {
+	if named != "" && p.isNew() {
 		comes = "no cluster gets the bundle that does not have it"
 	}
 	j.Verdict = Stop
 	return j.detail(limit+" is 0: "+comes).hint("to let it through", "raise %s in %s", limit, p.file())
+}
+
+// isNew reports whether the cluster does not have the bundle, in any version: where the
+// deployment may not be read, whether the Bundle's status says so.
+func (p *pair) isNew() bool {
+	if p.at.Deployment == nil && p.hides(Deployments) {
+		return p.told != nil && p.told.State == fleet.Pending
+	}
+	return p.at.Deployment == nil
 }
 
 // leftOut is the judgement about a cluster that is in no partition.
