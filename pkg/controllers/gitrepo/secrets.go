@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -142,7 +144,7 @@ func (a *access) about(err error) error {
 	reason := fault.ReasonOf(err)
 	switch {
 	case reason == git.ReasonAuthenticationRefused && a.secret != nil:
-		err = fmt.Errorf("%w: they are those of Secret %q", err, a.secret.Name)
+		err = fmt.Errorf("%w: they are those of Secret %q%s", err, a.secret.Name, withoutUser(a.secret))
 	case reason == git.ReasonInvalidCredentials && a.secret != nil && a.secret.Type != corev1.SecretTypeSSHAuth && git.OverSSH(a.git.URL):
 		err = fmt.Errorf("%w: Secret %q is of type %s, and SSH needs type %s with the key %s",
 			err, a.secret.Name, a.secret.Type, corev1.SecretTypeSSHAuth, corev1.SSHAuthPrivateKey)
@@ -152,6 +154,15 @@ func (a *access) about(err error) error {
 		return err
 	}
 	return fault.PermanentError(reason, err)
+}
+
+// withoutUser says of a Secret with a password that it has no user name, and the keys that
+// it has; it is empty for every other Secret.
+func withoutUser(s *corev1.Secret) string {
+	if s.Type != corev1.SecretTypeBasicAuth || len(s.Data[corev1.BasicAuthUsernameKey]) > 0 {
+		return ""
+	}
+	return fmt.Sprintf(", which has no key %s, only %s", corev1.BasicAuthUsernameKey, strings.Join(slices.Sorted(maps.Keys(s.Data)), ", "))
 }
 
 // named is the Secret that a field of the spec names, nil where it names none.

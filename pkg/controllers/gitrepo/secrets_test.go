@@ -51,13 +51,17 @@ func TestAbsentSecret(t *testing.T) {
 
 // What a git server refuses is said with the Secret or the field that it is about.
 func TestAbout(t *testing.T) {
-	basic := &corev1.Secret{Type: corev1.SecretTypeBasicAuth}
+	basic := &corev1.Secret{Type: corev1.SecretTypeBasicAuth, Data: map[string][]byte{"username": []byte("ci"), "password": []byte("p")}}
 	basic.Name = "ok"
+	misspelt := &corev1.Secret{Type: corev1.SecretTypeBasicAuth, Data: map[string][]byte{"user": []byte("ci"), "password": []byte("p")}}
+	misspelt.Name = "ok"
 	for name, c := range map[string]struct {
 		access       access
 		reason, want string
 	}{
-		"Refused":   {access{secret: basic}, git.ReasonAuthenticationRefused, `x: they are those of Secret "ok"`},
+		"Refused": {access{secret: basic}, git.ReasonAuthenticationRefused, `x: they are those of Secret "ok"`},
+		"NoUser": {access{secret: misspelt}, git.ReasonAuthenticationRefused,
+			`x: they are those of Secret "ok", which has no key username, only password, user`},
 		"Anonymous": {access{}, git.ReasonAuthenticationRefused, "x"},
 		"SSH": {access{git: git.Source{URL: "git@h:r"}, secret: basic}, git.ReasonInvalidCredentials,
 			`x: Secret "ok" is of type kubernetes.io/basic-auth, and SSH needs type kubernetes.io/ssh-auth with the key ssh-privatekey`},
