@@ -50,17 +50,24 @@ func Approval(o metav1.Object, list []fleet.Condition) string {
 }
 
 // outdated reports whether the list that a GitRepo holds is known not to be what is asked
-// for now: a Bundle that it names stays, or was changed since the manager worked on it.
-// The manager takes the list off before the condition.
+// for now: a Bundle that it names stays, was changed since the manager worked on it, or
+// keeps no release back. The manager judges a GitRepo a second after its Bundles, and
+// takes the list off before the condition.
 func (j *judge) outdated(repo *fleet.GitRepo) bool {
 	_, _, lines := withdrawal.ReadText(repo.Annotations[fleet.AnnotationDeletionHeld])
 	for _, line := range lines {
 		name, isBundle := strings.CutPrefix(line, "bundle ")
 		name, _, replaced := strings.Cut(name, ": ")
 		b := j.bundles[Key{Namespace: repo.Namespace, Name: name}]
-		if isBundle && b != nil && (replaced && late(b) || !replaced && !reading.Leaving(repo, b)) {
+		if isBundle && b != nil && (replaced && (late(b) || keepsNothing(b)) || !replaced && !reading.Leaving(repo, b)) {
 			return true
 		}
 	}
 	return len(lines) == 0
+}
+
+// keepsNothing reports whether every deployment of a Bundle has the version that it is to
+// have: where a release would be replaced, it keeps the one before, and is not Ready.
+func keepsNothing(b *fleet.Bundle) bool {
+	return b.Status.Summary.Ready == b.Status.Summary.DesiredReady
 }

@@ -51,6 +51,7 @@ func TestJudgeHold(t *testing.T) {
 		b.Annotations = map[string]string{fleet.AnnotationDeletionHeld: heldHash + " would remove 5 deployments\n"}
 		b.Status.Conditions = append(b.Status.Conditions, heldCondition())
 	}
+	replacing, reverted := on(1, bad("c1", fleet.OutOfSync, "kept")), on(1)
 	confirmed := func(b *fleet.Bundle) { b.Annotations[fleet.AnnotationApproveDeletion] = heldHash }
 	const again = "waiting\nrepo app: the manager has not judged again what it holds"
 	cases := map[string]struct {
@@ -97,8 +98,13 @@ func TestJudgeHold(t *testing.T) {
 		},
 		"Replacement": {
 			why: "it was worked on, and waits for a person", goal: commit,
-			repo: repo(read, holding("bundle web: release web on c1\n")), own: []*fleet.Bundle{db, bundle("web", changedBundle)},
-			want: "failed\nrepo app: " + heldMessage,
+			repo: repo(read, holding("bundle web: release web on c1\n")),
+			own:  []*fleet.Bundle{db, bundle("web", changedBundle, replacing)}, want: "failed\nweb on c1: waiting OutOfSync kept\nrepo app: " + heldMessage,
+		},
+		"ReplacementReverted": {
+			why: "the changed bundle was worked on and keeps no release; its repository is judged a second later", goal: commit,
+			repo: repo(read, holding("PersistentVolumeClaim web/data on c1\nbundle web: release web on c1\n")), own: []*fleet.Bundle{db, bundle("web", changedBundle, reverted)},
+			want: again + "\nbundle web is not written to 1 of 1 clusters yet",
 		},
 		"Approved": {
 			why: "a person has approved this list", goal: commit, repo: repo(read, holding("bundle web\n"), approving(heldHash)), own: []*fleet.Bundle{db, gone},
