@@ -74,7 +74,7 @@ func (o *brakeOptions) complete(cmd *cobra.Command, g *globals, std stdio) {
 		if o.targets, err = suspendable.objects(args); err != nil {
 			return err
 		}
-		if err := o.check(); err != nil {
+		if err := o.check(g.namespace); err != nil {
 			return err
 		}
 		g.writing(cmd)
@@ -89,13 +89,15 @@ func (o *brakeOptions) complete(cmd *cobra.Command, g *globals, std stdio) {
 	}
 }
 
-func (o brakeOptions) check() error {
+func (o brakeOptions) check(workspace string) error {
 	if err := o.output.checkBefore(Suspension{}, brakeFormats...); err != nil {
 		return err
 	}
 	switch {
 	case o.all && len(o.targets) > 0:
 		return errors.New("--all goes without KIND/NAME")
+	case o.all && workspace != "":
+		return fmt.Errorf("--all is every workspace: leave out -n; for one workspace name its repos: fleet %s -n %s repo/NAME", o.verb(), workspace)
 	case !o.all && len(o.targets) == 0:
 		return fmt.Errorf("want %s; or --all", suspendable.forms())
 	case o.all && o.suspend && o.reason == "":
@@ -104,6 +106,14 @@ func (o brakeOptions) check() error {
 		return fmt.Errorf("--reason is longer than %d characters", reasonLimit)
 	}
 	return nil
+}
+
+// verb is the word of the command.
+func (o brakeOptions) verb() string {
+	if o.suspend {
+		return "suspend"
+	}
+	return "resume"
 }
 
 // runBrake puts the brake on or takes it off. Both are done already if they
