@@ -30,15 +30,19 @@ type around struct {
 	wide    bool
 	bundles map[view.Key]ready           // of each GitRepo
 	own     map[view.Key][]*fleet.Bundle // of each GitRepo, without spec and status
+	held    map[view.Key]string          // by GitRepo, what its first Bundle with a removal that waits for a person says
 	holders holders
 	told    toldFindings // with wide, of GitRepos
 }
 
-// repoState is the state of a GitRepo, which is not Ready while its bundles are those of
-// another reading than its status.
+// repoState is the state of a GitRepo, which is Held while a removal of one of its bundles
+// is, and not Ready while its bundles are those of another reading than its status.
 func (x around) repoState(r *fleet.GitRepo) fleet.BundleState {
-	state := view.RepoState(r)
-	shows, known := planreading.Shows(r, x.own[view.Key{Namespace: r.Namespace, Name: r.Name}])
+	state, key := view.RepoState(r), view.Key{Namespace: r.Namespace, Name: r.Name}
+	if x.held[key] != "" && state != view.Unreadable {
+		return view.Held
+	}
+	shows, known := planreading.Shows(r, x.own[key])
 	if state == fleet.Ready && x.own != nil && known && !shows {
 		return fleet.GitUpdating
 	}
@@ -49,6 +53,9 @@ func (x around) repoState(r *fleet.GitRepo) fleet.BundleState {
 // all that is odd in its files.
 func (x around) repoMessage(r *fleet.GitRepo) string {
 	text, warnings := view.RepoMessage(r), view.RepoWarnings(r)
+	if _, c := view.RepoTrouble(r); c == nil {
+		text = cmp.Or(x.held[view.Key{Namespace: r.Namespace, Name: r.Name}], text)
+	}
 	if !x.wide {
 		return cmp.Or(text, warnings)
 	}

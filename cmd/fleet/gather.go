@@ -91,8 +91,8 @@ func (o getOptions) entries(ctx context.Context, s *session, items []*unstructur
 // around reads what rows need besides their objects: after them, so that it shows all
 // that they speak of.
 func (o getOptions) around(ctx context.Context, s *session) (around, error) {
-	x := around{now: s.now(), wide: o.output.wide(), bundles: map[view.Key]ready{}, own: map[view.Key][]*fleet.Bundle{}}
-	if o.kind.plural != "repos" || o.output.machine() {
+	x := around{now: s.now(), wide: o.output.wide(), bundles: map[view.Key]ready{}, own: map[view.Key][]*fleet.Bundle{}, held: map[view.Key]string{}}
+	if o.kind.plural != "repos" || o.output.machine() && o.pick.Any() {
 		return x, nil
 	}
 	bundles, err := listAs[fleet.Bundle](ctx, s, mustKind("bundles"), fleet.LabelRepoName)
@@ -104,6 +104,9 @@ func (o getOptions) around(ctx context.Context, s *session) (around, error) {
 			n.ready++
 		}
 		x.bundles[key] = n
+		if c := view.HeldChange(b); c != nil && x.held[key] == "" {
+			x.held[key] = "bundle " + b.Name + ": " + c.Message
+		}
 		b.ManagedFields = nil
 		x.own[key] = append(x.own[key], &fleet.Bundle{ObjectMeta: b.ObjectMeta})
 	}

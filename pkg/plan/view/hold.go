@@ -71,3 +71,43 @@ func (j *judge) outdated(repo *fleet.GitRepo) bool {
 func keepsNothing(b *fleet.Bundle) bool {
 	return b.Status.Summary.Ready == b.Status.Summary.DesiredReady
 }
+
+// HeldChange is why a Bundle that stays waits for a person before it loses deployments or
+// replaces releases; nil where it does not, a person has approved it, or the manager has
+// not judged it again since that was changed.
+func HeldChange(b *fleet.Bundle) *fleet.Condition {
+	c := condition.Find(b.Status.Conditions, fleet.ConditionDeletionHeld)
+	if b.DeletionTimestamp != nil || c == nil || c.Status != corev1.ConditionTrue || approved(b.Annotations, c) || late(b) || unjudged(b) {
+		return nil
+	}
+	return c
+}
+
+// unjudged reports whether a Bundle holds a list that is known not to be what is asked for
+// now: no deployment leaves and no release is kept, or the list is taken off. The manager
+// writes first what leaves, then the list, then the condition.
+func unjudged(b *fleet.Bundle) bool {
+	return b.Annotations[fleet.AnnotationDeletionHeld] == "" ||
+		!condition.IsTrue(b.Status.Conditions, fleet.ConditionWithdrawing) && keepsNothing(b)
+}
+
+// losing judges what a Bundle that stays is about to lose, and reports whether that waits
+// for a person. What begins to leave is judged a second later; until then the deployments
+// look as if they were wanted.
+func (j *judge) losing(b *fleet.Bundle) (held bool) {
+	list := b.Status.Conditions
+	leaves := condition.Find(list, fleet.ConditionWithdrawing)
+	switch c := HeldChange(b); {
+	case c != nil:
+		j.fault("bundle %s: %s", b.Name, c.Message)
+		return true
+	case late(b): // bundle says what is waited for
+	case Approval(b, list) != "":
+		j.wait("bundle %s: %s", b.Name, Approval(b, list))
+	case condition.IsTrue(list, fleet.ConditionDeletionHeld):
+		j.wait("bundle %s: the manager has not judged again what it holds", b.Name)
+	case condition.IsTrue(list, fleet.ConditionWithdrawing) && len(j.leaving[keyOf(b)]) == 0:
+		j.wait("bundle %s: %s", b.Name, leaves.Message)
+	}
+	return false
+}

@@ -149,3 +149,87 @@ func TestJudgeHold(t *testing.T) {
 		})
 	}
 }
+
+// A removal of deployments that targeting takes back belongs to one Bundle. It ends a wait
+// for that Bundle and for its repository, though the deployments look as if they were wanted.
+func TestJudgeHoldOfTargeting(t *testing.T) {
+	app, web := Goal{Kind: "GitRepo", Key: Key{Namespace: space, Name: "app"}}, Goal{Kind: "Bundle", Key: Key{Namespace: space, Name: "web"}}
+	commit := app
+	commit.Commit = "bbbbbbb"
+	leaves := func(b *fleet.Bundle) {
+		b.Status.Conditions = append(b.Status.Conditions, cond(fleet.ConditionWithdrawing, corev1.ConditionTrue, fleet.ReasonProgressing, "1 to uninstall: no target matches", 0))
+	}
+	held := func(b *fleet.Bundle) {
+		b.Annotations = map[string]string{fleet.AnnotationDeletionHeld: heldHash + " would remove 5 deployments\ndeployment shops/a\n"}
+		b.Status.Conditions = append(b.Status.Conditions, heldCondition())
+	}
+	confirmed := func(b *fleet.Bundle) { b.Annotations[fleet.AnnotationApproveDeletion] = heldHash }
+	retargeted := func(b *fleet.Bundle) { b.Generation++ }
+	unlisted := func(b *fleet.Bundle) { delete(b.Annotations, fleet.AnnotationDeletionHeld) }
+	const ready, fault = "\ndb on a: ready Ready\nweb on a: ready Ready", "\nbundle web: " + heldMessage
+	const again = "\nbundle web: the manager has not judged again what it holds"
+	cases := map[string]struct {
+		why  string
+		goal Goal
+		web  *fleet.Bundle
+		want string
+	}{
+		"NoTargets": {
+			why: "no cluster matches, and what is deployed waits for a person", goal: app,
+			web: bundle("web", untargeted, leaves, held), want: "failed" + ready + fault,
+		},
+		"NoTargetsOfTheBundle": {
+			why: "the removal is the cause, also where the bundle is asked for itself", goal: web,
+			web: bundle("web", untargeted, leaves, held), want: "failed\nweb on a: ready Ready" + fault,
+		},
+		"SomeTargets": {
+			why: "other clusters that match do not matter", goal: app, web: bundle("web", on(1), leaves, held), want: "failed" + ready + fault,
+		},
+		"AnotherCommit": {
+			why: "with a commit, only the bundles that it changed count", goal: commit, web: bundle("web", on(1), leaves, held), want: "ready",
+		},
+		"ThisCommit": {
+			why: "this one has", goal: commit, web: bundle("web", changedBundle, on(1), leaves, held),
+			want: "failed\nweb on a: waiting Ready the rollout has not come to it yet" + fault,
+		},
+		"Approved": {
+			why: "a person has approved this list", goal: app, web: bundle("web", on(1), leaves, held, confirmed),
+			want: "waiting" + ready + "\nbundle web: removal " + heldHash + " is approved and has not begun",
+		},
+		"TargetsPutBack": {
+			why: "the bundle was changed since, and the manager has not worked on it", goal: app, web: bundle("web", on(1), leaves, held, retargeted),
+			want: "waiting\ndb on a: ready Ready\nweb on a: waiting Ready the manager has not worked on it yet\nbundle web was not worked on yet",
+		},
+		"NothingLeavesAnyMore": {
+			why: "the bundle was worked on, and no deployment leaves: the list is about the targets before", goal: app, web: bundle("web", on(1), held),
+			want: "waiting" + ready + again,
+		},
+		"NotListedAnyMore": {
+			why: "the list is taken off before the condition is", goal: app, web: bundle("web", on(1), leaves, held, unlisted),
+			want: "waiting" + ready + again,
+		},
+		"NotJudged": {
+			why: "a deployment that is not wanted any more is judged a second later", goal: app, web: bundle("web", untargeted, leaves),
+			want: "waiting" + ready + "\nbundle web: 1 to uninstall: no target matches",
+		},
+		"Replacement": {
+			why: "a bundle that keeps a release holds the list without anything that leaves", goal: app, web: bundle("web", on(1, bad("a", fleet.OutOfSync, "kept")), held),
+			want: "failed\ndb on a: ready Ready\nweb on a: waiting OutOfSync kept" + fault,
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := Fleet{
+				Repositories: []*fleet.GitRepo{repo()}, Clusters: []*fleet.Cluster{cluster("a")}, Bundles: []*fleet.Bundle{bundle("db", on(1)), c.web},
+				Deployments: []*fleet.BundleDeployment{deployment("db", "a"), deployment("web", "a")},
+			}
+			if c.goal.Commit != "" {
+				read(f.Repositories[0])
+			}
+			got := Judge(c.goal, finished(f))
+			if diff := cmp.Diff(c.want, text(got)); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+		})
+	}
+}

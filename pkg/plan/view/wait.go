@@ -233,12 +233,13 @@ func (j *judge) changedBy(b *fleet.Bundle) bool {
 // does not matter if others are waited for, of which some do.
 func (j *judge) bundle(b *fleet.Bundle, others bool) {
 	j.v.Changed = append(j.v.Changed, b.Name)
+	held := j.losing(b)
 	if c := Awaited(b); c != nil {
 		j.wait("bundle %s: %s", b.Name, c.Message)
 	} else if late(b) || len(b.Status.Conditions) == 0 {
 		j.wait("bundle %s was not worked on yet", b.Name)
 	} else if c := problem(b.Status.Conditions); c != nil {
-		if c.Reason != fleet.ReasonNoTargets || !others {
+		if c.Reason != fleet.ReasonNoTargets || !others && !held {
 			j.fault("bundle %s: %s", b.Name, c.Message)
 		}
 	}
