@@ -72,6 +72,11 @@ func TestChecks(t *testing.T) {
 				"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: d}\ndata:\n  text: |\n    apiVersion: v1\n"},
 			found: []string{"d/a.yaml:8:1: warning: two objects stand in one document: a line --- is missing before line 8 [joined]"},
 		},
+		"NameOfTheServer": {
+			why:   "Helm looks for each object by its name before it makes it",
+			tree:  map[string]string{"d/a.yaml": configMap + "---\napiVersion: batch/v1\nkind: Job\nmetadata: {generateName: a-}\n"},
+			found: []string{"d/a.yaml:5:1: error: Job has metadata.generateName and no metadata.name, which Helm cannot install [manifest]"},
+		},
 		"SameObjectTwice": {
 			why: "one of the two would be lost",
 			tree: map[string]string{
@@ -79,7 +84,8 @@ func TestChecks(t *testing.T) {
 				"d/c.yaml": "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: ns}}\n" +
 					"- {apiVersion: apps/v1beta1, kind: Deployment, metadata: {name: a, namespace: ns}}\n" +
 					"- {apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: m}}\n",
-				"d/d.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: a}\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {generateName: a}\n",
+				"d/d.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: a, annotations: {helm.sh/hook: post-install}}\n" +
+					"---\napiVersion: batch/v1\nkind: Job\nmetadata: {generateName: a, annotations: {helm.sh/hook: post-install}}\n",
 			},
 			found: []string{
 				"d/b.yaml:2:1: error: ConfigMap a is in the bundle twice: first in d/a.yaml:1 [duplicate]",

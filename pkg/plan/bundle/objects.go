@@ -26,6 +26,8 @@ type object struct {
 		Name         string `json:"name"`
 		GenerateName string `json:"generateName"`
 		Namespace    string `json:"namespace"`
+
+		Annotations json.RawMessage `json:"annotations"`
 	} `json:"metadata"`
 	Items []object `json:"items"`
 }
@@ -167,12 +169,16 @@ func (k *checks) notDeployed(at standing, message string) {
 	})
 }
 
-// once refuses an object that the bundle holds already. What has generateName is
-// another object each time.
+// once refuses an object that the bundle holds already, and one without a name. Helm makes
+// only hooks without one, with generateName: each time another object.
 func (k *checks) once(o object, at standing) {
 	id := o.identity()
 	switch first, again := k.objects[id]; {
-	case o.Metadata.Name == "" && (o.Metadata.GenerateName != "" || o.Kind == ""):
+	case o.Metadata.Name == "" && o.Kind == "":
+	case o.Metadata.Name == "" && o.Metadata.GenerateName != "":
+		if !bytes.Contains(o.Metadata.Annotations, []byte(`"helm.sh/hook"`)) {
+			k.fail(at.file, at.line, finding.RuleManifest, printable.Line(o.Kind)+" has metadata.generateName and no metadata.name, which Helm cannot install")
+		}
 	case o.Metadata.Name == "":
 		k.fail(at.file, at.line, finding.RuleManifest, printable.Line(o.Kind)+" has no metadata.name")
 	case again:
