@@ -346,6 +346,31 @@ func TestMissingDependency(t *testing.T) {
 	}
 }
 
+// A CRD in the same bundle is never installed before the cluster knows its kind.
+func TestCRDOfTheBundle(t *testing.T) {
+	crd := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: gadgets.example.com}\nspec: {group: example.com, names: {kind: Gadget}}\n"
+	cases := map[string]struct{ file, message, want string }{
+		"Manifest": {"web/crd.yaml", "Gadget web/x: the cluster does not know kind Gadget of example.com/v1; its CRD must be installed first",
+			"move the CRD (web/crd.yaml) into a bundle of its own and name that in dependsOn of fleet.yaml of shop-web, or into crds/ of a chart: Helm installs nothing before c1 knows all kinds"},
+		"WordsOfHelm": {"web/crd.yaml", `no matches for kind "Gadget" in version "example.com/v1"`,
+			"move the CRD (web/crd.yaml) into a bundle of its own and name that in dependsOn of fleet.yaml of shop-web, or into crds/ of a chart: Helm installs nothing before c1 knows all kinds"},
+		"OtherKind":   {"web/crd.yaml", `no matches for kind "Gadgets" in version "example.com/v1"`, "install the CRD on c1 first; dependsOn in fleet.yaml of shop-web keeps the order"},
+		"CRDOfAChart": {"web/crds/crd.yaml", `no matches for kind "Gadget" in version "example.com/v1"`, "install the CRD on c1 first; dependsOn in fleet.yaml of shop-web keeps the order"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := well()
+			w.s.Bundle.Spec.Resources = append(w.s.Bundle.Spec.Resources, fleet.BundleResource{Name: c.file, Content: crd})
+			w.deploy()
+			w.old()
+			w.says(cond(fleet.ConditionDeployed, "False", release.ReasonUnknownKind, c.message, time.Minute))
+			if diff := cmp.Diff([]Hint{{"to go on", c.want}}, Of(w.s, w.at).Hints); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
 // The account of a GitRepo stands in no fleet.yaml.
 func TestMissingServiceAccount(t *testing.T) {
 	w := well()

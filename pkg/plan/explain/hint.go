@@ -3,10 +3,15 @@ package explain
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
+	"github.com/fleetworkspace/fleet/pkg/plan/schema"
 )
 
 // repoHints are what helps against a condition of the GitRepo.
@@ -144,6 +149,10 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 		return j.hint("if it is meant to be gone", "delete its directory from the repository").
 			hint("if it is meant to be empty", "set allowEmpty: true in %s", file).hints
 	case release.ReasonUnknownKind:
+		if name := p.ownCRD(message); name != "" {
+			return j.hint("to go on", "move the CRD (%s) into a bundle of its own and name that in dependsOn of %s, or into crds/ of a chart: "+
+				"Helm installs nothing before %s knows all kinds", name, file, cluster).hints
+		}
 		return j.hint("to go on", "install the CRD on %s first; dependsOn in %s keeps the order", cluster, file).hints
 	case release.ReasonNoAccount:
 		if p.Repo != nil && p.Repo.Spec.ServiceAccount != "" { // no fleet.yaml changes it
@@ -161,6 +170,32 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 		return j.hint("to go on", "take that out, or lift the limit to one namespace in %s", file).hints
 	}
 	return p.eventHints()
+}
+
+// unknownKind finds the kind that the cluster does not know.
+var unknownKind = regexp.MustCompile(`kind "?([A-Za-z0-9]+)"? (?:of|in version) "?([^/ "]+)/`)
+
+// ownCRD is the file of the bundle that holds the CRD of the kind that a cluster does not know;
+// empty where there is none, or where Helm installs it first.
+func (p *pair) ownCRD(message string) string {
+	m := unknownKind.FindStringSubmatch(message)
+	if m == nil {
+		return ""
+	}
+	for _, r := range p.Bundle.Spec.Resources {
+		data, err := content.ResourceBytes(r)
+		if err != nil || slices.Contains(strings.Split(r.Name, "/"), "crds") {
+			continue
+		}
+		for _, o := range schema.CRDs(data) {
+			kind, _, _ := unstructured.NestedString(o, "spec", "names", "kind")
+			group, _, _ := unstructured.NestedString(o, "spec", "group")
+			if kind == m[1] && group == m[2] {
+				return r.Name
+			}
+		}
+	}
+	return ""
 }
 
 // manifest finds the file of a manifest at the beginning of a message. Those of
