@@ -76,8 +76,8 @@ var mistakesOfReferences = map[string]mistake{
 	},
 	"MadeByAnOperator": {
 		map[string]string{
-			"dep.yaml": mistakenPod("", "        envFrom: [{secretRef: {name: web-secrets}}]\n"), "objects.yaml": mistakenSecret,
-			"crd.yaml": mistakenCRD, "external.yaml": "apiVersion: acme.io/v1\nkind: Thing\nmetadata: {name: a}\nspec: {target: {name: web-secrets}}\n",
+			"a/fleet.yaml": "", "a/dep.yaml": mistakenPod("", "        envFrom: [{secretRef: {name: web-secrets}}]\n"), "a/objects.yaml": mistakenSecret,
+			"crd/fleet.yaml": "", "crd/crd.yaml": mistakenCRD, "a/external.yaml": "apiVersion: acme.io/v1\nkind: Thing\nmetadata: {name: a}\nspec: {target: {name: web-secrets}}\n",
 		}, "",
 	},
 	"MadeByAHook": {

@@ -65,6 +65,7 @@ var mistakes = map[string]map[string]mistake{
 	"Criteria":           mistakesOfCriteria,
 	"Encodings":          mistakesOfEncodings,
 	"Mounts":             mistakesOfMounts,
+	"Exports":            mistakesOfExports,
 	"ValuesSchema":       mistakesOfSchemas,
 	"Once":               mistakesOnce,
 	"Names":              mistakesOfNames,

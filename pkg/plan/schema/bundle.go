@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+	kube "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 	sigyaml "sigs.k8s.io/yaml"
 
@@ -54,13 +55,14 @@ type judgement struct {
 	more   bool // findings were left out
 	// unknown are the kinds that were found to be unknown: each counts once.
 	unknown map[string]bool
-	roots   map[string][]*yaml.Node // documents of files that were needed
+	own     map[kube.GroupKind]string // kinds whose CRDs the bundle brings
+	roots   map[string][]*yaml.Node   // documents of files that were needed
 }
 
 // Findings is what is wrong with a bundle's objects, at most 200 findings by
 // place. An unknown kind is named where it stands first.
 func (k *Kinds) Findings(b Bundle) []finding.Finding {
-	j := &judgement{kinds: k, bundle: b, unknown: map[string]bool{}, roots: map[string][]*yaml.Node{}}
+	j := &judgement{kinds: k, bundle: b, unknown: map[string]bool{}, own: b.ownKinds(), roots: map[string][]*yaml.Node{}}
 	for _, name := range b.Manifests {
 		j.file(name, b.Files[name])
 	}
@@ -69,7 +71,7 @@ func (k *Kinds) Findings(b Bundle) []finding.Finding {
 		if !overlaid && slices.Contains(b.Manifests, r.File) {
 			continue // its file was checked
 		}
-		for _, fault := range j.kinds.Check(r.Object) {
+		for _, fault := range j.faults(r.Object) {
 			at := j.source(r, fault)
 			if line, column, hint := position.Unindented(j.bundle.Files[r.File]); line > 0 && at.Line == 0 && fault.Rule == finding.RuleUnknownField {
 				at.Line, at.Column, fault.Hint = line, column, "probably "+hint
@@ -173,7 +175,7 @@ func (j *judgement) file(name string, data []byte) {
 		}
 		j.duplicates(root, doc, place(false, nil))
 		each(object, nil, func(o map[string]any, where []any) {
-			for _, fault := range j.kinds.Check(o) {
+			for _, fault := range j.faults(o) {
 				if !j.repeated(o, fault) {
 					j.add(place(fault.Key, slices.Concat(where, fault.Path)), o, fault)
 				}

@@ -49,6 +49,10 @@ func (w *walk) metadata(object map[string]any, gvk kube.GroupVersionKind) {
 	if name, ok := meta["name"].(string); ok && name != "" && !slices.Contains(looseNames, gvk.Group) {
 		w.valid([]any{"metadata", "name"}, "metadata.name", validation.IsDNS1123Subdomain(name))
 	}
+	if name, ok := meta["generateName"].(string); ok && name != "" && blank(meta["name"]) && !isHook(object) {
+		w.add(finding.RuleManifest, true, []any{"metadata", "generateName"},
+			"metadata.generateName without metadata.name, which Helm cannot install", "write metadata.name")
+	}
 	if namespace, ok := meta["namespace"].(string); ok && namespace != "" {
 		w.valid([]any{"metadata", "namespace"}, "metadata.namespace", validation.IsDNS1123Label(namespace))
 	}
@@ -60,6 +64,9 @@ func (w *walk) metadata(object map[string]any, gvk kube.GroupVersionKind) {
 	w.encoded(object, gvk)
 	w.namespaces(object, gvk)
 	w.required(object, gvk)
+	w.pods(object, gvk)
+	w.refused(object, gvk)
+	w.exported(object, gvk)
 }
 
 // miscased finds apiVersion and kind that are written with other letters of the same

@@ -14,22 +14,7 @@ import (
 // mounts checks that containers mount volumes that the pod has: the API server
 // refuses all others.
 func (w *walk) mounts(object map[string]any, gvk kube.GroupVersionKind) {
-	var path []any
-	switch {
-	case gvk.Group == "" && gvk.Kind == "Pod":
-		path = []any{"spec"}
-	case gvk.Kind == "CronJob":
-		path = []any{"spec", "jobTemplate", "spec", "template", "spec"}
-	default:
-		path = []any{"spec", "template", "spec"}
-	}
-	if gvk.Group != "" && !slices.Contains(workloads, gvk.Group) {
-		return
-	}
-	spec := object
-	for _, key := range path {
-		spec, _ = spec[key.(string)].(map[string]any) //nolint:forcetypeassert // they are texts
-	}
+	spec, path := podSpec(object, gvk)
 	volumes := namesIn(spec["volumes"])
 	if top, ok := object["spec"].(map[string]any); ok {
 		claims, _ := top["volumeClaimTemplates"].([]any)

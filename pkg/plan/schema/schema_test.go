@@ -105,7 +105,7 @@ func TestFindings(t *testing.T) {
 		kubernetes, text string
 		want             []string
 	}{
-		"Good":       {"", deployment + "---\n" + crd + "---\n" + mill, nil},
+		"Good":       {"", deployment + "---\n" + mill, nil},
 		"GoodInList": {"", "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: a}\n", nil},
 		"UnknownField": {"", swap(deployment, "replicas:", "replica:", 1), []string{
 			`app/a.yaml:7:3: error: Deployment web: unknown field "spec.replica" [unknown-field] (did you mean "replicas"?)`}},

@@ -1,0 +1,87 @@
+package schema
+
+import (
+	"strings"
+
+	kube "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/position"
+)
+
+// serverFields are the metadata that API servers set.
+var serverFields = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields"}
+
+// annotations of objects that somebody else sets, and who.
+const (
+	helmName        = "meta.helm.sh/release-name"
+	helmNamespace   = "meta.helm.sh/release-namespace"
+	rolloutRevision = "deployment.kubernetes.io/revision"
+)
+
+// exported warns of what an object has that was read from a cluster: who sets it there
+// sets it again, so that the object stays Modified.
+func (w *walk) exported(object map[string]any, gvk kube.GroupVersionKind) {
+	metadata, _ := object["metadata"].(map[string]any)
+	var server, helm [][]any
+	for _, field := range serverFields {
+		if !blank(metadata[field]) {
+			server = append(server, []any{"metadata", field})
+		}
+	}
+	annotations, _ := metadata["annotations"].(map[string]any)
+	for _, key := range []string{helmName, helmNamespace} {
+		if annotations[key] != nil {
+			helm = append(helm, []any{"metadata", "annotations", key})
+		}
+	}
+	if annotations[rolloutRevision] != nil {
+		server = append(server, []any{"metadata", "annotations", rolloutRevision})
+	}
+	if t, typed := linked().AllKnownTypes()[gvk]; typed && fieldsOf(t).types["status"] != nil && !blank(object["status"]) {
+		server = append(server, []any{"status"})
+	}
+	w.owned(server, "the cluster sets it itself; take it out", "the cluster sets them itself; take them out")
+	w.owned(helm, "Helm sets it itself; take it out", "Helm sets them itself; take them out")
+}
+
+// owned warns once of fields that somebody else sets, at the first of them.
+func (w *walk) owned(fields [][]any, one, more string) {
+	if len(fields) == 0 {
+		return
+	}
+	var names []string
+	for _, path := range fields {
+		names = append(names, position.Path(path))
+	}
+	if len(fields) == 1 {
+		w.warn(fields[0], names[0]+" is not for a manifest", one)
+		return
+	}
+	w.warn(fields[0], strings.Join(names, ", ")+" are not for a manifest", more)
+}
+
+// blank reports whether a value says nothing: null, an empty text, or mappings and lists of
+// such. Generators of manifests write these.
+func blank(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case map[string]any:
+		for _, e := range v {
+			if !blank(e) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		for _, e := range v {
+			if !blank(e) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
