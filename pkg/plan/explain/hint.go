@@ -149,11 +149,7 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 		return j.hint("if it is meant to be gone", "delete its directory from the repository").
 			hint("if it is meant to be empty", "set allowEmpty: true in %s", file).hints
 	case release.ReasonUnknownKind:
-		if name := p.ownCRD(message); name != "" {
-			return j.hint("to go on", "move the CRD (%s) into a bundle of its own and name that in dependsOn of %s, or into crds/ of a chart: "+
-				"Helm installs nothing before %s knows all kinds", name, file, cluster).hints
-		}
-		return j.hint("to go on", "install the CRD on %s first; dependsOn in %s keeps the order", cluster, file).hints
+		return p.kindHints(message)
 	case release.ReasonNoAccount:
 		if p.Repo != nil && p.Repo.Spec.ServiceAccount != "" { // no fleet.yaml changes it
 			file = "GitRepo " + p.Repo.Name
@@ -170,6 +166,16 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 		return j.hint("to go on", "take that out, or lift the limit to one namespace in %s", file).hints
 	}
 	return p.eventHints()
+}
+
+// kindHints are what helps where a cluster does not know a kind.
+func (p *pair) kindHints(message string) []Hint {
+	cluster, file := p.at.Key.Name, p.file()
+	if name := p.ownCRD(message); name != "" {
+		return judgement{}.hint("to go on", "move the CRD (%s) into a bundle of its own and name that in dependsOn of %s, or into crds/ of a chart: "+
+			"Helm installs nothing before %s knows all kinds", name, file, cluster).hints
+	}
+	return judgement{}.hint("to go on", "install the CRD on %s first; dependsOn in %s keeps the order", cluster, file).hints
 }
 
 // unknownKind finds the kind that the cluster does not know.
