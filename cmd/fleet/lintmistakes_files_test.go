@@ -20,10 +20,10 @@ var mistakesOfChartFiles = map[string]mistake{
 	"NoChart": {map[string]string{"cm.yaml": mistakenCM, "chart.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n", "sub/Values.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"}, ""},
 	"Keys": {
 		map[string]string{
-			"Chart.yaml":       mistakenChart + "appversion: '1'\ndependancies: []\nx-team: a\ndependencies:\n- {name: db, version: 1.x, repositry: 'file://db'}\n",
+			"Chart.yaml":       mistakenChart + "appversion: '1'\ndependncies: []\nx-team: a\ndependencies:\n- {name: db, version: 1.x, repositry: 'file://db'}\n",
 			"templates/a.yaml": mistakenCM, "charts/db/Chart.yaml": "apiVersion: v2\nname: db\nversion: 1.0.0\n",
 		},
-		"Chart.yaml:5:1: warning: unknown key \"dependancies\" is ignored [unknown-key]\n    did you mean \"dependencies\"?\n" +
+		"Chart.yaml:5:1: warning: unknown key \"dependncies\" is ignored [unknown-key]\n    did you mean \"dependencies\"?\n" +
 			"Chart.yaml:8:28: warning: unknown key \"repositry\" is ignored [unknown-key]\n    did you mean \"repository\"?\n",
 	},
 	"Repeated": {
