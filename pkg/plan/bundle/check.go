@@ -41,9 +41,13 @@ func (a *assembly) checkFiles() {
 	for _, d := range dirs {
 		k.kustomization(d, 0)
 	}
-	plain := !slices.ContainsFunc(dirs, func(d kustomizeDir) bool { return d.dir != "." || k.has(".", kustomizations) })
-	if plain = plain && !k.isChart(); !k.isChart() {
+	customized := slices.ContainsFunc(dirs, func(d kustomizeDir) bool { return d.dir != "." || k.has(".", kustomizations) })
+	plain := !customized && !k.isChart()
+	if !k.isChart() {
 		k.idleValues()
+	}
+	if !customized {
+		k.besideTemplates()
 	}
 	k.templates(plain)
 	if plain {
@@ -85,7 +89,9 @@ func (k *checks) manifests() {
 	for _, f := range k.a.files {
 		switch {
 		case k.unused(f.name):
-		case !isManifest(f.name), k.kustomizationMeant(f) != "", k.chartFileMeant(f, k.chartDirs()) != "":
+		case !isManifest(f.name):
+			k.misspeltEnding(f)
+		case k.kustomizationMeant(f) != "", k.chartFileMeant(f, k.chartDirs()) != "":
 		case strings.HasPrefix(f.name, "templates/"), strings.HasPrefix(f.name, "overlays/"), k.nested(path.Dir(f.name)),
 			slices.Contains(fleetyaml.Names, f.name):
 		default:

@@ -40,6 +40,24 @@ func TestChecks(t *testing.T) {
 			tree: map[string]string{"d/a.yaml": configMap, "d/k/kustomization.yaml": "resources: []\n", "d/k/fleet.yaml": "", "d/c/Chart.yaml": "name: c", "d/c/fleet.yaml": "", "d/c/sub/Chart.yaml": "name: s"},
 		},
 		"Chart": {why: "templates of a chart are no YAML", tree: map[string]string{"d/Chart.yaml": "name: c\nversion: 1.0.0", "d/templates/x.yaml": "a: [ {{ any }}", "d/values.yaml": "a: 1"}},
+		"BesideTemplates": {
+			why:   "Helm renders what is in templates; values files are none of its business, whatever is in them",
+			tree:  map[string]string{"d/Chart.yaml": "name: c\nversion: 1.0.0", "d/templates/x.yaml": configMap, "d/extra.yaml": configMap, "d/crds/y.yaml": configMap, "d/ci.yaml": "kind: a\n", "d/v.yaml": configMap, "d/fleet.yaml": "helm: {chart: ., valuesFiles: [v.yaml]}"},
+			found: []string{"d/extra.yaml:1:1: warning: extra.yaml is not deployed: of a chart Helm renders what is in templates [not-read]"},
+		},
+		"BesideTemplatesBelow": {
+			tree:  map[string]string{"d/w/Chart.yaml": "name: c\nversion: 1.0.0", "d/w/templates/x.yaml": configMap, "d/w/extra.yml": "{{- if .Values.a }}\n" + configMap + "{{- end }}\n", "d/fleet.yaml": "helm: {chart: w}"},
+			found: []string{"d/w/extra.yml:1:1: warning: extra.yml is not deployed: of a chart Helm renders what is in templates [not-read]"},
+		},
+		"ReadByTemplates": {tree: map[string]string{"d/Chart.yaml": "name: c\nversion: 1.0.0", "d/templates/x.yaml": "{{ .Files.Get \"extra.yaml\" }}", "d/extra.yaml": configMap}},
+		"ReadByKustomize": {tree: map[string]string{"d/Chart.yaml": "name: c\nversion: 1.0.0", "d/kustomization.yaml": "resources: [extra.yaml]\n", "d/extra.yaml": configMap}},
+		"Ending": {
+			tree: map[string]string{"d/a.yaml": configMap, "d/b.yalm": configMap, "d/c.ymal": configMap, "d/d.yaml.bak": configMap, "d/e.yalm": "a: b\n", "d/c/Chart.yaml": "name: c", "d/c/fleet.yaml": "", "d/c/b.yalm": configMap},
+			found: []string{
+				"d/b.yalm:1:1: warning: b.yalm is not deployed: its name does not end with .yaml, .yml or .json [not-read]",
+				"d/c.ymal:1:1: warning: c.ymal is not deployed: its name does not end with .yaml, .yml or .json [not-read]",
+			},
+		},
 		"ChartFiles": {
 			tree:  map[string]string{"d/Chart.yaml": "name: c\nversion: 1.0.0", "d/values.yaml": bad},
 			found: []string{"d/values.yaml:2:1: error: YAML: a tab where spaces indent [yaml]"},

@@ -1,0 +1,70 @@
+package bundle
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
+)
+
+// ofManifest are the keys at the top of a Kubernetes object.
+var ofManifest = []*regexp.Regexp{
+	regexp.MustCompile(`(?m)^apiVersion:\s`), regexp.MustCompile(`(?m)^kind:\s`), regexp.MustCompile(`(?m)^metadata:\s`),
+}
+
+// looksLikeManifest reports whether a file holds Kubernetes objects, or a template of
+// some.
+func (k *checks) looksLikeManifest(f file) bool {
+	data, err := f.bytes(k.a.o.Limits.FileBytes)
+	return err == nil && !huge(data) && !slices.ContainsFunc(ofManifest, func(key *regexp.Regexp) bool { return !key.Match(data) })
+}
+
+// besideTemplates warns of manifests in the directory of a chart: Helm deploys those in
+// templates and crds only. A chart that reads files by itself may use them.
+func (k *checks) besideTemplates() {
+	charts := slices.DeleteFunc(k.chartDirs(), func(dir string) bool { return !k.has(dir, []string{chartFile}) || k.readsFiles(dir) })
+	for _, f := range k.a.files {
+		base := path.Base(f.name)
+		known := slices.Contains(fleetyaml.Names, strings.ToLower(base)) || k.kustomizationMeant(f) != "" || slices.Contains(kustomizations, base)
+		if known || !isManifest(f.name) || !slices.Contains(charts, path.Dir(f.name)) || k.isValuesFile(f.name) {
+			continue
+		}
+		if k.looksLikeManifest(f) {
+			k.notRead(f, fmt.Sprintf("%s is not deployed: of a chart Helm renders what is in %s", base, templatesDir), "move it to "+path.Join(path.Dir(f.name), templatesDir))
+		}
+	}
+}
+
+// readsFiles reports whether a template of the chart in a directory reads files of the
+// chart.
+func (k *checks) readsFiles(dir string) bool {
+	return slices.ContainsFunc(k.a.files, func(f file) bool {
+		if !strings.HasPrefix(f.name, path.Join(dir, templatesDir)+"/") {
+			return false
+		}
+		data, err := f.bytes(k.a.o.Limits.FileBytes)
+		return err != nil || bytes.Contains(data, []byte(".Files"))
+	})
+}
+
+// misspeltEnding warns of a manifest whose name does not end with .yaml, .yml or .json,
+// but nearly: nothing deploys it.
+func (k *checks) misspeltEnding(f file) {
+	ending := path.Ext(f.name)
+	meant := spelling.Slip(ending, []string{".yaml", ".yml"})
+	if meant == "" || k.nested(path.Dir(f.name)) || !k.looksLikeManifest(f) {
+		return
+	}
+	k.notRead(f, fmt.Sprintf("%s is not deployed: its name does not end with .yaml, .yml or .json", path.Base(f.name)),
+		fmt.Sprintf("did you mean %q?", strings.TrimSuffix(path.Base(f.name), ending)+meant))
+}
+
+func (k *checks) notRead(f file, message, hint string) {
+	k.a.add(finding.Finding{Path: path.Join(k.a.dir.Path, f.name), Severity: finding.Warning, Rule: finding.RuleNotRead, Message: message, Hint: hint})
+}
