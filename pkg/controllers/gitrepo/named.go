@@ -1,10 +1,12 @@
 package gitrepo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -144,12 +146,28 @@ func undepended(file *fleetyaml.File, missing, own []string, namespace string) [
 			Message: fmt.Sprintf("dependsOn[%d]: there is no bundle %q in %s; until there is, no change of this bundle is deployed", i, ref.Name, namespace),
 		}
 		f.Line, f.Column = file.At("dependsOn", i, "name")
-		if near := spelling.Nearest(ref.Name, own); near != "" {
+		if near := cmp.Or(spelling.Nearest(ref.Name, own), endingWith(own, "-"+ref.Name)); near != "" {
 			f.Hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		list = append(list, f)
 	}
 	return list
+}
+
+// endingWith is the only one of several names with an ending; empty where there is none,
+// or more than one.
+func endingWith(names []string, ending string) string {
+	found := ""
+	for _, name := range names {
+		switch {
+		case !strings.HasSuffix(name, ending):
+		case found != "":
+			return ""
+		default:
+			found = name
+		}
+	}
+	return found
 }
 
 // lacking are those names of bundles that do not exist in a workspace.

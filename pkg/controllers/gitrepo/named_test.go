@@ -19,18 +19,18 @@ func TestStrangers(t *testing.T) {
 		"a/cm.yaml":    {Data: []byte(object)},
 		"a/fleet.yaml": {Data: []byte("targetCustomizations:\n- clusterName: shop1\n- clusterName: shop2\n- clusterGroup: eu\nrolloutStrategy: {partitions: [{clusterName: c9}]}\n")},
 		"b/cm.yaml":    {Data: []byte(object)},
-		"b/fleet.yaml": {Data: []byte("dependsOn:\n- name: r-a\n- name: r-aa\n- selector: {}\n- name: elsewhere\n")},
+		"b/fleet.yaml": {Data: []byte("dependsOn:\n- name: r-a\n- name: r-aa\n- selector: {}\n- name: elsewhere\n- name: a\n")},
 	}
 	repo := &fleet.GitRepo{}
 	repo.Name, repo.Namespace = "r", "fleet-default"
 	repo.Spec.Targets = []fleet.GitTarget{{ClusterName: "own"}}
 	set := bundle.Read(tree, []string{"*"}, nil, source.Options(repo, "c1"))
 	mentioned := mentionedBy(set, repo)
-	want := names{clusters: []string{"c9", "shop1", "shop2"}, groups: []string{"eu"}, bundles: []string{"elsewhere", "r-aa"}}
+	want := names{clusters: []string{"c9", "shop1", "shop2"}, groups: []string{"eu"}, bundles: []string{"a", "elsewhere", "r-aa"}}
 	if diff := cmp.Diff(want, mentioned, cmp.AllowUnexported(names{})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	strangers(tree, set, mentioned, names{clusters: []string{"shop2"}, groups: []string{"eu"}, bundles: []string{"r-aa"}}, repo.Namespace)
+	strangers(tree, set, mentioned, names{clusters: []string{"shop2"}, groups: []string{"eu"}, bundles: []string{"a", "r-aa"}}, repo.Namespace)
 	var got []string
 	for _, f := range set.All() {
 		got = append(got, f.String()+" "+f.Hint)
@@ -39,6 +39,7 @@ func TestStrangers(t *testing.T) {
 		`a/fleet.yaml:3:16: warning: there is no cluster "shop2" in fleet-default [unknown-cluster] did you mean "shop1"?`,
 		`a/fleet.yaml:4:17: warning: there is no cluster group "eu" in fleet-default [unknown-cluster] `,
 		`b/fleet.yaml:3:9: warning: dependsOn[1]: there is no bundle "r-aa" in fleet-default; until there is, no change of this bundle is deployed [dependency] did you mean "r-a"?`,
+		`b/fleet.yaml:6:9: warning: dependsOn[4]: there is no bundle "a" in fleet-default; until there is, no change of this bundle is deployed [dependency] did you mean "r-a"?`,
 	}, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

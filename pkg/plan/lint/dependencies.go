@@ -242,14 +242,17 @@ func (g *graph) misspelt() []finding.Finding {
 			if ref.Name == "" || g.known(ref.Name) {
 				continue
 			}
-			near := g.near(ref.Name)
-			if near == "" {
+			near, dir := g.near(ref.Name), g.directory(ref.Name)
+			if near == "" && dir == "" {
 				continue
 			}
 			f := g.at(link{from: i, ref: n})
 			f.Severity, f.Rule = finding.Warning, finding.RuleDependency
 			f.Message = fmt.Sprintf("dependsOn[%d]: no bundle here is called %q", n, ref.Name)
 			f.Hint = fmt.Sprintf("did you mean %q?", near)
+			if near == "" {
+				f.Hint = fmt.Sprintf("the bundle of directory %s is called <name of the GitRepo>-%s", dir, ref.Name)
+			}
 			list = append(list, f)
 		}
 	}
@@ -260,6 +263,17 @@ func (g *graph) misspelt() []finding.Finding {
 // GitRepo.
 func (g *graph) known(name string) bool {
 	return slices.ContainsFunc(g.members, func(m Member) bool { return m.File.Name == name || m.repo(name) != "" })
+}
+
+// directory is that of a bundle here whose name is that of the GitRepo, a dash and name;
+// empty where there is none.
+func (g *graph) directory(name string) string {
+	for _, m := range g.members {
+		if m.File.Name == "" && path.Clean(m.Dir.Path) != "." && naming.BundleName("r", m.Dir.Path, m.Dir.Options) == "r-"+name {
+			return m.Dir.Path
+		}
+	}
+	return ""
 }
 
 // near is the name of a bundle here that is near another one: its own, or that

@@ -75,6 +75,13 @@ func TestDependencies(t *testing.T) {
 				`a/fleet.yaml:3:9: warning: dependsOn[1]: no bundle here is called "shop-infra-databse" [dependency] (did you mean "shop-infra-database"?)`,
 			},
 		},
+		"Directory": {
+			why:   "the name of the GitRepo is part of the name of a bundle that has none of its own",
+			files: map[string]string{"a": "dependsOn:\n- name: settings\n- name: apps\n- name: base\n", "settings": "{}", "apps": "name: web\n", "x/base": "{}"},
+			want: []string{
+				`a/fleet.yaml:2:9: warning: dependsOn[0]: no bundle here is called "settings" [dependency] (the bundle of directory settings is called <name of the GitRepo>-settings)`,
+			},
+		},
 		"Root": {
 			why:   "a repository that is one bundle may be called anything",
 			files: map[string]string{".": "dependsOn:\n- name: shop\n"},
