@@ -3,9 +3,11 @@ package helm
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"path"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -264,7 +266,7 @@ func (l locator) kustomization() (Place, bool) {
 	p := Place{File: f, Text: text}
 	if m := ofField.FindStringSubmatch(text); m != nil {
 		p.Line, p.Column = l.findKey(f, m[1])
-		if near := spelling.Nearest(m[1], kustomizationFields()); near != "" {
+		if near := spelling.Nearest(m[1], fieldsBeside(position.Root(l.bytes(f)), m[1])); near != "" {
 			p.Text += fmt.Sprintf("; did you mean %q?", near)
 		}
 	}
@@ -336,28 +338,67 @@ func number(s string) int {
 	return n
 }
 
-// kustomizationFields are the names of all fields that may stand in a kustomization, at
-// any depth.
-func kustomizationFields() []string {
-	var names []string
-	seen := map[reflect.Type]bool{}
-	var walk func(t reflect.Type)
-	walk = func(t reflect.Type) {
-		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+// fieldsBeside are the names of the fields that may stand in a mapping of a kustomization:
+// in the first one, from root on, that has key and no field of that name.
+func fieldsBeside(root *yaml.Node, key string) []string {
+	var found []string
+	var walk func(n *yaml.Node, t reflect.Type)
+	walk = func(n *yaml.Node, t reflect.Type) {
+		for t.Kind() == reflect.Pointer {
 			t = t.Elem()
 		}
-		if t.Kind() != reflect.Struct || seen[t] {
-			return
-		}
-		seen[t] = true
-		for i := range t.NumField() {
-			f := t.Field(i)
-			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
-				names = append(names, name)
+		switch {
+		case n == nil || found != nil:
+		case n.Kind == yaml.SequenceNode && t.Kind() == reflect.Slice:
+			for _, item := range n.Content {
+				walk(item, t.Elem())
 			}
-			walk(f.Type)
+		case n.Kind == yaml.MappingNode && t.Kind() == reflect.Struct:
+			known := jsonFields(t)
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				name, ok := fieldNamed(known, n.Content[i].Value)
+				if !ok && n.Content[i].Value == key {
+					found = slices.Sorted(maps.Keys(known))
+					return
+				}
+				if ok {
+					walk(n.Content[i+1], known[name])
+				}
+			}
 		}
 	}
-	walk(reflect.TypeFor[types.Kustomization]())
-	return names
+	walk(root, reflect.TypeFor[types.Kustomization]())
+	return found
+}
+
+// fieldNamed is the field that a key stands for: the decoder accepts another case.
+func fieldNamed(known map[string]reflect.Type, key string) (name string, ok bool) {
+	for name := range known {
+		if strings.EqualFold(name, key) {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// jsonFields are the types of the fields of a struct by their names in JSON, those of
+// embedded structs included.
+func jsonFields(t reflect.Type) map[string]reflect.Type {
+	out := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		inner := f.Type
+		for inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "-":
+		case f.Anonymous && name == "" && inner.Kind() == reflect.Struct:
+			maps.Copy(out, jsonFields(inner))
+		case name != "":
+			out[name] = f.Type
+		}
+	}
+	return out
 }

@@ -159,6 +159,14 @@ func TestLocate(t *testing.T) {
 			},
 			want: Place{File: "p.yaml", Line: 2, Column: 9},
 		},
+		"KustomizeField": {
+			why: "patch is a field of an entry of patches", files: map[string]string{"kustomization.yaml": "resources: [cm.yaml]\npatchs:\n- patch: a\n", "cm.yaml": renderMap},
+			want: Place{File: "kustomization.yaml", Line: 2, Column: 1, Text: `invalid Kustomization: json: unknown field "patchs"; did you mean "patches"?`},
+		},
+		"KustomizeFieldBelow": {
+			files: map[string]string{"kustomization.yaml": "resources: [cm.yaml]\npatches:\n- patchs: a\n", "cm.yaml": renderMap},
+			want:  Place{File: "kustomization.yaml", Line: 3, Column: 3, Text: `invalid Kustomization: json: unknown field "patchs"; did you mean "patch"?`},
+		},
 		"KustomizeYAML": {
 			files: map[string]string{"kustomization.yaml": "resources: [cm.yaml]\n", "cm.yaml": "a: b\nc: [\n"},
 			want:  Place{File: "cm.yaml", Line: 2, Text: "did not find expected node content"},
