@@ -141,14 +141,15 @@ func undepended(file *fleetyaml.File, missing, own []string, namespace string) [
 		if ref.Name == "" || !slices.Contains(missing, ref.Name) {
 			continue
 		}
+		remedy := "" // in the message: conditions and events show no hints
+		if near := cmp.Or(spelling.Nearest(ref.Name, own), endingWith(own, "-"+ref.Name)); near != "" {
+			remedy = fmt.Sprintf(" (did you mean %q?)", near)
+		}
 		f := finding.Finding{
 			Path: file.Path, Severity: finding.Warning, Rule: finding.RuleDependency,
-			Message: fmt.Sprintf("dependsOn[%d]: there is no bundle %q in %s; until there is, no change of this bundle is deployed", i, ref.Name, namespace),
+			Message: fmt.Sprintf("dependsOn[%d]: there is no bundle %q in %s%s; until there is, no change of this bundle is deployed", i, ref.Name, namespace, remedy),
 		}
 		f.Line, f.Column = file.At("dependsOn", i, "name")
-		if near := cmp.Or(spelling.Nearest(ref.Name, own), endingWith(own, "-"+ref.Name)); near != "" {
-			f.Hint = fmt.Sprintf("did you mean %q?", near)
-		}
 		list = append(list, f)
 	}
 	return list

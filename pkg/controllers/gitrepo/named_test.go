@@ -38,8 +38,8 @@ func TestStrangers(t *testing.T) {
 	if diff := cmp.Diff([]string{
 		`a/fleet.yaml:3:16: warning: there is no cluster "shop2" in fleet-default [unknown-cluster] did you mean "shop1"?`,
 		`a/fleet.yaml:4:17: warning: there is no cluster group "eu" in fleet-default [unknown-cluster] `,
-		`b/fleet.yaml:3:9: warning: dependsOn[1]: there is no bundle "r-aa" in fleet-default; until there is, no change of this bundle is deployed [dependency] did you mean "r-a"?`,
-		`b/fleet.yaml:6:9: warning: dependsOn[4]: there is no bundle "a" in fleet-default; until there is, no change of this bundle is deployed [dependency] did you mean "r-a"?`,
+		`b/fleet.yaml:3:9: warning: dependsOn[1]: there is no bundle "r-aa" in fleet-default (did you mean "r-a"?); until there is, no change of this bundle is deployed [dependency] `,
+		`b/fleet.yaml:6:9: warning: dependsOn[4]: there is no bundle "a" in fleet-default (did you mean "r-a"?); until there is, no change of this bundle is deployed [dependency] `,
 	}, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
