@@ -266,7 +266,8 @@ func (l locator) kustomization() (Place, bool) {
 	p := Place{File: f, Text: text}
 	if m := ofField.FindStringSubmatch(text); m != nil {
 		p.Line, p.Column = l.findKey(f, m[1])
-		if near := spelling.Nearest(m[1], fieldsBeside(position.Root(l.bytes(f)), m[1])); near != "" {
+		known := fieldsBeside(position.Root(l.bytes(f)), reflect.TypeFor[types.Kustomization](), m[1])
+		if near := spelling.Nearest(m[1], known); near != "" {
 			p.Text += fmt.Sprintf("; did you mean %q?", near)
 		}
 	}
@@ -338,37 +339,41 @@ func number(s string) int {
 	return n
 }
 
-// fieldsBeside are the names of the fields that may stand in a mapping of a kustomization:
-// in the first one, from root on, that has key and no field of that name.
-func fieldsBeside(root *yaml.Node, key string) []string {
-	var found []string
-	var walk func(n *yaml.Node, t reflect.Type)
-	walk = func(n *yaml.Node, t reflect.Type) {
-		for t.Kind() == reflect.Pointer {
-			t = t.Elem()
-		}
-		switch {
-		case n == nil || found != nil:
-		case n.Kind == yaml.SequenceNode && t.Kind() == reflect.Slice:
-			for _, item := range n.Content {
-				walk(item, t.Elem())
-			}
-		case n.Kind == yaml.MappingNode && t.Kind() == reflect.Struct:
-			known := jsonFields(t)
-			for i := 0; i+1 < len(n.Content); i += 2 {
-				name, ok := fieldNamed(known, n.Content[i].Value)
-				if !ok && n.Content[i].Value == key {
-					found = slices.Sorted(maps.Keys(known))
-					return
-				}
-				if ok {
-					walk(n.Content[i+1], known[name])
-				}
+// fieldsBeside are the names of the fields that may stand beside a key that is none, in a
+// part of a kustomization that is decoded to a type; nil where there is no such key.
+func fieldsBeside(n *yaml.Node, t reflect.Type, key string) []string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case n == nil:
+	case n.Kind == yaml.MappingNode && t.Kind() == reflect.Struct:
+		return fieldsOf(n, jsonFields(t), key)
+	case n.Kind == yaml.SequenceNode && t.Kind() == reflect.Slice:
+		for _, item := range n.Content {
+			if found := fieldsBeside(item, t.Elem(), key); found != nil {
+				return found
 			}
 		}
 	}
-	walk(root, reflect.TypeFor[types.Kustomization]())
-	return found
+	return nil
+}
+
+// fieldsOf is fieldsBeside for a mapping with its fields.
+func fieldsOf(n *yaml.Node, known map[string]reflect.Type, key string) []string {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name, ok := fieldNamed(known, n.Content[i].Value)
+		if !ok && n.Content[i].Value == key {
+			return slices.Sorted(maps.Keys(known))
+		}
+		if !ok {
+			continue
+		}
+		if found := fieldsBeside(n.Content[i+1], known[name], key); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 // fieldNamed is the field that a key stands for: the decoder accepts another case.
