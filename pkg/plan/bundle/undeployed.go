@@ -36,7 +36,8 @@ func (k *checks) besideTemplates() {
 			continue
 		}
 		if k.looksLikeManifest(f) {
-			k.notRead(f, fmt.Sprintf("%s is not deployed: of a chart Helm renders what is in %s", base, templatesDir), "move it to "+path.Join(path.Dir(f.name), templatesDir))
+			k.notRead(f, fmt.Sprintf("%s is not deployed: of a chart Helm renders what is in %s", base, templatesDir),
+				"move it to "+path.Join(path.Dir(f.name), templatesDir))
 		}
 	}
 }
