@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
@@ -143,6 +144,7 @@ type heldList struct {
 	workspaces []string   // those whose bundles wait
 	undecided  error      // the manager has still to decide what waits
 	none       bool       // there is no object at all
+	shards     []string   // of all objects
 }
 
 // held reads what waits to be approved of the objects that the user may list, within -n.
@@ -166,6 +168,7 @@ func (s *session) held(ctx context.Context) (heldList, error) {
 			}
 		}
 		for _, u := range items {
+			out.shards = append(out.shards, view.ShardOf(u))
 			held := heldOf(k, u)
 			if held.Hash == "" {
 				continue
@@ -200,6 +203,13 @@ func runHeld(ctx context.Context, o approveOptions, s *session) error {
 	for _, held := range spaces {
 		doc.Objects = append(doc.Objects, held)
 		rows = append(rows, []string{held.Name, workspaceWord + "/" + held.Name, held.Hash, held.Message})
+	}
+	absence, err := s.absence(ctx, found.shards...)
+	if err != nil {
+		return err
+	}
+	if absence != "" {
+		undecided = errors.Join(undecided, fmt.Errorf("%w: %s: whether more waits to be approved is not known", errNotReady, absence))
 	}
 	switch {
 	case o.output.machine():

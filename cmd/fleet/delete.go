@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
@@ -115,6 +116,13 @@ func runDelete(ctx context.Context, o deleteOptions, s *session) error {
 	doc := o.document(s, d)
 	if !o.output.machine() {
 		o.show(s, doc)
+	}
+	absence, err := s.absence(ctx, view.ShardOf(d.object))
+	if err != nil {
+		return err
+	}
+	if absence != "" {
+		s.std.note("%s: nothing is removed from clusters meanwhile", absence)
 	}
 	doc.Outcome, err = o.carryOut(ctx, s, d)
 	if doc.Kept = o.keep && doc.Outcome != outcomeRefused; err != nil {

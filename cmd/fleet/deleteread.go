@@ -175,7 +175,14 @@ func (s *session) untilGone(ctx context.Context, o deleteOptions, uid types.UID)
 		if !errors.Is(context.Cause(ctx), errLeft) {
 			return outcomeOrdered, context.Cause(ctx)
 		}
-		return outcomeTimeout, fmt.Errorf("%w: %s %s/%s is being deleted and not gone after %s", errNotReady, o.kind.singular, s.scope, o.name, o.timeout)
+		why, err := s.absence(context.WithoutCancel(ctx), view.ShardOf(u))
+		if err != nil {
+			return outcomeTimeout, err
+		}
+		if why != "" {
+			why = ": " + why
+		}
+		return outcomeTimeout, fmt.Errorf("%w: %s %s/%s is being deleted and not gone after %s%s", errNotReady, o.kind.singular, s.scope, o.name, o.timeout, why)
 	}
 }
 

@@ -145,7 +145,7 @@ func runWait(ctx context.Context, o waitOptions, s *session, w world) error {
 		return err
 	}
 	s.heard(m)
-	t := &waiting{o: o, s: s, began: s.now(), goals: goals, verdicts: make([]view.Verdict, len(goals)), shards: map[string]view.Manager{}}
+	t := &waiting{o: o, s: s, began: s.now(), goals: goals, verdicts: make([]view.Verdict, len(goals)), shards: map[string]view.Manager{"": m}}
 	t.announce(w.Fleet())
 	limited := ctx
 	if o.timeout > 0 {
@@ -296,10 +296,10 @@ func (t *waiting) ordered(ctx context.Context, w world) (view.Fleet, error) {
 	}
 }
 
-// managed looks for the managers of shards: of those that it has not seen, and again
-// where one was gone.
+// managed looks for the default manager and those of shards: of those that it has not
+// seen, and again where one was gone.
 func (t *waiting) managed(ctx context.Context, f view.Fleet) {
-	for _, id := range view.ShardsOf(f) {
+	for _, id := range append([]string{""}, view.ShardsOf(f)...) {
 		if m, known := t.shards[id]; known && !m.Gone() {
 			continue
 		}

@@ -125,6 +125,21 @@ func (s *session) heard(m view.Manager) {
 	}
 }
 
+// absence says of the first of some shards whose manager is gone that it is; "" is the
+// default one. It is empty where all run, or that is not known.
+func (s *session) absence(ctx context.Context, shards ...string) (string, error) {
+	for _, id := range unique(shards) {
+		m, err := s.managerOf(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		if text := m.Absence(s.now()); text != "" {
+			return text, nil
+		}
+	}
+	return "", nil
+}
+
 // watched is a world that watches an API server.
 type watched struct {
 	s           *session

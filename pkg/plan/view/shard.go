@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -39,6 +40,18 @@ func (m Manager) Unmanaged() string {
 		return ""
 	}
 	return fmt.Sprintf("no manager works on shard %q", m.Shard)
+}
+
+// Absence says that a manager is gone, and since when it has not been heard; it is empty
+// where it runs, or that is not known.
+func (m Manager) Absence(now time.Time) string {
+	switch text := m.Unmanaged(); {
+	case text != "":
+		return text
+	case m.Gone():
+		return stopped + ", last sign of life " + Ago(*m.LastSign, now) + " ago"
+	}
+	return ""
 }
 
 // ShardHint is what helps an object of a shard without a manager.

@@ -329,18 +329,20 @@ func after(text, more string) string {
 	return text + "; " + more
 }
 
-// cause is why a wait has failed, in one line: what belongs to no pair, else the first pair
-// that cannot become Ready without a change, or whose last attempt failed. It is empty where
-// nothing has failed.
+// cause is why a wait has failed, in one line: the first pair that cannot become Ready
+// without a change, and what belongs to no pair; without both the first pair whose last
+// attempt failed. It is empty where nothing has failed.
 func (v Verdict) cause() string {
 	p, found := v.Culprit()
-	switch {
-	case len(v.Faults) > 0:
-		return List(v.Faults, named)
-	case found && p.Message != "" && p.blame() <= attempted:
-		return fmt.Sprintf("%s on %s: %s", p.Bundle.Name, p.Cluster.Name, p.Message)
+	text := ""
+	if found && p.Message != "" && (p.blame() == lasting || p.blame() == attempted && len(v.Faults) == 0) {
+		text = fmt.Sprintf("%s on %s: %s", p.Bundle.Name, p.Cluster.Name, p.Message)
 	}
-	return ""
+	faults := List(v.Faults, named)
+	if text == "" || faults == "" {
+		return text + faults
+	}
+	return text + "; " + faults
 }
 
 // Culprit is the pair that explains best why a goal is not reached: one that cannot become

@@ -29,7 +29,7 @@ type Fleet struct {
 	// after what it speaks of, each list shows all that the ones before speak of.
 	Ordered bool
 	// Shards are the managers of shards that objects belong to, by id, as far as they
-	// were looked for.
+	// were looked for; the default manager's is "".
 	Shards map[string]Manager
 }
 

@@ -79,13 +79,18 @@ func Judge(goal Goal, f Fleet) Verdict {
 	slices.Sort(j.v.Changed)
 	j.v.End = j.end()
 	if j.v.End == Waiting && j.v.Trouble == "" {
-		j.v.Trouble = j.unmanaged(f)
+		if j.v.Trouble = j.unmanaged(f); j.v.Trouble != "" {
+			j.v.Check = "" // nobody reads the commit, wherever it is
+		}
 	}
 	return j.v
 }
 
-// unmanaged says that no manager works on the shard of what is waited for; it is empty
-// where one does.
+// stopped says of the default manager that it does not run.
+const stopped = "the manager does not run"
+
+// unmanaged says that the manager of what is waited for does not run; it is empty where it
+// does, or that is not known.
 func (j *judge) unmanaged(f Fleet) string {
 	var o metav1.Object
 	if repo := j.repos[j.goal.Key]; j.goal.Kind == "GitRepo" && repo != nil {
@@ -95,11 +100,14 @@ func (j *judge) unmanaged(f Fleet) string {
 	} else {
 		return ""
 	}
-	text := f.Unmanaged(o)
-	if text == "" {
-		return ""
+	m := f.Shards[ShardOf(o)]
+	switch text := m.Unmanaged(); {
+	case text != "":
+		return text + " (" + m.ShardHint() + ")"
+	case m.Gone():
+		return stopped
 	}
-	return text + " (" + f.Shards[ShardOf(o)].ShardHint() + ")"
+	return ""
 }
 
 type judge struct {

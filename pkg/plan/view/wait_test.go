@@ -629,6 +629,20 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// Without a manager no commit is read: that it may not be pushed is no cause.
+func TestJudgeWithoutManager(t *testing.T) {
+	goal := Goal{Kind: "GitRepo", Key: Key{Namespace: space, Name: "app"}, Commit: newSHA}
+	f := Fleet{Repositories: []*fleet.GitRepo{repo()}, Ordered: true}
+	if got := Answer(goal, Judge(goal, f)); !strings.Contains(got, "check that this commit is pushed") {
+		t.Fatalf("a manager that runs has read its branch: %s", got)
+	}
+	f.Shards = map[string]Manager{"": {LastSign: moment(now.Add(-time.Hour))}}
+	v := Judge(goal, f)
+	if got := Answer(goal, v); strings.Contains(got, "pushed") || !strings.Contains(got, stopped) || v.End != Waiting {
+		t.Errorf("%s: %s", v.End, got)
+	}
+}
+
 // What fails explains a wait, and not what waits for it.
 func TestCulprit(t *testing.T) {
 	key := func(name string) Key { return Key{Namespace: space, Name: name} }
@@ -659,6 +673,10 @@ func TestCulprit(t *testing.T) {
 				t.Errorf("%s: want %q, got %q", c.why, c.answer, got)
 			}
 		})
+	}
+	both := Verdict{End: Failed, Seen: true, Pairs: []Pair{at("ui", Failed, fleet.ErrApplied, "never")}, Faults: []string{"bundle db: no cluster matches"}}
+	if _, got, _ := strings.Cut(Answer(Goal{Kind: "GitRepo"}, both), "Ready"); got != "; ui on a: never; bundle db: no cluster matches" {
+		t.Errorf("of two failures the one that is explained comes first, got %q", got)
 	}
 	if p, found := (Verdict{Pairs: []Pair{at("web", Reached, fleet.Ready, "")}}).Culprit(); found {
 		t.Errorf("got %v where nothing is waited for", p)
