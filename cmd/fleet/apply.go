@@ -27,7 +27,8 @@ Bundles that carry the label fleet.cattle.io/repo-name=NAME and are not made any
 the deletion budget, or with PersistentVolumeClaims, Namespaces or CustomResourceDefinitions, only with --approve (exit code 5). A Bundle that
 belongs to another GitRepo or to a HelmOp, and a Secret that is not Fleet's, are not touched (exit code 5).
 
-If NAME is a directory too and there is no PATH, nothing is written: fleet apply NAME . takes the working directory.
+If NAME is a directory too and there is no PATH, nothing is written, and with -o a note says so: fleet apply NAME . takes the working directory.
+A bundle that matches no cluster of the workspace is written, and a note says so.
 
 With -f FILE, or as "fleet apply -" from stdin, one Bundle is written as it stands there, and nothing is removed.
 
@@ -224,11 +225,21 @@ func number(text string, otherwise int) (int, error) {
 	return n, nil
 }
 
+// noteDirectory notes that NAME is no PATH, where it is a directory too and no PATH is
+// given. Where the bundles would be written that is an error (complete).
+func (o *applyOptions) noteDirectory(std stdio) {
+	if info, err := os.Stat(o.name); len(o.paths) == 0 && err == nil && info.IsDir() {
+		std.note("note: %s is the NAME of the bundles and a directory here: the working directory is read; fleet apply -o %s NAME %[1]s reads that directory",
+			o.name, o.output)
+	}
+}
+
 // runApply reads the directories, and prints or writes their Bundles.
 func runApply(ctx context.Context, g *globals, o applyOptions, std stdio) error {
 	if err := o.gather(); err != nil {
 		return err
 	}
+	o.noteDirectory(std)
 	set, err := o.read(ctx, std)
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/preview"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
 
@@ -113,7 +114,49 @@ func (o *applyOptions) write(ctx context.Context, g *globals, set bundle.Set, st
 			break
 		}
 	}
+	if err == nil {
+		o.untargeted(ctx, s, set)
+	}
 	return o.wrote(done, s, err)
+}
+
+// untargeted notes which bundles match no cluster of the workspace. It notes nothing where
+// the user may not read what that depends on, or a mapping may lead to other workspaces.
+func (o *applyOptions) untargeted(ctx context.Context, s *session, set bundle.Set) {
+	resource, _, _ := fleet.Resource("BundleNamespaceMapping")
+	mappings, err := s.all(ctx, query{resource: fleet.GroupVersion.WithResource(resource), namespace: o.bundle.Namespace})
+	if err != nil || len(mappings) > 0 {
+		return
+	}
+	clusters, err := homeOf[fleet.Cluster](ctx, s, "clusters", o.bundle.Namespace)
+	if err != nil {
+		return
+	}
+	groups, err := homeOf[fleet.ClusterGroup](ctx, s, "groups", o.bundle.Namespace)
+	if err != nil {
+		return
+	}
+	for _, r := range set.Results {
+		if r.Bundle != nil && !preview.Targets(preview.Input{Bundle: inWorkspace(r.Bundle, o.bundle.Namespace), Clusters: clusters, Groups: groups}) {
+			s.std.note("note: bundle %s matches no cluster of %s, which has %s", r.Bundle.Name, o.bundle.Namespace, plural(len(clusters), "cluster"))
+		}
+	}
+}
+
+// inWorkspace is a Bundle as it is in a workspace.
+func inWorkspace(b *fleet.Bundle, namespace string) *fleet.Bundle {
+	out := *b
+	out.Namespace = namespace
+	return &out
+}
+
+// homeOf lists all objects of a kind in a workspace.
+func homeOf[T any](ctx context.Context, s *session, kind, namespace string) ([]*T, error) {
+	items, err := s.all(ctx, query{resource: mustKind(kind).resource(), namespace: namespace})
+	if err != nil {
+		return nil, err
+	}
+	return allAs[T](items)
 }
 
 // installation is the id of the manager that the workspace belongs to, which

@@ -46,6 +46,8 @@ func failure(cmd *cobra.Command, err error, code int, ran bool) Error {
 		doc.Reason = "Forbidden"
 	case apierrors.IsUnauthorized(err):
 		doc.Reason = "Unauthorized"
+	case apierrors.IsForbidden(err) && anonymous(err):
+		doc.Reason, doc.Hint = "Forbidden", "--context and --kubeconfig choose other credentials"
 	case apierrors.IsForbidden(err):
 		doc.Reason, doc.Hint = "Forbidden", "-n WORKSPACE looks at one workspace only"
 	case errors.As(err, &elsewhere):
@@ -62,6 +64,12 @@ func failure(cmd *cobra.Command, err error, code int, ran bool) Error {
 	return doc
 }
 
+// anonymous reports whether the API server has refused a request that came without
+// credentials. A right for that user would be one for everybody.
+func anonymous(err error) bool {
+	return strings.Contains(err.Error(), `is forbidden: User "system:anonymous"`)
+}
+
 // missingRight says how a user gets a right on objects of Fleet that an error is about;
 // empty for all other errors. The message of the API server names the verb, the resource
 // and the namespace.
@@ -69,6 +77,9 @@ func missingRight(err error) string {
 	var status apierrors.APIStatus
 	if !apierrors.IsForbidden(err) || !errors.As(err, &status) || !strings.Contains(err.Error(), `is forbidden: User "`) {
 		return "" // a webhook or a policy has refused it
+	}
+	if anonymous(err) {
+		return "the kubeconfig sends no credentials: log in, or choose another user or file (--context, --kubeconfig)"
 	}
 	if d := status.Status().Details; d == nil || d.Group != fleet.Group {
 		return ""

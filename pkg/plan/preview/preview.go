@@ -130,6 +130,19 @@ func Of(in Input) (Result, error) {
 	return out, nil
 }
 
+// Targets reports whether the Bundle is meant for any cluster of its workspace. One whose
+// targets cannot be read counts as meant for some: that is another fault.
+func Targets(in Input) bool {
+	m, err := target.Compile(&in.Bundle.Spec)
+	if err != nil {
+		return true
+	}
+	groups, _ := target.CompileGroups(inNamespace(in.Groups, in.Bundle.Namespace))
+	return slices.ContainsFunc(inNamespace(in.Clusters, in.Bundle.Namespace), func(c *fleet.Cluster) bool {
+		return c.DeletionTimestamp == nil && m.Match(&deployment.NewPlace(c, groups, "").Cluster).Deploy
+	})
+}
+
 // ReachOf is how far mappings let the Bundle go.
 func ReachOf(in Input) target.Reach {
 	namespaces := map[string]map[string]string{}

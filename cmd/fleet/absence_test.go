@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+)
+
+// sessionAt is a session in a fleet of testdata that writes its notes to a text.
+func sessionAt(t *testing.T, f *fake) (*session, *strings.Builder) {
+	t.Helper()
+	notes := &strings.Builder{}
+	s, err := (&stage{fake: f}).globals(func() {}).connect(t.Context(), stdio{out: notes, err: notes}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.system = fleet.NamespaceSystem
+	return s, notes
+}
+
+// A deletion that is not done in time names the manager that does not run.
+func TestUntilGoneWithoutManager(t *testing.T) {
+	s, _ := sessionAt(t, newFake(t, "testdata/fleets/silent.yaml"))
+	s.scope = "fleet-default"
+	o := deleteOptions{kind: mustKind("bundles"), name: "examples-web"}
+	u, err := s.api.Get(t.Context(), o.kind.resource(), s.scope, o.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 0, errLeft)
+	defer cancel()
+	outcome, err := s.untilGone(ctx, o, u.GetUID())
+	if outcome != outcomeTimeout || !errors.Is(err, errNotReady) || !strings.Contains(err.Error(), "the manager does not run, last sign of life 3m ago") {
+		t.Errorf("%s: %v", outcome, err)
+	}
+}
+
+// A request without credentials is not helped by a right for everybody.
+func TestMissingRightOfNobody(t *testing.T) {
+	clusters := fleet.GroupVersion.WithResource("clusters").GroupResource()
+	for user, want := range map[string]string{"system:anonymous": "sends no credentials", "ana": "RoleBinding"} {
+		err := apierrors.NewForbidden(clusters, "", errors.New(`User "`+user+`" cannot list resource "clusters"`))
+		err.ErrStatus.Message = `clusters.fleet.cattle.io is forbidden: User "` + user + `" cannot list resource "clusters"`
+		if got := missingRight(err); !strings.Contains(got, want) {
+			t.Errorf("%s: %q", user, got)
+		}
+		root := (&stage{}).globals(nil).command(stdio{out: &strings.Builder{}, err: &strings.Builder{}})
+		if got := failure(root, err, 1, true); got.Reason != "Forbidden" || strings.Contains(got.Hint, "--kubeconfig") != (user != "ana") {
+			t.Errorf("%s: %+v", user, got)
+		}
+	}
+}
+
+// Who writes a bundle that matches no cluster is told so.
+func TestApplyNotesUntargeted(t *testing.T) {
+	f := newFake(t, "testdata/fleets/examples.yaml")
+	s, notes := sessionAt(t, f)
+	web, lost := &fleet.Bundle{}, &fleet.Bundle{}
+	web.Name, web.Spec.Targets = "web", []fleet.BundleTarget{{ClusterName: "c1"}}
+	lost.Name, lost.Spec.Targets = "lost", []fleet.BundleTarget{{ClusterName: "c77"}}
+	o := &applyOptions{}
+	o.bundle.Namespace = "fleet-default"
+	set := bundle.Set{Results: []bundle.Result{{Bundle: web}, {}, {Bundle: lost}}}
+	o.untargeted(t.Context(), s, set)
+	if got := notes.String(); !strings.HasPrefix(got, "note: bundle lost matches no cluster of fleet-default, which has ") || strings.Contains(got, "web") {
+		t.Errorf("got %q", got)
+	}
+	notes.Reset()
+	f.refuse["clusters fleet-default"], f.refuse["clusters"] = true, true
+	if o.untargeted(t.Context(), s, set); notes.Len() > 0 {
+		t.Errorf("without the right: %q", notes)
+	}
+}
+
+// NAME is no PATH: who names a directory and gets the working directory is told so.
+func TestApplyNotesDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "settings"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "settings", "cm.yaml"), []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		told bool
+	}{{[]string{"settings"}, true}, {[]string{"settings", "settings"}, false}, {[]string{"shop"}, false}} {
+		_, notes, err := apply(t, dir, append([]string{"-o", "-", "--commit", "c1"}, c.args...)...)
+		if err != nil || strings.Contains(notes, "note: settings is the NAME of the bundles and a directory here") != c.told {
+			t.Errorf("%q: %v\n%s", c.args, err, notes)
+		}
+	}
+}
