@@ -118,11 +118,12 @@ func (p place) unread(err error) error {
 	return fmt.Errorf("helm.valuesFrom: read %s: %w", p, err)
 }
 
-// read parses values. Its errors do not show them.
+// read parses values. Its errors do not show them. One is a wait: no new deployment
+// tells the agent that the object was mended.
 func (p place) read(data []byte) (map[string]any, error) {
 	out := map[string]any{}
 	if err := yaml.Unmarshal(data, &out); err != nil {
-		return nil, fault.PermanentError(release.ReasonBadValues, fmt.Errorf("helm.valuesFrom: %s, key %q: not a YAML map", p, p.key))
+		return nil, fault.WaitError(release.ReasonBadValues, waitForOthers, fmt.Errorf("helm.valuesFrom: %s, key %q: not a YAML map", p, p.key))
 	}
 	return out, nil
 }

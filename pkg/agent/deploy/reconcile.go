@@ -219,6 +219,7 @@ func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
 		r.tried(s, s.state.attempts+1)
 		s.again(min(backOff(s.state.attempts), sharedDelay))
 	case errors.As(err, &wait) && somebodyBrings(reason):
+		f.Waiting = reason != release.ReasonBadValues
 		r.tried(s, s.state.attempts+1)
 		s.again(min(backOff(s.state.attempts), bringDelay))
 	case errors.As(err, &wait) && !needsChange(reason):
@@ -246,7 +247,7 @@ func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
 // somebody else's change helps, but nobody tells the agent of it.
 func needsChange(reason string) bool {
 	switch reason {
-	case release.ReasonForbidden, release.ReasonUnknownKind, release.ReasonNoAccount:
+	case release.ReasonForbidden, release.ReasonUnknownKind, release.ReasonNoAccount, release.ReasonBadValues:
 		return true
 	case oci.ReasonInvalidReference, oci.ReasonInvalidCredentials, oci.ReasonAuthenticationRefused, oci.ReasonCertificateRefused,
 		oci.ReasonRedirected, oci.ReasonNotContent, oci.ReasonNotRegistry, oci.ReasonTooLarge:
@@ -255,10 +256,10 @@ func needsChange(reason string) bool {
 	return false
 }
 
-// somebodyBrings tells of waits for what somebody is expected to make in the
-// agent's cluster. Nobody tells the agent when that is there.
+// somebodyBrings tells of waits for what somebody is expected to make or to mend in
+// the agent's cluster. Nobody tells the agent when that is done.
 func somebodyBrings(reason string) bool {
-	return reason == release.ReasonNoValues || reason == release.ReasonNoNamespace
+	return reason == release.ReasonNoValues || reason == release.ReasonNoNamespace || reason == release.ReasonBadValues
 }
 
 // Delays of attempts that failed.

@@ -1,0 +1,40 @@
+package deploy
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+// What somebody has to mend on the cluster is looked at again within a minute, since
+// nobody tells the agent of it.
+func TestRetryOfWaits(t *testing.T) {
+	cases := map[string]struct {
+		reason  string
+		waiting bool
+	}{
+		"Missing":   {release.ReasonNoValues, true},
+		"Namespace": {release.ReasonNoNamespace, true},
+		"NoMap":     {release.ReasonBadValues, false}, // is a failure to the person who looks
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := New(t.Context(), Config{Log: logrus.NewEntry(logrus.New())})
+			s := &snapshot{name: "web", state: &state{attempts: 20}}
+			s.spec.DeploymentID = "x:y"
+			if err := r.failed(t.Context(), s, fault.WaitError(c.reason, 1, errors.New("x"))); err != nil {
+				t.Fatal(err)
+			}
+			if s.failure.Permanent || s.failure.Waiting != c.waiting || s.rec.Failed != nil {
+				t.Errorf("want waiting %t, got %+v", c.waiting, *s.failure)
+			}
+			if s.after != bringDelay {
+				t.Errorf("want another attempt after %s, got %s", bringDelay, s.after)
+			}
+		})
+	}
+}
