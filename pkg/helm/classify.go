@@ -10,7 +10,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -51,6 +50,9 @@ var immutable = regexp.MustCompile(`Forbidden: updates to .* spec for fields oth
 
 // invalid is how an API server says which object it refuses: kind, group and name.
 var invalid = regexp.MustCompile(`\b([A-Z][A-Za-z0-9]*)(?:\.([a-z0-9.-]+))? "([^"]*)" is invalid: `)
+
+// noNamespace is how an API server says that the namespace of an object does not exist.
+var noNamespace = regexp.MustCompile(`\bnamespaces "([^"]*)" not found$`)
 
 // anew is what helps where a field cannot be changed. A replaced object keeps it, too.
 const anew = "delete the object or give it another name"
@@ -106,6 +108,8 @@ func classify(err error) error {
 		return fault.PermanentError(release.ReasonInvalidObject, ofKind(err, text))
 	}
 	switch {
+	case noNamespace.MatchString(text.Error()):
+		return fault.WaitError(release.ReasonNoNamespace, waitForOthers, noNamespaceFor(err))
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return fault.PermanentError(release.ReasonInvalidObject, text)
 	case apierrors.IsForbidden(err):
@@ -131,9 +135,14 @@ func ofKind(err, words error) error {
 
 // ofPostRenderer takes off what Helm puts before errors of the post-renderer.
 func ofPostRenderer(err error) error {
+	const before = "error while running post render on files: "
 	var permanent *fault.Permanent
-	if errors.As(err, &permanent) && err.Error() == "error while running post render on files: "+permanent.Error() {
+	if errors.As(err, &permanent) && err.Error() == before+permanent.Error() {
 		return permanent
+	}
+	var wait *fault.Wait
+	if errors.As(err, &wait) && err.Error() == before+wait.Error() {
+		return wait
 	}
 	return err
 }
@@ -253,6 +262,7 @@ var noise = []struct {
 	{regexp.MustCompile(`^execution error at \([^/)]+/([^)]*)\): `), "$1: "},
 	{regexp.MustCompile(`^parse error at \([^/)]+/([^)]*)\): `), "$1: "},
 	{regexp.MustCompile(`^template: [^/: ]+/`), ""},
+	{regexp.MustCompile(`^YAML parse error on [^/ ]+/([^:]*): (?:error converting YAML to JSON: )?yaml: line (\d+): `), "$1: line $2 of what it renders to: "},
 	{regexp.MustCompile(`^YAML parse error on [^/ ]+/([^:]*): `), "$1: "},
 	{regexp.MustCompile(`error converting YAML to JSON: yaml: `), ""},
 }
@@ -292,11 +302,8 @@ func atLine(name string, before int, err error) error {
 	return fmt.Errorf("%s:%d: %s", name, before+line, strings.TrimPrefix(text, m[0]))
 }
 
-// unknownKind says that the cluster does not serve an object's kind.
-func unknownKind(o *unstructured.Unstructured, err error) error {
-	if !meta.IsNoMatchError(err) {
-		return fmt.Errorf("look up kind %s: %w", o.GetKind(), err)
-	}
-	return fault.WaitError(release.ReasonUnknownKind, waitForOthers, fmt.Errorf(
-		"%s: the cluster does not know kind %s of %s; its CRD must be installed first", describe(o), o.GetKind(), o.GetAPIVersion()))
+// noNamespaceFor says that an object cannot be made since its namespace does not exist.
+func noNamespaceFor(err error) error {
+	m := noNamespace.FindStringSubmatch(plainText(err))
+	return objectFirst(err, fmt.Sprintf("namespace %q does not exist; create it, or add it to the bundle", m[1]))
 }

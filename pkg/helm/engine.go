@@ -143,6 +143,9 @@ func (e *engine) Build(r io.Reader, fresh bool) (helmkube.ResourceList, error) {
 		}
 		return list, utilerrors.FilterOut(err, meta.IsNoMatchError)
 	}
+	if unserved(err) {
+		return nil, e.refuse(e.firstUnserved(data, err))
+	}
 	if err != nil {
 		return nil, e.refuse(classify(err))
 	}

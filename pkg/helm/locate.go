@@ -33,7 +33,7 @@ type Place struct {
 // already, except in errors that others wrap.
 var (
 	atPlace = regexp.MustCompile(`^([^\s:"']+\.[A-Za-z]+):(\d+)(?::(\d+))?: (.*)$`)
-	inFile  = regexp.MustCompile(`^([^\s:"']+\.[A-Za-z]+): (?:line (\d+): )?(.*)$`)
+	inFile  = regexp.MustCompile(`^([^\s:"']+\.[A-Za-z]+): (?:line (\d+)(?: of what it renders to)?: )?(.*)$`)
 	// wrapped is a template that another one includes. The last is to blame.
 	wrapped = regexp.MustCompile(`^.*error calling (?:include|tpl|template): template: [^/:\s]+/([^:\s]+):(\d+):(\d+): (.*)$`)
 	// executing is what text/template says before the error itself.

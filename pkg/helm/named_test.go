@@ -43,8 +43,8 @@ func TestRefusedObjectsAreNamed(t *testing.T) {
 			fmt.Errorf(`cannot patch "web" with kind Deployment: Deployment.apps "web" is invalid: spec.selector: Invalid value: {}: field is immutable && x`),
 			what + "spec.selector: Invalid value: {}: field is immutable && x; delete the object or give it another name",
 		},
-		"NoNamespace": {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "own"), what + `namespaces "own" not found`},
-		"Another":     {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "other"), `helm: namespaces "other" not found`},
+		"NoNamespace": {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "own"), what + `namespace "own" does not exist; create it, or add it to the bundle`},
+		"Another":     {apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "other"), `namespace "other" does not exist; create it, or add it to the bundle`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -26,6 +26,8 @@ type postRenderer struct {
 	setID string // empty: objects are not marked
 	// namespaced tells the scope of a kind.
 	namespaced func(schema.GroupVersionKind) (bool, error)
+	// served are the versions in which the cluster serves a kind; nil without a cluster.
+	served func(schema.GroupKind) []string
 
 	// crds are the kinds that the chart's crds folder brings: whether they are
 	// namespaced. serves are the same as templates see them.
@@ -52,7 +54,12 @@ type postRenderer struct {
 
 func (c *Client) postRenderer(d Deployment, p parts, kinds *api) (*postRenderer, error) {
 	setID := naming.ObjectSetID(d.Memory.Owner.BundleID, c.cfg.AgentScope)
-	return postRendererOf(d, p, setID, kinds.namespaced)
+	post, err := postRendererOf(d, p, setID, kinds.namespaced)
+	if err != nil {
+		return nil, err
+	}
+	post.served = kinds.versions
+	return post, nil
 }
 
 func postRendererOf(d Deployment, p parts, setID string, namespaced func(schema.GroupVersionKind) (bool, error)) (*postRenderer, error) {
@@ -168,7 +175,7 @@ func (p *postRenderer) force(o object, crds map[schema.GroupKind]bool) error {
 	if !known {
 		var err error
 		if namespaced, err = p.namespaced(o.GroupVersionKind()); err != nil {
-			return unknownKind(o.Unstructured, err)
+			return unservedKind{object: o, others: p.served}.fault(err)
 		}
 	}
 	what := in(o.source, o.Unstructured)

@@ -36,7 +36,7 @@ func TestClassify(t *testing.T) {
 			release.ReasonNotOwned, "permanent", "",
 		},
 		"Atomic":            {errors.New("release web failed, and has been rolled back due to atomic being set: x"), release.ReasonRolledBack, "permanent", ""},
-		"YAML":              {errors.New("YAML parse error on web/templates/a.yaml: error converting YAML to JSON: yaml: line 2: bad"), release.ReasonBadYAML, "permanent", "templates/a.yaml: line 2: bad"},
+		"YAML":              {errors.New("YAML parse error on web/templates/a.yaml: error converting YAML to JSON: yaml: line 2: bad"), release.ReasonBadYAML, "permanent", "templates/a.yaml: line 2 of what it renders to: bad"},
 		"Immutable":         {errors.New(`cannot patch "x" with kind StatefulSet: StatefulSet.apps "x" is invalid: spec: Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden`), release.ReasonImmutable, "permanent", "StatefulSet x: spec: Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden; delete the object or give it another name"},
 		"ImmutableAddress":  {errors.New(`cannot patch "x" with kind Service: Service "x" is invalid: spec.clusterIPs[0]: Invalid value: ["10.0.0.7"]: may not change once set`), release.ReasonImmutable, "permanent", `Service x: spec.clusterIPs[0]: Invalid value: ["10.0.0.7"]: may not change once set; delete the object or give it another name`},
 		"ImmutableReplaced": {errors.New(`failed to replace object: Job.batch "x" is invalid: spec.template: Invalid value: {"` + strings.Repeat("x", 300) + `"}: field is immutable`), release.ReasonImmutable, "permanent", "Job x: spec.template: field is immutable; delete the object or give it another name"},
@@ -58,6 +58,14 @@ func TestClassify(t *testing.T) {
 		"InvalidUpgrade": {
 			errors.New(`cannot patch "web" with kind Service: Service "web" is invalid: spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive`),
 			release.ReasonInvalidObject, "permanent", "Service web: spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive",
+		},
+		"NoNamespace": {
+			&refusal{"ConfigMap elsewhere/a in a.yaml", fmt.Errorf("1 error occurred:\n\t* %w\n\n", apierrors.NewNotFound(corev1.Resource("namespaces"), "elsewhere"))},
+			release.ReasonNoNamespace, "wait", `ConfigMap elsewhere/a in a.yaml: namespace "elsewhere" does not exist; create it, or add it to the bundle`,
+		},
+		"AtomicNoNamespace": {
+			errors.New(`release web failed, and has been uninstalled due to atomic being set: 1 error occurred: * namespaces "elsewhere" not found`),
+			release.ReasonRolledBack, "permanent", "",
 		},
 		"Network":  {errors.New("dial tcp: connection refused"), "Error", "", ""},
 		"Kept":     {fault.WaitError("Mine", 0, errors.New("x")), "Mine", "wait", "x"},
