@@ -508,13 +508,30 @@ func rivalCases() map[string]testCase {
 
 func releaseCases() map[string]testCase {
 	return map[string]testCase{
-		"applied-not-owned": {"an object of somebody else, and both ways out", failsForGood("NotOwned", "Service web/web exists and does not belong to this release: it was made by somebody else; set helm.takeOwnership to take it over")},
-		"applied-again":     {"a failure that is tried again", fails("Error", "helm: connection refused")},
-		"applied-forbidden": {"rights that somebody has to give", fails("Forbidden", "deployments.apps is forbidden")},
-		"applied-unknown":   {"a CRD that is missing", fails("UnknownKind", "Gadget web/x: the cluster does not know kind Gadget of example.com/v1; its CRD must be installed first")},
-		"applied-timeout":   {"objects that did not get ready in time", failsForGood("TimedOut", "timed out waiting for the condition")},
-		"applied-template":  {"a chart that cannot be rendered", failsForGood("TemplateFailed", "deploy.yaml:21: no value for tier")},
-		"applied-invalid":   {"a value that only an API server refuses", failsForGood("InvalidObject", "web/s.yaml: Service web/web: [spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive]")},
+		"applied-not-owned":      {"an object of somebody else, and both ways out", failsForGood("NotOwned", "Service web/web exists and does not belong to this release: it was made by somebody else; set helm.takeOwnership to take it over")},
+		"applied-not-owned-file": {"the file before the object", failsForGood("NotOwned", "svc.yaml: Service web/web exists and does not belong to this release: it was made by somebody else; set helm.takeOwnership to take it over")},
+		"applied-again":          {"a failure that is tried again", fails("Error", "helm: connection refused")},
+		"applied-forbidden":      {"rights that somebody has to give", fails("Forbidden", "deployments.apps is forbidden")},
+		"applied-unknown":        {"a CRD that is missing", fails("UnknownKind", "Gadget web/x: the cluster does not know kind Gadget of example.com/v1; its CRD must be installed first")},
+		"applied-unknown-removed": {"a kind that Kubernetes has in another version", fails("UnknownKind",
+			"ing.yaml: Ingress web/x: the cluster does not serve Ingress of extensions/v1beta1; use Ingress of networking.k8s.io/v1")},
+		"applied-unknown-version": {"a kind that the cluster serves in another version", fails("UnknownKind",
+			"x.yaml: Gadget web/x: the cluster does not serve Gadget of example.com/v1alpha1; it serves v1")},
+		"applied-unknown-own": {"a kind that the bundle brings itself", fails("UnknownKind",
+			"x.yaml: Gadget web/x: the cluster does not know kind Gadget of example.com/v1 yet; its CRD is in this bundle: "+
+				"move the CRD into a bundle of its own, or into the crds folder of a chart")},
+		"applied-unknown-built-in": {"a kind that there is not", fails("UnknownKind",
+			"x.yaml: Deploymnet web/x: the cluster does not serve Deploymnet of apps/v1, which no CRD can bring")},
+		"applied-values-no-map": {"values on the cluster that are no map", fails("InvalidValues",
+			`helm.valuesFrom: Secret web/vals, key "values.yaml": not a YAML map`)},
+		"applied-no-namespace": {"an object in a namespace that is not there", func(w *world) {
+			w.old()
+			w.says(cond(fleet.ConditionDeployed, "Unknown", "NamespaceMissing",
+				`ConfigMap elsewhere/a in a.yaml: namespace "elsewhere" does not exist; create it, or add it to the bundle`, time.Minute))
+		}},
+		"applied-timeout":  {"objects that did not get ready in time", failsForGood("TimedOut", "timed out waiting for the condition")},
+		"applied-template": {"a chart that cannot be rendered", failsForGood("TemplateFailed", "deploy.yaml:21: no value for tier")},
+		"applied-invalid":  {"a value that only an API server refuses", failsForGood("InvalidObject", "web/s.yaml: Service web/web: [spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive]")},
 		"applied-invalid-chart": {"such a value in what a chart renders", failsForGood("InvalidObject",
 			`templates/s.yaml: Service web/web: [spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive]`)},
 		"applied-immutable": {"a field that cannot be changed", failsUpgrade("ImmutableField",

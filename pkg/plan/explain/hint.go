@@ -35,12 +35,13 @@ func (s *study) repoHints(c *fleet.Condition) []Hint {
 	return j.hint("to see what happened", "fleet events repo/%s -n %s", r.Name, r.Namespace).hints
 }
 
-// owned finds the object that a message is about: "Service web/web exists and does
-// not belong to this release".
-var owned = regexp.MustCompile(`^([A-Z][A-Za-z]+) (?:([a-z0-9.-]+)/)?([a-zA-Z0-9.:-]+)(?: [^ ]+)? exists and (?:does not belong|belongs)`)
+// owned finds the object that a message is about: "svc.yaml: Service web/web exists and
+// does not belong to this release". An older agent names no file.
+var owned = regexp.MustCompile(`^(?:[^ ]+: )?([A-Z][A-Za-z]+) (?:([a-z0-9.-]+)/)?([a-zA-Z0-9.:-]+)(?: [^ ]+)? exists and (?:does not belong|belongs)`)
 
-// object finds the object that a message begins with: "Service web/web in a.yaml: ".
-var object = regexp.MustCompile(`^([A-Z][A-Za-z0-9]+) (?:([a-z0-9.-]+)/)?([a-zA-Z0-9.:-]+)(?: in [^ ]+)?: `)
+// object finds the object that a message begins with: "Service web/web in a.yaml: ", or
+// "a.yaml: Service web/web: ".
+var object = regexp.MustCompile(`^(?:[^ ]+: )?([A-Z][A-Za-z0-9]+) (?:([a-z0-9.-]+)/)?([a-zA-Z0-9.:-]+)(?: in [^ ]+)?: `)
 
 // remove is the command that deletes an object that a message names: its kind, namespace
 // and name stand behind all of the match.
@@ -73,7 +74,7 @@ func (p *pair) absenceHints(message string) []Hint {
 	cluster, file, j := p.at.Key.Name, p.file(), judgement{}
 	switch {
 	case !found:
-		return nil
+		return p.namespaceHints(message)
 	case a.Kind == "Namespace":
 		return j.hint("to go on, on "+cluster, "kubectl create namespace %s", a.Name).
 			hint("or if the name is wrong", "correct the namespace in %s, or let the bundle create it: createNamespace: true", file).hints
@@ -111,6 +112,15 @@ func (p *pair) rivalHints(reason, message string) ([]Hint, bool) {
 	return j.hint("to see the other bundle", "fleet explain %s %s", other, p.at.Key.Name).hints, true
 }
 
+// retry makes the agent try again what it has given up: another deployment id is wanted.
+func (p *pair) retry() string {
+	if p.Repo == nil {
+		return "raise forceSyncGeneration in " + p.file()
+	}
+	return fmt.Sprintf(`kubectl -n %s patch gitrepo %s --type merge -p '{"spec":{"forceSyncGeneration":%d}}'`,
+		p.Repo.Namespace, p.Repo.Name, p.Repo.Spec.ForceSyncGeneration+1)
+}
+
 // releaseHints are what helps against a failure of the agent.
 func (p *pair) releaseHints(reason, message string) []Hint {
 	j, cluster, file := judgement{}, p.at.Key.Name, p.file()
@@ -128,7 +138,7 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 		}
 		j = j.hint("to let Fleet take it over", "set helm.takeOwnership: true in %s", file)
 		if m != nil {
-			j = j.hint("or remove it on "+cluster+alongside(m[1]), "%s", remove(m))
+			j = j.hint("or remove it on "+cluster+alongside(m[1]), "%s", remove(m)).hint("and have it tried again", "%s", p.retry())
 		}
 		return j.hints
 	case release.ReasonImmutable:
@@ -142,6 +152,9 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 		return j.hint("to give it more time", "raise helm.timeoutSeconds in %s", file).hints
 	case release.ReasonBadTemplate, release.ReasonBadValues, release.ReasonBadYAML, release.ReasonBadChart, release.ReasonBadKustomization,
 		release.ReasonBadContent, release.ReasonDuplicateObject:
+		if m := noMap.FindStringSubmatch(message); m != nil {
+			return j.hint("to go on", "mend key %s of %s %s in namespace %s on %s: the agent tries again", m[4], m[1], m[3], m[2], cluster).hints
+		}
 		return j.hint("to see it before it is pushed, in a clone", "fleet lint DIR").hints
 	case release.ReasonInvalidObject:
 		return j.hint("to check it with the API server of "+cluster+", in the bundle's directory", "%s", dryRun(message)).hints
@@ -168,14 +181,51 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 	return p.eventHints()
 }
 
-// kindHints are what helps where a cluster does not know a kind.
+// noMap finds kind, namespace, name and key of values on the cluster that are no YAML map.
+var noMap = regexp.MustCompile(`^helm\.valuesFrom: (ConfigMap|Secret) ([^ /]+)/([^ ,]+), key "([^"]*)": not a YAML map`)
+
+// What helps against a kind that the cluster does not serve, as the agent says it.
+var (
+	useInstead = regexp.MustCompile(`; use ([^ ]+) of ([^ ]+)$`)
+	otherServe = regexp.MustCompile(`; (?:it|its CRD in this bundle) serves ([^ ]+)`)
+)
+
+// kindHints are what helps where the cluster does not serve the kind of an object.
 func (p *pair) kindHints(message string) []Hint {
-	cluster, file := p.at.Key.Name, p.file()
-	if name := p.ownCRD(message); name != "" {
-		return judgement{}.hint("to go on", "move the CRD (%s) into a bundle of its own and name that in dependsOn of %s, or into crds/ of a chart: "+
-			"Helm installs nothing before %s knows all kinds", name, file, cluster).hints
+	j, file := judgement{}, p.file()
+	where := "the manifest"
+	if name, _, ok := strings.Cut(message, ": "); ok && !strings.Contains(name, " ") {
+		where = name
 	}
-	return judgement{}.hint("to go on", "install the CRD on %s first; dependsOn in %s keeps the order", cluster, file).hints
+	switch {
+	case useInstead.MatchString(message):
+		m := useInstead.FindStringSubmatch(message)
+		return j.hint("to go on", "set apiVersion: %s and kind: %s in %s", m[2], m[1], where).hints
+	case otherServe.MatchString(message):
+		m := otherServe.FindStringSubmatch(message)
+		return j.hint("to go on", "use version %s in apiVersion in %s", strings.TrimSuffix(m[1], ","), where).hints
+	case p.ownCRD(message) != "":
+		return j.hint("to go on", "move the CRD (%s) into a bundle of its own and name that in dependsOn of %s, or into crds/ of a chart: "+
+			"Helm installs nothing before %s knows all kinds", p.ownCRD(message), file, p.at.Key.Name).hints
+	case strings.Contains(message, "its CRD is in this bundle"):
+		return j.hint("to go on", "move the CRD into a bundle of its own and name that in dependsOn in %s, or into the crds folder of a chart", file).hints
+	case strings.Contains(message, "which no CRD can bring"):
+		return j.hint("to see it before it is pushed, in a clone", "fleet lint DIR").hints
+	}
+	return j.hint("to go on", "install the CRD on %s first; dependsOn in %s keeps the order", p.at.Key.Name, file).hints
+}
+
+// absentNamespace finds the namespace that an object needs.
+var absentNamespace = regexp.MustCompile(`\bnamespace "([^"]*)" does not exist; create it`)
+
+// namespaceHints are what helps where the namespace of an object does not exist; nil where
+// the message is about something else.
+func (p *pair) namespaceHints(message string) []Hint {
+	m := absentNamespace.FindStringSubmatch(message)
+	if m == nil {
+		return nil
+	}
+	return judgement{}.hint("to create it on "+p.at.Key.Name, "kubectl create namespace %s", m[1]).hints
 }
 
 // unknownKind finds the kind that the cluster does not know.
