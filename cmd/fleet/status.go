@@ -72,6 +72,7 @@ func runStatus(ctx context.Context, o statusOptions, s *session) error {
 		s.emptyWorkspace()
 	}
 	s.noteStray(ctx, f.Stray())
+	s.noteHelmOps(ctx)
 	m, b, err := s.surroundings(ctx)
 	if err != nil {
 		return err
