@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -151,9 +152,51 @@ func runBrake(ctx context.Context, o brakeOptions, s *session) error {
 	case was.On:
 		say(s.std.out, "resumed; was %s\n", was.Text(s.now()))
 	default:
-		fmt.Fprintln(s.std.out, "nothing is suspended")
+		return s.notBraked(ctx)
 	}
 	return nil
+}
+
+// notBraked says that the brake is not on, and which objects are suspended nevertheless,
+// with the command that resumes each.
+func (s *session) notBraked(ctx context.Context) error {
+	all := *s
+	all.scope = ""
+	f, err := all.look(ctx)
+	if apierrors.IsForbidden(err) {
+		say(s.std.out, "the brake on the whole fleet is not on; this user may not see which objects are suspended\n")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	rows := view.PausedObjects(f)
+	if len(rows) == 0 {
+		say(s.std.out, "the brake on the whole fleet is not on, and no object is suspended\n")
+		return nil
+	}
+	say(s.std.out, "the brake on the whole fleet is not on; to resume what is suspended by itself:\n")
+	for _, p := range rows[:min(len(rows), maxPaused)] {
+		say(s.std.out, "  %s   (%s %s)\n", resumes(p), p.Label(), p.Text(s.now()))
+	}
+	if more := len(rows) - maxPaused; more > 0 {
+		say(s.std.out, "  and %d more: fleet status -o wide\n", more)
+	}
+	return nil
+}
+
+// resumes is what lets an object that is paused go on.
+func resumes(p view.PausedObject) string {
+	if p.InFile() {
+		return "change paused in fleet.yaml"
+	}
+	ns, name, _ := strings.Cut(p.Name, "/")
+	for _, k := range kinds {
+		if k.Kind == p.Kind {
+			return fmt.Sprintf("fleet resume %s/%s -n %s", k.singular, name, ns)
+		}
+	}
+	return ""
 }
 
 // putBrake writes the brake, whether its ConfigMap is there or not.

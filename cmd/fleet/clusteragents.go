@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/agents"
 )
@@ -129,6 +130,9 @@ func (g *globals) aboutAgents(ctx context.Context, std stdio, o clusterAgentsOpt
 
 // agentsNow reads what the manager says of the agents, and what it was told.
 func (s *session) agentsNow(ctx context.Context) (agents.State, agents.Order, error) {
+	if _, err := s.api.Get(ctx, configMaps, s.system, agents.ConfigMapName); apierrors.IsForbidden(err) {
+		return agents.State{}, agents.Order{}, fmt.Errorf("this user may not read what the manager says of agents: %w", err)
+	}
 	m, err := getAs[corev1.ConfigMap](ctx, s, configMaps, s.system, agents.ConfigMapName)
 	if err != nil {
 		return agents.State{}, agents.Order{}, err

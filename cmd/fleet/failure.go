@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
 // Error is what a command prints with -o json or -o yaml that fails before it has
@@ -70,9 +72,13 @@ func anonymous(err error) bool {
 	return strings.Contains(err.Error(), `is forbidden: User "system:anonymous"`)
 }
 
-// missingRight says how a user gets a right on objects of Fleet that an error is about;
-// empty for all other errors. The message of the API server names the verb, the resource
-// and the namespace.
+// refusedRight finds the verb and the resource in the message of an API server that
+// refuses a request.
+var refusedRight = regexp.MustCompile(`cannot ([a-z]+) resource "([^"]+)"`)
+
+// missingRight says how a user gets a right on objects of Fleet, or on events, that an
+// error is about; empty for all other errors. The message of the API server names the
+// verb, the resource and the namespace.
 func missingRight(err error) string {
 	var status apierrors.APIStatus
 	if !apierrors.IsForbidden(err) || !errors.As(err, &status) || !strings.Contains(err.Error(), `is forbidden: User "`) {
@@ -81,10 +87,34 @@ func missingRight(err error) string {
 	if anonymous(err) {
 		return "the kubeconfig sends no credentials: log in, or choose another user or file (--context, --kubeconfig)"
 	}
-	if d := status.Status().Details; d == nil || d.Group != fleet.Group {
+	d := status.Status().Details
+	ofEvents := d != nil && d.Group == events.Group && d.Kind == events.Resource
+	if d == nil || d.Group != fleet.Group && !ofEvents {
 		return ""
 	}
-	return "an administrator grants it with a RoleBinding in the workspace to a ClusterRole: Rancher's fleet-workspace-readonly or -member, or one of your own (docs/rights.md)"
+	role := ""
+	if found := refusedRight.FindStringSubmatch(err.Error()); ofEvents {
+		role = "Kubernetes' view"
+	} else if found != nil {
+		role = rolesWith(found[1], found[2])
+	}
+	if role == "" {
+		return "an administrator grants it with a RoleBinding in the workspace to a ClusterRole of your own: none of those for workspaces has it (docs/rights.md)"
+	}
+	return "an administrator grants it with a RoleBinding in the workspace to a ClusterRole: " + role + ", or one of your own (docs/rights.md)"
+}
+
+// rolesWith are the ClusterRoles for workspaces that contain a right on a kind of Fleet;
+// empty where none does.
+func rolesWith(verb, resource string) string {
+	switch least := workspace.LeastRole(verb, resource); least {
+	case "":
+		return ""
+	case workspace.AllReadOnly:
+		return "Rancher's fleet-workspace-readonly or -member"
+	default:
+		return "Rancher's " + least
+	}
 }
 
 // noAnswer reports whether no server answered.

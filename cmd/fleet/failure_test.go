@@ -47,6 +47,25 @@ func TestFailureReasons(t *testing.T) {
 	}
 }
 
+// The advice for a missing right names the roles that really contain it.
+func TestMissingRight(t *testing.T) {
+	const grant = "an administrator grants it with a RoleBinding in the workspace to a ClusterRole"
+	for _, c := range []struct{ verb, group, resource, want string }{
+		{"list", "fleet.cattle.io", "gitrepos", grant + ": Rancher's fleet-workspace-readonly or -member, or one of your own (docs/rights.md)"},
+		{"patch", "fleet.cattle.io", "gitrepos", grant + ": Rancher's fleet-workspace-member, or one of your own (docs/rights.md)"},
+		{"create", "fleet.cattle.io", "clusterregistrationtokens", grant + ": Rancher's fleet-workspace-admin, or one of your own (docs/rights.md)"},
+		{"patch", "fleet.cattle.io", "bundledeployments", grant + " of your own: none of those for workspaces has it (docs/rights.md)"},
+		{"list", "", "events", grant + ": Kubernetes' view, or one of your own (docs/rights.md)"},
+		{"list", "", "secrets", ""},
+	} {
+		cause := fmt.Errorf("User %q cannot %s resource %q in API group %q in the namespace %q", "ana", c.verb, c.resource, c.group, "fleet-default")
+		err := apierrors.NewForbidden(schema.GroupResource{Group: c.group, Resource: c.resource}, "x", cause)
+		if got := missingRight(reached("https://x", err)); got != c.want {
+			t.Errorf("%s %s: want %q, got %q", c.verb, c.resource, c.want, got)
+		}
+	}
+}
+
 // A webhook that denies a request with 401 says nothing of the credentials.
 func TestFailureOfWebhook(t *testing.T) {
 	root := (&stage{}).globals(nil).command(stdio{out: &strings.Builder{}, err: &strings.Builder{}})

@@ -60,6 +60,8 @@ func runVersion(ctx context.Context, o output, std stdio, s *session, why error)
 	switch {
 	case doc.Manager == nil:
 		std.note("manager  not asked: %s", doc.Error)
+	case doc.Manager.Text(now) == "" && doc.Manager.Hidden:
+		std.note("manager  not known: this user may not read what is of the manager in %s at %s", s.system, doc.Server)
 	case doc.Manager.Text(now) == "":
 		std.note("manager  none to be seen at %s", doc.Server)
 		s.noteManager(ctx, *doc.Manager)

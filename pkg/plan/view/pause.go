@@ -113,9 +113,12 @@ func (p PausedObject) Label() string { return Attention{Kind: p.Kind, Name: p.Na
 // Why is the reason, or that none was given.
 func (p Pause) Why() string { return cmp.Or(p.Reason, "no reason given") }
 
-// pausedObjects are all that are paused, by kind and name. A Bundle that its GitRepo
+// InFile reports whether fleet.yaml in the repository has set it.
+func (p Pause) InFile() bool { return p.By == fromFile }
+
+// PausedObjects are all that are paused, by kind and name. A Bundle that its GitRepo
 // pauses has no row of its own.
-func pausedObjects(f Fleet) []PausedObject {
+func PausedObjects(f Fleet) []PausedObject {
 	out := []PausedObject{}
 	add := func(kind string, o metav1.Object) {
 		out = append(out, PausedObject{Kind: kind, Name: keyOf(o).String(), Pause: PauseOf(o)})

@@ -128,7 +128,7 @@ func Summarize(f Fleet, m Manager, now time.Time) Status {
 	s := Status{
 		Manager:  m,
 		Clusters: tally(f.Clusters, ClusterState), Bundles: tally(f.Bundles, BundleState),
-		Attention: []Attention{}, Moving: []Moving{}, Paused: pausedObjects(f),
+		Attention: []Attention{}, Moving: []Moving{}, Paused: PausedObjects(f),
 		Offline: offline(f.Clusters),
 	}
 	seen := newSighting(f, now)

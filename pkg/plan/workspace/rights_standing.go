@@ -1,6 +1,8 @@
 package workspace
 
 import (
+	"slices"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -78,6 +80,26 @@ func OwnRoles() []*rbacv1.ClusterRole {
 			"clustergroups", "clusterregistrations", "clusterregistrationtokens", "clusters", "gitreporestrictions", "policies", "schedules"), bindRoles()),
 		all(AllReadOnly, LabelIntoReadOnly), all(AllMember, LabelIntoMember), all(AllAdmin, LabelIntoAdmin),
 	}
+}
+
+// LeastRole is the least of our roles for workspaces with which a user may do something
+// with a resource of Fleet; empty where none allows it.
+func LeastRole(verb, resource string) string {
+	for _, role := range []struct{ name, label string }{
+		{AllReadOnly, LabelIntoReadOnly}, {AllMember, LabelIntoMember}, {AllAdmin, LabelIntoAdmin},
+	} {
+		for _, part := range OwnRoles() {
+			if part.Labels[role.label] == yes && slices.ContainsFunc(part.Rules, func(r rbacv1.PolicyRule) bool { return allows(r, verb, resource) }) {
+				return role.name
+			}
+		}
+	}
+	return ""
+}
+
+func allows(r rbacv1.PolicyRule, verb, resource string) bool {
+	return slices.Contains(r.APIGroups, fleet.Group) && slices.Contains(r.Resources, resource) &&
+		(slices.Contains(r.Verbs, "*") || slices.Contains(r.Verbs, verb))
 }
 
 func standing(name string) *rbacv1.ClusterRole {

@@ -211,6 +211,26 @@ fleetworkspace-readonly map[management.cattle.io/ui-product:fleet]: [get list wa
 	}
 }
 
+// TestLeastRole: the least role that really contains a right, and none where none does.
+func TestLeastRole(t *testing.T) {
+	for right, want := range map[string]string{
+		"list gitrepos":                    AllReadOnly,
+		"get clusterregistrationtokens":    AllReadOnly,
+		"patch gitrepos":                   AllMember,
+		"delete bundles":                   AllMember,
+		"patch clusters":                   AllAdmin,
+		"create clusterregistrationtokens": AllAdmin,
+		"patch bundledeployments":          "",
+		"create bundlenamespacemappings":   "",
+		"patch gitrepos/status":            "",
+	} {
+		verb, resource, _ := strings.Cut(right, " ")
+		if got := LeastRole(verb, resource); got != want {
+			t.Errorf("%s: want %q, got %q", right, want, got)
+		}
+	}
+}
+
 func TestMend(t *testing.T) {
 	w := named("a", map[string]string{AnnotationCreator: "ana"})
 	w.UID = "1"
