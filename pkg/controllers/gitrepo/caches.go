@@ -77,7 +77,8 @@ func (w *Worker) handle() {
 		case old == nil:
 			w.loop.Add(kube.KeyOf(changed))
 		case old.Generation != changed.Generation, old.DeletionTimestamp.IsZero() != changed.DeletionTimestamp.IsZero(),
-			withdrawal.Protects(old) != withdrawal.Protects(changed), !sameLabels(old, changed), !slices.Equal(old.Finalizers, changed.Finalizers):
+			withdrawal.Protects(old) != withdrawal.Protects(changed),
+			old.Annotations[fleet.AnnotationDeletionBudget] != changed.Annotations[fleet.AnnotationDeletionBudget], !sameLabels(old, changed), !slices.Equal(old.Finalizers, changed.Finalizers):
 			w.loop.AddFirst(kube.KeyOf(changed)) // somebody did something just now
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // Words of status.gitJobStatus.
@@ -62,8 +63,25 @@ func Status(f Facts, now time.Time) fleet.GitRepoStatus {
 		return s // how the last reading ended still holds; it is about to be tried again
 	}
 	s.GitJobStatus = job(s, f, t)
-	w.progress(t, f.Read.Warning)
+	w.progress(t, withBudget(f.Repo, f.Read.Warning))
 	return s
+}
+
+// ReasonInvalidBudget is the reason of a deletion budget that is not used.
+const ReasonInvalidBudget = "InvalidDeletionBudget"
+
+// withBudget puts before a warning that the deletion budget of a GitRepo cannot be read.
+func withBudget(repo *fleet.GitRepo, odd News) News {
+	_, err := withdrawal.FirstBudget(withdrawal.BundleBudget, repo.Annotations[fleet.AnnotationDeletionBudget])
+	if err == nil {
+		return odd
+	}
+	text := fmt.Sprintf("%v; it is not used, and the default counts: 20%% of the bundles of the GitRepo, 10%% of the deployments of the workspace, at least %d",
+		err, withdrawal.LeastBudget)
+	if odd.Message != "" {
+		text += "; " + odd.Message
+	}
+	return News{Warning: true, Reason: ReasonInvalidBudget, Message: text}
 }
 
 // accepted is about the spec alone.
@@ -194,6 +212,9 @@ func Changes(old, changed fleet.GitRepoStatus) []News {
 			bad = corev1.ConditionTrue
 		}
 		before, after := condition.Find(old.Conditions, kind), condition.Find(changed.Conditions, kind)
+		if after != nil && kind == fleet.ConditionStalled && after.Reason == ReasonInvalidBudget {
+			bad = after.Status // a warning that no reading tells
+		}
 		if after == nil || after.Status != bad {
 			continue
 		}

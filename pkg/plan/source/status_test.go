@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 )
@@ -202,6 +203,35 @@ func TestChanges(t *testing.T) {
 	}
 	if got := Changes(status, status); got != nil {
 		t.Errorf("no change is no news, got %v", got)
+	}
+}
+
+// TestInvalidBudget: a deletion budget that cannot be read is a warning, and told once.
+func TestInvalidBudget(t *testing.T) {
+	const text = `deletion budget "50pct": want a share such as 20%, a number, or off; it is not used, and the default counts: ` +
+		`20% of the bundles of the GitRepo, 10% of the deployments of the workspace, at least 3`
+	facts := Facts{Repo: readyAt("c1"), Head: &Head{Commit: "c1"}, Read: Read{Known: true, Commit: "c1", Generation: 1}}
+	fine := Status(facts, noon)
+	facts.Repo.Annotations = map[string]string{fleet.AnnotationDeletionBudget: "50pct"}
+	bad := Status(facts, noon)
+	c := condition.Find(bad.Conditions, fleet.ConditionStalled)
+	if c.Status != "False" || c.Reason != ReasonInvalidBudget || c.Message != text {
+		t.Errorf("got %+v", c)
+	}
+	want := []News{{Warning: true, Reason: ReasonInvalidBudget, Message: text}}
+	if diff := cmp.Diff(want, Changes(fine, bad)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if got := Changes(bad, bad); got != nil {
+		t.Errorf("told twice: %v", got)
+	}
+	facts.Read.Warning = News{Warning: true, Reason: "Odd", Message: "a/cm.yaml:3: odd (and 2 more)"}
+	if got := condition.Find(Status(facts, noon).Conditions, fleet.ConditionStalled).Message; got != text+"; a/cm.yaml:3: odd (and 2 more)" {
+		t.Errorf("a warning of the reading is left out: %s", got)
+	}
+	facts.Repo.Annotations[fleet.AnnotationDeletionBudget], facts.Read.Warning = "50%", News{}
+	if got := condition.Find(Status(facts, noon).Conditions, fleet.ConditionStalled).Message; got != "" {
+		t.Errorf("a budget that can be read: %s", got)
 	}
 }
 
