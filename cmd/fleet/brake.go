@@ -124,7 +124,7 @@ func runBrake(ctx context.Context, o brakeOptions, s *session) error {
 		return err
 	}
 	s.std.note("%s, all workspaces", s.server)
-	was, err := s.brake(ctx)
+	was, err := o.before(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -155,6 +155,18 @@ func runBrake(ctx context.Context, o brakeOptions, s *session) error {
 		return s.notBraked(ctx)
 	}
 	return nil
+}
+
+// before reads the brake. To resume, the user has to be able to see whether it is on.
+func (o brakeOptions) before(ctx context.Context, s *session) (view.Brake, error) {
+	was, err := s.brake(ctx)
+	if err != nil || o.suspend || was.On {
+		return was, err
+	}
+	if _, err := s.api.Get(ctx, configMaps, s.system, fleet.ConfigMapBrake); apierrors.IsForbidden(err) {
+		return was, fmt.Errorf("this user may not read whether the brake is on: %w", err)
+	}
+	return was, nil
 }
 
 // notBraked says that the brake is not on, and which objects are suspended nevertheless,
