@@ -217,13 +217,13 @@ func TestDecide(t *testing.T) {
 func TestDecideLimits(t *testing.T) {
 	s := scene(t, 3, func(b *fleet.Bundle) {
 		b.Spec.Helm = &fleet.HelmOptions{TemplateValues: map[string]string{
-			"x": `${ if eq .ClusterName "c0001" }${ $x := list 1 }${ range until 60 }${ $x = concat $x $x }${ end }${ end }`,
+			"x": `${ if eq .ClusterName "c0001" }${ repeat 20000000 "x" }${ end }`,
 		}}
 	})
 	d := decide(s)
 	for i, p := range d.pairs {
 		broken := strings.HasPrefix(p.want.Broken, "targeting error: ") && strings.Contains(p.want.Broken, `cluster "c0001"`) &&
-			strings.Contains(p.want.Broken, "templateValues.x, line 1: concat makes too much: templates of values may make 16 MiB")
+			strings.Contains(p.want.Broken, "templateValues.x, line 1: repeat makes too much: templates of values may make 16 MiB")
 		if broken != (i == 1) || (p.effort == create) == broken {
 			t.Errorf("%s: broken %q, effort %d", p.key, p.want.Broken, p.effort)
 		}
