@@ -126,21 +126,7 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 	j, cluster, file := judgement{}, p.at.Key.Name, p.file()
 	switch reason {
 	case release.ReasonNotOwned, release.ReasonForeignRelease, release.ReasonSharedObject, fleet.ReasonError:
-		if hints, found := p.rivalHints(reason, message); found {
-			return hints
-		}
-		m := owned.FindStringSubmatch(message)
-		switch {
-		case reason == fleet.ReasonError && m == nil:
-			return p.eventHints()
-		case reason == release.ReasonForeignRelease && !strings.Contains(message, "takeOwnership"): // of another agent
-			return j.hint("to deploy it beside that one", "set another helm.releaseName in %s", file).hints
-		}
-		j = j.hint("to let Fleet take it over", "set helm.takeOwnership: true in %s", file)
-		if m != nil {
-			j = j.hint("or remove it on "+cluster+alongside(m[1]), "%s", remove(m)).hint("and have it tried again", "%s", p.retry())
-		}
-		return j.hints
+		return p.ownerHints(reason, message)
 	case release.ReasonImmutable:
 		if m := object.FindStringSubmatch(message); m != nil {
 			j = j.hint("to have it made anew on "+cluster+alongside(m[1]), "%s, and change the bundle: the agent tries again", remove(m))
@@ -179,6 +165,26 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 		return j.hint("to go on", "take that out, or lift the limit to one namespace in %s", file).hints
 	}
 	return p.eventHints()
+}
+
+// ownerHints are what helps where an object or a release belongs to somebody else.
+func (p *pair) ownerHints(reason, message string) []Hint {
+	j, cluster, file := judgement{}, p.at.Key.Name, p.file()
+	if hints, found := p.rivalHints(reason, message); found {
+		return hints
+	}
+	m := owned.FindStringSubmatch(message)
+	switch {
+	case reason == fleet.ReasonError && m == nil:
+		return p.eventHints()
+	case reason == release.ReasonForeignRelease && !strings.Contains(message, "takeOwnership"): // of another agent
+		return j.hint("to deploy it beside that one", "set another helm.releaseName in %s", file).hints
+	}
+	j = j.hint("to let Fleet take it over", "set helm.takeOwnership: true in %s", file)
+	if m != nil {
+		j = j.hint("or remove it on "+cluster+alongside(m[1]), "%s", remove(m)).hint("and have it tried again", "%s", p.retry())
+	}
+	return j.hints
 }
 
 // noMap finds kind, namespace, name and key of values on the cluster that are no YAML map.
