@@ -203,16 +203,16 @@ func (p *pair) kindHints(message string) []Hint {
 	if name, _, ok := strings.Cut(message, ": "); ok && !strings.Contains(name, " ") {
 		where = name
 	}
-	switch {
+	switch own := p.ownCRD(message); {
 	case useInstead.MatchString(message):
 		m := useInstead.FindStringSubmatch(message)
 		return j.hint("to go on", "set apiVersion: %s and kind: %s in %s", m[2], m[1], where).hints
 	case otherServe.MatchString(message):
 		m := otherServe.FindStringSubmatch(message)
 		return j.hint("to go on", "use version %s in apiVersion in %s", strings.TrimSuffix(m[1], ","), where).hints
-	case p.ownCRD(message) != "":
+	case own != "":
 		return j.hint("to go on", "move the CRD (%s) into a bundle of its own and name that in dependsOn of %s, or into crds/ of a chart: "+
-			"Helm installs nothing before %s knows all kinds", p.ownCRD(message), file, p.at.Key.Name).hints
+			"Helm installs nothing before %s knows all kinds", own, file, p.at.Key.Name).hints
 	case strings.Contains(message, "its CRD is in this bundle"):
 		return j.hint("to go on", "move the CRD into a bundle of its own and name that in dependsOn in %s, or into the crds folder of a chart", file).hints
 	case strings.Contains(message, "which no CRD can bring"):
