@@ -59,7 +59,7 @@ func TestMissingRightOfNobody(t *testing.T) {
 	}
 }
 
-// Who writes a bundle that matches no cluster is told so.
+// fleet apply prints a note about a bundle that matches no cluster.
 func TestApplyNotesUntargeted(t *testing.T) {
 	f := newFake(t, "testdata/fleets/examples.yaml")
 	s, notes := sessionAt(t, f)
@@ -80,7 +80,7 @@ func TestApplyNotesUntargeted(t *testing.T) {
 	}
 }
 
-// NAME is no PATH: who names a directory and gets the working directory is told so.
+// fleet apply prints a note where NAME is also a directory and no PATH is given.
 func TestApplyNotesDirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "settings"), 0o755); err != nil {

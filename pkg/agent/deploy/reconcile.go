@@ -218,7 +218,7 @@ func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
 		f.Waiting = r.expectsShared(s)
 		r.tried(s, s.state.attempts+1)
 		s.again(min(backOff(s.state.attempts), sharedDelay))
-	case errors.As(err, &wait) && somebodyBrings(reason):
+	case errors.As(err, &wait) && madeOnCluster(reason):
 		f.Waiting = reason != release.ReasonBadValues
 		r.tried(s, s.state.attempts+1)
 		s.again(min(backOff(s.state.attempts), bringDelay))
@@ -256,9 +256,9 @@ func needsChange(reason string) bool {
 	return false
 }
 
-// somebodyBrings tells of waits for what somebody is expected to make or to mend in
-// the agent's cluster. Nobody tells the agent when that is done.
-func somebodyBrings(reason string) bool {
+// madeOnCluster reports whether a wait is for an object that a user makes or mends in
+// the agent's cluster. The agent does not watch these objects, so it looks again.
+func madeOnCluster(reason string) bool {
 	return reason == release.ReasonNoValues || reason == release.ReasonNoNamespace || reason == release.ReasonBadValues
 }
 
