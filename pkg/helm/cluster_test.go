@@ -27,6 +27,11 @@ type fakeCluster struct {
 	written []string                              // "POST /api/v1/namespaces/a/configmaps/b", without dry runs
 	as      []string                              // who wrote, of those that were impersonated
 	plain   []string                              // what was written as the agent itself
+
+	// lateBy is how many requests for the groups do not list the kind of a CRD yet, and
+	// asked how many there were since the CRD is there, by its path.
+	lateBy int
+	asked  map[string]int
 }
 
 var fakeKinds = map[string][]metav1.APIResource{
@@ -40,7 +45,7 @@ var fakeKinds = map[string][]metav1.APIResource{
 
 func newFakeCluster(t *testing.T) *fakeCluster {
 	t.Helper()
-	f := &fakeCluster{objects: map[string]*unstructured.Unstructured{}}
+	f := &fakeCluster{objects: map[string]*unstructured.Unstructured{}, asked: map[string]int{}}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	return f
@@ -91,10 +96,14 @@ func (f *fakeCluster) answer(r *http.Request) (int, any) {
 	case "/api":
 		return 200, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
 	case "/apis":
-		return 200, fakeGroups()
+		for path := range f.objects {
+			f.asked[path]++
+		}
+		return 200, groupsOf(f.kinds())
 	}
-	if version := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/apis/"), "/api/"); fakeKinds[version] != nil {
-		return 200, metav1.APIResourceList{GroupVersion: version, APIResources: fakeKinds[version]}
+	kinds := f.kinds()
+	if version := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/apis/"), "/api/"); kinds[version] != nil {
+		return 200, metav1.APIResourceList{GroupVersion: version, APIResources: kinds[version]}
 	}
 	switch r.Method {
 	case http.MethodGet:
@@ -105,9 +114,26 @@ func (f *fakeCluster) answer(r *http.Request) (int, any) {
 	return 405, nil
 }
 
-func fakeGroups() metav1.APIGroupList {
+// kinds are those that discovery lists.
+func (f *fakeCluster) kinds() map[string][]metav1.APIResource {
+	out := maps.Clone(fakeKinds)
+	for path, o := range f.objects {
+		if o.GetKind() != kindCRD || f.asked[path] <= f.lateBy {
+			continue
+		}
+		gk, versions := kindOf(o)
+		plural, _, _ := unstructured.NestedString(o.Object, "spec", "names", "plural")
+		for _, v := range versions {
+			gv := gk.Group + "/" + v
+			out[gv] = append(out[gv], metav1.APIResource{Name: plural, Kind: gk.Kind, Namespaced: true})
+		}
+	}
+	return out
+}
+
+func groupsOf(kinds map[string][]metav1.APIResource) metav1.APIGroupList {
 	out := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
-	for _, version := range slices.Sorted(maps.Keys(fakeKinds)) {
+	for _, version := range slices.Sorted(maps.Keys(kinds)) {
 		if group, v, ok := strings.Cut(version, "/"); ok {
 			gv := metav1.GroupVersionForDiscovery{GroupVersion: version, Version: v}
 			out.Groups = append(out.Groups, metav1.APIGroup{Name: group, Versions: []metav1.GroupVersionForDiscovery{gv}, PreferredVersion: gv})
@@ -117,7 +143,7 @@ func fakeGroups() metav1.APIGroupList {
 }
 
 func (f *fakeCluster) get(r *http.Request) (int, any) {
-	for version, list := range fakeKinds {
+	for version, list := range f.kinds() {
 		i := slices.IndexFunc(list, func(k metav1.APIResource) bool { return strings.HasSuffix(r.URL.Path, "/"+k.Name) })
 		if i < 0 {
 			continue

@@ -74,7 +74,7 @@ func (c *Client) Correct(ctx context.Context, id release.ID, rights Rights, how 
 	if how.History > 0 {
 		back.MaxHistory = how.History
 	}
-	err = wait(ctx, func() error {
+	err = runUntil(ctx, func() error {
 		err := back.Run(id.Name)
 		if why := eng.fault(); err != nil && why != nil {
 			err = why

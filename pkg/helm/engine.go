@@ -61,6 +61,7 @@ type engine struct {
 	// the same by the objects that Helm was given of them.
 	crds     map[string]string
 	crdFiles map[*resource.Info]string
+	kinds    broughtKinds
 
 	mu      sync.Mutex
 	checked map[string]bool // manifests that were found good
@@ -134,6 +135,7 @@ func (e *engine) Build(r io.Reader, fresh bool) (helmkube.ResourceList, error) {
 	}
 	if !fresh {
 		if file, ok := e.crds[string(data)]; ok {
+			e.kinds.built(string(data))
 			for _, info := range list {
 				e.crdFiles[info] = file
 			}
@@ -178,6 +180,7 @@ func (e *engine) Create(list helmkube.ResourceList) (*helmkube.Result, error) {
 	own := list.Filter(e.isOwnNamespace)
 	if len(own) == 0 || len(list) == 1 && !e.marked(own[0]) {
 		result, err := e.Client.Create(list)
+		e.awaitKinds(list, err)
 		return result, e.named(list, err)
 	}
 	result, err := e.UpdateThreeWayMerge(own, own, false)

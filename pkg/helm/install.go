@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,7 +70,7 @@ func (c *Client) Install(ctx context.Context, d Deployment) error {
 				return err
 			}
 			j.engine.expectCRDs(crds)
-			j.config.Capabilities = nil // the CRDs change them
+			j.engine.kinds.capabilities = j.config.Capabilities // the CRDs change them
 			defer c.Refresh()
 		}
 		_, err = in.RunWithContext(context.WithoutCancel(ctx), j.chart, j.values)
@@ -222,7 +223,7 @@ func (j *job) rehearse(d Deployment) (*helmrelease.Release, error) {
 	}
 	j.post.parts.chart = p.chart // which is the one that is rendered
 	caps := j.config.Capabilities.Copy()
-	caps.APIVersions = append(caps.APIVersions, j.post.serves...)
+	caps.APIVersions = slices.Concat(caps.APIVersions, j.post.serves)
 	in := action.NewInstall(&action.Configuration{
 		RESTClientGetter: j.config.RESTClientGetter,
 		Releases:         storage.Init(driver.NewMemory()),

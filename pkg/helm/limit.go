@@ -8,6 +8,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -94,8 +95,10 @@ func (l namespaceLimit) checkCRDs(files []chart.CRD) error {
 // expectCRDs names the files of which Helm builds CRDs.
 func (e *engine) expectCRDs(files []chart.CRD) {
 	e.crds, e.crdFiles = map[string]string{}, map[*resource.Info]string{}
+	e.kinds.unbuilt = sets.New[string]()
 	for _, f := range files {
 		e.crds[string(f.File.Data)] = inBundle(f.Filename)
+		e.kinds.unbuilt.Insert(string(f.File.Data))
 	}
 }
 

@@ -74,7 +74,10 @@ func postRendererOf(d Deployment, p parts, setID string, namespaced func(schema.
 		}
 		crds = append(crds, objs...)
 	}
-	out.crds, out.serves = scopesOf(crds), servedBy(crds)
+	out.crds = scopesOf(crds)
+	for _, o := range crds {
+		out.serves = append(out.serves, servedBy(o.Unstructured)...)
+	}
 	return out, nil
 }
 
@@ -217,23 +220,6 @@ func scopesOf(objs []object) map[schema.GroupKind]bool {
 		kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
 		scope, _, _ := unstructured.NestedString(o.Object, "spec", "scope")
 		out[schema.GroupKind{Group: group, Kind: kind}] = scope == "Namespaced"
-	}
-	return out
-}
-
-// servedBy lists the API versions and kinds that CRDs will serve.
-func servedBy(crds []object) []string {
-	var out []string
-	for _, o := range crds {
-		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
-		kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
-		versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
-		for _, v := range versions {
-			if v, ok := v.(map[string]any); ok {
-				gv := fmt.Sprintf("%s/%v", group, v["name"])
-				out = append(out, gv, gv+"/"+kind)
-			}
-		}
 	}
 	return out
 }

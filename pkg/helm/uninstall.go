@@ -47,7 +47,7 @@ func (c *Client) Uninstall(ctx context.Context, id release.ID, rights Rights) er
 	}
 	un := action.NewUninstall(cfg)
 	un.Timeout = defaultTimeout // IgnoreNotFound would ignore records that cannot be read
-	return wait(ctx, func() error {
+	return runUntil(ctx, func() error {
 		if err := c.checkRemoval(eng, newest); err != nil {
 			return c.withoutValues(ctx, classify(err), newest)
 		}
@@ -141,8 +141,8 @@ func (r record) hidden() redact.Redactor {
 	return redact.New(keep, r.Config)
 }
 
-// wait runs f and waits for it until ctx ends; f goes on then.
-func wait(ctx context.Context, f func() error) error {
+// runUntil runs f and waits for it until ctx ends; f goes on then.
+func runUntil(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	select {

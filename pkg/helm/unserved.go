@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -84,17 +83,9 @@ func broughtBy(crd object, gk schema.GroupKind) (versions []string, brings bool)
 	if crd.GetKind() != kindCRD {
 		return nil, false
 	}
-	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
-	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
-	if (schema.GroupKind{Group: group, Kind: kind}) != gk {
+	brought, versions := kindOf(crd.Unstructured)
+	if brought != gk {
 		return nil, false
-	}
-	list, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	for _, entry := range list {
-		v, _ := entry.(map[string]any)
-		if name, ok := v["name"].(string); ok && v["served"] != false {
-			versions = append(versions, name)
-		}
 	}
 	return versions, true
 }
