@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
@@ -141,6 +142,9 @@ func (e *entry) ask(ctx context.Context, g *generation, s session, refs *packp.A
 	res := packp.NewUploadPackResponse(req)
 	if err := res.Decode(body); err != nil {
 		_ = body.Close() // the first fault counts
+		if isHash(ref.Revision) && refusesCommit(err, commit) {
+			return nil, noCommit(commit)
+		}
 		return nil, answered(fmt.Errorf("read answer: %w", err))
 	}
 	p := &incoming{Reader: res, body: body, thin: len(req.Haves) > 0}
@@ -151,6 +155,18 @@ func (e *entry) ask(ctx context.Context, g *generation, s session, refs *packp.A
 		p.Reader = sideband.NewDemuxer(sideband.Sideband, res)
 	}
 	return p, nil
+}
+
+// refusesCommit reports whether a remote that can be asked for any commit answers that
+// it does not have this one. The words are those of git's upload-pack.
+func refusesCommit(err error, commit Commit) bool {
+	var line *pktline.ErrorLine
+	return errors.As(err, &line) && strings.Contains(line.Text, "not our ref "+string(commit))
+}
+
+// noCommit is the fault of a revision that names a commit that the remote does not have.
+func noCommit(commit Commit) error {
+	return permanentf(ReasonRevisionNotFound, "commit %q is not in the repository", string(commit))
 }
 
 // maxPinnedRefs is how many references are looked at for a commit that is named

@@ -112,6 +112,13 @@ func TestFetchPinned(t *testing.T) {
 		_, err := newRemotes(t, Limits{}).Fetch(t.Context(), src, Reference{Revision: string(none)}, none)
 		wantFault(t, err, ReasonRevisionNotFound, `commit "`+string(none)+`" is not in the repository`)
 	})
+	t.Run("NowhereOfAny", func(t *testing.T) { // the server gives any commit that it is asked for
+		repo, server, _ := world(t)
+		repo.Git("config", "uploadpack.allowAnySHA1InWant", "true")
+		none := Commit(strings.Repeat("ab", 20))
+		_, err := newRemotes(t, Limits{}).Fetch(t.Context(), Source{URL: server.URL + "/repo"}, Reference{Revision: string(none)}, none)
+		wantFault(t, err, ReasonRevisionNotFound, `commit "`+string(none)+`" is not in the repository`)
+	})
 	t.Run("MovedMeanwhile", func(t *testing.T) {
 		_, err := newRemotes(t, Limits{}).Fetch(t.Context(), src, Reference{Branch: "main"}, commits["first"])
 		wantFault(t, err, ReasonRemoteFailing, "")

@@ -64,7 +64,7 @@ func openTree(g *generation, ref Reference, commit Commit, l Limits) (*Tree, err
 	if err != nil {
 		_ = storage.Close()
 		if errors.Is(err, plumbing.ErrObjectNotFound) && isHash(ref.Revision) {
-			return nil, permanentf(ReasonRevisionNotFound, "commit %q is not in the repository", string(commit))
+			return nil, noCommit(commit)
 		}
 		return nil, fmt.Errorf("%w: %w", errDamaged, err)
 	}
