@@ -313,7 +313,7 @@ var mistakesOfValues = map[string]mistake{
 	},
 	"Unclosed": {
 		inValues("    deep: [a, \"${ .ClusterLabels.region\"]\n"),
-		"fleet.yaml:4:15: error: template of helm.values.deep[1]: unclosed action [template]\n",
+		"fleet.yaml:4:15: error: template of helm.values.deep[1]: the } that closes ${ is missing [template]\n",
 	},
 	"Text": {
 		inValues("    text: |\n      first\n      ${ .ClusterNam }\n"),

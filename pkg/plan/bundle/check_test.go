@@ -231,7 +231,7 @@ func TestChecks(t *testing.T) {
 			},
 			found: []string{
 				`d/fleet.yaml:5:8: error: template of helm.values.a: there is no function "uper" [template]`,
-				`d/fleet.yaml:8:8: error: template of helm.values.b: unclosed action [template]`,
+				`d/fleet.yaml:8:8: error: template of helm.values.b: the } that closes ${ is missing [template]`,
 				`d/fleet.yaml:9:8: error: template function "env" is refused: templates of values reach nothing outside of them [reaches-out]`,
 				`d/fleet.yaml:11:8: error: template of helm.templateValues.c: unexpected {{end}} [template]`,
 				`d/v.yaml:2:6: error: template of bad: missing value for if [template]`,

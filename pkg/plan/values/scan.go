@@ -27,13 +27,14 @@ const (
 type code struct {
 	actions, bytes, variables, parens int
 	entries                           int // that the text has beside, see entriesIn
+	unclosed                          int // line of the first action without its end, from 1; 0: none
 }
 
 // scan finds the templates in a text as text/template does, before anything
 // is made of them: reading them takes much more memory than they do.
 func scan(text string) code {
 	var c code
-	for {
+	for whole := text; ; {
 		at := strings.Index(text, leftDelim)
 		if at < 0 {
 			c.entries += entriesIn(text)
@@ -46,12 +47,17 @@ func scan(text string) code {
 			_, text, _ = strings.Cut(body, "*/")
 			continue
 		}
-		text = text[c.action(text):]
+		length, closed := c.action(text)
+		if !closed {
+			c.unclosed = 1 + strings.Count(whole[:len(whole)-len(text)], "\n")
+		}
+		text = text[length:]
 	}
 }
 
-// action reads one action, up to its end, and returns how long it is.
-func (c *code) action(text string) int {
+// action reads one action, up to its end, and returns how long it is, and whether it
+// has an end.
+func (c *code) action(text string) (length int, closed bool) {
 	depth := 0
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
@@ -61,7 +67,7 @@ func (c *code) action(text string) int {
 			i += end - 1
 			continue
 		case '}':
-			return i + 1
+			return i + 1, true
 		case '(':
 			depth++
 			c.parens = max(c.parens, depth)
@@ -72,7 +78,7 @@ func (c *code) action(text string) int {
 		}
 		c.bytes++
 	}
-	return len(text)
+	return len(text), false
 }
 
 // quoted is how long the string is that text begins with.

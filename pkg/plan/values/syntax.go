@@ -29,14 +29,23 @@ func Functions() []string { return slices.Sorted(maps.Keys(functions)) }
 
 // Parse reports why a text cannot be a template, or nil.
 func Parse(text string) *SyntaxError {
-	if !strings.Contains(text, leftDelim) || scan(text).check() != nil {
+	if !strings.Contains(text, leftDelim) {
+		return nil
+	}
+	code := scan(text)
+	if code.check() != nil {
 		return nil // what is too large is refused when it is rendered
 	}
 	_, err := template.New(treeName).Funcs(functions).Delims(leftDelim, rightDelim).Parse(text)
 	if err == nil {
 		return nil
 	}
-	return syntaxError(err.Error())
+	e := syntaxError(err.Error())
+	if code.unclosed > 0 && !strings.HasPrefix(e.Text, "unterminated") {
+		// The parser reads on, and blames a word of the text behind.
+		return &SyntaxError{Line: code.unclosed, Text: "the } that closes ${ is missing"}
+	}
+	return e
 }
 
 // ParseTree reports why values as a whole cannot be a template, or nil. Its line
