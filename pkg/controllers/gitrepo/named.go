@@ -51,27 +51,52 @@ func (n names) without(others names) names {
 	return names{drop(n.clusters, others.clusters), drop(n.groups, others.groups), drop(n.bundles, others.bundles)}
 }
 
-// mentionedBy are the names in the bundles of a repository, without those that the
-// GitRepo itself names, which have no place in a file, and without its own bundles.
-func mentionedBy(set bundle.Set, repo *fleet.GitRepo) names {
-	own := names{groups: []string{fleet.ClusterGroupDefault}}
-	for _, t := range repo.Spec.Targets {
-		own.clusters, own.groups = append(own.clusters, t.ClusterName), append(own.groups, t.ClusterGroup)
+// and are the names of both.
+func (n names) and(others names) names {
+	return names{
+		slices.Concat(n.clusters, others.clusters), slices.Concat(n.groups, others.groups), slices.Concat(n.bundles, others.bundles),
 	}
-	own.bundles = bundlesOf(set)
-	var all names
-	for _, r := range set.Results {
-		in := namesIn(r)
-		all.clusters, all.groups = append(all.clusters, in.clusters...), append(all.groups, in.groups...)
-		all.bundles = append(all.bundles, in.bundles...)
-	}
-	all = all.without(own)
-	for _, list := range []*[]string{&all.clusters, &all.groups, &all.bundles} {
+}
+
+// distinct are the names, sorted, each once, and at most maxNames of a kind.
+func (n names) distinct() names {
+	for _, list := range []*[]string{&n.clusters, &n.groups, &n.bundles} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 		*list = (*list)[:min(len(*list), maxNames)]
 	}
-	return all
+	return n
+}
+
+// addTarget adds the cluster and the group of a target.
+func (n *names) addTarget(cluster, group string) {
+	if cluster != "" {
+		n.clusters = append(n.clusters, cluster)
+	}
+	if group != "" {
+		n.groups = append(n.groups, group)
+	}
+}
+
+// targetsOf are the clusters and groups that the targets of a GitRepo name.
+func targetsOf(repo *fleet.GitRepo) (n names) {
+	for _, t := range repo.Spec.Targets {
+		n.addTarget(t.ClusterName, t.ClusterGroup)
+	}
+	return n
+}
+
+// mentionedBy are the names in the bundles of a repository, without those that the
+// GitRepo itself names, which have no place in a file, and without its own bundles.
+func mentionedBy(set bundle.Set, repo *fleet.GitRepo) names {
+	own := targetsOf(repo)
+	own.groups = append(own.groups, fleet.ClusterGroupDefault)
+	own.bundles = bundlesOf(set)
+	var all names
+	for _, r := range set.Results {
+		all = all.and(namesIn(r))
+	}
+	return all.without(own).distinct()
 }
 
 // bundlesOf are the names of the bundles of a repository.
@@ -86,23 +111,15 @@ func bundlesOf(set bundle.Set) []string {
 }
 
 func namesIn(r bundle.Result) (n names) {
-	add := func(cluster, group string) {
-		if cluster != "" {
-			n.clusters = append(n.clusters, cluster)
-		}
-		if group != "" {
-			n.groups = append(n.groups, group)
-		}
-	}
 	if r.Bundle == nil {
 		return n
 	}
 	for i := range r.Bundle.Spec.Targets {
-		add(r.Bundle.Spec.Targets[i].ClusterName, r.Bundle.Spec.Targets[i].ClusterGroup)
+		n.addTarget(r.Bundle.Spec.Targets[i].ClusterName, r.Bundle.Spec.Targets[i].ClusterGroup)
 	}
 	if s := r.Bundle.Spec.RolloutStrategy; s != nil {
 		for _, p := range s.Partitions {
-			add(p.ClusterName, p.ClusterGroup)
+			n.addTarget(p.ClusterName, p.ClusterGroup)
 		}
 	}
 	for _, ref := range r.Bundle.Spec.DependsOn {
@@ -131,6 +148,25 @@ func strangers(tree fs.FS, set bundle.Set, mentioned, missing names, namespace s
 			Where: namespace, Clusters: slices.Concat([]string{""}, there.clusters, named.clusters), Groups: slices.Concat([]string{""}, there.groups, named.groups),
 		}), undepended(&file, missing.bundles, own, namespace))
 	}
+}
+
+// untargeted are the warnings about clusters and groups that targets of a GitRepo name
+// and that do not exist.
+func untargeted(repo *fleet.GitRepo, missing names) []finding.Finding {
+	var list []finding.Finding
+	add := func(i int, kind, name string, missing []string) {
+		if name != "" && slices.Contains(missing, name) {
+			list = append(list, finding.Finding{
+				Severity: finding.Warning, Rule: finding.RuleUnknownCluster,
+				Message: fmt.Sprintf("spec.targets[%d]: there is no %s %q in %s", i, kind, name, repo.Namespace),
+			})
+		}
+	}
+	for i, t := range repo.Spec.Targets {
+		add(i, "cluster", t.ClusterName, missing.clusters)
+		add(i, "cluster group", t.ClusterGroup, missing.groups)
+	}
+	return list
 }
 
 // undepended are the warnings about bundles that dependsOn names and that do not exist.
@@ -231,13 +267,14 @@ func (w *Worker) clusterExists(ctx context.Context, key kube.Key) (bool, error) 
 
 // doubtNames adds warnings about names that do not exist, and remembers these.
 // Where they cannot be looked for there is no warning.
-func (w *Worker) doubtNames(ctx context.Context, repo *fleet.GitRepo, tree fs.FS, set bundle.Set) {
-	mentioned := mentionedBy(set, repo)
-	gone, err := w.missing(ctx, repo.Namespace, mentioned)
+func (w *Worker) doubtNames(ctx context.Context, repo *fleet.GitRepo, tree fs.FS, set *bundle.Set) {
+	mentioned := mentionedBy(*set, repo)
+	gone, err := w.missing(ctx, repo.Namespace, mentioned.and(targetsOf(repo).distinct()))
 	if err != nil {
 		w.log.WithError(err).WithField("workspace", repo.Namespace).WithField("gitrepo", repo.Name).Debug("names of clusters not looked for")
 	}
-	strangers(tree, set, mentioned, gone, repo.Namespace)
+	strangers(tree, *set, mentioned, gone, repo.Namespace)
+	set.Findings = slices.Concat(set.Findings, untargeted(repo, gone))
 	w.remember(kube.KeyOf(repo), repo.UID, func(m *memory) { m.missing, m.looked = gone, w.now() })
 }
 

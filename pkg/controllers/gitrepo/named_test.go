@@ -44,3 +44,25 @@ func TestStrangers(t *testing.T) {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }
+
+// Targets of the GitRepo that name what does not exist have a warning with their place
+// in the spec.
+func TestUntargeted(t *testing.T) {
+	repo := &fleet.GitRepo{}
+	repo.Namespace = "fleet-default"
+	repo.Spec.Targets = []fleet.GitTarget{{ClusterGroup: "prod"}, {ClusterName: "c1"}, {ClusterName: "c9"}, {ClusterGroup: fleet.ClusterGroupDefault}}
+	want := names{clusters: []string{"c1", "c9"}, groups: []string{"default", "prod"}}
+	if diff := cmp.Diff(want, targetsOf(repo).distinct(), cmp.AllowUnexported(names{})); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	var got []string
+	for _, f := range untargeted(repo, names{clusters: []string{"c9"}, groups: []string{"prod"}}) {
+		got = append(got, f.Short())
+	}
+	if diff := cmp.Diff([]string{
+		`spec.targets[0]: there is no cluster group "prod" in fleet-default`,
+		`spec.targets[2]: there is no cluster "c9" in fleet-default`,
+	}, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}

@@ -138,7 +138,7 @@ func (w *Worker) read(ctx context.Context, repo *fleet.GitRepo, from what, commi
 	}
 	found := doubts(tree, set, w.recall(key, repo.UID).doubts)
 	w.remember(key, repo.UID, func(m *memory) { m.doubts = found })
-	w.doubtNames(ctx, repo, tree, set)
+	w.doubtNames(ctx, repo, tree, &set)
 	if !set.Empty() {
 		return set, nil
 	}
