@@ -32,6 +32,7 @@ func (w *Worker) fetch(ctx context.Context, facts *source.Facts, from what, step
 	read := source.Read{
 		Known: true, Source: facts.Source, Credentials: facts.Credentials,
 		Commit: commit, Generation: repo.Generation, Force: repo.Spec.ForceSyncGeneration,
+		Follows: facts.Read.IsOf(repo.Status),
 	}
 	w.remember(key, repo.UID, func(m *memory) { m.lost = false }) // what is lost from now on counts again
 	set, err := w.read(ctx, repo, from, git.Commit(commit))

@@ -29,12 +29,20 @@ type Read struct {
 	Verdict
 	// Changed tells whether the reading wrote or removed a Bundle.
 	Changed bool
+	// Follows tells whether the status of the GitRepo is that of the reading before, by
+	// this process: nothing else has written Bundles between the two.
+	Follows bool
 	// Commits are those of the Bundles that stay, by name, and Gone the names of
 	// those that the reading was the first to remove; where Err is nil.
 	Commits map[string]string
 	Gone    []string
 	// Paths are those that CheckPaths returns.
 	Paths []string
+}
+
+// IsOf reports whether the status of a GitRepo is that of this reading.
+func (r Read) IsOf(s fleet.GitRepoStatus) bool {
+	return r.Known && r.Err == nil && r.Commit == s.Commit && r.Generation == s.ObservedGeneration && r.Force == s.UpdateGeneration
 }
 
 // settles tells whether the reading was for the present commit and spec, and

@@ -48,7 +48,10 @@ func Status(f Facts, now time.Time) fleet.GitRepoStatus {
 		w.set(fleet.ConditionGitPolling, verdict(f.Head.Err))
 	}
 	if r := f.Read; r.Known && r.Err == nil {
-		if moved := s.Commit != r.Commit || s.ObservedGeneration != r.Generation || s.UpdateGeneration != r.Force; moved && r.Changed {
+		// A manager that was killed between the Bundles and the status has written what
+		// this reading finds unchanged.
+		changed := r.Changed || !r.Follows && condition.IsTrue(s.Conditions, fleet.ConditionReady)
+		if !r.IsOf(s) && changed {
 			// Ready is the engine's word, and what it said was about what was
 			// read before: nobody may take it for this commit.
 			w.set(fleet.ConditionReady, no(fleet.ReasonProgressing, fmt.Sprintf("commit %.7s is being rolled out", r.Commit)))

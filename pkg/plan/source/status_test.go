@@ -63,8 +63,14 @@ func TestStatus(t *testing.T) {
 		},
 		"NothingChanged": {
 			why:   "a commit that touches no bundle leaves Ready alone",
-			facts: Facts{Repo: readyAt("c1"), Head: &Head{Commit: "c2"}, Read: Read{Known: true, Commit: "c2", Generation: 1}},
+			facts: Facts{Repo: readyAt("c1"), Head: &Head{Commit: "c2"}, Read: Read{Known: true, Commit: "c2", Generation: 1, Follows: true}},
 			want:  append([]string{"Current at c2, polled c2, generation 1, force 0", "Ready=True "}, fine...),
+		},
+		"NothingLeftToChange": {
+			why:   "a manager that was killed before it wrote the status has changed the bundles",
+			facts: Facts{Repo: readyAt("c1"), Head: &Head{Commit: "c2"}, Read: Read{Known: true, Commit: "c2", Generation: 1}},
+			want: []string{"Current at c2, polled c2, generation 1, force 0", "Ready=False Progressing: commit c2 is being rolled out",
+				"Accepted=True ", "GitPolling=True ", "Stalled=False ", "Reconciling=False "},
 		},
 		"ToldOnce": {
 			why:   "the same reading, told again, does not lower what the engine has raised since",
