@@ -50,6 +50,8 @@ func failure(cmd *cobra.Command, err error, code int, ran bool) Error {
 		doc.Reason = "Unauthorized"
 	case apierrors.IsForbidden(err) && anonymous(err):
 		doc.Reason, doc.Hint = "Forbidden", "--context and --kubeconfig choose other credentials"
+	case errors.As(err, new(*unseenDeploymentsError)):
+		doc.Reason = "Forbidden" // no -n helps
 	case apierrors.IsForbidden(err):
 		doc.Reason, doc.Hint = "Forbidden", "-n WORKSPACE looks at one workspace only"
 	case errors.As(err, &elsewhere):
@@ -91,6 +93,10 @@ func missingRight(err error) string {
 	ofEvents := d != nil && d.Group == events.Group && d.Kind == events.Resource
 	if d == nil || d.Group != fleet.Group && !ofEvents {
 		return ""
+	}
+	if d.Group == fleet.Group && d.Kind == mustKind("deployments").resource().Resource {
+		return "deployments are in the namespaces of the clusters: an administrator grants it there with a RoleBinding, " +
+			"or everywhere with a ClusterRoleBinding, to a ClusterRole that contains it (docs/rights.md)"
 	}
 	role := ""
 	if found := refusedRight.FindStringSubmatch(err.Error()); ofEvents {

@@ -54,7 +54,9 @@ func TestMissingRight(t *testing.T) {
 		{"list", "fleet.cattle.io", "gitrepos", grant + ": Rancher's fleet-workspace-readonly or -member, or one of your own (docs/rights.md)"},
 		{"patch", "fleet.cattle.io", "gitrepos", grant + ": Rancher's fleet-workspace-member, or one of your own (docs/rights.md)"},
 		{"create", "fleet.cattle.io", "clusterregistrationtokens", grant + ": Rancher's fleet-workspace-admin, or one of your own (docs/rights.md)"},
-		{"patch", "fleet.cattle.io", "bundledeployments", grant + " of your own: none of those for workspaces has it (docs/rights.md)"},
+		{"patch", "fleet.cattle.io", "contents", grant + " of your own: none of those for workspaces has it (docs/rights.md)"},
+		{"list", "fleet.cattle.io", "bundledeployments", "deployments are in the namespaces of the clusters: an administrator grants it there with a RoleBinding, " +
+			"or everywhere with a ClusterRoleBinding, to a ClusterRole that contains it (docs/rights.md)"},
 		{"list", "", "events", grant + ": Kubernetes' view, or one of your own (docs/rights.md)"},
 		{"list", "", "secrets", ""},
 	} {

@@ -60,6 +60,11 @@ func (e *missingKindError) Unwrap() error { return e.err }
 // instead, as far as the user may see it, and what helps.
 func (s *session) notManagement(ctx context.Context) error {
 	e := &notManagementError{}
+	if _, err := s.api.List(ctx, query{resource: namespaces}, page{limit: 1}); unknownResource(err) {
+		e.text = s.server + " does not answer as the API server of Kubernetes does: see the server of the kubeconfig, or choose another context (--context)"
+		e.hint = "--context NAME"
+		return e
+	}
 	agent, known := s.agentSeen(ctx)
 	switch {
 	case agent:

@@ -29,6 +29,27 @@ func TestWatchWithoutManager(t *testing.T) {
 	}
 }
 
+// webServer answers every request as a server does that is not Kubernetes'.
+type webServer struct{ *fake }
+
+func (w webServer) List(_ context.Context, q query, _ page) (*unstructured.UnstructuredList, error) {
+	return nil, apierrors.NewGenericServerResponse(404, "list", q.resource.GroupResource(), "", "404 page not found", 0, true)
+}
+
+// An address at which no Kubernetes is has another remedy than one without Fleet.
+func TestNoKubernetes(t *testing.T) {
+	g := (&stage{}).globals(func() {})
+	g.dial = func(stdio) (access, error) {
+		return access{api: webServer{newFake(t, "testdata/fleets/examples.yaml")}, server: "https://x"}, nil
+	}
+	root := g.command(stdio{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}})
+	root.SetArgs([]string{"status"})
+	const want = "https://x does not answer as the API server of Kubernetes does: see the server of the kubeconfig, or choose another context (--context)"
+	if err := root.ExecuteContext(t.Context()); err == nil || err.Error() != want {
+		t.Errorf("want %s\ngot  %v", want, err)
+	}
+}
+
 // lacking is an API server that does not know one kind of Fleet.
 type lacking struct {
 	*fake

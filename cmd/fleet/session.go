@@ -164,9 +164,25 @@ func (s *session) wide(ctx context.Context, k kind, labels string) ([]query, err
 	return out, nil
 }
 
+// An unseenDeploymentsError is the error for who may list deployments neither everywhere
+// nor in the namespaces of the clusters that the user may see.
+type unseenDeploymentsError struct {
+	tried []string
+	cause error
+}
+
+func (e *unseenDeploymentsError) Error() string {
+	return fmt.Sprintf("this user may list deployments neither everywhere nor in the namespaces of the clusters (%s): %v", view.List(e.tried, 5), e.cause)
+}
+
+func (e *unseenDeploymentsError) Unwrap() error { return e.cause }
+
 // nowhere is the error for who may look at a kind neither in all workspaces nor in
 // those that were tried, because the user named none.
 func (s *session) nowhere(k kind, tried []string, cause error) error {
+	if k.plural == "deployments" && len(tried) > 0 {
+		return &unseenDeploymentsError{tried, cause}
+	}
 	if s.scope != "" || len(tried) == 0 {
 		return cause
 	}
