@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -188,8 +189,13 @@ func runLint(ctx context.Context, o lintOptions, std stdio) error {
 func (o *lintOptions) judge(r *lintReport) {
 	r.list = slices.DeleteFunc(r.list, func(f lintFinding) bool { return o.off[f.Rule] })
 	r.unite()
-	slices.SortStableFunc(r.list, func(a, b lintFinding) int { return finding.Compare(a.Finding, b.Finding) })
-	r.list = slices.CompactFunc(r.list, func(a, b lintFinding) bool { return a.Finding == b.Finding })
+	slices.SortStableFunc(r.list, func(a, b lintFinding) int {
+		return cmp.Or(finding.Compare(a.Finding, b.Finding), strings.Compare(string(a.Severity), string(b.Severity))) // errors first
+	})
+	r.list = slices.CompactFunc(r.list, func(a, b lintFinding) bool {
+		b.Severity = a.Severity // of an error and a warning with the same words the error stays
+		return a.Finding == b.Finding
+	})
 	dirty := map[string]bool{}
 	for i := range r.list {
 		f := &r.list[i]

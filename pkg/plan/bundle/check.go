@@ -208,6 +208,6 @@ func (k *checks) documents(name, templates string, visit func(data []byte, at st
 			k.fail(name, doc.Before+line, finding.RuleYAML, "YAML: "+position.ConflictText)
 			return
 		}
-		visit(data, standing{name, doc.Before + firstLine(doc.Text), doc})
+		visit(data, standing{file: name, line: doc.Before + firstLine(doc.Text), doc: doc})
 	}
 }

@@ -70,6 +70,17 @@ func TestChecks(t *testing.T) {
 				"d/cm.yaml:12:1: warning: the document has neither apiVersion nor kind, so it is not deployed [manifest]",
 			},
 		},
+		"ImpossibleNamespace": {
+			why: "a namespace of fleet.yaml takes its place, so it is a warning",
+			tree: map[string]string{
+				"d/a.yaml": configMap + "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: b\n  namespace: Not_Valid\n",
+				"d/b.yaml": "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: c, namespace: a.b}\n",
+			},
+			found: []string{
+				"d/a.yaml:9:14: warning: ConfigMap b: metadata.namespace is not possible: a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character [value]",
+				"d/b.yaml:6:34: warning: ConfigMap c: metadata.namespace is not possible: must not contain dots [value]",
+			},
+		},
 		"NoObject": {
 			why: "agents refuse these, for all of the bundle",
 			tree: map[string]string{

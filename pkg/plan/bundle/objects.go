@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
@@ -58,6 +59,7 @@ type standing struct {
 	file string // in the bundle
 	line int
 	doc  position.Document
+	keys []any // that lead to it in the document; none for the document itself
 }
 
 // apiVersionKey is what the outermost mapping of a document has once.
@@ -122,6 +124,7 @@ func (k *checks) items(list object, at standing, root *yaml.Node, keys ...any) {
 		if line, _, ok := position.Find(root, false, here...); ok {
 			at.line = at.doc.Before + line
 		}
+		at.keys = here
 		if item.Items != nil {
 			k.items(item, at, root, here...)
 			continue
@@ -186,7 +189,27 @@ func (k *checks) once(o object, at standing) {
 			fmt.Sprintf("%s is in the bundle twice: first in %s:%d", id, path.Join(k.a.dir.Path, first.file), first.line))
 	default:
 		k.objects[id] = at
+		k.possible(o, at)
 	}
+}
+
+// possible warns of a namespace that no cluster can have, in the words of fleet lint. It
+// is no error: a namespace of fleet.yaml or of the GitRepo takes its place.
+func (k *checks) possible(o object, at standing) {
+	namespace := o.Metadata.Namespace
+	wrong := validation.IsDNS1123Label(namespace)
+	if namespace == "" || len(wrong) == 0 || strings.Contains(namespace, "${") {
+		return
+	}
+	why, _, _ := strings.Cut(wrong[0], " (e.g. ")
+	f := finding.Finding{
+		Path: path.Join(k.a.dir.Path, at.file), Line: at.line, Severity: finding.Warning, Rule: finding.RuleValue,
+		Message: printable.Line(o.Kind+" "+o.Metadata.Name) + ": metadata.namespace is not possible: " + why,
+	}
+	if line, column, ok := position.Find(position.Root(at.doc.Text), false, append(slices.Clone(at.keys), "metadata", "namespace")...); ok {
+		f.Line, f.Column = at.doc.Before+line, column
+	}
+	k.a.add(f)
 }
 
 // firstLine is the first line of a document with something in it, from 1.
