@@ -218,6 +218,8 @@ func waitsFor(b *fleet.Bundle, p Pair) string {
 	switch {
 	case p.Progress == Deferred:
 		return "the cluster is Offline"
+	case held && Untargeted(b.Status.Conditions):
+		return "no target matches the cluster any more, and the deployment is removed from it"
 	case held:
 		return "the rollout has not come to it yet"
 	case p.State == fleet.WaitApplied:

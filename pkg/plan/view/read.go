@@ -178,7 +178,7 @@ func check(repo *fleet.GitRepo, commit string) string {
 	if commit == "" || repo.Status.Commit == "" || repo.Spec.Revision != "" || matches(repo.Status.Commit, commit) || matches(repo.Status.PollingCommit, commit) {
 		return ""
 	}
-	return fmt.Sprintf("its branch %s is not at %s: check that this commit is pushed there, to the repository that repo %s reads",
+	return fmt.Sprintf("its branch %s is not at %s: either a newer commit is there, or this one is not pushed to the repository that repo %s reads",
 		cmp.Or(repo.Spec.Branch, "master"), Short(commit), repo.Name)
 }
 

@@ -223,7 +223,7 @@ func TestCheckCommit(t *testing.T) {
 	goal := Goal{Kind: "GitRepo", Key: Key{Namespace: space, Name: "app"}, Commit: newSHA}
 	polled := func(r *fleet.GitRepo) { r.Status.PollingCommit = newSHA }
 	pinned := func(r *fleet.GitRepo) { r.Spec.Revision = "v1" }
-	const check = "its branch master is not at bbbbbbb: check that this commit is pushed there, to the repository that repo app reads"
+	const check = "its branch master is not at bbbbbbb: either a newer commit is there, or this one is not pushed to the repository that repo app reads"
 	for why, c := range map[string]struct {
 		repo *fleet.GitRepo
 		want string

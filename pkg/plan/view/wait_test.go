@@ -307,6 +307,18 @@ func TestJudge(t *testing.T) {
 				"web on b: waiting Pending the manager has not worked on it yet", "bundle web was not worked on yet",
 			},
 		},
+		"TargetedNoMore": {
+			why: "the targets of the commit match nothing, and the deployment is about to go", goal: commit,
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: two,
+				Bundles:     []*fleet.Bundle{bundle("web", changedBundle, untargeted)},
+				Deployments: []*fleet.BundleDeployment{deployment("web", "a")},
+			},
+			want: []string{
+				"failed", "web on a: waiting Ready no target matches the cluster any more, and the deployment is removed from it",
+				"bundle web: no cluster matches",
+			},
+		},
 		"PausedNothingToDeploy": {
 			why: "a commit that changes nothing of a deployment is written to one that is paused, too", goal: commit,
 			fleet: Fleet{
@@ -633,7 +645,7 @@ func TestTogether(t *testing.T) {
 func TestJudgeWithoutManager(t *testing.T) {
 	goal := Goal{Kind: "GitRepo", Key: Key{Namespace: space, Name: "app"}, Commit: newSHA}
 	f := Fleet{Repositories: []*fleet.GitRepo{repo()}, Ordered: true}
-	if got := Answer(goal, Judge(goal, f)); !strings.Contains(got, "check that this commit is pushed") {
+	if got := Answer(goal, Judge(goal, f)); !strings.Contains(got, "either a newer commit is there, or this one is not pushed") {
 		t.Fatalf("a manager that runs has read its branch: %s", got)
 	}
 	f.Shards = map[string]Manager{"": {LastSign: moment(now.Add(-time.Hour))}}
