@@ -253,7 +253,9 @@ func (t *trial) lacking(d helm.Deployment, r helm.Rendered) []finding.Finding {
 			Severity: finding.Warning, Rule: finding.RuleUnmatched, Message: p.Text, Hint: p.Hint,
 		})
 	}
-	said := slices.ContainsFunc(t.result.Findings, func(f finding.Finding) bool { return f.Rule == finding.RuleManifest })
+	said := slices.ContainsFunc(t.result.Findings, func(f finding.Finding) bool {
+		return f.Rule == finding.RuleManifest || f.Rule == finding.RuleEmpty
+	})
 	if strings.TrimSpace(r.All()) == "" && len(list) == 0 && !said {
 		f := t.at("nothing is rendered: no object is left to deploy")
 		f.Severity, f.Rule = finding.Warning, finding.RuleEmpty

@@ -55,6 +55,8 @@ type assembly struct {
 	full  bool // a limit was reached
 	store store
 	found []finding.Finding
+	// ignoring are the lines of .fleetignore that leave out what would be deployed.
+	ignoring []ignoring
 
 	charts   []remote
 	asked    map[chart.Request]string // what was looked for in Options.Fetched, and what it was
@@ -122,6 +124,9 @@ func (a *assembly) make(result *Result) {
 	}
 	if len(a.files) == 0 {
 		result.Empty = true
+		if len(a.ignoring) > 0 {
+			return // a finding names the .fleetignore
+		}
 		a.add(finding.Finding{
 			Path: a.dir.Path, Severity: finding.Warning, Rule: finding.RuleEmpty, Message: "there is nothing to deploy in this directory",
 		})
@@ -237,13 +242,14 @@ func (a *assembly) level(step func(), result *Result) bool {
 // local finds the directory's files, and the charts that its options name, and
 // checks what can be checked without rendering.
 func (a *assembly) local() {
-	a.charts = nil
+	a.charts, a.ignoring = nil, nil
 	a.findCharts()
 	c := &collector{a: a, from: a.tree, base: a.base}
 	c.walk(a.base, "", nil)
 	if !a.full {
 		a.checkFiles()
 	}
+	a.allIgnored()
 }
 
 // remote finds the files of charts that were fetched.

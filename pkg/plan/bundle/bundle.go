@@ -119,11 +119,26 @@ type Result struct {
 
 // Emptied is what to say of an Empty result where there was a bundle before.
 func (r Result) Emptied() finding.Finding {
+	if f, ok := r.IgnoredBy(); ok {
+		f.Severity = finding.Error
+		f.Message = fmt.Sprintf("the directory has become empty: %s; bundle %q stays as it was", strings.TrimPrefix(f.Message, nothingLeft), r.Name)
+		return f
+	}
 	return finding.Finding{
 		Path: r.Dir.Path, Severity: finding.Error, Rule: finding.RuleEmpty,
 		Message: fmt.Sprintf("the directory has become empty; bundle %q stays as it was", r.Name),
 		Hint:    "remove the directory to remove the bundle",
 	}
+}
+
+// IgnoredBy is the finding about a .fleetignore that leaves nothing to deploy; ok is false
+// where none does.
+func (r Result) IgnoredBy() (f finding.Finding, ok bool) {
+	i := slices.IndexFunc(r.Findings, func(f finding.Finding) bool { return f.Rule == finding.RuleEmpty && path.Base(f.Path) == ignoreFile })
+	if i < 0 {
+		return f, false
+	}
+	return r.Findings[i], true
 }
 
 // Broken tells whether the directory should be a bundle and cannot be.

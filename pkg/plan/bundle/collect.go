@@ -162,6 +162,7 @@ func (c *collector) ignoreFile(at, dir string) (list ignores, ok bool) {
 		return list, false
 	}
 	list, bad, why := parseIgnore(data)
+	list.file = name
 	if bad > 0 {
 		c.failAt(name, bad, finding.RuleIgnoreFile, why, "")
 	}
@@ -176,7 +177,8 @@ func (c *collector) entry(e entry, at, dir string, ignore []ignores) {
 		return
 	}
 	if mode == fs.ModeSymlink {
-		if ignored(ignore, e.name, false) {
+		if by := ignored(ignore, e.name, false); by.line > 0 {
+			c.noteIgnored(by, target, name, false)
 			return
 		}
 		var ok bool
@@ -184,8 +186,13 @@ func (c *collector) entry(e entry, at, dir string, ignore []ignores) {
 			return
 		}
 	}
+	by := ignoring{}
+	if !skip {
+		by = ignored(ignore, e.name, mode.IsDir())
+	}
 	switch {
-	case !skip && ignored(ignore, e.name, mode.IsDir()):
+	case by.line > 0:
+		c.noteIgnored(by, target, name, mode.IsDir())
 	case mode.IsDir():
 		if slices.ContainsFunc(c.open, func(dir string) bool { return within(target, dir) }) {
 			c.fail(name, finding.RuleFile, "symbolic link leads to a directory that it is in")

@@ -84,6 +84,11 @@ func (c *check) empty() {
 	if !c.result.Empty || c.result.Broken() {
 		return
 	}
+	if f, ok := c.result.IgnoredBy(); ok {
+		f.Severity = finding.Error
+		c.found = append(c.found, f)
+		return
+	}
 	c.found = append(c.found, finding.Finding{
 		Path: c.result.Dir.Path, Severity: finding.Error, Rule: finding.RuleEmpty,
 		Message: "nothing to deploy: no YAML, chart or kustomization here",

@@ -1,0 +1,85 @@
+package bundle
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+)
+
+// withHints are findings with what would help, in brackets.
+func withHints(found []finding.Finding) []string {
+	var list []string
+	for _, f := range found {
+		list = append(list, f.String()+" ("+f.Hint+")")
+	}
+	return list
+}
+
+func TestIgnoredManifestsAreNamed(t *testing.T) {
+	const remove = " (remove the line, or remove the directory to remove the bundle)"
+	cases := map[string]struct {
+		why   string
+		tree  map[string]string
+		found []string
+	}{
+		"OneLine": {
+			tree:  map[string]string{"d/a.yaml": configMap, "d/.fleetignore": "# not these\n*.yaml\n"},
+			found: []string{`d/.fleetignore:2:1: warning: nothing is left to deploy: "*.yaml" ignores all manifests [empty]` + remove},
+		},
+		"Directory": {
+			tree:  map[string]string{"d/fleet.yaml": "namespace: a\n", "d/web/app/a.yaml": configMap, "d/.fleetignore": "web/*\n"},
+			found: []string{`d/.fleetignore:1:1: warning: nothing is left to deploy: "web/*" ignores all manifests [empty]` + remove},
+		},
+		"OtherFilesStay": {
+			why:   "a text is nothing that is deployed",
+			tree:  map[string]string{"d/a.yaml": configMap, "d/README.md": "x", "d/.fleetignore": "a.yaml\n"},
+			found: []string{`d/.fleetignore:1:1: warning: nothing is left to deploy: "a.yaml" ignores all manifests [empty]` + remove},
+		},
+		"Templates": {
+			why:   "a chart without templates deploys nothing",
+			tree:  map[string]string{"d/Chart.yaml": "name: c\nversion: 1.0.0", "d/values.yaml": "a: 1", "d/templates/a.yaml": configMap, "d/.fleetignore": "templates\n"},
+			found: []string{`d/.fleetignore:1:1: warning: nothing is left to deploy: "templates" ignores all manifests [empty]` + remove},
+		},
+		"SeveralLines": {
+			tree: map[string]string{"d/a.yaml": configMap, "d/web/b.yaml": configMap, "d/c.json": "{}", "d/.fleetignore": "a.yaml\n*.md\n*.json\n", "d/web/.fleetignore": "b.yaml\n", "d/x.md": ""},
+			found: []string{
+				`d/.fleetignore:1:1: warning: nothing is left to deploy: "a.yaml" ignores the manifests, and so do d/.fleetignore:3 and d/web/.fleetignore:1 [empty]` + remove,
+			},
+		},
+		"SomeAreLeft": {tree: map[string]string{"d/a.yaml": configMap, "d/b.yaml": configMap, "d/.fleetignore": "b.yaml\n"}},
+		"OnlyTexts": {
+			why:   "no manifest is ignored",
+			tree:  map[string]string{"d/fleet.yaml": "", "d/README.md": "x", "d/.fleetignore": "*.md\n"},
+			found: []string{"d:1:1: warning: there is nothing to deploy in this directory [empty] ()"},
+		},
+		"Packaged": {
+			why:  "a chart may deploy its dependencies alone",
+			tree: map[string]string{"d/Chart.yaml": "name: c\nversion: 1.0.0", "d/charts/x.tgz": "x", "d/ci/a.yaml": configMap, "d/.fleetignore": "ci\n"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := Assemble(files(c.tree), Dir{Path: "d"}, Options{Repo: "repo"})
+			if diff := cmp.Diff(c.found, withHints(r.Findings)); diff != "" {
+				t.Errorf("%s\n-want +got\n%s", c.why, diff)
+			}
+		})
+	}
+}
+
+func TestEmptiedNamesTheIgnoreFile(t *testing.T) {
+	r := Assemble(files(map[string]string{"d/a.yaml": configMap, "d/.fleetignore": "# all\n*\n"}), Dir{Path: "d"}, Options{Repo: "repo"})
+	if !r.Empty {
+		t.Fatalf("want an empty result, got %v", r.Findings)
+	}
+	want := finding.Finding{
+		Path: "d/.fleetignore", Line: 2, Severity: finding.Error, Rule: finding.RuleEmpty,
+		Message: `the directory has become empty: "*" ignores all manifests; bundle "repo-d" stays as it was`,
+		Hint:    "remove the line, or remove the directory to remove the bundle",
+	}
+	if diff := cmp.Diff(want, r.Emptied()); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
