@@ -157,6 +157,8 @@ func emptied(s *story) {
 	if c, _ := get[*fleet.Bundle](s.world, s.ns, "repo-c"); !strings.Contains(c.Spec.Resources[0].Content, "four") {
 		s.t.Error("want the neighbour rolled out")
 	}
+	s.git.Commit("third", map[string]string{"a/cm.yaml": manifest("one"), "a/.fleetignore": "*.md\n*.yaml\n", "a/README.md": "", "c/.fleetignore": "cm.yaml\n"})
+	s.says("Stalled", "True", "NothingToDeploy", `a/.fleetignore:2: nothing is left to deploy: "*.yaml" ignores all manifests; what was deployed before stays`)
 }
 
 // Image scans come with their bundle.

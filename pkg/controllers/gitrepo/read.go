@@ -146,6 +146,9 @@ func (w *Worker) read(ctx context.Context, repo *fleet.GitRepo, from what, commi
 	if errs := finding.Errors(set.Findings); len(errs) > 0 {
 		return set, fault.PermanentError(errs[0].Reason(), errors.New(errs[0].Short()))
 	}
+	if text := source.AllIgnored(set); text != "" {
+		return set, fault.PermanentError(ReasonNothingToDeploy, errors.New(text))
+	}
 	if len(set.Absent) > 0 && len(repo.Spec.Bundles) == 0 {
 		text := source.AbsentPath(set.Absent[0])
 		if more := len(set.Absent) - 1; more > 0 {

@@ -72,3 +72,14 @@ func AbsentPath(a bundle.Absent) string {
 	}
 	return text + "nothing is removed until it is there or taken out of spec.paths"
 }
+
+// AllIgnored is the message about a repository of which files .fleetignore leave nothing to
+// deploy; it is empty where none does.
+func AllIgnored(set bundle.Set) string {
+	for _, r := range set.Results {
+		if f, ok := r.IgnoredBy(); ok {
+			return f.Short() + "; what was deployed before stays"
+		}
+	}
+	return ""
+}

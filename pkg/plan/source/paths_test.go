@@ -113,3 +113,15 @@ func TestCheckPaths(t *testing.T) {
 		})
 	}
 }
+
+func TestAllIgnored(t *testing.T) {
+	tree := fstest.MapFS{"a/cm.yaml": {Data: []byte("kind: ConfigMap")}, "b/README.md": {}}
+	if got := AllIgnored(bundle.Read(tree, []string{"a", "b"}, nil, bundle.Options{})); got != "" {
+		t.Errorf("nothing is ignored, got %q", got)
+	}
+	tree["a/.fleetignore"] = &fstest.MapFile{Data: []byte("*.md\n*.yaml\n")}
+	want := `a/.fleetignore:2: nothing is left to deploy: "*.yaml" ignores all manifests; what was deployed before stays`
+	if got := AllIgnored(bundle.Read(tree, []string{"a", "b"}, nil, bundle.Options{})); got != want {
+		t.Errorf("want %q, got %q", want, got)
+	}
+}
