@@ -176,10 +176,11 @@ func (k *checks) notDeployed(at standing, message string) {
 // only hooks without one, with generateName: each time another object.
 func (k *checks) once(o object, at standing) {
 	id := o.identity()
+	k.hookOfManifest(o, at)
 	switch first, again := k.objects[id]; {
 	case o.Metadata.Name == "" && o.Kind == "":
 	case o.Metadata.Name == "" && o.Metadata.GenerateName != "":
-		if !bytes.Contains(o.Metadata.Annotations, []byte(`"helm.sh/hook"`)) {
+		if !bytes.Contains(o.Metadata.Annotations, []byte(`"`+hookAnnotation+`"`)) {
 			k.fail(at.file, at.line, finding.RuleManifest, printable.Line(o.Kind)+" has metadata.generateName and no metadata.name, which Helm cannot install")
 		}
 	case o.Metadata.Name == "":

@@ -150,6 +150,7 @@ func (k *checks) templates(plain bool) {
 			}
 			if data, err := f.bytes(templateBytes); err == nil {
 				k.template(f.name, rest, string(data))
+				k.hooksOfTemplate(f.name, data)
 			}
 		}
 	}
