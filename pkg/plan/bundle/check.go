@@ -43,6 +43,7 @@ func (a *assembly) checkFiles() {
 	}
 	customized := slices.ContainsFunc(dirs, func(d kustomizeDir) bool { return d.dir != "." || k.has(".", kustomizations) })
 	plain := !customized && !k.isChart()
+	k.chartlessDirs()
 	if !k.isChart() {
 		k.idleValues()
 	}
@@ -51,6 +52,7 @@ func (a *assembly) checkFiles() {
 	}
 	k.templates(plain)
 	if plain {
+		k.templatesAlone()
 		k.manifests()
 	}
 }
@@ -76,7 +78,7 @@ func (k *checks) has(dir string, names []string) bool {
 // isChart tells whether the bundle is deployed as a chart of its own.
 func (k *checks) isChart() bool {
 	for _, h := range k.a.helms() {
-		if h.options.Chart != "" || h.options.Repo != "" {
+		if _, none := k.chartless(h); !none && (h.options.Chart != "" || h.options.Repo != "") {
 			return true
 		}
 	}
@@ -93,7 +95,7 @@ func (k *checks) manifests() {
 			k.misspeltEnding(f)
 		case k.kustomizationMeant(f) != "", k.chartFileMeant(f, k.chartDirs()) != "":
 		case strings.HasPrefix(f.name, "templates/"), strings.HasPrefix(f.name, "overlays/"), k.nested(path.Dir(f.name)),
-			slices.Contains(fleetyaml.Names, f.name):
+			slices.Contains(fleetyaml.Names, f.name), f.name == valuesFile && k.dirs[templatesDir]:
 		default:
 			before := len(k.a.found)
 			k.documents(f.name, hintChart, k.manifest)

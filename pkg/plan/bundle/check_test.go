@@ -28,7 +28,7 @@ func TestChecks(t *testing.T) {
 			found: []string{"d/cm.yaml:7:1: error: YAML: probably a bracket is opened and not closed, or closed and not opened (did not find expected node content) [yaml]"},
 		},
 		"Tab":       {tree: map[string]string{"d/cm.yaml": bad}, found: []string{"d/cm.yaml:2:1: error: YAML: a tab where spaces indent [yaml]"}},
-		"Templates": {why: "they are no YAML before they are rendered", tree: map[string]string{"d/a.yaml": configMap, "d/templates/x.yaml": "a: [ {{ .Values.a }}"}},
+		"Templates": {why: "they are no YAML before they are rendered", tree: map[string]string{"d/a.yaml": configMap, "d/templates/x.yaml": "a: [ {{ .Release.Name }}"}},
 		"NotForUs":  {why: "charts and bundles further down are not deployed by this one", tree: map[string]string{"d/a.yaml": configMap, "d/c/Chart.yaml": "name: c", "d/c/x.yaml": bad, "d/e/fleet.yaml": "", "d/e/x.yaml": bad}, found: []string{unusedChart("d", "c")}},
 		"KustomizationBelow": {
 			why:   "the bundle above is plain: its kustomization is not run",

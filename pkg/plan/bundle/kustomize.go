@@ -89,9 +89,9 @@ func (k *checks) kustomized(o *fleet.KustomizeOptions, dir string, at func(...an
 	k.a.add(f)
 }
 
-// found reports whether there is a finding about a directory of the bundle.
-func (k *checks) found(dir string) bool {
-	return slices.ContainsFunc(k.a.found, func(f finding.Finding) bool { return f.Path == path.Join(k.a.dir.Path, dir) })
+// found reports whether there is a finding about a file or directory of the bundle.
+func (k *checks) found(name string) bool {
+	return slices.ContainsFunc(k.a.found, func(f finding.Finding) bool { return f.Path == path.Join(k.a.dir.Path, name) })
 }
 
 // overlays checks that overlays of plain manifests are in overlays/, and that

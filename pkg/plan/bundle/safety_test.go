@@ -40,9 +40,9 @@ func TestRefusedUnread(t *testing.T) {
 		found []string
 		read  int // bytes that may be read below d, if not 0
 	}{
-		"ValuesWideBomb": {why: "few aliases of a long text", tree: map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [v]}", "d/v": wideBomb()}, found: []string{"d/v:2:1: error: its aliases unfold to more than 16 MiB [too-large]"}},
+		"ValuesWideBomb": {why: "few aliases of a long text", tree: map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [v]}", "d/Chart.yaml": "name: c", "d/v": wideBomb()}, found: []string{"d/v:2:1: error: its aliases unfold to more than 16 MiB [too-large]"}},
 		"ValuesLarge": {
-			why: "not a byte of it is read", tree: map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [v]}", "d/v": longLine}, read: 1000,
+			why: "not a byte of it is read", tree: map[string]string{"d/fleet.yaml": "helm: {chart: ., valuesFiles: [v]}", "d/Chart.yaml": "name: c", "d/v": longLine}, read: 1000,
 			found: []string{`d/fleet.yaml:1:32: error: values file "v" cannot be read: it is too large: it has 10240 KiB, at most 4096 are read [too-large]`},
 		},
 		"FleetYAMLLarge": {tree: map[string]string{"d/fleet.yaml": longLine}, read: 1000, found: []string{"d/fleet.yaml:1:1: error: cannot be read: it is too large: it has 10240 KiB, at most 1024 are read [too-large]"}},

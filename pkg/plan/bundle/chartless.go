@@ -1,0 +1,133 @@
+package bundle
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
+)
+
+const (
+	hintAddChart = "add a Chart.yaml, with apiVersion: v2, name and version"
+	hintNoneHere = "add a Chart.yaml to it, or remove helm.chart"
+)
+
+// chartless is the directory of the bundle that Helm options name as their chart, where it
+// has no Chart.yaml: agents deploy the bundle without a chart then, as the reference does.
+func (k *checks) chartless(h helm) (dir string, ok bool) {
+	name := h.options.Chart
+	if h.options.Repo != "" || name == "" || strings.Contains(name, "://") {
+		return "", false
+	}
+	dir = path.Clean(strings.TrimLeft(name, "/"))
+	if !within(".", dir) || k.is(path.Join(dir, chartFile)) {
+		return "", false
+	}
+	at, err := k.a.tree.resolve(path.Join(k.a.base, dir))
+	return dir, err == nil && within(k.a.base, at) && k.a.tree.isDir(at)
+}
+
+// chartlessDirs warns of directories that helm.chart names and that are no charts. A file
+// that is meant to be the Chart.yaml has a finding of its own.
+func (k *checks) chartlessDirs() {
+	var said []string
+	charts := k.chartDirs()
+	for _, h := range k.a.helms() {
+		dir, ok := k.chartless(h)
+		if !ok || slices.Contains(said, dir) || k.found(path.Join(dir, chartFile)) || k.isMisnamedChart(dir, charts) {
+			continue
+		}
+		said = append(said, dir)
+		f := finding.Finding{
+			Path: k.a.file.Path, Severity: finding.Warning, Rule: finding.RuleChart,
+			Message: fmt.Sprintf("helm.chart %q has no Chart.yaml: the bundle is deployed without a chart", h.options.Chart), Hint: hintNoneHere,
+		}
+		var below []string
+		for _, other := range k.a.files {
+			if at := path.Dir(other.name); path.Base(other.name) == chartFile && within(dir, at) {
+				below = append(below, at)
+			}
+		}
+		if len(below) == 1 {
+			f.Hint = fmt.Sprintf("did you mean %q?", below[0])
+		}
+		f.Line, f.Column = k.a.place(h, "chart")
+		k.a.add(f)
+	}
+}
+
+// isMisnamedChart reports whether a directory has a file that is meant to be its Chart.yaml.
+func (k *checks) isMisnamedChart(dir string, charts []string) bool {
+	return slices.ContainsFunc(k.a.files, func(f file) bool {
+		return path.Dir(f.name) == dir && k.chartFileMeant(f, charts) == chartFile
+	})
+}
+
+// ofValues is where a template reads a value. Fleet itself gives those below global.
+var (
+	ofValues = regexp.MustCompile(`\.Values\.([A-Za-z0-9_]+)`)
+	optional = regexp.MustCompile(`\b(default|coalesce)\b`)
+)
+
+// templatesAlone warns of what is not read beside the templates of a bundle that has no
+// Chart.yaml: agents render the templates, and of their chart nothing else.
+func (k *checks) templatesAlone() {
+	var templates []file
+	for _, f := range k.a.files {
+		if strings.HasPrefix(f.name, templatesDir+"/") && !k.nested(path.Dir(f.name)) {
+			templates = append(templates, f)
+		}
+	}
+	if len(templates) == 0 || k.isMisnamedChart(".", []string{"."}) {
+		return
+	}
+	unread := func(f file) {
+		k.notRead(f, path.Base(f.name)+" is not read: the directory has templates and no Chart.yaml", hintAddChart)
+	}
+	if f, ok := k.byName[valuesFile]; ok {
+		unread(f)
+	} else if !k.hasValues() {
+		k.withoutValues(templates)
+	}
+	for _, f := range templates {
+		if path.Ext(f.name) == ".tpl" {
+			unread(f)
+		}
+	}
+}
+
+// hasValues reports whether there are values for any cluster.
+func (k *checks) hasValues() bool {
+	return slices.ContainsFunc(k.a.helms(), func(h helm) bool {
+		o := h.options
+		return o.Values != nil && len(o.Values.Data) > 0 || len(o.TemplateValues) > 0 || len(o.ValuesFrom) > 0
+	})
+}
+
+// withoutValues warns of the first value that templates read where there are none.
+func (k *checks) withoutValues(templates []file) {
+	for _, f := range templates {
+		data, err := f.bytes(templateBytes)
+		if err != nil || !isManifest(f.name) || k.found(f.name) {
+			continue
+		}
+		number := 0
+		for line := range strings.Lines(string(data)) {
+			number++
+			m := ofValues.FindStringSubmatchIndex(line)
+			if m == nil || line[m[2]:m[3]] == "global" || optional.MatchString(line) || !strings.Contains(line[:m[0]], "{{") {
+				continue
+			}
+			k.a.add(finding.Finding{
+				Path: path.Join(k.a.dir.Path, f.name), Line: number, Column: m[0] + 1, Severity: finding.Warning, Rule: finding.RuleUnmatched,
+				Message: fmt.Sprintf("there is no value %s: without a Chart.yaml values come from helm.values alone, and %s has none", line[m[2]:m[3]], fleetyaml.Names[0]),
+				Hint:    hintAddChart,
+			})
+			return
+		}
+	}
+}
