@@ -11,6 +11,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/position"
+	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
 
 // kustomizations are the names of a kustomization's file.
@@ -159,6 +160,8 @@ func (k *checks) unread() {
 			w.Message, w.Hint = base+" is not read as "+fleetyaml.Names[0]+": the name differs in case", "rename it to "+fleetyaml.Names[0]
 		case f.name == fleetyaml.Names[1] && path.Base(k.a.file.Path) != f.name:
 			w.Message, w.Hint = base+" is not read: "+fleetyaml.Names[0]+" is there, too", "keep one of the two"
+		case k.optionsMeant(f):
+			w.Message, w.Hint = base+" looks like a misspelt "+fleetyaml.Names[0]+": it is not read", "rename it to "+fleetyaml.Names[0]
 		default:
 			continue
 		}
@@ -171,6 +174,34 @@ func (k *checks) unread() {
 func miscased(name string) bool {
 	base := path.Base(name)
 	return slices.Contains(fleetyaml.Names, strings.ToLower(base)) && !slices.Contains(fleetyaml.Names, base)
+}
+
+// misspeltOptions reports whether the name of a file is nearly that of a fleet.yaml.
+func misspeltOptions(name string) bool {
+	base := path.Base(name)
+	for _, more := range []string{".txt", ".yaml", ".yml"} {
+		if cut, ok := strings.CutSuffix(base, more); ok && slices.Contains(fleetyaml.Names, cut) {
+			return true
+		}
+	}
+	return base == "fleet.json" || spelling.Slip(base, fleetyaml.Names) != ""
+}
+
+// optionsMeant reports whether a file is probably meant to be the fleet.yaml of its directory,
+// which has none.
+func (k *checks) optionsMeant(f file) bool {
+	if !misspeltOptions(f.name) || k.has(path.Dir(f.name), fleetyaml.Names) || path.Dir(f.name) == "." && k.a.file.Decoded() {
+		return false
+	}
+	data, err := f.bytes(fleetyaml.MaxBytes)
+	if err != nil || huge(data) {
+		return false
+	}
+	if why, _ := bomb(data); why != "" {
+		return false
+	}
+	json, err := sigyaml.YAMLToJSON(data)
+	return err == nil && hasOption(json)
 }
 
 func (k *checks) fail(name string, line int, rule, message string) {

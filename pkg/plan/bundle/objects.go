@@ -83,7 +83,7 @@ func (k *checks) manifest(data []byte, at standing) {
 		return
 	}
 	switch {
-	case o.Kind == "" && o.APIVersion == "" && (isOptions(data) || miscased(at.file)):
+	case o.Kind == "" && o.APIVersion == "" && (isOptions(data) || miscased(at.file) || misspeltOptions(at.file) && hasOption(data)):
 	case o.Kind == "" && o.APIVersion == "":
 		k.notDeployed(at, "the document has neither apiVersion nor kind, so it is not deployed")
 	case o.Kind == "":
@@ -146,6 +146,20 @@ func isOptions(data []byte) bool {
 		}
 	}
 	return true
+}
+
+// hasOption reports whether a document has a key of a fleet.yaml and is no object.
+func hasOption(data []byte) bool {
+	var doc map[string]json.RawMessage
+	if json.Unmarshal(data, &doc) != nil || doc["kind"] != nil || doc["apiVersion"] != nil {
+		return false
+	}
+	for key := range doc {
+		if fleetyaml.Known(key) {
+			return true
+		}
+	}
+	return false
 }
 
 func wanted(field string) string {
