@@ -39,9 +39,14 @@ func under(path []any, keys ...any) []any { return slices.Concat(path, keys) }
 // pods checks the pods that an object makes for what API servers refuse.
 func (w *walk) pods(object map[string]any, gvk kube.GroupVersionKind) {
 	spec, path := podSpec(object, gvk)
-	if policy, _ := spec["restartPolicy"].(string); gvk.Group == "apps" && (policy == "OnFailure" || policy == "Never") {
+	policy, _ := spec["restartPolicy"].(string)
+	if gvk.Group == "apps" && (policy == "OnFailure" || policy == "Never") {
 		at := under(path, "restartPolicy")
 		w.add(finding.RuleValue, false, at, position.Path(at)+" must be Always for pods of a "+gvk.Kind, "pods that end are those of a Job")
+	}
+	if gvk.Group == "batch" && policy == "Always" {
+		at := under(path, "restartPolicy")
+		w.add(finding.RuleValue, false, at, position.Path(at)+" must be OnFailure or Never for pods of a Job", "pods that run for ever are those of a Deployment")
 	}
 	for _, list := range []string{"initContainers", "containers"} {
 		containers, _ := spec[list].([]any)

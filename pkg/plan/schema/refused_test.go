@@ -17,6 +17,12 @@ func TestRefused(t *testing.T) {
 	cronJob := func(schedule string) string {
 		return "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: a}\nspec:\n  schedule: \"" + schedule + "\"\n"
 	}
+	job := func(policy string) string {
+		return "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  template:\n    spec:\n      restartPolicy: " + policy + "\n      containers: [{name: a, image: b}]\n"
+	}
+	cronJobOf := func(policy string) string {
+		return cronJob("@daily") + "  jobTemplate: {spec: {template: {spec: {restartPolicy: " + policy + ", containers: [{name: a, image: b}]}}}}\n"
+	}
 	role := func(rule string) string {
 		return "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: a}\nrules:\n- " + rule + "\n"
 	}
@@ -32,6 +38,12 @@ func TestRefused(t *testing.T) {
 			"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character [value]"}},
 		"RestartPolicy": {container("      containers:", "      restartPolicy: Never\n      containers:"), []string{
 			"app/a.yaml:14:22: error: Deployment web: spec.template.spec.restartPolicy must be Always for pods of a Deployment [value] (pods that end are those of a Job)"}},
+		"RestartPolicyOfAJob": {job("Always"), []string{
+			"app/a.yaml:7:22: error: Job a: spec.template.spec.restartPolicy must be OnFailure or Never for pods of a Job [value] (pods that run for ever are those of a Deployment)"}},
+		"RestartPolicyOfACronJob": {cronJobOf("Always"), []string{
+			"app/a.yaml:6:57: error: CronJob a: spec.jobTemplate.spec.template.spec.restartPolicy must be OnFailure or Never for pods of a Job [value] " +
+				"(pods that run for ever are those of a Deployment)"}},
+		"RestartPolicyRight": {job("Never") + "---\n" + cronJobOf("OnFailure"), nil},
 		"Request": {container("limits:", "requests: {cpu: 1, memory: 1024Mi}\n          limits:"), []string{
 			"app/a.yaml:20:27: error: Deployment web: " + at + ".resources.requests.cpu must not be above the limit of the container [value] (the limit is 100m)"}},
 		"Probe": {container("- containerPort: 80", "- {name: http, containerPort: 80}\n        livenessProbe: {httpGet: {port: htpt}}\n        readinessProbe: {tcpSocket: {port: http}}"), []string{
