@@ -42,6 +42,7 @@ func (a *assembly) checkFiles() {
 	for _, d := range dirs {
 		k.kustomization(d, 0)
 	}
+	k.unnamed(dirs)
 	customized := slices.ContainsFunc(dirs, func(d kustomizeDir) bool { return d.dir != "." || k.has(".", kustomizations) })
 	plain := !customized && !k.isChart()
 	k.chartlessDirs()
