@@ -112,6 +112,7 @@ func (a *assembly) make(result *Result) {
 		return
 	}
 	if a.broken() && !a.file.Decoded() {
+		a.lookAtSyntax()
 		return
 	}
 	a.prepare()
@@ -213,6 +214,22 @@ func (a *assembly) prepare() {
 func (a *assembly) lookThrough() {
 	a.blind, a.full = true, false
 	a.local()
+	a.files = nil
+}
+
+// lookAtSyntax finds files that are no YAML beside a fleet.yaml that cannot be decoded. What
+// that says is not known: nothing else is checked, and no dependency is added.
+func (a *assembly) lookAtSyntax() {
+	if a.spec == nil {
+		return // it cannot be read at all
+	}
+	a.spec = &fleet.BundleSpec{BundleDeploymentOptions: fleet.BundleDeploymentOptions{Helm: &fleet.HelmOptions{DisableDependencyUpdate: true}}}
+	a.skip = a.skipped()
+	c := &collector{a: a, from: a.tree, base: a.base}
+	c.walk(a.base, "", nil)
+	if !a.full {
+		newChecks(a).onlySyntax()
+	}
 	a.files = nil
 }
 

@@ -17,9 +17,7 @@ import (
 // kustomizations are the names of a kustomization's file.
 var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
-// checkFiles looks for files that every agent would fail on: manifests that are
-// no YAML, and kustomizations that lead out of the bundle.
-func (a *assembly) checkFiles() {
+func newChecks(a *assembly) *checks {
 	k := &checks{
 		a: a, byName: map[string]file{}, dirs: map[string]bool{".": true}, done: map[string]bool{}, objects: map[identity]standing{},
 	}
@@ -29,12 +27,14 @@ func (a *assembly) checkFiles() {
 			k.dirs[dir] = true
 		}
 	}
-	for _, f := range a.files {
-		if path.Base(f.name) == chartFile {
-			k.syntax(f.name)
-			k.syntax(path.Join(path.Dir(f.name), valuesFile))
-		}
-	}
+	return k
+}
+
+// checkFiles looks for files that every agent would fail on: manifests that are
+// no YAML, and kustomizations that lead out of the bundle.
+func (a *assembly) checkFiles() {
+	k := newChecks(a)
+	k.chartSyntax()
 	k.unread()
 	k.misnamed()
 	k.overlays()
@@ -57,6 +57,37 @@ func (a *assembly) checkFiles() {
 		k.templatesAlone()
 		k.manifests()
 	}
+}
+
+// chartSyntax checks the syntax of the files of charts that are no templates.
+func (k *checks) chartSyntax() {
+	for _, f := range k.a.files {
+		if path.Base(f.name) == chartFile {
+			k.syntax(f.name)
+			k.syntax(path.Join(path.Dir(f.name), valuesFile))
+		}
+	}
+}
+
+// onlySyntax checks the syntax of files that are YAML whatever the options of the bundle say.
+func (k *checks) onlySyntax() {
+	k.chartSyntax()
+	if k.has(".", kustomizations) {
+		k.kustomization(kustomizeDir{dir: "."}, 0)
+		return
+	}
+	for _, f := range k.a.files {
+		if k.isPlain(f.name) && !k.is(chartFile) {
+			k.documents(f.name, hintChart, func([]byte, standing) {})
+		}
+	}
+}
+
+// isPlain reports whether a file is a manifest that a bundle of plain manifests deploys as it
+// stands.
+func (k *checks) isPlain(name string) bool {
+	return isManifest(name) && !strings.HasPrefix(name, "templates/") && !strings.HasPrefix(name, "overlays/") && !k.nested(path.Dir(name)) &&
+		!slices.Contains(fleetyaml.Names, name)
 }
 
 type checks struct {
@@ -96,8 +127,7 @@ func (k *checks) manifests() {
 		case !isManifest(f.name):
 			k.misspeltEnding(f)
 		case k.kustomizationMeant(f) != "", k.chartFileMeant(f, k.chartDirs()) != "":
-		case strings.HasPrefix(f.name, "templates/"), strings.HasPrefix(f.name, "overlays/"), k.nested(path.Dir(f.name)),
-			slices.Contains(fleetyaml.Names, f.name), f.name == valuesFile && k.dirs[templatesDir]:
+		case !k.isPlain(f.name), f.name == valuesFile && k.dirs[templatesDir]:
 		default:
 			before := len(k.a.found)
 			k.documents(f.name, hintChart, k.manifest)

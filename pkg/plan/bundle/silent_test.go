@@ -91,3 +91,34 @@ func checkSilent(t *testing.T, cases map[string]silent) {
 		})
 	}
 }
+
+func TestFilesBesideAnUndecodableFleetYAML(t *testing.T) {
+	const bad = "a: b\n\tc: d\n"
+	const helm = "d/fleet.yaml:1:7: error: helm must be a mapping, not a single value [type] ()"
+	const inside = ":2:1: error: YAML: a tab where spaces indent [yaml] ()"
+	checkSilent(t, map[string]silent{
+		"Manifests": {
+			tree: map[string]string{
+				"d/fleet.yaml": "helm: web\n", "d/a.yaml": bad, "d/web/b.json": "{", "d/c/Chart.yaml": bad, "d/c/x.yaml": bad, "d/templates/x.yaml": bad, "d/overlays/x/a_patch.yaml": bad,
+				"d/e/fleet.yaml": "", "d/e/x.yaml": bad, "d/out": "-> ../f", "f": "x",
+			},
+			found: []string{
+				"d/a.yaml" + inside, "d/c/Chart.yaml" + inside, helm, "d/out:1:1: error: symbolic link leads out of the bundle, to f [outside] ()",
+				"d/web/b.json:1:1: error: YAML: probably a bracket is opened and not closed, or closed and not opened (did not find expected node content) [yaml] ()",
+			},
+		},
+		"NoYAML": {
+			tree:  map[string]string{"d/fleet.yaml": bad, "d/a.yaml": bad, "d/b.yaml": configMap},
+			found: []string{"d/a.yaml" + inside, "d/fleet.yaml" + inside},
+		},
+		"Chart": {
+			why:   "whether dependencies are updated is not known",
+			tree:  map[string]string{"d/fleet.yaml": "helm: web\n", "d/Chart.yaml": "name: c\nversion: 1.0.0\ndependencies: [{name: x, version: 1.0.0, repository: 'file://../x'}]\n", "d/values.yaml": bad, "d/templates/a.yaml": bad, "d/ci.yaml": bad},
+			found: []string{helm, "d/values.yaml" + inside},
+		},
+		"Kustomization": {
+			tree:  map[string]string{"d/fleet.yaml": "helm: web\n", "d/kustomization.yaml": "resources: [a.yaml, gone.yaml]\n", "d/a.yaml": bad, "d/b.yaml": bad},
+			found: []string{"d/a.yaml" + inside, helm, `d/kustomization.yaml:1:1: error: "gone.yaml" is not in the bundle [file] ()`},
+		},
+	})
+}
