@@ -42,6 +42,11 @@ func TestManifestsThatNoKustomizationNames(t *testing.T) {
 			},
 		},
 		"NoTop": {why: "agents take kustomization.yaml alone at the top", tree: map[string]string{"d/kustomization.yml": "resources: [a.yaml]\n", "d/a.yaml": configMap, "d/b.yaml": other("b")}},
+		"Misspelt": {
+			why:   "one mistake has one finding",
+			tree:  map[string]string{"d/kustomization.yaml": "resources: [aa.yaml]\n", "d/a.yaml": configMap},
+			found: []string{`d/kustomization.yaml:1:1: error: "aa.yaml" is not in the bundle [file] (did you mean "a.yaml"?)`},
+		},
 		"Broken": {
 			why:   "what it names is not known",
 			tree:  map[string]string{"d/kustomization.yaml": "resources: [a.yaml\n", "d/a.yaml": configMap, "d/b.yaml": other("b")},

@@ -15,8 +15,8 @@ import (
 // It says nothing where some clusters get the bundle without a kustomization.
 func (k *checks) unnamed(built []kustomizeDir) {
 	plain := slices.ContainsFunc(built, func(d kustomizeDir) bool { return !k.is(path.Join(d.dir, kustomizations[0])) })
-	if plain || hasRule(k.a.found, finding.RuleYAML) || hasRule(k.a.found, finding.RuleTooLarge) {
-		return
+	if plain || hasRule(k.a.found, finding.RuleYAML) || hasRule(k.a.found, finding.RuleTooLarge) || hasRule(k.a.found, finding.RuleFile) {
+		return // a kustomization that is broken may mean the file
 	}
 	of, named := map[string]string{}, map[string]bool{} // by directory; by name without its directory
 	for _, f := range k.a.files {
