@@ -76,7 +76,7 @@ func (s *snapshot) keep(p *pair) string {
 		return ""
 	}
 	p.want.Kept = true
-	return r.String() + " when that is within the deletion budget, or approved: until then the old one stays as it is"
+	return r.String() + withdrawal.UntilApproved
 }
 
 // named is what the releases of the Bundle are called where no option names them.

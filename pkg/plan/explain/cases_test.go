@@ -358,6 +358,24 @@ func holdCases() map[string]testCase {
 				Name: "shops/c9", State: fleet.OutOfSync, Message: "waits for room: 1 may be unavailable",
 			}}
 		}},
+		"rollout-release-held": {"a release that is not replaced without an approval waits for no limit, whatever the objects of the old one say", func(w *world) {
+			w.behind()
+			w.at.Deployment.Status.Ready = false
+			w.held(fleet.NotReady, "")
+			w.holds("shop", "bundle shop-web: release web/web becomes shop/web")
+		}},
+		"rollout-release-held-alone": {"nor does one of a bundle without a repository, of which the deployments are listed", func(w *world) {
+			w.behind()
+			w.at.Deployment.Status.Ready = false
+			w.s.Repo, w.s.Bundle.Labels = nil, nil
+			w.holds("", "PersistentVolumeClaim web/data on shops/c1", "deployment shops/c1: release web/web becomes shop/web")
+		}},
+		"rollout-release-approved": {"what is approved does not wait for a person", func(w *world) {
+			w.behind()
+			w.held(fleet.OutOfSync, "waits for room: 1 may be unavailable")
+			w.holds("shop", "bundle shop-web: release web/web becomes shop/web")
+			w.s.Repo.Annotations[fleet.AnnotationApproveDeletion] = "5a8c1f0e"
+		}},
 		"rollout-no-partition": {"a cluster in no partition never gets it", func(w *world) {
 			w.s.Bundle.Spec.RolloutStrategy = &fleet.RolloutStrategy{Partitions: []fleet.Partition{{Name: "first", ClusterName: "c9"}}}
 			w.at.Deployment = nil

@@ -141,6 +141,19 @@ func (w *world) held(state fleet.BundleState, message string) {
 	w.s.Bundle.Status.Summary.NonReadyResources = []fleet.NonReadyResource{{Name: "shops/c1", State: state, Message: message}}
 }
 
+// holds is a list that waits for a person: of the GitRepo of a name, or of the Bundle.
+func (w *world) holds(repo string, lines ...string) {
+	text := "5a8c1f0e would replace the release of 1 of 1 bundle\n" + strings.Join(lines, "\n") + "\n"
+	held := cond(fleet.ConditionDeletionHeld, "True", fleet.ReasonDeletionHeld, "would replace the release of 1 of 1 bundle; to go on: fleet approve 5a8c1f0e", time.Minute)
+	if repo == "" {
+		w.s.Bundle.Annotations = map[string]string{fleet.AnnotationDeletionHeld: text}
+		w.s.Bundle.Status.Conditions = append(w.s.Bundle.Status.Conditions, held)
+		return
+	}
+	w.s.Repo.Annotations = map[string]string{fleet.AnnotationDeletionHeld: text}
+	w.s.Repo.Status.Conditions = append(w.s.Repo.Status.Conditions, held)
+}
+
 func (w *world) away() {
 	w.at.Cluster.Status.Display.State = fleet.Offline
 	w.at.Cluster.Status.Agent.LastSeen = metav1.NewTime(now.Add(-6 * time.Minute))

@@ -10,10 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // judgePolicy looks at what may forbid the Bundle.
@@ -174,6 +177,9 @@ func (p *pair) judgeRollout() judgement {
 	if !p.behind || p.Manager.Gone() {
 		return p.released(own) // without a manager nobody is let through, which is told where it would be delivered
 	}
+	if j := p.unreplaced(); j.stops() {
+		return j
+	}
 	waits := func(text string) judgement {
 		j := wait(fleet.ReasonDeferred, text)
 		j = p.endless(j, own)
@@ -200,6 +206,32 @@ func (p *pair) judgeRollout() judgement {
 		return waits(p.others(own))
 	}
 	return p.released(own)
+}
+
+// unreplaced stops where the newest version makes another release in the place of the one
+// that the cluster has, and that waits for a person: the manager lists it on the GitRepo, or
+// on a Bundle without one. Before that, no limit of the rollout matters.
+func (p *pair) unreplaced() judgement {
+	b, bd := p.Bundle, p.at.Deployment
+	if bd == nil {
+		return judgement{}
+	}
+	o, list, kind, item := metav1.Object(b), b.Status.Conditions, "bundle", "deployment "+p.at.Key.String()
+	if p.Repo != nil {
+		o, list, kind, item = p.Repo, p.Repo.Status.Conditions, "repo", "bundle "+b.Name
+	}
+	if !condition.IsTrue(list, fleet.ConditionDeletionHeld) || view.Approval(o, list) != "" {
+		return judgement{}
+	}
+	_, _, lines := withdrawal.ReadText(o.GetAnnotations()[fleet.AnnotationDeletionHeld])
+	from := fmt.Sprintf("%s: %s", item, withdrawal.From(release.ParseID(bd.Status.Release)))
+	for _, line := range lines {
+		if strings.HasPrefix(line, from) {
+			return stop(fleet.ReasonDeletionHeld, strings.TrimPrefix(line, item+": ")+withdrawal.UntilApproved).since(view.Since(list, fleet.ConditionDeletionHeld)).
+				hint("to see the whole list", "fleet approve -n %s %s/%s", b.Namespace, kind, o.GetName())
+		}
+	}
+	return judgement{}
 }
 
 // endless makes a judgement that waits for a limit of 0 one that stops: that does not pass

@@ -12,7 +12,13 @@ import (
 type Replacement struct{ From, To release.ID }
 
 // String is "release shop/web becomes default/web".
-func (r Replacement) String() string { return fmt.Sprintf("release %s becomes %s", r.From, r.To) }
+func (r Replacement) String() string { return From(r.From) + r.To.String() }
+
+// From is how the String of a Replacement of a release begins.
+func From(from release.ID) string { return fmt.Sprintf("release %s becomes ", from) }
+
+// UntilApproved follows the String of a Replacement that waits for a person.
+const UntilApproved = " when that is within the deletion budget, or approved: until then the old one stays as it is"
 
 // Replaces reports whether a deployment that gets the release to leaves the one
 // that it has: the one that its agent has reported, or else the one that was
