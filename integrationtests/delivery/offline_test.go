@@ -69,7 +69,8 @@ func offline(t *testing.T, hub *harness.Hub) {
 		s.DownstreamResources = []fleet.DownstreamResource{{Kind: "Secret", Name: "along"}}
 	})
 	p.appears("app")
-	p.Says("app", fleet.ConditionDeployed, "DependenciesNotReady", "base, which is NotReady")
+	p.Says("app", fleet.ConditionDeployed, "DependenciesNotReady", "dependent bundle(s) are not ready: [base]; depends on base, which is NotReady")
+	p.State("app", fleet.ErrApplied) // as with the reference
 
 	p.Stop()
 	way.cut()
@@ -126,7 +127,7 @@ func chained(t *testing.T, p *place) (took, limit time.Duration) {
 	p.appears("first")
 	p.appears("last")
 	p.Says("middle", fleet.ConditionDeployed, "DependenciesNotReady", "first, which is NotReady")
-	p.Says("last", fleet.ConditionDeployed, "DependenciesNotReady", "middle, which is WaitApplied (accepted: Ready, Modified)")
+	p.Says("last", fleet.ConditionDeployed, "DependenciesNotReady", "middle, which is ErrApplied (accepted: Ready, Modified)")
 
 	p.State("first", fleet.NotReady)
 	p.rests()

@@ -21,8 +21,8 @@ type finding struct {
 	state fleet.BundleState
 }
 
-// dependencies waits for the bundles that must be there first. That one of them is not
-// there at all is a failure, as with the reference; what is missing may come all the same.
+// dependencies waits for the bundles that must be there first. To who looks that is a
+// failure, as in the reference; it ends when they are there, and nobody looks at the clock.
 func (r *Reconciler) dependencies(s *snapshot) error {
 	self := dependency.Node{Name: s.name, Labels: s.labels, State: fleet.WaitApplied, DependsOn: s.spec.DependsOn}
 	r.await(self) // first: what changes after this wakes it up
@@ -33,10 +33,8 @@ func (r *Reconciler) dependencies(s *snapshot) error {
 	switch {
 	case err != nil:
 		return err
-	case v.Failed:
-		return &setback{fault.WaitError(v.Reason, 0, errors.New(v.Message)), 0}
 	case v.Reason != "":
-		return fault.WaitError(v.Reason, 0, errors.New(v.Message))
+		return &setback{fault.WaitError(v.Reason, 0, errors.New(v.Message)), 0}
 	}
 	r.await(dependency.Node{Name: s.name})
 	return nil

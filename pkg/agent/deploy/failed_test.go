@@ -18,8 +18,8 @@ func TestRetryOfWaits(t *testing.T) {
 		waiting bool
 	}{
 		"Missing":   {release.ReasonNoValues, true},
-		"Namespace": {release.ReasonNoNamespace, true},
-		"NoMap":     {release.ReasonBadValues, false}, // is a failure to the person who looks
+		"Namespace": {release.ReasonNoNamespace, false}, // as in the reference
+		"NoMap":     {release.ReasonBadValues, false},   // is a failure to the person who looks
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -219,7 +219,7 @@ func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
 		r.tried(s, s.state.attempts+1)
 		s.again(min(backOff(s.state.attempts), sharedDelay))
 	case errors.As(err, &wait) && madeOnCluster(reason):
-		f.Waiting = reason != release.ReasonBadValues
+		f.Waiting = reason == release.ReasonNoValues // of the others the reference says ErrApplied, too
 		r.tried(s, s.state.attempts+1)
 		s.again(min(backOff(s.state.attempts), bringDelay))
 	case errors.As(err, &wait) && !needsChange(reason):

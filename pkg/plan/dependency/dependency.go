@@ -26,12 +26,38 @@ const (
 	ReasonInvalid = "InvalidDependency"
 )
 
-// noBundles is how the reference begins its message about a dependency that is not there.
-const noBundles = "list bundledeployments: no bundles matching labels "
+// How the messages of the reference begin: about a dependency that is not there, and about
+// those that are in no accepted state, of which the names follow in brackets.
+const (
+	noBundles = "list bundledeployments: no bundles matching labels "
+	notReady  = "dependent bundle(s) are not ready: "
+)
+
+// dependsOn is how the words of a Verdict begin that follow notReady.
+const dependsOn = "depends on "
 
 // Missing reports whether a message, of a Verdict or of an agent of the reference, says
 // that a dependency is not on the cluster at all.
 func Missing(message string) bool { return strings.HasPrefix(message, noBundles) }
+
+// Unready reports whether a message, of a Verdict, of Plain or of an agent of the reference,
+// says that dependencies are on the cluster and in no accepted state.
+func Unready(message string) bool {
+	text := Plain(message)
+	return strings.HasPrefix(text, dependsOn) || strings.HasPrefix(text, notReady)
+}
+
+// Plain is a message without the words of the reference where the words of a Verdict
+// follow, which name the dependencies too.
+func Plain(message string) string {
+	if !strings.HasPrefix(message, notReady) {
+		return message
+	}
+	if _, own, found := strings.Cut(message, "]; "); found {
+		return own
+	}
+	return message
+}
 
 // A Node is one deployment of a cluster.
 type Node struct {
@@ -48,10 +74,9 @@ func (n Node) bundle() (namespace, name string) {
 
 // A Verdict says whether a deployment may go. The zero Verdict lets it go.
 type Verdict struct {
-	Reason  string // empty: it may
+	Reason string // empty: it may
+	// Message has the words of the reference, and after them those of this project.
 	Message string
-	// Failed: a person has to change something, most likely.
-	Failed bool
 }
 
 // Judge decides whether n may go, with all deployments of its cluster, n among
@@ -65,16 +90,28 @@ func Judge(n Node, all []Node) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, err
 	}
-	if ring := cycle(n, all); len(ring) > 0 {
-		return Verdict{ReasonCycle, "dependsOn goes in a circle: " + strings.Join(ring, " -> ") + "; take out one of them", true}, nil
-	}
+	ring := cycle(n, all)
 	switch {
-	case len(missing) > 0:
-		return Verdict{ReasonNotReady, absence(n, missing), true}, nil
-	case len(unmet) > 0:
-		return Verdict{ReasonNotReady, "depends on " + list(unmet), false}, nil
+	case len(missing) > 0 && len(ring) == 0:
+		return Verdict{ReasonNotReady, absence(n, missing)}, nil
+	case len(unmet) == 0:
+		return Verdict{}, nil
 	}
-	return Verdict{}, nil
+	names, texts := make([]string, len(unmet)), make([]string, len(unmet))
+	for i, o := range unmet {
+		names[i], texts[i] = o.name, o.text
+	}
+	message := fmt.Sprintf("%s%v; ", notReady, names)
+	if len(ring) > 0 {
+		return Verdict{ReasonCycle, message + "dependsOn goes in a circle: " + strings.Join(ring, " -> ") + "; take out one of them"}, nil
+	}
+	return Verdict{ReasonNotReady, message + dependsOn + list(tidy(texts))}, nil
+}
+
+// An obstacle is a dependency that is in no accepted state.
+type obstacle struct {
+	name string // of the BundleDeployment
+	text string // the name, and the state
 }
 
 // absence says which dependencies are not there: the first one in the words of the
@@ -117,29 +154,31 @@ func Concerns(n, other Node) bool {
 	return false
 }
 
-// obstacles are the dependencies that are in no accepted state, each with its
-// state, and those that are not there at all, in their order.
-func obstacles(n Node, all []Node) (unmet []string, missing []fleet.BundleRef, err error) {
+// obstacles are the dependencies that are in no accepted state, by entry of dependsOn and
+// by name, and those that are not there at all, in their order.
+func obstacles(n Node, all []Node) (unmet []obstacle, missing []fleet.BundleRef, err error) {
 	for _, ref := range n.DependsOn {
 		m, err := matcher(n, ref)
 		if err != nil {
 			return nil, nil, err
 		}
 		found := ref.Name == "" && ref.Selector == nil // names nothing
+		first := len(unmet)
 		for _, other := range all {
 			if !m(other) {
 				continue
 			}
 			found = true
 			if !accepts(ref, other.State) {
-				unmet = append(unmet, fmt.Sprintf("%s, which is %s%s", other.Name, other.State, accepted(ref)))
+				unmet = append(unmet, obstacle{other.Name, fmt.Sprintf("%s, which is %s%s", other.Name, other.State, accepted(ref))})
 			}
 		}
+		slices.SortFunc(unmet[first:], func(a, b obstacle) int { return strings.Compare(a.name, b.name) })
 		if !found {
 			missing = append(missing, ref)
 		}
 	}
-	return tidy(unmet), missing, nil
+	return unmet, missing, nil
 }
 
 // matcher tells which deployments a reference means: by the name of a Bundle of

@@ -29,6 +29,37 @@ func elsewhere(n Node) Node {
 	return n
 }
 
+func tier(n Node) Node {
+	n.Labels["tier"] = "db"
+	return n
+}
+
+// What is about dependencies is told from other messages, whoever wrote it.
+func TestMessages(t *testing.T) {
+	cases := map[string]struct {
+		message          string
+		plain            string
+		missing, unready bool
+	}{
+		"Reference": {"dependent bundle(s) are not ready: [a b]", "dependent bundle(s) are not ready: [a b]", false, true},
+		"NotReady":  {"dependent bundle(s) are not ready: [a]; depends on a, which is NotReady", "depends on a, which is NotReady", false, true},
+		"Plain":     {"depends on a, which is NotReady", "depends on a, which is NotReady", false, true},
+		"Cycle":     {"dependent bundle(s) are not ready: [a]; dependsOn goes in a circle: a -> a", "dependsOn goes in a circle: a -> a", false, false},
+		"Missing":   {"list bundledeployments: no bundles matching labels a=b in namespace ws", "list bundledeployments: no bundles matching labels a=b in namespace ws", true, false},
+		"Other":     {"Forbidden [a]; depends on the account", "Forbidden [a]; depends on the account", false, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := Plain(c.message); got != c.plain {
+				t.Errorf("want %q, got %q", c.plain, got)
+			}
+			if missing, unready := Missing(c.message), Unready(c.message); missing != c.missing || unready != c.unready {
+				t.Errorf("missing %t, unready %t", missing, unready)
+			}
+		})
+	}
+}
+
 func TestJudge(t *testing.T) {
 	cases := map[string]struct {
 		why  string
@@ -40,7 +71,12 @@ func TestJudge(t *testing.T) {
 		"Ready": {"what it depends on is ready", node("b", fleet.WaitApplied, on("a")), []Node{node("a", fleet.Ready)}, Verdict{}},
 		"NotReady": {
 			"and here it is not", node("b", fleet.WaitApplied, on("a")), []Node{node("a", fleet.NotReady)},
-			Verdict{ReasonNotReady, "depends on a, which is NotReady", false},
+			Verdict{ReasonNotReady, "dependent bundle(s) are not ready: [a]; depends on a, which is NotReady"},
+		},
+		"SeveralNotReady": {
+			"the reference names them by entry and by name, and one of two entries twice", node("z", fleet.WaitApplied, on("y"), byLabel("tier", "db"), on("y")),
+			[]Node{node("y", fleet.ErrApplied), tier(node("c", fleet.NotReady)), tier(node("b", fleet.Pending))},
+			Verdict{ReasonNotReady, "dependent bundle(s) are not ready: [y b c y]; depends on b, which is Pending; c, which is NotReady; y, which is ErrApplied"},
 		},
 		"Accepted": {
 			"a state that is accepted counts as met", node("b", fleet.WaitApplied, on("a", fleet.Ready, fleet.Modified)),
@@ -48,30 +84,30 @@ func TestJudge(t *testing.T) {
 		},
 		"ReadyIsNotAccepted": {
 			"who names states means those alone", node("b", fleet.WaitApplied, on("a", fleet.NotReady)), []Node{node("a", fleet.Ready)},
-			Verdict{ReasonNotReady, "depends on a, which is Ready (accepted: NotReady)", false},
+			Verdict{ReasonNotReady, "dependent bundle(s) are not ready: [a]; depends on a, which is Ready (accepted: NotReady)"},
 		},
 		"Missing": {
 			"a name that is on no other cluster but this", node("b", fleet.WaitApplied, on("x")), []Node{node("a", fleet.Ready)},
-			Verdict{ReasonNotReady, `list bundledeployments: no bundles matching labels fleet.cattle.io/bundle-name=x,fleet.cattle.io/bundle-namespace=ws in namespace ws; not on this cluster: bundle "x"`, true},
+			Verdict{ReasonNotReady, `list bundledeployments: no bundles matching labels fleet.cattle.io/bundle-name=x,fleet.cattle.io/bundle-namespace=ws in namespace ws; not on this cluster: bundle "x"`},
 		},
 		"AllMissing": {
 			"the first one in the words of the reference, then all by name", node("b", fleet.WaitApplied, on("y"), on("x")), nil,
-			Verdict{ReasonNotReady, `list bundledeployments: no bundles matching labels fleet.cattle.io/bundle-name=y,fleet.cattle.io/bundle-namespace=ws in namespace ws; not on this cluster: bundle "x"; bundle "y"`, true},
+			Verdict{ReasonNotReady, `list bundledeployments: no bundles matching labels fleet.cattle.io/bundle-name=y,fleet.cattle.io/bundle-namespace=ws in namespace ws; not on this cluster: bundle "x"; bundle "y"`},
 		},
 		"NameAndSelectorMissing": {
 			"both count, and the selector of the reference is not changed", node("b", fleet.WaitApplied, fleet.BundleRef{Name: "x", Selector: byLabel("tier", "db").Selector}), nil,
-			Verdict{ReasonNotReady, `list bundledeployments: no bundles matching labels fleet.cattle.io/bundle-name=x,fleet.cattle.io/bundle-namespace=ws,tier=db in namespace ws; not on this cluster: bundle "x" with labels tier=db`, true},
+			Verdict{ReasonNotReady, `list bundledeployments: no bundles matching labels fleet.cattle.io/bundle-name=x,fleet.cattle.io/bundle-namespace=ws,tier=db in namespace ws; not on this cluster: bundle "x" with labels tier=db`},
 		},
 		"OtherNamespace": {
 			"a name means a bundle of the same namespace", node("b", fleet.WaitApplied, on("a")), []Node{elsewhere(node("a", fleet.Ready))},
-			Verdict{ReasonNotReady, `list bundledeployments: no bundles matching labels fleet.cattle.io/bundle-name=a,fleet.cattle.io/bundle-namespace=ws in namespace ws; not on this cluster: bundle "a"`, true},
+			Verdict{ReasonNotReady, `list bundledeployments: no bundles matching labels fleet.cattle.io/bundle-name=a,fleet.cattle.io/bundle-namespace=ws in namespace ws; not on this cluster: bundle "a"`},
 		},
 		"SelectorOfAnyNamespace": {
 			"labels do not look at it", node("b", fleet.WaitApplied, byLabel("name", "a")), []Node{elsewhere(node("a", fleet.Ready))}, Verdict{},
 		},
 		"SelectorOfNothing": {
 			"labels that nobody has", node("b", fleet.WaitApplied, byLabel("tier", "db")), []Node{node("a", fleet.Ready)},
-			Verdict{ReasonNotReady, "list bundledeployments: no bundles matching labels tier=db in namespace ws; not on this cluster: bundles with labels tier=db", true},
+			Verdict{ReasonNotReady, "list bundledeployments: no bundles matching labels tier=db in namespace ws; not on this cluster: bundles with labels tier=db"},
 		},
 		"OwnLabels": {
 			"labels that it has itself as well do not stop it", node("b", fleet.WaitApplied, byLabel(fleet.LabelBundleNamespace, "ws")),
@@ -84,16 +120,16 @@ func TestJudge(t *testing.T) {
 		"Cycle": {
 			"all who wait for each other are named, from whoever asks", node("a", fleet.WaitApplied, on("b")),
 			[]Node{node("b", fleet.WaitApplied, on("c")), node("c", fleet.WaitApplied, on("a")), node("d", fleet.Ready)},
-			Verdict{ReasonCycle, "dependsOn goes in a circle: a -> b -> c -> a; take out one of them", true},
+			Verdict{ReasonCycle, "dependent bundle(s) are not ready: [b]; dependsOn goes in a circle: a -> b -> c -> a; take out one of them"},
 		},
 		"Self": {
-			"a bundle that names itself", node("a", fleet.WaitApplied, on("a")), []Node{node("a", fleet.WaitApplied, on("a"))},
-			Verdict{ReasonCycle, "dependsOn goes in a circle: a -> a; take out one of them", true},
+			"a bundle that names itself", node("a", fleet.WaitApplied, on("a")), nil,
+			Verdict{ReasonCycle, "dependent bundle(s) are not ready: [a]; dependsOn goes in a circle: a -> a; take out one of them"},
 		},
 		"CycleOfOthers": {
 			"who waits for a cycle is not part of it", node("d", fleet.WaitApplied, on("a")),
 			[]Node{node("a", fleet.WaitApplied, on("b")), node("b", fleet.WaitApplied, on("a"))},
-			Verdict{ReasonNotReady, "depends on a, which is WaitApplied", false},
+			Verdict{ReasonNotReady, "dependent bundle(s) are not ready: [a]; depends on a, which is WaitApplied"},
 		},
 		"CycleThatRuns": {
 			"bundles that are ready hold nobody up, whatever they depend on", node("a", fleet.OutOfSync, on("b")),

@@ -9,6 +9,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -21,7 +22,11 @@ func (p *pair) judgeApplied() judgement {
 	}
 	list := bd.Status.Conditions
 	release, _, _ := strings.Cut(bd.Status.Release, ":")
-	if c := p.waiting(); c != nil && c.Reason != reasonDependencies {
+	c := p.waiting()
+	if lacking := p.lacking(); lacking != nil {
+		c = lacking
+	}
+	if c != nil && c.Reason != dependency.ReasonNotReady {
 		j := wait(c.Reason, c.Message).since(view.Since(list, c.Type)).proof("release", release)
 		if hints, found := p.rivalHints(c.Reason, c.Message); found {
 			j.hints = hints
@@ -35,7 +40,6 @@ func (p *pair) judgeApplied() judgement {
 	}
 	deployed, installed := condition.Find(list, fleet.ConditionDeployed), condition.Find(list, fleet.ConditionInstalled)
 	current := bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID
-	var c *fleet.Condition
 	switch {
 	case deployed != nil && deployed.Status == corev1.ConditionFalse && !current:
 		c = deployed

@@ -402,13 +402,20 @@ func deliveryCases() map[string]testCase {
 			w.s.Bundle.Spec.DependsOn = []fleet.BundleRef{{Name: "shop-db"}}
 			w.deploy()
 			w.old()
-			w.says(cond(fleet.ConditionDeployed, "Unknown", "DependenciesNotReady", "depends on shop-db, which is NotReady", time.Minute))
+			w.says(cond(fleet.ConditionDeployed, "False", "DependenciesNotReady",
+				"dependent bundle(s) are not ready: [shop-db]; depends on shop-db, which is NotReady", time.Minute))
+		}},
+		"depends-reference": {"in the words of an agent of the reference", func(w *world) {
+			w.s.Bundle.Spec.DependsOn = []fleet.BundleRef{{Name: "shop-db"}}
+			w.deploy()
+			w.old()
+			w.says(cond(fleet.ConditionDeployed, "False", "Error", "dependent bundle(s) are not ready: [shop-db]", time.Minute))
 		}},
 		"depends-circle": {"bundles that wait for each other", func(w *world) {
 			w.s.Bundle.Spec.DependsOn = []fleet.BundleRef{{Name: "shop-db"}}
 			w.deploy()
 			w.old()
-			w.says(cond(fleet.ConditionDeployed, "False", dependency.ReasonCycle, "dependsOn goes in a circle: shop-web -> shop-db -> shop-web; take out one of them", time.Minute))
+			w.says(cond(fleet.ConditionDeployed, "False", dependency.ReasonCycle, "dependent bundle(s) are not ready: [shop-db]; dependsOn goes in a circle: shop-web -> shop-db -> shop-web; take out one of them", time.Minute))
 		}},
 		"depends-labels": {"or for all with a label", func(w *world) {
 			w.s.Bundle.Spec.DependsOn = []fleet.BundleRef{{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "db"}}}}
@@ -544,7 +551,7 @@ func releaseCases() map[string]testCase {
 			`helm.valuesFrom: Secret web/vals, key "values.yaml": not a YAML map`)},
 		"applied-no-namespace": {"an object in a namespace that is not there", func(w *world) {
 			w.old()
-			w.says(cond(fleet.ConditionDeployed, "Unknown", "NamespaceMissing",
+			w.says(cond(fleet.ConditionDeployed, "False", "NamespaceMissing",
 				`ConfigMap elsewhere/a in a.yaml: namespace "elsewhere" does not exist; create it, or add it to the bundle`, time.Minute))
 		}},
 		"applied-timeout":  {"objects that did not get ready in time", failsForGood("TimedOut", "timed out waiting for the condition")},
@@ -569,7 +576,7 @@ func releaseCases() map[string]testCase {
 		}},
 		"applied-namespace": {"a namespace that the bundle must not create", func(w *world) {
 			w.old()
-			w.says(cond(fleet.ConditionDeployed, "Unknown", release.ReasonNoNamespace, release.MissingNamespace("web"), time.Minute))
+			w.says(cond(fleet.ConditionDeployed, "False", release.ReasonNoNamespace, release.MissingNamespace("web"), time.Minute))
 		}},
 		"applied-immutable-claim": {"who deletes a claim is told that its data goes, too", failsUpgrade("ImmutableField",
 			"PersistentVolumeClaim web/data in a.yaml: spec: immutable; delete the object or give it another name")},

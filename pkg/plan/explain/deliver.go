@@ -15,6 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/credential"
 	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -23,7 +24,6 @@ import (
 // about: for other bundles, and for the manager, which itself may wait for
 // content. All others are about the release.
 const (
-	reasonDependencies  = "DependenciesNotReady"
 	reasonValuesPending = "ValuesPending"
 	reasonManagerAway   = "ManagerAway"
 )
@@ -49,17 +49,35 @@ func (p *pair) waiting() *fleet.Condition {
 // depending is the condition with which the agent says for which other bundles it waits,
 // that one is not there, or that they wait for each other; nil where it says none of this.
 func (p *pair) depending() *fleet.Condition {
-	if c := p.waiting(); c != nil && c.Reason == reasonDependencies {
+	if c := p.waiting(); c != nil && c.Reason == dependency.ReasonNotReady {
 		return c
 	}
+	c := p.failing()
+	if c != nil && (dependency.Missing(c.Message) || dependency.Unready(c.Message) || c.Reason == dependency.ReasonCycle) {
+		return c
+	}
+	return nil
+}
+
+// lacking is the condition with which the agent says what somebody has to make on the
+// cluster; nil where it does not say so.
+func (p *pair) lacking() *fleet.Condition {
+	if c := p.failing(); c != nil && (c.Reason == release.ReasonNoNamespace || c.Reason == release.ReasonNoValues) {
+		return c
+	}
+	return nil
+}
+
+// failing is the condition Deployed that is False for this version, or nil.
+func (p *pair) failing() *fleet.Condition {
 	if p.at.Deployment == nil {
 		return nil
 	}
 	c := condition.Find(p.at.Deployment.Status.Conditions, fleet.ConditionDeployed)
-	if c != nil && c.Status == corev1.ConditionFalse && (dependency.Missing(c.Message) || c.Reason == dependency.ReasonCycle) && p.fresh(c) {
-		return c
+	if c == nil || c.Status != corev1.ConditionFalse || !p.fresh(c) {
+		return nil
 	}
-	return nil
+	return c
 }
 
 func isDelivery(reason string) bool {
@@ -82,7 +100,8 @@ func (p *pair) judgeDepends() judgement {
 		names, quoted = append(names, name), append(quoted, r.Name)
 	}
 	if c := p.depending(); c != nil {
-		j := wait(c.Reason, c.Message).since(view.Since(p.at.Deployment.Status.Conditions, c.Type)).proof("dependsOn", names)
+		text := dependency.Plain(c.Message)
+		j := wait(c.Reason, text).since(view.Since(p.at.Deployment.Status.Conditions, c.Type)).proof("dependsOn", names)
 		if c.Reason == dependency.ReasonCycle {
 			j.Verdict = Stop
 			return j.hint("to end it", "take one of these bundles out of dependsOn of another, in %s or in that of the other bundle", p.file())
@@ -91,7 +110,7 @@ func (p *pair) judgeDepends() judgement {
 			return j.hint("to put it right", "correct dependsOn in %s, or add a target for %s to the bundle that it names", p.file(), p.at.Key.Name)
 		}
 		for _, name := range quoted {
-			if name != "" && strings.Contains(c.Message, name) {
+			if name != "" && strings.Contains(text, name) {
 				return j.hint("to see what that one waits for", "fleet explain %s %s -n %s", name, p.at.Key.Name, p.at.Key.Namespace)
 			}
 		}

@@ -233,9 +233,13 @@ func (s *sighting) bundleState(b *fleet.Bundle, state fleet.BundleState) {
 	if at := b.DeletionTimestamp; at != nil && row.Since != nil && row.Since.Before(at.Time) {
 		row.Since = moment(at.Time)
 	}
-	n, found := s.present(b, state)
+	var n int
+	var found []*fleet.NonReadyResource
 	if state == fleet.ErrApplied {
+		n, found = s.stuck(b, state)
 		n, found = s.coming(b, row.Since, n, found)
+	} else {
+		n, found = s.present(b, state)
 	}
 	if n == 0 {
 		return

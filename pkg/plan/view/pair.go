@@ -124,14 +124,14 @@ func frozen(b *fleet.Bundle, cluster Key) (*fleet.NonReadyResource, string) {
 }
 
 // broken is what a Bundle's summary says of a cluster for which no deployment
-// could be worked out. That an older version lacks a dependency is not that.
+// could be worked out. That an older version waits for something on the cluster is not that.
 func broken(b *fleet.Bundle, cluster Key) *fleet.NonReadyResource {
 	if b.Status.ObservedGeneration < b.Generation {
 		return nil
 	}
 	for i := range b.Status.Summary.NonReadyResources {
 		r := &b.Status.Summary.NonReadyResources[i]
-		if r.State == fleet.ErrApplied && parseKey(r.Name) == cluster && !dependency.Missing(r.Message) {
+		if r.State == fleet.ErrApplied && parseKey(r.Name) == cluster && !dependency.Unready(r.Message) && !lacks(r.Message) {
 			return r
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
 	work "github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
@@ -159,7 +160,7 @@ func DeploymentMessage(bd *fleet.BundleDeployment) string {
 		return ""
 	}
 	if text := summary.Message(bd); text != "" {
-		return text
+		return dependency.Plain(text)
 	}
 	if text := firstObject(bd.Status.ModifiedStatus, bd.Status.NonReadyStatus); text != "" {
 		return text
@@ -365,7 +366,7 @@ func problem(list []fleet.Condition) *fleet.Condition {
 // resourceMessage is the message of an entry, or else its first object.
 func resourceMessage(r *fleet.NonReadyResource) string {
 	if r.Message != "" {
-		return r.Message
+		return dependency.Plain(r.Message)
 	}
 	return firstObject(r.ModifiedStatus, r.NonReadyStatus)
 }

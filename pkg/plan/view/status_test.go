@@ -207,6 +207,14 @@ func TestSummarize(t *testing.T) {
 			attention: []string{"ErrApplied Bundle shops/web [ErrApplied] no room on b"},
 			moving:    []string{"Bundle shops/web 1/3 " + missing("db")},
 		},
+		"DependsOnWhatIsNotReady": {
+			why: "the row is that of what it waits for, however long it takes, and whoever's agent says so",
+			fleet: Fleet{Bundles: []*fleet.Bundle{
+				bundle("web", on(2, bad("a", fleet.ErrApplied, "dependent bundle(s) are not ready: [db]; depends on db, which is NotReady"))),
+				bundle("shop", on(2, bad("a", fleet.ErrApplied, "dependent bundle(s) are not ready: [db]"))),
+			}},
+			moving: []string{"Bundle shops/shop 1/2 dependent bundle(s) are not ready: [db]", "Bundle shops/web 1/2 depends on db, which is NotReady"},
+		},
 		"LacksASecret": {
 			why: "a Secret that nobody makes does not come by itself",
 			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2,
@@ -216,14 +224,14 @@ func TestSummarize(t *testing.T) {
 		"LacksANamespace": {
 			why: "nor does a namespace that the bundle must not create; other clusters go on",
 			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(3,
-				bad("a", fleet.WaitApplied, release.MissingNamespace("web")), bad("b", fleet.WaitApplied, "later")))}},
-			attention: []string{`WaitApplied Bundle shops/web [WaitApplied] ` + release.MissingNamespace("web") + " on a"},
+				bad("a", fleet.ErrApplied, release.MissingNamespace("web")), bad("b", fleet.WaitApplied, "later")))}},
+			attention: []string{`ErrApplied Bundle shops/web [ErrApplied] ` + release.MissingNamespace("web") + " on a"},
 			moving:    []string{"Bundle shops/web 1/3 later"},
 		},
 		"LacksWhatComes": {
 			why: "somebody may be about to make it",
 			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2,
-				bad("a", fleet.WaitApplied, release.MissingNamespace("web"))), func(b *fleet.Bundle) {
+				bad("a", fleet.ErrApplied, release.MissingNamespace("web"))), func(b *fleet.Bundle) {
 				b.Status.Conditions[0].LastTransitionTime = ago(time.Minute)
 			})}},
 			moving: []string{"Bundle shops/web 1/2 " + release.MissingNamespace("web")},

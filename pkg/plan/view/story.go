@@ -7,6 +7,7 @@ import (
 	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
 )
 
 // named is how many names stand in one line.
@@ -376,6 +377,8 @@ func (p Pair) blame() int {
 	case p.Progress == Failed:
 		return lasting
 	case !p.Written: // its state is that of another version
+		return idle
+	case p.State == fleet.ErrApplied && dependency.Unready(p.Message):
 		return idle
 	case p.State == fleet.ErrApplied:
 		return attempted

@@ -61,26 +61,31 @@ func (s *sighting) absent(since *time.Time, message string) string {
 	return message
 }
 
-// coming moves those of found that have lacked a dependency for a short time, since a moment
-// (nil: unknown), to what moves: it may be on its way. It returns the others and what is left
-// of their number.
+// coming moves those of found that wait to what moves: for a dependency that is not Ready,
+// or, since a moment (nil: unknown) and for a short time, for what somebody may be about to
+// make. It returns the others and what is left of their number.
 func (s *sighting) coming(b *fleet.Bundle, since *time.Time, n int, found []*fleet.NonReadyResource) (int, []*fleet.NonReadyResource) {
-	if since == nil || s.now.Sub(*since) >= unreadyGrace {
-		return n, found
-	}
+	young := since != nil && s.now.Sub(*since) < unreadyGrace
 	var rest []*fleet.NonReadyResource
 	for _, r := range found {
-		if !dependency.Missing(r.Message) {
+		if !dependency.Unready(r.Message) && (!young || !lacks(r.Message)) {
 			rest = append(rest, r)
 			continue
 		}
-		s.move(b, r.Message)
+		s.move(b, resourceMessage(r))
 		n--
 	}
 	if len(found) > 0 && len(rest) == 0 {
-		n = 0 // those that the summary does not name lack the same
+		n = 0 // those that the summary does not name wait for the same
 	}
 	return n, rest
+}
+
+// lacks reports whether a message is about something that is not on the cluster, and that
+// the agent waits for: a dependency, a namespace, or an object with values.
+func lacks(message string) bool {
+	_, found := release.Missing(message)
+	return found || dependency.Missing(message)
 }
 
 // endless is the message of a cluster that the rollout strategy of a Bundle lets through

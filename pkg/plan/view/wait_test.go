@@ -661,7 +661,7 @@ func TestCulprit(t *testing.T) {
 	at := func(name string, progress Progress, state fleet.BundleState, message string) Pair {
 		return Pair{Bundle: key(name), Cluster: key("a"), Progress: progress, Written: true, State: state, Message: message}
 	}
-	waits := at("app", Waiting, fleet.WaitApplied, "depends on db")
+	waits := at("app", Waiting, fleet.ErrApplied, "depends on db")
 	stale := at("bad", Waiting, fleet.ErrApplied, "an older version failed")
 	stale.Written = false
 	cases := map[string]struct {
