@@ -11,6 +11,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/drift"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
 // A Sight is how one deployment is right now, as its own cluster shows it.
@@ -72,7 +73,7 @@ func judged(out Sight, found []*seen) Sight {
 	for _, s := range found {
 		switch {
 		case s.object.NonReady != nil && out.State != fleet.NotReady:
-			out.State, out.Message = fleet.NotReady, s.object.NonReady.String()
+			out.State, out.Message = fleet.NotReady, summary.Readable(s.object.NonReady.String())
 		case s.object.Modified != nil && out.State == fleet.Ready:
 			out.State, out.Message = fleet.Modified, s.object.Modified.String()
 		}

@@ -107,13 +107,13 @@ func (p *pair) judgeHealthy() judgement {
 func (p *pair) unready() judgement {
 	list := p.at.Deployment.Status.NonReadyStatus
 	first := list[0]
-	j := wait(string(fleet.NotReady), condition.Message(first.String()))
+	j := wait(string(fleet.NotReady), condition.Message(summary.Readable(first.String())))
 	for i, o := range list {
 		if o.Summary.Error {
 			j.Verdict = Stop
 		}
 		if i > 0 && i <= 3 {
-			j = j.detail(condition.Message(o.String()))
+			j = j.detail(condition.Message(summary.Readable(o.String())))
 		}
 	}
 	if more := len(list) - 4; more > 0 {

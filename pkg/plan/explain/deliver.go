@@ -305,7 +305,7 @@ func objectText(modified []fleet.ModifiedStatus, unready []fleet.NonReadyStatus)
 	case len(modified) > 0:
 		return condition.Message(modified[0].String())
 	case len(unready) > 0:
-		return condition.Message(unready[0].String())
+		return condition.Message(summary.Readable(unready[0].String()))
 	}
 	return ""
 }

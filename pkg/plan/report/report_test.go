@@ -80,7 +80,7 @@ func TestStatus(t *testing.T) {
 		},
 		"FailedObject": {
 			why: "an object that failed is no passing state", found: with(func(f *Found) { f.Objects = []Object{notReady("a", true)} }),
-			state: fleet.NotReady, applied: "new", release: "ns/web:2", ready: "configmap.v1 ns/a [error] wait",
+			state: fleet.NotReady, applied: "new", release: "ns/web:2", ready: "configmap.v1 ns/a error] wait",
 		},
 		"Modified": {
 			why: "the first modified object is named", found: with(func(f *Found) { f.Objects = []Object{modified("b"), missing("a")} }),

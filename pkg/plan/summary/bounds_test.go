@@ -192,7 +192,7 @@ func TestReadyKeepsTexts(t *testing.T) {
 		unready[0].NonReady = []fleet.NonReadyStatus{{APIVersion: "v1", Kind: "Pod", Namespace: "web", Name: "a", Summary: fleet.Summary{State: "x", Error: true, Message: []string{text}}}}
 		for want, list := range map[string][]*Deployment{
 			"Modified(1) [Cluster ns/c1]; configmap.v1 web/a modified " + text: modified,
-			"NotReady(1) [Cluster ns/c1]; pod.v1 web/a [error] " + text:        unready,
+			"NotReady(1) [Cluster ns/c1]; pod.v1 web/a error] " + text:         unready,
 		} {
 			st := BundleStatus(&fleet.BundleStatus{}, &Bundle{Deployments: list}, now)
 			got := condition.Find(st.Conditions, fleet.ConditionReady).Message

@@ -2,6 +2,7 @@ package summary
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -139,6 +140,13 @@ func ReadyMessage(word string, s *fleet.BundleSummary) string {
 	sort.Strings(texts)
 	return strings.Join(texts, "; ")
 }
+
+// bare is an object in a text of the API, with an error and without the first bracket.
+var bare = regexp.MustCompile(`(^|; )([a-z0-9.-]+ [^ ;]+ )error\]`)
+
+// Readable is a text of the API for people: with the bracket that the API leaves out
+// before an error.
+func Readable(text string) string { return bare.ReplaceAllString(text, "${1}${2}[error]") }
 
 func entry(word string, state fleet.BundleState, n int, r *fleet.NonReadyResource) []string {
 	first := fmt.Sprintf("%s(%d) [%s %s]", state, n, word, r.Name)

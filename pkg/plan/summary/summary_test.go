@@ -129,6 +129,25 @@ func d(lines ...string) []*Deployment {
 	return out
 }
 
+// People read both brackets of an error, wherever the object stands in a text.
+func TestReadable(t *testing.T) {
+	cases := map[string]struct{ why, in, want string }{
+		"Object":  {"an object alone", "job.batch web/a error] failed", "job.batch web/a [error] failed"},
+		"Global":  {"one without a namespace", "node.v1 n1 error]", "node.v1 n1 [error]"},
+		"Several": {"each of several", "NotReady(1) [Cluster ns/c1]; job.batch web/a error] x; pod.v1 web/b error] y", "NotReady(1) [Cluster ns/c1]; job.batch web/a [error] x; pod.v1 web/b [error] y"},
+		"Whole":   {"what has both stays", "job.batch web/a [error] failed", "job.batch web/a [error] failed"},
+		"Both":    {"so does what is on its way, too", "job.batch web/a [progressing,error] failed", "job.batch web/a [progressing,error] failed"},
+		"Other":   {"and what is no object", "helm: [a fatal error] in b", "helm: [a fatal error] in b"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := Readable(c.in); got != c.want {
+				t.Errorf("%s: want %q, got %q", c.why, c.want, got)
+			}
+		})
+	}
+}
+
 func TestReadyMessage(t *testing.T) {
 	detailed := d("c1 NotReady", "c2 Modified", "c3 Ready")
 	detailed[0].NonReady = []fleet.NonReadyStatus{
@@ -162,7 +181,7 @@ func TestReadyMessage(t *testing.T) {
 		"Details": {why: "up to four changed and four unready objects, sorted with the rest", list: detailed,
 			want: "Modified(1) [Cluster ns/c2]; NotReady(1) [Cluster ns/c1]; clusterrole.rbac.authorization.k8s.io c extra; " +
 				`configmap.v1 web/a missing; configmap.v1 web/b is not owned by us; configmap.v1 web/d modified {"data":{}}; ` +
-				"deployment.apps web/web [progressing] 0 of 1, waits; service.v1 web/web [error]"},
+				"deployment.apps web/web [progressing] 0 of 1, waits; service.v1 web/web error]"},
 		"RareStateAmongMany": {why: "a state must not fall out of a list of ten", list: d(many...),
 			want: "ErrApplied(1) [Cluster ns/z: broken]; NotReady(12) [Cluster ns/c00]"},
 	}

@@ -166,7 +166,7 @@ func DeploymentMessage(bd *fleet.BundleDeployment) string {
 		return text
 	}
 	if c := condition.Find(bd.Status.Conditions, fleet.ConditionReady); c != nil && c.Status == corev1.ConditionFalse {
-		return c.Message
+		return summary.Readable(c.Message)
 	}
 	return ""
 }
@@ -215,7 +215,7 @@ func BundleMessage(b *fleet.Bundle) string {
 		return notWorkedOn
 	}
 	if c := condition.Find(b.Status.Conditions, fleet.ConditionReady); c != nil && c.Status != corev1.ConditionTrue {
-		return c.Message
+		return summary.Readable(c.Message)
 	}
 	return ""
 }
@@ -233,10 +233,10 @@ func RepoMessage(r *fleet.GitRepo) string {
 		return ""
 	}
 	if r.Status.Display.Message != "" {
-		return r.Status.Display.Message
+		return dependency.Plain(r.Status.Display.Message)
 	}
 	if c := condition.Find(r.Status.Conditions, fleet.ConditionReady); c != nil && c.Status != corev1.ConditionTrue {
-		return c.Message
+		return summary.Readable(c.Message)
 	}
 	return ""
 }
@@ -284,7 +284,7 @@ func GroupMessage(g *fleet.ClusterGroup) string { return notReady(g.Status.Condi
 
 func notReady(list []fleet.Condition) string {
 	if r := condition.Find(list, fleet.ConditionReady); r != nil && r.Status != corev1.ConditionTrue {
-		return r.Message
+		return summary.Readable(r.Message)
 	}
 	return ""
 }
@@ -376,7 +376,7 @@ func firstObject(modified []fleet.ModifiedStatus, unready []fleet.NonReadyStatus
 	case len(modified) > 0:
 		return modified[0].String()
 	case len(unready) > 0:
-		return unready[0].String()
+		return summary.Readable(unready[0].String())
 	}
 	return ""
 }

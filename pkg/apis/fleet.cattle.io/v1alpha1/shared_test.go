@@ -70,7 +70,7 @@ func TestSummaryString(t *testing.T) {
 		"Fine":        {fleet.Summary{State: "active", Message: []string{"m"}}, "active"},
 		"Progressing": {fleet.Summary{Transitioning: true, Message: []string{"a", "b"}}, "[progressing] a, b"},
 		"Both":        {fleet.Summary{Transitioning: true, Error: true}, "[progressing,error]"},
-		"Error":       {fleet.Summary{Error: true, Message: []string{"a"}}, "[error] a"},
+		"Error":       {fleet.Summary{Error: true, Message: []string{"a"}}, "error] a"},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -203,7 +203,8 @@ type Summary struct {
 }
 
 // String is the state alone if nothing is wrong, else "[progressing] ",
-// "[progressing,error] " or "[error] " and the messages.
+// "[progressing,error] " or "error] " and the messages. The first bracket of the last
+// one is missing in the API, too.
 func (s Summary) String() string {
 	var flags string
 	switch {
@@ -212,7 +213,7 @@ func (s Summary) String() string {
 	case s.Transitioning:
 		flags = "[progressing]"
 	case s.Error:
-		flags = "[error]"
+		flags = "error]"
 	default:
 		return s.State
 	}
