@@ -56,7 +56,7 @@ func correction(w *world) {
 		before := w.value(s, "spec", "clusterIP")
 		w.jsonPatch(s, intruder, `[{"op":"replace","path":"/spec/ports/0","value":{"name":"http","port":4242,"targetPort":4242}}]`)
 		if name == "on" {
-			bd := w.Says(name, fleet.ConditionReady, "CorrectionFailed", "Duplicate value")
+			bd := w.Says(name, fleet.ConditionReady, fleet.ReasonError, "Duplicate value")
 			if len(bd.Status.ModifiedStatus) != 1 {
 				w.Errorf("the drift itself is not told: %s", text(bd))
 			}
@@ -92,7 +92,7 @@ func failing(w *world) {
 		}, metav1.CreateOptions{})
 		w.Must(err)
 		w.Start()
-		w.Says(name, fleet.ConditionReady, "CorrectionFailed", "immutable")
+		w.Says(name, fleet.ConditionReady, fleet.ReasonError, "immutable")
 		w.Until("the history is as asked", func() bool {
 			failed, err := w.Down.Client.CoreV1().Secrets(w.Home(name)).List(w.Context(), metav1.ListOptions{LabelSelector: "owner=helm,status=failed"})
 			w.Must(err)

@@ -250,7 +250,7 @@ func tampered(t *testing.T, hub *harness.Hub) {
 	}))
 	s.began = s.Moment()
 	s.Start()
-	s.Says("app", fleet.ConditionReady, "CorrectionFailed", `service account "tenant" `)
+	s.Says("app", fleet.ConditionReady, fleet.ReasonError, `service account "tenant" `)
 	if _, err := hub.Client.RbacV1().ClusterRoleBindings().Get(t.Context(), "tampered-grab", metav1.GetOptions{}); err == nil {
 		t.Error("the tenant has made itself an administrator")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/drift"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
 // correctionDelay is when a correction that failed is tried again at the soonest.
@@ -53,7 +54,7 @@ func (r *Reconciler) correct(ctx context.Context, s *snapshot, objects []report.
 	}
 	if err != nil {
 		log.WithField("error", err.Error()).Warn("drift not corrected")
-		s.correction = "drift not corrected: " + err.Error()
+		s.correction = summary.NotCorrected + err.Error()
 		s.again(correctionDelay)
 		return objects, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
 // orderRenamed is the order by which a release goes whose deployment has another
@@ -102,7 +103,7 @@ func (r *Reconciler) resume(ctx context.Context, s *snapshot) error {
 		c.History = s.spec.Options.Helm.MaxHistory
 	}
 	if err := r.cfg.Helm.Correct(ctx, s.wanted.ID, s.rights(), c); err != nil && ctx.Err() == nil {
-		s.correction = "drift not corrected: " + err.Error()
+		s.correction = summary.NotCorrected + err.Error()
 	}
 	r.lookAtAll(s)
 	return nil

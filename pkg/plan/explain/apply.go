@@ -65,6 +65,10 @@ func (p *pair) judgeApplied() judgement {
 	return j
 }
 
+// reasonCorrection: drift could not be corrected. The reason of the condition is Error; agents of
+// older versions write this one.
+const reasonCorrection = "CorrectionFailed"
+
 // judgeHealthy looks at the live objects.
 func (p *pair) judgeHealthy() judgement {
 	bd := p.at.Deployment
@@ -79,8 +83,8 @@ func (p *pair) judgeHealthy() judgement {
 			hint("to see what the agent is refused", "fleet-agent status, on the site")
 	}
 	switch {
-	case ready != nil && ready.Reason == "CorrectionFailed":
-		return stop(ready.Reason, ready.Message).since(since).
+	case ready != nil && (ready.Reason == reasonCorrection || strings.HasPrefix(ready.Message, summary.NotCorrected)):
+		return stop(reasonCorrection, ready.Message).since(since).
 			hint("to see what differs", "fleet get deployments -n %s --cluster %s -o yaml", p.at.Key.Namespace, p.at.Key.Name)
 	case !st.Ready && len(st.NonReadyStatus) > 0:
 		return p.unready().since(since)

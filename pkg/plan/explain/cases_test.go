@@ -608,9 +608,13 @@ func releaseCases() map[string]testCase {
 			w.at.Deployment.Status.ModifiedStatus = []fleet.ModifiedStatus{{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "web", Name: "web", Patch: `{"spec":{"replicas":0}}`}}
 			w.says(cond(fleet.ConditionReady, "False", "Modified", "x", time.Minute))
 		}},
+		"healthy-uncorrected-old-agent": {"in the words of an older agent", func(w *world) {
+			w.at.Deployment.Status.NonModified = false
+			w.says(cond(fleet.ConditionReady, "False", "CorrectionFailed", "drift not corrected: conflict", time.Minute))
+		}},
 		"healthy-uncorrected": {"drift that cannot be corrected", func(w *world) {
 			w.at.Deployment.Status.NonModified = false
-			w.says(cond(fleet.ConditionReady, "False", "CorrectionFailed", "drift cannot be corrected: conflict", time.Minute))
+			w.says(cond(fleet.ConditionReady, "False", "Error", "drift not corrected: conflict", time.Minute))
 		}},
 		"healthy-blind": {"objects that cannot be looked at", func(w *world) {
 			w.at.Deployment.Status.Ready = false

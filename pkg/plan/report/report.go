@@ -242,22 +242,23 @@ func (w *writer) stalled(f Found) string {
 	return summary.UpgradeText(f.Release, why.Reason != release.ReasonTimeout, why.Message) // after a timeout the new objects are there
 }
 
-// ready sets Ready with the first thing that is wrong.
+// ready sets Ready with the first thing that is wrong. What clients of the reference show as
+// an error has its reason; a failure has its own word in Deployed, too.
 func (w *writer) ready(out *fleet.BundleDeploymentStatus, f Found) {
 	status, reason, message := corev1.ConditionFalse, "", ""
 	switch {
 	case f.Failure != nil && f.Failure.Permanent && release.Recorded(f.Failure.Reason):
-		reason, message = f.Failure.Reason, "not ready: "+f.Failure.Message
+		reason, message = fleet.ReasonError, "not ready: "+f.Failure.Message
 	case f.Failure != nil:
 		reason, message = f.Failure.Reason, f.Failure.Message
 	case f.Correction != "":
-		reason, message = "CorrectionFailed", f.Correction
+		reason, message = fleet.ReasonError, f.Correction
 	case f.Blind != "":
 		reason, message = "NotMonitored", f.Blind
 	case len(out.NonReadyStatus) > 0:
-		reason, message = string(fleet.NotReady), out.NonReadyStatus[0].String()
+		reason, message = fleet.ReasonError, out.NonReadyStatus[0].String()
 	case len(out.ModifiedStatus) > 0:
-		reason, message = string(fleet.Modified), out.ModifiedStatus[0].String()
+		reason, message = fleet.ReasonError, out.ModifiedStatus[0].String()
 	case !out.Ready:
 		reason, message = fleet.ReasonProgressing, "not ready"
 	default:

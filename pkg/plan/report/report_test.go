@@ -129,6 +129,11 @@ func TestStatus(t *testing.T) {
 			bd.Status = Status(bd, c.found, now)
 			ready := condition.Find(bd.Status.Conditions, fleet.ConditionReady)
 			text := ready.Message
+			failure := c.found.Failure
+			seen := failure == nil && c.found.Blind == "" && (c.state == fleet.NotReady || c.state == fleet.Modified)
+			if (seen || failure != nil && c.state == fleet.NotReady && release.Recorded(failure.Reason)) && ready.Reason != fleet.ReasonError {
+				t.Errorf("clients of the reference see no error: the reason of Ready is %q", ready.Reason)
+			}
 			if ready.Status == "True" {
 				text = "-"
 			}

@@ -83,6 +83,10 @@ const UpgradeFailed = "upgrade failed"
 // conditions Deployed and Installed (plan/report).
 const NotInstalled = "not installed: "
 
+// NotCorrected is how the message of drift begins that the agent could not correct, in the
+// condition Ready.
+const NotCorrected = "drift not corrected: "
+
 // GivenUp reports whether a message of Message is about a version that the agent has given
 // up until another one is wanted.
 func GivenUp(message string) bool {
