@@ -133,7 +133,7 @@ func (w *storeWorld) store(i int) {
 	case away > 0:
 		c.Status.Display.State = fleet.Offline
 		c.Status.Agent.LastSeen = metav1.NewTime(w.at.Add(-away))
-		ready = w.condition(fleet.ConditionReady, "Unknown", fleet.ReasonOffline, "last report: 50 of 50 bundles Ready", away)
+		ready = w.condition(fleet.ConditionReady, "True", "", "", away)
 		c.Status.Conditions = append(c.Status.Conditions, w.condition(fleet.ConditionConnected, "False", fleet.ReasonOffline, "the agent missed 3 check-ins", away))
 	case failing:
 		c.Status.Display.State, bundles = string(fleet.ErrApplied), "49/50"

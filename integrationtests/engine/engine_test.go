@@ -216,7 +216,7 @@ func policyCloses(_ *testing.T, w *world, _ *agent) {
 func offlineKeepsItsOrder(_ *testing.T, w *world, c1 *agent) {
 	c1.set(func() { c1.online = false })
 	sees(w, "silence is noticed", "Offline", func() string { return get[*fleet.Cluster](w, in("c1")).Status.Display.State })
-	sees(w, "and said", "Unknown Offline: last report: 4 of 4 bundles Ready", clusterReady(w, "c1"))
+	sees(w, "Ready is as it was reported", "True", clusterReady(w, "c1"))
 	remove[*fleet.Bundle](w, in("late"))
 	w.until("the Bundle goes", func() bool { return get[*fleet.Bundle](w, in("late")) == nil })
 	sees(w, "the order stays", "c1!", w.on("late"))

@@ -2,7 +2,6 @@ package summary
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -37,8 +36,9 @@ type ClusterView struct {
 }
 
 // ClusterStatus is the status of a Cluster: its summary part is new, the rest
-// is taken over from the object. An Offline cluster keeps its last counts and
-// is neither Ready nor not.
+// is taken over from the object. An Offline cluster keeps its last counts, and Ready is that
+// of the last report, as in the reference: that it is away is in Connected and in the
+// display.
 func ClusterStatus(c *fleet.Cluster, v ClusterView, now time.Time) fleet.ClusterStatus {
 	st := *c.Status.DeepCopy()
 	list := slices.Clone(v.Deployments)
@@ -52,7 +52,7 @@ func ClusterStatus(c *fleet.Cluster, v ClusterView, now time.Time) fleet.Cluster
 	st.ReadyHelmOps, st.DesiredReadyHelmOps = owners(list, func(d *Deployment) string { return d.HelmOp })
 	st.Display.ReadyBundles = ratio(st.Summary.Ready, st.Summary.DesiredReady)
 	st.Display.State = clusterState(v.Life, &st.Summary)
-	ready := clusterReady(v.Life, &st.Summary, c.Generation)
+	ready := Ready(ByBundle, &st.Summary, c.Generation)
 	if trouble := c.Status.Agent.Trouble; trouble != "" && v.Life == Online {
 		st.Display.State = string(fleet.NotReady)
 		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, fleet.ReasonAgentTrouble, condition.Message(trouble)
@@ -90,20 +90,6 @@ func clusterState(life Life, s *fleet.BundleSummary) string {
 		return fleet.Offline
 	}
 	return DisplayState(s)
-}
-
-func clusterReady(life Life, s *fleet.BundleSummary, generation int64) fleet.Condition {
-	c := fleet.Condition{Type: fleet.ConditionReady, Status: corev1.ConditionUnknown, ObservedGeneration: generation}
-	switch life {
-	case NeverSeen:
-		c.Reason, c.Message = fleet.ReasonNeverSeen, "the agent has not checked in yet"
-		return c
-	case Offline:
-		c.Reason = fleet.ReasonOffline
-		c.Message = fmt.Sprintf("last report: %d of %d bundles Ready", s.Ready, s.DesiredReady)
-		return c
-	}
-	return Ready(ByBundle, s, generation)
 }
 
 func connected(v ClusterView, generation int64) fleet.Condition {

@@ -387,10 +387,11 @@ func TestClusterStatus(t *testing.T) {
 		state string
 		ready string
 	}{
-		"NeverSeen": {"no agent yet", NeverSeen, nil, "WaitCheckIn", "Unknown NeverSeen the agent has not checked in yet"},
-		"Offline":   {"the last report stays, and is called that", Offline, list[:2], "Offline", "Unknown Offline last report: 2 of 2 bundles Ready"},
-		"Ready":     {"display is empty where all is Ready", Online, list[:2], "", "True  "},
-		"NotReady":  {"the worst state", Online, list, "NotReady", "False NotReady NotReady(1) [Bundle c]"},
+		"NeverSeen":       {"no agent yet", NeverSeen, nil, "WaitCheckIn", "True  "},
+		"Offline":         {"the last report stays", Offline, list[:2], "Offline", "True  "},
+		"OfflineNotReady": {"whatever it says", Offline, list, "Offline", "False NotReady NotReady(1) [Bundle c]"},
+		"Ready":           {"display is empty where all is Ready", Online, list[:2], "", "True  "},
+		"NotReady":        {"the worst state", Online, list, "NotReady", "False NotReady NotReady(1) [Bundle c]"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -399,6 +400,9 @@ func TestClusterStatus(t *testing.T) {
 			got := fmt.Sprintf("%s %s %s", r.Status, r.Reason, r.Message)
 			if got != c.ready || st.Display.State != c.state {
 				t.Errorf("%s: got %q, %q", c.why, st.Display.State, got)
+			}
+			if connected := condition.IsTrue(st.Conditions, fleet.ConditionConnected); connected != (c.life == Online) {
+				t.Errorf("connected: %t", connected)
 			}
 		})
 	}

@@ -22,7 +22,7 @@ func TestClusterWithAgentInTrouble(t *testing.T) {
 		reason string
 	}{
 		"Online":  {"it says so with each check-in", Online, string(fleet.NotReady), corev1.ConditionFalse, fleet.ReasonAgentTrouble},
-		"Offline": {"that it is away counts more", Offline, fleet.Offline, corev1.ConditionUnknown, fleet.ReasonOffline},
+		"Offline": {"that it is away counts more", Offline, fleet.Offline, corev1.ConditionTrue, ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

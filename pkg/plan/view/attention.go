@@ -358,7 +358,7 @@ func (s *sighting) cluster(c *fleet.Cluster) {
 	if ClusterState(c) == fleet.WaitCheckIn && s.now.Sub(created) >= checkInGrace {
 		s.clusterRow(c, Attention{
 			State: fleet.WaitCheckIn, Reason: fleet.ReasonNeverSeen,
-			Since: moment(created), Message: "the agent has not checked in yet",
+			Since: moment(created), Message: neverSeen,
 		})
 	}
 	going := s.removal("Cluster", c, c.Status.Conditions, c.Status.Summary.Ready, c.Status.Summary.DesiredReady)

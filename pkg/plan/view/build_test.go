@@ -124,7 +124,11 @@ func away(since time.Duration) func(*fleet.Cluster) {
 	return func(c *fleet.Cluster) {
 		c.Status.Display.State = fleet.Offline
 		c.Status.Agent.LastSeen = metav1.NewTime(now.Add(-since))
-		c.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, corev1.ConditionUnknown, fleet.ReasonOffline, "last report", since)}
+		c.Status.Conditions = []fleet.Condition{
+			cond(fleet.ConditionReady, corev1.ConditionTrue, "", "", since),
+			cond(fleet.ConditionConnected, corev1.ConditionFalse, fleet.ReasonOffline, "the agent missed 3 check-ins", since),
+		}
+		c.Status.Display.ReadyBundles = "2/2"
 	}
 }
 

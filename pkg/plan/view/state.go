@@ -277,7 +277,18 @@ func RepoWarnings(r *fleet.GitRepo) string {
 
 // ClusterMessage says what the Ready condition of a Cluster says where it does
 // not hold.
-func ClusterMessage(c *fleet.Cluster) string { return notReady(c.Status.Conditions) }
+func ClusterMessage(c *fleet.Cluster) string {
+	switch ClusterState(c) {
+	case fleet.WaitCheckIn:
+		return neverSeen
+	case fleet.Offline:
+		return "last report: " + strings.Replace(cmp.Or(c.Status.Display.ReadyBundles, "0/0"), "/", " of ", 1) + " bundles Ready"
+	}
+	return notReady(c.Status.Conditions)
+}
+
+// neverSeen is the message of a cluster whose agent did not come yet.
+const neverSeen = "the agent has not checked in yet"
 
 // GroupMessage is ClusterMessage for a ClusterGroup.
 func GroupMessage(g *fleet.ClusterGroup) string { return notReady(g.Status.Conditions) }

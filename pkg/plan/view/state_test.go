@@ -117,7 +117,8 @@ func TestMessages(t *testing.T) {
 			r.Annotations = map[string]string{fleet.AnnotationApproveDeletion: "remove"}
 		})), "removal remove is approved and has not begun"},
 		"RepoReady": {"nothing to say", RepoMessage(repo()), ""},
-		"Offline":   {"the condition of a cluster that is away", ClusterMessage(cluster("a", away(time.Hour))), "last report"},
+		"Offline":   {"what a cluster that is away has reported", ClusterMessage(cluster("a", away(time.Hour))), "last report: 2 of 2 bundles Ready"},
+		"NeverSeen": {"an agent that never came", ClusterMessage(cluster("a", func(c *fleet.Cluster) { c.Status.Display.State = fleet.WaitCheckIn })), neverSeen},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
