@@ -83,6 +83,30 @@ var loops = []string{
 	"/integrationtests/workspace",       // Rancher's clusters and workspaces
 }
 
+// longest are the packages whose tests on API servers take longest, the longest first.
+// They begin before the others: a long package that begins last runs alone, while the
+// other slot is empty.
+var longest = []string{
+	"/integrationtests",
+	"/integrationtests/size",
+	"/integrationtests/terminating",
+	"/integrationtests/recovery",
+	"/integrationtests/agentmanagement",
+	"/integrationtests/join",
+}
+
+// longestFirst sorts packages by longest; the others keep their order behind them.
+func longestFirst(packages []string) {
+	rank := func(p string) int {
+		i := slices.Index(longest, strings.TrimPrefix(p, module))
+		if i < 0 {
+			return len(longest)
+		}
+		return i
+	}
+	slices.SortStableFunc(packages, func(a, b string) int { return rank(a) - rank(b) })
+}
+
 // stages are what to run, in order. Tests that start clusters wait most of their
 // time, so two packages run at once; more would starve each other on a small
 // machine.
@@ -96,6 +120,7 @@ func (o options) stages(all []string) []stage {
 			clusters = append(clusters, p)
 		}
 	}
+	longestFirst(clusters)
 	stages := []stage{{name: "unit tests", packages: unit, flags: o.flags()}}
 	if !o.unit {
 		stages = append(stages, stage{name: "tests on API servers", packages: clusters, flags: append(o.flags(), "-p=2")})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -88,5 +89,51 @@ func TestCompareSkips(t *testing.T) {
 				t.Errorf("not strict, and an error: %v", err)
 			}
 		})
+	}
+}
+
+// The packages that take longest begin first, with the race detector those of them that
+// it runs; the others and the unit tests keep their order.
+func TestLongestFirst(t *testing.T) {
+	all := []string{
+		module + "/cmd/fleet", module + "/cmd/fleet-sandbox/node", module + "/integrationtests", module + "/integrationtests/agentmanagement",
+		module + "/integrationtests/engine", module + "/integrationtests/size", module + "/pkg/kube",
+	}
+	cases := map[string]struct {
+		options options
+		want    [][]string
+	}{
+		"Usual": {options{}, [][]string{
+			{module + "/cmd/fleet", module + "/pkg/kube"},
+			{
+				module + "/integrationtests", module + "/integrationtests/size", module + "/integrationtests/agentmanagement",
+				module + "/cmd/fleet-sandbox/node", module + "/integrationtests/engine",
+			},
+		}},
+		"Race": {options{race: true}, [][]string{
+			{module + "/cmd/fleet", module + "/pkg/kube"},
+			{module + "/integrationtests/agentmanagement", module + "/integrationtests/engine"},
+		}},
+		"Unit": {options{unit: true}, [][]string{{module + "/cmd/fleet", module + "/pkg/kube"}}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			var got [][]string
+			for _, s := range c.options.stages(all) {
+				got = append(got, s.packages)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+// A package that is renamed is not forgotten in the list.
+func TestLongestExist(t *testing.T) {
+	for _, p := range longest {
+		if files, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(p), "*_test.go")); err != nil || len(files) == 0 {
+			t.Errorf("%s has no tests: %v", p, err)
+		}
 	}
 }
