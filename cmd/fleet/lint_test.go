@@ -236,7 +236,7 @@ func TestLint(t *testing.T) {
 		"MissingLabelOfRealOne": {
 			why: "real ones may not",
 			tree: map[string]string{
-				"app/Chart.yaml": chart, "app/templates/a.yaml": cm, "app/fleet.yaml": "helm:\n  values:\n    a: 1\n    tier: ${ .ClusterLabels.tier }\n",
+				"app/Chart.yaml": chart, "app/templates/a.yaml": cm + "# {{ .Values }}\n", "app/fleet.yaml": "helm:\n  values:\n    a: 1\n    tier: ${ .ClusterLabels.tier }\n",
 				"c.yaml": "apiVersion: fleet.cattle.io/v1alpha1\nkind: Cluster\nmetadata: {name: c1, namespace: w, labels: {a: b}}\n",
 			},
 			args: []string{"--cluster-file", "c.yaml", "app"},

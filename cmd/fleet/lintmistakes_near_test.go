@@ -44,6 +44,19 @@ const (
 	imageOfAll  = "size: {{ .Values.image.tag }}-{{ .Values.replicaCount }}"
 )
 
+// ofUnread is what is said of a value that no template reads.
+func ofUnread(at, key string) string {
+	return "fleet.yaml:" + at + ": warning: no template of the chart reads the value " + key + " [unused-values]\n"
+}
+
+// with is a tree with more files: names and their texts by turns.
+func with(tree map[string]string, more ...string) map[string]string {
+	for i := 0; i+1 < len(more); i += 2 {
+		tree[more[i]] = more[i+1]
+	}
+	return tree
+}
+
 // Values that nothing reads or sets, where the chart has one that is one slip away.
 var mistakesOfChartValues = map[string]mistake{
 	"KeyInFleetYAML": {
@@ -68,7 +81,28 @@ var mistakesOfChartValues = map[string]mistake{
 	"BothKeys":           {chartOf(imageValues, imageOfAll, "helm:\n  values: {image: {tag: a, tga: b}}\n"), ""},
 	"KeyInAComment":      {chartOf(imageValues+"# replicacount: 1\n", imageOfAll, "helm:\n  values: {replicacount: 2}\n"), ""},
 	"KeyOfASubchart":     {withSubchart("helm:\n  values: {wbe: {a: b}, imgae: {a: b}}\n"), ""},
-	"FarKey":             {chartOf(imageValues, imageOfAll, "helm:\n  values: {replicas: 2, image: {tags: [b], url: c}, extra: {a: b}}\n"), ""},
+	"FarKey": {
+		chartOf(imageValues, imageOfAll, "helm:\n  values:\n    replicas: 2\n    image: {tags: [b], url: c}\n    extra: {a: b}\n"),
+		ofUnread("3:5", "replicas") + ofUnread("4:13", "image.tags") + ofUnread("4:24", "image.url") + ofUnread("5:5", "extra"),
+	},
+	"FarKeyOfACustomization": {
+		chartOf(imageValues, imageOfAll+"{{ include \"x\" . }}{{ template \"x\" $ }}{{ define \"x\" }}{{ .Release.Name }}{{ end }}",
+			"targetCustomizations:\n- clusterSelector: {matchLabels: {env: prod}}\n  helm:\n    values: {extra: 2}\n"),
+		ofUnread("4:14", "extra"),
+	},
+	"FarKeyOfEvaluatedTexts": {chartOf(imageValues, imageOfAll+"{{ tpl .Values.image.flavor . }}", "helm:\n  values: {extra: 2}\n"), ""},
+	"FarKeyOfAContext":       {chartOf(imageValues, imageOfAll+"{{ include \"x\" (dict \"c\" .) }}{{ define \"x\" }}{{ len (toJson .c.Values) }}{{ end }}", "helm:\n  values: {extra: 2}\n"), ""},
+	"FarKeyOfAnAlias":        {chartOf(imageValues, imageOfAll+"{{ $v := .Values }}{{ len (toJson $v) }}", "helm:\n  values: {extra: 2}\n"), ""},
+	"FarKeyByName":           {chartOf(imageValues, imageOfAll+"{{ index .Values.image \"extra\" }}", "helm:\n  values: {extra: 2, image: {extra: b}}\n"), ""},
+	"FarKeyForAnchors":       {chartOf(imageValues, imageOfAll, "helm:\n  values:\n    x-all: {a: b}\n    all: &all {tag: b}\n    none: null\n    global: {a: b}\n    image: *all\n"), ""},
+	"FarKeyOfASubchart":      {withSubchart("helm:\n  values: {zebra: {a: b}}\n"), ""},
+	"FarKeyOfALibrary":       {with(chartOf(imageValues, imageOfAll, "helm:\n  values: {zebra: 1}\n"), "Chart.yaml", mistakenChart+"dependencies: [{name: common, version: 1.0.0}]\n", "charts/common/Chart.yaml", "apiVersion: v2\nname: common\nversion: 1.0.0\ntype: library\n"), ""},
+	"FarKeyInAValuesFile":    {with(chartOf(imageValues, imageOfAll, "helm: {chart: ., valuesFiles: [v.yaml]}\n"), "v.yaml", "zebra: 1\n"), ""},
+	"FarKeyInASchema":        {with(chartOf(imageValues, imageOfAll, "helm: {values: {zebra: 1}}\n"), "values.schema.json", "{\"properties\": {\"zebra\": {}}}"), ""},
+	"FarKeyOfAnotherChart": {
+		with(chartOf(imageValues, imageOfAll, "helm: {chart: ., values: {zebra: 1}}\ntargetCustomizations:\n- clusterSelector: {matchLabels: {env: prod}}\n  helm: {chart: other}\n"),
+			"other/Chart.yaml", mistakenChart, "other/templates/a.yaml", mistakenCM+"  zebra: \"{{ .Values.zebra }}\"\n"), "",
+	},
 	"KeyNoTemplateReads": {chartOf(imageValues+"labels: {tier: a}\n", imageOfAll, "helm:\n  values: {labels: {teir: b}}\n"), ""},
 	"MergedDefaults":     {chartOf("base: &b {tag: a}\nimage: {<<: *b, tgs: c}\n", "a: {{ .Values.image.tgs }}", "helm:\n  values: {image: {tag: b}}\n"), ""},
 	"ValueInATemplate": {

@@ -275,7 +275,7 @@ var mistakesOnce = map[string]mistake{
 	},
 	"MissingValue": {
 		map[string]string{
-			"Chart.yaml": mistakenChart, "templates/a.yaml": mistakenCM + "  size: {{ required \"size is needed\" .Values.size }}\n",
+			"Chart.yaml": mistakenChart, "templates/a.yaml": mistakenCM + "  size: {{ required \"size is needed\" .Values.size }}\n# {{ .Values.env }} {{ .Values.color }}\n",
 			"fleet.yaml": "helm:\n  values:\n    env: ${ .ClusterLabels.env }\ntargetCustomizations:\n- clusterSelector: {matchLabels: {env: prod}}\n  helm: {values: {color: red}}\n",
 		},
 		"templates/a.yaml:7:12: error: render: size is needed [render]\n    1 of 2 sample clusters: env=prod\n",
@@ -328,7 +328,7 @@ var mistakesOfValues = map[string]mistake{
 	"ValuesFile": {
 		map[string]string{
 			"Chart.yaml": mistakenChart, "fleet.yaml": "helm:\n  chart: .\n  valuesFiles: [prod.yaml]\n  values: {color: blue}\n",
-			"prod.yaml": "color: red\nregion: ${ .ClusterValue.region }\n", "templates/a.yaml": mistakenCM,
+			"prod.yaml": "color: red\nregion: ${ .ClusterValue.region }\n", "templates/a.yaml": mistakenCM + "# {{ .Values.color }}\n",
 		},
 		"prod.yaml:2:9: error: render: helm.values.region: there is no .ClusterValue [render]\n" +
 			"    for every sample cluster; did you mean .ClusterValues?\n",

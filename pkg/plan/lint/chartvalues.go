@@ -50,6 +50,7 @@ func (c *check) chartOptions() {
 		compare(h, place)
 		elsewhere = elsewhere || h != nil && len(h.ValuesFrom) > 0
 	}
+	c.unreadValues(charts, given, origins)
 	if elsewhere {
 		return // they may have any value
 	}

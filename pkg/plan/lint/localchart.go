@@ -30,6 +30,9 @@ type localChart struct {
 	// names are those that templates take from anything else than .Values itself, and
 	// all texts in them.
 	names map[string]bool
+	// open says that templates may read values that they do not name: of other charts, or by
+	// texts and contexts that are made while rendering.
+	open bool
 }
 
 // A valueUse is a value that a template names: the keys below .Values.
@@ -74,6 +77,8 @@ func readChart(tree fs.FS, dir string) *localChart {
 	ch := &localChart{dir: dir, names: map[string]bool{}, parts: []string{"global"}}
 	root := position.Root(meta)
 	ch.version, _ = position.Text(root, "version")
+	kind, _ := position.Text(root, "type")
+	ch.open = kind == "library"
 	for i := 0; ; i++ {
 		name, named := position.Text(root, "dependencies", i, "name")
 		if !named {
@@ -93,6 +98,7 @@ func readChart(tree fs.FS, dir string) *localChart {
 	}
 	schema, _ := read(tree, path.Join(dir, "values.schema.json")) // a chart may have none
 	ch.documented = string(values) + string(schema)
+	ch.open = ch.open || len(ch.parts) > 1
 	if !ch.templates(tree) {
 		return nil
 	}
@@ -113,7 +119,7 @@ func (ch *localChart) templates(tree fs.FS) bool {
 	}
 	for _, file := range files {
 		data, err := read(tree, file)
-		if err != nil {
+		if err != nil || len(data) > fleetyaml.MaxBytes {
 			return false
 		}
 		all, ok := parseTemplate(file, string(data))
@@ -149,6 +155,11 @@ func (ch *localChart) node(use valueUse, n parse.Node) {
 		keys = t.Ident
 	case *parse.VariableNode:
 		keys = t.Ident[1:]
+		ch.open = ch.open || len(keys) == 0 && t.Ident[0] == "$"
+	case *parse.DotNode:
+		ch.open = true
+	case *parse.IdentifierNode:
+		ch.open = ch.open || t.Ident == "tpl"
 	case *parse.ChainNode:
 		for _, name := range t.Field {
 			ch.names[name] = true
@@ -216,7 +227,9 @@ func each(n parse.Node, optional bool, visit func(n parse.Node, optional bool)) 
 		}
 		for _, e := range t.Cmds {
 			for _, arg := range e.Args {
-				each(arg, optional, visit)
+				if !isContext(e, arg) {
+					each(arg, optional, visit)
+				}
 			}
 		}
 	case *parse.ChainNode:
@@ -225,6 +238,9 @@ func each(n parse.Node, optional bool, visit func(n parse.Node, optional bool)) 
 	case *parse.ActionNode:
 		each(t.Pipe, optional, visit)
 	case *parse.TemplateNode:
+		if t.Pipe != nil && len(t.Pipe.Cmds) == 1 && len(t.Pipe.Cmds[0].Args) == 1 && isWhole(t.Pipe.Cmds[0].Args[0]) {
+			return // the template that it names is visited, too
+		}
 		each(t.Pipe, true, visit)
 	case *parse.IfNode:
 		eachBranch(&t.BranchNode, visit)
@@ -235,6 +251,24 @@ func each(n parse.Node, optional bool, visit func(n parse.Node, optional bool)) 
 	default:
 		visit(n, optional)
 	}
+}
+
+// isContext reports whether an argument is what include hands on to another template, which
+// is visited, too.
+func isContext(command *parse.CommandNode, arg parse.Node) bool {
+	name, ok := command.Args[0].(*parse.IdentifierNode)
+	return ok && name.Ident == "include" && isWhole(arg)
+}
+
+// isWhole reports whether a part of a template is all that the template has.
+func isWhole(n parse.Node) bool {
+	switch t := n.(type) {
+	case *parse.DotNode:
+		return true
+	case *parse.VariableNode:
+		return len(t.Ident) == 1 && t.Ident[0] == "$"
+	}
+	return false
 }
 
 func eachBranch(b *parse.BranchNode, visit func(n parse.Node, optional bool)) {
