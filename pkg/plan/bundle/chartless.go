@@ -38,10 +38,12 @@ func (k *checks) chartlessDirs() {
 	charts := k.chartDirs()
 	for _, h := range k.a.helms() {
 		dir, ok := k.chartless(h)
-		if !ok || slices.Contains(said, dir) || k.found(path.Join(dir, chartFile)) || k.isMisnamedChart(dir, charts) {
+		if !ok || slices.Contains(said, dir) || k.a.crowded() {
 			continue
 		}
-		said = append(said, dir)
+		if said = append(said, dir); k.found(path.Join(dir, chartFile)) || k.isMisnamedChart(dir, charts) {
+			continue
+		}
 		f := finding.Finding{
 			Path: k.a.file.Path, Severity: finding.Warning, Rule: finding.RuleChart,
 			Message: fmt.Sprintf("helm.chart %q has no Chart.yaml: the bundle is deployed without a chart", h.options.Chart), Hint: hintNoneHere,

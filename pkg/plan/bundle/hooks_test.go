@@ -28,8 +28,8 @@ func TestMisspeltHooks(t *testing.T) {
 			why:  "Fleet gives Helm no hooks of plain manifests",
 			tree: map[string]string{"d/a.yaml": hook("a", "preinstall") + "---\n" + hook("b", "crd-install")},
 			found: []string{
-				`d/a.yaml:6:5: warning: "preinstall" is no hook of Helm, so the object is deployed like any other [value] (did you mean "pre-install"?; only objects of a chart can be hooks)`,
-				`d/a.yaml:13:5: warning: "crd-install" is no hook of Helm, so the object is deployed like any other [value] (Helm 3 installs the CRDs in crds/ of a chart before its templates; only objects of a chart can be hooks)`,
+				`d/a.yaml:6:5: warning: "preinstall" is no hook of Helm, so the object is deployed like any other [value] (only objects of a chart can be hooks; did you mean "pre-install"?)`,
+				`d/a.yaml:13:5: warning: "crd-install" is no hook of Helm, so the object is deployed like any other [value] (only objects of a chart can be hooks; Helm 3 installs the CRDs in crds/ of a chart before its templates)`,
 			},
 		},
 		"Known": {

@@ -219,19 +219,7 @@ func each(n parse.Node, optional bool, visit func(n parse.Node, optional bool)) 
 			each(e, false, visit)
 		}
 	case *parse.PipeNode:
-		if t == nil {
-			return
-		}
-		for _, e := range t.Cmds {
-			optional = optional || forgives(e)
-		}
-		for _, e := range t.Cmds {
-			for _, arg := range e.Args {
-				if !isContext(e, arg) {
-					each(arg, optional, visit)
-				}
-			}
-		}
+		eachCommand(t, optional, visit)
 	case *parse.ChainNode:
 		visit(t, optional)
 		each(t.Node, optional, visit)
@@ -250,6 +238,23 @@ func each(n parse.Node, optional bool, visit func(n parse.Node, optional bool)) 
 		eachBranch(&t.BranchNode, visit)
 	default:
 		visit(n, optional)
+	}
+}
+
+// eachCommand visits the parts of a pipeline, which may be nil.
+func eachCommand(pipe *parse.PipeNode, optional bool, visit func(n parse.Node, optional bool)) {
+	if pipe == nil {
+		return
+	}
+	for _, e := range pipe.Cmds {
+		optional = optional || forgives(e)
+	}
+	for _, e := range pipe.Cmds {
+		for _, arg := range e.Args {
+			if !isContext(e, arg) {
+				each(arg, optional, visit)
+			}
+		}
 	}
 }
 
