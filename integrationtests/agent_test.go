@@ -33,7 +33,7 @@ func TestAgent(t *testing.T) {
 		run  func(*agentWorld)
 	}{
 		{"Deploys", agentDeploys}, {"ReadyFromLiveObjects", agentReadyFromLive}, {"Values", agentValues}, {"Drift", agentDrift},
-		{"Broken", agentBroken}, {"Withdraws", agentWithdraws}, {"Renamed", agentRenamed}, {"ReleaseRenamed", agentReleaseRenamed},
+		{"Broken", agentBroken}, {"NotOwned", agentNotOwned}, {"Withdraws", agentWithdraws}, {"Renamed", agentRenamed}, {"ReleaseRenamed", agentReleaseRenamed},
 		{"Behind", agentBehind}, {"Vanished", agentVanished}, {"Interrupted", agentInterrupted}, {"Depends", agentDepends},
 		{"Paused", agentPaused}, {"Large", agentLarge}, {"Parts", agentParts}, {"Alone", agentAlone},
 	} {
@@ -220,6 +220,31 @@ func agentBroken(w *agentWorld) {
 	}
 	w.order("broken", spec{files: good})
 	w.state("broken", fleet.Ready)
+}
+
+// What is in the way of a bundle stays as it is until somebody removes it. The agent is not told
+// of that, and the bundle does not change.
+func agentNotOwned(w *agentWorld) {
+	ctx := w.Context()
+	foreign, err := kube.StoreOf[*corev1.ConfigMap](w.admin).Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: deployNS, Name: "in-the-way"}, Data: map[string]string{"k": "theirs"},
+	})
+	must(w.T, err)
+	ordered := w.order("not-owned", spec{
+		files: []string{"a.yaml", cm("in-the-way", "ours")}, options: fleet.BundleDeploymentOptions{DefaultNamespace: deployNS},
+	})
+	bd := w.state("not-owned", fleet.NotReady)
+	if c := condition.Find(bd.Status.Conditions, fleet.ConditionStalled); c == nil || c.Status != "True" || c.Reason != release.ReasonNotOwned {
+		w.Errorf("condition %+v", c)
+	}
+	if w.data(deployNS, "in-the-way") != "theirs" {
+		w.Error("it was taken over")
+	}
+	must(w.T, kube.StoreOf[*corev1.ConfigMap](w.admin).Delete(ctx, kube.KeyOf(foreign), kube.Precondition{}))
+	bd = w.state("not-owned", fleet.Ready)
+	if bd.Generation != ordered.Generation || w.data(deployNS, "in-the-way") != "ours" {
+		w.Errorf("generation %d, data %q", bd.Generation, w.data(deployNS, "in-the-way"))
+	}
 }
 
 // answered waits for the answer to an order to withdraw.

@@ -152,6 +152,7 @@ type state struct {
 	said     string    // about the last failure, to log it once
 	tried    string    // the deployment id of the last attempt
 	attempts int       // that failed in a row
+	next     time.Time // when a failure for good that may pass is tried again
 	pending  time.Time // since when a passing status is held back
 	written  time.Time // when a status was written last
 

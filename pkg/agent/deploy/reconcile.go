@@ -113,13 +113,11 @@ func (r *Reconciler) mayActAlone(s *snapshot, a release.Action) bool {
 
 // rest notes that the release is as it should be, or cannot be.
 func (r *Reconciler) rest(s *snapshot, a release.Action) {
-	r.tried(s, 0)
 	if a.Reason == release.ReasonSettled {
-		if s.rec.Failed != nil {
-			s.fail(report.Failure{Reason: s.rec.Failed.Reason, Message: s.rec.Failed.Message, Permanent: true})
-		}
+		r.failedBefore(s)
 		return
 	}
+	r.tried(s, 0)
 	s.rec.Applied, s.rec.Failed, s.rec.Chunks = s.spec.DeploymentID, nil, 0
 	s.wanted.Applied, s.wanted.Reported = s.spec.DeploymentID, s.spec.DeploymentID
 }
@@ -211,9 +209,7 @@ func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
 		r.tried(s, s.state.attempts+1)
 		s.again(min(backOff(s.state.attempts), back.within))
 	case f.Permanent:
-		r.tried(s, 0)
-		s.rec.Failed = &store.Failure{ID: s.spec.DeploymentID, Reason: reason, Message: f.Message}
-		s.rec.Chunks = 0
+		r.gaveUp(s, &store.Failure{ID: s.spec.DeploymentID, Reason: reason, Message: f.Message})
 	case reason == release.ReasonSharedObject:
 		f.Waiting = r.expectsShared(s)
 		r.tried(s, s.state.attempts+1)
@@ -236,7 +232,7 @@ func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
 		r.cfg.Log.WithFields(logrus.Fields{"deployment": s.name, "reason": reason, "error": f.Message}).Warn("not deployed")
 	}
 	if !f.Permanent {
-		return nil
+		return r.forgetFailure(ctx, s)
 	}
 	var observeErr error
 	s.observed, observeErr = r.cfg.Helm.Observe(ctx, s.wanted.ID)

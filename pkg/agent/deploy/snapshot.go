@@ -126,7 +126,7 @@ func (r *Reconciler) wantedOf(s *snapshot) release.Wanted {
 	if o.Helm != nil {
 		w.TakeOwnership = o.Helm.TakeOwnership
 	}
-	if s.rec.Failed != nil {
+	if s.rec.Failed != nil && !r.triesAgain(s) {
 		w.Settled = s.rec.Failed.ID
 	}
 	if s.bd != nil {

@@ -10,6 +10,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -21,13 +22,13 @@ func (p *pair) judgeApplied() judgement {
 		return p.undisclosed(Applied)
 	}
 	list := bd.Status.Conditions
-	release, _, _ := strings.Cut(bd.Status.Release, ":")
+	has, _, _ := strings.Cut(bd.Status.Release, ":")
 	c := p.waiting()
 	if lacking := p.lacking(); lacking != nil {
 		c = lacking
 	}
 	if c != nil && c.Reason != dependency.ReasonNotReady {
-		j := wait(c.Reason, c.Message).since(view.Since(list, c.Type)).proof("release", release)
+		j := wait(c.Reason, c.Message).since(view.Since(list, c.Type)).proof("release", has)
 		if hints, found := p.rivalHints(c.Reason, c.Message); found {
 			j.hints = hints
 			return j
@@ -52,9 +53,13 @@ func (p *pair) judgeApplied() judgement {
 		return ok("release %s", bd.Status.Release).proof("release", bd.Status.Release)
 	}
 	message := strings.TrimPrefix(c.Message, summary.NotInstalled)
-	j := stop(cmp.Or(c.Reason, fleet.ReasonError), message).since(view.Since(list, c.Type)).proof("release", release)
+	j := stop(cmp.Or(c.Reason, fleet.ReasonError), message).since(view.Since(list, c.Type)).proof("release", has)
 	if stalled := condition.Find(list, fleet.ConditionStalled); c == installed || stalled != nil && stalled.Status == corev1.ConditionTrue && p.fresh(stalled) {
-		j = j.detail("the agent does not try again until something else is wanted").proof("permanent", true)
+		again := "the agent does not try again until something else is wanted"
+		if release.Passes(c.Reason) {
+			again = "the agent tries again every 5 minutes, in case that is gone"
+		}
+		j = j.detail(again).proof("permanent", true)
 	} else {
 		j = j.detail("the agent tries again by itself").proof("permanent", false)
 	}

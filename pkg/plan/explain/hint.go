@@ -182,7 +182,7 @@ func (p *pair) ownerHints(reason, message string) []Hint {
 	}
 	j = j.hint("to let Fleet take it over", "set helm.takeOwnership: true in %s", file)
 	if m != nil {
-		j = j.hint("or remove it on "+cluster+alongside(m[1]), "%s", remove(m)).hint("and have it tried again", "%s", p.retry())
+		j = j.hint("or remove it on "+cluster+alongside(m[1]), "%s", remove(m)).hint("and to have it tried again at once", "%s", p.retry())
 	}
 	return j.hints
 }

@@ -65,7 +65,7 @@ const (
 
 // Recorded tells whether a failure counts as applied: the status names the
 // deployment id as applied, without a release, and it is not tried again until
-// the id changes. Other permanent failures leave the applied id as it was.
+// the id changes, unless it Passes. Other permanent failures leave the applied id as it was.
 func Recorded(reason string) bool {
 	switch reason {
 	case ReasonTimeout, ReasonInvalidObject, ReasonImmutable, ReasonNotOwned,
@@ -74,3 +74,8 @@ func Recorded(reason string) bool {
 	}
 	return false
 }
+
+// Passes reports whether a failure that counts as applied may pass although nothing else is
+// wanted: somebody removes the object that is in the way. The agent is not told of that, so it
+// tries again.
+func Passes(reason string) bool { return reason == ReasonNotOwned }
