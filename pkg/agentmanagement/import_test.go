@@ -369,6 +369,25 @@ func TestImportWrongAddress(t *testing.T) {
 	}
 }
 
+// A Secret that cannot be read keeps its Cluster where it is, and not the turns of the others.
+func TestImportUnreadableSecret(t *testing.T) {
+	testImports(t, 0, func(t *importTest) {
+		names := t.fleetOf(3)
+		canary := names[2]
+		secret := kube.Key{Namespace: importWorkspace, Name: "site-0-kubeconfig"}
+		t.stop()
+		_, err := t.secrets.PatchRaw(t.Context(), secret, types.MergePatchType, []byte(`{"metadata":{"labels":{"another":"version"}}}`))
+		t.must(err)
+		t.up.Broken(kubetest.Always, kubetest.Match{Verb: "get", Resource: "secrets", Name: secret.Name})
+		t.cfg.Settings.APIServerURL = wrongURL
+		t.start()
+		t.pass(30 * time.Second)
+		if got := t.told(wrongURL); !slices.Equal(got, []string{canary}) {
+			t.Errorf("want the one with the label told, got %v", got)
+		}
+	})
+}
+
 // However often an agent checks in, and however late that is heard: that it has not
 // registered is said in time.
 func TestImportSilentAndBusy(t *testing.T) {

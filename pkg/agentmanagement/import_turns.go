@@ -2,6 +2,10 @@ package agentmanagement
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,18 +54,22 @@ func (t *importTurns) has(key kube.Key, terms imports.Terms) bool {
 //  1. gather: all Clusters whose agents are installed, from the cache
 //  2. decide: imports.Plan (pure)
 //  3. apply:  wake those up whose turn it is
+//
+// A Cluster whose Secret cannot be read keeps what it was told and the turn that it has; the
+// others go on.
 func (t *importTurns) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, error) {
 	var all []imports.Candidate
 	keys := map[string]kube.Key{}
 	targets := map[string]string{}
 	clusters := map[string]*fleet.Cluster{}
+	unread := map[kube.Key]error{}
 	for _, c := range t.view.clusters.List("") {
 		if !t.cfg.Scope.Holds(c.Namespace) || !t.concerns(c) {
 			continue
 		}
 		facts, err := t.facts(ctx, c)
 		if err != nil {
-			return kube.Done, err
+			unread[kube.KeyOf(c)] = fmt.Errorf("cluster %q: %w", kube.KeyOf(c), err)
 		}
 		if candidate, ok := t.candidate(facts); ok {
 			all = append(all, candidate)
@@ -77,6 +85,11 @@ func (t *importTurns) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, err
 	}
 	t.mu.Lock()
 	var fresh []kube.Key
+	for key := range unread {
+		if turn, has := t.given[key]; has {
+			given[key] = turn
+		}
+	}
 	for key, target := range given {
 		if t.given[key] != target {
 			fresh = append(fresh, key)
@@ -88,7 +101,7 @@ func (t *importTurns) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, err
 		t.near.Add(key)
 	}
 	t.tell(schedule, targets, clusters)
-	return kube.Next{After: schedule.After}, nil
+	return kube.Next{After: schedule.After}, errors.Join(slices.Collect(maps.Values(unread))...)
 }
 
 // candidate is how it stands with a Cluster; false for one that has no agent yet,
