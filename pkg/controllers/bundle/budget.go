@@ -139,7 +139,7 @@ func ownerOf(b *fleet.Bundle) kube.Key {
 }
 
 // budgetOf is what the GitRepo says, else its workspace, else the default. What
-// cannot be read as a budget is none.
+// cannot be read as a budget does not count.
 func (e *Engine) budgetOf(repo *fleet.GitRepo, namespace string, otherwise withdrawal.Budget) withdrawal.Budget {
 	budget, err := e.budget(repo, namespace, otherwise)
 	if err != nil {
@@ -149,14 +149,32 @@ func (e *Engine) budgetOf(repo *fleet.GitRepo, namespace string, otherwise withd
 }
 
 func (e *Engine) budget(repo *fleet.GitRepo, namespace string, otherwise withdrawal.Budget) (withdrawal.Budget, error) {
-	own, shared := "", ""
+	own := ""
 	if repo != nil {
 		own = repo.Annotations[fleet.AnnotationDeletionBudget]
 	}
-	if ns, ok := e.cache.mapped.namespaces.Get(kube.Key{Name: namespace}); ok {
-		shared = ns.Annotations[fleet.AnnotationDeletionBudget]
+	return withdrawal.FirstBudget(otherwise, own, e.sharedBudget(namespace))
+}
+
+// sayBudget keeps condition DeletionBudget on a GitRepo as long as the budget of its workspace
+// cannot be read and would count.
+func (e *Engine) sayBudget(list []fleet.Condition, repo *fleet.GitRepo, shared string) []fleet.Condition {
+	text := withdrawal.SharedBudgetFault(repo.Annotations[fleet.AnnotationDeletionBudget], repo.Namespace, shared)
+	if text == "" {
+		return condition.Remove(list, fleet.ConditionDeletionBudget)
 	}
-	return withdrawal.FirstBudget(otherwise, own, shared)
+	return condition.Set(list, fleet.Condition{
+		Type: fleet.ConditionDeletionBudget, Status: corev1.ConditionFalse, ObservedGeneration: repo.Generation,
+		Reason: withdrawal.ReasonInvalidBudget, Message: condition.Message(text),
+	}, e.now())
+}
+
+// sharedBudget is what a workspace says about its deletion budget.
+func (e *Engine) sharedBudget(namespace string) string {
+	if ns, ok := e.cache.mapped.namespaces.Get(kube.Key{Name: namespace}); ok {
+		return ns.Annotations[fleet.AnnotationDeletionBudget]
+	}
+	return ""
 }
 
 // slimNamespace keeps what people say of a workspace about deletions.
@@ -172,6 +190,7 @@ func (e *Engine) onBudget(old, changed *metav1.PartialObjectMetadata) {
 	e.planAll(changed.Name)
 	for _, repo := range e.cache.repos.List(changed.Name) {
 		e.pruner.Add(kube.KeyOf(repo))
+		e.status[table.KindGitRepo].wake(kube.KeyOf(repo), true)
 	}
 }
 

@@ -166,6 +166,7 @@ func (e *Engine) asks(old, changed kube.Object) {
 			e.deleter.Add(kube.Key{Namespace: o.Namespace})
 		}
 		if budget && old != nil {
+			e.status[table.KindGitRepo].wake(kube.KeyOf(o), true)
 			_, own := e.table.Owned(kube.KeyOf(o))
 			for _, b := range own {
 				e.planer.Add(kube.KeyOf(b))

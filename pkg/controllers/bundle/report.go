@@ -98,6 +98,7 @@ func (e *Engine) reportRepo(ctx context.Context, key kube.Key) (int, error) {
 		status = summary.GitRepoStatus(repo, sources, e.now())
 	}
 	status.Conditions = e.sayHeld(status.Conditions, table.Subject{Kind: table.KindGitRepo, Key: key}, repo.Generation)
+	status.Conditions = e.sayBudget(status.Conditions, repo, e.sharedBudget(repo.Namespace))
 	becomes := condition.IsTrue(status.Conditions, fleet.ConditionReady) && !condition.IsTrue(repo.Status.Conditions, fleet.ConditionReady)
 	if becomes && (!fresh || !e.shows(repo)) {
 		return 0, nil
@@ -117,6 +118,9 @@ func (e *Engine) reportRepo(ctx context.Context, key kube.Key) (int, error) {
 	e.status[table.KindGitRepo].answered(key, got.Status, status)
 	got.ManagedFields = nil
 	e.spread(e.table.SetRepo(got))
+	if news := newlyFalse(repo.Status.Conditions, status.Conditions, fleet.ConditionDeletionBudget); news != nil {
+		e.events.Event(got, kube.Warning, news.Reason, news.Message)
+	}
 	return size(status), nil
 }
 

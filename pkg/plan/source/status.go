@@ -70,21 +70,17 @@ func Status(f Facts, now time.Time) fleet.GitRepoStatus {
 	return s
 }
 
-// ReasonInvalidBudget is the reason of a deletion budget that is not used.
-const ReasonInvalidBudget = "InvalidDeletionBudget"
-
 // withBudget puts before a warning that the deletion budget of a GitRepo cannot be read.
 func withBudget(repo *fleet.GitRepo, odd News) News {
 	_, err := withdrawal.FirstBudget(withdrawal.BundleBudget, repo.Annotations[fleet.AnnotationDeletionBudget])
 	if err == nil {
 		return odd
 	}
-	text := fmt.Sprintf("%v; it is not used, and the default counts: 20%% of the bundles of the GitRepo, 10%% of the deployments of the workspace, at least %d",
-		err, withdrawal.LeastBudget)
+	text := fmt.Sprintf("%v; it is not used: that of the namespace counts, and where it has none, %s", err, withdrawal.DefaultBudgets())
 	if odd.Message != "" {
 		text += "; " + odd.Message
 	}
-	return News{Warning: true, Reason: ReasonInvalidBudget, Message: text}
+	return News{Warning: true, Reason: withdrawal.ReasonInvalidBudget, Message: text}
 }
 
 // accepted is about the spec alone.
@@ -215,7 +211,7 @@ func Changes(old, changed fleet.GitRepoStatus) []News {
 			bad = corev1.ConditionTrue
 		}
 		before, after := condition.Find(old.Conditions, kind), condition.Find(changed.Conditions, kind)
-		if after != nil && kind == fleet.ConditionStalled && after.Reason == ReasonInvalidBudget {
+		if after != nil && kind == fleet.ConditionStalled && after.Reason == withdrawal.ReasonInvalidBudget {
 			bad = after.Status // a warning that no reading tells
 		}
 		if after == nil || after.Status != bad {

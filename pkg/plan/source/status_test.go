@@ -13,6 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // says is a status in a few lines.
@@ -214,17 +215,17 @@ func TestChanges(t *testing.T) {
 
 // TestInvalidBudget: a deletion budget that cannot be read is a warning, and told once.
 func TestInvalidBudget(t *testing.T) {
-	const text = `deletion budget "50pct": want a share such as 20%, a number, or off; it is not used, and the default counts: ` +
+	const text = `deletion budget "50pct": want a share such as 20%, a number, or off; it is not used: that of the namespace counts, and where it has none, the default counts: ` +
 		`20% of the bundles of the GitRepo, 10% of the deployments of the workspace, at least 3`
 	facts := Facts{Repo: readyAt("c1"), Head: &Head{Commit: "c1"}, Read: Read{Known: true, Commit: "c1", Generation: 1}}
 	fine := Status(facts, noon)
 	facts.Repo.Annotations = map[string]string{fleet.AnnotationDeletionBudget: "50pct"}
 	bad := Status(facts, noon)
 	c := condition.Find(bad.Conditions, fleet.ConditionStalled)
-	if c.Status != "False" || c.Reason != ReasonInvalidBudget || c.Message != text {
+	if c.Status != "False" || c.Reason != withdrawal.ReasonInvalidBudget || c.Message != text {
 		t.Errorf("got %+v", c)
 	}
-	want := []News{{Warning: true, Reason: ReasonInvalidBudget, Message: text}}
+	want := []News{{Warning: true, Reason: withdrawal.ReasonInvalidBudget, Message: text}}
 	if diff := cmp.Diff(want, Changes(fine, bad)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

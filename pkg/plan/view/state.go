@@ -266,6 +266,9 @@ func RepoWarnings(r *fleet.GitRepo) string {
 	if c := condition.Find(r.Status.Conditions, fleet.ConditionAccepted); c != nil && c.Status == corev1.ConditionFalse && c.Reason == fleet.ReasonNotImplemented {
 		first, n = cmp.Or(first, c.Message), n+1
 	}
+	if c := condition.Find(r.Status.Conditions, fleet.ConditionDeletionBudget); c != nil && c.Status == corev1.ConditionFalse {
+		first, n = cmp.Or(first, c.Message), n+1
+	}
 	switch n {
 	case 0:
 		return ""

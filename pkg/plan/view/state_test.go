@@ -259,7 +259,11 @@ func TestRepoWarnings(t *testing.T) {
 		"Several": {repo(says(fleet.ConditionStalled, corev1.ConditionFalse, "UnknownKey", "a/cm.yaml:3: no kind (and 2 more)")), "3 warnings: a/cm.yaml:3: no kind"},
 		"Field":   {repo(unused), "1 warning: webhookSecret is not acted on"},
 		"Both":    {repo(dropped, unused), "2 warnings: a/cm.yaml:3: no kind"},
-		"Error":   {repo(says(fleet.ConditionStalled, corev1.ConditionTrue, "Invalid", "a/fleet.yaml:1: no")), ""},
+		"Budget": {
+			repo(says(fleet.ConditionDeletionBudget, corev1.ConditionFalse, "InvalidDeletionBudget", "namespace shops: want a share")),
+			"1 warning: namespace shops: want a share",
+		},
+		"Error": {repo(says(fleet.ConditionStalled, corev1.ConditionTrue, "Invalid", "a/fleet.yaml:1: no")), ""},
 	} {
 		if got := RepoWarnings(c.repo); got != c.want {
 			t.Errorf("%s: want %q, got %q", name, c.want, got)

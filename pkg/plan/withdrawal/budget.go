@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -49,19 +50,42 @@ func ParseBudget(text string) (Budget, error) {
 	return Budget{count: n, fixed: true}, nil
 }
 
-// FirstBudget reads the first of texts that says something: a GitRepo's comes
-// before its workspace's. Without any it is otherwise, and with one that cannot
-// be read it is that, too, beside the error.
+// FirstBudget reads the first of texts that is a budget: a GitRepo's comes before its
+// workspace's. Without any it is otherwise. The error is about those before it that cannot be
+// read.
 func FirstBudget(otherwise Budget, texts ...string) (Budget, error) {
-	text := cmp.Or(texts...)
-	if text == "" {
-		return otherwise, nil
+	var unread []error
+	for _, text := range texts {
+		if text == "" {
+			continue
+		}
+		b, err := ParseBudget(text)
+		if err == nil {
+			return b, errors.Join(unread...)
+		}
+		unread = append(unread, err)
 	}
-	b, err := ParseBudget(text)
-	if err != nil {
-		return otherwise, err
+	return otherwise, errors.Join(unread...)
+}
+
+// ReasonInvalidBudget is the reason of a deletion budget that is not used.
+const ReasonInvalidBudget = "InvalidDeletionBudget"
+
+// DefaultBudgets says what counts where no budget can be read.
+func DefaultBudgets() string {
+	return fmt.Sprintf("the default counts: 20%% of the bundles of the GitRepo, 10%% of the deployments of the workspace, at least %d", LeastBudget)
+}
+
+// SharedBudgetFault says of a GitRepo without a budget that can be read that its workspace has
+// one that cannot, and what counts; empty where that is not so.
+func SharedBudgetFault(own, namespace, shared string) string {
+	if _, err := ParseBudget(own); err == nil || shared == "" {
+		return ""
 	}
-	return b, nil
+	if _, err := ParseBudget(shared); err != nil {
+		return fmt.Sprintf("namespace %s: %v; it is not used, and %s", namespace, err, DefaultBudgets())
+	}
+	return ""
 }
 
 // Off reports whether nothing is ever held.

@@ -275,3 +275,48 @@ func TestHashNamesEveryThing(t *testing.T) {
 		}
 	}
 }
+
+// A budget that cannot be read hides no other one, and is told.
+func TestFirstBudget(t *testing.T) {
+	cases := map[string]struct {
+		own, shared string
+		want        Budget
+		faults      string
+	}{
+		"None":        {"", "", BundleBudget, ""},
+		"Own":         {"15", "50%", Budget{count: 15, fixed: true}, ""},
+		"Shared":      {"", "50%", Budget{percent: 50}, ""},
+		"OwnWrong":    {"50pct", "50%", Budget{percent: 50}, "50pct"},
+		"SharedWrong": {"15", "50pct", Budget{count: 15, fixed: true}, ""},
+		"BothWrong":   {"half", "50pct", BundleBudget, "half 50pct"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := FirstBudget(BundleBudget, c.own, c.shared)
+			if got != c.want || (err != nil) != (c.faults != "") {
+				t.Errorf("got %+v, %v", got, err)
+			}
+			for _, text := range strings.Fields(c.faults) {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("%v does not name %s", err, text)
+				}
+			}
+		})
+	}
+}
+
+// A GitRepo that has a budget of its own is not concerned by that of its workspace.
+func TestSharedBudgetFault(t *testing.T) {
+	const fault = `namespace shops: deletion budget "50pct": want a share such as 20%, a number, or off; it is not used, and the default counts: ` +
+		`20% of the bundles of the GitRepo, 10% of the deployments of the workspace, at least 3`
+	cases := map[string]struct{ own, shared, want string }{
+		"None": {"", "", ""}, "Good": {"", "50%", ""}, "Wrong": {"", "50pct", fault}, "Own": {"15", "50pct", ""}, "BothWrong": {"half", "50pct", fault},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := SharedBudgetFault(c.own, "shops", c.shared); got != c.want {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}

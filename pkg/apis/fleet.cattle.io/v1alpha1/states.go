@@ -87,6 +87,10 @@ const (
 	// ConditionDeletionHeld: a change would remove more than it may without being
 	// approved. It is there only as long as that is so.
 	ConditionDeletionHeld = "DeletionHeld"
+	// ConditionDeletionBudget: False on a GitRepo where the deletion budget of its
+	// workspace cannot be read and therefore does not count. It is there only as long as
+	// that is so.
+	ConditionDeletionBudget = "DeletionBudget"
 	// ConditionProcessed: namespace and status of a Cluster or ClusterGroup are
 	// in order.
 	ConditionProcessed = "Processed"
