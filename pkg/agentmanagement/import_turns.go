@@ -83,8 +83,18 @@ func (t *importTurns) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, err
 			given[keys[name]] = targets[name]
 		}
 	}
+	for _, key := range t.give(given, unread) {
+		t.near.Add(key)
+	}
+	t.tell(schedule, targets, clusters)
+	return kube.Next{After: schedule.After}, errors.Join(slices.Collect(maps.Values(unread))...)
+}
+
+// give replaces the turns that Clusters have, but for those that are unread, and returns the
+// Clusters whose turn is new.
+func (t *importTurns) give(given map[kube.Key]string, unread map[kube.Key]error) (fresh []kube.Key) {
 	t.mu.Lock()
-	var fresh []kube.Key
+	defer t.mu.Unlock()
 	for key := range unread {
 		if turn, has := t.given[key]; has {
 			given[key] = turn
@@ -96,12 +106,7 @@ func (t *importTurns) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, err
 		}
 	}
 	t.given = given
-	t.mu.Unlock()
-	for _, key := range fresh {
-		t.near.Add(key)
-	}
-	t.tell(schedule, targets, clusters)
-	return kube.Next{After: schedule.After}, errors.Join(slices.Collect(maps.Values(unread))...)
+	return fresh
 }
 
 // candidate is how it stands with a Cluster; false for one that has no agent yet,
