@@ -116,6 +116,32 @@ func (g *globals) command(std stdio) *cobra.Command {
 	return root
 }
 
+// otherTools are commands of kubectl, helm, flux and argocd that users try, with what does the
+// same here.
+var otherTools = map[string]string{
+	"fleet sync":      syncText,
+	"fleet reconcile": syncText,
+	"fleet refresh":   syncText,
+	"fleet rollback":  rollbackText,
+	"fleet undo":      rollbackText,
+	"fleet history":   "git log has the commits; fleet events repo/NAME says what became of them",
+	"fleet diff": "git diff shows what a commit changes and fleet test what a directory deploys; " +
+		"fleet bundlediff shows what was changed on the clusters",
+	"fleet describe":         "fleet explain BUNDLE [CLUSTER] says how it is and why, fleet events KIND/NAME what has happened",
+	"fleet cluster delete":   forgetText,
+	"fleet cluster remove":   forgetText,
+	"fleet cluster add":      joinText,
+	"fleet cluster register": joinText,
+}
+
+const (
+	syncText = "the manager reads each repository by itself, and fleet wait repo/NAME --commit @ waits for it; " +
+		"to have the same commit deployed again, raise spec.forceSyncGeneration of the GitRepo"
+	rollbackText = "the repository decides: git revert and git push; fleet suspend repo/NAME holds back what is new meanwhile"
+	forgetText   = "fleet cluster forget NAME lets a cluster go; what runs there stays"
+	joinText     = "fleet cluster join NAME lets a new cluster in"
+)
+
 // knownCommand refuses a word that is no command, and names the nearest one.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -124,6 +150,9 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	var names []string
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
+	}
+	if text := otherTools[cmd.CommandPath()+" "+args[0]]; text != "" {
+		return fmt.Errorf("no command %q: %s", args[0], text)
 	}
 	if near := spelling.Nearest(args[0], names); near != "" {
 		return fmt.Errorf("no command %q; did you mean %q?", args[0], near)
