@@ -38,6 +38,7 @@ type sighting struct {
 	quiet    []*fleet.GitRepo
 	list     []Attention
 	moving   []Moving
+	holds    bool // something that is paused is not at its newest version
 }
 
 func newSighting(f Fleet, now time.Time) *sighting {
@@ -280,8 +281,9 @@ func (s *sighting) bundleWaits(b *fleet.Bundle) {
 		return
 	case !unseen && late(b) && first == "":
 		first = notWorkedOn
-	case b.Spec.Paused:
-		first = "paused"
+	case b.Spec.Paused && !unseen: // PausedObjects lists it
+		s.holds = true
+		return
 	}
 	s.move(b, first)
 }

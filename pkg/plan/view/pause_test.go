@@ -128,3 +128,15 @@ func TestHeldMessage(t *testing.T) {
 		})
 	}
 }
+
+// A paused bundle is listed once, and the fleet is not settled while it lacks its newest version.
+func TestPausedIsNotSettled(t *testing.T) {
+	held := Summarize(Fleet{Bundles: []*fleet.Bundle{bundle("web", on(1, bad("a", fleet.OutOfSync, "paused")), pausedBundle)}}, Manager{}, now)
+	if len(held.Moving) != 0 || len(held.Paused) != 1 || held.Settled() {
+		t.Errorf("moving %v, paused %v, settled %t", held.Moving, held.Paused, held.Settled())
+	}
+	ready := Summarize(Fleet{Bundles: []*fleet.Bundle{bundle("web", on(1), pausedBundle)}}, Manager{}, now)
+	if len(ready.Paused) != 1 || !ready.Settled() {
+		t.Errorf("paused %v, settled %t", ready.Paused, ready.Settled())
+	}
+}

@@ -26,6 +26,9 @@ type Status struct {
 	Paused []PausedObject `json:"paused"`
 	// Offline is which clusters are away.
 	Offline Offline `json:"offline"`
+
+	// Holds tells that something that is paused is not at its newest version.
+	Holds bool `json:"-"`
 }
 
 // A Count counts objects by state.
@@ -146,7 +149,7 @@ func Summarize(f Fleet, m Manager, now time.Time) Status {
 	s.Attention = append(s.Attention, m.attention()...)
 	s.Attention = append(s.Attention, f.shardAttention()...)
 	s.Attention = append(s.Attention, seen.rows()...)
-	s.Moving = append(s.Moving, seen.moving...)
+	s.Moving, s.Holds = append(s.Moving, seen.moving...), seen.holds
 	return s
 }
 
@@ -155,8 +158,9 @@ func (s Status) Quiet() bool {
 	return len(s.Attention) == 0 && len(s.Moving) == 0 && len(s.Paused) == 0 && s.Offline.Count == 0
 }
 
-// Settled tells whether all is Ready but for clusters that are away.
-func (s Status) Settled() bool { return len(s.Attention) == 0 && len(s.Moving) == 0 }
+// Settled tells whether all is Ready but for clusters that are away. What is paused and not at
+// its newest version is not.
+func (s Status) Settled() bool { return len(s.Attention) == 0 && len(s.Moving) == 0 && !s.Holds }
 
 func tally[T any](list []T, state func(T) fleet.BundleState) Count {
 	c := Count{Total: len(list), States: map[fleet.BundleState]int{}}

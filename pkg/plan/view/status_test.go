@@ -273,11 +273,10 @@ func TestSummarize(t *testing.T) {
 			moving:    []string{"Bundle shops/web 1/2 being removed"},
 		},
 		"Paused": {
-			why: "paused is a reason to wait",
+			why: "what is paused does not move by itself: it has a list of its own",
 			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(1, bad("a", fleet.OutOfSync, "")), func(b *fleet.Bundle) {
 				b.Spec.Paused = true
 			})}},
-			moving: []string{"Bundle shops/web 0/1 paused"},
 		},
 		"NewBundle": {
 			why: "a bundle that nobody has worked on yet will be",
@@ -392,7 +391,7 @@ func TestSummarize(t *testing.T) {
 			if got.Offline.Count != c.offline {
 				t.Errorf("%s: want %d offline, got %d", c.why, c.offline, got.Offline.Count)
 			}
-			if quiet := len(c.attention)+len(c.moving)+c.offline == 0; got.Quiet() != quiet {
+			if quiet := len(c.attention)+len(c.moving)+len(got.Paused)+c.offline == 0; got.Quiet() != quiet {
 				t.Errorf("%s: want quiet %v", c.why, quiet)
 			}
 		})
