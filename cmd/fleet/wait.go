@@ -28,6 +28,9 @@ not waited for (exit 6; --reachable makes that 0, --include-offline waits for th
 // news from new.
 const settleTime = time.Second
 
+// statusTime is how long a wait that is over stays until fleet status says the same.
+const statusTime = 3 * time.Second
+
 // maxPairs is how many lines the table of a wait has.
 const maxPairs = 20
 
@@ -233,10 +236,25 @@ func (t *waiting) until(ctx context.Context, w world) (view.Progress, error) {
 			}
 			continue
 		case settled, end == view.Failed, t.o.settle == 0, t.o.commit != "" && proven:
+			t.shown(ctx, w)
 			return end, nil
 		}
 		if settled, err = t.calm(ctx, w); err != nil {
 			return end, err
+		}
+	}
+}
+
+// shown returns when the objects that fleet status reads say what has ended the wait, or
+// when the manager has had statusTime for that. The verdicts stay as they are.
+func (t *waiting) shown(ctx context.Context, w world) {
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	for i := 0; i < len(t.goals); {
+		if view.Shown(t.goals[i], t.verdicts[i], w.Fleet()) {
+			i++
+		} else if w.Next(ctx) != nil {
+			return
 		}
 	}
 }

@@ -95,8 +95,13 @@ func summariesOf(b *fleet.Bundle) []*fleet.BundleSummary {
 
 // Said is what a summary says of a cluster; nil where it does not name it.
 func Said(s *fleet.BundleSummary, cluster Key) *fleet.NonReadyResource {
+	return entryOf(s, cluster.String())
+}
+
+// entryOf is the entry of a name in a summary; nil where there is none.
+func entryOf(s *fleet.BundleSummary, name string) *fleet.NonReadyResource {
 	for i := range s.NonReadyResources {
-		if s.NonReadyResources[i].Name == cluster.String() {
+		if s.NonReadyResources[i].Name == name {
 			return &s.NonReadyResources[i]
 		}
 	}

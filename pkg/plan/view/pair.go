@@ -9,6 +9,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
 // A Progress is how far one bundle on one cluster is.
@@ -36,6 +37,10 @@ type Pair struct {
 	Wanted  string
 	// LastSeen is when the cluster checked in last, for one that is away.
 	LastSeen time.Time
+
+	reported   bool   // its agent has reported the state; nobody else is needed for Progress
+	said       string // with which message
+	generation int64  // of the Bundle
 }
 
 // pair judges one deployment.
@@ -44,6 +49,7 @@ func (j *judge) pair(b *fleet.Bundle, bd *fleet.BundleDeployment) {
 		Bundle: keyOf(b), Cluster: ClusterOf(bd), Progress: Waiting,
 		State: DeploymentState(bd), Message: DeploymentMessage(bd),
 		Commit: DeploymentCommit(bd), Wanted: b.Labels[fleet.LabelCommit],
+		said: summary.Message(bd), generation: b.Generation,
 	}
 	observed := b.Status.ObservedGeneration >= b.Generation
 	p.Written = observed && bd.Labels[fleet.LabelCommit] == p.Wanted
@@ -55,11 +61,11 @@ func (j *judge) pair(b *fleet.Bundle, bd *fleet.BundleDeployment) {
 	reason, stuck := permanent(bd)
 	switch {
 	case p.Written && p.State == fleet.Ready:
-		p.Progress = Reached
+		p.Progress, p.reported = Reached, true
 	case away && observed && !j.goal.All:
 		p.Progress, p.LastSeen = Deferred, c.Status.Agent.LastSeen.Time
 	case p.Written && stuck:
-		p.Progress, p.Reason = Failed, reason
+		p.Progress, p.Reason, p.reported = Failed, reason, true
 	case p.Written && bd.Spec.DeploymentID != "" && p.State != fleet.WaitApplied && p.State != fleet.OutOfSync:
 	case settled(b, bd, p) && paused(b, bd, c):
 		p.Progress, p.Reason, p.Message = Failed, fleet.ReasonSuspended, j.pausedBy(b, c)
@@ -68,7 +74,7 @@ func (j *judge) pair(b *fleet.Bundle, bd *fleet.BundleDeployment) {
 		p.Progress, p.State, p.Reason, p.Message = Failed, r.State, string(r.State), resourceMessage(r)
 	}
 	if r, text := frozen(b, p.Cluster); r != nil && (p.Progress == Reached || p.Progress == Waiting && unmoved(p.State)) {
-		p.Progress, p.State, p.Reason, p.Message = Failed, r.State, string(r.State), text
+		p.Progress, p.State, p.Reason, p.Message, p.reported = Failed, r.State, string(r.State), text, false
 	}
 	if p.Message == "" && p.Progress != Reached {
 		p.Message = waitsFor(b, p)
