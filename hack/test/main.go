@@ -23,6 +23,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -198,7 +199,10 @@ func (o options) goTest(ctx context.Context, s stage, tests *report) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("run go test: %w", err)
 	}
-	return errors.Join(tests.read(stdout), cmd.Wait())
+	err = errors.Join(tests.read(stdout), cmd.Wait())
+	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime() // of all processes that have ended
+	fmt.Printf("test: %s used %s of processor time on %d processors\n", s.name, used.Round(time.Second), runtime.NumCPU())
+	return err
 }
 
 // env is what go test gets besides our own environment. Without cgo the tests
