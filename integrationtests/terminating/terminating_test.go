@@ -34,6 +34,7 @@ var mistakes = []mistake{
 // manager up, and with one that is started later. What the person keeps is adopted by
 // what is made again, and what the person approves is removed.
 func TestDeletedByMistake(t *testing.T) {
+	t.Parallel()
 	all := newWorld(t, fromFiles(t))
 	for _, m := range mistakes {
 		for _, down := range []bool{false, true} {
@@ -94,6 +95,7 @@ func TestDeletedByHand(t *testing.T) {
 // each of those that Bundles and GitRepos only need, and the namespaces that the manager
 // makes.
 func TestOthersDeleted(t *testing.T) {
+	t.Parallel()
 	all := newWorld(t, fromFiles(t))
 	var every []string
 	for _, info := range fleet.Kinds() {
