@@ -19,6 +19,7 @@ import (
 // What nobody owns goes after two looks; what somebody owns, or may still be
 // coming, stays.
 func TestCleanup(t *testing.T) {
+	t.Parallel()
 	g := openGate(t, map[string]any{"bootstrap": map[string]any{"enabled": false}})
 	ctx := t.Context()
 	g.halt() // only the sweeps of this test

@@ -22,6 +22,7 @@ import (
 // manager's own namespace. Installing the local agent, changing it and removing it
 // touches nothing of the other one.
 func TestLocalAgentBesideAnother(t *testing.T) {
+	t.Parallel()
 	g := openGate(t, map[string]any{"bootstrap": map[string]any{"localAgentDisabled": true}})
 	ctx := t.Context()
 	upper := registration.Agent{

@@ -27,6 +27,7 @@ var everybody = []string{
 // What docs/security.md promises of credentials, tried with every verb on every
 // kind.
 func TestRightsOfCredentials(t *testing.T) {
+	t.Parallel()
 	g := openGate(t, map[string]any{"apiServerURL": "https://x", "bootstrap": map[string]any{"enabled": false}})
 	values := g.token(fleet.NamespaceDefault, "import-all", 0)
 	one, two := g.register(values, "client-one", "r1", nil), g.register(values, "client-two", "r2", nil)
