@@ -244,8 +244,55 @@ func TestLint(t *testing.T) {
 		},
 		"Guess": {
 			why:  "what a made-up value breaks may be all right",
-			tree: map[string]string{"Chart.yaml": chart, "fleet.yaml": "helm: {values: {n: \"${ .ClusterValues.n }\"}}", "templates/a.yaml": "{{ if ne .Values.n 3 }}{{ fail \"want 3\" }}{{ end }}"},
+			tree: map[string]string{"Chart.yaml": chart, "fleet.yaml": "helm: {values: {m: \"${ .ClusterValues.m }\"}}", "templates/a.yaml": "{{ if ne .Values.m 3 }}{{ fail \"want 3\" }}{{ end }}"},
 			want: "templates/a.yaml:1:27: warning: render: want 3 [render]\n    for every sample cluster; the templates ask for what only a real cluster has; say which there are with --cluster-file\n",
+		},
+		"NoGuessMissingValue": {
+			why: "no label gives a value that no template of fleet.yaml sets",
+			tree: map[string]string{
+				"Chart.yaml": chart, "values.yaml": "logLevel: info\n", "templates/a.yaml": cm + "data:\n  region: {{ .Values.region }}\n  level: {{ .Values.log.level | quote }}\n",
+				"fleet.yaml": "helm:\n  values:\n    region: ${ get .ClusterLabels \"region\" }\n",
+			},
+			want: "templates/a.yaml:6:20: error: render: .Values.log.level: there is no value log; set it in values.yaml of the chart or in helm.values [render]\n    for every sample cluster\n", code: 4,
+		},
+		"NoGuessSchema": {
+			why: "what fleet.yaml says itself does not fit, whatever the label is",
+			tree: map[string]string{
+				"Chart.yaml": chart, "templates/a.yaml": cm, "values.schema.json": `{"type": "object", "properties": {"replicas": {"type": "integer"}, "region": {"type": "string"}}}`,
+				"fleet.yaml": "helm:\n  values:\n    replicas: three\n    region: ${ get .ClusterLabels \"region\" }\n",
+			},
+			want: "fleet.yaml:3:15: error: render: value replicas does not fit the schema of chart web: got string, want integer [render]\n    for every sample cluster\n", code: 4,
+		},
+		"GuessSchema": {
+			why: "the label may be a number",
+			tree: map[string]string{
+				"Chart.yaml": chart, "templates/a.yaml": cm, "values.schema.json": `{"type": "object", "properties": {"replicas": {"type": "integer"}}}`,
+				"fleet.yaml": "helm:\n  values:\n    replicas: ${ get .ClusterLabels \"size\" }\n",
+			},
+			want: "fleet.yaml:3:15: warning: render: value replicas does not fit the schema of chart web: got string, want integer [render]\n    for every sample cluster; " + hintGuessed + "\n",
+		},
+		"NoGuessInclude": {
+			why: "no label defines a template",
+			tree: map[string]string{
+				"Chart.yaml": chart, "templates/a.yaml": cm + "data: {a: {{ include \"nosuch\" . }}}\n", "fleet.yaml": "helm: {values: {tier: \"${ .ClusterLabels.tier }\"}}",
+			},
+			want: "templates/a.yaml:4:14: error: render: include \"nosuch\" .: error calling include: template: no template \"nosuch\" associated with template \"gotpl\" [render]\n    for every sample cluster\n", code: 4,
+		},
+		"GuessElse": {
+			why: "the value is not missing on clusters whose label the chart knows",
+			tree: map[string]string{
+				"Chart.yaml": chart, "fleet.yaml": "helm: {values: {tier: \"${ .ClusterLabels.tier }\"}}",
+				"templates/a.yaml": cm + "{{ if eq .Values.tier \"front\" }}\ndata: {}\n{{ else }}\ndata: {a: {{ .Values.log.level }}}\n{{ end }}\n",
+			},
+			want: "templates/a.yaml:7:21: warning: render: .Values.log.level: there is no value log; set it in values.yaml of the chart or in helm.values [render]\n    for every sample cluster; " + hintGuessed + "\n",
+		},
+		"GuessSubchart": {
+			why: "a label may switch the chart in the chart off",
+			tree: map[string]string{
+				"Chart.yaml": chart + "dependencies: [{name: db, version: 1.0.0, condition: db.enabled}]\n", "templates/a.yaml": cm, "charts/db/Chart.yaml": strings.ReplaceAll(chart, "web", "db"),
+				"charts/db/templates/b.yaml": "a: {{ .Values.log.level }}\n", "fleet.yaml": "helm: {values: {db: {enabled: \"${ .ClusterLabels.db }\"}}}",
+			},
+			want: "charts/db/templates/b.yaml:1:14: warning: render: .Values.log.level: there is no value log for the subchart db; set it in values.yaml of the chart or in helm.values [render]\n    for every sample cluster; " + hintGuessed + "\n",
 		},
 		"ValuesFrom": {
 			why:  "values that only the cluster has are not an error",

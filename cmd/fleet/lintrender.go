@@ -45,6 +45,9 @@ type trial struct {
 	objects  map[string][]schema.Rendered // by version of Kubernetes; filled by render
 	held     map[string]lintHeld          // by key of a version; filled by render
 	versions map[string]string            // the key of the version of each cluster, by its title
+
+	dependence *lint.Dependence         // filled by depends
+	dependent  map[finding.Finding]bool // filled by depends
 }
 
 // run is what goes wrong for any of the clusters, each thing once.
@@ -179,7 +182,7 @@ func (t *trial) guessed(c lintCluster, f finding.Finding) finding.Finding {
 
 // render renders one version, once for all clusters that it is the same for.
 func (t *trial) render(c lintCluster, m content.Manifest, v deployment.Version, customizations []int) []finding.Finding {
-	kube := or(or(t.o.kubeVersion, c.kubeVersion), recentKubernetes)
+	kube := t.kubeOf(c)
 	key := v.ID + " " + kube + fmt.Sprint(c.Guessed)
 	t.versions[c.Title] = key
 	if list, done := t.rendered[key]; done {
@@ -187,6 +190,11 @@ func (t *trial) render(c lintCluster, m content.Manifest, v deployment.Version, 
 	}
 	t.rendered[key] = t.renderOnce(c, m, v, kube, key, customizations)
 	return t.rendered[key]
+}
+
+// kubeOf is the version of Kubernetes that charts see on a cluster.
+func (t *trial) kubeOf(c lintCluster) string {
+	return or(or(t.o.kubeVersion, c.kubeVersion), recentKubernetes)
 }
 
 func (t *trial) renderOnce(c lintCluster, m content.Manifest, v deployment.Version, kube, key string, customizations []int) []finding.Finding {
@@ -209,7 +217,7 @@ func (t *trial) renderOnce(c lintCluster, m content.Manifest, v deployment.Versi
 	var list []finding.Finding
 	for _, v := range helm.Violations(d, err) {
 		if f, ok := t.origins.Violation(customizations, v.Chart, v.Pointer, v.Text); ok {
-			list = append(list, t.weigh(c, d, err, f))
+			list = append(list, t.weigh(c, d, err, f, func(on *lint.Dependence) bool { return on.Violation(v.Pointer, v.Text) }))
 		}
 	}
 	if len(list) > 0 {
@@ -223,13 +231,19 @@ func (t *trial) renderOnce(c lintCluster, m content.Manifest, v deployment.Versi
 		f.Rule = finding.RuleTemplate
 		return []finding.Finding{f} // for any cluster
 	}
-	return []finding.Finding{t.weigh(c, d, err, f)}
+	return []finding.Finding{t.weigh(c, d, err, f, func(on *lint.Dependence) bool {
+		place, ok := helm.Locate(d, err)
+		return !ok || on.Line(place.File, place.Line, helm.AbsentTemplate(err))
+	})}
 }
 
 // weigh makes the finding about an error of Render a warning where a real cluster
-// may have what is missing here.
-func (t *trial) weigh(c lintCluster, d helm.Deployment, err error, f finding.Finding) finding.Finding {
-	f = t.guessed(c, f)
+// may have what is missing here. depends reports whether the values that the error is
+// about may depend on the cluster.
+func (t *trial) weigh(c lintCluster, d helm.Deployment, err error, f finding.Finding, depends func(*lint.Dependence) bool) finding.Finding {
+	if guessed := t.guessed(c, f); guessed != f && t.depends(c, d, f, depends) {
+		f = guessed
+	}
 	switch {
 	case fault.ReasonOf(err) == release.ReasonIncompatible && t.o.kubeVersion == "" && c.kubeVersion == "":
 		f.Severity, f.Hint = finding.Warning, "say which version it is for with --kube-version"

@@ -307,3 +307,7 @@ func noNamespaceFor(err error) error {
 	m := noNamespace.FindStringSubmatch(plainText(err))
 	return objectFirst(err, fmt.Sprintf("namespace %q does not exist; create it, or add it to the bundle", m[1]))
 }
+
+// AbsentTemplate reports whether an error of Render is about a template that includes one
+// which is not there.
+func AbsentTemplate(err error) bool { return err != nil && ofInclude.MatchString(plainText(err)) }

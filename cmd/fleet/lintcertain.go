@@ -1,0 +1,43 @@
+package main
+
+import (
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/lint"
+)
+
+// fillings are what stands for the values that depend on the cluster, to see whether the
+// chart renders with any of them.
+var fillings = []any{nil, false, true, "other"}
+
+// depends reports whether a failure for a made-up cluster may depend on what a real one
+// has: reads says so of the values, or the chart renders with other values from the
+// cluster.
+func (t *trial) depends(c lintCluster, d helm.Deployment, f finding.Finding, reads func(*lint.Dependence) bool) bool {
+	if known, done := t.dependent[f]; done {
+		return known
+	}
+	if t.dependence == nil {
+		t.dependence, t.dependent = lint.DependenceOf(t.result.Bundle), map[finding.Finding]bool{}
+	}
+	t.dependent[f] = reads(t.dependence) || t.renders(c, d)
+	return t.dependent[f]
+}
+
+// renders reports whether the chart renders where other values come from the cluster.
+func (t *trial) renders(c lintCluster, d helm.Deployment) bool {
+	if d.Options.Helm == nil || d.Options.Helm.Values == nil {
+		return false
+	}
+	options := *d.Options.Helm
+	d.Options.Helm = &options
+	for _, v := range fillings {
+		filled := t.dependence.Fill(options.Values.Data, v)
+		options.Values = &fleet.GenericMap{Data: filled}
+		if _, err := helm.Render(d, helm.RenderOptions{KubeVersion: t.kubeOf(c), Patches: true}); err == nil {
+			return true
+		}
+	}
+	return false
+}
