@@ -89,6 +89,7 @@ func startIn(t *testing.T, fleet *fake, args ...string) *liveCommand {
 	st := stage{fake: f.live.fake}
 	g := st.globals(func() {})
 	g.dial = func(stdio) (access, error) { return access{api: f.live, server: f.live.address(), user: "ana"}, nil }
+	g.watch = func(ctx context.Context, s *session, of selection) (world, error) { return s.watch(ctx, of) }
 	root := g.command(stdio{in: strings.NewReader(""), out: &f.out, err: &f.notes})
 	root.SetArgs(args)
 	var ctx context.Context
