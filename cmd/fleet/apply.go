@@ -236,7 +236,7 @@ func (o *applyOptions) noteDirectory(std stdio) {
 
 // runApply reads the directories, and prints or writes their Bundles.
 func runApply(ctx context.Context, g *globals, o applyOptions, std stdio) error {
-	if err := o.gather(); err != nil {
+	if err := o.gather(std); err != nil {
 		return err
 	}
 	o.noteDirectory(std)

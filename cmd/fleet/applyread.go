@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/reader"
@@ -21,6 +20,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
 
@@ -111,7 +111,7 @@ func (h *helmAccess) unsent() bool {
 }
 
 // gather reads what comes from files and from around the command.
-func (o *applyOptions) gather() error {
+func (o *applyOptions) gather(std stdio) error {
 	if o.commit == "" {
 		head, err := git.Head(".")
 		if err != nil && !errors.Is(err, git.ErrNoCheckout) {
@@ -131,11 +131,11 @@ func (o *applyOptions) gather() error {
 	if err != nil {
 		return fmt.Errorf("read targets: %w", err)
 	}
-	var spec fleet.BundleSpec
-	if err := yaml.Unmarshal(data, &spec); err != nil {
-		return fmt.Errorf("%w: %s: %w", errInput, o.targetsFile, err)
+	targets, found := fleetyaml.ParseTargets(o.targetsFile, data)
+	if n := tellFound(std, found, o.strict); n > 0 {
+		return fmt.Errorf("%w: %s in %s", errInput, plural(n, "error"), o.targetsFile)
 	}
-	o.bundle.Targets, o.bundle.Restrictions = spec.Targets, spec.TargetRestrictions
+	o.bundle.Targets, o.bundle.Restrictions = targets.Targets, targets.TargetRestrictions
 	return nil
 }
 
@@ -237,17 +237,7 @@ func below(here, arg string) (string, error) {
 // tellFindings says what was found, and fails if any of it is an error, or with
 // strict anything at all.
 func tellFindings(std stdio, set bundle.Set, strict, printing bool) error {
-	all := set.All()
-	n := 0
-	for _, f := range all {
-		if strict {
-			f.Severity = finding.Error
-		}
-		if f.Severity == finding.Error {
-			n++
-		}
-		tellFinding(std, f)
-	}
+	n := tellFound(std, set.All(), strict)
 	if n == 0 {
 		return nil
 	}
@@ -256,6 +246,22 @@ func tellFindings(std stdio, set bundle.Set, strict, printing bool) error {
 		done = "printed"
 	}
 	return fmt.Errorf("%w: %s, nothing is %s", errInput, plural(n, "error"), done)
+}
+
+// tellFound says what was found, and returns how much of it is an error: with strict all
+// of it.
+func tellFound(std stdio, found []finding.Finding, strict bool) int {
+	n := 0
+	for _, f := range found {
+		if strict {
+			f.Severity = finding.Error
+		}
+		if f.Severity == finding.Error {
+			n++
+		}
+		tellFinding(std, f)
+	}
+	return n
 }
 
 // tellFinding says one thing that is wrong, and what would help.

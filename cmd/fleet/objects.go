@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
+	"gopkg.in/yaml.v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,6 +16,9 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
+	"github.com/fleetworkspace/fleet/pkg/plan/position"
 )
 
 // maxObjectsBytes bounds a file of objects: a bundle of 32 MiB, packed and in
@@ -61,71 +66,108 @@ func shownFile(name string) string {
 	return name
 }
 
-// readObjects reads the objects of a file that the user names; - is stdin.
+// readObjects reads the objects of a file that the user names; - is stdin. It says
+// which of their fields nothing reads.
 func readObjects(name string, std stdio) (objects, error) {
 	data, err := readFile(name, std)
 	if err != nil {
 		return objects{}, err
 	}
-	return parseObjects(data, name)
+	f := objectFile{name: name, data: data}
+	if err := f.parse(); err != nil {
+		return objects{}, err
+	}
+	if n := tellFound(std, f.found, false); n > 0 {
+		return objects{}, fmt.Errorf("%w: %s in %s", errInput, plural(n, "error"), shownFile(name))
+	}
+	return f.objects, nil
 }
 
-// parseObjects reads a stream of YAML or JSON documents; lists are taken apart.
-// name is the file, for errors.
-func parseObjects(data []byte, name string) (objects, error) {
-	var out objects
-	decode := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+// An objectFile is a file whose objects are read.
+type objectFile struct {
+	objects
+	name  string
+	data  []byte
+	found []finding.Finding // fields that nothing reads
+
+	documents []*yaml.Node // with their places; nil until one is asked for
+}
+
+// parse reads a stream of YAML or JSON documents; lists are taken apart.
+func (f *objectFile) parse() error {
+	decode := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(f.data), 4096)
 	for n := 1; ; n++ {
 		raw := map[string]any{}
 		err := decode.Decode(&raw)
 		if errors.Is(err, io.EOF) {
-			return out, nil
+			return nil
 		}
 		if err != nil {
-			return out, fmt.Errorf("%w: %s, document %d: %w", errInput, shownFile(name), n, err)
+			return fmt.Errorf("%w: %s, document %d: %w", errInput, shownFile(f.name), n, err)
 		}
 		if len(raw) == 0 {
 			continue
 		}
-		if err := out.add(&unstructured.Unstructured{Object: raw}); err != nil {
-			return out, fmt.Errorf("%w: %s, document %d: %w", errInput, shownFile(name), n, err)
+		if err := f.add(&unstructured.Unstructured{Object: raw}, n-1); err != nil {
+			return fmt.Errorf("%w: %s, document %d: %w", errInput, shownFile(f.name), n, err)
 		}
 	}
 }
 
-// add takes in one object, or the items of a list.
-func (o *objects) add(u *unstructured.Unstructured) error {
+// add takes in the object of a document, or the items of a list: item leads to it there.
+func (f *objectFile) add(u *unstructured.Unstructured, document int, item ...any) error {
 	if u.IsList() {
-		return u.EachListItem(func(item runtime.Object) error { return o.add(item.(*unstructured.Unstructured)) })
+		i := -1
+		return u.EachListItem(func(entry runtime.Object) error {
+			i++
+			return f.add(entry.(*unstructured.Unstructured), document, append(slices.Clone(item), "items", i)...)
+		})
 	}
+	place := func() *yaml.Node { return f.place(u, document, item) }
 	var err error
 	switch u.GroupVersionKind().GroupKind().String() {
 	case "Bundle." + fleet.Group:
-		err = take(u, &o.bundles)
+		err = take(f, u, place, &f.bundles)
 	case "Cluster." + fleet.Group:
-		err = take(u, &o.clusters)
+		err = take(f, u, place, &f.clusters)
 	case "ClusterGroup." + fleet.Group:
-		err = take(u, &o.groups)
+		err = take(f, u, place, &f.groups)
 	case "BundleNamespaceMapping." + fleet.Group:
-		err = take(u, &o.mappings)
+		err = take(f, u, place, &f.mappings)
 	case "Content." + fleet.Group:
-		err = take(u, &o.contents)
+		err = take(f, u, place, &f.contents)
 	case "BundleDeployment." + fleet.Group:
-		err = take(u, &o.deployments)
+		err = take(f, u, place, &f.deployments)
 	case "Secret":
-		err = take(u, &o.secrets)
+		err = take(f, u, place, &f.secrets)
 	case "Namespace":
-		err = take(u, &o.namespaces)
+		err = take(f, u, place, &f.namespaces)
 	default:
-		o.others = append(o.others, u.GetKind())
+		f.others = append(f.others, u.GetKind())
 	}
 	return err
 }
 
-// take reads an object as its type.
-func take[T any](u *unstructured.Unstructured, into *[]*T) error {
+// take reads an object as its type. A field that the type does not have is an error, and
+// of an object that a server has written a warning: the server may know more than this
+// program. Of the same warnings the first is kept.
+func take[T any](f *objectFile, u *unstructured.Unstructured, place func() *yaml.Node, into *[]*T) error {
 	out := new(T)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, out); err != nil {
+	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, out, true)
+	if _, unknown := runtime.AsStrictDecodingError(err); unknown {
+		err = nil
+		severity := finding.Error
+		if u.GetUID() != "" {
+			severity = finding.Warning
+		}
+		for _, found := range fleetyaml.UnknownKeys[T](shownFile(f.name), place(), severity) {
+			same := func(k finding.Finding) bool { return k.Severity == found.Severity && k.Message == found.Message }
+			if found.Severity == finding.Error || !slices.ContainsFunc(f.found, same) {
+				f.found = append(f.found, found)
+			}
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("%s %q: %w", u.GetKind(), u.GetName(), err)
 	}
 	if m, err := meta.Accessor(out); err == nil && m.GetName() == "" {
@@ -133,6 +175,38 @@ func take[T any](u *unstructured.Unstructured, into *[]*T) error {
 	}
 	*into = append(*into, out)
 	return nil
+}
+
+// place is where an object stands in the file. Where that is not to be found, as in a
+// stream of JSON, it is the object without places.
+func (f *objectFile) place(u *unstructured.Unstructured, document int, item []any) *yaml.Node {
+	if f.documents == nil {
+		for _, d := range position.Documents(f.data) {
+			root := position.Root(d.Text)
+			if root != nil {
+				position.Shift(root, d.Before)
+			}
+			if len(d.Text) > 0 { // as the decoder counts
+				f.documents = append(f.documents, root)
+			}
+		}
+	}
+	if document < len(f.documents) {
+		n := f.documents[document]
+		for _, key := range item {
+			n = position.Value(n, key)
+		}
+		kind, _ := position.Text(n, "kind")
+		name, _ := position.Text(n, "metadata", "name")
+		if n != nil && kind == u.GetKind() && name == u.GetName() {
+			return n
+		}
+	}
+	n := &yaml.Node{}
+	if err := n.Encode(u.Object); err != nil {
+		return nil
+	}
+	return n
 }
 
 // isBundle tells whether data is one Bundle, and not a file in the format of

@@ -27,6 +27,12 @@ type checker struct {
 	path  string
 	found []finding.Finding
 	more  bool // something was left out
+
+	// unknown is the severity of a key that nothing reads, outside of label selectors,
+	// and belongs where such a key is known: a hint, or empty.
+	unknown finding.Severity
+	belongs func(key string, s slot) string
+	exact   bool // the decoder minds the case of keys
 }
 
 // takes tells whether another finding would be kept: the first error always is.
@@ -178,7 +184,7 @@ func (c *checker) mapping(n *yaml.Node, s slot) {
 	for _, p := range pairs(n) {
 		key := p.key
 		f, ok := known[key.Value]
-		if !ok {
+		if !ok && !c.exact {
 			for name, other := range known { // the decoder accepts another case
 				if strings.EqualFold(name, key.Value) {
 					f, ok = other, true

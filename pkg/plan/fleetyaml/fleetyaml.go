@@ -108,29 +108,18 @@ func Parse(path string, data []byte) (File, []finding.Finding) {
 			Message: fmt.Sprintf("the file is larger than %d KiB", MaxBytes>>10),
 		}}
 	}
-	root, more, err := parseNode(data)
-	if err != nil {
-		return f, []finding.Finding{SyntaxFinding(path, position.Document{Text: data}, err, HintTemplates)}
-	}
-	c := &checker{path: path}
-	if more != nil {
-		c.add(more, finding.Warning, finding.RuleUnknownKey, "only the first document of the file is read", "")
-	}
+	c := &checker{path: path, unknown: finding.Warning, belongs: belongs}
+	root, found := c.first(data)
 	if root == nil {
-		return f, c.found
+		return f, found
 	}
 	f.root = root
-	if sizeOf(root).tooLarge() {
-		f.root = nil
-		c.add(root, finding.Error, finding.RuleTooLarge, "the file unfolds to too much: aliases stand for too many or too large values", "")
-		return f, c.found
-	}
 	f.Name = nameOf(root)
 	c.document(root)
 	if finding.HasErrors(c.found) {
 		return f, c.sorted()
 	}
-	doc, err := decodeDocument(data)
+	doc, err := decodeAs[document](data)
 	if err != nil {
 		line, _, text := syntax(data, err)
 		c.add(&yaml.Node{Line: line}, finding.Error, finding.RuleType, "cannot be read: "+text, "")
@@ -142,13 +131,30 @@ func Parse(path string, data []byte) (File, []finding.Finding) {
 	return f, c.sorted()
 }
 
-// decodeDocument decodes a file into its type. The YAML package looks at the type to
+// first is the first document of a file, and nil where there is none that can be
+// checked, with all that was found then.
+func (c *checker) first(data []byte) (*yaml.Node, []finding.Finding) {
+	root, more, err := parseNode(data)
+	if err != nil {
+		return nil, []finding.Finding{SyntaxFinding(c.path, position.Document{Text: data}, err, HintTemplates)}
+	}
+	if more != nil {
+		c.add(more, finding.Warning, finding.RuleUnknownKey, "only the first document of the file is read", "")
+	}
+	if root != nil && sizeOf(root).tooLarge() {
+		c.add(root, finding.Error, finding.RuleTooLarge, "the file unfolds to too much: aliases stand for too many or too large values", "")
+		root = nil
+	}
+	return root, c.found
+}
+
+// decodeAs decodes a file into its type. The YAML package looks at the type to
 // make texts of numbers, and sets pointers in the value that it is given while it does so:
 // for a key below helm it looks among the fields of the embedded BundleSpec, and leaves an
 // empty RolloutStrategy there for helm.rolloutStrategy. So that value is thrown away, and
 // the JSON is decoded again into one that is empty.
-func decodeDocument(data []byte) (document, error) {
-	var doc, scratch document
+func decodeAs[T any](data []byte) (T, error) {
+	var doc, scratch T
 	var raw json.RawMessage
 	var decodeErr error
 	keep := func(d *json.Decoder) *json.Decoder {

@@ -16,10 +16,10 @@ import (
 )
 
 // unknownKey says of a key of a mapping that nothing reads it: an error in label
-// selectors, which match everything without it, elsewhere a warning.
+// selectors, which match everything without it, elsewhere what the checker is set to.
 func (c *checker) unknownKey(n *yaml.Node, p pair, s slot, known map[string]field) {
 	selector := s.t == reflect.TypeFor[metav1.LabelSelector]()
-	key, severity := cut(p.key.Value), finding.Warning
+	key, severity := cut(p.key.Value), c.unknown
 	if selector {
 		severity = finding.Error
 	}
@@ -28,14 +28,18 @@ func (c *checker) unknownKey(n *yaml.Node, p pair, s slot, known map[string]fiel
 	}
 	near := spelling.Nearest(key, names(known))
 	if selector {
-		c.add(p.key, severity, finding.RuleUnknownKey, selectorText(n, p, s, near), "")
+		c.add(p.key, severity, finding.RuleUnknownKey, c.selectorText(n, p, s, near), "")
 		return
 	}
-	hint := cmp.Or(indented(n, key, known), belongs(p.key.Value, s))
+	hint := cmp.Or(indented(n, key, known), c.belongs(p.key.Value, s))
 	if near != "" && hint == "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	c.add(p.key, severity, finding.RuleUnknownKey, fmt.Sprintf("unknown key %q is ignored", key), hint)
+	text := fmt.Sprintf("unknown key %q", key)
+	if severity == finding.Warning {
+		text += " is ignored"
+	}
+	c.add(p.key, severity, finding.RuleUnknownKey, text, hint)
 }
 
 // ClusterLabels is no key of a target, and is taken for one: templates call labels so.
@@ -115,11 +119,11 @@ const hintNamespace = "it belongs to the GitRepo; namespace puts all objects of 
 
 // selectorText is what to say of an unknown key of a label selector. What would
 // help is part of it, since the GitRepo shows no hints.
-func selectorText(n *yaml.Node, p pair, s slot, near string) string {
+func (c *checker) selectorText(n *yaml.Node, p pair, s slot, near string) string {
 	name := s.where[strings.LastIndex(s.where, ".")+1:]
 	text := fmt.Sprintf("unknown key %q in %s", cut(p.key.Value), name)
-	if lookup(n, "matchLabels") == nil && lookup(n, "matchExpressions") == nil {
-		text += ": it means every " + selected(name)
+	if !c.has(n, "matchLabels") && !c.has(n, "matchExpressions") {
+		text += ": it means every " + selected(s.where, name)
 	} else {
 		text += " is ignored"
 	}
@@ -132,13 +136,28 @@ func selectorText(n *yaml.Node, p pair, s slot, near string) string {
 	return text + "; want matchLabels or matchExpressions"
 }
 
-// selected is what the selector of that key selects.
-func selected(key string) string {
+// has reports whether the decoder finds a key in a mapping.
+func (c *checker) has(n *yaml.Node, key string) bool {
+	if !c.exact {
+		return lookup(n, key) != nil
+	}
+	return slices.ContainsFunc(pairs(n), func(p pair) bool { return p.key.Value == key })
+}
+
+// selected is what the selector of that key selects, which stands at a place: the
+// selector of a ClusterGroup clusters, that of dependsOn bundles.
+func selected(where, key string) string {
 	switch strings.ToLower(key) {
 	case "clustergroupselector":
 		return "cluster group"
-	case "selector":
+	case "bundleselector":
 		return "bundle"
+	case "namespaceselector", "allowedtargetnamespaceselector":
+		return "namespace"
+	case "selector":
+		if where != "spec.selector" {
+			return "bundle"
+		}
 	}
 	return "cluster"
 }

@@ -1,0 +1,53 @@
+package fleetyaml
+
+import (
+	"reflect"
+	"slices"
+
+	"gopkg.in/yaml.v3"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+)
+
+// UnknownKeys are the keys of a Kubernetes object that its type T does not have, but
+// for those of its status: an error in label selectors, as in fleet.yaml, and of the
+// given severity elsewhere. root is the object in the file that path names, which must
+// have been decoded before. The case of keys counts, as it does for an API server.
+func UnknownKeys[T any](path string, root *yaml.Node, severity finding.Severity) []finding.Finding {
+	if root == nil || sizeOf(root).endless {
+		return nil
+	}
+	t := reflect.TypeFor[T]()
+	c := &checker{path: path, unknown: severity, exact: true, belongs: func(key string, s slot) string { return belongsInObject(key, s, t) }}
+	c.value(withoutStatus(root), slot{t, "", false})
+	return slices.DeleteFunc(c.sorted(), func(f finding.Finding) bool { return f.Rule != finding.RuleUnknownKey })
+}
+
+// withoutStatus is an object without its status: only servers and agents write that.
+func withoutStatus(root *yaml.Node) *yaml.Node {
+	object := *deref(root)
+	object.Content = nil
+	for i, n := range deref(root).Content {
+		if key := deref(root).Content[i-i%2]; key.Value != "status" {
+			object.Content = append(object.Content, n)
+		}
+	}
+	return &object
+}
+
+// belongsInObject is where a key that is unknown in a place of an object is known. It
+// is empty for others.
+func belongsInObject(key string, s slot, object reflect.Type) string {
+	spec, hasSpec := fields(object)["spec"]
+	if hasSpec && s.where == "" {
+		if _, ok := fields(spec.t)[key]; ok {
+			return "it belongs below spec"
+		}
+	}
+	_, helm := fields(reflect.TypeFor[fleet.HelmOptions]())[key]
+	if _, ok := fields(s.t)["helm"]; ok && helm {
+		return "it belongs under helm: helm." + key
+	}
+	return ""
+}
