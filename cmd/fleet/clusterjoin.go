@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -15,6 +16,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/manifest"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -112,6 +114,9 @@ func runClusterJoin(ctx context.Context, o clusterJoinOptions, ttl time.Duration
 		if id, err = to.identity(ctx); err != nil {
 			return err
 		}
+		if err := s.checkUnjoined(ctx, o.name, to.agent(ctx, s.system, id)); err != nil {
+			return err
+		}
 	}
 	before, id, err := s.expect(ctx, o, id)
 	if err != nil {
@@ -148,6 +153,44 @@ func (n newcomer) identity(ctx context.Context) (string, error) {
 	return string(u.GetUID()), nil
 }
 
+// agent is what the agent that is installed in a namespace of the newcomer says of it,
+// as far as that is there and may be read. uid is that of its namespace kube-system.
+func (n newcomer) agent(ctx context.Context, namespace, uid string) registration.Installed {
+	var config *corev1.ConfigMap
+	if u, err := n.api.Get(ctx, configMaps, namespace, fleet.ConfigMapAgent); err == nil {
+		config, _ = as[corev1.ConfigMap](u)
+	}
+	var secret *corev1.Secret
+	if u, err := n.api.Get(ctx, secrets, namespace, fleet.SecretAgent); err == nil {
+		secret, _ = as[corev1.Secret](u)
+	}
+	return registration.ReadInstalled(config, secret, uid)
+}
+
+// checkUnjoined refuses a newcomer whose agent checks in as another Cluster: of this
+// workspace, or of the one that the agent has registered in.
+func (s *session) checkUnjoined(ctx context.Context, name string, there registration.Installed) error {
+	clusters, err := s.clustersHere(ctx)
+	if err != nil {
+		return err
+	}
+	if k := there.Cluster; k.Name != "" && k.Namespace != s.scope {
+		if u, err := s.api.Get(ctx, mustKind("clusters").resource(), k.Namespace, k.Name); err == nil {
+			c, err := as[fleet.Cluster](u)
+			if err != nil {
+				return err
+			}
+			clusters = append(clusters, c)
+		}
+	}
+	c := there.JoinedAs(clusters, view.Key{Namespace: s.scope, Name: name})
+	if c == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: that cluster is %s/%s already (clientID %s); to let it in as %s, first: fleet cluster forget -n %[2]s %[3]s",
+		errRefused, c.Namespace, c.Name, c.Spec.ClientID, name)
+}
+
 // expect makes the Cluster that an agent with an id is to become, or finds it. It
 // returns when an agent has checked in as it last, and the id that counts.
 func (s *session) expect(ctx context.Context, o clusterJoinOptions, id string) (before time.Time, clientID string, err error) {
@@ -157,8 +200,6 @@ func (s *session) expect(ctx context.Context, o clusterJoinOptions, id string) (
 	}
 	for _, c := range clusters {
 		switch {
-		case c.Name != o.name && c.Spec.ClientID == id:
-			return before, "", fmt.Errorf("%w: that cluster is %s/%s already (its namespace kube-system has the same UID)", errRefused, s.scope, c.Name)
 		case c.Name != o.name:
 		case len(o.labels) > 0:
 			return before, "", fmt.Errorf("%w: cluster %s/%s is there already and keeps its labels: leave --label out, or kubectl label it", errRefused, s.scope, c.Name)
