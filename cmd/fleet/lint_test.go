@@ -244,8 +244,8 @@ func TestLint(t *testing.T) {
 		},
 		"Guess": {
 			why:  "what a made-up value breaks may be all right",
-			tree: map[string]string{"Chart.yaml": chart, "fleet.yaml": "helm: {values: {m: \"${ .ClusterValues.m }\"}}", "templates/a.yaml": "{{ if ne .Values.m 3 }}{{ fail \"want 3\" }}{{ end }}"},
-			want: "templates/a.yaml:1:27: warning: render: want 3 [render]\n    for every sample cluster; the templates ask for what only a real cluster has; say which there are with --cluster-file\n",
+			tree: map[string]string{"Chart.yaml": chart, "fleet.yaml": "helm: {values: {m: \"${ .ClusterValues.m }\"}}", "templates/a.yaml": "{{ if ne (int .Values.m) 3 }}{{ fail \"want 3\" }}{{ end }}"},
+			want: "templates/a.yaml:1:33: warning: render: want 3 [render]\n    for every sample cluster; the templates ask for what only a real cluster has; say which there are with --cluster-file\n",
 		},
 		"NoGuessMissingValue": {
 			why: "no label gives a value that no template of fleet.yaml sets",
@@ -324,6 +324,16 @@ func TestLint(t *testing.T) {
 			args: []string{"--cluster-file", "c.yaml", "app"},
 			want: "app/fleet.yaml:1:18: warning: none of the clusters in c.yaml gets the bundle: target 1 wants clusterName c9, this is c1 [unreachable]\n" +
 				"app/fleet.yaml:1:33: warning: there is no cluster \"c9\" in c.yaml [unknown-cluster]\n",
+		},
+		"OverrideNobodyOfSome": {
+			why: "the first cluster is named, as for customizations",
+			tree: map[string]string{
+				"app/cm.yaml": cm, "app/fleet.yaml": "overrideTargets: [{name: none, clusterSelector: {matchLabels: {env: production}}}]\n",
+				"c.yaml": "apiVersion: fleet.cattle.io/v1alpha1\nkind: Cluster\nmetadata: {name: c1, namespace: w, labels: {env: prod}}\n---\n" +
+					"apiVersion: fleet.cattle.io/v1alpha1\nkind: Cluster\nmetadata: {name: c2, namespace: w, labels: {env: dev}}\n",
+			},
+			args: []string{"--cluster-file", "c.yaml", "app"},
+			want: "app/fleet.yaml:1:18: warning: none of the clusters in c.yaml gets the bundle: target 1 \"none\" wants env=production, c1 has env=prod [unreachable]\n",
 		},
 		"MatchesNobody": {
 			why: "a customization for clusters that are not there is probably misspelt",

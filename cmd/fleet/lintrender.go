@@ -69,7 +69,7 @@ func (t *trial) run(ctx context.Context) []finding.Finding {
 		place := placeOf(c)
 		verdict := kit.Match(&place.Cluster)
 		if !verdict.Deploy {
-			refusal = verdict.Reason
+			refusal = or(refusal, verdict.Reason)
 			continue
 		}
 		t.tried = append(t.tried, c.Sample)
