@@ -22,6 +22,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
+	"github.com/fleetworkspace/fleet/pkg/web"
 )
 
 // helmAccess are the flags that say what charts are downloaded with.
@@ -178,8 +179,27 @@ func readTree(ctx context.Context, dir string, in reader.Input, cfg reader.Confi
 	}
 	defer r.Close()
 	set, _, err := r.Read(ctx, in)
+	advice := adviceOfFlags
+	if in.Access.ByPath != nil {
+		advice = adviceOfByPath
+	}
+	for i := range set.Results {
+		for j := range set.Results[i].Findings {
+			f := &set.Results[i].Findings[j]
+			f.Message = advice.Replace(f.Message)
+		}
+	}
 	return set, err
 }
+
+// What helps on the command line instead of the keys of a Secret: flags, or the file of
+// credentials by path.
+var (
+	adviceOfFlags = strings.NewReplacer(web.AdviceAuthority, "--cacerts-file can name its authority",
+		web.AdviceCredentials, "are there --username and --password-file, and does --helm-repo-url-regex match?")
+	adviceOfByPath = strings.NewReplacer(web.AdviceAuthority, "caBundle in the file of --helm-credentials-by-path-file can name its authority",
+		web.AdviceCredentials, "has the file of --helm-credentials-by-path-file its path, and does --helm-repo-url-regex match?")
+)
 
 // places makes the arguments relative to the working directory. The entries
 // are the bundles, where each argument is one.

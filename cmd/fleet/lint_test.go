@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -454,6 +456,34 @@ func TestLintReachesNothing(t *testing.T) {
 
 	if _, _, code := linted(t, filepath.Join(dir, "remote")); code != 4 || asked.Load() == 0 || resolved.Load() != 0 {
 		t.Errorf("without --offline the repository is asked: exit %d, %d requests, %d names looked up", code, asked.Load(), resolved.Load())
+	}
+}
+
+// Whoever lints has flags for charts, and no Secret.
+func TestLintAdvisesFlags(t *testing.T) {
+	refusing := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	plain, secure := httptest.NewServer(refusing), httptest.NewUnstartedServer(refusing)
+	defer plain.Close()
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	for name, c := range map[string]struct {
+		url  string
+		args []string
+		want string
+	}{
+		"Authority":         {url: secure.URL, want: "; --cacerts-file can name its authority"},
+		"AuthorityByPath":   {url: secure.URL, args: []string{"--helm-credentials-by-path-file", "c.yaml"}, want: "; caBundle in the file of --helm-credentials-by-path-file can"},
+		"Credentials":       {url: plain.URL, want: ": are there --username and --password-file, and does --helm-repo-url-regex match?"},
+		"CredentialsByPath": {url: plain.URL, args: []string{"--helm-credentials-by-path-file", "c.yaml"}, want: ": has the file of --helm-credentials-by-path-file its path,"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := files(t, map[string]string{"c.yaml": "other: {username: a, password: Yg==}\n", "a/fleet.yaml": "helm: {repo: \"" + c.url + "\", chart: web}\n"})
+			out, notes, code := linted(t, dir, append(c.args, "a")...)
+			if code != 4 || !strings.Contains(out, c.want) || strings.Contains(out, "Secret") {
+				t.Errorf("code %d, want %q in\n%s%s", code, c.want, out, notes)
+			}
+		})
 	}
 }
 

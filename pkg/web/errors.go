@@ -35,6 +35,12 @@ const (
 	ReasonUnreachable           = "Unreachable"
 )
 
+// What helps whoever has a Secret for charts. Commands, which have flags, replace it.
+const (
+	AdviceAuthority   = "the key cacerts of the Secret can name its authority"
+	AdviceCredentials = "is there a Secret (helmSecretName), and does helmRepoURLRegex match?"
+)
+
 // How long to wait for a server that does not answer: what it says itself, but
 // within these bounds.
 const (
@@ -67,7 +73,7 @@ func (d *download) refusal(res *http.Response) error {
 	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && secret && !d.told:
 		return permanentf(ReasonAuthenticationRefused, "%s%s asks for credentials (%d); they are not sent to another host, port or scheme: use the new address", at, moved, status)
 	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && !secret:
-		return permanentf(ReasonAuthenticationRefused, "%s%s asks for credentials (%d), and none are sent: is there a Secret (helmSecretName), and does helmRepoURLRegex match?", at, moved, status)
+		return permanentf(ReasonAuthenticationRefused, "%s%s asks for credentials (%d), and none are sent: %s", at, moved, status, AdviceCredentials)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return permanentf(ReasonAuthenticationRefused, "%s refuses the credentials (%d)", at, status)
 	case (status == http.StatusNotFound || status == http.StatusGone) && !d.told:
@@ -126,8 +132,8 @@ func (d *download) explain(outer, inner context.Context, err error) error {
 	}
 	var verification *tls.CertificateVerificationError
 	if errors.As(err, &verification) {
-		return permanentf(ReasonCertificateRefused, "the certificate of %q is not trusted: %s; the key cacerts of the Secret can name its authority",
-			d.final.Host, strings.TrimPrefix(verification.Err.Error(), "x509: "))
+		return permanentf(ReasonCertificateRefused, "the certificate of %q is not trusted: %s; %s",
+			d.final.Host, strings.TrimPrefix(verification.Err.Error(), "x509: "), AdviceAuthority)
 	}
 	return unreachablef(0, "%s cannot be had: %s", shown(d.final), d.networkFault(inner, err))
 }
