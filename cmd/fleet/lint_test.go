@@ -337,6 +337,17 @@ func TestLint(t *testing.T) {
 			args: []string{"--cluster-file", "c.yaml", "app"},
 			want: "app/fleet.yaml:1:18: warning: none of the clusters in c.yaml gets the bundle: target 1 \"none\" wants env=production, c1 has env=prod [unreachable]\n",
 		},
+		"ClusterWithoutLabels": {
+			why: "its values are not rendered, so what it lacks is not null",
+			tree: map[string]string{
+				"app/Chart.yaml": chart, "app/templates/a.yaml": cm, "app/fleet.yaml": "helm:\n  values:\n    a: 1\n    env: ${ get .ClusterLabels \"env\" }\n",
+				"c.yaml": "apiVersion: fleet.cattle.io/v1alpha1\nkind: Cluster\nmetadata: {name: c1, namespace: w, labels: {env: prod}}\n---\n" +
+					"apiVersion: fleet.cattle.io/v1alpha1\nkind: Cluster\nmetadata: {name: c2, namespace: w}\n",
+			},
+			args: []string{"--cluster-file", "c.yaml", "app"},
+			want: "app/fleet.yaml:4:10: warning: templates of values are not rendered for a cluster without labels: the value is the text of the template [render]\n" +
+				"    1 of 2 clusters, such as c2; with any label they are rendered\n",
+		},
 		"MatchesNobody": {
 			why: "a customization for clusters that are not there is probably misspelt",
 			tree: map[string]string{

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"fmt"
+
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/lint"
+	planvalues "github.com/fleetworkspace/fleet/pkg/plan/values"
 )
 
 // fillings are what stands for the values that depend on the cluster, to see whether the
@@ -40,4 +44,26 @@ func (t *trial) renders(c lintCluster, d helm.Deployment) bool {
 		}
 	}
 	return false
+}
+
+// noteUnlabelled remembers a cluster for which templates of values are not rendered.
+func (t *trial) noteUnlabelled(c lintCluster, v deployment.Version) {
+	options, err := withValues(v)
+	if err == nil && planvalues.Templated(options.Helm) && !planvalues.Renders(c.Facts.Labels) {
+		t.unlabelled = append(t.unlabelled, c.Title)
+	}
+}
+
+// unrendered warns of clusters for which templates of values are not rendered, at the
+// first template of fleet.yaml.
+func (t *trial) unrendered() []finding.Finding {
+	if len(t.unlabelled) == 0 {
+		return nil
+	}
+	f := t.at("templates of values are not rendered for a cluster without labels: the value is the text of the template")
+	f.Severity, f.Hint = finding.Warning, fmt.Sprintf("%d of %d clusters, such as %s; with any label they are rendered", len(t.unlabelled), len(t.tried), t.unlabelled[0])
+	if line, column := lint.FirstTemplate(&t.file); line > 0 {
+		f.Path, f.Line, f.Column = t.file.Path, line, column
+	}
+	return []finding.Finding{f}
 }

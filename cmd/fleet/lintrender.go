@@ -46,6 +46,7 @@ type trial struct {
 	held     map[string]lintHeld          // by key of a version; filled by render
 	versions map[string]string            // the key of the version of each cluster, by its title
 
+	unlabelled []string                 // clusters for which templates of values are not rendered
 	dependence *lint.Dependence         // filled by depends
 	dependent  map[finding.Finding]bool // filled by depends
 }
@@ -82,6 +83,7 @@ func (t *trial) run(ctx context.Context) []finding.Finding {
 			t.note(f, c.Sample)
 			continue
 		}
+		t.noteUnlabelled(c, version)
 		for _, f := range t.render(c, manifest, version, verdict.Customizations) {
 			t.note(f, c.Sample)
 		}
@@ -94,7 +96,7 @@ func (t *trial) run(ctx context.Context) []finding.Finding {
 		}
 		return []finding.Finding{f}
 	}
-	return append(t.findings(), t.selection()...)
+	return slices.Concat(t.findings(), t.unrendered(), t.selection())
 }
 
 // selection is what of the bundle selects none of the clusters of --cluster-file:

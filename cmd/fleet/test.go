@@ -223,17 +223,7 @@ type testInput struct {
 // templates names the templates of values, with the place of the first of them in
 // fleet.yaml.
 func (in *testInput) templates() string {
-	line := 0
-	visit := func(text fleetyaml.Text) {
-		if strings.Contains(text.Value, "${") && (line == 0 || text.Line < line) {
-			line = text.Line
-		}
-	}
-	in.file.Texts(visit, "helm")
-	for i := range in.file.Spec.Targets {
-		place, _ := in.file.Target(i)
-		in.file.Texts(visit, append(place, "helm")...)
-	}
+	line, _ := lint.FirstTemplate(&in.file)
 	if line == 0 {
 		return "templates of values, ${ },"
 	}

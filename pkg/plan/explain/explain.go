@@ -170,7 +170,8 @@ type Explanation struct {
 	// Chain holds all links, in order. Those after the first that stops are
 	// unknown, and the last of them says what runs meanwhile.
 	Chain []Link
-	// Warnings are about files of the Bundle that can be used.
+	// Warnings are about files of the Bundle that can be used, and about values that
+	// stay templates.
 	Warnings []string
 	// Hidden is what could not be read.
 	Hidden []Hidden
@@ -285,7 +286,7 @@ func (p *pair) explain(from Name) Explanation {
 	e := Explanation{
 		Bundle: keyOf(p.Bundle), Cluster: p.at.Key, State: p.state, Hidden: p.Hidden,
 		what: what(p.Bundle), commit: view.Short(p.Bundle.Labels[fleet.LabelCommit]), repo: p.Bundle.Labels[fleet.LabelRepoName],
-		offline: p.offline, lastSeen: p.lastSeen(), behind: p.behind, Warnings: p.warnings(),
+		offline: p.offline, lastSeen: p.lastSeen(), behind: p.behind, Warnings: append(p.warnings(), unrendered(p)...),
 	}
 	for i, name := range Names {
 		if i < slices.Index(Names, from) {

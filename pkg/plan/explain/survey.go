@@ -53,7 +53,8 @@ type Survey struct {
 	// Answers are the distinct answers, worst first; clusters that the Bundle is
 	// not meant for come last.
 	Answers []Answer
-	// Warnings are about files of the Bundle that can be used.
+	// Warnings are about files of the Bundle that can be used, and about values that
+	// stay templates.
 	Warnings []string
 	Hidden   []Hidden
 
@@ -96,6 +97,7 @@ func Overview(s Subject, places []Place) Survey {
 	slices.SortFunc(pairs, func(a, b *pair) int {
 		return cmp.Or(strings.Compare(a.at.Key.Name, b.at.Key.Name), strings.Compare(a.at.Key.Namespace, b.at.Key.Namespace)) // as rollouts do
 	})
+	out.Warnings = append(out.Warnings, unrendered(pairs...)...)
 	st.plan(pairs)
 	out.count(pairs)
 	if len(places) == 0 && out.StoppedAt == "" && !st.hides(Clusters) {

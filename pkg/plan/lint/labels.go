@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/position"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
+	"github.com/fleetworkspace/fleet/pkg/plan/values"
 )
 
 var (
@@ -22,7 +24,8 @@ var (
 // Labels warns of templates in fleet.yaml that ask for a label with get or index, which
 // do not fail without it: of a label that is written nearly like one that the clusters
 // have, and of a value that is null or "<no value>" where a cluster lacks the label. labels are those
-// of the clusters that get the bundle, and where names the clusters for people.
+// of the clusters that get the bundle, and where names the clusters for people. Clusters for which
+// templates are not rendered lack nothing.
 func Labels(file *fleetyaml.File, labels []map[string]string, where string) []finding.Finding {
 	c := &check{file: *file}
 	if len(labels) > 0 {
@@ -82,7 +85,7 @@ func lackingLabel(label, becomes string, labels []map[string]string, where strin
 	var known []string
 	without := 0
 	for _, set := range labels {
-		if _, has := set[label]; !has {
+		if _, has := set[label]; !has && values.Renders(set) {
 			without++
 		}
 		for key := range set {
@@ -90,7 +93,7 @@ func lackingLabel(label, becomes string, labels []map[string]string, where strin
 		}
 	}
 	near := ""
-	if without == len(labels) {
+	if !slices.Contains(known, label) {
 		near = spelling.Nearest(label, known)
 	}
 	switch {
@@ -102,4 +105,20 @@ func lackingLabel(label, becomes string, labels []map[string]string, where strin
 		return fmt.Sprintf("the value is %s for %d of %d clusters in %s, which have no label %q", becomes, without, len(labels), where, label), sets
 	}
 	return "", ""
+}
+
+// FirstTemplate is the line and column of the first template of values in fleet.yaml; 0
+// where there is none.
+func FirstTemplate(file *fleetyaml.File) (line, column int) {
+	visit := func(text fleetyaml.Text) {
+		if strings.Contains(text.Value, "${") && (line == 0 || text.Line < line) {
+			line, column = text.Line, text.Column
+		}
+	}
+	file.Texts(visit, "helm")
+	for i := range file.Spec.Targets {
+		place, _ := file.Target(i)
+		file.Texts(visit, append(slices.Clone(place), "helm")...)
+	}
+	return line, column
 }

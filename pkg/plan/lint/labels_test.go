@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,9 +12,11 @@ import (
 func TestLabels(t *testing.T) {
 	const null = ` [render] (null takes the chart's default away, and | default "x" sets one)`
 	clusters := []map[string]string{{"env": "prod", "region": "eu"}, {"env": "dev"}}
+	unlabelled := append(slices.Clone(clusters), map[string]string{"objectset.rio.cattle.io/hash": "a"})
 	cases := map[string]struct {
 		why   string
 		value string
+		on    []map[string]string
 		want  string
 	}{
 		"Near":        {value: `${ get .ClusterLabels "regoin" }`, want: `f:3:8: warning: helm.values.a: none of the clusters in c.yaml has label "regoin" [render] (did you mean "region"?)`},
@@ -24,6 +27,9 @@ func TestLabels(t *testing.T) {
 		"Default":     {why: "that is what the default is for", value: `${ get .ClusterLabels "region" | default "eu" }`},
 		"FarDefault":  {why: "a label may come later", value: `${ get .ClusterLabels "tier" | default "x" }`},
 		"PartOfAText": {why: "the text is not null", value: `a-${ get .ClusterLabels "region" }`},
+		"Unlabelled":  {why: "no template is rendered there", value: `${ get .ClusterLabels "env" }`, on: unlabelled},
+		"SomeOfAll":   {value: `${ get .ClusterLabels "region" }`, on: unlabelled, want: `f:3:8: warning: helm.values.a: the value is null for 1 of 3 clusters in c.yaml, which have no label "region"` + null},
+		"NearOfAll":   {value: `${ get .ClusterLabels "regoin" }`, on: unlabelled, want: `f:3:8: warning: helm.values.a: none of the clusters in c.yaml has label "regoin" [render] (did you mean "region"?)`},
 		"All":         {value: `${ get .ClusterLabels "env" }`},
 		"Annotation":  {value: `${ get .ClusterAnnotations "regoin" }`},
 	}
@@ -34,7 +40,10 @@ func TestLabels(t *testing.T) {
 			if c.want != "" {
 				want = []string{c.want}
 			}
-			for _, f := range Labels(&file, clusters, "c.yaml") {
+			if c.on == nil {
+				c.on = clusters
+			}
+			for _, f := range Labels(&file, c.on, "c.yaml") {
 				got = append(got, f.String()+" ("+f.Hint+")")
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
