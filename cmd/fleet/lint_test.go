@@ -276,9 +276,9 @@ func TestLint(t *testing.T) {
 		"NoGuessInclude": {
 			why: "no label defines a template",
 			tree: map[string]string{
-				"Chart.yaml": chart, "templates/a.yaml": cm + "data: {a: {{ include \"nosuch\" . }}}\n", "fleet.yaml": "helm: {values: {tier: \"${ .ClusterLabels.tier }\"}}",
+				"Chart.yaml": chart, "templates/a.yaml": cm + "# {{ .Values.tier }}\ndata: {a: {{ include \"nosuch\" . }}}\n", "fleet.yaml": "helm: {values: {tier: \"${ .ClusterLabels.tier }\"}}",
 			},
-			want: "templates/a.yaml:4:14: error: render: include \"nosuch\" .: error calling include: template: no template \"nosuch\" associated with template \"gotpl\" [render]\n    for every sample cluster\n", code: 4,
+			want: "templates/a.yaml:5:14: error: render: include \"nosuch\" .: error calling include: template: no template \"nosuch\" associated with template \"gotpl\" [render]\n    for every sample cluster\n", code: 4,
 		},
 		"GuessElse": {
 			why: "the value is not missing on clusters whose label the chart knows",
@@ -340,7 +340,7 @@ func TestLint(t *testing.T) {
 		"ClusterWithoutLabels": {
 			why: "its values are not rendered, so what it lacks is not null",
 			tree: map[string]string{
-				"app/Chart.yaml": chart, "app/templates/a.yaml": cm, "app/fleet.yaml": "helm:\n  values:\n    a: 1\n    env: ${ get .ClusterLabels \"env\" }\n",
+				"app/Chart.yaml": chart, "app/templates/a.yaml": cm + "# {{ .Values }}\n", "app/fleet.yaml": "helm:\n  values:\n    a: 1\n    env: ${ get .ClusterLabels \"env\" }\n",
 				"c.yaml": "apiVersion: fleet.cattle.io/v1alpha1\nkind: Cluster\nmetadata: {name: c1, namespace: w, labels: {env: prod}}\n---\n" +
 					"apiVersion: fleet.cattle.io/v1alpha1\nkind: Cluster\nmetadata: {name: c2, namespace: w}\n",
 			},

@@ -36,9 +36,18 @@ const (
 // dependsOn is how the words of a Verdict begin that follow notReady.
 const dependsOn = "depends on "
 
-// Missing reports whether a message, of a Verdict or of an agent of the reference, says
-// that a dependency is not on the cluster at all.
-func Missing(message string) bool { return strings.HasPrefix(message, noBundles) }
+// absent is what stands in the message of a Verdict before the dependencies that are not on
+// the cluster, and lacks how Plain begins then.
+const (
+	absent = "; not on this cluster: "
+	lacks  = "waits for what is not on this cluster: "
+)
+
+// Missing reports whether a message, of a Verdict, of Plain or of an agent of the reference,
+// says that a dependency is not on the cluster at all.
+func Missing(message string) bool {
+	return strings.HasPrefix(message, noBundles) || strings.HasPrefix(message, lacks)
+}
 
 // Unready reports whether a message, of a Verdict, of Plain or of an agent of the reference,
 // says that dependencies are on the cluster and in no accepted state.
@@ -50,11 +59,15 @@ func Unready(message string) bool {
 // Plain is a message without the words of the reference where the words of a Verdict
 // follow, which name the dependencies too.
 func Plain(message string) string {
-	if !strings.HasPrefix(message, notReady) {
-		return message
-	}
-	if _, own, found := strings.Cut(message, "]; "); found {
-		return own
+	switch {
+	case strings.HasPrefix(message, noBundles):
+		if _, own, found := strings.Cut(message, absent); found {
+			return lacks + own
+		}
+	case strings.HasPrefix(message, notReady):
+		if _, own, found := strings.Cut(message, "]; "); found {
+			return own
+		}
 	}
 	return message
 }
@@ -131,7 +144,7 @@ func absence(n Node, missing []fleet.BundleRef) string {
 	for i, ref := range missing {
 		names[i] = named(ref)
 	}
-	return noBundles + selectorText(first) + " in namespace " + namespace + "; not on this cluster: " + list(tidy(names))
+	return noBundles + selectorText(first) + " in namespace " + namespace + absent + list(tidy(names))
 }
 
 // selectorText is a selector that matcher has read, as Kubernetes writes it.

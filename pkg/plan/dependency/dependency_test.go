@@ -46,6 +46,8 @@ func TestMessages(t *testing.T) {
 		"Plain":     {"depends on a, which is NotReady", "depends on a, which is NotReady", false, true},
 		"Cycle":     {"dependent bundle(s) are not ready: [a]; dependsOn goes in a circle: a -> a", "dependsOn goes in a circle: a -> a", false, false},
 		"Missing":   {"list bundledeployments: no bundles matching labels a=b in namespace ws", "list bundledeployments: no bundles matching labels a=b in namespace ws", true, false},
+		"Absent":    {"list bundledeployments: no bundles matching labels a=b in namespace ws; not on this cluster: bundle \"b\"", "waits for what is not on this cluster: bundle \"b\"", true, false},
+		"AbsentNow": {"waits for what is not on this cluster: bundle \"b\"", "waits for what is not on this cluster: bundle \"b\"", true, false},
 		"Other":     {"Forbidden [a]; depends on the account", "Forbidden [a]; depends on the account", false, false},
 	}
 	for name, c := range cases {

@@ -196,7 +196,7 @@ func TestSummarize(t *testing.T) {
 			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2,
 				bad("a", fleet.ErrApplied, missing("databse")),
 				bad("b", fleet.ErrApplied, missing("databse"))))}},
-			attention: []string{"ErrApplied Bundle shops/web [ErrApplied] " + missing("databse") + " on a, b"},
+			attention: []string{"ErrApplied Bundle shops/web [ErrApplied] " + absent("databse") + " on a, b"},
 		},
 		"DependsOnWhatComes": {
 			why: "a bundle that was not written there yet has some time",
@@ -205,7 +205,7 @@ func TestSummarize(t *testing.T) {
 				b.Status.Conditions[0].LastTransitionTime = ago(time.Minute)
 			})}},
 			attention: []string{"ErrApplied Bundle shops/web [ErrApplied] no room on b"},
-			moving:    []string{"Bundle shops/web 1/3 " + missing("db")},
+			moving:    []string{"Bundle shops/web 1/3 " + absent("db")},
 		},
 		"DependsOnWhatIsNotReady": {
 			why: "the row is that of what it waits for, however long it takes, and whoever's agent says so",
@@ -443,4 +443,9 @@ func TestOfflineLongest(t *testing.T) {
 func missing(bundle string) string {
 	return "list bundledeployments: no bundles matching labels fleet.cattle.io/bundle-name=" + bundle +
 		",fleet.cattle.io/bundle-namespace=shops in namespace shops; not on this cluster: bundle \"" + bundle + "\""
+}
+
+// absent is what people read of that.
+func absent(bundle string) string {
+	return "waits for what is not on this cluster: bundle \"" + bundle + "\""
 }
