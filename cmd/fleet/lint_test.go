@@ -280,6 +280,15 @@ func TestLint(t *testing.T) {
 			},
 			want: "templates/a.yaml:5:14: error: render: include \"nosuch\" .: error calling include: template: no template \"nosuch\" associated with template \"gotpl\" [render]\n    for every sample cluster\n", code: 4,
 		},
+		"GuessCustomized": {
+			why: "the clusters may be those for which a customization sets the value",
+			tree: map[string]string{
+				"Chart.yaml": chart, "templates/a.yaml": cm + "data: {a: {{ .Values.log.level }}}\n",
+				"fleet.yaml": "helm: {values: {tier: \"${ .ClusterLabels.tier }\"}}\ntargetCustomizations:\n- clusterName: c1\n  helm: {values: {log: {level: a}}}\n",
+			},
+			want: "templates/a.yaml:4:21: warning: render: .Values.log.level: there is no value log; set it in values.yaml of the chart or in helm.values [render]\n" +
+				"    1 of 2 sample clusters: any other cluster; " + hintGuessed + "\n",
+		},
 		"GuessElse": {
 			why: "the value is not missing on clusters whose label the chart knows",
 			tree: map[string]string{

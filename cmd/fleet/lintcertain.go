@@ -15,18 +15,28 @@ import (
 // chart renders with any of them.
 var fillings = []any{nil, false, true, "other"}
 
-// depends reports whether a failure for a made-up cluster may depend on what a real one
-// has: reads says so of the values, or the chart renders with other values from the
+// noteDependence notes whether a failure for a made-up cluster may depend on what a real
+// one has: reads says so of the values, or the chart renders with other values from the
 // cluster.
-func (t *trial) depends(c lintCluster, d helm.Deployment, f finding.Finding, reads func(*lint.Dependence) bool) bool {
-	if known, done := t.dependent[f]; done {
-		return known
-	}
+func (t *trial) noteDependence(c lintCluster, d helm.Deployment, f finding.Finding, reads func(*lint.Dependence) bool) {
 	if t.dependence == nil {
 		t.dependence, t.dependent = lint.DependenceOf(t.result.Bundle), map[finding.Finding]bool{}
 	}
-	t.dependent[f] = reads(t.dependence) || t.renders(c, d)
-	return t.dependent[f]
+	t.dependent[f] = t.dependent[f] || reads(t.dependence) || t.renders(c, d)
+}
+
+// sure makes a finding that was noted as a guess an error again, where it is about every
+// cluster and depends on none.
+func (t *trial) sure(f finding.Finding) finding.Finding {
+	if f.Severity != finding.Warning || f.Hint != hintGuessed || len(t.failing[f]) != len(t.tried) {
+		return f
+	}
+	failure := f
+	failure.Severity, failure.Hint = finding.Error, ""
+	if depends, known := t.dependent[failure]; !known || depends {
+		return f
+	}
+	return failure
 }
 
 // renders reports whether the chart renders where other values come from the cluster.

@@ -47,8 +47,8 @@ type trial struct {
 	versions map[string]string            // the key of the version of each cluster, by its title
 
 	unlabelled []string                 // clusters for which templates of values are not rendered
-	dependence *lint.Dependence         // filled by depends
-	dependent  map[finding.Finding]bool // filled by depends
+	dependence *lint.Dependence         // filled by noteDependence
+	dependent  map[finding.Finding]bool // filled by noteDependence
 }
 
 // run is what goes wrong for any of the clusters, each thing once.
@@ -149,6 +149,7 @@ func (t *trial) findings() []finding.Finding {
 			continue // it is an error for another cluster
 		}
 		which := lint.Which(t.failing[f], t.tried)
+		f = t.sure(f)
 		if f.Hint == "" {
 			f.Hint = which
 		} else {
@@ -243,7 +244,8 @@ func (t *trial) renderOnce(c lintCluster, m content.Manifest, v deployment.Versi
 // may have what is missing here. depends reports whether the values that the error is
 // about may depend on the cluster.
 func (t *trial) weigh(c lintCluster, d helm.Deployment, err error, f finding.Finding, depends func(*lint.Dependence) bool) finding.Finding {
-	if guessed := t.guessed(c, f); guessed != f && t.depends(c, d, f, depends) {
+	if guessed := t.guessed(c, f); guessed != f {
+		t.noteDependence(c, d, f, depends)
 		f = guessed
 	}
 	switch {

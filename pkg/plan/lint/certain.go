@@ -262,11 +262,9 @@ func (l *lineCheck) field(keys []string) bool {
 func (d *Dependence) Fill(values map[string]any, v any) map[string]any {
 	out := (&fleet.GenericMap{Data: values}).DeepCopy().Data
 	for _, keys := range d.paths {
-		at, ok := out, true
+		at := out
 		for _, key := range keys[:len(keys)-1] {
-			if at, ok = at[key].(map[string]any); !ok {
-				break
-			}
+			at, _ = at[key].(map[string]any) // nil holds nothing
 		}
 		if _, there := at[keys[len(keys)-1]]; there {
 			at[keys[len(keys)-1]] = v

@@ -3,6 +3,8 @@ package lint
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
@@ -114,5 +116,26 @@ func TestDependenceOfAViolation(t *testing.T) {
 				t.Errorf("depends %t, want %t", got, c.want)
 			}
 		})
+	}
+}
+
+// TestFill: what another customization has, or a cluster has not, is not added.
+func TestFill(t *testing.T) {
+	b := &fleet.Bundle{}
+	b.Spec.Helm = &fleet.HelmOptions{Values: &fleet.GenericMap{Data: map[string]any{
+		"a": map[string]any{"b": "${ .ClusterName }", "c": "d"}, "list": []any{"x", "${ .ClusterName }"},
+	}}}
+	b.Spec.Targets = []fleet.BundleTarget{{}}
+	b.Spec.Targets[0].Helm = &fleet.HelmOptions{TemplateValues: map[string]string{"other": "${ .ClusterName }"}, Values: &fleet.GenericMap{
+		Data: map[string]any{"deep": map[string]any{"er": map[string]any{"e": "${ .ClusterName }"}}},
+	}}
+	values := map[string]any{"a": map[string]any{"b": "sample", "c": "d"}, "list": []any{"x", "sample"}, "deep": "text"}
+	got := DependenceOf(b).Fill(values, false)
+	want := map[string]any{"a": map[string]any{"b": false, "c": "d"}, "list": false, "deep": "text"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if values["list"] == false {
+		t.Error("the values that are filled in are those of the caller")
 	}
 }
