@@ -283,10 +283,10 @@ func TestLint(t *testing.T) {
 		"GuessCustomized": {
 			why: "the clusters may be those for which a customization sets the value",
 			tree: map[string]string{
-				"Chart.yaml": chart, "templates/a.yaml": cm + "data: {a: {{ .Values.log.level }}}\n",
+				"Chart.yaml": chart, "templates/a.yaml": cm + "# {{ .Values.tier }}\ndata: {a: {{ .Values.log.level }}}\n",
 				"fleet.yaml": "helm: {values: {tier: \"${ .ClusterLabels.tier }\"}}\ntargetCustomizations:\n- clusterName: c1\n  helm: {values: {log: {level: a}}}\n",
 			},
-			want: "templates/a.yaml:4:21: warning: render: .Values.log.level: there is no value log; set it in values.yaml of the chart or in helm.values [render]\n" +
+			want: "templates/a.yaml:5:21: warning: render: .Values.log.level: there is no value log; set it in values.yaml of the chart or in helm.values [render]\n" +
 				"    1 of 2 sample clusters: any other cluster; " + hintGuessed + "\n",
 		},
 		"GuessElse": {
