@@ -91,14 +91,13 @@ func canary(t *testing.T, hub *harness.Hub) {
 	}
 	order("drift", configMap(`name: noted, annotations: {note: "{{ .Values.a }}"}`, "{{ .Values.b }}"))
 	for name, c := range templates {
-		kind := fleet.ConditionReady
 		s.Until(name+": "+c.why, func() bool {
+			says, named := false, c.reason == ""
 			for _, cond := range s.Deployment(name).Status.Conditions {
-				if cond.Type == kind && cond.Status == corev1.ConditionFalse && (c.reason == "" || cond.Reason == c.reason) && strings.Contains(cond.Message, c.says) {
-					return true
-				}
+				says = says || cond.Type == fleet.ConditionReady && cond.Status == corev1.ConditionFalse && strings.Contains(cond.Message, c.says)
+				named = named || cond.Reason == c.reason // of Ready the reason may be that of the reference
 			}
-			return false
+			return says && named
 		})
 	}
 	s.State("drift", fleet.Ready)
