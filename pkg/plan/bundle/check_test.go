@@ -119,6 +119,8 @@ func TestChecks(t *testing.T) {
 			found: []string{
 				"d/b.yaml:2:1: error: ConfigMap a is in the bundle twice: first in d/a.yaml:1 [duplicate]",
 				"d/c.yaml:5:1: error: Deployment ns/a is in the bundle twice: first in d/c.yaml:4 [duplicate]",
+				"d/d.yaml:3:43: warning: helm.sh/hook has no effect here: the object is deployed like any other [value]",
+				"d/d.yaml:7:43: warning: helm.sh/hook has no effect here: the object is deployed like any other [value]",
 			},
 		},
 		"ListInAList": {

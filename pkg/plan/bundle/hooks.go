@@ -68,12 +68,17 @@ func (k *checks) hookOfManifest(o object, at standing) {
 		return
 	}
 	events, _ := annotations[hookAnnotation].(string)
-	event := unknownHook(events)
-	if events == "" || event == "" {
+	if strings.TrimSpace(events) == "" {
 		return
 	}
-	f := misspeltHook(event, "the object is deployed like any other")
-	f.Hint = "only objects of a chart can be hooks; " + f.Hint
+	f := finding.Finding{
+		Severity: finding.Warning, Rule: finding.RuleValue,
+		Message: "helm.sh/hook has no effect here: the object is deployed like any other", Hint: "only objects of a chart can be hooks",
+	}
+	if event := unknownHook(events); event != "" {
+		f = misspeltHook(event, "the object is deployed like any other")
+		f.Hint = "only objects of a chart can be hooks; " + f.Hint
+	}
 	f.Path, f.Line = path.Join(k.a.dir.Path, at.file), at.line
 	if line, column, ok := position.Find(position.Root(at.doc.Text), true, "metadata", "annotations", hookAnnotation); ok {
 		f.Line, f.Column = at.doc.Before+line, column

@@ -2,7 +2,7 @@ package bundle
 
 import "testing"
 
-func TestMisspeltHooks(t *testing.T) {
+func TestHooks(t *testing.T) {
 	hook := func(name, events string) string {
 		return "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: " + name + "\n  annotations:\n    helm.sh/hook: " + events + "\n"
 	}
@@ -31,6 +31,11 @@ func TestMisspeltHooks(t *testing.T) {
 				`d/a.yaml:6:5: warning: "preinstall" is no hook of Helm, so the object is deployed like any other [value] (only objects of a chart can be hooks; did you mean "pre-install"?)`,
 				`d/a.yaml:13:5: warning: "crd-install" is no hook of Helm, so the object is deployed like any other [value] (only objects of a chart can be hooks; Helm 3 installs the CRDs in crds/ of a chart before its templates)`,
 			},
+		},
+		"ManifestKnown": {
+			why:   "it is no hook, however right the word is",
+			tree:  map[string]string{"d/a.yaml": hook("a", "pre-install")},
+			found: []string{"d/a.yaml:6:5: warning: helm.sh/hook has no effect here: the object is deployed like any other [value] (only objects of a chart can be hooks)"},
 		},
 		"Known": {
 			tree: map[string]string{
