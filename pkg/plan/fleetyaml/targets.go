@@ -36,7 +36,20 @@ func ParseTargets(path string, data []byte) (Targets, []finding.Finding) {
 		line, _, text := syntax(data, err)
 		c.add(&yaml.Node{Line: line}, finding.Error, finding.RuleType, "cannot be read: "+text, "")
 	}
+	targets.validate(&validator{f: &File{Path: path, root: root}, c: c})
 	return targets, c.sorted()
+}
+
+// validate refuses selectors that cannot be used, as in fleet.yaml.
+func (t *Targets) validate(v *validator) {
+	for i := range t.Targets {
+		v.selector(t.Targets[i].ClusterSelector, "targets", i, "clusterSelector")
+		v.selector(t.Targets[i].ClusterGroupSelector, "targets", i, "clusterGroupSelector")
+	}
+	for i := range t.TargetRestrictions {
+		v.selector(t.TargetRestrictions[i].ClusterSelector, "targetRestrictions", i, "clusterSelector")
+		v.selector(t.TargetRestrictions[i].ClusterGroupSelector, "targetRestrictions", i, "clusterGroupSelector")
+	}
 }
 
 // belongsInTargets is where a key that is unknown in a place of a file of targets is

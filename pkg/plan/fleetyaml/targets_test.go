@@ -25,6 +25,14 @@ func TestTargetsFile(t *testing.T) {
 			text: "targetRestrictions:\n- clusterSelector: {env: prod}\n",
 			want: []string{`f:2:21: error: unknown key "env" in clusterSelector: it means every cluster; did you mean matchLabels: {env: prod}? [unknown-key]`},
 		},
+		"Operator": {
+			text: "targets:\n- clusterSelector:\n    matchExpressions:\n    - {key: env, operator: Inn, values: [x]}\n",
+			want: []string{`f:4:28: error: clusterSelector cannot be used: "Inn" is not a valid label selector operator; did you mean In? [value]`},
+		},
+		"OperatorOfRestriction": {
+			text: "targetRestrictions:\n- clusterGroupSelector: {matchExpressions: [{key: env, operator: is}]}\n",
+			want: []string{`f:2:66: error: clusterGroupSelector cannot be used: "is" is not a valid label selector operator; want In, NotIn, Exists or DoesNotExist [value]`},
+		},
 		"Misspelt": {
 			why: "nothing of the file would be used", text: "target:\n- clusterGroup: prod\n",
 			want: []string{`f:1:1: error: unknown key "target" [unknown-key] (did you mean "targets"?)`},
