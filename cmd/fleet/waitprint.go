@@ -128,8 +128,12 @@ func (t *waiting) why(goal view.Goal, v view.Verdict) string {
 		}
 		return text
 	}
+	bundle := v.Faulty
 	if len(v.Faults) == 0 && len(v.Waits) > 0 && len(v.Changed) == 1 {
-		return fmt.Sprintf("fleet explain %s -n %s", v.Changed[0], goal.Key.Namespace)
+		bundle = v.Changed[0]
+	}
+	if bundle != "" {
+		return fmt.Sprintf("fleet explain %s -n %s", bundle, goal.Key.Namespace)
 	}
 	return fmt.Sprintf("fleet events %s/%s -n %s", t.o.kind.singular, goal.Key.Name, goal.Key.Namespace)
 }

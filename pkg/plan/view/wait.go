@@ -51,6 +51,9 @@ type Verdict struct {
 	// Faults are texts about what cannot pass without a change and belongs to
 	// no pair.
 	Faults []string
+	// Faulty is the bundle that the first of Faults is about; empty where it is about
+	// something else.
+	Faulty string
 	// Waits are texts about what is waited for and belongs to no pair.
 	Waits []string
 	// Trouble is what keeps the repository from being read at present; it may
@@ -151,6 +154,14 @@ func (j *judge) fault(format string, args ...any) {
 	j.v.Faults = append(j.v.Faults, fmt.Sprintf(format, args...))
 }
 
+// faulty adds what a Bundle says that cannot pass without a change.
+func (j *judge) faulty(b *fleet.Bundle, message string) {
+	if len(j.v.Faults) == 0 {
+		j.v.Faulty = b.Name
+	}
+	j.fault("bundle %s: %s", b.Name, message)
+}
+
 func (j *judge) wait(format string, args ...any) {
 	j.v.Waits = append(j.v.Waits, fmt.Sprintf(format, args...))
 }
@@ -248,7 +259,7 @@ func (j *judge) bundle(b *fleet.Bundle, others bool) {
 		j.wait("bundle %s was not worked on yet", b.Name)
 	} else if c := problem(b.Status.Conditions); c != nil {
 		if c.Reason != fleet.ReasonNoTargets || !others && !held {
-			j.fault("bundle %s: %s", b.Name, c.Message)
+			j.faulty(b, c.Message)
 		}
 	}
 	list := j.deployments[keyOf(b)]
