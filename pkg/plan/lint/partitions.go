@@ -44,6 +44,10 @@ func Partitions(file *fleetyaml.File, clusters []*target.Cluster, where string) 
 			c.warn(finding.RuleUnreachable, fmt.Sprintf("%s selects none of the clusters in %s that get the bundle",
 				rollout.PartitionTitle(def, i), where), labelsMeant(def.ClusterSelector, clusters), "rolloutStrategy", "partitions", i)
 		}
+		if n := len(p.Members); n > 0 && i+1 < len(shape.Partitions) && p.Limit >= n && (n == 1 || def.MaxUnavailable != nil) {
+			c.warn(finding.RuleUnreachable, fmt.Sprintf("%s selects %d of the clusters in %s, and all of them may be unavailable: the partitions after it do not wait for it",
+				rollout.PartitionTitle(def, i), n, where), "give it more clusters than its maxUnavailable", "rolloutStrategy", "partitions", i)
+		}
 	}
 	var outside []string
 	for n, cluster := range clusters {
