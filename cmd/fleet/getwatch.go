@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -18,7 +19,11 @@ func watchGet(ctx context.Context, o getOptions, s *session) error {
 	if err != nil {
 		return err
 	}
-	if err := o.unknowns(ctx, s); err != nil {
+	var named []objectRef
+	for _, name := range o.names {
+		named = append(named, objectRef{o.kind, name})
+	}
+	if err := errors.Join(o.unknowns(ctx, s), s.notThere(ctx, named...)); err != nil {
 		s.std.note("%v", err) // it may be made yet
 	}
 	w := getWatch{o: o, s: s, shown: map[string]string{}}

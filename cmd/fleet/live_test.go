@@ -272,3 +272,16 @@ func TestFollowingWritesNoControlCharacters(t *testing.T) {
 		}
 	}
 }
+
+// fleet get -w of a name that is not there says so, with the nearest that is, and goes on:
+// it may be made yet.
+func TestGetWatchOfUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startFollowing(t, "examples.yaml", "get", "repos", "exmaples", "-n", "fleet-default", "-w")
+		f.next()
+		if got := f.notes.String(); !strings.Contains(got, `no repo "exmaples" in fleet-default; did you mean "examples"?`) {
+			t.Errorf("got %q", got)
+		}
+		f.end()
+	})
+}
