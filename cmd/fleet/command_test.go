@@ -293,6 +293,7 @@ func TestOtherScheme(t *testing.T) {
 	for address, want := range map[string]string{
 		strings.Replace(plain.URL, "http:", "https:", 1):  "it speaks HTTP and not HTTPS; write http:// in the server of the kubeconfig",
 		strings.Replace(secure.URL, "https:", "http:", 1): "if it speaks HTTPS, write https:// in the server of the kubeconfig",
+		strings.TrimPrefix(secure.URL, "https://"):        "if it speaks HTTPS, write https:// in the server of the kubeconfig",
 	} {
 		file := filepath.Join(t.TempDir(), "kubeconfig")
 		data := "clusters:\n- {name: a, cluster: {server: '" + address + "', insecure-skip-tls-verify: true}}\n" +

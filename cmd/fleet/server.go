@@ -219,7 +219,7 @@ func reached(address string, err error) error {
 		return fmt.Errorf("%s does not accept the credentials of the kubeconfig; they are wrong, or its token or certificate has expired: log in again, or get a new kubeconfig: %w", address, err)
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("cannot reach %s: it speaks HTTP and not HTTPS; write http:// in the server of the kubeconfig: %w", address, http.ErrSchemeMismatch)
-	case strings.HasPrefix(address, "http://") && apierrors.IsBadRequest(err) && apierrors.IsUnexpectedServerError(err):
+	case !strings.HasPrefix(address, "https://") && apierrors.IsBadRequest(err) && apierrors.IsUnexpectedServerError(err):
 		return fmt.Errorf("%s does not understand requests; if it speaks HTTPS, write https:// in the server of the kubeconfig: %w", address, err)
 	case errors.As(err, &urlErr):
 		return fmt.Errorf("cannot reach %s: %w", address, urlErr.Err)
