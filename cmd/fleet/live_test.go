@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -70,7 +69,7 @@ func (l *live) cut() {
 type liveCommand struct {
 	t          *testing.T
 	live       *live
-	out, notes bytes.Buffer
+	out, notes lines
 	read       int // bytes of out that next has returned
 	stop       context.CancelFunc
 	ended      chan error
@@ -104,7 +103,7 @@ func (f *liveCommand) next() string {
 	time.Sleep(2 * time.Second) // of the bubble's clock: all that was changed is worked on
 	synctest.Wait()
 	text := f.out.String()[f.read:]
-	f.read = f.out.Len()
+	f.read += len(text)
 	return text
 }
 
