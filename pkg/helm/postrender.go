@@ -216,10 +216,9 @@ func scopesOf(objs []object) map[schema.GroupKind]bool {
 		if o.GetKind() != kindCRD {
 			continue
 		}
-		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
-		kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
+		gk, _ := kindOf(o.Unstructured)
 		scope, _, _ := unstructured.NestedString(o.Object, "spec", "scope")
-		out[schema.GroupKind{Group: group, Kind: kind}] = scope == "Namespaced"
+		out[gk] = scope == "Namespaced"
 	}
 	return out
 }
