@@ -79,11 +79,7 @@ func (k *checks) hookOfManifest(o object, at standing) {
 		f = misspeltHook(event, "the object is deployed like any other")
 		f.Hint = "only objects of a chart can be hooks; " + f.Hint
 	}
-	f.Path, f.Line = path.Join(k.a.dir.Path, at.file), at.line
-	if line, column, ok := position.Find(position.Root(at.doc.Text), true, "metadata", "annotations", hookAnnotation); ok {
-		f.Line, f.Column = at.doc.Before+line, column
-	}
-	k.a.add(f)
+	k.addAt(at, f, true, "metadata", "annotations", hookAnnotation)
 }
 
 // Annotations of hooks in templates, which are no YAML: on a line of its own, or between

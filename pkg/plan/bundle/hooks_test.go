@@ -37,6 +37,11 @@ func TestHooks(t *testing.T) {
 			tree:  map[string]string{"d/a.yaml": hook("a", "pre-install")},
 			found: []string{"d/a.yaml:6:5: warning: helm.sh/hook has no effect here: the object is deployed like any other [value] (only objects of a chart can be hooks)"},
 		},
+		"ManifestOfAList": {
+			why:   "each object of a list has its line",
+			tree:  map[string]string{"d/a.yaml": "apiVersion: v1\nkind: List\nitems:\n- apiVersion: batch/v1\n  kind: Job\n  metadata:\n    name: a\n    annotations:\n      helm.sh/hook: pre-install\n"},
+			found: []string{"d/a.yaml:9:7: warning: helm.sh/hook has no effect here: the object is deployed like any other [value] (only objects of a chart can be hooks)"},
+		},
 		"Known": {
 			tree: map[string]string{
 				"d/Chart.yaml": "name: c\nversion: 1.0.0", "d/templates/a.yaml": hook("a", "pre-install, Post-Upgrade,test-success") + "---\n" + hook("b", "{{ .Values.hook }}") + "---\n" + hook("c", `"pre-install{{ if .Values.a }},no{{ end }}"`),

@@ -217,11 +217,17 @@ func (k *checks) possible(o object, at standing) {
 		return
 	}
 	why, _, _ := strings.Cut(wrong[0], " (e.g. ")
-	f := finding.Finding{
-		Path: path.Join(k.a.dir.Path, at.file), Line: at.line, Severity: finding.Warning, Rule: finding.RuleValue,
+	k.addAt(at, finding.Finding{
+		Severity: finding.Warning, Rule: finding.RuleValue,
 		Message: printable.Line(o.Kind+" "+o.Metadata.Name) + ": metadata.namespace is not possible: " + why,
-	}
-	if line, column, ok := position.Find(position.Root(at.doc.Text), false, append(slices.Clone(at.keys), "metadata", "namespace")...); ok {
+	}, false, "metadata", "namespace")
+}
+
+// addAt adds a finding about what keys lead to in an object: its value, or with asKey the
+// last key. Where that is not to be found, the finding is about the object.
+func (k *checks) addAt(at standing, f finding.Finding, asKey bool, keys ...any) {
+	f.Path, f.Line = path.Join(k.a.dir.Path, at.file), at.line
+	if line, column, ok := position.Find(position.Root(at.doc.Text), asKey, slices.Concat(at.keys, keys)...); ok {
 		f.Line, f.Column = at.doc.Before+line, column
 	}
 	k.a.add(f)
