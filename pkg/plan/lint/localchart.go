@@ -96,7 +96,7 @@ func readChart(tree fs.FS, dir string) *localChart {
 	if err == nil && len(values) <= fleetyaml.MaxBytes {
 		ch.defaults = position.Root(values)
 	}
-	schema, _ := read(tree, path.Join(dir, "values.schema.json")) // a chart may have none
+	schema, _ := read(tree, path.Join(dir, schemaFile)) // a chart may have none
 	ch.documented = string(values) + string(schema)
 	ch.open = ch.open || len(ch.parts) > 1
 	if !ch.templates(tree) {
