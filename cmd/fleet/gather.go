@@ -192,10 +192,11 @@ func (o getOptions) nothing(ctx context.Context, s *session, before int) error {
 	return nil
 }
 
-// unknowns is an error for those of the objects that --repo, --cluster and --bundle name
-// which are known not to exist.
-func (o getOptions) unknowns(ctx context.Context, s *session) error {
-	return s.notThere(ctx, objectRef{mustKind("repos"), o.repo}, objectRef{mustKind("clusters"), o.cluster}, objectRef{mustKind("bundles"), o.bundle})
+// unknowns is an error for those of the objects that --repo, --cluster and --bundle name,
+// and of more, which are known not to exist.
+func (o getOptions) unknowns(ctx context.Context, s *session, more ...objectRef) error {
+	flags := []objectRef{{mustKind("repos"), o.repo}, {mustKind("clusters"), o.cluster}, {mustKind("bundles"), o.bundle}}
+	return s.notThere(ctx, slices.Concat(flags, more)...)
 }
 
 // notThere is an error for those of some objects that are known not to exist, with the

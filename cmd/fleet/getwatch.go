@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -23,7 +22,7 @@ func watchGet(ctx context.Context, o getOptions, s *session) error {
 	for _, name := range o.names {
 		named = append(named, objectRef{o.kind, name})
 	}
-	if err := errors.Join(o.unknowns(ctx, s), s.notThere(ctx, named...)); err != nil {
+	if err := o.unknowns(ctx, s, named...); err != nil {
 		s.std.note("%v", err) // it may be made yet
 	}
 	w := getWatch{o: o, s: s, shown: map[string]string{}}

@@ -58,8 +58,10 @@ func (t *trial) renders(c lintCluster, d helm.Deployment) bool {
 
 // noteUnlabelled remembers a cluster for which templates of values are not rendered.
 func (t *trial) noteUnlabelled(c lintCluster, v deployment.Version) {
-	options, err := withValues(v)
-	if err == nil && planvalues.Templated(options.Helm) && !planvalues.Renders(c.Facts.Labels) {
+	if planvalues.Renders(c.Facts.Labels) {
+		return // most clusters: their values need not be merged for this
+	}
+	if options, err := withValues(v); err == nil && planvalues.Templated(options.Helm) {
 		t.unlabelled = append(t.unlabelled, c.Title)
 	}
 }
