@@ -38,12 +38,12 @@ func TestClusterJoinUnderAnotherName(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			story := filepath.Join(t.TempDir(), "there.yaml")
+			file := filepath.Join(t.TempDir(), "there.yaml")
 			text := "now: 2026-08-24T14:10:44Z\n---\n" + c.there + "apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system}\n"
-			if err := os.WriteFile(story, []byte(text), 0o644); err != nil {
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			there := newFake(t, story)
+			there := newFake(t, file)
 			st := stage{fake: newFake(t, "testdata/fleets/gate.yaml")}
 			other := &unstructured.Unstructured{Object: map[string]any{"apiVersion": fleet.GroupVersion.String(), "kind": "Cluster"}}
 			other.SetNamespace(fleet.NamespaceLocal)

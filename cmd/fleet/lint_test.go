@@ -479,7 +479,7 @@ func TestLintReachesNothing(t *testing.T) {
 	}
 }
 
-// Whoever lints has flags for charts, and no Secret.
+// The advice about charts names flags: a user of fleet lint has no Secret.
 func TestLintAdvisesFlags(t *testing.T) {
 	refusing := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
 	plain, secure := httptest.NewServer(refusing), httptest.NewUnstartedServer(refusing)

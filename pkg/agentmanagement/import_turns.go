@@ -55,8 +55,7 @@ func (t *importTurns) has(key kube.Key, terms imports.Terms) bool {
 //  2. decide: imports.Plan (pure)
 //  3. apply:  wake those up whose turn it is
 //
-// A Cluster whose Secret cannot be read keeps what it was told and the turn that it has; the
-// others go on.
+// A Cluster whose Secret cannot be read keeps its turn; the others go on.
 func (t *importTurns) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, error) {
 	var all []imports.Candidate
 	keys := map[string]kube.Key{}

@@ -60,7 +60,7 @@ func (b *broughtKinds) missing(versions chartutil.VersionSet) bool {
 // the outcome of the creation of the list. Helm waits for a CRD that it has created
 // itself, but not for what discovery lists, and not for a CRD that another release has
 // created a moment before. A kind that is still missing after kindTimeout is no error
-// here: who looks for it says so.
+// here: the lookup of its first object fails.
 func (e *engine) awaitKinds(list helmkube.ResourceList, err error) {
 	b := &e.kinds
 	if b.capabilities == nil || err != nil && !apierrors.IsAlreadyExists(err) {

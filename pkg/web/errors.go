@@ -35,7 +35,7 @@ const (
 	ReasonUnreachable           = "Unreachable"
 )
 
-// What helps whoever has a Secret for charts. Commands, which have flags, replace it.
+// Advice for users of a GitRepo, who have a Secret for charts. Commands replace it by their flags.
 const (
 	AdviceAuthority   = "the key cacerts of the Secret can name its authority"
 	AdviceCredentials = "is there a Secret (helmSecretName), and does helmRepoURLRegex match?"

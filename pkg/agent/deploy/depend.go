@@ -21,8 +21,8 @@ type finding struct {
 	state fleet.BundleState
 }
 
-// dependencies waits for the bundles that must be there first. To who looks that is a
-// failure, as in the reference; it ends when they are there, and nobody looks at the clock.
+// dependencies waits for the bundles that must be there first. The status reports the wait
+// as a failure, as in the reference. A change of the other bundles ends it, not a timer.
 func (r *Reconciler) dependencies(s *snapshot) error {
 	self := dependency.Node{Name: s.name, Labels: s.labels, State: fleet.WaitApplied, DependsOn: s.spec.DependsOn}
 	r.await(self) // first: what changes after this wakes it up

@@ -8,9 +8,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
 
-// A failure for good that release.Passes is kept like the others, so that the status goes on
-// to say that a person has to do something. It is tried again as often as one that may pass by
-// itself.
+// A permanent failure that release.Passes stays in the status like the others, so that users
+// see that they have to act. The agent retries it as often as one that may pass by itself.
 
 // gaveUp notes a failure for good. The payload is kept for another attempt.
 func (r *Reconciler) gaveUp(s *snapshot, f *store.Failure) {

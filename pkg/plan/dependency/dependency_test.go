@@ -34,7 +34,7 @@ func tier(n Node) Node {
 	return n
 }
 
-// What is about dependencies is told from other messages, whoever wrote it.
+// Messages about dependencies are recognized, those of the reference and of this project.
 func TestMessages(t *testing.T) {
 	cases := map[string]struct {
 		message          string

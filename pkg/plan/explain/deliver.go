@@ -59,8 +59,8 @@ func (p *pair) depending() *fleet.Condition {
 	return nil
 }
 
-// lacking is the condition with which the agent says what somebody has to make on the
-// cluster; nil where it does not say so.
+// lacking is the condition with which the agent says what is missing on the cluster, for
+// a user to make; nil where it does not say so.
 func (p *pair) lacking() *fleet.Condition {
 	if c := p.failing(); c != nil && (c.Reason == release.ReasonNoNamespace || c.Reason == release.ReasonNoValues) {
 		return c

@@ -43,7 +43,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// A partition that never holds back the next one is told, whatever its limit is written as.
+// A partition that never holds back the next one has a warning, whichever form its limit has.
 func TestPartitionsThatNeverHold(t *testing.T) {
 	clusters := []*target.Cluster{{Name: "c1", Labels: map[string]string{"ring": "canary"}}, {Name: "c2", Labels: map[string]string{"ring": "canary"}}, {Name: "c3"}}
 	for limit, warns := range map[string]bool{"1": false, "50%": false, "2": true, "100%": true} {

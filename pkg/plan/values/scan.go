@@ -27,7 +27,7 @@ const (
 type code struct {
 	actions, bytes, variables, parens int
 	entries                           int // that the text has beside, see entriesIn
-	unclosed                          int // line of the first action without its end, from 1; 0: none
+	unclosed                          int // line of the action that has no end, from 1; 0: none
 }
 
 // scan finds the templates in a text as text/template does, before anything

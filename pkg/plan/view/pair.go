@@ -38,7 +38,7 @@ type Pair struct {
 	// LastSeen is when the cluster checked in last, for one that is away.
 	LastSeen time.Time
 
-	reported   bool   // its agent has reported the state; nobody else is needed for Progress
+	reported   bool   // Progress depends on the agent's report alone
 	said       string // with which message
 	generation int64  // of the Bundle
 }

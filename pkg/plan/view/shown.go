@@ -35,7 +35,7 @@ func Shown(goal Goal, v Verdict, f Fleet) bool {
 // counters are compared.
 func contradicts(s *fleet.BundleSummary, name string, p *Pair) bool {
 	if s.DesiredReady == 0 {
-		return false // nobody has written it
+		return false // the manager has not written it
 	}
 	r := entryOf(s, name)
 	switch {

@@ -62,7 +62,7 @@ func (s *sighting) absent(since *time.Time, message string) string {
 }
 
 // coming moves those of found that wait to what moves: for a dependency that is not Ready,
-// or, since a moment (nil: unknown) and for a short time, for what somebody may be about to
+// or, since a moment (nil: unknown) and for a short time, for what a user may be about to
 // make. It returns the others and what is left of their number.
 func (s *sighting) coming(b *fleet.Bundle, since *time.Time, n int, found []*fleet.NonReadyResource) (int, []*fleet.NonReadyResource) {
 	young := since != nil && s.now.Sub(*since) < unreadyGrace

@@ -276,7 +276,7 @@ func TestHashNamesEveryThing(t *testing.T) {
 	}
 }
 
-// A budget that cannot be read hides no other one, and is told.
+// A budget that cannot be read hides no other one, and is reported.
 func TestFirstBudget(t *testing.T) {
 	cases := map[string]struct {
 		own, shared string
