@@ -60,7 +60,7 @@ func (j *judge) pair(b *fleet.Bundle, bd *fleet.BundleDeployment) {
 	away := c != nil && ClusterState(c) == fleet.Offline
 	reason, stuck := permanent(bd)
 	switch {
-	case p.Written && p.State == fleet.Ready:
+	case p.Written && p.State == fleet.Ready && (!away || j.goal.Commit != ""):
 		p.Progress, p.reported = Reached, true
 	case away && observed && !j.goal.All:
 		p.Progress, p.LastSeen = Deferred, c.Status.Agent.LastSeen.Time
@@ -222,6 +222,8 @@ func waitsFor(b *fleet.Bundle, p Pair) string {
 		return c.Message
 	}
 	switch {
+	case p.State == fleet.Ready && p.Written:
+		return "the cluster is Offline: Ready is what its agent reported last"
 	case p.Progress == Deferred:
 		return "the cluster is Offline"
 	case held && Untargeted(b.Status.Conditions):

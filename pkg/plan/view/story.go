@@ -295,6 +295,8 @@ func Answer(goal Goal, v Verdict) string {
 	switch {
 	case goal.Commit != "" && !v.Seen:
 		return after("not at "+Short(goal.Commit)+": "+v.reason(), v.Check)
+	case all == 0 && v.End == Deferred && goal.Kind == "Cluster":
+		return "cluster " + goal.Key.Name + " is Offline, and nothing is deployed there"
 	case all == 0 && v.End == Deferred:
 		return "done where clusters can be reached: " + nothing(goal, v) + v.leftovers()
 	case all == 0 && v.End != Reached:

@@ -122,6 +122,7 @@ type judge struct {
 	deployments map[Key][]*fleet.BundleDeployment // by bundle; those that stay
 	leaving     map[Key][]*fleet.BundleDeployment // by bundle; those that are withdrawn
 	ordered     bool
+	away        bool // the cluster that is waited for is Offline
 }
 
 func newJudge(goal Goal, f Fleet) *judge {
@@ -180,7 +181,7 @@ func (j *judge) end() Progress {
 		return Failed
 	case failed, n[Waiting] > 0, len(j.v.Waits) > 0, j.v.Trouble != "", !j.v.Seen:
 		return Waiting
-	case n[Deferred] > 0:
+	case n[Deferred] > 0, j.away:
 		return Deferred
 	}
 	return Reached
@@ -225,8 +226,13 @@ func (j *judge) clusterAlone() {
 		return
 	}
 	j.v.Seen = true
-	if ClusterState(c) == fleet.WaitCheckIn {
+	switch state := ClusterState(c); {
+	case state == fleet.WaitCheckIn:
 		j.wait("the agent of cluster %s has not checked in yet", c.Name)
+	case state == fleet.Offline && j.goal.All:
+		j.wait("cluster %s is Offline", c.Name)
+	case state == fleet.Offline:
+		j.away = true
 	}
 	for _, list := range j.deployments {
 		for _, bd := range list {

@@ -282,6 +282,29 @@ func TestJudge(t *testing.T) {
 			},
 			want: []string{"ready", "web on b: ready Ready"},
 		},
+		"OfflineAndReadyNow": {
+			why: "without a commit the present counts, which is not known of a cluster that is away", goal: all,
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: []*fleet.Cluster{cluster("a"), cluster("b", away(time.Hour))},
+				Bundles:     []*fleet.Bundle{bundle("web", changedBundle, on(2))},
+				Deployments: []*fleet.BundleDeployment{deployment("web", "a", applied), deployment("web", "b", applied)},
+			},
+			want: []string{"deferred", "web on a: ready Ready", "web on b: deferred Ready the cluster is Offline: Ready is what its agent reported last"},
+		},
+		"OfflineClusterAndAll": {
+			why: "with --include-offline the wait ends when the cluster is back", goal: Goal{Kind: "Cluster", Key: Key{Namespace: space, Name: "b"}, All: true},
+			fleet: Fleet{
+				Clusters:    []*fleet.Cluster{cluster("b", away(time.Hour))},
+				Bundles:     []*fleet.Bundle{bundle("web", changedBundle, on(1))},
+				Deployments: []*fleet.BundleDeployment{deployment("web", "b", applied)},
+			},
+			want: []string{"waiting", "web on b: waiting Ready the cluster is Offline: Ready is what its agent reported last", "cluster b is Offline"},
+		},
+		"OfflineClusterWithoutBundles": {
+			why: "a cluster without any deployment is not Ready while it is away, either", goal: Goal{Kind: "Cluster", Key: Key{Namespace: space, Name: "b"}},
+			fleet: Fleet{Clusters: []*fleet.Cluster{cluster("b", away(time.Hour))}},
+			want:  []string{"deferred"},
+		},
 		"Paused": {
 			why: "what is paused waits for a person", goal: commit,
 			fleet: Fleet{
