@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
@@ -121,13 +124,22 @@ func (s *session) namespacesWith(ctx context.Context, r schema.GroupVersionResou
 
 // managementAPI is an api that explains why the server does not know a kind of Fleet. One
 // that knows another kind has a manager, whose CRDs are not whole.
+//
+// An API server also forbids requests for kinds that it does not serve. Then discovery,
+// which every user may read, says whether it serves them.
 type managementAPI struct {
 	api
 	explain func(context.Context) error
+	lacks   func() bool // discovery says that the server does not serve Fleet's kinds
 }
 
 func (m managementAPI) explained(ctx context.Context, r schema.GroupVersionResource, err error) error {
-	if err == nil || r.Group != fleet.Group || !unknownResource(err) {
+	switch {
+	case err == nil || r.Group != fleet.Group:
+		return err
+	case apierrors.IsForbidden(err) && m.lacks():
+		return m.explain(ctx)
+	case !unknownResource(err):
 		return err
 	}
 	for _, k := range []string{"clusters", "bundles"} {
@@ -172,6 +184,22 @@ func (m managementAPI) Patch(ctx context.Context, r schema.GroupVersionResource,
 
 func (m managementAPI) Delete(ctx context.Context, r schema.GroupVersionResource, namespace, name string) error {
 	return m.explained(ctx, r, m.api.Delete(ctx, r, namespace, name))
+}
+
+// kindsLacking reports whether the discovery of an API server says that it does not serve
+// the kinds of Fleet. It asks once.
+func kindsLacking(cfg *rest.Config) func() bool {
+	return sync.OnceValue(func() bool {
+		if cfg == nil {
+			return false
+		}
+		client, err := discovery.NewDiscoveryClientForConfig(cfg)
+		if err != nil {
+			return false
+		}
+		_, err = client.ServerResourcesForGroupVersion(fleet.GroupVersion.String())
+		return apierrors.IsNotFound(err)
+	})
 }
 
 // served is an error if the server does not know the kinds of Fleet.

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 )
 
 // Commands that watch look at the same kinds as those that list.
@@ -47,6 +51,42 @@ func TestNoKubernetes(t *testing.T) {
 	const want = "https://x does not answer as the API server of Kubernetes does: see the server of the kubeconfig, or choose another context (--context)"
 	if err := root.ExecuteContext(t.Context()); err == nil || err.Error() != want {
 		t.Errorf("want %s\ngot  %v", want, err)
+	}
+}
+
+// forbidding is an API server that forbids all lists.
+type forbidding struct{ *fake }
+
+func (f forbidding) List(_ context.Context, q query, _ page) (*unstructured.UnstructuredList, error) {
+	return nil, apierrors.NewForbidden(q.resource.GroupResource(), "", errors.New("not for you"))
+}
+
+// A user without rights in a cluster without Fleet needs another context, not more rights.
+func TestForbiddenWithoutKinds(t *testing.T) {
+	for name, c := range map[string]struct {
+		code int // of discovery
+		want string
+	}{
+		"Lacking": {404, "no Fleet in this cluster (https://x)"},
+		"Served":  {200, "this user may list clusters neither in all workspaces nor in"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(c.code)
+				_, _ = io.WriteString(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"fleet.cattle.io/v1alpha1","resources":[]}`)
+			}))
+			defer server.Close()
+			g := (&stage{}).globals(func() {})
+			g.dial = func(stdio) (access, error) {
+				return access{api: forbidding{newFake(t, "testdata/fleets/examples.yaml")}, server: "https://x", rest: &rest.Config{Host: server.URL}}, nil
+			}
+			root := g.command(stdio{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}})
+			root.SetArgs([]string{"get", "clusters"})
+			if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("want %s\ngot  %v", c.want, err)
+			}
+		})
 	}
 }
 
