@@ -3,6 +3,7 @@ package deploy
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -34,6 +35,36 @@ func TestRetryOfWaits(t *testing.T) {
 			}
 			if s.after != bringDelay {
 				t.Errorf("want another attempt after %s, got %s", bringDelay, s.after)
+			}
+		})
+	}
+}
+
+// A wait for an object of another bundle of the repository is a failure when sharedGrace
+// is over. The deployment is looked at again then, however many attempts there were.
+func TestSharedWaitEndsInTime(t *testing.T) {
+	since := time.Date(2026, 11, 26, 5, 0, 0, 0, time.UTC)
+	cases := map[string]struct {
+		waited  time.Duration
+		waiting bool
+		again   time.Duration
+	}{
+		"Begins":    {0, true, sharedGrace},
+		"AlmostEnd": {59 * time.Second, true, time.Second},
+		"Over":      {sharedGrace, false, sharedDelay},
+		"LongOver":  {time.Hour, false, sharedDelay},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			now := func() time.Time { return since.Add(c.waited) }
+			r := New(t.Context(), Config{Log: logrus.NewEntry(logrus.New()), Now: now})
+			s := &snapshot{name: "web", state: &state{attempts: 20, shared: shared{since: since}}}
+			s.spec.DeploymentID = "x:y"
+			if err := r.failed(t.Context(), s, fault.WaitError(release.ReasonSharedObject, 1, errors.New("x"))); err != nil {
+				t.Fatal(err)
+			}
+			if s.failure.Waiting != c.waiting || s.after != c.again {
+				t.Errorf("want waiting %t and another attempt after %s, got %t and %s", c.waiting, c.again, s.failure.Waiting, s.after)
 			}
 		})
 	}

@@ -211,9 +211,11 @@ func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
 	case f.Permanent:
 		r.gaveUp(s, &store.Failure{ID: s.spec.DeploymentID, Reason: reason, Message: f.Message})
 	case reason == release.ReasonSharedObject:
-		f.Waiting = r.expectsShared(s)
+		left := r.sharedGraceLeft(s)
+		f.Waiting = left > 0
 		r.tried(s, s.state.attempts+1)
 		s.again(min(backOff(s.state.attempts), sharedDelay))
+		s.again(left) // or the wait would count as none up to sharedDelay too late
 	case errors.As(err, &wait) && madeOnCluster(reason):
 		f.Waiting = reason == release.ReasonNoValues // of the others the reference says ErrApplied, too
 		r.tried(s, s.state.attempts+1)

@@ -141,12 +141,12 @@ func (r *Reconciler) awaitedOf(s *snapshot) func(object string) bool {
 	return func(object string) bool { return set[object] }
 }
 
-// expectsShared reports whether the bundle that has the objects may be a renamed
-// one that is about to be withdrawn.
-func (r *Reconciler) expectsShared(s *snapshot) bool {
+// sharedGraceLeft is how long the bundle that has the objects may still be a renamed one
+// that is about to be withdrawn; at most 0 when that time is over.
+func (r *Reconciler) sharedGraceLeft(s *snapshot) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.cfg.Now().Sub(s.state.shared.since) < sharedGrace
+	return sharedGrace - r.cfg.Now().Sub(s.state.shared.since)
 }
 
 // awaited are the precious objects that the deployment takes over when the one
