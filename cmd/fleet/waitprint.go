@@ -120,6 +120,9 @@ func (t *waiting) table() {
 // why is the command that tells more about what is not Ready: first of what has failed,
 // and not of what waits.
 func (t *waiting) why(goal view.Goal, v view.Verdict) string {
+	if v.Stopped() {
+		return "fleet check"
+	}
 	p, found := v.Culprit()
 	if found && (p.Progress == view.Failed || len(v.Faults) == 0) {
 		text := fmt.Sprintf("fleet explain %s %s", p.Bundle.Name, p.Cluster.Name)

@@ -92,6 +92,9 @@ func Judge(goal Goal, f Fleet) Verdict {
 // stopped says of the default manager that it does not run.
 const stopped = "the manager does not run"
 
+// Stopped reports whether the wait goes on because the default manager does not run.
+func (v Verdict) Stopped() bool { return v.End == Waiting && v.Trouble == stopped }
+
 // unmanaged says that the manager of what is waited for does not run; it is empty where it
 // does, or that is not known.
 func (j *judge) unmanaged(f Fleet) string {
