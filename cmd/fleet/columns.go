@@ -12,6 +12,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	planreading "github.com/fleetworkspace/fleet/pkg/plan/reading"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -28,9 +29,10 @@ type row struct {
 type around struct {
 	now     time.Time
 	wide    bool
-	bundles map[view.Key]ready           // of each GitRepo
-	own     map[view.Key][]*fleet.Bundle // of each GitRepo, without spec and status
-	held    map[view.Key]string          // by GitRepo, what its first Bundle with a removal that waits for a person says
+	bundles map[view.Key]ready             // of each GitRepo
+	own     map[view.Key][]*fleet.Bundle   // of each GitRepo, without spec and status
+	held    map[view.Key]string            // by GitRepo, what its first Bundle with a removal that waits for a person says
+	strays  map[view.Key]map[string]string // of each GitRepo, its Bundles that target no cluster, by name, and what they say
 	holders holders
 	told    toldFindings // with wide, of GitRepos
 }
@@ -54,7 +56,8 @@ func (x around) repoState(r *fleet.GitRepo) fleet.BundleState {
 func (x around) repoMessage(r *fleet.GitRepo) string {
 	text, warnings := view.RepoMessage(r), view.RepoWarnings(r)
 	if _, c := view.RepoTrouble(r); c == nil {
-		text = cmp.Or(x.held[view.Key{Namespace: r.Namespace, Name: r.Name}], text)
+		key := view.Key{Namespace: r.Namespace, Name: r.Name}
+		text = cmp.Or(x.held[key], text, summary.OfBundles(x.strays[key]))
 	}
 	if !x.wide {
 		return cmp.Or(text, warnings)

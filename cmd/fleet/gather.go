@@ -91,7 +91,10 @@ func (o getOptions) entries(ctx context.Context, s *session, items []*unstructur
 // around reads what rows need besides their objects: after them, so that it shows all
 // that they speak of.
 func (o getOptions) around(ctx context.Context, s *session) (around, error) {
-	x := around{now: s.now(), wide: o.output.wide(), bundles: map[view.Key]ready{}, own: map[view.Key][]*fleet.Bundle{}, held: map[view.Key]string{}}
+	x := around{
+		now: s.now(), wide: o.output.wide(), bundles: map[view.Key]ready{}, own: map[view.Key][]*fleet.Bundle{}, held: map[view.Key]string{},
+		strays: map[view.Key]map[string]string{},
+	}
 	if o.kind.plural != "repos" || o.output.machine() && o.pick.Any() {
 		return x, nil
 	}
@@ -106,6 +109,12 @@ func (o getOptions) around(ctx context.Context, s *session) (around, error) {
 		x.bundles[key] = n
 		if c := view.HeldChange(b); c != nil && x.held[key] == "" {
 			x.held[key] = "bundle " + b.Name + ": " + c.Message
+		}
+		if b.DeletionTimestamp == nil && view.Untargeted(b.Status.Conditions) {
+			if x.strays[key] == nil {
+				x.strays[key] = map[string]string{}
+			}
+			x.strays[key][b.Name] = view.BundleMessage(b)
 		}
 		b.ManagedFields = nil
 		x.own[key] = append(x.own[key], &fleet.Bundle{ObjectMeta: b.ObjectMeta})
