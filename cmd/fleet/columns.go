@@ -177,7 +177,8 @@ var bundleRow = rowOf(func(b *fleet.Bundle, x around) row {
 	state := view.BundleState(b)
 	return row{state: state, pause: x.holders.ofBundle(b).Pause(), cells: []string{
 		b.Namespace, b.Name, b.Status.Display.ReadyClusters, string(state), view.Short(b.Labels[fleet.LabelCommit]),
-		view.Ago(view.Since(b.Status.Conditions, fleet.ConditionReady), x.now), b.Labels[fleet.LabelRepoName], view.BundleMessage(b),
+		view.Ago(view.Since(b.Status.Conditions, fleet.ConditionReady), x.now), b.Labels[fleet.LabelRepoName],
+		cmp.Or(view.BundleMessage(b), view.BundleWarnings(b)),
 	}}
 })
 

@@ -11,8 +11,10 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/options"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+	planvalues "github.com/fleetworkspace/fleet/pkg/plan/values"
 )
 
 // statuses says which statuses are not what they should be. What others write
@@ -76,7 +78,7 @@ func meaning(status any) any {
 
 func (r *recount) bundleStatus(p *plan) fleet.BundleStatus {
 	b := p.bundle
-	f := &summary.Bundle{Generation: b.Generation, Shape: p.shape, Problem: p.problem, ResourcesDigest: p.digest}
+	f := &summary.Bundle{Generation: b.Generation, Shape: p.shape, Problem: p.problem, ResourcesDigest: p.digest, Unrendered: p.unrendered()}
 	if !p.complete {
 		f.Generation = b.Status.ObservedGeneration // which one was complete last, nobody can tell now
 	}
@@ -93,6 +95,28 @@ func (r *recount) bundleStatus(p *plan) fleet.BundleStatus {
 	status := summary.BundleStatus(&b.Status, f, r.at)
 	status.Conditions = condition.Remove(status.Conditions, fleet.ConditionAccepted)
 	return status
+}
+
+// unrendered are the clusters whose deployment has templates as values.
+func (p *plan) unrendered() planvalues.Unrendered {
+	var u planvalues.Unrendered
+	for _, x := range p.pairs {
+		if x.place == nil || planvalues.Renders(x.place.Labels) {
+			continue
+		}
+		v, err := p.kit.Work(x.verdict, x.place)
+		if err != nil {
+			continue
+		}
+		o, err := options.WithValues(v.Options, v.Values)
+		if err != nil || !planvalues.Templated(o.Helm) {
+			continue
+		}
+		if u.Clusters++; u.Clusters == 1 {
+			u.First = x.cluster.Name
+		}
+	}
+	return u
 }
 
 // wanted tells whether a Bundle should be on a cluster.
@@ -128,7 +152,8 @@ func (r *recount) sources(repo *fleet.GitRepo) summary.Sources {
 			continue
 		}
 		s.Bundles = append(s.Bundles, summary.RepoBundle{
-			Name: p.bundle.Name, UID: p.bundle.UID, Problem: p.problem, Targets: len(p.pairs)})
+			Name: p.bundle.Name, UID: p.bundle.UID, Problem: p.problem, Targets: len(p.pairs), Unrendered: p.unrendered(),
+		})
 		for _, x := range p.pairs {
 			s.Deployments = append(s.Deployments, &x.view)
 		}

@@ -36,8 +36,8 @@ func TestEngine(t *testing.T) {
 		name string
 		tell func(*testing.T, *world, *agent)
 	}{
-		{"FirstCommit", firstCommit}, {"Values", valuesStayInSecrets}, {"Labels", labelsMove}, {"NoCluster", noCluster},
-		{"Failure", failureShows}, {"Rename", newBeforeOld}, {"ByHand", deletedByHand}, {"Brake", brakeHolds}, {"Policy", policyCloses},
+		{"FirstCommit", firstCommit}, {"Values", valuesStayInSecrets}, {"Labels", labelsMove}, {"Unlabelled", unlabelledCluster},
+		{"NoCluster", noCluster}, {"Failure", failureShows}, {"Rename", newBeforeOld}, {"ByHand", deletedByHand}, {"Brake", brakeHolds}, {"Policy", policyCloses},
 		{"Offline", offlineKeepsItsOrder}, {"Restart", restartWritesNothing},
 	}
 	for _, s := range stories {
@@ -115,6 +115,32 @@ func labelsMove(t *testing.T, w *world, _ *agent) {
 	sees(w, "the group's only member", "c1", w.on("grouped"))
 	update(w, in("all"), func(g *fleet.ClusterGroup) { g.Spec.Selector = &metav1.LabelSelector{} })
 	sees(w, "a change of a group targets anew", "c1 c2", w.on("grouped"))
+}
+
+// unlabelledCluster: templates of values stay text for a cluster without labels, as in
+// Rancher Fleet. The Bundle and its GitRepo say so until the cluster has labels.
+func unlabelledCluster(_ *testing.T, w *world, _ *agent) {
+	says := func(conditions func() []fleet.Condition) func() string {
+		return func() string {
+			if c := condition.Find(conditions(), fleet.ConditionValuesRendered); c != nil {
+				return string(c.Status) + " " + c.Message
+			}
+			return ""
+		}
+	}
+	ofBundle := says(func() []fleet.Condition { return get[*fleet.Bundle](w, in("templated")).Status.Conditions })
+	ofRepo := says(func() []fleet.Condition { return get[*fleet.GitRepo](w, in("repo")).Status.Conditions })
+	const text = "templates of values are not rendered for c1, which has no labels: the value is the text of the template; with any label on the Cluster they are rendered"
+	w.create(w.withValues(bundle("templated", "x", everywhere()), map[string]any{"name": "${ .ClusterName }"}))
+	sees(w, "on both", "c1 c2", w.on("templated"))
+	var labels map[string]string
+	update(w, in("c1"), func(c *fleet.Cluster) { labels, c.Labels = c.Labels, nil })
+	sees(w, "the Bundle says it", "False "+text, ofBundle)
+	sees(w, "the GitRepo says it", "False bundle templated: "+text, ofRepo)
+	update(w, in("c1"), func(c *fleet.Cluster) { c.Labels = labels })
+	sees(w, "with labels the Bundle does not", "", ofBundle)
+	sees(w, "nor the GitRepo", "", ofRepo)
+	remove[*fleet.Bundle](w, in("templated"))
 }
 
 func noCluster(_ *testing.T, w *world, _ *agent) {

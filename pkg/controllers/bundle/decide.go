@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -136,7 +137,7 @@ func decide(s *snapshot) *decision {
 		freeze(s, d, problemOf(err))
 		return d
 	}
-	d.plan.Shape = shape
+	d.plan.Shape, d.plan.Unrendered = shape, unrendered(s.kit, d.pairs)
 	result := rollout.Plan(shape, targets)
 	d.batch = result.Batch
 	limited := shape.Limited()
@@ -157,6 +158,19 @@ func decide(s *snapshot) *decision {
 		d.plan.Wants[p.key] = p.want
 	}
 	return d
+}
+
+// unrendered are the clusters for which templates of values are not rendered, as in Rancher
+// Fleet: those without labels.
+func unrendered(kit *deployment.Kit, pairs []*pair) values.Unrendered {
+	var u values.Unrendered
+	for _, p := range pairs {
+		if kit.KeepsTemplates(p.verdict, p.place) {
+			u.First = cmp.Or(u.First, p.key.Name)
+			u.Clusters++
+		}
+	}
+	return u
 }
 
 // accepted is condition Accepted of a Bundle, or nil where there is nothing to

@@ -17,6 +17,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
+	"github.com/fleetworkspace/fleet/pkg/plan/values"
 )
 
 // A scene is a snapshot that tests change a little.
@@ -393,6 +394,45 @@ func TestUnwrittenIsNotReady(t *testing.T) {
 				if want.Barred != c.want || want.Barred && want.Held == "" {
 					t.Errorf("%s: %+v, want barred %v", key, want, c.want)
 				}
+			}
+		})
+	}
+}
+
+// A Bundle says for which clusters templates of its values are not rendered, as long as
+// these have no label.
+func TestDecideUnrendered(t *testing.T) {
+	everywhere := func(helm *fleet.HelmOptions) func(*fleet.Bundle) {
+		return func(b *fleet.Bundle) {
+			b.Spec.Targets[0].ClusterSelector = &metav1.LabelSelector{}
+			b.Spec.Helm = helm
+		}
+	}
+	text := &fleet.HelmOptions{Values: &fleet.GenericMap{Data: map[string]any{"x": "${ .ClusterLabels.env }"}}}
+	for name, c := range map[string]struct {
+		change     func(*fleet.Bundle)
+		unlabelled []int
+		want       values.Unrendered
+	}{
+		"Labelled":    {change: everywhere(text)},
+		"One":         {change: everywhere(text), unlabelled: []int{1}, want: values.Unrendered{Clusters: 1, First: "c0001"}},
+		"Several":     {change: everywhere(text), unlabelled: []int{1, 2}, want: values.Unrendered{Clusters: 2, First: "c0001"}},
+		"NoTemplate":  {change: everywhere(&fleet.HelmOptions{ReleaseName: "x"}), unlabelled: []int{1}},
+		"SwitchedOff": {change: everywhere(&fleet.HelmOptions{DisablePreProcess: true, Values: text.Values}), unlabelled: []int{1}},
+		"NotTargeted": {change: func(b *fleet.Bundle) { b.Spec.Helm = text }, unlabelled: []int{1}},
+		"OfTheTarget": {
+			change:     func(b *fleet.Bundle) { everywhere(nil)(b); b.Spec.Targets[0].Helm = text },
+			unlabelled: []int{0}, want: values.Unrendered{Clusters: 1, First: "c0000"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := scene(t, 3, c.change)
+			for _, i := range c.unlabelled {
+				s.candidates[i].Place.Labels = nil
+				s.candidates[i].Place.Seal()
+			}
+			if got := decide(s).plan.Unrendered; got != c.want {
+				t.Errorf("want %+v, got %+v", c.want, got)
 			}
 		})
 	}

@@ -47,6 +47,9 @@ func (e *Engine) reportBundle(ctx context.Context, key kube.Key) (int, error) {
 	if news := newlyFalse(b.Status.Conditions, status.Conditions, fleet.ConditionAccepted); news != nil {
 		e.events.Event(got, kube.Warning, news.Reason, news.Message)
 	}
+	if news := newlyUnrendered(b.Status.Conditions, status.Conditions); news != nil {
+		e.events.Event(got, kube.Warning, news.Reason, news.Message)
+	}
 	return size(status), nil
 }
 
@@ -69,6 +72,15 @@ func newlyFalse(old, now []fleet.Condition, kind string) *fleet.Condition {
 		return nil
 	}
 	return c
+}
+
+// newlyUnrendered is condition ValuesRendered that was not there before. Another number of
+// clusters is no news: there would be an event for each cluster that joins.
+func newlyUnrendered(old, now []fleet.Condition) *fleet.Condition {
+	if condition.Find(old, fleet.ConditionValuesRendered) != nil {
+		return nil
+	}
+	return condition.Find(now, fleet.ConditionValuesRendered)
 }
 
 // shallow is a copy of a Bundle whose status may be replaced.
@@ -119,6 +131,9 @@ func (e *Engine) reportRepo(ctx context.Context, key kube.Key) (int, error) {
 	got.ManagedFields = nil
 	e.spread(e.table.SetRepo(got))
 	if news := newlyFalse(repo.Status.Conditions, status.Conditions, fleet.ConditionDeletionBudget); news != nil {
+		e.events.Event(got, kube.Warning, news.Reason, news.Message)
+	}
+	if news := newlyUnrendered(repo.Status.Conditions, status.Conditions); news != nil {
 		e.events.Event(got, kube.Warning, news.Reason, news.Message)
 	}
 	return size(status), nil

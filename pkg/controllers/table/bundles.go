@@ -10,6 +10,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+	"github.com/fleetworkspace/fleet/pkg/plan/values"
 )
 
 // A Plan is what the last look at a Bundle decided.
@@ -36,6 +37,8 @@ type Plan struct {
 	Named string
 	// Withdrawing says why deployments are being withdrawn.
 	Withdrawing string
+	// Unrendered are the clusters for which templates of values are not rendered.
+	Unrendered values.Unrendered
 	// Foreign tells that another manager looks after the Bundle, and that this is
 	// what it has made of it.
 	Foreign bool

@@ -19,7 +19,7 @@ func (t *Table) BundleFacts(key kube.Key) (*fleet.Bundle, *summary.Bundle, *flee
 		return nil, nil, nil, false
 	}
 	p := row.plan
-	f := &summary.Bundle{Generation: row.complete, Shape: p.Shape, Problem: p.Problem, ResourcesDigest: p.ResourcesDigest}
+	f := &summary.Bundle{Generation: row.complete, Shape: p.Shape, Problem: p.Problem, ResourcesDigest: p.ResourcesDigest, Unrendered: p.Unrendered}
 	seats := t.seats(row)
 	views := make([]summary.Deployment, len(seats))
 	f.Deployments = make([]*summary.Deployment, len(seats))

@@ -88,7 +88,8 @@ func (t *Table) RepoFacts(key kube.Key) (obj *fleet.GitRepo, s summary.Sources, 
 		}
 		fresh = fresh && row.planned()
 		s.Bundles = append(s.Bundles, summary.RepoBundle{
-			Name: k.Name, UID: row.obj.UID, Problem: row.plan.Problem, Targets: len(row.plan.Order)})
+			Name: k.Name, UID: row.obj.UID, Problem: row.plan.Problem, Targets: len(row.plan.Order), Unrendered: row.plan.Unrendered,
+		})
 		views := make([]summary.Deployment, len(row.plan.Order))
 		for i, ck := range row.plan.Order {
 			views[i] = row.cells[ck].view

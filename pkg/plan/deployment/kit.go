@@ -138,7 +138,8 @@ type mix struct {
 	labels    map[string]string // for the namespace
 	notes     map[string]string
 	digest    string
-	templated bool
+	templated bool        // the text of the options has something that may be a template
+	templates bool        // values have templates
 	inputs    [2]string   // of clusters without and with labels; only where not templated
 	versions  [2]*Version // the same, as they were worked out
 }
@@ -192,6 +193,16 @@ func (k *Kit) Inputs(v target.Verdict, p *Place) (string, error) {
 		return digest([]byte(k.base(m) + p.facts)), nil
 	}
 	return m.inputs[p.kind()], nil
+}
+
+// KeepsTemplates reports whether templates of values are not rendered for a cluster that
+// gets the Bundle, since it has no label.
+func (k *Kit) KeepsTemplates(v target.Verdict, p *Place) bool {
+	if p.labelled {
+		return false
+	}
+	m, err := k.mix(v)
+	return err == nil && m.templates
 }
 
 // base is the part of the inputs that no cluster has a say in.
@@ -318,6 +329,7 @@ func (k *Kit) mix(v target.Verdict) (*mix, error) {
 	m.digest = digest(raw)
 	m.templated = strings.Contains(text, "${") || strings.Contains(text, labelReference) ||
 		strings.Contains(text, `"templateValues"`)
+	m.templates = m.templated && values.Templated(m.options.Helm)
 	m.inputs = [2]string{digest([]byte(k.base(m))), digest([]byte(k.base(m) + "labelled"))}
 	k.merged[string(key)] = m
 	return m, nil

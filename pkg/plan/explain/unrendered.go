@@ -1,11 +1,6 @@
 package explain
 
-import (
-	"fmt"
-
-	"github.com/fleetworkspace/fleet/pkg/plan/options"
-	"github.com/fleetworkspace/fleet/pkg/plan/values"
-)
+import "github.com/fleetworkspace/fleet/pkg/plan/values"
 
 // unrendered warns of clusters for which the manager does not render templates of values,
 // since they have no label; nil where there are none.
@@ -21,23 +16,11 @@ func unrendered(pairs ...*pair) []string {
 	if n == 0 {
 		return nil
 	}
-	where := first + ", which has no labels"
-	if n > 1 {
-		where = fmt.Sprintf("%d clusters without labels, such as %s", n, first)
-	}
-	return []string{fmt.Sprintf("templates of values are not rendered for %s: the value is the text of the template; with any label on the Cluster they are rendered", where)}
+	return []string{values.Unrendered{Clusters: n, First: first}.String()}
 }
 
 // keepsTemplates reports whether templates of values stay as they are for a cluster that
 // the Bundle is meant for.
 func (p *pair) keepsTemplates() bool {
-	if p.kit == nil || p.place == nil || !p.verdict.Deploy || values.Renders(p.place.Labels) {
-		return false
-	}
-	v, err := p.kit.Work(p.verdict, p.place)
-	if err != nil {
-		return false
-	}
-	o, err := options.WithValues(v.Options, v.Values)
-	return err == nil && values.Templated(o.Helm)
+	return p.kit != nil && p.place != nil && p.verdict.Deploy && p.kit.KeepsTemplates(p.verdict, p.place)
 }

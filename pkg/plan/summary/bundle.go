@@ -7,6 +7,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
+	"github.com/fleetworkspace/fleet/pkg/plan/values"
 )
 
 // Bundle are the facts from which a Bundle's status is made.
@@ -27,6 +28,8 @@ type Bundle struct {
 	Problem *Problem
 	// Withdrawing counts deployments that are being withdrawn, and says why.
 	Withdrawing Withdrawing
+	// Unrendered are the clusters for which templates of values are not rendered.
+	Unrendered values.Unrendered
 }
 
 const (
@@ -75,6 +78,7 @@ func BundleStatus(old *fleet.BundleStatus, f *Bundle, now time.Time) fleet.Bundl
 	st.Conditions = condition.Set(st.Conditions, ready, now)
 	st.Conditions = setWithdrawing(st.Conditions, f.Withdrawing, f.Generation, now)
 	st.Conditions = setWaiting(st.Conditions, f, now)
+	st.Conditions = setUnrendered(st.Conditions, f.Unrendered.String(), f.Generation, now)
 	return st
 }
 

@@ -12,6 +12,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/values"
 )
 
 // gitJobDone is the word in gitJobStatus for a repository that was read.
@@ -31,6 +32,8 @@ type RepoBundle struct {
 	UID     types.UID
 	Problem *Problem // as in the Bundle's own status
 	Targets int      // clusters that get it
+	// Unrendered are the clusters for which templates of its values are not rendered.
+	Unrendered values.Unrendered
 }
 
 // Sources are the facts from which the summary part of a GitRepo's status is
@@ -64,6 +67,7 @@ func GitRepoStatus(repo *fleet.GitRepo, s Sources, now time.Time) fleet.GitRepoS
 	}
 	st.Display.Error = st.Display.Message != ""
 	st.Conditions = condition.Set(st.Conditions, ready, now)
+	st.Conditions = setUnrendered(st.Conditions, unrenderedOf(s.Bundles), seen, now)
 	return st
 }
 

@@ -30,7 +30,7 @@ func (j *judge) repository() {
 	if !j.v.Seen {
 		return
 	}
-	j.v.Warnings = RepoWarnings(repo)
+	j.v.Warnings = repoWarnings(repo, unrenderedOf(staying))
 	if len(all) == 0 && len(j.v.Faults) == 0 && j.v.Trouble == "" {
 		j.wait("no bundle was made from repo %s yet", repo.Name)
 	}

@@ -255,9 +255,12 @@ func Others(message string) (first string, others int) {
 	return strings.TrimSuffix(message, m[0]), others
 }
 
-// RepoWarnings is what a GitRepo says of its files and fields where nothing is wrong
-// with them, as "1 warning: a/cm.yaml:3: ..."; empty where it says nothing.
-func RepoWarnings(r *fleet.GitRepo) string {
+// RepoWarnings is what a GitRepo says of its files, fields and clusters where nothing is
+// wrong with them, as "1 warning: a/cm.yaml:3: ..."; empty where it says nothing.
+func RepoWarnings(r *fleet.GitRepo) string { return repoWarnings(r, unrendered(r.Status.Conditions)) }
+
+// repoWarnings is RepoWarnings with what is said of templates that are not rendered.
+func repoWarnings(r *fleet.GitRepo, unrendered string) string {
 	first, n := "", 0
 	if c := condition.Find(r.Status.Conditions, fleet.ConditionStalled); c != nil && c.Status == corev1.ConditionFalse && c.Message != "" {
 		first, n = Others(c.Message)
@@ -269,6 +272,10 @@ func RepoWarnings(r *fleet.GitRepo) string {
 	if c := condition.Find(r.Status.Conditions, fleet.ConditionDeletionBudget); c != nil && c.Status == corev1.ConditionFalse {
 		first, n = cmp.Or(first, c.Message), n+1
 	}
+	if unrendered != "" {
+		text, others := Others(unrendered)
+		first, n = cmp.Or(first, text), n+1+others
+	}
 	switch n {
 	case 0:
 		return ""
@@ -276,6 +283,35 @@ func RepoWarnings(r *fleet.GitRepo) string {
 		return "1 warning: " + first
 	}
 	return count(n) + " warnings: " + first
+}
+
+// BundleWarnings is what a Bundle says of its clusters where nothing is wrong with it, as
+// "1 warning: ..."; empty where it says nothing.
+func BundleWarnings(b *fleet.Bundle) string {
+	if text := unrendered(b.Status.Conditions); text != "" {
+		return "1 warning: " + text
+	}
+	return ""
+}
+
+// unrendered is what the conditions of a Bundle or a GitRepo say of templates of values
+// that are not rendered; empty where they say nothing.
+func unrendered(list []fleet.Condition) string {
+	if c := condition.Find(list, fleet.ConditionValuesRendered); c != nil && c.Status == corev1.ConditionFalse {
+		return c.Message
+	}
+	return ""
+}
+
+// unrenderedOf is what Bundles of a GitRepo say of that, as the GitRepo says it later.
+func unrenderedOf(bundles []*fleet.Bundle) string {
+	texts := map[string]string{}
+	for _, b := range bundles {
+		if text := unrendered(b.Status.Conditions); text != "" {
+			texts[b.Name] = text
+		}
+	}
+	return summary.OfBundles(texts)
 }
 
 // ClusterMessage says what the Ready condition of a Cluster says where it does

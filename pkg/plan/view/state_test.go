@@ -263,6 +263,10 @@ func TestRepoWarnings(t *testing.T) {
 			repo(says(fleet.ConditionDeletionBudget, corev1.ConditionFalse, "InvalidDeletionBudget", "namespace shops: want a share")),
 			"1 warning: namespace shops: want a share",
 		},
+		"Unrendered": {
+			repo(says(fleet.ConditionValuesRendered, corev1.ConditionFalse, fleet.ReasonNoLabels, "bundle a: c1 has no labels (and 1 more)")),
+			"2 warnings: bundle a: c1 has no labels",
+		},
 		"Error": {repo(says(fleet.ConditionStalled, corev1.ConditionTrue, "Invalid", "a/fleet.yaml:1: no")), ""},
 	} {
 		if got := RepoWarnings(c.repo); got != c.want {

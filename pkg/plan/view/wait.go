@@ -61,7 +61,8 @@ type Verdict struct {
 	Trouble string
 	// Check is what to check of a commit that the repository has not seen.
 	Check string
-	// Warnings is what the repository says of the files of the commit that was Seen.
+	// Warnings is what the repository says of the files of the commit that was Seen, and
+	// what its bundles say of their clusters.
 	Warnings string
 }
 
@@ -218,6 +219,7 @@ func (j *judge) bundleAlone() {
 		j.fault("bundle %s is being removed", b.Name)
 		return
 	}
+	j.v.Warnings = BundleWarnings(b)
 	j.bundle(b, false)
 }
 

@@ -91,6 +91,10 @@ const (
 	// workspace cannot be read and therefore does not count. It is there only as long as
 	// that is so.
 	ConditionDeletionBudget = "DeletionBudget"
+	// ConditionValuesRendered: False on a Bundle, and on its GitRepo, where templates of
+	// values are not rendered for clusters, since these have no label. It is there only as
+	// long as that is so.
+	ConditionValuesRendered = "ValuesRendered"
 	// ConditionProcessed: namespace and status of a Cluster or ClusterGroup are
 	// in order.
 	ConditionProcessed = "Processed"
@@ -136,6 +140,8 @@ const (
 	ReasonDeferred = "Deferred"
 	// ReasonNoTargets: no cluster matches.
 	ReasonNoTargets = "NoTargets"
+	// ReasonNoLabels: clusters have no label.
+	ReasonNoLabels = "NoLabels"
 	// ReasonUninstalled: the release was uninstalled as ordered.
 	ReasonUninstalled = "Uninstalled"
 	// ReasonOffline: the agent missed its check-ins.
