@@ -259,7 +259,7 @@ spec:
 		},
 		"Template": {
 			[]string{"templates/t.yaml", "a: {{ .Values.x.y.z }}"}, release.ReasonBadTemplate,
-			[]string{"templates/t.yaml"},
+			[]string{"templates/t.yaml:1:", ".Values.x.y.z: there is no value x"},
 		},
 		"TemplateOutput": {
 			[]string{"templates/t.yaml", "kind: ConfigMap\n{{ \"  x: [\" }}"}, release.ReasonBadYAML,

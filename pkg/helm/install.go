@@ -148,7 +148,7 @@ func (c *Client) deploy(ctx context.Context, d Deployment, run func(*job) error)
 	if err == nil {
 		err = markNamespace(ctx, j.who, d.ID.Namespace, d.Options)
 	}
-	return without(classify(err), hidden)
+	return without(d.inPlainWords(classify(err)), hidden)
 }
 
 func (c *Client) prepare(ctx context.Context, d Deployment) (*job, error) {
