@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -109,7 +110,7 @@ func classify(err error) error {
 	}
 	switch {
 	case noNamespace.MatchString(text.Error()):
-		return fault.WaitError(release.ReasonNoNamespace, waitForOthers, noNamespaceFor(err))
+		return noNamespaceFor(err)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return fault.PermanentError(release.ReasonInvalidObject, text)
 	case apierrors.IsForbidden(err):
@@ -302,10 +303,16 @@ func atLine(name string, before int, err error) error {
 	return fmt.Errorf("%s:%d: %s", name, before+line, strings.TrimPrefix(text, m[0]))
 }
 
-// noNamespaceFor says that an object cannot be made since its namespace does not exist.
+// noNamespaceFor is the error of an object whose namespace does not exist: it waits, unless
+// no namespace can have that name.
 func noNamespaceFor(err error) error {
 	m := noNamespace.FindStringSubmatch(plainText(err))
-	return objectFirst(err, fmt.Sprintf("namespace %q does not exist; create it, or add it to the bundle", m[1]))
+	if len(validation.IsDNS1123Label(m[1])) > 0 {
+		text := objectFirst(err, fmt.Sprintf("no namespace can have the name %q; correct metadata.namespace", m[1]))
+		return fault.PermanentError(release.ReasonInvalidObject, text)
+	}
+	text := objectFirst(err, fmt.Sprintf("namespace %q does not exist; create it, or add it to the bundle", m[1]))
+	return fault.WaitError(release.ReasonNoNamespace, waitForOthers, text)
 }
 
 // AbsentTemplate reports whether an error of Render is about a template that includes one

@@ -63,6 +63,10 @@ func TestClassify(t *testing.T) {
 			&refusal{"ConfigMap elsewhere/a in a.yaml", fmt.Errorf("1 error occurred:\n\t* %w\n\n", apierrors.NewNotFound(corev1.Resource("namespaces"), "elsewhere"))},
 			release.ReasonNoNamespace, "wait", `ConfigMap elsewhere/a in a.yaml: namespace "elsewhere" does not exist; create it, or add it to the bundle`,
 		},
+		"ImpossibleNamespace": {
+			&refusal{"ConfigMap Not_Valid/a in a.yaml", fmt.Errorf("1 error occurred:\n\t* %w\n\n", apierrors.NewNotFound(corev1.Resource("namespaces"), "Not_Valid"))},
+			release.ReasonInvalidObject, "permanent", `ConfigMap Not_Valid/a in a.yaml: no namespace can have the name "Not_Valid"; correct metadata.namespace`,
+		},
 		"AtomicNoNamespace": {
 			errors.New(`release web failed, and has been uninstalled due to atomic being set: 1 error occurred: * namespaces "elsewhere" not found`),
 			release.ReasonRolledBack, "permanent", "",
