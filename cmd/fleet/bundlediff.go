@@ -67,9 +67,9 @@ func newBundleDiffCommand(g *globals, std stdio) *cobra.Command {
 	}
 	fs := cmd.Flags()
 	o.output.addFlag(fs, bundleDiffFormats...)
-	fs.StringVarP(&o.bundle, "bundle", "b", "", "only this `bundle`")
+	nameVar(fs, &o.bundle, "bundles", "bundle", "b", "only this `bundle`")
 	fs.StringVar(&o.deployment, "bundle-deployment", "", "only the BundleDeployment of this `name`; -n may be its namespace")
-	fs.StringVar(&o.cluster, "cluster", "", "only on this `cluster`")
+	nameVar(fs, &o.cluster, "clusters", "cluster", "", "only on this `cluster`")
 	fs.BoolVar(&o.json, "json", false, "the same as -o json")
 	fs.BoolVar(&o.fleetYAML, "fleet-yaml", false, "print comparePatches that ignore it")
 	fs.BoolVar(&o.missing, "missing", false, "with --fleet-yaml: ignore that objects are gone, too")

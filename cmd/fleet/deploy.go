@@ -68,7 +68,7 @@ func (o *deployOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&o.namespace, "namespace", "n", "default", "`namespace` of what names none")
 	fs.StringVar(&o.kubeVersion, "kube-version", kubeVersionDry, "`version` of Kubernetes that charts see with --dry-run")
 	fs.StringVarP(&o.agentNamespace, "agent-namespace", "a", fleet.NamespaceSystem, "`namespace` of the agent that may take the release over; service accounts are looked up there")
-	fs.StringVar(&o.cluster, "cluster", "", "`name` of the cluster whose deployment is meant, where the file holds several")
+	nameVar(fs, &o.cluster, "clusters", "cluster", "", "`name` of the cluster whose deployment is meant, where the file holds several")
 	o.output.addFlag(fs, formatJSON, formatYAML)
 }
 

@@ -87,9 +87,9 @@ func (o *getOptions) addFlags(cmd *cobra.Command) {
 	fs.StringVar(&o.sortBy, "sort-by", "", "sort by a `jsonpath` into the objects")
 	fs.StringSliceVar(&o.states, "state", nil, "only those in one of these `STATES`: A,B")
 	fs.BoolVar(&o.notReady, "not-ready", false, "only those that are not Ready")
-	fs.StringVar(&o.bundle, "bundle", "", "only deployments of this `bundle`")
-	fs.StringVar(&o.cluster, "cluster", "", "only deployments on this `cluster`")
-	fs.StringVar(&o.repo, "repo", "", "only bundles or deployments of this `repo`")
+	nameVar(fs, &o.bundle, "bundles", "bundle", "", "only deployments of this `bundle`")
+	nameVar(fs, &o.cluster, "clusters", "cluster", "", "only deployments on this `cluster`")
+	nameVar(fs, &o.repo, "repos", "repo", "", "only bundles or deployments of this `repo`")
 	fs.Int64Var(&o.limit, "limit", 0, "at most `N` of them, with a hint how to go on")
 	fs.StringVar(&o.from, "continue", "", "go on where --limit ended: the `token` it gave")
 }

@@ -62,7 +62,7 @@ func newLogsCommand(g *globals, std stdio) *cobra.Command {
 	fs := cmd.Flags()
 	o.output.addFlag(fs, logsFormats...)
 	fs.BoolVarP(&o.follow, "follow", "f", false, "then print each new decision, until interrupted")
-	fs.StringVar(&o.bundle, "bundle", "", "only decisions about this `bundle`")
+	nameVar(fs, &o.bundle, "bundles", "bundle", "", "only decisions about this `bundle`")
 	fs.IntVar(&o.lines, "lines", journal.MaxLines, "only the last `N`")
 	fs.BoolVar(&o.bare, "no-headers", false, "no titles")
 	g.completeObjectFlags(cmd, std)

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// nameFlag is a flag with the name of an object of one kind: NAME or KIND/NAME.
+type nameFlag struct {
+	kind kind
+	into *string
+}
+
+// nameVar adds a flag with the name of an object. letter may be empty.
+func nameVar(fs *pflag.FlagSet, into *string, plural, name, letter, usage string) {
+	fs.VarP(nameFlag{mustKind(plural), into}, name, letter, usage)
+}
+
+// String is the name.
+func (n nameFlag) String() string {
+	if n.into == nil {
+		return ""
+	}
+	return *n.into
+}
+
+// Type is what help calls a value without a placeholder of its own.
+func (n nameFlag) Type() string { return "string" }
+
+// Set reads NAME or KIND/NAME, and refuses other kinds.
+func (n nameFlag) Set(text string) error {
+	word, name, slashed := strings.Cut(text, "/")
+	if !slashed {
+		*n.into = text
+		return nil
+	}
+	k, err := kindOf(word)
+	if err != nil {
+		return err
+	}
+	if k.Kind != n.kind.Kind || name == "" || strings.Contains(name, "/") {
+		return fmt.Errorf("want NAME or %s/NAME", n.kind.singular)
+	}
+	*n.into = name
+	return nil
+}
