@@ -121,6 +121,9 @@ func (o explainOptions) print(s *session, e explain.Explanation) error {
 	}
 	p.lines("", e.Headline(now))
 	if e.Ready() && !o.all {
+		if e.Paused != "" {
+			p.lines("", linkText(e.Link(explain.Pause)))
+		}
 		for _, text := range e.Warnings {
 			p.lines("warning: ", text)
 		}
@@ -193,18 +196,17 @@ func (p paragraph) chain(e explain.Explanation) {
 	}
 	for i, l := range shown {
 		prefix := fmt.Sprintf("  %-4s  %-*s  ", words[i], size, l.Name)
-		text := l.Screen
-		if text == "" {
-			text = or(l.Text, "not known")
-		}
 		p.state = words[i]
-		p.lines(prefix, text)
+		p.lines(prefix, linkText(l))
 		p.state = ""
 		for _, d := range l.Details {
 			p.lines(strings.Repeat(" ", len(prefix)), d)
 		}
 	}
 }
+
+// linkText is the text of a link for people.
+func linkText(l explain.Link) string { return or(l.Screen, or(l.Text, "not known")) }
 
 // hints prints what helps, commands below each other.
 func (p paragraph) hints(list []explain.Hint) {

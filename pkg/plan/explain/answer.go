@@ -147,6 +147,9 @@ func (e *Explanation) short() string {
 		if e.offline {
 			return string(e.State) + " when it was last seen: Offline"
 		}
+		if e.Paused != "" {
+			return string(e.State) + "; " + e.Paused
+		}
 		return string(e.State)
 	case Target:
 		switch e.Reason {

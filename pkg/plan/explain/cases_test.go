@@ -26,7 +26,7 @@ func cases() map[string]testCase {
 	all := map[string]testCase{
 		"well":         {"nothing stops: one line is enough", func(*world) {}},
 		"well-offline": {"what an Offline cluster said last is not what it is now", func(w *world) { w.away() }},
-		"well-paused": {"a pause of what is as it should be holds nothing back", func(w *world) {
+		"well-paused": {"a pause of what is as it should be holds nothing back, and is named", func(w *world) {
 			w.at.Cluster.Spec.Paused = true
 			w.at.Deployment.Spec.Paused = true
 		}},

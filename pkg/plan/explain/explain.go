@@ -170,6 +170,8 @@ type Explanation struct {
 	// Chain holds all links, in order. Those after the first that stops are
 	// unknown, and the last of them says what runs meanwhile.
 	Chain []Link
+	// Paused says what is paused, by whom and why, where that holds back nothing yet.
+	Paused string
 	// Warnings are about files of the Bundle that can be used, and about values that
 	// stay templates.
 	Warnings []string
@@ -205,6 +207,7 @@ type judgement struct {
 	Link
 	message string // for conditions and one-line answers; empty: the text
 	hints   []Hint
+	paused  string // what is paused and holds back nothing
 }
 
 func ok(format string, args ...any) judgement {
@@ -310,6 +313,7 @@ func (p *pair) explain(from Name) Explanation {
 				e.Message = j.Text
 			}
 		}
+		e.Paused += j.paused
 		e.Chain = append(e.Chain, j.Link)
 	}
 	switch {

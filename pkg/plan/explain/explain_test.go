@@ -183,6 +183,9 @@ func text(e Explanation) string {
 	for _, h := range e.Hints {
 		fmt.Fprintf(&out, "%s: %s\n", h.For, h.Do)
 	}
+	if e.Paused != "" {
+		fmt.Fprintf(&out, "paused: %s\n", e.Paused)
+	}
 	for _, text := range e.Warnings {
 		fmt.Fprintf(&out, "warning: %s\n", text)
 	}

@@ -103,6 +103,9 @@ func (p *pair) paused(what, word string, o metav1.Object) judgement {
 	if !p.behind && p.state == fleet.Ready {
 		j, tail = ok(""), "; nothing waits for it"
 	}
+	if tail != "" {
+		j.paused = what + " is " + by.Text(time.Time{})
+	}
 	j.Text = what + " is " + by.Text(time.Time{}) + tail
 	if by.Since != nil {
 		j = j.shown(what + " is " + by.Text(p.Now) + tail)
