@@ -111,11 +111,19 @@ func progress(r *fleet.GitRepo) string {
 }
 
 // repositoriesLeft looks at GitRepos that were read and are not Ready for a
-// reason that none of their Bundles has told.
+// reason that none of their Bundles has told. After a reading the manager needs a
+// moment to say how the Bundles are.
 func (s *sighting) repositoriesLeft() {
 	for _, r := range s.quiet {
 		c := problem(r.Status.Conditions)
 		if c == nil || s.reported[keyOf(r)] {
+			continue
+		}
+		if c.Reason == fleet.ReasonProgressing && s.now.Sub(changed(c)) < unreadyGrace {
+			s.moving = append(s.moving, Moving{
+				Kind: "GitRepo", Name: keyOf(r).String(), Commit: r.Status.Commit, Reason: c.Message,
+				Ready: r.Status.ReadyClusters, Desired: r.Status.DesiredReadyClusters,
+			})
 			continue
 		}
 		s.list = append(s.list, Attention{

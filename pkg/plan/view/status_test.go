@@ -328,6 +328,20 @@ func TestSummarize(t *testing.T) {
 			fleet:  Fleet{Repositories: []*fleet.GitRepo{repo(says(fleet.ConditionReconciling, corev1.ConditionTrue, "", ""))}},
 			moving: []string{"GitRepo shops/app 0/0 being read"},
 		},
+		"RollingOut": {
+			why: "of a commit that was read just now the manager has not said yet how its bundles are",
+			fleet: Fleet{Repositories: []*fleet.GitRepo{repo(func(r *fleet.GitRepo) {
+				r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, corev1.ConditionFalse, fleet.ReasonProgressing, "commit bbbbbbb is being rolled out", time.Second)}
+			})}},
+			moving: []string{"GitRepo shops/app 0/0 commit bbbbbbb is being rolled out"},
+		},
+		"RollingOutForLong": {
+			why: "a manager that says nothing for minutes needs a person",
+			fleet: Fleet{Repositories: []*fleet.GitRepo{repo(func(r *fleet.GitRepo) {
+				r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, corev1.ConditionFalse, fleet.ReasonProgressing, "commit bbbbbbb is being rolled out", 3*time.Minute)}
+			})}},
+			attention: []string{"NotReady GitRepo shops/app [Progressing] commit bbbbbbb is being rolled out on "},
+		},
 		"NeverSeenAfterAWhile": {
 			why: "new clusters get five minutes; the same trouble of many is one row",
 			fleet: Fleet{Clusters: []*fleet.Cluster{
