@@ -264,7 +264,7 @@ var deploymentRow = rowOf(func(bd *fleet.BundleDeployment, x around) row {
 var tokenColumns = []column{
 	{title: "WORKSPACE"},
 	{title: "NAME"},
-	{title: "SECRET"},
+	{title: "SECRET", drop: 2},
 	{title: "EXPIRES", clock: true},
 	{title: "AGE", clock: true, drop: 1},
 }

@@ -25,7 +25,7 @@ func (o statusOptions) screen(s *session, doc FleetStatus) {
 		if text := doc.Manager.Text(now); text != "" {
 			parts = append(parts, text)
 		}
-		say(out, "%s\n", strings.Join(parts, "        "))
+		o.beside(s, parts)
 	} else {
 		say(out, "%s\n", clusters)
 		say(out, "%s\n", bundles)
@@ -53,6 +53,18 @@ func (o statusOptions) screen(s *session, doc FleetStatus) {
 	if doc.Offline.Count > 0 {
 		say(out, "\nOFFLINE longest: %s\n", longest(doc.Offline, now))
 	}
+}
+
+// beside prints texts in one line, or below each other where the terminal is too narrow.
+func (o statusOptions) beside(s *session, texts []string) {
+	line := strings.Join(texts, "        ")
+	if width := s.std.width(); !o.output.wide() && width > 0 && utf8.RuneCountInString(line) > width {
+		for _, text := range texts {
+			say(s.std.out, "%s\n", text)
+		}
+		return
+	}
+	say(s.std.out, "%s\n", line)
 }
 
 // sum is "3 clusters: 2 Ready, 1 NotReady". asOf, where not empty, says how old
