@@ -276,7 +276,7 @@ func (r *round) create(t *Target) Step {
 func (r *round) unseen(t *Target, p *Partition, n *tally) Step {
 	up := !t.down()
 	if up && (r.all.blind >= r.shape.MaxUnavailable || n.blind >= p.Limit) {
-		return Step{Stage: true, Reason: t.away() + ": takes it in its turn when it is back"}
+		return Step{Stage: true, Reason: t.away() + ": is updated when it is back and there is room"}
 	}
 	return Step{Stage: true, Move: true, Blind: up, Reason: t.away() + ": takes it when it is back, nothing waits for it"}
 }
