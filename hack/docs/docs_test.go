@@ -215,6 +215,29 @@ func TestPartlyInReadme(t *testing.T) {
 	}
 }
 
+// README leads to every page of docs, below five headings.
+func TestPagesInReadme(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	_, further, _ := strings.Cut(text, "\n## Further\n")
+	further, _, _ = strings.Cut(further, "\n## ")
+	if n := strings.Count(further, "\n### "); n != 5 {
+		t.Errorf("Further has %d headings", n)
+	}
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no pages: %v", err)
+	}
+	for _, path := range pages {
+		if !strings.Contains(text, "](docs/"+filepath.Base(path)) {
+			t.Errorf("README has no link to docs/%s", filepath.Base(path))
+		}
+	}
+}
+
 // docs/glossary.md explains each term once, in order.
 func TestGlossary(t *testing.T) {
 	var terms []string
