@@ -23,13 +23,13 @@ import (
 const lintText = `Reads directories as a GitRepo would, and renders what it finds with Helm and kustomize for sample clusters: all mistakes that can be found before
 a push, each with file and line. Everything is read, nothing stops at the first error. Paths are relative to the working directory.
 
-Objects are checked against the schemas of Kubernetes and of the CRDs in the directories and in --crd-file: what an agent is refused for unknown
-fields, wrong types and kinds that are not served is found here.
+Objects are checked against the schemas of Kubernetes and of the CRDs in the directories, in --crd-file, and with --server of a cluster: what an
+agent is refused for unknown fields, wrong types and kinds that are not served is found here.
 
 The sample clusters are made up, one for each selector in the bundles, or with --cluster-file those of a file, such as "fleet get clusters -o yaml"
 prints. What fails only because a made-up cluster lacks something is a warning.
 
-Charts are downloaded, unless --offline; nothing else is reached: templates that look something up get nothing, host names are not resolved.
+Charts are downloaded, unless --offline; nothing else is reached without --server: templates that look something up get nothing, host names are not resolved.
 Exit code 4 says that there are errors; warnings alone give 0, unless --strict.`
 
 // Formats of fleet lint besides those of other commands.
@@ -51,12 +51,14 @@ type lintOptions struct {
 	account     string // that the GitRepo says
 	kubeVersion string
 	crdFile     string
+	server      bool             // whose CRDs are known
+	served      []map[string]any // CRDs of the server
 	offline     bool
 	output      output
 	helm        helmAccess
 }
 
-func newLintCommand(_ *globals, std stdio) *cobra.Command {
+func newLintCommand(g *globals, std stdio) *cobra.Command {
 	o := lintOptions{}
 	cmd := &cobra.Command{
 		Use: "lint [DIR...]", Short: "Find mistakes in directories before they are pushed", Long: lintText,
@@ -74,6 +76,9 @@ func newLintCommand(_ *globals, std stdio) *cobra.Command {
 				return printRules(std)
 			case o.schema:
 				_, err := exact(std.out).Write(schemas.FleetYAML)
+				return err
+			}
+			if err := o.askServer(cmd.Context(), g, std); err != nil {
 				return err
 			}
 			return runLint(cmd.Context(), o, std)
@@ -96,6 +101,7 @@ func (o *lintOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.account, "service-account", "", "`account` that the GitRepo names: its serviceAccount")
 	fs.StringVar(&o.kubeVersion, "kube-version", "", "`version` of Kubernetes that charts see, and whose kinds there are; default: that of the Cluster in --cluster-file, else a recent one")
 	fs.StringVar(&o.crdFile, "crd-file", "", "`file` with CRDs that clusters have, as \"kubectl get crds -o yaml\" prints them; - is stdin")
+	fs.BoolVar(&o.server, "server", false, "CRDs and version of Kubernetes are also those of the cluster of the kubeconfig")
 	fs.BoolVar(&o.offline, "offline", false, "download nothing: a chart that is not here is an error")
 	o.output.addFlag(fs, formatJSON, formatYAML, formatSARIF, formatGitHub)
 	o.helm.addFlags(fs)
@@ -164,7 +170,7 @@ func runLint(ctx context.Context, o lintOptions, std stdio) error {
 	}
 	var report lintReport
 	for _, p := range places {
-		objects := lintObjects{crds: crds}
+		objects := lintObjects{crds: append(slices.Clone(o.served), crds...)}
 		if err := o.lint(ctx, p, clusters, &objects, &report); err != nil {
 			return err
 		}
