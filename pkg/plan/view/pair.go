@@ -64,13 +64,13 @@ func (j *judge) pair(b *fleet.Bundle, bd *fleet.BundleDeployment) {
 		p.Progress, p.reported = Reached, true
 	case away && observed && !j.goal.All:
 		p.Progress, p.LastSeen = Deferred, c.Status.Agent.LastSeen.Time
-	case p.Written && stuck:
+	case p.Written && stuck && bd.Spec.DeploymentID == bd.Spec.StagedDeploymentID:
 		p.Progress, p.Reason, p.reported = Failed, reason, true
 	case p.Written && bd.Spec.DeploymentID != "" && p.State != fleet.WaitApplied && p.State != fleet.OutOfSync:
 	case settled(b, bd, p) && paused(b, bd, c):
 		p.Progress, p.Reason, p.Message = Failed, fleet.ReasonSuspended, j.pausedBy(b, c)
 	}
-	if r := broken(b, p.Cluster); r != nil && !p.Written && p.Progress == Waiting {
+	if r := broken(b, p.Cluster); r != nil && !p.Written && p.Progress == Waiting && !p.reports(r) {
 		p.Progress, p.State, p.Reason, p.Message = Failed, r.State, string(r.State), resourceMessage(r)
 	}
 	if r, text := frozen(b, p.Cluster); r != nil && (p.Progress == Reached || p.Progress == Waiting && unmoved(p.State)) {
@@ -129,8 +129,15 @@ func frozen(b *fleet.Bundle, cluster Key) (*fleet.NonReadyResource, string) {
 	return nil, ""
 }
 
-// broken is what a Bundle's summary says of a cluster for which no deployment
-// could be worked out. That an older version waits for something on the cluster is not that.
+// reports reports whether an entry of a summary repeats what the deployment's agent says.
+func (p Pair) reports(r *fleet.NonReadyResource) bool {
+	own := summary.NonReadyResource(r.Name, &summary.Deployment{State: p.State, Message: p.said})
+	return r.State == own.State && r.Message == own.Message
+}
+
+// broken is what a Bundle's summary says of a cluster for which no deployment could be
+// worked out, or whose agent says so of an older version. That an older version waits for
+// something on the cluster is not that.
 func broken(b *fleet.Bundle, cluster Key) *fleet.NonReadyResource {
 	if b.Status.ObservedGeneration < b.Generation {
 		return nil

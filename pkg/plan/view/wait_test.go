@@ -282,6 +282,41 @@ func TestJudge(t *testing.T) {
 			},
 			want: []string{"ready", "web on b: ready Ready"},
 		},
+		"OlderVersionFailed": {
+			why: "a failure of the version before says nothing about the one that waits for its partition", goal: commit,
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: two,
+				Bundles: []*fleet.Bundle{bundle("web", changedBundle, on(2, bad("b", fleet.ErrApplied, "boom")))},
+				Deployments: []*fleet.BundleDeployment{deployment("web", "a", applied), deployment("web", "b", failed("TemplateFailed", "boom"), func(bd *fleet.BundleDeployment) {
+					bd.Labels[fleet.LabelCommit] = oldSHA
+					bd.Spec.DeploymentID, bd.Spec.StagedDeploymentID = "s-mid:o", "s-new:o"
+				})},
+			},
+			want: []string{"waiting", "web on a: ready Ready", "web on b: waiting ErrApplied boom"},
+		},
+		"OlderVersionFailedAndNewerStaged": {
+			why: "nor where the new version is staged already: then the labels name the new commit", goal: commit,
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: two,
+				Bundles: []*fleet.Bundle{bundle("web", changedBundle, on(2, bad("b", fleet.ErrApplied, "boom")))},
+				Deployments: []*fleet.BundleDeployment{deployment("web", "a", applied), deployment("web", "b", failed("TemplateFailed", "boom"), func(bd *fleet.BundleDeployment) {
+					bd.Spec.DeploymentID = "s-mid:o"
+				})},
+			},
+			want: []string{"waiting", "web on a: ready Ready", "web on b: waiting ErrApplied boom"},
+		},
+		"NewerVersionFailsToo": {
+			why: "what the manager says of the new version counts although the agent has failed with the one before", goal: commit,
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(read)}, Clusters: two,
+				Bundles: []*fleet.Bundle{bundle("web", changedBundle, on(2, bad("b", fleet.ErrApplied, "helm.values.x: no function foo")))},
+				Deployments: []*fleet.BundleDeployment{deployment("web", "a", applied), deployment("web", "b", failed("TemplateFailed", "boom"), func(bd *fleet.BundleDeployment) {
+					bd.Labels[fleet.LabelCommit] = oldSHA
+					bd.Spec.DeploymentID, bd.Spec.StagedDeploymentID = "s-mid:o", "s-mid:o"
+				})},
+			},
+			want: []string{"failed", "web on a: ready Ready", "web on b: failed ErrApplied helm.values.x: no function foo"},
+		},
 		"OfflineAndReadyNow": {
 			why: "without a commit the present counts, which is not known of a cluster that is away", goal: all,
 			fleet: Fleet{
