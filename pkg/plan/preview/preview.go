@@ -156,13 +156,18 @@ func ReachOf(in Input) target.Reach {
 	return mappings.ReachOf(in.Bundle.Namespace, in.Bundle.Labels, namespaces)
 }
 
-// ContentID names what a Bundle deploys, wherever that is kept.
+// ContentID names what a Bundle deploys, wherever that is kept. It is empty where agents
+// pull the chart.
 func ContentID(b *fleet.Bundle) string {
 	switch {
 	case b.Spec.ContentsID != "":
 		return b.Spec.ContentsID
+	case deployment.PulledByAgents(&b.Spec):
+		return ""
 	case len(b.Spec.Resources) == 0 && b.Annotations[fleet.AnnotationContent] != "":
 		return b.Annotations[fleet.AnnotationContent]
+	case b.Spec.HelmOpOptions != nil:
+		return ""
 	}
 	return content.ID(content.Manifest{Resources: b.Spec.Resources})
 }
