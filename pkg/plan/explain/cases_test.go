@@ -280,6 +280,15 @@ func targetCases() map[string]testCase {
 			w.s.Bundle.Spec.Targets[0].ClusterSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "env", Operator: "Is"}}}
 			w.s.Bundle.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, "False", "InvalidSelector", "target 1", time.Minute)}
 		}},
+		"target-selector-repo": {"one in the targets of the GitRepo is put right there", func(w *world) {
+			w.targeted(fleet.BundleTarget{ClusterSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "env", Operator: "Is"}}}})
+		}},
+		"target-selector-customization": {"one of a customization in fleet.yaml", func(w *world) {
+			w.targeted(fleet.BundleTarget{ClusterName: "c1"})
+			w.s.Bundle.Spec.Targets = append([]fleet.BundleTarget{{ClusterSelector: &metav1.LabelSelector{
+				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "env", Operator: "Is"}},
+			}}}, w.s.Bundle.Spec.Targets...)
+		}},
 		"target-template": {"a template error stops this cluster alone", func(w *world) {
 			w.s.Bundle.Spec.Helm = &fleet.HelmOptions{Values: &fleet.GenericMap{Data: map[string]any{"site": "${ .ClusterLabels.tier }"}}}
 		}},
@@ -378,6 +387,12 @@ func holdCases() map[string]testCase {
 		}},
 		"rollout-no-partition": {"a cluster in no partition never gets it", func(w *world) {
 			w.s.Bundle.Spec.RolloutStrategy = &fleet.RolloutStrategy{Partitions: []fleet.Partition{{Name: "first", ClusterName: "c9"}}}
+			w.at.Deployment = nil
+		}},
+		"rollout-selector": {"a partition whose selector cannot be read stops the Bundle everywhere", func(w *world) {
+			w.s.Bundle.Spec.RolloutStrategy = &fleet.RolloutStrategy{Partitions: []fleet.Partition{{Name: "first", ClusterSelector: &metav1.LabelSelector{
+				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "env", Operator: "Is"}},
+			}}}}
 			w.at.Deployment = nil
 		}},
 		"rollout-no-partition-any-more": {"or keeps what it has", func(w *world) {

@@ -170,6 +170,10 @@ func (p *pair) judgeRollout() judgement {
 		return stop(c.Reason, c.Message).since(view.Since(b.Status.Conditions, fleet.ConditionReady)).
 			hint("to put it right", "correct rolloutStrategy in %s", p.file())
 	}
+	if err := p.partitionFault(); err != nil {
+		return stop(about(err), err.Error()).since(view.Since(b.Status.Conditions, fleet.ConditionReady)).
+			hint("to put it right", "correct that selector of rolloutStrategy.partitions in %s", p.file())
+	}
 	if p.place == nil && p.untold() {
 		return p.unseen(Clusters)
 	}
@@ -296,16 +300,32 @@ func (p *pair) partition() (own int, manual bool) {
 		return -1, true
 	}
 	for i := range s.Partitions {
-		d := &s.Partitions[i]
-		filter, err := target.NewFilter(target.Criteria{
-			Name: d.Name, ClusterName: d.ClusterName, ClusterSelector: d.ClusterSelector,
-			ClusterGroup: d.ClusterGroup, ClusterGroupSelector: d.ClusterGroupSelector,
-		}, "partition", i)
+		filter, err := filterOf(&s.Partitions[i], i)
 		if err == nil && filter.Selects(&p.place.Cluster) {
 			return i, true
 		}
 	}
 	return -1, true
+}
+
+// filterOf compiles partition i.
+func filterOf(d *fleet.Partition, i int) (target.Filter, error) {
+	return target.NewFilter(target.Criteria{
+		Name: d.Name, ClusterName: d.ClusterName, ClusterSelector: d.ClusterSelector,
+		ClusterGroup: d.ClusterGroup, ClusterGroupSelector: d.ClusterGroupSelector,
+	}, "partition", i)
+}
+
+// partitionFault is the error of the first partition whose selector cannot be used.
+func (p *pair) partitionFault() error {
+	if s := p.Bundle.Spec.RolloutStrategy; s != nil {
+		for i := range s.Partitions {
+			if _, err := filterOf(&s.Partitions[i], i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // named is the automatic partition whose status names the cluster.

@@ -92,6 +92,11 @@ func (p *pair) askedBy(label string) string {
 			}
 		}
 	}
+	return p.targetsPlace()
+}
+
+// targetsPlace is where the targets of the Bundle stand.
+func (p *pair) targetsPlace() string {
 	repo := p.Bundle.Labels[fleet.LabelRepoName]
 	switch {
 	case p.overridesTargets():

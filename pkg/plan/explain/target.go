@@ -31,7 +31,7 @@ func (p *pair) judgeTarget() judgement {
 	switch {
 	case p.fault != nil:
 		return stop(about(p.fault), p.fault.Error()).since(view.Since(b.Status.Conditions, fleet.ConditionReady)).
-			hint("to put it right", "correct that selector in %s", p.file())
+			hint("to put it right", "correct that selector in %s", p.faultyPlace())
 	case p.place == nil && bd != nil && !view.Leaving(bd):
 		return ok("it has a deployment for the cluster")
 	case p.place == nil:
@@ -67,6 +67,17 @@ func (p *pair) judgeTarget() judgement {
 		j = j.detail(why)
 	}
 	return j
+}
+
+// faultyPlace is where the targets or customizations stand that cannot be compiled.
+func (p *pair) faultyPlace() string {
+	spec := p.Bundle.Spec
+	spec.Targets = spec.Targets[:max(len(spec.Targets)-len(spec.TargetRestrictions), 0)]
+	spec.TargetRestrictions = nil
+	if _, err := target.Compile(&spec); err != nil {
+		return p.file() // a customization
+	}
+	return p.targetsPlace()
 }
 
 // untargeted is a Bundle that is not meant for the cluster.
