@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
@@ -76,7 +75,9 @@ func newApplyCommand(g *globals, std stdio) *cobra.Command {
 			if o.file != "" {
 				return runApplyFile(cmd.Context(), g, o, std)
 			}
-			g.writing(cmd)
+			if err := g.writing(cmd); err != nil {
+				return err
+			}
 			o.bundle.Namespace = g.namespace
 			return runApply(cmd.Context(), g, o, std)
 		},
@@ -163,10 +164,6 @@ func (o *applyOptions) complete(fs *pflag.FlagSet, args []string, env func(strin
 	if info, err := os.Stat(o.name); o.output == "" && len(o.paths) == 0 && err == nil && info.IsDir() {
 		return fmt.Errorf("%s is the NAME of the bundles and a directory here: fleet apply NAME %[1]s writes that directory, fleet apply %[1]s . the working directory",
 			o.name)
-	}
-	if name := o.bundle.TargetNamespace; name != "" && len(validation.IsDNS1123Label(name)) > 0 {
-		return fmt.Errorf("--target-namespace %q is not possible: want at most %d lower case letters, digits and -, a letter or digit first and last",
-			name, validation.DNS1123LabelMaxLength)
 	}
 	o.bundle.Repo, o.bundle.CorrectDrift = o.name, &o.drift
 	if o.commit == "" {

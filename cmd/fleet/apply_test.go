@@ -133,7 +133,7 @@ func TestApplyFlags(t *testing.T) {
 		"NoOutput": {why: "it does not pretend to write to a cluster", args: []string{"repo", "app"}, code: 1},
 		"BadNamespace": {
 			why: "agents would be the first to refuse it", args: []string{"-o", "out.yaml", "--target-namespace", "Shop_1", "repo", "app"}, code: 1, empty: "out.yaml",
-			err: `--target-namespace "Shop_1" is not possible: want at most 63 lower case letters, digits and -, a letter or digit first and last`,
+			err: `--target-namespace "Shop_1" is not possible: want at most 63 lower case letters, digits and -, a letter or digit first and last; did you mean "shop-1"?`,
 		},
 		"NoName": {args: []string{"-o", "-"}, code: 1},
 	}

@@ -52,7 +52,9 @@ func newApproveCommand(g *globals, std stdio) *cobra.Command {
 				return err
 			}
 			if len(o.targets) > 0 {
-				g.writing(cmd)
+				if err := g.writing(cmd); err != nil {
+					return err
+				}
 			}
 			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {

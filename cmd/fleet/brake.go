@@ -78,7 +78,9 @@ func (o *brakeOptions) complete(cmd *cobra.Command, g *globals, std stdio) {
 		if err := o.check(g.namespace); err != nil {
 			return err
 		}
-		g.writing(cmd)
+		if err := g.writing(cmd); err != nil {
+			return err
+		}
 		s, err := g.connectWithin(cmd.Context(), std, o.all)
 		if err != nil {
 			return err

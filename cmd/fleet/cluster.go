@@ -113,7 +113,9 @@ func newClusterAcceptCommand(g *globals, std stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			g.writing(cmd)
+			if err := g.writing(cmd); err != nil {
+				return err
+			}
 			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err
@@ -225,7 +227,9 @@ func newClusterForgetCommand(g *globals, std stdio) *cobra.Command {
 			if o.timeout <= 0 {
 				return errors.New("--timeout must be above 0")
 			}
-			g.writing(cmd)
+			if err := g.writing(cmd); err != nil {
+				return err
+			}
 			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err

@@ -54,7 +54,9 @@ func newClusterJoinCommand(g *globals, std stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			g.writing(cmd)
+			if err := g.writing(cmd); err != nil {
+				return err
+			}
 			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err

@@ -43,7 +43,9 @@ func newClusterRotateCommand(g *globals, std stdio) *cobra.Command {
 			if o.timeout < 0 {
 				return errors.New("--timeout must not be below 0")
 			}
-			g.writing(cmd)
+			if err := g.writing(cmd); err != nil {
+				return err
+			}
 			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err

@@ -56,7 +56,9 @@ func newDeleteCommand(g *globals, std stdio) *cobra.Command {
 			if err := o.complete(args); err != nil {
 				return err
 			}
-			g.writing(cmd)
+			if err := g.writing(cmd); err != nil {
+				return err
+			}
 			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
 	operators "k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
@@ -62,6 +63,36 @@ func invalidValue(err *pflag.InvalidValueError) error {
 		return fmt.Errorf("%s %q: want a whole number", flag, value)
 	}
 	return err
+}
+
+// namespaceFlags are the flags whose value is the name of a namespace, and whether it may
+// be empty: what the command then uses.
+var namespaceFlags = map[string]bool{"namespace": true, "target-namespace": true, "system-namespace": false, "agent-namespace": false}
+
+// checkNamespaces is an error for a flag of the user's that no namespace can be named by.
+func checkNamespaces(fs *pflag.FlagSet) error {
+	var wrong error
+	fs.Visit(func(f *pflag.Flag) {
+		empty, names := namespaceFlags[f.Name]
+		if value := f.Value.String(); wrong == nil && names && (value != "" || !empty) {
+			wrong = checkNamespace("--"+f.Name, value)
+		}
+	})
+	return wrong
+}
+
+// checkNamespace is an error if no namespace can have a name, which the user gave as what.
+func checkNamespace(what, name string) error {
+	possible := func(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
+	if possible(name) {
+		return nil
+	}
+	text := fmt.Sprintf("%s %q is not possible: want at most %d lower case letters, digits and -, a letter or digit first and last",
+		what, name, validation.DNS1123LabelMaxLength)
+	if near := strings.NewReplacer("_", "-", ".", "-", " ", "-").Replace(strings.ToLower(name)); possible(near) {
+		text += fmt.Sprintf("; did you mean %q?", near)
+	}
+	return errors.New(text)
 }
 
 // nearestFlag is the flag of a command that was most likely meant by a name, or by a

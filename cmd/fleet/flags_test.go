@@ -57,3 +57,58 @@ func TestUnknownFlag(t *testing.T) {
 		}
 	}
 }
+
+// A flag that names a namespace takes only what can be the name of one: in commands that
+// write, in those that print, and in those that look.
+func TestImpossibleNamespaceOfFlag(t *testing.T) {
+	const want = ` is not possible: want at most 63 lower case letters, digits and -, a letter or digit first and last`
+	for name, c := range map[string]struct {
+		args []string
+		flag string
+		near string
+	}{
+		"Apply":          {args: []string{"apply", "-o", "-", "-n", "Bad_NS", "x", "testdata"}, flag: `--namespace "Bad_NS"`, near: "bad-ns"},
+		"ApplyTarget":    {args: []string{"apply", "-o", "-", "--target-namespace", "a.b", "x", "testdata"}, flag: `--target-namespace "a.b"`, near: "a-b"},
+		"Test":           {args: []string{"test", "-n", "a/b", "testdata"}, flag: `--namespace "a/b"`},
+		"Target":         {args: []string{"target", "-b", "x", "--namespace", "-a"}, flag: `--namespace "-a"`},
+		"Deploy":         {args: []string{"deploy", "-i", "x", "-n", "Apps"}, flag: `--namespace "Apps"`, near: "apps"},
+		"DeployAgent":    {args: []string{"deploy", "-i", "x", "-a", "Apps"}, flag: `--agent-namespace "Apps"`, near: "apps"},
+		"Suspend":        {args: []string{"suspend", "repo/x", "-n", "Bad_NS"}, flag: `--namespace "Bad_NS"`, near: "bad-ns"},
+		"Delete":         {args: []string{"delete", "repo/x", "-n", "Bad_NS"}, flag: `--namespace "Bad_NS"`, near: "bad-ns"},
+		"Token":          {args: []string{"install", "agent-token", "-n", "fleet default"}, flag: `--namespace "fleet default"`, near: "fleet-default"},
+		"Controller":     {args: []string{"install", "controller", "--system-namespace", "Fleet"}, flag: `--system-namespace "Fleet"`, near: "fleet"},
+		"Nothing":        {args: []string{"install", "controller", "--system-namespace", ""}, flag: `--system-namespace ""`},
+		"Status":         {args: []string{"status", "-n", "Fleet-Default"}, flag: `--namespace "Fleet-Default"`, near: "fleet-default"},
+		"BeforeAnything": {args: []string{"get", "bundles", "-o", "json", "-n", "Fleet-Default"}, flag: `--namespace "Fleet-Default"`, near: "fleet-default"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, _, err := run(t, "examples.yaml", c.args...)
+			text := c.flag + want
+			if c.near != "" {
+				text += `; did you mean "` + c.near + `"?`
+			}
+			if err == nil || err.Error() != text || exitCode(err, false) != 1 || out != "" {
+				t.Errorf("want %s, got %v and %q", text, err, out)
+			}
+		})
+	}
+}
+
+// What the environment names as workspace is checked where it counts: in commands that
+// write without -n.
+func TestImpossibleNamespaceOfEnvironment(t *testing.T) {
+	t.Setenv("NAMESPACE", "Bad_NS")
+	t.Chdir("../../examples")
+	for line, refused := range map[string]bool{
+		"apply -o - x settings":                  true,
+		"apply -o - -n fleet-default x settings": false,
+		"lint settings":                          false,
+	} {
+		root := newRootCommand(stdio{in: strings.NewReader(""), out: io.Discard, err: io.Discard})
+		root.SetArgs(strings.Fields(line))
+		err := root.ExecuteContext(t.Context())
+		if got := err != nil && strings.HasPrefix(err.Error(), `NAMESPACE "Bad_NS" is not possible: `); got != refused || !refused && err != nil {
+			t.Errorf("%s: refused %t is wrong: %v", line, got, err)
+		}
+	}
+}

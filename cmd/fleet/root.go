@@ -87,7 +87,13 @@ func (g *globals) command(std stdio) *cobra.Command {
 		Args:    knownCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
-		PersistentPreRun: func(*cobra.Command, []string) { g.ran = true },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkNamespaces(cmd.Flags()); err != nil {
+				return err
+			}
+			g.ran = true
+			return nil
+		},
 	}
 	root.SetFlagErrorFunc(unknownFlag)
 	root.SetIn(std.in)

@@ -30,15 +30,18 @@ const maxWorkspaces = 10
 const maxCommands = 10
 
 // writing gives a command that writes its workspace: the reference's default
-// where neither -n nor the environment names one.
-func (g *globals) writing(cmd *cobra.Command) {
+// where neither -n nor the environment names one. It is an error if the environment
+// names what cannot be a namespace.
+func (g *globals) writing(cmd *cobra.Command) error {
 	if g.namespace != "" {
-		return
+		return nil
 	}
 	g.namespace = g.defaultNamespace
-	if !g.environment {
-		g.unnamed = cmd
+	if g.environment {
+		return checkNamespace("NAMESPACE", g.namespace)
 	}
+	g.unnamed = cmd
+	return nil
 }
 
 // certain refuses objects that the user named without a workspace, unless the

@@ -54,7 +54,9 @@ func newTakeoverMoveCommand(g *globals, std stdio, back bool) *cobra.Command {
 			if err := o.check(); err != nil {
 				return err
 			}
-			g.writing(cmd)
+			if err := g.writing(cmd); err != nil {
+				return err
+			}
 			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err
