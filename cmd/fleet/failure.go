@@ -53,7 +53,10 @@ func failure(cmd *cobra.Command, err error, code int, ran bool) Error {
 	case errors.As(err, new(*unseenDeploymentsError)):
 		doc.Reason = "Forbidden" // no -n helps
 	case apierrors.IsForbidden(err):
-		doc.Reason, doc.Hint = "Forbidden", "-n WORKSPACE looks at one workspace only"
+		doc.Reason = "Forbidden"
+		if strings.Contains(err.Error(), atClusterScope) {
+			doc.Hint = "-n WORKSPACE looks at one workspace only"
+		}
 	case errors.As(err, &elsewhere):
 		doc.Reason, doc.Hint = "NotInstalled", elsewhere.hint
 	case unknownResource(err):
@@ -75,12 +78,18 @@ func anonymous(err error) bool {
 }
 
 // refusedRight finds the verb and the resource in the message of an API server that
-// refuses a request.
-var refusedRight = regexp.MustCompile(`cannot ([a-z]+) resource "([^"]+)"`)
+// refuses a request, and refusedIn the namespace.
+var (
+	refusedRight = regexp.MustCompile(`cannot ([a-z]+) resource "([^"]+)"`)
+	refusedIn    = regexp.MustCompile(`in the namespace "([^"]+)"`)
+)
 
-// missingRight says how a user gets a right on objects of Fleet, or on events, that an
-// error is about; empty for all other errors. The message of the API server names the
-// verb, the resource and the namespace.
+// atClusterScope is in the message of an API server about a right in all namespaces, or on
+// objects that are in none.
+const atClusterScope = "at the cluster scope"
+
+// missingRight says how a user gets a right that an error is about; empty for all other
+// errors. The message of the API server names the verb, the resource and the namespace.
 func missingRight(err error) string {
 	var status apierrors.APIStatus
 	if !apierrors.IsForbidden(err) || !errors.As(err, &status) || !strings.Contains(err.Error(), `is forbidden: User "`) {
@@ -92,7 +101,7 @@ func missingRight(err error) string {
 	d := status.Status().Details
 	ofEvents := d != nil && d.Group == events.Group && d.Kind == events.Resource
 	if d == nil || d.Group != fleet.Group && !ofEvents {
-		return ""
+		return otherRight(err)
 	}
 	if d.Group == fleet.Group && d.Kind == mustKind("deployments").resource().Resource {
 		return "deployments are in the namespaces of the clusters: an administrator grants it there with a RoleBinding, " +
@@ -108,6 +117,21 @@ func missingRight(err error) string {
 		return "an administrator grants it with a RoleBinding in the workspace to a ClusterRole of your own: none of those for workspaces has it (docs/rights.md)"
 	}
 	return "an administrator grants it with a RoleBinding in the workspace to a ClusterRole: " + role + ", or one of your own (docs/rights.md)"
+}
+
+// otherRight is missingRight for objects that are not Fleet's, which no ClusterRole for
+// workspaces contains.
+func otherRight(err error) string {
+	binding := ""
+	if in := refusedIn.FindStringSubmatch(err.Error()); in != nil {
+		binding = "RoleBinding in namespace " + in[1]
+	} else if strings.Contains(err.Error(), atClusterScope) {
+		binding = "ClusterRoleBinding"
+	}
+	if binding == "" {
+		return ""
+	}
+	return "an administrator grants it with a " + binding + " to a ClusterRole of your own (docs/rights.md)"
 }
 
 // rolesWith are the ClusterRoles for workspaces that contain a right on a kind of Fleet;

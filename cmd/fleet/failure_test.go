@@ -58,12 +58,34 @@ func TestMissingRight(t *testing.T) {
 		{"list", "fleet.cattle.io", "bundledeployments", "deployments are in the namespaces of the clusters: an administrator grants it there with a RoleBinding, " +
 			"or everywhere with a ClusterRoleBinding, to a ClusterRole that contains it (docs/rights.md)"},
 		{"list", "", "events", grant + ": Kubernetes' view, or one of your own (docs/rights.md)"},
-		{"list", "", "secrets", ""},
+		{"list", "", "secrets", "an administrator grants it with a RoleBinding in namespace fleet-default to a ClusterRole of your own (docs/rights.md)"},
 	} {
 		cause := fmt.Errorf("User %q cannot %s resource %q in API group %q in the namespace %q", "ana", c.verb, c.resource, c.group, "fleet-default")
 		err := apierrors.NewForbidden(schema.GroupResource{Group: c.group, Resource: c.resource}, "x", cause)
 		if got := missingRight(reached("https://x", err)); got != c.want {
 			t.Errorf("%s %s: want %q, got %q", c.verb, c.resource, c.want, got)
+		}
+	}
+	cause := errors.New(`User "ana" cannot create resource "fleetworkspaces" in API group "management.cattle.io" at the cluster scope`)
+	err := apierrors.NewForbidden(schema.GroupResource{Group: "management.cattle.io", Resource: "fleetworkspaces"}, "", cause)
+	if got, want := missingRight(err), "an administrator grants it with a ClusterRoleBinding to a ClusterRole of your own (docs/rights.md)"; got != want {
+		t.Errorf("at the cluster scope: want %q, got %q", want, got)
+	}
+}
+
+// The hint to look at one workspace is given where a right everywhere is missing, and not
+// where the workspace, or the namespace of the manager, was asked already.
+func TestForbiddenHint(t *testing.T) {
+	root := (&stage{}).globals(nil).command(stdio{out: &strings.Builder{}, err: &strings.Builder{}})
+	for scope, want := range map[string]string{
+		`at the cluster scope`:                   "-n WORKSPACE looks at one workspace only",
+		`in the namespace "fleet-default"`:       "",
+		`in the namespace "cattle-fleet-system"`: "",
+	} {
+		cause := fmt.Errorf("User %q cannot list resource %q in API group %q %s", "ana", "bundles", "fleet.cattle.io", scope)
+		err := apierrors.NewForbidden(schema.GroupResource{Group: "fleet.cattle.io", Resource: "bundles"}, "", cause)
+		if got := failure(root, err, 1, true); got.Reason != "Forbidden" || got.Hint != want {
+			t.Errorf("%s: want hint %q, got %+v", scope, want, got)
 		}
 	}
 }

@@ -336,23 +336,7 @@ func (r *real) fewRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, doc := range []map[string]any{
-		{
-			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-			"metadata": map[string]any{"name": "look", "namespace": "fleet-default"},
-			"rules": []any{map[string]any{
-				"apiGroups": []any{fleet.Group}, "resources": []any{"*"}, "verbs": []any{"get", "list", "watch"},
-			}},
-		},
-		{
-			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-			"metadata": map[string]any{"name": "look", "namespace": "fleet-default"},
-			"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "look"},
-			"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ana"}},
-		},
-	} {
-		r.create(&unstructured.Unstructured{Object: doc})
-	}
+	r.grant("look", "fleet-default", policyRule(fleet.Group, "*", "get", "list", "watch"))
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	writeKubeconfig(t, path, admin, "ana")
 	ana := &real{t: t, kubeconfig: path, client: r.client}
@@ -369,6 +353,72 @@ func (r *real) fewRights(t *testing.T) {
 	}
 	if _, _, err := ana.fleet("get", "clusters", "-n", "fleet-local"); err == nil || exitCode(err, false) != 1 {
 		t.Errorf("want exit 1 for a workspace without rights, got %v", err)
+	}
+	ana.adviceForWriters(t)
+}
+
+// policyRule is a rule of a Role about one resource.
+func policyRule(group, resource string, verbs ...any) map[string]any {
+	return map[string]any{"apiGroups": []any{group}, "resources": []any{resource}, "verbs": verbs}
+}
+
+// grant gives ana the rights of a new Role in a namespace.
+func (r *real) grant(name, namespace string, rules ...any) {
+	r.t.Helper()
+	for _, doc := range []map[string]any{
+		{
+			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+			"metadata": map[string]any{"name": name, "namespace": namespace}, "rules": rules,
+		},
+		{
+			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+			"metadata": map[string]any{"name": name, "namespace": namespace},
+			"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+			"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ana"}},
+		},
+	} {
+		r.create(&unstructured.Unstructured{Object: doc})
+	}
+}
+
+// Who may only look is told by each command that writes how the right is granted that is
+// missing, and where.
+func (r *real) adviceForWriters(t *testing.T) {
+	t.Chdir("../../examples")
+	const ofManager, ofWorkspace = "with a RoleBinding in namespace cattle-fleet-system to", "with a RoleBinding in namespace fleet-default to"
+	for line, advice := range map[string]string{
+		"suspend -n fleet-default repo/examples": "with a RoleBinding in the workspace to",
+		"suspend --all --reason drill":           ofManager,
+		"resume --all":                           ofManager,
+		"cluster agents":                         ofManager,
+		"apply -n fleet-default copy settings":   ofWorkspace,
+		"workspace create team-a":                "with a ClusterRoleBinding to",
+		"cluster rotate -n fleet-default c1":     "with a RoleBinding in the workspace to",
+	} {
+		_, _, err := r.fleet(strings.Fields(line)...)
+		var text strings.Builder
+		if err != nil {
+			tellError(&text, err, func(string) string { return "" })
+		}
+		want := "an administrator grants it " + advice + " a ClusterRole"
+		if exitCode(err, false) != 1 || !strings.Contains(text.String(), " is forbidden: ") || !strings.Contains(text.String(), want) {
+			t.Errorf("fleet %s: want %q, got %s", line, want, text.String())
+		}
+	}
+
+	// What docs/rights.md says is enough.
+	brake := policyRule("", "configmaps", "get", "patch", "delete")
+	brake["resourceNames"] = []any{fleet.ConfigMapBrake}
+	r.grant("brake", fleet.NamespaceSystem, policyRule("", "configmaps", "create"), brake)
+	r.grant("apply", "fleet-default", policyRule("", "secrets", "get", "list", "create", "patch", "delete"),
+		policyRule(fleet.Group, "bundles", "get", "list", "create", "patch", "delete"))
+	for _, line := range []string{
+		"suspend --all --reason drill", "resume --all", "apply -n fleet-default copy settings web", "apply -n fleet-default copy settings",
+	} {
+		r.eventually("fleet "+line, func() bool {
+			_, _, err := r.fleet(strings.Fields(line)...)
+			return err == nil
+		})
 	}
 }
 
