@@ -347,6 +347,43 @@ func TestOverviewUnseen(t *testing.T) {
 	}
 }
 
+// About all clusters and about one of them the answer is from the same knowledge: where the
+// clusters may be seen and the deployments not, the Bundle's status counts all that it is
+// meant for as Ready, or it is not known.
+func TestOverviewAgreesWithOneCluster(t *testing.T) {
+	const unknown = "whether shop-web is Ready on its clusters is not known: they are not yours to see; its status counts 2 of 2 Ready"
+	for name, c := range map[string]struct {
+		change func(*world)
+		want   string
+		ready  bool
+	}{
+		"AllReady":  {func(*world) {}, "shop-web is Ready on all 2 clusters", true},
+		"NotWorked": {func(w *world) { w.s.Bundle.Generation++ }, unknown, false},
+		"NotMeant":  {func(w *world) { w.targeted(fleet.BundleTarget{ClusterName: "c9"}) }, unknown, false},
+		"NoGroups": {func(w *world) {
+			w.targeted(fleet.BundleTarget{ClusterGroup: "prod"})
+			w.s.Hidden = append(w.s.Hidden, Hidden{Groups, "shops"})
+		}, unknown, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := well()
+			w.s.Hidden = []Hidden{{Deployments, ""}}
+			w.s.Bundle.Status.Summary = fleet.BundleSummary{Ready: 2, DesiredReady: 2}
+			c.change(w)
+			w.at.Deployment = nil
+			c2, c3 := w.at.Cluster.DeepCopy(), w.at.Cluster.DeepCopy()
+			c2.Name, c3.Name, c3.Labels = "c2", "c3", map[string]string{"env": "dev"}
+			v := Overview(w.s, []Place{w.at, {Key: keyOf(c2), Cluster: c2}, {Key: keyOf(c3), Cluster: c3}})
+			if got := v.Headline(); got != c.want || v.Stopped() == c.ready {
+				t.Errorf("want %q, Ready %t, got %q, stopped %t", c.want, c.ready, got, v.Stopped())
+			}
+			if one := Of(w.s, w.at); one.Ready() != c.ready {
+				t.Errorf("of one cluster: want Ready %t, got %q", c.ready, one.Headline(w.s.Now))
+			}
+		})
+	}
+}
+
 // What is not there cannot be explained: dependsOn is what is wrong.
 func TestMissingDependency(t *testing.T) {
 	w := well()

@@ -60,7 +60,7 @@ type Survey struct {
 
 	elsewhere []string // namespaces that have clusters, where the Bundle's has none
 
-	unseen bool // the deployments: what is said of them is the Bundle's own count
+	unseen bool // the deployments, and the Bundle's own count does not prove that they are Ready
 }
 
 // Overview explains how a Bundle is on all clusters of its workspace. With all
@@ -86,7 +86,7 @@ func Overview(s Subject, places []Place) Survey {
 	}
 	out.Waits, _ = st.waits()
 	if st.hides(Deployments) {
-		out.unseen = true
+		out.unseen = !st.countedReady(places)
 		out.fromSummary(&s.Bundle.Status.Summary)
 		return out
 	}
@@ -111,6 +111,22 @@ func Overview(s Subject, places []Place) Survey {
 		return cmp.Or(view.Rank(b.State)-view.Rank(a.State), b.Clusters-a.Clusters, strings.Compare(a.Text, b.Text))
 	})
 	return out
+}
+
+// countedReady reports whether the Bundle's status counts all clusters as Ready, where the
+// deployments may not be seen: as many as it is known to be meant for, each of which is
+// Ready by what an answer about it alone says.
+func (s *study) countedReady(places []Place) bool {
+	if s.hides(Clusters) {
+		return false
+	}
+	ready := 0
+	for _, at := range places {
+		if p := s.pair(at); p.meant() && p.state == fleet.Ready {
+			ready++
+		}
+	}
+	return ready > 0 && ready == s.Bundle.Status.Summary.DesiredReady
 }
 
 // count adds the answers about all clusters. Where the Bundle is meant for none of them,
@@ -207,7 +223,7 @@ func (s *study) waits() (string, time.Time) {
 
 // Stopped tells whether something keeps the Bundle from being Ready on a cluster
 // that it is meant for, keeps new versions from all of them, or it is meant for none. Where
-// the deployments may not be seen, it is not known to be Ready.
+// the deployments may not be seen, only the Bundle's own count may say that it is Ready.
 func (s *Survey) Stopped() bool {
 	return s.StoppedAt != "" || s.Ready < s.Clusters || s.Clusters == 0 || s.unseen
 }
