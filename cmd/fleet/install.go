@@ -58,15 +58,17 @@ func newInstallControllerCommand(g *globals, std stdio) *cobra.Command {
 // runInstallController prints kinds and manager for a namespace.
 func runInstallController(o controllerOptions, system string, std stdio) error {
 	values := map[string]any{}
-	for key, image := range map[string]string{"image": o.controllerImage, "agentImage": o.agentImage} {
-		if image == "" {
+	for _, f := range []struct{ flag, key, image string }{
+		{"--controller-image", "image", o.controllerImage}, {"--agent-image", "agentImage", o.agentImage},
+	} {
+		if f.image == "" {
 			continue
 		}
-		v, err := manifest.ImageValues(image)
+		v, err := manifest.ImageValues(f.image)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", f.flag, err)
 		}
-		values[key] = v
+		values[f.key] = v
 	}
 	objects, err := templated(std, charts.CRDs, system, nil)
 	if err != nil {

@@ -79,7 +79,8 @@ func printed(t *testing.T, text string) map[string]map[string]any {
 // The manager's file is complete, needs no connection, and has the images that
 // were asked for.
 func TestInstallController(t *testing.T) {
-	text := play(t, "$ fleet install controller --controller-image registry.example:5000/fleet:v9 --agent-image example/agent@sha256:0123 --system-namespace gitops\n")
+	digest := strings.Repeat("0123", 16)
+	text := play(t, "$ fleet install controller --controller-image registry.example:5000/fleet:v9 --agent-image example/agent@sha256:"+digest+" --system-namespace gitops\n")
 	objects := printed(t, text)
 	for _, key := range []string{"Namespace /gitops", "Deployment gitops/fleet-controller", "Deployment gitops/gitjob", "ConfigMap gitops/fleet-controller", "ServiceAccount gitops/fleet-controller"} {
 		if objects[key] == nil {
@@ -96,13 +97,27 @@ func TestInstallController(t *testing.T) {
 		t.Errorf("another image: %v", image)
 	}
 	config, _, _ := unstructured.NestedString(objects["ConfigMap gitops/fleet-controller"], "data", "config")
-	if !strings.Contains(config, `"example/agent@sha256:0123"`) {
+	if !strings.Contains(config, `"example/agent@sha256:`+digest+`"`) {
 		t.Errorf("the agent's image is not in the configuration: %s", config)
 	}
 
 	kinds := printed(t, play(t, "$ fleet install controller --crds-only\n"))
 	if len(kinds) != len(fleet.Kinds()) {
 		t.Errorf("want the %d kinds alone, got %d objects", len(fleet.Kinds()), len(kinds))
+	}
+}
+
+// An image that no runtime can pull is an error that names the flag, also where the image
+// is not printed.
+func TestInstallControllerRefusesImages(t *testing.T) {
+	for _, flag := range []string{"--controller-image", "--agent-image"} {
+		for _, more := range [][]string{nil, {"--crds-only"}} {
+			out, _, err := run(t, "examples.yaml", append([]string{"install", "controller", flag, "foo:bar:baz"}, more...)...)
+			want := flag + `: image "foo:bar:baz": want [HOST[:PORT]/]NAME[:TAG][@sha256:DIGEST]`
+			if err == nil || err.Error() != want || exitCode(err, false) != 1 || out != "" {
+				t.Errorf("want %s, got %v and %q", want, err, out[:min(len(out), 100)])
+			}
+		}
 	}
 }
 

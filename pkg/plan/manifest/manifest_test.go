@@ -40,22 +40,42 @@ func TestParseLifetime(t *testing.T) {
 }
 
 func TestImageValues(t *testing.T) {
+	digest := strings.Repeat("0a", 32)
 	for image, want := range map[string]map[string]any{
-		"example/fleet":                {"repository": "example/fleet"},
-		"example/fleet:v1":             {"repository": "example/fleet", "tag": "v1"},
-		"host:5000/fleet":              {"repository": "host:5000/fleet"},
-		"host:5000/fleet:v1":           {"repository": "host:5000/fleet", "tag": "v1"},
-		"example/fleet@sha256:ab":      {"repository": "example/fleet@sha256", "tag": "ab"},
-		"host:5000/fleet:v1@sha256:ab": {"repository": "host:5000/fleet:v1@sha256", "tag": "ab"},
+		"fleet":                                {"repository": "fleet"},
+		"example/fleet":                        {"repository": "example/fleet"},
+		"example/fleet:v1":                     {"repository": "example/fleet", "tag": "v1"},
+		"host:5000/fleet":                      {"repository": "host:5000/fleet"},
+		"host:5000/fleet:v1":                   {"repository": "host:5000/fleet", "tag": "v1"},
+		"[fd00::1]:5000/a/fleet:v1":            {"repository": "[fd00::1]:5000/a/fleet", "tag": "v1"},
+		"Registry.Example.com/a__b/c--d.e:V_1": {"repository": "Registry.Example.com/a__b/c--d.e", "tag": "V_1"},
+		"example/fleet@sha256:" + digest:       {"repository": "example/fleet@sha256", "tag": digest},
+		"host:5000/fleet:v1@sha256:" + digest:  {"repository": "host:5000/fleet:v1@sha256", "tag": digest},
 	} {
 		got, err := ImageValues(image)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%q: %v\n-want +got\n%s", image, err, diff)
 		}
 	}
-	for _, image := range []string{"", "a b", "fleet:", ":v1", "fleet@digest"} {
-		if got, err := ImageValues(image); err == nil {
-			t.Errorf("%q: want an error, got %v", image, got)
+	for image, why := range map[string]string{
+		"":                             "want [HOST[:PORT]/]NAME[:TAG]",
+		"a b":                          "want [HOST[:PORT]/]NAME[:TAG]",
+		"fleet:":                       "the tag",
+		":v1":                          "want [HOST[:PORT]/]NAME[:TAG]",
+		"foo:bar:baz":                  "want [HOST[:PORT]/]NAME[:TAG]",
+		"foo:-v1":                      "the tag",
+		"foo:b?r":                      "the tag",
+		"foo:" + digest + digest + "0": "the tag",
+		"example/Fleet:v1":             "in lower case",
+		"example//fleet":               "want [HOST[:PORT]/]NAME[:TAG]",
+		"host:port/fleet":              "want [HOST[:PORT]/]NAME[:TAG]",
+		"https://host/fleet:v1":        "without https://",
+		"oci://host/fleet":             "without oci://",
+		"fleet@digest":                 "@sha256: and 64 hexadecimal digits",
+		"fleet@sha256:ab":              "@sha256: and 64 hexadecimal digits",
+	} {
+		if got, err := ImageValues(image); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%q: want an error with %q, got %v, %v", image, why, got, err)
 		}
 	}
 }
