@@ -87,7 +87,11 @@ func probeServer(ctx context.Context, a access) checkup.ServerSeen {
 		return seen
 	}
 	began := time.Now()
-	body, failed := ask(ctx, client, a.server)
+	address := a.server
+	if !strings.Contains(address, "://") {
+		address = "http://" + address // as client-go reads it
+	}
+	body, failed := ask(ctx, client, address)
 	seen.Took, seen.Failed = time.Since(began), failed
 	var v version.Info
 	if failed == nil && (json.Unmarshal(body, &v) != nil || v.GitVersion == "") {
@@ -134,7 +138,11 @@ func ask(ctx context.Context, client *http.Client, address string) ([]byte, *che
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return nil, &checkup.Hop{Part: hopCredentials, Text: "the server refuses them (" + answer.Status + ")"}
 	default:
-		return nil, &checkup.Hop{Part: "answer", Text: answer.Status}
+		text := answer.Status
+		if answer.StatusCode == http.StatusBadRequest && r.URL.Scheme == "http" {
+			text += ": if the server speaks HTTPS, write https://"
+		}
+		return nil, &checkup.Hop{Part: "answer", Text: text}
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, answerLimit))
 	if err != nil {
