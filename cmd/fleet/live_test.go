@@ -272,15 +272,29 @@ func TestFollowingWritesNoControlCharacters(t *testing.T) {
 	}
 }
 
-// fleet get -w of a name that is not there says so, with the nearest that is, and goes on:
-// it may be made yet.
+// fleet get -w of a name that is not there says so, with the nearest that is, for every
+// kind and format, and goes on: it may be made yet.
 func TestGetWatchOfUnknown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := startFollowing(t, "examples.yaml", "get", "repos", "exmaples", "-n", "fleet-default", "-w")
-		f.next()
-		if got := f.notes.String(); !strings.Contains(got, `no repo "exmaples" in fleet-default; did you mean "examples"?`) {
-			t.Errorf("got %q", got)
-		}
-		f.end()
-	})
+	for line, want := range map[string]string{
+		"repos exmaples -n fleet-default":                  `no repo "exmaples" in fleet-default; did you mean "examples"?`,
+		"repo/exmaples":                                    `no repo "exmaples" in fleet-default or fleet-local; did you mean "examples"?`,
+		"clusters c1 -n fleet-local":                       `no cluster "c1" in fleet-local; there is one in fleet-default: -n fleet-default`,
+		"bundles examples-wbe -o json":                     `no bundle "examples-wbe" in fleet-default or fleet-local; did you mean "examples-web"?`,
+		"bundles examples-web examples-mertics -o yaml":    `no bundle "examples-mertics" in fleet-default or fleet-local; did you mean "examples-metrics"?`,
+		"clusters c9 -n fleet-default -o wide":             `no cluster "c9" in fleet-default`,
+		"deployments examples-wbe -o name":                 `no deployment "examples-wbe"`,
+		"groups nothing":                                   `no group "nothing"`,
+		"tokens labb -n fleet-default -o jsonpath={.kind}": `no token "labb" in fleet-default; did you mean "lab"?`,
+	} {
+		t.Run(line, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := startFollowing(t, "examples.yaml", append(append([]string{"get"}, strings.Fields(line)...), "-w")...)
+				f.next()
+				if got := f.notes.String(); !strings.Contains(got, want) {
+					t.Errorf("want %q, got %q", want, got)
+				}
+				f.end()
+			})
+		})
+	}
 }
