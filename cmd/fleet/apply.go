@@ -11,9 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
 const applyText = `Reads directories as a GitRepo of that name would, and writes the Bundles that they make into a workspace, with your own rights; with -o it
@@ -166,10 +168,40 @@ func (o *applyOptions) complete(fs *pflag.FlagSet, args []string, env func(strin
 			o.name)
 	}
 	o.bundle.Repo, o.bundle.CorrectDrift = o.name, &o.drift
-	if o.commit == "" {
-		o.commit = env("COMMIT")
+	if err := o.completeCommit(env); err != nil {
+		return err
+	}
+	if err := checkAccount(o.bundle.ServiceAccount); err != nil {
+		return err
 	}
 	return o.helm.complete(env)
+}
+
+// completeCommit reads the commit of the environment, and refuses one that no Bundle can
+// be labelled with.
+func (o *applyOptions) completeCommit(env func(string) string) error {
+	from := "--commit"
+	if o.commit == "" {
+		o.commit, from = env("COMMIT"), "COMMIT"
+	}
+	if len(validation.IsValidLabelValue(o.commit)) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s %q is not possible: it becomes a label of the bundles, of at most %d letters, digits, . _ and -",
+		from, o.commit, validation.LabelValueMaxLength)
+}
+
+// checkAccount refuses what no bundle can act as.
+func checkAccount(name string) error {
+	switch {
+	case name == "":
+		return nil
+	case len(validation.IsDNS1123Subdomain(name)) > 0:
+		return fmt.Errorf("--service-account %q is not possible: want lower case letters, digits, . and -", name)
+	case naming.FleetAccount(name):
+		return fmt.Errorf("--service-account %q is Fleet's own; no bundle may act as it", name)
+	}
+	return nil
 }
 
 // chooseFile finds out which of the two meanings of --bundle-file is meant: a

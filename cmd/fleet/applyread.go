@@ -71,7 +71,7 @@ func (h *helmAccess) access() (chart.Access, error) {
 	if h.byPathFile != "" {
 		data, err := os.ReadFile(h.byPathFile)
 		if err != nil {
-			return a, fmt.Errorf("read credentials: %w", err)
+			return a, ofFlag("helm-credentials-by-path-file", err)
 		}
 		if a.ByPath, err = chart.ParseByPath(data); err != nil {
 			return a, fmt.Errorf("%s: %w", h.byPathFile, err)
@@ -85,7 +85,7 @@ func (h *helmAccess) access() (chart.Access, error) {
 		}
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return a, fmt.Errorf("read credentials: %w", err)
+			return a, ofFlag(key+"-file", err)
 		}
 		secret[key] = data
 	}
@@ -130,7 +130,7 @@ func (o *applyOptions) gather(std stdio) error {
 	}
 	data, err := os.ReadFile(o.targetsFile)
 	if err != nil {
-		return fmt.Errorf("read targets: %w", err)
+		return ofFlag("targets-file", err)
 	}
 	targets, found := fleetyaml.ParseTargets(o.targetsFile, data)
 	if n := tellFound(std, found, o.strict); n > 0 {

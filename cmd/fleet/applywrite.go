@@ -27,7 +27,7 @@ import (
 func runApplyFile(ctx context.Context, g *globals, o applyOptions, std stdio) error {
 	all, err := readObjects(o.file, std)
 	if err != nil {
-		return err
+		return ofFlag("file", err)
 	}
 	b, err := g.oneBundle(all, o.file)
 	if err != nil {

@@ -92,7 +92,14 @@ func (o clusterJoinOptions) check() (time.Duration, error) {
 	if err := manifest.CheckLabels(o.labels); err != nil {
 		return 0, err
 	}
-	return manifest.ParseLifetime(o.ttl)
+	if o.timeout < 0 {
+		return 0, errors.New("--timeout must not be below 0")
+	}
+	ttl, err := manifest.ParseLifetime(o.ttl)
+	if err != nil {
+		return 0, fmt.Errorf("--ttl: %w", err)
+	}
+	return ttl, nil
 }
 
 // A newcomer is a cluster that is about to join, where it can be reached.

@@ -51,6 +51,9 @@ func newDeployCommand(g *globals, std stdio) *cobra.Command {
 			if err := o.output.checkBefore(Deployed{}, formatJSON, formatYAML); err != nil {
 				return err
 			}
+			if err := checkKubeVersion(o.kubeVersion); err != nil {
+				return err
+			}
 			return runDeploy(cmd.Context(), g, o, std)
 		},
 	}
@@ -76,7 +79,7 @@ func (o *deployOptions) addFlags(fs *pflag.FlagSet) {
 func runDeploy(ctx context.Context, g *globals, o deployOptions, std stdio) error {
 	all, err := readObjects(o.input, std)
 	if err != nil {
-		return err
+		return ofFlag("input-file", err)
 	}
 	bd, err := o.choose(all)
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	operators "k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/fleetworkspace/fleet/pkg/plan/schema"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
 
@@ -70,9 +72,9 @@ func invalidValue(err *pflag.InvalidValueError) error {
 var namespaceFlags = map[string]bool{"namespace": true, "target-namespace": true, "system-namespace": false, "agent-namespace": false}
 
 // checkNamespaces is an error for a flag of the user's that no namespace can be named by.
-func checkNamespaces(fs *pflag.FlagSet) error {
+func checkNamespaces(flags *pflag.FlagSet) error {
 	var wrong error
-	fs.Visit(func(f *pflag.Flag) {
+	flags.Visit(func(f *pflag.Flag) {
 		empty, names := namespaceFlags[f.Name]
 		if value := f.Value.String(); wrong == nil && names && (value != "" || !empty) {
 			wrong = checkNamespace("--"+f.Name, value)
@@ -93,6 +95,26 @@ func checkNamespace(what, name string) error {
 		text += fmt.Sprintf("; did you mean %q?", near)
 	}
 	return errors.New(text)
+}
+
+// ofFlag is an error of the file that a flag names, with the flag; other errors stay as
+// they are.
+func ofFlag(flag string, err error) error {
+	if errors.As(err, new(*fs.PathError)) {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	return err
+}
+
+// checkKubeVersion is an error if --kube-version is no version.
+func checkKubeVersion(version string) error {
+	if version == "" {
+		return nil
+	}
+	if _, err := schema.New(version); err != nil {
+		return fmt.Errorf("--kube-version: %w", err)
+	}
+	return nil
 }
 
 // nearestFlag is the flag of a command that was most likely meant by a name, or by a

@@ -112,3 +112,41 @@ func TestImpossibleNamespaceOfEnvironment(t *testing.T) {
 		}
 	}
 }
+
+// A value that cannot be right is refused with its flag before anything is printed, made or
+// asked for.
+func TestImpossibleFlagValues(t *testing.T) {
+	t.Setenv("COMMIT", "")
+	const account = `--service-account "%s" is not possible: want lower case letters, digits, . and -`
+	for line, want := range map[string]string{
+		"apply -o - -a Bad_SA x testdata":                         strings.ReplaceAll(account, "%s", "Bad_SA"),
+		"apply -o - -a fleet-agent x testdata":                    `--service-account "fleet-agent" is Fleet's own; no bundle may act as it`,
+		"apply -o - --commit a/b x testdata":                      `--commit "a/b" is not possible: it becomes a label of the bundles, of at most 63 letters, digits, . _ and -`,
+		"apply -o - --targets-file nope x testdata":               `--targets-file: open nope: no such file or directory`,
+		"apply -f nope":                                           `--file: open nope: no such file or directory`,
+		"apply -o - --username u --password-file nope x testdata": `--password-file: open nope: no such file or directory`,
+		"test -b nope":                                            `--bundle-file: open nope: no such file or directory`,
+		"test --kube-version abc testdata":                        `--kube-version: kubernetes version "abc" is not a version such as v1.36.0`,
+		"deploy -d -i nope --kube-version abc":                    `--kube-version: kubernetes version "abc" is not a version such as v1.36.0`,
+		"deploy -i nope":                                          `--input-file: open nope: no such file or directory`,
+		"target -b ./nope":                                        `--bundle-file: open ./nope: no such file or directory`,
+		"lint --service-account Bad_SA testdata":                  strings.ReplaceAll(account, "%s", "Bad_SA"),
+		"lint --cluster-file nope testdata":                       `--cluster-file: open nope: no such file or directory`,
+		"lint --crd-file nope testdata":                           `--crd-file: open nope: no such file or directory`,
+		"install agent-token --ttl 5":                             `--ttl: lifetime "5": it has no unit; write for example 7d, 1w, 12h, or 0 for ever`,
+		"cluster join c1 --ttl 5":                                 `--ttl: lifetime "5": it has no unit; write for example 7d, 1w, 12h, or 0 for ever`,
+		"cluster join c1 --timeout -1s":                           `--timeout must not be below 0`,
+		"workspace create team-a --timeout -1s":                   `--timeout must not be below 0`,
+		"install agent-config":                                    `no labels: want --label KEY=VALUE`,
+	} {
+		out, _, err := run(t, "examples.yaml", strings.Fields(line)...)
+		if err == nil || err.Error() != want || exitCode(err, false) != 1 || out != "" {
+			t.Errorf("fleet %s: want %s, got %v and %q", line, want, err, out[:min(len(out), 100)])
+		}
+	}
+	t.Setenv("COMMIT", "a b")
+	_, _, err := run(t, "examples.yaml", "apply", "-o", "-", "x", "testdata")
+	if err == nil || !strings.HasPrefix(err.Error(), `COMMIT "a b" is not possible: `) {
+		t.Errorf("the environment: got %v", err)
+	}
+}

@@ -69,7 +69,7 @@ func newInstallTokenCommand(g *globals, std stdio) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ttl, err := manifest.ParseLifetime(o.ttl)
 			if err != nil {
-				return err
+				return fmt.Errorf("--ttl: %w", err)
 			}
 			if err := g.writing(cmd); err != nil {
 				return err

@@ -15,7 +15,6 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/lint"
-	"github.com/fleetworkspace/fleet/pkg/plan/schema"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 	"github.com/fleetworkspace/fleet/schemas"
 )
@@ -111,8 +110,11 @@ func (o *lintOptions) complete(env func(string) string) error {
 	if err := o.output.check(formatJSON, formatYAML, formatSARIF, formatGitHub); err != nil {
 		return err
 	}
-	if _, err := schema.New(o.kubeVersion); err != nil {
-		return fmt.Errorf("--kube-version: %w", err)
+	if err := checkKubeVersion(o.kubeVersion); err != nil {
+		return err
+	}
+	if err := checkAccount(o.account); err != nil {
+		return err
 	}
 	if len(o.dirs) == 0 {
 		o.dirs = []string{"."}

@@ -32,7 +32,7 @@ func (o *lintOptions) clusters(std stdio) ([]lintCluster, error) {
 	}
 	all, err := readObjects(o.clusterFile, std)
 	if err != nil {
-		return nil, err
+		return nil, ofFlag("cluster-file", err)
 	}
 	if len(all.clusters) == 0 {
 		return nil, fmt.Errorf("no Cluster in %s", shownFile(o.clusterFile))

@@ -46,7 +46,7 @@ func (o *lintOptions) readCRDs(std stdio) ([]map[string]any, error) {
 	}
 	data, err := readFile(o.crdFile, std)
 	if err != nil {
-		return nil, err
+		return nil, ofFlag("crd-file", err)
 	}
 	crds, err := documentsOf(string(data))
 	if err != nil {

@@ -77,7 +77,7 @@ func runTarget(ctx context.Context, g *globals, o targetOptions, std stdio) erro
 		return fmt.Errorf("-b names a file with a Bundle: %w; for a bundle of the cluster: fleet get bundles %s -o yaml | fleet target -b -", err, quoted([]string{o.bundleFile})[0])
 	}
 	if err != nil {
-		return err
+		return ofFlag("bundle-file", err)
 	}
 	b, err := g.oneBundle(file, o.bundleFile)
 	if err != nil {
@@ -306,7 +306,7 @@ type source struct {
 func (s *source) add(name string, std stdio) error {
 	more, err := readObjects(name, std)
 	if err != nil {
-		return err
+		return ofFlag("cluster-file", err)
 	}
 	s.file.clusters, s.file.groups = more.clusters, more.groups
 	s.file.mappings, s.file.namespaces = more.mappings, more.namespaces

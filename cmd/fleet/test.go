@@ -100,6 +100,9 @@ func (o *testOptions) complete(env func(string) string) error {
 	if err := o.output.check(formatJSON, formatYAML); err != nil {
 		return err
 	}
+	if err := checkKubeVersion(o.kubeVersion); err != nil {
+		return err
+	}
 	if o.group == "" && len(o.labels) == 0 && len(o.groupLabels) == 0 && o.target == "" {
 		o.group = fleet.ClusterGroupDefault
 	}
@@ -237,7 +240,7 @@ func (o *testOptions) load(ctx context.Context, g *globals, std stdio) (testInpu
 	}
 	all, err := readObjects(o.bundleFile, std)
 	if err != nil {
-		return testInput{}, err
+		return testInput{}, ofFlag("bundle-file", err)
 	}
 	b, err := g.oneBundle(all, o.bundleFile)
 	if err != nil {

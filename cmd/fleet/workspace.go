@@ -173,6 +173,9 @@ func newWorkspaceCreateCommand(g *globals, std stdio) *cobra.Command {
 		Example: "  fleet workspace create team-a\n  fleet workspace create team-a --rancher",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = args[0]
+			if o.timeout < 0 {
+				return errors.New("--timeout must not be below 0")
+			}
 			return act(cmd.Context(), &r, g, std, func(ctx context.Context, k keepers) (string, error) { return k.create(ctx, o) })
 		},
 	}

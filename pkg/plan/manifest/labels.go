@@ -25,7 +25,7 @@ func CheckLabels(labels map[string]string) error {
 // asks for when it registers.
 func LabelsConfig(namespace string, labels map[string]string) (*corev1.ConfigMap, error) {
 	if len(labels) == 0 {
-		return nil, errors.New("no labels: want -l KEY=VALUE")
+		return nil, errors.New("no labels: want --label KEY=VALUE")
 	}
 	if err := CheckLabels(labels); err != nil {
 		return nil, err
