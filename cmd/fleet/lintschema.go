@@ -52,6 +52,9 @@ func (o *lintOptions) readCRDs(std stdio) ([]map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", errInput, shownFile(o.crdFile), err)
 	}
+	if !slices.ContainsFunc(crds, schema.ListsCRDs) {
+		return nil, fmt.Errorf("no CustomResourceDefinition in %s", shownFile(o.crdFile))
+	}
 	return crds, nil
 }
 

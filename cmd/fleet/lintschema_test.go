@@ -69,6 +69,11 @@ func TestLintSchemas(t *testing.T) {
 			tree: map[string]string{"mill/a.yaml": mill, "known.yaml": "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSpace(crd), "\n", "\n  ") + "\n"},
 			args: []string{"--crd-file", "known.yaml", "mill"}, want: field, code: 4,
 		},
+		"CRDFileOfNone": {
+			why:  "a cluster without any CRD has an empty list of them",
+			tree: map[string]string{"mill/a.yaml": mill, "known.yaml": "apiVersion: v1\nkind: List\nitems: []\n"},
+			args: []string{"--crd-file", "known.yaml", "mill"}, want: unknown,
+		},
 		"OlderKubernetes": {
 			why:  "kinds count from the version that introduced them",
 			tree: map[string]string{"a.yaml": "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: a}\n"}, args: []string{"--kube-version", "v1.20.3"},
@@ -101,6 +106,12 @@ func TestLintSchemas(t *testing.T) {
 	for _, wrong := range [][]string{{"--kube-version", "latest"}, {"--crd-file", "nowhere.yaml"}, {"--crd-file", "-", "--cluster-file", "-"}} {
 		if _, notes, code := linted(t, files(t, nil), wrong...); code != 1 || notes == "" {
 			t.Errorf("%v: code %d, %s", wrong, code, notes)
+		}
+	}
+	for name, text := range map[string]string{"Other": "kind: Pod\n", "OtherList": "kind: List\nitems: [{kind: Pod}]\n", "Empty": "", "Comment": "# none\n"} {
+		out, notes, code := linted(t, files(t, map[string]string{"mill/a.yaml": mill, "known.yaml": text}), "--crd-file", "known.yaml", "mill")
+		if want := "error: no CustomResourceDefinition in known.yaml"; code != 1 || out != "" || !strings.Contains(notes, want) {
+			t.Errorf("%s: code %d, %s%s; want %s", name, code, out, notes, want)
 		}
 	}
 }

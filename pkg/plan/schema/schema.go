@@ -247,3 +247,14 @@ func (k *Kinds) Add(object map[string]any) {
 		}
 	})
 }
+
+// ListsCRDs reports whether an object says which CustomResourceDefinitions there are: it
+// is one, or a list with one in it or with nothing.
+func ListsCRDs(object map[string]any) bool {
+	objects, found := 0, false
+	each(object, nil, func(o map[string]any, _ []any) {
+		objects++
+		found = found || o["kind"] == "CustomResourceDefinition"
+	})
+	return found || objects == 0
+}
