@@ -103,6 +103,9 @@ func (a *assembly) make(result *Result) {
 	}
 	if a.readOptions() {
 		result.Name = a.file.Name
+		if line, column := a.file.At("name"); a.file.Name != "" {
+			result.NameAt = finding.Finding{Path: a.file.Path, Line: line, Column: column}
+		}
 		if result.Name == "" {
 			result.Name = naming.BundleName(a.o.Repo, a.dir.Path, a.dir.Options)
 		}

@@ -9,6 +9,7 @@
 package bundle
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"path"
@@ -98,6 +99,9 @@ type Result struct {
 	// Name of the bundle; empty if its fleet.yaml could not be read, so that
 	// nobody can say.
 	Name string
+	// NameAt is the place of the name in fleet.yaml, and nothing else; without a Path
+	// where fleet.yaml gives none.
+	NameAt finding.Finding
 	// Bundle is nil if there is an Error among the findings, and if the
 	// directory holds nothing to deploy.
 	Bundle   *fleet.Bundle
@@ -213,11 +217,12 @@ func refuseTwins(results []Result) {
 			}
 			r := &results[i]
 			r.Bundle, r.Scans = nil, nil
-			r.Findings = append(slices.Clone(r.Findings), finding.Finding{
-				Path: r.Dir.Path, Severity: finding.Error, Rule: finding.RuleName,
-				Message: fmt.Sprintf("bundle name %q is also that of %s", name, strings.Join(others, ", ")),
-				Hint:    "set name in fleet.yaml of one of them",
-			})
+			f := r.NameAt
+			f.Path = cmp.Or(f.Path, r.Dir.Path)
+			f.Severity, f.Rule = finding.Error, finding.RuleName
+			f.Message = fmt.Sprintf("bundle name %q is also that of %s", name, strings.Join(others, ", "))
+			f.Hint = "set name in fleet.yaml of one of them"
+			r.Findings = append(slices.Clone(r.Findings), f)
 		}
 	}
 }

@@ -97,11 +97,12 @@ func TestDiscover(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	tree := files(map[string]string{
-		"a/fleet.yaml": "name: same\n", "a/cm.yaml": configMap, "b/fleet.yaml": "name: same\n", "b/cm.yaml": configMap,
+		"a/fleet.yaml": "namespace: x\nname: same\n", "a/cm.yaml": configMap, "b/fleet.yaml": "name: same\n", "b/cm.yaml": configMap,
+		"g/cm.yaml": configMap, "h/cm.yaml": configMap, "h/fleet.yaml": "name: repo-g\n",
 		"c/cm.yaml": configMap, "d/fleet.yaml": "helm: [\n", "d/cm.yaml": configMap, "e/fleet.yaml": "name: known\nhelm: 5\n",
 		"f/prod.yaml": "namespace: prod\n", "f/test.yaml": "namespace: test\n", "f/cm.yaml": configMap,
 	})
-	set := Read(tree, []string{"a", "b", "c", "d", "e", "none"}, nil, Options{Repo: "repo"})
+	set := Read(tree, []string{"a", "b", "c", "d", "e", "g", "h", "none"}, nil, Options{Repo: "repo"})
 	var got []string
 	for _, r := range set.Results {
 		got = append(got, fmt.Sprintf("%s: name %q, bundle %v, broken %v", r.Dir.Path, r.Name, r.Bundle != nil, r.Broken()))
@@ -112,12 +113,18 @@ func TestRead(t *testing.T) {
 		`c: name "repo-c", bundle true, broken false`,
 		`d: name "", bundle false, broken true`,
 		`e: name "known", bundle false, broken true`,
+		`g: name "repo-g", bundle false, broken true`,
+		`h: name "repo-g", bundle false, broken true`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	found := strings.Join(texts(set.All()), "\n")
-	for _, text := range []string{`bundle name "same" is also that of b`, `bundle name "same" is also that of a`, "none:1:1: warning", "d/fleet.yaml:1:1: error: YAML"} {
+	for _, text := range []string{
+		`a/fleet.yaml:2:7: error: bundle name "same" is also that of b`, `b/fleet.yaml:1:7: error: bundle name "same" is also that of a`,
+		`g:1:1: error: bundle name "repo-g" is also that of h`, `h/fleet.yaml:1:7: error: bundle name "repo-g" is also that of g`,
+		"none:1:1: warning", "d/fleet.yaml:1:1: error: YAML",
+	} {
 		if !strings.Contains(found, text) {
 			t.Errorf("want %q in\n%s", text, found)
 		}

@@ -144,6 +144,9 @@ func sourceCases() map[string]testCase {
 		"bundle-clash-directory": {"the directory of this bundle wants the name of another", func(w *world) {
 			w.incomplete(fleet.ConditionStalled, "Name", `web: bundle name "shop-store" is also that of store (and 1 more)`)
 		}},
+		"bundle-clash-file": {"the fleet.yaml of this bundle's directory gives it the name of another", func(w *world) {
+			w.incomplete(fleet.ConditionStalled, "Name", `web/fleet.yaml:1: bundle name "shop-store" is also that of store (and 1 more)`)
+		}},
 		"bundle-chart": {"a chart that cannot be had at present is tried again", func(w *world) {
 			w.incomplete(fleet.ConditionReconciling, "Chart", `web/fleet.yaml:2: "https://charts.invalid/index.yaml" cannot be had: no address is known for this name`)
 		}},

@@ -15,6 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
@@ -263,6 +264,9 @@ func concerns(repo, bundle, message string) bool {
 		return false
 	case at == bundle, m != nil && m[1] == bundle:
 		return true
+	}
+	if m != nil && slices.Contains(fleetyaml.Names, path.Base(at)) {
+		at = path.Dir(at) // fleet.yaml gives the name
 	}
 	for dir := at; ; dir = path.Dir(dir) {
 		if naming.BundleName(repo, dir, "") == bundle {
