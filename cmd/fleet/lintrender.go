@@ -257,6 +257,9 @@ func (t *trial) weigh(c lintCluster, d helm.Deployment, err error, f finding.Fin
 	return f
 }
 
+// nothingRendered is what to say where no object is rendered.
+const nothingRendered = "nothing is rendered: no object is left to deploy"
+
 // lacking is what was rendered without an error and will not be deployed.
 func (t *trial) lacking(d helm.Deployment, r helm.Rendered) []finding.Finding {
 	var list []finding.Finding
@@ -275,7 +278,7 @@ func (t *trial) lacking(d helm.Deployment, r helm.Rendered) []finding.Finding {
 		return f.Rule == finding.RuleManifest || f.Rule == finding.RuleEmpty
 	})
 	if strings.TrimSpace(r.All()) == "" && len(list) == 0 && !said {
-		f := t.at("nothing is rendered: no object is left to deploy")
+		f := t.at(nothingRendered)
 		f.Severity, f.Rule = finding.Warning, finding.RuleEmpty
 		list = append(list, f)
 	}

@@ -77,3 +77,47 @@ func TestCommandsRenderWithoutConnection(t *testing.T) {
 		})
 	}
 }
+
+// fleet test says where it renders no object, in one line.
+func TestNothingIsRendered(t *testing.T) {
+	const (
+		chart  = "apiVersion: v2\nname: web\nversion: 1.0.0\n"
+		noKind = "apiVersion: v1\nmetadata: {name: a}\n"
+	)
+	cases := map[string]struct {
+		tree map[string]string
+		args []string
+		want string // in stderr and the error, once
+		code int
+	}{
+		"Chart": {
+			tree: map[string]string{"app/Chart.yaml": chart, "app/fleet.yaml": "helm: {chart: .}\n", "app/templates/a.yaml": "{{ if .Values.on }}\n" + noKind + "{{ end }}\n"},
+			args: []string{"app"}, want: "warning: nothing is rendered: no object is left to deploy",
+		},
+		"NoKind": {
+			tree: map[string]string{"app/fleet.yaml": "namespace: a\n", "app/a.yaml": noKind},
+			args: []string{"app"}, want: "nothing is left to deploy: no document of the bundle has a kind",
+		},
+		"NoKindNoOptions": {
+			tree: map[string]string{"app/a.yaml": noKind}, args: []string{"app"}, want: "the input has errors: nothing is left to deploy: no document of the bundle has a kind", code: 4,
+		},
+		"BundleFile": {
+			tree: map[string]string{"b.yaml": "apiVersion: fleet.cattle.io/v1alpha1\nkind: Bundle\nmetadata: {name: a, namespace: b}\n" +
+				"spec: {resources: [{name: a.yaml, content: \"a: b\"}], targets: [{clusterGroup: default}]}\n"},
+			args: []string{"-b", "b.yaml"}, want: "warning: nothing is rendered: no object is left to deploy",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(files(t, c.tree))
+			var out, notes bytes.Buffer
+			root := newRootCommand(stdio{in: strings.NewReader(""), out: &out, err: &notes})
+			root.SetArgs(append([]string{"test"}, c.args...))
+			err := root.ExecuteContext(t.Context())
+			said := fmt.Sprint(notes.String(), err)
+			if exitCode(err, false) != c.code || out.Len() > 0 || strings.Count(said, c.want) != 1 || strings.Count(said, "nothing is rendered") > 1 {
+				t.Errorf("code %d, want %d and %q\n%s%s", exitCode(err, false), c.code, c.want, out.String(), said)
+			}
+		})
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/lint"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
@@ -180,7 +181,8 @@ func (o *testOptions) render(d helm.Deployment, in *testInput, doc Rendering, st
 		}
 		return err
 	}
-	if strings.TrimSpace(r.All()) == "" && in.root != "" && !in.file.Decoded() {
+	empty := strings.TrimSpace(r.All()) == ""
+	if empty && in.root != "" && !in.file.Decoded() {
 		return o.noBundle(in)
 	}
 	doc.Release, doc.Unknown = d.ID.String(), r.Unknown
@@ -196,6 +198,9 @@ func (o *testOptions) render(d helm.Deployment, in *testInput, doc Rendering, st
 		}
 		for _, place := range r.Unknown {
 			std.note("warning: the values of %s are not known here", place)
+		}
+		if empty && in.empty == "" {
+			std.note("warning: %s", nothingRendered)
 		}
 		_, err = fmt.Fprint(exact(std.out), r.All())
 	}
@@ -221,6 +226,7 @@ type testInput struct {
 	file   fleetyaml.File    // empty for a Bundle from a file
 	root   string            // below which its directory is; empty for a Bundle from a file
 	dir    string            // relative to root
+	empty  string            // what reading has said where nothing is left to deploy
 }
 
 // templates names the templates of values, with the place of the first of them in
@@ -290,7 +296,11 @@ func (o *testOptions) assemble(ctx context.Context, g *globals, std stdio) (test
 		if r.Bundle.Name == naming.BundleName(nameless, dir, o.file) {
 			r.Bundle.Name = nameless
 		}
-		return testInput{Bundle: r.Bundle, file: lint.Options(os.DirFS(root), r.Dir), root: root, dir: dir}, nil
+		in := testInput{Bundle: r.Bundle, file: lint.Options(os.DirFS(root), r.Dir), root: root, dir: dir}
+		if i := slices.IndexFunc(r.Findings, func(f finding.Finding) bool { return f.Rule == finding.RuleEmpty }); i >= 0 {
+			in.empty = r.Findings[i].Message
+		}
+		return in, nil
 	}
 	return testInput{}, fmt.Errorf("%w: nothing to deploy in %s", errInput, o.dir)
 }

@@ -76,6 +76,9 @@ const maxBelow = 10
 // noBundle is the error for a directory without fleet.yaml that renders to nothing,
 // such as the root of a repository. It names the bundles below.
 func (o *testOptions) noBundle(in *testInput) error {
+	if in.empty != "" {
+		return fmt.Errorf("%w: %s", errInput, in.empty)
+	}
 	var below []string
 	dirs, _ := bundle.Discover(os.DirFS(in.root), []string{in.dir})
 	for _, d := range dirs {

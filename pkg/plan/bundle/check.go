@@ -97,6 +97,10 @@ type checks struct {
 	done   map[string]bool
 	// objects are those of plain manifests, and where each stands first.
 	objects map[identity]standing
+	// kinds counts the documents of plain manifests that have a kind, and kindless those
+	// that have none; noKind is where the first of these stands.
+	kinds, kindless int
+	noKind          standing
 }
 
 func (k *checks) is(name string) bool {
@@ -129,14 +133,18 @@ func (k *checks) manifests() {
 		case k.kustomizationMeant(f) != "", k.chartFileMeant(f, k.chartDirs()) != "":
 		case !k.isPlain(f.name), f.name == valuesFile && k.dirs[templatesDir]:
 		default:
-			before := len(k.a.found)
+			before, kinds := len(k.a.found), k.kinds
 			k.documents(f.name, hintChart, k.manifest)
 			if len(k.a.found) == before {
 				k.unrendered(f)
 				k.booleanKeys(f)
 			}
+			if k.kinds > kinds {
+				k.notAlone(k.a.found[before:])
+			}
 		}
 	}
+	k.nothingHasAKind()
 }
 
 // unused warns of a chart or kustomization further down that no fleet.yaml makes a bundle:

@@ -82,6 +82,9 @@ func (k *checks) manifest(data []byte, at standing) {
 		k.fail(at.file, at.line, finding.RuleManifest, fmt.Sprintf("%s must be %s", wrong.Field, wanted(wrong.Field)))
 		return
 	}
+	if o.Kind != "" {
+		k.kinds++
+	}
 	switch {
 	case o.Kind == "" && o.APIVersion == "" && (isOptions(data) || miscased(at.file) || misspeltOptions(at.file) && hasOption(data)):
 	case o.Kind == "" && o.APIVersion == "":
@@ -179,10 +182,42 @@ func kindOf(first byte) string {
 	return "a single value"
 }
 
+// What helps where a document has no kind.
+const (
+	hintNoKind      = "add what is missing, or list the file in .fleetignore"
+	hintNoKindAmong = "add what is missing, or remove the document: .fleetignore would leave out the other documents of the file, too"
+)
+
 func (k *checks) notDeployed(at standing, message string) {
+	if k.kindless == 0 {
+		k.noKind = at
+	}
+	k.kindless++
 	k.a.add(finding.Finding{
-		Path: path.Join(k.a.dir.Path, at.file), Line: at.line, Severity: finding.Warning, Rule: finding.RuleManifest, Message: message,
-		Hint: "add what is missing, or list the file in .fleetignore",
+		Path: path.Join(k.a.dir.Path, at.file), Line: at.line, Severity: finding.Warning, Rule: finding.RuleManifest, Message: message, Hint: hintNoKind,
+	})
+}
+
+// notAlone changes what would help in the findings of a file that has other documents,
+// which are deployed.
+func (k *checks) notAlone(found []finding.Finding) {
+	for i := range found {
+		if found[i].Hint == hintNoKind {
+			found[i].Hint = hintNoKindAmong
+		}
+	}
+}
+
+// nothingHasAKind warns of a bundle of plain manifests that deploys none of its documents.
+// Templates and overlays may add objects.
+func (k *checks) nothingHasAKind() {
+	if k.kinds > 0 || k.kindless == 0 || k.dirs[templatesDir] || k.dirs["overlays"] || k.a.broken() {
+		return
+	}
+	k.a.add(finding.Finding{
+		Path: path.Join(k.a.dir.Path, k.noKind.file), Line: k.noKind.line, Severity: finding.Warning, Rule: finding.RuleEmpty,
+		Message: "nothing is left to deploy: no document of the bundle has a kind",
+		Hint:    "add what is missing, or remove the directory to remove the bundle",
 	})
 }
 

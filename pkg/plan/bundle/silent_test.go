@@ -122,3 +122,48 @@ func TestFilesBesideAnUndecodableFleetYAML(t *testing.T) {
 		},
 	})
 }
+
+func TestNothingHasAKind(t *testing.T) {
+	const (
+		noKind = "warning: the document has no kind, so it is not deployed [manifest]"
+		alone  = " (add what is missing, or list the file in .fleetignore)"
+		among  = " (add what is missing, or remove the document: .fleetignore would leave out the other documents of the file, too)"
+		empty  = "warning: nothing is left to deploy: no document of the bundle has a kind [empty] (add what is missing, or remove the directory to remove the bundle)"
+		none   = "apiVersion: v1\nmetadata: {name: a}\n"
+	)
+	checkSilent(t, map[string]silent{
+		"Only": {
+			tree:  map[string]string{"d/fleet.yaml": "namespace: a\n", "d/a.yaml": "# a\n" + none},
+			found: []string{"d/a.yaml:2:1: " + empty, "d/a.yaml:2:1: " + noKind + alone},
+		},
+		"Several": {
+			why:  "the first of them is the place",
+			tree: map[string]string{"d/a.yaml": "{}\n---\n" + none + "---\n" + none, "d/b.json": `{"metadata":{}}`, "d/README.md": "x"},
+			found: []string{
+				"d/a.yaml:3:1: " + empty, "d/a.yaml:3:1: " + noKind + alone, "d/a.yaml:6:1: " + noKind + alone,
+				"d/b.json:1:1: warning: the document has neither apiVersion nor kind, so it is not deployed [manifest]" + alone,
+			},
+		},
+		"AnotherFile": {tree: map[string]string{"d/a.yaml": none, "d/b.yaml": configMap}, found: []string{"d/a.yaml:1:1: " + noKind + alone}},
+		"OneFile": {
+			why:   "a .fleetignore leaves out whole files",
+			tree:  map[string]string{"d/a.yaml": configMap + "---\n" + none, "d/b.yaml": none},
+			found: []string{"d/a.yaml:5:1: " + noKind + among, "d/b.yaml:1:1: " + noKind + alone},
+		},
+		"Templates": {
+			why:   "they are rendered",
+			tree:  map[string]string{"d/a.yaml": none, "d/templates/a.yaml": configMap},
+			found: []string{"d/a.yaml:1:1: " + noKind + alone},
+		},
+		"Overlay": {
+			why:   "it may add objects",
+			tree:  map[string]string{"d/a.yaml": none, "d/overlays/x/b.yaml": configMap, "d/fleet.yaml": "yaml: {overlays: [x]}\n"},
+			found: []string{"d/a.yaml:1:1: " + noKind + alone},
+		},
+		"ABrokenFile": {
+			why:   "nobody knows what it holds",
+			tree:  map[string]string{"d/a.yaml": none, "d/b.yaml": "a:\n\tb: c\n"},
+			found: []string{"d/a.yaml:1:1: " + noKind + alone, "d/b.yaml:2:1: error: YAML: a tab where spaces indent [yaml] ()"},
+		},
+	})
+}
