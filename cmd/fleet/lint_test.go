@@ -207,6 +207,28 @@ func TestLint(t *testing.T) {
 			tree: map[string]string{"Chart.yaml": chart, "templates/a.yaml": cm + "---\nmetadata: {name: b}\n"},
 			want: "templates/a.yaml:1:1: warning: render: a document that it renders has no kind, so it is not deployed [manifest]\n    for every sample cluster\n",
 		},
+		"SchemaOfAWrongType": {
+			why:  "the values are not at fault",
+			tree: map[string]string{"Chart.yaml": chart, "templates/a.yaml": cm + "data: {a: '{{ .Values.m }}'}\n", "fleet.yaml": "helm: {values: {m: \"${ .ClusterValues.m }\"}}\n", "values.schema.json": "{\n  \"type\": \"objct\"\n}\n"},
+			want: "values.schema.json:2:11: error: render: Helm cannot use the schema: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string' [render]\n" +
+				"    for every sample cluster\n",
+			code: 4,
+		},
+		"SchemaOfNothing": {
+			tree: map[string]string{"Chart.yaml": chart, "templates/a.yaml": cm, "values.schema.json": "{\"properties\": {\"a\": {\"$ref\": \"#/definitions/x\"}}}\n"},
+			want: "values.schema.json:1:31: error: render: Helm cannot use the schema: \"#/definitions/x\" is not in it [render]\n" +
+				"    for every sample cluster\n",
+			code: 4,
+		},
+		"SchemaOfASubchart": {
+			tree: map[string]string{
+				"Chart.yaml": chart, "templates/a.yaml": cm, "charts/sub/Chart.yaml": strings.Replace(chart, "web", "sub", 1), "charts/sub/values.yaml": "a: b\n",
+				"charts/sub/values.schema.json": "{\"properties\": {\"a\": 5}}\n",
+			},
+			want: "charts/sub/values.schema.json:1:22: error: render: Helm cannot use the schema: got number, want boolean or object [render]\n" +
+				"    for every sample cluster\n",
+			code: 4,
+		},
 		"RenderedTwice": {
 			tree: map[string]string{"Chart.yaml": chart, "templates/a.yaml": cm, "templates/b.yaml": cm},
 			want: "templates/b.yaml:1:1: error: render: ConfigMap a is in the bundle twice: first in templates/a.yaml [duplicate]\n    for every sample cluster\n",

@@ -226,6 +226,9 @@ func (t *trial) renderOnce(c lintCluster, m content.Manifest, v deployment.Versi
 	if len(list) > 0 {
 		return list
 	}
+	if place, ok := helm.BrokenSchema(d, err); ok {
+		return []finding.Finding{t.placed(place)} // for any cluster
+	}
 	f := t.locate(d, err)
 	if fault.ReasonOf(err) == release.ReasonDuplicateObject {
 		f.Rule = finding.RuleDuplicate
@@ -294,6 +297,11 @@ func (t *trial) locate(d helm.Deployment, err error) finding.Finding {
 	if !ok {
 		return t.at("render: " + strings.TrimPrefix(err.Error(), "helm: "))
 	}
+	return t.placed(place)
+}
+
+// placed is what to say of an error whose place in the files of the bundle is known.
+func (t *trial) placed(place helm.Place) finding.Finding {
 	if strings.HasPrefix(place.File, ".chart/") {
 		f := t.at("")
 		if line, column := t.file.At("helm", "chart"); line > 0 {

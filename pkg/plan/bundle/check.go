@@ -35,6 +35,7 @@ func newChecks(a *assembly) *checks {
 func (a *assembly) checkFiles() {
 	k := newChecks(a)
 	k.chartSyntax()
+	k.schemas()
 	k.unread()
 	k.misnamed()
 	k.overlays()

@@ -128,7 +128,7 @@ func (c *collector) noteIgnored(by ignoring, target, name string, dir bool) {
 // that say how a bundle or chart is deployed are none.
 func isDeployed(name string) bool {
 	switch base := path.Base(name); {
-	case base == chartFile, base == valuesFile, base == "values.schema.json", slices.Contains(fleetyaml.Names, base):
+	case base == chartFile, base == valuesFile, base == schemaFile, slices.Contains(fleetyaml.Names, base):
 		return false
 	case slices.Contains(kustomizations, base), path.Ext(base) == ".tgz":
 		return true

@@ -167,3 +167,50 @@ func TestNothingHasAKind(t *testing.T) {
 		},
 	})
 }
+
+func TestSchemaOfAChartIsNoJSON(t *testing.T) {
+	const meta = "name: c\nversion: 1.0.0\n"
+	with := func(text, options string) map[string]string {
+		return map[string]string{"d/Chart.yaml": meta, "d/templates/a.yaml": configMap, "d/values.schema.json": text, "d/fleet.yaml": options}
+	}
+	checkSilent(t, map[string]silent{
+		"NotClosed": {
+			tree:  with("{\"type\":\"object\"\n\n", ""),
+			found: []string{"d/values.schema.json:1:17: error: JSON: it ends before a quote or a bracket is closed [yaml] ()"},
+		},
+		"CommaAtTheEnd": {
+			tree:  with("{\n  \"type\": \"object\",\n}\n", ""),
+			found: []string{"d/values.schema.json:3:1: error: JSON: a comma may not stand before } [yaml] ()"},
+		},
+		"Comment": {
+			tree:  with("{\n  // all\n}\n", ""),
+			found: []string{"d/values.schema.json:2:3: error: JSON: comments are not possible [yaml] ()"},
+		},
+		"Twice": {
+			tree:  with("{}\n{}\n", ""),
+			found: []string{"d/values.schema.json:2:1: error: JSON: invalid character '{' after top-level value [yaml] ()"},
+		},
+		"Empty": {
+			why:   "Helm refuses it, too",
+			tree:  with("", ""),
+			found: []string{"d/values.schema.json:1:1: error: JSON: the file is empty [yaml] ()"},
+		},
+		"Skipped": {
+			why:   "Helm does not read it then",
+			tree:  with("{", "helm: {skipSchemaValidation: true}\n"),
+			found: []string{"d/values.schema.json:1:2: warning: JSON: it ends before a quote or a bracket is closed [yaml] (helm.skipSchemaValidation is set, so nothing reads it)"},
+		},
+		"Named": {
+			tree:  map[string]string{"d/w/Chart.yaml": meta, "d/w/values.schema.json": "[", "d/w/templates/a.yaml": configMap, "d/fleet.yaml": "helm: {chart: ./w}\n"},
+			found: []string{"d/w/values.schema.json:1:2: error: JSON: it ends before a quote or a bracket is closed [yaml] ()"},
+		},
+		"OfAnotherChart": {
+			why: "a chart of the chart may be switched off",
+			tree: map[string]string{
+				"d/Chart.yaml": meta, "d/templates/a.yaml": configMap, "d/charts/x/Chart.yaml": meta, "d/charts/x/values.schema.json": "[",
+				"d/charts/x/templates/a.yaml": configMap,
+			},
+		},
+		"Fine": {tree: with("{}\n", "")},
+	})
+}

@@ -10,6 +10,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/position"
 )
 
 // A Dependence is which values of a chart depend on the cluster: those that
@@ -128,7 +129,7 @@ func (d *Dependence) Violation(pointer, text string) bool {
 		return true
 	}
 	var keys []string
-	for _, key := range Pointer(pointer) {
+	for _, key := range position.Pointer(pointer) {
 		keys = append(keys, fmt.Sprint(key))
 	}
 	if !ofProperties.MatchString(text) {

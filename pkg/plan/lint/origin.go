@@ -5,7 +5,6 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -143,27 +142,13 @@ func wordByte(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }
 
-// Pointer is the keys of a JSON pointer: numbers are indexes of lists.
-func Pointer(text string) []any {
-	var keys []any
-	for part := range strings.SplitSeq(strings.TrimPrefix(text, "/"), "/") {
-		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
-		if n, err := strconv.Atoi(part); err == nil {
-			keys = append(keys, n)
-		} else if text != "" {
-			keys = append(keys, part)
-		}
-	}
-	return keys
-}
-
 var unexpected = regexp.MustCompile(`^additional propert(?:y|ies) '([^']*)'`)
 
 // Violation is what to say of a value that the schema of a chart does not allow, for
 // a cluster to which customizations apply. pointer leads to the value, text is what
 // is wrong with it; ok is false where its place is not known.
 func (o *Origins) Violation(customizations []int, chart, pointer, text string) (f finding.Finding, ok bool) {
-	keys := Pointer(pointer)
+	keys := position.Pointer(pointer)
 	what := "value " + position.Path(keys) + " does"
 	if len(keys) == 0 {
 		what = "the values do"

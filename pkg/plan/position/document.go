@@ -256,6 +256,20 @@ func Joints(root *yaml.Node) []int {
 // isWhole reports whether keys say what kind of object they belong to.
 func isWhole(keys map[string]bool) bool { return keys["apiVersion"] && keys["kind"] }
 
+// Pointer is the keys of a JSON pointer: numbers are indexes of lists.
+func Pointer(text string) []any {
+	var keys []any
+	for part := range strings.SplitSeq(strings.TrimPrefix(text, "/"), "/") {
+		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+		if n, err := strconv.Atoi(part); err == nil {
+			keys = append(keys, n)
+		} else if text != "" {
+			keys = append(keys, part)
+		}
+	}
+	return keys
+}
+
 // Path is keys for people: spec.containers[0].name, and what could be mistaken in
 // brackets.
 func Path(keys []any) string {
