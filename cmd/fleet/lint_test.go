@@ -207,6 +207,24 @@ func TestLint(t *testing.T) {
 			tree: map[string]string{"Chart.yaml": chart, "templates/a.yaml": cm + "---\nmetadata: {name: b}\n"},
 			want: "templates/a.yaml:1:1: warning: render: a document that it renders has no kind, so it is not deployed [manifest]\n    for every sample cluster\n",
 		},
+		"EveryClusterOfATarget": {
+			why: "one cluster of the two has a made-up label, and the failure does not come from it",
+			tree: map[string]string{
+				"Chart.yaml": chart, "values.yaml": "tier: small\n", "templates/a.yaml": cm + "data:\n  tier: {{ .Values.teir.x }}\n  env: {{ .Values.env }}\n",
+				"fleet.yaml": "helm:\n  values: {env: \"${ get .ClusterLabels \\\"env\\\" }\"}\ntargetCustomizations:\n" +
+					"- clusterSelector: {matchLabels: {env: prod}}\n  helm: {values: {tier: large}}\n",
+			},
+			want: "templates/a.yaml:5:19: error: render: .Values.teir.x: there is no value teir; did you mean tier? [render]\n    for every sample cluster\n", code: 4,
+		},
+		"MadeUpLabelOfATarget": {
+			why: "another value of the label may be all right",
+			tree: map[string]string{
+				"Chart.yaml": chart, "values.yaml": "tier: small\n", "templates/a.yaml": cm + "data: {a: '{{ if ne .Values.env \"dev\" }}{{ fail \"dev\" }}{{ end }}'}\n",
+				"fleet.yaml": "helm:\n  values: {env: \"${ get .ClusterLabels \\\"env\\\" }\"}\ntargetCustomizations:\n" +
+					"- clusterSelector: {matchLabels: {env: prod}}\n  helm: {releaseName: x}\n",
+			},
+			want: "templates/a.yaml:4:44: error: render: dev [render]\n    1 of 2 sample clusters: env=prod\n", code: 4,
+		},
 		"SchemaOfAWrongType": {
 			why:  "the values are not at fault",
 			tree: map[string]string{"Chart.yaml": chart, "templates/a.yaml": cm + "data: {a: '{{ .Values.m }}'}\n", "fleet.yaml": "helm: {values: {m: \"${ .ClusterValues.m }\"}}\n", "values.schema.json": "{\n  \"type\": \"objct\"\n}\n"},

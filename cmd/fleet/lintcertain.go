@@ -33,10 +33,16 @@ func (t *trial) sure(f finding.Finding) finding.Finding {
 	}
 	failure := f
 	failure.Severity, failure.Hint = finding.Error, ""
-	if depends, known := t.dependent[failure]; !known || depends {
+	if !t.independent(failure) {
 		return f
 	}
 	return failure
+}
+
+// independent reports whether it is known that a failure does not depend on the cluster.
+func (t *trial) independent(failure finding.Finding) bool {
+	depends, known := t.dependent[failure]
+	return known && !depends
 }
 
 // renders reports whether the chart renders where other values come from the cluster.

@@ -279,7 +279,7 @@ var mistakesOnce = map[string]mistake{
 			"Chart.yaml": mistakenChart, "templates/a.yaml": mistakenCM + "  size: {{ required \"size is needed\" .Values.size }}\n# {{ .Values.env }} {{ .Values.color }}\n",
 			"fleet.yaml": "helm:\n  values:\n    env: ${ .ClusterLabels.env }\ntargetCustomizations:\n- clusterSelector: {matchLabels: {env: prod}}\n  helm: {values: {color: red}}\n",
 		},
-		"templates/a.yaml:7:12: error: render: size is needed [render]\n    1 of 2 sample clusters: env=prod\n",
+		"templates/a.yaml:7:12: error: render: size is needed [render]\n    for every sample cluster\n",
 	},
 }
 

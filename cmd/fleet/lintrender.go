@@ -148,7 +148,7 @@ func (t *trial) findings() []finding.Finding {
 		if f.Severity == finding.Warning && slices.ContainsFunc(t.order, func(other finding.Finding) bool { return certain(other, f) }) {
 			continue // it is an error for another cluster
 		}
-		which := lint.Which(t.failing[f], t.tried)
+		which := lint.Which(t.concerned(f), t.tried)
 		f = t.sure(f)
 		if f.Hint == "" {
 			f.Hint = which
@@ -158,6 +158,20 @@ func (t *trial) findings() []finding.Finding {
 		list = append(list, f)
 	}
 	return list
+}
+
+// concerned are the clusters that an error is about: also those for which it was noted as
+// a guess, where it depends on nothing that was made up for them.
+func (t *trial) concerned(f finding.Finding) []lint.Sample {
+	if f.Severity != finding.Error || !t.independent(f) {
+		return t.failing[f]
+	}
+	guess := f
+	guess.Severity, guess.Hint = finding.Warning, hintGuessed
+	failing := slices.Concat(t.failing[f], t.failing[guess])
+	return slices.DeleteFunc(slices.Clone(t.tried), func(s lint.Sample) bool {
+		return !slices.ContainsFunc(failing, func(other lint.Sample) bool { return other.Title == s.Title })
+	})
 }
 
 // certain reports whether a finding is another one as an error.
