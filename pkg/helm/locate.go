@@ -256,8 +256,10 @@ func (l locator) kustomization() (Place, bool) {
 			return Place{File: f, Line: number(in[1]), Text: in[2]}, true
 		}
 	}
-	if p, ok := l.patch(dir, text); ok {
-		return p, true
+	for _, try := range []func(dir, text string) (Place, bool){l.patch, l.incomplete} {
+		if p, ok := try(dir, text); ok {
+			return p, true
+		}
 	}
 	f, ok := l.below(dir, kustomizeFile)
 	if !ok {

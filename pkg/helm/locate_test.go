@@ -193,6 +193,91 @@ func TestLocate(t *testing.T) {
 	}
 }
 
+// kustomize refuses what it reads as a resource or a patch and is none: the place is in
+// the file that it names, and the text is not its own.
+func TestLocateIncomplete(t *testing.T) {
+	const (
+		resources = "resources: [cm.yaml]\n"
+		patches   = resources + "patches:\n- path: p.yaml\n"
+		noKind    = "apiVersion: v1\nmetadata: {name: a}\n"
+		hint      = ": it has to say with kind and metadata.name what it changes"
+	)
+	cases := map[string]struct {
+		dir   string // of the kustomization
+		files map[string]string
+		want  Place
+	}{
+		"Kind": {
+			files: map[string]string{"kustomization.yaml": resources, "cm.yaml": renderMap + "---\n# b\n" + noKind},
+			want:  Place{File: "cm.yaml", Line: 7, Text: "the document has no kind, so kustomize refuses the file"},
+		},
+		"KindOfABase": {
+			dir:   "o",
+			files: map[string]string{"o/kustomization.yaml": "resources: [../base]\n", "base/kustomization.yaml": resources, "base/cm.yaml": noKind},
+			want:  Place{File: "base/cm.yaml", Line: 1, Text: "the document has no kind, so kustomize refuses the file"},
+		},
+		"Name": {
+			files: map[string]string{"kustomization.yaml": resources, "cm.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {labels: {}}\n"},
+			want:  Place{File: "cm.yaml", Line: 1, Text: "ConfigMap has no metadata.name, so kustomize refuses the file"},
+		},
+		"List": {
+			files: map[string]string{"kustomization.yaml": resources, "cm.yaml": "# a\n- a\n"},
+			want:  Place{File: "cm.yaml", Line: 2, Text: "a resource must be a mapping with apiVersion, kind and metadata, not a list"},
+		},
+		"Text": {
+			files: map[string]string{"kustomization.yaml": resources, "cm.yaml": "hello\n"},
+			want:  Place{File: "cm.yaml", Line: 1, Text: "a resource must be a mapping with apiVersion, kind and metadata, not a text"},
+		},
+		"Transformer": {
+			files: map[string]string{"kustomization.yaml": resources + "transformers: [t.yaml]\n", "cm.yaml": renderMap, "t.yaml": noKind},
+			want:  Place{File: "t.yaml", Line: 1, Text: "the document has no kind, so kustomize refuses the file"},
+		},
+		"PatchKind": {
+			files: map[string]string{"kustomization.yaml": patches, "cm.yaml": renderMap, "p.yaml": "# p\n" + noKind},
+			want:  Place{File: "p.yaml", Line: 2, Text: "the patch has no kind" + hint},
+		},
+		"PatchName": {
+			files: map[string]string{"kustomization.yaml": patches, "cm.yaml": renderMap, "p.yaml": "apiVersion: v1\nkind: ConfigMap\n"},
+			want:  Place{File: "p.yaml", Line: 1, Text: "the patch has no metadata.name" + hint},
+		},
+		"PatchIsAText": {
+			files: map[string]string{"kustomization.yaml": patches, "cm.yaml": renderMap, "p.yaml": "hello\n"},
+			want:  Place{File: "p.yaml", Line: 1, Text: "a patch must be a mapping, or a list of the operations of a JSON patch, not a text"},
+		},
+		"PatchOfAnOlderField": {
+			files: map[string]string{"kustomization.yaml": resources + "patchesStrategicMerge: [p.yaml]\n", "cm.yaml": renderMap, "p.yaml": noKind},
+			want:  Place{File: "p.yaml", Line: 1, Text: "the patch has no kind" + hint},
+		},
+		"PatchInline": {
+			files: map[string]string{"kustomization.yaml": resources + "patches:\n- patch: |\n    apiVersion: v1\n    metadata: {name: x}\n", "cm.yaml": renderMap},
+			want:  Place{File: "kustomization.yaml", Line: 3, Column: 3, Text: "the patch has no kind" + hint},
+		},
+		"PatchInlineIsNoYAML": {
+			files: map[string]string{"kustomization.yaml": resources + "patches:\n- patch: |\n    kind: ConfigMap\n     metadata: {name: x}\n", "cm.yaml": renderMap},
+			want:  Place{File: "kustomization.yaml", Line: 3, Column: 3, Text: "the patch is no YAML: line 2: mapping values are not allowed in this context"},
+		},
+		"PathInQuotes": {
+			files: map[string]string{
+				"kustomization.yaml": resources + "patches:\n- path: p.yaml\n  target: {kind: ConfigMap}\n", "cm.yaml": renderMap, "p.yaml": "- op: add\n  path: /datax/x/y\n  value: b\n",
+			},
+			want: Place{File: "p.yaml", Line: 2, Column: 9, Text: `add operation does not apply: doc is missing path: "/datax/x/y": missing value`},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := rendered(fleet.BundleDeploymentOptions{Kustomize: &fleet.KustomizeOptions{Dir: c.dir}}, c.files)
+			_, err := Render(d, RenderOptions{})
+			got, ok := Locate(d, err)
+			if !ok {
+				t.Fatalf("no place in %v", err)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestLocateNothing(t *testing.T) {
 	if _, ok := Locate(Deployment{}, nil); ok {
 		t.Error("no error has no place")

@@ -17,7 +17,7 @@ var (
 	// unmatched is a patch whose object is not among the resources.
 	unmatched = regexp.MustCompile(`no matches for Id .*failed to find unique target for patch ([^.\s]+)\.[^/\s]*/(\S+)\.[^.\s]+`)
 	// missingPath is an operation of a JSON patch whose path an object does not have.
-	missingPath = regexp.MustCompile(`operation does not apply: doc is missing (?:path|key): (/[^\s:]*)`)
+	missingPath = regexp.MustCompile(`operation does not apply: doc is missing (?:path|key): "?(/[^\s:"]*)`)
 )
 
 // patchFields are the fields of a kustomization that list patches.
