@@ -256,6 +256,18 @@ func TestLocateIncomplete(t *testing.T) {
 			files: map[string]string{"kustomization.yaml": resources + "patches:\n- patch: |\n    kind: ConfigMap\n     metadata: {name: x}\n", "cm.yaml": renderMap},
 			want:  Place{File: "kustomization.yaml", Line: 3, Column: 3, Text: "the patch is no YAML: line 2: mapping values are not allowed in this context"},
 		},
+		"PatchOfNoVersion": {
+			files: map[string]string{"kustomization.yaml": patches, "cm.yaml": renderMap, "p.yaml": "kind: ConfigMap\nmetadata: {name: raw}\n"},
+			want:  Place{File: "kustomization.yaml", Line: 3, Column: 3, Text: `the patch is for ConfigMap raw without apiVersion, and the resource has apiVersion "v1"`},
+		},
+		"PatchOfAnotherVersion": {
+			files: map[string]string{"kustomization.yaml": patches, "cm.yaml": renderMap, "p.yaml": "apiVersion: v2\nkind: ConfigMap\nmetadata: {name: raw}\n"},
+			want:  Place{File: "kustomization.yaml", Line: 3, Column: 3, Text: `the patch is for ConfigMap raw with apiVersion "v2", and the resource has apiVersion "v1"`},
+		},
+		"PatchOfAnotherNamespace": {
+			files: map[string]string{"kustomization.yaml": patches, "cm.yaml": renderMap, "p.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: raw, namespace: b}\n"},
+			want:  Place{File: "kustomization.yaml", Line: 3, Column: 3, Text: `the patch is for ConfigMap raw with metadata.namespace "b", and the resource has none`},
+		},
 		"PathInQuotes": {
 			files: map[string]string{
 				"kustomization.yaml": resources + "patches:\n- path: p.yaml\n  target: {kind: ConfigMap}\n", "cm.yaml": renderMap, "p.yaml": "- op: add\n  path: /datax/x/y\n  value: b\n",

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 
+	"gopkg.in/yaml.v3"
 	"sigs.k8s.io/kustomize/api/konfig"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/position"
@@ -53,36 +54,79 @@ func (l locator) patchFor(dir, kind, name string) (Place, bool) {
 			hasKind, _ := position.Text(root, "kind")
 			hasName, _ := position.Text(root, "metadata", "name")
 			if hasKind == kind && hasName == name {
-				return Place{
-					File: p.file, Line: p.line, Column: p.column,
-					Text: fmt.Sprintf("the patch is for %s %s, and no resource of the kustomization has that kind and name%s", kind, name, l.resourceMeant(p, kind, name)),
-				}, true
+				text, differs := l.otherField(p, root)
+				if !differs {
+					text = fmt.Sprintf(", and no resource of the kustomization has that kind and name%s", l.resourceMeant(p, kind, name))
+				}
+				return Place{File: p.file, Line: p.line, Column: p.column, Text: fmt.Sprintf("the patch is for %s %s", kind, name) + text}, true
 			}
 		}
 	}
 	return Place{}, false
 }
 
-// resourceMeant is which object in the files of the bundle a patch without a target
-// probably means; empty where none is near. The patch itself is none.
-func (l locator) resourceMeant(p kustomPatch, kind, name string) string {
-	var kinds, names []string
+// otherField is in which field a patch differs from an object in the files of the bundle
+// that has its kind and name.
+func (l locator) otherField(p kustomPatch, patch *yaml.Node) (text string, differs bool) {
+	kind, _ := position.Text(patch, "kind")
+	name, _ := position.Text(patch, "metadata", "name")
+	l.objects(p, func(root *yaml.Node, hasKind, hasName string) {
+		if hasKind != kind || hasName != name || differs {
+			return
+		}
+		for _, keys := range [][]any{{"apiVersion"}, {"metadata", "namespace"}} {
+			want, _ := position.Text(patch, keys...)
+			has, _ := position.Text(root, keys...)
+			if differs = want != has; differs {
+				text = differing(position.Path(keys), want, has)
+				return
+			}
+		}
+	})
+	return text, differs
+}
+
+// differing says that a patch wants one value of a field and the resource has another.
+func differing(field, want, has string) string {
+	text := " without " + field
+	if want != "" {
+		text = fmt.Sprintf(" with %s %q", field, want)
+	}
+	if has == "" {
+		return text + ", and the resource has none"
+	}
+	return text + fmt.Sprintf(", and the resource has %s %q", field, has)
+}
+
+// objects visits the objects in the files of the bundle that a patch may be for. The patch
+// itself is none.
+func (l locator) objects(p kustomPatch, visit func(root *yaml.Node, kind, name string)) {
 	for _, r := range l.d.Content.Resources {
 		if ext := path.Ext(r.Name); r.Name == p.from || ext != ".yaml" && ext != ".yml" {
 			continue
 		}
 		for _, doc := range position.Documents(l.bytes(r.Name)) {
 			root := position.Root(doc.Text)
-			hasKind, _ := position.Text(root, "kind")
-			hasName, _ := position.Text(root, "metadata", "name")
-			if hasKind == kind {
-				names = append(names, hasName)
-			}
-			if hasName == name {
-				kinds = append(kinds, hasKind)
-			}
+			kind, _ := position.Text(root, "kind")
+			name, _ := position.Text(root, "metadata", "name")
+			visit(root, kind, name)
 		}
 	}
+}
+
+// resourceMeant is which object in the files of the bundle a patch without a target
+// probably means; empty where none is near.
+func (l locator) resourceMeant(p kustomPatch, kind, name string) string {
+	var kinds, names []string
+	l.objects(p, func(_ *yaml.Node, hasKind, hasName string) {
+		switch {
+		case hasKind == kind && hasName == name: // it is no resource of this kustomization
+		case hasKind == kind:
+			names = append(names, hasName)
+		case hasName == name:
+			kinds = append(kinds, hasKind)
+		}
+	})
 	if near := spelling.Nearest(kind, kinds); near != "" {
 		return fmt.Sprintf("; did you mean %s %s?", near, name)
 	}
