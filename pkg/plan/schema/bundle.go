@@ -71,7 +71,7 @@ func (k *Kinds) Findings(b Bundle) []finding.Finding {
 		if !overlaid && slices.Contains(b.Manifests, r.File) {
 			continue // its file was checked
 		}
-		for _, fault := range j.faults(r.Object) {
+		for _, fault := range j.renderedFaults(r.Object) {
 			at := j.source(r, fault)
 			if line, column, hint := position.Unindented(j.bundle.Files[r.File]); line > 0 && at.Line == 0 && fault.Rule == finding.RuleUnknownField {
 				at.Line, at.Column, fault.Hint = line, column, "probably "+hint
@@ -91,6 +91,16 @@ func (k *Kinds) Findings(b Bundle) []finding.Finding {
 		})
 	}
 	return slices.Compact(j.found)
+}
+
+// renderedFaults are those of an object that was rendered. It may have no apiVersion, which
+// Helm does not install; of manifests reading says so.
+func (j *judgement) renderedFaults(object map[string]any) []Fault {
+	list := j.faults(object)
+	if version, _ := object["apiVersion"].(string); version != "" || len(list) > 0 {
+		return list
+	}
+	return []Fault{{Path: []any{"kind"}, Severity: finding.Error, Rule: finding.RuleManifest, Message: "the object has no apiVersion"}}
 }
 
 // Place is where a value of a rendered object stands, as far as it can be found: in

@@ -243,6 +243,38 @@ func TestRendered(t *testing.T) {
 	}
 }
 
+// What charts and kustomizations render may lack an apiVersion, which Helm does not install.
+// Of manifests reading says so.
+func TestRenderedWithoutVersion(t *testing.T) {
+	kinds, err := New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = "# a map\nkind: ConfigMap\nmetadata: {name: a}\n"
+	cases := map[string]struct {
+		text string
+		want []string
+	}{
+		"None": {text, []string{"app/templates/a.yaml:2:7: error: ConfigMap a: the object has no apiVersion [manifest]"}},
+		"Case": {"apiversion: v1\n" + text, []string{`app/templates/a.yaml:1:1: error: ConfigMap a: unknown field "apiversion" [unknown-field]`}},
+		"One":  {"apiVersion: v1\n" + text, nil},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, f := range kinds.Findings(Bundle{
+				Dir: "app", Files: map[string][]byte{"templates/a.yaml": []byte(c.text)},
+				Rendered: []Rendered{{File: "templates/a.yaml", Object: Objects([]byte(c.text))[0]}},
+			}) {
+				got = append(got, f.String())
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
 // Every field of every kind of Kubernetes is known: its own fixtures set them all.
 func TestEveryField(t *testing.T) {
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
