@@ -231,3 +231,37 @@ func TestApplyUnderTheNameOfAGitRepo(t *testing.T) {
 		}
 	}
 }
+
+// The file of --bundle-file is a Bundle wherever in it the Bundle stands; else it is taken
+// for options, and the working directory is read.
+func TestIsBundle(t *testing.T) {
+	const (
+		one    = "apiVersion: fleet.cattle.io/v1alpha1\nkind: Bundle\nmetadata: {name: a}\n"
+		secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n"
+	)
+	cases := map[string]struct {
+		text string
+		want bool
+	}{
+		"Alone":         {one, true},
+		"JSON":          {`{"apiVersion":"fleet.cattle.io/v1alpha1","kind":"Bundle"}`, true},
+		"BundleList":    {"apiVersion: fleet.cattle.io/v1alpha1\nkind: BundleList\nitems: []\n", true},
+		"List":          {"apiVersion: v1\nkind: List\nitems:\n- apiVersion: fleet.cattle.io/v1alpha1\n  kind: Bundle\n", true},
+		"AfterAComment": {"# by hand\n---\n" + one, true},
+		"AfterNothing":  {"\n---\n---\n" + one, true},
+		"AfterASecret":  {secret + "---\n" + one, true},
+		"BeforeNoYAML":  {one + "---\na: [\n", true},
+		"Options":       {"namespace: a\nhelm: {chart: web}\n", false},
+		"Other":         {secret, false},
+		"OtherGroup":    {"apiVersion: v1\nkind: Bundle\n", false},
+		"NoYAML":        {"a: [\n", false},
+		"Empty":         {"", false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := isBundle([]byte(c.text)); got != c.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}

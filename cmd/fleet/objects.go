@@ -11,6 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -209,15 +210,26 @@ func (f *objectFile) place(u *unstructured.Unstructured, document int, item []an
 	return n
 }
 
-// isBundle tells whether data is one Bundle, and not a file in the format of
-// fleet.yaml.
+// isBundle reports whether a file holds a Bundle, in any of its documents.
 func isBundle(data []byte) bool {
-	head := struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-	}{}
-	err := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096).Decode(&head)
-	return err == nil && head.APIVersion == fleet.GroupVersion.String() && (head.Kind == "Bundle" || head.Kind == "BundleList")
+	decode := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+	for {
+		var doc struct {
+			metav1.TypeMeta `json:",inline"`
+
+			Items []metav1.TypeMeta `json:"items"`
+		}
+		if decode.Decode(&doc) != nil {
+			return false
+		}
+		if isBundleKind(doc.TypeMeta) || slices.ContainsFunc(doc.Items, isBundleKind) {
+			return true
+		}
+	}
+}
+
+func isBundleKind(t metav1.TypeMeta) bool {
+	return t.APIVersion == fleet.GroupVersion.String() && (t.Kind == "Bundle" || t.Kind == "BundleList")
 }
 
 // oneBundle is the only Bundle of a file, in the namespace that it is meant
