@@ -101,7 +101,7 @@ func (t *teller) written() {
 	var bundles []Key
 	to := map[Key][]string{}
 	for _, p := range t.after.Pairs {
-		if !p.Written || t.was(p).Written || p.Progress == Reached {
+		if !p.Written || t.was(p).Written || p.Progress == Reached || p.State == fleet.Ready {
 			continue
 		}
 		if to[p.Bundle] == nil {
@@ -197,7 +197,11 @@ func (t *teller) deferred() {
 		if !p.LastSeen.IsZero() {
 			last = fmt.Sprintf("last seen %s (%s ago)", Clock(p.LastSeen, t.now), Ago(p.LastSeen, t.now))
 		}
-		t.add("defer", fmt.Sprintf("%s: Offline, %s; takes the newest when it is back", p.Cluster.Name, last))
+		what := "was Ready then"
+		if slices.ContainsFunc(t.after.Pairs, func(o Pair) bool { return o.Cluster == p.Cluster && (o.State != fleet.Ready || !o.Written) }) {
+			what = "takes the newest when it is back"
+		}
+		t.add("defer", fmt.Sprintf("%s: Offline, %s; %s", p.Cluster.Name, last, what))
 	}
 }
 
