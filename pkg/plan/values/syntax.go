@@ -45,6 +45,9 @@ func Parse(text string) *SyntaxError {
 		// The parser reads on, and blames a word of the text behind.
 		return &SyntaxError{Line: code.unclosed, Text: "the } that closes ${ is missing"}
 	}
+	if e.Text == "unexpected EOF" {
+		e.Text = "the ${ end } that closes an if, with or range is missing"
+	}
 	return e
 }
 

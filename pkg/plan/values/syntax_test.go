@@ -14,7 +14,9 @@ func TestParse(t *testing.T) {
 		"UnclosedIn":  {text: "a\npre ${ .ClusterLabels.env post\nb", want: "the } that closes ${ is missing", line: 2},
 		"Unquoted":    {text: `${ "canary`, want: "unterminated quoted string", line: 1},
 		"Comment":     {text: "${/* } */}${ .x", want: "the } that closes ${ is missing", line: 1},
-		"NoEnd":       {text: "x\n${ if .ClusterLabels }", want: "unexpected EOF", line: 2},
+		"NoEnd":       {text: "x\n${ if .ClusterLabels }", want: "the ${ end } that closes an if, with or range is missing", line: 2},
+		"NoEndBehind": {text: "${ range .x }\n\nb", want: "the ${ end } that closes an if, with or range is missing", line: 3},
+		"Empty":       {text: "${ if true }${ end }${ end }", want: "unexpected {{end}}", line: 1},
 		"Secret":      {text: `${ "canary }`, want: "unterminated quoted string", line: 1},
 		"SecretAgain": {text: `${ "a" $canary }`, want: `undefined variable …`, line: 1},
 	} {
