@@ -137,6 +137,7 @@ func TestImpossibleFlagValues(t *testing.T) {
 		"cluster join c1 --ttl 5":                                 `--ttl: lifetime "5": it has no unit; write for example 7d, 1w, 12h, or 0 for ever`,
 		"cluster join c1 --timeout -1s":                           `--timeout must not be below 0`,
 		"workspace create team-a --timeout -1s":                   `--timeout must not be below 0`,
+		"wait repo/examples --commit=":                            `--commit is empty: want @, or at least 4 digits of a commit`,
 		"install agent-config":                                    `no labels: want --label KEY=VALUE`,
 	} {
 		out, _, err := run(t, "examples.yaml", strings.Fields(line)...)

@@ -57,6 +57,9 @@ func newWaitCommand(g *globals, std stdio) *cobra.Command {
 			if err := o.parse(args...); err != nil {
 				return err
 			}
+			if o.commit == "" && cmd.Flags().Changed("commit") {
+				return errors.New("--commit is empty: want @, or at least 4 digits of a commit")
+			}
 			s, err := g.connectWithin(cmd.Context(), std, false)
 			if err != nil {
 				return err
