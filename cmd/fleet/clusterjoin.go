@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -278,11 +279,23 @@ func (o clusterJoinOptions) await(ctx context.Context, s *session, before time.T
 			continue
 		}
 		if errors.Is(context.Cause(ctx), errAway) {
-			return fmt.Errorf("%w: %w within %s; what it says: kubectl --context CONTEXT -n %s logs deployment/fleet-agent; what the manager says: fleet events -n %s cluster/%s",
-				errNotReady, errAway, view.Age(o.timeout), s.system, s.scope, o.name)
+			return fmt.Errorf("%w: %w within %s; what it says: %s -n %s logs deployment/fleet-agent; what the manager says: fleet events -n %s cluster/%s",
+				errNotReady, errAway, view.Age(o.timeout), o.kubectl(), s.system, s.scope, o.name)
 		}
 		return context.Cause(ctx)
 	}
+}
+
+// kubectl is the command that reaches the new cluster.
+func (o clusterJoinOptions) kubectl() string {
+	words := []string{"kubectl"}
+	if o.file != "" {
+		words = append(words, "--kubeconfig", o.file)
+	}
+	if o.context != "" {
+		words = append(words, "--context", o.context)
+	}
+	return strings.Join(quoted(words), " ")
 }
 
 // endToken deletes a token that has done what it was made for.

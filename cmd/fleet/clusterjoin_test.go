@@ -38,32 +38,56 @@ func TestClusterJoinUnderAnotherName(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "there.yaml")
-			text := "now: 2026-08-24T14:10:44Z\n---\n" + c.there + "apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system}\n"
-			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			there := newFake(t, file)
-			st := stage{fake: newFake(t, "testdata/fleets/gate.yaml")}
-			other := &unstructured.Unstructured{Object: map[string]any{"apiVersion": fleet.GroupVersion.String(), "kind": "Cluster"}}
-			other.SetNamespace(fleet.NamespaceLocal)
-			other.SetName("local")
-			st.fake.take(step{objects: []*unstructured.Unstructured{other}})
-			g := st.globals(func() {})
-			var out, notes bytes.Buffer
-			root := g.command(stdio{in: strings.NewReader(""), out: &out, err: &notes})
-			g.other = func(string, string) (access, error) {
-				return access{api: there, server: "https://there.example.com"}, nil
-			}
-			g.bring = func(context.Context, access, []*unstructured.Unstructured) error { return installed }
-			root.SetArgs(append([]string{"cluster", "join", "--to-context", "there", "--server-url", "https://fleet.example.com:6443"}, strings.Fields(c.args)...))
-			err := root.ExecuteContext(t.Context())
+			notes, err := joinCluster(t, c.there, installed, "--to-context there "+c.args)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s: want %q, got %v\n%s", c.why, c.want, err, notes.String())
+				t.Errorf("%s: want %q, got %v\n%s", c.why, c.want, err, notes)
 			}
-			if refused := c.want == refusal; errors.Is(err, errRefused) != refused || refused && strings.Contains(notes.String(), "made") {
-				t.Errorf("want it refused before anything is made, got %v\n%s", err, notes.String())
+			if refused := c.want == refusal; errors.Is(err, errRefused) != refused || refused && strings.Contains(notes, "made") {
+				t.Errorf("want it refused before anything is made, got %v\n%s", err, notes)
 			}
 		})
+	}
+}
+
+// joinCluster runs fleet cluster join for a new cluster that holds objects, and on which
+// the agent is installed with an outcome.
+func joinCluster(t *testing.T, objects string, outcome error, args string) (string, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "there.yaml")
+	text := "now: 2026-08-24T14:10:44Z\n---\n" + objects + "apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system}\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	there := newFake(t, file)
+	st := stage{fake: newFake(t, "testdata/fleets/gate.yaml")}
+	other := &unstructured.Unstructured{Object: map[string]any{"apiVersion": fleet.GroupVersion.String(), "kind": "Cluster"}}
+	other.SetNamespace(fleet.NamespaceLocal)
+	other.SetName("local")
+	st.fake.take(step{objects: []*unstructured.Unstructured{other}})
+	g := st.globals(func() {})
+	var out, notes bytes.Buffer
+	root := g.command(stdio{in: strings.NewReader(""), out: &out, err: &notes})
+	g.other = func(string, string) (access, error) {
+		return access{api: there, server: "https://there.example.com"}, nil
+	}
+	g.bring = func(context.Context, access, []*unstructured.Unstructured) error { return outcome }
+	root.SetArgs(append([]string{"cluster", "join", "--server-url", "https://fleet.example.com:6443"}, strings.Fields(args)...))
+	err := root.ExecuteContext(t.Context())
+	return notes.String(), err
+}
+
+// Where the agent does not come in time, the command that reads its log reaches the
+// cluster as the user has named it.
+func TestClusterJoinTimeout(t *testing.T) {
+	for args, want := range map[string]string{
+		"--to-context there":                             "kubectl --context there -n ",
+		"--to-kubeconfig my.kc":                          "kubectl --kubeconfig my.kc -n ",
+		"--to-kubeconfig my.kc --to-context there@admin": "kubectl --kubeconfig my.kc --context there@admin -n ",
+		"--kubeconfig all.kc --to-context there":         "kubectl --kubeconfig all.kc --context there -n ",
+	} {
+		_, err := joinCluster(t, "", nil, args+" -n fleet-default c5 --timeout 0s")
+		if !errors.Is(err, errNotReady) || !strings.Contains(err.Error(), "what it says: "+want+"cattle-fleet-system logs deployment/fleet-agent;") {
+			t.Errorf("%s: want %q, got %v", args, want, err)
+		}
 	}
 }
