@@ -29,22 +29,25 @@ func (r *reading) named(ctx context.Context, k kind, name string) ([]*unstructur
 		spaces, cause = s.workspaces(ctx), err
 	}
 	var out []*unstructured.Unstructured
-	allowed := false
+	var allowed []string
 	for _, ns := range spaces {
 		u, err := s.api.Get(ctx, k.resource(), ns, name)
 		switch {
 		case err == nil:
-			out, allowed = append(out, u), true
+			out, allowed = append(out, u), append(allowed, ns)
 		case apierrors.IsNotFound(err):
-			allowed = true
+			allowed = append(allowed, ns)
 		case !apierrors.IsForbidden(err):
 			return nil, reached(s.server, err)
 		default:
 			cause = err
 		}
 	}
-	if !allowed {
+	if len(allowed) == 0 {
 		return nil, s.nowhere(k, spaces, cause)
+	}
+	if s.scope == "" {
+		r.narrow = allowed
 	}
 	return out, nil
 }
@@ -198,6 +201,9 @@ func (r *reading) unknownBundle(ctx context.Context, name string) error {
 // unknownCluster is unknown for a cluster: only those in the workspaces of the
 // Bundles count.
 func (r *reading) unknownCluster(ctx context.Context, bundles []*fleet.Bundle, name string) error {
+	if len(r.narrow) > 0 {
+		r.s.noteNarrowed(r.narrow)
+	}
 	k := mustKind("clusters")
 	var keys []view.Key
 	for _, b := range bundles {

@@ -25,6 +25,7 @@ import (
 type reading struct {
 	s      *session
 	hidden []explain.Hidden
+	narrow []string // the workspaces that were searched for a name; empty: all, or that of -n
 
 	manager view.Manager
 }

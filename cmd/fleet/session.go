@@ -157,11 +157,19 @@ func (s *session) wide(ctx context.Context, k kind, labels string) ([]query, err
 	if len(out) == 0 {
 		return nil, s.nowhere(k, candidates, cause)
 	}
-	if !deployments && !s.narrowed {
-		s.narrowed = true
-		s.std.note("only %s: this user may not list all namespaces", strings.Join(scopes(out), ", "))
+	if !deployments {
+		s.noteNarrowed(scopes(out))
 	}
 	return out, nil
+}
+
+// noteNarrowed says once which workspaces are looked at for who may not list those of
+// all.
+func (s *session) noteNarrowed(workspaces []string) {
+	if !s.narrowed {
+		s.narrowed = true
+		s.std.note("only %s: this user may not list all namespaces", strings.Join(workspaces, ", "))
+	}
 }
 
 // An unseenDeploymentsError is the error for who may list deployments neither everywhere
