@@ -242,6 +242,9 @@ func runApprove(ctx context.Context, o approveOptions, s *session) error {
 		scope = t.name
 	}
 	s.std.note("%s, workspace %s", s.server, scope)
+	if err := s.allPresent(ctx, o.targets); err != nil {
+		return err
+	}
 	doc := DeletionApproval{Document: document("DeletionApproval")}
 	var failed []error
 	for _, t := range o.targets {

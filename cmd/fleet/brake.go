@@ -257,6 +257,9 @@ func runSuspend(ctx context.Context, o brakeOptions, s *session) error {
 		return err
 	}
 	s.std.note("%s, workspace %s", s.server, s.scope)
+	if err := s.allPresent(ctx, o.targets); err != nil {
+		return err
+	}
 	doc := Suspension{Document: document("Suspension"), Suspended: o.suspend}
 	at := s.now().UTC().Truncate(time.Second)
 	pause := view.Pause{Reason: o.reason, Since: &at}
@@ -350,6 +353,31 @@ func (s *session) present(ctx context.Context, k kind, name string) (*unstructur
 		return nil, reached(s.server, err)
 	}
 	return u, nil
+}
+
+// allPresent is an error if one of several objects of the workspace is not there: then
+// nothing is written. One alone is left to the command.
+func (s *session) allPresent(ctx context.Context, refs []objectRef) error {
+	if len(refs) < 2 {
+		return nil
+	}
+	var missing []error
+	for _, ref := range refs {
+		var err error
+		if ref.kind.Kind == workspaceKind.Kind {
+			_, err = s.heldOfWorkspace(ctx, ref.name)
+		} else {
+			_, err = s.present(ctx, ref.kind, ref.name)
+		}
+		if err != nil {
+			missing = append(missing, err)
+		}
+	}
+	err := errors.Join(missing...)
+	if err != nil && len(missing) < len(refs) {
+		return fmt.Errorf("nothing is done: %w", err)
+	}
+	return err
 }
 
 // merge changes some fields of an object of the workspace.
