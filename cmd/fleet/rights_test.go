@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// granting is an API server for a user who has a few rights: on deployments everywhere,
+// on all else in fleet-default.
+type granting struct {
+	*fake
+	rights map[string]bool // "list clusters"
+}
+
+func (g granting) may(verb string, r schema.GroupVersionResource, namespace string) error {
+	if g.rights[verb+" "+r.Resource] && (namespace == "fleet-default" || r.Resource == "bundledeployments") {
+		return nil
+	}
+	return apierrors.NewForbidden(r.GroupResource(), "", errors.New("this user may not "+verb))
+}
+
+func (g granting) List(ctx context.Context, q query, p page) (*unstructured.UnstructuredList, error) {
+	if err := g.may("list", q.resource, q.namespace); err != nil {
+		return nil, err
+	}
+	return g.fake.List(ctx, q, p)
+}
+
+func (g granting) Watch(ctx context.Context, q query, version string) (watch.Interface, error) {
+	if err := g.may("watch", q.resource, q.namespace); err != nil {
+		return nil, err
+	}
+	return g.fake.Watch(ctx, q, version)
+}
+
+func (g granting) Get(ctx context.Context, r schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+	if err := g.may("get", r, namespace); err != nil {
+		return nil, err
+	}
+	return g.fake.Get(ctx, r, namespace, name)
+}
+
+func (g granting) Patch(ctx context.Context, r schema.GroupVersionResource, namespace, name string, merge []byte) (*unstructured.Unstructured, error) {
+	if err := g.may("patch", r, namespace); err != nil {
+		return nil, err
+	}
+	return g.fake.Patch(ctx, r, namespace, name, merge)
+}
+
+func (g granting) Delete(ctx context.Context, r schema.GroupVersionResource, namespace, name string) error {
+	if err := g.may("delete", r, namespace); err != nil {
+		return err
+	}
+	return g.fake.Delete(ctx, r, namespace, name)
+}
+
+// A canceler ends a command that has printed something.
+type canceler context.CancelFunc
+
+func (c canceler) Write(p []byte) (int, error) {
+	c()
+	return len(p), nil
+}
+
+// forbidden reports whether a command line is refused to a user with these rights alone.
+func forbidden(t *testing.T, line string, rights map[string]bool) bool {
+	t.Helper()
+	f := newFake(t, "testdata/fleets/examples.yaml")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := io.Discard
+	if strings.Contains(line, "--watch") {
+		out = canceler(cancel)
+	}
+	g := (&stage{fake: f}).globals(func() {})
+	g.dial = func(stdio) (access, error) { return access{api: granting{f, rights}, server: "https://x"}, nil }
+	g.watch = func(ctx context.Context, s *session, of selection) (world, error) { return s.watch(ctx, of) }
+	root := g.command(stdio{in: strings.NewReader(""), out: out, err: io.Discard})
+	root.SetArgs(append(strings.Fields(line), "-n", "fleet-default"))
+	return apierrors.IsForbidden(root.ExecuteContext(ctx))
+}
+
+// The rights on Fleet's kinds that docs/rights.md names for a command are enough, and
+// without one of those to read the command is refused.
+func TestRightsOfCommands(t *testing.T) {
+	page, err := os.ReadFile("../../docs/rights.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(page), "| command | rights on Fleet's kinds |\n|---|---|\n")
+	table, _, _ := strings.Cut(after, "\n\n")
+	rows := map[string]string{}
+	for row := range strings.Lines(table) {
+		cells := strings.Split(strings.Trim(row, "|\n "), " | ")
+		if len(cells) != 2 {
+			t.Fatalf("row %q", row)
+		}
+		rows[strings.Trim(cells[0], "`")] = cells[1]
+	}
+	for name, line := range map[string]string{
+		"fleet status":                  "status",
+		"fleet status --watch":          "status --watch",
+		"fleet wait":                    "wait repo/examples --timeout 1ms",
+		"fleet get repos":               "get repos",
+		"fleet get deployments":         "get deployments",
+		"fleet approve":                 "approve",
+		"fleet approve repo/NAME HASH":  "approve repo/examples 0000",
+		"fleet suspend repo/NAME":       "suspend repo/examples",
+		"fleet delete repo/NAME":        "delete repo/examples --yes --wait=false",
+		"fleet delete bundle/NAME":      "delete bundle/examples-web --yes --wait=false",
+		"fleet delete repo/NAME --keep": "delete repo/examples --keep --yes --wait=false --timeout 1ms",
+	} {
+		t.Run(name, func(t *testing.T) {
+			rights := map[string]bool{}
+			for part := range strings.SplitSeq(rows[name], "; ") {
+				verbs, resources, _ := strings.Cut(part, ": ")
+				for verb := range strings.SplitSeq(verbs, ", ") {
+					for resource := range strings.SplitSeq(resources, ", ") {
+						rights[verb+" "+resource] = true
+					}
+				}
+			}
+			if forbidden(t, line, rights) {
+				t.Errorf("fleet %s is refused with %q", line, rows[name])
+			}
+			for right := range rights {
+				if !strings.HasPrefix(right, "get ") && !strings.HasPrefix(right, "list ") {
+					continue
+				}
+				rights[right] = false
+				if !forbidden(t, line, rights) {
+					t.Errorf("fleet %s does without %q", line, right)
+				}
+				rights[right] = true
+			}
+		})
+	}
+}
