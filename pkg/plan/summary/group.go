@@ -10,6 +10,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/target"
 )
 
 // A Member is what the status of a cluster group needs of one of its clusters.
@@ -21,7 +22,8 @@ type Member struct {
 }
 
 // GroupStatus is the status of a ClusterGroup: the sum over its clusters. A
-// cluster that is Offline counts as not ready.
+// cluster that is Offline counts as not ready. A group whose selector cannot be used has
+// no clusters, and is not Ready.
 func GroupStatus(g *fleet.ClusterGroup, members []Member, now time.Time) fleet.ClusterGroupStatus {
 	st := *g.Status.DeepCopy()
 	st.Summary, st.ResourceCounts = fleet.BundleSummary{}, fleet.ResourceCounts{}
@@ -52,9 +54,13 @@ func GroupStatus(g *fleet.ClusterGroup, members []Member, now time.Time) fleet.C
 		ready = NotReady(fleet.ReasonOffline, fmt.Sprintf("%d of %d clusters do not report: %s",
 			st.NonReadyClusterCount, st.ClusterCount, strings.Join(st.NonReadyClusters, ", ")), g.Generation)
 	}
+	processed := fleet.Condition{Type: fleet.ConditionProcessed, Status: corev1.ConditionTrue, ObservedGeneration: g.Generation}
+	if _, errs := target.CompileGroups([]*fleet.ClusterGroup{g}); len(errs) > 0 {
+		ready = NotReady(target.ReasonInvalidSelector, errs[0].Error(), g.Generation)
+		processed.Status, processed.Reason, processed.Message = corev1.ConditionFalse, ready.Reason, ready.Message
+		st.Display.State = string(fleet.NotReady)
+	}
 	st.Conditions = condition.Set(st.Conditions, ready, now)
-	st.Conditions = condition.Set(st.Conditions, fleet.Condition{
-		Type: fleet.ConditionProcessed, Status: corev1.ConditionTrue, ObservedGeneration: g.Generation,
-	}, now)
+	st.Conditions = condition.Set(st.Conditions, processed, now)
 	return st
 }

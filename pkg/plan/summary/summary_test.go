@@ -437,6 +437,33 @@ func TestGroupStatus(t *testing.T) {
 	}
 }
 
+// TestGroupStatusOfFaultySelector: a group whose selector cannot be used is not Ready, and
+// says why; it is Ready again once the selector is corrected.
+func TestGroupStatusOfFaultySelector(t *testing.T) {
+	g := &fleet.ClusterGroup{Spec: fleet.ClusterGroupSpec{Selector: &metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "env", Operator: "Inn", Values: []string{"prod"}}},
+	}}}
+	g.Name = "prod"
+	st := GroupStatus(g, nil, now)
+	if st.Display.State != "NotReady" {
+		t.Errorf("want state NotReady, got %q", st.Display.State)
+	}
+	for _, kind := range []string{fleet.ConditionReady, fleet.ConditionProcessed} {
+		c := condition.Find(st.Conditions, kind)
+		want := `selector of cluster group "prod": "Inn" is not a valid label selector operator`
+		if c == nil || c.Status != "False" || c.Reason != "InvalidSelector" || c.Message != want {
+			t.Errorf("%s: want False, InvalidSelector and %q, got %+v", kind, want, c)
+		}
+	}
+	g.Status, g.Spec.Selector.MatchExpressions[0].Operator = st, metav1.LabelSelectorOpIn
+	st = GroupStatus(g, nil, now)
+	for _, kind := range []string{fleet.ConditionReady, fleet.ConditionProcessed} {
+		if c := condition.Find(st.Conditions, kind); c == nil || c.Status != "True" || c.Reason != "" || c.Message != "" {
+			t.Errorf("%s: want True after the correction, got %+v", kind, c)
+		}
+	}
+}
+
 // TestManagerDisplay: the manager writes the display for agents of the reference, and only
 // if it says something new.
 func TestManagerDisplay(t *testing.T) {

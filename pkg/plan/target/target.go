@@ -14,7 +14,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
-// ReasonInvalidSelector is the reason of a fault of Compile.
+// ReasonInvalidSelector is the reason of a fault of Compile, and of a cluster group that
+// CompileGroups names in an error.
 const ReasonInvalidSelector = "InvalidSelector"
 
 // A Cluster is what targeting knows of one cluster.
