@@ -198,6 +198,15 @@ func targetCases() map[string]testCase {
 			}}
 			targets(fleet.BundleTarget{ClusterGroup: "stores"})(w)
 		}},
+		"target-group-selector": {"a group whose selector cannot be used has no clusters, and no target helps", func(w *world) {
+			w.s.Groups = []*fleet.ClusterGroup{{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shops", Name: "stores"},
+				Spec: fleet.ClusterGroupSpec{Selector: &metav1.LabelSelector{
+					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "kind", Operator: "Inn", Values: []string{"store"}}},
+				}},
+			}}
+			targets(fleet.BundleTarget{ClusterGroup: "stores"})(w)
+		}},
 		"target-no-group": {"a group that does not exist is named with the nearest one", func(w *world) {
 			w.s.Groups = []*fleet.ClusterGroup{{ObjectMeta: metav1.ObjectMeta{Namespace: "shops", Name: "prod"}}}
 			targets(fleet.BundleTarget{ClusterGroup: "prdo"})(w)

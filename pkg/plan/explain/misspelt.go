@@ -7,6 +7,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
+	"github.com/fleetworkspace/fleet/pkg/plan/target"
 )
 
 // AsksLabels reports whether the targets of a Bundle, or cluster groups that they name,
@@ -93,6 +94,26 @@ func (p *pair) askedBy(label string) string {
 		}
 	}
 	return p.targetsPlace()
+}
+
+// faultyGroup is the first cluster group that a target names and whose selector cannot be
+// used, with the error that says so. The name is empty where there is none.
+func (p *pair) faultyGroup() (name, text string) {
+	namespace := p.at.Key.Namespace
+	if led, _ := p.reach.Includes(namespace); !led {
+		return "", ""
+	}
+	for _, t := range target.Plain(&p.Bundle.Spec) {
+		for _, g := range p.Groups {
+			if g.Namespace != namespace || g.Name != t.ClusterGroup {
+				continue
+			}
+			if _, errs := target.CompileGroups([]*fleet.ClusterGroup{g}); len(errs) > 0 {
+				return g.Name, errs[0].Error()
+			}
+		}
+	}
+	return "", ""
 }
 
 // targetsPlace is where the targets of the Bundle stand.

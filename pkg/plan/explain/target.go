@@ -101,6 +101,9 @@ func (p *pair) untargeted() judgement {
 		}
 	}
 	j = j.detail(p.missing()...)
+	if _, text := p.faultyGroup(); text != "" {
+		j = j.detail(text)
+	}
 	wrong := p.misspelt()
 	for _, label := range slices.Sorted(maps.Keys(wrong)) {
 		j = j.detail(wrong[label])
@@ -217,6 +220,10 @@ func (p *pair) targetHints(v target.Verdict) []Hint {
 	if led, _ := p.reach.Includes(p.at.Key.Namespace); !led {
 		return judgement{}.hint("to let it go there", "make a BundleNamespaceMapping in %s that selects %s and namespace %s",
 			p.Bundle.Namespace, p.Bundle.Name, p.at.Key.Namespace).hints
+	}
+	if group, _ := p.faultyGroup(); group != "" {
+		return judgement{}.hint("to put it right", "correct the selector of the cluster group: kubectl -n %s edit clustergroup %s",
+			p.at.Key.Namespace, group).hints
 	}
 	if wrong := p.misspelt(); len(wrong) > 0 {
 		label := slices.Min(slices.Collect(maps.Keys(wrong)))
