@@ -209,6 +209,9 @@ func (j *judge) pausedBy(b *fleet.Bundle, c *fleet.Cluster) string {
 	return "paused"
 }
 
+// notApplied is what WaitApplied means.
+const notApplied = "the agent has not applied it yet"
+
 // waitsFor is what a deployment waits for that does not say so itself: what its
 // Bundle says of the cluster, or of all that are held back, or what its state means.
 func waitsFor(b *fleet.Bundle, p Pair) string {
@@ -238,7 +241,7 @@ func waitsFor(b *fleet.Bundle, p Pair) string {
 	case held:
 		return "the rollout has not come to it yet"
 	case p.State == fleet.WaitApplied:
-		return "the agent has not applied it yet"
+		return notApplied
 	}
 	return ""
 }

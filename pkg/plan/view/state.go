@@ -208,7 +208,11 @@ func BundleMessage(b *fleet.Bundle) string {
 	for i := range b.Status.Summary.NonReadyResources {
 		r := &b.Status.Summary.NonReadyResources[i]
 		if r.State == state {
-			return strings.TrimSuffix(parseKey(r.Name).Name+": "+resourceMessage(r), ": ")
+			text := resourceMessage(r)
+			if state == fleet.WaitApplied {
+				text = cmp.Or(text, notApplied)
+			}
+			return strings.TrimSuffix(parseKey(r.Name).Name+": "+text, ": ")
 		}
 	}
 	if late(b) {

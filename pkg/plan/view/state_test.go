@@ -99,6 +99,7 @@ func TestMessages(t *testing.T) {
 		"ReadyBundle": {"what is Ready needs no words", BundleMessage(bundle("x", on(1))), ""},
 		"Cluster":     {"the first cluster in the bundle's state is named", BundleMessage(bundle("x", on(3, bad("a", fleet.NotReady, "0/1"), bad("b", fleet.ErrApplied, "immutable")))), "b: immutable"},
 		"Object":      {"without a message the first object tells", BundleMessage(bundle("x", on(1, changed))), "a: configmap.v1 x/y missing"},
+		"NotApplied":  {"a name alone says nothing", BundleMessage(bundle("x", on(2, bad("a", fleet.WaitApplied, "")))), "a: the agent has not applied it yet"},
 		"Problem":     {"what keeps the bundle back comes before what that causes", BundleMessage(refused), "Policy shops/limits"},
 		"Deployment":  {"the agent's word", DeploymentMessage(deployment("x", "a", failed("NotOwned", "not ours"))), "not ours"},
 		"ReadyDeployment": {"an old message of what is Ready now is not told", DeploymentMessage(deployment("x", "a", func(bd *fleet.BundleDeployment) {
