@@ -32,6 +32,8 @@ type FleetStatus struct {
 	// Brake says by whom and why.
 	Brake *view.Brake `json:"brake,omitempty"`
 	view.Status
+
+	names namesakes `json:"-"` // of all objects of the fleet
 }
 
 // WaitResult is what fleet wait prints.

@@ -36,6 +36,23 @@ func TestRepoOfAnotherReading(t *testing.T) {
 	}
 }
 
+// The screen names the workspace of a repository whose namesake in another workspace is
+// well and has no row.
+func TestStatusNamesTheWorkspaceOfNamesakes(t *testing.T) {
+	st := stage{fake: newFake(t, "testdata/fleets/examples.yaml")}
+	well := st.fake.held["GitRepo fleet-default/examples"]
+	broken := well.DeepCopy()
+	broken.SetNamespace("shops")
+	conditions := []any{map[string]any{"type": "GitPolling", "status": "False", "reason": "RepositoryNotFound", "message": "there is no repository"}}
+	if err := unstructured.SetNestedSlice(broken.Object, conditions, "status", "conditions"); err != nil {
+		t.Fatal(err)
+	}
+	st.fake.held["GitRepo shops/examples"] = broken
+	if out := st.run(t, []string{"status"}); !strings.Contains(out, "repo examples in shops ") {
+		t.Errorf("want the workspace:\n%s", out)
+	}
+}
+
 // Whether a removal has to be approved is not known before the manager has decided.
 func TestApproveUndecided(t *testing.T) {
 	st := stage{fake: newFake(t, "testdata/fleets/remove.yaml")}

@@ -40,7 +40,7 @@ func pauseOf(u *unstructured.Unstructured) *view.Pause {
 const maxPaused = 20
 
 // paused prints what users hold back: since when, who and why.
-func (o statusOptions) paused(s *session, rows []view.PausedObject) {
+func (o statusOptions) paused(s *session, rows []view.PausedObject, names namesakes) {
 	more := 0
 	if !o.output.wide() && len(rows) > maxPaused {
 		more = len(rows) - maxPaused
@@ -49,10 +49,6 @@ func (o statusOptions) paused(s *session, rows []view.PausedObject) {
 	t := table{out: s.std.out, columns: []column{{title: "PAUSED"}, {title: "SINCE"}, {title: "BY"}, {title: "REASON"}}}
 	if !o.output.wide() {
 		t.width = s.std.width()
-	}
-	names := namesakes{}
-	for _, p := range rows {
-		names.add(p.Label(), p.Name)
 	}
 	var cells [][]string
 	for _, p := range rows {

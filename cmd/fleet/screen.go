@@ -6,6 +6,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
@@ -40,15 +42,15 @@ func (o statusOptions) screen(s *session, doc FleetStatus) {
 		fmt.Fprintln(out, "nothing needs attention")
 	} else {
 		fmt.Fprintln(out)
-		o.attention(s, doc.Attention, now)
+		o.attention(s, doc.Attention, doc.names)
 	}
 	if len(doc.Moving) > 0 {
 		say(out, "\nMOVING\n")
-		o.moving(s, doc.Moving)
+		o.moving(s, doc.Moving, doc.names)
 	}
 	if len(doc.Paused) > 0 {
 		fmt.Fprintln(out)
-		o.paused(s, doc.Paused)
+		o.paused(s, doc.Paused, doc.names)
 	}
 	if doc.Offline.Count > 0 {
 		say(out, "\nOFFLINE longest: %s\n", longest(doc.Offline, now))
@@ -111,15 +113,11 @@ func repositories(r view.Repositories) string {
 
 // attention prints what needs a person. Messages stand in the middle; they are
 // cut on a terminal.
-func (o statusOptions) attention(s *session, rows []view.Attention, now time.Time) {
-	more := 0
+func (o statusOptions) attention(s *session, rows []view.Attention, names namesakes) {
+	more, now := 0, s.now()
 	if !o.output.wide() && len(rows) > maxAttention {
 		more = len(rows) - maxAttention
 		rows = rows[:maxAttention]
-	}
-	names := namesakes{}
-	for _, a := range rows {
-		names.add(a.Label(), a.Name)
 	}
 	cells := make([][]string, len(rows))
 	for i, a := range rows {
@@ -168,7 +166,7 @@ func (o statusOptions) attention(s *session, rows []view.Attention, now time.Tim
 }
 
 // moving prints what changes by itself.
-func (o statusOptions) moving(s *session, rows []view.Moving) {
+func (o statusOptions) moving(s *session, rows []view.Moving, names namesakes) {
 	more := 0
 	if !o.output.wide() && len(rows) > maxMoving {
 		more = len(rows) - maxMoving
@@ -177,10 +175,6 @@ func (o statusOptions) moving(s *session, rows []view.Moving) {
 	t := table{out: s.std.out, columns: []column{{}, {}, {text: true}}}
 	if !o.output.wide() {
 		t.width = s.std.width()
-	}
-	names := namesakes{}
-	for _, m := range rows {
-		names.add(m.Label(), m.Name)
 	}
 	var cells [][]string
 	for _, m := range rows {
@@ -204,14 +198,30 @@ func (o statusOptions) moving(s *session, rows []view.Moving) {
 	}
 }
 
-// namesakes are what rows are called, and which objects are called so.
+// namesakes are what rows are called, and which objects of the fleet are called so, also
+// those without a row.
 type namesakes map[string]map[string]bool
 
-func (l namesakes) add(label, name string) {
-	if l[label] == nil {
-		l[label] = map[string]bool{}
+func namesakesOf(f view.Fleet) namesakes {
+	l := namesakes{}
+	for _, r := range f.Repositories {
+		l.add("GitRepo", r)
 	}
-	l[label][name] = true
+	for _, b := range f.Bundles {
+		l.add("Bundle", b)
+	}
+	for _, c := range f.Clusters {
+		l.add("Cluster", c)
+	}
+	return l
+}
+
+func (l namesakes) add(kind string, o metav1.Object) {
+	a := view.Attention{Kind: kind, Name: o.GetNamespace() + "/" + o.GetName()}
+	if l[a.Label()] == nil {
+		l[a.Label()] = map[string]bool{}
+	}
+	l[a.Label()][a.Name] = true
 }
 
 // text is a label; with its workspace where it means several objects.

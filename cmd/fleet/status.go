@@ -82,7 +82,7 @@ func runStatus(ctx context.Context, o statusOptions, s *session) error {
 	}
 	s.unseen(m)
 	s.noteManager(ctx, m)
-	doc := s.document(view.Look(f, m, s.now()), b)
+	doc := s.document(f, view.Look(f, m, s.now()), b)
 	if o.output.machine() {
 		err = o.output.print(s.std, doc, false)
 	} else {
@@ -136,10 +136,11 @@ func (s *session) unseen(m view.Manager) {
 	}
 }
 
-// document is the document of a glance.
-func (s *session) document(g view.Glance, b view.Brake) FleetStatus {
+// document is the document of a glance at a fleet.
+func (s *session) document(f view.Fleet, g view.Glance, b view.Brake) FleetStatus {
 	doc := FleetStatus{
 		Document: document("FleetStatus"), At: s.now().UTC().Truncate(time.Second), Server: s.server, Suspended: b.On, Status: g.Status,
+		names: namesakesOf(f),
 	}
 	if b.On {
 		doc.Brake = &b
@@ -176,7 +177,7 @@ func watchStatus(ctx context.Context, o statusOptions, s *session, w world) erro
 	s.unseen(t.manager)
 	s.noteManager(ctx, t.manager)
 	t.glance = view.Look(f, t.manager, s.now())
-	t.doc = s.document(t.glance, t.brake)
+	t.doc = s.document(f, t.glance, t.brake)
 	if o.output.machine() {
 		err = o.output.print(s.std, t.doc, true)
 	} else {
@@ -211,7 +212,7 @@ func (t *statusWatch) look(ctx context.Context, f view.Fleet) error {
 	}
 	f.Shards = t.shards
 	glance := view.Look(f, t.manager, now)
-	doc := t.s.document(glance, t.brake)
+	doc := t.s.document(f, glance, t.brake)
 	lines := append(t.stories.next(f, now), view.Changes(t.glance, glance, now)...)
 	if t.brake.On != was.On {
 		lines = append(lines, brakeLine(t.brake, now))
@@ -234,9 +235,9 @@ func brakeLine(b view.Brake, now time.Time) view.Line {
 	return view.Line{Word: "brake", Text: "off"}
 }
 
-// unsigned is a document without what changes with time alone.
+// unsigned is a document without what changes with time alone, or is not printed.
 func unsigned(doc FleetStatus) FleetStatus {
-	doc.At, doc.Manager.LastSign = time.Time{}, nil
+	doc.At, doc.Manager.LastSign, doc.names = time.Time{}, nil, nil
 	return doc
 }
 
