@@ -253,6 +253,10 @@ func (s *sighting) bundleState(b *fleet.Bundle, state fleet.BundleState) {
 	if n == 0 {
 		return
 	}
+	if state == fleet.ErrApplied && len(found) > 0 {
+		s.list = append(s.list, errorRows(row, n, found)...)
+		return
+	}
 	row.Clusters.Count = n
 	failed := false
 	for _, r := range found {

@@ -121,8 +121,30 @@ func TestSummarize(t *testing.T) {
 				bad("a", fleet.ErrApplied, "field is immutable"), bad("b", fleet.ErrApplied, "other"),
 				bad("c", fleet.Modified, "changed")))}},
 			attention: []string{
-				"ErrApplied Bundle shops/web [ErrApplied] field is immutable on a, b",
+				"ErrApplied Bundle shops/web [ErrApplied] field is immutable on a",
+				"ErrApplied Bundle shops/web [ErrApplied] other on b",
 				"Modified Bundle shops/web [Modified] changed on c",
+			},
+		},
+		"OneRowForEachError": {
+			why: "clusters that the summary does not name have most likely what most have",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(5,
+				bad("a", fleet.ErrApplied, "boom one"), bad("b", fleet.ErrApplied, "boom two"), bad("c", fleet.ErrApplied, "boom two")),
+				func(b *fleet.Bundle) { b.Status.Summary.ErrApplied = 5 })}},
+			attention: []string{
+				"ErrApplied Bundle shops/web [ErrApplied] boom one on a",
+				"ErrApplied Bundle shops/web [ErrApplied] boom two on b and 3 more",
+			},
+		},
+		"NoRowForEachOfManyErrors": {
+			why: "a bundle that fails in another way on every cluster does not fill the screen",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(5, many(5, func(i int) fleet.NonReadyResource {
+				return bad(fmt.Sprintf("c%d", i), fleet.ErrApplied, fmt.Sprintf("boom %d", i))
+			})...))}},
+			attention: []string{
+				"ErrApplied Bundle shops/web [ErrApplied] boom 0 on c0",
+				"ErrApplied Bundle shops/web [ErrApplied] boom 1 on c1",
+				"ErrApplied Bundle shops/web [ErrApplied] 3 other errors, the first: boom 2 on c2 and 2 more",
 			},
 		},
 		"FreshNotReadyMoves": {

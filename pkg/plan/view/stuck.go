@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
 // stuck adds a row for what of a Bundle waits, in one state, for what does not come by
@@ -49,6 +51,57 @@ func (s *sighting) stuck(b *fleet.Bundle, state fleet.BundleState) (int, []*flee
 	}
 	s.list = append(s.list, rows...)
 	return n, rest
+}
+
+// maxErrors is how many rows the errors of one Bundle have.
+const maxErrors = 3
+
+// errorRows are copies of a row, one for each error of n clusters of which found, at least
+// one, are known; first errors after which the agent does not try again. The last of
+// maxErrors rows is for all other errors. Clusters that are not known count to the error
+// that most have.
+func errorRows(row Attention, n int, found []*fleet.NonReadyResource) []Attention {
+	found = slices.Clone(found)
+	slices.SortStableFunc(found, func(a, b *fleet.NonReadyResource) int {
+		return givenUpFirst(a) - givenUpFirst(b)
+	})
+	var texts []string // of all errors
+	var rows []Attention
+	for _, r := range found {
+		text := resourceMessage(r)
+		at := slices.Index(texts, text)
+		if at < 0 {
+			at = len(texts)
+			texts = append(texts, text)
+		}
+		at = min(at, maxErrors-1)
+		if at == len(rows) {
+			row.Message = text
+			rows = append(rows, row)
+		}
+		rows[at].Clusters.Count++
+		rows[at].Clusters.Sample = append(rows[at].Clusters.Sample, r.Name)
+	}
+	if len(texts) > maxErrors {
+		last := &rows[maxErrors-1]
+		last.Message = fmt.Sprintf("%d other errors, the first: %s", len(texts)-maxErrors+1, last.Message)
+	}
+	most := 0
+	for i := range rows {
+		if rows[i].Clusters.Count > rows[most].Clusters.Count {
+			most = i
+		}
+	}
+	rows[most].Clusters.Count += n - len(found)
+	return rows
+}
+
+// givenUpFirst orders errors after which the agent does not try again before others.
+func givenUpFirst(r *fleet.NonReadyResource) int {
+	if summary.GivenUp(r.Message) {
+		return 0
+	}
+	return 1
 }
 
 // absent is the message of a cluster that has waited, since a moment (nil: unknown), for a
