@@ -397,7 +397,7 @@ func (s *sighting) cluster(c *fleet.Cluster) {
 	if o := c.Status.Agent.Orphans; o != nil && o.Count > 0 {
 		s.clusterRow(c, Attention{
 			State: fleet.ResourceOrphaned, Reason: fleet.ResourceOrphaned,
-			Message: fmt.Sprintf("kept, and nobody ordered to uninstall it: %s", List(o.Names, 3)),
+			Message: fmt.Sprintf("kept at its last check-in, and nobody ordered to uninstall it: %s", List(o.Names, 3)),
 		})
 	}
 }

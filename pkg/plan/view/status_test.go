@@ -404,7 +404,7 @@ func TestSummarize(t *testing.T) {
 				"NotReady Cluster shops/a [Terminating] its namespace is being deleted on a",
 				"NotReady Cluster shops/b [DuplicateIdentity] two agents on b",
 				"NotReady Cluster shops/d [AgentTrouble] no rights on d",
-				"Orphaned Cluster shops/c [Orphaned] kept, and nobody ordered to uninstall it: d, e, f and 1 more on c",
+				"Orphaned Cluster shops/c [Orphaned] kept at its last check-in, and nobody ordered to uninstall it: d, e, f and 1 more on c",
 			},
 		},
 	}
