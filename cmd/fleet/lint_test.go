@@ -200,7 +200,7 @@ func TestLint(t *testing.T) {
 			why:  "the place is that of the manifest, not of fleet.yaml",
 			tree: map[string]string{"fleet.yaml": "namespace: a\n", "cm.yaml": "# a\napiVersion: v1\nmetadata: {name: a}\n"},
 			want: "cm.yaml:2:1: warning: nothing is left to deploy: no document of the bundle has a kind [empty]\n    add what is missing, or remove the directory to remove the bundle\n" +
-				"cm.yaml:2:1: warning: the document has no kind, so it is not deployed [manifest]\n    add what is missing, or list the file in .fleetignore\n",
+				"cm.yaml:2:1: warning: the document has no kind, so it is not deployed [manifest]\n    add what is missing: a .fleetignore that leaves nothing to deploy is an error\n",
 		},
 		"RenderedWithoutKind": {
 			why:  "what a template renders is not left out silently either",

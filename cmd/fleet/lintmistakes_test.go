@@ -178,7 +178,7 @@ var mistakesOfDocuments = map[string]mistake{
 	"OnlyOneWithoutKind": {
 		map[string]string{"cm.yaml": "# a map\napiVersion: v1\nmetadata: {name: a}\n", "fleet.yaml": "namespace: a\n"},
 		"cm.yaml:2:1: warning: nothing is left to deploy: no document of the bundle has a kind [empty]\n    add what is missing, or remove the directory to remove the bundle\n" +
-			"cm.yaml:2:1: warning: the document has no kind, so it is not deployed [manifest]\n    add what is missing, or list the file in .fleetignore\n",
+			"cm.yaml:2:1: warning: the document has no kind, so it is not deployed [manifest]\n    add what is missing: a .fleetignore that leaves nothing to deploy is an error\n",
 	},
 	"NoLineBetween": {
 		map[string]string{"cm.yaml": "---\n" + mistakenCM + "# the other one\n" + mistakenService + "web\n"},

@@ -45,7 +45,7 @@ func TestChartDirectoryWithoutAChart(t *testing.T) {
 			found: []string{
 				`d/fleet.yaml:1:15: warning: helm.chart "./web" has no Chart.yaml: the bundle is deployed without a chart [chart]` + add,
 				"d/web/a.yaml:1:1: warning: nothing is left to deploy: no document of the bundle has a kind [empty] (add what is missing, or remove the directory to remove the bundle)",
-				"d/web/a.yaml:1:1: warning: the document has neither apiVersion nor kind, so it is not deployed [manifest] (add what is missing, or list the file in .fleetignore)",
+				"d/web/a.yaml:1:1: warning: the document has neither apiVersion nor kind, so it is not deployed [manifest] (add what is missing: a .fleetignore that leaves nothing to deploy is an error)",
 			},
 		},
 		"Below": {

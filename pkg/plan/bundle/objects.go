@@ -186,6 +186,7 @@ func kindOf(first byte) string {
 const (
 	hintNoKind      = "add what is missing, or list the file in .fleetignore"
 	hintNoKindAmong = "add what is missing, or remove the document: .fleetignore would leave out the other documents of the file, too"
+	hintNoKindAtAll = "add what is missing: a .fleetignore that leaves nothing to deploy is an error"
 )
 
 func (k *checks) notDeployed(at standing, message string) {
@@ -213,6 +214,11 @@ func (k *checks) notAlone(found []finding.Finding) {
 func (k *checks) nothingHasAKind() {
 	if k.kinds > 0 || k.kindless == 0 || k.dirs[templatesDir] || k.dirs["overlays"] || k.a.broken() {
 		return
+	}
+	for i := range k.a.found {
+		if h := &k.a.found[i].Hint; *h == hintNoKind || *h == hintNoKindAmong {
+			*h = hintNoKindAtAll
+		}
 	}
 	k.a.add(finding.Finding{
 		Path: path.Join(k.a.dir.Path, k.noKind.file), Line: k.noKind.line, Severity: finding.Warning, Rule: finding.RuleEmpty,

@@ -127,6 +127,7 @@ func TestNothingHasAKind(t *testing.T) {
 	const (
 		noKind = "warning: the document has no kind, so it is not deployed [manifest]"
 		alone  = " (add what is missing, or list the file in .fleetignore)"
+		atAll  = " (add what is missing: a .fleetignore that leaves nothing to deploy is an error)"
 		among  = " (add what is missing, or remove the document: .fleetignore would leave out the other documents of the file, too)"
 		empty  = "warning: nothing is left to deploy: no document of the bundle has a kind [empty] (add what is missing, or remove the directory to remove the bundle)"
 		none   = "apiVersion: v1\nmetadata: {name: a}\n"
@@ -134,14 +135,14 @@ func TestNothingHasAKind(t *testing.T) {
 	checkSilent(t, map[string]silent{
 		"Only": {
 			tree:  map[string]string{"d/fleet.yaml": "namespace: a\n", "d/a.yaml": "# a\n" + none},
-			found: []string{"d/a.yaml:2:1: " + empty, "d/a.yaml:2:1: " + noKind + alone},
+			found: []string{"d/a.yaml:2:1: " + empty, "d/a.yaml:2:1: " + noKind + atAll},
 		},
 		"Several": {
 			why:  "the first of them is the place",
 			tree: map[string]string{"d/a.yaml": "{}\n---\n" + none + "---\n" + none, "d/b.json": `{"metadata":{}}`, "d/README.md": "x"},
 			found: []string{
-				"d/a.yaml:3:1: " + empty, "d/a.yaml:3:1: " + noKind + alone, "d/a.yaml:6:1: " + noKind + alone,
-				"d/b.json:1:1: warning: the document has neither apiVersion nor kind, so it is not deployed [manifest]" + alone,
+				"d/a.yaml:3:1: " + empty, "d/a.yaml:3:1: " + noKind + atAll, "d/a.yaml:6:1: " + noKind + atAll,
+				"d/b.json:1:1: warning: the document has neither apiVersion nor kind, so it is not deployed [manifest]" + atAll,
 			},
 		},
 		"AnotherFile": {tree: map[string]string{"d/a.yaml": none, "d/b.yaml": configMap}, found: []string{"d/a.yaml:1:1: " + noKind + alone}},
