@@ -101,6 +101,10 @@ func TestNothingIsRendered(t *testing.T) {
 		"NoKindNoOptions": {
 			tree: map[string]string{"app/a.yaml": noKind}, args: []string{"app"}, want: "the input has errors: nothing is left to deploy: no document of the bundle has a kind", code: 4,
 		},
+		"TargetWithoutName": {
+			tree: map[string]string{"app/a.yaml": noKind, "app/fleet.yaml": "overrideTargets:\n- clusterSelector: {matchLabels: {env: prod}}\n"},
+			args: []string{"-t", "target 1", "app"}, want: "nothing is left to deploy: no document of the bundle has a kind",
+		},
 		"BundleFile": {
 			tree: map[string]string{"b.yaml": "apiVersion: fleet.cattle.io/v1alpha1\nkind: Bundle\nmetadata: {name: a, namespace: b}\n" +
 				"spec: {resources: [{name: a.yaml, content: \"a: b\"}], targets: [{clusterGroup: default}]}\n"},

@@ -137,7 +137,7 @@ func runTest(ctx context.Context, g *globals, o testOptions, std stdio) error {
 		return fmt.Errorf("%w: bundle %q: %w", errInput, b.Name, err)
 	}
 	if o.target != "" {
-		i := slices.IndexFunc(b.Spec.Targets, func(t fleet.BundleTarget) bool { return t.Name == o.target })
+		i := targetNamed(b, o.target)
 		if i < 0 {
 			return fmt.Errorf("no target %q in bundle %q; there are %s", o.target, b.Name, targetNames(b))
 		}
@@ -328,4 +328,15 @@ func targetNames(b *fleet.Bundle) string {
 		return "none"
 	}
 	return strings.Join(names, ", ")
+}
+
+// targetNamed returns the index of the target that targetNames calls so; below 0: there is
+// none.
+func targetNamed(b *fleet.Bundle, name string) int {
+	for i := range b.Spec.Targets {
+		if preview.TargetName(b, i) == name {
+			return i
+		}
+	}
+	return -1
 }
