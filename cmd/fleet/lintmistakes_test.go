@@ -420,7 +420,7 @@ var mistakesOfForms = map[string]mistake{
 			"fleet.yaml:3:15: warning: helm.maxHistory -1 counts as 2 [value]\n" +
 			"fleet.yaml:4:19: warning: helm.timeoutSeconds -5 counts as 0: Helm does not wait [value]\n" +
 			"fleet.yaml:5:16: warning: helm.waitForJobs has no effect: Helm waits for nothing [value]\n    set helm.timeoutSeconds\n" +
-			"fleet.yaml:6:17: error: serviceAccount \"Bad_SA\" is not possible: want lower case letters, digits, - and . [value]\n",
+			"fleet.yaml:6:17: error: serviceAccount \"Bad_SA\" is not possible: want lower case letters, digits, - and ., a letter or digit first and last and beside each . [value]\n",
 	},
 	"Mappings": {
 		map[string]string{"cm.yaml": mistakenCM, "fleet.yaml": "dependsOn: [db]\ncorrectDrift: true\n"},

@@ -7,6 +7,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
@@ -33,7 +34,7 @@ func (a *assembly) checkAccount(name string, line, column int) {
 		f.Hint = "remove it; the serviceAccount of the GitRepo counts for all of its bundles and targets"
 	case len(validation.IsDNS1123Subdomain(name)) > 0:
 		f.Severity, f.Rule = finding.Error, finding.RuleValue
-		f.Message = fmt.Sprintf("serviceAccount %q is not possible: want lower case letters, digits, - and .", name)
+		f.Message = fmt.Sprintf("serviceAccount %q is not possible: want %s", name, fleetyaml.NameForm)
 	case naming.FleetAccount(name):
 		f.Severity, f.Rule = finding.Error, finding.RuleReserved
 		f.Message = fmt.Sprintf("serviceAccount %q is Fleet's own; no bundle may act as it", name)

@@ -43,7 +43,7 @@ func TestAccounts(t *testing.T) {
 		"Own":        {why: "but not the agent's", text: "serviceAccount: fleet-agent\n", found: []string{own(1, 17, "fleet-agent")}},
 		"OwnCustom":  {why: "or another of Fleet's", text: replaced(custom, "fleet-controller"), found: []string{own(4, 19, "fleet-controller")}},
 		"Impossible": {why: "no account has such a name", text: "serviceAccount: Bad_SA\n", found: []string{
-			`d/fleet.yaml:1:17: error: serviceAccount "Bad_SA" is not possible: want lower case letters, digits, - and . [value]`}},
+			`d/fleet.yaml:1:17: error: serviceAccount "Bad_SA" is not possible: want lower case letters, digits, - and ., a letter or digit first and last and beside each . [value]`}},
 		"ImpossibleAndForced": {why: "nothing comes of it", forced: "team-a", text: "serviceAccount: Bad_SA\n", found: []string{ignored(1, 17, "Bad_SA")}, acts: "team-a"},
 	}
 	everywhere := fleet.BundleTarget{ClusterSelector: &metav1.LabelSelector{}}

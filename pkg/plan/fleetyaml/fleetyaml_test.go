@@ -240,10 +240,13 @@ func TestFindings(t *testing.T) {
 			},
 		},
 		"ReleaseName": {
-			text: "helm: {releaseName: A}\ntargetCustomizations:\n- helm: {releaseName: b_}\n",
+			text: "helm: {releaseName: A}\ntargetCustomizations:\n- helm: {releaseName: b_}\n- helm: {releaseName: -c}\n- helm: {releaseName: d-}\n- helm: {releaseName: e.-f}\n",
 			want: []string{
-				`f:1:21: error: helm.releaseName "A" is not possible: want at most 53 lower case letters, digits, - and . [value]`,
-				`f:3:23: error: helm.releaseName "b_" is not possible: want at most 53 lower case letters, digits, - and . [value]`,
+				`f:1:21: error: helm.releaseName "A" is not possible: want at most 53 lower case letters, digits, - and ., a letter or digit first and last and beside each . [value]`,
+				`f:3:23: error: helm.releaseName "b_" is not possible: want at most 53 lower case letters, digits, - and ., a letter or digit first and last and beside each . [value]`,
+				`f:4:23: error: helm.releaseName "-c" is not possible: want at most 53 lower case letters, digits, - and ., a letter or digit first and last and beside each . [value]`,
+				`f:5:23: error: helm.releaseName "d-" is not possible: want at most 53 lower case letters, digits, - and ., a letter or digit first and last and beside each . [value]`,
+				`f:6:23: error: helm.releaseName "e.-f" is not possible: want at most 53 lower case letters, digits, - and ., a letter or digit first and last and beside each . [value]`,
 			},
 		},
 		"OtherCaseIsAsConfidential": {
@@ -453,7 +456,7 @@ targetCustomizations:
 		"LongName":      {text: "name: " + strings.Repeat("a", 64) + "\n", want: []string{`f:1:7: error: name "` + strings.Repeat("a", 39) + `…" is not possible: want at most 63 characters [value]`}},
 		"EmptyThenMore": {text: "---\n---\nname: a\n", want: []string{"f:3:1: warning: only the first document of the file is read [unknown-key]"}},
 		"AliasInValues": {text: "x: &a 1\nhelm: {values: {b: *a}}\n", want: []string{`f:1:1: warning: unknown key "x" is ignored [unknown-key]`}},
-		"Name":          {text: "name: A/b\n", want: []string{`f:1:7: error: name "A/b" is not possible: want lower case letters, digits, - and . [value]`}},
+		"Name":          {text: "name: A/b\n", want: []string{`f:1:7: error: name "A/b" is not possible: want lower case letters, digits, - and ., a letter or digit first and last and beside each . [value]`}},
 		"Alias":         {text: "x: &a {replicas: 1}\nhelm: {values: *a}\n", want: []string{`f:1:1: warning: unknown key "x" is ignored [unknown-key]`}},
 	}
 	for name, c := range cases {

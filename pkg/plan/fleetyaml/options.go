@@ -14,6 +14,9 @@ import (
 // releaseName is what Helm and the API accept.
 var releaseName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
+// NameForm is what names of objects, and of releases, consist of.
+const NameForm = "lower case letters, digits, - and ., a letter or digit first and last and beside each ."
+
 // options checks the options of the bundle or of one target, which stands at
 // place.
 func (v *validator) options(o *fleet.BundleDeploymentOptions, place []any) {
@@ -35,8 +38,8 @@ func (v *validator) options(o *fleet.BundleDeploymentOptions, place []any) {
 		return
 	}
 	if h.ReleaseName != "" && (len(h.ReleaseName) > fleet.ReleaseNameLimit || !releaseName.MatchString(h.ReleaseName)) {
-		v.bad(fmt.Sprintf("helm.releaseName %q is not possible: want at most %d lower case letters, digits, - and .",
-			cut(h.ReleaseName), fleet.ReleaseNameLimit), to(place, "helm", "releaseName")...)
+		v.bad(fmt.Sprintf("helm.releaseName %q is not possible: want at most %d %s",
+			cut(h.ReleaseName), fleet.ReleaseNameLimit, NameForm), to(place, "helm", "releaseName")...)
 	}
 	for i, from := range h.ValuesFrom {
 		at := to(place, "helm", "valuesFrom", i)

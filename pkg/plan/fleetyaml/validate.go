@@ -99,7 +99,7 @@ func (v *validator) name() {
 	switch name := v.f.Name; {
 	case name == "":
 	case len(validation.IsDNS1123Subdomain(name)) > 0:
-		v.bad(fmt.Sprintf("name %q is not possible: want lower case letters, digits, - and .", cut(name)), "name")
+		v.bad(fmt.Sprintf("name %q is not possible: want %s", cut(name), NameForm), "name")
 	case len(validation.IsValidLabelValue(name)) > 0:
 		v.bad(fmt.Sprintf("name %q is not possible: want at most 63 characters", cut(name)), "name")
 	}
