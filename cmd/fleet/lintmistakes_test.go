@@ -175,6 +175,11 @@ var mistakesOfDocuments = map[string]mistake{
 		map[string]string{"cm.yaml": mistakenCM + mistakenCopy + "  a: b\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n   labels: {}\n"},
 		"cm.yaml:19:1: error: YAML: probably the line is indented wrongly: it begins with 3 spaces, line 18 with 2 spaces (mapping values are not allowed in this context) [yaml]\n",
 	},
+	"LabelsOfTheThird": {
+		map[string]string{"cm.yaml": mistakenCM + mistakenCopy + "  a: b\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  labels: [a]\n"},
+		"cm.yaml:19:3: error: ConfigMap c: metadata.labels must be a mapping, not a list [type]\n" +
+			"cm.yaml:19:3: error: render: ConfigMap c: metadata.labels must be a map [render]\n    for every sample cluster\n",
+	},
 	"OnlyOneWithoutKind": {
 		map[string]string{"cm.yaml": "# a map\napiVersion: v1\nmetadata: {name: a}\n", "fleet.yaml": "namespace: a\n"},
 		"cm.yaml:2:1: warning: nothing is left to deploy: no document of the bundle has a kind [empty]\n    add what is missing, or remove the directory to remove the bundle\n" +

@@ -192,7 +192,11 @@ func (l locator) rendered(name, line, text string) (Place, bool) {
 		}
 		return p, true
 	}
-	return Place{File: f, Line: number(line), Text: text}, true
+	p := Place{File: f, Line: number(line), Text: text}
+	if line == "" {
+		p.Line, p.Column = l.metadata(f, text)
+	}
+	return p, true
 }
 
 func (l locator) isTemplate(name string) bool {

@@ -116,6 +116,24 @@ func TestLocate(t *testing.T) {
 			files: map[string]string{"cm.yaml": "apiVersion: v1\nkind: ConfigMap\n"},
 			want:  Place{File: "cm.yaml", Text: "ConfigMap without metadata.name"},
 		},
+		"LabelsOfTheThird": {
+			why:   "the field of the object, not the beginning of the file",
+			files: map[string]string{"cm.yaml": renderMap + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  labels:\n  a: b\n"},
+			want:  Place{File: "cm.yaml", Line: 14, Column: 3, Text: "ConfigMap c: metadata.labels must be a map"},
+		},
+		"LabelOfTheSecond": {
+			files: map[string]string{"cm.yaml": renderMap + "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  namespace: web\n  labels: {b: x, a.b/c: 1}\n"},
+			want:  Place{File: "cm.yaml", Line: 11, Column: 25, Text: "ConfigMap web/c: labels: the value of \"a.b/c\" is no text; put it in quotes"},
+		},
+		"AnnotationsInALists": {
+			files: map[string]string{"cm.yaml": renderMap + "---\napiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: b}\n" +
+				"- apiVersion: v1\n  kind: List\n  items:\n  - apiVersion: v1\n    kind: ConfigMap\n    metadata:\n      name: c\n      annotations: [a]\n"},
+			want: Place{File: "cm.yaml", Line: 19, Column: 7, Text: "ConfigMap c: metadata.annotations must be a map"},
+		},
+		"LabelsOfATemplate": {
+			files: map[string]string{"Chart.yaml": renderChart, "templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}\n  labels: [a]\n"},
+			want:  Place{File: "templates/a.yaml", Text: "ConfigMap app: metadata.labels must be a map"},
+		},
 		"ClusterScoped": {
 			options: fleet.BundleDeploymentOptions{TargetNamespace: "web"},
 			files:   map[string]string{"ns.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n"},
