@@ -180,6 +180,11 @@ var mistakesOfDocuments = map[string]mistake{
 		"cm.yaml:19:3: error: ConfigMap c: metadata.labels must be a mapping, not a list [type]\n" +
 			"cm.yaml:19:3: error: render: ConfigMap c: metadata.labels must be a map [render]\n    for every sample cluster\n",
 	},
+	"TextBehindASeparator": {
+		map[string]string{"cm.yaml": mistakenCM + "--- apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n"},
+		"cm.yaml:7:1: error: render: a line that begins with --- separates documents: what stands behind --- belongs in the next line [render]\n" +
+			"    for every sample cluster\n",
+	},
 	"OnlyOneWithoutKind": {
 		map[string]string{"cm.yaml": "# a map\napiVersion: v1\nmetadata: {name: a}\n", "fleet.yaml": "namespace: a\n"},
 		"cm.yaml:2:1: warning: nothing is left to deploy: no document of the bundle has a kind [empty]\n    add what is missing, or remove the directory to remove the bundle\n" +

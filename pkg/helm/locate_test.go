@@ -134,6 +134,14 @@ func TestLocate(t *testing.T) {
 			files: map[string]string{"Chart.yaml": renderChart, "templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}\n  labels: [a]\n"},
 			want:  Place{File: "templates/a.yaml", Text: "ConfigMap app: metadata.labels must be a map"},
 		},
+		"TextBehindASeparator": {
+			files: map[string]string{"cm.yaml": renderMap + "--- # b\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n--- apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"},
+			want:  Place{File: "cm.yaml", Line: 9, Text: "a line that begins with --- separates documents: what stands behind --- belongs in the next line"},
+		},
+		"TextAtASeparator": {
+			files: map[string]string{"cm.yaml": renderMap + "---apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n"},
+			want:  Place{File: "cm.yaml", Line: 5, Text: "a line that begins with --- separates documents: what stands behind --- belongs in the next line"},
+		},
 		"ClusterScoped": {
 			options: fleet.BundleDeploymentOptions{TargetNamespace: "web"},
 			files:   map[string]string{"ns.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n"},

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/position"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -49,7 +50,7 @@ func parseAll(data []byte, source string) (out []object, skipped []string, err e
 			return out, skipped, nil
 		}
 		if err != nil {
-			return nil, nil, fault.PermanentError(release.ReasonBadYAML, fmt.Errorf("%s: %w", source, err))
+			return nil, nil, fault.PermanentError(release.ReasonBadYAML, unseparated(data, source, err))
 		}
 		from := marked(doc, source)
 		objs, err := parseDocument(doc)
@@ -64,6 +65,16 @@ func parseAll(data []byte, source string) (out []object, skipped []string, err e
 		}
 		line += bytes.Count(doc, []byte("\n")) + 1
 	}
+}
+
+// unseparated is the error of a line that begins with --- and goes on, with its place. err
+// is what the reader says, which refuses such a line.
+func unseparated(data []byte, source string, err error) error {
+	line := position.Unseparated(data)
+	if line == 0 {
+		return fmt.Errorf("%s: %w", source, err)
+	}
+	return fmt.Errorf("%s:%d: a line that begins with --- separates documents: what stands behind --- belongs in the next line", source, line)
 }
 
 // marked is the file that a document of Helm's output names.

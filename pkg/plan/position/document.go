@@ -22,13 +22,33 @@ func Documents(data []byte) []Document {
 	for line := range bytes.Lines(data) {
 		number++
 		at += len(line)
-		rest, ok := bytes.CutPrefix(line, []byte("---"))
-		if rest = bytes.TrimSpace(rest); ok && (len(rest) == 0 || rest[0] == '#') {
+		if dashes, more := separator(line); dashes && !more {
 			list = append(list, Document{data[start : at-len(line)], before})
 			start, before = at, number
 		}
 	}
 	return append(list, Document{data[start:], before})
+}
+
+// Unseparated is the first line, from 1, that begins with three dashes and goes on with
+// something else than a comment, or 0: agents refuse it.
+func Unseparated(data []byte) int {
+	number := 0
+	for line := range bytes.Lines(data) {
+		number++
+		if _, more := separator(line); more {
+			return number
+		}
+	}
+	return 0
+}
+
+// separator reports whether a line begins with three dashes, and whether more than a comment
+// is behind them.
+func separator(line []byte) (dashes, more bool) {
+	rest, ok := bytes.CutPrefix(line, []byte("---"))
+	rest = bytes.TrimSpace(rest)
+	return ok, ok && len(rest) > 0 && rest[0] != '#'
 }
 
 // Root is the value of a document with its places; nil for one that is empty or
