@@ -38,6 +38,14 @@ var mistakesOfPaths = map[string]mistake{
 		},
 		"fleet.yaml:2:8: warning: kustomize.dir \"prod\" does not exist: the bundle is deployed without it [file]\n    did you mean \"overlays/production\"?\n",
 	},
+	"FieldInAnOverlay": {
+		map[string]string{
+			"cm.yaml": mistakenCM, "dep.yaml": mistakenWorkload, "overlays/prod/dep_patch.yaml": "spec:\n  replica: 3\n", "overlays/prod/b.yaml": "# more\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\ndat: {}\n",
+			"fleet.yaml": "targetCustomizations:\n- name: p\n  clusterSelector: {}\n  yaml: {overlays: [prod]}\n",
+		},
+		"overlays/prod/b.yaml:5:1: error: ConfigMap b: unknown field \"dat\" [unknown-field]\n    did you mean \"data\"?\n" +
+			"overlays/prod/dep_patch.yaml:2:3: error: Deployment web: unknown field \"spec.replica\" [unknown-field]\n    did you mean \"replicas\"?\n",
+	},
 	"Overlay": {
 		map[string]string{"cm.yaml": mistakenCM, "overlays/staging/cm.yaml": mistakenCM, "fleet.yaml": "yaml:\n  overlays: [stagng]\n"},
 		"fleet.yaml:2:14: warning: overlay \"stagng\" changes nothing: there is no file in overlays/stagng [file]\n    did you mean \"staging\"?\n",

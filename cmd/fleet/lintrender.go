@@ -223,7 +223,7 @@ func (t *trial) renderOnce(c lintCluster, m content.Manifest, v deployment.Versi
 	}
 	d.ID = helm.IDOf(b.Name, d.Options)
 	r, err := helm.Render(d, helm.RenderOptions{KubeVersion: kube, Patches: true})
-	t.keep(kube, r.Objects, t.uncertain(c, d))
+	t.keep(kube, d, r.Objects, t.uncertain(c, d))
 	t.held[key] = heldBy(d, r.Objects, t.uncertain(c, d))
 	switch {
 	case err == nil:

@@ -74,7 +74,7 @@ func (l *lintObjects) take(t *trial, dir string) {
 		b.bundle.Chart.Path = t.result.Dir.Path
 	}
 	if len(b.rendered) == 0 {
-		t.keep(or(t.o.kubeVersion, recentKubernetes), nil, "")
+		t.keep(or(t.o.kubeVersion, recentKubernetes), helm.Deployment{}, nil, "")
 	}
 	l.bundles = append(l.bundles, b)
 }
@@ -142,15 +142,24 @@ func (l *lintObjects) define(kinds *schema.Kinds) {
 	}
 }
 
-// keep notes what a bundle is rendered to; nothing where it cannot be rendered.
-// uncertain says why its values may be others on real clusters.
-func (t *trial) keep(kube string, rendered []helm.Object, uncertain string) {
+// keep notes what a bundle is rendered to with the options of d; nothing where it cannot be
+// rendered. uncertain says why its values may be others on real clusters.
+func (t *trial) keep(kube string, d helm.Deployment, rendered []helm.Object, uncertain string) {
 	if _, known := t.objects[kube]; !known {
 		t.objects[kube] = nil
 	}
 	for _, o := range rendered {
-		t.objects[kube] = append(t.objects[kube], schema.Rendered{File: path.Clean(o.File), Object: o.Object, Uncertain: uncertain})
+		t.objects[kube] = append(t.objects[kube], sourceOf(d, o, uncertain))
 	}
+}
+
+// sourceOf is a rendered object with the files that it comes from.
+func sourceOf(d helm.Deployment, o helm.Object, uncertain string) schema.Rendered {
+	r := schema.Rendered{File: path.Clean(o.File), Object: o.Object, Uncertain: uncertain}
+	if d.Options.YAML != nil {
+		r.Overlays = d.Options.YAML.Overlays
+	}
+	return r
 }
 
 // uncertain says why values may be others on real clusters than for a sample; it is

@@ -92,7 +92,7 @@ func TestLintSchemas(t *testing.T) {
 		"Overlay": {
 			why:  "what overlays add is checked, too",
 			tree: map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "overlays/x/a_patch.yaml": "dat: {a: b}\n", "fleet.yaml": "yaml: {overlays: [x]}\n"},
-			want: "a.yaml:1:1: error: ConfigMap a: unknown field \"dat\" [unknown-field]\n    did you mean \"data\"?\n", code: 4,
+			want: "overlays/x/a_patch.yaml:1:1: error: ConfigMap a: unknown field \"dat\" [unknown-field]\n    did you mean \"data\"?\n", code: 4,
 		},
 	}
 	for name, c := range cases {

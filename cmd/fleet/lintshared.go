@@ -50,7 +50,7 @@ func heldBy(d helm.Deployment, rendered []helm.Object, uncertain string) lintHel
 		if o.GetName() == "" {
 			continue
 		}
-		held := heldObject{source: schema.Rendered{File: path.Clean(o.File), Object: o.Object, Uncertain: uncertain}}
+		held := heldObject{source: sourceOf(d, o, uncertain)}
 		held.APIVersion, held.Kind, held.Name = o.GetAPIVersion(), o.GetKind(), o.GetName()
 		if helm.BuiltIn(o.GroupVersionKind().GroupKind()) {
 			held.Namespace = or(o.GetNamespace(), d.ID.Namespace)

@@ -45,6 +45,8 @@ type Rendered struct {
 	// Uncertain says why values may be others on real clusters; what is wrong with
 	// those that a template makes is a warning then. Empty: they are the same.
 	Uncertain string
+	// Overlays are those of overlays/ that are applied to plain manifests, in their order.
+	Overlays []string
 }
 
 // A judgement is the work on one bundle.
@@ -255,8 +257,11 @@ func each(object map[string]any, where []any, visit func(o map[string]any, where
 
 // source is the place of a fault of a rendered object: in the file that it comes
 // from where its line can be found, else the file itself. A kustomization's
-// objects are looked for in all files that it may have them from.
+// objects are looked for in all files that it may have them from, those of plain manifests
+// in the overlays, too.
 func (j *judgement) source(r Rendered, fault Fault) finding.Finding {
+	var patches []string
+	r.File, patches = j.bundle.overlays(r)
 	data, here := j.bundle.Files[r.File]
 	if !here || strings.HasPrefix(r.File, ".chart/") {
 		at := j.bundle.Chart
@@ -278,10 +283,8 @@ func (j *judgement) source(r Rendered, fault Fault) finding.Finding {
 		}
 		slices.Sort(names)
 	}
-	for _, name := range names {
-		if line, column, ok := j.inFile(name, r.Object, fault); ok {
-			return finding.Finding{Path: path.Join(j.bundle.Dir, name), Line: line, Column: column}
-		}
+	if name, line, column := j.inFiles(names, patches, r.Object, fault); name != "" {
+		return finding.Finding{Path: path.Join(j.bundle.Dir, name), Line: line, Column: column}
 	}
 	at := finding.Finding{Path: path.Join(j.bundle.Dir, r.File)}
 	if bytes.Contains(data, []byte("{{")) {
