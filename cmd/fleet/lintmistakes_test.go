@@ -180,6 +180,10 @@ var mistakesOfDocuments = map[string]mistake{
 		"cm.yaml:19:3: error: ConfigMap c: metadata.labels must be a mapping, not a list [type]\n" +
 			"cm.yaml:19:3: error: render: ConfigMap c: metadata.labels must be a map [render]\n    for every sample cluster\n",
 	},
+	"FourDashes": {
+		map[string]string{"cm.yaml": mistakenCM + "-" + mistakenCopy + "  a: b\n"},
+		"cm.yaml:7:1: error: YAML: a line that separates documents is exactly three dashes (could not find expected ':') [yaml]\n",
+	},
 	"TextBehindASeparator": {
 		map[string]string{"cm.yaml": mistakenCM + "--- apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n"},
 		"cm.yaml:7:1: error: render: a line that begins with --- separates documents: what stands behind --- belongs in the next line [render]\n" +

@@ -25,6 +25,8 @@ var (
 	behindQuote = regexp.MustCompile(`^\s*(- +)*([^\s"'#]+:\s+)?("[^"]*"|'[^']*')\s*[^\s:,#\]}"']`)
 	// bareKey is a line that is nothing but a word, as a key is without its colon.
 	bareKey = regexp.MustCompile(`^\s*(- +)*[A-Za-z][\w./-]*\s*(#.*)?$`)
+	// dashes is a line that is nothing but two dashes, or more than three.
+	dashes = regexp.MustCompile(`^--(--+)?\s*(\s#.*)?\s*$`)
 )
 
 var (
@@ -58,6 +60,9 @@ func emptyBlock(document []byte, line int) (header, below int) {
 	return header, below
 }
 
+// dashesText is what is said of a line of dashes that is meant to be between documents.
+const dashesText = "a line that separates documents is exactly three dashes"
+
 // usualCause is what probably is the reason that the parser says text of a line, from
 // 1, of a document, and the line of the mistake; empty where there is no usual one. It
 // repeats nothing of the file. before are the lines of the file before the document.
@@ -65,6 +70,10 @@ func usualCause(document []byte, line, before int, text string) (cause string, a
 	here, above, number := around(document, line)
 	header, below := emptyBlock(document, line)
 	switch {
+	case dashes.Match(here):
+		return dashesText, line
+	case text == noMapping && dashes.Match(above):
+		return dashesText, number
 	case header > 0 && (text == noColon || text == noMapping || text == noKey || text == noItem):
 		return fmt.Sprintf("the text of the block that begins in line %d has to be indented deeper than its key", before+header), below
 	case strings.HasPrefix(text, noComma):

@@ -8,6 +8,8 @@ import (
 
 const blockIn3 = "the text of the block that begins in line 3 has to be indented deeper than its key"
 
+const ofDashes = "a line that separates documents is exactly three dashes"
+
 // What the parser says of a mistake has its usual cause below it.
 func TestUsualCauses(t *testing.T) {
 	cases := map[string]struct{ text, want string }{
@@ -54,6 +56,18 @@ func TestUsualCauses(t *testing.T) {
 		"ColonMissingBelowBlockText": {
 			"a: |\n  one line\nhelm\n  chart: a\nb: c\n",
 			"f:3:1: error: YAML: probably a key has no colon behind it: here or in line 2 (could not find expected ':') [yaml]",
+		},
+		"FourDashes": {
+			"namespace: b\n----\nnamespace: c\n",
+			"f:2:1: error: YAML: " + ofDashes + " (could not find expected ':') [yaml]",
+		},
+		"TwoDashes": {
+			"namespace: b\n-- # next\nnamespace: c\n",
+			"f:2:1: error: YAML: " + ofDashes + " (could not find expected ':') [yaml]",
+		},
+		"DashesFirst": {
+			"-----\nnamespace: b\n",
+			"f:1:1: error: YAML: " + ofDashes + " (mapping values are not allowed in this context) [yaml]",
 		},
 		"NoBracket": {"helm: {\n", "f:1:1: error: YAML: probably a bracket is opened and not closed, or closed and not opened (did not find expected node content) [yaml]"},
 		"ColonMissingBelow": {
