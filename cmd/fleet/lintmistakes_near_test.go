@@ -41,6 +41,7 @@ func chartOf(values, template, options string) map[string]string {
 
 const (
 	imageValues = "replicaCount: 1\nimage: {tag: a, flavor: b}\n"
+	imageTag    = "size: {{ .Values.image.tag }}"
 	imageOfAll  = "size: {{ .Values.image.tag }}-{{ .Values.replicaCount }}"
 )
 
@@ -74,6 +75,19 @@ var mistakesOfChartValues = map[string]mistake{
 			"fleet.yaml": "helm:\n  chart: web\n  valuesFiles: [prod.yaml]\n", "prod.yaml": "image:\n  flvor: b\n",
 		},
 		"prod.yaml:2:3: warning: no template of the chart reads the value image.flvor [unused-values]\n    did you mean image.flavor?\n",
+	},
+	"NullInFleetYAML": {
+		chartOf("image: {tag: a}\n", imageTag, "helm:\n  values:\n    image: ~\n"),
+		"templates/a.yaml:5:19: error: render: .Values.image.tag: there is no value image: null in the bundle's values takes the default of the chart away (fleet.yaml:3) [render]\n" +
+			"    for every sample cluster\n",
+	},
+	"NullOfACustomization": {
+		map[string]string{
+			"app/Chart.yaml": mistakenChart, "app/values.yaml": "image: {tag: a}\n", "app/templates/a.yaml": mistakenCM + "  " + imageTag + "\n", "app/prod.yaml": "# prod\nimage:\n",
+			"app/fleet.yaml": "targetCustomizations:\n- clusterSelector: {matchLabels: {env: prod}}\n  helm: {valuesFiles: [prod.yaml]}\n",
+		},
+		"app/templates/a.yaml:7:19: error: render: .Values.image.tag: there is no value image: null in the bundle's values takes the default of the chart away (prod.yaml:2) [render]\n" +
+			"    1 of 2 sample clusters: env=prod\n",
 	},
 	"TemplateOfAll":      {chartOf(imageValues, imageOfAll+"{{ toJson .Values | len }}", "helm:\n  values: {replicacount: 2}\n"), ""},
 	"TemplateOfAMapping": {chartOf(imageValues, imageOfAll+"{{ toJson .Values.image | len }}", "helm:\n  values: {image: {tga: b}}\n"), ""},

@@ -243,7 +243,7 @@ func (t *trial) renderOnce(c lintCluster, m content.Manifest, v deployment.Versi
 	if place, ok := helm.BrokenSchema(d, err); ok {
 		return []finding.Finding{t.placed(place)} // for any cluster
 	}
-	f := t.locate(d, err)
+	f := t.locate(d, err, customizations)
 	if fault.ReasonOf(err) == release.ReasonDuplicateObject {
 		f.Rule = finding.RuleDuplicate
 	}
@@ -281,7 +281,7 @@ const nothingRendered = "nothing is rendered: no object is left to deploy"
 func (t *trial) lacking(d helm.Deployment, r helm.Rendered) []finding.Finding {
 	var list []finding.Finding
 	for _, name := range r.Skipped {
-		f := t.locate(d, fmt.Errorf("%s: a document that it renders has no kind, so it is not deployed", name))
+		f := t.locate(d, fmt.Errorf("%s: a document that it renders has no kind, so it is not deployed", name), nil)
 		f.Severity, f.Rule = finding.Warning, finding.RuleManifest
 		list = append(list, f)
 	}
@@ -302,8 +302,8 @@ func (t *trial) lacking(d helm.Deployment, r helm.Rendered) []finding.Finding {
 	return list
 }
 
-// locate is what to say of an error of Render.
-func (t *trial) locate(d helm.Deployment, err error) finding.Finding {
+// locate is what to say of an error of Render for a cluster to which customizations apply.
+func (t *trial) locate(d helm.Deployment, err error, customizations []int) finding.Finding {
 	if f, ok := t.remote(err); ok {
 		return f
 	}
@@ -311,7 +311,13 @@ func (t *trial) locate(d helm.Deployment, err error) finding.Finding {
 	if !ok {
 		return t.at("render: " + strings.TrimPrefix(err.Error(), "helm: "))
 	}
-	return t.placed(place)
+	f := t.placed(place)
+	if len(place.Null) > 0 {
+		if null, ok := t.origins.Place(true, customizations, place.Null...); ok {
+			f.Message += fmt.Sprintf(" (%s:%d)", strings.TrimPrefix(null.Path, t.result.Dir.Path+"/"), null.Line)
+		}
+	}
+	return f
 }
 
 // placed is what to say of an error whose place in the files of the bundle is known.

@@ -51,6 +51,10 @@ func (l locator) absentValue(file, expression, field string) (said string, ok bo
 			if i+1 >= len(steps) || steps[i+1] != field {
 				return "", false // something else is missing
 			}
+			if !exists && l.nulled(file, expression) != nil {
+				return fmt.Sprintf("there is no value %s%s: null in the bundle's values takes the default of the chart away",
+					printable.Line(strings.Join(steps[:i+1], ".")), scope), true
+			}
 			return absentText(steps[:i+1], scope, at, exists), true
 		}
 		if at, ok = asMapping(next); !ok {
@@ -89,24 +93,57 @@ func (l locator) values(file string) (values map[string]any, scope string) {
 	if err != nil {
 		return nil, ""
 	}
-	given := map[string]any{}
-	if v := l.d.helm().Values; v != nil && v.Data != nil {
-		given = v.Data
-	}
-	values, err = chartutil.CoalesceValues(p.chart, given)
+	values, err = chartutil.CoalesceValues(p.chart, l.given())
 	if err != nil {
 		return nil, ""
 	}
+	for _, name := range l.subcharts(file) {
+		values, _ = asMapping(values[name])
+		scope = fmt.Sprintf(" for the subchart %s", printable.Line(name))
+	}
+	return values, scope
+}
+
+// subcharts are the names of the charts that a file of the chart is in, the outermost first.
+func (l locator) subcharts(file string) []string {
+	var names []string
 	rest := strings.TrimPrefix(file, strings.TrimPrefix(l.dir+"/", "./"))
 	for {
 		sub, ok := strings.CutPrefix(rest, "charts/")
 		name, below, deeper := strings.Cut(sub, "/")
 		if !ok || !deeper {
-			return values, scope
+			return names
 		}
-		values, _ = asMapping(values[name])
-		rest, scope = below, fmt.Sprintf(" for the subchart %s", printable.Line(name))
+		names, rest = append(names, name), below
 	}
+}
+
+// given are the values of the bundle.
+func (l locator) given() map[string]any {
+	if v := l.d.helm().Values; v != nil && v.Data != nil {
+		return v.Data
+	}
+	return map[string]any{}
+}
+
+// nulled are the keys of the value that an expression in a file of the chart names from
+// .Values on, as far as the bundle's values set it to null; nil where they do not.
+func (l locator) nulled(file, expression string) []any {
+	rest, ofValues := strings.CutPrefix(strings.TrimPrefix(expression, "$"), ".Values.")
+	if !ofValues {
+		return nil
+	}
+	var keys []any
+	at := l.given()
+	for _, step := range slices.Concat(l.subcharts(file), strings.Split(rest, ".")) {
+		next, exists := at[step]
+		keys = append(keys, step)
+		if exists && next == nil {
+			return keys
+		}
+		at, _ = asMapping(next)
+	}
+	return nil
 }
 
 func asMapping(v any) (map[string]any, bool) {

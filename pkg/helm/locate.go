@@ -27,6 +27,8 @@ type Place struct {
 	Line   int    // from 1; 0 where only the file is known
 	Column int    // from 1; 0 where only the line is known
 	Text   string // the error without its place
+	// Null leads to the value that is missing since the bundle's values set it to null.
+	Null []any
 }
 
 // How the errors of Render name places. The chart's name is gone from them
@@ -141,7 +143,7 @@ func (l locator) template(name, line, column, text string) (Place, bool) {
 	}
 	if m := executing.FindStringSubmatch(text); m != nil {
 		if said, ok := l.ofAbsent(f, m[1], m[2]); ok {
-			m[2] = said
+			m[2], p.Null = said, l.nulled(f, m[1])
 		} else if said, ok := l.noTemplate(m[2]); ok {
 			m[2] = said
 		} else if said, ok := noField(m[1], m[2]); ok {

@@ -47,6 +47,27 @@ func TestLocate(t *testing.T) {
 			files: map[string]string{"Chart.yaml": renderChart, "values.yaml": "a: {b: null}\n", "templates/a.yaml": "a: {{ .Values.a.b.c }}\n"},
 			want:  Place{File: "templates/a.yaml", Line: 1, Column: 14, Text: ".Values.a.b.c: the value a.b is null"},
 		},
+		"NullOfABundle": {
+			why:     "null takes the default of the chart away",
+			options: values(map[string]any{"a": map[string]any{"b": nil}}),
+			files:   map[string]string{"Chart.yaml": renderChart, "values.yaml": "a: {b: {c: d}, e: f}\n", "templates/a.yaml": "a: {{ .Values.a.b.c }}\n"},
+			want: Place{File: "templates/a.yaml", Line: 1, Column: 14, Null: []any{"a", "b"},
+				Text: ".Values.a.b.c: there is no value a.b: null in the bundle's values takes the default of the chart away"},
+		},
+		"NullWithoutDefault": {
+			options: values(map[string]any{"a": nil}),
+			files:   map[string]string{"Chart.yaml": renderChart, "templates/a.yaml": "a: {{ $.Values.a.b }}\n"},
+			want:    Place{File: "templates/a.yaml", Line: 1, Column: 8, Null: []any{"a"}, Text: "$.Values.a.b: the value a is null"},
+		},
+		"NullOfASubchart": {
+			options: values(map[string]any{"sub": map[string]any{"image": nil}}),
+			files: map[string]string{
+				"Chart.yaml": renderChart, "charts/sub/Chart.yaml": "apiVersion: v2\nname: sub\nversion: 1.0.0\n", "charts/sub/values.yaml": "image: {tag: b}\n",
+				"charts/sub/templates/a.yaml": "a: {{ .Values.image.tag }}\n",
+			},
+			want: Place{File: "charts/sub/templates/a.yaml", Line: 1, Column: 14, Null: []any{"sub", "image"},
+				Text: ".Values.image.tag: there is no value image for the subchart sub: null in the bundle's values takes the default of the chart away"},
+		},
 		"NilInside": {
 			why:   "which value is meant inside of with cannot be told from the expression",
 			files: map[string]string{"Chart.yaml": renderChart, "values.yaml": "a: {b: c}\n", "templates/a.yaml": "{{ with .Values.a }}\na: {{ .tg.x }}\n{{ end }}\n"},
