@@ -64,7 +64,7 @@ func (g *globals) openRancher(ctx context.Context, o rancherOptions, std stdio) 
 		way.next = tracer{way.next, std}
 	}
 	clientbase.Debug = false // it would write to stdout, which is for the answer
-	k := &rancherKeeper{way: way, std: std}
+	k := &rancherKeeper{way: way, std: std, scope: g.namespace}
 	if err := k.connect(at.token); err != nil {
 		return nil, k.trouble(err)
 	}

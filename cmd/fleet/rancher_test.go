@@ -110,6 +110,18 @@ team-a          0          -         -       -         4d
 	}
 }
 
+// With -n the workspace of that name is listed alone.
+func TestRancherListOne(t *testing.T) {
+	c := newClient(t, rancherapi.New(t, aRancher(), people()), anasToken)
+	if out, _, err := c.fleet("workspace", "list", "--rancher", "-n", "team-a", "-o", "name"); err != nil || out != "workspace/team-a\n" {
+		t.Errorf("want team-a alone, got %q, %v", out, err)
+	}
+	const want = `no workspace "kitchen"; there are: fleet-default, fleet-local, team-a; to make it: fleet workspace create kitchen --rancher`
+	if out, _, err := c.fleet("workspace", "list", "--rancher", "-n", "kitchen"); out != "" || err == nil || err.Error() != want {
+		t.Errorf("want %q, got %q, %v", want, out, err)
+	}
+}
+
 // Rancher records who has made a workspace: nobody says so but his token.
 func TestRancherCreate(t *testing.T) {
 	b := aRancher()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,7 +22,8 @@ then knows who has made a workspace, gives that person the rights of its owner, 
 
 // keepers are who keeps workspaces: a Kubernetes API, or a Rancher.
 type keepers interface {
-	// list are all workspaces that the user may see, by name.
+	// list are all workspaces that the user may see, by name; with -n that one alone. It is
+	// an error if there is no such workspace.
 	list(ctx context.Context) ([]view.Workspace, error)
 	// create makes a workspace, and says in one line what was made.
 	create(ctx context.Context, o createOptions) (string, error)
@@ -122,6 +124,14 @@ func runWorkspaceList(ctx context.Context, o output, k keepers, std stdio, now t
 	}
 	t.print(rows, false)
 	return nil
+}
+
+// only are the workspaces with a name, all of them if that is empty.
+func only(all []view.Workspace, name string) []view.Workspace {
+	if name == "" {
+		return all
+	}
+	return slices.DeleteFunc(all, func(w view.Workspace) bool { return w.Name != name })
 }
 
 // counts is how many of all are Ready, or how many there are where no more is

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,8 +38,11 @@ type clusterKeeper struct{ *session }
 
 func (k *clusterKeeper) address() string { return k.server }
 
-// list are workspaces as far as the user may see them.
+// list are workspaces as far as the user may see them, with -n that one alone.
 func (k *clusterKeeper) list(ctx context.Context) ([]view.Workspace, error) {
+	if err := k.missing(ctx); err != nil {
+		return nil, err
+	}
 	seen := view.WorkspaceSight{}
 	var err error
 	if seen.Fleet, err = k.look(ctx); err != nil {
@@ -50,7 +54,14 @@ func (k *clusterKeeper) list(ctx context.Context) ([]view.Workspace, error) {
 	if seen.Namespaces, err = k.bare(ctx, namespaces); err != nil && !apierrors.IsForbidden(err) {
 		return nil, reached(k.server, err)
 	}
-	return view.Workspaces(seen), nil
+	found := only(view.Workspaces(seen), k.scope)
+	if k.scope == "" || len(found) > 0 {
+		return found, nil
+	}
+	if there := k.knownWorkspaces(ctx); len(there) > 0 && !slices.Contains(there, k.scope) {
+		return nil, k.unknownWorkspace(k.scope, "", there) // a namespace that is no workspace
+	}
+	return nil, nil
 }
 
 // records are all FleetWorkspaces, and whether there is such a kind at all. Who may

@@ -59,6 +59,9 @@ func (k *clusterKeeper) move(ctx context.Context, o moveOptions) (string, error)
 
 // wherever finds a cluster in any workspace, or in that of -n.
 func (k *clusterKeeper) wherever(ctx context.Context, o moveOptions) (*fleet.Cluster, error) {
+	if err := k.missing(ctx); err != nil {
+		return nil, err
+	}
 	clusters, err := listAs[fleet.Cluster](ctx, k.session, mustKind("clusters"), "")
 	if err != nil {
 		return nil, err

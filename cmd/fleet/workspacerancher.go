@@ -36,6 +36,7 @@ type rancherKeeper struct {
 	way    *way
 	client clientbase.APIBaseClient
 	std    stdio
+	scope  string // -n; empty: all workspaces
 }
 
 // rancherWorkspace is what is read of a fleetWorkspace.
@@ -88,7 +89,7 @@ func listRancher[T any](k *rancherKeeper, typ string, filters map[string]any) ([
 }
 
 // list are the workspaces that Rancher shows this user, with the number of the
-// clusters that it shows.
+// clusters that it shows; with -n that one alone.
 func (k *rancherKeeper) list(context.Context) ([]view.Workspace, error) {
 	found, err := listRancher[rancherWorkspace](k, typeWorkspace, nil)
 	if err != nil {
@@ -113,6 +114,9 @@ func (k *rancherKeeper) list(context.Context) ([]view.Workspace, error) {
 		}
 	}
 	slices.SortFunc(out, func(a, b view.Workspace) int { return strings.Compare(a.Name, b.Name) })
+	if out = only(out, k.scope); len(out) == 0 && k.scope != "" {
+		return nil, k.unknownWorkspace(k.scope)
+	}
 	return out, nil
 }
 
