@@ -36,6 +36,9 @@ const (
 // dependsOn is how the words of a Verdict begin that follow notReady.
 const dependsOn = "depends on "
 
+// circle is how the words of a Verdict begin where the deployment waits for itself.
+const circle = "dependsOn goes in a circle: "
+
 // absent is what stands in the message of a Verdict before the dependencies that are not on
 // the cluster, and lacks how Plain begins then.
 const (
@@ -55,6 +58,10 @@ func Unready(message string) bool {
 	text := Plain(message)
 	return strings.HasPrefix(text, dependsOn) || strings.HasPrefix(text, notReady)
 }
+
+// Cyclic reports whether a message, of a Verdict or of Plain, says that the deployment waits
+// for itself, by way of others.
+func Cyclic(message string) bool { return strings.HasPrefix(Plain(message), circle) }
 
 // Plain is a message without the words of the reference where the words of a Verdict
 // follow, which name the dependencies too.
@@ -116,7 +123,7 @@ func Judge(n Node, all []Node) (Verdict, error) {
 	}
 	message := fmt.Sprintf("%s%v; ", notReady, names)
 	if len(ring) > 0 {
-		return Verdict{ReasonCycle, message + "dependsOn goes in a circle: " + strings.Join(ring, " -> ") + "; take out one of them"}, nil
+		return Verdict{ReasonCycle, message + circle + strings.Join(ring, " -> ") + "; take out one of them"}, nil
 	}
 	return Verdict{ReasonNotReady, message + dependsOn + list(tidy(texts))}, nil
 }

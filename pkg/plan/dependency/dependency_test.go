@@ -55,6 +55,9 @@ func TestMessages(t *testing.T) {
 			if got := Plain(c.message); got != c.plain {
 				t.Errorf("want %q, got %q", c.plain, got)
 			}
+			if got := Cyclic(c.message); got != (name == "Cycle") {
+				t.Errorf("cyclic %t", got)
+			}
 			if missing, unready := Missing(c.message), Unready(c.message); missing != c.missing || unready != c.unready {
 				t.Errorf("missing %t, unready %t", missing, unready)
 			}

@@ -423,6 +423,16 @@ func holdCases() map[string]testCase {
 	}
 }
 
+// dependsTold hides the deployment, of which the Bundle's status has a message about what
+// it depends on.
+func dependsTold(message string) func(*world) {
+	return func(w *world) {
+		w.s.Bundle.Spec.DependsOn = []fleet.BundleRef{{Name: "shop-db"}}
+		w.held(fleet.ErrApplied, message)
+		w.at.Deployment, w.s.Hidden = nil, []Hidden{{Deployments, "cluster-c1"}}
+	}
+}
+
 func deliveryCases() map[string]testCase {
 	return map[string]testCase{
 		"depends-bundle": {"the agent waits for another bundle", func(w *world) {
@@ -450,6 +460,11 @@ func deliveryCases() map[string]testCase {
 			w.old()
 			w.says(cond(fleet.ConditionDeployed, "Unknown", "DependenciesNotReady", "depends on bundles with labels tier=db, which is not on this cluster", time.Minute))
 		}},
+		"depends-told": {"who may not read deployments is told by the Bundle's status", dependsTold("dependent bundle(s) are not ready: [shop-db]; depends on shop-db, which is NotReady")},
+		"depends-told-missing": {"that the bundle is not on the cluster", dependsTold(`list bundledeployments: no bundles matching labels ` +
+			`fleet.cattle.io/bundle-name=shop-db,fleet.cattle.io/bundle-namespace=shops in namespace shops; not on this cluster: bundle "shop-db"`)},
+		"depends-told-circle": {"or that bundles wait for each other", dependsTold(
+			"dependent bundle(s) are not ready: [shop-db]; dependsOn goes in a circle: shop-web -> shop-db -> shop-web; take out one of them")},
 		"delivered-offline":     {"an Offline cluster is behind, and nothing is to be done", func(w *world) { w.old(); w.away() }},
 		"delivered-offline-new": {"an Offline cluster that never had it", func(w *world) { w.at.Deployment.Status = fleet.BundleDeploymentStatus{}; w.away() }},
 		"delivered-locked-out": {"an agent whose credential has ended for good does not come back by itself", func(w *world) {

@@ -48,7 +48,15 @@ func (p *pair) waiting() *fleet.Condition {
 
 // depending is the condition with which the agent says for which other bundles it waits,
 // that one is not there, or that they wait for each other; nil where it says none of this.
+// Where the deployment may not be read, it has what the Bundle's status repeats of it.
 func (p *pair) depending() *fleet.Condition {
+	if p.toldDependency() {
+		c := fleet.Condition{Type: fleet.ConditionDeployed, Reason: dependency.ReasonNotReady, Message: p.told.Message}
+		if dependency.Cyclic(c.Message) {
+			c.Reason = dependency.ReasonCycle
+		}
+		return &c
+	}
 	if c := p.waiting(); c != nil && c.Reason == dependency.ReasonNotReady {
 		return c
 	}
@@ -57,6 +65,16 @@ func (p *pair) depending() *fleet.Condition {
 		return c
 	}
 	return nil
+}
+
+// toldDependency reports whether the deployment may not be read, and the Bundle's status says
+// that its agent waits for other bundles.
+func (p *pair) toldDependency() bool {
+	if p.at.Deployment != nil || !p.hides(Deployments) || p.told == nil {
+		return false
+	}
+	m := p.told.Message
+	return dependency.Missing(m) || dependency.Unready(m) || dependency.Cyclic(m)
 }
 
 // lacking is the condition with which the agent says what is missing on the cluster, for
@@ -101,7 +119,10 @@ func (p *pair) judgeDepends() judgement {
 	}
 	if c := p.depending(); c != nil {
 		text := dependency.Plain(c.Message)
-		j := wait(c.Reason, text).since(view.Since(p.at.Deployment.Status.Conditions, c.Type)).proof("dependsOn", names)
+		j := wait(c.Reason, text).proof("dependsOn", names)
+		if p.at.Deployment != nil {
+			j = j.since(view.Since(p.at.Deployment.Status.Conditions, c.Type))
+		}
 		if c.Reason == dependency.ReasonCycle {
 			j.Verdict = Stop
 			return j.hint("to end it", "take one of these bundles out of dependsOn of another, in %s or in that of the other bundle", p.file())
