@@ -64,9 +64,12 @@ func (o getOptions) gather(ctx context.Context, s *session, qs []query) (found, 
 	return o.cutPage(f)
 }
 
+// orderSeparator is between the three parts of the place of an entry.
+const orderSeparator = "\x00"
+
 // order is the place of an entry: by workspace and name, then by cluster.
 func (e entry) order() string {
-	return e.row.workspace + "\x00" + e.row.name + "\x00" + e.object.GetLabels()[fleet.LabelCluster]
+	return e.row.workspace + orderSeparator + e.row.name + orderSeparator + e.object.GetLabels()[fleet.LabelCluster]
 }
 
 // entries makes rows and drops those that are not picked.
@@ -156,7 +159,7 @@ func (o getOptions) cutPage(f found) (found, error) {
 	f.all = len(f.entries)
 	if o.from != "" {
 		last, err := base64.RawURLEncoding.DecodeString(o.from)
-		if err != nil {
+		if err != nil || strings.Count(string(last), orderSeparator) != 2 {
 			return found{}, fmt.Errorf("--continue %q: not a token of this listing", o.from)
 		}
 		at, _ := slices.BinarySearchFunc(f.entries, string(last), func(e entry, t string) int {
