@@ -219,6 +219,17 @@ func TestLogsFollow(t *testing.T) {
 	})
 }
 
+// fleet logs -f --lines 0 begins with the next decision, and does not say that there were none.
+func TestFollowWithoutLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := startFollowing(t, "logs.yaml", "logs", "shops/c2", "-f", "--lines", "0")
+		if got := f.next(); got != "" || f.notes.String() != "" {
+			t.Errorf("want no decision and no note, got %q, %q", got, f.notes.String())
+		}
+		f.end()
+	})
+}
+
 // fleet bundlediff -w prints a deployment again when something else differs, and says
 // when nothing does any more.
 func TestBundleDiffWatch(t *testing.T) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,8 +42,11 @@ func newLogsCommand(g *globals, std stdio) *cobra.Command {
 			if err := o.output.check(logsFormats...); err != nil {
 				return err
 			}
-			if o.lines < 0 {
-				return fmt.Errorf("--lines must not be below 0")
+			switch {
+			case o.lines < 0:
+				return errors.New("--lines must not be below 0")
+			case o.lines == 0 && !o.follow:
+				return errors.New("--lines 0 shows nothing: it goes with --follow, which then shows new decisions alone")
 			}
 			ref, err := logsGrammar.one(args)
 			if err != nil {

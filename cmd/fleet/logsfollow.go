@@ -74,7 +74,7 @@ func (f *logsFollow) print(c *fleet.Cluster, lines []journal.Entry) error {
 	f.shown = now
 	if !f.began {
 		fresh = fresh[max(0, len(fresh)-f.o.lines):]
-		if len(fresh) == 0 {
+		if len(lines) == 0 {
 			f.s.std.note("%s", nothingLogged(c, f.o.bundle))
 		}
 	}
