@@ -278,6 +278,9 @@ func (o approveOptions) one(ctx context.Context, s *session, t objectRef) (HeldD
 		if err := s.undecided(ctx, u); err != nil {
 			return held, err
 		}
+		if said, err := o.heldAtRepo(ctx, s, u); said || err != nil {
+			return held, err
+		}
 		return held, o.nothing(s, k.singular+" "+held.Name, u.GetAnnotations()[fleet.AnnotationApproveDeletion])
 	}
 	o.say(s, "%s %s %s:\n", k.singular, held.Name, held.Message)

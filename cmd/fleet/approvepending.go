@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
 // undecided is an error, not Ready, if the manager was asked to remove bundles of a
@@ -30,6 +31,30 @@ func (s *session) undecided(ctx context.Context, u *unstructured.Unstructured) e
 		return nil
 	}
 	return notDecided(u, n)
+}
+
+// heldAtRepo is an error, refused, if the removal of a Bundle waits to be approved at its
+// GitRepo, which does not have it any more. It says so and reports true if that is approved
+// already.
+func (o approveOptions) heldAtRepo(ctx context.Context, s *session, u *unstructured.Unstructured) (said bool, err error) {
+	name := u.GetLabels()[fleet.LabelRepoName]
+	if u.GetKind() != "Bundle" || name == "" {
+		return false, nil
+	}
+	b, err := as[fleet.Bundle](u)
+	if err != nil {
+		return false, err
+	}
+	repo, err := getAs[fleet.GitRepo](ctx, s, mustKind("repos").resource(), b.Namespace, name)
+	if err != nil || view.HeldRemoval(repo, b) == nil {
+		return false, err
+	}
+	what := fmt.Sprintf("the removal of bundle %s/%s", b.Namespace, b.Name)
+	if view.Approval(repo, repo.Status.Conditions) != "" {
+		o.say(s, "%s with repo %s: %s\n", what, name, approvedBefore)
+		return true, nil
+	}
+	return false, fmt.Errorf("%w: %s waits to be approved at its repository: fleet approve -n %s repo/%s", errRefused, what, b.Namespace, name)
 }
 
 // notDecided is the error for n bundles of a GitRepo of which undecided speaks.

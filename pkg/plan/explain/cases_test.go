@@ -52,6 +52,8 @@ func cases() map[string]testCase {
 			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionDeletionHeld, "True", fleet.ReasonDeletionHeld,
 				"would remove 40 of 50 bundles, 10 may go: fleet approve repo/shop 5a8c1f0e", time.Minute)}
 		}},
+		"bundle-removal-held":     {"but the removal of this bundle is told", removalHeld("")},
+		"bundle-removal-approved": {"also when it is approved", removalHeld("5a8c1f0e")},
 		"source-protected": {"a protected repository that was deleted waits for a person, and reads nothing", func(w *world) {
 			w.s.Repo.DeletionTimestamp = &metav1.Time{Time: now.Add(-time.Minute)}
 			w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionDeletionHeld, "True", fleet.ReasonProtected,
@@ -430,6 +432,17 @@ func dependsTold(message string) func(*world) {
 		w.s.Bundle.Spec.DependsOn = []fleet.BundleRef{{Name: "shop-db"}}
 		w.held(fleet.ErrApplied, message)
 		w.at.Deployment, w.s.Hidden = nil, []Hidden{{Deployments, "cluster-c1"}}
+	}
+}
+
+// removalHeld makes the Bundle one that its repository does not have any more, and that waits
+// at the GitRepo until a person approves it.
+func removalHeld(approved string) func(*world) {
+	return func(w *world) {
+		w.s.Bundle.Annotations = map[string]string{fleet.AnnotationPrune: "5-0123"}
+		w.s.Repo.Annotations = map[string]string{fleet.AnnotationPrune: "5-0123", fleet.AnnotationApproveDeletion: approved}
+		w.s.Repo.Status.Conditions = []fleet.Condition{cond(fleet.ConditionDeletionHeld, "True", fleet.ReasonDeletionHeld,
+			"would remove 1 of 2 bundles with 1 Namespace; to go on: fleet approve -n shops repo/shop 5a8c1f0e", time.Minute)}
 	}
 }
 

@@ -288,6 +288,21 @@ func heldDeletion(b *fleet.Bundle) judgement {
 	return j.hint("to see the whole list", "fleet approve workspace/%s", b.Namespace)
 }
 
+// heldRemoval stops where the repository does not have the Bundle any more, and its removal
+// waits at the GitRepo: for a person, or approved and not begun.
+func (s *study) heldRemoval() judgement {
+	c := view.HeldRemoval(s.Repo, s.Bundle)
+	if c == nil {
+		return judgement{}
+	}
+	list := s.Repo.Status.Conditions
+	if approval := view.Approval(s.Repo, list); approval != "" {
+		return wait(ReasonLeaving, approval).since(view.Since(list, c.Type)).hint("to see whether the manager runs", "fleet status")
+	}
+	return stop(c.Reason, "its removal waits to be approved: repo "+s.Repo.Name+" "+c.Message).since(view.Since(list, c.Type)).
+		hint("to see the whole list", "fleet approve -n %s repo/%s", s.Repo.Namespace, s.Repo.Name)
+}
+
 // judgeBundle looks at the Bundle itself.
 func (s *study) judgeBundle() judgement {
 	b := s.Bundle
@@ -307,6 +322,9 @@ func (s *study) judgeBundle() judgement {
 	if b.DeletionTimestamp != nil {
 		return stop(ReasonLeaving, "the bundle is being removed").since(b.DeletionTimestamp.Time).
 			hint("to see what is left", "fleet get deployments -n %s --bundle %s", b.Namespace, b.Name)
+	}
+	if j := s.heldRemoval(); j.stops() {
+		return j
 	}
 	if !s.observed() && (s.Manager.Gone() || view.Awaited(b) == nil) {
 		return s.unobserved()

@@ -49,6 +49,20 @@ func Approval(o metav1.Object, list []fleet.Condition) string {
 	return fmt.Sprintf("removal %s is approved and has not begun", o.GetAnnotations()[fleet.AnnotationApproveDeletion])
 }
 
+// HeldRemoval is why a Bundle that its GitRepo does not have any more waits for a person
+// before it is removed: a condition of the GitRepo. It is nil where the Bundle stays, or is
+// being deleted.
+func HeldRemoval(repo *fleet.GitRepo, b *fleet.Bundle) *fleet.Condition {
+	if repo == nil || b.DeletionTimestamp != nil || !reading.Leaving(repo, b) {
+		return nil
+	}
+	c := condition.Find(repo.Status.Conditions, fleet.ConditionDeletionHeld)
+	if c == nil || c.Status != corev1.ConditionTrue {
+		return nil
+	}
+	return c
+}
+
 // outdated reports whether the list that a GitRepo holds is known not to be what is asked
 // for now: a Bundle that it names stays, was changed since the manager worked on it, or
 // keeps no release back. The manager judges a GitRepo a second after its Bundles, and
