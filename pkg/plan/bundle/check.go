@@ -102,6 +102,11 @@ type checks struct {
 	// that have none; noKind is where the first of these stands.
 	kinds, kindless int
 	noKind          standing
+	// blank is where the first document of plain manifests stands that is empty.
+	blank standing
+	// unclear tells that a document is none of these: it has options of a bundle, or is too
+	// large to be looked at.
+	unclear bool
 }
 
 func (k *checks) is(name string) bool {
@@ -270,6 +275,7 @@ func (k *checks) documents(name, templates string, visit func(data []byte, at st
 			return
 		}
 		if huge(doc.Text) {
+			k.unclear = true
 			continue
 		}
 		data, err := sigyaml.YAMLToJSON(doc.Text)

@@ -71,6 +71,9 @@ var apiVersionKey = regexp.MustCompile(`(?m)^["']?apiVersion["']?\s*:`)
 func (k *checks) manifest(data []byte, at standing) {
 	switch {
 	case len(data) == 0, string(data) == "null", string(data) == "{}":
+		if k.blank.file == "" {
+			k.blank = at
+		}
 		return
 	case data[0] != '{':
 		k.fail(at.file, at.line, finding.RuleManifest, "a manifest must be a mapping with apiVersion, kind and metadata, not "+kindOf(data[0]))
@@ -87,6 +90,7 @@ func (k *checks) manifest(data []byte, at standing) {
 	}
 	switch {
 	case o.Kind == "" && o.APIVersion == "" && (isOptions(data) || miscased(at.file) || misspeltOptions(at.file) && hasOption(data)):
+		k.unclear = true
 	case o.Kind == "" && o.APIVersion == "":
 		k.notDeployed(at, "the document has neither apiVersion nor kind, so it is not deployed")
 	case o.Kind == "":
@@ -209,10 +213,17 @@ func (k *checks) notAlone(found []finding.Finding) {
 	}
 }
 
-// nothingHasAKind warns of a bundle of plain manifests that deploys none of its documents.
-// Templates and overlays may add objects.
+// nothingHasAKind warns of a bundle of plain manifests that deploys none of its documents: they
+// have no kind, or nothing at all. Templates and overlays may add objects.
 func (k *checks) nothingHasAKind() {
-	if k.kinds > 0 || k.kindless == 0 || k.dirs[templatesDir] || k.dirs["overlays"] || k.a.broken() {
+	if k.kinds > 0 || k.dirs[templatesDir] || k.dirs["overlays"] || k.a.broken() {
+		return
+	}
+	at, why := k.noKind, "no document of the bundle has a kind"
+	if k.kindless == 0 {
+		at, why = k.blank, "the documents of the bundle are empty"
+	}
+	if at.file == "" || k.kindless == 0 && k.unclear {
 		return
 	}
 	for i := range k.a.found {
@@ -221,8 +232,8 @@ func (k *checks) nothingHasAKind() {
 		}
 	}
 	k.a.add(finding.Finding{
-		Path: path.Join(k.a.dir.Path, k.noKind.file), Line: k.noKind.line, Severity: finding.Warning, Rule: finding.RuleEmpty,
-		Message: "nothing is left to deploy: no document of the bundle has a kind",
+		Path: path.Join(k.a.dir.Path, at.file), Line: at.line, Severity: finding.Warning, Rule: finding.RuleEmpty,
+		Message: nothingLeft + why,
 		Hint:    "add what is missing, or remove the directory to remove the bundle",
 	})
 }

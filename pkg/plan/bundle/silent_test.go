@@ -169,6 +169,34 @@ func TestNothingHasAKind(t *testing.T) {
 	})
 }
 
+func TestNoDocumentHasContent(t *testing.T) {
+	const (
+		blank = "warning: nothing is left to deploy: the documents of the bundle are empty [empty] (add what is missing, or remove the directory to remove the bundle)"
+		empty = "---\n---\n# nothing\n---\n"
+	)
+	checkSilent(t, map[string]silent{
+		"Comments": {
+			tree:  map[string]string{"d/fleet.yaml": "namespace: a\n", "d/cm.yaml": empty},
+			found: []string{"d/cm.yaml:1:1: " + blank},
+		},
+		"Several": {
+			why:   "the first of them is the place",
+			tree:  map[string]string{"d/a.yaml": "", "d/b.yml": "# a: b\n", "d/c.yaml": "{}\n", "d/README.md": "x"},
+			found: []string{"d/a.yaml:1:1: " + blank},
+		},
+		"AnotherFile": {tree: map[string]string{"d/a.yaml": empty, "d/b.yaml": configMap}},
+		"Templates":   {why: "they are rendered", tree: map[string]string{"d/a.yaml": empty, "d/templates/a.yaml": configMap}},
+		"Overlay": {
+			why:  "it may add objects",
+			tree: map[string]string{"d/a.yaml": empty, "d/overlays/x/b.yaml": configMap, "d/fleet.yaml": "yaml: {overlays: [x]}\n"},
+		},
+		"Options": {
+			why:  "a file of options of another bundle is no manifest",
+			tree: map[string]string{"d/a.yaml": empty, "d/prod.yaml": "namespace: a\n"},
+		},
+	})
+}
+
 func TestSchemaOfAChartIsNoJSON(t *testing.T) {
 	const meta = "name: c\nversion: 1.0.0\n"
 	with := func(text, options string) map[string]string {
