@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,6 +71,33 @@ func TestEmptiedNamesTheIgnoreFile(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, r.Emptied()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// A directory that has become empty keeps its bundle while its fleet.yaml is there or a path
+// names it. Any other is found no more, as if it were removed.
+func TestWhatStaysOfAnEmptyDirectory(t *testing.T) {
+	for name, c := range map[string]struct {
+		paths   []string
+		options bool
+		stays   bool
+	}{
+		"NeitherNamedNorOptions": {},
+		"Below":                  {paths: []string{"apps"}},
+		"Options":                {options: true, stays: true},
+		"OptionsBelow":           {paths: []string{"apps"}, options: true, stays: true},
+		"Named":                  {paths: []string{"apps/db"}, stays: true},
+		"NamedByAPattern":        {paths: []string{"apps/*"}, stays: true},
+	} {
+		tree := map[string]string{"apps/db/.gitkeep": "", "apps/web/fleet.yaml": "namespace: a\n", "apps/web/a.yaml": configMap}
+		if c.options {
+			tree["apps/db/fleet.yaml"] = "namespace: a\n"
+		}
+		set := Read(files(tree), c.paths, nil, Options{Repo: "repo"})
+		i := slices.IndexFunc(set.Results, func(r Result) bool { return r.Name == "repo-apps-db" })
+		if stays := i >= 0 && set.Results[i].Empty; stays != c.stays || !stays && i >= 0 {
+			t.Errorf("%s: want it to stay %t, got %v", name, c.stays, set.Results)
+		}
 	}
 }
 
