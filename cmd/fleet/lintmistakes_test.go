@@ -57,6 +57,7 @@ var mistakes = map[string]map[string]mistake{
 	"TemplatesInOptions": mistakesOfOptions,
 	"TemplatesOfValues":  mistakesOfValues,
 	"Documents":          mistakesOfDocuments,
+	"Leftovers":          mistakesOfLeftovers,
 	"Patches":            mistakesOfPatches,
 	"Targets":            mistakesOfTargets,
 	"Services":           mistakesOfServices,

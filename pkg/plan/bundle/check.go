@@ -287,6 +287,10 @@ func (k *checks) documents(name, templates string, visit func(data []byte, at st
 			k.fail(name, doc.Before+line, finding.RuleYAML, "YAML: "+position.ConflictText)
 			return
 		}
+		if f, over := fleetyaml.LeftOver(path.Join(k.a.dir.Path, name), doc); over {
+			k.a.add(f)
+			return
+		}
 		visit(data, standing{file: name, line: doc.Before + firstLine(doc.Text), doc: doc})
 	}
 }

@@ -163,6 +163,10 @@ func (u *chartUpdate) load(base string, into any) ([]byte, bool) {
 		u.c.failAt(name, f.Line, f.Rule, f.Message, "")
 		return nil, false
 	}
+	if f, over := fleetyaml.LeftOver(name, position.Document{Text: data}); over {
+		u.c.failAt(name, f.Line, f.Rule, f.Message, "")
+		return nil, false
+	}
 	return data, true
 }
 

@@ -143,6 +143,10 @@ func (a *assembly) valuesFile(h helm, i int, name string) (map[string]any, bool)
 		a.add(fleetyaml.SyntaxFinding(shown, position.Document{Text: data}, err, fleetyaml.HintTemplates))
 		return nil, false
 	}
+	if f, over := fleetyaml.LeftOver(shown, position.Document{Text: data}); over {
+		a.add(f)
+		return nil, false
+	}
 	if why := a.spent.onValues(len(data), values.Data); why != "" {
 		a.full = true
 		return report(finding.RuleTooLarge, "is one too many: "+why, "")

@@ -185,6 +185,7 @@ func FuzzAssemble(f *testing.F) {
 	f.Add(uint64(2), "kustomization.yaml", "resources: [../..]\n", "-> ../../etc")
 	f.Add(uint64(3), ".fleetignore", "[", "a: &a [*a]\n")
 	f.Add(uint64(4), "Chart.yaml", "name: ../x\nversion: 1\ndependencies: [null]\n", "")
+	f.Add(uint64(5), "values.yaml", " a: b\nc: d\n", " name: x\nversion: 1\n...\na: b\n")
 	f.Fuzz(func(t *testing.T, seed uint64, base, one, two string) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		w := newWorld()

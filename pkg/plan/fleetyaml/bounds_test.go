@@ -111,6 +111,7 @@ func FuzzParse(f *testing.F) {
 		"helm: {values: SECRET}", "helm:\n  templateValues: [SECRET]", "helm: {values: {? {a: SECRET} : SECRET}}", "helm: {values: {a: SECRET", "helm: {values: &SECRET {a: *SECRET}}",
 		"imageScans: [{image: a, tagName: b, interval: 1m}]", "diff: {comparePatches: [{kind: Pod, operations: [{op: ignore}]}]}",
 		"overrideTargets: []", "---\n---\nname: a", "name: !!binary aGk=", "paused: yes\npaused: off", "correctDrift: {enabled: on}", laughs(4),
+		" namespace: a\nhelm: {}\n", "namespace: a\n...\nhelm: {}\n", "{namespace: a}}", "{}\n{}\n",
 	} {
 		f.Add([]byte(s))
 	}

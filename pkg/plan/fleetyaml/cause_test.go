@@ -84,6 +84,14 @@ func TestUsualCauses(t *testing.T) {
 		},
 		"Anchor": {"namespace: *a\n", "f:1:1: error: YAML: a text that begins with * needs quotes (unknown anchor 'a' referenced) [yaml]"},
 		"Token":  {"namespace: @a\n", "f:1:1: error: YAML: a text that begins with @, ` or % needs quotes (found character that cannot start any token) [yaml]"},
+		"FirstLineTooFar": {
+			"# a\n  namespace: b\n\nhelm: {}\n",
+			"f:4:1: error: YAML: probably the line is indented wrongly: it begins with 0 spaces, line 2 with 2 spaces (the document ends above it) [yaml]",
+		},
+		"BehindDots":     {"namespace: b\n... # c\nhelm: {}\n", "f:3:1: error: YAML: line 2 ends the document, and what follows is not read [yaml]"},
+		"BehindBrackets": {"{namespace: b}\nhelm: {}\n", "f:2:1: error: YAML: the document ends with the bracket, quote or text above, and what follows is not read [yaml]"},
+		"BracketTooMany": {"{namespace: b}}\n", "f:1:1: error: YAML: a bracket is closed that is not opened [yaml]"},
+		"Conflict":       {"{namespace: b}\n<<<<<<< HEAD\n", "f:2:1: error: YAML: a marker of a merge conflict: git could not merge this file [yaml]"},
 		"Items": {
 			"- a\nnamespace: b\n",
 			"f:2:1: error: YAML: probably the line, or one above it, is indented wrongly (did not find expected '-' indicator) [yaml]",

@@ -138,6 +138,9 @@ func (c *checker) first(data []byte) (*yaml.Node, []finding.Finding) {
 	if err != nil {
 		return nil, []finding.Finding{SyntaxFinding(c.path, position.Document{Text: data}, err, HintTemplates)}
 	}
+	if f, over := LeftOver(c.path, position.Document{Text: data}); over {
+		return nil, []finding.Finding{f}
+	}
 	if more != nil {
 		c.add(more, finding.Warning, finding.RuleUnknownKey, "only the first document of the file is read", "")
 	}
