@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -67,6 +68,32 @@ func (d *definition) check(w *walk, gvk kube.GroupVersionKind, object map[string
 	if s != nil {
 		c := &customWalk{walk: w}
 		c.value(object, s, nil)
+	}
+}
+
+// checkLinked compares an object of a kind of Fleet with the schema of its version, and
+// with the linked type, which knows more: what decodes, and which selectors are possible.
+// Which fields there are is what the schema says: the Fleet of the cluster may be newer.
+func (d *definition) checkLinked(w *walk, gvk kube.GroupVersionKind, object map[string]any, t reflect.Type) {
+	typed := &walk{newer: w.newer}
+	typed.value(object, t, nil)
+	custom := &walk{newer: w.newer}
+	d.check(custom, gvk, object)
+	schemaless := d.versions[gvk.Version] == nil
+	for _, f := range typed.faults {
+		if !f.Key || schemaless {
+			w.keep(f)
+		}
+	}
+	for _, f := range custom.faults {
+		same := slices.IndexFunc(typed.faults, func(o Fault) bool { return o.Key == f.Key && o.Rule == f.Rule && reflect.DeepEqual(o.Path, f.Path) })
+		switch {
+		case same < 0:
+			w.keep(f)
+		case f.Key:
+			f.Hint = cmp.Or(f.Hint, typed.faults[same].Hint)
+			w.keep(f)
+		}
 	}
 }
 

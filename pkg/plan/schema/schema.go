@@ -81,7 +81,11 @@ func (k *Kinds) Check(object map[string]any) []Fault {
 	gvk := gv.WithKind(kind)
 	if d := k.custom[gvk.GroupKind()]; d != nil {
 		w.metadata(object, gvk)
-		d.check(w, gvk, object)
+		if t, ok := linked().AllKnownTypes()[gvk]; ok && gvk.Group == fleet.Group && storable(t) {
+			d.checkLinked(w, gvk, object, t)
+		} else {
+			d.check(w, gvk, object)
+		}
 		return w.faults
 	}
 	if t, ok := linked().AllKnownTypes()[gvk]; ok && storable(t) {

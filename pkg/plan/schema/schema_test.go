@@ -76,13 +76,13 @@ spec:
 `
 
 // found is what is wrong with a file of manifests.
-func found(t *testing.T, kubernetes, text string) []string {
+func found(t *testing.T, kubernetes, text string, crds ...string) []string {
 	t.Helper()
 	kinds, err := New(kubernetes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, doc := range []string{crd, text} {
+	for _, doc := range append(crds, crd, text) {
 		for _, o := range Objects([]byte(doc)) {
 			kinds.Add(o)
 		}
@@ -196,6 +196,76 @@ func TestFindings(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, found(t, c.kubernetes, c.text)); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+// With the CRD of a kind of Fleet nothing is lost of what is known without it; which
+// fields there are is what the CRD says.
+func TestOwnKindsWithCRD(t *testing.T) {
+	const own = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gitrepos.fleet.cattle.io}
+spec:
+  group: fleet.cattle.io
+  scope: Namespaced
+  names: {kind: GitRepo, plural: gitrepos}
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              repo: {type: string, enum: ['https://x']}
+              pollingInterval: {type: string}
+              caBundle: {type: string, format: byte}
+              ofANewerFleet: {type: integer}
+              targets:
+                type: array
+                items:
+                  type: object
+                  properties:
+                    clusterSelector:
+                      type: object
+                      properties:
+                        matchExpressions:
+                          type: array
+                          items:
+                            type: object
+                            properties: {key: {type: string}, operator: {type: string}, values: {type: array, items: {type: string}}}
+`
+	repo := func(spec string) string {
+		return "apiVersion: fleet.cattle.io/v1alpha1\nkind: GitRepo\nmetadata: {name: a}\nspec:\n  " + spec + "\n"
+	}
+	cases := map[string]struct {
+		spec string
+		want []string
+	}{
+		"Good":     {"{repo: 'https://x', pollingInterval: 15s, ofANewerFleet: 1}", nil},
+		"Duration": {"pollingInterval: 15", []string{`app/a.yaml:5:20: error: GitRepo a: spec.pollingInterval must be a duration such as 90s [type]`}},
+		"Quoted":   {`pollingInterval: "15"`, []string{`app/a.yaml:5:20: error: GitRepo a: spec.pollingInterval must be a duration such as 90s [type]`}},
+		"PEM":      {"caBundle: '-----BEGIN CERTIFICATE-----'", []string{`app/a.yaml:5:13: error: GitRepo a: spec.caBundle is PEM, and the base64 of it is wanted [type] (write what "base64 -w0 FILE" prints)`}},
+		"Operator": {"targets: [{clusterSelector: {matchExpressions: [{key: env, operator: Within, values: [a]}]}}]", []string{
+			`app/a.yaml:5:72: error: GitRepo a: spec.targets[0].clusterSelector.matchExpressions[0].operator must be In, NotIn, Exists or DoesNotExist [value]`}},
+		"Enum":  {"repo: 'https://y'", []string{`app/a.yaml:5:9: error: GitRepo a: spec.repo must be one of "https://x" [value]`}},
+		"Field": {"gibberish: [a]", []string{`app/a.yaml:5:3: error: GitRepo a: unknown field "spec.gibberish" [unknown-field]`}},
+		"FieldOfTheCRD": {"ofNewerFleet: 1", []string{
+			`app/a.yaml:5:3: error: GitRepo a: unknown field "spec.ofNewerFleet" [unknown-field] (did you mean "ofANewerFleet"?)`}},
+		"FieldTooHigh": {"env: prod\n  targets: [{clusterSelector: {env: prod}}]", []string{
+			`app/a.yaml:5:3: error: GitRepo a: unknown field "spec.env" [unknown-field]`,
+			`app/a.yaml:6:32: error: GitRepo a: unknown field "spec.targets[0].clusterSelector.env" [unknown-field] (labels belong below matchLabels)`}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, found(t, "", repo(c.spec), own)); diff != "" {
 				t.Errorf("-want +got\n%s", diff)
 			}
 		})

@@ -26,10 +26,13 @@ type walk struct {
 }
 
 func (w *walk) add(rule string, key bool, path []any, message, hint string) {
+	w.keep(Fault{Path: append([]any(nil), path...), Key: key, Severity: finding.Error, Rule: rule, Message: message, Hint: hint})
+}
+
+// keep keeps a fault, unless the object has as many already as are kept.
+func (w *walk) keep(f Fault) {
 	if len(w.faults) < maxFaults {
-		w.faults = append(w.faults, Fault{
-			Path: append([]any(nil), path...), Key: key, Severity: finding.Error, Rule: rule, Message: message, Hint: hint,
-		})
+		w.faults = append(w.faults, f)
 	}
 }
 
