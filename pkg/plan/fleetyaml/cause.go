@@ -24,7 +24,9 @@ var (
 	// behindQuote is a line with more behind a text in quotes.
 	behindQuote = regexp.MustCompile(`^\s*(- +)*([^\s"'#]+:\s+)?("[^"]*"|'[^']*')\s*[^\s:,#\]}"']`)
 	// bareKey is a line that is nothing but a word, as a key is without its colon.
-	bareKey = regexp.MustCompile(`^\s*(- +)*[A-Za-z][\w./-]*\s*(#.*)?$`)
+	bareKey = regexp.MustCompile(`^\s*[A-Za-z][\w./-]*\s*(#.*)?$`)
+	// bareItem is a line that is an item of a list and nothing but a word.
+	bareItem = regexp.MustCompile(`^(\s*(?:- +)+)[A-Za-z][\w./-]*\s*(#.*)?$`)
 	// dashes is a line that is nothing but two dashes, or more than three.
 	dashes = regexp.MustCompile(`^--(--+)?\s*(\s#.*)?\s*$`)
 )
@@ -94,6 +96,8 @@ func usualCause(document []byte, line, before int, text string) (cause string, a
 		return "a text of which a part is in quotes needs quotes as a whole", line
 	case text == noMapping && bareKey.Match(above) && indent(here) > indent(above):
 		return "probably the key has no colon behind it", number
+	case text == noMapping && belowText(above, here):
+		return fmt.Sprintf("probably the line is indented wrongly, or line %d has a key without a colon behind it", before+number), line
 	case indent(here) == indent(above) || number == 0:
 		return "probably the line, or one above it, is indented wrongly", line
 	}
@@ -116,6 +120,14 @@ func around(document []byte, line int) (here, above []byte, number int) {
 		}
 	}
 	return nil, above, number
+}
+
+// belowText reports whether the line above is an item that is nothing but a word, and a
+// line is indented as far as that word or further: with a colon behind the word both
+// would be YAML.
+func belowText(above, here []byte) bool {
+	item := bareItem.FindSubmatch(above)
+	return item != nil && indent(here) >= len(item[1])
 }
 
 func indent(line []byte) int { return len(line) - len(bytes.TrimLeft(line, " ")) }

@@ -33,6 +33,18 @@ func TestUsualCauses(t *testing.T) {
 			"helm\n  chart: a\nnamespace: b\n",
 			"f:1:1: error: YAML: probably the key has no colon behind it (mapping values are not allowed in this context) [yaml]",
 		},
+		"BelowAnItem": {
+			"helm:\n  valuesFiles:\n  - a.yaml\n   values: {}\n",
+			"f:4:1: error: YAML: probably the line is indented wrongly: it begins with 3 spaces, line 3 with 2 spaces (mapping values are not allowed in this context) [yaml]",
+		},
+		"BelowAnItemAtItsText": {
+			"helm:\n  valuesFrom:\n  - secretKeyRef\n    name: a\n",
+			"f:4:1: error: YAML: probably the line is indented wrongly, or line 3 has a key without a colon behind it (mapping values are not allowed in this context) [yaml]",
+		},
+		"BelowAnItemAtTheLeft": {
+			"dependsOn:\n- a\n namespace: b\n",
+			"f:3:1: error: YAML: probably the line is indented wrongly: it begins with 1 space, line 2 with 0 spaces (mapping values are not allowed in this context) [yaml]",
+		},
 		"TextOfSeveralLines": {
 			"helm:\n  chart: a\n    of the shop\n    values: {}\n",
 			"f:4:1: error: YAML: probably the line, or one above it, is indented wrongly (mapping values are not allowed in this context) [yaml]",
