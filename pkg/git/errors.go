@@ -85,8 +85,8 @@ func (e *entry) explain(ctx context.Context, err error) error {
 		return wait
 	}
 	host := e.ep.display()
-	if why := certificateFault(err); why != "" {
-		return permanentf(ReasonCertificateRefused, "certificate of git host %q is not trusted: %s", host, why)
+	if why := fault.UntrustedOf(err); why != nil {
+		return permanentf(ReasonCertificateRefused, "certificate of git host %q is not trusted: %w", host, why)
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
@@ -111,14 +111,6 @@ func cacheFault(err error) error {
 		return fmt.Errorf("%w: %w", errCache, errno)
 	}
 	return errCache
-}
-
-func certificateFault(err error) string {
-	var verification *tls.CertificateVerificationError
-	if !errors.As(err, &verification) {
-		return ""
-	}
-	return strings.TrimPrefix(verification.Err.Error(), "x509: ")
 }
 
 // networkFault is the stable core of a network error.

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
+	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 )
 
 func TestCredentialsOverHTTP(t *testing.T) {
@@ -167,6 +169,11 @@ func TestTLS(t *testing.T) {
 	remotes := newRemotes(t, Limits{})
 	_, err := remotes.Resolve(t.Context(), Source{URL: url}, ref)
 	wantFault(t, err, ReasonCertificateRefused, "")
+	_, err = remotes.Resolve(t.Context(), Source{URL: strings.Replace(url, "127.0.0.1", "localhost", 1), CABundle: server.PEM()}, ref)
+	wantFault(t, err, ReasonCertificateRefused, "")
+	if u := (&fault.Untrusted{}); !errors.As(err, &u) || u.Advice == "" {
+		t.Errorf("want advice about the name, got %v", err)
+	}
 	for name, src := range map[string]Source{
 		"CABundle": {URL: url, CABundle: server.PEM()},
 		"Insecure": {URL: url, InsecureSkipTLSVerify: true},

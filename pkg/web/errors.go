@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -130,10 +131,8 @@ func (d *download) explain(outer, inner context.Context, err error) error {
 	if local := disk.Fault(err); local != nil {
 		return local
 	}
-	var verification *tls.CertificateVerificationError
-	if errors.As(err, &verification) {
-		return permanentf(ReasonCertificateRefused, "the certificate of %q is not trusted: %s; %s",
-			d.final.Host, strings.TrimPrefix(verification.Err.Error(), "x509: "), AdviceAuthority)
+	if why := fault.UntrustedOf(err); why != nil {
+		return permanentf(ReasonCertificateRefused, "the certificate of %q is not trusted: %s; %s", d.final.Host, why.Text, cmp.Or(why.Advice, AdviceAuthority))
 	}
 	return unreachablef(0, "%s cannot be had: %s", shown(d.final), d.networkFault(inner, err))
 }

@@ -142,13 +142,14 @@ func (w *Worker) gitAccess(ctx context.Context, repo *fleet.GitRepo, a *access) 
 // Secret, or the field that is missing.
 func (a *access) about(err error) error {
 	reason := fault.ReasonOf(err)
+	var untrusted *fault.Untrusted
 	switch {
 	case reason == git.ReasonAuthenticationRefused && a.secret != nil:
 		err = fmt.Errorf("%w: they are those of Secret %q%s", err, a.secret.Name, withoutUser(a.secret))
 	case reason == git.ReasonInvalidCredentials && a.secret != nil && a.secret.Type != corev1.SecretTypeSSHAuth && git.OverSSH(a.git.URL):
 		err = fmt.Errorf("%w: Secret %q is of type %s, and SSH needs type %s with the key %s",
 			err, a.secret.Name, a.secret.Type, corev1.SecretTypeSSHAuth, corev1.SSHAuthPrivateKey)
-	case reason == git.ReasonCertificateRefused:
+	case reason == git.ReasonCertificateRefused && (!errors.As(err, &untrusted) || untrusted.Advice == ""):
 		err = fmt.Errorf("%w; caBundle of the GitRepo names authorities of your own", err)
 	default:
 		return err

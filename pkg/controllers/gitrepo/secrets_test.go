@@ -2,6 +2,7 @@ package gitrepo
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,6 +75,10 @@ func TestAbout(t *testing.T) {
 		if err.Error() != c.want || fault.ReasonOf(err) != c.reason || !fault.IsPermanent(err) {
 			t.Errorf("%s: want %s %s, got %s %v", name, c.reason, c.want, fault.ReasonOf(err), err)
 		}
+	}
+	named := fault.PermanentError(git.ReasonCertificateRefused, fmt.Errorf("x: %w", &fault.Untrusted{Text: "y", Advice: "z"}))
+	if err := (&access{}).about(named); err == nil || err.Error() != "x: y; z" {
+		t.Errorf("a certificate of a known authority: got %v", err)
 	}
 	if err := (&access{}).about(nil); err != nil {
 		t.Errorf("no fault became %v", err)
