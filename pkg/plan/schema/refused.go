@@ -83,11 +83,19 @@ func (w *walk) secretKeys(object map[string]any) {
 	kind, _ := object["type"].(string)
 	data, _ := object["data"].(map[string]any)
 	texts, _ := object["stringData"].(map[string]any)
-	for _, key := range secretKeys[kind] {
+	missing := func(key string) bool {
 		_, encoded := data[key]
-		if _, plain := texts[key]; !encoded && !plain {
-			w.add(finding.RuleValue, false, []any{"type"}, "a Secret of type "+kind+" must have the key "+key, "add it to data or stringData")
+		_, plain := texts[key]
+		return !encoded && !plain
+	}
+	at, must := []any{"type"}, "a Secret of type "+kind+" must have the key "
+	for _, key := range secretKeys[kind] {
+		if missing(key) {
+			w.add(finding.RuleValue, false, at, must+key, "add it to data or stringData")
 		}
+	}
+	if kind == "kubernetes.io/basic-auth" && missing("username") && missing("password") {
+		w.add(finding.RuleValue, false, at, must+"username or password", "add one of them to data or stringData")
 	}
 }
 

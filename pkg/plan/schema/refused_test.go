@@ -14,6 +14,9 @@ func TestRefused(t *testing.T) {
 	service := func(port string) string {
 		return "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec:\n  ports:\n  - " + port + "\n"
 	}
+	basic := func(keys string) string {
+		return "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ntype: kubernetes.io/basic-auth\nstringData: {" + keys + "}\n"
+	}
 	cronJob := func(schedule string) string {
 		return "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: a}\nspec:\n  schedule: \"" + schedule + "\"\n"
 	}
@@ -62,6 +65,9 @@ func TestRefused(t *testing.T) {
 		"TLS": {"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ntype: kubernetes.io/tls\ndata: {tls.crt: YQ==}\n", []string{
 			"app/a.yaml:4:7: error: Secret a: a Secret of type kubernetes.io/tls must have the key tls.key [value] (add it to data or stringData)"}},
 		"TLSRight": {"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ntype: kubernetes.io/tls\ndata: {tls.crt: YQ==}\nstringData: {tls.key: a}\n", nil},
+		"BasicAuth": {basic("user: a, pass: b"), []string{
+			"app/a.yaml:4:7: error: Secret a: a Secret of type kubernetes.io/basic-auth must have the key username or password [value] (add one of them to data or stringData)"}},
+		"BasicAuthRight": {basic("username: a") + "---\n" + basic("password: a"), nil},
 		"HPA": {"apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {minReplicas: 3, maxReplicas: 2}\n", []string{
 			"app/a.yaml:4:21: error: HorizontalPodAutoscaler a: spec.minReplicas must not be above spec.maxReplicas [value]"}},
 		"Subject": {"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: a}\nsubjects:\n- {kind: ServiceAccount, name: a}\n- {kind: User, name: a}\n", []string{
