@@ -611,7 +611,13 @@ func releaseCases() map[string]testCase {
 		}},
 		"applied-timeout":  {"objects that did not get ready in time", failsForGood("TimedOut", "timed out waiting for the condition")},
 		"applied-template": {"a chart that cannot be rendered", failsForGood("TemplateFailed", "deploy.yaml:21: no value for tier")},
-		"applied-invalid":  {"a value that only an API server refuses", failsForGood("InvalidObject", "web/s.yaml: Service web/web: [spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive]")},
+		"applied-template-unlabelled": {"a value that is the text of a template, since the cluster has no labels", func(w *world) {
+			w.targeted(fleet.BundleTarget{ClusterSelector: &metav1.LabelSelector{}})
+			w.s.Bundle.Spec.Helm, w.at.Cluster.Labels = &fleet.HelmOptions{TemplateValues: map[string]string{"region": "${ .ClusterName }"}}, nil
+			w.deploy()
+			failsForGood("InvalidYAML", "templates/deploy.yaml: line 11 of what it renders to: did not find expected ',' or '}'")(w)
+		}},
+		"applied-invalid": {"a value that only an API server refuses", failsForGood("InvalidObject", "web/s.yaml: Service web/web: [spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive]")},
 		"applied-invalid-chart": {"such a value in what a chart renders", failsForGood("InvalidObject",
 			`templates/s.yaml: Service web/web: [spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive]`)},
 		"applied-immutable": {"a field that cannot be changed", failsUpgrade("ImmutableField",

@@ -141,7 +141,7 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 		if m := noMap.FindStringSubmatch(message); m != nil {
 			return j.hint("to go on", "mend key %s of %s %s in namespace %s on %s: the agent tries again", m[4], m[1], m[3], m[2], cluster).hints
 		}
-		return j.hint("to see it before it is pushed, in a clone", "fleet lint DIR").hints
+		return p.lintHints()
 	case release.ReasonInvalidObject:
 		return j.hint("to check it with the API server of "+cluster+", in the bundle's directory", "%s", dryRun(message)).hints
 	case release.ReasonEmptyResult:

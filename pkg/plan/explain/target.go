@@ -66,6 +66,9 @@ func (p *pair) judgeTarget() judgement {
 	if _, why := p.reach.Includes(p.at.Key.Namespace); p.at.Key.Namespace != b.Namespace {
 		j = j.detail(why)
 	}
+	for _, text := range unrendered(p) {
+		j = j.detail("warning: " + text)
+	}
 	return j
 }
 

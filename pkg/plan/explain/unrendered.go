@@ -24,3 +24,14 @@ func unrendered(pairs ...*pair) []string {
 func (p *pair) keepsTemplates() bool {
 	return p.kit != nil && p.place != nil && p.verdict.Deploy && p.kit.KeepsTemplates(p.verdict, p.place)
 }
+
+// lintHints are what helps against what fleet lint finds. Its sample clusters have labels,
+// so that for a cluster without any it needs the clusters themselves.
+func (p *pair) lintHints() []Hint {
+	const purpose = "to see it before it is pushed, in a clone"
+	if !p.keepsTemplates() {
+		return judgement{}.hint(purpose, "fleet lint DIR").hints
+	}
+	return judgement{}.hint("to have templates of values rendered", "kubectl -n %s label clusters.fleet.cattle.io %s KEY=VALUE", p.at.Key.Namespace, p.at.Key.Name).
+		hint(purpose, "fleet get clusters -n %s -o yaml > clusters.yaml && fleet lint --cluster-file clusters.yaml DIR", p.at.Key.Namespace).hints
+}
