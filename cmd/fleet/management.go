@@ -237,11 +237,14 @@ func (s *session) managerSeen(ctx context.Context) (seen, known bool, err error)
 }
 
 // managerAbsent is an error if the namespace of --system-namespace is known to have no
-// manager. It names the namespaces that have one, or says that only an agent runs here. It
-// notes on stderr if the user may not read whether a manager is there.
+// manager. It names the namespaces that have one, or says that only an agent runs here, or
+// that there is no Fleet in the cluster. It notes on stderr if the user may not read whether a manager is there.
 func (s *session) managerAbsent(ctx context.Context) error {
 	seen, known, err := s.managerSeen(ctx)
 	if err != nil || seen {
+		return err
+	}
+	if err := s.served(ctx); err != nil {
 		return err
 	}
 	if !known {

@@ -91,6 +91,9 @@ func (k *clusterKeeper) create(ctx context.Context, o createOptions) (string, er
 	if wrong := validation.IsDNS1123Label(o.name); len(wrong) > 0 {
 		return "", fmt.Errorf("%w: workspace %q: %s", errInput, o.name, strings.Join(wrong, "; "))
 	}
+	if err := k.served(ctx); err != nil {
+		return "", err
+	}
 	_, kinds, err := k.records(ctx)
 	if err != nil {
 		return "", err
