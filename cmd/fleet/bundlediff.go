@@ -24,8 +24,10 @@ With --fleet-yaml it prints how that can be ignored, as the part "diff" of fleet
 and commit. What the bundle ignores already is part of it. A field in a list is ignored together with the whole list. Objects that are gone are
 left out unless --missing; what no comparePatch can ignore is named on stderr.
 
-Exit codes: 0 nothing differs, or with --fleet-yaml all of it can be ignored; 2 there are differences; 6 with --fleet-yaml: a part of it cannot be
-ignored.`
+Of a cluster that is Offline it shows what differed at its last check-in, and stderr says so.
+
+Exit codes: 0 nothing differs, or with --fleet-yaml all of it can be ignored; 2 there are differences; 6 nothing is known to differ, and a cluster is
+Offline, or with --fleet-yaml: a part of it cannot be ignored.`
 
 var bundleDiffFormats = []string{formatWide, formatJSON, formatYAML}
 
@@ -124,11 +126,47 @@ func runBundleDiff(ctx context.Context, o bundleDiffOptions, s *session) error {
 			s.std.note("%s on %s: only the first %d objects that differ are known", bd.Name, view.ClusterOf(bd).Name, fleet.StatusListLimit)
 		}
 	}
-	if o.fleetYAML {
-		return o.suggest(ctx, s, differing)
+	away, err := s.noteAway(ctx, all)
+	if err != nil {
+		return err
 	}
-	noteFailed(s, all)
-	return o.show(s, len(all), differing)
+	if !o.fleetYAML {
+		noteFailed(s, all)
+		err = o.show(s, len(all), differing)
+	} else {
+		err = o.suggest(ctx, s, differing)
+	}
+	if err == nil && away && len(differing) == 0 {
+		return told{errPartly}
+	}
+	return err
+}
+
+// noteAway says which clusters of deployments are Offline: what differs there is known as
+// of their last check-in. It reports whether there are any. Clusters that the user may not
+// read are left out.
+func (s *session) noteAway(ctx context.Context, all []*fleet.BundleDeployment) (bool, error) {
+	var keys []view.Key
+	for _, bd := range all {
+		keys = append(keys, view.ClusterOf(bd))
+	}
+	clusters, err := fetchAs[fleet.Cluster](ctx, s, mustKind("clusters"), keys)
+	if err != nil {
+		return false, err
+	}
+	var away []string
+	for key, c := range clusters {
+		if view.ClusterState(c) == fleet.Offline {
+			seen := c.Status.Agent.LastSeen.Time
+			away = append(away, fmt.Sprintf("%s as of %s (%s ago)", key, view.Clock(seen, s.now()), view.Ago(seen, s.now())))
+		}
+	}
+	if len(away) == 0 {
+		return false, nil
+	}
+	slices.Sort(away)
+	s.std.note("Offline, so that what differs is known as of the last check-in only: %s", view.List(away, maxNames))
+	return true, nil
 }
 
 // noteFailed says of which deployments the version before the wanted one was

@@ -34,6 +34,9 @@ func watchBundleDiff(ctx context.Context, o bundleDiffOptions, s *session) error
 	if err != nil {
 		return err
 	}
+	if _, err := s.noteAway(ctx, there); err != nil {
+		return err
+	}
 	w := diffWatch{o: o, s: s, shown: map[string]string{}}
 	w.table, w.show = o.newTable(s, nil)
 	return s.followAll(ctx, qs, w.take)
