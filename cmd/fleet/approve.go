@@ -281,7 +281,7 @@ func (o approveOptions) one(ctx context.Context, s *session, t objectRef) (HeldD
 		if said, err := o.heldAtRepo(ctx, s, u); said || err != nil {
 			return held, err
 		}
-		return held, o.nothing(s, k.singular+" "+held.Name, u.GetAnnotations()[fleet.AnnotationApproveDeletion])
+		return held, o.nothingOf(ctx, s, objectRef{k, held.Name}, u)
 	}
 	o.say(s, "%s %s %s:\n", k.singular, held.Name, held.Message)
 	for _, line := range held.Removes {
@@ -303,6 +303,23 @@ func (o approveOptions) one(ctx context.Context, s *session, t objectRef) (HeldD
 	held.Approved = true
 	o.say(s, "approved\n")
 	return held, nil
+}
+
+// nothingOf is nothing of an object. It is an error, not Ready, if the object's manager does
+// not run: then it is not known whether something waits. What was approved before is known.
+func (o approveOptions) nothingOf(ctx context.Context, s *session, t objectRef, u *unstructured.Unstructured) error {
+	what, approved := t.kind.singular+" "+t.name, u.GetAnnotations()[fleet.AnnotationApproveDeletion]
+	if o.hash != "" && o.hash == approved {
+		return o.nothing(s, what, approved)
+	}
+	absence, err := s.absence(ctx, view.ShardOf(u))
+	if err != nil {
+		return err
+	}
+	if absence != "" {
+		return fmt.Errorf("%w: %s: whether something of %s waits to be approved is not known", errNotReady, absence, what)
+	}
+	return o.nothing(s, what, approved)
 }
 
 // nothing answers where nothing of an object waits. That is a failure for who

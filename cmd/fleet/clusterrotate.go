@@ -80,6 +80,13 @@ func runClusterRotate(ctx context.Context, o clusterRotateOptions, s *session) e
 	if err := s.merge(ctx, k, o.name, fields); err != nil {
 		return err
 	}
+	absence, err := s.absence(ctx, view.ShardOf(c))
+	if err != nil {
+		return err
+	}
+	if absence != "" {
+		s.std.note("%s: the agent is given no credential meanwhile", absence)
+	}
 	seen := c.Status.Agent.LastSeen.Time
 	switch {
 	case o.noWait:
@@ -90,7 +97,9 @@ func runClusterRotate(ctx context.Context, o clusterRotateOptions, s *session) e
 			s.scope, o.name, view.Clock(seen, s.now()), view.Ago(seen, s.now()))
 		return told{errPartly}
 	}
-	s.std.note("ordered; the agent hears of it with its next check-in")
+	if absence == "" {
+		s.std.note("ordered; the agent hears of it with its next check-in")
+	}
 	return o.await(ctx, s, order)
 }
 
@@ -104,6 +113,7 @@ func (o clusterRotateOptions) await(ctx context.Context, s *session, order strin
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, errUntaken)
 		defer cancel()
 	}
+	shard := ""
 	for why := ""; ; {
 		c, err := s.clusterHere(ctx, o.name)
 		if err != nil && ctx.Err() == nil {
@@ -118,7 +128,7 @@ func (o clusterRotateOptions) await(ctx context.Context, s *session, order strin
 			default:
 				return fmt.Errorf("somebody else has ordered another credential for cluster %s/%s meanwhile", s.scope, o.name)
 			}
-			why = ""
+			why, shard = "", view.ShardOf(c)
 			if about := condition.Find(c.Status.Conditions, fleet.ConditionCredential); about != nil {
 				why = ": " + about.Message
 			}
@@ -126,10 +136,13 @@ func (o clusterRotateOptions) await(ctx context.Context, s *session, order strin
 		if kube.Sleep(ctx, tokenPoll) == nil {
 			continue
 		}
-		if errors.Is(context.Cause(ctx), errUntaken) {
-			return fmt.Errorf("%w: %w within %s%s; the order stands: fleet events -n %s cluster/%s", errNotReady, errUntaken, view.Age(o.timeout), why, s.scope, o.name)
+		if !errors.Is(context.Cause(ctx), errUntaken) {
+			return context.Cause(ctx)
 		}
-		return context.Cause(ctx)
+		if absence, err := s.absence(context.WithoutCancel(ctx), shard); err == nil && absence != "" {
+			why = ": " + absence
+		}
+		return fmt.Errorf("%w: %w within %s%s; the order stands: fleet events -n %s cluster/%s", errNotReady, errUntaken, o.timeout, why, s.scope, o.name)
 	}
 }
 
