@@ -31,6 +31,7 @@ type sighting struct {
 	fleet    Fleet
 	away     map[Key]bool            // clusters that are Offline
 	aways    map[string]int          // their number, by workspace
+	paused   map[Key]bool            // clusters that are paused
 	held     map[Key]bool            // repositories that are Held
 	leaving  map[string]int          // rows of workspaces whose deleted Bundles are Held, by name
 	reported map[Key]bool            // repositories with a row of their own or of a bundle
@@ -43,7 +44,7 @@ type sighting struct {
 
 func newSighting(f Fleet, now time.Time) *sighting {
 	s := &sighting{
-		now: now, fleet: f, away: map[Key]bool{}, aways: map[string]int{},
+		now: now, fleet: f, away: map[Key]bool{}, aways: map[string]int{}, paused: map[Key]bool{},
 		held: map[Key]bool{}, reported: map[Key]bool{}, leaving: map[string]int{},
 		bundles: map[Key][]*fleet.Bundle{},
 	}
@@ -51,6 +52,7 @@ func newSighting(f Fleet, now time.Time) *sighting {
 		s.bundles[repoOf(b)] = append(s.bundles[repoOf(b)], b)
 	}
 	for _, c := range f.Clusters {
+		s.paused[keyOf(c)] = c.Spec.Paused
 		if ClusterState(c) == fleet.Offline {
 			s.away[keyOf(c)] = true
 			s.aways[c.Namespace]++
@@ -250,6 +252,9 @@ func (s *sighting) bundleState(b *fleet.Bundle, state fleet.BundleState) {
 	} else {
 		n, found = s.present(b, state)
 	}
+	if state == fleet.NotReady {
+		n, found = s.unpaused(b, n, found)
+	}
 	if n == 0 {
 		return
 	}
@@ -274,6 +279,25 @@ func (s *sighting) bundleState(b *fleet.Bundle, state fleet.BundleState) {
 		return
 	}
 	s.list = append(s.list, row)
+}
+
+// unpaused is what of a Bundle is NotReady for another reason than that it was never
+// deployed because it, its GitRepo or its Cluster is paused: PausedObjects lists that.
+func (s *sighting) unpaused(b *fleet.Bundle, n int, found []*fleet.NonReadyResource) (int, []*fleet.NonReadyResource) {
+	var left []*fleet.NonReadyResource
+	for _, r := range found {
+		if resourceMessage(r) != "" || !b.Spec.Paused && !s.paused[parseKey(r.Name)] {
+			left = append(left, r)
+		}
+	}
+	if len(left) == len(found) {
+		return n, found
+	}
+	s.holds, s.reported[repoOf(b)] = true, true
+	if len(left) == 0 && b.Spec.Paused {
+		return 0, nil // also those that the summary does not name
+	}
+	return n - len(found) + len(left), left
 }
 
 // bundleWaits is what of a Bundle is on its way to clusters that are there.

@@ -300,6 +300,41 @@ func TestSummarize(t *testing.T) {
 				b.Spec.Paused = true
 			})}},
 		},
+		"PausedFromTheFirst": {
+			why: "a bundle that was never deployed because it is paused is NotReady, and its row would have no reason",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(12, bad("a", fleet.NotReady, ""), bad("b", fleet.NotReady, "")), func(b *fleet.Bundle) {
+				b.Spec.Paused = true
+				b.Status.Summary.NotReady = 12 // the summary names some
+			})}},
+		},
+		"PausedAndNotReady": {
+			why: "what runs and is not ready needs a person, paused or not",
+			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", on(2, bad("a", fleet.NotReady, ""), starting("b")), func(b *fleet.Bundle) {
+				b.Spec.Paused = true
+			})}},
+			attention: []string{"NotReady Bundle shops/web [NotReady] deployment x/y [progressing] 0/1 available on b"},
+		},
+		"NewOnPausedCluster": {
+			why: "of a bundle that waits for a paused cluster the other clusters have a row",
+			fleet: Fleet{
+				Clusters: []*fleet.Cluster{cluster("a", func(c *fleet.Cluster) { c.Spec.Paused = true }), cluster("b")},
+				Bundles: []*fleet.Bundle{
+					bundle("web", on(2, bad("a", fleet.NotReady, ""), bad("b", fleet.NotReady, "crashes"))),
+					bundle("db", on(1, bad("a", fleet.NotReady, ""))),
+				},
+			},
+			attention: []string{"NotReady Bundle shops/web [NotReady] crashes on b"},
+		},
+		"PausedNewRepository": {
+			why: "the repository says of its paused bundles what they say, and has no row for that either",
+			fleet: Fleet{
+				Repositories: []*fleet.GitRepo{repo(func(r *fleet.GitRepo) {
+					r.Spec.Paused = true
+					r.Status.Conditions = []fleet.Condition{cond(fleet.ConditionReady, corev1.ConditionFalse, "NotReady", "NotReady(1) [Cluster shops/a]", time.Hour)}
+				})},
+				Bundles: []*fleet.Bundle{bundle("web", on(1, bad("a", fleet.NotReady, "")), func(b *fleet.Bundle) { b.Spec.Paused = true })},
+			},
+		},
 		"NewBundle": {
 			why: "a bundle that nobody has worked on yet will be",
 			fleet: Fleet{Bundles: []*fleet.Bundle{bundle("web", func(b *fleet.Bundle) {
