@@ -146,6 +146,10 @@ func entryOf(act deploy.Act) journal.Entry {
 	case deploy.Failed:
 		e.Message = "failed: " + e.Message
 	case deploy.Permanent:
+		if release.Passes(act.Reason) {
+			e.Message = "failed, and is tried again within 5 minutes: " + e.Message
+			break
+		}
 		e.Message = "failed, and is not tried again until something else is wanted: " + e.Message
 	case deploy.OK, deploy.Held:
 	}

@@ -44,6 +44,13 @@ func TestActs(t *testing.T) {
 			line:  "2026-08-24T12:00:00Z web upgrade InvalidChart 1 failed, and is not tried again until something else is wanted: no name\n",
 			event: event{kube.Warning, "InvalidChart"},
 		},
+		"InTheWay": {
+			why: "somebody may remove the object that is in the way, so the agent tries again", act: deploy.Act{
+				Verb: release.Install, Result: deploy.Permanent, Reason: release.ReasonNotOwned, Message: "ConfigMap web/a exists",
+			},
+			line:  "2026-08-24T12:00:00Z web install NotOwned 1 failed, and is tried again within 5 minutes: ConfigMap web/a exists\n",
+			event: event{kube.Warning, release.ReasonNotOwned},
+		},
 		"Refused": {
 			why: "two want the same release", act: deploy.Act{Verb: release.Refuse, Result: deploy.Held, Reason: release.ReasonReleaseTaken, Message: "web/web belongs to another"},
 			line:  "2026-08-24T12:00:00Z web refuse ReleaseTaken 1 web/web belongs to another\n",
