@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -116,16 +117,27 @@ func runTakeover(ctx context.Context, o takeoverOptions, s *session) error {
 const fresh = time.Minute
 
 // works refuses a shard of which nobody holds the lease of the process that
-// deploys, or of the one that reads repositories: its objects would be nobody's.
+// deploys, or of the one that reads repositories: its objects would be nobody's. It is
+// another error if the user may not read the leases.
 func (s *session) works(ctx context.Context, shard string) error {
 	var missing []string
 	for _, name := range []string{controllerLease, readerLease} {
 		name = scope.Scope{Shard: shard}.Lease(name)
-		lease, err := getAs[coordinationv1.Lease](ctx, s, leases, s.system, name)
+		u, err := s.api.Get(ctx, leases, s.system, name)
+		switch {
+		case apierrors.IsNotFound(err):
+			missing = append(missing, name)
+			continue
+		case apierrors.IsForbidden(err):
+			return fmt.Errorf("this user may not see leases in %s: whether a manager works on shard %q is not known; --yes skips this check", s.system, shard)
+		case err != nil:
+			return reached(s.server, err)
+		}
+		lease, err := as[coordinationv1.Lease](u)
 		if err != nil {
 			return err
 		}
-		held := lease != nil && lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" &&
+		held := lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" &&
 			lease.Spec.RenewTime != nil && s.now().Sub(lease.Spec.RenewTime.Time) < fresh
 		if !held {
 			missing = append(missing, name)
