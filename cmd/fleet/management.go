@@ -187,8 +187,8 @@ func (m managementAPI) Delete(ctx context.Context, r schema.GroupVersionResource
 }
 
 // kindsLacking reports whether the discovery of an API server says that it does not serve
-// the kinds of Fleet. It asks once.
-func kindsLacking(cfg *rest.Config) func() bool {
+// a group of kinds. It asks once.
+func kindsLacking(cfg *rest.Config, group schema.GroupVersion) func() bool {
 	return sync.OnceValue(func() bool {
 		if cfg == nil {
 			return false
@@ -197,7 +197,7 @@ func kindsLacking(cfg *rest.Config) func() bool {
 		if err != nil {
 			return false
 		}
-		_, err = client.ServerResourcesForGroupVersion(fleet.GroupVersion.String())
+		_, err = client.ServerResourcesForGroupVersion(group.String())
 		return apierrors.IsNotFound(err)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -85,6 +86,40 @@ func TestForbiddenWithoutKinds(t *testing.T) {
 			root.SetArgs([]string{"get", "clusters"})
 			if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("want %s\ngot  %v", c.want, err)
+			}
+		})
+	}
+}
+
+// A user who may not list FleetWorkspaces makes a namespace where there are none, as one
+// who may does.
+func TestWorkspaceCreateForbidden(t *testing.T) {
+	for name, c := range map[string]struct {
+		code int // of discovery of Rancher's kinds
+		want string
+	}{
+		"Lacking": {404, "workspace ws9 is there: a namespace alone, since there are no FleetWorkspaces here\n"},
+		"Served":  {200, "workspace ws9 is there, with its namespace\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				if strings.Contains(r.URL.Path, records.Group) {
+					w.WriteHeader(c.code)
+				}
+				_, _ = io.WriteString(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"x/v1","resources":[]}`)
+			}))
+			defer server.Close()
+			g := (&stage{}).globals(func() {})
+			g.now = time.Now
+			g.dial = func(stdio) (access, error) {
+				return access{api: forbidding{newFake(t, "testdata/fleets/examples.yaml")}, server: "https://x", rest: &rest.Config{Host: server.URL}}, nil
+			}
+			var out bytes.Buffer
+			root := g.command(stdio{in: strings.NewReader(""), out: &out, err: &bytes.Buffer{}})
+			root.SetArgs([]string{"workspace", "create", "ws9"})
+			if err := root.ExecuteContext(t.Context()); err != nil || out.String() != c.want {
+				t.Errorf("want %s\ngot  %s, %v", c.want, out.String(), err)
 			}
 		})
 	}

@@ -51,7 +51,7 @@ func (g *globals) connect(ctx context.Context, std stdio, said bool) (*session, 
 		return nil, err
 	}
 	s := &session{access: a, std: std, now: g.now, scope: g.namespace, system: g.system, random: g.random, unnamed: g.unnamed}
-	s.api = managementAPI{a.api, s.notManagement, kindsLacking(a.rest)}
+	s.api = managementAPI{a.api, s.notManagement, kindsLacking(a.rest, fleet.GroupVersion)}
 	if said {
 		return s, nil
 	}

@@ -65,14 +65,14 @@ func (k *clusterKeeper) list(ctx context.Context) ([]view.Workspace, error) {
 }
 
 // records are all FleetWorkspaces, and whether there is such a kind at all. Who may
-// not list them sees none.
+// not list them sees none; an API server also forbids lists of kinds that it does not serve.
 func (k *clusterKeeper) records(ctx context.Context) ([]*metav1.PartialObjectMetadata, bool, error) {
 	found, err := k.bare(ctx, records)
 	switch {
 	case err != nil && unknownResource(err):
 		return nil, false, nil
 	case apierrors.IsForbidden(err):
-		return nil, true, nil
+		return nil, !kindsLacking(k.rest, records.GroupVersion())(), nil
 	}
 	return found, true, reached(k.server, err)
 }
