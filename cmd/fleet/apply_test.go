@@ -128,6 +128,23 @@ func TestApplyFlags(t *testing.T) {
 			why: "half of a repository would remove the other half", args: []string{"-o", "out.yaml", "repo", "app", "broken"}, code: 4, empty: "out.yaml",
 			notes: []string{"broken/fleet.yaml:2:11: error: helm.values must be a mapping, not a single value [type]"},
 		},
+		"Misspelt": {
+			why: "the bundle of the directory that is meant would be removed", args: []string{"-o", "out.yaml", "repo", "app", "brokn"}, code: 4, empty: "out.yaml",
+			notes: []string{"brokn:1:1: error: the repository has no such directory [file]\n    did you mean \"broken\"?\n"},
+			err:   "the input has errors: 1 error, nothing is printed",
+		},
+		"MisspeltLive": {
+			why: "no server is asked", args: []string{"repo", "app", "brokn"}, code: 4, notes: []string{"brokn:1:1: error: the repository has no such directory [file]"},
+			err: "the input has errors: 1 error, nothing is written or removed",
+		},
+		"PatternOfNothing": {
+			why: "the bundles that it matched before would be removed", args: []string{"repo", "app", "x*"}, code: 4,
+			notes: []string{"x*:1:1: error: the repository has no such directory [file]"},
+		},
+		"PathToFile": {
+			args: []string{"repo", "app", "app/cm.yaml"}, code: 4,
+			notes: []string{`app/cm.yaml:1:1: error: it is a file, and paths name directories: write "app" [file]`},
+		},
 		"Nothing":  {args: []string{"-o", "-", "repo", "nothing"}, code: 4},
 		"Outside":  {args: []string{"-o", "-", "repo", "../x"}, code: 4, notes: []string{"../x:1:1: error: the path leads out of the repository [outside]"}},
 		"NoOutput": {why: "it does not pretend to write to a cluster", args: []string{"repo", "app"}, code: 1},

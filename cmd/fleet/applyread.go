@@ -140,7 +140,8 @@ func (o *applyOptions) gather(std stdio) error {
 	return nil
 }
 
-// read makes the bundles of the working directory.
+// read makes the bundles of the working directory. A PATH that leads to no directory is an
+// error: the bundles of the directory that is meant would be removed.
 func (o *applyOptions) read(ctx context.Context, std stdio) (bundle.Set, error) {
 	access, err := o.helm.access()
 	if err != nil {
@@ -154,7 +155,8 @@ func (o *applyOptions) read(ctx context.Context, std stdio) (bundle.Set, error) 
 		return bundle.Set{}, err
 	}
 	in := reader.Input{Paths: o.paths, Entries: entries, Options: o.bundle, Access: access}
-	return readTree(ctx, ".", in, reader.Config{Offline: o.offline, Parallel: o.writers})
+	set, err := readTree(ctx, ".", in, reader.Config{Offline: o.offline, Parallel: o.writers})
+	return set.RefuseAbsent(), err
 }
 
 // readTree makes the bundles of a directory, with all that has to be
@@ -261,7 +263,7 @@ func tellFindings(std stdio, set bundle.Set, strict, printing bool) error {
 	if n == 0 {
 		return nil
 	}
-	done := "written"
+	done := "written or removed"
 	if printing {
 		done = "printed"
 	}

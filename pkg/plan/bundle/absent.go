@@ -32,6 +32,21 @@ type Absent struct {
 // Absent are the paths that led to no directory when Dirs was called last.
 func (d *Discovery) Absent() []Absent { return slices.Clone(d.absent) }
 
+// RefuseAbsent returns the set in which every path that leads to no directory is an
+// error, with its hint, and no warning.
+func (s Set) RefuseAbsent() Set {
+	s.Findings = slices.Clone(s.Findings)
+	for _, a := range s.Absent {
+		for i, f := range s.Findings {
+			if f == a.Found {
+				f.Severity, f.Rule, f.Hint = finding.Error, finding.RuleFile, a.Hint
+				s.Findings[i] = f
+			}
+		}
+	}
+	return s
+}
+
 // nowhere notes a path that leads to no directory.
 func (s *survey) nowhere(p string, f finding.Finding, isFile bool) {
 	s.found = append(s.found, f)

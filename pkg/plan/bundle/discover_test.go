@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 )
 
 func TestDiscover(t *testing.T) {
@@ -164,6 +165,11 @@ func TestAbsent(t *testing.T) {
 		set := Read(tree, []string{"infra", p}, nil, Options{Repo: "r"})
 		if len(set.Absent) != 1 || set.Absent[0].Path != p || set.Absent[0].Hint != want || !slices.Contains(set.Findings, set.Absent[0].Found) {
 			t.Errorf("%s: want %q, got %+v", p, want, set.Absent)
+		}
+		refused := set.RefuseAbsent()
+		if len(refused.Findings) != 1 || refused.Findings[0].Severity != finding.Error || refused.Findings[0].Hint != want ||
+			set.Findings[0].Severity != finding.Warning {
+			t.Errorf("%s: want one error with the hint %q, and the set as it was, got %+v and %+v", p, want, refused.Findings, set.Findings)
 		}
 	}
 }
