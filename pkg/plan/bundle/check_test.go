@@ -136,7 +136,7 @@ func TestChecks(t *testing.T) {
 			why: "nothing reads them",
 			tree: map[string]string{
 				"d/cm.yaml": configMap, "d/prod.yaml": "a: b\n",
-				"d/fleet.yaml": "helm:\n  values:\n    a: b\ntargetCustomizations:\n- clusterName: x\n  helm: {valuesFiles: [prod.yaml]}\n- clusterName: y\n  helm: {valuesFrom: [{secretKeyRef: {name: a}}]}\n",
+				"d/fleet.yaml": "helm:\n  values:\n    a: b\ntargetCustomizations:\n- clusterName: x\n  helm: {valuesFiles: [prod.yaml]}\n- clusterName: z\n  helm: {valuesFrom: [{secretKeyRef: {name: a}}]}\n",
 			},
 			found: []string{
 				"d/fleet.yaml:3:5: warning: helm.values has no effect: the bundle has neither a chart nor templates [unused-values]",
@@ -200,7 +200,7 @@ func TestChecks(t *testing.T) {
 		"NoSuchKustomization": {
 			why: "the overlay would be nothing, without a word",
 			tree: map[string]string{
-				"d/fleet.yaml":                       "kustomize: {dir: base}\ntargetCustomizations:\n- clusterName: x\n  kustomize: {dir: overlay/prod}\n- clusterName: y\n  kustomize: {dir: docs}\n",
+				"d/fleet.yaml":                       "kustomize: {dir: base}\ntargetCustomizations:\n- clusterName: x\n  kustomize: {dir: overlay/prod}\n- clusterName: z\n  kustomize: {dir: docs}\n",
 				"d/overlays/prod/kustomization.yaml": "resources: [../../base]", "d/base/kustomization.yaml": "", "d/docs/a.txt": "",
 			},
 			found: []string{

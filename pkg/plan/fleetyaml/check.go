@@ -133,6 +133,7 @@ func (c *checker) value(n *yaml.Node, s slot) {
 
 func (c *checker) entries(n *yaml.Node, s slot) {
 	c.keys(n, s.where)
+	c.labelKeys(n, s)
 	for _, p := range pairs(n) {
 		c.value(p.value, s.key(s.t.Elem(), p.key.Value))
 	}
@@ -262,8 +263,37 @@ func (c *checker) trial(n *yaml.Node, s slot) {
 		}
 		text = raw
 	}
-	if decode(text, s) != nil {
+	got, err := decoded(text, s)
+	if err != nil || changed(n, got, s) {
 		c.refuse(n, s)
+	}
+}
+
+// changed reports whether got, which the decoder makes of a value, is another text than
+// what is written: "false" for no, "1.1" for 1.10. In the name of an entry of imageScans
+// that may be, which nothing reads.
+func changed(n *yaml.Node, got reflect.Value, s slot) bool {
+	return got.Kind() == reflect.String && n.Style == 0 && got.String() != n.Value &&
+		!strings.Contains(n.Value, "\n") && !below(s.where, "imageScans")
+}
+
+// labelKeys refuses keys of matchLabels of which the decoder makes another text.
+func (c *checker) labelKeys(n *yaml.Node, s slot) {
+	if at := strings.LastIndex(s.where, "."); !strings.EqualFold(s.where[at+1:], "matchLabels") {
+		return
+	}
+	for _, p := range pairs(n) {
+		if c.done() {
+			return
+		}
+		key := deref(p.key)
+		if key.Kind != yaml.ScalarNode || isNull(key) || plainWord(key) {
+			continue
+		}
+		text := slot{reflect.TypeFor[string](), s.where, true}
+		if got, err := decoded([]byte(key.Value), text); err == nil && changed(key, got, text) {
+			c.add(p.key, finding.Error, finding.RuleType, fmt.Sprintf("%s: the key %s counts as %q", s.where, cut(key.Value), got), "put it in quotes")
+		}
 	}
 }
 
@@ -297,15 +327,21 @@ func confidential(where string) bool {
 }
 
 func decode(text []byte, s slot) error {
-	target := reflect.New(s.t).Interface()
+	_, err := decoded(text, s)
+	return err
+}
+
+// decoded is what the decoder makes of a value that stands in a place.
+func decoded(text []byte, s slot) (reflect.Value, error) {
+	target := reflect.New(s.t)
 	if s.loose {
-		return sigyaml.Unmarshal(text, target)
+		return target.Elem(), sigyaml.Unmarshal(text, target.Interface())
 	}
 	raw, err := sigyaml.YAMLToJSON(text)
 	if err != nil {
-		return err
+		return target.Elem(), err
 	}
-	return json.Unmarshal(raw, target)
+	return target.Elem(), json.Unmarshal(raw, target.Interface())
 }
 
 func describe(t reflect.Type) string {

@@ -143,6 +143,52 @@ func TestFindings(t *testing.T) {
 				"f:3:7: error: name must be a text, not 7 [type] (put it in quotes)",
 			},
 		},
+		"CustomizationIsNotWhatIsWritten": {
+			why: "the decoder makes other texts of them, which match no cluster or another one",
+			text: `targetCustomizations:
+- name: no
+  clusterName: 1.10
+  clusterGroup: on
+  clusterSelector:
+    matchLabels: {country: no, n: x, mode: 0755}
+    matchExpressions: [{key: y, operator: In, values: [no, se, 1_0]}]
+  clusterGroupSelector: {matchLabels: {1.0: x}}
+  namespaceLabels: {a: off}
+overrideTargets:
+- clusterSelector: {matchLabels: {country: no}}
+`,
+			want: []string{
+				"f:2:9: error: targetCustomizations[0].name must be a text, not no [type] (put it in quotes)",
+				"f:3:16: error: targetCustomizations[0].clusterName must be a text, not 1.10 [type] (put it in quotes)",
+				"f:4:17: error: targetCustomizations[0].clusterGroup must be a text, not on [type] (put it in quotes)",
+				"f:6:28: error: targetCustomizations[0].clusterSelector.matchLabels.country must be a text, not no [type] (put it in quotes)",
+				`f:6:32: error: targetCustomizations[0].clusterSelector.matchLabels: the key n counts as "false" [type] (put it in quotes)`,
+				"f:6:44: error: targetCustomizations[0].clusterSelector.matchLabels.mode must be a text, not 0755 [type] (put it in quotes)",
+				"f:7:30: error: targetCustomizations[0].clusterSelector.matchExpressions[0].key must be a text, not y [type] (put it in quotes)",
+				"f:7:56: error: targetCustomizations[0].clusterSelector.matchExpressions[0].values[0] must be a text, not no [type] (put it in quotes)",
+				"f:7:64: error: targetCustomizations[0].clusterSelector.matchExpressions[0].values[2] must be a text, not 1_0 [type] (put it in quotes)",
+				`f:8:40: error: targetCustomizations[0].clusterGroupSelector.matchLabels: the key 1.0 counts as "1" [type] (put it in quotes)`,
+				"f:9:24: error: targetCustomizations[0].namespaceLabels.a must be a text, not off [type] (put it in quotes)",
+				"f:11:44: error: overrideTargets[0].clusterSelector.matchLabels.country must be a text, not no [type] (put it in quotes)",
+			},
+		},
+		"CustomizationIsWhatIsWritten": {
+			why: "the reference takes these, and changes nothing",
+			text: `targetCustomizations:
+- name: 5
+  clusterName: true
+  clusterSelector: {matchLabels: {zone: 1, "n": "no", v: 1.5, x: !!str no, 7: 'off', empty: }}
+  clusterGroup: a
+
+    b
+imageScans:
+- {name: 1.10, image: x, tagName: z}
+`,
+		},
+		"KeyOfAPartitionsSelector": {
+			text: "rolloutStrategy: {partitions: [{clusterSelector: {matchLabels: {n: x}}}]}\n",
+			want: []string{`f:1:65: error: rolloutStrategy.partitions[0].clusterSelector.matchLabels: the key n counts as "false" [type] (put it in quotes)`},
+		},
 		"Values": {
 			text: "helm:\n  values: [a]\n",
 			want: []string{"f:2:11: error: helm.values must be a mapping, not a list [type]"},

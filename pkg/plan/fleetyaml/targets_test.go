@@ -33,6 +33,13 @@ func TestTargetsFile(t *testing.T) {
 			text: "targetRestrictions:\n- clusterGroupSelector: {matchExpressions: [{key: env, operator: is}]}\n",
 			want: []string{`f:2:66: error: clusterGroupSelector cannot be used: "is" is not a valid label selector operator; want In, NotIn, Exists or DoesNotExist [value]`},
 		},
+		"BooleanAsText": {
+			text: "targets:\n- clusterSelector: {matchLabels: {country: no}}\ntargetRestrictions:\n- clusterName: 1.10\n",
+			want: []string{
+				"f:2:44: error: targets[0].clusterSelector.matchLabels.country must be a text, not no [type] (put it in quotes)",
+				"f:4:16: error: targetRestrictions[0].clusterName must be a text, not 1.10 [type] (put it in quotes)",
+			},
+		},
 		"Misspelt": {
 			why: "nothing of the file would be used", text: "target:\n- clusterGroup: prod\n",
 			want: []string{`f:1:1: error: unknown key "target" [unknown-key] (did you mean "targets"?)`},
