@@ -68,7 +68,7 @@ func shownFile(name string) string {
 }
 
 // readObjects reads the objects of a file that the user names; - is stdin. It says
-// which of their fields nothing reads.
+// which of their fields nothing reads, and which values are of another type.
 func readObjects(name string, std stdio) (objects, error) {
 	data, err := readFile(name, std)
 	if err != nil {
@@ -89,7 +89,7 @@ type objectFile struct {
 	objects
 	name  string
 	data  []byte
-	found []finding.Finding // fields that nothing reads
+	found []finding.Finding // fields that nothing reads, and values of another type
 
 	documents []*yaml.Node // with their places; nil until one is asked for
 }
@@ -149,9 +149,9 @@ func (f *objectFile) add(u *unstructured.Unstructured, document int, item ...any
 	return err
 }
 
-// take reads an object as its type. A field that the type does not have is an error, and
-// of an object that a server has written a warning: the server may know more than this
-// program. Of the same warnings the first is kept.
+// take reads an object as its type. A value of another type is an error. A field that the
+// type does not have is an error, and of an object that a server has written a warning: the
+// server may know more than this program. Of the same warnings the first is kept.
 func take[T any](f *objectFile, u *unstructured.Unstructured, place func() *yaml.Node, into *[]*T) error {
 	out := new(T)
 	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, out, true)
@@ -169,6 +169,10 @@ func take[T any](f *objectFile, u *unstructured.Unstructured, place func() *yaml
 		}
 	}
 	if err != nil {
+		if wrong := fleetyaml.WrongTypes[T](shownFile(f.name), place()); finding.HasErrors(wrong) {
+			f.found = append(f.found, wrong...)
+			return nil
+		}
 		return fmt.Errorf("%s %q: %w", u.GetKind(), u.GetName(), err)
 	}
 	if m, err := meta.Accessor(out); err == nil && m.GetName() == "" {

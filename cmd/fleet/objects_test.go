@@ -29,6 +29,10 @@ func TestUnknownFieldsOfFiles(t *testing.T) {
 		"groups.yaml": clusters,
 		"tg1.yaml":    "targets:\n- clusterSelector: {env: prod}\n",
 		"tg2.yaml":    "target:\n- clusterGroup: prodd\n",
+		"types.yaml":  strings.Replace(bundle, "{name: bb,", "{name: bb, labels: {country: no, zone: 1},", 1) + "  targets:\n  - clusterSelector: {matchLabels: {env: on}}\n",
+		"clusters.yaml": "apiVersion: v1\nkind: List\nitems:\n" +
+			"- apiVersion: fleet.cattle.io/v1alpha1\n  kind: Cluster\n  metadata: {name: c1, namespace: fleet-default, labels: {country: no}}\n",
+		"secret.yaml": bundle + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: 4711}\n",
 		"cm/cm.yaml":  "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n",
 	}
 	dir := t.TempDir()
@@ -71,6 +75,23 @@ func TestUnknownFieldsOfFiles(t *testing.T) {
 		"TargetsFileKey": {
 			args: "apply -o - --targets-file tg2.yaml hand cm", code: 4,
 			notes: []string{`tg2.yaml:1:1: error: unknown key "target" [unknown-key]`, `    did you mean "targets"?`},
+		},
+		"Type": {
+			args: "apply -o - -f types.yaml", code: 4,
+			notes: []string{
+				"types.yaml:3:40: error: metadata.labels.country must be a text, not no [type]\n    put it in quotes\n",
+				"types.yaml:3:50: error: metadata.labels.zone must be a text, not 1 [type]",
+				"types.yaml:7:42: error: spec.targets[0].clusterSelector.matchLabels.env must be a text, not on [type]",
+			},
+		},
+		"TypeOfTest": {args: "test -b types.yaml -l env=dev", code: 4, notes: []string{"types.yaml:3:40: error: metadata.labels.country must be a text"}},
+		"TypeOfClusterFile": {
+			args: "target -b good.yaml --cluster-file clusters.yaml", code: 4,
+			notes: []string{"clusters.yaml:6:68: error: metadata.labels.country must be a text, not no [type]"},
+		},
+		"TypeOfSecret": {
+			why: "its values are secret", args: "apply -o - -f secret.yaml", code: 4,
+			notes: []string{"secret.yaml:10:24: error: stringData.password must be a text, not a single value [type]"},
 		},
 		"Known": {args: "apply -o - -f good.yaml"},
 	}

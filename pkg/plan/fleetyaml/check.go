@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	sigyaml "sigs.k8s.io/yaml"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
@@ -102,6 +103,7 @@ func (c *checker) value(n *yaml.Node, s slot) {
 	}
 	switch {
 	case isNull(n), c.done():
+	case c.exact && s.t == reflect.TypeFor[metav1.FieldsV1](): // any mapping, which servers write
 	case s.t == reflect.TypeFor[fleet.GenericMap]():
 		if c.want(n, yaml.MappingNode, s) {
 			c.free(n, s.where)
@@ -319,11 +321,12 @@ func (c *checker) refuse(n *yaml.Node, s slot) {
 // kinds are the kinds of YAML values in words.
 var kinds = map[yaml.Kind]string{yaml.MappingNode: "a mapping", yaml.SequenceNode: "a list", yaml.ScalarNode: "a single value"}
 
-// confidential tells whether what stands at a place may be secret: Helm values
-// are never repeated.
+// confidential tells whether what stands at a place may be secret: Helm values and
+// what is in a Secret are never repeated.
 func confidential(where string) bool {
 	where = strings.ToLower(where)
-	return strings.Contains(where, "helm.values") || strings.Contains(where, "helm.templatevalues")
+	return strings.Contains(where, "helm.values") || strings.Contains(where, "helm.templatevalues") ||
+		strings.HasPrefix(where, "data.") || strings.HasPrefix(where, "stringdata.")
 }
 
 func decode(text []byte, s slot) error {

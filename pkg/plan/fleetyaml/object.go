@@ -15,13 +15,25 @@ import (
 // given severity elsewhere. root is the object in the file that path names, which must
 // have been decoded before. The case of keys counts, as it does for an API server.
 func UnknownKeys[T any](path string, root *yaml.Node, severity finding.Severity) []finding.Finding {
+	return ofObject[T](path, root, severity, finding.RuleUnknownKey)
+}
+
+// WrongTypes are the values of a Kubernetes object that are of another type than its
+// type T wants, but for those of its status. root is as in UnknownKeys.
+func WrongTypes[T any](path string, root *yaml.Node) []finding.Finding {
+	return ofObject[T](path, root, finding.Warning, finding.RuleType)
+}
+
+// ofObject are the findings of one rule about an object; unknown is the severity of keys
+// that its type does not have.
+func ofObject[T any](path string, root *yaml.Node, unknown finding.Severity, rule string) []finding.Finding {
 	if root == nil || sizeOf(root).endless {
 		return nil
 	}
 	t := reflect.TypeFor[T]()
-	c := &checker{path: path, unknown: severity, exact: true, belongs: func(key string, s slot) string { return belongsInObject(key, s, t) }}
+	c := &checker{path: path, unknown: unknown, exact: true, belongs: func(key string, s slot) string { return belongsInObject(key, s, t) }}
 	c.value(withoutStatus(root), slot{t, "", false})
-	return slices.DeleteFunc(c.sorted(), func(f finding.Finding) bool { return f.Rule != finding.RuleUnknownKey })
+	return slices.DeleteFunc(c.sorted(), func(f finding.Finding) bool { return f.Rule != rule })
 }
 
 // withoutStatus is an object without its status: only servers and agents write that.

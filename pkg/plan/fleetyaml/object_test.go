@@ -63,6 +63,20 @@ func TestUnknownKeys(t *testing.T) {
 	}
 }
 
+// Values of an object that its type does not take are found where they stand.
+func TestWrongTypes(t *testing.T) {
+	const text = "kind: Bundle\nmetadata: {name: b, labels: {country: no, zone: \"1\"}, managedFields: [{manager: m, fieldsV1: {\"f:spec\": {}}}]}\n" +
+		"spec:\n  later: x\n  paused: maybe\n  targets: {clusterName: c1}\nstatus: {conditions: 5}\n"
+	want := []string{
+		"f:2:39: error: metadata.labels.country must be a text, not no [type] (put it in quotes)",
+		"f:5:11: error: spec.paused must be true or false, not maybe [type]",
+		"f:6:12: error: spec.targets must be a list, not a mapping [type]",
+	}
+	if diff := cmp.Diff(want, texts(WrongTypes[fleet.Bundle]("f", position.Root([]byte(text))))); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
 // What a label selector selects without its keys depends on where it stands.
 func TestSelected(t *testing.T) {
 	cases := map[string]struct {
