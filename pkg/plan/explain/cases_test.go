@@ -643,6 +643,10 @@ func releaseCases() map[string]testCase {
 			"PersistentVolumeClaim web/data in a.yaml: spec: immutable; delete the object or give it another name")},
 		"applied-not-owned-claim": {"also where somebody else has made it", failsForGood("NotOwned",
 			"PersistentVolumeClaim web/data exists and does not belong to this release: it was made by somebody else; set helm.takeOwnership to take it over")},
+		"applied-not-owned-namespace": {"who deletes a namespace is told that all in it goes, too", failsForGood("NotOwned",
+			"ns.yaml: Namespace shop exists and does not belong to this release: it was made by somebody else; set helm.takeOwnership to take it over")},
+		"applied-not-owned-system": {"no API server deletes the namespace kube-system, and nobody is told to", failsForGood("NotOwned",
+			"ns.yaml: Namespace kube-system exists and does not belong to this release: it was made by somebody else; set helm.takeOwnership to take it over")},
 		"applied-and-modified": {"an upgrade that failed, and an object that was changed by hand: both are named", func(w *world) {
 			failsForGood("NotOwned", "Service web/web exists and does not belong to this release: it was made by somebody else; set helm.takeOwnership to take it over")(w)
 			w.at.Deployment.Status.ModifiedStatus = []fleet.ModifiedStatus{{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "web", Name: "web", Patch: `{"spec":{"replicas":0}}`}}

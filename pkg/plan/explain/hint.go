@@ -12,6 +12,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/schema"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
 // repoHints are what helps against a condition of the GitRepo.
@@ -181,7 +182,11 @@ func (p *pair) ownerHints(reason, message string) []Hint {
 		return j.hint("to deploy it beside that one", "set another helm.releaseName in %s", file).hints
 	}
 	j = j.hint("to let Fleet take it over", "set helm.takeOwnership: true in %s", file)
-	if m != nil {
+	switch {
+	case m == nil:
+	case m[1] == "Namespace" && withdrawal.Protected(m[3]): // the API server refuses to delete most of them
+		j = j.hint("or leave it to the cluster", "take Namespace %s out of the bundle", m[3])
+	default:
 		j = j.hint("or remove it on "+cluster+alongside(m[1]), "%s", remove(m)).hint("and to have it tried again at once", "%s", p.retry())
 	}
 	return j.hints
