@@ -260,7 +260,7 @@ func (w *agentWorld) get(name string) *fleet.BundleDeployment {
 func (w *agentWorld) state(name string, want fleet.BundleState) *fleet.BundleDeployment {
 	w.Helper()
 	var bd *fleet.BundleDeployment
-	deadline := time.Now().Add(harness.Patience)
+	deadline := time.Now().Add(harness.Timeout)
 	for {
 		bd = w.get(name)
 		c := condition.Find(bd.Status.Conditions, fleet.ConditionReady)

@@ -111,7 +111,7 @@ func TestReadyIsNeverEarly(t *testing.T) {
 
 		select {
 		case <-ready:
-		case <-time.After(harness.Patience):
+		case <-time.After(harness.Timeout):
 			t.Fatalf("commit %s is not Ready", next)
 		}
 		for _, m := range w.Downstream() {

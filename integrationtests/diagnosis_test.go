@@ -103,7 +103,7 @@ func lastLine(lines []journal.Entry, bundle, verb string) *journal.Entry {
 
 // The decisions of an agent are shown on its site while it is alone, and at the
 // manager when it is back, with the times at which they were made.
-func TestDecisionsAreTold(t *testing.T) {
+func TestDecisionsAreReported(t *testing.T) {
 	w := harness.Open(t)
 	repo := w.Repository("told")
 	repo.Write("app/fleet.yaml", into("told")+"correctDrift: {enabled: true}\n")
@@ -143,23 +143,23 @@ func TestDecisionsAreTold(t *testing.T) {
 	w.Heal(w.C2)
 	healed := time.Now()
 
-	var told struct{ Lines []journal.Entry }
+	var reported struct{ Lines []journal.Entry }
 	w.Until("the manager is told", func() string {
 		out := w.CLI("logs", w.C2.Name, "-o", "json")
-		if err := json.Unmarshal([]byte(out), &told); err != nil {
+		if err := json.Unmarshal([]byte(out), &reported); err != nil {
 			t.Fatalf("%v in\n%s", err, out)
 		}
-		if lastLine(told.Lines, "told-app", "correct") == nil {
+		if lastLine(reported.Lines, "told-app", "correct") == nil {
 			return out
 		}
 		return ""
 	})
-	at := lastLine(told.Lines, "told-app", "correct").At
+	at := lastLine(reported.Lines, "told-app", "correct").At
 	if at.Before(cut.Truncate(time.Second)) || at.After(healed) {
 		t.Errorf("put back at %s, and not between %s and %s", at, cut, healed)
 	}
-	if lastLine(told.Lines, "told-app", "install") == nil {
-		t.Errorf("what was installed before is not told:\n%s", journal.Text(told.Lines))
+	if lastLine(reported.Lines, "told-app", "install") == nil {
+		t.Errorf("what was installed before is not told:\n%s", journal.Text(reported.Lines))
 	}
 	if text := lacks(w.CLI("logs", w.C2.Name, "--bundle", "told-app"), "install", "told/told-app", "correct"); text != "" {
 		t.Error(text)

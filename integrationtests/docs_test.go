@@ -31,7 +31,7 @@ func TestCommandsInDocs(t *testing.T) {
 	up := commandsIn(t, filepath.Join(root, "README.md"), 1)
 	for _, doc := range []string{"README.md", "docs/tour.md"} {
 		t.Run(filepath.Base(doc), func(t *testing.T) {
-			d := openDesk(t, root)
+			d := openShell(t, root)
 			d.start(up)
 			d.run(commandsIn(t, filepath.Join(root, doc), 2))
 			d.interrupt()
@@ -65,8 +65,8 @@ func commandsIn(t *testing.T, path string, terminal int) string {
 	return blocks.String()
 }
 
-// A desk is where a reader sits: two terminals in the same clone.
-type desk struct {
+// A shell is where a reader sits: two terminals in the same clone.
+type shell struct {
 	t     *testing.T
 	root  string
 	cache string // in the place of the user's cache folder
@@ -76,11 +76,11 @@ type desk struct {
 	ended chan error
 }
 
-// openDesk gives the reader a cache folder with nothing in it but what was
+// openShell gives the reader a cache folder with nothing in it but what was
 // built already, and ports that are free.
-func openDesk(t *testing.T, root string) *desk {
+func openShell(t *testing.T, root string) *shell {
 	t.Helper()
-	d := &desk{t: t, root: root, cache: t.TempDir(), out: &transcript{}, ended: make(chan error, 1)}
+	d := &shell{t: t, root: root, cache: t.TempDir(), out: &transcript{}, ended: make(chan error, 1)}
 	builder, err := kubebin.Default(root)
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func openDesk(t *testing.T, root string) *desk {
 
 // start types the commands of terminal 1 and returns when the sandbox says
 // that it is ready.
-func (d *desk) start(commands string) {
+func (d *shell) start(commands string) {
 	d.t.Helper()
 	d.up = d.bash(commands, d.out)
 	if err := d.up.Start(); err != nil {
@@ -143,7 +143,7 @@ func (d *desk) start(commands string) {
 
 // run types the commands of terminal 2, one line after the other. Each line
 // must succeed.
-func (d *desk) run(commands string) {
+func (d *shell) run(commands string) {
 	d.t.Helper()
 	var script strings.Builder
 	for line := range strings.Lines(commands) {
@@ -161,7 +161,7 @@ func (d *desk) run(commands string) {
 }
 
 // interrupt presses Ctrl-C in terminal 1 and looks for what is left.
-func (d *desk) interrupt() {
+func (d *shell) interrupt() {
 	d.t.Helper()
 	if err := syscall.Kill(-d.up.Process.Pid, syscall.SIGINT); err != nil {
 		d.t.Fatal(err)
@@ -172,7 +172,7 @@ func (d *desk) interrupt() {
 		if err != nil && !errors.As(err, &exit) {
 			d.t.Error(err)
 		}
-	case <-time.After(harness.Patience):
+	case <-time.After(harness.Timeout):
 		d.t.Fatalf("terminal 1 goes on after Ctrl-C:\n%s", d.out)
 	}
 	left, err := os.ReadDir(filepath.Join(d.cache, "fleet-sandbox"))
@@ -203,7 +203,7 @@ func processesIn(folder string) []string {
 }
 
 // bash prepares a terminal of its own in the clone.
-func (d *desk) bash(commands string, out *transcript) *exec.Cmd {
+func (d *shell) bash(commands string, out *transcript) *exec.Cmd {
 	cmd := exec.Command("bash", "-c", commands)
 	cmd.Dir, cmd.Env = d.root, d.env
 	cmd.Stdout, cmd.Stderr = out, out

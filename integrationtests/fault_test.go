@@ -101,7 +101,7 @@ func TestKilledManagerConverges(t *testing.T) {
 		repo.Push()
 		select {
 		case <-middle:
-		case <-time.After(harness.Patience):
+		case <-time.After(harness.Timeout):
 			t.Fatal("the rollout did not begin")
 		}
 		w.KillManager()

@@ -24,7 +24,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -85,8 +85,8 @@ func must(t *testing.T, err error) {
 // wantReason checks the kind of an error and that its text says enough.
 func wantReason(t *testing.T, err error, reason string, pieces ...string) {
 	t.Helper()
-	if err == nil || fault.ReasonOf(err) != reason {
-		t.Fatalf("want %s, got %s: %v", reason, fault.ReasonOf(err), err)
+	if err == nil || reconcile.ReasonOf(err) != reason {
+		t.Fatalf("want %s, got %s: %v", reason, reconcile.ReasonOf(err), err)
 	}
 	for _, p := range pieces {
 		if !strings.Contains(err.Error(), p) {
@@ -171,7 +171,7 @@ func quickInstalls(t *testing.T, w helmWorld) {
 	t.Helper()
 	const limit = 250 * time.Millisecond
 	median := time.Hour
-	for round, end := 0, time.Now().Add(harness.Patience); median > limit && time.Now().Before(end); round++ {
+	for round, end := 0, time.Now().Add(harness.Timeout); median > limit && time.Now().Before(end); round++ {
 		var took []time.Duration
 		for i := range 7 {
 			d := bundle(fmt.Sprintf("quick-%d-%d", round, i), "id", "a.yaml", cm("a", "one"))

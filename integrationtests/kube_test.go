@@ -23,7 +23,7 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 func connect(t *testing.T, server *cluster.Cluster) *kube.Client {
@@ -43,7 +43,7 @@ func configMap(name string, data map[string]string) *corev1.ConfigMap {
 // signal and every 20 ms.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(harness.Patience)
+	deadline := time.NewTimer(harness.Timeout)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer deadline.Stop()
 	defer tick.Stop()
@@ -113,7 +113,7 @@ func kubePort(t *testing.T, server *cluster.Cluster) {
 			t.Fatal(err)
 		}
 		_, err = live.ScopeOf(ctx, schema.GroupVersionKind{Group: "nobody.example", Version: "v1", Kind: "Thing"})
-		if !fault.IsWait(err) {
+		if !reconcile.IsRequeue(err) {
 			t.Errorf("a kind without CRD may come: want a wait, got %v", err)
 		}
 		obj, err := live.Get(ctx, corev1.SchemeGroupVersion.WithKind("Namespace"), kube.Key{Name: "default"})
@@ -158,7 +158,7 @@ func kubeCache(t *testing.T, server *cluster.Cluster) {
 		}
 	})
 	worked := make(chan kube.Key, 10)
-	loop := kube.NewLoop("test", 2, func(_ context.Context, key kube.Key) (kube.Next, error) {
+	loop := kube.NewController("test", 2, func(_ context.Context, key kube.Key) (kube.Result, error) {
 		worked <- key
 		return kube.Done, nil
 	})

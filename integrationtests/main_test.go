@@ -23,13 +23,13 @@ func TestPorts(t *testing.T) {
 	server := harness.Cluster(t, "port")
 	t.Run("Helm", func(t *testing.T) { helmPort(t, server) })
 	installDefinitions(t, server)
-	for name, tell := range map[string]func(*testing.T, *cluster.Cluster){
+	for name, report := range map[string]func(*testing.T, *cluster.Cluster){
 		"API": definedKinds, "Schema": lintedObjects, "Kube": kubePort, "KubeCache": kubeCache, "KubeEvent": kubeEvent,
 		"KubeLease": kubeLease, "KubeLeaseConflict": kubeLeaseConflict, "KubeLeaseWatched": kubeLeaseWatched, "KubeTest": kubeTest,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tell(t, server)
+			report(t, server)
 		})
 	}
 }

@@ -118,23 +118,23 @@ func managerNeverDialsIn(t *testing.T) {
 	w := harness.Open(t)
 	for _, m := range w.Downstream() {
 		requests := w.Requests(w.Started(), nil, m)
-		strangers := map[string]int{}
+		unknownNames := map[string]int{}
 		agents := 0
 		for _, r := range requests {
 			switch {
 			case r.User == ownAgent:
 				agents++
 				if !strings.HasPrefix(r.Agent, "fleet-agent/") && !strings.HasPrefix(r.Agent, "Helm/") {
-					strangers[fmt.Sprintf("%s with the agent's credential", r.Agent)]++
+					unknownNames[fmt.Sprintf("%s with the agent's credential", r.Agent)]++
 				}
 			case !component(r.User):
-				strangers[fmt.Sprintf("%s, %s", r.User, r.Agent)]++
+				unknownNames[fmt.Sprintf("%s, %s", r.User, r.Agent)]++
 			}
 		}
 		if agents == 0 {
 			t.Errorf("%s: the audit log does not even show its agent", m.Name)
 		}
-		for who, times := range strangers {
+		for who, times := range unknownNames {
 			t.Errorf("%s: %d requests by %s", m.Name, times, who)
 		}
 	}

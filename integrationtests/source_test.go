@@ -187,11 +187,11 @@ func TestPrivateRepositoryOverSSH(t *testing.T) {
 	commit := repo.Commit("one")
 	server := gittest.ServeSSH(t, repo.Root())
 	other := gittest.ServeSSH(t, repo.Root())
-	stranger := strings.Replace(string(other.KnownHosts), other.Addr[strings.LastIndex(other.Addr, ":"):], server.Addr[strings.LastIndex(server.Addr, ":"):], 1)
+	foreign := strings.Replace(string(other.KnownHosts), other.Addr[strings.LastIndex(other.Addr, ":"):], server.Addr[strings.LastIndex(server.Addr, ":"):], 1)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: "ssh-credential"},
 		Type:       corev1.SecretTypeSSHAuth,
-		Data:       map[string][]byte{"ssh-privatekey": server.ClientKey, "known_hosts": []byte(stranger)},
+		Data:       map[string][]byte{"ssh-privatekey": server.ClientKey, "known_hosts": []byte(foreign)},
 	}
 	secret = harness.Create(w, w.Local, secret)
 	t.Cleanup(func() { harness.Delete(w, w.Local, secret) })

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
+	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 )
 
 // touch is what the command line says about how the agent keeps in touch with its
@@ -16,14 +16,14 @@ import (
 type touch struct{ fleet.ClusterCheckIn }
 
 func (t *touch) flags(fs *pflag.FlagSet) {
-	fs.StringVar(&t.Mode, "checkin-mode", rhythm.ModeWatch, "`watch`: always be connected to the manager; poll: connect at the times of checkin-schedule alone")
+	fs.StringVar(&t.Mode, "checkin-mode", heartbeat.ModeWatch, "`watch`: always be connected to the manager; poll: connect at the times of checkin-schedule alone")
 	fs.StringVar(&t.Schedule, "checkin-schedule", "", "when to connect with checkin-mode poll, as `cron` has it: minute, hour, day, month, day of week")
-	fs.StringVar(&t.TimeZone, "checkin-timezone", rhythm.DefaultTimeZone, "time `zone` of checkin-schedule, for example Europe/Berlin")
+	fs.StringVar(&t.TimeZone, "checkin-timezone", heartbeat.DefaultTimeZone, "time `zone` of checkin-schedule, for example Europe/Berlin")
 }
 
 // schedule is when the agent connects; nil: it is always connected.
-func (t *touch) schedule() (*rhythm.Schedule, error) {
-	s, err := rhythm.Read(&t.ClusterCheckIn, time.LoadLocation, time.Now())
+func (t *touch) schedule() (*heartbeat.Schedule, error) {
+	s, err := heartbeat.Read(&t.ClusterCheckIn, time.LoadLocation, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("checkin-mode, checkin-schedule and checkin-timezone: %w", err)
 	}
@@ -35,16 +35,16 @@ type interval struct{ d *time.Duration }
 
 // Set reads the text of the flag.
 func (i interval) Set(text string) (err error) {
-	*i.d, err = rhythm.ParseInterval(text)
+	*i.d, err = heartbeat.ParseInterval(text)
 	return err
 }
 
 // String is the text of the flag.
 func (i interval) String() string {
 	if i.d == nil {
-		return rhythm.Auto
+		return heartbeat.Auto
 	}
-	return rhythm.FormatInterval(*i.d)
+	return heartbeat.FormatInterval(*i.d)
 }
 
 // Type is what the help calls it.

@@ -16,7 +16,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/beside"
+	"github.com/fleetworkspace/fleet/pkg/plan/preflight"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
 
@@ -41,7 +41,7 @@ func (p *process) alone(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look for other managers: %w", err)
 	}
-	self := beside.Self{
+	self := preflight.Self{
 		Namespace: p.options.namespace, Implementation: version.Implementation, Takeover: p.options.takeover,
 		Shard: p.options.scope.Shard != "", Limited: len(p.options.scope.Workspaces) > 0,
 	}
@@ -50,11 +50,11 @@ func (p *process) alone(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("look for other managers: %w", err)
 		}
-		verdict, why := beside.Decide(self, seen)
+		verdict, why := preflight.Decide(self, seen)
 		switch verdict {
-		case beside.Refuse:
+		case preflight.Refuse:
 			return errors.New(why)
-		case beside.Begin:
+		case preflight.Begin:
 			p.sayLeases(seen)
 			return nil
 		}
@@ -70,7 +70,7 @@ func (p *process) alone(ctx context.Context) error {
 
 // sayLeases tells which leases of this namespace somebody else has: roles wait for
 // them.
-func (p *process) sayLeases(seen []beside.Manager) {
+func (p *process) sayLeases(seen []preflight.Manager) {
 	for _, m := range seen {
 		if m.Namespace != p.options.namespace {
 			continue
@@ -86,11 +86,11 @@ func (p *process) sayLeases(seen []beside.Manager) {
 
 // look finds what there is of managers, by namespace. What this account may not see
 // is left out.
-func (p *process) look(ctx context.Context, client kubernetes.Interface) ([]beside.Manager, error) {
-	found := map[string]*beside.Manager{}
-	in := func(namespace string) *beside.Manager {
+func (p *process) look(ctx context.Context, client kubernetes.Interface) ([]preflight.Manager, error) {
+	found := map[string]*preflight.Manager{}
+	in := func(namespace string) *preflight.Manager {
 		if found[namespace] == nil {
-			found[namespace] = &beside.Manager{Namespace: namespace}
+			found[namespace] = &preflight.Manager{Namespace: namespace}
 		}
 		return found[namespace]
 	}
@@ -121,8 +121,8 @@ func (p *process) look(ctx context.Context, client kubernetes.Interface) ([]besi
 }
 
 // configured adds what the ConfigMap of each namespace says.
-func (p *process) configured(ctx context.Context, client kubernetes.Interface, found map[string]*beside.Manager) ([]beside.Manager, error) {
-	out := make([]beside.Manager, 0, len(found))
+func (p *process) configured(ctx context.Context, client kubernetes.Interface, found map[string]*preflight.Manager) ([]preflight.Manager, error) {
+	out := make([]preflight.Manager, 0, len(found))
 	for namespace, m := range found {
 		config, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, fleet.ConfigMapController, metav1.GetOptions{})
 		switch {
@@ -153,8 +153,8 @@ func named(name string) metav1.ListOptions {
 }
 
 // leaseOf is a lease as it is now.
-func leaseOf(l *coordinationv1.Lease, now time.Time) beside.Lease {
-	out := beside.Lease{Name: l.Name, Holds: leaseHolds, Renewed: leaseHolds}
+func leaseOf(l *coordinationv1.Lease, now time.Time) preflight.Lease {
+	out := preflight.Lease{Name: l.Name, Holds: leaseHolds, Renewed: leaseHolds}
 	if l.Spec.HolderIdentity != nil {
 		out.Holder = *l.Spec.HolderIdentity
 	}

@@ -169,7 +169,7 @@ func (p *process) agentManagement(ctx context.Context) error {
 		return follower.Follow(ctx, p.settings, func(ctx context.Context, settings registration.Settings) error {
 			cfg := p.gate()
 			cfg.Settings = settings
-			return kube.Run(ctx, controllers.Report(p.log), agentmanagement.New(cfg, c, p.log).Parts()...)
+			return kube.Run(ctx, controllers.Report(p.log), agentmanagement.New(cfg, c, p.log).Runnables()...)
 		})
 	})
 }
@@ -180,7 +180,7 @@ func (p *process) cleanup(ctx context.Context) error {
 		return err
 	}
 	return controllers.Lead(ctx, p.config(), c, controllers.LeaseCleanup, func(ctx context.Context) error {
-		return kube.Run(ctx, controllers.Report(p.log), agentmanagement.NewCleanup(p.gate(), c, p.log).Parts()...)
+		return kube.Run(ctx, controllers.Report(p.log), agentmanagement.NewCleanup(p.gate(), c, p.log).Runnables()...)
 	})
 }
 
@@ -192,7 +192,7 @@ func (p *process) workspace(ctx context.Context) error {
 	}
 	cfg := workspace.Config{Mode: p.options.mode, Fail: controllers.Report(p.log)}
 	return controllers.Lead(ctx, p.config(), c, workspace.LeaseName, func(ctx context.Context) error {
-		return kube.Run(ctx, controllers.Report(p.log), workspace.New(cfg, c, p.log).Parts()...)
+		return kube.Run(ctx, controllers.Report(p.log), workspace.New(cfg, c, p.log).Runnables()...)
 	})
 }
 

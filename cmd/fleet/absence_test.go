@@ -90,11 +90,11 @@ func TestApplyNotesDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		args []string
-		told bool
+		args     []string
+		reported bool
 	}{{[]string{"settings"}, true}, {[]string{"settings", "settings"}, false}, {[]string{"shop"}, false}} {
 		_, notes, err := apply(t, dir, append([]string{"-o", "-", "--commit", "c1"}, c.args...)...)
-		if err != nil || strings.Contains(notes, "note: settings is the NAME of the bundles and a directory here") != c.told {
+		if err != nil || strings.Contains(notes, "note: settings is the NAME of the bundles and a directory here") != c.reported {
 			t.Errorf("%q: %v\n%s", c.args, err, notes)
 		}
 	}

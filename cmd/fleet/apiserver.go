@@ -28,7 +28,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
+	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
 )
 
 // bringer applies objects to another cluster, as kubectl apply --server-side
@@ -77,13 +77,13 @@ const hopLimit = 5 * time.Second
 const answerLimit = 1 << 20
 
 // probeServer asks an API server for its version.
-func probeServer(ctx context.Context, a access) checkup.ServerSeen {
-	seen := checkup.ServerSeen{URL: a.server}
+func probeServer(ctx context.Context, a access) diagnose.ServerSeen {
+	seen := diagnose.ServerSeen{URL: a.server}
 	cfg := rest.CopyConfig(a.rest)
 	cfg.Timeout = hopLimit
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		seen.Failed = &checkup.Hop{Part: "kubeconfig", Text: err.Error()}
+		seen.Failed = &diagnose.Hop{Part: "kubeconfig", Text: err.Error()}
 		return seen
 	}
 	began := time.Now()
@@ -95,7 +95,7 @@ func probeServer(ctx context.Context, a access) checkup.ServerSeen {
 	seen.Took, seen.Failed = time.Since(began), failed
 	var v version.Info
 	if failed == nil && (json.Unmarshal(body, &v) != nil || v.GitVersion == "") {
-		seen.Failed = &checkup.Hop{Part: "answer", Text: "that is no API server of Kubernetes"}
+		seen.Failed = &diagnose.Hop{Part: "answer", Text: "that is no API server of Kubernetes"}
 	}
 	seen.Version = v.GitVersion
 	return seen
@@ -103,12 +103,12 @@ func probeServer(ctx context.Context, a access) checkup.ServerSeen {
 
 // visitAddress looks whether an API server answers at an address, with the
 // authorities that agents trust. Who asks is nobody, so a refusal is an answer.
-func visitAddress(ctx context.Context, address string, ca []byte) *checkup.Hop {
+func visitAddress(ctx context.Context, address string, ca []byte) *diagnose.Hop {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(ca) > 0 {
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(ca) {
-			return &checkup.Hop{Part: "TLS", Text: "the configured certificate authority is no certificate"}
+			return &diagnose.Hop{Part: "TLS", Text: "the configured certificate authority is no certificate"}
 		}
 	}
 	transport := &http.Transport{TLSClientConfig: cfg, Proxy: http.ProxyFromEnvironment}
@@ -121,12 +121,12 @@ func visitAddress(ctx context.Context, address string, ca []byte) *checkup.Hop {
 }
 
 // ask gets /version of a server.
-func ask(ctx context.Context, client *http.Client, address string) ([]byte, *checkup.Hop) {
+func ask(ctx context.Context, client *http.Client, address string) ([]byte, *diagnose.Hop) {
 	ctx, cancel := context.WithTimeout(ctx, 2*hopLimit)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(address, "/")+"/version", nil)
 	if err != nil {
-		return nil, &checkup.Hop{Part: "address", Text: "that is no URL"}
+		return nil, &diagnose.Hop{Part: "address", Text: "that is no URL"}
 	}
 	answer, err := client.Do(r)
 	if err != nil {
@@ -136,13 +136,13 @@ func ask(ctx context.Context, client *http.Client, address string) ([]byte, *che
 	switch answer.StatusCode {
 	case http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, &checkup.Hop{Part: hopCredentials, Text: "the server refuses them (" + answer.Status + ")"}
+		return nil, &diagnose.Hop{Part: hopCredentials, Text: "the server refuses them (" + answer.Status + ")"}
 	default:
 		text := answer.Status
 		if answer.StatusCode == http.StatusBadRequest && r.URL.Scheme == "http" {
 			text += ": if the server speaks HTTPS, write https://"
 		}
-		return nil, &checkup.Hop{Part: "answer", Text: text}
+		return nil, &diagnose.Hop{Part: "answer", Text: text}
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, answerLimit))
 	if err != nil {
@@ -155,7 +155,7 @@ func ask(ctx context.Context, client *http.Client, address string) ([]byte, *che
 const hopCredentials = "credentials"
 
 // hopOf names the part of the way at which a request ended.
-func hopOf(err error) *checkup.Hop {
+func hopOf(err error) *diagnose.Hop {
 	var dns *net.DNSError
 	var op *net.OpError
 	var unknown x509.UnknownAuthorityError
@@ -170,21 +170,21 @@ func hopOf(err error) *checkup.Hop {
 	}
 	switch {
 	case errors.As(err, &dns):
-		return &checkup.Hop{Part: "name", Text: fmt.Sprintf("%q is not known (%s)", dns.Name, dns.Err)}
+		return &diagnose.Hop{Part: "name", Text: fmt.Sprintf("%q is not known (%s)", dns.Name, dns.Err)}
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return &checkup.Hop{Part: "TLS", Text: "the server speaks plain HTTP"}
+		return &diagnose.Hop{Part: "TLS", Text: "the server speaks plain HTTP"}
 	case errors.As(err, &unknown), errors.As(err, &host), errors.As(err, &invalid), errors.As(err, &alert), errors.As(err, &record):
-		return &checkup.Hop{Part: "TLS", Text: strings.TrimPrefix(text, "tls: failed to verify certificate: x509: ")}
+		return &diagnose.Hop{Part: "TLS", Text: strings.TrimPrefix(text, "tls: failed to verify certificate: x509: ")}
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &checkup.Hop{Part: "connection", Text: "refused: nothing listens there"}
+		return &diagnose.Hop{Part: "connection", Text: "refused: nothing listens there"}
 	case errors.Is(err, context.DeadlineExceeded), os.IsTimeout(err):
-		return &checkup.Hop{Part: "connection", Text: "no answer in time: dropped on the way, or the server hangs"}
+		return &diagnose.Hop{Part: "connection", Text: "no answer in time: dropped on the way, or the server hangs"}
 	case errors.As(err, &op) && op.Op == "dial":
-		return &checkup.Hop{Part: "connection", Text: text}
+		return &diagnose.Hop{Part: "connection", Text: text}
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return &checkup.Hop{Part: "connection", Text: "ended by the other side"}
+		return &diagnose.Hop{Part: "connection", Text: "ended by the other side"}
 	}
-	return &checkup.Hop{Part: "request", Text: text}
+	return &diagnose.Hop{Part: "request", Text: text}
 }
 
 // absentOK is an error, but for one that says that an object is not there.

@@ -273,7 +273,7 @@ func runApply(ctx context.Context, g *globals, o applyOptions, std stdio) error 
 	if err != nil {
 		return err
 	}
-	if err := tellFindings(std, set, o.strict, o.output != ""); err != nil {
+	if err := reportFindings(std, set, o.strict, o.output != ""); err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(set.Results, func(r bundle.Result) bool { return r.Bundle != nil }) {

@@ -133,7 +133,7 @@ func (o *applyOptions) gather(std stdio) error {
 		return ofFlag("targets-file", err)
 	}
 	targets, found := fleetyaml.ParseTargets(o.targetsFile, data)
-	if n := tellFound(std, found, o.strict); n > 0 {
+	if n := reportFound(std, found, o.strict); n > 0 {
 		return fmt.Errorf("%w: %s in %s", errInput, plural(n, "error"), o.targetsFile)
 	}
 	o.bundle.Targets, o.bundle.Restrictions = targets.Targets, targets.TargetRestrictions
@@ -256,10 +256,10 @@ func below(here, arg string) (string, error) {
 		errInput, arg, here, filepath.Clean(dir), name)
 }
 
-// tellFindings says what was found, and fails if any of it is an error, or with
+// reportFindings says what was found, and fails if any of it is an error, or with
 // strict anything at all.
-func tellFindings(std stdio, set bundle.Set, strict, printing bool) error {
-	n := tellFound(std, set.All(), strict)
+func reportFindings(std stdio, set bundle.Set, strict, printing bool) error {
+	n := reportFound(std, set.All(), strict)
 	if n == 0 {
 		return nil
 	}
@@ -270,9 +270,9 @@ func tellFindings(std stdio, set bundle.Set, strict, printing bool) error {
 	return fmt.Errorf("%w: %s, nothing is %s", errInput, plural(n, "error"), done)
 }
 
-// tellFound says what was found, and returns how much of it is an error: with strict all
+// reportFound says what was found, and returns how much of it is an error: with strict all
 // of it.
-func tellFound(std stdio, found []finding.Finding, strict bool) int {
+func reportFound(std stdio, found []finding.Finding, strict bool) int {
 	n := 0
 	for _, f := range found {
 		if strict {
@@ -281,13 +281,13 @@ func tellFound(std stdio, found []finding.Finding, strict bool) int {
 		if f.Severity == finding.Error {
 			n++
 		}
-		tellFinding(std, f)
+		reportFinding(std, f)
 	}
 	return n
 }
 
-// tellFinding says one thing that is wrong, and what would help.
-func tellFinding(std stdio, f finding.Finding) {
+// reportFinding says one thing that is wrong, and what would help.
+func reportFinding(std stdio, f finding.Finding) {
 	std.note("%s", f)
 	if f.Hint != "" {
 		std.note("    %s", f.Hint)

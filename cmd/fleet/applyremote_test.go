@@ -111,12 +111,12 @@ func TestApplyRefusesFlags(t *testing.T) {
 }
 
 // Programs that ran the reference's command line read errors as JSON.
-func TestTellError(t *testing.T) {
+func TestReportError(t *testing.T) {
 	for want, value := range map[string]string{
 		"error: no \"x\"\n": "", "{\"fleetErrorMessage\":\"no \\\"x\\\"\",\"level\":\"fatal\",\"msg\":\"Fleet cli failed\"}\n": "True",
 	} {
 		var out bytes.Buffer
-		tellError(&out, errors.New(`no "x"`), func(string) string { return value })
+		reportError(&out, errors.New(`no "x"`), func(string) string { return value })
 		if out.String() != want {
 			t.Errorf("want %q, got %q", want, out.String())
 		}

@@ -16,10 +16,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
 
@@ -185,10 +185,10 @@ func (o *applyOptions) registries() *oci.Client {
 // wrote says what became of it.
 func (o *applyOptions) wrote(done publish.Done, s *session, err error) error {
 	for _, f := range done.Findings {
-		tellFinding(s.std, f)
+		reportFinding(s.std, f)
 	}
 	if err != nil {
-		if fault.ReasonOf(err) == fleet.ReasonSuspended {
+		if reconcile.ReasonOf(err) == fleet.ReasonSuspended {
 			return fmt.Errorf("%w: %w", errRefused, err)
 		}
 		return reached(s.server, err)

@@ -137,7 +137,7 @@ func runBundleDiff(ctx context.Context, o bundleDiffOptions, s *session) error {
 		err = o.suggest(ctx, s, differing)
 	}
 	if err == nil && away && len(differing) == 0 {
-		return told{errPartly}
+		return reported{errPartly}
 	}
 	return err
 }
@@ -283,7 +283,7 @@ func (o bundleDiffOptions) show(s *session, all int, differing []*fleet.BundleDe
 		s.std.note("nothing differs; looked at: %d", all)
 		return nil
 	}
-	return told{errDifferences}
+	return reported{errDifferences}
 }
 
 func (o bundleDiffOptions) table(s *session, differing []*fleet.BundleDeployment) {
@@ -458,7 +458,7 @@ func (o bundleDiffOptions) suggest(ctx context.Context, s *session, differing []
 		s.std.note("cannot be ignored: %s", l)
 	}
 	if len(left) > 0 {
-		return told{errPartly}
+		return reported{errPartly}
 	}
 	return nil
 }

@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	signs "github.com/fleetworkspace/fleet/pkg/controllers/table"
+	signs "github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/git"
-	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
+	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
@@ -44,14 +44,14 @@ func newCheckCommand(g *globals, std stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c := checker{session: s, seen: checkup.Seen{Now: s.now(), Namespace: s.system, Program: version.Version, Unread: map[string]string{}}}
+			c := checker{session: s, seen: diagnose.Seen{Now: s.now(), Namespace: s.system, Program: version.Version, Unread: map[string]string{}}}
 			if c.seen.Server = g.probe(cmd.Context(), s.access); c.seen.Server.Failed == nil {
 				if err := cmp.Or(s.served(cmd.Context()), s.missing(cmd.Context())); err != nil {
 					return err
 				}
 				c.look(cmd.Context(), g)
 			}
-			return runCheck(o, s, checkup.Examine(c.seen))
+			return runCheck(o, s, diagnose.Examine(c.seen))
 		},
 	}
 	o.addFlag(cmd.Flags(), checkFormats...)
@@ -59,8 +59,8 @@ func newCheckCommand(g *globals, std stdio) *cobra.Command {
 }
 
 // runCheck prints findings. The error is for those that fail.
-func runCheck(o output, s *session, findings []checkup.Finding) error {
-	worst := checkup.Worst(findings)
+func runCheck(o output, s *session, findings []diagnose.Finding) error {
+	worst := diagnose.Worst(findings)
 	if o.machine() {
 		doc := CheckReport{Document: document("CheckReport"), Server: s.server, Verdict: worst, Findings: findings}
 		if err := o.print(s.std, doc, false); err != nil {
@@ -76,10 +76,10 @@ func runCheck(o output, s *session, findings []checkup.Finding) error {
 			}
 		}
 	}
-	if worst == checkup.Fail {
-		return told{errNotReady}
+	if worst == diagnose.Fail {
+		return reported{errNotReady}
 	}
-	if most, skipped, of := checkup.Blind(findings); most {
+	if most, skipped, of := diagnose.Blind(findings); most {
 		return fmt.Errorf("%d of %d checks could not look: whether the installation is well is not known; ask a user with more rights to run it", skipped, of)
 	}
 	return nil
@@ -88,7 +88,7 @@ func runCheck(o output, s *session, findings []checkup.Finding) error {
 // A checker collects what there is to judge.
 type checker struct {
 	*session
-	seen checkup.Seen
+	seen diagnose.Seen
 
 	repos       []*fleet.GitRepo // of gitRepos
 	reposFailed error
@@ -102,33 +102,33 @@ func (c *checker) look(ctx context.Context, g *globals) {
 		check string
 		read  func(context.Context) error
 	}{
-		{checkup.Manager, c.readManager},
-		{checkup.CRDs, c.readCRDs},
-		{checkup.Tokens, c.readTokens},
-		{checkup.Agents, c.readAgents},
-		{checkup.Sources, c.readSources},
-		{checkup.Accounts, c.readAccounts},
-		{checkup.Resources, c.readBundles},
+		{diagnose.Manager, c.readManager},
+		{diagnose.CRDs, c.readCRDs},
+		{diagnose.Tokens, c.readTokens},
+		{diagnose.Agents, c.readAgents},
+		{diagnose.Sources, c.readSources},
+		{diagnose.Accounts, c.readAccounts},
+		{diagnose.Resources, c.readBundles},
 	} {
 		if err := part.read(ctx); err != nil {
 			c.seen.Unread[part.check] = err.Error()
 		}
 	}
-	if why := c.seen.Unread[checkup.Agents]; why != "" {
-		c.seen.Unread[checkup.Clocks], c.seen.Unread[checkup.Identity], c.seen.Unread[checkup.Credentials] = why, why, why
+	if why := c.seen.Unread[diagnose.Agents]; why != "" {
+		c.seen.Unread[diagnose.Clocks], c.seen.Unread[diagnose.Identity], c.seen.Unread[diagnose.Credentials] = why, why, why
 	}
 	if err := c.readRoles(ctx); err != nil {
 		c.seen.Roles = nil // who may not see all of them is not told of any
 	}
-	if why := c.seen.Unread[checkup.Resources]; why != "" {
-		c.seen.Unread[checkup.Templates], c.seen.Unread[checkup.Kustomize], c.seen.Unread[checkup.Reads] = why, why, why
+	if why := c.seen.Unread[diagnose.Resources]; why != "" {
+		c.seen.Unread[diagnose.Templates], c.seen.Unread[diagnose.Kustomize], c.seen.Unread[diagnose.Reads] = why, why, why
 	}
-	if why := c.seen.Unread[checkup.Accounts]; why != "" {
-		c.seen.Unread[checkup.Objects] = why
+	if why := c.seen.Unread[diagnose.Accounts]; why != "" {
+		c.seen.Unread[diagnose.Objects] = why
 	}
 	settings, ok := c.readSettings(ctx)
 	c.seen.Bundles.RequireLabel = settings.RequireDownstreamLabel
-	c.seen.Address = checkup.AddressSeen{Known: ok, URL: settings.APIServerURL}
+	c.seen.Address = diagnose.AddressSeen{Known: ok, URL: settings.APIServerURL}
 	if settings.APIServerURL != "" {
 		c.seen.Address.Failed = g.visit(ctx, settings.APIServerURL, settings.APIServerCA)
 	}
@@ -192,7 +192,7 @@ func (c *checker) readCRDs(ctx context.Context) error {
 		for _, u := range items {
 			if u.GetName() == kind.Name() {
 				revision, _ := strconv.Atoi(u.GetAnnotations()[fleet.AnnotationCRDRevision])
-				c.seen.CRDs = append(c.seen.CRDs, checkup.CRD{Name: u.GetName(), Revision: revision})
+				c.seen.CRDs = append(c.seen.CRDs, diagnose.CRD{Name: u.GetName(), Revision: revision})
 			}
 		}
 	}
@@ -207,8 +207,8 @@ func (c *checker) readTokens(ctx context.Context) (err error) {
 func (c *checker) readAgents(ctx context.Context) error {
 	clusters, err := listAs[fleet.Cluster](ctx, c.session, mustKind("clusters"), "")
 	for _, one := range clusters {
-		sign := signs.ReadSign(one)
-		c.seen.Agents = append(c.seen.Agents, checkup.AgentSeen{Cluster: one, Sign: sign.Time, Protocol: sign.Protocol})
+		heartbeat := signs.ReadHeartbeat(one)
+		c.seen.Agents = append(c.seen.Agents, diagnose.AgentSeen{Cluster: one, Heartbeat: heartbeat.Time, Protocol: heartbeat.Protocol})
 	}
 	return err
 }
@@ -226,7 +226,7 @@ func (c *checker) readSources(ctx context.Context) error {
 	repos, err := c.gitRepos(ctx)
 	for _, r := range repos {
 		if host, _, err := net.SplitHostPort(git.Host(r.Spec.Repo)); err == nil {
-			c.seen.Sources = append(c.seen.Sources, checkup.SourceSeen{GitRepo: r.Namespace + "/" + r.Name, Host: host})
+			c.seen.Sources = append(c.seen.Sources, diagnose.SourceSeen{GitRepo: r.Namespace + "/" + r.Name, Host: host})
 		}
 	}
 	return err
@@ -252,7 +252,7 @@ func (c *checker) readAccounts(ctx context.Context) error {
 			bd, err := as[fleet.BundleDeployment](u)
 			if err == nil {
 				repo := bd.Labels[fleet.LabelBundleNamespace] + "/" + bd.Labels[fleet.LabelRepoName]
-				c.seen.Accounts = append(c.seen.Accounts, checkup.AccountsOf(bd, forced[repo])...)
+				c.seen.Accounts = append(c.seen.Accounts, diagnose.AccountsOf(bd, forced[repo])...)
 				c.seen.Shared.Add(bd)
 			}
 			return err
@@ -279,7 +279,7 @@ type CheckReport struct {
 	// Server is the address of the API server.
 	Server string `json:"server"`
 	// Verdict is the worst of the findings: ok, warn or FAIL.
-	Verdict checkup.Verdict `json:"verdict"`
+	Verdict diagnose.Verdict `json:"verdict"`
 	// Findings are in the order in which they were made.
-	Findings []checkup.Finding `json:"findings"`
+	Findings []diagnose.Finding `json:"findings"`
 }

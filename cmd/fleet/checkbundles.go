@@ -9,9 +9,9 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
-	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
 )
 
@@ -31,7 +31,7 @@ func (c *checker) readBundles(ctx context.Context) error {
 		if err := c.readValues(ctx, b); err != nil {
 			return err
 		}
-		seen := checkup.BundleSeen{Bundle: b, Origins: map[deployment.Source]deployment.Origin{}, Loads: refused}
+		seen := diagnose.BundleSeen{Bundle: b, Origins: map[deployment.Source]deployment.Origin{}, Loads: refused}
 		sources, err := deployment.Sources(&b.Spec)
 		if err != nil {
 			sources = nil // its status says so

@@ -5,7 +5,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
+	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
 )
 
 // readRoles reads what is granted in workspaces. Who may not see that is not told of
@@ -41,12 +41,12 @@ func (c *checker) readRoles(ctx context.Context) error {
 	}
 	for _, r := range roles {
 		if workspaces[r.Namespace] {
-			c.seen.Roles = append(c.seen.Roles, checkup.RoleSeen{Workspace: r.Namespace, Kind: "Role", Name: r.Name, Rules: r.Rules})
+			c.seen.Roles = append(c.seen.Roles, diagnose.RoleSeen{Workspace: r.Namespace, Kind: "Role", Name: r.Name, Rules: r.Rules})
 		}
 	}
 	for _, r := range clusterRoles {
 		for workspace := range granted[r.Name] {
-			c.seen.Roles = append(c.seen.Roles, checkup.RoleSeen{Workspace: workspace, Kind: "ClusterRole", Name: r.Name, Rules: r.Rules})
+			c.seen.Roles = append(c.seen.Roles, diagnose.RoleSeen{Workspace: workspace, Kind: "ClusterRole", Name: r.Name, Rules: r.Rules})
 		}
 	}
 	return nil

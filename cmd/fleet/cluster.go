@@ -55,7 +55,7 @@ func newClusterListCommand(g *globals, std stdio) *cobra.Command {
 			if err := runGet(cmd.Context(), o, s); err != nil {
 				return err
 			}
-			return tellWaiting(cmd.Context(), s)
+			return reportWaiting(cmd.Context(), s)
 		},
 	}
 	fs := cmd.Flags()
@@ -78,9 +78,9 @@ func (s *session) asking(ctx context.Context) ([]*fleet.ClusterRegistration, err
 	}), nil
 }
 
-// tellWaiting notes who waits to be accepted. Who may not list requests is not
+// reportWaiting notes who waits to be accepted. Who may not list requests is not
 // told.
-func tellWaiting(ctx context.Context, s *session) error {
+func reportWaiting(ctx context.Context, s *session) error {
 	waiting, err := s.asking(ctx)
 	if err != nil {
 		return nil
@@ -277,7 +277,7 @@ func runClusterForget(ctx context.Context, o forgetOptions, s *session) error {
 		s.std.note("to take the agent off there: kubectl -n %s delete deployment fleet-agent", or(c.Status.Agent.Namespace, s.system))
 	}
 	if len(left) > 0 {
-		return told{errPartly}
+		return reported{errPartly}
 	}
 	return nil
 }

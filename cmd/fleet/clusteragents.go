@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/agents"
+	"github.com/fleetworkspace/fleet/pkg/plan/agentrollout"
 )
 
 const clusterAgentsText = `Shows how far the manager is with updating the agents of its clusters.
@@ -129,25 +129,25 @@ func (g *globals) aboutAgents(ctx context.Context, std stdio, o clusterAgentsOpt
 }
 
 // agentsNow reads what the manager says of the agents, and what it was told.
-func (s *session) agentsNow(ctx context.Context) (agents.State, agents.Order, error) {
-	if _, err := s.api.Get(ctx, configMaps, s.system, agents.ConfigMapName); apierrors.IsForbidden(err) {
-		return agents.State{}, agents.Order{}, fmt.Errorf("this user may not read what the manager says of agents: %w", err)
+func (s *session) agentsNow(ctx context.Context) (agentrollout.State, agentrollout.Order, error) {
+	if _, err := s.api.Get(ctx, configMaps, s.system, agentrollout.ConfigMapName); apierrors.IsForbidden(err) {
+		return agentrollout.State{}, agentrollout.Order{}, fmt.Errorf("this user may not read what the manager says of agents: %w", err)
 	}
-	m, err := getAs[corev1.ConfigMap](ctx, s, configMaps, s.system, agents.ConfigMapName)
+	m, err := getAs[corev1.ConfigMap](ctx, s, configMaps, s.system, agentrollout.ConfigMapName)
 	if err != nil {
-		return agents.State{}, agents.Order{}, err
+		return agentrollout.State{}, agentrollout.Order{}, err
 	}
 	if m == nil {
 		if err := s.managerAbsent(ctx); err != nil {
-			return agents.State{}, agents.Order{}, err
+			return agentrollout.State{}, agentrollout.Order{}, err
 		}
 	}
-	if m == nil || m.Data[agents.KeyState] == "" {
-		return agents.State{}, agents.Order{}, fmt.Errorf(
+	if m == nil || m.Data[agentrollout.KeyState] == "" {
+		return agentrollout.State{}, agentrollout.Order{}, fmt.Errorf(
 			"the manager in %s says nothing of agents: it does not update them (chart value manageAgent), or runs elsewhere (--system-namespace)", s.system)
 	}
-	state, err := agents.ParseState(m.Data[agents.KeyState])
-	return state, agents.ParseOrder(m.Data[agents.KeyOrder]), err
+	state, err := agentrollout.ParseState(m.Data[agentrollout.KeyState])
+	return state, agentrollout.ParseOrder(m.Data[agentrollout.KeyOrder]), err
 }
 
 func runClusterAgents(ctx context.Context, o clusterAgentsOptions, s *session) error {
@@ -160,13 +160,13 @@ func runClusterAgents(ctx context.Context, o clusterAgentsOptions, s *session) e
 	} else {
 		err = printAgents(s.std.out, state)
 	}
-	if err == nil && o.exitCode && (state.Phase != agents.Current || state.UpToDate < state.Agents) {
-		return told{errNotReady}
+	if err == nil && o.exitCode && (state.Phase != agentrollout.Current || state.UpToDate < state.Agents) {
+		return reported{errNotReady}
 	}
 	return err
 }
 
-func rolloutOf(s agents.State, order agents.Order) AgentRollout {
+func rolloutOf(s agentrollout.State, order agentrollout.Order) AgentRollout {
 	out := AgentRollout{
 		Document: document("AgentRollout"), Phase: string(s.Phase), Message: s.Message, Image: s.Image, From: s.From,
 		Agents: s.Agents, Current: s.UpToDate, Waiting: s.Wave, Offline: s.Offline, Held: s.Held, FailedCount: s.FailedCount,
@@ -174,13 +174,13 @@ func rolloutOf(s agents.State, order agents.Order) AgentRollout {
 	for _, f := range s.Failed {
 		out.Failed = append(out.Failed, FailedAgent(f))
 	}
-	if s.Phase == agents.Returned {
+	if s.Phase == agentrollout.Returned {
 		out.CalledBack = &CalledBack{Image: order.Image, To: order.To, By: order.By, Reason: order.Reason, At: order.At}
 	}
 	return out
 }
 
-func printAgents(out io.Writer, s agents.State) error {
+func printAgents(out io.Writer, s agentrollout.State) error {
 	say(out, "%s: %s\n", s.Phase, s.Message)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(w, "IMAGE\tFROM\tAGENTS\tCURRENT\tWAITING\tOFFLINE\tHELD\tFAILED")
@@ -197,7 +197,7 @@ func printAgents(out io.Writer, s agents.State) error {
 	if more := s.FailedCount - len(s.Failed); more > 0 {
 		say(w, "and %d more\t\n", more)
 	}
-	if err := w.Flush(); err != nil || s.Phase != agents.Halted {
+	if err := w.Flush(); err != nil || s.Phase != agentrollout.Halted {
 		return err
 	}
 	_, err := fmt.Fprintln(out, "\nto return to the version before:  fleet cluster agents rollback")
@@ -209,7 +209,7 @@ func runAgentsRollback(ctx context.Context, o clusterAgentsOptions, s *session) 
 	if err != nil {
 		return err
 	}
-	if state.Phase == agents.Returned {
+	if state.Phase == agentrollout.Returned {
 		return fmt.Errorf("%w: %s was called back already; fleet cluster agents shows how far it is", errRefused, order.Image)
 	}
 	to := o.to
@@ -223,12 +223,12 @@ func runAgentsRollback(ctx context.Context, o clusterAgentsOptions, s *session) 
 		return fmt.Errorf("--to %s: that is the image that agents should have now", to)
 	}
 	s.std.note("%s, all workspaces", s.server)
-	order = agents.Order{Image: state.Image, To: to, By: s.whoami(ctx), Reason: o.reason, At: s.now().UTC().Truncate(time.Second)}
-	if err := s.tellAgents(ctx, order.String()); err != nil {
+	order = agentrollout.Order{Image: state.Image, To: to, By: s.whoami(ctx), Reason: o.reason, At: s.now().UTC().Truncate(time.Second)}
+	if err := s.reportAgents(ctx, order.String()); err != nil {
 		return err
 	}
 	if o.output.machine() {
-		state.Phase = agents.Returned
+		state.Phase = agentrollout.Returned
 		return o.output.print(s.std, rolloutOf(state, order), false)
 	}
 	say(s.std.out, "called back: %s; agents that have it return to %s\nto see how far they are:  fleet cluster agents\n", order.Image, to)
@@ -241,28 +241,28 @@ func runAgentsResume(ctx context.Context, o clusterAgentsOptions, s *session) er
 		return err
 	}
 	text := "nothing was called back\n"
-	if order != (agents.Order{}) {
+	if order != (agentrollout.Order{}) {
 		s.std.note("%s, all workspaces", s.server)
-		if err := s.tellAgents(ctx, nil); err != nil {
+		if err := s.reportAgents(ctx, nil); err != nil {
 			return err
 		}
 		text = fmt.Sprintf("agents are updated to %s again\n", order.Image)
-		state.Phase = agents.Rolling
+		state.Phase = agentrollout.Rolling
 	}
 	if o.output.machine() {
-		return o.output.print(s.std, rolloutOf(state, agents.Order{}), false)
+		return o.output.print(s.std, rolloutOf(state, agentrollout.Order{}), false)
 	}
 	_, err = io.WriteString(s.std.out, text)
 	return err
 }
 
-// tellAgents writes an order, or nil for none.
-func (s *session) tellAgents(ctx context.Context, order any) error {
-	body, err := json.Marshal(map[string]any{"data": map[string]any{agents.KeyOrder: order}})
+// reportAgents writes an order, or nil for none.
+func (s *session) reportAgents(ctx context.Context, order any) error {
+	body, err := json.Marshal(map[string]any{"data": map[string]any{agentrollout.KeyOrder: order}})
 	if err != nil {
 		return err
 	}
-	_, err = s.api.Patch(ctx, configMaps, s.system, agents.ConfigMapName, body)
+	_, err = s.api.Patch(ctx, configMaps, s.system, agentrollout.ConfigMapName, body)
 	if err != nil {
 		return reached(s.server, fmt.Errorf("write the order: %w", err))
 	}

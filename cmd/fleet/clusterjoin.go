@@ -16,7 +16,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/manifest"
+	"github.com/fleetworkspace/fleet/pkg/plan/install"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -90,13 +90,13 @@ func (o clusterJoinOptions) check() (time.Duration, error) {
 	if why := validation.IsDNS1123Label(o.name); len(why) > 0 {
 		return 0, fmt.Errorf("name %q: %s", o.name, why[0])
 	}
-	if err := manifest.CheckLabels(o.labels); err != nil {
+	if err := install.CheckLabels(o.labels); err != nil {
 		return 0, err
 	}
 	if o.timeout < 0 {
 		return 0, errors.New("--timeout must not be below 0")
 	}
-	ttl, err := manifest.ParseLifetime(o.ttl)
+	ttl, err := install.ParseLifetime(o.ttl)
 	if err != nil {
 		return 0, fmt.Errorf("--ttl: %w", err)
 	}

@@ -95,7 +95,7 @@ func runClusterRotate(ctx context.Context, o clusterRotateOptions, s *session) e
 	case c.Status.Display.State == fleet.Offline:
 		say(s.std.out, "another credential for cluster %s/%s is ordered; it is Offline, last seen %s (%s ago), and takes it when it is back: until then the one before is good\n",
 			s.scope, o.name, view.Clock(seen, s.now()), view.Ago(seen, s.now()))
-		return told{errPartly}
+		return reported{errPartly}
 	}
 	if absence == "" {
 		s.std.note("ordered; the agent hears of it with its next check-in")

@@ -16,7 +16,7 @@ func TestClusterRotateWaits(t *testing.T) {
 	var out, notes bytes.Buffer
 	root := st.globals(func() {}).command(stdio{in: strings.NewReader(""), out: &out, err: &notes})
 	root.SetArgs([]string{"cluster", "rotate", "-n", "fleet-default", "c1"})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	go func() { // the manager
 		clusters := mustKind("clusters").resource()

@@ -27,14 +27,14 @@ type row struct {
 
 // around is what a row needs besides its object.
 type around struct {
-	now     time.Time
-	wide    bool
-	bundles map[view.Key]ready             // of each GitRepo
-	own     map[view.Key][]*fleet.Bundle   // of each GitRepo, without spec and status
-	held    map[view.Key]string            // by GitRepo, what its first Bundle with a removal that waits for a person says
-	strays  map[view.Key]map[string]string // of each GitRepo, its Bundles that target no cluster, by name, and what they say
-	holders holders
-	told    toldFindings // with wide, of GitRepos
+	now      time.Time
+	wide     bool
+	bundles  map[view.Key]ready             // of each GitRepo
+	own      map[view.Key][]*fleet.Bundle   // of each GitRepo, without spec and status
+	held     map[view.Key]string            // by GitRepo, what its first Bundle with a removal that waits for a person says
+	strays   map[view.Key]map[string]string // of each GitRepo, its Bundles that target no cluster, by name, and what they say
+	holders  holders
+	reported reportedFindings // with wide, of GitRepos
 }
 
 // repoState is the state of a GitRepo, which is Held while a removal of one of its bundles
@@ -67,9 +67,9 @@ func (x around) repoMessage(r *fleet.GitRepo) string {
 		switch {
 		case c == nil || c.Message == "":
 		case c.Message == text:
-			text = x.told.full(r, text)
+			text = x.reported.full(r, text)
 		case kind == fleet.ConditionStalled && strings.Contains(warnings, " warnings: "):
-			warnings = x.told.full(r, warnings)
+			warnings = x.reported.full(r, warnings)
 		}
 	}
 	if text != "" && warnings != "" {

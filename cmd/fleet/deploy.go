@@ -11,8 +11,8 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -223,7 +223,7 @@ func (o deployOptions) print(std stdio, doc Deployed, manifest string) error {
 // undeployed says whether the input is to blame for an error of Helm's.
 func undeployed(d helm.Deployment, err error) error {
 	err = fmt.Errorf("release %s: %w", d.ID, err)
-	switch fault.ReasonOf(err) {
+	switch reconcile.ReasonOf(err) {
 	case release.ReasonBadContent, release.ReasonBadChart, release.ReasonBadTemplate, release.ReasonBadValues, release.ReasonBadYAML,
 		release.ReasonBadKustomization, release.ReasonClusterScoped, release.ReasonInvalidObject, release.ReasonNotImplemented,
 		release.ReasonIncompatible, release.ReasonEmptyResult:

@@ -9,12 +9,12 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/printable"
 )
 
-// tellError writes the error that ends a command: one line, and a second where a right
+// reportError writes the error that ends a command: one line, and a second where a right
 // is missing that a user can be given; or with
 // FLEET_JSON_OUTPUT=true one line of JSON with the key fleetErrorMessage, as
 // programs that ran the reference's command line read it. What a server says in
 // it reaches no terminal as it is.
-func tellError(w io.Writer, err error, env func(string) string) {
+func reportError(w io.Writer, err error, env func(string) string) {
 	w = printable.NewWriter(w)
 	if !strings.EqualFold(env("FLEET_JSON_OUTPUT"), "true") {
 		fmt.Fprintf(w, "error: %s\n", errorText(err))

@@ -12,10 +12,10 @@ var (
 	errPartly      = errors.New("done in part")
 )
 
-// told is an ending that the command's own output has explained already.
-type told struct{ error }
+// reported is an ending that the command's own output has explained already.
+type reported struct{ error }
 
-func (t told) Unwrap() error { return t.error }
+func (t reported) Unwrap() error { return t.error }
 
 // exitCode is the one place where endings become numbers. docs/cli promises
 // them.

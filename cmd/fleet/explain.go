@@ -25,7 +25,7 @@ type explainOptions struct {
 	output  output
 	all     bool
 	watch   bool
-	news    *explainNews // with watch: what was printed
+	changes *explainChanges // with watch: what was printed
 }
 
 func newExplainCommand(g *globals, std stdio) *cobra.Command {
@@ -105,11 +105,11 @@ func runExplain(ctx context.Context, o explainOptions, s *session) error {
 	}
 	subject.Hidden = r.hidden
 	e := explain.Of(subject, at)
-	if err := o.tell(r, answer{b, at, newsOf(e), func() error { return o.print(s, e) }}); err != nil {
+	if err := o.report(r, answer{b, at, changesOf(e), func() error { return o.print(s, e) }}); err != nil {
 		return err
 	}
 	if !e.Ready() {
-		return told{errNotReady}
+		return reported{errNotReady}
 	}
 	return nil
 }
@@ -125,12 +125,12 @@ func (r *reading) overview(ctx context.Context, o explainOptions, subject explai
 	}
 	subject.Hidden = r.hidden
 	v := explain.Overview(subject, places)
-	news := answer{bundle: subject.Bundle, news: bundleExplanation(v), print: func() error { return o.printSurvey(r.s, v) }}
-	if err := o.tell(r, news); err != nil {
+	changes := answer{bundle: subject.Bundle, changes: bundleExplanation(v), print: func() error { return o.printSurvey(r.s, v) }}
+	if err := o.report(r, changes); err != nil {
 		return err
 	}
 	if v.Stopped() {
-		return told{errNotReady}
+		return reported{errNotReady}
 	}
 	return nil
 }

@@ -183,9 +183,9 @@ func (r *reading) unknownBundle(ctx context.Context, name string) error {
 	if err != nil {
 		return missing
 	}
-	told := r.s.findings(ctx, r.s.scope)
+	reported := r.s.findings(ctx, r.s.scope)
 	for _, repo := range repos {
-		if cause := explain.Unwritten(repo, name, told.of(repo)); cause != "" {
+		if cause := explain.Unwritten(repo, name, reported.of(repo)); cause != "" {
 			return fmt.Errorf("%w (%s)", missing, cause)
 		}
 		if !explain.Mine(repo, name) {

@@ -16,36 +16,36 @@ import (
 
 // An answer is an explanation that was made.
 type answer struct {
-	bundle *fleet.Bundle
-	at     explain.Place // zero: all clusters
-	news   any           // what makes it another answer: it holds no times of reading
-	print  func() error
+	bundle  *fleet.Bundle
+	at      explain.Place // zero: all clusters
+	changes any           // what makes it another answer: it holds no times of reading
+	print   func() error
 }
 
-// explainNews is what fleet explain -w has printed.
-type explainNews struct {
+// explainChanges is what fleet explain -w has printed.
+type explainChanges struct {
 	shown   string
 	queries []query // of what the answer depends on
 }
 
-// tell prints an answer; with -w only one that differs from the last, below the time.
-func (o explainOptions) tell(r *reading, a answer) error {
-	if o.news == nil {
+// report prints an answer; with -w only one that differs from the last, below the time.
+func (o explainOptions) report(r *reading, a answer) error {
+	if o.changes == nil {
 		r.note()
 		return a.print()
 	}
-	data, err := json.Marshal(a.news)
+	data, err := json.Marshal(a.changes)
 	if err != nil {
 		return fmt.Errorf("compare answers: %w", err)
 	}
-	first := o.news.shown == ""
-	if string(data) == o.news.shown {
+	first := o.changes.shown == ""
+	if string(data) == o.changes.shown {
 		return nil
 	}
-	o.news.shown = string(data)
+	o.changes.shown = string(data)
 	if first {
 		r.note()
-		o.news.queries = a.queries(r.hidden)
+		o.changes.queries = a.queries(r.hidden)
 	} else if !o.output.machine() {
 		say(r.s.std.out, "\n%s\n", view.Clock(r.s.now(), r.s.now()))
 	}
@@ -90,9 +90,9 @@ func nameField(name string) string {
 	return fields.OneTermEqualSelector("metadata.name", name).String()
 }
 
-// newsOf is an explanation without what changes while its answer stays: the evidence
+// changesOf is an explanation without what changes while its answer stays: the evidence
 // holds times at which something was read.
-func newsOf(e explain.Explanation) Explanation {
+func changesOf(e explain.Explanation) Explanation {
 	doc := explanation(e)
 	for i := range doc.Chain {
 		doc.Chain[i].Evidence = nil
@@ -102,9 +102,9 @@ func newsOf(e explain.Explanation) Explanation {
 
 // watchExplain prints the answer, and then each new one until ctx ends.
 func watchExplain(ctx context.Context, o explainOptions, s *session) error {
-	o.news = &explainNews{}
-	if err := runExplain(ctx, o, s); err != nil && !errors.As(err, new(told)) {
+	o.changes = &explainChanges{}
+	if err := runExplain(ctx, o, s); err != nil && !errors.As(err, new(reported)) {
 		return err
 	}
-	return s.refresh(ctx, o.news.queries, func(ctx context.Context) error { return runExplain(ctx, o, s) })
+	return s.refresh(ctx, o.changes.queries, func(ctx context.Context) error { return runExplain(ctx, o, s) })
 }

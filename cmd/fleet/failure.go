@@ -165,10 +165,10 @@ type ending struct {
 // It returns the exit code.
 func (g *globals) finish(cmd *cobra.Command, std stdio, end ending, env func(string) string) int {
 	err, code := end.err, exitCode(end.err, end.interrupted)
-	if err == nil || end.interrupted || errors.As(err, new(told)) {
+	if err == nil || end.interrupted || errors.As(err, new(reported)) {
 		return code
 	}
-	tellError(std.err, err, env)
+	reportError(std.err, err, env)
 	if o := documentFormat(cmd); o != "" && !g.answered {
 		_ = o.write(g.guarded(std).out, failure(cmd, err, code, g.ran), following(cmd)) // there is no one left to say it to
 	}

@@ -31,7 +31,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
 	provisioning "github.com/fleetworkspace/fleet/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
+	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
 	planreading "github.com/fleetworkspace/fleet/pkg/plan/reading"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -169,7 +169,7 @@ type fake struct {
 	writes []string
 	asked  []string // "list bundles", "get clusters": one for each request
 	url    string   // empty: https://127.0.0.1:31001
-	failed *checkup.Hop
+	failed *diagnose.Hop
 	left   map[string]*fleet.Reading // what the last reading of each GitRepo left
 }
 

@@ -17,12 +17,12 @@ import (
 // A condition of a GitRepo has room for the first thing that is wrong in a commit, and
 // says how many more there are. The manager tells each of them as an event.
 
-// toldFindings are the events about GitRepos that tell what is odd in a commit.
-type toldFindings map[view.Key][]*corev1.Event
+// reportedFindings are the events about GitRepos that tell what is odd in a commit.
+type reportedFindings map[view.Key][]*corev1.Event
 
 // findings reads what was told of the GitRepos in a namespace; empty: in all. It is nothing
 // where the user may not read events.
-func (s *session) findings(ctx context.Context, namespace string) toldFindings {
+func (s *session) findings(ctx context.Context, namespace string) reportedFindings {
 	items, _, err := s.listed(ctx, subject{namespace: namespace, kind: mustKind("repos").Kind}.query())
 	if err != nil {
 		return nil
@@ -31,17 +31,17 @@ func (s *session) findings(ctx context.Context, namespace string) toldFindings {
 	if err != nil {
 		return nil
 	}
-	told := toldFindings{}
+	reported := reportedFindings{}
 	for _, e := range events {
 		key := view.Key{Namespace: e.InvolvedObject.Namespace, Name: e.InvolvedObject.Name}
-		told[key] = append(told[key], e)
+		reported[key] = append(reported[key], e)
 	}
-	return told
+	return reported
 }
 
 // of are the findings about files of the commit that a GitRepo shows, each once and
 // sorted. The API server drops events after a time, so that some may be missing.
-func (t toldFindings) of(r *fleet.GitRepo) []string {
+func (t reportedFindings) of(r *fleet.GitRepo) []string {
 	events := t[view.Key{Namespace: r.Namespace, Name: r.Name}]
 	var since time.Time // when the commit was new
 	for _, e := range events {
@@ -71,7 +71,7 @@ func (s *session) unlisted(ctx context.Context, r *fleet.GitRepo) []string {
 
 // full is a message about files of a GitRepo, followed by all else that was told of them.
 // What was not told remains a number.
-func (t toldFindings) full(r *fleet.GitRepo, message string) string {
+func (t reportedFindings) full(r *fleet.GitRepo, message string) string {
 	first, more := view.Others(message)
 	begin, _ := strings.CutSuffix(first, "…")
 	others := slices.DeleteFunc(t.of(r), func(text string) bool { return strings.HasPrefix(text, begin) || strings.Contains(first, text) })

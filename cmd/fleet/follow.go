@@ -25,12 +25,12 @@ type change struct {
 // object, and from then on every change until ctx ends. It returns an error
 // only if the first list fails; later it lists and watches again, and tells
 // trouble what went wrong.
-func follow(ctx context.Context, a api, q query, tell func(change), trouble func(error)) error {
-	f := &follower{api: a, query: q, tell: tell, known: map[string]string{}}
+func follow(ctx context.Context, a api, q query, report func(change), trouble func(error)) error {
+	f := &follower{api: a, query: q, report: report, known: map[string]string{}}
 	if err := f.list(ctx); err != nil {
 		return err
 	}
-	tell(change{})
+	report(change{})
 	for {
 		err := f.watch(ctx)
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
@@ -54,7 +54,7 @@ func follow(ctx context.Context, a api, q query, tell func(change), trouble func
 type follower struct {
 	api     api
 	query   query
-	tell    func(change)
+	report  func(change)
 	known   map[string]string // versions, by key
 	version string            // of the last list or event
 }
@@ -128,7 +128,7 @@ func (f *follower) event(kind watch.EventType, o *unstructured.Unstructured) {
 	} else {
 		f.known[keyText(o)] = o.GetResourceVersion()
 	}
-	f.tell(change{kind, o})
+	f.report(change{kind, o})
 }
 
 // named is an object of which only the key is known any more.

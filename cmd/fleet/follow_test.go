@@ -74,13 +74,13 @@ func TestFollow(t *testing.T) {
 			{{Type: watch.Deleted, Object: object("comes", "300")}},
 		},
 	}
-	var told []string
+	var reported []string
 	err := follow(ctx, s, query{}, func(c change) {
 		if c.object == nil {
-			told = append(told, "synced")
+			reported = append(reported, "synced")
 			return
 		}
-		told = append(told, string(c.kind)+" "+c.object.GetName())
+		reported = append(reported, string(c.kind)+" "+c.object.GetName())
 	}, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestFollow(t *testing.T) {
 		"ADDED stays", "ADDED changes", "ADDED goes", "synced",
 		"MODIFIED stays", "MODIFIED changes", "ADDED comes", "DELETED goes", "DELETED comes",
 	}
-	if diff := cmp.Diff(want, told); diff != "" {
+	if diff := cmp.Diff(want, reported); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"100", "200", "100", "300"}, s.from); diff != "" {

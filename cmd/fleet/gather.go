@@ -123,7 +123,7 @@ func (o getOptions) around(ctx context.Context, s *session) (around, error) {
 		x.own[key] = append(x.own[key], &fleet.Bundle{ObjectMeta: b.ObjectMeta})
 	}
 	if x.wide {
-		x.told = s.findings(ctx, s.scope)
+		x.reported = s.findings(ctx, s.scope)
 	}
 	return x, err
 }

@@ -31,7 +31,7 @@ func watchGet(ctx context.Context, o getOptions, s *session) error {
 
 // followAll tells all objects that the queries select at once, and then every
 // change, one at a time, until ctx ends or tell fails.
-func (s *session) followAll(ctx context.Context, qs []query, tell func([]change) error) error {
+func (s *session) followAll(ctx context.Context, qs []query, report func([]change) error) error {
 	changes := make(chan change)
 	group, ctx := errgroup.WithContext(ctx)
 	for _, q := range qs {
@@ -45,7 +45,7 @@ func (s *session) followAll(ctx context.Context, qs []query, tell func([]change)
 		})
 	}
 	group.Go(func() error {
-		f := firstThenEach{lists: len(qs), tell: tell}
+		f := firstThenEach{lists: len(qs), report: report}
 		for {
 			select {
 			case <-ctx.Done():
@@ -62,9 +62,9 @@ func (s *session) followAll(ctx context.Context, qs []query, tell func([]change)
 
 // firstThenEach holds changes back until all lists are complete.
 type firstThenEach struct {
-	lists int // not complete yet
-	first []change
-	tell  func([]change) error
+	lists  int // not complete yet
+	first  []change
+	report func([]change) error
 }
 
 func (f *firstThenEach) take(c change) error {
@@ -73,13 +73,13 @@ func (f *firstThenEach) take(c change) error {
 		f.first = append(f.first, c)
 		return nil
 	case c.object != nil:
-		return f.tell([]change{c})
+		return f.report([]change{c})
 	}
 	f.lists--
 	if f.lists > 0 {
 		return nil
 	}
-	return f.tell(f.first)
+	return f.report(f.first)
 }
 
 // trouble notes that a watch was interrupted.
@@ -141,7 +141,7 @@ func (w *getWatch) print(entries []entry, gone bool) error {
 			w.s.std.note("%s %s is deleted", w.o.kind.singular, e.row.workspace+"/"+e.object.GetName())
 			continue
 		}
-		if cells := w.show(e.row); w.news(e, cells) {
+		if cells := w.show(e.row); w.changes(e, cells) {
 			rows = append(rows, cells)
 		}
 	}
@@ -163,9 +163,9 @@ func (w *getWatch) document(e entry, gone bool) error {
 	return w.o.output.print(w.s.std, plain(e.object), true)
 }
 
-// news tells whether the cells of a row differ from what was printed of its
+// changes tells whether the cells of a row differ from what was printed of its
 // object last, in more than times.
-func (w *getWatch) news(e entry, cells []string) bool {
+func (w *getWatch) changes(e entry, cells []string) bool {
 	var text strings.Builder
 	for i, c := range w.table.columns {
 		if !c.clock {

@@ -12,7 +12,7 @@ import (
 	"github.com/fleetworkspace/fleet/charts"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
-	"github.com/fleetworkspace/fleet/pkg/plan/manifest"
+	"github.com/fleetworkspace/fleet/pkg/plan/install"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
@@ -64,7 +64,7 @@ func runInstallController(o controllerOptions, system string, std stdio) error {
 		if f.image == "" {
 			continue
 		}
-		v, err := manifest.ImageValues(f.image)
+		v, err := install.ImageValues(f.image)
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.flag, err)
 		}
@@ -80,7 +80,7 @@ func runInstallController(o controllerOptions, system string, std stdio) error {
 		if err != nil {
 			return err
 		}
-		objects = manifest.Complete(append(objects, rest...))
+		objects = install.Complete(append(objects, rest...))
 		about = []string{"Fleet " + version.Version + " in namespace " + system + ", printed by: fleet install controller"}
 	}
 	return printManifest(std, about, objects)
@@ -104,7 +104,7 @@ func templated(std stdio, chart, namespace string, values map[string]any) ([]*un
 }
 
 func printManifest(std stdio, about []string, objects []*unstructured.Unstructured) error {
-	text, err := manifest.Text(about, objects)
+	text, err := install.Text(about, objects)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func newInstallConfigCommand(g *globals, std stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "agent-config", Short: "Print labels for an agent to ask for", Long: installConfigText, Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			cm, err := manifest.LabelsConfig(g.system, labels)
+			cm, err := install.LabelsConfig(g.system, labels)
 			if err != nil {
 				return err
 			}
@@ -143,7 +143,7 @@ func newInstallConfigCommand(g *globals, std stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printManifest(std, nil, manifest.Complete([]*unstructured.Unstructured{u}))
+			return printManifest(std, nil, install.Complete([]*unstructured.Unstructured{u}))
 		},
 	}
 	labelFlag(cmd.Flags(), &labels, "labels to ask for, `k=v,...`")
@@ -179,12 +179,12 @@ func (o *reachOptions) addFlags(fs *pflag.FlagSet) {
 }
 
 // upstream decides what agents are told, from the flags and the kubeconfig.
-func (o reachOptions) upstream(a access) (manifest.Upstream, error) {
-	r := manifest.Reach{URL: a.server, ServerURL: o.serverURL, NoCA: o.noCA}
+func (o reachOptions) upstream(a access) (install.Upstream, error) {
+	r := install.Reach{URL: a.server, ServerURL: o.serverURL, NoCA: o.noCA}
 	var err error
 	if o.caFile != "" {
 		if r.CAFile, err = os.ReadFile(o.caFile); err != nil {
-			return manifest.Upstream{}, fmt.Errorf("read --ca-file: %w", err)
+			return install.Upstream{}, fmt.Errorf("read --ca-file: %w", err)
 		}
 	}
 	if a.rest != nil {
@@ -192,7 +192,7 @@ func (o reachOptions) upstream(a access) (manifest.Upstream, error) {
 		r.CA, r.Insecure = tls.CAData, tls.Insecure
 		if len(r.CA) == 0 && tls.CAFile != "" {
 			if r.CA, err = os.ReadFile(tls.CAFile); err != nil {
-				return manifest.Upstream{}, fmt.Errorf("read the certificate authority of the kubeconfig: %w", err)
+				return install.Upstream{}, fmt.Errorf("read the certificate authority of the kubeconfig: %w", err)
 			}
 		}
 	}
@@ -201,7 +201,7 @@ func (o reachOptions) upstream(a access) (manifest.Upstream, error) {
 
 // agentObjects are all objects of an agent: the namespace, its token and itself;
 // or with tokenOnly its bootstrap Secret alone.
-func agentObjects(std stdio, a manifest.Agent, tokenOnly bool) ([]*unstructured.Unstructured, error) {
+func agentObjects(std stdio, a install.Agent, tokenOnly bool) ([]*unstructured.Unstructured, error) {
 	values, err := a.Values()
 	if err != nil {
 		return nil, err
@@ -211,7 +211,7 @@ func agentObjects(std stdio, a manifest.Agent, tokenOnly bool) ([]*unstructured.
 		return nil, err
 	}
 	if !tokenOnly {
-		return manifest.Complete(objects), nil
+		return install.Complete(objects), nil
 	}
 	for _, o := range objects {
 		if o.GetKind() == "Secret" && o.GetName() == fleet.SecretAgentBootstrap {

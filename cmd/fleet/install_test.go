@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
+	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -20,8 +20,8 @@ import (
 func (f *fake) address() string { return or(f.url, "https://127.0.0.1:31001") }
 
 // answer is what the fake server says of its version.
-func (f *fake) answer() checkup.ServerSeen {
-	return checkup.ServerSeen{URL: f.address(), Version: "v1.36.3", Took: 12 * time.Millisecond, Failed: f.failed}
+func (f *fake) answer() diagnose.ServerSeen {
+	return diagnose.ServerSeen{URL: f.address(), Version: "v1.36.3", Took: 12 * time.Millisecond, Failed: f.failed}
 }
 
 // manage does at once what a manager does with a new token. Its namespace

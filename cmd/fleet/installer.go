@@ -9,8 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/fleetworkspace/fleet/pkg/helm"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -66,7 +66,7 @@ func allowed(ctx context.Context, a access, d helm.Deployment) error {
 
 // bring takes steps until there is none left to take. told is called before
 // each. Which step is next is decided where an agent decides it.
-func bring(ctx context.Context, client *helm.Client, d helm.Deployment, told func(release.Action)) (release.Observed, release.Action, error) {
+func bring(ctx context.Context, client *helm.Client, d helm.Deployment, reported func(release.Action)) (release.Observed, release.Action, error) {
 	o := d.Options
 	wanted := release.Wanted{
 		ID: d.ID, Self: d.Memory.Owner, DeploymentID: d.Memory.DeploymentID, KeepResources: o.KeepResources,
@@ -82,9 +82,9 @@ func bring(ctx context.Context, client *helm.Client, d helm.Deployment, told fun
 		case release.Keep:
 			return found, a, nil
 		case release.Refuse, release.Hold:
-			return found, a, fault.PermanentError(a.Reason, errors.New(a.Message))
+			return found, a, reconcile.TerminalError(a.Reason, errors.New(a.Message))
 		}
-		told(a)
+		reported(a)
 		if err := takeStep(ctx, client, d, a); err != nil {
 			return found, a, err
 		}

@@ -18,7 +18,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/manifest"
+	"github.com/fleetworkspace/fleet/pkg/plan/install"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -37,8 +37,8 @@ in it. A group that does not exist is made.`
 // How long the manager may take to make what stands behind a token, and how
 // often it is asked.
 const (
-	tokenPatience = 30 * time.Second
-	tokenPoll     = 200 * time.Millisecond
+	tokenTimeout = 30 * time.Second
+	tokenPoll    = 200 * time.Millisecond
 )
 
 // A tokenWish is a registration token to be made.
@@ -67,7 +67,7 @@ func newInstallTokenCommand(g *globals, std stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "agent-token", Short: "Make a token and print an agent", Long: installTokenText, Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ttl, err := manifest.ParseLifetime(o.ttl)
+			ttl, err := install.ParseLifetime(o.ttl)
 			if err != nil {
 				return fmt.Errorf("--ttl: %w", err)
 			}
@@ -91,10 +91,10 @@ func newInstallTokenCommand(g *globals, std stdio) *cobra.Command {
 
 // agent is one that is to come to this manager, with everything but its token. What
 // it could not be told stops here, before anything is made.
-func (s *session) agent(ctx context.Context, r reachOptions) (manifest.Agent, error) {
+func (s *session) agent(ctx context.Context, r reachOptions) (install.Agent, error) {
 	up, err := r.upstream(s.access)
 	if err != nil {
-		return manifest.Agent{}, err
+		return install.Agent{}, err
 	}
 	s.std.note("%s, workspace %s", s.server, s.scope)
 	if doubt := up.Doubt(); doubt != "" {
@@ -102,9 +102,9 @@ func (s *session) agent(ctx context.Context, r reachOptions) (manifest.Agent, er
 	}
 	settings, err := s.settings(ctx)
 	if err != nil {
-		return manifest.Agent{}, err
+		return install.Agent{}, err
 	}
-	a := manifest.Agent{Upstream: up, Namespace: s.system, Settings: settings}
+	a := install.Agent{Upstream: up, Namespace: s.system, Settings: settings}
 	_, err = a.Values()
 	return a, err
 }
@@ -183,13 +183,13 @@ func (s *session) makeToken(ctx context.Context, w tokenWish) (madeToken, error)
 	if t, err = as[fleet.ClusterRegistrationToken](made); err != nil {
 		return madeToken{}, err
 	}
-	s.tellEnd(t.Name, w)
+	s.reportEnd(t.Name, w)
 	values, err := s.tokenValues(ctx, t)
 	return madeToken{token: t, values: values}, err
 }
 
-// tellEnd says when a token ends.
-func (s *session) tellEnd(name string, w tokenWish) {
+// reportEnd says when a token ends.
+func (s *session) reportEnd(name string, w tokenWish) {
 	switch {
 	case w.ttl == 0:
 		s.std.note("token %s never ends; to end it: kubectl -n %s delete clusterregistrationtoken %s", name, s.scope, name)
@@ -258,7 +258,7 @@ var errSilent = errors.New("the manager has made nothing of the token")
 
 // tokenValues waits for the values that the manager makes for a token.
 func (s *session) tokenValues(ctx context.Context, t *fleet.ClusterRegistrationToken) (map[string]any, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, tokenPatience, errSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, tokenTimeout, errSilent)
 	defer cancel()
 	for {
 		now, err := s.api.Get(ctx, mustKind("tokens").resource(), t.Namespace, t.Name)
@@ -279,7 +279,7 @@ func (s *session) tokenValues(ctx context.Context, t *fleet.ClusterRegistrationT
 			continue
 		}
 		if errors.Is(context.Cause(ctx), errSilent) {
-			return nil, fmt.Errorf("%w %s in %s; fleet check tells whether it runs", errSilent, t.Name, view.Age(tokenPatience))
+			return nil, fmt.Errorf("%w %s in %s; fleet check tells whether it runs", errSilent, t.Name, view.Age(tokenTimeout))
 		}
 		return nil, context.Cause(ctx)
 	}

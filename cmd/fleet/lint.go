@@ -188,7 +188,7 @@ func runLint(ctx context.Context, o lintOptions, std stdio) error {
 	}
 	std.note("%s", report.summary())
 	if report.Errors > 0 {
-		return told{errInput}
+		return reported{errInput}
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func linted(t *testing.T, dir string, args ...string) (out, notes string, code i
 	root := newRootCommand(stdio{in: strings.NewReader(""), out: &stdout, err: &stderr})
 	root.SetArgs(append([]string{"lint"}, args...))
 	err := root.ExecuteContext(t.Context())
-	if err != nil && !errors.As(err, new(told)) {
+	if err != nil && !errors.As(err, new(reported)) {
 		stderr.WriteString("error: " + err.Error() + "\n")
 	}
 	return stdout.String(), stderr.String(), exitCode(err, false)

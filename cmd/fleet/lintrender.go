@@ -15,11 +15,11 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/lint"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/schema"
 	plantarget "github.com/fleetworkspace/fleet/pkg/plan/target"
@@ -56,7 +56,7 @@ func (t *trial) run(ctx context.Context) []finding.Finding {
 	b := t.result.Bundle
 	manifest := content.Manifest{Resources: b.Spec.Resources}
 	t.objects = map[string][]schema.Rendered{}
-	kit, err := deployment.NewKit(b, content.ID(manifest), nil)
+	compiled, err := deployment.Compile(b, content.ID(manifest), nil)
 	if err != nil {
 		return []finding.Finding{t.at("render: " + err.Error())}
 	}
@@ -68,13 +68,13 @@ func (t *trial) run(ctx context.Context) []finding.Finding {
 			return nil
 		}
 		place := placeOf(c)
-		verdict := kit.Match(&place.Cluster)
+		verdict := compiled.Match(&place.Cluster)
 		if !verdict.Deploy {
 			refusal = or(refusal, verdict.Reason)
 			continue
 		}
 		t.tried = append(t.tried, c.Sample)
-		version, err := kit.Work(verdict, place)
+		version, err := compiled.Render(verdict, place)
 		if err != nil {
 			f := t.origins.ValuesError(err, verdict.Customizations)
 			if f.Hint == "" { // else no cluster has what the template names
@@ -228,7 +228,7 @@ func (t *trial) renderOnce(c lintCluster, m content.Manifest, v deployment.Versi
 	switch {
 	case err == nil:
 		return t.lacking(d, r)
-	case fault.ReasonOf(err) == release.ReasonNotImplemented: // said already
+	case reconcile.ReasonOf(err) == release.ReasonNotImplemented: // said already
 		return nil
 	}
 	var list []finding.Finding
@@ -244,7 +244,7 @@ func (t *trial) renderOnce(c lintCluster, m content.Manifest, v deployment.Versi
 		return []finding.Finding{t.placed(place)} // for any cluster
 	}
 	f := t.locate(d, err, customizations)
-	if fault.ReasonOf(err) == release.ReasonDuplicateObject {
+	if reconcile.ReasonOf(err) == release.ReasonDuplicateObject {
 		f.Rule = finding.RuleDuplicate
 	}
 	if helm.Unparsed(err) {
@@ -266,7 +266,7 @@ func (t *trial) weigh(c lintCluster, d helm.Deployment, err error, f finding.Fin
 		f = guessed
 	}
 	switch {
-	case fault.ReasonOf(err) == release.ReasonIncompatible && t.o.kubeVersion == "" && c.kubeVersion == "":
+	case reconcile.ReasonOf(err) == release.ReasonIncompatible && t.o.kubeVersion == "" && c.kubeVersion == "":
 		f.Severity, f.Hint = finding.Warning, "say which version it is for with --kube-version"
 	case d.Options.Helm != nil && len(d.Options.Helm.ValuesFrom) > 0:
 		f.Severity, f.Hint = finding.Warning, hintElsewhere

@@ -11,7 +11,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
-	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
+	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/lint"
 	"github.com/fleetworkspace/fleet/pkg/plan/schema"
@@ -67,7 +67,7 @@ func heldBy(d helm.Deployment, rendered []helm.Object, uncertain string) lintHel
 // shared warns of objects that two bundles have on one cluster: of those the
 // clusters that get both refuse one.
 func (l *lintObjects) shared(p lintPlace, r *lintReport) {
-	var sharing checkup.Sharing
+	var sharing diagnose.Sharing
 	sources := map[string]schema.Rendered{} // by bundle and object
 	clusters := map[string]bool{}
 	for _, b := range l.bundles {
@@ -87,7 +87,7 @@ func (l *lintObjects) shared(p lintPlace, r *lintReport) {
 	for i := range l.bundles {
 		bundles[l.bundles[i].id()] = &l.bundles[i]
 	}
-	pairs := map[[2]string][]checkup.SharedSeen{}
+	pairs := map[[2]string][]diagnose.SharedSeen{}
 	for _, s := range sharing.Found() {
 		pairs[s.Bundles] = append(pairs[s.Bundles], s)
 	}

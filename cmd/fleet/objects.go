@@ -78,7 +78,7 @@ func readObjects(name string, std stdio) (objects, error) {
 	if err := f.parse(); err != nil {
 		return objects{}, err
 	}
-	if n := tellFound(std, f.found, false); n > 0 {
+	if n := reportFound(std, f.found, false); n > 0 {
 		return objects{}, fmt.Errorf("%w: %s in %s", errInput, plural(n, "error"), shownFile(name))
 	}
 	return f.objects, nil

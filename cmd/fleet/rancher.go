@@ -52,7 +52,7 @@ type rancherPlace struct {
 }
 
 // openRancher connects to a Rancher server.
-func (g *globals) openRancher(ctx context.Context, o rancherOptions, std stdio) (*rancherKeeper, error) {
+func (g *globals) openRancher(ctx context.Context, o rancherOptions, std stdio) (*rancherStore, error) {
 	at, err := g.rancherPlace(o, std)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (g *globals) openRancher(ctx context.Context, o rancherOptions, std stdio) 
 		way.next = tracer{way.next, std}
 	}
 	clientbase.Debug = false // it would write to stdout, which is for the answer
-	k := &rancherKeeper{way: way, std: std, scope: g.namespace}
+	k := &rancherStore{way: way, std: std, scope: g.namespace}
 	if err := k.connect(at.token); err != nil {
 		return nil, k.trouble(err)
 	}
@@ -74,7 +74,7 @@ func (g *globals) openRancher(ctx context.Context, o rancherOptions, std stdio) 
 // connect learns which types Rancher has and where they are. norman's own function
 // for that puts a transport of its own in the place of ours, which would follow
 // Rancher's links anywhere.
-func (k *rancherKeeper) connect(token string) error {
+func (k *rancherStore) connect(token string) error {
 	ops := &clientbase.APIOperations{
 		Opts:   &clientbase.ClientOpts{URL: k.address() + "/v3", TokenKey: token},
 		Client: &http.Client{Transport: k.way, Timeout: rancherTimeout},
@@ -273,7 +273,7 @@ type readCloser struct {
 }
 
 // trouble puts an error of Rancher's into words.
-func (k *rancherKeeper) trouble(err error) error {
+func (k *rancherStore) trouble(err error) error {
 	var refused *clientbase.APIError
 	var urlErr *url.Error
 	switch {

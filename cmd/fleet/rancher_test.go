@@ -244,8 +244,8 @@ func TestRancherPlace(t *testing.T) {
 			if err == nil && !strings.Contains(out, "team-a") {
 				t.Errorf("%s: got %q", c.why, out)
 			}
-			if told := fmt.Sprint(out, notes, err); strings.Contains(told, "canary") {
-				t.Errorf("%s: the token is told: %s", c.why, told)
+			if reported := fmt.Sprint(out, notes, err); strings.Contains(reported, "canary") {
+				t.Errorf("%s: the token is told: %s", c.why, reported)
 			}
 		})
 	}

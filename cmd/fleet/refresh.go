@@ -37,7 +37,7 @@ func (s *session) refresh(ctx context.Context, qs []query, look func(context.Con
 			switch {
 			case ctx.Err() != nil:
 				return nil
-			case err == nil || errors.As(err, new(told)):
+			case err == nil || errors.As(err, new(reported)):
 				wait, noted = askAgain, ""
 			default:
 				wait = retryDelay

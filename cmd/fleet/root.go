@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
+	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 	"github.com/fleetworkspace/fleet/pkg/plan/version"
 )
@@ -44,8 +44,8 @@ type globals struct {
 	random func(bytes int) string // a word that nobody can guess
 	other  func(file, context string) (access, error)
 	bring  func(ctx context.Context, to access, objects []*unstructured.Unstructured) error
-	probe  func(ctx context.Context, a access) checkup.ServerSeen
-	visit  func(ctx context.Context, url string, ca []byte) *checkup.Hop
+	probe  func(ctx context.Context, a access) diagnose.ServerSeen
+	visit  func(ctx context.Context, url string, ca []byte) *diagnose.Hop
 }
 
 // defaultSystemNamespace is the manager's namespace where the user names none.

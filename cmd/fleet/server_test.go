@@ -27,8 +27,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// patience is how long a real API server may take for what it does at once.
-const patience = 2 * time.Minute
+// timeout is how long a real API server may take for what it does at once.
+const timeout = 2 * time.Minute
 
 // real is a real API server that holds the fleet of examples.yaml.
 type real struct {
@@ -126,7 +126,7 @@ func (r *real) installCRDs() {
 
 func (r *real) eventually(what string, done func() bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(timeout); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			r.t.Fatalf("not in time: %s", what)
 		}
@@ -268,7 +268,7 @@ func (r *real) waitsForAPush(t *testing.T) {
 	var out, notes lines
 	ended := make(chan error, 1)
 	go func() {
-		ended <- r.start(t.Context(), &out, &notes, "wait", "repo/examples", "-n", "fleet-local", "--commit", "d77a0c2", "--timeout", patience.String())
+		ended <- r.start(t.Context(), &out, &notes, "wait", "repo/examples", "-n", "fleet-local", "--commit", "d77a0c2", "--timeout", timeout.String())
 	}()
 	ns := "cluster-fleet-local-local-1a3d67d0a899"
 	for _, o := range []struct{ kind, namespace string }{{"Bundle", "fleet-local"}, {"BundleDeployment", ns}} {
@@ -398,7 +398,7 @@ func (r *real) adviceForWriters(t *testing.T) {
 		_, _, err := r.fleet(strings.Fields(line)...)
 		var text strings.Builder
 		if err != nil {
-			tellError(&text, err, func(string) string { return "" })
+			reportError(&text, err, func(string) string { return "" })
 		}
 		want := "an administrator grants it " + advice + " a ClusterRole"
 		if exitCode(err, false) != 1 || !strings.Contains(text.String(), " is forbidden: ") || !strings.Contains(text.String(), want) {

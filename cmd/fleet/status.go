@@ -93,9 +93,9 @@ func runStatus(ctx context.Context, o statusOptions, s *session) error {
 	}
 	switch {
 	case !doc.Settled():
-		return told{errNotReady}
+		return reported{errNotReady}
 	case doc.Offline.Count > 0:
-		return told{errPartly}
+		return reported{errPartly}
 	}
 	return nil
 }
@@ -228,11 +228,11 @@ func (t *statusWatch) look(ctx context.Context, f view.Fleet) error {
 	return nil
 }
 
-func brakeLine(b view.Brake, now time.Time) view.Line {
+func brakeLine(b view.Brake, now time.Time) view.EventLine {
 	if b.On {
-		return view.Line{Word: "brake", Text: b.Text(now)}
+		return view.EventLine{Word: "brake", Text: b.Text(now)}
 	}
-	return view.Line{Word: "brake", Text: "off"}
+	return view.EventLine{Word: "brake", Text: "off"}
 }
 
 // unsigned is a document without what changes with time alone, or is not printed.
@@ -242,7 +242,7 @@ func unsigned(doc FleetStatus) FleetStatus {
 }
 
 // printLines prints what happened, with the time since the command began.
-func printLines(out interface{ Write([]byte) (int, error) }, prefix string, lines []view.Line, elapsed time.Duration) {
+func printLines(out interface{ Write([]byte) (int, error) }, prefix string, lines []view.EventLine, elapsed time.Duration) {
 	for _, l := range lines {
 		say(out, "%s  %-6s  %s%s\n", view.Elapsed(elapsed), l.Word, prefix, l.Text)
 	}
@@ -264,8 +264,8 @@ func newStories(f view.Fleet) stories {
 }
 
 // next tells what has happened since the last call.
-func (s stories) next(f view.Fleet, now time.Time) []view.Line {
-	var lines []view.Line
+func (s stories) next(f view.Fleet, now time.Time) []view.EventLine {
+	var lines []view.EventLine
 	spaces := map[string]bool{}
 	for _, r := range f.Repositories {
 		spaces[r.Namespace] = true
@@ -285,7 +285,7 @@ func (s stories) next(f view.Fleet, now time.Time) []view.Line {
 		v := view.Judge(t.goal, f)
 		for _, l := range view.Story(t.goal, t.verdict, v, "", now) {
 			if l.Word != "fail" && l.Word != "defer" && l.Word != "wait" { // told as what needs attention
-				lines = append(lines, view.Line{Word: l.Word, Text: prefix + l.Text})
+				lines = append(lines, view.EventLine{Word: l.Word, Text: prefix + l.Text})
 			}
 		}
 		t.verdict = v

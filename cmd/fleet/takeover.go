@@ -102,7 +102,7 @@ func runTakeover(ctx context.Context, o takeoverOptions, s *session) error {
 			return err
 		}
 	}
-	l := ledger{at: map[string]int{}, objects: []MovedObject{}}
+	l := tally{at: map[string]int{}, objects: []MovedObject{}}
 	err := o.pass(ctx, s, &l)
 	doc := TakeoverMove{Document: document("TakeoverMove"), Shard: o.move.Shard, Back: o.move.Back, Objects: l.objects}
 	if o.output.machine() {
@@ -158,7 +158,7 @@ const readerLease = "fleet-gitops-leader-election-shard"
 const rounds = 3
 
 // pass labels what is selected until a look finds nothing to label.
-func (o takeoverOptions) pass(ctx context.Context, s *session, l *ledger) error {
+func (o takeoverOptions) pass(ctx context.Context, s *session, l *tally) error {
 	for range rounds {
 		found, err := o.find(ctx, s)
 		if err != nil {
@@ -240,7 +240,7 @@ func (o takeoverOptions) find(ctx context.Context, s *session) ([]owned, error) 
 }
 
 // label writes the labels that are wrong.
-func (o takeoverOptions) label(ctx context.Context, s *session, found []owned, l *ledger) (written int, failed []error) {
+func (o takeoverOptions) label(ctx context.Context, s *session, found []owned, l *tally) (written int, failed []error) {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{fleet.LabelShardRef: o.move.Label()}}})
 	if err != nil {
 		return 0, []error{err}
@@ -267,15 +267,15 @@ func (o takeoverOptions) label(ctx context.Context, s *session, found []owned, l
 	return written, failed
 }
 
-// A ledger has what became of each object, once.
-type ledger struct {
+// A tally has what became of each object, once.
+type tally struct {
 	objects []MovedObject
 	at      map[string]int // by kind and name
 }
 
 // add takes in what became of an object; a later look does not undo that it was
 // changed.
-func (l *ledger) add(m MovedObject) {
+func (l *tally) add(m MovedObject) {
 	key := m.Kind + " " + m.Name
 	i, ok := l.at[key]
 	if !ok {

@@ -83,7 +83,7 @@ func runTakeoverCheck(ctx context.Context, o takeoverCheckOptions, s *session) e
 		return err
 	}
 	if !alike || len(doc.HelmOps) > 0 {
-		return told{errDifferences}
+		return reported{errDifferences}
 	}
 	return nil
 }
@@ -232,14 +232,14 @@ func listInto[T any](ctx context.Context, s *session, plural string, into *[]*T)
 
 // eachOf tells of the objects of a kind that is not one of kinds, within -n. A
 // server that does not know the kind has none.
-func (s *session) eachOf(ctx context.Context, kind string, tell func(namespace, name string)) error {
+func (s *session) eachOf(ctx context.Context, kind string, report func(namespace, name string)) error {
 	plural, _, _ := fleet.Resource(kind)
 	items, _, err := s.listed(ctx, query{resource: fleet.GroupVersion.WithResource(plural), namespace: s.scope})
 	if unknownResource(err) {
 		return nil
 	}
 	for _, u := range items {
-		tell(u.GetNamespace(), u.GetName())
+		report(u.GetNamespace(), u.GetName())
 	}
 	return reached(s.server, err)
 }

@@ -11,10 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/lint"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 const targetText = `Shows what the manager would make of a Bundle: its Content, and for each cluster that it is meant for the BundleDeployment, with the Secret of
@@ -124,7 +124,7 @@ func (g *globals) live(ctx context.Context, std stdio, namespace string) (*sessi
 
 // blamed says whether the input is to blame for an error.
 func blamed(b *fleet.Bundle, err error) error {
-	if fault.IsPermanent(err) || fault.IsWait(err) {
+	if reconcile.IsTerminal(err) || reconcile.IsRequeue(err) {
 		return fmt.Errorf("%w: bundle %q: %w", errInput, b.Name, err)
 	}
 	return err

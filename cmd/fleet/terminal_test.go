@@ -251,7 +251,7 @@ func TestErrorsStayInTheirLine(t *testing.T) {
 	for _, err := range []error{server, fmt.Errorf("read: %w", reached("https://x", server)), errors.Join(errors.New("one"), server), fmt.Errorf("%w: %w", errInput, server)} {
 		for _, env := range []string{"", "true"} {
 			var out strings.Builder
-			tellError(&out, err, func(string) string { return env })
+			reportError(&out, err, func(string) string { return env })
 			if text := bad(out.String()); text != "" {
 				t.Errorf("%q", text)
 			}

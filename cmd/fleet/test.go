@@ -17,12 +17,12 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 	"github.com/fleetworkspace/fleet/pkg/plan/lint"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	planvalues "github.com/fleetworkspace/fleet/pkg/plan/values"
 )
@@ -127,12 +127,12 @@ func runTest(ctx context.Context, g *globals, o testOptions, std stdio) error {
 	}
 	b := in.Bundle
 	m := content.Manifest{Resources: b.Spec.Resources}
-	kit, err := deployment.NewKit(b, content.ID(m), in.secret)
+	compiled, err := deployment.Compile(b, content.ID(m), in.secret)
 	if err != nil {
 		return fmt.Errorf("%w: bundle %q: %w", errInput, b.Name, err)
 	}
 	place := o.place(b.Namespace)
-	verdict, err := in.match(kit, place)
+	verdict, err := in.match(compiled, place)
 	if err != nil {
 		return fmt.Errorf("%w: bundle %q: %w", errInput, b.Name, err)
 	}
@@ -155,7 +155,7 @@ func runTest(ctx context.Context, g *globals, o testOptions, std stdio) error {
 		say(std.out, "# Matched: %s\n", doc.matched())
 		return nil
 	}
-	version, err := kit.Work(verdict, place)
+	version, err := compiled.Render(verdict, place)
 	if err != nil {
 		return fmt.Errorf("%w: bundle %q: %w", errInput, b.Name, err)
 	}
@@ -176,7 +176,7 @@ func runTest(ctx context.Context, g *globals, o testOptions, std stdio) error {
 func (o *testOptions) render(d helm.Deployment, in *testInput, doc Rendering, std stdio) error {
 	r, err := helm.Render(d, helm.RenderOptions{KubeVersion: o.kubeVersion})
 	if err != nil {
-		if fault.IsPermanent(err) {
+		if reconcile.IsTerminal(err) {
 			err = fmt.Errorf("%w: bundle %q: %w", errInput, doc.Bundle, err)
 		}
 		return err
@@ -208,7 +208,7 @@ func (o *testOptions) render(d helm.Deployment, in *testInput, doc Rendering, st
 		return err
 	}
 	std.note("warning: %s", doc.NotRendered)
-	return told{errPartly}
+	return reported{errPartly}
 }
 
 // groupFlag is the flag that keeps the cluster in its group beside other flags.
@@ -286,7 +286,7 @@ func (o *testOptions) assemble(ctx context.Context, g *globals, std stdio) (test
 	if err != nil {
 		return testInput{}, err
 	}
-	if err := tellFindings(std, set, false, true); err != nil {
+	if err := reportFindings(std, set, false, true); err != nil {
 		return testInput{}, err
 	}
 	for _, r := range set.Results {

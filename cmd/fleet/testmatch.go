@@ -20,8 +20,8 @@ const noCustomization = "none"
 // targets of its own is for the clusters that the GitRepo selects: the manager
 // deploys it without a customization to those that no customization matches, and
 // with mode AllMatches with all customizations that match.
-func (in *testInput) match(kit *deployment.Kit, place *deployment.Place) (plantarget.Verdict, error) {
-	v := kit.Match(&place.Cluster)
+func (in *testInput) match(compiled *deployment.Compiled, place *deployment.Place) (plantarget.Verdict, error) {
+	v := compiled.Match(&place.Cluster)
 	switch {
 	case !in.customizes():
 		return v, nil

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/checkup"
+	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -136,7 +136,7 @@ func (st *stage) set(t *testing.T, words []string) {
 	case "server:":
 		st.fake.url, st.fake.failed = words[1], nil
 		if len(words) > 3 {
-			st.fake.failed = &checkup.Hop{Part: words[2], Text: strings.Join(words[3:], " ")}
+			st.fake.failed = &diagnose.Hop{Part: words[2], Text: strings.Join(words[3:], " ")}
 		}
 	case "again:":
 		st.fake = newFake(t, st.path)
@@ -158,8 +158,8 @@ func (st *stage) globals(end func()) *globals {
 	g.dial = func(stdio) (access, error) {
 		return access{api: st.fake, server: st.fake.address(), user: "ana", contexts: st.fake.others}, nil
 	}
-	g.probe = func(context.Context, access) checkup.ServerSeen { return st.fake.answer() }
-	g.visit = func(context.Context, string, []byte) *checkup.Hop { return nil }
+	g.probe = func(context.Context, access) diagnose.ServerSeen { return st.fake.answer() }
+	g.visit = func(context.Context, string, []byte) *diagnose.Hop { return nil }
 	return g
 }
 

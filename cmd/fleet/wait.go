@@ -353,5 +353,5 @@ func (t *waiting) about(v view.Verdict) string {
 func (t *waiting) elapsed() time.Duration { return t.s.now().Sub(t.began) }
 
 func (t *waiting) line(word, text string) {
-	printLines(t.s.std.err, "", []view.Line{{Word: word, Text: text}}, t.elapsed())
+	printLines(t.s.std.err, "", []view.EventLine{{Word: word, Text: text}}, t.elapsed())
 }

@@ -57,9 +57,9 @@ func (t *waiting) report(end view.Progress) error {
 	var err error
 	switch {
 	case end == view.Failed || end == view.Waiting:
-		err = told{errNotReady}
+		err = reported{errNotReady}
 	case end == view.Deferred && !t.o.reachable:
-		err = told{errPartly}
+		err = reported{errPartly}
 	}
 	if t.o.output.machine() {
 		if printErr := t.o.output.print(t.s.std, t.document(end), false); printErr != nil {

@@ -53,7 +53,7 @@ func (o *rancherOptions) ask(ctx context.Context, g *globals, std stdio) (keeper
 		if err != nil {
 			return nil, time.Time{}, err
 		}
-		return &clusterKeeper{s}, s.now(), nil
+		return &clusterStore{s}, s.now(), nil
 	}
 	r, err := g.openRancher(ctx, *o, std)
 	if err != nil {

@@ -33,13 +33,13 @@ var (
 // workspacePoll is how often it is looked whether something has come.
 const workspacePoll = 200 * time.Millisecond
 
-// A clusterKeeper keeps workspaces through the Kubernetes API.
-type clusterKeeper struct{ *session }
+// A clusterStore keeps workspaces through the Kubernetes API.
+type clusterStore struct{ *session }
 
-func (k *clusterKeeper) address() string { return k.server }
+func (k *clusterStore) address() string { return k.server }
 
 // list are workspaces as far as the user may see them, with -n that one alone.
-func (k *clusterKeeper) list(ctx context.Context) ([]view.Workspace, error) {
+func (k *clusterStore) list(ctx context.Context) ([]view.Workspace, error) {
 	if err := k.missing(ctx); err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (k *clusterKeeper) list(ctx context.Context) ([]view.Workspace, error) {
 
 // records are all FleetWorkspaces, and whether there is such a kind at all. Who may
 // not list them sees none; an API server also forbids lists of kinds that it does not serve.
-func (k *clusterKeeper) records(ctx context.Context) ([]*metav1.PartialObjectMetadata, bool, error) {
+func (k *clusterStore) records(ctx context.Context) ([]*metav1.PartialObjectMetadata, bool, error) {
 	found, err := k.bare(ctx, records)
 	switch {
 	case err != nil && unknownResource(err):
@@ -78,7 +78,7 @@ func (k *clusterKeeper) records(ctx context.Context) ([]*metav1.PartialObjectMet
 }
 
 // bare lists the metadata of all objects of a resource.
-func (k *clusterKeeper) bare(ctx context.Context, r schema.GroupVersionResource) ([]*metav1.PartialObjectMetadata, error) {
+func (k *clusterStore) bare(ctx context.Context, r schema.GroupVersionResource) ([]*metav1.PartialObjectMetadata, error) {
 	items, _, err := k.listed(ctx, query{resource: r})
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (k *clusterKeeper) bare(ctx context.Context, r schema.GroupVersionResource)
 }
 
 // create makes a workspace, and waits for its namespace.
-func (k *clusterKeeper) create(ctx context.Context, o createOptions) (string, error) {
+func (k *clusterStore) create(ctx context.Context, o createOptions) (string, error) {
 	if wrong := validation.IsDNS1123Label(o.name); len(wrong) > 0 {
 		return "", fmt.Errorf("%w: workspace %q: %s", errInput, o.name, strings.Join(wrong, "; "))
 	}
@@ -118,7 +118,7 @@ func (k *clusterKeeper) create(ctx context.Context, o createOptions) (string, er
 }
 
 // record makes a FleetWorkspace. live is the Namespace of its name, if it is there.
-func (k *clusterKeeper) record(ctx context.Context, o createOptions, live *metav1.PartialObjectMetadata) (string, error) {
+func (k *clusterStore) record(ctx context.Context, o createOptions, live *metav1.PartialObjectMetadata) (string, error) {
 	if there, err := getAs[metav1.PartialObjectMetadata](ctx, k.session, records, "", o.name); there != nil || err != nil {
 		return "", cmp.Or(err, fmt.Errorf("workspace %s is there already", o.name))
 	}
@@ -159,7 +159,7 @@ func (k *clusterKeeper) record(ctx context.Context, o createOptions, live *metav
 
 // open lets a FleetWorkspace have a namespace that is there. It takes the right to
 // change that namespace.
-func (k *clusterKeeper) open(ctx context.Context, name string) error {
+func (k *clusterStore) open(ctx context.Context, name string) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": workspace.Opened()}})
 	if err != nil {
 		return err
@@ -169,7 +169,7 @@ func (k *clusterKeeper) open(ctx context.Context, name string) error {
 }
 
 // make creates an object of the whole cluster.
-func (k *clusterKeeper) make(ctx context.Context, r schema.GroupVersionResource, o any) error {
+func (k *clusterStore) make(ctx context.Context, r schema.GroupVersionResource, o any) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (k *clusterKeeper) make(ctx context.Context, r schema.GroupVersionResource,
 var errUnseen = errors.New("not in time")
 
 // until asks again and again; errUnseen after limit.
-func (k *clusterKeeper) until(ctx context.Context, limit time.Duration, done func() (bool, error)) error {
+func (k *clusterStore) until(ctx context.Context, limit time.Duration, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errUnseen)
 	defer cancel()
 	for {
@@ -204,7 +204,7 @@ func (k *clusterKeeper) until(ctx context.Context, limit time.Duration, done fun
 
 // mayAdd asks whether the user may bring clusters into a workspace, as Rancher's
 // webhook does where it is asked.
-func (k *clusterKeeper) mayAdd(ctx context.Context, to string) error {
+func (k *clusterStore) mayAdd(ctx context.Context, to string) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&authorizationv1.SelfSubjectAccessReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: authorizationv1.SchemeGroupVersion.String(), Kind: "SelfSubjectAccessReview"},
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{

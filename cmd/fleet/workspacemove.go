@@ -32,7 +32,7 @@ type transfer struct {
 
 // move changes the workspace of a cluster where Rancher keeps it. Who maps Rancher's
 // clusters makes the new Cluster, and then takes the old one away.
-func (k *clusterKeeper) move(ctx context.Context, o moveOptions) (string, error) {
+func (k *clusterStore) move(ctx context.Context, o moveOptions) (string, error) {
 	c, err := k.wherever(ctx, o)
 	if err != nil {
 		return "", err
@@ -58,7 +58,7 @@ func (k *clusterKeeper) move(ctx context.Context, o moveOptions) (string, error)
 }
 
 // wherever finds a cluster in any workspace, or in that of -n.
-func (k *clusterKeeper) wherever(ctx context.Context, o moveOptions) (*fleet.Cluster, error) {
+func (k *clusterStore) wherever(ctx context.Context, o moveOptions) (*fleet.Cluster, error) {
 	if err := k.missing(ctx); err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (k *clusterKeeper) wherever(ctx context.Context, o moveOptions) (*fleet.Clu
 }
 
 // transfer reads what Rancher knows of a cluster, and refuses what cannot be moved.
-func (k *clusterKeeper) transfer(ctx context.Context, c *fleet.Cluster, to string) (transfer, error) {
+func (k *clusterStore) transfer(ctx context.Context, c *fleet.Cluster, to string) (transfer, error) {
 	t := transfer{cluster: c}
 	id := c.Labels[fleet.LabelManagementCluster]
 	if id == "" {
@@ -123,7 +123,7 @@ func (k *clusterKeeper) transfer(ctx context.Context, c *fleet.Cluster, to strin
 
 // room refuses a workspace that is not there, or where there is another cluster of
 // that name, or into which the user may not bring any.
-func (k *clusterKeeper) room(ctx context.Context, t transfer, to string) error {
+func (k *clusterStore) room(ctx context.Context, t transfer, to string) error {
 	u, err := k.api.Get(ctx, records, "", to)
 	if apierrors.IsNotFound(err) {
 		return k.unknownWorkspace(to, "; to make it: fleet workspace create "+to, k.knownWorkspaces(ctx))
@@ -153,7 +153,7 @@ func (k *clusterKeeper) room(ctx context.Context, t transfer, to string) error {
 
 // agreed refuses a move that removes what runs on the cluster, unless that was
 // agreed to.
-func (k *clusterKeeper) agreed(ctx context.Context, t transfer, o moveOptions) error {
+func (k *clusterStore) agreed(ctx context.Context, t transfer, o moveOptions) error {
 	if o.yes || t.cluster.Status.Namespace == "" {
 		return nil
 	}
@@ -182,7 +182,7 @@ func (k *clusterKeeper) agreed(ctx context.Context, t transfer, o moveOptions) e
 }
 
 // order changes the workspace: only these fields, of the objects that were read.
-func (k *clusterKeeper) order(ctx context.Context, t transfer, to string) error {
+func (k *clusterStore) order(ctx context.Context, t transfer, to string) error {
 	if p := t.provisioned; p != nil {
 		body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 			"resourceVersion": p.ResourceVersion, "annotations": map[string]any{workspace.AnnotationWorkspaceName: to},
@@ -209,7 +209,7 @@ func (k *clusterKeeper) order(ctx context.Context, t transfer, to string) error 
 }
 
 // arrival waits until the Cluster is in its new workspace.
-func (k *clusterKeeper) arrival(ctx context.Context, t transfer, o moveOptions) (string, error) {
+func (k *clusterStore) arrival(ctx context.Context, t transfer, o moveOptions) (string, error) {
 	was := t.cluster.Namespace + "/" + t.cluster.Name
 	if o.timeout == 0 {
 		return fmt.Sprintf("cluster %s is to move to workspace %s", was, o.to), nil

@@ -31,8 +31,8 @@ const rancherPage = "200"
 // clusterID is how Rancher calls clusters.
 var clusterID = regexp.MustCompile(`^(local|c-[a-z0-9]{5}|c-m-[a-z0-9]{8})$`)
 
-// A rancherKeeper keeps workspaces through Rancher's API.
-type rancherKeeper struct {
+// A rancherStore keeps workspaces through Rancher's API.
+type rancherStore struct {
 	way    *way
 	client clientbase.APIBaseClient
 	std    stdio
@@ -59,10 +59,10 @@ type rancherCluster struct {
 	Template    string            `json:"clusterTemplateRevisionId,omitempty"`
 }
 
-func (k *rancherKeeper) address() string { return k.way.base.String() }
+func (k *rancherStore) address() string { return k.way.base.String() }
 
 // listRancher lists all objects of a type, page by page.
-func listRancher[T any](k *rancherKeeper, typ string, filters map[string]any) ([]T, error) {
+func listRancher[T any](k *rancherStore, typ string, filters map[string]any) ([]T, error) {
 	type list struct {
 		types.Collection
 		Data []T `json:"data"`
@@ -90,7 +90,7 @@ func listRancher[T any](k *rancherKeeper, typ string, filters map[string]any) ([
 
 // list are the workspaces that Rancher shows this user, with the number of the
 // clusters that it shows; with -n that one alone.
-func (k *rancherKeeper) list(context.Context) ([]view.Workspace, error) {
+func (k *rancherStore) list(context.Context) ([]view.Workspace, error) {
 	found, err := listRancher[rancherWorkspace](k, typeWorkspace, nil)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (k *rancherKeeper) list(context.Context) ([]view.Workspace, error) {
 }
 
 // create makes a workspace, whose owner is the user of the token.
-func (k *rancherKeeper) create(_ context.Context, o createOptions) (string, error) {
+func (k *rancherStore) create(_ context.Context, o createOptions) (string, error) {
 	if wrong := validation.IsDNS1123Label(o.name); len(wrong) > 0 {
 		return "", fmt.Errorf("%w: workspace %q: %s", errInput, o.name, strings.Join(wrong, "; "))
 	}
@@ -147,7 +147,7 @@ func (k *rancherKeeper) create(_ context.Context, o createOptions) (string, erro
 
 // move changes the workspace of a cluster: of its fields only that one, and those
 // that Rancher wants to see in every change.
-func (k *rancherKeeper) move(_ context.Context, o moveOptions) (string, error) {
+func (k *rancherStore) move(_ context.Context, o moveOptions) (string, error) {
 	c, err := k.cluster(o)
 	if err != nil {
 		return "", err
@@ -186,7 +186,7 @@ func (k *rancherKeeper) move(_ context.Context, o moveOptions) (string, error) {
 }
 
 // cluster finds a cluster by its id, or by the name that people see.
-func (k *rancherKeeper) cluster(o moveOptions) (*rancherCluster, error) {
+func (k *rancherStore) cluster(o moveOptions) (*rancherCluster, error) {
 	if clusterID.MatchString(o.cluster) {
 		c := &rancherCluster{}
 		err := k.client.ByID(typeCluster, o.cluster, c)
@@ -216,7 +216,7 @@ func (k *rancherKeeper) cluster(o moveOptions) (*rancherCluster, error) {
 }
 
 // room refuses a workspace that is not there.
-func (k *rancherKeeper) room(to string) error {
+func (k *rancherStore) room(to string) error {
 	w := rancherWorkspace{}
 	err := k.client.ByID(typeWorkspace, to, &w)
 	switch {
@@ -232,7 +232,7 @@ func (k *rancherKeeper) room(to string) error {
 
 // unknownWorkspace is the error for a workspace that Rancher does not show, with those that
 // it shows.
-func (k *rancherKeeper) unknownWorkspace(name string) error {
+func (k *rancherStore) unknownWorkspace(name string) error {
 	found, err := listRancher[rancherWorkspace](k, typeWorkspace, nil)
 	if err != nil {
 		return err

@@ -149,7 +149,7 @@ type watched struct {
 	bundles     map[string]*fleet.Bundle
 	clusters    map[string]*fleet.Cluster
 	deployments map[string]*fleet.BundleDeployment
-	news        chan struct{} // holds one note at most
+	changes     chan struct{} // holds one note at most
 	failed      chan error
 }
 
@@ -157,7 +157,7 @@ type watched struct {
 type part struct {
 	kind    string
 	labels  string
-	tell    func(change)
+	report  func(change)
 	read    func(*view.Fleet, []*unstructured.Unstructured)
 	queries []query
 }
@@ -167,19 +167,19 @@ type part struct {
 func (s *session) watch(ctx context.Context, of selection) (*watched, error) {
 	w := &watched{
 		s: s, repos: map[string]*fleet.GitRepo{}, bundles: map[string]*fleet.Bundle{}, clusters: map[string]*fleet.Cluster{},
-		deployments: map[string]*fleet.BundleDeployment{}, news: make(chan struct{}, 1), failed: make(chan error, 1),
+		deployments: map[string]*fleet.BundleDeployment{}, changes: make(chan struct{}, 1), failed: make(chan error, 1),
 	}
 	w.parts = []part{
-		{kind: "repos", tell: keep(w, w.repos), read: readInto(func(f *view.Fleet) *[]*fleet.GitRepo { return &f.Repositories })},
+		{kind: "repos", report: keep(w, w.repos), read: readInto(func(f *view.Fleet) *[]*fleet.GitRepo { return &f.Repositories })},
 		{
-			kind: "bundles", labels: of.bundles, tell: keep(w, w.bundles, bundleLoad...),
+			kind: "bundles", labels: of.bundles, report: keep(w, w.bundles, bundleLoad...),
 			read: readInto(func(f *view.Fleet) *[]*fleet.Bundle { return &f.Bundles }, bundleLoad...),
 		},
 		{
-			kind: "deployments", labels: of.deployments, tell: keep(w, w.deployments, deploymentLoad...),
+			kind: "deployments", labels: of.deployments, report: keep(w, w.deployments, deploymentLoad...),
 			read: readInto(func(f *view.Fleet) *[]*fleet.BundleDeployment { return &f.Deployments }, deploymentLoad...),
 		},
-		{kind: "clusters", tell: keep(w, w.clusters), read: readInto(func(f *view.Fleet) *[]*fleet.Cluster { return &f.Clusters })},
+		{kind: "clusters", report: keep(w, w.clusters), read: readInto(func(f *view.Fleet) *[]*fleet.Cluster { return &f.Clusters })},
 	}
 	var synced sync.WaitGroup
 	for i := range w.parts {
@@ -190,7 +190,7 @@ func (s *session) watch(ctx context.Context, of selection) (*watched, error) {
 		}
 		for _, q := range p.queries {
 			synced.Add(1)
-			go w.follow(ctx, q, p.tell, sync.OnceFunc(synced.Done))
+			go w.follow(ctx, q, p.report, sync.OnceFunc(synced.Done))
 		}
 	}
 	synced.Wait()
@@ -206,14 +206,14 @@ func (s *session) watch(ctx context.Context, of selection) (*watched, error) {
 
 // follow keeps what a query selects, until ctx ends. It calls synced when all of it
 // is there, or cannot be had.
-func (w *watched) follow(ctx context.Context, q query, tell func(change), synced func()) {
+func (w *watched) follow(ctx context.Context, q query, report func(change), synced func()) {
 	defer synced()
 	err := follow(ctx, w.s.api, q, func(c change) {
 		if c.object == nil {
 			synced()
 			return
 		}
-		tell(c)
+		report(c)
 	}, w.s.trouble)
 	if err != nil {
 		w.fail(reached(w.s.server, err))
@@ -243,8 +243,8 @@ var (
 	deploymentLoad = []string{"options", "stagedOptions"}
 )
 
-// slim drops from an object what is not looked at.
-func slim(o *unstructured.Unstructured, drop []string) {
+// stripped drops from an object what is not looked at.
+func stripped(o *unstructured.Unstructured, drop []string) {
 	if pauseOf(o) == nil { // else they say who has paused it
 		o.SetManagedFields(nil)
 	}
@@ -259,7 +259,7 @@ func readInto[T any](list func(*view.Fleet) *[]*T, drop ...string) func(*view.Fl
 	return func(f *view.Fleet, items []*unstructured.Unstructured) {
 		to := list(f)
 		for _, item := range items {
-			slim(item, drop)
+			stripped(item, drop)
 			if o, err := as[T](item); err == nil {
 				*to = append(*to, o)
 			}
@@ -279,7 +279,7 @@ func (w *watched) fail(err error) {
 func keep[T any](w *watched, into map[string]*T, drop ...string) func(change) {
 	return func(c change) {
 		key := keyText(c.object)
-		slim(c.object, drop)
+		stripped(c.object, drop)
 		o, err := as[T](c.object)
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -289,7 +289,7 @@ func keep[T any](w *watched, into map[string]*T, drop ...string) func(change) {
 			into[key] = o
 		}
 		select {
-		case w.news <- struct{}{}:
+		case w.changes <- struct{}{}:
 		default:
 		}
 	}
@@ -322,14 +322,14 @@ func (w *watched) Next(ctx context.Context) error {
 		return ctx.Err()
 	case err := <-w.failed:
 		return err
-	case <-w.news:
+	case <-w.changes:
 	}
 	select {
 	case <-ctx.Done():
 	case <-time.After(gathering):
 	}
 	select {
-	case <-w.news:
+	case <-w.changes:
 	default:
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/hack/measure"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // TestMain lets the test's program take orders, as the bench's does.
@@ -94,7 +94,7 @@ func TestHosts(t *testing.T) {
 				remotes = hurried
 			}
 			commit, err := remotes.Resolve(t.Context(), git.Source{URL: r.url}, git.Reference{Branch: gitserver.Branch})
-			if fault.IsPermanent(err) != c.permanent || fault.IsWait(err) != c.wait {
+			if reconcile.IsTerminal(err) != c.permanent || reconcile.IsRequeue(err) != c.wait {
 				t.Errorf("%s: %v", c.why, err)
 			}
 			if k == good {

@@ -20,8 +20,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
-// bigPatience is how long a big bundle may take.
-const bigPatience = 5 * time.Minute
+// bigTimeout is how long a big bundle may take.
+const bigTimeout = 5 * time.Minute
 
 // objectLimit is how large an object in an API server may be, by the rule
 // that big contents are cut by.
@@ -143,7 +143,7 @@ func (b *bigBundle) run(ctx context.Context) error {
 	begin = time.Now()
 	err = b.remove(ctx)
 	gone := measure.Seconds(time.Since(begin))
-	if errors.Is(err, errPatience) {
+	if errors.Is(err, errTimeout) {
 		gone, err = err.Error(), nil
 	}
 	measure.Row(fmt.Sprintf("%d MiB", b.mib), measure.Seconds(took), measure.Seconds(best), k.largest, fmt.Sprintf("%d, %s", k.contents, measure.MiB(k.total)), measure.MiB(after[0]-before[0]), measure.MiB(after[1]-before[1]), gone)
@@ -242,7 +242,7 @@ func (b *bigBundle) key() kube.Key { return kube.Key{Namespace: api.NamespaceDef
 
 // wait returns when pending returns nothing.
 func (b *bigBundle) wait(ctx context.Context, pending func() (string, error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, bigPatience, errPatience)
+	ctx, cancel := context.WithTimeoutCause(ctx, bigTimeout, errTimeout)
 	defer cancel()
 	for {
 		last, err := pending()

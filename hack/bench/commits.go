@@ -18,8 +18,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
-// patience is how long one commit may take before the bench gives up.
-const patience = 2 * time.Minute
+// timeout is how long one commit may take before the bench gives up.
+const timeout = 2 * time.Minute
 
 // commits measures how long a commit takes from git push to Ready on both
 // downstream clusters, for a bundle of one ConfigMap.
@@ -147,13 +147,13 @@ func (s *series) one(ctx context.Context, value string, forced bool) (time.Durat
 			return 0, err
 		}
 	}
-	limit := time.NewTimer(patience)
+	limit := time.NewTimer(timeout)
 	defer limit.Stop()
 	for !s.ready(commit) {
 		select {
 		case <-s.changed:
 		case <-limit.C:
-			return 0, fmt.Errorf("commit %s was not Ready within %s", commit, patience)
+			return 0, fmt.Errorf("commit %s was not Ready within %s", commit, timeout)
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
@@ -209,14 +209,14 @@ func (s *series) remove(ctx context.Context) error {
 	if err := s.repos.Delete(ctx, key, kube.Precondition{}); err != nil {
 		return err
 	}
-	limit := time.Now().Add(patience)
+	limit := time.Now().Add(timeout)
 	for time.Now().Before(limit) {
 		if _, ok := s.cache.Get(key); !ok {
 			return nil
 		}
 		pause(ctx, 50*time.Millisecond)
 	}
-	return fmt.Errorf("GitRepo %s was not gone within %s", key, patience)
+	return fmt.Errorf("GitRepo %s was not gone within %s", key, timeout)
 }
 
 // pause waits, unless ctx ends.

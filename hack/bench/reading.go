@@ -22,7 +22,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
 )
 
 // firstReads is how often the first read is measured, each time in a process
@@ -224,7 +224,7 @@ func (p *readProbe) one(ctx context.Context) (readCost, bundle.Set, error) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceDefault, Name: "reading"},
 		Spec:       api.GitRepoSpec{Targets: []api.GitTarget{{Name: "all", ClusterSelector: &metav1.LabelSelector{}}}},
 	}
-	in := reader.Input{Tree: tree, Options: source.Options(repo, string(head)), Previous: p.memory}
+	in := reader.Input{Tree: tree, Options: gitrepo.Options(repo, string(head)), Previous: p.memory}
 	c.Read, err = timed(func() error {
 		var err error
 		set, p.memory, err = p.reader.Read(ctx, in)

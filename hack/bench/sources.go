@@ -215,7 +215,7 @@ func (w *watched) round(ctx context.Context, times map[bool][]time.Duration) err
 			}
 			err := w.until(gctx, "a commit of "+r.name+" is seen", func() string { return w.readOf(r) })
 			took[i] = time.Since(begin)
-			if errors.Is(err, errPatience) {
+			if errors.Is(err, errTimeout) {
 				return nil // what it took stands in the table
 			}
 			return err

@@ -53,12 +53,12 @@ func (w *watched) next() <-chan struct{} {
 	return w.changed
 }
 
-// errPatience is why a wait ends.
-var errPatience = errors.New("not in time")
+// errTimeout is why a wait ends.
+var errTimeout = errors.New("not in time")
 
 // until returns when pending returns nothing.
 func (w *watched) until(ctx context.Context, what string, pending func() string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
 	defer cancel()
 	for {
 		next := w.next()

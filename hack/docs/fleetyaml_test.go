@@ -12,7 +12,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
 )
 
 // fleetYAML is a block of a page that shows a fleet.yaml.
@@ -58,7 +58,7 @@ func TestValuesFilesNeedAChart(t *testing.T) {
 			}
 			repo := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Name: "apps", Namespace: "fleet-default"}}
 			repo.Spec.Targets = []fleet.GitTarget{{ClusterSelector: &metav1.LabelSelector{}}}
-			b := bundle.Read(tree, nil, nil, source.Options(repo, strings.Repeat("0", 40))).Results[0].Bundle
+			b := bundle.Read(tree, nil, nil, gitrepo.Options(repo, strings.Repeat("0", 40))).Results[0].Bundle
 			if b == nil {
 				t.Fatal("no Bundle")
 			}

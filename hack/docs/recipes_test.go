@@ -15,8 +15,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 )
 
@@ -112,7 +112,7 @@ func bundleOf(t *testing.T, text string) *fleet.Bundle {
 	} else {
 		repo = strictly[fleet.GitRepo](t, text)
 	}
-	set := bundle.Read(tree, []string{"web"}, nil, source.Options(repo, "0123456789012345678901234567890123456789"))
+	set := bundle.Read(tree, []string{"web"}, nil, gitrepo.Options(repo, "0123456789012345678901234567890123456789"))
 	if found := set.All(); finding.HasErrors(found) || len(set.Results) != 1 || set.Results[0].Bundle == nil {
 		t.Fatalf("no Bundle: %v", found)
 	}

@@ -36,7 +36,7 @@ func main() {
 	if err := node.Missing(); err != nil {
 		os.Exit(skip(err, os.Getenv))
 	}
-	err := tell(ctx, *update)
+	err := report(ctx, *update)
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
@@ -57,8 +57,8 @@ func skip(missing error, getenv func(string) string) int {
 	return 1
 }
 
-// tell runs the tests.
-func tell(ctx context.Context, update bool) error {
+// report runs the tests.
+func report(ctx context.Context, update bool) error {
 	args := []string{"test", "-count=1", "-v", "-timeout=60m", "./integrationtests/pods"}
 	if update {
 		args = append(args, "-update")

@@ -10,7 +10,7 @@ import (
 	"github.com/fleetworkspace/fleet/charts"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
-	"github.com/fleetworkspace/fleet/pkg/plan/manifest"
+	"github.com/fleetworkspace/fleet/pkg/plan/install"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -59,7 +59,7 @@ func takeoverText() (string, error) {
 			objects = append(objects, o)
 		}
 	}
-	return manifest.Text([]string{
+	return install.Text([]string{
 		"A manager that looks after the objects of shard \"" + takeoverShard + "\", beside another manager in the same namespace.",
 		"docs/takeover.md says how it is used. Generated from the chart fleet by hack/generate. Do not edit.",
 	}, objects)

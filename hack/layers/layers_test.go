@@ -49,7 +49,7 @@ var rules = []rule{
 	port("web", "helm.sh/", "github.com/go-git/", "k8s.io/client-go/", "oras.land/"),
 	port("disk", "helm.sh/", "github.com/go-git/", "k8s.io/client-go/", "oras.land/", "net/http"),
 	port("archive", "helm.sh/", "github.com/go-git/", "k8s.io/client-go/", "oras.land/", "net/http"),
-	house("controllers"), house("agentmanagement"), house("agent"), house("workspace"),
+	manager("controllers"), manager("agentmanagement"), manager("agent"), manager("workspace"),
 	{
 		room: "cmd/fleet-agent", why: "the agent's binary never links the controllers",
 		never: []string{module + "pkg/controllers", module + "pkg/agentmanagement", module + "pkg/workspace", module + "pkg/git"},
@@ -75,8 +75,8 @@ func port(name string, never ...string) rule {
 	return rule{room: "pkg/" + name, direct: true, why: "a port opens one outside world and returns errors", never: append(never, "github.com/sirupsen/logrus", module+"cmd/")}
 }
 
-// house is the rule of a folder of loops: no neighbour, no library of a port.
-func house(name string) rule {
+// manager is the rule of a folder of loops: no neighbour, no library of a port.
+func manager(name string) rule {
 	never := []string{"helm.sh/", "github.com/go-git/", "github.com/rancher/", module + "cmd/"}
 	for _, other := range []string{"controllers", "agentmanagement", "agent", "workspace"} {
 		if other != name {

@@ -21,7 +21,7 @@ var systemNamespaces = map[string]string{
 	"cmd/fleet/deploy.go":                        "the default of a flag",
 	"cmd/fleet-controller/options.go":            "the default of a flag",
 	"pkg/plan/registration/token.go":             "the agent's chart has it as a default, and is told others",
-	"pkg/plan/imports/secret.go":                 "the API names the namespaces that may hold kubeconfigs",
+	"pkg/plan/clusterimport/secret.go":           "the API names the namespaces that may hold kubeconfigs",
 }
 
 // Only those files know a namespace by heart that each installation chooses.

@@ -14,7 +14,7 @@ import (
 
 // The Secrets of a registration token that the reference has made bear no label of
 // ours. A manager adopts them when it starts, and makes them again when they are deleted.
-func adoptedSecrets(t *testing.T, g *gate) {
+func adoptedSecrets(t *testing.T, g *managerProcess) {
 	const token = "of-the-reference"
 	g.token(fleet.NamespaceDefault, token, 0)
 	tokens, secrets := kube.StoreOf[*fleet.ClusterRegistrationToken](g.admin), kube.StoreOf[*corev1.Secret](g.admin)

@@ -20,7 +20,7 @@ import (
 // coming, stays.
 func TestCleanup(t *testing.T) {
 	t.Parallel()
-	g := openGate(t, map[string]any{"bootstrap": map[string]any{"enabled": false}})
+	g := openManagerProcess(t, map[string]any{"bootstrap": map[string]any{"enabled": false}})
 	ctx := t.Context()
 	g.halt() // only the sweeps of this test
 	of := func(name string) *fleet.Cluster {

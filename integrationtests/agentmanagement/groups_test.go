@@ -19,7 +19,7 @@ import (
 // otherGroupsToken tries to get into a group with the token of another one: first
 // where the API server checks which token a request is made with, then where it does
 // not.
-func otherGroupsToken(t *testing.T, g *gate) {
+func otherGroupsToken(t *testing.T, g *managerProcess) {
 	for _, group := range []string{"prod", "edge"} {
 		create(t, g.admin, registration.NewGroup(fleet.NamespaceDefault, group))
 	}
@@ -84,7 +84,7 @@ func otherGroupsToken(t *testing.T, g *gate) {
 }
 
 // groupToken makes a registration token that puts clusters into a group of its name.
-func (g *gate) groupToken(group string) map[string]any {
+func (g *managerProcess) groupToken(group string) map[string]any {
 	g.t.Helper()
 	return g.tokenOf(&fleet.ClusterRegistrationToken{ObjectMeta: metav1.ObjectMeta{
 		Namespace: fleet.NamespaceDefault, Name: group, Annotations: map[string]string{fleet.AnnotationTokenGroup: group},
@@ -92,7 +92,7 @@ func (g *gate) groupToken(group string) map[string]any {
 }
 
 // tokenOf makes a registration token and returns the values of its Secret.
-func (g *gate) tokenOf(t *fleet.ClusterRegistrationToken) map[string]any {
+func (g *managerProcess) tokenOf(t *fleet.ClusterRegistrationToken) map[string]any {
 	g.t.Helper()
 	create(g.t, g.admin, t)
 	var values map[string]any
@@ -108,7 +108,7 @@ func (g *gate) tokenOf(t *fleet.ClusterRegistrationToken) map[string]any {
 }
 
 // pretend makes a request that names a token, with another one's credential or its own.
-func (g *gate) pretend(as *kube.Client, clientID, random, token string) error {
+func (g *managerProcess) pretend(as *kube.Client, clientID, random, token string) error {
 	_, err := kube.StoreOf[*fleet.ClusterRegistration](as).Create(g.t.Context(), &fleet.ClusterRegistration{
 		ObjectMeta: metav1.ObjectMeta{
 			GenerateName: "request-", Namespace: fleet.NamespaceDefault, Labels: map[string]string{fleet.LabelRegistrationToken: token},
@@ -119,7 +119,7 @@ func (g *gate) pretend(as *kube.Client, clientID, random, token string) error {
 }
 
 // fetches reads the credential that answers a request.
-func (g *gate) fetches(as *kube.Client, clientID, random string) error {
+func (g *managerProcess) fetches(as *kube.Client, clientID, random string) error {
 	_, err := kube.StoreOf[*corev1.Secret](as).Get(g.t.Context(),
 		kube.Key{Namespace: fleet.NamespaceRegistration, Name: naming.RegistrationSecret(clientID, random)})
 	return err

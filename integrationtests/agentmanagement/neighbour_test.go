@@ -23,7 +23,7 @@ import (
 // touches nothing of the other one.
 func TestLocalAgentBesideAnother(t *testing.T) {
 	t.Parallel()
-	g := openGate(t, map[string]any{"bootstrap": map[string]any{"localAgentDisabled": true}})
+	g := openManagerProcess(t, map[string]any{"bootstrap": map[string]any{"localAgentDisabled": true}})
 	ctx := t.Context()
 	upper := registration.Agent{
 		Namespace: fleet.NamespaceSystem, Image: "upper/fleet-agent:v1", ImagePullPolicy: "IfNotPresent",

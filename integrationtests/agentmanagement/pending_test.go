@@ -18,7 +18,7 @@ import (
 
 // tooManyPending asks with one token for more Clusters than may be without an agent
 // that has checked in.
-func tooManyPending(t *testing.T, g *gate) {
+func tooManyPending(t *testing.T, g *managerProcess) {
 	g.maxPending(1)
 	few := g.token(fleet.NamespaceDefault, "few", 0)
 	asking := g.with(few["token"].(string))
@@ -52,7 +52,7 @@ func tooManyPending(t *testing.T, g *gate) {
 }
 
 // maxPending starts the manager with another configuration.
-func (g *gate) maxPending(n int) {
+func (g *managerProcess) maxPending(n int) {
 	g.t.Helper()
 	g.halt()
 	key := kube.Key{Namespace: fleet.NamespaceSystem, Name: fleet.ConfigMapController}

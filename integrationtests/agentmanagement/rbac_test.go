@@ -28,7 +28,7 @@ var everybody = []string{
 // kind.
 func TestRightsOfCredentials(t *testing.T) {
 	t.Parallel()
-	g := openGate(t, map[string]any{"apiServerURL": "https://x", "bootstrap": map[string]any{"enabled": false}})
+	g := openManagerProcess(t, map[string]any{"apiServerURL": "https://x", "bootstrap": map[string]any{"enabled": false}})
 	values := g.token(fleet.NamespaceDefault, "import-all", 0)
 	one, two := g.register(values, "client-one", "r1", nil), g.register(values, "client-two", "r2", nil)
 	until(t, "both have their rights", func() bool { return one.entitled(t.Context()) && two.entitled(t.Context()) })
@@ -90,7 +90,7 @@ func compare(t *testing.T, want []string, got rights.Granted) {
 
 // Whoever knows the digest of a content may read it, so an agent must not be
 // able to learn another cluster's.
-func noForeignDigest(t *testing.T, g *gate, one, two member) {
+func noForeignDigest(t *testing.T, g *managerProcess, one, two member) {
 	ctx := t.Context()
 	own, foreign := "s-"+strings.Repeat("1", 61), "s-"+strings.Repeat("2", 61)
 	for name, m := range map[string]member{own: one, foreign: two} {

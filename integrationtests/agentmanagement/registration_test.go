@@ -23,7 +23,7 @@ import (
 // The whole life of a downstream cluster, as far as the manager's side of the
 // registration decides it.
 func TestRegistration(t *testing.T) {
-	g := openGate(t, map[string]any{
+	g := openManagerProcess(t, map[string]any{
 		"apiServerURL": "https://fleet.example.com", "apiServerCA": "PEM", "bootstrap": map[string]any{"enabled": false},
 		"agentCheckinInterval": "1s", // three of them is how long two credentials overlap
 	})

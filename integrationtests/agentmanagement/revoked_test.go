@@ -14,7 +14,7 @@ import (
 
 // finalizersKeepNoCredential deletes a request and a Cluster that bear finalizers
 // which no controller removes: the credential is void all the same.
-func finalizersKeepNoCredential(t *testing.T, g *gate, values map[string]any) {
+func finalizersKeepNoCredential(t *testing.T, g *managerProcess, values map[string]any) {
 	t.Run("OfTheRequest", func(t *testing.T) {
 		m := g.register(values, "client-held", "r", nil, "example.com/x")
 		r := g.requestOf(m, "client-held")
@@ -47,7 +47,7 @@ func finalizersKeepNoCredential(t *testing.T, g *gate, values map[string]any) {
 
 // void waits until a member's credential is unknown to the API server and nothing of
 // what it was granted is left.
-func (g *gate) void(m member) {
+func (g *managerProcess) void(m member) {
 	g.t.Helper()
 	until(g.t, "the credential is void", func() bool {
 		_, err := kube.StoreOf[*fleet.Content](m.client).Get(g.t.Context(), kube.Key{Name: "none"})
@@ -62,7 +62,7 @@ func (g *gate) void(m member) {
 }
 
 // requestOf is the request of a client.
-func (g *gate) requestOf(m member, clientID string) *fleet.ClusterRegistration {
+func (g *managerProcess) requestOf(m member, clientID string) *fleet.ClusterRegistration {
 	g.t.Helper()
 	all := g.requests(m.data["clusterNamespace"])
 	i := slices.IndexFunc(all, func(r *fleet.ClusterRegistration) bool { return r.Spec.ClientID == clientID })
@@ -73,7 +73,7 @@ func (g *gate) requestOf(m member, clientID string) *fleet.ClusterRegistration {
 }
 
 // deleteKept deletes an object as administrator; a finalizer may keep it.
-func deleteKept[P kube.Object](t *testing.T, g *gate, o P) {
+func deleteKept[P kube.Object](t *testing.T, g *managerProcess, o P) {
 	t.Helper()
 	if err := kube.StoreOf[P](g.admin).Delete(t.Context(), kube.KeyOf(o), kube.Precondition{UID: o.GetUID()}); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func deleteKept[P kube.Object](t *testing.T, g *gate, o P) {
 }
 
 // release takes the finalizers off an object, and waits until it is gone.
-func release[P kube.Object](t *testing.T, g *gate, o P) {
+func release[P kube.Object](t *testing.T, g *managerProcess, o P) {
 	t.Helper()
 	change(t, g, o, func(o P) { o.SetFinalizers(nil) })
 	until(t, "the object is gone", func() bool {
@@ -90,7 +90,7 @@ func release[P kube.Object](t *testing.T, g *gate, o P) {
 	})
 }
 
-func change[P kube.Object](t *testing.T, g *gate, o P, f func(P)) {
+func change[P kube.Object](t *testing.T, g *managerProcess, o P, f func(P)) {
 	t.Helper()
 	harness.Revise(t, g.admin, kube.KeyOf(o), f)
 }

@@ -10,7 +10,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/agents"
+	"github.com/fleetworkspace/fleet/pkg/plan/agentrollout"
 )
 
 // TestLocalAgent: the agent of the manager's own cluster is installed through a
@@ -37,7 +37,7 @@ func TestLocalAgent(t *testing.T) {
 	w.mends(next)
 	w.until("both have the new version", func() bool {
 		s := w.state()
-		return s.Phase == agents.Current && s.Image == "x/agent:v2.0.0" && s.UpToDate == 2
+		return s.Phase == agentrollout.Current && s.Image == "x/agent:v2.0.0" && s.UpToDate == 2
 	})
 	if diff := cmp.Diff([]string{"x/agent:v2.0.0"}, images(sites)); diff != "" {
 		t.Error(diff)

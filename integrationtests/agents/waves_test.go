@@ -16,7 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/agents"
+	"github.com/fleetworkspace/fleet/pkg/plan/agentrollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
@@ -100,7 +100,7 @@ func (w *world) upgrade(t *testing.T, sites []*site) {
 		for ctx.Err() == nil {
 			moving, well := 0, 0
 			for _, b := range w.agentBundles(ctx) { // all at one moment
-				if m := agents.ParseMove(b.Annotations[agents.AnnotationMove]); m != nil && m.Image == "x/agent:v2.0.0" {
+				if m := agentrollout.ParseMove(b.Annotations[agentrollout.AnnotationMove]); m != nil && m.Image == "x/agent:v2.0.0" {
 					if m.Settled {
 						well++
 					} else {
@@ -120,7 +120,7 @@ func (w *world) upgrade(t *testing.T, sites []*site) {
 	w.manage("x/agent:v2.0.0")
 	w.until("all agents have the new version", func() bool {
 		s := w.state()
-		return s.Phase == agents.Current && s.Image == "x/agent:v2.0.0" && s.UpToDate == len(sites)
+		return s.Phase == agentrollout.Current && s.Image == "x/agent:v2.0.0" && s.UpToDate == len(sites)
 	})
 	stop()
 	<-watched
@@ -139,7 +139,7 @@ func (w *world) upgrade(t *testing.T, sites []*site) {
 
 // agentBundles are the Bundles of all agents, none if ctx has ended.
 func (w *world) agentBundles(ctx context.Context) []*fleet.Bundle {
-	list, err := kube.StoreOf[*fleet.Bundle](w.admin).List(ctx, fleet.NamespaceDefault, agents.LabelBundle+"=true")
+	list, err := kube.StoreOf[*fleet.Bundle](w.admin).List(ctx, fleet.NamespaceDefault, agentrollout.LabelBundle+"=true")
 	if err != nil && ctx.Err() == nil {
 		w.Error(err)
 	}
@@ -217,7 +217,7 @@ func (w *world) settings(t *testing.T, sites []*site) {
 	})
 	w.until("a wish that cannot be fulfilled is refused in words", func() bool {
 		cond := condition.Find(d.cluster().Status.Conditions, fleet.ConditionReconciled)
-		return cond != nil && cond.Reason == agents.ReasonSettings
+		return cond != nil && cond.Reason == agentrollout.ReasonSettings
 	})
 	w.change(d.key, func(c *fleet.Cluster) { c.Spec.AgentSchedulingCustomization = nil })
 	w.until("and taken back", func() bool {
@@ -235,10 +235,10 @@ func (w *world) haltAndReturn(t *testing.T, sites []*site) {
 	w.breaks(bad)
 	w.manage(bad)
 	w.until("the first agent is moved", func() bool { return w.state().Wave == 1 })
-	w.later(agents.Patience + time.Minute)
+	w.later(agentrollout.Timeout + time.Minute)
 	w.until("it has failed, and the next is moved", func() bool { s := w.state(); return s.FailedCount == 1 && s.Wave == 1 })
-	w.later(agents.Patience + time.Minute)
-	w.until("two have failed", func() bool { return w.state().Phase == agents.Halted })
+	w.later(agentrollout.Timeout + time.Minute)
+	w.until("two have failed", func() bool { return w.state().Phase == agentrollout.Halted })
 	s := w.state()
 	if len(s.Failed) != 2 || s.Failed[0].Cluster != "fleet-default/a" || s.Failed[1].Cluster != "fleet-default/b" {
 		t.Errorf("it does not say which: %+v", s)
@@ -246,23 +246,23 @@ func (w *world) haltAndReturn(t *testing.T, sites []*site) {
 	if diff := cmp.Diff([]string{"x/agent:v2.0.0"}, images(sites[2:])); diff != "" {
 		t.Errorf("others were moved: %s", diff)
 	}
-	w.order(agents.Order{Image: bad, To: s.From, By: "ana", At: time.Now()})
+	w.order(agentrollout.Order{Image: bad, To: s.From, By: "ana", At: time.Now()})
 	w.until("all have what they had", func() bool {
 		s := w.state()
-		return s.Phase == agents.Returned && s.UpToDate == len(sites) && slices.Equal(images(sites), []string{"x/agent:v2.0.0"})
+		return s.Phase == agentrollout.Returned && s.UpToDate == len(sites) && slices.Equal(images(sites), []string{"x/agent:v2.0.0"})
 	})
 	w.manage("x/agent:v4.0.0")
 	w.until("the order ends with the version that it was about", func() bool {
 		s := w.state()
-		return s.Image == "x/agent:v4.0.0" && s.Phase == agents.Current && s.UpToDate == len(sites)
+		return s.Image == "x/agent:v4.0.0" && s.Phase == agentrollout.Current && s.UpToDate == len(sites)
 	})
 }
 
 // order writes an order as the command does.
-func (w *world) order(o agents.Order) {
+func (w *world) order(o agentrollout.Order) {
 	w.Helper()
-	key := kube.Key{Namespace: fleet.NamespaceSystem, Name: agents.ConfigMapName}
-	harness.Revise(w, w.admin, key, func(cm *corev1.ConfigMap) { cm.Data[agents.KeyOrder] = o.String() }) // the manager writes there too
+	key := kube.Key{Namespace: fleet.NamespaceSystem, Name: agentrollout.ConfigMapName}
+	harness.Revise(w, w.admin, key, func(cm *corev1.ConfigMap) { cm.Data[agentrollout.KeyOrder] = o.String() }) // the manager writes there too
 }
 
 // templates are the pods that agents run in, as generations of their Deployments.

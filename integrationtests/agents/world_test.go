@@ -35,7 +35,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
-	"github.com/fleetworkspace/fleet/pkg/plan/agents"
+	"github.com/fleetworkspace/fleet/pkg/plan/agentrollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
@@ -123,7 +123,7 @@ func (w *world) manage(image string) {
 		w.Fatal(err, warnings)
 	}
 	settings.AgentImage = image
-	house := agentmanagement.New(agentmanagement.Config{
+	manager := agentmanagement.New(agentmanagement.Config{
 		Addresses: address.WithLoopback(),
 		Namespace: fleet.NamespaceSystem, Settings: settings, Installation: install,
 		Now: func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) },
@@ -133,7 +133,7 @@ func (w *world) manage(image string) {
 	cfg.Identity, cfg.LeaderElect, cfg.ManagerID, cfg.CheckinInterval, cfg.Metrics = "test", false, install.ID, checkin, controllers.NewMetrics()
 	var all sync.WaitGroup
 	all.Go(func() {
-		if err := kube.Run(ctx, w.report, house.Parts()...); err != nil {
+		if err := kube.Run(ctx, w.report, manager.Runnables()...); err != nil {
 			w.Errorf("agent management ended: %v", err)
 		}
 	})
@@ -190,13 +190,13 @@ func (w *world) join(name, tag string, values map[string]any) *site {
 	}
 	installChart(w.T, w.cluster, "fleet-agent", s.namespace, all)
 	// The simulated node has no pods to look after for 5 s.
-	w.patience(s.namespace)
+	w.timeout(s.namespace)
 	s.play()
 	return s
 }
 
-// patience lets a Deployment call its pods available at once.
-func (w *world) patience(namespace string) {
+// timeout lets a Deployment call its pods available at once.
+func (w *world) timeout(namespace string) {
 	w.Helper()
 	_, err := w.client.AppsV1().Deployments(namespace).Patch(w.Context(), "fleet-agent", "application/merge-patch+json",
 		[]byte(`{"spec":{"minReadySeconds":0}}`), metav1.PatchOptions{})
@@ -369,12 +369,12 @@ func (w *world) change(key kube.Key, f func(*fleet.Cluster)) {
 }
 
 // state is what the manager says of the agents.
-func (w *world) state() agents.State {
-	m, err := kube.StoreOf[*corev1.ConfigMap](w.admin).Get(w.Context(), kube.Key{Namespace: fleet.NamespaceSystem, Name: agents.ConfigMapName})
+func (w *world) state() agentrollout.State {
+	m, err := kube.StoreOf[*corev1.ConfigMap](w.admin).Get(w.Context(), kube.Key{Namespace: fleet.NamespaceSystem, Name: agentrollout.ConfigMapName})
 	if err != nil {
-		return agents.State{}
+		return agentrollout.State{}
 	}
-	s, err := agents.ParseState(m.Data[agents.KeyState])
+	s, err := agentrollout.ParseState(m.Data[agentrollout.KeyState])
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -384,7 +384,7 @@ func (w *world) state() agents.State {
 // until returns when f is true.
 func (w *world) until(what string, f func() bool) {
 	w.Helper()
-	deadline := time.Now().Add(harness.Patience)
+	deadline := time.Now().Add(harness.Timeout)
 	for !f() {
 		if time.Now().After(deadline) {
 			w.Fatalf("not in time: %s\nagents: %+v", what, w.state())

@@ -30,7 +30,7 @@ type trouble struct {
 
 func troubles() map[string]trouble {
 	fault := func(f wire.Fault) (begin, end func(*place)) {
-		return func(p *place) { p.Must(p.cord.Set(f)) }, func(p *place) { p.Must(p.cord.Set(wire.None)) }
+		return func(p *place) { p.Must(p.tcpProxy.Set(f)) }, func(p *place) { p.Must(p.tcpProxy.Set(wire.None)) }
 	}
 	mood := func(m wire.Mood) (begin, end func(*place)) {
 		return func(p *place) { p.front.Set(m) }, func(p *place) { p.front.Set(wire.Fine) }
@@ -116,7 +116,7 @@ func (tr trouble) story(p *place) {
 	p.SetData(seen, "a", "edited")
 	p.Until("the difference is noticed, and since when", func() bool {
 		r, _ := p.Record("seen")
-		return condition.IsFalse(r.Unheard, fleet.ConditionReady)
+		return condition.IsFalse(r.Unreported, fleet.ConditionReady)
 	})
 	noticed := time.Now()
 
@@ -145,7 +145,7 @@ func (tr trouble) story(p *place) {
 	p.contact("it is back", func(c map[string]string) bool {
 		return c["reached"] == "true" && c["reason"] == "" && c["error"] == "" && c["hint"] == "" && c["refused"] == ""
 	})
-	p.told("ManagerReached")
+	p.reported("ManagerReached")
 	for _, r := range p.Removed(begun) {
 		if r.Namespace != gone {
 			p.Errorf("removed: %s", r)
@@ -161,11 +161,11 @@ func (tr trouble) says(p *place, begun time.Time) {
 	if at.Before(begun.Add(-time.Second)) || at.After(time.Now()) {
 		p.Errorf("since %s, but it began at %s", at, begun.UTC())
 	}
-	if c["url"] != p.cord.URL() || c["hint"] == "" || c["refused"] != tr.refused || !strings.Contains(c["error"], tr.text) {
+	if c["url"] != p.tcpProxy.URL() || c["hint"] == "" || c["refused"] != tr.refused || !strings.Contains(c["error"], tr.text) {
 		p.Errorf("%s: it says %v", tr.why, c)
 	}
-	text := p.told(tr.reason)
-	if !strings.Contains(text, p.cord.URL()) || !strings.Contains(text, c["hint"]) || !strings.Contains(text, "Everything that runs is kept") {
+	text := p.reported(tr.reason)
+	if !strings.Contains(text, p.tcpProxy.URL()) || !strings.Contains(text, c["hint"]) || !strings.Contains(text, "Everything that runs is kept") {
 		p.Errorf("the event says %q", text)
 	}
 }
@@ -195,7 +195,7 @@ func trueTimes(p *place) {
 	p.Start()
 	p.Order("app", harness.Order{Files: files("one")})
 	p.State("app", fleet.Ready)
-	p.Must(p.cord.Set(wire.Refused))
+	p.Must(p.tcpProxy.Set(wire.Refused))
 	p.contact("it is away", func(c map[string]string) bool { return c["reached"] == "false" })
 
 	pause := func() { time.Sleep(1100 * time.Millisecond) } // times of conditions have seconds
@@ -203,7 +203,7 @@ func trueTimes(p *place) {
 	p.SetData("truetimes-app", "a", "edited")
 	p.Until("it is noticed and kept", func() bool {
 		r, ok := p.Record("app")
-		return ok && condition.IsFalse(r.Unheard, fleet.ConditionReady)
+		return ok && condition.IsFalse(r.Unreported, fleet.ConditionReady)
 	})
 	p.Stop()
 	pause()
@@ -212,12 +212,12 @@ func trueTimes(p *place) {
 	p.SetData("truetimes-app", "a", "one")
 	p.Until("that, too", func() bool {
 		r, _ := p.Record("app")
-		return condition.IsTrue(r.Unheard, fleet.ConditionReady)
+		return condition.IsTrue(r.Unreported, fleet.ConditionReady)
 	})
 	pause()
 	pause()
 	healed := time.Now()
-	p.Must(p.cord.Set(wire.None))
+	p.Must(p.tcpProxy.Set(wire.None))
 	p.Until("it is told", func() bool {
 		at := p.stamp(p.ready("app").LastTransitionTime)
 		return !at.Before(back.Truncate(time.Second)) && at.Before(healed.Truncate(time.Second))
@@ -227,6 +227,6 @@ func trueTimes(p *place) {
 	}
 	p.Until("the memory of it ends", func() bool {
 		r, _ := p.Record("app")
-		return len(r.Unheard) == 0
+		return len(r.Unreported) == 0
 	})
 }

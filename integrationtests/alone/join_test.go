@@ -57,7 +57,7 @@ func (p *place) rejoin(known string) string {
 	token, err := p.Hub.Client.CoreV1().ServiceAccounts(p.Workspace).CreateToken(ctx, "tok", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	p.Must(err)
 	b := registration.Bootstrapping{
-		APIServerURL: p.cord.URL(), APIServerCA: p.front.CA(), Token: token.Status.Token, TokenName: "tok",
+		APIServerURL: p.tcpProxy.URL(), APIServerCA: p.front.CA(), Token: token.Status.Token, TokenName: "tok",
 		ClusterNamespace: p.Workspace, RegistrationNamespace: fleet.NamespaceRegistration,
 	}
 	_, err = kube.StoreOf[*corev1.Secret](p.Down.Admin).Create(ctx, &corev1.Secret{ObjectMeta: meta(p.Namespace, fleet.SecretAgentBootstrap), Data: b.Data()})

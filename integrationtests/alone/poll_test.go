@@ -7,7 +7,7 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/alone/wire"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
+	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 )
 
 // every is how often the agents of these stories connect, and late how much later
@@ -20,7 +20,7 @@ const (
 // polling makes an agent one that connects by a schedule.
 func (p *place) polling() {
 	p.Helper()
-	s, err := rhythm.ParseSchedule("*/12 * * * * *", time.UTC, time.Now())
+	s, err := heartbeat.ParseSchedule("*/12 * * * * *", time.UTC, time.Now())
 	p.Must(err)
 	p.Config.Poll = s
 }
@@ -32,7 +32,7 @@ func (p *place) visited(since time.Time) time.Time {
 	var next time.Time
 	p.Until("a visit is over", func() bool {
 		a := p.cluster().Status.Agent
-		if a.NextCheckIn == nil || !a.LastSeen.After(since.Add(-time.Second)) || p.cord.Open() > 0 {
+		if a.NextCheckIn == nil || !a.LastSeen.After(since.Add(-time.Second)) || p.tcpProxy.Open() > 0 {
 			return false
 		}
 		next = a.NextCheckIn.Time
@@ -72,7 +72,7 @@ func (p *place) between(try int) bool {
 	p.State(goes, fleet.Ready)
 	next := p.visited(since)
 
-	quiet, opened := time.Now(), p.cord.Opened()
+	quiet, opened := time.Now(), p.tcpProxy.Opened()
 	p.Order("first", harness.Order{Files: files(value), Options: correcting()})
 	p.Withdraw(goes, "o1")
 	p.SetData("visits-first", "a", "edited")
@@ -87,7 +87,7 @@ func (p *place) between(try int) bool {
 	p.State("first", fleet.Ready)
 	p.Answered(goes, "o1")
 	following := p.visited(next)
-	asked, connections := p.asked(quiet), p.cord.Opened()-opened
+	asked, connections := p.asked(quiet), p.tcpProxy.Opened()-opened
 	if time.Now().After(following.Add(-time.Second)) {
 		return false
 	}
@@ -131,14 +131,14 @@ func missed(p *place) {
 	p.Start()
 	p.State("app", fleet.Ready)
 	p.visited(began)
-	p.Must(p.cord.Set(wire.Refused))
+	p.Must(p.tcpProxy.Set(wire.Refused))
 	p.Order("app", harness.Order{Files: files("two")})
 	p.contact("the visit failed", func(c map[string]string) bool { return c["reason"] == "ManagerAway" && c["next"] != "" })
-	p.told("ManagerAway")
+	p.reported("ManagerAway")
 
 	// An agent that is started in between waits for its time.
 	p.Restart()
-	p.Must(p.cord.Set(wire.None))
+	p.Must(p.tcpProxy.Set(wire.None))
 	p.Until("the next visit makes up for it", func() bool { return p.Data("missed-app", "a") == "two" })
 	p.State("app", fleet.Ready)
 	p.contact("all is well", func(c map[string]string) bool { return c["reached"] == "true" })

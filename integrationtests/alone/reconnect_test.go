@@ -33,10 +33,10 @@ func reconnects(p *place, f wire.Fault) {
 // that is there.
 func (p *place) back(f wire.Fault, value string) time.Duration {
 	p.Helper()
-	p.Must(p.cord.Set(f))
+	p.Must(p.tcpProxy.Set(f))
 	p.Order("app", harness.Order{Files: files(value)})
 	time.Sleep(cut)
-	p.Must(p.cord.Set(wire.None))
+	p.Must(p.tcpProxy.Set(wire.None))
 	healed := time.Now()
 	p.Until("the agent is back", func() bool { return p.Data(p.Name+"-app", "a") == value })
 	took := time.Since(healed)

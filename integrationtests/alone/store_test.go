@@ -64,7 +64,7 @@ func kept(p *place) {
 		}
 	}
 
-	p.Must(p.cord.Set(wire.Refused))
+	p.Must(p.tcpProxy.Set(wire.Refused))
 	p.Start()
 	p.Until("what nobody needs is gone, and no more", func() bool { got := pieces(); return len(got) == 1 && got[0] == mine[0] })
 	p.SetData("store-kept", "a", "edited")
@@ -73,7 +73,7 @@ func kept(p *place) {
 	p.Until("a payload of two pieces is deployed alone", func() bool { return p.Data("store-large", "a") == "one" })
 	p.Until("and is kept no longer", func() bool { return len(pieces()) == 0 })
 
-	p.Must(p.cord.Set(wire.None))
+	p.Must(p.tcpProxy.Set(wire.None))
 	p.State("broken", fleet.Ready)
 	p.Until("the broken record is written anew", func() bool { _, ok := p.Record("broken"); return ok })
 	if p.Data("store-broken", "a") != "one" {

@@ -28,8 +28,8 @@ func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 // speaks TLS, and a cord in front of that.
 type place struct {
 	*harness.Site
-	front *wire.Front
-	cord  *wire.Cord
+	front    *wire.Front
+	tcpProxy *wire.TCPProxy
 }
 
 // newPlace makes a place, and does not start its agent.
@@ -42,9 +42,9 @@ func newPlace(t *testing.T, hub *harness.Hub, name string) *place {
 	t.Cleanup(p.front.Close)
 	at, err := url.Parse(p.front.URL())
 	p.Must(err)
-	p.cord, err = wire.NewCord(at.Host)
+	p.tcpProxy, err = wire.NewTCPProxy(at.Host)
 	p.Must(err)
-	t.Cleanup(p.cord.Close)
+	t.Cleanup(p.tcpProxy.Close)
 	p.credential()
 	return p
 }
@@ -52,7 +52,7 @@ func newPlace(t *testing.T, hub *harness.Hub, name string) *place {
 // credential gives the agent a credential that leads through the cord.
 func (p *place) credential() {
 	p.Helper()
-	text, err := kube.Access{URL: p.cord.URL(), CA: p.front.CA(), Token: p.Token()}.Kubeconfig()
+	text, err := kube.Access{URL: p.tcpProxy.URL(), CA: p.front.CA(), Token: p.Token()}.Kubeconfig()
 	p.Must(err)
 	p.CredentialFor(text)
 }
@@ -83,8 +83,8 @@ func (p *place) events() []string {
 	return out
 }
 
-// told waits for an event, and returns its text.
-func (p *place) told(reason string) string {
+// reported waits for an event, and returns its text.
+func (p *place) reported(reason string) string {
 	p.Helper()
 	text := ""
 	p.Until("event "+reason, func() bool {

@@ -277,15 +277,15 @@ func (h *hub) stored(ctx context.Context) (int64, error) {
 
 var errNoMetric = errors.New("the API server shows no apiserver_storage_size_bytes")
 
-var errPatience = errors.New("not in time")
+var errTimeout = errors.New("not in time")
 
 // look is how often a state is looked at that nobody announces.
 const look = 5 * time.Millisecond
 
 // wait returns when pending returns nothing; what it returns last is in the
 // error.
-func wait(ctx context.Context, patience time.Duration, pending func() (string, error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
+func wait(ctx context.Context, timeout time.Duration, pending func() (string, error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
 	defer cancel()
 	tick := time.NewTicker(look)
 	defer tick.Stop()

@@ -84,7 +84,7 @@ type settings struct {
 	scenarios []scenario
 	manager   string        // command line; empty: this project's
 	quiet     time.Duration // how long the fleet with failures is watched
-	patience  time.Duration // for one phase
+	timeout   time.Duration // for one phase
 	programs  string
 	workers   int
 }
@@ -95,7 +95,7 @@ func parseOptions(args []string) (settings, error) {
 	list := fs.String("scenarios", scenarios, "CLUSTERSxBUNDLES, separated by commas; +values: half of the pairs have values; +limit: maxUnavailable 10%; +objects=N")
 	fs.StringVar(&o.manager, "manager", "", "command `line` of the manager to measure; {kubeconfig} and {namespace} are replaced (default: fleet-controller of this clone)")
 	fs.DurationVar(&o.quiet, "quiet", time.Minute, "how long to watch the fleet while 5 % fail")
-	fs.DurationVar(&o.patience, "patience", 15*time.Minute, "how long a phase may take")
+	fs.DurationVar(&o.timeout, "patience", 15*time.Minute, "how long a phase may take")
 	fs.StringVar(&o.programs, "fleet-bin", "", "`folder` with this project's programs (default: they are built)")
 	fs.IntVar(&o.workers, "clients", 32, "clients that measure the floor")
 	if err := fs.Parse(args); err != nil {

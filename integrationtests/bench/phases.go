@@ -210,7 +210,7 @@ func (b *bench) publish(ctx context.Context, version string, failed int) (time.D
 			return 0, err
 		}
 	}
-	err := wait(ctx, b.patience, func() (string, error) {
+	err := wait(ctx, b.timeout, func() (string, error) {
 		if err := errors.Join(b.agents.failure(), b.manager.alive()); err != nil {
 			return "", err
 		}
@@ -222,7 +222,7 @@ func (b *bench) publish(ctx context.Context, version string, failed int) (time.D
 	if err != nil {
 		return 0, err
 	}
-	err = wait(ctx, b.patience, func() (string, error) {
+	err = wait(ctx, b.timeout, func() (string, error) {
 		list, err := store.List(ctx, workspace, "")
 		if err != nil {
 			return "", err
@@ -318,7 +318,7 @@ func (b *bench) label(ctx context.Context, n int) (time.Duration, error) {
 	if err := b.hub.call(ctx, http.MethodPatch, path, mergePatch, []byte(`{"metadata":{"labels":{"`+labelProbe+`":"true"}}}`), nil); err != nil {
 		return 0, err
 	}
-	err := wait(ctx, b.patience, func() (string, error) {
+	err := wait(ctx, b.timeout, func() (string, error) {
 		if _, ok := b.agents.get(pair{n, probeName}); !ok {
 			return clusterName(n) + " has no deployment", errors.Join(b.agents.failure(), b.manager.alive())
 		}
@@ -353,7 +353,7 @@ func (b *bench) remove(ctx context.Context) (string, time.Duration, error) {
 			return "", 0, err
 		}
 	}
-	err = wait(ctx, b.patience, func() (string, error) {
+	err = wait(ctx, b.timeout, func() (string, error) {
 		if n := b.agents.left(); n > 0 {
 			return fmt.Sprintf("%d deployments are left", n), errors.Join(b.agents.failure(), b.manager.alive())
 		}
@@ -362,7 +362,7 @@ func (b *bench) remove(ctx context.Context) (string, time.Duration, error) {
 	if err != nil {
 		return "", 0, err
 	}
-	err = wait(ctx, b.patience, func() (string, error) {
+	err = wait(ctx, b.timeout, func() (string, error) {
 		left, err := store.List(ctx, workspace, "")
 		if err != nil || len(left) == 0 {
 			return "", err

@@ -36,7 +36,7 @@ type settings struct {
 	rest     time.Duration // how long an agent at rest is watched
 	bundles  int           // at once
 	samples  int           // one after another
-	patience time.Duration // for one step
+	timeout  time.Duration // for one step
 	programs string
 	profile  string // folder for profiles; empty: none
 }
@@ -51,7 +51,7 @@ func parseOptions(args []string) (settings, error) {
 	fs.DurationVar(&o.rest, "rest", 2*time.Minute, "how long to watch the agent at rest")
 	fs.IntVar(&o.bundles, "bundles", 100, "bundles of 5 ConfigMaps that are installed and upgraded at once")
 	fs.IntVar(&o.samples, "samples", 200, "changes of one bundle of one ConfigMap, one after another")
-	fs.DurationVar(&o.patience, "patience", 10*time.Minute, "how long a step may take")
+	fs.DurationVar(&o.timeout, "patience", 10*time.Minute, "how long a step may take")
 	fs.StringVar(&o.programs, "fleet-bin", "", "`folder` with the program fleet-agent (default: it is built)")
 	fs.StringVar(&o.profile, "profile", "", "`folder` for profiles of memory and processor (default: none)")
 	if err := fs.Parse(args); err != nil {

@@ -139,11 +139,11 @@ func (b *bench) oneByOne(ctx context.Context, w *world, name func(int) string) (
 		if err != nil {
 			return out, err
 		}
-		told, err := w.seen.wait(ctx, w, reported{o.name, o.id})
+		known, err := w.seen.wait(ctx, w, reported{o.name, o.id})
 		if err != nil {
 			return out, err
 		}
-		out.changed, out.reported = append(out.changed, there.Sub(begin)), append(out.reported, told.Sub(begin))
+		out.changed, out.reported = append(out.changed, there.Sub(begin)), append(out.reported, known.Sub(begin))
 	}
 	return out, nil
 }

@@ -85,7 +85,7 @@ func (w *world) quiet(ctx context.Context, since time.Time) error {
 // settle waits until the agent has come to rest, and returns its last request
 // since a moment that is none of rest.
 func (w *world) settle(ctx context.Context, since time.Time) (last time.Time, err error) {
-	limit := time.Now().Add(w.patience)
+	limit := time.Now().Add(w.timeout)
 	last = since
 	for {
 		list, err := w.requests(last)
@@ -101,7 +101,7 @@ func (w *world) settle(ctx context.Context, since time.Time) (last time.Time, er
 		case time.Since(last) >= settled:
 			return last, nil
 		case time.Now().After(limit):
-			return last, fmt.Errorf("the agent does not come to rest: %w", errPatience)
+			return last, fmt.Errorf("the agent does not come to rest: %w", errTimeout)
 		}
 		if err := kube.Sleep(ctx, settled-time.Since(last)); err != nil {
 			return last, err

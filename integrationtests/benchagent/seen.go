@@ -24,14 +24,14 @@ type changed struct{ name, version string }
 type seen struct {
 	bds *kube.Cache[*fleet.BundleDeployment]
 
-	mu   sync.Mutex
-	at   map[any]time.Time // of reported and changed
-	news chan struct{}     // closed with the next one
+	mu      sync.Mutex
+	at      map[any]time.Time // of reported and changed
+	changes chan struct{}     // closed with the next one
 }
 
 // follow watches both clusters until ctx ends.
 func follow(ctx context.Context, w *world) (*seen, error) {
-	s := &seen{at: map[any]time.Time{}, news: make(chan struct{})}
+	s := &seen{at: map[any]time.Time{}, changes: make(chan struct{})}
 	s.bds = kube.NewCache[*fleet.BundleDeployment](w.hub.admin, kube.Watch{Namespace: deployments}, nil)
 	s.bds.OnChange(func(_, bd *fleet.BundleDeployment) {
 		if bd != nil && condition.IsTrue(bd.Status.Conditions, fleet.ConditionReady) {
@@ -61,30 +61,30 @@ func (s *seen) note(what any) {
 		return
 	}
 	s.at[what] = now
-	close(s.news)
-	s.news = make(chan struct{})
+	close(s.changes)
+	s.changes = make(chan struct{})
 }
 
-func (s *seen) look(what any) (at time.Time, ok bool, news <-chan struct{}) {
+func (s *seen) look(what any) (at time.Time, ok bool, changes <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, ok = s.at[what]
-	return at, ok, s.news
+	return at, ok, s.changes
 }
 
-var errPatience = errors.New("not in time")
+var errTimeout = errors.New("not in time")
 
 // wait returns when something has happened.
 func (s *seen) wait(ctx context.Context, w *world, what any) (time.Time, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, w.patience, errPatience)
+	ctx, cancel := context.WithTimeoutCause(ctx, w.timeout, errTimeout)
 	defer cancel()
 	for {
-		at, ok, news := s.look(what)
+		at, ok, changes := s.look(what)
 		if ok {
 			return at, nil
 		}
 		select {
-		case <-news:
+		case <-changes:
 		case <-w.agent.done:
 			return at, errEnded
 		case <-ctx.Done():

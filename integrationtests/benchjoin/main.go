@@ -28,7 +28,7 @@ import (
 
 type settings struct {
 	agents   []int
-	patience time.Duration
+	timeout  time.Duration
 	programs string
 }
 
@@ -38,7 +38,7 @@ func parseOptions(args []string) (settings, error) {
 	o := settings{}
 	fs := flag.NewFlagSet("benchjoin", flag.ContinueOnError)
 	list := fs.String("agents", "500", "how `many` register at once; several numbers, separated by commas, are measured one after the other")
-	fs.DurationVar(&o.patience, "patience", 15*time.Minute, "how long they may take to come, and to go")
+	fs.DurationVar(&o.timeout, "patience", 15*time.Minute, "how long they may take to come, and to go")
 	fs.StringVar(&o.programs, "fleet-bin", "", "`folder` with this project's programs (default: they are built)")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -92,7 +92,7 @@ func measureFleet(ctx context.Context, o settings, c *cluster.Cluster, n int, di
 		return err
 	}
 	defer m.Kill()
-	limited, cancel := context.WithTimeoutCause(ctx, o.patience, errPatience)
+	limited, cancel := context.WithTimeoutCause(ctx, o.timeout, errTimeout)
 	defer cancel()
 	b, err := h.token(limited)
 	if err != nil {
@@ -109,12 +109,12 @@ func measureFleet(ctx context.Context, o settings, c *cluster.Cluster, n int, di
 	if err := f.showArrival(limited, before, m); err != nil {
 		return err
 	}
-	limited, cancel = context.WithTimeoutCause(ctx, o.patience, errPatience)
+	limited, cancel = context.WithTimeoutCause(ctx, o.timeout, errTimeout)
 	defer cancel()
 	return f.showDeparture(limited, before)
 }
 
-var errPatience = errors.New("not in time")
+var errTimeout = errors.New("not in time")
 
 // come lets n agents register at one moment.
 func (f *fleetOf) come(ctx context.Context, n int) error {

@@ -27,7 +27,7 @@ type settings struct {
 	clusters   int
 	workspaces int
 	quiet      time.Duration
-	patience   time.Duration
+	timeout    time.Duration
 	programs   string
 }
 
@@ -39,7 +39,7 @@ func parseOptions(args []string) (settings, error) {
 	fs.IntVar(&o.clusters, "clusters", 5000, "how `many` clusters Rancher has")
 	fs.IntVar(&o.workspaces, "workspaces", 200, "in how `many` workspaces they are")
 	fs.DurationVar(&o.quiet, "quiet", 10*time.Minute, "for how long writes are counted when everything is done")
-	fs.DurationVar(&o.patience, "patience", 15*time.Minute, "how long a part may take")
+	fs.DurationVar(&o.timeout, "patience", 15*time.Minute, "how long a part may take")
 	fs.StringVar(&o.programs, "fleet-bin", "", "`folder` with this project's programs (default: they are built)")
 	if err := fs.Parse(args); err != nil {
 		return o, err

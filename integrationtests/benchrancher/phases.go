@@ -44,11 +44,11 @@ func (b *bench) lastWords() error {
 	return fmt.Errorf("log of manager %q: %s", m.Name, m.LastWords())
 }
 
-var errPatience = errors.New("not in time")
+var errTimeout = errors.New("not in time")
 
 // until waits until f is true.
 func (b *bench) until(ctx context.Context, what string, every time.Duration, f func(context.Context) (bool, error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, b.patience, errPatience)
+	ctx, cancel := context.WithTimeoutCause(ctx, b.timeout, errTimeout)
 	defer cancel()
 	for {
 		if ok, err := f(ctx); ok || err != nil {

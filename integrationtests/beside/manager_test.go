@@ -28,13 +28,13 @@ func TestAnotherManager(t *testing.T) {
 	w := newWorld(t, "managers")
 	w.hub.Namespace(t, other)
 	for _, s := range []struct {
-		name string
-		tell func(*world)
+		name   string
+		report func(*world)
 	}{
 		{"Refuses", refuses}, {"WaitsToTakeOver", waitsToTakeOver}, {"OursToo", oursToo},
 		{"InPlace", inPlace}, {"NotUpgraded", notUpgraded},
 	} {
-		if !t.Run(s.name, func(t *testing.T) { s.tell(w.in(t)) }) {
+		if !t.Run(s.name, func(t *testing.T) { s.report(w.in(t)) }) {
 			return
 		}
 	}

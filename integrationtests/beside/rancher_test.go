@@ -20,8 +20,8 @@ import (
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
-// house is the lease of the role that ties Fleet to Rancher.
-const house = "fleet-workspace-lock"
+// manager is the lease of the role that ties Fleet to Rancher.
+const manager = "fleet-workspace-lock"
 
 // TestBesideRancher: the program that the chart runs waits for Rancher's kinds,
 // makes Fleet's objects of Rancher's where nobody else does, only looks while
@@ -31,19 +31,19 @@ func TestBesideRancher(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "beside")
 	r := w.start("fleet-controller", "pod")
-	w.until("the role begins", func() bool { return w.holder(fleet.NamespaceSystem, house) == "pod" })
+	w.until("the role begins", func() bool { return w.holder(fleet.NamespaceSystem, manager) == "pod" })
 	rancher.Install(t, w.hub) // the kinds alone: it wakes up by itself
 	r.says("workspaces: map")
 	p := rancher.New(t, w.hub)
 	p.Local = false
 	for _, s := range []struct {
-		name string
-		tell func(*world, *rancher.Rancher, *run)
+		name   string
+		report func(*world, *rancher.Rancher, *run)
 	}{
 		{"Maps", mapsAlone}, {"16_GuardAlone", guardsAlone}, {"Observes", observes}, {"Autoscaler", autoscalerIsRefused}, {"16_GuardBesideRancher", guardsBeside},
 		{"16_GuardClusterAPI", guardsMachines}, {"Restarts", restarts}, {"Rights", rightsSuffice},
 	} {
-		if !t.Run(s.name, func(t *testing.T) { s.tell(w.in(t), p, r) }) {
+		if !t.Run(s.name, func(t *testing.T) { s.report(w.in(t), p, r) }) {
 			return
 		}
 	}

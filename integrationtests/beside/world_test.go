@@ -31,7 +31,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
 // limit is how long something may take to happen.
-const limit = harness.Patience
+const limit = harness.Timeout
 
 // A world is one cluster in which the chart fleet is installed, but for its pods.
 // The manager's own cluster does not join by itself.

@@ -10,7 +10,7 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
-	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
+	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 )
 
 // TestCheckIn tells all stories with one manager, whose agents check in every
@@ -32,7 +32,7 @@ func TestCheckIn(t *testing.T) {
 // it is back.
 func missed(_ *world, m *member) {
 	m.join()
-	m.Until("the agent follows its manager", func() bool { return m.rhythm() == time.Second })
+	m.Until("the agent follows its manager", func() bool { return m.heartbeat() == time.Second })
 	if c := m.cluster(); c.Annotations[fleet.AnnotationCheckInInterval] != "1s" {
 		m.Errorf("the Cluster says %v", c.Annotations)
 	}
@@ -63,11 +63,11 @@ const every = 12 * time.Second
 // as soon as that reaches it.
 func schedule(_ *world, m *member) {
 	m.join()
-	m.Until("the agent is always connected", func() bool { return m.rhythm() == time.Second })
+	m.Until("the agent is always connected", func() bool { return m.heartbeat() == time.Second })
 	before := m.cluster().Status.Agent.Instance
 
 	asked := time.Now()
-	m.ask(&fleet.ClusterCheckIn{Mode: rhythm.ModePoll, Schedule: "*/12 * * * * *"})
+	m.ask(&fleet.ClusterCheckIn{Mode: heartbeat.ModePoll, Schedule: "*/12 * * * * *"})
 	m.Until("it has reached the agent", func() bool { return m.Contact()["next"] != "" })
 	next := m.visited(asked)
 	quiet := time.Now()
@@ -86,7 +86,7 @@ func schedule(_ *world, m *member) {
 	m.neverOffline(quiet, next)
 
 	m.ask(nil)
-	m.Until("it is always connected again", func() bool { return m.rhythm() == time.Second })
+	m.Until("it is always connected again", func() bool { return m.heartbeat() == time.Second })
 	if after := m.cluster().Status.Agent.Instance; after != before || before == "" {
 		m.Errorf("the agent was %q and is %q: it was started again", before, after)
 	}
@@ -116,9 +116,9 @@ func (m *member) visited(since time.Time) time.Time {
 // An order that makes no sense changes nothing, and is said.
 func refused(_ *world, m *member) {
 	m.join()
-	m.Until("the agent is always connected", func() bool { return m.rhythm() == time.Second })
+	m.Until("the agent is always connected", func() bool { return m.heartbeat() == time.Second })
 	harness.Edit(m.TB, m.Down, m.Namespace, fleet.ConfigMapAgent, func(cm *corev1.ConfigMap) {
-		cm.Data[rhythm.KeyCheckIn] = `{"mode":"poll","schedule":"every night"}`
+		cm.Data[heartbeat.KeyCheckIn] = `{"mode":"poll","schedule":"every night"}`
 	})
 	text := m.says("CheckInRefused")
 	for _, want := range []string{`schedule "every night"`, "the agent is always connected"} {
@@ -135,7 +135,7 @@ func refused(_ *world, m *member) {
 func ownInterval(_ *world, m *member) {
 	m.Config.CheckinInterval = 8 * time.Second
 	m.join()
-	m.Until("it says how often it comes", func() bool { return m.rhythm() > 4*time.Second })
+	m.Until("it says how often it comes", func() bool { return m.heartbeat() > 4*time.Second })
 	first := m.cluster().Status.Agent
 	m.Until("and comes", func() bool { return m.cluster().Status.Agent.LastSeen.Sub(first.LastSeen.Time) > 6*time.Second })
 	m.neverOffline(first.LastSeen.Time, first.NextCheckIn.Time)
@@ -146,11 +146,11 @@ func ownInterval(_ *world, m *member) {
 func TestChange(t *testing.T) {
 	w := newWorld(t, "1s")
 	m := w.member(t, "changes").join()
-	m.Until("it follows the first setting", func() bool { return m.rhythm() == time.Second })
+	m.Until("it follows the first setting", func() bool { return m.heartbeat() == time.Second })
 	before := m.cluster().Status.Agent.Instance
 	w.halt()
 	w.manage("5s")
-	m.Until("it follows the second one", func() bool { return m.rhythm() > time.Second })
+	m.Until("it follows the second one", func() bool { return m.heartbeat() > time.Second })
 	m.Until("the Cluster says so", func() bool { return m.cluster().Annotations[fleet.AnnotationCheckInInterval] == "5s" })
 	w.halt()
 	w.manage("auto")

@@ -71,8 +71,8 @@ func (w *world) manage(interval string) {
 		w.Fatal(warnings)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	gate := w.client(fleet.FieldManagerAgentManagement)
-	install, err := installation.Ensure(ctx, gate, fleet.NamespaceSystem)
+	managerProcess := w.client(fleet.FieldManagerAgentManagement)
+	install, err := installation.Ensure(ctx, managerProcess, fleet.NamespaceSystem)
 	w.must(err)
 	cfg := controllers.Default()
 	cfg.Addresses = address.WithLoopback()
@@ -81,9 +81,9 @@ func (w *world) manage(interval string) {
 		cfg.CheckinInterval = settings.AgentCheckinInterval
 	}
 	log := logger()
-	house := agentmanagement.New(agentmanagement.Config{Addresses: address.WithLoopback(), Namespace: fleet.NamespaceSystem, Settings: settings, Installation: install}, gate, log)
+	manager := agentmanagement.New(agentmanagement.Config{Addresses: address.WithLoopback(), Namespace: fleet.NamespaceSystem, Settings: settings, Installation: install}, managerProcess, log)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return kube.Run(ctx, controllers.Report(log), house.Parts()...) })
+	group.Go(func() error { return kube.Run(ctx, controllers.Report(log), manager.Runnables()...) })
 	group.Go(func() error { return controllers.Run(ctx, cfg, w.client(fleet.FieldManagerController), log) })
 	w.halt = func() {
 		stop()
@@ -121,7 +121,7 @@ type member struct {
 // manager how it keeps in touch, and starts nothing.
 func (w *world) member(t testing.TB, name string) *member {
 	t.Helper()
-	m := &member{Site: harness.NewStranger(t, w.hub, w.hub, name, "agent-"+name), w: w}
+	m := &member{Site: harness.NewUnregisteredSite(t, w.hub, w.hub, name, "agent-"+name), w: w}
 	m.Config.CheckinInterval = 0
 	m.Configure(registration.AgentConfig{TLSMode: registration.TLSStrict, ClientID: name})
 	secrets := kube.StoreOf[*corev1.Secret](w.hub.Admin)
@@ -170,8 +170,8 @@ func (m *member) ask(c *fleet.ClusterCheckIn) {
 	harness.Edit(m.TB, m.Hub, m.Workspace, m.Name, func(now *fleet.Cluster) { now.Spec.CheckIn = c })
 }
 
-// rhythm is how long after its last check-in the agent has said that it comes next.
-func (m *member) rhythm() time.Duration {
+// heartbeat is how long after its last check-in the agent has said that it comes next.
+func (m *member) heartbeat() time.Duration {
 	m.Helper()
 	a := m.cluster().Status.Agent
 	if a.NextCheckIn == nil {

@@ -16,7 +16,7 @@ import (
 // All stories share one API server; each has a workspace of its own.
 func TestCommands(t *testing.T) {
 	w := newWorld(t)
-	for name, tell := range map[string]func(*story){
+	for name, report := range map[string]func(*story){
 		"apply-twice":  applyTwice,
 		"apply-values": applyValues,
 		"apply-prunes": applyPrunes,
@@ -33,7 +33,7 @@ func TestCommands(t *testing.T) {
 		"paused":       pausedIsShown,
 		"target-true":  targetIsTrue,
 	} {
-		t.Run(name, func(t *testing.T) { tell(w.story(t, name)) })
+		t.Run(name, func(t *testing.T) { report(w.story(t, name)) })
 	}
 }
 

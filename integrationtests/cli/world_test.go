@@ -60,7 +60,7 @@ func (w *world) must(err error) {
 
 func (w *world) until(what string, ok func() bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(harness.Patience); !ok(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(harness.Timeout); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("not in time: %s", what)
 		}

@@ -108,9 +108,9 @@ func sources(t *testing.T, hub *harness.Hub) {
 	if got := open.Authorizations(); len(got) > 0 {
 		t.Errorf("a public repository was told %q", got)
 	}
-	told := "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+	reported := "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 	for _, a := range append(closed.Authorizations(), private.Authorizations()...) {
-		if a != told {
+		if a != reported {
 			t.Errorf("told %q", a)
 		}
 	}

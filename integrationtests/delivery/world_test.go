@@ -196,7 +196,7 @@ func (p *place) says(name, text string) {
 		}
 		return strings.Contains(last, text)
 	}
-	for deadline := time.Now().Add(harness.Patience); !ok(); {
+	for deadline := time.Now().Add(harness.Timeout); !ok(); {
 		if time.Now().After(deadline) {
 			p.Fatalf("Bundle %s does not say %q, but %q", name, text, last)
 		}
@@ -228,7 +228,7 @@ func (p *place) data(namespace, name string) map[string]string {
 func (p *place) eventually(namespace, name string, want map[string]string) {
 	p.Helper()
 	var got map[string]string
-	for deadline := time.Now().Add(harness.Patience); ; {
+	for deadline := time.Now().Add(harness.Timeout); ; {
 		if got = p.data(namespace, name); maps.Equal(want, got) && (want == nil) == (got == nil) {
 			return
 		}

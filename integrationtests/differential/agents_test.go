@@ -37,7 +37,7 @@ type place struct{ namespace, bundle string }
 // status, as real ones do, and deploy nothing.
 type agents struct {
 	cache    *kube.Cache[*fleet.BundleDeployment]
-	loop     *kube.Loop
+	loop     *kube.Controller
 	store    *kube.Store[*fleet.BundleDeployment]
 	clusters *kube.Store[*fleet.Cluster]
 
@@ -54,7 +54,7 @@ func startAgents(w *world) *agents {
 		store: kube.StoreOf[*fleet.BundleDeployment](client), clusters: kube.StoreOf[*fleet.Cluster](client),
 		moods: map[place]mood{},
 	}
-	a.loop = kube.NewLoop("agents", 4, a.reconcile)
+	a.loop = kube.NewController("agents", 4, a.reconcile)
 	a.cache.OnChange(func(old, changed *fleet.BundleDeployment) {
 		w.budget.see(old, changed)
 		if changed == nil {
@@ -108,7 +108,7 @@ func (a *agents) of(key kube.Key) mood {
 	return silent // nobody has joined
 }
 
-func (a *agents) reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (a *agents) reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	bd, ok := a.cache.Get(key)
 	if !ok || bd.DeletionTimestamp != nil {
 		return kube.Done, nil

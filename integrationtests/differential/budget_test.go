@@ -65,7 +65,7 @@ func (b *budget) see(old, changed *fleet.BundleDeployment) {
 	name, key := old.Name, kube.KeyOf(old)
 	switch {
 	case changed == nil, changed.UID != old.UID, changed.Annotations[fleet.AnnotationWithdrawn] != "",
-		up(changed), changed.Spec.DeploymentID == strangersVersion:
+		up(changed), changed.Spec.DeploymentID == unknownNamesVersion:
 		delete(b.down[name], key)
 	case up(old) && old.Spec.DeploymentID != changed.Spec.DeploymentID:
 		if b.down[name] == nil {

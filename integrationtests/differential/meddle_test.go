@@ -13,8 +13,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
-// strangersVersion is what somebody else writes as a deployment id.
-const strangersVersion = "s-0:0"
+// unknownNamesVersion is what somebody else writes as a deployment id.
+const unknownNamesVersion = "s-0:0"
 
 // meddle lets somebody else change what the engine has made. Some of it a
 // running engine notices, and one that was started later cannot: the object
@@ -52,7 +52,7 @@ func (m *model) meddle() edit {
 	case n == 4 && m.calm:
 		return change("other options", func(bd *fleet.BundleDeployment) { bd.Spec.Options.DefaultNamespace = "stranger" })
 	case n == 5 && m.calm:
-		return change("another version", func(bd *fleet.BundleDeployment) { bd.Spec.DeploymentID = strangersVersion })
+		return change("another version", func(bd *fleet.BundleDeployment) { bd.Spec.DeploymentID = unknownNamesVersion })
 	case n == 6:
 		return change("pause", func(bd *fleet.BundleDeployment) { bd.Spec.Paused = !bd.Spec.Paused })
 	case n == 7:

@@ -10,11 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
@@ -71,7 +71,7 @@ func list[P kube.Object](w *world, namespace, selector string) []P {
 type plan struct {
 	bundle   *fleet.Bundle
 	digest   string // of its resources
-	kit      *deployment.Kit
+	compiled *deployment.Compiled
 	shape    rollout.Shape
 	pairs    []*pair // that get the Bundle, in the order of the rollout
 	leaving  []*pair // that do not get it any more
@@ -122,8 +122,8 @@ func newRecount(s *snapshot) *recount {
 // ownersOf are the Bundle and the Cluster that a deployment is of, by its labels.
 // Where somebody has taken them, its name and its namespace still tell.
 func (r *recount) ownersOf(bd *fleet.BundleDeployment) (b, c kube.Key) {
-	b, _ = table.BundleOf(bd)
-	c, _ = table.ClusterOf(bd)
+	b, _ = fleetstate.BundleOf(bd)
+	c, _ = fleetstate.ClusterOf(bd)
 	for _, cluster := range r.clusters {
 		if ns, ok := registration.DeploymentNamespace(cluster); ok && ns == bd.Namespace {
 			b, c = kube.Key{Namespace: cluster.Namespace, Name: bd.Name}, kube.KeyOf(cluster)
@@ -143,7 +143,7 @@ func (r *recount) deploymentsOf(b *fleet.Bundle) []*fleet.BundleDeployment {
 	slices.SortFunc(out, func(a, b *fleet.BundleDeployment) int {
 		_, x := r.ownersOf(a)
 		_, y := r.ownersOf(b)
-		return table.CompareKeys(x, y)
+		return fleetstate.CompareKeys(x, y)
 	})
 	return out
 }
@@ -167,7 +167,7 @@ func (r *recount) placeOf(c *fleet.Cluster) *deployment.Place {
 // lifeOf is what is known of a cluster's agent: nobody is missed during a test,
 // so who has reported once is there.
 func lifeOf(c *fleet.Cluster) summary.Life {
-	if table.ReadSign(c).Time.IsZero() {
+	if fleetstate.ReadHeartbeat(c).Time.IsZero() {
 		return summary.NeverSeen
 	}
 	return summary.Online
@@ -191,7 +191,7 @@ func (r *recount) plan(b *fleet.Bundle) *plan {
 		return p
 	}
 	if text := support.Blocks(&b.Spec); text != "" {
-		r.freeze(p, &summary.Problem{Reason: fleet.ReasonNotImplemented, Message: text})
+		r.holdAll(p, &summary.Problem{Reason: fleet.ReasonNotImplemented, Message: text})
 		return p
 	}
 	var values map[string][]byte
@@ -199,9 +199,9 @@ func (r *recount) plan(b *fleet.Bundle) *plan {
 		values = s.Data
 	}
 	var err error
-	if p.kit, err = deployment.NewKit(b, content.IDOf(p.digest), values); err != nil {
-		p.complete = !fault.IsWait(err)
-		r.freeze(p, problemOf(err))
+	if p.compiled, err = deployment.Compile(b, content.IDOf(p.digest), values); err != nil {
+		p.complete = !reconcile.IsRequeue(err)
+		r.holdAll(p, problemOf(err))
 		return p
 	}
 	refusal := r.match(p)
@@ -214,11 +214,11 @@ func (r *recount) plan(b *fleet.Bundle) *plan {
 }
 
 func problemOf(err error) *summary.Problem {
-	return &summary.Problem{Reason: fault.ReasonOf(err), Message: err.Error()}
+	return &summary.Problem{Reason: reconcile.ReasonOf(err), Message: err.Error()}
 }
 
-// freeze leaves a Bundle as it is.
-func (r *recount) freeze(p *plan, problem *summary.Problem) {
+// holdAll leaves a Bundle as it is.
+func (r *recount) holdAll(p *plan, problem *summary.Problem) {
 	p.problem, p.pairs, p.leaving, p.why, p.shape = problem, nil, nil, "", rollout.Shape{}
 	for _, bd := range r.deploymentsOf(p.bundle) {
 		if bd.Annotations[fleet.AnnotationWithdrawn] == "" {
@@ -239,7 +239,7 @@ func (r *recount) match(p *plan) string {
 			continue
 		}
 		x := &pair{cluster: kube.KeyOf(c), place: r.placeOf(c), bd: r.deploymentOn(p.bundle, kube.KeyOf(c))}
-		x.verdict = p.kit.Match(&x.place.Cluster)
+		x.verdict = p.compiled.Match(&x.place.Cluster)
 		switch {
 		case x.verdict.Deploy:
 			if x.place.Namespace == "" {
@@ -264,12 +264,12 @@ func (r *recount) roll(p *plan) {
 	targets := make([]rollout.Target, len(p.pairs))
 	clusters := make([]*target.Cluster, len(p.pairs))
 	for i, x := range p.pairs {
-		x.workOut(p.kit)
+		x.workOut(p.compiled)
 		targets[i], clusters[i] = x.target(), &x.place.Cluster
 	}
 	shape, err := rollout.Resolve(p.bundle.Spec.RolloutStrategy, clusters)
 	if err != nil {
-		r.freeze(p, problemOf(err))
+		r.holdAll(p, problemOf(err))
 		return
 	}
 	p.shape = shape
@@ -282,14 +282,14 @@ func (r *recount) roll(p *plan) {
 }
 
 // workOut finds the version of a pair, without looking at what it is now.
-func (x *pair) workOut(k *deployment.Kit) {
+func (x *pair) workOut(k *deployment.Compiled) {
 	x.paused = deployment.Paused(k, x.place)
 	if x.held != "" {
 		return
 	}
 	var err error
 	if x.inputs, err = k.Inputs(x.verdict, x.place); err == nil {
-		x.version, err = k.Work(x.verdict, x.place)
+		x.version, err = k.Render(x.verdict, x.place)
 	}
 	if err != nil {
 		x.broken = "targeting error: " + text(err)
@@ -299,7 +299,7 @@ func (x *pair) workOut(k *deployment.Kit) {
 }
 
 func text(err error) string {
-	var p *fault.Permanent
+	var p *reconcile.Terminal
 	if errors.As(err, &p) {
 		return p.Error()
 	}

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
@@ -53,13 +53,13 @@ func (r *recount) bundle(w *world, p *plan) []string {
 		}
 		return wrong
 	}
-	if (len(p.pairs) > 0 || len(all) > 0) && !adopted && p.kit != nil {
+	if (len(p.pairs) > 0 || len(all) > 0) && !adopted && p.compiled != nil {
 		complain("has deployments, or should have, and not our finalizer")
 	}
-	if p.kit != nil && len(p.pairs) > 0 && p.shape.Partitions != nil && r.hold == "" && !r.contents[p.kit.Content()] {
-		complain("its content %s is not there", p.kit.Content())
+	if p.compiled != nil && len(p.pairs) > 0 && p.shape.Partitions != nil && r.hold == "" && !r.contents[p.compiled.Content()] {
+		complain("its content %s is not there", p.compiled.Content())
 	}
-	if p.kit == nil || p.shape.Partitions == nil {
+	if p.compiled == nil || p.shape.Partitions == nil {
 		p.pairs = slices.Clone(p.pairs) // frozen: nothing is asked of its deployments
 	} else {
 		for _, x := range p.pairs {
@@ -88,7 +88,7 @@ func (x *pair) unmet(p *plan, s *snapshot) string {
 	case x.bd == nil:
 		return ""
 	case !step.Move && !step.Stage:
-		if !deployment.Neat(p.kit, x.place, x.bd, x.version.ID) {
+		if !deployment.Neat(p.compiled, x.place, x.bd, x.version.ID) {
 			return "its labels, pause or finalizers are not what they should be"
 		}
 		return ""
@@ -110,16 +110,16 @@ func (x *pair) differs(p *plan, s *snapshot) string {
 	if secret != nil {
 		current = secret.Data[fleet.KeyValues]
 	}
-	order := deployment.Order{Kit: p.kit, Place: x.place, Inputs: x.inputs, Version: x.version, Move: x.step.Move}
-	parcel, err := deployment.Compose(order, x.bd, current)
+	order := deployment.Order{Compiled: p.compiled, Place: x.place, Inputs: x.inputs, Version: x.version, Move: x.step.Move}
+	payload, err := deployment.Compose(order, x.bd, current)
 	if err != nil {
 		return err.Error()
 	}
-	want := parcel.Object
+	want := payload.Object
 	// Values that somebody has deleted are known again when the version moves.
 	if !x.step.Move && x.bd.Spec.ValuesHash != "" && secret == nil {
 		want.Spec.ValuesHash = x.bd.Spec.ValuesHash
-	} else if why := values(x.bd, parcel.Secret, secret); why != "" {
+	} else if why := values(x.bd, payload.Secret, secret); why != "" {
 		return why
 	}
 	return cmp.Diff(facts(want), facts(x.bd))
@@ -180,7 +180,7 @@ func (r *recount) stays(w *world, b *fleet.Bundle, bd *fleet.BundleDeployment) s
 	f := withdrawal.Read(bd)
 	if f.Orphaned = c == nil; c != nil {
 		life := lifeOf(c)
-		f.Orders = table.ReadSign(c).Protocol > 0 || life == summary.NeverSeen && bd.Status.AppliedDeploymentID != ""
+		f.Orders = fleetstate.ReadHeartbeat(c).Protocol > 0 || life == summary.NeverSeen && bd.Status.AppliedDeploymentID != ""
 	}
 	if f.Blocked = r.hold; f.Blocked == "" {
 		f.Blocked = r.blocker(b, key)
@@ -225,7 +225,7 @@ func (w *world) deletable(namespace, name string) string {
 	if f := withdrawal.Read(bd); f.Answered || f.Abandoned {
 		return ""
 	}
-	key, _ := table.ClusterOf(bd)
+	key, _ := fleetstate.ClusterOf(bd)
 	c, err := kube.StoreOf[*fleet.Cluster](w.admin).Get(ctx, key)
 	if err != nil {
 		return "" // it has left
@@ -233,7 +233,7 @@ func (w *world) deletable(namespace, name string) string {
 	if bd.Status.AppliedDeploymentID == "" {
 		// What the engine did not know when it decided, it cannot go by.
 		agent, known := w.engine.Table().AgentOf(key)
-		if sign := table.ReadSign(c); sign.Protocol == 0 || time.Since(sign.Time) < longAgo || known && agent.Protocol == 0 {
+		if heartbeat := fleetstate.ReadHeartbeat(c); heartbeat.Protocol == 0 || time.Since(heartbeat.Time) < longAgo || known && agent.Protocol == 0 {
 			return ""
 		}
 	}

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// patience is how long the engine may take to come to rest. It is seldom
+	// timeout is how long the engine may take to come to rest. It is seldom
 	// more than two seconds.
-	patience = harness.Patience
+	timeout = harness.Timeout
 	// stillness is for how long the engine must write nothing at a quiet point:
 	// what it has worked out late would be written by then.
 	stillness = 150 * time.Millisecond
@@ -29,7 +29,7 @@ func (w *world) quiet(still time.Duration) []string {
 	w.t.Helper()
 	var wrong []string
 	var seen tally
-	for deadline := time.Now().Add(patience); ; time.Sleep(look) {
+	for deadline := time.Now().Add(timeout); ; time.Sleep(look) {
 		if time.Now().After(deadline) {
 			return append(wrong, "last writes of the engine:\n"+w.line.lastWrites(12))
 		}

@@ -104,7 +104,7 @@ func (p *plan) unrendered() planvalues.Unrendered {
 		if x.place == nil || planvalues.Renders(x.place.Labels) {
 			continue
 		}
-		v, err := p.kit.Work(x.verdict, x.place)
+		v, err := p.compiled.Render(x.verdict, x.place)
 		if err != nil {
 			continue
 		}

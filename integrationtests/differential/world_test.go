@@ -115,7 +115,7 @@ func (w *world) start() {
 	w.engine, w.started = engine, time.Now()
 	go func() {
 		defer close(done)
-		if err := kube.Run(ctx, report, engine.Parts()...); err != nil && !errors.Is(err, context.Canceled) {
+		if err := kube.Run(ctx, report, engine.Runnables()...); err != nil && !errors.Is(err, context.Canceled) {
 			w.t.Errorf("the engine ended: %v", err)
 		}
 	}()
@@ -136,7 +136,7 @@ const look = 10 * time.Millisecond
 // until waits for a state.
 func (w *world) until(what string, ok func() bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(look) {
+	for deadline := time.Now().Add(timeout); !ok(); time.Sleep(look) {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("not in time: %s", what)
 		}

@@ -67,7 +67,7 @@ func hot(w *world) {
 	}
 	tick, last := time.NewTicker(time.Second/rate), 0
 	defer tick.Stop()
-	for i := 0; i < seconds*rate || i%rate != 0 || !seen() && time.Since(begin) < harness.Patience; i++ {
+	for i := 0; i < seconds*rate || i%rate != 0 || !seen() && time.Since(begin) < harness.Timeout; i++ {
 		<-tick.C
 		last = i
 		w.patch(object{kind: "v1/ConfigMap", namespace: home, name: "note"}, "ticker", fmt.Sprintf(`{"metadata":{"annotations":{"ticker/at":"%d"}}}`, i))

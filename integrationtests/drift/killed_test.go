@@ -75,16 +75,16 @@ func everyWrite(t *testing.T, hub *harness.Hub, p piece) {
 // A life is that of one piece on an agent that is killed once in each of its times.
 type life struct {
 	*world
-	victim *harness.Victim
-	pieces []piece
-	at     harness.Point
+	agentProcess *harness.AgentProcess
+	pieces       []piece
+	at           harness.Point
 }
 
 func newLife(t *testing.T, hub *harness.Hub, p piece, suffix string, at harness.Point) *life {
 	t.Helper()
-	v := harness.NewVictim(t, hub, p.name+suffix)
-	v.Reborn, v.Reaper.Ignore = true, harness.Write.SignOfLife
-	l := &life{world: newWorld(v.Site, "corpus-"+p.name+suffix), victim: v, pieces: []piece{p}, at: at}
+	v := harness.NewAgentProcess(t, hub, p.name+suffix)
+	v.Reborn, v.CrashProxy.Ignore = true, harness.Write.HeartbeatOfLife
+	l := &life{world: newWorld(v.Site, "corpus-"+p.name+suffix), agentProcess: v, pieces: []piece{p}, at: at}
 	if p.name == "things" {
 		l.pieces = []piece{byName("kinds"), p}
 	}
@@ -96,13 +96,13 @@ func (l *life) live() int {
 	l.Start()
 	died := 0
 	for _, time := range []func(){l.deploys, l.plays, l.tells, l.corrects} {
-		l.Until("the agent that dies has died", func() bool { return l.victim.Reaper.Next(&l.at) })
-		before := l.victim.Process()
-		if time(); l.victim.Process() != before {
+		l.Until("the agent that dies has died", func() bool { return l.agentProcess.CrashProxy.Next(&l.at) })
+		before := l.agentProcess.Process()
+		if time(); l.agentProcess.Process() != before {
 			died++
 		}
 	}
-	l.Until("the last one lives", func() bool { return l.victim.Reaper.Next(nil) })
+	l.Until("the last one lives", func() bool { return l.agentProcess.CrashProxy.Next(nil) })
 	return died
 }
 

@@ -61,7 +61,7 @@ type agent struct {
 	post                       *post
 	store                      *kube.Store[*fleet.BundleDeployment]
 	clusters                   *kube.Store[*fleet.Cluster]
-	news                       chan struct{} // it or its deployments have changed
+	changes                    chan struct{} // it or its deployments have changed
 
 	mu      sync.Mutex
 	online  bool
@@ -79,7 +79,7 @@ func (a *agent) set(f func()) {
 // wake lets the agent look at its deployments.
 func (a *agent) wake() {
 	select {
-	case a.news <- struct{}{}:
+	case a.changes <- struct{}{}:
 	default: // it is about to look anyway
 	}
 }
@@ -106,7 +106,7 @@ func (w *world) addClusterIn(workspace, name string, labels map[string]string) *
 	}
 	client := w.client("fleet-agent/test", speaks)
 	a := &agent{workspace: workspace, name: name, namespace: ns, online: true, working: true, broken: map[string]string{},
-		news: make(chan struct{}, 1), post: w.post, store: kube.StoreOf[*fleet.BundleDeployment](client), clusters: kube.StoreOf[*fleet.Cluster](client)}
+		changes: make(chan struct{}, 1), post: w.post, store: kube.StoreOf[*fleet.BundleDeployment](client), clusters: kube.StoreOf[*fleet.Cluster](client)}
 	w.agents[name] = a
 	w.post.add(a)
 	ctx, stop := context.WithCancel(context.Background())
@@ -127,7 +127,7 @@ func (a *agent) run(ctx context.Context) {
 			return
 		case <-beat.C:
 			due = true
-		case <-a.news:
+		case <-a.changes:
 		}
 		a.mu.Lock()
 		online, working := a.online, a.working

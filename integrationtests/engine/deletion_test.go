@@ -26,15 +26,15 @@ func TestDeletionHeld(t *testing.T) {
 		w.addCluster(fmt.Sprintf("x%d", i+1), map[string]string{"env": "extra"})
 	}
 	stories := []struct {
-		name string
-		tell func(*testing.T, *world)
+		name   string
+		report func(*testing.T, *world)
 	}{
 		{"Below", pruneBelow}, {"Part", prunePart}, {"Held", pruneHeld}, {"TakenBack", pruneTakenBack}, {"Volume", pruneVolume},
 		{"Renamed", pruneRenamed}, {"Kept", pruneKept}, {"Budget", pruneBudget}, {"ByHand", deletedOwners},
 		{"Targets", targetsHeld}, {"Together", groupHeld}, {"OneVolume", volumeHeld}, {"Restart", heldOverRestart},
 	}
 	for _, s := range stories {
-		if !t.Run(s.name, func(t *testing.T) { w.t = t; s.tell(t, w) }) {
+		if !t.Run(s.name, func(t *testing.T) { w.t = t; s.report(t, w) }) {
 			break
 		}
 		w.t = t

@@ -33,15 +33,15 @@ func TestEngine(t *testing.T) {
 	w.create(&fleet.ClusterGroup{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: "all"},
 		Spec: fleet.ClusterGroupSpec{Selector: &metav1.LabelSelector{}}})
 	stories := []struct {
-		name string
-		tell func(*testing.T, *world, *agent)
+		name   string
+		report func(*testing.T, *world, *agent)
 	}{
 		{"FirstCommit", firstCommit}, {"Values", valuesStayInSecrets}, {"Labels", labelsMove}, {"Unlabelled", unlabelledCluster},
 		{"NoCluster", noCluster}, {"Failure", failureShows}, {"Rename", newBeforeOld}, {"ByHand", deletedByHand}, {"Brake", brakeHolds}, {"Policy", policyCloses},
 		{"Offline", offlineKeepsItsOrder}, {"Restart", restartWritesNothing},
 	}
 	for _, s := range stories {
-		if !t.Run(s.name, func(t *testing.T) { w.t = t; s.tell(t, w, c1) }) {
+		if !t.Run(s.name, func(t *testing.T) { w.t = t; s.report(t, w, c1) }) {
 			break
 		}
 		w.t = t

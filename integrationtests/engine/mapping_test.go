@@ -47,14 +47,14 @@ func TestMappings(t *testing.T) {
 	w.addClusterIn("shops", "s1", map[string]string{"env": "dev"})
 	w.addClusterIn("depots", "d1", map[string]string{"env": "dev"})
 	stories := []struct {
-		name string
-		tell func(*testing.T, *world)
+		name   string
+		report func(*testing.T, *world)
 	}{
 		{"MappingComes", mappingComes}, {"Groups", groupsOfTheCluster}, {"Namespaces", namespaceLabels}, {"Labels", foreignLabels},
 		{"Broken", brokenMapping}, {"SameName", sameName}, {"Limit", limitOfTheCluster}, {"MappingGoes", mappingGoes},
 	}
 	for _, s := range stories {
-		if !t.Run(s.name, func(t *testing.T) { w.t = t; s.tell(t, w) }) {
+		if !t.Run(s.name, func(t *testing.T) { w.t = t; s.report(t, w) }) {
 			break
 		}
 		w.t = t

@@ -25,7 +25,7 @@ func TestReferenceAgent(t *testing.T) {
 	for _, name := range []string{"ours", "theirs"} { // both have said which protocol they speak
 		w.until(name+" has reported", func() bool {
 			c := get[*fleet.Cluster](w, in(name))
-			return !c.Status.Agent.LastSeen.IsZero() && w.ear.Heard(c)
+			return !c.Status.Agent.LastSeen.IsZero() && w.recorder.Heard(c)
 		})
 	}
 	for _, a := range w.agents {

@@ -23,14 +23,14 @@ func TestRollout(t *testing.T) {
 		w.addCluster(name, map[string]string{"name": name})
 	}
 	stories := []struct {
-		name string
-		tell func(*testing.T, *world)
+		name   string
+		report func(*testing.T, *world)
 	}{
 		{"Paused", pausedIsStaged}, {"OneByOne", oneByOne}, {"Template", templateStopsOneCluster},
 		{"Namespace", namespaceComesBack}, {"ReferenceAgent", referenceAgent}, {"Pace", manyLeaveSlowly},
 	}
 	for _, s := range stories {
-		if !t.Run(s.name, func(t *testing.T) { w.t = t; s.tell(t, w) }) {
+		if !t.Run(s.name, func(t *testing.T) { w.t = t; s.report(t, w) }) {
 			break
 		}
 		w.t = t

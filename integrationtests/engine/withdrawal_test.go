@@ -80,7 +80,7 @@ func TestContentGoes(t *testing.T) {
 	}, w.client("fleet-controller/test", fleet.FieldManagerController), logrus.NewEntry(log))
 	ctx, stop := context.WithCancel(context.Background())
 	done := running(func() error {
-		return kube.Run(ctx, func(loop string, key kube.Key, err error) { t.Logf("%s %s: %v", loop, key, err) }, e.Parts()...)
+		return kube.Run(ctx, func(loop string, key kube.Key, err error) { t.Logf("%s %s: %v", loop, key, err) }, e.Runnables()...)
 	})
 	w.halt = func() { stop(); <-done }
 	there := func(name string) bool { return get[*fleet.Content](w, kube.Key{Name: name}) != nil }

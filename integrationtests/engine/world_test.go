@@ -42,16 +42,16 @@ const (
 )
 
 type world struct {
-	t       *testing.T
-	cluster *cluster.Cluster
-	admin   *kube.Client
-	agents  map[string]*agent
-	post    *post
-	halt    func()
-	wrap    func(http.RoundTripper) http.RoundTripper // around the engine's requests; nil: nothing
-	checkin time.Duration                             // how often the engine expects agents to report; 0: lenient
-	ear     harness.Ear                               // what the engine has heard
-	speaks  string                                    // the field manager of agents that are added; empty: this version's
+	t        *testing.T
+	cluster  *cluster.Cluster
+	admin    *kube.Client
+	agents   map[string]*agent
+	post     *post
+	halt     func()
+	wrap     func(http.RoundTripper) http.RoundTripper // around the engine's requests; nil: nothing
+	checkin  time.Duration                             // how often the engine expects agents to report; 0: lenient
+	recorder harness.WatchRecorder                     // what the engine has heard
+	speaks   string                                    // the field manager of agents that are added; empty: this version's
 }
 
 // newWorld starts the engine on an API server that is empty.
@@ -91,7 +91,7 @@ func (w *world) client(agent, manager string) *kube.Client {
 func (w *world) engineClient() *kube.Client {
 	w.t.Helper()
 	cfg := w.cluster.REST()
-	cfg.Wrap(w.ear.Wrap)
+	cfg.Wrap(w.recorder.Wrap)
 	if w.wrap != nil {
 		cfg.Wrap(w.wrap)
 	}
@@ -242,7 +242,7 @@ func update[P kube.Object](w *world, key kube.Key, change func(P)) {
 // two kinds know nothing of each other: what was written first may come last.
 func heard[P kube.Object](w *world, key kube.Key) {
 	w.t.Helper()
-	w.until("the engine has heard of "+key.String(), func() bool { return w.ear.Heard(get[P](w, key)) })
+	w.until("the engine has heard of "+key.String(), func() bool { return w.recorder.Heard(get[P](w, key)) })
 }
 
 func remove[P kube.Object](w *world, key kube.Key) {
@@ -257,7 +257,7 @@ func in(name string) kube.Key { return kube.Key{Namespace: workspace, Name: name
 // until waits for a state.
 func (w *world) until(what string, ok func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(harness.Patience)
+	deadline := time.Now().Add(harness.Timeout)
 	for !ok() {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("not in time: %s", what)
@@ -269,7 +269,7 @@ func (w *world) until(what string, ok func() bool) {
 // sees waits until look returns want.
 func sees[T any](w *world, what string, want T, look func() T) {
 	w.t.Helper()
-	deadline := time.Now().Add(harness.Patience)
+	deadline := time.Now().Add(harness.Timeout)
 	for {
 		diff := gocmp.Diff(want, look())
 		if diff == "" {

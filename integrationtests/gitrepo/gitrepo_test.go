@@ -28,13 +28,13 @@ func manifest(value string) string {
 
 func TestGitRepo(t *testing.T) {
 	w := newWorld(t)
-	for name, tell := range map[string]func(*story){
+	for name, report := range map[string]func(*story){
 		"Commits": commits, "Values": values, "Broken": broken, "Faults": faults, "Credentials": credentials, "Conflict": conflict,
 		"Brake": brake, "Restriction": restriction, "Deletion": deletion, "Restart": restart, "Resealed": resealed, "Rest": rest, "Forced": forced,
 		"Charts": charts, "Passing": passing, "Findings": findings, "Emptied": emptied, "Scans": scans, "Storage": storage, "Large": large, "Linted": linted, "Named": named, "Depending": depending, "SecretTaken": secretTaken,
 		"Suspended": suspended, "Pruning": pruning, "PruningHeld": pruningHeld, "Mistyped": mistyped, "TargetNamespace": targetNamespace, "Limited": limited, "Documented": documented,
 	} {
-		t.Run(name, func(t *testing.T) { tell(w.story(t)) })
+		t.Run(name, func(t *testing.T) { report(w.story(t)) })
 	}
 }
 

@@ -39,9 +39,9 @@ func linted(s *story) {
 	s.git.Commit("first", files)
 	s.follow(nil)
 	s.says("Stalled", "True", "InvalidYAML", "broken/cm.yaml:3: YAML: a tab where spaces indent")
-	var told []string
-	s.until("all is told", func() bool { told = s.notes(); return len(told) >= len(want) })
-	if diff := cmp.Diff(want, told); diff != "" {
+	var reported []string
+	s.until("all is told", func() bool { reported = s.notes(); return len(reported) >= len(want) })
+	if diff := cmp.Diff(want, reported); diff != "" {
 		s.t.Errorf("-fleet lint +events\n%s", diff)
 	}
 	for name, there := range map[string]bool{"broken": false, "fine": true, "impure": true, "odd": true, "unused": true} {

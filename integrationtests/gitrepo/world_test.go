@@ -92,7 +92,7 @@ func (w *world) start() {
 	go func() {
 		defer close(done)
 		report := func(loop string, key kube.Key, err error) { t.Logf("%s %s: %v", loop, key, err) }
-		if err := kube.Run(ctx, report, worker.Parts()...); err != nil {
+		if err := kube.Run(ctx, report, worker.Runnables()...); err != nil {
 			t.Errorf("the worker ended: %v", err)
 		}
 	}()
@@ -161,7 +161,7 @@ func remove[P kube.Object](w *world, obj P) {
 // until waits for a state.
 func (w *world) until(what string, f func() bool) {
 	w.t.Helper()
-	deadline := time.NewTimer(harness.Patience)
+	deadline := time.NewTimer(harness.Timeout)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer deadline.Stop()
 	defer tick.Stop()

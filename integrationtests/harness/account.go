@@ -69,7 +69,7 @@ func (h *Hub) Allow(t testing.TB, who rbacv1.Subject, namespace string, rules ..
 		t.Fatal(err)
 	}
 	for _, rule := range rules {
-		Wait(t, Patience, fmt.Sprintf("%s may %v", who.Name, rule), func() bool { return h.may(t, who, namespace, rule) })
+		Wait(t, Timeout, fmt.Sprintf("%s may %v", who.Name, rule), func() bool { return h.may(t, who, namespace, rule) })
 	}
 }
 
@@ -91,7 +91,7 @@ func (h *Hub) Revoke(t testing.TB, who rbacv1.Subject) {
 		must(t, bindings.Delete(t.Context(), kube.KeyOf(b), kube.Precondition{}))
 	}
 	for _, rule := range rules {
-		Wait(t, Patience, fmt.Sprintf("%s may not %v", who.Name, rule), func() bool { return !h.may(t, who, "", rule) })
+		Wait(t, Timeout, fmt.Sprintf("%s may not %v", who.Name, rule), func() bool { return !h.may(t, who, "", rule) })
 	}
 }
 

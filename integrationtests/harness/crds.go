@@ -36,7 +36,7 @@ func InstallKinds(ctx context.Context, c *kube.Client) error {
 // InstallMissingKinds is InstallKinds for a cluster that has some of them, of which some
 // may be going.
 func InstallMissingKinds(ctx context.Context, c *kube.Client) error {
-	deadline := time.Now().Add(Patience)
+	deadline := time.Now().Add(Timeout)
 	for {
 		if err := createKinds(ctx, c, true); err != nil {
 			return err
@@ -104,7 +104,7 @@ func KindsServed(t testing.TB, c *kube.Client) {
 // untilServed asks for objects of each kind: a definition says that it is
 // established before whoever answers requests has heard of it.
 func untilServed(ctx context.Context, c *kube.Client) error {
-	deadline := time.Now().Add(Patience)
+	deadline := time.Now().Add(Timeout)
 	for _, info := range fleet.Kinds() {
 		for {
 			_, err := c.ListMeta(ctx, fleet.GroupVersion.WithKind(info.Kind), kube.Watch{})

@@ -96,7 +96,7 @@ func Edit[P kube.Object](t testing.TB, h *Hub, namespace, name string, f func(P)
 func CreateAllowed[P kube.Object](t testing.TB, c *kube.Client, obj P) P {
 	t.Helper()
 	var made P
-	Wait(t, Patience, fmt.Sprintf("the right to create a %T counts", obj), func() bool {
+	Wait(t, Timeout, fmt.Sprintf("the right to create a %T counts", obj), func() bool {
 		var err error
 		made, err = kube.StoreOf[P](c).Create(context.Background(), obj)
 		if !kube.IsForbidden(err) {

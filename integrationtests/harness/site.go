@@ -66,15 +66,15 @@ func NewSite(t testing.TB, hub, down *Hub, name string) *Site {
 // downstream agents it has no scope.
 func NewSiteIn(t testing.TB, hub, down *Hub, name, namespace string) *Site {
 	t.Helper()
-	s := NewStranger(t, hub, down, name, namespace)
+	s := NewUnregisteredSite(t, hub, down, name, namespace)
 	s.Join(SiteManager)
 	return s
 }
 
-// NewStranger is a Site whose agent has no Cluster and no credential: it has to
+// NewUnregisteredSite is a Site whose agent has no Cluster and no credential: it has to
 // register. Name, Workspace and Deployments are what they would be of a Site that
 // has joined; a test sets them to what they became.
-func NewStranger(t testing.TB, hub, down *Hub, name, namespace string) *Site {
+func NewUnregisteredSite(t testing.TB, hub, down *Hub, name, namespace string) *Site {
 	t.Helper()
 	s := &Site{
 		TB: t, root: t, running: new(func()), Hub: hub, Down: down, Name: name,
@@ -289,7 +289,7 @@ func (s *Site) Until(what string, f func() bool) {
 }
 
 // siteLimit is how long something may take to happen on a Site.
-const siteLimit = Patience
+const siteLimit = Timeout
 
 // Removed lists who has deleted what in the namespaces of a Site's workloads since
 // a moment, by the API server's audit log: without Helm's own records, and without

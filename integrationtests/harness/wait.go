@@ -7,9 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Patience is how long a state may take to appear, on a machine that does other
+// Timeout is how long a state may take to appear, on a machine that does other
 // things too. It is generous: a story that passes never waits for it.
-const Patience = 90 * time.Second
+const Timeout = 90 * time.Second
 
 // pollEvery is how often a story looks.
 const pollEvery = 50 * time.Millisecond
@@ -18,7 +18,7 @@ const pollEvery = 50 * time.Millisecond
 // difference if that does not happen in time.
 func Eventually[T any](w *World, what string, look func() T, want T) {
 	w.t.Helper()
-	Within(w, Patience, what, look, want)
+	Within(w, Timeout, what, look, want)
 }
 
 // Within is Eventually with a limit of its own.
@@ -39,12 +39,12 @@ func Within[T any](w *World, limit time.Duration, what string, look func() T, wa
 func (w *World) Until(what string, pending func() string) {
 	w.t.Helper()
 	var last string
-	ok := poll(Patience, func() bool {
+	ok := poll(Timeout, func() bool {
 		last = pending()
 		return last == ""
 	})
 	if !ok {
-		w.t.Fatalf("not within %s: %s: %s", Patience, what, last)
+		w.t.Fatalf("not within %s: %s: %s", Timeout, what, last)
 	}
 }
 

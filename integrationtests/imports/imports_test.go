@@ -16,7 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
@@ -50,7 +50,7 @@ func installs(w *world) {
 	w.ready("installs")
 
 	c := w.read("installs")
-	if s := c.Status; s.APIServerURL != w.hub.Cluster.URL() || s.APIServerCAHash != imports.HashOf(w.hub.Cluster.CA()) || s.AgentTLSMode != registration.TLSStrict ||
+	if s := c.Status; s.APIServerURL != w.hub.Cluster.URL() || s.APIServerCAHash != clusterimport.HashOf(w.hub.Cluster.CA()) || s.AgentTLSMode != registration.TLSStrict ||
 		s.AgentDeployedGeneration == nil || !s.AgentMigrated || !s.AgentNamespaceMigrated || !s.CattleNamespaceMigrated || s.AgentConfigChanged {
 		w.Errorf("status does not say what the agent was told: %+v", s)
 	}
@@ -208,7 +208,7 @@ func foreign(w *world) {
 	since := time.Now()
 	w.secret("foreign", east.Administrator(w, importer))
 	w.cluster("foreign")
-	text := w.imported("foreign", corev1.ConditionFalse, imports.ReasonForeign)
+	text := w.imported("foreign", corev1.ConditionFalse, clusterimport.ReasonForeign)
 	if !strings.Contains(text, "upper") || !strings.Contains(text, "agent-foreign") {
 		w.Errorf("the message does not say whose it is: %s", text)
 	}
@@ -236,7 +236,7 @@ func twins(w *world) {
 	w.installed("twin-a")
 	w.secret("twin-b", west.Administrator(w, importer))
 	w.cluster("twin-b", func(c *fleet.Cluster) { c.Spec.AgentNamespace = "agent-twins" })
-	if text := w.imported("twin-b", corev1.ConditionFalse, imports.ReasonForeign); !strings.Contains(text, "fleet-default/twin-a") {
+	if text := w.imported("twin-b", corev1.ConditionFalse, clusterimport.ReasonForeign); !strings.Contains(text, "fleet-default/twin-a") {
 		w.Errorf("the message does not say whose it is: %s", text)
 	}
 }
@@ -245,7 +245,7 @@ func twins(w *world) {
 func ownCluster(w *world) {
 	w.secret("own", w.hub.Administrator(w, importer))
 	w.cluster("own", func(c *fleet.Cluster) { c.Spec.AgentNamespace = "" })
-	if text := w.imported("own", corev1.ConditionFalse, imports.ReasonOwnCluster); !strings.Contains(text, "agentNamespace") {
+	if text := w.imported("own", corev1.ConditionFalse, clusterimport.ReasonOwnCluster); !strings.Contains(text, "agentNamespace") {
 		w.Errorf("the message does not say what to do: %s", text)
 	}
 }

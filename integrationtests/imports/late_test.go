@@ -19,9 +19,9 @@ const late = 4 * time.Second
 func TestLateCache(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.gate.Halt(w)
-	w.gate.Wrap = func(next http.RoundTripper) http.RoundTripper { return lateWatch{next} }
-	w.gate.Run(w)
+	w.managerProcess.Halt(w)
+	w.managerProcess.Wrap = func(next http.RoundTripper) http.RoundTripper { return lateWatch{next} }
+	w.managerProcess.Run(w)
 	since := time.Now()
 	harness.AgentOf(w, w.hub, "agent-late")
 	w.secret("late", w.hub.Administrator(w, importer))

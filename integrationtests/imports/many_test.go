@@ -13,8 +13,8 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -46,7 +46,7 @@ func unreachable(w *world) {
 		said := 0
 		for i := range unreachables {
 			c := condition.Find(w.read(fmt.Sprintf("hole-%03d", i)).Status.Conditions, fleet.ConditionImported)
-			if c != nil && c.Status == corev1.ConditionFalse && c.Reason == imports.ReasonUnreachable && strings.Contains(c.Message, "no answer in time") {
+			if c != nil && c.Status == corev1.ConditionFalse && c.Reason == clusterimport.ReasonUnreachable && strings.Contains(c.Message, "no answer in time") {
 				said++
 			}
 		}
@@ -96,7 +96,7 @@ func TestAddress(t *testing.T) {
 		w.secret(name(i), at(i).Administrator(w, importer))
 		w.cluster(name(i), func(c *fleet.Cluster) {
 			if i == 4 {
-				c.Labels[imports.LabelCanary] = "true"
+				c.Labels[clusterimport.LabelCanary] = "true"
 			}
 		})
 	}
@@ -113,24 +113,24 @@ func TestAddress(t *testing.T) {
 	})
 
 	wrong := "https://127.0.0.1:1"
-	told := func(url string) (names []string) {
+	reported := func(url string) (names []string) {
 		for i := range fleetSize {
-			if r := imports.RecordOf(w.read(name(i))); r != nil && r.URL == url {
+			if r := clusterimport.RecordOf(w.read(name(i))); r != nil && r.URL == url {
 				names = append(names, name(i))
 			}
 		}
 		return names
 	}
 	w.again(func(s *registration.Settings) { s.APIServerURL = wrong })
-	w.until("the one with the label is told", func() bool { return len(told(wrong)) == 1 })
-	w.gate.Ahead.Store(int64(6 * time.Minute)) // it has had its time
+	w.until("the one with the label is told", func() bool { return len(reported(wrong)) == 1 })
+	w.managerProcess.Ahead.Store(int64(6 * time.Minute)) // it has had its time
 	harness.Edit(w, w.hub, fleet.NamespaceDefault, name(4), func(c *fleet.Cluster) { c.Labels["wake"] = "up" })
-	text := w.imported(name(4), corev1.ConditionFalse, imports.ReasonSilent)
+	text := w.imported(name(4), corev1.ConditionFalse, clusterimport.ReasonSilent)
 	if !strings.Contains(text, wrong) || !strings.Contains(text, "agent-"+name(4)) {
 		t.Errorf("the message does not say where to look: %s", text)
 	}
 	w.until("it is said why nobody else is told", func() bool { return w.event("ImportHalted", name(4)) })
-	if got := told(wrong); len(got) != 1 || got[0] != name(4) {
+	if got := reported(wrong); len(got) != 1 || got[0] != name(4) {
 		t.Errorf("more than the first were told of a wrong address: %v", got)
 	}
 	for i := range fleetSize {
@@ -140,7 +140,7 @@ func TestAddress(t *testing.T) {
 	}
 
 	right := strings.Replace(w.hub.Cluster.URL(), "127.0.0.1", "localhost", 1)
-	w.gate.Ahead.Store(0)
+	w.managerProcess.Ahead.Store(0)
 	w.again(func(s *registration.Settings) { s.APIServerURL = right })
 	w.until("all have gone there", func() bool {
 		for i := range fleetSize {
@@ -150,9 +150,9 @@ func TestAddress(t *testing.T) {
 		}
 		return true
 	})
-	first := imports.RecordOf(w.read(name(4))).Since
+	first := clusterimport.RecordOf(w.read(name(4))).Since
 	for i := range fleetSize {
-		if r := imports.RecordOf(w.read(name(i))); r.Since.Before(first) {
+		if r := clusterimport.RecordOf(w.read(name(i))); r.Since.Before(first) {
 			t.Errorf("%s was told before the one with the label", name(i))
 		}
 		w.installed(name(i))

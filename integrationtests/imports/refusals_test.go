@@ -13,7 +13,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
 )
 
@@ -40,11 +40,11 @@ func kubeconfigs(w *world) {
 		"file":      {text: with(`"tokenFile":"/var/run/secrets/kubernetes.io/serviceaccount/token"`), reason: kubeconfig.ReasonForbidden, says: "names a file (tokenFile)"},
 		"ca-file":   {text: strings.Replace(good, `"cluster":{"server"`, `"cluster":{"certificate-authority":"/etc/passwd","server"`, 1), reason: kubeconfig.ReasonForbidden, says: "certificate-authority"},
 		"garbage":   {text: "not a kubeconfig", reason: kubeconfig.ReasonUnreadable, says: "kubectl config view"},
-		"elsewhere": {text: good, reason: imports.ReasonSecretForbidden, says: "not allowed", change: func(c *fleet.Cluster) { c.Spec.KubeConfigSecretNamespace = "kube-system" }},
-		"theirs":    {text: good, reason: imports.ReasonSecretForbidden, says: "not meant for this Cluster", change: func(c *fleet.Cluster) { c.Spec.KubeConfigSecretNamespace = "cluster-theirs" }},
+		"elsewhere": {text: good, reason: clusterimport.ReasonSecretForbidden, says: "not allowed", change: func(c *fleet.Cluster) { c.Spec.KubeConfigSecretNamespace = "kube-system" }},
+		"theirs":    {text: good, reason: clusterimport.ReasonSecretForbidden, says: "not meant for this Cluster", change: func(c *fleet.Cluster) { c.Spec.KubeConfigSecretNamespace = "cluster-theirs" }},
 		"metadata":  {text: strings.Replace(good, west.Cluster.URL(), "https://169.254.169.254", 1), reason: address.ReasonRefused, says: "not dialled"},
 		"plain":     {text: strings.Replace(good, "https://", "http://", 1), reason: kube.ReasonPlainHTTP, says: "agentTLSMode strict"},
-		"missing":   {reason: imports.ReasonSecretMissing, says: "fleet-default/bad-missing-kubeconfig"},
+		"missing":   {reason: clusterimport.ReasonSecretMissing, says: "fleet-default/bad-missing-kubeconfig"},
 	} {
 		name = "bad-" + name
 		if c.change == nil {
@@ -69,7 +69,7 @@ func kubeconfigs(w *world) {
 		}
 	})
 	w.imported("bad-exec", corev1.ConditionFalse, kubeconfig.ReasonForbidden)
-	w.imported("bad-theirs", corev1.ConditionFalse, imports.ReasonSecretForbidden)
+	w.imported("bad-theirs", corev1.ConditionFalse, clusterimport.ReasonSecretForbidden)
 	if got := w.asked(west, since, "refused"); len(got) > 0 {
 		w.Errorf("the cluster was asked: %s", harness.Lines(got))
 	}
@@ -119,10 +119,10 @@ func certificates(w *world) {
 	w.cluster("wrong-ca")
 	w.secret("any-ca", []byte(strings.Replace(good, `"certificate-authority-data":"`+b64(east)+`"`, `"insecure-skip-tls-verify":true`, 1)))
 	w.cluster("any-ca")
-	if text := w.imported("wrong-ca", corev1.ConditionFalse, imports.ReasonUntrusted); !strings.Contains(text, east.Cluster.URL()) {
+	if text := w.imported("wrong-ca", corev1.ConditionFalse, clusterimport.ReasonUntrusted); !strings.Contains(text, east.Cluster.URL()) {
 		w.Errorf("the message does not say where: %s", text)
 	}
-	if text := w.imported("any-ca", corev1.ConditionFalse, imports.ReasonUntrusted); !strings.Contains(text, "insecure-skip-tls-verify") {
+	if text := w.imported("any-ca", corev1.ConditionFalse, clusterimport.ReasonUntrusted); !strings.Contains(text, "insecure-skip-tls-verify") {
 		w.Errorf("the message does not say why: %s", text)
 	}
 	if got := w.asked(east, since, "careful"); len(got) > 0 {
@@ -131,12 +131,12 @@ func certificates(w *world) {
 
 	w.secret("revoked", harness.Kubeconfig(east.Cluster.URL(), east.Cluster.CA(), "nobodys-token"))
 	w.cluster("revoked")
-	if text := w.imported("revoked", corev1.ConditionFalse, imports.ReasonRefused); !strings.Contains(text, "401") || strings.Contains(text, "nobodys") {
+	if text := w.imported("revoked", corev1.ConditionFalse, clusterimport.ReasonRefused); !strings.Contains(text, "401") || strings.Contains(text, "nobodys") {
 		w.Errorf("the message does not say what to do, or too much: %s", text)
 	}
 	w.secret("poor", harness.Kubeconfig(east.Cluster.URL(), east.Cluster.CA(), east.Account(w, "kube-system", "poor").BearerToken))
 	w.cluster("poor")
-	if text := w.imported("poor", corev1.ConditionFalse, imports.ReasonRefused); !strings.Contains(text, "403") {
+	if text := w.imported("poor", corev1.ConditionFalse, clusterimport.ReasonRefused); !strings.Contains(text, "403") {
 		w.Errorf("the message does not say what to do: %s", text)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
@@ -32,7 +32,7 @@ func TestWishes(t *testing.T) {
 	harness.AgentOf(w, w.hub, "agent-wishes")
 	w.until("what was taken back before the agent came is gone", func() bool { return w.fulfilled() == "" })
 	w.ready(naming.AgentBundle("wishes"))
-	w.until("the agent knows what it was made of", func() bool { return imports.RecordOf(w.read("wishes")).Own == "" })
+	w.until("the agent knows what it was made of", func() bool { return clusterimport.RecordOf(w.read("wishes")).Own == "" })
 	if left := w.fulfilled(); left != "" {
 		w.Errorf("its own bundle has brought back: %s", left)
 	}

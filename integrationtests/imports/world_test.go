@@ -27,7 +27,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
 // limit is how long something may take to happen.
-const limit = harness.Patience
+const limit = harness.Timeout
 
 // importer is the account whose kubeconfigs the manager is given.
 const importer = "importer"
@@ -35,17 +35,17 @@ const importer = "importer"
 // A world is a manager in a cluster of its own, and some more clusters.
 type world struct {
 	testing.TB
-	hub  *harness.Hub
-	down []*harness.Hub
-	gate *harness.Gate // agent management, and the controllers that say whether agents check in
+	hub            *harness.Hub
+	down           []*harness.Hub
+	managerProcess *harness.ManagerProcess // agent management, and the controllers that say whether agents check in
 }
 
 func newWorld(t *testing.T, names ...string) *world {
 	t.Helper()
 	hubs := harness.Clusters(t, append([]string{"management"}, names...)...)
-	w := &world{TB: t, hub: hubs[0], down: hubs[1:], gate: &harness.Gate{Hub: hubs[0], Beside: controllersToo}}
+	w := &world{TB: t, hub: hubs[0], down: hubs[1:], managerProcess: &harness.ManagerProcess{Hub: hubs[0], Beside: controllersToo}}
 	harness.InstallCRDs(t, w.hub.Admin)
-	w.gate.Settings = registration.Settings{
+	w.managerProcess.Settings = registration.Settings{
 		AgentImage: "fleet-agent:v1", AgentImagePullPolicy: "IfNotPresent",
 		APIServerURL: w.hub.Cluster.URL(), APIServerCA: w.hub.Cluster.CA(), AgentTLSMode: registration.TLSStrict,
 		// An agent of a busy machine must not be missed: who is not online when it gets new
@@ -56,8 +56,8 @@ func newWorld(t *testing.T, names ...string) *world {
 		w.hub.Namespace(t, name)
 	}
 	w.hub.Rights(t, map[string]any{"bootstrap": map[string]any{"enabled": false}})
-	w.gate.Run(t)
-	t.Cleanup(func() { w.gate.Halt(t) })
+	w.managerProcess.Run(t)
+	t.Cleanup(func() { w.managerProcess.Halt(t) })
 	return w
 }
 
@@ -73,9 +73,9 @@ func controllersToo(ctx context.Context, c *kube.Client, managerID string, log *
 // again starts the manager again, with other settings.
 func (w *world) again(change func(*registration.Settings)) {
 	w.Helper()
-	w.gate.Halt(w)
-	change(&w.gate.Settings)
-	w.gate.Run(w)
+	w.managerProcess.Halt(w)
+	change(&w.managerProcess.Settings)
+	w.managerProcess.Run(w)
 }
 
 // in is the same world for a part of the test.

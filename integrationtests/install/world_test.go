@@ -35,7 +35,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
 // limit is how long Helm, or something else, may take.
-const limit = 2 * harness.Patience
+const limit = 2 * harness.Timeout
 
 // A world is one cluster, and Helm with an administrator's rights.
 type world struct {

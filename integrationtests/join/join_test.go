@@ -53,7 +53,7 @@ func TestJoin(t *testing.T) {
 	})
 	t.Run("ClonedBeforeJoining", func(t *testing.T) { clonedImage(t, w, clone) })
 	t.Run("Approve", func(t *testing.T) {
-		w.again(func(g *harness.Gate) { g.Settings.Reclaim = registration.ReclaimApprove })
+		w.again(func(g *harness.ManagerProcess) { g.Settings.Reclaim = registration.ReclaimApprove })
 		approve(t, w)
 	})
 	t.Run("Ends", func(t *testing.T) { ends(t, w) })
@@ -98,7 +98,7 @@ func lostAgent(t *testing.T, w *world) {
 	if n.uid("app") != uid {
 		t.Error("a workload was made anew")
 	}
-	if text := w.told(n.Workspace, "whatever", "RegisteredAgain"); !strings.Contains(text, "lost-2") {
+	if text := w.reported(n.Workspace, "whatever", "RegisteredAgain"); !strings.Contains(text, "lost-2") {
 		t.Errorf("want the token that was used, got %q", text)
 	}
 	if second := n.alone(); second.Name == first.Name {
@@ -134,7 +134,7 @@ func labels(t *testing.T, w *world) {
 	if c.Labels["env"] != "prod" || c.Labels[fleet.LabelDisplayName] != "" || c.Labels[fleet.LabelCluster] != c.Name || c.Labels["objectset.rio.cattle.io/hash"] != "" {
 		t.Errorf("got %v", c.Labels)
 	}
-	if text := w.told(n.Workspace, "request-", "LabelsDropped"); !strings.Contains(text, "reserved") {
+	if text := w.reported(n.Workspace, "request-", "LabelsDropped"); !strings.Contains(text, "reserved") {
 		t.Errorf("want why, got %q", text)
 	}
 	change(w, c, func(c *fleet.Cluster) { c.Labels["env"] = "moved" })
@@ -244,7 +244,7 @@ func upgraded(t *testing.T, w *world, name string) bool {
 	n.Give(values)
 	select {
 	case <-heard.heard:
-	case <-time.After(harness.Patience):
+	case <-time.After(harness.Timeout):
 		t.Fatal("the agent does not say that it registers again")
 	}
 	n.Reconfigure(registration.AgentConfig{TLSMode: registration.TLSStrict, ClientID: identity})
@@ -377,14 +377,14 @@ func newDoesNotWork(t *testing.T, w *world) {
 	n.Must(err)
 	var open atomic.Bool
 	proxy := &httputil.ReverseProxy{Transport: trust, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
-	gate := newGate(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	managerProcess := newManagerProcess(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if !open.Load() && strings.HasSuffix(r.URL.Path, "/status") {
 			http.Error(rw, "not yet", http.StatusServiceUnavailable)
 			return
 		}
 		proxy.ServeHTTP(rw, r)
 	}))
-	b.APIServerURL, b.APIServerCA = gate.URL, gate.CA
+	b.APIServerURL, b.APIServerCA = managerProcess.URL, managerProcess.CA
 	n.Give(b)
 	if text := n.says("ManagerFailing"); !strings.Contains(text, "try the new credential") || !strings.Contains(text, "is kept") {
 		t.Errorf("want what is wrong, got %q", text)

@@ -20,7 +20,7 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/agents"
+	"github.com/fleetworkspace/fleet/pkg/plan/agentrollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
@@ -50,7 +50,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	w.visit(b, "first", "word")
 	w.leave()
 	w.until("the manager has made what it makes once", func() bool {
-		_, ok := get[*corev1.ConfigMap](w, fleet.NamespaceSystem, agents.ConfigMapName)
+		_, ok := get[*corev1.ConfigMap](w, fleet.NamespaceSystem, agentrollout.ConfigMapName)
 		return ok
 	})
 	before := w.objects()
@@ -73,7 +73,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	began = time.Now()
 	w.leave()
 	var left []string
-	deadline := time.Now().Add(harness.Patience)
+	deadline := time.Now().Add(harness.Timeout)
 	for left = w.since(before); len(left) > 0 && time.Now().Before(deadline); left = w.since(before) {
 		time.Sleep(500 * time.Millisecond) // how often it is looked
 	}

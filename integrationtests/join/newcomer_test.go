@@ -24,7 +24,7 @@ type newcomer struct {
 // identity counts), and starts nothing.
 func (w *world) newcomer(t testing.TB, down *harness.Hub, name, clientID string, labels map[string]string) *newcomer {
 	t.Helper()
-	n := &newcomer{Site: harness.NewStranger(t, w.hub, down, name, "agent-"+name), w: w.in(t)}
+	n := &newcomer{Site: harness.NewUnregisteredSite(t, w.hub, down, name, "agent-"+name), w: w.in(t)}
 	n.Config.CheckinInterval = checkIn
 	n.Workspace = fleet.NamespaceDefault
 	n.Configure(registration.AgentConfig{TLSMode: registration.TLSStrict, ClientID: clientID, Labels: labels})
@@ -105,7 +105,7 @@ func (n *newcomer) alone() *fleet.ClusterRegistration {
 // says waits for an event of the agent, and returns its text.
 func (n *newcomer) says(reason string) string {
 	n.Helper()
-	return toldIn(n.w, n.Down, n.Namespace, "fleet-agent-contact", reason)
+	return reportedIn(n.w, n.Down, n.Namespace, "fleet-agent-contact", reason)
 }
 
 // works deploys something, and waits until it is there.

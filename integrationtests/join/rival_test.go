@@ -20,19 +20,19 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// A gate is a server with TLS before a handler.
-type gate struct {
+// A managerProcess is a server with TLS before a handler.
+type managerProcess struct {
 	URL string
 	CA  []byte
 }
 
-func newGate(t testing.TB, h http.Handler) gate {
+func newManagerProcess(t testing.TB, h http.Handler) managerProcess {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
 	s.EnableHTTP2 = true
 	s.StartTLS()
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
-	return gate{URL: s.URL, CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})}
+	return managerProcess{URL: s.URL, CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})}
 }
 
 // A machine that was cloned together with its credential: both agents say so, the
@@ -52,7 +52,7 @@ func clonedCredential(t *testing.T, w *world, elsewhere *harness.Hub) {
 	if text := n.condition(fleet.ConditionDuplicateIdentity); !strings.Contains(text, "two agents") || !strings.Contains(text, "clientID") {
 		t.Errorf("want what is wrong and what helps, got %q", text)
 	}
-	w.told(n.Workspace, n.Name, "DuplicateIdentity")
+	w.reported(n.Workspace, n.Name, "DuplicateIdentity")
 	n.says("DuplicateIdentity")
 	if text := twin.says("DuplicateIdentity"); !strings.Contains(text, "this one is younger and deploys nothing") {
 		t.Errorf("the younger one has to say so, got %q", text)
@@ -81,15 +81,15 @@ func clonedCredential(t *testing.T, w *world, elsewhere *harness.Hub) {
 // made short.
 func clonedImage(t *testing.T, w *world, elsewhere *harness.Hub) {
 	w = w.in(t)
-	w.again(func(g *harness.Gate) { g.Settings.AgentCheckinInterval = time.Minute })
+	w.again(func(g *harness.ManagerProcess) { g.Settings.AgentCheckinInterval = time.Minute })
 	n, b := settled(t, w, "image")
 	since := n.Moment()
 	twin := w.newcomer(t, elsewhere, "image", "image", nil)
 	twin.Give(b)
 	twin.Start()
 	n.condition(fleet.ConditionDuplicateIdentity)
-	w.told(n.Workspace, n.Name, "DuplicateIdentity")
-	w.again(func(g *harness.Gate) { g.Settings.AgentCheckinInterval = checkIn })
+	w.reported(n.Workspace, n.Name, "DuplicateIdentity")
+	w.again(func(g *harness.ManagerProcess) { g.Settings.AgentCheckinInterval = checkIn })
 	n.Until("one of two keeps the Cluster", func() bool { return n.Contact()["reason"] == "CredentialRefused" })
 	if text := n.says("CredentialRefused"); !strings.Contains(text, "another agent has registered with the identity of this cluster") {
 		t.Errorf("want what may have happened, got %q", text)
@@ -137,20 +137,20 @@ func approve(t *testing.T, w *world) {
 	if text := n.condition(fleet.ConditionRegistrationWaiting); !strings.Contains(text, waiting().Name) || !strings.Contains(text, "fleet cluster accept -n "+n.Workspace+" "+n.Name) {
 		t.Errorf("want who waits and what helps, got %q", text)
 	}
-	w.told(n.Workspace, n.Name, "RegistrationWaiting")
-	w.told(n.Workspace, waiting().Name, "RegistrationWaiting")
+	w.reported(n.Workspace, n.Name, "RegistrationWaiting")
+	w.reported(n.Workspace, waiting().Name, "RegistrationWaiting")
 	n.works("app", "two") // with the credential that it has
 
 	// Somebody else asks too; the word is about the first, and lets only that in.
-	stranger := w.ask(w.values(n.Workspace, "asked-1"), "asked", "a stranger's word")
+	foreign := w.ask(w.values(n.Workspace, "asked-1"), "asked", "a stranger's word")
 	n.Until("the stranger waits too", func() bool {
-		r, ok := get[*fleet.ClusterRegistration](w, n.Workspace, stranger.Name)
+		r, ok := get[*fleet.ClusterRegistration](w, n.Workspace, foreign.Name)
 		return ok && r.Status.ClusterName == n.Name
 	})
 	accepted := waiting()
-	if accepted.Name == stranger.Name {
+	if accepted.Name == foreign.Name {
 		accepted = w.requests(n.Workspace)[slices.IndexFunc(w.requests(n.Workspace), func(r *fleet.ClusterRegistration) bool {
-			return !r.Status.Granted && r.Name != stranger.Name && r.Status.ClusterName == n.Name
+			return !r.Status.Granted && r.Name != foreign.Name && r.Status.ClusterName == n.Name
 		})]
 	}
 	change(w, n.cluster(), func(c *fleet.Cluster) {
@@ -159,14 +159,14 @@ func approve(t *testing.T, w *world) {
 	n.in(before)
 	n.works("app", "three")
 	n.Until("the word is taken back", func() bool { return n.cluster().Annotations[fleet.AnnotationAcceptRegistration] == "" })
-	if r, ok := get[*fleet.ClusterRegistration](w, n.Workspace, stranger.Name); ok && r.Status.Granted {
+	if r, ok := get[*fleet.ClusterRegistration](w, n.Workspace, foreign.Name); ok && r.Status.Granted {
 		t.Error("the stranger was let in")
 	}
 	n.Until("the first credential ends", func() bool {
 		_, ok := get[*fleet.ClusterRegistration](w, n.Workspace, first.Name)
 		return !ok
 	})
-	remove(w, &fleet.ClusterRegistration{ObjectMeta: metav1.ObjectMeta{Namespace: n.Workspace, Name: stranger.Name}})
+	remove(w, &fleet.ClusterRegistration{ObjectMeta: metav1.ObjectMeta{Namespace: n.Workspace, Name: foreign.Name}})
 	n.Until("nobody waits", func() bool {
 		return condition.Find(n.cluster().Status.Conditions, fleet.ConditionRegistrationWaiting) == nil
 	})
@@ -206,7 +206,7 @@ func ends(t *testing.T, w *world) {
 	if want := expires.CreationTimestamp.Add(time.Hour); expires.Status.Expires == nil || !expires.Status.Expires.Time.Equal(want) {
 		t.Errorf("want the token to say that it ends at %s, got %v", want, expires.Status.Expires)
 	}
-	w.again(func(g *harness.Gate) {
+	w.again(func(g *harness.ManagerProcess) {
 		g.Ahead.Store(int64(2 * time.Hour))
 		g.Required = true
 	})
@@ -215,7 +215,7 @@ func ends(t *testing.T, w *world) {
 			_, ok := get[*fleet.ClusterRegistrationToken](w, fleet.NamespaceDefault, name)
 			return !ok
 		})
-		if text := w.told(fleet.NamespaceDefault, name, "TokenEnded"); !strings.Contains(text, why) || !strings.Contains(text, "go on") {
+		if text := w.reported(fleet.NamespaceDefault, name, "TokenEnded"); !strings.Contains(text, why) || !strings.Contains(text, "go on") {
 			t.Errorf("want why, got %q", text)
 		}
 	}
@@ -231,13 +231,13 @@ func ends(t *testing.T, w *world) {
 		},
 		Spec: fleet.ClusterRegistrationSpec{ClientID: "orphan", ClientRandom: "word"},
 	})
-	if text := w.told(fleet.NamespaceDefault, orphan.Name, "RegistrationRefused"); !strings.Contains(text, `"an-hour" has expired or was removed`) {
+	if text := w.reported(fleet.NamespaceDefault, orphan.Name, "RegistrationRefused"); !strings.Contains(text, `"an-hour" has expired or was removed`) {
 		t.Errorf("want why, got %q", text)
 	}
 	if slices.ContainsFunc(list[*fleet.Cluster](w, fleet.NamespaceDefault, ""), func(c *fleet.Cluster) bool { return c.Spec.ClientID == "orphan" }) {
 		t.Error("a request without a token has made a Cluster")
 	}
-	w.again(func(g *harness.Gate) {
+	w.again(func(g *harness.ManagerProcess) {
 		g.Ahead.Store(0)
 		g.Required = false
 	})
@@ -250,17 +250,17 @@ func wrongAuthority(t *testing.T, w *world) {
 	front, err := wire.NewFront(w.hub.Cluster.REST())
 	w.must(err)
 	t.Cleanup(front.Close)
-	right := w.gate.Settings
-	w.again(func(g *harness.Gate) { g.Settings.APIServerURL = front.URL() })
+	right := w.managerProcess.Settings
+	w.again(func(g *harness.ManagerProcess) { g.Settings.APIServerURL = front.URL() })
 	w.token(fleet.NamespaceDefault, "untrusted", time.Hour)
-	if text := w.told(fleet.NamespaceDefault, "untrusted", "WrongCertificateAuthority"); !strings.Contains(text, front.URL()) || !strings.Contains(text, "set apiServerCA") {
+	if text := w.reported(fleet.NamespaceDefault, "untrusted", "WrongCertificateAuthority"); !strings.Contains(text, front.URL()) || !strings.Contains(text, "set apiServerCA") {
 		t.Errorf("want what is wrong, got %q", text)
 	}
 	n := w.newcomer(t, w.hub, "untrusting", "untrusting", nil)
 	n.Give(w.values(n.Workspace, "untrusted"))
 	n.Start()
 	n.Until("the agent says so too", func() bool { return n.Contact()["reason"] == "CertificateRefused" })
-	w.again(func(g *harness.Gate) {
+	w.again(func(g *harness.ManagerProcess) {
 		g.Settings = right
 		g.Settings.APIServerURL, g.Settings.APIServerCA = front.URL(), front.CA()
 	})

@@ -29,15 +29,15 @@ const checkIn = time.Second
 // management at work in it.
 type world struct {
 	testing.TB
-	hub  *harness.Hub
-	gate *harness.Gate
+	hub            *harness.Hub
+	managerProcess *harness.ManagerProcess
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	hub := harness.ConnectHub(t, harness.Cluster(t, "management"))
 	harness.InstallCRDs(t, hub.Admin)
-	w := &world{TB: t, hub: hub, gate: &harness.Gate{Hub: hub, Settings: registration.Settings{
+	w := &world{TB: t, hub: hub, managerProcess: &harness.ManagerProcess{Hub: hub, Settings: registration.Settings{
 		APIServerURL: hub.Cluster.URL(), APIServerCA: hub.Cluster.CA(), AgentTLSMode: registration.TLSStrict,
 		AgentCheckinInterval: checkIn, Reclaim: registration.ReclaimAllow, TokensChecked: true,
 	}}}
@@ -45,17 +45,17 @@ func newWorld(t *testing.T) *world {
 		hub.Namespace(t, name)
 	}
 	hub.Rights(t, map[string]any{"bootstrap": map[string]any{"enabled": false}})
-	w.gate.Run(t)
-	t.Cleanup(func() { w.gate.Halt(t) })
+	w.managerProcess.Run(t)
+	t.Cleanup(func() { w.managerProcess.Halt(t) })
 	return w
 }
 
 // again starts agent management again, with other settings or another clock.
-func (w *world) again(change func(*harness.Gate)) {
+func (w *world) again(change func(*harness.ManagerProcess)) {
 	w.Helper()
-	w.gate.Halt(w)
-	change(w.gate)
-	w.gate.Run(w)
+	w.managerProcess.Halt(w)
+	change(w.managerProcess)
+	w.managerProcess.Run(w)
 }
 
 // in is the same world for a part of the test.
@@ -75,7 +75,7 @@ func (w *world) must(err error) {
 // until waits for something to become true.
 func (w *world) until(what string, f func() bool) {
 	w.Helper()
-	w.within(harness.Patience, what, f)
+	w.within(harness.Timeout, what, f)
 }
 
 func (w *world) within(limit time.Duration, what string, f func() bool) {
@@ -158,14 +158,14 @@ func (w *world) requests(workspace string) []*fleet.ClusterRegistration {
 	return list[*fleet.ClusterRegistration](w, workspace, "")
 }
 
-// told waits for an event about an object of the management cluster, and returns
+// reported waits for an event about an object of the management cluster, and returns
 // its text.
-func (w *world) told(namespace, about, reason string) string {
+func (w *world) reported(namespace, about, reason string) string {
 	w.Helper()
-	return toldIn(w, w.hub, namespace, about, reason)
+	return reportedIn(w, w.hub, namespace, about, reason)
 }
 
-func toldIn(w *world, h *harness.Hub, namespace, about, reason string) string {
+func reportedIn(w *world, h *harness.Hub, namespace, about, reason string) string {
 	w.Helper()
 	text := ""
 	w.until("event "+reason+" about "+about, func() bool {

@@ -54,7 +54,7 @@ func (p person) rollback(name string, to int) {
 // asked for, and never a reason to deploy what was deployed before, whether the
 // agent was there or is started afterwards.
 func changedByHand(t *testing.T, hub *harness.Hub) {
-	s := newVictim(t, hub, "hand")
+	s := newAgentProcess(t, hub, "hand")
 	p := person{s.Site}
 	want := func(name, value string, correct bool) {
 		t.Helper()

@@ -47,7 +47,7 @@ func TestKill(t *testing.T) {
 func killedAtAnyWrite(t *testing.T, hub *harness.Hub, sum map[string]int) {
 	var mu sync.Mutex
 	var all []*life
-	tell := func(t *testing.T, name string, at map[string]harness.Point) *life {
+	report := func(t *testing.T, name string, at map[string]harness.Point) *life {
 		l := newLife(t, hub, name, at)
 		l.live()
 		mu.Lock()
@@ -60,9 +60,9 @@ func killedAtAnyWrite(t *testing.T, hub *harness.Hub, sum map[string]int) {
 			for i, at := range sample(sum, 8) {
 				t.Run(fmt.Sprint(i), func(t *testing.T) {
 					t.Parallel()
-					l := tell(t, fmt.Sprint("s", i), at)
+					l := report(t, fmt.Sprint("s", i), at)
 					for try := 0; try < 3 && !t.Failed() && len(l.died) < len(phases)-1; try++ { // the last write may come with another one
-						l = tell(t, fmt.Sprintf("s%d-%d", i, try), l.sooner())
+						l = report(t, fmt.Sprintf("s%d-%d", i, try), l.sooner())
 					}
 					if len(l.died) < len(phases)-1 {
 						t.Errorf("killed in %v only", l.died)
@@ -71,7 +71,7 @@ func killedAtAnyWrite(t *testing.T, hub *harness.Hub, sum map[string]int) {
 			}
 		})
 	} else {
-		everyWrite(t, tell)
+		everyWrite(t, report)
 	}
 	checkDeletions(t, hub, all)
 }
@@ -100,7 +100,7 @@ func (l *life) sooner() map[string]harness.Point {
 }
 
 // everyWrite takes all points, a few at once.
-func everyWrite(t *testing.T, tell func(*testing.T, string, map[string]harness.Point) *life) {
+func everyWrite(t *testing.T, report func(*testing.T, string, map[string]harness.Point) *life) {
 	const atOnce = 4
 	for k := 0; ; k += atOnce {
 		var mu sync.Mutex
@@ -114,7 +114,7 @@ func everyWrite(t *testing.T, tell func(*testing.T, string, map[string]harness.P
 						for _, phase := range phases {
 							at[phase] = harness.Point{Write: i, After: after}
 						}
-						l := tell(t, fmt.Sprintf("k%d-%t", i, after), at)
+						l := report(t, fmt.Sprintf("k%d-%t", i, after), at)
 						mu.Lock()
 						defer mu.Unlock()
 						whole = whole || len(l.died) == 0

@@ -61,7 +61,7 @@ func configMap(name, value string) string {
 // life is what becomes of one bundle: it is installed, upgraded, changed by
 // others, and withdrawn, and in each of these phases its agent may die once.
 type life struct {
-	*harness.Victim
+	*harness.AgentProcess
 	home string
 	at   map[string]harness.Point // where the agent dies, by phase
 	died map[string]bool
@@ -74,19 +74,19 @@ type life struct {
 
 const bundle = "app"
 
-// newVictim is a Victim that was started. Signs of life are another story: one at
+// newAgentProcess is a Victim that was started. Signs of life are another story: one at
 // the start is enough here.
-func newVictim(t testing.TB, hub *harness.Hub, name string) *harness.Victim {
+func newAgentProcess(t testing.TB, hub *harness.Hub, name string) *harness.AgentProcess {
 	t.Helper()
-	v := harness.NewVictim(t, hub, name)
+	v := harness.NewAgentProcess(t, hub, name)
 	v.Config.CheckinInterval = time.Hour
 	v.Start()
 	return v
 }
 
 func newLife(t testing.TB, hub *harness.Hub, name string, at map[string]harness.Point) *life {
-	v := newVictim(t, hub, name)
-	return &life{Victim: v, home: v.Home(bundle), at: at, died: map[string]bool{}, sum: map[string]int{}, uids: map[string]types.UID{}}
+	v := newAgentProcess(t, hub, name)
+	return &life{AgentProcess: v, home: v.Home(bundle), at: at, died: map[string]bool{}, sum: map[string]int{}, uids: map[string]types.UID{}}
 }
 
 // live goes through all phases.
@@ -138,18 +138,18 @@ func (l *life) perform(name string, act, between func(), missing func() string) 
 	if p, ok := l.at[name]; ok {
 		at = &p
 	}
-	l.Reaper.Arm(at)
+	l.CrashProxy.Arm(at)
 	act()
 	l.until(name, func() string {
-		if l.Reaper.Fatal() {
+		if l.CrashProxy.Fatal() {
 			<-l.Process().Done()
 		}
 		if l.Dead() {
 			if l.died[name] || at == nil {
 				l.Fatalf("%s: the agent ended, and nobody has killed it: %v", name, l.Process().Death())
 			}
-			l.died[name], first = true, l.Reaper.Seen()
-			l.Reaper.Arm(nil)
+			l.died[name], first = true, l.CrashProxy.Seen()
+			l.CrashProxy.Arm(nil)
 			between()
 			l.Start()
 		}
@@ -157,8 +157,8 @@ func (l *life) perform(name string, act, between func(), missing func() string) 
 		if why != "" {
 			return why
 		}
-		second = l.Reaper.Seen()
-		if !l.Reaper.Next(nil) {
+		second = l.CrashProxy.Seen()
+		if !l.CrashProxy.Next(nil) {
 			return "the agent is about to die" // its last write is what completed the picture
 		}
 		return ""
@@ -213,12 +213,12 @@ func lines(list []harness.Write) string {
 func (l *life) until(what string, missing func() string) {
 	l.Helper()
 	last := ""
-	for deadline := time.Now().Add(harness.Patience); ; {
+	for deadline := time.Now().Add(harness.Timeout); ; {
 		if last = missing(); last == "" {
 			return
 		}
 		if time.Now().After(deadline) {
-			l.Fatalf("not in time: %s: %s\nwrites since:\n%s", what, last, lines(l.Reaper.Seen()))
+			l.Fatalf("not in time: %s: %s\nwrites since:\n%s", what, last, lines(l.CrashProxy.Seen()))
 		}
 		time.Sleep(10 * time.Millisecond) // how often it looks
 	}

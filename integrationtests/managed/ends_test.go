@@ -16,7 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 )
 
 // restFor is how long it is looked whether anything is written at rest: some
@@ -92,7 +92,7 @@ func upperElsewhere(s *story) {
 		})
 	}
 	third.checksIn(fleet.NamespaceDefault, "meeting", otherSystem)
-	if text := third.imported(fleet.NamespaceDefault, "taken", corev1.ConditionFalse, imports.ReasonForeign); !strings.Contains(text, s.upper.id()) {
+	if text := third.imported(fleet.NamespaceDefault, "taken", corev1.ConditionFalse, clusterimport.ReasonForeign); !strings.Contains(text, s.upper.id()) {
 		s.Errorf("the message does not say whose the agent is: %s", text)
 	}
 	s.unharmed("the upper manager", upper, s.ofUpper())

@@ -17,7 +17,7 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -163,7 +163,7 @@ func (m *manager) settled(cluster string) {
 	m.Helper()
 	m.until("the agent has its bundle", func() bool {
 		b, ok := harness.Read[*fleet.Bundle](m.world, m.hub, fleet.NamespaceDefault, "fleet-agent-"+cluster)
-		r := imports.RecordOf(m.cluster(fleet.NamespaceDefault, cluster))
+		r := clusterimport.RecordOf(m.cluster(fleet.NamespaceDefault, cluster))
 		return ok && b.Status.ObservedGeneration == b.Generation && b.Status.Summary.Ready == 1 && r != nil && r.Own == ""
 	})
 }

@@ -34,7 +34,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
 // limit is how long something may take to happen.
-const limit = harness.Patience
+const limit = harness.Timeout
 
 // checkin is how often agents check in here, and expected how often the managers expect
 // them to: a manager writes that an agent is Offline after three times that, and none is
@@ -151,16 +151,16 @@ func (m *manager) run() {
 	if err != nil || len(warnings) > 0 {
 		m.Fatal(err, warnings)
 	}
-	gate := agentmanagement.Config{Addresses: address.WithLoopback(), Namespace: m.namespace, Settings: settings, Installation: install}
-	house := agentmanagement.New(gate, client, logs())
-	sweeps := agentmanagement.NewCleanup(gate, client, logs())
+	managerProcess := agentmanagement.Config{Addresses: address.WithLoopback(), Namespace: m.namespace, Settings: settings, Installation: install}
+	mgr := agentmanagement.New(managerProcess, client, logs())
+	sweeps := agentmanagement.NewCleanup(managerProcess, client, logs())
 	cfg := controllers.Default()
 	cfg.Addresses = address.WithLoopback()
 	cfg.Namespace, cfg.Identity, cfg.LeaderElect, cfg.ManagerID = m.namespace, "test", false, install.ID
 	cfg.CheckinInterval, cfg.Metrics = expected, controllers.NewMetrics()
 	var all sync.WaitGroup
 	all.Go(func() {
-		if err := kube.Run(ctx, report, append(house.Parts(), sweeps.Parts()...)...); err != nil {
+		if err := kube.Run(ctx, report, append(mgr.Runnables(), sweeps.Runnables()...)...); err != nil {
 			m.root.Errorf("agent management of the manager on %s ended: %v", m.hub.Cluster.Name(), err)
 		}
 	})

@@ -29,7 +29,7 @@ func TestForsaken(t *testing.T) {
 	people := hub.Cluster.REST()
 	people.UserAgent = harness.TestAgent
 	w := &world{TB: t, hub: hub, rancher: rancher.New(t, hub), objects: dynamic.NewForConfigOrDie(people)} // Rancher does not run
-	h := &house{hub: hub}
+	h := &manager{hub: hub}
 	h.run(t)
 	w.space("a")
 	w.space("b")
@@ -39,14 +39,14 @@ func TestForsaken(t *testing.T) {
 	t.Run("19_deleted_while_nobody_looked", func(t *testing.T) { deletedUnseen(w.in(t), h) })
 }
 
-// A house is workspaces at work, with a clock of its own.
-type house struct {
+// A manager is workspaces at work, with a clock of its own.
+type manager struct {
 	hub   *harness.Hub
 	ahead atomic.Int64
 	stop  func()
 }
 
-func (h *house) run(t *testing.T) {
+func (h *manager) run(t *testing.T) {
 	t.Helper()
 	const process = "fleet-workspace/test"
 	config := h.hub.Cluster.REST()
@@ -58,12 +58,12 @@ func (h *house) run(t *testing.T) {
 	log.SetLevel(logrus.DebugLevel)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	house := workspace.New(workspace.Config{
+	manager := workspace.New(workspace.Config{
 		Mode: plan.Standalone, Look: 50 * time.Millisecond,
 		Fail: func(loop string, key kube.Key, err error) { log.Warnf("%s %s: %v", loop, key, err) },
 		Now:  func() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) },
 	}, client, logrus.NewEntry(log))
-	go func() { done <- kube.Run(ctx, nil, house.Parts()...) }()
+	go func() { done <- kube.Run(ctx, nil, manager.Runnables()...) }()
 	h.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -132,7 +132,7 @@ func oldHalf(w *world) {
 
 // A provisioning Cluster is gone, and nobody has seen who deleted it: it may be about
 // to be restored. Its management Cluster stays for ten minutes.
-func deletedUnseen(w *world, h *house) {
+func deletedUnseen(w *world, h *manager) {
 	w.provision("a", "unseen", "c-m-abcd0219", `[]`)
 	w.provision("a", "restored", "c-m-abcd0319", `[]`)
 	h.stop()
@@ -146,7 +146,7 @@ func deletedUnseen(w *world, h *house) {
 		w.Error("a management Cluster went at once")
 	}
 	w.until("the one goes", func() bool { // whenever the house began to miss it
-		h.ahead.Add(int64(plan.ForsakenPatience))
+		h.ahead.Add(int64(plan.ForsakenTimeout))
 		wake := fmt.Sprintf(`{"metadata":{"annotations":{"wake":"%d"}}}`, h.ahead.Load())
 		w.patch(rancher.Clusters, "", "c-m-abcd0319", wake)
 		_, err := w.objects.Resource(rancher.Clusters).Patch(w.Context(), "c-m-abcd0219", types.MergePatchType, []byte(wake), metav1.PatchOptions{})

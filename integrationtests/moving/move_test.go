@@ -304,11 +304,11 @@ func (m *mover) order(since time.Time) (ordered time.Time) {
 		case r.Resource == "clusters" && r.Group == fleet.Group && r.Verb == "create" && r.Namespace == "team-17" && r.Code < 300:
 			made = r.At
 		case r.Resource == "clusters" && r.Group == fleet.Group && r.Verb == "patch" && r.Subresource == "" && r.Namespace == fleet.NamespaceDefault &&
-			r.Name == m.id && strings.HasPrefix(r.Agent, harness.GateAgent) && r.Code < 300:
+			r.Name == m.id && strings.HasPrefix(r.Agent, harness.ManagerUserAgent) && r.Code < 300:
 			released = r.At // the last one takes the finalizer off
 		case r.Resource == "bundledeployments" && r.Verb == "create" && r.Name == m.bundle("only") && r.Code < 300:
 			ordered = r.At
-		case r.Writes() && strings.HasPrefix(r.Agent, harness.GateAgent) && r.Group != fleet.Group && strings.HasSuffix(r.Group, ".cattle.io"):
+		case r.Writes() && strings.HasPrefix(r.Agent, harness.ManagerUserAgent) && r.Group != fleet.Group && strings.HasSuffix(r.Group, ".cattle.io"):
 			m.Errorf("an object of Rancher's was written: %s", r)
 		}
 	}
@@ -342,9 +342,9 @@ func twice(w *world) {
 	since := time.Now()
 	m.move("team-two")
 	m.online("team-two", m.id)
-	m.gate.Halt(w)
+	m.managerProcess.Halt(w)
 	m.rancher.Restart(w)
-	m.gate.Run(w)
+	m.managerProcess.Run(w)
 	// Rancher would take the Secret of its first provisioning Cluster for that of the
 	// next one, and not look again when it is collected.
 	m.until("the first kubeconfig is collected", func() bool {

@@ -14,7 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness/rancher"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 )
 
 // A cluster that was provisioned in one workspace, which is none of those that share
@@ -69,12 +69,12 @@ func provisioned(w *world) {
 			f.Labels = map[string]string{fleet.LabelManagementCluster: spec.label}
 		}
 		harness.Make(w, w.hub, f)
-		if text := w.imported("b18", forged, corev1.ConditionFalse, imports.ReasonSecretForbidden); !strings.Contains(text, "not allowed") {
+		if text := w.imported("b18", forged, corev1.ConditionFalse, clusterimport.ReasonSecretForbidden); !strings.Contains(text, "not allowed") {
 			w.Errorf("%s: %s", forged, text)
 		}
 	}
 	for _, r := range w.audit(w.hub, since) {
-		if r.Resource == "secrets" && r.Verb == "get" && r.Namespace == "c18" && strings.HasPrefix(r.Agent, harness.GateAgent) {
+		if r.Resource == "secrets" && r.Verb == "get" && r.Namespace == "c18" && strings.HasPrefix(r.Agent, harness.ManagerUserAgent) {
 			w.Errorf("a Secret was read that nobody may use: %s", r)
 		}
 	}
@@ -106,13 +106,13 @@ func rotated(w *world) {
 	key := kube.Key{Namespace: fleet.NamespaceDefault, Name: name + "-kubeconfig"}
 	secret := func(url string) {
 		w.Helper()
-		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Data: map[string][]byte{imports.KeyKubeconfig: kubeconfig}}
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Data: map[string][]byte{clusterimport.KeyKubeconfig: kubeconfig}}
 		if url != "" {
-			s.Data[imports.KeyAPIServerURL], s.Data[imports.KeyAPIServerCA] = []byte(url), w.hub.Cluster.CA()
+			s.Data[clusterimport.KeyAPIServerURL], s.Data[clusterimport.KeyAPIServerCA] = []byte(url), w.hub.Cluster.CA()
 		}
 		harness.Make(w, w.hub, s)
 	}
-	told := func() string { return w.cluster(fleet.NamespaceDefault, name).Status.APIServerURL }
+	reported := func() string { return w.cluster(fleet.NamespaceDefault, name).Status.APIServerURL }
 	// Neither address is that of the settings, which is the fallback.
 	const again = 30 * time.Second // when something is tried again of which no news come
 	one := strings.Replace(w.hub.Cluster.URL(), "127.0.0.1", "localhost", 1)
@@ -123,7 +123,7 @@ func rotated(w *world) {
 		Spec:       fleet.ClusterSpec{KubeConfigSecret: key.Name, AgentNamespace: "agent-" + name},
 	})
 	w.online(fleet.NamespaceDefault, name)
-	w.until("it was told the first address", func() bool { return told() == one })
+	w.until("it was told the first address", func() bool { return reported() == one })
 
 	gone := func(gap string, try int) time.Duration {
 		since := time.Now()
@@ -132,15 +132,15 @@ func rotated(w *world) {
 			secret("")
 		}
 		w.turns(fmt.Sprintf("c11-turn-%d-%d", len(gap), try))
-		if got := w.installs(name, since); got > 0 || told() != one {
-			w.Errorf("%s: %d imports, told %s", gap, got, told())
+		if got := w.installs(name, since); got > 0 || reported() != one {
+			w.Errorf("%s: %d imports, told %s", gap, got, reported())
 		}
 		if gap != "no Secret" {
 			w.must(secrets.Delete(w.Context(), key, kube.Precondition{}))
 		}
 		offered := time.Now()
 		secret(two)
-		w.until("it was told the other address", func() bool { return told() == two })
+		w.until("it was told the other address", func() bool { return reported() == two })
 		took := time.Since(offered)
 		w.online(fleet.NamespaceDefault, name)
 		w.imported(fleet.NamespaceDefault, name, corev1.ConditionTrue, "")
@@ -156,7 +156,7 @@ func rotated(w *world) {
 		}
 	}
 	c := w.cluster(fleet.NamespaceDefault, name)
-	if c.Status.APIServerCAHash != imports.HashOf(w.hub.Cluster.CA()) {
+	if c.Status.APIServerCAHash != clusterimport.HashOf(w.hub.Cluster.CA()) {
 		w.Error("the status does not say which certificates it was told")
 	}
 }
@@ -167,7 +167,7 @@ func (w *world) installs(name string, since time.Time) int {
 	w.Helper()
 	var codes []int
 	for _, r := range w.audit(w.down, since) {
-		if r.Writes() && r.Verb != "delete" && r.Namespace == "agent-"+name && r.Name == fleet.SecretAgentBootstrap && strings.HasPrefix(r.Agent, harness.GateAgent) {
+		if r.Writes() && r.Verb != "delete" && r.Namespace == "agent-"+name && r.Name == fleet.SecretAgentBootstrap && strings.HasPrefix(r.Agent, harness.ManagerUserAgent) {
 			codes = append(codes, r.Code)
 		}
 	}
@@ -182,5 +182,5 @@ func (w *world) turns(name string) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: name},
 		Spec:       fleet.ClusterSpec{KubeConfigSecret: name + "-kubeconfig"},
 	})
-	w.imported(fleet.NamespaceDefault, name, corev1.ConditionFalse, imports.ReasonSecretMissing)
+	w.imported(fleet.NamespaceDefault, name, corev1.ConditionFalse, clusterimport.ReasonSecretMissing)
 }

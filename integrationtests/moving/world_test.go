@@ -37,18 +37,18 @@ import (
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
 // limit is how long something may take to happen.
-const limit = harness.Patience
+const limit = harness.Timeout
 
 // A world is a management cluster with Rancher and Fleet's manager, and another
 // cluster, which stands for as many as there are stories.
 type world struct {
 	testing.TB
-	hub     *harness.Hub
-	down    *harness.Hub
-	gate    *harness.Gate
-	rancher *rancher.Rancher
-	objects dynamic.Interface // the test, as Rancher's users
-	git     *gitserver.Server
+	hub            *harness.Hub
+	down           *harness.Hub
+	managerProcess *harness.ManagerProcess
+	rancher        *rancher.Rancher
+	objects        dynamic.Interface // the test, as Rancher's users
+	git            *gitserver.Server
 }
 
 // chartValues are those of the chart that the manager has its rights from.
@@ -72,16 +72,16 @@ func newWorld(t *testing.T) *world {
 	w.hub.Rights(t, chartValues)
 	w.rancher = rancher.New(t, w.hub)
 	w.rancher.Local = false
-	w.gate = &harness.Gate{Hub: w.hub, Beside: controllersToo(t.TempDir())}
-	w.gate.Settings = registration.Settings{
+	w.managerProcess = &harness.ManagerProcess{Hub: w.hub, Beside: controllersToo(t.TempDir())}
+	w.managerProcess.Settings = registration.Settings{
 		AgentImage: "fleet-agent:v1", AgentImagePullPolicy: "IfNotPresent",
 		APIServerURL: w.rancher.URL(), APIServerCA: []byte(w.rancher.CA()), AgentTLSMode: registration.TLSStrict,
 		AgentCheckinInterval: time.Second, Reclaim: registration.ReclaimApprove, TokensChecked: true, AgentsUnmanaged: true,
 	}
 	w.put(rancher.Features, "", "provisioningv2-fleet-workspace-back-population", `{"spec":{"value":true},"status":{"default":true}}`)
 	w.rancher.Start(t)
-	w.gate.Run(t)
-	t.Cleanup(func() { w.gate.Halt(t) })
+	w.managerProcess.Run(t)
+	t.Cleanup(func() { w.managerProcess.Halt(t) })
 	return w
 }
 

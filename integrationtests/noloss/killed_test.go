@@ -65,8 +65,8 @@ func (st story) killed(t *testing.T, hub *harness.Hub, name string) {
 
 // dying tells a story with an agent that is killed once, and whether it was.
 func (st story) dying(t *testing.T, hub *harness.Hub, name string, at harness.Point) (died bool) {
-	v := harness.NewVictim(t, hub, name)
-	v.Reborn, v.Reaper.Ignore = true, harness.Write.SignOfLife
-	st.tell(t, &site{v.Site}, func() { v.Reaper.Arm(&at) })
+	v := harness.NewAgentProcess(t, hub, name)
+	v.Reborn, v.CrashProxy.Ignore = true, harness.Write.HeartbeatOfLife
+	st.report(t, &site{v.Site}, func() { v.CrashProxy.Arm(&at) })
 	return v.Died()
 }

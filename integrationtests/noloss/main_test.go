@@ -47,10 +47,10 @@ type site struct {
 // app is the deployment that stories are about.
 const app = "app"
 
-// tell tells a story: the mishap, the agent's restart in the middle of it, another
+// report tells a story: the mishap, the agent's restart in the middle of it, another
 // deployment that shows that the agent works, and then the twin. begins is called
 // when there is something to lose.
-func (st story) tell(t *testing.T, s *site, begins func()) {
+func (st story) report(t *testing.T, s *site, begins func()) {
 	if st.config != nil {
 		st.config(s)
 	}

@@ -24,7 +24,7 @@ func TestNoLoss(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(table)) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				table[name].tell(t, &site{harness.NewSite(t, hub, hub, strings.ToLower(name))}, func() {})
+				table[name].report(t, &site{harness.NewSite(t, hub, hub, strings.ToLower(name))}, func() {})
 			})
 		}
 	}

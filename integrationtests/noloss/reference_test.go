@@ -23,7 +23,7 @@ var wayBack = map[string]story{
 			s.Grant()
 			s.Credential()
 			s.Restart()
-			s.orphaned(app, keeper)
+			s.orphaned(app, kept)
 			s.Revoke()
 			s.Deployments = old
 			s.Grant()
@@ -34,7 +34,7 @@ var wayBack = map[string]story{
 		ordered: func(s *site) {
 			s.works() // the agent watches: of two that are missing from its first list it would know nothing
 			s.purge(app)
-			s.purge(keeper)
+			s.purge(kept)
 		},
 	},
 	"BackDeletedWhileStopped": {
@@ -43,9 +43,9 @@ var wayBack = map[string]story{
 		mishap: func(s *site) {
 			s.Stop()
 			s.purge(app)
-			s.purge(keeper)
+			s.purge(kept)
 			s.Start()
-			s.orphaned(app, keeper) // there is nothing else in the list
+			s.orphaned(app, kept) // there is nothing else in the list
 		},
 		ordered: func(s *site) {
 			s.byReference()
@@ -53,22 +53,22 @@ var wayBack = map[string]story{
 			s.purge(app)
 			s.Start()
 			s.Until("the one that was deleted has gone", func() bool { return len(s.objects()) == 2 })
-			s.State(keeper, fleet.Ready)
-			s.purge(keeper)
+			s.State(kept, fleet.Ready)
+			s.purge(kept)
 		},
 	},
 	"BackDeletionSeen": {
 		why:    "a deletionTimestamp is no order yet; it is one when the object is gone",
 		deploy: (*site).byReference,
 		mishap: func(s *site) {
-			for _, name := range []string{app, keeper} {
+			for _, name := range []string{app, kept} {
 				s.DeleteDeployment(name)
 				s.Until("the deletion of "+name+" is known", func() bool { r, _ := s.Record(name); return r.Last != nil && r.Last.Deleted })
 			}
 			s.Restart()
 			s.works()
 		},
-		ordered: func(s *site) { s.Stop(); s.unlock(app); s.unlock(keeper); s.Start() },
+		ordered: func(s *site) { s.Stop(); s.unlock(app); s.unlock(kept); s.Start() },
 	},
 	"BackOurs": {
 		why:    "what our manager wrote last is ours, also after the Cluster has lost its mark",
@@ -85,17 +85,17 @@ var wayBack = map[string]story{
 	},
 }
 
-// keeper is a deployment beside "app".
-const keeper = "keeper"
+// kept is a deployment beside "app".
+const kept = "keeper"
 
 // byReference deploys both as the reference's manager does, and waits until the agent
 // has kept how they are.
 func (s *site) byReference() {
 	s.Helper()
-	for _, name := range []string{app, keeper} {
+	for _, name := range []string{app, kept} {
 		s.Order(name, harness.Order{Files: files("one"), Change: s.labelAsReference})
 	}
-	for name, witness := range map[string]string{app: keeper, keeper: app} {
+	for name, witness := range map[string]string{app: kept, kept: app} {
 		bd := s.State(name, fleet.Ready)
 		s.Until("the last state of "+name+" is kept", func() bool {
 			r, _ := s.Record(name)

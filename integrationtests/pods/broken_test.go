@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/agents"
+	"github.com/fleetworkspace/fleet/pkg/plan/agentrollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
@@ -50,10 +50,10 @@ func (w *world) brokenAgent() {
 	w.upgrade(w.local, "fleet", map[string]any{"agentImage": imageOf(broken)})
 	for i, at := range w.agents()[:2] {
 		w.fails(at)
-		w.rollout(fmt.Sprintf("the wave with %s is under way", at.cluster), func(s agents.State) bool { return s.FailedCount == i && s.Wave == 1 })
-		w.outOfPatience(at)
+		w.rollout(fmt.Sprintf("the wave with %s is under way", at.cluster), func(s agentrollout.State) bool { return s.FailedCount == i && s.Wave == 1 })
+		w.outOfTimeout(at)
 	}
-	w.rollout("the wave halts", func(s agents.State) bool { return s.Phase == agents.Halted })
+	w.rollout("the wave halts", func(s agentrollout.State) bool { return s.Phase == agentrollout.Halted })
 	says := w.fleet("cluster", "agents")
 	for _, words := range []string{"Halted: 2 agents", "fleet-local/local", "fleet-default/east", "fleet cluster agents rollback"} {
 		if !strings.Contains(says, words) {
@@ -75,14 +75,14 @@ func (w *world) brokenAgent() {
 			return w.running(at.site, at.namespace, after, "fleet-agent")
 		})
 	}
-	w.rollout("all have what they had", func(s agents.State) bool { return s.Phase == agents.Returned && s.UpToDate == 3 })
+	w.rollout("all have what they had", func(s agentrollout.State) bool { return s.Phase == agentrollout.Returned && s.UpToDate == 3 })
 	w.allCheckIn(time.Now(), after)
 	w.Logf("NUMBER broken agents: halted after %s (without the 10 minutes of each), all back %s after the order", back.Sub(began).Round(100*time.Millisecond), w.since(back))
 	w.unharmed("workloads", workloads, w.allLives())
 	w.unharmed("agents", agentsBefore, w.agentLives())
 
 	w.upgrade(w.local, "fleet", map[string]any{"agentImage": imageOf(after)})
-	w.rollout("the manager wants what all have", func(s agents.State) bool { return s.Phase == agents.Current && s.UpToDate == 3 })
+	w.rollout("the manager wants what all have", func(s agentrollout.State) bool { return s.Phase == agentrollout.Current && s.UpToDate == 3 })
 	w.unharmed("agents", agentsBefore, w.agentLives())
 }
 
@@ -105,34 +105,34 @@ func (w *world) fails(at agent) {
 	})
 }
 
-// outOfPatience lets the time pass that an agent has for its update, by what is
+// outOfTimeout lets the time pass that an agent has for its update, by what is
 // written about its beginning.
-func (w *world) outOfPatience(at agent) {
+func (w *world) outOfTimeout(at agent) {
 	w.Helper()
 	change(w, w.local, at.workspace, naming.AgentBundle(at.cluster), func(b *fleet.Bundle) {
-		m := agents.ParseMove(b.Annotations[agents.AnnotationMove])
+		m := agentrollout.ParseMove(b.Annotations[agentrollout.AnnotationMove])
 		if m == nil {
 			w.Fatalf("the bundle of %s says of no move: %v", at.cluster, b.Annotations)
 		}
-		m.At = m.At.Add(-agents.Patience - time.Minute)
-		b.Annotations[agents.AnnotationMove] = m.String()
+		m.At = m.At.Add(-agentrollout.Timeout - time.Minute)
+		b.Annotations[agentrollout.AnnotationMove] = m.String()
 	})
 }
 
 // rollout returns when the manager says something of its agents.
-func (w *world) rollout(what string, holds func(agents.State) bool) {
+func (w *world) rollout(what string, holds func(agentrollout.State) bool) {
 	w.Helper()
 	w.until(what, func(context.Context) string {
-		m, gone := get[*corev1.ConfigMap](w, w.local, fleet.NamespaceSystem, agents.ConfigMapName)
+		m, gone := get[*corev1.ConfigMap](w, w.local, fleet.NamespaceSystem, agentrollout.ConfigMapName)
 		if gone != "" {
 			return gone
 		}
-		s, err := agents.ParseState(m.Data[agents.KeyState])
+		s, err := agentrollout.ParseState(m.Data[agentrollout.KeyState])
 		if err != nil {
 			return err.Error()
 		}
 		if !holds(s) {
-			return m.Data[agents.KeyState]
+			return m.Data[agentrollout.KeyState]
 		}
 		return ""
 	})

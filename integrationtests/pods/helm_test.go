@@ -13,7 +13,7 @@ import (
 )
 
 // helmLimit is how long Helm waits for what it has installed to be ready.
-const helmLimit = patience
+const helmLimit = timeout
 
 // helm is Helm for the system namespace of a site, with the administrator's rights.
 func (w *world) helm(s *site) *action.Configuration {

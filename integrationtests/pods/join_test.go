@@ -62,10 +62,10 @@ const eastID = "the-east"
 // Tokens that cannot work: each says so in an Event where the agent is; where the
 // manager ends one, it says so in an Event too.
 func (w *world) badTokens() {
-	stranger, err := pki.NewAuthority("stranger")
+	foreign, err := pki.NewAuthority("stranger")
 	w.must(err)
 	wrongCA := w.agentValues(w.token("wrong-ca", time.Hour))
-	wrongCA["apiServerCA"] = string(stranger.Cert)
+	wrongCA["apiServerCA"] = string(foreign.Cert)
 	w.install(w.east, "fleet-agent", wrongCA)
 	w.said(w.east, fleet.NamespaceSystem, "certificate", "apiServerCA", "does not vouch for")
 

@@ -188,18 +188,18 @@ func (w *world) gone(workspace, name string) {
 // What Rancher's administrator asks for an agent is what its pod gets, and it goes
 // again when he takes it back.
 func (w *world) customize() {
-	told := func(inBoth, inManagement string) {
+	reported := func(inBoth, inManagement string) {
 		w.Helper()
 		w.rancher.Patch(w, rancher.ProvClusters, fleet.NamespaceDefault, w.west.known, `{"spec":{"fleetAgentDeploymentCustomization":{`+inBoth+`}}}`)
 		w.rancher.Patch(w, rancher.Clusters, "", westID, `{"spec":{"fleetAgentDeploymentCustomization":{`+inBoth+inManagement+`}}}`)
 	}
 	began := time.Now()
-	told(`"schedulingCustomization":{"priorityClass":{"value":2000},"podDisruptionBudget":null}`,
+	reported(`"schedulingCustomization":{"priorityClass":{"value":2000},"podDisruptionBudget":null}`,
 		`,"overrideAffinity":null,"appendTolerations":null,"overrideResourceRequirements":null`)
 	w.agentPod("another priority, and nothing else", "memory=2Gi edge=false preferred priority=2000 budget=0")
 	w.checksIn(w.local, team, w.west.known, time.Now(), after)
 	w.Logf("NUMBER settings changed in Rancher -> another agent runs and has checked in: %s", w.since(began))
-	told(`"schedulingCustomization":null`, "")
+	reported(`"schedulingCustomization":null`, "")
 	w.agentPod("as all agents are", "memory=2Gi edge=false preferred priority=0 budget=0")
 	w.checksIn(w.local, team, w.west.known, time.Now(), after)
 	w.until("no priority class is left", func(ctx context.Context) string {
@@ -251,7 +251,7 @@ func (w *world) agentPod(what, want string) {
 // With a wrong one both sides say so and all agents go on; with the right one the
 // imported cluster's agent registers once more, and nobody else's.
 func (w *world) authorityChanges() {
-	stranger, err := pki.NewAuthority("stranger")
+	foreign, err := pki.NewAuthority("stranger")
 	w.must(err)
 	w.until("west's agent has come to rest after its settings", func(context.Context) string {
 		for _, p := range w.pods(w.west, fleet.NamespaceSystem) {
@@ -262,14 +262,14 @@ func (w *world) authorityChanges() {
 		return ""
 	})
 	lives := slices.Concat(w.allLives(), w.agentLives())
-	w.upgrade(w.local, "fleet", map[string]any{"apiServerCA": string(stranger.Cert)})
+	w.upgrade(w.local, "fleet", map[string]any{"apiServerCA": string(foreign.Cert)})
 	w.said(w.local, team, "WrongCertificateAuthority", "agents do not trust the certificate at "+w.local.cluster.URL(), "set apiServerCA to the authority that signed it")
 	w.said(w.west, fleet.NamespaceSystem, "certificate", "apiServerCA", "does not vouch for")
 	w.allCheckIn(time.Now(), after)
 
 	began := time.Now()
 	fresh := w.registersAgain(w.local, func() {
-		w.upgrade(w.local, "fleet", map[string]any{"apiServerCA": string(w.local.cluster.CA()) + string(stranger.Cert)})
+		w.upgrade(w.local, "fleet", map[string]any{"apiServerCA": string(w.local.cluster.CA()) + string(foreign.Cert)})
 	})
 	w.imported(team, w.west.known, corev1.ConditionTrue)
 	w.allCheckIn(time.Now(), after)

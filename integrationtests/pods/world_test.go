@@ -183,15 +183,15 @@ func (w *world) must(err error) {
 	}
 }
 
-// patience is how long a state may take to appear: three clusters of real pods share
+// timeout is how long a state may take to appear: three clusters of real pods share
 // what processors there are.
-const patience = 5 * time.Minute
+const timeout = 5 * time.Minute
 
 // until returns when pending says nothing, and fails with what it said last if that
 // does not happen in time.
 func (w *world) until(what string, pending func(context.Context) string) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.Context(), timeout)
 	defer cancel()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -204,7 +204,7 @@ func (w *world) until(what string, pending func(context.Context) string) {
 		}
 		select {
 		case <-ctx.Done():
-			w.Fatalf("not within %s: %s: %s", patience, what, last)
+			w.Fatalf("not within %s: %s: %s", timeout, what, last)
 		case <-tick.C:
 		}
 	}

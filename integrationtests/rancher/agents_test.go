@@ -24,8 +24,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/controllers"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	reserved "github.com/fleetworkspace/fleet/pkg/plan/address"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
 	"github.com/fleetworkspace/fleet/pkg/workspace"
@@ -45,7 +45,7 @@ func (w *world) away(t *testing.T) *harness.Hub {
 // completed by Rancher's, until stop or the end of the test.
 func (w *world) manage(chart registration.Settings) {
 	w.Helper()
-	client, err := kube.Connect(kube.Config{REST: rest.CopyConfig(w.account), UserAgent: harness.GateAgent, FieldManager: fleet.FieldManagerAgentManagement})
+	client, err := kube.Connect(kube.Config{REST: rest.CopyConfig(w.account), UserAgent: harness.ManagerUserAgent, FieldManager: fleet.FieldManagerAgentManagement})
 	w.must(err)
 	install := harness.Installed(w, client)
 	log := w.log()
@@ -53,7 +53,7 @@ func (w *world) manage(chart registration.Settings) {
 	w.run(func(ctx context.Context) error {
 		follower := workspace.Follower{Client: client, Log: log, Quiet: 300 * time.Millisecond}
 		return follower.Follow(ctx, chart, func(ctx context.Context, s registration.Settings) error {
-			return kube.Run(ctx, report, agentmanagement.New(agentmanagement.Config{Addresses: reserved.WithLoopback(), Namespace: fleet.NamespaceSystem, Settings: s, Installation: install}, client, log).Parts()...)
+			return kube.Run(ctx, report, agentmanagement.New(agentmanagement.Config{Addresses: reserved.WithLoopback(), Namespace: fleet.NamespaceSystem, Settings: s, Installation: install}, client, log).Runnables()...)
 		})
 	})
 	cfg := controllers.Default()
@@ -289,9 +289,9 @@ func address(w *world, away *harness.Hub, kubeconfig []byte) {
 	right := strings.Replace(w.hub.Cluster.URL(), "127.0.0.1", "localhost", 1)
 	set(plan.SettingCACerts, string(away.Cluster.CA())) // of another authority
 	set(plan.SettingServerURL, right)
-	told := func(name string) string { return w.cluster(fleet.NamespaceDefault, name).Status.APIServerURL }
+	reported := func(name string) string { return w.cluster(fleet.NamespaceDefault, name).Status.APIServerURL }
 	w.until("the first are told", func() bool {
-		return slices.ContainsFunc(append(slices.Clone(names), "c-cus09", "c-reg10", "by-hand"), func(n string) bool { return told(n) == right })
+		return slices.ContainsFunc(append(slices.Clone(names), "c-cus09", "c-reg10", "by-hand"), func(n string) bool { return reported(n) == right })
 	})
 	for _, n := range names {
 		if got := harness.ManagerOf(w, away, "agent-"+n); got != w.hub.Cluster.URL() {
@@ -312,7 +312,7 @@ func address(w *world, away *harness.Hub, kubeconfig []byte) {
 			w.Errorf("%s has registered %d times", n, got)
 		}
 	}
-	if got := w.cluster(fleet.NamespaceDefault, names[0]).Status.APIServerCAHash; got != imports.HashOf(w.hub.Cluster.CA()) {
+	if got := w.cluster(fleet.NamespaceDefault, names[0]).Status.APIServerCAHash; got != clusterimport.HashOf(w.hub.Cluster.CA()) {
 		w.Error("status does not say which certificates count")
 	}
 	if now, _ := harness.Read[*corev1.Secret](w, w.hub, fleet.NamespaceLocalAgent, fleet.SecretAgent); now.ResourceVersion != local.ResourceVersion || w.registered(fleet.NamespaceLocal, "local", since) != 0 {

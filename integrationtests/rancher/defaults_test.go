@@ -165,10 +165,10 @@ subjects: [{kind: ServiceAccount, namespace: cattle-fleet-system, name: follower
 	client, err := kube.Connect(kube.Config{REST: account, UserAgent: "fleet-follower/test", FieldManager: "test"})
 	w.must(err)
 	log, said := logtest.NewNullLogger()
-	told, since := make(chan registration.Settings, 1), time.Now()
+	reported, since := make(chan registration.Settings, 1), time.Now()
 	w.run(func(ctx context.Context) error {
 		return workspace.Follower{Client: client, Log: logrus.NewEntry(log)}.Follow(ctx, chart(), func(ctx context.Context, s registration.Settings) error {
-			told <- s
+			reported <- s
 			<-ctx.Done()
 			return nil
 		})
@@ -180,7 +180,7 @@ subjects: [{kind: ServiceAccount, namespace: cattle-fleet-system, name: follower
 		})
 	})
 	select {
-	case s := <-told:
+	case s := <-reported:
 		w.Errorf("agents are told %q", s.APIServerURL)
 	default:
 	}
@@ -201,7 +201,7 @@ subjects: [{kind: ServiceAccount, namespace: cattle-fleet-system, name: follower
 	w.hub.Grant(w, strings.Replace(reads, "RESOURCE", "settings", 1))
 	w.until("agents are told", func() bool {
 		select {
-		case s := <-told:
+		case s := <-reported:
 			if s.APIServerURL != "https://rancher.example" {
 				w.Errorf("told %q", s.APIServerURL)
 			}

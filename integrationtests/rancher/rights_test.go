@@ -33,14 +33,14 @@ func TestRights(t *testing.T) {
 	w.workspace("team-a", "")
 	w.workspace("team-b", "")
 	for _, s := range []struct {
-		name string
-		tell func(*world)
+		name   string
+		report func(*world)
 	}{
 		{"21ByGlobalRole", byGlobalRole}, {"21NothingLeaks", nothingLeaks}, {"21Taken", taken}, {"21TakenRole", takenRole}, {"13Creator", creator}, {"13CreatorOfAnother", creatorOfAnother},
 		{"21Standing", standing}, {"03DisplayName", displayName}, {"04DefaultWorkspace", defaultWorkspace}, {"09Defaults", schedulingDefaults},
 		{"12SettingsRefused", settingsRefused},
 	} {
-		if !t.Run(s.name, func(t *testing.T) { s.tell(w.in(t)) }) {
+		if !t.Run(s.name, func(t *testing.T) { s.report(w.in(t)) }) {
 			return
 		}
 	}

@@ -39,10 +39,10 @@ func TestMain(m *testing.M) {
 }
 
 // limit is how long something may take to happen.
-const limit = harness.Patience
+const limit = harness.Timeout
 
-// house is the User-Agent of the loops under test.
-const house = "fleet-workspace/test"
+// manager is the User-Agent of the loops under test.
+const manager = "fleet-workspace/test"
 
 // world is a cluster with Rancher's kinds.
 type world struct {
@@ -56,7 +56,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{TB: t, hub: harness.NewHub(t, harness.Cluster(t, "rancher")), life: &life{TB: t, house: func() {}}}
+	w := &world{TB: t, hub: harness.NewHub(t, harness.Cluster(t, "rancher")), life: &life{TB: t, manager: func() {}}}
 	t.Cleanup(w.life.end)
 	for _, name := range []string{fleet.NamespaceSystem, fleet.NamespaceDefault, fleet.NamespaceLocal} {
 		w.hub.Namespace(t, name)
@@ -71,7 +71,7 @@ func newWorld(t *testing.T) *world {
 // life is what ends what runs.
 type life struct {
 	testing.TB // the whole test, not a part of it
-	house      func()
+	manager    func()
 
 	mu  sync.Mutex
 	all []func()
@@ -96,17 +96,17 @@ func (w *world) in(t testing.TB) *world {
 // start runs the house, as the chart's account, until stop or the end of the test.
 func (w *world) start(mode plan.Mode) {
 	w.Helper()
-	client, err := kube.Connect(kube.Config{REST: rest.CopyConfig(w.account), UserAgent: house, FieldManager: "fleet-workspace"})
+	client, err := kube.Connect(kube.Config{REST: rest.CopyConfig(w.account), UserAgent: manager, FieldManager: "fleet-workspace"})
 	w.must(err)
 	log := w.log()
 	h := workspace.New(workspace.Config{Mode: mode, Look: 50 * time.Millisecond, Fail: func(loop string, key kube.Key, err error) {
 		log.Warnf("%s %s: %v", loop, key, err)
 	}}, client, log)
-	w.life.house = w.run(func(ctx context.Context) error { return kube.Run(ctx, nil, h.Parts()...) })
+	w.life.manager = w.run(func(ctx context.Context) error { return kube.Run(ctx, nil, h.Runnables()...) })
 }
 
 // stop ends the house.
-func (w *world) stop() { w.life.house() }
+func (w *world) stop() { w.life.manager() }
 
 // run runs something until the end of the test, and returns what ends it before.
 func (w *world) run(f func(context.Context) error) func() {

@@ -13,8 +13,8 @@ import (
 
 // A chapter is a part of the story.
 type chapter struct {
-	name string
-	tell func(*world)
+	name   string
+	report func(*world)
 }
 
 // The management cluster burns. What was written six hours before is restored in
@@ -27,7 +27,7 @@ func TestManagementClusterBurns(t *testing.T) {
 		{"Restored", (*world).restored}, {"LetIn", (*world).letIn}, {"LetGo", (*world).letGo}, {"Untouched", (*world).untouched},
 		{"BroughtBack", (*world).broughtBack}, {"GoesOn", (*world).goesOn},
 	} {
-		if !t.Run(c.name, func(t *testing.T) { c.tell(w.on(t)) }) {
+		if !t.Run(c.name, func(t *testing.T) { c.report(w.on(t)) }) {
 			return
 		}
 	}
@@ -49,7 +49,7 @@ kubectl -n fleet-default create secret generic git --type=kubernetes.io/basic-au
 	w.file("hand/fleet.yaml", "defaultNamespace: byhand\ntargets: [{clusterSelector: {matchLabels: {shop: 'yes'}}}]\n")
 	w.Types(w.hub, "fleet apply -n fleet-default byhand hand")
 	// web, extra, old and byhand
-	w.sees(w.hub, harness.Patience, map[string]standing{"east": {4, 4, "", true}, "imp": {4, 4, "", true}})
+	w.sees(w.hub, harness.Timeout, map[string]standing{"east": {4, 4, "", true}, "imp": {4, 4, "", true}})
 }
 
 // copied makes the copy.
@@ -72,11 +72,11 @@ func (w *world) sixHoursLater() {
 	w.repo("new", w.hub, "new")
 	w.joins(w.late)
 	for _, site := range w.sites() { // before that as many deployments may be ready as after it
-		harness.Wait(w, harness.Patience, site.Name()+" has what was changed", func() bool {
+		harness.Wait(w, harness.Timeout, site.Name()+" has what was changed", func() bool {
 			return w.has(site, "new") && !w.has(site, "old") && !w.has(site, "extra") && w.runs(site) == "two"
 		})
 	}
-	w.sees(w.hub, harness.Patience, map[string]standing{"east": {3, 3, "", true}, "imp": {3, 3, "", true}, "late": {3, 3, "", true}})
+	w.sees(w.hub, harness.Timeout, map[string]standing{"east": {3, 3, "", true}, "imp": {3, 3, "", true}, "late": {3, 3, "", true}})
 	w.runsVersion("two")
 }
 
@@ -86,7 +86,7 @@ func (w *world) burnt() {
 	w.Ends(w.hub, "fleet-controller")
 	w.hub.Stop()
 	for _, site := range w.sites() {
-		harness.Wait(w, harness.Patience, "the agent of "+site.Name()+" says that its manager is away", func() bool {
+		harness.Wait(w, harness.Timeout, "the agent of "+site.Name()+" says that its manager is away", func() bool {
 			return w.Tries(site, "kubectl -n cattle-fleet-system get configmap fleet-agent-contact -o jsonpath='{.data.reached}'").Out == "false"
 		})
 	}
@@ -114,7 +114,7 @@ func (w *world) letIn() {
 	for _, site := range []*cluster.Cluster{w.east, w.late} {
 		w.step("site", site)
 	}
-	harness.Wait(w, harness.Patience, "they are back", func() bool {
+	harness.Wait(w, harness.Timeout, "they are back", func() bool {
 		all := w.standings(w.spare)
 		return all["east"].Seen && all["late"].Seen
 	})
@@ -123,7 +123,7 @@ func (w *world) letIn() {
 // letGo lets the manager work. What was made since the copy is an orphan.
 func (w *world) letGo() {
 	w.step("resume", w.spare)
-	took := w.sees(w.spare, checkIn+harness.Patience/2, map[string]standing{
+	took := w.sees(w.spare, checkIn+harness.Timeout/2, map[string]standing{
 		"east": {2, 2, "new-new", true}, "imp": {2, 2, "new-new", true}, "late": {2, 2, "new-new", true},
 	})
 	w.Logf("the status is right %s after the brake was released", took.Round(100*time.Millisecond))
@@ -148,7 +148,7 @@ func (w *world) untouched() {
 // broughtBack makes the new repository again: what runs is adopted.
 func (w *world) broughtBack() {
 	w.repo("new", w.spare, "new")
-	w.sees(w.spare, checkIn+harness.Patience, map[string]standing{"east": {3, 3, "", true}, "imp": {3, 3, "", true}, "late": {3, 3, "", true}})
+	w.sees(w.spare, checkIn+harness.Timeout, map[string]standing{"east": {3, 3, "", true}, "imp": {3, 3, "", true}, "late": {3, 3, "", true}})
 	w.untouched()
 }
 
@@ -157,6 +157,6 @@ func (w *world) goesOn() {
 	w.file("shop/web/app.yaml", app("three"))
 	w.commit("third")
 	for _, site := range w.sites() {
-		harness.Wait(w, harness.Patience, site.Name()+" gets the next version", func() bool { return w.runs(site) == "three" })
+		harness.Wait(w, harness.Timeout, site.Name()+" gets the next version", func() bool { return w.runs(site) == "three" })
 	}
 }

@@ -31,7 +31,7 @@ const checkIn = time.Minute
 // A world is a person at a desk, a management cluster, and another one for when
 // that is lost.
 type world struct {
-	*harness.Desk
+	*harness.Shell
 	git             *gitserver.Server
 	since           *time.Time // the management cluster was lost then
 	hub             *cluster.Cluster
@@ -41,7 +41,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{Desk: harness.OpenDesk(t), since: &time.Time{}}
+	w := &world{Shell: harness.OpenShell(t), since: &time.Time{}}
 	all := w.Clusters("hub", "spare", "east", "imp", "late")
 	w.hub, w.spare, w.east, w.imp, w.late = all[0], all[1], all[2], all[3], all[4]
 	var err error
@@ -83,7 +83,7 @@ func (w *world) must(err error) {
 
 func (w *world) on(t testing.TB) *world {
 	part := *w
-	part.Desk = w.On(t)
+	part.Shell = w.On(t)
 	return &part
 }
 

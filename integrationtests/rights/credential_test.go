@@ -111,8 +111,8 @@ func rotates(w *world, t testing.TB, b registration.Bootstrapping) {
 		t.Errorf("want another credential that works: %v", err)
 	}
 	m.Until("the condition goes", func() bool { reason, _ := m.condition(); return reason == "" })
-	w.told(m.Workspace, m.Name, "CredentialRotated")
-	w.told(m.Namespace, "fleet-agent-contact", "CredentialTaken")
+	w.reported(m.Workspace, m.Name, "CredentialRotated")
+	w.reported(m.Namespace, "fleet-agent-contact", "CredentialTaken")
 	m.Order("app", harness.Order{Files: []string{"a.yaml", harness.ConfigMap("a", "two")}})
 	m.Until("the next order is carried out", func() bool { return m.Data(m.Home("app"), "a") == "two" })
 	m.State("app", fleet.Ready)

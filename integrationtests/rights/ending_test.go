@@ -152,12 +152,12 @@ func comesBack(w *world, m *member) {
 		token, _ := m.kept()
 		return token != old && m.Contact()["reached"] == "true"
 	})
-	w.told(m.Namespace, "fleet-agent-contact", "CredentialRecovered")
+	w.reported(m.Namespace, "fleet-agent-contact", "CredentialRecovered")
 	m.Order("app", harness.Order{Files: []string{"a.yaml", harness.ConfigMap("a", "one")}})
 	m.State("app", fleet.Ready)
-	w.gate.Ahead.Store(0) // its sign of life has the API server's time
-	w.gate.Halt(w)
-	w.gate.Run(w)
+	w.managerProcess.Ahead.Store(0) // its sign of life has the API server's time
+	w.managerProcess.Halt(w)
+	w.managerProcess.Run(w)
 	m.Until("nothing is left to say", func() bool { reason, _ := m.condition(); return reason == "" })
 }
 
@@ -176,7 +176,7 @@ func joinsAgain(w *world, m *member, b registration.Bootstrapping) {
 		reason, message := m.condition()
 		return reason == credential.ReasonGraceOver && strings.Contains(message, "registration token")
 	})
-	w.told(m.Workspace, m.Name, "CredentialGraceOver")
+	w.reported(m.Workspace, m.Name, "CredentialGraceOver")
 	// Also a renewal token that has not ended yet is of no use any more.
 	w.until("nothing renews it", func() bool {
 		_, err := w.as(renewal).RequestToken(m.Context(), kube.Key{Namespace: o.Namespace, Name: o.Account}, brief.TTL)
@@ -187,11 +187,11 @@ func joinsAgain(w *world, m *member, b registration.Bootstrapping) {
 		c := m.Contact()
 		return c["reason"] == "CredentialEnded" && strings.Contains(c["hint"], "registration token")
 	})
-	w.told(m.Namespace, "fleet-agent-contact", "CredentialEnded")
+	w.reported(m.Namespace, "fleet-agent-contact", "CredentialEnded")
 	if got := m.Data(m.Home("app"), "a"); got != "one" {
 		m.Errorf("what ran is gone: %q", got)
 	}
-	w.gate.Ahead.Store(0) // else the time to fetch the new credential is over at once
+	w.managerProcess.Ahead.Store(0) // else the time to fetch the new credential is over at once
 	m.Give(b)
 	m.Until("it has joined again", func() bool { return m.Contact()["reached"] == "true" })
 	m.in()

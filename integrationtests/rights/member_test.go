@@ -34,18 +34,18 @@ type member struct {
 // join makes a cluster whose agent joins, and waits until it is in.
 func (w *world) join(t testing.TB, name string, b registration.Bootstrapping) *member {
 	t.Helper()
-	m := w.stranger(t, name)
+	m := w.foreign(t, name)
 	m.Give(b)
 	m.Start()
 	m.in()
 	return m
 }
 
-// stranger makes a cluster and starts nothing. Its agent has the rights of the
+// foreign makes a cluster and starts nothing. Its agent has the rights of the
 // chart in its cluster, which is the manager's too.
-func (w *world) stranger(t testing.TB, name string) *member {
+func (w *world) foreign(t testing.TB, name string) *member {
 	t.Helper()
-	m := &member{Site: harness.NewStranger(t, w.hub, w.hub, name, "agent-"+name), w: w.in(t)}
+	m := &member{Site: harness.NewUnregisteredSite(t, w.hub, w.hub, name, "agent-"+name), w: w.in(t)}
 	m.Config.CheckinInterval = time.Second
 	m.Workspace = fleet.NamespaceDefault
 	m.Configure(registration.AgentConfig{TLSMode: registration.TLSStrict, ClientID: name})

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 // management at work in it.
 type world struct {
 	testing.TB
-	hub  *harness.Hub
-	gate *harness.Gate
+	hub            *harness.Hub
+	managerProcess *harness.ManagerProcess
 }
 
 // day is a day.
@@ -35,7 +35,7 @@ func newWorld(t *testing.T, life credential.Life) *world {
 	t.Helper()
 	hub := harness.ConnectHub(t, harness.Cluster(t, "management"))
 	harness.InstallCRDs(t, hub.Admin)
-	w := &world{TB: t, hub: hub, gate: &harness.Gate{Hub: hub, Settings: registration.Settings{
+	w := &world{TB: t, hub: hub, managerProcess: &harness.ManagerProcess{Hub: hub, Settings: registration.Settings{
 		APIServerURL: hub.Cluster.URL(), APIServerCA: hub.Cluster.CA(), AgentTLSMode: registration.TLSStrict,
 		AgentCheckinInterval: time.Second, Reclaim: registration.ReclaimAllow, Credential: life,
 	}}}
@@ -43,8 +43,8 @@ func newWorld(t *testing.T, life credential.Life) *world {
 		hub.Namespace(t, name)
 	}
 	w.chart()
-	w.gate.Run(t)
-	t.Cleanup(func() { w.gate.Halt(t) })
+	w.managerProcess.Run(t)
+	t.Cleanup(func() { w.managerProcess.Halt(t) })
 	return w
 }
 
@@ -59,7 +59,7 @@ func (w *world) in(t testing.TB) *world {
 func (w *world) chart() {
 	w.Helper()
 	values := map[string]any{"bootstrap": map[string]any{"enabled": false}}
-	if life := w.gate.Settings.Credential; life.TTL > 0 {
+	if life := w.managerProcess.Settings.Credential; life.TTL > 0 {
 		values["credentialTTL"], values["credentialGrace"] = life.TTL.String(), life.Grace.String()
 	}
 	w.hub.Rights(w, values)
@@ -69,21 +69,21 @@ func (w *world) chart() {
 // another life.
 func (w *world) become(life credential.Life) {
 	w.Helper()
-	w.gate.Halt(w)
-	w.gate.Settings.Credential = life
+	w.managerProcess.Halt(w)
+	w.managerProcess.Settings.Credential = life
 	w.chart()
-	w.gate.Run(w)
+	w.managerProcess.Run(w)
 }
 
 // later starts the manager anew with a clock that is ahead, and that it has worked
 // by for a day.
 func (w *world) later(d time.Duration) {
 	w.Helper()
-	w.gate.Halt(w)
-	w.gate.Ahead.Store(int64(d))
-	w.gate.Worked = day
-	w.gate.Run(w)
-	w.gate.Worked = 0
+	w.managerProcess.Halt(w)
+	w.managerProcess.Ahead.Store(int64(d))
+	w.managerProcess.Worked = day
+	w.managerProcess.Run(w)
+	w.managerProcess.Worked = 0
 }
 
 func (w *world) must(err error) {
@@ -96,7 +96,7 @@ func (w *world) must(err error) {
 // until waits for something to become true.
 func (w *world) until(what string, f func() bool) {
 	w.Helper()
-	harness.Wait(w, harness.Patience, what, f)
+	harness.Wait(w, harness.Timeout, what, f)
 }
 
 // get reads an object of the management cluster; false: there is none.
@@ -154,8 +154,8 @@ func (w *world) as(token string) *kube.Client {
 	return c
 }
 
-// told waits for an event about an object, and returns its text.
-func (w *world) told(namespace, about, reason string) string {
+// reported waits for an event about an object, and returns its text.
+func (w *world) reported(namespace, about, reason string) string {
 	w.Helper()
 	text := ""
 	w.until("event "+reason+" about "+about, func() bool {

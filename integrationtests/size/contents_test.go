@@ -73,7 +73,7 @@ func newSweepWorld(t *testing.T) *sweepWorld {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = kube.Run(ctx, func(loop string, key kube.Key, err error) { t.Log(loop, key, err) }, w.engine.Parts()...)
+		_ = kube.Run(ctx, func(loop string, key kube.Key, err error) { t.Log(loop, key, err) }, w.engine.Runnables()...)
 	}()
 	t.Cleanup(func() { stop(); <-done })
 	return w
@@ -91,7 +91,7 @@ func made[P kube.Object](w *sweepWorld, o P) P {
 
 func (w *sweepWorld) until(what string, ok func() bool) {
 	w.Helper()
-	for deadline := time.Now().Add(harness.Patience); !ok(); {
+	for deadline := time.Now().Add(harness.Timeout); !ok(); {
 		if time.Now().After(deadline) {
 			w.Fatalf("not in time: %s", what)
 		}
@@ -103,7 +103,7 @@ func (w *sweepWorld) until(what string, ok func() bool) {
 func (w *sweepWorld) is(what string, want ...string) {
 	w.Helper()
 	var diff string
-	for deadline := time.Now().Add(harness.Patience); ; {
+	for deadline := time.Now().Add(harness.Timeout); ; {
 		list, err := w.contents.List(w.Context(), "", "")
 		if err != nil {
 			w.Fatal(err)
@@ -228,7 +228,7 @@ func TestContentsAreSwept(t *testing.T) {
 // seen are the Contents that the engine knows of.
 func (w *sweepWorld) seen() []*metav1.PartialObjectMetadata {
 	w.Helper()
-	for _, part := range w.engine.Parts() {
+	for _, part := range w.engine.Runnables() {
 		if c, ok := part.(*kube.Cache[*metav1.PartialObjectMetadata]); ok && c.Name() == "Content" {
 			return c.List("")
 		}
@@ -246,7 +246,7 @@ func (w *sweepWorld) settle(names []string) {
 	w.until("the sweep has come to rest", func() bool { return w.turns.Load() > before && w.sweep().Len() == 0 })
 }
 
-func (w *sweepWorld) sweep() *kube.Loop {
+func (w *sweepWorld) sweep() *kube.Controller {
 	for _, l := range w.engine.Loops() {
 		if l.Name() == "content" {
 			return l

@@ -236,10 +236,10 @@ func TestHelm(t *testing.T) {
 	w := helmWorld{T: t, rest: cfg, kube: kubernetes.NewForConfigOrDie(cfg)}
 	w.namespace("fleet")
 	for _, story := range []struct {
-		name string
-		tell func(helmWorld)
+		name   string
+		report func(helmWorld)
 	}{{"Life", largeLife}, {"Border", border}, {"Killed", killedAnywhere}, {"Missing", missingPart}} {
-		t.Run(story.name, func(t *testing.T) { w := w; w.T = t; story.tell(w) })
+		t.Run(story.name, func(t *testing.T) { w := w; w.T = t; story.report(w) })
 	}
 }
 
@@ -393,8 +393,8 @@ func (w helmWorld) killed(name string, k int, before content.Manifest,
 		}
 		w.must(healthy.Install(ctx, deploymentOf(name, id, before)))
 	}
-	victim, m := w.client(k)
-	_ = act(ctx, victim, name) // nobody is there to be told
+	agentProcess, m := w.client(k)
+	_ = act(ctx, agentProcess, name) // nobody is there to be told
 
 	next, _ := w.client(-1)
 	d := deploymentOf(name, "id2", want)

@@ -110,8 +110,8 @@ func TestCredentialsByPath(t *testing.T) {
 	harness.Eventually(w, "one", harness.Data(w, w.C1, "bypath-one", "app"), value("1.0.0"))
 	harness.Eventually(w, "two", harness.Data(w, w.C1, "bypath-two", "app"), value("2.0.0"))
 	for _, s := range []*webtest.Server{one, two} {
-		for _, told := range s.Authorizations() {
-			if told != s.Authorizations()[0] {
+		for _, reported := range s.Authorizations() {
+			if reported != s.Authorizations()[0] {
 				t.Errorf("a server was told the credentials of another")
 			}
 		}
@@ -148,8 +148,8 @@ func TestPasswordsStayAtHome(t *testing.T) {
 	deploy(t, w, repo, func(s *fleet.GitRepoSpec) { s.HelmSecretName = access.Name })
 
 	w.Until("without a regular expression nothing is sent", func() string { return lacks(said(repo), home.Host) })
-	if told := home.Authorizations(); len(told) > 0 {
-		t.Errorf("the repository was told %q", told)
+	if reported := home.Authorizations(); len(reported) > 0 {
+		t.Errorf("the repository was told %q", reported)
 	}
 	for _, q := range registry.Requests() {
 		if q.Authorization != "" {
@@ -165,8 +165,8 @@ func TestPasswordsStayAtHome(t *testing.T) {
 	}
 	w.Until("the registry that hands us on is refused", func() string { return lacks(said(repo), registry.Host, moved.Host) })
 	for name, s := range map[string]*webtest.Server{"that the index names": other, "that the registry names": moved} {
-		if told := s.Authorizations(); len(told) > 0 {
-			t.Errorf("the host %s was told %q", name, told)
+		if reported := s.Authorizations(); len(reported) > 0 {
+			t.Errorf("the host %s was told %q", name, reported)
 		}
 	}
 	if moved.Requests("") > 0 {

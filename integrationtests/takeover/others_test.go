@@ -18,13 +18,13 @@ import (
 func TestWorkspaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for _, tell := range []struct {
+	for _, report := range []struct {
 		name  string
 		story func(*world, *testing.T)
 	}{{"EachInItsOwn", eachInItsOwn}, {"ChangedMeanwhile", changedMeanwhile}} {
-		t.Run(tell.name, func(t *testing.T) {
+		t.Run(report.name, func(t *testing.T) {
 			t.Parallel()
-			tell.story(w.on(t), t)
+			report.story(w.on(t), t)
 		})
 	}
 }

@@ -37,11 +37,11 @@ func TestTakeover(t *testing.T) {
 	for _, name := range []string{"web", "db", "alone"} {
 		was[name] = w.runs(ws, name, 2, nil)
 	}
-	told := &story{world: w, ws: ws, web: web, db: db, was: was}
+	reported := &story{world: w, ws: ws, web: web, db: db, was: was}
 
 	for _, part := range []struct {
-		name string
-		tell func(*story)
+		name   string
+		report func(*story)
 	}{
 		{"NothingWouldChange", (*story).check},
 		{"NobodyIsThere", (*story).refused},
@@ -51,7 +51,7 @@ func TestTakeover(t *testing.T) {
 		{"RemovedByItsManager", (*story).removed},
 		{"GivenBack", (*story).undo},
 	} {
-		if !t.Run(part.name, func(t *testing.T) { told.on(t, part.tell) }) {
+		if !t.Run(part.name, func(t *testing.T) { reported.on(t, part.report) }) {
 			return
 		}
 	}
@@ -69,13 +69,13 @@ type story struct {
 	stop    func()              // ends blue
 }
 
-func (s *story) on(t *testing.T, tell func(*story)) {
+func (s *story) on(t *testing.T, report func(*story)) {
 	if s.outer == nil {
 		s.outer = s.TB.(*testing.T)
 	}
 	part := *s
 	part.world, part.t = s.world.on(t), t
-	tell(&part)
+	report(&part)
 	s.stop = part.stop
 }
 
@@ -108,12 +108,12 @@ func (s *story) commit(r *repository, value string) {
 	s.Helper()
 	r.Commit(value, map[string]string{"cm.yaml": manifest(r.name, value)})
 	s.was[r.name] = s.runs(s.ws, r.name, 2, s.was[r.name])
-	s.told(r.name)
+	s.reported(r.name)
 }
 
-// told waits until the manager of something has told that it is Ready everywhere:
+// reported waits until the manager of something has told that it is Ready everywhere:
 // then it has nothing more to write about it.
-func (s *story) told(from string) {
+func (s *story) reported(from string) {
 	s.Helper()
 	s.until(from+" is told to be ready", func() bool {
 		list, err := kube.StoreOf[*fleet.Bundle](s.admin).List(s.Context(), s.ws, "")
@@ -134,7 +134,7 @@ func (s *story) heard(repo, shard string) {
 	s.Helper()
 	s.repo(s.outer, s.ws, repo, shard)
 	s.runs(s.ws, repo, 2, nil)
-	s.told(repo)
+	s.reported(repo)
 }
 
 // labelled waits until all that is from something has a label, as who has it now puts
@@ -247,7 +247,7 @@ func (s *story) away() {
 	since = time.Now()
 	s.stop = s.manage(s.outer, "blue", fleet.NamespaceSystem, scope.Scope{Shard: "takeover"})
 	s.was["web"] = s.runs(s.ws, "web", 2, s.was["web"])
-	s.told("web")
+	s.reported("web")
 	s.only(since, "blue", "web")
 	s.same("db", "alone")
 }
@@ -256,7 +256,7 @@ func (s *story) away() {
 func (s *story) removed() {
 	s.lone(s.ws, "brief", "1")
 	s.was["brief"] = s.runs(s.ws, "brief", 2, nil)
-	s.told("brief")
+	s.reported("brief")
 	s.Types(s.hub, "fleet takeover start -n "+s.ws+" -l app=brief")
 	s.heard("third", "")
 	s.labelled("brief", "takeover", "bundle", "deployment")

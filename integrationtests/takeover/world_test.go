@@ -34,20 +34,20 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
-// patience is how long a state may take to appear.
-const patience = harness.Patience
+// timeout is how long a state may take to appear.
+const timeout = harness.Timeout
 
 // world is an API server with clusters whose agents are played.
 type world struct {
-	*harness.Desk
+	*harness.Shell
 	hub   *cluster.Cluster
 	admin *kube.Client
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	d := harness.OpenDesk(t)
-	w := &world{Desk: d, hub: d.Clusters("hub")[0]}
+	d := harness.OpenShell(t)
+	w := &world{Shell: d, hub: d.Clusters("hub")[0]}
 	w.admin = w.connect(harness.TestAgent, "test")
 	harness.InstallCRDs(t, w.admin)
 	w.namespace(fleet.NamespaceSystem)
@@ -56,7 +56,7 @@ func newWorld(t *testing.T) *world {
 
 // on is the same world for a part of the story.
 func (w *world) on(t *testing.T) *world {
-	return &world{Desk: w.On(t), hub: w.hub, admin: w.admin}
+	return &world{Shell: w.On(t), hub: w.hub, admin: w.admin}
 }
 
 func (w *world) must(err error) {
@@ -81,7 +81,7 @@ func (w *world) namespace(name string) {
 
 func (w *world) until(what string, done func() bool) {
 	w.Helper()
-	harness.Wait(w, patience, what, done)
+	harness.Wait(w, timeout, what, done)
 }
 
 // manage runs a manager, with the process that reads repositories, until what it

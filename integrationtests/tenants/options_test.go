@@ -15,7 +15,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -56,8 +56,8 @@ func (p *port) must(err error) {
 // fails checks the reason of an error, and that its text says enough.
 func (p *port) fails(err error, reason string, says ...string) {
 	p.Helper()
-	if err == nil || fault.ReasonOf(err) != reason {
-		p.Fatalf("want %s, got %s: %v", reason, fault.ReasonOf(err), err)
+	if err == nil || reconcile.ReasonOf(err) != reason {
+		p.Fatalf("want %s, got %s: %v", reason, reconcile.ReasonOf(err), err)
 	}
 	for _, text := range says {
 		if !strings.Contains(err.Error(), text) {
@@ -215,7 +215,7 @@ func optionReleaseName(p *port) {
 		}
 		err := p.Install(p.Context(), d)
 		p.fails(err, release.ReasonBadName, bad, "helm.releaseName")
-		if !fault.IsPermanent(err) {
+		if !reconcile.IsTerminal(err) {
 			p.Errorf("a name does not get better by itself: %v", err)
 		}
 	}
@@ -251,7 +251,7 @@ func optionCreateNamespace(p *port) {
 	d := p.deployment(fleet.BundleDeploymentOptions{CreateNamespace: &no}, "a.yaml", harness.ConfigMap("a", "x"))
 	err := p.Install(p.Context(), d)
 	p.fails(err, release.ReasonNoNamespace, `namespace "opt-create-namespace" does not exist`, "createNamespace: false")
-	if !fault.IsWait(err) {
+	if !reconcile.IsRequeue(err) {
 		p.Errorf("somebody may make it: %v", err)
 	}
 	p.hub.Namespace(p.T, p.name)
@@ -274,7 +274,7 @@ func optionCRDs(p *port) {
 			}
 			continue
 		}
-		deadline := time.Now().Add(harness.Patience)
+		deadline := time.Now().Add(harness.Timeout)
 		for !gone() {
 			if time.Now().After(deadline) {
 				p.Fatalf("%s: the CRD is still there", plural)

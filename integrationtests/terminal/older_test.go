@@ -36,20 +36,20 @@ func TestOlderAgent(t *testing.T) {
 	d.runs(d.hub, "fleet-controller", "fleet-controller", "--roles=controller,agentmanagement,cleanup")
 	d.until("the manager leads", func() bool { return strings.Contains(d.tries(d.hub, "fleet check").out, "leader hub-fleet-controller") })
 	for _, part := range []struct {
-		name string
-		tell func(*desk)
+		name   string
+		report func(*shell)
 	}{
-		{"Registers", (*desk).olderRegisters},
-		{"Deploys", (*desk).olderDeploys},
-		{"ReportsDrift", (*desk).olderReportsDrift},
-		{"ChecksIn", (*desk).olderChecksIn},
-		{"Uninstalls", (*desk).olderUninstalls},
-		{"LosesNothing", (*desk).olderLosesNothing},
-		{"CannotReadParts", (*desk).olderCannotReadParts},
-		{"Replaced", (*desk).olderReplaced},
-		{"Returns", (*desk).olderReturns},
+		{"Registers", (*shell).olderRegisters},
+		{"Deploys", (*shell).olderDeploys},
+		{"ReportsDrift", (*shell).olderReportsDrift},
+		{"ChecksIn", (*shell).olderChecksIn},
+		{"Uninstalls", (*shell).olderUninstalls},
+		{"LosesNothing", (*shell).olderLosesNothing},
+		{"CannotReadParts", (*shell).olderCannotReadParts},
+		{"Replaced", (*shell).olderReplaced},
+		{"Returns", (*shell).olderReturns},
 	} {
-		if !t.Run(part.name, func(t *testing.T) { part.tell(d.on(t)) }) {
+		if !t.Run(part.name, func(t *testing.T) { part.report(d.on(t)) }) {
 			return
 		}
 	}
@@ -68,12 +68,12 @@ EOF`, name, word, options)
 }
 
 // word is what the chart of a Bundle says on the cluster; empty: it is not there.
-func (d *desk) word(bundle string) string {
+func (d *shell) word(bundle string) string {
 	return d.tries(d.east, "kubectl -n "+bundle+" get configmap word -o jsonpath='{.data.word}'").out
 }
 
 // bundle reads a Bundle of fleet-default; false: there is none.
-func (d *desk) bundle(name string) (b fleet.Bundle, there bool) {
+func (d *shell) bundle(name string) (b fleet.Bundle, there bool) {
 	d.Helper()
 	s := d.types(d.hub, "kubectl -n fleet-default get bundles.fleet.cattle.io "+name+" --ignore-not-found -o json")
 	if s.out == "" {
@@ -86,7 +86,7 @@ func (d *desk) bundle(name string) (b fleet.Bundle, there bool) {
 }
 
 // ready waits until a Bundle is Ready, as it was asked for last.
-func (d *desk) ready(name string) {
+func (d *shell) ready(name string) {
 	d.Helper()
 	var last fleet.Bundle
 	defer func() {
@@ -102,7 +102,7 @@ func (d *desk) ready(name string) {
 }
 
 // joined is the Cluster of the agent.
-func (d *desk) joined() *fleet.Cluster {
+func (d *shell) joined() *fleet.Cluster {
 	d.Helper()
 	for _, c := range d.clusters() {
 		return &c
@@ -111,7 +111,7 @@ func (d *desk) joined() *fleet.Cluster {
 }
 
 // speaks are the protocols of the agents that have written to the Cluster.
-func (d *desk) speaks() string {
+func (d *shell) speaks() string {
 	d.Helper()
 	return d.types(d.hub, "kubectl -n fleet-default get clusters.fleet.cattle.io --show-managed-fields -o jsonpath='{.items[*].metadata.managedFields[*].manager}'").out
 }
@@ -122,7 +122,7 @@ const asksForProd = `kubectl -n cattle-fleet-system get configmap fleet-agent -o
 	sed 's/"agentTLSMode"/"labels": {"env": "prod"}, "agentTLSMode"/' | kubectl replace -f -`
 
 // It comes in by a token, and its own bundle is deployed by itself.
-func (d *desk) olderRegisters() {
+func (d *shell) olderRegisters() {
 	d.types(d.hub, "fleet install agent-token -n fleet-default -t 1h --server-url "+d.hub.URL()+" > east.yaml")
 	d.types(d.east, "kubectl apply -f east.yaml")
 	d.types(d.east, asksForProd)
@@ -138,7 +138,7 @@ func (d *desk) olderRegisters() {
 }
 
 // It deploys a chart with values, and its changes.
-func (d *desk) olderDeploys() {
+func (d *shell) olderDeploys() {
 	d.types(d.hub, aShop("shop", "one", ""))
 	d.until("it is deployed", func() bool { return d.word("shop") == "one" })
 	d.ready("shop")
@@ -149,7 +149,7 @@ func (d *desk) olderDeploys() {
 
 // drift changes an object of some Bundles by hand until they say so, and changes it
 // back: whoever tells of it looks at the whole release.
-func (d *desk) drift(bundles ...string) {
+func (d *shell) drift(bundles ...string) {
 	d.Helper()
 	says := func(what string) {
 		for _, name := range bundles {
@@ -169,10 +169,10 @@ func (d *desk) drift(bundles ...string) {
 	}
 }
 
-func (d *desk) olderReportsDrift() { d.drift("shop") }
+func (d *shell) olderReportsDrift() { d.drift("shop") }
 
 // The check-in of it is seen, and the check of all says nothing bad.
-func (d *desk) olderChecksIn() {
+func (d *shell) olderChecksIn() {
 	seen := d.joined().Status.Agent.LastSeen
 	d.until("it checks in again", func() bool { return d.joined().Status.Agent.LastSeen.After(seen.Time) })
 	c := d.joined()
@@ -185,7 +185,7 @@ func (d *desk) olderChecksIn() {
 }
 
 // What is withdrawn it uninstalls, and says so: nothing of it is left.
-func (d *desk) olderUninstalls() {
+func (d *shell) olderUninstalls() {
 	d.types(d.hub, aShop("booth", "short", ""))
 	d.until("it is deployed", func() bool { return d.word("booth") == "short" })
 	d.ready("booth")
@@ -207,7 +207,7 @@ func (d *desk) olderUninstalls() {
 
 // A Bundle that is deleted and made again is deployed again; where its objects are
 // to stay, they are the same ones.
-func (d *desk) olderLosesNothing() {
+func (d *shell) olderLosesNothing() {
 	const keeps = `, "keepResources": true`
 	d.types(d.hub, aShop("stall", "here", keeps))
 	d.until("it is deployed", func() bool { return d.word("stall") == "here" })
@@ -232,7 +232,7 @@ func (d *desk) olderLosesNothing() {
 }
 
 // What this agent cannot read it is not given, and the Bundle says why.
-func (d *desk) olderCannotReadParts() {
+func (d *shell) olderCannotReadParts() {
 	if err := os.Mkdir(filepath.Join(d.dir, "depot"), 0o700); err != nil {
 		d.Fatal(err)
 	}
@@ -259,7 +259,7 @@ var untouched = []string{"shop", "stall", "market"}
 // things are all objects of the workloads with what tells that one was written:
 // its UID and its version. Releases are among them, and what this test changes and
 // adds itself is not.
-func (d *desk) things() []string {
+func (d *shell) things() []string {
 	d.Helper()
 	var out []string
 	for _, namespace := range untouched {
@@ -278,7 +278,7 @@ func (d *desk) things() []string {
 }
 
 // same checks that no object of the workloads was written since.
-func (d *desk) same(before []string) {
+func (d *shell) same(before []string) {
 	d.Helper()
 	if after := d.things(); !slices.Equal(before, after) {
 		d.Errorf("something was written:\n%s\nbefore:\n%s", strings.Join(after, "\n"), strings.Join(before, "\n"))
@@ -287,7 +287,7 @@ func (d *desk) same(before []string) {
 
 // Today's agent takes over what the older one has deployed, and writes nothing of
 // it; then it deploys what that one could not.
-func (d *desk) olderReplaced() {
+func (d *shell) olderReplaced() {
 	d.until("all pods are there", func() bool {
 		s := d.types(d.east, "kubectl get deployments -A -l app.kubernetes.io/managed-by=Helm -o jsonpath='{.items[*].status.readyReplicas}'")
 		return len(strings.Fields(s.out)) >= 3
@@ -309,7 +309,7 @@ func (d *desk) olderReplaced() {
 
 // A rollback brings the older one back: it goes on with what today's has deployed,
 // and leaves alone what it cannot read.
-func (d *desk) olderReturns() {
+func (d *shell) olderReturns() {
 	const crate = "kubectl -n shop get configmap crate-0 -o jsonpath='{.metadata.uid} {.metadata.resourceVersion}'"
 	d.ends(d.east)
 	before, stored := d.things(), d.types(d.east, crate).out

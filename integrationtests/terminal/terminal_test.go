@@ -45,7 +45,7 @@ const reclaimByApproval = `kubectl -n cattle-fleet-system get configmap fleet-co
 	sed 's/"reclaim": "allow"/"reclaim": "approve"/' | kubectl replace -f -`
 
 // The literal pipeline installs a manager, and a second time changes nothing.
-func (d *desk) installsTwice(t *testing.T) {
+func (d *shell) installsTwice(t *testing.T) {
 	d = d.on(t)
 	const line = "fleet install controller | kubectl apply -f -"
 	first := d.types(d.hub, line)
@@ -66,14 +66,14 @@ func (d *desk) installsTwice(t *testing.T) {
 }
 
 // startAgent starts the agent of a cluster to which its file was applied.
-func (d *desk) startAgent(at *cluster.Cluster) {
+func (d *shell) startAgent(at *cluster.Cluster) {
 	d.Helper()
 	d.runs(at, "fleet-agent", "fleet-agent", "--checkin-interval=1s")
 }
 
 // A printed agent, applied to a second API server, comes in: with the labels that
 // it asks for, but for those that the token's group gives.
-func (d *desk) joinsByFile() {
+func (d *shell) joinsByFile() {
 	d.types(d.hub, `kubectl apply -f - <<EOF
 {"apiVersion": "fleet.cattle.io/v1alpha1", "kind": "ClusterGroup", "metadata": {"name": "stores", "namespace": "fleet-default"},
  "spec": {"selector": {"matchLabels": {"tier": "store"}}}}
@@ -109,7 +109,7 @@ EOF`)
 
 // One command makes the Cluster, installs its agent, waits for it, and ends the
 // token.
-func (d *desk) joinsByCommand() {
+func (d *shell) joinsByCommand() {
 	done := make(chan said, 1)
 	go func() {
 		done <- d.tries(d.hub, fmt.Sprintf("fleet cluster join west -n fleet-default -l env=test --server-url %s --to-kubeconfig %s", d.hub.URL(), d.west.Kubeconfig()))
@@ -136,7 +136,7 @@ func (d *desk) joinsByCommand() {
 
 // A cluster whose token names a group that is gone waits, and does not come in
 // without it.
-func (d *desk) joinsNoGroup() {
+func (d *shell) joinsNoGroup() {
 	made := d.types(d.hub, "fleet install agent-token -n fleet-default -g late -t 1h --token-only --server-url "+d.hub.URL())
 	d.types(d.hub, "kubectl -n fleet-default delete clustergroup late")
 	_, rest, _ := strings.Cut(made.notes, "\ntoken ")
@@ -169,7 +169,7 @@ EOF`, token))
 }
 
 // The check sees all that is there, and says which hop fails.
-func (d *desk) checks() {
+func (d *shell) checks() {
 	s := d.tries(d.hub, "fleet check")
 	for _, want := range []string{"ok    server", "ok    manager", "ok    crds", "ok    tokens", "ok    clocks", "ok    identity"} {
 		if !strings.Contains(s.out, want) {
@@ -206,7 +206,7 @@ func (d *desk) checks() {
 }
 
 // Another agent for a Cluster that has had one waits until a person lets it in.
-func (d *desk) accepts() {
+func (d *shell) accepts() {
 	var name string
 	for n, c := range d.clusters() {
 		if c.Labels["tier"] == "store" {
@@ -242,7 +242,7 @@ done`
 
 // With --uninstall a cluster is emptied before it is forgotten: at once, whatever it
 // is, since a person has seen the list.
-func (d *desk) empties() {
+func (d *shell) empties() {
 	d.types(d.hub, emptyable)
 	var name string
 	for n, c := range d.clusters() {
@@ -271,7 +271,7 @@ func (d *desk) empties() {
 }
 
 // A cluster is let go; one whose agent is there only with a second word.
-func (d *desk) forgets() {
+func (d *shell) forgets() {
 	if s := d.tries(d.hub, "fleet cluster forget -n fleet-default west"); s.code != 5 || !strings.Contains(s.notes, "--yes") {
 		d.Errorf("its agent is there: %+v", s)
 	}

@@ -26,7 +26,7 @@ import (
 // counter is a desk beside a Rancher that lives: on its API server people work with
 // kubectl's configuration, and its own API is served beside it.
 type counter struct {
-	*desk
+	*shell
 	rancher *rancher.Rancher
 	api     *rancherapi.Server
 	hub     *harness.Hub
@@ -36,8 +36,8 @@ type counter struct {
 // Rancher's.
 func TestWorkspacesFromATerminal(t *testing.T) {
 	c := &counter{hub: harness.NewHub(t, harness.Cluster(t, "rancher"))}
-	c.desk = &desk{TB: t, root: t, stop: &sync.Map{}, dir: t.TempDir(), group: process.NewGroup()}
-	c.desk.hub = c.hub.Cluster
+	c.shell = &shell{TB: t, root: t, stop: &sync.Map{}, dir: t.TempDir(), group: process.NewGroup()}
+	c.shell.hub = c.hub.Cluster
 	var err error
 	c.tools = filepath.Join(c.dir, "bin")
 	if err = harness.Tools(t.Context(), harness.Kubernetes(t), c.tools); err != nil {
@@ -65,7 +65,7 @@ func TestWorkspacesFromATerminal(t *testing.T) {
 		return err == nil
 	})
 	c.until("the clusters are there", func() bool {
-		return strings.Count(c.types(c.desk.hub, "fleet get clusters -n fleet-default -o name").out, "\n") == 4
+		return strings.Count(c.types(c.shell.hub, "fleet get clusters -n fleet-default -o name").out, "\n") == 4
 	})
 	for name, part := range map[string]func(*counter){
 		"ThroughKubernetes": (*counter).throughKubernetes, "ThroughRancher": (*counter).throughRancher, "WithoutTheRight": (*counter).withoutTheRight,
@@ -73,7 +73,7 @@ func TestWorkspacesFromATerminal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			mine := *c
-			mine.desk = c.on(t)
+			mine.shell = c.on(t)
 			part(&mine)
 		})
 	}
@@ -82,25 +82,25 @@ func TestWorkspacesFromATerminal(t *testing.T) {
 // workspaceOf is where the Fleet Cluster of a cluster is.
 func (c *counter) workspaceOf(name string) string {
 	c.Helper()
-	return strings.TrimSpace(c.types(c.desk.hub, "kubectl get clusters.fleet.cattle.io -A --field-selector metadata.name="+name+" -o jsonpath='{.items[*].metadata.namespace}'").out)
+	return strings.TrimSpace(c.types(c.shell.hub, "kubectl get clusters.fleet.cattle.io -A --field-selector metadata.name="+name+" -o jsonpath='{.items[*].metadata.namespace}'").out)
 }
 
 // A person with kubectl's configuration writes one field of one object of Rancher's,
 // and what is not known of it stays.
 func (c *counter) throughKubernetes() {
 	since := time.Now()
-	s := c.types(c.desk.hub, "fleet workspace create team-k")
+	s := c.types(c.shell.hub, "fleet workspace create team-k")
 	if s.out != "workspace team-k is there, with its namespace\n" {
 		c.Errorf("want the workspace, got %+v", s)
 	}
-	if s := c.tries(c.desk.hub, "fleet workspace create team-k"); s.code != 5 && s.code != 1 {
+	if s := c.tries(c.shell.hub, "fleet workspace create team-k"); s.code != 5 && s.code != 1 {
 		c.Errorf("a second time it is there: %+v", s)
 	}
-	c.types(c.desk.hub, "kubectl create namespace taken")
-	if s := c.tries(c.desk.hub, "fleet workspace create taken"); s.code != 5 || !strings.Contains(s.notes, "--existing") {
+	c.types(c.shell.hub, "kubectl create namespace taken")
+	if s := c.tries(c.shell.hub, "fleet workspace create taken"); s.code != 5 || !strings.Contains(s.notes, "--existing") {
 		c.Errorf("a namespace of somebody else is not taken: %+v", s)
 	}
-	s = c.types(c.desk.hub, "fleet workspace move c-00000 team-k")
+	s = c.types(c.shell.hub, "fleet workspace move c-00000 team-k")
 	if s.out != "cluster fleet-default/c-00000 has moved to workspace team-k\n" {
 		c.Errorf("want it moved, got %+v", s)
 	}
@@ -108,7 +108,7 @@ func (c *counter) throughKubernetes() {
 	if m := c.rancher.Get(c, rancher.Clusters, "", "c-00000"); m.Object["spec"].(map[string]any)["importedConfig"] == nil {
 		c.Errorf("a field that we do not know is lost: %v", m.Object["spec"])
 	}
-	out := c.types(c.desk.hub, "fleet workspace list").out
+	out := c.types(c.shell.hub, "fleet workspace list").out
 	if !strings.Contains(out, "team-k ") || strings.Contains(out, "taken") {
 		c.Errorf("want team-k and no other namespace:\n%s", out)
 	}
@@ -136,19 +136,19 @@ func (c *counter) throughRancher() {
 	if err := kubeconfig.Write(config, kubeconfig.Entry{Name: "rancher", Server: c.api.URL + "/k8s/clusters/local", CA: c.api.CA, Token: "token-ana:x"}); err != nil {
 		c.Fatal(err)
 	}
-	s := c.types(c.desk.hub, "fleet workspace create team-r --rancher -k "+config)
+	s := c.types(c.shell.hub, "fleet workspace create team-r --rancher -k "+config)
 	if s.out != "workspace team-r is made, its owner is u-ana\n" {
 		c.Errorf("want an owner, got %+v", s)
 	}
 	c.until("its owner has his rights", func() bool {
-		return c.tries(c.desk.hub, "kubectl -n team-r get rolebinding fleetworkspace-admin-binding-team-r").code == 0
+		return c.tries(c.shell.hub, "kubectl -n team-r get rolebinding fleetworkspace-admin-binding-team-r").code == 0
 	})
-	s = c.types(c.desk.hub, "fleet workspace move 'store 1' team-r --rancher -k "+config)
+	s = c.types(c.shell.hub, "fleet workspace move 'store 1' team-r --rancher -k "+config)
 	if !strings.HasPrefix(s.out, "cluster store 1 (c-00001) moves from workspace fleet-default to team-r") {
 		c.Errorf("want it moved, got %+v", s)
 	}
 	c.until("its Fleet Cluster follows", func() bool { return c.workspaceOf("c-00001") == "team-r" })
-	out := c.types(c.desk.hub, "fleet workspace list --rancher -k "+config).out
+	out := c.types(c.shell.hub, "fleet workspace list --rancher -k "+config).out
 	if !strings.Contains(out, "team-r          1          -         -       u-ana") {
 		c.Errorf("want team-r with its cluster and owner:\n%s", out)
 	}
@@ -159,7 +159,7 @@ func (c *counter) throughRancher() {
 			c.Fatal(err)
 		}
 	}
-	s = c.tries(c.desk.hub, fmt.Sprintf("fleet workspace move c-00002 team-a --rancher=%s --rancher-token-file %s --rancher-ca-file %s", c.api.URL, token, ca))
+	s = c.tries(c.shell.hub, fmt.Sprintf("fleet workspace move c-00002 team-a --rancher=%s --rancher-token-file %s --rancher-ca-file %s", c.api.URL, token, ca))
 	if s.code != 1 || !strings.Contains(s.notes, "does not let you do this: admission webhook ") {
 		c.Errorf("want Rancher's refusal, got %+v", s)
 	}
@@ -178,7 +178,7 @@ func (c *counter) withoutTheRight() {
 	if err := os.WriteFile(config, c.hub.Kubeconfig(account.BearerToken), 0o600); err != nil {
 		c.Fatal(err)
 	}
-	s := c.tries(c.desk.hub, "fleet workspace move c-00003 team-a --yes -k "+config)
+	s := c.tries(c.shell.hub, "fleet workspace move c-00003 team-a --yes -k "+config)
 	if s.code != 1 || !strings.Contains(s.notes, "you may not bring clusters into workspace team-a") {
 		c.Errorf("want a refusal, got %+v", s)
 	}

@@ -27,12 +27,12 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// patience is how long anything may take to happen.
-const patience = harness.Patience
+// timeout is how long anything may take to happen.
+const timeout = harness.Timeout
 
-// A desk is a person's terminal, and the clusters that it reaches: one for the
+// A shell is a person's terminal, and the clusters that it reaches: one for the
 // manager, two that are to join.
-type desk struct {
+type shell struct {
 	testing.TB
 	dir   string // the home
 	tools string // fleet, kubectl and the programs of pods
@@ -45,10 +45,10 @@ type desk struct {
 
 // sit starts the manager's cluster and those of some names, and prepares the
 // programs. Nothing of Fleet's is on any cluster.
-func sit(t *testing.T, names ...string) *desk {
+func sit(t *testing.T, names ...string) *shell {
 	t.Helper()
 	binary := harness.Kubernetes(t)
-	d := &desk{TB: t, root: t, stop: &sync.Map{}, dir: t.TempDir(), group: process.NewGroup()}
+	d := &shell{TB: t, root: t, stop: &sync.Map{}, dir: t.TempDir(), group: process.NewGroup()}
 	t.Cleanup(func() { d.group.Close(5 * time.Second) })
 	var all errgroup.Group
 	into := map[string]**cluster.Cluster{"hub": &d.hub, "east": &d.east, "west": &d.west}
@@ -79,9 +79,9 @@ type said struct {
 }
 
 // tries runs a command line in a shell, with a cluster as the current context.
-func (d *desk) tries(at *cluster.Cluster, line string) said {
+func (d *shell) tries(at *cluster.Cluster, line string) said {
 	d.Helper()
-	ctx, cancel := context.WithTimeout(d.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(d.Context(), 2*timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-ec", line)
 	cmd.Env = []string{"HOME=" + d.dir, "PATH=" + d.tools + ":/usr/bin:/bin", "KUBECONFIG=" + at.Kubeconfig()}
@@ -97,7 +97,7 @@ func (d *desk) tries(at *cluster.Cluster, line string) said {
 }
 
 // types is tries, and the command line has to succeed.
-func (d *desk) types(at *cluster.Cluster, line string) said {
+func (d *shell) types(at *cluster.Cluster, line string) said {
 	d.Helper()
 	s := d.tries(at, line)
 	if s.code != 0 {
@@ -108,7 +108,7 @@ func (d *desk) types(at *cluster.Cluster, line string) said {
 
 // runs starts a program as a pod of a Deployment would: under an account of the
 // cluster, and with nothing of this machine's. What ran there before is stopped.
-func (d *desk) runs(at *cluster.Cluster, account, program string, args ...string) {
+func (d *shell) runs(at *cluster.Cluster, account, program string, args ...string) {
 	d.Helper()
 	d.ends(at)
 	var token string
@@ -144,23 +144,23 @@ func (d *desk) runs(at *cluster.Cluster, account, program string, args ...string
 }
 
 // ends stops what runs on a cluster.
-func (d *desk) ends(at *cluster.Cluster) {
+func (d *shell) ends(at *cluster.Cluster) {
 	if stop, ok := d.stop.LoadAndDelete(at.Name()); ok {
 		stop.(func())()
 	}
 }
 
 // on is the same desk for a part of the story.
-func (d *desk) on(t testing.TB) *desk {
+func (d *shell) on(t testing.TB) *shell {
 	part := *d
 	part.TB = t
 	return &part
 }
 
 // until returns when f is true.
-func (d *desk) until(what string, f func() bool) {
+func (d *shell) until(what string, f func() bool) {
 	d.Helper()
-	for deadline := time.Now().Add(patience); !f(); {
+	for deadline := time.Now().Add(timeout); !f(); {
 		if time.Now().After(deadline) {
 			d.Fatalf("not in time: %s", what)
 		}
@@ -173,7 +173,7 @@ func (d *desk) until(what string, f func() bool) {
 }
 
 // clusters are the Clusters of fleet-default, by name.
-func (d *desk) clusters() map[string]fleet.Cluster {
+func (d *shell) clusters() map[string]fleet.Cluster {
 	d.Helper()
 	var list fleet.ClusterList
 	s := d.types(d.hub, "fleet get clusters -n fleet-default -o json")

@@ -47,11 +47,11 @@ var names = []string{"cart", "mail", "web", "db"}
 // agent of the Site deploys to.
 type world struct {
 	testing.TB
-	hub    *harness.Hub
-	gate   *harness.Gate
-	site   *harness.Site
-	down   bool // the manager does not run
-	tokens int
+	hub            *harness.Hub
+	managerProcess *harness.ManagerProcess
+	site           *harness.Site
+	down           bool // the manager does not run
+	tokens         int
 }
 
 // newWorld starts the manager and an agent, with everything deployed. kinds brings
@@ -60,13 +60,13 @@ func newWorld(t *testing.T, kinds func(*harness.Hub)) *world {
 	t.Helper()
 	w := &world{TB: t, hub: harness.ConnectHub(t, harness.Cluster(t, "management"))}
 	kinds(w.hub)
-	w.gate = &harness.Gate{Hub: w.hub, Beside: beside(t.TempDir()), Settings: registration.Settings{
+	w.managerProcess = &harness.ManagerProcess{Hub: w.hub, Beside: beside(t.TempDir()), Settings: registration.Settings{
 		APIServerURL: w.hub.Cluster.URL(), APIServerCA: w.hub.Cluster.CA(), AgentTLSMode: registration.TLSStrict,
 		AgentCheckinInterval: time.Second, Reclaim: registration.ReclaimAllow, AgentsUnmanaged: true,
 	}}
 	w.start()
 	t.Cleanup(w.stop)
-	w.site = harness.NewStranger(t, w.hub, w.hub, "c1", "agent-c1")
+	w.site = harness.NewUnregisteredSite(t, w.hub, w.hub, "c1", "agent-c1")
 	w.fleet()
 	w.site.Start()
 	w.ready()
@@ -104,11 +104,11 @@ func (w *world) in(t testing.TB) *world {
 	return &part
 }
 
-func (w *world) start() { w.gate.Run(w); w.down = false }
+func (w *world) start() { w.managerProcess.Run(w); w.down = false }
 
 func (w *world) stop() {
 	if !w.down {
-		w.gate.Halt(w)
+		w.managerProcess.Halt(w)
 		w.down = true
 	}
 }
@@ -122,7 +122,7 @@ func (w *world) must(err error) {
 
 func (w *world) until(what string, f func() bool) {
 	w.Helper()
-	harness.Wait(w, harness.Patience, what, f)
+	harness.Wait(w, harness.Timeout, what, f)
 }
 
 // ensure makes an object, unless there is one of its name.

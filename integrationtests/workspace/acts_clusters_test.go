@@ -39,10 +39,10 @@ func mappedByUs(w *world, since time.Time) {
 	w.rancher.Patch(w, rancher.Clusters, "", w.managed("fleet-default", "m1"), `{"metadata":{"labels":{"env":"prod"}}}`)
 	w.rancher.Triple(w, "fleet-default", "m1b", "c-m-00000001", `"labels":{"env":"dev"}`)
 	w.mapped("fleet-default", "m1b")
-	w.by(house, since, "spec.kubeConfigSecret", fleetClusters, "fleet-default", "m1b")
+	w.by(manager, since, "spec.kubeConfigSecret", fleetClusters, "fleet-default", "m1b")
 	w.rancher.Patch(w, rancher.Clusters, "", "c-m-00000001", `{"metadata":{"labels":{"env":"test"}}}`)
 	w.sees("a change arrives", "test", func() string { return w.label("fleet-default", "m1b", "env") })
-	w.untouched(house, since, fleetClusters, "fleet-default", "m1") // that is Rancher's
+	w.untouched(manager, since, fleetClusters, "fleet-default", "m1") // that is Rancher's
 }
 
 func mappedByRancherAgain(w *world, since time.Time) {
@@ -50,7 +50,7 @@ func mappedByRancherAgain(w *world, since time.Time) {
 	w.adopted(since, fleetClusters, "fleet-default", "m1b")
 	w.rancher.Patch(w, rancher.Clusters, "", "c-m-00000001", `{"metadata":{"labels":{"env":"prod"}}}`)
 	w.sees("Rancher goes on with it", "prod", func() string { return w.label("fleet-default", "m1b", "env") })
-	w.untouched(house, since, fleetClusters, "fleet-default", "m1b")
+	w.untouched(manager, since, fleetClusters, "fleet-default", "m1b")
 }
 
 func readyLives(w *world, _ time.Time) {
@@ -74,8 +74,8 @@ func readyAway(w *world, since time.Time) {
 	before := time.Now()
 	w.rancher.Patch(w, rancher.Clusters, "", "c-m-00000002", `{"metadata":{"labels":{"late":"yes"}}}`)
 	w.turns("r02")
-	w.untouched(house, before, fleetClusters, "fleet-default", "r1b")
-	w.untouched(house, since, fleetClusters, "fleet-default", "r1")
+	w.untouched(manager, before, fleetClusters, "fleet-default", "r1b")
+	w.untouched(manager, since, fleetClusters, "fleet-default", "r1")
 }
 
 func readyBack(w *world, since time.Time) {
@@ -88,19 +88,19 @@ func assignedByRancher(w *world, since time.Time) {
 	w.rancher.Import(w, "", "c-aaaa1", "My Cluster", invented)
 	w.sees("it is assigned", "fleet-default", func() string { return w.text(rancher.Clusters, "", "c-aaaa1", "spec", "fleetWorkspaceName") })
 	w.until("its provisioning Cluster is made", func() bool { return w.managed("fleet-default", "c-aaaa1") != "" })
-	w.untouched(house, since, mgmtClusters, "", "c-aaaa1")
+	w.untouched(manager, since, mgmtClusters, "", "c-aaaa1")
 }
 
 func assignedByUs(w *world, since time.Time) {
 	w.rancher.Import(w, "", "c-aaaa2", "My Cluster", invented+`,"webhookDeploymentCustomization":{"replicaCount":2}`)
 	w.sees("it is assigned", "fleet-default", func() string { return w.text(rancher.Clusters, "", "c-aaaa2", "spec", "fleetWorkspaceName") })
 	w.until("its provisioning Cluster is made", func() bool { return w.rancher.Get(w, rancher.ProvClusters, "fleet-default", "c-aaaa2") != nil })
-	if got := w.fields(house, since, mgmtClusters, "", "c-aaaa2"); !slices.Equal(got, []string{"spec.fleetWorkspaceName"}) {
+	if got := w.fields(manager, since, mgmtClusters, "", "c-aaaa2"); !slices.Equal(got, []string{"spec.fleetWorkspaceName"}) {
 		w.Errorf("the house has written %v", got)
 	}
 	w.rancher.Patch(w, rancher.Settings, "", "fleet-default-workspace-name", `{"value":"team-4"}`)
 	w.until("that workspace is made", func() bool { return w.namespace("team-4") != nil })
-	w.by(house, since, "metadata.annotations["+plan.AnnotationOrigin+"]", namespaces, "", "team-4")
+	w.by(manager, since, "metadata.annotations["+plan.AnnotationOrigin+"]", namespaces, "", "team-4")
 	w.rancher.Import(w, "", "c-aaaa3", "Another", "")
 	w.sees("a new one goes elsewhere", "team-4", func() string { return w.text(rancher.Clusters, "", "c-aaaa3", "spec", "fleetWorkspaceName") })
 	w.rancher.Patch(w, rancher.Settings, "", "fleet-default-workspace-name", `{"value":""}`)
@@ -131,7 +131,7 @@ func externalLives(w *world, since time.Time) {
 	w.rancher.Unreviewed(func() { w.rancher.Patch(w, rancher.Clusters, "", "c-eeee1", external) })
 	w.until("it is given up", func() bool { return w.cluster("fleet-default", "c-eeee1") == nil })
 	w.until("Rancher has a provisioning Cluster where nobody has said", func() bool { return w.rancher.Get(w, rancher.ProvClusters, "default", "c-eeee1") != nil })
-	w.untouched(house, since, fleetClusters, "fleet-default", "c-eeee1")
+	w.untouched(manager, since, fleetClusters, "fleet-default", "c-eeee1")
 }
 
 func externalAway(w *world, since time.Time) {
@@ -143,8 +143,8 @@ func externalAway(w *world, since time.Time) {
 	w.rancher.Put(w, rancher.Clusters, "", "c-eeee2", `{"metadata":{"annotations":{"provisioning.cattle.io/externally-managed":"yes"}},"spec":{"displayName":"x"}}`)
 	w.until("it has a provisioning Cluster where Rancher has it", func() bool { return w.rancher.Get(w, rancher.ProvClusters, "default", "c-eeee2") != nil })
 	w.turns("e05")
-	w.untouched(house, since, mgmtClusters, "", "c-eeee2")
-	w.untouched(house, since, mgmtClusters, "", "c-m-00000005")
+	w.untouched(manager, since, mgmtClusters, "", "c-eeee2")
+	w.untouched(manager, since, mgmtClusters, "", "c-m-00000005")
 }
 
 func externalBack(w *world, since time.Time) {
@@ -184,7 +184,7 @@ func schedulingAway(w *world, since time.Time) {
 	w.rancher.Triple(w, "fleet-default", "s1b", "c-m-00000009", "")
 	w.rancher.Patch(w, rancher.ProvClusters, "fleet-default", "s1b", asks("true"))
 	w.scheduled("s1b", true)
-	w.by(house, since, "spec.fleetAgentDeploymentCustomization.schedulingCustomization.priorityClass.value", provClusters, "fleet-default", "s1b")
+	w.by(manager, since, "spec.fleetAgentDeploymentCustomization.schedulingCustomization.priorityClass.value", provClusters, "fleet-default", "s1b")
 	w.rancher.Import(w, "fleet-default", "c-ssss2", "legacy", "")
 	w.rancher.Patch(w, rancher.Clusters, "", "c-ssss2", asks("true"))
 	w.until("what it asks for is in its provisioning Cluster", func() bool {
@@ -247,7 +247,7 @@ func pullSecretsLive(w *world, since time.Time) {
 	}
 	w.pulls("c-pppp1", "login-rancher-managed-pull-secret")
 	w.pullsBySettings("c-pppp2")
-	w.untouched(house, since, fleetClusters, "fleet-default", "c-pppp2")
+	w.untouched(manager, since, fleetClusters, "fleet-default", "c-pppp2")
 }
 
 func pullSecretsAway(w *world, _ time.Time) {
@@ -291,7 +291,7 @@ func foreignLives(w *world, since time.Time) {
 	w.rancher.Patch(w, rancher.Clusters, "", cluster, `{"metadata":{"labels":{"tier":"1"}}}`) // Rancher looks only then
 	w.sees("what is Rancher's is put back", "f1-kubeconfig", w.secretOf("f1"))
 	w.minded("f1")
-	w.untouched(house, since, fleetClusters, "fleet-default", "f1")
+	w.untouched(manager, since, fleetClusters, "fleet-default", "f1")
 }
 
 func foreignAway(w *world, since time.Time) {
@@ -302,7 +302,7 @@ func foreignAway(w *world, since time.Time) {
 	w.minded("f1b")
 	w.rancher.Patch(w, rancher.FleetClusters, "fleet-default", "f1", `{"spec":{"kubeConfigSecret":"other"}}`)
 	w.turns("f06")
-	w.untouched(house, since, fleetClusters, "fleet-default", "f1")
+	w.untouched(manager, since, fleetClusters, "fleet-default", "f1")
 }
 
 func foreignBack(w *world, since time.Time) {
@@ -357,7 +357,7 @@ func localAway(w *world, since time.Time) {
 	w.rancher.Patch(w, nodes, "", "n2", `{"metadata":{"labels":{"seen":"1"}}}`)
 	w.rancher.Patch(w, rancher.Clusters, "", "local", `{"metadata":{"labels":{"seen":"2"}}}`)
 	w.turns("l08")
-	w.untouched(house, since, fleetClusters, "fleet-local", "local")
+	w.untouched(manager, since, fleetClusters, "fleet-local", "local")
 }
 
 func localBack(w *world, _ time.Time) {

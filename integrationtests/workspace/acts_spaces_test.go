@@ -32,7 +32,7 @@ func spaceLives(w *world, since time.Time) {
 func spaceAway(w *world, since time.Time) {
 	w.rancher.Put(w, rancher.Workspaces, "", "s1b", byAna)
 	w.hers("s1b")
-	w.by(house, since, "metadata.labels.tier", namespaces, "", "s1b")
+	w.by(manager, since, "metadata.labels.tier", namespaces, "", "s1b")
 }
 
 func spaceBack(w *world, since time.Time) {
@@ -49,7 +49,7 @@ func existingLives(w *world, since time.Time) {
 	w.hub.Namespace(w.TB, "prod1")
 	w.rancher.Put(w, rancher.Workspaces, "", "prod1", byAna)
 	w.hers("prod1")
-	w.untouched(house, since, namespaces, "", "prod1")
+	w.untouched(manager, since, namespaces, "", "prod1")
 }
 
 func existingAway(w *world, since time.Time) {
@@ -59,7 +59,7 @@ func existingAway(w *world, since time.Time) {
 	w.rancher.Put(w, rancher.Workspaces, "", "cattle-system", byAna)
 	w.refused("cattle-system", "NamespaceRefused")
 	for _, name := range []string{"prod2", "cattle-system"} {
-		w.untouched(house, since, namespaces, "", name)
+		w.untouched(manager, since, namespaces, "", name)
 	}
 	w.rancher.Delete(w, rancher.Workspaces, "", "cattle-system")
 	w.rancher.Delete(w, rancher.Workspaces, "", "prod1")
@@ -73,14 +73,14 @@ func existingAway(w *world, since time.Time) {
 func existingBack(w *world, since time.Time) {
 	w.rancher.Delete(w, rancher.Workspaces, "", "prod2")
 	w.until("the workspace goes", func() bool { return w.rancher.Get(w, rancher.Workspaces, "", "prod2") == nil })
-	w.untouched(house, since, namespaces, "", "prod2")
+	w.untouched(manager, since, namespaces, "", "prod2")
 }
 
 func orphanLives(w *world, since time.Time) {
 	w.hub.Namespace(w.TB, "o1")
 	w.bundle("o1")
 	w.until("a namespace with a Bundle is a workspace", func() bool { return w.rancher.Get(w, rancher.Workspaces, "", "o1") != nil })
-	w.untouched(house, since, workspaces, "", "o1")
+	w.untouched(manager, since, workspaces, "", "o1")
 }
 
 func orphanAway(w *world, since time.Time) {
@@ -89,7 +89,7 @@ func orphanAway(w *world, since time.Time) {
 	w.bundle("cluster-fleet-default-o2-0")
 	w.bundle("o2")
 	w.until("a namespace with a Bundle is a workspace", func() bool { return w.rancher.Get(w, rancher.Workspaces, "", "o2") != nil })
-	w.by(house, since, "metadata.annotations["+plan.AnnotationManaged+"]", workspaces, "", "o2")
+	w.by(manager, since, "metadata.annotations["+plan.AnnotationManaged+"]", workspaces, "", "o2")
 	w.turns("o15")
 	if w.rancher.Get(w, rancher.Workspaces, "", "cluster-fleet-default-o2-0") != nil {
 		w.Error("our own namespaces are none")
@@ -113,7 +113,7 @@ func guardLives(w *world, since time.Time) {
 		return slices.Contains(w.rancher.Get(w, rancher.Workspaces, "", "g1").GetFinalizers(), plan.Finalizer)
 	})
 	w.sees("what the house has written", "metadata.finalizers", func() string {
-		return strings.Join(w.fields(house, since, workspaces, "", "g1"), " ") // the log may come after what it tells of
+		return strings.Join(w.fields(manager, since, workspaces, "", "g1"), " ") // the log may come after what it tells of
 	})
 }
 
@@ -147,7 +147,7 @@ func movedLives(w *world, since time.Time) {
 		w.Errorf("the kubeconfig stays where it is: %+v", c.Spec)
 	}
 	w.until("the old one goes", func() bool { return w.cluster("v1", "mover") == nil })
-	w.untouched(house, since, fleetClusters, "v2", "mover")
+	w.untouched(manager, since, fleetClusters, "v2", "mover")
 }
 
 func movedAway(w *world, since time.Time) {
@@ -157,8 +157,8 @@ func movedAway(w *world, since time.Time) {
 	w.rancher.Patch(w, rancher.Clusters, "", "c-m-00000018", `{"spec":{"fleetWorkspaceName":"v2"}}`)
 	w.mapped("v2", "mover2")
 	w.until("the old one goes", func() bool { return w.cluster("v1", "mover2") == nil })
-	w.untouched(house, since, fleetClusters, "v2", "mover")
-	w.untouched(house, since, fleetClusters, "v3", "mover")
+	w.untouched(manager, since, fleetClusters, "v2", "mover")
+	w.untouched(manager, since, fleetClusters, "v3", "mover")
 }
 
 func movedBack(w *world, since time.Time) {
@@ -214,6 +214,6 @@ func downBack(w *world, since time.Time) {
 		if w.cluster("fleet-default", name) == nil {
 			w.Errorf("%s is gone", name)
 		}
-		w.untouched(house, since, fleetClusters, "fleet-default", name)
+		w.untouched(manager, since, fleetClusters, "fleet-default", name)
 	}
 }

@@ -147,7 +147,7 @@ func (w *world) adopted(since time.Time, resource, namespace, name string) {
 			w.Errorf("%s of %s is not as Rancher would have written it", f, name)
 		}
 	}
-	w.untouched(house, since, resource, namespace, name)
+	w.untouched(manager, since, resource, namespace, name)
 }
 
 // TestBesideRancher plays a Rancher that lives: nobody but it maps. When its feature
@@ -209,8 +209,8 @@ func TestInRanchersPlace(t *testing.T) {
 	w.start(plan.Auto)
 	w.plays(plan.Map)
 	w.turns("auto") // it maps what nobody has mapped, and leaves what is Rancher's
-	w.untouched(house, since, fleetClusters, "fleet-default", "c1")
-	w.untouched(house, since, namespaces, "", "fleet-default")
+	w.untouched(manager, since, fleetClusters, "fleet-default", "c1")
+	w.untouched(manager, since, namespaces, "", "fleet-default")
 	w.stop()
 
 	w.start(plan.Standalone)

@@ -47,12 +47,12 @@ func TestGlobalRolesBesideRancher(t *testing.T) {
 		return strings.Contains(fmt.Sprint(w.rancher.Get(t, rancher.ClusterRoles, "", "works-fwv").Object["rules"]), "team-r")
 	})
 	w.turns("roles")
-	w.untouched(house, since, "clusterrolebindings.rbac.authorization.k8s.io", "", binding)
+	w.untouched(manager, since, "clusterrolebindings.rbac.authorization.k8s.io", "", binding)
 	w.rancher.Uninstall(t)
 	since = time.Now()
 	w.until("the manager gives the rights", func() bool { return w.rancher.Get(t, rancher.ClusterRoleBindings, "", binding) != nil })
 	w.turns("more")
 	for name, r := range given {
-		w.untouched(house, since, r.GroupResource().String(), namespaceOf(r), name)
+		w.untouched(manager, since, r.GroupResource().String(), namespaceOf(r), name)
 	}
 }

@@ -9,10 +9,10 @@ import (
 )
 
 // run runs the house in the background.
-func (w *world) run(h *workspace.House) {
+func (w *world) run(h *workspace.Manager) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- kube.Run(ctx, nil, h.Parts()...) }()
+	go func() { done <- kube.Run(ctx, nil, h.Runnables()...) }()
 	test := w.now.test
 	w.now.stop = sync.OnceFunc(func() {
 		cancel()

@@ -22,13 +22,13 @@ func TestWithoutWorkspaces(t *testing.T) {
 	w.start(plan.Auto)
 	w.plays(plan.Map)
 	for _, s := range []struct {
-		name string
-		tell func(*world)
+		name   string
+		report func(*world)
 	}{
 		{"Local", localWithoutWorkspaces}, {"Triple", tripleWithoutWorkspaces}, {"Namespaces", namespacesWithoutWorkspaces},
 		{"Roles", rolesWithoutFleet}, {"KindComes", workspacesCome},
 	} {
-		if !t.Run(s.name, func(t *testing.T) { s.tell(w.in(t)) }) {
+		if !t.Run(s.name, func(t *testing.T) { s.report(w.in(t)) }) {
 			return
 		}
 	}
@@ -88,7 +88,7 @@ func workspacesCome(w *world) {
 	since := time.Now()
 	w.rancher.Put(w, rancher.Workspaces, "", "team-a", `{}`)
 	w.until("Rancher makes namespaces of workspaces", func() bool { return w.namespace("team-a") != nil })
-	w.untouched(house, since, namespaces, "", "team-a")
+	w.untouched(manager, since, namespaces, "", "team-a")
 	w.rancher.Triple(w, "team-a", "held", "c-m-abcd0016", "")
 	w.until("the workspace is guarded", func() bool { return len(w.rancher.Get(w, rancher.Workspaces, "", "team-a").GetFinalizers()) > 0 })
 	if w.mapped(fleet.NamespaceLocal, "local").UID != before {

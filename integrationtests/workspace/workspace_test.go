@@ -25,15 +25,15 @@ func TestStandalone(t *testing.T) {
 	w.hub.Namespace(t, "fleet-local")
 	w.rancher.Put(t, rancher.Settings, "", "fleet-default-workspace-name", `{"value":"","default":"fleet-default"}`)
 	for _, s := range []struct {
-		name string
-		tell func(*world)
+		name   string
+		report func(*world)
 	}{
 		{"01_Mapping", mapping}, {"02_NotReadyYet", notReadyYet}, {"04_DefaultWorkspace", defaultWorkspace},
 		{"05_ExternallyManaged", externallyManaged}, {"06_ForeignFields", foreignFields}, {"07_UnknownFields", unknownFields},
 		{"08_Local", local}, {"13_Create", createWorkspace}, {"14_Existing", existingNamespace},
 		{"15_Unmanaged", unmanaged}, {"16_Guard", guard}, {"18_Moved", moved}, {"20_Down", down},
 	} {
-		if !t.Run(s.name, func(t *testing.T) { s.tell(w.in(t)) }) {
+		if !t.Run(s.name, func(t *testing.T) { s.report(w.in(t)) }) {
 			return
 		}
 	}
@@ -55,9 +55,9 @@ func mapping(w *world) {
 	if len(c.Labels) != len(want) {
 		w.Errorf("labels %v", c.Labels)
 	}
-	w.by(house, since, "spec.kubeConfigSecret", fleetClusters, "fleet-default", "c1")
-	w.untouched(house, since, mgmtClusters, "", "c-m-abcd1234")
-	w.untouched(house, since, provClusters, "fleet-default", "c1")
+	w.by(manager, since, "spec.kubeConfigSecret", fleetClusters, "fleet-default", "c1")
+	w.untouched(manager, since, mgmtClusters, "", "c-m-abcd1234")
+	w.untouched(manager, since, provClusters, "fleet-default", "c1")
 }
 
 func notReadyYet(w *world) {
@@ -69,7 +69,7 @@ func notReadyYet(w *world) {
 	if c := w.cluster("fleet-default", "c2"); c == nil || c.UID != uid || c.Labels["late"] != "" {
 		w.Errorf("a cluster that is not ready any more is kept as it was: %+v", c)
 	}
-	w.untouched(house, since, fleetClusters, "fleet-default", "c2")
+	w.untouched(manager, since, fleetClusters, "fleet-default", "c2")
 	w.rancher.Ready(w, "c-m-abcd0002", true)
 	w.sees("it goes on", "yes", func() string { return w.label("fleet-default", "c2", "late") })
 }
@@ -80,7 +80,7 @@ func defaultWorkspace(w *world) {
 	workspaceOf := func() string { return w.text(rancher.Clusters, "", "c-12345", "spec", "fleetWorkspaceName") }
 	w.sees("it gets the default", "fleet-default", workspaceOf)
 	w.until("its provisioning Cluster is made", func() bool { return w.rancher.Get(w, rancher.ProvClusters, "fleet-default", "c-12345") != nil })
-	w.by(house, since, "spec.fleetWorkspaceName", mgmtClusters, "", "c-12345")
+	w.by(manager, since, "spec.fleetWorkspaceName", mgmtClusters, "", "c-12345")
 	w.rancher.Patch(w, rancher.Settings, "", "fleet-default-workspace-name", `{"value":"team-x"}`)
 	w.until("its workspace is made", func() bool { return w.namespace("team-x") != nil })
 	w.sees("it does not move", "fleet-default", workspaceOf)
@@ -90,7 +90,7 @@ func defaultWorkspace(w *world) {
 	w.rancher.Put(w, rancher.Clusters, "", "c-00000", `{"spec":{"displayName":"none"}}`)
 	w.rancher.Put(w, rancher.Clusters, "", "c-early", `{"spec":{"displayName":"early","fleetWorkspaceName":"late"}}`)
 	w.turns("04")
-	w.untouched(house, since, mgmtClusters, "", "c-00000")
+	w.untouched(manager, since, mgmtClusters, "", "c-00000")
 	if w.namespace("late") != nil {
 		w.Error("a cluster makes its workspace")
 	}
@@ -127,7 +127,7 @@ func externallyManaged(w *world) {
 	if w.cluster("fleet-default", "c5") == nil {
 		w.Error("what others have made stays")
 	}
-	w.untouched(house, since, mgmtClusters, "", "c-m-abcd0005")
+	w.untouched(manager, since, mgmtClusters, "", "c-m-abcd0005")
 }
 
 // made makes a Fleet Cluster by hand.
@@ -152,7 +152,7 @@ func foreignFields(w *world) {
 	if !c.Spec.Paused || c.Spec.HostNetwork == nil || c.Labels["mine"] != "l" || c.Annotations["mine"] != "a" {
 		w.Errorf("what users have set is gone: %+v %+v", c.ObjectMeta, c.Spec)
 	}
-	for _, f := range w.fields(house, since, fleetClusters, "fleet-default", "c1") {
+	for _, f := range w.fields(manager, since, fleetClusters, "fleet-default", "c1") {
 		if slices.Contains([]string{"spec.paused", "spec.hostNetwork", "metadata.labels.mine", "metadata.annotations.mine"}, f) {
 			w.Errorf("%s belongs to users, and the house has written it", f)
 		}
@@ -165,7 +165,7 @@ func foreignFields(w *world) {
 		w.rancher.Patch(w, rancher.FleetClusters, "fleet-default", "c1", `{"metadata":{"annotations":{"mine":"`+time.Now().String()+`"}}}`)
 	}
 	w.turns("06")
-	w.untouched(house, since, fleetClusters, "fleet-default", "c1")
+	w.untouched(manager, since, fleetClusters, "fleet-default", "c1")
 }
 
 func local(w *world) {
@@ -192,7 +192,7 @@ func local(w *world) {
 		w.rancher.Patch(w, nodes, "", order, `{"metadata":{"labels":{"seen":"`+time.Now().Format("150405.000000")+`"}}}`)
 	}
 	w.turns("08")
-	w.untouched(house, since, fleetClusters, "fleet-local", "local")
+	w.untouched(manager, since, fleetClusters, "fleet-local", "local")
 }
 
 const controlPlane = "node-role.kubernetes.io/control-plane"
@@ -251,7 +251,7 @@ func existingNamespace(w *world) {
 		w.rancher.Put(w, rancher.Workspaces, "", name, `{"metadata":{"annotations":{"field.cattle.io/creatorId":"u-evil"}}}`)
 		w.rancher.Patch(w, rancher.Workspaces, "", name, allowed) // by the same person: it says nothing there
 		w.refused(name, "NamespaceRefused")
-		w.untouched(house, since, namespaces, "", name)
+		w.untouched(manager, since, namespaces, "", name)
 		bindings, err := kube.StoreOf[*rbacv1.RoleBinding](w.hub.Admin).List(w.Context(), name, "")
 		w.must(err)
 		for _, b := range bindings {
@@ -266,7 +266,7 @@ func existingNamespace(w *world) {
 	}
 	w.sees("who may change the namespace may", plan.OriginAdopted, func() string { return w.namespace("prod").Annotations[plan.AnnotationOrigin] })
 	w.turns("14")
-	w.untouched(house, since, namespaces, "", "kube-system")
+	w.untouched(manager, since, namespaces, "", "kube-system")
 	w.rancher.Delete(w, rancher.Workspaces, "", "prod")
 	w.until("the workspace goes", func() bool { return w.rancher.Get(w, rancher.Workspaces, "", "prod") == nil })
 	if w.leaves("prod") {
@@ -361,7 +361,7 @@ func (w *world) looks(name string) {
 	if ns == nil || ns.DeletionTimestamp != nil {
 		return
 	}
-	w.ahead.Add(int64(plan.ForsakenPatience))
+	w.ahead.Add(int64(plan.ForsakenTimeout))
 	changed := ns.DeepCopy()
 	changed.Labels["look"] = time.Now().Format("150405.000000")
 	_, _ = kube.StoreOf[*corev1.Namespace](w.hub.Admin).Patch(w.Context(), ns, changed) // it may go this moment

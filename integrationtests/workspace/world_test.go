@@ -25,14 +25,14 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/workspace"
 )
 
-// house is who the house is to the API server, and agent its User-Agent.
+// manager is who the house is to the API server, and agent its User-Agent.
 const (
-	house = "system:serviceaccount:cattle-fleet-system:fleet-controller"
-	agent = "fleet-workspace"
+	manager = "system:serviceaccount:cattle-fleet-system:fleet-controller"
+	agent   = "fleet-workspace"
 )
 
 // limit is how long something may take to happen.
-const limit = harness.Patience
+const limit = harness.Timeout
 
 // Resources, as audit logs tell them apart.
 const (
@@ -207,7 +207,7 @@ func (w *world) log(since time.Time) []harness.Writing {
 func (w *world) writes(since time.Time) []harness.Writing {
 	w.Helper()
 	return slices.DeleteFunc(w.log(since), func(r harness.Writing) bool {
-		return r.User != house || r.Resource == "events"
+		return r.User != manager || r.Resource == "events"
 	})
 }
 
@@ -249,7 +249,7 @@ func (w *world) watches(plural string) {
 	w.until("the house watches "+plural, func() bool {
 		list, err := harness.ReadAudit("rancher", w.hub.Cluster.AuditLog(), time.Time{})
 		w.must(err)
-		return slices.ContainsFunc(list, func(r harness.Request) bool { return r.User == house && r.Verb == "watch" && r.Resource == plural })
+		return slices.ContainsFunc(list, func(r harness.Request) bool { return r.User == manager && r.Verb == "watch" && r.Resource == plural })
 	})
 }
 

@@ -33,8 +33,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
+	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 	"github.com/fleetworkspace/fleet/pkg/plan/journal"
-	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 )
 
 // leaseName is the lease of agents that take turns.
@@ -54,7 +54,7 @@ type Config struct {
 
 	// Poll is when the agent connects to the manager, does what there is to do, and
 	// disconnects. Nil: it is always connected.
-	Poll *rhythm.Schedule
+	Poll *heartbeat.Schedule
 
 	// OrphanPolicy is OrphansKept or OrphansCollected: what becomes of releases
 	// that the manager does not have any more, without having ordered to remove
@@ -83,7 +83,7 @@ func (c Config) Validate() error {
 	if c.Namespace == "" {
 		errs = append(errs, errors.New("namespace: must be set"))
 	}
-	if d := c.CheckinInterval; d != 0 && (d < rhythm.Shortest || d > rhythm.Longest) {
+	if d := c.CheckinInterval; d != 0 && (d < heartbeat.Shortest || d > heartbeat.Longest) {
 		errs = append(errs, fmt.Errorf("checkin-interval: %s is not within 1s to 1h", d))
 	}
 	if c.Workers < 1 || c.Workers > 100 {
@@ -131,12 +131,12 @@ type agent struct {
 	deploy   *deploy.Reconciler
 	recorder *kube.Recorder
 	contact  *contact
-	manner   *manner
+	mode     *connectionMode
 	before   atomic.Pointer[string] // namespace of the agent that this one takes over from
-	letters  *register.Letterbox
+	letters  *register.BootstrapWatcher
 	fresh    bool // it has just registered; of serve and what that calls
 	own      *ownCluster
-	diary    *diary
+	journal  *agentJournal
 	orphans  *orphans
 	instance string
 	identity identityCheck
@@ -162,12 +162,12 @@ func run(ctx context.Context, cfg Config, health *ownCluster, down *kube.Client,
 		}
 	})
 	group.Go(func() error {
-		return kube.Run(ctx, a.report, crds, a.letters, kept, kube.RunnerFunc(kept.restore), a.watchManner(), a.deploy.Loop(), a.recorder, kube.RunnerFunc(a.deploy.CountReleases), a.orphans)
+		return kube.Run(ctx, a.report, crds, a.letters, kept, kube.RunnerFunc(kept.restore), a.watchMode(), a.deploy.Loop(), a.recorder, kube.RunnerFunc(a.deploy.CountReleases), a.orphans)
 	})
 	group.Go(func() error { return a.serve(ctx) })
 	a.deploy.WakeAll() // what was accepted before goes on, with or without a manager
 	err = group.Wait()
-	a.diary.keep()
+	a.journal.keep()
 	return err
 }
 
@@ -193,9 +193,9 @@ func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Ent
 		store:    store.New(down.Loop("store"), cfg.Namespace),
 		recorder: kube.NewRecorder(down, "fleet-agent"),
 		contact:  newContact(down.Loop("contact"), cfg.Namespace),
-		manner:   newManner(cfg),
-		letters:  register.NewLetterbox(down.Loop("register"), cfg.Namespace),
-		diary:    newDiary(down.Loop("checkin"), cfg.Namespace),
+		mode:     newConnectionMode(cfg),
+		letters:  register.NewBootstrapWatcher(down.Loop("register"), cfg.Namespace),
+		journal:  newJournal(down.Loop("checkin"), cfg.Namespace),
 	}
 	a.orphans = &orphans{agent: a}
 	if cfg.OrphanPolicy == OrphansCollected {
@@ -212,10 +212,10 @@ func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Ent
 		if err := a.contact.load(ctx); err != nil {
 			return err
 		}
-		if err := a.loadManner(ctx); err != nil {
+		if err := a.loadConnectionMode(ctx); err != nil {
 			return err
 		}
-		if err := a.diary.load(ctx); err != nil {
+		if err := a.journal.load(ctx); err != nil {
 			return err
 		}
 		return a.loadStore(ctx)
@@ -232,7 +232,7 @@ func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Ent
 	spaces := kube.NewMetaCache(down.Loop("namespaces"), namespaceKind, kube.Watch{}, nil)
 	a.deploy = deploy.New(ctx, deploy.Config{
 		Namespace: cfg.Namespace, Scope: cfg.Scope, Workers: cfg.Workers, Predecessor: a.predecessor,
-		Helm: h, Live: live, Reader: reader, Namespaces: spaces, Store: a.store, Log: log, OnRestored: a.tellRestored,
+		Helm: h, Live: live, Reader: reader, Namespaces: spaces, Store: a.store, Log: log, OnRestored: a.reportRestored,
 		KeepVersion: a.keepVersion, LastVersion: a.contact.version,
 		OnAct: a.acted, OnDrift: cfg.Metrics.drifted,
 		Registry: oci.New(oci.Config{UserAgent: cfg.userAgent(), Proxy: cfg.Proxy, Addresses: address.WithLoopback()}),
@@ -240,7 +240,7 @@ func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Ent
 	})
 	a.deploy.Loop().OnDone(cfg.Metrics.turned)
 	cfg.Metrics.show(a.deploy.States)
-	a.diary.note(journal.Entry{Verb: verbStart, Message: cfg.userAgent()})
+	a.journal.note(journal.Entry{Verb: verbStart, Message: cfg.userAgent()})
 	return a, nil
 }
 

@@ -52,13 +52,13 @@ type contact struct {
 
 	versioned time.Time // when keyVersion was written last
 
-	news chan struct{} // has a value after each change of reached; for one reader
+	changes chan struct{} // has a value after each change of reached; for one reader
 }
 
 func newContact(down *kube.Client, namespace string) *contact {
 	return &contact{
 		maps: kube.StoreOf[*corev1.ConfigMap](down), namespace: namespace, now: time.Now, data: map[string]string{},
-		news: make(chan struct{}, 1),
+		changes: make(chan struct{}, 1),
 	}
 }
 
@@ -115,12 +115,12 @@ func (c *contact) reached(url string, m registration.Mark) (back bool, err error
 
 // lost notes that the manager cannot be worked with. news is true if it could
 // before, or if it was for another reason.
-func (c *contact) lost(url string, t trouble, cause error) (news bool, err error) {
+func (c *contact) lost(url string, t trouble, cause error) (changes bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	news = !c.current || c.data[keyReached] != "false" || c.data[keyReason] != t.reason
+	changes = !c.current || c.data[keyReached] != "false" || c.data[keyReason] != t.reason
 	c.current = true
-	if !news {
+	if !changes {
 		return false, nil
 	}
 	defer c.nudge()
@@ -155,7 +155,7 @@ func (c *contact) anew() {
 
 func (c *contact) nudge() {
 	select {
-	case c.news <- struct{}{}:
+	case c.changes <- struct{}{}:
 	default:
 	}
 }

@@ -46,11 +46,11 @@ type joinRun struct {
 	ok     bool          // to be read after that: there is another credential
 }
 
-// heed watches for registration tokens as long as one credential is worked with,
+// observeCredential watches for registration tokens as long as one credential is worked with,
 // or as long as there is none. It returns true when another credential was kept,
 // and false when ctx ends or, where idle is not 0 and nothing is under way, after
 // that time.
-func (a *agent) heed(ctx context.Context, cred register.Credential, idle time.Duration) bool {
+func (a *agent) observeCredential(ctx context.Context, cred register.Credential, idle time.Duration) bool {
 	j := &join{agent: a, cred: cred}
 	defer j.stop()
 	var over <-chan time.Time
@@ -71,8 +71,8 @@ func (a *agent) heed(ctx context.Context, cred register.Credential, idle time.Du
 		select {
 		case <-ctx.Done():
 			return false
-		case <-a.letters.News():
-		case <-a.contact.news:
+		case <-a.letters.Changed():
+		case <-a.contact.changes:
 		case <-done:
 		case <-over:
 			if j.run == nil {
@@ -140,14 +140,14 @@ func (j *join) dismiss(ctx context.Context, b register.Bootstrap, reason string)
 		return
 	}
 	j.log.WithField("reason", reason).Info("registration token not needed")
-	j.tell(kube.Normal, reasonNotNeeded, "the registration token for "+b.APIServerURL+" was removed: "+reason)
+	j.recordEvent(kube.Normal, reasonNotNeeded, "the registration token for "+b.APIServerURL+" was removed: "+reason)
 }
 
 // begin registers beside what goes on, until that succeeds or is stopped.
 func (j *join) begin(ctx context.Context, b register.Bootstrap, reason string) {
 	if j.cred.Origin != (registration.Origin{}) {
 		j.log.WithFields(logrus.Fields{"manager": b.APIServerURL, "reason": reason}).Info("registers again")
-		j.tell(kube.Normal, reasonRejoining, "there is a registration token for "+b.APIServerURL+
+		j.recordEvent(kube.Normal, reasonRejoining, "there is a registration token for "+b.APIServerURL+
 			" ("+reason+"): this agent registers again, and keeps its credential until the new one has worked")
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -166,7 +166,7 @@ func (j *join) register(ctx context.Context, b register.Bootstrap, reason string
 	cfg := register.Config{Down: j.down.Loop("register"), Namespace: j.cfg.Namespace, UserAgent: j.cfg.userAgent(), Log: j.log}
 	attempt := register.NewAttempt(cfg, b, j.unanswered)
 	var delays kube.Backoff
-	told := ""
+	reported := ""
 	if j.letters.Settle(ctx) != nil {
 		return false
 	}
@@ -180,8 +180,8 @@ func (j *join) register(ctx context.Context, b register.Bootstrap, reason string
 		}
 		t := troubleOfToken(err, b.Bootstrapping, j.cfg.Namespace)
 		j.log.WithFields(logrus.Fields{"manager": b.APIServerURL, "reason": t.reason, "error": err.Error()}).Warn("not registered")
-		if told != t.reason {
-			told = t.reason
+		if reported != t.reason {
+			reported = t.reason
 			j.refused(b, t, err)
 		}
 		if delays.Wait(ctx) != nil {
@@ -211,9 +211,9 @@ func (j *join) once(ctx context.Context, cfg register.Config, attempt *register.
 	}
 	where := grant.Cluster.String() + " at " + grant.URL()
 	if again {
-		j.tell(kube.Normal, reasonRejoined, "registered again as "+where+" ("+reason+"); the credential before was given up after the new one had worked")
+		j.recordEvent(kube.Normal, reasonRejoined, "registered again as "+where+" ("+reason+"); the credential before was given up after the new one had worked")
 	} else {
-		j.tell(kube.Normal, reasonRegistered, "registered as "+where)
+		j.recordEvent(kube.Normal, reasonRegistered, "registered as "+where)
 	}
 	if _, err := register.Forget(ctx, j.down, j.cfg.Namespace, attempt.Bootstrap()); err != nil {
 		j.log.WithField("error", err.Error()).Warn("registration token not forgotten")
@@ -223,7 +223,7 @@ func (j *join) once(ctx context.Context, cfg register.Config, attempt *register.
 
 // try checks in once with a new credential.
 func (j *join) try(ctx context.Context, cred register.Credential) error {
-	up, err := j.uplink(cred, &session{agent: j.agent, cred: cred, known: newOnce(), alone: newOnce()})
+	up, err := j.managerClient(cred, &session{agent: j.agent, cred: cred, known: newOnce(), alone: newOnce()})
 	if err != nil {
 		return err
 	}
@@ -238,10 +238,10 @@ func (j *join) refused(b register.Bootstrap, t trouble, cause error) {
 		if _, err := j.contact.lost(b.APIServerURL, t, cause); err != nil {
 			j.log.WithField("error", err.Error()).Warn("state of the connection not kept")
 		}
-		j.tell(kube.Warning, t.reason, "cannot register: the manager at "+b.APIServerURL+" "+t.what+" ("+cause.Error()+"); "+t.hint)
+		j.recordEvent(kube.Warning, t.reason, "cannot register: the manager at "+b.APIServerURL+" "+t.what+" ("+cause.Error()+"); "+t.hint)
 		return
 	}
-	j.tell(kube.Warning, t.reason, "cannot register again: the manager at "+b.APIServerURL+" "+t.what+" ("+cause.Error()+"); "+t.hint+
+	j.recordEvent(kube.Warning, t.reason, "cannot register again: the manager at "+b.APIServerURL+" "+t.what+" ("+cause.Error()+"); "+t.hint+
 		". The present credential is kept.")
 }
 
@@ -250,7 +250,7 @@ func (j *join) unanswered(r register.Request) {
 	text := "the manager at " + r.URL + " has not answered ClusterRegistration " + r.Workspace + "/" + r.Name +
 		" yet: it may be busy, or wait for a person there (fleet cluster accept)"
 	j.log.WithFields(logrus.Fields{"manager": r.URL, "reason": reasonPending}).Warn(text)
-	j.tell(kube.Normal, reasonPending, text)
+	j.recordEvent(kube.Normal, reasonPending, text)
 	if j.cred.Origin != (registration.Origin{}) {
 		return
 	}
@@ -266,12 +266,12 @@ func (a *agent) homeless() {
 		return
 	}
 	t := unregistered(a.cfg.Namespace)
-	news, err := a.contact.lost("", t, register.ErrNotRegistered)
+	changes, err := a.contact.lost("", t, register.ErrNotRegistered)
 	if err != nil {
 		a.log.WithField("error", err.Error()).Warn("state of the connection not kept")
 	}
-	if news {
+	if changes {
 		a.log.WithField("reason", t.reason).Warn("not registered, and no registration token")
-		a.tell(kube.Warning, t.reason, "this agent has no credential and no registration token; "+t.hint)
+		a.recordEvent(kube.Warning, t.reason, "this agent has no credential and no registration token; "+t.hint)
 	}
 }

@@ -51,7 +51,7 @@ func (o *orphans) report() (fleet.AgentOrphans, bool) {
 	if fresh := o.take(names, time.Now()); len(fresh) > 0 {
 		text := orphanText(fresh)
 		o.agent.log.WithField("reason", reasonOrphaned).Warn(text)
-		o.agent.tell(kube.Warning, reasonOrphaned, text)
+		o.agent.recordEvent(kube.Warning, reasonOrphaned, text)
 	}
 	return fleet.AgentOrphans{Count: len(names), Names: names[:min(len(names), fleet.StatusListLimit)]}, true
 }
@@ -62,8 +62,8 @@ func (o *orphans) take(names []string, now time.Time) (fresh []string) {
 	defer o.mu.Unlock()
 	since := map[string]time.Time{}
 	for _, name := range names {
-		at, told := o.since[name]
-		if !told {
+		at, reported := o.since[name]
+		if !reported {
 			at, fresh = now, append(fresh, name)
 		}
 		since[name] = at

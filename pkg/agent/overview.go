@@ -15,8 +15,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/credential"
+	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 	"github.com/fleetworkspace/fleet/pkg/plan/journal"
-	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 )
 
 // An Overview is how an agent and its deployments are, as their own cluster
@@ -50,7 +50,7 @@ type Overview struct {
 type Row struct {
 	Bundle string
 	Commit string
-	deploy.Sight
+	deploy.LiveStatus
 	// CorrectedAlone is when drift was put back while the manager was away;
 	// zero if it was not.
 	CorrectedAlone time.Time
@@ -91,10 +91,10 @@ func Inspect(ctx context.Context, cfg Config, own *rest.Config) (Overview, error
 // that does not answer; zero where that cannot be told: shortly after it was lost the
 // tries are closer together.
 func (o *Overview) NextTry(now time.Time) time.Time {
-	if !o.Registered || o.Reached || !o.Next.IsZero() || o.Since.IsZero() || o.Reason == reasonUnusable || now.Sub(o.Since) < rhythm.RampTime {
+	if !o.Registered || o.Reached || !o.Next.IsZero() || o.Since.IsZero() || o.Reason == reasonUnusable || now.Sub(o.Since) < heartbeat.RampTime {
 		return time.Time{}
 	}
-	return rhythm.Retries(o.Cluster)(now)
+	return heartbeat.Retries(o.Cluster)(now)
 }
 
 // rows looks at what is kept in the agent's store, and at what became of it.
@@ -121,7 +121,7 @@ func (o *Overview) rows(ctx context.Context, cfg Config, down *kube.Client) erro
 		if err != nil {
 			return err
 		}
-		row := Row{Bundle: rec.Key.Name, Commit: rec.Labels[fleet.LabelCommit], Sight: sight, Alone: o.alone(rec.Key.Name)}
+		row := Row{Bundle: rec.Key.Name, Commit: rec.Labels[fleet.LabelCommit], LiveStatus: sight, Alone: o.alone(rec.Key.Name)}
 		if sight.Corrected && !o.Reached && sight.Since.After(o.Since) {
 			row.CorrectedAlone = sight.Since
 		}

@@ -73,10 +73,10 @@ func (o *ownCluster) refused() int {
 
 func (o *ownCluster) set(code int) {
 	o.mu.Lock()
-	news, soon := o.code != code, o.soon
+	changes, soon := o.code != code, o.soon
 	o.code = code
 	o.mu.Unlock()
-	if news && soon != nil {
+	if changes && soon != nil {
 		soon()
 	}
 }

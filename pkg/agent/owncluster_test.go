@@ -71,9 +71,9 @@ func TestOwnCluster(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			told := 0
+			reported := 0
 			o := &ownCluster{namespace: "fleet"}
-			o.connected(func() { told++ })
+			o.connected(func() { reported++ })
 			for _, a := range c.answers {
 				r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://own"+a.path, nil)
 				if a.write {
@@ -83,9 +83,9 @@ func TestOwnCluster(t *testing.T) {
 					r.Header.Set(authenticationv1.ImpersonateUserHeader, a.as)
 				}
 				before := o.refused()
-				changed := told
+				changed := reported
 				o.answered(r, a.code)
-				if (o.refused() != before) != (told != changed) {
+				if (o.refused() != before) != (reported != changed) {
 					t.Errorf("%s: the manager is told of a change, and of nothing else", c.why)
 				}
 			}

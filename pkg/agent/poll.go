@@ -9,10 +9,10 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/agent/credential"
 	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
+	"github.com/fleetworkspace/fleet/pkg/agent/managerclient"
 	"github.com/fleetworkspace/fleet/pkg/agent/register"
-	"github.com/fleetworkspace/fleet/pkg/agent/uplink"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
+	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 )
 
 // Times of an agent that connects by a schedule.
@@ -28,9 +28,9 @@ const (
 // before. Between two times nothing is sent. An agent that has just registered, or
 // was always connected, does not wait for the first one: its manager is there, and
 // so is a person who looks.
-func (a *agent) poll(ctx context.Context, cred register.Credential, keeper *credential.Keeper, changed <-chan struct{}) error {
+func (a *agent) poll(ctx context.Context, cred register.Credential, rotator *credential.Rotator, changed <-chan struct{}) error {
 	next, now := a.times(cred), time.Now()
-	at := rhythm.FirstVisit(a.contact.announced(), next(now), now)
+	at := heartbeat.FirstVisit(a.contact.announced(), next(now), now)
 	if _, known := a.contact.manager(); !known || a.fresh {
 		at, a.fresh = now, false
 	}
@@ -39,7 +39,7 @@ func (a *agent) poll(ctx context.Context, cred register.Credential, keeper *cred
 		if !untilClock(ctx, changed, at) {
 			return nil
 		}
-		if err := a.visit(ctx, cred, keeper, min(rhythm.VisitLimit, next(at).Sub(at)*9/10)); err != nil || ctx.Err() != nil {
+		if err := a.visit(ctx, cred, rotator, min(heartbeat.VisitLimit, next(at).Sub(at)*9/10)); err != nil || ctx.Err() != nil {
 			return err
 		}
 		select {
@@ -53,7 +53,7 @@ func (a *agent) poll(ctx context.Context, cred register.Credential, keeper *cred
 
 // expect says when the agent connects next.
 func (a *agent) expect(cred register.Credential, at time.Time) {
-	a.log.WithFields(logrus.Fields{"manager": cred.URL(), "reason": a.manner.String()}).Info("connects next at " + at.UTC().Format(time.RFC3339))
+	a.log.WithFields(logrus.Fields{"manager": cred.URL(), "reason": a.mode.String()}).Info("connects next at " + at.UTC().Format(time.RFC3339))
 	if err := a.contact.awaits(at); err != nil {
 		a.log.WithField("error", err.Error()).Warn("state of the connection not kept")
 	}
@@ -83,10 +83,10 @@ func untilClock(ctx context.Context, changed <-chan struct{}, at time.Time) bool
 // visit connects, reads what is wanted, stays until that is done and reported, and
 // disconnects. It takes at most limit until the manager answers, and as long
 // again for the work.
-func (a *agent) visit(ctx context.Context, cred register.Credential, keeper *credential.Keeper, limit time.Duration) error {
-	s := &session{agent: a, cred: cred, keeper: keeper, known: newOnce(), alone: newOnce()}
+func (a *agent) visit(ctx context.Context, cred register.Credential, rotator *credential.Rotator, limit time.Duration) error {
+	s := &session{agent: a, cred: cred, rotator: rotator, known: newOnce(), alone: newOnce()}
 	s.relist, s.soon = func() {}, func() {}
-	up, err := a.uplink(cred, s)
+	up, err := a.managerClient(cred, s)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (s *session) isAlone() bool {
 }
 
 // knock checks in until the manager answers; false: it did not in time.
-func (s *session) knock(ctx context.Context, up *uplink.Uplink, limit time.Duration) bool {
+func (s *session) knock(ctx context.Context, up *managerclient.Client, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var delays kube.Backoff
@@ -134,7 +134,7 @@ func (s *session) knock(ctx context.Context, up *uplink.Uplink, limit time.Durat
 }
 
 // checkIn checks in once, and tells whether the manager answered.
-func (s *session) checkIn(ctx context.Context, up *uplink.Uplink) bool {
+func (s *session) checkIn(ctx context.Context, up *managerclient.Client) bool {
 	ans, err := up.CheckIn(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -148,7 +148,7 @@ func (s *session) checkIn(ctx context.Context, up *uplink.Uplink) bool {
 
 // stay waits until everything that is wanted is done and reported, or has failed;
 // false: the time is over. Should the line be lost meanwhile, it is tried again.
-func (s *session) stay(ctx context.Context, up *uplink.Uplink, work *deploy.Session) bool {
+func (s *session) stay(ctx context.Context, up *managerclient.Client, work *deploy.Session) bool {
 	t := time.NewTicker(pollLook)
 	defer t.Stop()
 	var delays kube.Backoff

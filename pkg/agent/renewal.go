@@ -13,21 +13,21 @@ import (
 // renewalLimit limits what is done about a credential between two check-ins.
 const renewalLimit = 40 * time.Second
 
-// keeperOf looks after a credential from now on.
-func (a *agent) keeperOf(cred register.Credential) *credential.Keeper {
+// rotatorOf looks after a credential from now on.
+func (a *agent) rotatorOf(cred register.Credential) *credential.Rotator {
 	return credential.New(credential.Config{
 		Down: a.down.Loop("credential"), Namespace: a.cfg.Namespace,
 		REST: cred.REST, Record: cred.Record, Cluster: cred.Cluster,
-		UserAgent: a.cfg.userAgent(), Log: a.log, Tell: a.tell,
+		UserAgent: a.cfg.userAgent(), Log: a.log, Report: a.recordEvent,
 	})
 }
 
-// heedOffer takes up the credential that the manager offers, or renews the one that
+// observeOffer takes up the credential that the manager offers, or renews the one that
 // there is. Everything goes on meanwhile.
-func (s *session) heedOffer(ans checkin.Answer) {
+func (s *session) observeOffer(ans checkin.Answer) {
 	ctx, cancel := context.WithTimeout(context.Background(), renewalLimit)
 	defer cancel()
-	if s.keeper.Heed(ctx, ans.Credential, s.times(s.cred)(time.Now())) {
+	if s.rotator.Observe(ctx, ans.Credential, s.times(s.cred)(time.Now())) {
 		s.soon() // the manager waits for it
 	}
 }
@@ -37,7 +37,7 @@ func (s *session) heedOffer(ans checkin.Answer) {
 func (s *session) recovered() (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), renewalLimit)
 	defer cancel()
-	done, err := s.keeper.Recover(ctx)
+	done, err := s.rotator.Recover(ctx)
 	if err != nil {
 		s.log.WithField("error", err.Error()).Warn("credential not renewed")
 	}
@@ -51,7 +51,7 @@ func (s *session) ended(t trouble, err, renewal error) (trouble, error) {
 	switch {
 	case kube.IsDenied(renewal):
 		return troubleOf(renewal, s.cfg.Namespace), renewal
-	case !s.keeper.Ended():
+	case !s.rotator.Ended():
 		return t, err
 	}
 	return trouble{

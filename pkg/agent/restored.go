@@ -33,13 +33,13 @@ func (s *session) restored(version string) bool {
 	return older
 }
 
-// tellRestored says that the manager's list of deployments is older than one that
+// reportRestored says that the manager's list of deployments is older than one that
 // was seen before.
-func (a *agent) tellRestored() {
+func (a *agent) reportRestored() {
 	text := "the manager has become older than it was, as after a restore from a backup: what it orders to remove is held for " +
 		release.BehindLimit.String() + ", and nothing is removed because it is missing"
 	a.log.WithFields(logrus.Fields{"reason": release.ReasonManagerBehind}).Warn(text)
-	a.tell(kube.Warning, release.ReasonManagerBehind, text)
+	a.recordEvent(kube.Warning, release.ReasonManagerBehind, text)
 	if err := a.contact.restored(); err != nil {
 		a.log.WithField("error", err.Error()).Warn("state of the connection not kept")
 	}
@@ -52,9 +52,9 @@ func (a *agent) keepVersion(text string) {
 	}
 }
 
-// tellCopied says that the manager's objects have turned up in another cluster,
+// reportCopied says that the manager's objects have turned up in another cluster,
 // when that is heard of first.
-func (a *agent) tellCopied(m registration.Mark) {
+func (a *agent) reportCopied(m registration.Mark) {
 	was, known := a.contact.manager()
 	if !known || was.ID != m.ID || was.Epoch >= m.Epoch {
 		return
@@ -62,7 +62,7 @@ func (a *agent) tellCopied(m registration.Mark) {
 	text := "the manager was restored into another cluster (" + m.String() + ", before " + was.String() + "): what it asks for first, if that is not what it asked for before, is held for " +
 		release.BehindLimit.String() + ", and nothing is removed because it is missing"
 	a.log.WithFields(logrus.Fields{"reason": release.ReasonManagerBehind}).Warn(text)
-	a.tell(kube.Warning, release.ReasonManagerBehind, text)
+	a.recordEvent(kube.Warning, release.ReasonManagerBehind, text)
 }
 
 // restored notes when the manager was found to be older than it was.

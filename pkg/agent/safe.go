@@ -83,13 +83,13 @@ func (s *safe) restore(ctx context.Context) error {
 			return nil
 		case <-s.gone:
 		}
-		for told := ""; ; {
+		for reported := ""; ; {
 			err := s.write(ctx)
 			if err == nil {
 				break
 			}
-			if text := err.Error(); text != told {
-				told = text
+			if text := err.Error(); text != reported {
+				reported = text
 				s.agent.log.WithField("error", text).Warn("deleted credential not written again")
 			}
 			if delays.Wait(ctx) != nil {
@@ -118,7 +118,7 @@ func (s *safe) write(ctx context.Context) error {
 		return err
 	}
 	s.agent.log.WithField("reason", reasonCredentialKept).Warn("the Secret with the credential was deleted and is written again")
-	s.agent.tell(kube.Warning, reasonCredentialKept, "the Secret "+fleet.SecretAgent+" with the credential for the manager was deleted; the agent has written it again. "+
+	s.agent.recordEvent(kube.Warning, reasonCredentialKept, "the Secret "+fleet.SecretAgent+" with the credential for the manager was deleted; the agent has written it again. "+
 		"To let the agent leave its manager, delete the Cluster there or uninstall the agent")
 	return nil
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/agent/checkin"
 	"github.com/fleetworkspace/fleet/pkg/agent/credential"
 	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
+	"github.com/fleetworkspace/fleet/pkg/agent/managerclient"
 	"github.com/fleetworkspace/fleet/pkg/agent/register"
-	"github.com/fleetworkspace/fleet/pkg/agent/uplink"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
+	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 )
 
 // serve keeps the connection to the manager until ctx ends: it registers where
@@ -49,7 +49,7 @@ func (a *agent) serve(ctx context.Context) error {
 			a.log.WithField("error", err.Error()).Warn("waiting for the agent's own cluster")
 		}
 		// A token that comes is used at once; else the Secret may have been put right.
-		if a.heed(ctx, register.Credential{}, min(broken.Next(), idleJoin)) {
+		if a.observeCredential(ctx, register.Credential{}, min(broken.Next(), idleJoin)) {
 			a.fresh = true
 			a.identity.hasJoined()
 		} else if errors.Is(err, register.ErrNotRegistered) {
@@ -66,7 +66,7 @@ func (a *agent) work(ctx context.Context, cred register.Credential) error {
 	heeded := make(chan struct{})
 	go func() {
 		defer close(heeded)
-		if a.heed(ctx, cred, 0) {
+		if a.observeCredential(ctx, cred, 0) {
 			cancel(errJoined)
 		}
 	}()
@@ -81,11 +81,11 @@ func (a *agent) work(ctx context.Context, cred register.Credential) error {
 
 // connect is connected always, or by a schedule, until the other is wanted.
 func (a *agent) connect(ctx context.Context, cred register.Credential) error {
-	keeper := a.keeperOf(cred)
-	cred.REST = keeper.REST()
-	schedule, changed := a.manner.current()
+	rotator := a.rotatorOf(cred)
+	cred.REST = rotator.REST()
+	schedule, changed := a.mode.current()
 	if schedule != nil {
-		return a.poll(ctx, cred, keeper, changed)
+		return a.poll(ctx, cred, rotator, changed)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -99,34 +99,34 @@ func (a *agent) connect(ctx context.Context, cred register.Credential) error {
 	if err := a.contact.awaits(time.Time{}); err != nil {
 		a.log.WithField("error", err.Error()).Warn("state of the connection not kept")
 	}
-	return a.session(ctx, cred, keeper)
+	return a.session(ctx, cred, rotator)
 }
 
 // lost notes that the manager cannot be worked with, and says so where that is
 // news.
 func (a *agent) lost(cred register.Credential, t trouble, cause error) {
 	a.orphans.gap()
-	news, err := a.contact.lost(cred.URL(), t, cause)
+	changes, err := a.contact.lost(cred.URL(), t, cause)
 	if err != nil {
 		a.log.WithField("error", err.Error()).Warn("state of the connection not kept")
 	}
-	if !news {
+	if !changes {
 		return
 	}
 	a.log.WithFields(logrus.Fields{"manager": cred.URL(), "reason": t.reason, "error": cause.Error()}).Warn("manager away")
 	text := "the manager at " + cred.URL() + " " + t.what + " (" + cause.Error() + "); " + t.hint
-	a.tell(kube.Warning, t.reason, text+". Everything that runs is kept.")
+	a.recordEvent(kube.Warning, t.reason, text+". Everything that runs is kept.")
 }
 
-// uplink is a connection with a credential, and what the session tells on it.
-func (a *agent) uplink(cred register.Credential, s *session) (*uplink.Uplink, error) {
-	return uplink.New(uplink.Config{
+// managerClient is a connection with a credential, and what the session tells on it.
+func (a *agent) managerClient(cred register.Credential, s *session) (*managerclient.Client, error) {
+	return managerclient.New(managerclient.Config{
 		REST: a.cfg.Metrics.counting(cred.REST, serverManager), Namespace: cred.DeploymentNamespace,
-		UserAgent: a.cfg.userAgent(), Proxy: a.cfg.Proxy, Listed: a.manner.polls(),
+		UserAgent: a.cfg.userAgent(), Proxy: a.cfg.Proxy, Listed: a.mode.polls(),
 		CheckIn: checkin.Config{
 			Cluster: cred.Cluster, Next: a.times(cred),
 			Namespace: a.cfg.Namespace, Version: a.cfg.Version, Kubernetes: a.version, Instance: a.instance,
-			Orphans: a.orphans.report, Journal: a.diary.packed, Credential: s.keeper.Uses, Trouble: a.own.trouble,
+			Orphans: a.orphans.report, Journal: a.journal.packed, Credential: s.rotator.Uses, Trouble: a.own.trouble,
 			ClusterUID: a.identity.judge.Own, Claims: a.identity.claims,
 			OnAnswer: s.answered, OnFailure: s.failed,
 		},
@@ -136,11 +136,11 @@ func (a *agent) uplink(cred register.Credential, s *session) (*uplink.Uplink, er
 // times is when the agent checks in.
 func (a *agent) times(cred register.Credential) func(time.Time) time.Time {
 	identity := cred.Cluster.String()
-	return func(now time.Time) time.Time { return a.manner.next(identity, now) }
+	return func(now time.Time) time.Time { return a.mode.next(identity, now) }
 }
 
 // deployments is what the deploy loop gets of a connection.
-func deployments(cred register.Credential, up *uplink.Uplink) *deploy.Session {
+func deployments(cred register.Credential, up *managerclient.Client) *deploy.Session {
 	return &deploy.Session{
 		Namespace:   cred.DeploymentNamespace,
 		Deployments: up.Deployments, Statuses: up.Statuses, Contents: up.Contents, Secrets: up.Secrets, ConfigMaps: up.ConfigMaps,
@@ -149,15 +149,15 @@ func deployments(cred register.Credential, up *uplink.Uplink) *deploy.Session {
 }
 
 // session works with one credential until ctx ends or another is needed.
-func (a *agent) session(ctx context.Context, cred register.Credential, keeper *credential.Keeper) error {
+func (a *agent) session(ctx context.Context, cred register.Credential, rotator *credential.Rotator) error {
 	group, ctx := errgroup.WithContext(ctx)
 	join, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &session{
-		agent: a, cred: cred, keeper: keeper, known: newOnce(), alone: newOnce(),
+		agent: a, cred: cred, rotator: rotator, known: newOnce(), alone: newOnce(),
 		relist: func() { cancel(errRestored) },
 	}
-	up, err := a.uplink(cred, s)
+	up, err := a.managerClient(cred, s)
 	if err != nil {
 		return err
 	}
@@ -206,12 +206,12 @@ func (s *session) remember() {
 // session is one connection to the manager.
 type session struct {
 	*agent
-	cred   register.Credential
-	keeper *credential.Keeper // of that; nil: nobody looks after it
-	known  *once              // the manager's id
-	alone  *once              // the agent may act for the Cluster
-	relist func()             // ends the session, to begin it anew
-	soon   func()             // checks in at once
+	cred    register.Credential
+	rotator *credential.Rotator // of that; nil: nobody looks after it
+	known   *once               // the manager's id
+	alone   *once               // the agent may act for the Cluster
+	relist  func()              // ends the session, to begin it anew
+	soon    func()              // checks in at once
 
 	version uint64 // of the Cluster, as answered last
 
@@ -221,7 +221,7 @@ type session struct {
 
 // settle looks at everything once the first list of deployments is there: also
 // at what was accepted and is not in it.
-func (s *session) settle(ctx context.Context, up *uplink.Uplink) error {
+func (s *session) settle(ctx context.Context, up *managerclient.Client) error {
 	if err := up.Synced(ctx); err != nil {
 		return nil //nolint:nilerr // ctx has ended
 	}
@@ -233,17 +233,17 @@ func (s *session) settle(ctx context.Context, up *uplink.Uplink) error {
 // answered is told of a check-in that succeeded.
 func (s *session) answered(ans checkin.Answer) {
 	s.cfg.Metrics.checkedIn("ok")
-	s.diary.keep()
+	s.journal.keep()
 	if s.restored(ans.Version) {
 		return
 	}
 	mark := s.contact.markOf(s.cred.URL(), ans.Mark)
-	s.tellCopied(mark)
+	s.reportCopied(mark)
 	s.deploy.Answered(mark)
 	s.orphans.under(mark)
 	s.known.set()
-	if s.manner.tell(ans.Interval) {
-		s.log.WithField("manager", s.cred.URL()).Info("checks in every " + rhythm.FormatInterval(ans.Interval))
+	if s.mode.setInterval(ans.Interval) {
+		s.log.WithField("manager", s.cred.URL()).Info("checks in every " + heartbeat.FormatInterval(ans.Interval))
 	}
 	act := s.mayAct(ans)
 	s.deploy.Suspend(ans.Younger || !act && s.attached.Load())
@@ -254,13 +254,13 @@ func (s *session) answered(ans checkin.Answer) {
 		s.log.WithField("error", err.Error()).Warn("state of the connection not kept")
 	}
 	if away {
-		s.tell(kube.Normal, "ManagerReached", "the manager at "+s.cred.URL()+" answers again")
+		s.recordEvent(kube.Normal, "ManagerReached", "the manager at "+s.cred.URL()+" answers again")
 	}
 	if back {
 		s.log.WithField("manager", s.cred.URL()).Info("manager reached")
 		s.deploy.WakeAll() // tells what happened meanwhile
 	}
-	s.heedOffer(ans)
+	s.observeOffer(ans)
 }
 
 // rival says once that another agent has the same identity, and once that it
@@ -280,7 +280,7 @@ func (s *session) rival(ans checkin.Answer) {
 		text += "; this one is younger and deploys nothing"
 	}
 	entry.WithField("reason", fleet.ConditionDuplicateIdentity).Warn(text)
-	s.tell(kube.Warning, fleet.ConditionDuplicateIdentity, text+"; give one of them a clientID")
+	s.recordEvent(kube.Warning, fleet.ConditionDuplicateIdentity, text+"; give one of them a clientID")
 }
 
 // failed is told of a check-in that failed. Whatever the reason, the manager is
@@ -289,7 +289,7 @@ func (s *session) failed(err error) {
 	t := troubleOf(err, s.cfg.Namespace)
 	s.unanswered(err)
 	s.cfg.Metrics.checkedIn(map[bool]string{true: "refused", false: "error"}[t.refused()])
-	defer s.diary.keep()
+	defer s.journal.keep()
 	if t.reason == reasonCredential {
 		recovered, cause := s.recovered()
 		if recovered {

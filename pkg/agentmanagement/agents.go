@@ -12,10 +12,10 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/agents"
+	"github.com/fleetworkspace/fleet/pkg/plan/agentrollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
@@ -23,7 +23,7 @@ import (
 // News of clusters is gathered for a moment, and longer the more there are, so
 // that looking at all of them takes a small part of the time.
 const (
-	gatherNews       = 200 * time.Millisecond
+	gatherChanges    = 200 * time.Millisecond
 	gatherPerCluster = 100 * time.Microsecond
 )
 
@@ -37,8 +37,8 @@ const deploymentName = "fleet-controller"
 // agentsLoop keeps the Bundle of every cluster's agent, in waves. Its one key is
 // the whole fleet: what becomes of one agent depends on how the others are.
 type agentsLoop struct {
-	*House
-	loop   *kube.Loop
+	*Manager
+	loop   *kube.Controller
 	key    kube.Key
 	client *kube.Client
 
@@ -48,54 +48,54 @@ type agentsLoop struct {
 	configs     *kube.Store[*corev1.ConfigMap]
 	deployments *kube.Store[*appsv1.Deployment]
 
-	known *kube.Cache[*fleet.Bundle]     // of agents
-	told  *kube.Cache[*corev1.ConfigMap] // orders, and what was said last
-	brake *kube.Cache[*corev1.ConfigMap]
+	known    *kube.Cache[*fleet.Bundle]     // of agents
+	reported *kube.Cache[*corev1.ConfigMap] // orders, and what was said last
+	brake    *kube.Cache[*corev1.ConfigMap]
 
 	refused map[kube.Key]string // clusters whose Bundle's name is taken, of one worker
 }
 
-func newAgentsLoop(h *House, c *kube.Client) *agentsLoop {
+func newAgentsLoop(h *Manager, c *kube.Client) *agentsLoop {
 	one := func(name string) *kube.Cache[*corev1.ConfigMap] {
 		return kube.NewCache[*corev1.ConfigMap](c, kube.Watch{Namespace: h.cfg.Namespace, Fields: "metadata.name=" + name}, nil)
 	}
 	l := &agentsLoop{
-		House: h, key: kube.Key{Namespace: h.cfg.Namespace, Name: agents.ConfigMapName}, client: c,
+		Manager: h, key: kube.Key{Namespace: h.cfg.Namespace, Name: agentrollout.ConfigMapName}, client: c,
 		bundles: kube.StoreOf[*fleet.Bundle](c), clusters: kube.StoreOf[*fleet.Cluster](c), pairs: kube.StoreOf[*fleet.BundleDeployment](c),
 		configs: kube.StoreOf[*corev1.ConfigMap](c), deployments: kube.StoreOf[*appsv1.Deployment](c),
-		known: kube.NewCache(c, kube.Watch{Labels: agents.LabelBundle + "=" + registration.True}, dietAgentBundle),
-		told:  one(agents.ConfigMapName), brake: one(fleet.ConfigMapBrake),
+		known:    kube.NewCache(c, kube.Watch{Labels: agentrollout.LabelBundle + "=" + registration.True}, stripAgentBundle),
+		reported: one(agentrollout.ConfigMapName), brake: one(fleet.ConfigMapBrake),
 		refused: map[kube.Key]string{},
 	}
-	l.loop = kube.NewLoop("agents", 1, l.Reconcile)
+	l.loop = kube.NewController("agents", 1, l.Reconcile)
 	h.view.clusters.OnChange(func(old, c *fleet.Cluster) {
-		if agentNews(old, c) {
+		if agentChanges(old, c) {
 			l.wake()
 		}
 	})
 	l.known.OnChange(func(_, _ *fleet.Bundle) { l.wake() })
-	l.told.OnChange(func(_, _ *corev1.ConfigMap) { l.wake() })
+	l.reported.OnChange(func(_, _ *corev1.ConfigMap) { l.wake() })
 	l.brake.OnChange(func(_, _ *corev1.ConfigMap) { l.wake() })
 	l.loop.Add(l.key)
 	return l
 }
 
 func (l *agentsLoop) parts() []kube.Runner {
-	return []kube.Runner{l.known, l.told, l.brake, l.loop}
+	return []kube.Runner{l.known, l.reported, l.brake, l.loop}
 }
 
 func (l *agentsLoop) wake() {
-	l.loop.AddAfter(l.key, gatherNews+time.Duration(len(l.view.clusters.List("")))*gatherPerCluster)
+	l.loop.AddAfter(l.key, gatherChanges+time.Duration(len(l.view.clusters.List("")))*gatherPerCluster)
 }
 
 // Reconcile brings the agents of the fleet one step further.
 //
 //  1. gather: Clusters and the Bundles of their agents from the caches
-//  2. decide: agents.Decide (pure)
+//  2. decide: agentrollout.Decide (pure)
 //  3. apply:  Bundles that get a Build, and moves that have gone well
 //  4. report: the state of all in ConfigMap fleet-agents, and condition
 //     Reconciled of each Cluster
-func (l *agentsLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, error) {
+func (l *agentsLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	if l.cfg.Settings.AgentsUnmanaged {
 		return kube.Done, nil
 	}
@@ -111,7 +111,7 @@ func (l *agentsLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, erro
 	if err != nil {
 		return kube.Done, err
 	}
-	plan := agents.Decide(seen.members, target, l.order(), l.now())
+	plan := agentrollout.Decide(seen.members, target, l.order(), l.now())
 	if !suspended(l.brake, l.cfg.Namespace) {
 		if err := l.apply(ctx, m, seen.clusters, plan); err != nil {
 			return kube.Done, err
@@ -123,12 +123,12 @@ func (l *agentsLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, erro
 	if seen.doubt {
 		plan.After = lookSoon
 	}
-	return kube.Next{After: plan.After}, l.report(ctx, m, seen.clusters)
+	return kube.Result{After: plan.After}, l.report(ctx, m, seen.clusters)
 }
 
 // manager is what is said of all agents.
-func (l *agentsLoop) manager(ctx context.Context) (agents.Manager, error) {
-	m := agents.Manager{Settings: l.cfg.Settings, System: l.system}
+func (l *agentsLoop) manager(ctx context.Context) (agentrollout.Manager, error) {
+	m := agentrollout.Manager{Settings: l.cfg.Settings, System: l.system}
 	if l.cfg.Settings.Bootstrap.Namespace == "" {
 		return m, nil
 	}
@@ -148,12 +148,12 @@ type agentFleet map[string]*fleet.Cluster
 // sight is a fleet at one moment.
 type sight struct {
 	clusters agentFleet
-	members  []agents.Member
+	members  []agentrollout.Member
 	doubt    bool // something is not what it looks like: it is looked at again soon
 }
 
 // gather is the fleet as the caches have it.
-func (l *agentsLoop) gather(ctx context.Context, m agents.Manager) (sight, error) {
+func (l *agentsLoop) gather(ctx context.Context, m agentrollout.Manager) (sight, error) {
 	seen := sight{clusters: agentFleet{}}
 	for _, c := range l.view.clusters.List("") {
 		if !l.cfg.Scope.Holds(c.Namespace) || !m.Manages(c) || registration.OtherManager(c, l.cfg.Installation.Mark()) != "" {
@@ -187,29 +187,29 @@ func (l *agentsLoop) arrived(ctx context.Context, c *fleet.Cluster, b *fleet.Bun
 	if err != nil {
 		return false, ignoreGone(err)
 	}
-	return agents.Arrived(b, bd), nil
+	return agentrollout.Arrived(b, bd), nil
 }
 
 // order is what a person has ordered about agents.
-func (l *agentsLoop) order() agents.Order {
-	m, ok := l.told.Get(l.key)
+func (l *agentsLoop) order() agentrollout.Order {
+	m, ok := l.reported.Get(l.key)
 	if !ok {
-		return agents.Order{}
+		return agentrollout.Order{}
 	}
-	return agents.ParseOrder(m.Data[agents.KeyOrder])
+	return agentrollout.ParseOrder(m.Data[agentrollout.KeyOrder])
 }
 
 // apply does what was planned.
-func (l *agentsLoop) apply(ctx context.Context, m agents.Manager, clusters agentFleet, plan agents.Plan) error {
+func (l *agentsLoop) apply(ctx context.Context, m agentrollout.Manager, clusters agentFleet, plan agentrollout.Plan) error {
 	for _, key := range plan.Settle {
 		have, ok := l.known.Get(bundleOf(clusters[key]))
 		if !ok {
 			continue
 		}
-		move := agents.ParseMove(have.Annotations[agents.AnnotationMove])
+		move := agentrollout.ParseMove(have.Annotations[agentrollout.AnnotationMove])
 		move.Settled = true
 		changed := have.DeepCopy()
-		changed.Annotations[agents.AnnotationMove] = move.String()
+		changed.Annotations[agentrollout.AnnotationMove] = move.String()
 		if _, err := l.bundles.Patch(ctx, have, changed); err != nil {
 			return err
 		}
@@ -224,20 +224,20 @@ func (l *agentsLoop) apply(ctx context.Context, m agents.Manager, clusters agent
 }
 
 // step writes one Bundle.
-func (l *agentsLoop) step(ctx context.Context, m agents.Manager, c *fleet.Cluster, s agents.Step) error {
+func (l *agentsLoop) step(ctx context.Context, m agentrollout.Manager, c *fleet.Cluster, s agentrollout.Step) error {
 	want, err := m.Bundle(c, s.Build)
 	if err != nil {
 		return err
 	}
 	if s.Move != nil {
-		want.Annotations[agents.AnnotationMove] = s.Move.String()
+		want.Annotations[agentrollout.AnnotationMove] = s.Move.String()
 	}
 	have, err := l.bundles.Get(ctx, kube.KeyOf(want))
 	switch {
 	case kube.IsGone(err):
 		_, err = l.bundles.Create(ctx, want)
-	case err == nil && agents.Foreign(have) != "":
-		l.refused[kube.KeyOf(c)] = agents.Foreign(have)
+	case err == nil && agentrollout.Foreign(have) != "":
+		l.refused[kube.KeyOf(c)] = agentrollout.Foreign(have)
 		return nil
 	case err == nil:
 		_, err = l.bundles.Patch(ctx, have, taken(have, want))
@@ -263,21 +263,21 @@ func taken(have, want *fleet.Bundle) *fleet.Bundle {
 }
 
 // say writes the state of all agents, for people.
-func (l *agentsLoop) say(ctx context.Context, s agents.State) error {
-	have, ok := l.told.Get(l.key)
+func (l *agentsLoop) say(ctx context.Context, s agentrollout.State) error {
+	have, ok := l.reported.Get(l.key)
 	if !ok {
 		_, err := l.configs.Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: l.key.Namespace, Name: l.key.Name},
-			Data:       map[string]string{agents.KeyState: s.String()},
+			Data:       map[string]string{agentrollout.KeyState: s.String()},
 		})
 		if kube.IsExists(err) {
 			return nil // the cache will tell
 		}
 		return err
 	}
-	was, _ := agents.ParseState(have.Data[agents.KeyState])
+	was, _ := agentrollout.ParseState(have.Data[agentrollout.KeyState])
 	changed := have.DeepCopy()
-	changed.Data = merged(have.Data, map[string]string{agents.KeyState: s.String()})
+	changed.Data = merged(have.Data, map[string]string{agentrollout.KeyState: s.String()})
 	if _, err := l.configs.Patch(ctx, have, changed); err != nil {
 		return err
 	}
@@ -296,7 +296,7 @@ func (l *agentsLoop) say(ctx context.Context, s agents.State) error {
 }
 
 // report writes the condition Reconciled where it has changed.
-func (l *agentsLoop) report(ctx context.Context, m agents.Manager, clusters agentFleet) error {
+func (l *agentsLoop) report(ctx context.Context, m agentrollout.Manager, clusters agentFleet) error {
 	var failed error
 	for _, c := range clusters {
 		out := c.DeepCopy()
@@ -305,14 +305,14 @@ func (l *agentsLoop) report(ctx context.Context, m agents.Manager, clusters agen
 		switch taken := l.refused[kube.KeyOf(c)]; {
 		case reason != "":
 		case taken != "" && !ok:
-			reason, why = agents.ReasonTaken, taken
-		case !ok || b.Annotations[agents.AnnotationOwn] != m.Own(c):
+			reason, why = agentrollout.ReasonTaken, taken
+		case !ok || b.Annotations[agentrollout.AnnotationOwn] != m.Own(c):
 			continue // it is not written yet
 		default:
-			out.Status = agents.Reported(c)
+			out.Status = agentrollout.Reported(c)
 		}
-		note := agents.Blocked(c, m.Settings.AgentReplicas)
-		out.Status.Conditions = condition.Set(c.Status.Conditions, agents.Reconciled(c, reason, why, note), l.now())
+		note := agentrollout.Blocked(c, m.Settings.AgentReplicas)
+		out.Status.Conditions = condition.Set(c.Status.Conditions, agentrollout.Reconciled(c, reason, why, note), l.now())
 		if _, err := l.clusters.PatchStatus(ctx, c, out); err != nil {
 			failed = ignoreGone(err) // a conflict passes
 		}
@@ -328,26 +328,26 @@ func suspended(brake *kube.Cache[*corev1.ConfigMap], namespace string) bool {
 
 // wantedAgent is the agent of a Cluster as it should be installed now: with the
 // image that is its turn.
-func (h *House) wantedAgent(ctx context.Context, c *fleet.Cluster) (registration.Agent, error) {
+func (h *Manager) wantedAgent(ctx context.Context, c *fleet.Cluster) (registration.Agent, error) {
 	m, err := h.agents.manager(ctx)
 	if err != nil {
 		return registration.Agent{}, err
 	}
 	if b, ok := h.agents.known.Get(bundleOf(c)); ok && !h.cfg.Settings.AgentsUnmanaged {
-		if has := agents.ParseBuild(b.Annotations[agents.AnnotationBuild]); has.Image != "" {
+		if has := agentrollout.ParseBuild(b.Annotations[agentrollout.AnnotationBuild]); has.Image != "" {
 			m.Settings.AgentImage = has.Image
 		}
 	}
 	a, err := m.Wanted(c)
-	return a, fault.PermanentError(agents.ReasonSettings, err)
+	return a, reconcile.TerminalError(agentrollout.ReasonSettings, err)
 }
 
 func bundleOf(c *fleet.Cluster) kube.Key {
 	return kube.Key{Namespace: c.Namespace, Name: naming.AgentBundle(c.Name)}
 }
 
-// dietAgentBundle leaves how a Bundle is, and what it was made of.
-func dietAgentBundle(b *fleet.Bundle) {
+// stripAgentBundle leaves how a Bundle is, and what it was made of.
+func stripAgentBundle(b *fleet.Bundle) {
 	dropLastApplied(b)
 	b.Spec = fleet.BundleSpec{}
 	s := b.Status.Summary
@@ -357,14 +357,14 @@ func dietAgentBundle(b *fleet.Bundle) {
 	}
 }
 
-// agentNews tells whether a change of a Cluster matters to its agent. Most signs
+// agentChanges tells whether a change of a Cluster matters to its agent. Most signs
 // of life do not.
-func agentNews(old, changed *fleet.Cluster) bool {
+func agentChanges(old, changed *fleet.Cluster) bool {
 	if old == nil || changed == nil {
 		return true
 	}
 	a, b := old.Status, changed.Status
-	return clusterNews(old, changed) ||
+	return clusterChanges(old, changed) ||
 		a.Agent.Version != b.Agent.Version || a.Agent.Instance != b.Agent.Instance || a.Agent.Namespace != b.Agent.Namespace ||
 		a.Summary.Ready != b.Summary.Ready || a.Summary.DesiredReady != b.Summary.DesiredReady ||
 		a.Scheduled != b.Scheduled || a.ActiveSchedule != b.ActiveSchedule ||

@@ -47,14 +47,14 @@ func newCaches(c *kube.Client, cfg Config) *caches {
 	own := managed + "," + fleet.LabelManagerID + "=" + cfg.Installation.ID
 	secrets := func(namespace, kind string) *metaCache {
 		return kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"),
-			kube.Watch{Namespace: namespace, Labels: own, Fields: "type=" + kind}, dietMeta)
+			kube.Watch{Namespace: namespace, Labels: own, Fields: "type=" + kind}, stripMeta)
 	}
 	v := &caches{
-		clusters: kube.NewCache(c, kube.Watch{}, dietCluster),
+		clusters: kube.NewCache(c, kube.Watch{}, stripCluster),
 		requests: kube.NewCache[*fleet.ClusterRegistration](c, kube.Watch{}, nil),
 		tokens:   kube.NewCache[*fleet.ClusterRegistrationToken](c, kube.Watch{}, nil),
 		namespaces: kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Namespace"),
-			kube.Watch{Labels: managed}, dietMeta),
+			kube.Watch{Labels: managed}, stripMeta),
 		accounts:        kube.NewCache[*corev1.ServiceAccount](c, kube.Watch{Labels: own}, nil),
 		roles:           kube.NewCache[*rbacv1.Role](c, kube.Watch{Labels: own}, nil),
 		bindings:        kube.NewCache[*rbacv1.RoleBinding](c, kube.Watch{Labels: own}, nil),
@@ -114,9 +114,9 @@ func requestOf(o metav1.Object) []string {
 	return []string{kube.Key{Namespace: namespace, Name: name}.String()}
 }
 
-// dietCluster leaves what this house reads of a Cluster. The conditions stay
+// stripCluster leaves what this house reads of a Cluster. The conditions stay
 // whole: a patch of one replaces the list.
-func dietCluster(c *fleet.Cluster) {
+func stripCluster(c *fleet.Cluster) {
 	dropLastApplied(c)
 	c.Spec = fleet.ClusterSpec{
 		ClientID: c.Spec.ClientID, KubeConfigSecret: c.Spec.KubeConfigSecret, AgentNamespace: c.Spec.AgentNamespace,
@@ -139,20 +139,20 @@ func dietCluster(c *fleet.Cluster) {
 		AgentConfigChanged: st.AgentConfigChanged, APIServerURL: st.APIServerURL, APIServerCAHash: st.APIServerCAHash, AgentTLSMode: st.AgentTLSMode,
 		Agent: fleet.AgentStatus{
 			Namespace: st.Agent.Namespace, Version: st.Agent.Version, NextCheckIn: st.Agent.NextCheckIn,
-			LastSeen: metav1.NewTime(credential.Sign(c)), Instance: c.Status.Agent.Instance, Credential: c.Status.Agent.Credential,
+			LastSeen: metav1.NewTime(credential.Heartbeat(c)), Instance: c.Status.Agent.Instance, Credential: c.Status.Agent.Credential,
 		},
 	}
 }
 
-func dietMeta(m *meta) { dropLastApplied(m) }
+func stripMeta(m *meta) { dropLastApplied(m) }
 
 func dropLastApplied(o metav1.Object) {
 	delete(o.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
 }
 
-// clusterNews tells whether a change of a Cluster matters to this house. The
+// clusterChanges tells whether a change of a Cluster matters to this house. The
 // agent's sign of life does not.
-func clusterNews(old, changed *fleet.Cluster) bool {
+func clusterChanges(old, changed *fleet.Cluster) bool {
 	if old == nil || changed == nil {
 		return true
 	}

@@ -33,15 +33,15 @@ func newUses(now func() time.Time) *uses { return &uses{now: now, since: map[str
 
 // see notes the Secret of a token. It is true if that is news.
 func (u *uses) see(s *meta) bool {
-	news := false
+	changes := false
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, key := range requestOf(s) {
 		if _, known := u.since[key]; !known && s.Labels[labelLastUsed] != "" {
-			u.since[key], news = u.now(), true
+			u.since[key], changes = u.now(), true
 		}
 	}
-	return news
+	return changes
 }
 
 // forget a request that is gone.
@@ -118,7 +118,7 @@ func (l *requestLoop) registered(r *fleet.ClusterRegistration, c *fleet.Cluster,
 }
 
 // sooner is next, or after a time if that is earlier.
-func sooner(next kube.Next, left time.Duration) kube.Next {
+func sooner(next kube.Result, left time.Duration) kube.Result {
 	if left > 0 && (next.After == 0 || left < next.After) {
 		next.After = left
 	}

@@ -32,7 +32,7 @@ type Cleanup struct {
 	now   func() time.Time
 	scope scope.Scope
 	id    string // of the manager
-	loop  *kube.Loop
+	loop  *kube.Controller
 
 	client      *kube.Client
 	clusters    *kube.Store[*fleet.Cluster]
@@ -54,18 +54,18 @@ func NewCleanup(cfg Config, c *kube.Client, log *logrus.Entry) *Cleanup {
 		bundles: kube.StoreOf[*fleet.Bundle](c), deployments: kube.StoreOf[*fleet.BundleDeployment](c),
 		namespaces: kube.StoreOf[*corev1.Namespace](c), secrets: kube.StoreOf[*corev1.Secret](c),
 	}
-	s.loop = kube.NewLoop("cleanup", 1, s.Sweep)
+	s.loop = kube.NewController("cleanup", 1, s.Sweep)
 	s.loop.Add(kube.Key{Name: "sweep"})
 	return s
 }
 
-// Parts are the loops of the house, for kube.Run.
-func (s *Cleanup) Parts() []kube.Runner { return []kube.Runner{s.loop} }
+// Runnables are the loops of the house, for kube.Run.
+func (s *Cleanup) Runnables() []kube.Runner { return []kube.Runner{s.loop} }
 
 // An orphan is something whose owner is gone, and how to delete it.
 type orphan struct {
-	patience time.Duration
-	delete   func(context.Context) error
+	timeout time.Duration
+	delete  func(context.Context) error
 }
 
 // Sweep looks once for what nobody owns.
@@ -73,7 +73,7 @@ type orphan struct {
 //  1. gather: metadata of namespaces and Secrets, and the names of owners
 //  2. decide: registration.Suspicion.Judge (pure)
 //  3. apply:  delete what is ripe, each after one more look at its owner
-func (s *Cleanup) Sweep(ctx context.Context, _ kube.Key) (kube.Next, error) {
+func (s *Cleanup) Sweep(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	orphans := map[string]orphan{}
 	for _, gather := range []func(context.Context, map[string]orphan) error{
 		s.orphanNamespaces, s.orphanValues, s.abandonedRequests,
@@ -84,7 +84,7 @@ func (s *Cleanup) Sweep(ctx context.Context, _ kube.Key) (kube.Next, error) {
 	}
 	seen := map[string]time.Duration{}
 	for name, o := range orphans {
-		seen[name] = o.patience
+		seen[name] = o.timeout
 	}
 	next, ripe := s.suspicion.Judge(seen, s.now())
 	s.suspicion = next
@@ -94,9 +94,9 @@ func (s *Cleanup) Sweep(ctx context.Context, _ kube.Key) (kube.Next, error) {
 		}
 	}
 	if len(next) > len(ripe) { // something waits for its second look
-		return kube.Next{After: registration.OrphanPatience}, nil
+		return kube.Result{After: registration.OrphanTimeout}, nil
 	}
-	return kube.Next{After: sweepInterval}, nil
+	return kube.Result{After: sweepInterval}, nil
 }
 
 // orphanNamespaces finds the namespaces of Clusters that are gone.
@@ -114,11 +114,11 @@ func (s *Cleanup) orphanNamespaces(ctx context.Context, orphans map[string]orpha
 		if owner == "" || clusters[owner] || n.DeletionTimestamp != nil || s.anothers(n) || !s.scope.Holds(kube.ParseKey(owner).Namespace) {
 			continue
 		}
-		patience, err := s.patience(ctx, n.Name)
+		timeout, err := s.timeout(ctx, n.Name)
 		if err != nil {
 			return err
 		}
-		orphans["Namespace "+n.Name] = orphan{patience, func(ctx context.Context) error {
+		orphans["Namespace "+n.Name] = orphan{timeout, func(ctx context.Context) error {
 			if _, err := s.clusters.Get(ctx, kube.ParseKey(owner)); !kube.IsGone(err) {
 				return err
 			}
@@ -129,19 +129,19 @@ func (s *Cleanup) orphanNamespaces(ctx context.Context, orphans map[string]orpha
 	return nil
 }
 
-// patience is longer for a namespace with orders that an agent may still
+// timeout is longer for a namespace with orders that an agent may still
 // answer.
-func (s *Cleanup) patience(ctx context.Context, namespace string) (time.Duration, error) {
+func (s *Cleanup) timeout(ctx context.Context, namespace string) (time.Duration, error) {
 	deployments, err := s.deployments.List(ctx, namespace, "")
 	if err != nil {
 		return 0, err
 	}
 	for _, bd := range deployments {
 		if bd.Annotations[fleet.AnnotationWithdrawn] != "" {
-			return registration.TombstonePatience, nil
+			return registration.TombstoneTimeout, nil
 		}
 	}
-	return registration.OrphanPatience, nil
+	return registration.OrphanTimeout, nil
 }
 
 // orphanValues finds Secrets of values whose Bundle or BundleDeployment is
@@ -171,10 +171,10 @@ func (s *Cleanup) orphanValues(ctx context.Context, orphans map[string]orphan) e
 		}
 		for _, secret := range secrets {
 			key := kube.KeyOf(secret)
-			if owners[key.String()] || s.anothers(secret) || !s.scope.Holds(workspaceOf(secret)) || s.now().Sub(secret.CreationTimestamp.Time) < registration.OrphanPatience {
+			if owners[key.String()] || s.anothers(secret) || !s.scope.Holds(workspaceOf(secret)) || s.now().Sub(secret.CreationTimestamp.Time) < registration.OrphanTimeout {
 				continue
 			}
-			orphans["Secret "+key.String()] = orphan{registration.OrphanPatience, func(ctx context.Context) error {
+			orphans["Secret "+key.String()] = orphan{registration.OrphanTimeout, func(ctx context.Context) error {
 				if err := v.live(ctx, key); !kube.IsGone(err) {
 					return err
 				}
@@ -213,7 +213,7 @@ func (s *Cleanup) abandonedRequests(ctx context.Context, orphans map[string]orph
 		if !registration.Abandoned(r, s.now()) || !s.scope.Holds(r.Namespace) {
 			continue
 		}
-		orphans["ClusterRegistration "+kube.KeyOf(r).String()] = orphan{registration.OrphanPatience, func(ctx context.Context) error {
+		orphans["ClusterRegistration "+kube.KeyOf(r).String()] = orphan{registration.OrphanTimeout, func(ctx context.Context) error {
 			live, err := s.requests.Get(ctx, kube.KeyOf(r))
 			if err != nil || !registration.Abandoned(live, s.now()) {
 				return ignoreGone(err)
@@ -239,7 +239,7 @@ func (s *Cleanup) names(ctx context.Context, kind string) (map[string]bool, erro
 func (s *Cleanup) list(ctx context.Context, kind schema.GroupVersionKind, w kube.Watch) ([]*meta, error) {
 	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
 	defer stop()
-	c := kube.NewMetaCache(s.client, kind, w, dietMeta)
+	c := kube.NewMetaCache(s.client, kind, w, stripMeta)
 	var found []*meta
 	err := kube.Run(ctx, nil, c, kube.RunnerFunc(func(context.Context) error {
 		found = c.List("") // runs once the cache is full

@@ -12,7 +12,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -31,8 +31,8 @@ const reasonNamespaceRefused = "NamespaceRefused"
 // takes both back when the Cluster is deleted. It withdraws nothing: what runs
 // downstream goes on running.
 type clusterLoop struct {
-	*House
-	loop       *kube.Loop
+	*Manager
+	loop       *kube.Controller
 	clusters   *kube.Store[*fleet.Cluster]
 	requests   *kube.Store[*fleet.ClusterRegistration]
 	namespaces *kube.Store[*corev1.Namespace]
@@ -40,16 +40,16 @@ type clusterLoop struct {
 	leases     *kube.Store[*coordinationv1.Lease]
 }
 
-func newClusterLoop(h *House, c *kube.Client) *clusterLoop {
+func newClusterLoop(h *Manager, c *kube.Client) *clusterLoop {
 	l := &clusterLoop{
-		House:    h,
+		Manager:  h,
 		clusters: kube.StoreOf[*fleet.Cluster](c), requests: kube.StoreOf[*fleet.ClusterRegistration](c),
 		namespaces: kube.StoreOf[*corev1.Namespace](c), configs: kube.StoreOf[*corev1.ConfigMap](c),
 		leases: kube.StoreOf[*coordinationv1.Lease](c),
 	}
-	l.loop = kube.NewLoop("clusters", 4, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
+	l.loop = kube.NewController("clusters", 4, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
 	h.view.clusters.OnChange(func(old, c *fleet.Cluster) {
-		if c != nil && clusterNews(old, c) {
+		if c != nil && clusterChanges(old, c) {
 			l.loop.Add(kube.KeyOf(c))
 		}
 	})
@@ -68,7 +68,7 @@ func newClusterLoop(h *House, c *kube.Client) *clusterLoop {
 //  2. decide: registration.NamespaceOf, MarkCluster, AdoptNamespace (pure)
 //  3. apply:  mark and finalizer, then the namespace where it is missing
 //  4. report: Cluster.status.namespace and condition Processed, once
-func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	c, ok := l.view.clusters.Get(key)
 	if !ok {
 		return kube.Done, nil
@@ -76,7 +76,7 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, e
 	if id := registration.OtherManager(c, l.cfg.Installation.Mark()); id != "" {
 		where, err := l.alive(ctx, id)
 		if err != nil || where != "" {
-			return kube.Next{After: lookAgain}, l.refuse(c, where, err)
+			return kube.Result{After: lookAgain}, l.refuse(c, where, err)
 		}
 	}
 	switch {
@@ -97,7 +97,7 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, e
 	if reason, message := judge(have, c); reason != "" {
 		return l.report(ctx, c, c, reason, message)
 	}
-	marked, err := l.clusters.Patch(ctx, c, l.rhythm.mark(registration.MarkCluster(c, name, l.cfg.Installation.Mark())))
+	marked, err := l.clusters.Patch(ctx, c, l.heartbeat.mark(registration.MarkCluster(c, name, l.cfg.Installation.Mark())))
 	if err != nil {
 		return kube.Done, err
 	}
@@ -120,7 +120,7 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, e
 
 // remove lets a Cluster go that is being deleted, unless it moves to another
 // workspace, it is protected, or its workspace waits for a decision about Bundles.
-func (l *clusterLoop) remove(ctx context.Context, c *fleet.Cluster) (kube.Next, error) {
+func (l *clusterLoop) remove(ctx context.Context, c *fleet.Cluster) (kube.Result, error) {
 	if stays, next, err := l.moves.stays(ctx, c); stays {
 		return next, err
 	}
@@ -128,7 +128,7 @@ func (l *clusterLoop) remove(ctx context.Context, c *fleet.Cluster) (kube.Next, 
 		return kube.Done, err
 	}
 	if waits, err := l.terminating.clusterWaits(ctx, c); waits || err != nil {
-		return kube.Next{After: undecidedAgain}, err
+		return kube.Result{After: undecidedAgain}, err
 	}
 	return kube.Done, l.release(ctx, c)
 }
@@ -139,7 +139,7 @@ func (l *clusterLoop) refuse(c *fleet.Cluster, where string, err error) error {
 		return err
 	}
 	err = fmt.Errorf("manage cluster %q: the manager in namespace %q has it, and is alive", kube.KeyOf(c), where)
-	return fault.WaitError(registration.ReasonOtherManager, lookAgain, err)
+	return reconcile.RequeueError(registration.ReasonOtherManager, lookAgain, err)
 }
 
 // alive finds the namespace of another manager if that is at work.
@@ -217,7 +217,7 @@ func judge(have metav1.Object, c *fleet.Cluster) (reason, message string) {
 
 // forestalled gives a namespace up that somebody else has made in the moment
 // before the manager could.
-func (l *clusterLoop) forestalled(ctx context.Context, c *fleet.Cluster, name string) (kube.Next, error) {
+func (l *clusterLoop) forestalled(ctx context.Context, c *fleet.Cluster, name string) (kube.Result, error) {
 	unmarked := registration.UnmarkCluster(c)
 	c, err := l.clusters.Patch(ctx, c, unmarked)
 	if err != nil {
@@ -228,7 +228,7 @@ func (l *clusterLoop) forestalled(ctx context.Context, c *fleet.Cluster, name st
 }
 
 // report writes the condition Processed, with what changed already says.
-func (l *clusterLoop) report(ctx context.Context, c, changed *fleet.Cluster, reason, message string) (kube.Next, error) {
+func (l *clusterLoop) report(ctx context.Context, c, changed *fleet.Cluster, reason, message string) (kube.Result, error) {
 	out := changed.DeepCopy()
 	out.Status.Conditions = condition.Set(c.Status.Conditions, registration.ProcessedCondition(c, reason, message), l.now())
 	if _, err := l.clusters.PatchStatus(ctx, c, out); err != nil {
@@ -240,7 +240,7 @@ func (l *clusterLoop) report(ctx context.Context, c, changed *fleet.Cluster, rea
 	if was := condition.Find(c.Status.Conditions, fleet.ConditionProcessed); was == nil || was.Reason != reason {
 		l.events.Event(c, kube.Warning, reason, message)
 	}
-	return kube.Next{After: lookAgain}, nil
+	return kube.Result{After: lookAgain}, nil
 }
 
 // release lets a deleted Cluster go: its namespace, and the requests that were

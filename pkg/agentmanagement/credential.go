@@ -46,7 +46,7 @@ func (l *requestLoop) holders(r *fleet.ClusterRegistration, c *fleet.Cluster) []
 
 // tend looks after the credential of a granted request, if its Cluster is the
 // manager's to look after. next is when the request is looked at anyway.
-func (l *requestLoop) tend(ctx context.Context, r *fleet.ClusterRegistration, next kube.Next) (kube.Next, error) {
+func (l *requestLoop) tend(ctx context.Context, r *fleet.ClusterRegistration, next kube.Result) (kube.Result, error) {
 	c, ok := l.view.clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
 	if !ok || withdrawal.Going(c) || registration.External(c) {
 		return next, nil

@@ -6,7 +6,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -34,7 +34,7 @@ func (l *requestLoop) room(r *fleet.ClusterRegistration) error {
 		return err
 	}
 	if known, ok := l.crowds.Load(t.UID); ok && l.now().Before(known.(crowd).until) {
-		return fault.WaitError(reasonPending, crowdRetry, errors.New(known.(crowd).why))
+		return reconcile.RequeueError(reasonPending, crowdRetry, errors.New(known.(crowd).why))
 	}
 	unseen := l.view.clusters.ByIndex(byUnseen, r.Namespace)
 	why := registration.Crowded(t, l.cfg.Settings.MaxPending, unseen, func(c *fleet.Cluster) []*fleet.ClusterRegistration {
@@ -47,5 +47,5 @@ func (l *requestLoop) room(r *fleet.ClusterRegistration) error {
 	if _, was := l.crowds.Swap(t.UID, crowd{why, l.now().Add(crowdKnown)}); !was {
 		l.events.Event(t, kube.Warning, reasonPending, why)
 	}
-	return fault.WaitError(reasonPending, crowdRetry, errors.New(why))
+	return reconcile.RequeueError(reasonPending, crowdRetry, errors.New(why))
 }

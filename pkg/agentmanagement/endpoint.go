@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -31,15 +31,15 @@ const (
 // apiServerCA vouches for. An agent that cannot trust it has no way to say so to
 // the manager.
 type endpointLoop struct {
-	*House
-	loop    *kube.Loop
+	*Manager
+	loop    *kube.Controller
 	trouble atomic.Pointer[string] // nil: nobody has looked yet
 	turned  atomic.Bool            // it was otherwise before, in this process
 }
 
-func newEndpointLoop(h *House) *endpointLoop {
-	l := &endpointLoop{House: h}
-	l.loop = kube.NewLoop("endpoint", 1, l.Reconcile)
+func newEndpointLoop(h *Manager) *endpointLoop {
+	l := &endpointLoop{Manager: h}
+	l.loop = kube.NewController("endpoint", 1, l.Reconcile)
 	if h.cfg.Settings.APIServerURL != "" {
 		l.loop.Add(kube.Key{Name: "apiServerURL"})
 	}
@@ -57,7 +57,7 @@ func (l *endpointLoop) problem() string {
 
 // Reconcile shakes hands with the manager's own address and sends nothing. An
 // address that cannot be reached from here proves nothing: agents may.
-func (l *endpointLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, error) {
+func (l *endpointLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	s := l.cfg.Settings
 	err := shake(ctx, s.APIServerURL, s.APIServerCA, s.AgentTLSMode == registration.TLSStrict)
 	text := ""
@@ -71,9 +71,9 @@ func (l *endpointLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, er
 		}
 	}
 	if err != nil {
-		return kube.Done, fault.WaitError(reasonAuthority, endpointLook, err)
+		return kube.Done, reconcile.RequeueError(reasonAuthority, endpointLook, err)
 	}
-	return kube.Next{After: endpointLook}, nil
+	return kube.Result{After: endpointLook}, nil
 }
 
 // shake tells why an agent that is given an address and an authority would not

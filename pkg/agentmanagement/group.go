@@ -8,7 +8,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -45,7 +45,7 @@ func (l *requestLoop) intoGroup(ctx context.Context, r *fleet.ClusterRegistratio
 	if err != nil {
 		err = fmt.Errorf("registration token %q puts clusters into a group, and this one has to wait: %w", t.Name, err)
 		l.events.Event(r, kube.Warning, reasonGroup, err.Error())
-		return "", fault.WaitError(reasonGroup, groupRetry, err)
+		return "", reconcile.RequeueError(reasonGroup, groupRetry, err)
 	}
 	maps.Copy(labels, given)
 	return name, nil

@@ -9,7 +9,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -45,9 +45,9 @@ func (l *requestLoop) replace(ctx context.Context, have *corev1.Secret, workspac
 		switch {
 		case !ok || r.DeletionTimestamp != nil || r.Status.Granted && !l.mayFetch(have):
 		case r.Namespace == workspace:
-			return fault.WaitError("Repeated", 0, fmt.Errorf("request %q of the same agent is answered", key))
+			return reconcile.RequeueError("Repeated", 0, fmt.Errorf("request %q of the same agent is answered", key))
 		default:
-			return fault.PermanentError(reasonRefused, fmt.Errorf("request %q has the same clientID and clientRandom", key))
+			return reconcile.TerminalError(reasonRefused, fmt.Errorf("request %q has the same clientID and clientRandom", key))
 		}
 	}
 	return l.secrets.Delete(ctx, kube.KeyOf(have), exactly(have))
@@ -59,7 +59,7 @@ func (l *requestLoop) mayFetch(s *corev1.Secret) bool {
 }
 
 // endHandover deletes a credential whose time to be fetched is over.
-func (l *requestLoop) endHandover(ctx context.Context, r *fleet.ClusterRegistration) (kube.Next, error) {
+func (l *requestLoop) endHandover(ctx context.Context, r *fleet.ClusterRegistration) (kube.Result, error) {
 	next := kube.Done
 	for _, s := range l.view.credentials.ByIndex(byRequest, kube.KeyOf(r).String()) {
 		left := registration.CredentialLeft(s.CreationTimestamp.Time, l.now())

@@ -15,17 +15,17 @@ import (
 // in with one identity, and requests that wait to be accepted. It takes a person's
 // word back once the request it was about is granted.
 type identityLoop struct {
-	*House
-	loop     *kube.Loop
+	*Manager
+	loop     *kube.Controller
 	clusters *kube.Store[*fleet.Cluster]
 
 	mu    sync.Mutex
 	sight map[kube.Key]*registration.Sights
 }
 
-func newIdentityLoop(h *House, c *kube.Client) *identityLoop {
-	l := &identityLoop{House: h, clusters: kube.StoreOf[*fleet.Cluster](c), sight: map[kube.Key]*registration.Sights{}}
-	l.loop = kube.NewLoop("identities", 2, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
+func newIdentityLoop(h *Manager, c *kube.Client) *identityLoop {
+	l := &identityLoop{Manager: h, clusters: kube.StoreOf[*fleet.Cluster](c), sight: map[kube.Key]*registration.Sights{}}
+	l.loop = kube.NewController("identities", 2, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
 	h.view.clusters.OnChange(l.onCluster)
 	h.view.requests.OnChange(func(old, r *fleet.ClusterRegistration) {
 		for _, one := range []*fleet.ClusterRegistration{old, r} {
@@ -46,7 +46,7 @@ func (l *identityLoop) onCluster(old, c *fleet.Cluster) {
 		l.mu.Unlock()
 		return
 	}
-	if old != nil && old.Status.Agent.Instance == c.Status.Agent.Instance && !clusterNews(old, c) {
+	if old != nil && old.Status.Agent.Instance == c.Status.Agent.Instance && !clusterChanges(old, c) {
 		return
 	}
 	l.mu.Lock()
@@ -62,7 +62,7 @@ func (l *identityLoop) onCluster(old, c *fleet.Cluster) {
 
 // Reconcile brings the conditions DuplicateIdentity and RegistrationWaiting of one
 // Cluster in line with what was seen.
-func (l *identityLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (l *identityLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	c, ok := l.view.clusters.Get(key)
 	if !ok || withdrawal.Going(c) || registration.External(c) {
 		return kube.Done, nil
@@ -82,7 +82,7 @@ func (l *identityLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, 
 	}
 	l.mu.Unlock()
 	changed := c.DeepCopy()
-	var next kube.Next
+	var next kube.Result
 	changed.Status.Conditions, next.After = registration.IdentityConditions(c, &sight, requests, l.now())
 	if _, err := l.clusters.PatchStatus(ctx, c, changed); err != nil {
 		return kube.Done, ignoreGone(err)

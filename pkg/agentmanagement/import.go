@@ -11,37 +11,37 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
 // Workers and times of imports. They wait for other clusters for most of their
 // time, so they are many, and none of them is anybody else's.
 const (
-	nearWorkers = 128
-	farWorkers  = 64
-	// nearLimit is how long a cluster has to answer that was not asked before, or
+	reachableWorkers   = 128
+	unreachableWorkers = 64
+	// reachableLimit is how long a cluster has to answer that was not asked before, or
 	// has answered. One that does not goes to the far workers, so that a hundred
 	// of them hold a hundred and first one up for a few seconds at most.
-	nearLimit = 2 * time.Second
-	// farLimit is how long one has to answer that has not, and how long any may
+	reachableLimit = 2 * time.Second
+	// unreachableLimit is how long one has to answer that has not, and how long any may
 	// take for one request.
-	farLimit = 15 * time.Second
+	unreachableLimit = 15 * time.Second
 	// importLimit is how long an import may take.
 	importLimit = time.Minute
 	// Back-off of clusters that cannot be reached.
-	farFirst = 30 * time.Second
-	farLast  = 10 * time.Minute
+	unreachableFirst = 30 * time.Second
+	unreachableLast  = 10 * time.Minute
 )
 
 // importLoop installs the agents of Clusters that name a kubeconfig, and tells
 // them where the manager is when that changes. Clusters that do not answer are
 // tried again by workers of their own.
 type importLoop struct {
-	*House
-	near, far *kube.Loop
-	turns     *importTurns
+	*Manager
+	reachable, unreachable *kube.Controller
+	turns                  *importWaves
 
 	clusters *kube.Store[*fleet.Cluster]
 	tokens   *kube.Store[*fleet.ClusterRegistrationToken]
@@ -69,9 +69,9 @@ type absence struct {
 // bySecret is the index of Clusters by the Secret that they name.
 const bySecret = "secret"
 
-func newImportLoop(h *House, c *kube.Client) *importLoop {
+func newImportLoop(h *Manager, c *kube.Client) *importLoop {
 	l := &importLoop{
-		House: h, client: c,
+		Manager: h, client: c,
 		clusters: kube.StoreOf[*fleet.Cluster](c), tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c),
 		secrets: kube.StoreOf[*corev1.Secret](c), accounts: kube.StoreOf[*corev1.ServiceAccount](c),
 		// As gitjob watches Secrets: neither Helm releases nor tokens nor what Fleet
@@ -79,30 +79,30 @@ func newImportLoop(h *House, c *kube.Client) *importLoop {
 		known: kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"), kube.Watch{
 			Labels: fleet.LabelManaged + "!=" + registration.True,
 			Fields: "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token",
-		}, dietSecret),
+		}, stripSecret),
 		away: map[kube.Key]*absence{}, looked: map[kube.Key]look{}, failed: map[kube.Key]bool{},
 		unseen: map[kube.Key]string{},
 	}
-	l.near = kube.NewLoop("imports", nearWorkers, kube.Within(h.cfg.Scope.Holds, l.Near))
-	l.far = kube.NewLoop("imports-away", farWorkers, kube.Within(h.cfg.Scope.Holds, l.Far))
+	l.reachable = kube.NewController("imports", reachableWorkers, kube.Within(h.cfg.Scope.Holds, l.reconcileReachable))
+	l.unreachable = kube.NewController("imports-away", unreachableWorkers, kube.Within(h.cfg.Scope.Holds, l.reconcileUnreachable))
 	l.turns = newImportTurns(l)
 	h.view.clusters.Index(bySecret, func(c *fleet.Cluster) []string {
 		if c.Spec.KubeConfigSecret == "" {
 			return nil
 		}
-		return []string{kube.Key{Namespace: imports.NamespaceOfSecret(c), Name: c.Spec.KubeConfigSecret}.String()}
+		return []string{kube.Key{Namespace: clusterimport.NamespaceOfSecret(c), Name: c.Spec.KubeConfigSecret}.String()}
 	})
 	l.wakeUps()
 	return l
 }
 
-// dietSecret leaves the identity of a Secret.
-func dietSecret(m *meta) {
+// stripSecret leaves the identity of a Secret.
+func stripSecret(m *meta) {
 	m.Labels, m.Annotations, m.OwnerReferences, m.Finalizers = nil, nil, nil, nil
 }
 
 func (l *importLoop) parts() []kube.Runner {
-	return []kube.Runner{l.known, l.near, l.far, l.turns.loop}
+	return []kube.Runner{l.known, l.reachable, l.unreachable, l.turns.loop}
 }
 
 // wakeUps registers what may change the next step.
@@ -111,7 +111,7 @@ func (l *importLoop) wakeUps() {
 	v.clusters.OnChange(l.clusterChanged)
 	l.known.OnChange(func(old, s *meta) {
 		for _, c := range v.clusters.ByIndex(bySecret, kube.KeyOf(either(old, s)).String()) {
-			l.near.Add(kube.KeyOf(c))
+			l.reachable.Add(kube.KeyOf(c))
 		}
 	})
 	v.tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) { l.wakeOwner(either(old, t)) })
@@ -163,24 +163,24 @@ func (l *importLoop) clusterChanged(old, c *fleet.Cluster) {
 	if c.Spec.KubeConfigSecret == "" {
 		return
 	}
-	if clusterNews(old, c) || importNews(old, c) {
-		l.near.Add(kube.KeyOf(c))
+	if clusterChanges(old, c) || importChanges(old, c) {
+		l.reachable.Add(kube.KeyOf(c))
 	}
-	if turnNews(old, c) {
+	if turnChanges(old, c) {
 		l.turns.wake()
 	}
 }
 
-// turnNews reports whether a change of a Cluster matters to imports.Plan. The first
+// turnChanges reports whether a change of a Cluster matters to clusterimport.Plan. The first
 // sight of one does not: its own turn wakes up the others.
-func turnNews(old, c *fleet.Cluster) bool {
-	return old != nil && (old.Annotations[imports.AnnotationImported] != c.Annotations[imports.AnnotationImported] ||
-		old.Labels[imports.LabelCanary] != c.Labels[imports.LabelCanary] ||
+func turnChanges(old, c *fleet.Cluster) bool {
+	return old != nil && (old.Annotations[clusterimport.AnnotationImported] != c.Annotations[clusterimport.AnnotationImported] ||
+		old.Labels[clusterimport.LabelCanary] != c.Labels[clusterimport.LabelCanary] ||
 		old.Spec.Paused != c.Spec.Paused || online(old) != online(c))
 }
 
-// importNews tells whether a change of a Cluster's status matters to imports.
-func importNews(old, c *fleet.Cluster) bool {
+// importChanges tells whether a change of a Cluster's status matters to imports.
+func importChanges(old, c *fleet.Cluster) bool {
 	return old == nil || old.Status.AgentConfigChanged != c.Status.AgentConfigChanged
 }
 
@@ -201,7 +201,7 @@ func (l *importLoop) wakeOf(namespace string, owners []metav1.OwnerReference) {
 // wakeCluster wakes a Cluster up whose agent the manager installs.
 func (l *importLoop) wakeCluster(key kube.Key) {
 	if c, ok := l.view.clusters.Get(key); ok && l.concerns(c) {
-		l.near.Add(key)
+		l.reachable.Add(key)
 		l.turns.wake()
 	}
 }
@@ -214,30 +214,30 @@ func (l *importLoop) concerns(c *fleet.Cluster) bool {
 		kube.KeyOf(c) != local && registration.OtherManager(c, l.cfg.Installation.Mark()) == ""
 }
 
-// Near looks at a Cluster that answers, as far as is known.
-func (l *importLoop) Near(ctx context.Context, key kube.Key) (kube.Next, error) {
+// reconcileReachable looks at a Cluster that answers, as far as is known.
+func (l *importLoop) reconcileReachable(ctx context.Context, key kube.Key) (kube.Result, error) {
 	c, ok := l.view.clusters.Get(key)
 	if !ok || !l.concerns(c) {
 		l.forget(key)
 		return kube.Done, nil
 	}
 	if l.isAway(c) {
-		l.far.Add(key) // what the far workers waited for may have come
+		l.unreachable.Add(key) // what the far workers waited for may have come
 		return kube.Done, nil
 	}
-	return l.turn(ctx, c, nearLimit)
+	return l.reconcile(ctx, c, reachableLimit)
 }
 
-// Far looks at a Cluster that did not answer.
-func (l *importLoop) Far(ctx context.Context, key kube.Key) (kube.Next, error) {
+// reconcileUnreachable looks at a Cluster that did not answer.
+func (l *importLoop) reconcileUnreachable(ctx context.Context, key kube.Key) (kube.Result, error) {
 	c, ok := l.view.clusters.Get(key)
 	if !ok || !l.concerns(c) || !l.isAway(c) {
 		return kube.Done, nil
 	}
 	if left := l.restOf(key); left > 0 {
-		return kube.Next{After: left}, nil
+		return kube.Result{After: left}, nil
 	}
-	return l.turn(ctx, c, farLimit)
+	return l.reconcile(ctx, c, unreachableLimit)
 }
 
 // restOf is for how long a Cluster that did not answer is left alone.
@@ -250,14 +250,14 @@ func (l *importLoop) restOf(key kube.Key) time.Duration {
 	return 0
 }
 
-// turn brings the agent of one Cluster in order.
+// reconcile brings the agent of one Cluster in order.
 //
 //  1. gather: the Cluster, the last import, what its Secret says; all from
 //     caches, as long as that has not changed; the Cluster itself before an import
-//  2. decide: imports.Due, and for what concerns many the turns of imports.Plan
+//  2. decide: clusterimport.Due, and for what concerns many the turns of clusterimport.Plan
 //  3. apply:  the registration token, then the agent, through the kubeconfig
 //  4. report: the annotation of the import, condition Imported, status fields
-func (l *importLoop) turn(ctx context.Context, c *fleet.Cluster, limit time.Duration) (kube.Next, error) {
+func (l *importLoop) reconcile(ctx context.Context, c *fleet.Cluster, limit time.Duration) (kube.Result, error) {
 	key := kube.KeyOf(c)
 	if _, ok := registration.DeploymentNamespace(c); !ok || suspended(l.agents.brake, l.cfg.Namespace) {
 		return kube.Done, nil // its namespace, or the end of the brake, wakes it up
@@ -270,21 +270,21 @@ func (l *importLoop) turn(ctx context.Context, c *fleet.Cluster, limit time.Dura
 		return l.ended(ctx, c, err)
 	}
 	c = facts.Cluster
-	need, reason := imports.Due(facts)
+	need, reason := clusterimport.Due(facts)
 	switch {
-	case need == imports.None:
+	case need == clusterimport.None:
 		l.succeeded(key)
 		return l.settle(ctx, facts)
-	case need == imports.InTurn && !l.turns.has(key, facts.Offer.Terms()):
+	case need == clusterimport.InTurn && !l.turns.has(key, facts.Offer.Terms()):
 		l.turns.wake()
 		return kube.Done, nil
 	}
-	if need == imports.Anew {
+	if need == clusterimport.Anew {
 		err = l.remake(ctx, facts, limit)
 	} else {
 		err = l.importCluster(ctx, facts, limit)
 	}
-	if isUnreachable(err) && limit == nearLimit {
+	if isUnreachable(err) && limit == reachableLimit {
 		l.leave(c)
 		return kube.Done, nil
 	}
@@ -300,25 +300,25 @@ func (l *importLoop) turn(ctx context.Context, c *fleet.Cluster, limit time.Dura
 
 // latest gathers what is known of a Cluster. The cache may not know yet of the last
 // import: a Cluster that seems to need one is read itself.
-func (l *importLoop) latest(ctx context.Context, c *fleet.Cluster) (imports.Facts, error) {
+func (l *importLoop) latest(ctx context.Context, c *fleet.Cluster) (clusterimport.Facts, error) {
 	facts, err := l.facts(ctx, c)
 	if err != nil {
 		return facts, err
 	}
-	need, _ := imports.Due(facts)
-	if need == imports.None || need == imports.InTurn && !l.turns.has(kube.KeyOf(c), facts.Offer.Terms()) {
+	need, _ := clusterimport.Due(facts)
+	if need == clusterimport.None || need == clusterimport.InTurn && !l.turns.has(kube.KeyOf(c), facts.Offer.Terms()) {
 		return facts, nil
 	}
 	if c, err = l.clusters.Get(ctx, kube.KeyOf(c)); err != nil {
-		return imports.Facts{}, err
+		return clusterimport.Facts{}, err
 	}
 	return l.facts(ctx, c)
 }
 
 // ended reports an import that did not go through.
-func (l *importLoop) ended(ctx context.Context, c *fleet.Cluster, err error) (kube.Next, error) {
+func (l *importLoop) ended(ctx context.Context, c *fleet.Cluster, err error) (kube.Result, error) {
 	key := kube.KeyOf(c)
-	if kube.IsConflict(err) || fault.IsWait(err) && fault.ReasonOf(err) == fleet.ReasonProgressing {
+	if kube.IsConflict(err) || reconcile.IsRequeue(err) && reconcile.ReasonOf(err) == fleet.ReasonProgressing {
 		return kube.Done, err
 	}
 	l.mu.Lock()
@@ -336,7 +336,7 @@ func (l *importLoop) ended(ctx context.Context, c *fleet.Cluster, err error) (ku
 	if a := l.away[key]; a != nil {
 		delay := a.delays.Next()
 		a.until = l.now().Add(delay)
-		return kube.Done, fault.WaitError(imports.ReasonUnreachable, delay, err)
+		return kube.Done, reconcile.RequeueError(clusterimport.ReasonUnreachable, delay, err)
 	}
 	return kube.Done, err // its Secret has just changed
 }
@@ -345,11 +345,11 @@ func (l *importLoop) ended(ctx context.Context, c *fleet.Cluster, err error) (ku
 func (l *importLoop) leave(c *fleet.Cluster) {
 	key := kube.KeyOf(c)
 	l.mu.Lock()
-	l.away[key] = &absence{delays: kube.Backoff{First: farFirst, Last: farLast}, secret: l.version(c)}
+	l.away[key] = &absence{delays: kube.Backoff{First: unreachableFirst, Last: unreachableLast}, secret: l.version(c)}
 	l.failed[key] = true
 	l.mu.Unlock()
 	l.turns.wake()
-	l.far.Add(key)
+	l.unreachable.Add(key)
 }
 
 // isAway tells whether a Cluster did not answer, through the Secret that it has
@@ -391,11 +391,11 @@ func (l *importLoop) hasFailed(key kube.Key) bool {
 // it; empty: there is none.
 func (l *importLoop) version(c *fleet.Cluster) string {
 	if s, ok := l.secretOf(c); ok {
-		return imports.VersionOf(s)
+		return clusterimport.VersionOf(s)
 	}
 	return ""
 }
 
 func (l *importLoop) secretOf(c *fleet.Cluster) (*meta, bool) {
-	return l.known.Get(kube.Key{Namespace: imports.NamespaceOfSecret(c), Name: c.Spec.KubeConfigSecret})
+	return l.known.Get(kube.Key{Namespace: clusterimport.NamespaceOfSecret(c), Name: c.Spec.KubeConfigSecret})
 }

@@ -9,15 +9,15 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/agents"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/agentrollout"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
 // wishes is a digest of what a Cluster asks of its agent; empty where nobody updates
 // that agent.
 func (l *importLoop) wishes(c *fleet.Cluster) string {
-	m := agents.Manager{Settings: l.cfg.Settings, System: l.system}
+	m := agentrollout.Manager{Settings: l.cfg.Settings, System: l.system}
 	if !m.Manages(c) {
 		return ""
 	}
@@ -26,9 +26,9 @@ func (l *importLoop) wishes(c *fleet.Cluster) string {
 
 // handed tells whether the agent has deployed, itself, what it was installed with.
 // From then on it knows what to take back.
-func (l *importLoop) handed(ctx context.Context, f imports.Facts) (bool, error) {
+func (l *importLoop) handed(ctx context.Context, f clusterimport.Facts) (bool, error) {
 	b, ok := l.agents.known.Get(bundleOf(f.Cluster))
-	if !ok || b.Status.Summary.Ready == 0 || b.Annotations[agents.AnnotationOwn] != f.Record.Own {
+	if !ok || b.Status.Summary.Ready == 0 || b.Annotations[agentrollout.AnnotationOwn] != f.Record.Own {
 		return false, nil
 	}
 	return l.agents.arrived(ctx, f.Cluster, b)
@@ -36,7 +36,7 @@ func (l *importLoop) handed(ctx context.Context, f imports.Facts) (bool, error) 
 
 // remake makes the objects of an agent as its Cluster asks for them now. limit is
 // how long the cluster has to answer.
-func (l *importLoop) remake(ctx context.Context, f imports.Facts, limit time.Duration) error {
+func (l *importLoop) remake(ctx context.Context, f clusterimport.Facts, limit time.Duration) error {
 	c := f.Cluster
 	secret, err := l.kubeconfig(ctx, c)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
@@ -32,7 +32,7 @@ func (d *downstream) worksFor(ctx context.Context, in string) (string, error) {
 	if err != nil {
 		return "", nil //nolint:nilerr // whatever it is, it is not ours
 	}
-	account := imports.AccountOf(a.Token)
+	account := clusterimport.AccountOf(a.Token)
 	if account.UID == "" {
 		return "", nil
 	}
@@ -73,7 +73,7 @@ func (d *downstream) before(ctx context.Context, former []*fleet.Cluster, in []s
 func (l *importLoop) identify(ctx context.Context, c *fleet.Cluster, access kubeconfig.Access, in string) (before *fleet.Cluster, err error) {
 	former, err := l.moves.former(ctx, c)
 	if errors.Is(err, errUnseen) { // it may be another one's, and then has that one's name
-		return nil, fault.WaitError(workspace.ReasonRancherUnseen, askAgain, err)
+		return nil, reconcile.RequeueError(workspace.ReasonRancherUnseen, askAgain, err)
 	}
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (l *importLoop) recognise(ctx context.Context, c *fleet.Cluster, access kub
 // dial is a connection to the cluster of a Cluster, for which objects of some others
 // are its own.
 func (l *importLoop) dial(c *fleet.Cluster, access kubeconfig.Access, former ...*fleet.Cluster) (*downstream, error) {
-	mark := imports.MarkFor(l.system.ManagerID, c)
+	mark := clusterimport.MarkFor(l.system.ManagerID, c)
 	for _, f := range former {
 		if f != nil {
 			mark.Former = append(mark.Former, kube.KeyOf(f).String())

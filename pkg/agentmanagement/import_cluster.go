@@ -11,10 +11,10 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -28,13 +28,13 @@ const (
 // look is what the Secret of a Cluster says, and which version of it.
 type look struct {
 	version string
-	offer   imports.Offer
+	offer   clusterimport.Offer
 }
 
 // facts gathers what is known of a Cluster. A Secret is read where it has
 // changed since the last import, and no more often than it changes.
-func (l *importLoop) facts(ctx context.Context, c *fleet.Cluster) (imports.Facts, error) {
-	f := imports.Facts{Cluster: c, Record: imports.RecordOf(c), Namespace: l.namespace(c)}
+func (l *importLoop) facts(ctx context.Context, c *fleet.Cluster) (clusterimport.Facts, error) {
+	f := clusterimport.Facts{Cluster: c, Record: clusterimport.RecordOf(c), Namespace: l.namespace(c)}
 	_, f.Token = l.view.tokens.Get(l.tokenKey(c))
 	if f.Record != nil {
 		f.Arrived = f.Record.Taken() || f.Record.Arrived(l.granted(c))
@@ -66,13 +66,13 @@ func (l *importLoop) tokenKey(c *fleet.Cluster) kube.Key {
 
 // offer is what the agent of a Cluster is to be told; nil where its Secret is
 // gone for now, so that nothing new is known.
-func (l *importLoop) offer(ctx context.Context, c *fleet.Cluster, r *imports.Record) (*imports.Offer, error) {
-	settings := imports.Offer{URL: l.cfg.Settings.APIServerURL, CA: l.cfg.Settings.APIServerCA, TLSMode: l.cfg.Settings.AgentTLSMode}
+func (l *importLoop) offer(ctx context.Context, c *fleet.Cluster, r *clusterimport.Record) (*clusterimport.Offer, error) {
+	settings := clusterimport.Offer{URL: l.cfg.Settings.APIServerURL, CA: l.cfg.Settings.APIServerCA, TLSMode: l.cfg.Settings.AgentTLSMode}
 	s, there := l.secretOf(c)
 	if r == nil || !there {
 		return nil, nil // an import reads it anyhow
 	}
-	version := imports.VersionOf(s)
+	version := clusterimport.VersionOf(s)
 	if r.Secret == version && !r.FromSecret {
 		return &settings, nil
 	}
@@ -91,7 +91,7 @@ func (l *importLoop) offer(ctx context.Context, c *fleet.Cluster, r *imports.Rec
 		if err != nil {
 			return nil, err
 		}
-		known = look{version: version, offer: imports.OfferTo(settings, secret.Data)}
+		known = look{version: version, offer: clusterimport.OfferTo(settings, secret.Data)}
 		l.mu.Lock()
 		l.looked[key] = known
 		l.mu.Unlock()
@@ -101,7 +101,7 @@ func (l *importLoop) offer(ctx context.Context, c *fleet.Cluster, r *imports.Rec
 
 // transient is an error that says nothing about the Cluster; nil for one that does.
 func transient(err error) error {
-	if fault.IsPermanent(err) || fault.IsWait(err) {
+	if reconcile.IsTerminal(err) || reconcile.IsRequeue(err) {
 		return nil
 	}
 	return err
@@ -109,7 +109,7 @@ func transient(err error) error {
 
 // settle reports a Cluster whose agent has what it needs, and ends the token that
 // it was installed with once its own credential is in use.
-func (l *importLoop) settle(ctx context.Context, f imports.Facts) (kube.Next, error) {
+func (l *importLoop) settle(ctx context.Context, f clusterimport.Facts) (kube.Result, error) {
 	if f.Record.Own != "" {
 		handed, err := l.handed(ctx, f)
 		if err != nil {
@@ -132,10 +132,10 @@ func (l *importLoop) settle(ctx context.Context, f imports.Facts) (kube.Next, er
 		}
 	}
 	if !f.Arrived {
-		if left := f.Record.Since.Add(imports.DefaultPace.Patience).Sub(l.now()); left > 0 {
+		if left := f.Record.Since.Add(clusterimport.DefaultPace.Timeout).Sub(l.now()); left > 0 {
 			next = sooner(next, left)
 		} else {
-			silent = fault.WaitError(imports.ReasonSilent, 0, fmt.Errorf(
+			silent = reconcile.RequeueError(clusterimport.ReasonSilent, 0, fmt.Errorf(
 				"the agent was installed in namespace %q and told of %s, and has not registered: kubectl -n %s logs deployment/fleet-agent says why",
 				f.Record.Namespace, f.Record.URL, f.Record.Namespace))
 			l.turns.wake() // the others may have to wait because of it
@@ -146,7 +146,7 @@ func (l *importLoop) settle(ctx context.Context, f imports.Facts) (kube.Next, er
 
 // endToken deletes the registration token of an agent that works with its own
 // credential.
-func (l *importLoop) endToken(ctx context.Context, f imports.Facts) error {
+func (l *importLoop) endToken(ctx context.Context, f clusterimport.Facts) error {
 	t, ok := l.view.tokens.Get(l.tokenKey(f.Cluster))
 	if !ok {
 		return nil
@@ -173,18 +173,18 @@ func (l *importLoop) used(r *fleet.ClusterRegistration) bool {
 
 // importCluster installs the agent of a Cluster, or tells it what is new. limit
 // is how long the cluster has to answer.
-func (l *importLoop) importCluster(ctx context.Context, f imports.Facts, limit time.Duration) error {
+func (l *importLoop) importCluster(ctx context.Context, f clusterimport.Facts, limit time.Duration) error {
 	c := f.Cluster
 	secret, err := l.kubeconfig(ctx, c)
 	if err != nil {
 		return err
 	}
-	offer := imports.OfferTo(imports.Offer{
+	offer := clusterimport.OfferTo(clusterimport.Offer{
 		URL: l.cfg.Settings.APIServerURL, CA: l.cfg.Settings.APIServerCA, TLSMode: l.cfg.Settings.AgentTLSMode,
 	}, secret.Data)
 	if offer.URL == "" {
-		return fault.PermanentError(imports.ReasonNoAddress, fmt.Errorf(
-			"install the agent: nobody says where it reaches this manager: set chart value apiServerURL, or key %s of Secret %s", imports.KeyAPIServerURL, kube.KeyOf(secret)))
+		return reconcile.TerminalError(clusterimport.ReasonNoAddress, fmt.Errorf(
+			"install the agent: nobody says where it reaches this manager: set chart value apiServerURL, or key %s of Secret %s", clusterimport.KeyAPIServerURL, kube.KeyOf(secret)))
 	}
 	agent, err := l.wantedAgent(ctx, c)
 	if err != nil {
@@ -205,9 +205,9 @@ func (l *importLoop) importCluster(ctx context.Context, f imports.Facts, limit t
 		return err
 	}
 	b.APIServerURL, b.APIServerCA = offer.URL, offer.CA
-	record := imports.Record{
+	record := clusterimport.Record{
 		Terms: offer.Terms(), FromSecret: offer.FromSecret, Since: token.CreationTimestamp.Time,
-		Namespace: agent.Namespace, Generation: c.Spec.RedeployAgentGeneration, Secret: imports.VersionOf(secret),
+		Namespace: agent.Namespace, Generation: c.Spec.RedeployAgentGeneration, Secret: clusterimport.VersionOf(secret),
 		WasOnline: online(c), AdoptFrom: adoptFrom(f, before, agent.Namespace), Own: l.wishes(c),
 	}
 	o := order{agent: agent, bootstrap: b, from: record.AdoptFrom, before: before}
@@ -220,9 +220,9 @@ func (l *importLoop) importCluster(ctx context.Context, f imports.Facts, limit t
 // reach finds out how the cluster of a kubeconfig is reached. limit is how long it
 // has to answer.
 func (l *importLoop) reach(ctx context.Context, secret *corev1.Secret, limit time.Duration) (kubeconfig.Access, error) {
-	access, err := kubeconfig.Parse(secret.Data[imports.KeyKubeconfig])
+	access, err := kubeconfig.Parse(secret.Data[clusterimport.KeyKubeconfig])
 	if err != nil {
-		return access, fmt.Errorf("key %s of Secret %s: %w", imports.KeyKubeconfig, kube.KeyOf(secret), err)
+		return access, fmt.Errorf("key %s of Secret %s: %w", clusterimport.KeyKubeconfig, kube.KeyOf(secret), err)
 	}
 	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
@@ -244,7 +244,7 @@ type order struct {
 
 // adoptFrom is the namespace of the agent that a Cluster, or the one whose place it
 // takes, had before; empty: it had none in another one.
-func adoptFrom(f imports.Facts, before *fleet.Cluster, to string) string {
+func adoptFrom(f clusterimport.Facts, before *fleet.Cluster, to string) string {
 	from := f.Cluster.Status.Agent.Namespace
 	switch {
 	case f.Record != nil:
@@ -290,7 +290,7 @@ func (l *importLoop) ownCluster(uid, in string) error {
 	}
 	local := l.cfg.Settings.Bootstrap
 	if in == l.cfg.Namespace || local.Namespace != "" && in == local.AgentNamespace {
-		return fault.PermanentError(imports.ReasonOwnCluster, fmt.Errorf(
+		return reconcile.TerminalError(clusterimport.ReasonOwnCluster, fmt.Errorf(
 			"install the agent: the kubeconfig leads to the manager's own cluster, and namespace %q there is taken: set agentNamespace to another one", in))
 	}
 	return nil
@@ -298,7 +298,7 @@ func (l *importLoop) ownCluster(uid, in string) error {
 
 // issued is the Cluster, "<namespace>/<name>", for whose agent an account was made;
 // empty: it is no agent's.
-func (l *importLoop) issued(ctx context.Context, a imports.Account) (string, error) {
+func (l *importLoop) issued(ctx context.Context, a clusterimport.Account) (string, error) {
 	account, err := l.accounts.Get(ctx, kube.Key{Namespace: a.Namespace, Name: a.Name})
 	if err != nil || string(account.UID) != a.UID {
 		return "", ignoreGone(err)
@@ -313,15 +313,15 @@ func (l *importLoop) issued(ctx context.Context, a imports.Account) (string, err
 
 // mayRead tells whether the Secret that a Cluster names may be read; nil if it may.
 // The proof is empty where none was needed for that.
-func (l *importLoop) mayRead(ctx context.Context, c *fleet.Cluster) (imports.Proof, error) {
-	if imports.MayRead(c, imports.Proof{}) == nil {
-		return imports.Proof{}, nil
+func (l *importLoop) mayRead(ctx context.Context, c *fleet.Cluster) (clusterimport.Proof, error) {
+	if clusterimport.MayRead(c, clusterimport.Proof{}) == nil {
+		return clusterimport.Proof{}, nil
 	}
 	proof, err := l.rancher.proof(ctx, c)
 	if err != nil {
 		return proof, err
 	}
-	return proof, imports.MayRead(c, proof)
+	return proof, clusterimport.MayRead(c, proof)
 }
 
 // kubeconfig reads the Secret that a Cluster names, if it may.
@@ -330,22 +330,22 @@ func (l *importLoop) kubeconfig(ctx context.Context, c *fleet.Cluster) (*corev1.
 	if err != nil {
 		return nil, err
 	}
-	key := kube.Key{Namespace: imports.NamespaceOfSecret(c), Name: c.Spec.KubeConfigSecret}
+	key := kube.Key{Namespace: clusterimport.NamespaceOfSecret(c), Name: c.Spec.KubeConfigSecret}
 	s, err := l.secrets.Get(ctx, key)
 	if kube.IsGone(err) {
-		return nil, fault.PermanentError(imports.ReasonSecretMissing, fmt.Errorf(
+		return nil, reconcile.TerminalError(clusterimport.ReasonSecretMissing, fmt.Errorf(
 			"install the agent: Secret %s (kubeConfigSecret) is not there", key))
 	}
 	if err != nil {
 		return nil, err
 	}
-	if imports.MayUse(c, s, proof) == nil {
+	if clusterimport.MayUse(c, s, proof) == nil {
 		return s, nil
 	}
 	if proof, err = l.rancher.proof(ctx, c); err != nil {
 		return nil, err
 	}
-	return s, imports.MayUse(c, s, proof)
+	return s, clusterimport.MayUse(c, s, proof)
 }
 
 // token is the registration token of an import, and what its Secret says. One
@@ -369,7 +369,7 @@ func (l *importLoop) token(ctx context.Context, c *fleet.Cluster) (*fleet.Cluste
 		// A request of the same second may be older: the one that is made now would be taken to
 		// be spent as well, and the next one.
 		if age := l.now().Sub(t.CreationTimestamp.Time); age >= 0 && age < lookSoon {
-			return nil, none, fault.WaitError(fleet.ReasonProgressing, lookSoon, errors.New("install the agent: the registration token is replaced"))
+			return nil, none, reconcile.RequeueError(fleet.ReasonProgressing, lookSoon, errors.New("install the agent: the registration token is replaced"))
 		}
 		if err := l.tokens.Delete(ctx, key, exactly(t)); err != nil {
 			return nil, none, err
@@ -399,12 +399,12 @@ func (l *importLoop) spent(c *fleet.Cluster, t *fleet.ClusterRegistrationToken) 
 		own = own || ref.UID == c.UID
 	}
 	left := t.CreationTimestamp.Add(importTokenTTL).Sub(l.now())
-	r := imports.Record{Since: t.CreationTimestamp.Time}
+	r := clusterimport.Record{Since: t.CreationTimestamp.Time}
 	return t.DeletionTimestamp == nil && (!own || left < tokenLeft || r.Arrived(l.granted(c)))
 }
 
 // underWay says that an import goes on as soon as the next news come. Not all news wake
 // it up: those of a token that has the name of its own and is somebody else's do not.
 func (l *importLoop) underWay(what string) error {
-	return fault.WaitError(fleet.ReasonProgressing, lookAgain, fmt.Errorf("install the agent: %s", what))
+	return reconcile.RequeueError(fleet.ReasonProgressing, lookAgain, fmt.Errorf("install the agent: %s", what))
 }

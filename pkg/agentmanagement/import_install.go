@@ -16,9 +16,9 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -31,9 +31,9 @@ const podsGoing = 2 * time.Second
 // nor deletes.
 type downstream struct {
 	client *kube.Client
-	mark   imports.Mark
+	mark   clusterimport.Mark
 	// issued is the Cluster for whose agent an account was made; empty: none's.
-	issued func(context.Context, imports.Account) (string, error)
+	issued func(context.Context, clusterimport.Account) (string, error)
 
 	secrets     *kube.Store[*corev1.Secret]
 	namespaces  *kube.Store[*corev1.Namespace]
@@ -42,16 +42,16 @@ type downstream struct {
 }
 
 // dial is a connection to a cluster, which writes under the same names as c.
-func dial(c *kube.Client, a kubeconfig.Access, m imports.Mark, p kube.ImportPolicy) (*downstream, error) {
-	own, err := kube.ConnectImported(kube.Config{UserAgent: c.REST().UserAgent, FieldManager: c.FieldManager()}, a, p, farLimit)
+func dial(c *kube.Client, a kubeconfig.Access, m clusterimport.Mark, p kube.ImportPolicy) (*downstream, error) {
+	own, err := kube.ConnectImported(kube.Config{UserAgent: c.REST().UserAgent, FieldManager: c.FieldManager()}, a, p, unreachableLimit)
 	if err != nil {
-		return nil, fault.PermanentError(kubeconfig.ReasonUnreadable, fmt.Errorf("use kubeconfig of %s: it cannot be used to connect", a.Server))
+		return nil, reconcile.TerminalError(kubeconfig.ReasonUnreadable, fmt.Errorf("use kubeconfig of %s: it cannot be used to connect", a.Server))
 	}
 	return downstreamOf(own, m), nil
 }
 
 // downstreamOf is the cluster of a connection.
-func downstreamOf(own *kube.Client, m imports.Mark) *downstream {
+func downstreamOf(own *kube.Client, m clusterimport.Mark) *downstream {
 	return &downstream{
 		client: own, mark: m, secrets: kube.StoreOf[*corev1.Secret](own),
 		namespaces: kube.StoreOf[*corev1.Namespace](own), pods: kube.StoreOf[*corev1.Pod](own),
@@ -71,7 +71,7 @@ func (d *downstream) identity(ctx context.Context) (string, error) {
 // A thing is one object of an agent, of whatever kind.
 type thing interface {
 	// look reads what is there, and says whose that is if it must be left alone.
-	look(ctx context.Context, m imports.Mark, known bool) (foreign string, err error)
+	look(ctx context.Context, m clusterimport.Mark, known bool) (foreign string, err error)
 	// apply makes it as it is wanted, unless it was last applied like that.
 	apply(ctx context.Context) error
 	// remove deletes what look has found, if it is still that.
@@ -101,7 +101,7 @@ func (o *object[P]) String() string { return o.kind + " " + kube.KeyOf(o.want).S
 // somebody else has decided what is let through.
 func (o *object[P]) optional() bool { return o.kind == "NetworkPolicy" }
 
-func (o *object[P]) look(ctx context.Context, m imports.Mark, known bool) (string, error) {
+func (o *object[P]) look(ctx context.Context, m clusterimport.Mark, known bool) (string, error) {
 	have, err := o.store.Get(ctx, kube.KeyOf(o.want))
 	if kube.IsGone(err) {
 		o.there = false
@@ -199,14 +199,14 @@ func (d *downstream) survey(ctx context.Context, in string, all []thing) ([]thin
 		case foreign == "":
 			ours = append(ours, t)
 		case !t.optional():
-			return nil, fault.WaitError(imports.ReasonForeign, importRetry, fmt.Errorf(
+			return nil, reconcile.RequeueError(clusterimport.ReasonForeign, importRetry, fmt.Errorf(
 				"install the agent: %s is there and %s; nothing was changed: remove that agent, or set agentNamespace", t, foreign))
 		}
 	}
 	bootstrap, err := d.secrets.Get(ctx, kube.Key{Namespace: in, Name: fleet.SecretAgentBootstrap})
 	if err == nil {
 		if foreign := d.mark.Foreign(bootstrap, known); foreign != "" {
-			return nil, fault.WaitError(imports.ReasonForeign, importRetry, fmt.Errorf(
+			return nil, reconcile.RequeueError(clusterimport.ReasonForeign, importRetry, fmt.Errorf(
 				"install the agent: Secret %s is there and %s; nothing was changed", kube.KeyOf(bootstrap), foreign))
 		}
 	}
@@ -281,7 +281,7 @@ func (d *downstream) move(ctx context.Context, o order) error {
 	old.Namespace = o.from
 	gone, err := d.leave(ctx, old)
 	if err == nil && !gone {
-		err = fault.WaitError(fleet.ReasonProgressing, podsGoing, fmt.Errorf("move the agent: its pods in namespace %q are going", o.from))
+		err = reconcile.RequeueError(fleet.ReasonProgressing, podsGoing, fmt.Errorf("move the agent: its pods in namespace %q are going", o.from))
 	}
 	return err
 }
@@ -335,7 +335,7 @@ func (d *downstream) leave(ctx context.Context, a registration.Agent) (bool, err
 
 // pullSecrets are copies of the manager's image pull secrets for an agent of a
 // Cluster that names none of its own.
-func (l *importLoop) pullSecrets(ctx context.Context, c *fleet.Cluster, a registration.Agent, m imports.Mark) ([]*corev1.Secret, error) {
+func (l *importLoop) pullSecrets(ctx context.Context, c *fleet.Cluster, a registration.Agent, m clusterimport.Mark) ([]*corev1.Secret, error) {
 	if c.Spec.AgentPullSecrets != nil {
 		return nil, nil
 	}

@@ -16,9 +16,9 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -38,7 +38,7 @@ const (
 // chooses what is asked, and would read the answer.
 func reach(ctx context.Context, a kubeconfig.Access, mode string, policy kube.ImportPolicy) (kubeconfig.Access, error) {
 	if a.Insecure && mode == registration.TLSStrict {
-		return a, fault.PermanentError(imports.ReasonUntrusted,
+		return a, reconcile.TerminalError(clusterimport.ReasonUntrusted,
 			fmt.Errorf("reach %s: the kubeconfig says insecure-skip-tls-verify, which agentTLSMode strict does not allow", a.Server))
 	}
 	v := &verifier{access: a, strict: mode == registration.TLSStrict}
@@ -49,7 +49,7 @@ func reach(ctx context.Context, a kubeconfig.Access, mode string, policy kube.Im
 	defer client.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.Server+"/version", nil)
 	if err != nil {
-		return a, fault.PermanentError(kubeconfig.ReasonUnreadable, fmt.Errorf("reach %s: no address of an API server", a.Server))
+		return a, reconcile.TerminalError(kubeconfig.ReasonUnreadable, fmt.Errorf("reach %s: no address of an API server", a.Server))
 	}
 	answer, err := client.Do(req)
 	switch {
@@ -58,7 +58,7 @@ func reach(ctx context.Context, a kubeconfig.Access, mode string, policy kube.Im
 	case notAsked(err) != nil:
 		return a, refusal(a.Server, notAsked(err))
 	case v.refused != nil:
-		return a, fault.WaitError(imports.ReasonUntrusted, importRetry, fmt.Errorf("reach %s: its certificate is not to be trusted: %w", a.Server, v.refused))
+		return a, reconcile.RequeueError(clusterimport.ReasonUntrusted, importRetry, fmt.Errorf("reach %s: its certificate is not to be trusted: %w", a.Server, v.refused))
 	default:
 		return a, &unreachable{server: a.Server, cause: err}
 	}
@@ -81,7 +81,7 @@ func (v *verifier) client(policy kube.ImportPolicy) (*http.Client, error) {
 	if name == "" {
 		u, err := url.Parse(v.access.Server)
 		if err != nil {
-			return nil, fault.PermanentError(kubeconfig.ReasonUnreadable, errors.New("reach: no address of an API server"))
+			return nil, reconcile.TerminalError(kubeconfig.ReasonUnreadable, errors.New("reach: no address of an API server"))
 		}
 		name = u.Hostname()
 	}
@@ -161,7 +161,7 @@ func timedOut(err error) bool {
 // notAsked is why a request was not sent: its address, or that it has no TLS; nil
 // where it was sent.
 func notAsked(err error) error {
-	var p *fault.Permanent
+	var p *reconcile.Terminal
 	if errors.As(err, &p) && (p.Reason == address.ReasonRefused || p.Reason == kube.ReasonPlainHTTP) {
 		return p
 	}
@@ -171,10 +171,10 @@ func notAsked(err error) error {
 // refusal reports a server that is not asked. Its name may lead elsewhere later.
 func refusal(server string, why error) error {
 	hint := ""
-	if fault.ReasonOf(why) == kube.ReasonPlainHTTP {
+	if reconcile.ReasonOf(why) == kube.ReasonPlainHTTP {
 		hint = ", which agentTLSMode strict does not allow: use https"
 	}
-	return fault.WaitError(fault.ReasonOf(why), importRetry, fmt.Errorf("reach %s: %w%s", server, why, hint))
+	return reconcile.RequeueError(reconcile.ReasonOf(why), importRetry, fmt.Errorf("reach %s: %w%s", server, why, hint))
 }
 
 // isUnreachable tells whether an import failed because the cluster's API server
@@ -192,22 +192,22 @@ func plain(server string, err error) error {
 	case notAsked(err) != nil:
 		return refusal(server, notAsked(err))
 	case errors.Is(err, kube.ErrTooLarge):
-		return fault.WaitError(imports.ReasonTooLarge, importRetry,
+		return reconcile.RequeueError(clusterimport.ReasonTooLarge, importRetry,
 			fmt.Errorf("install the agent at %s: the answer to an attempt to %s is larger than what is read of it; is that an API server?", server, tried(err)))
-	case err == nil, fault.IsPermanent(err), fault.IsWait(err), isUnreachable(err):
+	case err == nil, reconcile.IsTerminal(err), reconcile.IsRequeue(err), isUnreachable(err):
 		return err
 	case kube.IsDenied(err):
-		return fault.WaitError(imports.ReasonDenied, importRetry,
+		return reconcile.RequeueError(clusterimport.ReasonDenied, importRetry,
 			fmt.Errorf("install the agent at %s: an admission webhook or policy of that cluster denies an attempt to %s: it has to let the kubeconfig's user do that",
 				server, tried(err)))
 	case kube.IsUnauthorized(err):
-		return fault.WaitError(imports.ReasonRefused, importRetry,
+		return reconcile.RequeueError(clusterimport.ReasonRefused, importRetry,
 			fmt.Errorf("install the agent at %s: the credential of the kubeconfig is not accepted (401): renew it", server))
 	case kube.IsForbidden(err):
-		return fault.WaitError(imports.ReasonRefused, importRetry,
+		return reconcile.RequeueError(clusterimport.ReasonRefused, importRetry,
 			fmt.Errorf("install the agent at %s: the kubeconfig's user may not %s (403): it has to be an administrator", server, tried(err)))
 	case errors.As(err, &status):
-		return fault.WaitError(fleet.ReasonError, serverRetry,
+		return reconcile.RequeueError(fleet.ReasonError, serverRetry,
 			fmt.Errorf("install the agent at %s: an attempt to %s is answered with %d", server, tried(err), status.Status().Code))
 	}
 	return &unreachable{server: server, cause: err}

@@ -24,9 +24,9 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -122,22 +122,22 @@ func TestReach(t *testing.T) {
 		limit  time.Duration // of what has to be waited for; 0: it comes
 	}{
 		"Strict":            {why: "the usual one", access: kubeconfig.Access{Server: own.URL, CA: private.text}, mode: "strict"},
-		"StrictWrong":       {why: "another authority", access: kubeconfig.Access{Server: own.URL, CA: public.text}, mode: "strict", reason: imports.ReasonUntrusted, says: "unknown authority"},
-		"StrictNotSystem":   {why: "only the configured one counts", access: kubeconfig.Access{Server: known.URL, CA: private.text}, mode: "strict", reason: imports.ReasonUntrusted},
+		"StrictWrong":       {why: "another authority", access: kubeconfig.Access{Server: own.URL, CA: public.text}, mode: "strict", reason: clusterimport.ReasonUntrusted, says: "unknown authority"},
+		"StrictNotSystem":   {why: "only the configured one counts", access: kubeconfig.Access{Server: known.URL, CA: private.text}, mode: "strict", reason: clusterimport.ReasonUntrusted},
 		"SystemVouches":     {why: "the configured one is old", access: kubeconfig.Access{Server: known.URL, CA: private.text}, mode: "system-store", system: true},
 		"SystemDoesNot":     {why: "the configured one fits", access: kubeconfig.Access{Server: own.URL, CA: private.text}, mode: "system-store"},
-		"SystemNorOwn":      {why: "nobody vouches for it", access: kubeconfig.Access{Server: misnamed.URL, CA: private.text}, mode: "system-store", reason: imports.ReasonUntrusted, says: "127.0.0.1"},
+		"SystemNorOwn":      {why: "nobody vouches for it", access: kubeconfig.Access{Server: misnamed.URL, CA: private.text}, mode: "system-store", reason: clusterimport.ReasonUntrusted, says: "127.0.0.1"},
 		"NoneConfigured":    {why: "then the system's count, also in mode strict", access: kubeconfig.Access{Server: known.URL}, mode: "strict", system: true},
-		"NoneThatFits":      {why: "the system's do not", access: kubeconfig.Access{Server: own.URL}, mode: "system-store", reason: imports.ReasonUntrusted},
+		"NoneThatFits":      {why: "the system's do not", access: kubeconfig.Access{Server: own.URL}, mode: "system-store", reason: clusterimport.ReasonUntrusted},
 		"ServerName":        {why: "the kubeconfig names it", access: kubeconfig.Access{Server: misnamed.URL, ServerName: "elsewhere", CA: private.text}, mode: "strict"},
 		"Insecure":          {why: "the kubeconfig wants no check", access: kubeconfig.Access{Server: own.URL, Insecure: true}, mode: "system-store"},
-		"InsecureNotStrict": {why: "but mode strict does", access: kubeconfig.Access{Server: own.URL, Insecure: true}, mode: "strict", reason: imports.ReasonUntrusted, says: "insecure-skip-tls-verify"},
+		"InsecureNotStrict": {why: "but mode strict does", access: kubeconfig.Access{Server: own.URL, Insecure: true}, mode: "strict", reason: clusterimport.ReasonUntrusted, says: "insecure-skip-tls-verify"},
 		"PlainHTTP":         {why: "there is nothing to check", access: kubeconfig.Access{Server: plainHTTP.URL}, mode: "system-store"},
 		"PlainHTTPStrict":   {why: "everybody on the way could change it", access: kubeconfig.Access{Server: plainHTTP.URL}, mode: "strict", reason: kube.ReasonPlainHTTP, says: "agentTLSMode strict does not allow: use https"},
 		"Metadata":          {why: "the machine's own credentials are there", access: kubeconfig.Access{Server: "http://169.254.169.254"}, mode: "system-store", reason: address.ReasonRefused, says: "metadata service"},
-		"Silent":            {why: "it does not answer", access: kubeconfig.Access{Server: silent(t), CA: private.text}, mode: "strict", reason: imports.ReasonUnreachable, says: "no answer in time", limit: time.Second},
-		"Closed":            {why: "nobody is there", access: kubeconfig.Access{Server: "https://127.0.0.1:1", CA: private.text}, mode: "strict", reason: imports.ReasonUnreachable, says: "the connection is refused"},
-		"NoName":            {why: "a name that nobody knows", access: kubeconfig.Access{Server: "https://no-such-name.invalid", CA: private.text}, mode: "strict", reason: imports.ReasonUnreachable, says: "agent is installed once", limit: time.Second},
+		"Silent":            {why: "it does not answer", access: kubeconfig.Access{Server: silent(t), CA: private.text}, mode: "strict", reason: clusterimport.ReasonUnreachable, says: "no answer in time", limit: time.Second},
+		"Closed":            {why: "nobody is there", access: kubeconfig.Access{Server: "https://127.0.0.1:1", CA: private.text}, mode: "strict", reason: clusterimport.ReasonUnreachable, says: "the connection is refused"},
+		"NoName":            {why: "a name that nobody knows", access: kubeconfig.Access{Server: "https://no-such-name.invalid", CA: private.text}, mode: "strict", reason: clusterimport.ReasonUnreachable, says: "agent is installed once", limit: time.Second},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -174,16 +174,16 @@ func TestPlain(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"Unauthorized": {wrapped(apierrors.NewUnauthorized("INTERNAL")), imports.ReasonRefused, "401"},
-		"Forbidden":    {wrapped(apierrors.NewForbidden(deployments, "x", &wrapError{"INTERNAL", nil})), imports.ReasonRefused, `may not apply Deployment "a/fleet-agent" (403)`},
-		"Denied401": {wrapped(apierrors.NewUnauthorized(`admission webhook "INTERNAL" denied the request: INTERNAL`)), imports.ReasonDenied,
+		"Unauthorized": {wrapped(apierrors.NewUnauthorized("INTERNAL")), clusterimport.ReasonRefused, "401"},
+		"Forbidden":    {wrapped(apierrors.NewForbidden(deployments, "x", &wrapError{"INTERNAL", nil})), clusterimport.ReasonRefused, `may not apply Deployment "a/fleet-agent" (403)`},
+		"Denied401": {wrapped(apierrors.NewUnauthorized(`admission webhook "INTERNAL" denied the request: INTERNAL`)), clusterimport.ReasonDenied,
 			`an admission webhook or policy of that cluster denies an attempt to apply Deployment "a/fleet-agent"`},
 		"Denied403": {wrapped(apierrors.NewForbidden(deployments, "x", &wrapError{"ValidatingAdmissionPolicy 'INTERNAL' denied request: INTERNAL", nil})),
-			imports.ReasonDenied, `an admission webhook or policy of that cluster denies an attempt to apply Deployment "a/fleet-agent"`},
+			clusterimport.ReasonDenied, `an admission webhook or policy of that cluster denies an attempt to apply Deployment "a/fleet-agent"`},
 		"Broken":   {wrapped(apierrors.NewInternalError(&wrapError{"INTERNAL", nil})), "Error", "is answered with 500"},
 		"Conflict": {wrapped(apierrors.NewConflict(deployments, "x", &wrapError{"INTERNAL", nil})), "Error", "is answered with 409"},
-		"Network":  {wrapped(&net.OpError{Op: "dial", Err: &wrapError{"INTERNAL", nil}}), imports.ReasonUnreachable, "the connection is refused"},
-		"Own":      {fault.PermanentError("Own", &wrapError{"our own words", nil}), "Own", "our own words"},
+		"Network":  {wrapped(&net.OpError{Op: "dial", Err: &wrapError{"INTERNAL", nil}}), clusterimport.ReasonUnreachable, "the connection is refused"},
+		"Own":      {reconcile.TerminalError("Own", &wrapError{"our own words", nil}), "Own", "our own words"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

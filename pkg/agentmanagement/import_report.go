@@ -8,9 +8,9 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // tries is how often a note is written anew, because the Cluster has changed
@@ -23,7 +23,7 @@ func online(c *fleet.Cluster) bool {
 }
 
 // note keeps what an import has done, with its Cluster.
-func (l *importLoop) note(ctx context.Context, c *fleet.Cluster, r imports.Record) error {
+func (l *importLoop) note(ctx context.Context, c *fleet.Cluster, r clusterimport.Record) error {
 	for try := 1; ; try++ {
 		noted, err := l.clusters.Patch(ctx, c, r.Note(c))
 		if kube.IsConflict(err) && try < tries {
@@ -54,19 +54,19 @@ func (l *importLoop) report(ctx context.Context, judged *fleet.Cluster, failed e
 		l.caughtUp(c, live)
 		c = live
 	}
-	var r *imports.Record
+	var r *clusterimport.Record
 	if failed == nil {
-		r = imports.RecordOf(judged)
+		r = clusterimport.RecordOf(judged)
 	}
 	return l.say(ctx, judged, c, r, failed)
 }
 
 // say writes the condition Imported of a Cluster, anew where the Cluster has changed
 // meanwhile. A Wait says that it is another one than was judged.
-func (l *importLoop) say(ctx context.Context, judged, c *fleet.Cluster, r *imports.Record, failed error) error {
+func (l *importLoop) say(ctx context.Context, judged, c *fleet.Cluster, r *clusterimport.Record, failed error) error {
 	for try := 1; ; try++ {
 		if !sameImport(judged, c) {
-			return fault.WaitError(fleet.ReasonProgressing, lookSoon, errors.New("report the import: the Cluster has changed meanwhile"))
+			return reconcile.RequeueError(fleet.ReasonProgressing, lookSoon, errors.New("report the import: the Cluster has changed meanwhile"))
 		}
 		err := l.write(ctx, c, r, failed)
 		if !kube.IsConflict(err) || try == tries {
@@ -82,10 +82,10 @@ func (l *importLoop) say(ctx context.Context, judged, c *fleet.Cluster, r *impor
 // imported as one.
 func sameImport(a, b *fleet.Cluster) bool {
 	return a.UID == b.UID && a.Generation == b.Generation && a.Status.AgentConfigChanged == b.Status.AgentConfigChanged &&
-		a.Annotations[imports.AnnotationImported] == b.Annotations[imports.AnnotationImported]
+		a.Annotations[clusterimport.AnnotationImported] == b.Annotations[clusterimport.AnnotationImported]
 }
 
-func (l *importLoop) write(ctx context.Context, c *fleet.Cluster, r *imports.Record, failed error) error {
+func (l *importLoop) write(ctx context.Context, c *fleet.Cluster, r *clusterimport.Record, failed error) error {
 	imported := fleet.Condition{
 		Type: fleet.ConditionImported, Status: corev1.ConditionTrue, ObservedGeneration: c.Generation,
 	}
@@ -161,7 +161,7 @@ func (l *importLoop) seen(c *fleet.Cluster) {
 // reasonOf is the reason of a failed import in one word.
 func reasonOf(err error) string {
 	if isUnreachable(err) {
-		return imports.ReasonUnreachable
+		return clusterimport.ReasonUnreachable
 	}
-	return fault.ReasonOf(err)
+	return reconcile.ReasonOf(err)
 }

@@ -21,8 +21,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
@@ -95,7 +95,7 @@ func (t *importTest) start() {
 	h.imports.via = t
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- kube.Run(ctx, nil, h.Parts()...) }()
+	go func() { done <- kube.Run(ctx, nil, h.Runnables()...) }()
 	t.stop = func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -134,7 +134,7 @@ func (t *importTest) cluster(name string, labels map[string]string) {
 "clusters":[{"name":"m","cluster":{"server":"https://%s.example"}}],
 "users":[{"name":"m","user":{"token":"secret"}}],"contexts":[{"name":"m","context":{"cluster":"m","user":"m"}}]}`, name)
 	_, err := t.secrets.Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: importWorkspace, Name: name + "-kubeconfig"}, Data: map[string][]byte{imports.KeyKubeconfig: kubeconfig},
+		ObjectMeta: metav1.ObjectMeta{Namespace: importWorkspace, Name: name + "-kubeconfig"}, Data: map[string][]byte{clusterimport.KeyKubeconfig: kubeconfig},
 	})
 	t.must(err)
 	_, err = t.clusters.Create(t.Context(), &fleet.Cluster{
@@ -216,14 +216,14 @@ func (t *importTest) wants(name, imported string) {
 	}
 }
 
-// told are the Clusters whose agents were told an address last.
-func (t *importTest) told(url string) []string {
+// reported are the Clusters whose agents were told an address last.
+func (t *importTest) reported(url string) []string {
 	t.Helper()
 	list, err := t.clusters.List(t.Context(), importWorkspace, "")
 	t.must(err)
 	var out []string
 	for _, c := range list {
-		if r := imports.RecordOf(c); r != nil && r.URL == url {
+		if r := clusterimport.RecordOf(c); r != nil && r.URL == url {
 			out = append(out, c.Name)
 		}
 	}
@@ -319,7 +319,7 @@ func (t *importTest) fleetOf(n int) []string {
 		names = append(names, fmt.Sprintf("site-%d", i))
 		labels := map[string]string{}
 		if i == n-1 {
-			labels[imports.LabelCanary] = "true"
+			labels[clusterimport.LabelCanary] = "true"
 		}
 		t.cluster(names[i], labels)
 	}
@@ -351,17 +351,17 @@ func TestImportWrongAddress(t *testing.T) {
 				canary := names[5]
 				t.again(wrongURL)
 				t.pass(30 * time.Second)
-				if got := t.told(wrongURL); !slices.Equal(got, []string{canary}) {
+				if got := t.reported(wrongURL); !slices.Equal(got, []string{canary}) {
 					t.Fatalf("want the one with the label told, got %v", got)
 				}
 				t.wants(canary, "True")
-				t.pass(imports.DefaultPace.Patience)
-				t.wants(canary, "False "+imports.ReasonSilent)
+				t.pass(clusterimport.DefaultPace.Timeout)
+				t.wants(canary, "False "+clusterimport.ReasonSilent)
 				if got := t.about("ImportHalted"); len(got) != 1 {
 					t.Errorf("want one event that the others wait, got %v", got)
 				}
 				t.wantsRest()
-				if got := t.told(wrongURL); !slices.Equal(got, []string{canary}) {
+				if got := t.reported(wrongURL); !slices.Equal(got, []string{canary}) {
 					t.Fatalf("want the one with the label told, got %v", got)
 				}
 			})
@@ -382,7 +382,7 @@ func TestImportUnreadableSecret(t *testing.T) {
 		t.cfg.Settings.APIServerURL = wrongURL
 		t.start()
 		t.pass(30 * time.Second)
-		if got := t.told(wrongURL); !slices.Equal(got, []string{canary}) {
+		if got := t.reported(wrongURL); !slices.Equal(got, []string{canary}) {
 			t.Errorf("want the one with the label told, got %v", got)
 		}
 	})
@@ -398,7 +398,7 @@ func TestImportSilentAndBusy(t *testing.T) {
 			t.pass(3 * time.Second)
 			t.checkIn("site")
 		}
-		t.wants("site", "False "+imports.ReasonSilent)
+		t.wants("site", "False "+clusterimport.ReasonSilent)
 	})
 }
 
@@ -428,13 +428,13 @@ func TestImportSilentAgain(t *testing.T) {
 			testImports(t, late, func(t *importTest) {
 				t.cluster("site", nil)
 				t.pass(6 * time.Minute)
-				t.wants("site", "False "+imports.ReasonSilent)
+				t.wants("site", "False "+clusterimport.ReasonSilent)
 				t.up.Busy(2, kubetest.Match{Verb: "patch", Resource: "clusters", Subresource: "status", Name: "site"}, 2*time.Second)
 				key := kube.Key{Namespace: importWorkspace, Name: "site"}
 				_, err := t.clusters.PatchRaw(t.Context(), key, types.MergePatchType, []byte(`{"spec":{"redeployAgentGeneration":1}}`))
 				t.must(err)
 				t.pass(time.Minute)
-				t.wants("site", "False "+imports.ReasonSilent)
+				t.wants("site", "False "+clusterimport.ReasonSilent)
 			})
 		})
 	}
@@ -446,7 +446,7 @@ func TestImportTellsOnce(t *testing.T) {
 	testImports(t, 4*time.Second, func(t *importTest) {
 		t.fleetOf(1)
 		t.again(wrongURL)
-		for len(t.told(wrongURL)) == 0 {
+		for len(t.reported(wrongURL)) == 0 {
 			t.pass(100 * time.Millisecond)
 		}
 		given := t.bootstrap("site-0")
@@ -490,7 +490,7 @@ func TestImportAway(t *testing.T) {
 				t.silent.Store(true)
 				t.cluster("site", nil)
 				t.pass(time.Minute)
-				t.wants("site", "False "+imports.ReasonUnreachable)
+				t.wants("site", "False "+clusterimport.ReasonUnreachable)
 				between(t, true)
 				t.silent.Store(false)
 				t.pass(4 * time.Minute)
@@ -567,16 +567,16 @@ func TestImportRestart(t *testing.T) {
 		canary := names[2]
 		t.again(wrongURL)
 		t.again(wrongURL) // it was told, and the cache of the first one may not know
-		if got := t.told(wrongURL); !slices.Equal(got, []string{canary}) {
+		if got := t.reported(wrongURL); !slices.Equal(got, []string{canary}) {
 			t.Fatalf("want the one with the label told, got %v", got)
 		}
-		t.pass(imports.DefaultPace.Patience / 2)
+		t.pass(clusterimport.DefaultPace.Timeout / 2)
 		t.again(wrongURL)
-		t.pass(imports.DefaultPace.Patience)
-		t.wants(canary, "False "+imports.ReasonSilent)
+		t.pass(clusterimport.DefaultPace.Timeout)
+		t.wants(canary, "False "+clusterimport.ReasonSilent)
 		t.again(wrongURL)
 		t.pass(time.Minute)
-		t.wants(canary, "False "+imports.ReasonSilent)
+		t.wants(canary, "False "+clusterimport.ReasonSilent)
 		if got := t.about("ImportHalted"); len(got) == 0 {
 			t.Error("it is not said why the others wait")
 		}
@@ -591,7 +591,7 @@ func TestImportRestart(t *testing.T) {
 		for _, name := range names {
 			t.wants(name, "True")
 		}
-		if got := t.told(rightURL); !slices.Equal(got, names) {
+		if got := t.reported(rightURL); !slices.Equal(got, names) {
 			t.Errorf("want all told the right address, got %v", got)
 		}
 	})
@@ -611,7 +611,7 @@ func TestImportInTheSecondOfARequest(t *testing.T) {
 		t.must(err)
 		t.pass(2 * time.Minute)
 		t.wants("site", "True")
-		if r := imports.RecordOf(t.read("site")); r == nil || r.Generation != 1 {
+		if r := clusterimport.RecordOf(t.read("site")); r == nil || r.Generation != 1 {
 			t.Errorf("want it installed anew, got %+v", r)
 		}
 	})

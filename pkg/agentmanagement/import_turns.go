@@ -11,7 +11,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -21,29 +21,29 @@ const turnsPause = 300 * time.Millisecond
 // turnsKey is the only key of the loop that gives turns.
 var turnsKey = kube.Key{Name: "turns"}
 
-// importTurns decides which clusters are told next where the manager is, when
+// importWaves decides which clusters are told next where the manager is, when
 // that has changed for many of them.
-type importTurns struct {
+type importWaves struct {
 	*importLoop
-	loop *kube.Loop
-	pace imports.Pace
+	loop *kube.Controller
+	pace clusterimport.Pace
 
 	mu     sync.Mutex
 	given  map[kube.Key]string // turns, with the digest of the terms
 	halted map[string]string   // why, by terms
 }
 
-func newImportTurns(l *importLoop) *importTurns {
-	t := &importTurns{importLoop: l, pace: imports.DefaultPace, given: map[kube.Key]string{}, halted: map[string]string{}}
-	t.loop = kube.NewLoop("import-turns", 1, t.Reconcile)
+func newImportTurns(l *importLoop) *importWaves {
+	t := &importWaves{importLoop: l, pace: clusterimport.DefaultPace, given: map[kube.Key]string{}, halted: map[string]string{}}
+	t.loop = kube.NewController("import-turns", 1, t.Reconcile)
 	return t
 }
 
 // wake makes the turns be given anew, soon.
-func (t *importTurns) wake() { t.loop.AddAfter(turnsKey, turnsPause) }
+func (t *importWaves) wake() { t.loop.AddAfter(turnsKey, turnsPause) }
 
 // has tells whether it is a Cluster's turn to be told some terms.
-func (t *importTurns) has(key kube.Key, terms imports.Terms) bool {
+func (t *importWaves) has(key kube.Key, terms clusterimport.Terms) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.given[key] == terms.Digest()
@@ -52,12 +52,12 @@ func (t *importTurns) has(key kube.Key, terms imports.Terms) bool {
 // Reconcile gives turns.
 //
 //  1. gather: all Clusters whose agents are installed, from the cache
-//  2. decide: imports.Plan (pure)
+//  2. decide: clusterimport.Plan (pure)
 //  3. apply:  wake those up whose turn it is
 //
 // A Cluster whose Secret cannot be read keeps its turn; the others go on.
-func (t *importTurns) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, error) {
-	var all []imports.Candidate
+func (t *importWaves) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
+	var all []clusterimport.Candidate
 	keys := map[string]kube.Key{}
 	targets := map[string]string{}
 	clusters := map[string]*fleet.Cluster{}
@@ -75,7 +75,7 @@ func (t *importTurns) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, err
 			keys[candidate.Name], targets[candidate.Name], clusters[candidate.Name] = kube.KeyOf(c), candidate.Target, c
 		}
 	}
-	schedule := imports.Plan(all, t.now(), t.pace)
+	schedule := clusterimport.Plan(all, t.now(), t.pace)
 	given := map[kube.Key]string{}
 	for name, turn := range schedule.Turns {
 		if turn.Go {
@@ -83,15 +83,15 @@ func (t *importTurns) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, err
 		}
 	}
 	for _, key := range t.give(given, unread) {
-		t.near.Add(key)
+		t.reachable.Add(key)
 	}
-	t.tell(schedule, targets, clusters)
-	return kube.Next{After: schedule.After}, errors.Join(slices.Collect(maps.Values(unread))...)
+	t.report(schedule, targets, clusters)
+	return kube.Result{After: schedule.After}, errors.Join(slices.Collect(maps.Values(unread))...)
 }
 
 // give replaces the turns that Clusters have, but for those that are unread, and returns the
 // Clusters whose turn is new.
-func (t *importTurns) give(given map[kube.Key]string, unread map[kube.Key]error) (fresh []kube.Key) {
+func (t *importWaves) give(given map[kube.Key]string, unread map[kube.Key]error) (fresh []kube.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for key := range unread {
@@ -110,32 +110,32 @@ func (t *importTurns) give(given map[kube.Key]string, unread map[kube.Key]error)
 
 // candidate is how it stands with a Cluster; false for one that has no agent yet,
 // or that a person waits for.
-func (t *importTurns) candidate(f imports.Facts) (imports.Candidate, bool) {
+func (t *importWaves) candidate(f clusterimport.Facts) (clusterimport.Candidate, bool) {
 	c, r := f.Cluster, f.Record
 	if r == nil {
-		return imports.Candidate{}, false
+		return clusterimport.Candidate{}, false
 	}
-	need, _ := imports.Due(f)
-	if need == imports.Now {
-		return imports.Candidate{}, false
+	need, _ := clusterimport.Due(f)
+	if need == clusterimport.Now {
+		return clusterimport.Candidate{}, false
 	}
 	key := kube.KeyOf(c)
-	out := imports.Candidate{
-		Name: key.String(), Target: r.Digest(), Canary: c.Labels[imports.LabelCanary] == registration.True,
+	out := clusterimport.Candidate{
+		Name: key.String(), Target: r.Digest(), Canary: c.Labels[clusterimport.LabelCanary] == registration.True,
 		Online: online(c), Paused: c.Spec.Paused, Failed: t.hasFailed(key),
-		Told: r.Since, Arrived: f.Arrived, WasOnline: r.WasOnline,
+		Reported: r.Since, Arrived: f.Arrived, WasOnline: r.WasOnline,
 	}
-	if need == imports.InTurn {
+	if need == clusterimport.InTurn {
 		terms := f.Offer.Terms()
 		out.Target, out.Due = terms.Digest(), true
-		out.Told = time.Time{} // that was about other terms
+		out.Reported = time.Time{} // that was about other terms
 		out.Running = t.has(key, terms)
 	}
 	return out, true
 }
 
-// tell says once that nobody is told some terms for now.
-func (t *importTurns) tell(s imports.Schedule, targets map[string]string, clusters map[string]*fleet.Cluster) {
+// report says once that nobody is told some terms for now.
+func (t *importWaves) report(s clusterimport.Schedule, targets map[string]string, clusters map[string]*fleet.Cluster) {
 	for target, reason := range s.Halted {
 		if t.halted[target] == reason {
 			continue

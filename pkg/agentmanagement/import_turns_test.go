@@ -11,7 +11,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 )
 
 // The cache may know of an import only after the import has woken up the turns: they
@@ -29,9 +29,9 @@ func TestTurnsWake(t *testing.T) {
 	}
 	for name, changed := range map[string]*fleet.Cluster{
 		"Told": cluster(func(c *fleet.Cluster) {
-			c.Annotations[imports.AnnotationImported] = imports.Record{Namespace: "a"}.String()
+			c.Annotations[clusterimport.AnnotationImported] = clusterimport.Record{Namespace: "a"}.String()
 		}),
-		"Canary": cluster(func(c *fleet.Cluster) { c.Labels[imports.LabelCanary] = "true" }),
+		"Canary": cluster(func(c *fleet.Cluster) { c.Labels[clusterimport.LabelCanary] = "true" }),
 		"Paused": cluster(func(c *fleet.Cluster) { c.Spec.Paused = true }),
 		"Online": cluster(func(c *fleet.Cluster) {
 			c.Status.Conditions = []fleet.Condition{{Type: fleet.ConditionConnected, Status: corev1.ConditionTrue}}
@@ -46,7 +46,7 @@ func TestTurnsWake(t *testing.T) {
 			l := New(Config{}, client, logrus.NewEntry(logrus.New())).imports
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
-			l.turns.loop = kube.NewLoop("turns", 1, func(context.Context, kube.Key) (kube.Next, error) {
+			l.turns.loop = kube.NewController("turns", 1, func(context.Context, kube.Key) (kube.Result, error) {
 				stop()
 				return kube.Done, nil
 			})
@@ -59,11 +59,11 @@ func TestTurnsWake(t *testing.T) {
 }
 
 // A sign of life, which comes from each agent again and again, is nothing to the turns.
-func TestTurnNews(t *testing.T) {
+func TestTurnChanges(t *testing.T) {
 	one := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ws", Name: "c"}}
 	alive := one.DeepCopy()
 	alive.Status.Agent.LastSeen = metav1.Now()
-	if turnNews(one, alive) || turnNews(nil, one) {
+	if turnChanges(one, alive) || turnChanges(nil, one) {
 		t.Error("the turns are woken up for a sign of life, or for the first sight of a Cluster")
 	}
 }

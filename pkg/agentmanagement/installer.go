@@ -13,7 +13,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -177,7 +177,7 @@ func ownOrNobodys(have, want kube.Object) error {
 	if other == "" || other == want.GetLabels()[fleet.LabelManagerID] {
 		return nil
 	}
-	return fault.PermanentError(reasonForeignAgent, fmt.Errorf(
+	return reconcile.TerminalError(reasonForeignAgent, fmt.Errorf(
 		"install the agent: %s belongs to another manager, with the id %q: choose another namespace for the agent", kube.KeyOf(have), other))
 }
 

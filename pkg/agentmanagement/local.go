@@ -12,8 +12,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -24,8 +24,8 @@ const localResync = 10 * time.Minute
 // localLoop makes the manager's own cluster a Cluster of the fleet and keeps
 // its agent installed, through a kubeconfig of the chart's bootstrap account.
 type localLoop struct {
-	*House
-	loop   *kube.Loop
+	*Manager
+	loop   *kube.Controller
 	key    kube.Key
 	client *kube.Client
 
@@ -45,14 +45,14 @@ type localLoop struct {
 	installer *installer // through the kubeconfig; nil until there is one
 }
 
-func newLocalLoop(h *House, c *kube.Client) *localLoop {
+func newLocalLoop(h *Manager, c *kube.Client) *localLoop {
 	in := h.cfg.Settings.Bootstrap.AgentNamespace
 	secret := func(name string) *metaCache {
 		return kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"),
-			kube.Watch{Namespace: in, Fields: "metadata.name=" + name}, dietMeta)
+			kube.Watch{Namespace: in, Fields: "metadata.name=" + name}, stripMeta)
 	}
 	l := &localLoop{
-		House: h, client: c, key: kube.Key{Namespace: h.cfg.Settings.Bootstrap.Namespace, Name: fleet.ClusterLocal},
+		Manager: h, client: c, key: kube.Key{Namespace: h.cfg.Settings.Bootstrap.Namespace, Name: fleet.ClusterLocal},
 		clusters: kube.StoreOf[*fleet.Cluster](c), groups: kube.StoreOf[*fleet.ClusterGroup](c),
 		repos: kube.StoreOf[*fleet.GitRepo](c), tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c),
 		requests:   kube.StoreOf[*fleet.ClusterRegistration](c),
@@ -62,7 +62,7 @@ func newLocalLoop(h *House, c *kube.Client) *localLoop {
 			kube.Watch{Namespace: h.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapBrake}, nil),
 		credential: secret(fleet.SecretAgent), bootstrap: secret(fleet.SecretAgentBootstrap),
 	}
-	l.loop = kube.NewLoop("local", 1, l.Reconcile)
+	l.loop = kube.NewController("local", 1, l.Reconcile)
 	l.wakeUps()
 	l.loop.Add(l.key)
 	return l
@@ -73,7 +73,7 @@ func (l *localLoop) wakeUps() {
 	v := l.view
 	v.clusters.OnChange(func(old, c *fleet.Cluster) {
 		moved := old != nil && c != nil && old.Status.Agent.Namespace != c.Status.Agent.Namespace
-		if (moved || clusterNews(old, c)) && kube.KeyOf(either(old, c)) == l.key {
+		if (moved || clusterChanges(old, c)) && kube.KeyOf(either(old, c)) == l.key {
 			l.loop.Add(l.key)
 		}
 	})
@@ -110,7 +110,7 @@ func (l *localLoop) parts() []kube.Runner {
 // Reconcile brings the manager's own cluster in order: Cluster, group and
 // repository first, then the kubeconfig, then the agent, then what the agent
 // needs to register. The condition Imported of the Cluster tells how it went.
-func (l *localLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, error) {
+func (l *localLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	c, err := l.workspace(ctx)
 	if err != nil || c == nil || c.DeletionTimestamp != nil {
 		return kube.Done, err
@@ -120,9 +120,9 @@ func (l *localLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Next, error
 	}
 	ready, err := l.agent(ctx, c)
 	if err == nil && !ready {
-		return kube.Next{After: localResync}, nil
+		return kube.Result{After: localResync}, nil
 	}
-	return kube.Next{After: localResync}, l.report(ctx, c, err)
+	return kube.Result{After: localResync}, l.report(ctx, c, err)
 }
 
 // workspace makes the workspace with Cluster, group and repository. It returns
@@ -180,7 +180,7 @@ func (l *localLoop) repo(ctx context.Context, want *fleet.GitRepo) error {
 // false while something has to come first.
 func (l *localLoop) agent(ctx context.Context, c *fleet.Cluster) (bool, error) {
 	if b := l.cfg.Settings.Bootstrap; !b.LocalAgentDisabled && b.AgentNamespace == l.cfg.Namespace {
-		return false, fault.PermanentError(reasonForeignAgent, fmt.Errorf(
+		return false, reconcile.TerminalError(reasonForeignAgent, fmt.Errorf(
 			"install the local agent: namespace %q is where another manager of this cluster puts its agent; leave the chart value bootstrap.agentNamespace empty", l.cfg.Namespace))
 	}
 	endpoint, token, err := l.account(ctx)
@@ -235,7 +235,7 @@ func (l *localLoop) account(ctx context.Context) (registration.Endpoint, []byte,
 	if kube.IsGone(err) {
 		account := kube.Key{Namespace: l.cfg.Namespace, Name: registration.AccountBootstrap}
 		if _, err = l.accounts.Get(ctx, account); kube.IsGone(err) {
-			return registration.Endpoint{}, nil, fault.PermanentError("NoBootstrapAccount",
+			return registration.Endpoint{}, nil, reconcile.TerminalError("NoBootstrapAccount",
 				fmt.Errorf("install the local agent: %w (chart value bootstrap.enabled)", err))
 		}
 		if err == nil {
@@ -405,7 +405,7 @@ func (l *localLoop) report(ctx context.Context, c *fleet.Cluster, failed error) 
 		Type: fleet.ConditionImported, Status: corev1.ConditionTrue,
 	}
 	if failed != nil {
-		imported.Status, imported.Reason = corev1.ConditionFalse, fault.ReasonOf(failed)
+		imported.Status, imported.Reason = corev1.ConditionFalse, reconcile.ReasonOf(failed)
 		imported.Message = condition.Message(failed.Error())
 	}
 	// The Cluster may have been written since it was read.

@@ -8,9 +8,9 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/agents"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/agentrollout"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -34,15 +34,15 @@ func (l *localLoop) depart(ctx context.Context, c *fleet.Cluster, a registration
 		}
 		sight := registration.LocalSight{At: c.Spec.AgentNamespace, Seen: c.Status.Agent.Namespace, Ordered: ordered}
 		if wait := move.MayLeave(sight); wait != "" {
-			return fault.WaitError(fleet.ReasonProgressing, moveLook, errors.New(wait))
+			return reconcile.RequeueError(fleet.ReasonProgressing, moveLook, errors.New(wait))
 		}
 	}
 	own, err := kube.Connect(kube.Config{REST: access.REST(), UserAgent: l.client.REST().UserAgent, FieldManager: l.client.FieldManager()})
 	if err != nil {
 		return err
 	}
-	d := downstreamOf(own, imports.MarkFor(l.system.ManagerID, c))
-	d.issued = func(context.Context, imports.Account) (string, error) { return "", nil } // marks tell whose things are
+	d := downstreamOf(own, clusterimport.MarkFor(l.system.ManagerID, c))
+	d.issued = func(context.Context, clusterimport.Account) (string, error) { return "", nil } // marks tell whose things are
 	left := move
 	for _, namespace := range slices.Clone(move.Leaves) {
 		err := d.move(ctx, order{agent: a, from: namespace})
@@ -65,7 +65,7 @@ func (l *localLoop) ordered(ctx context.Context, c *fleet.Cluster) (bool, error)
 		return true, err
 	}
 	b, ok := l.agents.known.Get(bundleOf(c))
-	if !ok || b.Annotations[agents.AnnotationOwn] != m.Own(c) {
+	if !ok || b.Annotations[agentrollout.AnnotationOwn] != m.Own(c) {
 		return false, nil
 	}
 	namespace, ok := registration.DeploymentNamespace(c)
@@ -76,5 +76,5 @@ func (l *localLoop) ordered(ctx context.Context, c *fleet.Cluster) (bool, error)
 	if err != nil {
 		return false, ignoreGone(err)
 	}
-	return agents.Ordered(b, bd), nil
+	return agentrollout.Ordered(b, bd), nil
 }

@@ -12,9 +12,9 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
@@ -36,15 +36,15 @@ const byRancher = "rancher"
 // users had set on the old one, and the old one stays until its agent works for the
 // new one and the controllers have withdrawn what the new workspace does not deploy.
 type moves struct {
-	*House
+	*Manager
 	clusters   *kube.Store[*fleet.Cluster]
 	namespaces *kube.Store[*corev1.Namespace]
-	loop       *kube.Loop // new Clusters, of which somebody tells the condition
+	loop       *kube.Controller // new Clusters, of which somebody tells the condition
 }
 
-func newMoves(h *House, c *kube.Client) *moves {
-	m := &moves{House: h, clusters: kube.StoreOf[*fleet.Cluster](c), namespaces: kube.StoreOf[*corev1.Namespace](c)}
-	m.loop = kube.NewLoop("moves", 2, kube.Within(h.cfg.Scope.Holds, m.Reconcile))
+func newMoves(h *Manager, c *kube.Client) *moves {
+	m := &moves{Manager: h, clusters: kube.StoreOf[*fleet.Cluster](c), namespaces: kube.StoreOf[*corev1.Namespace](c)}
+	m.loop = kube.NewController("moves", 2, kube.Within(h.cfg.Scope.Holds, m.Reconcile))
 	h.view.clusters.Index(byRancher, func(c *fleet.Cluster) []string {
 		if name := c.Labels[fleet.LabelManagementCluster]; name != "" {
 			return []string{name}
@@ -52,7 +52,7 @@ func newMoves(h *House, c *kube.Client) *moves {
 		return nil
 	})
 	h.view.clusters.OnChange(func(old, c *fleet.Cluster) {
-		if !moveNews(old, c) {
+		if !moveChanges(old, c) {
 			return
 		}
 		for _, s := range m.same(either(old, c)) {
@@ -65,10 +65,10 @@ func newMoves(h *House, c *kube.Client) *moves {
 	return m
 }
 
-// moveNews tells whether a change of a Cluster matters to its move, or to that of
+// moveChanges tells whether a change of a Cluster matters to its move, or to that of
 // another one whose place it takes. Its agent's later signs of life do not.
-func moveNews(old, c *fleet.Cluster) bool {
-	return clusterNews(old, c) || old.Status.Agent.LastSeen.IsZero() != c.Status.Agent.LastSeen.IsZero() ||
+func moveChanges(old, c *fleet.Cluster) bool {
+	return clusterChanges(old, c) || old.Status.Agent.LastSeen.IsZero() != c.Status.Agent.LastSeen.IsZero() ||
 		!reflect.DeepEqual(condition.Find(old.Status.Conditions, fleet.ConditionMoving), condition.Find(c.Status.Conditions, fleet.ConditionMoving))
 }
 
@@ -88,7 +88,7 @@ func (m *moves) former(ctx context.Context, c *fleet.Cluster) ([]*fleet.Cluster,
 		return nil, nil
 	}
 	owner, err := m.rancher.managementOf(ctx, c)
-	if fault.IsWait(err) {
+	if reconcile.IsRequeue(err) {
 		return nil, nil // without Rancher's kinds nobody moves
 	}
 	if err != nil {
@@ -119,13 +119,13 @@ func (m *moves) carry(ctx context.Context, c, before *fleet.Cluster) error {
 
 // stays tells whether a Cluster that is deleted has to stay for now because it
 // moves, and says on it for what. next is when to look again.
-func (m *moves) stays(ctx context.Context, c *fleet.Cluster) (stays bool, next kube.Next, err error) {
+func (m *moves) stays(ctx context.Context, c *fleet.Cluster) (stays bool, next kube.Result, err error) {
 	if !slices.Contains(c.Finalizers, fleet.FinalizerCluster) {
 		return false, kube.Done, nil
 	}
 	d, err := m.departure(ctx, c)
 	if errors.Is(err, errUnseen) { // who takes a move for a removal loses workloads
-		return true, kube.Next{After: askAgain}, m.say(ctx, c, workspace.ReasonRancherUnseen,
+		return true, kube.Result{After: askAgain}, m.say(ctx, c, workspace.ReasonRancherUnseen,
 			fmt.Sprintf("whether it moves to another workspace is not known, and so it stays: %v", err))
 	}
 	if err != nil {
@@ -142,7 +142,7 @@ func (m *moves) stays(ctx context.Context, c *fleet.Cluster) (stays bool, next k
 			return true, kube.Done, err
 		}
 	}
-	return true, kube.Next{After: after}, m.say(ctx, c, workspace.ReasonMovesAway, why)
+	return true, kube.Result{After: after}, m.say(ctx, c, workspace.ReasonMovesAway, why)
 }
 
 // departure gathers what is known of a Cluster that is deleted.
@@ -159,7 +159,7 @@ func (m *moves) departure(ctx context.Context, c *fleet.Cluster) (workspace.Depa
 		return d, nil
 	}
 	owner, err := m.rancher.managementOf(ctx, c)
-	if fault.IsWait(err) && d.Since >= kindsGone {
+	if reconcile.IsRequeue(err) && d.Since >= kindsGone {
 		err = nil // Rancher has gone, and nobody moves
 	}
 	if err != nil {
@@ -199,7 +199,7 @@ func recognises(c, former *fleet.Cluster, same []*fleet.Cluster) bool {
 
 // arrived is since when the agent of a Cluster works for it.
 func (m *moves) arrived(c *fleet.Cluster) (time.Time, bool) {
-	r := imports.RecordOf(c)
+	r := clusterimport.RecordOf(c)
 	if r == nil || c.Status.Agent.LastSeen.IsZero() {
 		return time.Time{}, false
 	}
@@ -214,14 +214,14 @@ func (m *moves) arrived(c *fleet.Cluster) (time.Time, bool) {
 
 // Reconcile says on a Cluster where it comes from, as long as the one before is
 // there. That one says by itself what it waits for.
-func (m *moves) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (m *moves) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	c, ok := m.view.clusters.Get(key)
 	if !ok || c.DeletionTimestamp != nil {
 		return kube.Done, nil
 	}
 	former, err := m.former(ctx, c)
 	if errors.Is(err, errUnseen) {
-		return kube.Next{After: askAgain}, nil // the Cluster that is deleted says so
+		return kube.Result{After: askAgain}, nil // the Cluster that is deleted says so
 	}
 	if err != nil {
 		return kube.Done, err

@@ -15,8 +15,8 @@ import (
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
 	provisioning "github.com/fleetworkspace/fleet/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
-	"github.com/fleetworkspace/fleet/pkg/plan/imports"
+	"github.com/fleetworkspace/fleet/pkg/plan/clusterimport"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // Kinds of Rancher's.
@@ -79,27 +79,27 @@ func (r rancher) managementOf(ctx context.Context, c *fleet.Cluster) (*managemen
 
 // proof is what Rancher's objects say about the Secret that a Cluster names. What may
 // not be seen proves nothing.
-func (r rancher) proof(ctx context.Context, c *fleet.Cluster) (imports.Proof, error) {
+func (r rancher) proof(ctx context.Context, c *fleet.Cluster) (clusterimport.Proof, error) {
 	out, err := r.look(ctx, c)
-	if errors.Is(err, errUnseen) || fault.IsWait(err) {
-		return imports.Proof{}, nil
+	if errors.Is(err, errUnseen) || reconcile.IsRequeue(err) {
+		return clusterimport.Proof{}, nil
 	}
 	return out, err
 }
 
 // look gathers a proof. The provisioning Cluster bears the Secret's name without the
 // end, or the Fleet Cluster's.
-func (r rancher) look(ctx context.Context, c *fleet.Cluster) (imports.Proof, error) {
+func (r rancher) look(ctx context.Context, c *fleet.Cluster) (clusterimport.Proof, error) {
 	m, err := r.managementOf(ctx, c)
 	if m == nil || err != nil {
-		return imports.Proof{}, err
+		return clusterimport.Proof{}, err
 	}
-	out := imports.Proof{Workspace: m.Spec.FleetWorkspaceName}
-	in := imports.NamespaceOfSecret(c)
+	out := clusterimport.Proof{Workspace: m.Spec.FleetWorkspaceName}
+	in := clusterimport.NamespaceOfSecret(c)
 	for _, name := range []string{strings.TrimSuffix(c.Spec.KubeConfigSecret, "-kubeconfig"), c.Name} {
 		o, err := r.get(ctx, rancherProvisioning, kube.Key{Namespace: in, Name: name})
 		if err != nil {
-			return imports.Proof{}, err
+			return clusterimport.Proof{}, err
 		}
 		if o == nil {
 			continue

@@ -13,7 +13,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
@@ -25,9 +25,9 @@ const reasonRefused = "RegistrationRefused"
 // grants an account its rights, and hands its token over. As long as a granted
 // request exists its rights are kept; when it goes they are taken back.
 type requestLoop struct {
-	*House
+	*Manager
 	stores
-	loop       *kube.Loop
+	loop       *kube.Controller
 	requests   *kube.Store[*fleet.ClusterRegistration]
 	clusters   *kube.Store[*fleet.Cluster]
 	namespaces *kube.Store[*corev1.Namespace]
@@ -36,13 +36,13 @@ type requestLoop struct {
 	crowds     sync.Map // of tokens, by UID: crowd
 }
 
-func newRequestLoop(h *House, c *kube.Client) *requestLoop {
+func newRequestLoop(h *Manager, c *kube.Client) *requestLoop {
 	l := &requestLoop{
-		House: h, stores: newStores(c),
+		Manager: h, stores: newStores(c),
 		requests: kube.StoreOf[*fleet.ClusterRegistration](c), clusters: kube.StoreOf[*fleet.Cluster](c),
 		namespaces: kube.StoreOf[*corev1.Namespace](c), groups: kube.StoreOf[*fleet.ClusterGroup](c), uses: newUses(h.now),
 	}
-	l.loop = kube.NewLoop("registrations", 4, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
+	l.loop = kube.NewController("registrations", 4, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
 	v := h.view
 	v.requests.OnChange(l.onRequest)
 	v.clusters.OnChange(l.onCluster)
@@ -88,7 +88,7 @@ func (l *requestLoop) onRequest(old, r *fleet.ClusterRegistration) {
 }
 
 func (l *requestLoop) onCluster(old, c *fleet.Cluster) {
-	if !clusterNews(old, c) {
+	if !clusterChanges(old, c) {
 		return
 	}
 	if c == nil {
@@ -128,7 +128,7 @@ func (l *requestLoop) wakeRequest(o metav1.Object) {
 //  2. decide: registration.StandingOf, Assign, GrantAgent, HandOver (pure)
 //  3. apply:  Cluster, account, rights, credential, in this order
 //  4. report: ClusterRegistration.status, once
-func (l *requestLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (l *requestLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	r, ok := l.view.requests.Get(key)
 	if !ok || r.DeletionTimestamp != nil { // a finalizer, which the agent itself may have set, keeps no credential
 		return kube.Done, l.revoke(ctx, key)
@@ -165,7 +165,7 @@ func (l *requestLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, e
 		return l.tend(ctx, r, next)
 	}
 	next, err := l.answer(ctx, r, siblings)
-	if fault.IsPermanent(err) {
+	if reconcile.IsTerminal(err) {
 		l.events.Event(r, kube.Warning, reasonRefused, err.Error())
 	}
 	return next, err
@@ -215,7 +215,7 @@ func (l *requestLoop) revoke(ctx context.Context, key kube.Key) error {
 
 // answer gives a request its Cluster and its credential. Where something has
 // to come first it returns, and is woken up.
-func (l *requestLoop) answer(ctx context.Context, r *fleet.ClusterRegistration, siblings []*fleet.ClusterRegistration) (kube.Next, error) {
+func (l *requestLoop) answer(ctx context.Context, r *fleet.ClusterRegistration, siblings []*fleet.ClusterRegistration) (kube.Result, error) {
 	t, err := l.tokenOf(r)
 	if err != nil {
 		return kube.Done, err
@@ -251,7 +251,7 @@ func (l *requestLoop) answer(ctx context.Context, r *fleet.ClusterRegistration, 
 	}
 	l.log.WithField("workspace", c.Namespace).WithField("cluster", c.Name).Info("cluster registered")
 	l.registered(r, c, claim)
-	return kube.Next{After: registration.CredentialLifetime}, nil
+	return kube.Result{After: registration.CredentialLifetime}, nil
 }
 
 // assign finds the Cluster of a request, or makes it and returns nil: the new
@@ -266,7 +266,7 @@ func (l *requestLoop) assign(ctx context.Context, r *fleet.ClusterRegistration) 
 	}
 	switch {
 	case a.Refused != "":
-		return nil, fault.PermanentError(reasonRefused, errors.New(a.Refused))
+		return nil, reconcile.TerminalError(reasonRefused, errors.New(a.Refused))
 	case a.Cluster != nil:
 		return a.Cluster, nil
 	}
@@ -293,10 +293,10 @@ func (l *requestLoop) tokenOf(r *fleet.ClusterRegistration) (*fleet.ClusterRegis
 	t, ok := l.view.tokens.Get(kube.Key{Namespace: r.Namespace, Name: name})
 	switch {
 	case name == "":
-		return nil, fault.PermanentError(reasonRefused,
+		return nil, reconcile.TerminalError(reasonRefused,
 			fmt.Errorf("the request does not say in label %s which token it was made with", fleet.LabelRegistrationToken))
 	case !ok || t.DeletionTimestamp != nil:
-		return nil, fault.PermanentError(reasonRefused, fmt.Errorf(
+		return nil, reconcile.TerminalError(reasonRefused, fmt.Errorf(
 			"registration token %q has expired or was removed: give the agent the values of a new one", name))
 	}
 	return t, nil
@@ -342,7 +342,7 @@ func (l *requestLoop) bind(ctx context.Context, g registration.Grant) error {
 	err := l.binding(ctx, l.view, g.Deployments)
 	if kube.IsTerminating(err) || kube.IsGone(err) {
 		// The namespace's end, or its return, wakes this request up.
-		return fault.WaitError(registration.ReasonTerminating, 0, err)
+		return reconcile.RequeueError(registration.ReasonTerminating, 0, err)
 	}
 	return err
 }
@@ -350,7 +350,7 @@ func (l *requestLoop) bind(ctx context.Context, g registration.Grant) error {
 // keep holds up the rights of a granted request, and ends the handover in
 // time. A grant without an account in the registration namespace is one of an
 // older manager, or lost: a new request is needed either way.
-func (l *requestLoop) keep(ctx context.Context, r *fleet.ClusterRegistration) (kube.Next, error) {
+func (l *requestLoop) keep(ctx context.Context, r *fleet.ClusterRegistration) (kube.Result, error) {
 	c, ok := l.view.clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})
 	if !ok || withdrawal.Going(c) || registration.External(c) {
 		return kube.Done, nil

@@ -11,7 +11,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 const (
@@ -104,6 +104,6 @@ func (l *requestLoop) stillNeeded(ctx context.Context, request kube.Key, account
 	if err != nil || !waits {
 		return err
 	}
-	return fault.WaitError(reasonUndecided, undecidedAgain, fmt.Errorf(
+	return reconcile.RequeueError(reasonUndecided, undecidedAgain, fmt.Errorf(
 		"take the credential of request %q back: its workspace is being deleted, and a person has not decided about its bundles", request))
 }

@@ -13,7 +13,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // metadata answers with the metadata of a workspace, of the kind of Clusters and of the
@@ -75,9 +75,9 @@ func TestClusterWaits(t *testing.T) {
 			if err != nil || got != c.cluster {
 				t.Errorf("%s: got %v, %v", c.why, got, err)
 			}
-			l := &requestLoop{House: &House{terminating: newTerminating(client, time.Now)}}
+			l := &requestLoop{Manager: &Manager{terminating: newTerminating(client, time.Now)}}
 			err = l.stillNeeded(t.Context(), kube.Key{Namespace: "ws", Name: "r"}, []*corev1.ServiceAccount{{}})
-			if fault.IsWait(err) != c.standing || err != nil && !c.standing {
+			if reconcile.IsRequeue(err) != c.standing || err != nil && !c.standing {
 				t.Errorf("%s: the credential: %v", c.why, err)
 			}
 		})

@@ -12,16 +12,16 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
 // tokenLoop makes of each ClusterRegistrationToken an account that may ask for
 // a Cluster, and the Secret that agents are installed with. It ends tokens.
 type tokenLoop struct {
-	*House
+	*Manager
 	stores
-	loop   *kube.Loop
+	loop   *kube.Controller
 	tokens *kube.Store[*fleet.ClusterRegistrationToken]
 
 	written sync.Map // UIDs of tokens whose values were written by this process
@@ -31,9 +31,9 @@ type tokenLoop struct {
 // reasonTokenEnded is the reason of an event about a token that is deleted.
 const reasonTokenEnded = "TokenEnded"
 
-func newTokenLoop(h *House, c *kube.Client) *tokenLoop {
-	l := &tokenLoop{House: h, stores: newStores(c), tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c)}
-	l.loop = kube.NewLoop("tokens", 2, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
+func newTokenLoop(h *Manager, c *kube.Client) *tokenLoop {
+	l := &tokenLoop{Manager: h, stores: newStores(c), tokens: kube.StoreOf[*fleet.ClusterRegistrationToken](c)}
+	l.loop = kube.NewController("tokens", 2, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
 	h.view.tokens.OnChange(func(old, t *fleet.ClusterRegistrationToken) {
 		if t == nil {
 			l.warned.Delete(old.UID)
@@ -65,7 +65,7 @@ func (l *tokenLoop) wakeOwner(o metav1.Object) {
 //  2. decide: registration.JudgeToken, GrantToken (pure)
 //  3. apply:  the account with its right, then the Secret of values
 //  4. report: ClusterRegistrationToken.status, once
-func (l *tokenLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (l *tokenLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	t, ok := l.view.tokens.Get(key)
 	if !ok || t.DeletionTimestamp != nil {
 		return kube.Done, nil // what it owns goes with it
@@ -79,14 +79,14 @@ func (l *tokenLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, err
 	}
 	ready, err := l.apply(ctx, t)
 	if err != nil || !ready {
-		return kube.Next{After: verdict.Left}, err // it ends also where it is never finished
+		return kube.Result{After: verdict.Left}, err // it ends also where it is never finished
 	}
 	l.warn(t)
 	changed := t.DeepCopy()
 	changed.Status.SecretName = t.Name
 	changed.Status.Expires = verdict.Expires
 	_, err = l.tokens.PatchStatus(ctx, t, changed)
-	return kube.Next{After: verdict.Left}, err
+	return kube.Result{After: verdict.Left}, err
 }
 
 // warn says that nobody will be able to register with a token: when its values
@@ -141,7 +141,7 @@ func (l *tokenLoop) putValues(ctx context.Context, t *fleet.ClusterRegistrationT
 	case have.Type != want.Type:
 		err := fmt.Errorf("write values of token %q: a Secret of that name and type %q is there already", t.Name, have.Type)
 		l.events.Event(t, kube.Warning, "SecretTaken", err.Error())
-		return fault.PermanentError("SecretTaken", err)
+		return reconcile.TerminalError("SecretTaken", err)
 	}
 	changed := have.DeepCopy()
 	changed.Labels = merged(have.Labels, want.Labels)

@@ -59,11 +59,11 @@ func (t *tokenTest) start() {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	c := t.server.Connect("fleet-agentmanagement")
-	h := &House{
+	h := &Manager{
 		cfg: t.cfg, system: t.cfg.system(), log: logrus.NewEntry(log), now: time.Now,
 		view: newCaches(c, t.cfg), events: kube.NewRecorder(c, process),
 	}
-	h.endpoint = &endpointLoop{House: h} // nothing is known about the address
+	h.endpoint = &endpointLoop{Manager: h} // nothing is known about the address
 	l := newTokenLoop(h, c)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -16,21 +16,21 @@ import (
 // workspaceLoop labels the namespaces that hold Clusters, registration tokens or
 // GitRepos: by that the API server knows in which ones it protects Secrets.
 type workspaceLoop struct {
-	*House
-	loop       *kube.Loop
+	*Manager
+	loop       *kube.Controller
 	labelled   *metaCache
 	gitRepos   *metaCache
 	namespaces *kube.Store[*corev1.Namespace]
 }
 
-func newWorkspaceLoop(h *House, c *kube.Client) *workspaceLoop {
+func newWorkspaceLoop(h *Manager, c *kube.Client) *workspaceLoop {
 	l := &workspaceLoop{
-		House: h, namespaces: kube.StoreOf[*corev1.Namespace](c),
+		Manager: h, namespaces: kube.StoreOf[*corev1.Namespace](c),
 		labelled: kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Namespace"),
-			kube.Watch{Labels: fleet.LabelWorkspace + "=" + registration.True}, dietMeta),
-		gitRepos: kube.NewMetaCache(c, fleet.GroupVersion.WithKind("GitRepo"), kube.Watch{}, dietMeta),
+			kube.Watch{Labels: fleet.LabelWorkspace + "=" + registration.True}, stripMeta),
+		gitRepos: kube.NewMetaCache(c, fleet.GroupVersion.WithKind("GitRepo"), kube.Watch{}, stripMeta),
 	}
-	l.loop = kube.NewLoop("workspaces", 1, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
+	l.loop = kube.NewController("workspaces", 1, kube.Within(h.cfg.Scope.Holds, l.Reconcile))
 	h.view.clusters.OnChange(ifNew(func(c *fleet.Cluster) { l.add(c) }))
 	h.view.tokens.OnChange(ifNew(func(t *fleet.ClusterRegistrationToken) { l.add(t) }))
 	l.gitRepos.OnChange(ifNew(func(g *meta) { l.add(g) }))
@@ -46,7 +46,7 @@ func (l *workspaceLoop) parts() []kube.Runner {
 
 // Reconcile labels one namespace. The label is never taken off: what was in a
 // workspace may still be there.
-func (l *workspaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (l *workspaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	name := key.Namespace
 	if _, ok := l.labelled.Get(kube.Key{Name: name}); ok || !l.inUse(name) {
 		return kube.Done, nil

@@ -11,10 +11,10 @@ import (
 	"path"
 	"strings"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// Reasons of errors, all of them fault.Permanent.
+// Reasons of errors, all of them reconcile.Terminal.
 const (
 	ReasonInvalidArchive = "InvalidArchive" // damaged, or of a format that is not read
 	ReasonUnsafeArchive  = "UnsafeArchive"  // it holds what nobody needs and attackers use
@@ -114,12 +114,12 @@ func formatOf(o Options) (f format, file string, err error) {
 	if file == "/" || file == "." || file == ".." {
 		file = "file"
 	}
-	tell := "." + strings.ToLower(strings.TrimPrefix(o.Format, "."))
+	report := "." + strings.ToLower(strings.TrimPrefix(o.Format, "."))
 	if o.Format == "" {
-		tell = strings.ToLower(file)
+		report = strings.ToLower(file)
 	}
 	for _, e := range endings {
-		if !strings.HasSuffix(tell, e.ending) {
+		if !strings.HasSuffix(report, e.ending) {
 			continue
 		}
 		if e.format.layout == "file" && strings.HasSuffix(strings.ToLower(file), e.ending) && len(file) > len(e.ending) {
@@ -127,7 +127,7 @@ func formatOf(o Options) (f format, file string, err error) {
 		}
 		return e.format, file, nil
 	}
-	if o.Format != "" && tell != ".false" {
+	if o.Format != "" && report != ".false" {
 		return f, "", permanentf(ReasonInvalidArchive, "archives of format %q are not read", o.Format)
 	}
 	return format{layout: "file"}, file, nil
@@ -138,7 +138,7 @@ func formatOf(o Options) (f format, file string, err error) {
 // depend on the size. Files have mode 0644, or 0755 if anybody may execute
 // them; directories have 0755.
 //
-// Errors: fault.Permanent (InvalidArchive, UnsafeArchive, TooLarge) is the
+// Errors: reconcile.Terminal (InvalidArchive, UnsafeArchive, TooLarge) is the
 // archive's fault; the error of ctx if that has ended; anything else is a fault
 // of src or of the disk.
 func Unpack(ctx context.Context, src io.ReaderAt, size int64, o Options, into *os.Root) (Stats, error) {
@@ -168,12 +168,12 @@ func Unpack(ctx context.Context, src io.ReaderAt, size int64, o Options, into *o
 }
 
 func permanentf(reason, text string, args ...any) error {
-	return fault.PermanentError(reason, fmt.Errorf(text, args...))
+	return reconcile.TerminalError(reason, fmt.Errorf(text, args...))
 }
 
 // damaged is an archive that cannot be read.
 func damaged(err error) error {
-	if fault.IsPermanent(err) {
+	if reconcile.IsTerminal(err) {
 		return err
 	}
 	return permanentf(ReasonInvalidArchive, "the archive cannot be read: %w", err)

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/fleetworkspace/fleet/pkg/archive"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // Whatever the bytes are: nothing outside of the directory is touched, nothing
@@ -33,7 +33,7 @@ func FuzzUnpack(f *testing.F) {
 		if stats.Bytes > l.Bytes || len(p.tree(t)) > l.Files {
 			t.Errorf("%+v is beyond %+v", stats, l)
 		}
-		if err != nil && !fault.IsPermanent(err) {
+		if err != nil && !reconcile.IsTerminal(err) {
 			t.Errorf("a fault of the archive that is not called so: %v", err)
 		}
 	})

@@ -13,7 +13,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 
 	"github.com/fleetworkspace/fleet/pkg/archive"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 const chartYAML = "apiVersion: v2\nname: sub\nversion: 1.2.3\n"
@@ -94,7 +94,7 @@ func TestPackLinks(t *testing.T) {
 func TestPackTooLarge(t *testing.T) {
 	big := make([]byte, 60<<20)
 	tree := fstest.MapFS{"a": {Data: big}, "b": {Data: big}}
-	if _, err := archive.Pack(tree, "c"); fault.ReasonOf(err) != archive.ReasonTooLarge {
+	if _, err := archive.Pack(tree, "c"); reconcile.ReasonOf(err) != archive.ReasonTooLarge {
 		t.Errorf("got %v", err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fleetworkspace/fleet/pkg/archive"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // small is for tests of limits.
@@ -236,7 +236,7 @@ func TestUnpackSingleFile(t *testing.T) {
 		})
 	}
 	p := newPlace(t)
-	if _, err := p.unpack(nil, archive.Options{Name: "a", Format: "rar"}); fault.ReasonOf(err) != archive.ReasonInvalidArchive {
+	if _, err := p.unpack(nil, archive.Options{Name: "a", Format: "rar"}); reconcile.ReasonOf(err) != archive.ReasonInvalidArchive {
 		t.Errorf("a format that nobody knows: %v", err)
 	}
 }
@@ -252,10 +252,10 @@ func TestUnpackRefuses(t *testing.T) {
 				o.Limits = small
 			}
 			stats, err := p.unpack(e.data, o)
-			if err == nil || !fault.IsPermanent(err) || !strings.Contains(err.Error(), e.text) || strings.Contains(err.Error(), "\n") {
+			if err == nil || !reconcile.IsTerminal(err) || !strings.Contains(err.Error(), e.text) || strings.Contains(err.Error(), "\n") {
 				t.Fatalf("got %v, want a permanent fault with %q", err, e.text)
 			}
-			if reason := fault.ReasonOf(err); e.reason != "any" && reason != e.reason {
+			if reason := reconcile.ReasonOf(err); e.reason != "any" && reason != e.reason {
 				t.Errorf("got %s, want %s: %v", reason, e.reason, err)
 			}
 			if strings.ContainsAny(err.Error(), "\x1b\u202e") {
@@ -307,7 +307,7 @@ func (brokenDisk) ReadAt(p []byte, off int64) (int, error) { return 0, errDisk }
 // A fault of the disk is not the archive's: it may pass by itself.
 func TestUnpackFaults(t *testing.T) {
 	for _, format := range []string{"tgz", "zip", "tar.xz", "tar.zst", "tar.bz2", "tar", "gz"} {
-		if _, err := archive.Unpack(t.Context(), brokenDisk{}, 1000, archive.Options{Format: format}, newPlace(t).root); !errors.Is(err, errDisk) || fault.IsPermanent(err) {
+		if _, err := archive.Unpack(t.Context(), brokenDisk{}, 1000, archive.Options{Format: format}, newPlace(t).root); !errors.Is(err, errDisk) || reconcile.IsTerminal(err) {
 			t.Errorf("%s: got %v", format, err)
 		}
 	}

@@ -33,7 +33,7 @@ func NewMetrics() *Metrics {
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
 // Loops measures loops, which must not run yet.
-func (m *Metrics) Loops(loops ...*kube.Loop) {
+func (m *Metrics) Loops(loops ...*kube.Controller) {
 	if m == nil {
 		return
 	}

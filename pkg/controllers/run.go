@@ -23,7 +23,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/crash"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // Run works as the controller role until ctx ends or a loop cannot go on, and
@@ -43,7 +43,7 @@ func Run(ctx context.Context, cfg Config, c *kube.Client, log *logrus.Entry) err
 		cfg.Metrics.Loops(append(engine.Loops(), refusals.Loops()...)...)
 		defer cfg.Metrics.Watch(engine)()
 		log.WithField("reason", cfg.Scope.String()).Info("controller started")
-		return kube.Run(ctx, Report(log), append(engine.Parts(), refusals.Parts()...)...)
+		return kube.Run(ctx, Report(log), append(engine.Runnables(), refusals.Runnables()...)...)
 	})
 }
 
@@ -100,7 +100,7 @@ func RunGitJob(ctx context.Context, cfg Config, job GitJob, c *kube.Client, log 
 		charts := chartpull.New(chartpull.Config{Charts: read, Contents: worker.Publisher(), Scope: cfg.Scope}, c, log)
 		cfg.Metrics.Loops(append(worker.Loops(), charts.Loops()...)...)
 		log.WithField("reason", cfg.Scope.String()).Info("gitjob started")
-		return kube.Run(ctx, Report(log), append(worker.Parts(), charts.Parts()...)...)
+		return kube.Run(ctx, Report(log), append(worker.Runnables(), charts.Runnables()...)...)
 	})
 }
 
@@ -141,12 +141,12 @@ func noteCrash(ctx context.Context, c *kube.Client, key kube.Key) {
 func Report(log *logrus.Entry) func(loop string, key kube.Key, err error) {
 	return func(loop string, key kube.Key, err error) {
 		entry := log.WithFields(logrus.Fields{
-			"action": loop, "workspace": key.Namespace, subject(loop): key.Name, "error": err.Error(), "reason": fault.ReasonOf(err),
+			"action": loop, "workspace": key.Namespace, subject(loop): key.Name, "error": err.Error(), "reason": reconcile.ReasonOf(err),
 		})
 		switch {
-		case fault.IsWait(err):
+		case reconcile.IsRequeue(err):
 			entry.Debug("waits")
-		case fault.IsPermanent(err):
+		case reconcile.IsTerminal(err):
 			entry.Warn("needs a change")
 		case errors.Is(err, context.Canceled):
 		default:

@@ -8,7 +8,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 const (
@@ -37,12 +37,12 @@ var localFile = map[syscall.Errno]string{
 	syscall.EIO:    "replace the disk of the folder for temporary files of this process",
 }
 
-// Fault returns err as a fault.Wait with fault.ReasonLocal if it comes from this
+// Fault returns err as a reconcile.RequeueAfter with reconcile.ReasonLocal if it comes from this
 // process's own disk, memory or number of open files; else nil. The text names no
 // file.
 func Fault(err error) error {
 	var errno syscall.Errno
-	if fault.ReasonOf(err) == fault.ReasonLocal {
+	if reconcile.ReasonOf(err) == reconcile.ReasonLocal {
 		return err
 	}
 	if !errors.As(err, &errno) {
@@ -55,11 +55,11 @@ func Fault(err error) error {
 	if hint == "" {
 		return nil
 	}
-	return fault.LocalError(errno.Error(), hint)
+	return reconcile.LocalError(errno.Error(), hint)
 }
 
 // NoRoom is the fault of a folder that has no room for a download.
-func NoRoom(why string) error { return fault.LocalError(why, moreRoom) }
+func NoRoom(why string) error { return reconcile.LocalError(why, moreRoom) }
 
 func onFile(err error) bool {
 	var path *fs.PathError

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/fleetworkspace/fleet/pkg/disk"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 func TestFault(t *testing.T) {
@@ -55,7 +55,7 @@ func TestFault(t *testing.T) {
 				}
 				return
 			}
-			if !fault.IsWait(got) || fault.ReasonOf(got) != fault.ReasonLocal || !strings.Contains(got.Error(), c.says) || strings.Contains(got.Error(), "/tmp") {
+			if !reconcile.IsRequeue(got) || reconcile.ReasonOf(got) != reconcile.ReasonLocal || !strings.Contains(got.Error(), c.says) || strings.Contains(got.Error(), "/tmp") {
 				t.Errorf("%s: got %v", c.why, got)
 			}
 		})

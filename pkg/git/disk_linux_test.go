@@ -12,7 +12,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/disk"
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // smallDisk is a folder on a disk of its own.
@@ -59,8 +59,8 @@ func served(t *testing.T, large int) (small, big Source, ref Reference, commits 
 
 func wantLocal(t *testing.T, err error, says string) {
 	t.Helper()
-	if fault.ReasonOf(err) != fault.ReasonLocal || !fault.IsWait(err) || !strings.Contains(err.Error(), says) {
-		t.Errorf("want a local fault that says %q, got %s: %v", says, fault.ReasonOf(err), err)
+	if reconcile.ReasonOf(err) != reconcile.ReasonLocal || !reconcile.IsRequeue(err) || !strings.Contains(err.Error(), says) {
+		t.Errorf("want a local fault that says %q, got %s: %v", says, reconcile.ReasonOf(err), err)
 	}
 }
 

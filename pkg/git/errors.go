@@ -15,13 +15,13 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 
 	"github.com/fleetworkspace/fleet/pkg/disk"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // Reasons of errors, one PascalCase word each; they become the reasons of
 // conditions. Unreachable, which is about a whole host, and RemoteFailing, which
-// is about one repository on it, are fault.Wait, all others fault.Permanent.
-// fault.ReasonLocal is about this process.
+// is about one repository on it, are reconcile.RequeueAfter, all others reconcile.Terminal.
+// reconcile.ReasonLocal is about this process.
 const (
 	ReasonInvalidURL            = "InvalidURL"
 	ReasonInvalidReference      = "InvalidReference"
@@ -45,16 +45,16 @@ const (
 const retryAfter = 5 * time.Second
 
 func unreachablef(format string, args ...any) error {
-	return fault.WaitError(ReasonUnreachable, retryAfter, fmt.Errorf(format, args...))
+	return reconcile.RequeueError(ReasonUnreachable, retryAfter, fmt.Errorf(format, args...))
 }
 
 func failingf(format string, args ...any) error {
-	return fault.WaitError(ReasonRemoteFailing, retryAfter, fmt.Errorf(format, args...))
+	return reconcile.RequeueError(ReasonRemoteFailing, retryAfter, fmt.Errorf(format, args...))
 }
 
 // HostAway tells whether an error is about the host and thereby about all its
 // repositories: it cannot be connected to, or wants to be left alone.
-func HostAway(err error) bool { return fault.ReasonOf(err) == ReasonUnreachable }
+func HostAway(err error) bool { return reconcile.ReasonOf(err) == ReasonUnreachable }
 
 // An answeredError happened after the connection stood: it is the fault of one
 // repository, not of the host.
@@ -76,8 +76,8 @@ func (e *entry) explain(ctx context.Context, err error) error {
 	if errors.Is(err, errCache) || disk.Fault(err) != nil {
 		return cacheFault(err)
 	}
-	var permanent *fault.Permanent
-	var wait *fault.Wait
+	var permanent *reconcile.Terminal
+	var wait *reconcile.RequeueAfter
 	switch { // what libraries have put around it is of no use to people
 	case errors.As(err, &permanent):
 		return permanent
@@ -85,7 +85,7 @@ func (e *entry) explain(ctx context.Context, err error) error {
 		return wait
 	}
 	host := e.ep.display()
-	if why := fault.UntrustedOf(err); why != nil {
+	if why := reconcile.UntrustedOf(err); why != nil {
 		return permanentf(ReasonCertificateRefused, "certificate of git host %q is not trusted: %w", host, why)
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
@@ -127,11 +127,11 @@ func (e *entry) networkFault(ctx context.Context, err error) string {
 	case ctx.Err() != nil, errors.As(err, &netErr) && netErr.Timeout():
 		return "no answer in time"
 	case errors.As(err, &dns):
-		return fault.TextNoAddress
+		return reconcile.TextNoAddress
 	case errors.As(err, &errno):
 		return errno.Error()
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
-		return fault.TextNoTLS
+		return reconcile.TextNoTLS
 	case errors.As(err, &alert):
 		return alert.Error()
 	case errors.As(err, &line):

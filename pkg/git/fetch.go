@@ -19,7 +19,7 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"github.com/fleetworkspace/fleet/pkg/disk"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // maxHaves is how many commits we tell the remote that we have.
@@ -85,7 +85,7 @@ func (e *entry) tree(ctx context.Context, ref Reference, commit Commit) (*Tree, 
 			e.renew() // what it left takes room on disk
 			return nil, local
 		}
-		if again || !haves || ctx.Err() != nil || fault.IsPermanent(err) || fault.IsWait(err) {
+		if again || !haves || ctx.Err() != nil || reconcile.IsTerminal(err) || reconcile.IsRequeue(err) {
 			return nil, err
 		}
 		e.noHaves = true

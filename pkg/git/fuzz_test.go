@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 func TestParseURL(t *testing.T) {
@@ -46,7 +46,7 @@ func TestParseURL(t *testing.T) {
 		if (err != nil) != c.bad || got != c.want {
 			t.Errorf("%q: got %+v, %v", raw, got, err)
 		}
-		if err != nil && (fault.ReasonOf(err) != ReasonInvalidURL || strings.Contains(err.Error(), "canary")) {
+		if err != nil && (reconcile.ReasonOf(err) != ReasonInvalidURL || strings.Contains(err.Error(), "canary")) {
 			t.Errorf("%q: %v", raw, err)
 		}
 	}
@@ -73,7 +73,7 @@ func FuzzParseURL(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw string) {
 		ep, err := parseURL(raw)
 		if err != nil {
-			if !fault.IsPermanent(err) {
+			if !reconcile.IsTerminal(err) {
 				t.Fatalf("%q: %v is not permanent", raw, err)
 			}
 			return
@@ -97,7 +97,7 @@ func FuzzReference(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string) {
 		err := Reference{Branch: name, Revision: name}.Validate()
 		if err != nil {
-			if fault.ReasonOf(err) != ReasonInvalidReference {
+			if reconcile.ReasonOf(err) != ReasonInvalidReference {
 				t.Fatal(err)
 			}
 			return
@@ -113,11 +113,11 @@ func FuzzCredentialsOf(f *testing.F) {
 	f.Add("kubernetes.io/ssh-auth", []byte(""), []byte("-----BEGIN"), []byte("|1|x|y ssh-rsa"))
 	f.Fuzz(func(t *testing.T, kind string, a, b, c []byte) {
 		got, err := CredentialsOf(kind, map[string][]byte{"username": a, "password": b, "ssh-privatekey": b, "known_hosts": c})
-		if err != nil && !fault.IsPermanent(err) {
+		if err != nil && !reconcile.IsTerminal(err) {
 			t.Fatal(err)
 		}
 		e := &entry{dir: t.TempDir(), ep: endpoint{scheme: "ssh", host: "h"}, src: Source{Credentials: got}}
-		if _, _, err := e.hostKeys(); err != nil && !fault.IsPermanent(err) {
+		if _, _, err := e.hostKeys(); err != nil && !reconcile.IsTerminal(err) {
 			t.Fatal(err)
 		}
 	})

@@ -7,8 +7,8 @@
 // who read that remote; commits are fetched without history and files are read
 // from the store, never from a work tree. Submodules and LFS are not read.
 //
-// Errors are fault.Permanent (wait for another spec, secret or commit) or
-// fault.Wait (the host may answer later). Their texts are stable from one try
+// Errors are reconcile.Terminal (wait for another spec, secret or commit) or
+// reconcile.RequeueAfter (the host may answer later). Their texts are stable from one try
 // to the next and never hold a credential.
 package git
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 func newRemotes(t *testing.T, limits Limits) *Remotes {
@@ -104,10 +104,10 @@ func TestResolve(t *testing.T) {
 
 func wantFault(t *testing.T, err error, reason, text string) {
 	t.Helper()
-	if err == nil || fault.ReasonOf(err) != reason || (text != "" && err.Error() != text) {
-		t.Errorf("\nwant %s: %s\ngot  %s: %v", reason, text, fault.ReasonOf(err), err)
+	if err == nil || reconcile.ReasonOf(err) != reason || (text != "" && err.Error() != text) {
+		t.Errorf("\nwant %s: %s\ngot  %s: %v", reason, text, reconcile.ReasonOf(err), err)
 	}
-	if wait := reason == ReasonUnreachable || reason == ReasonRemoteFailing; fault.IsWait(err) != wait || fault.IsPermanent(err) == wait {
+	if wait := reason == ReasonUnreachable || reason == ReasonRemoteFailing; reconcile.IsRequeue(err) != wait || reconcile.IsTerminal(err) == wait {
 		t.Errorf("want a wait only for %s and %s", ReasonUnreachable, ReasonRemoteFailing)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/git/gittest"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 func TestCredentialsOverHTTP(t *testing.T) {
@@ -171,7 +171,7 @@ func TestTLS(t *testing.T) {
 	wantFault(t, err, ReasonCertificateRefused, "")
 	_, err = remotes.Resolve(t.Context(), Source{URL: strings.Replace(url, "127.0.0.1", "localhost", 1), CABundle: server.PEM()}, ref)
 	wantFault(t, err, ReasonCertificateRefused, "")
-	if u := (&fault.Untrusted{}); !errors.As(err, &u) || u.Advice == "" {
+	if u := (&reconcile.Untrusted{}); !errors.As(err, &u) || u.Advice == "" {
 		t.Errorf("want advice about the name, got %v", err)
 	}
 	for name, src := range map[string]Source{

@@ -8,7 +8,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // String names the reference as people do: its revision, or else its branch.
@@ -120,5 +120,5 @@ func defaultBranch(refs *packp.AdvRefs) string {
 }
 
 func permanentf(reason, format string, args ...any) error {
-	return fault.PermanentError(reason, fmt.Errorf(format, args...))
+	return reconcile.TerminalError(reason, fmt.Errorf(format, args...))
 }

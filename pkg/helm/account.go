@@ -17,8 +17,8 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/credential"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -71,8 +71,8 @@ const seenLong = 30 * time.Second
 // User is the user that acts for deployments with this service account in their
 // options: the account of that name in the agent's namespace; without a name
 // fleet-default if it exists there. It is empty where the agent acts as itself.
-// An account that does not exist is fault.Wait, one that is Fleet's own is
-// fault.Permanent.
+// An account that does not exist is reconcile.RequeueAfter, one that is Fleet's own is
+// reconcile.Terminal.
 //
 // The answer may be 30 s old, so it is for reads; actions ask anew.
 func (c *Client) User(ctx context.Context, serviceAccount string) (string, error) {
@@ -113,7 +113,7 @@ func (c *Client) lookFor(ctx context.Context, name string) (string, error) {
 	account, err := c.admin.CoreV1().ServiceAccounts(c.cfg.AgentNamespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) && required:
-		return "", fault.WaitError(release.ReasonNoAccount, waitForOthers,
+		return "", reconcile.RequeueError(release.ReasonNoAccount, waitForOthers,
 			fmt.Errorf("service account %q does not exist in namespace %q", name, c.cfg.AgentNamespace))
 	case apierrors.IsNotFound(err):
 		return "", nil
@@ -129,7 +129,7 @@ func (c *Client) lookFor(ctx context.Context, name string) (string, error) {
 
 // refuseAccount refuses an account with which a bundle would be Fleet itself.
 func (c *Client) refuseAccount(name string) error {
-	return fault.PermanentError(release.ReasonReservedAccount, fmt.Errorf(
+	return reconcile.TerminalError(release.ReasonReservedAccount, fmt.Errorf(
 		"service account %q of namespace %q is Fleet's own, and no bundle may act as it; set serviceAccount to one that has the rights of this bundle",
 		name, c.cfg.AgentNamespace))
 }

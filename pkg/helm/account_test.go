@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -33,12 +33,12 @@ func TestAccount(t *testing.T) {
 		if name == "" && (user != "" || err != nil) {
 			t.Errorf("without an account the agent acts itself: %q, %v", user, err)
 		}
-		if name != "" && (user != "" || fault.ReasonOf(err) != release.ReasonNoAccount || !fault.IsWait(err)) {
+		if name != "" && (user != "" || reconcile.ReasonOf(err) != release.ReasonNoAccount || !reconcile.IsRequeue(err)) {
 			t.Errorf("an account that is missing is waited for: %q, %v", user, err)
 		}
 	}
 	d := rendered(fleet.BundleDeploymentOptions{DefaultNamespace: "team-a", ServiceAccount: "tenant"}, map[string]string{"a.yaml": renderMap})
-	if err := client.Install(t.Context(), d); fault.ReasonOf(err) != release.ReasonNoAccount || len(cluster.written) > 0 {
+	if err := client.Install(t.Context(), d); reconcile.ReasonOf(err) != release.ReasonNoAccount || len(cluster.written) > 0 {
 		t.Errorf("written %v: %v", cluster.written, err)
 	}
 	cluster.serviceAccount("tenant", nil, nil)
@@ -97,11 +97,11 @@ func TestReservedAccounts(t *testing.T) {
 				}
 				return
 			}
-			if user != "" || !fault.IsPermanent(err) || fault.ReasonOf(err) != release.ReasonReservedAccount || !strings.Contains(err.Error(), "set serviceAccount to") {
+			if user != "" || !reconcile.IsTerminal(err) || reconcile.ReasonOf(err) != release.ReasonReservedAccount || !strings.Contains(err.Error(), "set serviceAccount to") {
 				t.Errorf("%s: %q, %v", c.why, user, err)
 			}
 			d := rendered(fleet.BundleDeploymentOptions{DefaultNamespace: "team-a", ServiceAccount: c.name}, map[string]string{"a.yaml": renderMap})
-			if err := client.Install(t.Context(), d); fault.ReasonOf(err) != release.ReasonReservedAccount || len(cluster.written) > 0 {
+			if err := client.Install(t.Context(), d); reconcile.ReasonOf(err) != release.ReasonReservedAccount || len(cluster.written) > 0 {
 				t.Errorf("%s: written %v: %v", c.why, cluster.written, err)
 			}
 		})

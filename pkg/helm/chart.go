@@ -10,8 +10,8 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -41,7 +41,7 @@ type parts struct {
 func partsOf(d Deployment) (parts, error) {
 	files, err := unpackFiles(d.Content)
 	if err != nil {
-		return parts{}, fault.PermanentError(release.ReasonBadContent, err)
+		return parts{}, reconcile.TerminalError(release.ReasonBadContent, err)
 	}
 	p := parts{files: files}
 	dir, own := chartDir(files, d.helm())
@@ -65,7 +65,7 @@ func partsOf(d Deployment) (parts, error) {
 		chartFiles = append(chartFiles, &loader.BufferedFile{Name: chartFile, Data: generated(d)})
 	}
 	if p.chart, err = loader.LoadFiles(chartFiles); err != nil {
-		return parts{}, fault.PermanentError(release.ReasonBadChart, fmt.Errorf("load chart: %w", err))
+		return parts{}, reconcile.TerminalError(release.ReasonBadChart, fmt.Errorf("load chart: %w", err))
 	}
 	if !d.helm().SkipSchemaValidation {
 		err = checkSchemas(p.chart)

@@ -9,8 +9,8 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -123,7 +123,7 @@ func sorted(in []string) []string {
 func TestPartsOfRefuses(t *testing.T) {
 	bad := deployment(fleet.BundleDeploymentOptions{}, "a.yaml")
 	bad.Content.Resources[0].Encoding = "base64+gz"
-	if _, err := partsOf(bad); fault.ReasonOf(err) != release.ReasonBadContent {
+	if _, err := partsOf(bad); reconcile.ReasonOf(err) != release.ReasonBadContent {
 		t.Errorf("got %v", err)
 	}
 }

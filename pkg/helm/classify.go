@@ -14,7 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/redact"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
@@ -75,26 +75,26 @@ var undone = regexp.MustCompile(`has been (rolled back|uninstalled) due to atomi
 // timedOut is the failure of an action that has waited too long.
 func timedOut(err error, limit time.Duration) error {
 	if undone.MatchString(err.Error()) {
-		return fault.PermanentError(release.ReasonRolledBack, fmt.Errorf("not ready within %s (helm.timeoutSeconds), so it was undone (helm.atomic)", limit))
+		return reconcile.TerminalError(release.ReasonRolledBack, fmt.Errorf("not ready within %s (helm.timeoutSeconds), so it was undone (helm.atomic)", limit))
 	}
-	return fault.PermanentError(release.ReasonTimeout, fmt.Errorf("not ready within %s (helm.timeoutSeconds)", limit))
+	return reconcile.TerminalError(release.ReasonTimeout, fmt.Errorf("not ready within %s (helm.timeoutSeconds)", limit))
 }
 
 // classify gives an error of Helm's its kind, and the words that people get to
 // read.
 func classify(err error) error {
-	if err == nil || fault.IsPermanent(err) || fault.IsWait(err) {
+	if err == nil || reconcile.IsTerminal(err) || reconcile.IsRequeue(err) {
 		return ofPostRenderer(err)
 	}
 	if words, ok := denied(err); ok {
-		return fault.WaitError(release.ReasonForbidden, waitForRights, errors.New(words))
+		return reconcile.RequeueError(release.ReasonForbidden, waitForRights, errors.New(words))
 	}
 	text := objectFirst(err, plainText(err))
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return fault.WaitError(release.ReasonTerminating, waitForNamespace, text)
+		return reconcile.RequeueError(release.ReasonTerminating, waitForNamespace, text)
 	case unserved(err) || meta.IsNoMatchError(err):
-		return fault.WaitError(release.ReasonUnknownKind, waitForOthers, text)
+		return reconcile.RequeueError(release.ReasonUnknownKind, waitForOthers, text)
 	}
 	for _, t := range texts {
 		if !t.piece.MatchString(err.Error()) {
@@ -103,18 +103,18 @@ func classify(err error) error {
 		if t.reason == release.ReasonImmutable {
 			text = fmt.Errorf("%w; %s", ofKind(err, text), anew)
 		}
-		return fault.PermanentError(t.reason, text)
+		return reconcile.TerminalError(t.reason, text)
 	}
 	if refusedPatch.MatchString(err.Error()) {
-		return fault.PermanentError(release.ReasonInvalidObject, ofKind(err, text))
+		return reconcile.TerminalError(release.ReasonInvalidObject, ofKind(err, text))
 	}
 	switch {
 	case noNamespace.MatchString(text.Error()):
 		return noNamespaceFor(err)
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return fault.PermanentError(release.ReasonInvalidObject, text)
+		return reconcile.TerminalError(release.ReasonInvalidObject, text)
 	case apierrors.IsForbidden(err):
-		return fault.WaitError(release.ReasonForbidden, waitForRights, text)
+		return reconcile.RequeueError(release.ReasonForbidden, waitForRights, text)
 	}
 	var known *refusal
 	if errors.As(err, &known) {
@@ -137,11 +137,11 @@ func ofKind(err, words error) error {
 // ofPostRenderer takes off what Helm puts before errors of the post-renderer.
 func ofPostRenderer(err error) error {
 	const before = "error while running post render on files: "
-	var permanent *fault.Permanent
+	var permanent *reconcile.Terminal
 	if errors.As(err, &permanent) && err.Error() == before+permanent.Error() {
 		return permanent
 	}
-	var wait *fault.Wait
+	var wait *reconcile.RequeueAfter
 	if errors.As(err, &wait) && err.Error() == before+wait.Error() {
 		return wait
 	}
@@ -155,13 +155,13 @@ func without(err error, r redact.Redactor) error {
 		return err
 	}
 	text := errors.New(r.Text(err.Error()))
-	var permanent *fault.Permanent
-	var wait *fault.Wait
+	var permanent *reconcile.Terminal
+	var wait *reconcile.RequeueAfter
 	switch {
 	case errors.As(err, &permanent):
-		return fault.PermanentError(permanent.Reason, text)
+		return reconcile.TerminalError(permanent.Reason, text)
 	case errors.As(err, &wait):
-		return fault.WaitError(wait.Reason, wait.After, text)
+		return reconcile.RequeueError(wait.Reason, wait.After, text)
 	}
 	return text
 }
@@ -309,10 +309,10 @@ func noNamespaceFor(err error) error {
 	m := noNamespace.FindStringSubmatch(plainText(err))
 	if len(validation.IsDNS1123Label(m[1])) > 0 {
 		text := objectFirst(err, fmt.Sprintf("no namespace can have the name %q; correct metadata.namespace", m[1]))
-		return fault.PermanentError(release.ReasonInvalidObject, text)
+		return reconcile.TerminalError(release.ReasonInvalidObject, text)
 	}
 	text := objectFirst(err, fmt.Sprintf("namespace %q does not exist; create it, or add it to the bundle", m[1]))
-	return fault.WaitError(release.ReasonNoNamespace, waitForOthers, text)
+	return reconcile.RequeueError(release.ReasonNoNamespace, waitForOthers, text)
 }
 
 // AbsentTemplate reports whether an error of Render is about a template that includes one

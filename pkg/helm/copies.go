@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -56,7 +56,7 @@ func kindWord(kind string) string {
 // made the same. An object that is nobody's copy is overwritten only with
 // takeOwnership.
 //
-// Errors: fault.Wait with reason NotOwned, Forbidden, ServiceAccountMissing or
+// Errors: reconcile.RequeueAfter with reason NotOwned, Forbidden, ServiceAccountMissing or
 // NamespaceTerminating; others may pass.
 func (c *Client) PutCopies(ctx context.Context, d Deployment, list []Copy) error {
 	if len(list) == 0 {
@@ -104,15 +104,15 @@ func makeNamespace(ctx context.Context, who account, name string) error {
 func classifyCopy(ref CopyRef, err error) error {
 	what := fmt.Sprintf("copy of %s (downstreamResources)", ref)
 	switch {
-	case fault.IsWait(err), fault.IsPermanent(err):
+	case reconcile.IsRequeue(err), reconcile.IsTerminal(err):
 		return err
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return fault.WaitError(release.ReasonTerminating, waitForNamespace, fmt.Errorf("%s: namespace %q is being deleted", what, ref.Namespace))
+		return reconcile.RequeueError(release.ReasonTerminating, waitForNamespace, fmt.Errorf("%s: namespace %q is being deleted", what, ref.Namespace))
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return fault.WaitError(release.ReasonInvalidObject, waitForRights, fmt.Errorf("%s: the API server does not accept it", what))
+		return reconcile.RequeueError(release.ReasonInvalidObject, waitForRights, fmt.Errorf("%s: the API server does not accept it", what))
 	}
 	if words, ok := denied(err); ok {
-		return fault.WaitError(release.ReasonForbidden, waitForRights, fmt.Errorf("%s: %s", what, words))
+		return reconcile.RequeueError(release.ReasonForbidden, waitForRights, fmt.Errorf("%s: %s", what, words))
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
@@ -202,7 +202,7 @@ func (k copier) put(ctx context.Context, want Copy, labels map[string]string, ta
 	owner, agent := meta.Labels[fleet.LabelBundleDeployment], meta.Labels[fleet.LabelAgentNamespace]
 	switch {
 	case (owner == "" || agent != "" && agent != k.agent) && !take:
-		return fault.WaitError(release.ReasonNotOwned, waitForOthers, fmt.Errorf(
+		return reconcile.RequeueError(release.ReasonNotOwned, waitForOthers, fmt.Errorf(
 			"%s exists and is no copy that this agent made; remove or rename it, or set helm.takeOwnership", k.ref))
 	case owner != "" && owner != labels[fleet.LabelBundleDeployment]:
 		labels = meta.Labels // of another deployment that names it too

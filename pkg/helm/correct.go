@@ -13,7 +13,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/drift"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -141,7 +141,7 @@ func (k *corrector) target(info *resource.Info, force bool) (*unstructured.Unstr
 		return nil, fmt.Errorf("read %s: %w", describe(obj), err)
 	}
 	if owner := OwnerOf(live); owner.Name != "" && owner != k.id && (k.how.Reclaim == nil || !k.how.Reclaim(identityOf(info))) {
-		return nil, k.refuse(fault.PermanentError(release.ReasonNotOwned,
+		return nil, k.refuse(reconcile.TerminalError(release.ReasonNotOwned,
 			fmt.Errorf("%s belongs to release %s by now", describe(live), owner)))
 	}
 	return drift.Restore(obj, live, k.how.Patches, force), nil

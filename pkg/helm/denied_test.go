@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -55,7 +55,7 @@ func TestDenied(t *testing.T) {
 			if !ok {
 				return
 			}
-			if err := classify(fmt.Errorf("error calling include: %w", c.err)); fault.ReasonOf(err) != release.ReasonForbidden || !fault.IsWait(err) {
+			if err := classify(fmt.Errorf("error calling include: %w", c.err)); reconcile.ReasonOf(err) != release.ReasonForbidden || !reconcile.IsRequeue(err) {
 				t.Errorf("with the right it would go on: %v", err)
 			}
 		})

@@ -10,7 +10,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -73,10 +73,10 @@ func IDOf(bundleID string, o fleet.BundleDeploymentOptions) release.ID {
 func checkID(id release.ID) error {
 	switch {
 	case chartutil.ValidateReleaseName(id.Name) != nil:
-		return fault.PermanentError(release.ReasonBadName,
+		return reconcile.TerminalError(release.ReasonBadName,
 			fmt.Errorf("release name %q: want up to 53 lower case letters, digits, dots and dashes (helm.releaseName)", id.Name))
 	case len(validation.IsDNS1123Label(id.Namespace)) > 0:
-		return fault.PermanentError(release.ReasonBadName,
+		return reconcile.TerminalError(release.ReasonBadName,
 			fmt.Errorf("namespace %q: want up to 63 lower case letters, digits and dashes (namespace, defaultNamespace)", id.Namespace))
 	}
 	return nil

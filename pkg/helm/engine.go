@@ -14,7 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 
 	helmrelease "helm.sh/helm/v3/pkg/release"
@@ -100,7 +100,7 @@ func (e *engine) leave(err error) error {
 func (e *engine) refuse(err error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.refused == nil && (fault.IsPermanent(err) || fault.IsWait(err)) {
+	if e.refused == nil && (reconcile.IsTerminal(err) || reconcile.IsRequeue(err)) {
 		e.refused = err
 	}
 	return err
@@ -342,7 +342,7 @@ func (e *engine) DeleteWithPropagationPolicy(list helmkube.ResourceList, p metav
 
 // unremoved is why an object is not removed.
 func unremoved(info *resource.Info, err error) error {
-	if fault.IsPermanent(err) || fault.IsWait(err) {
+	if reconcile.IsTerminal(err) || reconcile.IsRequeue(err) {
 		return err
 	}
 	if words, ok := denied(err); ok {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -14,10 +14,10 @@ import (
 // fleet lint has for it. Other errors stay as they are, and so do those of a deployment
 // with valuesFrom: the words name keys of values, and those may be of a Secret.
 func (d Deployment) inPlainWords(err error) error {
-	if !fault.IsPermanent(err) || len(d.helm().ValuesFrom) > 0 {
+	if !reconcile.IsTerminal(err) || len(d.helm().ValuesFrom) > 0 {
 		return err
 	}
-	switch reason := fault.ReasonOf(err); reason {
+	switch reason := reconcile.ReasonOf(err); reason {
 	case release.ReasonBadValues:
 		if list := Violations(d, err); len(list) > 0 {
 			texts := make([]string, len(list))
@@ -25,12 +25,12 @@ func (d Deployment) inPlainWords(err error) error {
 				texts[i] = v.String()
 			}
 			slices.Sort(texts) // the library has them in any order
-			return fault.PermanentError(reason, errors.New(strings.Join(texts, "; ")))
+			return reconcile.TerminalError(reason, errors.New(strings.Join(texts, "; ")))
 		}
 	case release.ReasonBadTemplate:
 		p, ok := Locate(d, err)
 		if ok && p.Line > 0 && p.Column > 0 && !strings.Contains(plainText(err), p.Text) {
-			return fault.PermanentError(reason, fmt.Errorf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Text))
+			return reconcile.TerminalError(reason, fmt.Errorf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Text))
 		}
 	}
 	return err

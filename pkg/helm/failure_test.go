@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // Every text is what an agent reports where Helm's own library refuses these files.
@@ -56,7 +56,7 @@ func TestInPlainWords(t *testing.T) {
 			if said == nil || said.Error() != c.want {
 				t.Errorf("%s: got %v\nwant %s", c.why, said, c.want)
 			}
-			if fault.ReasonOf(said) != fault.ReasonOf(err) || !fault.IsPermanent(said) {
+			if reconcile.ReasonOf(said) != reconcile.ReasonOf(err) || !reconcile.IsTerminal(said) {
 				t.Errorf("another kind of error: %v", said)
 			}
 		})

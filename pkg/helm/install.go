@@ -28,8 +28,8 @@ import (
 // ended are not run again. Nothing is written before all has been rendered and
 // checked, but for a chart's own crds folder, which Helm installs first.
 //
-// Errors: fault.Permanent with a reason of package release for what a change
-// of the bundle has to mend; fault.Wait for what may be missing for a while;
+// Errors: reconcile.Terminal with a reason of package release for what a change
+// of the bundle has to mend; reconcile.RequeueAfter for what may be missing for a while;
 // anything else may pass. What was half done stays in Helm's storage.
 func (c *Client) Install(ctx context.Context, d Deployment) error {
 	before, err := c.attempts(ctx, d.ID)

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -28,7 +28,7 @@ func (o *outside) refused(t *testing.T, what string, class string, files map[str
 	}
 	switch {
 	case class == loads && !errors.Is(err, ErrRemote), class == starts && !errors.Is(err, ErrProgram),
-		class != neither && fault.ReasonOf(err) != release.ReasonBadKustomization:
+		class != neither && reconcile.ReasonOf(err) != release.ReasonBadKustomization:
 		t.Errorf("%s: want it refused, got %v", what, err)
 	}
 }
@@ -233,7 +233,7 @@ func TestComputedPluginOpensNoConnection(t *testing.T) {
 				t.Error("kustomize itself does not load it, so the test proves nothing")
 			}
 			_, err := Render(rendered(fleet.BundleDeploymentOptions{}, files), RenderOptions{})
-			if n, started := o.count(); n > 0 || started || fault.ReasonOf(err) != release.ReasonBadKustomization {
+			if n, started := o.count(); n > 0 || started || reconcile.ReasonOf(err) != release.ReasonBadKustomization {
 				t.Errorf("%d requests, program started: %v, %v", n, started, err)
 			}
 		})
@@ -261,7 +261,7 @@ func TestPluginStartsNoProgram(t *testing.T) {
 		for _, field := range []string{"generators", "transformers", "validators"} {
 			files := map[string]string{"kustomization.yaml": "resources: [a.yaml]\n" + field + ": [t.yaml]\n", "a.yaml": renderMap, "t.yaml": config}
 			_, err := Render(rendered(fleet.BundleDeploymentOptions{}, files), RenderOptions{})
-			if n, started := o.count(); n > 0 || started || fault.ReasonOf(err) != release.ReasonBadKustomization {
+			if n, started := o.count(); n > 0 || started || reconcile.ReasonOf(err) != release.ReasonBadKustomization {
 				t.Errorf("%s in %s: %d requests, program started: %v, %v", name, field, n, started, err)
 			}
 		}

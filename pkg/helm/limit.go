@@ -13,7 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -54,15 +54,15 @@ func (l namespaceLimit) check(c candidate) error {
 	isCRD := c.GroupVersionKind().GroupKind() == groupKindCRD
 	switch {
 	case c.crds && !isCRD:
-		return fault.PermanentError(release.ReasonBadChart, fmt.Errorf(
+		return reconcile.TerminalError(release.ReasonBadChart, fmt.Errorf(
 			"%s is no %s, and the folder crds of a chart may hold nothing else; move it to templates", c.what, kindCRD))
 	case l.namespace == "", c.crds && !l.closed:
 		return nil
 	case !c.namespaced:
-		return fault.PermanentError(release.ReasonClusterScoped, fmt.Errorf(
+		return reconcile.TerminalError(release.ReasonClusterScoped, fmt.Errorf(
 			"%s is cluster-scoped, but the bundle is limited to one namespace; %s", c.what, l.remedy()))
 	case c.namespace != l.namespace:
-		return fault.PermanentError(release.ReasonClusterScoped, fmt.Errorf(
+		return reconcile.TerminalError(release.ReasonClusterScoped, fmt.Errorf(
 			"%s is outside of namespace %q, to which the bundle is limited", c.what, l.namespace))
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -140,7 +140,7 @@ func TestLimit(t *testing.T) {
 						}
 						return
 					}
-					if !fault.IsPermanent(err) {
+					if !reconcile.IsTerminal(err) {
 						t.Fatalf("want it refused for good, got %v; written: %v", err, cluster.writes())
 					}
 					for _, piece := range []string{w.source, object, "pwn"} {
@@ -172,7 +172,7 @@ func TestLimitUpgrade(t *testing.T) {
 	}
 	before := len(cluster.written)
 	d = rendered(d.Options, limitWays["crds"].files(limitObjects["ClusterRoleBinding"].text))
-	if err := client.Upgrade(t.Context(), d); fault.ReasonOf(err) != release.ReasonBadChart {
+	if err := client.Upgrade(t.Context(), d); reconcile.ReasonOf(err) != release.ReasonBadChart {
 		t.Errorf("the object would never be there: %v", err)
 	}
 	if len(cluster.written) != before {
@@ -195,10 +195,10 @@ func TestLimitOfEngine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := eng.Create(list); fault.ReasonOf(err) != release.ReasonClusterScoped {
+		if _, err := eng.Create(list); reconcile.ReasonOf(err) != release.ReasonClusterScoped {
 			t.Errorf("%s created: %v", object, err)
 		}
-		if _, err := eng.UpdateThreeWayMerge(nil, list, false); fault.ReasonOf(err) != release.ReasonClusterScoped {
+		if _, err := eng.UpdateThreeWayMerge(nil, list, false); reconcile.ReasonOf(err) != release.ReasonClusterScoped {
 			t.Errorf("%s updated: %v", object, err)
 		}
 	}
@@ -206,7 +206,7 @@ func TestLimitOfEngine(t *testing.T) {
 		eng := engineOf(who, release.ID{Namespace: "team-a", Name: "app"})
 		text := limitObjects[object].text
 		eng.expectCRDs([]chart.CRD{{Filename: "web/crds/pwn.yaml", File: &chart.File{Data: []byte(text)}}})
-		if _, err := eng.Build(strings.NewReader(text), false); fault.ReasonOf(err) != release.ReasonBadChart {
+		if _, err := eng.Build(strings.NewReader(text), false); reconcile.ReasonOf(err) != release.ReasonBadChart {
 			t.Errorf("%s among CRDs: %v", object, err)
 		}
 	}
@@ -231,7 +231,7 @@ func TestLimitOfCharts(t *testing.T) {
 	second := map[string]string{"Chart.yaml": limitChart, "crds/a.yaml": limitObjects[kindCRD].text, "crds/b.yaml": limitObjects["Secret"].text}
 	cluster = newFakeCluster(t)
 	err = cluster.client(t).Install(t.Context(), rendered(fleet.BundleDeploymentOptions{DefaultNamespace: "team-a"}, second))
-	if fault.ReasonOf(err) != release.ReasonBadChart || len(cluster.written) > 0 {
+	if reconcile.ReasonOf(err) != release.ReasonBadChart || len(cluster.written) > 0 {
 		t.Errorf("the CRD before the Secret was written: %v: %v", cluster.written, err)
 	}
 
@@ -239,7 +239,7 @@ func TestLimitOfCharts(t *testing.T) {
 {"apiVersion":"v1","kind":"Secret","metadata":{"name":"pwn","namespace":"kube-system"}}`}
 	cluster = newFakeCluster(t)
 	err = cluster.client(t).Install(t.Context(), rendered(fleet.BundleDeploymentOptions{DefaultNamespace: "team-a"}, stream))
-	if !fault.IsPermanent(err) || len(cluster.written) > 0 {
+	if !reconcile.IsTerminal(err) || len(cluster.written) > 0 {
 		t.Errorf("written: %v: %v", cluster.written, err)
 	}
 }

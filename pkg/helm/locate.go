@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/position"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
@@ -59,7 +59,7 @@ func Locate(d Deployment, err error) (place Place, ok bool) {
 		return Place{}, false
 	}
 	l := newLocator(d)
-	l.text, l.yaml = strings.TrimPrefix(plainText(err), "helm: "), fault.ReasonOf(err) == release.ReasonBadYAML
+	l.text, l.yaml = strings.TrimPrefix(plainText(err), "helm: "), reconcile.ReasonOf(err) == release.ReasonBadYAML
 	for _, try := range []func() (Place, bool){l.kustomization, l.included, l.loading, l.requirement, l.placed, l.filed} {
 		if place, ok := try(); ok {
 			return place, true

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -41,7 +41,7 @@ func mustCreateNamespace(ctx context.Context, who account, d Deployment) (bool, 
 	case unknown:
 		return false, nil
 	}
-	return false, fault.WaitError(release.ReasonNoNamespace, waitForOthers, errors.New(release.MissingNamespace(d.ID.Namespace)))
+	return false, reconcile.RequeueError(release.ReasonNoNamespace, waitForOthers, errors.New(release.MissingNamespace(d.ID.Namespace)))
 }
 
 // mayCreateNamespace tells whether an account can create a namespace. Where it
@@ -86,7 +86,7 @@ func createNamespace(ctx context.Context, who account, name string) error {
 // The namespace's own name label and all labels of pod security stay, and no
 // option changes those. Nothing is written where all is as it should be.
 //
-// Errors: fault.Wait if the account is missing or lacks the right.
+// Errors: reconcile.RequeueAfter if the account is missing or lacks the right.
 func (c *Client) MarkNamespace(ctx context.Context, name string, o fleet.BundleDeploymentOptions) error {
 	if len(o.NamespaceLabels) == 0 && len(o.NamespaceAnnotations) == 0 {
 		return nil

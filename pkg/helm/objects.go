@@ -17,8 +17,8 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/position"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -50,7 +50,7 @@ func parseAll(data []byte, source string) (out []object, skipped []string, err e
 			return out, skipped, nil
 		}
 		if err != nil {
-			return nil, nil, fault.PermanentError(release.ReasonBadYAML, unseparated(data, source, err))
+			return nil, nil, reconcile.TerminalError(release.ReasonBadYAML, unseparated(data, source, err))
 		}
 		from := marked(doc, source)
 		objs, err := parseDocument(doc)
@@ -58,7 +58,7 @@ func parseAll(data []byte, source string) (out []object, skipped []string, err e
 		case errors.Is(err, errNoKind):
 			skipped = append(skipped, from)
 		case err != nil:
-			return nil, nil, fault.PermanentError(release.ReasonBadYAML, atLine(from, line, err))
+			return nil, nil, reconcile.TerminalError(release.ReasonBadYAML, atLine(from, line, err))
 		}
 		for _, o := range objs {
 			out = append(out, object{Unstructured: o, source: from})

@@ -15,7 +15,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -48,7 +48,7 @@ func overlaid(files []file, names []string) ([]file, error) {
 		}
 		for _, p := range patches { // after the files of the overlay, so that their order does not matter
 			if err := patched(byName, p); err != nil {
-				return nil, fault.PermanentError(release.ReasonBadYAML, fmt.Errorf("%s%s: %w", prefix, p.name, err))
+				return nil, reconcile.TerminalError(release.ReasonBadYAML, fmt.Errorf("%s%s: %w", prefix, p.name, err))
 			}
 		}
 	}

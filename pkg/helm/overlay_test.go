@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -87,7 +87,7 @@ spec:
 			}
 			got, err := overlaid(files, c.overlays)
 			if c.err != "" {
-				if err == nil || !strings.Contains(err.Error(), c.err) || fault.ReasonOf(err) != release.ReasonBadYAML {
+				if err == nil || !strings.Contains(err.Error(), c.err) || reconcile.ReasonOf(err) != release.ReasonBadYAML {
 					t.Fatalf("%s: want %q, got %v", c.why, c.err, err)
 				}
 				return

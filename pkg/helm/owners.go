@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -91,22 +91,22 @@ func (e *engine) checkOwner(info *resource.Info, what string) error {
 		return e.shares(owner, bundle, info, what)
 	}
 	if bundle != "" {
-		return fault.PermanentError(release.ReasonNotOwned, errors.New(release.ForeignText(what, bundle, owner)))
+		return reconcile.TerminalError(release.ReasonNotOwned, errors.New(release.ForeignText(what, bundle, owner)))
 	}
 	by := "it was made by somebody else"
 	if owner.Name != "" {
 		by = "it belongs to release " + owner.String()
 	}
-	return fault.PermanentError(release.ReasonNotOwned, fmt.Errorf(
+	return reconcile.TerminalError(release.ReasonNotOwned, fmt.Errorf(
 		"%s exists and does not belong to this release: %s; set helm.takeOwnership to take it over", what, by))
 }
 
 // shares is the wait for an object that another bundle of the repository has.
 func (e *engine) shares(owner release.ID, bundle string, info *resource.Info, what string) error {
-	if tell := e.owners.deployment.Shared; tell != nil {
-		tell(SharedObject{Owner: owner, Kind: info.Mapping.GroupVersionKind, Namespace: info.Namespace, Name: info.Name})
+	if report := e.owners.deployment.Shared; report != nil {
+		report(SharedObject{Owner: owner, Kind: info.Mapping.GroupVersionKind, Namespace: info.Namespace, Name: info.Name})
 	}
-	return fault.WaitError(release.ReasonSharedObject, waitForOthers, errors.New(
+	return reconcile.RequeueError(release.ReasonSharedObject, waitForOthers, errors.New(
 		release.SharedText(what, e.owners.deployment.Memory.Owner.BundleID, bundle, owner)))
 }
 
@@ -185,7 +185,7 @@ func (e *engine) reserve(list helmkube.ResourceList) error {
 	if claim, bundle := e.owners.claim(other); claim == release.Shared {
 		return e.shares(other, bundle, info, what)
 	}
-	return fault.WaitError(release.ReasonNotOwned, waitForOthers, fmt.Errorf("%s is just being deployed by release %s", what, other))
+	return reconcile.RequeueError(release.ReasonNotOwned, waitForOthers, fmt.Errorf("%s is just being deployed by release %s", what, other))
 }
 
 // Claims are the objects in the newest manifest of a release.

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -95,7 +95,7 @@ func (p *postRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	if p.parts.kustomize != "" {
 		from := objs
 		if objs, err = kustomize(p.parts, from); err != nil {
-			return nil, fault.PermanentError(release.ReasonBadKustomization, err)
+			return nil, reconcile.TerminalError(release.ReasonBadKustomization, err)
 		}
 		if p.probes {
 			p.unmatched = unmatchedPatches(p.parts, from)
@@ -115,7 +115,7 @@ func (p *postRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 		return nil, err
 	}
 	if p.had && len(objs) == 0 {
-		return nil, fault.PermanentError(release.ReasonEmptyResult,
+		return nil, reconcile.TerminalError(release.ReasonEmptyResult,
 			errors.New("no objects are left of a bundle that had some; nothing is removed; if that is meant, set allowEmpty"))
 	}
 	p.objects = objs
@@ -163,7 +163,7 @@ func (p *postRenderer) once(objs []object) error {
 		}
 		key := o.GroupVersionKind().GroupKind().String() + " " + or(o.GetNamespace(), p.home) + "/" + o.GetName()
 		if source, again := first[key]; again {
-			return fault.PermanentError(release.ReasonDuplicateObject,
+			return reconcile.TerminalError(release.ReasonDuplicateObject,
 				fmt.Errorf("%s is in the bundle twice: first in %s", in(o.source, o.Unstructured), or(source, "the chart's output")))
 		}
 		first[key] = o.source

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -57,7 +57,7 @@ func (e *engine) checkAll(list helmkube.ResourceList) error {
 	for _, err := range errs {
 		switch {
 		case err == nil:
-		case fault.ReasonOf(err) != release.ReasonSharedObject:
+		case reconcile.ReasonOf(err) != release.ReasonSharedObject:
 			return err
 		case shared == nil:
 			shared = err
@@ -133,11 +133,11 @@ func (e *engine) try(info *resource.Info) error {
 	case apierrors.IsForbidden(err):
 		return e.checkRight(info, what, err)
 	case malformed(err):
-		return fault.PermanentError(release.ReasonInvalidObject, fmt.Errorf("%s: %s", what, plainText(err)))
+		return reconcile.TerminalError(release.ReasonInvalidObject, fmt.Errorf("%s: %s", what, plainText(err)))
 	case apierrors.IsInvalid(err):
 		// A fixed port or address of the live object itself may be in the way.
 		if _, gone := get(info); isGone(gone) {
-			return fault.PermanentError(release.ReasonInvalidObject, fmt.Errorf("%s: %s", what, plainText(err)))
+			return reconcile.TerminalError(release.ReasonInvalidObject, fmt.Errorf("%s: %s", what, plainText(err)))
 		}
 		return e.checkOwner(info, what)
 	}
@@ -170,7 +170,7 @@ func (e *engine) checkRight(info *resource.Info, what string, err error) error {
 
 // forbidden is a wait for a right that is missing to do something.
 func forbidden(what, words string) error {
-	return fault.WaitError(release.ReasonForbidden, waitForRights, fmt.Errorf("%s: %s", what, words))
+	return reconcile.RequeueError(release.ReasonForbidden, waitForRights, fmt.Errorf("%s: %s", what, words))
 }
 
 // sourceOf is the file that an object comes from. The post-renderer knows

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -25,7 +25,7 @@ func (l namespaceLimit) checkRead(what, where string) error {
 	if where != "" {
 		at = fmt.Sprintf("of namespace %q", where)
 	}
-	return fault.PermanentError(release.ReasonClusterScoped, fmt.Errorf(
+	return reconcile.TerminalError(release.ReasonClusterScoped, fmt.Errorf(
 		"%s %s: the bundle is limited to namespace %q and reads in no other without an account; "+
 			"serviceAccount of the GitRepo can name one that may read it", what, at, l.namespace))
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -80,7 +80,7 @@ func TestReadsOfLimitedBundles(t *testing.T) {
 				}
 				return
 			}
-			if fault.ReasonOf(err) != release.ReasonClusterScoped || !fault.IsPermanent(err) || !strings.Contains(err.Error(), c.says) ||
+			if reconcile.ReasonOf(err) != release.ReasonClusterScoped || !reconcile.IsTerminal(err) || !strings.Contains(err.Error(), c.says) ||
 				!strings.Contains(err.Error(), "serviceAccount") {
 				t.Errorf("%s: want it refused with %q, got %v", c.why, c.says, err)
 			}

@@ -79,7 +79,7 @@ func (r Rendered) All() string { return r.CRDs + r.Manifest + r.Hooks }
 // resolved. Kinds that neither Kubernetes nor the bundle's own CRDs know count
 // as namespaced.
 //
-// Errors are those of Install: fault.Permanent with a reason of package release.
+// Errors are those of Install: reconcile.Terminal with a reason of package release.
 func Render(d Deployment, o RenderOptions) (Rendered, error) {
 	p, err := partsOf(d)
 	if err != nil {

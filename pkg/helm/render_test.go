@@ -17,7 +17,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -187,7 +187,7 @@ func TestRenderRefuses(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := Render(rendered(c.options, c.files), c.render)
-			if err == nil || fault.ReasonOf(err) != c.reason || !strings.Contains(err.Error(), c.text) {
+			if err == nil || reconcile.ReasonOf(err) != c.reason || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("%s: want %s with %q, got %v", c.why, c.reason, c.text, err)
 			}
 		})
@@ -237,7 +237,7 @@ func TestRenderSendsNothing(t *testing.T) {
 	for name, files := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := Render(rendered(fleet.BundleDeploymentOptions{}, files), RenderOptions{})
-			if !errors.Is(err, ErrRemote) || fault.ReasonOf(err) != release.ReasonBadKustomization {
+			if !errors.Is(err, ErrRemote) || reconcile.ReasonOf(err) != release.ReasonBadKustomization {
 				t.Errorf("want it refused as remote, got %v", err)
 			}
 		})

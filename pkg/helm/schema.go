@@ -13,7 +13,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -26,7 +26,7 @@ const schemaFile = "values.schema.json"
 // library, with a loader that loads nothing.
 func checkSchemas(c *chart.Chart) error {
 	if address := loadedBy(c.Schema); address != "" {
-		return fault.PermanentError(release.ReasonBadChart, fmt.Errorf(
+		return reconcile.TerminalError(release.ReasonBadChart, fmt.Errorf(
 			"%s of chart %q names %w, or set helm.skipSchemaValidation: true", schemaFile, c.Name(), remote(address)))
 	}
 	for _, sub := range c.Dependencies() {

@@ -12,7 +12,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -61,7 +61,7 @@ func TestSchemaOpensNoConnection(t *testing.T) {
 				if n, _ := o.count(); n > 0 {
 					t.Errorf("%s: %d requests", place, n)
 				}
-				if !errors.Is(err, ErrRemote) || fault.ReasonOf(err) != release.ReasonBadChart || !strings.Contains(err.Error(), "skipSchemaValidation") {
+				if !errors.Is(err, ErrRemote) || reconcile.ReasonOf(err) != release.ReasonBadChart || !strings.Contains(err.Error(), "skipSchemaValidation") {
 					t.Errorf("%s: want it refused, and what to set, got %v", place, err)
 				}
 			}
@@ -91,7 +91,7 @@ func TestSchemaOfItsOwn(t *testing.T) {
 		}
 	}
 	_, err := Render(rendered(fleet.BundleDeploymentOptions{}, withSchema(`{"required": ["a"]}`)), RenderOptions{})
-	if fault.ReasonOf(err) != release.ReasonBadValues {
+	if reconcile.ReasonOf(err) != release.ReasonBadValues {
 		t.Errorf("values that do not fit: %v", err)
 	}
 	if _, err := Template(fstest.MapFS{"Chart.yaml": {Data: []byte(renderChart)}, "values.schema.json": {Data: []byte(`{"$ref": "https://x.example/a.json"}`)}},

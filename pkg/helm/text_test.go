@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -72,7 +72,7 @@ func TestClassify(t *testing.T) {
 			release.ReasonRolledBack, "permanent", "",
 		},
 		"Network":  {errors.New("dial tcp: connection refused"), "Error", "", ""},
-		"Kept":     {fault.WaitError("Mine", 0, errors.New("x")), "Mine", "wait", "x"},
+		"Kept":     {reconcile.RequeueError("Mine", 0, errors.New("x")), "Mine", "wait", "x"},
 		"Multiple": {errors.New("2 errors occurred:\n\t* one\n\t* two\n\n"), "Error", "", ""},
 	}
 	for name, c := range cases {
@@ -80,13 +80,13 @@ func TestClassify(t *testing.T) {
 			got := classify(c.err)
 			kind := ""
 			switch {
-			case fault.IsPermanent(got):
+			case reconcile.IsTerminal(got):
 				kind = "permanent"
-			case fault.IsWait(got):
+			case reconcile.IsRequeue(got):
 				kind = "wait"
 			}
-			if fault.ReasonOf(got) != c.reason || kind != c.kind {
-				t.Errorf("want %s %q, got %s %q", c.reason, c.kind, fault.ReasonOf(got), kind)
+			if reconcile.ReasonOf(got) != c.reason || kind != c.kind {
+				t.Errorf("want %s %q, got %s %q", c.reason, c.kind, reconcile.ReasonOf(got), kind)
 			}
 			if c.text != "" && got.Error() != c.text {
 				t.Errorf("text: want %q, got %q", c.text, got)
@@ -155,7 +155,7 @@ func TestParseErrors(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			_, err := parse([]byte(c.text), "f.yaml")
-			if err == nil || fault.ReasonOf(err) != release.ReasonBadYAML || err.Error() != c.want {
+			if err == nil || reconcile.ReasonOf(err) != release.ReasonBadYAML || err.Error() != c.want {
 				t.Errorf("want %q, got %v", c.want, err)
 			}
 		})

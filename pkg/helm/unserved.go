@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -28,7 +28,7 @@ func (u unservedKind) fault(err error) error {
 	if !meta.IsNoMatchError(err) {
 		return fmt.Errorf("look up kind %s: %w", u.GetKind(), err)
 	}
-	return fault.WaitError(release.ReasonUnknownKind, waitForOthers, fmt.Errorf("%s: %s", in(u.source, u.Unstructured), u.why()))
+	return reconcile.RequeueError(release.ReasonUnknownKind, waitForOthers, fmt.Errorf("%s: %s", in(u.source, u.Unstructured), u.why()))
 }
 
 // why says what is wrong, and what helps.

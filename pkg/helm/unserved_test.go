@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -43,7 +43,7 @@ func TestUnservedKind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cluster := newFakeCluster(t)
 			err := cluster.client(t).Install(t.Context(), rendered(fleet.BundleDeploymentOptions{DefaultNamespace: "team-a"}, c.files))
-			if err == nil || err.Error() != c.want || fault.ReasonOf(err) != release.ReasonUnknownKind || !fault.IsWait(err) {
+			if err == nil || err.Error() != c.want || reconcile.ReasonOf(err) != release.ReasonUnknownKind || !reconcile.IsRequeue(err) {
 				t.Errorf("%s\nwant %s\ngot  %v", c.why, c.want, err)
 			}
 			if w := cluster.writes(); len(w) > 0 {

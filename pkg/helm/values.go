@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -100,7 +100,7 @@ func (p place) String() string { return fmt.Sprintf("%s %s/%s", p.kind, p.namesp
 
 // missing is a wait: whoever has to make the object may do so later.
 func (p place) missing(format string, args ...any) error {
-	return fault.WaitError(release.ReasonNoValues, waitForOthers,
+	return reconcile.RequeueError(release.ReasonNoValues, waitForOthers,
 		errors.New(release.MissingValues(p.kind, p.namespace, p.name, fmt.Sprintf(format, args...))))
 }
 
@@ -123,7 +123,7 @@ func (p place) unread(err error) error {
 func (p place) read(data []byte) (map[string]any, error) {
 	out := map[string]any{}
 	if err := yaml.Unmarshal(data, &out); err != nil {
-		return nil, fault.WaitError(release.ReasonBadValues, waitForOthers, fmt.Errorf("helm.valuesFrom: %s, key %q: not a YAML map", p, p.key))
+		return nil, reconcile.RequeueError(release.ReasonBadValues, waitForOthers, fmt.Errorf("helm.valuesFrom: %s, key %q: not a YAML map", p, p.key))
 	}
 	return out, nil
 }

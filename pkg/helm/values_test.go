@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -26,7 +26,7 @@ func TestValuesThatAreNoMap(t *testing.T) {
 	d := rendered(o, map[string]string{"a.yaml": renderMap})
 	put("level: [x")
 	err := cluster.client(t).Install(t.Context(), d)
-	if !fault.IsWait(err) || fault.ReasonOf(err) != release.ReasonBadValues {
+	if !reconcile.IsRequeue(err) || reconcile.ReasonOf(err) != release.ReasonBadValues {
 		t.Errorf("want a wait for the ConfigMap, got %v", err)
 	}
 	if want := `helm.valuesFrom: ConfigMap team-a/vals, key "values.yaml": not a YAML map`; err == nil || err.Error() != want {

@@ -33,21 +33,21 @@ func (w Watch) tweak(opts *metav1.ListOptions) {
 // A Cache holds the objects of one kind that a Watch selects, kept current by
 // a watch. What it returns is shared: nobody may change it.
 type Cache[P Object] struct {
-	name     string
-	informer cache.SharedIndexInformer
-	handlers []cache.ResourceEventHandlerRegistration
-	diet     func(P)
-	listed   bool // see NewListed
+	name      string
+	informer  cache.SharedIndexInformer
+	handlers  []cache.ResourceEventHandlerRegistration
+	transform func(P)
+	listed    bool // see NewListed
 }
 
 // NewCache is a cache that holds nothing until it runs. diet, where not nil,
 // is called once for each object before it is stored and removes what nobody
 // reads; managedFields are removed after it ran. Indexes and handlers are
 // added before it runs.
-func NewCache[P Object](c *Client, w Watch, diet func(P)) *Cache[P] {
+func NewCache[P Object](c *Client, w Watch, transform func(P)) *Cache[P] {
 	k := kindFor[P](c)
 	opts := &lassocache.Options{Namespace: w.Namespace, Resync: noResync, TweakList: w.tweak}
-	return finish(k.gvk.Kind, lassocache.NewCache(newOf[P](), k.list, k.client, opts), diet)
+	return finish(k.gvk.Kind, lassocache.NewCache(newOf[P](), k.list, k.client, opts), transform)
 }
 
 // A listable is what it takes to list the objects of a kind.
@@ -78,7 +78,7 @@ func kindFor[P Object](c *Client) listable {
 // NewMetaCache is a cache of the metadata of any kind. Its resource is told
 // by mapper-free guessing, as for NewCache: use it for built-in kinds and
 // Fleet's own.
-func NewMetaCache(c *Client, gvk schema.GroupVersionKind, w Watch, diet func(*metav1.PartialObjectMetadata)) *Cache[*metav1.PartialObjectMetadata] {
+func NewMetaCache(c *Client, gvk schema.GroupVersionKind, w Watch, transform func(*metav1.PartialObjectMetadata)) *Cache[*metav1.PartialObjectMetadata] {
 	cl, err := metadata.NewForConfig(c.cfg.REST)
 	if err != nil {
 		panic(fmt.Sprintf("kube: metadata client: %v", err))
@@ -93,14 +93,14 @@ func NewMetaCache(c *Client, gvk schema.GroupVersionKind, w Watch, diet func(*me
 	}
 	informer := metadatainformer.NewFilteredMetadataInformer(cl, info.gvr, w.Namespace, noResync,
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, w.tweak).Informer()
-	return finish(gvk.Kind, informer, diet)
+	return finish(gvk.Kind, informer, transform)
 }
 
-func finish[P Object](name string, informer cache.SharedIndexInformer, diet func(P)) *Cache[P] {
+func finish[P Object](name string, informer cache.SharedIndexInformer, transform func(P)) *Cache[P] {
 	err := informer.SetTransform(func(in any) (any, error) {
 		if obj, ok := in.(P); ok {
-			if diet != nil {
-				diet(obj)
+			if transform != nil {
+				transform(obj)
 			}
 			obj.SetManagedFields(nil)
 		}
@@ -109,7 +109,7 @@ func finish[P Object](name string, informer cache.SharedIndexInformer, diet func
 	if err != nil {
 		panic(fmt.Sprintf("kube: transform of %s: %v", name, err))
 	}
-	return &Cache[P]{name: name, informer: informer, diet: diet}
+	return &Cache[P]{name: name, informer: informer, transform: transform}
 }
 
 // Index adds an index by the values that f finds in an object.

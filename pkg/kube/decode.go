@@ -20,39 +20,39 @@ import (
 // way: an event is a line {"type":"...","object":{...}}, and an object begins
 // with its apiVersion and kind. What looks otherwise is left to the library.
 
-// swift is a serializer that reads JSON from API servers in fewer passes.
-type swift struct {
+// fastDecoder is a serializer that reads JSON from API servers in fewer passes.
+type fastDecoder struct {
 	runtime.NegotiatedSerializer
 	scheme *runtime.Scheme
 }
 
 // SupportedMediaTypes are those of the serializer below, JSON's with our
 // decoders.
-func (s swift) SupportedMediaTypes() []runtime.SerializerInfo {
+func (s fastDecoder) SupportedMediaTypes() []runtime.SerializerInfo {
 	infos := append([]runtime.SerializerInfo(nil), s.NegotiatedSerializer.SupportedMediaTypes()...)
 	for i := range infos {
 		info := &infos[i]
 		if info.MediaType != runtime.ContentTypeJSON {
 			continue
 		}
-		info.Serializer = swiftObject{info.Serializer, s.scheme}
+		info.Serializer = fastObject{info.Serializer, s.scheme}
 		if stream := info.StreamSerializer; stream != nil {
 			of := *stream
-			of.Serializer, of.Framer = swiftEvent{of.Serializer}, lineFramer{of.Framer}
+			of.Serializer, of.Framer = fastEvent{of.Serializer}, lineFramer{of.Framer}
 			info.StreamSerializer = &of
 		}
 	}
 	return infos
 }
 
-// swiftObject reads objects whose text begins with apiVersion and kind.
-type swiftObject struct {
+// fastObject reads objects whose text begins with apiVersion and kind.
+type fastObject struct {
 	runtime.Serializer
 	scheme *runtime.Scheme
 }
 
 // Decode is as the library's. into may be nil.
-func (s swiftObject) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (s fastObject) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	gvk, ok := kindIn(data)
 	if !ok {
 		return s.Serializer.Decode(data, defaults, into)
@@ -105,12 +105,12 @@ func member(data []byte, prefix string) (text string, rest []byte, ok bool) {
 	return string(rest[:end]), rest[end+1:], true
 }
 
-// swiftEvent reads the envelope of watch events.
-type swiftEvent struct{ runtime.Serializer }
+// fastEvent reads the envelope of watch events.
+type fastEvent struct{ runtime.Serializer }
 
 // Decode is as the library's, but that the event shares its bytes with data. They
 // are read before the next event comes.
-func (s swiftEvent) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (s fastEvent) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	event, ok := into.(*metav1.WatchEvent)
 	if !ok {
 		return s.Serializer.Decode(data, defaults, into)

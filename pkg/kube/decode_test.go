@@ -30,7 +30,7 @@ func serializers(t testing.TB) (plain, ours runtime.NegotiatedSerializer, scheme
 		t.Fatal(err)
 	}
 	plain = serializer.NewCodecFactory(c.scheme).WithoutConversion()
-	return plain, swift{plain, c.scheme}, c.scheme
+	return plain, fastDecoder{plain, c.scheme}, c.scheme
 }
 
 func jsonInfo(t testing.TB, s runtime.NegotiatedSerializer) runtime.SerializerInfo {

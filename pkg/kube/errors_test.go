@@ -76,7 +76,7 @@ func TestDenials(t *testing.T) {
 }
 
 // A denial is known as one, and told in the webhook's words, whatever was to be written.
-func TestWritesTellDenials(t *testing.T) {
+func TestWritesReportDenials(t *testing.T) {
 	denied := func(t *testing.T, verb string, write func(context.Context, *kube.Client) error) {
 		t.Helper()
 		s := kubetest.New(t)

@@ -13,12 +13,12 @@ import (
 // NewForeignCache is a cache of the metadata of a kind that is none of ours, for
 // example of another project's CustomResourceDefinition. While the resource is not
 // served it holds nothing, and tries again.
-func NewForeignCache(c *Client, resource schema.GroupVersionResource, w Watch, diet func(*metav1.PartialObjectMetadata)) *Cache[*metav1.PartialObjectMetadata] {
+func NewForeignCache(c *Client, resource schema.GroupVersionResource, w Watch, transform func(*metav1.PartialObjectMetadata)) *Cache[*metav1.PartialObjectMetadata] {
 	cl, err := metadata.NewForConfig(c.cfg.REST)
 	if err != nil {
 		panic(fmt.Sprintf("kube: metadata client: %v", err))
 	}
 	informer := metadatainformer.NewFilteredMetadataInformer(cl, resource, w.Namespace, noResync,
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, w.tweak).Informer()
-	return finish(resource.GroupResource().String(), informer, diet)
+	return finish(resource.GroupResource().String(), informer, transform)
 }

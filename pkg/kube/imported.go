@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // What the API server of an imported cluster, which may be anybody's, can make
@@ -35,7 +35,7 @@ var ErrTooLarge = errors.New("the server sends more than is read from it")
 // errPlainHTTP says that a request would have gone out without TLS.
 var errPlainHTTP = errors.New("it is asked without TLS (http)")
 
-// ReasonPlainHTTP is the reason of the fault.Permanent error of a request that
+// ReasonPlainHTTP is the reason of the reconcile.Terminal error of a request that
 // would have gone out without TLS.
 const ReasonPlainHTTP = "PlainHTTP"
 
@@ -125,7 +125,7 @@ func (t *importTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (t *importTransport) check(u *url.URL) error {
 	if t.policy.TLSOnly && u.Scheme != "https" {
-		return fault.PermanentError(ReasonPlainHTTP, errPlainHTTP)
+		return reconcile.TerminalError(ReasonPlainHTTP, errPlainHTTP)
 	}
 	return t.policy.Addresses.CheckHost(u.Hostname())
 }

@@ -15,8 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/kubeconfig"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/test/dialcount"
 )
 
@@ -168,7 +168,7 @@ func TestImportedAddressesAreJudgedWhenDialled(t *testing.T) {
 				c.reason = address.ReasonRefused
 			}
 			_, err := StoreOf[*corev1.ConfigMap](imported(t, c.access, c.policy)).Get(t.Context(), Key{Namespace: c.namespace, Name: "a"})
-			if fault.ReasonOf(err) != c.reason {
+			if reconcile.ReasonOf(err) != c.reason {
 				t.Errorf("%s: got %v", c.why, err)
 			}
 		})

@@ -72,7 +72,7 @@ type Config struct {
 	// FieldManager is the name under which every write is recorded.
 	FieldManager string
 	// Line, where not nil, carries the requests; else client-go does.
-	Line *Line
+	Line *Conn
 
 	maxPages int // of one list; 0: all that the server has
 }
@@ -163,7 +163,7 @@ func unlimited(cfg *rest.Config, agent string) *rest.Config {
 func (c *Client) restClient() (rest.Interface, error) {
 	c.once.Do(func() {
 		cfg := rest.CopyConfig(c.cfg.REST)
-		cfg.NegotiatedSerializer = swift{serializer.NewCodecFactory(c.scheme).WithoutConversion(), c.scheme}
+		cfg.NegotiatedSerializer = fastDecoder{serializer.NewCodecFactory(c.scheme).WithoutConversion(), c.scheme}
 		c.rest, c.err = rest.UnversionedRESTClientFor(cfg)
 	})
 	return c.rest, c.err

@@ -26,10 +26,10 @@ const (
 	dialTime   = 10 * time.Second
 )
 
-// ErrHungUp says that the line was ended on purpose.
-var ErrHungUp = errors.New("the connection was ended")
+// ErrConnClosed says that the line was ended on purpose.
+var ErrConnClosed = errors.New("the connection was ended")
 
-// A Line is what lies between this process and an API server that is far away:
+// A Conn is what lies between this process and an API server that is far away:
 // connections that may be slow, cut, or dead without anybody saying so. All
 // clients of one line share it, and what one of them finds out all know:
 //
@@ -41,26 +41,26 @@ var ErrHungUp = errors.New("the connection was ended")
 //     to go on.
 //
 // A Line needs somebody who probes it: nothing else brings it up again.
-type Line struct {
+type Conn struct {
 	transport *http.Transport
 	trip      http.RoundTripper // transport, and what the configuration puts around it
 	onLost    func()
 	limit     time.Duration // answerTime
 
-	mu    sync.Mutex
-	conns map[*wire]bool
-	cause error         // why it is down; nil: it is not
-	ended bool          // by HangUp
-	bad   bool          // the last probe was refused
-	news  chan struct{} // closed when waiting may be worth an end
+	mu      sync.Mutex
+	conns   map[*wire]bool
+	cause   error         // why it is down; nil: it is not
+	ended   bool          // by HangUp
+	bad     bool          // the last probe was refused
+	changed chan struct{} // closed when waiting may be worth an end
 }
 
-// NewLine is a line to the API server of a configuration, for a Config with the
+// NewConn is a line to the API server of a configuration, for a Config with the
 // same one. onLost, where not nil, is called in a goroutine of its own each time
 // the line goes down. proxy counts where the configuration names none; nil: no
 // proxy. What the configuration wraps around transports sees each request that
 // is really sent.
-func NewLine(cfg *rest.Config, proxy func(*http.Request) (*url.URL, error), onLost func()) (*Line, error) {
+func NewConn(cfg *rest.Config, proxy func(*http.Request) (*url.URL, error), onLost func()) (*Conn, error) {
 	secured, err := rest.TLSConfigFor(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", cfg.Host, err)
@@ -71,7 +71,7 @@ func NewLine(cfg *rest.Config, proxy func(*http.Request) (*url.URL, error), onLo
 	if cfg.Proxy != nil {
 		proxy = cfg.Proxy
 	}
-	l := &Line{onLost: onLost, limit: answerTime, conns: map[*wire]bool{}, news: make(chan struct{})}
+	l := &Conn{onLost: onLost, limit: answerTime, conns: map[*wire]bool{}, changed: make(chan struct{})}
 	l.transport = &http.Transport{
 		Proxy: proxy, DialContext: l.dial, TLSClientConfig: secured, TLSHandshakeTimeout: dialTime,
 		MaxIdleConnsPerHost: 25, IdleConnTimeout: 90 * time.Second, DisableCompression: cfg.DisableCompression,
@@ -86,19 +86,19 @@ func NewLine(cfg *rest.Config, proxy func(*http.Request) (*url.URL, error), onLo
 }
 
 // Down tells why the line is down; nil: it is not.
-func (l *Line) Down() error {
+func (l *Conn) Down() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cause
 }
 
-// HangUp ends all connections for good: every request fails from now on.
-func (l *Line) HangUp() {
+// Close ends all connections for good: every request fails from now on.
+func (l *Conn) Close() {
 	l.mu.Lock()
-	l.cause, l.ended = ErrHungUp, true
+	l.cause, l.ended = ErrConnClosed, true
 	open := l.conns
 	l.conns = map[*wire]bool{}
-	l.tell()
+	l.notifyWaiters()
 	l.mu.Unlock()
 	for c := range open {
 		_ = c.Conn.Close()
@@ -107,31 +107,31 @@ func (l *Line) HangUp() {
 }
 
 // Open is how many connections there are.
-func (l *Line) Open() int {
+func (l *Conn) Open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.conns)
 }
 
 // attach makes a configuration use the line.
-func (l *Line) attach(cfg *rest.Config, m manner) *rest.Config {
+func (l *Conn) attach(cfg *rest.Config, m connMode) *rest.Config {
 	out := rest.CopyConfig(cfg)
 	if !strings.Contains(out.Host, "://") {
 		out.Host = "https://" + out.Host // else the scheme follows from TLS options
 	}
 	out.TLSClientConfig, out.Dial, out.Proxy, out.WrapTransport = rest.TLSClientConfig{}, nil, nil, nil
-	out.Transport = rider{line: l, manner: m}
+	out.Transport = roundTripper{conn: l, mode: m}
 	return out
 }
 
-// tell wakes up who waits; l.mu is held.
-func (l *Line) tell() {
-	close(l.news)
-	l.news = make(chan struct{})
+// notifyWaiters wakes up who waits; l.mu is held.
+func (l *Conn) notifyWaiters() {
+	close(l.changed)
+	l.changed = make(chan struct{})
 }
 
-// fell notes that a request got no answer.
-func (l *Line) fell(err error) {
+// markDown notes that a request got no answer.
+func (l *Conn) markDown(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	first := l.cause == nil
@@ -144,63 +144,63 @@ func (l *Line) fell(err error) {
 }
 
 // answered notes what a request was answered.
-func (l *Line) answered(status int, m manner) {
+func (l *Conn) answered(status int, m connMode) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
 		return
 	}
-	news := false
+	changes := false
 	if m == probing {
 		good := status < http.StatusMultipleChoices
-		news = good && l.bad
+		changes = good && l.bad
 		l.bad = !good
 	}
 	if status < http.StatusInternalServerError {
-		news = news || l.cause != nil
+		changes = changes || l.cause != nil
 		l.cause = nil
 	}
-	if news {
-		l.tell()
+	if changes {
+		l.notifyWaiters()
 	}
 }
 
-// A manner is how requests deal with a line that is down.
-type manner int
+// A connMode is how requests deal with a line that is down.
+type connMode int
 
 const (
-	ordinary manner = iota // they fail at once
-	probing                // they are sent anyway
-	patient                // they wait
+	ordinary connMode = iota // they fail at once
+	probing                  // they are sent anyway
+	patient                  // they wait
 )
 
-// rider sends the requests of one client over a line.
-type rider struct {
-	line   *Line
-	manner manner
+// roundTripper sends the requests of one client over a line.
+type roundTripper struct {
+	conn *Conn
+	mode connMode
 }
 
 // RoundTrip sends a request.
-func (r rider) RoundTrip(req *http.Request) (*http.Response, error) {
-	down := r.line.Down()
+func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
+	down := r.conn.Down()
 	switch {
-	case r.manner == patient:
-		return r.line.insist(req)
-	case down != nil && (r.manner == ordinary || errors.Is(down, ErrHungUp)):
+	case r.mode == patient:
+		return r.conn.retry(req)
+	case down != nil && (r.mode == ordinary || errors.Is(down, ErrConnClosed)):
 		if req.Body != nil {
 			_ = req.Body.Close()
 		}
 		return nil, &awayError{cause: down}
 	}
-	return r.line.send(req, r.manner)
+	return r.conn.send(req, r.mode)
 }
 
 // send sends a request once, and notes what comes of it.
-func (l *Line) send(req *http.Request, m manner) (*http.Response, error) {
+func (l *Conn) send(req *http.Request, m connMode) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
-	patience := time.AfterFunc(l.limit, func() { cancel(errSilent) })
+	timeout := time.AfterFunc(l.limit, func() { cancel(errSilent) })
 	resp, err := l.trip.RoundTrip(req.WithContext(ctx))
-	patience.Stop()
+	timeout.Stop()
 	if err != nil {
 		if context.Cause(ctx) == errSilent { //nolint:errorlint // this very value
 			err = &awayError{cause: errSilent}
@@ -209,7 +209,7 @@ func (l *Line) send(req *http.Request, m manner) (*http.Response, error) {
 		// A caller who gave up says nothing about the line, unless it was the
 		// limit of a probe that was reached.
 		if caller := req.Context().Err(); caller == nil || m == probing && errors.Is(caller, context.DeadlineExceeded) {
-			l.fell(err)
+			l.markDown(err)
 		}
 		return nil, err
 	}
@@ -252,8 +252,8 @@ type answer struct {
 // Read reads the next piece.
 func (a *answer) Read(p []byte) (int, error) {
 	if a.limit > 0 {
-		patience := time.AfterFunc(a.limit, func() { a.cancel(errSilent) })
-		defer patience.Stop()
+		timeout := time.AfterFunc(a.limit, func() { a.cancel(errSilent) })
+		defer timeout.Stop()
 	}
 	n, err := a.ReadCloser.Read(p)
 	switch {
@@ -274,7 +274,7 @@ func (a *answer) Close() error {
 }
 
 // dial opens a connection that HangUp can end.
-func (l *Line) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (l *Conn) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTime, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3}}
 	conn, err := d.DialContext(ctx, network, address)
 	if err != nil {
@@ -285,7 +285,7 @@ func (l *Line) dial(ctx context.Context, network, address string) (net.Conn, err
 	defer l.mu.Unlock()
 	if l.ended {
 		_ = conn.Close()
-		return nil, ErrHungUp
+		return nil, ErrConnClosed
 	}
 	l.conns[w] = true
 	return w, nil
@@ -294,7 +294,7 @@ func (l *Line) dial(ctx context.Context, network, address string) (net.Conn, err
 // wire is a connection of a line.
 type wire struct {
 	net.Conn
-	line *Line
+	line *Conn
 }
 
 // Close ends the connection.

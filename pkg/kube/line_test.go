@@ -16,26 +16,26 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// patience is how long anything may take here that is to come at all. soon is the
+// timeout is how long anything may take here that is to come at all. soon is the
 // limit of lines that are to reach it.
 const (
-	patience = 2 * time.Minute
-	soon     = 300 * time.Millisecond
+	timeout = 2 * time.Minute
+	soon    = 300 * time.Millisecond
 )
 
 // far is a server behind a line.
 type far struct {
 	*httptest.Server
-	line    *Line
+	line    *Conn
 	answer  atomic.Pointer[http.HandlerFunc]
 	asked   atomic.Int64 // requests that have arrived
 	lost    chan struct{}
-	clients map[manner]*http.Client
+	clients map[connMode]*http.Client
 }
 
 func newFar(t *testing.T) *far {
 	t.Helper()
-	f := &far{lost: make(chan struct{}, 100), clients: map[manner]*http.Client{}}
+	f := &far{lost: make(chan struct{}, 100), clients: map[connMode]*http.Client{}}
 	f.answers(http.StatusOK)
 	f.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.asked.Add(1)
@@ -46,14 +46,14 @@ func newFar(t *testing.T) *far {
 	t.Cleanup(func() { f.CloseClientConnections(); f.Close() })
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.Certificate().Raw})
 	cfg := &rest.Config{Host: f.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
-	line, err := NewLine(cfg, nil, func() { f.lost <- struct{}{} })
+	line, err := NewConn(cfg, nil, func() { f.lost <- struct{}{} })
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(line.HangUp)
-	line.limit = patience
+	t.Cleanup(line.Close)
+	line.limit = timeout
 	f.line = line
-	for _, m := range []manner{ordinary, probing, patient} {
+	for _, m := range []connMode{ordinary, probing, patient} {
 		client, err := rest.HTTPClientFor(line.attach(cfg, m))
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +71,7 @@ func (f *far) answers(code int) {
 func (f *far) does(h http.HandlerFunc) { f.answer.Store(&h) }
 
 // get asks in one manner, and returns the code and the text of the answer.
-func (f *far) get(ctx context.Context, m manner, path string) (int, string, error) {
+func (f *far) get(ctx context.Context, m connMode, path string) (int, string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.URL+path, nil)
 	if err != nil {
 		return 0, "", err
@@ -110,7 +110,7 @@ func (f *far) down(t *testing.T) {
 	}
 	select {
 	case <-f.lost:
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Fatal("nobody is told that the line is down")
 	}
 }
@@ -256,7 +256,7 @@ func TestProbeEndsWaiting(t *testing.T) {
 	if code, _, err := f.get(t.Context(), probing, "/"); code != http.StatusForbidden || err != nil {
 		t.Fatalf("got %d, %v", code, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
@@ -282,7 +282,7 @@ func TestProbeEndsWaiting(t *testing.T) {
 // The one who gave up says nothing about the line, unless it was a probe that
 // reached its limit.
 func TestLineCallerGivesUp(t *testing.T) {
-	for m, want := range map[manner]bool{ordinary: false, probing: true} {
+	for m, want := range map[connMode]bool{ordinary: false, probing: true} {
 		f := newFar(t)
 		f.does(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -309,14 +309,14 @@ func TestHangUp(t *testing.T) {
 	for f.asked.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	f.line.HangUp()
+	f.line.Close()
 	<-done
 	if n := f.line.Open(); n != 0 {
 		t.Errorf("%d connections are left", n)
 	}
 	before := f.asked.Load()
-	for _, m := range []manner{ordinary, probing, patient} {
-		if _, _, err := f.get(t.Context(), m, "/"); !errors.Is(err, ErrHungUp) {
+	for _, m := range []connMode{ordinary, probing, patient} {
+		if _, _, err := f.get(t.Context(), m, "/"); !errors.Is(err, ErrConnClosed) {
 			t.Errorf("manner %d: %v", m, err)
 		}
 	}
@@ -342,7 +342,7 @@ func TestBackoff(t *testing.T) {
 
 func TestNewLineRefuses(t *testing.T) {
 	cfg := &rest.Config{Host: "https://x", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("rubbish")}}
-	if _, err := NewLine(cfg, nil, nil); err == nil || !strings.Contains(err.Error(), "https://x") {
+	if _, err := NewConn(cfg, nil, nil); err == nil || !strings.Contains(err.Error(), "https://x") {
 		t.Errorf("got %v", err)
 	}
 }

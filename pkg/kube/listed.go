@@ -14,13 +14,13 @@ import (
 // NewListed is a cache that asks once, when it runs, and never again: it holds
 // what there was then, and what Put adds to it. Everything else is as in
 // NewCache.
-func NewListed[P Object](c *Client, w Watch, diet func(P)) *Cache[P] {
+func NewListed[P Object](c *Client, w Watch, transform func(P)) *Cache[P] {
 	k := kindFor[P](c)
 	indexers := cache.Indexers{}
 	if k.namespaced {
 		indexers[cache.NamespaceIndex] = cache.MetaNamespaceIndexFunc
 	}
-	out := finish(k.gvk.Kind, cache.NewSharedIndexInformer(&lister{listable: k, watch: w}, newOf[P](), noResync, indexers), diet)
+	out := finish(k.gvk.Kind, cache.NewSharedIndexInformer(&lister{listable: k, watch: w}, newOf[P](), noResync, indexers), transform)
 	out.listed = true
 	return out
 }
@@ -35,8 +35,8 @@ func (c *Cache[P]) Put(obj P) {
 	if !c.listed {
 		return
 	}
-	if c.diet != nil {
-		c.diet(obj)
+	if c.transform != nil {
+		c.transform(obj)
 	}
 	obj.SetManagedFields(nil)
 	if err := c.informer.GetIndexer().Update(obj); err != nil {

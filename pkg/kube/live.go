@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/drift"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // unknownKindDelay is how long a kind that the API server does not serve is
@@ -60,7 +60,7 @@ func NewLive(c *Client) (*Live, error) {
 }
 
 // Get reads one object. A missing object is ErrGone; a kind that the server
-// does not serve is fault.Wait.
+// does not serve is reconcile.RequeueAfter.
 func (l *Live) Get(ctx context.Context, gvk schema.GroupVersionKind, key Key) (*unstructured.Unstructured, error) {
 	return l.get(ctx, l.objects, gvk, key)
 }
@@ -82,7 +82,7 @@ func (l *Live) get(ctx context.Context, objects dynamic.Interface, gvk schema.Gr
 }
 
 // ScopeOf tells whether a kind is namespaced. A kind that the server does not
-// serve is fault.Wait.
+// serve is reconcile.RequeueAfter.
 func (l *Live) ScopeOf(_ context.Context, gvk schema.GroupVersionKind) (namespaced bool, err error) {
 	mapping, err := l.mapping(gvk)
 	if err != nil {
@@ -97,7 +97,7 @@ func (l *Live) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 		mapping, err = l.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	}
 	if meta.IsNoMatchError(err) {
-		return nil, fault.WaitError("UnknownKind", unknownKindDelay,
+		return nil, reconcile.RequeueError("UnknownKind", unknownKindDelay,
 			fmt.Errorf("kind %s is not served by this cluster (its CRD is missing)", gvk.GroupKind()))
 	}
 	if err != nil {
@@ -133,7 +133,7 @@ func (l *Live) WatchMeta(ctx context.Context, gvk schema.GroupVersionKind, selec
 	w := Watch{Labels: selector}
 	informer := metadatainformer.NewFilteredMetadataInformer(l.metadata, mapping.Resource, "", noResync,
 		cache.Indexers{}, w.tweak).Informer()
-	if err := informer.SetTransform(slim); err != nil {
+	if err := informer.SetTransform(stripped); err != nil {
 		return nil, fmt.Errorf("watch %s: %w", gvk.Kind, err)
 	}
 	c := &Cache[*metav1.PartialObjectMetadata]{name: gvk.Kind, informer: informer}
@@ -143,10 +143,10 @@ func (l *Live) WatchMeta(ctx context.Context, gvk schema.GroupVersionKind, selec
 	return cancel, nil
 }
 
-// slim makes metadata small before they are kept.
-func slim(in any) (any, error) {
+// stripped makes metadata small before they are kept.
+func stripped(in any) (any, error) {
 	if o, ok := in.(*metav1.PartialObjectMetadata); ok {
-		drift.Slim(o)
+		drift.Stripped(o)
 	}
 	return in, nil
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/util/workqueue"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // Back-off of a key whose reconciliation failed for a reason that may pass.
@@ -21,74 +21,74 @@ const (
 	lastDelay  = 30 * time.Second
 )
 
-// Next says when a key wants to be looked at again without a wake-up.
-type Next struct {
+// Result says when a key wants to be looked at again without a wake-up.
+type Result struct {
 	// After is the time from now; 0 means not before a wake-up.
 	After time.Duration
 }
 
 // Done is Next for a key that waits for a wake-up.
-var Done = Next{}
+var Done = Result{}
 
-// A Loop works on keys with a number of workers, each key by one worker at a
+// A Controller works on keys with a number of workers, each key by one worker at a
 // time. A key that is added several times before its turn comes is worked on
 // once. Wake-ups carry keys only.
-type Loop struct {
+type Controller struct {
 	name      string
 	workers   int
-	reconcile func(context.Context, Key) (Next, error)
+	reconcile func(context.Context, Key) (Result, error)
 	queue     workqueue.TypedRateLimitingInterface[Key]
 	order     *order
 	onError   func(Key, error)
 	onDone    func(result string, took time.Duration)
 }
 
-// NewLoop makes a loop that calls reconcile. The error that reconcile returns
+// NewController makes a loop that calls reconcile. The error that reconcile returns
 // decides what follows: none forgets the key until Next or a wake-up;
-// fault.Permanent waits for a wake-up; fault.Wait tries again after its time;
+// reconcile.Terminal waits for a wake-up; reconcile.RequeueAfter tries again after its time;
 // any other error tries again after 5 ms, doubling up to 30 s.
-func NewLoop(name string, workers int, reconcile func(context.Context, Key) (Next, error)) *Loop {
+func NewController(name string, workers int, reconcile func(context.Context, Key) (Result, error)) *Controller {
 	o := newOrder()
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[Key](firstDelay, lastDelay)
 	base := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[Key]{Queue: o})
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[Key]{Queue: base})
 	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 		workqueue.TypedRateLimitingQueueConfig[Key]{DelayingQueue: delaying})
-	return &Loop{name: name, workers: max(workers, 1), reconcile: reconcile, queue: queue, order: o}
+	return &Controller{name: name, workers: max(workers, 1), reconcile: reconcile, queue: queue, order: o}
 }
 
 // Name is the loop's name, as it stands in logs, metrics and User-Agents.
-func (l *Loop) Name() string { return l.name }
+func (l *Controller) Name() string { return l.name }
 
 // OnDone is told how each turn ended ("ok", "wait", "permanent" or "error")
 // and how long it took. It must be set before the loop runs.
-func (l *Loop) OnDone(f func(result string, took time.Duration)) { l.onDone = f }
+func (l *Controller) OnDone(f func(result string, took time.Duration)) { l.onDone = f }
 
 // Add wakes a key up.
-func (l *Loop) Add(key Key) { l.queue.Add(key) }
+func (l *Controller) Add(key Key) { l.queue.Add(key) }
 
 // AddFirst wakes a key up ahead of all that were added by Add: it is for what
 // a person has just done.
-func (l *Loop) AddFirst(key Key) {
+func (l *Controller) AddFirst(key Key) {
 	l.order.first(key)
 	l.queue.Add(key)
 }
 
 // AddAfter wakes a key up after a time. Of several times for one key the
 // earliest counts.
-func (l *Loop) AddAfter(key Key, after time.Duration) { l.queue.AddAfter(key, after) }
+func (l *Controller) AddAfter(key Key, after time.Duration) { l.queue.AddAfter(key, after) }
 
 // Len is how many keys wait for a worker.
-func (l *Loop) Len() int { return l.queue.Len() }
+func (l *Controller) Len() int { return l.queue.Len() }
 
 // Run works until ctx ends and then waits for the workers.
-func (l *Loop) Run(ctx context.Context) error {
+func (l *Controller) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, l.queue.ShutDown)
 	defer stop()
 	var group errgroup.Group
 	for range l.workers {
 		group.Go(func() error {
-			for l.turn(ctx) {
+			for l.processNext(ctx) {
 			}
 			return nil
 		})
@@ -96,8 +96,8 @@ func (l *Loop) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// turn works on one key; it is false when the loop is over.
-func (l *Loop) turn(ctx context.Context) bool {
+// processNext works on one key; it is false when the loop is over.
+func (l *Controller) processNext(ctx context.Context) bool {
 	key, over := l.queue.Get()
 	if over {
 		return false
@@ -117,7 +117,7 @@ func (l *Loop) turn(ctx context.Context) bool {
 
 // guarded turns a panic of reconcile into an error: one broken object must
 // not stop the others.
-func (l *Loop) guarded(ctx context.Context, key Key) (next Next, err error) {
+func (l *Controller) guarded(ctx context.Context, key Key) (next Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic in loop %s: %v\n%s", l.name, p, debug.Stack())
@@ -127,9 +127,9 @@ func (l *Loop) guarded(ctx context.Context, key Key) (next Next, err error) {
 }
 
 // schedule decides by the outcome of a turn when the key comes again.
-func (l *Loop) schedule(ctx context.Context, key Key, next Next, err error) string {
-	var wait *fault.Wait
-	var permanent *fault.Permanent
+func (l *Controller) schedule(ctx context.Context, key Key, next Result, err error) string {
+	var wait *reconcile.RequeueAfter
+	var permanent *reconcile.Terminal
 	result := "ok"
 	switch {
 	case err == nil:

@@ -10,11 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // running starts a loop and stops it at the end of the test.
-func running(t *testing.T, l *Loop) {
+func running(t *testing.T, l *Controller) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -28,7 +28,7 @@ func TestLoopFirstOvertakes(t *testing.T) {
 	var seen []string
 	started, release := make(chan struct{}), make(chan struct{})
 	all := make(chan struct{})
-	l := NewLoop("test", 1, func(_ context.Context, key Key) (Next, error) {
+	l := NewController("test", 1, func(_ context.Context, key Key) (Result, error) {
 		if key.Name == "blocks" {
 			close(started)
 			<-release
@@ -65,14 +65,14 @@ func TestLoopOutcome(t *testing.T) {
 	}{
 		"Done":      {why: "nothing to do again", turns: 1, want: []string{"ok"}},
 		"Transient": {why: "may pass: tried again", fail: errors.New("away"), turns: 2, want: []string{"error", "ok"}},
-		"Wait":      {why: "comes again after its time", fail: fault.WaitError("Later", time.Millisecond, errors.New("not yet")), turns: 2, want: []string{"wait", "ok"}},
-		"Permanent": {why: "waits for somebody to change something", fail: fault.PermanentError("Broken", errors.New("bad")), turns: 1, want: []string{"permanent"}},
+		"Wait":      {why: "comes again after its time", fail: reconcile.RequeueError("Later", time.Millisecond, errors.New("not yet")), turns: 2, want: []string{"wait", "ok"}},
+		"Permanent": {why: "waits for somebody to change something", fail: reconcile.TerminalError("Broken", errors.New("bad")), turns: 1, want: []string{"permanent"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			results := make(chan string, 10)
 			first := true
-			l := NewLoop("test", 1, func(context.Context, Key) (Next, error) {
+			l := NewController("test", 1, func(context.Context, Key) (Result, error) {
 				if first {
 					first = false
 					return Done, c.fail
@@ -99,7 +99,7 @@ func TestLoopOutcome(t *testing.T) {
 // One object that makes a loop panic does not stop the others.
 func TestLoopSurvivesPanic(t *testing.T) {
 	failed, fine := make(chan error, 10), make(chan struct{})
-	l := NewLoop("test", 1, func(_ context.Context, key Key) (Next, error) {
+	l := NewController("test", 1, func(_ context.Context, key Key) (Result, error) {
 		if key.Name == "broken" {
 			panic("no such field")
 		}

@@ -34,7 +34,7 @@ func Run(ctx context.Context, report func(loop string, key Key, err error), part
 		case source:
 			sources = append(sources, p)
 			group.Go(func() error { return p.Run(ctx) })
-		case *Loop:
+		case *Controller:
 			if report != nil {
 				p.onError = func(key Key, err error) { report(p.name, key, err) }
 			}

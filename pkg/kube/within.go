@@ -7,8 +7,8 @@ import "context"
 //
 // A manager that works in some namespaces only still sees all: what is absent
 // from a narrower view would look as if it were gone, and be cleaned up after.
-func Within(holds func(namespace string) bool, reconcile func(context.Context, Key) (Next, error)) func(context.Context, Key) (Next, error) {
-	return func(ctx context.Context, key Key) (Next, error) {
+func Within(holds func(namespace string) bool, reconcile func(context.Context, Key) (Result, error)) func(context.Context, Key) (Result, error) {
+	return func(ctx context.Context, key Key) (Result, error) {
 		if !holds(key.Namespace) {
 			return Done, nil
 		}

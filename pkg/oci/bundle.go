@@ -13,7 +13,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // The form in which the reference implementation keeps the content of a bundle:
@@ -95,7 +95,7 @@ func (c *Client) Pull(ctx context.Context, r Registry, id string) ([]byte, error
 	defer s.close()
 	data, err := s.pull(callCtx, id)
 	err = s.explainCall(ctx, callCtx, err)
-	var permanent *fault.Permanent
+	var permanent *reconcile.Terminal
 	if errors.As(err, &permanent) && permanent.Reason == ReasonNotFound {
 		return nil, waitf(ReasonNotFound, "%w", permanent.Err) // who pushes it again heals this
 	}

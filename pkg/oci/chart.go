@@ -8,7 +8,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // Media types of charts, from helm.sh/helm/v3/pkg/registry.
@@ -118,7 +118,7 @@ func (c *Client) Digest(ctx context.Context, r Registry, tag string) (string, er
 		return "", err
 	}
 	desc, err := s.repo.Resolve(callCtx, tag)
-	if err = s.explainCall(ctx, callCtx, err); fault.ReasonOf(err) == ReasonDamaged { // no digest in the header
+	if err = s.explainCall(ctx, callCtx, err); reconcile.ReasonOf(err) == ReasonDamaged { // no digest in the header
 		desc, _, err = s.manifest(callCtx, tag)
 		err = s.explainCall(ctx, callCtx, err)
 	}

@@ -19,12 +19,12 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/fleetworkspace/fleet/pkg/disk"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // Reasons of errors, one PascalCase word each; they become the reasons of
-// conditions. Unreachable and Damaged are fault.Wait, and so is NotFound of a
-// bundle's content, which may be pushed again; all others are fault.Permanent.
+// conditions. Unreachable and Damaged are reconcile.RequeueAfter, and so is NotFound of a
+// bundle's content, which may be pushed again; all others are reconcile.Terminal.
 const (
 	ReasonInvalidReference      = "InvalidReference"
 	ReasonInvalidCredentials    = "InvalidCredentials"
@@ -46,19 +46,19 @@ const (
 const retryAfter = 5 * time.Second
 
 func permanentf(reason, format string, args ...any) error {
-	return fault.PermanentError(reason, fmt.Errorf(format, args...))
+	return reconcile.TerminalError(reason, fmt.Errorf(format, args...))
 }
 
 func waitf(reason, format string, args ...any) error {
-	return fault.WaitError(reason, retryAfter, fmt.Errorf(format, args...))
+	return reconcile.RequeueError(reason, retryAfter, fmt.Errorf(format, args...))
 }
 
 // explain turns what the library reported into an error of this package: a
 // deliberate kind, and a text that is the same for the same fault and holds
 // neither a credential nor what a registry wants us to say.
 func (s *session) explain(ctx context.Context, err error) error {
-	var permanent *fault.Permanent
-	var wait *fault.Wait
+	var permanent *reconcile.Terminal
+	var wait *reconcile.RequeueAfter
 	switch {
 	case err == nil:
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 func layerOf(data []byte) ocispec.Descriptor {
@@ -151,8 +151,8 @@ func TestEvilContent(t *testing.T) {
 			} else {
 				got, _, err = pulled(t, client, evil.registry("x"), "1.0.0", 1<<20)
 			}
-			if err == nil || fault.ReasonOf(err) != c.reason || got != nil {
-				t.Errorf("%s: %d bytes, %s %v", c.why, len(got), fault.ReasonOf(err), err)
+			if err == nil || reconcile.ReasonOf(err) != c.reason || got != nil {
+				t.Errorf("%s: %d bytes, %s %v", c.why, len(got), reconcile.ReasonOf(err), err)
 			}
 			if strings.Contains(fmt.Sprint(err), secret) {
 				t.Errorf("the password is in %v", err)
@@ -249,8 +249,8 @@ func TestEvilBundle(t *testing.T) {
 				answerManifest(w, c.manifest)
 			})
 			got, err := oci.New(oci.Config{Addresses: address.WithLoopback()}).Pull(t.Context(), evil.registry("x"), id)
-			if got != nil || fault.ReasonOf(err) != c.reason || !fault.IsPermanent(err) {
-				t.Errorf("%s: %q %s %v", c.why, got, fault.ReasonOf(err), err)
+			if got != nil || reconcile.ReasonOf(err) != c.reason || !reconcile.IsTerminal(err) {
+				t.Errorf("%s: %q %s %v", c.why, got, reconcile.ReasonOf(err), err)
 			}
 		})
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // A host counts what it is asked, what it is told, and what it has sent.
@@ -26,7 +26,7 @@ type host struct {
 
 	mu       sync.Mutex
 	requests []string // "METHOD path"
-	told     []string // Authorization headers
+	reported []string // Authorization headers
 	received int64    // bytes of bodies
 }
 
@@ -39,7 +39,7 @@ func serve(t *testing.T, start func(*httptest.Server), answer http.HandlerFunc) 
 		h.requests = append(h.requests, r.Method+" "+r.URL.Path)
 		h.received += n
 		if a := r.Header.Get("Authorization"); a != "" {
-			h.told = append(h.told, a)
+			h.reported = append(h.reported, a)
 		}
 		h.mu.Unlock()
 		answer(counted{w, h}, r)
@@ -62,10 +62,10 @@ func (c counted) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (h *host) seen() (requests, told []string, received int64) {
+func (h *host) seen() (requests, reported []string, received int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.requests, h.told, h.received
+	return h.requests, h.reported, h.received
 }
 
 func (h *host) registry(path string) oci.Registry {
@@ -187,15 +187,15 @@ func TestCredentialsStayAtHome(t *testing.T) {
 			} else {
 				_, _, err = pulled(t, client, evil.registry("x"), "1.0.0", 0)
 			}
-			if err == nil || fault.ReasonOf(err) != c.reason {
-				t.Errorf("%s: %s %v", c.why, fault.ReasonOf(err), err)
+			if err == nil || reconcile.ReasonOf(err) != c.reason {
+				t.Errorf("%s: %s %v", c.why, reconcile.ReasonOf(err), err)
 			}
 			if strings.Contains(fmt.Sprint(err), secret) {
 				t.Errorf("the password is in %v", err)
 			}
-			requests, told, received := other.seen()
-			if len(told) > 0 || received > 0 {
-				t.Errorf("%s: the other host was told %q and got %d bytes", c.why, told, received)
+			requests, reported, received := other.seen()
+			if len(reported) > 0 || received > 0 {
+				t.Errorf("%s: the other host was told %q and got %d bytes", c.why, reported, received)
 			}
 			if len(requests) > 0 && !c.asked {
 				t.Errorf("%s: the other host was asked %q", c.why, requests)
@@ -212,7 +212,7 @@ func TestPageElsewhere(t *testing.T) {
 		_, _ = w.Write([]byte(`{"tags":["1.0.0"]}`))
 	}))
 	tags, err := oci.New(oci.Config{Addresses: address.WithLoopback()}).Tags(t.Context(), evil.registry("x"))
-	if fault.ReasonOf(err) != oci.ReasonRedirected {
+	if reconcile.ReasonOf(err) != oci.ReasonRedirected {
 		t.Errorf("%q, %v", tags, err)
 	}
 	if requests, _, _ := other.seen(); len(requests) > 0 {
@@ -248,8 +248,8 @@ func TestElsewhereWithoutCredentials(t *testing.T) {
 	if err != nil || string(got) != string(chart) {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, told, _ := store.seen(); len(told) > 0 {
-		t.Errorf("the store was told %q", told)
+	if _, reported, _ := store.seen(); len(reported) > 0 {
+		t.Errorf("the store was told %q", reported)
 	}
 }
 

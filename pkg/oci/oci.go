@@ -7,7 +7,7 @@
 // domain, nowhere else, wherever it redirects or points to. What it sends is
 // counted while it arrives and verified before it is returned.
 //
-// Errors are fault.Permanent (wait for another spec or Secret), fault.Wait (the
+// Errors are reconcile.Terminal (wait for another spec or Secret), reconcile.RequeueAfter (the
 // registry may answer later), or those of a context that has ended. Their texts
 // are stable from one try to the next and never hold a credential.
 package oci

@@ -28,7 +28,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/oci/ocitest"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 const secret = "canary-7f3a"
@@ -145,7 +145,7 @@ func TestBundles(t *testing.T) {
 				t.Error("the artifact is still there")
 			}
 			_, err = c.Pull(t.Context(), r, id)
-			if !fault.IsWait(err) || fault.ReasonOf(err) != oci.ReasonNotFound {
+			if !reconcile.IsRequeue(err) || reconcile.ReasonOf(err) != oci.ReasonNotFound {
 				t.Errorf("Pull of what is gone: %v", err)
 			}
 		})
@@ -277,8 +277,8 @@ func TestErrors(t *testing.T) {
 			if strings.Contains(text, secret) {
 				t.Error("the password is in it")
 			}
-			if fault.ReasonOf(k.err) != k.reason || fault.IsWait(k.err) != k.wait || fault.IsPermanent(k.err) == k.wait {
-				t.Errorf("reason %s, wait %v", fault.ReasonOf(k.err), fault.IsWait(k.err))
+			if reconcile.ReasonOf(k.err) != k.reason || reconcile.IsRequeue(k.err) != k.wait || reconcile.IsTerminal(k.err) == k.wait {
+				t.Errorf("reason %s, wait %v", reconcile.ReasonOf(k.err), reconcile.IsRequeue(k.err))
 			}
 		})
 	}
@@ -334,7 +334,7 @@ func TestSaveChartStreams(t *testing.T) {
 		t.Errorf("%s, %v; up to %d bytes in one piece", sum, err, largest)
 	}
 	full := errors.New("disk full")
-	if _, err := c.SaveChart(t.Context(), s.Registry("big"), "1.0.0", 0, writer(func([]byte) (int, error) { return 0, full })); !errors.Is(err, full) || fault.IsWait(err) {
+	if _, err := c.SaveChart(t.Context(), s.Registry("big"), "1.0.0", 0, writer(func([]byte) (int, error) { return 0, full })); !errors.Is(err, full) || reconcile.IsRequeue(err) {
 		t.Errorf("the registry is blamed for our disk: %v", err)
 	}
 }
@@ -363,11 +363,11 @@ func TestTokensAreNotShared(t *testing.T) {
 	}
 	other := r
 	other.Password = "another"
-	if _, err := c.Tags(t.Context(), other); fault.ReasonOf(err) != oci.ReasonAuthenticationRefused {
+	if _, err := c.Tags(t.Context(), other); reconcile.ReasonOf(err) != oci.ReasonAuthenticationRefused {
 		t.Errorf("wrong password after a right one: %v", err)
 	}
 	other.Username, other.Password = "", ""
-	if _, err := c.Tags(t.Context(), other); fault.ReasonOf(err) != oci.ReasonAuthenticationRefused {
+	if _, err := c.Tags(t.Context(), other); reconcile.ReasonOf(err) != oci.ReasonAuthenticationRefused {
 		t.Errorf("nobody after somebody: %v", err)
 	}
 	for _, q := range s.Requests()[len(s.Requests())-2:] {

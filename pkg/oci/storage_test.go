@@ -8,7 +8,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/oci"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 func TestStorageOf(t *testing.T) {
@@ -54,7 +54,7 @@ func TestStorageOf(t *testing.T) {
 			}
 			s, err := oci.StorageOf(kind, data)
 			if c.err != "" {
-				if err == nil || err.Error() != c.err || fault.ReasonOf(err) != oci.ReasonInvalidCredentials || !fault.IsPermanent(err) {
+				if err == nil || err.Error() != c.err || reconcile.ReasonOf(err) != oci.ReasonInvalidCredentials || !reconcile.IsTerminal(err) {
 					t.Errorf("got %v", err)
 				}
 				return

@@ -17,11 +17,11 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/disk"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// Reasons of errors. Unreachable is fault.Wait, all others are fault.Permanent;
-// fault.ReasonLocal is about this process.
+// Reasons of errors. Unreachable is reconcile.RequeueAfter, all others are reconcile.Terminal;
+// reconcile.ReasonLocal is about this process.
 const (
 	ReasonInvalidURL            = "InvalidURL"
 	ReasonInvalidCredentials    = "InvalidCredentials"
@@ -52,11 +52,11 @@ const (
 var errStalled = errors.New("nothing came for too long")
 
 func permanentf(reason, format string, args ...any) error {
-	return fault.PermanentError(reason, fmt.Errorf(format, args...))
+	return reconcile.TerminalError(reason, fmt.Errorf(format, args...))
 }
 
 func unreachablef(after time.Duration, format string, args ...any) error {
-	return fault.WaitError(ReasonUnreachable, min(max(after, shortestWait), longestWait), fmt.Errorf(format, args...))
+	return reconcile.RequeueError(ReasonUnreachable, min(max(after, shortestWait), longestWait), fmt.Errorf(format, args...))
 }
 
 // refusal judges an answer that is no file.
@@ -71,13 +71,13 @@ func (d *download) refusal(res *http.Response) error {
 	switch {
 	case status == http.StatusForbidden && limited, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout, status == http.StatusTooEarly:
 		return unreachablef(retryAfter(res.Header), "%s%s answers no more requests for now (%d)", at, moved, status)
-	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && secret && !d.told:
+	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && secret && !d.reported:
 		return permanentf(ReasonAuthenticationRefused, "%s%s asks for credentials (%d); they are not sent to another host, port or scheme: use the new address", at, moved, status)
 	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && !secret:
 		return permanentf(ReasonAuthenticationRefused, "%s%s asks for credentials (%d), and none are sent: %s", at, moved, status, AdviceCredentials)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return permanentf(ReasonAuthenticationRefused, "%s refuses the credentials (%d)", at, status)
-	case (status == http.StatusNotFound || status == http.StatusGone) && !d.told:
+	case (status == http.StatusNotFound || status == http.StatusGone) && !d.reported:
 		return permanentf(ReasonNotFound, "%s%s does not exist (%d), or only for those who have credentials", at, moved, status)
 	case status == http.StatusNotFound || status == http.StatusGone:
 		return permanentf(ReasonNotFound, "%s%s does not exist (%d)", at, moved, status)
@@ -115,8 +115,8 @@ func retryAfter(h http.Header) time.Duration {
 // deliberate kind, and a text that is the same for the same fault (no local
 // ports) and holds no credential.
 func (d *download) explain(outer, inner context.Context, err error) error {
-	var permanent *fault.Permanent
-	var wait *fault.Wait
+	var permanent *reconcile.Terminal
+	var wait *reconcile.RequeueAfter
 	var own *errInto
 	switch {
 	case errors.As(err, &own):
@@ -131,7 +131,7 @@ func (d *download) explain(outer, inner context.Context, err error) error {
 	if local := disk.Fault(err); local != nil {
 		return local
 	}
-	if why := fault.UntrustedOf(err); why != nil {
+	if why := reconcile.UntrustedOf(err); why != nil {
 		return permanentf(ReasonCertificateRefused, "the certificate of %q is not trusted: %s; %s", d.final.Host, why.Text, cmp.Or(why.Advice, AdviceAuthority))
 	}
 	return unreachablef(0, "%s cannot be had: %s", shown(d.final), d.networkFault(inner, err))

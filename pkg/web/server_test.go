@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/web"
 	"github.com/fleetworkspace/fleet/pkg/web/webtest"
 )
@@ -267,7 +267,7 @@ func (full) Write([]byte) (int, error) { return 0, errFull }
 func TestFullDisk(t *testing.T) {
 	s := webtest.Repository(t, webtest.Options{})
 	_, err := small(t).Get(t.Context(), web.Request{URL: s.URL + "/index.yaml"}, full{})
-	if !errors.Is(err, errFull) || fault.IsPermanent(err) || fault.IsWait(err) {
+	if !errors.Is(err, errFull) || reconcile.IsTerminal(err) || reconcile.IsRequeue(err) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -115,9 +115,9 @@ func (c *Client) Close() {
 // Get writes a file to into. After an error, into holds a part of the file or a
 // wrong one.
 //
-// Errors: fault.Permanent with the reasons of this package (InvalidURL,
+// Errors: reconcile.Terminal with the reasons of this package (InvalidURL,
 // InvalidCredentials, AuthenticationRefused, NotFound, Refused, TooLarge,
-// CertificateRefused, Redirected, AddressRefused, ChecksumMismatch); fault.Wait
+// CertificateRefused, Redirected, AddressRefused, ChecksumMismatch); reconcile.RequeueAfter
 // (Unreachable) if the server may answer later; the error of ctx if that was
 // cancelled; anything else is a fault of into.
 func (c *Client) Get(ctx context.Context, r Request, into io.Writer) (Response, error) {
@@ -142,14 +142,14 @@ func (c *Client) Get(ctx context.Context, r Request, into io.Writer) (Response, 
 // A download is one Request under way.
 type download struct {
 	Request
-	c      *Client
-	url    *url.URL // without user name and password
-	max    int64
-	check  checksum
-	client *http.Client
-	final  *url.URL    // where the last redirect led
-	watch  *time.Timer // ends the download if nothing comes
-	told   bool        // the last request carried credentials
+	c        *Client
+	url      *url.URL // without user name and password
+	max      int64
+	check    checksum
+	client   *http.Client
+	final    *url.URL    // where the last redirect led
+	watch    *time.Timer // ends the download if nothing comes
+	reported bool        // the last request carried credentials
 }
 
 func (c *Client) prepare(r Request) (*download, error) {
@@ -235,10 +235,10 @@ func (d *download) run(ctx context.Context, into io.Writer) (Response, error) {
 func (d *download) authorize(req *http.Request) {
 	req.Header.Del("Referer")
 	req.Header.Del("Authorization")
-	d.told = false
+	d.reported = false
 	if (d.Credentials.Username != "" || d.Credentials.Password != "") && sameOrigin(d.url, req.URL) {
 		req.SetBasicAuth(d.Credentials.Username, d.Credentials.Password)
-		d.told = true
+		d.reported = true
 	}
 }
 

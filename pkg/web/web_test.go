@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/web"
 	"github.com/fleetworkspace/fleet/pkg/web/webtest"
 )
@@ -43,10 +43,10 @@ func fails(t *testing.T, c *web.Client, r web.Request, reason, text string) (web
 	t.Helper()
 	var into bytes.Buffer
 	res, err := c.Get(t.Context(), r, &into)
-	if err == nil || fault.ReasonOf(err) != reason || !strings.Contains(err.Error(), text) {
-		t.Fatalf("got %s: %v, want %s with %q", fault.ReasonOf(err), err, reason, text)
+	if err == nil || reconcile.ReasonOf(err) != reason || !strings.Contains(err.Error(), text) {
+		t.Fatalf("got %s: %v, want %s with %q", reconcile.ReasonOf(err), err, reason, text)
 	}
-	if wait := reason == web.ReasonUnreachable; fault.IsWait(err) != wait || fault.IsPermanent(err) == wait {
+	if wait := reason == web.ReasonUnreachable; reconcile.IsRequeue(err) != wait || reconcile.IsTerminal(err) == wait {
 		t.Errorf("%T is of the wrong kind", err)
 	}
 	for _, no := range []string{password, "\n", "signature"} {
@@ -143,8 +143,8 @@ func TestCertificates(t *testing.T) {
 	fails(t, small(t), web.Request{URL: strings.Replace(at, "127.0.0.1", "127.0.0.2", 1), Credentials: withSecret(s, secret)}, web.ReasonUnreachable, "refused")
 	fails(t, small(t), web.Request{URL: at, Credentials: web.Credentials{CABundle: []byte("no PEM")}}, web.ReasonInvalidCredentials, "no certificate")
 	fails(t, small(t), web.Request{URL: strings.Replace(at, "https", "http", 1), Credentials: secret}, web.ReasonRefused, "400")
-	if n, told := s.Requests(""), s.Authorizations(); n != 0 || len(told) != 0 {
-		t.Errorf("%d requests came through, with %q", n, told)
+	if n, reported := s.Requests(""), s.Authorizations(); n != 0 || len(reported) != 0 {
+		t.Errorf("%d requests came through, with %q", n, reported)
 	}
 	// One client, three kinds of trust: connections are not shared between them.
 	c := small(t)
@@ -197,8 +197,8 @@ func TestRedirects(t *testing.T) {
 	fails(t, c, web.Request{URL: s.URL + "/loop", Credentials: creds}, web.ReasonRedirected, "more than 5 times")
 	fails(t, c, web.Request{URL: s.URL + "/nowhere", Credentials: creds}, web.ReasonRedirected, "without saying where")
 	fails(t, c, web.Request{URL: s.URL + "/metadata", Credentials: creds}, web.ReasonAddressRefused, "metadata")
-	if told := append(other.Authorizations(), secure.Authorizations()...); len(told) != 0 || other.Requests("") != 3 || secure.Requests("") != 1 {
-		t.Errorf("the other servers were told %q in %d and %d requests", told, other.Requests(""), secure.Requests(""))
+	if reported := append(other.Authorizations(), secure.Authorizations()...); len(reported) != 0 || other.Requests("") != 3 || secure.Requests("") != 1 {
+		t.Errorf("the other servers were told %q in %d and %d requests", reported, other.Requests(""), secure.Requests(""))
 	}
 	// Once for each of the last requests, and for each turn of the loop.
 	if got := len(s.Authorizations()) - before; got != 5+6 {
@@ -258,7 +258,7 @@ func TestStatus(t *testing.T) {
 	}
 	for path, within := range map[string][2]time.Duration{"/later": {70 * time.Second, 70 * time.Second}, "/busy": {8 * time.Minute, 10 * time.Minute}, "/never": {5 * time.Second, time.Hour}, "/500": {5 * time.Second, 5 * time.Second}} {
 		_, err := small(t).Get(t.Context(), web.Request{URL: s.URL + path}, &bytes.Buffer{})
-		var wait *fault.Wait
+		var wait *reconcile.RequeueAfter
 		if !errors.As(err, &wait) || wait.After < within[0] || wait.After > within[1] {
 			t.Errorf("%s: wait %v, want %v: %v", path, wait.After, within, err)
 		}

@@ -18,7 +18,7 @@ import (
 // provisioning Cluster. Its keys are those of management Clusters.
 type assignLoop struct {
 	*stage
-	loop         *kube.Loop
+	loop         *kube.Controller
 	management   *kube.Store[*management.Cluster]
 	provisioning *kube.Store[*provisioning.Cluster]
 	namespaces   *kube.Store[*corev1.Namespace]
@@ -30,7 +30,7 @@ func newAssignLoop(s *stage, c *kube.Client) *assignLoop {
 		stage: s, management: kube.StoreOf[*management.Cluster](c), provisioning: kube.StoreOf[*provisioning.Cluster](c),
 		namespaces: kube.StoreOf[*corev1.Namespace](c), short: shortfalls{now: s.cfg.Now},
 	}
-	l.loop = kube.NewLoop("rancher-assign", 2, l.Reconcile)
+	l.loop = kube.NewController("rancher-assign", 2, l.Reconcile)
 	s.view.management.OnChange(func(old, m *management.Cluster) { l.loop.Add(kube.KeyOf(either(old, m))) })
 	s.view.provisioning.OnChange(func(old, p *provisioning.Cluster) {
 		if name := either(old, p).Name; plan.Legacy(name) {
@@ -61,7 +61,7 @@ func newAssignLoop(s *stage, c *kube.Client) *assignLoop {
 
 // Reconcile writes one field of a management Cluster, by a patch, and its
 // provisioning Cluster where that is made of it.
-func (l *assignLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (l *assignLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if !l.maps() {
 		return kube.Done, nil
 	}

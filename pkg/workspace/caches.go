@@ -45,13 +45,13 @@ func newCaches(c *kube.Client) *caches {
 	v := &caches{
 		management:   kube.NewCache[*management.Cluster](c, kube.Watch{}, nil),
 		provisioning: kube.NewCache[*provisioning.Cluster](c, kube.Watch{}, nil),
-		clusters:     kube.NewCache(c, kube.Watch{}, dietCluster),
+		clusters:     kube.NewCache(c, kube.Watch{}, stripCluster),
 		groups:       kube.NewCache(c, kube.Watch{Fields: "metadata.name=" + plan.Group("").Name}, func(g *fleet.ClusterGroup) { g.Status = fleet.ClusterGroupStatus{} }),
 		workspaces:   kube.NewCache[*management.FleetWorkspace](c, kube.Watch{}, nil),
 		settings:     kube.NewCache[*management.Setting](c, kube.Watch{}, nil),
 		features:     kube.NewCache[*management.Feature](c, kube.Watch{}, nil),
 		leases:       kube.NewCache[*coordinationv1.Lease](c, kube.Watch{Namespace: rancherLease.Namespace, Fields: "metadata.name=" + rancherLease.Name}, nil),
-		nodes:        kube.NewCache(c, kube.Watch{}, dietNode),
+		nodes:        kube.NewCache(c, kube.Watch{}, stripNode),
 		namespaces:   kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Namespace"), kube.Watch{}, nil),
 		bundles:      kube.NewMetaCache(c, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{}, func(m *meta) { m.Labels, m.Annotations = nil, nil }),
 	}
@@ -97,14 +97,14 @@ func (v *caches) surroundings() plan.Surroundings {
 	}
 }
 
-// dietCluster keeps the spec, which is compared, and of the status whether the
+// stripCluster keeps the spec, which is compared, and of the status whether the
 // agent has been seen.
-func dietCluster(c *fleet.Cluster) {
+func stripCluster(c *fleet.Cluster) {
 	c.Status = fleet.ClusterStatus{Agent: fleet.AgentStatus{LastSeen: c.Status.Agent.LastSeen}}
 }
 
-// dietNode keeps labels and taints.
-func dietNode(n *corev1.Node) {
+// stripNode keeps labels and taints.
+func stripNode(n *corev1.Node) {
 	n.Annotations = nil
 	n.Spec, n.Status = corev1.NodeSpec{Taints: n.Spec.Taints}, corev1.NodeStatus{}
 }

@@ -20,7 +20,7 @@ const reasonPruned = "FieldsNotKept"
 // provisioning Clusters.
 type clusterLoop struct {
 	*stage
-	loop   *kube.Loop
+	loop   *kube.Controller
 	fleet  *kube.Store[*fleet.Cluster]
 	groups *kube.Store[*fleet.ClusterGroup]
 	short  shortfalls
@@ -28,7 +28,7 @@ type clusterLoop struct {
 
 func newClusterLoop(s *stage, c *kube.Client) *clusterLoop {
 	l := &clusterLoop{stage: s, fleet: kube.StoreOf[*fleet.Cluster](c), groups: kube.StoreOf[*fleet.ClusterGroup](c), short: shortfalls{now: s.cfg.Now}}
-	l.loop = kube.NewLoop("rancher-clusters", 4, l.Reconcile)
+	l.loop = kube.NewController("rancher-clusters", 4, l.Reconcile)
 	s.view.provisioning.OnChange(func(old, p *provisioning.Cluster) {
 		add := l.loop.Add
 		if old != nil && p != nil && wished(old, p, func(p *provisioning.Cluster) any { return p.Spec }) {
@@ -77,7 +77,7 @@ func (l *clusterLoop) ofMapped(c *fleet.Cluster) {
 //  1. gather: the provisioning and the management Cluster, settings, nodes
 //  2. decide: plan.Rancherly, Mapped (pure)
 //  3. apply:  the Fleet Cluster first, then what was mapped before elsewhere goes
-func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if !l.maps() {
 		return kube.Done, nil
 	}
@@ -128,7 +128,7 @@ func (l *clusterLoop) ofRancher(key kube.Key) bool {
 
 // put writes a Fleet Cluster if it does not say what it should. One that was made
 // by hand is taken over, as Rancher does.
-func (l *clusterLoop) put(ctx context.Context, want *fleet.Cluster) (kube.Next, error) {
+func (l *clusterLoop) put(ctx context.Context, want *fleet.Cluster) (kube.Result, error) {
 	digest, err := plan.Digest(want)
 	if err != nil {
 		return kube.Done, err
@@ -144,7 +144,7 @@ func (l *clusterLoop) put(ctx context.Context, want *fleet.Cluster) (kube.Next, 
 			return kube.Done, err
 		}
 		if left := l.short.left(kube.KeyOf(live), digest, body(live)); left > 0 {
-			return kube.Next{After: left}, nil
+			return kube.Result{After: left}, nil
 		}
 	}
 	written, err := l.fleet.ApplyKept(ctx, want)
@@ -157,7 +157,7 @@ func (l *clusterLoop) put(ctx context.Context, want *fleet.Cluster) (kube.Next, 
 
 // pruned tells of fields that the API server does not keep, because the kind is of
 // an older chart, and looks again later.
-func (l *clusterLoop) pruned(written, want *fleet.Cluster, wanted string) (kube.Next, error) {
+func (l *clusterLoop) pruned(written, want *fleet.Cluster, wanted string) (kube.Result, error) {
 	same, err := plan.Holds(body(written), body(want))
 	if err != nil || same {
 		return kube.Done, err
@@ -167,7 +167,7 @@ func (l *clusterLoop) pruned(written, want *fleet.Cluster, wanted string) (kube.
 	}
 	l.events.Event(written, kube.Warning, reasonPruned, "the kind Cluster in this cluster lacks fields that Rancher's clusters need: upgrade the chart fleet-crd")
 	l.log.WithField("workspace", want.Namespace).WithField("cluster", want.Name).WithField("reason", reasonPruned).Warn("fields of the cluster are lost")
-	return kube.Next{After: prunedAgain}, nil
+	return kube.Result{After: prunedAgain}, nil
 }
 
 // body is what is compared of a Cluster.

@@ -24,8 +24,8 @@ const reasonSetting = plan.ReasonSetting
 // Clusters, which have no namespace, and defaultsKey.
 type defaultsLoop struct {
 	*stage
-	loop         *kube.Loop
-	told         sayer
+	loop         *kube.Controller
+	reported     sayer
 	workspaces   *kube.Store[*management.FleetWorkspace]
 	management   *kube.Store[*management.Cluster]
 	provisioning *kube.Store[*provisioning.Cluster]
@@ -33,10 +33,10 @@ type defaultsLoop struct {
 
 func newDefaultsLoop(s *stage, c *kube.Client) *defaultsLoop {
 	l := &defaultsLoop{
-		stage: s, told: sayer{stage: s}, workspaces: kube.StoreOf[*management.FleetWorkspace](c),
+		stage: s, reported: sayer{stage: s}, workspaces: kube.StoreOf[*management.FleetWorkspace](c),
 		management: kube.StoreOf[*management.Cluster](c), provisioning: kube.StoreOf[*provisioning.Cluster](c),
 	}
-	l.loop = kube.NewLoop("rancher-defaults", 1, l.Reconcile)
+	l.loop = kube.NewController("rancher-defaults", 1, l.Reconcile)
 	s.view.management.OnChange(func(_, m *management.Cluster) {
 		if m != nil && m.Annotations[plan.AnnotationScheduling] != "" {
 			l.loop.Add(kube.KeyOf(m))
@@ -88,7 +88,7 @@ func (l *defaultsLoop) on(feature string, otherwise bool) bool {
 }
 
 // Reconcile makes the default workspace, or fills in what one cluster asks for.
-func (l *defaultsLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (l *defaultsLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	switch {
 	case !l.maps():
 		return kube.Done, nil
@@ -121,9 +121,9 @@ func (l *defaultsLoop) workspace(ctx context.Context) error {
 	}
 	w := plan.DefaultWorkspace(name, ns)
 	if s, ok := l.view.settings.Get(kube.Key{Name: plan.SettingDefaultWorkspace}); ok && w == nil {
-		l.told.say(s, reasonSetting, fmt.Sprintf("setting %s of Rancher: %q belongs to the system and cannot be a workspace: choose another name", s.Name, name))
+		l.reported.say(s, reasonSetting, fmt.Sprintf("setting %s of Rancher: %q belongs to the system and cannot be a workspace: choose another name", s.Name, name))
 	} else if ok {
-		l.told.silent(s)
+		l.reported.silent(s)
 	}
 	if w == nil {
 		return nil
@@ -185,9 +185,9 @@ func (l *defaultsLoop) scheduling() (*fleet.AgentSchedulingCustomization, error)
 		switch {
 		case !ok:
 		case name == broken:
-			l.told.say(s, reasonSetting, err.Error())
+			l.reported.say(s, reasonSetting, err.Error())
 		case err == nil:
-			l.told.silent(s)
+			l.reported.silent(s)
 		}
 	}
 	return defaults, err

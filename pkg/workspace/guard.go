@@ -68,14 +68,14 @@ func (l *spaceLoop) guard(ctx context.Context, w *management.FleetWorkspace) err
 // leave lets a workspace go that somebody deletes: not with the clusters in it,
 // and with its namespace only if that was made for it. A namespace that Rancher has
 // made goes by Rancher's hand, as soon as the workspace has gone.
-func (l *spaceLoop) leave(ctx context.Context, w *management.FleetWorkspace, ns *meta) (kube.Next, error) {
+func (l *spaceLoop) leave(ctx context.Context, w *management.FleetWorkspace, ns *meta) (kube.Result, error) {
 	if !slices.Contains(w.Finalizers, plan.Finalizer) {
 		return kube.Done, nil
 	}
 	held, known := l.holdings(w.Name)
 	names, next := held.Names(), kube.Done
 	if !known { // better too long than machines lost
-		names, next = append(names, plan.Unlisted), kube.Next{After: lookAgain}
+		names, next = append(names, plan.Unlisted), kube.Result{After: lookAgain}
 	}
 	if ok, why := plan.Deletable(w, names); !ok {
 		return next, l.refuse(ctx, w, reasonHeld, why)

@@ -20,7 +20,7 @@ const byOwner = "owner"
 // provisioning Clusters.
 type moveLoop struct {
 	*stage
-	loop         *kube.Loop
+	loop         *kube.Controller
 	management   *kube.Store[*management.Cluster]
 	provisioning *kube.Store[*provisioning.Cluster]
 
@@ -35,7 +35,7 @@ func newMoveLoop(s *stage, c *kube.Client) *moveLoop {
 		stage: s, management: kube.StoreOf[*management.Cluster](c), provisioning: kube.StoreOf[*provisioning.Cluster](c),
 		asked: map[kube.Key]bool{}, missing: newAbsences(s.cfg.Now),
 	}
-	l.loop = kube.NewLoop("rancher-moves", 2, l.Reconcile)
+	l.loop = kube.NewController("rancher-moves", 2, l.Reconcile)
 	s.view.management.Index(byOwner, func(m *management.Cluster) []string { return []string{plan.ProvisionedFrom(m)} })
 	s.view.provisioning.OnChange(l.onProvisioning)
 	s.view.management.OnChange(func(old, m *management.Cluster) { l.ofManagement(either(old, m)) })
@@ -82,7 +82,7 @@ func (l *moveLoop) wake() {
 
 // Reconcile deletes what was made of a provisioning Cluster that is gone. It may have
 // gone while nobody looked: the marks on what was made of it tell.
-func (l *moveLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (l *moveLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if _, there := l.view.provisioning.Get(key); there {
 		return kube.Done, nil
 	}

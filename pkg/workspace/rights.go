@@ -56,26 +56,26 @@ func (g *give) wake() {
 	}
 }
 
-// A shelf is where roles or bindings of one kind stand.
-type shelf[P kube.Object] struct {
+// An ownedKind is where roles or bindings of one kind stand.
+type ownedKind[P kube.Object] struct {
 	kind  string
 	mode  plan.Mode
 	store *kube.Store[P]
 	mend  func(live, want P) (P, plan.Deed)
 }
 
-// shelves are those of all three kinds.
-type shelves struct {
-	roles      shelf[*rbacv1.ClusterRole]
-	everywhere shelf[*rbacv1.ClusterRoleBinding]
-	bindings   shelf[*rbacv1.RoleBinding]
+// ownedKinds are those of all three kinds.
+type ownedKinds struct {
+	roles      ownedKind[*rbacv1.ClusterRole]
+	everywhere ownedKind[*rbacv1.ClusterRoleBinding]
+	bindings   ownedKind[*rbacv1.RoleBinding]
 }
 
-func newShelves(c *kube.Client, mode plan.Mode) shelves {
-	return shelves{
-		roles:      shelf[*rbacv1.ClusterRole]{"ClusterRole", mode, kube.StoreOf[*rbacv1.ClusterRole](c), plan.MendRole},
-		everywhere: shelf[*rbacv1.ClusterRoleBinding]{"ClusterRoleBinding", mode, kube.StoreOf[*rbacv1.ClusterRoleBinding](c), plan.MendClusterRoleBinding},
-		bindings:   shelf[*rbacv1.RoleBinding]{"RoleBinding", mode, kube.StoreOf[*rbacv1.RoleBinding](c), plan.MendRoleBinding},
+func newOwnedKinds(c *kube.Client, mode plan.Mode) ownedKinds {
+	return ownedKinds{
+		roles:      ownedKind[*rbacv1.ClusterRole]{"ClusterRole", mode, kube.StoreOf[*rbacv1.ClusterRole](c), plan.MendRole},
+		everywhere: ownedKind[*rbacv1.ClusterRoleBinding]{"ClusterRoleBinding", mode, kube.StoreOf[*rbacv1.ClusterRoleBinding](c), plan.MendClusterRoleBinding},
+		bindings:   ownedKind[*rbacv1.RoleBinding]{"RoleBinding", mode, kube.StoreOf[*rbacv1.RoleBinding](c), plan.MendRoleBinding},
 	}
 }
 
@@ -99,7 +99,7 @@ func (t *taken) or(what string) *taken {
 // settle makes roles first, then bindings, and removes what is not wanted any more
 // in the opposite order. What stands under a wanted name and is somebody else's is
 // left alone, and named in the error when all else is done.
-func (s *shelves) settle(ctx context.Context, want, live plan.Rights) error {
+func (s *ownedKinds) settle(ctx context.Context, want, live plan.Rights) error {
 	var other *taken
 	for _, err := range []error{
 		s.roles.put(ctx, want.ClusterRoles, live.ClusterRoles, &other),
@@ -120,7 +120,7 @@ func (s *shelves) settle(ctx context.Context, want, live plan.Rights) error {
 }
 
 // put makes and mends what is wanted.
-func (s *shelf[P]) put(ctx context.Context, want, live []P, other **taken) error {
+func (s *ownedKind[P]) put(ctx context.Context, want, live []P, other **taken) error {
 	have := byKey(live)
 	for _, w := range want {
 		if l, ok := have[kube.KeyOf(w)]; ok {
@@ -131,7 +131,7 @@ func (s *shelf[P]) put(ctx context.Context, want, live []P, other **taken) error
 		}
 		made, err := s.make(ctx, w)
 		if err == nil && !made {
-			err = s.meet(ctx, w, other)
+			err = s.adoptExisting(ctx, w, other)
 		}
 		if err != nil {
 			return err
@@ -140,8 +140,8 @@ func (s *shelf[P]) put(ctx context.Context, want, live []P, other **taken) error
 	return nil
 }
 
-// meet deals with what stands under a wanted name, and was not seen before.
-func (s *shelf[P]) meet(ctx context.Context, want P, other **taken) error {
+// adoptExisting deals with what stands under a wanted name, and was not seen before.
+func (s *ownedKind[P]) adoptExisting(ctx context.Context, want P, other **taken) error {
 	live, err := s.store.Get(ctx, kube.KeyOf(want))
 	if err != nil {
 		return err // it has gone meanwhile: once more
@@ -156,7 +156,7 @@ func (s *shelf[P]) meet(ctx context.Context, want P, other **taken) error {
 }
 
 // gives tells whether an object that is not ours gives what is wanted.
-func (s *shelf[P]) gives(live, want P) bool {
+func (s *ownedKind[P]) gives(live, want P) bool {
 	like, ok := live.DeepCopyObject().(P)
 	if !ok {
 		return false
@@ -169,7 +169,7 @@ func (s *shelf[P]) gives(live, want P) bool {
 
 // make makes an object; false: there is one of its name. A namespace that is going
 // needs none.
-func (s *shelf[P]) make(ctx context.Context, want P) (bool, error) {
+func (s *ownedKind[P]) make(ctx context.Context, want P) (bool, error) {
 	_, err := s.store.Create(ctx, want)
 	switch {
 	case err == nil, kube.IsTerminating(err), kube.IsGone(err):
@@ -181,7 +181,7 @@ func (s *shelf[P]) make(ctx context.Context, want P) (bool, error) {
 }
 
 // repair brings an object in line with what it should be.
-func (s *shelf[P]) repair(ctx context.Context, live, want P) error {
+func (s *ownedKind[P]) repair(ctx context.Context, live, want P) error {
 	changed, deed := s.mend(live, want)
 	switch deed {
 	case plan.Mend:
@@ -199,7 +199,7 @@ func (s *shelf[P]) repair(ctx context.Context, live, want P) error {
 }
 
 // drop removes what is there and not wanted.
-func (s *shelf[P]) drop(ctx context.Context, want, live []P) error {
+func (s *ownedKind[P]) drop(ctx context.Context, want, live []P) error {
 	keep := byKey(want)
 	for _, l := range live {
 		if _, ok := keep[kube.KeyOf(l)]; ok || l.GetDeletionTimestamp() != nil {
@@ -225,9 +225,9 @@ func exact(o kube.Object) kube.Precondition {
 	return kube.Precondition{UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}
 }
 
-// dietRights keeps of a role or a binding who it is, whose it is, and what it
+// stripRights keeps of a role or a binding who it is, whose it is, and what it
 // gives.
-func dietRights(m metav1.Object) { m.SetAnnotations(nil) }
+func stripRights(m metav1.Object) { m.SetAnnotations(nil) }
 
 // A sayer tells each thing once, for as long as it is so.
 type sayer struct {

@@ -19,8 +19,8 @@ var standingKey = kube.Key{Name: "standing roles"}
 // that such rights are made of. Its keys are names of workspaces, and standingKey.
 type creatorLoop struct {
 	sayer
-	shelves
-	loop *kube.Loop
+	ownedKinds
+	loop *kube.Controller
 
 	// What is ours; and of roles those that Rancher's UI offers, for its three are
 	// not ours and must be there.
@@ -36,13 +36,13 @@ const byWorkspace = "workspace"
 func newCreatorLoop(s *stage, c *kube.Client) *creatorLoop {
 	ours := kube.Watch{Labels: plan.LabelRights}
 	l := &creatorLoop{
-		sayer: sayer{stage: s, key: keyWorkspace}, shelves: newShelves(c, s.cfg.Mode),
-		ownRoles:      kube.NewCache(c, ours, func(r *rbacv1.ClusterRole) { dietRights(r) }),
-		ownEverywhere: kube.NewCache(c, ours, func(b *rbacv1.ClusterRoleBinding) { dietRights(b) }),
-		ownBindings:   kube.NewCache(c, ours, func(b *rbacv1.RoleBinding) { dietRights(b) }),
-		offered:       kube.NewCache(c, kube.Watch{Labels: plan.LabelProduct + "=" + plan.Product}, func(r *rbacv1.ClusterRole) { dietRights(r) }),
+		sayer: sayer{stage: s, key: keyWorkspace}, ownedKinds: newOwnedKinds(c, s.cfg.Mode),
+		ownRoles:      kube.NewCache(c, ours, func(r *rbacv1.ClusterRole) { stripRights(r) }),
+		ownEverywhere: kube.NewCache(c, ours, func(b *rbacv1.ClusterRoleBinding) { stripRights(b) }),
+		ownBindings:   kube.NewCache(c, ours, func(b *rbacv1.RoleBinding) { stripRights(b) }),
+		offered:       kube.NewCache(c, kube.Watch{Labels: plan.LabelProduct + "=" + plan.Product}, func(r *rbacv1.ClusterRole) { stripRights(r) }),
 	}
-	l.loop = kube.NewLoop("workspace-rights", 2, l.Reconcile)
+	l.loop = kube.NewController("workspace-rights", 2, l.Reconcile)
 	watch(l, l.ownRoles)
 	watch(l, l.ownEverywhere)
 	watch(l, l.ownBindings)
@@ -105,7 +105,7 @@ func (l *creatorLoop) wake() {
 //  2. decide: plan.For, OfCreator (pure)
 //  3. apply:  roles, then bindings; what nobody has any more goes
 //  4. report: an event where a name is taken
-func (l *creatorLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (l *creatorLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if !l.maps() || key.Name == "" {
 		return kube.Done, nil
 	}

@@ -31,9 +31,9 @@ const (
 // Its keys are names of GlobalRoles.
 type globalLoop struct {
 	*stage
-	shelves
-	told sayer
-	loop *kube.Loop
+	ownedKinds
+	reported sayer
+	loop     *kube.Controller
 
 	global *kube.Cache[*management.GlobalRole]
 	grants *kube.Cache[*management.GlobalRoleBinding]
@@ -48,14 +48,14 @@ type globalLoop struct {
 
 func newGlobalLoop(s *stage, c *kube.Client) *globalLoop {
 	l := &globalLoop{
-		stage: s, shelves: newShelves(c, s.cfg.Mode), told: sayer{stage: s}, open: map[string]bool{},
+		stage: s, ownedKinds: newOwnedKinds(c, s.cfg.Mode), reported: sayer{stage: s}, open: map[string]bool{},
 		global:         kube.NewCache[*management.GlobalRole](c, kube.Watch{}, nil),
 		grants:         kube.NewCache[*management.GlobalRoleBinding](c, kube.Watch{}, nil),
-		haveRoles:      kube.NewCache(c, kube.Watch{Labels: plan.LabelRoleOwner}, func(r *rbacv1.ClusterRole) { dietRights(r) }),
-		haveEverywhere: kube.NewCache(c, kube.Watch{Labels: plan.LabelGrantOwner}, func(b *rbacv1.ClusterRoleBinding) { dietRights(b) }),
-		haveBindings:   kube.NewCache(c, kube.Watch{Labels: plan.LabelPermissions}, func(b *rbacv1.RoleBinding) { dietRights(b) }),
+		haveRoles:      kube.NewCache(c, kube.Watch{Labels: plan.LabelRoleOwner}, func(r *rbacv1.ClusterRole) { stripRights(r) }),
+		haveEverywhere: kube.NewCache(c, kube.Watch{Labels: plan.LabelGrantOwner}, func(b *rbacv1.ClusterRoleBinding) { stripRights(b) }),
+		haveBindings:   kube.NewCache(c, kube.Watch{Labels: plan.LabelPermissions}, func(b *rbacv1.RoleBinding) { stripRights(b) }),
 	}
-	l.loop = kube.NewLoop("global-roles", 2, l.Reconcile)
+	l.loop = kube.NewController("global-roles", 2, l.Reconcile)
 	l.grants.Index(byGlobalRole, func(b *management.GlobalRoleBinding) []string { return []string{b.GlobalRoleName} })
 	l.haveEverywhere.Index(byGiven, func(b *rbacv1.ClusterRoleBinding) []string { return []string{b.RoleRef.Name} })
 	l.haveBindings.Index(byGiven, func(b *rbacv1.RoleBinding) []string { return []string{b.RoleRef.Name} })
@@ -113,7 +113,7 @@ func (l *globalLoop) wakeUps() {
 	v.bundles.OnChange(func(old, b *meta) { comesOrGoes(old, b, func(o *meta) { l.look(o.Namespace, old == nil) }) })
 	l.global.OnChange(func(old, r *management.GlobalRole) {
 		if r == nil {
-			l.told.silent(old)
+			l.reported.silent(old)
 		}
 		l.loop.Add(kube.Key{Name: either(old, r).Name})
 	})
@@ -177,7 +177,7 @@ func (l *globalLoop) ofGone(name string) {
 //  2. decide: plan.OfRole (pure)
 //  3. apply:  roles, then bindings; what nobody has any more goes
 //  4. report: an event where a name is taken, or Kubernetes refuses a right
-func (l *globalLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (l *globalLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if !l.maps() || l.gives.Load() || key.Name == "" {
 		return kube.Done, nil
 	}
@@ -192,13 +192,13 @@ func (l *globalLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, er
 	case !ok || err != nil && !errors.As(err, &other) && !kube.IsForbidden(err):
 		return kube.Done, err
 	case err == nil:
-		l.told.silent(r)
+		l.reported.silent(r)
 		return kube.Done, nil
 	case other != nil:
-		l.told.say(r, reasonTaken, other.Error())
+		l.reported.say(r, reasonTaken, other.Error())
 		return kube.Done, nil
 	}
-	l.told.say(r, reasonUnready, fmt.Sprintf("inheritedFleetWorkspacePermissions of GlobalRole %q: %v", r.Name, err))
+	l.reported.say(r, reasonUnready, fmt.Sprintf("inheritedFleetWorkspacePermissions of GlobalRole %q: %v", r.Name, err))
 	return kube.Done, err
 }
 

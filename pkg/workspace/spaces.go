@@ -29,7 +29,7 @@ const keyWorkspace = "workspace"
 // have clusters or bundles. Its keys are names of both.
 type spaceLoop struct {
 	sayer
-	loop       *kube.Loop
+	loop       *kube.Controller
 	workspaces *kube.Store[*management.FleetWorkspace]
 	namespaces *kube.Store[*corev1.Namespace]
 	repos      *kube.Store[*fleet.GitRepo]
@@ -41,7 +41,7 @@ func newSpaceLoop(s *stage, c *kube.Client) *spaceLoop {
 		sayer: sayer{stage: s, key: keyWorkspace}, missing: newAbsences(s.cfg.Now),
 		workspaces: kube.StoreOf[*management.FleetWorkspace](c), namespaces: kube.StoreOf[*corev1.Namespace](c), repos: kube.StoreOf[*fleet.GitRepo](c),
 	}
-	l.loop = kube.NewLoop("workspaces", 2, l.Reconcile)
+	l.loop = kube.NewController("workspaces", 2, l.Reconcile)
 	wake := func(name string) { l.loop.Add(kube.Key{Name: name}) }
 	s.view.workspaces.OnChange(func(old, w *management.FleetWorkspace) {
 		if w == nil {
@@ -98,7 +98,7 @@ func comesOrGoes[T any](old, changed *T, f func(*T)) {
 //  2. decide: plan.For, Deletable, TakesNamespace, Leftover, ForOrphan, Guarded (pure)
 //  3. apply:  the Namespace, our finalizer
 //  4. report: an annotation and an event where something is refused
-func (l *spaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (l *spaceLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	part := l.part.Load()
 	if part == plan.Sleep {
 		return kube.Done, nil
@@ -181,7 +181,7 @@ func (l *spaceLoop) apply(ctx context.Context, w *management.FleetWorkspace, wan
 // orphan deals with a namespace without a workspace: one with clusters or bundles
 // becomes a workspace; one that we had made for one, and that is empty, goes when the
 // workspace has been missing for long.
-func (l *spaceLoop) orphan(ctx context.Context, key kube.Key, ns *meta) (kube.Next, error) {
+func (l *spaceLoop) orphan(ctx context.Context, key kube.Key, ns *meta) (kube.Result, error) {
 	if ns == nil || ns.DeletionTimestamp != nil {
 		return kube.Done, nil
 	}
@@ -196,7 +196,7 @@ func (l *spaceLoop) orphan(ctx context.Context, key kube.Key, ns *meta) (kube.Ne
 		return kube.Done, nil
 	}
 	if left := plan.Leftover(l.missing.of(key)); left > 0 {
-		return kube.Next{After: left}, nil
+		return kube.Result{After: left}, nil
 	}
 	if _, err := l.workspaces.Get(ctx, key); !kube.IsGone(err) {
 		return kube.Done, err // as the API server itself says

@@ -19,7 +19,7 @@ import (
 )
 
 // The longest time that the note waits for other packages to finish.
-const patience = 10 * time.Minute
+const timeout = 10 * time.Minute
 
 // TestWhatWasSkipped tells on go test's own stderr how many tests need the
 // sandbox's Kubernetes and how to run them, where it is not built.
@@ -47,7 +47,7 @@ func TestWhatWasSkipped(t *testing.T) {
 	t.Log(note)
 	notCached(t)
 	waitForOthers(t)
-	tell(note)
+	report(note)
 }
 
 // notCached keeps go test from answering the next time from its cache: it does
@@ -175,7 +175,7 @@ func check(t *testing.T) { check(t); harness.Lines(nil) }
 // waitForOthers returns when go test has no other child left for a while.
 func waitForOthers(t *testing.T) {
 	calm := 0
-	for deadline := time.Now().Add(patience); calm < 5 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(timeout); calm < 5 && time.Now().Before(deadline); {
 		select {
 		case <-t.Context().Done():
 			return
@@ -204,9 +204,9 @@ func others() bool {
 	})
 }
 
-// tell writes to the stderr of the go command. A regular file is left alone:
+// report writes to the stderr of the go command. A regular file is left alone:
 // the go command would overwrite what is written there.
-func tell(note string) {
+func report(note string) {
 	path := fmt.Sprintf("/proc/%d/fd/2", os.Getppid())
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().IsRegular() {

@@ -49,7 +49,7 @@ func (s *session) deploy(ctx context.Context, f *fleet.Fleet) error {
 	if err != nil {
 		return err
 	}
-	s.tell.step("git", fmt.Sprintf("%s, %s at %.7s", from.url, from.branch, from.commit))
+	s.progress.step("git", fmt.Sprintf("%s, %s at %.7s", from.url, from.branch, from.commit))
 	s.learn(func(k *facts) { k.repo = from })
 	if err := s.plan.place.write(s.record()); err != nil {
 		return err

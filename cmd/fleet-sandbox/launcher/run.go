@@ -18,10 +18,10 @@ import (
 
 // A session is one run of up.
 type session struct {
-	plan  plan
-	std   stdio
-	tell  *teller
-	since time.Time
+	plan     plan
+	std      stdio
+	progress *teller
+	since    time.Time
 
 	wait  atomic.Value                // string: what is being waited for while it starts
 	fleet atomic.Pointer[fleet.Fleet] // nil until it is there
@@ -81,8 +81,8 @@ func (p plan) run(ctx context.Context, std stdio) error {
 	s := &session{plan: p, std: std, since: time.Now()}
 	s.wait.Store("")
 	s.state.Store("Starting")
-	s.tell = newTeller(std.err, s.waiting)
-	defer s.tell.close()
+	s.progress = newTeller(std.err, s.waiting)
+	defer s.progress.close()
 	err = s.work(ctx)
 	switch {
 	case errors.Is(err, errNotReady):
@@ -168,7 +168,7 @@ func (s *session) check(ctx context.Context) (building bool, err error) {
 		}
 	}
 	p.printHead(s.std)
-	s.tell.step("check", m.String())
+	s.progress.step("check", m.String())
 	return building, nil
 }
 
@@ -176,7 +176,7 @@ func (s *session) check(ctx context.Context) (building bool, err error) {
 func (s *session) build(ctx context.Context, building bool) (string, error) {
 	begin := time.Now()
 	s.wait.Store("the build")
-	say := func(line string) { s.tell.step("build", line) }
+	say := func(line string) { s.progress.step("build", line) }
 	if building {
 		path, err := s.plan.builder.Narrated(ctx, say)
 		if err != nil {
@@ -241,7 +241,7 @@ func (s *session) launch(ctx context.Context, programs string) error {
 			if step == "start" {
 				s.learn(func(k *facts) { k.took.Start = time.Since(begin).Seconds() })
 			}
-			s.tell.step(step, text)
+			s.progress.step(step, text)
 		},
 		Waiting: func(text string) { s.wait.Store(text) },
 	}
@@ -315,7 +315,7 @@ func (s *session) down(f *fleet.Fleet) {
 	size := sizeBytes(s.plan.place.Run)
 	f.Stop()
 	if s.state.Load() != "Starting" {
-		s.tell.step("down", fmt.Sprintf("stopped %d processes, removed %d MiB; the build stays (%d MiB)",
+		s.progress.step("down", fmt.Sprintf("stopped %d processes, removed %d MiB; the build stays (%d MiB)",
 			n, size>>20, sizeBytes(filepath.Dir(s.plan.place.Lock))>>20))
 	}
 }

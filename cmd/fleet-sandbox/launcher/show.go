@@ -95,11 +95,11 @@ func (s *session) show(snap fleet.Snapshot, unready error) error {
 	if unready == nil {
 		s.state.Store("Ready")
 		took := s.facts().took
-		s.tell.step("deploy", fmt.Sprintf("%s Ready everywhere, %.1fs after the clusters served",
+		s.progress.step("deploy", fmt.Sprintf("%s Ready everywhere, %.1fs after the clusters served",
 			plural(len(snap.Bundles), "bundle"), took.FirstReady-took.Start))
 	} else {
 		s.state.Store("NotReady")
-		s.tell.step("deploy", fmt.Sprintf("not Ready after %s", s.plan.options.timeout))
+		s.progress.step("deploy", fmt.Sprintf("not Ready after %s", s.plan.options.timeout))
 	}
 	if s.plan.options.output == "json" {
 		encoder := json.NewEncoder(s.std.out)

@@ -19,12 +19,12 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/alone/wire"
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 	"github.com/fleetworkspace/fleet/pkg/agent/checkin"
-	"github.com/fleetworkspace/fleet/pkg/agent/uplink"
+	"github.com/fleetworkspace/fleet/pkg/agent/managerclient"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
+	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
-	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 )
 
 // Names in the world of this measurement.
@@ -40,11 +40,11 @@ const (
 
 // fleetOf is a fleet of agents.
 type fleetOf struct {
-	cluster *cluster.Cluster
-	cord    *wire.Cord
-	admin   *kube.Client
-	client  kubernetes.Interface
-	agents  []*agent
+	cluster  *cluster.Cluster
+	tcpProxy *wire.TCPProxy
+	admin    *kube.Client
+	client   kubernetes.Interface
+	agents   []*agent
 
 	stop     context.CancelFunc
 	running  sync.WaitGroup
@@ -57,7 +57,7 @@ type fleetOf struct {
 type agent struct {
 	fleet *fleetOf
 	name  string
-	up    *uplink.Uplink
+	up    *managerclient.Client
 	wake  chan struct{}
 	away  atomic.Bool
 
@@ -66,7 +66,7 @@ type agent struct {
 	at   time.Time
 }
 
-func newFleet(ctx context.Context, c *cluster.Cluster, cord *wire.Cord, n int) (*fleetOf, error) {
+func newFleet(ctx context.Context, c *cluster.Cluster, tcpProxy *wire.TCPProxy, n int) (*fleetOf, error) {
 	admin, err := kube.Connect(kube.Config{REST: c.REST(), UserAgent: "bench", FieldManager: "bench"})
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func newFleet(ctx context.Context, c *cluster.Cluster, cord *wire.Cord, n int) (
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	f := &fleetOf{cluster: c, cord: cord, admin: admin, client: client, stop: func() {}}
+	f := &fleetOf{cluster: c, tcpProxy: tcpProxy, admin: admin, client: client, stop: func() {}}
 	if err := f.prepare(ctx, n); err != nil {
 		return nil, fmt.Errorf("prepare: %w", err)
 	}
@@ -147,11 +147,11 @@ func (f *fleetOf) newAgent(ctx context.Context, name string) (*agent, error) {
 		return nil, fmt.Errorf("make token: %w", err)
 	}
 	a := &agent{fleet: f, name: name, wake: make(chan struct{}, 1)}
-	a.up, err = uplink.New(uplink.Config{
-		REST:      kube.Access{URL: f.cord.URL(), CA: f.cluster.CA(), Token: token.Status.Token}.REST(),
+	a.up, err = managerclient.New(managerclient.Config{
+		REST:      kube.Access{URL: f.tcpProxy.URL(), CA: f.cluster.CA(), Token: token.Status.Token}.REST(),
 		Namespace: name, UserAgent: userAgent,
 		CheckIn: checkin.Config{
-			Cluster: kube.Key{Namespace: workspace, Name: name}, Next: rhythm.Every(interval, name),
+			Cluster: kube.Key{Namespace: workspace, Name: name}, Next: heartbeat.Every(interval, name),
 			Namespace: fleet.NamespaceSystem, Version: "bench", Kubernetes: "bench", Instance: name,
 			Orphans:  func() (fleet.AgentOrphans, bool) { return fleet.AgentOrphans{}, true },
 			OnAnswer: a.answered, OnFailure: a.failed,
@@ -204,11 +204,11 @@ func (f *fleetOf) order(ctx context.Context) error {
 	return group.Wait()
 }
 
-var errPatience = errors.New("not in time")
+var errTimeout = errors.New("not in time")
 
 // current waits until all agents have reported what is wanted.
-func (f *fleetOf) current(ctx context.Context, patience time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
+func (f *fleetOf) current(ctx context.Context, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout)
 	defer cancel()
 	t := time.NewTicker(50 * time.Millisecond)
 	defer t.Stop()

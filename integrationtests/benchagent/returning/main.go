@@ -27,10 +27,10 @@ import (
 )
 
 type settings struct {
-	agents   int
-	faults   []wire.Fault
-	outages  []time.Duration
-	patience time.Duration
+	agents  int
+	faults  []wire.Fault
+	outages []time.Duration
+	timeout time.Duration
 }
 
 var errUsage = errors.New("wrong usage")
@@ -41,7 +41,7 @@ func parseOptions(args []string) (settings, error) {
 	faults := fs.String("faults", "Refused,Silent,Lost", "what happens to the link: Refused, Reset, Silent, Lost")
 	outages := fs.String("outages", "5s,90s", "for how long")
 	fs.IntVar(&o.agents, "agents", 1000, "how many")
-	fs.DurationVar(&o.patience, "patience", 5*time.Minute, "how long they may take")
+	fs.DurationVar(&o.timeout, "patience", 5*time.Minute, "how long they may take")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
@@ -83,17 +83,17 @@ func run(ctx context.Context, o settings) (err error) {
 	if err != nil {
 		return fmt.Errorf("address of the hub: %w", err)
 	}
-	cord, err := wire.NewCord(at.Host)
+	tcpProxy, err := wire.NewTCPProxy(at.Host)
 	if err != nil {
 		return err
 	}
-	defer cord.Close()
-	f, err := newFleet(ctx, c, cord, o.agents)
+	defer tcpProxy.Close()
+	f, err := newFleet(ctx, c, tcpProxy, o.agents)
 	if err != nil {
 		return err
 	}
 	defer f.close()
-	if err := f.current(ctx, o.patience); err != nil {
+	if err := f.current(ctx, o.timeout); err != nil {
 		return err
 	}
 	measure.Title(fmt.Sprintf("%d agents return", o.agents))
@@ -101,7 +101,7 @@ func run(ctx context.Context, o settings) (err error) {
 	measure.Row("---", "---", "---", "---", "---", "---", "---", "---")
 	for _, fault := range o.faults {
 		for _, outage := range o.outages {
-			if err := measureReturn(ctx, f, fault, outage, o.patience); err != nil {
+			if err := measureReturn(ctx, f, fault, outage, o.timeout); err != nil {
 				return fmt.Errorf("%s for %s: %w", fault, outage, err)
 			}
 		}
@@ -115,11 +115,11 @@ const idle = 15 * time.Second
 
 // measureReturn cuts the link of all agents, gives each something new to do, heals
 // it, and takes the time until the last of them has reported that it is done.
-func measureReturn(ctx context.Context, f *fleetOf, fault wire.Fault, outage, patience time.Duration) error {
+func measureReturn(ctx context.Context, f *fleetOf, fault wire.Fault, outage, timeout time.Duration) error {
 	if err := kube.Sleep(ctx, idle); err != nil {
 		return err
 	}
-	if err := f.cord.Set(fault); err != nil {
+	if err := f.tcpProxy.Set(fault); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -130,12 +130,12 @@ func measureReturn(ctx context.Context, f *fleetOf, fault wire.Fault, outage, pa
 		return err
 	}
 	lasted := time.Since(began)
-	if err := f.cord.Set(wire.None); err != nil {
+	if err := f.tcpProxy.Set(wire.None); err != nil {
 		return err
 	}
 	healed := time.Now()
 	f.failures.Store(0)
-	if err := f.current(ctx, patience); err != nil {
+	if err := f.current(ctx, timeout); err != nil {
 		return err
 	}
 	failures := f.failures.Load()

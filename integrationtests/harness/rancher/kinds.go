@@ -39,7 +39,7 @@ func installBut(t testing.TB, hub *harness.Hub, without ...schema.GroupVersionRe
 	}
 	objects := dynamic.NewForConfigOrDie(hub.Cluster.REST())
 	for r := range kinds {
-		harness.Wait(t, patience, r.GroupResource().String()+" is served", func() bool {
+		harness.Wait(t, timeout, r.GroupResource().String()+" is served", func() bool {
 			_, err := objects.Resource(r).List(t.Context(), metav1.ListOptions{Limit: 1})
 			return err == nil
 		})

@@ -18,8 +18,8 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 )
 
-// patience is how long something may take to happen.
-const patience = 90 * time.Second
+// timeout is how long something may take to happen.
+const timeout = 90 * time.Second
 
 // Put makes an object as people do: the test's administrator. text is JSON without
 // kind and name. A status that is a subresource is written by Rancher.
@@ -216,7 +216,7 @@ func (r *Rancher) Provision(t testing.TB, namespace, name, body string) string {
 	t.Helper()
 	r.Put(t, ProvClusters, namespace, name, body)
 	cluster := ""
-	harness.Wait(t, patience, "a management Cluster for "+name, func() bool {
+	harness.Wait(t, timeout, "a management Cluster for "+name, func() bool {
 		if p := r.find(ProvClusters, namespace, name); p != nil {
 			cluster = text(p, "status", "clusterName")
 		}

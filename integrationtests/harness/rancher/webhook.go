@@ -73,7 +73,7 @@ func startWebhook(t testing.TB, hub *harness.Hub, address string) *webhook {
 		return hub.Client.CoreV1().RESTClient().Post().AbsPath("/apis/management.cattle.io/v3/clusters").VersionedParams(probe, metav1.ParameterCodec).
 			Body([]byte(`{"apiVersion":"management.cattle.io/v3","kind":"Cluster","metadata":{"name":"c-probe"}}`)).Do(t.Context()).Error()
 	}
-	harness.Wait(t, patience, "the API server asks Rancher's webhook", func() bool { return clusters() == nil && h.seen.Load() > 0 })
+	harness.Wait(t, timeout, "the API server asks Rancher's webhook", func() bool { return clusters() == nil && h.seen.Load() > 0 })
 	return h
 }
 

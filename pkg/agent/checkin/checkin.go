@@ -20,9 +20,9 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
-	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 )
 
 // Times of the check-in.
@@ -89,13 +89,13 @@ type Config struct {
 
 // A CheckIn is a running series of check-ins.
 type CheckIn struct {
-	cfg     Config
-	rival   rivalry
-	claimed bool   // the instance was written once
-	trouble string // as the manager has it
-	told    []byte // the journal, as the manager has it
-	wake    chan struct{}
-	doubt   chan struct{}
+	cfg      Config
+	rival    rivalry
+	claimed  bool   // the instance was written once
+	trouble  string // as the manager has it
+	reported []byte // the journal, as the manager has it
+	wake     chan struct{}
+	doubt    chan struct{}
 }
 
 // New makes a series of check-ins; it runs with Run.
@@ -129,7 +129,7 @@ func nudge(ch chan struct{}) {
 }
 
 // Run checks in at once and then at each next time until ctx ends. After a
-// failure it tries again as rhythm.Again says.
+// failure it tries again as heartbeat.Again says.
 func (c *CheckIn) Run(ctx context.Context) error {
 	failures := 0
 	for {
@@ -160,8 +160,8 @@ func (c *CheckIn) Run(ctx context.Context) error {
 // again is when it is tried next after some failures in a row. Who checks in more
 // often than that does so all the same.
 func (c *CheckIn) again(failures int, now time.Time) time.Time {
-	at, regular := rhythm.Again(failures, now, c.cfg.Cluster.String()), c.cfg.Next(now)
-	if often := c.cfg.Next(regular).Sub(regular) < rhythm.RetryInterval; often && regular.Before(at) {
+	at, regular := heartbeat.Again(failures, now, c.cfg.Cluster.String()), c.cfg.Next(now)
+	if often := c.cfg.Next(regular).Sub(regular) < heartbeat.RetryInterval; often && regular.Before(at) {
 		return regular
 	}
 	return at
@@ -215,12 +215,12 @@ func (c *CheckIn) Once(ctx context.Context) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("check in: %w", err)
 	}
-	c.claimed, c.told, c.trouble = true, journal, trouble
+	c.claimed, c.reported, c.trouble = true, journal, trouble
 	out := Answer{Version: cluster.ResourceVersion}
 	if mark, err := registration.ParseMark(cluster.Annotations[fleet.AnnotationManager]); err == nil {
 		out.Mark = mark
 	}
-	if interval, err := rhythm.ParseInterval(cluster.Annotations[fleet.AnnotationCheckInInterval]); err == nil {
+	if interval, err := heartbeat.ParseInterval(cluster.Annotations[fleet.AnnotationCheckInInterval]); err == nil {
 		out.Interval = interval
 	}
 	out.Credential = cluster.Annotations[fleet.AnnotationCredential]
@@ -263,7 +263,7 @@ func (c *CheckIn) body(journal []byte, trouble string) ([]byte, error) {
 			agent["orphans"] = o
 		}
 	}
-	if !bytes.Equal(journal, c.told) {
+	if !bytes.Equal(journal, c.reported) {
 		agent["journal"] = journal
 	}
 	if trouble != c.trouble || !c.claimed {

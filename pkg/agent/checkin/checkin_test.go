@@ -54,7 +54,7 @@ func TestRivalry(t *testing.T) {
 
 // What is wrong in the agent's own cluster is told when it has changed, and once by
 // each series of check-ins, which does not know what the one before has said.
-func TestTroubleIsTold(t *testing.T) {
+func TestTroubleIsReported(t *testing.T) {
 	c := New(Config{
 		Next: func(now time.Time) time.Time { return now }, Orphans: func() (fleet.AgentOrphans, bool) { return fleet.AgentOrphans{}, false },
 	})

@@ -44,7 +44,7 @@ func readRecord(data []byte, token string) (offer, renewal string) {
 }
 
 // secret reads the Secret fleet-agent, which has to hold the present token.
-func (k *Keeper) secret(ctx context.Context) (*corev1.Secret, error) {
+func (k *Rotator) secret(ctx context.Context) (*corev1.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	s, err := kube.StoreOf[*corev1.Secret](k.cfg.Down).Get(ctx, kube.Key{Namespace: k.cfg.Namespace, Name: fleet.SecretAgent})
@@ -60,7 +60,7 @@ func (k *Keeper) secret(ctx context.Context) (*corev1.Secret, error) {
 
 // keep writes what was fetched, and then uses it. Nothing is written if the agent
 // has registered anew in the meantime.
-func (k *Keeper) keep(ctx context.Context, offer string, got tokens) error {
+func (k *Rotator) keep(ctx context.Context, offer string, got tokens) error {
 	s, err := k.secret(ctx)
 	if err != nil {
 		return fmt.Errorf("keep the credential: %w", err)
@@ -98,7 +98,7 @@ func withToken(kubeconfig []byte, token string) ([]byte, error) {
 }
 
 // fetchLasting reads the Secret with a token that lasts.
-func (k *Keeper) fetchLasting(ctx context.Context, up *kube.Client, o plan.Offer) (tokens, error) {
+func (k *Rotator) fetchLasting(ctx context.Context, up *kube.Client, o plan.Offer) (tokens, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	s, err := kube.StoreOf[*corev1.Secret](up).Get(ctx, kube.Key{Namespace: o.Namespace, Name: o.Token})

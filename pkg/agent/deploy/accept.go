@@ -13,8 +13,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -37,15 +37,15 @@ const (
 // them with all that it needs.
 func (r *Reconciler) accept(ctx context.Context, s *snapshot) (helm.Deployment, error) {
 	d := r.deployment(s)
-	p, err := r.parcel(ctx, s)
+	p, err := r.payload(ctx, s)
 	if err != nil {
 		return d, err
 	}
 	if d.Content, err = content.Unpack(p.id, p.content); err != nil {
-		return d, fault.PermanentError(release.ReasonBadContent, fmt.Errorf("unpack the bundle: %w", err))
+		return d, reconcile.TerminalError(release.ReasonBadContent, fmt.Errorf("unpack the bundle: %w", err))
 	}
 	if d.Options, err = options.WithValues(s.spec.Options, p.values); err != nil {
-		return d, fault.PermanentError(release.ReasonBadValues, err)
+		return d, reconcile.TerminalError(release.ReasonBadValues, err)
 	}
 	if err := r.dependencies(s); err != nil {
 		return d, err
@@ -53,14 +53,14 @@ func (r *Reconciler) accept(ctx context.Context, s *snapshot) (helm.Deployment, 
 	return d, r.carry(ctx, s, &d, p.copies)
 }
 
-// parcel is what the deployment is made of: from the store if it was accepted
+// payload is what the deployment is made of: from the store if it was accepted
 // before, else from the manager.
-func (r *Reconciler) parcel(ctx context.Context, s *snapshot) (parcel, error) {
+func (r *Reconciler) payload(ctx context.Context, s *snapshot) (versionPayload, error) {
 	if p, ok := r.kept(ctx, s); ok {
 		return p, nil
 	}
 	if s.session == nil || s.bd == nil {
-		return parcel{}, fault.WaitError(reasonManagerAway, 0, errors.New("the manager is away"))
+		return versionPayload{}, reconcile.RequeueError(reasonManagerAway, 0, errors.New("the manager is away"))
 	}
 	p, err := r.fetch(ctx, s)
 	if err != nil {
@@ -84,15 +84,15 @@ func (r *Reconciler) parcel(ctx context.Context, s *snapshot) (parcel, error) {
 }
 
 // kept is what was accepted, as long as that is what is wanted.
-func (r *Reconciler) kept(ctx context.Context, s *snapshot) (parcel, bool) {
+func (r *Reconciler) kept(ctx context.Context, s *snapshot) (versionPayload, bool) {
 	had := s.rec.Spec
 	if !s.known || had.DeploymentID != s.spec.DeploymentID || had.ValuesHash != s.spec.ValuesHash ||
 		had.DownstreamResourcesGeneration != s.spec.DownstreamResourcesGeneration {
-		return parcel{}, false
+		return versionPayload{}, false
 	}
 	payload, there, err := r.cfg.Store.Payload(ctx, s.rec.Key)
 	if err != nil || !there {
-		return parcel{}, false
+		return versionPayload{}, false
 	}
 	p, err := unpack(s.contentID(), payload)
 	return p, err == nil
@@ -106,7 +106,7 @@ func (s *snapshot) contentID() string {
 }
 
 // fetch gets content, values and copies, and verifies them.
-func (r *Reconciler) fetch(ctx context.Context, s *snapshot) (parcel, error) {
+func (r *Reconciler) fetch(ctx context.Context, s *snapshot) (versionPayload, error) {
 	p, err := r.files(ctx, s)
 	if err != nil {
 		return p, err
@@ -119,7 +119,7 @@ func (r *Reconciler) fetch(ctx context.Context, s *snapshot) (parcel, error) {
 }
 
 // files gets the content, from wherever it is.
-func (r *Reconciler) files(ctx context.Context, s *snapshot) (p parcel, err error) {
+func (r *Reconciler) files(ctx context.Context, s *snapshot) (p versionPayload, err error) {
 	p.id = s.contentID()
 	switch {
 	case p.id == "" && s.spec.HelmChartOptions != nil:
@@ -132,8 +132,8 @@ func (r *Reconciler) files(ctx context.Context, s *snapshot) (p parcel, err erro
 	if err == nil {
 		err = content.Check(p.id, p.content)
 	}
-	if fault.ReasonOf(err) == content.ReasonDamaged {
-		err = fault.WaitError(content.ReasonDamaged, managerDelay, fmt.Errorf("content %s: %w", short(p.id), err))
+	if reconcile.ReasonOf(err) == content.ReasonDamaged {
+		err = reconcile.RequeueError(content.ReasonDamaged, managerDelay, fmt.Errorf("content %s: %w", short(p.id), err))
 	}
 	return p, err
 }
@@ -146,13 +146,13 @@ func values(ctx context.Context, s *snapshot) ([]byte, error) {
 	secret, err := s.session.Secrets.Get(ctx, kube.KeyOf(s.bd))
 	switch {
 	case kube.IsGone(err):
-		return nil, fault.WaitError(reasonValues, valuesDelay, errors.New("the Secret with the values is not there yet"))
+		return nil, reconcile.RequeueError(reasonValues, valuesDelay, errors.New("the Secret with the values is not there yet"))
 	case err != nil:
 		return nil, away(fmt.Errorf("read the Secret with the values: %w", err))
 	}
 	values, staged := secret.Data[fleet.KeyValues], secret.Data[fleet.KeyStagedValues]
 	if options.DeploymentValuesHash(values, staged) != s.spec.ValuesHash {
-		return nil, fault.WaitError(reasonValues, valuesDelay, errors.New("the Secret holds the values of another version"))
+		return nil, reconcile.RequeueError(reasonValues, valuesDelay, errors.New("the Secret holds the values of another version"))
 	}
 	return values, nil
 }
@@ -160,7 +160,7 @@ func values(ctx context.Context, s *snapshot) ([]byte, error) {
 // away makes a wait of an error by which the manager could not be asked.
 func away(err error) error {
 	if kube.IsAway(err) {
-		return fault.WaitError(reasonManagerAway, managerDelay, err)
+		return reconcile.RequeueError(reasonManagerAway, managerDelay, err)
 	}
 	return err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // Charts is what the loop needs to get charts that no bundle holds; *pull.Puller
@@ -40,27 +40,27 @@ func (b *setback) Unwrap() error { return b.error }
 
 // chart gets the files of a deployment that names a chart. Nothing about its
 // source is for good: it may be mended, or the Secret.
-func (r *Reconciler) chart(ctx context.Context, s *snapshot) (parcel, error) {
+func (r *Reconciler) chart(ctx context.Context, s *snapshot) (versionPayload, error) {
 	request := chart.RequestOf(s.spec.Options.Helm)
 	c, err := s.chartCredentials(ctx)
 	if err != nil {
-		return parcel{}, err
+		return versionPayload{}, err
 	}
 	m, err := r.cfg.Charts.Chart(ctx, request, c)
 	switch {
 	case err == nil:
 		raw := content.Encode(m)
-		return parcel{id: content.IDOf(content.Digest(raw)), content: content.Compress(raw)}, nil
+		return versionPayload{id: content.IDOf(content.Digest(raw)), content: content.Compress(raw)}, nil
 	case ctx.Err() != nil:
-		return parcel{}, err
+		return versionPayload{}, err
 	}
-	reason, hint := fault.ReasonOf(err), ""
-	var wait *fault.Wait
+	reason, hint := reconcile.ReasonOf(err), ""
+	var wait *reconcile.RequeueAfter
 	if errors.As(err, &wait) {
 		reason, hint = reasonChartUnreachable, `; if the manager reaches it, "pull: manager" helps`
 	}
 	err = fmt.Errorf("this cluster cannot pull chart %q: %w%s", chartName(request), err, hint)
-	return parcel{}, &setback{fault.WaitError(reason, chartDelay, err), chartDelay}
+	return versionPayload{}, &setback{reconcile.RequeueError(reason, chartDelay, err), chartDelay}
 }
 
 func chartName(r chart.Request) string {
@@ -79,19 +79,19 @@ func (s *snapshot) chartCredentials(ctx context.Context) (chart.Credentials, err
 		secret, err := s.session.Secrets.Get(ctx, kube.Key{Namespace: s.session.Namespace, Name: o.SecretName})
 		switch {
 		case kube.IsGone(err):
-			return chart.Credentials{}, fault.WaitError(reasonNoChartSecret, valuesDelay, fmt.Errorf(
+			return chart.Credentials{}, reconcile.RequeueError(reasonNoChartSecret, valuesDelay, fmt.Errorf(
 				"the manager has not copied Secret %q yet, which holds the credentials for the chart", o.SecretName))
 		case err != nil:
 			return chart.Credentials{}, away(fmt.Errorf("read the Secret with the credentials for the chart: %w", err))
 		case isOwnSecret(secret.Type) && secret.Type != fleet.SecretTypeHelmOpsAccess:
-			return chart.Credentials{}, &setback{fault.WaitError(chart.ReasonInvalidCredentials, chartDelay, fmt.Errorf(
+			return chart.Credentials{}, &setback{reconcile.RequeueError(chart.ReasonInvalidCredentials, chartDelay, fmt.Errorf(
 				"read the credentials for the chart: Secret %q holds something else (type %q)", o.SecretName, secret.Type)), chartDelay}
 		}
 		data = secret.Data
 	}
 	c, err := chart.HelmOpCredentials(data, o)
 	if err != nil {
-		return c, &setback{fault.WaitError(fault.ReasonOf(err), chartDelay, fmt.Errorf("credentials for the chart, Secret %q: %w", o.SecretName, err)), chartDelay}
+		return c, &setback{reconcile.RequeueError(reconcile.ReasonOf(err), chartDelay, fmt.Errorf("credentials for the chart, Secret %q: %w", o.SecretName, err)), chartDelay}
 	}
 	return c, nil
 }

@@ -10,7 +10,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -46,15 +46,15 @@ func (r *Reconciler) copies(ctx context.Context, s *snapshot) ([]helm.Copy, erro
 				one = helm.Copy{Kind: helm.CopyConfigMap, Name: dr.Name, Data: m.BinaryData, Text: m.Data}
 			}
 		default:
-			return nil, fault.PermanentError(reasonBadCopy, fmt.Errorf("downstreamResources: %q is neither a Secret nor a ConfigMap", dr.Kind))
+			return nil, reconcile.TerminalError(reasonBadCopy, fmt.Errorf("downstreamResources: %q is neither a Secret nor a ConfigMap", dr.Kind))
 		}
 		switch {
 		case kube.IsGone(err):
-			return nil, fault.WaitError(reasonNoCopy, valuesDelay, fmt.Errorf("the manager has not copied %s %q yet (downstreamResources)", dr.Kind, dr.Name))
+			return nil, reconcile.RequeueError(reasonNoCopy, valuesDelay, fmt.Errorf("the manager has not copied %s %q yet (downstreamResources)", dr.Kind, dr.Name))
 		case err != nil:
 			return nil, away(fmt.Errorf("read %s %q (downstreamResources): %w", dr.Kind, dr.Name, err))
 		case isOwnSecret(one.Type):
-			return nil, fault.PermanentError(reasonBadCopy, fmt.Errorf("downstreamResources: Secret %q is Fleet's own (type %q)", dr.Name, one.Type))
+			return nil, reconcile.TerminalError(reasonBadCopy, fmt.Errorf("downstreamResources: Secret %q is Fleet's own (type %q)", dr.Name, one.Type))
 		}
 		out = append(out, one)
 	}
@@ -78,7 +78,7 @@ func (r *Reconciler) carry(ctx context.Context, s *snapshot, d *helm.Deployment,
 		return nil
 	}
 	err := r.cfg.Helm.PutCopies(ctx, *d, list)
-	if fault.ReasonOf(err) == release.ReasonNotOwned {
+	if reconcile.ReasonOf(err) == release.ReasonNotOwned {
 		return &setback{err, refusedDelay}
 	}
 	if err == nil && d.Options.Helm != nil {

@@ -30,13 +30,13 @@ func (r *Reconciler) correct(ctx context.Context, s *snapshot, objects []report.
 	r.found(s, changed)
 	halfWay := s.failure != nil && s.observed.State != release.Deployed
 	if halfWay || s.observed.Good == 0 {
-		clear(s.state.fights)
+		clear(s.state.fieldConflicts)
 		return objects, nil
 	}
 	lost := r.lost(ctx, s)
 	if how == nil { // what others changed stays
 		if how, changed = (&fleet.CorrectDrift{}), changedAt(changed, lost); len(changed) == 0 {
-			clear(s.state.fights)
+			clear(s.state.fieldConflicts)
 			return objects, nil
 		}
 	}
@@ -50,7 +50,7 @@ func (r *Reconciler) correct(ctx context.Context, s *snapshot, objects []report.
 	err := r.cfg.Helm.Correct(ctx, s.observed.ID, helm.RightsOf(s.spec.Options), s.correctionBy(*how, due, lost))
 	r.corrected(s, those(changed, due), began, err)
 	for at := range due {
-		s.state.fights[at].Corrected(r.cfg.Now())
+		s.state.fieldConflicts[at].Corrected(r.cfg.Now())
 	}
 	if err != nil {
 		log.WithField("error", err.Error()).Warn("drift not corrected")
@@ -73,19 +73,19 @@ func (r *Reconciler) correct(ctx context.Context, s *snapshot, objects []report.
 // due are the objects whose correction need not wait any longer. For the others
 // there is another look.
 func (s *snapshot) due(changed []fleet.ModifiedStatus, now time.Time) map[ref]bool {
-	fights := s.state.fights
-	for at, f := range fights {
+	fieldConflicts := s.state.fieldConflicts
+	for at, f := range fieldConflicts {
 		if f.Over(now) {
-			delete(fights, at)
+			delete(fieldConflicts, at)
 		}
 	}
 	out := map[ref]bool{}
 	for _, m := range changed {
 		at := refOf(m)
-		f := fights[at]
+		f := fieldConflicts[at]
 		if f == nil {
 			f = &drift.Fight{}
-			fights[at] = f
+			fieldConflicts[at] = f
 		}
 		f.Found(m)
 		if wait := f.Wait(now); wait > 0 {
@@ -123,14 +123,14 @@ func (s *snapshot) correctionBy(how fleet.CorrectDrift, due, lost map[ref]bool) 
 // contest notes who changes corrections back. When that has ended is noted in
 // another turn.
 func (r *Reconciler) contest(s *snapshot) {
-	fights := make([]*drift.Fight, 0, len(s.state.fights))
-	for _, f := range s.state.fights {
-		fights = append(fights, f)
+	fieldConflicts := make([]*drift.Fight, 0, len(s.state.fieldConflicts))
+	for _, f := range s.state.fieldConflicts {
+		fieldConflicts = append(fieldConflicts, f)
 		if f.Contested() {
 			s.again(f.Rest(r.cfg.Now()))
 		}
 	}
-	s.contested = drift.Contested(fights)
+	s.contested = drift.Contested(fieldConflicts)
 }
 
 // lookAgainAt makes the next look one at objects that were corrected. Their

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
 
@@ -31,10 +31,10 @@ func crdsOf(ctx context.Context, live Reader, names []string, objects map[ref]*s
 		}
 		group.Go(func() error {
 			crd, err := live.Get(ctx, crdKind, key)
-			if kube.IsGone(err) || fault.IsWait(err) {
+			if kube.IsGone(err) || reconcile.IsRequeue(err) {
 				return nil
 			}
-			if err != nil && !fault.IsPermanent(err) {
+			if err != nil && !reconcile.IsTerminal(err) {
 				return fmt.Errorf("look at the CRDs of the chart: %w", err)
 			}
 			found[i] = &report.Object{Kind: crdKind.Kind, APIVersion: crdKind.GroupVersion().String(), Name: name}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
@@ -34,7 +34,7 @@ func (r crdReader) Get(_ context.Context, gvk schema.GroupVersionKind, key kube.
 // The CRDs of crds folders are among the resources of a deployment as far as they
 // are there; what becomes of them is no drift.
 func TestCRDsOf(t *testing.T) {
-	live := crdReader{"a.x": nil, "secret.x": fault.PermanentError(release.ReasonForbidden, errors.New("no")), "templated.x": nil}
+	live := crdReader{"a.x": nil, "secret.x": reconcile.TerminalError(release.ReasonForbidden, errors.New("no")), "templated.x": nil}
 	manifest := map[ref]*seen{{kind: crdKind, key: kube.Key{Name: "templated.x"}}: {}}
 	got, err := crdsOf(t.Context(), live, []string{"a.x", "gone.x", "secret.x", "templated.x"}, manifest)
 	want := []report.Object{

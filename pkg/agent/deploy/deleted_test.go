@@ -37,7 +37,7 @@ func TestWatchedDeletion(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := &Reconciler{cfg: Config{Store: store.New(client, "agent")}}
-			r.loop = kube.NewLoop("deployment", 1, func(context.Context, kube.Key) (kube.Next, error) { return kube.Done, nil })
+			r.loop = kube.NewController("deployment", 1, func(context.Context, kube.Key) (kube.Result, error) { return kube.Done, nil })
 			r.mark.Store(&registration.Mark{ID: "m", Protocol: c.protocol})
 			r.watchedDeletion(&Session{}, &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "u", Labels: c.labels}})
 			if noted := r.deleted.take("web") != nil; noted != c.order || r.loop.Len() > 0 != c.order {

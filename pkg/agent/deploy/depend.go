@@ -6,7 +6,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
@@ -34,7 +34,7 @@ func (r *Reconciler) dependencies(s *snapshot) error {
 	case err != nil:
 		return err
 	case v.Reason != "":
-		return &setback{fault.WaitError(v.Reason, 0, errors.New(v.Message)), 0}
+		return &setback{reconcile.RequeueError(v.Reason, 0, errors.New(v.Message)), 0}
 	}
 	r.await(dependency.Node{Name: s.name})
 	return nil
@@ -109,12 +109,12 @@ func (r *Reconciler) note(s *snapshot, f report.Found) {
 	s.state.found = now
 	r.mu.Unlock()
 	if before != now {
-		r.stir(bd)
+		r.enqueueDependents(bd)
 	}
 }
 
-// stir wakes up the deployments that wait for one.
-func (r *Reconciler) stir(bd *fleet.BundleDeployment) {
+// enqueueDependents wakes up the deployments that wait for one.
+func (r *Reconciler) enqueueDependents(bd *fleet.BundleDeployment) {
 	for _, name := range r.waitingFor(bd) {
 		r.loop.Add(kube.Key{Name: name})
 	}
@@ -141,7 +141,7 @@ func (r *Reconciler) reported(old, changed *fleet.BundleDeployment) {
 	}
 	for _, bd := range []*fleet.BundleDeployment{old, changed} {
 		if bd != nil {
-			r.stir(bd)
+			r.enqueueDependents(bd)
 		}
 	}
 }

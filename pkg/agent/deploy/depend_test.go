@@ -7,7 +7,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/dependency"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 func labelled(name string) map[string]string {
@@ -16,7 +16,7 @@ func labelled(name string) map[string]string {
 
 // Nobody looks at the clock to see whether a dependency is there: who waits is
 // woken up, and nobody else.
-func TestDependenciesWaitForNews(t *testing.T) {
+func TestDependenciesWaitForChanges(t *testing.T) {
 	r := &Reconciler{states: map[string]*state{}}
 	s := &snapshot{name: "b", labels: labelled("b"), session: nil}
 	s.spec.DependsOn = []fleet.BundleRef{{Name: "a"}}
@@ -36,9 +36,9 @@ func TestDependenciesWaitForNews(t *testing.T) {
 
 // A cycle is a failure to who looks, and not tried again by the clock.
 func TestSetbackWithoutClock(t *testing.T) {
-	err := error(&setback{fault.WaitError(dependency.ReasonCycle, 0, errors.New("a -> a")), 0})
+	err := error(&setback{reconcile.RequeueError(dependency.ReasonCycle, 0, errors.New("a -> a")), 0})
 	var back *setback
-	if !errors.As(err, &back) || back.within != 0 || fault.ReasonOf(err) != dependency.ReasonCycle || !fault.IsWait(err) {
+	if !errors.As(err, &back) || back.within != 0 || reconcile.ReasonOf(err) != dependency.ReasonCycle || !reconcile.IsRequeue(err) {
 		t.Errorf("got %#v", err)
 	}
 	if got := min(backOff(1), back.within); got != 0 {

@@ -112,14 +112,14 @@ type Live interface {
 // A Reconciler works on the deployments of one agent.
 type Reconciler struct {
 	cfg     Config
-	loop    *kube.Loop
+	loop    *kube.Controller
 	watches *watch.Watches
 
 	namespaces *namespaces
 
 	removals *gate
 	before   predecessor
-	past     past
+	restores restoreDetector
 	deleted  deletions
 
 	session   atomic.Pointer[Session]
@@ -156,21 +156,21 @@ type state struct {
 	pending  time.Time // since when a passing status is held back
 	written  time.Time // when a status was written last
 
-	unheard []fleet.Condition // found while the manager was away
-	told    *Session          // that knows how the deployment is
-	moving  bool              // and that it is about to change
+	unreported []fleet.Condition // found while the manager was away
+	reported   *Session          // that knows how the deployment is
+	moving     bool              // and that it is about to change
 
-	dress dress // what the release's namespace was given
+	namespaceMeta namespaceMeta // what the release's namespace was given
 
-	stranger types.UID // an object that is another than the accepted one
-	asked    uint64    // how many answers there were when it was first seen
+	replacedUID types.UID // an object that is another than the accepted one
+	asked       uint64    // how many answers there were when it was first seen
 
 	order    string    // to withdraw, that was seen last
 	heldFrom time.Time // since when something is held that is not written down
 
 	shared shared // objects that other bundles of the repository have
 
-	fights map[ref]*drift.Fight // objects that were corrected lately
+	fieldConflicts map[ref]*drift.Fight // objects that were corrected lately
 
 	differed map[string]bool   // the objects that differed at the last look
 	shown    fleet.BundleState // that the last turn has ended in
@@ -187,7 +187,7 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 	}
 	r := &Reconciler{cfg: cfg, states: map[string]*state{}, names: map[string]map[string]bool{}, removals: newGate(cfg.Workers)}
 	r.mark.Store(&registration.Mark{})
-	r.loop = kube.NewLoop("deploy", cfg.Workers, r.Reconcile)
+	r.loop = kube.NewController("deploy", cfg.Workers, r.Reconcile)
 	r.watches = watch.New(ctx, cfg.Live, r.changed)
 	r.namespaces = &namespaces{ctx: ctx, cache: cfg.Namespaces, uses: map[string]string{}}
 	if cfg.Namespaces != nil {
@@ -198,7 +198,7 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 }
 
 // Loop is the queue and the workers.
-func (r *Reconciler) Loop() *kube.Loop { return r.loop }
+func (r *Reconciler) Loop() *kube.Controller { return r.loop }
 
 // Watches are those of the live objects.
 func (r *Reconciler) Watches() *watch.Watches { return r.watches }
@@ -240,8 +240,8 @@ func (r *Reconciler) WakeAll() {
 	}
 }
 
-// Diet removes from a cached BundleDeployment what the agent does not need.
-func Diet(bd *fleet.BundleDeployment) {
+// Transform removes from a cached BundleDeployment what the agent does not need.
+func Transform(bd *fleet.BundleDeployment) {
 	bd.Spec.StagedOptions = fleet.BundleDeploymentOptions{}
 }
 
@@ -253,7 +253,7 @@ func (r *Reconciler) wake(s *Session, old, changed *fleet.BundleDeployment) {
 		r.loop.Add(kube.Key{Name: old.Name})
 		return
 	}
-	r.past.changed(markText(*r.mark.Load()), old, changed, r.cfg.Now())
+	r.restores.changed(markText(*r.mark.Load()), old, changed, r.cfg.Now())
 	if old != nil && old.UID == changed.UID && old.Generation == changed.Generation &&
 		maps.Equal(old.Annotations, changed.Annotations) && maps.Equal(old.Labels, changed.Labels) {
 		return // the agent's own report
@@ -294,7 +294,7 @@ func (r *Reconciler) stateOf(name string) *state {
 	defer r.mu.Unlock()
 	st := r.states[name]
 	if st == nil {
-		st = &state{dirty: map[ref]bool{}, missed: map[ref]watch.Change{}, fights: map[ref]*drift.Fight{}}
+		st = &state{dirty: map[ref]bool{}, missed: map[ref]watch.Change{}, fieldConflicts: map[ref]*drift.Fight{}}
 		r.states[name] = st
 		set := r.setHash(name)
 		if r.names[set] == nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -27,7 +27,7 @@ func TestRetryOfWaits(t *testing.T) {
 			r := New(t.Context(), Config{Log: logrus.NewEntry(logrus.New())})
 			s := &snapshot{name: "web", state: &state{attempts: 20}}
 			s.spec.DeploymentID = "x:y"
-			if err := r.failed(t.Context(), s, fault.WaitError(c.reason, 1, errors.New("x"))); err != nil {
+			if err := r.failed(t.Context(), s, reconcile.RequeueError(c.reason, 1, errors.New("x"))); err != nil {
 				t.Fatal(err)
 			}
 			if s.failure.Permanent || s.failure.Waiting != c.waiting || s.rec.Failed != nil {
@@ -60,7 +60,7 @@ func TestSharedWaitEndsInTime(t *testing.T) {
 			r := New(t.Context(), Config{Log: logrus.NewEntry(logrus.New()), Now: now})
 			s := &snapshot{name: "web", state: &state{attempts: 20, shared: shared{since: since}}}
 			s.spec.DeploymentID = "x:y"
-			if err := r.failed(t.Context(), s, fault.WaitError(release.ReasonSharedObject, 1, errors.New("x"))); err != nil {
+			if err := r.failed(t.Context(), s, reconcile.RequeueError(release.ReasonSharedObject, 1, errors.New("x"))); err != nil {
 				t.Fatal(err)
 			}
 			if s.failure.Waiting != c.waiting || s.after != c.again {

@@ -9,7 +9,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // reasonNoCredential is the reason of waiting for what it takes to read from a
@@ -50,7 +50,7 @@ func contentOf(ctx context.Context, s *Session, name string) (*fleet.Content, er
 	c, err := s.Contents.Get(ctx, kube.Key{Name: name})
 	switch {
 	case kube.IsGone(err):
-		return nil, fault.WaitError(reasonNoContent, contentDelay, fmt.Errorf("the manager does not have content %s (any more)", short(name)))
+		return nil, reconcile.RequeueError(reasonNoContent, contentDelay, fmt.Errorf("the manager does not have content %s (any more)", short(name)))
 	case err != nil:
 		return nil, away(fmt.Errorf("read content %s: %w", short(name), err))
 	}
@@ -64,17 +64,17 @@ func (r *Reconciler) pull(ctx context.Context, s *snapshot, id string) ([]byte, 
 	secret, err := s.session.Secrets.Get(ctx, kube.Key{Namespace: s.session.Namespace, Name: id})
 	switch {
 	case kube.IsGone(err):
-		return nil, fault.WaitError(reasonNoCredential, valuesDelay, errors.New("the Secret that says in which registry the files are is not there yet"))
+		return nil, reconcile.RequeueError(reasonNoCredential, valuesDelay, errors.New("the Secret that says in which registry the files are is not there yet"))
 	case err != nil:
 		return nil, away(fmt.Errorf("read the Secret of the registry: %w", err))
 	}
 	storage, err := oci.StorageOf(string(secret.Type), secret.Data)
 	if err != nil {
-		return nil, fault.WaitError(fault.ReasonOf(err), managerDelay, err)
+		return nil, reconcile.RequeueError(reconcile.ReasonOf(err), managerDelay, err)
 	}
 	raw, err := r.cfg.Registry.Pull(ctx, storage.Read(), id)
-	if fault.IsPermanent(err) {
-		return nil, fault.WaitError(fault.ReasonOf(err), managerDelay, err)
+	if reconcile.IsTerminal(err) {
+		return nil, reconcile.RequeueError(reconcile.ReasonOf(err), managerDelay, err)
 	}
 	if err != nil {
 		return nil, err

@@ -71,7 +71,7 @@ func (r *Reconciler) former(ctx context.Context, s *snapshot, id release.ID) (go
 		if err := r.act(ctx, &f, a); err != nil {
 			return false, err
 		}
-		r.tellOf(s, Act{Verb: a.Verb, Result: OK, Reason: "Renamed", Message: fmt.Sprintf("the former release %s: %s", id, a.Message)})
+		r.reportOf(s, Act{Verb: a.Verb, Result: OK, Reason: "Renamed", Message: fmt.Sprintf("the former release %s: %s", id, a.Message)})
 	}
 	return false, fmt.Errorf("release %s does not come to rest", id)
 }

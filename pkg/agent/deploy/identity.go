@@ -10,12 +10,12 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
 // A Reader reads live objects with somebody's rights. An object or a kind that
-// is not there is as for Live; a right that is missing is fault.Permanent, for
+// is not there is as for Live; a right that is missing is reconcile.Terminal, for
 // whoever looks can only say so.
 type Reader interface {
 	Get(ctx context.Context, gvk schema.GroupVersionKind, key kube.Key) (*unstructured.Unstructured, error)
@@ -23,11 +23,11 @@ type Reader interface {
 
 // ReaderOf reads live objects as deployments with this service account do: what
 // a bundle names is shown to its readers, so it must be within the bundle's
-// reach. An account that does not exist is fault.Permanent, too.
+// reach. An account that does not exist is reconcile.Terminal, too.
 func ReaderOf(ctx context.Context, h *helm.Client, live *kube.Live, serviceAccount string) (Reader, error) {
 	user, err := h.User(ctx, serviceAccount)
-	if fault.IsWait(err) {
-		return nil, fault.PermanentError(fault.ReasonOf(err), err)
+	if reconcile.IsRequeue(err) {
+		return nil, reconcile.TerminalError(reconcile.ReasonOf(err), err)
 	}
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ type limitedReader struct{ *kube.Reader }
 func (r limitedReader) Get(ctx context.Context, gvk schema.GroupVersionKind, key kube.Key) (*unstructured.Unstructured, error) {
 	obj, err := r.Reader.Get(ctx, gvk, key)
 	if kube.IsForbidden(err) {
-		return nil, fault.PermanentError(release.ReasonForbidden, fmt.Errorf("%s", helm.Words(err)))
+		return nil, reconcile.TerminalError(release.ReasonForbidden, fmt.Errorf("%s", helm.Words(err)))
 	}
 	return obj, err
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/drift"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/health"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/redact"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
@@ -105,7 +105,7 @@ func (r *Reconciler) see(ctx context.Context, s *snapshot, all bool, dirty map[r
 	}
 	wanted, err := drift.Objects(s.observed.Manifest)
 	if err != nil {
-		return nil, fault.PermanentError("UnreadableManifest", err)
+		return nil, reconcile.TerminalError("UnreadableManifest", err)
 	}
 	v := &view{id: s.observed.ID, revision: s.observed.Good, rules: want, objects: map[ref]*seen{}}
 	var look []*unstructured.Unstructured
@@ -161,7 +161,7 @@ func (r *Reconciler) blind(s *snapshot) {
 // of an unknown kind stays as it is: it cannot exist.
 func locate(ctx context.Context, live Live, o *unstructured.Unstructured, namespace string) (ref, error) {
 	namespaced, err := live.ScopeOf(ctx, o.GroupVersionKind())
-	if err != nil && !fault.IsWait(err) {
+	if err != nil && !reconcile.IsRequeue(err) {
 		return ref{}, err
 	}
 	switch {
@@ -235,7 +235,7 @@ func (j judgement) lookAt(ctx context.Context, live Reader, objs []*unstructured
 		group.Go(func() error {
 			looked := j.now()
 			found, err := live.Get(ctx, o.GroupVersionKind(), kube.KeyOf(o))
-			if err != nil && !kube.IsGone(err) && !fault.IsWait(err) {
+			if err != nil && !kube.IsGone(err) && !reconcile.IsRequeue(err) {
 				return fmt.Errorf("look at the release: %w", err)
 			}
 			out[i] = j.judge(ctx, o, found)

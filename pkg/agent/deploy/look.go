@@ -14,8 +14,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
-// A Sight is how one deployment is right now, as its own cluster shows it.
-type Sight struct {
+// A LiveStatus is how one deployment is right now, as its own cluster shows it.
+type LiveStatus struct {
 	State     fleet.BundleState
 	Since     time.Time // when the running revision was deployed; zero if none is
 	Corrected bool      // that revision put back what others had changed
@@ -24,12 +24,12 @@ type Sight struct {
 
 // Look finds out how a deployment is, without a manager and without changing
 // anything.
-func Look(ctx context.Context, h *helm.Client, live *kube.Live, scope string, rec store.Record) (Sight, error) {
+func Look(ctx context.Context, h *helm.Client, live *kube.Live, scope string, rec store.Record) (LiveStatus, error) {
 	o, err := h.Observe(ctx, rec.Release)
 	if err != nil {
-		return Sight{}, err
+		return LiveStatus{}, err
 	}
-	out := Sight{State: fleet.WaitApplied, Since: o.Since}
+	out := LiveStatus{State: fleet.WaitApplied, Since: o.Since}
 	if rec.Failed != nil {
 		out.State, out.Message = fleet.ErrApplied, rec.Failed.Message
 		if release.Recorded(rec.Failed.Reason) {
@@ -68,7 +68,7 @@ func Look(ctx context.Context, h *helm.Client, live *kube.Live, scope string, re
 }
 
 // judged is the worst of what was found.
-func judged(out Sight, found []*seen) Sight {
+func judged(out LiveStatus, found []*seen) LiveStatus {
 	out.State = fleet.Ready
 	for _, s := range found {
 		switch {

@@ -14,8 +14,8 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
@@ -74,7 +74,7 @@ func (r *Reconciler) bringAllowed(ctx context.Context, s *snapshot) error {
 		if err := r.bring(ctx, s); err != nil {
 			return err
 		}
-		r.dress(ctx, s)
+		r.applyNamespaceMeta(ctx, s)
 		return nil
 	}
 	if s.observed, err = r.cfg.Helm.Observe(ctx, s.wanted.ID); err != nil {
@@ -89,14 +89,14 @@ func (r *Reconciler) bringAllowed(ctx context.Context, s *snapshot) error {
 // labels are those of a namespace that a deployment uses.
 func (n *namespaces) labels(deployment, name string) (labels map[string]string, exists bool, err error) {
 	if n.cache == nil {
-		return nil, false, fault.PermanentError(release.ReasonNotAllowed, errors.New("the labels of namespaces are not known"))
+		return nil, false, reconcile.TerminalError(release.ReasonNotAllowed, errors.New("the labels of namespaces are not known"))
 	}
 	n.mu.Lock()
 	n.uses[deployment] = name
 	n.mu.Unlock()
 	n.start.Do(func() { go func() { _ = n.cache.Run(n.ctx) }() })
 	if !n.cache.HasSynced() {
-		return nil, false, fault.WaitError("NamespacesUnknown", listDelay, errors.New("waits for the list of namespaces"))
+		return nil, false, reconcile.RequeueError("NamespacesUnknown", listDelay, errors.New("waits for the list of namespaces"))
 	}
 	ns, ok := n.cache.Get(kube.Key{Name: name})
 	if !ok || ns.DeletionTimestamp != nil {
@@ -141,45 +141,45 @@ func (r *Reconciler) namespaceChanged(old, changed *metav1.PartialObjectMetadata
 	}
 }
 
-// dress gives the namespace of a release that is as wanted its labels and
+// applyNamespaceMeta gives the namespace of a release that is as wanted its labels and
 // annotations, where the options have any: they are no part of the deployment
 // id. Whether somebody has changed them since is looked at now and then.
-func (r *Reconciler) dress(ctx context.Context, s *snapshot) {
+func (r *Reconciler) applyNamespaceMeta(ctx context.Context, s *snapshot) {
 	o := s.spec.Options
 	if len(o.NamespaceLabels) == 0 && len(o.NamespaceAnnotations) == 0 {
-		s.state.dress = dress{}
+		s.state.namespaceMeta = namespaceMeta{}
 		return
 	}
 	if s.failure != nil || s.observed.State != release.Deployed || s.observed.Good == 0 {
 		return
 	}
-	want := dressOf(s.observed.ID.Namespace, o)
+	want := namespaceMetaOf(s.observed.ID.Namespace, o)
 	now := r.cfg.Now()
-	if s.state.dress.what == want && now.Sub(s.state.dress.at) < lookAgain {
+	if s.state.namespaceMeta.what == want && now.Sub(s.state.namespaceMeta.at) < lookAgain {
 		return
 	}
-	tries := s.state.dress.tries + 1
+	tries := s.state.namespaceMeta.tries + 1
 	err := r.cfg.Helm.MarkNamespace(ctx, s.observed.ID.Namespace, o)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		s.state.dress = dress{tries: tries}
-		s.fail(report.Failure{Reason: fault.ReasonOf(err), Message: err.Error()})
+		s.state.namespaceMeta = namespaceMeta{tries: tries}
+		s.fail(report.Failure{Reason: reconcile.ReasonOf(err), Message: err.Error()})
 		s.again(min(backOff(tries), markDelay))
-		r.say(s, fault.ReasonOf(err), err.Error())
+		r.say(s, reconcile.ReasonOf(err), err.Error())
 	default:
-		s.state.dress = dress{what: want, at: now}
+		s.state.namespaceMeta = namespaceMeta{what: want, at: now}
 	}
 }
 
-// dress is what the labels and annotations of a namespace were made, and when.
-type dress struct {
+// namespaceMeta is what the labels and annotations of a namespace were made, and when.
+type namespaceMeta struct {
 	what  string
 	at    time.Time
 	tries int // that failed in a row
 }
 
-func dressOf(namespace string, o fleet.BundleDeploymentOptions) string {
+func namespaceMetaOf(namespace string, o fleet.BundleDeploymentOptions) string {
 	text, _ := json.Marshal([]any{namespace, o.ServiceAccount, o.NamespaceLabels, o.NamespaceAnnotations}) //nolint:errchkjson // texts only
 	return string(text)
 }

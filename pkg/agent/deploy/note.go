@@ -7,7 +7,7 @@ import (
 	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/redact"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
@@ -53,9 +53,9 @@ func (r *Reconciler) take(ctx context.Context, s *snapshot, a release.Action) er
 			act.Message += ": " + a.Message
 		}
 		if err != nil {
-			act.Result, act.Reason, act.Message = resultOf(err), fault.ReasonOf(err), err.Error()
+			act.Result, act.Reason, act.Message = resultOf(err), reconcile.ReasonOf(err), err.Error()
 		}
-		r.tellOf(s, act)
+		r.reportOf(s, act)
 	}
 	return err
 }
@@ -75,7 +75,7 @@ func (r *Reconciler) decided(s *snapshot, a release.Action) {
 	if a.Verb == release.Acknowledge {
 		act.Result = OK
 	}
-	r.tellOf(s, act)
+	r.reportOf(s, act)
 }
 
 // corrected tells of an attempt to put back what others changed. Of that only
@@ -85,23 +85,23 @@ func (r *Reconciler) corrected(s *snapshot, changed []fleet.ModifiedStatus, bega
 		Took: r.cfg.Now().Sub(began), Verb: VerbCorrect, Result: OK, Reason: string(fleet.Modified), Message: differences(changed),
 	}
 	if err != nil {
-		act.Result, act.Reason, act.Message = resultOf(err), fault.ReasonOf(err), err.Error()
+		act.Result, act.Reason, act.Message = resultOf(err), reconcile.ReasonOf(err), err.Error()
 	}
-	r.tellOf(s, act)
+	r.reportOf(s, act)
 }
 
 func resultOf(err error) Result {
 	switch {
-	case fault.IsPermanent(err):
+	case reconcile.IsTerminal(err):
 		return Permanent
-	case fault.IsWait(err) && !needsChange(fault.ReasonOf(err)):
+	case reconcile.IsRequeue(err) && !needsChange(reconcile.ReasonOf(err)):
 		return Waiting
 	}
 	return Failed
 }
 
-// tellOf hands an act to whoever listens.
-func (r *Reconciler) tellOf(s *snapshot, act Act) {
+// reportOf hands an act to whoever listens.
+func (r *Reconciler) reportOf(s *snapshot, act Act) {
 	if r.cfg.OnAct == nil {
 		return
 	}
@@ -169,17 +169,17 @@ func those(changed []fleet.ModifiedStatus, meant map[ref]bool) []fleet.ModifiedS
 // looked at before.
 func (r *Reconciler) found(s *snapshot, changed []fleet.ModifiedStatus) {
 	now := map[string]bool{}
-	news := 0
+	changes := 0
 	for _, m := range changed {
 		name := m.APIVersion + " " + m.Kind + " " + m.Namespace + "/" + m.Name
 		now[name] = true
 		if !s.state.differed[name] {
-			news++
+			changes++
 		}
 	}
 	s.state.differed = now
-	if news > 0 && r.cfg.OnDrift != nil {
-		r.cfg.OnDrift(news)
+	if changes > 0 && r.cfg.OnDrift != nil {
+		r.cfg.OnDrift(changes)
 	}
 }
 

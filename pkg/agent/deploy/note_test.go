@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -46,7 +46,7 @@ func TestActsAreRedacted(t *testing.T) {
 	r := New(t.Context(), Config{OnAct: func(a Act) { got = append(got, a) }})
 	s := &snapshot{name: "web", state: &state{}, wanted: release.Wanted{ID: release.ID{Namespace: "shop", Name: "web"}}}
 	s.observed.Values = map[string]any{"password": "canary-1", "name": "web", "site": "shop"}
-	r.tellOf(s, Act{Verb: release.Install, Result: Failed, Message: "shop/web: Secret has canary-1"})
+	r.reportOf(s, Act{Verb: release.Install, Result: Failed, Message: "shop/web: Secret has canary-1"})
 	if len(got) != 1 || got[0].Message != "shop/web: Secret has ***" || got[0].Deployment != "web" || got[0].At.IsZero() {
 		t.Errorf("got %+v", got)
 	}
@@ -77,13 +77,13 @@ func TestFoundDrift(t *testing.T) {
 func TestResultOf(t *testing.T) {
 	cause := errors.New("x")
 	for want, err := range map[Result]error{
-		Permanent: fault.PermanentError("InvalidChart", cause), Waiting: fault.WaitError("ContentMissing", 0, cause), Failed: cause,
+		Permanent: reconcile.TerminalError("InvalidChart", cause), Waiting: reconcile.RequeueError("ContentMissing", 0, cause), Failed: cause,
 	} {
 		if got := resultOf(err); got != want {
 			t.Errorf("%v: want %s, got %s", err, want, got)
 		}
 	}
-	if got := resultOf(fault.WaitError(release.ReasonForbidden, 0, cause)); got != Failed {
+	if got := resultOf(reconcile.RequeueError(release.ReasonForbidden, 0, cause)); got != Failed {
 		t.Errorf("a wait that somebody has to end is a failure, got %s", got)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/agent/store"
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
@@ -70,7 +70,7 @@ func TestRetryOfNotOwnedFailsOtherwise(t *testing.T) {
 	r := New(t.Context(), Config{Log: logrus.NewEntry(logrus.New())})
 	s := &snapshot{name: "web", state: r.stateOf("web")}
 	s.spec.DeploymentID = "x:y"
-	if err := r.failed(t.Context(), s, fault.WaitError(release.ReasonForbidden, 1, errors.New("x"))); err != nil {
+	if err := r.failed(t.Context(), s, reconcile.RequeueError(release.ReasonForbidden, 1, errors.New("x"))); err != nil {
 		t.Fatal(err)
 	}
 	if s.failure.Permanent || s.failure.Reason != release.ReasonForbidden || s.rec.Failed != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
@@ -31,7 +31,7 @@ const maxSteps = 8
 //
 // It may run at any time and any number of times. A deployment that the
 // manager has no more is kept as it is.
-func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if err := r.keepDeletion(ctx, key.Name); err != nil {
 		return kube.Done, err
 	}
@@ -42,7 +42,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Next, er
 	}
 	defer r.turn(s)()
 	if r.mustJudge(s) {
-		return kube.Next{After: judgeDelay}, nil
+		return kube.Result{After: judgeDelay}, nil
 	}
 	if err := r.keepAbsence(ctx, s); err != nil {
 		return kube.Done, err
@@ -62,7 +62,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Next, er
 	if err == nil && !s.frozen {
 		objects, err = r.correct(ctx, s, objects)
 	}
-	if err != nil && !fault.IsPermanent(err) {
+	if err != nil && !reconcile.IsTerminal(err) {
 		return kube.Done, err // the cluster's API is away; what was reported stays
 	}
 	return r.finish(ctx, s, objects, err)
@@ -171,7 +171,7 @@ func (r *Reconciler) act(ctx context.Context, s *snapshot, a release.Action) err
 
 // deploy installs or upgrades the release.
 func (r *Reconciler) deploy(ctx context.Context, s *snapshot, a release.Action) error {
-	defer s.session.patience()()
+	defer s.session.timeout()()
 	d, err := r.accept(ctx, s)
 	if err != nil {
 		return err
@@ -199,9 +199,9 @@ func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	reason := fault.ReasonOf(err)
-	f := report.Failure{Reason: reason, Message: err.Error(), Permanent: fault.IsPermanent(err), Waiting: fault.IsWait(err)}
-	var wait *fault.Wait
+	reason := reconcile.ReasonOf(err)
+	f := report.Failure{Reason: reason, Message: err.Error(), Permanent: reconcile.IsTerminal(err), Waiting: reconcile.IsRequeue(err)}
+	var wait *reconcile.RequeueAfter
 	var back *setback
 	switch {
 	case errors.As(err, &back):
@@ -281,7 +281,7 @@ func backOff(attempts int) time.Duration {
 
 // finish keeps and reports the outcome of a turn. blind says why the objects
 // cannot be looked at.
-func (r *Reconciler) finish(ctx context.Context, s *snapshot, objects []report.Object, blind error) (kube.Next, error) {
+func (r *Reconciler) finish(ctx context.Context, s *snapshot, objects []report.Object, blind error) (kube.Result, error) {
 	f := report.Found{
 		Objects: objects, Failure: s.failure, Correction: s.correction, Contested: s.contested,
 		DownstreamGeneration: s.rec.Carried, Awaited: r.awaited(s),
@@ -301,7 +301,7 @@ func (r *Reconciler) finish(ctx context.Context, s *snapshot, objects []report.O
 		if s.accepted() && s.rec.UID != s.bd.UID { // or a restart would take what the manager says next for the first it says
 			errs = append(errs, r.save(ctx, s))
 		}
-		errs = append(errs, r.tell(ctx, s, f))
+		errs = append(errs, r.writeStatus(ctx, s, f))
 		r.wakeSiblings(s.session, s.bd, withdrawn)
 	} else {
 		r.remember(s, f)
@@ -314,7 +314,7 @@ func (r *Reconciler) finish(ctx context.Context, s *snapshot, objects []report.O
 		r.lookAtAll(s)
 		s.again(unwatchedDelay)
 	}
-	return kube.Next{After: s.after}, errors.Join(errs...)
+	return kube.Result{After: s.after}, errors.Join(errs...)
 }
 
 // lookAtAll makes the next look one at all objects.

@@ -19,7 +19,7 @@ import (
 // mayBeRemoved reports whether the agent may have removed a deployment by an order
 // that a restored manager does not know any more.
 func (r *Reconciler) mayBeRemoved(s *snapshot) bool {
-	return s.unknown() && !installsAgent(s) && (r.past.covers(s.bd.Name, wordOf(s.bd)) || reportedBehind(s.bd))
+	return s.unknown() && !installsAgent(s) && (r.restores.covers(s.bd.Name, wordOf(s.bd)) || reportedBehind(s.bd))
 }
 
 // reportedBehind reports whether an earlier run of the agent has held what the manager
@@ -38,7 +38,7 @@ func (s *snapshot) unknown() bool {
 // doubt notes a new object that has a lower version than what was seen before it:
 // it came with a list, and that list may be of a manager that was restored. p.mu is
 // held.
-func (p *past) doubt(name string, version uint64) {
+func (p *restoreDetector) doubt(name string, version uint64) {
 	if version >= p.highest {
 		return
 	}
@@ -49,7 +49,7 @@ func (p *past) doubt(name string, version uint64) {
 }
 
 // doubts reports whether a new object came with a lower version than others before.
-func (p *past) doubts(name string) bool {
+func (p *restoreDetector) doubts(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.doubted[name]
@@ -57,7 +57,7 @@ func (p *past) doubts(name string) bool {
 
 // text is the highest version that was seen, "<id>/<epoch>/<version>", for the next
 // run of the agent; empty: none was.
-func (p *past) text() string {
+func (p *restoreDetector) text() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.highest == 0 {
@@ -67,7 +67,7 @@ func (p *past) text() string {
 }
 
 // recall takes in what text has written in an earlier run.
-func (p *past) recall(text string) {
+func (p *restoreDetector) recall(text string) {
 	if i := strings.LastIndex(text, "/"); i > 0 {
 		p.seen(text[:i], text[i+1:])
 	}

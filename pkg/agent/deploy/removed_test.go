@@ -25,7 +25,7 @@ func wanted(name, version, order string) *fleet.BundleDeployment {
 
 func TestMayBeRemoved(t *testing.T) {
 	r := &Reconciler{}
-	r.past = past{manager: "m/1", highest: 100, restored: 60, old: map[string]string{"old": wordOf(wanted("old", "50", ""))}}
+	r.restores = restoreDetector{manager: "m/1", highest: 100, restored: 60, old: map[string]string{"old": wordOf(wanted("old", "50", ""))}}
 	cases := map[string]struct {
 		why  string
 		s    *snapshot
@@ -77,12 +77,12 @@ func TestUnknownWaitsForTheJudgement(t *testing.T) {
 	if !waits(wanted("a", "90", ""), false) {
 		t.Error("the first list was not judged yet")
 	}
-	if r.past.judge(session, "m/1", "100", now); waits(wanted("a", "90", ""), true) || calls != 0 {
+	if r.restores.judge(session, "m/1", "100", now); waits(wanted("a", "90", ""), true) || calls != 0 {
 		t.Error("the first list is no older one")
 	}
-	r.past.seen("m/1", "100")
-	r.past.changed("m/1", nil, wanted("newer", "110", ""), now)
-	r.past.changed("m/1", nil, wanted("older", "60", ""), now)
+	r.restores.seen("m/1", "100")
+	r.restores.changed("m/1", nil, wanted("newer", "110", ""), now)
+	r.restores.changed("m/1", nil, wanted("older", "60", ""), now)
 	if waits(wanted("newer", "110", ""), true) || calls != 0 {
 		t.Error("a new object waits for nobody")
 	}
@@ -97,13 +97,13 @@ func TestUnknownWaitsForTheJudgement(t *testing.T) {
 
 // The highest version is known after a restart, also if no record holds it.
 func TestVersionSurvivesARestart(t *testing.T) {
-	before, after := &past{}, &past{}
+	before, after := &restoreDetector{}, &restoreDetector{}
 	before.seen("m/1", "100")
 	after.recall(before.text())
 	if s := (&Session{}); !after.judge(s, "m/1", "60", time.Now()) {
 		t.Error("a list of a lower version is an older one")
 	}
-	empty := &past{}
+	empty := &restoreDetector{}
 	for _, text := range []string{"", "garbage", "/", "m/1/x", before.text()[:0]} {
 		empty.recall(text)
 	}

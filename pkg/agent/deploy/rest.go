@@ -36,7 +36,7 @@ func (r *Reconciler) settled(s *snapshot, f report.Found, status fleet.BundleDep
 	s.heard()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s.state.told = s.session
+	s.state.reported = s.session
 	s.state.moving = report.Passing(status) || f.Failure != nil && f.Failure.Waiting
 }
 
@@ -64,5 +64,5 @@ func (r *Reconciler) atRest(session *Session, bd *fleet.BundleDeployment) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	st := r.states[bd.Name]
-	return st != nil && st.told == session && !st.moving
+	return st != nil && st.reported == session && !st.moving
 }

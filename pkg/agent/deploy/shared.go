@@ -12,7 +12,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/helm"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
@@ -83,13 +83,13 @@ func (r *Reconciler) triedShared(s *snapshot, err error) {
 	defer r.mu.Unlock()
 	w := &s.state.shared
 	switch {
-	case fault.ReasonOf(err) == release.ReasonSharedObject:
+	case reconcile.ReasonOf(err) == release.ReasonSharedObject:
 		if len(w.objects) == 0 {
 			w.since = r.cfg.Now()
 		}
 		slices.SortFunc(found, func(a, b helm.SharedObject) int { return strings.Compare(a.Identity(), b.Identity()) })
 		w.objects = found
-	case err == nil, fault.IsPermanent(err) && !slices.ContainsFunc(w.objects, precious):
+	case err == nil, reconcile.IsTerminal(err) && !slices.ContainsFunc(w.objects, precious):
 		*w = shared{}
 	}
 	if err == nil {

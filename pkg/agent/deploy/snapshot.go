@@ -48,7 +48,7 @@ func (r *Reconciler) gather(name string) (*snapshot, bool) {
 	s := &snapshot{name: name, session: r.session.Load(), answers: r.answers.Load(), conflicts: &conflicts{}}
 	s.mark = *r.mark.Load()
 	r.judge()
-	s.judged = r.past.knows(s.session)
+	s.judged = r.restores.knows(s.session)
 	if s.session != nil {
 		s.bd, _ = s.session.Deployments.Get(kube.Key{Namespace: s.session.Namespace, Name: name})
 	}
@@ -115,7 +115,7 @@ func (r *Reconciler) wantedOf(s *snapshot) release.Wanted {
 		KeepResources: o.KeepResources,
 		Paused:        s.spec.Paused || s.spec.OffSchedule || s.spec.WaitingForValues || r.suspended.Load(),
 		Correct:       correctionOf(s.spec) != nil,
-		Unheard:       s.bd == nil,
+		Unreported:    s.bd == nil,
 		Applied:       s.rec.Applied,
 		Reported:      reported(s.bd),
 		Now:           r.cfg.Now(),

@@ -8,7 +8,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
@@ -16,7 +16,7 @@ import (
 // withdraw carries out an order to remove a deployment: after the others of its
 // repository were tried it uninstalls the release, and then answers. An order
 // that may be from the past is held first.
-func (r *Reconciler) withdraw(ctx context.Context, s *snapshot) (kube.Next, error) {
+func (r *Reconciler) withdraw(ctx context.Context, s *snapshot) (kube.Result, error) {
 	order := s.wanted.Order
 	if r.suspended.Load() {
 		return kube.Done, nil
@@ -43,7 +43,7 @@ func (r *Reconciler) withdraw(ctx context.Context, s *snapshot) (kube.Next, erro
 			return r.acknowledge(ctx, s, a)
 		case release.Uninstall:
 			if !r.removals.enter(s.name) {
-				return kube.Next{After: removalDelay}, nil
+				return kube.Result{After: removalDelay}, nil
 			}
 		}
 		err = r.take(ctx, s, a)
@@ -59,9 +59,9 @@ func (r *Reconciler) withdraw(ctx context.Context, s *snapshot) (kube.Next, erro
 
 // holdOrder waits with an order. One that is from the past is no order yet: the
 // deployment is looked after as ever, and its status says what is held.
-func (r *Reconciler) holdOrder(ctx context.Context, s *snapshot, a release.Action) (kube.Next, error) {
+func (r *Reconciler) holdOrder(ctx context.Context, s *snapshot, a release.Action) (kube.Result, error) {
 	if a.Reason != release.ReasonManagerBehind {
-		return kube.Next{After: a.After}, nil
+		return kube.Result{After: a.After}, nil
 	}
 	if err := r.hold(ctx, s, a); err != nil {
 		return kube.Done, err
@@ -70,7 +70,7 @@ func (r *Reconciler) holdOrder(ctx context.Context, s *snapshot, a release.Actio
 	if err == nil {
 		objects, err = r.correct(ctx, s, objects)
 	}
-	if err != nil && !fault.IsPermanent(err) {
+	if err != nil && !reconcile.IsTerminal(err) {
 		return kube.Done, err
 	}
 	return r.finish(ctx, s, objects, err)
@@ -88,7 +88,7 @@ func (r *Reconciler) installed(s *snapshot) release.ID {
 // acknowledge forgets the deployment and answers the order in one write. The
 // record goes first: what was answered may be deleted at any time, and a record
 // without deployment would look like one that nobody has withdrawn.
-func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Action) (kube.Next, error) {
+func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Action) (kube.Result, error) {
 	if err := r.removeFormer(ctx, s); err != nil {
 		return r.stuck(ctx, s, err)
 	}
@@ -99,12 +99,12 @@ func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Act
 		return r.stuck(ctx, s, err)
 	}
 	if len(s.rec.Former) > 0 {
-		return kube.Next{After: s.after}, nil // another bundle is about to take it over
+		return kube.Result{After: s.after}, nil // another bundle is about to take it over
 	}
 	if err := r.dropAll(ctx, s); err != nil {
 		return kube.Done, err
 	}
-	if text := r.past.text(); text != "" && r.cfg.KeepVersion != nil {
+	if text := r.restores.text(); text != "" && r.cfg.KeepVersion != nil {
 		r.cfg.KeepVersion(text) // the record that said it is gone
 	}
 	if s.bd == nil {
@@ -114,8 +114,8 @@ func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Act
 	changed := s.bd.DeepCopy()
 	changed.Status = report.Withdrawn(s.bd, s.wanted.Order, a.Message, r.cfg.Now())
 	err := r.deliver(ctx, s, changed)
-	if err := r.told(s, err); err != nil || s.after > 0 {
-		return kube.Next{After: s.after}, err
+	if err := r.statusWritten(s, err); err != nil || s.after > 0 {
+		return kube.Result{After: s.after}, err
 	}
 	r.wakeSiblings(s.session, s.bd, func(*fleet.BundleDeployment) bool { return true }) // some may have lost objects to it
 	r.log(s, a).Info("withdrawal answered")
@@ -138,21 +138,21 @@ func (r *Reconciler) dropAll(ctx context.Context, s *snapshot) error {
 
 // stuck reports that a removal failed; it is tried again and again, slower and
 // slower, until it succeeds or a person gives it up.
-func (r *Reconciler) stuck(ctx context.Context, s *snapshot, err error) (kube.Next, error) {
+func (r *Reconciler) stuck(ctx context.Context, s *snapshot, err error) (kube.Result, error) {
 	if ctx.Err() != nil {
 		return kube.Done, nil
 	}
 	r.tried(s, s.state.attempts+1)
 	s.again(backOff(s.state.attempts))
 	r.cfg.Log.WithFields(logrus.Fields{
-		"deployment": s.name, "action": string(release.Uninstall), "reason": fault.ReasonOf(err), "error": err.Error(),
+		"deployment": s.name, "action": string(release.Uninstall), "reason": reconcile.ReasonOf(err), "error": err.Error(),
 	}).Warn("deployment not removed")
 	if s.bd == nil {
-		return kube.Next{After: s.after}, nil
+		return kube.Result{After: s.after}, nil
 	}
-	tellErr := r.tell(ctx, s, report.Found{ // without the id of what runs: it is ErrApplied
+	reportErr := r.writeStatus(ctx, s, report.Found{ // without the id of what runs: it is ErrApplied
 		Release: fmt.Sprintf("%s:%d", s.observed.ID, s.observed.Revision),
-		Failure: &report.Failure{Reason: fault.ReasonOf(err), Message: "uninstall: " + err.Error()},
+		Failure: &report.Failure{Reason: reconcile.ReasonOf(err), Message: "uninstall: " + err.Error()},
 	})
-	return kube.Next{After: s.after}, tellErr
+	return kube.Result{After: s.after}, reportErr
 }

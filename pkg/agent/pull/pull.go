@@ -21,7 +21,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/web"
 )
 
@@ -66,8 +66,8 @@ func New(cfg Config) *Puller {
 // names and to nobody else. The files of the result are where a bundle has a
 // chart that was downloaded for r.
 //
-// Errors: fault.Permanent with the reasons of packages chart, web, oci and
-// archive, or UnsupportedSource for a chart in git; fault.Wait, Unreachable or
+// Errors: reconcile.Terminal with the reasons of packages chart, web, oci and
+// archive, or UnsupportedSource for a chart in git; reconcile.RequeueAfter, Unreachable or
 // Damaged, if the source may answer later; the error of ctx if that has ended;
 // anything else is a fault of the disk.
 func (p *Puller) Chart(ctx context.Context, r chart.Request, c chart.Credentials) (content.Manifest, error) {
@@ -86,15 +86,15 @@ func (p *Puller) Chart(ctx context.Context, r chart.Request, c chart.Credentials
 		return content.Manifest{}, onDisk(err)
 	}
 	defer func() { _ = packed.Close(); _ = os.Remove(packed.Name()) }()
-	e := errand{Puller: p, request: r, access: chart.HelmOpAccess(c, []chart.Request{r}), into: packed}
+	e := download{Puller: p, request: r, access: chart.HelmOpAccess(c, []chart.Request{r}), into: packed}
 	if err := e.fetch(ctx, location); err != nil {
 		return content.Manifest{}, err
 	}
 	return e.unpack(ctx)
 }
 
-// An errand is one pull under way.
-type errand struct {
+// A download is one pull under way.
+type download struct {
 	*Puller
 	request chart.Request
 	access  chart.Access
@@ -104,7 +104,7 @@ type errand struct {
 }
 
 // named is the source as it was written.
-func (e *errand) named() string {
+func (e *download) named() string {
 	if e.request.Repo != "" {
 		return e.request.Repo
 	}
@@ -112,7 +112,7 @@ func (e *errand) named() string {
 }
 
 // fetch writes the packaged chart, wherever it is.
-func (e *errand) fetch(ctx context.Context, l chart.Location) error {
+func (e *download) fetch(ctx context.Context, l chart.Location) error {
 	e.as = archive.Options{Format: "tar.gz", Limits: archive.Limits{Bytes: unpackedBytes, Files: 2 * chart.MaxFiles}}
 	switch l.Kind {
 	case chart.Repository:
@@ -126,12 +126,12 @@ func (e *errand) fetch(ctx context.Context, l chart.Location) error {
 	case chart.Archive:
 		return e.fromArchive(ctx, l)
 	}
-	return fault.PermanentError(ReasonNotHere, errors.New("agents read Helm repositories, registries and archives, but no git repositories"))
+	return reconcile.TerminalError(ReasonNotHere, errors.New("agents read Helm repositories, registries and archives, but no git repositories"))
 }
 
 // fromRepository looks the chart up in the index, which names the place of the
 // archive and its digest.
-func (e *errand) fromRepository(ctx context.Context, l chart.Location) error {
+func (e *download) fromRepository(ctx context.Context, l chart.Location) error {
 	c, err := e.access.Send(e.access.Default, l.URL)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (e *errand) fromRepository(ctx context.Context, l chart.Location) error {
 
 // fromRegistry gets the artifact of a digest, of the tag that the version is, or
 // of the tag that satisfies it.
-func (e *errand) fromRegistry(ctx context.Context, l chart.Location, c chart.Credentials) error {
+func (e *download) fromRegistry(ctx context.Context, l chart.Location, c chart.Credentials) error {
 	from := oci.Registry{
 		Reference: strings.TrimPrefix(l.URL, "oci://"), Username: c.Username, Password: c.Password,
 		CABundle: c.CABundle, InsecureSkipVerify: c.InsecureSkipVerify, BasicHTTP: c.BasicHTTP,
@@ -186,7 +186,7 @@ func (e *errand) fromRegistry(ctx context.Context, l chart.Location, c chart.Cre
 		return save(l.Ref)
 	}
 	if exact, ok := chart.ExactTag(l.Version); ok {
-		if err := save(exact); fault.ReasonOf(err) != oci.ReasonNotFound {
+		if err := save(exact); reconcile.ReasonOf(err) != oci.ReasonNotFound {
 			return err
 		}
 	}
@@ -202,7 +202,7 @@ func (e *errand) fromRegistry(ctx context.Context, l chart.Location, c chart.Cre
 }
 
 // fromArchive gets one file over HTTP.
-func (e *errand) fromArchive(ctx context.Context, l chart.Location) error {
+func (e *download) fromArchive(ctx context.Context, l chart.Location) error {
 	c, err := e.access.Send(e.access.Default, e.named())
 	if err != nil {
 		return err
@@ -216,7 +216,7 @@ func (e *errand) fromArchive(ctx context.Context, l chart.Location) error {
 }
 
 // unpack makes a bundle's files of the archive.
-func (e *errand) unpack(ctx context.Context) (m content.Manifest, err error) {
+func (e *download) unpack(ctx context.Context) (m content.Manifest, err error) {
 	size, err := e.into.Seek(0, io.SeekEnd)
 	if err != nil {
 		return m, onDisk(err)
@@ -237,7 +237,7 @@ func (e *errand) unpack(ctx context.Context) (m content.Manifest, err error) {
 	files := root.FS()
 	if e.subdir != "" {
 		if info, err := fs.Stat(files, e.subdir); err != nil || !info.IsDir() {
-			return m, fault.PermanentError(chart.ReasonInvalidSource, fmt.Errorf("the archive has no directory %q; name one that is there after //", e.subdir))
+			return m, reconcile.TerminalError(chart.ReasonInvalidSource, fmt.Errorf("the archive has no directory %q; name one that is there after //", e.subdir))
 		}
 		if files, err = fs.Sub(files, e.subdir); err != nil {
 			return m, onDisk(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/oci/ocitest"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/web"
 	"github.com/fleetworkspace/fleet/pkg/web/webtest"
 )
@@ -81,7 +81,7 @@ func TestChart(t *testing.T) {
 				t.Errorf("left on disk: %v %v", left, dirErr)
 			}
 			if c.reason != "" {
-				if err == nil || fault.ReasonOf(err) != c.reason {
+				if err == nil || reconcile.ReasonOf(err) != c.reason {
 					t.Fatalf("%s: want %s, got %v", c.why, c.reason, err)
 				}
 				if strings.Contains(err.Error(), password) {
@@ -106,12 +106,12 @@ func TestChart(t *testing.T) {
 func TestChartIsVerified(t *testing.T) {
 	lying := webtest.Repository(t, webtest.Options{Charts: []webtest.Chart{{Name: "app", Version: "1.0.0", Digest: strings.Repeat("a", 64)}}})
 	_, err := New(Config{}).Chart(t.Context(), chart.Request{Repo: lying.URL, Chart: "app"}, chart.Credentials{})
-	if diff := cmp.Diff(web.ReasonChecksumMismatch, fault.ReasonOf(err)); diff != "" {
+	if diff := cmp.Diff(web.ReasonChecksumMismatch, reconcile.ReasonOf(err)); diff != "" {
 		t.Errorf("an archive that its index does not know: %s", diff)
 	}
 	other := webtest.Repository(t, webtest.Options{Charts: []webtest.Chart{{Name: "app", Version: "1.0.0"}}, Files: map[string][]byte{"/page.tgz": []byte("<html>")}})
 	_, err = New(Config{}).Chart(t.Context(), chart.Request{Chart: other.URL + "/page.tgz"}, chart.Credentials{})
-	if diff := cmp.Diff(archive.ReasonInvalidArchive, fault.ReasonOf(err)); diff != "" {
+	if diff := cmp.Diff(archive.ReasonInvalidArchive, reconcile.ReasonOf(err)); diff != "" {
 		t.Errorf("a web page: %s", diff)
 	}
 }
@@ -120,7 +120,7 @@ func TestChartWaits(t *testing.T) {
 	busy := webtest.Repository(t, webtest.Options{Handlers: map[string]http.HandlerFunc{"/index.yaml": webtest.Status(503)}})
 	for why, url := range map[string]string{"busy": busy.URL, "nobody there": "http://127.0.0.1:1"} {
 		_, err := New(Config{}).Chart(t.Context(), chart.Request{Repo: url, Chart: "app"}, chart.Credentials{})
-		if !fault.IsWait(err) || fault.ReasonOf(err) != web.ReasonUnreachable {
+		if !reconcile.IsRequeue(err) || reconcile.ReasonOf(err) != web.ReasonUnreachable {
 			t.Errorf("%s: it may pass: got %v", why, err)
 		}
 	}

@@ -147,7 +147,7 @@ func (a *Attempt) await(ctx context.Context, up *kube.Client, asked Request, key
 	ctx, cancel := context.WithTimeoutCause(ctx, giveUp, ErrUnanswered)
 	defer cancel()
 	secrets := kube.StoreOf[*corev1.Secret](up)
-	delay, began, told := firstPoll, time.Now(), a.onSilent == nil
+	delay, began, reported := firstPoll, time.Now(), a.onSilent == nil
 	for {
 		limited, done := context.WithTimeout(ctx, requestLimit)
 		s, err := secrets.Get(limited, key)
@@ -158,8 +158,8 @@ func (a *Attempt) await(ctx context.Context, up *kube.Client, asked Request, key
 		if kube.IsUnauthorized(err) {
 			return nil, fmt.Errorf("wait for the answer to %s/%s: %w", asked.Workspace, asked.Name, err)
 		}
-		if !told && time.Since(began) >= silence {
-			told = true
+		if !reported && time.Since(began) >= silence {
+			reported = true
 			a.onSilent(asked)
 		}
 		if kube.Sleep(ctx, delay) != nil {

@@ -22,12 +22,12 @@ func (b Bootstrap) Same(o Bootstrap) bool {
 	return b.Origin() == o.Origin() && b.TokenName == o.TokenName && b.RegistrationNamespace == o.RegistrationNamespace
 }
 
-// A Letterbox is the agent's bootstrap Secret, watched: whoever wants the agent to
+// A BootstrapWatcher is the agent's bootstrap Secret, watched: whoever wants the agent to
 // register puts a token there, at any time.
-type Letterbox struct {
+type BootstrapWatcher struct {
 	*kube.Cache[*corev1.Secret]
-	key  kube.Key
-	news chan struct{}
+	key     kube.Key
+	changed chan struct{}
 
 	mu   sync.Mutex
 	came time.Time // when the present token was put there; zero: before the agent looked
@@ -37,14 +37,14 @@ type Letterbox struct {
 // ConfigMaps, and what the agent is to say of itself stands in one of these.
 const settling = 2 * time.Second
 
-// NewLetterbox watches the bootstrap Secret in the agent's namespace, as soon as
+// NewBootstrapWatcher watches the bootstrap Secret in the agent's namespace, as soon as
 // it runs.
-func NewLetterbox(down *kube.Client, namespace string) *Letterbox {
-	l := &Letterbox{
+func NewBootstrapWatcher(down *kube.Client, namespace string) *BootstrapWatcher {
+	l := &BootstrapWatcher{
 		Cache: kube.NewCache[*corev1.Secret](down, kube.Watch{
 			Namespace: namespace, Fields: "metadata.name=" + fleet.SecretAgentBootstrap,
 		}, nil),
-		key: kube.Key{Namespace: namespace, Name: fleet.SecretAgentBootstrap}, news: make(chan struct{}, 1),
+		key: kube.Key{Namespace: namespace, Name: fleet.SecretAgentBootstrap}, changed: make(chan struct{}, 1),
 	}
 	l.OnError(func(error) {}) // tried again by the cache
 	l.OnChange(func(old, changed *corev1.Secret) {
@@ -64,7 +64,7 @@ func bootstrapOf(s *corev1.Secret) Bootstrap {
 
 // Settle waits until what was written together with the token in the letterbox is
 // there too. It ends early with ctx's error.
-func (l *Letterbox) Settle(ctx context.Context) error {
+func (l *BootstrapWatcher) Settle(ctx context.Context) error {
 	for {
 		l.mu.Lock()
 		left := settling - time.Since(l.came)
@@ -78,18 +78,18 @@ func (l *Letterbox) Settle(ctx context.Context) error {
 	}
 }
 
-func (l *Letterbox) nudge() {
+func (l *BootstrapWatcher) nudge() {
 	select {
-	case l.news <- struct{}{}:
+	case l.changed <- struct{}{}:
 	default:
 	}
 }
 
-// News has a value after each change. It is for one reader.
-func (l *Letterbox) News() <-chan struct{} { return l.news }
+// Changed has a value after each change. It is for one reader.
+func (l *BootstrapWatcher) Changed() <-chan struct{} { return l.changed }
 
 // Look is what is in the letterbox now; false: nothing, or it is not known yet.
-func (l *Letterbox) Look() (Bootstrap, bool) {
+func (l *BootstrapWatcher) Look() (Bootstrap, bool) {
 	s, ok := l.Get(l.key)
 	if !ok {
 		return Bootstrap{}, false

@@ -94,9 +94,9 @@ type Record struct {
 	// Carried is the number of the copies that the release was made with.
 	Carried int `json:"carried,omitempty"`
 
-	// Unheard are conditions that came about while the manager was away, with
+	// Unreported are conditions that came about while the manager was away, with
 	// the times at which they did.
-	Unheard []fleet.Condition `json:"unheard,omitempty"`
+	Unreported []fleet.Condition `json:"unheard,omitempty"`
 
 	// Chunks is in how many pieces the payload is kept; 0: it is not.
 	Chunks int `json:"chunks,omitempty"`

@@ -34,20 +34,20 @@ type opener interface {
 
 // Watches are the open watches of an agent.
 type Watches struct {
-	ctx   context.Context //nolint:containedctx // of all watches; New says so
-	live  opener
-	tell  func(Change)
-	mu    sync.Mutex
-	users map[string]map[schema.GroupVersionKind]bool // by deployment
-	open  map[schema.GroupVersionKind]func()
-	shut  map[schema.GroupVersionKind]bool // their CRD is gone
+	ctx    context.Context //nolint:containedctx // of all watches; New says so
+	live   opener
+	report func(Change)
+	mu     sync.Mutex
+	users  map[string]map[schema.GroupVersionKind]bool // by deployment
+	open   map[schema.GroupVersionKind]func()
+	shut   map[schema.GroupVersionKind]bool // their CRD is gone
 }
 
 // New watches until ctx ends and calls tell for every change. tell must be
 // quick; it is called by one goroutine per kind.
-func New(ctx context.Context, live opener, tell func(Change)) *Watches {
+func New(ctx context.Context, live opener, report func(Change)) *Watches {
 	return &Watches{
-		ctx: ctx, live: live, tell: tell,
+		ctx: ctx, live: live, report: report,
 		users: map[string]map[schema.GroupVersionKind]bool{},
 		open:  map[schema.GroupVersionKind]func(){},
 		shut:  map[schema.GroupVersionKind]bool{},
@@ -93,16 +93,16 @@ func (w *Watches) used(k schema.GroupVersionKind) bool {
 func (w *Watches) handler(k schema.GroupVersionKind) func(old, changed *metav1.PartialObjectMetadata) {
 	return func(old, changed *metav1.PartialObjectMetadata) {
 		if changed == nil {
-			w.tell(Change{Set: old.Labels[fleet.LabelObjectSetHash], Kind: k, Key: kube.KeyOf(old)})
+			w.report(Change{Set: old.Labels[fleet.LabelObjectSetHash], Kind: k, Key: kube.KeyOf(old)})
 			return
 		}
 		set := changed.Labels[fleet.LabelObjectSetHash]
-		w.tell(Change{Set: set, Kind: k, Key: kube.KeyOf(changed), Meta: changed})
+		w.report(Change{Set: set, Kind: k, Key: kube.KeyOf(changed), Meta: changed})
 		if old == nil {
 			return
 		}
 		if was := old.Labels[fleet.LabelObjectSetHash]; was != set {
-			w.tell(Change{Set: was, Kind: k, Key: kube.KeyOf(changed)})
+			w.report(Change{Set: was, Kind: k, Key: kube.KeyOf(changed)})
 		}
 	}
 }

@@ -73,7 +73,7 @@ func TestOpenWhileUsed(t *testing.T) {
 	check("nobody is interested any more")
 }
 
-func TestTell(t *testing.T) {
+func TestReport(t *testing.T) {
 	c := &cluster{open: map[string]func(old, changed *metav1.PartialObjectMetadata){}}
 	var got []Change
 	w := New(t.Context(), c, func(ch Change) { got = append(got, ch) })
@@ -84,10 +84,10 @@ func TestTell(t *testing.T) {
 		}}
 	}
 	first, second := object("1", "s"), object("2", "other")
-	tell := c.open["ConfigMap"]
-	tell(nil, first)
-	tell(first, second)
-	tell(second, nil)
+	report := c.open["ConfigMap"]
+	report(nil, first)
+	report(first, second)
+	report(second, nil)
 	key := kube.Key{Namespace: "n", Name: "x"}
 	want := []Change{
 		{Set: "s", Kind: configMap, Key: key, Meta: first},

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
@@ -25,17 +25,17 @@ const heldAgain = time.Minute
 // would go.
 const claimGrace = time.Minute
 
-// afford divides the deployments that targeting takes back into those that may
+// withinBudget divides the deployments that targeting takes back into those that may
 // go at the Bundle's pace, those that a person has approved, and those that wait;
 // for these it returns when to look again. What a Bundle without GitRepo replaces
 // is judged with them.
-func (e *Engine) afford(ctx context.Context, s *snapshot, open []*leaver) (free, approved []*leaver, again time.Duration, err error) {
-	subject := table.Subject{Kind: table.KindBundle, Key: s.key}
-	free, approved, fresh, since := e.purse.see(s.key, open, e.now())
+func (e *Engine) withinBudget(ctx context.Context, s *snapshot, open []*staleDeployment) (free, approved []*staleDeployment, again time.Duration, err error) {
+	subject := fleetstate.Subject{Kind: fleetstate.KindBundle, Key: s.key}
+	free, approved, fresh, since := e.deletionBudget.update(s.key, open, e.now())
 	var alone []*replaced
 	age := e.now().Sub(since)
 	if !s.replacing.owned {
-		r := e.purse.open(s.key)
+		r := e.deletionBudget.open(s.key)
 		if alone = r.open; len(alone) > 0 && (len(fresh) == 0 || r.since.After(since)) {
 			age = e.now().Sub(r.since)
 		}
@@ -49,7 +49,7 @@ func (e *Engine) afford(ctx context.Context, s *snapshot, open []*leaver) (free,
 		return free, approved, collect - age, nil
 	}
 	r, held, undecided := e.removalOf(s, fresh, alone)
-	r.Also = e.purse.also(s.key, since)
+	r.Also = e.deletionBudget.also(s.key, since)
 	v := withdrawal.Judge(r)
 	if undecided && age < claimGrace && rests(r, v) {
 		return free, approved, collect, nil
@@ -66,7 +66,7 @@ func (e *Engine) afford(ctx context.Context, s *snapshot, open []*leaver) (free,
 		return free, approved, heldAgain, e.hold(ctx, subject, s.bundle, v)
 	}
 	e.permit(s.key, alone)
-	e.purse.grant(s.key, fresh, v.Approved, e.now())
+	e.deletionBudget.grant(s.key, fresh, v.Approved, e.now())
 	if v.Approved {
 		approved = append(approved, fresh...)
 		e.logFor(s.key).WithField("reason", "approved as "+v.Hash).Info("withdrawals go on")
@@ -79,7 +79,7 @@ func (e *Engine) afford(ctx context.Context, s *snapshot, open []*leaver) (free,
 // removalOf is what a Bundle would lose of deployments that leave, and of those
 // whose release is replaced and that have something precious: held are their
 // clusters.
-func (e *Engine) removalOf(s *snapshot, fresh []*leaver, alone []*replaced) (r withdrawal.Removal, held map[kube.Key]bool, undecided bool) {
+func (e *Engine) removalOf(s *snapshot, fresh []*staleDeployment, alone []*replaced) (r withdrawal.Removal, held map[kube.Key]bool, undecided bool) {
 	repo := ownerOf(s.bundle)
 	r = withdrawal.Removal{
 		Unit: "deployment", Total: e.table.DeploymentsOf(s.key.Namespace), Approved: s.bundle.Annotations[fleet.AnnotationApproveDeletion],
@@ -177,8 +177,8 @@ func (e *Engine) sharedBudget(namespace string) string {
 	return ""
 }
 
-// slimNamespace keeps what people say of a workspace about deletions.
-func slimNamespace(m *metav1.PartialObjectMetadata) {
+// stripNamespace keeps what people say of a workspace about deletions.
+func stripNamespace(m *metav1.PartialObjectMetadata) {
 	only(m, fleet.AnnotationDeletionBudget, fleet.AnnotationDeletionHeld, fleet.AnnotationApproveDeletion)
 }
 
@@ -190,14 +190,14 @@ func (e *Engine) onBudget(old, changed *metav1.PartialObjectMetadata) {
 	e.planAll(changed.Name)
 	for _, repo := range e.cache.repos.List(changed.Name) {
 		e.pruner.Add(kube.KeyOf(repo))
-		e.status[table.KindGitRepo].wake(kube.KeyOf(repo), true)
+		e.status[fleetstate.KindGitRepo].wake(kube.KeyOf(repo), true)
 	}
 }
 
 // approval is the command that approves what is held of an object.
-func approval(s table.Subject, hash string) string {
+func approval(s fleetstate.Subject, hash string) string {
 	kind := "bundle"
-	if s.Kind == table.KindGitRepo {
+	if s.Kind == fleetstate.KindGitRepo {
 		kind = "repo"
 	}
 	return fmt.Sprintf("fleet approve -n %s %s/%s %s", s.Key.Namespace, kind, s.Key.Name, hash)
@@ -206,12 +206,12 @@ func approval(s table.Subject, hash string) string {
 // hold says on a Bundle or GitRepo what waits to be approved: in short in its
 // condition, which the report of its status writes, and at length in an
 // annotation.
-func (e *Engine) hold(ctx context.Context, s table.Subject, obj kube.Object, v withdrawal.Verdict) error {
+func (e *Engine) hold(ctx context.Context, s fleetstate.Subject, obj kube.Object, v withdrawal.Verdict) error {
 	before, _, _ := withdrawal.ReadText(obj.GetAnnotations()[fleet.AnnotationDeletionHeld])
 	if err := e.list(ctx, obj, v.Text()); err != nil {
 		return err
 	}
-	if !e.purse.say(s, v) {
+	if !e.deletionBudget.setVerdict(s, v) {
 		return nil
 	}
 	e.status[s.Kind].wake(s.Key, true)
@@ -225,16 +225,16 @@ func (e *Engine) hold(ctx context.Context, s table.Subject, obj kube.Object, v w
 
 // unhold says on a Bundle or GitRepo that nothing waits any more, if it ever
 // said so.
-func (e *Engine) unhold(ctx context.Context, s table.Subject, obj kube.Object) error {
+func (e *Engine) unhold(ctx context.Context, s fleetstate.Subject, obj kube.Object) error {
 	_, listed := obj.GetAnnotations()[fleet.AnnotationDeletionHeld]
-	_, said := e.purse.verdict(s)
+	_, said := e.deletionBudget.verdict(s)
 	if !listed && !said && condition.Find(conditionsOf(obj), fleet.ConditionDeletionHeld) == nil {
 		return nil
 	}
 	if err := e.list(ctx, obj, ""); err != nil {
 		return err
 	}
-	if e.purse.say(s, withdrawal.Verdict{}) {
+	if e.deletionBudget.setVerdict(s, withdrawal.Verdict{}) {
 		e.status[s.Kind].wake(s.Key, true)
 	}
 	return nil
@@ -251,14 +251,14 @@ func (e *Engine) list(ctx context.Context, obj kube.Object, text string) error {
 		changed := o.DeepCopy()
 		annotate(changed, text)
 		if o, err = e.bundles.Patch(ctx, o, changed); err == nil {
-			e.learn(o)
+			e.observe(o)
 		}
 	case *fleet.GitRepo:
 		changed := o.DeepCopy()
 		annotate(changed, text)
 		if o, err = e.repos.Patch(ctx, o, changed); err == nil {
 			o.ManagedFields = nil
-			e.spread(e.table.SetRepo(o))
+			e.enqueue(e.table.SetRepo(o))
 		}
 	}
 	if kube.IsGone(err) {
@@ -291,11 +291,11 @@ func conditionsOf(obj kube.Object) []fleet.Condition {
 
 // sayHeld keeps condition DeletionHeld as long as something waits to be approved.
 // Before that was decided it stays as it is.
-func (e *Engine) sayHeld(list []fleet.Condition, s table.Subject, generation int64) []fleet.Condition {
-	if b, ok := e.table.Bundle(s.Key); ok && s.Kind == table.KindBundle && b.DeletionTimestamp != nil {
+func (e *Engine) sayHeld(list []fleet.Condition, s fleetstate.Subject, generation int64) []fleet.Condition {
+	if b, ok := e.table.Bundle(s.Key); ok && s.Kind == fleetstate.KindBundle && b.DeletionTimestamp != nil {
 		return e.sayDeletionHeld(list, b)
 	}
-	v, known := e.purse.verdict(s)
+	v, known := e.deletionBudget.verdict(s)
 	switch {
 	case !known:
 		return list

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
@@ -26,33 +26,33 @@ func limitingKinds() []string { return support.Limiting() }
 func (e *Engine) makeCaches(c *kube.Client) {
 	managed := kube.Watch{Labels: fleet.LabelManaged + "=true"}
 	e.cache = caches{
-		bundles:     kube.NewCache(c, kube.Watch{}, slimBundle),
-		deployments: kube.NewCache(c, kube.Watch{}, e.slimDeployment),
-		clusters:    kube.NewCache(c, kube.Watch{}, e.slimCluster),
+		bundles:     kube.NewCache(c, kube.Watch{}, stripBundle),
+		deployments: kube.NewCache(c, kube.Watch{}, e.stripDeployment),
+		clusters:    kube.NewCache(c, kube.Watch{}, e.stripCluster),
 		groups:      kube.NewCache[*fleet.ClusterGroup](c, kube.Watch{}, nil),
 		repos:       kube.NewCache[*fleet.GitRepo](c, kube.Watch{}, nil),
 		contents:    kube.NewMetaCache(c, fleet.GroupVersion.WithKind("Content"), kube.Watch{}, nil),
-		secrets:     kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"), managed, slimSecret),
+		secrets:     kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"), managed, stripSecret),
 		configMaps: kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("ConfigMap"), kube.Watch{
-			Labels: fleet.LabelCarried + "=true"}, slimSecret),
+			Labels: fleet.LabelCarried + "=true"}, stripSecret),
 		brake: kube.NewCache[*corev1.ConfigMap](c, kube.Watch{
 			Namespace: e.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapBrake}, nil),
 		limits: map[string]*kube.Cache[*metav1.PartialObjectMetadata]{},
 		mapped: makeMappingCaches(c),
 	}
 	for _, kind := range limitingKinds() {
-		e.cache.limits[kind] = kube.NewMetaCache(c, fleet.GroupVersion.WithKind(kind), kube.Watch{}, slimMeta)
+		e.cache.limits[kind] = kube.NewMetaCache(c, fleet.GroupVersion.WithKind(kind), kube.Watch{}, stripMeta)
 	}
 }
 
-// slim tells whether an object has been on the diet before: caches call it
+// stripped tells whether an object has been on the diet before: caches call it
 // twice for some objects. What comes from the API server has managedFields.
-func slim(o metav1.Object) bool { return o.GetManagedFields() == nil }
+func stripped(o metav1.Object) bool { return o.GetManagedFields() == nil }
 
-// slimBundle drops the resources and keeps their digest. The annotation that
+// stripBundle drops the resources and keeps their digest. The annotation that
 // names a content stays only where it counts: on a Bundle without resources.
-func slimBundle(b *fleet.Bundle) {
-	if slim(b) {
+func stripBundle(b *fleet.Bundle) {
+	if stripped(b) {
 		return
 	}
 	digest := content.Sum(content.Manifest{Resources: b.Spec.Resources})
@@ -70,7 +70,7 @@ func slimBundle(b *fleet.Bundle) {
 // resourcesOf is the digest of a cached Bundle's resources, as far as it is
 // known here.
 func resourcesOf(b *fleet.Bundle) string {
-	if id := table.NamedBy(b); id != "" {
+	if id := fleetstate.NamedBy(b); id != "" {
 		return strings.TrimPrefix(id, "s-")
 	}
 	return b.Annotations[annotationContent]
@@ -80,16 +80,16 @@ func resourcesOf(b *fleet.Bundle) string {
 // that of the Content which the engine makes of them.
 // It is empty where there is none, because charts are pulled.
 func contentOf(b *fleet.Bundle) string {
-	if id := table.NamedBy(b); id != "" || b.Spec.HelmOpOptions != nil {
+	if id := fleetstate.NamedBy(b); id != "" || b.Spec.HelmOpOptions != nil {
 		return id
 	}
 	return content.IDOf(b.Annotations[annotationContent])
 }
 
-// slimDeployment drops the options, whose ids are enough but for its release and
+// stripDeployment drops the options, whose ids are enough but for its release and
 // what goes with that, and shares the list of objects, which is the same on most clusters.
-func (e *Engine) slimDeployment(bd *fleet.BundleDeployment) {
-	if slim(bd) {
+func (e *Engine) stripDeployment(bd *fleet.BundleDeployment) {
+	if stripped(bd) {
 		return
 	}
 	o := bd.Spec.Options
@@ -110,21 +110,21 @@ func (e *Engine) slimDeployment(bd *fleet.BundleDeployment) {
 	e.lists.deployment(bd)
 }
 
-// slimCluster keeps of managedFields what they say of the agent.
-func (e *Engine) slimCluster(c *fleet.Cluster) {
-	if slim(c) {
+// stripCluster keeps of managedFields what they say of the agent.
+func (e *Engine) stripCluster(c *fleet.Cluster) {
+	if stripped(c) {
 		return
 	}
-	table.KeepSign(c)
+	fleetstate.ExtractHeartbeat(c)
 	c.ManagedFields = nil
 	c.Status.Agent.Journal = nil // people read it, through the API
 	e.lists.cluster(c)
 }
 
-func slimMeta(m *metav1.PartialObjectMetadata) { m.Annotations = nil }
+func stripMeta(m *metav1.PartialObjectMetadata) { m.Annotations = nil }
 
-// slimSecret keeps of which Secret one is a copy.
-func slimSecret(m *metav1.PartialObjectMetadata) { only(m, fleet.AnnotationInputHash) }
+// stripSecret keeps of which Secret one is a copy.
+func stripSecret(m *metav1.PartialObjectMetadata) { only(m, fleet.AnnotationInputHash) }
 
 // only drops all annotations but some.
 func only(m *metav1.PartialObjectMetadata, keys ...string) {

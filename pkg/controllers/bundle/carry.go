@@ -17,7 +17,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // Deployments may take Secrets and ConfigMaps along: downstreamResources, and
@@ -87,7 +87,7 @@ func (e *Engine) gatherSources(ctx context.Context, s *snapshot) error {
 		return withheldError(refused)
 	}
 	if len(missing) > 0 {
-		return fault.WaitError(reasonNoSource, 0, fmt.Errorf(
+		return reconcile.RequeueError(reasonNoSource, 0, fmt.Errorf(
 			"waits for %s in namespace %q, which the bundle takes along", strings.Join(missing[:min(3, len(missing))], ", "), s.key.Namespace))
 	}
 	return nil
@@ -122,7 +122,7 @@ func (e *Engine) load(ctx context.Context, s *snapshot, one deployment.Source) (
 	}
 	l.origin = deployment.OriginOf(m, l.typ)
 	s.loaded.all[one] = l
-	e.sources.learn(key, l.fact)
+	e.sources.observe(key, l.fact)
 	return l, nil
 }
 
@@ -149,24 +149,24 @@ func (s *snapshot) allSources() string {
 
 // work works a pair out, with what it takes along.
 func (s *snapshot) work(p *pair) (deployment.Version, error) {
-	v, err := s.kit.Work(p.verdict, p.place)
+	v, err := s.compiled.Render(p.verdict, p.place)
 	if err != nil {
 		return v, err
 	}
-	return v.With(deployment.Digest(deployment.CarriedBy(&v.Options, s.kit.Chart()), s.sources)), nil
+	return v.With(deployment.Digest(deployment.CarriedBy(&v.Options, s.compiled.Chart()), s.sources)), nil
 }
 
 // carry copies what a deployment takes along into the namespace of its cluster.
 func (e *Engine) carry(ctx context.Context, s *snapshot, p *pair) error {
 	options := &p.version.Options
-	for _, one := range deployment.CarriedBy(options, s.kit.Chart()) {
+	for _, one := range deployment.CarriedBy(options, s.compiled.Chart()) {
 		key := kube.Key{Namespace: p.place.Namespace, Name: one.Name}
 		if there, ok := e.copies(one.Kind).Get(key); ok && isCarried(there) && there.Annotations[fleet.AnnotationInputHash] == s.sources[one] {
 			continue
 		}
 		l, err := e.load(ctx, s, one)
 		if kube.IsGone(err) {
-			return fault.WaitError(reasonNoSource, namespaceRetry, fmt.Errorf("waits for %s, which was there a moment ago", one))
+			return reconcile.RequeueError(reasonNoSource, namespaceRetry, fmt.Errorf("waits for %s, which was there a moment ago", one))
 		}
 		if err != nil {
 			return err
@@ -229,7 +229,7 @@ func overwrite[P kube.Object](ctx context.Context, store *kube.Store[P], want P,
 		return err
 	}
 	if there.GetLabels()[fleet.LabelCarried] != "true" && !ofDeployment(there) {
-		return fault.PermanentError(reasonTaken, fmt.Errorf(
+		return reconcile.TerminalError(reasonTaken, fmt.Errorf(
 			"%q exists in the namespace of the cluster and is something else; take another name", kube.KeyOf(want)))
 	}
 	if !changeable(there) {

@@ -9,7 +9,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // Charts of Bundles with "pull: manager" are pulled by the process that reads
@@ -30,12 +30,12 @@ func pulled(b *fleet.Bundle) bool {
 func unpulled(b *fleet.Bundle) error {
 	charts := deployment.Charts(&b.Spec)
 	if len(charts) == 0 {
-		return fault.PermanentError(deployment.ReasonNoChart, errors.New("helmOpOptions is set, and neither helm.repo nor helm.chart says which chart"))
+		return reconcile.TerminalError(deployment.ReasonNoChart, errors.New("helmOpOptions is set, and neither helm.repo nor helm.chart says which chart"))
 	}
 	if why, ok := strings.CutPrefix(b.Annotations[fleet.AnnotationPullFailed], chart.KeyOf(charts)+" "); ok {
-		return fault.WaitError(reasonChartPending, 0, fmt.Errorf("the manager cannot pull the chart (pull: manager): %s", why))
+		return reconcile.RequeueError(reasonChartPending, 0, fmt.Errorf("the manager cannot pull the chart (pull: manager): %s", why))
 	}
-	return fault.WaitError(reasonChartPending, 0, errors.New("waits for the chart, which the manager pulls (pull: manager)"))
+	return reconcile.RequeueError(reasonChartPending, 0, errors.New("waits for the chart, which the manager pulls (pull: manager)"))
 }
 
 // pullOf is what was said about pulling charts.
@@ -69,6 +69,6 @@ func (e *Engine) askForChart(ctx context.Context, b *fleet.Bundle) error {
 	if err != nil {
 		return fmt.Errorf("ask for the chart: %w", err)
 	}
-	e.learn(got)
+	e.observe(got)
 	return nil
 }

@@ -9,11 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // contentGrace is how long a content is kept after the last deployment that
@@ -33,7 +33,7 @@ const largestLimit = 300
 // reconcileContent deletes a content that nobody has held for contentGrace. One
 // that is kept in parts is one: its parts are held by their index and go with
 // it. Whoever is about to use it again touches it, and the deletion fails.
-func (e *Engine) reconcileContent(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (e *Engine) reconcileContent(ctx context.Context, key kube.Key) (kube.Result, error) {
 	c, ok := e.cache.contents.Get(key)
 	if !ok {
 		e.setUnused(key.Name, "", time.Time{})
@@ -45,7 +45,7 @@ func (e *Engine) reconcileContent(ctx context.Context, key kube.Key) (kube.Next,
 	}
 	since := e.setUnused(key.Name, c.ResourceVersion, e.now())
 	if left := e.cfg.ContentGrace - e.now().Sub(since); left > 0 {
-		return kube.Next{After: left}, nil
+		return kube.Result{After: left}, nil
 	}
 	if !e.deleteContent(c) {
 		return kube.Done, nil // of another installation in the same cluster
@@ -133,18 +133,18 @@ func (e *Engine) setUnused(id, version string, at time.Time) time.Time {
 // in how many parts it is kept; 0 for one that every agent can read. What is not
 // there yet is a wait.
 func (e *Engine) named(b *fleet.Bundle) (parts int, err error) {
-	id := table.NamedBy(b)
+	id := fleetstate.NamedBy(b)
 	switch {
 	case deployment.PulledByManager(&b.Spec) && !pulled(b):
 		return 0, unpulled(b)
 	case id == "":
 		return 0, nil
 	case b.Spec.ContentsID != "" && !content.IsID(id):
-		return 0, fault.PermanentError(reasonInvalidContent, fmt.Errorf("contentsId %q is not the id of a content", cut(id, idLimit)))
+		return 0, reconcile.TerminalError(reasonInvalidContent, fmt.Errorf("contentsId %q is not the id of a content", cut(id, idLimit)))
 	case b.Spec.ContentsID != "":
 		return 0, e.checkCredential(b)
 	case !content.IsID(id):
-		return 0, fault.PermanentError(reasonInvalidContent, fmt.Errorf(
+		return 0, reconcile.TerminalError(reasonInvalidContent, fmt.Errorf(
 			"annotation %s: %q is not the id of a content", fleet.AnnotationContent, cut(id, idLimit)))
 	}
 	index, ok := e.cache.contents.Get(kube.Key{Name: id})
@@ -161,7 +161,7 @@ func (e *Engine) named(b *fleet.Bundle) (parts int, err error) {
 }
 
 func missing(what string) error {
-	return fault.WaitError(reasonContentMissing, 0, fmt.Errorf(
+	return reconcile.RequeueError(reasonContentMissing, 0, fmt.Errorf(
 		"waits for %s with its files; if it does not come, raise spec.forceSyncGeneration of the GitRepo, or apply the bundle with another --sync-generation", what))
 }
 

@@ -22,7 +22,7 @@ func TestContentOfPreviews(t *testing.T) {
 		want := preview.ContentID(b)
 		stripped := b.DeepCopy()
 		stripped.ManagedFields = []metav1.ManagedFieldsEntry{} // as it comes from the API server
-		slimBundle(stripped)
+		stripBundle(stripped)
 		if got := contentOf(stripped); got != want {
 			t.Errorf("%s: the manager says %q, a preview %q", name, got, want)
 		}

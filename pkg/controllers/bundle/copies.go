@@ -23,12 +23,12 @@ func (e *Engine) recarry(old, changed *fleet.BundleDeployment) {
 	before, after := carriedBy(old), carriedBy(changed)
 	for _, one := range before {
 		if !slices.Contains(after, one) {
-			e.porter.Add(portKey(old.Namespace, one))
+			e.copyController.Add(portKey(old.Namespace, one))
 		}
 	}
 	for _, one := range after {
 		if !slices.Contains(before, one) {
-			e.porter.AddAfter(portKey(changed.Namespace, one), carriedGrace)
+			e.copyController.AddAfter(portKey(changed.Namespace, one), carriedGrace)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func carriedBy(bd *fleet.BundleDeployment) []deployment.Source {
 // onCarried notes that a copy is gone that may be needed.
 func (e *Engine) onCarried(kind string, old, changed *metav1.PartialObjectMetadata) {
 	if changed == nil {
-		e.porter.Add(portKey(old.Namespace, deployment.Source{Kind: kind, Name: old.Name}))
+		e.copyController.Add(portKey(old.Namespace, deployment.Source{Kind: kind, Name: old.Name}))
 	}
 }
 
@@ -52,7 +52,7 @@ func (e *Engine) sweepCarried() {
 	for _, kind := range []string{deployment.KindSecret, deployment.KindConfigMap} {
 		for _, m := range e.copies(kind).List("") {
 			if isCarried(m) {
-				e.porter.AddAfter(portKey(m.Namespace, deployment.Source{Kind: kind, Name: m.Name}), carriedGrace)
+				e.copyController.AddAfter(portKey(m.Namespace, deployment.Source{Kind: kind, Name: m.Name}), carriedGrace)
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func (e *Engine) sweepCarried() {
 
 // reconcileCarried deletes a copy that no deployment of its namespace names, or
 // that may not go along, and has one made anew that is missing.
-func (e *Engine) reconcileCarried(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (e *Engine) reconcileCarried(ctx context.Context, key kube.Key) (kube.Result, error) {
 	kind, name, _ := strings.Cut(key.Name, "/")
 	one := deployment.Source{Kind: kind, Name: name}
 	there, ok := e.copies(kind).Get(kube.Key{Namespace: key.Namespace, Name: name})
@@ -74,8 +74,8 @@ func (e *Engine) reconcileCarried(ctx context.Context, key kube.Key) (kube.Next,
 	case len(users) > 0 && !ok:
 		for _, bd := range users {
 			if bundle, _, wanted := e.table.PairOf(kube.KeyOf(bd)); wanted && bd.Annotations[fleet.AnnotationWithdrawn] == "" {
-				e.lose(kube.KeyOf(bd))
-				e.planer.Add(bundle)
+				e.markStale(kube.KeyOf(bd))
+				e.bundleController.Add(bundle)
 			}
 		}
 		return kube.Done, nil
@@ -90,7 +90,7 @@ func (e *Engine) reconcileCarried(ctx context.Context, key kube.Key) (kube.Next,
 		err = e.secrets.Delete(ctx, kube.KeyOf(there), p)
 	}
 	if kube.IsConflict(err) {
-		return kube.Next{After: carriedGrace}, nil // somebody has just written it
+		return kube.Result{After: carriedGrace}, nil // somebody has just written it
 	}
 	return kube.Done, err
 }

@@ -8,12 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
@@ -27,20 +27,20 @@ import (
 type snapshot struct {
 	key         kube.Key
 	bundle      *fleet.Bundle
-	kit         *deployment.Kit // nil with kitErr
-	kitErr      error
+	compiled    *deployment.Compiled // nil with kitErr
+	compiledErr error
 	sources     map[deployment.Source]string // digests of what deployments may take along
 	loaded      *loads                       // the same with their data, as they are needed
 	secretUses  []deployment.SecretUse       // of Secrets of the namespace, where sources are taken along
 	parts       int                          // in how many parts the content is kept; 0: every agent reads it
-	candidates  []*table.Candidate           // by name
+	candidates  []*fleetstate.Candidate      // by name
 	reach       target.Reach
 	guests      map[kube.Key]guest  // of other namespaces
 	taken       map[kube.Key]string // why the name of a deployment is not free, by Cluster
 	deployments map[kube.Key]*fleet.BundleDeployment
 	seen        uint64 // what the table said with the deployments
 	moves       uint64 // and with the clusters
-	memos       map[kube.Key]memo
+	memos       map[kube.Key]versionCache
 	lost        map[kube.Key]bool // deployments that have to be written anew
 	replacing   replacing         // which releases may be replaced
 	releaseName string            // see named
@@ -49,14 +49,14 @@ type snapshot struct {
 }
 
 // What is written for a pair.
-type effort int
+type writeKind int
 
 const (
-	nothing effort = iota
-	create         // a new object
-	replace        // the whole object
-	stage          // the staged version, beside the current one
-	retouch        // labels and pause
+	nothing       writeKind = iota
+	create                  // a new object
+	replace                 // the whole object
+	stage                   // the staged version, beside the current one
+	patchMetadata           // labels and pause
 )
 
 // A pair is the Bundle on one cluster, as decided.
@@ -76,8 +76,8 @@ type pair struct {
 	version *deployment.Version // nil where it was not worked out this time
 	late    bool                // working it out took too long, perhaps of a busy machine
 	step    rollout.Step
-	effort  effort
-	want    table.Want
+	write   writeKind
+	want    fleetstate.Desired
 	// replaced is the release that the version would replace, nil where there is none
 	// to be judged.
 	replaced *replaced
@@ -85,11 +85,11 @@ type pair struct {
 
 // A decision is what becomes of a Bundle now.
 type decision struct {
-	plan  table.Plan
+	plan  fleetstate.Plan
 	pairs []*pair // in the order of the rollout
-	memos map[kube.Key]memo
+	memos map[kube.Key]versionCache
 	// leaving are deployments on clusters that do not get the Bundle any more.
-	leaving []*leaver
+	leaving []*staleDeployment
 	// replaced are deployments whose release would be replaced, or may be.
 	replaced []*replaced
 	frozen   bool // nothing was worked out
@@ -98,11 +98,11 @@ type decision struct {
 	costs bool // a limit has counted what moving takes down
 	late  bool // of a pair
 	next  int  // pairs before it were written
-	news  bool // writing has changed a Want
+	delta bool // writing has changed a Want
 }
 
-// A leaver is a deployment that is not wanted any more, and why.
-type leaver struct {
+// A staleDeployment is a deployment that is not wanted any more, and why.
+type staleDeployment struct {
 	cluster kube.Key
 	bd      *fleet.BundleDeployment
 	reason  string
@@ -112,12 +112,12 @@ type leaver struct {
 
 // decide works out what a Bundle should be everywhere. It changes nothing.
 func decide(s *snapshot) *decision {
-	d := &decision{memos: map[kube.Key]memo{}}
+	d := &decision{memos: map[kube.Key]versionCache{}}
 	d.plan.Generation, d.plan.Seen = s.bundle.Generation, s.seen
-	d.plan.ResourcesDigest, d.plan.Named = resourcesOf(s.bundle), table.NamedBy(s.bundle)
+	d.plan.ResourcesDigest, d.plan.Named = resourcesOf(s.bundle), fleetstate.NamedBy(s.bundle)
 	d.plan.Accepted = accepted(s)
 	if problem := impossible(s); problem != nil {
-		freeze(s, d, problem)
+		holdAll(s, d, problem)
 		return d
 	}
 	refused := match(s, d)
@@ -125,7 +125,7 @@ func decide(s *snapshot) *decision {
 		d.plan.Problem = &summary.Problem{Reason: fleet.ReasonNoTargets, Message: refused}
 		return d
 	}
-	d.plan.Content = s.kit.Content()
+	d.plan.Content = s.compiled.Content()
 	targets := make([]rollout.Target, len(d.pairs))
 	clusters := make([]*target.Cluster, len(d.pairs))
 	for i, p := range d.pairs {
@@ -134,20 +134,20 @@ func decide(s *snapshot) *decision {
 	}
 	shape, err := rollout.Resolve(s.bundle.Spec.RolloutStrategy, clusters)
 	if err != nil {
-		freeze(s, d, problemOf(err))
+		holdAll(s, d, problemOf(err))
 		return d
 	}
-	d.plan.Shape, d.plan.Unrendered = shape, unrendered(s.kit, d.pairs)
+	d.plan.Shape, d.plan.Unrendered = shape, unrendered(s.compiled, d.pairs)
 	result := rollout.Plan(shape, targets)
 	d.batch = result.Batch
 	limited := shape.Limited()
-	d.plan.Wants = make(map[kube.Key]table.Want, len(d.pairs))
+	d.plan.Wants = make(map[kube.Key]fleetstate.Desired, len(d.pairs))
 	for i, p := range d.pairs {
 		p.step = result.Steps[i]
-		settle(s, p)
-		d.costs = d.costs || limited && p.step.Costs && p.effort != nothing
-		if p.effort == nothing && p.id != "" && p.mark.Inputs != p.inputs {
-			d.memos[p.key] = memo{p.inputs, p.id, p.outcome, p.release}
+		applyStep(s, p)
+		d.costs = d.costs || limited && p.step.Costs && p.write != nothing
+		if p.write == nothing && p.id != "" && p.mark.Inputs != p.inputs {
+			d.memos[p.key] = versionCache{p.inputs, p.id, p.outcome, p.release}
 		}
 		if p.replaced != nil {
 			d.replaced = append(d.replaced, p.replaced)
@@ -162,10 +162,10 @@ func decide(s *snapshot) *decision {
 
 // unrendered are the clusters for which templates of values are not rendered, as in Rancher
 // Fleet: those without labels.
-func unrendered(kit *deployment.Kit, pairs []*pair) values.Unrendered {
+func unrendered(compiled *deployment.Compiled, pairs []*pair) values.Unrendered {
 	var u values.Unrendered
 	for _, p := range pairs {
-		if kit.KeepsTemplates(p.verdict, p.place) {
+		if compiled.KeepsTemplates(p.verdict, p.place) {
 			u.First = cmp.Or(u.First, p.key.Name)
 			u.Clusters++
 		}
@@ -202,28 +202,28 @@ func impossible(s *snapshot) *summary.Problem {
 	if text := support.Blocks(&s.bundle.Spec); text != "" {
 		return &summary.Problem{Reason: fleet.ReasonNotImplemented, Message: text}
 	}
-	if s.kitErr != nil {
-		return problemOf(s.kitErr)
+	if s.compiledErr != nil {
+		return problemOf(s.compiledErr)
 	}
 	return nil
 }
 
 func problemOf(err error) *summary.Problem {
-	return &summary.Problem{Reason: fault.ReasonOf(err), Message: err.Error()}
+	return &summary.Problem{Reason: reconcile.ReasonOf(err), Message: err.Error()}
 }
 
-// freeze keeps everything as it is: no deployment is written or withdrawn.
-func freeze(s *snapshot, d *decision, problem *summary.Problem) {
+// holdAll keeps everything as it is: no deployment is written or withdrawn.
+func holdAll(s *snapshot, d *decision, problem *summary.Problem) {
 	d.pairs, d.leaving, d.frozen = nil, nil, true
 	d.plan.Problem = problem
-	d.plan.Order, d.plan.Wants = nil, map[kube.Key]table.Want{}
+	d.plan.Order, d.plan.Wants = nil, map[kube.Key]fleetstate.Desired{}
 	for key, bd := range s.deployments {
 		if bd.Annotations[fleet.AnnotationWithdrawn] == "" {
 			d.plan.Order = append(d.plan.Order, key)
-			d.plan.Wants[key] = table.Want{}
+			d.plan.Wants[key] = fleetstate.Desired{}
 		}
 	}
-	slices.SortFunc(d.plan.Order, table.CompareKeys)
+	slices.SortFunc(d.plan.Order, fleetstate.CompareKeys)
 }
 
 // match finds the pairs, and the deployments on clusters that are targeted no
@@ -236,7 +236,7 @@ func match(s *snapshot, d *decision) string {
 		}
 		v, beyond := s.judgeGuest(c.Key)
 		if !beyond {
-			v = s.kit.Pick(&c.Place.Cluster)
+			v = s.compiled.Pick(&c.Place.Cluster)
 		}
 		if v.Deploy {
 			p := &pair{key: c.Key, place: c.Place, offline: c.Offline, silent: c.Silent, verdict: v, old: s.deployments[c.Key]}
@@ -266,31 +266,31 @@ func match(s *snapshot, d *decision) string {
 
 // empties tells whether a person wants nothing to be deployed to a cluster any more.
 // What is there leaves, but its agent.
-func (s *snapshot) empties(d *decision, c *table.Candidate) bool {
+func (s *snapshot) empties(d *decision, c *fleetstate.Candidate) bool {
 	if !c.Emptied || s.bundle.Name == naming.AgentBundle(c.Key.Name) {
 		return false
 	}
 	if bd := s.deployments[c.Key]; bd != nil {
-		d.leaving = append(d.leaving, &leaver{cluster: c.Key, bd: bd, reason: withdrawal.ReasonEmptied, ordered: true})
+		d.leaving = append(d.leaving, &staleDeployment{cluster: c.Key, bd: bd, reason: withdrawal.ReasonEmptied, ordered: true})
 	}
 	return true
 }
 
 // turnDown notes that a cluster does not get the Bundle, and returns why, where
 // that is asked or a deployment leaves it.
-func (s *snapshot) turnDown(d *decision, c *table.Candidate, v target.Verdict, asked bool) string {
+func (s *snapshot) turnDown(d *decision, c *fleetstate.Candidate, v target.Verdict, asked bool) string {
 	bd := s.deployments[c.Key]
 	if v.Reason == "" && (asked || bd != nil) {
-		v = s.kit.Match(&c.Place.Cluster)
+		v = s.compiled.Match(&c.Place.Cluster)
 	}
 	if bd != nil {
-		d.leaving = append(d.leaving, &leaver{cluster: c.Key, bd: bd, reason: v.Reason})
+		d.leaving = append(d.leaving, &staleDeployment{cluster: c.Key, bd: bd, reason: v.Reason})
 	}
 	return v.Reason
 }
 
 // unplaced says why nothing can be written for a cluster yet.
-func unplaced(c *table.Candidate) (why string, coming bool) {
+func unplaced(c *fleetstate.Candidate) (why string, coming bool) {
 	switch {
 	case c.Other != "":
 		return "another manager, installation " + c.Other + ", looks after this cluster", false
@@ -308,7 +308,7 @@ const targetingError = "targeting error: "
 // object, from memory, or else by working it out.
 func workOut(s *snapshot, p *pair) rollout.Target {
 	t := rollout.TargetOf(p.key.String(), p.old)
-	t.Paused, t.Offline = deployment.Paused(s.kit, p.place), p.offline
+	t.Paused, t.Offline = deployment.Paused(s.compiled, p.place), p.offline
 	t.Silent = p.silent
 	p.want.Paused = t.Paused
 	if p.want.Held != "" {
@@ -316,7 +316,7 @@ func workOut(s *snapshot, p *pair) rollout.Target {
 		return t
 	}
 	var err error
-	if p.inputs, err = s.kit.Inputs(p.verdict, p.place); err != nil {
+	if p.inputs, err = s.compiled.Inputs(p.verdict, p.place); err != nil {
 		p.want.Broken = targetingError + err.Error()
 		return t
 	}
@@ -346,28 +346,28 @@ func workOut(s *snapshot, p *pair) rollout.Target {
 // written reports whether the deployment of a pair has the version that its Bundle and
 // its cluster ask for now.
 func (s *snapshot) written(p *pair) bool {
-	inputs, err := s.kit.Inputs(p.verdict, p.place)
+	inputs, err := s.compiled.Inputs(p.verdict, p.place)
 	return err == nil && p.mark.Inputs == deployment.WithInputs(inputs, s.allSources())
 }
 
 func text(err error) string {
-	var p *fault.Permanent
+	var p *reconcile.Terminal
 	if errors.As(err, &p) {
 		return p.Error()
 	}
 	return err.Error()
 }
 
-// settle turns the rollout's step into what is written for a pair and what
+// applyStep turns the rollout's step into what is written for a pair and what
 // its status says.
-func settle(s *snapshot, p *pair) {
+func applyStep(s *snapshot, p *pair) {
 	if p.want.Held != "" || p.want.Broken != "" {
 		p.step = rollout.Step{Reason: p.want.Held}
 		return
 	}
-	p.effort = effortOf(s, p)
-	if s.hold != "" && p.effort != nothing {
-		p.effort = nothing
+	p.write = writeKindOf(s, p)
+	if s.hold != "" && p.write != nothing {
+		p.write = nothing
 		p.step = rollout.Step{Reason: s.hold}
 		p.want.Coming = p.old == nil
 	}
@@ -377,8 +377,8 @@ func settle(s *snapshot, p *pair) {
 	}
 }
 
-// effortOf is what has to be written for a pair to take its step.
-func effortOf(s *snapshot, p *pair) effort {
+// writeKindOf is what has to be written for a pair to take its step.
+func writeKindOf(s *snapshot, p *pair) writeKind {
 	if p.old == nil {
 		if p.step.Create {
 			return create
@@ -393,8 +393,8 @@ func effortOf(s *snapshot, p *pair) effort {
 		return replace
 	case p.step.Stage && (!staged || ordered):
 		return stage
-	case !deployment.Neat(s.kit, p.place, p.old, p.id):
-		return retouch
+	case !deployment.Neat(s.compiled, p.place, p.old, p.id):
+		return patchMetadata
 	}
 	return nothing
 }

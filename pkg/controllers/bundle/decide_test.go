@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 	"github.com/fleetworkspace/fleet/pkg/plan/values"
@@ -29,13 +29,13 @@ func scene(t testing.TB, clusters int, change func(*fleet.Bundle)) *snapshot {
 		change(b)
 	}
 	s := &snapshot{key: kube.KeyOf(b), bundle: b, deployments: map[kube.Key]*fleet.BundleDeployment{}}
-	s.kit, s.kitErr = deployment.NewKit(b, "s-1", nil)
+	s.compiled, s.compiledErr = deployment.Compile(b, "s-1", nil)
 	for i := range clusters {
 		name := fmt.Sprintf("c%04d", i)
 		p := &deployment.Place{Namespace: "c-" + name,
 			Cluster: target.Cluster{Namespace: "ns", Name: name, Labels: map[string]string{"env": "prod"}}}
 		p.Seal()
-		s.candidates = append(s.candidates, &table.Candidate{Key: kube.Key{Namespace: "ns", Name: name}, Place: p})
+		s.candidates = append(s.candidates, &fleetstate.Candidate{Key: kube.Key{Namespace: "ns", Name: name}, Place: p})
 	}
 	return s
 }
@@ -49,13 +49,13 @@ func (s *snapshot) deployed(t testing.TB, ready bool) *snapshot {
 			t.Fatal(err)
 		}
 		o.Move = true
-		parcel, err := deployment.Compose(o, nil, nil)
+		payload, err := deployment.Compose(o, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		parcel.Object.Status.AppliedDeploymentID = parcel.Object.Spec.DeploymentID
-		parcel.Object.Status.Ready = ready
-		s.deployments[p.key] = parcel.Object
+		payload.Object.Status.AppliedDeploymentID = payload.Object.Spec.DeploymentID
+		payload.Object.Status.Ready = ready
+		s.deployments[p.key] = payload.Object
 	}
 	return s
 }
@@ -77,9 +77,9 @@ func (s *snapshot) changed(t testing.TB, change func(*fleet.Bundle)) *snapshot {
 // story is what a decision says, one line for each cluster.
 func story(d *decision) string {
 	var b strings.Builder
-	words := map[effort]string{nothing: "-", create: "create", replace: "replace", stage: "stage", retouch: "retouch"}
+	words := map[writeKind]string{nothing: "-", create: "create", replace: "replace", stage: "stage", patchMetadata: "retouch"}
 	for _, p := range d.pairs {
-		fmt.Fprintf(&b, "%s %s", p.key.Name, words[p.effort])
+		fmt.Fprintf(&b, "%s %s", p.key.Name, words[p.write])
 		if p.want.Held != "" {
 			fmt.Fprintf(&b, " (%s)", p.want.Held)
 		}
@@ -225,8 +225,8 @@ func TestDecideLimits(t *testing.T) {
 	for i, p := range d.pairs {
 		broken := strings.HasPrefix(p.want.Broken, "targeting error: ") && strings.Contains(p.want.Broken, `cluster "c0001"`) &&
 			strings.Contains(p.want.Broken, "templateValues.x, line 1: repeat makes too much: templates of values may make 16 MiB")
-		if broken != (i == 1) || (p.effort == create) == broken {
-			t.Errorf("%s: broken %q, effort %d", p.key, p.want.Broken, p.effort)
+		if broken != (i == 1) || (p.write == create) == broken {
+			t.Errorf("%s: broken %q, effort %d", p.key, p.want.Broken, p.write)
 		}
 	}
 	if len(d.pairs) != 3 || d.late || d.plan.Problem != nil {
@@ -236,7 +236,7 @@ func TestDecideLimits(t *testing.T) {
 
 func TestDecideWaits(t *testing.T) {
 	s := scene(t, 2, nil).deployed(t, true)
-	s.kit, s.kitErr = nil, fault.WaitError("WaitForValues", 0, errors.New("waits for Secret"))
+	s.compiled, s.compiledErr = nil, reconcile.RequeueError("WaitForValues", 0, errors.New("waits for Secret"))
 	d := decide(s)
 	if len(d.plan.Order) != 2 || len(d.pairs) != 0 || len(d.leaving) != 0 || d.plan.Problem.Reason != "WaitForValues" {
 		t.Errorf("%+v", d.plan)

@@ -18,7 +18,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/controllers/display"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
@@ -59,16 +59,16 @@ type Config struct {
 // that comes to it is on its way for a moment only, and there are as many
 // Clusters as deployments of a Bundle.
 var (
-	bundlePace  = pace{settle: 50 * time.Millisecond, patience: 50 * time.Millisecond}
+	bundlePace  = pace{settle: 50 * time.Millisecond, timeout: 50 * time.Millisecond}
 	repoPace    = pace{}
-	clusterPace = pace{settle: time.Second, patience: 30 * time.Second, spare: 10}
+	clusterPace = pace{settle: time.Second, timeout: 30 * time.Second, spare: 10}
 )
 
 // An Engine is the loops of this package and what they share.
 type Engine struct {
 	cfg   Config
 	log   *logrus.Entry
-	table *table.Table
+	table *fleetstate.State
 	now   func() time.Time
 
 	client      *kube.Client
@@ -83,28 +83,28 @@ type Engine struct {
 	namespaces  *kube.Store[*corev1.Namespace]
 	events      *kube.Recorder
 
-	cache    caches
-	planer   *kube.Loop // Bundles
-	leaver   *kube.Loop // BundleDeployments on their way out
-	waker    *kube.Loop // Clusters: who is offline?
-	listener *kube.Loop // Bundles: who does not answer?
-	sweep    *kube.Loop // Contents
-	pruner   *kube.Loop // GitRepos whose Bundles are asked to go, or whose releases would be replaced
-	porter   *kube.Loop // copies of what deployments take along
-	mover    *kube.Loop // Clusters that have moved to another workspace
-	deleter  *kube.Loop // namespaces of Bundles that are being deleted
-	status   map[string]*reporter
-	displays *display.Controller
-	slots    *slots
-	lists    *lists
-	purse    *purse
-	sources  *sources
+	cache               caches
+	bundleController    *kube.Controller // Bundles
+	deletionController  *kube.Controller // BundleDeployments on their way out
+	heartbeatController *kube.Controller // Clusters: who is offline?
+	silenceController   *kube.Controller // Bundles: who does not answer?
+	sweep               *kube.Controller // Contents
+	pruner              *kube.Controller // GitRepos whose Bundles are asked to go, or whose releases would be replaced
+	copyController      *kube.Controller // copies of what deployments take along
+	moveController      *kube.Controller // Clusters that have moved to another workspace
+	deleter             *kube.Controller // namespaces of Bundles that are being deleted
+	status              map[string]*reporter
+	displays            *display.Controller
+	slots               *slots
+	lists               *lists
+	deletionBudget      *deletionBudget
+	sources             *sources
 
 	deletions *deletions
 
 	mu         sync.Mutex
-	kits       map[kube.Key]*kitEntry
-	memos      map[kube.Key]map[kube.Key]memo
+	kits       map[kube.Key]*compiledEntry
+	memos      map[kube.Key]map[kube.Key]versionCache
 	paces      map[kube.Key]withdrawal.Pace
 	orphans    map[kube.Key]time.Time
 	unused     map[string]idle    // contents and credentials that nobody holds
@@ -130,15 +130,15 @@ type caches struct {
 	owned       *kube.Cache[*metav1.PartialObjectMetadata] // namespaces of clusters; nil: see followNamespaces
 }
 
-// A kitEntry is a compiled Bundle and the values that it was compiled with.
-type kitEntry struct {
-	kit    *deployment.Kit
-	values map[string][]byte
-	hash   string
+// A compiledEntry is a compiled Bundle and the values that it was compiled with.
+type compiledEntry struct {
+	compiled *deployment.Compiled
+	values   map[string][]byte
+	hash     string
 }
 
-// A memo remembers what was worked out for a pair that needed no write.
-type memo struct {
+// A versionCache remembers what was worked out for a pair that needed no write.
+type versionCache struct {
 	inputs, id, outcome string
 	release             release.ID
 }
@@ -159,21 +159,21 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 	}
 	e := &Engine{
 		cfg: cfg, log: log, now: cfg.Now,
-		table:      table.New(cfg.ManagerID, cfg.CheckinInterval, cfg.Now),
-		events:     kube.NewRecorder(c, "fleet-controller"),
-		slots:      newSlots(cfg.Now),
-		lists:      newLists(),
-		purse:      newPurse(),
-		deletions:  newDeletions(),
-		kits:       map[kube.Key]*kitEntry{},
-		memos:      map[kube.Key]map[kube.Key]memo{},
-		paces:      map[kube.Key]withdrawal.Pace{},
-		orphans:    map[kube.Key]time.Time{},
-		unused:     map[string]idle{},
-		lost:       map[kube.Key]bool{},
-		writing:    map[kube.Key]bool{},
-		waiting:    map[kube.Key]bool{},
-		unfinished: map[kube.Key]*work{},
+		table:          fleetstate.New(cfg.ManagerID, cfg.CheckinInterval, cfg.Now),
+		events:         kube.NewRecorder(c, "fleet-controller"),
+		slots:          newSlots(cfg.Now),
+		lists:          newLists(),
+		deletionBudget: newDeletionBudget(),
+		deletions:      newDeletions(),
+		kits:           map[kube.Key]*compiledEntry{},
+		memos:          map[kube.Key]map[kube.Key]versionCache{},
+		paces:          map[kube.Key]withdrawal.Pace{},
+		orphans:        map[kube.Key]time.Time{},
+		unused:         map[string]idle{},
+		lost:           map[kube.Key]bool{},
+		writing:        map[kube.Key]bool{},
+		waiting:        map[kube.Key]bool{},
+		unfinished:     map[kube.Key]*work{},
 	}
 	bundles := c.Loop("bundle")
 	e.client = bundles
@@ -189,20 +189,20 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 	e.makeCaches(c.Loop("cache"))
 	e.followNamespaces(c.Loop("cache"))
 	e.sources = newSources(c.Loop("cache"), e.planSome)
-	e.planer = kube.NewLoop("bundle", cfg.Workers, e.Reconcile)
-	e.leaver = kube.NewLoop("withdrawal", 16, e.reconcileLeaving)
-	e.waker = kube.NewLoop("heartbeat", 2, e.reconcileLife)
-	e.listener = kube.NewLoop("silence", 1, e.reconcileSilence)
-	e.sweep = kube.NewLoop("content", 1, e.reconcileContent)
-	e.pruner = kube.NewLoop("gitrepo-prune", 2, e.reconcilePrune)
-	e.porter = kube.NewLoop("carried", 4, e.reconcileCarried)
-	e.mover = kube.NewLoop("moved", 1, e.reconcileMoved)
-	e.deleter = kube.NewLoop("bundle-deletion", 2, e.reconcileDeletions)
+	e.bundleController = kube.NewController("bundle", cfg.Workers, e.Reconcile)
+	e.deletionController = kube.NewController("withdrawal", 16, e.reconcileLeaving)
+	e.heartbeatController = kube.NewController("heartbeat", 2, e.reconcileLife)
+	e.silenceController = kube.NewController("silence", 1, e.reconcileSilence)
+	e.sweep = kube.NewController("content", 1, e.reconcileContent)
+	e.pruner = kube.NewController("gitrepo-prune", 2, e.reconcilePrune)
+	e.copyController = kube.NewController("carried", 4, e.reconcileCarried)
+	e.moveController = kube.NewController("moved", 1, e.reconcileMoved)
+	e.deleter = kube.NewController("bundle-deletion", 2, e.reconcileDeletions)
 	e.status = map[string]*reporter{
-		table.KindBundle:  newReporter("bundle-status", bundlePace, e.now, reportMine(e, e.cache.bundles, e.reportBundle)),
-		table.KindGitRepo: newReporter("gitrepo-status", repoPace, e.now, reportMine(e, e.cache.repos, e.reportRepo)),
-		table.KindCluster: newReporter("cluster-status", clusterPace, e.now, reportMine(e, e.cache.clusters, e.reportCluster)),
-		table.KindGroup:   newReporter("clustergroup-status", bundlePace, e.now, reportMine(e, e.cache.groups, e.reportGroup)),
+		fleetstate.KindBundle:  newReporter("bundle-status", bundlePace, e.now, reportMine(e, e.cache.bundles, e.reportBundle)),
+		fleetstate.KindGitRepo: newReporter("gitrepo-status", repoPace, e.now, reportMine(e, e.cache.repos, e.reportRepo)),
+		fleetstate.KindCluster: newReporter("cluster-status", clusterPace, e.now, reportMine(e, e.cache.clusters, e.reportCluster)),
+		fleetstate.KindGroup:   newReporter("clustergroup-status", bundlePace, e.now, reportMine(e, e.cache.groups, e.reportGroup)),
 	}
 	e.handle()
 	e.displays = display.New(display.Config{Deployments: e.cache.deployments, Reporter: e.reporterOf}, c)
@@ -210,7 +210,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 }
 
 // Table is what the engine knows, for metrics.
-func (e *Engine) Table() *table.Table { return e.table }
+func (e *Engine) Table() *fleetstate.State { return e.table }
 
 // Repos are all GitRepos, for metrics.
 func (e *Engine) Repos() []*fleet.GitRepo { return e.cache.repos.List("") }
@@ -222,16 +222,16 @@ func (e *Engine) Clusters() []*fleet.Cluster { return e.cache.clusters.List("") 
 func (e *Engine) Groups() []*fleet.ClusterGroup { return e.cache.groups.List("") }
 
 // Loops are the engine's loops, for metrics.
-func (e *Engine) Loops() []*kube.Loop {
-	loops := []*kube.Loop{e.planer, e.leaver, e.waker, e.listener, e.sweep, e.pruner, e.porter, e.mover, e.deleter, e.displays.Loop()}
-	for _, kind := range []string{table.KindBundle, table.KindGitRepo, table.KindCluster, table.KindGroup} {
+func (e *Engine) Loops() []*kube.Controller {
+	loops := []*kube.Controller{e.bundleController, e.deletionController, e.heartbeatController, e.silenceController, e.sweep, e.pruner, e.copyController, e.moveController, e.deleter, e.displays.Loop()}
+	for _, kind := range []string{fleetstate.KindBundle, fleetstate.KindGitRepo, fleetstate.KindCluster, fleetstate.KindGroup} {
 		loops = append(loops, e.status[kind].loop)
 	}
 	return loops
 }
 
-// Parts are the caches and loops to run.
-func (e *Engine) Parts() []kube.Runner {
+// Runnables are the caches and loops to run.
+func (e *Engine) Runnables() []kube.Runner {
 	parts := []kube.Runner{
 		e.cache.bundles, e.cache.deployments, e.cache.clusters, e.cache.groups, e.cache.repos,
 		e.cache.contents, e.cache.secrets, e.cache.configMaps, e.cache.brake, e.events, kube.RunnerFunc(e.sources.run),
@@ -253,7 +253,7 @@ func (e *Engine) Parts() []kube.Runner {
 // other loop would find out that there is nothing to wait for. It also finds
 // what was left behind while no manager ran.
 func (e *Engine) start(ctx context.Context) error {
-	e.spread(e.table.Settle())
+	e.enqueue(e.table.Settle())
 	for _, bd := range e.table.All() {
 		e.watchLeaving(bd)
 	}
@@ -274,21 +274,21 @@ func (e *Engine) start(ctx context.Context) error {
 	return nil
 }
 
-// spread wakes up whoever has to look at news.
-func (e *Engine) spread(n table.News) {
+// enqueue wakes up whoever has to look at news.
+func (e *Engine) enqueue(n fleetstate.Changes) {
 	for s, final := range n.Status {
 		e.status[s.Kind].wake(s.Key, final)
 	}
 	for _, key := range n.Plan {
-		e.planer.Add(key)
+		e.bundleController.Add(key)
 	}
 	for _, key := range n.Promoted {
-		e.listener.AddAfter(key, rollout.SilentAfter)
+		e.silenceController.AddAfter(key, rollout.SilentAfter)
 	}
 	for _, r := range n.Revived {
 		if c, ok := e.table.Cluster(r.Cluster); ok {
 			e.revived(c, r.Away)
-			e.waker.Add(r.Cluster)
+			e.heartbeatController.Add(r.Cluster)
 		}
 	}
 	for _, id := range n.Unused {

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
@@ -20,7 +20,7 @@ import (
 // whose deployments wait for each other: a moment, and longer the more there
 // are, so that planning takes a small part of the time.
 const (
-	gatherNews    = 20 * time.Millisecond
+	gatherDelta   = 20 * time.Millisecond
 	gatherPerPair = 50 * time.Microsecond
 )
 
@@ -55,7 +55,7 @@ func (e *Engine) handle() {
 func returning[T any, P interface {
 	*T
 	kube.Object
-}](t *table.Table, next func(old, changed P)) func(old, changed P) {
+}](t *fleetstate.State, next func(old, changed P)) func(old, changed P) {
 	return func(old, changed P) {
 		if old == nil {
 			t.Returned(changed.GetUID())
@@ -73,7 +73,7 @@ func either[T any](a, b *T) *T {
 
 func (e *Engine) planAll(namespace string) {
 	for _, key := range e.table.Bundles(namespace) {
-		e.planer.Add(key)
+		e.bundleController.Add(key)
 	}
 }
 
@@ -82,7 +82,7 @@ func (e *Engine) onBundle(old, changed *fleet.Bundle) {
 		key := kube.KeyOf(old)
 		siblings := e.table.Siblings(key)
 		remain, _ := e.table.Deployments(key)
-		e.spread(e.table.RemoveBundle(key))
+		e.enqueue(e.table.RemoveBundle(key))
 		e.forget(key)
 		e.deletions.forget(old.UID)
 		if old.DeletionTimestamp != nil {
@@ -95,20 +95,20 @@ func (e *Engine) onBundle(old, changed *fleet.Bundle) {
 		return
 	}
 	key := kube.KeyOf(changed)
-	e.spread(e.table.SetBundle(changed))
+	e.enqueue(e.table.SetBundle(changed))
 	e.asks(nilled(old), changed)
 	if old != nil && passedOn(old, changed) {
-		e.passOn(changed)
+		e.handOver(changed)
 	}
 	switch {
 	case old == nil:
-		e.planer.Add(key)
+		e.bundleController.Add(key)
 	case old.Generation != changed.Generation,
 		(old.DeletionTimestamp == nil) != (changed.DeletionTimestamp == nil):
-		e.planer.AddFirst(key) // a person waits for it
+		e.bundleController.AddFirst(key) // a person waits for it
 	case !maps.Equal(old.Labels, changed.Labels), !slices.Equal(old.Finalizers, changed.Finalizers),
 		contentOf(old) != contentOf(changed), pullOf(old) != pullOf(changed):
-		e.planer.AddFirst(key)
+		e.bundleController.AddFirst(key)
 	}
 }
 
@@ -120,13 +120,13 @@ func (e *Engine) forget(key kube.Key) {
 	delete(e.memos, key)
 	delete(e.paces, key)
 	delete(e.waiting, key)
-	e.purse.forget(key)
+	e.deletionBudget.forget(key)
 	e.sources.forget(key)
 }
 
 func (e *Engine) planSome(keys []kube.Key) {
 	for _, key := range keys {
-		e.planer.Add(key)
+		e.bundleController.Add(key)
 	}
 }
 
@@ -134,31 +134,31 @@ func (e *Engine) onDeployment(old, changed *fleet.BundleDeployment) {
 	if changed == nil {
 		e.collect(e.table.RemoveDeployment(old))
 		e.recarry(old, nil)
-		e.leaver.Add(kube.KeyOf(old))
+		e.deletionController.Add(kube.KeyOf(old))
 		e.freed(old.Name)
 		return
 	}
 	known, _ := e.table.Deployment(kube.KeyOf(changed))
 	e.recarry(old, changed)
-	news := e.table.SetDeployment(changed)
-	e.collect(news)
+	delta := e.table.SetDeployment(changed)
+	e.collect(delta)
 	if key, _, ok := e.table.PairOf(kube.KeyOf(changed)); ok && old != nil && edited(known, changed) && !e.isWriting(kube.KeyOf(changed)) {
 		if known.Generation != changed.Generation {
-			e.lose(kube.KeyOf(changed)) // what the cache cannot see may have changed
+			e.markStale(kube.KeyOf(changed)) // what the cache cannot see may have changed
 		}
-		e.planer.Add(key)
+		e.bundleController.Add(key)
 	}
 	e.watchLeaving(changed)
 }
 
 // collect spreads news of a deployment. Its Bundle is planned again when more
 // may have come.
-func (e *Engine) collect(n table.News) {
+func (e *Engine) collect(n fleetstate.Changes) {
 	plan := n.Plan
 	n.Plan = nil
-	e.spread(n)
+	e.enqueue(n)
 	for _, key := range plan {
-		e.planer.AddAfter(key, gatherNews+time.Duration(e.table.Size(key))*gatherPerPair)
+		e.bundleController.AddAfter(key, gatherDelta+time.Duration(e.table.Size(key))*gatherPerPair)
 	}
 }
 
@@ -179,25 +179,25 @@ func (e *Engine) watchLeaving(bd *fleet.BundleDeployment) {
 	}
 	_, alive := e.table.Bundle(key)
 	if bd.DeletionTimestamp != nil || !alive || withdrawal.Read(bd).Order != "" {
-		e.leaver.Add(kube.KeyOf(bd))
+		e.deletionController.Add(kube.KeyOf(bd))
 	}
 }
 
 func (e *Engine) onCluster(old, changed *fleet.Cluster) {
 	if changed == nil {
 		key := kube.KeyOf(old)
-		e.spread(e.table.RemoveCluster(key))
-		e.status[table.KindCluster].forget(key)
+		e.enqueue(e.table.RemoveCluster(key))
+		e.status[fleetstate.KindCluster].forget(key)
 		e.planSome(e.around(key.Namespace))
 		return
 	}
-	news, change := e.table.SetCluster(changed)
-	e.spread(news)
+	delta, change := e.table.SetCluster(changed)
+	e.enqueue(delta)
 	e.clusterChanged(changed, change)
 }
 
 // clusterChanged wakes up the Bundles that a change of a cluster matters to.
-func (e *Engine) clusterChanged(c *fleet.Cluster, change table.ClusterChange) {
+func (e *Engine) clusterChanged(c *fleet.Cluster, change fleetstate.ClusterChange) {
 	key := kube.KeyOf(c)
 	if change.Is == nil {
 		return // nothing new
@@ -206,7 +206,7 @@ func (e *Engine) clusterChanged(c *fleet.Cluster, change table.ClusterChange) {
 		e.revived(c, change.Away)
 	}
 	if change.Life || change.Was == nil {
-		e.waker.Add(key)
+		e.heartbeatController.Add(key)
 	}
 	if change.Targeting {
 		e.retarget(key.Namespace, change)
@@ -217,15 +217,15 @@ func (e *Engine) clusterChanged(c *fleet.Cluster, change table.ClusterChange) {
 }
 
 func (e *Engine) onGroup(old, changed *fleet.ClusterGroup) {
-	var news table.News
-	var changes []table.ClusterChange
+	var delta fleetstate.Changes
+	var changes []fleetstate.ClusterChange
 	if changed == nil {
-		news, changes = e.table.RemoveGroup(kube.KeyOf(old))
-		e.status[table.KindGroup].forget(kube.KeyOf(old))
+		delta, changes = e.table.RemoveGroup(kube.KeyOf(old))
+		e.status[fleetstate.KindGroup].forget(kube.KeyOf(old))
 	} else {
-		news, changes = e.table.SetGroup(changed)
+		delta, changes = e.table.SetGroup(changed)
 	}
-	e.spread(news)
+	e.enqueue(delta)
 	for _, change := range changes {
 		e.retarget(either(old, changed).Namespace, change)
 	}
@@ -233,54 +233,54 @@ func (e *Engine) onGroup(old, changed *fleet.ClusterGroup) {
 
 // retarget plans the Bundles for which a cluster of a namespace has become
 // another.
-func (e *Engine) retarget(namespace string, change table.ClusterChange) {
+func (e *Engine) retarget(namespace string, change fleetstate.ClusterChange) {
 	for _, key := range e.around(namespace) {
 		if e.concerns(key, change) {
-			e.planer.Add(key)
+			e.bundleController.Add(key)
 		}
 	}
 }
 
 // concerns tells whether a Bundle decides otherwise for a cluster than before.
 // A Bundle that was not planned yet will be planned anyway.
-func (e *Engine) concerns(key kube.Key, change table.ClusterChange) bool {
+func (e *Engine) concerns(key kube.Key, change fleetstate.ClusterChange) bool {
 	e.mu.Lock()
 	entry := e.kits[key]
 	e.mu.Unlock()
 	was, is := change.Was, change.Is
-	if entry != nil && was != nil && (was.Protocol != is.Protocol || was.Unseen != is.Unseen) && table.NamedBy(entry.kit.Bundle()) != "" {
+	if entry != nil && was != nil && (was.Protocol != is.Protocol || was.Unseen != is.Unseen) && fleetstate.NamedBy(entry.compiled.Bundle()) != "" {
 		return true // it may be able to read now what it was not, and the other way round
 	}
 	if entry == nil || was == nil || was.Deleting != is.Deleting || was.Emptied != is.Emptied || was.Other != is.Other ||
 		was.NoPlace != is.NoPlace || was.Place.Namespace != is.Place.Namespace {
 		return true
 	}
-	before, after := entry.kit.Pick(&was.Place.Cluster), entry.kit.Pick(&is.Place.Cluster)
+	before, after := entry.compiled.Pick(&was.Place.Cluster), entry.compiled.Pick(&is.Place.Cluster)
 	if !before.Same(after) {
 		return true
 	}
 	if !after.Deploy {
 		// A message may say so.
 		return e.table.Nowhere(key) || e.table.Holds(key, is.Key) &&
-			entry.kit.Match(&was.Place.Cluster).Reason != entry.kit.Match(&is.Place.Cluster).Reason
+			entry.compiled.Match(&was.Place.Cluster).Reason != entry.compiled.Match(&is.Place.Cluster).Reason
 	}
 	if was.Place.Paused != is.Place.Paused ||
-		rollout.Moves(entry.kit.Bundle().Spec.RolloutStrategy, &was.Place.Cluster, &is.Place.Cluster) {
+		rollout.Moves(entry.compiled.Bundle().Spec.RolloutStrategy, &was.Place.Cluster, &is.Place.Cluster) {
 		return true
 	}
-	x, errX := entry.kit.Inputs(before, was.Place)
-	y, errY := entry.kit.Inputs(after, is.Place)
+	x, errX := entry.compiled.Inputs(before, was.Place)
+	y, errY := entry.compiled.Inputs(after, is.Place)
 	return errX != nil || errY != nil || x != y
 }
 
 func (e *Engine) onRepo(old, changed *fleet.GitRepo) {
 	if changed == nil {
 		e.table.RemoveRepo(kube.KeyOf(old))
-		e.status[table.KindGitRepo].forget(kube.KeyOf(old))
-		e.purse.forgetRepo(kube.KeyOf(old))
+		e.status[fleetstate.KindGitRepo].forget(kube.KeyOf(old))
+		e.deletionBudget.forgetRepo(kube.KeyOf(old))
 		return
 	}
-	e.spread(e.table.SetRepo(changed))
+	e.enqueue(e.table.SetRepo(changed))
 	e.asks(nilled(old), changed)
 	if changed.DeletionTimestamp != nil && (old == nil || old.DeletionTimestamp == nil) {
 		e.pruner.AddFirst(kube.KeyOf(changed))
@@ -315,20 +315,20 @@ func (e *Engine) onSecret(old, changed *metav1.PartialObjectMetadata) {
 		return
 	}
 	if b, ok := e.table.Bundle(key); ok && b.Spec.ValuesHash != "" && changed != nil {
-		e.dropKit(key)
-		e.planer.AddFirst(key)
+		e.dropCompiled(key)
+		e.bundleController.AddFirst(key)
 	}
 	if e.onCredential(either(old, changed), changed == nil) {
 		return
 	}
 	bd, ok := e.table.Deployment(key)
 	if !ok && changed != nil && changed.Labels[fleet.LabelBundleName] != "" {
-		e.leaver.AddAfter(key, orphanGrace) // its deployment may be on its way, or gone already
+		e.deletionController.AddAfter(key, orphanGrace) // its deployment may be on its way, or gone already
 	}
 	if changed == nil && (e.isWriting(key) || ok && bd.Spec.ValuesHash != "") {
-		e.lose(key)
+		e.markStale(key)
 		if bundle, _, ok := e.table.PairOf(key); ok {
-			e.planer.Add(bundle)
+			e.bundleController.Add(bundle)
 		}
 	}
 }

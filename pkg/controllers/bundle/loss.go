@@ -24,11 +24,11 @@ type loss struct {
 func (e *Engine) lossOf(repo *fleet.GitRepo, own, marked []*fleet.Bundle) *loss {
 	l := &loss{
 		repo: repo, own: own, marked: marked, replaced: map[kube.Key]*replacements{},
-		granted: len(marked) == 0 || e.purse.lets(kube.KeyOf(repo), repo.Annotations[fleet.AnnotationPrune]),
+		granted: len(marked) == 0 || e.deletionBudget.isApproved(kube.KeyOf(repo), repo.Annotations[fleet.AnnotationPrune]),
 	}
 	for _, b := range own {
 		key := kube.KeyOf(b)
-		r := e.purse.open(key)
+		r := e.deletionBudget.open(key)
 		if b.DeletionTimestamp != nil || slices.Contains(marked, b) {
 			continue
 		}
@@ -55,7 +55,7 @@ func (e *Engine) judgeLoss(l *loss) (rest withdrawal.Removal, v withdrawal.Verdi
 	}
 	since := l.newest
 	if !l.granted {
-		begun := e.purse.begin(kube.KeyOf(l.repo), l.repo.Annotations[fleet.AnnotationPrune], e.now())
+		begun := e.deletionBudget.begin(kube.KeyOf(l.repo), l.repo.Annotations[fleet.AnnotationPrune], e.now())
 		if begun.After(since) {
 			since = begun
 		}
@@ -102,7 +102,7 @@ func (e *Engine) removalOfRepo(l *loss, since time.Time) (r withdrawal.Removal, 
 		counted[b.Name], undecided = true, undecided || more
 		r.Items = append(r.Items, item)
 	}
-	for _, name := range e.purse.paidFor(key, since) {
+	for _, name := range e.deletionBudget.paidFor(key, since) {
 		if !counted[name] {
 			r.Also++
 		}
@@ -186,7 +186,7 @@ func (e *Engine) permitAll(l *loss, rest withdrawal.Removal, v withdrawal.Verdic
 		case judged:
 			e.logFor(key).WithField("reason", "approved as "+v.Hash).Info("releases are replaced")
 		default:
-			e.purse.pay(repo, key.Name, r.since, e.now())
+			e.deletionBudget.pay(repo, key.Name, r.since, e.now())
 		}
 		e.permit(key, r.open)
 	}

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
@@ -93,7 +93,7 @@ func (d *testEngine) bundle(name, commit string) *fleet.Bundle {
 	b := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Generation: 1, ResourceVersion: "1",
 		Labels: map[string]string{fleet.LabelRepoName: "shops", fleet.LabelCommit: commit}}}
 	d.table.SetBundle(b)
-	d.table.SetPlan(kube.KeyOf(b), table.Plan{Generation: 1, Complete: true})
+	d.table.SetPlan(kube.KeyOf(b), fleetstate.Plan{Generation: 1, Complete: true})
 	return b
 }
 
@@ -108,7 +108,7 @@ func (d *testEngine) moves(name, to string, kinds ...string) {
 	}
 	target := idOf(to)
 	r, _ := withdrawal.Replaces(bd, name, target)
-	d.purse.replaces(kube.Key{Namespace: "ns", Name: name}, []*replaced{{r, kube.Key{Namespace: "ns", Name: "c1"}, bd}},
+	d.deletionBudget.replaces(kube.Key{Namespace: "ns", Name: name}, []*replaced{{r, kube.Key{Namespace: "ns", Name: "c1"}, bd}},
 		d.table.Repo(kube.Key{Namespace: "ns", Name: "shops"}).Status.Commit, d.clock)
 }
 
@@ -124,7 +124,7 @@ func (d *testEngine) judged(marked ...*fleet.Bundle) string {
 	d.permitAll(l, rest, v)
 	var may []string
 	for _, b := range own {
-		if len(d.purse.mayReplace(kube.KeyOf(b))) > 0 {
+		if len(d.deletionBudget.mayReplace(kube.KeyOf(b))) > 0 {
 			may = append(may, b.Name)
 		}
 	}
@@ -206,7 +206,7 @@ func TestLoss(t *testing.T) {
 			d.after(collect)
 			waits := d.judged()
 			d.moves("late", "default/late")
-			d.table.SetPlan(kube.KeyOf(late), table.Plan{Generation: 2, Complete: true})
+			d.table.SetPlan(kube.KeyOf(late), fleetstate.Plan{Generation: 2, Complete: true})
 			d.after(collect)
 			return waits + " | " + d.judged()
 		}, "waits | may ; would replace the release of 4 of 4 bundles (budget 3)"},
@@ -307,7 +307,7 @@ func TestLoss(t *testing.T) {
 			d.after(collect)
 			held := d.judged()
 			for i := range 4 {
-				d.purse.replaces(kube.Key{Namespace: "ns", Name: fmt.Sprintf("b%d", i)}, nil, "", d.clock)
+				d.deletionBudget.replaces(kube.Key{Namespace: "ns", Name: fmt.Sprintf("b%d", i)}, nil, "", d.clock)
 			}
 			return held + " | " + d.judged()
 		}, "may ; would replace the release of 4 of 4 bundles (budget 3) | may "},
@@ -357,7 +357,7 @@ func TestPruneTakenBack(t *testing.T) {
 
 // Before every Bundle was planned it is not known all that a change removes, so
 // nothing leaves, however long it takes.
-func TestAffordWaitsForCaches(t *testing.T) {
+func TestWithinBudgetWaitsForCaches(t *testing.T) {
 	d := newTestEngine(t)
 	b := &fleet.Bundle{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "app", UID: "app", ResourceVersion: "1"}}
 	d.table.SetBundle(b)
@@ -371,14 +371,14 @@ func TestAffordWaitsForCaches(t *testing.T) {
 		l.cluster = kube.Key{Namespace: "ns", Name: fmt.Sprint("c", i)}
 	}
 	for range 3 {
-		free, approved, again, err := d.afford(t.Context(), s, leave)
+		free, approved, again, err := d.withinBudget(t.Context(), s, leave)
 		if err != nil || len(free)+len(approved) > 0 || again == 0 {
 			t.Fatalf("not all caches are filled: %d may leave, %d are approved, looked at again after %s, %v", len(free), len(approved), again, err)
 		}
 		d.after(claimGrace)
 	}
-	d.table.SetPlan(s.key, table.Plan{})
-	if free, _, _, err := d.afford(t.Context(), s, leave); err != nil || len(free) != 2 {
+	d.table.SetPlan(s.key, fleetstate.Plan{})
+	if free, _, _, err := d.withinBudget(t.Context(), s, leave); err != nil || len(free) != 2 {
 		t.Errorf("now they are, and two are within the budget: %d may leave, %v", len(free), err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
@@ -42,7 +42,7 @@ func makeMappingCaches(c *kube.Client) mappingCaches {
 	return mappingCaches{
 		mappings: kube.NewCache[*fleet.BundleNamespaceMapping](c, kube.Watch{}, nil),
 		namespaces: kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Namespace"),
-			kube.Watch{Labels: fleet.LabelManaged + "!=true"}, slimNamespace),
+			kube.Watch{Labels: fleet.LabelManaged + "!=true"}, stripNamespace),
 	}
 }
 
@@ -96,7 +96,7 @@ func (e *Engine) candidates(s *snapshot) {
 		s.candidates, s.guests[key] = append(s.candidates, c), g
 	}
 	if len(s.candidates) > own {
-		slices.SortFunc(s.candidates, func(a, b *table.Candidate) int {
+		slices.SortFunc(s.candidates, func(a, b *fleetstate.Candidate) int {
 			return target.CompareClusters(&a.Place.Cluster, &b.Place.Cluster)
 		})
 	}
@@ -166,7 +166,7 @@ func (e *Engine) around(namespace string) []kube.Key {
 		}
 	}
 	if len(out) > own {
-		slices.SortFunc(out, table.CompareKeys)
+		slices.SortFunc(out, fleetstate.CompareKeys)
 		out = slices.Compact(out)
 	}
 	return out

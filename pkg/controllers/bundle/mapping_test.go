@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
@@ -19,7 +19,7 @@ func (s *snapshot) withGuest(namespace string, g guest) *snapshot {
 		Cluster: target.Cluster{Namespace: namespace, Name: "g0", Labels: map[string]string{"env": "prod"}}}
 	p.Seal()
 	key := kube.Key{Namespace: namespace, Name: "g0"}
-	s.candidates = append(s.candidates, &table.Candidate{Key: key, Place: p})
+	s.candidates = append(s.candidates, &fleetstate.Candidate{Key: key, Place: p})
 	if s.guests == nil {
 		s.guests = map[kube.Key]guest{}
 	}

@@ -14,7 +14,7 @@ import (
 
 // misled says why targets that do not match any more are no order to withdraw some of
 // a Bundle's deployments; empty where they are. It looks at the API server.
-func (e *Engine) misled(ctx context.Context, b *fleet.Bundle, list []*leaver) (string, error) {
+func (e *Engine) misled(ctx context.Context, b *fleet.Bundle, list []*staleDeployment) (string, error) {
 	if len(list) == 0 {
 		return "", nil
 	}

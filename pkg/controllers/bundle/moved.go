@@ -27,7 +27,7 @@ const (
 // onMoved wakes up for Clusters whose rest is to be withdrawn in another workspace.
 func (e *Engine) onMoved(_, c *fleet.Cluster) {
 	if c != nil && movesRest(c) {
-		e.mover.Add(kube.KeyOf(c))
+		e.moveController.Add(kube.KeyOf(c))
 	}
 }
 
@@ -44,7 +44,7 @@ func movesRest(c *fleet.Cluster) bool {
 //  2. decide: withdrawal.Moved (pure)
 //  3. apply:  withdrawn deployments in the namespace of the new Cluster
 //  4. report: an annotation on the old Cluster, which may go then
-func (e *Engine) reconcileMoved(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (e *Engine) reconcileMoved(ctx context.Context, key kube.Key) (kube.Result, error) {
 	old, ok := e.table.Cluster(key)
 	if !ok || !movesRest(old) || !e.cfg.Scope.Owns(old) {
 		return kube.Done, nil
@@ -60,7 +60,7 @@ func (e *Engine) reconcileMoved(ctx context.Context, key kube.Key) (kube.Next, e
 	hold, _ := e.brake()
 	switch {
 	case !ok || !known || agent.Life == summary.NeverSeen || hold != "" || !e.table.Settled():
-		return kube.Next{After: movedRetry}, nil
+		return kube.Result{After: movedRetry}, nil
 	case !had || agent.Protocol == 0: // such an agent removes by itself what is not there
 		return kube.Done, e.movedAway(ctx, old, to, departed{why: "nothing was deployed before, or its agent removes by itself what is not deployed there"})
 	}
@@ -84,8 +84,8 @@ func (e *Engine) reconcileMoved(ctx context.Context, key kube.Key) (kube.Next, e
 		if err != nil {
 			return kube.Done, fmt.Errorf("withdraw %q from cluster %q: %w", bd.Name, to, err)
 		}
-		e.slimDeployment(got)
-		e.spread(e.table.SetDeployment(got))
+		e.stripDeployment(got)
+		e.enqueue(e.table.SetDeployment(got))
 		names = append(names, bd.Name)
 	}
 	return kube.Done, e.movedAway(ctx, old, to, departed{names, "it has or gets all that workspace " + key.Namespace + " has deployed"})

@@ -21,7 +21,7 @@ func (e *Engine) followNamespaces(c *kube.Client) {
 	}
 	e.table.FollowNamespaces()
 	e.cache.owned = kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Namespace"),
-		kube.Watch{Labels: fleet.LabelManaged + "=true"}, slimOwned)
+		kube.Watch{Labels: fleet.LabelManaged + "=true"}, stripOwned)
 	e.cache.owned.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
 		owner := ""
 		if changed != nil && changed.DeletionTimestamp == nil {
@@ -33,7 +33,7 @@ func (e *Engine) followNamespaces(c *kube.Client) {
 	})
 }
 
-func slimOwned(m *metav1.PartialObjectMetadata) {
+func stripOwned(m *metav1.PartialObjectMetadata) {
 	only(m, fleet.AnnotationCluster, fleet.AnnotationClusterNamespace)
 	m.Labels = nil
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
@@ -28,7 +28,7 @@ func heldFor(protected bool) string {
 }
 
 // guard decides about protected Bundles that are being deleted, each alone.
-func (e *Engine) guard(ctx context.Context, list []*fleet.Bundle) (kube.Next, error) {
+func (e *Engine) guard(ctx context.Context, list []*fleet.Bundle) (kube.Result, error) {
 	next := kube.Done
 	for _, b := range list {
 		v := e.judgeGuarded(b)
@@ -40,8 +40,8 @@ func (e *Engine) guard(ctx context.Context, list []*fleet.Bundle) (kube.Next, er
 			e.decideDeletions([]*fleet.Bundle{b}, deletion{state: ordered})
 			continue
 		}
-		next = kube.Next{After: heldAgain}
-		subject := table.Subject{Kind: table.KindBundle, Key: kube.KeyOf(b)}
+		next = kube.Result{After: heldAgain}
+		subject := fleetstate.Subject{Kind: fleetstate.KindBundle, Key: kube.KeyOf(b)}
 		if err := e.hold(ctx, subject, b, v); err != nil {
 			return kube.Done, err
 		}
@@ -79,21 +79,21 @@ func (e *Engine) unguard(ctx context.Context, b *fleet.Bundle) (*fleet.Bundle, e
 	if err != nil {
 		return nil, err
 	}
-	e.learn(got)
+	e.observe(got)
 	return got, nil
 }
 
 // reconcileRepoDeletion holds a protected GitRepo that is being deleted. The process
 // that reads repositories removes its Bundles once it is not protected any more. Where
 // its namespace or its kind is being deleted, its Bundles are held for the workspace.
-func (e *Engine) reconcileRepoDeletion(ctx context.Context, repo *fleet.GitRepo, own []*fleet.Bundle) (kube.Next, error) {
-	subject := table.Subject{Kind: table.KindGitRepo, Key: kube.KeyOf(repo)}
+func (e *Engine) reconcileRepoDeletion(ctx context.Context, repo *fleet.GitRepo, own []*fleet.Bundle) (kube.Result, error) {
+	subject := fleetstate.Subject{Kind: fleetstate.KindGitRepo, Key: kube.KeyOf(repo)}
 	if !withdrawal.Protects(repo) || !slices.Contains(repo.Finalizers, fleet.FinalizerGitRepo) {
-		e.purse.forgetRepo(subject.Key)
+		e.deletionBudget.forgetRepo(subject.Key)
 		return kube.Done, e.unhold(ctx, subject, repo)
 	}
 	if !e.table.Settled() {
-		return kube.Next{After: collect}, nil
+		return kube.Result{After: collect}, nil
 	}
 	why, err := e.endingOf(ctx, repo)
 	if err != nil {
@@ -101,7 +101,7 @@ func (e *Engine) reconcileRepoDeletion(ctx context.Context, repo *fleet.GitRepo,
 	}
 	v := e.judgeRepo(repo, own)
 	if why == "" && v.Held {
-		return kube.Next{After: heldAgain}, e.hold(ctx, subject, repo, v)
+		return kube.Result{After: heldAgain}, e.hold(ctx, subject, repo, v)
 	}
 	if why == "" {
 		why = "approved as " + v.Hash
@@ -116,7 +116,7 @@ func (e *Engine) reconcileRepoDeletion(ctx context.Context, repo *fleet.GitRepo,
 		return kube.Done, err
 	}
 	got.ManagedFields = nil
-	e.spread(e.table.SetRepo(got))
+	e.enqueue(e.table.SetRepo(got))
 	e.log.WithField("workspace", repo.Namespace).WithField("gitrepo", repo.Name).WithField("reason", why).Info("deletion goes on")
 	return again, nil
 }
@@ -129,7 +129,7 @@ func (e *Engine) endingOf(ctx context.Context, repo *fleet.GitRepo) (string, err
 	if origin.Namespace, err = e.client.NamespaceLifetime(ctx, repo.Namespace); err != nil {
 		return "", err
 	}
-	if origin.Owner, err = e.client.KindLifetime(ctx, table.KindGitRepo); err != nil {
+	if origin.Owner, err = e.client.KindLifetime(ctx, fleetstate.KindGitRepo); err != nil {
 		return "", err
 	}
 	return origin.Unordered(repo.DeletionTimestamp.Time), nil

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
@@ -125,7 +125,7 @@ func TestPruneProtected(t *testing.T) {
 			s.objects[pathBundle], s.objects[pathRepo] = b, repo
 			e.table.SetBundle(b)
 			e.table.SetRepo(repo)
-			e.table.SetPlan(kube.KeyOf(b), table.Plan{Complete: true})
+			e.table.SetPlan(kube.KeyOf(b), fleetstate.Plan{Complete: true})
 			e.table.Settle()
 			if _, err := e.reconcilePrune(t.Context(), kube.KeyOf(repo)); err != nil {
 				t.Fatal(err)

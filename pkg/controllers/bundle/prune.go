@@ -8,7 +8,7 @@ import (
 	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
@@ -29,27 +29,27 @@ const (
 // and asks for all of them at once to be removed; the planner says which releases
 // would be replaced. What Bundles have deployed is known here, and so it is decided
 // here. What is held stays as it is, and so does what is asked for in vain.
-func (e *Engine) reconcilePrune(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (e *Engine) reconcilePrune(ctx context.Context, key kube.Key) (kube.Result, error) {
 	repo, own := e.table.Owned(key)
 	switch {
 	case repo == nil || !e.cfg.Scope.Owns(repo):
-		e.purse.forgetRepo(key)
+		e.deletionBudget.forgetRepo(key)
 		return kube.Done, nil
 	case repo.DeletionTimestamp != nil:
 		return e.reconcileRepoDeletion(ctx, repo, own)
 	}
-	subject := table.Subject{Kind: table.KindGitRepo, Key: key}
+	subject := fleetstate.Subject{Kind: fleetstate.KindGitRepo, Key: key}
 	mark := repo.Annotations[fleet.AnnotationPrune]
 	marked, all := withdrawal.Marked(mark, own)
 	if len(marked) == 0 {
-		e.purse.let(key, "")
+		e.deletionBudget.approve(key, "")
 	}
 	l := e.lossOf(repo, own, marked)
 	if len(marked)+len(l.replaced) == 0 { // nothing is asked, or it is gone; what comes later wakes us up
 		return kube.Done, e.unhold(ctx, subject, repo)
 	}
 	if why, _ := e.held(key.Namespace); why != "" || !e.table.Settled() {
-		return kube.Next{After: pruneRetry}, nil
+		return kube.Result{After: pruneRetry}, nil
 	}
 	if !l.granted && !all {
 		if next, err := e.whole(ctx, key, mark, marked); err != nil || next != kube.Done {
@@ -58,7 +58,7 @@ func (e *Engine) reconcilePrune(ctx context.Context, key kube.Key) (kube.Next, e
 	}
 	rest, v, after := e.judgeLoss(l)
 	if after > 0 {
-		return kube.Next{After: after}, nil
+		return kube.Result{After: after}, nil
 	}
 	e.permitAll(l, rest, v)
 	if len(marked) > 0 && l.mayPrune(rest, v) {
@@ -67,20 +67,20 @@ func (e *Engine) reconcilePrune(ctx context.Context, key kube.Key) (kube.Next, e
 		}
 	}
 	if v.Held {
-		return kube.Next{After: heldAgain}, e.hold(ctx, subject, repo, v)
+		return kube.Result{After: heldAgain}, e.hold(ctx, subject, repo, v)
 	}
 	return kube.Done, e.unhold(ctx, subject, repo)
 }
 
 // whole makes sure that the caches have all Bundles with a mark, although they
 // are fewer than the mark says: some may be gone already.
-func (e *Engine) whole(ctx context.Context, key kube.Key, mark string, marked []*fleet.Bundle) (kube.Next, error) {
+func (e *Engine) whole(ctx context.Context, key kube.Key, mark string, marked []*fleet.Bundle) (kube.Result, error) {
 	live, err := e.bundles.List(ctx, key.Namespace, fleet.LabelRepoName+"="+key.Name)
 	if err != nil {
 		return kube.Done, fmt.Errorf("look for bundles to remove: %w", err)
 	}
 	if there, _ := withdrawal.Marked(mark, live); len(there) > len(marked) {
-		return kube.Next{After: pruneSoon}, nil
+		return kube.Result{After: pruneSoon}, nil
 	}
 	return kube.Done, nil
 }
@@ -88,7 +88,7 @@ func (e *Engine) whole(ctx context.Context, key kube.Key, mark string, marked []
 // prune deletes marked Bundles, each as it was judged, unless the request was
 // taken back meanwhile. Their finalizer keeps them until their deployments are
 // withdrawn.
-func (e *Engine) prune(ctx context.Context, repo *fleet.GitRepo, marked []*fleet.Bundle) (kube.Next, error) {
+func (e *Engine) prune(ctx context.Context, repo *fleet.GitRepo, marked []*fleet.Bundle) (kube.Result, error) {
 	key, mark := kube.KeyOf(repo), repo.Annotations[fleet.AnnotationPrune]
 	live, err := e.repos.Get(ctx, key)
 	switch {
@@ -97,9 +97,9 @@ func (e *Engine) prune(ctx context.Context, repo *fleet.GitRepo, marked []*fleet
 	case err != nil:
 		return kube.Done, err
 	case live.UID != repo.UID || live.Annotations[fleet.AnnotationPrune] != mark:
-		return kube.Next{After: pruneSoon}, nil
+		return kube.Result{After: pruneSoon}, nil
 	}
-	e.purse.let(key, mark)
+	e.deletionBudget.approve(key, mark)
 	slices.SortFunc(marked, func(a, b *fleet.Bundle) int { return strings.Compare(a.Name, b.Name) })
 	next := kube.Done
 	for _, b := range marked {
@@ -115,7 +115,7 @@ func (e *Engine) prune(ctx context.Context, repo *fleet.GitRepo, marked []*fleet
 		}
 		err = e.bundles.Delete(ctx, kube.KeyOf(b), kube.Precondition{UID: b.UID, ResourceVersion: b.ResourceVersion})
 		if kube.IsConflict(err) {
-			next = kube.Next{After: pruneSoon} // it was written meanwhile: the watch brings it
+			next = kube.Result{After: pruneSoon} // it was written meanwhile: the watch brings it
 			continue
 		}
 		if err != nil {
@@ -155,7 +155,7 @@ func (e *Engine) asks(old, changed kube.Object) {
 			e.pruner.Add(repo)
 		}
 		if word || protect {
-			e.planer.AddFirst(kube.KeyOf(o))
+			e.bundleController.AddFirst(kube.KeyOf(o))
 		}
 	case *fleet.GitRepo:
 		budget := said(fleet.AnnotationDeletionBudget)
@@ -166,10 +166,10 @@ func (e *Engine) asks(old, changed kube.Object) {
 			e.deleter.Add(kube.Key{Namespace: o.Namespace})
 		}
 		if budget && old != nil {
-			e.status[table.KindGitRepo].wake(kube.KeyOf(o), true)
+			e.status[fleetstate.KindGitRepo].wake(kube.KeyOf(o), true)
 			_, own := e.table.Owned(kube.KeyOf(o))
 			for _, b := range own {
-				e.planer.Add(kube.KeyOf(b))
+				e.bundleController.Add(kube.KeyOf(b))
 			}
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
@@ -22,7 +22,7 @@ import (
 
 // again is when a Bundle continues that has more to write: at once, but after
 // whoever has waited meanwhile.
-var again = kube.Next{After: time.Millisecond}
+var again = kube.Result{After: time.Millisecond}
 
 // valuesRetry is when the values of a Bundle are looked for again that no watch
 // has announced.
@@ -36,10 +36,10 @@ const valuesRetry = 30 * time.Second
 //  4. report: tell the table; status follows from there
 //
 // It may run at any time and any number of times.
-func (e *Engine) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (e *Engine) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	b, ok := e.table.Bundle(key)
 	if ok && !e.cfg.Scope.Owns(b) {
-		return e.lookOn(b)
+		return e.observeForeign(b)
 	}
 	switch w := e.resume(key, b); {
 	case w != nil:
@@ -69,21 +69,21 @@ func (e *Engine) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error)
 func (e *Engine) gather(ctx context.Context, b *fleet.Bundle) (*snapshot, error) {
 	s := &snapshot{key: kube.KeyOf(b), bundle: b, moves: e.table.Moves()}
 	refused := e.sources.refusedOf(s.key)
-	if s.parts, s.kitErr = e.named(b); s.kitErr == nil {
-		s.kit, s.kitErr = e.kit(ctx, b) // before the clusters: their changes are judged by it
-		if err := e.gatherSources(ctx, s); s.kitErr == nil {
-			s.kitErr = err
+	if s.parts, s.compiledErr = e.named(b); s.compiledErr == nil {
+		s.compiled, s.compiledErr = e.compiled(ctx, b) // before the clusters: their changes are judged by it
+		if err := e.gatherSources(ctx, s); s.compiledErr == nil {
+			s.compiledErr = err
 		}
 	} else {
-		e.dropKit(s.key)
+		e.dropCompiled(s.key)
 	}
 	s.deployments, s.seen = e.table.Deployments(s.key)
 	e.checkCopies(s, refused)
 	e.candidates(s)
 	s.hold, s.restricted = e.held(s.key.Namespace)
 	s.replacing = e.replacingOf(b)
-	if s.kitErr != nil && !fault.IsPermanent(s.kitErr) && !fault.IsWait(s.kitErr) {
-		return nil, s.kitErr
+	if s.compiledErr != nil && !reconcile.IsTerminal(s.compiledErr) && !reconcile.IsRequeue(s.compiledErr) {
+		return nil, s.compiledErr
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -127,19 +127,19 @@ func (e *Engine) brake() (why string, restricted bool) {
 	return brake.Text(time.Time{}), false
 }
 
-// kit is the compiled Bundle, made anew only where the Bundle has changed. It
+// compiled is the compiled Bundle, made anew only where the Bundle has changed. It
 // costs one read where the Bundle has values.
-func (e *Engine) kit(ctx context.Context, b *fleet.Bundle) (*deployment.Kit, error) {
+func (e *Engine) compiled(ctx context.Context, b *fleet.Bundle) (*deployment.Compiled, error) {
 	key := kube.KeyOf(b)
 	e.mu.Lock()
 	entry := e.kits[key]
 	e.mu.Unlock()
 	if entry != nil {
-		if fits(entry.kit, b) {
-			return entry.kit, nil
+		if fits(entry.compiled, b) {
+			return entry.compiled, nil
 		}
 	}
-	next := &kitEntry{hash: b.Spec.ValuesHash}
+	next := &compiledEntry{hash: b.Spec.ValuesHash}
 	if next.hash != "" {
 		if entry != nil && entry.hash == next.hash {
 			next.values = entry.values
@@ -147,25 +147,25 @@ func (e *Engine) kit(ctx context.Context, b *fleet.Bundle) (*deployment.Kit, err
 			return nil, err
 		}
 	}
-	kit, err := deployment.NewKit(b, contentOf(b), next.values)
+	compiled, err := deployment.Compile(b, contentOf(b), next.values)
 	if err != nil {
-		e.dropKit(key)
+		e.dropCompiled(key)
 		return nil, err
 	}
-	next.kit = kit
+	next.compiled = compiled
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.kits[key] = next
-	return kit, nil
+	return compiled, nil
 }
 
 // fits tells whether a kit was made of a Bundle as it is now.
-func fits(kit *deployment.Kit, b *fleet.Bundle) bool {
-	old := kit.Bundle()
+func fits(compiled *deployment.Compiled, b *fleet.Bundle) bool {
+	old := compiled.Bundle()
 	return old.UID == b.UID && old.Generation == b.Generation && maps.Equal(old.Labels, b.Labels) && contentOf(old) == contentOf(b)
 }
 
-func (e *Engine) readValues(ctx context.Context, b *fleet.Bundle, entry *kitEntry) error {
+func (e *Engine) readValues(ctx context.Context, b *fleet.Bundle, entry *compiledEntry) error {
 	secret, err := e.secrets.Get(ctx, kube.KeyOf(b))
 	switch {
 	case kube.IsGone(err):
@@ -173,7 +173,7 @@ func (e *Engine) readValues(ctx context.Context, b *fleet.Bundle, entry *kitEntr
 	case err != nil:
 		return err
 	case secret.Type != fleet.SecretTypeBundleValues:
-		return fault.PermanentError("SecretTaken", fmt.Errorf(
+		return reconcile.TerminalError("SecretTaken", fmt.Errorf(
 			"values of the Bundle: Secret %q is of type %q, want %q", b.Name, secret.Type, fleet.SecretTypeBundleValues))
 	}
 	if options.BundleValuesHash(secret.Data) == b.Spec.ValuesHash {
@@ -182,15 +182,15 @@ func (e *Engine) readValues(ctx context.Context, b *fleet.Bundle, entry *kitEntr
 	return nil
 }
 
-func (e *Engine) dropKit(key kube.Key) {
+func (e *Engine) dropCompiled(key kube.Key) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.kits, key)
 }
 
-// lose notes that a deployment has to be written anew although its ids are
+// markStale notes that a deployment has to be written anew although its ids are
 // right: somebody else has changed it, or its values are gone.
-func (e *Engine) lose(key kube.Key) {
+func (e *Engine) markStale(key kube.Key) {
 	if bundle, _, ok := e.table.PairOf(key); ok && !e.mine(bundle) {
 		return
 	}
@@ -218,16 +218,16 @@ func (e *Engine) adopt(ctx context.Context, s *snapshot, d *decision) error {
 	if err != nil {
 		return fmt.Errorf("take over the Bundle: %w", err)
 	}
-	e.learn(got)
+	e.observe(got)
 	return nil
 }
 
-// learn takes in a Bundle as the API server answered it, before the watch
+// observe takes in a Bundle as the API server answered it, before the watch
 // brings it.
-func (e *Engine) learn(b *fleet.Bundle) {
-	slimBundle(b)
+func (e *Engine) observe(b *fleet.Bundle) {
+	stripBundle(b)
 	b.ManagedFields = nil
-	e.spread(e.table.SetBundle(b))
+	e.enqueue(e.table.SetBundle(b))
 }
 
 func (e *Engine) logFor(key kube.Key) *logrus.Entry {

@@ -14,7 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // Bundles whose resources are in a registry name them in spec.contentsId. The
@@ -43,7 +43,7 @@ func (e *Engine) checkCredential(b *fleet.Bundle) error {
 	if _, ok := e.cache.secrets.Get(credentialOf(b)); ok {
 		return nil
 	}
-	return fault.WaitError(reasonNoCredential, 0, fmt.Errorf(
+	return reconcile.RequeueError(reasonNoCredential, 0, fmt.Errorf(
 		"waits for Secret %q, which says in which registry the files are", b.Spec.ContentsID))
 }
 
@@ -62,7 +62,7 @@ func (e *Engine) ensureCredentials(ctx context.Context, s *snapshot, d *decision
 		return e.checkCredential(s.bundle)
 	}
 	outdated := slices.DeleteFunc(slices.Clone(d.pairs), func(p *pair) bool {
-		if p.place.Namespace == "" || p.effort == nothing && p.old == nil {
+		if p.place.Namespace == "" || p.write == nothing && p.old == nil {
 			return true
 		}
 		there, ok := e.cache.secrets.Get(kube.Key{Namespace: p.place.Namespace, Name: source.Name})
@@ -106,7 +106,7 @@ func (e *Engine) putCopy(ctx context.Context, key kube.Key, version string, data
 		return err
 	}
 	if there.Type != fleet.SecretTypeOCIStorage || there.Labels[fleet.LabelInternalSecret] != "true" {
-		return fault.PermanentError("SecretTaken", fmt.Errorf("there is a Secret %q of type %q, which is not Fleet's", key, there.Type))
+		return reconcile.TerminalError("SecretTaken", fmt.Errorf("there is a Secret %q of type %q, which is not Fleet's", key, there.Type))
 	}
 	want.ResourceVersion = there.ResourceVersion
 	_, err = e.secrets.Update(ctx, want)
@@ -139,8 +139,8 @@ func (e *Engine) onCredential(m *metav1.PartialObjectMetadata, gone bool) bool {
 // reconcileCredentials deletes the copies of a registry's Secret where no
 // deployment needs them, and what nobody needs any more in the registry itself,
 // together with its Secret.
-func (e *Engine) reconcileCredentials(ctx context.Context, id string) (kube.Next, error) {
-	var next kube.Next
+func (e *Engine) reconcileCredentials(ctx context.Context, id string) (kube.Result, error) {
+	var next kube.Result
 	var errs []error
 	holders := e.table.Holders(id)
 	for _, m := range e.cache.secrets.List("") {
@@ -193,7 +193,7 @@ func (e *Engine) dropCredential(ctx context.Context, m *metav1.PartialObjectMeta
 			return err
 		}
 		if err := e.deleteArtifact(ctx, secret); err != nil {
-			if fault.IsWait(err) {
+			if reconcile.IsRequeue(err) {
 				return err
 			}
 			e.log.WithField("content", m.Name).WithField("workspace", m.Namespace).WithField("error", err.Error()).Warn("artifact not deleted")

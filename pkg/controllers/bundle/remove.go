@@ -8,7 +8,7 @@ import (
 	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
@@ -21,11 +21,11 @@ const reasonDeleting = "Deleting"
 // remove withdraws all deployments of a Bundle that is being deleted, and lets
 // the Bundle go when they are gone. A person has asked for it, so there is no
 // pace; what is deleted with its namespace or its kind waits for a person.
-func (e *Engine) remove(ctx context.Context, b *fleet.Bundle) (kube.Next, error) {
+func (e *Engine) remove(ctx context.Context, b *fleet.Bundle) (kube.Result, error) {
 	key := kube.KeyOf(b)
 	e.release(key)
 	if !slices.Contains(b.Finalizers, fleet.FinalizerBundle) { // somebody else keeps it
-		e.spread(e.table.SetPlan(key, leavingPlan(b, "")))
+		e.enqueue(e.table.SetPlan(key, leavingPlan(b, "")))
 		return kube.Done, nil
 	}
 	d := e.deletions.of(b)
@@ -36,10 +36,10 @@ func (e *Engine) remove(ctx context.Context, b *fleet.Bundle) (kube.Next, error)
 		if d.state == held {
 			plan = heldPlan(b, d)
 		}
-		e.spread(e.table.SetPlan(key, plan))
+		e.enqueue(e.table.SetPlan(key, plan))
 		return kube.Done, nil
 	case kept:
-		e.spread(e.table.SetPlan(key, leavingPlan(b, "")))
+		e.enqueue(e.table.SetPlan(key, leavingPlan(b, "")))
 		return e.keep(ctx, b)
 	case ordered:
 	}
@@ -49,21 +49,21 @@ func (e *Engine) remove(ctx context.Context, b *fleet.Bundle) (kube.Next, error)
 	if reason == "" {
 		reason = why
 	}
-	e.spread(e.table.SetPlan(key, leavingPlan(b, reason))) // whatever fails: others wait until each was looked at
+	e.enqueue(e.table.SetPlan(key, leavingPlan(b, reason))) // whatever fails: others wait until each was looked at
 	switch {
 	case err != nil:
 		return kube.Done, err
 	case rest:
 		return again, nil
 	case !ok:
-		return kube.Next{After: recheck}, nil
+		return kube.Result{After: recheck}, nil
 	}
 	return kube.Done, e.letGo(ctx, b, len(remnants))
 }
 
 // leavingPlan is the plan of a Bundle that is being deleted.
-func leavingPlan(b *fleet.Bundle, withdrawing string) table.Plan {
-	return table.Plan{
+func leavingPlan(b *fleet.Bundle, withdrawing string) fleetstate.Plan {
+	return fleetstate.Plan{
 		Generation: b.Generation, Complete: true, Withdrawing: withdrawing, ResourcesDigest: b.Status.ResourcesSHA256Sum,
 		Problem: &summary.Problem{Reason: reasonDeleting, Message: "the Bundle is being deleted"},
 	}
@@ -82,7 +82,7 @@ func (e *Engine) dismiss(ctx context.Context, b *fleet.Bundle) (blocked string, 
 		if withdrawal.Read(bd).Order != "" || bd.DeletionTimestamp != nil {
 			continue
 		}
-		l := &leaver{cluster: cluster, bd: bd, reason: "the Bundle is being deleted"}
+		l := &staleDeployment{cluster: cluster, bd: bd, reason: "the Bundle is being deleted"}
 		action, why := e.judge(key, l, hold)
 		if l.action = action; action == withdrawal.Wait {
 			if blocked == "" || why < blocked {

@@ -91,7 +91,7 @@ func (s *snapshot) named() string {
 func (e *Engine) replacingOf(b *fleet.Bundle) replacing {
 	repo := e.judgedBy(b)
 	budget, _ := e.budget(repo, b.Namespace, withdrawal.BundleBudget) // an error is logged when something is judged
-	out := replacing{free: budget.Off(), owned: repo != nil, may: e.purse.mayReplace(kube.KeyOf(b))}
+	out := replacing{free: budget.Off(), owned: repo != nil, may: e.deletionBudget.mayReplace(kube.KeyOf(b))}
 	if repo != nil {
 		out.at = repo.Status.Commit
 	}
@@ -114,13 +114,13 @@ func (e *Engine) noteReplaced(s *snapshot, d *decision) {
 	if d.frozen {
 		return
 	}
-	if e.purse.replaces(s.key, d.replaced, s.replacing.at, e.now()) && s.replacing.owned {
+	if e.deletionBudget.replaces(s.key, d.replaced, s.replacing.at, e.now()) && s.replacing.owned {
 		e.pruner.AddAfter(ownerOf(s.bundle), collect)
 	}
 }
 
 // lostWith are the precious objects that go with a release that is replaced. See
-// table.Lost.
+// fleetstate.Lost.
 func (e *Engine) lostWith(l *replaced, repo kube.Key, leaves func(kube.Key) bool) (things []withdrawal.Thing, undecided bool) {
 	if things = withdrawal.ReplacedThings(l.cluster.String(), l.bd); len(things) == 0 {
 		return nil, false
@@ -133,14 +133,14 @@ func (e *Engine) permit(key kube.Key, list []*replaced) {
 	if len(list) == 0 {
 		return
 	}
-	e.purse.permit(key, list)
-	e.planer.AddFirst(key)
+	e.deletionBudget.permit(key, list)
+	e.bundleController.AddFirst(key)
 }
 
 // replaces takes in which deployments of a Bundle replace their release, and
 // reports whether there are others to be judged than before. What was permitted
 // and is not wanted any more is judged anew when it is wanted again.
-func (p *purse) replaces(key kube.Key, all []*replaced, at string, now time.Time) bool {
+func (p *deletionBudget) replaces(key kube.Key, all []*replaced, at string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	old := p.replaced[key]
@@ -175,7 +175,7 @@ func (p *purse) replaces(key kube.Key, all []*replaced, at string, now time.Time
 }
 
 // mayReplace are the releases that deployments of a Bundle may get, by Cluster.
-func (p *purse) mayReplace(key kube.Key) map[kube.Key]release.ID {
+func (p *deletionBudget) mayReplace(key kube.Key) map[kube.Key]release.ID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r := p.replaced[key]; r != nil {
@@ -186,7 +186,7 @@ func (p *purse) mayReplace(key kube.Key) map[kube.Key]release.ID {
 
 // open are the deployments of a Bundle whose replacement is to be judged, or is
 // held. What is returned is not changed any more.
-func (p *purse) open(key kube.Key) *replacements {
+func (p *deletionBudget) open(key kube.Key) *replacements {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r := p.replaced[key]; r != nil {
@@ -196,7 +196,7 @@ func (p *purse) open(key kube.Key) *replacements {
 }
 
 // permit lets deployments replace their releases.
-func (p *purse) permit(key kube.Key, list []*replaced) {
+func (p *deletionBudget) permit(key kube.Key, list []*replaced) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.replaced[key]
@@ -214,7 +214,7 @@ func (p *purse) permit(key kube.Key, list []*replaced) {
 // pay notes that the releases of a Bundle were replaced without an approval by a
 // change that began at since. It is forgotten when it is part of no change that is
 // still to be judged.
-func (p *purse) pay(repo kube.Key, bundle string, since, now time.Time) {
+func (p *deletionBudget) pay(repo kube.Key, bundle string, since, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.paid[repo] == nil {
@@ -233,7 +233,7 @@ func (p *purse) pay(repo kube.Key, bundle string, since, now time.Time) {
 
 // paidFor are the Bundles whose releases were replaced without an approval by the
 // change that began at since.
-func (p *purse) paidFor(repo kube.Key, since time.Time) []string {
+func (p *deletionBudget) paidFor(repo kube.Key, since time.Time) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var out []string

@@ -112,9 +112,9 @@ func TestAgentMoves(t *testing.T) {
 
 // What was permitted stays so while it is wanted, and is judged anew when it is
 // wanted again.
-func TestPurseReplaces(t *testing.T) {
+func TestBudgetReplaces(t *testing.T) {
 	now := time.Date(2026, 8, 24, 14, 0, 0, 0, time.UTC)
-	key, p := kube.Key{Namespace: "w", Name: "a"}, newPurse()
+	key, p := kube.Key{Namespace: "w", Name: "a"}, newDeletionBudget()
 	one := func(cluster, to string) *replaced {
 		return &replaced{withdrawal.Replacement{To: idOf(to)}, kube.Key{Namespace: "w", Name: cluster}, &fleet.BundleDeployment{}}
 	}

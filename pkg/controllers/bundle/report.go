@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
@@ -29,8 +29,8 @@ func (e *Engine) reportBundle(ctx context.Context, key kube.Key) (int, error) {
 	}
 	status := summary.BundleStatus(&b.Status, facts, e.now())
 	status.Conditions = e.accept(status.Conditions, accepted)
-	status.Conditions = e.sayHeld(status.Conditions, table.Subject{Kind: table.KindBundle, Key: key}, b.Generation)
-	if e.status[table.KindBundle].done(key, b.Status, status) {
+	status.Conditions = e.sayHeld(status.Conditions, fleetstate.Subject{Kind: fleetstate.KindBundle, Key: key}, b.Generation)
+	if e.status[fleetstate.KindBundle].done(key, b.Status, status) {
 		return 0, nil
 	}
 	changed := shallow(b)
@@ -42,13 +42,13 @@ func (e *Engine) reportBundle(ctx context.Context, key kube.Key) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	e.status[table.KindBundle].answered(key, got.Status, status)
-	e.learn(got)
-	if news := newlyFalse(b.Status.Conditions, status.Conditions, fleet.ConditionAccepted); news != nil {
-		e.events.Event(got, kube.Warning, news.Reason, news.Message)
+	e.status[fleetstate.KindBundle].answered(key, got.Status, status)
+	e.observe(got)
+	if delta := newlyFalse(b.Status.Conditions, status.Conditions, fleet.ConditionAccepted); delta != nil {
+		e.events.Event(got, kube.Warning, delta.Reason, delta.Message)
 	}
-	if news := newlyUnrendered(b.Status.Conditions, status.Conditions); news != nil {
-		e.events.Event(got, kube.Warning, news.Reason, news.Message)
+	if delta := newlyUnrendered(b.Status.Conditions, status.Conditions); delta != nil {
+		e.events.Event(got, kube.Warning, delta.Reason, delta.Message)
 	}
 	return size(status), nil
 }
@@ -109,13 +109,13 @@ func (e *Engine) reportRepo(ctx context.Context, key kube.Key) (int, error) {
 	if repo.DeletionTimestamp == nil { // else it only says that its deletion is held
 		status = summary.GitRepoStatus(repo, sources, e.now())
 	}
-	status.Conditions = e.sayHeld(status.Conditions, table.Subject{Kind: table.KindGitRepo, Key: key}, repo.Generation)
+	status.Conditions = e.sayHeld(status.Conditions, fleetstate.Subject{Kind: fleetstate.KindGitRepo, Key: key}, repo.Generation)
 	status.Conditions = e.sayBudget(status.Conditions, repo, e.sharedBudget(repo.Namespace))
 	becomes := condition.IsTrue(status.Conditions, fleet.ConditionReady) && !condition.IsTrue(repo.Status.Conditions, fleet.ConditionReady)
 	if becomes && (!fresh || !e.shows(repo)) {
 		return 0, nil
 	}
-	if e.status[table.KindGitRepo].done(key, repo.Status, status) {
+	if e.status[fleetstate.KindGitRepo].done(key, repo.Status, status) {
 		return 0, nil
 	}
 	changed := *repo
@@ -127,14 +127,14 @@ func (e *Engine) reportRepo(ctx context.Context, key kube.Key) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	e.status[table.KindGitRepo].answered(key, got.Status, status)
+	e.status[fleetstate.KindGitRepo].answered(key, got.Status, status)
 	got.ManagedFields = nil
-	e.spread(e.table.SetRepo(got))
-	if news := newlyFalse(repo.Status.Conditions, status.Conditions, fleet.ConditionDeletionBudget); news != nil {
-		e.events.Event(got, kube.Warning, news.Reason, news.Message)
+	e.enqueue(e.table.SetRepo(got))
+	if delta := newlyFalse(repo.Status.Conditions, status.Conditions, fleet.ConditionDeletionBudget); delta != nil {
+		e.events.Event(got, kube.Warning, delta.Reason, delta.Message)
 	}
-	if news := newlyUnrendered(repo.Status.Conditions, status.Conditions); news != nil {
-		e.events.Event(got, kube.Warning, news.Reason, news.Message)
+	if delta := newlyUnrendered(repo.Status.Conditions, status.Conditions); delta != nil {
+		e.events.Event(got, kube.Warning, delta.Reason, delta.Message)
 	}
 	return size(status), nil
 }
@@ -147,7 +147,7 @@ func (e *Engine) reportCluster(ctx context.Context, key kube.Key) (int, error) {
 	}
 	status := summary.ClusterStatus(c, facts, e.now())
 	status.Conditions = condition.Remove(status.Conditions, fleet.ConditionAccepted) // of an earlier version, which did not act on all fields
-	if e.status[table.KindCluster].done(key, c.Status, status) {
+	if e.status[fleetstate.KindCluster].done(key, c.Status, status) {
 		return 0, nil
 	}
 	changed := *c
@@ -159,10 +159,10 @@ func (e *Engine) reportCluster(ctx context.Context, key kube.Key) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	e.status[table.KindCluster].answered(key, got.Status, status)
-	e.learnCluster(got)
-	if news := newlyFalse(c.Status.Conditions, status.Conditions, fleet.ConditionAccepted); news != nil {
-		e.events.Event(got, kube.Warning, news.Reason, news.Message)
+	e.status[fleetstate.KindCluster].answered(key, got.Status, status)
+	e.observeCluster(got)
+	if delta := newlyFalse(c.Status.Conditions, status.Conditions, fleet.ConditionAccepted); delta != nil {
+		e.events.Event(got, kube.Warning, delta.Reason, delta.Message)
 	}
 	return size(status), nil
 }
@@ -174,7 +174,7 @@ func (e *Engine) reportGroup(ctx context.Context, key kube.Key) (int, error) {
 		return 0, nil
 	}
 	status := summary.GroupStatus(g, members, e.now())
-	if e.status[table.KindGroup].done(key, g.Status, status) {
+	if e.status[fleetstate.KindGroup].done(key, g.Status, status) {
 		return 0, nil
 	}
 	changed := *g
@@ -186,10 +186,10 @@ func (e *Engine) reportGroup(ctx context.Context, key kube.Key) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	e.status[table.KindGroup].answered(key, got.Status, status)
+	e.status[fleetstate.KindGroup].answered(key, got.Status, status)
 	got.ManagedFields = nil
-	news, changes := e.table.SetGroup(got)
-	e.spread(news)
+	delta, changes := e.table.SetGroup(got)
+	e.enqueue(delta)
 	for _, change := range changes {
 		e.retarget(key.Namespace, change)
 	}

@@ -27,8 +27,8 @@ const (
 // A pace is how long news of passing states are collected before they are
 // written.
 type pace struct {
-	settle   time.Duration // since the last news
-	patience time.Duration // since the first, whatever comes after it
+	settle  time.Duration // since the last news
+	timeout time.Duration // since the first, whatever comes after it
 	// spare limits how many passing states of all objects are written before
 	// their patience ends: so many at once, and one more a second. 0 is no limit.
 	spare int
@@ -37,7 +37,7 @@ type pace struct {
 // A reporter writes the status of one kind of object: a final state at once,
 // passing states at its pace and at most once in a window.
 type reporter struct {
-	loop *kube.Loop
+	loop *kube.Controller
 	now  func() time.Time
 	pace pace
 
@@ -75,9 +75,9 @@ func (w *written) endings(now time.Time) float64 {
 // wrote, 0 for nothing.
 func newReporter(name string, p pace, now func() time.Time, write func(context.Context, kube.Key) (int, error)) *reporter {
 	r := &reporter{now: now, pace: p, last: map[kube.Key]written{}, spare: float64(p.spare), at: now()}
-	r.loop = kube.NewLoop(name, statusWriters, func(ctx context.Context, key kube.Key) (kube.Next, error) {
+	r.loop = kube.NewController(name, statusWriters, func(ctx context.Context, key kube.Key) (kube.Result, error) {
 		if left := r.look(key); left > 0 {
-			return kube.Next{After: left}, nil
+			return kube.Result{After: left}, nil
 		}
 		n, err := write(ctx, key)
 		switch {
@@ -127,7 +127,7 @@ func (r *reporter) left(w written) time.Duration {
 	case w.final || w.first.IsZero():
 		return closed
 	}
-	settled := min(r.pace.settle-now.Sub(w.latest), r.pace.patience-now.Sub(w.first))
+	settled := min(r.pace.settle-now.Sub(w.latest), r.pace.timeout-now.Sub(w.first))
 	return max(closed, settled)
 }
 
@@ -142,7 +142,7 @@ func (r *reporter) look(key kube.Key) time.Duration {
 		return left
 	}
 	w.spent = false
-	if !w.urgent && !w.final && r.now().Sub(w.first) < r.pace.patience {
+	if !w.urgent && !w.final && r.now().Sub(w.first) < r.pace.timeout {
 		left := r.take()
 		if left > 0 {
 			return left

@@ -14,7 +14,7 @@ import (
 
 func TestReporterWindow(t *testing.T) {
 	now := time.Date(2026, 8, 24, 14, 0, 0, 0, time.UTC)
-	r := newReporter("test", pace{settle: 10 * time.Millisecond, patience: 10 * time.Millisecond}, func() time.Time { return now }, nil)
+	r := newReporter("test", pace{settle: 10 * time.Millisecond, timeout: 10 * time.Millisecond}, func() time.Time { return now }, nil)
 	key := kube.Key{Name: "x"}
 	if left := r.ask(key, false); left != 10*time.Millisecond {
 		t.Errorf("the first news waits for others for %s", left)
@@ -70,7 +70,7 @@ func TestReporterWindow(t *testing.T) {
 // waited for long enough, and few at a time.
 func TestReporterPace(t *testing.T) {
 	now := time.Date(2026, 8, 24, 14, 0, 0, 0, time.UTC)
-	r := newReporter("test", pace{settle: time.Second, patience: 5 * time.Second, spare: 2}, func() time.Time { return now }, nil)
+	r := newReporter("test", pace{settle: time.Second, timeout: 5 * time.Second, spare: 2}, func() time.Time { return now }, nil)
 	key := func(n int) kube.Key { return kube.Key{Name: string(rune('a' + n))} }
 	look := func(n int, want time.Duration, why string) {
 		t.Helper()
@@ -133,7 +133,7 @@ func TestDiets(t *testing.T) {
 	b.Spec.Resources = []fleet.BundleResource{{Name: "a.yaml", Content: "x"}}
 	want := content.ID(content.Manifest{Resources: b.Spec.Resources})
 	for range 2 { // caches do it twice
-		slimBundle(b)
+		stripBundle(b)
 		b.ManagedFields = nil
 		if id := contentOf(b); id != want || b.Spec.Resources != nil {
 			t.Errorf("id %s, want %s", id, want)
@@ -145,7 +145,7 @@ func TestDiets(t *testing.T) {
 		bd.Spec.Options.DefaultNamespace, bd.Spec.Options.ServiceAccount = "x", "y"
 		bd.Spec.Options.Helm = &fleet.HelmOptions{ReleaseName: "r", Chart: "c"}
 		bd.Status.Resources = []fleet.BundleDeploymentResource{{Kind: "Service", Name: "a", CreatedAt: metav1.Now()}}
-		e.slimDeployment(bd)
+		e.stripDeployment(bd)
 		return bd
 	}
 	x, y := made(), made()

@@ -83,11 +83,11 @@ func (s *slots) drain() {
 	}
 }
 
-// A turn is what one Bundle writes before others have theirs: as much as begins
+// A batchTurn is what one Bundle writes before others have theirs: as much as begins
 // within a slice of time, through the engine's slots. It may be given another
 // slice while answers are still to come: waiting for the slowest of them after
 // each slice would leave the slots empty where answers take longer than a slice.
-type turn struct {
+type batchTurn struct {
 	slots *slots
 	until time.Time
 	wg    sync.WaitGroup
@@ -96,18 +96,18 @@ type turn struct {
 	answers []func() error // that came and were not looked at
 }
 
-func (s *slots) turn() *turn { return &turn{slots: s, until: s.now().Add(slice)} }
+func (s *slots) turn() *batchTurn { return &batchTurn{slots: s, until: s.now().Add(slice)} }
 
 // renew begins another slice.
-func (t *turn) renew() { t.until = t.slots.now().Add(slice) }
+func (t *batchTurn) renew() { t.until = t.slots.now().Add(slice) }
 
 // over tells that nothing more may begin.
-func (t *turn) over() bool { return t.slots.now().After(t.until) }
+func (t *batchTurn) over() bool { return t.slots.now().After(t.until) }
 
 // write does a write when there is a slot for it, without waiting for its
 // answer. after, where not nil, is told the answer by look or wait; what it
 // returns is the turn's error.
-func (t *turn) write(do func() error, after func(error) error) {
+func (t *batchTurn) write(do func() error, after func(error) error) {
 	t.slots.enter()
 	t.wg.Go(func() {
 		err := t.slots.through(do)
@@ -123,7 +123,7 @@ func (t *turn) write(do func() error, after func(error) error) {
 }
 
 // look takes in the answers that have come.
-func (t *turn) look() error {
+func (t *batchTurn) look() error {
 	t.mu.Lock()
 	answers := t.answers
 	t.answers = nil
@@ -138,7 +138,7 @@ func (t *turn) look() error {
 }
 
 // wait waits for all answers and takes them in.
-func (t *turn) wait() error {
+func (t *batchTurn) wait() error {
 	t.wg.Wait()
 	return t.look()
 }
@@ -154,13 +154,13 @@ func newBatch(size int) batch {
 	return make(batch, size)
 }
 
-func (b batch) enter(e effort) {
+func (b batch) enter(e writeKind) {
 	if b != nil && e == create {
 		b <- struct{}{}
 	}
 }
 
-func (b batch) leave(e effort) {
+func (b batch) leave(e writeKind) {
 	if b != nil && e == create {
 		<-b
 	}

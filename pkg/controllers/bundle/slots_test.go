@@ -83,10 +83,10 @@ func TestSlotsWait(t *testing.T) {
 func TestTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := newSlots(time.Now).turn()
-		var told []string
+		var reported []string
 		write := func(name string, takes time.Duration, err error) {
 			turn.write(func() error { time.Sleep(takes); return err }, func(err error) error {
-				told = append(told, name)
+				reported = append(reported, name)
 				return err
 			})
 		}
@@ -107,7 +107,7 @@ func TestTurn(t *testing.T) {
 		if err := turn.wait(); err != nil {
 			t.Errorf("an error is told once, got %v", err)
 		}
-		if diff := cmp.Diff([]string{"quick", "last", "slow"}, told); diff != "" {
+		if diff := cmp.Diff([]string{"quick", "last", "slow"}, reported); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -125,7 +125,7 @@ func TestBatch(t *testing.T) {
 	b.leave(replace)
 	b.leave(create)
 	b.enter(create)
-	for _, e := range []effort{create, replace} {
+	for _, e := range []writeKind{create, replace} {
 		newBatch(0).enter(e) // no limit: waits for nobody
 		newBatch(0).leave(e)
 	}

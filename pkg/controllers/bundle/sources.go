@@ -147,7 +147,7 @@ func (s *sources) watch(namespace string) {
 		if kind == deployment.KindConfigMap {
 			gvk.Kind = "ConfigMap"
 		}
-		cache := kube.NewMetaCache(s.client, gvk, w, slimSource)
+		cache := kube.NewMetaCache(s.client, gvk, w, stripSource)
 		cache.OnError(func(error) {}) // tried again by the cache
 		cache.OnChange(func(old, changed *metav1.PartialObjectMetadata) { s.changed(kind, old, changed) })
 		ctx := s.ctx
@@ -155,7 +155,7 @@ func (s *sources) watch(namespace string) {
 	}
 }
 
-func slimSource(m *metav1.PartialObjectMetadata) {
+func stripSource(m *metav1.PartialObjectMetadata) {
 	m.Labels, m.Annotations, m.OwnerReferences, m.Finalizers = nil, nil, nil, nil
 }
 
@@ -193,8 +193,8 @@ func (s *sources) same(namespace string, were map[deployment.Source]string) bool
 	return true
 }
 
-// learn notes what was read of a source that somebody uses.
-func (s *sources) learn(key sourceKey, f fact) {
+// observe notes what was read of a source that somebody uses.
+func (s *sources) observe(key sourceKey, f fact) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.users[key]) > 0 {

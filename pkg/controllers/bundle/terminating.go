@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
@@ -80,7 +80,7 @@ func (d *deletions) forget(uid types.UID) {
 //  2. decide: withdrawal.Origin, withdrawal.Guard, withdrawal.JudgeUnordered (pure)
 //  3. apply:  the list of what is held, on the namespace, and on each protected
 //     Bundle; the Bundles' own loop does the rest
-func (e *Engine) reconcileDeletions(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (e *Engine) reconcileDeletions(ctx context.Context, key kube.Key) (kube.Result, error) {
 	workspace := key.Namespace
 	if !e.cfg.Scope.Holds(workspace) {
 		return kube.Done, nil
@@ -95,7 +95,7 @@ func (e *Engine) reconcileDeletions(ctx context.Context, key kube.Key) (kube.Nex
 	}
 	open, guarded, why := e.unordered(open, origins)
 	if len(open)+len(guarded) > 0 && !e.table.Settled() { // before, what other Bundles claim is not known
-		return kube.Next{After: collect}, nil
+		return kube.Result{After: collect}, nil
 	}
 	next, err := e.guard(ctx, guarded)
 	if err != nil {
@@ -122,7 +122,7 @@ func (e *Engine) reconcileDeletions(ctx context.Context, key kube.Key) (kube.Nex
 			return kube.Done, err
 		}
 		e.decideDeletions(waits, deletion{state: held, reason: why, message: v.Message(approvalOf(workspace, v.Hash))})
-		return kube.Next{After: heldAgain}, nil
+		return kube.Result{After: heldAgain}, nil
 	}
 	return next, e.listHeld(ctx, workspace, "", false)
 }
@@ -187,7 +187,7 @@ func ownerKind(b *fleet.Bundle) string {
 	case b.Labels[fleet.LabelHelmOpName] != "":
 		return "HelmOp"
 	case b.Labels[fleet.LabelRepoName] != "":
-		return table.KindGitRepo
+		return fleetstate.KindGitRepo
 	}
 	return ""
 }
@@ -258,8 +258,8 @@ func (e *Engine) removedWith(b *fleet.Bundle, leaving map[kube.Key]bool) (item w
 func (e *Engine) decideDeletions(list []*fleet.Bundle, d deletion) {
 	for _, b := range list {
 		if e.deletions.set(b, d) {
-			e.planer.AddFirst(kube.KeyOf(b))
-			e.status[table.KindBundle].wake(kube.KeyOf(b), true)
+			e.bundleController.AddFirst(kube.KeyOf(b))
+			e.status[fleetstate.KindBundle].wake(kube.KeyOf(b), true)
 		}
 	}
 }
@@ -300,7 +300,7 @@ func (e *Engine) listHeld(ctx context.Context, workspace, text string, done bool
 }
 
 // heldPlan is the plan of a Bundle that is being deleted and waits for a person.
-func heldPlan(b *fleet.Bundle, d deletion) table.Plan {
+func heldPlan(b *fleet.Bundle, d deletion) fleetstate.Plan {
 	p := leavingPlan(b, "")
 	p.Problem = &summary.Problem{Reason: fleet.ReasonDeletionHeld, Message: d.reason + ": what is deployed stays until a person decides"}
 	return p
@@ -323,7 +323,7 @@ func (e *Engine) sayDeletionHeld(list []fleet.Condition, b *fleet.Bundle) []flee
 
 // keep lets a Bundle go and leaves its deployments as they are. They bear a mark,
 // without which the manager would order them to leave for want of their Bundle.
-func (e *Engine) keep(ctx context.Context, b *fleet.Bundle) (kube.Next, error) {
+func (e *Engine) keep(ctx context.Context, b *fleet.Bundle) (kube.Result, error) {
 	deployments, _ := e.table.Deployments(kube.KeyOf(b))
 	turn, rest := e.slots.turn(), false
 	for _, bd := range deployments {
@@ -357,8 +357,8 @@ func (e *Engine) markKept(ctx context.Context, bd *fleet.BundleDeployment) error
 	if err != nil {
 		return fmt.Errorf("keep deployment %q: %w", kube.KeyOf(bd), err)
 	}
-	e.slimDeployment(got)
-	e.spread(e.table.SetDeployment(got))
+	e.stripDeployment(got)
+	e.enqueue(e.table.SetDeployment(got))
 	return nil
 }
 

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
@@ -111,7 +111,7 @@ func deletedBundle(t *testing.T, at time.Time, scene func(*apiServer, *fleet.Bun
 	e.withAgent(fleet.ProtocolVersion)
 	e.table.SetBundle(b)
 	e.table.SetDeployment(bd)
-	e.table.SetPlan(kube.KeyOf(b), table.Plan{Complete: true})
+	e.table.SetPlan(kube.KeyOf(b), fleetstate.Plan{Complete: true})
 	e.table.Settle()
 	return e, s, b
 }

@@ -24,9 +24,9 @@ const orphanGrace = 10 * time.Minute
 // withdraw orders the deployments to leave that are not wanted any more, within
 // the deletion budget, at the pace at which a mistake can still be undone, or at
 // once what a person has approved. What was ordered already is the leaver's.
-func (e *Engine) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.Next, error) {
+func (e *Engine) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.Result, error) {
 	e.wait(s.key, true) // before judging: news in between must not be lost
-	var open, kept, ordered []*leaver
+	var open, kept, ordered []*staleDeployment
 	for _, l := range d.leaving {
 		switch {
 		case withdrawal.Read(l.bd).Order != "":
@@ -38,7 +38,7 @@ func (e *Engine) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.N
 			open = append(open, l)
 		}
 	}
-	free, approved, again, err := e.afford(ctx, s, open)
+	free, approved, again, err := e.withinBudget(ctx, s, open)
 	if err != nil {
 		return kube.Done, err
 	}
@@ -56,12 +56,12 @@ func (e *Engine) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.N
 			return kube.Done, err
 		}
 	}
-	return kube.Next{After: again}, nil
+	return kube.Result{After: again}, nil
 }
 
 // ready are those of the deployments on their way out that nothing has to come
 // before, and whether there are others.
-func (e *Engine) ready(s *snapshot, list []*leaver) (ready []*leaver, blocked bool) {
+func (e *Engine) ready(s *snapshot, list []*staleDeployment) (ready []*staleDeployment, blocked bool) {
 	for _, l := range list {
 		if l.action, _ = e.judge(s.key, l, s.hold); l.action == withdrawal.Wait {
 			blocked = true
@@ -81,7 +81,7 @@ func sooner(a, b time.Duration) time.Duration {
 }
 
 // judge decides what is next for a deployment that is not wanted.
-func (e *Engine) judge(bundle kube.Key, l *leaver, hold string) (withdrawal.Action, string) {
+func (e *Engine) judge(bundle kube.Key, l *staleDeployment, hold string) (withdrawal.Action, string) {
 	f := withdrawal.Read(l.bd)
 	agent, known := e.table.AgentOf(l.cluster)
 	f.Orphaned = !known
@@ -128,13 +128,13 @@ func (e *Engine) release(key kube.Key) {
 		waits := e.waiting[sibling]
 		e.mu.Unlock()
 		if waits {
-			e.planer.Add(sibling)
+			e.bundleController.Add(sibling)
 		}
 	}
 }
 
 // order carries out what judge decided: it marks a deployment, or deletes it.
-func (e *Engine) order(ctx context.Context, bundle kube.Key, l *leaver) error {
+func (e *Engine) order(ctx context.Context, bundle kube.Key, l *staleDeployment) error {
 	log := e.logFor(bundle).WithField("cluster", l.cluster.String()).WithField("reason", l.reason)
 	if l.action == withdrawal.Delete {
 		if err := e.erase(ctx, l.bd); err != nil {
@@ -156,8 +156,8 @@ func (e *Engine) order(ctx context.Context, bundle kube.Key, l *leaver) error {
 	if err != nil {
 		return fmt.Errorf("withdraw from cluster %q: %w", l.cluster, err)
 	}
-	e.slimDeployment(got)
-	e.spread(e.table.SetDeployment(got))
+	e.stripDeployment(got)
+	e.enqueue(e.table.SetDeployment(got))
 	log.Info("deployment withdrawn")
 	return nil
 }
@@ -209,7 +209,7 @@ func (e *Engine) eraseSecret(ctx context.Context, key kube.Key, erased types.UID
 // reconcileLeaving looks after one deployment on its way out: it strips the
 // reference's finalizer, deletes what an agent has uninstalled, and orders to
 // leave what has lost its Bundle.
-func (e *Engine) reconcileLeaving(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (e *Engine) reconcileLeaving(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if e.elsewhere(key) {
 		return kube.Done, nil
 	}
@@ -222,7 +222,7 @@ func (e *Engine) reconcileLeaving(ctx context.Context, key kube.Key) (kube.Next,
 		return kube.Done, e.unlock(ctx, bd)
 	}
 	bundle, cluster, _ := e.table.PairOf(key)
-	l := &leaver{cluster: cluster, bd: bd, reason: "uninstalled as ordered"}
+	l := &staleDeployment{cluster: cluster, bd: bd, reason: "uninstalled as ordered"}
 	if withdrawal.Read(bd).Order == "" {
 		return e.orphan(ctx, bundle, l)
 	}
@@ -254,7 +254,7 @@ func (e *Engine) unlock(ctx context.Context, bd *fleet.BundleDeployment) error {
 // orphan orders a deployment to leave whose Bundle has been gone, without our
 // finalizer having been asked, for 10 minutes. That nothing is in the cache is
 // not enough.
-func (e *Engine) orphan(ctx context.Context, bundle kube.Key, l *leaver) (kube.Next, error) {
+func (e *Engine) orphan(ctx context.Context, bundle kube.Key, l *staleDeployment) (kube.Result, error) {
 	key := kube.KeyOf(l.bd)
 	_, alive := e.table.Bundle(bundle)
 	_, known := e.table.AgentOf(l.cluster)
@@ -267,21 +267,21 @@ func (e *Engine) orphan(ctx context.Context, bundle kube.Key, l *leaver) (kube.N
 	}
 	since := e.setOrphan(key, true)
 	if left := orphanGrace - e.now().Sub(since); left > 0 {
-		return kube.Next{After: left}, nil
+		return kube.Result{After: left}, nil
 	}
 	if _, err := e.bundles.Get(ctx, bundle); !kube.IsGone(err) {
-		return kube.Next{After: orphanGrace}, err
+		return kube.Result{After: orphanGrace}, err
 	}
 	if why, _ := e.held(bundle.Namespace); why != "" {
-		return kube.Next{After: orphanGrace}, nil
+		return kube.Result{After: orphanGrace}, nil
 	}
 	why, err := e.bundleLost(ctx, bundle, l.bd.CreationTimestamp.Time)
 	if err != nil || why != "" {
-		return kube.Next{After: orphanGrace}, err
+		return kube.Result{After: orphanGrace}, err
 	}
 	l.reason = "its Bundle is gone"
 	if l.action, _ = e.judge(bundle, l, ""); l.action == withdrawal.Wait {
-		return kube.Next{After: orphanGrace}, nil
+		return kube.Result{After: orphanGrace}, nil
 	}
 	return kube.Done, e.order(ctx, bundle, l)
 }
@@ -311,14 +311,14 @@ func (e *Engine) sweepSecrets() {
 			continue
 		}
 		if _, ok := e.table.Deployment(key); !ok {
-			e.leaver.AddAfter(key, max(time.Millisecond, orphanGrace-e.now().Sub(s.CreationTimestamp.Time)))
+			e.deletionController.AddAfter(key, max(time.Millisecond, orphanGrace-e.now().Sub(s.CreationTimestamp.Time)))
 		}
 	}
 	for _, bd := range e.table.All() {
 		if _, ok := e.cache.secrets.Get(kube.KeyOf(bd)); !ok && bd.Spec.ValuesHash != "" {
-			e.lose(kube.KeyOf(bd))
+			e.markStale(kube.KeyOf(bd))
 			if key, _, ok := e.table.PairOf(kube.KeyOf(bd)); ok {
-				e.planer.Add(key)
+				e.bundleController.Add(key)
 			}
 		}
 	}

@@ -122,7 +122,7 @@ func (e *Engine) withAgent(protocol int) {
 		c.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: manager, Subresource: "status", Time: &at,
 			FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:agent":{"f:lastSeen":{}}}}`)}}
 	}
-	e.learnCluster(c)
+	e.observeCluster(c)
 }
 
 // deploymentOf is the deployment of Bundle "ws/web" on that Cluster.
@@ -155,7 +155,7 @@ func TestJudgeByProtocol(t *testing.T) {
 			now := start
 			e, _ := engineAt(t, &now)
 			e.withAgent(c.protocol)
-			l := &leaver{cluster: kube.Key{Namespace: "ws", Name: "c1"}, bd: deploymentOf(c.applied)}
+			l := &staleDeployment{cluster: kube.Key{Namespace: "ws", Name: "c1"}, bd: deploymentOf(c.applied)}
 			if got, why := e.judge(kube.Key{Namespace: "ws", Name: "web"}, l, ""); got != c.want {
 				t.Errorf("%s: got %d (%s), want %d", c.why, got, why, c.want)
 			}

@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // secretUses are what Secrets of a namespace are for on the management cluster.
@@ -28,13 +28,13 @@ func withheldError(reasons []string) error {
 	if len(reasons) > 1 {
 		text = fmt.Sprintf("%s (and %d more)", text, len(reasons)-1)
 	}
-	return fault.PermanentError(deployment.ReasonWithheld, errors.New("downstreamResources: "+text))
+	return reconcile.TerminalError(deployment.ReasonWithheld, errors.New("downstreamResources: "+text))
 }
 
 // refuses reports whether the Bundle of a deployment names a source that may
 // not go along.
 func (e *Engine) refuses(bd *fleet.BundleDeployment, one deployment.Source) bool {
-	bundle, ok := table.BundleOf(bd)
+	bundle, ok := fleetstate.BundleOf(bd)
 	return ok && slices.Contains(e.sources.refusedOf(bundle), one)
 }
 
@@ -47,7 +47,7 @@ func (e *Engine) checkCopies(s *snapshot, before []deployment.Source) {
 			continue
 		}
 		for _, bd := range s.deployments {
-			e.porter.Add(portKey(bd.Namespace, one))
+			e.copyController.Add(portKey(bd.Namespace, one))
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // TestWithheldSources: what a Bundle names is judged with what its namespace uses
@@ -40,7 +40,7 @@ func TestWithheldSources(t *testing.T) {
 		}
 	}
 	err := withheldError([]string{"a", "b", "c"})
-	if fault.ReasonOf(err) != deployment.ReasonWithheld || err.Error() != "downstreamResources: a (and 2 more)" {
+	if reconcile.ReasonOf(err) != deployment.ReasonWithheld || err.Error() != "downstreamResources: a (and 2 more)" {
 		t.Errorf("got %v", err)
 	}
 }

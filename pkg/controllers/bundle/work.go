@@ -6,7 +6,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // lateRetry is when templates are tried again that took too long.
@@ -19,21 +19,21 @@ type work struct {
 	*snapshot
 	*decision
 	resumed  bool
-	turn     *turn // nil before the first
-	creating batch // of which so many are under way
+	turn     *batchTurn // nil before the first
+	creating batch      // of which so many are under way
 }
 
 // carryOut writes a slice of a decision, and what is left of it in turns of
 // their own. Withdrawals come last.
-func (e *Engine) carryOut(ctx context.Context, w *work) (kube.Next, error) {
+func (e *Engine) carryOut(ctx context.Context, w *work) (kube.Result, error) {
 	rest, err := e.apply(ctx, w)
-	if fault.IsPermanent(err) {
+	if reconcile.IsTerminal(err) {
 		w.plan.Problem = problemOf(err)
 	}
-	w.plan.Complete = err == nil && !rest && !fault.IsWait(w.kitErr)
-	if !w.resumed || !rest || w.news {
-		e.spread(e.table.SetPlan(w.key, w.plan))
-		w.news = false
+	w.plan.Complete = err == nil && !rest && !reconcile.IsRequeue(w.compiledErr)
+	if !w.resumed || !rest || w.delta {
+		e.enqueue(e.table.SetPlan(w.key, w.plan))
+		w.delta = false
 	}
 	switch {
 	case err != nil:
@@ -43,8 +43,8 @@ func (e *Engine) carryOut(ctx context.Context, w *work) (kube.Next, error) {
 		return again, nil
 	case w.resumed:
 		return again, nil // what has come meanwhile was not looked at
-	case fault.IsWait(w.kitErr):
-		return kube.Next{After: valuesRetry}, nil
+	case reconcile.IsRequeue(w.compiledErr):
+		return kube.Result{After: valuesRetry}, nil
 	}
 	e.release(w.key)
 	next, err := e.withdraw(ctx, w.snapshot, w.decision)
@@ -77,7 +77,7 @@ func (e *Engine) resume(key kube.Key, b *fleet.Bundle) *work {
 	if w == nil {
 		return nil
 	}
-	if b != nil && b.DeletionTimestamp == nil && entry != nil && entry.kit == w.kit && fits(w.kit, b) && e.table.Moves() == w.moves && e.sources.same(key.Namespace, w.sources) {
+	if b != nil && b.DeletionTimestamp == nil && entry != nil && entry.compiled == w.compiled && fits(w.compiled, b) && e.table.Moves() == w.moves && e.sources.same(key.Namespace, w.sources) {
 		if hold, _ := e.held(key.Namespace); hold == w.hold {
 			return w
 		}

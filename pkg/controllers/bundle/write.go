@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/controllers/table"
+	"github.com/fleetworkspace/fleet/pkg/controllers/fleetstate"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 const (
@@ -46,15 +46,15 @@ func (e *Engine) apply(ctx context.Context, w *work) (rest bool, err error) {
 	w.turn.renew()
 	for ; w.next < len(w.pairs); w.next++ {
 		p := w.pairs[w.next]
-		if p.effort == nothing {
+		if p.write == nothing {
 			continue
 		}
 		if rest = w.turn.over(); rest {
 			break
 		}
-		w.creating.enter(p.effort)
+		w.creating.enter(p.write)
 		w.turn.write(func() error {
-			defer w.creating.leave(p.effort)
+			defer w.creating.leave(p.write)
 			return e.write(ctx, w.snapshot, p)
 		}, func(err error) error { return w.answered(p, err) })
 	}
@@ -72,8 +72,8 @@ func (d *decision) answered(p *pair, err error) error {
 	if err == nil {
 		return nil
 	}
-	d.news = true
-	if fault.IsPermanent(err) || kube.IsInvalid(err) {
+	d.delta = true
+	if reconcile.IsTerminal(err) || kube.IsInvalid(err) {
 		p.want.Broken = err.Error()
 		d.plan.Wants[p.key] = p.want
 		return nil
@@ -88,11 +88,11 @@ func (d *decision) answered(p *pair, err error) error {
 // ensureContent stores the Bundle's resources once for all clusters. What a
 // Bundle names was stored by whoever made the Bundle.
 func (e *Engine) ensureContent(ctx context.Context, s *snapshot, d *decision) error {
-	if s.kit.InRegistry() {
+	if s.compiled.InRegistry() {
 		return e.ensureCredentials(ctx, s, d)
 	}
-	id := s.kit.Content()
-	if id == "" || table.NamedBy(s.bundle) == id {
+	id := s.compiled.Content()
+	if id == "" || fleetstate.NamedBy(s.bundle) == id {
 		return nil
 	}
 	if _, ok := e.cache.contents.Get(kube.Key{Name: id}); ok {
@@ -104,10 +104,10 @@ func (e *Engine) ensureContent(ctx context.Context, s *snapshot, d *decision) er
 	}
 	c, err := content.New(content.Manifest{Resources: full.Spec.Resources})
 	if err != nil {
-		return fault.PermanentError(deployment.ReasonTooLarge, err)
+		return reconcile.TerminalError(deployment.ReasonTooLarge, err)
 	}
 	if c.Name != id {
-		return fault.WaitError("Changed", namespaceRetry, fmt.Errorf("the Bundle has just changed"))
+		return reconcile.RequeueError("Changed", namespaceRetry, fmt.Errorf("the Bundle has just changed"))
 	}
 	c.Labels = map[string]string{fleet.LabelManagerID: e.cfg.ManagerID}
 	if _, err := e.contents.Create(ctx, c); err != nil && !kube.IsExists(err) {
@@ -122,25 +122,25 @@ func (e *Engine) write(ctx context.Context, s *snapshot, p *pair) (err error) {
 	key := kube.Key{Namespace: p.place.Namespace, Name: s.key.Name}
 	lost := e.beginWrite(key)
 	defer func() { e.endWrite(s.key, key, lost && err != nil) }()
-	switch p.effort {
+	switch p.write {
 	case create, replace:
 		got, err = e.place(ctx, s, p)
 	case stage:
 		got, err = e.stage(ctx, s, p)
-	case retouch:
-		got, err = e.deployments.Patch(ctx, p.old, deployment.Retouch(s.kit, p.place, p.old, p.id))
+	case patchMetadata:
+		got, err = e.deployments.Patch(ctx, p.old, deployment.PatchMetadata(s.compiled, p.place, p.old, p.id))
 	}
 	switch {
 	case kube.IsTerminating(err), kube.IsGone(err):
-		return fault.WaitError("NamespaceGone", namespaceRetry, fmt.Errorf("cluster %q: %w", p.key, err))
+		return reconcile.RequeueError("NamespaceGone", namespaceRetry, fmt.Errorf("cluster %q: %w", p.key, err))
 	case kube.IsExists(err):
-		return e.meet(ctx, s.key, key, err)
+		return e.adoptExisting(ctx, s.key, key, err)
 	case err != nil:
 		return fmt.Errorf("deploy to cluster %q: %w", p.key, err)
 	}
-	e.slimDeployment(got)
-	e.spread(e.table.SetDeployment(got))
-	if p.effort != retouch {
+	e.stripDeployment(got)
+	e.enqueue(e.table.SetDeployment(got))
+	if p.write != patchMetadata {
 		e.logFor(s.key).WithFields(logrus.Fields{
 			"cluster": p.key.String(), "deployment": short(p.id), "reason": p.step.Reason,
 		}).Info("deployment written")
@@ -148,21 +148,21 @@ func (e *Engine) write(ctx context.Context, s *snapshot, p *pair) (err error) {
 	return nil
 }
 
-// meet finds out what stands where a deployment was to be made: ours, which
+// adoptExisting finds out what stands where a deployment was to be made: ours, which
 // the watch has not brought yet, or somebody else's.
-func (e *Engine) meet(ctx context.Context, wanted, key kube.Key, cause error) error {
+func (e *Engine) adoptExisting(ctx context.Context, wanted, key kube.Key, cause error) error {
 	live, err := e.deployments.Get(ctx, key)
 	if err != nil {
 		return err
 	}
-	switch bundle, ok := table.BundleOf(live); {
+	switch bundle, ok := fleetstate.BundleOf(live); {
 	case !ok || bundle.Name != key.Name:
-		return fault.PermanentError(reasonNameTaken, fmt.Errorf("BundleDeployment %q exists and was not made by Fleet", key))
+		return reconcile.TerminalError(reasonNameTaken, fmt.Errorf("BundleDeployment %q exists and was not made by Fleet", key))
 	case bundle != wanted:
-		return fault.PermanentError(reasonNameTaken, errors.New(occupied(bundle)))
+		return reconcile.TerminalError(reasonNameTaken, errors.New(occupied(bundle)))
 	}
-	e.slimDeployment(live)
-	e.spread(e.table.SetDeployment(live))
+	e.stripDeployment(live)
+	e.enqueue(e.table.SetDeployment(live))
 	return cause
 }
 
@@ -172,7 +172,7 @@ func (e *Engine) place(ctx context.Context, s *snapshot, p *pair) (*fleet.Bundle
 	if err != nil {
 		return nil, err
 	}
-	parcel, err := deployment.Compose(order, p.old, nil)
+	payload, err := deployment.Compose(order, p.old, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -181,13 +181,13 @@ func (e *Engine) place(ctx context.Context, s *snapshot, p *pair) (*fleet.Bundle
 			return nil, err
 		}
 	}
-	if err := e.putSecret(ctx, parcel.Secret); err != nil {
+	if err := e.putSecret(ctx, payload.Secret); err != nil {
 		return nil, err
 	}
 	if p.old == nil {
-		return e.deployments.Create(ctx, parcel.Object)
+		return e.deployments.Create(ctx, payload.Object)
 	}
-	return e.deployments.Update(ctx, parcel.Object)
+	return e.deployments.Update(ctx, payload.Object)
 }
 
 // stage writes the new version beside the current one, of which only the values
@@ -228,7 +228,7 @@ func order(s *snapshot, p *pair) (deployment.Order, error) {
 		}
 		p.version = &v
 	}
-	return deployment.Order{Kit: s.kit, Place: p.place, Inputs: p.inputs, Version: *p.version, Move: p.step.Move}, nil
+	return deployment.Order{Compiled: s.compiled, Place: p.place, Inputs: p.inputs, Version: *p.version, Move: p.step.Move}, nil
 }
 
 // putSecret writes the values of a deployment, nil for none. A Secret of that
@@ -248,7 +248,7 @@ func (e *Engine) putSecret(ctx context.Context, want *corev1.Secret) error {
 			return err
 		}
 		if have.Type != fleet.SecretTypeBundleDeployment {
-			return fault.PermanentError("SecretTaken", fmt.Errorf("values of the deployment: Secret %q is of type %q and not Fleet's", key, have.Type))
+			return reconcile.TerminalError("SecretTaken", fmt.Errorf("values of the deployment: Secret %q is of type %q and not Fleet's", key, have.Type))
 		}
 	}
 	_, err := e.secrets.Update(ctx, want) // whatever stood there: it is ours alone
@@ -281,7 +281,7 @@ func (e *Engine) endWrite(bundle, key kube.Key, still bool) {
 	}
 	e.mu.Unlock()
 	if again {
-		e.planer.Add(bundle)
+		e.bundleController.Add(bundle)
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
@@ -57,7 +57,7 @@ type Puller struct {
 	bundles *kube.Store[*fleet.Bundle]
 	secrets *kube.Store[*corev1.Secret]
 	cache   *kube.Cache[*metav1.PartialObjectMetadata]
-	loop    *kube.Loop
+	loop    *kube.Controller
 
 	mu       sync.Mutex
 	attempts map[kube.Key]int // that failed in a row
@@ -69,9 +69,9 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Puller {
 	p := &Puller{
 		cfg: cfg, log: log, attempts: map[kube.Key]int{},
 		bundles: kube.StoreOf[*fleet.Bundle](own), secrets: kube.StoreOf[*corev1.Secret](own),
-		cache: kube.NewMetaCache(own, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{}, slim),
+		cache: kube.NewMetaCache(own, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{}, stripped),
 	}
-	p.loop = kube.NewLoop("bundle-chart", 2, p.Reconcile)
+	p.loop = kube.NewController("bundle-chart", 2, p.Reconcile)
 	p.cache.OnChange(func(old, changed *metav1.PartialObjectMetadata) {
 		switch {
 		case changed == nil:
@@ -85,13 +85,13 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Puller {
 }
 
 // Loops are the loops, for metrics.
-func (p *Puller) Loops() []*kube.Loop { return []*kube.Loop{p.loop} }
+func (p *Puller) Loops() []*kube.Controller { return []*kube.Controller{p.loop} }
 
-// Parts are the caches and loops to run.
-func (p *Puller) Parts() []kube.Runner { return []kube.Runner{p.cache, p.loop} }
+// Runnables are the caches and loops to run.
+func (p *Puller) Runnables() []kube.Runner { return []kube.Runner{p.cache, p.loop} }
 
-// slim keeps what was asked for and answered.
-func slim(m *metav1.PartialObjectMetadata) {
+// stripped keeps what was asked for and answered.
+func stripped(m *metav1.PartialObjectMetadata) {
 	kept := map[string]string{}
 	for _, a := range []string{fleet.AnnotationPull, fleet.AnnotationPulled} {
 		if v := m.Annotations[a]; v != "" {
@@ -113,7 +113,7 @@ func asked(m metav1.Object) bool {
 
 // Reconcile pulls the charts of one Bundle, if that is asked for. What keeps it
 // from that stands on the Bundle, and is tried again: a source may be mended.
-func (p *Puller) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (p *Puller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if m, ok := p.cache.Get(key); !ok || !asked(m) || !p.cfg.Scope.Owns(m) {
 		p.forget(key)
 		return kube.Done, nil
@@ -178,7 +178,7 @@ func (p *Puller) answer(ctx context.Context, b *fleet.Bundle, id string, failed 
 			return nil
 		}
 		changed.Annotations[fleet.AnnotationPullFailed] = text
-		log.WithFields(logrus.Fields{"reason": fault.ReasonOf(failed), "error": failed.Error()}).Warn("chart not pulled")
+		log.WithFields(logrus.Fields{"reason": reconcile.ReasonOf(failed), "error": failed.Error()}).Warn("chart not pulled")
 	} else {
 		delete(changed.Annotations, fleet.AnnotationPullFailed)
 		changed.Annotations[fleet.AnnotationContent], changed.Annotations[fleet.AnnotationPulled] = id, key

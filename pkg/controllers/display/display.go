@@ -23,14 +23,14 @@ type Config struct {
 type Controller struct {
 	cfg   Config
 	store *kube.Store[*fleet.BundleDeployment]
-	loop  *kube.Loop
+	loop  *kube.Controller
 }
 
 // New prepares the controller, which sees each change of cfg.Deployments after the
 // handlers that were registered before; it sends no request before its loop runs.
 func New(cfg Config, c *kube.Client) *Controller {
 	d := &Controller{cfg: cfg, store: kube.StoreOf[*fleet.BundleDeployment](c.Loop("display"))}
-	d.loop = kube.NewLoop("display", 4, d.Reconcile)
+	d.loop = kube.NewController("display", 4, d.Reconcile)
 	cfg.Deployments.OnChange(func(_, changed *fleet.BundleDeployment) {
 		if changed != nil {
 			d.Check(changed)
@@ -40,7 +40,7 @@ func New(cfg Config, c *kube.Client) *Controller {
 }
 
 // Loop is the controller's loop, to run and for metrics.
-func (d *Controller) Loop() *kube.Loop { return d.loop }
+func (d *Controller) Loop() *kube.Controller { return d.loop }
 
 // Check enqueues a deployment whose display the manager has to write.
 func (d *Controller) Check(bd *fleet.BundleDeployment) {
@@ -51,7 +51,7 @@ func (d *Controller) Check(bd *fleet.BundleDeployment) {
 
 // Reconcile writes the display of one deployment, if it is not what it should be. After a
 // conflict it decides again by what the watch brings.
-func (d *Controller) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (d *Controller) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	bd, ok := d.cfg.Deployments.Get(key)
 	if !ok {
 		return kube.Done, nil

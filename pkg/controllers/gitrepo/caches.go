@@ -10,7 +10,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
@@ -25,7 +25,7 @@ const (
 var limiting = []string{"GitRepoRestriction", "Policy"}
 
 func (w *Worker) makeCaches(c *kube.Client) {
-	w.cache.repos = kube.NewCache(c, kube.Watch{}, slimRepo)
+	w.cache.repos = kube.NewCache(c, kube.Watch{}, stripRepo)
 	w.cache.repos.Index(bySecret, func(r *fleet.GitRepo) []string {
 		var keys []string
 		for _, key := range secretKeys(r) {
@@ -33,7 +33,7 @@ func (w *Worker) makeCaches(c *kube.Client) {
 		}
 		return keys
 	})
-	w.cache.bundles = kube.NewMetaCache(c, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{}, slimBundle)
+	w.cache.bundles = kube.NewMetaCache(c, fleet.GroupVersion.WithKind("Bundle"), kube.Watch{}, stripBundle)
 	w.cache.bundles.Index(byRepo, func(b *metav1.PartialObjectMetadata) []string {
 		return []string{kube.Key{Namespace: b.Namespace, Name: b.Labels[fleet.LabelRepoName]}.String()}
 	})
@@ -42,16 +42,16 @@ func (w *Worker) makeCaches(c *kube.Client) {
 	w.cache.secrets = kube.NewMetaCache(c, corev1.SchemeGroupVersion.WithKind("Secret"), kube.Watch{
 		Labels: fleet.LabelManaged + "!=true",
 		Fields: "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token",
-	}, slimMeta)
+	}, stripMeta)
 	w.cache.config = kube.NewCache(c, kube.Watch{Namespace: w.cfg.Namespace}, keepOurs)
 	w.cache.limits = map[string]*kube.Cache[*metav1.PartialObjectMetadata]{}
 	for _, kind := range limiting {
-		w.cache.limits[kind] = kube.NewMetaCache(c, fleet.GroupVersion.WithKind(kind), kube.Watch{}, slimMeta)
+		w.cache.limits[kind] = kube.NewMetaCache(c, fleet.GroupVersion.WithKind(kind), kube.Watch{}, stripMeta)
 	}
 }
 
-// slimRepo drops what only the controller role writes and nobody here reads.
-func slimRepo(r *fleet.GitRepo) {
+// stripRepo drops what only the controller role writes and nobody here reads.
+func stripRepo(r *fleet.GitRepo) {
 	delete(r.Annotations, annotationApplied)
 	r.Status.Resources, r.Status.PerClusterResourceCounts = nil, nil
 	r.Status.Summary = fleet.BundleSummary{}
@@ -59,7 +59,7 @@ func slimRepo(r *fleet.GitRepo) {
 
 const annotationApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-func slimMeta(m *metav1.PartialObjectMetadata) { m.Annotations, m.OwnerReferences = nil, nil }
+func stripMeta(m *metav1.PartialObjectMetadata) { m.Annotations, m.OwnerReferences = nil, nil }
 
 // keepOurs drops the data of ConfigMaps that are not read here.
 func keepOurs(m *corev1.ConfigMap) {
@@ -135,7 +135,7 @@ func (w *Worker) managerID(context.Context) (string, error) {
 			return id, nil
 		}
 	}
-	return "", fault.WaitError(fleet.ReasonProgressing, 0, errors.New("the manager of this installation has not started yet"))
+	return "", reconcile.RequeueError(fleet.ReasonProgressing, 0, errors.New("the manager of this installation has not started yet"))
 }
 
 // bundlesNamed finds Bundles by name in the cache.

@@ -15,7 +15,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
 )
 
 // counted is a tree that counts what is opened.
@@ -50,9 +50,9 @@ func TestDoubts(t *testing.T) {
 	write := func(name, text string) { tree.MapFS[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644} }
 	read := func() bundle.Set {
 		repo := &fleet.GitRepo{ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "ns"}}
-		return bundle.Read(tree, []string{"*"}, nil, source.Options(repo, "c1"))
+		return bundle.Read(tree, []string{"*"}, nil, gitrepo.Options(repo, "c1"))
 	}
-	told := func(set bundle.Set) []string {
+	reported := func(set bundle.Set) []string {
 		var list []string
 		for _, f := range set.All() {
 			list = append(list, f.Short())
@@ -65,10 +65,10 @@ func TestDoubts(t *testing.T) {
 	}
 	set := read()
 	known := doubts(tree, set, nil)
-	if diff := cmp.Diff([]string{`a/fleet.yaml:3: customization "never" is never used`, `b/fleet.yaml:3: customization "never" is never used`}, told(set)); diff != "" {
+	if diff := cmp.Diff([]string{`a/fleet.yaml:3: customization "never" is never used`, `b/fleet.yaml:3: customization "never" is never used`}, reported(set)); diff != "" {
 		t.Fatal(diff)
 	}
-	want := told(set)
+	want := reported(set)
 
 	set = read()
 	before := opened
@@ -76,14 +76,14 @@ func TestDoubts(t *testing.T) {
 	if opened != before {
 		t.Errorf("%d files were opened although nothing has changed", opened-before)
 	}
-	if diff := cmp.Diff(want, told(set)); diff != "" {
+	if diff := cmp.Diff(want, reported(set)); diff != "" {
 		t.Errorf("taken over\n%s", diff)
 	}
 
 	write("b/fleet.yaml", "namespace: x\n")
 	set = read()
 	after := doubts(tree, set, known)
-	if diff := cmp.Diff(want[:1], told(set)); diff != "" {
+	if diff := cmp.Diff(want[:1], reported(set)); diff != "" {
 		t.Errorf("b is mended\n%s", diff)
 	}
 	delete(tree.MapFS, "b/fleet.yaml")

@@ -25,8 +25,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
 )
 
 // Config is all that the worker can be told.
@@ -77,8 +77,8 @@ type Worker struct {
 		config  *kube.Cache[*corev1.ConfigMap] // of the system namespace
 		limits  map[string]*kube.Cache[*metav1.PartialObjectMetadata]
 	}
-	loop   *kube.Loop // GitRepos
-	polls  *kube.Loop // remotes
+	loop   *kube.Controller // GitRepos
+	polls  *kube.Controller // remotes
 	poller *poller
 
 	mu      sync.Mutex
@@ -90,12 +90,12 @@ type Worker struct {
 // it but work that would be done twice.
 type memory struct {
 	uid       types.UID
-	read      source.Read
+	read      gitrepo.Read
 	lost      bool     // a Bundle was removed by somebody else
 	taken     []string // names of Bundles that somebody else has
 	announced string   // the commit that people were told of
 	fetches   int      // failures in a row
-	told      told
+	reported  reported
 	reading   *reader.Memory
 	doubts    map[bundle.Dir]doubt     // of the last reading
 	inputs    map[string]bundle.Inputs // of the bundles of the last reading, by name, if it was complete
@@ -103,8 +103,8 @@ type memory struct {
 	looked    time.Time                // when they were looked for
 }
 
-// told is which findings of which commit people were told of.
-type told struct {
+// reported is which findings of which commit people were told of.
+type reported struct {
 	commit string
 	texts  map[string]bool
 }
@@ -134,8 +134,8 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Worker {
 		Suspended: w.suspended, Bundles: w.bundlesNamed, Removing: w.removing, Log: log,
 	})
 	w.makeCaches(c.Loop("cache"))
-	w.loop = kube.NewLoop("gitrepo", cfg.Workers, w.Reconcile)
-	w.polls = kube.NewLoop("gitpoll", cfg.Pollers, w.poll)
+	w.loop = kube.NewController("gitrepo", cfg.Workers, w.Reconcile)
+	w.polls = kube.NewController("gitpoll", cfg.Pollers, w.poll)
 	w.poller = newPoller(cfg.Remotes, w.loop.Add, w.polls.Add, w.polls.AddAfter, rand.Float64)
 	w.handle()
 	return w
@@ -145,10 +145,10 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Worker {
 func (w *Worker) Publisher() *publish.Publisher { return w.publisher }
 
 // Loops are the worker's loops, for metrics.
-func (w *Worker) Loops() []*kube.Loop { return []*kube.Loop{w.loop, w.polls} }
+func (w *Worker) Loops() []*kube.Controller { return []*kube.Controller{w.loop, w.polls} }
 
-// Parts are the caches and loops to run.
-func (w *Worker) Parts() []kube.Runner {
+// Runnables are the caches and loops to run.
+func (w *Worker) Runnables() []kube.Runner {
 	parts := []kube.Runner{w.cache.repos, w.cache.bundles, w.cache.secrets, w.cache.config, w.events}
 	for _, c := range w.cache.limits {
 		parts = append(parts, c)

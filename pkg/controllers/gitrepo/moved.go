@@ -7,8 +7,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
 )
 
 // unmoved is the Unmoved of an order: which bundles of a set are made of what they
@@ -40,7 +40,7 @@ func (w *Worker) unmoved(repo *fleet.GitRepo, commit string, set bundle.Set) fun
 
 // inputsOf is what the bundles of a reading were made of, without those that were broken
 // or, as refused says, not written; nil where it has failed.
-func inputsOf(set bundle.Set, read source.Read, refused []finding.Finding) map[string]bundle.Inputs {
+func inputsOf(set bundle.Set, read gitrepo.Read, refused []finding.Finding) map[string]bundle.Inputs {
 	if read.Err != nil {
 		return nil
 	}

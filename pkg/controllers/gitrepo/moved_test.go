@@ -8,8 +8,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
 )
 
 // hashedFiles is a tree that knows hashes: those of its files are their texts.
@@ -35,7 +35,7 @@ func TestUnmoved(t *testing.T) {
 		"a/cm.yaml": {Data: []byte(object)}, "b/cm.yaml": {Data: []byte(object)}, "c/cm.yaml": {Data: []byte("a:\n\tb\n")},
 	}}
 	read := func(commit string) bundle.Set {
-		return bundle.Read(files, []string{"*"}, nil, source.Options(repo, commit))
+		return bundle.Read(files, []string{"*"}, nil, gitrepo.Options(repo, commit))
 	}
 	first := read("c1")
 	own := []*fleet.Bundle{}
@@ -47,17 +47,17 @@ func TestUnmoved(t *testing.T) {
 	cases := map[string]struct {
 		why      string
 		complete bool
-		was      source.Read // of what is remembered
+		was      gitrepo.Read // of what is remembered
 		commit   string
 		refused  []finding.Finding
 		want     map[string]bool
 	}{
-		"BesideABroken": {"the others are what they were", false, source.Read{Commit: "c1", Generation: 1}, "c1", nil, map[string]bool{"r-a": true, "r-b": true, "r-c": false}},
-		"NotWritten": {"what was refused is not what it was made of", false, source.Read{Commit: "c1", Generation: 1}, "c1", []finding.Finding{{Path: "r-b"}},
+		"BesideABroken": {"the others are what they were", false, gitrepo.Read{Commit: "c1", Generation: 1}, "c1", nil, map[string]bool{"r-a": true, "r-b": true, "r-c": false}},
+		"NotWritten": {"what was refused is not what it was made of", false, gitrepo.Read{Commit: "c1", Generation: 1}, "c1", []finding.Finding{{Path: "r-b"}},
 			map[string]bool{"r-a": true, "r-b": false, "r-c": false}},
-		"AnotherManager":           {"the same commit has the same files, whoever has read it", true, source.Read{Commit: "c0", Generation: 1}, "c1", nil, map[string]bool{"r-a": true, "r-b": true}},
-		"AnotherManagerIncomplete": {"what was broken there may be whole now", false, source.Read{Commit: "c0", Generation: 1}, "c1", nil, map[string]bool{"r-a": false}},
-		"AnotherCommit":            {"of what another manager read before nothing is known", true, source.Read{Commit: "c0", Generation: 1}, "c2", nil, map[string]bool{"r-a": false}},
+		"AnotherManager":           {"the same commit has the same files, whoever has read it", true, gitrepo.Read{Commit: "c0", Generation: 1}, "c1", nil, map[string]bool{"r-a": true, "r-b": true}},
+		"AnotherManagerIncomplete": {"what was broken there may be whole now", false, gitrepo.Read{Commit: "c0", Generation: 1}, "c1", nil, map[string]bool{"r-a": false}},
+		"AnotherCommit":            {"of what another manager read before nothing is known", true, gitrepo.Read{Commit: "c0", Generation: 1}, "c2", nil, map[string]bool{"r-a": false}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -130,9 +130,9 @@ func namesIn(r bundle.Result) (n names) {
 	return n
 }
 
-// strangers adds to the results of a reading warnings about names that do not
+// unknownNames adds to the results of a reading warnings about names that do not
 // exist, with their lines.
-func strangers(tree fs.FS, set bundle.Set, mentioned, missing names, namespace string) {
+func unknownNames(tree fs.FS, set bundle.Set, mentioned, missing names, namespace string) {
 	there, own := mentioned.without(missing), bundlesOf(set)
 	for i := range set.Results {
 		r := &set.Results[i]
@@ -273,7 +273,7 @@ func (w *Worker) doubtNames(ctx context.Context, repo *fleet.GitRepo, tree fs.FS
 	if err != nil {
 		w.log.WithError(err).WithField("workspace", repo.Namespace).WithField("gitrepo", repo.Name).Debug("names of clusters not looked for")
 	}
-	strangers(tree, *set, mentioned, gone, repo.Namespace)
+	unknownNames(tree, *set, mentioned, gone, repo.Namespace)
 	set.Findings = slices.Concat(set.Findings, untargeted(repo, gone))
 	w.remember(kube.KeyOf(repo), repo.UID, func(m *memory) { m.missing, m.looked = gone, w.now() })
 }

@@ -8,12 +8,12 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
 )
 
 // Names of a fleet.yaml that do not exist have a warning with their line; those of
 // the GitRepo have none, since they stand in no file.
-func TestStrangers(t *testing.T) {
+func TestUnknownNames(t *testing.T) {
 	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 	tree := fstest.MapFS{
 		"a/cm.yaml":    {Data: []byte(object)},
@@ -24,13 +24,13 @@ func TestStrangers(t *testing.T) {
 	repo := &fleet.GitRepo{}
 	repo.Name, repo.Namespace = "r", "fleet-default"
 	repo.Spec.Targets = []fleet.GitTarget{{ClusterName: "own"}}
-	set := bundle.Read(tree, []string{"*"}, nil, source.Options(repo, "c1"))
+	set := bundle.Read(tree, []string{"*"}, nil, gitrepo.Options(repo, "c1"))
 	mentioned := mentionedBy(set, repo)
 	want := names{clusters: []string{"c9", "shop1", "shop2"}, groups: []string{"eu"}, bundles: []string{"a", "elsewhere", "r-aa"}}
 	if diff := cmp.Diff(want, mentioned, cmp.AllowUnexported(names{})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	strangers(tree, set, mentioned, names{clusters: []string{"shop2"}, groups: []string{"eu"}, bundles: []string{"a", "r-aa"}}, repo.Namespace)
+	unknownNames(tree, set, mentioned, names{clusters: []string{"shop2"}, groups: []string{"eu"}, bundles: []string{"a", "r-aa"}}, repo.Namespace)
 	var got []string
 	for _, f := range set.All() {
 		got = append(got, f.String()+" "+f.Hint)

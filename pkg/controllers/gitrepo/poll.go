@@ -11,8 +11,8 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // resolver is what the poller needs of package git.
@@ -45,7 +45,7 @@ type poller struct {
 type remote struct {
 	src       git.Source
 	followers map[kube.Key]*follower
-	heads     map[git.Reference]source.Head // what was found last
+	heads     map[git.Reference]gitrepo.Head // what was found last
 	failures  int
 }
 
@@ -89,7 +89,7 @@ func (w want) id() string {
 
 // follow is the head of what a GitRepo wants, or nil while it is being asked;
 // the GitRepo is then woken up. A new generation or reference asks anew.
-func (p *poller) follow(key kube.Key, w want) *source.Head {
+func (p *poller) follow(key kube.Key, w want) *gitrepo.Head {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	id := w.id()
@@ -99,7 +99,7 @@ func (p *poller) follow(key kube.Key, w want) *source.Head {
 	p.follows[key] = id
 	r := p.remotes[id]
 	if r == nil {
-		r = &remote{src: w.src, followers: map[kube.Key]*follower{}, heads: map[git.Reference]source.Head{}}
+		r = &remote{src: w.src, followers: map[kube.Key]*follower{}, heads: map[git.Reference]gitrepo.Head{}}
 		p.remotes[id] = r
 	}
 	f := r.followers[key]
@@ -147,9 +147,9 @@ func (p *poller) poll(ctx context.Context, id string) time.Duration {
 		p.abandon(job)
 		return 0
 	}
-	heads := map[git.Reference]source.Head{}
+	heads := map[git.Reference]gitrepo.Head{}
 	for i, a := range answers {
-		heads[job.refs[i]] = source.Head{Commit: string(a.Commit), Err: a.Err}
+		heads[job.refs[i]] = gitrepo.Head{Commit: string(a.Commit), Err: a.Err}
 	}
 	return p.end(job, heads)
 }
@@ -183,16 +183,16 @@ func (p *poller) begin(id string) (*job, time.Duration) {
 		return j, 0
 	}
 	if wait := h.until.Sub(p.now()); wait > 0 || h.probing {
-		p.settle(r, j, j.all(source.Head{Err: h.err}))
-		return nil, max(wait, source.MinInterval)
+		p.settle(r, j, j.all(gitrepo.Head{Err: h.err}))
+		return nil, max(wait, gitrepo.MinInterval)
 	}
 	h.probing = true
 	return j, 0
 }
 
 // all is the same head for all that is asked for.
-func (j *job) all(head source.Head) map[git.Reference]source.Head {
-	heads := map[git.Reference]source.Head{}
+func (j *job) all(head gitrepo.Head) map[git.Reference]gitrepo.Head {
+	heads := map[git.Reference]gitrepo.Head{}
 	for _, ref := range j.refs {
 		heads[ref] = head
 	}
@@ -209,7 +209,7 @@ func (p *poller) abandon(j *job) {
 }
 
 // end keeps the answers.
-func (p *poller) end(j *job, heads map[git.Reference]source.Head) time.Duration {
+func (p *poller) end(j *job, heads map[git.Reference]gitrepo.Head) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.remotes[j.id]
@@ -228,13 +228,13 @@ func (p *poller) end(j *job, heads map[git.Reference]source.Head) time.Duration 
 	}
 	p.settle(r, j, heads)
 	if h := p.hosts[j.host]; h != nil {
-		return max(h.until.Sub(p.now()), source.MinInterval)
+		return max(h.until.Sub(p.now()), gitrepo.MinInterval)
 	}
-	return source.Delay(interval, r.failures, p.random())
+	return gitrepo.Delay(interval, r.failures, p.random())
 }
 
 // good tells whether a remote gave any answer that is of use.
-func good(heads map[git.Reference]source.Head) bool {
+func good(heads map[git.Reference]gitrepo.Head) bool {
 	for _, h := range heads {
 		if h.Err == nil {
 			return true
@@ -244,7 +244,7 @@ func good(heads map[git.Reference]source.Head) bool {
 }
 
 // away is the error that says that a whole host is away, or nil.
-func away(heads map[git.Reference]source.Head) error {
+func away(heads map[git.Reference]gitrepo.Head) error {
 	for _, h := range heads {
 		if git.HostAway(h.Err) {
 			return h.Err
@@ -255,7 +255,7 @@ func away(heads map[git.Reference]source.Head) error {
 
 // judge keeps count of a host that cannot be reached. When it can be again, its
 // other remotes are asked, a little spread.
-func (p *poller) judge(name, id string, interval time.Duration, heads map[git.Reference]source.Head) {
+func (p *poller) judge(name, id string, interval time.Duration, heads map[git.Reference]gitrepo.Head) {
 	h, err := p.hosts[name], away(heads)
 	if err == nil { // it answered, though perhaps not as we like
 		if h == nil {
@@ -264,7 +264,7 @@ func (p *poller) judge(name, id string, interval time.Duration, heads map[git.Re
 		delete(p.hosts, name)
 		for other, r := range p.remotes {
 			if other != id && git.Host(r.src.URL) == name {
-				p.later(kube.Key{Name: other}, time.Duration(p.random()*float64(source.MinInterval)))
+				p.later(kube.Key{Name: other}, time.Duration(p.random()*float64(gitrepo.MinInterval)))
 			}
 		}
 		return
@@ -276,14 +276,14 @@ func (p *poller) judge(name, id string, interval time.Duration, heads map[git.Re
 	h.failures++
 	h.probing = false
 	h.err = err
-	h.until = p.now().Add(source.Delay(interval, h.failures, p.random()))
+	h.until = p.now().Add(gitrepo.Delay(interval, h.failures, p.random()))
 }
 
 // settle keeps heads and wakes up the followers for whom they are news. Heads
 // that nobody follows any more are forgotten.
-func (p *poller) settle(r *remote, j *job, heads map[git.Reference]source.Head) {
+func (p *poller) settle(r *remote, j *job, heads map[git.Reference]gitrepo.Head) {
 	old := r.heads
-	r.heads = map[git.Reference]source.Head{}
+	r.heads = map[git.Reference]gitrepo.Head{}
 	for key, f := range r.followers {
 		head, found := heads[f.ref]
 		last, had := old[f.ref]
@@ -308,8 +308,8 @@ func (p *poller) settle(r *remote, j *job, heads map[git.Reference]source.Head) 
 }
 
 // differ tells whether a head is news to who knows another.
-func differ(a, b source.Head) bool {
-	return a.Commit != b.Commit || text(a.Err) != text(b.Err) || fault.ReasonOf(a.Err) != fault.ReasonOf(b.Err)
+func differ(a, b gitrepo.Head) bool {
+	return a.Commit != b.Commit || text(a.Err) != text(b.Err) || reconcile.ReasonOf(a.Err) != reconcile.ReasonOf(b.Err)
 }
 
 func text(err error) string {
@@ -332,6 +332,6 @@ func (r *remote) interval() time.Duration {
 
 // poll is the turn of the loop that asks remotes. A failure is not the loop's:
 // it is what GitRepos are told.
-func (w *Worker) poll(ctx context.Context, key kube.Key) (kube.Next, error) {
-	return kube.Next{After: w.poller.poll(ctx, key.Name)}, nil
+func (w *Worker) poll(ctx context.Context, key kube.Key) (kube.Result, error) {
+	return kube.Result{After: w.poller.poll(ctx, key.Name)}, nil
 }

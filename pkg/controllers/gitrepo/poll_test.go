@@ -11,7 +11,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // A board is a poller with a clock, a host that answers what it is told, and a
@@ -165,7 +165,7 @@ func TestPollingDisabled(t *testing.T) {
 	b.run()
 	took(&b.woken)
 	same(t, "the polls of others bring it no news", "c1", follow(b, "quiet", "https://h/r", 0, 1))
-	b.answer["https://h/r"] = fault.PermanentError("X", errors.New("no"))
+	b.answer["https://h/r"] = reconcile.TerminalError("X", errors.New("no"))
 	follow(b, "quiet", "https://h/r", 0, 2)
 	for _, after := range b.run() {
 		same(t, "a failure is tried again", 2*time.Second, after)
@@ -187,7 +187,7 @@ func TestChangedURL(t *testing.T) {
 // are on it, and all are told.
 func TestHostAway(t *testing.T) {
 	b := newBoard(t)
-	away := fault.WaitError(git.ReasonUnreachable, 0, errors.New("h is away"))
+	away := reconcile.RequeueError(git.ReasonUnreachable, 0, errors.New("h is away"))
 	urls := []string{"https://h/a", "https://h/b", "https://h/c"}
 	for _, u := range urls {
 		b.answer[u] = away
@@ -236,7 +236,7 @@ func TestBranchesOfOneRemote(t *testing.T) {
 	b := newBoard(t)
 	b.answer["https://h/r"] = "c1"
 	b.answer["https://h/r dev"] = "d1"
-	b.answer["https://h/r gone"] = fault.PermanentError(git.ReasonBranchNotFound, errors.New("no branch"))
+	b.answer["https://h/r gone"] = reconcile.TerminalError(git.ReasonBranchNotFound, errors.New("no branch"))
 	w := want{interval: 15 * time.Second, generation: 1}
 	followBranch(b, "one", "https://h/r", "main", w)
 	followBranch(b, "two", "https://h/r", "dev", w)
@@ -276,7 +276,7 @@ func w0(b *board) string {
 // A remote that fails on a host that can be reached holds up nobody else.
 func TestFailingRemoteIsNotTheHosts(t *testing.T) {
 	b := newBoard(t)
-	b.answer["https://h/bad"] = fault.WaitError(git.ReasonRemoteFailing, 0, errors.New("500"))
+	b.answer["https://h/bad"] = reconcile.RequeueError(git.ReasonRemoteFailing, 0, errors.New("500"))
 	b.answer["https://h/good"] = "c1"
 	follow(b, "bad", "https://h/bad", 15*time.Second, 1)
 	follow(b, "good", "https://h/good", 15*time.Second, 1)
@@ -290,7 +290,7 @@ func TestFailingRemoteIsNotTheHosts(t *testing.T) {
 // host and port are theirs.
 func TestWrongSchemeIsNotTheHosts(t *testing.T) {
 	b := newBoard(t)
-	b.answer["https://h:80/r"] = fault.WaitError(git.ReasonUnreachable, 0, errors.New("no TLS on this port"))
+	b.answer["https://h:80/r"] = reconcile.RequeueError(git.ReasonUnreachable, 0, errors.New("no TLS on this port"))
 	b.answer["http://h:80/r"] = "c1"
 	follow(b, "wrong", "https://h:80/r", 15*time.Second, 1)
 	b.run()
@@ -303,7 +303,7 @@ func TestWrongSchemeIsNotTheHosts(t *testing.T) {
 // A repository that does not exist says nothing about its neighbours.
 func TestPermanentFaultIsNotTheHosts(t *testing.T) {
 	b := newBoard(t)
-	b.answer["https://h/none"] = fault.PermanentError("RepositoryNotFound", errors.New("no such repository"))
+	b.answer["https://h/none"] = reconcile.TerminalError("RepositoryNotFound", errors.New("no such repository"))
 	b.answer["https://h/good"] = "c1"
 	follow(b, "none", "https://h/none", time.Second, 1)
 	follow(b, "good", "https://h/good", time.Second, 1)

@@ -41,7 +41,7 @@ func (p *pruning) Ask(ctx context.Context, mark string) error {
 		asked, err := p.w.repos.Patch(ctx, p.repo, changed)
 		switch {
 		case err == nil:
-			slimRepo(asked)
+			stripRepo(asked)
 			p.repo = asked
 			return nil
 		case kube.IsGone(err):
@@ -56,7 +56,7 @@ func (p *pruning) Ask(ctx context.Context, mark string) error {
 		if err != nil {
 			return err
 		}
-		slimRepo(fresh)
+		stripRepo(fresh)
 		p.repo = fresh
 	}
 }
@@ -68,10 +68,10 @@ func asked(repo *fleet.GitRepo, b metav1.Object) bool {
 	return mark != "" && mark == repo.Annotations[fleet.AnnotationPrune]
 }
 
-// slimBundle drops of a Bundle's metadata what is not read here.
-func slimBundle(m *metav1.PartialObjectMetadata) {
+// stripBundle drops of a Bundle's metadata what is not read here.
+func stripBundle(m *metav1.PartialObjectMetadata) {
 	mark := m.Annotations[fleet.AnnotationPrune]
-	slimMeta(m)
+	stripMeta(m)
 	if mark != "" {
 		m.Annotations = map[string]string{fleet.AnnotationPrune: mark}
 	}

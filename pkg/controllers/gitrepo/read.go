@@ -15,9 +15,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // ReasonNothingToDeploy is the reason of a repository that yields no bundle.
@@ -25,11 +25,11 @@ const ReasonNothingToDeploy = "NothingToDeploy"
 
 // fetch reads the repository's head and writes what changed. How it went is
 // remembered, and put into facts for the report.
-func (w *Worker) fetch(ctx context.Context, facts *source.Facts, from what, step source.Step, log *logrus.Entry) error {
+func (w *Worker) fetch(ctx context.Context, facts *gitrepo.Facts, from what, step gitrepo.Step, log *logrus.Entry) error {
 	repo, commit := facts.Repo, facts.Head.Commit
 	key := kube.KeyOf(repo)
 	log = log.WithField("commit", git.Commit(commit).Short())
-	read := source.Read{
+	read := gitrepo.Read{
 		Known: true, Source: facts.Source, Credentials: facts.Credentials,
 		Commit: commit, Generation: repo.Generation, Force: repo.Spec.ForceSyncGeneration,
 		Follows: facts.Read.IsOf(repo.Status),
@@ -41,7 +41,7 @@ func (w *Worker) fetch(ctx context.Context, facts *source.Facts, from what, step
 		return err // Bundles have another manager now, and other labels
 	}
 	if err == nil {
-		set, read.Paths = source.CheckPaths(set, repo, facts.Read)
+		set, read.Paths = gitrepo.CheckPaths(set, repo, facts.Read)
 		request := &pruning{w: w, repo: repo}
 		done, err = w.publisher.Publish(ctx, publish.Order{
 			Namespace: repo.Namespace, Owner: repo.Name, OCISecret: repo.Spec.OCIRegistrySecret, Pruning: request, Log: log,
@@ -50,7 +50,7 @@ func (w *Worker) fetch(ctx context.Context, facts *source.Facts, from what, step
 		repo = request.repo
 	}
 	if err == nil {
-		read.Verdict = source.Judge(set, done.Findings)
+		read.Verdict = gitrepo.Judge(set, done.Findings)
 		read.Changed = done.Written+done.Removed > 0
 		read.Commits, read.Gone = done.Commits, done.Gone
 		facts.Repo, err = w.mark(ctx, repo, from.access.hashes)
@@ -68,7 +68,7 @@ func (w *Worker) fetch(ctx context.Context, facts *source.Facts, from what, step
 			m.fetches = 0
 		}
 	})
-	w.tellFindings(repo, commit, append(set.All(), done.Findings...))
+	w.reportFindings(repo, commit, append(set.All(), done.Findings...))
 	fields := logrus.Fields{"reason": step.Reason}
 	if err != nil {
 		fields["error"] = err.Error()
@@ -81,33 +81,33 @@ func (w *Worker) fetch(ctx context.Context, facts *source.Facts, from what, step
 	return nil
 }
 
-// tellFindings tells people what is wrong in a commit, each thing once.
-func (w *Worker) tellFindings(repo *fleet.GitRepo, commit string, found []finding.Finding) {
+// reportFindings tells people what is wrong in a commit, each thing once.
+func (w *Worker) reportFindings(repo *fleet.GitRepo, commit string, found []finding.Finding) {
 	key := kube.KeyOf(repo)
-	before := w.recall(key, repo.UID).told
+	before := w.recall(key, repo.UID).reported
 	if before.commit != commit {
-		before = told{commit: commit}
+		before = reported{commit: commit}
 	}
-	after := told{commit: commit, texts: maps.Clone(before.texts)}
+	after := reported{commit: commit, texts: maps.Clone(before.texts)}
 	if after.texts == nil {
 		after.texts = map[string]bool{}
 	}
-	for _, n := range source.Findings(found, before.texts) {
-		w.tell(repo, n)
+	for _, n := range gitrepo.Findings(found, before.texts) {
+		w.recordEvents(repo, n)
 		after.texts[n.Message] = true
 	}
-	w.remember(key, repo.UID, func(m *memory) { m.told = after })
+	w.remember(key, repo.UID, func(m *memory) { m.reported = after })
 }
 
 // announce tells people of a new commit, and says in the status of a GitRepo
 // that is read for the first time that this is under way. It returns the
 // GitRepo as it is now: with our finalizer.
-func (w *Worker) announce(ctx context.Context, facts source.Facts) (*fleet.GitRepo, error) {
+func (w *Worker) announce(ctx context.Context, facts gitrepo.Facts) (*fleet.GitRepo, error) {
 	repo, commit := facts.Repo, facts.Head.Commit
 	key := kube.KeyOf(repo)
 	if commit != repo.Status.Commit && w.recall(key, repo.UID).announced != commit {
 		w.remember(key, repo.UID, func(m *memory) { m.announced = commit })
-		w.tell(repo, source.News{Reason: fleet.EventGotNewCommit, Message: "commit " + commit})
+		w.recordEvents(repo, gitrepo.Notice{Reason: fleet.EventGotNewCommit, Message: "commit " + commit})
 	}
 	repo, err := w.finalized(ctx, repo)
 	if err != nil || repo.Status.Commit != "" || repo.Status.GitJobStatus != "" {
@@ -115,7 +115,7 @@ func (w *Worker) announce(ctx context.Context, facts source.Facts) (*fleet.GitRe
 	}
 	facts.Repo, facts.Reading = repo, true
 	changed := repo.DeepCopy()
-	changed.Status = source.Status(facts, w.now())
+	changed.Status = gitrepo.Status(facts, w.now())
 	return w.repos.PatchStatus(ctx, repo, changed)
 }
 
@@ -127,7 +127,7 @@ func (w *Worker) read(ctx context.Context, repo *fleet.GitRepo, from what, commi
 	}
 	defer tree.Close()
 	key := kube.KeyOf(repo)
-	o := source.Options(repo, string(commit))
+	o := gitrepo.Options(repo, string(commit))
 	o.ImageScans = w.cfg.ImageScans
 	set, left, err := w.cfg.Reader.Read(ctx, reader.Input{
 		Tree: tree, Paths: repo.Spec.Paths, Entries: repo.Spec.Bundles, Options: o,
@@ -144,17 +144,17 @@ func (w *Worker) read(ctx context.Context, repo *fleet.GitRepo, from what, commi
 		return set, nil
 	}
 	if errs := finding.Errors(set.Findings); len(errs) > 0 {
-		return set, fault.PermanentError(errs[0].Reason(), errors.New(errs[0].Short()))
+		return set, reconcile.TerminalError(errs[0].Reason(), errors.New(errs[0].Short()))
 	}
-	if text := source.AllIgnored(set); text != "" {
-		return set, fault.PermanentError(ReasonNothingToDeploy, errors.New(text))
+	if text := gitrepo.AllIgnored(set); text != "" {
+		return set, reconcile.TerminalError(ReasonNothingToDeploy, errors.New(text))
 	}
 	if len(set.Absent) > 0 && len(repo.Spec.Bundles) == 0 {
-		text := source.AbsentPath(set.Absent[0])
+		text := gitrepo.AbsentPath(set.Absent[0])
 		if more := len(set.Absent) - 1; more > 0 {
 			text += fmt.Sprintf(" (and %d more)", more)
 		}
-		return set, fault.PermanentError(ReasonNothingToDeploy, errors.New(text))
+		return set, reconcile.TerminalError(ReasonNothingToDeploy, errors.New(text))
 	}
 	where := "the repository"
 	switch paths := repo.Spec.Paths; {
@@ -163,5 +163,5 @@ func (w *Worker) read(ctx context.Context, repo *fleet.GitRepo, from what, commi
 	case len(paths) > 0:
 		where = "paths " + strings.Join(paths, ", ")
 	}
-	return set, fault.PermanentError(ReasonNothingToDeploy, fmt.Errorf("nothing to deploy in %s; what was deployed before stays", where))
+	return set, reconcile.TerminalError(ReasonNothingToDeploy, fmt.Errorf("nothing to deploy in %s; what was deployed before stays", where))
 }

@@ -11,8 +11,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
@@ -21,12 +21,12 @@ import (
 // Reconcile brings the Bundles of one GitRepo in line with its repository.
 //
 //  1. gather: the GitRepo, its credentials, what the poller found
-//  2. decide: source.Decide
+//  2. decide: gitrepo.Decide
 //  3. act:    read and write, or remove
 //  4. report: one patch of the status, if its meaning changed
 //
 // It may run at any time and any number of times.
-func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error) {
+func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	repo, ok := w.cache.repos.Get(key)
 	if !ok || !w.cfg.Scope.Owns(repo) { // gone, or somebody else's
 		w.poller.unfollow(key)
@@ -38,12 +38,12 @@ func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error)
 	if err != nil {
 		return kube.Done, err
 	}
-	step := source.Decide(facts)
+	step := gitrepo.Decide(facts)
 	switch step.Action {
-	case source.Remove:
+	case gitrepo.Remove:
 		w.poller.unfollow(key)
 		return w.remove(ctx, repo)
-	case source.Fetch:
+	case gitrepo.Fetch:
 		if facts.Repo, err = w.announce(ctx, facts); kube.IsGone(err) {
 			return kube.Done, nil
 		}
@@ -51,7 +51,7 @@ func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Next, error)
 			return kube.Done, err
 		}
 		err = w.fetch(ctx, &facts, what, step, log)
-	case source.Wait:
+	case gitrepo.Wait:
 		if facts.Head == nil && what.follow.generation != 0 {
 			return kube.Done, nil // the answer comes in a moment, and wakes us up
 		}
@@ -78,20 +78,20 @@ const retryBase = 5 * time.Second
 
 // next says when a GitRepo is looked at again: after a failure that may pass
 // with a growing delay, of which the status tells; else when something changes.
-func (w *Worker) next(key kube.Key, facts source.Facts, err error) (kube.Next, error) {
+func (w *Worker) next(key kube.Key, facts gitrepo.Facts, err error) (kube.Result, error) {
 	repo := facts.Repo
 	switch {
 	case err == nil && facts.Read.Retry && facts.Head != nil && facts.Read.Commit == facts.Head.Commit:
-		return kube.Next{After: source.Delay(retryBase, w.recall(key, repo.UID).fetches, 0)}, nil
+		return kube.Result{After: gitrepo.Delay(retryBase, w.recall(key, repo.UID).fetches, 0)}, nil
 	case err == nil && w.recall(key, repo.UID).missing.count() > 0:
-		return kube.Next{After: w.recall(key, repo.UID).missing.again()}, nil
-	case err == nil, fault.IsPermanent(err):
+		return kube.Result{After: w.recall(key, repo.UID).missing.again()}, nil
+	case err == nil, reconcile.IsTerminal(err):
 		return kube.Done, nil
 	case errors.Is(err, context.Canceled):
 		return kube.Done, err
 	}
 	failures := w.recall(key, repo.UID).fetches
-	return kube.Next{After: source.Delay(time.Second, failures, 0)}, nil
+	return kube.Result{After: gitrepo.Delay(time.Second, failures, 0)}, nil
 }
 
 // what is read, and with which rights.
@@ -101,10 +101,10 @@ type what struct {
 }
 
 // gather collects what the decision depends on.
-func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (source.Facts, what, error) {
+func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (gitrepo.Facts, what, error) {
 	key := kube.KeyOf(repo)
 	m := w.recall(key, repo.UID)
-	f := source.Facts{
+	f := gitrepo.Facts{
 		Repo:      repo,
 		Closed:    support.FailClosed(w.limits(repo.Namespace)),
 		Missing:   support.Message(support.Missing(repo)),
@@ -125,7 +125,7 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (source.Facts,
 	f.Appeared = w.appeared(ctx, repo, m)
 	a, err := w.access(ctx, repo)
 	switch {
-	case fault.IsPermanent(err):
+	case reconcile.IsTerminal(err):
 		f.Refused = err
 	case err != nil:
 		return f, what{}, err
@@ -140,7 +140,7 @@ func (w *Worker) gather(ctx context.Context, repo *fleet.GitRepo) (source.Facts,
 	f.Repo = repo
 	follow := want{
 		src: a.git, ref: git.Reference{Branch: repo.Spec.Branch, Revision: repo.Spec.Revision},
-		interval: source.Interval(repo.Spec), generation: repo.Generation,
+		interval: gitrepo.Interval(repo.Spec), generation: repo.Generation,
 	}
 	f.Source, f.Credentials, f.ReadWith = a.git.ID(), id(a.hashes), id(repo.Annotations)
 	if f.Head = w.poller.follow(key, follow); f.Head != nil {
@@ -176,18 +176,18 @@ func (w *Worker) suspended() string {
 
 // report writes the status if it says something else now, and tells people what
 // has gone wrong since.
-func (w *Worker) report(ctx context.Context, facts source.Facts) error {
+func (w *Worker) report(ctx context.Context, facts gitrepo.Facts) error {
 	old := facts.Repo
 	for try := 0; ; try++ {
 		facts.Repo = old
 		changed := old.DeepCopy()
-		changed.Status = source.Status(facts, w.now())
+		changed.Status = gitrepo.Status(facts, w.now())
 		_, err := w.repos.PatchStatus(ctx, old, changed)
 		switch {
 		case err == nil:
-			for _, n := range source.Changes(old.Status, changed.Status) {
+			for _, n := range gitrepo.Changes(old.Status, changed.Status) {
 				if n.Reason != facts.Read.Reason || n.Message != facts.Read.Message { // those are told one by one
-					w.tell(old, n)
+					w.recordEvents(old, n)
 				}
 			}
 			return nil
@@ -204,12 +204,12 @@ func (w *Worker) report(ctx context.Context, facts source.Facts) error {
 		if err != nil {
 			return err
 		}
-		slimRepo(fresh)
+		stripRepo(fresh)
 		old = fresh
 	}
 }
 
-func (w *Worker) tell(repo *fleet.GitRepo, n source.News) {
+func (w *Worker) recordEvents(repo *fleet.GitRepo, n gitrepo.Notice) {
 	kind := kube.Normal
 	if n.Warning {
 		kind = kube.Warning

@@ -18,7 +18,7 @@ const lookAgain = 30 * time.Second
 // the cache has not seen yet would be left behind. The GitRepo is read after its
 // Bundles were listed: while it is still there, none of them belongs to a GitRepo
 // that was made again under its name.
-func (w *Worker) remove(ctx context.Context, repo *fleet.GitRepo) (kube.Next, error) {
+func (w *Worker) remove(ctx context.Context, repo *fleet.GitRepo) (kube.Result, error) {
 	if !slices.Contains(repo.Finalizers, fleet.FinalizerGitRepo) {
 		return kube.Done, nil
 	}
@@ -44,7 +44,7 @@ func (w *Worker) remove(ctx context.Context, repo *fleet.GitRepo) (kube.Next, er
 			WithField("bundle", b.Name).WithField("reason", "the GitRepo is deleted").Info("bundle removed")
 	}
 	if len(own) > 0 {
-		return kube.Next{After: lookAgain}, nil
+		return kube.Result{After: lookAgain}, nil
 	}
 	changed := repo.DeepCopy()
 	changed.Finalizers = slices.DeleteFunc(changed.Finalizers, func(f string) bool { return f == fleet.FinalizerGitRepo })

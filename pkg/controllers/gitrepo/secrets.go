@@ -19,9 +19,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
 
@@ -73,10 +73,10 @@ func orElse(s, otherwise string) string {
 }
 
 // access reads the Secrets of a GitRepo. One that it names must be there and be
-// usable, which is Permanent, FailedValidatingSecret; so is what source.SpecError finds.
+// usable, which is Permanent, FailedValidatingSecret; so is what gitrepo.SpecError finds.
 func (w *Worker) access(ctx context.Context, repo *fleet.GitRepo) (access, error) {
 	a := access{hashes: map[string]string{}, former: map[string]string{}}
-	if err := source.SpecError(repo.Spec); err != nil {
+	if err := gitrepo.SpecError(repo.Spec); err != nil {
 		return a, err
 	}
 	for _, read := range []func(context.Context, *fleet.GitRepo, *access) error{w.gitAccess, w.chartAccess, w.chartAccessByPath, w.storageAccess} {
@@ -141,8 +141,8 @@ func (w *Worker) gitAccess(ctx context.Context, repo *fleet.GitRepo, a *access) 
 // about adds to a fault of the git server what of the GitRepo it is about: the
 // Secret, or the field that is missing.
 func (a *access) about(err error) error {
-	reason := fault.ReasonOf(err)
-	var untrusted *fault.Untrusted
+	reason := reconcile.ReasonOf(err)
+	var untrusted *reconcile.Untrusted
 	switch {
 	case reason == git.ReasonAuthenticationRefused && a.secret != nil:
 		err = fmt.Errorf("%w: they are those of Secret %q%s", err, a.secret.Name, withoutUser(a.secret))
@@ -154,7 +154,7 @@ func (a *access) about(err error) error {
 	default:
 		return err
 	}
-	return fault.PermanentError(reason, err)
+	return reconcile.TerminalError(reason, err)
 }
 
 // withoutUser says of a Secret with a password that it has no user name, and the keys that
@@ -250,11 +250,11 @@ func absent(key kube.Key, field string, there []string) error {
 	if near := spelling.Nearest(key.Name, there); near != "" && near != key.Name {
 		text += fmt.Sprintf("; did you mean %q?", near)
 	}
-	return fault.PermanentError(fleet.EventFailedValidatingSecret, errors.New(text))
+	return reconcile.TerminalError(fleet.EventFailedValidatingSecret, errors.New(text))
 }
 
 func unusable(key kube.Key, err error) error {
-	return fault.PermanentError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q: %w", key.Name, err))
+	return reconcile.TerminalError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q: %w", key.Name, err))
 }
 
 // note keeps the digest of a Secret's data.
@@ -309,7 +309,7 @@ func (w *Worker) mark(ctx context.Context, repo *fleet.GitRepo, hashed map[strin
 		marked, err := w.repos.Patch(ctx, repo, changed)
 		switch {
 		case err == nil:
-			slimRepo(marked)
+			stripRepo(marked)
 			return marked, nil
 		case kube.IsGone(err):
 			return repo, nil
@@ -323,7 +323,7 @@ func (w *Worker) mark(ctx context.Context, repo *fleet.GitRepo, hashed map[strin
 		if err != nil {
 			return repo, err
 		}
-		slimRepo(fresh)
+		stripRepo(fresh)
 		repo = fresh
 	}
 }

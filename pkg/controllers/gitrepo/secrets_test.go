@@ -11,8 +11,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 func TestSealed(t *testing.T) {
@@ -44,7 +44,7 @@ func TestAbsentSecret(t *testing.T) {
 		`secret "git-creds" does not exist in namespace fleet-default (clientSecretName); did you mean "git-cred"?`: {"helm", "git-cred"},
 	} {
 		err := absent(key, "clientSecretName", there)
-		if err.Error() != want || fault.ReasonOf(err) != fleet.EventFailedValidatingSecret {
+		if err.Error() != want || reconcile.ReasonOf(err) != fleet.EventFailedValidatingSecret {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -71,12 +71,12 @@ func TestAbout(t *testing.T) {
 		"Authority":  {access{}, git.ReasonCertificateRefused, "x; caBundle of the GitRepo names authorities of your own"},
 		"NoneOfThem": {access{secret: basic}, git.ReasonBranchNotFound, "x"},
 	} {
-		err := c.access.about(fault.PermanentError(c.reason, errors.New("x")))
-		if err.Error() != c.want || fault.ReasonOf(err) != c.reason || !fault.IsPermanent(err) {
-			t.Errorf("%s: want %s %s, got %s %v", name, c.reason, c.want, fault.ReasonOf(err), err)
+		err := c.access.about(reconcile.TerminalError(c.reason, errors.New("x")))
+		if err.Error() != c.want || reconcile.ReasonOf(err) != c.reason || !reconcile.IsTerminal(err) {
+			t.Errorf("%s: want %s %s, got %s %v", name, c.reason, c.want, reconcile.ReasonOf(err), err)
 		}
 	}
-	named := fault.PermanentError(git.ReasonCertificateRefused, fmt.Errorf("x: %w", &fault.Untrusted{Text: "y", Advice: "z"}))
+	named := reconcile.TerminalError(git.ReasonCertificateRefused, fmt.Errorf("x: %w", &reconcile.Untrusted{Text: "y", Advice: "z"}))
 	if err := (&access{}).about(named); err == nil || err.Error() != "x: y; z" {
 		t.Errorf("a certificate of a known authority: got %v", err)
 	}

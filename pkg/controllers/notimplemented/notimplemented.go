@@ -19,10 +19,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 )
 
-// A House is the loops of this package.
-type House struct {
+// A Manager is the loops of this package.
+type Manager struct {
 	parts  []kube.Runner
-	loops  []*kube.Loop
+	loops  []*kube.Controller
 	events *kube.Recorder
 	scope  scope.Scope
 	now    func() time.Time
@@ -30,8 +30,8 @@ type House struct {
 
 // New prepares the loops, which answer for objects within s; they send no
 // request before they run.
-func New(s scope.Scope, c *kube.Client) *House {
-	h := &House{events: kube.NewRecorder(c, "fleet-controller"), scope: s, now: time.Now}
+func New(s scope.Scope, c *kube.Client) *Manager {
+	h := &Manager{events: kube.NewRecorder(c, "fleet-controller"), scope: s, now: time.Now}
 	h.parts = append(h.parts, h.events)
 	client := c.Loop("notimplemented")
 	refuse(h, client, "helmop", func(o *fleet.HelmOp, why string) { o.Status = summary.HelmOpRefused(o, why, h.now()) })
@@ -42,11 +42,11 @@ func New(s scope.Scope, c *kube.Client) *House {
 	return h
 }
 
-// Parts are the caches and loops to run.
-func (h *House) Parts() []kube.Runner { return h.parts }
+// Runnables are the caches and loops to run.
+func (h *Manager) Runnables() []kube.Runner { return h.parts }
 
 // Loops are the loops, for metrics.
-func (h *House) Loops() []*kube.Loop { return h.loops }
+func (h *Manager) Loops() []*kube.Controller { return h.loops }
 
 // copied is a pointer to an API type that can be copied.
 type copied[T any] interface {
@@ -57,10 +57,10 @@ type copied[T any] interface {
 
 // refuse writes to the status of a kind's objects why nothing acts on them, and sends
 // an event to those whose status did not say it yet.
-func refuse[T any, P copied[T]](h *House, c *kube.Client, name string, status func(obj P, why string)) {
+func refuse[T any, P copied[T]](h *Manager, c *kube.Client, name string, status func(obj P, why string)) {
 	cache := kube.NewCache[P](c, kube.Watch{}, nil)
 	store := kube.StoreOf[P](c)
-	loop := kube.NewLoop(name, 1, func(ctx context.Context, key kube.Key) (kube.Next, error) {
+	loop := kube.NewController(name, 1, func(ctx context.Context, key kube.Key) (kube.Result, error) {
 		obj, ok := cache.Get(key)
 		if !ok || obj.GetDeletionTimestamp() != nil || !h.scope.Owns(obj) {
 			return kube.Done, nil
@@ -89,7 +89,7 @@ func refuse[T any, P copied[T]](h *House, c *kube.Client, name string, status fu
 }
 
 // setAccepted sets Accepted=False in the conditions of an object.
-func (h *House) setAccepted(conditions *[]fleet.Condition, obj kube.Object, why string) {
+func (h *Manager) setAccepted(conditions *[]fleet.Condition, obj kube.Object, why string) {
 	*conditions = condition.Set(*conditions, fleet.Condition{
 		Type: fleet.ConditionAccepted, Status: corev1.ConditionFalse, ObservedGeneration: obj.GetGeneration(),
 		Reason: fleet.ReasonNotImplemented, Message: condition.Message(why),
@@ -98,7 +98,7 @@ func (h *House) setAccepted(conditions *[]fleet.Condition, obj kube.Object, why 
 
 // warn tells an event about each new object of a kind that has no conditions.
 // Objects that are older than this process were told about before.
-func warn[P kube.Object](h *House, c *kube.Client) {
+func warn[P kube.Object](h *Manager, c *kube.Client) {
 	cache := kube.NewCache[P](c, kube.Watch{}, nil)
 	start := metav1.NewTime(h.now().Add(-time.Second))
 	var none P

@@ -6,8 +6,8 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // Content writes what a Bundle deploys apart from the Bundle, which is about to
@@ -17,12 +17,12 @@ import (
 func (p *Publisher) Content(ctx context.Context, bundle string, m content.Manifest) (id string, err error) {
 	b := &fleet.Bundle{}
 	b.Name = bundle
-	f, err := p.putContents(ctx, source.Write{New: b, Content: m, In: source.Apart})
+	f, err := p.putContents(ctx, gitrepo.Write{New: b, Content: m, In: gitrepo.Apart})
 	switch {
 	case err != nil:
 		return "", err
 	case f != nil:
-		return "", fault.PermanentError("TooLarge", errors.New(f.Message))
+		return "", reconcile.TerminalError("TooLarge", errors.New(f.Message))
 	}
 	return content.ID(m), nil
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // A storage is a registry that resources are kept in, and its Secret's data.
@@ -40,13 +40,13 @@ func (p *Publisher) storage(ctx context.Context, o Order) (*storage, error) {
 	case kube.IsGone(err) && o.OCISecret == "":
 		return nil, nil
 	case kube.IsGone(err):
-		return nil, fault.PermanentError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q does not exist in namespace %s (ociRegistrySecret)", key.Name, key.Namespace))
+		return nil, reconcile.TerminalError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q does not exist in namespace %s (ociRegistrySecret)", key.Name, key.Namespace))
 	case err != nil:
 		return nil, err
 	}
 	s, err := oci.StorageOf(string(secret.Type), secret.Data)
 	if err != nil {
-		return nil, fault.PermanentError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q: %w", key.Name, err))
+		return nil, reconcile.TerminalError(fleet.EventFailedValidatingSecret, fmt.Errorf("secret %q: %w", key.Name, err))
 	}
 	return &storage{Storage: s, data: secret.Data}, nil
 }
@@ -68,21 +68,21 @@ func (p *Publisher) copies(ctx context.Context, namespace string) (map[string]ma
 }
 
 // putContent writes what a Bundle deploys where it does not hold it itself.
-func (p *Publisher) putContent(ctx context.Context, j job, write source.Write) (*finding.Finding, error) {
+func (p *Publisher) putContent(ctx context.Context, j job, write gitrepo.Write) (*finding.Finding, error) {
 	switch write.In {
-	case source.Registry:
+	case gitrepo.Registry:
 		if err := p.push(ctx, j, write); err != nil {
 			return nil, err
 		}
 		return p.putAccess(ctx, j, write.New)
-	case source.Apart:
+	case gitrepo.Apart:
 		return p.putContents(ctx, write)
 	}
 	return nil, nil
 }
 
 // push puts the artifact into the registry, unless it is there.
-func (p *Publisher) push(ctx context.Context, j job, write source.Write) error {
+func (p *Publisher) push(ctx context.Context, j job, write gitrepo.Write) error {
 	if err := p.cfg.OCI.Push(ctx, j.storage.Write(), write.New.Spec.ContentsID, content.Encode(write.Content)); err != nil {
 		return fmt.Errorf("store bundle %q: %w", write.New.Name, err)
 	}
@@ -130,7 +130,7 @@ func (p *Publisher) putAccess(ctx context.Context, j job, b *fleet.Bundle) (*fin
 // putContents writes the Contents of a Bundle, the index last. What is there
 // already is marked as wanted, so that nobody removes it until the Bundle names
 // it.
-func (p *Publisher) putContents(ctx context.Context, write source.Write) (*finding.Finding, error) {
+func (p *Publisher) putContents(ctx context.Context, write gitrepo.Write) (*finding.Finding, error) {
 	packed, err := content.Pack(write.Content)
 	if errors.Is(err, content.ErrTooLarge) {
 		return &finding.Finding{

@@ -11,14 +11,14 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
 )
 
 // present reads what the cluster holds: the Bundles of the order and their
 // values, and who has the names that are wanted.
-func (p *Publisher) present(ctx context.Context, o Order, set bundle.Set, s *storage) (source.Present, error) {
+func (p *Publisher) present(ctx context.Context, o Order, set bundle.Set, s *storage) (gitrepo.Present, error) {
 	selector := fleet.LabelRepoName + "=" + o.Owner
-	found := source.Present{Others: map[string]string{}, Secrets: map[string]map[string][]byte{}}
+	found := gitrepo.Present{Others: map[string]string{}, Secrets: map[string]map[string][]byte{}}
 	var err error
 	if found.Own, err = p.bundles.List(ctx, o.Namespace, selector); err != nil {
 		return found, err
@@ -43,7 +43,7 @@ func (p *Publisher) present(ctx context.Context, o Order, set bundle.Set, s *sto
 }
 
 // others finds out who has the names that are wanted and are not the order's.
-func (p *Publisher) others(ctx context.Context, o Order, set bundle.Set, found *source.Present) error {
+func (p *Publisher) others(ctx context.Context, o Order, set bundle.Set, found *gitrepo.Present) error {
 	own := map[string]bool{}
 	for _, b := range found.Own {
 		own[b.Name] = true
@@ -73,7 +73,7 @@ func (p *Publisher) others(ctx context.Context, o Order, set bundle.Set, found *
 }
 
 // adopt reads a Bundle that nobody owns, with its values.
-func (p *Publisher) adopt(ctx context.Context, key kube.Key, found *source.Present) error {
+func (p *Publisher) adopt(ctx context.Context, key kube.Key, found *gitrepo.Present) error {
 	b, err := p.bundles.Get(ctx, key)
 	if kube.IsGone(err) {
 		return nil

@@ -3,7 +3,7 @@
 // it deploys, then the Bundle itself; and when all that is new is there, it
 // removes what the repository no longer yields, or asks for that.
 //
-// It holds no cache and decides nothing: source.PlanWrites says what is written
+// It holds no cache and decides nothing: gitrepo.PlanWrites says what is written
 // and removed. The loop of GitRepos uses it, and `fleet apply` with the rights
 // of whoever calls it.
 package publish
@@ -23,9 +23,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
@@ -107,7 +107,7 @@ type Order struct {
 	// Guard, where not nil, is asked before Bundles are deleted here, which are
 	// some of all that the order has. Its error keeps all of them.
 	Guard func(ctx context.Context, own, remove []*fleet.Bundle) error
-	// Unmoved returns source.Present's Unmoved for the Bundles that the order has
+	// Unmoved returns gitrepo.Present's Unmoved for the Bundles that the order has
 	// now. Nil: of none is that known.
 	Unmoved func(own []*fleet.Bundle) func(name string) bool
 	// Log, where not nil, stands in for that of the Publisher.
@@ -163,7 +163,7 @@ func (p *Publisher) Publish(ctx context.Context, o Order, set bundle.Set) (Done,
 	if o.Unmoved != nil {
 		present.Unmoved = o.Unmoved(present.Own)
 	}
-	plan := source.PlanWrites(set, present)
+	plan := gitrepo.PlanWrites(set, present)
 	done := Done{Unchanged: plan.Unchanged, Findings: plan.Findings, Taken: plan.Taken, Held: plan.Held}
 	mark := withdrawal.PruneMark(plan.Remove)
 	if err := o.retract(ctx, mark); err != nil { // before anything is wanted again
@@ -210,7 +210,7 @@ type job struct {
 
 // writeAll writes Bundles, some at a time, and returns the names of those that
 // were refused.
-func (p *Publisher) writeAll(ctx context.Context, j job, list []source.Write, done *Done) (refused map[string]bool, err error) {
+func (p *Publisher) writeAll(ctx context.Context, j job, list []gitrepo.Write, done *Done) (refused map[string]bool, err error) {
 	var written atomic.Int64
 	found := make([]*finding.Finding, len(list))
 	group, gctx := errgroup.WithContext(ctx)
@@ -218,12 +218,12 @@ func (p *Publisher) writeAll(ctx context.Context, j job, list []source.Write, do
 	for i, write := range list {
 		group.Go(func() error {
 			if why := p.cfg.Suspended(); why != "" {
-				return fault.WaitError(fleet.ReasonSuspended, 0, errors.New(why))
+				return reconcile.RequeueError(fleet.ReasonSuspended, 0, errors.New(why))
 			}
 			f, err := p.put(gctx, j, write)
 			if err == nil && f == nil {
 				written.Add(1)
-				tell(j.order.Log, write.New.Name, write.Reason, "bundle written")
+				logEvent(j.order.Log, write.New.Name, write.Reason, "bundle written")
 			}
 			found[i] = f
 			return err
@@ -245,8 +245,8 @@ func (p *Publisher) writeAll(ctx context.Context, j job, list []source.Write, do
 	return refused, err
 }
 
-// tell logs one change.
-func tell(log *logrus.Entry, name, reason, message string) {
+// logEvent logs one change.
+func logEvent(log *logrus.Entry, name, reason, message string) {
 	if log != nil {
 		log.WithFields(logrus.Fields{"bundle": name, "reason": reason}).Info(message)
 	}

@@ -9,9 +9,9 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // conflicts is how often a write is tried again when somebody else was faster.
@@ -19,7 +19,7 @@ const conflicts = 5
 
 // put writes one Bundle after all that it leads to. A Bundle that is refused is
 // a finding, so that others go on.
-func (p *Publisher) put(ctx context.Context, j job, write source.Write) (*finding.Finding, error) {
+func (p *Publisher) put(ctx context.Context, j job, write gitrepo.Write) (*finding.Finding, error) {
 	if write.Secret {
 		if f, err := p.putValues(ctx, j.order, write); f != nil || err != nil {
 			return f, err
@@ -31,7 +31,7 @@ func (p *Publisher) put(ctx context.Context, j job, write source.Write) (*findin
 	if f, err := p.putBundle(ctx, write); f != nil || err != nil {
 		return f, err
 	}
-	if write.In == source.Registry {
+	if write.In == gitrepo.Registry {
 		// Whoever deleted the artifact for another Bundle, just before this one
 		// could be seen, has to be made good.
 		if err := p.push(ctx, j, write); err != nil {
@@ -44,7 +44,7 @@ func (p *Publisher) put(ctx context.Context, j job, write source.Write) (*findin
 	return nil, nil
 }
 
-func (p *Publisher) putBundle(ctx context.Context, write source.Write) (*finding.Finding, error) {
+func (p *Publisher) putBundle(ctx context.Context, write gitrepo.Write) (*finding.Finding, error) {
 	b := write.New
 	err := p.store(ctx, write)
 	switch {
@@ -59,12 +59,12 @@ func (p *Publisher) putBundle(ctx context.Context, write source.Write) (*finding
 }
 
 func going(namespace string) error {
-	return fault.WaitError(fleet.ReasonProgressing, 0, fmt.Errorf("namespace %q is being deleted", namespace))
+	return reconcile.RequeueError(fleet.ReasonProgressing, 0, fmt.Errorf("namespace %q is being deleted", namespace))
 }
 
 // store creates or changes a Bundle. Its status is written all the time by
 // others, so that a patch may come too late a few times.
-func (p *Publisher) store(ctx context.Context, write source.Write) error {
+func (p *Publisher) store(ctx context.Context, write gitrepo.Write) error {
 	if write.Old == nil {
 		_, err := p.bundles.Create(ctx, write.New)
 		return err
@@ -80,9 +80,9 @@ func (p *Publisher) store(ctx context.Context, write source.Write) error {
 			return err
 		}
 		if fresh.UID != old.UID || fresh.DeletionTimestamp != nil || fresh.Labels[fleet.LabelRepoName] != old.Labels[fleet.LabelRepoName] {
-			return fault.WaitError(fleet.ReasonProgressing, 0, fmt.Errorf("bundle %q was changed by somebody else meanwhile", old.Name))
+			return reconcile.RequeueError(fleet.ReasonProgressing, 0, fmt.Errorf("bundle %q was changed by somebody else meanwhile", old.Name))
 		}
-		old, changed = fresh, source.Onto(fresh, write.New)
+		old, changed = fresh, gitrepo.Onto(fresh, write.New)
 	}
 }
 
@@ -92,7 +92,7 @@ func conflict(b *fleet.Bundle, message string) *finding.Finding {
 
 // putValues writes the Secret of a Bundle's values. A Secret of that name that
 // is not ours is not touched.
-func (p *Publisher) putValues(ctx context.Context, o Order, write source.Write) (*finding.Finding, error) {
+func (p *Publisher) putValues(ctx context.Context, o Order, write gitrepo.Write) (*finding.Finding, error) {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: write.New.Name, Namespace: write.New.Namespace,

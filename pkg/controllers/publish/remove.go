@@ -8,8 +8,8 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // prune removes Bundles. Their finalizer keeps them until their deployments are
@@ -18,13 +18,13 @@ func (p *Publisher) prune(ctx context.Context, o Order, list []*fleet.Bundle) (i
 	removed := 0
 	for _, b := range list {
 		if why := p.cfg.Suspended(); why != "" {
-			return removed, fault.WaitError(fleet.ReasonSuspended, 0, errors.New(why))
+			return removed, reconcile.RequeueError(fleet.ReasonSuspended, 0, errors.New(why))
 		}
 		if err := p.Remove(ctx, b); err != nil {
 			return removed, err
 		}
 		removed++
-		tell(o.Log, b.Name, "no longer in the repository", "bundle removed")
+		logEvent(o.Log, b.Name, "no longer in the repository", "bundle removed")
 	}
 	return removed, nil
 }
@@ -39,21 +39,21 @@ func (p *Publisher) mark(ctx context.Context, o Order, list []*fleet.Bundle, mar
 			continue
 		}
 		if why := p.cfg.Suspended(); why != "" {
-			return fault.WaitError(fleet.ReasonSuspended, 0, errors.New(why))
+			return reconcile.RequeueError(fleet.ReasonSuspended, 0, errors.New(why))
 		}
 		changed := b.DeepCopy()
 		if changed.Annotations == nil {
 			changed.Annotations = map[string]string{}
 		}
 		changed.Annotations[fleet.AnnotationPrune] = mark
-		if err := p.store(ctx, source.Write{Old: b, New: changed}); err != nil {
+		if err := p.store(ctx, gitrepo.Write{Old: b, New: changed}); err != nil {
 			return err
 		}
 		done.Removed++
 		if before == "" {
 			done.Gone = append(done.Gone, b.Name)
 		}
-		tell(o.Log, b.Name, "no longer in the repository", "bundle to be removed")
+		logEvent(o.Log, b.Name, "no longer in the repository", "bundle to be removed")
 	}
 	return o.Pruning.Ask(ctx, mark)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
-	"github.com/fleetworkspace/fleet/pkg/plan/source"
+	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
 )
 
 // writeScans writes the ImageScans of bundles, if there are any. One that is
@@ -20,7 +20,7 @@ func (p *Publisher) writeScans(ctx context.Context, o Order, set bundle.Set, don
 	if err != nil {
 		return err
 	}
-	for _, s := range source.PlanScans(set, present) {
+	for _, s := range gitrepo.PlanScans(set, present) {
 		if s.Old == nil {
 			_, err = p.scans.Create(ctx, s.New)
 		} else {
@@ -36,7 +36,7 @@ func (p *Publisher) writeScans(ctx context.Context, o Order, set bundle.Set, don
 		case err != nil:
 			return err
 		default:
-			tell(o.Log, s.New.Name, "its image scan is new or has changed", "image scan written")
+			logEvent(o.Log, s.New.Name, "its image scan is new or has changed", "image scan written")
 		}
 	}
 	return nil

@@ -145,8 +145,8 @@ func TestPasswordsStayAtHome(t *testing.T) {
 				t.Errorf("got %v", errs)
 			}
 			blobs.Store(0)
-			if told := other.Authorizations(); len(told) > 0 {
-				t.Errorf("another host was told %q", told)
+			if reported := other.Authorizations(); len(reported) > 0 {
+				t.Errorf("another host was told %q", reported)
 			}
 		})
 	}
@@ -164,7 +164,7 @@ func TestIndexNamesRegistry(t *testing.T) {
 	if diff := cmp.Diff([]string{"repo-a: (chart)/demo/Chart.yaml"}, names(read(t, newReader(t, nil), in))); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	told := func() (n int) {
+	reported := func() (n int) {
 		for _, q := range registry.Requests() {
 			if q.Authorization != "" {
 				n++
@@ -172,10 +172,10 @@ func TestIndexNamesRegistry(t *testing.T) {
 		}
 		return n
 	}
-	before := told()
+	before := reported()
 	for _, urls := range []string{"http://" + helm.Host + "/", ".*"} {
 		in.Access.URLs = urls
-		if errs := wrong(t, newReader(t, nil), in); len(errs) != 1 || told() != before {
+		if errs := wrong(t, newReader(t, nil), in); len(errs) != 1 || reported() != before {
 			t.Errorf("%q does not name the registry, but it was told: %v", urls, errs)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/disk"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/web"
 )
 
@@ -21,7 +21,7 @@ const (
 )
 
 func permanentf(reason, format string, args ...any) error {
-	return fault.PermanentError(reason, fmt.Errorf(format, args...))
+	return reconcile.TerminalError(reason, fmt.Errorf(format, args...))
 }
 
 // errCrowded is said where a download is removed before anybody could use it:
@@ -83,7 +83,7 @@ func (r *Reader) file(ctx context.Context, q web.Request) (*blob, error) {
 			return nil, err
 		}
 		defer d.discard()
-		before, _ := r.ledger.find(c)
+		before, _ := r.answers.find(c)
 		old := r.store.find(before.digest)
 		if old != nil && q.Checksum != "" {
 			return old, nil
@@ -103,7 +103,7 @@ func (r *Reader) file(ctx context.Context, q web.Request) (*blob, error) {
 		}
 		b, err := d.keep()
 		if err == nil {
-			r.ledger.note(c, answer{digest: b.digest, etag: a.ETag})
+			r.answers.note(c, answer{digest: b.digest, etag: a.ETag})
 		}
 		return b, err
 	})
@@ -118,7 +118,7 @@ func (r *Reader) artifact(ctx context.Context, from oci.Registry, tag string) (*
 			return nil, err
 		}
 		c := claimOf("manifest", from, manifest)
-		if before, ok := r.ledger.find(c); ok {
+		if before, ok := r.answers.find(c); ok {
 			if b := r.store.find(before.digest); b != nil {
 				return b, nil
 			}
@@ -133,7 +133,7 @@ func (r *Reader) artifact(ctx context.Context, from oci.Registry, tag string) (*
 		}
 		b, err := d.keep()
 		if err == nil {
-			r.ledger.note(c, answer{digest: b.digest})
+			r.answers.note(c, answer{digest: b.digest})
 		}
 		return b, err
 	})
@@ -143,11 +143,11 @@ func (r *Reader) artifact(ctx context.Context, from oci.Registry, tag string) (*
 // passing makes a fault that nobody has sorted one that may pass, so that it is
 // tried again. What ended because the caller did stays what it is.
 func passing(err error) error {
-	if err == nil || fault.IsPermanent(err) || fault.IsWait(err) || errors.Is(err, context.Canceled) {
+	if err == nil || reconcile.IsTerminal(err) || reconcile.IsRequeue(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	if disk.Fault(err) != nil {
-		return fault.WaitError(fault.ReasonLocal, 0, err)
+		return reconcile.RequeueError(reconcile.ReasonLocal, 0, err)
 	}
-	return fault.WaitError(reasonUnreachable, 0, err)
+	return reconcile.RequeueError(reasonUnreachable, 0, err)
 }

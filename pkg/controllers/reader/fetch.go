@@ -12,7 +12,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/oci"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/web"
 )
 
@@ -20,7 +20,7 @@ import (
 const helmFormat = "tar.gz"
 
 // fetch has what a request names, wherever that is, into p.
-func (s *session) fetch(ctx context.Context, e errand, p *parcel) error {
+func (s *session) fetch(ctx context.Context, e download, p *payload) error {
 	l, err := chart.Locate(e.request)
 	if err != nil {
 		return err
@@ -32,13 +32,13 @@ func (s *session) fetch(ctx context.Context, e errand, p *parcel) error {
 	if named == "" {
 		named = e.request.Chart
 	}
-	c, err := s.access.Send(e.party.credentials, named)
+	c, err := s.access.Send(e.tenant.credentials, named)
 	if err != nil {
 		return err
 	}
 	switch l.Kind {
 	case chart.Repository:
-		return s.fromRepository(ctx, l, e.party, p)
+		return s.fromRepository(ctx, l, e.tenant, p)
 	case chart.OCI:
 		return s.fromRegistry(ctx, l, c, p)
 	case chart.Git:
@@ -48,7 +48,7 @@ func (s *session) fetch(ctx context.Context, e errand, p *parcel) error {
 }
 
 // fromArchive has one file over HTTP.
-func (s *session) fromArchive(ctx context.Context, l chart.Location, c chart.Credentials, p *parcel) error {
+func (s *session) fromArchive(ctx context.Context, l chart.Location, c chart.Credentials, p *payload) error {
 	b, err := s.r.file(ctx, web.Request{
 		URL: l.URL, Credentials: webCredentials(c), Checksum: l.Checksum, MaxBytes: s.r.cfg.Limits.ArchiveBytes,
 	})
@@ -67,7 +67,7 @@ func (s *session) fromArchive(ctx context.Context, l chart.Location, c chart.Cre
 
 // fromRegistry has a chart of an OCI registry. A range is about the tags that
 // the registry has now.
-func (s *session) fromRegistry(ctx context.Context, l chart.Location, c chart.Credentials, p *parcel) error {
+func (s *session) fromRegistry(ctx context.Context, l chart.Location, c chart.Credentials, p *payload) error {
 	from := oci.Registry{
 		Reference: strings.TrimPrefix(l.URL, "oci://"), Username: c.Username, Password: c.Password,
 		CABundle: c.CABundle, InsecureSkipVerify: c.InsecureSkipVerify, BasicHTTP: c.BasicHTTP,
@@ -92,7 +92,7 @@ func (s *session) tagged(ctx context.Context, from oci.Registry, l chart.Locatio
 	exact, ok := chart.ExactTag(l.Version)
 	if ok {
 		b, err := s.r.artifact(ctx, from, exact)
-		if fault.ReasonOf(err) != oci.ReasonNotFound {
+		if reconcile.ReasonOf(err) != oci.ReasonNotFound {
 			return b, err
 		}
 	}
@@ -108,7 +108,7 @@ func (s *session) tagged(ctx context.Context, from oci.Registry, l chart.Locatio
 }
 
 // chartIn describes a packaged chart by what it says itself.
-func (s *session) chartIn(b *blob, p *parcel) error {
+func (s *session) chartIn(b *blob, p *payload) error {
 	f, err := os.Open(b.file())
 	if err != nil {
 		return diskFault(err)
@@ -135,7 +135,7 @@ type checkout struct {
 }
 
 // fromGit has a directory of a git repository.
-func (s *session) fromGit(ctx context.Context, l chart.Location, c chart.Credentials, p *parcel) error {
+func (s *session) fromGit(ctx context.Context, l chart.Location, c chart.Credentials, p *payload) error {
 	if s.r.cfg.Git == nil {
 		return permanentf(reasonSource, "git repositories cannot be read here")
 	}

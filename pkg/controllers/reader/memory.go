@@ -22,9 +22,9 @@ type Memory struct {
 	bytes   int64
 }
 
-// A shelf bounds what all memories hold together. Those that were not used for
+// A memoryLimit bounds what all memories hold together. Those that were not used for
 // longest are emptied first: their repositories are then read from nothing.
-type shelf struct {
+type memoryLimit struct {
 	limit int64
 
 	mu       sync.Mutex
@@ -34,7 +34,7 @@ type shelf struct {
 
 // take is the memory of an earlier reading, or an empty one where that was for
 // other paths or credentials.
-func (s *shelf) take(in Input) *Memory {
+func (s *memoryLimit) take(in Input) *Memory {
 	access := claimOf(in.Access)
 	m := in.Previous
 	if m == nil || m.access != access || !slices.Equal(m.paths, in.Paths) || !slices.Equal(m.entries, in.Entries) {
@@ -50,7 +50,7 @@ func (s *shelf) take(in Input) *Memory {
 }
 
 // keep puts the results of a reading into its memory, as far as there is room.
-func (s *shelf) keep(m *Memory, results []bundle.Result) {
+func (s *memoryLimit) keep(m *Memory, results []bundle.Result) {
 	m.results, m.bytes = make(map[bundle.Dir]bundle.Result, len(results)), 0
 	for _, r := range results {
 		n := size(r)
@@ -70,7 +70,7 @@ func (s *shelf) keep(m *Memory, results []bundle.Result) {
 }
 
 // drop lets go of a memory. The nil Memory holds nothing.
-func (s *shelf) drop(m *Memory) {
+func (s *memoryLimit) drop(m *Memory) {
 	if m == nil {
 		return
 	}
@@ -80,7 +80,7 @@ func (s *shelf) drop(m *Memory) {
 }
 
 // empty takes what a memory holds off the shelf. The lock is held.
-func (s *shelf) empty(m *Memory) {
+func (s *memoryLimit) empty(m *Memory) {
 	i := slices.Index(s.memories, m)
 	if i < 0 {
 		return

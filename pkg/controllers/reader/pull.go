@@ -16,10 +16,10 @@ import (
 func (r *Reader) Pull(ctx context.Context, requests []chart.Request, access chart.Access) (content.Manifest, error) {
 	s := r.newSession(ctx, access)
 	defer s.close()
-	who := &party{credentials: access.Default}
-	var errands []errand
+	who := &tenant{credentials: access.Default}
+	var errands []download
 	for _, one := range requests {
-		errands = append(errands, errand{request: one, party: who})
+		errands = append(errands, download{request: one, tenant: who})
 	}
 	var m content.Manifest
 	if err := s.fetchAll(ctx, errands); err != nil {

@@ -89,9 +89,9 @@ type Reader struct {
 	web     *web.Client
 	oci     *oci.Client
 	store   *store
-	ledger  ledger
+	answers answerCache
 	flights singleflight.Group
-	kept    shelf
+	kept    memoryLimit
 
 	life    context.Context // of downloads, which several readings may wait for
 	stop    context.CancelFunc
@@ -111,7 +111,7 @@ func New(cfg Config) (*Reader, error) {
 		return nil, err
 	}
 	r := &Reader{
-		cfg: cfg, store: s, kept: shelf{limit: cfg.Limits.MemoryBytes},
+		cfg: cfg, store: s, kept: memoryLimit{limit: cfg.Limits.MemoryBytes},
 		web: web.New(web.Config{UserAgent: cfg.UserAgent, Proxy: cfg.Proxy, Addresses: cfg.Addresses}),
 		oci: oci.New(oci.Config{UserAgent: cfg.UserAgent, Proxy: cfg.Proxy, Addresses: cfg.Addresses}),
 	}

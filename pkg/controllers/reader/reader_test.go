@@ -15,8 +15,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
 	"github.com/fleetworkspace/fleet/pkg/plan/bundle"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/web/webtest"
 )
 
@@ -266,7 +266,7 @@ func TestReadingIsBounded(t *testing.T) {
 		files[fmt.Sprintf("app-%02d/cm.yaml", i)] = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\ndata: {a: " + strings.Repeat("x", 20<<10) + "}\n"
 	}
 	r := newReader(t, func(c *reader.Config) { c.Limits.ReadingBytes = 1 << 20 })
-	if _, _, err := r.Read(t.Context(), input(files)); !fault.IsPermanent(err) || fault.ReasonOf(err) != "TooLarge" {
+	if _, _, err := r.Read(t.Context(), input(files)); !reconcile.IsTerminal(err) || reconcile.ReasonOf(err) != "TooLarge" {
 		t.Errorf("want TooLarge, got %v", err)
 	}
 	for i := range 10 {

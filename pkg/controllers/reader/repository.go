@@ -28,7 +28,7 @@ type catalogue struct {
 // fromRepository has a chart of a Helm repository: it is looked up in the index,
 // which also names the place of the archive. That may be anywhere: whether it is
 // told credentials is decided anew.
-func (s *session) fromRepository(ctx context.Context, l chart.Location, who *party, p *parcel) error {
+func (s *session) fromRepository(ctx context.Context, l chart.Location, who *tenant, p *payload) error {
 	c, err := s.access.Send(who.credentials, l.URL)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s *session) fromRepository(ctx context.Context, l chart.Location, who *par
 // fromRegistryOf has a chart of a registry that an index names. What the index
 // says of its digest is not compared: tools write there that of the archive or
 // of the manifest, and a registry proves what it sends by itself.
-func (s *session) fromRegistryOf(ctx context.Context, source string, c chart.Credentials, p *parcel) error {
+func (s *session) fromRegistryOf(ctx context.Context, source string, c chart.Credentials, p *payload) error {
 	l, err := chart.Locate(chart.Request{Chart: source})
 	if err != nil {
 		return err

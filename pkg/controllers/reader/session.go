@@ -13,7 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/archive"
 	"github.com/fleetworkspace/fleet/pkg/git"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/web"
 )
 
@@ -26,7 +26,7 @@ type session struct {
 	end    context.CancelFunc
 
 	mu      sync.Mutex
-	parcels map[errand]*parcel
+	parcels map[download]*payload
 	indexes map[claim]*catalogue
 	trees   map[claim]*checkout
 	blobs   []*blob // in use until the end
@@ -35,33 +35,33 @@ type session struct {
 	parsed  []*catalogue // those whose index is in memory, by use
 }
 
-// An errand is one request on behalf of one set of credentials.
-type errand struct {
+// A download is one request on behalf of one set of credentials.
+type download struct {
 	request chart.Request
-	party   *party
+	tenant  *tenant
 }
 
 // source is what is asked for, as it may stand in messages.
-func (e errand) source() string {
+func (e download) source() string {
 	if e.request.Repo != "" {
 		return chart.Redact(e.request.Repo)
 	}
 	return chart.Redact(e.request.Chart)
 }
 
-// A party is the directories that ask with the same credentials.
-type party struct {
+// A tenant is the directories that ask with the same credentials.
+type tenant struct {
 	credentials chart.Credentials
 }
 
-// A parcel is what came of an errand: all but the bytes.
-type parcel struct {
+// A payload is what came of an errand: all but the bytes.
+type payload struct {
 	once sync.Mutex
 	done bool
-	goods
+	artifact
 }
 
-type goods struct {
+type artifact struct {
 	fetched chart.Fetched   // without Files and Archive
 	blob    *blob           // of charts that were downloaded
 	as      archive.Options // how blob is unpacked
@@ -75,7 +75,7 @@ var errLate = errors.New("downloads took too long")
 
 // newSession begins a reading, which ends with ctx. The caller closes it.
 func (r *Reader) newSession(ctx context.Context, access chart.Access) *session {
-	s := &session{r: r, access: access, parcels: map[errand]*parcel{}, indexes: map[claim]*catalogue{}, trees: map[claim]*checkout{}}
+	s := &session{r: r, access: access, parcels: map[download]*payload{}, indexes: map[claim]*catalogue{}, trees: map[claim]*checkout{}}
 	s.life, s.end = context.WithTimeoutCause(ctx, r.cfg.Limits.Time, errLate)
 	return s
 }
@@ -114,7 +114,7 @@ func once[K comparable, V any](s *session, m map[K]*V, key K) *V {
 
 // fetchAll runs errands, some at a time. What cannot be had, or not in the time
 // that one reading has, is part of the parcel; an error is that of ctx alone.
-func (s *session) fetchAll(ctx context.Context, list []errand) error {
+func (s *session) fetchAll(ctx context.Context, list []download) error {
 	var group errgroup.Group
 	group.SetLimit(s.r.cfg.Parallel)
 	for _, e := range list {
@@ -129,10 +129,10 @@ func (s *session) fetchAll(ctx context.Context, list []errand) error {
 				if ctx.Err() != nil || errors.Is(err, context.Canceled) {
 					return context.Canceled
 				}
-				if errors.Is(context.Cause(s.life), errLate) && !fault.IsPermanent(err) {
-					err = fault.WaitError(reasonUnreachable, 0, fmt.Errorf("%q is not there: the downloads of this repository took more than %s", e.source(), s.r.cfg.Limits.Time))
+				if errors.Is(context.Cause(s.life), errLate) && !reconcile.IsTerminal(err) {
+					err = reconcile.RequeueError(reasonUnreachable, 0, fmt.Errorf("%q is not there: the downloads of this repository took more than %s", e.source(), s.r.cfg.Limits.Time))
 				}
-				p.goods = goods{fetched: chart.Fetched{Err: passing(err)}}
+				p.artifact = artifact{fetched: chart.Fetched{Err: passing(err)}}
 			}
 			p.done = true
 			return nil
@@ -143,11 +143,11 @@ func (s *session) fetchAll(ctx context.Context, list []errand) error {
 
 // label is what became of a request, without bytes: enough to tell whether it is
 // what it was.
-func (s *session) label(e errand) chart.Fetched { return once(s, s.parcels, e).fetched }
+func (s *session) label(e download) chart.Fetched { return once(s, s.parcels, e).fetched }
 
 // open is what became of a request, with its files, or with its bytes if there
 // are at most limit. closing ends the use of files.
-func (s *session) open(ctx context.Context, e errand, limit int64) (f chart.Fetched, closing func()) {
+func (s *session) open(ctx context.Context, e download, limit int64) (f chart.Fetched, closing func()) {
 	p := once(s, s.parcels, e)
 	f, closing = p.fetched, func() {}
 	if f.Err != nil {
@@ -169,7 +169,7 @@ func (s *session) open(ctx context.Context, e errand, limit int64) (f chart.Fetc
 }
 
 // files are those of a chart.
-func (s *session) files(ctx context.Context, p *parcel) (tree fs.FS, closing func(), err error) {
+func (s *session) files(ctx context.Context, p *payload) (tree fs.FS, closing func(), err error) {
 	tree, closing = p.tree, func() {}
 	if p.blob != nil {
 		dir, err := s.r.store.unpack(ctx, p.blob, p.as)

@@ -19,28 +19,28 @@ type work struct {
 	dirs    []bundle.Dir
 	results []bundle.Result
 	done    []bool
-	wants   [][]errand // of each directory, so far
-	parties map[claim]*party
+	wants   [][]download // of each directory, so far
+	parties map[claim]*tenant
 	bytes   int64 // of results
 }
 
 func newWork(s *session, in Input, dirs []bundle.Dir) *work {
 	return &work{
 		s: s, in: in, dirs: dirs, results: make([]bundle.Result, len(dirs)), done: make([]bool, len(dirs)),
-		wants: make([][]errand, len(dirs)), parties: map[claim]*party{},
+		wants: make([][]download, len(dirs)), parties: map[claim]*tenant{},
 	}
 }
 
-// party is who asks for what a directory needs. Directories with the same
+// tenant is who asks for what a directory needs. Directories with the same
 // credentials are one.
-func (w *work) party(dir bundle.Dir) *party {
+func (w *work) tenant(dir bundle.Dir) *tenant {
 	id := claim("all")
 	if w.in.Access.ByPath != nil {
 		id = claimOf(w.in.Access.For(dir.Path))
 	}
 	p := w.parties[id]
 	if p == nil {
-		p = &party{credentials: w.in.Access.For(dir.Path)}
+		p = &tenant{credentials: w.in.Access.For(dir.Path)}
 		w.parties[id] = p
 	}
 	return p
@@ -49,7 +49,7 @@ func (w *work) party(dir bundle.Dir) *party {
 // reuse takes over what can have changed in nothing. What it needs besides the
 // tree is asked for first, so that a new version within a range is seen.
 func (w *work) reuse(ctx context.Context, m *Memory) error {
-	var all []errand
+	var all []download
 	for i, dir := range w.dirs {
 		if before, ok := m.results[dir]; ok {
 			w.want(i, before.Inputs.Requests())
@@ -59,14 +59,14 @@ func (w *work) reuse(ctx context.Context, m *Memory) error {
 	if err := w.s.fetchAll(ctx, unique(all)); err != nil {
 		return err
 	}
-	comparisons := map[*party]*bundle.Comparison{}
-	fetched := map[*party]map[chart.Request]chart.Fetched{}
+	comparisons := map[*tenant]*bundle.Comparison{}
+	fetched := map[*tenant]map[chart.Request]chart.Fetched{}
 	for i, dir := range w.dirs {
 		before, ok := m.results[dir]
 		if !ok {
 			continue
 		}
-		who := w.party(dir)
+		who := w.tenant(dir)
 		if comparisons[who] == nil {
 			o := w.in.Options
 			o.Fetched = map[chart.Request]chart.Fetched{}
@@ -90,9 +90,9 @@ func (w *work) finish(i int, r bundle.Result) {
 
 // want adds to what a directory needs.
 func (w *work) want(i int, list []chart.Request) {
-	who := w.party(w.dirs[i])
+	who := w.tenant(w.dirs[i])
 	for _, q := range list {
-		if e := (errand{request: q, party: who}); !slices.Contains(w.wants[i], e) {
+		if e := (download{request: q, tenant: who}); !slices.Contains(w.wants[i], e) {
 			w.wants[i] = append(w.wants[i], e)
 		}
 	}
@@ -102,7 +102,7 @@ func (w *work) want(i int, list []chart.Request) {
 // that they miss is fetched, and so on.
 func (w *work) assemble(ctx context.Context) error {
 	for round := 0; ; round++ {
-		var missing []errand
+		var missing []download
 		for i := range w.dirs {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -125,7 +125,7 @@ func (w *work) assemble(ctx context.Context) error {
 
 // step brings one directory as far as it goes with what is there, and returns
 // what it misses.
-func (w *work) step(ctx context.Context, i, round int) []errand {
+func (w *work) step(ctx context.Context, i, round int) []download {
 	r := w.make(ctx, i)
 	before := len(w.wants[i])
 	w.want(i, r.Missing)
@@ -159,9 +159,9 @@ func (w *work) make(ctx context.Context, i int) bundle.Result {
 }
 
 // unique is a list without repetitions, in its order.
-func unique(list []errand) []errand {
-	seen := make(map[errand]bool, len(list))
-	return slices.DeleteFunc(list, func(e errand) bool {
+func unique(list []download) []download {
+	seen := make(map[download]bool, len(list))
+	return slices.DeleteFunc(list, func(e download) bool {
 		again := seen[e]
 		seen[e] = true
 		return again

@@ -110,12 +110,12 @@ func TestWatchFaults(t *testing.T) {
 	bubble(t, func(t *testing.T, ctx context.Context, s *kubetest.Server, c *kube.Client) {
 		maps := kube.StoreOf[*corev1.ConfigMap](c)
 		cached := kube.NewCache[*corev1.ConfigMap](c, kube.Watch{}, nil)
-		var told []string
+		var reported []string
 		cached.OnChange(func(old, changed *corev1.ConfigMap) {
 			if changed != nil {
-				told = append(told, changed.Name)
+				reported = append(reported, changed.Name)
 			} else {
-				told = append(told, "-"+old.Name)
+				reported = append(reported, "-"+old.Name)
 			}
 		})
 		go func() { _ = kube.Run(ctx, nil, cached) }()
@@ -125,13 +125,13 @@ func TestWatchFaults(t *testing.T) {
 		must[*corev1.ConfigMap](t)(maps.Create(ctx, configMap("a", nil)))
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(told) > 0 {
-			t.Errorf("told of %v while the watch was held", told)
+		if len(reported) > 0 {
+			t.Errorf("told of %v while the watch was held", reported)
 		}
 		release()
 		synctest.Wait()
-		if !slices.Equal(told, []string{"a"}) {
-			t.Errorf("want a, got %v", told)
+		if !slices.Equal(reported, []string{"a"}) {
+			t.Errorf("want a, got %v", reported)
 		}
 
 		s.CutWatches(configMaps)
@@ -147,8 +147,8 @@ func TestWatchFaults(t *testing.T) {
 		release()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if !slices.Equal(told, []string{"a", "b", "-a"}) {
-			t.Errorf("want a, b, -a, got %v", told)
+		if !slices.Equal(reported, []string{"a", "b", "-a"}) {
+			t.Errorf("want a, b, -a, got %v", reported)
 		}
 	})
 }

@@ -19,8 +19,8 @@ import (
 // rootAuthority is a ConfigMap that each namespace of a real cluster has.
 const rootAuthority = "kube-root-ca.crt"
 
-// patience is how long a test of Conform waits for what has to come.
-const patience = time.Minute
+// timeout is how long a test of Conform waits for what has to come.
+const timeout = time.Minute
 
 // Conform tests what the server of this package and real API servers have in common.
 // cfg leads to a server that serves Fleet's kinds. collect makes its garbage collector
@@ -154,7 +154,7 @@ type watching struct {
 // each namespace.
 func (w *watching) next() watch.Event {
 	w.Helper()
-	end := time.NewTimer(patience)
+	end := time.NewTimer(timeout)
 	defer end.Stop()
 	for {
 		select {

@@ -147,9 +147,9 @@ func (c *conformity) events() {
 	done := make(chan error, 1)
 	go func() { done <- recorder.Run(ctx) }()
 	recorder.Event(made, kube.Warning, "Happened", "something happened")
-	told := (&watching{c, w}).next()
-	if told.Type != watch.Added || !strings.HasPrefix(metaOf(told.Object).GetName(), "eventful.") {
-		c.Errorf("want the event, got %s", printed(told))
+	reported := (&watching{c, w}).next()
+	if reported.Type != watch.Added || !strings.HasPrefix(metaOf(reported.Object).GetName(), "eventful.") {
+		c.Errorf("want the event, got %s", printed(reported))
 	}
 	cancel()
 	if err := <-done; err != nil {

@@ -13,7 +13,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/kube"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // namesOf are names in the order of the list.
@@ -129,7 +129,7 @@ func (c *conformity) discovery() {
 		}
 	}
 	_, err = live.ScopeOf(c.Context(), schema.GroupVersionKind{Group: "nobody.example", Version: "v1", Kind: "Thing"})
-	c.refused(err, fault.IsWait, "the kind is not served")
+	c.refused(err, reconcile.IsRequeue, "the kind is not served")
 	got, err := live.Get(c.Context(), corev1.SchemeGroupVersion.WithKind("Namespace"), kube.Key{Name: c.ns})
 	if err != nil || kube.Summarize(got).State != "active" {
 		c.Errorf("want an active namespace, got %v, %v", got, err)

@@ -142,7 +142,7 @@ func (s *Server) HoldWatches(gvr schema.GroupVersionResource) (release func()) {
 		defer s.mu.Unlock()
 		r := s.resource(gvr)
 		r.held += n
-		r.tell()
+		r.report()
 	}
 	hold(1)
 	return func() { hold(-1) }
@@ -154,7 +154,7 @@ func (s *Server) CutWatches(gvr schema.GroupVersionResource) {
 	defer s.mu.Unlock()
 	r := s.resource(gvr)
 	r.cuts++
-	r.tell()
+	r.report()
 }
 
 // ForgetHistory compacts: watches from versions before now, and lists that were

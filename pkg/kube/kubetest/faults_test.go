@@ -95,14 +95,14 @@ func TestForbidUntilLifted(t *testing.T) {
 	})
 }
 
-// ear is a test that hears what the server says of it.
-type ear struct {
+// recorder is a test that hears what the server says of it.
+type recorder struct {
 	testing.TB
 	heard []string
 }
 
-func (e *ear) Error(args ...any) { e.heard = append(e.heard, fmt.Sprint(args...)) }
-func (e *ear) Errorf(format string, args ...any) {
+func (e *recorder) Error(args ...any) { e.heard = append(e.heard, fmt.Sprint(args...)) }
+func (e *recorder) Errorf(format string, args ...any) {
 	e.heard = append(e.heard, fmt.Sprintf(format, args...))
 }
 
@@ -143,7 +143,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				heard := &ear{TB: t}
+				heard := &recorder{TB: t}
 				s := kubetest.New(heard)
 				client := s.Connect("test")
 				d, err := dynamic.NewForConfig(s.REST())

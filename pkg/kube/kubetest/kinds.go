@@ -100,19 +100,19 @@ type resource struct {
 	lost    int64         // changes up to this version cannot be watched any more
 	held    int           // watches are told nothing while it is above 0
 	cuts    int           // how often all watches were ended
-	news    chan struct{} // closed with the next change of any of this
+	changes chan struct{} // closed with the next change of any of this
 
 	managers map[string]*managedfields.FieldManager // of subresources
 }
 
 func newResource(k Kind) *resource {
-	return &resource{Kind: k, objects: map[kube.Key]*record{}, news: make(chan struct{}), managers: map[string]*managedfields.FieldManager{}}
+	return &resource{Kind: k, objects: map[kube.Key]*record{}, changes: make(chan struct{}), managers: map[string]*managedfields.FieldManager{}}
 }
 
-// tell wakes watches up.
-func (r *resource) tell() {
-	close(r.news)
-	r.news = make(chan struct{})
+// report wakes watches up.
+func (r *resource) report() {
+	close(r.changes)
+	r.changes = make(chan struct{})
 }
 
 // known is the Go type of a built-in kind; nil where there is none.

@@ -77,7 +77,7 @@ func (s *Server) Serve(k Kind) {
 }
 
 // REST is a configuration whose requests this server answers, also those that go
-// over a kube.Line.
+// over a kube.Conn.
 func (s *Server) REST() *rest.Config {
 	return &rest.Config{Host: "http://kubetest", WrapTransport: func(http.RoundTripper) http.RoundTripper { return s }}
 }

@@ -17,11 +17,11 @@ import (
 // it up, and caches of patient clients go on.
 func TestLineUnderFakeTime(t *testing.T) {
 	bubble(t, func(t *testing.T, ctx context.Context, s *kubetest.Server, other *kube.Client) {
-		line, err := kube.NewLine(s.REST(), nil, nil)
+		line, err := kube.NewConn(s.REST(), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer line.HangUp()
+		defer line.Close()
 		c, err := kube.Connect(kube.Config{REST: s.REST(), UserAgent: "test/v0", FieldManager: "test", Line: line})
 		if err != nil {
 			t.Fatal(err)

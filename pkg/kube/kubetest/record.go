@@ -106,6 +106,6 @@ func (s *Server) commit(res *resource, obj *unstructured.Unstructured, gone bool
 		delete(res.objects, key)
 	}
 	res.log = append(res.log, step)
-	res.tell()
+	res.report()
 	return next, nil
 }

@@ -79,7 +79,7 @@ func (s *Server) watch(c *call) (answer, error) {
 // begin tells of all objects that there are.
 func (w *stream) begin(mark bool) error {
 	for _, r := range w.res.sorted(w.selects) {
-		if err := w.tell(watch.Added, r); err != nil {
+		if err := w.report(watch.Added, r); err != nil {
 			return err
 		}
 	}
@@ -109,12 +109,12 @@ func (w *stream) bookmark(annotations map[string]any) error {
 		md["annotations"] = annotations
 	}
 	apiVersion, kind := w.res.ToAPIVersionAndKind()
-	return w.tell(watch.Bookmark, &record{Unstructured: &unstructured.Unstructured{
+	return w.report(watch.Bookmark, &record{Unstructured: &unstructured.Unstructured{
 		Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": md},
 	}})
 }
 
-func (w *stream) tell(kind watch.EventType, r *record) error {
+func (w *stream) report(kind watch.EventType, r *record) error {
 	body := r.json
 	if w.partial || body == nil {
 		if r.json == nil {
@@ -140,12 +140,12 @@ func (w *stream) line(kind watch.EventType, object []byte) error {
 // Read waits for the next event.
 func (w *stream) Read(p []byte) (int, error) {
 	for {
-		n, news, err := w.next(p)
+		n, changes, err := w.next(p)
 		if n > 0 || err != nil {
 			return n, err
 		}
 		select {
-		case <-news:
+		case <-changes:
 		case <-w.ctx.Done():
 			return 0, w.ctx.Err()
 		case <-w.closed:
@@ -176,7 +176,7 @@ func (w *stream) mark(last bool) error {
 }
 
 // next is what there is to read, or what to wait for.
-func (w *stream) next(p []byte) (n int, news <-chan struct{}, err error) {
+func (w *stream) next(p []byte) (n int, changes <-chan struct{}, err error) {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	if w.buf.Len() == 0 && w.res.held == 0 && !w.over {
@@ -191,7 +191,7 @@ func (w *stream) next(p []byte) (n int, news <-chan struct{}, err error) {
 	case w.over, w.cuts != w.res.cuts:
 		return 0, nil, io.EOF
 	}
-	return 0, w.res.news, nil
+	return 0, w.res.changes, nil
 }
 
 // catchUp writes what has changed since the last look.
@@ -206,7 +206,7 @@ func (w *stream) catchUp() error {
 		if kind == "" {
 			continue
 		}
-		if err := w.tell(kind, r); err != nil {
+		if err := w.report(kind, r); err != nil {
 			return err
 		}
 	}

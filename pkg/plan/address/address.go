@@ -9,10 +9,10 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// ReasonRefused is the reason of all errors, which are fault.Permanent.
+// ReasonRefused is the reason of all errors, which are reconcile.Terminal.
 const ReasonRefused = "AddressRefused"
 
 // ChartValue is the value of the chart fleet that allows reserved addresses.
@@ -88,7 +88,7 @@ func (p Policy) CheckHost(host string) error {
 	// addresses. No name of a host ends in a number.
 	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
 	if isNumber(labels[len(labels)-1]) {
-		return fault.PermanentError(ReasonRefused, fmt.Errorf("address %q is not dialled: %w", host, errNotation))
+		return reconcile.TerminalError(ReasonRefused, fmt.Errorf("address %q is not dialled: %w", host, errNotation))
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (p Policy) refusal(host string, why error) error {
 	if !p.local {
 		hint = "; chart value " + ChartValue + " can allow it"
 	}
-	return fault.PermanentError(ReasonRefused, fmt.Errorf("address %q is not dialled: %w%s", host, why, hint))
+	return reconcile.TerminalError(ReasonRefused, fmt.Errorf("address %q is not dialled: %w%s", host, why, hint))
 }
 
 // refused is what a reserved address is; empty for one that may be dialled.

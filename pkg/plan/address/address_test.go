@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/address"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 func endpointOf(host string) string {
@@ -39,7 +39,7 @@ func TestReservedAddressesAreRefused(t *testing.T) {
 	} {
 		var p address.Policy
 		for what, err := range map[string]error{"host": p.CheckHost(host), "endpoint": p.CheckEndpoint(endpointOf(host))} {
-			if (err != nil) != refused || refused && (!fault.IsPermanent(err) || fault.ReasonOf(err) != address.ReasonRefused) {
+			if (err != nil) != refused || refused && (!reconcile.IsTerminal(err) || reconcile.ReasonOf(err) != address.ReasonRefused) {
 				t.Errorf("%s %s: got %v", what, host, err)
 			}
 		}
@@ -57,7 +57,7 @@ func TestNamesAreNoAddresses(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"127.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.0.0.1.", "169.254", "0x7f.0.0.1", "0x"} {
-		if err := p.CheckHost(name); fault.ReasonOf(err) != address.ReasonRefused {
+		if err := p.CheckHost(name); reconcile.ReasonOf(err) != address.ReasonRefused {
 			t.Errorf("%q may be read as an address: got %v", name, err)
 		}
 	}

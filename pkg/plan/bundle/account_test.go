@@ -78,14 +78,14 @@ func actsAs(t *testing.T, b *fleet.Bundle) string {
 	if b == nil {
 		return ""
 	}
-	kit, err := deployment.NewKit(b, "s-1", nil)
+	compiled, err := deployment.Compile(b, "s-1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := target.Cluster{Namespace: b.Namespace, Name: "c1"}
 	place := &deployment.Place{Cluster: c}
 	place.Seal()
-	version, err := kit.Work(kit.Match(&c), place)
+	version, err := compiled.Render(compiled.Match(&c), place)
 	if err != nil {
 		t.Fatal(err)
 	}

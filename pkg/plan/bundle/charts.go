@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // ReasonOffline is the reason of chart.Fetched.Err where nothing may be
@@ -74,7 +74,7 @@ func (a *assembly) request(h helm, r chart.Request, key string) {
 // version where the error is about these and they are set, else otherwise.
 func (a *assembly) blamed(h helm, err error, otherwise string) string {
 	key, set := otherwise, false
-	switch fault.ReasonOf(err) {
+	switch reconcile.ReasonOf(err) {
 	case chart.ReasonChartNotFound:
 		key, set = "chart", h.options.Chart != ""
 	case chart.ReasonVersionNotFound, chart.ReasonInvalidVersion:
@@ -160,12 +160,12 @@ func (a *assembly) want(r chart.Request) (chart.Fetched, bool) {
 func (a *assembly) lacks(err error, report func(rule, message string)) {
 	rule := finding.RuleChart
 	switch {
-	case fault.ReasonOf(err) == ReasonOffline:
+	case reconcile.ReasonOf(err) == ReasonOffline:
 		rule = finding.RuleOffline
-	case fault.ReasonOf(err) == fault.ReasonLocal:
+	case reconcile.ReasonOf(err) == reconcile.ReasonLocal:
 		rule = finding.RuleLocalFault
 	}
-	a.passing = a.passing || !fault.IsPermanent(err)
+	a.passing = a.passing || !reconcile.IsTerminal(err)
 	report(rule, strings.Join(strings.Fields(err.Error()), " "))
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // fetchAll assembles a directory, and what it asks for is taken from have, until
@@ -104,31 +104,31 @@ func TestDownloads(t *testing.T) {
 		},
 		"CannotBeHad": {
 			tree:  map[string]string{"d/fleet.yaml": "helm:\n  repo: https://charts.example\n  chart: web\n  version: 1.x\n"},
-			have:  map[chart.Request]chart.Fetched{web("1.x"): {Err: fault.PermanentError("NotFound", errors.New("there is no chart \"web\"\nin the index"))}},
+			have:  map[chart.Request]chart.Fetched{web("1.x"): {Err: reconcile.TerminalError("NotFound", errors.New("there is no chart \"web\"\nin the index"))}},
 			asked: []chart.Request{web("1.x")},
 			found: []string{`d/fleet.yaml:2:9: error: there is no chart "web" in the index [chart]`},
 		},
 		"NoSuchChart": {
 			why:  "the place is that of the name that is wrong",
 			tree: map[string]string{"d/fleet.yaml": "helm:\n  repo: https://charts.example\n  chart: web\n  version: 1.x\n"},
-			have: map[chart.Request]chart.Fetched{web("1.x"): {Err: fault.PermanentError(chart.ReasonChartNotFound, errors.New("no chart"))}}, asked: []chart.Request{web("1.x")},
+			have: map[chart.Request]chart.Fetched{web("1.x"): {Err: reconcile.TerminalError(chart.ReasonChartNotFound, errors.New("no chart"))}}, asked: []chart.Request{web("1.x")},
 			found: []string{"d/fleet.yaml:3:10: error: no chart [chart]"},
 		},
 		"NoSuchVersion": {
 			tree:  map[string]string{"d/fleet.yaml": "helm:\n  repo: https://charts.example\n  chart: web\n  version: 1.x\n"},
-			have:  map[chart.Request]chart.Fetched{web("1.x"): {Err: fault.PermanentError(chart.ReasonVersionNotFound, errors.New("no version"))}},
+			have:  map[chart.Request]chart.Fetched{web("1.x"): {Err: reconcile.TerminalError(chart.ReasonVersionNotFound, errors.New("no version"))}},
 			asked: []chart.Request{web("1.x")},
 			found: []string{"d/fleet.yaml:4:12: error: no version [chart]"},
 		},
 		"LaterPerhaps": {
 			tree:  map[string]string{"d/fleet.yaml": "helm:\n  repo: https://charts.example\n  chart: web\n  version: 1.x\n"},
-			have:  map[chart.Request]chart.Fetched{web("1.x"): {Err: fault.WaitError("Unreachable", time.Minute, errors.New("no answer"))}},
+			have:  map[chart.Request]chart.Fetched{web("1.x"): {Err: reconcile.RequeueError("Unreachable", time.Minute, errors.New("no answer"))}},
 			asked: []chart.Request{web("1.x")}, retry: true,
 			found: []string{"d/fleet.yaml:2:9: error: no answer [chart]"},
 		},
 		"Offline": {
 			tree:  map[string]string{"d/fleet.yaml": "helm: {repo: https://charts.example, chart: web, version: 1.x}"},
-			have:  map[chart.Request]chart.Fetched{web("1.x"): {Err: fault.PermanentError(ReasonOffline, errors.New("nothing is downloaded with --offline"))}},
+			have:  map[chart.Request]chart.Fetched{web("1.x"): {Err: reconcile.TerminalError(ReasonOffline, errors.New("nothing is downloaded with --offline"))}},
 			asked: []chart.Request{web("1.x")},
 			found: []string{"d/fleet.yaml:1:14: error: nothing is downloaded with --offline [offline]"},
 		},

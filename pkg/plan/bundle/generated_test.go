@@ -16,7 +16,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/test/raced"
 )
 
@@ -96,11 +96,11 @@ func (w *world) fetch(r chart.Request) chart.Fetched {
 	}
 	switch {
 	case w.server == "down":
-		return chart.Fetched{Err: fault.WaitError("Unreachable", time.Minute, errors.New("no answer"))}
+		return chart.Fetched{Err: reconcile.RequeueError("Unreachable", time.Minute, errors.New("no answer"))}
 	case w.credentials != w.password:
-		return chart.Fetched{Err: fault.PermanentError("AuthenticationRefused", errors.New("the server refuses the credentials"))}
+		return chart.Fetched{Err: reconcile.TerminalError("AuthenticationRefused", errors.New("the server refuses the credentials"))}
 	case strings.Contains(name, "gone"):
-		return chart.Fetched{Err: fault.PermanentError("NotFound", errors.New("there is no such chart"))}
+		return chart.Fetched{Err: reconcile.TerminalError("NotFound", errors.New("there is no such chart"))}
 	}
 	meta := fmt.Sprintf("name: %s\nversion: 1.0.%s\n", name, w.server)
 	if r.Archive {

@@ -13,7 +13,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // A Hasher is a tree of files that can tell whether something in it changed
@@ -142,7 +142,7 @@ func optionsDigest(o Options) string {
 // fetchedDigest names what came in; known is false if nobody can say.
 func fetchedDigest(f chart.Fetched) (digest string, known bool) {
 	if f.Err != nil {
-		var wait *fault.Wait
+		var wait *reconcile.RequeueAfter
 		kind := "error:"
 		if errors.As(f.Err, &wait) {
 			kind = "wait:"

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // A reader must not hash what it does not look at: each of these changes
@@ -81,7 +81,7 @@ func TestFetchedIsNoticed(t *testing.T) {
 	gone := errors.New("gone")
 	base := chart.Fetched{Name: "n", Version: "1", Digest: "d"}
 	archive := chart.Fetched{Name: "n", Version: "1", Archive: []byte("x")}
-	wait, permanent := chart.Fetched{Err: fault.WaitError("X", 0, gone)}, chart.Fetched{Err: fault.PermanentError("X", gone)}
+	wait, permanent := chart.Fetched{Err: reconcile.RequeueError("X", 0, gone)}, chart.Fetched{Err: reconcile.TerminalError("X", gone)}
 	all := map[string]chart.Fetched{
 		"Base": base, "Archive": archive, "Wait": wait, "Permanent": permanent, "OtherError": {Err: errors.New("other")},
 		"Name": {Name: "m", Version: "1", Digest: "d"}, "Version": {Name: "n", Version: "2", Digest: "d"}, "Digest": {Name: "n", Version: "1", Digest: "e"},

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 const (
@@ -58,7 +58,7 @@ func TestCredentialsOf(t *testing.T) {
 		"is no private key": data("ssh-privatekey", certificate),
 	} {
 		_, err := chart.CredentialsOf(bad)
-		if fault.ReasonOf(err) != chart.ReasonInvalidCredentials || strings.Contains(err.Error(), "canary") {
+		if reconcile.ReasonOf(err) != chart.ReasonInvalidCredentials || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -103,7 +103,7 @@ none:
 		"Large":      strings.Repeat("# canary\n", 200_000),
 		"Bomb":       bomb(20),
 	} {
-		if got, err := chart.ParseByPath([]byte(bad)); fault.ReasonOf(err) != chart.ReasonInvalidCredentials || strings.Contains(err.Error(), "canary") {
+		if got, err := chart.ParseByPath([]byte(bad)); reconcile.ReasonOf(err) != chart.ReasonInvalidCredentials || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: got %d, %v", name, len(got), err)
 		}
 	}
@@ -201,7 +201,7 @@ func TestSend(t *testing.T) {
 	}
 	for _, bad := range []string{"(", "a{1001}", "((a{100}){100}){100}", strings.Repeat("a", 5000), "(?=a)"} {
 		got, err := chart.Access{URLs: bad}.Send(c, "https://h/")
-		if fault.ReasonOf(err) != chart.ReasonInvalidRegex || got.Password != "" || len(err.Error()) > 300 {
+		if reconcile.ReasonOf(err) != chart.ReasonInvalidRegex || got.Password != "" || len(err.Error()) > 300 {
 			t.Errorf("%.20s: got %q, %v", bad, got.Password, err)
 		}
 	}

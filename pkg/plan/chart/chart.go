@@ -32,7 +32,7 @@ type Fetched struct {
 	// Digest names Files: with equal digests they are equal. Without one nothing
 	// made of them is taken over by a later reading.
 	Digest string
-	// Err says why it cannot be had: fault.Permanent, or fault.Wait if it may
+	// Err says why it cannot be had: reconcile.Terminal, or reconcile.RequeueAfter if it may
 	// be had later. The text holds no credential.
 	Err error
 }

@@ -6,10 +6,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// Reasons of errors, all of them fault.Permanent.
+// Reasons of errors, all of them reconcile.Terminal.
 const (
 	ReasonInvalidSource      = "InvalidSource"      // helm.chart or helm.repo is nothing that can be fetched
 	ReasonInvalidVersion     = "InvalidVersion"     // helm.version is neither a version nor a range
@@ -22,7 +22,7 @@ const (
 )
 
 func permanentf(reason, format string, args ...any) error {
-	return fault.PermanentError(reason, fmt.Errorf(format, args...))
+	return reconcile.TerminalError(reason, fmt.Errorf(format, args...))
 }
 
 // shown is foreign text as it may stand in a message: one line, short, quoted.

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // Whatever is written: what is found can be asked over the network only, stays
@@ -24,7 +24,7 @@ func FuzzLocate(f *testing.F) {
 		r := chart.Request{Repo: repo, Chart: name, Version: version, Archive: archive}
 		l, err := chart.Locate(r)
 		if err != nil {
-			if !fault.IsPermanent(err) || strings.ContainsAny(err.Error(), "\n\x00\x1b") || len(err.Error()) > 2000 {
+			if !reconcile.IsTerminal(err) || strings.ContainsAny(err.Error(), "\n\x00\x1b") || len(err.Error()) > 2000 {
 				t.Errorf("%q", err)
 			}
 			return
@@ -78,7 +78,7 @@ func FuzzIndex(f *testing.F) {
 				return
 			}
 		}
-		if !fault.IsPermanent(err) || strings.ContainsAny(err.Error(), "\n\x00\x1b") {
+		if !reconcile.IsTerminal(err) || strings.ContainsAny(err.Error(), "\n\x00\x1b") {
 			t.Errorf("%q", err)
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 const somePEM = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n"
@@ -33,7 +33,7 @@ func TestHelmOpCredentials(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := HelmOpCredentials(c.data, c.o)
 			if c.reason != "" {
-				if fault.ReasonOf(err) != c.reason {
+				if reconcile.ReasonOf(err) != c.reason {
 					t.Errorf("%s: got %v", c.why, err)
 				}
 				return
@@ -110,7 +110,7 @@ func TestResources(t *testing.T) {
 		"no chart":              {"app/readme.md": {Data: []byte("x")}},
 		"a chart too far below": {"a/b/Chart.yaml": {Data: []byte("x")}},
 	} {
-		if _, err := Resources("x", files); fault.ReasonOf(err) != ReasonInvalidChart {
+		if _, err := Resources("x", files); reconcile.ReasonOf(err) != ReasonInvalidChart {
 			t.Errorf("%s: got %v", why, err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/test/raced"
 )
 
@@ -104,10 +104,10 @@ func TestParseIndex(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	_, err = x.Choose("not", "")
-	if fault.ReasonOf(err) != chart.ReasonChartNotFound || !strings.Contains(err.Error(), `it has "3scale", "alpine", "quoted"`) {
+	if reconcile.ReasonOf(err) != chart.ReasonChartNotFound || !strings.Contains(err.Error(), `it has "3scale", "alpine", "quoted"`) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := parse(t, "apiVersion: v1\nentries: {}\n").Choose("a", ""); fault.ReasonOf(err) != chart.ReasonChartNotFound || !strings.Contains(err.Error(), "it has none") {
+	if _, err := parse(t, "apiVersion: v1\nentries: {}\n").Choose("a", ""); reconcile.ReasonOf(err) != chart.ReasonChartNotFound || !strings.Contains(err.Error(), "it has none") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -133,7 +133,7 @@ func TestParseIndexRefuses(t *testing.T) {
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := chart.ParseIndex([]byte(c.data))
-			if fault.ReasonOf(err) != chart.ReasonInvalidIndex || !strings.Contains(err.Error(), c.text) || strings.Contains(err.Error(), "\n") {
+			if reconcile.ReasonOf(err) != chart.ReasonInvalidIndex || !strings.Contains(err.Error(), c.text) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v, want %q", err, c.text)
 			}
 		})
@@ -175,7 +175,7 @@ func TestLiesOfAnIndex(t *testing.T) {
 			if err == nil {
 				_, err = x.Choose("app", "")
 			}
-			if reason := fault.ReasonOf(err); reason != chart.ReasonInvalidIndex && name != "VersionOut" || err == nil || !strings.Contains(err.Error(), c.text) {
+			if reason := reconcile.ReasonOf(err); reason != chart.ReasonInvalidIndex && name != "VersionOut" || err == nil || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("got %v, want %q", err, c.text)
 			}
 			if strings.Contains(err.Error(), "canary") || strings.ContainsAny(err.Error(), "\x1b\x00\n") {
@@ -232,7 +232,7 @@ func TestIndexMemory(t *testing.T) {
 				_, err = x.Choose(c.chart, "")
 			}
 			runtime.ReadMemStats(&after)
-			if refused := fault.ReasonOf(err) == chart.ReasonInvalidIndex && strings.Contains(err.Error(), "more than"); refused != c.refused {
+			if refused := reconcile.ReasonOf(err) == chart.ReasonInvalidIndex && strings.Contains(err.Error(), "more than"); refused != c.refused {
 				t.Errorf("got %v", err)
 			}
 			if used := after.TotalAlloc - before.TotalAlloc; used > c.limit {
@@ -304,7 +304,7 @@ func TestChooseSays(t *testing.T) {
 		{"odd", "1", chart.ReasonVersionNotFound, "none of its versions is a semantic version"},
 	} {
 		_, err := x.Choose(c.name, c.version)
-		if fault.ReasonOf(err) != c.reason || !strings.Contains(err.Error(), c.text) {
+		if reconcile.ReasonOf(err) != c.reason || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("got %v, want %q", err, c.text)
 		}
 	}
@@ -363,7 +363,7 @@ func TestChooseTag(t *testing.T) {
 		}
 	}
 	for version, reason := range map[string]string{"2.x": chart.ReasonVersionNotFound, "not a version": chart.ReasonInvalidVersion} {
-		if _, err := chart.ChooseTag([]string{"1.0.0", "1.0.1", "1.0.2", "1.0.3", "a"}, version); fault.ReasonOf(err) != reason {
+		if _, err := chart.ChooseTag([]string{"1.0.0", "1.0.1", "1.0.2", "1.0.3", "a"}, version); reconcile.ReasonOf(err) != reason {
 			t.Errorf("%s: %v", version, err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 const sum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -130,7 +130,7 @@ func TestLocateRefuses(t *testing.T) {
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
 			l, err := chart.Locate(c.r)
-			if !fault.IsPermanent(err) || !strings.Contains(err.Error(), c.text) || strings.ContainsAny(err.Error(), "\n\x1b\x00") || len(err.Error()) > 600 {
+			if !reconcile.IsTerminal(err) || !strings.Contains(err.Error(), c.text) || strings.ContainsAny(err.Error(), "\n\x1b\x00") || len(err.Error()) > 600 {
 				t.Errorf("got %+v, %v; want %q", l, err, c.text)
 			}
 			if strings.Contains(err.Error(), "canary") {

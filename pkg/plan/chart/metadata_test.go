@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/web/webtest"
 )
 
@@ -15,7 +15,7 @@ func TestNameAndVersion(t *testing.T) {
 		t.Errorf("%q %q %v", name, version, err)
 	}
 	for _, bad := range []string{"", "name: ../x\nversion: 1.0.0", "name: a\nversion: ../1", "name: a"} {
-		if _, _, err := chart.NameAndVersion([]byte(bad)); fault.ReasonOf(err) != chart.ReasonInvalidChart {
+		if _, _, err := chart.NameAndVersion([]byte(bad)); reconcile.ReasonOf(err) != chart.ReasonInvalidChart {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

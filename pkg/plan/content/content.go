@@ -12,7 +12,7 @@ import (
 	"fmt"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // MaxBytes is how large the JSON of a manifest, or a single file, may be after
@@ -124,5 +124,5 @@ func matches(c *fleet.Content, digest string) error {
 }
 
 func damaged(id string, err error) error {
-	return fault.PermanentError(ReasonDamaged, fmt.Errorf("open content %q: %w", id, err))
+	return reconcile.TerminalError(ReasonDamaged, fmt.Errorf("open content %q: %w", id, err))
 }

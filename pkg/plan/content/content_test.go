@@ -10,7 +10,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 func manifest(resources ...fleet.BundleResource) content.Manifest {
@@ -97,7 +97,7 @@ func TestOpenRefuses(t *testing.T) {
 			c := good.DeepCopy()
 			damage(c)
 			_, err := content.Open(c)
-			var p *fault.Permanent
+			var p *reconcile.Terminal
 			if !errors.As(err, &p) || p.Reason != content.ReasonDamaged {
 				t.Errorf("got %v", err)
 			}

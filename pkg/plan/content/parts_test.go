@@ -13,7 +13,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/test/raced"
 )
 
@@ -105,7 +105,7 @@ func TestJoinRefuses(t *testing.T) {
 				p[n] = parts[n].DeepCopy()
 			}
 			_, err := content.Join(i, damage(i, p))
-			if fault.ReasonOf(err) != content.ReasonDamaged || !fault.IsPermanent(err) {
+			if reconcile.ReasonOf(err) != content.ReasonDamaged || !reconcile.IsTerminal(err) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -125,10 +125,10 @@ func TestCheckRefuses(t *testing.T) {
 	for name, raw := range map[string][]byte{
 		"Nothing": nil, "NoGzip": []byte("{}"), "CutOff": good.Bytes()[:good.PackedBytes-4], "Other": content.Compress([]byte("{}\n")),
 	} {
-		if err := content.Check(good.ID, raw); fault.ReasonOf(err) != content.ReasonDamaged {
+		if err := content.Check(good.ID, raw); reconcile.ReasonOf(err) != content.ReasonDamaged {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := content.Unpack(good.ID, raw); fault.ReasonOf(err) != content.ReasonDamaged {
+		if _, err := content.Unpack(good.ID, raw); reconcile.ReasonOf(err) != content.ReasonDamaged {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Patience is for how long a manager has been at work before it takes any agent
+// Timeout is for how long a manager has been at work before it takes any agent
 // for one that has not come back: they may all have waited for it.
-const Patience = time.Hour
+const Timeout = time.Hour
 
 // lookAgain is how often it is looked whether an agent that was away is back.
 const lookAgain = time.Minute
@@ -166,7 +166,7 @@ func (p *Plan) judge(s State) {
 		return
 	}
 	ends, over := s.Seen.Add(s.Life.TTL), s.Seen.Add(s.Life.Grace)
-	if waited := s.Since.Add(Patience); over.Before(waited) {
+	if waited := s.Since.Add(Timeout); over.Before(waited) {
 		over = waited
 	}
 	p.Renew = s.Now.Before(over)

@@ -125,7 +125,7 @@ func TestDecideAway(t *testing.T) {
 		"LastMoment":    {"a second before the end of the grace", 30*day - time.Second, 90 * day, true, ReasonExpired, 2 * time.Second},
 		"Over":          {"it has to join again", 40 * day, 90 * day, false, ReasonGraceOver, lookAgain},
 		"ManagerAway":   {"they could not come back while the manager was away: nobody is given up at its start", 40 * day, time.Minute, true, ReasonExpired, lookAgain},
-		"ManagerIsBack": {"after an hour it knows", 40 * day, Patience, false, ReasonGraceOver, lookAgain},
+		"ManagerIsBack": {"after an hour it knows", 40 * day, Timeout, false, ReasonGraceOver, lookAgain},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

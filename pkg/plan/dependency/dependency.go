@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // Reasons of a deployment that does not go.
@@ -209,7 +209,7 @@ func matcher(n Node, ref fleet.BundleRef) (func(Node) bool, error) {
 	if ref.Selector != nil {
 		var err error
 		if selector, err = metav1.LabelSelectorAsSelector(ref.Selector); err != nil {
-			return nil, fault.PermanentError(ReasonInvalid, fmt.Errorf("dependsOn: %w", err))
+			return nil, reconcile.TerminalError(ReasonInvalid, fmt.Errorf("dependsOn: %w", err))
 		}
 	}
 	namespace, _ := n.bundle()

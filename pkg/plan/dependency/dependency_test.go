@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 func node(name string, state fleet.BundleState, refs ...fleet.BundleRef) Node {
@@ -157,7 +157,7 @@ func TestJudge(t *testing.T) {
 func TestJudgeInvalid(t *testing.T) {
 	bad := fleet.BundleRef{Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like"}}}}
 	_, err := Judge(node("a", fleet.WaitApplied, bad), nil)
-	if !fault.IsPermanent(err) || fault.ReasonOf(err) != ReasonInvalid {
+	if !reconcile.IsTerminal(err) || reconcile.ReasonOf(err) != ReasonInvalid {
 		t.Errorf("only a change of the selector helps: got %v", err)
 	}
 }

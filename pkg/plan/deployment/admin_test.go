@@ -12,14 +12,14 @@ import (
 // Bundle, also those that are as they should be, and deploys none of them anew.
 func TestAdminNamespaceReachesDeployments(t *testing.T) {
 	p := place("dev")
-	before := order(t, kit(t, map[string]any{"a": "b"}), p, true)
+	before := order(t, compiled(t, map[string]any{"a": "b"}), p, true)
 	old, err := Compose(before, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b, data := bundle(map[string]any{"a": "b"})
 	b.Labels[fleet.LabelAdminNamespace] = "true"
-	k, err := NewKit(b, "s-1", data)
+	k, err := Compile(b, "s-1", data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestAdminNamespaceReachesDeployments(t *testing.T) {
 	if Neat(k, p, old.Object, after.Version.ID) {
 		t.Error("the label is missing")
 	}
-	got := Retouch(k, p, old.Object, after.Version.ID)
+	got := PatchMetadata(k, p, old.Object, after.Version.ID)
 	if got.Labels[fleet.LabelAdminNamespace] != "true" {
 		t.Errorf("labels %v", got.Labels)
 	}
@@ -38,10 +38,10 @@ func TestAdminNamespaceReachesDeployments(t *testing.T) {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	b, data = bundle(map[string]any{"a": "b"})
-	if k, err = NewKit(b, "s-1", data); err != nil {
+	if k, err = Compile(b, "s-1", data); err != nil {
 		t.Fatal(err)
 	}
-	if free := Retouch(k, p, got, after.Version.ID); free.Labels[fleet.LabelAdminNamespace] != "" {
+	if free := PatchMetadata(k, p, got, after.Version.ID); free.Labels[fleet.LabelAdminNamespace] != "" {
 		t.Error("the label stays although the GitRepo limits nothing any more")
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // Reasons of Bundles that take something along, or name a chart.
@@ -73,7 +73,7 @@ func sourcesOf(o *fleet.BundleDeploymentOptions) ([]Source, error) {
 	for _, dr := range o.DownstreamResources {
 		s := Source{Kind: strings.ToLower(dr.Kind), Name: dr.Name}
 		if s.Kind != KindSecret && s.Kind != KindConfigMap || s.Name == "" {
-			return nil, fault.PermanentError(ReasonBadSource, fmt.Errorf(
+			return nil, reconcile.TerminalError(ReasonBadSource, fmt.Errorf(
 				"downstreamResources: %q %q is neither a Secret nor a ConfigMap with a name", dr.Kind, dr.Name))
 		}
 		out = append(out, s)
@@ -178,20 +178,20 @@ func byAgent(spec *fleet.BundleSpec) *fleet.BundleHelmOptions {
 }
 
 // setChart makes the kit one of a HelmOp, where the Bundle is.
-func (k *Kit) setChart() error {
+func (k *Compiled) setChart() error {
 	if k.spec.HelmOpOptions != nil && len(Charts(&k.spec)) == 0 {
-		return fault.PermanentError(ReasonNoChart, fmt.Errorf("helmOpOptions is set, and neither helm.repo nor helm.chart says which chart"))
+		return reconcile.TerminalError(ReasonNoChart, fmt.Errorf("helmOpOptions is set, and neither helm.repo nor helm.chart says which chart"))
 	}
 	if k.chart = byAgent(&k.spec); k.chart == nil {
 		return nil
 	}
 	raw, err := json.Marshal(k.chart)
 	if err != nil {
-		return fault.PermanentError(ReasonOptions, err)
+		return reconcile.TerminalError(ReasonOptions, err)
 	}
 	k.pulled = digest(raw)
 	return nil
 }
 
 // Chart says how agents pull the chart; nil where they do not.
-func (k *Kit) Chart() *fleet.BundleHelmOptions { return k.chart }
+func (k *Compiled) Chart() *fleet.BundleHelmOptions { return k.chart }

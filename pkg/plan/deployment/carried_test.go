@@ -7,7 +7,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/chart"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 func named(kindsAndNames ...string) fleet.BundleDeploymentOptions {
@@ -53,7 +53,7 @@ func TestSources(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Sources(&fleet.BundleSpec{BundleDeploymentOptions: named("Pod", "x")}); fault.ReasonOf(err) != ReasonBadSource {
+	if _, err := Sources(&fleet.BundleSpec{BundleDeploymentOptions: named("Pod", "x")}); reconcile.ReasonOf(err) != ReasonBadSource {
 		t.Errorf("nothing but Secrets and ConfigMaps is copied: got %v", err)
 	}
 }

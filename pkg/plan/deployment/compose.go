@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // MaxBytes is how large a BundleDeployment may be as JSON: it is stored once
@@ -27,17 +27,17 @@ const labelCreatedByDisplayName = "fleet.cattle.io/created-by-display-name"
 
 // An Order is a deployment as it should be written.
 type Order struct {
-	Kit     *Kit
-	Place   *Place
-	Inputs  string
-	Version Version
+	Compiled *Compiled
+	Place    *Place
+	Inputs   string
+	Version  Version
 	// Move makes the version current; otherwise it is only staged.
 	Move bool
 }
 
-// A Parcel is what is written for one deployment: the Secret, if there are
+// A Payload is what is written for one deployment: the Secret, if there are
 // values, and then the object.
-type Parcel struct {
+type Payload struct {
 	Object *fleet.BundleDeployment
 	Secret *corev1.Secret // nil if there are no values
 }
@@ -79,10 +79,10 @@ func (o Order) mark() string {
 // kept, a mark of withdrawal is not, and neither is the reference's finalizer.
 //
 // An object above MaxBytes is a permanent fault.
-func Compose(o Order, old *fleet.BundleDeployment, values []byte) (Parcel, error) {
+func Compose(o Order, old *fleet.BundleDeployment, values []byte) (Payload, error) {
 	bd := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{
-		Namespace: o.Place.Namespace, Name: o.Kit.bundle.Name,
-		Labels: Labels(o.Kit, o.Place), Annotations: map[string]string{},
+		Namespace: o.Place.Namespace, Name: o.Compiled.bundle.Name,
+		Labels: Labels(o.Compiled, o.Place), Annotations: map[string]string{},
 	}}
 	current := []byte(nil)
 	if old != nil {
@@ -100,30 +100,30 @@ func Compose(o Order, old *fleet.BundleDeployment, values []byte) (Parcel, error
 		bd.Spec.DownstreamResourcesGeneration = old.Spec.DownstreamResourcesGeneration
 	}
 	bd.Annotations[fleet.AnnotationInputHash] = o.mark()
-	bd.Spec.Paused = Paused(o.Kit, o.Place)
+	bd.Spec.Paused = Paused(o.Compiled, o.Place)
 	bd.Spec.StagedDeploymentID, bd.Spec.StagedOptions = o.Version.ID, o.Version.Options
 	if o.Move {
 		bd.Spec.DeploymentID, bd.Spec.Options, current = o.Version.ID, o.Version.Options, o.Version.Values
 	}
 	if o.Move || old == nil {
-		bd.Spec.DependsOn, bd.Spec.CorrectDrift = o.Kit.spec.DependsOn, o.Version.Options.CorrectDrift
-		bd.Spec.OCIContents, bd.Spec.HelmChartOptions = o.Kit.oci, o.Kit.chart
+		bd.Spec.DependsOn, bd.Spec.CorrectDrift = o.Compiled.spec.DependsOn, o.Version.Options.CorrectDrift
+		bd.Spec.OCIContents, bd.Spec.HelmChartOptions = o.Compiled.oci, o.Compiled.chart
 	}
 	if o.Move {
 		carry(bd, o.Version)
 	}
 	bd.Spec.ValuesHash = options.DeploymentValuesHash(current, o.Version.Values)
 	if err := checkSize(bd); err != nil {
-		return Parcel{}, err
+		return Payload{}, err
 	}
-	return Parcel{Object: bd, Secret: valuesSecret(bd, current, o.Version.Values)}, nil
+	return Payload{Object: bd, Secret: valuesSecret(bd, current, o.Version.Values)}, nil
 }
 
-// Retouch is old with the labels, the pause and the finalizers that it should
+// PatchMetadata is old with the labels, the pause and the finalizers that it should
 // have, and nothing else changed. old may lack its options. id is the deployment
 // id that it should have: one that does not hold it yet, because something holds
 // it back, keeps the commit of what it holds.
-func Retouch(k *Kit, p *Place, old *fleet.BundleDeployment, id string) *fleet.BundleDeployment {
+func PatchMetadata(k *Compiled, p *Place, old *fleet.BundleDeployment, id string) *fleet.BundleDeployment {
 	out := old.DeepCopy()
 	out.Labels = Labels(k, p)
 	delete(out.Labels, fleet.LabelContentName)
@@ -143,7 +143,7 @@ func Retouch(k *Kit, p *Place, old *fleet.BundleDeployment, id string) *fleet.Bu
 
 // contentOf is the content label of a deployment that is not changed
 // otherwise: the content that is staged there; empty for one in a registry.
-func contentOf(k *Kit, bd *fleet.BundleDeployment) string {
+func contentOf(k *Compiled, bd *fleet.BundleDeployment) string {
 	if k.oci {
 		return ""
 	}
@@ -154,7 +154,7 @@ func contentOf(k *Kit, bd *fleet.BundleDeployment) string {
 }
 
 // Neat tells whether a deployment needs no Retouch.
-func Neat(k *Kit, p *Place, bd *fleet.BundleDeployment, id string) bool {
+func Neat(k *Compiled, p *Place, bd *fleet.BundleDeployment, id string) bool {
 	if bd.Spec.Paused != Paused(k, p) || slices.Contains(bd.Finalizers, fleet.FinalizerBundleDeployment) {
 		return false
 	}
@@ -200,7 +200,7 @@ func placeLabels(p *Place) [4][2]string {
 }
 
 // Paused tells whether a pause holds back the Bundle on a cluster.
-func Paused(k *Kit, p *Place) bool { return k.spec.Paused || p.Paused }
+func Paused(k *Compiled, p *Place) bool { return k.spec.Paused || p.Paused }
 
 // Finalizers are those of a deployment without the reference's: deletion is
 // ordered by a mark, and an object that is deleted otherwise says nothing.
@@ -212,7 +212,7 @@ func Finalizers(bd *fleet.BundleDeployment) []string {
 
 // Labels are those of a deployment: the user's and Fleet's own labels of the
 // Bundle, and those by which it is found.
-func Labels(k *Kit, p *Place) map[string]string {
+func Labels(k *Compiled, p *Place) map[string]string {
 	out := maps.Clone(k.labels)
 	for _, l := range placeLabels(p) {
 		out[l[0]] = l[1]
@@ -280,10 +280,10 @@ func valuesSecret(bd *fleet.BundleDeployment, current, staged []byte) *corev1.Se
 func checkSize(bd *fleet.BundleDeployment) error {
 	raw, err := json.Marshal(bd)
 	if err != nil {
-		return fault.PermanentError(ReasonOptions, err)
+		return reconcile.TerminalError(ReasonOptions, err)
 	}
 	if len(raw) > MaxBytes {
-		return fault.PermanentError(ReasonTooLarge, fmt.Errorf(
+		return reconcile.TerminalError(ReasonTooLarge, fmt.Errorf(
 			"its options take %d KiB for each cluster, at most %d are allowed: move data from comparePatches or other options into the repository",
 			len(raw)>>10, MaxBytes>>10))
 	}

@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 	"github.com/fleetworkspace/fleet/pkg/plan/values"
 )
@@ -55,41 +55,41 @@ func place(env string) *Place {
 	return p
 }
 
-func kit(t *testing.T, values map[string]any) *Kit {
+func compiled(t *testing.T, values map[string]any) *Compiled {
 	t.Helper()
 	b, data := bundle(values)
-	k, err := NewKit(b, "s-1", data)
+	k, err := Compile(b, "s-1", data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return k
 }
 
-func order(t *testing.T, k *Kit, p *Place, move bool) Order {
+func order(t *testing.T, k *Compiled, p *Place, move bool) Order {
 	t.Helper()
 	v := k.Match(&p.Cluster)
 	inputs, err := k.Inputs(v, p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	version, err := k.Work(v, p)
+	version, err := k.Render(v, p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Order{Kit: k, Place: p, Inputs: inputs, Version: version, Move: move}
+	return Order{Compiled: k, Place: p, Inputs: inputs, Version: version, Move: move}
 }
 
 func TestSecretOfAnotherVersionWaits(t *testing.T) {
 	b, data := bundle(map[string]any{"a": "b"})
 	data["values.yaml"] = []byte(`{"a":"c"}`)
-	if _, err := NewKit(b, "s-1", data); !fault.IsWait(err) {
+	if _, err := Compile(b, "s-1", data); !reconcile.IsRequeue(err) {
 		t.Errorf("want a wait, got %v", err)
 	}
 }
 
 // A label that nothing asks for must not cause work on 5,000 clusters.
 func TestInputs(t *testing.T) {
-	inputs := func(values map[string]any, p *Place) string { return order(t, kit(t, values), p, true).Inputs }
+	inputs := func(values map[string]any, p *Place) string { return order(t, compiled(t, values), p, true).Inputs }
 	plain, templated := map[string]any{"a": "b"}, map[string]any{"a": "${ .ClusterLabels.env }"}
 	dev, test := place("dev"), place("test")
 	if inputs(plain, dev) != inputs(plain, test) {
@@ -109,7 +109,7 @@ func TestInputs(t *testing.T) {
 }
 
 func TestWork(t *testing.T) {
-	k := kit(t, map[string]any{"env": "${ .ClusterLabels.env }", "keep": "secret-canary"})
+	k := compiled(t, map[string]any{"env": "${ .ClusterLabels.env }", "keep": "secret-canary"})
 	o := order(t, k, place("prod"), true)
 	if string(o.Version.Values) != `{"env":"prod","keep":"secret-canary"}` {
 		t.Errorf("values %s", o.Version.Values)
@@ -117,9 +117,9 @@ func TestWork(t *testing.T) {
 	if got := o.Version.Options; got.DefaultNamespace != "prod" || got.NamespaceLabels["tier"] != "prod" {
 		t.Errorf("the customization's options, and only the labels of entries that match: %+v", got)
 	}
-	bad := kit(t, map[string]any{"x": "${ .ClusterLabels.missing }"})
+	bad := compiled(t, map[string]any{"x": "${ .ClusterLabels.missing }"})
 	p := place("dev")
-	if _, err := bad.Work(bad.Match(&p.Cluster), p); !fault.IsPermanent(err) {
+	if _, err := bad.Render(bad.Match(&p.Cluster), p); !reconcile.IsTerminal(err) {
 		t.Errorf("a template error is permanent, got %v", err)
 	}
 }
@@ -129,23 +129,23 @@ func TestWork(t *testing.T) {
 // TestWorkRemembersLimits: a template that makes too much is not rendered again
 // for the same cluster, and is for another.
 func TestWorkRemembersLimits(t *testing.T) {
-	k := kit(t, map[string]any{"a": `${ if eq .ClusterLabels.env "prod" }${ $x := list 1 }${ range until 60 }${ $x = concat $x $x }${ end }${ end }`})
+	k := compiled(t, map[string]any{"a": `${ if eq .ClusterLabels.env "prod" }${ $x := list 1 }${ range until 60 }${ $x = concat $x $x }${ end }${ end }`})
 	prod, dev := place("prod"), place("dev")
-	_, first := k.Work(k.Match(&prod.Cluster), prod)
+	_, first := k.Render(k.Match(&prod.Cluster), prod)
 	if !errors.Is(first, values.ErrLimit) {
 		t.Fatal(first)
 	}
-	if _, again := k.Work(k.Match(&prod.Cluster), prod); !errors.Is(again, first) {
+	if _, again := k.Render(k.Match(&prod.Cluster), prod); !errors.Is(again, first) {
 		t.Errorf("it was rendered again: %v", again)
 	}
-	if _, err := k.Work(k.Match(&dev.Cluster), dev); err != nil {
+	if _, err := k.Render(k.Match(&dev.Cluster), dev); err != nil {
 		t.Errorf("the other cluster: %v", err)
 	}
 }
 
 func TestStage(t *testing.T) {
 	p := place("dev")
-	made, err := Compose(order(t, kit(t, map[string]any{"a": "old"}), p, true), nil, nil)
+	made, err := Compose(order(t, compiled(t, map[string]any{"a": "old"}), p, true), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestStage(t *testing.T) {
 	live.Annotations[fleet.AnnotationWithdrawn] = "b7"
 	live.Spec.StagedOptions.ServiceAccount = "of the version staged before"
 	values := made.Secret.Data[fleet.KeyValues]
-	next := order(t, kit(t, nil), p, false)
+	next := order(t, compiled(t, nil), p, false)
 	want, err := Compose(next, live, values)
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func patched(t *testing.T, bd *fleet.BundleDeployment, patch []byte) *fleet.Bund
 }
 
 func TestComposeNew(t *testing.T) {
-	o := order(t, kit(t, map[string]any{"a": "canary"}), place("dev"), true)
+	o := order(t, compiled(t, map[string]any{"a": "canary"}), place("dev"), true)
 	got, err := Compose(o, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func TestComposeNew(t *testing.T) {
 
 // A version that is held back must not disturb what runs.
 func TestComposeStaged(t *testing.T) {
-	k := kit(t, map[string]any{"a": "new"})
+	k := compiled(t, map[string]any{"a": "new"})
 	old := &fleet.BundleDeployment{ObjectMeta: metav1.ObjectMeta{
 		ResourceVersion: "7", Finalizers: []string{"mine", fleet.FinalizerBundleDeployment},
 		Annotations: map[string]string{fleet.AnnotationWithdrawn: "b7", "note": "kept"},
@@ -259,17 +259,17 @@ func TestComposeStaged(t *testing.T) {
 func TestComposeTooLarge(t *testing.T) {
 	b, _ := bundle(nil)
 	b.Spec.Diff = &fleet.DiffOptions{ComparePatches: []fleet.ComparePatch{{Name: strings.Repeat("x", MaxBytes)}}}
-	k, err := NewKit(b, "s-1", nil)
+	k, err := Compile(b, "s-1", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Compose(order(t, k, place("dev"), true), nil, nil); !fault.IsPermanent(err) {
+	if _, err := Compose(order(t, k, place("dev"), true), nil, nil); !reconcile.IsTerminal(err) {
 		t.Errorf("want a permanent fault with advice, got %v", err)
 	}
 }
 
-func TestRetouch(t *testing.T) {
-	k, p := kit(t, nil), place("dev")
+func TestPatchMetadata(t *testing.T) {
+	k, p := compiled(t, nil), place("dev")
 	made, err := Compose(order(t, k, p, true), nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -279,20 +279,20 @@ func TestRetouch(t *testing.T) {
 	}
 	b, _ := bundle(nil)
 	b.Labels[fleet.LabelCommit] = "beef"
-	if k, err = NewKit(b, "s-1", nil); err != nil {
+	if k, err = Compile(b, "s-1", nil); err != nil {
 		t.Fatal(err)
 	}
 	if Neat(k, p, made.Object, made.Object.Spec.DeploymentID) {
 		t.Error("the commit is a label of the deployment too")
 	}
-	if got := Retouch(k, p, made.Object, made.Object.Spec.DeploymentID).Labels[fleet.LabelCommit]; got != "beef" {
+	if got := PatchMetadata(k, p, made.Object, made.Object.Spec.DeploymentID).Labels[fleet.LabelCommit]; got != "beef" {
 		t.Errorf("got %q", got)
 	}
 	old := made.Object.Labels[fleet.LabelCommit]
 	if !Neat(k, p, made.Object, "another") {
 		t.Error("what is held back keeps its commit")
 	}
-	if got := Retouch(k, p, made.Object, "another").Labels[fleet.LabelCommit]; got != old {
+	if got := PatchMetadata(k, p, made.Object, "another").Labels[fleet.LabelCommit]; got != old {
 		t.Errorf("want %q, got %q", old, got)
 	}
 	made.Object.Labels["more"] = "x"
@@ -303,7 +303,7 @@ func TestRetouch(t *testing.T) {
 
 func BenchmarkInputs5000(b *testing.B) {
 	made, data := bundle(map[string]any{"a": "${ .ClusterLabels.env }"})
-	k, err := NewKit(made, "s-1", data)
+	k, err := Compile(made, "s-1", data)
 	if err != nil {
 		b.Fatal(err)
 	}

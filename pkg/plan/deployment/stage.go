@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // A Staging writes a version beside the one that is current.
@@ -28,11 +28,11 @@ type Staging struct {
 // permanent fault, now and not when its turn comes.
 func Stage(o Order, old *fleet.BundleDeployment, values []byte) (Staging, error) {
 	o.Move = false
-	parcel, err := Compose(o, old, values)
+	payload, err := Compose(o, old, values)
 	if err != nil {
 		return Staging{}, err
 	}
-	bd := parcel.Object
+	bd := payload.Object
 	whole := bd.DeepCopy()
 	whole.Spec.Options = o.Version.Options
 	if err := checkSize(whole); err != nil {
@@ -60,9 +60,9 @@ func Stage(o Order, old *fleet.BundleDeployment, values []byte) (Staging, error)
 	}
 	patch, err := json.Marshal(changes)
 	if err != nil {
-		return Staging{}, fault.PermanentError(ReasonOptions, fmt.Errorf("write the staged options: %w", err))
+		return Staging{}, reconcile.TerminalError(ReasonOptions, fmt.Errorf("write the staged options: %w", err))
 	}
-	return Staging{Patch: patch, Secret: parcel.Secret}, nil
+	return Staging{Patch: patch, Secret: payload.Secret}, nil
 }
 
 // A change is one operation of a JSON patch.

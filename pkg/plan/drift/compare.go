@@ -186,16 +186,16 @@ func (c comparer) keyed(w, l []any, keys []string, at route, meta strategicpatch
 		if !ok {
 			continue
 		}
-		entry, told := map[string]any{}, map[string]any{}
+		entry, reported := map[string]any{}, map[string]any{}
 		for _, k := range keys {
 			if v, ok := wm[k]; ok {
-				told[k], entry[k] = plain(v), plain(v)
+				reported[k], entry[k] = plain(v), plain(v)
 			} else if k == "protocol" {
-				told[k] = "TCP"
+				reported[k] = "TCP"
 			}
 		}
 		live, found := byKey[keyOf(wm, keys)]
-		to := at.entry(told, live)
+		to := at.entry(reported, live)
 		if !found {
 			entry["$patch"] = "delete"
 			c.note(to, wm, nil)

@@ -112,15 +112,15 @@ func (m Mark) Concerns(now Mark) bool {
 	return slices.ContainsFunc(now.writers, func(w trace) bool { return w.content && w.at >= newest })
 }
 
-// slimKey begins the only key of a set of managed fields that was made slim.
-const slimKey = "sum:"
+// strippedKey begins the only key of a set of managed fields that was made slim.
+const strippedKey = "sum:"
 
-// Slim leaves of an object's metadata what MarkOf needs, in much less room.
-func Slim(o metav1.Object) {
+// Stripped leaves of an object's metadata what MarkOf needs, in much less room.
+func Stripped(o metav1.Object) {
 	fields := o.GetManagedFields()
 	for i, f := range fields {
 		sum, content := sumOf(f)
-		fields[i].FieldsV1 = metav1.NewFieldsV1(fmt.Sprintf(`{"%s%x":%t}`, slimKey, sum, content))
+		fields[i].FieldsV1 = metav1.NewFieldsV1(fmt.Sprintf(`{"%s%x":%t}`, strippedKey, sum, content))
 	}
 	o.SetManagedFields(fields)
 	annotations := o.GetAnnotations()
@@ -140,7 +140,7 @@ func sumOf(f metav1.ManagedFieldsEntry) (sum uint64, content bool) {
 		return 0, true
 	}
 	for k, v := range set {
-		if text, slim := strings.CutPrefix(k, slimKey); slim {
+		if text, stripped := strings.CutPrefix(k, strippedKey); stripped {
 			sum, _ = strconv.ParseUint(text, 16, 64)
 			content, _ = v.(bool)
 			return sum, content

@@ -86,18 +86,18 @@ func TestConcerns(t *testing.T) {
 			if got := was.Concerns(MarkOf(changed, keys)); got != c.want {
 				t.Errorf("%s: want %v, got %v", c.why, c.want, got)
 			}
-			Slim(changed)
+			Stripped(changed)
 			if got := was.Concerns(MarkOf(changed, keys)); got != c.want {
 				t.Errorf("%s: made slim: want %v, got %v", c.why, c.want, got)
 			}
-			Slim(changed)
+			Stripped(changed)
 			if got := was.Concerns(MarkOf(changed, keys)); got != c.want {
 				t.Errorf("%s: made slim twice: want %v, got %v", c.why, c.want, got)
 			}
 		})
 	}
 	same := look()
-	Slim(same)
+	Stripped(same)
 	same.SetManagedFields(append(same.GetManagedFields()[:0:0], same.GetManagedFields()...))
 	if was := MarkOf(look(), KeysOf(wanted)); was.Version != 5 {
 		t.Errorf("version %d", was.Version)

@@ -77,8 +77,8 @@ func (s step) in(set map[string]any) (map[string]any, bool) {
 		if !ok {
 			continue
 		}
-		told := map[string]any{}
-		if json.Unmarshal([]byte(text), &told) != nil || !s.matches(told) {
+		reported := map[string]any{}
+		if json.Unmarshal([]byte(text), &reported) != nil || !s.matches(reported) {
 			continue
 		}
 		next, ok := v.(map[string]any)
@@ -89,8 +89,8 @@ func (s step) in(set map[string]any) (map[string]any, bool) {
 
 // matches tells whether the keys by which the API server tells entries apart are
 // those of this entry. They may be more than are needed.
-func (s step) matches(told map[string]any) bool {
-	for k, v := range told {
+func (s step) matches(reported map[string]any) bool {
+	for k, v := range reported {
 		have, ok := s.live[k]
 		if !ok {
 			have, ok = s.keys[k]
@@ -99,5 +99,5 @@ func (s step) matches(told map[string]any) bool {
 			return false
 		}
 	}
-	return len(told) > 0
+	return len(reported) > 0
 }

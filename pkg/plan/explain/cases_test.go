@@ -154,8 +154,8 @@ func sourceCases() map[string]testCase {
 		}},
 		"bundle-unobserved": {"the manager has not come to it", func(w *world) { w.s.Bundle.Generation = 3 }},
 		"bundle-manager-gone": {"the manager does not come to it", func(w *world) {
-			sign := now.Add(-2 * time.Hour)
-			w.s.Bundle.Generation, w.s.Manager = 3, view.Manager{LastSign: &sign}
+			heartbeat := now.Add(-2 * time.Hour)
+			w.s.Bundle.Generation, w.s.Manager = 3, view.Manager{LastSign: &heartbeat}
 		}},
 		"bundle-no-shard-manager": {"no manager of the bundle's shard was ever there", func(w *world) {
 			w.s.Bundle.Generation, w.s.Manager = 3, view.Manager{Shard: "blue"}
@@ -425,9 +425,9 @@ func holdCases() map[string]testCase {
 	}
 }
 
-// dependsTold hides the deployment, of which the Bundle's status has a message about what
+// dependsReported hides the deployment, of which the Bundle's status has a message about what
 // it depends on.
-func dependsTold(message string) func(*world) {
+func dependsReported(message string) func(*world) {
 	return func(w *world) {
 		w.s.Bundle.Spec.DependsOn = []fleet.BundleRef{{Name: "shop-db"}}
 		w.held(fleet.ErrApplied, message)
@@ -473,10 +473,10 @@ func deliveryCases() map[string]testCase {
 			w.old()
 			w.says(cond(fleet.ConditionDeployed, "Unknown", "DependenciesNotReady", "depends on bundles with labels tier=db, which is not on this cluster", time.Minute))
 		}},
-		"depends-told": {"who may not read deployments is told by the Bundle's status", dependsTold("dependent bundle(s) are not ready: [shop-db]; depends on shop-db, which is NotReady")},
-		"depends-told-missing": {"that the bundle is not on the cluster", dependsTold(`list bundledeployments: no bundles matching labels ` +
+		"depends-told": {"who may not read deployments is told by the Bundle's status", dependsReported("dependent bundle(s) are not ready: [shop-db]; depends on shop-db, which is NotReady")},
+		"depends-told-missing": {"that the bundle is not on the cluster", dependsReported(`list bundledeployments: no bundles matching labels ` +
 			`fleet.cattle.io/bundle-name=shop-db,fleet.cattle.io/bundle-namespace=shops in namespace shops; not on this cluster: bundle "shop-db"`)},
-		"depends-told-circle": {"or that bundles wait for each other", dependsTold(
+		"depends-told-circle": {"or that bundles wait for each other", dependsReported(
 			"dependent bundle(s) are not ready: [shop-db]; dependsOn goes in a circle: shop-web -> shop-db -> shop-web; take out one of them")},
 		"delivered-offline":     {"an Offline cluster is behind, and nothing is to be done", func(w *world) { w.old(); w.away() }},
 		"delivered-offline-new": {"an Offline cluster that never had it", func(w *world) { w.at.Deployment.Status = fleet.BundleDeploymentStatus{}; w.away() }},
@@ -511,13 +511,13 @@ func deliveryCases() map[string]testCase {
 		}},
 		"delivered-unwritten": {"a deployment that the manager is about to write", func(w *world) { w.at.Deployment = nil }},
 		"delivered-no-manager": {"or would, if it ran", func(w *world) {
-			sign := now.Add(-2 * time.Hour)
-			w.at.Deployment, w.s.Manager = nil, view.Manager{LastSign: &sign}
+			heartbeat := now.Add(-2 * time.Hour)
+			w.at.Deployment, w.s.Manager = nil, view.Manager{LastSign: &heartbeat}
 		}},
 		"delivered-no-manager-behind": {"nobody promotes a version while the manager is away", func(w *world) {
-			sign := now.Add(-2 * time.Hour)
+			heartbeat := now.Add(-2 * time.Hour)
 			w.behind()
-			w.s.Manager = view.Manager{LastSign: &sign}
+			w.s.Manager = view.Manager{LastSign: &heartbeat}
 		}},
 		"delivered-no-namespace": {"a cluster whose namespace cannot be", func(w *world) {
 			w.at.Deployment = nil

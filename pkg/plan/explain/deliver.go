@@ -50,8 +50,8 @@ func (p *pair) waiting() *fleet.Condition {
 // that one is not there, or that they wait for each other; nil where it says none of this.
 // Where the deployment may not be read, it has what the Bundle's status repeats of it.
 func (p *pair) depending() *fleet.Condition {
-	if p.toldDependency() {
-		c := fleet.Condition{Type: fleet.ConditionDeployed, Reason: dependency.ReasonNotReady, Message: p.told.Message}
+	if p.reportedDependency() {
+		c := fleet.Condition{Type: fleet.ConditionDeployed, Reason: dependency.ReasonNotReady, Message: p.reported.Message}
 		if dependency.Cyclic(c.Message) {
 			c.Reason = dependency.ReasonCycle
 		}
@@ -67,13 +67,13 @@ func (p *pair) depending() *fleet.Condition {
 	return nil
 }
 
-// toldDependency reports whether the deployment may not be read, and the Bundle's status says
+// reportedDependency reports whether the deployment may not be read, and the Bundle's status says
 // that its agent waits for other bundles.
-func (p *pair) toldDependency() bool {
-	if p.at.Deployment != nil || !p.hides(Deployments) || p.told == nil {
+func (p *pair) reportedDependency() bool {
+	if p.at.Deployment != nil || !p.hides(Deployments) || p.reported == nil {
 		return false
 	}
-	m := p.told.Message
+	m := p.reported.Message
 	return dependency.Missing(m) || dependency.Unready(m) || dependency.Cyclic(m)
 }
 
@@ -158,8 +158,8 @@ func (p *pair) judgeDelivered() judgement {
 		}
 	}
 	switch {
-	case p.toldOff():
-		return stop(string(p.told.State), p.told.Message).hint("to see what happens", "fleet events bundle/%s -n %s", p.Bundle.Name, p.Bundle.Namespace)
+	case p.reportedOff():
+		return stop(string(p.reported.State), p.reported.Message).hint("to see what happens", "fleet events bundle/%s -n %s", p.Bundle.Name, p.Bundle.Namespace)
 	case bd == nil && p.Manager.Gone(), bd != nil && p.behind && p.Manager.Gone():
 		return p.managerGone()
 	case bd == nil:
@@ -225,13 +225,13 @@ func (p *pair) unplaced() (judgement, bool) {
 	return judgement{}, false
 }
 
-// toldOff tells whether the manager says that it cannot write the deployment,
+// reportedOff tells whether the manager says that it cannot write the deployment,
 // for a reason that is neither the rollout's nor the agent's.
-func (p *pair) toldOff() bool {
-	if p.told == nil || p.told.State != fleet.ErrApplied || !p.behind {
+func (p *pair) reportedOff() bool {
+	if p.reported == nil || p.reported.State != fleet.ErrApplied || !p.behind {
 		return false
 	}
-	return p.at.Deployment == nil || p.told.Message != view.DeploymentMessage(p.at.Deployment)
+	return p.at.Deployment == nil || p.reported.Message != view.DeploymentMessage(p.at.Deployment)
 }
 
 // away is an agent that cannot fetch anything now.
@@ -251,13 +251,13 @@ func (p *pair) away() (judgement, bool) {
 		}
 		text := cmp.Or(view.Short(p.at.Deployment.Labels[fleet.LabelCommit]), "the newest version") + " lies ready"
 		seen := p.lastSeen()
-		j := wait(fleet.ReasonOffline, text+", not fetched").told("the agent missed 3 check-ins").since(seen).
+		j := wait(fleet.ReasonOffline, text+", not fetched").reported("the agent missed 3 check-ins").since(seen).
 			proof("at", p.at.Written).proof("lastSeen", seen)
 		if at := p.clock(p.at.Written); at != "" {
 			j = j.shown(text + " since " + at + ", not fetched")
 		}
 		if c := condition.Find(p.at.Cluster.Status.Conditions, fleet.ConditionConnected); c != nil && c.Message != "" {
-			j = j.told(c.Message)
+			j = j.reported(c.Message)
 		}
 		return j.hint("nothing to do", "it applies what is newest when it is back, and skips what lies between").
 			hint("on the site", "fleet-agent status"), true
@@ -295,7 +295,7 @@ func (p *pair) clock(t time.Time) string {
 // undisclosed is a link about the deployment where that may not be read: the
 // Bundle's status may say something of it.
 func (p *pair) undisclosed(name Name) judgement {
-	if p.told == nil {
+	if p.reported == nil {
 		j := p.unseen(Deployments)
 		if p.state == fleet.Ready {
 			j.Verdict, j.Text = OK, "the bundle is Ready on all its clusters; more is not yours to see"
@@ -304,18 +304,18 @@ func (p *pair) undisclosed(name Name) judgement {
 	}
 	at := map[fleet.BundleState]Name{
 		fleet.WaitApplied: Delivered, fleet.ErrApplied: Applied, fleet.NotReady: Healthy, fleet.Modified: Healthy,
-	}[p.told.State]
-	message, failed := strings.CutPrefix(p.told.Message, summary.NotInstalled)
+	}[p.reported.State]
+	message, failed := strings.CutPrefix(p.reported.Message, summary.NotInstalled)
 	if failed || strings.HasPrefix(message, summary.UpgradeFailed) {
 		at = Applied
 	}
 	if at != name {
 		return p.unseen(Deployments)
 	}
-	text := cmp.Or(message, objectText(p.told.ModifiedStatus, p.told.NonReadyStatus), fmt.Sprintf("it is %s", p.told.State))
-	j := stop(string(p.told.State), text)
+	text := cmp.Or(message, objectText(p.reported.ModifiedStatus, p.reported.NonReadyStatus), fmt.Sprintf("it is %s", p.reported.State))
+	j := stop(string(p.reported.State), text)
 	if name == Delivered {
-		j = wait(string(p.told.State), text)
+		j = wait(string(p.reported.State), text)
 	}
 	return j.hint("to see what the Bundle tells of it", "fleet events bundle/%s -n %s", p.Bundle.Name, p.Bundle.Namespace)
 }

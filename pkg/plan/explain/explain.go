@@ -246,7 +246,7 @@ func (j judgement) shown(screen string) judgement {
 	return j
 }
 
-func (j judgement) told(message string) judgement {
+func (j judgement) reported(message string) judgement {
 	j.message = message
 	return j
 }

@@ -71,8 +71,8 @@ func (p *pair) judgePause() judgement {
 			j = j.since(*p.Brake.Since)
 		}
 		return j.proof("by", p.Brake.By)
-	case p.told != nil && p.behind && strings.HasPrefix(p.told.Message, braked):
-		return stop(fleet.ReasonSuspended, p.told.Message).hint("to go on", "fleet resume --all")
+	case p.reported != nil && p.behind && strings.HasPrefix(p.reported.Message, braked):
+		return stop(fleet.ReasonSuspended, p.reported.Message).hint("to go on", "fleet resume --all")
 	case b.Spec.Paused && p.Repo != nil && p.Repo.Spec.Paused:
 		return p.paused("repo "+repo, "repo", p.Repo)
 	case b.Spec.Paused:
@@ -85,7 +85,7 @@ func (p *pair) judgePause() judgement {
 		return wait(fleet.ReasonDeferred, "outside of the windows of the cluster's schedule")
 	case p.Brake.On:
 		return ok("%s, and nothing waits for it", brake.Text(p.Now))
-	case p.hides(ConfigMaps) && p.behind && p.told == nil:
+	case p.hides(ConfigMaps) && p.behind && p.reported == nil:
 		return p.unseen(ConfigMaps)
 	case p.place == nil && p.untold():
 		return p.unseen(Clusters)
@@ -205,9 +205,9 @@ func (p *pair) judgeRollout() judgement {
 		return waits(p.step.Reason)
 	case p.step != nil:
 		return p.released(own)
-	case p.told != nil && held(p.told) != "":
-		return waits(held(p.told))
-	case p.told != nil && p.told.State == fleet.ErrApplied && bd == nil:
+	case p.reported != nil && held(p.reported) != "":
+		return waits(held(p.reported))
+	case p.reported != nil && p.reported.State == fleet.ErrApplied && bd == nil:
 		return p.released(own)
 	case bd != nil:
 		return waits(p.others(own))
@@ -261,7 +261,7 @@ func (p *pair) endless(j judgement, own int) judgement {
 // deployment may not be read, whether the Bundle's status says so.
 func (p *pair) isNew() bool {
 	if p.at.Deployment == nil && p.hides(Deployments) {
-		return p.told != nil && p.told.State == fleet.Pending
+		return p.reported != nil && p.reported.State == fleet.Pending
 	}
 	return p.at.Deployment == nil
 }

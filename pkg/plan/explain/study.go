@@ -9,8 +9,8 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
@@ -21,13 +21,13 @@ import (
 // A study is a Subject, compiled.
 type study struct {
 	Subject
-	matcher *target.Matcher          // nil with fault
-	fault   error                    // why the targets cannot be read
-	kit     *deployment.Kit          // nil where values are missing, or with fault
-	content string                   // id of the resources
-	groups  map[string]target.Groups // by namespace
-	reach   target.Reach
-	problem *fleet.Condition // why the Bundle as a whole cannot be Ready
+	matcher  *target.Matcher          // nil with fault
+	fault    error                    // why the targets cannot be read
+	compiled *deployment.Compiled     // nil where values are missing, or with fault
+	content  string                   // id of the resources
+	groups   map[string]target.Groups // by namespace
+	reach    target.Reach
+	problem  *fleet.Condition // why the Bundle as a whole cannot be Ready
 }
 
 func newStudy(s Subject) *study {
@@ -44,8 +44,8 @@ func newStudy(s Subject) *study {
 		out.groups[namespace], _ = target.CompileGroups(list)
 	}
 	if out.matcher, out.fault = target.Compile(&s.Bundle.Spec); out.fault == nil {
-		if kit, err := deployment.NewKit(s.Bundle, out.content, s.Values); err == nil {
-			out.kit = kit
+		if compiled, err := deployment.Compile(s.Bundle, out.content, s.Values); err == nil {
+			out.compiled = compiled
 		}
 	}
 	return out
@@ -71,19 +71,19 @@ type pair struct {
 	broken  error  // why that cannot be worked out for this cluster
 	// behind tells that the newest version is not the one that the agent has to
 	// deploy.
-	behind  bool
-	offline bool
-	silent  bool // as far as objects say: it has left a promotion unanswered
-	state   fleet.BundleState
-	told    *fleet.NonReadyResource // what the Bundle's status says of the cluster
-	step    *rollout.Step           // what a plan of the whole Bundle says, if there is one
+	behind   bool
+	offline  bool
+	silent   bool // as far as objects say: it has left a promotion unanswered
+	state    fleet.BundleState
+	reported *fleet.NonReadyResource // what the Bundle's status says of the cluster
+	step     *rollout.Step           // what a plan of the whole Bundle says, if there is one
 }
 
 func (s *study) pair(at Place) *pair {
-	p := &pair{study: s, at: at, verdict: target.Verdict{Target: -1}, told: view.Said(&s.Bundle.Status.Summary, at.Key)}
+	p := &pair{study: s, at: at, verdict: target.Verdict{Target: -1}, reported: view.Said(&s.Bundle.Status.Summary, at.Key)}
 	for i := range s.Bundle.Status.PartitionStatus {
-		if p.told == nil {
-			p.told = view.Said(&s.Bundle.Status.PartitionStatus[i].Summary, at.Key)
+		if p.reported == nil {
+			p.reported = view.Said(&s.Bundle.Status.PartitionStatus[i].Summary, at.Key)
 		}
 	}
 	if c := at.Cluster; c != nil {
@@ -115,12 +115,12 @@ func (s *study) match(c *target.Cluster) target.Verdict {
 // current one.
 func (p *pair) work() {
 	bd := p.at.Deployment
-	if p.kit != nil && p.place != nil && p.verdict.Deploy {
+	if p.compiled != nil && p.place != nil && p.verdict.Deploy {
 		p.wanted, p.broken = p.version()
 	}
 	switch {
 	case bd == nil:
-		p.behind = !p.hides(Deployments) || p.told != nil && (p.told.State == fleet.OutOfSync || p.told.State == fleet.Pending)
+		p.behind = !p.hides(Deployments) || p.reported != nil && (p.reported.State == fleet.OutOfSync || p.reported.State == fleet.Pending)
 	case p.wanted != "":
 		p.behind = bd.Spec.DeploymentID != p.wanted
 	default: // values may not be read: the content tells, and what is staged
@@ -130,14 +130,14 @@ func (p *pair) work() {
 }
 
 func (p *pair) version() (string, error) {
-	inputs, err := p.kit.Inputs(p.verdict, p.place)
+	inputs, err := p.compiled.Inputs(p.verdict, p.place)
 	if err != nil {
 		return "", err
 	}
 	if bd := p.at.Deployment; bd != nil && deployment.MarkOf(bd).Inputs == inputs {
 		return bd.Spec.StagedDeploymentID, nil
 	}
-	v, err := p.kit.Work(p.verdict, p.place)
+	v, err := p.compiled.Render(p.verdict, p.place)
 	return v.ID, err
 }
 
@@ -152,8 +152,8 @@ func (p *pair) stateOf() fleet.BundleState {
 			return fleet.OutOfSync
 		}
 		return state
-	case p.told != nil:
-		return p.told.State
+	case p.reported != nil:
+		return p.reported.State
 	case p.hides(Deployments) && sum.Ready == sum.DesiredReady && sum.Ready > 0 && p.observed() && p.meant():
 		return fleet.Ready
 	case p.hides(Deployments):
@@ -171,7 +171,7 @@ func (p *pair) meant() bool {
 // untold reports whether the deployment may not be seen and the Bundle's status says
 // nothing of it.
 func (p *pair) untold() bool {
-	return p.at.Deployment == nil && p.told == nil && p.hides(Deployments) && p.state != fleet.Ready
+	return p.at.Deployment == nil && p.reported == nil && p.hides(Deployments) && p.state != fleet.Ready
 }
 
 // observed tells whether the manager has worked on this version of the Bundle.
@@ -191,4 +191,4 @@ func keyOf(o metav1.Object) view.Key {
 }
 
 // about is a condition's reason, or the reason of a fault.
-func about(err error) string { return cmp.Or(fault.ReasonOf(err), fleet.ReasonError) }
+func about(err error) string { return cmp.Or(reconcile.ReasonOf(err), fleet.ReasonError) }

@@ -186,7 +186,7 @@ func (s *Survey) fromSummary(sum *fleet.BundleSummary) {
 
 // plan asks the rollout as the manager does, where all clusters may be seen.
 func (s *study) plan(pairs []*pair) {
-	if s.kit == nil || s.hides(Clusters) || s.hides(Deployments) {
+	if s.compiled == nil || s.hides(Clusters) || s.hides(Deployments) {
 		return
 	}
 	var targets []rollout.Target
@@ -197,7 +197,7 @@ func (s *study) plan(pairs []*pair) {
 			continue
 		}
 		t := rollout.TargetOf(p.at.Key.String(), p.at.Deployment)
-		t.Desired, t.Offline, t.Silent, t.Paused = p.wanted, p.offline, p.silent, deployment.Paused(s.kit, p.place)
+		t.Desired, t.Offline, t.Silent, t.Paused = p.wanted, p.offline, p.silent, deployment.Paused(s.compiled, p.place)
 		targets, clusters, wanted = append(targets, t), append(clusters, &p.place.Cluster), append(wanted, p)
 	}
 	shape, err := rollout.Resolve(s.Bundle.Spec.RolloutStrategy, clusters)

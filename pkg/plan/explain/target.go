@@ -98,7 +98,7 @@ func (p *pair) untargeted() judgement {
 	j := stop(reason, message)
 	if reason == ReasonNotTargeted && len(refusals) > 1 {
 		message = fmt.Sprintf("none of its %d targets matches: %s", len(refusals), v.Reason)
-		j = stop(reason, fmt.Sprintf("0 of %d targets match %s", len(refusals), p.at.Key.Name)).told(message).detail(refusals...)
+		j = stop(reason, fmt.Sprintf("0 of %d targets match %s", len(refusals), p.at.Key.Name)).reported(message).detail(refusals...)
 		if more := len(j.Details) - maxDetails; more > 0 {
 			j.Details = append(j.Details[:maxDetails], fmt.Sprintf("and %d more", more))
 		}

@@ -22,7 +22,7 @@ func unrendered(pairs ...*pair) []string {
 // keepsTemplates reports whether templates of values stay as they are for a cluster that
 // the Bundle is meant for.
 func (p *pair) keepsTemplates() bool {
-	return p.kit != nil && p.place != nil && p.verdict.Deploy && p.kit.KeepsTemplates(p.verdict, p.place)
+	return p.compiled != nil && p.place != nil && p.verdict.Deploy && p.compiled.KeepsTemplates(p.verdict, p.place)
 }
 
 // lintHints are what helps against what fleet lint finds. Its sample clusters have labels,

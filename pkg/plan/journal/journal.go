@@ -97,7 +97,7 @@ type Journal struct{ entries []Entry }
 // Add adds a decision. One that is in the journal already is counted there and
 // becomes the newest: Add is then false, and what was added is no news. First
 // and Times of e are ignored.
-func (j *Journal) Add(e Entry) (news bool) {
+func (j *Journal) Add(e Entry) (changes bool) {
 	e.First, e.Times = time.Time{}, 1
 	e = e.clean()
 	i := slices.IndexFunc(j.entries, e.same)

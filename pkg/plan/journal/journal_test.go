@@ -19,60 +19,60 @@ func TestAdd(t *testing.T) {
 	install := Entry{Deployment: "web", Verb: "install", Reason: "New"}
 	when := func(e Entry, seconds int) Entry { e.At = at(seconds); return e }
 	cases := map[string]struct {
-		why  string
-		add  []Entry
-		news []bool
-		want string
+		why     string
+		add     []Entry
+		changes []bool
+		want    string
 	}{
 		"InOrder": {
-			why:  "one line each, the newest last",
-			add:  []Entry{when(wait, 1), when(install, 2)},
-			news: []bool{true, true},
-			want: "2026-08-24T12:00:01Z web hold ContentMissing 1 the manager does not have content s-1\n2026-08-24T12:00:02Z web install New 1\n",
+			why:     "one line each, the newest last",
+			add:     []Entry{when(wait, 1), when(install, 2)},
+			changes: []bool{true, true},
+			want:    "2026-08-24T12:00:01Z web hold ContentMissing 1 the manager does not have content s-1\n2026-08-24T12:00:02Z web install New 1\n",
 		},
 		"Folded": {
-			why:  "a wait that is looked at again and again is one line",
-			add:  []Entry{when(wait, 1), when(wait, 3), when(wait, 5)},
-			news: []bool{true, false, false},
-			want: "2026-08-24T12:00:05Z web hold ContentMissing 3@2026-08-24T12:00:01Z the manager does not have content s-1\n",
+			why:     "a wait that is looked at again and again is one line",
+			add:     []Entry{when(wait, 1), when(wait, 3), when(wait, 5)},
+			changes: []bool{true, false, false},
+			want:    "2026-08-24T12:00:05Z web hold ContentMissing 3@2026-08-24T12:00:01Z the manager does not have content s-1\n",
 		},
 		"FoldedAmongOthers": {
-			why:  "two deployments that fail in turns are two lines, not a hundred",
-			add:  []Entry{when(wait, 1), when(install, 2), when(wait, 3), when(install, 4)},
-			news: []bool{true, true, false, false},
+			why:     "two deployments that fail in turns are two lines, not a hundred",
+			add:     []Entry{when(wait, 1), when(install, 2), when(wait, 3), when(install, 4)},
+			changes: []bool{true, true, false, false},
 			want: "2026-08-24T12:00:03Z web hold ContentMissing 2@2026-08-24T12:00:01Z the manager does not have content s-1\n" +
 				"2026-08-24T12:00:04Z web install New 2@2026-08-24T12:00:02Z\n",
 		},
 		"OneLine": {
-			why:  "a message of several lines, with characters that would move the cursor, is one line of plain text",
-			add:  []Entry{{At: at(0), Verb: "fail", Message: "first\nsecond\t\x1b[31mthird\x00"}},
-			news: []bool{true},
-			want: "2026-08-24T12:00:00Z - fail - 1 first second [31mthird\n",
+			why:     "a message of several lines, with characters that would move the cursor, is one line of plain text",
+			add:     []Entry{{At: at(0), Verb: "fail", Message: "first\nsecond\t\x1b[31mthird\x00"}},
+			changes: []bool{true},
+			want:    "2026-08-24T12:00:00Z - fail - 1 first second [31mthird\n",
 		},
 		"Long": {
-			why:  "a line is bounded, and ends in a whole character",
-			add:  []Entry{{At: at(0), Verb: "fail", Message: strings.Repeat("ä", 300)}},
-			news: []bool{true},
-			want: "2026-08-24T12:00:00Z - fail - 1 " + strings.Repeat("ä", 98) + "…\n",
+			why:     "a line is bounded, and ends in a whole character",
+			add:     []Entry{{At: at(0), Verb: "fail", Message: strings.Repeat("ä", 300)}},
+			changes: []bool{true},
+			want:    "2026-08-24T12:00:00Z - fail - 1 " + strings.Repeat("ä", 98) + "…\n",
 		},
 		"ClockSetBack": {
-			why:  "the time of the last one never goes back",
-			add:  []Entry{when(install, 9), when(install, 2)},
-			news: []bool{true, false},
-			want: "2026-08-24T12:00:09Z web install New 2@2026-08-24T12:00:09Z\n",
+			why:     "the time of the last one never goes back",
+			add:     []Entry{when(install, 9), when(install, 2)},
+			changes: []bool{true, false},
+			want:    "2026-08-24T12:00:09Z web install New 2@2026-08-24T12:00:09Z\n",
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			var j Journal
-			var news []bool
+			var changes []bool
 			for _, e := range c.add {
-				news = append(news, j.Add(e))
+				changes = append(changes, j.Add(e))
 			}
 			if diff := cmp.Diff(c.want, Text(j.Entries())); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
-			if diff := cmp.Diff(c.news, news); diff != "" {
+			if diff := cmp.Diff(c.changes, changes); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
 		})

@@ -19,7 +19,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // MaxBytes is the longest kubeconfig that is read.
@@ -250,11 +250,11 @@ func checkURL(field, text string, schemes ...string) error {
 }
 
 func unreadable(format string, args ...any) error {
-	return fault.PermanentError(ReasonUnreadable, fmt.Errorf("read kubeconfig: "+format, args...))
+	return reconcile.TerminalError(ReasonUnreadable, fmt.Errorf("read kubeconfig: "+format, args...))
 }
 
 func forbidden(kind, name, field, what, instead string) error {
-	return fault.PermanentError(ReasonForbidden, errors.New("read kubeconfig: "+kind+" "+
+	return reconcile.TerminalError(ReasonForbidden, errors.New("read kubeconfig: "+kind+" "+
 		fmt.Sprintf("%q", cut(name))+" names "+what+" ("+field+"), which is not allowed in a Secret: put "+instead+
 		" there; kubectl config view --raw --flatten embeds files"))
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // secret stands in every text of these tests, and in no error.
@@ -125,8 +125,8 @@ func TestParse(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || fault.ReasonOf(err) != c.reason || !strings.Contains(err.Error(), c.wantInText) || !fault.IsPermanent(err) {
-				t.Fatalf("%s: want %s with %q, got %s: %v", c.why, c.reason, c.wantInText, fault.ReasonOf(err), err)
+			if err == nil || reconcile.ReasonOf(err) != c.reason || !strings.Contains(err.Error(), c.wantInText) || !reconcile.IsTerminal(err) {
+				t.Fatalf("%s: want %s with %q, got %s: %v", c.why, c.reason, c.wantInText, reconcile.ReasonOf(err), err)
 			}
 			if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("the error shows what it must not, or has several lines: %v", err)
@@ -149,7 +149,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in string) {
 		a, err := Parse([]byte(in))
 		if err != nil {
-			var p *fault.Permanent
+			var p *reconcile.Terminal
 			if !errors.As(err, &p) || strings.ContainsAny(err.Error(), "\n\r") || len(err.Error()) > 600 {
 				t.Errorf("error %q", err)
 			}

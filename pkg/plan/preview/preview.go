@@ -18,8 +18,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
@@ -86,14 +86,14 @@ type Cluster struct {
 // the same result.
 //
 // Errors are about the Bundle as a whole: selectors that cannot be read, and
-// values that are missing (fault.Wait).
+// values that are missing (reconcile.RequeueAfter).
 func Of(in Input) (Result, error) {
 	b := in.Bundle
 	if text := support.Blocks(&b.Spec); text != "" {
-		return Result{}, fault.PermanentError(fleet.ReasonNotImplemented, errors.New(text))
+		return Result{}, reconcile.TerminalError(fleet.ReasonNotImplemented, errors.New(text))
 	}
 	id := ContentID(b)
-	kit, err := deployment.NewKit(b, id, valuesOf(in))
+	compiled, err := deployment.Compile(b, id, valuesOf(in))
 	if err != nil {
 		return Result{}, err
 	}
@@ -117,7 +117,7 @@ func Of(in Input) (Result, error) {
 	slices.SortStableFunc(clusters, func(a, b *fleet.Cluster) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
 	})
-	w := work{in: in, kit: kit}
+	w := work{in: in, compiled: compiled}
 	for _, c := range clusters {
 		w.add(c, groups[c.Namespace])
 	}
@@ -175,7 +175,7 @@ func ContentID(b *fleet.Bundle) string {
 // work is one preview under way.
 type work struct {
 	in       Input
-	kit      *deployment.Kit
+	compiled *deployment.Compiled
 	clusters []*candidate
 }
 
@@ -195,7 +195,7 @@ func (w *work) add(c *fleet.Cluster, groups target.Groups) {
 		return
 	}
 	p := deployment.NewPlace(c, groups, namespaceOf(c))
-	v := w.kit.Match(&p.Cluster)
+	v := w.compiled.Match(&p.Cluster)
 	x := &candidate{
 		Cluster: Cluster{Namespace: c.Namespace, Name: c.Name, Deploy: v.Deploy, Why: v.Reason},
 		place:   p, offline: c.Status.Display.State == fleet.Offline, old: w.deploymentIn(p.Namespace),
@@ -211,8 +211,8 @@ func (w *work) add(c *fleet.Cluster, groups target.Groups) {
 		return
 	}
 	var err error
-	if x.inputs, err = w.kit.Inputs(v, p); err == nil {
-		x.version, err = w.kit.Work(v, p)
+	if x.inputs, err = w.compiled.Inputs(v, p); err == nil {
+		x.version, err = w.compiled.Render(v, p)
 	}
 	if err != nil {
 		x.Broken = err.Error()
@@ -230,7 +230,7 @@ func (w *work) roll() error {
 			continue
 		}
 		t := rollout.TargetOf(x.Namespace+"/"+x.Name, x.old)
-		t.Paused, t.Offline, t.Desired = deployment.Paused(w.kit, x.place), x.offline, x.version.ID
+		t.Paused, t.Offline, t.Desired = deployment.Paused(w.compiled, x.place), x.offline, x.version.ID
 		targets, places, wanted = append(targets, t), append(places, &x.place.Cluster), append(wanted, x)
 	}
 	shape, err := rollout.Resolve(w.in.Bundle.Spec.RolloutStrategy, places)
@@ -261,13 +261,13 @@ func (w *work) compose(x *candidate) error {
 		}
 		values = s.Data[fleet.KeyValues]
 	}
-	parcel, err := deployment.Compose(deployment.Order{
-		Kit: w.kit, Place: x.place, Inputs: x.inputs, Version: x.version, Move: x.Step.Move,
+	payload, err := deployment.Compose(deployment.Order{
+		Compiled: w.compiled, Place: x.place, Inputs: x.inputs, Version: x.version, Move: x.Step.Move,
 	}, x.old, values)
 	if err != nil {
 		return err
 	}
-	x.Object, x.Secret = parcel.Object, parcel.Secret
+	x.Object, x.Secret = payload.Object, payload.Secret
 	x.Object.APIVersion, x.Object.Kind = fleet.GroupVersion.String(), "BundleDeployment"
 	x.Object.UID, x.Object.ResourceVersion = "", "" // of one server; a file goes to another
 	if x.Secret != nil {

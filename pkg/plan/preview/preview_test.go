@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 const workspace = "fleet-default"
@@ -205,11 +205,11 @@ func TestOfValues(t *testing.T) {
 	}
 	options.StripBundleValues(&stored.Spec)
 	stored.Spec.ValuesHash = options.BundleValuesHash(data)
-	if _, err := Of(Input{Bundle: stored, Clusters: clusters}); !fault.IsWait(err) {
+	if _, err := Of(Input{Bundle: stored, Clusters: clusters}); !reconcile.IsRequeue(err) {
 		t.Errorf("without its Secret the Bundle is not complete: %v", err)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: workspace, Name: "web"}, Type: "Opaque", Data: data}
-	if _, err := Of(Input{Bundle: stored, Clusters: clusters, Secrets: []*corev1.Secret{secret}}); !fault.IsWait(err) {
+	if _, err := Of(Input{Bundle: stored, Clusters: clusters, Secrets: []*corev1.Secret{secret}}); !reconcile.IsRequeue(err) {
 		t.Errorf("a Secret of somebody else is not the Bundle's: %v", err)
 	}
 	secret.Type = fleet.SecretTypeBundleValues
@@ -227,12 +227,12 @@ func TestOfValues(t *testing.T) {
 
 func TestOfRefuses(t *testing.T) {
 	b := aBundle(fleet.BundleTarget{ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a b": "c"}}})
-	if _, err := Of(Input{Bundle: b}); !fault.IsPermanent(err) {
+	if _, err := Of(Input{Bundle: b}); !reconcile.IsTerminal(err) {
 		t.Errorf("a selector that cannot be read stops the whole Bundle: %v", err)
 	}
 	b = aBundle(everywhere())
 	b.Spec.Targets[0].AllowedTargetNamespaceSelector = &metav1.LabelSelector{}
-	if _, err := Of(Input{Bundle: b}); fault.ReasonOf(err) != fleet.ReasonNotImplemented {
+	if _, err := Of(Input{Bundle: b}); reconcile.ReasonOf(err) != fleet.ReasonNotImplemented {
 		t.Errorf("what the controller does not act on is not shown as if it did: %v", err)
 	}
 }

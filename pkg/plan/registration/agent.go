@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
+	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 )
 
 // KeyKubeconfig is the key of an agent's Secret fleet-agent that is there once
@@ -108,7 +108,7 @@ func (a Agent) Objects() (AgentObjects, error) {
 	}
 	data := map[string]string{fleet.KeyConfig: string(config) + "\n"}
 	if a.CheckIn != nil {
-		if data[rhythm.KeyCheckIn], err = rhythm.Encode(a.CheckIn); err != nil {
+		if data[heartbeat.KeyCheckIn], err = heartbeat.Encode(a.CheckIn); err != nil {
 			return AgentObjects{}, fmt.Errorf("configuration of the agent: %w", err)
 		}
 	}
@@ -227,7 +227,7 @@ func (a Agent) container() corev1.Container {
 	yes, no := true, false
 	return corev1.Container{
 		Name: agentName, Image: a.Image, ImagePullPolicy: corev1.PullPolicy(a.ImagePullPolicy),
-		Command: []string{agentName}, Args: []string{"--checkin-interval=" + rhythm.FormatInterval(a.CheckinInterval)},
+		Command: []string{agentName}, Args: []string{"--checkin-interval=" + heartbeat.FormatInterval(a.CheckinInterval)},
 		Env: a.identity(),
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Privileged: &no,

@@ -26,8 +26,8 @@ func TestJudgeClaim(t *testing.T) {
 	before := granted(request("before", "a", -time.Hour))
 	before.Status.ClusterName = "c"
 	earlier := request("earlier", "a", -time.Minute)
-	stranger := request("stranger", "a", -time.Minute)
-	stranger.Spec.ClientRandom = "another word"
+	foreign := request("stranger", "a", -time.Minute)
+	foreign.Spec.ClientRandom = "another word"
 	mine, theirs := &fleet.ClusterRegistrationToken{}, &fleet.ClusterRegistrationToken{}
 	mine.OwnerReferences = OwnedByCluster(cluster(false, ""))
 	other := cluster(false, "")
@@ -69,7 +69,7 @@ func TestJudgeClaim(t *testing.T) {
 		},
 		"AcceptedStranger": {
 			why:     "another agent with the same clientID was accepted",
-			cluster: cluster(true, "stranger"), siblings: []*fleet.ClusterRegistration{stranger}, again: true, waits: true,
+			cluster: cluster(true, "stranger"), siblings: []*fleet.ClusterRegistration{foreign}, again: true, waits: true,
 		},
 		"ManagersOwn": {why: "the manager installs this Cluster's agent itself", cluster: cluster(true, ""), token: mine, again: true},
 		"ManagersOwnUnchecked": {

@@ -11,7 +11,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/credential"
-	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
+	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 )
 
 // TLS modes of agents.
@@ -158,9 +158,9 @@ func ParseSettings(config string) (Settings, []string, error) {
 		warnings = append(warnings, fmt.Sprintf("registration.reclaim: %q is not allow or approve, approve counts", file.Registration.Reclaim))
 		file.Registration.Reclaim = ReclaimApprove
 	}
-	checkin, err := rhythm.ParseInterval(file.AgentCheckinInterval)
+	checkin, err := heartbeat.ParseInterval(file.AgentCheckinInterval)
 	if err != nil {
-		warnings = append(warnings, fmt.Sprintf("agentCheckinInterval: %v, %s counts", err, rhythm.Auto))
+		warnings = append(warnings, fmt.Sprintf("agentCheckinInterval: %v, %s counts", err, heartbeat.Auto))
 	}
 	life, unclear := credential.ParseLife(file.CredentialTTL, file.CredentialGrace)
 	warnings = append(warnings, unclear...)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
+	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 )
 
 // A Standing is the place of a request among those of the same clientID.
@@ -48,9 +48,9 @@ const overlapLimit = 5 * time.Minute
 // usual.
 func Overlap(checkin time.Duration) time.Duration {
 	if checkin <= 0 {
-		checkin = rhythm.Usual
+		checkin = heartbeat.Usual
 	}
-	return min(rhythm.Missed*checkin, overlapLimit)
+	return min(heartbeat.Missed*checkin, overlapLimit)
 }
 
 // Present returns the requests that count: one that is being deleted is gone, whatever

@@ -8,10 +8,10 @@ import (
 // How long something must look orphaned before it goes. Absence may be a
 // restore that is not finished.
 const (
-	OrphanPatience = 10 * time.Minute
-	// TombstonePatience is for namespaces with orders that no agent has
+	OrphanTimeout = 10 * time.Minute
+	// TombstoneTimeout is for namespaces with orders that no agent has
 	// answered yet.
-	TombstonePatience = 24 * time.Hour
+	TombstoneTimeout = 24 * time.Hour
 )
 
 // A Suspicion remembers since when things have looked orphaned, by name.
@@ -23,13 +23,13 @@ type Suspicion map[string]time.Time
 func (s Suspicion) Judge(orphans map[string]time.Duration, now time.Time) (Suspicion, []string) {
 	next := Suspicion{}
 	var ripe []string
-	for name, patience := range orphans {
+	for name, timeout := range orphans {
 		since, known := s[name]
 		if !known {
 			since = now
 		}
 		next[name] = since
-		if known && now.Sub(since) >= patience {
+		if known && now.Sub(since) >= timeout {
 			ripe = append(ripe, name)
 		}
 	}

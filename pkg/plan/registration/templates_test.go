@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
-	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
 	"github.com/fleetworkspace/fleet/pkg/plan/values"
 )
 
@@ -31,7 +31,7 @@ func TestTakeoverChangesNoTemplate(t *testing.T) {
 	for name, before := range kinds {
 		t.Run(name, func(t *testing.T) {
 			after := registration.MarkCluster(before, "cluster-fleet-default-one", registration.Mark{ID: "abc"})
-			after = rhythm.Tell(after, time.Minute)
+			after = heartbeat.Report(after, time.Minute)
 			if diff := cmp.Diff(seen(t, before), seen(t, after)); diff != "" {
 				t.Errorf("templates see something else after a takeover: %s", diff)
 			}

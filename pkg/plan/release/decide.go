@@ -97,7 +97,7 @@ func hold(w Wanted) (Action, bool) {
 		return Action{Verb: Keep, Reason: ReasonPaused, Message: "paused"}, true
 	case w.DeploymentID == "":
 		return Action{Verb: Keep, Reason: ReasonNothingWanted, Message: "nothing is released to this cluster yet"}, true
-	case w.Agent && !w.Unheard && w.ID.Namespace != w.Self.AgentNamespace:
+	case w.Agent && !w.Unreported && w.ID.Namespace != w.Self.AgentNamespace:
 		return Action{
 			Verb: Hold, Reason: ReasonAgentElsewhere, After: managerDelay,
 			Message: fmt.Sprintf("this agent lives in namespace %s, and what is wanted is one in %s: it makes no other agent than itself, and waits until the manager says what it is to be, or until the other one takes over",
@@ -205,7 +205,7 @@ func unfinished(o Observed, w Wanted) (Action, bool) {
 		}
 		return Action{Verb: Fail, Reason: "Interrupted", Message: interrupted}, true
 	case Uninstalling:
-		if w.Unheard {
+		if w.Unreported {
 			return Action{
 				Verb: Hold, Reason: ReasonWaitsForManager, After: managerDelay,
 				Message: "an uninstall was interrupted; waits for the manager to say whether the release is wanted",

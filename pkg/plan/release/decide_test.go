@@ -315,7 +315,7 @@ func TestDecideWithdrawn(t *testing.T) {
 		},
 		"AgentElsewhereUnheard": {
 			why:      "without a manager nobody knows whether it is the agent's, or a bundle of somebody's whose name begins like that",
-			observed: at(Deployed, "s-2:b"), wanted: with(want, func(w *Wanted) { w.Agent, w.Unheard = true, true }), verb: Keep, reason: ReasonUpToDate,
+			observed: at(Deployed, "s-2:b"), wanted: with(want, func(w *Wanted) { w.Agent, w.Unreported = true, true }), verb: Keep, reason: ReasonUpToDate,
 		},
 		"Agent": {
 			why: "an agent that removes itself can be reached by nobody any more",

@@ -189,7 +189,7 @@ func TestDecideByHistory(t *testing.T) {
 		},
 		"CutOffAndUnheard": {
 			why:     "a process that is started in the middle of a removal does not know of the order yet: nothing is brought back, and nothing removed",
-			history: history("superseded:b", "uninstalling:b"), wanted: with(applied, func(w *Wanted) { w.Unheard = true }),
+			history: history("superseded:b", "uninstalling:b"), wanted: with(applied, func(w *Wanted) { w.Unreported = true }),
 			verb: Hold, reason: ReasonWaitsForManager, good: 1,
 		},
 		"RevivedMarked": {

@@ -153,9 +153,9 @@ type Wanted struct {
 	// Correct tells that drift is to be corrected.
 	Correct bool
 
-	// Unheard tells that all this is what the manager said when it was heard last:
+	// Unreported tells that all this is what the manager said when it was heard last:
 	// since then it may have ordered the removal, or taken such an order back.
-	Unheard bool
+	Unreported bool
 
 	// Settled is the deployment id whose last attempt failed for good.
 	// Applied is the deployment id that the agent has brought about last,

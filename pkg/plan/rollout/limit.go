@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // ReasonInvalidRollout is the reason of faults in a rollout strategy.
@@ -43,7 +43,7 @@ func textLimit(count int, text string) (int, error) {
 	number, ok := strings.CutSuffix(text, "%")
 	percent, err := strconv.ParseFloat(number, 64)
 	if !ok || err != nil || math.IsNaN(percent) {
-		return 0, fault.PermanentError(ReasonInvalidRollout,
+		return 0, reconcile.TerminalError(ReasonInvalidRollout,
 			fmt.Errorf("%q is neither a number nor a percentage like \"25%%\"", text))
 	}
 	if percent <= 0 {

@@ -38,13 +38,13 @@ func TestStory(t *testing.T) {
 			w := newWorld(rings(12, 4, 2), manySites(12, "v1")...)
 			w.offline[2], w.sites[2].up = true, false
 			w.sites[5].cannot = "v2"
-			return w.tell(4*minute, 10*second)
+			return w.report(4*minute, 10*second)
 		},
 		// Both clusters of the first ring cannot deploy: the text says who is waited for.
 		"broken-canary": func() string {
 			w := newWorld(rings(6, 2, 1), manySites(6, "v1")...)
 			w.sites[0].cannot, w.sites[1].cannot = "v2", "v2"
-			return w.tell(3*minute, 10*second, event{2 * minute, "c01 and c02 are repaired", func() {
+			return w.report(3*minute, 10*second, event{2 * minute, "c01 and c02 are repaired", func() {
 				w.sites[0].cannot, w.sites[1].cannot = "", ""
 			}})
 		},
@@ -62,7 +62,7 @@ func TestStory(t *testing.T) {
 			if err != nil {
 				return err.Error()
 			}
-			return newWorld(shape, sites...).tell(minute, 10*second)
+			return newWorld(shape, sites...).report(minute, 10*second)
 		},
 		// Two at a time: the next two when the API server has answered, whatever
 		// agents do.
@@ -73,13 +73,13 @@ func TestStory(t *testing.T) {
 			for _, s := range w.sites {
 				s.slow = 40 * second
 			}
-			return w.tell(minute, 10*second)
+			return w.report(minute, 10*second)
 		},
 		"max-new-0": func() string {
 			shape := undivided(3, 3)
 			shape.MaxNew = 0
 			w := newWorld(shape, manySites(3, "")...)
-			return w.tell(20*second, 10*second, event{10 * second, "maxNew is 2", func() { w.shape.MaxNew = 2 }})
+			return w.report(20*second, 10*second, event{10 * second, "maxNew is 2", func() { w.shape.MaxNew = 2 }})
 		},
 		// A pause stages and holds exactly what it is on.
 		"paused": func() string {
@@ -91,7 +91,7 @@ func TestStory(t *testing.T) {
 					}
 				}
 			}
-			return w.tell(minute, 10*second,
+			return w.report(minute, 10*second,
 				event{0, "cluster c02 is paused", pause(true, w.sites[1])},
 				event{10 * second, "the bundle is paused", pause(true, w.sites...)},
 				event{30 * second, "the bundle goes on", pause(false, w.sites[0], w.sites[2], w.sites[3])},
@@ -102,7 +102,7 @@ func TestStory(t *testing.T) {
 		"silent": func() string {
 			w := newWorld(rings(4, 2, 1), manySites(4, "v1")...)
 			w.shape.MaxUnavailable, w.interval = 1, 15*minute
-			return w.tell(5*minute, 10*second,
+			return w.report(5*minute, 10*second,
 				event{0, "the agent of c01 dies", func() { w.sites[0].up = false }},
 				event{4 * minute, "and comes back", func() { w.sites[0].up = true }})
 		},
@@ -111,7 +111,7 @@ func TestStory(t *testing.T) {
 		"silent-and-restarted": func() string {
 			w := newWorld(rings(4, 2, 1), manySites(4, "v1")...)
 			w.shape.MaxUnavailable, w.interval = 1, 15*minute
-			return w.tell(5*minute, 10*second,
+			return w.report(5*minute, 10*second,
 				event{0, "the agent of c01 dies", func() { w.sites[0].up = false }},
 				event{minute, "the manager is restarted", w.restart})
 		},
@@ -122,7 +122,7 @@ func TestStory(t *testing.T) {
 			for i := 2; i < 8; i++ {
 				w.offline[i], w.sites[i].up = true, false
 			}
-			return w.tell(4*minute, 10*second, event{minute, "the net is back", func() {
+			return w.report(4*minute, 10*second, event{minute, "the net is back", func() {
 				for i := 2; i < 8; i++ {
 					w.sites[i].up = true
 				}
@@ -132,7 +132,7 @@ func TestStory(t *testing.T) {
 		"slow": func() string {
 			w := newWorld(undivided(3, 1), manySites(3, "v1")...)
 			w.sites[0].slow = 3 * minute
-			return w.tell(4*minute, 20*second)
+			return w.report(4*minute, 20*second)
 		},
 	}
 	for name, play := range stories {

@@ -41,7 +41,7 @@ type world struct {
 	asked   []time.Duration // since when an answer is owed; negative: it is not
 	silent  []bool
 
-	news []string // what agents and clusters did since the last look
+	changes []string // what agents and clusters did since the last look
 }
 
 // missed is after how many intervals a cluster counts as offline.
@@ -79,11 +79,11 @@ func (w *world) restart() {
 }
 
 func (w *world) say(format string, args ...any) {
-	w.news = append(w.news, fmt.Sprintf(format, args...))
+	w.changes = append(w.changes, fmt.Sprintf(format, args...))
 }
 
-// sign is a sign of life.
-func (w *world) sign(i int) {
+// heartbeat is a sign of life.
+func (w *world) heartbeat(i int) {
 	w.heard[i], w.asked[i] = w.now, -1
 	if w.offline[i] || w.silent[i] {
 		w.say("%s is heard of again", w.sites[i].name)
@@ -112,7 +112,7 @@ func (w *world) pass(d time.Duration) {
 func (w *world) agent(i int, s *site) {
 	if w.now-s.beat >= w.interval {
 		s.beat = w.now
-		w.sign(i)
+		w.heartbeat(i)
 	}
 	if !s.exists || s.paused || s.current == "" {
 		return
@@ -135,7 +135,7 @@ func (w *world) agent(i int, s *site) {
 		s.failed = s.current
 		w.say("%s cannot deploy %s", s.name, s.current)
 	}
-	w.sign(i)
+	w.heartbeat(i)
 }
 
 // targets is what a plan is made of.
@@ -190,10 +190,10 @@ func (t *tale) line(format string, args ...any) {
 
 // step tells of one look of the manager.
 func (t *tale) step() {
-	for _, n := range t.news {
+	for _, n := range t.changes {
 		t.line("%s", n)
 	}
-	t.news = nil
+	t.changes = nil
 	before := t.targets()
 	r, _ := t.round()
 	names := map[string][]string{}
@@ -268,8 +268,8 @@ type event struct {
 	do   func()
 }
 
-// tell plays a world for a time, and returns the story.
-func (w *world) tell(long, tick time.Duration, events ...event) string {
+// report plays a world for a time, and returns the story.
+func (w *world) report(long, tick time.Duration, events ...event) string {
 	t := &tale{world: w}
 	for ; t.now <= long; t.pass(tick) {
 		for len(events) > 0 && events[0].at <= t.now {

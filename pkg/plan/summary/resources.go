@@ -26,7 +26,7 @@ type register struct {
 	last   *group // the one that was used last, and its key
 	key    groupKey
 	turn   int       // number of the deployment that is looked at
-	memo   []*object // what an agent spoke of last, by the place where it did
+	cache  []*object // what an agent spoke of last, by the place where it did
 	odd    []*object // what the agent of this deployment speaks of
 }
 
@@ -115,13 +115,13 @@ func (r *register) add(d *Deployment) {
 // object the last counts. place is where the agent says it: other agents mostly
 // say the same thing in the same place.
 func (r *register) except(place int, key objectKey, state string) {
-	for place >= len(r.memo) {
-		r.memo = append(r.memo, nil)
+	for place >= len(r.cache) {
+		r.cache = append(r.cache, nil)
 	}
-	o := r.memo[place]
+	o := r.cache[place]
 	if o == nil || o.key != key {
 		o = r.object(key)
-		r.memo[place] = o
+		r.cache[place] = o
 	}
 	o.now = state
 	if o.turn != r.turn {

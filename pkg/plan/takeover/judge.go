@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/preview"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 )
 
@@ -70,7 +70,7 @@ func Judge(in Input) Finding {
 	result, err := preview.Of(in.Input)
 	if err != nil {
 		f := Finding{Verdict: Unknown, Clusters: len(in.Deployments), Reasons: []string{err.Error()}}
-		if fault.IsPermanent(err) {
+		if reconcile.IsTerminal(err) {
 			f.Verdict = Unsupported
 		}
 		return f

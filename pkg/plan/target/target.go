@@ -11,7 +11,7 @@ import (
 	"fmt"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // ReasonInvalidSelector is the reason of a fault of Compile, and of a cluster group that
@@ -257,5 +257,5 @@ func NamesOf(name string, labels map[string]string) []string {
 
 // invalid is the fault of a selector that cannot be read.
 func invalid(what string, index int, name string, err error) error {
-	return fault.PermanentError(ReasonInvalidSelector, fmt.Errorf("%s: %w", title(what, index+1, name), err))
+	return reconcile.TerminalError(ReasonInvalidSelector, fmt.Errorf("%s: %w", title(what, index+1, name), err))
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 func match(pairs ...string) *metav1.LabelSelector {
@@ -237,7 +237,7 @@ func TestRestrictionAndTargetShareAGroup(t *testing.T) {
 
 func TestInvalidSelector(t *testing.T) {
 	_, err := Compile(&fleet.BundleSpec{Targets: []fleet.BundleTarget{{Name: "x", ClusterSelector: match("a b", "c")}}})
-	var p *fault.Permanent
+	var p *reconcile.Terminal
 	if !errors.As(err, &p) || p.Reason != ReasonInvalidSelector {
 		t.Fatalf("want a permanent fault, got %v", err)
 	}

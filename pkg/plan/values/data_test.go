@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/values"
 )
 
@@ -77,7 +77,7 @@ func TestMissingData(t *testing.T) {
 	} {
 		o := fleet.BundleDeploymentOptions{Helm: &fleet.HelmOptions{TemplateValues: map[string]string{"x": template}}}
 		_, err := values.Render(o, east, nil)
-		var p *fault.Permanent
+		var p *reconcile.Terminal
 		if !errors.As(err, &p) || !strings.Contains(err.Error(), part) || !strings.Contains(err.Error(), `cluster "east"`) {
 			t.Errorf("%s: got %v, want something about %s", template, err, part)
 		}

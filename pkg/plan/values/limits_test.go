@@ -11,7 +11,7 @@ import (
 	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/values"
 	"github.com/fleetworkspace/fleet/test/raced"
 )
@@ -108,7 +108,7 @@ func TestRenderLimits(t *testing.T) {
 	for name := range greedy {
 		t.Run(name, func(t *testing.T) {
 			_, err := values.Render(greedyOptions(name), east, nil)
-			var p *fault.Permanent
+			var p *reconcile.Terminal
 			if !errors.As(err, &p) || p.Reason != values.ReasonTemplate || !errors.Is(err, values.ErrLimit) {
 				t.Fatalf("got %v, want ErrLimit", err)
 			}

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // ReasonTemplate is the reason of values that cannot be rendered.
@@ -63,7 +63,7 @@ func Render(o fleet.BundleDeploymentOptions, c ClusterFacts, budget *Budget) (fl
 	}
 	helm, err := renderWithin(budget, o.Helm, c, labels)
 	if err != nil {
-		return o, fault.PermanentError(ReasonTemplate,
+		return o, reconcile.TerminalError(ReasonTemplate,
 			fmt.Errorf("render values for cluster %q in namespace %q: %w", c.Name, c.Namespace, err))
 	}
 	o.Helm = helm

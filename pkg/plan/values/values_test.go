@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/values"
 )
 
@@ -131,7 +131,7 @@ func TestRenderFails(t *testing.T) {
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, err := values.Render(fleet.BundleDeploymentOptions{Helm: helm(c.in)}, east, nil)
-			var p *fault.Permanent
+			var p *reconcile.Terminal
 			if !errors.As(err, &p) || p.Reason != values.ReasonTemplate {
 				t.Fatalf("got %v: %s", err, c.why)
 			}

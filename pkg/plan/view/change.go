@@ -12,27 +12,27 @@ import (
 // Changes are what a person wants to hear between two looks at a fleet, apart
 // from what Story tells: what has come to need attention, what does no longer,
 // who went away and who came back, what is paused and what goes on.
-func Changes(before, after Glance, now time.Time) []Line {
+func Changes(before, after Glance, now time.Time) []EventLine {
 	was, is := before.away, after.away
-	var lines []Line
+	var lines []EventLine
 	for _, a := range after.Status.Attention {
 		if !slices.ContainsFunc(before.Status.Attention, a.same) {
-			lines = append(lines, Line{"needs", a.text()})
+			lines = append(lines, EventLine{"needs", a.text()})
 		}
 	}
 	for _, a := range before.Status.Attention {
 		if !slices.ContainsFunc(after.Status.Attention, a.same) {
-			lines = append(lines, Line{"solved", a.text()})
+			lines = append(lines, EventLine{"solved", a.text()})
 		}
 	}
 	for _, name := range sortedNames(is) {
 		if _, ok := was[name]; !ok {
-			lines = append(lines, Line{"away", fmt.Sprintf("%s: last seen %s", bare(name), Clock(is[name], now))})
+			lines = append(lines, EventLine{"away", fmt.Sprintf("%s: last seen %s", bare(name), Clock(is[name], now))})
 		}
 	}
 	for _, name := range sortedNames(was) {
 		if _, ok := is[name]; !ok {
-			lines = append(lines, Line{"back", bare(name)})
+			lines = append(lines, EventLine{"back", bare(name)})
 		}
 	}
 	return append(lines, pauseChanges(before.Status.Paused, after.Status.Paused)...)
@@ -40,19 +40,19 @@ func Changes(before, after Glance, now time.Time) []Line {
 
 // pauseChanges are what users have begun to hold back, and what they hold back no
 // longer.
-func pauseChanges(was, is []PausedObject) []Line {
+func pauseChanges(was, is []PausedObject) []EventLine {
 	same := func(a PausedObject) func(PausedObject) bool {
 		return func(b PausedObject) bool { return a.Kind == b.Kind && a.Name == b.Name }
 	}
-	var lines []Line
+	var lines []EventLine
 	for _, p := range is {
 		if !slices.ContainsFunc(was, same(p)) {
-			lines = append(lines, Line{"pause", p.Label() + strings.TrimPrefix(p.Text(time.Time{}), "paused")})
+			lines = append(lines, EventLine{"pause", p.Label() + strings.TrimPrefix(p.Text(time.Time{}), "paused")})
 		}
 	}
 	for _, p := range was {
 		if !slices.ContainsFunc(is, same(p)) {
-			lines = append(lines, Line{"resume", p.Label()})
+			lines = append(lines, EventLine{"resume", p.Label()})
 		}
 	}
 	return lines

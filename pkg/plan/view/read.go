@@ -8,8 +8,8 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // repository judges all bundles of a GitRepo that the commit changed or removed.
@@ -113,7 +113,7 @@ const reasonUnreachable = "Unreachable"
 // the connection, which the manager asks again. A name without an address and a port
 // without TLS are mistakes of the URL as long as nothing was read.
 func hostAway(c *fleet.Condition) bool {
-	return c.Reason == reasonUnreachable && !strings.HasSuffix(c.Message, fault.TextNoAddress) && !strings.HasSuffix(c.Message, fault.TextNoTLS)
+	return c.Reason == reasonUnreachable && !strings.HasSuffix(c.Message, reconcile.TextNoAddress) && !strings.HasSuffix(c.Message, reconcile.TextNoTLS)
 }
 
 // proven judges whether own, all bundles that are seen of a repository, are those

@@ -13,8 +13,8 @@ import (
 // named is how many names stand in one line.
 const named = 5
 
-// A Line is one step of a wait: a word for what happened, and the rest.
-type Line struct {
+// An EventLine is one step of a wait: a word for what happened, and the rest.
+type EventLine struct {
 	Word string // seen, warn, wait, write, remove, gone, ready, fail or defer
 	Text string
 }
@@ -22,7 +22,7 @@ type Line struct {
 // Story is what happened to a goal between two verdicts. The zero Verdict is
 // before the first look. about is what is known of the commit besides its
 // number: title and author, or nothing.
-func Story(goal Goal, before, after Verdict, about string, now time.Time) []Line {
+func Story(goal Goal, before, after Verdict, about string, now time.Time) []EventLine {
 	t := teller{before: index(before), after: after, now: now}
 	if after.Seen && !before.Seen && after.Commit != "" && (goal.Kind == "GitRepo" || goal.Commit != "") {
 		t.add("seen", seen(goal, after, about))
@@ -60,10 +60,10 @@ type teller struct {
 	before map[pairKey]Pair
 	after  Verdict
 	now    time.Time
-	lines  []Line
+	lines  []EventLine
 }
 
-func (t *teller) add(word, text string) { t.lines = append(t.lines, Line{word, text}) }
+func (t *teller) add(word, text string) { t.lines = append(t.lines, EventLine{word, text}) }
 
 func (t *teller) was(p Pair) Pair { return t.before[pairKey{p.Bundle, p.Cluster}] }
 
@@ -187,12 +187,12 @@ func (t *teller) failed() {
 
 // deferred tells which clusters are away.
 func (t *teller) deferred() {
-	told := map[Key]bool{}
+	reported := map[Key]bool{}
 	for _, p := range t.after.Pairs {
-		if p.Progress != Deferred || t.was(p).Progress == Deferred || told[p.Cluster] {
+		if p.Progress != Deferred || t.was(p).Progress == Deferred || reported[p.Cluster] {
 			continue
 		}
-		told[p.Cluster] = true
+		reported[p.Cluster] = true
 		last := "never seen"
 		if !p.LastSeen.IsZero() {
 			last = fmt.Sprintf("last seen %s (%s ago)", Clock(p.LastSeen, t.now), Ago(p.LastSeen, t.now))

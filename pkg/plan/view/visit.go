@@ -4,7 +4,7 @@ import (
 	"time"
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
-	"github.com/fleetworkspace/fleet/pkg/plan/rhythm"
+	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 )
 
 // NextVisit is when the agent of a Cluster has said that it connects next, where it
@@ -12,7 +12,7 @@ import (
 // known.
 func NextVisit(c *fleet.Cluster) time.Time {
 	next := c.Status.Agent.NextCheckIn
-	if next == nil || !rhythm.HabitOf(c, fleet.ProtocolVersion).Scheduled {
+	if next == nil || !heartbeat.PolicyOf(c, fleet.ProtocolVersion).Scheduled {
 		return time.Time{}
 	}
 	return next.Time

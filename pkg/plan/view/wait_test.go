@@ -625,7 +625,7 @@ func TestStory(t *testing.T) {
 		at(applied, failed("NotOwned", "not ours"), written),
 		at(applied, failed("NotOwned", "not ours"), written),
 	}
-	want := [][]Line{
+	want := [][]EventLine{
 		nil,
 		{
 			{"seen", `bbbbbbb "better" by Ana: 1 of 2 bundles changed (web)`},

@@ -200,7 +200,7 @@ func TestChanges(t *testing.T) {
 			r.Spec.Paused, r.Annotations = true, map[string]string{fleet.AnnotationPausedBy: "ana", fleet.AnnotationPauseReason: "incident 4711"}
 		})},
 	}, Manager{}, now)
-	want := []Line{
+	want := []EventLine{
 		{"needs", "Modified web on b: changed"},
 		{"solved", "ErrApplied web on a: no"},
 		{"away", "a: last seen 14:09:44"},
@@ -210,7 +210,7 @@ func TestChanges(t *testing.T) {
 	if diff := cmp.Diff(want, Changes(before, after, now)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if got := Changes(after, before, now); got[len(got)-1] != (Line{"resume", "repo app"}) {
+	if got := Changes(after, before, now); got[len(got)-1] != (EventLine{"resume", "repo app"}) {
 		t.Errorf("got %v", got)
 	}
 	if got := Changes(after, after, now); len(got) > 0 {

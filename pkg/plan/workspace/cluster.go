@@ -15,8 +15,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
 	provisioning "github.com/fleetworkspace/fleet/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // ReasonSetting is the reason of a setting of Rancher that cannot be read.
@@ -212,7 +212,7 @@ func affinityOf(custom *management.AgentDeploymentCustomization, setting string)
 	}
 	out := &corev1.Affinity{}
 	if err := json.Unmarshal([]byte(setting), out); err != nil {
-		return nil, fault.PermanentError(ReasonSetting, fmt.Errorf("setting %s of Rancher is no affinity: %w", SettingAffinity, err))
+		return nil, reconcile.TerminalError(ReasonSetting, fmt.Errorf("setting %s of Rancher is no affinity: %w", SettingAffinity, err))
 	}
 	return out, nil
 }

@@ -12,7 +12,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
 	provisioning "github.com/fleetworkspace/fleet/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
 // pair is a cluster as Rancher has it, ready to be mapped.
@@ -325,7 +325,7 @@ func TestCustomization(t *testing.T) {
 		t.Error("the cluster's own affinity goes first")
 	}
 	m.Spec.FleetAgentDeploymentCustomization = nil
-	if _, v, _, err := Mapped(p, m, Surroundings{Affinity: "?"}); v != Keep || fault.ReasonOf(err) != ReasonSetting {
+	if _, v, _, err := Mapped(p, m, Surroundings{Affinity: "?"}); v != Keep || reconcile.ReasonOf(err) != ReasonSetting {
 		t.Errorf("a setting that cannot be read changes nothing: %v, %v", v, err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -64,7 +64,7 @@ func Scheduling(setting func(string) string) (defaults *fleet.AgentSchedulingCus
 }
 
 func unreadable(setting, what string, err error) error {
-	return fault.PermanentError(ReasonSetting, fmt.Errorf("setting %s of Rancher is no %s in JSON: %w", setting, what, err))
+	return reconcile.TerminalError(ReasonSetting, fmt.Errorf("setting %s of Rancher is no %s in JSON: %w", setting, what, err))
 }
 
 // Backfill is what a cluster's annotations and its customization of Fleet's agent
@@ -110,17 +110,17 @@ func DefaultWorkspace(name string, ns *metav1.PartialObjectMetadata) *management
 	return w
 }
 
-// Told are Rancher's settings for all agents.
-type Told struct {
+// Reported are Rancher's settings for all agents.
+type Reported struct {
 	URL      string // of the manager
 	CA       string // PEM
 	TLSMode  string // as registration has them; empty: nothing is said
 	Registry string // of images
 }
 
-// ToldBy reads them by their effective values.
-func ToldBy(setting func(string) string) Told {
-	t := Told{
+// ReportedBy reads them by their effective values.
+func ReportedBy(setting func(string) string) Reported {
+	t := Reported{
 		URL: setting(SettingServerURL), CA: setting(SettingCACerts),
 		TLSMode: setting(SettingTLSMode), Registry: strings.TrimSuffix(setting(SettingRegistry), "/"),
 	}
@@ -139,7 +139,7 @@ func Open(s registration.Settings) bool { return s.APIServerURL == "" || s.Syste
 // by an upgrade of the chart and by the settings themselves, cannot contradict each
 // other. Address, certificates and TLS mode belong together: either all of them are
 // the chart's, or all are Rancher's.
-func (t Told) Fill(s registration.Settings) registration.Settings {
+func (t Reported) Fill(s registration.Settings) registration.Settings {
 	if s.APIServerURL == "" && t.URL != "" {
 		s.APIServerURL, s.APIServerCA = t.URL, []byte(t.CA)
 		if t.CA == "" {

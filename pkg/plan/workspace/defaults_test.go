@@ -9,7 +9,7 @@ import (
 
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
-	"github.com/fleetworkspace/fleet/pkg/plan/fault"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
@@ -52,8 +52,8 @@ func TestScheduling(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" || (err != nil) != (c.broken != "") || broken != c.broken {
 				t.Errorf("%s: %q %v\n-want +got\n%s", c.why, broken, err, diff)
 			}
-			if err != nil && fault.ReasonOf(err) != ReasonSetting {
-				t.Errorf("reason %q", fault.ReasonOf(err))
+			if err != nil && reconcile.ReasonOf(err) != ReasonSetting {
+				t.Errorf("reason %q", reconcile.ReasonOf(err))
 			}
 		})
 	}
@@ -153,7 +153,7 @@ func TestFill(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, ToldBy(settings(c.values)).Fill(c.chart)); diff != "" {
+			if diff := cmp.Diff(c.want, ReportedBy(settings(c.values)).Fill(c.chart)); diff != "" {
 				t.Errorf("%s\n-want +got\n%s", c.why, diff)
 			}
 		})

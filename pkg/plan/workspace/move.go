@@ -41,9 +41,9 @@ const (
 const (
 	// DefaultGrace is for how long nothing is withdrawn after the agent has arrived.
 	DefaultGrace = 10 * time.Minute
-	// MovePatience is how long the old Cluster waits for the new one, and for the
+	// MoveTimeout is how long the old Cluster waits for the new one, and for the
 	// agent to work with it. After that it goes, and nothing is withdrawn.
-	MovePatience = time.Hour
+	MoveTimeout = time.Hour
 	// moveLook is when something is looked at again that nobody tells of.
 	moveLook = 5 * time.Second
 )
@@ -168,7 +168,7 @@ type Departure struct {
 // written down where it ran.
 func Stay(c *fleet.Cluster, d Departure) (stays, order bool, why string, after time.Duration) {
 	ordered, done := c.Annotations[AnnotationWithdrawIn], c.Annotations[AnnotationWithdrawnIn]
-	left := MovePatience - d.Since
+	left := MoveTimeout - d.Since
 	switch {
 	case d.To == "", d.Ends:
 		return false, false, "", 0

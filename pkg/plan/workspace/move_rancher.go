@@ -25,10 +25,10 @@ func ProvisionedFrom(m *management.Cluster) string {
 	return namespace + "/" + name
 }
 
-// ForsakenPatience is how long the provisioning Cluster of a management Cluster may be
+// ForsakenTimeout is how long the provisioning Cluster of a management Cluster may be
 // missing without anybody having asked for that: it may be about to be restored from a
 // backup.
-const ForsakenPatience = 10 * time.Minute
+const ForsakenTimeout = 10 * time.Minute
 
 // Forsaken tells whether a management Cluster goes because the provisioning Cluster
 // that it was made of is gone: somebody was seen to delete it (asked), or it has been
@@ -37,8 +37,8 @@ func Forsaken(m *management.Cluster, asked bool, missing time.Duration) (goes bo
 	switch {
 	case ProvisionedFrom(m) == "" || m.DeletionTimestamp != nil:
 		return false, 0
-	case asked || missing >= ForsakenPatience:
+	case asked || missing >= ForsakenTimeout:
 		return true, 0
 	}
-	return false, ForsakenPatience - missing
+	return false, ForsakenTimeout - missing
 }

@@ -144,12 +144,12 @@ func TestStay(t *testing.T) {
 		"NoMove":        {why: "a Cluster that is deleted goes", d: Departure{}},
 		"NamespaceEnds": {why: "nothing holds up the end of a workspace", d: Departure{To: "b", Ends: true}},
 		"NewMissing":    {why: "new before old", d: Departure{To: "b"}, stays: true, says: "waits for its Cluster", after: moveLook},
-		"NewNever":      {why: "not for ever", d: Departure{To: "b", Since: MovePatience}},
+		"NewNever":      {why: "not for ever", d: Departure{To: "b", Since: MoveTimeout}},
 		"AgentMissing":  {why: "the agent is connected all the time", d: Departure{To: "b", New: next(""), Recognised: true}, stays: true, says: "agent is connected there", after: moveLook},
-		"AgentSoon":     {why: "the end of patience is looked at in time", d: Departure{To: "b", New: next(""), Since: MovePatience - time.Second}, stays: true, says: "agent", after: time.Second},
-		"AgentNever":    {why: "an agent that is away comes back by the new Cluster's import", d: Departure{To: "b", New: next(""), Recognised: true, Since: MovePatience}},
+		"AgentSoon":     {why: "the end of patience is looked at in time", d: Departure{To: "b", New: next(""), Since: MoveTimeout - time.Second}, stays: true, says: "agent", after: time.Second},
+		"AgentNever":    {why: "an agent that is away comes back by the new Cluster's import", d: Departure{To: "b", New: next(""), Recognised: true, Since: MoveTimeout}},
 		"AnotherAgent": {why: "what another agent has deployed is none of the old Cluster's business",
-			d: Departure{To: "b", New: next(""), Arrived: true, ArrivedFor: minute, Since: MovePatience}},
+			d: Departure{To: "b", New: next(""), Arrived: true, ArrivedFor: minute, Since: MoveTimeout}},
 		"Grace":            {why: "the new workspace has time to deploy", d: arrived("", minute), stays: true, says: "10m0s after", after: 9 * minute},
 		"GraceOver":        {why: "a decision, not an inference", d: arrived("", DefaultGrace), stays: true, order: true, says: "withdrawn", after: moveLook},
 		"OwnGrace":         {why: "a person has said how long", d: arrived("2m", minute), stays: true, says: "2m0s after", after: minute},
@@ -159,7 +159,7 @@ func TestStay(t *testing.T) {
 		"Ordered":          {why: "the controllers are at it", cluster: with(AnnotationWithdrawIn, "b/c-12345"), d: arrived("0s", 0), stays: true, says: "withdrawn", after: moveLook},
 		"OrderedElsewhere": {why: "it has moved on since", cluster: with(AnnotationWithdrawIn, "c/c-12345"), d: arrived("0s", 0), stays: true, order: true, says: "withdrawn", after: moveLook},
 		"Done":             {why: "everything that was left is in its new place", cluster: with(AnnotationWithdrawIn, "b/c-12345", AnnotationWithdrawnIn, "b/c-12345"), d: arrived("0s", 0)},
-		"LateOrdered":      {why: "an order is carried out, however late", cluster: with(AnnotationWithdrawIn, "b/c-12345"), d: func() Departure { d := arrived("0s", 0); d.Since = 2 * MovePatience; return d }(), stays: true, says: "withdrawn", after: moveLook},
+		"LateOrdered":      {why: "an order is carried out, however late", cluster: with(AnnotationWithdrawIn, "b/c-12345"), d: func() Departure { d := arrived("0s", 0); d.Since = 2 * MoveTimeout; return d }(), stays: true, says: "withdrawn", after: moveLook},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.cluster == nil {
@@ -193,8 +193,8 @@ func TestForsaken(t *testing.T) {
 		left    time.Duration
 	}{
 		"Asked":    {why: "somebody has deleted the cluster", m: made(nil), asked: true, goes: true},
-		"Unseen":   {why: "it may be about to be restored", m: made(nil), missing: time.Minute, left: ForsakenPatience - time.Minute},
-		"Lost":     {why: "nobody restores it", m: made(nil), missing: ForsakenPatience, goes: true},
+		"Unseen":   {why: "it may be about to be restored", m: made(nil), missing: time.Minute, left: ForsakenTimeout - time.Minute},
+		"Lost":     {why: "nobody restores it", m: made(nil), missing: ForsakenTimeout, goes: true},
 		"Unmarked": {why: "nobody knows what it was made of", m: made(func(m *management.Cluster) { m.Annotations = nil }), asked: true},
 		"Legacy":   {why: "it came first", m: made(func(m *management.Cluster) { m.Name = "c-12345" }), asked: true},
 		"Other":    {why: "it was made of something else", m: made(func(m *management.Cluster) { m.Annotations["objectset.rio.cattle.io/owner-gvk"] = "/v1, Kind=Secret" }), asked: true},

@@ -138,7 +138,7 @@ func TakesNamespace(w *management.FleetWorkspace, live *metav1.PartialObjectMeta
 // Leftover is how long an empty namespace that was made for a workspace stays without
 // it, which has been missing for a while; 0: no longer. As with ForsakenPatience, the
 // workspace may be about to be restored from a backup.
-func Leftover(missing time.Duration) time.Duration { return max(0, ForsakenPatience-missing) }
+func Leftover(missing time.Duration) time.Duration { return max(0, ForsakenTimeout-missing) }
 
 // ForOrphan is the workspace of a namespace that has Clusters or Bundles and none;
 // nil where it is to have none. It goes when the namespace goes.

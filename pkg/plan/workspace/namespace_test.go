@@ -116,7 +116,7 @@ func TestForOrphan(t *testing.T) {
 // deleted.
 func TestLeftover(t *testing.T) {
 	for missing, want := range map[time.Duration]time.Duration{
-		0: ForsakenPatience, ForsakenPatience - time.Second: time.Second, ForsakenPatience: 0, ForsakenPatience + time.Hour: 0,
+		0: ForsakenTimeout, ForsakenTimeout - time.Second: time.Second, ForsakenTimeout: 0, ForsakenTimeout + time.Hour: 0,
 	} {
 		if got := Leftover(missing); got != want {
 			t.Errorf("missing for %s: it stays for %s, want %s", missing, got, want)

@@ -72,7 +72,7 @@ type Server struct {
 	files    map[string][]byte
 	mu       sync.Mutex
 	requests map[string]int
-	told     []string
+	reported []string
 	headers  []http.Header
 	sent     int64
 }
@@ -174,7 +174,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.requests[r.URL.Path]++
 	if auth := r.Header.Get("Authorization"); auth != "" {
-		s.told = append(s.told, auth)
+		s.reported = append(s.reported, auth)
 	}
 	s.headers = append(s.headers, r.Header.Clone())
 	data, found := s.files[r.URL.Path]
@@ -244,7 +244,7 @@ func (s *Server) Requests(path string) int {
 func (s *Server) Authorizations() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.told)
+	return slices.Clone(s.reported)
 }
 
 // Headers are the headers of all requests.

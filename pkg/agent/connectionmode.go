@@ -1,0 +1,149 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
+)
+
+// reasonCheckIn is the reason of the event about an order how to keep in touch that
+// makes no sense.
+const reasonCheckIn = "CheckInRefused"
+
+// connectionMode is how the agent keeps in touch with its manager: how often it checks in,
+// or at which times it connects. It may change while the agent runs.
+type connectionMode struct {
+	fixed time.Duration       // between two check-ins, by the configuration; 0: as told
+	given *heartbeat.Schedule // by the configuration; nil: always connected
+
+	mu       sync.Mutex
+	ordered  time.Duration       // by the manager; 0: nothing
+	schedule *heartbeat.Schedule // what counts
+	changed  chan struct{}       // closed with the next change of schedule
+}
+
+func newConnectionMode(cfg Config) *connectionMode {
+	return &connectionMode{fixed: cfg.CheckinInterval, given: cfg.Poll, schedule: cfg.Poll, changed: make(chan struct{})}
+}
+
+// current is the times at which the agent connects, nil for one that is always
+// connected, and what is closed when that changes.
+func (m *connectionMode) current() (*heartbeat.Schedule, <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.schedule, m.changed
+}
+
+// polls tells whether the agent connects by a schedule.
+func (m *connectionMode) polls() bool {
+	s, _ := m.current()
+	return s != nil
+}
+
+// next is when an agent checks in after now, by its identity.
+func (m *connectionMode) next(identity string, now time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.schedule != nil {
+		return m.schedule.For(identity)(now)
+	}
+	interval := heartbeat.Usual
+	switch {
+	case m.fixed > 0:
+		interval = m.fixed
+	case m.ordered > 0:
+		interval = m.ordered
+	}
+	return heartbeat.Every(interval, identity)(now)
+}
+
+// setInterval takes in how often the manager wants the agent to check in; 0: it does not
+// say. It tells whether that is news that counts.
+func (m *connectionMode) setInterval(interval time.Duration) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	changes := interval != m.ordered && m.fixed == 0
+	m.ordered = interval
+	return changes
+}
+
+// setSchedule takes in how to keep in touch; nil: as the configuration says. It tells
+// whether that makes a difference.
+func (m *connectionMode) setSchedule(c *fleet.ClusterCheckIn, now time.Time) (bool, error) {
+	want := m.given
+	if c != nil {
+		var err error
+		if want, err = heartbeat.Read(c, time.LoadLocation, now); err != nil {
+			return false, err
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if want.Same(m.schedule) {
+		return false, nil
+	}
+	m.schedule = want
+	close(m.changed)
+	m.changed = make(chan struct{})
+	return true, nil
+}
+
+// String is what counts, in words.
+func (m *connectionMode) String() string {
+	if s, _ := m.current(); s != nil {
+		return "connects by the schedule " + s.String()
+	}
+	return "is always connected"
+}
+
+// loadConnectionMode reads what the agent's ConfigMap says.
+func (a *agent) loadConnectionMode(ctx context.Context) error {
+	cm, err := kube.StoreOf[*corev1.ConfigMap](a.down).Get(ctx, kube.Key{Namespace: a.cfg.Namespace, Name: fleet.ConfigMapAgent})
+	if err != nil && !kube.IsGone(err) {
+		return err
+	}
+	if err == nil {
+		a.ordered(cm)
+	}
+	return nil
+}
+
+// watchMode is the agent's ConfigMap, watched: its manager, or a person, writes
+// there how the agent keeps in touch. Should it be removed, nothing changes.
+func (a *agent) watchMode() *kube.Cache[*corev1.ConfigMap] {
+	c := kube.NewCache[*corev1.ConfigMap](a.down.Loop("settings"), kube.Watch{
+		Namespace: a.cfg.Namespace, Fields: "metadata.name=" + fleet.ConfigMapAgent,
+	}, nil)
+	c.OnError(func(error) {}) // tried again by the cache
+	c.OnChange(func(_, cm *corev1.ConfigMap) {
+		if cm != nil {
+			a.ordered(cm)
+		}
+	})
+	return c
+}
+
+// ordered takes in what the agent's ConfigMap says. What makes no sense changes
+// nothing.
+func (a *agent) ordered(cm *corev1.ConfigMap) {
+	a.follow(cm)
+	c, err := heartbeat.Decode(cm.Data[heartbeat.KeyCheckIn])
+	changed := false
+	if err == nil {
+		changed, err = a.mode.setSchedule(c, time.Now())
+	}
+	switch {
+	case err != nil:
+		text := "spec.checkIn of the Cluster is not carried out: " + err.Error() + "; the agent " + a.mode.String()
+		a.log.WithField("reason", reasonCheckIn).Warn(text)
+		a.recordEvent(kube.Warning, reasonCheckIn, text)
+	case changed:
+		a.log.WithField("reason", "key "+heartbeat.KeyCheckIn+" of the ConfigMap "+fleet.ConfigMapAgent).Info("the agent now " + a.mode.String())
+	}
+}

@@ -1,0 +1,304 @@
+// Package credential keeps the credential of an agent good. It takes up what the
+// manager offers, renews tokens that end while they still work, and, where one has
+// ended while the manager was away, fetches another one with the token that it
+// keeps for that. What it gets it tries, and keeps it before it uses it.
+package credential
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	plan "github.com/fleetworkspace/fleet/pkg/plan/credential"
+)
+
+// requestLimit is the limit of one request.
+const requestLimit = 10 * time.Second
+
+// againAfter is how often an agent whose credential has ended asks for another
+// one, once it was refused.
+const againAfter = 5 * time.Minute
+
+// Reasons of events.
+const (
+	ReasonTaken     = "CredentialTaken"     // another one, as the manager offered
+	ReasonRecovered = "CredentialRecovered" // it had ended, and there is a new one
+	ReasonNotTaken  = "CredentialNotTaken"  // it could not be fetched, or does not work
+)
+
+// Config says whose credential it is.
+type Config struct {
+	Down      *kube.Client // to the agent's own cluster
+	Namespace string       // of the agent
+	REST      *rest.Config // the credential, as it was read from the Secret
+	Record    []byte       // what was kept beside it, under KeyRecord
+	Cluster   kube.Key
+	UserAgent string
+	Log       *logrus.Entry
+	// Report tells people: kind, reason and text of an event.
+	Report func(kind, reason, text string)
+	Now    func() time.Time // time.Now where nil
+}
+
+// A Rotator keeps one credential good. It may be used by several goroutines. The
+// methods of a nil Keeper do nothing.
+type Rotator struct {
+	cfg    Config
+	bearer bearer
+	rest   *rest.Config
+
+	mu      sync.Mutex // held while it fetches
+	offer   string     // that was taken; empty: none
+	renewal string     // the token that fetches others
+	refused time.Time  // when Recover was refused last
+	untaken string     // the offer that could not be taken, and was told of
+
+	state sync.Mutex // of the two below
+	uses  string
+	span  plan.Span
+}
+
+// New keeps a credential; it sends no request.
+func New(cfg Config) *Rotator {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	k := &Rotator{cfg: cfg}
+	k.offer, k.renewal = readRecord(cfg.Record, cfg.REST.BearerToken)
+	k.use(cfg.REST.BearerToken, k.offer)
+	k.rest = rest.CopyConfig(cfg.REST)
+	if cfg.REST.BearerToken != "" {
+		k.rest.BearerToken = ""
+		k.rest.Wrap(k.bearer.wrap)
+	}
+	return k
+}
+
+// REST is a configuration that always shows the present token.
+func (k *Rotator) REST() *rest.Config { return rest.CopyConfig(k.rest) }
+
+// Uses is the digest of the offer that was taken, and when the present token ends,
+// for the check-in.
+func (k *Rotator) Uses() (digest string, expires time.Time) {
+	if k == nil {
+		return "", time.Time{}
+	}
+	k.state.Lock()
+	defer k.state.Unlock()
+	return k.uses, k.span.Expires
+}
+
+// use is from now on with a token and the offer that it is of.
+func (k *Rotator) use(token, offer string) {
+	k.bearer.set(token)
+	k.state.Lock()
+	defer k.state.Unlock()
+	k.uses, k.span = plan.Digest(offer), plan.SpanOf(token)
+}
+
+// Observe is told of each answer of the manager: what it offers, and when the agent
+// is connected next. It takes another offer up, or renews a token whose time has
+// come. It is true if the manager is to be told at once.
+func (k *Rotator) Observe(ctx context.Context, offer string, next time.Time) bool {
+	if k == nil {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.refused = time.Time{}
+	switch {
+	case offer != "" && offer != k.offer:
+		return k.take(ctx, offer)
+	case k.due(next):
+		k.renew(ctx)
+	}
+	return false
+}
+
+// due tells whether the present token is to be renewed.
+func (k *Rotator) due(next time.Time) bool {
+	k.state.Lock()
+	defer k.state.Unlock()
+	return k.span.Renew(k.cfg.Cluster.String(), k.cfg.Now(), next)
+}
+
+// take fetches what is offered, with the credential that the agent has.
+func (k *Rotator) take(ctx context.Context, text string) bool {
+	offer, err := plan.ParseOffer(text)
+	var got tokens
+	if err == nil {
+		got, err = k.fetch(ctx, offer)
+	}
+	if err == nil {
+		err = k.try(ctx, got.token)
+	}
+	if err == nil {
+		err = k.keep(ctx, text, got)
+	}
+	if err != nil {
+		k.cfg.Log.WithField("error", err.Error()).Warn("credential not taken")
+		if k.untaken != text {
+			k.untaken = text
+			k.cfg.Report(kube.Warning, ReasonNotTaken, "the manager offers another credential, which could not be taken ("+err.Error()+"); the present one is used on, and it is tried again")
+		}
+		return false
+	}
+	lasts := "it lasts until it is revoked"
+	if !offer.Lasting() {
+		lasts = "it lasts " + plan.Words(offer.Life.TTL) + " and is renewed by this agent"
+	}
+	k.untaken = ""
+	k.cfg.Log.WithField("agent", offer.Account).Info("credential taken")
+	k.cfg.Report(kube.Normal, ReasonTaken, "this agent uses another credential of its manager; "+lasts)
+	return true
+}
+
+// tokens are what is fetched: the agent's, and the one that fetches others.
+type tokens struct {
+	token, renewal string
+}
+
+// fetch fetches the tokens of an offer with the present one.
+func (k *Rotator) fetch(ctx context.Context, o plan.Offer) (tokens, error) {
+	up, err := k.connect(k.bearer.get())
+	if err != nil {
+		return tokens{}, err
+	}
+	if o.Lasting() {
+		return k.fetchLasting(ctx, up, o)
+	}
+	return fetchBoth(ctx, up, o)
+}
+
+// fetchBoth fetches a token of the agent's account, and one of the account that
+// renews it.
+func fetchBoth(ctx context.Context, up *kube.Client, o plan.Offer) (tokens, error) {
+	var out tokens
+	var err error
+	if out.token, err = requestToken(ctx, up, kube.Key{Namespace: o.Namespace, Name: o.Account}, o.Life.TTL); err != nil {
+		return tokens{}, err
+	}
+	out.renewal, err = requestToken(ctx, up, kube.Key{Namespace: o.Namespace, Name: o.Renewal}, o.Life.RenewalTTL())
+	return out, err
+}
+
+func requestToken(ctx context.Context, up *kube.Client, account kube.Key, ttl time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	return up.RequestToken(ctx, account, ttl)
+}
+
+// try checks that a token has the rights of an agent: it writes nothing into the
+// status of the Cluster.
+func (k *Rotator) try(ctx context.Context, token string) error {
+	up, err := k.connect(token)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	_, err = kube.StoreOf[*fleet.Cluster](up).PatchRaw(ctx, k.cfg.Cluster, types.MergePatchType, []byte(`{"status":{}}`), "status")
+	if err != nil {
+		return fmt.Errorf("try the new credential: %w", err)
+	}
+	return nil
+}
+
+// renew fetches new tokens while the present one is good.
+func (k *Rotator) renew(ctx context.Context) {
+	offer, err := plan.ParseOffer(k.offer)
+	if err != nil {
+		return // not one that was offered: somebody else has made it
+	}
+	got, err := k.fetch(ctx, offer)
+	if err == nil {
+		err = k.keep(ctx, k.offer, got)
+	}
+	if err != nil {
+		k.cfg.Log.WithField("error", err.Error()).Warn("credential not renewed")
+		return
+	}
+	k.cfg.Log.WithField("agent", offer.Account).Debug("credential renewed")
+}
+
+// Recover fetches another token where the present one was refused because it has
+// ended. It is false, and no error, where the present one does not end, or has not
+// ended. A token that admission denies is asked for again at the next check-in: the
+// account for renewal has its rights.
+func (k *Rotator) Recover(ctx context.Context) (bool, error) {
+	if k == nil {
+		return false, nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, ends := k.Uses(); ends.IsZero() || !k.refused.IsZero() && k.cfg.Now().Sub(k.refused) < againAfter {
+		return false, nil
+	}
+	offer, err := plan.ParseOffer(k.offer)
+	if err != nil || k.renewal == "" {
+		return false, nil //nolint:nilerr // nothing to fetch another one with
+	}
+	token, err := k.fetchAgain(ctx, offer)
+	if err != nil {
+		if !kube.IsDenied(err) && (kube.IsUnauthorized(err) || kube.IsForbidden(err)) {
+			k.refused = k.cfg.Now()
+		}
+		return false, err
+	}
+	if err := k.keep(ctx, k.offer, token); err != nil {
+		return false, err
+	}
+	k.cfg.Log.WithField("agent", offer.Account).Info("credential recovered")
+	k.cfg.Report(kube.Normal, ReasonRecovered, "the credential had ended while the manager was away; this agent has fetched a new one")
+	return true, nil
+}
+
+// Ended tells whether the present credential has ended, and the manager gives no
+// other one.
+func (k *Rotator) Ended() bool {
+	if k == nil {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !k.refused.IsZero()
+}
+
+// fetchAgain fetches a token with the one for renewal, and with that both anew.
+func (k *Rotator) fetchAgain(ctx context.Context, o plan.Offer) (tokens, error) {
+	up, err := k.connect(k.renewal)
+	if err != nil {
+		return tokens{}, err
+	}
+	token, err := requestToken(ctx, up, kube.Key{Namespace: o.Namespace, Name: o.Account}, o.Life.TTL)
+	if err != nil {
+		return tokens{}, err
+	}
+	if up, err = k.connect(token); err != nil {
+		return tokens{}, err
+	}
+	renewal, err := requestToken(ctx, up, kube.Key{Namespace: o.Namespace, Name: o.Renewal}, o.Life.RenewalTTL())
+	if err != nil { // the one that there is may still do for the next time
+		k.cfg.Log.WithField("error", err.Error()).Warn("renewal token not renewed")
+		renewal = k.renewal
+	}
+	return tokens{token: token, renewal: renewal}, nil
+}
+
+// connect is a connection to the manager with a token.
+func (k *Rotator) connect(token string) (*kube.Client, error) {
+	cfg := rest.CopyConfig(k.cfg.REST)
+	cfg.BearerToken = token
+	up, err := kube.Connect(kube.Config{REST: cfg, UserAgent: k.cfg.UserAgent, FieldManager: fleet.FieldManagerAgent})
+	if err != nil {
+		return nil, err
+	}
+	return up.Loop("credential"), nil
+}

@@ -1,0 +1,55 @@
+package deploy
+
+import (
+	"strings"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// A manager whose objects were restored into another cluster has a later epoch
+// than the one that this agent's records were accepted from. Every object has
+// another UID then, and versions of two API servers cannot be compared. So what
+// such a manager asks for first is held, if it is not what was accepted before,
+// until it asks for something else, or for release.BehindLimit.
+
+// copiedWord begins what is kept of such a request, unlike a word that a restored
+// API server has said.
+const copiedWord = "copied/"
+
+// otherEpoch tells whether a deployment was accepted from the same manager before its
+// objects turned up in another cluster, and what is said of it now was not. The
+// agent itself is no such deployment: what it should be follows from the settings
+// that the manager has now, not from its backup.
+func (s *snapshot) otherEpoch() bool {
+	return s.known && s.bd != nil && !installsAgent(s) && s.mark.ID != "" &&
+		s.rec.Key.Manager == s.mark.ID && s.rec.Epoch < s.mark.Epoch && s.rec.UID != s.bd.UID
+}
+
+// staleCopy tells whether a manager that was copied asks for something that may be
+// from the past.
+func (s *snapshot) staleCopy(order string) bool {
+	if order == "" && s.bd.Spec.DeploymentID == s.rec.Spec.DeploymentID {
+		return false // it was accepted before
+	}
+	return !s.heldAsCopy() || s.rec.Held == copyOf(s.bd)
+}
+
+// heldAsCopy tells whether a request of the present epoch was held already.
+func (s *snapshot) heldAsCopy() bool { return strings.HasPrefix(s.rec.Held, copiedWord) }
+
+// holdsAnew tells whether what was held before, if anything, was something else.
+func (s *snapshot) holdsAnew() bool { return s.otherEpoch() && !s.heldAsCopy() }
+
+// copyOf is what a manager asks for with an object, in short. What is only staged
+// is no part of it: a rollout may stage the next version long before it moves.
+func copyOf(bd *fleet.BundleDeployment) string {
+	return copiedWord + string(bd.UID) + "/" + bd.Spec.DeploymentID + "/" + bd.Annotations[fleet.AnnotationWithdrawn]
+}
+
+// word is what is kept of what is held.
+func (s *snapshot) word() string {
+	if s.otherEpoch() {
+		return copyOf(s.bd)
+	}
+	return wordOf(s.bd)
+}

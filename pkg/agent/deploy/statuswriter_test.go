@@ -1,0 +1,108 @@
+package deploy
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/kube/kubetest"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+// An agent that is at work for long says so once, whatever the interval of its
+// check-ins; one that is quick does not.
+func TestSlowDeploymentChecksIn(t *testing.T) {
+	cases := map[string]struct {
+		why   string
+		takes time.Duration
+		want  int
+	}{
+		"Quick":   {"its report is the sign of life", 59 * time.Second, 0},
+		"Slow":    {"the manager gives up after two minutes", 61 * time.Second, 1},
+		"Hanging": {"once is enough to show that it lived after the promotion", time.Hour, 1},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				got := 0
+				s := &Session{CheckIn: func() { got++ }}
+				end := s.timeout()
+				time.Sleep(c.takes)
+				synctest.Wait()
+				end()
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if got != c.want {
+					t.Errorf("%s: checked in %d times, want %d", c.why, got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// Without a manager there is nobody to tell.
+func TestSlowDeploymentAlone(t *testing.T) {
+	var s *Session
+	s.timeout()()
+	(&Session{}).timeout()()
+}
+
+// A slowServer answers every request after a time, and has nothing.
+type slowServer struct{ takes time.Duration }
+
+func (s slowServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(s.takes)
+	return &http.Response{StatusCode: http.StatusNotFound, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+}
+
+// Whatever it is that takes so long, here reading the content, it is noticed.
+func TestDeployIsWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up, err := kube.Connect(kube.Config{REST: &rest.Config{Host: "http://manager", Transport: slowServer{61 * time.Second}}, FieldManager: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		s := &snapshot{
+			session: &Session{CheckIn: func() { got++ }, Contents: kube.StoreOf[*fleet.Content](up)},
+			bd:      &fleet.BundleDeployment{}, spec: fleet.BundleDeploymentSpec{DeploymentID: "s-1:x"},
+		}
+		r := &Reconciler{}
+		if err := r.deploy(t.Context(), s, release.Action{Verb: release.Install}); reconcile.ReasonOf(err) != reasonNoContent {
+			t.Fatalf("not the end that was prepared: %v", err)
+		}
+		synctest.Wait()
+		if got != 1 {
+			t.Errorf("checked in %d times, want once", got)
+		}
+	})
+}
+
+// A status that admission of the manager's cluster denies is an error, in the words of
+// the webhook. A manager that is away is waited for.
+func TestStatusDenied(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		says string
+	}{
+		"Denied":  {apierrors.NewUnauthorized(kubetest.DeniedText), kubetest.DeniedText},
+		"Refused": {apierrors.NewUnauthorized("Unauthorized"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &snapshot{name: "a", session: &Session{}, state: &state{}}
+			err := (&Reconciler{}).statusWritten(s, fmt.Errorf("patch: %w", c.err))
+			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) || (s.after > 0) != (c.says == "") {
+				t.Errorf("got %v, again after %s", err, s.after)
+			}
+		})
+	}
+}

@@ -1,0 +1,178 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/journal"
+	"github.com/fleetworkspace/fleet/pkg/plan/release"
+)
+
+// journalName is the ConfigMap that keeps the agent's journal on the site, and
+// keyJournal its key: lines of package journal.
+const (
+	journalName = fleet.ConfigMapAgentJournal
+	keyJournal  = "journal"
+)
+
+// Verbs of lines that are no steps of a release.
+const (
+	verbWait  = "wait"  // something that a step needs is not there
+	verbStart = "start" // the agent has started
+	verbNote  = "note"  // about the agent as a whole
+)
+
+// agentJournal is the agent's journal. It is told with check-ins, which come anyway,
+// and kept in the agent's own cluster, with a check-in and only if there is a
+// line that was not there before: at rest nothing is written.
+type agentJournal struct {
+	maps      *kube.Store[*corev1.ConfigMap]
+	namespace string
+	now       func() time.Time
+
+	mu      sync.Mutex
+	lines   journal.Journal
+	changes bool // since it was kept last
+}
+
+func newJournal(down *kube.Client, namespace string) *agentJournal {
+	return &agentJournal{maps: kube.StoreOf[*corev1.ConfigMap](down), namespace: namespace, now: time.Now}
+}
+
+// load reads what the last run has kept.
+func (d *agentJournal) load(ctx context.Context) error {
+	lines, err := readJournal(ctx, d.maps, d.namespace)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = journal.Journal{}
+	d.lines.Restore(lines)
+	return nil
+}
+
+// readJournal reads the journal that is kept in an agent's cluster.
+func readJournal(ctx context.Context, maps *kube.Store[*corev1.ConfigMap], namespace string) ([]journal.Entry, error) {
+	cm, err := maps.Get(ctx, kube.Key{Namespace: namespace, Name: journalName})
+	if kube.IsGone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return journal.Parse(cm.Data[keyJournal]), nil
+}
+
+// note adds a line; it is false for one that was there already and is counted.
+func (d *agentJournal) note(e journal.Entry) (changes bool) {
+	if e.At.IsZero() {
+		e.At = d.now()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	changes = d.lines.Add(e)
+	d.changes = d.changes || changes
+	return changes
+}
+
+// packed is the journal as a check-in tells it.
+func (d *agentJournal) packed() []byte {
+	d.mu.Lock()
+	lines := d.lines.Entries()
+	d.mu.Unlock()
+	out, err := journal.Pack(lines, journal.PackedLimit)
+	if err != nil {
+		return nil // gzip into memory does not fail
+	}
+	return out
+}
+
+// keep writes the journal into the agent's cluster if it has new lines. What
+// cannot be written is tried again with the next check-in.
+func (d *agentJournal) keep() {
+	d.mu.Lock()
+	lines, changes := d.lines.Entries(), d.changes
+	d.changes = false
+	d.mu.Unlock()
+	if !changes {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), contactTime)
+	defer cancel()
+	_, err := d.maps.Apply(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.namespace, Name: journalName},
+		Data:       map[string]string{keyJournal: journal.Text(lines)},
+	})
+	if err != nil {
+		d.mu.Lock()
+		d.changes = true
+		d.mu.Unlock()
+	}
+}
+
+// recordEvent says something about the agent as a whole: as an event in its own
+// cluster and in the journal.
+func (a *agent) recordEvent(kind, reason, text string) {
+	a.recorder.Event(a.contact.object(), kind, reason, text)
+	a.journal.note(journal.Entry{Verb: verbNote, Reason: reason, Message: text})
+}
+
+// acted takes down a step of the deploy loop. What a person on the site should
+// know becomes an event, once: a step that is repeated is no news.
+func (a *agent) acted(act deploy.Act) {
+	a.cfg.Metrics.acted(act)
+	if changes := a.journal.note(entryOf(act)); !changes {
+		return
+	}
+	if kind, reason, ok := eventOf(act); ok {
+		a.recorder.Event(a.contact.object(), kind, reason, act.Deployment+": "+act.Message)
+	}
+}
+
+// entryOf is the line about a step.
+func entryOf(act deploy.Act) journal.Entry {
+	e := journal.Entry{At: act.At, Deployment: act.Deployment, Verb: string(act.Verb), Reason: act.Reason, Message: act.Message}
+	switch act.Result {
+	case deploy.Waiting:
+		e.Verb = verbWait
+	case deploy.Failed:
+		e.Message = "failed: " + e.Message
+	case deploy.Permanent:
+		if release.Passes(act.Reason) {
+			e.Message = "failed, and is tried again within 5 minutes: " + e.Message
+			break
+		}
+		e.Message = "failed, and is not tried again until something else is wanted: " + e.Message
+	case deploy.OK, deploy.Held:
+	}
+	return e
+}
+
+// eventOf tells which steps become events: what failed or was refused for a
+// known reason, what was removed, and what was put back. A failure without a
+// reason passes by itself.
+func eventOf(act deploy.Act) (kind, reason string, ok bool) {
+	switch {
+	case act.Result == deploy.Permanent, act.Result == deploy.Failed, act.Verb == release.Refuse:
+		return kube.Warning, act.Reason, act.Reason != ""
+	case act.Result != deploy.OK:
+		return "", "", false
+	}
+	switch act.Verb {
+	case deploy.VerbCorrect:
+		return kube.Normal, "Corrected", true
+	case release.Uninstall:
+		return kube.Normal, "Uninstalled", true
+	case release.Forget:
+		return kube.Normal, "Forgotten", true
+	}
+	return "", "", false
+}

@@ -1,0 +1,123 @@
+// Package uplink is an agent's connection to its manager: one line, on which the
+// agent checks in and its deployments are kept current. What finds out that the
+// manager is away is the check-in alone, with delays of its own; everything else
+// waits for it, fails at once, or goes on where it was.
+package managerclient
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fleetworkspace/fleet/pkg/agent/checkin"
+	"github.com/fleetworkspace/fleet/pkg/agent/deploy"
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// Config says to which manager, and as whom.
+type Config struct {
+	REST      *rest.Config // the credential
+	Namespace string       // of the agent's BundleDeployments
+	UserAgent string
+	Proxy     func(*http.Request) (*url.URL, error) // nil: none
+	// CheckIn is what is told; its Statuses are the uplink's.
+	CheckIn checkin.Config
+	// Listed: the deployments are read once instead of watched.
+	Listed bool
+}
+
+// A Client is one connection, to be used until it is closed.
+type Client struct {
+	Deployments *kube.Cache[*fleet.BundleDeployment]
+	Statuses    *kube.Store[*fleet.BundleDeployment]
+	Contents    *kube.Store[*fleet.Content]
+	Secrets     *kube.Store[*corev1.Secret]
+	ConfigMaps  *kube.Store[*corev1.ConfigMap]
+
+	line  *kube.Conn
+	check *checkin.CheckIn
+}
+
+// New prepares an uplink; it sends no request. An error says that the credential
+// cannot be used.
+func New(cfg Config) (*Client, error) {
+	u := &Client{}
+	line, err := kube.NewConn(cfg.REST, cfg.Proxy, func() { u.check.Doubt() })
+	if err != nil {
+		return nil, err
+	}
+	up, err := kube.Connect(kube.Config{REST: cfg.REST, UserAgent: cfg.UserAgent, FieldManager: fleet.FieldManagerAgent, Line: line})
+	if err != nil {
+		return nil, err
+	}
+	loop := up.Loop("deploy")
+	open := kube.NewCache[*fleet.BundleDeployment]
+	if cfg.Listed {
+		open = kube.NewListed[*fleet.BundleDeployment]
+	}
+	u.line = line
+	u.Deployments = open(loop.Patient(), kube.Watch{Namespace: cfg.Namespace}, deploy.Transform)
+	u.Statuses = kube.StoreOf[*fleet.BundleDeployment](loop)
+	u.Contents = kube.StoreOf[*fleet.Content](loop)
+	u.Secrets = kube.StoreOf[*corev1.Secret](loop)
+	u.ConfigMaps = kube.StoreOf[*corev1.ConfigMap](loop)
+	cfg.CheckIn.Statuses = kube.StoreOf[*fleet.Cluster](up.Loop("checkin").Probing())
+	u.check = checkin.New(cfg.CheckIn)
+	return u, nil
+}
+
+// Run checks in at each next time and keeps the deployments current, from the
+// moment that ready is closed, until ctx ends.
+func (u *Client) Run(ctx context.Context, ready <-chan struct{}) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return u.check.Run(ctx) })
+	group.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ready:
+			return u.Deployments.Run(ctx)
+		}
+	})
+	return group.Wait()
+}
+
+// List fills the deployments and keeps them current until ctx ends, without any
+// check-in.
+func (u *Client) List(ctx context.Context) error { return u.Deployments.Run(ctx) }
+
+// CheckIn checks in once.
+func (u *Client) CheckIn(ctx context.Context) (checkin.Answer, error) { return u.check.Once(ctx) }
+
+// Soon makes the running check-ins not wait for their next time.
+func (u *Client) Soon() { u.check.Soon() }
+
+// Down tells why the manager cannot be reached; nil: it can, as far as is known.
+func (u *Client) Down() error { return u.line.Down() }
+
+// Open is how many connections to the manager there are.
+func (u *Client) Open() int { return u.line.Open() }
+
+// Close ends all connections. What is in Deployments can still be read.
+func (u *Client) Close() { u.line.Close() }
+
+// Synced waits for the first list of deployments.
+func (u *Client) Synced(ctx context.Context) error {
+	t := time.NewTicker(20 * time.Millisecond)
+	defer t.Stop()
+	for !u.Deployments.HasSynced() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+		}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+// Package agentmanagement is how clusters join the fleet and keep their place
+// in it: registration tokens, requests and the credentials granted for them,
+// the namespace of each Cluster, and the agent of the manager's own cluster.
+//
+// It runs under the lease fleet-agentmanagement-lock. Its decisions are in
+// pkg/plan/registration; its loops look, act and report. A loop that has
+// nothing to change writes nothing.
+package agentmanagement
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/address"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/scope"
+)
+
+// LeaseName is the lease that this house works under. Managers look at each
+// other's.
+const LeaseName = "fleet-agentmanagement-lock"
+
+// process is the name of the house in events.
+const process = "agentmanagement"
+
+// Config is all that the house can be told.
+type Config struct {
+	Namespace        string // where the manager runs
+	Settings         registration.Settings
+	Installation     registration.Installation // from installation.Ensure
+	TokenTTLRequired bool                      // tokens without an end are deleted
+	Scope            scope.Scope               // its workspaces: in others somebody else is at work
+	Addresses        address.Policy            // of imported clusters
+	Now              func() time.Time          // the clock; time.Now where nil
+}
+
+// clock is the clock of the configuration.
+func (c Config) clock() func() time.Time {
+	if c.Now == nil {
+		return time.Now
+	}
+	return c.Now
+}
+
+// system is the manager in the words of the planner.
+func (c Config) system() registration.System {
+	return registration.System{Namespace: c.Namespace, ManagerID: c.Installation.ID}
+}
+
+// A Manager is the loops of agent management. Make it with New and run its
+// Parts.
+type Manager struct {
+	cfg    Config
+	system registration.System
+	log    *logrus.Entry
+	now    func() time.Time
+	since  time.Time // its start, by that clock
+	view   *caches
+	events *kube.Recorder
+
+	tokens    *tokenLoop
+	requests  *requestLoop
+	clusters  *clusterLoop
+	heartbeat *heartbeatLoop
+	identity  *identityLoop
+	endpoint  *endpointLoop
+	agents    *agentsLoop
+	imports   *importLoop
+	moves     *moves
+	spaces    *workspaceLoop
+	rancher   rancher
+	local     *localLoop // nil where the manager's cluster does not join
+
+	terminating *terminating
+}
+
+// New builds the house; it sends no request before its Parts run.
+func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
+	h := &Manager{
+		cfg: cfg, system: cfg.system(), log: log, now: cfg.clock(),
+		since: cfg.clock()(),
+		view:  newCaches(c.Loop(process), cfg), events: kube.NewRecorder(c, process),
+	}
+	h.terminating = newTerminating(c.Loop("clusters"), h.now)
+	h.endpoint = newEndpointLoop(h)
+	h.tokens = newTokenLoop(h, c.Loop("tokens"))
+	h.requests = newRequestLoop(h, c.Loop("registrations"))
+	h.clusters = newClusterLoop(h, c.Loop("clusters"))
+	h.heartbeat = newHeartbeatLoop(h, h.clusters.loop.Add)
+	h.identity = newIdentityLoop(h, c.Loop("identities"))
+	h.agents = newAgentsLoop(h, c.Loop("agents"))
+	h.imports = newImportLoop(h, c.Loop("imports"))
+	h.spaces = newWorkspaceLoop(h, c.Loop("workspaces"))
+	h.rancher, h.moves = newRancher(c.Loop("moves")), newMoves(h, c.Loop("moves"))
+	if ns := cfg.Settings.Bootstrap.Namespace; ns != "" && cfg.Scope.Holds(ns) {
+		h.local = newLocalLoop(h, c.Loop("local"))
+	}
+	return h
+}
+
+// Runnables are the caches and loops of the house, for kube.Run.
+func (h *Manager) Runnables() []kube.Runner {
+	parts := append(h.view.parts(), h.events, h.tokens.loop, h.requests.loop, h.clusters.loop, h.heartbeat.loop, h.identity.loop, h.endpoint.loop, h.moves.loop)
+	parts = append(parts, h.agents.parts()...)
+	parts = append(parts, h.imports.parts()...)
+	parts = append(parts, h.spaces.parts()...)
+	if h.local != nil {
+		parts = append(parts, h.local.parts()...)
+	}
+	return parts
+}
+
+// randomWord is a word that nobody can guess: 32 hex digits.
+func randomWord() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // never fails
+	return hex.EncodeToString(b)
+}

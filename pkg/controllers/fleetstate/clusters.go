@@ -1,0 +1,398 @@
+package fleetstate
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+	"github.com/fleetworkspace/fleet/pkg/plan/target"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+)
+
+type clusterRow struct {
+	obj        *fleet.Cluster
+	place      *deployment.Place // never changed, only replaced
+	noPlace    string            // why it has no namespace for deployments
+	other      string            // id of another manager that has marked it
+	heartbeat  Heartbeat
+	alive      time.Time // when the agent was last known to live, by our clock
+	life       summary.Life
+	pendingAck pendingAck
+	counts     counts
+	sum        *fleet.BundleSummary // nil: to be counted again
+	shown      *Candidate           // what candidate returned last
+}
+
+// A workspace is the cluster groups of one namespace.
+type workspace struct {
+	groups   map[string]*fleet.ClusterGroup
+	compiled target.Groups
+}
+
+// A Candidate is a cluster that a Bundle may be meant for.
+type Candidate struct {
+	Key   kube.Key
+	Place *deployment.Place // its Namespace is empty while the cluster has none
+	// NoPlace is why the cluster has no namespace; empty where it has one.
+	NoPlace string
+	// Other is the id of another manager that looks after the cluster.
+	Other    string
+	Offline  bool
+	Silent   bool // it has left a promotion unanswered for too long
+	Deleting bool
+	Emptied  bool // a person wants nothing to be deployed to it
+	// Protocol is what the agent speaks; Unseen tells that it has never reported.
+	Protocol int
+	Unseen   bool
+}
+
+// A ClusterChange says what a change of a Cluster means.
+type ClusterChange struct {
+	// Targeting tells that Bundles may have to be planned again. Was and Is
+	// are the cluster before and after; Was is nil for a new one.
+	Targeting bool
+	Was, Is   *Candidate
+	// Life tells that the agent was silent and reports again, or reports for
+	// the first time; Away then, for how long it was silent, 0 for the first time.
+	Life bool
+	Away time.Duration
+}
+
+// SetCluster takes in a Cluster and what its managedFields say of its agent.
+func (t *State) SetCluster(c *fleet.Cluster) (Changes, ClusterChange) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var changed Changes
+	key := kube.KeyOf(c)
+	row := t.clusters[key]
+	if t.departed.known[c.UID] {
+		return changed, ClusterChange{}
+	}
+	if row != nil && row.obj.UID == c.UID && !newer(c.ResourceVersion, row.obj.ResourceVersion) {
+		if c.ResourceVersion == row.obj.ResourceVersion {
+			row.obj = c // the cache's, which is kept anyway
+		}
+		return changed, ClusterChange{}
+	}
+	change := ClusterChange{}
+	if row == nil {
+		row = &clusterRow{}
+		t.clusters[key] = row
+		t.expect(key)
+		t.join(key)
+		for placement := range t.onCluster[key] {
+			if placement.want != nil {
+				row.counts.add(placement.view.State, 1)
+			}
+		}
+	} else {
+		change.Was = row.candidate()
+	}
+	fresh := row.obj == nil
+	row.obj = c
+	row.other = registration.OtherManager(c, registration.Mark{ID: t.ownID})
+	change.Life, change.Away = t.setHeartbeat(row, fresh, &changed)
+	t.place(row)
+	change.Is = row.candidate()
+	change.Targeting = change.Was == nil || !sameCandidate(change.Was, change.Is)
+	if change.Was != change.Is {
+		t.moves++
+	}
+	changed.add(Subject{KindCluster, key}, row.counts.final())
+	if change.Targeting || change.Life {
+		t.touchGroups(key.Namespace, &changed)
+	}
+	return changed, change
+}
+
+// place works out the place of a cluster anew, where it has changed.
+func (t *State) place(row *clusterRow) {
+	c := row.obj
+	var namespace string
+	namespace, row.noPlace = registration.PlaceOf(c, t.spaceOwners)
+	var groups target.Groups
+	if w := t.groups[c.Namespace]; w != nil {
+		groups = w.compiled
+	}
+	p := deployment.NewPlace(c, groups, namespace)
+	if row.place == nil || !p.Same(row.place) {
+		row.place = p
+	}
+}
+
+// policy is what is known of how the agent checks in.
+func (row *clusterRow) policy() heartbeat.CheckInPolicy {
+	return heartbeat.PolicyOf(row.obj, row.heartbeat.Protocol)
+}
+
+// candidate is the cluster as it is now: the same as before where nothing has
+// changed.
+func (row *clusterRow) candidate() *Candidate {
+	c := Candidate{Key: kube.KeyOf(row.obj), Place: row.place, NoPlace: row.noPlace, Other: row.other,
+		Offline: row.life == summary.Offline, Silent: row.pendingAck.silent, Deleting: withdrawal.Going(row.obj),
+		Protocol: row.heartbeat.Protocol, Unseen: row.life == summary.NeverSeen, Emptied: withdrawal.Emptied(row.obj)}
+	if row.shown == nil || *row.shown != c {
+		row.shown = &c
+	}
+	return row.shown
+}
+
+func sameCandidate(a, b *Candidate) bool {
+	return a.Place == b.Place && a.NoPlace == b.NoPlace && a.Other == b.Other && a.Deleting == b.Deleting && a.Emptied == b.Emptied &&
+		a.Protocol == b.Protocol && a.Unseen == b.Unseen
+}
+
+// RemoveCluster takes in that a Cluster is gone.
+func (t *State) RemoveCluster(key kube.Key) Changes {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var changed Changes
+	if row := t.clusters[key]; row != nil {
+		t.departed.add(row.obj.UID)
+		delete(t.clusters, key)
+		delete(t.expected, naming.ClusterNamespace(key.Namespace, key.Name))
+		t.leave(key)
+	}
+	t.touchGroups(key.Namespace, &changed)
+	return changed
+}
+
+// Candidates are the clusters of a namespace, sorted by name.
+func (t *State) Candidates(namespace string) []*Candidate {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]*Candidate, 0, len(t.members[namespace]))
+	for _, key := range t.members[namespace] {
+		out = append(out, t.clusters[key].candidate())
+	}
+	return out
+}
+
+// join puts a cluster in its place among those of its namespace.
+func (t *State) join(key kube.Key) {
+	list := t.members[key.Namespace]
+	i, _ := slices.BinarySearchFunc(list, key, CompareKeys)
+	t.members[key.Namespace] = slices.Insert(list, i, key)
+	t.moves++
+}
+
+// leave takes a cluster out again.
+func (t *State) leave(key kube.Key) {
+	list := t.members[key.Namespace]
+	i, _ := slices.BinarySearchFunc(list, key, CompareKeys)
+	if list = slices.Delete(list, i, i+1); len(list) == 0 {
+		delete(t.members, key.Namespace)
+	} else {
+		t.members[key.Namespace] = list
+	}
+	t.moves++
+}
+
+// Moves is a number that changes with what any Bundle may decide otherwise by:
+// clusters that come, go or change.
+func (t *State) Moves() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.moves
+}
+
+// Cluster finds a Cluster.
+func (t *State) Cluster(key kube.Key) (*fleet.Cluster, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if row := t.clusters[key]; row != nil {
+		return row.obj, true
+	}
+	return nil, false
+}
+
+// Agent is what is known of the agent of a cluster.
+type Agent struct {
+	Life     summary.Life
+	Protocol int       // 0: the reference's, or never seen
+	Alive    time.Time // when it was last known to live, by our clock
+	Deleting bool      // its Cluster is being deleted, and that is not held
+}
+
+// AgentOf is what is known of the agent of a cluster; false for a cluster that
+// is gone.
+func (t *State) AgentOf(key kube.Key) (Agent, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	row := t.clusters[key]
+	if row == nil {
+		return Agent{}, false
+	}
+	return Agent{Life: row.life, Protocol: row.heartbeat.Protocol, Alive: row.alive,
+		Deleting: withdrawal.Going(row.obj)}, true
+}
+
+// ClusterFacts are a Cluster and what the summary part of its status is made
+// of. They are false while at the start a Bundle was not planned yet.
+func (t *State) ClusterFacts(key kube.Key) (*fleet.Cluster, summary.ClusterView, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	row := t.clusters[key]
+	if !t.settled || row == nil {
+		return nil, summary.ClusterView{}, false
+	}
+	v := summary.ClusterView{Deployments: t.views(key), Life: row.life}
+	if v.Life == summary.Offline {
+		v.Absent = row.policy().Absent(t.checkin)
+	}
+	for c := range t.onCluster[key] {
+		if c.bd != nil && c.want == nil && !withdrawal.Going(row.obj) {
+			v.Withdrawing++
+		}
+	}
+	return row.obj, v, true
+}
+
+func (t *State) views(key kube.Key) []*summary.Deployment {
+	var out []*summary.Deployment
+	for c := range t.onCluster[key] {
+		if c.want != nil {
+			view := c.view
+			out = append(out, &view)
+		}
+	}
+	slices.SortFunc(out, func(a, b *summary.Deployment) int {
+		return CompareKeys(kube.Key{Name: a.Bundle}, kube.Key{Name: b.Bundle})
+	})
+	return out
+}
+
+// SetGroup takes in a ClusterGroup. It returns the clusters that are in other
+// groups than before.
+func (t *State) SetGroup(g *fleet.ClusterGroup) (Changes, []ClusterChange) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.departed.known[g.UID] {
+		return Changes{}, nil
+	}
+	w := t.groups[g.Namespace]
+	if w == nil {
+		w = &workspace{groups: map[string]*fleet.ClusterGroup{}}
+		t.groups[g.Namespace] = w
+	}
+	old := w.groups[g.Name]
+	if old != nil && old.UID == g.UID && !newer(g.ResourceVersion, old.ResourceVersion) {
+		return Changes{}, nil
+	}
+	w.groups[g.Name] = g
+	if old != nil && maps.Equal(old.Labels, g.Labels) && equality.Semantic.DeepEqual(old.Spec, g.Spec) {
+		var changed Changes
+		changed.add(Subject{KindGroup, kube.KeyOf(g)}, false)
+		return changed, nil
+	}
+	return t.regroup(g.Namespace, kube.KeyOf(g))
+}
+
+// RemoveGroup takes in that a ClusterGroup is gone.
+func (t *State) RemoveGroup(key kube.Key) (Changes, []ClusterChange) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w := t.groups[key.Namespace]; w != nil {
+		if g := w.groups[key.Name]; g != nil {
+			t.departed.add(g.UID)
+		}
+		delete(w.groups, key.Name)
+		if len(w.groups) == 0 {
+			delete(t.groups, key.Namespace)
+		}
+	}
+	return t.regroup(key.Namespace, key)
+}
+
+func (t *State) regroup(namespace string, group kube.Key) (Changes, []ClusterChange) {
+	var changed Changes
+	var changes []ClusterChange
+	w := t.groups[namespace]
+	if w != nil {
+		w.compiled, _ = target.CompileGroups(slices.Collect(maps.Values(w.groups)))
+		if w.groups[group.Name] != nil {
+			changed.add(Subject{KindGroup, group}, false)
+		}
+	}
+	for _, key := range t.members[namespace] {
+		changes = t.replace(t.clusters[key], changes)
+	}
+	return changed, changes
+}
+
+// replace works out the place of a cluster anew, and adds what that has changed.
+func (t *State) replace(row *clusterRow, changes []ClusterChange) []ClusterChange {
+	was := row.candidate()
+	t.place(row)
+	is := row.candidate()
+	if sameCandidate(was, is) {
+		return changes
+	}
+	t.moves++
+	return append(changes, ClusterChange{Targeting: true, Was: was, Is: is})
+}
+
+// touchGroups notes that the groups of a namespace have to be looked at. Whether
+// their state is final is not known without counting, so it is not said.
+func (t *State) touchGroups(namespace string, changed *Changes) {
+	if w := t.groups[namespace]; w != nil {
+		for name := range w.groups {
+			changed.add(Subject{KindGroup, kube.Key{Namespace: namespace, Name: name}}, false)
+		}
+	}
+}
+
+// GroupFacts are a ClusterGroup and its members. They are false while at the
+// start a Bundle was not planned yet.
+func (t *State) GroupFacts(key kube.Key) (*fleet.ClusterGroup, []summary.Member, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.groups[key.Namespace]
+	if !t.settled || w == nil || w.groups[key.Name] == nil {
+		return nil, nil, false
+	}
+	var members []summary.Member
+	for _, k := range t.members[key.Namespace] {
+		row := t.clusters[k]
+		if !inGroup(row.place.Groups, key.Name) {
+			continue
+		}
+		m := summary.Member{Name: k.Name, Offline: row.life != summary.Online}
+		views := t.views(k)
+		if row.sum == nil {
+			s := summary.Count(summary.ByBundle, views)
+			row.sum = &s
+		}
+		m.Summary = *row.sum
+		for _, d := range views {
+			summary.AddCounts(&m.Counts, d.Counts)
+		}
+		members = append(members, m)
+	}
+	return w.groups[key.Name], members, true
+}
+
+func inGroup(groups []target.Group, name string) bool {
+	return slices.ContainsFunc(groups, func(g target.Group) bool { return g.Name == name })
+}
+
+// BundlesOn are the Bundles that are, or should be, on a cluster, sorted.
+func (t *State) BundlesOn(cluster kube.Key) []kube.Key {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []kube.Key
+	for c := range t.onCluster[cluster] {
+		out = append(out, c.bundle)
+	}
+	slices.SortFunc(out, CompareKeys)
+	return out
+}

@@ -1,0 +1,128 @@
+package fleetstate
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/deployment"
+)
+
+// hold counts the contents that a deployment holds: those of its current, its
+// staged and its applied version. One that is withdrawn holds nothing.
+func (t *State) hold(was, is *fleet.BundleDeployment, changed *Changes) {
+	old, now := heldBy(was), heldBy(is)
+	for _, id := range now {
+		t.uses[id]++
+	}
+	for _, id := range old {
+		if t.uses[id]--; t.uses[id] == 0 {
+			delete(t.uses, id)
+		}
+		if t.uses[id] == 0 || was.Spec.OCIContents && !slices.Contains(now, id) {
+			changed.Unused = append(changed.Unused, id)
+		}
+	}
+}
+
+func heldBy(bd *fleet.BundleDeployment) []string {
+	if bd == nil || order(bd) != "" {
+		return nil
+	}
+	var out []string
+	for _, id := range []string{bd.Spec.DeploymentID, bd.Spec.StagedDeploymentID, bd.Status.AppliedDeploymentID} {
+		content, _, _ := strings.Cut(id, ":")
+		if content != "" && !slices.Contains(out, content) {
+			out = append(out, content)
+		}
+	}
+	return out
+}
+
+// InUse tells whether a deployment holds a content, a Bundle is about to deploy
+// it, or a Bundle names it: what that one holds nobody else has.
+func (t *State) InUse(content string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.uses[content] > 0 || len(t.named[content]) > 0 || len(t.contents[content]) > 0 && t.wanted(content)
+}
+
+// wanted tells whether a Bundle that needs the content gets it to any cluster.
+func (t *State) wanted(content string) bool {
+	for key := range t.contents[content] {
+		if row := t.bundles[key]; row != nil && row.plan != nil && len(row.plan.Order) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// NamedBy is the id of the content that a cached Bundle names instead of holding
+// resources; empty for one that holds them, or whose chart agents pull.
+func NamedBy(b *fleet.Bundle) string {
+	switch {
+	case b.Spec.ContentsID != "":
+		return b.Spec.ContentsID
+	case deployment.PulledByAgents(&b.Spec):
+		return ""
+	}
+	return b.Annotations[fleet.AnnotationContent]
+}
+
+// name notes which content a Bundle names.
+func (t *State) name(row *bundleRow, id string, changed *Changes) {
+	old := row.named
+	if old == id {
+		return
+	}
+	row.named = id
+	if old != "" {
+		delete(t.named[old], row.key)
+		if len(t.named[old]) == 0 {
+			delete(t.named, old)
+			changed.Unused = append(changed.Unused, old)
+		}
+	}
+	if id != "" {
+		if t.named[id] == nil {
+			t.named[id] = map[kube.Key]bool{}
+		}
+		t.named[id][row.key] = true
+	}
+}
+
+// Naming are the Bundles that name a content, sorted.
+func (t *State) Naming(content string) []kube.Key {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(t.named[content]), CompareKeys)
+}
+
+// Holders are the namespaces in which a deployment holds a content.
+func (t *State) Holders(content string) map[string]bool {
+	return t.holders(content, func(at kube.Key, _ *placement) string { return at.Namespace })
+}
+
+// Workspaces are the namespaces of the Bundles of which a deployment holds a
+// content, whatever the Bundles name by now.
+func (t *State) Workspaces(content string) map[string]bool {
+	return t.holders(content, func(_ kube.Key, c *placement) string { return c.bundle.Namespace })
+}
+
+// holders is something of each deployment that holds a content.
+func (t *State) holders(content string, of func(at kube.Key, c *placement) string) map[string]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := map[string]bool{}
+	if t.uses[content] == 0 {
+		return out
+	}
+	for at, c := range t.deployments {
+		if slices.Contains(heldBy(c.bd), content) {
+			out[of(at, c)] = true
+		}
+	}
+	return out
+}

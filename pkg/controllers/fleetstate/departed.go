@@ -1,0 +1,40 @@
+package fleetstate
+
+import "k8s.io/apimachinery/pkg/types"
+
+// maxDeparted is how many objects are remembered to be gone: more than answers
+// to requests can be under way.
+const maxDeparted = 4096
+
+// departed remembers which objects the watches have told to be gone. The answer
+// to a request of ours may come later than that: it is news of the past, and
+// must not bring the object back.
+type departed struct {
+	known map[types.UID]bool
+	order []types.UID // a ring, the oldest at next
+	next  int
+}
+
+func (d *departed) add(uid types.UID) {
+	if uid == "" || d.known[uid] {
+		return
+	}
+	if d.known == nil {
+		d.known = map[types.UID]bool{}
+	}
+	if len(d.order) < maxDeparted {
+		d.order = append(d.order, uid)
+	} else {
+		delete(d.known, d.order[d.next])
+		d.order[d.next], d.next = uid, (d.next+1)%maxDeparted
+	}
+	d.known[uid] = true
+}
+
+// Returned takes in that a watch has told of a new object. One that was gone may
+// return: an API server may have been restored from a copy.
+func (t *State) Returned(uid types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.departed.known, uid)
+}

@@ -1,0 +1,211 @@
+package fleetstate
+
+import (
+	"reflect"
+	"slices"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+)
+
+// BundleOf is the Bundle that a deployment is of, by its labels. It is false
+// for an object that Fleet did not make.
+func BundleOf(bd *fleet.BundleDeployment) (kube.Key, bool) {
+	k := kube.Key{Namespace: bd.Labels[fleet.LabelBundleNamespace], Name: bd.Labels[fleet.LabelBundleName]}
+	return k, k.Namespace != "" && k.Name != ""
+}
+
+// ClusterOf is the Cluster that a deployment is for, by its labels.
+func ClusterOf(bd *fleet.BundleDeployment) (kube.Key, bool) {
+	k := kube.Key{Namespace: bd.Labels[fleet.LabelClusterNamespace], Name: bd.Labels[fleet.LabelCluster]}
+	return k, k.Namespace != "" && k.Name != ""
+}
+
+// SetDeployment takes in a deployment, from a watch or from the answer to a
+// write. One that is older than what is known is ignored.
+func (t *State) SetDeployment(bd *fleet.BundleDeployment) Changes {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var changed Changes
+	if t.departed.known[bd.UID] {
+		return changed
+	}
+	key := kube.KeyOf(bd)
+	bundle, ok := BundleOf(bd)
+	cluster, ok2 := ClusterOf(bd)
+	if !ok || !ok2 {
+		c := t.deployments[key]
+		if c == nil {
+			return changed // not ours
+		}
+		bundle, cluster = c.bundle, c.cluster // somebody took its labels
+	}
+	if c := t.deployments[key]; c != nil {
+		if c.bd.UID == bd.UID && !newer(bd.ResourceVersion, c.bd.ResourceVersion) {
+			if bd.ResourceVersion == c.bd.ResourceVersion {
+				c.bd = bd // the cache's, which is kept anyway
+			}
+			return changed
+		}
+		if c.bundle != bundle || c.cluster != cluster {
+			t.clearDeployment(c, key, &changed)
+		}
+	}
+	c := t.placementOf(bundle, cluster)
+	leaves := c.want == nil && (c.bd == nil || order(c.bd) != order(bd))
+	t.hold(c.bd, bd, &changed)
+	t.tally(bundle.Namespace, c.bd, bd)
+	old := c.bd
+	c.bd = bd
+	t.learned(c, old, &changed)
+	t.deployments[key] = c
+	t.refresh(c, &changed)
+	if leaves {
+		t.markChanged(c, &changed)
+	}
+	row := t.bundle(bundle)
+	row.changed++
+	if row.plan != nil && row.plan.Waiting {
+		changed.Plan = append(changed.Plan, bundle)
+	}
+	return changed
+}
+
+// RemoveDeployment takes in that a deployment is gone.
+func (t *State) RemoveDeployment(bd *fleet.BundleDeployment) Changes {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var changed Changes
+	t.departed.add(bd.UID)
+	key := kube.KeyOf(bd)
+	if c := t.deployments[key]; c != nil && c.bd.UID == bd.UID {
+		t.clearDeployment(c, key, &changed)
+		changed.Plan = append(changed.Plan, c.bundle)
+	}
+	return changed
+}
+
+func (t *State) clearDeployment(c *placement, key kube.Key, changed *Changes) {
+	delete(t.deployments, key)
+	t.hold(c.bd, nil, changed)
+	t.tally(c.bundle.Namespace, c.bd, nil)
+	c.bd = nil
+	t.refresh(c, changed)
+	if c.want == nil {
+		t.markChanged(c, changed)
+	}
+	t.drop(c)
+}
+
+func order(bd *fleet.BundleDeployment) string { return bd.Annotations[fleet.AnnotationWithdrawn] }
+
+// PairOf tells of which Bundle, and for which Cluster, a known deployment is.
+func (t *State) PairOf(key kube.Key) (bundle, cluster kube.Key, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.deployments[key]; c != nil {
+		return c.bundle, c.cluster, true
+	}
+	return kube.Key{}, kube.Key{}, false
+}
+
+// Deployment finds a deployment by its own key.
+func (t *State) Deployment(key kube.Key) (*fleet.BundleDeployment, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.deployments[key]; c != nil {
+		return c.bd, true
+	}
+	return nil, false
+}
+
+// Holds tells whether a cluster has a deployment of a Bundle.
+func (t *State) Holds(bundle, cluster kube.Key) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	row := t.bundles[bundle]
+	return row != nil && row.cells[cluster] != nil && row.cells[cluster].bd != nil
+}
+
+// Deployments are the existing deployments of a Bundle, by Cluster, and a
+// number that changes with them.
+func (t *State) Deployments(bundle kube.Key) (map[kube.Key]*fleet.BundleDeployment, uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := map[kube.Key]*fleet.BundleDeployment{}
+	row := t.bundles[bundle]
+	if row == nil {
+		return out, 0
+	}
+	for key, c := range row.cells {
+		if c.bd != nil {
+			out[key] = c.bd
+		}
+	}
+	return out, row.changed
+}
+
+// All are all deployments, in no order.
+func (t *State) All() []*fleet.BundleDeployment {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]*fleet.BundleDeployment, 0, len(t.deployments))
+	for _, c := range t.deployments {
+		out = append(out, c.bd)
+	}
+	return out
+}
+
+// Views are all deployments that are wanted, as summaries see them, in no
+// order.
+func (t *State) Views() []summary.Deployment {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []summary.Deployment
+	for _, row := range t.bundles {
+		for _, c := range row.cells {
+			if c.want != nil {
+				out = append(out, c.view)
+			}
+		}
+	}
+	return out
+}
+
+// sameView tells whether two views of a cell look the same to everybody.
+func sameView(a, b *summary.Deployment) bool {
+	return a.Bundle == b.Bundle && a.Cluster == b.Cluster && a.Repo == b.Repo && a.HelmOp == b.HelmOp &&
+		a.UID == b.UID && a.State == b.State && a.Message == b.Message && a.Incomplete == b.Incomplete &&
+		a.Counts == b.Counts && slices.EqualFunc(a.Modified, b.Modified, sameModified) &&
+		slices.EqualFunc(a.NonReady, b.NonReady, sameUnready) && sameList(a.Resources, b.Resources)
+}
+
+func sameModified(a, b fleet.ModifiedStatus) bool { return reflect.DeepEqual(a, b) }
+
+func sameUnready(a, b fleet.NonReadyStatus) bool {
+	return a.UID == b.UID && a.Kind == b.Kind && a.APIVersion == b.APIVersion && a.Namespace == b.Namespace &&
+		a.Name == b.Name && a.Summary.State == b.Summary.State && a.Summary.Error == b.Summary.Error &&
+		a.Summary.Transitioning == b.Summary.Transitioning && slices.Equal(a.Summary.Message, b.Summary.Message)
+}
+
+// sameList compares lists that are usually shared.
+func sameList(a, b []fleet.BundleDeploymentResource) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	return len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b)
+}
+
+// DeploymentsOn are the known deployments of a cluster.
+func (t *State) DeploymentsOn(cluster kube.Key) []*fleet.BundleDeployment {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []*fleet.BundleDeployment
+	for c := range t.onCluster[cluster] {
+		if c.bd != nil {
+			out = append(out, c.bd)
+		}
+	}
+	return out
+}

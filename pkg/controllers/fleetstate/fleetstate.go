@@ -1,0 +1,276 @@
+// Package table knows every Bundle on every cluster. Informer handlers and
+// the answers to our own writes feed it; loops read it. News about one
+// deployment changes one cell and moves counters by one, however large the
+// fleet is.
+//
+// The table decides nothing and writes nothing. What it hands out is shared:
+// nobody may change it.
+package fleetstate
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	"github.com/fleetworkspace/fleet/pkg/plan/rollout"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+)
+
+// A State may be used by several goroutines.
+type State struct {
+	mu          sync.Mutex
+	bundles     map[kube.Key]*bundleRow
+	clusters    map[kube.Key]*clusterRow
+	members     map[string][]kube.Key // Clusters by namespace, sorted
+	moves       uint64                // counts what Moves tells
+	departed    departed
+	repos       map[kube.Key]*repoRow
+	groups      map[string]*workspace            // by namespace
+	deployments map[kube.Key]*placement          // by BundleDeployment
+	onCluster   map[kube.Key]map[*placement]bool // by Cluster, known or not
+	contents    map[string]map[kube.Key]bool     // Bundles by the content that they need
+	named       map[string]map[kube.Key]bool     // Bundles by the content that they name
+	uses        map[string]int                   // deployments by the content that they hold
+	spread      map[string]int                   // deployments by the namespace of their Bundles
+	targets     []rollout.Target                 // room for BundleFacts
+	spaceOwners registration.Owners              // nil: see FollowNamespaces
+	expected    map[string]kube.Key              // Clusters by the namespace that the naming rule gives them, with spaceOwners
+	loaded      bool                             // all Bundles of the start are here
+	settled     bool
+	ownID       string
+	checkin     time.Duration
+	now         func() time.Time
+}
+
+// New is an empty table. ownID is this installation's id; checkin is how
+// often an agent checks in that was told nothing: see package rhythm for when it is
+// missed.
+func New(ownID string, checkin time.Duration, now func() time.Time) *State {
+	return &State{
+		bundles:     map[kube.Key]*bundleRow{},
+		clusters:    map[kube.Key]*clusterRow{},
+		members:     map[string][]kube.Key{},
+		repos:       map[kube.Key]*repoRow{},
+		groups:      map[string]*workspace{},
+		deployments: map[kube.Key]*placement{},
+		onCluster:   map[kube.Key]map[*placement]bool{},
+		contents:    map[string]map[kube.Key]bool{},
+		named:       map[string]map[kube.Key]bool{},
+		uses:        map[string]int{},
+		spread:      map[string]int{},
+		ownID:       ownID, checkin: checkin, now: now,
+	}
+}
+
+// A Desired says what one Bundle should be on one cluster, by the last plan.
+type Desired struct {
+	// ID is the deployment id; empty where it could not be worked out.
+	ID string
+	// Held is why the version, or the deployment itself, is held back.
+	Held string
+	// Broken is why the deployment cannot be worked out or written.
+	Broken string
+	// Coming tells that the missing deployment object will be made without
+	// anybody's doing: what it replaces has to wait for it.
+	Coming bool
+	// Paused tells that Bundle or cluster is paused.
+	Paused bool
+	// Kept is set where the deployment keeps its release, and so its version, until
+	// the release may be replaced; Held says so in words.
+	Kept bool
+	// Barred is set where the deployment cannot be written: it is not Ready, whatever
+	// its agent reports. Held says why.
+	Barred bool
+}
+
+// A placement is one Bundle on one cluster.
+type placement struct {
+	bundle, cluster kube.Key
+	bd              *fleet.BundleDeployment // nil: there is none
+	want            *Desired                // nil: not wanted
+	view            summary.Deployment      // only where wanted
+}
+
+// counts counts deployments by state.
+type counts [8]int
+
+func (c *counts) add(s fleet.BundleState, n int) { c[s.Rank()] += n }
+
+// final tells whether no deployment is on its way to another state.
+func (c *counts) final() bool {
+	for _, s := range []fleet.BundleState{fleet.WaitApplied, fleet.Pending, fleet.OutOfSync, fleet.NotReady} {
+		if c[s.Rank()] > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// placementOf finds or makes the cell of a pair.
+func (t *State) placementOf(bundle, cluster kube.Key) *placement {
+	row := t.bundle(bundle)
+	c := row.cells[cluster]
+	if c == nil {
+		c = &placement{bundle: bundle, cluster: cluster}
+		row.cells[cluster] = c
+		if t.onCluster[cluster] == nil {
+			t.onCluster[cluster] = map[*placement]bool{}
+		}
+		t.onCluster[cluster][c] = true
+	}
+	return c
+}
+
+// drop forgets a cell that holds nothing.
+func (t *State) drop(c *placement) {
+	if c.bd != nil || c.want != nil {
+		return
+	}
+	if row := t.bundles[c.bundle]; row != nil {
+		delete(row.cells, c.cluster)
+		t.dropBundle(row)
+	}
+	delete(t.onCluster[c.cluster], c)
+	if len(t.onCluster[c.cluster]) == 0 {
+		delete(t.onCluster, c.cluster)
+	}
+}
+
+// refresh works out how a cell is seen now, and counts it. was is whether, and
+// as what, it was counted.
+func (t *State) refresh(c *placement, changed *Changes) {
+	old, counted := c.view, c.view.State != ""
+	c.view = summary.Deployment{}
+	if c.want != nil {
+		c.view = t.observe(c)
+	}
+	if sameView(&old, &c.view) {
+		return
+	}
+	t.count(c, old.State, counted, -1)
+	t.count(c, c.view.State, c.want != nil, 1)
+	t.markChanged(c, changed)
+}
+
+func (t *State) observe(c *placement) summary.Deployment {
+	d := summary.Deployment{Bundle: c.bundle.Name, Cluster: c.cluster.String()}
+	d.Repo, d.HelmOp = t.owners(c.bundle)
+	if c.bd == nil {
+		d = summary.Pending(d, c.want.Held)
+	} else {
+		d = summary.Observe(d, c.bd, c.want.ID, c.want.Held)
+		if c.want.Barred {
+			d = summary.Barred(d, c.want.Held)
+		}
+	}
+	if c.want.Broken != "" {
+		d = summary.Broken(d, c.want.Broken)
+	}
+	return d
+}
+
+// count moves the counters that a cell is counted in.
+func (t *State) count(c *placement, s fleet.BundleState, yes bool, n int) {
+	if !yes {
+		return
+	}
+	row := t.bundle(c.bundle)
+	row.counts.add(s, n)
+	if repo := t.repos[row.repo]; repo != nil {
+		repo.counts.add(s, n)
+	}
+	if cl := t.clusters[c.cluster]; cl != nil {
+		cl.counts.add(s, n)
+		cl.sum = nil
+	}
+}
+
+// markChanged notes that everything that shows a cell has news.
+func (t *State) markChanged(c *placement, changed *Changes) {
+	row := t.bundle(c.bundle)
+	changed.add(Subject{KindBundle, c.bundle}, row.counts.final())
+	if repo := t.repos[row.repo]; repo != nil {
+		changed.add(Subject{KindGitRepo, row.repo}, repo.counts.final())
+	}
+	cl := t.clusters[c.cluster]
+	if cl == nil {
+		return
+	}
+	cl.sum = nil
+	changed.add(Subject{KindCluster, c.cluster}, cl.counts.final())
+	for _, g := range cl.place.Groups {
+		changed.add(Subject{KindGroup, kube.Key{Namespace: c.cluster.Namespace, Name: g.Name}}, cl.counts.final())
+	}
+}
+
+// Kinds of subjects.
+const (
+	KindBundle  = "Bundle"
+	KindGitRepo = "GitRepo"
+	KindCluster = "Cluster"
+	KindGroup   = "ClusterGroup"
+)
+
+// A Subject is an object whose status is made from the table.
+type Subject struct {
+	Kind string
+	Key  kube.Key
+}
+
+// Changes is what has to be looked at again after a change.
+type Changes struct {
+	// Status are the objects whose status may have changed; the value tells
+	// that the state is final: nothing is on its way to another.
+	Status map[Subject]bool
+	// Plan are the Bundles that have to be planned again.
+	Plan []kube.Key
+	// Promoted are Bundles for which Overdue has to be asked in
+	// rollout.SilentAfter.
+	Promoted []kube.Key
+	// Revived are Clusters that were offline and have been heard of.
+	Revived []Return
+	// Unused are contents that no deployment holds any more, that no Bundle names
+	// any more, or whose credentials may have become superfluous somewhere.
+	Unused []string
+}
+
+// A Return is a Cluster whose agent is back.
+type Return struct {
+	Cluster kube.Key
+	Away    time.Duration // for how long nothing was heard of it
+}
+
+func (n *Changes) add(s Subject, final bool) {
+	if n.Status == nil {
+		n.Status = make(map[Subject]bool, 4)
+	}
+	n.Status[s] = final
+}
+
+// newer tells whether resourceVersion a is later than b. Versions of one kind
+// are numbers that grow.
+func newer(a, b string) bool {
+	x, errA := strconv.ParseUint(a, 10, 64)
+	y, errB := strconv.ParseUint(b, 10, 64)
+	return errA != nil || errB != nil || x > y
+}
+
+// CompareKeys orders keys by namespace and name.
+func CompareKeys(a, b kube.Key) int {
+	if a.Namespace != b.Namespace {
+		if a.Namespace < b.Namespace {
+			return -1
+		}
+		return 1
+	}
+	switch {
+	case a.Name < b.Name:
+		return -1
+	case a.Name > b.Name:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,39 @@
+package fleetstate
+
+import (
+	"slices"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
+)
+
+// Candidate is a cluster as Bundles see it; false for one that is not there.
+func (t *State) Candidate(key kube.Key) (*Candidate, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if row := t.clusters[key]; row != nil {
+		return row.candidate(), true
+	}
+	return nil, false
+}
+
+// BundlesNamed are the Bundles of one name, in whatever namespace, sorted.
+func (t *State) BundlesNamed(name string) []kube.Key {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []kube.Key
+	for key, row := range t.bundles {
+		if key.Name == name && row.obj != nil {
+			out = append(out, key)
+		}
+	}
+	slices.SortFunc(out, CompareKeys)
+	return out
+}
+
+// Move moves the number that Moves returns, for a change that the table does not
+// see: who may go to which namespace, and what may be written there.
+func (t *State) Move() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.moves++
+}

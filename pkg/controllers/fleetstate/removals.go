@@ -1,0 +1,94 @@
+package fleetstate
+
+import (
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+)
+
+// Settled tells whether every Bundle has been looked at since the start: before,
+// nobody knows all that a change removes.
+func (t *State) Settled() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.settled
+}
+
+// Planned tells whether the last look at a Bundle was at the version that is known now.
+func (t *State) Planned(key kube.Key) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	row := t.bundles[key]
+	return row != nil && row.obj != nil && row.plan != nil && row.plan.Generation == row.obj.Generation
+}
+
+// Owned are a GitRepo, nil where there is none, and its Bundles, in no order.
+func (t *State) Owned(repo kube.Key) (*fleet.GitRepo, []*fleet.Bundle) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.repos[repo]
+	if r == nil {
+		return nil, nil
+	}
+	var out []*fleet.Bundle
+	for key := range r.bundles {
+		if row := t.bundles[key]; row != nil && row.obj != nil {
+			out = append(out, row.obj)
+		}
+	}
+	return r.obj, out
+}
+
+// DeploymentsOf is how many deployments the Bundles of a namespace have.
+func (t *State) DeploymentsOf(namespace string) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.spread[namespace]
+}
+
+// tally counts a deployment that comes or goes.
+func (t *State) tally(namespace string, old, now *fleet.BundleDeployment) {
+	switch {
+	case old == nil && now != nil:
+		t.spread[namespace]++
+	case old != nil && now == nil:
+		t.spread[namespace]--
+	}
+}
+
+// Lost are those of the precious things on a cluster that no deployment claims
+// which stays there; leaves tells which Bundles' do not. Undecided tells that a
+// deployment of the repository is on its way to the cluster which may claim
+// more: agents spare what another of their releases has.
+func (t *State) Lost(cluster, repo kube.Key, things []withdrawal.Thing, leaves func(bundle kube.Key) bool) (lost []withdrawal.Thing, undecided bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	claimed := map[withdrawal.Thing]bool{}
+	for c := range t.onCluster[cluster] {
+		if c.want == nil || leaves(c.bundle) || c.bd != nil && order(c.bd) != "" {
+			continue
+		}
+		undecided = undecided || t.coming(c, repo)
+		if c.bd != nil {
+			for _, thing := range withdrawal.Claims(cluster.String(), c.bd) {
+				claimed[thing] = true
+			}
+		}
+	}
+	lost = withdrawal.Unclaimed(things, claimed)
+	return lost, undecided && len(lost) > 0
+}
+
+// coming tells whether a deployment of a repository is on its way to a cluster
+// that is there.
+func (t *State) coming(c *placement, repo kube.Key) bool {
+	row, cluster := t.bundles[c.bundle], t.clusters[c.cluster]
+	if row == nil || repo.Name == "" || row.repo != repo || cluster == nil || cluster.life != summary.Online {
+		return false
+	}
+	if c.bd == nil {
+		return c.want.Coming
+	}
+	return c.bd.Spec.DeploymentID != c.bd.Status.AppliedDeploymentID
+}

@@ -1,0 +1,100 @@
+package fleetstate
+
+import (
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/summary"
+)
+
+type repoRow struct {
+	obj     *fleet.GitRepo
+	bundles map[kube.Key]bool
+	counts  counts
+}
+
+func (t *State) repo(key kube.Key) *repoRow {
+	r := t.repos[key]
+	if r == nil {
+		r = &repoRow{bundles: map[kube.Key]bool{}}
+		t.repos[key] = r
+	}
+	return r
+}
+
+func (t *State) dropRepo(key kube.Key) {
+	if r := t.repos[key]; r != nil && r.obj == nil && len(r.bundles) == 0 {
+		delete(t.repos, key)
+	}
+}
+
+// SetRepo takes in a GitRepo.
+func (t *State) SetRepo(obj *fleet.GitRepo) Changes {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var changed Changes
+	if t.departed.known[obj.UID] {
+		return changed
+	}
+	r := t.repo(kube.KeyOf(obj))
+	if r.obj != nil && r.obj.UID == obj.UID && !newer(obj.ResourceVersion, r.obj.ResourceVersion) {
+		return changed
+	}
+	r.obj = obj
+	changed.add(Subject{KindGitRepo, kube.KeyOf(obj)}, r.counts.final())
+	return changed
+}
+
+// Repo is a GitRepo; nil where there is none.
+func (t *State) Repo(key kube.Key) *fleet.GitRepo {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.repos[key]; r != nil {
+		return r.obj
+	}
+	return nil
+}
+
+// RemoveRepo takes in that a GitRepo is gone.
+func (t *State) RemoveRepo(key kube.Key) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.repos[key]; r != nil {
+		if r.obj != nil {
+			t.departed.add(r.obj.UID)
+		}
+		r.obj = nil
+		t.dropRepo(key)
+	}
+}
+
+// RepoFacts are a GitRepo and what the summary part of its status is made of.
+// They are false while one of its Bundles was not planned yet; fresh tells
+// that all were planned as they are now.
+func (t *State) RepoFacts(key kube.Key) (obj *fleet.GitRepo, s summary.Sources, fresh, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.repos[key]
+	if !t.settled || r == nil || r.obj == nil {
+		return nil, s, false, false
+	}
+	fresh = true
+	for k := range r.bundles {
+		row := t.bundles[k]
+		if row.obj == nil || row.obj.DeletionTimestamp != nil {
+			continue
+		}
+		if row.plan == nil {
+			return nil, s, false, false
+		}
+		fresh = fresh && row.planned()
+		s.Bundles = append(s.Bundles, summary.RepoBundle{
+			Name: k.Name, UID: row.obj.UID, Problem: row.plan.Problem, Targets: len(row.plan.Order), Unrendered: row.plan.Unrendered,
+		})
+		views := make([]summary.Deployment, len(row.plan.Order))
+		for i, ck := range row.plan.Order {
+			views[i] = row.cells[ck].view
+			s.Deployments = append(s.Deployments, &views[i])
+		}
+	}
+	return r.obj, s, fresh, true
+}

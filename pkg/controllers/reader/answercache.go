@@ -1,0 +1,64 @@
+package reader
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"sync"
+)
+
+// A claim is one place as one party may ask for it: its URL and all that the
+// answer may depend on, credentials and trust, as a digest. Two tenants with
+// different credentials have different claims to one URL.
+type claim string
+
+func claimOf(parts ...any) claim {
+	raw, err := json.Marshal(parts)
+	if err != nil {
+		panic(fmt.Sprintf("reader: claim without JSON form: %v", err)) // strings, bytes and bools
+	}
+	sum := sha256.Sum256(raw)
+	return claim(hex.EncodeToString(sum[:]))
+}
+
+// An answerCache remembers what a source has answered to whom. Bytes are shared by all
+// (see store), but nobody gets any that the source did not give, or confirm by
+// their own ETag or manifest, to these very credentials.
+type answerCache struct {
+	mu      sync.Mutex
+	answers map[claim]answer
+	order   []claim // by age
+}
+
+// An answer is what a source said last.
+type answer struct {
+	digest digest
+	etag   string
+}
+
+// answersKept bounds the ledger; the oldest go first.
+const answersKept = 20_000
+
+func (l *answerCache) find(c claim) (answer, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a, ok := l.answers[c]
+	return a, ok
+}
+
+func (l *answerCache) note(c claim, a answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.answers == nil {
+		l.answers = map[claim]answer{}
+	}
+	if _, known := l.answers[c]; !known {
+		if len(l.order) >= answersKept {
+			delete(l.answers, l.order[0])
+			l.order = l.order[1:]
+		}
+		l.order = append(l.order, c)
+	}
+	l.answers[c] = a
+}

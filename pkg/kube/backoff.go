@@ -1,0 +1,190 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// A Backoff is a series of delays that double up to a limit. Each is taken at
+// random from its second half, so that many who failed together do not come
+// back together. The zero Backoff begins with 1 s and ends with 20 s: whoever
+// waits for the end of an outage then hears of it within 20 s, and within 7 s in
+// half of the cases.
+type Backoff struct {
+	First, Last time.Duration
+	failures    int
+}
+
+// Default delays.
+const (
+	backoffFirst = time.Second
+	backoffLast  = 20 * time.Second
+)
+
+// Next is the delay after one more failure.
+func (b *Backoff) Next() time.Duration {
+	first, last := orElse(b.First, backoffFirst), orElse(b.Last, backoffLast)
+	d := first
+	for range b.failures {
+		if d *= 2; d >= last {
+			break
+		}
+	}
+	b.failures++
+	d = min(d, last)
+	return d/2 + rand.N(d/2+1) //nolint:gosec // spreads load, keeps no secret
+}
+
+// Reset begins the series anew, after a success.
+func (b *Backoff) Reset() { b.failures = 0 }
+
+// Wait waits for the next delay, or until ctx ends.
+func (b *Backoff) Wait(ctx context.Context) error { return Sleep(ctx, b.Next()) }
+
+// Sleep waits for d, or until ctx ends, and returns then why.
+func Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// Patient is the same connection for caches. Where it goes over a Line, a
+// request to list or watch waits while the line is down, and is sent again after
+// an answer that may be another one later: refused rights and credentials, a
+// server that is overloaded, broken, or does not serve the kind yet. So a cache
+// goes on from where it was as soon as the line is up, and client-go's own
+// delays, which grow to a minute, do not come about.
+func (c *Client) Patient() *Client { return c.with(patient) }
+
+// Probing is the same connection for requests that find out whether a Line is
+// up.
+func (c *Client) Probing() *Client { return c.with(probing) }
+
+func (c *Client) with(m connMode) *Client {
+	if c.cfg.Line == nil {
+		return c
+	}
+	cfg := c.cfg
+	cfg.REST = cfg.Line.attach(cfg.REST, m)
+	return &Client{cfg: cfg, scheme: c.scheme, loop: c.loop}
+}
+
+// retry sends a request until it has an answer that is worth passing on, or its
+// context ends.
+func (l *Conn) retry(req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	var delays Backoff
+	for {
+		changes, err := l.untilUp(ctx)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := l.send(req, patient)
+		if ctx.Err() != nil {
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+			return nil, ctx.Err()
+		}
+		wait := delays.Next()
+		if err == nil {
+			if final(resp) {
+				return resp, nil
+			}
+			wait = max(wait, retryAfter(resp))
+			_ = resp.Body.Close()
+		} else {
+			changes = nil // what brings the line up again must not make us hurry
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-t.C:
+		case <-changes:
+		}
+		t.Stop()
+	}
+}
+
+// untilUp waits until the line is up, and returns what is closed with the next
+// news of it.
+func (l *Conn) untilUp(ctx context.Context) (<-chan struct{}, error) {
+	for {
+		l.mu.Lock()
+		cause, changes, ended := l.cause, l.changed, l.ended
+		l.mu.Unlock()
+		switch {
+		case ended:
+			return nil, &awayError{cause: ErrConnClosed}
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case cause == nil:
+			return changes, nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-changes:
+		}
+	}
+}
+
+// final tells whether an answer to a list or watch will be the same next time.
+func final(resp *http.Response) bool {
+	switch resp.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusRequestTimeout, http.StatusTooManyRequests,
+		http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable:
+		return false
+	case http.StatusGatewayTimeout:
+		return fromTheFuture(resp)
+	}
+	return true
+}
+
+// fromTheFuture tells whether the server says that it does not know the asked
+// version yet: it was restored, and the cache has to begin anew. The answer can
+// be read afterwards as if nothing had been read.
+func fromTheFuture(resp *http.Response) bool {
+	return bytes.Contains(beginningOf(resp), []byte("ResourceVersionTooLarge"))
+}
+
+// beginningOf reads the first 64 KiB of an answer. The answer can be read afterwards as
+// if nothing had been read.
+func beginningOf(resp *http.Response) []byte {
+	const enough = 64 << 10
+	text, err := io.ReadAll(io.LimitReader(resp.Body, enough))
+	resp.Body = &reread{Reader: io.MultiReader(bytes.NewReader(text), resp.Body), Closer: resp.Body}
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+type reread struct {
+	io.Reader
+	io.Closer
+}
+
+// retryAfter is for how long the server asks to be left alone.
+func retryAfter(resp *http.Response) time.Duration {
+	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return min(time.Duration(seconds)*time.Second, backoffLast)
+}
+
+// watches tells whether a request is a watch.
+func watches(req *http.Request) bool {
+	on, err := strconv.ParseBool(req.URL.Query().Get("watch"))
+	return err == nil && on
+}

@@ -1,0 +1,251 @@
+package clusterimport
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// LabelCanary on a Cluster, "true", makes it one of those that are told first
+// where the manager is from now on.
+const LabelCanary = "fleet.cattle.io/import-canary"
+
+// A Pace says how fast clusters are told where the manager is from now on.
+type Pace struct {
+	Canaries  int           // that have to register before the others are told
+	InFlight  int           // told and not registered yet, at once
+	PerMinute int           // told within a minute
+	Timeout   time.Duration // after which one that is told should have registered
+}
+
+// DefaultPace tells 5,000 clusters within an hour and a half.
+var DefaultPace = Pace{Canaries: 3, InFlight: 20, PerMinute: 60, Timeout: 5 * time.Minute}
+
+// A Candidate is a Cluster whose agent the manager has installed, and how it
+// stands with the terms that it is to have.
+type Candidate struct {
+	Name   string // "<workspace>/<name>"
+	Target string // digest of the terms that it is to have
+	Canary bool   // it has LabelCanary
+	Online bool   // its agent checks in
+	Paused bool   // it is left alone
+	Failed bool   // the last try to tell it did not get through
+
+	Due       bool      // it has other terms
+	Running   bool      // it was let go, and is not told yet
+	Reported  time.Time // when it was told; zero: longer ago than anybody knows
+	Arrived   bool      // it has registered since
+	WasOnline bool      // its agent checked in before it was told
+}
+
+// A Turn is what becomes of a Candidate that is due.
+type Turn struct {
+	Go     bool
+	Reason string
+}
+
+// A Schedule is the turns of all that are due, and when to look again.
+type Schedule struct {
+	Turns map[string]Turn
+	// Halted says of each target why nobody is told it for now, in words. Only
+	// those are in it that wait for a person.
+	Halted map[string]string
+	After  time.Duration // 0: only when something changes
+}
+
+// Plan decides which clusters are told next where the manager is.
+//
+// For each target the canaries go first: those with the label, else the first
+// few, the agents that check in before those that do not. The others follow when
+// the canaries have registered, at a bounded rate. Should a canary that checked
+// in before not register in time, or later more than one cluster, nobody else is
+// told: what they were told is probably wrong. A paused cluster is left out, and
+// one that cannot be reached holds nobody up.
+func Plan(all []Candidate, now time.Time, p Pace) Schedule {
+	s := Schedule{Turns: map[string]Turn{}, Halted: map[string]string{}}
+	targets := map[string]*campaign{}
+	for _, c := range all {
+		if c.Paused {
+			if c.Due {
+				s.Turns[c.Name] = Turn{Reason: "paused"}
+			}
+			continue
+		}
+		t := targets[c.Target]
+		if t == nil {
+			t = &campaign{pace: p, now: now}
+			targets[c.Target] = t
+		}
+		t.take(c)
+	}
+	for target, t := range targets {
+		if reason := t.plan(s.Turns); reason != "" {
+			s.Halted[target] = reason
+		}
+		if t.next > 0 && (s.After == 0 || t.next < s.After) {
+			s.After = t.next
+		}
+	}
+	return s
+}
+
+// A campaign is the clusters of one target.
+type campaign struct {
+	pace Pace
+	now  time.Time
+	next time.Duration // when to look again
+
+	size    int
+	due     []Candidate
+	flying  []Candidate // told or being told, and on their way
+	arrived []Candidate // registered, and checking in
+	failed  []string    // checked in before they were told, and not registered in time
+	recent  int         // told within the last minute
+}
+
+// take sorts one cluster in.
+func (t *campaign) take(c Candidate) {
+	t.size++
+	if !c.Reported.IsZero() {
+		if ago := t.now.Sub(c.Reported); ago < time.Minute {
+			t.recent++
+			t.again(time.Minute - ago)
+		}
+	}
+	late := !c.Reported.IsZero() && t.now.Sub(c.Reported) >= t.pace.Timeout
+	switch {
+	case c.Due && c.Running && !c.Failed:
+		t.flying = append(t.flying, c)
+	case c.Due:
+		t.due = append(t.due, c)
+	case c.Arrived && c.Online:
+		t.arrived = append(t.arrived, c)
+	case c.Arrived, c.Reported.IsZero():
+	case late && c.WasOnline:
+		t.failed = append(t.failed, c.Name)
+	case late: // perhaps it is switched off
+	default:
+		t.flying = append(t.flying, c)
+		t.again(t.pace.Timeout - t.now.Sub(c.Reported))
+	}
+}
+
+func (t *campaign) again(after time.Duration) {
+	if after = max(after, time.Second); t.next == 0 || after < t.next {
+		t.next = after
+	}
+}
+
+// plan writes the turns of those that are due, and returns why they wait for a
+// person, if they do.
+func (t *campaign) plan(turns map[string]Turn) string {
+	for _, c := range t.flying {
+		if c.Due {
+			turns[c.Name] = Turn{Go: true, Reason: "has its turn"}
+		}
+	}
+	if len(t.due) == 0 {
+		return ""
+	}
+	slices.SortFunc(t.due, before)
+	canaries, waits := t.canaries()
+	slots, why := t.slots(), "waits for its turn"
+	halted := ""
+	switch {
+	case waits != "" && len(t.failed) > 0, len(t.failed) > 1:
+		slices.Sort(t.failed)
+		halted = "halted: " + few(t.failed) + " did not register with what they were told; correct it, " +
+			"or raise redeployAgentGeneration of these, or pause them"
+		slots, why = 0, halted
+	case waits != "":
+		why = waits
+	default:
+		canaries = nil
+	}
+	for _, c := range t.due {
+		turn := Turn{Reason: why}
+		switch {
+		case halted != "":
+		case c.Failed: // it has had its turn, and takes nobody's place
+			turn = Turn{Go: true, Reason: "tried again"}
+		case canaries != nil && !canaries[c.Name]:
+		case canaries == nil && slots == 0:
+		default:
+			turn = Turn{Go: true, Reason: map[bool]string{true: "goes first", false: "has its turn"}[canaries != nil]}
+			slots--
+		}
+		turns[c.Name] = turn
+	}
+	return halted
+}
+
+// slots is how many more may be told now.
+func (t *campaign) slots() int {
+	running := 0
+	for _, c := range t.flying {
+		if c.Running {
+			running++ // will count among the recent ones
+		}
+	}
+	return max(0, min(t.pace.InFlight-len(t.flying), t.pace.PerMinute-t.recent-running))
+}
+
+// canaries are those that may go before the others, and for what the others
+// wait; empty if they need not wait any more.
+func (t *campaign) canaries() (first map[string]bool, waits string) {
+	first = map[string]bool{}
+	var pending []string // labelled ones that are on their way
+	labelled := false
+	for _, c := range t.flying {
+		if c.Canary {
+			labelled, pending = true, append(pending, c.Name)
+		}
+	}
+	for _, c := range t.arrived {
+		labelled = labelled || c.Canary
+	}
+	for _, c := range t.due {
+		if c.Canary && !c.Failed {
+			labelled, first[c.Name], pending = true, true, append(pending, c.Name)
+		}
+	}
+	if labelled {
+		if len(pending) == 0 {
+			return nil, ""
+		}
+		slices.Sort(pending)
+		return first, "waits for " + few(pending) + " to register"
+	}
+	want := min(t.pace.Canaries, t.size)
+	if len(t.arrived) >= want {
+		return nil, ""
+	}
+	left := want - len(t.arrived) - len(t.flying)
+	for _, c := range t.due {
+		if left > 0 && !c.Failed {
+			first[c.Name], left = true, left-1
+		}
+	}
+	return first, fmt.Sprintf("waits until the first %d have registered", want)
+}
+
+// before orders those that are due: agents that check in first, then by name.
+func before(a, b Candidate) int {
+	if a.Online != b.Online {
+		if a.Online {
+			return -1
+		}
+		return 1
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+// few names the first three of some.
+func few(names []string) string {
+	const enough = 3
+	if len(names) <= enough {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:enough], ", ") + fmt.Sprintf(" and %d more", len(names)-enough)
+}

@@ -1,0 +1,374 @@
+// Package deployment works out what a Bundle becomes on one cluster: the
+// options, the deployment id, the values, and the BundleDeployment that carries
+// them.
+//
+// Working it out costs a tenth of a millisecond or more of CPU, and templates
+// may use the clock. So a digest of everything that goes in is kept on the
+// object, and only where that differs is a pair worked out again.
+package deployment
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/naming"
+	"github.com/fleetworkspace/fleet/pkg/plan/options"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
+	"github.com/fleetworkspace/fleet/pkg/plan/target"
+	"github.com/fleetworkspace/fleet/pkg/plan/values"
+)
+
+// revision is part of every digest of inputs: a change of the rules in this
+// package or in those that it calls raises it, and all pairs are worked out
+// again.
+const revision = "1"
+
+// byAgents tells deployments apart whose chart agents pull.
+const byAgents = "chart"
+
+// inRegistry tells deployments apart whose resources are the same and elsewhere.
+const inRegistry = "oci"
+
+// digestLen is how many hex digits of a digest are kept on objects.
+const digestLen = 16
+
+// labelReference is what a value begins with that stands for a label of the
+// cluster.
+const labelReference = "global.fleet.clusterLabels."
+
+// ReasonOptions is the reason of options that have no JSON.
+const ReasonOptions = "InvalidOptions"
+
+// ReasonWaitForValues is the reason of a Bundle whose values Secret is not
+// there, or not of this version.
+const ReasonWaitForValues = "WaitForValues"
+
+// A Place is a cluster as deployments see it.
+type Place struct {
+	target.Cluster
+	Annotations    map[string]string // of the Cluster object
+	TemplateValues map[string]any
+	Namespace      string // of the BundleDeployments
+	Paused         bool
+	facts          string // digest, see Seal
+	labelled       bool
+	bucket         string
+}
+
+// NewPlace is a Cluster as deployments see it, sealed: groups are those of its
+// namespace, namespace is where its BundleDeployments are, or empty.
+func NewPlace(c *fleet.Cluster, groups target.Groups, namespace string) *Place {
+	p := &Place{
+		Cluster: target.Cluster{Namespace: c.Namespace, Name: c.Name, Labels: c.Labels, Groups: groups.Of(c.Labels)},
+		Paused:  c.Spec.Paused, Annotations: c.Annotations, Namespace: namespace,
+	}
+	if c.Spec.TemplateValues != nil {
+		p.TemplateValues = c.Spec.TemplateValues.Data
+	}
+	p.Seal()
+	return p
+}
+
+// Seal computes what Inputs needs again and again. It is called once, when
+// all fields are set.
+func (p *Place) Seal() {
+	raw, err := json.Marshal([]any{p.Cluster.Namespace, p.Name, p.Labels, naming.UserKeys(p.Annotations), p.TemplateValues})
+	if err != nil {
+		raw = []byte(err.Error()) // values that have no JSON fail when they are used
+	}
+	p.facts = digest(raw)
+	p.labelled = usable(p.Labels)
+	p.bucket = naming.Bucket(p.Namespace)
+}
+
+// usable tells whether a cluster has a label that values can ask for. Without
+// one its values are left as they are, and so are its ids.
+func usable(labels map[string]string) bool {
+	for k := range labels {
+		if strings.HasPrefix(k, "fleet.cattle.io/") || strings.HasPrefix(k, "management.cattle.io/") {
+			return true
+		}
+	}
+	return len(naming.UserKeys(labels)) > 0
+}
+
+// A Version is what a Bundle is on one cluster.
+type Version struct {
+	ID      string                        // deployment id
+	Options fleet.BundleDeploymentOptions // without values
+	Values  []byte                        // JSON, nil if there are none
+	Outcome string                        // digest of all that the object holds of this
+	Carried string                        // digest of what goes along, empty if nothing does; see With
+}
+
+// A Compiled is one version of a Bundle, ready to be worked out for clusters. It
+// may be used by several goroutines.
+type Compiled struct {
+	bundle  *fleet.Bundle // without values
+	spec    fleet.BundleSpec
+	content string
+	oci     bool                     // the resources are in a registry
+	chart   *fleet.BundleHelmOptions // of a Bundle whose chart agents pull
+	pulled  string                   // digest of chart, or empty
+	labels  map[string]string        // that all deployments share
+	matcher *target.Matcher
+
+	templates values.Budget
+
+	mu     sync.Mutex
+	merged map[string]*mix
+	// large are the errors of templates that need more than they may, by inputs:
+	// finding out again would take as much.
+	large map[string]error
+}
+
+// A mix is the Bundle's options with those of one target and some
+// customizations.
+type mix struct {
+	options   fleet.BundleDeploymentOptions
+	labels    map[string]string // for the namespace
+	notes     map[string]string
+	digest    string
+	templated bool        // the text of the options has something that may be a template
+	templates bool        // values have templates
+	inputs    [2]string   // of clusters without and with labels; only where not templated
+	versions  [2]*Version // the same, as they were worked out
+}
+
+// Compile compiles a Bundle. contentID names its resources, secret is the data
+// of its values Secret, which must fit spec.valuesHash. Faults are permanent,
+// except for a Secret that does not fit: that one waits.
+func Compile(b *fleet.Bundle, contentID string, secret map[string][]byte) (*Compiled, error) {
+	if hash := b.Spec.ValuesHash; hash != "" && options.BundleValuesHash(secret) != hash {
+		return nil, reconcile.RequeueError(ReasonWaitForValues, 0,
+			fmt.Errorf("waits for Secret %q with the values of this version", b.Name))
+	}
+	k := &Compiled{bundle: b, spec: *b.Spec.DeepCopy(), content: contentID, oci: b.Spec.ContentsID != "", labels: bundleLabels(b), merged: map[string]*mix{}, large: map[string]error{}}
+	if err := k.setChart(); err != nil {
+		return nil, err
+	}
+	if b.Spec.ValuesHash != "" {
+		if err := options.ApplyBundleValues(&k.spec, secret); err != nil {
+			return nil, reconcile.TerminalError("InvalidValues", err)
+		}
+	}
+	var err error
+	k.matcher, err = target.Compile(&k.spec)
+	return k, err
+}
+
+// Bundle is the Bundle that the kit was made of.
+func (k *Compiled) Bundle() *fleet.Bundle { return k.bundle }
+
+// Content is the id of the Bundle's resources.
+func (k *Compiled) Content() string { return k.content }
+
+// InRegistry tells whether the resources are in a registry, and not in a
+// Content.
+func (k *Compiled) InRegistry() bool { return k.oci }
+
+// Match decides whether a cluster gets the Bundle.
+func (k *Compiled) Match(c *target.Cluster) target.Verdict { return k.matcher.Match(c) }
+
+// Pick is Match without the reason where no target matches.
+func (k *Compiled) Pick(c *target.Cluster) target.Verdict { return k.matcher.Pick(c) }
+
+// Inputs is the digest of everything that decides what the Bundle becomes on a
+// cluster, for a verdict of Match that says to deploy.
+func (k *Compiled) Inputs(v target.Verdict, p *Place) (string, error) {
+	m, err := k.mix(v)
+	if err != nil {
+		return "", err
+	}
+	if m.templated {
+		return digest([]byte(k.base(m) + p.facts)), nil
+	}
+	return m.inputs[p.kind()], nil
+}
+
+// KeepsTemplates reports whether templates of values are not rendered for a cluster that
+// gets the Bundle, since it has no label.
+func (k *Compiled) KeepsTemplates(v target.Verdict, p *Place) bool {
+	if p.labelled {
+		return false
+	}
+	m, err := k.mix(v)
+	return err == nil && m.templates
+}
+
+// base is the part of the inputs that no cluster has a say in.
+func (k *Compiled) base(m *mix) string {
+	text := revision + k.content + m.digest
+	if k.oci {
+		text += inRegistry
+	}
+	return text + k.pulled
+}
+
+// kind is 1 for a cluster with labels that values can ask for, else 0.
+func (p *Place) kind() int {
+	if p.labelled {
+		return 1
+	}
+	return 0
+}
+
+// Render works out what the Bundle becomes on a cluster. What it returns may be
+// shared: nobody may change it. An error, such as one in a template, concerns
+// this cluster alone and is permanent.
+func (k *Compiled) Render(v target.Verdict, p *Place) (Version, error) {
+	m, err := k.mix(v)
+	if err != nil {
+		return Version{}, err
+	}
+	if m.templated {
+		return k.render(m, p)
+	}
+	k.mu.Lock()
+	known := m.versions[p.kind()]
+	k.mu.Unlock()
+	if known != nil {
+		return *known, nil
+	}
+	out, err := k.renderMix(m, p)
+	if err == nil {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		m.versions[p.kind()] = &out
+	}
+	return out, err
+}
+
+// render is work for a mix with templates.
+func (k *Compiled) render(m *mix, p *Place) (Version, error) {
+	inputs := k.base(m) + p.facts
+	k.mu.Lock()
+	err := k.large[inputs]
+	k.mu.Unlock()
+	if err != nil {
+		return Version{}, err
+	}
+	out, err := k.renderMix(m, p)
+	if errors.Is(err, values.ErrLimit) && !errors.Is(err, values.ErrTime) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.large[inputs] = err
+	}
+	return out, err
+}
+
+func (k *Compiled) renderMix(m *mix, p *Place) (Version, error) {
+	full, err := values.Render(m.options, values.ClusterFacts{
+		Name: p.Name, Namespace: p.Cluster.Namespace, Labels: p.Labels,
+		Annotations: p.Annotations, TemplateValues: p.TemplateValues,
+	}, &k.templates)
+	if err != nil {
+		return Version{}, err
+	}
+	out := Version{}
+	if out.ID, err = options.DeploymentID(k.content, full); err != nil {
+		return Version{}, reconcile.TerminalError(ReasonOptions, err)
+	}
+	if out.Options, out.Values, err = options.SplitValues(full); err != nil {
+		return Version{}, reconcile.TerminalError(ReasonOptions, err)
+	}
+	out.Options.NamespaceLabels = union(out.Options.NamespaceLabels, m.labels)
+	out.Options.NamespaceAnnotations = union(out.Options.NamespaceAnnotations, m.notes)
+	whole := []any{out.ID, out.Options, k.spec.DependsOn}
+	if k.oci {
+		whole = append(whole, inRegistry)
+	}
+	if k.chart != nil {
+		whole = append(whole, byAgents, k.pulled)
+	}
+	raw, err := json.Marshal(whole)
+	if err != nil {
+		return Version{}, reconcile.TerminalError(ReasonOptions, err)
+	}
+	out.Outcome = digest(raw)
+	return out, nil
+}
+
+// mix merges options for a verdict, once for each set of targets.
+func (k *Compiled) mix(v target.Verdict) (*mix, error) {
+	var room [32]byte
+	key := strconv.AppendInt(room[:0], int64(v.Target), 10)
+	for _, c := range v.Customizations {
+		key = strconv.AppendInt(append(key, ' '), int64(c), 10)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if m := k.merged[string(key)]; m != nil {
+		return m, nil
+	}
+	m := &mix{}
+	custom := fleet.BundleDeploymentOptions{}
+	for i, t := range k.entries(v) {
+		m.labels, m.notes = union(m.labels, t.NamespaceLabels), union(m.notes, t.NamespaceAnnotations)
+		if i == 0 {
+			custom = t.BundleDeploymentOptions
+			continue
+		}
+		custom = options.Merge(custom, t.BundleDeploymentOptions)
+	}
+	m.options = options.Merge(k.spec.BundleDeploymentOptions, custom)
+	raw, err := json.Marshal([]any{m.options, m.labels, m.notes, k.spec.DependsOn})
+	if err != nil {
+		return nil, reconcile.TerminalError(ReasonOptions, err)
+	}
+	text := string(raw)
+	m.digest = digest(raw)
+	m.templated = strings.Contains(text, "${") || strings.Contains(text, labelReference) ||
+		strings.Contains(text, `"templateValues"`)
+	m.templates = m.templated && values.Templated(m.options.Helm)
+	m.inputs = [2]string{digest([]byte(k.base(m))), digest([]byte(k.base(m) + "labelled"))}
+	k.merged[string(key)] = m
+	return m, nil
+}
+
+// entries are the entries of spec.targets whose options count, in order. The
+// first customization takes the place of the target where only one counts.
+func (k *Compiled) entries(v target.Verdict) []*fleet.BundleTarget {
+	var out []*fleet.BundleTarget
+	all := k.spec.TargetCustomizationMode == fleet.TargetCustomizationAllMatches
+	if v.Target < len(k.spec.Targets) && (all || len(v.Customizations) == 0) {
+		out = append(out, &k.spec.Targets[v.Target])
+	}
+	for _, i := range v.Customizations {
+		out = append(out, &k.spec.Targets[i])
+	}
+	return out
+}
+
+func union(a, b map[string]string) map[string]string {
+	if len(b) == 0 {
+		return a
+	}
+	out := make(map[string]string, len(a)+len(b))
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
+func digest(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])[:digestLen]
+}
+
+// Same tells whether deployments cannot tell two places apart. Both are
+// sealed.
+func (p *Place) Same(q *Place) bool {
+	return p.facts == q.facts && p.Namespace == q.Namespace && p.Paused == q.Paused &&
+		slices.EqualFunc(p.Groups, q.Groups, func(a, b target.Group) bool {
+			return a.Name == b.Name && maps.Equal(a.Labels, b.Labels)
+		})
+}

@@ -1,0 +1,233 @@
+package gitrepo
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+	"github.com/fleetworkspace/fleet/pkg/plan/condition"
+	"github.com/fleetworkspace/fleet/pkg/plan/reading"
+	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
+	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
+)
+
+// Words of status.gitJobStatus.
+const (
+	JobInProgress = "InProgress"
+	JobCurrent    = "Current"
+	JobFailed     = "Failed"
+)
+
+// trouble is what keeps a GitRepo from being read, or wholly read.
+type trouble struct {
+	reason, message string
+	passing         bool // it may pass by itself
+	reading         bool // it is about reading, not about what comes before
+}
+
+// Status is what the status of a GitRepo says: commits, generations, what the last
+// reading has written, gitJobStatus, and the conditions Accepted, GitPolling, Stalled and
+// Reconciling. All else in it is as it was, but that Ready is lowered together
+// with a commit that changed something. Times move only with what they belong
+// to, so that the same facts give the same status.
+func Status(f Facts, now time.Time) fleet.GitRepoStatus {
+	s := *f.Repo.Status.DeepCopy()
+	w := writer{list: &s.Conditions, generation: f.Repo.Generation, now: now}
+	w.set(fleet.ConditionAccepted, accepted(f))
+	if f.Head != nil {
+		before := condition.IsTrue(s.Conditions, fleet.ConditionGitPolling)
+		if f.Head.Err == nil && (s.PollingCommit != f.Head.Commit || !before) || f.Head.Err != nil && before {
+			s.LastPollingTime = metav1.Time{Time: now}
+		}
+		if f.Head.Err == nil {
+			s.PollingCommit = f.Head.Commit
+		}
+		w.set(fleet.ConditionGitPolling, verdict(f.Head.Err))
+	}
+	if r := f.Read; r.Known && r.Err == nil {
+		// A manager that was killed between the Bundles and the status has written what
+		// this reading finds unchanged.
+		changed := r.Changed || !r.Follows && condition.IsTrue(s.Conditions, fleet.ConditionReady)
+		if !r.IsOf(s) && changed {
+			// Ready is the engine's word, and what it said was about what was
+			// read before: nobody may take it for this commit.
+			w.set(fleet.ConditionReady, no(fleet.ReasonProgressing, fmt.Sprintf("commit %.7s is being rolled out", r.Commit)))
+		}
+		s.Commit, s.ObservedGeneration, s.UpdateGeneration = r.Commit, r.Generation, r.Force
+		s.Reading = reading.Next(s.Reading, fleet.Reading{
+			Commit: r.Commit, Generation: r.Generation, Complete: r.Message == "" && !r.Retry, Paths: r.Paths,
+		}, r.Commits, r.Gone)
+	}
+	t := find(f)
+	if !f.Read.Known && s.GitJobStatus == JobFailed && (t == nil || t.passing) {
+		return s // how the last reading ended still holds; it is about to be tried again
+	}
+	s.GitJobStatus = job(s, f, t)
+	w.progress(t, withBudget(f.Repo, f.Read.Warning))
+	return s
+}
+
+// withBudget puts before a warning that the deletion budget of a GitRepo cannot be read.
+func withBudget(repo *fleet.GitRepo, odd Notice) Notice {
+	_, err := withdrawal.FirstBudget(withdrawal.BundleBudget, repo.Annotations[fleet.AnnotationDeletionBudget])
+	if err == nil {
+		return odd
+	}
+	text := fmt.Sprintf("%v; it is not used: that of the namespace counts, and where it has none, %s", err, withdrawal.DefaultBudgets())
+	if odd.Message != "" {
+		text += "; " + odd.Message
+	}
+	return Notice{Warning: true, Reason: withdrawal.ReasonInvalidBudget, Message: text}
+}
+
+// accepted is about the spec alone.
+func accepted(f Facts) fleet.Condition {
+	switch {
+	case f.Refused != nil:
+		return verdict(f.Refused)
+	case f.Closed != "":
+		return no(fleet.ReasonRestricted, f.Closed)
+	case f.Missing != "":
+		return no(fleet.ReasonNotImplemented, f.Missing)
+	}
+	return yes()
+}
+
+// find is the first trouble: what a person must change goes before what may
+// pass.
+func find(f Facts) *trouble {
+	of := func(err error, reading bool) *trouble {
+		// A local fault is tried again, and a person has to end it nevertheless.
+		return &trouble{reconcile.ReasonOf(err), err.Error(), !reconcile.IsTerminal(err) && reconcile.ReasonOf(err) != reconcile.ReasonLocal, reading}
+	}
+	head := error(nil)
+	if f.Head != nil {
+		head = f.Head.Err
+	}
+	switch {
+	case f.Refused != nil:
+		return of(f.Refused, false)
+	case f.Closed != "":
+		return &trouble{fleet.ReasonRestricted, f.Closed, false, false}
+	case reconcile.IsTerminal(head):
+		return of(head, false)
+	case reconcile.IsTerminal(f.Read.Err):
+		return of(f.Read.Err, true)
+	case f.Read.Known && f.Read.Err == nil && f.Read.Message != "":
+		return &trouble{f.Read.Reason, f.Read.Message, f.Read.Passing, true}
+	case head != nil:
+		return of(head, false)
+	case f.Read.Err != nil:
+		return of(f.Read.Err, true)
+	case f.Reading:
+		return &trouble{fleet.ReasonProgressing, fmt.Sprintf("commit %.7s is being read", f.Head.Commit), true, true}
+	case f.Suspended != "" && f.Repo.DeletionTimestamp != nil:
+		return &trouble{fleet.ReasonSuspended, f.Suspended, true, false}
+	case f.Suspended != "" && f.Head != nil && changesIn(f, f.Repo.Status) != "":
+		return &trouble{fleet.ReasonSuspended, f.Suspended, true, false}
+	}
+	return nil
+}
+
+// job is the word for how reading goes. What comes before reading changes it
+// only as long as nothing was ever read.
+func job(s fleet.GitRepoStatus, f Facts, t *trouble) string {
+	switch {
+	case t == nil && (f.Read.Known || s.GitJobStatus == JobCurrent):
+		return JobCurrent
+	case t == nil:
+		return JobInProgress
+	case !t.reading && s.Commit != "" && s.GitJobStatus != "":
+		return s.GitJobStatus
+	case t.passing:
+		return JobInProgress
+	}
+	return JobFailed
+}
+
+// writer sets conditions of one generation.
+type writer struct {
+	list       *[]fleet.Condition
+	generation int64
+	now        time.Time
+}
+
+func (w writer) set(kind string, c fleet.Condition) {
+	c.Type, c.ObservedGeneration, c.Message = kind, w.generation, condition.Message(c.Message)
+	*w.list = condition.Set(*w.list, c, w.now)
+}
+
+// progress sets Stalled and Reconciling, of which at most one is True. Where
+// there is no trouble, Stalled shows the warnings.
+func (w writer) progress(t *trouble, odd Notice) {
+	stalled, reconciling := no("", ""), no("", "")
+	switch {
+	case t == nil && odd.Message != "":
+		stalled = no(odd.Reason, odd.Message)
+	case t == nil:
+	case t.passing:
+		reconciling = fleet.Condition{Status: corev1.ConditionTrue, Reason: t.reason, Message: t.message}
+		stalled.Reason = fleet.ReasonProgressing
+	default:
+		stalled = fleet.Condition{Status: corev1.ConditionTrue, Reason: t.reason, Message: t.message}
+		reconciling.Reason = t.reason
+	}
+	w.set(fleet.ConditionStalled, stalled)
+	w.set(fleet.ConditionReconciling, reconciling)
+}
+
+func yes() fleet.Condition {
+	return fleet.Condition{Status: corev1.ConditionTrue}
+}
+
+func no(reason, message string) fleet.Condition {
+	return fleet.Condition{Status: corev1.ConditionFalse, Reason: reason, Message: message}
+}
+
+func verdict(err error) fleet.Condition {
+	if err == nil {
+		return yes()
+	}
+	return no(reconcile.ReasonOf(err), err.Error())
+}
+
+// Notice is something to tell about a GitRepo, once.
+type Notice struct {
+	Warning bool
+	Reason  string
+	Message string
+}
+
+// Changes lists what people are told when a status changes: each trouble when
+// it begins or becomes another, in the words of its condition.
+func Changes(old, changed fleet.GitRepoStatus) []Notice {
+	var list []Notice
+	for _, kind := range []string{fleet.ConditionAccepted, fleet.ConditionGitPolling, fleet.ConditionStalled} {
+		bad := corev1.ConditionFalse
+		if kind == fleet.ConditionStalled {
+			bad = corev1.ConditionTrue
+		}
+		before, after := condition.Find(old.Conditions, kind), condition.Find(changed.Conditions, kind)
+		if after != nil && kind == fleet.ConditionStalled && after.Reason == withdrawal.ReasonInvalidBudget {
+			bad = after.Status // a warning that no reading tells
+		}
+		if after == nil || after.Status != bad {
+			continue
+		}
+		if before != nil && before.Status == bad && before.Reason == after.Reason && before.Message == after.Message {
+			continue
+		}
+		n := Notice{Warning: true, Reason: after.Reason, Message: after.Message}
+		if kind == fleet.ConditionGitPolling {
+			n.Reason = fleet.EventFailedToCheckCommit
+		}
+		same := func(other Notice) bool { return other.Message == n.Message }
+		if len(list) == 0 || !same(list[len(list)-1]) {
+			list = append(list, n)
+		}
+	}
+	return list
+}

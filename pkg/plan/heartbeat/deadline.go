@@ -1,0 +1,85 @@
+package heartbeat
+
+import (
+	"time"
+
+	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
+)
+
+// reference is how often the reference's agents check in, whatever this manager
+// tells them.
+const reference = 15 * time.Minute
+
+// VisitLimit is for how long an agent with a schedule tries to begin a visit, and
+// at most how long it stays.
+const VisitLimit = 5 * time.Minute
+
+// A CheckInPolicy is what is known of how an agent checks in.
+type CheckInPolicy struct {
+	// Ordered is how often the manager has told it to; 0: it was not told.
+	Ordered time.Duration
+	// Announced is how long after its last check-in it means to come next, in its own
+	// words and by its own clock alone; 0: it does not say.
+	Announced time.Duration
+	// Scheduled tells that it comes at the times of a schedule.
+	Scheduled bool
+	// Protocol that it speaks; 0: the reference's agent.
+	Protocol int
+}
+
+// PolicyOf reads from a Cluster how its agent checks in. protocol is that of the
+// agent.
+func PolicyOf(c *fleet.Cluster, protocol int) CheckInPolicy {
+	h := CheckInPolicy{Protocol: protocol, Scheduled: Polls(c)}
+	if reported, err := ParseInterval(c.Annotations[fleet.AnnotationCheckInInterval]); err == nil {
+		h.Ordered = reported
+	}
+	if a := &c.Status.Agent; a.NextCheckIn != nil && !a.LastSeen.IsZero() {
+		h.Announced = a.NextCheckIn.Sub(a.LastSeen.Time)
+		h.Scheduled = h.Scheduled || h.Announced > Longest // its own configuration may say so
+	}
+	return h
+}
+
+// Polls tells whether the agent of a Cluster is meant to come at the times of a
+// schedule only.
+func Polls(c *fleet.Cluster) bool { return c.Spec.CheckIn != nil && c.Spec.CheckIn.Mode == ModePoll }
+
+// Deadline is for how long after its last sign of life an agent is not missed.
+// usual counts for an agent that was told nothing.
+//
+// That is three check-ins. An agent that has said that it comes later, because of
+// a schedule or an interval of its own, has until then and two check-ins more; with
+// a schedule at least as long as it may try to begin its visit. The reference's agents
+// are not told how often, and do not say.
+func (h CheckInPolicy) Deadline(usual time.Duration) time.Duration {
+	period := usual
+	if h.Ordered > 0 {
+		period = h.Ordered
+	}
+	if h.Protocol == 0 {
+		period = max(period, reference)
+	}
+	grace := (Missed - 1) * period
+	if h.Scheduled {
+		grace = max(grace, VisitLimit+time.Minute)
+	}
+	if h.Announced <= 0 {
+		return Missed * period
+	}
+	return max(Missed*period, h.Announced+grace)
+}
+
+// Absent says of an agent that was missed what it did not do.
+func (h CheckInPolicy) Absent(usual time.Duration) string {
+	if h.Deadline(usual) > h.with(0).Deadline(usual) {
+		return "the agent did not come when it had said it would"
+	}
+	return "the agent missed 3 check-ins"
+}
+
+// with is a habit with other words of the agent.
+func (h CheckInPolicy) with(said time.Duration) CheckInPolicy {
+	h.Announced = said
+	return h
+}

@@ -1,0 +1,137 @@
+package install
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// A Reach is how whoever runs a command reaches the manager's API server, and
+// what they said that agents shall use instead.
+type Reach struct {
+	URL      string // of the kubeconfig
+	CA       []byte // PEM of the kubeconfig; nil: it has none
+	Insecure bool   // the kubeconfig skips the check of certificates
+
+	ServerURL string // --server-url; empty: URL
+	CAFile    []byte // content of --ca-file; nil: none was named
+	NoCA      bool   // --no-ca
+}
+
+// An Upstream is where agents find the manager's API server.
+type Upstream struct {
+	URL string
+	CA  []byte // PEM; nil: the system's authorities
+}
+
+// Upstream decides what agents are told. Addresses that lead back to the
+// machine they are used on are refused, unless they were asked for; so is a
+// kubeconfig that trusts anybody, because an agent never does.
+func (r Reach) Upstream() (Upstream, error) {
+	address, err := r.address()
+	if err != nil {
+		return Upstream{}, err
+	}
+	out := Upstream{URL: address, CA: r.CA}
+	switch {
+	case r.NoCA && r.CAFile != nil:
+		return Upstream{}, errors.New("--no-ca goes without --ca-file")
+	case r.NoCA:
+		out.CA = nil
+	case r.CAFile != nil:
+		if err := checkAuthorities(r.CAFile); err != nil {
+			return Upstream{}, fmt.Errorf("--ca-file: %w", err)
+		}
+		out.CA = r.CAFile
+	case r.Insecure:
+		return Upstream{}, errors.New("the kubeconfig skips the check of the server's certificate, which an agent never does: " +
+			"name its certificate authority with --ca-file FILE, or use --no-ca if every system trusts it")
+	}
+	return out, nil
+}
+
+func (r Reach) address() (string, error) {
+	if r.ServerURL != "" {
+		if _, err := parseURL(r.ServerURL); err != nil {
+			return "", fmt.Errorf("--server-url %q: %w", r.ServerURL, err)
+		}
+		return strings.TrimSuffix(r.ServerURL, "/"), nil
+	}
+	u, err := parseURL(r.URL)
+	if err != nil {
+		return "", fmt.Errorf("address %q of the kubeconfig: %w; say with --server-url where agents find the API server", r.URL, err)
+	}
+	if loopback(u.Hostname()) {
+		return "", fmt.Errorf("address %s of the kubeconfig leads nowhere from another machine: "+
+			"say with --server-url where agents find the API server", r.URL)
+	}
+	return strings.TrimSuffix(r.URL, "/"), nil
+}
+
+func parseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, errors.New("not a URL")
+	case u.Scheme != "https":
+		return nil, errors.New("want https://HOST[:PORT]")
+	case u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("want https://HOST[:PORT] and nothing else")
+	}
+	return u, nil
+}
+
+// loopback tells whether a host is the machine itself for whoever uses it.
+func loopback(host string) bool {
+	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(name)
+	return err == nil && (ip.Unmap().IsLoopback() || ip.IsUnspecified())
+}
+
+// rancherProxy is how the path of a cluster begins behind Rancher.
+const rancherProxy = "/k8s/clusters/"
+
+// Doubt is a warning about an address that looks right and often is not; empty
+// where there is none.
+func (u Upstream) Doubt() string {
+	parsed, err := url.Parse(u.URL)
+	switch {
+	case err != nil:
+		return ""
+	case strings.HasPrefix(parsed.Path, rancherProxy):
+		return u.URL + " is Rancher's proxy, which by default takes no registration tokens: name the API server itself with --server-url"
+	case strings.HasSuffix(parsed.Hostname(), ".svc") || strings.HasSuffix(parsed.Hostname(), ".cluster.local"):
+		return u.URL + " is known inside that cluster only: name an address from outside with --server-url"
+	}
+	return ""
+}
+
+// checkAuthorities refuses what holds no certificate.
+func checkAuthorities(data []byte) error {
+	found := false
+	for rest := data; ; {
+		block, after := pem.Decode(rest)
+		if block == nil {
+			break
+		}
+		rest = after
+		if block.Type != "CERTIFICATE" {
+			return fmt.Errorf("it holds a %s: want certificates in PEM and nothing else", strings.ToLower(block.Type))
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return errors.New("a certificate in it cannot be read")
+		}
+		found = true
+	}
+	if !found {
+		return errors.New("it holds no certificate in PEM")
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+// Package fault sorts errors by what helps against them. A Permanent fault
+// stays until somebody changes something; a Wait passes at a known time; every
+// other error may pass by itself and is worth another try.
+package reconcile
+
+import (
+	"errors"
+	"slices"
+	"time"
+)
+
+// A Terminal fault stays until the spec or the repository changes. The loop
+// reports it on the object and waits for that change.
+type Terminal struct {
+	Reason string // CamelCase; becomes the reason of a condition
+	Err    error
+}
+
+func (p *Terminal) Error() string  { return p.Err.Error() }
+func (p *Terminal) Unwrap() error  { return p.Err }
+func (p *Terminal) reason() string { return p.Reason }
+
+// A RequeueAfter is over at a known time; until then another try is of no use.
+type RequeueAfter struct {
+	Reason string        // CamelCase; becomes the reason of a condition
+	After  time.Duration // when to look again; 0 means only when woken up
+	Err    error
+}
+
+func (w *RequeueAfter) Error() string  { return w.Err.Error() }
+func (w *RequeueAfter) Unwrap() error  { return w.Err }
+func (w *RequeueAfter) reason() string { return w.Reason }
+
+// TerminalError makes err a Permanent fault. No error stays no error.
+func TerminalError(reason string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Terminal{Reason: reason, Err: err}
+}
+
+// RequeueError makes err a Wait. No error stays no error.
+func RequeueError(reason string, after time.Duration, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &RequeueAfter{Reason: reason, After: after, Err: err}
+}
+
+// ReasonOf returns the reason of the outermost fault in err, and "Error" if
+// there is none.
+func ReasonOf(err error) string {
+	var f interface {
+		error
+		reason() string
+	}
+	if errors.As(err, &f) {
+		return f.reason()
+	}
+	return "Error"
+}
+
+// IsTerminal tells whether err waits for somebody's change. Of several faults
+// around each other the outermost counts; of several that are joined, any.
+func IsTerminal(err error) bool {
+	return outermost(err, func(f error) bool { _, ok := f.(*Terminal); return ok }) //nolint:errorlint // one link at a time
+}
+
+// IsRequeue tells whether err only waits for something that is expected to come,
+// by the same rule.
+func IsRequeue(err error) bool {
+	return outermost(err, func(f error) bool { _, ok := f.(*RequeueAfter); return ok }) //nolint:errorlint // one link at a time
+}
+
+// outermost tells whether the outermost fault in err is of a kind.
+func outermost(err error, is func(fault error) bool) bool {
+	switch e := err.(type) { //nolint:errorlint // one link at a time
+	case *Terminal, *RequeueAfter:
+		return is(err)
+	case interface{ Unwrap() error }:
+		return outermost(e.Unwrap(), is)
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), func(one error) bool { return outermost(one, is) })
+	}
+	return false
+}

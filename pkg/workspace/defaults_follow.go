@@ -1,0 +1,231 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	management "github.com/fleetworkspace/fleet/pkg/apis/management.cattle.io/v3"
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	"github.com/fleetworkspace/fleet/pkg/plan/registration"
+	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
+)
+
+// kindSettings is the CustomResourceDefinition of Rancher's settings.
+const kindSettings = "settings.management.cattle.io"
+
+// quiet is how long Rancher's settings must stay as they are before they count: an
+// address and its certificates come one after the other.
+const quiet = 5 * time.Second
+
+// A Follower completes the settings of the chart by Rancher's.
+type Follower struct {
+	Client *kube.Client
+	Log    *logrus.Entry
+	Quiet  time.Duration // 5 s where 0
+}
+
+// errChanged says that the settings have changed.
+var errChanged = errors.New("settings have changed")
+
+// Follow calls run with the settings of the chart, completed by Rancher's where the
+// chart has left something open, and calls it again, after it has ended, whenever
+// they have changed. Where the chart says everything nothing is watched. run has to
+// return when its context ends. Follow returns when ctx ends, or with the error of
+// run.
+func (f Follower) Follow(ctx context.Context, chart registration.Settings, run func(context.Context, registration.Settings) error) error {
+	if !plan.Open(chart) {
+		return run(ctx, chart)
+	}
+	if f.Quiet == 0 {
+		f.Quiet = quiet
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	reported := newReported(f.Client.Loop("rancher-settings"), f.Log)
+	return kube.Run(ctx, nil, reported.crd, kube.RunnerFunc(reported.follow), kube.RunnerFunc(func(ctx context.Context) error {
+		defer stop()
+		if !reported.first(ctx) {
+			return nil
+		}
+		for {
+			settings := reported.get().Fill(chart)
+			err := f.until(ctx, reported, func() bool { return reflect.DeepEqual(reported.get().Fill(chart), settings) }, func(ctx context.Context) error {
+				return run(ctx, settings)
+			})
+			if !errors.Is(err, errChanged) || ctx.Err() != nil {
+				return err
+			}
+			f.Log.WithField("reason", "Rancher's settings have changed").Info("agents are told anew")
+		}
+	}))
+}
+
+// until runs something until ctx ends, it fails, or Rancher's settings have been
+// others for a while than those that it was given.
+func (f Follower) until(ctx context.Context, reported *reported, same func() bool, run func(context.Context) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		for same() || !reported.settled(ctx, f.Quiet) || same() {
+			if ctx.Err() != nil || !received(ctx, reported.fresh) {
+				return
+			}
+		}
+		stop(errChanged)
+	})
+	err := run(ctx)
+	if err == nil && errors.Is(context.Cause(ctx), errChanged) {
+		err = errChanged
+	}
+	stop(nil)
+	watcher.Wait()
+	return err
+}
+
+// reported is what Rancher's settings say, as far as they are known.
+type reported struct {
+	client *kube.Client
+	log    *logrus.Entry
+	crd    *metaCache
+	change chan struct{} // the CustomResourceDefinition has changed
+	fresh  chan struct{} // what is said has changed
+
+	mu    sync.Mutex
+	known bool
+	said  plan.Reported
+}
+
+func newReported(c *kube.Client, log *logrus.Entry) *reported {
+	t := &reported{client: c, log: log, change: make(chan struct{}, 1), fresh: make(chan struct{}, 1)}
+	t.crd = kube.NewMetaCache(c, apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), kube.Watch{Fields: "metadata.name=" + kindSettings}, func(m *meta) {
+		m.Labels, m.Annotations, m.OwnerReferences = nil, nil, nil
+	})
+	t.crd.OnChange(func(_, _ *meta) { signal(t.change) })
+	return t
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// follow watches the settings while their kind is there.
+func (t *reported) follow(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if _, ok := t.crd.Get(kube.Key{Name: kindSettings}); !ok {
+			t.set(plan.Reported{})
+			if !received(ctx, t.change) {
+				return nil
+			}
+			continue
+		}
+		if err := t.watch(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watch watches the settings until ctx ends or their kind goes.
+func (t *reported) watch(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	settings := kube.NewCache[*management.Setting](t.client, kube.Watch{}, nil)
+	look := func() {
+		t.set(plan.ReportedBy(func(name string) string {
+			if s, ok := settings.Get(kube.Key{Name: name}); ok {
+				return s.Effective()
+			}
+			return ""
+		}))
+	}
+	settings.OnChange(func(_, _ *management.Setting) {
+		if settings.HasSynced() {
+			look()
+		}
+	})
+	said := ""
+	settings.OnError(func(err error) { // tried again by the cache, with a growing delay
+		if kube.IsForbidden(err) && err.Error() != said {
+			said = err.Error()
+			t.log.WithError(err).Warn("Rancher's settings cannot be read: what is known of them counts, and without any no agent is told anything")
+		}
+	})
+	return kube.Run(ctx, nil, settings, kube.RunnerFunc(func(ctx context.Context) error {
+		look()
+		for {
+			if _, ok := t.crd.Get(kube.Key{Name: kindSettings}); !ok {
+				stop()
+				return nil
+			}
+			if !received(ctx, t.change) {
+				return nil
+			}
+		}
+	}))
+}
+
+func (t *reported) set(said plan.Reported) {
+	t.mu.Lock()
+	changed := !t.known || t.said != said
+	t.known, t.said = true, said
+	t.mu.Unlock()
+	if changed {
+		signal(t.fresh)
+	}
+}
+
+func (t *reported) get() plan.Reported {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.said
+}
+
+// first waits until it is known what is said; false when ctx has ended.
+func (t *reported) first(ctx context.Context) bool {
+	for {
+		t.mu.Lock()
+		known := t.known
+		t.mu.Unlock()
+		if known {
+			return true
+		}
+		if !received(ctx, t.fresh) {
+			return false
+		}
+	}
+}
+
+// settled waits until what is said has stayed the same for a while; false when ctx
+// has ended.
+func (t *reported) settled(ctx context.Context, quiet time.Duration) bool {
+	for said := t.get(); ; {
+		if kube.Sleep(ctx, quiet) != nil {
+			return false
+		}
+		now := t.get()
+		if now == said {
+			return true
+		}
+		said = now
+	}
+}
+
+// received waits for a signal; false when ctx has ended.
+func received(ctx context.Context, c chan struct{}) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-c:
+		return true
+	}
+}

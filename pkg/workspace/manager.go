@@ -1,0 +1,216 @@
+// Package workspace ties Fleet to Rancher where Rancher, or at least its kinds,
+// are in the manager's cluster: clusters of Rancher become Fleet's, FleetWorkspaces
+// get their namespaces, and a workspace that holds clusters is not deleted by
+// mistake.
+//
+// While Rancher itself does that, the house only looks. Without Rancher's kinds it
+// sleeps, and wakes up when they come. Its decisions are in pkg/plan/workspace; of
+// Rancher's own objects it changes single fields, by patches.
+package workspace
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetworkspace/fleet/pkg/kube"
+	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
+)
+
+// LeaseName is the lease that the house works under.
+const LeaseName = "fleet-workspace-lock"
+
+// process is the name of the house in events.
+const process = "workspace"
+
+// Config is all that the house can be told.
+type Config struct {
+	Mode plan.Mode
+	Now  func() time.Time                           // the clock; time.Now where nil
+	Look time.Duration                              // how often it looks whether Rancher lives; 15 s where 0
+	Fail func(loop string, key kube.Key, err error) // is told of every failed turn
+}
+
+// A Manager is the loops of this package. Make it with New, and Run it.
+type Manager struct {
+	cfg    Config
+	client *kube.Client
+	log    *logrus.Entry
+	crds   *metaCache
+	change chan struct{} // the CustomResourceDefinitions have changed
+	events *kube.Recorder
+}
+
+type (
+	meta      = metav1.PartialObjectMetadata
+	metaCache = kube.Cache[*meta]
+)
+
+// kinds are the CustomResourceDefinitions that the house cannot work without.
+var kinds = []string{
+	"clusters.management.cattle.io", "settings.management.cattle.io", "features.management.cattle.io", "clusters.provisioning.cattle.io",
+}
+
+// kindWorkspace is the kind of workspaces, which Rancher installs only with its feature
+// fleet. Without it clusters are mapped all the same, into namespaces that are there.
+const kindWorkspace = "fleetworkspaces.management.cattle.io"
+
+// optional are those that it works with where they are there.
+var optional = []string{kindWorkspace, kindClusterAPI, kindGlobalRole, kindGlobalGrant}
+
+// New builds the house; it sends no request before it runs.
+func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Look == 0 {
+		cfg.Look = 15 * time.Second
+	}
+	h := &Manager{cfg: cfg, client: c, log: log, change: make(chan struct{}, 1), events: kube.NewRecorder(c, process)}
+	h.crds = kube.NewMetaCache(c.Loop(process), apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"), kube.Watch{}, func(m *meta) {
+		m.Labels, m.Annotations, m.OwnerReferences = nil, nil, nil
+	})
+	h.crds.OnChange(func(_, _ *meta) { signal(h.change) })
+	return h
+}
+
+// Runnables are what kube.Run runs.
+func (h *Manager) Runnables() []kube.Runner { return []kube.Runner{h.crds, h.events, h} }
+
+// Run works whenever Rancher's kinds are there, until ctx ends.
+func (h *Manager) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		seen := h.served()
+		if seen == nil {
+			if !received(ctx, h.change) {
+				return nil
+			}
+			continue
+		}
+		if err := h.work(ctx, seen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// served are the kinds that are there, by the names of their definitions; nil where
+// one is missing without which there is nothing to do.
+func (h *Manager) served() map[string]bool {
+	out := map[string]bool{}
+	for _, name := range kinds {
+		if _, ok := h.crds.Get(kube.Key{Name: name}); !ok {
+			return nil
+		}
+		out[name] = true
+	}
+	for _, name := range optional {
+		if _, ok := h.crds.Get(kube.Key{Name: name}); ok {
+			out[name] = true
+		}
+	}
+	return out
+}
+
+// work runs the loops until ctx ends, or a kind comes or is taken away.
+func (h *Manager) work(ctx context.Context, seen map[string]bool) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		for maps.Equal(seen, h.served()) {
+			if !received(ctx, h.change) {
+				return
+			}
+		}
+		h.log.Info("Rancher's kinds have changed")
+		stop()
+	})
+	defer watcher.Wait()
+	defer stop()
+	s, err := h.open(ctx, seen)
+	if err != nil {
+		h.log.WithError(err).Warn("Rancher's kinds cannot be read yet")
+		_ = kube.Sleep(ctx, lookAgain) // it ends early with the house
+		return nil
+	}
+	h.log.Info("Rancher's kinds are there")
+	return kube.Run(ctx, h.cfg.Fail, s.parts()...)
+}
+
+// A stage is what runs while Rancher's kinds are there.
+type stage struct {
+	*Manager
+	view     *caches
+	kinds    map[string]bool // that are there, by the names of their definitions
+	capi     *metaCache      // clusters of the Cluster API; nil where it is not there
+	presence *presence
+	part     atomic.Value // plan.Part
+	gives    atomic.Bool  // Rancher itself gives rights by GlobalRoles
+	clusters *clusterLoop
+	assign   *assignLoop
+	spaces   *spaceLoop // nil without the kind of workspaces
+	moves    *moveLoop
+	give     *give // nil where Rancher always maps
+}
+
+// open builds the loops for the kinds that are there. They do nothing before it is
+// known what their part is.
+func (h *Manager) open(ctx context.Context, seen map[string]bool) (*stage, error) {
+	s := &stage{Manager: h, view: newCaches(h.client.Loop(process)), kinds: seen}
+	s.part.Store(plan.Sleep)
+	if seen[kindClusterAPI] {
+		var err error
+		if s.capi, err = s.machines(ctx, h.client.Loop(process)); err != nil {
+			return nil, err
+		}
+	}
+	s.clusters = newClusterLoop(s, h.client.Loop("rancher-clusters"))
+	s.assign = newAssignLoop(s, h.client.Loop("rancher-assign"))
+	if seen[kindWorkspace] {
+		s.spaces = newSpaceLoop(s, h.client.Loop("workspaces"))
+	}
+	s.moves = newMoveLoop(s, h.client.Loop("rancher-moves"))
+	if h.cfg.Mode != plan.WithRancher { // it gives nothing then, and may not look at roles
+		s.give = newGive(s)
+	}
+	s.presence = newPresence(s)
+	return s, nil
+}
+
+func (s *stage) parts() []kube.Runner {
+	parts := append(s.view.parts(), s.presence, s.clusters.loop, s.assign.loop, s.moves.loop)
+	if s.spaces != nil {
+		parts = append(parts, s.view.workspaces, s.spaces.loop)
+	}
+	parts = append(parts, s.give.parts()...)
+	if s.capi != nil {
+		parts = append(parts, kube.RunnerFunc(s.capi.Run)) // not waited for
+	}
+	return parts
+}
+
+// maps tells whether it is we who map.
+func (s *stage) maps() bool { return s.part.Load() == plan.Map }
+
+// wake lets every loop look at everything.
+func (s *stage) wake() {
+	s.give.wake()
+	s.moves.wake()
+	s.spaces.wake()
+	for _, p := range s.view.provisioning.List("") {
+		s.clusters.loop.Add(kube.KeyOf(p))
+	}
+	for _, m := range s.view.management.List("") {
+		s.assign.loop.Add(kube.KeyOf(m))
+	}
+	for _, c := range s.view.clusters.List("") {
+		s.clusters.ofMapped(c) // what it was mapped from may be gone
+	}
+}
