@@ -140,7 +140,7 @@ func defaults(t *testing.T, chart string) map[string]any {
 	return out
 }
 
-// same tells whether two defaults mean the same: what is not set is empty.
+// same reports whether two defaults mean the same: what is not set is empty.
 func same(a, b any) bool {
 	empty := func(v any) bool {
 		switch x := v.(type) {

@@ -281,7 +281,7 @@ func rights(rules []rbacv1.PolicyRule) []string {
 	return out
 }
 
-// covered tells whether a list of rights includes one.
+// covered reports whether a list of rights includes one.
 func covered(all []string, right string) bool {
 	verb, resource, _ := strings.Cut(right, " ")
 	_, group, _ := strings.Cut(resource, ".")

@@ -137,7 +137,7 @@ func TestManyWorkloads(t *testing.T) {
 	repo.DeployReady("many apps", 24)
 }
 
-// everyNode puts a label on the nodes of a cluster, until the story ends.
+// everyNode puts a label on the nodes of a cluster, until the test ends.
 func everyNode(w *harness.World, m *harness.Member, label string) {
 	for _, node := range harness.List[*corev1.Node](w, m, "", "") {
 		harness.Change(w, m, node, func(n *corev1.Node) { n.Labels[label] = "yes" })

@@ -13,7 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// watchFor is how long a story watches that something does not happen.
+// watchFor is how long a test watches that something does not happen.
 const watchFor = 2 * time.Second
 
 // An agent that was stopped for ten commits deploys the last one and none of

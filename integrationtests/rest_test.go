@@ -14,8 +14,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// TestAtRest tells what remains when all other stories of the fleet are told. The
-// fleet rests for minutes: the stories that have an API server of their own are
+// TestAtRest reports what remains when all other tests of the fleet are told. The
+// fleet rests for minutes: the tests that have an API server of their own are
 // told meanwhile.
 func TestAtRest(t *testing.T) {
 	t.Parallel()
@@ -142,7 +142,7 @@ func managerNeverDialsIn(t *testing.T) {
 
 const ownAgent = "system:serviceaccount:" + fleet.NamespaceSystem + ":fleet-agent"
 
-// component tells whether a user is a part of the cluster itself, or the
+// component reports whether a user is a part of the cluster itself, or the
 // administrator who sets up and looks.
 func component(user string) bool {
 	return strings.HasPrefix(user, "system:serviceaccount:kube-system:") || slices.Contains([]string{

@@ -128,7 +128,7 @@ helm:
 	search("refused")
 }
 
-// holds tells whether a text holds a secret, plain or in base64.
+// holds reports whether a text holds a secret, plain or in base64.
 func holds(text []byte, secret string) bool {
 	for shift := range 3 { // where it begins within three bytes decides how it looks
 		encoded := base64.StdEncoding.EncodeToString(append(make([]byte, shift), secret...))

@@ -35,13 +35,13 @@ type AgentStatus struct {
 
 // ManagerContact is how it stands with the manager.
 type ManagerContact struct {
-	// Registered tells whether the agent has a credential.
+	// Registered reports whether the agent has a credential.
 	Registered bool `json:"registered"`
 	// URL of the manager's API server.
 	URL string `json:"url,omitempty"`
-	// Reached tells whether it answered the last check-in.
+	// Reached reports whether it answered the last check-in.
 	Reached bool `json:"reached"`
-	// Refused tells that it answers, but not to this credential.
+	// Refused reports that it answers, but not to this credential.
 	Refused bool `json:"refused,omitempty"`
 	// Since is since when that is so.
 	Since *time.Time `json:"since,omitempty"`

@@ -1,5 +1,5 @@
 // The fleet-agent program: the downstream side of Fleet, and a command that
-// tells how it is doing.
+// reports how it is doing.
 package main
 
 import (

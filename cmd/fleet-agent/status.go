@@ -40,7 +40,7 @@ type statusOptions struct {
 	exitCode bool
 }
 
-// statusCommand tells how the agent and its deployments are, from their own
+// statusCommand reports how the agent and its deployments are, from their own
 // cluster alone: it works where the manager does not.
 func statusCommand(o *options) *cobra.Command {
 	var so statusOptions
@@ -107,7 +107,7 @@ func (so statusOptions) print(out io.Writer, o agent.Overview, now time.Time) er
 	return err
 }
 
-// well tells whether nothing is left to wish for.
+// well reports whether nothing is left to wish for.
 func well(o agent.Overview) bool {
 	for _, r := range o.Rows {
 		if r.State != fleet.Ready {

@@ -29,7 +29,7 @@ func (o *options) addScope(f *pflag.FlagSet, getenv func(string) string) {
 var forAll = []string{roleAgentManagement, roleCleanup, roleWorkspace}
 
 // completeScope checks what the process looks after, and leaves out of the roles
-// that nobody has asked for those that are others' work then. given tells that
+// that nobody has asked for those that are others' work then. given reports that
 // somebody has asked for roles.
 func (o *options) completeScope(given bool) error {
 	if err := o.scope.Validate(); err != nil {

@@ -106,7 +106,7 @@ func (h *helmAccess) access() (chart.Access, error) {
 	return a, nil
 }
 
-// unsent tells that credentials are given and no URL may have them.
+// unsent reports that credentials are given and no URL may have them.
 func (h *helmAccess) unsent() bool {
 	return h.urls == "" && (h.passwordFile != "" || h.keyFile != "" || h.byPathFile != "")
 }

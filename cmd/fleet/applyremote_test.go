@@ -41,7 +41,7 @@ func TestApplyRemoteChart(t *testing.T) {
 		args []string
 		code int
 		says string
-		sent bool // the password left the house
+		sent bool // the password left the program
 	}{
 		"Allowed":  {args: append(access, "--helm-repo-url-regex", `https://127\.0\.0\.1`), sent: true},
 		"ByPath":   {args: []string{"--helm-credentials-by-path-file", "by-path.yaml", "--helm-repo-url-regex", `https://127\.0\.0\.1`}, sent: true},

@@ -27,7 +27,7 @@ type FleetStatus struct {
 	At time.Time `json:"at"`
 	// Server is the address of the API server.
 	Server string `json:"server"`
-	// Suspended tells whether the brake is on.
+	// Suspended reports whether the brake is on.
 	Suspended bool `json:"suspended"`
 	// Brake says by whom and why.
 	Brake *view.Brake `json:"brake,omitempty"`
@@ -97,7 +97,7 @@ type WaitDeployment struct {
 // Suspension is what fleet suspend and fleet resume print.
 type Suspension struct {
 	Document
-	// Suspended tells what is so now.
+	// Suspended reports what is so now.
 	Suspended bool `json:"suspended"`
 	// Brake is the brake on everything; only with --all.
 	Brake *view.Brake `json:"brake,omitempty"`
@@ -111,7 +111,7 @@ type SuspendedObject struct {
 	Kind string `json:"kind"`
 	// Name is "<workspace>/<name>".
 	Name string `json:"name"`
-	// Changed tells whether it was otherwise before.
+	// Changed reports whether it was otherwise before.
 	Changed bool `json:"changed"`
 	// Pause is who holds it back, since when and why; left out where it is not paused.
 	Pause *view.Pause `json:"pause,omitempty"`
@@ -140,7 +140,7 @@ type HeldDeletion struct {
 	// deployments. Where it is very long the last line says how many more there
 	// are.
 	Removes []string `json:"removes,omitempty"`
-	// Approved tells that the list was approved now.
+	// Approved reports that the list was approved now.
 	Approved bool `json:"approved"`
 	// Kept is true where the list was kept now: nothing of it is removed.
 	Kept bool `json:"kept,omitempty"`
@@ -198,7 +198,7 @@ type TakeoverHelmOp struct {
 	Shard string `json:"shard,omitempty"`
 	// Verdict is not supported.
 	Verdict string `json:"verdict"`
-	// Autoscaler tells that it is one of Rancher's cluster autoscaler.
+	// Autoscaler reports that it is one of Rancher's cluster autoscaler.
 	Autoscaler bool `json:"autoscaler,omitempty"`
 	// Reason says why it is not supported.
 	Reason string `json:"reason"`
@@ -233,7 +233,7 @@ type TakeoverMove struct {
 	Document
 	// Shard is the id of the manager that objects were passed to, or given back by.
 	Shard string `json:"shard"`
-	// Back tells that they were given back.
+	// Back reports that they were given back.
 	Back bool `json:"back"`
 	// Objects are all that were selected, with what belongs to them.
 	Objects []MovedObject `json:"objects"`
@@ -245,7 +245,7 @@ type MovedObject struct {
 	Kind string `json:"kind"`
 	// Name is "<namespace>/<name>".
 	Name string `json:"name"`
-	// Changed tells that its label was written now.
+	// Changed reports that its label was written now.
 	Changed bool `json:"changed"`
 	// Error is why it was not passed on.
 	Error string `json:"error,omitempty"`
@@ -321,7 +321,7 @@ type Targeting struct {
 type TargetedCluster struct {
 	// Name is "<workspace>/<name>".
 	Name string `json:"name"`
-	// Deploy tells whether the bundle is meant for the cluster.
+	// Deploy reports whether the bundle is meant for the cluster.
 	Deploy bool `json:"deploy"`
 	// Reason says why.
 	Reason string `json:"reason"`
@@ -331,7 +331,7 @@ type TargetedCluster struct {
 	Customizations []string `json:"customizations,omitempty"`
 	// DeploymentID is the id that the deployment should have.
 	DeploymentID string `json:"deploymentID,omitempty"`
-	// Released tells whether the cluster may take that now.
+	// Released reports whether the cluster may take that now.
 	Released bool `json:"released,omitempty"`
 	// Rollout says why, or what it waits for.
 	Rollout string `json:"rollout,omitempty"`
@@ -348,9 +348,9 @@ type Deployed struct {
 	DeploymentID string `json:"deploymentID"`
 	// Release is "<namespace>/<name>" of the Helm release.
 	Release string `json:"release"`
-	// DryRun tells that nothing was written.
+	// DryRun reports that nothing was written.
 	DryRun bool `json:"dryRun,omitempty"`
-	// Changed tells whether anything was done.
+	// Changed reports whether anything was done.
 	Changed bool `json:"changed"`
 	// Revision is that of the release; left out with --dry-run.
 	Revision int `json:"revision,omitempty"`

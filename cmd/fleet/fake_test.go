@@ -130,7 +130,7 @@ func ofRancher(group string) bool {
 	return group == management.Group || group == provisioning.Group
 }
 
-// is tells whether an object is of a resource.
+// is reports whether an object is of a resource.
 func is(o *unstructured.Unstructured, r schema.GroupVersionResource) bool {
 	group := o.GroupVersionKind().Group
 	return resourceOf(o.GetKind()) == r.Resource && (group == r.Group || !ofRancher(group) && !ofRancher(r.Group))

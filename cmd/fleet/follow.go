@@ -59,7 +59,7 @@ type follower struct {
 	version string            // of the last list or event
 }
 
-// list tells what has changed since the last event, however long ago.
+// list reports what has changed since the last event, however long ago.
 func (f *follower) list(ctx context.Context) error {
 	items, version, err := listed(ctx, f.api, f.query)
 	if err != nil {

@@ -163,7 +163,7 @@ func (w *getWatch) document(e entry, gone bool) error {
 	return w.o.output.print(w.s.std, plain(e.object), true)
 }
 
-// changes tells whether the cells of a row differ from what was printed of its
+// changes reports whether the cells of a row differ from what was printed of its
 // object last, in more than times.
 func (w *getWatch) changes(e entry, cells []string) bool {
 	var text strings.Builder

@@ -43,7 +43,7 @@ func shapeOf(doc any) reflect.Type {
 	return t
 }
 
-// ownJSON tells whether a type has its own form in JSON.
+// ownJSON reports whether a type has its own form in JSON.
 func ownJSON(t reflect.Type) bool {
 	for _, how := range []reflect.Type{reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.TextMarshaler]()} {
 		if t.Implements(how) || reflect.PointerTo(t).Implements(how) {
@@ -82,10 +82,10 @@ func (p place) typed() place {
 	return p
 }
 
-// set tells whether something stands there.
+// set reports whether something stands there.
 func (p place) set() bool { return p.value != nil }
 
-// list tells whether a list stands or may stand there.
+// list reports whether a list stands or may stand there.
 func (p place) list() bool {
 	if _, is := p.value.([]any); is {
 		return true
@@ -93,7 +93,7 @@ func (p place) list() bool {
 	return p.shape != nil && (p.shape.Kind() == reflect.Slice || p.shape.Kind() == reflect.Array)
 }
 
-// open tells whether any field may stand there.
+// open reports whether any field may stand there.
 func (p place) open() bool {
 	p = p.typed()
 	if p.shape != nil {
@@ -103,7 +103,7 @@ func (p place) open() bool {
 	return object || p.value == nil
 }
 
-// field is the place of a field; known tells whether it is there or may be there.
+// field is the place of a field; known reports whether it is there or may be there.
 func (p place) field(name string) (next place, known bool) {
 	p = p.typed()
 	object, _ := p.value.(map[string]any)

@@ -166,7 +166,7 @@ func ofReading(r bundle.Result) []finding.Finding {
 	return list
 }
 
-// nothing tells that directories hold no bundle at all.
+// nothing reports that directories hold no bundle at all.
 func (r *lintReport) nothing(p lintPlace, tree fs.FS) {
 	for _, dir := range p.dirs {
 		hint := "a repository that yields nothing is refused, not pruned"

@@ -73,10 +73,10 @@ func (o output) checkBefore(doc any, formats ...string) error {
 	return nil
 }
 
-// machine tells whether a program reads the answer.
+// machine reports whether a program reads the answer.
 func (o output) machine() bool { return o != "" && o != formatWide }
 
-// wide tells whether nothing is left out or cut.
+// wide reports whether nothing is left out or cut.
 func (o output) wide() bool { return o == formatWide }
 
 // print answers with a document in one of the machine's formats. compact is one line of

@@ -43,7 +43,7 @@ var (
 	events     = corev1.SchemeGroupVersion.WithResource("events")
 )
 
-// connect opens a session. It warns if the brake is on; said tells that the
+// connect opens a session. It warns if the brake is on; said reports that the
 // command says so itself.
 func (g *globals) connect(ctx context.Context, std stdio, said bool) (*session, error) {
 	a, err := g.dial(std)

@@ -263,7 +263,7 @@ func newStories(f view.Fleet) stories {
 	return s
 }
 
-// next tells what has happened since the last call.
+// next reports what has happened since the last call.
 func (s stories) next(f view.Fleet, now time.Time) []view.EventLine {
 	var lines []view.EventLine
 	spaces := map[string]bool{}

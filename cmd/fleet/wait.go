@@ -276,7 +276,7 @@ func (t *waiting) calm(ctx context.Context, w world) (bool, error) {
 	return false, err
 }
 
-// look judges all goals, tells what is new and returns what they come to together,
+// look judges all goals, reports what is new and returns what they come to together,
 // and whether the manager itself says which bundles it has written. What was heard
 // of may be of different moments, so it ends no wait: that takes a fleet that is
 // read in order.

@@ -84,7 +84,7 @@ func (h *host) counts() map[string]asked {
 	return maps.Clone(h.counted)
 }
 
-// count notes a request and tells how the remote behaves.
+// count notes a request and reports how the remote behaves.
 func (h *host) count(r *http.Request) kind {
 	name, action, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), ".git/")
 	h.mu.Lock()

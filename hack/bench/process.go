@@ -91,7 +91,7 @@ func child(ctx context.Context, o order, report any) (usage, error) {
 var errNoOrder = errors.New("no order")
 
 // work takes an order where this process is there for one, and ends the
-// process if that fails. It tells whether there was one.
+// process if that fails. It reports whether there was one.
 func work(in io.Reader, out io.Writer) bool {
 	if os.Getenv(childVariable) == "" {
 		return false

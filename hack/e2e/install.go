@@ -79,7 +79,7 @@ func untilFree(ctx context.Context, path string) error {
 	}
 }
 
-// locked tells whether another process holds the lock on a file.
+// locked reports whether another process holds the lock on a file.
 func locked(path string) (bool, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {

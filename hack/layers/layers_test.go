@@ -148,7 +148,7 @@ func (r rule) breaches(p pkg) []string {
 	return slices.Compact(bad)
 }
 
-// within tells whether an import path is a folder or stands below it.
+// within reports whether an import path is a folder or stands below it.
 func within(path, folder string) bool {
 	folder = strings.TrimSuffix(folder, "/")
 	return path == folder || strings.HasPrefix(path, folder+"/")

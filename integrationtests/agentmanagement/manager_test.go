@@ -1,4 +1,4 @@
-// Package agentmanagement_test tells how clusters join and leave, on a real API
+// Package agentmanagement_test tests how clusters join and leave, on a real API
 // server with the rights of the chart and no other part of Fleet.
 package agentmanagement_test
 
@@ -206,7 +206,7 @@ func (g *managerProcess) register(values map[string]any, clientID, random string
 	return m
 }
 
-// granted tells whether a request with these words is granted.
+// granted reports whether a request with these words is granted.
 func (g *managerProcess) granted(namespace, clientID, random string) bool {
 	g.t.Helper()
 	return slices.ContainsFunc(g.requests(namespace), func(r *fleet.ClusterRegistration) bool {
@@ -214,13 +214,13 @@ func (g *managerProcess) granted(namespace, clientID, random string) bool {
 	})
 }
 
-// reads tells whether a member reads its BundleDeployments.
+// reads reports whether a member reads its BundleDeployments.
 func (m member) reads(ctx context.Context) error {
 	_, err := kube.StoreOf[*fleet.BundleDeployment](m.client).List(ctx, m.namespace(), "")
 	return err
 }
 
-// entitled tells whether an API server has heard of all rights of a member.
+// entitled reports whether an API server has heard of all rights of a member.
 func (m member) entitled(ctx context.Context) bool {
 	_, content := kube.StoreOf[*fleet.Content](m.client).Get(ctx, kube.Key{Name: "none"})
 	_, status := kube.StoreOf[*fleet.Cluster](m.client).PatchRaw(ctx,

@@ -10,7 +10,7 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 )
 
-// TestMain lets the stories run at once: they wait for most of their time.
+// TestMain lets the tests run at once: they wait for most of their time.
 func TestMain(m *testing.M) {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)

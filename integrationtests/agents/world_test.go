@@ -1,4 +1,4 @@
-// Package agents_test tells how the manager keeps the agents of its fleet up to
+// Package agents_test tests how the manager keeps the agents of its fleet up to
 // date: a real API server with the charts installed by Helm, the real loops of the
 // manager with the rights of its chart, and real agents that register, deploy
 // their own bundle and check in. Pods are played: the simulated node calls every
@@ -347,7 +347,7 @@ func (s *site) cluster() *fleet.Cluster {
 	return c
 }
 
-// deployed tells whether the agent's Bundle is Ready as it is now.
+// deployed reports whether the agent's Bundle is Ready as it is now.
 func (s *site) deployed() bool {
 	b := s.bundle()
 	return b != nil && b.Status.ObservedGeneration >= b.Generation && b.Status.Summary.Ready == 1

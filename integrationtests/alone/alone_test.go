@@ -65,7 +65,7 @@ func troubles() map[string]trouble {
 	}
 }
 
-// TestAlone tells all stories at the same time, with one API server: they wait for
+// TestAlone tells all tests at the same time, with one API server: they wait for
 // most of their time.
 func TestAlone(t *testing.T) {
 	hub := harness.NewHub(t, harness.Cluster(t, "hub"))
@@ -88,7 +88,7 @@ func TestAlone(t *testing.T) {
 
 // Whatever keeps an agent from its manager, and also if it is started then: it
 // deploys what it has accepted, puts back what others change, removes nothing, and
-// says what is wrong, since when, and what helps. Back in touch it tells what
+// says what is wrong, since when, and what helps. Back in touch it reports what
 // happened, with the times at which it did, and does what was ordered meanwhile.
 func (tr trouble) story(p *place) {
 	kept, seen, later, gone := p.Name+"-kept", p.Name+"-seen", p.Name+"-later", p.Name+"-gone"

@@ -10,7 +10,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 )
 
-// every is how often the agents of these stories connect, and late how much later
+// every is how often the agents of these tests connect, and late how much later
 // than that at most.
 const (
 	every = 12 * time.Second

@@ -9,7 +9,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// cut is how long the link of a story is down: less than it takes to notice that
+// cut is how long the link of a test is down: less than it takes to notice that
 // nothing comes any more.
 const cut = 3 * time.Second
 

@@ -1,4 +1,4 @@
-// Package alone tells stories of agents whose manager is away, in all the ways in
+// Package alone tells tests of agents whose manager is away, in all the ways in
 // which a manager can be, and of agents that only connect now and then.
 package alone
 
@@ -20,12 +20,12 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
-// TestMain lets many stories run at once, whatever the number of processors: they
+// TestMain lets many tests run at once, whatever the number of processors: they
 // wait for most of their time.
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
 // A place is a site that is connected to its manager through a front, which
-// speaks TLS, and a cord in front of that.
+// speaks TLS, and a proxy in front of that.
 type place struct {
 	*harness.Site
 	front    *wire.Front
@@ -49,7 +49,7 @@ func newPlace(t *testing.T, hub *harness.Hub, name string) *place {
 	return p
 }
 
-// credential gives the agent a credential that leads through the cord.
+// credential gives the agent a credential that leads through the proxy.
 func (p *place) credential() {
 	p.Helper()
 	text, err := kube.Access{URL: p.tcpProxy.URL(), CA: p.front.CA(), Token: p.Token()}.Kubeconfig()

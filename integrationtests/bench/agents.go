@@ -93,7 +93,7 @@ func (a *agents) failure() error {
 	return a.err
 }
 
-// fails tells whether the n-th agent is one of the 5 % that may fail.
+// fails reports whether the n-th agent is one of the 5 % that may fail.
 func fails(n int) bool { return n%20 == 0 }
 
 // note takes in what an agent has answered; a zero state: it is gone.

@@ -131,7 +131,7 @@ func (f *floor) all(ctx context.Context, manager, agent func(context.Context, pa
 	return time.Since(begin), err
 }
 
-// hasValues tells whether a pair has a Secret of its own.
+// hasValues reports whether a pair has a Secret of its own.
 func (f *floor) hasValues(p pair) bool { return f.values && p.cluster%2 == 1 }
 
 func (f *floor) post(ctx context.Context, path string, obj any) error {

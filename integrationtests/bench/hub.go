@@ -67,7 +67,7 @@ type answer struct {
 
 func (a *answer) Error() string { return fmt.Sprintf("%d: %s", a.code, a.text) }
 
-// refused tells whether an error is an answer with this code.
+// refused reports whether an error is an answer with this code.
 func refused(err error, code int) bool {
 	var a *answer
 	return errors.As(err, &a) && a.code == code

@@ -34,7 +34,7 @@ func serviceAccount(namespace, name string) string {
 	return "system:serviceaccount:" + namespace + ":" + name
 }
 
-// regular tells whether a request is one that an agent at rest makes: a sign of
+// regular reports whether a request is one that an agent at rest makes: a sign of
 // life, a lease, or a watch that is opened again.
 func regular(r harness.Request) bool {
 	return r.Verb == "watch" || r.Resource == "leases" || r.Verb == "patch" && r.Group == fleet.Group && r.What() == "clusters/status"

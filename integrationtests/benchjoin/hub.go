@@ -129,7 +129,7 @@ func (h *hub) deleteClusters(ctx context.Context) error {
 	return group.Wait()
 }
 
-// connected tells whether a Cluster says that its agent checks in.
+// connected reports whether a Cluster says that its agent checks in.
 func connected(c *fleet.Cluster) bool {
 	return condition.IsTrue(c.Status.Conditions, fleet.ConditionConnected)
 }

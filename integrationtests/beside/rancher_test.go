@@ -67,7 +67,7 @@ func (w *world) namespace(name string) *corev1.Namespace {
 	return ns
 }
 
-// guarded tells whether a workspace has our finalizer.
+// guarded reports whether a workspace has our finalizer.
 func (w *world) guarded(p *rancher.Rancher, name string) bool {
 	ws := p.Get(w, rancher.Workspaces, "", name)
 	return ws != nil && slices.Contains(ws.GetFinalizers(), plan.Finalizer)
@@ -119,7 +119,7 @@ func guardsAlone(w *world, p *rancher.Rancher, _ *run) {
 	w.until("it goes", func() bool { return p.Get(w, rancher.Workspaces, "", "team-a") == nil })
 }
 
-// onlyGuards fails the story if the house has written anything since a moment but
+// onlyGuards fails the test if the manager has written anything since a moment but
 // patches of FleetWorkspaces, its lease and its events.
 func (w *world) onlyGuards(since time.Time) {
 	w.Helper()

@@ -1,4 +1,4 @@
-// Package beside tells how the manager, as its chart runs it, starts where others
+// Package beside reports how the manager, as its chart runs it, starts where others
 // are: another manager of the same API, and Rancher.
 package beside
 
@@ -27,7 +27,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// TestMain lets stories run at once: they wait for most of their time.
+// TestMain lets tests run at once: they wait for most of their time.
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
 // limit is how long something may take to happen.
@@ -62,7 +62,7 @@ func newWorld(t testing.TB, name string, more ...func(*harness.Hub, map[string]a
 	return w
 }
 
-// in is the same world for a part of the story.
+// in is the same world for a part of the test.
 func (w *world) in(t testing.TB) *world {
 	part := *w
 	part.TB = t
@@ -225,7 +225,7 @@ func (r *run) ended() bool {
 	}
 }
 
-// ready tells whether its probe answers.
+// ready reports whether its probe answers.
 func (r *run) ready() bool {
 	req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "http://"+r.health+"/readyz", nil)
 	if err != nil {

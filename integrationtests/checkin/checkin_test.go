@@ -13,7 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 )
 
-// TestCheckIn tells all stories with one manager, whose agents check in every
+// TestCheckIn tells all tests with one manager, whose agents check in every
 // second.
 func TestCheckIn(t *testing.T) {
 	w := newWorld(t, "1s")

@@ -1,4 +1,4 @@
-// Package checkin tells how agents keep in touch with their manager: how often, at
+// Package checkin reports how agents keep in touch with their manager: how often, at
 // which times, and what is said of one that does not come. Manager and agents are
 // real; only the sizes of their clocks' steps are those of a test.
 package checkin
@@ -28,7 +28,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// TestMain lets many stories run at once, whatever the number of processors: they
+// TestMain lets many tests run at once, whatever the number of processors: they
 // wait for most of their time.
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 

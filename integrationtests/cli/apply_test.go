@@ -13,7 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// All stories share one API server; each has a workspace of its own.
+// All tests share one API server; each has a workspace of its own.
 func TestCommands(t *testing.T) {
 	w := newWorld(t)
 	for name, report := range map[string]func(*story){

@@ -19,7 +19,7 @@ func TestExplain(t *testing.T) {
 	explainIsTrue(w.story(t, "explain"))
 }
 
-// explained is the part of an explanation that the story reads.
+// explained is the part of an explanation that the test reads.
 type explained struct {
 	State, StoppedAt, Reason, Message string
 }

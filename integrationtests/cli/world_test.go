@@ -1,4 +1,4 @@
-// Package cli_test tells what the commands that write do to a real API server:
+// Package cli_test tests what the commands that write do to a real API server:
 // the real program, with a kubeconfig, as a person runs it.
 package cli_test
 
@@ -73,7 +73,7 @@ func (w *world) namespace(name string) {
 	w.must(err)
 }
 
-// A story is one test with a workspace and a folder of its own.
+// A test is one test with a workspace and a folder of its own.
 type story struct {
 	*world
 	ns, dir string

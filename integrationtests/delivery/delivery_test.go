@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
-// stories are all stories, each at a place of its own.
+// tests are all tests, each at a place of its own.
 var stories = map[string]func(*testing.T, *harness.Hub){
 	"Sources":        sources,
 	"Unreachable":    unreachable,
@@ -36,7 +36,7 @@ var stories = map[string]func(*testing.T, *harness.Hub){
 	"Kubeconfig":     kubeconfigStays,
 }
 
-// TestDelivery tells the stories on one API server.
+// TestDelivery tells the tests on one API server.
 func TestDelivery(t *testing.T) {
 	hub := harness.NewHub(t, harness.Cluster(t, "delivery"))
 	run(t, hub)

@@ -107,7 +107,7 @@ func chain(t *testing.T, hub *harness.Hub) {
 	}
 }
 
-// chained tells how long such a chain takes from its first link on, and how long it
+// chained reports how long such a chain takes from its first link on, and how long it
 // may.
 func chained(t *testing.T, p *place) (took, limit time.Duration) {
 	t.Helper()

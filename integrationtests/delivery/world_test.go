@@ -1,4 +1,4 @@
-// Package delivery tells how things come to a cluster: charts that nobody has
+// Package delivery reports how things come to a cluster: charts that nobody has
 // put into a bundle, Secrets and ConfigMaps that go along, and bundles that wait
 // for each other. Manager, agents, Helm repositories and registries are real;
 // manager and agents share one API server.
@@ -200,7 +200,7 @@ func (p *place) says(name, text string) {
 		if time.Now().After(deadline) {
 			p.Fatalf("Bundle %s does not say %q, but %q", name, text, last)
 		}
-		time.Sleep(20 * time.Millisecond) // how often the story looks
+		time.Sleep(20 * time.Millisecond) // how often the test looks
 	}
 }
 
@@ -235,7 +235,7 @@ func (p *place) eventually(namespace, name string, want map[string]string) {
 		if time.Now().After(deadline) {
 			p.Fatalf("ConfigMap %s/%s\n%s", namespace, name, cmp.Diff(want, got))
 		}
-		time.Sleep(20 * time.Millisecond) // how often the story looks
+		time.Sleep(20 * time.Millisecond) // how often the test looks
 	}
 }
 

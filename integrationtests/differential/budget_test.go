@@ -81,7 +81,7 @@ func (b *budget) see(old, changed *fleet.BundleDeployment) {
 	}
 }
 
-// up tells whether a deployment is what it should be, and ready.
+// up reports whether a deployment is what it should be, and ready.
 func up(bd *fleet.BundleDeployment) bool {
 	return bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID && bd.Status.Ready
 }

@@ -42,7 +42,7 @@ func (p *pace) goneAt(deployment kube.Key) time.Time {
 	return p.gone[deployment]
 }
 
-// used tells whether the next order of a Bundle may have to wait.
+// used reports whether the next order of a Bundle may have to wait.
 func (p *pace) used(bundle string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

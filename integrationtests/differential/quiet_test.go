@@ -53,7 +53,7 @@ func (w *world) quiet(still time.Duration) []string {
 	}
 }
 
-// still tells whether the engine writes nothing for a while.
+// still reports whether the engine writes nothing for a while.
 func (w *world) still(d time.Duration, writes int) bool {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(look) {
 		if w.line.tally().writes != writes {

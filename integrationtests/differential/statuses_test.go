@@ -119,7 +119,7 @@ func (p *plan) unrendered() planvalues.Unrendered {
 	return u
 }
 
-// wanted tells whether a Bundle should be on a cluster.
+// wanted reports whether a Bundle should be on a cluster.
 func (r *recount) wanted(bundle, cluster kube.Key) bool {
 	for _, p := range r.plans {
 		for _, x := range p.pairs {

@@ -219,7 +219,7 @@ func (w *world) shows(name, value string) *fleet.BundleDeployment {
 	return bd
 }
 
-// clean fails the story if a status names anything but the sentinel.
+// clean fails the test if a status names anything but the sentinel.
 func clean(w *world, when string, bd *fleet.BundleDeployment) {
 	w.Helper()
 	for _, m := range bd.Status.ModifiedStatus {

@@ -25,7 +25,7 @@ spec:
   ports: [{name: http, port: 80, targetPort: 9376}]
 `
 
-// correction is the story of correctDrift off, on and with force.
+// correction is the test of correctDrift off, on and with force.
 func correction(w *world) {
 	files := []string{"a.yaml", cm("a", "good"), "s.yaml", service}
 	w.Order("off", harness.Order{Files: files})
@@ -76,7 +76,7 @@ func correction(w *world) {
 	w.State("off", fleet.Ready)
 }
 
-// failing is the story of a correction that cannot succeed: the release stays
+// failing is the test of a correction that cannot succeed: the release stays
 // what it was, the failed revision goes unless it is to be kept, and the reason
 // stands in the status.
 func failing(w *world) {
@@ -106,7 +106,7 @@ func failing(w *world) {
 	}
 }
 
-// fight is the story of two that correct each other: after a few tries the agent
+// fight is the test of two that correct each other: after a few tries the agent
 // waits longer and longer, says who it is, since when and when it tries again, and
 // goes on correcting everything else at once.
 func fight(w *world) {
@@ -187,7 +187,7 @@ func (w *world) rival(ctx context.Context, o object) int {
 	return rounds
 }
 
-// takenOver is the story of objects that somebody else applied, as Helm 4 does it:
+// takenOver is the test of objects that somebody else applied, as Helm 4 does it:
 // who owns a field decides nothing, what the release sets counts.
 func takenOver(w *world) {
 	manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: good, l: good}\n"

@@ -31,7 +31,7 @@ spec:
   - {name: v1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
 `
 
-// hot is the story of objects that change twenty times a second. What does not
+// hot is the test of objects that change twenty times a second. What does not
 // count is not even read; what may count is read once a second at most.
 func hot(w *world) {
 	for i := range 5 { // several releases, to see that they share their watches
@@ -123,7 +123,7 @@ func oneWatch(w *world) {
 	}
 }
 
-// writes is the story of what a status costs: one write for a deployment that is
+// writes is the test of what a status costs: one write for a deployment that is
 // healthy within a second, two for one that takes longer, none for what means
 // nothing.
 func writes(w *world) {
@@ -216,7 +216,7 @@ func (t *times) report(w *world) {
 	}
 }
 
-// overloaded tells whether more than twice as many processes want to run as the
+// overloaded reports whether more than twice as many processes want to run as the
 // machine has processors: then nothing can be said about seconds.
 func overloaded() bool {
 	data, err := os.ReadFile("/proc/loadavg")

@@ -1,4 +1,4 @@
-// Package drift tells stories about what others change on a cluster: what counts
+// Package drift tells tests about what others change on a cluster: what counts
 // as drift and what does not, who is named, how it is put back, and what the
 // watching costs. The agents and the controllers of Kubernetes are real; the
 // manager and all others who write are played by the tests.
@@ -55,7 +55,7 @@ func newWorld(site *harness.Site, mark string) *world {
 // named is a text about the corpus with this world's names.
 func (w *world) named(text string) string { return strings.ReplaceAll(text, "corpus", w.mark) }
 
-// TestDrift runs all stories on one API server, each with an agent of its own.
+// TestDrift runs all tests on one API server, each with an agent of its own.
 func TestDrift(t *testing.T) {
 	hub := harness.NewHub(t, harness.Cluster(t, "drift"))
 	for name, story := range map[string]func(*world){
@@ -169,7 +169,7 @@ func (w *world) statuses(name string, since time.Time) []harness.Request {
 	})
 }
 
-// soak tells whether stories may take minutes.
+// soak reports whether tests may take minutes.
 func soak() bool { return os.Getenv("FLEET_TEST_SOAK") != "" }
 
 // changes are what a status says about the objects that differ, by kind and name.

@@ -91,7 +91,7 @@ func newLife(t *testing.T, hub *harness.Hub, p piece, suffix string, at harness.
 	return l
 }
 
-// live tells how often the agent had to die.
+// live reports how often the agent had to die.
 func (l *life) live() int {
 	l.Start()
 	died := 0

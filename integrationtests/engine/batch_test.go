@@ -31,7 +31,7 @@ type meter struct {
 	limit   int
 }
 
-// let lets so many creations pass, and the rest when open is called. full tells whether
+// let lets so many creations pass, and the rest when open is called. full reports whether
 // the next one waits.
 func (m *meter) let(n int) (full func() bool, open func()) {
 	m.mu.Lock()
@@ -79,7 +79,7 @@ func (m metered) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// TestBatches tells how a large rollout takes many turns, never more creations
+// TestBatches reports how a large rollout takes many turns, never more creations
 // at once than maxNew, none of them twice, and listens meanwhile.
 func TestBatches(t *testing.T) {
 	t.Parallel()

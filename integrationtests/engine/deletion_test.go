@@ -14,7 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// TestDeletionHeld tells what a change may remove without a person, in one
+// TestDeletionHeld reports what a change may remove without a person, in one
 // world, in order.
 func TestDeletionHeld(t *testing.T) {
 	t.Parallel()

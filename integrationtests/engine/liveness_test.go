@@ -25,7 +25,7 @@ func waiting(w *world, name string) func() string {
 	}
 }
 
-// runs tells which clusters run what they should by the Bundle's resources: c1
+// runs reports which clusters run what they should by the Bundle's resources: c1
 // where it does, c1? where it was promoted and has not answered.
 func runs(w *world, bundle string, clusters ...string) func() string {
 	old := map[string]string{}

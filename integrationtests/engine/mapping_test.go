@@ -31,7 +31,7 @@ func lentBundle(name string, targets ...fleet.BundleTarget) *fleet.Bundle {
 	return b
 }
 
-// TestMappings tells how Bundles go to clusters of other namespaces, and leave
+// TestMappings reports how Bundles go to clusters of other namespaces, and leave
 // them, in one world, in order.
 func TestMappings(t *testing.T) {
 	t.Parallel()

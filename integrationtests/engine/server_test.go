@@ -115,7 +115,7 @@ func removeOne(ctx context.Context, kind dynamic.ResourceInterface, o metav1.Obj
 	return kind.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
 }
 
-// system tells whether a namespace is Kubernetes' own.
+// system reports whether a namespace is Kubernetes' own.
 func system(namespace string) bool {
 	return namespace == metav1.NamespaceDefault || strings.HasPrefix(namespace, "kube-")
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/options"
 )
 
-// TestTemplateError tells what an error in a template means for the one cluster
+// TestTemplateError reports what an error in a template means for the one cluster
 // that has it, and for all others (docs/decisions/0007).
 func TestTemplateError(t *testing.T) {
 	t.Parallel()

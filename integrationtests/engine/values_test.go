@@ -93,7 +93,7 @@ func (o *overheard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestValuesTaken tells that values which somebody takes away while their
+// TestValuesTaken reports that values which somebody takes away while their
 // deployment is being written come back.
 func TestValuesTaken(t *testing.T) {
 	t.Parallel()
@@ -136,7 +136,7 @@ func (r reader) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.next.RoundTrip(req)
 }
 
-// TestDeletionReadsNothing tells that values go with their deployments, and that
+// TestDeletionReadsNothing reports that values go with their deployments, and that
 // no deployment is read for it.
 func TestDeletionReadsNothing(t *testing.T) {
 	t.Parallel()
@@ -174,7 +174,7 @@ func TestDeletionReadsNothing(t *testing.T) {
 	}
 }
 
-// TestStagingReadsNothing tells that a version is staged without reading the
+// TestStagingReadsNothing reports that a version is staged without reading the
 // deployment, and that nothing of the version staged before stays in it.
 func TestStagingReadsNothing(t *testing.T) {
 	t.Parallel()

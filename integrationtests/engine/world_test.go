@@ -1,4 +1,4 @@
-// Package engine_test tells how Bundles become deployments and status, on a
+// Package engine_test tests how Bundles become deployments and status, on a
 // real API server, with the engine alone: agents and the reader of
 // repositories are played by the test, by the rules of the wire.
 package engine_test

@@ -20,7 +20,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/web/webtest"
 )
 
-// opaque is a Secret of the story's namespace.
+// opaque is a Secret of the test's namespace.
 func (s *story) opaque(name string, data map[string]string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}, StringData: data}
 }

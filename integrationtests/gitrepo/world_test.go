@@ -1,4 +1,4 @@
-// Package gitrepo_test tells how commits become Bundles and status, on a real
+// Package gitrepo_test tests how commits become Bundles and status, on a real
 // API server and from real git servers, with the worker of the role gitjob
 // alone: the engine, which lets removed Bundles go, is played by the test.
 package gitrepo_test
@@ -39,8 +39,8 @@ type world struct {
 	worker  *worker
 }
 
-// A worker is what runs beside all stories: there is one at a time, whichever
-// story started it. It outlives the story, and so does what it keeps on disk.
+// A worker is what runs beside all tests: there is one at a time, whichever
+// story started it. It outlives the test, and so does what it keeps on disk.
 type worker struct {
 	t    *testing.T
 	halt func()
@@ -174,7 +174,7 @@ func (w *world) until(what string, f func() bool) {
 	}
 }
 
-// A story is one GitRepo in a namespace of its own, and its repository.
+// A test is one GitRepo in a namespace of its own, and its repository.
 type story struct {
 	*world
 	ns     string
@@ -272,7 +272,7 @@ func (s *story) engine(name string) {
 	change(s.world, b, func(b *fleet.Bundle) { b.Finalizers = nil })
 }
 
-// asked tells whether the worker asks to remove a Bundle.
+// asked reports whether the worker asks to remove a Bundle.
 func (s *story) asked(name string) bool {
 	s.t.Helper()
 	b, ok := get[*fleet.Bundle](s.world, s.ns, name)
@@ -292,7 +292,7 @@ func (s *story) force() {
 	})
 }
 
-// writes are the worker's requests in the story's namespace that asked for a
+// writes are the worker's requests in the test's namespace that asked for a
 // change.
 func (s *story) writes() []string {
 	s.t.Helper()

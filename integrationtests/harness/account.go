@@ -95,7 +95,7 @@ func (h *Hub) Revoke(t testing.TB, who rbacv1.Subject) {
 	}
 }
 
-// may tells whether the API server lets a service account do the first thing that a
+// may reports whether the API server lets a service account do the first thing that a
 // rule is about.
 func (h *Hub) may(t testing.TB, who rbacv1.Subject, namespace string, rule rbacv1.PolicyRule) bool {
 	t.Helper()
@@ -114,7 +114,7 @@ func (h *Hub) may(t testing.TB, who rbacv1.Subject, namespace string, rule rbacv
 	return h.Allows(t, ask)
 }
 
-// Allows tells what the API server says now to the question whether somebody may do
+// Allows reports what the API server says now to the question whether somebody may do
 // something.
 func (h *Hub) Allows(t testing.TB, ask authorizationv1.SubjectAccessReviewSpec) bool {
 	t.Helper()

@@ -169,14 +169,14 @@ func (v *AgentProcess) Process() *process.Process {
 	return v.agent
 }
 
-// Died tells whether another process has taken the place of one that was killed.
+// Died reports whether another process has taken the place of one that was killed.
 func (v *AgentProcess) Died() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.died
 }
 
-// Dead tells whether the agent has ended, and what it has sent has been answered.
+// Dead reports whether the agent has ended, and what it has sent has been answered.
 func (v *AgentProcess) Dead() bool {
 	select {
 	case <-v.Process().Done():
@@ -186,7 +186,7 @@ func (v *AgentProcess) Dead() bool {
 	}
 }
 
-// HeartbeatOfLife tells whether a Write says no more than that the agent lives.
+// HeartbeatOfLife reports whether a Write says no more than that the agent lives.
 func (w Write) HeartbeatOfLife() bool {
 	return w.Method == "PATCH" && strings.Contains(w.Path, "/"+fleet.Group+"/") && strings.Contains(w.Path, "/clusters/") && strings.HasSuffix(w.Path, "/status")
 }

@@ -51,7 +51,7 @@ func (r Request) What() string {
 	return r.Resource + "/" + r.Subresource
 }
 
-// Writes tells whether the request asks the API server to change something.
+// Writes reports whether the request asks the API server to change something.
 func (r Request) Writes() bool {
 	switch r.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":
@@ -60,7 +60,7 @@ func (r Request) Writes() bool {
 	return false
 }
 
-// Ours tells whether the request came from one of Fleet's own processes: by
+// Ours reports whether the request came from one of Fleet's own processes: by
 // the service accounts of its charts and those that it makes for agents.
 func (r Request) Ours() bool {
 	for _, namespace := range []string{"cattle-fleet-system", "cattle-fleet-local-system", "cattle-fleet-clusters-system"} {

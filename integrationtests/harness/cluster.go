@@ -56,7 +56,7 @@ func Audited(t testing.TB, name string, groups ...string) *cluster.Cluster {
 	return c
 }
 
-// start starts a control plane for a few stories. Most of what it does is to
+// start starts a control plane for a few tests. Most of what it does is to
 // start: with a heap that may grow to three times its size it needs a tenth less
 // processor time for that.
 func start(ctx context.Context, cfg cluster.Config) (*cluster.Cluster, error) {

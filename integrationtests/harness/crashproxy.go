@@ -48,7 +48,7 @@ type Write struct {
 
 func (w Write) String() string { return fmt.Sprintf("%s %s %s (%d)", w.Method, w.Path, w.Name, w.Code) }
 
-// Record tells whether a Write is to one of Helm's records.
+// Record reports whether a Write is to one of Helm's records.
 func (w Write) Record() bool { return strings.HasPrefix(w.Name, "sh.helm.release.v1.") }
 
 // A CrashProxy stands between an agent and its API servers. All requests of the agent
@@ -96,7 +96,7 @@ func newCrashProxy(t testing.TB, target *rest.Config) *CrashProxy {
 	return r
 }
 
-// ca is the certificate authority of the reaper, PEM.
+// ca is the certificate authority of the crash proxy, PEM.
 func (r *CrashProxy) ca() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw})
 }
@@ -127,7 +127,7 @@ func (r *CrashProxy) Next(at *Point) bool {
 	return !r.doomed
 }
 
-// Fatal tells whether the point at which the agent dies has come.
+// Fatal reports whether the point at which the agent dies has come.
 func (r *CrashProxy) Fatal() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,7 +189,7 @@ func (r *CrashProxy) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// changes tells whether a request asks to change something.
+// changes reports whether a request asks to change something.
 func changes(req *http.Request) bool {
 	switch req.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:

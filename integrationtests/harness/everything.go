@@ -59,7 +59,7 @@ func (w *World) text(obj *unstructured.Unstructured) []byte {
 		var c fleet.Content
 		w.must(convert.FromUnstructured(obj.Object, &c))
 		if n, _ := content.Parts(&c); n > 0 || c.Labels[fleet.LabelContentOf] != "" {
-			break // what is kept in parts is noise in these stories
+			break // what is kept in parts is noise in these tests
 		}
 		manifest, err := content.Open(&c)
 		w.must(err)

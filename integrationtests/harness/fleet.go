@@ -25,11 +25,11 @@ const CheckIn = 10 * time.Second
 // startLimit is how long the shared fleet may take to come up.
 const startLimit = 5 * time.Minute
 
-// A World is the fleet that all stories of a package share, as one story sees
+// A World is the fleet that all tests of a package share, as one test sees
 // it: a management cluster and two downstream clusters, c1 (env=dev) and c2
 // (env=prod), with the programs, credentials and rights of production.
 //
-// A story sets up and looks as administrator. It uses names and labels of its
+// A test sets up and looks as administrator. It uses names and labels of its
 // own and leaves the fleet as it found it.
 type World struct {
 	Local, C1, C2 *Member
@@ -74,8 +74,8 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Open returns the shared fleet for one story, and starts it first where that
-// has not happened. The story is skipped where Kubernetes is not built.
+// Open returns the shared fleet for one test, and starts it first where that
+// has not happened. The test is skipped where Kubernetes is not built.
 func Open(t testing.TB) *World {
 	t.Helper()
 	binary := Kubernetes(t)
@@ -95,7 +95,7 @@ func Open(t testing.TB) *World {
 	return w
 }
 
-// For is the same fleet for a part of the story that t runs.
+// For is the same fleet for a part of the test that t runs.
 func (w *World) For(t testing.TB) *World {
 	part := *w
 	part.t = t
@@ -116,7 +116,7 @@ func startShared(binary string) error {
 	if shared.folder, err = newFolder(); err != nil {
 		return err
 	}
-	// A copy, so that what is built meanwhile is not what a story restarts.
+	// A copy, so that what is built meanwhile is not what a test restarts.
 	shared.bin = filepath.Join(shared.folder.path, "bin")
 	if err := os.CopyFS(shared.bin, os.DirFS(built)); err != nil {
 		return fmt.Errorf("copy programs: %w", err)
@@ -154,10 +154,10 @@ func (w *World) Members() []*Member { return []*Member{w.Local, w.C1, w.C2} }
 // Started is when the shared fleet was started.
 func (w *World) Started() time.Time { return shared.start }
 
-// Cleanup calls f after the story, before what was registered earlier.
+// Cleanup calls f after the test, before what was registered earlier.
 func (w *World) Cleanup(f func()) { w.t.Cleanup(f) }
 
-// StopAgent stops the agent of a cluster. It runs again after the story at
+// StopAgent stops the agent of a cluster. It runs again after the test at
 // the latest.
 func (w *World) StopAgent(m *Member) {
 	w.t.Helper()
@@ -174,7 +174,7 @@ func (w *World) StartAgent(m *Member) {
 }
 
 // KillManager ends the manager's processes with SIGKILL. They run again after
-// the story at the latest.
+// the test at the latest.
 func (w *World) KillManager() {
 	w.t.Helper()
 	if !w.fleet.KillManager() {
@@ -191,7 +191,7 @@ func (w *World) StartManager() {
 }
 
 // Cut takes the agent of a downstream cluster off the net. It is back after
-// the story at the latest.
+// the test at the latest.
 func (w *World) Cut(m *Member) {
 	w.t.Helper()
 	w.must(w.fleet.Cut(m.Member))
@@ -205,7 +205,7 @@ func (w *World) Heal(m *Member) {
 }
 
 // CLI runs the command fleet as administrator of the management cluster, and
-// returns what it prints on stdout. The story fails if the command does.
+// returns what it prints on stdout. The test fails if the command does.
 func (w *World) CLI(args ...string) string {
 	w.t.Helper()
 	out, notes, err := w.TryCLI(args...)

@@ -18,7 +18,7 @@ type History struct {
 }
 
 // Follow begins to watch the deployments of a bundle of the repository, until
-// the story ends. It returns when the present versions are known.
+// the test ends. It returns when the present versions are known.
 func (r *Repository) Follow(bundle string) *History {
 	r.w.t.Helper()
 	h := &History{w: r.w, versions: map[string][]*fleet.BundleDeployment{}, gone: map[string]bool{}}
@@ -67,7 +67,7 @@ func (r *Repository) ReadyAt(commit string) <-chan struct{} {
 }
 
 // watch tells seen of every version of some objects of the management cluster, with
-// the one before it, one after the other, until the story ends; nil is one that is
+// the one before it, one after the other, until the test ends; nil is one that is
 // not there.
 func watch[P kube.Object](w *World, what kube.Watch, seen func(old, now P)) {
 	w.t.Helper()

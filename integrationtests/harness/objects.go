@@ -14,11 +14,11 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// ctx outlives the test function: a story also cleans up.
+// ctx outlives the test function: a test also cleans up.
 func (w *World) ctx() context.Context { return context.Background() }
 
-// Get reads an object of a cluster as administrator. It tells whether there
-// is one; any other error fails the story.
+// Get reads an object of a cluster as administrator. It reports whether there
+// is one; any other error fails the test.
 func Get[P kube.Object](w *World, m *Member, namespace, name string) (P, bool) {
 	w.t.Helper()
 	return get[P](w.t, m.Client, namespace, name)
@@ -169,7 +169,7 @@ func (w *World) Namespace(m *Member) string {
 }
 
 // Label sets a label of a member's Cluster, or removes it where value is
-// empty. It is gone after the story.
+// empty. It is gone after the test.
 func (w *World) Label(m *Member, key, value string) {
 	w.t.Helper()
 	set := func(c *fleet.Cluster, value string) {

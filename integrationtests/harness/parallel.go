@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// storiesAtOnce is how many stories are told at once: they mostly wait.
+// storiesAtOnce is how many tests are told at once: they mostly wait.
 const storiesAtOnce = "8"
 
-// Parallel runs a package, and up to eight of its parallel stories at once however
+// Parallel runs a package, and up to eight of its parallel tests at once however
 // few processors there are. It returns the exit code.
 func Parallel(m *testing.M) int {
 	if err := flag.Set("test.parallel", storiesAtOnce); err != nil {

@@ -60,7 +60,7 @@ func Program(ctx context.Context, name, folder string) (string, error) {
 }
 
 // AgentCLI runs the command fleet-agent on a cluster, as its administrator, and
-// returns what it prints on stdout and its exit code. The story fails if it
+// returns what it prints on stdout and its exit code. The test fails if it
 // cannot be run.
 func (w *World) AgentCLI(m *Member, args ...string) (out string, code int) {
 	w.t.Helper()

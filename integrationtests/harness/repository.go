@@ -16,11 +16,11 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// A Repository is a story's own git repository, served by a server of its own,
+// A Repository is a test's own git repository, served by a server of its own,
 // and the GitRepo that is made from it by Deploy.
 type Repository struct {
-	// Name is that of the story, of the GitRepo, and the first word of every
-	// namespace that the story uses in downstream clusters.
+	// Name is that of the test, of the GitRepo, and the first word of every
+	// namespace that the test uses in downstream clusters.
 	Name string
 	// Workspace is where the GitRepo is; fleet-default unless changed before
 	// Deploy.
@@ -112,7 +112,7 @@ func (r *Repository) Reachable() {
 // Deploy makes the GitRepo: all of the repository, polled each second, to all
 // clusters of the workspace. The changes are made to its spec before.
 //
-// After the story the GitRepo is deleted, and the story fails if it or
+// After the test the GitRepo is deleted, and the test fails if it or
 // something of it stays.
 func (r *Repository) Deploy(changes ...func(*fleet.GitRepoSpec)) {
 	r.w.t.Helper()
@@ -163,7 +163,7 @@ func (r *Repository) Delete() {
 	})
 }
 
-// withdraw ends the story: nothing of it stays.
+// withdraw ends the test: nothing of it stays.
 func (r *Repository) withdraw() {
 	r.Delete()
 	for _, m := range r.w.Members() {

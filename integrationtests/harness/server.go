@@ -8,7 +8,7 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/cluster"
 )
 
-// A Server is an API server that stories of a package share. It starts with the
+// A Server is an API server that tests of a package share. It starts with the
 // first of them; the zero Server is ready for use.
 type Server struct {
 	once    sync.Once
@@ -18,7 +18,7 @@ type Server struct {
 }
 
 // Cluster is the control plane. prepare, where not nil, is called once, before
-// any story has it. The story is skipped where Kubernetes is not built.
+// any story has it. The test is skipped where Kubernetes is not built.
 func (s *Server) Cluster(t testing.TB, name string, prepare func(*cluster.Cluster) error) *cluster.Cluster {
 	t.Helper()
 	binary := Kubernetes(t)

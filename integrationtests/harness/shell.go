@@ -35,7 +35,7 @@ type Shell struct {
 
 	tools string // fleet, kubectl and the programs of pods
 	group *process.Group
-	root  testing.TB // outlives parts of the story
+	root  testing.TB // outlives parts of the test
 	runs  *sync.Map  // what ends a program, by cluster and account
 }
 
@@ -51,7 +51,7 @@ func OpenShell(t testing.TB) *Shell {
 	return d
 }
 
-// On is the same desk for a part of the story.
+// On is the same shell for a part of the test.
 func (d *Shell) On(t testing.TB) *Shell {
 	part := *d
 	part.TB = t

@@ -8,13 +8,13 @@ import (
 )
 
 // Timeout is how long a state may take to appear, on a machine that does other
-// things too. It is generous: a story that passes never waits for it.
+// things too. It is generous: a test that passes never waits for it.
 const Timeout = 90 * time.Second
 
-// pollEvery is how often a story looks.
+// pollEvery is how often a test looks.
 const pollEvery = 50 * time.Millisecond
 
-// Eventually returns when look finds want, and fails the story with the last
+// Eventually returns when look finds want, and fails the test with the last
 // difference if that does not happen in time.
 func Eventually[T any](w *World, what string, look func() T, want T) {
 	w.t.Helper()
@@ -34,7 +34,7 @@ func Within[T any](w *World, limit time.Duration, what string, look func() T, wa
 	}
 }
 
-// Until returns when pending returns nothing, and fails the story with what
+// Until returns when pending returns nothing, and fails the test with what
 // it returned last if that does not happen in time.
 func (w *World) Until(what string, pending func() string) {
 	w.t.Helper()
@@ -48,7 +48,7 @@ func (w *World) Until(what string, pending func() string) {
 	}
 }
 
-// Throughout fails the story as soon as look finds something else than want
+// Throughout fails the test as soon as look finds something else than want
 // before the time is over.
 func Throughout[T any](w *World, d time.Duration, what string, look func() T, want T) {
 	w.t.Helper()
@@ -71,7 +71,7 @@ func Wait(t testing.TB, limit time.Duration, what string, done func() bool) {
 }
 
 // poll asks at once, and then again and again until done or until the time is
-// over. It tells whether it was done.
+// over. It reports whether it was done.
 func poll(limit time.Duration, done func() bool) bool {
 	deadline := time.NewTimer(limit)
 	tick := time.NewTicker(pollEvery)

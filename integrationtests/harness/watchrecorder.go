@@ -60,7 +60,7 @@ func (o overheard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Heard tells whether the program has been told of an object in the version that it
+// Heard reports whether the program has been told of an object in the version that it
 // has here.
 func (e *WatchRecorder) Heard(o metav1.Object) bool {
 	version := o.GetResourceVersion()

@@ -24,7 +24,7 @@ type Writing struct {
 	Fields []string
 }
 
-// Is tells whether the writing was one of a resource ("<plural>.<group>") of a name
+// Is reports whether the writing was one of a resource ("<plural>.<group>") of a name
 // in a namespace ("" where it has none).
 func (w Writing) Is(resource, namespace, name string) bool {
 	own := w.Group == "" && w.Resource == "namespaces" // to the API server a Namespace is in itself

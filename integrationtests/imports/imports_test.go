@@ -21,7 +21,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// TestImports tells what one manager does with many clusters at once.
+// TestImports reports what one manager does with many clusters at once.
 func TestImports(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "east", "west")

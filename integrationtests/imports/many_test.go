@@ -167,7 +167,7 @@ func (w *world) tokens() int {
 	return len(list)
 }
 
-// event tells whether there is one with a reason that names a Cluster.
+// event reports whether there is one with a reason that names a Cluster.
 func (w *world) event(reason, cluster string) bool {
 	w.Helper()
 	list, err := w.hub.Client.EventsV1().Events(fleet.NamespaceDefault).List(w.Context(), metav1.ListOptions{})

@@ -1,4 +1,4 @@
-// Package imports tells how the manager installs agents through kubeconfigs: with
+// Package imports reports how the manager installs agents through kubeconfigs: with
 // the real manager, which has the rights of the chart, real agents, and several
 // real API servers, whose audit logs tell who wrote what.
 package imports
@@ -22,7 +22,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// TestMain lets many stories run at once, whatever the number of processors: they
+// TestMain lets many tests run at once, whatever the number of processors: they
 // wait for most of their time.
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 

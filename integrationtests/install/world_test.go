@@ -1,4 +1,4 @@
-// Package install tells how Fleet's charts are installed, take over an
+// Package install reports how Fleet's charts are installed, take over an
 // installation of the reference, and go: with Helm, on a real API server.
 package install
 
@@ -30,7 +30,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// TestMain lets stories run at once, whatever the number of processors: they wait
+// TestMain lets tests run at once, whatever the number of processors: they wait
 // for most of their time.
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
@@ -55,7 +55,7 @@ func newWorld(t testing.TB, name string) *world {
 	return w
 }
 
-// part is the same world for a part of the story.
+// part is the same world for a part of the test.
 func (w *world) part(t testing.TB) *world {
 	p := *w
 	p.TB = t
@@ -251,7 +251,7 @@ func (w *world) rollback(name string, revision int) {
 	w.must(do.Run(name))
 }
 
-// serves tells whether every kind of Fleet can be listed.
+// serves reports whether every kind of Fleet can be listed.
 func (w *world) serves(ctx context.Context) bool {
 	for _, k := range fleet.Kinds() {
 		if _, err := w.any.Resource(fleet.GroupVersion.WithResource(k.Plural)).List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
@@ -261,7 +261,7 @@ func (w *world) serves(ctx context.Context) bool {
 	return true
 }
 
-// ready tells whether all pods of a Deployment are ready.
+// ready reports whether all pods of a Deployment are ready.
 func (w *world) ready(ctx context.Context, namespace, name string) bool {
 	o, err := w.any.Resource(deployments).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

@@ -31,7 +31,7 @@ func (w *world) newcomer(t testing.TB, down *harness.Hub, name, clientID string,
 	return n
 }
 
-// forgotten tells whether there is no registration token any more.
+// forgotten reports whether there is no registration token any more.
 func (n *newcomer) forgotten() bool {
 	n.Helper()
 	_, err := kube.StoreOf[*corev1.Secret](n.Down.Admin).Get(n.Context(), kube.Key{Namespace: n.Namespace, Name: fleet.SecretAgentBootstrap})

@@ -192,7 +192,7 @@ func (w *world) ask(b registration.Bootstrapping, clientID, word string) *fleet.
 	})
 }
 
-// ends tells how tokens and credentials end by the clock, which is moved.
+// ends reports how tokens and credentials end by the clock, which is moved.
 func ends(t *testing.T, w *world) {
 	w = w.in(t)
 	hour := w.token(fleet.NamespaceDefault, "an-hour", time.Hour)

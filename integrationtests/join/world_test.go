@@ -1,4 +1,4 @@
-// Package join tells how clusters come in by a registration token, and what
+// Package join reports how clusters come in by a registration token, and what
 // becomes of an agent that is given another one: with real agents and the real
 // agent management, which has the rights of the chart, on real API servers.
 package join
@@ -18,7 +18,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// TestMain lets many stories run at once, whatever the number of processors: they
+// TestMain lets many tests run at once, whatever the number of processors: they
 // wait for most of their time.
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 

@@ -188,7 +188,7 @@ func revivedInTheMiddle(t *testing.T, hub *harness.Hub, writes int) {
 	}
 }
 
-// revived is such a story. It is false if the agent has lived through the removal.
+// revived is such a test. It is false if the agent has lived through the removal.
 func (l *life) revived() bool {
 	l.Helper()
 	l.begin()

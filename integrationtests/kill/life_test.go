@@ -190,7 +190,7 @@ func (l *life) checkHook(phase, hook string, first, second []harness.Write, at *
 	}
 }
 
-// unknown tells whether an agent died between the making of a hook and the moment
+// unknown reports whether an agent died between the making of a hook and the moment
 // when the record says that it has ended.
 func unknown(writes []harness.Write, at harness.Point, hook string) bool {
 	made := slices.IndexFunc(writes, func(w harness.Write) bool { return w.Method == "POST" && w.Name == hook })

@@ -95,14 +95,14 @@ func (w world) written(h *harness.Hub, since time.Time, keep func(harness.Reques
 	})
 }
 
-// kubernetes tells whether a request was made by Kubernetes itself, or by the test.
+// kubernetes reports whether a request was made by Kubernetes itself, or by the test.
 func kubernetes(r harness.Request) bool {
 	return strings.HasPrefix(r.User, "system:serviceaccount:kube-system:") && !strings.HasSuffix(r.User, "-importer") ||
 		strings.HasPrefix(r.User, "system:kube") || strings.HasPrefix(r.User, "system:node") || strings.HasPrefix(r.User, "kwok") ||
 		strings.HasPrefix(r.Agent, harness.TestAgent)
 }
 
-// passes tells whether a request is a sign of life, which is written at rest too.
+// passes reports whether a request is a sign of life, which is written at rest too.
 func passes(r harness.Request) bool {
 	return r.Resource == "leases" || r.Resource == "events" || r.What() == "clusters/status" ||
 		r.Resource == "configmaps" && r.Name == "fleet-agent-contact"

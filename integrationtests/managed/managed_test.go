@@ -21,7 +21,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// A story is one cluster, in which an upper manager has an agent and a lower one
+// A test is one cluster, in which an upper manager has an agent and a lower one
 // lives, with its own agent. A third manager, which lives in a namespace of its
 // own choice, comes later.
 type story struct {
@@ -33,7 +33,7 @@ type story struct {
 	shared       time.Time // since when namespaces bear Rancher's annotation
 }
 
-// Names in the story.
+// Names in the test.
 const (
 	downstreamAgent = fleet.NamespaceSystem     // namespace of the upper manager's agent
 	localAgent      = fleet.NamespaceLocalAgent // namespace of the lower manager's agent
@@ -68,7 +68,7 @@ func TestTwoManagers(t *testing.T) {
 	})
 }
 
-// part is the story for one part of it.
+// part is the test for one part of it.
 func (s *story) part(t *testing.T) *story {
 	s.world = s.in(t)
 	s.upper.world, s.lower = s.world, s.lowerIn(s.world)

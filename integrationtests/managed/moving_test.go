@@ -22,7 +22,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// Names in the story of an agent that moves.
+// Names in the test of an agent that moves.
 const (
 	homeSystem = "fleet-home" // namespace of the manager
 	awayAgent  = "agents"     // a namespace of somebody's choice
@@ -175,7 +175,7 @@ func (s *movingStory) onHome() *fleet.Cluster {
 	return s.home.cluster(fleet.NamespaceLocal, fleet.ClusterLocal)
 }
 
-// deployed tells whether there is an agent's Deployment.
+// deployed reports whether there is an agent's Deployment.
 func (s *movingStory) deployed(namespace string) bool {
 	s.Helper()
 	_, there := harness.Read[*appsv1.Deployment](s.world, s.home.hub, namespace, "fleet-agent")

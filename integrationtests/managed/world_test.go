@@ -1,4 +1,4 @@
-// Package managed tells how Fleets meet in one cluster: an upper manager has an
+// Package managed reports how Fleets meet in one cluster: an upper manager has an
 // agent there, and a lower manager lives there, with an agent of its own. The
 // managers are real ones, installed by their charts with Helm and run with the
 // rights of their accounts; so are the agents. The audit log of the cluster in
@@ -29,7 +29,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// TestMain lets stories run at once, whatever the number of processors: they wait
+// TestMain lets tests run at once, whatever the number of processors: they wait
 // for most of their time.
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/workspace"
 )
 
-// TestForsaken tells what becomes of management Clusters whose provisioning Clusters
+// TestForsaken reports what becomes of management Clusters whose provisioning Clusters
 // are deleted, where Fleet is in Rancher's place.
 func TestForsaken(t *testing.T) {
 	t.Parallel()
@@ -145,7 +145,7 @@ func deletedUnseen(w *world, h *manager) {
 	if !w.there(rancher.Clusters, "", "c-m-abcd0219") {
 		w.Error("a management Cluster went at once")
 	}
-	w.until("the one goes", func() bool { // whenever the house began to miss it
+	w.until("the one goes", func() bool { // whenever the manager began to miss it
 		h.ahead.Add(int64(plan.ForsakenTimeout))
 		wake := fmt.Sprintf(`{"metadata":{"annotations":{"wake":"%d"}}}`, h.ahead.Load())
 		w.patch(rancher.Clusters, "", "c-m-abcd0319", wake)

@@ -21,7 +21,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
-// TestMoves tells what becomes of clusters that Rancher moves.
+// TestMoves reports what becomes of clusters that Rancher moves.
 func TestMoves(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -57,7 +57,7 @@ func (w *world) imports(id string, more func(*fleet.Cluster)) *mover {
 	harness.AgentOf(w, w.down, "agent-"+id)
 	c := &fleet.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleet.NamespaceDefault, Name: id, Labels: map[string]string{"users": id}, Annotations: map[string]string{}},
-		Spec:       fleet.ClusterSpec{AgentNamespace: "agent-" + id}, // every story has an agent of its own
+		Spec:       fleet.ClusterSpec{AgentNamespace: "agent-" + id}, // every test has an agent of its own
 	}
 	more(c)
 	harness.Make(w, w.hub, c)
@@ -67,7 +67,7 @@ func (w *world) imports(id string, more func(*fleet.Cluster)) *mover {
 	return m
 }
 
-// tells what has become of the cluster, if its story failed.
+// reports what has become of the cluster, if its story failed.
 func (m *mover) tells() {
 	if !m.Failed() {
 		return

@@ -28,7 +28,7 @@ func olderKinds(w *world) {
 	for i := range 3 { // signs of life of an agent
 		w.patch(rancher.FleetClusters, "a", "older", fmt.Sprintf(`{"status":{"agent":{"lastSeen":"2026-01-01T00:00:0%dZ"}}}`, i), "status")
 	}
-	// Of Clusters the house sees everything in order: what it answers it has seen last.
+	// Of Clusters the manager sees everything in order: what it answers it has seen last.
 	w.patch(rancher.FleetClusters, "a", "older", `{"spec":{"kubeConfigSecret":"other"}}`)
 	w.until("what is the house's is put back", func() bool { return w.cluster("a", "older").Spec.KubeConfigSecret == "older-kubeconfig" })
 	w.until("both changes are in the log", func() bool { return w.writes("older", since) >= 2 })
@@ -45,7 +45,7 @@ func olderKinds(w *world) {
 	})
 }
 
-// writes counts what the house has written of a Fleet Cluster.
+// writes counts what the manager has written of a Fleet Cluster.
 func (w *world) writes(name string, since time.Time) (n int) {
 	w.Helper()
 	for _, r := range w.audit(w.hub, since) {
@@ -95,7 +95,7 @@ func (w *world) alter(patch string) {
 	w.must(err)
 }
 
-// keepsTolerations tells whether the API server would keep the field.
+// keepsTolerations reports whether the API server would keep the field.
 func (w *world) keepsTolerations() bool {
 	w.Helper()
 	probe := &unstructured.Unstructured{}

@@ -1,4 +1,4 @@
-// Package moving tells how clusters change their workspace: with Rancher, played by
+// Package moving reports how clusters change their workspace: with Rancher, played by
 // package harness/rancher, with the real manager, which has the rights of the chart,
 // with real agents that the manager installs through Rancher's proxy and that reach the
 // manager through Rancher as well, and with two real API servers, whose audit logs tell
@@ -32,7 +32,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// TestMain lets many stories run at once, whatever the number of processors: they
+// TestMain lets many tests run at once, whatever the number of processors: they
 // wait for most of their time.
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 const limit = harness.Timeout
 
 // A world is a management cluster with Rancher and Fleet's manager, and another
-// cluster, which stands for as many as there are stories.
+// cluster, which stands for as many as there are tests.
 type world struct {
 	testing.TB
 	hub            *harness.Hub
@@ -140,7 +140,7 @@ func (w *world) patch(r schema.GroupVersionResource, namespace, name, text strin
 	w.must(err)
 }
 
-// there tells whether an object of Rancher's is.
+// there reports whether an object of Rancher's is.
 func (w *world) there(r schema.GroupVersionResource, namespace, name string) bool {
 	w.Helper()
 	_, err := w.objects.Resource(r).Namespace(namespace).Get(w.Context(), name, metav1.GetOptions{})

@@ -17,7 +17,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// absences are stories in which a deployment is not there any more, for reasons
+// absences are tests in which a deployment is not there any more, for reasons
 // that are none.
 var absences = map[string]story{
 	"DeletedByHand": {

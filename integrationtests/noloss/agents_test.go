@@ -20,7 +20,7 @@ type two struct {
 	upper, lower *site
 }
 
-// twoAgents tells how two agents live in one cluster, one part after the other.
+// twoAgents reports how two agents live in one cluster, one part after the other.
 func twoAgents(t *testing.T, hub *harness.Hub) {
 	w := &two{T: t,
 		upper: &site{harness.NewSiteIn(t, hub, hub, "upper", fleet.NamespaceSystem)},

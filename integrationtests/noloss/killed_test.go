@@ -11,7 +11,7 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 )
 
-// sampled are the stories that are told with a dying agent in a usual run, each
+// sampled are the tests that are told with a dying agent in a usual run, each
 // with where it dies.
 var sampled = map[string]harness.Point{
 	"RevivedInTheMiddle": {Write: 1, After: true},
@@ -22,7 +22,7 @@ var sampled = map[string]harness.Point{
 
 // Nothing is lost either where the agent, a process of its own, is killed at any
 // of its writes since there is something to lose, and what is ordered goes all the
-// same. A usual run takes a sample; with FLEET_TEST_SOAK every story is told for
+// same. A usual run takes a sample; with FLEET_TEST_SOAK every test is told for
 // every write, before and after, until nobody has to die in it any more.
 func TestKilled(t *testing.T) {
 	hub := harness.NewHub(t, harness.Cluster(t, "killed"))
@@ -48,7 +48,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// killed tells a story for every write of its agent.
+// killed tells a test for every write of its agent.
 func (st story) killed(t *testing.T, hub *harness.Hub, name string) {
 	for k, alive := 0, 0; alive < 2 && !t.Failed(); k++ {
 		alive = 0
@@ -63,7 +63,7 @@ func (st story) killed(t *testing.T, hub *harness.Hub, name string) {
 	}
 }
 
-// dying tells a story with an agent that is killed once, and whether it was.
+// dying tells a test with an agent that is killed once, and whether it was.
 func (st story) dying(t *testing.T, hub *harness.Hub, name string, at harness.Point) (died bool) {
 	v := harness.NewAgentProcess(t, hub, name)
 	v.Reborn, v.CrashProxy.Ignore = true, harness.Write.HeartbeatOfLife

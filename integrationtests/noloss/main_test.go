@@ -1,5 +1,5 @@
 // Package noloss proves that an agent uninstalls what it was ordered to uninstall
-// and nothing else. Each story is a mishap that looks like a reason to remove a
+// and nothing else. Each test is a mishap that looks like a reason to remove a
 // workload: nothing of it is deleted, by the audit log of a real API server. Each
 // has a twin, in which the same objects must go because somebody has said so.
 package noloss
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// A story is one mishap on one agent.
+// A test is one mishap on one agent.
 type story struct {
 	why string
 	// config changes the agent's settings; nil: the defaults.
@@ -39,15 +39,15 @@ type story struct {
 	ordered func(*site)
 }
 
-// site is the agent of a story.
+// site is the agent of a test.
 type site struct {
 	*harness.Site
 }
 
-// app is the deployment that stories are about.
+// app is the deployment that tests are about.
 const app = "app"
 
-// report tells a story: the mishap, the agent's restart in the middle of it, another
+// report tells a test: the mishap, the agent's restart in the middle of it, another
 // deployment that shows that the agent works, and then the twin. begins is called
 // when there is something to lose.
 func (st story) report(t *testing.T, s *site, begins func()) {

@@ -16,7 +16,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// orders are stories in which something was ordered, but not this, not any more or
+// orders are tests in which something was ordered, but not this, not any more or
 // not by this manager.
 var orders = map[string]story{
 	"TakenBack": {
@@ -341,7 +341,7 @@ func (s *site) account(verbs ...string) {
 	s.Must(err)
 }
 
-// grace is after which time orphans are collected in stories.
+// grace is after which time orphans are collected in tests.
 const grace = 2 * time.Second
 
 // collecting asks for orphans to be collected.

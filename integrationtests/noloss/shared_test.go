@@ -9,7 +9,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// shared are stories of bundles of one repository that have the same objects: none
+// shared are tests of bundles of one repository that have the same objects: none
 // of them takes what a wanted one has.
 var shared = map[string]story{
 	"SharedLater": {

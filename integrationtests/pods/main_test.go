@@ -1,4 +1,4 @@
-// Package pods tells the story of a whole fleet of real pods: three machines with
+// Package pods tells the test of a whole fleet of real pods: three machines with
 // containerd, runc and a kubelet each, the charts as Helm installs them, images of
 // our own programs, and nothing pulled from anywhere.
 //
@@ -22,7 +22,7 @@ import (
 	"github.com/fleetworkspace/fleet/cmd/fleet-sandbox/source"
 )
 
-// Variables of the environment: wanted asks for the story, and the others tell the
+// Variables of the environment: wanted asks for the test, and the others tell the
 // enclosed process what was built for it.
 const (
 	wanted        = "FLEET_TEST_PODS"
@@ -48,7 +48,7 @@ const (
 	fleetFile  = "fleet" // the command line
 )
 
-// The story is told in namespaces of its own, by this program called again: there
+// The test is told in namespaces of its own, by this program called again: there
 // all that is built is at hand, and nothing else can be reached.
 func TestMain(m *testing.M) {
 	if node.Inside() || os.Getenv(wanted) == "" || node.Missing() != nil {
@@ -62,7 +62,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// enclose builds what the story needs, tells it, and cleans up.
+// enclose builds what the test needs, tells it, and cleans up.
 func enclose() (int, error) {
 	runtime.LockOSThread() // the child ends with this thread
 	ctx := context.Background()

@@ -75,7 +75,7 @@ func (w *world) port(address string) string {
 	return fmt.Sprintf("%s:%d", ip, n)
 }
 
-// reaches tells whether something in a pod's network can open a connection.
+// reaches reports whether something in a pod's network can open a connection.
 func (w *world) reaches(process, host, port string) bool {
 	w.Helper()
 	err := exec.CommandContext(w.Context(), "nsenter", "--net="+process+"/ns/net", "timeout", "3",

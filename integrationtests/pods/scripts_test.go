@@ -99,7 +99,7 @@ func (w *world) wrong(l look) []string {
 	return bad
 }
 
-// holds tells whether all words are in a line.
+// holds reports whether all words are in a line.
 func holds(line string, words []string) bool {
 	for _, word := range words {
 		if !strings.Contains(line, word) {

@@ -44,7 +44,7 @@ type site struct {
 // A world is all machines, and a git server that all of them reach.
 type world struct {
 	*testing.T
-	root   *testing.T // outlives parts of the story
+	root   *testing.T // outlives parts of the test
 	dir    string     // with what was built
 	charts string
 	began  time.Time

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the list of what may be written")
 
-// listOfWriters is who may write what, on which cluster, in the whole story.
+// listOfWriters is who may write what, on which cluster, in the whole test.
 const listOfWriters = "testdata/writers.txt"
 
 const listHead = `# Who may write what while the story of this package is told, by the audit logs of the

@@ -95,7 +95,7 @@ func chart() registration.Settings {
 	}
 }
 
-// TestAgents tells how what Rancher's people set reaches the agents.
+// TestAgents reports how what Rancher's people set reaches the agents.
 func TestAgents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -197,7 +197,7 @@ func customization(w *world, away *harness.Hub, kubeconfig []byte) {
 	w.until("it checks in, and its bundle is Ready", func() bool { return w.agentReady(name) })
 }
 
-// agentReady tells whether the agent of a cluster checks in, and has deployed
+// agentReady reports whether the agent of a cluster checks in, and has deployed
 // itself as it should be.
 func (w *world) agentReady(name string) bool {
 	w.Helper()

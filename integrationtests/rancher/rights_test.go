@@ -75,7 +75,7 @@ func (w *world) given() []string {
 	return out
 }
 
-// givenIn are the rights that the roles of the story give in some workspaces.
+// givenIn are the rights that the roles of the test give in some workspaces.
 func givenIn(workspaces ...string) []string {
 	all := fmt.Sprint(workspaces)
 	out := []string{
@@ -143,7 +143,7 @@ func byGlobalRole(w *world) {
 	w.sees("with its role all is gone", nil, w.given)
 }
 
-// answers asks Kubernetes what the roles of the story have given.
+// answers asks Kubernetes what the roles of the test have given.
 func (w *world) answers() {
 	w.Helper()
 	for _, q := range []struct {

@@ -1,4 +1,4 @@
-// Package rancher_test tells what Rancher's people, settings and features mean to
+// Package rancher_test tests what Rancher's people, settings and features mean to
 // Fleet, on real API servers: rights in workspaces, what agents are told, and how
 // they are deployed. Rancher's kinds and Rancher's part are those of
 // integrationtests/harness/rancher; the manager has the rights of its chart.
@@ -31,7 +31,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/workspace"
 )
 
-// TestMain lets the stories run at once: they wait for most of their time.
+// TestMain lets the tests run at once: they wait for most of their time.
 func TestMain(m *testing.M) {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
@@ -93,7 +93,7 @@ func (w *world) in(t testing.TB) *world {
 	return &part
 }
 
-// start runs the house, as the chart's account, until stop or the end of the test.
+// start runs the manager, as the chart's account, until stop or the end of the test.
 func (w *world) start(mode plan.Mode) {
 	w.Helper()
 	client, err := kube.Connect(kube.Config{REST: rest.CopyConfig(w.account), UserAgent: manager, FieldManager: "fleet-workspace"})
@@ -105,7 +105,7 @@ func (w *world) start(mode plan.Mode) {
 	w.life.manager = w.run(func(ctx context.Context) error { return kube.Run(ctx, nil, h.Runnables()...) })
 }
 
-// stop ends the house.
+// stop ends the manager.
 func (w *world) stop() { w.life.manager() }
 
 // run runs something until the end of the test, and returns what ends it before.
@@ -159,7 +159,7 @@ func (w *world) sees(what string, want []string, look func() []string) {
 	})
 }
 
-// writes are the requests by which the house has changed something since a moment.
+// writes are the requests by which the manager has changed something since a moment.
 func (w *world) writes(since time.Time) []harness.Request {
 	w.Helper()
 	list, err := harness.ReadAudit("rancher", w.hub.Cluster.AuditLog(), since)
@@ -169,7 +169,7 @@ func (w *world) writes(since time.Time) []harness.Request {
 	})
 }
 
-// turns waits until the house has done what there was to do: it answers a new
+// turns waits until the manager has done what there was to do: it answers a new
 // workspace, with the rights of all global roles.
 func (w *world) turns(name string) {
 	w.Helper()
@@ -204,14 +204,14 @@ func (w *world) workspace(name, creator string) {
 	w.until("the namespace of "+name, func() bool { return w.there(rancher.Namespaces, "", name) })
 }
 
-// there tells whether an object is, and is not on its way out.
+// there reports whether an object is, and is not on its way out.
 func (w *world) there(what resource, namespace, name string) bool {
 	w.Helper()
 	o := w.rancher.Get(w, what, namespace, name)
 	return o != nil && o.GetDeletionTimestamp() == nil
 }
 
-// event tells whether there is one about an object.
+// event reports whether there is one about an object.
 func (w *world) event(kind, name, reason string) bool {
 	w.Helper()
 	list, err := w.hub.Client.EventsV1().Events("").List(w.Context(), metav1.ListOptions{})

@@ -11,7 +11,7 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 )
 
-// A chapter is a part of the story.
+// A chapter is a part of the test.
 type chapter struct {
 	name   string
 	report func(*world)

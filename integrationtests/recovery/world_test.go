@@ -1,4 +1,4 @@
-// Package recovery tells how a fleet lives on after its management cluster is
+// Package recovery reports how a fleet lives on after its management cluster is
 // lost. The commands are those of docs/recovery.md, typed at a terminal; the
 // clusters, the manager and the agents are real.
 package recovery
@@ -22,13 +22,13 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// document is what the story follows.
+// document is what the test follows.
 const document = "docs/recovery.md"
 
 // checkIn is how often an agent says that it lives where nobody says otherwise.
 const checkIn = time.Minute
 
-// A world is a person at a desk, a management cluster, and another one for when
+// A world is a person at a shell, a management cluster, and another one for when
 // that is lost.
 type world struct {
 	*harness.Shell
@@ -231,7 +231,7 @@ func (w *world) runs(site *cluster.Cluster) string {
 	return strings.TrimPrefix(image, "none.invalid/web:")
 }
 
-// has tells whether the ConfigMap of a folder of the repository is on a site.
+// has reports whether the ConfigMap of a folder of the repository is on a site.
 func (w *world) has(site *cluster.Cluster, folder string) bool {
 	w.Helper()
 	return w.Tries(site, "kubectl -n "+folder+" get configmap a").Code == 0

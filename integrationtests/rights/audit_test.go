@@ -100,7 +100,7 @@ func (m *member) request(account string) string {
 	return ""
 }
 
-// concerns tells whether a request is about a member, and not about what its bundle
+// concerns reports whether a request is about a member, and not about what its bundle
 // deploys.
 func (m *member) concerns(r harness.Request, request string) bool {
 	release := strings.HasPrefix(r.Name, "sh.helm.release.") || strings.HasPrefix(r.Name, "fleet-store-")

@@ -52,7 +52,7 @@ func TestCredentials(t *testing.T) {
 	t.Run("SwitchedOff", func(t *testing.T) { lastsAgain(w.in(t), veteran.In(t)) })
 }
 
-// together runs parts of a story at once.
+// together runs parts of a test at once.
 func together(t *testing.T, w *world, parts map[string]func(*world, testing.TB)) {
 	t.Helper()
 	for name, part := range parts {

@@ -263,7 +263,7 @@ func (w *world) takes(n newcomer) (token, renewal string) {
 	return token, renewal
 }
 
-// allowed tells whether something was done, and not refused: an API server may not have
+// allowed reports whether something was done, and not refused: an API server may not have
 // heard yet of a right. Any other error fails the test.
 func (w *world) allowed(err error) bool {
 	w.Helper()

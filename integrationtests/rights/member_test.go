@@ -193,7 +193,7 @@ func (w *world) signingKey() *ecdsa.PrivateKey {
 	return key
 }
 
-// works tells whether the agent's rights hold for a token: it reads the deployments.
+// works reports whether the agent's rights hold for a token: it reads the deployments.
 func (m *member) works(token string) error {
 	m.Helper()
 	_, err := kube.StoreOf[*fleet.BundleDeployment](m.w.as(token)).List(m.Context(), m.Deployments, "")

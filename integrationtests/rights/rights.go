@@ -52,7 +52,7 @@ var (
 )
 
 // Try tries every verb on every kind in some places with a credential. The
-// administrator tells which kinds there are.
+// administrator reports which kinds there are.
 func Try(t testing.TB, admin, as *rest.Config, places []Place) Granted {
 	t.Helper()
 	m := matrix{base: as.Host}
@@ -213,7 +213,7 @@ func (m *matrix) try(ctx context.Context, a attempt) error {
 	return nil
 }
 
-// request does it, with an empty body, and tells whether the API server went
+// request does it, with an empty body, and reports whether the API server went
 // past the question of rights.
 func (m *matrix) request(ctx context.Context, a attempt) (bool, error) {
 	ctx, cancel := context.WithCancel(ctx)

@@ -87,7 +87,7 @@ func (p Place) rulesOf() string {
 	return p.Namespace
 }
 
-// allowedBy tells whether a rule allows an attempt.
+// allowedBy reports whether a rule allows an attempt.
 func (a attempt) allowedBy(r authorizationv1.ResourceRule) bool {
 	resource := a.kind.resource
 	if a.kind.sub != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// TestMain lets many stories run at once, whatever the number of processors: they
+// TestMain lets many tests run at once, whatever the number of processors: they
 // wait for most of their time.
 func TestMain(m *testing.M) { os.Exit(harness.Parallel(m)) }
 

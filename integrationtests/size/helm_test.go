@@ -1,4 +1,4 @@
-// Package size_test tells how bundles and releases get through that are larger
+// Package size_test tests how bundles and releases get through that are larger
 // than an object of Kubernetes may be, on real API servers.
 package size_test
 
@@ -424,7 +424,7 @@ func (w helmWorld) killed(name string, k int, before content.Manifest,
 			w.Errorf("%d: cm-%02d is %.10q", k, i, got)
 		}
 	}
-	w.must(next.Forget(ctx, d.ID)) // else each uninstall of the next stories looks through this one
+	w.must(next.Forget(ctx, d.ID)) // else each uninstall of the next tests looks through this one
 	return m.dead
 }
 

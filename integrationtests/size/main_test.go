@@ -7,5 +7,5 @@ import (
 	"github.com/fleetworkspace/fleet/integrationtests/harness"
 )
 
-// The stories share one fleet, which starts with the first of them.
+// The tests share one fleet, which starts with the first of them.
 func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }

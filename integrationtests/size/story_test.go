@@ -20,7 +20,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// each is how much data one ConfigMap of the stories has.
+// each is how much data one ConfigMap of the tests has.
 const each = 512 << 10
 
 // fill writes a directory of ConfigMaps with that much data.
@@ -81,7 +81,7 @@ func TestLargeBundles(t *testing.T) {
 }
 
 // ready waits until so many deployments have a commit and all are Ready. Moving
-// so much takes longer than other stories may.
+// so much takes longer than other tests may.
 func ready(w *harness.World, repo *harness.Repository, commit string, deployments int) {
 	harness.Within(w, 5*time.Minute, "all is Ready with "+commit[:8], func() string {
 		there := 0

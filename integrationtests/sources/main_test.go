@@ -1,4 +1,4 @@
-// Package sources tells the stories of charts and contents that are not in git:
+// Package sources tells the tests of charts and contents that are not in git:
 // Helm repositories, OCI registries, archives, other git repositories, each as a
 // real server on loopback, read by the real programs and deployed by real
 // agents.
@@ -21,7 +21,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/web/webtest"
 )
 
-// All stories share one fleet, which starts with the first of them.
+// All tests share one fleet, which starts with the first of them.
 func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
 
 const (
@@ -52,7 +52,7 @@ func settings(name, value string) string {
 // value is what a chart of files, or settings, shows in a cluster.
 func value(v string) map[string]string { return map[string]string{"value": v} }
 
-// secret makes a Secret beside the GitRepos, which is gone after the story.
+// secret makes a Secret beside the GitRepos, which is gone after the test.
 func secret(t *testing.T, w *harness.World, name string, kind corev1.SecretType, data map[string]string) *corev1.Secret {
 	t.Helper()
 	s := harness.Create(w, w.Local, &corev1.Secret{
@@ -62,7 +62,7 @@ func secret(t *testing.T, w *harness.World, name string, kind corev1.SecretType,
 	return s
 }
 
-// search fails the story if a password is anywhere but in the Secrets that hold
+// search fails the test if a password is anywhere but in the Secrets that hold
 // it by right: those beside the GitRepos, and copies that agents pull with.
 func search(t *testing.T, w *harness.World, passwords ...string) {
 	t.Helper()
@@ -97,7 +97,7 @@ func own(w *harness.World, m *harness.Member, s *corev1.Secret) bool {
 	return m == w.Local && (s.Namespace == fleet.NamespaceDefault || s.Type == fleet.SecretTypeOCIStorage)
 }
 
-// holds tells whether a text holds a password, plain or in base64.
+// holds reports whether a text holds a password, plain or in base64.
 func holds(text []byte, password string) bool {
 	for shift := range 3 { // where it begins within three bytes decides how it looks
 		encoded := base64.StdEncoding.EncodeToString(append(make([]byte, shift), password...))
@@ -118,7 +118,7 @@ func lacks(text string, words ...string) string {
 	return ""
 }
 
-// deploy commits and makes the GitRepo. What it says is logged if the story
+// deploy commits and makes the GitRepo. What it says is logged if the test
 // fails.
 func deploy(t *testing.T, w *harness.World, repo *harness.Repository, change func(*fleet.GitRepoSpec)) (commit string) {
 	t.Helper()

@@ -57,7 +57,7 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// A story is one takeover. green is the manager of everything, blue that of the
+// A test is one takeover. green is the manager of everything, blue that of the
 // shard.
 type story struct {
 	*world

@@ -1,4 +1,4 @@
-// Package takeover_test tells how two managers of the same API share a cluster,
+// Package takeover_test tests how two managers of the same API share a cluster,
 // on a real API server and with real git repositories: each by its shard or its
 // workspaces, and how objects are passed from one to the other and back with the
 // program fleet. Agents are played by the test, by the rules of the wire. Who has
@@ -54,7 +54,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// on is the same world for a part of the story.
+// on is the same world for a part of the test.
 func (w *world) on(t *testing.T) *world {
 	return &world{Shell: w.On(t), hub: w.hub, admin: w.admin}
 }
@@ -272,7 +272,7 @@ func (w *world) deployments(workspace, from string) []*fleet.BundleDeployment {
 	return slices.DeleteFunc(list, func(bd *fleet.BundleDeployment) bool { return !of(from, bd.Name) })
 }
 
-// of tells whether a Bundle, or a deployment, is from a repository or Bundle of a
+// of reports whether a Bundle, or a deployment, is from a repository or Bundle of a
 // name.
 func of(from, name string) bool { return name == from || strings.HasPrefix(name, from+"-") }
 
@@ -364,7 +364,7 @@ func (w *world) writes(since time.Time) []harness.Request {
 	})
 }
 
-// about tells whether a request is about a repository or Bundle, or what is made
+// about reports whether a request is about a repository or Bundle, or what is made
 // of it.
 func about(from string) func(harness.Request) bool {
 	return func(r harness.Request) bool {

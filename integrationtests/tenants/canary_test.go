@@ -21,7 +21,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// Secrets of this story: in the Secret with the values of a deployment, and in one
+// Secrets of this test: in the Secret with the values of a deployment, and in one
 // that valuesFrom names.
 const (
 	inValues = "canary-3b81"

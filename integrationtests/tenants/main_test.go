@@ -66,7 +66,7 @@ func may(verbs, group, resources string, names ...string) rbacv1.PolicyRule {
 	}
 }
 
-// requests are what the agent has asked of its own cluster since the story began.
+// requests are what the agent has asked of its own cluster since the test began.
 func (s *site) requests() []harness.Request {
 	s.Helper()
 	list, err := harness.ReadAudit(s.Down.Cluster.Name(), s.Down.Cluster.AuditLog(), s.began)
@@ -104,7 +104,7 @@ func (s *site) clean() {
 	}
 }
 
-// asked tells whether the agent has sent a request as a service account, and
+// asked reports whether the agent has sent a request as a service account, and
 // whether the API server has accepted it.
 func (s *site) asked(account, verb, what string) bool {
 	s.Helper()

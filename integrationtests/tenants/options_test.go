@@ -19,7 +19,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// port is Helm on the API server of the stories, as an agent uses it.
+// port is Helm on the API server of the tests, as an agent uses it.
 type port struct {
 	*testing.T
 	*helm.Client

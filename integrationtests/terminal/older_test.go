@@ -256,7 +256,7 @@ fleet apply -n fleet-default --targets-file targets.yaml goods depot`)
 // untouched are the Bundles whose objects no change of agents may write.
 var untouched = []string{"shop", "stall", "market"}
 
-// things are all objects of the workloads with what tells that one was written:
+// things are all objects of the workloads with what reports that one was written:
 // its UID and its version. Releases are among them, and what this test changes and
 // adds itself is not.
 func (d *shell) things() []string {

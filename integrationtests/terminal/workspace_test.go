@@ -23,7 +23,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// counter is a desk beside a Rancher that lives: on its API server people work with
+// counter is a shell beside a Rancher that lives: on its API server people work with
 // kubectl's configuration, and its own API is served beside it.
 type counter struct {
 	*shell

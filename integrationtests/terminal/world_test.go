@@ -1,4 +1,4 @@
-// Package terminal_test tells how a fleet is installed and grown from a terminal:
+// Package terminal_test tests how a fleet is installed and grown from a terminal:
 // with the program fleet, kubectl and a shell, on real API servers, with the real
 // manager and agents as processes under the accounts that the printed files make.
 package terminal_test
@@ -37,7 +37,7 @@ type shell struct {
 	dir   string // the home
 	tools string // fleet, kubectl and the programs of pods
 	group *process.Group
-	root  testing.TB // outlives parts of the story
+	root  testing.TB // outlives parts of the test
 	stop  *sync.Map  // what ends the program that runs on a cluster, by its name
 
 	hub, east, west *cluster.Cluster
@@ -150,7 +150,7 @@ func (d *shell) ends(at *cluster.Cluster) {
 	}
 }
 
-// on is the same desk for a part of the story.
+// on is the same shell for a part of the test.
 func (d *shell) on(t testing.TB) *shell {
 	part := *d
 	part.TB = t

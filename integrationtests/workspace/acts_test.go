@@ -16,12 +16,12 @@ import (
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
-// away is for how long Rancher is away before the house believes it, and more.
+// away is for how long Rancher is away before the manager believes it, and more.
 const away = 10 * time.Minute
 
 // A scenario is told in three acts on one API server: while Rancher maps, while it
-// is away and the house maps what Rancher has not, and when it is back and takes
-// over what the house has mapped. In each act it checks who has written what.
+// is away and the manager maps what Rancher has not, and when it is back and takes
+// over what the manager has mapped. In each act it checks who has written what.
 type scenario struct {
 	name              string
 	lives, away, back func(w *world, since time.Time)
@@ -63,7 +63,7 @@ func TestRancherComesAndGoes(t *testing.T) {
 	w.takesOver()
 	w.act(t, "RancherIsAway", func(s scenario) func(*world, time.Time) { return s.away })
 
-	w.started = time.Now() // Rancher works before the house knows
+	w.started = time.Now() // Rancher works before the manager knows
 	w.rancher.Start(t)
 	w.plays(plan.Observe)
 	since := time.Now()
@@ -72,7 +72,7 @@ func TestRancherComesAndGoes(t *testing.T) {
 	w.patchesOnly()
 }
 
-// heard waits until the house has seen the last sign of life of a Rancher that was
+// heard waits until the manager has seen the last sign of life of a Rancher that was
 // stopped: one that it saw only when time has passed would be one of a Rancher that is
 // back. It sees the lease change in order, and shows by its part that it has seen it gone.
 func (w *world) heard() {
@@ -87,7 +87,7 @@ func (w *world) heard() {
 	w.plays(plan.Observe)
 }
 
-// takesOver lets time pass until the house believes that Rancher is away.
+// takesOver lets time pass until the manager believes that Rancher is away.
 func (w *world) takesOver() {
 	w.Helper()
 	w.plays(plan.Observe)
@@ -108,7 +108,7 @@ func (w *world) act(t *testing.T, name string, of func(scenario) func(*world, ti
 	}
 }
 
-// guards tells whether a write of the house is one that it also makes while Rancher
+// guards reports whether a write of the manager is one that it also makes while Rancher
 // maps: its finalizer on workspaces that hold clusters, and what it says of them.
 func guards(fields []string) bool {
 	return !slices.ContainsFunc(fields, func(f string) bool {
@@ -116,13 +116,13 @@ func guards(fields []string) bool {
 	})
 }
 
-// onlyGuards checks that the house has written nothing else until now.
+// onlyGuards checks that the manager has written nothing else until now.
 func (w *world) onlyGuards(t *testing.T) {
 	t.Helper()
 	w.quiet(t, time.Time{})
 }
 
-// quiet checks that the house has written nothing but its guards since a moment.
+// quiet checks that the manager has written nothing but its guards since a moment.
 func (w *world) quiet(t *testing.T, since time.Time) {
 	t.Helper()
 	for _, r := range w.in(t).writes(since) {
@@ -133,8 +133,8 @@ func (w *world) quiet(t *testing.T, since time.Time) {
 }
 
 // adopted waits until Rancher, since its last start, has taken over an object that the
-// house has made, and checks that Rancher had nothing to change but its own marks, and
-// the house has changed nothing since a moment: both come to the same object.
+// manager has made, and checks that Rancher had nothing to change but its own marks, and
+// the manager has changed nothing since a moment: both come to the same object.
 func (w *world) adopted(since time.Time, resource, namespace, name string) {
 	w.Helper()
 	patched := func() []string { // its engine sends patches; what it updates are finalizers and its own status
@@ -171,7 +171,7 @@ func TestBesideRancher(t *testing.T) {
 	w.until("with its feature off we map", func() bool { return w.cluster("fleet-default", "c1") != nil && w.namespace("team-a") != nil })
 }
 
-// TestNeverInRanchersPlace tells the house that Rancher always maps, with the rights of
+// TestNeverInRanchersPlace tells the manager that Rancher always maps, with the rights of
 // the chart for that: it does not map where nobody does, and still keeps its guard.
 func TestNeverInRanchersPlace(t *testing.T) {
 	w := newWorldFor(t, plan.WithRancher)
@@ -193,7 +193,7 @@ func TestNeverInRanchersPlace(t *testing.T) {
 	}
 }
 
-// TestInRanchersPlace lets Rancher map, takes it away for good, and tells the house
+// TestInRanchersPlace lets Rancher map, takes it away for good, and tells the manager
 // so: it takes over what Rancher has made, and changes nothing of it.
 func TestInRanchersPlace(t *testing.T) {
 	w := newWorld(t)

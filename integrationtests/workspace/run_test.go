@@ -8,7 +8,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/workspace"
 )
 
-// run runs the house in the background.
+// run runs the manager in the background.
 func (w *world) run(h *workspace.Manager) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -23,5 +23,5 @@ func (w *world) run(h *workspace.Manager) {
 	test.Cleanup(w.now.stop)
 }
 
-// stop stops the house, and waits for its end.
+// stop stops the manager, and waits for its end.
 func (w *world) stop() { w.now.stop() }

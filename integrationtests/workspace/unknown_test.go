@@ -16,7 +16,7 @@ import (
 // invented are fields that no type of Fleet's knows, as JSON.
 const invented = `"invented":{"list":[{"a":1,"b":{"c":["d"]}}],"flag":false,"map":{"x.y/z":""}}`
 
-// unknownFields sends objects full of such fields through every write of the house
+// unknownFields sends objects full of such fields through every write of the manager
 // to Rancher's kinds: each is afterwards what it was, but for what was meant.
 func unknownFields(w *world) {
 	w.rancher.Put(w, rancher.Clusters, "", "c-07070", `{`+invented+`,"metadata":{"labels":{"env":"a"}},
@@ -67,7 +67,7 @@ func movesThoughPruned(w *world) {
 }
 
 // patchesOnly checks that Rancher's objects were only ever patched, but for those
-// that the house has made or unmade itself.
+// that the manager has made or unmade itself.
 func (w *world) patchesOnly() {
 	w.Helper()
 	for _, r := range w.writes(time.Time{}) {

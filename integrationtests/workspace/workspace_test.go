@@ -157,7 +157,7 @@ func foreignFields(w *world) {
 			w.Errorf("%s belongs to users, and the house has written it", f)
 		}
 	}
-	// Of Clusters the house sees everything in order, also what it has written itself.
+	// Of Clusters the manager sees everything in order, also what it has written itself.
 	w.rancher.Patch(w, rancher.FleetClusters, "fleet-default", "c1", `{"spec":{"kubeConfigSecret":"other"}}`)
 	w.sees("what is ours is put back", "c1-kubeconfig", func() string { return w.cluster("fleet-default", "c1").Spec.KubeConfigSecret })
 	since = time.Now()
@@ -217,7 +217,7 @@ func (w *world) node(name string) {
 	})
 }
 
-// group tells whether a workspace has the group of the local cluster.
+// group reports whether a workspace has the group of the local cluster.
 func (w *world) group(namespace string) bool {
 	_, err := kube.StoreOf[*fleet.ClusterGroup](w.hub.Admin).Get(w.Context(), kube.Key{Namespace: namespace, Name: "default"})
 	return err == nil
@@ -355,7 +355,7 @@ func (w *world) forsaken(name string) {
 	})
 }
 
-// looks lets time pass, and the house look at a namespace.
+// looks lets time pass, and the manager look at a namespace.
 func (w *world) looks(name string) {
 	ns := w.namespace(name)
 	if ns == nil || ns.DeletionTimestamp != nil {

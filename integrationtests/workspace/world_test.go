@@ -1,6 +1,6 @@
-// Package workspace tells stories about Rancher's clusters and workspaces on a
+// Package workspace tells tests about Rancher's clusters and workspaces on a
 // real API server. Rancher's part is played by harness/rancher, where it is there
-// at all; the house works by the account and with the rights of the chart. Who has
+// at all; the manager works by the account and with the rights of the chart. Who has
 // written what is read from the API server's audit log.
 package workspace
 
@@ -25,7 +25,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/workspace"
 )
 
-// manager is who the house is to the API server, and agent its User-Agent.
+// manager is who the manager is to the API server, and agent its User-Agent.
 const (
 	manager = "system:serviceaccount:cattle-fleet-system:fleet-controller"
 	agent   = "fleet-workspace"
@@ -43,18 +43,18 @@ const (
 	namespaces    = "namespaces."
 )
 
-// world is a cluster with Fleet's kinds and the house that ties it to Rancher.
+// world is a cluster with Fleet's kinds and the manager that ties it to Rancher.
 type world struct {
 	testing.TB
 	hub     *harness.Hub
 	rancher *rancher.Rancher // nil before there are Rancher's kinds
-	ahead   *atomic.Int64    // of the house's clock, nanoseconds
-	part    *atomic.Value    // what the house says last of its part
+	ahead   *atomic.Int64    // of the manager's clock, nanoseconds
+	part    *atomic.Value    // what the manager says last of its part
 	now     *running
 	started time.Time // when Rancher was started last
 }
 
-// running is the house that runs, whichever part of a test has started it.
+// running is the manager that runs, whichever part of a test has started it.
 type running struct {
 	test testing.TB // the whole one
 	stop func()
@@ -79,7 +79,7 @@ func (w *world) in(t testing.TB) *world {
 	return &part
 }
 
-// start runs the house until stop, or the end of the test.
+// start runs the manager until stop, or the end of the test.
 func (w *world) start(mode plan.Mode) {
 	w.Helper()
 	client, err := kube.Connect(kube.Config{REST: w.hub.Account(w.TB, fleet.NamespaceSystem, "fleet-controller"), UserAgent: agent, FieldManager: fleet.FieldManagerWorkspace})
@@ -97,7 +97,7 @@ func (w *world) start(mode plan.Mode) {
 	}, client, log.WithField("process", agent)))
 }
 
-// listener hears what the house says of its part.
+// listener hears what the manager says of its part.
 type listener struct{ part *atomic.Value }
 
 func (l listener) Levels() []logrus.Level { return []logrus.Level{logrus.InfoLevel} }
@@ -109,7 +109,7 @@ func (l listener) Fire(e *logrus.Entry) error {
 	return nil
 }
 
-// plays waits until the house plays a part.
+// plays waits until the manager plays a part.
 func (w *world) plays(part plan.Part) {
 	w.Helper()
 	w.sees("the part of the house", string(part), func() string { return w.part.Load().(string) })
@@ -176,7 +176,7 @@ func (w *world) namespace(name string) *corev1.Namespace {
 	return ns
 }
 
-// leaves tells whether a Namespace is gone or on its way out.
+// leaves reports whether a Namespace is gone or on its way out.
 func (w *world) leaves(name string) bool {
 	ns := w.namespace(name)
 	return ns == nil || ns.DeletionTimestamp != nil
@@ -203,7 +203,7 @@ func (w *world) log(since time.Time) []harness.Writing {
 	return harness.Writings(w.TB, w.hub.Cluster, since)
 }
 
-// writes are those of the house.
+// writes are those of the manager.
 func (w *world) writes(since time.Time) []harness.Writing {
 	w.Helper()
 	return slices.DeleteFunc(w.log(since), func(r harness.Writing) bool {
@@ -243,7 +243,7 @@ func (w *world) turns(name string) {
 	w.mapped("fleet-default", "turn-"+name)
 }
 
-// watches waits until the house watches a kind.
+// watches waits until the manager watches a kind.
 func (w *world) watches(plural string) {
 	w.Helper()
 	w.until("the house watches "+plural, func() bool {

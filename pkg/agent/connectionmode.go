@@ -40,7 +40,7 @@ func (m *connectionMode) current() (*heartbeat.Schedule, <-chan struct{}) {
 	return m.schedule, m.changed
 }
 
-// polls tells whether the agent connects by a schedule.
+// polls reports whether the agent connects by a schedule.
 func (m *connectionMode) polls() bool {
 	s, _ := m.current()
 	return s != nil
@@ -64,7 +64,7 @@ func (m *connectionMode) next(identity string, now time.Time) time.Time {
 }
 
 // setInterval takes in how often the manager wants the agent to check in; 0: it does not
-// say. It tells whether that is news that counts.
+// say. It reports whether that is news that counts.
 func (m *connectionMode) setInterval(interval time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -84,7 +84,7 @@ func (c *contact) manager() (registration.Mark, bool) {
 	return m, err == nil
 }
 
-// isAway tells whether the manager did not answer when it was asked last, by this
+// isAway reports whether the manager did not answer when it was asked last, by this
 // process or the one before.
 func (c *contact) isAway() bool {
 	c.mu.Lock()

@@ -104,7 +104,7 @@ func (j *join) judge(ctx context.Context) bool {
 	return false
 }
 
-// over tells whether a series of tries has ended.
+// over reports whether a series of tries has ended.
 func (r *joinRun) over() bool {
 	select {
 	case <-r.done:

@@ -156,7 +156,7 @@ func entryOf(act deploy.Act) journal.Entry {
 	return e
 }
 
-// eventOf tells which steps become events: what failed or was refused for a
+// eventOf reports which steps become events: what failed or was refused for a
 // known reason, what was removed, and what was put back. A failure without a
 // reason passes by itself.
 func eventOf(act deploy.Act) (kind, reason string, ok bool) {

@@ -168,7 +168,7 @@ func orphanText(names []string) string {
 // policies lists the policies for orphans.
 func policies() []string { return []string{OrphansKept, OrphansCollected} }
 
-// validOrphans tells what is wrong with the settings about orphans.
+// validOrphans reports what is wrong with the settings about orphans.
 func validOrphans(policy string, grace time.Duration) error {
 	switch {
 	case !slices.Contains(policies(), policy):

@@ -24,7 +24,7 @@ const (
 )
 
 // poll works with one credential at the times of the schedule, until ctx ends or
-// changed is closed: another manner counts then. A visit is brought to its end
+// changed is closed: another mode counts then. A visit is brought to its end
 // before. Between two times nothing is sent. An agent that has just registered, or
 // was always connected, does not wait for the first one: its manager is there, and
 // so is a person who looks.
@@ -133,7 +133,7 @@ func (s *session) knock(ctx context.Context, up *managerclient.Client, limit tim
 	return true
 }
 
-// checkIn checks in once, and tells whether the manager answered.
+// checkIn checks in once, and reports whether the manager answered.
 func (s *session) checkIn(ctx context.Context, up *managerclient.Client) bool {
 	ans, err := up.CheckIn(ctx)
 	if err != nil {

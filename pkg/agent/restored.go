@@ -18,7 +18,7 @@ import (
 // a backup: a watch that goes on where it was would see nothing of it.
 var errRestored = errors.New("the manager was restored from a backup")
 
-// restored tells whether the Cluster has become older since the last check-in. The
+// restored reports whether the Cluster has become older since the last check-in. The
 // session is begun anew then, and its first list is judged by the deploy loop.
 func (s *session) restored(version string) bool {
 	n, err := strconv.ParseUint(version, 10, 64)
@@ -105,7 +105,7 @@ func (c *contact) isRefused() bool {
 	return c.current && c.data[keyReached] == "false" && c.data[keyRefused] == "true"
 }
 
-// isReached tells whether the manager answered the last check-in.
+// isReached reports whether the manager answered the last check-in.
 func (c *contact) isReached() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

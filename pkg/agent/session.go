@@ -258,7 +258,7 @@ func (s *session) answered(ans checkin.Answer) {
 	}
 	if back {
 		s.log.WithField("manager", s.cred.URL()).Info("manager reached")
-		s.deploy.WakeAll() // tells what happened meanwhile
+		s.deploy.WakeAll() // reports what happened meanwhile
 	}
 	s.observeOffer(ans)
 }

@@ -35,7 +35,7 @@ type trouble struct {
 	hint   string // what helps
 }
 
-// refused tells whether the manager answers, but not to this credential.
+// refused reports whether the manager answers, but not to this credential.
 func (t trouble) refused() bool {
 	return t.reason == reasonCredential || t.reason == reasonRights || t.reason == reasonEnded
 }
@@ -80,7 +80,7 @@ func joinHint(namespace string) string {
 	return "to join again: helm upgrade fleet-agent -n " + namespace + " with the values of a new registration token"
 }
 
-// silent tells whether a time limit was reached.
+// silent reports whether a time limit was reached.
 func silent(err error) bool {
 	var late net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) && late.Timeout() ||

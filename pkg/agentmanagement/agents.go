@@ -320,7 +320,7 @@ func (l *agentsLoop) report(ctx context.Context, m agentrollout.Manager, cluster
 	return failed
 }
 
-// suspended tells whether the brake is on.
+// suspended reports whether the brake is on.
 func suspended(brake *kube.Cache[*corev1.ConfigMap], namespace string) bool {
 	m, ok := brake.Get(kube.Key{Namespace: namespace, Name: fleet.ConfigMapBrake})
 	return ok && view.ParseBrake(m.Data).On
@@ -357,7 +357,7 @@ func stripAgentBundle(b *fleet.Bundle) {
 	}
 }
 
-// agentChanges tells whether a change of a Cluster matters to its agent. Most signs
+// agentChanges reports whether a change of a Cluster matters to its agent. Most signs
 // of life do not.
 func agentChanges(old, changed *fleet.Cluster) bool {
 	if old == nil || changed == nil {

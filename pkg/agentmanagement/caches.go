@@ -25,7 +25,7 @@ type (
 	metaCache = kube.Cache[*meta]
 )
 
-// caches are what the house sees of the cluster: Fleet's own small kinds, and
+// caches are what the manager sees of the cluster: Fleet's own small kinds, and
 // what this manager made, as little of each as is read.
 type caches struct {
 	clusters   *kube.Cache[*fleet.Cluster]
@@ -114,7 +114,7 @@ func requestOf(o metav1.Object) []string {
 	return []string{kube.Key{Namespace: namespace, Name: name}.String()}
 }
 
-// stripCluster leaves what this house reads of a Cluster. The conditions stay
+// stripCluster leaves what this manager reads of a Cluster. The conditions stay
 // whole: a patch of one replaces the list.
 func stripCluster(c *fleet.Cluster) {
 	dropLastApplied(c)
@@ -150,7 +150,7 @@ func dropLastApplied(o metav1.Object) {
 	delete(o.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
 }
 
-// clusterChanges tells whether a change of a Cluster matters to this house. The
+// clusterChanges reports whether a change of a Cluster matters to this manager. The
 // agent's sign of life does not.
 func clusterChanges(old, changed *fleet.Cluster) bool {
 	if old == nil || changed == nil {

@@ -84,7 +84,7 @@ func (l *requestLoop) made(r *fleet.ClusterRegistration) (time.Time, bool) {
 	return a.CreationTimestamp.Time, true
 }
 
-// accepted tells whether a person has accepted a request, whatever other requests
+// accepted reports whether a person has accepted a request, whatever other requests
 // there are.
 func (l *requestLoop) accepted(r *fleet.ClusterRegistration, siblings []*fleet.ClusterRegistration) bool {
 	c, ok := l.view.clusters.Get(kube.Key{Namespace: r.Namespace, Name: r.Status.ClusterName})

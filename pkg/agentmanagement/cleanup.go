@@ -23,7 +23,7 @@ const sweepInterval = 30 * time.Minute
 // managed selects what Fleet made and may clean up.
 const managed = fleet.LabelManaged + "=" + registration.True
 
-// A Cleanup is the house of the role cleanup: it finds what is left behind
+// A Cleanup is the manager of the role cleanup: it finds what is left behind
 // when a process dies between two writes, or when finalizers are taken off by
 // hand. Whatever it deletes was looked at twice, with time between, and once
 // more live. It never touches a BundleDeployment: deletion is ordered.
@@ -45,7 +45,7 @@ type Cleanup struct {
 	suspicion registration.Suspicion // of one loop with one worker
 }
 
-// NewCleanup builds the house; it sends no request before its Parts run.
+// NewCleanup builds the manager; it sends no request before its Parts run.
 func NewCleanup(cfg Config, c *kube.Client, log *logrus.Entry) *Cleanup {
 	c = c.Loop("cleanup")
 	s := &Cleanup{
@@ -59,7 +59,7 @@ func NewCleanup(cfg Config, c *kube.Client, log *logrus.Entry) *Cleanup {
 	return s
 }
 
-// Runnables are the loops of the house, for kube.Run.
+// Runnables are the loops of the manager, for kube.Run.
 func (s *Cleanup) Runnables() []kube.Runner { return []kube.Runner{s.loop} }
 
 // An orphan is something whose owner is gone, and how to delete it.
@@ -186,7 +186,7 @@ func (s *Cleanup) orphanValues(ctx context.Context, orphans map[string]orphan) e
 	return nil
 }
 
-// anothers tells whether something bears the mark of another manager. What has
+// anothers reports whether something bears the mark of another manager. What has
 // none was made by the reference, and is looked after as ours.
 func (s *Cleanup) anothers(o *meta) bool {
 	id := o.Labels[fleet.LabelManagerID]

@@ -200,7 +200,7 @@ func (l *clusterLoop) namespace(ctx context.Context, name string) (metav1.Object
 	return n, nil
 }
 
-// judge tells why a Cluster cannot have a namespace now; the reason is empty
+// judge reports why a Cluster cannot have a namespace now; the reason is empty
 // if it can, also where it has to be made.
 func judge(have metav1.Object, c *fleet.Cluster) (reason, message string) {
 	if have == nil {

@@ -76,7 +76,7 @@ func (l *endpointLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, 
 	return kube.Result{After: endpointLook}, nil
 }
 
-// shake tells why an agent that is given an address and an authority would not
+// shake reports why an agent that is given an address and an authority would not
 // trust the server there; nil where it would, or where nothing was learned.
 func shake(ctx context.Context, address string, ca []byte, strict bool) error {
 	u, err := url.Parse(address)

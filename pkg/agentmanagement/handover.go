@@ -53,7 +53,7 @@ func (l *requestLoop) replace(ctx context.Context, have *corev1.Secret, workspac
 	return l.secrets.Delete(ctx, kube.KeyOf(have), exactly(have))
 }
 
-// mayFetch tells whether a credential's time is not over yet.
+// mayFetch reports whether a credential's time is not over yet.
 func (l *requestLoop) mayFetch(s *corev1.Secret) bool {
 	return registration.CredentialLeft(s.CreationTimestamp.Time, l.now()) > 0
 }

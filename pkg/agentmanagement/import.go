@@ -179,7 +179,7 @@ func turnChanges(old, c *fleet.Cluster) bool {
 		old.Spec.Paused != c.Spec.Paused || online(old) != online(c))
 }
 
-// importChanges tells whether a change of a Cluster's status matters to imports.
+// importChanges reports whether a change of a Cluster's status matters to imports.
 func importChanges(old, c *fleet.Cluster) bool {
 	return old == nil || old.Status.AgentConfigChanged != c.Status.AgentConfigChanged
 }
@@ -206,7 +206,7 @@ func (l *importLoop) wakeCluster(key kube.Key) {
 	}
 }
 
-// concerns tells whether the manager installs the agent of a Cluster through its
+// concerns reports whether the manager installs the agent of a Cluster through its
 // kubeconfig. The agent of its own cluster has a loop of its own.
 func (l *importLoop) concerns(c *fleet.Cluster) bool {
 	local := kube.Key{Namespace: l.cfg.Settings.Bootstrap.Namespace, Name: fleet.ClusterLocal}
@@ -352,7 +352,7 @@ func (l *importLoop) leave(c *fleet.Cluster) {
 	l.unreachable.Add(key)
 }
 
-// isAway tells whether a Cluster did not answer, through the Secret that it has
+// isAway reports whether a Cluster did not answer, through the Secret that it has
 // now. A changed Secret is a new try.
 func (l *importLoop) isAway(c *fleet.Cluster) bool {
 	l.mu.Lock()
@@ -380,7 +380,7 @@ func (l *importLoop) forget(key kube.Key) {
 	delete(l.unseen, key)
 }
 
-// hasFailed tells whether the last import of a Cluster did not go through.
+// hasFailed reports whether the last import of a Cluster did not go through.
 func (l *importLoop) hasFailed(key kube.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -24,7 +24,7 @@ func (l *importLoop) wishes(c *fleet.Cluster) string {
 	return m.Own(c)
 }
 
-// handed tells whether the agent has deployed, itself, what it was installed with.
+// handed reports whether the agent has deployed, itself, what it was installed with.
 // From then on it knows what to take back.
 func (l *importLoop) handed(ctx context.Context, f clusterimport.Facts) (bool, error) {
 	b, ok := l.agents.known.Get(bundleOf(f.Cluster))
@@ -94,7 +94,7 @@ func (d *downstream) remake(ctx context.Context, a registration.Agent, adoptFrom
 		func(c *schedulingv1.PriorityClass) bool { return d.madeFor(c) })
 }
 
-// madeFor tells whether an object was made for the agent of this Cluster.
+// madeFor reports whether an object was made for the agent of this Cluster.
 func (d *downstream) madeFor(o kube.Object) bool {
 	has := o.GetAnnotations()
 	for key, value := range d.mark.Annotations() {

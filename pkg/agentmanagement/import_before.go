@@ -14,7 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
-// known tells whether the agent in a namespace works with a credential that
+// known reports whether the agent in a namespace works with a credential that
 // this manager has issued for this Cluster, or for one whose place it takes.
 func (d *downstream) known(ctx context.Context, in string) (bool, error) {
 	of, err := d.worksFor(ctx, in)

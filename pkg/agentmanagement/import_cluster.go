@@ -123,7 +123,7 @@ func (l *importLoop) settle(ctx context.Context, f clusterimport.Facts) (kube.Re
 	}
 	next, silent := kube.Done, error(nil)
 	if f.Record.Own != "" {
-		next.After = importRetry // what tells that it is handed over may have come too early
+		next.After = importRetry // what reports that it is handed over may have come too early
 	}
 	if f.Arrived && f.Token {
 		next.After = importRetry
@@ -159,7 +159,7 @@ func (l *importLoop) endToken(ctx context.Context, f clusterimport.Facts) error 
 	return nil
 }
 
-// used tells whether somebody has shown the token that a request was granted to
+// used reports whether somebody has shown the token that a request was granted to
 // the API server. The cache knows that before the loop of the requests does.
 func (l *importLoop) used(r *fleet.ClusterRegistration) bool {
 	if _, used := l.requests.uses.of(r); used {
@@ -311,7 +311,7 @@ func (l *importLoop) issued(ctx context.Context, a clusterimport.Account) (strin
 	return "", nil
 }
 
-// mayRead tells whether the Secret that a Cluster names may be read; nil if it may.
+// mayRead reports whether the Secret that a Cluster names may be read; nil if it may.
 // The proof is empty where none was needed for that.
 func (l *importLoop) mayRead(ctx context.Context, c *fleet.Cluster) (clusterimport.Proof, error) {
 	if clusterimport.MayRead(c, clusterimport.Proof{}) == nil {
@@ -392,7 +392,7 @@ func (l *importLoop) token(ctx context.Context, c *fleet.Cluster) (*fleet.Cluste
 	return nil, none, l.underWay("the registration token is made") // those of the one before are going
 }
 
-// spent tells whether a token is of no use for another import.
+// spent reports whether a token is of no use for another import.
 func (l *importLoop) spent(c *fleet.Cluster, t *fleet.ClusterRegistrationToken) bool {
 	own := false
 	for _, ref := range t.OwnerReferences {

@@ -76,9 +76,9 @@ type thing interface {
 	apply(ctx context.Context) error
 	// remove deletes what look has found, if it is still that.
 	remove(ctx context.Context) error
-	// bears tells whether what look has found bears the label of a manager.
+	// bears reports whether what look has found bears the label of a manager.
 	bears(manager string) bool
-	// optional tells whether an agent can do without it.
+	// optional reports whether an agent can do without it.
 	optional() bool
 	String() string
 }

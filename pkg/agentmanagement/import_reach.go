@@ -177,7 +177,7 @@ func refusal(server string, why error) error {
 	return reconcile.RequeueError(reconcile.ReasonOf(why), importRetry, fmt.Errorf("reach %s: %w%s", server, why, hint))
 }
 
-// isUnreachable tells whether an import failed because the cluster's API server
+// isUnreachable reports whether an import failed because the cluster's API server
 // did not answer.
 func isUnreachable(err error) bool {
 	var u *unreachable

@@ -17,7 +17,7 @@ import (
 // meanwhile. An import is not done again for that.
 const tries = 5
 
-// online tells whether the agent of a Cluster checks in.
+// online reports whether the agent of a Cluster checks in.
 func online(c *fleet.Cluster) bool {
 	return condition.IsTrue(c.Status.Conditions, fleet.ConditionConnected)
 }

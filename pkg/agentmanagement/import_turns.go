@@ -42,7 +42,7 @@ func newImportTurns(l *importLoop) *importWaves {
 // wake makes the turns be given anew, soon.
 func (t *importWaves) wake() { t.loop.AddAfter(turnsKey, turnsPause) }
 
-// has tells whether it is a Cluster's turn to be told some terms.
+// has reports whether it is a Cluster's turn to be told some terms.
 func (t *importWaves) has(key kube.Key, terms clusterimport.Terms) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

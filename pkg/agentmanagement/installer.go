@@ -111,7 +111,7 @@ func discard[P kube.Object](ctx context.Context, store *kube.Store[P], in, manag
 	return nil
 }
 
-// appliedHere tells whether an installer has applied an object last. What the agent has
+// appliedHere reports whether an installer has applied an object last. What the agent has
 // deployed itself since is of its own release, which takes it back.
 func appliedHere(o kube.Object) bool {
 	has := o.GetAnnotations()

@@ -109,7 +109,7 @@ func (l *localLoop) parts() []kube.Runner {
 
 // Reconcile brings the manager's own cluster in order: Cluster, group and
 // repository first, then the kubeconfig, then the agent, then what the agent
-// needs to register. The condition Imported of the Cluster tells how it went.
+// needs to register. The condition Imported of the Cluster reports how it went.
 func (l *localLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	c, err := l.workspace(ctx)
 	if err != nil || c == nil || c.DeletionTimestamp != nil {
@@ -331,7 +331,7 @@ func (l *localLoop) bootstrapped(ctx context.Context, data map[string][]byte, t 
 	return holds.TokenName, nil
 }
 
-// granted tells whether one of some requests was granted for the Cluster.
+// granted reports whether one of some requests was granted for the Cluster.
 func (l *localLoop) granted(requests []*fleet.ClusterRegistration) bool {
 	for _, r := range requests {
 		if r.Status.Granted && r.Status.ClusterName == l.key.Name {

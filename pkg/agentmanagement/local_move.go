@@ -57,7 +57,7 @@ func (l *localLoop) depart(ctx context.Context, c *fleet.Cluster, a registration
 	return err
 }
 
-// ordered tells whether what is asked of the agent's own deployment is what its
+// ordered reports whether what is asked of the agent's own deployment is what its
 // Cluster says now. Where nobody asks anything of it, nothing can be out of date.
 func (l *localLoop) ordered(ctx context.Context, c *fleet.Cluster) (bool, error) {
 	m, err := l.agents.manager(ctx)

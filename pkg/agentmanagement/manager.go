@@ -20,14 +20,14 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
-// LeaseName is the lease that this house works under. Managers look at each
+// LeaseName is the lease that this manager works under. Managers look at each
 // other's.
 const LeaseName = "fleet-agentmanagement-lock"
 
-// process is the name of the house in events.
+// process is the name of the manager in events.
 const process = "agentmanagement"
 
-// Config is all that the house can be told.
+// Config is all that the manager can be told.
 type Config struct {
 	Namespace        string // where the manager runs
 	Settings         registration.Settings
@@ -78,7 +78,7 @@ type Manager struct {
 	terminating *terminating
 }
 
-// New builds the house; it sends no request before its Parts run.
+// New builds the manager; it sends no request before its Parts run.
 func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
 	h := &Manager{
 		cfg: cfg, system: cfg.system(), log: log, now: cfg.clock(),
@@ -102,7 +102,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
 	return h
 }
 
-// Runnables are the caches and loops of the house, for kube.Run.
+// Runnables are the caches and loops of the manager, for kube.Run.
 func (h *Manager) Runnables() []kube.Runner {
 	parts := append(h.view.parts(), h.events, h.tokens.loop, h.requests.loop, h.clusters.loop, h.heartbeat.loop, h.identity.loop, h.endpoint.loop, h.moves.loop)
 	parts = append(parts, h.agents.parts()...)

@@ -65,7 +65,7 @@ func newMoves(h *Manager, c *kube.Client) *moves {
 	return m
 }
 
-// moveChanges tells whether a change of a Cluster matters to its move, or to that of
+// moveChanges reports whether a change of a Cluster matters to its move, or to that of
 // another one whose place it takes. Its agent's later signs of life do not.
 func moveChanges(old, c *fleet.Cluster) bool {
 	return clusterChanges(old, c) || old.Status.Agent.LastSeen.IsZero() != c.Status.Agent.LastSeen.IsZero() ||
@@ -117,7 +117,7 @@ func (m *moves) carry(ctx context.Context, c, before *fleet.Cluster) error {
 	return nil
 }
 
-// stays tells whether a Cluster that is deleted has to stay for now because it
+// stays reports whether a Cluster that is deleted has to stay for now because it
 // moves, and says on it for what. next is when to look again.
 func (m *moves) stays(ctx context.Context, c *fleet.Cluster) (stays bool, next kube.Result, err error) {
 	if !slices.Contains(c.Finalizers, fleet.FinalizerCluster) {
@@ -181,7 +181,7 @@ func (m *moves) departure(ctx context.Context, c *fleet.Cluster) (workspace.Depa
 	return d, nil
 }
 
-// recognises tells whether the agent of a Cluster was found to work for another one,
+// recognises reports whether the agent of a Cluster was found to work for another one,
 // or for one between them: a cluster may move again before it has arrived.
 func recognises(c, former *fleet.Cluster, same []*fleet.Cluster) bool {
 	for range same {

@@ -366,7 +366,7 @@ func (l *requestLoop) keep(ctx context.Context, r *fleet.ClusterRegistration) (k
 	return l.endHandover(ctx, r)
 }
 
-// namespaceStands tells whether a cluster's namespace is there and stays.
+// namespaceStands reports whether a cluster's namespace is there and stays.
 func (l *requestLoop) namespaceStands(name string) bool {
 	n, ok := l.view.namespaces.Get(kube.Key{Name: name})
 	return ok && n.DeletionTimestamp == nil

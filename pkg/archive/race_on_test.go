@@ -2,5 +2,5 @@
 
 package archive_test
 
-// raced tells that the race detector is on: it allocates on its own account.
+// raced reports that the race detector is on: it allocates on its own account.
 const raced = true

@@ -63,7 +63,7 @@ type GitJob struct {
 	DownloadBytes int64
 	// NoOCIStorage keeps bundles in the cluster whatever Secrets there are.
 	NoOCIStorage bool
-	// ImageScans tells that image scanning is on.
+	// ImageScans reports that image scanning is on.
 	ImageScans bool
 }
 

@@ -54,7 +54,7 @@ func sweepCaches(dir string) {
 	}
 }
 
-// free tells whether the process of a cache is gone.
+// free reports whether the process of a cache is gone.
 func free(root string) bool {
 	f, err := os.OpenFile(lockFile(root), os.O_RDWR, 0)
 	if err != nil {

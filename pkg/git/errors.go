@@ -52,7 +52,7 @@ func failingf(format string, args ...any) error {
 	return reconcile.RequeueError(ReasonRemoteFailing, retryAfter, fmt.Errorf(format, args...))
 }
 
-// HostAway tells whether an error is about the host and thereby about all its
+// HostAway reports whether an error is about the host and thereby about all its
 // repositories: it cannot be connected to, or wants to be left alone.
 func HostAway(err error) bool { return reconcile.ReasonOf(err) == ReasonUnreachable }
 

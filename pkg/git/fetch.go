@@ -173,7 +173,7 @@ func noCommit(commit Commit) error {
 // by its hash alone.
 const maxPinnedRefs = 50_000
 
-// needed tells which references of a remote's list say how a commit can be asked
+// needed reports which references of a remote's list say how a commit can be asked
 // for: memory does not grow with the list.
 func needed(ref Reference) func(name string) bool {
 	if !isHash(ref.Revision) {

@@ -8,7 +8,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 )
 
-// Hash tells what stands at a path, by kind and digest, such as "dir:3b18e5...":
+// Hash reports what stands at a path, by kind and digest, such as "dir:3b18e5...":
 // two trees, also of different commits, that say the same have the same there
 // and below: names, contents and modes. Symbolic links are not followed, neither
 // on the way nor at its end. ok is false for what does not exist.

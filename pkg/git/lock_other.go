@@ -4,7 +4,7 @@ package git
 
 import "os"
 
-// locks tells that nobody can say whether a process still lives, so that
+// locks reports that nobody can say whether a process still lives, so that
 // nothing is removed that others have left.
 const locks = false
 

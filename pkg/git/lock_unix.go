@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// locks tells that the system can say whether a process still lives.
+// locks reports that the system can say whether a process still lives.
 const locks = true
 
 // tryLockFile takes the lock of a file until it is closed, if nobody has it.

@@ -66,7 +66,7 @@ func badName(name string) string {
 	return ""
 }
 
-// isHash tells whether s is a full hash, sha1 or sha256.
+// isHash reports whether s is a full hash, sha1 or sha256.
 func isHash(s string) bool {
 	if len(s) != 40 && len(s) != 64 {
 		return false

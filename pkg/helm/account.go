@@ -153,7 +153,7 @@ func (c *Client) account(ctx context.Context, name string) (account, error) {
 	return account{user: user, rest: cfg, client: client, api: c.api.as(user, client)}, nil
 }
 
-// impersonated tells whether the account is another one than the agent.
+// impersonated reports whether the account is another one than the agent.
 func (a account) impersonated() bool { return a.user != "" }
 
 // as is the same knowledge of the cluster's kinds for another user. What the

@@ -109,7 +109,7 @@ func chartDir(files []file, o fleet.HelmOptions) (dir string, found bool) {
 	return "", false
 }
 
-// chartAtTop tells whether a file below a downloaded chart's folder is its
+// chartAtTop reports whether a file below a downloaded chart's folder is its
 // Chart.yaml, with or without a folder of the chart's name around it.
 func chartAtTop(name string) bool {
 	dir, base := path.Split(name)

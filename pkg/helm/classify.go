@@ -240,7 +240,7 @@ func person(user string) string {
 	return fmt.Sprintf("user %q", user)
 }
 
-// malformed tells whether the API server could not read an object at all, or
+// malformed reports whether the API server could not read an object at all, or
 // found fields in it that the kind does not have.
 func malformed(err error) bool {
 	return apierrors.IsBadRequest(err) && !strings.Contains(err.Error(), "does not support dry run")

@@ -224,7 +224,7 @@ func (k copier) put(ctx context.Context, want Copy, labels map[string]string, ta
 	return k.write(ctx, want, meta, false)
 }
 
-// same tells whether two copies hold the same.
+// same reports whether two copies hold the same.
 func (c Copy) same(other Copy) bool {
 	return (len(c.Data) == 0 && len(other.Data) == 0 || reflect.DeepEqual(c.Data, other.Data)) && maps.Equal(c.Text, other.Text)
 }

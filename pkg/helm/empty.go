@@ -6,7 +6,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// mayNotBeEmpty tells whether it would be a mistake if nothing were left of a
+// mayNotBeEmpty reports whether it would be a mistake if nothing were left of a
 // release that had objects. What has no chart of its own is never meant to be
 // empty; with a chart a person may have switched everything off by an option, and
 // while the options are as they were nobody has.

@@ -43,7 +43,7 @@ type engine struct {
 
 	// limit says where the objects may be.
 	limit namespaceLimit
-	// tenant tells that the account is another one than the agent, so that rights
+	// tenant reports that the account is another one than the agent, so that rights
 	// may be missing.
 	tenant bool
 	// owners says which objects that exist already may not be taken over.
@@ -154,7 +154,7 @@ func (e *engine) Build(r io.Reader, fresh bool) (helmkube.ResourceList, error) {
 	return list, e.refuse(e.check(list, string(data)))
 }
 
-// unserved tells whether an error is, or contains, a kind that is not served.
+// unserved reports whether an error is, or contains, a kind that is not served.
 func unserved(err error) bool {
 	agg, ok := err.(utilerrors.Aggregate) //nolint:errorlint // the builder returns it as it is
 	if !ok {
@@ -198,13 +198,13 @@ func (e *engine) Create(list helmkube.ResourceList) (*helmkube.Result, error) {
 	return result, e.named(others, err)
 }
 
-// isOwnNamespace tells whether an object is the namespace of the release.
+// isOwnNamespace reports whether an object is the namespace of the release.
 func (e *engine) isOwnNamespace(info *resource.Info) bool {
 	gk := info.Mapping.GroupVersionKind.GroupKind()
 	return gk.Group == "" && gk.Kind == "Namespace" && info.Name == e.id.Namespace
 }
 
-// marked tells whether Helm has marked an object as one of the release, which
+// marked reports whether Helm has marked an object as one of the release, which
 // it does not do for hooks.
 func (e *engine) marked(info *resource.Info) bool {
 	a, err := meta.Accessor(info.Object)
@@ -289,7 +289,7 @@ func (e *engine) spared(going helmkube.ResourceList) (helmkube.ResourceList, err
 	return out, nil
 }
 
-// isKept tells whether an object of a manifest stays when its release goes.
+// isKept reports whether an object of a manifest stays when its release goes.
 func isKept(info *resource.Info) bool {
 	a, err := meta.Accessor(info.Object)
 	return err == nil && a.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy
@@ -351,14 +351,14 @@ func unremoved(info *resource.Info, err error) error {
 	return fmt.Errorf("remove %s: %w", identityOf(info), err)
 }
 
-// isHook tells whether an object of a manifest is a hook: Helm does not mark
+// isHook reports whether an object of a manifest is a hook: Helm does not mark
 // those as the release's.
 func isHook(info *resource.Info) bool {
 	a, err := meta.Accessor(info.Object)
 	return err == nil && a.GetAnnotations()[markHook] != ""
 }
 
-// ours tells whether a live object bears this release's marks and no other
+// ours reports whether a live object bears this release's marks and no other
 // release has it in its manifest. An object that is not there is not ours.
 func (e *engine) ours(info *resource.Info) (bool, error) {
 	if e.claimed[identityOf(info)] {

@@ -132,7 +132,7 @@ func (c *Client) takeUp(ctx context.Context, j *job, before []record, at release
 	return err
 }
 
-// hasObjects tells whether the newest revision has any object.
+// hasObjects reports whether the newest revision has any object.
 func hasObjects(list []record) bool {
 	if len(list) == 0 {
 		return false

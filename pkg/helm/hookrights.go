@@ -70,7 +70,7 @@ func mayRun(h *helmrelease.Hook, info *resource.Info) error {
 	return nil
 }
 
-// removes tells whether a run of a hook that goes well removes an object: the one
+// removes reports whether a run of a hook that goes well removes an object: the one
 // of the last run, which is what Helm does where no policy is given, or its own.
 func removes(h *helmrelease.Hook) bool {
 	return h.Kind != "CustomResourceDefinition" && (len(h.DeletePolicies) == 0 ||

@@ -67,7 +67,7 @@ func (c *Client) endedHooks(ctx context.Context, who account, list []record, at 
 	return out, nil
 }
 
-// hasEnded tells whether a hook has ended in the action at which a revision
+// hasEnded reports whether a hook has ended in the action at which a revision
 // stopped. A hook of two events of that action may have ended for one of them:
 // the record does not say for which.
 func hasEnded(h *helmrelease.Hook, r *helmrelease.Release, at release.State) bool {
@@ -84,7 +84,7 @@ func hasEnded(h *helmrelease.Hook, r *helmrelease.Release, at release.State) boo
 	return events == 1 && h.LastRun.Phase == helmrelease.HookPhaseSucceeded && !h.LastRun.StartedAt.Before(begun)
 }
 
-// hadEnded tells whether all of a list are hooks that have ended before.
+// hadEnded reports whether all of a list are hooks that have ended before.
 func (h *hooks) hadEnded(list helmkube.ResourceList) bool {
 	for _, info := range list {
 		if !isHook(info) || !h.ended[infoKey(info)] {
@@ -112,7 +112,7 @@ func (h *hooks) skip(list helmkube.ResourceList) bool {
 	return true
 }
 
-// spare tells whether the objects of a list are not to be removed: Helm would do
+// spare reports whether the objects of a list are not to be removed: Helm would do
 // so before it makes them anew, which it will not do.
 func (h *hooks) spare(list helmkube.ResourceList) bool {
 	return h.hadEnded(list) && !slices.ContainsFunc(list, func(i *resource.Info) bool { return h.passed[infoKey(i)] })

@@ -25,7 +25,7 @@ const (
 	podPrefix   = "pod-security."
 )
 
-// mustCreateNamespace tells whether the release's namespace has to be created.
+// mustCreateNamespace reports whether the release's namespace has to be created.
 // That it cannot is found out here, before anything is rendered.
 func mustCreateNamespace(ctx context.Context, who account, d Deployment) (bool, error) {
 	namespaces := who.client.CoreV1().Namespaces()
@@ -44,7 +44,7 @@ func mustCreateNamespace(ctx context.Context, who account, d Deployment) (bool, 
 	return false, reconcile.RequeueError(release.ReasonNoNamespace, waitForOthers, errors.New(release.MissingNamespace(d.ID.Namespace)))
 }
 
-// mayCreateNamespace tells whether an account can create a namespace. Where it
+// mayCreateNamespace reports whether an account can create a namespace. Where it
 // is not known whether there is one, and the account cannot create it, that is
 // for the objects in it to find out.
 func mayCreateNamespace(ctx context.Context, who account, name string, unknown bool) (bool, error) {
@@ -158,7 +158,7 @@ func (c *Client) DropNamespace(ctx context.Context, name, serviceAccount string)
 	return "", nil
 }
 
-// mark sets what is given, and tells whether anything is different now.
+// mark sets what is given, and reports whether anything is different now.
 func mark(ns *corev1.Namespace, labels, annotations map[string]string) bool {
 	before := ns.DeepCopy()
 	if len(labels) > 0 {

@@ -66,7 +66,7 @@ func (e *engine) checkAll(list helmkube.ResourceList) error {
 	return shared
 }
 
-// isGood tells whether a manifest was checked before in this action: Helm
+// isGood reports whether a manifest was checked before in this action: Helm
 // builds the same one several times.
 func (e *engine) isGood(manifest string) bool {
 	e.mu.Lock()

@@ -74,7 +74,7 @@ type Object struct {
 // All is everything that would be installed, as one stream of documents.
 func (r Rendered) All() string { return r.CRDs + r.Manifest + r.Hooks }
 
-// Render tells what Install would install, without a cluster and without a
+// Render reports what Install would install, without a cluster and without a
 // network: templates that look something up get nothing, host names are not
 // resolved. Kinds that neither Kubernetes nor the bundle's own CRDs know count
 // as namespaced.

@@ -31,7 +31,7 @@ var clusterKinds = map[string]string{
 	fleet.Group:                    "Content",
 }
 
-// BuiltIn tells whether a kind is namespaced, as far as that is known without
+// BuiltIn reports whether a kind is namespaced, as far as that is known without
 // a cluster: kinds that neither Kubernetes nor Fleet bring count as namespaced.
 func BuiltIn(gk schema.GroupKind) (namespaced bool) {
 	return !slices.Contains(strings.Fields(clusterKinds[gk.Group]), gk.Kind)

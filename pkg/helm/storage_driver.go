@@ -288,7 +288,7 @@ func (s *secrets) prepare(key string, r *helmrelease.Release) (*driver.Secrets, 
 	return driver.NewSecrets(annotated{s.api, ref}), headOf(r), nil
 }
 
-// unchanged tells whether the body of a record is known to stand there: as it
+// unchanged reports whether the body of a record is known to stand there: as it
 // was read under the same name, or as another revision of the release has it.
 func (s *secrets) unchanged(key string, r *helmrelease.Release) (bodyRef, bool) {
 	k, ok := s.known[key]
@@ -324,7 +324,7 @@ func (a annotated) Update(ctx context.Context, secret *corev1.Secret, o metav1.U
 	return a.SecretInterface.Update(ctx, secret, o)
 }
 
-// fits tells whether a record, as Helm's driver writes it, is at most
+// fits reports whether a record, as Helm's driver writes it, is at most
 // recordLimit long.
 func fits(r *helmrelease.Release) (bool, error) {
 	size := len(r.Manifest)

@@ -138,7 +138,7 @@ func (l *Conn) untilUp(ctx context.Context) (<-chan struct{}, error) {
 	}
 }
 
-// final tells whether an answer to a list or watch will be the same next time.
+// final reports whether an answer to a list or watch will be the same next time.
 func final(resp *http.Response) bool {
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusRequestTimeout, http.StatusTooManyRequests,
@@ -150,7 +150,7 @@ func final(resp *http.Response) bool {
 	return true
 }
 
-// fromTheFuture tells whether the server says that it does not know the asked
+// fromTheFuture reports whether the server says that it does not know the asked
 // version yet: it was restored, and the cache has to begin anew. The answer can
 // be read afterwards as if nothing had been read.
 func fromTheFuture(resp *http.Response) bool {
@@ -183,7 +183,7 @@ func retryAfter(resp *http.Response) time.Duration {
 	return min(time.Duration(seconds)*time.Second, backoffLast)
 }
 
-// watches tells whether a request is a watch.
+// watches reports whether a request is a watch.
 func watches(req *http.Request) bool {
 	on, err := strconv.ParseBool(req.URL.Query().Get("watch"))
 	return err == nil && on

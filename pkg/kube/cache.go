@@ -40,7 +40,7 @@ type Cache[P Object] struct {
 	listed    bool // see NewListed
 }
 
-// NewCache is a cache that holds nothing until it runs. diet, where not nil,
+// NewCache is a cache that holds nothing until it runs. transform, where not nil,
 // is called once for each object before it is stored and removes what nobody
 // reads; managedFields are removed after it ran. Indexes and handlers are
 // added before it runs.
@@ -198,7 +198,7 @@ func typed[P Object](in []any) []P {
 	return out
 }
 
-// HasSynced tells whether the first list has arrived, and whether every handler
+// HasSynced reports whether the first list has arrived, and whether every handler
 // was told of all of it.
 func (c *Cache[P]) HasSynced() bool {
 	for _, h := range c.handlers {

@@ -14,14 +14,14 @@ import (
 // ErrGone says that an object is not there (any more).
 var ErrGone = errors.New("not found")
 
-// IsConflict tells whether a write was refused because the object has changed
+// IsConflict reports whether a write was refused because the object has changed
 // since it was read.
 func IsConflict(err error) bool { return apierrors.IsConflict(err) }
 
-// IsExists tells whether a create was refused because the name is taken.
+// IsExists reports whether a create was refused because the name is taken.
 func IsExists(err error) bool { return apierrors.IsAlreadyExists(err) }
 
-// IsForbidden tells whether the API server refused the rights, not the person.
+// IsForbidden reports whether the API server refused the rights, not the person.
 func IsForbidden(err error) bool { return apierrors.IsForbidden(err) }
 
 // IsUnauthorized reports whether the API server does not know the credential. A denial
@@ -51,16 +51,16 @@ func DeniedMessage(message string) bool {
 // read afterwards as if nothing had been read.
 func DeniedAnswer(resp *http.Response) bool { return DeniedMessage(string(beginningOf(resp))) }
 
-// IsInvalid tells whether the API server refused the content of an object.
+// IsInvalid reports whether the API server refused the content of an object.
 func IsInvalid(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) }
 
-// IsTerminating tells whether a create was refused because its namespace is
+// IsTerminating reports whether a create was refused because its namespace is
 // being deleted.
 func IsTerminating(err error) bool {
 	return apierrors.HasStatusCause(err, "NamespaceTerminating")
 }
 
-// IsAway tells whether the API server could not be asked at all: no
+// IsAway reports whether the API server could not be asked at all: no
 // connection, refused credentials, or a server that is not able to answer.
 // Nothing follows from such an error about what exists. A server whose admission
 // denies a write has answered.
@@ -76,10 +76,10 @@ func IsAway(err error) bool {
 		utilnet.IsProbableEOF(err)
 }
 
-// IsBusy tells whether the API server asked for fewer requests.
+// IsBusy reports whether the API server asked for fewer requests.
 func IsBusy(err error) bool { return apierrors.IsTooManyRequests(err) }
 
-// IsOverloaded tells whether the API server asked for fewer requests, or did
+// IsOverloaded reports whether the API server asked for fewer requests, or did
 // not answer in time.
 func IsOverloaded(err error) bool {
 	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err)
@@ -98,5 +98,5 @@ func wrap(verb, kind string, key Key, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// IsGone tells whether an error is ErrGone.
+// IsGone reports whether an error is ErrGone.
 func IsGone(err error) bool { return errors.Is(err, ErrGone) }

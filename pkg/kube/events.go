@@ -39,7 +39,7 @@ func NewRecorder(c *Client, process string) *Recorder {
 	return &Recorder{process: process, client: c.Loop("events"), queue: make(chan *eventsv1.Event, 1000), now: time.Now}
 }
 
-// Event tells that something happened to obj: kind is Normal or Warning,
+// Event reports that something happened to obj: kind is Normal or Warning,
 // reason one PascalCase word. It never blocks. Callers tell news once: there
 // is no series and no count.
 func (r *Recorder) Event(obj Object, kind, reason, message string) {

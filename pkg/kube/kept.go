@@ -27,7 +27,7 @@ func (s *Store[P]) ApplyKept(ctx context.Context, obj P) (P, error) {
 	return s.apply(ctx, obj, kept)
 }
 
-// refusesBody tells whether an API server could not do anything with what it was sent.
+// refusesBody reports whether an API server could not do anything with what it was sent.
 // For a field that is unknown to server-side apply it answers 500.
 func refusesBody(err error) bool {
 	var status apierrors.APIStatus

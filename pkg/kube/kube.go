@@ -1,5 +1,5 @@
 // Package kube is the port to the Kubernetes API: typed stores, informer
-// caches on a diet, queues with workers, leases and events. It uses lasso's
+// caches stripped, queues with workers, leases and events. It uses lasso's
 // client and informer and client-go; its loop runner is its own, because
 // lasso's has neither priorities nor contexts nor returned errors.
 //

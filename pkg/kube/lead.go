@@ -188,7 +188,7 @@ type sight struct {
 	version  string
 }
 
-// look tells whether somebody else has given the lease back since the look before.
+// look reports whether somebody else has given the lease back since the look before.
 func (s *sight) look(l *coordinationapi.Lease) (back bool) {
 	s.version = l.ResourceVersion
 	holder := ""

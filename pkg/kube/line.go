@@ -85,7 +85,7 @@ func NewConn(cfg *rest.Config, proxy func(*http.Request) (*url.URL, error), onLo
 	return l, nil
 }
 
-// Down tells why the line is down; nil: it is not.
+// Down reports why the line is down; nil: it is not.
 func (l *Conn) Down() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

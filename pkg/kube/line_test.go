@@ -70,7 +70,7 @@ func (f *far) answers(code int) {
 
 func (f *far) does(h http.HandlerFunc) { f.answer.Store(&h) }
 
-// get asks in one manner, and returns the code and the text of the answer.
+// get asks in one mode, and returns the code and the text of the answer.
 func (f *far) get(ctx context.Context, m connMode, path string) (int, string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.URL+path, nil)
 	if err != nil {

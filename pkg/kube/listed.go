@@ -25,7 +25,7 @@ func NewListed[P Object](c *Client, w Watch, transform func(P)) *Cache[P] {
 	return out
 }
 
-// Listed tells whether the cache was filled by one list and is not kept current.
+// Listed reports whether the cache was filled by one list and is not kept current.
 func (c *Cache[P]) Listed() bool { return c.listed }
 
 // Put replaces one object of a cache made by NewListed with a newer version,

@@ -81,7 +81,7 @@ func (l *Live) get(ctx context.Context, objects dynamic.Interface, gvk schema.Gr
 	return obj, nil
 }
 
-// ScopeOf tells whether a kind is namespaced. A kind that the server does not
+// ScopeOf reports whether a kind is namespaced. A kind that the server does not
 // serve is reconcile.RequeueAfter.
 func (l *Live) ScopeOf(_ context.Context, gvk schema.GroupVersionKind) (namespaced bool, err error) {
 	mapping, err := l.mapping(gvk)
@@ -122,7 +122,7 @@ func (l *Live) refresh() bool {
 // selector matches, in all namespaces, and calls f for each change, one at a
 // time: old is nil for one that is new here, changed is nil for one that is
 // gone or has lost its label. stop ends the watch; so does ctx. The metadata are
-// slim, as drift.Slim leaves them.
+// stripped, as drift.Slim leaves them.
 func (l *Live) WatchMeta(ctx context.Context, gvk schema.GroupVersionKind, selector string,
 	f func(old, changed *metav1.PartialObjectMetadata),
 ) (stop func(), err error) {

@@ -203,7 +203,7 @@ func (s *session) notChart(why string) error {
 }
 
 // explainCall explains an error of a call. Of the two contexts, the caller's
-// tells whether it was given up, the call's whether it took too long.
+// reports whether it was given up, the call's whether it took too long.
 func (s *session) explainCall(caller, call context.Context, err error) error {
 	if err == nil {
 		return nil

@@ -108,10 +108,10 @@ func (g *guard) note(challenge string) error {
 	return nil
 }
 
-// own tells whether a URL is the registry's.
+// own reports whether a URL is the registry's.
 func (g *guard) own(u *url.URL) bool { return same(originOf(u), g.registry) }
 
-// isRealm tells whether a URL is that of a token service.
+// isRealm reports whether a URL is that of a token service.
 func (g *guard) isRealm(u *url.URL) bool {
 	if u == nil {
 		return false
@@ -124,7 +124,7 @@ func (g *guard) isRealm(u *url.URL) bool {
 	return false
 }
 
-// trusted tells whether a token service may see the credentials: it is the
+// trusted reports whether a token service may see the credentials: it is the
 // registry itself, or stands at the default port of https in the registry's own
 // domain. Docker Hub (auth.docker.io for registry-1.docker.io) and GitLab
 // (gitlab.example.com for registry.example.com, or another port of it) are so.

@@ -133,7 +133,7 @@ func (c *Client) refuseAddress(_ context.Context, _, endpoint string, _ syscall.
 	return c.cfg.Addresses.CheckEndpoint(endpoint)
 }
 
-// isHost tells whether host is host[:port] and nothing else.
+// isHost reports whether host is host[:port] and nothing else.
 func isHost(host string) bool {
 	u, err := url.Parse("https://" + host + "/")
 	return err == nil && u.Host == host && u.Hostname() != "" && u.User == nil && u.Path == "/"

@@ -78,7 +78,7 @@ func (d *download) receive(res *http.Response, out Response, into io.Writer) (Re
 	return out, d.verify()
 }
 
-// copy writes what comes, up to max bytes, and tells how many were written.
+// copy writes what comes, up to max bytes, and reports how many were written.
 func (d *download) copy(to io.Writer, body io.Reader) (written int64, err error) {
 	buf := make([]byte, 64<<10)
 	for {

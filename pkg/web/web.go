@@ -20,7 +20,7 @@ import (
 // Config says how files are got. The zero Config works.
 type Config struct {
 	UserAgent string
-	// Proxy tells which proxy a request goes through; nil: none.
+	// Proxy reports which proxy a request goes through; nil: none.
 	Proxy func(*http.Request) (*url.URL, error)
 	// Addresses says which reserved addresses are dialled; none by default.
 	Addresses address.Policy
@@ -265,7 +265,7 @@ func (d *download) redirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// sameOrigin tells whether two URLs have the same host, port and scheme.
+// sameOrigin reports whether two URLs have the same host, port and scheme.
 func sameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
 }

@@ -26,7 +26,7 @@ var rancherLease = kube.Key{Namespace: "kube-system", Name: "cattle-controllers"
 // featureFleet is Rancher's switch for all of this.
 const featureFleet = "fleet"
 
-// caches are what the house sees.
+// caches are what the manager sees.
 type caches struct {
 	management   *kube.Cache[*management.Cluster]
 	provisioning *kube.Cache[*provisioning.Cluster]

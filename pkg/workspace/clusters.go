@@ -115,7 +115,7 @@ func (l *clusterLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result,
 	return next, l.remove(ctx, key, kube.KeyOf(want))
 }
 
-// ofRancher tells whether Rancher keeps the Fleet Cluster of a provisioning Cluster,
+// ofRancher reports whether Rancher keeps the Fleet Cluster of a provisioning Cluster,
 // wherever that is, though it is away.
 func (l *clusterLoop) ofRancher(key kube.Key) bool {
 	for _, c := range l.view.clusters.ByIndex(byRancher, key.String()) {

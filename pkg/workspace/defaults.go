@@ -77,7 +77,7 @@ func (l *defaultsLoop) wake() {
 	}
 }
 
-// on tells whether a feature of Rancher is; otherwise counts where Rancher does not
+// on reports whether a feature of Rancher is; otherwise counts where Rancher does not
 // know it.
 func (l *defaultsLoop) on(feature string, otherwise bool) bool {
 	f, ok := l.view.features.Get(kube.Key{Name: feature})

@@ -23,7 +23,7 @@ const (
 const lookAgain = 10 * time.Second
 
 // machines are the clusters of the Cluster API; nil where it does not serve them. Their cache is not waited for when
-// the house starts: it needs a webhook of another project.
+// the manager starts: it needs a webhook of another project.
 func (s *stage) machines(ctx context.Context, c *kube.Client) (*metaCache, error) {
 	crd, err := kube.StoreOf[*apiextensionsv1.CustomResourceDefinition](c).Get(ctx, kube.Key{Name: kindClusterAPI})
 	if err != nil {

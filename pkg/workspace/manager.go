@@ -3,7 +3,7 @@
 // get their namespaces, and a workspace that holds clusters is not deleted by
 // mistake.
 //
-// While Rancher itself does that, the house only looks. Without Rancher's kinds it
+// While Rancher itself does that, the manager only looks. Without Rancher's kinds it
 // sleeps, and wakes up when they come. Its decisions are in pkg/plan/workspace; of
 // Rancher's own objects it changes single fields, by patches.
 package workspace
@@ -23,13 +23,13 @@ import (
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
-// LeaseName is the lease that the house works under.
+// LeaseName is the lease that the manager works under.
 const LeaseName = "fleet-workspace-lock"
 
-// process is the name of the house in events.
+// process is the name of the manager in events.
 const process = "workspace"
 
-// Config is all that the house can be told.
+// Config is all that the manager can be told.
 type Config struct {
 	Mode plan.Mode
 	Now  func() time.Time                           // the clock; time.Now where nil
@@ -52,7 +52,7 @@ type (
 	metaCache = kube.Cache[*meta]
 )
 
-// kinds are the CustomResourceDefinitions that the house cannot work without.
+// kinds are the CustomResourceDefinitions that the manager cannot work without.
 var kinds = []string{
 	"clusters.management.cattle.io", "settings.management.cattle.io", "features.management.cattle.io", "clusters.provisioning.cattle.io",
 }
@@ -64,7 +64,7 @@ const kindWorkspace = "fleetworkspaces.management.cattle.io"
 // optional are those that it works with where they are there.
 var optional = []string{kindWorkspace, kindClusterAPI, kindGlobalRole, kindGlobalGrant}
 
-// New builds the house; it sends no request before it runs.
+// New builds the manager; it sends no request before it runs.
 func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -137,7 +137,7 @@ func (h *Manager) work(ctx context.Context, seen map[string]bool) error {
 	s, err := h.open(ctx, seen)
 	if err != nil {
 		h.log.WithError(err).Warn("Rancher's kinds cannot be read yet")
-		_ = kube.Sleep(ctx, lookAgain) // it ends early with the house
+		_ = kube.Sleep(ctx, lookAgain) // it ends early with the manager
 		return nil
 	}
 	h.log.Info("Rancher's kinds are there")
@@ -196,7 +196,7 @@ func (s *stage) parts() []kube.Runner {
 	return parts
 }
 
-// maps tells whether it is we who map.
+// maps reports whether it is we who map.
 func (s *stage) maps() bool { return s.part.Load() == plan.Map }
 
 // wake lets every loop look at everything.

@@ -155,7 +155,7 @@ func (s *ownedKind[P]) adoptExisting(ctx context.Context, want P, other **taken)
 	return nil
 }
 
-// gives tells whether an object that is not ours gives what is wanted.
+// gives reports whether an object that is not ours gives what is wanted.
 func (s *ownedKind[P]) gives(live, want P) bool {
 	like, ok := live.DeepCopyObject().(P)
 	if !ok {
@@ -236,7 +236,7 @@ type sayer struct {
 	said sync.Map // of each object, by its UID: what was said last
 }
 
-// say tells what is wrong with an object.
+// say reports what is wrong with an object.
 func (s *sayer) say(o kube.Object, reason, text string) {
 	if was, ok := s.said.Swap(o.GetUID(), text); ok && was == text {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
-// wished tells whether somebody has changed what an object asks for, and not only
+// wished reports whether somebody has changed what an object asks for, and not only
 // what is seen of it. That overtakes what is to be looked at anyway: a start with
 // thousands of clusters lasts, and a person waits.
 func wished[P metav1.Object](old, now P, spec func(P) any) bool {

@@ -134,7 +134,7 @@ func mention(body ast.Node, names map[string]bool) {
 	})
 }
 
-// leads tells whether a function leads to one that asks for Kubernetes.
+// leads reports whether a function leads to one that asks for Kubernetes.
 func leads(name string, calls map[string]map[string]bool, seen map[string]bool) bool {
 	for _, asks := range []string{"harness.Open", "harness.Cluster", "harness.Kubernetes"} {
 		if calls[name][asks] {
@@ -189,7 +189,7 @@ func waitForOthers(t *testing.T) {
 	}
 }
 
-// others tells whether the parent process has children besides this one.
+// others reports whether the parent process has children besides this one.
 func others() bool {
 	parent, self := os.Getppid(), os.Getpid()
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))

@@ -2,5 +2,5 @@
 
 package raced
 
-// Enabled tells that the race detector is on.
+// Enabled reports that the race detector is on.
 const Enabled = true

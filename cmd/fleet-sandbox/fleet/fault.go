@@ -9,7 +9,7 @@ import (
 // Manager is the name under which faults address the manager's processes.
 const Manager = "manager"
 
-// StopAgent ends a cluster's agent and leaves it so. It tells whether it ran.
+// StopAgent ends a cluster's agent and leaves it so. It reports whether it ran.
 func (f *Fleet) StopAgent(m *Member) bool { return m.agent.end(false) }
 
 // StartAgent starts a cluster's agent; nothing happens if it runs.
@@ -28,11 +28,11 @@ func (f *Fleet) AgentKubeconfig(m *Member) string {
 }
 
 // KillManager ends the manager's processes with SIGKILL and leaves them so.
-// It tells whether one ran.
+// It reports whether one ran.
 func (f *Fleet) KillManager() bool { return f.tiers[0].Kill() }
 
 // StopManager asks the manager's processes to end and leaves them so. It
-// tells whether one ran.
+// reports whether one ran.
 func (f *Fleet) StopManager() bool { return f.tiers[0].Stop() }
 
 // StartManager starts the manager's processes; nothing happens to those that

@@ -77,7 +77,7 @@ func (p *program) again() {
 }
 
 // end stops the program for good: asking it first, or killing it at once. It
-// tells whether there was something to end.
+// reports whether there was something to end.
 func (p *program) end(kill bool) bool {
 	p.mu.Lock()
 	child := p.current

@@ -119,7 +119,7 @@ func (p place) take() (release func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// held tells whether some process holds the lock.
+// held reports whether some process holds the lock.
 func (p place) held() bool {
 	release, err := p.take()
 	if err != nil {

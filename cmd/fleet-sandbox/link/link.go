@@ -36,7 +36,7 @@ func New(number int, target string) (*Link, error) {
 // Port is the port on 127.0.0.1; it stays the same for the link's life.
 func (l *Link) Port() int { return l.port }
 
-// Healthy tells whether connections pass.
+// Healthy reports whether connections pass.
 func (l *Link) Healthy() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -63,7 +63,7 @@ func Sweep() {
 	}
 }
 
-// Inside tells whether this process is the enclosed one.
+// Inside reports whether this process is the enclosed one.
 func Inside() bool { return os.Getenv(insideEnv) != "" }
 
 // insideEnv marks the environment of enclosed processes.

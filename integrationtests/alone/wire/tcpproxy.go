@@ -1,5 +1,5 @@
 // Package wire has what can lie between an agent and its manager, for tests: a
-// cord that can be cut in several ways, and a front that answers in the manager's
+// proxy that can be cut in several ways, and a front that answers in the manager's
 // place.
 package wire
 
@@ -16,7 +16,7 @@ import (
 // A Fault is what is wrong with a Cord.
 type Fault int
 
-// Faults. With all but Lost a healed cord is as good as before; connections that
+// Faults. With all but Lost a healed proxy is as good as before; connections that
 // were Lost never come back, as after the restart of a router that translates
 // addresses.
 const (
@@ -60,7 +60,7 @@ func NewTCPProxy(target string) (*TCPProxy, error) {
 	return c, nil
 }
 
-// URL is the address of the cord's near end, for a server that speaks TLS.
+// URL is the address of the proxy's near end, for a server that speaks TLS.
 func (c *TCPProxy) URL() string {
 	return "https://" + net.JoinHostPort(port.Loopback, strconv.Itoa(c.port))
 }
@@ -102,7 +102,7 @@ func (c *TCPProxy) Set(f Fault) error {
 	return c.listen()
 }
 
-// Close ends the cord.
+// Close ends the proxy.
 func (c *TCPProxy) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,7 +180,7 @@ func (c *TCPProxy) pass(client net.Conn) {
 	both.Wait()
 }
 
-// carry copies until one side ends, while the cord passes anything.
+// carry copies until one side ends, while the proxy passes anything.
 func (c *TCPProxy) carry(p *pair, to, from net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -200,7 +200,7 @@ func (c *TCPProxy) carry(p *pair, to, from net.Conn) {
 	}
 }
 
-// flows waits until the cord passes what a pair sends; false: never again.
+// flows waits until the proxy passes what a pair sends; false: never again.
 func (c *TCPProxy) flows(p *pair) bool {
 	for {
 		c.mu.Lock()
@@ -230,7 +230,7 @@ func (c *TCPProxy) forget(p *pair) {
 // pair is a connection and how it goes on.
 type pair struct {
 	client net.Conn
-	dead   bool // guarded by the cord
+	dead   bool // guarded by the proxy
 
 	mu     sync.Mutex
 	server net.Conn

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// While a cord refuses connections its port is nobody else's, so that it is there
-// when the cord is healed.
+// While a proxy refuses connections its port is nobody else's, so that it is there
+// when the proxy is healed.
 func TestRefusedKeepsItsPort(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

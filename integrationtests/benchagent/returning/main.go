@@ -1,6 +1,6 @@
 // Command returning measures how soon a fleet is current again after it has lost
 // its manager: a thousand agents' connections, as they are, each with a credential
-// of its own, against a real API server, through a cord that is cut and healed for
+// of its own, against a real API server, through a proxy that is cut and healed for
 // all of them at one moment. What an agent does with Helm is left out. It asserts
 // nothing.
 //

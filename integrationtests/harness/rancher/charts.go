@@ -30,7 +30,7 @@ type Charts struct {
 
 // Ensure installs or upgrades a chart of the repository as the release of its name.
 // A release that is not below the version least stays, or is upgraded to its own version
-// where its values are not those that are wanted. It tells whether it has done anything;
+// where its values are not those that are wanted. It reports whether it has done anything;
 // that a version is not in the repository is an error.
 func (c *Charts) Ensure(ctx context.Context, name, least string, values map[string]any) (bool, error) {
 	if c.find(name, least) == nil {
@@ -56,7 +56,7 @@ func (c *Charts) Ensure(ctx context.Context, name, least string, values map[stri
 	return true, c.operate(ctx, found, values)
 }
 
-// wanted tells whether a release is as it should be; else with which version and values
+// wanted reports whether a release is as it should be; else with which version and values
 // it is to be upgraded. Values are those of the release with the wanted ones merged in.
 func (c *Charts) wanted(name, least string, values map[string]any) (bool, string, map[string]any, error) {
 	if values == nil {

@@ -17,7 +17,7 @@ import (
 
 var legacyName = regexp.MustCompile(`^(c-[a-z0-9]{5}|local)$`)
 
-// legacy tells whether the management Cluster comes first.
+// legacy reports whether the management Cluster comes first.
 func legacy(name string) bool { return legacyName.MatchString(name) }
 
 // assign gives a management Cluster without a workspace one, by an update.
@@ -33,7 +33,7 @@ func (s *session) assign(m *object) (*object, error) {
 	return s.update(Clusters, m)
 }
 
-// external tells whether somebody else makes the Fleet Cluster.
+// external reports whether somebody else makes the Fleet Cluster.
 func external(m *object) bool {
 	v := m.GetAnnotations()["provisioning.cattle.io/externally-managed"]
 	return v != "" && !strings.EqualFold(v, "false")

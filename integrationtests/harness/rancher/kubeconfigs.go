@@ -78,7 +78,7 @@ func (s *session) kubeconfigOf(cluster, token string) *clientcmdapi.Config {
 	return c
 }
 
-// valid tells whether a kubeconfig Secret is as it should be.
+// valid reports whether a kubeconfig Secret is as it should be.
 func (s *session) valid(secret *corev1.Secret, p *object, cluster string) bool {
 	if secret.Labels[labelCluster] != p.GetName() || len(secret.OwnerReferences) == 0 || len(secret.Data["token"]) == 0 {
 		return false
@@ -115,7 +115,7 @@ func (s *session) token(p *object, before *corev1.Secret) (string, error) {
 	return name + ":" + value, s.make(Tokens, token)
 }
 
-// knows tells whether a token "<name>:<value>" counts.
+// knows reports whether a token "<name>:<value>" counts.
 func (r *Rancher) knows(token string) bool {
 	name, value, ok := strings.Cut(token, ":")
 	if !ok {

@@ -135,7 +135,7 @@ func (r *Rancher) Uninstall(t testing.TB) {
 	}
 }
 
-// Running tells whether it has been started.
+// Running reports whether it has been started.
 func (r *Rancher) Running() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

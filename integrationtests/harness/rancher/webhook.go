@@ -212,7 +212,7 @@ func refusal(code int32, reason metav1.StatusReason, message string) *metav1.Sta
 	return &metav1.Status{Status: metav1.StatusFailure, Message: message, Reason: reason, Code: code}
 }
 
-// exists tells whether there is a management Cluster, or it cannot be read.
+// exists reports whether there is a management Cluster, or it cannot be read.
 func (h *webhook) exists(cluster string) bool {
 	_, err := h.clusters.Get(context.Background(), cluster, metav1.GetOptions{})
 	return !apierrors.IsNotFound(err)

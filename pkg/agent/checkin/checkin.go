@@ -282,7 +282,7 @@ func (c *CheckIn) body(journal []byte, trouble string) ([]byte, error) {
 	return json.Marshal(map[string]any{"status": map[string]any{"agent": agent}})
 }
 
-// credential tells which credential the agent uses. One that was never offered any
+// credential reports which credential the agent uses. One that was never offered any
 // says so once, in the place of what the agent of an earlier credential said.
 func (c *CheckIn) credential(agent map[string]any) {
 	digest, expires := "", time.Time{}

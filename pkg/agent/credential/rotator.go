@@ -122,7 +122,7 @@ func (k *Rotator) Observe(ctx context.Context, offer string, next time.Time) boo
 	return false
 }
 
-// due tells whether the present token is to be renewed.
+// due reports whether the present token is to be renewed.
 func (k *Rotator) due(next time.Time) bool {
 	k.state.Lock()
 	defer k.state.Unlock()
@@ -260,7 +260,7 @@ func (k *Rotator) Recover(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// Ended tells whether the present credential has ended, and the manager gives no
+// Ended reports whether the present credential has ended, and the manager gives no
 // other one.
 func (k *Rotator) Ended() bool {
 	if k == nil {

@@ -14,7 +14,7 @@ import (
 // orderOfCollection begins the order by which an orphan is collected.
 const orderOfCollection = "collected "
 
-// MadeBy tells whether an orphan was accepted from the agent's present manager, in
+// MadeBy reports whether an orphan was accepted from the agent's present manager, in
 // its present epoch. It is false for a release without record.
 func (r *Reconciler) MadeBy(name string) bool {
 	mark := *r.mark.Load()

@@ -61,10 +61,10 @@ func (r *Reconciler) copies(ctx context.Context, s *snapshot) ([]helm.Copy, erro
 	return out, nil
 }
 
-// isOwnSecret tells whether a Secret is one of those that Fleet itself keeps.
+// isOwnSecret reports whether a Secret is one of those that Fleet itself keeps.
 func isOwnSecret(t corev1.SecretType) bool { return strings.HasPrefix(string(t), fleet.Group+"/") }
 
-// newCopies tells whether the manager has newer copies than those that the
+// newCopies reports whether the manager has newer copies than those that the
 // release was made with.
 func (r *Reconciler) newCopies(s *snapshot) bool {
 	return s.bd != nil && len(s.spec.Options.DownstreamResources) > 0 &&
@@ -111,7 +111,7 @@ func fromCopies(list []fleet.ValuesFrom, copies []fleet.DownstreamResource, name
 	return out
 }
 
-// renew tells whether a release that is as it should be has to be upgraded for
+// renew reports whether a release that is as it should be has to be upgraded for
 // the sake of its copies, with the action that does it. A failure for good is
 // forgotten: the copies may have been the reason.
 func (r *Reconciler) renew(s *snapshot, a release.Action) (release.Action, bool) {

@@ -59,7 +59,7 @@ type Session struct {
 	ConfigMaps  *kube.Store[*corev1.ConfigMap]
 	// CheckIn, where not nil, tells the manager at once that the agent lives.
 	CheckIn func()
-	// Away, where not nil, tells whether the manager is known to be away. Whoever
+	// Away, where not nil, reports whether the manager is known to be away. Whoever
 	// made the session wakes everything up when it is back.
 	Away func() bool
 }
@@ -273,7 +273,7 @@ func (r *Reconciler) wakeSiblings(s *Session, of *fleet.BundleDeployment, which 
 	}
 }
 
-// sameRepository tells whether two deployments are made from the same GitRepo
+// sameRepository reports whether two deployments are made from the same GitRepo
 // or HelmOp.
 func sameRepository(a, b map[string]string) bool {
 	if a[fleet.LabelBundleNamespace] != b[fleet.LabelBundleNamespace] {

@@ -16,7 +16,7 @@ import (
 // API server has said.
 const copiedWord = "copied/"
 
-// otherEpoch tells whether a deployment was accepted from the same manager before its
+// otherEpoch reports whether a deployment was accepted from the same manager before its
 // objects turned up in another cluster, and what is said of it now was not. The
 // agent itself is no such deployment: what it should be follows from the settings
 // that the manager has now, not from its backup.
@@ -25,7 +25,7 @@ func (s *snapshot) otherEpoch() bool {
 		s.rec.Key.Manager == s.mark.ID && s.rec.Epoch < s.mark.Epoch && s.rec.UID != s.bd.UID
 }
 
-// staleCopy tells whether a manager that was copied asks for something that may be
+// staleCopy reports whether a manager that was copied asks for something that may be
 // from the past.
 func (s *snapshot) staleCopy(order string) bool {
 	if order == "" && s.bd.Spec.DeploymentID == s.rec.Spec.DeploymentID {
@@ -34,10 +34,10 @@ func (s *snapshot) staleCopy(order string) bool {
 	return !s.heldAsCopy() || s.rec.Held == copyOf(s.bd)
 }
 
-// heldAsCopy tells whether a request of the present epoch was held already.
+// heldAsCopy reports whether a request of the present epoch was held already.
 func (s *snapshot) heldAsCopy() bool { return strings.HasPrefix(s.rec.Held, copiedWord) }
 
-// holdsAnew tells whether what was held before, if anything, was something else.
+// holdsAnew reports whether what was held before, if anything, was something else.
 func (s *snapshot) holdsAnew() bool { return s.otherEpoch() && !s.heldAsCopy() }
 
 // copyOf is what a manager asks for with an object, in short. What is only staged

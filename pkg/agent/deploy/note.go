@@ -43,7 +43,7 @@ type Act struct {
 	Message    string // free of Helm values
 }
 
-// take takes a step, and tells what became of it.
+// take takes a step, and reports what became of it.
 func (r *Reconciler) take(ctx context.Context, s *snapshot, a release.Action) error {
 	began := r.cfg.Now()
 	err := r.act(ctx, s, a)

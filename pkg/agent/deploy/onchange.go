@@ -58,7 +58,7 @@ func (r *Reconciler) wakeFor(name string, s *seen) {
 	r.loop.Add(kube.Key{Name: name})
 }
 
-// changes tells whether an object may differ from what was seen of it in anything
+// changes reports whether an object may differ from what was seen of it in anything
 // that counts. What does not is remembered, to judge the next change by.
 func (s *seen) changes(c watch.Change) bool {
 	if c.Meta == nil {

@@ -10,7 +10,7 @@ import (
 // agentPrefix is how the names of the bundles of agents begin.
 const agentPrefix = "fleet-agent-"
 
-// installsAgent tells whether a deployment is that of the agent itself. Its exact
+// installsAgent reports whether a deployment is that of the agent itself. Its exact
 // name counts: a bundle of somebody's whose name only begins like that is like
 // any other. Where the manager has not been heard since the agent was started,
 // the cluster's name is not known, and the beginning has to do.

@@ -19,17 +19,17 @@ type versionPayload struct {
 	copies  []helm.Copy
 }
 
-// A header stands before the content of a parcel that is more than what its
+// A header stands before the content of a payload that is more than what its
 // deployment id says: the content has an id of its own, or copies go along.
 type header struct {
 	ID      string `json:"id"`
 	Content int    `json:"content"` // bytes; what comes after are the copies
 }
 
-// copiesLimit is how large the copies of a parcel may be, in bytes.
+// copiesLimit is how large the copies of a payload may be, in bytes.
 const copiesLimit = 16 << 20
 
-// pack is a parcel as the store keeps it. id is the content of the deployment
+// pack is a payload as the store keeps it. id is the content of the deployment
 // id, which needs no header.
 func (p versionPayload) pack(id string) (store.Payload, error) {
 	if p.id == id && len(p.copies) == 0 {

@@ -50,7 +50,7 @@ func (r *Reconciler) follow(ctx context.Context, s *snapshot) error {
 // of the reference, and of its lease.
 const agentName = "fleet-agent"
 
-// agentLives tells whether there is an agent in a namespace: something that runs
+// agentLives reports whether there is an agent in a namespace: something that runs
 // it, unless scaled to none, or a lease that it has not let go.
 func agentLives(ctx context.Context, live Live, namespace string, now time.Time) (bool, error) {
 	key := kube.Key{Namespace: namespace, Name: agentName}
@@ -78,14 +78,14 @@ func agentLives(ctx context.Context, live Live, namespace string, now time.Time)
 	return held(o, now), nil
 }
 
-// runs tells whether a Deployment has pods, or is to have some.
+// runs reports whether a Deployment has pods, or is to have some.
 func runs(o *unstructured.Unstructured) bool {
 	wanted, set, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
 	there, _, _ := unstructured.NestedInt64(o.Object, "status", "replicas")
 	return !set || wanted > 0 || there > 0
 }
 
-// held tells whether somebody holds a lease.
+// held reports whether somebody holds a lease.
 func held(o *unstructured.Unstructured, now time.Time) bool {
 	var l coordinationv1.Lease
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &l); err != nil {

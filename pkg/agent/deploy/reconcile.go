@@ -102,7 +102,7 @@ func (r *Reconciler) bring(ctx context.Context, s *snapshot) error {
 	return fmt.Errorf("release %s does not come to rest", s.wanted.ID)
 }
 
-// mayActAlone tells whether a step can be taken without the manager: with a
+// mayActAlone reports whether a step can be taken without the manager: with a
 // payload in the store, or one that needs none.
 func (r *Reconciler) mayActAlone(s *snapshot, a release.Action) bool {
 	if a.Verb == release.Install || a.Verb == release.Upgrade {
@@ -329,7 +329,7 @@ func withdrawn(bd *fleet.BundleDeployment) bool {
 	return bd.Annotations[fleet.AnnotationWithdrawn] != ""
 }
 
-// accepted tells whether the wanted state was taken on: it runs, or it was
+// accepted reports whether the wanted state was taken on: it runs, or it was
 // found to be impossible.
 func (s *snapshot) accepted() bool {
 	id := s.spec.DeploymentID

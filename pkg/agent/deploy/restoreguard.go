@@ -25,7 +25,7 @@ import (
 // heldStep is how often the time for which something was held is written down.
 const heldStep = time.Minute
 
-// stale tells whether what the manager says of a deployment may be from the past.
+// stale reports whether what the manager says of a deployment may be from the past.
 func (r *Reconciler) stale(s *snapshot, order string) bool {
 	same := s.known && s.bd.UID == s.rec.UID
 	switch {
@@ -212,7 +212,7 @@ func (p *restoreDetector) once() bool {
 	return first
 }
 
-// knows tells whether the first list of a session was judged.
+// knows reports whether the first list of a session was judged.
 func (p *restoreDetector) knows(s *Session) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -227,7 +227,7 @@ func (p *restoreDetector) wasRestored() bool {
 	return p.restored > 0
 }
 
-// covers tells whether a manager that had just been restored said this of a
+// covers reports whether a manager that had just been restored said this of a
 // deployment.
 func (p *restoreDetector) covers(name, said string) bool {
 	p.mu.Lock()
@@ -266,7 +266,7 @@ func (r *Reconciler) judge() {
 	}
 }
 
-// mustJudge tells whether it has to be known first if the manager's list is an old
+// mustJudge reports whether it has to be known first if the manager's list is an old
 // one: before an order is carried out or absence is taken for one, and before another
 // object of the same name takes the place of what was accepted.
 func (r *Reconciler) mustJudge(s *snapshot) bool {
@@ -282,7 +282,7 @@ func (r *Reconciler) mustJudge(s *snapshot) bool {
 	return (another || doubtful) && !r.confirmed(s)
 }
 
-// confirmed tells whether the manager has answered a check-in since an object was
+// confirmed reports whether the manager has answered a check-in since an object was
 // first seen that is another than the accepted one. A list may be there before the
 // answer which says that its manager was restored elsewhere, so it is asked for.
 func (r *Reconciler) confirmed(s *snapshot) bool {
@@ -313,5 +313,5 @@ func (s *snapshot) disown() {
 // judgeDelay is after which time a deployment that waits for judge asks again.
 const judgeDelay = 200 * time.Millisecond
 
-// isBehind tells whether an action is one of waiting for a manager to catch up.
+// isBehind reports whether an action is one of waiting for a manager to catch up.
 func isBehind(a release.Action) bool { return a.Reason == release.ReasonManagerBehind }

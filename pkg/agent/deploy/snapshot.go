@@ -176,7 +176,7 @@ func (r *Reconciler) peers(s *snapshot) map[string]release.Peer {
 	return out
 }
 
-// triedOf tells whether the newest order for a deployment was tried: it was
+// triedOf reports whether the newest order for a deployment was tried: it was
 // applied, failed, waits for something, or must not be tried now.
 func (r *Reconciler) triedOf(bd *fleet.BundleDeployment, mark registration.Mark) bool {
 	if bd.Spec.Paused || bd.Spec.OffSchedule || bd.Spec.WaitingForValues {

@@ -35,6 +35,6 @@ func (s *snapshot) unreported() []fleet.Condition {
 // heard ends the memory: the manager knows everything.
 func (s *snapshot) heard() { s.state.unreported, s.rec.Unreported = nil, nil }
 
-// away tells whether the manager is known to be away. Everything is looked at
+// away reports whether the manager is known to be away. Everything is looked at
 // again when it is back.
 func (s *Session) away() bool { return s.Away != nil && s.Away() }

@@ -99,7 +99,7 @@ func (u *Client) CheckIn(ctx context.Context) (checkin.Answer, error) { return u
 // Soon makes the running check-ins not wait for their next time.
 func (u *Client) Soon() { u.check.Soon() }
 
-// Down tells why the manager cannot be reached; nil: it can, as far as is known.
+// Down reports why the manager cannot be reached; nil: it can, as far as is known.
 func (u *Client) Down() error { return u.line.Down() }
 
 // Open is how many connections to the manager there are.

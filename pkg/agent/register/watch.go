@@ -17,7 +17,7 @@ type Bootstrap struct {
 	registration.Bootstrapping
 }
 
-// Same tells whether two say the same.
+// Same reports whether two say the same.
 func (b Bootstrap) Same(o Bootstrap) bool {
 	return b.Origin() == o.Origin() && b.TokenName == o.TokenName && b.RegistrationNamespace == o.RegistrationNamespace
 }
@@ -98,7 +98,7 @@ func (l *BootstrapWatcher) Look() (Bootstrap, bool) {
 }
 
 // Forget removes a bootstrap Secret: its token is of no more use to an agent that
-// is registered. One that says something else by now stays. It tells whether it has
+// is registered. One that says something else by now stays. It reports whether it has
 // removed one.
 func Forget(ctx context.Context, down *kube.Client, namespace string, b Bootstrap) (bool, error) {
 	secrets := kube.StoreOf[*corev1.Secret](down)

@@ -132,7 +132,7 @@ func (w *Watches) CRDThere(name string) {
 	}
 }
 
-// servedBy tells whether a CRD of this name serves a kind, as far as plurals
+// servedBy reports whether a CRD of this name serves a kind, as far as plurals
 // are regular.
 func servedBy(k schema.GroupVersionKind, name string) bool {
 	plural, group, _ := strings.Cut(name, ".")

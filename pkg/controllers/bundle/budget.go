@@ -105,7 +105,7 @@ func (e *Engine) removalOf(s *snapshot, fresh []*staleDeployment, alone []*repla
 	return r, held, undecided
 }
 
-// item is one deployment as a part of a removal. leaves tells which Bundles are
+// item is one deployment as a part of a removal. leaves reports which Bundles are
 // removed from the cluster; undecided, that the list of precious things may get
 // shorter in a moment.
 func (e *Engine) item(cluster, repo kube.Key, bd *fleet.BundleDeployment, leaves func(kube.Key) bool) (item withdrawal.Item, undecided bool) {
@@ -118,7 +118,7 @@ func (e *Engine) item(cluster, repo kube.Key, bd *fleet.BundleDeployment, leaves
 	return item, undecided
 }
 
-// rests tells whether a removal is held for nothing but what goes along.
+// rests reports whether a removal is held for nothing but what goes along.
 func rests(r withdrawal.Removal, v withdrawal.Verdict) bool {
 	bare := r
 	bare.Items = nil

@@ -45,7 +45,7 @@ func (e *Engine) makeCaches(c *kube.Client) {
 	}
 }
 
-// stripped tells whether an object has been on the diet before: caches call it
+// stripped reports whether an object has been stripped before: caches call it
 // twice for some objects. What comes from the API server has managedFields.
 func stripped(o metav1.Object) bool { return o.GetManagedFields() == nil }
 

@@ -184,7 +184,7 @@ func (e *Engine) carry(ctx context.Context, s *snapshot, p *pair) error {
 	return nil
 }
 
-// named tells whether options name a source, or it is there for the chart alone.
+// named reports whether options name a source, or it is there for the chart alone.
 func named(o *fleet.BundleDeploymentOptions, one deployment.Source) bool {
 	return slices.Contains(deployment.CarriedBy(o, nil), one)
 }
@@ -244,7 +244,7 @@ func overwrite[P kube.Object](ctx context.Context, store *kube.Store[P], want P,
 	return err
 }
 
-// ofDeployment tells whether an object belongs to a deployment, as the copies of
+// ofDeployment reports whether an object belongs to a deployment, as the copies of
 // the reference do, and is not one of Fleet's other Secrets.
 func ofDeployment(o metav1.Object) bool {
 	if o.GetLabels()[fleet.LabelBundleName] != "" {

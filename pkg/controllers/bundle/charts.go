@@ -19,7 +19,7 @@ import (
 // reasonChartPending is the reason of a Bundle whose chart is not pulled yet.
 const reasonChartPending = deployment.ReasonChartPending
 
-// pulled tells whether the content that a Bundle names is that of its charts as
+// pulled reports whether the content that a Bundle names is that of its charts as
 // they are named now.
 func pulled(b *fleet.Bundle) bool {
 	return b.Annotations[fleet.AnnotationContent] != "" &&

@@ -64,7 +64,7 @@ func (e *Engine) reconcileContent(ctx context.Context, key kube.Key) (kube.Resul
 	return kube.Done, nil
 }
 
-// deleteContent tells whether a content is this installation's to delete. One
+// deleteContent reports whether a content is this installation's to delete. One
 // that nobody has signed is the reference's: it is ours only where nobody else
 // may be at work.
 func (e *Engine) deleteContent(c *metav1.PartialObjectMetadata) bool {
@@ -80,7 +80,7 @@ func indexOf(c *metav1.PartialObjectMetadata) string {
 	return c.Name
 }
 
-// contentHeld tells whether somebody needs a Content; of a part that is its
+// contentHeld reports whether somebody needs a Content; of a part that is its
 // index, whoever needs that one.
 func (e *Engine) contentHeld(c *metav1.PartialObjectMetadata) bool {
 	index := indexOf(c)

@@ -264,7 +264,7 @@ func match(s *snapshot, d *decision) string {
 	return target.Refusal(s.where(), clusters, first)
 }
 
-// empties tells whether a person wants nothing to be deployed to a cluster any more.
+// empties reports whether a person wants nothing to be deployed to a cluster any more.
 // What is there leaves, but its agent.
 func (s *snapshot) empties(d *decision, c *fleetstate.Candidate) bool {
 	if !c.Emptied || s.bundle.Name == naming.AgentBundle(c.Key.Name) {

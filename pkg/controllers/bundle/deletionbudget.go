@@ -143,7 +143,7 @@ func (p *deletionBudget) grant(key kube.Key, list []*staleDeployment, approved b
 	}
 }
 
-// awaited tells whether something waits that is of the same change as a payment.
+// awaited reports whether something waits that is of the same change as a payment.
 func (p *deletionBudget) awaited(namespace string, since time.Time) bool {
 	for key, c := range p.changes {
 		if key.Namespace == namespace && c.fresh > 0 && c.since.Sub(since).Abs() <= oneChange {
@@ -207,7 +207,7 @@ func (p *deletionBudget) verdict(s fleetstate.Subject) (withdrawal.Verdict, bool
 	return v, ok
 }
 
-// setVerdict takes in a verdict, and tells whether it is another than before.
+// setVerdict takes in a verdict, and reports whether it is another than before.
 func (p *deletionBudget) setVerdict(s fleetstate.Subject, v withdrawal.Verdict) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

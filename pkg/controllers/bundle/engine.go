@@ -35,7 +35,7 @@ type Config struct {
 	// ManagerID is the id of this installation.
 	ManagerID string
 	// CheckinInterval is how often agents report that were told nothing else. After 3
-	// missed reports a cluster is Offline; see package rhythm.
+	// missed reports a cluster is Offline; see package heartbeat.
 	CheckinInterval time.Duration
 	// ContentGrace is how long a content is kept that nobody holds; 10 minutes
 	// where 0.

@@ -162,7 +162,7 @@ func (e *Engine) collect(n fleetstate.Changes) {
 	}
 }
 
-// edited tells whether somebody else has changed what the engine writes. What
+// edited reports whether somebody else has changed what the engine writes. What
 // it wrote itself is known before the watch brings it.
 func edited(known, changed *fleet.BundleDeployment) bool {
 	return known != nil && known.UID == changed.UID &&
@@ -241,7 +241,7 @@ func (e *Engine) retarget(namespace string, change fleetstate.ClusterChange) {
 	}
 }
 
-// concerns tells whether a Bundle decides otherwise for a cluster than before.
+// concerns reports whether a Bundle decides otherwise for a cluster than before.
 // A Bundle that was not planned yet will be planned anyway.
 func (e *Engine) concerns(key kube.Key, change fleetstate.ClusterChange) bool {
 	e.mu.Lock()

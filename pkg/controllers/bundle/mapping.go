@@ -48,7 +48,7 @@ func makeMappingCaches(c *kube.Client) mappingCaches {
 
 func (m mappingCaches) parts() []kube.Runner { return []kube.Runner{m.mappings, m.namespaces} }
 
-// any tells whether there is a mapping at all.
+// any reports whether there is a mapping at all.
 func (m mappingCaches) any() bool { return len(m.mappings.List("")) > 0 }
 
 // reachOf is how far a Bundle may go.

@@ -31,7 +31,7 @@ func (e *Engine) onMoved(_, c *fleet.Cluster) {
 	}
 }
 
-// movesRest tells whether a Cluster bears an order that was not carried out.
+// movesRest reports whether a Cluster bears an order that was not carried out.
 func movesRest(c *fleet.Cluster) bool {
 	order := c.Annotations[workspace.AnnotationWithdrawIn]
 	return order != "" && order != c.Annotations[workspace.AnnotationWithdrawnIn]
@@ -98,7 +98,7 @@ type departed struct {
 	why   string
 }
 
-// wantedOn tells whether a cluster has a deployment, or is to get it.
+// wantedOn reports whether a cluster has a deployment, or is to get it.
 func (e *Engine) wantedOn(cluster kube.Key, namespace, name string) bool {
 	if _, there := e.table.Deployment(kube.Key{Namespace: namespace, Name: name}); there {
 		return true
@@ -108,7 +108,7 @@ func (e *Engine) wantedOn(cluster kube.Key, namespace, name string) bool {
 
 // movedAway notes on the old Cluster that all of it was withdrawn in its new place.
 func (e *Engine) movedAway(ctx context.Context, old *fleet.Cluster, to kube.Key, rest departed) error {
-	have, err := e.clusters.Get(ctx, kube.KeyOf(old)) // the table's is on a diet
+	have, err := e.clusters.Get(ctx, kube.KeyOf(old)) // the table's is stripped
 	if kube.IsGone(err) {
 		return nil
 	}

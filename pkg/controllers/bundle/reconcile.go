@@ -159,7 +159,7 @@ func (e *Engine) compiled(ctx context.Context, b *fleet.Bundle) (*deployment.Com
 	return compiled, nil
 }
 
-// fits tells whether a kit was made of a Bundle as it is now.
+// fits reports whether a compiled bundle was made of a Bundle as it is now.
 func fits(compiled *deployment.Compiled, b *fleet.Bundle) bool {
 	old := compiled.Bundle()
 	return old.UID == b.UID && old.Generation == b.Generation && maps.Equal(old.Labels, b.Labels) && contentOf(old) == contentOf(b)

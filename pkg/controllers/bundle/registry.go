@@ -113,12 +113,12 @@ func (e *Engine) putCopy(ctx context.Context, key kube.Key, version string, data
 	return err
 }
 
-// ofRegistry tells whether a Secret says in which registry something is.
+// ofRegistry reports whether a Secret says in which registry something is.
 func ofRegistry(m *metav1.PartialObjectMetadata) bool {
 	return m.Labels[fleet.LabelInternalSecret] == "true" && m.Labels[fleet.LabelCarried] == ""
 }
 
-// copied tells whether a Secret of a registry is a copy for a cluster.
+// copied reports whether a Secret of a registry is a copy for a cluster.
 func copied(m *metav1.PartialObjectMetadata) bool {
 	_, ok := m.Annotations[fleet.AnnotationInputHash]
 	return ok
@@ -160,7 +160,7 @@ func (e *Engine) reconcileCredentials(ctx context.Context, id string) (kube.Resu
 // credentialNeeded is how long a Secret of a registry is still needed at least;
 // negative: until there is news. A copy goes with the last deployment of its
 // namespace; but where a Bundle names the content, one may be about to be
-// written. used tells whether a deployment of its namespace holds the content.
+// written. used reports whether a deployment of its namespace holds the content.
 // One that is no copy is needed by the Bundles of its namespace that name the
 // content, and by those of which a deployment still holds it.
 func (e *Engine) credentialNeeded(m *metav1.PartialObjectMetadata, used bool) time.Duration {
@@ -234,7 +234,7 @@ func (e *Engine) dismissArtifact(ctx context.Context, b *fleet.Bundle) error {
 	return e.secrets.Delete(ctx, kube.KeyOf(secret), kube.Precondition{UID: secret.UID})
 }
 
-// stays tells whether a Bundle is there and not being deleted.
+// stays reports whether a Bundle is there and not being deleted.
 func (e *Engine) stays(key kube.Key) bool {
 	b, ok := e.table.Bundle(key)
 	return ok && b.DeletionTimestamp == nil

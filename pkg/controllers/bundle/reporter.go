@@ -58,7 +58,7 @@ type written struct {
 	spent  bool      // the last look has taken a spare one
 	ends   float64   // final states that may be written outside of the window
 	ended  time.Time // as of then
-	// pruned tells that the API server did not keep all of what was written last:
+	// pruned reports that the API server did not keep all of what was written last:
 	// want is the digest of that, and have of what the server made of it.
 	pruned     bool
 	want, have [sha256.Size]byte
@@ -93,7 +93,7 @@ func newReporter(name string, p pace, now func() time.Time, write func(context.C
 	return r
 }
 
-// wake asks for a look at an object. final tells that its state is not on its
+// wake asks for a look at an object. final reports that its state is not on its
 // way to another.
 func (r *reporter) wake(key kube.Key, final bool) {
 	if left := r.ask(key, final); left > 0 {
@@ -203,7 +203,7 @@ func (r *reporter) failed(key kube.Key) {
 	r.last[key] = w
 }
 
-// done tells whether there is nothing to write: the status is as it should be,
+// done reports whether there is nothing to write: the status is as it should be,
 // or it is what the API server has made of just that before. A server whose
 // CRDs are older than ours drops fields; asking again would never end.
 func (r *reporter) done(key kube.Key, have, want any) bool {

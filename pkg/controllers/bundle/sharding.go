@@ -16,14 +16,14 @@ import (
 // cluster runs, has to count what others deploy, too. Each writes what is its
 // own: a deployment belongs to whoever its Bundle belongs to.
 
-// mine tells whether this manager looks after a Bundle. One that is gone is
+// mine reports whether this manager looks after a Bundle. One that is gone is
 // nobody's.
 func (e *Engine) mine(key kube.Key) bool {
 	b, ok := e.table.Bundle(key)
 	return !ok || e.cfg.Scope.Owns(b)
 }
 
-// mineOf tells whether this manager looks after what belongs to a Bundle that
+// mineOf reports whether this manager looks after what belongs to a Bundle that
 // may be gone. Then labels tell the shard.
 func (e *Engine) mineOf(bundle kube.Key, labels map[string]string) bool {
 	if b, ok := e.table.Bundle(bundle); ok {
@@ -32,7 +32,7 @@ func (e *Engine) mineOf(bundle kube.Key, labels map[string]string) bool {
 	return e.cfg.Scope.Takes(bundle.Namespace, labels)
 }
 
-// elsewhere tells whether a deployment on its way out, or the values of one that
+// elsewhere reports whether a deployment on its way out, or the values of one that
 // is gone, are somebody else's.
 func (e *Engine) elsewhere(key kube.Key) bool {
 	if bd, ok := e.table.Deployment(key); ok {
@@ -91,7 +91,7 @@ func reportMine[P kube.Object](e *Engine, cache *kube.Cache[P], write func(conte
 	}
 }
 
-// passedOn tells whether a change has given an object to another manager, or to
+// passedOn reports whether a change has given an object to another manager, or to
 // this one.
 func passedOn(old, changed metav1.Object) bool {
 	was, before := old.GetLabels()[fleet.LabelShardRef]

@@ -48,7 +48,7 @@ func (s *slots) enter() {
 	s.used++
 }
 
-// leave gives a slot back, and tells what the write was answered after which
+// leave gives a slot back, and reports what the write was answered after which
 // time.
 func (s *slots) leave(took time.Duration, err error) {
 	s.mu.Lock()
@@ -101,7 +101,7 @@ func (s *slots) turn() *batchTurn { return &batchTurn{slots: s, until: s.now().A
 // renew begins another slice.
 func (t *batchTurn) renew() { t.until = t.slots.now().Add(slice) }
 
-// over tells that nothing more may begin.
+// over reports that nothing more may begin.
 func (t *batchTurn) over() bool { return t.slots.now().After(t.until) }
 
 // write does a write when there is a slot for it, without waiting for its

@@ -183,7 +183,7 @@ func (s *sources) known(key sourceKey) (fact, bool) {
 	return f, ok
 }
 
-// same tells whether sources of a namespace are what they were.
+// same reports whether sources of a namespace are what they were.
 func (s *sources) same(namespace string, were map[deployment.Source]string) bool {
 	for one, digest := range were {
 		if f, ok := s.known(sourceKey{namespace, one}); !ok || f.digest != digest {

@@ -23,7 +23,7 @@ const orphanGrace = 10 * time.Minute
 
 // withdraw orders the deployments to leave that are not wanted any more, within
 // the deletion budget, at the pace at which a mistake can still be undone, or at
-// once what a person has approved. What was ordered already is the leaver's.
+// once what a person has approved. What was ordered already is the deletion controller's.
 func (e *Engine) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.Result, error) {
 	e.wait(s.key, true) // before judging: news in between must not be lost
 	var open, kept, ordered []*staleDeployment

@@ -105,7 +105,7 @@ func stripped(m *metav1.PartialObjectMetadata) {
 	m.Annotations, m.Labels, m.OwnerReferences, m.Finalizers = kept, labels, nil, nil
 }
 
-// asked tells whether charts are asked for that are not there.
+// asked reports whether charts are asked for that are not there.
 func asked(m metav1.Object) bool {
 	a := m.GetAnnotations()
 	return a[fleet.AnnotationPull] != "" && a[fleet.AnnotationPull] != a[fleet.AnnotationPulled] && m.GetDeletionTimestamp() == nil

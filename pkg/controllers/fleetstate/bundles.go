@@ -23,9 +23,9 @@ type Plan struct {
 	Problem *summary.Problem
 	// Accepted, where not nil, is condition Accepted of the Bundle.
 	Accepted *fleet.Condition
-	// Complete tells that everything that may be written was written.
+	// Complete reports that everything that may be written was written.
 	Complete bool
-	// Waiting tells that news of deployments may let others move.
+	// Waiting reports that news of deployments may let others move.
 	Waiting bool
 	// Seen is what Deployments returned with what the plan was made of.
 	Seen uint64
@@ -39,7 +39,7 @@ type Plan struct {
 	Withdrawing string
 	// Unrendered are the clusters for which templates of values are not rendered.
 	Unrendered values.Unrendered
-	// Foreign tells that another manager looks after the Bundle, and that this is
+	// Foreign reports that another manager looks after the Bundle, and that this is
 	// what it has made of it.
 	Foreign bool
 }
@@ -70,7 +70,7 @@ func (t *State) bundle(key kube.Key) *bundleRow {
 	return row
 }
 
-// planned tells whether the Bundle was planned as it is now, and all was written.
+// planned reports whether the Bundle was planned as it is now, and all was written.
 // The content that a Bundle names is no part of its generation.
 func (row *bundleRow) planned() bool {
 	return row.plan != nil && row.plan.Complete && row.plan.Generation == row.obj.Generation && row.plan.Named == row.named

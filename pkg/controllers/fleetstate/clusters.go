@@ -50,18 +50,18 @@ type Candidate struct {
 	Silent   bool // it has left a promotion unanswered for too long
 	Deleting bool
 	Emptied  bool // a person wants nothing to be deployed to it
-	// Protocol is what the agent speaks; Unseen tells that it has never reported.
+	// Protocol is what the agent speaks; Unseen reports that it has never reported.
 	Protocol int
 	Unseen   bool
 }
 
 // A ClusterChange says what a change of a Cluster means.
 type ClusterChange struct {
-	// Targeting tells that Bundles may have to be planned again. Was and Is
+	// Targeting reports that Bundles may have to be planned again. Was and Is
 	// are the cluster before and after; Was is nil for a new one.
 	Targeting bool
 	Was, Is   *Candidate
-	// Life tells that the agent was silent and reports again, or reports for
+	// Life reports that the agent was silent and reports again, or reports for
 	// the first time; Away then, for how long it was silent, 0 for the first time.
 	Life bool
 	Away time.Duration

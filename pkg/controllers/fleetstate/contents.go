@@ -41,7 +41,7 @@ func heldBy(bd *fleet.BundleDeployment) []string {
 	return out
 }
 
-// InUse tells whether a deployment holds a content, a Bundle is about to deploy
+// InUse reports whether a deployment holds a content, a Bundle is about to deploy
 // it, or a Bundle names it: what that one holds nobody else has.
 func (t *State) InUse(content string) bool {
 	t.mu.Lock()
@@ -49,7 +49,7 @@ func (t *State) InUse(content string) bool {
 	return t.uses[content] > 0 || len(t.named[content]) > 0 || len(t.contents[content]) > 0 && t.wanted(content)
 }
 
-// wanted tells whether a Bundle that needs the content gets it to any cluster.
+// wanted reports whether a Bundle that needs the content gets it to any cluster.
 func (t *State) wanted(content string) bool {
 	for key := range t.contents[content] {
 		if row := t.bundles[key]; row != nil && row.plan != nil && len(row.plan.Order) > 0 {

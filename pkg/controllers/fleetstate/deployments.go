@@ -120,7 +120,7 @@ func (t *State) Deployment(key kube.Key) (*fleet.BundleDeployment, bool) {
 	return nil, false
 }
 
-// Holds tells whether a cluster has a deployment of a Bundle.
+// Holds reports whether a cluster has a deployment of a Bundle.
 func (t *State) Holds(bundle, cluster kube.Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -173,7 +173,7 @@ func (t *State) Views() []summary.Deployment {
 	return out
 }
 
-// sameView tells whether two views of a cell look the same to everybody.
+// sameView reports whether two views of a cell look the same to everybody.
 func sameView(a, b *summary.Deployment) bool {
 	return a.Bundle == b.Bundle && a.Cluster == b.Cluster && a.Repo == b.Repo && a.HelmOp == b.HelmOp &&
 		a.UID == b.UID && a.State == b.State && a.Message == b.Message && a.Incomplete == b.Incomplete &&

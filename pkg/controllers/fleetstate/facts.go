@@ -82,7 +82,7 @@ func (s seat) target() rollout.Target {
 	return out
 }
 
-// Nowhere tells whether the last plan of a Bundle found no cluster for it.
+// Nowhere reports whether the last plan of a Bundle found no cluster for it.
 func (t *State) Nowhere(key kube.Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -46,7 +46,7 @@ type State struct {
 }
 
 // New is an empty table. ownID is this installation's id; checkin is how
-// often an agent checks in that was told nothing: see package rhythm for when it is
+// often an agent checks in that was told nothing: see package heartbeat for when it is
 // missed.
 func New(ownID string, checkin time.Duration, now func() time.Time) *State {
 	return &State{
@@ -73,10 +73,10 @@ type Desired struct {
 	Held string
 	// Broken is why the deployment cannot be worked out or written.
 	Broken string
-	// Coming tells that the missing deployment object will be made without
+	// Coming reports that the missing deployment object will be made without
 	// anybody's doing: what it replaces has to wait for it.
 	Coming bool
-	// Paused tells that Bundle or cluster is paused.
+	// Paused reports that Bundle or cluster is paused.
 	Paused bool
 	// Kept is set where the deployment keeps its release, and so its version, until
 	// the release may be replaced; Held says so in words.
@@ -99,7 +99,7 @@ type counts [8]int
 
 func (c *counts) add(s fleet.BundleState, n int) { c[s.Rank()] += n }
 
-// final tells whether no deployment is on its way to another state.
+// final reports whether no deployment is on its way to another state.
 func (c *counts) final() bool {
 	for _, s := range []fleet.BundleState{fleet.WaitApplied, fleet.Pending, fleet.OutOfSync, fleet.NotReady} {
 		if c[s.Rank()] > 0 {
@@ -250,7 +250,7 @@ func (n *Changes) add(s Subject, final bool) {
 	n.Status[s] = final
 }
 
-// newer tells whether resourceVersion a is later than b. Versions of one kind
+// newer reports whether resourceVersion a is later than b. Versions of one kind
 // are numbers that grow.
 func newer(a, b string) bool {
 	x, errA := strconv.ParseUint(a, 10, 64)

@@ -22,7 +22,7 @@ type Heartbeat struct {
 
 // ExtractHeartbeat reads the agent's sign of life from a Cluster's managedFields and
 // keeps it on the cached object, since managedFields are dropped. It is the
-// diet of Cluster caches, and does nothing where it has been before.
+// transform of Cluster caches, and does nothing where it has been before.
 func ExtractHeartbeat(c *fleet.Cluster) {
 	if c.ManagedFields == nil {
 		return
@@ -99,7 +99,7 @@ func ReadHeartbeat(c *fleet.Cluster) Heartbeat {
 // life now, whatever the clocks say. An old one that we find at the start
 // proves nothing: the manager may have been away as well, so the cluster keeps
 // the state that its status shows until it has been silent for our time. It
-// tells whether the agent was silent before, and for how long; that is 0 where it
+// reports whether the agent was silent before, and for how long; that is 0 where it
 // reports for the first time.
 func (t *State) setHeartbeat(row *clusterRow, first bool, changed *Changes) (revived bool, away time.Duration) {
 	s, key := ReadHeartbeat(row.obj), kube.KeyOf(row.obj)
@@ -135,7 +135,7 @@ func (t *State) away(row *clusterRow) time.Duration {
 	return max(t.now().Sub(row.alive), 1)
 }
 
-// Silent tells that the agent of a cluster has been silent for too long as of
+// Silent reports that the agent of a cluster has been silent for too long as of
 // now, and else when to ask again (0: when it has reported for the first
 // time).
 func (t *State) Silent(key kube.Key) (bool, time.Duration) {

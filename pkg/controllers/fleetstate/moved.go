@@ -2,7 +2,7 @@ package fleetstate
 
 import "github.com/fleetworkspace/fleet/pkg/kube"
 
-// Wanted tells whether a Bundle of this name is wanted on a cluster, deployed there
+// Wanted reports whether a Bundle of this name is wanted on a cluster, deployed there
 // already or not.
 func (t *State) Wanted(cluster kube.Key, name string) bool {
 	t.mu.Lock()

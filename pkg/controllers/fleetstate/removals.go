@@ -7,7 +7,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// Settled tells whether every Bundle has been looked at since the start: before,
+// Settled reports whether every Bundle has been looked at since the start: before,
 // nobody knows all that a change removes.
 func (t *State) Settled() bool {
 	t.mu.Lock()
@@ -15,7 +15,7 @@ func (t *State) Settled() bool {
 	return t.settled
 }
 
-// Planned tells whether the last look at a Bundle was at the version that is known now.
+// Planned reports whether the last look at a Bundle was at the version that is known now.
 func (t *State) Planned(key kube.Key) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,7 +58,7 @@ func (t *State) tally(namespace string, old, now *fleet.BundleDeployment) {
 }
 
 // Lost are those of the precious things on a cluster that no deployment claims
-// which stays there; leaves tells which Bundles' do not. Undecided tells that a
+// which stays there; leaves reports which Bundles' do not. Undecided reports that a
 // deployment of the repository is on its way to the cluster which may claim
 // more: agents spare what another of their releases has.
 func (t *State) Lost(cluster, repo kube.Key, things []withdrawal.Thing, leaves func(bundle kube.Key) bool) (lost []withdrawal.Thing, undecided bool) {
@@ -80,7 +80,7 @@ func (t *State) Lost(cluster, repo kube.Key, things []withdrawal.Thing, leaves f
 	return lost, undecided && len(lost) > 0
 }
 
-// coming tells whether a deployment of a repository is on its way to a cluster
+// coming reports whether a deployment of a repository is on its way to a cluster
 // that is there.
 func (t *State) coming(c *placement, repo kube.Key) bool {
 	row, cluster := t.bundles[c.bundle], t.clusters[c.cluster]

@@ -42,7 +42,7 @@ type Config struct {
 	Reader *reader.Reader
 	// OCI talks to the registries that bundles are kept in. Nil: none is.
 	OCI *oci.Client
-	// ImageScans tells that image scanning is on.
+	// ImageScans reports that image scanning is on.
 	ImageScans bool
 	// Workers is how many GitRepos are worked on at once; 8 where 0.
 	Workers int

@@ -233,7 +233,7 @@ func (p *poller) end(j *job, heads map[git.Reference]gitrepo.Head) time.Duration
 	return gitrepo.Delay(interval, r.failures, p.random())
 }
 
-// good tells whether a remote gave any answer that is of use.
+// good reports whether a remote gave any answer that is of use.
 func good(heads map[git.Reference]gitrepo.Head) bool {
 	for _, h := range heads {
 		if h.Err == nil {
@@ -307,7 +307,7 @@ func (p *poller) settle(r *remote, j *job, heads map[git.Reference]gitrepo.Head)
 	}
 }
 
-// differ tells whether a head is news to who knows another.
+// differ reports whether a head is news to who knows another.
 func differ(a, b gitrepo.Head) bool {
 	return a.Commit != b.Commit || text(a.Err) != text(b.Err) || reconcile.ReasonOf(a.Err) != reconcile.ReasonOf(b.Err)
 }

@@ -61,7 +61,7 @@ func (p *pruning) Ask(ctx context.Context, mark string) error {
 	}
 }
 
-// asked tells whether a Bundle that is gone was one that its GitRepo has asked to
+// asked reports whether a Bundle that is gone was one that its GitRepo has asked to
 // remove.
 func asked(repo *fleet.GitRepo, b metav1.Object) bool {
 	mark := b.GetAnnotations()[fleet.AnnotationPrune]

@@ -65,7 +65,7 @@ func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Result, erro
 	return w.next(key, facts, err)
 }
 
-// mine tells whether a GitRepo has not been passed on to another manager, as far
+// mine reports whether a GitRepo has not been passed on to another manager, as far
 // as the cache knows.
 func (w *Worker) mine(key kube.Key) bool {
 	repo, ok := w.cache.repos.Get(key)

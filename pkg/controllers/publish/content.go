@@ -161,7 +161,7 @@ func (p *Publisher) putContents(ctx context.Context, write gitrepo.Write) (*find
 	return nil, nil
 }
 
-// whole marks a content as wanted, and tells whether it is there with all its
+// whole marks a content as wanted, and reports whether it is there with all its
 // parts: somebody may have removed one.
 func (p *Publisher) whole(ctx context.Context, id string) (bool, error) {
 	index, err := p.renew(ctx, id, nil)

@@ -123,7 +123,7 @@ func (p *Publisher) ask(ctx context.Context, namespace string, names []string) (
 	return list, group.Wait()
 }
 
-// free tells whether a Bundle belongs to no source.
+// free reports whether a Bundle belongs to no source.
 func free(b metav1.Object) bool {
 	labels := b.GetLabels()
 	return labels[fleet.LabelRepoName] == "" && labels[fleet.LabelHelmOpName] == ""

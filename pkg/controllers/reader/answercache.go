@@ -37,7 +37,7 @@ type answer struct {
 	etag   string
 }
 
-// answersKept bounds the ledger; the oldest go first.
+// answersKept bounds the answer cache; the oldest go first.
 const answersKept = 20_000
 
 func (l *answerCache) find(c claim) (answer, bool) {

@@ -17,7 +17,7 @@ type Memory struct {
 	entries   []fleet.BundlePath
 	access    claim
 
-	// guarded by the shelf
+	// guarded by the memory limit
 	results map[bundle.Dir]bundle.Result
 	bytes   int64
 }
@@ -79,7 +79,7 @@ func (s *memoryLimit) drop(m *Memory) {
 	s.empty(m)
 }
 
-// empty takes what a memory holds off the shelf. The lock is held.
+// empty takes what a memory holds off the memory limit. The lock is held.
 func (s *memoryLimit) empty(m *Memory) {
 	i := slices.Index(s.memories, m)
 	if i < 0 {

@@ -57,7 +57,7 @@ func sweep(dir string) {
 	}
 }
 
-// unheld tells whether the process of a directory is gone.
+// unheld reports whether the process of a directory is gone.
 func unheld(root string) bool {
 	f, err := os.OpenFile(filepath.Join(root, "lock"), os.O_RDWR, 0)
 	if err != nil {

@@ -54,7 +54,7 @@ type tenant struct {
 	credentials chart.Credentials
 }
 
-// A payload is what came of an errand: all but the bytes.
+// A payload is what came of a download: all but the bytes.
 type payload struct {
 	once sync.Mutex
 	done bool
@@ -112,8 +112,8 @@ func once[K comparable, V any](s *session, m map[K]*V, key K) *V {
 	return v
 }
 
-// fetchAll runs errands, some at a time. What cannot be had, or not in the time
-// that one reading has, is part of the parcel; an error is that of ctx alone.
+// fetchAll runs download, some at a time. What cannot be had, or not in the time
+// that one reading has, is part of the payload; an error is that of ctx alone.
 func (s *session) fetchAll(ctx context.Context, list []download) error {
 	var group errgroup.Group
 	group.SetLimit(s.r.cfg.Parallel)

@@ -22,7 +22,7 @@ import (
 // first when it grows beyond its limit; what is in use stays.
 //
 // What programs that clean up temporary directories have removed is not there,
-// and fetched anew. The store says nothing about who may have what: see ledger.
+// and fetched anew. The store says nothing about who may have what: see answers.
 type store struct {
 	dir   string
 	lock  *os.File

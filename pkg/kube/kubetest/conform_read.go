@@ -136,7 +136,7 @@ func (c *conformity) discovery() {
 	}
 }
 
-// A watch tells what happens after a version, in order.
+// A watch reports what happens after a version, in order.
 func (c *conformity) watch() {
 	before := c.configMap("before", nil)
 	made := c.configMap("made", nil)

@@ -97,7 +97,7 @@ func (s *Server) PushManifest(t testing.TB, path, tag, mediaType string, m any) 
 	return ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
 }
 
-// Has tells whether the registry holds <path>:<tag>.
+// Has reports whether the registry holds <path>:<tag>.
 func (s *Server) Has(t testing.TB, path, tag string) bool {
 	t.Helper()
 	return s.Get(t, "/v2/"+path+"/manifests/"+tag, ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex).Code == http.StatusOK

@@ -86,7 +86,7 @@ func (m Member) missing() string {
 	return ""
 }
 
-// stale tells whether the agent that checked in last is the one from before the
+// stale reports whether the agent that checked in last is the one from before the
 // move. Where images are tagged with the version of the agent, the version
 // tells; else that another process speaks.
 func (m Member) stale() bool {
@@ -107,7 +107,7 @@ func (m Member) deadline() time.Time {
 	return m.Move.At.Add(Timeout)
 }
 
-// seldom tells whether an agent is not expected for a while.
+// seldom reports whether an agent is not expected for a while.
 func (m Member) seldom(now time.Time) bool { return m.Next.Sub(now) > Timeout }
 
 // versionTag is how an image is tagged that says which version it is.

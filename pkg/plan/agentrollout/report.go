@@ -65,7 +65,7 @@ func Reconciled(c *fleet.Cluster, reason, message, note string) fleet.Condition 
 	return cond
 }
 
-// Manages tells whether the manager updates the agent of a Cluster: nobody else
+// Manages reports whether the manager updates the agent of a Cluster: nobody else
 // does, it is wanted, and where its agent lives is known.
 func (m Manager) Manages(c *fleet.Cluster) bool {
 	switch {
@@ -76,7 +76,7 @@ func (m Manager) Manages(c *fleet.Cluster) bool {
 	return installed(c) || c.Status.Agent.Namespace != ""
 }
 
-// Held tells why the agent of a Cluster must not be changed now, with a reason
+// Held reports why the agent of a Cluster must not be changed now, with a reason
 // for its condition where a person has to do something. Both are empty where it
 // may be changed.
 func (m Manager) Held(c *fleet.Cluster) (reason, why string) {
@@ -126,24 +126,24 @@ func (m Manager) Observe(c *fleet.Cluster, b *fleet.Bundle) Member {
 	return out
 }
 
-// Doubtful tells whether an agent looks well since it was moved, so that its
+// Doubtful reports whether an agent looks well since it was moved, so that its
 // deployment has to be looked at itself: the status of a Bundle may be a moment
 // behind.
 func (m Member) Doubtful() bool { return m.Move != nil && !m.Move.Settled && m.missing() == "" }
 
-// Arrived tells whether the deployment of an agent is what its Bundle says, was
+// Arrived reports whether the deployment of an agent is what its Bundle says, was
 // carried out by the agent, and is Ready.
 func Arrived(b *fleet.Bundle, bd *fleet.BundleDeployment) bool {
 	return Ordered(b, bd) && bd.Status.AppliedDeploymentID == bd.Spec.DeploymentID && bd.Status.Ready
 }
 
-// Ordered tells whether the deployment of an agent is what its Bundle says.
+// Ordered reports whether the deployment of an agent is what its Bundle says.
 func Ordered(b *fleet.Bundle, bd *fleet.BundleDeployment) bool {
 	id, _, _ := strings.Cut(bd.Spec.DeploymentID, ":")
 	return id == b.Annotations[AnnotationContent]
 }
 
-// Foreign tells why a Bundle that has the name of an agent's must be left alone;
+// Foreign reports why a Bundle that has the name of an agent's must be left alone;
 // empty: it is that of the agent, by this manager or by an earlier one.
 func Foreign(b *fleet.Bundle) string {
 	for _, label := range []string{fleet.LabelRepoName, fleet.LabelHelmOpName} {

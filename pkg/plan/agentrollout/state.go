@@ -29,7 +29,7 @@ type Order struct {
 	At     time.Time `json:"at"`
 }
 
-// Concerns tells whether an order is about a Build.
+// Concerns reports whether an order is about a Build.
 func (o Order) Concerns(b Build) bool { return o.Image != "" && o.To != "" && o.Image == b.Image }
 
 // String is the order as it stands in the ConfigMap.

@@ -84,12 +84,12 @@ func (m Manager) custom(c *fleet.Cluster) registration.Custom {
 	return out
 }
 
-// local tells whether a Cluster is the manager's own.
+// local reports whether a Cluster is the manager's own.
 func (m Manager) local(c *fleet.Cluster) bool {
 	return c.Namespace == m.Settings.Bootstrap.Namespace && c.Name == fleet.ClusterLocal
 }
 
-// installed tells whether a manager installs the agent of a Cluster, through a
+// installed reports whether a manager installs the agent of a Cluster, through a
 // kubeconfig. Otherwise a person has installed it by its chart, and what that
 // says counts where the Cluster says nothing.
 func installed(c *fleet.Cluster) bool { return c.Spec.KubeConfigSecret != "" }
@@ -130,7 +130,7 @@ func sorted(list []corev1.Toleration) []corev1.Toleration {
 // The greatest and the least priority that a class of users may have.
 const priorityLimit = 1_000_000_000
 
-// Check tells which wishes of a Cluster about its agent cannot be fulfilled; nil
+// Check reports which wishes of a Cluster about its agent cannot be fulfilled; nil
 // where all can.
 func Check(c *fleet.Cluster) error {
 	var errs []error

@@ -132,7 +132,7 @@ func (r *rollout) look(m Member) {
 	}
 }
 
-// fresh tells whether a cluster without a bundle can be given one at once: its
+// fresh reports whether a cluster without a bundle can be given one at once: its
 // agent is not there yet, or has what the bundle says.
 func (r *rollout) fresh(m Member, wanted Build) bool {
 	return !m.Joined || tag(wanted.Image) != "" && m.Version == tag(wanted.Image)

@@ -165,7 +165,7 @@ func (a *assembly) inputs() Inputs {
 	return in
 }
 
-// readOptions reads the directory's fleet.yaml; known tells whether it could be
+// readOptions reads the directory's fleet.yaml; known reports whether it could be
 // read so far that the bundle's name is certain.
 func (a *assembly) readOptions() (known bool) {
 	names := fleetyaml.Names

@@ -75,7 +75,7 @@ type Options struct {
 	CorrectDrift *fleet.CorrectDrift
 	// Compress stores all resources compressed, whatever their size.
 	Compress bool
-	// ImageScans tells that image scanning is on. Where it is not, a fleet.yaml
+	// ImageScans reports that image scanning is on. Where it is not, a fleet.yaml
 	// with imageScans is refused.
 	ImageScans bool
 	// Fetched is what came in so far for what Results said was missing.
@@ -110,9 +110,9 @@ type Result struct {
 	// long as there are any, the result is neither broken nor finished: they have
 	// to be fetched, and the directory assembled again.
 	Missing []chart.Request
-	// Retry tells that an Error among the findings may pass by itself.
+	// Retry reports that an Error among the findings may pass by itself.
 	Retry bool
-	// Empty tells that the directory exists, and nothing in it is to be deployed.
+	// Empty reports that the directory exists, and nothing in it is to be deployed.
 	// If there was a bundle, it must stay as it was; Emptied says so.
 	Empty bool
 	// Scans are the image scans that belong to Bundle.
@@ -145,7 +145,7 @@ func (r Result) IgnoredBy() (f finding.Finding, ok bool) {
 	return r.Findings[i], true
 }
 
-// Broken tells whether the directory should be a bundle and cannot be.
+// Broken reports whether the directory should be a bundle and cannot be.
 func (r Result) Broken() bool { return finding.HasErrors(r.Findings) }
 
 // A Set is what became of a repository.
@@ -158,7 +158,7 @@ type Set struct {
 	Absent []Absent
 }
 
-// Empty tells whether the repository yields nothing at all, not even a broken
+// Empty reports whether the repository yields nothing at all, not even a broken
 // bundle.
 func (s Set) Empty() bool {
 	return !slices.ContainsFunc(s.Results, func(r Result) bool { return r.Bundle != nil || r.Broken() })
@@ -227,7 +227,7 @@ func refuseTwins(results []Result) {
 	}
 }
 
-// within tells whether a cleaned path is base or below it.
+// within reports whether a cleaned path is base or below it.
 func within(base, p string) bool {
 	return base == "." && p != ".." && !strings.HasPrefix(p, "../") || p == base || strings.HasPrefix(p, base+"/")
 }

@@ -86,7 +86,7 @@ func (a *assembly) blamed(h helm, err error, otherwise string) string {
 	return key
 }
 
-// localChart tells whether a chart is a path of the tree. Such a chart must be a
+// localChart reports whether a chart is a path of the tree. Such a chart must be a
 // directory of the bundle: agents have nothing else.
 func (a *assembly) localChart(h helm) bool {
 	name := h.options.Chart

@@ -104,7 +104,7 @@ type checks struct {
 	noKind          standing
 	// blank is where the first document of plain manifests stands that is empty.
 	blank standing
-	// unclear tells that a document is none of these: it has options of a bundle, or is too
+	// unclear reports that a document is none of these: it has options of a bundle, or is too
 	// large to be looked at.
 	unclear bool
 }
@@ -118,7 +118,7 @@ func (k *checks) has(dir string, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return k.is(path.Join(dir, n)) })
 }
 
-// isChart tells whether the bundle is deployed as a chart of its own.
+// isChart reports whether the bundle is deployed as a chart of its own.
 func (k *checks) isChart() bool {
 	for _, h := range k.a.helms() {
 		if _, none := k.chartless(h); !none && (h.options.Chart != "" || h.options.Repo != "") {
@@ -180,7 +180,7 @@ func isManifest(name string) bool {
 	return ext == ".yaml" || ext == ".yml" || ext == ".json"
 }
 
-// nested tells whether a directory belongs to a chart or bundle further down.
+// nested reports whether a directory belongs to a chart or bundle further down.
 func (k *checks) nested(dir string) bool {
 	for ; dir != "."; dir = path.Dir(dir) {
 		if k.has(dir, append([]string{chartFile}, fleetyaml.Names...)) {

@@ -51,7 +51,7 @@ func (m made) put(dir, name string, data []byte) {
 	m[dir][name] = data
 }
 
-// adds tells whether files are added to a directory.
+// adds reports whether files are added to a directory.
 func (m made) adds(dir string) bool {
 	for _, data := range m[dir] {
 		if data != nil {

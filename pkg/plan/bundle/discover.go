@@ -187,7 +187,7 @@ func (s *survey) pattern(p string) {
 	}
 }
 
-// matchesNothing tells whether a path is one that looks as if it meant something
+// matchesNothing reports whether a path is one that looks as if it meant something
 // and does not, in the reference: to deploy more than that would surprise
 // whoever comes from there.
 func matchesNothing(p string) (finding.Finding, bool) {
@@ -221,7 +221,7 @@ func (l listing) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// top handles a directory that a path means; literal tells that it is that path.
+// top handles a directory that a path means; literal reports that it is that path.
 func (s *survey) top(dir string, literal bool) error {
 	n, err := s.survey(dir, s.before[dir], 0)
 	if err != nil {
@@ -301,7 +301,7 @@ func (s *survey) survey(dir string, before *node, depth int) (*node, error) {
 	return n, nil
 }
 
-// real tells whether a path is a directory and not a link to one, whose hash
+// real reports whether a path is a directory and not a link to one, whose hash
 // says nothing about what is in it.
 func (s *survey) real(dir string) bool {
 	info, err := fs.Lstat(s.root, dir)

@@ -46,7 +46,7 @@ type memory struct {
 }
 
 // read makes the bundles of a world, with what is remembered if m is not nil,
-// as a reader does it. It tells how many results were taken over.
+// as a reader does it. It reports how many results were taken over.
 func (w *world) read(m *memory) (Set, int) {
 	tree := newHashed(files(w.texts))
 	o := Options{Repo: "repo", Namespace: "ns", ImageScans: true, Labels: map[string]string{fleet.LabelCommit: fmt.Sprintf("%040d", w.commit), "team": "a"}}

@@ -55,7 +55,7 @@ func (in Inputs) SameSource(other Inputs) bool {
 	return !in.partial && !other.partial && in.seen != nil && maps.Equal(in.seen, other.seen) && maps.Equal(in.fetched, other.fetched)
 }
 
-// A Comparison tells what can be taken over from an earlier reading.
+// A Comparison reports what can be taken over from an earlier reading.
 type Comparison struct {
 	tree    fs.FS
 	hasher  Hasher

@@ -308,6 +308,6 @@ func (k *checks) meant(target string, as use) string {
 // path.
 var elsewhere = regexp.MustCompile(`(?i)^(git::|[a-z][a-z0-9+.-]*://|[a-z][a-z0-9-]*@|github\.com[/:]|gh:)`)
 
-// remoteSource tells whether kustomize would download a resource: a URL, or
+// remoteSource reports whether kustomize would download a resource: a URL, or
 // what git takes for one.
 func remoteSource(s string) bool { return elsewhere.MatchString(s) }

@@ -84,7 +84,7 @@ func (t *tree) find(name string, limit int64) ([]byte, error) {
 	return t.readFile(at, limit)
 }
 
-// isDir tells whether a path leads to a directory.
+// isDir reports whether a path leads to a directory.
 func (t *tree) isDir(name string) bool {
 	at, err := t.resolve(name)
 	if err != nil {

@@ -53,7 +53,7 @@ func bomb(doc []byte) (why string, line int) {
 	return "", 0
 }
 
-// huge tells whether a document has so many values, or such long ones, that
+// huge reports whether a document has so many values, or such long ones, that
 // parsing it takes too much memory.
 func huge(doc []byte) bool {
 	return len(doc) > unfoldLimit || bytes.Count(doc, []byte("\n"))+onLine(doc) > tokenLimit

@@ -39,7 +39,7 @@ func shown(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// unprintable tells whether s holds what no name, path or URL holds.
+// unprintable reports whether s holds what no name, path or URL holds.
 func unprintable(s string) bool {
 	return !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'

@@ -151,7 +151,7 @@ func (e Entry) usable(name string) (Entry, error) {
 	return e, nil
 }
 
-// fileName tells whether a chart's name can be the name of its directory, as
+// fileName reports whether a chart's name can be the name of its directory, as
 // Helm wants it.
 func fileName(name string) bool {
 	return name != "" && name != "." && name != ".." && path.Base(name) == name &&

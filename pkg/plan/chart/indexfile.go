@@ -126,7 +126,7 @@ var chartKey = regexp.MustCompile(`^(?:([A-Za-z0-9][A-Za-z0-9._/-]*)|"([A-Za-z0-
 // special are words that YAML reads as something else than a text.
 var special = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
-// plainText tells whether YAML reads an unquoted word as a text.
+// plainText reports whether YAML reads an unquoted word as a text.
 func plainText(word string) bool {
 	_, notInt := strconv.ParseInt(word, 0, 64)
 	_, notFloat := strconv.ParseFloat(word, 64)

@@ -121,7 +121,7 @@ func hostBytes(u *url.URL) int {
 	return len(u.Host)
 }
 
-// sameOrigin tells whether two URLs have the same host, port and scheme.
+// sameOrigin reports whether two URLs have the same host, port and scheme.
 func sameOrigin(a, b string) bool {
 	x, errX := url.Parse(a)
 	y, errY := url.Parse(b)

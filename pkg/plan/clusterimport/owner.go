@@ -38,7 +38,7 @@ func (m Mark) Annotations() map[string]string {
 // Foreign says whose an object is that must be left alone; empty for one that
 // the manager may change and delete for the bearer of the mark.
 //
-// known tells that the agent beside the object works with a credential of this
+// known reports that the agent beside the object works with a credential of this
 // manager for this Cluster: what bears no mark was then made by the chart, or by
 // an older manager. Nothing is taken from a mark that names somebody else.
 func (m Mark) Foreign(have metav1.Object, known bool) string {

@@ -61,10 +61,10 @@ func RecordOf(c *fleet.Cluster) *Record {
 	}
 }
 
-// Taken tells whether a record was made by the reference.
+// Taken reports whether a record was made by the reference.
 func (r *Record) Taken() bool { return r.Since.IsZero() }
 
-// Arrived tells whether the agent has registered since its last import: one of
+// Arrived reports whether the agent has registered since its last import: one of
 // the requests that were granted for the Cluster was made after it.
 func (r *Record) Arrived(granted []*fleet.ClusterRegistration) bool {
 	for _, g := range granted {

@@ -66,13 +66,13 @@ type Proof struct {
 	Workspace string // spec.fleetWorkspaceName of that one
 }
 
-// holds tells whether a proof is about the Secret that a Cluster names.
+// holds reports whether a proof is about the Secret that a Cluster names.
 func (p Proof) holds(c *fleet.Cluster) bool {
 	return p.Secret != "" && p.Secret == c.Spec.KubeConfigSecret && p.Workspace == c.Namespace &&
 		p.Cluster != "" && p.Cluster == c.Labels[fleet.LabelManagementCluster]
 }
 
-// MayRead tells whether the Secret that a Cluster names may be read at all; nil if
+// MayRead reports whether the Secret that a Cluster names may be read at all; nil if
 // it may. In its own namespace it may, and in those that may hold Secrets of
 // others, whose MayUse comes after. Elsewhere only Rancher's objects let it: its
 // clusters keep their kubeconfig where they were provisioned when they move to
@@ -98,7 +98,7 @@ func forbidden(c *fleet.Cluster, err error) error {
 	return reconcile.RequeueError(ReasonSecretForbidden, forbiddenRetry, err)
 }
 
-// MayUse tells whether a Cluster may use a Secret that it may read; nil if it may.
+// MayUse reports whether a Cluster may use a Secret that it may read; nil if it may.
 //
 // Whoever may write Clusters in one workspace must not get at the clusters of
 // another one through its kubeconfigs. So a Secret of another namespace either

@@ -48,7 +48,7 @@ func ID(m Manifest) string { return IDOf(Sum(m)) }
 // IDOf is the id of the manifest whose encoded form has this Digest.
 func IDOf(digest string) string { return (idPrefix + digest)[:idLimit] }
 
-// IsID tells whether a text has the form of an id.
+// IsID reports whether a text has the form of an id.
 func IsID(s string) bool {
 	if len(s) != idLimit || s[:len(idPrefix)] != idPrefix {
 		return false
@@ -100,7 +100,7 @@ func Unpack(id string, packed []byte) (Manifest, error) {
 	return m, nil
 }
 
-// Check tells whether packed is the gzip of the manifest of this id, without
+// Check reports whether packed is the gzip of the manifest of this id, without
 // keeping anything of it in memory. Errors are those of Open.
 func Check(id string, packed []byte) error {
 	digest, err := sumOf(bytes.NewReader(packed))

@@ -156,7 +156,7 @@ func RenewalAccount(account string) string { return account + "-renewal" }
 // LastingToken is the name of the Secret with the lasting token of an account.
 func LastingToken(account string) string { return account + "-token" }
 
-// judge tells how it stands with an agent that is away, and with one that does not
+// judge reports how it stands with an agent that is away, and with one that does not
 // take what it is offered.
 func (p *Plan) judge(s State) {
 	if s.Life.TTL == 0 {

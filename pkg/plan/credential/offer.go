@@ -31,7 +31,7 @@ type offerText struct {
 	Grace     string `json:"grace,omitempty"`
 }
 
-// Lasting tells whether the offered token lasts until it is revoked.
+// Lasting reports whether the offered token lasts until it is revoked.
 func (o Offer) Lasting() bool { return o.Life.TTL == 0 }
 
 // String is the value of the annotation fleet.cattle.io/credential: JSON, the

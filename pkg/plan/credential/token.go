@@ -51,7 +51,7 @@ func claimsOf(token string) claims {
 	return c
 }
 
-// Lasts tells whether the token has no end.
+// Lasts reports whether the token has no end.
 func (s Span) Lasts() bool { return s.Expires.IsZero() }
 
 // Parts of a token's life after which its agent gets another one: from the one to
@@ -62,7 +62,7 @@ const (
 	renewTo   = 0.6
 )
 
-// Renew tells whether an agent gets another token now. identity is the agent's;
+// Renew reports whether an agent gets another token now. identity is the agent's;
 // next is when it is connected again, at the latest.
 func (s Span) Renew(identity string, now, next time.Time) bool {
 	if s.Lasts() {

@@ -163,7 +163,7 @@ func selectorText(s *metav1.LabelSelector) string {
 	return selector.String()
 }
 
-// Concerns tells whether a deployment depends on another one, whatever its
+// Concerns reports whether a deployment depends on another one, whatever its
 // state.
 func Concerns(n, other Node) bool {
 	for _, ref := range n.DependsOn {
@@ -201,7 +201,7 @@ func obstacles(n Node, all []Node) (unmet []obstacle, missing []fleet.BundleRef,
 	return unmet, missing, nil
 }
 
-// matcher tells which deployments a reference means: by the name of a Bundle of
+// matcher reports which deployments a reference means: by the name of a Bundle of
 // the same namespace, or by labels, whatever their namespace. A reference
 // without either means none. By labels nobody means itself.
 func matcher(n Node, ref fleet.BundleRef) (func(Node) bool, error) {

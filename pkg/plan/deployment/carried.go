@@ -156,12 +156,12 @@ func Charts(spec *fleet.BundleSpec) []chart.Request {
 	return out
 }
 
-// PulledByManager tells whether the manager pulls the charts of a Bundle.
+// PulledByManager reports whether the manager pulls the charts of a Bundle.
 func PulledByManager(spec *fleet.BundleSpec) bool {
 	return spec.HelmOpOptions != nil && spec.HelmOpOptions.Pull == fleet.PullManager
 }
 
-// PulledByAgents tells whether each agent pulls the charts of a Bundle, which
+// PulledByAgents reports whether each agent pulls the charts of a Bundle, which
 // then has no content.
 func PulledByAgents(spec *fleet.BundleSpec) bool {
 	return spec.HelmOpOptions != nil && spec.HelmOpOptions.Pull != fleet.PullManager
@@ -177,7 +177,7 @@ func byAgent(spec *fleet.BundleSpec) *fleet.BundleHelmOptions {
 	return &o
 }
 
-// setChart makes the kit one of a HelmOp, where the Bundle is.
+// setChart makes the compiled bundle one of a HelmOp, where the Bundle is.
 func (k *Compiled) setChart() error {
 	if k.spec.HelmOpOptions != nil && len(Charts(&k.spec)) == 0 {
 		return reconcile.TerminalError(ReasonNoChart, fmt.Errorf("helmOpOptions is set, and neither helm.repo nor helm.chart says which chart"))

@@ -90,7 +90,7 @@ func (p *Place) Seal() {
 	p.bucket = naming.Bucket(p.Namespace)
 }
 
-// usable tells whether a cluster has a label that values can ask for. Without
+// usable reports whether a cluster has a label that values can ask for. Without
 // one its values are left as they are, and so are its ids.
 func usable(labels map[string]string) bool {
 	for k := range labels {
@@ -166,13 +166,13 @@ func Compile(b *fleet.Bundle, contentID string, secret map[string][]byte) (*Comp
 	return k, err
 }
 
-// Bundle is the Bundle that the kit was made of.
+// Bundle is the Bundle that the compiled bundle was made of.
 func (k *Compiled) Bundle() *fleet.Bundle { return k.bundle }
 
 // Content is the id of the Bundle's resources.
 func (k *Compiled) Content() string { return k.content }
 
-// InRegistry tells whether the resources are in a registry, and not in a
+// InRegistry reports whether the resources are in a registry, and not in a
 // Content.
 func (k *Compiled) InRegistry() bool { return k.oci }
 
@@ -364,7 +364,7 @@ func digest(raw []byte) string {
 	return hex.EncodeToString(sum[:])[:digestLen]
 }
 
-// Same tells whether deployments cannot tell two places apart. Both are
+// Same reports whether deployments cannot tell two places apart. Both are
 // sealed.
 func (p *Place) Same(q *Place) bool {
 	return p.facts == q.facts && p.Namespace == q.Namespace && p.Paused == q.Paused &&

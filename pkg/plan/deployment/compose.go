@@ -153,7 +153,7 @@ func contentOf(k *Compiled, bd *fleet.BundleDeployment) string {
 	return k.content
 }
 
-// Neat tells whether a deployment needs no Retouch.
+// Neat reports whether a deployment needs no Retouch.
 func Neat(k *Compiled, p *Place, bd *fleet.BundleDeployment, id string) bool {
 	if bd.Spec.Paused != Paused(k, p) || slices.Contains(bd.Finalizers, fleet.FinalizerBundleDeployment) {
 		return false
@@ -199,7 +199,7 @@ func placeLabels(p *Place) [4][2]string {
 	}
 }
 
-// Paused tells whether a pause holds back the Bundle on a cluster.
+// Paused reports whether a pause holds back the Bundle on a cluster.
 func Paused(k *Compiled, p *Place) bool { return k.spec.Paused || p.Paused }
 
 // Finalizers are those of a deployment without the reference's: deletion is

@@ -11,7 +11,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// credentials tells how it stands with what agents show to the manager: who cannot
+// credentials reports how it stands with what agents show to the manager: who cannot
 // come back by himself, who will when he is back, and whose ends next.
 func credentials(s Seen) []Finding {
 	about := map[string][]string{}

@@ -258,7 +258,7 @@ func keyOf(m map[string]any, keys []string) string {
 	return out
 }
 
-// subset tells whether every member of w is in l.
+// subset reports whether every member of w is in l.
 func subset(w, l []any) bool {
 	for _, e := range w {
 		if slices.IndexFunc(l, func(o any) bool { return same(e, o) }) < 0 {

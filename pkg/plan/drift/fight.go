@@ -29,13 +29,13 @@ type Fight struct {
 	contested bool     // it was changed back in spite of several corrections
 }
 
-// Over tells whether the last correction is so long ago that it counts no more.
+// Over reports whether the last correction is so long ago that it counts no more.
 func (f *Fight) Over(now time.Time) bool { return now.Sub(f.last) >= calm }
 
 // Rest is how long after now the fight is over.
 func (f *Fight) Rest(now time.Time) time.Duration { return f.last.Add(calm).Sub(now) }
 
-// Contested tells whether the object was changed back again and again.
+// Contested reports whether the object was changed back again and again.
 func (f *Fight) Contested() bool { return f.contested }
 
 // Wait is how long the next correction has to wait; 0: it may come now.

@@ -60,7 +60,7 @@ func kindOf(o *unstructured.Unstructured) kind {
 	return k
 }
 
-// excluded tells whether a field belongs to somebody else by design.
+// excluded reports whether a field belongs to somebody else by design.
 func (k kind) excluded(path []string) bool {
 	switch path[0] {
 	case "status", "apiVersion", "kind":
@@ -112,7 +112,7 @@ var textMaps = map[string]bool{
 	"parameters": true, "selector": true, "stringData": true,
 }
 
-// defaults tells whether the API server gives a field a value where it has none
+// defaults reports whether the API server gives a field a value where it has none
 // or a zero.
 func (k kind) defaults(names []string) bool {
 	known := k.typed || k.gvk.Group == "apiextensions.k8s.io"

@@ -48,7 +48,7 @@ type trace struct {
 	content bool   // it owns more than metadata
 }
 
-// MarkOf reads the metadata of an object, whole or slim.
+// MarkOf reads the metadata of an object, whole or stripped.
 func MarkOf(o metav1.Object, keys Keys) Mark {
 	m := Mark{generation: o.GetGeneration(), deleting: o.GetDeletionTimestamp() != nil}
 	m.Version, _ = strconv.ParseUint(o.GetResourceVersion(), 10, 64)
@@ -75,7 +75,7 @@ func MarkOf(o metav1.Object, keys Keys) Mark {
 	return m
 }
 
-// Concerns tells whether what an object holds may have changed between two
+// Concerns reports whether what an object holds may have changed between two
 // marks, in what the manifest sets or in its status. It errs on the side of true.
 func (m Mark) Concerns(now Mark) bool {
 	if m.generation != now.generation || m.deleting != now.deleting || m.own != now.own || len(now.writers) == 0 {
@@ -112,7 +112,7 @@ func (m Mark) Concerns(now Mark) bool {
 	return slices.ContainsFunc(now.writers, func(w trace) bool { return w.content && w.at >= newest })
 }
 
-// strippedKey begins the only key of a set of managed fields that was made slim.
+// strippedKey begins the only key of a set of managed fields that was made stripped.
 const strippedKey = "sum:"
 
 // Stripped leaves of an object's metadata what MarkOf needs, in much less room.

@@ -64,7 +64,7 @@ func (p route) get(tree map[string]any) any {
 	return at
 }
 
-// listed tells whether an entry is one of the wanted ones, by the keys that tell
+// listed reports whether an entry is one of the wanted ones, by the keys that tell
 // the entries of this list apart.
 func listed(theirs []any, entry any, list route, fields []difference) bool {
 	m, ok := entry.(map[string]any)

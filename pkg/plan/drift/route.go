@@ -101,7 +101,7 @@ func (p route) put(tree map[string]any, value any) {
 	}
 }
 
-// is tells whether an entry of a list is the one that is meant.
+// is reports whether an entry of a list is the one that is meant.
 func (s step) is(e any) bool {
 	m, ok := e.(map[string]any)
 	if !ok {

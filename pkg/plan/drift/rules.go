@@ -18,7 +18,7 @@ import (
 // opIgnore is the operation that leaves missing objects out of the report.
 const opIgnore = "ignore"
 
-// MayBeMissing tells whether it is no drift that an object is missing: it is a
+// MayBeMissing reports whether it is no drift that an object is missing: it is a
 // Job that cleans up after itself, or a comparePatch ignores it: one of its kind
 // and namespace, with its name, a matching expression, or no name.
 func MayBeMissing(o *unstructured.Unstructured, patches []fleet.ComparePatch) bool {
@@ -78,7 +78,7 @@ func applyPatches(wanted, live *unstructured.Unstructured, patches []fleet.Compa
 	return w, l
 }
 
-// like tells whether a comparePatch names an object, with * and ? as in file
+// like reports whether a comparePatch names an object, with * and ? as in file
 // names. What it leaves empty matches everything.
 func like(p fleet.ComparePatch, o *unstructured.Unstructured) bool {
 	gv, err := schema.ParseGroupVersion(p.APIVersion)
@@ -209,7 +209,7 @@ func ownedBySubresource(live *unstructured.Unstructured) func(path []string) boo
 	}
 }
 
-// contains tells whether a set of managed fields has a field as a leaf.
+// contains reports whether a set of managed fields has a field as a leaf.
 func contains(set map[string]any, path []string) bool {
 	for _, step := range path {
 		next, ok := set["f:"+step].(map[string]any)

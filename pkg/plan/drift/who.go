@@ -53,7 +53,7 @@ func (all writers) of(d difference) (string, metav1.Time) {
 	return best.name, best.at
 }
 
-// owns tells whether a set of managed fields has a field, something in it, or
+// owns reports whether a set of managed fields has a field, something in it, or
 // something that it is a part of.
 func owns(set map[string]any, at route) bool {
 	for _, s := range at {
@@ -87,7 +87,7 @@ func (s step) in(set map[string]any) (map[string]any, bool) {
 	return nil, false
 }
 
-// matches tells whether the keys by which the API server tells entries apart are
+// matches reports whether the keys by which the API server tells entries apart are
 // those of this entry. They may be more than are needed.
 func (s step) matches(reported map[string]any) bool {
 	for k, v := range reported {

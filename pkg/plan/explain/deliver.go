@@ -28,7 +28,7 @@ const (
 	reasonManagerAway   = "ManagerAway"
 )
 
-// fresh tells whether a condition speaks of this version of the deployment, or
+// fresh reports whether a condition speaks of this version of the deployment, or
 // does not say.
 func (p *pair) fresh(c *fleet.Condition) bool {
 	return c != nil && (c.ObservedGeneration == 0 || c.ObservedGeneration >= p.at.Deployment.Generation)
@@ -225,7 +225,7 @@ func (p *pair) unplaced() (judgement, bool) {
 	return judgement{}, false
 }
 
-// reportedOff tells whether the manager says that it cannot write the deployment,
+// reportedOff reports whether the manager says that it cannot write the deployment,
 // for a reason that is neither the rollout's nor the agent's.
 func (p *pair) reportedOff() bool {
 	if p.reported == nil || p.reported.State != fleet.ErrApplied || !p.behind {

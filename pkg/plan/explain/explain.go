@@ -193,7 +193,7 @@ func Of(s Subject, at Place) Explanation {
 	return st.pair(at).explain(Source)
 }
 
-// Ready tells whether nothing stops it, as far as is known, and the deployment
+// Ready reports whether nothing stops it, as far as is known, and the deployment
 // is known to be Ready.
 func (e *Explanation) Ready() bool { return e.StoppedAt == "" && e.State == fleet.Ready }
 
@@ -281,7 +281,7 @@ func (j judgement) hint(purpose, do string, args ...any) judgement {
 	return j
 }
 
-// stops tells whether the chain ends here.
+// stops reports whether the chain ends here.
 func (j judgement) stops() bool { return j.Verdict == Stop || j.Verdict == Wait }
 
 // explain goes through the links. Those in front of from are not looked at.

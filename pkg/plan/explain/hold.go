@@ -287,7 +287,7 @@ func held(r *fleet.NonReadyResource) string {
 }
 
 // partition is which partition the cluster is in, from 0; below 0: it is in none
-// or that is not known. manual tells that the strategy lists partitions.
+// or that is not known. manual reports that the strategy lists partitions.
 func (p *pair) partition() (own int, manual bool) {
 	s := p.Bundle.Spec.RolloutStrategy
 	if s == nil || len(s.Partitions) == 0 {

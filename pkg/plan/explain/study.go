@@ -51,7 +51,7 @@ func newStudy(s Subject) *study {
 	return out
 }
 
-// hides tells whether a resource could not be read.
+// hides reports whether a resource could not be read.
 func (s *study) hides(resource string) bool {
 	for _, h := range s.Hidden {
 		if h.Resource == resource {
@@ -69,7 +69,7 @@ type pair struct {
 	verdict target.Verdict
 	wanted  string // deployment id that it should have; empty: not known
 	broken  error  // why that cannot be worked out for this cluster
-	// behind tells that the newest version is not the one that the agent has to
+	// behind reports that the newest version is not the one that the agent has to
 	// deploy.
 	behind   bool
 	offline  bool
@@ -174,7 +174,7 @@ func (p *pair) untold() bool {
 	return p.at.Deployment == nil && p.reported == nil && p.hides(Deployments) && p.state != fleet.Ready
 }
 
-// observed tells whether the manager has worked on this version of the Bundle.
+// observed reports whether the manager has worked on this version of the Bundle.
 func (s *study) observed() bool {
 	return s.Bundle.Status.ObservedGeneration >= s.Bundle.Generation && len(s.Bundle.Status.Conditions) > 0
 }

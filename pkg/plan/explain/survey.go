@@ -221,7 +221,7 @@ func (s *study) waits() (string, time.Time) {
 	return text, view.Since(s.Bundle.Status.Conditions, c.Type)
 }
 
-// Stopped tells whether something keeps the Bundle from being Ready on a cluster
+// Stopped reports whether something keeps the Bundle from being Ready on a cluster
 // that it is meant for, keeps new versions from all of them, or it is meant for none. Where
 // the deployments may not be seen, only the Bundle's own count may say that it is Ready.
 func (s *Survey) Stopped() bool {

@@ -108,7 +108,7 @@ func (f Finding) Reason() string {
 	return b.String()
 }
 
-// HasErrors tells whether any of the findings is an Error.
+// HasErrors reports whether any of the findings is an Error.
 func HasErrors(list []Finding) bool {
 	return slices.ContainsFunc(list, func(f Finding) bool { return f.Severity == Error })
 }

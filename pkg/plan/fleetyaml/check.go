@@ -36,7 +36,7 @@ type checker struct {
 	exact   bool // the decoder minds the case of keys
 }
 
-// takes tells whether another finding would be kept: the first error always is.
+// takes reports whether another finding would be kept: the first error always is.
 func (c *checker) takes(s finding.Severity) bool {
 	if len(c.found) < maxFindings || s == finding.Error && !finding.HasErrors(c.found) {
 		return true
@@ -65,7 +65,7 @@ func (c *checker) add(n *yaml.Node, s finding.Severity, rule, message, hint stri
 	})
 }
 
-// done tells that nothing more can be found that would be kept.
+// done reports that nothing more can be found that would be kept.
 func (c *checker) done() bool { return c.more && finding.HasErrors(c.found) }
 
 // sorted are all findings by place, and last whether some were left out.
@@ -321,7 +321,7 @@ func (c *checker) refuse(n *yaml.Node, s slot) {
 // kinds are the kinds of YAML values in words.
 var kinds = map[yaml.Kind]string{yaml.MappingNode: "a mapping", yaml.SequenceNode: "a list", yaml.ScalarNode: "a single value"}
 
-// confidential tells whether what stands at a place may be secret: Helm values and
+// confidential reports whether what stands at a place may be secret: Helm values and
 // what is in a Secret are never repeated.
 func confidential(where string) bool {
 	where = strings.ToLower(where)

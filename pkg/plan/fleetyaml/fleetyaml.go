@@ -209,7 +209,7 @@ func (f *File) fill(doc document) {
 	}
 }
 
-// Decoded tells whether the file says something and its fields are set. With
+// Decoded reports whether the file says something and its fields are set. With
 // findings of severity Error that is so where only single values are wrong.
 func (f *File) Decoded() bool { return f.decoded }
 

@@ -45,7 +45,7 @@ func (c *checker) metadatum(where string, value *yaml.Node, entry map[string]any
 	}
 }
 
-// plainWord tells whether a scalar can be nothing but a text, in any version of
+// plainWord reports whether a scalar can be nothing but a text, in any version of
 // YAML.
 func plainWord(n *yaml.Node) bool {
 	if n.Tag != "!!str" || n.Value == "" {
@@ -78,7 +78,7 @@ func reservedText(what, key string) string {
 	return fmt.Sprintf("%s key %q is reserved for Fleet", strings.TrimSuffix(what, "s"), key)
 }
 
-// Reserved tells whether a key of labels or annotations is one that only Fleet
+// Reserved reports whether a key of labels or annotations is one that only Fleet
 // may set.
 func Reserved(key string) bool {
 	prefix, _, ok := strings.Cut(key, "/")

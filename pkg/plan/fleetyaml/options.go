@@ -141,7 +141,7 @@ func (v *validator) jobs() {
 // waits reports whether Helm waits for objects with these options.
 func waits(h *fleet.HelmOptions) bool { return h != nil && (h.TimeoutSeconds > 0 || h.Atomic) }
 
-// chooses tells whether the version chooses the chart.
+// chooses reports whether the version chooses the chart.
 func chooses(h fleet.HelmOptions) bool {
 	return h.Repo != "" || strings.HasPrefix(h.Chart, "oci://")
 }

@@ -27,9 +27,9 @@ type Read struct {
 	Credentials string
 	// Verdict is about some bundles, while all others are written.
 	Verdict
-	// Changed tells whether the reading wrote or removed a Bundle.
+	// Changed reports whether the reading wrote or removed a Bundle.
 	Changed bool
-	// Follows tells whether the status of the GitRepo is that of the reading before, by
+	// Follows reports whether the status of the GitRepo is that of the reading before, by
 	// this process: nothing else has written Bundles between the two.
 	Follows bool
 	// Commits are those of the Bundles that stay, by name, and Gone the names of
@@ -45,7 +45,7 @@ func (r Read) IsOf(s fleet.GitRepoStatus) bool {
 	return r.Known && r.Err == nil && r.Commit == s.Commit && r.Generation == s.ObservedGeneration && r.Force == s.UpdateGeneration
 }
 
-// settles tells whether the reading was for the present commit and spec, and
+// settles reports whether the reading was for the present commit and spec, and
 // trying again would end the same.
 func (r Read) settles(f Facts) bool {
 	if !r.Known || r.Commit != f.Head.Commit || r.Generation != f.Repo.Generation || r.Force != f.Repo.Spec.ForceSyncGeneration ||
@@ -74,13 +74,13 @@ type Facts struct {
 	Missing string
 	// Suspended is why everything new is held back, or empty.
 	Suspended string
-	// Lost tells that somebody else removed a Bundle.
+	// Lost reports that somebody else removed a Bundle.
 	Lost bool
 	// Appeared is set when a cluster or cluster group that a fleet.yaml names exists
 	// now and did not when the repository was read.
 	Appeared bool
 	Read     Read
-	// Reading tells that the head is being read right now.
+	// Reading reports that the head is being read right now.
 	Reading bool
 }
 

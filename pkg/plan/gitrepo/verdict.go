@@ -13,7 +13,7 @@ import (
 // Verdict is that nothing is.
 type Verdict struct {
 	Reason, Message string
-	// Retry tells that some of it may pass by itself, so that the repository is
+	// Retry reports that some of it may pass by itself, so that the repository is
 	// read again, and Passing that this holds for all of it and needs no person.
 	Retry, Passing bool
 	// Warning is what is to be said where nothing is wrong: something is ignored,

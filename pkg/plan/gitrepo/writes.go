@@ -22,12 +22,12 @@ type Write struct {
 	// New carries no Helm values, only their hash.
 	New *fleet.Bundle
 	// Values are the data of the Secret that goes before the Bundle; nil: none
-	// is wanted. Secret tells that it has to be written.
+	// is wanted. Secret reports that it has to be written.
 	Values map[string][]byte
 	Secret bool
 	// In is where the resources are kept. If that is not the Bundle itself, New
 	// has none, and Content are what has to be there before the Bundle. Access
-	// tells that the copy of the registry's Secret has to be written.
+	// reports that the copy of the registry's Secret has to be written.
 	In      Place
 	Content content.Manifest
 	Access  bool
@@ -251,7 +251,7 @@ func (w *Write) place(p Present) {
 // escaped is how many times longer a text can be in JSON.
 const escaped = 6
 
-// large tells whether the JSON of a Bundle is above InlineBytes.
+// large reports whether the JSON of a Bundle is above InlineBytes.
 func large(b *fleet.Bundle) bool {
 	sum := 0
 	for _, r := range b.Spec.Resources {

@@ -21,7 +21,7 @@ type CheckInPolicy struct {
 	// Announced is how long after its last check-in it means to come next, in its own
 	// words and by its own clock alone; 0: it does not say.
 	Announced time.Duration
-	// Scheduled tells that it comes at the times of a schedule.
+	// Scheduled reports that it comes at the times of a schedule.
 	Scheduled bool
 	// Protocol that it speaks; 0: the reference's agent.
 	Protocol int
@@ -41,7 +41,7 @@ func PolicyOf(c *fleet.Cluster, protocol int) CheckInPolicy {
 	return h
 }
 
-// Polls tells whether the agent of a Cluster is meant to come at the times of a
+// Polls reports whether the agent of a Cluster is meant to come at the times of a
 // schedule only.
 func Polls(c *fleet.Cluster) bool { return c.Spec.CheckIn != nil && c.Spec.CheckIn.Mode == ModePoll }
 
@@ -78,7 +78,7 @@ func (h CheckInPolicy) Absent(usual time.Duration) string {
 	return "the agent missed 3 check-ins"
 }
 
-// with is a habit with other words of the agent.
+// with is a policy with other words of the agent.
 func (h CheckInPolicy) with(said time.Duration) CheckInPolicy {
 	h.Announced = said
 	return h

@@ -94,7 +94,7 @@ var errNever = errors.New("there is no such time within five years")
 // String is the schedule as it was given, with its time zone.
 func (s *Schedule) String() string { return fmt.Sprintf("%s (%s)", s.text, s.place) }
 
-// Same tells whether two schedules are the same; both may be nil.
+// Same reports whether two schedules are the same; both may be nil.
 func (s *Schedule) Same(o *Schedule) bool {
 	if s == nil || o == nil {
 		return s == o

@@ -85,7 +85,7 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// loopback tells whether a host is the machine itself for whoever uses it.
+// loopback reports whether a host is the machine itself for whoever uses it.
 func loopback(host string) bool {
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {

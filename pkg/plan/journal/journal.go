@@ -41,7 +41,7 @@ type Entry struct {
 	Message string `json:"message,omitempty"`
 }
 
-// same tells whether two entries are the same decision.
+// same reports whether two entries are the same decision.
 func (e Entry) same(o Entry) bool {
 	return e.Deployment == o.Deployment && e.Verb == o.Verb && e.Reason == o.Reason && e.Message == o.Message
 }

@@ -203,7 +203,7 @@ func (f file) current() (cluster, user, error) {
 	return c[0], u[0], nil
 }
 
-// check tells what cannot work.
+// check reports what cannot work.
 func (a Access) check() error {
 	if err := checkURL("server", a.Server, "https", "http"); err != nil {
 		return err

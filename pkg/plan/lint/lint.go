@@ -96,7 +96,7 @@ func (c *check) empty() {
 	})
 }
 
-// missing tells what is accepted and not acted on yet.
+// missing reports what is accepted and not acted on yet.
 func (c *check) missing() {
 	if c.result.Bundle == nil {
 		return

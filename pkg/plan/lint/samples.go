@@ -32,7 +32,7 @@ type Sample struct {
 	Title  string
 	Facts  values.ClusterFacts
 	Groups []target.Group
-	// Guessed tells that it has labels, annotations or values only because a
+	// Guessed reports that it has labels, annotations or values only because a
 	// template asks for them: what comes of those says little.
 	Guessed bool
 }
@@ -216,7 +216,7 @@ func (a *asked) fill(s *Sample, without map[string]bool) {
 	}
 }
 
-// AsksClusters tells whether values of a bundle depend on what a cluster is.
+// AsksClusters reports whether values of a bundle depend on what a cluster is.
 func AsksClusters(b *fleet.Bundle) bool {
 	var a asked
 	templatesOf(b, a.read)

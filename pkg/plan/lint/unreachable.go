@@ -153,7 +153,7 @@ func asksNothing(c target.Criteria) bool {
 	return c.ClusterName == "" && c.ClusterSelector == nil && c.ClusterGroup == "" && c.ClusterGroupSelector == nil
 }
 
-// covers tells whether a certainly matches every cluster that b matches, through
+// covers reports whether a certainly matches every cluster that b matches, through
 // the same group.
 func covers(a, b target.Criteria) bool {
 	return !asksNothing(a) &&
@@ -163,7 +163,7 @@ func covers(a, b target.Criteria) bool {
 		implied(a.ClusterGroupSelector, b.ClusterGroupSelector)
 }
 
-// implied tells whether everything that b selects certainly meets a.
+// implied reports whether everything that b selects certainly meets a.
 func implied(a, b *metav1.LabelSelector) bool {
 	if a == nil {
 		return true
@@ -190,7 +190,7 @@ func requirements(s *metav1.LabelSelector) []metav1.LabelSelectorRequirement {
 	return list
 }
 
-// entails tells whether a label that meets one expression certainly meets
+// entails reports whether a label that meets one expression certainly meets
 // another.
 func entails(has, wants metav1.LabelSelectorRequirement) bool {
 	if has.Key != wants.Key {

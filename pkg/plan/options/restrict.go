@@ -13,7 +13,7 @@ import (
 // Refused says why a deployment with these options may not go to its namespace:
 // allowedTargetNamespaceSelector asks for one that exists and has certain
 // labels. It is empty where it may. labels are those of the namespace, which
-// has the name; exists tells whether there is one.
+// has the name; exists reports whether there is one.
 func Refused(o fleet.BundleDeploymentOptions, namespace string, has map[string]string, exists bool) string {
 	if o.AllowedTargetNamespaceSelector == nil {
 		return ""

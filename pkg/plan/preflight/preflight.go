@@ -50,7 +50,7 @@ type Lease struct {
 	Holds   time.Duration // how long from a renewal
 }
 
-// Held tells whether somebody has the lease.
+// Held reports whether somebody has the lease.
 func (l Lease) Held() bool { return l.Holder != "" && l.Renewed < l.Holds }
 
 // A Verdict is what a manager is to do.
@@ -65,7 +65,7 @@ const (
 	Refuse
 )
 
-// Decide tells whether a manager may begin. The text says why not; it is the same as
+// Decide reports whether a manager may begin. The text says why not; it is the same as
 // long as the same managers are seen.
 func Decide(self Self, seen []Manager) (Verdict, string) {
 	if self.Shard {
@@ -93,13 +93,13 @@ func Decide(self Self, seen []Manager) (Verdict, string) {
 	return Begin, ""
 }
 
-// foreign tells whether a manager was installed by other charts than those of an
+// foreign reports whether a manager was installed by other charts than those of an
 // implementation. One that does not say what it is may have been made by hand.
 func (m Manager) foreign(implementation string) bool {
 	return m.Configured && m.Implementation != implementation && (m.Implementation != "" || m.Version != "")
 }
 
-// alive tells whether a manager is at work: it holds a lease, or it has pods. A
+// alive reports whether a manager is at work: it holds a lease, or it has pods. A
 // lease alone may be held by a program that runs outside of the cluster, and pods
 // alone may do without leases.
 func (m Manager) alive() bool {

@@ -1,4 +1,4 @@
-// Package preview tells what the controller would make of one Bundle on a
+// Package preview reports what the controller would make of one Bundle on a
 // number of clusters, all at once: who gets it and who does not, with the
 // reasons, and the deployments as they would be written.
 //
@@ -57,7 +57,7 @@ type Result struct {
 // A Cluster is what becomes of the Bundle on one cluster.
 type Cluster struct {
 	Namespace, Name string
-	// Deploy tells whether the Bundle is meant for the cluster, and Why why.
+	// Deploy reports whether the Bundle is meant for the cluster, and Why why.
 	Deploy bool
 	Why    string
 	// Target is the name of the target that decided, or its place ("target 2");

@@ -60,19 +60,19 @@ func ReasonOf(err error) string {
 	return "Error"
 }
 
-// IsTerminal tells whether err waits for somebody's change. Of several faults
+// IsTerminal reports whether err waits for somebody's change. Of several faults
 // around each other the outermost counts; of several that are joined, any.
 func IsTerminal(err error) bool {
 	return outermost(err, func(f error) bool { _, ok := f.(*Terminal); return ok }) //nolint:errorlint // one link at a time
 }
 
-// IsRequeue tells whether err only waits for something that is expected to come,
+// IsRequeue reports whether err only waits for something that is expected to come,
 // by the same rule.
 func IsRequeue(err error) bool {
 	return outermost(err, func(f error) bool { _, ok := f.(*RequeueAfter); return ok }) //nolint:errorlint // one link at a time
 }
 
-// outermost tells whether the outermost fault in err is of a kind.
+// outermost reports whether the outermost fault in err is of a kind.
 func outermost(err error, is func(fault error) bool) bool {
 	switch e := err.(type) { //nolint:errorlint // one link at a time
 	case *Terminal, *RequeueAfter:

@@ -229,7 +229,7 @@ func (a Agent) priorityClass() *schedulingv1.PriorityClass {
 // what they hold, and may be cut.
 func (a Agent) priorityText() string { return "Of the agent of Fleet in namespace " + a.Namespace }
 
-// HasHad tells whether a class of this manager's is, or was, that of the agent.
+// HasHad reports whether a class of this manager's is, or was, that of the agent.
 func (a Agent) HasHad(c *schedulingv1.PriorityClass) bool { return c.Description == a.priorityText() }
 
 // budget is the agent's disruption budget. Where neither number is given no
@@ -254,5 +254,5 @@ func (a Agent) budget() *policyv1.PodDisruptionBudget {
 	return out
 }
 
-// given tells whether a number of a disruption budget says something.
+// given reports whether a number of a disruption budget says something.
 func given(number string) bool { return number != "" && number != "0" && number != "0%" }

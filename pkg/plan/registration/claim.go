@@ -43,7 +43,7 @@ func JudgeClaim(r *fleet.ClusterRegistration, c *fleet.Cluster, t *fleet.Cluster
 	return claim
 }
 
-// Accepted tells whether a person has accepted a request, or an earlier one of
+// Accepted reports whether a person has accepted a request, or an earlier one of
 // the same agent: one that knows the same word.
 func Accepted(r *fleet.ClusterRegistration, c *fleet.Cluster, siblings []*fleet.ClusterRegistration) bool {
 	name := c.Annotations[fleet.AnnotationAcceptRegistration]
@@ -58,7 +58,7 @@ func Accepted(r *fleet.ClusterRegistration, c *fleet.Cluster, siblings []*fleet.
 	return false
 }
 
-// hadAgent tells whether an agent has ever worked for a Cluster.
+// hadAgent reports whether an agent has ever worked for a Cluster.
 func hadAgent(c *fleet.Cluster, requests []*fleet.ClusterRegistration) bool {
 	if !c.Status.Agent.LastSeen.IsZero() {
 		return true
@@ -71,7 +71,7 @@ func hadAgent(c *fleet.Cluster, requests []*fleet.ClusterRegistration) bool {
 	return false
 }
 
-// ownToken tells whether the manager has made a token to install the agent of a
+// ownToken reports whether the manager has made a token to install the agent of a
 // Cluster with. Such a token is owned by its Cluster.
 func ownToken(t *fleet.ClusterRegistrationToken, c *fleet.Cluster) bool {
 	for _, ref := range t.OwnerReferences {
@@ -109,7 +109,7 @@ func Held(c *fleet.Cluster, requests []*fleet.ClusterRegistration) []*fleet.Clus
 	return out
 }
 
-// ClaimSettled tells whether the word of a person on a Cluster is about a request
+// ClaimSettled reports whether the word of a person on a Cluster is about a request
 // that was granted. requests are those that name the Cluster.
 func ClaimSettled(c *fleet.Cluster, requests []*fleet.ClusterRegistration) bool {
 	if c.Annotations[fleet.AnnotationAcceptRegistration] == "" {

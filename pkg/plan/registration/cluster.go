@@ -68,7 +68,7 @@ func NewNamespace(c *fleet.Cluster, name string, s System) *corev1.Namespace {
 	}}
 }
 
-// AdoptNamespace tells why a namespace that is there already must not become a
+// AdoptNamespace reports why a namespace that is there already must not become a
 // Cluster's: whoever made it may read in it. Empty: it is the Cluster's.
 //
 // The marks on a namespace can be written by everybody who may create one, so

@@ -133,7 +133,7 @@ func CredentialLeft(made, now time.Time) time.Duration {
 	return max(made.Add(CredentialLifetime).Sub(now), 0)
 }
 
-// Abandoned tells whether a request was never granted and its agent has given
+// Abandoned reports whether a request was never granted and its agent has given
 // it up.
 func Abandoned(r *fleet.ClusterRegistration, now time.Time) bool {
 	after := AbandonedAfter

@@ -95,7 +95,7 @@ func ParseMark(s string) (Mark, error) {
 	return m, nil
 }
 
-// validID tells whether an installation id can stand in a label and a mark.
+// validID reports whether an installation id can stand in a label and a mark.
 func validID(id string) bool {
 	if id == "" || len(id) > 63 {
 		return false

@@ -52,7 +52,7 @@ func (m LocalMove) Left(namespace string) LocalMove {
 	return m
 }
 
-// Expects tells whether an agent in a namespace has to expect another one with
+// Expects reports whether an agent in a namespace has to expect another one with
 // its identity: it moves to where the Cluster says, at, or is what is left there.
 func (m LocalMove) Expects(namespace, at string) bool {
 	return len(m.Leaves) > 0 && (namespace == at || slices.Contains(m.Leaves, namespace))
@@ -90,7 +90,7 @@ type LocalSight struct {
 	Ordered bool   // what the manager asks of the agent's own deployment is for that place
 }
 
-// MayLeave tells whether what an earlier local agent has left may be removed now,
+// MayLeave reports whether what an earlier local agent has left may be removed now,
 // or says for what it is waited. Until the agent works in its new place, the one
 // before stays at work; and until its own deployment is for that place, nobody may
 // come to carry out what it was before.

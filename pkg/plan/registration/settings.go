@@ -28,7 +28,7 @@ type Settings struct {
 	APIServerURL                    string // of the manager, for downstream agents
 	APIServerCA                     []byte // PEM
 	AgentTLSMode                    string
-	AgentCheckinInterval            time.Duration // 0: the manager chooses, see package rhythm
+	AgentCheckinInterval            time.Duration // 0: the manager chooses, see package heartbeat
 	IgnoreClusterRegistrationLabels bool
 	ImagePullSecrets                []string
 	Bootstrap                       Bootstrap

@@ -109,7 +109,7 @@ func against(r, o *fleet.ClusterRegistration, handed map[string]Handed, overlap 
 	return Newest, 0
 }
 
-// succession tells whether a newer credential has taken the place of an older
+// succession reports whether a newer credential has taken the place of an older
 // one, and when it will have. Where the API server does not note which tokens are
 // used, it has when it cannot be fetched any more.
 func succession(older, newer Handed, overlap time.Duration) (Standing, time.Duration) {

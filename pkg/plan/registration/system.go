@@ -43,7 +43,7 @@ func DeploymentNamespace(c *fleet.Cluster) (string, bool) {
 	return "", false
 }
 
-// External tells whether somebody else manages the agent of a Cluster or
+// External reports whether somebody else manages the agent of a Cluster or
 // answers a request: both are then left alone.
 func External(o metav1.Object) bool {
 	return o.GetLabels()[fleet.LabelClusterManagement] != ""

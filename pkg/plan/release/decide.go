@@ -241,7 +241,7 @@ func keep(o Observed) Action {
 	return Action{Verb: Keep, Reason: ReasonUpToDate, Message: "up to date"}
 }
 
-// has tells whether the release is what is wanted. A release by the reference
+// has reports whether the release is what is wanted. A release by the reference
 // carries no deployment id: there the reported status tells. A failed revision
 // on top of a good one that was brought about before is a correction of drift
 // that did not succeed; deploying the same again would not help. Of a release
@@ -313,7 +313,7 @@ func withdrawn(o Observed, w Wanted) Action {
 	return Action{Verb: Uninstall, Reason: "Withdrawn", Message: "withdrawn by the manager"}
 }
 
-// pending tells whether a revision is being made.
+// pending reports whether a revision is being made.
 func pending(s State) bool { return s == PendingInstall || s == PendingUpgrade || s == PendingRollback }
 
 // heirOf names a live deployment of the same repository that wants this very

@@ -29,19 +29,19 @@ type Revision struct {
 	Memory      Memory // zero if somebody else made it
 }
 
-// fleets tells whether Fleet made a revision, as far as that is known.
+// fleets reports whether Fleet made a revision, as far as that is known.
 func (r Revision) fleets() bool { return r.Memory.Owner != Owner{} }
 
-// succeeded tells whether a revision is or was deployed.
+// succeeded reports whether a revision is or was deployed.
 func (r Revision) succeeded() bool { return r.State == Deployed || r.State == Superseded }
 
-// wentBack tells whether somebody else than Fleet made a revision out of one of
+// wentBack reports whether somebody else than Fleet made a revision out of one of
 // Fleet's: it has the same annotations then.
 func (r Revision) wentBack() bool {
 	return strings.HasPrefix(r.Description, rollback) && !strings.HasSuffix(r.Description, byFleet)
 }
 
-// Summarise tells what the revisions of a release, oldest first, amount to.
+// Summarise reports what the revisions of a release, oldest first, amount to.
 // Manifest, Values and Large are left empty.
 //
 // What was made by hand on top of Fleet's revisions does not count as good: the

@@ -19,7 +19,7 @@ func MissingNamespace(name string) string {
 // An Absence is what somebody has to make on a cluster before a release can be applied.
 type Absence struct {
 	Kind, Namespace, Name string // a Namespace has no Namespace
-	// Exists tells that the object is there, and lacks the key with the values.
+	// Exists reports that the object is there, and lacks the key with the values.
 	Exists bool
 }
 

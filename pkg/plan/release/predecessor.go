@@ -13,7 +13,7 @@ type Predecessor struct {
 	Lives     bool   // it is still there: nothing of its may be touched
 }
 
-// inherits tells whether a release is that of the same deployment, by the agent
+// inherits reports whether a release is that of the same deployment, by the agent
 // that this one takes over from. One that another manager's agent has made there
 // is not; the reference's releases do not say whose they are.
 func (w Wanted) inherits(o Observed) bool {

@@ -63,7 +63,7 @@ const (
 	ReasonForbidden = "Forbidden"
 )
 
-// Recorded tells whether a failure counts as applied: the status names the
+// Recorded reports whether a failure counts as applied: the status names the
 // deployment id as applied, without a release, and it is not tried again until
 // the id changes, unless it Passes. Other permanent failures leave the applied id as it was.
 func Recorded(reason string) bool {

@@ -96,10 +96,10 @@ type Observed struct {
 	Description string    // Helm's text about the newest revision
 	Memory      Memory    // of the newest revision that Fleet made, if any
 
-	// Hand tells that the newest revision is not Fleet's, although Fleet made an
+	// Hand reports that the newest revision is not Fleet's, although Fleet made an
 	// earlier one: somebody used helm upgrade, or helm rollback to something older.
 	Hand bool
-	// Fresh tells that no revision was ever deployed.
+	// Fresh reports that no revision was ever deployed.
 	Fresh bool
 
 	// Values are the Helm values of the newest revision. They may be secret: they
@@ -118,7 +118,7 @@ type Observed struct {
 	// its manifest. Helm installs them once, and never changes or removes them.
 	CRDs []string
 
-	// Large tells that the record of that revision does not fit into one Secret.
+	// Large reports that the record of that revision does not fit into one Secret.
 	// Its manifest, and the values of the newest revision, are not here yet:
 	// whoever needs them has to have them read.
 	Large bool
@@ -150,10 +150,10 @@ type Wanted struct {
 	Order   string
 	Abandon bool
 
-	// Correct tells that drift is to be corrected.
+	// Correct reports that drift is to be corrected.
 	Correct bool
 
-	// Unreported tells that all this is what the manager said when it was heard last:
+	// Unreported reports that all this is what the manager said when it was heard last:
 	// since then it may have ordered the removal, or taken such an order back.
 	Unreported bool
 
@@ -179,7 +179,7 @@ type Wanted struct {
 	// Peers are the other deployments of this agent, by bundle id.
 	Peers map[string]Peer
 
-	// Agent tells that the deployment installs the agent itself. Such a release is
+	// Agent reports that the deployment installs the agent itself. Such a release is
 	// never uninstalled: the agent would remove itself.
 	Agent bool
 
@@ -190,11 +190,11 @@ type Wanted struct {
 	Now time.Time
 }
 
-// Owns tells whether a release is there and is that of the deployment: what is
+// Owns reports whether a release is there and is that of the deployment: what is
 // said of its objects is said of the deployment's.
 func (w Wanted) Owns(o Observed) bool { return o.State != Absent && w.owns(o) }
 
-// owns tells whether a release is that of the deployment. One of which no record
+// owns reports whether a release is that of the deployment. One of which no record
 // can be read is if the deployment has brought one about.
 func (w Wanted) owns(o Observed) bool {
 	if o.State == Unreadable && o.Memory.Owner == (Owner{}) {
@@ -215,6 +215,6 @@ func (w Wanted) Running(o Observed) string {
 	return w.Applied
 }
 
-// Rollback tells whether the newest revision is a correction of drift: it went
+// Rollback reports whether the newest revision is a correction of drift: it went
 // back to an earlier one, and not by hand.
 func (o Observed) Rollback() bool { return !o.Hand && strings.HasPrefix(o.Description, rollback) }

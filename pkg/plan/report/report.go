@@ -102,16 +102,16 @@ func Withdrawn(bd *fleet.BundleDeployment, order, message string, now time.Time)
 	return out
 }
 
-// Answered tells whether an order was answered already.
+// Answered reports whether an order was answered already.
 func Answered(bd *fleet.BundleDeployment, order string) bool {
 	c := condition.Find(bd.Status.Conditions, fleet.ConditionWithdrawn)
 	return c != nil && c.Status == corev1.ConditionTrue && c.Message == order && bd.Status.AppliedDeploymentID == ""
 }
 
-// Same tells whether two statuses mean the same.
+// Same reports whether two statuses mean the same.
 func Same(a, b fleet.BundleDeploymentStatus) bool { return equality.Semantic.DeepEqual(a, b) }
 
-// Passing tells whether a status is one on the way to another: the objects are
+// Passing reports whether a status is one on the way to another: the objects are
 // there, and some of them will be ready soon.
 func Passing(s fleet.BundleDeploymentStatus) bool {
 	if s.Ready || len(s.ModifiedStatus) > 0 || condition.IsFalse(s.Conditions, fleet.ConditionDeployed) ||

@@ -39,7 +39,7 @@ type Shape struct {
 	MaxNew int
 }
 
-// Limited tells whether any limit is below what it limits.
+// Limited reports whether any limit is below what it limits.
 func (s *Shape) Limited() bool {
 	all := 0
 	for _, p := range s.Partitions {
@@ -125,7 +125,7 @@ func PartitionTitle(p *fleet.Partition, i int) string {
 	return fmt.Sprintf("partition %d", i+1)
 }
 
-// Moves tells whether a cluster that has changed is in other partitions of a
+// Moves reports whether a cluster that has changed is in other partitions of a
 // strategy, which may be nil, than before. A strategy that cannot be read moves
 // it: whoever resolves it says what is wrong.
 func Moves(strategy *fleet.RolloutStrategy, was, is *target.Cluster) bool {

@@ -39,12 +39,12 @@ type Step struct {
 	Stage bool
 	// Move allows the desired version as current version.
 	Move bool
-	// Costs tells that moving takes a deployment down that is up.
+	// Costs reports that moving takes a deployment down that is up.
 	Costs bool
-	// Blind tells that moving promotes what was up when it was last heard of, where
+	// Blind reports that moving promotes what was up when it was last heard of, where
 	// nobody sees for now what comes of it.
 	Blind bool
-	// Waits tells that the rest follows by itself, when others have moved.
+	// Waits reports that the rest follows by itself, when others have moved.
 	Waits bool
 	// Reason says why, for status and people.
 	Reason string

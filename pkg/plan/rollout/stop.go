@@ -108,7 +108,7 @@ func (r *round) stop() *Stop {
 	return nil
 }
 
-// anyWantsRoom tells whether a target of a partition could go on if there were
+// anyWantsRoom reports whether a target of a partition could go on if there were
 // room.
 func (r *round) anyWantsRoom(p *Partition) bool {
 	for _, i := range p.Members {
@@ -170,7 +170,7 @@ func (r *round) queue(blocker int) *Stop {
 	return s
 }
 
-// anyLeft tells whether a partition has targets to work on.
+// anyLeft reports whether a partition has targets to work on.
 func (r *round) anyLeft(p *Partition) bool {
 	for _, i := range p.Members {
 		if t := &r.targets[i]; t.Desired != "" && !t.Settled() {

@@ -38,7 +38,7 @@ func TargetOf(name string, bd *fleet.BundleDeployment) Target {
 	}
 }
 
-// Unanswered tells whether the cluster of a deployment, which may be nil, has
+// Unanswered reports whether the cluster of a deployment, which may be nil, has
 // not yet said what became of its current version. Nothing is expected where
 // the agent has nothing to do.
 func Unanswered(bd *fleet.BundleDeployment) bool {
@@ -46,7 +46,7 @@ func Unanswered(bd *fleet.BundleDeployment) bool {
 		!bd.Spec.Paused && bd.DeletionTimestamp == nil && bd.Annotations[fleet.AnnotationWithdrawn] == ""
 }
 
-// Deferred tells whether nothing is known of the cluster at present, so that
+// Deferred reports whether nothing is known of the cluster at present, so that
 // nothing waits for it.
 func (t *Target) Deferred() bool { return t.Offline || t.Silent }
 
@@ -58,26 +58,26 @@ func (t *Target) away() string {
 	return "silent"
 }
 
-// down tells whether the last report shows the deployment down, or not yet what
+// down reports whether the last report shows the deployment down, or not yet what
 // it should be by its own current version. An absent one is not down.
 func (t *Target) down() bool { return t.Exists && (t.Applied != t.Current || !t.Ready) }
 
-// Unavailable tells whether the deployment counts as down. A deferred one does
+// Unavailable reports whether the deployment counts as down. A deferred one does
 // not: nothing can be said about it, and nothing should wait for it. Neither
 // does one whose version could not be worked out, since that concerns its
 // cluster alone.
 func (t *Target) Unavailable() bool { return !t.Deferred() && t.Desired != "" && t.down() }
 
-// blind tells whether the deployment was up when it was last heard of, and has
+// blind reports whether the deployment was up when it was last heard of, and has
 // been promoted since: nobody has seen what came of it.
 func (t *Target) blind() bool {
 	return t.Deferred() && t.Exists && t.Ready && t.Applied != t.Current
 }
 
-// behind tells whether the target keeps its partition from being there.
+// behind reports whether the target keeps its partition from being there.
 func (t *Target) behind() bool { return !t.Deferred() && t.Desired != "" && (!t.Ready || !t.Settled()) }
 
-// Settled tells whether the deployment has fully become what it should be.
+// Settled reports whether the deployment has fully become what it should be.
 func (t *Target) Settled() bool {
 	return t.Exists && t.Desired != "" && t.Staged == t.Desired && t.Current == t.Desired && t.Applied == t.Desired
 }

@@ -148,7 +148,7 @@ func (w *world) targets() []Target {
 	return out
 }
 
-// write carries out one step, and tells whether anything had to be written.
+// write carries out one step, and reports whether anything had to be written.
 func (w *world) write(i int, step Step) bool {
 	s := w.sites[i]
 	was := [3]string{fmt.Sprint(s.exists), s.staged, s.current}

@@ -27,15 +27,15 @@ type Scope struct {
 	Workspaces []string
 }
 
-// Limited tells whether there may be objects of others.
+// Limited reports whether there may be objects of others.
 func (s Scope) Limited() bool { return s.Shard != "" || len(s.Workspaces) > 0 }
 
-// Holds tells whether a namespace is one of the workspaces.
+// Holds reports whether a namespace is one of the workspaces.
 func (s Scope) Holds(namespace string) bool {
 	return len(s.Workspaces) == 0 || slices.Contains(s.Workspaces, namespace)
 }
 
-// Takes tells whether an object of these labels in a workspace is the manager's.
+// Takes reports whether an object of these labels in a workspace is the manager's.
 // A label that names nobody is not the default's either.
 func (s Scope) Takes(workspace string, labels map[string]string) bool {
 	if !s.Holds(workspace) {
@@ -48,7 +48,7 @@ func (s Scope) Takes(workspace string, labels map[string]string) bool {
 	return shard == s.Shard
 }
 
-// Owns tells whether an object of a workspace is the manager's. For a
+// Owns reports whether an object of a workspace is the manager's. For a
 // BundleDeployment, which is in another namespace, ask for its Bundle.
 func (s Scope) Owns(o metav1.Object) bool { return s.Takes(o.GetNamespace(), o.GetLabels()) }
 

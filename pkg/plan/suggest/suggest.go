@@ -24,7 +24,7 @@ type Field struct {
 	// Value is what the patch has there, as JSON: what is on the cluster, or, in a patch
 	// of an agent of the reference, what is wanted; null: nothing.
 	Value string
-	// List tells that the field is a list: that is compared as a whole here,
+	// List reports that the field is a list: that is compared as a whole here,
 	// since a pointer into a list names a place and not an entry.
 	List bool
 }

@@ -8,7 +8,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// An order tells whether a deployment comes before another. Nil is the order in
+// An order reports whether a deployment comes before another. Nil is the order in
 // which they are given.
 type order func(a, b *Deployment) bool
 

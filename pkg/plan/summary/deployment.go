@@ -1,4 +1,4 @@
-// Package summary tells how things are: it turns what an agent reports about
+// Package summary reports how things are: it turns what an agent reports about
 // one deployment into a state word, and many deployments into the status of a
 // Bundle, a GitRepo, a Cluster or a ClusterGroup.
 //
@@ -30,7 +30,7 @@ type Deployment struct {
 	Modified []fleet.ModifiedStatus
 	NonReady []fleet.NonReadyStatus
 
-	// Incomplete tells that the agent reports only a part of the objects.
+	// Incomplete reports that the agent reports only a part of the objects.
 	Incomplete bool
 	Counts     fleet.ResourceCounts
 	Resources  []fleet.BundleDeploymentResource

@@ -10,7 +10,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// kinds are the kinds that nothing acts on. limits tells that the kind exists
+// kinds are the kinds that nothing acts on. limits reports that the kind exists
 // to limit what may be deployed: Fleet then fails closed.
 var kinds = map[string]struct{ limits bool }{
 	"GitRepoRestriction": {limits: true},

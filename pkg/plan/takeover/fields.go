@@ -8,7 +8,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// same tells whether two parts of an object are written alike.
+// same reports whether two parts of an object are written alike.
 func same(a, b any) bool { return reflect.DeepEqual(plain(a), plain(b)) }
 
 // plain is a part of an object as JSON has it: what is empty is not there.

@@ -16,7 +16,7 @@ type Move struct {
 	Back  bool
 }
 
-// Of tells whether an object has to be relabelled. why is why it is not this
+// Of reports whether an object has to be relabelled. why is why it is not this
 // move's to pass on, and empty otherwise: it belongs to a third manager.
 func (m Move) Of(labels map[string]string) (relabel bool, why string) {
 	shard, named := labels[fleet.LabelShardRef]

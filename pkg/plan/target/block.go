@@ -60,7 +60,7 @@ func view(c *Cluster, i int) Group {
 	return c.Groups[i]
 }
 
-// matchesAny tells whether the block matches the cluster through some group.
+// matchesAny reports whether the block matches the cluster through some group.
 func (b *block) matchesAny(c *Cluster) bool {
 	for i := range views(c) {
 		if b.matches(c, view(c, i)) {
@@ -70,7 +70,7 @@ func (b *block) matchesAny(c *Cluster) bool {
 	return false
 }
 
-// matches tells whether all criteria hold for the cluster seen through a group.
+// matches reports whether all criteria hold for the cluster seen through a group.
 func (b *block) matches(c *Cluster, g Group) bool {
 	if b.empty() {
 		return false

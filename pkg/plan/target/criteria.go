@@ -15,7 +15,7 @@ type Criteria struct {
 	ClusterGroupSelector *metav1.LabelSelector
 }
 
-// A Filter tells which clusters one block of criteria selects.
+// A Filter reports which clusters one block of criteria selects.
 type Filter struct{ b block }
 
 // NewFilter compiles criteria. kind says in errors what the block is ("partition"),
@@ -26,7 +26,7 @@ func NewFilter(c Criteria, kind string, index int) (Filter, error) {
 	return Filter{b: b}, err
 }
 
-// Selects tells whether all criteria hold for the cluster through one of its
+// Selects reports whether all criteria hold for the cluster through one of its
 // groups.
 func (f Filter) Selects(c *Cluster) bool { return f.b.matchesAny(c) }
 

@@ -46,12 +46,12 @@ func CompileMapping(m *fleet.BundleNamespaceMapping) Mapping {
 // Fault is why the mapping cannot be read, nil for one that can.
 func (m Mapping) Fault() error { return m.err }
 
-// Serves tells whether the mapping is for a Bundle with these labels.
+// Serves reports whether the mapping is for a Bundle with these labels.
 func (m Mapping) Serves(bundle map[string]string) bool {
 	return m.bundles != nil && m.bundles.Matches(labels.Set(bundle))
 }
 
-// Leads tells whether the mapping leads to a namespace with these labels.
+// Leads reports whether the mapping leads to a namespace with these labels.
 func (m Mapping) Leads(namespace map[string]string) bool {
 	return m.namespaces != nil && m.namespaces.Matches(labels.Set(namespace))
 }
@@ -116,7 +116,7 @@ func (r Reach) Namespaces() []string { return slices.Sorted(maps.Keys(r.by)) }
 // Fault is Mappings.Fault.
 func (r Reach) Fault() error { return r.fault }
 
-// Includes tells whether the Bundle may go to clusters of a namespace, and why.
+// Includes reports whether the Bundle may go to clusters of a namespace, and why.
 func (r Reach) Includes(namespace string) (bool, string) {
 	if namespace == r.home {
 		return true, "the Bundle's own namespace"

@@ -34,7 +34,7 @@ type Group struct {
 
 // A Verdict says whether one cluster gets the Bundle, and why.
 type Verdict struct {
-	// Deploy tells whether the cluster gets the Bundle.
+	// Deploy reports whether the cluster gets the Bundle.
 	Deploy bool
 	// Target is the index in spec.targets of the target that decided, -1
 	// where no target matches.
@@ -46,7 +46,7 @@ type Verdict struct {
 	Reason string
 }
 
-// Same tells whether two verdicts lead to the same options.
+// Same reports whether two verdicts lead to the same options.
 func (v Verdict) Same(w Verdict) bool {
 	if v.Deploy != w.Deploy || v.Target != w.Target || len(v.Customizations) != len(w.Customizations) {
 		return false
@@ -135,7 +135,7 @@ func Plain(spec *fleet.BundleSpec) []fleet.BundleTarget {
 	return spec.Targets[customizations(spec):]
 }
 
-// ReadsGroups tells whether a change of cluster groups can change a verdict.
+// ReadsGroups reports whether a change of cluster groups can change a verdict.
 func (m *Matcher) ReadsGroups() bool { return m.withGroups }
 
 // Match decides for one cluster.
@@ -192,7 +192,7 @@ func (m *Matcher) plain(c *Cluster) *block {
 	return nil
 }
 
-// allowed tells whether the restrictions let the cluster in through a group.
+// allowed reports whether the restrictions let the cluster in through a group.
 func (m *Matcher) allowed(c *Cluster, g Group) bool {
 	if len(m.restrictions) == 0 {
 		return true

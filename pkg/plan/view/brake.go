@@ -12,7 +12,7 @@ const (
 
 // A Brake holds back everything new in a fleet while it is on.
 type Brake struct {
-	// On tells whether it is.
+	// On reports whether it is.
 	On bool `json:"on"`
 	// Reason is why, in the words of who put it on.
 	Reason string `json:"reason,omitempty"`

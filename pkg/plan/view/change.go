@@ -75,7 +75,7 @@ func Look(f Fleet, m Manager, now time.Time) Glance {
 	return g
 }
 
-// same tells whether two rows are about the same trouble of the same object.
+// same reports whether two rows are about the same trouble of the same object.
 func (a Attention) same(b Attention) bool {
 	return a.State == b.State && a.Kind == b.Kind && a.Name == b.Name && a.Message == b.Message
 }

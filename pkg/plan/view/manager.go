@@ -27,7 +27,7 @@ type Manager struct {
 	Since *time.Time `json:"since,omitempty"`
 	// LastSign is the last sign of life.
 	LastSign *time.Time `json:"lastSign,omitempty"`
-	// Hidden tells that the user may not see whether the manager runs.
+	// Hidden reports that the user may not see whether the manager runs.
 	Hidden bool `json:"hidden,omitempty"`
 	// Crashes are those of its processes that die again and again.
 	Crashes []crash.Loop `json:"crashes,omitempty"`
@@ -118,7 +118,7 @@ func (m Manager) CrashTexts(now time.Time) []string {
 	return texts
 }
 
-// Gone tells whether the manager has led before and does not now. That of a shard is
+// Gone reports whether the manager has led before and does not now. That of a shard is
 // gone also where it has never led.
 func (m Manager) Gone() bool {
 	return m.Leader == "" && (m.LastSign != nil || m.Shard != "" && !m.Hidden)

@@ -28,7 +28,7 @@ type Pair struct {
 	Bundle   Key
 	Cluster  Key
 	Progress Progress
-	// Written tells whether the deployment was written for the commit.
+	// Written reports whether the deployment was written for the commit.
 	Written bool
 	State   fleet.BundleState
 	Reason  string // one CamelCase word, where it failed
@@ -163,7 +163,7 @@ func heldBack(b *fleet.Bundle, cluster Key) *fleet.NonReadyResource {
 	return nil
 }
 
-// permanent tells whether the agent has given a deployment up until something
+// permanent reports whether the agent has given a deployment up until something
 // changes, and in one word why.
 func permanent(bd *fleet.BundleDeployment) (string, bool) {
 	list := bd.Status.Conditions
@@ -178,7 +178,7 @@ func permanent(bd *fleet.BundleDeployment) (string, bool) {
 	return "", false
 }
 
-// settled tells whether the manager has decided what a deployment is to hold of this
+// settled reports whether the manager has decided what a deployment is to hold of this
 // Bundle. Of a change that deploys nothing it writes only the new commit to the
 // deployment: one that holds all that it knows of may be about to get that, unless the
 // Bundle's summary says that something is held back.
@@ -190,7 +190,7 @@ func paused(b *fleet.Bundle, bd *fleet.BundleDeployment, c *fleet.Cluster) bool 
 	return b.Spec.Paused || bd != nil && bd.Spec.Paused || c != nil && c.Spec.Paused
 }
 
-// fresh tells whether a condition speaks of a generation, or does not say.
+// fresh reports whether a condition speaks of a generation, or does not say.
 func fresh(c *fleet.Condition, generation int64) bool {
 	return c.ObservedGeneration == 0 || c.ObservedGeneration >= generation
 }

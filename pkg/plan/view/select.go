@@ -16,7 +16,7 @@ type Selection struct {
 	NotReady bool                // all but Ready
 }
 
-// Has tells whether a state is picked.
+// Has reports whether a state is picked.
 func (s Selection) Has(state fleet.BundleState) bool {
 	if s.NotReady && state == fleet.Ready {
 		return false
@@ -27,7 +27,7 @@ func (s Selection) Has(state fleet.BundleState) bool {
 // HasPaused reports whether what is paused is picked, whatever its state is.
 func (s Selection) HasPaused() bool { return slices.Contains(s.States, Paused) }
 
-// Any tells whether everything is picked.
+// Any reports whether everything is picked.
 func (s Selection) Any() bool { return !s.NotReady && len(s.States) == 0 }
 
 // String says what is picked, to be put behind a noun.

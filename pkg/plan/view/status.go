@@ -27,7 +27,7 @@ type Status struct {
 	// Offline is which clusters are away.
 	Offline Offline `json:"offline"`
 
-	// Holds tells that something that is paused is not at its newest version.
+	// Holds reports that something that is paused is not at its newest version.
 	Holds bool `json:"-"`
 }
 
@@ -153,12 +153,12 @@ func Summarize(f Fleet, m Manager, now time.Time) Status {
 	return s
 }
 
-// Quiet tells whether there is nothing to say beyond the sums.
+// Quiet reports whether there is nothing to say beyond the sums.
 func (s Status) Quiet() bool {
 	return len(s.Attention) == 0 && len(s.Moving) == 0 && len(s.Paused) == 0 && s.Offline.Count == 0
 }
 
-// Settled tells whether all is Ready but for clusters that are away. What is paused and not at
+// Settled reports whether all is Ready but for clusters that are away. What is paused and not at
 // its newest version is not.
 func (s Status) Settled() bool { return len(s.Attention) == 0 && len(s.Moving) == 0 && !s.Holds }
 
@@ -180,7 +180,7 @@ func (c Count) Sorted() []fleet.BundleState {
 	return states
 }
 
-// AllReady tells whether all that were counted are Ready.
+// AllReady reports whether all that were counted are Ready.
 func (c Count) AllReady() bool { return c.States[fleet.Ready] == c.Total }
 
 func (r *Repositories) add(repo *fleet.GitRepo) {
@@ -227,7 +227,7 @@ func moment(t time.Time) *time.Time {
 	return &t
 }
 
-// updating tells whether a repository is being read at present.
+// updating reports whether a repository is being read at present.
 func updating(r *fleet.GitRepo) bool {
 	return condition.IsTrue(r.Status.Conditions, fleet.ConditionReconciling) || RepoState(r) == fleet.GitUpdating
 }

@@ -145,7 +145,7 @@ func (t *teller) removed(goal Goal, before Verdict) {
 	}
 }
 
-// ready tells which clusters have everything now.
+// ready reports which clusters have everything now.
 func (t *teller) ready() {
 	var names []string
 	for _, c := range t.after.clusters() {
@@ -163,7 +163,7 @@ func (t *teller) ready() {
 	}
 }
 
-// failed tells what cannot become Ready, clusters with the same text together.
+// failed reports what cannot become Ready, clusters with the same text together.
 func (t *teller) failed() {
 	var texts []string
 	on := map[string][]string{}
@@ -185,7 +185,7 @@ func (t *teller) failed() {
 	}
 }
 
-// deferred tells which clusters are away.
+// deferred reports which clusters are away.
 func (t *teller) deferred() {
 	reported := map[Key]bool{}
 	for _, p := range t.after.Pairs {

@@ -24,7 +24,7 @@ type Fleet struct {
 	Bundles      []*fleet.Bundle
 	Clusters     []*fleet.Cluster
 	Deployments  []*fleet.BundleDeployment
-	// Ordered tells that the lists were read one after the other, each at its
+	// Ordered reports that the lists were read one after the other, each at its
 	// newest: repositories, then bundles, then deployments. As a status is written
 	// after what it speaks of, each list shows all that the ones before speak of.
 	Ordered bool
@@ -69,7 +69,7 @@ func parseKey(s string) Key {
 	return Key{Namespace: namespace, Name: name}
 }
 
-// Leaving tells whether an object is being removed: it is deleted, or a
+// Leaving reports whether an object is being removed: it is deleted, or a
 // deployment that was withdrawn.
 func Leaving(o metav1.Object) bool {
 	return o.GetDeletionTimestamp() != nil || o.GetAnnotations()[fleet.AnnotationWithdrawn] != ""

@@ -31,11 +31,11 @@ type Goal struct {
 type Verdict struct {
 	// End is Waiting until the wait is over.
 	End Progress
-	// Seen tells whether the commit was read and the bundles are those that this
+	// Seen reports whether the commit was read and the bundles are those that this
 	// reading left, and Commit is that commit, or the newest that was read.
 	Seen   bool
 	Commit string
-	// Unproven tells that the repository's manager does not say which bundles a
+	// Unproven reports that the repository's manager does not say which bundles a
 	// reading left. Then only a Fleet that is Ordered can tell whether it was Seen.
 	Unproven bool
 	// Bundles is how many bundles there are; Changed are the names of those
@@ -307,7 +307,7 @@ func (j *judge) open(b *fleet.Bundle) int {
 	return n
 }
 
-// matches tells whether a commit is meant by its first digits.
+// matches reports whether a commit is meant by its first digits.
 func matches(commit, prefix string) bool {
 	return prefix != "" && strings.HasPrefix(commit, strings.ToLower(prefix))
 }

@@ -35,7 +35,7 @@ type Workspace struct {
 // A WorkspaceSight is what there is to be seen of workspaces.
 type WorkspaceSight struct {
 	Fleet Fleet
-	// Kinds tells that Rancher's kinds are in the cluster; Records are its
+	// Kinds reports that Rancher's kinds are in the cluster; Records are its
 	// FleetWorkspaces, as metadata.
 	Kinds   bool
 	Records []*metav1.PartialObjectMetadata

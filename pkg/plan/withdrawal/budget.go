@@ -139,9 +139,9 @@ type Removal struct {
 
 // A Verdict is whether a removal may go on, and what it would remove.
 type Verdict struct {
-	// Held tells that it waits to be approved.
+	// Held reports that it waits to be approved.
 	Held bool
-	// Approved tells that it would be held if it were not.
+	// Approved reports that it would be held if it were not.
 	Approved bool
 	// Hash tells this list from every other, in whatever order.
 	Hash string

@@ -10,18 +10,18 @@ type Orphan struct {
 	// Missing is for how long every list of the manager lacked it, without a gap
 	// in which the manager was away.
 	Missing time.Duration
-	// Orders tells that the manager gives orders, and so would have given one.
+	// Orders reports that the manager gives orders, and so would have given one.
 	Orders bool
-	// Own tells that this very manager, in its present epoch, made it.
+	// Own reports that this very manager, in its present epoch, made it.
 	Own bool
-	// Restored tells that the manager has become older than it was.
+	// Restored reports that the manager has become older than it was.
 	Restored bool
-	// Confirmed tells that a person has said that what the manager lacks now is
+	// Confirmed reports that a person has said that what the manager lacks now is
 	// not wanted.
 	Confirmed bool
 }
 
-// Collect tells whether an orphan is to be uninstalled, and if not, what it is
+// Collect reports whether an orphan is to be uninstalled, and if not, what it is
 // kept for.
 func Collect(o Orphan) (collect bool, reason string) {
 	switch {

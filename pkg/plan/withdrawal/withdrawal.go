@@ -26,14 +26,14 @@ const (
 type Facts struct {
 	// Order is the id on the mark; empty: no order was given.
 	Order string
-	// Answered tells that the agent has carried out this order.
+	// Answered reports that the agent has carried out this order.
 	Answered bool
-	// Abandoned tells that a person has ended the wait for the agent.
+	// Abandoned reports that a person has ended the wait for the agent.
 	Abandoned bool
-	// Orders tells whether the agent understands orders. One that does not is
+	// Orders reports whether the agent understands orders. One that does not is
 	// told by plain deletion.
 	Orders bool
-	// Orphaned tells that the cluster is gone from the fleet: no agent will
+	// Orphaned reports that the cluster is gone from the fleet: no agent will
 	// answer, and what runs there is left alone.
 	Orphaned bool
 	// Blocked says what must happen first; empty: nothing.

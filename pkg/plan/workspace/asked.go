@@ -41,7 +41,7 @@ func Space(name string) *corev1.Namespace {
 	}
 }
 
-// Movable tells why a management Cluster cannot come into another workspace; empty
+// Movable reports why a management Cluster cannot come into another workspace; empty
 // where it can.
 func Movable(m *management.Cluster) string {
 	switch {

@@ -33,7 +33,7 @@ var legacy = regexp.MustCompile(`^(c-[a-z0-9]{5}|local)$`)
 // and the local one. Of all others the provisioning Cluster comes first.
 func Legacy(managementName string) bool { return legacy.MatchString(managementName) }
 
-// ExternallyManaged tells whether somebody else makes the Fleet Cluster.
+// ExternallyManaged reports whether somebody else makes the Fleet Cluster.
 func ExternallyManaged(m *management.Cluster) bool {
 	v := m.Annotations[AnnotationExternallyManaged]
 	return v != "" && !strings.EqualFold(v, "false")
@@ -181,7 +181,7 @@ func judge(p *provisioning.Cluster, m *management.Cluster) (Verdict, string) {
 	return Want, ""
 }
 
-// OldHalf tells whether a provisioning Cluster was made of a management Cluster that
+// OldHalf reports whether a provisioning Cluster was made of a management Cluster that
 // has moved to another workspace since: it is made anew there, with a kubeconfig of
 // its own, and this one goes when that has its Fleet Cluster. One that came first
 // stays where it is.
@@ -189,7 +189,7 @@ func OldHalf(p *provisioning.Cluster, m *management.Cluster) bool {
 	return Legacy(m.Name) && p.Namespace != cmp.Or(m.Spec.FleetWorkspaceName, homeless)
 }
 
-// MadeOf tells whether a provisioning Cluster was made of a management Cluster, by
+// MadeOf reports whether a provisioning Cluster was made of a management Cluster, by
 // us or by Rancher.
 func MadeOf(p *provisioning.Cluster, m *management.Cluster) bool {
 	a := p.Annotations

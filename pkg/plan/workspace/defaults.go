@@ -130,7 +130,7 @@ func ReportedBy(setting func(string) string) Reported {
 	return t
 }
 
-// Open tells whether the chart has left something open that Rancher's settings may
+// Open reports whether the chart has left something open that Rancher's settings may
 // say.
 func Open(s registration.Settings) bool { return s.APIServerURL == "" || s.SystemDefaultRegistry == "" }
 

@@ -57,7 +57,7 @@ func (h Holdings) Names() []string {
 	return out
 }
 
-// Guarded tells whether a workspace must not be deleted without our consent, while
+// Guarded reports whether a workspace must not be deleted without our consent, while
 // it is Rancher that makes and deletes its namespace: if the namespace would go, and
 // clusters with it. Where we make the namespaces ourselves, all are.
 func Guarded(w *management.FleetWorkspace, clusters []string) bool {

@@ -19,7 +19,7 @@ const (
 // Digest is one of what is to be written.
 func Digest(want any) (string, error) { return naming.StatusHash(want) }
 
-// Holds tells whether everything that want says stands in live, whatever else
+// Holds reports whether everything that want says stands in live, whatever else
 // stands there. Both are objects of the same kind; lists are compared as a whole.
 func Holds(live, want any) (bool, error) {
 	l, err := plain(live)

@@ -10,7 +10,7 @@ const setProvisioning = "provisioning-cluster-create"
 // generated for.
 const annotationSetOwnerNamespace = "objectset.rio.cattle.io/owner-namespace"
 
-// Rancherly tells whether Rancher's handlers keep an object, by its annotations. In
+// Rancherly reports whether Rancher's handlers keep an object, by its annotations. In
 // the mode Auto such an object is Rancher's also while Rancher is away: it is not
 // written and not deleted, for it is as Rancher has left it, and Rancher goes on with
 // it when it is back. In the mode Standalone nothing is Rancher's.

@@ -130,7 +130,7 @@ func Carry(c, former *fleet.Cluster) *fleet.Cluster {
 	return out
 }
 
-// Recognises tells whether the agent of a Cluster was found to have worked for another
+// Recognises reports whether the agent of a Cluster was found to have worked for another
 // one, whose place it takes.
 func Recognises(c, former *fleet.Cluster) bool {
 	return former.UID != "" && c.Annotations[AnnotationMovedFrom] == recognised(former)
@@ -159,7 +159,7 @@ type Departure struct {
 	ArrivedFor time.Duration  // since it does
 }
 
-// Stay tells whether a Cluster that is deleted stays for a while, because it moves,
+// Stay reports whether a Cluster that is deleted stays for a while, because it moves,
 // and for what; order, that what of it is not deployed in its new place is to be
 // withdrawn there now. after is when to look again.
 //

@@ -33,7 +33,7 @@ const (
 // and users.
 var backing = regexp.MustCompile(`^(c-[a-z0-9]{5}|c-m-[a-z0-9]{8}|p-[a-z0-9]{5}|u-[a-z0-9]{5,10}|user-[a-z0-9]{5})$`)
 
-// System tells whether a namespace is never a workspace: Kubernetes', Rancher's
+// System reports whether a namespace is never a workspace: Kubernetes', Rancher's
 // and Fleet's own. ns is nil where the namespace is not there.
 func System(name string, ns *metav1.PartialObjectMetadata) bool {
 	switch name {
@@ -67,7 +67,7 @@ func For(w *management.FleetWorkspace, live *metav1.PartialObjectMetadata) (Acti
 		"who may change the namespace sets annotation %s=true on it to let the workspace have it", w.Name, AnnotationAllowExisting)
 }
 
-// marked tells whether Rancher has made a namespace for a workspace.
+// marked reports whether Rancher has made a namespace for a workspace.
 func marked(ns *metav1.PartialObjectMetadata) bool {
 	return ns.Labels[labelManagedBy] == rancher || ns.Annotations[fleet.AnnotationObjectSetID] == setWorkspace
 }
@@ -113,7 +113,7 @@ func LeaveOutPodSecurity(ns *corev1.Namespace) []string {
 // mostNamed is how many clusters a text names.
 const mostNamed = 10
 
-// Deletable tells whether a workspace that is to be deleted may go, and what holds
+// Deletable reports whether a workspace that is to be deleted may go, and what holds
 // it otherwise. clusters are those in its namespace, of any of the three kinds and
 // of the Cluster API, as "<kind> <name>".
 func Deletable(w *management.FleetWorkspace, clusters []string) (bool, string) {
@@ -129,7 +129,7 @@ func Deletable(w *management.FleetWorkspace, clusters []string) (bool, string) {
 		"annotation %s=true deletes them together with it", w.Name, strings.Join(named, ", "), more, AnnotationDeleteClusters)
 }
 
-// TakesNamespace tells whether the Namespace goes with its workspace: only if it
+// TakesNamespace reports whether the Namespace goes with its workspace: only if it
 // was made for it.
 func TakesNamespace(w *management.FleetWorkspace, live *metav1.PartialObjectMetadata) bool {
 	return w.Annotations[AnnotationManaged] != "false" && live != nil && live.Annotations[AnnotationOrigin] == OriginCreated && !System(w.Name, live)

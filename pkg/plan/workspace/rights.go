@@ -82,13 +82,13 @@ func OfCreator(w *management.FleetWorkspace) Rights {
 	}
 }
 
-// Opens tells whether GlobalRoles give rights in the namespace of a workspace. ns
+// Opens reports whether GlobalRoles give rights in the namespace of a workspace. ns
 // is that namespace, nil where there is none; held says that Clusters or Bundles
 // are in it.
 //
 // Whoever may make FleetWorkspaces can name one after any namespace. So a
 // namespace counts only if it is a workspace's: it was made or adopted for one, or
-// it has Clusters or Bundles, which no stranger can put there.
+// it has Clusters or Bundles, which no other user can put there.
 func Opens(w *management.FleetWorkspace, ns *metav1.PartialObjectMetadata, held bool) bool {
 	if w.DeletionTimestamp != nil || ns == nil || ns.DeletionTimestamp != nil || w.Name == fleet.NamespaceLocal || System(w.Name, ns) {
 		return false
@@ -108,7 +108,7 @@ func RoleNames(globalRole string) (in, on string) {
 	return naming.SafeConcat(globalRole, inRoles), naming.SafeConcat(globalRole, onRoles)
 }
 
-// RoleOwnedBy tells whether a ClusterRole bears the mark of a GlobalRole. One of its
+// RoleOwnedBy reports whether a ClusterRole bears the mark of a GlobalRole. One of its
 // name may belong to another, which has been given such a name.
 func RoleOwnedBy(r *rbacv1.ClusterRole, globalRole string) bool {
 	return r.Labels[LabelRoleOwner] == naming.SafeConcat(globalRole)
@@ -118,7 +118,7 @@ func RoleOwnedBy(r *rbacv1.ClusterRole, globalRole string) bool {
 // shortened.
 func RoleEnds() []string { return []string{inRoles, onRoles} }
 
-// Shortened tells whether a name may be one that had to be shortened.
+// Shortened reports whether a name may be one that had to be shortened.
 func Shortened(name string) bool {
 	return len(name) == len(naming.SafeConcat(strings.Repeat("x", 100)))
 }

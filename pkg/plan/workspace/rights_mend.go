@@ -73,7 +73,7 @@ func fit(live, want metav1.Object, have, who []rbacv1.Subject, is, role rbacv1.R
 	return Mend
 }
 
-// belongs tells whether an object has the labels and the owner of another.
+// belongs reports whether an object has the labels and the owner of another.
 func belongs(live, want metav1.Object) bool {
 	have := live.GetLabels()
 	for key, value := range want.GetLabels() {
@@ -103,7 +103,7 @@ func own(m *metav1.ObjectMeta, want metav1.Object) {
 	m.OwnerReferences = want.GetOwnerReferences()
 }
 
-// Ours tells whether a role or a binding that is there under the name of a wanted
+// Ours reports whether a role or a binding that is there under the name of a wanted
 // one may be changed: it was made for the same, by us or by Rancher.
 func Ours(live, want metav1.Object) bool {
 	have, labels := live.GetLabels(), want.GetLabels()
