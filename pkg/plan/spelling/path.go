@@ -14,16 +14,22 @@ const shortest = 3
 // NearestPath is the known path, with slashes, that was most likely meant by one that
 // does not exist, or "" where none is near. Values-prod.yaml is near values/prod.yml,
 // prod.yaml and values-production.yaml; a path in the same directory is nearer than one
-// elsewhere. Of several as near the first in order is taken.
+// elsewhere. Of several that are near in the same way the one with the fewest letters
+// changed is taken, then the first in order.
 func NearestPath(name string, known []string) string {
 	name = path.Clean(name)
 	sorted := slices.Sorted(slices.Values(known))
 	find := func(near func(a, b []string) bool, beside bool) string {
-		i := slices.IndexFunc(sorted, func(k string) bool { return isBeside(k, name) == beside && near(words(name), words(k)) })
-		if i < 0 {
-			return ""
+		best, found := 0, ""
+		for _, k := range sorted {
+			if isBeside(k, name) != beside || !near(words(name), words(k)) {
+				continue
+			}
+			if d := distance(stem(name), stem(k)); found == "" || d < best {
+				best, found = d, k
+			}
 		}
-		return sorted[i]
+		return found
 	}
 	return cmp.Or(
 		find(slices.Equal[[]string], true), find(slices.Equal[[]string], false), find(abbreviated, true), misspelt(name, sorted),

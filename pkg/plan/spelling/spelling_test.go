@@ -43,6 +43,10 @@ func TestNearestPath(t *testing.T) {
 		"NotTheDefault":  {"values.yaml is not near what is named after something", "values-prod.yaml", values[:1], ""},
 		"SameDirectory":  {"the nearest directory wins", "b/prod.yaml", []string{"a/prod-x.yaml", "a/production.yaml", "b/production.yaml"}, "b/production.yaml"},
 		"Directory":      {"a chart is in a directory of charts", "web", []string{"charts/db", "charts/web"}, "charts/web"},
+		"LetterTooMany":  {"one name begins another", "charts/appxx", []string{"charts/app", "charts/appx"}, "charts/appx"},
+		"NoDirectory":    {"the very name is in a directory", "appx", []string{"charts/app", "charts/appx"}, "charts/appx"},
+		"OtherFolder":    {"the directory is misspelt, and one name begins another", "chart/appx", []string{"charts/app", "charts/appx"}, "charts/appx"},
+		"VeryName":       {"the end of the file is the same too", "prodx.yaml", []string{"values/prod.yaml", "values/prodx.yaml"}, "values/prodx.yaml"},
 		"Nothing":        {"nothing is known", "web", nil, ""},
 	}
 	for name, c := range cases {
