@@ -249,15 +249,19 @@ var deploymentColumns = []column{
 }
 
 var deploymentRow = rowOf(func(bd *fleet.BundleDeployment, x around) row {
-	state := view.DeploymentState(bd)
+	state, wanted := view.DeploymentState(bd), bd.Labels[fleet.LabelCommit]
 	cluster, holders := view.ClusterOf(bd), x.holders.ofDeployment(bd)
+	message := view.HeldMessage(bd, holders, x.now)
+	if text := view.NotLetThrough(holders.Bundle, bd); text != "" {
+		state, wanted, message = fleet.OutOfSync, holders.Bundle.Labels[fleet.LabelCommit], text
+	}
 	var pause *view.Pause
 	if bd.Spec.Paused {
 		pause = cmp.Or(holders.Pause(), &view.Pause{})
 	}
 	return row{workspace: cluster.Namespace, state: state, pause: pause, cells: []string{
 		cluster.Namespace, bd.Name, cluster.Name, string(state), view.Short(view.DeploymentCommit(bd)), bd.Status.Release,
-		view.Ago(view.DeploymentSince(bd), x.now), view.Short(bd.Labels[fleet.LabelCommit]), bd.Namespace, view.HeldMessage(bd, holders, x.now),
+		view.Ago(view.DeploymentSince(bd), x.now), view.Short(wanted), bd.Namespace, message,
 	}}
 })
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -69,8 +71,13 @@ func (o getOptions) held(items []*unstructured.Unstructured) (held, error) {
 		return keys, err
 	case "deployments":
 		deployments, err := allAs[fleet.BundleDeployment](items)
+		all := map[view.Key]bool{}
 		for _, bd := range deployments {
 			keys.deployment(bd)
+			all[view.BundleOf(bd)] = true
+		}
+		if len(all) <= maxGets { // few enough to see what a rollout has not come to
+			keys.bundles = slices.Collect(maps.Keys(all))
 		}
 		return keys, err
 	}

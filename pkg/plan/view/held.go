@@ -65,6 +65,24 @@ func HeldMessage(bd *fleet.BundleDeployment, h Holders, now time.Time) string {
 	return fmt.Sprintf("it is %s", state)
 }
 
+// NotLetThrough returns why a deployment that is Ready has not got the newest version of
+// its Bundle, to which the rollout has not come: the deployment itself does not know of
+// that version, and has the commit of the one before. It is empty where the Bundle is nil.
+func NotLetThrough(b *fleet.Bundle, bd *fleet.BundleDeployment) string {
+	if b == nil || late(b) || DeploymentState(bd) != fleet.Ready {
+		return ""
+	}
+	for _, list := range summariesOf(b) {
+		if r := Said(list, ClusterOf(bd)); r != nil && r.State == fleet.OutOfSync {
+			return resourceMessage(r)
+		}
+	}
+	if b.Status.Summary.OutOfSync > 0 && bd.Labels[fleet.LabelCommit] != b.Labels[fleet.LabelCommit] {
+		return cmp.Or(rolloutMessage(b, ClusterOf(bd)), notReached)
+	}
+	return ""
+}
+
 // rolloutMessage is what the status of a Bundle says of a cluster that does not get
 // the newest version, or of others that wait for the same; empty where it says
 // nothing.

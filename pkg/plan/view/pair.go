@@ -212,6 +212,9 @@ func (j *judge) pausedBy(b *fleet.Bundle, c *fleet.Cluster) string {
 // notApplied is what WaitApplied means.
 const notApplied = "the agent has not applied it yet"
 
+// notReached says of a deployment that the rollout has not let through, for no named reason.
+const notReached = "the rollout has not come to it yet"
+
 // waitsFor is what a deployment waits for that does not say so itself: what its
 // Bundle says of the cluster, or of all that are held back, or what its state means.
 func waitsFor(b *fleet.Bundle, p Pair) string {
@@ -239,7 +242,7 @@ func waitsFor(b *fleet.Bundle, p Pair) string {
 	case held && Untargeted(b.Status.Conditions):
 		return "no target matches the cluster any more, and the deployment is removed from it"
 	case held:
-		return "the rollout has not come to it yet"
+		return notReached
 	case p.State == fleet.WaitApplied:
 		return notApplied
 	}
