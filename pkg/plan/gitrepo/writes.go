@@ -96,18 +96,25 @@ type Present struct {
 //
 // A bundle whose directory is there and yields nothing any more stays, with an
 // error; only a directory that is gone takes its bundle along. Bundles that are
-// no longer produced are removed, unless something new could not be made: it may
-// be what took their place.
+// no longer produced are removed, unless something new could not be made, or two
+// directories have one name: that may be what took their place.
 func PlanWrites(set bundle.Set, p Present) Writes {
 	var w Writes
 	own := make(map[string]*fleet.Bundle, len(p.Own))
 	for _, b := range slices.Concat(p.Own, p.Adopted) {
 		own[b.Name] = b
 	}
-	produced := map[string]bool{}
+	produced, named := map[string]bool{}, map[string]int{}
+	for _, r := range set.Results {
+		if r.Broken() {
+			named[r.Name]++
+		}
+	}
 	for _, r := range set.Results {
 		produced[r.Name] = true
 		switch {
+		case r.Broken() && r.Name != "" && named[r.Name] > 1:
+			w.hold(fmt.Sprintf("%s: bundle %q is also that of another directory", r.Dir.Path, r.Name))
 		case r.Broken() && r.Name == "":
 			w.hold(fmt.Sprintf("%s: nobody can say which bundle it is", r.Dir.Path))
 		case r.Empty && own[r.Name] != nil:

@@ -88,6 +88,14 @@ func TestPlanWrites(t *testing.T) {
 			why: "it may be what took the place of r-c", files: map[string]string{"d/cm.yaml": "a:\n\tb", "c/cm.yaml": ""},
 			want: []string{`held: d: bundle "r-d" could not be made`, "2 unchanged"},
 		},
+		"NameOfAnother": {
+			why: "b takes the name of a: which of them has left its bundle is not known, so none is removed", files: map[string]string{"b/fleet.yaml": "name: r-a\n"},
+			want: []string{`held: a: bundle "r-a" is also that of another directory`, "1 unchanged"},
+		},
+		"MovedToNameOfAnother": {
+			why: "nor is the one whose directory is gone", files: map[string]string{"b/cm.yaml": "", "b/fleet.yaml": "", "d/cm.yaml": manifest, "d/fleet.yaml": "name: r-a\n"},
+			want: []string{`held: a: bundle "r-a" is also that of another directory`, "1 unchanged"},
+		},
 		"NameUnknown": {
 			why: "it may be any of those that are there", files: map[string]string{"d/fleet.yaml": "a:\n\tb", "d/cm.yaml": manifest, "c/cm.yaml": ""},
 			want: []string{"held: d: nobody can say which bundle it is", "2 unchanged"},
