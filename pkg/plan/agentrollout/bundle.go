@@ -174,9 +174,9 @@ func (m Manager) manifest(c *fleet.Cluster, image string) (string, error) {
 	return out.String(), nil
 }
 
-// leave takes out of the objects of an agent what its own chart has set and the
-// Cluster says nothing about: fields that a release does not set stay as they
-// are. The command line is among them, so the agent is told by variables.
+// leave removes from the objects of an agent the fields that its own chart has set and on
+// which the Cluster says nothing. Fields that a release does not set stay as they are. The
+// command line is one of them, so the agent gets its settings in environment variables.
 func leave(o *registration.AgentObjects, a registration.Agent, c *fleet.Cluster) {
 	d := o.Deployment
 	d.Spec.Replicas, d.Spec.MinReadySeconds = nil, 0

@@ -86,9 +86,9 @@ func (m Member) missing() string {
 	return ""
 }
 
-// stale reports whether the agent that checked in last is the one from before the
-// move. Where images are tagged with the version of the agent, the version
-// tells; else that another process speaks.
+// stale reports whether the agent that checked in last is the one from before the move.
+// Where image tags are agent versions, it compares the version; otherwise it compares the
+// agent's instance.
 func (m Member) stale() bool {
 	if want := tag(m.Move.Image); want != "" && m.Version == want {
 		return false

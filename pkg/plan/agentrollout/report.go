@@ -65,8 +65,9 @@ func Reconciled(c *fleet.Cluster, reason, message, note string) fleet.Condition 
 	return cond
 }
 
-// Manages reports whether the manager updates the agent of a Cluster: nobody else
-// does, it is wanted, and where its agent lives is known.
+// Manages reports whether the manager updates the agent of a Cluster: no other program
+// does, the agent is neither switched off nor about to be removed, and the manager knows
+// where it lives.
 func (m Manager) Manages(c *fleet.Cluster) bool {
 	switch {
 	case m.Settings.AgentsUnmanaged, withdrawal.Going(c), c.Labels[fleet.LabelNonManagedAgent] != "",

@@ -19,8 +19,8 @@ const (
 	KeyOrder = "order"
 )
 
-// An Order calls an image back: agents that have it return to another one, and
-// none gets it. It counts while the manager wants that image.
+// An Order calls an image back: agents that run it return to another image, and no agent
+// gets it. The order holds while the manager wants that image.
 type Order struct {
 	Image  string    `json:"image"`
 	To     string    `json:"to"`
@@ -103,7 +103,7 @@ func ParseState(s string) (State, error) {
 	return out, nil
 }
 
-// state tells people.
+// state fills in the State that users see.
 func (r *rollout) state(members []Member) {
 	s := State{Image: r.goal.Image, Agents: len(members), Wave: len(r.wave), FailedCount: len(r.bad), Failed: first(r.bad)}
 	if r.back != nil {

@@ -24,8 +24,8 @@ type Manager struct {
 	Tolerations []corev1.Toleration
 }
 
-// Wanted is the agent of a Cluster, with the image of the settings. The error
-// says which of the Cluster's wishes cannot be fulfilled.
+// Wanted returns the agent that a Cluster should have, with the image of the settings. The
+// error names the setting of the Cluster that cannot be fulfilled.
 func (m Manager) Wanted(c *fleet.Cluster) (registration.Agent, error) {
 	if err := Check(c); err != nil {
 		return registration.Agent{}, err
@@ -90,8 +90,8 @@ func (m Manager) local(c *fleet.Cluster) bool {
 }
 
 // installed reports whether a manager installs the agent of a Cluster, through a
-// kubeconfig. Otherwise a person has installed it by its chart, and what that
-// says counts where the Cluster says nothing.
+// kubeconfig. Otherwise a user has installed it by its chart, and the values of the chart
+// hold where the Cluster sets nothing.
 func installed(c *fleet.Cluster) bool { return c.Spec.KubeConfigSecret != "" }
 
 // Image is an image with a registry before it: the cluster's own, in the place

@@ -19,7 +19,7 @@ type Member struct {
 	Version  string    // of the agent, by its own word
 	Instance string    // of the agent: another for each process
 	Joined   bool      // the agent has checked in once
-	Online   bool      // it was heard of lately, or is not expected yet
+	Online   bool      // it checked in lately, or is not expected yet
 	Next     time.Time // when it means to check in next
 
 	Applied  bool   // its Bundle is deployed, as it is now, and Ready
@@ -190,7 +190,7 @@ func (r *rollout) advance(fleet int) {
 		return
 	}
 	size := min(max(r.well, 1), max(smallWave, fleet/waveOfAll))
-	// Those that check in seldom come last: nobody waits for them.
+	// Agents that check in seldom come last, so that no other agent waits for them.
 	slices.SortStableFunc(r.due, func(a, b Member) int {
 		return cmp.Compare(bit(a.seldom(r.now)), bit(b.seldom(r.now)))
 	})

@@ -96,8 +96,8 @@ type Dir struct {
 // A Result is what became of one Dir.
 type Result struct {
 	Dir Dir
-	// Name of the bundle; empty if its fleet.yaml could not be read, so that
-	// nobody can say.
+	// Name of the bundle; empty if its fleet.yaml could not be read, so the name is
+	// unknown.
 	Name string
 	// NameAt is the place of the name in fleet.yaml, and nothing else; without a Path
 	// where fleet.yaml gives none.

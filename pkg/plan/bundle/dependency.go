@@ -53,10 +53,9 @@ type chartUpdate struct {
 	lacking  bool              // something is not fetched yet, or cannot be had
 }
 
-// dependencies does for a directory what "helm dependency update" would: if it
-// is a chart and not all its dependencies stand in charts/, then all of them
-// are packaged there, and Chart.lock is written. What counts is the name, as it
-// does for Helm when it installs a chart; the version is not looked at.
+// dependencies does for a directory what "helm dependency update" would: if it is a chart
+// and charts/ lacks a dependency, it packages all of them there and writes Chart.lock. Like
+// Helm when it installs a chart, it compares names only, not versions.
 func (c *collector) dependencies(at, name string) {
 	if h := c.a.spec.Helm; h != nil && h.DisableDependencyUpdate || c.a.skip[name] {
 		return

@@ -187,9 +187,9 @@ func (s *survey) pattern(p string) {
 	}
 }
 
-// matchesNothing reports whether a path is one that looks as if it meant something
-// and does not, in the reference: to deploy more than that would surprise
-// whoever comes from there.
+// matchesNothing reports whether a path looks as if it matched something but matches
+// nothing in the reference. To deploy more than the reference does would surprise users who
+// come from there.
 func matchesNothing(p string) (finding.Finding, bool) {
 	f := finding.Finding{Path: p, Severity: finding.Warning, Rule: finding.RuleEmpty}
 	switch {

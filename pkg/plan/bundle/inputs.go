@@ -16,8 +16,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// A Hasher is a tree of files that can tell whether something in it changed
-// without reading it, such as the tree of a git commit.
+// A Hasher is a tree of files that can report whether something in it changed without
+// reading it, such as the tree of a git commit.
 type Hasher interface {
 	// Hash names what stands at a path: two things with one hash are equal in
 	// kind and content, directories with all that is below them. Symbolic links
@@ -122,8 +122,8 @@ func (r Result) withCommit(commit string) Result {
 	return r
 }
 
-// optionsDigest covers all options but what was fetched, which is compared by
-// request, and the commit, which is put in again. Its length counts, as it is
+// optionsDigest covers all options but what was fetched, which is compared by request, and
+// the commit, which is put in again. The length of the commit is covered, because it is
 // part of the bundle's size.
 func optionsDigest(o Options) string {
 	o.Fetched = nil
@@ -139,7 +139,7 @@ func optionsDigest(o Options) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// fetchedDigest names what came in; known is false if nobody can say.
+// fetchedDigest returns a digest of what was fetched; known is false if there is none.
 func fetchedDigest(f chart.Fetched) (digest string, known bool) {
 	if f.Err != nil {
 		var wait *reconcile.RequeueAfter

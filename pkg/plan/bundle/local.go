@@ -48,8 +48,8 @@ func (u *chartUpdate) archive(at string, m metadata) ([]byte, error) {
 	return archive, err
 }
 
-// leadsTo says why a chart in the tree cannot be a dependency of another one:
-// it depends on that, or on so many that nobody can tell.
+// leadsTo returns why a chart in the tree cannot be a dependency of another chart: it
+// depends on that chart, or on too many charts to find out.
 func (c *collector) leadsTo(from, to string) (why string) {
 	const circle = "depends on, or holds, the chart that depends on it"
 	if within(from, to) {

@@ -17,7 +17,7 @@ const nearDepth = 4
 // in the bundle.
 func (a *assembly) neighbour(name string, fits func(p string, dir bool) bool) string {
 	if a.crowded() || len(path.Base(name)) > nameLimit {
-		return "" // nobody reads it
+		return "" // there are too many findings, or the name is too long
 	}
 	dir, err := a.tree.resolve(a.base)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
-// checkScans refuses image scans that nobody would act on.
+// checkScans refuses image scans that no program would act on.
 func (a *assembly) checkScans() {
 	report := func(message, hint string, keys ...any) {
 		line, column := a.file.At(append([]any{"imageScans"}, keys...)...)

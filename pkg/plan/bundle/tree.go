@@ -13,11 +13,12 @@ const maxLinks = 40
 
 var errOutside = errors.New("it leads out of the repository")
 
-// A tree is files to be read. It notes all that was looked at, so that it can
-// be told later whether any of it changed: nothing else here touches an fs.FS.
+// A tree is files to be read. It notes every path that was looked at, so that a later
+// reading can check whether any of it changed. Nothing else in this package touches an
+// fs.FS.
 //
-// Only resolve takes a path with symbolic links in it; all others take what
-// resolve returned, or what stands in a directory that was read.
+// Only resolve takes a path with symbolic links in it; all others take what resolve
+// returned, or what stands in a directory that was read.
 type tree struct {
 	fs     fs.FS
 	hasher Hasher            // nil: nothing is noted

@@ -21,9 +21,9 @@ var (
 // openers are the words of actions that an end closes.
 var openers = []string{"if", "range", "with", "define", "block"}
 
-// unclosed is the action of a template that no end closes, where the template ends
-// before an end that is missing. An end that is indented as an outer action tells
-// which of several it is. ok is false where all are closed.
+// unclosed returns the action of a template that no end closes, where the template ends
+// before an end that is missing. Of several candidates it is the one inside the outer
+// action whose indentation the end has. ok is false where all are closed.
 func unclosed(text string) (which openAction, ok bool) {
 	var open, left []openAction
 	line := 1

@@ -44,7 +44,7 @@ func bomb(doc []byte) (why string, line int) {
 	}
 	var node yaml.Node
 	if yaml.Unmarshal(doc, &node) != nil {
-		return "", 0 // whoever decodes it says why
+		return "", 0 // the decoder reports the error
 	}
 	u := unfolding{sizes: map[*yaml.Node]int{}}
 	if u.size(&node) > unfoldLimit {

@@ -41,8 +41,8 @@ func (k *checks) unnamed(built []kustomizeDir) {
 	}
 }
 
-// mentioned adds the words of a file that may be names of files. A name counts wherever it
-// stands, in a comment too: who wrote it there knows of the file.
+// mentioned adds the words of a file that may be names of files. A name is taken wherever
+// it stands, in a comment too, because its author then knew the file.
 func (k *checks) mentioned(f file, names map[string]bool) {
 	data, err := f.bytes(kustomizationBytes)
 	if err != nil {

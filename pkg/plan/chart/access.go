@@ -125,8 +125,8 @@ func ParseByPath(secretsPathYAML []byte) (map[string]Credentials, error) {
 	return all, nil
 }
 
-// plainOrBase64 is a value that is written as it is, told by a part of it, or
-// in base64.
+// plainOrBase64 decodes a value that is written as it is, recognized by mark, a part of it,
+// or in base64.
 func plainOrBase64(s, mark string) (value []byte, ok bool) {
 	if s == "" {
 		return nil, true

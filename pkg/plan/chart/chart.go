@@ -37,7 +37,7 @@ type Fetched struct {
 	Err error
 }
 
-// Credentials are what a host may be told, and how it is talked to.
+// Credentials are what may be sent to a host, and how to connect to it.
 type Credentials struct {
 	Username, Password string
 	SSHPrivateKey      []byte // PEM

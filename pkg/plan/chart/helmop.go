@@ -22,7 +22,7 @@ func RequestOf(o *fleet.HelmOptions) Request {
 	return Request{Repo: o.Repo, Chart: o.Chart, Version: o.Version}
 }
 
-// KeyOf tells lists of requests apart.
+// KeyOf returns a digest that differs for different lists of requests.
 func KeyOf(list []Request) string {
 	h := sha256.New()
 	for _, r := range list {

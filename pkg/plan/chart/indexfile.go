@@ -151,7 +151,7 @@ func cutIndex(data []byte) (charts map[string][]byte, ok bool) {
 			return nil, false
 		}
 		if len(c.charts) > maxIndexCharts {
-			return c.charts, true // whoever asked counts them
+			return c.charts, true // the caller compares their number with the limit
 		}
 		at = end
 	}
@@ -169,7 +169,7 @@ type cutter struct {
 	from   int // where the versions of name begin
 }
 
-// line takes the next line. It returns false if it cannot be told what it is.
+// line takes the next line. It returns false if it does not recognize the line.
 func (c *cutter) line(data []byte, at, end int) bool {
 	text := data[at:end]
 	body := bytes.TrimLeft(text, " ")

@@ -28,7 +28,7 @@ type Location struct {
 	// with oci:// and without tag, of a git repository as pkg/git takes it, of a
 	// Helm repository as it was written. It may hold user name and password.
 	URL      string
-	Subdir   string // the part of an archive or git repository that is wanted; empty: all of it
+	Subdir   string // the part of an archive or git repository to use; empty: all of it
 	Ref      string // branch, tag or commit of a git repository, digest ("sha256:hex") of an OCI artifact; empty: none is named
 	Depth    int    // of the clone; 0 where none is asked for
 	Checksum string // "sha256:hex" (or md5, sha1, sha512) of an archive; empty: none is asked for
