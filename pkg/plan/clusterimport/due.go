@@ -28,10 +28,10 @@ type Facts struct {
 	Cluster   *fleet.Cluster
 	Record    *Record // of the last import; nil: none
 	Namespace string  // that its agent is to live in
-	Offer     *Offer  // what it is to be told; nil: what it was told still holds
+	Offer     *Offer  // what the manager gives it; nil: what it was given still holds
 	Arrived   bool    // the agent has registered since
 	Token     bool    // the token that it was given exists
-	Own       string  // digest of what the Cluster asks of its agent; empty: nobody updates that
+	Own       string  // digest of what the Cluster asks of its agent; empty: no program updates that
 }
 
 // Due decides whether a Cluster is to be imported, and says why. A change that

@@ -35,12 +35,12 @@ func (m Mark) Annotations() map[string]string {
 	return map[string]string{fleet.AnnotationCluster: m.Cluster, fleet.AnnotationClusterNamespace: m.Workspace}
 }
 
-// Foreign says whose an object is that must be left alone; empty for one that
-// the manager may change and delete for the bearer of the mark.
+// Foreign returns who owns an object that must be left alone. It is empty for an object
+// that the manager may change and delete for the bearer of the mark.
 //
-// known reports that the agent beside the object works with a credential of this
-// manager for this Cluster: what bears no mark was then made by the chart, or by
-// an older manager. Nothing is taken from a mark that names somebody else.
+// known reports that the agent beside the object works with a credential of this manager
+// for this Cluster: the chart, or an older manager, then made the objects without a mark.
+// An object whose mark names another owner is never taken.
 func (m Mark) Foreign(have metav1.Object, known bool) string {
 	manager := have.GetLabels()[fleet.LabelManagerID]
 	workspace, cluster := have.GetAnnotations()[fleet.AnnotationClusterNamespace], have.GetAnnotations()[fleet.AnnotationCluster]
@@ -89,11 +89,11 @@ type claims struct {
 	} `json:"kubernetes.io"`
 }
 
-// AccountOf reads for which account a token was made, without verifying it. A
-// text that is no such token is no account.
+// AccountOf returns the account that a token was made for, without verifying the token. A
+// text that is no such token gives no account.
 //
-// That is enough to recognise an agent: whoever writes another account's UID
-// into a Secret of their own cluster gets nothing but this manager's agent.
+// That is enough to recognize an agent: a user who writes another account's UID into a
+// Secret of their own cluster gets nothing but this manager's agent.
 func AccountOf(token string) Account {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -7,19 +7,18 @@ import (
 	"time"
 )
 
-// LabelCanary on a Cluster, "true", makes it one of those that are told first
-// where the manager is from now on.
+// LabelCanary on a Cluster, "true", makes it one of the first clusters that get new terms.
 const LabelCanary = "fleet.cattle.io/import-canary"
 
 // A Pace says how fast clusters are told where the manager is from now on.
 type Pace struct {
-	Canaries  int           // that have to register before the others are told
-	InFlight  int           // told and not registered yet, at once
-	PerMinute int           // told within a minute
-	Timeout   time.Duration // after which one that is told should have registered
+	Canaries  int           // that have to register before the others get the terms
+	InFlight  int           // notified and not registered yet, at once
+	PerMinute int           // notified within a minute
+	Timeout   time.Duration // after which a notified cluster should have registered
 }
 
-// DefaultPace tells 5,000 clusters within an hour and a half.
+// DefaultPace notifies 5,000 clusters within an hour and a half.
 var DefaultPace = Pace{Canaries: 3, InFlight: 20, PerMinute: 60, Timeout: 5 * time.Minute}
 
 // A Candidate is a Cluster whose agent the manager has installed, and how it
@@ -30,13 +29,13 @@ type Candidate struct {
 	Canary bool   // it has LabelCanary
 	Online bool   // its agent checks in
 	Paused bool   // it is left alone
-	Failed bool   // the last try to tell it did not get through
+	Failed bool   // the last try to notify it did not get through
 
 	Due       bool      // it has other terms
-	Running   bool      // it was let go, and is not told yet
-	Reported  time.Time // when it was told; zero: longer ago than anybody knows
+	Running   bool      // it may go, and is not notified yet
+	Reported  time.Time // when it was notified; zero: so long ago that no time is recorded
 	Arrived   bool      // it has registered since
-	WasOnline bool      // its agent checked in before it was told
+	WasOnline bool      // its agent checked in before it was notified
 }
 
 // A Turn is what becomes of a Candidate that is due.
@@ -48,20 +47,20 @@ type Turn struct {
 // A Schedule is the turns of all that are due, and when to look again.
 type Schedule struct {
 	Turns map[string]Turn
-	// Halted says of each target why nobody is told it for now, in words. Only
-	// those are in it that wait for a person.
+	// Halted says for each target why no cluster gets it for now, in words. It holds only
+	// targets that wait for a user.
 	Halted map[string]string
 	After  time.Duration // 0: only when something changes
 }
 
-// Plan decides which clusters are told next where the manager is.
+// Plan decides which clusters get new terms next: how agents reach the manager from now on.
 //
-// For each target the canaries go first: those with the label, else the first
-// few, the agents that check in before those that do not. The others follow when
-// the canaries have registered, at a bounded rate. Should a canary that checked
-// in before not register in time, or later more than one cluster, nobody else is
-// told: what they were told is probably wrong. A paused cluster is left out, and
-// one that cannot be reached holds nobody up.
+// For each target the canaries go first: the clusters with the label, else the first few;
+// of these the agents that check in go before those that do not. The others follow, at a
+// bounded rate, when the canaries have registered. Plan notifies no further cluster if a
+// canary that checked in before does not register in time, or later if more than one
+// cluster does not: the terms are probably wrong. A paused cluster is left out, and an
+// unreachable one does not delay the others.
 func Plan(all []Candidate, now time.Time, p Pace) Schedule {
 	s := Schedule{Turns: map[string]Turn{}, Halted: map[string]string{}}
 	targets := map[string]*campaign{}
@@ -98,10 +97,10 @@ type campaign struct {
 
 	size    int
 	due     []Candidate
-	flying  []Candidate // told or being told, and on their way
+	flying  []Candidate // notified or about to be, and not registered yet
 	arrived []Candidate // registered, and checking in
-	failed  []string    // checked in before they were told, and not registered in time
-	recent  int         // told within the last minute
+	failed  []string    // checked in before they were notified, and not registered in time
+	recent  int         // notified within the last minute
 }
 
 // take sorts one cluster in.
@@ -167,7 +166,7 @@ func (t *campaign) plan(turns map[string]Turn) string {
 		turn := Turn{Reason: why}
 		switch {
 		case halted != "":
-		case c.Failed: // it has had its turn, and takes nobody's place
+		case c.Failed: // it has had its turn, and takes no slot
 			turn = Turn{Go: true, Reason: "tried again"}
 		case canaries != nil && !canaries[c.Name]:
 		case canaries == nil && slots == 0:
@@ -180,7 +179,7 @@ func (t *campaign) plan(turns map[string]Turn) string {
 	return halted
 }
 
-// slots is how many more may be told now.
+// slots returns how many more clusters may be notified now.
 func (t *campaign) slots() int {
 	running := 0
 	for _, c := range t.flying {

@@ -27,8 +27,8 @@ type Record struct {
 	FromSecret bool      `json:"fromSecret,omitempty"` // the Secret said where the manager is
 	WasOnline  bool      `json:"wasOnline,omitempty"`  // the agent checked in before
 	UID        string    `json:"uid,omitempty"`        // of the cluster's namespace kube-system
-	// Own is a digest of what the Cluster asked of its agent, as long as the agent has
-	// not deployed that itself: until then nobody but an import takes a wish back.
+	// Own is a digest of what the Cluster asked of its agent, as long as the agent has not
+	// deployed that itself: until then only an import takes a setting back.
 	Own string `json:"own,omitempty"`
 }
 
@@ -42,9 +42,9 @@ func (r Record) String() string {
 	return string(text)
 }
 
-// RecordOf reads what is known of the last import of a Cluster; nil: there was
-// none. Of a Cluster that the reference has imported the status tells it: such a
-// record has no time.
+// RecordOf returns the record of the last import of a Cluster, or nil if there was none.
+// For a Cluster that the reference has imported, the record comes from the status and has
+// no time.
 func RecordOf(c *fleet.Cluster) *Record {
 	var r Record
 	if text := c.Annotations[AnnotationImported]; text != "" && json.Unmarshal([]byte(text), &r) == nil {

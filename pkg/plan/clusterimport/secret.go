@@ -17,7 +17,8 @@ const (
 	ReasonSecretMissing = "KubeconfigMissing"
 	// ReasonSecretForbidden: the Cluster may not use that Secret.
 	ReasonSecretForbidden = "KubeconfigNotAllowed"
-	// ReasonNoAddress: nobody says where agents reach the manager.
+	// ReasonNoAddress: neither the settings nor the Secret say where agents reach the
+	// manager.
 	ReasonNoAddress = "NoAPIServerURL"
 	// ReasonUnreachable: the cluster's API server does not answer.
 	ReasonUnreachable = "Unreachable"
@@ -27,7 +28,7 @@ const (
 	ReasonRefused = "CredentialRefused"
 	// ReasonDenied: an admission webhook or a policy there denies the agent's objects.
 	ReasonDenied = "RequestDenied"
-	// ReasonForeign: something of the agent's names is somebody else's.
+	// ReasonForeign: an object with a name of the agent's belongs to another owner.
 	ReasonForeign = "ForeignAgent"
 	// ReasonOwnCluster: the kubeconfig leads to the manager's own cluster.
 	ReasonOwnCluster = "OwnCluster"
@@ -72,11 +73,11 @@ func (p Proof) holds(c *fleet.Cluster) bool {
 		p.Cluster != "" && p.Cluster == c.Labels[fleet.LabelManagementCluster]
 }
 
-// MayRead reports whether the Secret that a Cluster names may be read at all; nil if
-// it may. In its own namespace it may, and in those that may hold Secrets of
-// others, whose MayUse comes after. Elsewhere only Rancher's objects let it: its
-// clusters keep their kubeconfig where they were provisioned when they move to
-// another workspace. Nobody learns from the answer whether there is such a Secret.
+// MayRead returns nil if the manager may read the Secret that a Cluster names. It may read
+// one in the Cluster's own namespace, and in the namespaces that may hold Secrets for
+// others, for which it then calls MayUse. Elsewhere only Rancher's objects permit it:
+// Rancher's clusters keep their kubeconfig where they were provisioned when they move to
+// another workspace. The answer does not reveal whether there is such a Secret.
 func MayRead(c *fleet.Cluster, proof Proof) error {
 	in := NamespaceOfSecret(c)
 	if in == c.Namespace || sharedNamespaces[in] || strings.HasPrefix(in, sharedPrefix) || proof.holds(c) {
@@ -87,8 +88,8 @@ func MayRead(c *fleet.Cluster, proof Proof) error {
 			"put the Secret into namespace %q and leave kubeConfigSecretNamespace empty", in, c.Namespace, c.Namespace))
 }
 
-// forbiddenRetry is when it is looked again whether a cluster of Rancher's may use
-// a Secret: nobody tells of news of Rancher's objects.
+// forbiddenRetry is when the manager checks again whether a cluster of Rancher's may use a
+// Secret, because no watch reports changes of Rancher's objects.
 const forbiddenRetry = time.Minute
 
 func forbidden(c *fleet.Cluster, err error) error {
@@ -98,12 +99,12 @@ func forbidden(c *fleet.Cluster, err error) error {
 	return reconcile.RequeueError(ReasonSecretForbidden, forbiddenRetry, err)
 }
 
-// MayUse reports whether a Cluster may use a Secret that it may read; nil if it may.
+// MayUse returns nil if a Cluster may use a Secret that it may read.
 //
-// Whoever may write Clusters in one workspace must not get at the clusters of
-// another one through its kubeconfigs. So a Secret of another namespace either
-// names the Cluster that it is for, in the annotations fleet.cattle.io/cluster
-// and fleet.cattle.io/cluster-namespace, or Rancher's objects say so.
+// A user who may write Clusters in one workspace must not get access to the clusters of
+// another workspace through its kubeconfigs. So either a Secret of another namespace names
+// the Cluster that it is for, in the annotations fleet.cattle.io/cluster and
+// fleet.cattle.io/cluster-namespace, or Rancher's objects do.
 func MayUse(c *fleet.Cluster, secret metav1.Object, proof Proof) error {
 	if secret.GetNamespace() == c.Namespace || proof.holds(c) {
 		return nil

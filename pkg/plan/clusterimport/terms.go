@@ -1,8 +1,7 @@
-// Package imports decides about clusters whose agent the manager installs by
-// itself, through a kubeconfig in a Secret: whether that Secret may be used,
-// whether an agent has to be installed or told something new, which clusters are
-// told first and how many at once, and what of a cluster is the manager's to
-// change or to delete.
+// Package clusterimport decides about clusters whose agent the manager installs by itself,
+// through a kubeconfig in a Secret: whether that Secret may be used, whether an agent has
+// to be installed or needs new terms, which clusters go first and how many at once, and
+// which objects in a cluster the manager may change or delete.
 package clusterimport
 
 import (
@@ -26,7 +25,7 @@ type Terms struct {
 	TLSMode string `json:"tlsMode"`
 }
 
-// Digest tells terms apart.
+// Digest returns a digest that differs for different terms.
 func (t Terms) Digest() string {
 	sum := sha256.Sum256([]byte(t.URL + "\n" + t.CAHash + "\n" + t.TLSMode))
 	return hex.EncodeToString(sum[:8])
@@ -58,8 +57,8 @@ func HashOf(ca []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// An Offer is what the manager tells agents, by its settings or by the Secret of
-// one Cluster.
+// An Offer is what the manager gives agents, by its settings or by the Secret of one
+// Cluster.
 type Offer struct {
 	URL        string
 	CA         []byte // PEM
@@ -67,8 +66,8 @@ type Offer struct {
 	FromSecret bool // the Secret has an address or certificates of its own
 }
 
-// OfferTo is what the agent of a Cluster is told: what the data of its Secret
-// say, and the settings where they say nothing.
+// OfferTo returns what the agent of a Cluster gets: the data of its Secret, and the
+// settings where these are not set.
 func OfferTo(settings Offer, secret map[string][]byte) Offer {
 	out := settings
 	out.FromSecret = false

@@ -25,8 +25,8 @@ const (
 	PartBytes = 700 << 10
 	// MaxPackedBytes is how large a packed content may be: 64 MiB.
 	MaxPackedBytes = 64 << 20
-	// maxParts is in how many parts a content may be kept. Whoever wrote it may
-	// have cut it smaller than we do.
+	// maxParts is in how many parts a content may be kept. Its writer may have cut it into
+	// smaller parts than this package does.
 	maxParts = 1024
 )
 
@@ -130,8 +130,8 @@ func Join(index *fleet.Content, parts []*fleet.Content) ([]byte, error) {
 	return out, nil
 }
 
-// AppendPart appends part i of an index to the parts before it, for whoever does
-// not want to hold them all twice. Errors are those of Join.
+// AppendPart appends part i of an index to the parts before it, for callers that do not
+// want to hold all parts twice. Errors are those of Join.
 func AppendPart(packed []byte, index *fleet.Content, i int, part *fleet.Content) ([]byte, error) {
 	n, err := Parts(index)
 	switch {
@@ -227,7 +227,7 @@ func sizeOf(r *fleet.BundleResource) int64 {
 	return n
 }
 
-// shortened is a file's name with its end, which tells most, kept.
+// shortened shortens a file's name and keeps its end, which is the most useful part.
 func shortened(name string) string {
 	const limit = 48
 	if len(name) <= limit {

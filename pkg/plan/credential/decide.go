@@ -21,8 +21,7 @@ const (
 	ReasonForeign   = "Foreign"   // another Fleet has made its account
 )
 
-// A State is what there is of the credential of a Cluster, for the one request
-// that counts.
+// A State is what is known of the credential of a Cluster, for its one current request.
 type State struct {
 	Life      Life
 	Namespace string   // of the accounts
@@ -74,7 +73,7 @@ func Rotated(first, text string) string { return first + "-" + order(text) }
 // nothing that is cut off in between, on either side, leaves it without any.
 func Decide(s State) Plan {
 	if o, err := ParseOffer(s.Offered); err != nil || o.Namespace != s.Namespace || !slices.Contains(s.Accounts, o.Account) {
-		s.Offered = "" // to an agent that registered before, or somebody's words
+		s.Offered = "" // to an agent that registered before, or not written by the manager
 	}
 	p := Plan{Account: s.account()}
 	if p.Account == "" {

@@ -86,7 +86,7 @@ func Digest(offer string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// order is the part of an account's name that tells a rotation from others.
+// order returns the part of an account's name that distinguishes a rotation from others.
 func order(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:4])

@@ -99,12 +99,11 @@ type Verdict struct {
 	Message string
 }
 
-// Judge decides whether n may go, with all deployments of its cluster, n among
-// them or not. What is wrong for good, a selector that cannot be read, is an
-// error: Permanent, InvalidDependency.
+// Judge decides whether n may go. all are the deployments of its cluster, with or without
+// n. A selector that cannot be read is a terminal error with the reason InvalidDependency.
 //
-// A cycle counts only as far as it holds anybody up: bundles that depend on each
-// other and are in accepted states go on.
+// A cycle blocks n only while one of its dependencies is in no accepted state: bundles that
+// depend on each other and are in accepted states go on.
 func Judge(n Node, all []Node) (Verdict, error) {
 	unmet, missing, err := obstacles(n, all)
 	if err != nil {
@@ -201,9 +200,9 @@ func obstacles(n Node, all []Node) (unmet []obstacle, missing []fleet.BundleRef,
 	return unmet, missing, nil
 }
 
-// matcher reports which deployments a reference means: by the name of a Bundle of
-// the same namespace, or by labels, whatever their namespace. A reference
-// without either means none. By labels nobody means itself.
+// matcher reports which deployments a reference means: by the name of a Bundle of the same
+// namespace, or by labels, whatever their namespace. A reference without either means none.
+// A reference by labels never means n itself.
 func matcher(n Node, ref fleet.BundleRef) (func(Node) bool, error) {
 	selector := labels.Everything()
 	if ref.Selector != nil {

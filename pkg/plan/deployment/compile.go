@@ -32,10 +32,10 @@ import (
 // again.
 const revision = "1"
 
-// byAgents tells deployments apart whose chart agents pull.
+// byAgents distinguishes the digests of deployments whose chart the agents pull.
 const byAgents = "chart"
 
-// inRegistry tells deployments apart whose resources are the same and elsewhere.
+// inRegistry distinguishes deployments whose resources are the same but kept in a registry.
 const inRegistry = "oci"
 
 // digestLen is how many hex digits of a digest are kept on objects.
@@ -222,9 +222,9 @@ func (p *Place) kind() int {
 	return 0
 }
 
-// Render works out what the Bundle becomes on a cluster. What it returns may be
-// shared: nobody may change it. An error, such as one in a template, concerns
-// this cluster alone and is permanent.
+// Render computes what the Bundle becomes on a cluster. The result may be shared: callers
+// must not change it. An error, such as one in a template, concerns this cluster alone and
+// is permanent.
 func (k *Compiled) Render(v target.Verdict, p *Place) (Version, error) {
 	m, err := k.mix(v)
 	if err != nil {
@@ -335,8 +335,8 @@ func (k *Compiled) mix(v target.Verdict) (*mix, error) {
 	return m, nil
 }
 
-// entries are the entries of spec.targets whose options count, in order. The
-// first customization takes the place of the target where only one counts.
+// entries returns the entries of spec.targets whose options apply, in order. Where only one
+// applies, the first customization replaces the target.
 func (k *Compiled) entries(v target.Verdict) []*fleet.BundleTarget {
 	var out []*fleet.BundleTarget
 	all := k.spec.TargetCustomizationMode == fleet.TargetCustomizationAllMatches
@@ -364,8 +364,7 @@ func digest(raw []byte) string {
 	return hex.EncodeToString(sum[:])[:digestLen]
 }
 
-// Same reports whether deployments cannot tell two places apart. Both are
-// sealed.
+// Same reports whether two places give the same deployment. Both are sealed.
 func (p *Place) Same(q *Place) bool {
 	return p.facts == q.facts && p.Namespace == q.Namespace && p.Paused == q.Paused &&
 		slices.EqualFunc(p.Groups, q.Groups, func(a, b target.Group) bool {

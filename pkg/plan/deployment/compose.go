@@ -191,7 +191,7 @@ func Neat(k *Compiled, p *Place, bd *fleet.BundleDeployment, id string) bool {
 	return true
 }
 
-// placeLabels are the labels that tell the cluster of a deployment.
+// placeLabels returns the labels that name the cluster of a deployment.
 func placeLabels(p *Place) [4][2]string {
 	return [4][2]string{
 		{fleet.LabelCluster, p.Name}, {fleet.LabelClusterNamespace, p.Cluster.Namespace},

@@ -18,8 +18,7 @@ import (
 // clockLimit is by how much clocks may differ before it is a warning.
 const clockLimit = 30 * time.Second
 
-// joinLimit is how long a Cluster may be without an agent before somebody should
-// look.
+// joinLimit is how long a Cluster may be without an agent before the user should look.
 const joinLimit = 5 * time.Minute
 
 // agents counts agents by their version.
@@ -68,7 +67,7 @@ func (s Seen) managerVersion() string {
 	return s.Manager.Version
 }
 
-// silent is what an agent is called that does not tell its version.
+// silent is what an agent is called that does not report its version.
 const silent = "of the reference or unknown (these do not confirm removals)"
 
 func agentName(a AgentSeen) string {

@@ -122,7 +122,7 @@ func address(s Seen) []Finding {
 	return []Finding{{Check: Address, Verdict: OK, Message: "agents are sent to " + a.URL + ", which answers here"}}
 }
 
-// tokens warns of those that nobody ever ends.
+// tokens warns of tokens that never expire.
 func tokens(s Seen) []Finding {
 	var endless []*fleet.ClusterRegistrationToken
 	for _, t := range s.Tokens {

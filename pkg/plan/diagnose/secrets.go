@@ -15,8 +15,8 @@ type RoleSeen struct {
 	Rules     []rbacv1.PolicyRule
 }
 
-// secrets names the Roles by which somebody may change Secrets of a workspace that he
-// may not read: the API server refuses that, because its answer would show them.
+// secrets names the Roles by which a user may change Secrets of a workspace without the
+// right to read them: the API server refuses that, because its answer would show them.
 func secrets(s Seen) []Finding {
 	var roles []string
 	for _, r := range s.Roles {
