@@ -95,7 +95,7 @@ func (c comparer) missing(w any, at route) (counts bool) {
 	return true
 }
 
-// idle tells of a map that it asks for nothing.
+// idle reports whether a map asks for nothing.
 func idle(w any) bool {
 	m, ok := w.(map[string]any)
 	if !ok {
@@ -144,7 +144,7 @@ func (c comparer) alike(w, l []any, at route, meta strategicpatch.LookupPatchMet
 	if len(w) != len(l) {
 		return false
 	}
-	c.found = nil // the list counts as a whole
+	c.found = nil // the list is one difference as a whole
 	for i := range w {
 		if c.itemDiffers(w[i], l[i], at, meta) {
 			return false
@@ -171,8 +171,8 @@ func (c comparer) itemDiffers(w, l any, at route, meta strategicpatch.LookupPatc
 	return differs
 }
 
-// keyed compares lists whose entries are told apart by the fields keys.
-// Entries that only the live list has do not count.
+// keyed compares lists whose entries are identified by the fields keys. It ignores entries
+// that only the live list has.
 func (c comparer) keyed(w, l []any, keys []string, at route, meta strategicpatch.LookupPatchMeta) (any, bool) {
 	byKey := map[string]map[string]any{}
 	for _, e := range l {
@@ -217,9 +217,8 @@ func (c comparer) lacks(at route) {
 	}
 }
 
-// keysOf are the fields that tell the entries of both lists apart: the key of
-// the list, with the protocol where ports need it. It is false if the entries
-// cannot be told apart.
+// keysOf returns the fields that identify the entries of both lists: the key of the list,
+// with the protocol where ports need it. It returns false if no fields do.
 func keysOf(key string, lists ...[]any) ([]string, bool) {
 	for _, keys := range [][]string{{key}, {key, "protocol"}} {
 		if slices.IndexFunc(lists, func(l []any) bool { return !unique(l, keys) }) < 0 {

@@ -1,15 +1,14 @@
-// Package drift finds what was deployed and is no longer so.
+// Package drift finds differences between live objects and what was deployed.
 //
-// A field counts if the release's manifest sets it to something other than
-// null and its live value differs in meaning: quantities, numbers and the
-// order of keyed lists are compared as Kubernetes understands them. Fields
-// that the manifest does not set never count, whoever set them.
+// A field has drifted if the release's manifest sets it to something other than null and
+// its live value differs in meaning: quantities, numbers and the order of keyed lists are
+// compared as Kubernetes understands them. A field that the manifest does not set never
+// drifts, whichever program sets it.
 //
-// It does not count what belongs to others by design: fields that the scale or
-// the status subresource owns, certificate authorities that controllers put
-// in, the rules of aggregated ClusterRoles, lists of tokens, finalizers, Jobs
-// that clean up after themselves, fields that the cluster does not keep, and
-// what a comparePatch names.
+// Some fields belong to others by design and are not compared: fields that the scale or the
+// status subresource owns, certificate authorities that controllers put in, the rules of
+// aggregated ClusterRoles, lists of tokens, finalizers, Jobs that clean up after
+// themselves, fields that the cluster does not keep, and what a comparePatch names.
 package drift
 
 import (
@@ -39,10 +38,10 @@ type Expected struct {
 	Schema func() map[string]any
 }
 
-// Compare finds out whether an object is as it was deployed. wanted is from
-// the release's manifest, with its namespace set; live is nil if the object is
-// missing. Neither is changed. The status says how they differ; values of
-// Secrets are not in it.
+// Compare reports whether and how a live object differs from what was deployed. wanted is
+// from the release's manifest, with its namespace set; live is nil if the object is
+// missing. Compare changes neither. The status says how they differ; values of Secrets are
+// not in it.
 func (e Expected) Compare(wanted, live *unstructured.Unstructured) (fleet.ModifiedStatus, bool) {
 	out := fleet.ModifiedStatus{
 		Kind:       wanted.GetKind(),
@@ -77,7 +76,7 @@ func (e Expected) lostMark(live *unstructured.Unstructured) difference {
 	return d
 }
 
-// cleansUp tells of a Job that is removed some time after it has ended.
+// cleansUp reports whether an object is a Job that is removed some time after it has ended.
 func cleansUp(o *unstructured.Unstructured) bool {
 	if o.GetKind() != "Job" || o.GroupVersionKind().Group != "batch" {
 		return false
@@ -86,10 +85,10 @@ func cleansUp(o *unstructured.Unstructured) bool {
 	return err == nil && found && ttl != nil
 }
 
-// Difference is what a live object has in the fields that are wanted
-// otherwise, as a patch from the wanted state to the live one: null stands for
-// a field that is missing, and {"$patch":"delete"} for an entry of a keyed list
-// that is missing. It is nil if nothing differs. Values of Secrets are hidden.
+// Difference returns the fields in which a live object differs from the wanted one, as a
+// patch from the wanted state to the live one: null stands for a field that is missing, and
+// {"$patch":"delete"} for an entry of a keyed list that is missing. It is nil if nothing
+// differs. Values of Secrets are hidden.
 func Difference(wanted, live *unstructured.Unstructured, patches []fleet.ComparePatch) map[string]any {
 	diff, _ := differ(wanted, live, patches, nil)
 	return diff

@@ -9,8 +9,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// Corrections of the same object that follow each other closely come slower and
-// slower after the first few: somebody is at work against them.
+// The first few corrections of an object come at once. Further ones that follow closely
+// come slower and slower, because another writer works against them.
 const (
 	free      = 3 // come at once
 	firstWait = 5 * time.Second
@@ -29,7 +29,7 @@ type Fight struct {
 	contested bool     // it was changed back in spite of several corrections
 }
 
-// Over reports whether the last correction is so long ago that it counts no more.
+// Over reports whether the last correction is so long ago that the count begins anew.
 func (f *Fight) Over(now time.Time) bool { return now.Sub(f.last) >= calm }
 
 // Rest is how long after now the fight is over.

@@ -1,8 +1,8 @@
 package drift
 
-// keptBy tells of fields of a custom resource whether its CRD's schema knows
-// them: the API server drops others, and then they are missing for ever. It is
-// nil where every field is kept.
+// keptBy returns a function that reports whether the CRD's schema of a custom resource has
+// a field. The API server drops other fields, so they would always be missing. keptBy
+// returns nil where every field is kept.
 func keptBy(k kind, schema func() map[string]any) func(names []string) bool {
 	if k.typed || schema == nil {
 		return nil

@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
-// known are the kinds whose Go types tell how their fields are understood.
+// known are the kinds whose Go types define how their fields are understood.
 var known = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -60,7 +60,7 @@ func kindOf(o *unstructured.Unstructured) kind {
 	return k
 }
 
-// excluded reports whether a field belongs to somebody else by design.
+// excluded reports whether a field belongs to another program by design.
 func (k kind) excluded(path []string) bool {
 	switch path[0] {
 	case "status", "apiVersion", "kind":
@@ -233,8 +233,8 @@ func overlay(in, c any) any {
 	return c
 }
 
-// mark is a wanted object of an unknown kind: zeros count as unset, since
-// controllers with Go types leave them out.
+// mark marks the zeros of a wanted object of an unknown kind as unset, since controllers
+// with Go types leave them out.
 func mark(in any) any {
 	switch t := in.(type) {
 	case map[string]any:
@@ -283,7 +283,7 @@ func values(in any) any {
 // rule is how a list is merged.
 type rule struct {
 	merge bool   // entry by entry, or as a set; otherwise as a whole
-	key   string // the field that tells entries apart; empty for a set
+	key   string // the field that identifies entries; empty for a set
 }
 
 // below is the meta data of a field's own fields.

@@ -30,8 +30,8 @@ func KeysOf(wanted *unstructured.Unstructured) Keys {
 	return k
 }
 
-// A Mark is what the metadata of a live object tells of its content. It is
-// enough to know of most changes that nothing that counts can be different.
+// A Mark is what the metadata of a live object reveals about its content. For most changes
+// it is enough to know that no compared field can differ.
 type Mark struct {
 	Version    uint64 // resourceVersion
 	generation int64
@@ -40,7 +40,7 @@ type Mark struct {
 	writers    []trace
 }
 
-// trace is what one entry of managedFields tells.
+// trace is what one entry of managedFields says.
 type trace struct {
 	id      string // manager, operation and subresource
 	at      int64  // when it wrote last, in seconds
@@ -129,8 +129,8 @@ func Stripped(o metav1.Object) {
 	}
 }
 
-// sumOf tells of the fields that a manager owns: a sum, and whether they are more
-// than metadata.
+// sumOf returns a sum of the fields that a manager owns, and whether they are more than
+// metadata.
 func sumOf(f metav1.ManagedFieldsEntry) (sum uint64, content bool) {
 	if f.FieldsV1 == nil {
 		return 0, true

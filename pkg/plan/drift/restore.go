@@ -9,13 +9,13 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// Restore is what a live object has to be given so that it is as it was deployed
-// again; nil if nothing differs. Only what counts as drift is in it: what others
-// own by design, and what comparePatches name, stays as it is.
+// Restore returns what makes a live object as it was deployed again, or nil if nothing
+// differs. It holds only what is drift: fields that others own by design, and those that
+// comparePatches name, stay as they are.
 //
-// Without whole it is the part of the object that changes, for a patch. With
-// whole it is the object in full, for a replacement; there a list that lacks an
-// entry has no others but the wanted ones.
+// Without whole it returns the part of the object that changes, for a patch. With whole it
+// returns the object in full, for a replacement; there a list that lacks an entry holds
+// only the wanted entries.
 func Restore(wanted, live *unstructured.Unstructured, patches []fleet.ComparePatch, whole bool) *unstructured.Unstructured {
 	_, found := differ(wanted, live, patches, nil)
 	if len(found.fields) == 0 {
@@ -64,8 +64,8 @@ func (p route) get(tree map[string]any) any {
 	return at
 }
 
-// listed reports whether an entry is one of the wanted ones, by the keys that tell
-// the entries of this list apart.
+// listed reports whether an entry is one of the wanted ones, by the keys that identify the
+// entries of this list.
 func listed(theirs []any, entry any, list route, fields []difference) bool {
 	m, ok := entry.(map[string]any)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 // a keyed list.
 type step struct {
 	name string
-	keys map[string]any // what tells the entry from the others; nil for a field
+	keys map[string]any // what identifies the entry; nil for a field
 	live map[string]any // the entry as it is; nil if it is missing
 }
 

@@ -186,8 +186,8 @@ func withoutStringData(k kind, in map[string]any) map[string]any {
 	return out
 }
 
-// ownedBySubresource tells of fields whether their present owner wrote them
-// through the scale or the status subresource: an autoscaler, or a controller.
+// ownedBySubresource returns a function that reports whether the present owner of a field
+// wrote it through the scale or the status subresource: an autoscaler, or a controller.
 func ownedBySubresource(live *unstructured.Unstructured) func(path []string) bool {
 	var sets []map[string]any
 	for _, f := range live.GetManagedFields() {

@@ -57,7 +57,7 @@ func isSecret(o *unstructured.Unstructured) bool {
 	return o.GetKind() == "Secret" && o.GetAPIVersion() == "v1"
 }
 
-// hides tells of a field of a Secret that its value is not shown.
+// hides reports whether the value of a field of a Secret is hidden.
 func hides(names []string) bool {
 	return names[0] == "data" || names[0] == "stringData" || len(names) > 1 && names[0] == "metadata" && names[1] == "annotations"
 }

@@ -34,8 +34,8 @@ func writersOf(o *unstructured.Unstructured) writers {
 	return out
 }
 
-// of is who set the value that was found, and when that one wrote the object
-// last. Nobody owns a field that is missing: who removed it is not known.
+// of returns the field manager that set the value that was found, and when it wrote the
+// object last. A missing field has no owner: managedFields do not say what removed it.
 func (all writers) of(d difference) (string, metav1.Time) {
 	if d.live == nil {
 		return "", metav1.Time{}
@@ -87,8 +87,8 @@ func (s step) in(set map[string]any) (map[string]any, bool) {
 	return nil, false
 }
 
-// matches reports whether the keys by which the API server tells entries apart are
-// those of this entry. They may be more than are needed.
+// matches reports whether the keys by which the API server identifies entries are those of
+// this entry. They may be more than needed.
 func (s step) matches(reported map[string]any) bool {
 	for k, v := range reported {
 		have, ok := s.live[k]

@@ -139,7 +139,7 @@ func objects(list []fleet.NonReadyStatus) []string {
 	return out
 }
 
-// describe is the command that tells more about an object.
+// describe returns the command that shows more about an object.
 func describe(apiVersion, kind, namespace, name string) string {
 	resource := strings.ToLower(kind)
 	if group, _, grouped := strings.Cut(apiVersion, "/"); grouped && strings.Contains(group, ".") {
@@ -151,7 +151,7 @@ func describe(apiVersion, kind, namespace, name string) string {
 	return fmt.Sprintf("kubectl -n %s describe %s %s", namespace, resource, name)
 }
 
-// modified are objects that somebody else has changed.
+// modified judges objects that another writer has changed.
 func (p *pair) modified() judgement {
 	list := p.at.Deployment.Status.ModifiedStatus
 	text := "objects were changed by others"

@@ -189,7 +189,7 @@ func (p *pair) judgeDelivered() judgement {
 	return j
 }
 
-// unreported is a deployment that its agent was not heard about yet.
+// unreported judges a deployment on which its agent has not reported yet.
 func (p *pair) unreported() judgement {
 	ready, text := "lies ready", ", and its agent has not reported on it yet"
 	next := time.Time{}

@@ -28,7 +28,7 @@ const (
 	Bundle    Name = "bundle"    // it became a Bundle that the manager can work on
 	Target    Name = "target"    // the Bundle is meant for the cluster
 	Policy    Name = "policy"    // nothing forbids it
-	Pause     Name = "pause"     // nobody holds it back
+	Pause     Name = "pause"     // no pause holds it back
 	Rollout   Name = "rollout"   // limits and partitions let it through
 	Depends   Name = "depends"   // what it depends on is Ready there
 	Delivered Name = "delivered" // the agent has it
@@ -66,7 +66,7 @@ const (
 	ReasonNotWritten = "NotWritten"
 	// ReasonNotReported: the agent has not said anything about it yet.
 	ReasonNotReported = "NotReported"
-	// ReasonPaused: somebody has set spec.paused.
+	// ReasonPaused: a user or a program has set spec.paused.
 	ReasonPaused = "Paused"
 )
 
@@ -91,8 +91,8 @@ type Link struct {
 // command or an edit.
 type Hint struct{ For, Do string }
 
-// A Hidden is a resource that whoever asks may not read. Namespace is empty
-// where it is hidden everywhere.
+// A Hidden is a resource that the user may not read. Namespace is empty where it is hidden
+// everywhere.
 type Hidden struct{ Resource, Namespace string }
 
 // String is "<resource> in <namespace>".
@@ -130,7 +130,7 @@ type Subject struct {
 	Spaces map[string]map[string]string
 	// Elsewhere are namespaces that have clusters, where the Bundle's has none.
 	Elsewhere []string
-	// Findings are what the manager has told about files of the commit that the GitRepo
+	// Findings are what the manager has reported about files of the commit that the GitRepo
 	// shows, as far as the condition Stalled does not name them.
 	Findings []string
 	// Values is the data of the Secret with the Bundle's values, if it has any.

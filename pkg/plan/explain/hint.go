@@ -54,8 +54,8 @@ func remove(m []string) string {
 	return fmt.Sprintf("kubectl -n %s delete %s %s", namespace, kind, name)
 }
 
-// alongside is what is lost with an object of a kind that somebody deletes, behind the
-// purpose of a hint; empty where that is the object alone.
+// alongside returns what is deleted along with an object of a kind, to follow the purpose
+// of a hint. It is empty where only the object itself is deleted.
 func alongside(kind string) string {
 	switch kind {
 	case "PersistentVolumeClaim":
@@ -113,7 +113,8 @@ func (p *pair) rivalHints(reason, message string) ([]Hint, bool) {
 	return j.hint("to see the other bundle", "fleet explain %s %s", other, p.at.Key.Name).hints, true
 }
 
-// retry makes the agent try again what it has given up: another deployment id is wanted.
+// retry returns the edit or command that makes the agent try again after it has given up:
+// it changes the deployment id.
 func (p *pair) retry() string {
 	if p.Repo == nil {
 		return "raise forceSyncGeneration in " + p.file()
@@ -168,7 +169,7 @@ func (p *pair) releaseHints(reason, message string) []Hint {
 	return p.eventHints()
 }
 
-// ownerHints are what helps where an object or a release belongs to somebody else.
+// ownerHints returns hints for an object or a release that belongs to another owner.
 func (p *pair) ownerHints(reason, message string) []Hint {
 	j, cluster, file := judgement{}, p.at.Key.Name, p.file()
 	if hints, found := p.rivalHints(reason, message); found {

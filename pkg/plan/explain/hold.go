@@ -57,8 +57,8 @@ func (p *pair) judgePolicy() judgement {
 // braked is how texts about the brake begin, in the manager's status as well.
 const braked = "suspended"
 
-// judgePause looks at whether somebody holds the Bundle, the cluster or
-// everything back. A pause of what is as it should be holds back nothing.
+// judgePause judges whether the Bundle, the cluster or everything is paused. A pause holds
+// back nothing where everything is as it should be.
 func (p *pair) judgePause() judgement {
 	b, c, bd := p.Bundle, p.at.Cluster, p.at.Deployment
 	agentWaits := bd != nil && bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID || p.state == fleet.Modified
@@ -182,7 +182,7 @@ func (p *pair) judgeRollout() judgement {
 		return p.leftOut()
 	}
 	if !p.behind || p.Manager.Gone() {
-		return p.released(own) // without a manager nobody is let through, which is told where it would be delivered
+		return p.released(own) // without a manager no cluster is let through; the delivery step says so
 	}
 	if j := p.unreplaced(); j.stops() {
 		return j

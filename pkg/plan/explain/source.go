@@ -155,7 +155,7 @@ func Mine(r *fleet.GitRepo, bundle string) bool {
 	return bundle == r.Name || strings.HasPrefix(bundle, r.Name+"-")
 }
 
-// asides are what a person may want to know of a repository that was read.
+// asides returns what else a user may want to know of a repository that was read.
 func (s *study) asides() []string {
 	var out []string
 	list := s.Repo.Status.Conditions

@@ -123,7 +123,7 @@ func (p *pair) work() {
 		p.behind = !p.hides(Deployments) || p.reported != nil && (p.reported.State == fleet.OutOfSync || p.reported.State == fleet.Pending)
 	case p.wanted != "":
 		p.behind = bd.Spec.DeploymentID != p.wanted
-	default: // values may not be read: the content tells, and what is staged
+	default: // values may not be read: compare the content and the staged id
 		id, _, whole := strings.Cut(bd.Spec.StagedDeploymentID, ":")
 		p.behind = bd.Spec.StagedDeploymentID != bd.Spec.DeploymentID || whole && id != p.content
 	}

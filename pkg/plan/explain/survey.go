@@ -114,8 +114,8 @@ func Overview(s Subject, places []Place) Survey {
 }
 
 // countedReady reports whether the Bundle's status counts all clusters as Ready, where the
-// deployments may not be seen: as many as it is known to be meant for, each of which is
-// Ready by what an answer about it alone says.
+// user may not see the deployments. The count must equal the number of known clusters that
+// the Bundle is meant for and whose own answers are Ready.
 func (s *study) countedReady(places []Place) bool {
 	if s.hides(Clusters) {
 		return false

@@ -129,8 +129,8 @@ func (p *pair) untargeted() judgement {
 	return j
 }
 
-// unset says which targets stand in for those that nobody has set; empty where the GitRepo
-// or overrideTargets sets some.
+// unset says which default targets apply because no targets are set. It is empty where the
+// GitRepo or overrideTargets sets some.
 func (p *pair) unset() string {
 	led, _ := p.reach.Includes(p.at.Key.Namespace)
 	byDefault := slices.ContainsFunc(p.Bundle.Spec.Targets, isDefault)
@@ -207,7 +207,7 @@ func (p *pair) refusals() []string {
 	return out
 }
 
-// file is where the options of the Bundle stand, as far as that can be told.
+// file returns where the options of the Bundle stand, as far as that is known.
 func (s *study) file() string {
 	if s.Bundle.Labels[fleet.LabelRepoName] != "" {
 		return "fleet.yaml of " + s.Bundle.Name

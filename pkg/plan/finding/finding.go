@@ -34,7 +34,7 @@ const (
 	RuleTooLarge       = "too-large"       // beyond a limit
 	RuleName           = "name"            // a bundle name that is not possible or taken
 	RuleEmpty          = "empty"           // nothing to deploy
-	RuleConflict       = "conflict"        // an object of that name belongs to somebody else
+	RuleConflict       = "conflict"        // an object of that name belongs to another owner
 	RuleNotImplemented = "not-implemented" // accepted, but not acted on yet
 	RuleIgnoreFile     = "ignore-file"     // a .fleetignore that cannot be used
 	RuleSubmodule      = "submodule"       // a git submodule, which is not read

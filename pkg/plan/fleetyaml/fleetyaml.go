@@ -90,14 +90,13 @@ type metadata struct {
 	metav1.ObjectMeta `json:",inline"`
 }
 
-// Parse reads a fleet.yaml. path is where it stands, for findings. With a
-// finding of severity Error the File must not be used, except for its Name,
-// which is set if it could be read.
+// Parse reads a fleet.yaml. path is its place, for findings. If there is a finding of
+// severity Error, the caller must not use the File, except for its Name, which is set if it
+// could be read.
 //
-// An empty file is an empty File. Keys that nothing reads are warnings, as is
-// everything after the first YAML document. The file is decoded as the
-// reference does it: as YAML 1.1, where yes and on are true; keys in any case;
-// of a key that stands twice the last one counts.
+// An empty file is an empty File. Parse warns of unknown keys and of everything after the
+// first YAML document. The file is decoded as the reference does it: as YAML 1.1, where yes
+// and on are true; keys in any case; of a key that stands twice the last one is used.
 //
 // Findings never repeat what stands below helm.values and helm.templateValues.
 func Parse(path string, data []byte) (File, []finding.Finding) {
@@ -287,8 +286,8 @@ const HintTemplates = "Fleet renders ${ } only: below helm.values and helm.templ
 
 var ofFleet = regexp.MustCompile(`\$\{[^}]*\.Cluster(Name|Namespace|Labels|Annotations|Values)\b`)
 
-// HasTemplate reports whether a text holds a template that asks what Fleet knows of
-// a cluster: ${ .ClusterLabels.env }, for example.
+// HasTemplate reports whether a text holds a template that uses Fleet's data about a
+// cluster: ${ .ClusterLabels.env }, for example.
 func HasTemplate(text string) bool { return ofFleet.MatchString(text) }
 
 const (

@@ -10,10 +10,11 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 )
 
-// UnknownKeys are the keys of a Kubernetes object that its type T does not have, but
-// for those of its status: an error in label selectors, as in fleet.yaml, and of the
-// given severity elsewhere. root is the object in the file that path names, which must
-// have been decoded before. The case of keys counts, as it does for an API server.
+// UnknownKeys returns findings about the keys of a Kubernetes object that its type T does
+// not have, except those of its status. They are errors in label selectors, as in
+// fleet.yaml, and have the given severity elsewhere. root is the object in the file that
+// path names; the caller must have decoded it before. Keys are case-sensitive, as they are
+// for an API server.
 func UnknownKeys[T any](path string, root *yaml.Node, severity finding.Severity) []finding.Finding {
 	return ofObject[T](path, root, severity, finding.RuleUnknownKey)
 }

@@ -118,8 +118,8 @@ func counted(name any) string {
 	return "clusters"
 }
 
-// unavailable warns of a maxUnavailable that stops updates, and of one that
-// counts as another value.
+// unavailable warns of a maxUnavailable that stops updates, or that is used as another
+// value.
 func (v *validator) unavailable(value *intstr.IntOrString, place ...any) {
 	if !v.limit(value, place...) {
 		return
@@ -140,8 +140,8 @@ func (v *validator) unavailable(value *intstr.IntOrString, place ...any) {
 // limitWords say what comes of a limit beyond the values that it can have.
 type limitWords struct{ over, under, remedy string }
 
-// counts warns of a limit that counts as another value: a percentage above 100 or
-// of at most 0, and a number below 0.
+// counts warns of a limit that is used as another value: a percentage above 100 or of at
+// most 0, and a number below 0.
 func (v *validator) counts(value *intstr.IntOrString, words limitWords, place ...any) {
 	name, percent := place[len(place)-1], percentage(value)
 	switch {
