@@ -60,9 +60,8 @@ type Facts struct {
 	Repo *fleet.GitRepo
 	// Source is the id of the remote with its credentials.
 	Source string
-	// Credentials tell the present data of the Secrets that the GitRepo names
-	// from other data, and ReadWith those that it was read with last, as its
-	// annotations say. Both are digests.
+	// Credentials is a digest of the present data of the Secrets that the GitRepo names.
+	// ReadWith is the digest of those that it was read with last, from its annotations.
 	Credentials, ReadWith string
 	// Head is nil if the repository was not asked since the spec changed.
 	Head *Head
@@ -74,7 +73,7 @@ type Facts struct {
 	Missing string
 	// Suspended is why everything new is held back, or empty.
 	Suspended string
-	// Lost reports that somebody else removed a Bundle.
+	// Lost reports that a Bundle was removed, and not by this manager.
 	Lost bool
 	// Appeared is set when a cluster or cluster group that a fleet.yaml names exists
 	// now and did not when the repository was read.

@@ -1,6 +1,6 @@
-// Package source decides what is done about a GitRepo: when its repository is
-// asked for news, when it is read, which Bundles are written and removed then,
-// and what its status says.
+// Package gitrepo decides what is done about a GitRepo: when the manager asks its
+// repository for new commits, when it reads the repository, which Bundles it then writes
+// and removes, and what the status says.
 package gitrepo
 
 import (

@@ -10,11 +10,11 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 )
 
-// CheckPaths tells paths of the spec that never led to a directory, which are
-// probably mistyped, from those whose directory a commit has removed. The first are
-// errors of the set that it returns, so that nothing is removed because of them, and
-// the second stay warnings. led are the paths of the spec that lead to a directory
-// or did in an earlier reading; last is the reading before this one.
+// CheckPaths distinguishes paths of the spec that never led to a directory, which are
+// probably mistyped, from paths whose directory a commit has removed. The former become
+// errors of the set that it returns, so that nothing is removed because of them; the latter
+// stay warnings. led are the paths of the spec that lead to a directory or did in an
+// earlier reading; last is the reading before this one.
 func CheckPaths(set bundle.Set, repo *fleet.GitRepo, last Read) (checked bundle.Set, led []string) {
 	if len(repo.Spec.Bundles) > 0 {
 		return set, nil // these are no paths, and one that is not there is an error already

@@ -14,9 +14,9 @@ type ScanWrite struct {
 	New *fleet.ImageScan
 }
 
-// PlanScans compares the image scans of bundles with those that are there. Like
-// a Bundle, one that differs in nothing but its commit is not written. None is
-// ever removed: it stays until somebody deletes it, as in the reference.
+// PlanScans compares the image scans of bundles with those that exist. Like a Bundle, a
+// scan that differs in nothing but its commit is not written. PlanScans never removes a
+// scan: it stays until a user deletes it, as in the reference.
 func PlanScans(set bundle.Set, present []*fleet.ImageScan) []ScanWrite {
 	there := map[string]*fleet.ImageScan{}
 	for _, s := range present {

@@ -52,8 +52,8 @@ func Status(f Facts, now time.Time) fleet.GitRepoStatus {
 		// this reading finds unchanged.
 		changed := r.Changed || !r.Follows && condition.IsTrue(s.Conditions, fleet.ConditionReady)
 		if !r.IsOf(s) && changed {
-			// Ready is the engine's word, and what it said was about what was
-			// read before: nobody may take it for this commit.
+			// The engine writes Ready. Its last value is about what was read before and
+			// must not be taken for this commit.
 			w.set(fleet.ConditionReady, no(fleet.ReasonProgressing, fmt.Sprintf("commit %.7s is being rolled out", r.Commit)))
 		}
 		s.Commit, s.ObservedGeneration, s.UpdateGeneration = r.Commit, r.Generation, r.Force
@@ -194,15 +194,15 @@ func verdict(err error) fleet.Condition {
 	return no(reconcile.ReasonOf(err), err.Error())
 }
 
-// Notice is something to tell about a GitRepo, once.
+// A Notice is something to report about a GitRepo, once.
 type Notice struct {
 	Warning bool
 	Reason  string
 	Message string
 }
 
-// Changes lists what people are told when a status changes: each trouble when
-// it begins or becomes another, in the words of its condition.
+// Changes returns the notices for a change of status: one for each problem that begins or
+// changes, in the words of its condition.
 func Changes(old, changed fleet.GitRepoStatus) []Notice {
 	var list []Notice
 	for _, kind := range []string{fleet.ConditionAccepted, fleet.ConditionGitPolling, fleet.ConditionStalled} {
@@ -212,7 +212,7 @@ func Changes(old, changed fleet.GitRepoStatus) []Notice {
 		}
 		before, after := condition.Find(old.Conditions, kind), condition.Find(changed.Conditions, kind)
 		if after != nil && kind == fleet.ConditionStalled && after.Reason == withdrawal.ReasonInvalidBudget {
-			bad = after.Status // a warning that no reading tells
+			bad = after.Status // a warning that no reading reports
 		}
 		if after == nil || after.Status != bad {
 			continue

@@ -78,16 +78,16 @@ func brief(f finding.Finding, others int) string {
 	return condition.Cut(condition.Message(f.Short()), condition.MessageLimit-len(more)) + more
 }
 
-// maxChanges is how many findings of one reading people are told of.
+// maxChanges is how many findings of one reading are reported.
 const maxChanges = 50
 
-// ReasonMoreFindings is the reason of the news that there are more findings than
-// are told.
+// ReasonMoreFindings is the reason of the notice that there are more findings than are
+// reported.
 const ReasonMoreFindings = "MoreFindings"
 
-// Findings are the findings of a reading as news, by place, errors first: at
-// most 50, and then one that says how many more there are. Those whose text is
-// in told, which were told before, are left out.
+// Findings returns the findings of a reading as notices, by place, errors first: at most
+// 50, and then one that says how many more there are. It leaves out those whose text is in
+// reported.
 func Findings(found []finding.Finding, reported map[string]bool) []Notice {
 	list := slices.Clone(found)
 	finding.Sort(list)

@@ -21,8 +21,8 @@ type Write struct {
 	Old *fleet.Bundle // nil: it is new
 	// New carries no Helm values, only their hash.
 	New *fleet.Bundle
-	// Values are the data of the Secret that goes before the Bundle; nil: none
-	// is wanted. Secret reports that it has to be written.
+	// Values are the data of the Secret that goes before the Bundle; nil: the Bundle needs
+	// none. Secret reports that it has to be written.
 	Values map[string][]byte
 	Secret bool
 	// In is where the resources are kept. If that is not the Bundle itself, New
@@ -60,8 +60,8 @@ type Writes struct {
 	Unchanged int
 	// Held says why nothing is removed although something might have to be.
 	Held string
-	// Findings are about Bundles that are refused or kept here, and Taken the
-	// names among them that somebody else has: they may become free.
+	// Findings are about Bundles that are refused or kept here. Taken are the names among
+	// them that another owner has; they may become free.
 	Findings []finding.Finding
 	Taken    []string
 	// Err, a reconcile.RequeueAfter, says that a Bundle of that name is still going.
@@ -70,11 +70,10 @@ type Writes struct {
 
 // Present is what the cluster holds.
 type Present struct {
-	// Own are the Bundles of the GitRepo. Adopted are some that nobody owns and
-	// that are written like its own, but never removed.
+	// Own are the Bundles of the GitRepo. Adopted are Bundles without an owner that are
+	// written like its own, but never removed.
 	Own, Adopted []*fleet.Bundle
-	// Others tells, for names of Bundles that are not the GitRepo's, who owns
-	// them in words.
+	// Others describes, for names of Bundles that are not the GitRepo's, their owner.
 	Others map[string]string
 	// Secrets are the data of the values Secrets of the GitRepo's Bundles.
 	Secrets map[string]map[string][]byte
@@ -87,17 +86,17 @@ type Present struct {
 	Unmoved func(name string) bool
 }
 
-// PlanWrites compares what a repository yields with what is there.
+// PlanWrites compares what a repository yields with what exists.
 //
-// A Bundle that differs in nothing but its commit is not written: the label
-// names the commit that last changed that Bundle. So a Bundle that differs only
-// because the GitRepo does (it is paused, it has other targets) keeps its label. A
-// broken bundle keeps its last version. A Bundle of somebody else is not overwritten.
+// A Bundle that differs in nothing but its commit is not written: the label names the
+// commit that last changed that Bundle. So a Bundle that differs only because the GitRepo
+// does (it is paused, it has other targets) keeps its label. A broken bundle keeps its last
+// version. PlanWrites does not overwrite a Bundle of another owner.
 //
-// A bundle whose directory is there and yields nothing any more stays, with an
-// error; only a directory that is gone takes its bundle along. Bundles that are
-// no longer produced are removed, unless something new could not be made, or two
-// directories have one name: that may be what took their place.
+// A bundle whose directory exists but yields nothing any more stays, with an error; it is
+// removed only when its directory is gone. Bundles that are no longer produced are removed,
+// unless a new one could not be made, or two directories have one name: that may be what
+// replaces them.
 func PlanWrites(set bundle.Set, p Present) Writes {
 	var w Writes
 	own := make(map[string]*fleet.Bundle, len(p.Own))

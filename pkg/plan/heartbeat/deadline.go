@@ -6,8 +6,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// reference is how often the reference's agents check in, whatever this manager
-// tells them.
+// reference is how often the reference's agents check in, whatever interval this manager
+// sets.
 const reference = 15 * time.Minute
 
 // VisitLimit is for how long an agent with a schedule tries to begin a visit, and
@@ -16,7 +16,7 @@ const VisitLimit = 5 * time.Minute
 
 // A CheckInPolicy is what is known of how an agent checks in.
 type CheckInPolicy struct {
-	// Ordered is how often the manager has told it to; 0: it was not told.
+	// Ordered is the interval that the manager has set for it; 0: none.
 	Ordered time.Duration
 	// Announced is how long after its last check-in it means to come next, in its own
 	// words and by its own clock alone; 0: it does not say.
@@ -45,13 +45,13 @@ func PolicyOf(c *fleet.Cluster, protocol int) CheckInPolicy {
 // schedule only.
 func Polls(c *fleet.Cluster) bool { return c.Spec.CheckIn != nil && c.Spec.CheckIn.Mode == ModePoll }
 
-// Deadline is for how long after its last sign of life an agent is not missed.
-// usual counts for an agent that was told nothing.
+// Deadline returns how long after its last sign of life an agent is missed. usual is the
+// interval of an agent for which the manager has set none.
 //
-// That is three check-ins. An agent that has said that it comes later, because of
-// a schedule or an interval of its own, has until then and two check-ins more; with
-// a schedule at least as long as it may try to begin its visit. The reference's agents
-// are not told how often, and do not say.
+// The deadline is three check-ins. An agent that has announced a later check-in, because of
+// a schedule or an interval of its own, has until then and two check-ins more; with a
+// schedule these are at least a minute longer than it may try to begin its visit. The
+// reference's agents do not get an interval and announce none.
 func (h CheckInPolicy) Deadline(usual time.Duration) time.Duration {
 	period := usual
 	if h.Ordered > 0 {

@@ -16,8 +16,8 @@ const (
 	Longest  = time.Hour
 )
 
-// Usual is that time in a fleet of up to 6,000 clusters, and of an agent that was
-// told nothing.
+// Usual is that time in a fleet of up to 6,000 clusters, and for an agent for which the
+// manager has set no interval.
 const Usual = time.Minute
 
 // Missed is how many check-ins an agent may miss in a row.
@@ -29,19 +29,19 @@ const perSecond = 100
 // Auto is the text that leaves the choice to the manager.
 const Auto = "auto"
 
-// steps are the times that a manager chooses among. Every change is told to all
-// agents, so there are few, each at most a third above the one before.
+// steps are the times that a manager chooses among. Every change goes to all agents, so
+// there are few steps, each at most a third above the one before.
 var steps = []time.Duration{
 	Usual, 75 * time.Second, 90 * time.Second, 2 * time.Minute, 150 * time.Second, 3 * time.Minute, 4 * time.Minute,
 	5 * time.Minute, 6 * time.Minute, 8 * time.Minute, 10 * time.Minute, 12 * time.Minute, 15 * time.Minute,
 	20 * time.Minute, 25 * time.Minute, 30 * time.Minute, 40 * time.Minute, 50 * time.Minute, Longest,
 }
 
-// Choose is the time between two check-ins of one agent in a fleet of so many that
-// check in: the shortest step with which they are at most 100 a second, and never
-// more than an hour. now is what counts at present, 0 for nothing. It stays where
-// it is but one step longer than it had to be, so that a cluster that comes and
-// goes does not change all others.
+// Choose returns the time between two check-ins of one agent in a fleet with that many
+// agents that check in: the shortest step that gives at most 100 check-ins a second, and
+// never more than an hour. now is the present step, 0 for none. Choose keeps it if it is
+// only one step longer than necessary, so that a cluster that comes and goes does not
+// change all others.
 func Choose(agents int, now time.Duration) time.Duration {
 	least := time.Duration(agents) * time.Second / perSecond
 	for i, s := range steps {
@@ -85,8 +85,8 @@ func FormatInterval(d time.Duration) string {
 	return s
 }
 
-// Report is a Cluster whose agent is told how often to check in. It is c itself
-// where that is so already, or where there is nothing to tell yet: interval 0.
+// Report returns the Cluster with the check-in interval of its agent set. It returns c
+// itself where that is already set, or where the interval is 0.
 func Report(c *fleet.Cluster, interval time.Duration) *fleet.Cluster {
 	text := FormatInterval(interval)
 	if interval == 0 || c.Annotations[fleet.AnnotationCheckInInterval] == text {
@@ -100,8 +100,8 @@ func Report(c *fleet.Cluster, interval time.Duration) *fleet.Cluster {
 	return out
 }
 
-// Reported is how often the agents of some clusters were told to check in: the longest
-// of it; 0 where none was told.
+// Reported returns the longest check-in interval that is set for some clusters, or 0 where
+// none is set.
 func Reported(clusters []*fleet.Cluster) time.Duration {
 	longest := time.Duration(0)
 	for _, c := range clusters {

@@ -117,10 +117,10 @@ func (s *Schedule) For(identity string) func(now time.Time) time.Time {
 	}
 }
 
-// FirstVisit is when an agent with a schedule connects first after it was started
-// now: at the next of its times. announced is when it has told its manager last
-// that it comes; an earlier word is kept. One that has announced nothing was
-// connected, or is new: its manager would miss it, so it comes at once.
+// FirstVisit returns when an agent with a schedule connects first after it was started now:
+// at the next of its times. announced is the check-in that it last announced to its
+// manager; if that is earlier, the agent keeps it. An agent that has announced nothing was
+// connected before, or is new: its manager would miss it, so it connects at once.
 func FirstVisit(announced, next, now time.Time) time.Time {
 	switch {
 	case announced.IsZero():

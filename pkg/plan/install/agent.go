@@ -9,7 +9,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// An Agent is what the chart fleet-agent is told about one new agent.
+// An Agent is what the chart fleet-agent gets about one new agent.
 type Agent struct {
 	Token     map[string]any        // the values that the manager made for its token
 	Upstream  Upstream              // takes the place of the token's

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Week is how long a token lives where nobody says otherwise.
+// Week is how long a token lives by default.
 const Week = 7 * 24 * time.Hour
 
 // longest is the longest ttl that the API accepts, rounded down.

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// A Reach is how whoever runs a command reaches the manager's API server, and
-// what they said that agents shall use instead.
+// A Reach is how the user who runs a command reaches the manager's API server, and what the
+// user has set for agents instead.
 type Reach struct {
 	URL      string // of the kubeconfig
 	CA       []byte // PEM of the kubeconfig; nil: it has none
@@ -28,9 +28,9 @@ type Upstream struct {
 	CA  []byte // PEM; nil: the system's authorities
 }
 
-// Upstream decides what agents are told. Addresses that lead back to the
-// machine they are used on are refused, unless they were asked for; so is a
-// kubeconfig that trusts anybody, because an agent never does.
+// Upstream decides which address and authority agents get. It refuses an address that leads
+// back to the machine it is used on, unless the user asked for it. It also refuses a
+// kubeconfig that skips the check of certificates, because an agent never does.
 func (r Reach) Upstream() (Upstream, error) {
 	address, err := r.address()
 	if err != nil {
@@ -85,7 +85,7 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// loopback reports whether a host is the machine itself for whoever uses it.
+// loopback reports whether a host means the machine on which it is used.
 func loopback(host string) bool {
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {

@@ -1,10 +1,10 @@
-// Package journal keeps the last decisions of an agent as lines that people
-// read: what was done about which deployment, when, and why.
+// Package journal keeps the last decisions of an agent as lines for users: what was done
+// about which deployment, when, and why.
 //
-// A journal is bounded, however busy the agent is: it holds 50 lines, a line has
-// at most 300 bytes, and a decision that is made again and again stays one line,
-// with a count. It holds names, words and texts of errors; whoever adds an entry
-// has taken secrets out of its message.
+// A journal is bounded, however busy the agent is: it holds 50 lines, a line has at most
+// 300 bytes, and a decision that is made again and again stays one line, with a count. It
+// holds names, words and texts of errors; the caller that adds an entry has taken secrets
+// out of its message.
 package journal
 
 import (
@@ -94,9 +94,8 @@ func line(text string, limit int) string {
 // It is not safe for use by several goroutines.
 type Journal struct{ entries []Entry }
 
-// Add adds a decision. One that is in the journal already is counted there and
-// becomes the newest: Add is then false, and what was added is no news. First
-// and Times of e are ignored.
+// Add adds a decision. If the journal has it already, Add counts it there, makes it the
+// newest, and returns false. It ignores First and Times of e.
 func (j *Journal) Add(e Entry) (changes bool) {
 	e.First, e.Times = time.Time{}, 1
 	e = e.clean()

@@ -1,12 +1,11 @@
-// Package kubeconfig reads a kubeconfig that stands in a Secret: where an API
-// server is, whom to trust, and as whom to come. Whoever may write that Secret
-// must not choose what is run or read on this side, so a kubeconfig has to hold
-// its credentials itself.
+// Package kubeconfig reads a kubeconfig from a Secret: the address of an API server, the
+// authority to trust, and the credentials to use. A user who may write that Secret must not
+// choose what the manager runs or reads, so a kubeconfig has to hold its credentials
+// itself.
 //
-// The format is that of client-go (tools/clientcmd/api/v1): lists of named
-// clusters, users and contexts, and the name of the current context. Only this
-// package's own reading of it is used to connect, so no other parser can find
-// in the text what this one has not looked at.
+// The format is that of client-go (tools/clientcmd/api/v1): lists of named clusters, users
+// and contexts, and the name of the current context. Only what this package reads is used
+// to connect, so no other parser can find in the text what this one has not checked.
 package kubeconfig
 
 import (
@@ -40,7 +39,7 @@ type Access struct {
 	ServerName string // that the certificate must have; empty: the host
 	CA         []byte // PEM; empty: the system's authorities
 	Insecure   bool   // no certificate is checked
-	Proxy      string // URL; empty: what the process is told
+	Proxy      string // URL; empty: that of the process's environment
 
 	Token              string
 	Username, Password string

@@ -13,9 +13,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/position"
 )
 
-// A Dependence is which values of a chart depend on the cluster: those that
-// templates of fleet.yaml fill in. What reads no other values fails on every
-// cluster if it fails on one. Where that cannot be told, everything depends.
+// A Dependence holds which values of a chart depend on the cluster: those that templates of
+// fleet.yaml fill in. What reads none of these values fails on every cluster if it fails on
+// one. Where that is unclear, everything depends on the cluster.
 type Dependence struct {
 	files   map[string]string // templates and schemas of the bundle, by name
 	charts  map[string]bool   // directories with a Chart.yaml
@@ -77,7 +77,7 @@ func (d *Dependence) options(h *fleet.HelmOptions) {
 	}
 }
 
-// values notes the texts below a value that are filled in. A list counts as a whole.
+// values notes the texts below a value that are filled in. It takes a list as a whole.
 func (d *Dependence) values(v any, at []string) {
 	switch t := v.(type) {
 	case string:

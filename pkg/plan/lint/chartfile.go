@@ -15,7 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
 
-// maxRepeated is how many keys of one file are told that stand twice.
+// maxRepeated is how many keys of one file are reported that stand twice.
 const maxRepeated = 10
 
 // The keys that Helm reads in Chart.yaml, and in an entry of its dependencies.

@@ -1,7 +1,6 @@
-// Package lint finds what is legal in a bundle and still not meant: parts that
-// never apply, templates whose result is another one each time, and options
-// that do nothing. And it makes up clusters to render bundles for, where nobody
-// says which there are.
+// Package lint finds what is legal in a bundle but probably not meant: parts that never
+// apply, templates whose result differs each time, and options that do nothing. It also
+// makes up clusters to render bundles for, where the user names none.
 package lint
 
 import (
@@ -122,7 +121,7 @@ func (c *check) has(place, keys []any) bool {
 	return found
 }
 
-// notMerged tells of options that a customization cannot change.
+// notMerged reports options that a customization cannot change.
 func (c *check) notMerged() {
 	for i := range c.file.Spec.Targets {
 		place, _ := c.file.Target(i)

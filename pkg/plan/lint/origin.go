@@ -37,8 +37,8 @@ type origin struct {
 	whole bool  // each value below is one text
 }
 
-// of are the origins for a cluster, the one that counts first: customizations are
-// the indexes of those that apply to it.
+// of returns the origins for a cluster, the one that applies first. customizations are the
+// indexes of those that apply to the cluster.
 func (o *Origins) of(customizations []int) []origin {
 	var list []origin
 	for _, i := range slices.Backward(customizations) {

@@ -298,7 +298,7 @@ func missingLabel(failing, tried []Sample) string {
 		maps.DeleteFunc(common, func(key, _ string) bool { _, has := s.Facts.Labels[key]; return !has || ruledOut[key] })
 	}
 	if len(common) != 1 {
-		return "" // which of several it is nobody knows
+		return "" // it is not known which of several it is
 	}
 	return slices.Collect(maps.Keys(common))[0]
 }

@@ -112,8 +112,8 @@ func below(dirs map[string]bool, name string) bool {
 	return false
 }
 
-// template looks for functions in one file. What cannot be parsed is left to
-// whoever renders it.
+// template looks for functions in one file. It leaves what cannot be parsed to the
+// renderer.
 func (c *check) template(name, text string) {
 	all, ok := parseTemplate(name, text)
 	if !ok {

@@ -16,9 +16,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 )
 
-// unreachable finds customizations and targets that apply to no cluster: those
-// without criteria, and those behind one that certainly matches all of their
-// clusters. What cannot be proved is not told.
+// unreachable finds customizations and targets that apply to no cluster: those without
+// criteria, and those behind one that certainly matches all of their clusters. It does not
+// report what cannot be proved.
 func (c *check) unreachable() {
 	for i := range c.file.Spec.Targets {
 		place, _ := c.file.Target(i)

@@ -89,10 +89,10 @@ func SystemRegistrationNamespace(systemNamespace string) string {
 	return strings.TrimSuffix(systemNamespace, "-system") + "-clusters-system"
 }
 
-// ObjectSetID is the name of the set that all objects of a bundle belong to.
-// agentScope tells two agents in one cluster apart; it is empty for the only
-// one. All bundles whose name begins with "fleet-agent" have the same set, as in
-// the reference: a set does not identify a bundle.
+// ObjectSetID returns the name of the set that all objects of a bundle belong to.
+// agentScope distinguishes two agents in one cluster; it is empty if there is only one. All
+// bundles whose name begins with "fleet-agent" have the same set, as in the reference: a
+// set does not identify a bundle.
 func ObjectSetID(bundleID, agentScope string) string {
 	parts := []string{"default", bundleID}
 	if strings.HasPrefix(bundleID, "fleet-agent") {

@@ -113,9 +113,8 @@ func mergeTrees(base, custom map[string]any) map[string]any {
 	return base
 }
 
-// union puts each item of custom in the place of the items of base with the
-// same key, or at the end. Of several items of custom with one key the first
-// counts.
+// union replaces the items of base that have the key of an item of custom, and appends the
+// other items of custom. Of several items of custom with one key it uses the first.
 func union[T any, K comparable](base, custom []T, key func(T) K) []T {
 	places := map[K][]int{}
 	for i, item := range base {
