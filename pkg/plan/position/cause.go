@@ -136,7 +136,7 @@ func counts(key *yaml.Node) string {
 }
 
 // BooleanKeys visits each key below a value that is a boolean in YAML 1.1 and is not
-// written as one, with the keys that lead to it and what it counts as.
+// written as one, with the keys that lead to it and the boolean that it becomes.
 func BooleanKeys(root *yaml.Node, visit func(key *yaml.Node, keys []any, counts string)) {
 	Keys(root, func(key *yaml.Node, keys []any) {
 		if as := counts(key); as != key.Value {

@@ -146,8 +146,8 @@ func isBlock(n *yaml.Node) bool {
 	return n.Kind == yaml.MappingNode || n.Kind == yaml.SequenceNode
 }
 
-// entry is the key and value of a mapping, or the value alone of a list. The last
-// of several equal keys counts, and keys of the mapping before merged ones.
+// entry is the key and value of a mapping, or the value alone of a list. Of several equal
+// keys it returns the last one, and it prefers keys of the mapping to merged ones.
 func entry(n *yaml.Node, key any) (name, value *yaml.Node) {
 	n = target(n)
 	switch k := key.(type) {

@@ -63,7 +63,7 @@ func Behind(text []byte) (rest Rest, ok bool) {
 	return rest, true
 }
 
-// An anyValue is a document of which only the end is wanted.
+// An anyValue is a document of which only the end matters.
 type anyValue struct{}
 
 // UnmarshalYAML leaves the value alone.

@@ -45,12 +45,12 @@ type Manager struct {
 // A Lease is one of a role of a manager.
 type Lease struct {
 	Name    string
-	Holder  string        // empty: nobody
+	Holder  string        // empty: none
 	Renewed time.Duration // how long ago
 	Holds   time.Duration // how long from a renewal
 }
 
-// Held reports whether somebody has the lease.
+// Held reports whether a manager holds the lease.
 func (l Lease) Held() bool { return l.Holder != "" && l.Renewed < l.Holds }
 
 // A Verdict is what a manager is to do.

@@ -130,8 +130,8 @@ func Of(in Input) (Result, error) {
 	return out, nil
 }
 
-// Targets reports whether the Bundle is meant for any cluster of its workspace. One whose
-// targets cannot be read counts as meant for some: that is another fault.
+// Targets reports whether the Bundle is meant for any cluster of its workspace. It returns
+// true for targets that cannot be read: another finding reports those.
 func Targets(in Input) bool {
 	m, err := target.Compile(&in.Bundle.Spec)
 	if err != nil {
@@ -318,8 +318,8 @@ func namespaceOf(c *fleet.Cluster) string {
 	return naming.ClusterNamespace(c.Namespace, c.Name)
 }
 
-// inNamespace are the objects of one namespace. An object of a file that names
-// no namespace counts as one of it.
+// inNamespace returns the objects of one namespace. It includes objects of a file that name
+// no namespace.
 func inNamespace[T interface{ GetNamespace() string }](list []T, namespace string) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(o T) bool { return o.GetNamespace() != namespace })
 }

@@ -1,9 +1,9 @@
-// Package reading says what one reading of a repository has written, and whether
-// the Bundles that somebody sees are those of that reading.
+// Package reading says what one reading of a repository has written, and whether the
+// Bundles that a client sees are those of that reading.
 //
-// The manager writes the Bundles of a commit one after the other, and the status
-// of the GitRepo last. Who reads GitRepos and Bundles apart from each other may see
-// one without the other. The digest of the status says which Bundles belong to it.
+// The manager writes the Bundles of a commit one after the other, and the status of the
+// GitRepo last. A client that reads GitRepos and Bundles separately may see one without the
+// other. The digest of the status says which Bundles belong to it.
 package reading
 
 import (
@@ -47,9 +47,9 @@ func Commits(repo *fleet.GitRepo, own []*fleet.Bundle) map[string]string {
 	return out
 }
 
-// Shows reports whether own, all Bundles of a GitRepo that somebody sees, are those
-// that its last reading left. known is false where the manager does not say what
-// that reading left.
+// Shows reports whether own, all Bundles of a GitRepo that a client sees, are those that
+// the last reading left. known is false where the manager does not say what that reading
+// left.
 func Shows(repo *fleet.GitRepo, own []*fleet.Bundle) (shows, known bool) {
 	r := repo.Status.Reading
 	if r == nil || r.Commit != repo.Status.Commit || r.Generation != repo.Status.ObservedGeneration {

@@ -1,6 +1,6 @@
-// Package fault sorts errors by what helps against them. A Permanent fault
-// stays until somebody changes something; a Wait passes at a known time; every
-// other error may pass by itself and is worth another try.
+// Package reconcile classifies errors by what resolves them. A Terminal error stays until a
+// user or a program changes something; a RequeueAfter passes at a known time; every other
+// error may pass by itself and is worth another try.
 package reconcile
 
 import (
@@ -60,8 +60,8 @@ func ReasonOf(err error) string {
 	return "Error"
 }
 
-// IsTerminal reports whether err waits for somebody's change. Of several faults
-// around each other the outermost counts; of several that are joined, any.
+// IsTerminal reports whether err stays until something is changed. Of several wrapped
+// faults the outermost decides; of several joined ones, any Terminal one does.
 func IsTerminal(err error) bool {
 	return outermost(err, func(f error) bool { _, ok := f.(*Terminal); return ok }) //nolint:errorlint // one link at a time
 }

@@ -14,7 +14,7 @@ import (
 // Hidden stands where a value was.
 const Hidden = "***"
 
-// What counts as a value worth hiding. Shorter ones are names and switches, and
+// Limits of the values that are hidden. Shorter ones are names and switches; hiding them
 // would make every text unreadable.
 const (
 	shortest       = 4  // characters of a text

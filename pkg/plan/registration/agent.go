@@ -75,9 +75,9 @@ type Agent struct {
 	Image            string // with registry and tag
 	ImagePullPolicy  string
 	ImagePullSecrets []string
-	CheckinInterval  time.Duration         // 0: as often as the manager tells it
+	CheckinInterval  time.Duration         // 0: the interval that the manager sets
 	CheckIn          *fleet.ClusterCheckIn // nil: as its own settings say; a change restarts nothing
-	Scope            string                // tells agents of one cluster apart; empty for the downstream agent
+	Scope            string                // separates agents of one cluster; empty: downstream agent
 	Config           AgentConfig
 	Tolerations      []corev1.Toleration // added to the agent's own
 	Labels           map[string]string   // of every object, not of pods

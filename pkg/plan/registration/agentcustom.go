@@ -148,9 +148,9 @@ func (a Agent) customise(pod *corev1.PodSpec) {
 	}
 }
 
-// identity is what an agent is told about itself. It is told by variables, since
-// the manager leaves the command line of an agent that a chart has installed to
-// that chart.
+// identity returns what an agent gets to know about itself. It gets it in environment
+// variables, because the manager leaves the command line of an agent that a chart has
+// installed to that chart.
 func (a Agent) identity() []corev1.EnvVar {
 	out := []corev1.EnvVar{
 		{Name: "POD_UID", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"}}},

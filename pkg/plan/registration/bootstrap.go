@@ -64,7 +64,7 @@ type Contact int
 
 // Contacts.
 const (
-	ContactUnknown Contact = iota // nobody has asked yet
+	ContactUnknown Contact = iota // the agent has not tried yet
 	ContactReached
 	ContactLost
 )

@@ -10,7 +10,7 @@ import (
 
 // Ways to treat an agent that asks for a Cluster which has had an agent.
 const (
-	ReclaimAllow   = "allow"   // whoever has a token and knows the clientID gets it
+	ReclaimAllow   = "allow"   // an agent that has a token and knows the clientID gets it
 	ReclaimApprove = "approve" // a person accepts it first
 )
 
@@ -20,14 +20,14 @@ type Claim struct {
 	Waits string // for what; empty: it is granted
 }
 
-// JudgeClaim decides about a request for a Cluster that exists, made with
-// registration token t. siblings are the requests of the same client.
+// JudgeClaim decides about a request for a Cluster that exists, made with registration
+// token t. siblings are the requests of the same client.
 //
-// A Cluster that nobody has used yet is there to be taken, and the manager's own
-// token for a Cluster that it installs the agent of needs no approval, if the API
-// server sees to it that a request is made with the token that it names: whoever may
-// make that Cluster's tokens may change the Cluster. What a group's token has brought
-// in is given to that group's tokens only.
+// A Cluster that no agent has used yet is free. The manager's own token, for a Cluster
+// whose agent it installs, needs no approval if the API server verifies that a request is
+// made with the token that it names: a user who may make that Cluster's tokens may change
+// the Cluster. A Cluster that a group's token has brought in is given to tokens of that
+// group only.
 func JudgeClaim(r *fleet.ClusterRegistration, c *fleet.Cluster, t *fleet.ClusterRegistrationToken, siblings []*fleet.ClusterRegistration, s Settings) Claim {
 	claim, group := Claim{Again: hadAgent(c, siblings)}, GroupOf(c)
 	switch {

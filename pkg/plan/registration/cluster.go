@@ -19,13 +19,13 @@ const (
 	ReasonTerminating    = "NamespaceTerminating"
 )
 
-// NamespaceOf chooses the namespace of a Cluster's BundleDeployments. owned
-// are the names of the namespaces that say they are this Cluster's.
+// NamespaceOf chooses the namespace of a Cluster's BundleDeployments. owned are the names
+// of the namespaces that say they are this Cluster's.
 //
-// What the manager chose before counts first; then, for an older installation,
-// the namespace that status names, each if it confirms that; then the computed name.
-// The annotation and status.namespace alone decide nothing: who edits the Cluster may
-// write the one, and an agent the other.
+// It prefers the namespace that the manager chose before; then, for an older installation,
+// the one that status names; then the computed name. It takes the first two only if the
+// namespace confirms them. The annotation and status.namespace alone decide nothing: a user
+// who edits the Cluster may write the former, and an agent the latter.
 func NamespaceOf(c *fleet.Cluster, owned []string) string {
 	asked, computed := c.Annotations[AnnotationDeploymentNamespace], naming.ClusterNamespace(c.Namespace, c.Name)
 	for _, ns := range []string{asked, c.Status.Namespace} {
@@ -68,12 +68,12 @@ func NewNamespace(c *fleet.Cluster, name string, s System) *corev1.Namespace {
 	}}
 }
 
-// AdoptNamespace reports why a namespace that is there already must not become a
-// Cluster's: whoever made it may read in it. Empty: it is the Cluster's.
+// AdoptNamespace returns why a namespace that exists already must not become a Cluster's:
+// the user who made it may read in it. Empty: it is the Cluster's.
 //
-// The marks on a namespace can be written by everybody who may create one, so
-// they are not enough for a new Cluster. One that had the namespace before, or
-// whose annotation a person has set, keeps it.
+// Every user who may create a namespace can write its marks, so these are not enough for a
+// new Cluster. A Cluster that had the namespace before, or whose annotation a user has set,
+// keeps it.
 func AdoptNamespace(ns metav1.Object, c *fleet.Cluster) string {
 	name, want := ns.GetName(), c.Namespace+"/"+c.Name
 	had := c.Annotations[AnnotationDeploymentNamespace] == name || c.Status.Namespace == name
@@ -125,8 +125,8 @@ func Released(c *fleet.Cluster) bool {
 	return c.DeletionTimestamp != nil && !slices.Contains(c.Finalizers, fleet.FinalizerCluster)
 }
 
-// OtherManager is the id of another manager whose mark a Cluster carries;
-// empty where it is ours, nobody's or not to be read.
+// OtherManager returns the id of another manager whose mark a Cluster carries. It is empty
+// where the mark is this manager's, is missing or cannot be read.
 func OtherManager(c *fleet.Cluster, own Mark) string {
 	m, err := ParseMark(c.Annotations[fleet.AnnotationManager])
 	if err != nil || m.ID == own.ID {

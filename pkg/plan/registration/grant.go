@@ -22,9 +22,9 @@ const (
 // CredentialLifetime is how long an agent has to fetch its credential.
 const CredentialLifetime = 40 * time.Minute
 
-// AbandonedAfter is when a request that was never granted goes. Its agent gave
-// up long before. ExternalAfter is the same for one that says that it is answered by
-// another program, which whoever makes a request may say.
+// AbandonedAfter is when a request that was never granted is deleted. Its agent gave up
+// long before. ExternalAfter is the same for a request that says that another program
+// answers it, which any requester may say.
 const (
 	AbandonedAfter = 2 * time.Hour
 	ExternalAfter  = 24 * time.Hour

@@ -13,9 +13,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
-// GroupLabels are the labels with which a Cluster belongs to a group: those
-// that its matchLabels ask for. The error says why no labels bring a Cluster
-// into it. Reserved labels are nobody's to give by a token, but LabelGroup.
+// GroupLabels returns the labels with which a Cluster belongs to a group: those that the
+// group's matchLabels ask for. The error says why no labels bring a Cluster into it. A
+// token may not give reserved labels, except LabelGroup.
 func GroupLabels(g *fleet.ClusterGroup) (map[string]string, error) {
 	refuse := func(why string) (map[string]string, error) {
 		return nil, fmt.Errorf("labels cannot bring a cluster into ClusterGroup %q: %s", g.Name, why)

@@ -9,9 +9,9 @@ const (
 )
 
 // An IdentityCheck says whether an agent may act for its Cluster, by the cluster that the
-// agent before it worked in. Two clusters with one credential, as after a copy of the
-// Secret, are told apart by it before the second one deploys anything. The zero
-// IdentityCheck has heard nothing.
+// agent before it worked in. It distinguishes two clusters with one credential, as after a
+// copy of the Secret, before the second one deploys anything. The zero IdentityCheck has
+// seen no answer.
 type IdentityCheck struct {
 	Own string // the UID of the agent's own cluster; empty: not known, and nothing is compared
 

@@ -36,8 +36,8 @@ func ReadInstalled(config *corev1.ConfigMap, secret *corev1.Secret, uid string) 
 	return i
 }
 
-// JoinedAs is the one of some Clusters, but for the wanted one, that an installed agent
-// checks in as; nil: none. Clusters with another clientID are of another manager, or were
+// JoinedAs returns the Cluster that an installed agent checks in as, if it is not the
+// wanted one, or nil. Clusters with another clientID belong to another manager, or were
 // made anew.
 func (i Installed) JoinedAs(clusters []*fleet.Cluster, wanted types.NamespacedName) *fleet.Cluster {
 	at := slices.IndexFunc(clusters, func(c *fleet.Cluster) bool {

@@ -11,9 +11,9 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// reserved are the domains whose labels steer targeting and ownership: only
-// the management cluster sets them. Those of objectset.rio.cattle.io say to which
-// set of objects one belongs, and would make a Cluster part of somebody's set.
+// reserved are the domains whose labels steer targeting and ownership: only the management
+// cluster sets them. Those of objectset.rio.cattle.io say to which set of objects one
+// belongs, and would make a Cluster part of another owner's set.
 var reserved = []string{"fleet.cattle.io", "management.cattle.io", "objectset.rio.cattle.io"}
 
 // AcceptedLabels are the labels that a new Cluster gets of those that its

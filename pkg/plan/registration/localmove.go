@@ -90,10 +90,10 @@ type LocalSight struct {
 	Ordered bool   // what the manager asks of the agent's own deployment is for that place
 }
 
-// MayLeave reports whether what an earlier local agent has left may be removed now,
-// or says for what it is waited. Until the agent works in its new place, the one
-// before stays at work; and until its own deployment is for that place, nobody may
-// come to carry out what it was before.
+// MayLeave returns empty if what an earlier local agent has left may be removed now, and
+// otherwise what the removal waits for. Until the agent works in its new place, the earlier
+// one keeps working. Until the agent's own deployment is for the new place, no agent may
+// carry out the old deployment.
 func (m LocalMove) MayLeave(s LocalSight) (wait string) {
 	from := strings.Join(m.Leaves, ", ")
 	switch {

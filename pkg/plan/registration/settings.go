@@ -20,7 +20,7 @@ const (
 	TLSStrict      = "strict"       // only the configured ones
 )
 
-// Settings are what the manager is told by the ConfigMap fleet-controller.
+// Settings are what the ConfigMap fleet-controller sets for the manager.
 type Settings struct {
 	SystemDefaultRegistry           string // prefix of images, without the slash
 	AgentImage                      string
@@ -154,7 +154,7 @@ func ParseSettings(config string) (Settings, []string, error) {
 		file.AgentTLSMode = TLSSystemStore
 	}
 	if file.Registration.Reclaim != ReclaimAllow && file.Registration.Reclaim != ReclaimApprove {
-		// Whoever wants to be asked must not be passed over for a slip of the pen.
+		// A typing error must not disable the approval that the user has asked for.
 		warnings = append(warnings, fmt.Sprintf("registration.reclaim: %q is not allow or approve, approve counts", file.Registration.Reclaim))
 		file.Registration.Reclaim = ReclaimApprove
 	}

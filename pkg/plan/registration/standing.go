@@ -26,8 +26,8 @@ const (
 	// Repeated: this request asks again for an answer that is there. Another
 	// answer would void the credential that the agent may just have fetched.
 	Repeated
-	// Unused: nobody fetched or used what this request was granted, and the
-	// credential before it is in use; this one goes.
+	// Unused: no client fetched or used what this request was granted, and the credential
+	// before it is in use; this one is removed.
 	Unused
 )
 
@@ -35,7 +35,7 @@ const (
 type Handed struct {
 	Fetchable bool          // its Secret is there
 	Over      bool          // the time to fetch it is over
-	Used      bool          // somebody has shown its token to the API server
+	Used      bool          // a client has shown its token to the API server
 	For       time.Duration // since that was seen; 0 where it was not
 }
 

@@ -43,8 +43,8 @@ func DeploymentNamespace(c *fleet.Cluster) (string, bool) {
 	return "", false
 }
 
-// External reports whether somebody else manages the agent of a Cluster or
-// answers a request: both are then left alone.
+// External reports whether another program manages the agent of a Cluster or answers a
+// request: the manager leaves both alone.
 func External(o metav1.Object) bool {
 	return o.GetLabels()[fleet.LabelClusterManagement] != ""
 }
