@@ -51,11 +51,10 @@ const (
 	// BehindLimit is how long a manager's older order is held back, in case the
 	// manager was restored from a backup and will catch up by itself.
 	BehindLimit = 10 * time.Minute
-	// HandLimit is how long what somebody does to a release by hand may take
-	// before it counts as given up: longer than Helm's own limit of 5 minutes.
+	// HandLimit is how long a manual change of a release may take before it is regarded as
+	// given up: longer than Helm's own limit of 5 minutes.
 	HandLimit = 10 * time.Minute
-	// othersDelay is after which time a wait for others is looked at again without
-	// news of them.
+	// othersDelay is when a wait for others is checked again if no change of them is seen.
 	othersDelay = 5 * time.Second
 	// managerDelay is the same for a wait for the manager.
 	managerDelay = time.Minute
@@ -112,7 +111,7 @@ func hold(w Wanted) (Action, bool) {
 	return Action{}, false
 }
 
-// foreign decides about a release of this name that somebody else made.
+// foreign decides about a release of this name that has another owner.
 func foreign(o Observed, w Wanted) (Action, bool) {
 	owner := o.Memory.Owner
 	if o.State == Absent || w.owns(o) {
@@ -188,7 +187,7 @@ func live(o Observed, w Wanted) Action {
 	return a
 }
 
-// unfinished decides about a release on which somebody stopped half-way.
+// unfinished decides about a release whose last operation stopped half-way.
 func unfinished(o Observed, w Wanted) (Action, bool) {
 	interrupted := fmt.Sprintf("revision %d was interrupted (%s)", o.Revision, o.State)
 	switch o.State {
@@ -216,14 +215,14 @@ func unfinished(o Observed, w Wanted) (Action, bool) {
 	return Action{}, false
 }
 
-// atWork waits for somebody who works on the release by hand.
+// atWork waits for a manual change of the release.
 func atWork(o Observed, w Wanted) (Action, bool) {
 	since := w.Now.Sub(o.Since)
 	if !o.Hand || since >= HandLimit || since <= -HandLimit {
 		return Action{}, false
 	}
 	return Action{
-		Verb: Hold, Reason: ReasonByHand, After: min(HandLimit-since, othersDelay), // nobody tells when they are done
+		Verb: Hold, Reason: ReasonByHand, After: min(HandLimit-since, othersDelay), // no event reports the end
 		Message: fmt.Sprintf("revision %d is being made by hand (%s); waits for it, for 10 minutes at most", o.Revision, o.State),
 	}, true
 }
@@ -241,13 +240,12 @@ func keep(o Observed) Action {
 	return Action{Verb: Keep, Reason: ReasonUpToDate, Message: "up to date"}
 }
 
-// has reports whether the release is what is wanted. A release by the reference
-// carries no deployment id: there the reported status tells. A failed revision
-// on top of a good one that was brought about before is a correction of drift
-// that did not succeed; deploying the same again would not help. Of a release
-// whose newest record says that another came after it nobody knows what runs, and
-// of one whose removal was interrupted something is missing. One that still is
-// another deployment's has to be taken over, even if it is the same.
+// has reports whether the release is what is wanted. A release by the reference carries no
+// deployment id: there the reported status decides. A failed revision on top of a good one
+// that was brought about before is a correction of drift that did not succeed; deploying
+// the same again would not help. If the newest record says that another came after it, it
+// is not known what runs. If a removal was interrupted, something is missing. A release
+// that still belongs to another deployment has to be taken over, even if it is the same.
 func has(o Observed, w Wanted) bool {
 	if o.Good == 0 || !w.owns(o) || o.State == Superseded || w.Running(o) != w.DeploymentID || o.Description == InterruptedText(Uninstalling) {
 		return false

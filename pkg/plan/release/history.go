@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Helm's own text about a revision that went back to an earlier one, and what
-// Fleet adds to it, so that its own can be told from those that people make.
+// Helm's own text about a revision that went back to an earlier one, and what Fleet adds to
+// it to distinguish its own rollbacks from those of users.
 const (
 	rollback = "Rollback "
 	byFleet  = " (by Fleet)"
@@ -26,7 +26,7 @@ type Revision struct {
 	State       State // Unreadable if it cannot be decoded
 	Since       time.Time
 	Description string
-	Memory      Memory // zero if somebody else made it
+	Memory      Memory // zero if Fleet did not make it
 }
 
 // fleets reports whether Fleet made a revision, as far as that is known.
@@ -35,8 +35,8 @@ func (r Revision) fleets() bool { return r.Memory.Owner != Owner{} }
 // succeeded reports whether a revision is or was deployed.
 func (r Revision) succeeded() bool { return r.State == Deployed || r.State == Superseded }
 
-// wentBack reports whether somebody else than Fleet made a revision out of one of
-// Fleet's: it has the same annotations then.
+// wentBack reports whether a rollback that Fleet did not make produced a revision from one
+// of Fleet's: it has the same annotations then.
 func (r Revision) wentBack() bool {
 	return strings.HasPrefix(r.Description, rollback) && !strings.HasSuffix(r.Description, byFleet)
 }

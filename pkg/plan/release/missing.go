@@ -16,7 +16,8 @@ func MissingNamespace(name string) string {
 	return fmt.Sprintf("namespace %q does not exist, and the bundle must not create it (createNamespace: false)", name)
 }
 
-// An Absence is what somebody has to make on a cluster before a release can be applied.
+// An Absence is an object that a user or a program has to create on a cluster before a
+// release can be applied.
 type Absence struct {
 	Kind, Namespace, Name string // a Namespace has no Namespace
 	// Exists reports that the object is there, and lacks the key with the values.

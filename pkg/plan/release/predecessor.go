@@ -22,7 +22,7 @@ func (w Wanted) inherits(o Observed) bool {
 	return (by == "" || by == w.Predecessor.Manager) && from != "" && o.State != Absent && o.Memory.Owner == Owner{AgentNamespace: from, BundleID: w.Self.BundleID}
 }
 
-// await waits with a release that is inherited until nobody else works on it.
+// await holds an inherited release back while the agent before still works on it.
 func (w Wanted) await(o Observed) (Action, bool) {
 	if !w.Predecessor.Lives {
 		return Action{}, false

@@ -9,7 +9,7 @@ const (
 	ReasonInvalidObject = "InvalidObject"
 	// ReasonImmutable: an object would have to be made anew.
 	ReasonImmutable = "ImmutableField"
-	// ReasonNotOwned: an object exists and belongs to somebody else.
+	// ReasonNotOwned: an object exists and belongs to another owner.
 	ReasonNotOwned = "NotOwned"
 	// ReasonSharedObject: a wanted bundle of the same repository has the object.
 	ReasonSharedObject = "SharedObject"
@@ -63,9 +63,10 @@ const (
 	ReasonForbidden = "Forbidden"
 )
 
-// Recorded reports whether a failure counts as applied: the status names the
-// deployment id as applied, without a release, and it is not tried again until
-// the id changes, unless it Passes. Other permanent failures leave the applied id as it was.
+// Recorded reports whether a failure is recorded as applied: the status names the
+// deployment id as applied, without a release, and the agent does not try again until the
+// id changes, unless the failure Passes. Other permanent failures leave the applied id as
+// it was.
 func Recorded(reason string) bool {
 	switch reason {
 	case ReasonTimeout, ReasonInvalidObject, ReasonImmutable, ReasonNotOwned,
@@ -75,7 +76,7 @@ func Recorded(reason string) bool {
 	return false
 }
 
-// Passes reports whether a failure that counts as applied may pass although nothing else is
-// wanted: somebody removes the object that is in the way. The agent is not told of that, so it
-// tries again.
+// Passes reports whether a failure that is recorded as applied may pass without a new
+// deployment id: a user may remove the object that is in the way. No event reports that to
+// the agent, so it tries again.
 func Passes(reason string) bool { return reason == ReasonNotOwned }

@@ -1,9 +1,9 @@
-// Package release decides what becomes of one Helm release: from what Helm's
-// storage holds and what is wanted it makes the next action, with its reason.
+// Package release decides what becomes of one Helm release: from what Helm's storage holds
+// and what is wanted it makes the next action, with its reason.
 //
-// It knows nothing of Helm's library and touches nothing. One action is one
-// step; whoever takes it looks again afterwards, so that a process which was
-// killed anywhere goes on where it stopped.
+// It does not use Helm's library and changes nothing. One action is one step; the agent
+// that takes it looks again afterwards, so that a process that was killed anywhere goes on
+// where it stopped.
 package release
 
 import (
@@ -69,8 +69,8 @@ const (
 	Unreadable      State = "unreadable"
 )
 
-// An Owner is who made a release: the agent, by its namespace, and the bundle
-// deployment, by its name. The zero Owner is somebody who is not Fleet.
+// An Owner is the maker of a release: the agent, by its namespace, and the bundle
+// deployment, by its name. The zero Owner is a maker other than Fleet.
 type Owner struct {
 	AgentNamespace string
 	BundleID       string
@@ -96,8 +96,8 @@ type Observed struct {
 	Description string    // Helm's text about the newest revision
 	Memory      Memory    // of the newest revision that Fleet made, if any
 
-	// Hand reports that the newest revision is not Fleet's, although Fleet made an
-	// earlier one: somebody used helm upgrade, or helm rollback to something older.
+	// Hand reports that the newest revision is not Fleet's, although Fleet made an earlier
+	// one: a user ran helm upgrade, or helm rollback to an older revision.
 	Hand bool
 	// Fresh reports that no revision was ever deployed.
 	Fresh bool
@@ -118,9 +118,9 @@ type Observed struct {
 	// its manifest. Helm installs them once, and never changes or removes them.
 	CRDs []string
 
-	// Large reports that the record of that revision does not fit into one Secret.
-	// Its manifest, and the values of the newest revision, are not here yet:
-	// whoever needs them has to have them read.
+	// Large reports that the record of that revision does not fit into one Secret. Its
+	// manifest, and the values of the newest revision, are not here yet: a caller that
+	// needs them has to have them read.
 	Large bool
 }
 
@@ -153,8 +153,8 @@ type Wanted struct {
 	// Correct reports that drift is to be corrected.
 	Correct bool
 
-	// Unreported reports that all this is what the manager said when it was heard last:
-	// since then it may have ordered the removal, or taken such an order back.
+	// Unreported reports that all this is what the manager said when the agent last reached
+	// it: since then it may have ordered the removal, or taken such an order back.
 	Unreported bool
 
 	// Settled is the deployment id whose last attempt failed for good.

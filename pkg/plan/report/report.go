@@ -56,7 +56,7 @@ type Found struct {
 	Failure *Failure
 	// Correction says why drift could not be corrected; empty: nothing failed.
 	Correction string
-	// Contested says who keeps changing back what is corrected; empty: nobody.
+	// Contested says which field managers keep reverting what is corrected; empty: none.
 	Contested string
 	// DownstreamGeneration is that of the copies of downstreamResources that the
 	// release was made with.
@@ -197,9 +197,9 @@ func limited[T any](list []T, item T) []T {
 	return append(list, item)
 }
 
-// attempt sets Deployed, Installed and Stalled by the outcome of the last
-// attempt. A failure that counts as applied takes the place of the release that
-// runs; the objects of that release stay reported.
+// attempt sets Deployed, Installed and Stalled by the outcome of the last attempt. A
+// failure that is recorded as applied takes the place of the release that runs; the objects
+// of that release stay reported.
 func (w *writer) attempt(out *fleet.BundleDeploymentStatus, f Found) {
 	if f.Failure == nil || !f.Failure.Permanent {
 		w.list = condition.Remove(w.list, fleet.ConditionStalled)
@@ -223,7 +223,7 @@ func (w *writer) attempt(out *fleet.BundleDeploymentStatus, f Found) {
 	case why.Waiting:
 		w.set(fleet.ConditionDeployed, corev1.ConditionUnknown, why.Reason, why.Message)
 	default:
-		out.Ready = out.Ready && f.ID != w.bd.Spec.DeploymentID // it is as wanted, but for this
+		out.Ready = out.Ready && f.ID != w.bd.Spec.DeploymentID // apart from this, it is as it should be
 		w.set(fleet.ConditionDeployed, corev1.ConditionFalse, why.Reason, why.Message)
 	}
 	if why.Permanent {

@@ -8,13 +8,13 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
-// Note is the memory of conditions that cannot be told, after they were found
-// again. Each has the times at which it came about. kept is the memory so far;
-// for what is not in it, known is what the manager was told last.
+// Note returns the memory of conditions that the agent cannot report, after it found them
+// again. Each condition has the times at which it came about. kept is the memory so far;
+// for what is not in it, known is what the agent reported last.
 //
-// blind says that neither is known: an agent that has just started on its own
-// finds conditions that have been so for nobody knows how long. Those get no
-// times, until they change.
+// blind says that neither is known: an agent that has just started without its manager does
+// not know since when a condition has held. Those conditions get no times until they
+// change.
 func Note(kept, known, found []fleet.Condition, now time.Time, blind bool) []fleet.Condition {
 	stamp := now.UTC().Format(time.RFC3339)
 	out := make([]fleet.Condition, 0, len(found))
@@ -53,9 +53,9 @@ func Unreported(kept, known []fleet.Condition) []fleet.Condition {
 	return out
 }
 
-// Backdate gives the conditions of a status, which is about to be told, the times
-// at which they came about. kept is the memory of the time in which nothing could
-// be told, known is what the manager was told last. found is left as it is.
+// Backdate gives the conditions of a status that is about to be reported the times at which
+// they came about. kept is the memory of the time in which the agent could not report,
+// known is what it reported last. Backdate does not change found.
 func Backdate(found, known, kept []fleet.Condition, now time.Time) []fleet.Condition {
 	if len(kept) == 0 {
 		return found

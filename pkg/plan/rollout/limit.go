@@ -14,12 +14,12 @@ import (
 // ReasonInvalidRollout is the reason of faults in a rollout strategy.
 const ReasonInvalidRollout = "InvalidRolloutStrategy"
 
-// Limit is how many of count targets a setting allows. The first of values
-// that is set counts; without any it is all of them.
+// Limit returns how many of count targets a setting allows. It uses the first of values
+// that is set; without any it returns count.
 //
-// An integer is used as it is, between 0 and count. "N%" is rounded down, but
-// at least 1 and at most count. "N" as text is used as it is, even above
-// count. Without targets the limit is 1.
+// An integer is used as it is, between 0 and count. "N%" is rounded down, but at least 1
+// and at most count. "N" as text is used as it is, even above count. Without targets the
+// limit is 1.
 func Limit(count int, values ...*intstr.IntOrString) (int, error) {
 	if count <= 0 {
 		return 1, nil

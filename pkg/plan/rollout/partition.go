@@ -116,8 +116,8 @@ func filterOf(def *fleet.Partition, i int) (target.Filter, error) {
 	}, "partition", i)
 }
 
-// PartitionTitle names a partition as a user finds it: by its name, or by its
-// place i in the list, which counts from 0.
+// PartitionTitle names a partition as a user finds it: by its name, or by its place in the
+// list, where i begins at 0.
 func PartitionTitle(p *fleet.Partition, i int) string {
 	if p.Name != "" {
 		return fmt.Sprintf("partition %q", p.Name)
@@ -125,9 +125,9 @@ func PartitionTitle(p *fleet.Partition, i int) string {
 	return fmt.Sprintf("partition %d", i+1)
 }
 
-// Moves reports whether a cluster that has changed is in other partitions of a
-// strategy, which may be nil, than before. A strategy that cannot be read moves
-// it: whoever resolves it says what is wrong.
+// Moves reports whether a cluster that has changed is in other partitions of a strategy,
+// which may be nil, than before. It returns true for a strategy that cannot be read: the
+// caller that resolves it reports the error.
 func Moves(strategy *fleet.RolloutStrategy, was, is *target.Cluster) bool {
 	if strategy == nil {
 		return false

@@ -1,13 +1,12 @@
-// Package rollout decides which deployments of a Bundle are created, staged
-// and promoted in one round, and what the others wait for.
+// Package rollout decides which deployments of a Bundle are created, staged and promoted in
+// one round, and what the others wait for.
 //
-// A deployment holds two versions: the staged one, which is what it should
-// become, and the current one, which is what the agent deploys. Promoting
-// makes the staged version current; that is what limits, partitions and pauses
-// hold back.
+// A deployment holds two versions: the staged one, which is what it should become, and the
+// current one, which is what the agent deploys. Promoting makes the staged version current;
+// that is what limits, partitions and pauses hold back.
 //
-// Clusters from which nothing is heard are deferred: nothing waits for them, and
-// what is promoted there has a limit of its own.
+// Clusters that are offline or silent are deferred: nothing waits for them, and promotions
+// there have a limit of their own.
 package rollout
 
 import "fmt"
@@ -41,8 +40,8 @@ type Step struct {
 	Move bool
 	// Costs reports that moving takes a deployment down that is up.
 	Costs bool
-	// Blind reports that moving promotes what was up when it was last heard of, where
-	// nobody sees for now what comes of it.
+	// Blind reports that moving promotes a deployment that was up by its last report, while
+	// nothing reports the outcome for now.
 	Blind bool
 	// Waits reports that the rest follows by itself, when others have moved.
 	Waits bool
@@ -76,7 +75,7 @@ type Result struct {
 	Blind int
 	// Outside are the targets that no partition holds: they never get the Bundle.
 	Outside Names
-	// Stop is where the rollout waits, and for whom; nil where nobody waits.
+	// Stop is where the rollout waits, and for whom; nil where nothing waits.
 	Stop *Stop
 	// Batch is how many deployments may be created at once: the next one when
 	// the API server has answered for another; 0 means any number.
@@ -162,7 +161,7 @@ func newRound(shape Shape, targets []Target) *round {
 	return r
 }
 
-// A tally counts what targets are.
+// A tally holds how many targets are in which state.
 type tally struct {
 	down     int // unavailable
 	behind   int // not there yet, or not available
@@ -209,7 +208,7 @@ func (r *round) tally(p *Partition) tally {
 	return n
 }
 
-// work decides the targets of one partition, of which n is told.
+// work decides the targets of one partition and updates n, its tally.
 func (r *round) work(p *Partition, n *tally) {
 	r.narrow = ""
 	for _, i := range p.Members {
@@ -270,9 +269,8 @@ func (r *round) create(t *Target) Step {
 	return Step{Create: true, Stage: true, Move: true, Reason: "new"}
 }
 
-// unseen decides a deferred target that has a deployment. One that has no room
-// is looked at again when its cluster, or another one, is heard of: nothing else
-// makes room.
+// unseen decides a deferred target that has a deployment. One that has no room is decided
+// again when its cluster, or another one, reports again: nothing else makes room.
 func (r *round) unseen(t *Target, p *Partition, n *tally) Step {
 	up := !t.down()
 	if up && (r.all.blind >= r.shape.MaxUnavailable || n.blind >= p.Limit) {

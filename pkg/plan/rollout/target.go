@@ -6,8 +6,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// SilentAfter is how long a cluster may leave a promotion without any sign of
-// life before it counts as silent.
+// SilentAfter is how long a cluster may leave a promotion without any sign of life before
+// it is regarded as silent.
 const SilentAfter = 2 * time.Minute
 
 // A Target is one deployment of a Bundle, wanted or there.
@@ -62,14 +62,13 @@ func (t *Target) away() string {
 // it should be by its own current version. An absent one is not down.
 func (t *Target) down() bool { return t.Exists && (t.Applied != t.Current || !t.Ready) }
 
-// Unavailable reports whether the deployment counts as down. A deferred one does
-// not: nothing can be said about it, and nothing should wait for it. Neither
-// does one whose version could not be worked out, since that concerns its
-// cluster alone.
+// Unavailable reports whether the deployment is regarded as down. A deferred one is not:
+// its state is unknown, and nothing should wait for it. Neither is one whose version could
+// not be computed, since that concerns its cluster alone.
 func (t *Target) Unavailable() bool { return !t.Deferred() && t.Desired != "" && t.down() }
 
-// blind reports whether the deployment was up when it was last heard of, and has
-// been promoted since: nobody has seen what came of it.
+// blind reports whether the deployment was up by its last report, and has been promoted
+// since with an unknown outcome.
 func (t *Target) blind() bool {
 	return t.Deferred() && t.Exists && t.Ready && t.Applied != t.Current
 }

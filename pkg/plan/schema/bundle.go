@@ -55,7 +55,7 @@ type judgement struct {
 	bundle Bundle
 	found  []finding.Finding
 	more   bool // findings were left out
-	// unknown are the kinds that were found to be unknown: each counts once.
+	// unknown are the kinds that were found to be unknown: each is reported once.
 	unknown map[string]bool
 	own     map[kube.GroupKind]string // kinds whose CRDs the bundle brings
 	roots   map[string][]*yaml.Node   // documents of files that were needed

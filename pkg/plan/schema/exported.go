@@ -11,7 +11,7 @@ import (
 // serverFields are the metadata that API servers set.
 var serverFields = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields"}
 
-// annotations of objects that somebody else sets, and who.
+// Annotations that Helm and the deployment controller set on objects.
 const (
 	helmName        = "meta.helm.sh/release-name"
 	helmNamespace   = "meta.helm.sh/release-namespace"
@@ -44,7 +44,7 @@ func (w *walk) exported(object map[string]any, gvk kube.GroupVersionKind) {
 	w.owned(helm, "Helm sets it itself; take it out", "Helm sets them itself; take them out")
 }
 
-// owned warns once of fields that somebody else sets, at the first of them.
+// owned warns once of fields that other programs set, at the first of them.
 func (w *walk) owned(fields [][]any, one, more string) {
 	if len(fields) == 0 {
 		return

@@ -65,8 +65,8 @@ func (j *judgement) inPatches(patches []string, object map[string]any, fault Fau
 	return "", 0, 0
 }
 
-// inPatch is the place of a fault of an object in a patch: a list is a JSON patch, of which
-// the last operation that sets the value counts.
+// inPatch returns the place of a fault of an object in a patch. A list is a JSON patch, in
+// which the last operation that sets the value decides.
 func inPatch(root *yaml.Node, object map[string]any, fault Fault) (line, column int, ok bool) {
 	if root.Kind != yaml.SequenceNode {
 		return position.Find(root, fault.Key, merged(root, object, fault.Path)...)

@@ -10,7 +10,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/position"
 )
 
-// Where Kubernetes takes ports of nodes from, unless the API server is told otherwise.
+// The range from which Kubernetes takes ports of nodes, unless the API server is configured
+// otherwise.
 const (
 	firstNodePort = 30000
 	lastNodePort  = 32767

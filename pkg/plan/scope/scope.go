@@ -1,10 +1,9 @@
-// Package scope says which objects a manager looks after where several share a
-// cluster: those of its shard, in its workspaces. Every object has one, told by
-// its own label and namespace, so that two managers never write the same object
-// for the same purpose.
+// Package scope says which objects a manager looks after where several share a cluster:
+// those of its shard, in its workspaces. The label and namespace of an object decide which
+// scope it is in, so that two managers never write the same object for the same purpose.
 //
-// The label and its meaning are the reference's: a manager without an id works
-// on what has no label fleet.cattle.io/shard-ref, one with an id on what names it.
+// The label and its meaning are the reference's: a manager without an id works on what has
+// no label fleet.cattle.io/shard-ref, one with an id on what names it.
 package scope
 
 import (
@@ -18,8 +17,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// A Scope is what one manager looks after. The zero Scope is what nobody else
-// was given: all workspaces, without the objects of any shard.
+// A Scope is what one manager looks after. The zero Scope is what no other manager was
+// given: all workspaces, without the objects of any shard.
 type Scope struct {
 	// Shard is the id of the shard; empty for the default one.
 	Shard string
@@ -35,8 +34,9 @@ func (s Scope) Holds(namespace string) bool {
 	return len(s.Workspaces) == 0 || slices.Contains(s.Workspaces, namespace)
 }
 
-// Takes reports whether an object of these labels in a workspace is the manager's.
-// A label that names nobody is not the default's either.
+// Takes reports whether an object with these labels in a workspace is the manager's. An
+// object whose label is empty, or names the shard of no manager, is not the default
+// manager's either.
 func (s Scope) Takes(workspace string, labels map[string]string) bool {
 	if !s.Holds(workspace) {
 		return false

@@ -9,9 +9,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
-// A status is read by everybody who watches its object, and written while a
-// rollout runs: it stays small whatever fails. Counts are exact; lists give
-// examples. All in bytes of JSON.
+// Every client that watches an object reads its status, and the manager writes it while a
+// rollout runs. So it stays small whatever fails: counts are exact; lists give examples.
+// All in bytes of JSON.
 const (
 	// entryBytes is how much one entry of nonReadyResources takes at most.
 	entryBytes = 2 << 10

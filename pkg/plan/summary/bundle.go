@@ -26,7 +26,7 @@ type Bundle struct {
 	// Problem, where not nil, is why the Bundle cannot be Ready whatever its
 	// deployments say.
 	Problem *Problem
-	// Withdrawing counts deployments that are being withdrawn, and says why.
+	// Withdrawing holds how many deployments are being withdrawn, and why.
 	Withdrawing Withdrawing
 	// Unrendered are the clusters for which templates of values are not rendered.
 	Unrendered values.Unrendered

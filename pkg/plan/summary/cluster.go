@@ -35,10 +35,9 @@ type ClusterView struct {
 	Withdrawing int
 }
 
-// ClusterStatus is the status of a Cluster: its summary part is new, the rest
-// is taken over from the object. An Offline cluster keeps its last counts, and Ready is that
-// of the last report, as in the reference: that it is away is in Connected and in the
-// display.
+// ClusterStatus returns the status of a Cluster: its summary part is new, the rest is taken
+// over from the object. An Offline cluster keeps its last counts and the Ready of its last
+// report, as in the reference. Connected and the display say that it is offline.
 func ClusterStatus(c *fleet.Cluster, v ClusterView, now time.Time) fleet.ClusterStatus {
 	st := *c.Status.DeepCopy()
 	list := slices.Clone(v.Deployments)

@@ -11,8 +11,8 @@ const (
 	// maxClusters is up to how many clusters the lists per cluster in a
 	// repository's status are complete.
 	maxClusters = 200
-	// maxListed is of how many clusters that are not ready the counts are listed
-	// above that.
+	// maxListed is for how many clusters that are not ready the counts are listed if there
+	// are more than maxClusters.
 	maxListed = 100
 	// maxExamples is how many clusters are named for each state of an object
 	// above that.
@@ -52,8 +52,8 @@ func perCluster(list []*Deployment) []clusterCount {
 	return out
 }
 
-// listedCounts is the counts of each cluster; with many clusters of the first
-// 100 that are not ready, fewer where their names are very long.
+// listedCounts returns the counts of each cluster. If there are many clusters, it returns
+// those of the first 100 that are not ready, or fewer where their names are very long.
 func listedCounts(clusters []clusterCount) map[string]*fleet.ResourceCounts {
 	many := len(clusters) > maxClusters
 	var listed []*clusterCount

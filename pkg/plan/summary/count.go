@@ -89,7 +89,7 @@ func Add(to *fleet.BundleSummary, s fleet.BundleSummary) {
 	to.NonReadyResources = append(to.NonReadyResources, list[:min(room, len(list))]...)
 }
 
-// AddCounts adds up counts of objects.
+// AddCounts adds counts of objects to others.
 func AddCounts(to *fleet.ResourceCounts, c fleet.ResourceCounts) {
 	to.Ready += c.Ready
 	to.DesiredReady += c.DesiredReady

@@ -36,9 +36,9 @@ type Deployment struct {
 	Resources  []fleet.BundleDeploymentResource
 }
 
-// State is the state of a deployment. wanted is the deployment id that it
-// should have by the last plan; where it is empty, the staged id counts. A
-// change that is held back is OutOfSync, whether it is staged already or not.
+// State returns the state of a deployment. wanted is the deployment id that it should have
+// by the last plan; if it is empty, the staged id is used. A change that is held back is
+// OutOfSync, whether it is staged already or not.
 func State(bd *fleet.BundleDeployment, wanted string) fleet.BundleState {
 	if wanted == "" {
 		wanted = bd.Spec.StagedDeploymentID
@@ -75,11 +75,11 @@ func Message(bd *fleet.BundleDeployment) string {
 	return ""
 }
 
-// UpgradeFailed is how the message of a failed upgrade that counts as applied begins, in
-// the condition Stalled and in Message.
+// UpgradeFailed is how the message of a failed upgrade that is recorded as applied begins,
+// in the condition Stalled and in Message.
 const UpgradeFailed = "upgrade failed"
 
-// NotInstalled is how the message of any failure that counts as applied begins, in the
+// NotInstalled is how the message of any failure that is recorded as applied begins, in the
 // conditions Deployed and Installed (plan/report).
 const NotInstalled = "not installed: "
 
@@ -87,8 +87,8 @@ const NotInstalled = "not installed: "
 // condition Ready.
 const NotCorrected = "drift not corrected: "
 
-// GivenUp reports whether a message of Message is about a version that the agent has given
-// up until another one is wanted.
+// GivenUp reports whether a text of Message is about a version that the agent does not try
+// again until the manager wants another one.
 func GivenUp(message string) bool {
 	return strings.HasPrefix(message, UpgradeFailed) || strings.HasPrefix(message, NotInstalled)
 }
@@ -137,9 +137,9 @@ func upgradeMessage(bd *fleet.BundleDeployment) string {
 	return UpgradeFailed + ": " + cause
 }
 
-// outdated reports whether a condition Deployed is about a version that is not
-// wanted any more: a failure that counts as applied is in Installed, too, and is
-// about the version that is named as applied.
+// outdated reports whether a condition Deployed is about a version that is not wanted any
+// more. A failure that is recorded as applied is in Installed, too, and is about the
+// version that is named as applied.
 func outdated(bd *fleet.BundleDeployment, c *fleet.Condition) bool {
 	installed := condition.Find(bd.Status.Conditions, fleet.ConditionInstalled)
 	return c.Type == fleet.ConditionDeployed && bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID &&
@@ -187,9 +187,9 @@ func displayCondition(list []fleet.Condition, kind string) string {
 	return string(c.Status)
 }
 
-// Observe reads a BundleDeployment into d, which says whose it is: the labels of
-// the object may be anybody's word. wanted is as for State; held says why a new
-// version is held back, and explains OutOfSync.
+// Observe reads a BundleDeployment into d, which says whose it is: any user may have
+// written the labels of the object. wanted is as for State; held says why a new version is
+// held back, and explains OutOfSync.
 func Observe(d Deployment, bd *fleet.BundleDeployment, wanted, held string) Deployment {
 	d.UID = bd.UID
 	d.State = State(bd, wanted)

@@ -21,9 +21,9 @@ type Member struct {
 	Counts  fleet.ResourceCounts
 }
 
-// GroupStatus is the status of a ClusterGroup: the sum over its clusters. A
-// cluster that is Offline counts as not ready. A group whose selector cannot be used has
-// no clusters, and is not Ready.
+// GroupStatus returns the status of a ClusterGroup: the sum over its clusters. A cluster
+// that is Offline is not ready in it. A group whose selector cannot be used has no
+// clusters, and is not Ready.
 func GroupStatus(g *fleet.ClusterGroup, members []Member, now time.Time) fleet.ClusterGroupStatus {
 	st := *g.Status.DeepCopy()
 	st.Summary, st.ResourceCounts = fleet.BundleSummary{}, fleet.ResourceCounts{}

@@ -9,13 +9,13 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
-// HelmOpRefused is the status of a HelmOp that the manager does not act on: one
-// deployment with an error, whose message says why. It replaces
-// what another manager has written: no manager maintains the deployments of its counts.
+// HelmOpRefused returns the status of a HelmOp that the manager does not act on: one
+// deployment with an error, whose message says why. It replaces what another manager has
+// written, because no manager maintains the deployments that this counted.
 //
 // Rancher copies Summary to its own conditions: it takes a summary in which Ready is
-// DesiredReady for a success, and reads the first of NonReadyResources without a look
-// at their number.
+// DesiredReady for a success, and reads the first of NonReadyResources without a look at
+// their number.
 func HelmOpRefused(op *fleet.HelmOp, why string, now time.Time) fleet.HelmOpStatus {
 	st := *op.Status.DeepCopy()
 	why = condition.Message(why)

@@ -30,7 +30,7 @@ type register struct {
 	odd    []*object // what the agent of this deployment speaks of
 }
 
-// A listKey tells shared lists apart.
+// A listKey identifies a shared list.
 type listKey struct {
 	first *fleet.BundleDeploymentResource
 	n     int
@@ -111,9 +111,9 @@ func (r *register) add(d *Deployment) {
 	}
 }
 
-// except notes what an agent says about an object; of two things about one
-// object the last counts. place is where the agent says it: other agents mostly
-// say the same thing in the same place.
+// except notes what an agent says about an object; if it says two things about one object,
+// the last one is used. place is where the agent says it: other agents mostly say the same
+// thing in the same place.
 func (r *register) except(place int, key objectKey, state string) {
 	for place >= len(r.cache) {
 		r.cache = append(r.cache, nil)

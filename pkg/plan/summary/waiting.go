@@ -18,7 +18,7 @@ const (
 	// maxWaits is how many of the things that are waited for stand in one
 	// message.
 	maxWaits = 3
-	// maxReasons is how many are told apart.
+	// maxReasons is how many reasons are distinguished.
 	maxReasons = 100
 )
 

@@ -6,7 +6,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// DefaultShard is the shard that objects are passed to where nobody says another.
+// DefaultShard is the shard that objects are passed to if the user names none.
 const DefaultShard = "takeover"
 
 // A Move passes objects to the manager of a shard, or back from it to the

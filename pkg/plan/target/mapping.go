@@ -13,8 +13,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// A Mapping leads Bundles of its own namespace to the clusters of others,
-// compiled. The zero Mapping leads nobody anywhere.
+// A Mapping is a compiled BundleNamespaceMapping: it leads Bundles of its own namespace to
+// the clusters of others. The zero Mapping leads no Bundle anywhere.
 type Mapping struct {
 	name       string
 	bundles    labels.Selector // nil: none
@@ -69,9 +69,9 @@ func CompileMappings(list []*fleet.BundleNamespaceMapping) Mappings {
 	return out
 }
 
-// Fault is why some of the mappings cannot be read, nil where all can. While
-// there is one nobody knows how far a Bundle may go: nothing new is deployed by
-// the mapping at fault, and nothing is withdrawn for want of a mapping.
+// Fault returns why some of the mappings cannot be read, or nil where all can. With a fault
+// it is unknown how far a Bundle may go: the manager deploys nothing new by the mapping at
+// fault, and withdraws nothing because a mapping is missing.
 func (l Mappings) Fault() error {
 	var errs []error
 	for i := range l {

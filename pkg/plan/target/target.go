@@ -1,10 +1,9 @@
-// Package target decides which clusters a Bundle is meant for, with which
-// options, and why not the others.
+// Package target decides which clusters a Bundle is meant for, with which options, and why
+// it is not meant for the others.
 //
-// The rules are those of Fleet's API: blocks of criteria, restrictions and
-// customizations that are told apart by their position, and one cluster group
-// at a time. A Matcher is compiled once for each version of a Bundle, so that
-// a cluster costs microseconds.
+// The rules are those of Fleet's API: blocks of criteria, restrictions and customizations
+// that are identified by their position, and one cluster group at a time. A Matcher is
+// compiled once for each version of a Bundle, so that a cluster costs microseconds.
 package target
 
 import (
@@ -18,7 +17,7 @@ import (
 // CompileGroups names in an error.
 const ReasonInvalidSelector = "InvalidSelector"
 
-// A Cluster is what targeting knows of one cluster.
+// A Cluster is what targeting needs to know about one cluster.
 type Cluster struct {
 	Namespace string // of the Cluster object: the workspace
 	Name      string
@@ -147,8 +146,8 @@ func (m *Matcher) Match(c *Cluster) Verdict {
 	return v
 }
 
-// Pick is Match without the reason where no target matches: to say it takes much
-// longer than to find it, and of most clusters nobody asks.
+// Pick is Match without the reason where no target matches. The reason takes much longer
+// than the match, and for most clusters no caller needs it.
 func (m *Matcher) Pick(c *Cluster) Verdict {
 	hit := m.plain(c)
 	if hit == nil {

@@ -121,8 +121,8 @@ func entriesIn(text string) (n int) {
 
 var refusedCall = regexp.MustCompile(`\$\{[^}]*\b(` + strings.Join(Refused, "|") + `)\b`)
 
-// RefusedIn are the refused functions that templates of Helm options call,
-// sorted. A name in a text between ${ and } counts as a call.
+// RefusedIn returns the refused functions that templates of Helm options call, sorted. It
+// regards a name in a text between ${ and } as a call.
 func RefusedIn(h *fleet.HelmOptions) []string {
 	if h == nil || h.DisablePreProcess {
 		return nil

@@ -6,17 +6,16 @@ import (
 )
 
 const (
-	// valueBytes is what each value counts for itself, besides its text: what it
-	// takes in a list.
+	// valueBytes is the size of each value besides its text: what it takes in a list.
 	valueBytes = 16
-	// entryBytes is what an entry of a map counts besides its key and value.
+	// entryBytes is the size of an entry of a map besides its key and value.
 	entryBytes = 64
 	// maxNesting is how deep the lists and maps of a template may be nested.
 	maxNesting = 64
 )
 
-// A size is how large values are when they are printed: what is shared counts
-// as often as it is met.
+// A size is how large values are when they are printed: a shared value is measured each
+// time it occurs.
 type size struct {
 	bytes  int
 	values int
