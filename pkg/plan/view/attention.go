@@ -112,9 +112,9 @@ func progress(r *fleet.GitRepo) string {
 	return c.Message
 }
 
-// repositoriesLeft looks at GitRepos that were read and are not Ready for a
-// reason that none of their Bundles has told. After a reading the manager needs a
-// moment to say how the Bundles are.
+// repositoriesLeft looks at GitRepos that were read and are not Ready for a reason that
+// none of their Bundles has reported. After a reading the manager needs a moment to write
+// the state of the Bundles.
 func (s *sighting) repositoriesLeft() {
 	for _, r := range s.quiet {
 		c := problem(r.Status.Conditions)
@@ -342,10 +342,10 @@ func (s *sighting) move(b *fleet.Bundle, why string) {
 	s.moving = append(s.moving, m)
 }
 
-// present counts a Bundle's deployments in a state on clusters that are not
-// away, and returns those that its summary names. The summary names ten at
-// most: where it is cut off and all that it names are away, the others are
-// taken to be away too, as far as so many clusters are.
+// present counts a Bundle's deployments in a state on clusters that are not away, and
+// returns those that its summary names. The summary names ten at most. If all that it names
+// are away, the others are assumed to be away too, provided that at least as many clusters
+// are away as the Bundle has deployments in that state.
 func (s *sighting) present(b *fleet.Bundle, state fleet.BundleState) (int, []*fleet.NonReadyResource) {
 	n := counted(&b.Status.Summary, state)
 	named, away := 0, 0

@@ -9,9 +9,9 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// Changes are what a person wants to hear between two looks at a fleet, apart
-// from what Story tells: what has come to need attention, what does no longer,
-// who went away and who came back, what is paused and what goes on.
+// Changes returns what a user wants to know between two looks at a fleet, apart from the
+// lines of Story: what has begun to need attention and what no longer does, which clusters
+// went away and came back, and what was paused and resumed.
 func Changes(before, after Glance, now time.Time) []EventLine {
 	was, is := before.away, after.away
 	var lines []EventLine

@@ -106,8 +106,8 @@ func unjudged(b *fleet.Bundle) bool {
 }
 
 // losing judges what a Bundle that stays is about to lose, and reports whether that waits
-// for a person. What begins to leave is judged a second later; until then the deployments
-// look as if they were wanted.
+// for a user. The manager judges a withdrawal a second after it begins; until then the
+// deployments look as if they were wanted.
 func (j *judge) losing(b *fleet.Bundle) (held bool) {
 	list := b.Status.Conditions
 	leaves := condition.Find(list, fleet.ConditionWithdrawing)

@@ -35,8 +35,8 @@ type Manager struct {
 	Shard string `json:"-"`
 }
 
-// missedRenewals is how many times its duration a lease may be old before its
-// holder counts as gone.
+// missedRenewals is how many times its duration a lease may be old before its holder is
+// regarded as gone.
 const missedRenewals = 2
 
 // ReadManager puts together what configuration, installation and lease of a
@@ -92,8 +92,8 @@ func (m Manager) AsOf(now time.Time) string {
 	return ""
 }
 
-// Warning is one line that goes before everything that is said about the fleet:
-// the manager has not been heard, or dies again and again, or the user may not see
+// Warning returns one line that goes before everything that is said about the fleet: the
+// manager does not renew its lease, or crashes again and again, or the user may not see
 // whether it runs. Else it is empty.
 func (m Manager) Warning(now time.Time) string {
 	parts := m.CrashTexts(now)

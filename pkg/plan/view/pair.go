@@ -20,7 +20,7 @@ const (
 	Waiting  Progress = "waiting"
 	Reached  Progress = "ready"
 	Deferred Progress = "deferred" // its cluster is away
-	Failed   Progress = "failed"   // not without somebody's change
+	Failed   Progress = "failed"   // not without a change
 )
 
 // A Pair is one bundle on one cluster.
@@ -179,8 +179,8 @@ func permanent(bd *fleet.BundleDeployment) (string, bool) {
 }
 
 // settled reports whether the manager has decided what a deployment is to hold of this
-// Bundle. Of a change that deploys nothing it writes only the new commit to the
-// deployment: one that holds all that it knows of may be about to get that, unless the
+// Bundle. Of a change that deploys nothing, the manager writes only the new commit to the
+// deployment. So a deployment that is up to date may be about to get that, unless the
 // Bundle's summary says that something is held back.
 func settled(b *fleet.Bundle, bd *fleet.BundleDeployment, p Pair) bool {
 	return !late(b) && (p.Written || bd.Spec.DeploymentID == "" || p.State == fleet.OutOfSync || b.Status.Summary.OutOfSync > 0)

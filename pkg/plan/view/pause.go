@@ -31,9 +31,9 @@ type Pause struct {
 	Since *time.Time `json:"since,omitempty"`
 }
 
-// PauseOf is who has set spec.paused of an object that has it: what fleet suspend
-// noted there, unless another program has set the field since; then what
-// managedFields say. Of an object without managedFields the note counts.
+// PauseOf returns who has set spec.paused of an object that has it. It takes this from the
+// note of fleet suspend on the object, unless another program has set the field since; then
+// from managedFields. For an object without managedFields it takes the note.
 func PauseOf(o metav1.Object) Pause {
 	owner, noted := pauseOwner(o.GetManagedFields())
 	notes := o.GetAnnotations()

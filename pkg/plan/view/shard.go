@@ -42,8 +42,8 @@ func (m Manager) Unmanaged() string {
 	return fmt.Sprintf("no manager works on shard %q", m.Shard)
 }
 
-// Absence says that a manager is gone, and since when it has not been heard; it is empty
-// where it runs, or that is not known.
+// Absence says that a manager is gone, and when it gave its last sign of life. It is empty
+// where the manager runs, or where that is not known.
 func (m Manager) Absence(now time.Time) string {
 	switch text := m.Unmanaged(); {
 	case text != "":

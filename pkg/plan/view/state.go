@@ -32,11 +32,10 @@ func ClusterState(c *fleet.Cluster) fleet.BundleState {
 	return displayed(c.Status.Display.State, c.Status.Conditions, fleet.WaitCheckIn)
 }
 
-// BundleState is the worst state of a Bundle on any cluster. A Bundle that
-// nobody has worked on yet is Pending; one that is kept from being deployed at
-// all is NotReady. One that was changed since somebody worked on it is OutOfSync: that
-// it was Ready is about what it was before. One whose deletion waits for a person is
-// Held.
+// BundleState returns the worst state of a Bundle on any cluster. A Bundle on which no
+// manager has worked yet is Pending; one that is kept from being deployed at all is
+// NotReady. One that was Ready and was changed since a manager worked on it is OutOfSync,
+// because Ready is about its earlier version. One whose deletion waits for a user is Held.
 func BundleState(b *fleet.Bundle) fleet.BundleState {
 	if HeldDeletion(b) != nil {
 		return Held

@@ -19,9 +19,9 @@ type EventLine struct {
 	Text string
 }
 
-// Story is what happened to a goal between two verdicts. The zero Verdict is
-// before the first look. about is what is known of the commit besides its
-// number: title and author, or nothing.
+// Story returns the lines about what happened to a goal between two verdicts. The zero
+// Verdict stands for the time before the first look. about is what is known of the commit
+// besides its number: title and author, or nothing.
 func Story(goal Goal, before, after Verdict, about string, now time.Time) []EventLine {
 	t := teller{before: index(before), after: after, now: now}
 	if after.Seen && !before.Seen && after.Commit != "" && (goal.Kind == "GitRepo" || goal.Commit != "") {
@@ -95,8 +95,8 @@ func shortNames(goal Goal, names []string) string {
 	return List(short, named)
 }
 
-// written tells for each bundle to which clusters it was written, unless they
-// are Ready already.
+// written adds for each bundle a line with the clusters to which it was written, unless
+// they are Ready already.
 func (t *teller) written() {
 	var bundles []Key
 	to := map[Key][]string{}

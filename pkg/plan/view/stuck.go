@@ -104,9 +104,9 @@ func givenUpFirst(r *fleet.NonReadyResource) int {
 	return 1
 }
 
-// absent is the message of a cluster that has waited, since a moment (nil: unknown), for a
-// Secret, ConfigMap or namespace that somebody has to make there. It is empty for every
-// other message, and for a short time.
+// absent returns the message of a cluster that waits for a Secret, ConfigMap or namespace
+// that a user has to create there. since is when the wait began, nil if unknown. absent is
+// empty for every other message, and for a short time after since.
 func (s *sighting) absent(since *time.Time, message string) string {
 	if _, found := release.Missing(message); !found || since != nil && s.now.Sub(*since) < unreadyGrace {
 		return ""

@@ -32,8 +32,8 @@ func Ago(t, now time.Time) string {
 	return Age(now.Sub(t))
 }
 
-// Clock is a moment on the clock of whoever asks, whose zone now carries: the
-// time alone where it is today.
+// Clock formats a moment in the user's time zone, which is that of now. It is the time
+// alone if the moment is today.
 func Clock(t, now time.Time) string {
 	t = t.In(now.Location())
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {

@@ -1,9 +1,9 @@
-// Package view decides what a person is told about a fleet: which state a line
-// shows and since when, what needs attention, what moves, and what a wait
-// means, for whom it waits and when it is over.
+// Package view decides what a user sees of a fleet: which state a line shows and since
+// when, what needs attention, what moves, and what a wait means, for what it waits and when
+// it is over.
 //
-// It reads objects as the manager and the agents write them and knows nothing
-// else. The same objects and the same time give the same answer.
+// It reads objects as the manager and the agents write them and has no other source. The
+// same objects and the same time give the same answer.
 package view
 
 import (
@@ -17,8 +17,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// A Fleet is what somebody may see of a fleet at one moment. Deployments are
-// needed only to wait.
+// A Fleet is what the user may see of a fleet at one moment. Deployments are needed only to
+// wait.
 type Fleet struct {
 	Repositories []*fleet.GitRepo
 	Bundles      []*fleet.Bundle

@@ -12,8 +12,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 )
 
-// A Goal is what somebody waits for: that everything of a GitRepo, of a Bundle
-// or on a Cluster is Ready.
+// A Goal is what a user waits for: that everything of a GitRepo, of a Bundle or on a
+// Cluster is Ready.
 type Goal struct {
 	Kind string // GitRepo, Bundle or Cluster
 	Key  Key
@@ -35,8 +35,8 @@ type Verdict struct {
 	// reading left, and Commit is that commit, or the newest that was read.
 	Seen   bool
 	Commit string
-	// Unproven reports that the repository's manager does not say which bundles a
-	// reading left. Then only a Fleet that is Ordered can tell whether it was Seen.
+	// Unproven reports that the repository's manager does not say which bundles a reading
+	// left. Then only a Fleet that is Ordered can show whether it was Seen.
 	Unproven bool
 	// Bundles is how many bundles there are; Changed are the names of those
 	// that are waited for, and Removed of those that the commit removed.
@@ -84,7 +84,7 @@ func Judge(goal Goal, f Fleet) Verdict {
 	j.v.End = j.end()
 	if j.v.End == Waiting && j.v.Trouble == "" {
 		if j.v.Trouble = j.unmanaged(f); j.v.Trouble != "" {
-			j.v.Check = "" // nobody reads the commit, wherever it is
+			j.v.Check = "" // no manager reads the commit, wherever it is
 		}
 	}
 	return j.v
@@ -295,8 +295,8 @@ func (j *judge) bundle(b *fleet.Bundle, others bool) {
 }
 
 // open counts the deployments of a Bundle that are known not to be Ready: by what they say
-// themselves, or by name in the summary of the Bundle. One that is held back is as it was,
-// and does not know of the new version; the summary counts all of these and names ten.
+// themselves, or by name in the summary of the Bundle. One that is held back is unchanged
+// and does not have the new version; the summary counts all of these and names ten.
 func (j *judge) open(b *fleet.Bundle) int {
 	n := 0
 	for _, p := range j.v.Pairs {

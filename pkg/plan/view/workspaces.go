@@ -90,8 +90,8 @@ func Workspaces(s WorkspaceSight) []Workspace {
 	return out
 }
 
-// about adds what the FleetWorkspace and the Namespace tell; each is nil where it is
-// not there.
+// about adds what the FleetWorkspace and the Namespace say; each is nil where it does not
+// exist.
 func (w *Workspace) about(s WorkspaceSight, record, ns *metav1.PartialObjectMetadata) {
 	source := record
 	if source == nil {
@@ -118,7 +118,7 @@ func (w *Workspace) about(s WorkspaceSight, record, ns *metav1.PartialObjectMeta
 // cluster were in another workspace, whose Bundles and ClusterGroups are given.
 // What says keepResources is not among them: nothing of it would be removed.
 func Unserved(c *fleet.Cluster, to string, deployed []*fleet.BundleDeployment, bundles []*fleet.Bundle, groups []*fleet.ClusterGroup) []string {
-	compiled, _ := target.CompileGroups(groups) // a group that cannot be read selects nobody
+	compiled, _ := target.CompileGroups(groups) // a group that cannot be read selects no cluster
 	there := target.Cluster{Namespace: to, Name: c.Name, Labels: c.Labels, Groups: compiled.Of(c.Labels)}
 	served := map[string]bool{}
 	for _, b := range bundles {
