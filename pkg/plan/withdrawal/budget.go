@@ -18,7 +18,7 @@ import (
 type Budget struct {
 	percent int
 	count   int
-	fixed   bool // count counts, and not percent
+	fixed   bool // count is used, and not percent
 	off     bool
 }
 
@@ -71,13 +71,13 @@ func FirstBudget(otherwise Budget, texts ...string) (Budget, error) {
 // ReasonInvalidBudget is the reason of a deletion budget that is not used.
 const ReasonInvalidBudget = "InvalidDeletionBudget"
 
-// DefaultBudgets says what counts where no budget can be read.
+// DefaultBudgets says which budgets apply where none can be read.
 func DefaultBudgets() string {
 	return fmt.Sprintf("the default counts: 20%% of the bundles of the GitRepo, 10%% of the deployments of the workspace, at least %d", LeastBudget)
 }
 
-// SharedBudgetFault says of a GitRepo without a budget that can be read that its workspace has
-// one that cannot, and what counts; empty where that is not so.
+// SharedBudgetFault says, for a GitRepo without a readable budget, that the budget of its
+// workspace cannot be read, and what applies instead. It is empty where that is not so.
 func SharedBudgetFault(own, namespace, shared string) string {
 	if _, err := ParseBudget(own); err == nil || shared == "" {
 		return ""
@@ -143,7 +143,7 @@ type Verdict struct {
 	Held bool
 	// Approved reports that it would be held if it were not.
 	Approved bool
-	// Hash tells this list from every other, in whatever order.
+	// Hash identifies this list, whatever its order.
 	Hash string
 	// Summary says in a few words what would be removed.
 	Summary string
@@ -190,8 +190,8 @@ func (r Removal) protected() (n int) {
 // hashBytes is how much of the digest is shown: people copy it.
 const hashBytes = 8
 
-// Hash tells lists of items apart: by what is removed and what goes along, and
-// not by their order.
+// Hash identifies a list of items by what is removed and what goes along, and not by their
+// order.
 func Hash(r Removal) string {
 	var parts []string
 	if r.Deleted != "" {

@@ -16,8 +16,8 @@ type Orphan struct {
 	Own bool
 	// Restored reports that the manager has become older than it was.
 	Restored bool
-	// Confirmed reports that a person has said that what the manager lacks now is
-	// not wanted.
+	// Confirmed reports that a user has confirmed that what the manager lacks now is not
+	// wanted.
 	Confirmed bool
 }
 

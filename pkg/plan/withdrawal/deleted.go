@@ -36,10 +36,10 @@ func ProtocolOf(bd *fleet.BundleDeployment) Protocol {
 	return Unclear
 }
 
-// WatchedDeletion reports whether the deletion of a BundleDeployment is an order, where
-// the agent has watched it. last is its last known state; marks is true where the
-// manager of the Cluster has said that it orders by marks, which counts for a
-// BundleDeployment that does not say who wrote it.
+// WatchedDeletion reports whether the deletion of a BundleDeployment is an order, where the
+// agent has watched it. last is its last known state. marks is true where the manager of
+// the Cluster has said that it orders by marks; it decides for a BundleDeployment that does
+// not say who wrote it.
 func WatchedDeletion(last *fleet.BundleDeployment, marks bool) bool {
 	switch ProtocolOf(last) {
 	case ByMark:
@@ -51,8 +51,8 @@ func WatchedDeletion(last *fleet.BundleDeployment, marks bool) bool {
 	return !marks
 }
 
-// A LastState is what an agent keeps of a BundleDeployment whose manager orders removals
-// by deleting: should the object be missing later, it tells an order from a loss.
+// A LastState is what an agent keeps of a BundleDeployment whose manager orders removals by
+// deleting. If the object is missing later, it distinguishes an order from a loss.
 type LastState struct {
 	// Deleted is true where it had a deletionTimestamp.
 	Deleted bool `json:"deleted,omitempty"`
@@ -111,13 +111,13 @@ type Absence struct {
 	Witness *fleet.BundleDeployment
 }
 
-// Ordered reports whether the absence is an order. A deletionTimestamp is never taken
-// back, so an object that had one was deleted. The reference's finalizer is taken off
-// by nobody but its manager when the object is deleted; but an object may also be
-// missing because the list is another one: of another manager, of a namespace that was
-// made again, of an API server that was restored, or the empty one of a proxy. It is an
-// order only in a list that is newer than the object and that still holds the witness,
-// written by a manager that orders by deleting.
+// Ordered reports whether the absence is an order. A deletionTimestamp is never taken back,
+// so an object that had one was deleted. Only the reference's manager takes off its
+// finalizer, when the object is deleted; but an object may also be missing because the list
+// is another one: of another manager, of a namespace that was made again, of an API server
+// that was restored, or the empty one of a proxy. So the absence is an order only in a list
+// that is newer than the object and that still holds the witness, written by a manager that
+// orders by deleting.
 func (a Absence) Ordered() bool {
 	switch {
 	case a.Last == nil:

@@ -15,7 +15,7 @@ const namesLimit = 200
 // the command that approves it. Names are left out where there is no room.
 func (v Verdict) Message(approve string) string {
 	tail := "; to go on: " + approve
-	head := condition.Cut(v.Summary, max(condition.MessageLimit-len([]rune(tail)), 1)) // the command counts
+	head := condition.Cut(v.Summary, max(condition.MessageLimit-len([]rune(tail)), 1)) // keep the command
 	room := namesLimit - len([]rune(head)) - len([]rune(tail)) - len(": ")
 	if names := some(v.List, room); names != "" {
 		head += ": " + names

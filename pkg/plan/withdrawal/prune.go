@@ -11,9 +11,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// PruneMark is the value of AnnotationPrune for Bundles that are removed
-// together: how many they are, and a digest that tells them from all others. It
-// is empty for none.
+// PruneMark returns the value of AnnotationPrune for Bundles that are removed together:
+// their number, and a digest that identifies them. It is empty for none.
 func PruneMark(list []*fleet.Bundle) string {
 	if len(list) == 0 {
 		return ""

@@ -30,8 +30,8 @@ type Facts struct {
 	Answered bool
 	// Abandoned reports that a person has ended the wait for the agent.
 	Abandoned bool
-	// Orders reports whether the agent understands orders. One that does not is
-	// told by plain deletion.
+	// Orders reports whether the agent understands orders. For one that does not, the
+	// manager just deletes the object.
 	Orders bool
 	// Orphaned reports that the cluster is gone from the fleet: no agent will
 	// answer, and what runs there is left alone.

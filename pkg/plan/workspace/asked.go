@@ -16,8 +16,8 @@ const OriginAsked = "asked"
 // gives to its management Cluster, before any other.
 const AnnotationWorkspaceName = "provisioning.cattle.io/fleet-workspace-name"
 
-// VerbAdd is what Rancher's webhook asks whether somebody may do with the
-// FleetWorkspace that a cluster is to come into.
+// VerbAdd is the verb by which Rancher's webhook asks whether a user may bring a cluster
+// into a FleetWorkspace.
 const VerbAdd = "fleetaddcluster"
 
 // Record is the FleetWorkspace that a person asks for.

@@ -28,12 +28,12 @@ const pullSecret = "rancher-managed-pull-secret"
 
 var legacy = regexp.MustCompile(`^(c-[a-z0-9]{5}|local)$`)
 
-// Legacy tells by the name of a management Cluster whether it comes first, and its
-// provisioning Cluster is made of it: clusters that were imported or are hosted,
-// and the local one. Of all others the provisioning Cluster comes first.
+// Legacy reports, by the name of a management Cluster, whether it comes first and its
+// provisioning Cluster is made from it. That is so for clusters that were imported or are
+// hosted, and for the local one. For all others the provisioning Cluster comes first.
 func Legacy(managementName string) bool { return legacy.MatchString(managementName) }
 
-// ExternallyManaged reports whether somebody else makes the Fleet Cluster.
+// ExternallyManaged reports whether another program makes the Fleet Cluster.
 func ExternallyManaged(m *management.Cluster) bool {
 	v := m.Annotations[AnnotationExternallyManaged]
 	return v != "" && !strings.EqualFold(v, "false")

@@ -95,10 +95,9 @@ func Backfill(annotations map[string]string, custom *management.AgentDeploymentC
 	return rest, changed, true
 }
 
-// DefaultWorkspace is the workspace that new clusters get, where it is to be made;
-// nil where not. ns is the namespace of its name, nil where there is none. One that
-// stands already and belongs to nobody stays out of the workspace's hands: it is
-// neither changed nor deleted with it.
+// DefaultWorkspace returns the workspace that new clusters get, if it has to be made, or
+// nil. ns is the namespace of its name, nil where there is none. A namespace that exists
+// already and has no owner is neither changed nor deleted with the workspace.
 func DefaultWorkspace(name string, ns *metav1.PartialObjectMetadata) *management.FleetWorkspace {
 	if name == "" || System(name, ns) {
 		return nil
@@ -134,11 +133,10 @@ func ReportedBy(setting func(string) string) Reported {
 // say.
 func Open(s registration.Settings) bool { return s.APIServerURL == "" || s.SystemDefaultRegistry == "" }
 
-// Fill are the settings of the chart, completed by what Rancher's say. What the
-// chart says counts, so the two ways in which a change of Rancher's settings comes,
-// by an upgrade of the chart and by the settings themselves, cannot contradict each
-// other. Address, certificates and TLS mode belong together: either all of them are
-// the chart's, or all are Rancher's.
+// Fill returns the settings of the chart, completed by Rancher's. The chart has priority. A
+// change of Rancher's settings comes in two ways, by an upgrade of the chart and by the
+// settings themselves, and these cannot contradict each other then. Address, certificates
+// and TLS mode belong together: either all of them are the chart's, or all are Rancher's.
 func (t Reported) Fill(s registration.Settings) registration.Settings {
 	if s.APIServerURL == "" && t.URL != "" {
 		s.APIServerURL, s.APIServerCA = t.URL, []byte(t.CA)

@@ -7,8 +7,8 @@ package workspace
 
 // Names in Rancher's objects.
 const (
-	// AnnotationExternallyManaged on a management Cluster says that somebody else
-	// makes its Fleet Cluster. Empty and "false" say nothing.
+	// AnnotationExternallyManaged on a management Cluster says that another program makes
+	// its Fleet Cluster. Empty and "false" say nothing.
 	AnnotationExternallyManaged = "provisioning.cattle.io/externally-managed"
 	// AnnotationDisplayName on a provisioning Cluster is the display name of its
 	// management Cluster.
@@ -16,9 +16,9 @@ const (
 	// AnnotationManaged on a FleetWorkspace: "false" keeps our hands off its
 	// namespace.
 	AnnotationManaged = "provisioning.cattle.io/managed"
-	// AnnotationAllowExisting on a Namespace lets a FleetWorkspace have it though it
-	// was there before. On a FleetWorkspace it says nothing: whoever may make one
-	// need not have any right in the namespace.
+	// AnnotationAllowExisting on a Namespace lets a FleetWorkspace have it though it was
+	// there before. On a FleetWorkspace it says nothing: a user who may make one need not
+	// have any right in the namespace.
 	AnnotationAllowExisting = "field.cattle.io/allow-fleetworkspace-creation-for-existing-namespace"
 	// AnnotationCreator on a FleetWorkspace is who has made it.
 	AnnotationCreator = "field.cattle.io/creatorId"

@@ -38,8 +38,8 @@ type Sightings struct {
 	Single  bool          // its feature multi-cluster-management is off
 }
 
-// alive reports whether Rancher has renewed its lease lately. One that was just
-// restarted counts as alive.
+// alive reports whether Rancher has renewed its lease lately. A Rancher that was just
+// restarted is alive.
 func (s Sightings) alive() bool { return s.Renewed >= 0 && s.Renewed < grace*max(s.Held, leaseHolds) }
 
 // GivesRights reports whether Rancher itself gives those who are bound to GlobalRoles
@@ -91,6 +91,6 @@ const (
 	setWorkspace = "workspace"
 )
 
-// OfRancher tells by an object's annotation objectset.rio.cattle.io/id whether
-// Rancher's handlers have made it.
+// OfRancher reports, by an object's annotation objectset.rio.cattle.io/id, whether
+// Rancher's handlers have made the object.
 func OfRancher(objectSet string) bool { return objectSet == setCluster || objectSet == setWorkspace }

@@ -44,7 +44,7 @@ const (
 	// MoveTimeout is how long the old Cluster waits for the new one, and for the
 	// agent to work with it. After that it goes, and nothing is withdrawn.
 	MoveTimeout = time.Hour
-	// moveLook is when something is looked at again that nobody tells of.
+	// moveLook is when something is looked at again whose changes no watch reports.
 	moveLook = 5 * time.Second
 )
 

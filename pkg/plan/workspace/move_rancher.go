@@ -30,9 +30,9 @@ func ProvisionedFrom(m *management.Cluster) string {
 // backup.
 const ForsakenTimeout = 10 * time.Minute
 
-// Forsaken reports whether a management Cluster goes because the provisioning Cluster
-// that it was made of is gone: somebody was seen to delete it (asked), or it has been
-// missing for long. left is when to look again; 0: only when something changes.
+// Forsaken reports whether a management Cluster is deleted because the provisioning Cluster
+// that it was made from is gone: the manager saw its deletion (asked), or it has been
+// missing for ForsakenTimeout. left is when to look again; 0: only when something changes.
 func Forsaken(m *management.Cluster, asked bool, missing time.Duration) (goes bool, left time.Duration) {
 	switch {
 	case ProvisionedFrom(m) == "" || m.DeletionTimestamp != nil:

@@ -82,13 +82,12 @@ func OfCreator(w *management.FleetWorkspace) Rights {
 	}
 }
 
-// Opens reports whether GlobalRoles give rights in the namespace of a workspace. ns
-// is that namespace, nil where there is none; held says that Clusters or Bundles
-// are in it.
+// Opens reports whether GlobalRoles give rights in the namespace of a workspace. ns is that
+// namespace, nil where there is none; held says that Clusters or Bundles are in it.
 //
-// Whoever may make FleetWorkspaces can name one after any namespace. So a
-// namespace counts only if it is a workspace's: it was made or adopted for one, or
-// it has Clusters or Bundles, which no other user can put there.
+// A user who may make FleetWorkspaces can name one after any namespace. So Opens accepts a
+// namespace only if it is a workspace's: it was made or adopted for one, or it has Clusters
+// or Bundles, which no other user can put there.
 func Opens(w *management.FleetWorkspace, ns *metav1.PartialObjectMetadata, held bool) bool {
 	if w.DeletionTimestamp != nil || ns == nil || ns.DeletionTimestamp != nil || w.Name == fleet.NamespaceLocal || System(w.Name, ns) {
 		return false
@@ -163,7 +162,7 @@ func OfRole(r *management.GlobalRole, bindings []*management.GlobalRoleBinding, 
 	return out
 }
 
-// inWorkspace binds somebody to the role of a GlobalRole in one workspace.
+// inWorkspace binds subjects to the role of a GlobalRole in one workspace.
 func inWorkspace(b *management.GlobalRoleBinding, workspace, role string, who []rbacv1.Subject) *rbacv1.RoleBinding {
 	out := &rbacv1.RoleBinding{ObjectMeta: ofGrant(b, workspace, naming.SafeConcat(b.Name)), Subjects: who, RoleRef: clusterRole(role)}
 	out.Labels[LabelPermissions] = yes

@@ -39,8 +39,8 @@ func MendRole(live, want *rbacv1.ClusterRole) (*rbacv1.ClusterRole, Deed) {
 	return out, Mend
 }
 
-// MendClusterRoleBinding is MendRole for ClusterRoleBindings. Kubernetes lets
-// nobody change the role of one.
+// MendClusterRoleBinding is MendRole for ClusterRoleBindings. Kubernetes does not allow
+// changing the role of one.
 func MendClusterRoleBinding(live, want *rbacv1.ClusterRoleBinding) (*rbacv1.ClusterRoleBinding, Deed) {
 	if deed := fit(live, want, live.Subjects, want.Subjects, live.RoleRef, want.RoleRef); deed != Mend {
 		return live, deed
@@ -51,8 +51,8 @@ func MendClusterRoleBinding(live, want *rbacv1.ClusterRoleBinding) (*rbacv1.Clus
 	return out, Mend
 }
 
-// MendRoleBinding is MendRole for RoleBindings. Kubernetes lets nobody change the
-// role of one.
+// MendRoleBinding is MendRole for RoleBindings. Kubernetes does not allow changing the role
+// of one.
 func MendRoleBinding(live, want *rbacv1.RoleBinding) (*rbacv1.RoleBinding, Deed) {
 	if deed := fit(live, want, live.Subjects, want.Subjects, live.RoleRef, want.RoleRef); deed != Mend {
 		return live, deed
@@ -103,8 +103,8 @@ func own(m *metav1.ObjectMeta, want metav1.Object) {
 	m.OwnerReferences = want.GetOwnerReferences()
 }
 
-// Ours reports whether a role or a binding that is there under the name of a wanted
-// one may be changed: it was made for the same, by us or by Rancher.
+// Ours reports whether an existing role or binding with the name of a wanted one may be
+// changed: it was made for the same purpose, by this manager or by Rancher.
 func Ours(live, want metav1.Object) bool {
 	have, labels := live.GetLabels(), want.GetLabels()
 	for _, key := range []string{LabelRights, LabelRoleOwner, LabelGrantOwner} {

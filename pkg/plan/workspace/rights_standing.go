@@ -46,14 +46,13 @@ func BaseRoles() []*rbacv1.ClusterRole {
 	}
 }
 
-// OwnRoles are ours: three that Rancher's UI offers for workspaces, which collect
-// their rules by label, and three that hold ours. Other programs that bring kinds
-// of their own to workspaces label roles in the same way.
+// OwnRoles returns this manager's roles: three that Rancher's UI offers for workspaces,
+// which collect their rules by label, and three that hold this manager's rules. Other
+// programs that bring kinds of their own to workspaces label roles in the same way.
 //
 // Schedules and Policies rule over the work of others, so only administrators of a
-// workspace write them. BundleNamespaceMappings lead out of the workspace, and
-// nobody in it writes them (docs/decisions/0030); BundleDeployments are written by
-// managers alone.
+// workspace write them. BundleNamespaceMappings lead out of the workspace, so no user of it
+// writes them (docs/decisions/0030). Only managers write BundleDeployments.
 func OwnRoles() []*rbacv1.ClusterRole {
 	all := func(name, label string) *rbacv1.ClusterRole {
 		out := standing(name)
@@ -112,8 +111,8 @@ func may(verbs []string, resources ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{fleet.Group}, Resources: resources, Verbs: verbs}
 }
 
-// bindRoles lets somebody decide who has which role in a workspace. Kubernetes
-// lets nobody give what they do not have.
+// bindRoles lets a user decide who has which role in a workspace. Kubernetes does not let
+// users grant rights that they do not have.
 func bindRoles() rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"rolebindings"}, Verbs: []string{"*"}}
 }

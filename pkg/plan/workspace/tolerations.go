@@ -41,8 +41,8 @@ func seconds(t corev1.Toleration) int64 {
 	return *t.TolerationSeconds
 }
 
-// Labels of nodes of the control plane, the newer one first. The older one counts
-// where no node has the newer one.
+// Labels of nodes of the control plane, the newer one first. The older one is used where no
+// node has the newer one.
 const (
 	labelControlPlane    = "node-role.kubernetes.io/control-plane"
 	labelControlPlaneOld = "node-role.kubernetes.io/controlplane"
