@@ -13,7 +13,7 @@ import (
 const (
 	ReasonInvalidSource      = "InvalidSource"      // helm.chart or helm.repo is nothing that can be fetched
 	ReasonInvalidVersion     = "InvalidVersion"     // helm.version is neither a version nor a range
-	ReasonInvalidIndex       = "InvalidIndex"       // index.yaml is invalid, or has an entry that is refused
+	ReasonInvalidIndex       = "InvalidIndex"       // index.yaml is invalid, or an entry is refused
 	ReasonChartNotFound      = "ChartNotFound"      // the repository has no such chart
 	ReasonVersionNotFound    = "VersionNotFound"    // the chart has no such version
 	ReasonInvalidChart       = "InvalidChart"       // Chart.yaml or requirements.yaml cannot be used

@@ -11,8 +11,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// A bundle of a HelmOp holds no files: its options name a chart, and whoever
-// deploys it has the chart fetched.
+// A bundle of a HelmOp holds no files: its options name a chart, which is fetched when the
+// bundle is deployed.
 
 // RequestOf is what Helm options ask for.
 func RequestOf(o *fleet.HelmOptions) Request {

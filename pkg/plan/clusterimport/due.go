@@ -13,8 +13,7 @@ type Need int
 const (
 	// None: its agent has what it needs.
 	None Need = iota
-	// InTurn: its agent is to be told how it reaches the manager from now on,
-	// like those of many other clusters.
+	// InTurn: its agent gets new terms, like the agents of many other clusters.
 	InTurn
 	// Now: this Cluster is waited for.
 	Now

@@ -10,7 +10,7 @@ import (
 // LabelCanary on a Cluster, "true", makes it one of the first clusters that get new terms.
 const LabelCanary = "fleet.cattle.io/import-canary"
 
-// A Pace says how fast clusters are told where the manager is from now on.
+// A Pace says how fast clusters get new terms.
 type Pace struct {
 	Canaries  int           // that have to register before the others get the terms
 	InFlight  int           // notified and not registered yet, at once
