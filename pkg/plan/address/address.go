@@ -68,8 +68,8 @@ func Parse(cidrs []string) (Policy, error) {
 	return p, errors.Join(errs...)
 }
 
-// WithLoopback is for programs that run on behalf of the machine's own user or
-// cluster: it allows loopback addresses and no other reserved one.
+// WithLoopback returns the Policy of programs that run on behalf of the machine's own user
+// or cluster: it allows loopback addresses and no other reserved one.
 func WithLoopback() Policy {
 	return Policy{allowed: reserved[0].ranges, local: true}
 }

@@ -47,7 +47,7 @@ type Build struct {
 	Shape string
 }
 
-// String is "<shape> <image>", the value of AnnotationBuild.
+// String returns "<shape> <image>", the value of AnnotationBuild.
 func (b Build) String() string { return b.Shape + " " + b.Image }
 
 // ParseBuild reads what String wrote; anything else is the zero Build.
@@ -59,7 +59,7 @@ func ParseBuild(s string) Build {
 	return Build{Image: image, Shape: shape}
 }
 
-// Build is what the manager's settings and version make of every agent.
+// Build returns what the manager's settings and version make of every agent.
 func (m Manager) Build() (Build, error) {
 	plain := m
 	plain.Settings.AgentImage, plain.Settings.SystemDefaultRegistry = "image", ""
@@ -80,7 +80,7 @@ func (m Manager) image() string {
 	return Image(m.Settings.SystemDefaultRegistry, "", m.Settings.AgentImage)
 }
 
-// Own is a digest of what a Cluster asks for itself: of all that makes its agent
+// Own returns a digest of what a Cluster asks for itself: of all that makes its agent
 // differ from that of another one.
 func (m Manager) Own(c *fleet.Cluster) string {
 	s := c.Spec
@@ -109,7 +109,7 @@ func (m Manager) Own(c *fleet.Cluster) string {
 	return digest(string(text))
 }
 
-// Bundle is the Bundle of a Cluster's agent, with an image in the place of the
+// Bundle returns the Bundle of a Cluster's agent, with an image in the place of the
 // settings'. It belongs to the Cluster, and goes with it.
 func (m Manager) Bundle(c *fleet.Cluster, b Build) (*fleet.Bundle, error) {
 	objects, err := m.manifest(c, b.Image)

@@ -23,7 +23,7 @@ type Move struct {
 	Due *time.Time `json:"due,omitempty"`
 }
 
-// String is the Move as it stands in AnnotationMove.
+// String returns the Move as it stands in AnnotationMove.
 func (m Move) String() string {
 	m.At = m.At.UTC().Truncate(time.Second)
 	text, err := json.Marshal(m)

@@ -21,9 +21,9 @@ const (
 	ReasonMoving   = "AgentElsewhere"       // the agent lives in another namespace than it should
 )
 
-// Reported is the status of a Cluster whose agent's Bundle says what the Cluster
-// asks for: digests of those wishes, as scripts and Rancher read them. A wish for
-// nothing has no digest.
+// Reported returns the status of a Cluster whose agent's Bundle says what the Cluster asks
+// for: digests of those wishes, as scripts and Rancher read them. A wish for nothing has no
+// digest.
 func Reported(c *fleet.Cluster) fleet.ClusterStatus {
 	out := *c.Status.DeepCopy()
 	s := c.Spec
@@ -51,9 +51,9 @@ func wishHash(field any, nothing bool) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Reconciled is the condition of a Cluster whose agent has the settings that it
-// asks for, or of one that cannot have them, for a reason in words. note is said
-// of one that has.
+// Reconciled returns the condition of a Cluster whose agent has the settings that it asks
+// for, or of one that cannot have them, for a reason in words. note is said of one that
+// has.
 func Reconciled(c *fleet.Cluster, reason, message, note string) fleet.Condition {
 	cond := fleet.Condition{
 		Type: fleet.ConditionReconciled, Status: corev1.ConditionTrue, Message: condition.Message(note),
@@ -98,8 +98,8 @@ func (m Manager) Held(c *fleet.Cluster) (reason, why string) {
 	return "", ""
 }
 
-// Observe is a Cluster as a member of the fleet, with the Bundle of its agent;
-// nil where it has none.
+// Observe returns a Cluster as a member of the fleet, with the Bundle of its agent; nil
+// where it has none.
 func (m Manager) Observe(c *fleet.Cluster, b *fleet.Bundle) Member {
 	out := Member{
 		Key: c.Namespace + "/" + c.Name, First: m.local(c),

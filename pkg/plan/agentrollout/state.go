@@ -32,7 +32,7 @@ type Order struct {
 // Concerns reports whether an order is about a Build.
 func (o Order) Concerns(b Build) bool { return o.Image != "" && o.To != "" && o.Image == b.Image }
 
-// String is the order as it stands in the ConfigMap.
+// String returns the order as it stands in the ConfigMap.
 func (o Order) String() string {
 	text, err := json.Marshal(o)
 	if err != nil { // these types always can be
@@ -85,7 +85,7 @@ type State struct {
 	Message     string    `json:"message"`
 }
 
-// String is the state as it stands in the ConfigMap.
+// String returns the state as it stands in the ConfigMap.
 func (s State) String() string {
 	text, err := json.Marshal(s)
 	if err != nil { // these types always can be

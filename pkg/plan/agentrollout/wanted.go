@@ -94,8 +94,8 @@ func (m Manager) local(c *fleet.Cluster) bool {
 // hold where the Cluster sets nothing.
 func installed(c *fleet.Cluster) bool { return c.Spec.KubeConfigSecret != "" }
 
-// Image is an image with a registry before it: the cluster's own, in the place
-// of the one for all. An image that begins with it already stays as it is.
+// Image returns an image with a registry before it: the cluster's own, in the place of the
+// one for all. An image that begins with it already stays as it is.
 func Image(all, own, image string) string {
 	image = strings.TrimPrefix(image, all+"/")
 	registry := all

@@ -29,7 +29,7 @@ type Absent struct {
 	Found finding.Finding
 }
 
-// Absent are the paths that led to no directory when Dirs was called last.
+// Absent returns the paths that led to no directory when Dirs was called last.
 func (d *Discovery) Absent() []Absent { return slices.Clone(d.absent) }
 
 // RefuseAbsent returns the set in which every path that leads to no directory is an

@@ -387,7 +387,7 @@ func (a *assembly) force(s *fleet.BundleSpec) {
 // DefaultTarget is what a repository without targets is deployed to.
 var DefaultTarget = fleet.GitTarget{Name: "default", ClusterGroup: fleet.ClusterGroupDefault}
 
-// TargetOf is a target of a repository as a target of its bundles.
+// TargetOf returns a target of a repository as a target of its bundles.
 func TargetOf(t fleet.GitTarget) fleet.BundleTarget {
 	return fleet.BundleTarget{
 		Name: t.Name, ClusterName: t.ClusterName, ClusterSelector: t.ClusterSelector.DeepCopy(),
@@ -395,7 +395,7 @@ func TargetOf(t fleet.GitTarget) fleet.BundleTarget {
 	}
 }
 
-// RestrictionOf is a target of a repository as the limit of its bundles.
+// RestrictionOf returns a target of a repository as the limit of its bundles.
 func RestrictionOf(t fleet.GitTarget) fleet.BundleTargetRestriction {
 	return fleet.BundleTargetRestriction{
 		Name: t.Name, ClusterName: t.ClusterName, ClusterSelector: t.ClusterSelector.DeepCopy(),

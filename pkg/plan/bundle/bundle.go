@@ -121,7 +121,7 @@ type Result struct {
 	Inputs Inputs
 }
 
-// Emptied is what to say of an Empty result where there was a bundle before.
+// Emptied returns what to say of an Empty result where there was a bundle before.
 func (r Result) Emptied() finding.Finding {
 	if f, ok := r.IgnoredBy(); ok {
 		f.Severity = finding.Error
@@ -135,8 +135,8 @@ func (r Result) Emptied() finding.Finding {
 	}
 }
 
-// IgnoredBy is the finding about a .fleetignore that leaves nothing to deploy; ok is false
-// where none does.
+// IgnoredBy returns the finding about a .fleetignore that leaves nothing to deploy; ok is
+// false where none does.
 func (r Result) IgnoredBy() (f finding.Finding, ok bool) {
 	i := slices.IndexFunc(r.Findings, func(f finding.Finding) bool { return f.Rule == finding.RuleEmpty && path.Base(f.Path) == ignoreFile })
 	if i < 0 {
@@ -164,7 +164,7 @@ func (s Set) Empty() bool {
 	return !slices.ContainsFunc(s.Results, func(r Result) bool { return r.Bundle != nil || r.Broken() })
 }
 
-// All is all findings, by place.
+// All returns all findings, by place.
 func (s Set) All() []finding.Finding {
 	all := slices.Clone(s.Findings)
 	for _, r := range s.Results {

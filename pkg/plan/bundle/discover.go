@@ -50,9 +50,8 @@ type Discovery struct {
 	absent []Absent
 }
 
-// Dirs are the bundles that entries list, in the order of the list, where a
-// GitRepo lists its bundles itself; without entries those below paths, as Discover
-// finds them.
+// Dirs returns the bundles that entries list, in the order of the list, where a GitRepo
+// lists its bundles itself; without entries those below paths, as Discover finds them.
 func (d *Discovery) Dirs(root fs.FS, paths []string, entries []fleet.BundlePath) ([]Dir, []finding.Finding) {
 	s := &survey{root: root, seen: map[Dir]bool{}, before: d.known, known: map[string]*node{}}
 	s.hasher, _ = root.(Hasher)

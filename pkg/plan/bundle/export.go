@@ -7,7 +7,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// Export is a Bundle as it is printed for people and files: kind, names, labels,
+// Export returns a Bundle as it is printed for people and files: kind, names, labels,
 // annotations and spec, without what servers add.
 //
 // It fails for values that have no JSON, such as infinity.

@@ -38,14 +38,13 @@ type Inputs struct {
 	partial bool   // the tree or something fetched has no hash
 }
 
-// Requests are what the result needs that does not stand in the tree, in a
-// fixed order.
+// Requests returns what the result needs that does not stand in the tree, in a fixed order.
 func (in Inputs) Requests() []chart.Request {
 	return slices.SortedFunc(maps.Keys(in.fetched), compareRequests)
 }
 
-// Paths are what the result depends on in the tree, sorted: the bundle's
-// directory with all below it, and what was looked at elsewhere.
+// Paths returns what the result depends on in the tree, sorted: the bundle's directory with
+// all below it, and what was looked at elsewhere.
 func (in Inputs) Paths() []string { return slices.Sorted(maps.Keys(in.seen)) }
 
 // SameSource reports whether two results were made of the same files and
@@ -72,10 +71,9 @@ func Compare(tree fs.FS, o Options) *Comparison {
 	return &Comparison{tree: tree, hasher: hasher, o: o, options: optionsDigest(o), looked: map[string]string{}}
 }
 
-// Reuse is a result of an earlier reading as Assemble would make it now, if it
-// is certain that it can have changed in nothing but the commit. It costs a few
-// look-ups of hashes and reads no file. The Bundle shares its spec with that of
-// r.
+// Reuse returns a result of an earlier reading as Assemble would make it now. It returns
+// false unless it is certain that nothing but the commit can have changed. It costs a few
+// look-ups of hashes and reads no file. The Bundle shares its spec with that of r.
 //
 // r must be what Assemble returned, not an element of a Set, where bundles of
 // one name were refused.

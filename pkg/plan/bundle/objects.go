@@ -45,7 +45,7 @@ func (o object) identity() identity {
 	return identity{group, o.Kind, o.Metadata.Namespace, o.Metadata.Name}
 }
 
-// String is kind and name, as they may stand in messages.
+// String returns kind and name, as they may stand in messages.
 func (i identity) String() string {
 	name := i.name
 	if i.namespace != "" {

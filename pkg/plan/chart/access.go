@@ -13,7 +13,7 @@ import (
 // CredentialsOf reads the data of the Secret that helmSecretName names
 // (fleet-api 13.4): username and password (both or none), cacerts,
 // ssh-privatekey, known_hosts, insecureSkipVerify, basicHTTP. A flag that is
-// neither true nor false is false. Errors are Permanent, InvalidCredentials;
+// neither true nor false is false. Errors are Terminal, InvalidCredentials;
 // the text names keys, never values.
 func CredentialsOf(data map[string][]byte) (Credentials, error) {
 	user, hasUser := data["username"]
@@ -86,7 +86,7 @@ type byPath struct {
 
 // ParseByPath reads the key secrets-path.yaml of the Secret that
 // helmSecretNameForPaths names: credentials by directory, or by pattern of
-// directories (path.Match). Errors are Permanent, InvalidCredentials, and hold
+// directories (path.Match). Errors are Terminal, InvalidCredentials, and hold
 // paths, never values.
 func ParseByPath(secretsPathYAML []byte) (map[string]Credentials, error) {
 	bad := func(format string, args ...any) (map[string]Credentials, error) {
@@ -138,9 +138,9 @@ func plainOrBase64(s, mark string) (value []byte, ok bool) {
 	return value, err == nil
 }
 
-// For are the credentials for a directory of the repository: with ByPath those
-// of exactly this path, else of the lexically first pattern that matches it,
-// else none; without it Default.
+// For returns the credentials for a directory of the repository: with ByPath those of
+// exactly this path, else of the lexically first pattern that matches it, else none;
+// without it Default.
 func (a Access) For(dir string) Credentials {
 	if a.ByPath == nil {
 		return a.Default

@@ -20,7 +20,7 @@ type Request struct {
 	Archive bool
 }
 
-// Dir is the directory of a bundle that the files of the chart go to.
+// Dir returns the directory of a bundle that the files of the chart go to.
 func (r Request) Dir() string { return naming.ChartDir(r.Chart, r.Repo, r.Version) }
 
 // Fetched is what became of a Request.

@@ -20,11 +20,10 @@ const (
 	MaxFilesBytes = 64 << 20
 )
 
-// Resources are the files of a chart as they stand in a bundle that has
-// nothing else, below dir: see Request.Dir. Links count as what they lead to,
-// unless that is a directory.
+// Resources returns the files of a chart as they stand in a bundle that has nothing else,
+// below dir: see Request.Dir. Links count as what they lead to, unless that is a directory.
 //
-// Errors: Permanent, InvalidChart, for files that are no chart or too many;
+// Errors: Terminal, InvalidChart, for files that are no chart or too many;
 // others are those of files.
 func Resources(dir string, files fs.FS) ([]fleet.BundleResource, error) {
 	var out []fleet.BundleResource

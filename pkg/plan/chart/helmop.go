@@ -14,7 +14,7 @@ import (
 // A bundle of a HelmOp holds no files: its options name a chart, which is fetched when the
 // bundle is deployed.
 
-// RequestOf is what Helm options ask for.
+// RequestOf returns what Helm options ask for.
 func RequestOf(o *fleet.HelmOptions) Request {
 	if o == nil {
 		return Request{}
@@ -31,9 +31,9 @@ func KeyOf(list []Request) string {
 	return hex.EncodeToString(h.Sum(nil))[:32]
 }
 
-// HelmOpCredentials are those for the chart of a HelmOp: what the data of its
-// Secret say, nil where it names none, with what the options add. The Secret's
-// own CA bundle comes before that of the options.
+// HelmOpCredentials returns the credentials for the chart of a HelmOp: the data of its
+// Secret, nil where it names none, with what the options add. The Secret's own CA bundle
+// takes precedence over that of the options.
 //
 // Errors are those of CredentialsOf.
 func HelmOpCredentials(data map[string][]byte, o fleet.BundleHelmOptions) (Credentials, error) {

@@ -20,8 +20,8 @@ type Entry struct {
 	Digest  string // "sha256:hex" of the archive; empty where the index has none that can be used
 }
 
-// IndexURL is where the index of a Helm repository is. A query is kept: it may
-// be a signature.
+// IndexURL returns where the index of a Helm repository is. A query is kept: it may be a
+// signature.
 func IndexURL(repoURL string) (string, error) {
 	s, err := url.JoinPath(repoURL, "index.yaml")
 	if err != nil {
@@ -68,7 +68,7 @@ func sorted(entries []Entry) versions {
 
 // Choose picks a version as Helm does (IndexFile.Get): the one that is written
 // exactly so, else the highest that satisfies the range; an empty version is
-// the newest stable one. Errors are Permanent: ChartNotFound, VersionNotFound,
+// the newest stable one. Errors are Terminal: ChartNotFound, VersionNotFound,
 // InvalidVersion, InvalidIndex.
 func (x Index) Choose(name, version string) (Entry, error) {
 	entries, ok, err := x.versionsOf(name)
@@ -168,10 +168,9 @@ func digestOf(s string) string {
 	return "sha256:" + h
 }
 
-// Resolve is the absolute URL of the archive: a relative one is taken from the
-// directory that the repository's URL names. The repository's query is kept
-// (it may be a signature) where the entry has none of its own; it never goes
-// to another host.
+// Resolve returns the absolute URL of the archive: a relative one is taken from the
+// directory that the repository's URL names. The repository's query is kept (it may be a
+// signature) where the entry has none of its own; it never goes to another host.
 func (e Entry) Resolve(repoURL string) (string, error) {
 	ref, err := url.Parse(e.URL)
 	if err != nil {
@@ -193,8 +192,8 @@ func (e Entry) Resolve(repoURL string) (string, error) {
 	return u.String(), nil
 }
 
-// ExactTag is the tag of a version that is no range: registries need not be
-// asked which tags there are. A + is written as _, which tags allow.
+// ExactTag returns the tag of a version that is no range: registries need not be asked
+// which tags there are. A + is written as _, which tags allow.
 func ExactTag(version string) (tag string, ok bool) {
 	if _, err := semver.NewVersion(version); err != nil {
 		return "", false
@@ -205,7 +204,7 @@ func ExactTag(version string) (tag string, ok bool) {
 // ChooseTag picks the tag of an OCI repository: the one that is written exactly
 // so (with _ for +), if version is no range, else the highest that is a semantic
 // version and satisfies the range; an empty version is the newest stable one. Of
-// equal versions the lexically first tag is taken. Errors are Permanent:
+// equal versions the lexically first tag is taken. Errors are Terminal:
 // VersionNotFound, InvalidVersion.
 func ChooseTag(tags []string, version string) (string, error) {
 	tags = slices.Sorted(slices.Values(tags))

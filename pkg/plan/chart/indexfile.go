@@ -34,7 +34,7 @@ type Index struct {
 }
 
 // ParseIndex reads index.yaml, YAML or JSON, up to MaxIndexBytes; data must not
-// change after. Errors are Permanent, InvalidIndex.
+// change after. Errors are Terminal, InvalidIndex.
 //
 // An index can have tens of megabytes, and a YAML parser needs many times as
 // much. So the usual layout, one chart after another, is cut into its charts

@@ -42,7 +42,7 @@ type Location struct {
 const longestSource = 16 << 10
 
 // Locate understands what a Request names, in all forms that the reference
-// accepts (fleet-api 5). Everything else is Permanent, InvalidSource. The text
+// accepts (fleet-api 5). Everything else is Terminal, InvalidSource. The text
 // never holds a password or key.
 func Locate(r Request) (Location, error) {
 	field, source := "helm.chart", r.Chart

@@ -43,8 +43,8 @@ func unmarshal(data []byte, into any) (err error) {
 	return yaml.Unmarshal(data, into)
 }
 
-// MetadataFile is the Chart.yaml of a packed chart (.tgz), or nil if it has none
-// in its first 64 MiB.
+// MetadataFile returns the Chart.yaml of a packed chart (.tgz), or nil if it has none in
+// its first 64 MiB.
 func MetadataFile(archive io.Reader) []byte {
 	z, err := gzip.NewReader(archive)
 	if err != nil {
@@ -67,7 +67,7 @@ func MetadataFile(archive io.Reader) []byte {
 	}
 }
 
-// NameAndVersion are what Chart.yaml says. Errors are Permanent, InvalidChart.
+// NameAndVersion returns what Chart.yaml says. Errors are Terminal, InvalidChart.
 func NameAndVersion(chartYAML []byte) (name, version string, err error) {
 	var m metadata
 	if err := parseMetadata("Chart.yaml", bytes.TrimPrefix(chartYAML, []byte("\xef\xbb\xbf")), &m); err != nil {

@@ -13,15 +13,15 @@ const maxRegexBytes = 4096
 // nowhere is a URL that a regular expression matches only if it names no host.
 const nowhere = "no-host-of-this-name.invalid"
 
-// Send is c as it may be used for a URL (or any source that Locate accepts): as
-// it is if URLs matches, else without user name, password and key. What says
-// how to talk to the host stays.
+// Send returns c as it may be used for a URL (or any source that Locate accepts): as it is
+// if URLs matches, else without user name, password and key. What says how to talk to the
+// host stays.
 //
 // The match begins at the first character. It must go to the end of the host's
 // name at least, so that https://charts.example.com does not stand for
 // https://charts.example.com.evil.example; user name and password in the URL
 // are not looked at, so that they cannot pass for a host. An error is
-// Permanent, InvalidRegex.
+// Terminal, InvalidRegex.
 func (a Access) Send(c Credentials, rawURL string) (Credentials, error) {
 	ok, err := a.matches(rawURL)
 	if err != nil || !ok {
@@ -30,10 +30,10 @@ func (a Access) Send(c Credentials, rawURL string) (Credentials, error) {
 	return c, nil
 }
 
-// SendOn is c as it may be used for a URL that a repository names, in its index
-// or as a redirect. On the repository's own host, port and scheme it is as Send
-// says for the repository. Anywhere else user name, password and key go only
-// if URLs names that place, not if URLs matches whatever there is.
+// SendOn returns c as it may be used for a URL that a repository names, in its index or as
+// a redirect. On the repository's own host, port and scheme it is as Send says for the
+// repository. Anywhere else user name, password and key go only if URLs names that place,
+// not if URLs matches whatever there is.
 func (a Access) SendOn(c Credentials, repoURL, rawURL string) (Credentials, error) {
 	if sameOrigin(repoURL, rawURL) {
 		return a.Send(c, repoURL)

@@ -178,8 +178,8 @@ func locateShorthand(source string) (Location, string) {
 
 var queryValue = regexp.MustCompile(`[?&][^=&#]*=[^&#]*`)
 
-// Redact is a source as it may stand in texts: without password, key, and the
-// values of a query, which may be a signature.
+// Redact returns a source as it may stand in texts: without password, key, and the values
+// of a query, which may be a signature.
 func Redact(source string) string {
 	forced, rest := cutForced(source)
 	before, query := rest, ""

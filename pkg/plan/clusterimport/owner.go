@@ -22,7 +22,7 @@ type Mark struct {
 	Former []string
 }
 
-// MarkFor is the mark of what a manager makes for a Cluster.
+// MarkFor returns the mark of what a manager makes for a Cluster.
 func MarkFor(manager string, c *fleet.Cluster) Mark {
 	return Mark{Manager: manager, Workspace: c.Namespace, Cluster: c.Name}
 }
@@ -59,8 +59,8 @@ func (m Mark) Foreign(have metav1.Object, known bool) string {
 	return ""
 }
 
-// FormerOf is the Cluster, "<namespace>/<name>", that an object was made for and
-// whose place the bearer of the mark takes; empty: it was made for none of them.
+// FormerOf returns the Cluster, "<namespace>/<name>", that an object was made for and whose
+// place the bearer of the mark takes; empty: it was made for none of them.
 func (m Mark) FormerOf(have metav1.Object) string {
 	name := have.GetAnnotations()[fleet.AnnotationClusterNamespace] + "/" + have.GetAnnotations()[fleet.AnnotationCluster]
 	if have.GetLabels()[fleet.LabelManagerID] != m.Manager || !slices.Contains(m.Former, name) {

@@ -194,7 +194,7 @@ func (t *campaign) slots() int {
 // wait; empty if they need not wait any more.
 func (t *campaign) canaries() (first map[string]bool, waits string) {
 	first = map[string]bool{}
-	var pending []string // labelled ones that are on their way
+	var pending []string // labeled ones that are on their way
 	labelled := false
 	for _, c := range t.flying {
 		if c.Canary {

@@ -32,7 +32,7 @@ type Record struct {
 	Own string `json:"own,omitempty"`
 }
 
-// String is the record as it stands in the annotation.
+// String returns the record as it stands in the annotation.
 func (r Record) String() string {
 	r.Since = r.Since.UTC()
 	text, err := json.Marshal(r)
@@ -75,8 +75,8 @@ func (r *Record) Arrived(granted []*fleet.ClusterRegistration) bool {
 	return false
 }
 
-// Note is a Cluster with a record, in the annotation and, for readers, in the
-// status fields of the reference.
+// Note returns a Cluster with a record, in the annotation and, for readers, in the status
+// fields of the reference.
 func (r Record) Note(c *fleet.Cluster) *fleet.Cluster {
 	out := c.DeepCopy()
 	if out.Annotations == nil {
@@ -95,7 +95,7 @@ func (r Record) NoteStatus(s *fleet.ClusterStatus) {
 	s.APIServerURL, s.APIServerCAHash, s.AgentTLSMode = r.URL, r.CAHash, r.TLSMode
 }
 
-// VersionOf is what a Record keeps of the Secret with a kubeconfig.
+// VersionOf returns what a Record keeps of the Secret with a kubeconfig.
 func VersionOf(secret metav1.Object) string {
 	return string(secret.GetUID()) + "/" + secret.GetResourceVersion()
 }

@@ -51,7 +51,7 @@ var sharedNamespaces = map[string]bool{
 // sharedPrefix begins the names of further namespaces that may.
 const sharedPrefix = "cluster-"
 
-// NamespaceOfSecret is where the Secret of a Cluster stands.
+// NamespaceOfSecret returns where the Secret of a Cluster stands.
 func NamespaceOfSecret(c *fleet.Cluster) string {
 	if in := c.Spec.KubeConfigSecretNamespace; in != "" {
 		return in

@@ -45,9 +45,9 @@ func (t Terms) Change(other Terms) string {
 	return ""
 }
 
-// HashOf is the digest of certificates as status.apiServerCAHash has it: SHA-224
-// of their JSON, in hex. Source: the reference's agentmanagement, so that a
-// Cluster that it has imported is not imported again.
+// HashOf returns the digest of certificates as status.apiServerCAHash has it: SHA-224 of
+// their JSON, in hex. Source: the reference's agentmanagement, so that a Cluster that it
+// has imported is not imported again.
 func HashOf(ca []byte) string {
 	text, err := json.Marshal(ca)
 	if err != nil {
@@ -80,7 +80,7 @@ func OfferTo(settings Offer, secret map[string][]byte) Offer {
 	return out
 }
 
-// Terms are an offer without the certificates themselves.
+// Terms returns an offer without the certificates themselves.
 func (o Offer) Terms() Terms {
 	return Terms{URL: o.URL, CAHash: HashOf(o.CA), TLSMode: o.TLSMode}
 }

@@ -82,7 +82,7 @@ func Message(text string) string {
 	return Cut(printable.Line(strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")), MessageLimit)
 }
 
-// Cut is text of at most limit characters. A longer one is cut at a space and ends
+// Cut returns text with at most limit characters. A longer text is cut at a space and ends
 // with "…"; a word is cut only if it takes half of what fits.
 func Cut(text string, limit int) string {
 	runes := []rune(text)

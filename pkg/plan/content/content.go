@@ -36,7 +36,7 @@ type Manifest struct {
 	Resources []fleet.BundleResource `json:"resources,omitempty"`
 }
 
-// Digest is the SHA-256 of raw, in hex.
+// Digest returns the SHA-256 of raw, in hex.
 func Digest(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])
@@ -45,7 +45,7 @@ func Digest(raw []byte) string {
 // ID names a manifest by what it holds; it is also the name of its Content.
 func ID(m Manifest) string { return IDOf(Sum(m)) }
 
-// IDOf is the id of the manifest whose encoded form has this Digest.
+// IDOf returns the id of the manifest whose encoded form has this Digest.
 func IDOf(digest string) string { return (idPrefix + digest)[:idLimit] }
 
 // IsID reports whether a text has the form of an id.

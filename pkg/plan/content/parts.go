@@ -56,13 +56,13 @@ func Pack(m Manifest) (Packed, error) {
 	return p, nil
 }
 
-// Bytes is the whole packed content, in one piece.
+// Bytes returns the whole packed content, in one piece.
 func (p Packed) Bytes() []byte { return slices.Concat(p.pieces...) }
 
-// Contents are the objects that hold the manifest, without labels but their
-// own, in the order in which they have to be written: what is there of the last
-// one is there of all. A manifest that fits is one Content in one piece, which
-// every agent reads; else there are its parts and then their index.
+// Contents returns the objects that hold the manifest, without labels but their own, in the
+// order in which they have to be written: what is there of the last one is there of all. A
+// manifest that fits is one Content in one piece, which every agent reads; else there are
+// its parts and then their index.
 func (p Packed) Contents() []*fleet.Content {
 	last := p.object()
 	if len(p.pieces) == 1 {
@@ -89,11 +89,11 @@ func (p Packed) object() *fleet.Content {
 	}
 }
 
-// PartName is the name of a part, counted from 0, of the content of this id.
+// PartName returns the name of a part, counted from 0, of the content of this id.
 func PartName(id string, i int) string { return id + "-" + strconv.Itoa(i) }
 
-// Parts is in how many parts a Content is kept, by its metadata; 0 for one that
-// holds everything itself.
+// Parts returns the number of parts in which a Content is kept, by its metadata; 0 for a
+// Content that holds everything itself.
 func Parts(index metav1.Object) (int, error) {
 	text, ok := index.GetAnnotations()[fleet.AnnotationContentChunks]
 	if !ok {
@@ -236,7 +236,7 @@ func shortened(name string) string {
 	return "..." + strings.ToValidUTF8(name[len(name)-limit+3:], "")
 }
 
-// Size is a number of bytes for people, such as "20.1 MiB".
+// Size returns a number of bytes for people, such as "20.1 MiB".
 func Size(bytes int64) string {
 	switch {
 	case bytes >= 1<<20:

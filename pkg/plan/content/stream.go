@@ -18,8 +18,8 @@ import (
 // pieceBytes is how much of a file is turned into JSON at once.
 const pieceBytes = 32 << 10
 
-// Encode is the canonical form of a manifest: JSON on one line, in the order of
-// the Go fields, with <, > and & escaped, and a newline at the end.
+// Encode returns the canonical form of a manifest: JSON on one line, in the order of the Go
+// fields, with <, > and & escaped, and a newline at the end.
 func Encode(m Manifest) []byte {
 	size := len(emptyManifest)
 	for _, r := range m.Resources {
@@ -52,7 +52,7 @@ func Write(w io.Writer, m Manifest) error {
 	return e.err
 }
 
-// Sum is the Digest of what Encode returns.
+// Sum returns the Digest of what Encode returns.
 func Sum(m Manifest) string {
 	h := sha256.New()
 	if err := Write(h, m); err != nil {

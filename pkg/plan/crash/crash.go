@@ -16,8 +16,8 @@ const (
 	many    = 3                // deaths that make a loop
 )
 
-// Add is a record with one more time, without the oldest where it would be
-// longer than 10.
+// Add returns a record with one more time, without the oldest where it would be longer than
+// 10.
 func Add(record string, at time.Time) string {
 	times := append(Parse(record), at.UTC().Truncate(time.Second))
 	times = times[max(0, len(times)-kept):]
@@ -28,7 +28,7 @@ func Add(record string, at time.Time) string {
 	return strings.Join(texts, ",")
 }
 
-// Parse is the times of a record, oldest first, without what is no time.
+// Parse returns the times of a record, oldest first, without what is no time.
 func Parse(record string) []time.Time {
 	var times []time.Time
 	for text := range strings.SplitSeq(record, ",") {

@@ -64,7 +64,7 @@ const (
 	Gone
 )
 
-// Rotated is the name of the account that an order to rotate asks for.
+// Rotated returns the name of the account that an order to rotate asks for.
 func Rotated(first, text string) string { return first + "-" + order(text) }
 
 // Decide plans the credential of one Cluster.
@@ -148,11 +148,11 @@ func (s State) offer(account string) string {
 	return o.String()
 }
 
-// RenewalAccount is the name of the account that may renew the credential of
-// another one.
+// RenewalAccount returns the name of the account that may renew the credential of another
+// one.
 func RenewalAccount(account string) string { return account + "-renewal" }
 
-// LastingToken is the name of the Secret with the lasting token of an account.
+// LastingToken returns the name of the Secret with the lasting token of an account.
 func LastingToken(account string) string { return account + "-token" }
 
 // judge reports how it stands with an agent that is away, and with one that does not
@@ -193,7 +193,7 @@ func (p *Plan) judge(s State) {
 
 const pendingText = "another credential lies ready, and the agent has not taken it yet; until it does, the one before is good"
 
-// Words is a duration for people: 30d, 36h, 90m.
+// Words returns a duration for people: 30d, 36h, 90m.
 func Words(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

@@ -7,9 +7,9 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// Heartbeat is the last sign of life of a Cluster's agent: the API server's time of what
-// the agent wrote last, else, where that is not known, the agent's own time; zero
-// if it never checked in.
+// Heartbeat returns the last sign of life of a Cluster's agent: the API server's time of
+// what the agent wrote last, else, where that is not known, the agent's own time; zero if
+// it never checked in.
 func Heartbeat(c *fleet.Cluster) time.Time {
 	var last time.Time
 	for _, m := range c.ManagedFields {
@@ -24,7 +24,7 @@ func Heartbeat(c *fleet.Cluster) time.Time {
 	return last
 }
 
-// LastSign is when the agent of a Cluster was seen last, as the cache keeps it, or
+// LastSign returns when the agent of a Cluster was seen last, as the cache keeps it, or
 // when it registered where that is later.
 func LastSign(c *fleet.Cluster, registered time.Time) time.Time {
 	if seen := c.Status.Agent.LastSeen.Time; seen.After(registered) {

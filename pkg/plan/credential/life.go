@@ -53,6 +53,6 @@ func duration(text string, most time.Duration) (time.Duration, error) {
 	return d, nil
 }
 
-// RenewalTTL is how long the token lasts that an agent keeps for the case that
-// its other one has ended: from any check-in on for the time of grace at least.
+// RenewalTTL returns how long the token lasts that an agent keeps for the case that its
+// other one has ended: from any check-in on for the time of grace at least.
 func (l Life) RenewalTTL() time.Duration { return l.Grace + l.TTL }

@@ -34,8 +34,8 @@ type offerText struct {
 // Lasting reports whether the offered token lasts until it is revoked.
 func (o Offer) Lasting() bool { return o.Life.TTL == 0 }
 
-// String is the value of the annotation fleet.cattle.io/credential: JSON, the
-// same for the same offer.
+// String returns the value of the annotation fleet.cattle.io/credential: JSON, the same for
+// the same offer.
 func (o Offer) String() string {
 	t := offerText{Namespace: o.Namespace, Account: o.Account}
 	if o.Lasting() {

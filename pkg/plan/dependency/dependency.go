@@ -22,7 +22,7 @@ const (
 	ReasonNotReady = "DependenciesNotReady"
 	// ReasonCycle: the deployment waits for itself, by way of others.
 	ReasonCycle = "DependencyCycle"
-	// ReasonInvalid: a selector cannot be read. Such an error is Permanent.
+	// ReasonInvalid: a selector cannot be read. Such an error is Terminal.
 	ReasonInvalid = "InvalidDependency"
 )
 
@@ -63,7 +63,7 @@ func Unready(message string) bool {
 // for itself, by way of others.
 func Cyclic(message string) bool { return strings.HasPrefix(Plain(message), circle) }
 
-// Plain is a message without the words of the reference where the words of a Verdict
+// Plain returns a message without the words of the reference where the words of a Verdict
 // follow, which name the dependencies too.
 func Plain(message string) string {
 	switch {

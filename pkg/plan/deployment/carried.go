@@ -33,7 +33,7 @@ type Source struct {
 	Name string
 }
 
-// String is "Secret <name>", quoted.
+// String returns "Secret <name>", quoted.
 func (s Source) String() string {
 	if s.Kind == KindConfigMap {
 		return fmt.Sprintf("ConfigMap %q", s.Name)
@@ -41,10 +41,9 @@ func (s Source) String() string {
 	return fmt.Sprintf("Secret %q", s.Name)
 }
 
-// Sources are all that deployments of a Bundle may take along, sorted: what its
-// options name, those of its targets, and the credentials for a chart that
-// agents pull. Another kind than Secret and ConfigMap is Permanent,
-// InvalidDownstreamResource.
+// Sources returns all that deployments of a Bundle may take along, sorted: what its options
+// name, those of its targets, and the credentials for a chart that agents pull. Another
+// kind than Secret and ConfigMap is Terminal, InvalidDownstreamResource.
 func Sources(spec *fleet.BundleSpec) ([]Source, error) {
 	out, err := sourcesOf(&spec.BundleDeploymentOptions)
 	for i := range spec.Targets {
@@ -58,8 +57,8 @@ func Sources(spec *fleet.BundleSpec) ([]Source, error) {
 	return tidy(append(out, access(byAgent(spec))...)), err
 }
 
-// CarriedBy are the sources of a deployment, sorted. It may be one that a cache
-// holds, without most of its options.
+// CarriedBy returns the sources of a deployment, sorted. It may be one that a cache holds,
+// without most of its options.
 func CarriedBy(o *fleet.BundleDeploymentOptions, c *fleet.BundleHelmOptions) []Source {
 	out, err := sourcesOf(o)
 	if err != nil {
@@ -93,7 +92,7 @@ func tidy(l []Source) []Source {
 	return slices.Compact(l)
 }
 
-// Digest is one of the data of sources, by source; empty for none.
+// Digest returns one of the data of sources, by source; empty for none.
 func Digest(list []Source, data map[Source]string) string {
 	if len(list) == 0 {
 		return ""
@@ -105,7 +104,7 @@ func Digest(list []Source, data map[Source]string) string {
 	return digest([]byte(text.String()))
 }
 
-// With is the version with a Digest of what it takes along.
+// With returns the version with a Digest of what it takes along.
 func (v Version) With(carried string) Version {
 	if carried != "" {
 		v.Carried, v.Outcome = carried, digest([]byte(v.Outcome+carried))
@@ -113,7 +112,7 @@ func (v Version) With(carried string) Version {
 	return v
 }
 
-// WithInputs is the digest of inputs with that of all sources of the Bundle.
+// WithInputs returns the digest of inputs with that of all sources of the Bundle.
 func WithInputs(inputs, sources string) string {
 	if sources == "" {
 		return inputs
@@ -138,8 +137,8 @@ func carry(bd *fleet.BundleDeployment, v Version) {
 	}
 }
 
-// Charts are the charts of a Bundle of a HelmOp, each once: those of its own
-// options and of its targets.
+// Charts returns the charts of a Bundle of a HelmOp, each once: those of its own options
+// and of its targets.
 func Charts(spec *fleet.BundleSpec) []chart.Request {
 	var out []chart.Request
 	add := func(h *fleet.HelmOptions) {

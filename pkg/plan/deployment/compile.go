@@ -64,7 +64,7 @@ type Place struct {
 	bucket         string
 }
 
-// NewPlace is a Cluster as deployments see it, sealed: groups are those of its
+// NewPlace returns a Cluster as deployments see it, sealed: groups are those of its
 // namespace, namespace is where its BundleDeployments are, or empty.
 func NewPlace(c *fleet.Cluster, groups target.Groups, namespace string) *Place {
 	p := &Place{
@@ -166,10 +166,10 @@ func Compile(b *fleet.Bundle, contentID string, secret map[string][]byte) (*Comp
 	return k, err
 }
 
-// Bundle is the Bundle that the compiled bundle was made of.
+// Bundle returns the Bundle that the compiled bundle was made of.
 func (k *Compiled) Bundle() *fleet.Bundle { return k.bundle }
 
-// Content is the id of the Bundle's resources.
+// Content returns the id of the Bundle's resources.
 func (k *Compiled) Content() string { return k.content }
 
 // InRegistry reports whether the resources are in a registry, and not in a
@@ -182,7 +182,7 @@ func (k *Compiled) Match(c *target.Cluster) target.Verdict { return k.matcher.Ma
 // Pick is Match without the reason where no target matches.
 func (k *Compiled) Pick(c *target.Cluster) target.Verdict { return k.matcher.Pick(c) }
 
-// Inputs is the digest of everything that decides what the Bundle becomes on a
+// Inputs returns the digest of everything that decides what the Bundle becomes on a
 // cluster, for a verdict of Match that says to deploy.
 func (k *Compiled) Inputs(v target.Verdict, p *Place) (string, error) {
 	m, err := k.mix(v)

@@ -51,7 +51,7 @@ type Mark struct {
 
 const onlyStaged = "staged"
 
-// String is the annotation's value.
+// String returns the annotation's value.
 func (m Mark) String() string {
 	if m.Moved {
 		return m.Inputs + "." + m.Outcome
@@ -119,10 +119,10 @@ func Compose(o Order, old *fleet.BundleDeployment, values []byte) (Payload, erro
 	return Payload{Object: bd, Secret: valuesSecret(bd, current, o.Version.Values)}, nil
 }
 
-// PatchMetadata is old with the labels, the pause and the finalizers that it should
-// have, and nothing else changed. old may lack its options. id is the deployment
-// id that it should have: one that does not hold it yet, because something holds
-// it back, keeps the commit of what it holds.
+// PatchMetadata returns old with the labels, the pause and the finalizers that it should
+// have, and nothing else changed. old may lack its options. id is the deployment id that it
+// should have: one that does not hold it yet, because something holds it back, keeps the
+// commit of what it holds.
 func PatchMetadata(k *Compiled, p *Place, old *fleet.BundleDeployment, id string) *fleet.BundleDeployment {
 	out := old.DeepCopy()
 	out.Labels = Labels(k, p)
@@ -202,15 +202,15 @@ func placeLabels(p *Place) [4][2]string {
 // Paused reports whether a pause holds back the Bundle on a cluster.
 func Paused(k *Compiled, p *Place) bool { return k.spec.Paused || p.Paused }
 
-// Finalizers are those of a deployment without the reference's: deletion is
-// ordered by a mark, and an object that is deleted otherwise says nothing.
+// Finalizers returns the finalizers of a deployment without the reference's: a removal is
+// ordered by a mark, and the deletion of the object alone orders nothing.
 func Finalizers(bd *fleet.BundleDeployment) []string {
 	return slices.DeleteFunc(slices.Clone(bd.Finalizers), func(f string) bool {
 		return f == fleet.FinalizerBundleDeployment
 	})
 }
 
-// Labels are those of a deployment: the user's and Fleet's own labels of the
+// Labels returns the labels of a deployment: the user's and Fleet's own labels of the
 // Bundle, and those by which it is found.
 func Labels(k *Compiled, p *Place) map[string]string {
 	out := maps.Clone(k.labels)
@@ -240,8 +240,7 @@ func bundleLabels(b *fleet.Bundle) map[string]string {
 	return out
 }
 
-// Owner is the name of what made a Bundle: its GitRepo, else its HelmOp, else
-// itself.
+// Owner returns the name of what made a Bundle: its GitRepo, else its HelmOp, else itself.
 func Owner(b *fleet.Bundle) string {
 	for _, l := range []string{fleet.LabelRepoName, fleet.LabelHelmOpName} {
 		if name := b.Labels[l]; name != "" {

@@ -20,9 +20,9 @@ type Staging struct {
 	Secret *corev1.Secret // nil if there are no values
 }
 
-// Stage is what Compose makes of a version that is only staged, for an old whose
-// options, as in a cache, are not known: the patch names none of the current
-// version. values are those of the current version, nil for none.
+// Stage returns what Compose makes of a version that is only staged, for an old whose
+// options, as in a cache, are not known: the patch names none of the current version.
+// values are those of the current version, nil for none.
 //
 // An object that would be above MaxBytes once the version is current is a
 // permanent fault, now and not when its turn comes.

@@ -22,7 +22,7 @@ type Origin struct {
 	Owners []metav1.OwnerReference
 }
 
-// OriginOf is the origin of an object; t is the type of a Secret.
+// OriginOf returns the origin of an object; t is the type of a Secret.
 func OriginOf(o metav1.Object, t corev1.SecretType) Origin {
 	return Origin{Type: t, Labels: o.GetLabels(), Owners: o.GetOwnerReferences()}
 }
@@ -34,7 +34,7 @@ type SecretUse struct {
 	Charts          bool   // it is for charts that agents pull
 }
 
-// UsesOfCluster are the Secrets that a Cluster names.
+// UsesOfCluster returns the Secrets that a Cluster names.
 func UsesOfCluster(c *fleet.Cluster) []SecretUse {
 	if c == nil || c.Spec.KubeConfigSecret == "" {
 		return nil
@@ -46,7 +46,7 @@ func UsesOfCluster(c *fleet.Cluster) []SecretUse {
 	return []SecretUse{{namespace, c.Spec.KubeConfigSecret, fmt.Sprintf("the kubeconfig of Cluster %q", c.Name), false}}
 }
 
-// UsesOfRepo are the Secrets that a GitRepo names.
+// UsesOfRepo returns the Secrets that a GitRepo names.
 func UsesOfRepo(r *fleet.GitRepo) []SecretUse {
 	if r == nil {
 		return nil
@@ -62,7 +62,7 @@ func UsesOfRepo(r *fleet.GitRepo) []SecretUse {
 	return out
 }
 
-// UsesOfBundle are the Secrets with which charts of a Bundle are pulled.
+// UsesOfBundle returns the Secrets with which charts of a Bundle are pulled.
 func UsesOfBundle(b *fleet.Bundle) []SecretUse {
 	if b == nil || b.Spec.HelmOpOptions == nil || b.Spec.HelmOpOptions.SecretName == "" {
 		return nil
@@ -70,7 +70,7 @@ func UsesOfBundle(b *fleet.Bundle) []SecretUse {
 	return []SecretUse{{b.Namespace, b.Spec.HelmOpOptions.SecretName, fmt.Sprintf("the credential for charts of Bundle %q", b.Name), true}}
 }
 
-// SecretUses are what Secrets of a namespace are for. Clusters may be of all
+// SecretUses returns what Secrets of a namespace are for. Clusters may be of all
 // namespaces, GitRepos and Bundles are those of this one.
 func SecretUses(namespace string, clusters []*fleet.Cluster, repos []*fleet.GitRepo, bundles []*fleet.Bundle) []SecretUse {
 	var out []SecretUse

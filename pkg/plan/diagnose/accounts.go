@@ -14,9 +14,9 @@ type AccountSeen struct {
 	Forced     string // the account of its GitRepo, or empty
 }
 
-// AccountsOf are the service accounts that a deployment names, now or as soon as
-// it moves on, and may not keep: those of Fleet's own, and others than the one of
-// its GitRepo, which is forced where that is not empty.
+// AccountsOf returns the service accounts that a deployment names, now or as soon as it
+// moves on, and may not keep: those of Fleet's own, and others than the one of its GitRepo,
+// which is forced where that is not empty.
 func AccountsOf(bd *fleet.BundleDeployment, forced string) []AccountSeen {
 	var out []AccountSeen
 	now, next := bd.Spec.Options.ServiceAccount, bd.Spec.StagedOptions.ServiceAccount

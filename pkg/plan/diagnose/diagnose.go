@@ -163,7 +163,7 @@ func Blind(findings []Finding) (most bool, skipped, of int) {
 	return 2*skipped > len(checks), skipped, len(checks)
 }
 
-// Worst is the worst verdict of findings; OK where there are none.
+// Worst returns the worst verdict of findings; OK where there are none.
 func Worst(findings []Finding) Verdict {
 	worst := OK
 	for _, f := range findings {

@@ -85,7 +85,7 @@ func bundleOf(bd *fleet.BundleDeployment) string {
 	return bd.Labels[fleet.LabelBundleNamespace] + "/" + bd.Labels[fleet.LabelBundleName]
 }
 
-// Found are the objects that were collected, in order.
+// Found returns the objects that were collected, in order.
 func (s *Sharing) Found() []SharedSeen {
 	return slices.SortedFunc(maps.Keys(s.clusters), func(a, b SharedSeen) int {
 		return cmp.Or(slices.Compare(a.Bundles[:], b.Bundles[:]), cmp.Compare(a.Object, b.Object))

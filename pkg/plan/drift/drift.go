@@ -150,8 +150,8 @@ func (e Expected) value(v any) string {
 	return e.short(string(data))
 }
 
-// Steady is a finding with the times of the one before, as far as both say the
-// same: the time of a manager's entry also moves when it writes something else.
+// Steady gives a finding the times of the one before, as far as both say the same: the time
+// of a manager's entry also moves when the manager writes something else.
 func Steady(now *fleet.ModifiedStatus, before []fleet.ModifiedStatus) {
 	for _, old := range before {
 		if old.Kind != now.Kind || old.APIVersion != now.APIVersion || old.Namespace != now.Namespace || old.Name != now.Name {

@@ -32,13 +32,13 @@ type Fight struct {
 // Over reports whether the last correction is so long ago that the count begins anew.
 func (f *Fight) Over(now time.Time) bool { return now.Sub(f.last) >= calm }
 
-// Rest is how long after now the fight is over.
+// Rest returns how long after now the fight is over.
 func (f *Fight) Rest(now time.Time) time.Duration { return f.last.Add(calm).Sub(now) }
 
 // Contested reports whether the object was changed back again and again.
 func (f *Fight) Contested() bool { return f.contested }
 
-// Wait is how long the next correction has to wait; 0: it may come now.
+// Wait returns how long the next correction has to wait; 0: it may come now.
 func (f *Fight) Wait(now time.Time) time.Duration { return max(f.next().Sub(now), 0) }
 
 // next is when the next correction may come.

@@ -64,8 +64,8 @@ func child(schema map[string]any, name string) (map[string]any, bool) {
 	return nil, false
 }
 
-// SchemaOf is the schema of one version in a CRD, as the CRD is read live; nil if
-// it has none, or keeps every field.
+// SchemaOf returns the schema of one version in a CRD, as the CRD is read live; nil if it
+// has none, or keeps every field.
 func SchemaOf(crd map[string]any, version string) map[string]any {
 	spec, _ := crd["spec"].(map[string]any)
 	if spec["preserveUnknownFields"] == true {

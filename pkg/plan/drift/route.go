@@ -39,8 +39,8 @@ func (p route) names() []string {
 // plainName is what needs no quotes in a path.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_$-]+$`)
 
-// String is the path for people:
-// spec.template.spec.containers[name=web].image, data["a.txt"].
+// String returns the path for people: spec.template.spec.containers[name=web].image,
+// data["a.txt"].
 func (p route) String() string {
 	var b strings.Builder
 	for _, s := range p {

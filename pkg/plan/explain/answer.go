@@ -9,7 +9,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// Headline is the whole answer in one line.
+// Headline returns the whole answer in one line.
 func (e *Explanation) Headline(now time.Time) string {
 	b, c, since := e.Bundle.Name, e.Cluster.Name, e.sinceText(now)
 	switch e.StoppedAt {

@@ -95,7 +95,7 @@ type Hint struct{ For, Do string }
 // everywhere.
 type Hidden struct{ Resource, Namespace string }
 
-// String is "<resource> in <namespace>".
+// String returns "<resource> in <namespace>".
 func (h Hidden) String() string {
 	if h.Namespace == "" {
 		return h.Resource
@@ -197,7 +197,7 @@ func Of(s Subject, at Place) Explanation {
 // is known to be Ready.
 func (e *Explanation) Ready() bool { return e.StoppedAt == "" && e.State == fleet.Ready }
 
-// Link is one of the chain's links.
+// Link returns one of the chain's links.
 func (e *Explanation) Link(name Name) Link {
 	return e.Chain[slices.Index(Names, name)]
 }

@@ -118,8 +118,8 @@ func unusable(r *fleet.GitRepo) *fleet.Condition {
 	return nil
 }
 
-// Unwritten is why a GitRepo may have written no Bundle of a name, as a clause that names
-// the GitRepo; empty where it says nothing of that. findings are what is known of the
+// Unwritten returns why a GitRepo may have written no Bundle of a name, as a clause that
+// names the GitRepo; empty where it says nothing of that. findings are what is known of the
 // files of its commit besides its conditions.
 func Unwritten(r *fleet.GitRepo, bundle string, findings []string) string {
 	repo := fmt.Sprintf("repo %s in %s", r.Name, r.Namespace)
@@ -235,7 +235,7 @@ func placeOf(message string) string {
 	return ""
 }
 
-// PathOf is the file or directory that a message about files of a repository begins
+// PathOf returns the file or directory that a message about files of a repository begins
 // with, as in "web/fleet.yaml:3: ..."; empty for one that names none.
 func PathOf(message string) string {
 	if at := placeOf(message); strings.ContainsAny(at, "/.") {

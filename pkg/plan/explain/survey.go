@@ -246,7 +246,7 @@ func (s *Survey) none() string {
 	return fmt.Sprintf("none of %d clusters", total)
 }
 
-// Headline is the survey in one line.
+// Headline returns the survey in one line.
 func (s *Survey) Headline() string {
 	switch {
 	case s.unseen && s.Ready == s.Clusters:

@@ -77,12 +77,12 @@ type Finding struct {
 	Hint     string // what would help, or empty
 }
 
-// String is "path:line:column: severity: message [rule]".
+// String returns "path:line:column: severity: message [rule]".
 func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s: %s [%s]", f.Path, max(f.Line, 1), max(f.Column, 1), f.Severity, f.Message, f.Rule)
 }
 
-// Short is "path:line: message", for the status of an object, and the message alone
+// Short returns "path:line: message", for the status of an object, and the message alone
 // where it is about no file.
 func (f Finding) Short() string {
 	switch {
@@ -94,7 +94,7 @@ func (f Finding) Short() string {
 	return fmt.Sprintf("%s:%d: %s", f.Path, f.Line, f.Message)
 }
 
-// Reason is the rule as the reason of a condition: NotImplemented, TooLarge.
+// Reason returns the rule as the reason of a condition: NotImplemented, TooLarge.
 func (f Finding) Reason() string {
 	if f.Rule == RuleYAML {
 		return "InvalidYAML"
@@ -113,12 +113,12 @@ func HasErrors(list []Finding) bool {
 	return slices.ContainsFunc(list, func(f Finding) bool { return f.Severity == Error })
 }
 
-// Errors is those of the findings that are Errors.
+// Errors returns those of the findings that are Errors.
 func Errors(list []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(list), func(f Finding) bool { return f.Severity != Error })
 }
 
-// Strict is the findings with every Warning made an Error.
+// Strict returns the findings with every Warning made an Error.
 func Strict(list []Finding) []Finding {
 	strict := slices.Clone(list)
 	for i := range strict {

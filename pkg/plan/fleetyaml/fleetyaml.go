@@ -212,8 +212,8 @@ func (f *File) fill(doc document) {
 // findings of severity Error that is so where only single values are wrong.
 func (f *File) Decoded() bool { return f.decoded }
 
-// At is the line and column of the value that keys lead to; where they lead
-// nowhere, of the last that exists. Keys are strings, and ints for lists.
+// At returns the line and column of the value that keys lead to; where they lead nowhere,
+// of the last that exists. Keys are strings, and ints for lists.
 func (f *File) At(keys ...any) (line, column int) {
 	n := f.root
 	if n == nil {
@@ -241,8 +241,8 @@ func (f *File) AtTarget(i int, keys ...any) (line, column int) {
 // no other way.
 var syntaxLine = regexp.MustCompile(`^(?:error converting YAML to JSON: )?yaml: (?:line (\d+): )?(.*)$`)
 
-// SyntaxError is the line, or 0, and the text of an error of the YAML parser.
-// Contents of the file are not in the text.
+// SyntaxError returns the line, or 0, and the text of an error of the YAML parser. Contents
+// of the file are not in the text.
 func SyntaxError(err error) (line int, text string) {
 	text = oneLine(err.Error())
 	if strings.Contains(text, "map key") {
@@ -263,11 +263,11 @@ func SyntaxError(err error) (line int, text string) {
 	return line, m[2]
 }
 
-// SyntaxFinding is the finding about a document of the file that path names, which
-// cannot be parsed: err is why. It says what the parser does not: the line of the
-// mistake itself where the parser names a later one, a quote that is not closed, a
-// tab, a marker of a merge conflict, and a template of Helm, for which templates is
-// the hint. Else it says the usual cause, with the parser's words in brackets.
+// SyntaxFinding returns the finding about a document of the file that path names, which
+// cannot be parsed: err is why. It says what the parser does not: the line of the mistake
+// itself where the parser names a later one, a quote that is not closed, a tab, a marker of
+// a merge conflict, and a template of Helm, for which templates is the hint. Else it says
+// the usual cause, with the parser's words in brackets.
 func SyntaxFinding(path string, doc position.Document, err error, templates string) finding.Finding {
 	f := finding.Finding{Path: path, Severity: finding.Error, Rule: finding.RuleYAML}
 	line, column, text := syntax(doc.Text, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/position"
 )
 
-// LeftOver is the finding about what the parser ignores in a document of the file that
+// LeftOver returns the finding about what the parser ignores in a document of the file that
 // path names; ok is false where it reads all. The document can be parsed.
 func LeftOver(path string, doc position.Document) (f finding.Finding, ok bool) {
 	rest, ok := position.Behind(doc.Text)

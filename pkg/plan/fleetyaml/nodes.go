@@ -190,7 +190,7 @@ func (f *File) Texts(visit func(Text), keys ...any) {
 	}
 }
 
-// Keys are the keys of the mapping that keys lead to, in their order; nil where they
+// Keys returns the keys of the mapping that keys lead to, in their order; nil where they
 // lead to none.
 func (f *File) Keys(keys ...any) []string {
 	n := f.root
@@ -241,8 +241,8 @@ func eachText(n *yaml.Node, keys []any, visit func(Text)) {
 	}
 }
 
-// Target is the keys that lead to Spec.Targets[i], and whether it has a name of
-// its own there.
+// Target returns the keys that lead to Spec.Targets[i], and whether it has a name of its
+// own there.
 func (f *File) Target(i int) (keys []any, named bool) {
 	if i < 0 || i >= len(f.customized) {
 		return nil, false

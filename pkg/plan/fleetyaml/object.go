@@ -19,7 +19,7 @@ func UnknownKeys[T any](path string, root *yaml.Node, severity finding.Severity)
 	return ofObject[T](path, root, severity, finding.RuleUnknownKey)
 }
 
-// WrongTypes are the values of a Kubernetes object that are of another type than its
+// WrongTypes returns the values of a Kubernetes object that are of another type than its
 // type T wants, but for those of its status. root is as in UnknownKeys.
 func WrongTypes[T any](path string, root *yaml.Node) []finding.Finding {
 	return ofObject[T](path, root, finding.Warning, finding.RuleType)

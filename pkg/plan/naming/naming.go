@@ -57,8 +57,8 @@ func ReleaseName(s string) string {
 	return Limit(name, fleet.ReleaseNameLimit)
 }
 
-// BundleName is the name of the bundle made from a path of a repository.
-// options is the file of its options if that is not fleet.yaml, else empty.
+// BundleName returns the name of the bundle made from a path of a repository. options is
+// the file of its options if that is not fleet.yaml, else empty.
 func BundleName(repo, dir, options string) string {
 	options = strings.TrimSuffix(options, path.Ext(options))
 	return ReleaseName(path.Join(repo, dir, options))
@@ -78,13 +78,13 @@ func SafeConcat(parts ...string) string {
 	return whole[:56] + "-" + sum[:6]
 }
 
-// KeyHash is a digest of the first 100 bytes of s, in 12 digits.
+// KeyHash returns a digest of the first 100 bytes of s, in 12 digits.
 func KeyHash(s string) string {
 	return sha256Hex(s[:min(len(s), 100)])[:12]
 }
 
-// SystemRegistrationNamespace is where credentials for agents are handed over,
-// for a manager in the given namespace.
+// SystemRegistrationNamespace returns where credentials for agents are handed over, for a
+// manager in the given namespace.
 func SystemRegistrationNamespace(systemNamespace string) string {
 	return strings.TrimSuffix(systemNamespace, "-system") + "-clusters-system"
 }
@@ -104,26 +104,26 @@ func ObjectSetID(bundleID, agentScope string) string {
 	return SafeConcat(parts...)
 }
 
-// ObjectSetHash is the value of the label that objects of a set bear.
+// ObjectSetHash returns the value of the label that objects of a set bear.
 func ObjectSetHash(setID string) string {
 	sum := sha1.Sum([]byte(setID))
 	return hex.EncodeToString(sum[:])
 }
 
-// Bucket is the bucket of a cluster, by the namespace of its deployments: two
-// hex digits.
+// Bucket returns the bucket of a cluster, by the namespace of its deployments: two hex
+// digits.
 func Bucket(clusterNamespace string) string {
 	return sha256Hex(clusterNamespace)[:2]
 }
 
-// OwnerBucket is the bucket of a bundle's owner: two hex digits. owner is the
-// name of the GitRepo, else of the HelmOp, else of the Bundle itself.
+// OwnerBucket returns the bucket of a bundle's owner: two hex digits. owner is the name of
+// the GitRepo, else of the HelmOp, else of the Bundle itself.
 func OwnerBucket(namespace, owner string) string {
 	return sha256Hex(namespace + "/" + owner)[:2]
 }
 
-// StatusHash is the digest of a field of a Cluster's spec, for its status: hex
-// SHA-224 of the JSON. It fails for what has no JSON.
+// StatusHash returns the digest of a field of a Cluster's spec, for its status: hex SHA-224
+// of the JSON. It fails for what has no JSON.
 func StatusHash(field any) (string, error) {
 	raw, err := json.Marshal(field)
 	if err != nil {

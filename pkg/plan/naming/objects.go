@@ -4,48 +4,48 @@ import (
 	"strconv"
 )
 
-// ClusterNamespace is the namespace for the deployments of a new Cluster. That
-// of an existing one is in its status.
+// ClusterNamespace returns the namespace for the deployments of a new Cluster. That of an
+// existing one is in its status.
 func ClusterNamespace(namespace, name string) string {
 	return SafeConcat("cluster", namespace, name, KeyHash(namespace+"::"+name))
 }
 
-// RegisteredCluster is the name of a Cluster that an agent registered.
+// RegisteredCluster returns the name of a Cluster that an agent registered.
 func RegisteredCluster(clientID string) string {
 	return SafeConcat("cluster", KeyHash(clientID))
 }
 
-// RegistrationSecret is the Secret with the credentials for one request.
+// RegistrationSecret returns the Secret with the credentials for one request.
 func RegistrationSecret(clientID, clientRandom string) string {
 	return ("c-" + sha256Hex(clientID+clientRandom))[:labelLimit]
 }
 
-// ImportToken is the token made to install the agent of a Cluster.
+// ImportToken returns the token made to install the agent of a Cluster.
 func ImportToken(cluster string) string { return SafeConcat("import-token-" + cluster) }
 
-// TokenAccount is the ServiceAccount of a ClusterRegistrationToken.
+// TokenAccount returns the ServiceAccount of a ClusterRegistrationToken.
 func TokenAccount(token, uid string) string { return SafeConcat(token, uid) }
 
-// TokenRole is the Role of a token's ServiceAccount.
+// TokenRole returns the Role of a token's ServiceAccount.
 func TokenRole(account string) string { return SafeConcat(account, "role") }
 
-// TokenRoleBinding is the RoleBinding of a token's ServiceAccount.
+// TokenRoleBinding returns the RoleBinding of a token's ServiceAccount.
 func TokenRoleBinding(account string) string { return SafeConcat(account, "to", "role") }
 
-// AccountToken is the Secret with the token of a ServiceAccount.
+// AccountToken returns the Secret with the token of a ServiceAccount.
 func AccountToken(account string) string { return account + "-token" }
 
-// RequestAccount is the ServiceAccount of an agent, made for its request.
+// RequestAccount returns the ServiceAccount of an agent, made for its request.
 func RequestAccount(registration, uid string) string { return SafeConcat(registration, uid) }
 
-// ContentBinding is the ClusterRoleBinding that lets an agent read contents.
+// ContentBinding returns the ClusterRoleBinding that lets an agent read contents.
 func ContentBinding(registration string) string { return SafeConcat(registration, "content") }
 
-// CredentialRole is the Role that lets one request, or the ServiceAccount of an
+// CredentialRole returns the Role that lets one request, or the ServiceAccount of an
 // import, read the Secret made for it.
 func CredentialRole(name string) string { return SafeConcat(name, "creds") }
 
-// AgentBundle is the bundle of a Cluster's agent.
+// AgentBundle returns the bundle of a Cluster's agent.
 func AgentBundle(cluster string) string { return SafeConcat("fleet-agent", cluster) }
 
 // CABundleSecret holds the certificates that a GitRepo names.
@@ -54,18 +54,18 @@ func CABundleSecret(gitRepo string) string { return gitRepo + "-cabundle" }
 // RancherCABundleSecret holds the certificates that Rancher gives a GitRepo.
 func RancherCABundleSecret(gitRepo string) string { return gitRepo + "-rancher-cabundle" }
 
-// ImageScan is the scan at the given place in the fleet.yaml of a bundle.
+// ImageScan returns the scan at the given place in the fleet.yaml of a bundle.
 func ImageScan(bundle string, index int) string {
 	return SafeConcat("imagescan", bundle, strconv.Itoa(index))
 }
 
-// ChartDir is where a downloaded chart stands in a bundle.
+// ChartDir returns where a downloaded chart stands in a bundle.
 func ChartDir(chart, repo, version string) string {
 	return ".chart/" + sha256Hex(chart+":"+repo+":"+version)
 }
 
-// ChartVersion is the version of the chart that is made of a bundle without
-// one: of its commit if that is known, else of its content.
+// ChartVersion returns the version of the chart that is made of a bundle without one: of
+// its commit if that is known, else of its content.
 func ChartVersion(commit, contentID string) string {
 	if commit != "" {
 		return "v0.0.0+git-" + commit[:min(len(commit), 12)]
