@@ -34,8 +34,8 @@ const (
 // ReasonTargetNamespace says that targetNamespace of the GitRepo is no name of a namespace.
 const ReasonTargetNamespace = "InvalidTargetNamespace"
 
-// SpecError is what in the spec of a GitRepo cannot work whatever its repository holds:
-// Permanent, ReasonTargetNamespace; nil for nothing.
+// SpecError returns what in the spec of a GitRepo cannot work whatever its repository
+// holds: Terminal, ReasonTargetNamespace; nil for nothing.
 func SpecError(spec fleet.GitRepoSpec) error {
 	if name := spec.TargetNamespace; name != "" && len(validation.IsDNS1123Label(name)) > 0 {
 		return reconcile.TerminalError(ReasonTargetNamespace, fmt.Errorf(
@@ -45,8 +45,8 @@ func SpecError(spec fleet.GitRepoSpec) error {
 	return nil
 }
 
-// Interval is how often a repository is asked: 15s where nothing is set, never
-// less than a second, and 0 where polling is disabled.
+// Interval returns how often a repository is asked: 15s where nothing is set, never less
+// than a second, and 0 where polling is disabled.
 func Interval(spec fleet.GitRepoSpec) time.Duration {
 	switch {
 	case spec.DisablePolling:
@@ -57,10 +57,10 @@ func Interval(spec fleet.GitRepoSpec) time.Duration {
 	return max(spec.PollingInterval.Duration, MinInterval)
 }
 
-// Delay is the time until a repository is asked again after so many failures
-// in a row: the interval, doubled with each failure up to the bounds, plus up
-// to a tenth of it by random, which is from 0 to 1. A repository that is not
-// polled (interval 0) is tried again only after failures.
+// Delay returns the time until a repository is asked again after so many failures in a row:
+// the interval, doubled with each failure up to the bounds, plus up to a tenth of it by
+// random, which is from 0 to 1. A repository that is not polled (interval 0) is tried again
+// only after failures.
 func Delay(interval time.Duration, failures int, random float64) time.Duration {
 	if failures == 0 && interval == 0 {
 		return 0
@@ -74,8 +74,8 @@ func Delay(interval time.Duration, failures int, random float64) time.Duration {
 	return delay + time.Duration(float64(delay)*maxJitter*random)
 }
 
-// Options are what a GitRepo says about all its bundles as they are read from a
-// commit. All labels of the GitRepo are passed on.
+// Options returns what a GitRepo says about all its bundles as they are read from a commit.
+// All labels of the GitRepo are passed on.
 func Options(repo *fleet.GitRepo, commit string) bundle.Options {
 	o := bundle.Options{
 		Repo: repo.Name, Namespace: repo.Namespace,

@@ -57,8 +57,8 @@ func ledBefore(repo *fleet.GitRepo, last Read) []string {
 	return before
 }
 
-// AbsentPath is the message about a path of spec.paths that leads to no directory of the
-// repository.
+// AbsentPath returns the message about a path of spec.paths that leads to no directory of
+// the repository.
 func AbsentPath(a bundle.Absent) string {
 	if a.File {
 		return fmt.Sprintf("path %q: %s; nothing is removed until spec.paths is mended", a.Path, a.Found.Message)
@@ -73,8 +73,8 @@ func AbsentPath(a bundle.Absent) string {
 	return text + "nothing is removed until it is there or taken out of spec.paths"
 }
 
-// AllIgnored is the message about a repository of which files .fleetignore leave nothing to
-// deploy; it is empty where none does.
+// AllIgnored returns the message about a repository of which files .fleetignore leave
+// nothing to deploy; it is empty where none does.
 func AllIgnored(set bundle.Set) string {
 	for _, r := range set.Results {
 		if f, ok := r.IgnoredBy(); ok {

@@ -28,11 +28,11 @@ type trouble struct {
 	reading         bool // it is about reading, not about what comes before
 }
 
-// Status is what the status of a GitRepo says: commits, generations, what the last
+// Status returns what the status of a GitRepo says: commits, generations, what the last
 // reading has written, gitJobStatus, and the conditions Accepted, GitPolling, Stalled and
-// Reconciling. All else in it is as it was, but that Ready is lowered together
-// with a commit that changed something. Times move only with what they belong
-// to, so that the same facts give the same status.
+// Reconciling. All else in it is as it was, but that Ready is lowered together with a
+// commit that changed something. Times move only with what they belong to, so that the same
+// facts give the same status.
 func Status(f Facts, now time.Time) fleet.GitRepoStatus {
 	s := *f.Repo.Status.DeepCopy()
 	w := writer{list: &s.Conditions, generation: f.Repo.Generation, now: now}

@@ -146,8 +146,8 @@ func PlanWrites(set bundle.Set, p Present) Writes {
 	return w
 }
 
-// Commits are the commits in the labels of the Bundles that stay, by name, once
-// all of Put was written. refused are names that were not written after all.
+// Commits returns the commits in the labels of the Bundles that stay, by name, once all of
+// Put was written. refused are names that were not written after all.
 func (w Writes) Commits(own []*fleet.Bundle, refused map[string]bool) map[string]string {
 	out := make(map[string]string, len(own)+len(w.Put))
 	for _, b := range own {
@@ -306,8 +306,8 @@ func form(spec fleet.BundleSpec) []byte {
 	return raw
 }
 
-// Onto is an existing Bundle with what we have the say about replaced. Whether
-// its deployments may be removed is not for a repository to say.
+// Onto returns an existing Bundle with what we have the say about replaced. Whether its
+// deployments may be removed is not for a repository to say.
 func Onto(old, b *fleet.Bundle) *fleet.Bundle {
 	out := old.DeepCopy()
 	out.Labels, out.Annotations, out.Spec = b.Labels, withoutApproval(b.Annotations), b.Spec

@@ -71,9 +71,9 @@ func byStatus(live *unstructured.Unstructured) fleet.Summary {
 	return out
 }
 
-// Without is a live object without the conditions that do not count: those
-// that have all keys and values of one of the ignored sets. The object itself
-// is not changed; where nothing is ignored it is returned as it is.
+// Without returns a live object without the conditions that do not count: those that have
+// all keys and values of one of the ignored sets. The object itself is not changed; where
+// nothing is ignored it is returned as it is.
 func Without(live *unstructured.Unstructured, ignored []map[string]string) *unstructured.Unstructured {
 	conditions, found, err := unstructured.NestedSlice(live.Object, "status", "conditions")
 	if err != nil || !found || len(ignored) == 0 {

@@ -69,8 +69,8 @@ func ParseInterval(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// FormatInterval is what ParseInterval reads, without units that are 0: 1m, not
-// 1m0s; auto for 0.
+// FormatInterval returns what ParseInterval reads, without units that are 0: 1m, not 1m0s;
+// auto for 0.
 func FormatInterval(d time.Duration) string {
 	if d == 0 {
 		return Auto
@@ -112,8 +112,8 @@ func Reported(clusters []*fleet.Cluster) time.Duration {
 	return longest
 }
 
-// Connected is how many clusters have agents that check in all the time, and not
-// at the times of a schedule.
+// Connected returns how many clusters have agents that check in all the time, and not at
+// the times of a schedule.
 func Connected(clusters []*fleet.Cluster) int {
 	n := 0
 	for _, c := range clusters {

@@ -28,8 +28,8 @@ var (
 	errNoPoll     = errors.New("schedule: counts only with mode poll")
 )
 
-// Read is the times at which an agent connects; nil: it is always connected, as
-// it is for a nil c. zone finds time zones, for example time.LoadLocation.
+// Read returns the times at which an agent connects; nil: it is always connected, as it is
+// for a nil c. zone finds time zones, for example time.LoadLocation.
 //
 // Errors name the field that they are about.
 func Read(c *fleet.ClusterCheckIn, zone func(string) (*time.Location, error), now time.Time) (*Schedule, error) {
@@ -54,7 +54,7 @@ func Read(c *fleet.ClusterCheckIn, zone func(string) (*time.Location, error), no
 	return ParseSchedule(c.Schedule, place, now)
 }
 
-// Encode is a ClusterCheckIn as it stands under KeyCheckIn; empty for nil.
+// Encode returns a ClusterCheckIn as it stands under KeyCheckIn; empty for nil.
 func Encode(c *fleet.ClusterCheckIn) (string, error) {
 	if c == nil {
 		return "", nil

@@ -11,9 +11,9 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Every is the times at which one agent of many checks in: once in each
-// interval, at a moment that follows from its identity. Those of many agents are
-// spread evenly, whenever the agents were started, and stay so.
+// Every returns the times at which one agent of many checks in: once in each interval, at a
+// moment that follows from its identity. Those of many agents are spread evenly, whenever
+// the agents were started, and stay so.
 func Every(interval time.Duration, identity string) func(now time.Time) time.Time {
 	lag := share(interval, identity)
 	return func(now time.Time) time.Time {
@@ -38,10 +38,10 @@ const (
 // answer, tries again at the times of Retries alone.
 const RampTime = (1<<ramp-1)*firstAgain + ramp*10*time.Second // an attempt takes 10 s at most
 
-// Again is when an agent tries again after so many failures in a row, the last of
-// them now: after 1, 2, 4, 8 and 16 s, each up to half of that earlier, and then
-// at its own moment in each 15 s. Many agents that lose one manager at one moment
-// come at different moments.
+// Again returns when an agent tries again after so many failures in a row, the last of them
+// now: after 1, 2, 4, 8 and 16 s, each up to half of that earlier, and then at its own
+// moment in each 15 s. Many agents that lose one manager at one moment come at different
+// moments.
 func Again(failures int, now time.Time, identity string) time.Time {
 	if failures > ramp {
 		return Retries(identity)(now)
@@ -50,8 +50,8 @@ func Again(failures int, now time.Time, identity string) time.Time {
 	return now.Add(d - share(d/2, identity+"/"+strconv.Itoa(failures)))
 }
 
-// Retries are the times at which an agent tries again that has lost its manager
-// long ago.
+// Retries returns the times at which an agent tries again that has lost its manager long
+// ago.
 func Retries(identity string) func(now time.Time) time.Time { return Every(RetryInterval, identity) }
 
 // A Schedule is the times at which an agent connects that does so only then. Each
@@ -91,7 +91,7 @@ func ParseSchedule(text string, place *time.Location, now time.Time) (*Schedule,
 
 var errNever = errors.New("there is no such time within five years")
 
-// String is the schedule as it was given, with its time zone.
+// String returns the schedule as it was given, with its time zone.
 func (s *Schedule) String() string { return fmt.Sprintf("%s (%s)", s.text, s.place) }
 
 // Same reports whether two schedules are the same; both may be nil.
@@ -102,7 +102,7 @@ func (s *Schedule) Same(o *Schedule) bool {
 	return s.String() == o.String()
 }
 
-// For is the times of one agent.
+// For returns the times of one agent.
 func (s *Schedule) For(identity string) func(now time.Time) time.Time {
 	return func(now time.Time) time.Time {
 		// A time that has come, but not for this agent yet, is still its next one.

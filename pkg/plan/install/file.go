@@ -37,8 +37,8 @@ func Complete(objects []*unstructured.Unstructured) []*unstructured.Unstructured
 	return append(out, objects...)
 }
 
-// Text is objects as a stream of YAML for kubectl apply. about are lines of
-// comment before it.
+// Text returns objects as a stream of YAML for kubectl apply. about are lines of comment
+// before it.
 func Text(about []string, objects []*unstructured.Unstructured) (string, error) {
 	var b strings.Builder
 	for _, line := range about {

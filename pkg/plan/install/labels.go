@@ -21,8 +21,8 @@ func CheckLabels(labels map[string]string) error {
 	return nil
 }
 
-// LabelsConfig is the ConfigMap of the labels that an agent in a namespace
-// asks for when it registers.
+// LabelsConfig returns the ConfigMap of the labels that an agent in a namespace asks for
+// when it registers.
 func LabelsConfig(namespace string, labels map[string]string) (*corev1.ConfigMap, error) {
 	if len(labels) == 0 {
 		return nil, errors.New("no labels: want --label KEY=VALUE")

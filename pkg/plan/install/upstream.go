@@ -98,8 +98,8 @@ func loopback(host string) bool {
 // rancherProxy is how the path of a cluster begins behind Rancher.
 const rancherProxy = "/k8s/clusters/"
 
-// Doubt is a warning about an address that looks right and often is not; empty
-// where there is none.
+// Doubt returns a warning about an address that looks right and often is not; empty where
+// there is none.
 func (u Upstream) Doubt() string {
 	parsed, err := url.Parse(u.URL)
 	switch {

@@ -119,7 +119,7 @@ func (j *Journal) append(e Entry) {
 	j.entries = append(j.entries, e)
 }
 
-// Entries are all decisions, the newest last. They are a copy.
+// Entries returns all decisions, the newest last. They are a copy.
 func (j *Journal) Entries() []Entry { return slices.Clone(j.entries) }
 
 // Restore puts entries that were kept before into an empty journal.

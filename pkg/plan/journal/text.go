@@ -21,7 +21,7 @@ const unpackedLimit = 64 << 10
 // none stands for a field of a line that is empty.
 const none = "-"
 
-// Text is one line for each entry, the oldest first:
+// Text returns one line for each entry, the oldest first:
 //
 //	2026-08-24T14:03:02Z shop-web correct Modified 3@2026-08-24T14:01:10Z Deployment web/web: spec.replicas
 //
@@ -96,8 +96,8 @@ func parseTime(text string) (time.Time, bool) {
 	return t, err == nil && t.Year() >= 1 && t.Year() <= 9999
 }
 
-// Pack is the newest entries as gzip of their Text, as many as fit into limit
-// bytes. It is nil if there are none. The same entries give the same bytes.
+// Pack returns the newest entries as gzip of their Text, as many as fit into limit bytes.
+// It is nil if there are none. The same entries give the same bytes.
 func Pack(entries []Entry, limit int) ([]byte, error) {
 	for len(entries) > 0 {
 		packed, err := compress(Text(entries))

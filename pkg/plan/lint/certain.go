@@ -258,7 +258,7 @@ func (l *lineCheck) field(keys []string) bool {
 	return true
 }
 
-// Fill is a copy of values in which v stands for everything that depends on the
+// Fill returns a copy of values in which v stands for everything that depends on the
 // cluster.
 func (d *Dependence) Fill(values map[string]any, v any) map[string]any {
 	out := (&fleet.GenericMap{Data: values}).DeepCopy().Data

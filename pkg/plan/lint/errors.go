@@ -11,9 +11,9 @@ import (
 
 var forCluster = regexp.MustCompile(`^render values for cluster "[^"]*" in namespace "[^"]*": `)
 
-// ValuesError is what to say of an error of values.Render for a cluster to which
-// customizations apply: at the template that it is about, without the cluster, so
-// that it reads the same for all clusters.
+// ValuesError returns what to say of an error of values.Render for a cluster to which
+// customizations apply: at the template that it is about, without the cluster, so that it
+// reads the same for all clusters.
 func (o *Origins) ValuesError(err error, customizations []int) finding.Finding {
 	f := finding.Finding{Path: o.file.Path}
 	f.Line, f.Column = o.file.At("helm", "values")

@@ -107,8 +107,8 @@ func lackingLabel(label, becomes string, labels []map[string]string, where strin
 	return "", ""
 }
 
-// FirstTemplate is the line and column of the first template of values in fleet.yaml; 0
-// where there is none.
+// FirstTemplate returns the line and column of the first template of values in fleet.yaml;
+// 0 where there is none.
 func FirstTemplate(file *fleetyaml.File) (line, column int) {
 	visit := func(text fleetyaml.Text) {
 		if strings.Contains(text.Value, "${") && (line == 0 || text.Line < line) {

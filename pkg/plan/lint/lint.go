@@ -36,8 +36,8 @@ func Check(tree fs.FS, r bundle.Result) []finding.Finding {
 	return c.found
 }
 
-// Options is the fleet.yaml of a bundle, or an empty one where it has none that
-// could be read.
+// Options returns the fleet.yaml of a bundle, or an empty one where it has none that could
+// be read.
 func Options(tree fs.FS, dir bundle.Dir) fleetyaml.File {
 	names := fleetyaml.Names
 	if dir.Options != "" {

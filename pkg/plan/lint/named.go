@@ -43,7 +43,7 @@ func mentions(file *fleetyaml.File) []mention {
 	return list
 }
 
-// Named are the clusters and cluster groups that a fleet.yaml names, each once.
+// Named returns the clusters and cluster groups that a fleet.yaml names, each once.
 func Named(file *fleetyaml.File) (clusters, groups []string) {
 	for _, m := range mentions(file) {
 		clusters, groups = append(clusters, m.cluster), append(groups, m.group)

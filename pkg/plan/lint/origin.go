@@ -24,8 +24,8 @@ type Origins struct {
 	read map[string]*yaml.Node // files, by path
 }
 
-// NewOrigins are the origins of the values of the bundle in a directory of tree,
-// whose fleet.yaml is file.
+// NewOrigins returns the origins of the values of the bundle in a directory of tree, whose
+// fleet.yaml is file.
 func NewOrigins(tree fs.FS, dir string, file *fleetyaml.File) *Origins {
 	return &Origins{tree: tree, dir: dir, file: file, read: map[string]*yaml.Node{}}
 }
@@ -81,10 +81,9 @@ func (o *Origins) root(name string) *yaml.Node {
 	return root
 }
 
-// Place is the file, line and column of the value that keys lead to for a cluster
-// to which customizations apply, or of the key itself with asKey. Where no file has
-// it, it is the place of the innermost value around it; ok is false where there is
-// none.
+// Place returns the file, line and column of the value that keys lead to for a cluster to
+// which customizations apply, or of the key itself with asKey. Where no file has it, it is
+// the place of the innermost value around it; ok is false where there is none.
 func (o *Origins) Place(asKey bool, customizations []int, keys ...any) (f finding.Finding, ok bool) {
 	origins := o.of(customizations)
 	for ; ; keys, asKey = keys[:len(keys)-1], false {
@@ -144,9 +143,9 @@ func wordByte(b byte) bool {
 
 var unexpected = regexp.MustCompile(`^additional propert(?:y|ies) '([^']*)'`)
 
-// Violation is what to say of a value that the schema of a chart does not allow, for
-// a cluster to which customizations apply. pointer leads to the value, text is what
-// is wrong with it; ok is false where its place is not known.
+// Violation returns what to say of a value that the schema of a chart does not allow, for a
+// cluster to which customizations apply. pointer leads to the value, text is what is wrong
+// with it; ok is false where its place is not known.
 func (o *Origins) Violation(customizations []int, chart, pointer, text string) (f finding.Finding, ok bool) {
 	keys := position.Pointer(pointer)
 	what := "value " + position.Path(keys) + " does"

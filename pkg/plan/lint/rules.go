@@ -60,10 +60,10 @@ var rules = []Rule{
 	{finding.RuleYAML, finding.Error, "a file is not YAML"},
 }
 
-// Rules are all kinds of findings, by name.
+// Rules returns all kinds of findings, by name.
 func Rules() []Rule { return slices.Clone(rules) }
 
-// RuleOf is the rule of that name; ok is false if there is none.
+// RuleOf returns the rule of that name; ok is false if there is none.
 func RuleOf(name string) (rule Rule, ok bool) {
 	i, ok := slices.BinarySearchFunc(rules, name, func(r Rule, name string) int { return strings.Compare(r.Name, name) })
 	if !ok {

@@ -14,7 +14,7 @@ var conflictMarker = regexp.MustCompile(`^(<{7}|>{7}|\|{7})( |$)|^={7}$`)
 // ConflictText is what is said of a marker of a merge conflict.
 const ConflictText = "a marker of a merge conflict: git could not merge this file"
 
-// Conflict is the first line, from 1, that is a marker of a merge conflict, or 0.
+// Conflict returns the first line, from 1, that is a marker of a merge conflict, or 0.
 func Conflict(document []byte) int {
 	number := 0
 	for line := range bytes.Lines(document) {
@@ -29,9 +29,9 @@ func Conflict(document []byte) int {
 // noEnd is what the parser says of a quote that is not closed.
 const noEnd = "found unexpected end of stream"
 
-// Unclosed is the column, from 1, of the quote that a line, from 1, opens and that
-// no line closes before the document stops being YAML. ok is false where the line
-// opens none. line is what Mistake returns.
+// Unclosed returns the column, from 1, of the quote that a line, from 1, opens and that no
+// line closes before the document stops being YAML. ok is false where the line opens none.
+// line is what Mistake returns.
 func Unclosed(document []byte, line int) (column int, ok bool) {
 	starts := lineStarts(document)
 	if line < 1 || line > len(starts) || len(document) > maxSearched {
@@ -60,7 +60,7 @@ func Unclosed(document []byte, line int) (column int, ok bool) {
 // Helm.
 var unquotedTemplate = regexp.MustCompile(`^\s*(- +)*([^\s#"']+: +)?\{\{`)
 
-// HelmTemplate is the line, from 1, of the template of Helm for which a document
+// HelmTemplate returns the line, from 1, of the template of Helm for which a document
 // cannot be parsed, or 0 where that has another cause. line is what Mistake returns.
 func HelmTemplate(document []byte, line int) int {
 	number, last := 0, 0
@@ -80,8 +80,8 @@ func HelmTemplate(document []byte, line int) int {
 	return 0
 }
 
-// UnusableKey is the place of the first key below a value that is a mapping or a
-// list; ok is false where there is none.
+// UnusableKey returns the place of the first key below a value that is a mapping or a list;
+// ok is false where there is none.
 func UnusableKey(root *yaml.Node) (line, column int, ok bool) {
 	if root == nil {
 		return 0, 0, false
@@ -166,8 +166,8 @@ func Keys(root *yaml.Node, visit func(key *yaml.Node, keys []any)) {
 	}
 }
 
-// KeysAt are the keys below a value that lead to the last single value which begins
-// in a line, from 1, or before it; nil where there is none.
+// KeysAt returns the keys below a value that lead to the last single value which begins in
+// a line, from 1, or before it; nil where there is none.
 func KeysAt(root *yaml.Node, line int) []any {
 	var last []any
 	Scalars(root, func(n *yaml.Node, keys []any) {

@@ -30,8 +30,8 @@ func Documents(data []byte) []Document {
 	return append(list, Document{data[start:], before})
 }
 
-// Unseparated is the first line, from 1, that begins with three dashes and goes on with
-// something else than a comment, or 0: agents refuse it.
+// Unseparated returns the first line, from 1, that begins with three dashes and goes on
+// with something else than a comment, or 0: agents refuse it.
 func Unseparated(data []byte) int {
 	number := 0
 	for line := range bytes.Lines(data) {
@@ -51,8 +51,8 @@ func separator(line []byte) (dashes, more bool) {
 	return ok, ok && len(rest) > 0 && rest[0] != '#'
 }
 
-// Root is the value of a document with its places; nil for one that is empty or
-// cannot be parsed.
+// Root returns the value of a document with its places; nil for one that is empty or cannot
+// be parsed.
 func Root(document []byte) *yaml.Node {
 	var doc yaml.Node
 	if yaml.Unmarshal(document, &doc) != nil || len(doc.Content) == 0 {
@@ -61,11 +61,11 @@ func Root(document []byte) *yaml.Node {
 	return doc.Content[0]
 }
 
-// Of is the line and column, from 1, of what keys lead to below a value: of the
-// key itself where the last one is that of a mapping and asKey is set, or where
-// the value is a mapping or list of its own lines; else of the value. Keys are
-// strings, and ints for lists. Where they lead nowhere, it is the place of the
-// last key that exists. It is 0, 0 without a value.
+// Of returns the line and column, from 1, of what keys lead to below a value: of the key
+// itself where the last one is that of a mapping and asKey is set, or where the value is a
+// mapping or list of its own lines; else of the value. Keys are strings, and ints for
+// lists. Where they lead nowhere, it is the place of the last key that exists. It is 0, 0
+// without a value.
 func Of(root *yaml.Node, asKey bool, keys ...any) (line, column int) {
 	line, column, _ = Find(root, asKey, keys...)
 	return line, column
@@ -90,7 +90,7 @@ func Find(root *yaml.Node, asKey bool, keys ...any) (line, column int, ok bool) 
 	return at.Line, at.Column, true
 }
 
-// Text is the single value that keys lead to below a value.
+// Text returns the single value that keys lead to below a value.
 func Text(root *yaml.Node, keys ...any) (text string, ok bool) {
 	n := root
 	for _, key := range keys {
@@ -105,7 +105,7 @@ func Text(root *yaml.Node, keys ...any) (text string, ok bool) {
 	return target(n).Value, true
 }
 
-// Value is what a key leads to in a mapping, or an index in a list; nil where it leads
+// Value returns what a key leads to in a mapping, or an index in a list; nil where it leads
 // to nothing.
 func Value(n *yaml.Node, key any) *yaml.Node {
 	if n == nil {
@@ -115,7 +115,7 @@ func Value(n *yaml.Node, key any) *yaml.Node {
 	return value
 }
 
-// Names are the keys of a mapping in their order. They are nil for anything else, and
+// Names returns the keys of a mapping in their order. They are nil for anything else, and
 // for a mapping that others are merged into.
 func Names(n *yaml.Node) []*yaml.Node {
 	if n == nil || target(n).Kind != yaml.MappingNode {
@@ -216,7 +216,7 @@ type Duplicate struct {
 	First        int // line of the first
 }
 
-// Duplicates are the keys of a value that stand twice in a mapping, at most limit.
+// Duplicates returns the keys of a value that stand twice in a mapping, at most limit.
 func Duplicates(root *yaml.Node, limit int) []Duplicate {
 	var list []Duplicate
 	var visit func(n *yaml.Node, where string)
@@ -247,9 +247,9 @@ func Duplicates(root *yaml.Node, limit int) []Duplicate {
 	return list
 }
 
-// Joints are the lines, from 1, at which another object begins in a document: at a key
-// of the outermost mapping that stands there again. A document is one object, and has
-// no joints, unless each part between them has apiVersion and kind.
+// Joints returns the lines, from 1, at which another object begins in a document: at a key
+// of the outermost mapping that stands there again. A document is one object, and has no
+// joints, unless each part between them has apiVersion and kind.
 func Joints(root *yaml.Node) []int {
 	var lines []int
 	part := map[string]bool{}
@@ -276,7 +276,7 @@ func Joints(root *yaml.Node) []int {
 // isWhole reports whether keys say what kind of object they belong to.
 func isWhole(keys map[string]bool) bool { return keys["apiVersion"] && keys["kind"] }
 
-// Pointer is the keys of a JSON pointer: numbers are indexes of lists.
+// Pointer returns the keys of a JSON pointer: numbers are indexes of lists.
 func Pointer(text string) []any {
 	var keys []any
 	for part := range strings.SplitSeq(strings.TrimPrefix(text, "/"), "/") {
@@ -290,7 +290,7 @@ func Pointer(text string) []any {
 	return keys
 }
 
-// Path is keys for people: spec.containers[0].name, and what could be mistaken in
+// Path returns keys for people: spec.containers[0].name, and what could be mistaken in
 // brackets.
 func Path(keys []any) string {
 	var b strings.Builder
@@ -313,7 +313,7 @@ func Path(keys []any) string {
 	return b.String()
 }
 
-// Short is a name as far as it is shown.
+// Short returns a name as far as it is shown.
 func Short(s string) string {
 	if r := []rune(s); len(r) > 60 {
 		return string(r[:59]) + "…"

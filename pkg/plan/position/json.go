@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// JSONMistake is what is wrong with a file for which it cannot be parsed as JSON, and
+// JSONMistake returns what is wrong with a file for which it cannot be parsed as JSON, and
 // where, from 1; text is empty where nothing is.
 func JSONMistake(data []byte) (line, column int, text string) {
 	var raw json.RawMessage

@@ -28,10 +28,9 @@ type Rest struct {
 // written without brackets. Only a line of dots, of dashes or a directive ends one.
 var blockStart = regexp.MustCompile(`^(-(\s|$)|[A-Za-z_][\w./-]*:(\s|$))`)
 
-// Behind is the first line that the parser of agents ignores in a text; ok is false
-// where it reads all. Comments, a line "..." or directives at the end, and documents
-// behind a line of three dashes are no such lines. The text can be parsed as far as it
-// is read.
+// Behind returns the first line that the parser of agents ignores in a text; ok is false
+// where it reads all. Comments, a line "..." or directives at the end, and documents behind
+// a line of three dashes are no such lines. The text can be parsed as far as it is read.
 func Behind(text []byte) (rest Rest, ok bool) {
 	if readWhole(text) || !ignores(text) {
 		return Rest{}, false

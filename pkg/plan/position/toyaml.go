@@ -13,9 +13,9 @@ var (
 	onlyKey = regexp.MustCompile(`^(?:- +)*[^\s#:{}]+:\s*$`)
 )
 
-// Unindented is the first action of a template of Helm that writes several lines of
-// YAML and indents only the first of them: toYaml without nindent, below a key or
-// behind it. hint says what to write instead. line is 0 where there is none.
+// Unindented returns the first action of a template of Helm that writes several lines of
+// YAML and indents only the first of them: toYaml without nindent, below a key or behind
+// it. hint says what to write instead. line is 0 where there is none.
 func Unindented(template []byte) (line, column int, hint string) {
 	number := 0
 	for text := range strings.Lines(string(template)) {

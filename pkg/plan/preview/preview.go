@@ -143,7 +143,7 @@ func Targets(in Input) bool {
 	})
 }
 
-// ReachOf is how far mappings let the Bundle go.
+// ReachOf returns how far mappings let the Bundle go.
 func ReachOf(in Input) target.Reach {
 	namespaces := map[string]map[string]string{}
 	for _, c := range in.Clusters {
@@ -324,7 +324,7 @@ func inNamespace[T interface{ GetNamespace() string }](list []T, namespace strin
 	return slices.DeleteFunc(slices.Clone(list), func(o T) bool { return o.GetNamespace() != namespace })
 }
 
-// TargetName is how people know an entry of spec.targets: by its name, or its
+// TargetName returns the name of an entry of spec.targets for users: its own name, or its
 // place.
 func TargetName(b *fleet.Bundle, i int) string {
 	switch {

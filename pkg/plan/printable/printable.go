@@ -78,8 +78,8 @@ func writeEscape(out *strings.Builder, r rune) {
 	}
 }
 
-// Fprintf is fmt.Fprintf for people: texts, errors and Stringers among the values
-// stay in their line.
+// Fprintf is fmt.Fprintf for users: texts, errors and Stringers among the values stay
+// in their line.
 func Fprintf(w io.Writer, format string, args ...any) {
 	args = slices.Clone(args)
 	for i, a := range args {

@@ -35,8 +35,8 @@ func Leaving(repo *fleet.GitRepo, b *fleet.Bundle) bool {
 	return b.DeletionTimestamp != nil || mark != "" && repo != nil && mark == repo.Annotations[fleet.AnnotationPrune]
 }
 
-// Commits are the commits in the labels of those Bundles of a GitRepo that stay,
-// by name. own are all Bundles that it has.
+// Commits returns the commits in the labels of those Bundles of a GitRepo that stay, by
+// name. own are all Bundles that it has.
 func Commits(repo *fleet.GitRepo, own []*fleet.Bundle) map[string]string {
 	out := make(map[string]string, len(own))
 	for _, b := range own {
@@ -58,9 +58,9 @@ func Shows(repo *fleet.GitRepo, own []*fleet.Bundle) (shows, known bool) {
 	return r.Digest == Digest(Commits(repo, own)), true
 }
 
-// Next is what a status says of a reading after it said before of the one before
-// it. commits are those of the Bundles that stay, and gone the names of those that
-// the reading was the first to remove: those of readings of the same commit add up.
+// Next returns what a status says of a reading. before is what it said of the reading
+// before. commits are those of the Bundles that stay. gone are the names of the Bundles
+// that this reading was the first to remove: those of readings of the same commit add up.
 func Next(before *fleet.Reading, next fleet.Reading, commits map[string]string, gone []string) *fleet.Reading {
 	next.Bundles, next.Digest = len(commits), Digest(commits)
 	removed := slices.Clone(gone)

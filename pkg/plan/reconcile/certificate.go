@@ -30,8 +30,8 @@ const (
 	adviceBefore = "check the clock here and that of the server"
 )
 
-// UntrustedOf is why the certificate of a server is not trusted; nil where the error is
-// about something else.
+// UntrustedOf returns why the certificate of a server is not trusted; nil where the error
+// is about something else.
 func UntrustedOf(err error) *Untrusted {
 	var verification *tls.CertificateVerificationError
 	if !errors.As(err, &verification) {

@@ -13,7 +13,7 @@ const ReasonLocal = "LocalFault"
 // because of a local fault.
 const localRetry = 5 * time.Second
 
-// LocalError is a local fault: why is what is wrong, hint what helps.
+// LocalError returns a local fault: why is what is wrong, hint what helps.
 func LocalError(why, hint string) error {
 	return RequeueError(ReasonLocal, localRetry, fmt.Errorf("keep what is downloaded: %s; %s", why, hint))
 }

@@ -31,7 +31,7 @@ func (w *RequeueAfter) Error() string  { return w.Err.Error() }
 func (w *RequeueAfter) Unwrap() error  { return w.Err }
 func (w *RequeueAfter) reason() string { return w.Reason }
 
-// TerminalError makes err a Permanent fault. No error stays no error.
+// TerminalError makes err a Terminal. No error stays no error.
 func TerminalError(reason string, err error) error {
 	if err == nil {
 		return nil
@@ -39,7 +39,7 @@ func TerminalError(reason string, err error) error {
 	return &Terminal{Reason: reason, Err: err}
 }
 
-// RequeueError makes err a Wait. No error stays no error.
+// RequeueError makes err a RequeueAfter. No error stays no error.
 func RequeueError(reason string, after time.Duration, err error) error {
 	if err == nil {
 		return nil

@@ -99,8 +99,8 @@ func add(set map[string]bool, s string) {
 	}
 }
 
-// Text is a text without the values. A value of less than ten characters is
-// hidden where it stands by itself, not as a part of another word.
+// Text returns a text without the values. A value of less than ten characters is hidden
+// where it stands by itself, not as a part of another word.
 func (r Redactor) Text(text string) string {
 	for _, s := range r.secrets {
 		text = hide(text, s)

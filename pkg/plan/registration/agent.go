@@ -39,7 +39,7 @@ type Bootstrapping struct {
 	RegistrationNamespace string
 }
 
-// Data is the bootstrapping as it stands in the Secret.
+// Data returns the bootstrapping as it stands in the Secret.
 func (b Bootstrapping) Data() map[string][]byte {
 	return map[string][]byte{
 		"apiServerURL":                []byte(b.APIServerURL),
@@ -99,8 +99,8 @@ type AgentObjects struct {
 	Deployment         *appsv1.Deployment
 }
 
-// Objects are the objects of an agent. Its bootstrap Secret is not among them:
-// the agent deletes that once it has registered.
+// Objects returns the objects of an agent. Its bootstrap Secret is not among them: the
+// agent deletes that once it has registered.
 func (a Agent) Objects() (AgentObjects, error) {
 	config, err := json.MarshalIndent(a.Config, "", "  ")
 	if err != nil {
@@ -237,9 +237,9 @@ func (a Agent) container() corev1.Container {
 	}
 }
 
-// ObjectHash is the digest of an object as it is meant to be. It stands in the
-// annotation fleet.cattle.io/input-hash of what the manager applies, so that an
-// unchanged object is not applied again.
+// ObjectHash returns the digest of an object as it is meant to be. It stands in the
+// annotation fleet.cattle.io/input-hash of what the manager applies, so that an unchanged
+// object is not applied again.
 func ObjectHash(o any) (string, error) {
 	text, err := json.Marshal(o)
 	if err != nil {

@@ -46,8 +46,8 @@ const (
 // it replaces is stopped.
 const readyTime = 5
 
-// DefaultResources are those of an agent whose Cluster has no agentResources. They
-// are also the defaults of the chart fleet-agent; docs/charts.md says where the
+// DefaultResources returns the resources of an agent whose Cluster has no agentResources.
+// They are also the defaults of the chart fleet-agent; docs/charts.md says where the
 // numbers come from.
 func DefaultResources() corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{
@@ -78,7 +78,7 @@ type Object interface {
 	runtime.Object
 }
 
-// List is all of the objects, in the order in which they are made.
+// List returns all of the objects, in the order in which they are made.
 func (o AgentObjects) List() []Object {
 	out := []Object{o.ServiceAccount, o.ClusterRole, o.ClusterRoleBinding, o.NetworkPolicy, o.ConfigMap}
 	if o.PriorityClass != nil {
@@ -90,8 +90,8 @@ func (o AgentObjects) List() []Object {
 	return append(out, o.Deployment)
 }
 
-// Wished are the names of those that not every agent has: its disruption budget and
-// its priority class; empty: it has none.
+// Wished returns the names of the objects that not every agent has: its disruption budget
+// and its priority class; empty: it has none.
 func (o AgentObjects) Wished() (budget, class string) {
 	if o.Budget != nil {
 		budget = o.Budget.Name

@@ -55,7 +55,7 @@ func older(a, b *fleet.Cluster) bool {
 	return a.Name < b.Name
 }
 
-// NewCluster is the Cluster that a request creates, with a token that puts it into a
+// NewCluster returns the Cluster that a request creates, with a token that puts it into a
 // group; empty: into none.
 func NewCluster(r *fleet.ClusterRegistration, name string, labels map[string]string, group string) *fleet.Cluster {
 	all := maps.Clone(labels)

@@ -20,7 +20,7 @@ type Origin struct {
 	Token     string // digest; empty: not known
 }
 
-// Origin is the origin of a credential that is got with this.
+// Origin returns the origin of a credential that is got with this.
 func (b Bootstrapping) Origin() Origin {
 	o := Origin{URL: b.APIServerURL, Workspace: b.ClusterNamespace, Token: digest(b.Token)}
 	if ca := strings.TrimSpace(string(b.APIServerCA)); ca != "" {
@@ -29,8 +29,8 @@ func (b Bootstrapping) Origin() Origin {
 	return o
 }
 
-// Data is the origin as it stands in the Secret, without the workspace, which
-// has a key of its own there.
+// Data returns the origin as it stands in the Secret, without the workspace, which has a
+// key of its own there.
 func (o Origin) Data() map[string][]byte {
 	return map[string][]byte{
 		keyOriginURL: []byte(o.URL), keyOriginCA: []byte(o.CA), keyOriginToken: []byte(o.Token),

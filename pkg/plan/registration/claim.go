@@ -82,13 +82,13 @@ func ownToken(t *fleet.ClusterRegistrationToken, c *fleet.Cluster) bool {
 	return false
 }
 
-// OwnedByCluster is the reference by which a token is the manager's own for a
-// Cluster, and goes with it.
+// OwnedByCluster returns the reference by which a token is the manager's own for a Cluster,
+// and goes with it.
 func OwnedByCluster(c *fleet.Cluster) []metav1.OwnerReference {
 	return []metav1.OwnerReference{owner("Cluster", c)}
 }
 
-// ReleaseClaim is a Cluster without the word of a person about a request that was
+// ReleaseClaim returns a Cluster without the word of a person about a request that was
 // granted.
 func ReleaseClaim(c *fleet.Cluster) *fleet.Cluster {
 	out := c.DeepCopy()
@@ -96,8 +96,8 @@ func ReleaseClaim(c *fleet.Cluster) *fleet.Cluster {
 	return out
 }
 
-// Held are the requests that wait to be accepted for a Cluster: they name it, and
-// are not granted.
+// Held returns the requests that wait to be accepted for a Cluster: they name it, and are
+// not granted.
 func Held(c *fleet.Cluster, requests []*fleet.ClusterRegistration) []*fleet.ClusterRegistration {
 	var out []*fleet.ClusterRegistration
 	for _, r := range requests {

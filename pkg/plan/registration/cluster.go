@@ -36,7 +36,7 @@ func NamespaceOf(c *fleet.Cluster, owned []string) string {
 	return computed
 }
 
-// NamespaceRefused is what to say of a Cluster whose annotation names another
+// NamespaceRefused returns what to say of a Cluster whose annotation names another
 // namespace than it gets; empty: it does not.
 func NamespaceRefused(c *fleet.Cluster, gets string) string {
 	asked := c.Annotations[AnnotationDeploymentNamespace]
@@ -46,8 +46,8 @@ func NamespaceRefused(c *fleet.Cluster, gets string) string {
 	return fmt.Sprintf("annotation %s named %q, which is no namespace of this Cluster: its own is %q", AnnotationDeploymentNamespace, asked, gets)
 }
 
-// NamespaceOwner is the "namespace/name" of the Cluster that a namespace says
-// it belongs to; empty for a namespace that is no cluster's.
+// NamespaceOwner returns the "namespace/name" of the Cluster that a namespace says it
+// belongs to; empty for a namespace that is no cluster's.
 func NamespaceOwner(ns metav1.Object) string {
 	a := ns.GetAnnotations()
 	if a[fleet.AnnotationCluster] == "" || a[fleet.AnnotationClusterNamespace] == "" {
@@ -56,7 +56,7 @@ func NamespaceOwner(ns metav1.Object) string {
 	return a[fleet.AnnotationClusterNamespace] + "/" + a[fleet.AnnotationCluster]
 }
 
-// NewNamespace is the namespace of a Cluster's BundleDeployments.
+// NewNamespace returns the namespace of a Cluster's BundleDeployments.
 func NewNamespace(c *fleet.Cluster, name string, s System) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name:   name,
@@ -89,10 +89,10 @@ func AdoptNamespace(ns metav1.Object, c *fleet.Cluster) string {
 	return ""
 }
 
-// MarkCluster is a Cluster with the manager's mark, its namespace, and the finalizer; they
-// are written together. It adds no label: templates see the labels of a Cluster, and what
-// they render must not depend on who manages it. LabelBucket, which earlier versions have
-// put on Clusters, goes.
+// MarkCluster returns a Cluster with the manager's mark, its namespace, and the finalizer;
+// they are written together. It adds no label: templates see the labels of a Cluster, and
+// what they render must not depend on who manages it. LabelBucket, which earlier versions
+// have put on Clusters, goes.
 func MarkCluster(c *fleet.Cluster, namespace string, m Mark) *fleet.Cluster {
 	out := c.DeepCopy()
 	out.Annotations = with(out.Annotations, fleet.AnnotationManager, m.String())
@@ -104,7 +104,7 @@ func MarkCluster(c *fleet.Cluster, namespace string, m Mark) *fleet.Cluster {
 	return out
 }
 
-// UnmarkCluster is a Cluster that has no namespace after all.
+// UnmarkCluster returns a Cluster that has no namespace after all.
 func UnmarkCluster(c *fleet.Cluster) *fleet.Cluster {
 	out := c.DeepCopy()
 	delete(out.Annotations, AnnotationDeploymentNamespace)
@@ -112,7 +112,7 @@ func UnmarkCluster(c *fleet.Cluster) *fleet.Cluster {
 	return out
 }
 
-// ReleaseCluster is a Cluster without the manager's finalizer.
+// ReleaseCluster returns a Cluster without the manager's finalizer.
 func ReleaseCluster(c *fleet.Cluster) *fleet.Cluster {
 	out := c.DeepCopy()
 	out.Finalizers = slices.DeleteFunc(out.Finalizers, func(f string) bool { return f == fleet.FinalizerCluster })
@@ -135,8 +135,8 @@ func OtherManager(c *fleet.Cluster, own Mark) string {
 	return m.ID
 }
 
-// ProcessedCondition is the condition of a Cluster that has all it needs, or
-// of one that was refused for a reason in words.
+// ProcessedCondition returns the condition of a Cluster that has all it needs, or of one
+// that was refused for a reason in words.
 func ProcessedCondition(c *fleet.Cluster, reason, message string) fleet.Condition {
 	cond := fleet.Condition{
 		Type: fleet.ConditionProcessed, Status: corev1.ConditionTrue,

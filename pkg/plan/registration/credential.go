@@ -34,8 +34,7 @@ type CredentialGrant struct {
 	RenewBinding *rbacv1.RoleBinding
 }
 
-// GrantCredential is the grant for what a plan wants, for a request and its
-// Cluster.
+// GrantCredential returns the grant for what a plan wants, for a request and its Cluster.
 func GrantCredential(r *fleet.ClusterRegistration, c *fleet.Cluster, p credential.Plan, s System) CredentialGrant {
 	in := s.RegistrationNamespace()
 	meta := func(name string) metav1.ObjectMeta { return s.metaFor(r, c, in, name) }
@@ -81,7 +80,7 @@ func (g CredentialGrant) OwnedBy(account *corev1.ServiceAccount) {
 	}
 }
 
-// OfferCredential is a Cluster with what its agent is offered. An order that is
+// OfferCredential returns a Cluster with what its agent is offered. An order that is
 // carried out is taken down.
 func OfferCredential(c *fleet.Cluster, p credential.Plan) *fleet.Cluster {
 	out := c.DeepCopy()
@@ -99,8 +98,8 @@ func OfferCredential(c *fleet.Cluster, p credential.Plan) *fleet.Cluster {
 	return out
 }
 
-// CredentialCondition is the condition Credential of a Cluster, which is there
-// only as long as there is something to say; nil: there is not.
+// CredentialCondition returns the condition Credential of a Cluster, which is there only as
+// long as there is something to say; nil: there is not.
 func CredentialCondition(c *fleet.Cluster, p credential.Plan) *fleet.Condition {
 	if p.Reason == "" {
 		return nil

@@ -44,13 +44,13 @@ type Grant struct {
 	Content        *rbacv1.ClusterRoleBinding // contents, by name
 }
 
-// Account is the name of the account that a request is granted.
+// Account returns the name of the account that a request is granted.
 func Account(r *fleet.ClusterRegistration) string {
 	return naming.RequestAccount(r.Name, string(r.UID))
 }
 
-// GrantAgent is the grant for a request, for a Cluster whose BundleDeployments
-// are in namespace.
+// GrantAgent returns the grant for a request, for a Cluster whose BundleDeployments are in
+// namespace.
 func GrantAgent(r *fleet.ClusterRegistration, c *fleet.Cluster, namespace string, s System) Grant {
 	account := Account(r)
 	meta := func(namespace, name string) metav1.ObjectMeta {
@@ -94,8 +94,8 @@ type Handover struct {
 	RoleBinding *rbacv1.RoleBinding
 }
 
-// HandOver is the handover of a granted account's token to the agent that made
-// the request with registration token t.
+// HandOver returns the handover of a granted account's token to the agent that made the
+// request with registration token t.
 func HandOver(r *fleet.ClusterRegistration, c *fleet.Cluster, s System, t *fleet.ClusterRegistrationToken) Handover {
 	in := s.RegistrationNamespace()
 	name := naming.RegistrationSecret(r.Spec.ClientID, r.Spec.ClientRandom)
@@ -127,8 +127,8 @@ func (h Handover) Fill(c *fleet.Cluster, namespace string, s System, token []byt
 	}
 }
 
-// CredentialLeft is how long a handover that was made at a time still lasts;
-// 0 when it is over.
+// CredentialLeft returns how long a handover that was made at a time still lasts; 0 when it
+// is over.
 func CredentialLeft(made, now time.Time) time.Duration {
 	return max(made.Add(CredentialLifetime).Sub(now), 0)
 }
@@ -194,8 +194,8 @@ func (h Handover) OwnedBy(secret *corev1.Secret) {
 	h.Role.OwnerReferences, h.RoleBinding.OwnerReferences = refs, refs
 }
 
-// RequestOf is the request that an object was made for; false for an object
-// that was not made for one.
+// RequestOf returns the request that an object was made for; false for an object that was
+// not made for one.
 func RequestOf(o metav1.Object) (namespace, name string, ok bool) {
 	a := o.GetAnnotations()
 	namespace, name = a[fleet.AnnotationClusterRegistrationNamespace], a[fleet.AnnotationClusterRegistration]

@@ -59,8 +59,8 @@ func unmet(s *metav1.LabelSelector, have map[string]string) string {
 	return strings.Join(out, " and ")
 }
 
-// NewGroup is the group that is made for a token that names one which does not
-// exist. Only the manager and people put clusters into it.
+// NewGroup returns the group that is made for a token that names one which does not exist.
+// Only the manager and people put clusters into it.
 func NewGroup(namespace, name string) *fleet.ClusterGroup {
 	return &fleet.ClusterGroup{
 		TypeMeta:   metav1.TypeMeta{APIVersion: fleet.GroupVersion.String(), Kind: "ClusterGroup"},
@@ -71,9 +71,9 @@ func NewGroup(namespace, name string) *fleet.ClusterGroup {
 	}
 }
 
-// GroupOf is the group whose token brought a Cluster in; empty where none did. The
-// manager notes it when it makes the Cluster. One that was made before it did has the
-// label that only tokens and people give.
+// GroupOf returns the group whose token brought a Cluster in; empty where none did. The
+// manager notes it when it makes the Cluster. One that was made before it did has the label
+// that only tokens and people give.
 func GroupOf(c *fleet.Cluster) string {
 	group := c.Annotations[fleet.AnnotationTokenGroup]
 	if group == "" && c.Name == naming.RegisteredCluster(c.Spec.ClientID) {
@@ -82,8 +82,8 @@ func GroupOf(c *fleet.Cluster) string {
 	return group
 }
 
-// TokenGroup is the group whose labels clusters get that join by a token; empty
-// where there is none.
+// TokenGroup returns the group whose labels clusters get that join by a token; empty where
+// there is none.
 func TokenGroup(t *fleet.ClusterRegistrationToken) string {
 	return t.Annotations[fleet.AnnotationTokenGroup]
 }

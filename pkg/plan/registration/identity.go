@@ -28,8 +28,8 @@ const (
 	longestMemory  = 3 * 24 * time.Hour
 )
 
-// DuplicateMemory is how long the condition DuplicateIdentity of a Cluster stays
-// after two agents were seen last: by how often its agent says that it checks in.
+// DuplicateMemory returns how long the condition DuplicateIdentity of a Cluster stays after
+// two agents were seen last: by how often its agent says that it checks in.
 func DuplicateMemory(c *fleet.Cluster) time.Duration {
 	a := c.Status.Agent
 	if a.NextCheckIn == nil || a.LastSeen.IsZero() {
@@ -97,10 +97,9 @@ func (s *Sights) left(c *fleet.Cluster, now time.Time) time.Duration {
 	return 0
 }
 
-// IdentityConditions are the conditions of a Cluster with what is known of its
-// agents: DuplicateIdentity and RegistrationWaiting, each only as long as it is
-// true. requests are those that name the Cluster. left is when to look again; 0:
-// only when something changes.
+// IdentityConditions returns the conditions of a Cluster with what is known of its agents:
+// DuplicateIdentity and RegistrationWaiting, each only as long as it is true. requests are
+// those that name the Cluster. left is when to look again; 0: only when something changes.
 func IdentityConditions(c *fleet.Cluster, s *Sights, requests []*fleet.ClusterRegistration, now time.Time) (list []fleet.Condition, left time.Duration) {
 	list = c.Status.Conditions
 	switch left = s.left(c, now); {

@@ -46,8 +46,8 @@ func Identify(data map[string]string, clusterUID, fresh string) (Installation, s
 	return i, ""
 }
 
-// ConfigMap is how an installation is kept. It is not labelled as managed:
-// nothing cleans it up.
+// ConfigMap returns the ConfigMap that keeps an installation. It is not labeled as
+// managed, so no cleanup deletes it.
 func (i Installation) ConfigMap(namespace string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
@@ -58,7 +58,7 @@ func (i Installation) ConfigMap(namespace string) *corev1.ConfigMap {
 	}
 }
 
-// Mark is what the manager writes on its Clusters.
+// Mark returns what the manager writes on its Clusters.
 func (i Installation) Mark() Mark {
 	return Mark{ID: i.ID, Epoch: i.Epoch, Protocol: fleet.ProtocolVersion}
 }
@@ -71,7 +71,7 @@ type Mark struct {
 	Protocol int
 }
 
-// String is "<id>/<epoch>/<protocol>", the value of the annotation
+// String returns "<id>/<epoch>/<protocol>", the value of the annotation
 // fleet.cattle.io/manager.
 func (m Mark) String() string { return fmt.Sprintf("%s/%d/%d", m.ID, m.Epoch, m.Protocol) }
 

@@ -16,9 +16,9 @@ import (
 // belongs, and would make a Cluster part of another owner's set.
 var reserved = []string{"fleet.cattle.io", "management.cattle.io", "objectset.rio.cattle.io"}
 
-// AcceptedLabels are the labels that a new Cluster gets of those that its
-// agent asked for. Dropped names the others with the reason, sorted by label.
-// With ignore all are dropped, without a word.
+// AcceptedLabels returns the labels that a new Cluster gets of those that its agent asked
+// for. Dropped names the others with the reason, sorted by label. With ignore all are
+// dropped, without a word.
 func AcceptedLabels(asked map[string]string, ignore bool) (accepted map[string]string, dropped []string) {
 	accepted = map[string]string{}
 	if ignore {

@@ -25,11 +25,11 @@ const (
 // LocalTokenTTL is how long the local agent has to register.
 const LocalTokenTTL = 12 * time.Hour
 
-// LocalCluster is the Cluster of the manager's own cluster: existing with what
-// it lacks, or a new one where existing is nil. fresh becomes its clientID if
-// it has none. What others set is kept; where Rancher keeps the Cluster, so are
-// the kubeconfig and the namespace that it gave it (D13: two writers never fight).
-// Else, where its agent is to live elsewhere than it did, the LocalMove is noted.
+// LocalCluster returns the Cluster of the manager's own cluster: existing with what it
+// lacks, or a new one where existing is nil. fresh becomes its clientID if it has none.
+// What others set is kept; where Rancher keeps the Cluster, so are the kubeconfig and the
+// namespace that it gave it (D13: two writers never fight). Else, where its agent is to
+// live elsewhere than it did, the LocalMove is noted.
 func LocalCluster(b Bootstrap, existing *fleet.Cluster, fresh string) *fleet.Cluster {
 	c := &fleet.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: fleet.ClusterLocal}}
 	if existing != nil {
@@ -55,7 +55,7 @@ func LocalCluster(b Bootstrap, existing *fleet.Cluster, fresh string) *fleet.Clu
 	return move.Note(c)
 }
 
-// LocalGroup is the group that GitRepos without targets deploy to.
+// LocalGroup returns the group that GitRepos without targets deploy to.
 func LocalGroup(b Bootstrap) *fleet.ClusterGroup {
 	return &fleet.ClusterGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: fleet.ClusterGroupDefault},
@@ -65,7 +65,7 @@ func LocalGroup(b Bootstrap) *fleet.ClusterGroup {
 	}
 }
 
-// LocalRepo is the GitRepo that the settings ask for, or nil.
+// LocalRepo returns the GitRepo that the settings ask for, or nil.
 func LocalRepo(b Bootstrap) *fleet.GitRepo {
 	if b.Repo == "" {
 		return nil
@@ -78,7 +78,7 @@ func LocalRepo(b Bootstrap) *fleet.GitRepo {
 	}
 }
 
-// LocalToken is the registration token that the local agent registers with.
+// LocalToken returns the registration token that the local agent registers with.
 func LocalToken(b Bootstrap) *fleet.ClusterRegistrationToken {
 	return &fleet.ClusterRegistrationToken{
 		ObjectMeta: metav1.ObjectMeta{
@@ -88,8 +88,8 @@ func LocalToken(b Bootstrap) *fleet.ClusterRegistrationToken {
 	}
 }
 
-// BootstrapToken is the Secret that the API server fills with a token of the
-// chart's bootstrap account.
+// BootstrapToken returns the Secret that the API server fills with a token of the chart's
+// bootstrap account.
 func BootstrapToken(s System) *corev1.Secret {
 	return accountToken(metav1.ObjectMeta{
 		Namespace: s.Namespace, Name: naming.AccountToken(AccountBootstrap),
@@ -103,8 +103,8 @@ type Endpoint struct {
 	CA  []byte // PEM
 }
 
-// LocalKubeconfig is the Secret with a kubeconfig for the manager's own
-// cluster, which is reached at e.
+// LocalKubeconfig returns the Secret with a kubeconfig for the manager's own cluster, which
+// is reached at e.
 func LocalKubeconfig(b Bootstrap, e Endpoint, kubeconfig []byte) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: SecretLocalKubeconfig},

@@ -31,7 +31,7 @@ func LocalMoveOf(c *fleet.Cluster) LocalMove {
 	return m
 }
 
-// Note is a Cluster with the move in its annotation.
+// Note returns a Cluster with the move in its annotation.
 func (m LocalMove) Note(c *fleet.Cluster) *fleet.Cluster {
 	out := c.DeepCopy()
 	if m.From == "" && len(m.Leaves) == 0 {
@@ -46,7 +46,7 @@ func (m LocalMove) Note(c *fleet.Cluster) *fleet.Cluster {
 	return out
 }
 
-// Left is the move without a namespace in which nothing is left.
+// Left returns the move without a namespace in which nothing is left.
 func (m LocalMove) Left(namespace string) LocalMove {
 	m.Leaves = slices.DeleteFunc(slices.Clone(m.Leaves), func(n string) bool { return n == namespace })
 	return m

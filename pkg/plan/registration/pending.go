@@ -13,9 +13,9 @@ const DefaultMaxPending = 1000
 // Unseen reports whether no agent has ever worked for a Cluster.
 func Unseen(c *fleet.Cluster) bool { return c.Status.Agent.LastSeen.IsZero() }
 
-// Crowded is why a token brings in no further Cluster for now; empty: it does. unseen
-// are the Clusters of its workspace that no agent has worked for, and requests finds
-// those of one of them.
+// Crowded returns why a token brings in no further Cluster for now; empty: it does. unseen
+// are the Clusters of its workspace that no agent has worked for, and requests finds those
+// of one of them.
 func Crowded(t *fleet.ClusterRegistrationToken, limit int, unseen []*fleet.Cluster, requests func(*fleet.Cluster) []*fleet.ClusterRegistration) string {
 	if limit == 0 || len(unseen) < limit {
 		return ""

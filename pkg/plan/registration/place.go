@@ -15,9 +15,9 @@ const NoNamespaceYet = "the cluster has no namespace for deployments yet"
 // is being deleted is not in it.
 type Owners map[string]string
 
-// PlaceOf is the namespace that a manager may write a Cluster's BundleDeployments to,
-// or why there is none. owners is nil for the manager that marks Clusters itself: it
-// trusts its own annotation only.
+// PlaceOf returns the namespace that a manager may write a Cluster's BundleDeployments to,
+// or why there is none. owners is nil for the manager that marks Clusters itself: it trusts
+// its own annotation only.
 //
 // The reference's manager sets no annotation on Clusters. A manager that leaves Clusters
 // to it writes to the namespace whose name follows from the Cluster's, and only while

@@ -42,10 +42,9 @@ type Handed struct {
 // overlapLimit is the longest Overlap.
 const overlapLimit = 5 * time.Minute
 
-// Overlap is how long two credentials of one Cluster work side by side, once the
-// newer one is in use: three check-ins, at most 5 minutes. An agent that is still
-// alive with the older one shows itself in that time. A checkin of 0 is what is
-// usual.
+// Overlap returns how long two credentials of one Cluster work side by side, once the newer
+// one is in use: three check-ins, at most 5 minutes. An agent that is still alive with the
+// older one shows itself in that time. A checkin of 0 is what is usual.
 func Overlap(checkin time.Duration) time.Duration {
 	if checkin <= 0 {
 		checkin = heartbeat.Usual

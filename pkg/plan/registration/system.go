@@ -22,8 +22,8 @@ type System struct {
 	ManagerID string
 }
 
-// RegistrationNamespace is where the manager keeps the accounts of agents and
-// hands over their credentials.
+// RegistrationNamespace returns where the manager keeps the accounts of agents and hands
+// over their credentials.
 func (s System) RegistrationNamespace() string {
 	return naming.SystemRegistrationNamespace(s.Namespace)
 }
@@ -33,9 +33,9 @@ func (s System) labels() map[string]string {
 	return map[string]string{fleet.LabelManaged: True, fleet.LabelManagerID: s.ManagerID}
 }
 
-// DeploymentNamespace is the namespace that the manager may write a Cluster's
-// BundleDeployments to. It is empty and false where the Cluster has none yet, or
-// where its status names another than the manager chose: nothing is written then.
+// DeploymentNamespace returns the namespace that the manager may write a Cluster's
+// BundleDeployments to. It is empty and false where the Cluster has none yet, or where its
+// status names another than the manager chose: nothing is written then.
 func DeploymentNamespace(c *fleet.Cluster) (string, bool) {
 	if ns := c.Annotations[AnnotationDeploymentNamespace]; ns != "" && c.Status.Namespace == ns {
 		return ns, true

@@ -51,13 +51,13 @@ type TokenGrant struct {
 	RoleBinding    *rbacv1.RoleBinding
 }
 
-// TokenAccount is the name of the account of a registration token.
+// TokenAccount returns the name of the account of a registration token.
 func TokenAccount(t *fleet.ClusterRegistrationToken) string {
 	return naming.TokenAccount(t.Name, string(t.UID))
 }
 
-// GrantToken is the grant of a registration token. Everything is owned by the
-// token and goes with it.
+// GrantToken returns the grant of a registration token. Everything is owned by the token
+// and goes with it.
 func GrantToken(t *fleet.ClusterRegistrationToken, s System) TokenGrant {
 	account := TokenAccount(t)
 	meta := func(name string) metav1.ObjectMeta {
@@ -98,9 +98,9 @@ type internalValues struct {
 	SystemNamespace string `json:"systemNamespace"`
 }
 
-// TokenSecret is the Secret that a person or a program installs the agent's
-// chart with: it has the token's name and holds the chart's values. bearer is
-// the token of the grant's account.
+// TokenSecret returns the Secret that a person or a program installs the agent's chart
+// with: it has the token's name and holds the chart's values. bearer is the token of the
+// grant's account.
 func TokenSecret(t *fleet.ClusterRegistrationToken, s System, settings Settings, bearer string) (*corev1.Secret, error) {
 	v := tokenValues{
 		ClusterNamespace: t.Namespace, APIServerURL: settings.APIServerURL, APIServerCA: string(settings.APIServerCA),

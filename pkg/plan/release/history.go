@@ -13,11 +13,11 @@ const (
 	byFleet  = " (by Fleet)"
 )
 
-// RollbackText is the description of a rollback that Fleet makes. text is Helm's.
+// RollbackText returns the description of a rollback that Fleet makes. text is Helm's.
 func RollbackText(text string) string { return strings.TrimSuffix(text, byFleet) + byFleet }
 
-// InterruptedText is the description of a revision in whose making, or removal,
-// a process was killed.
+// InterruptedText returns the description of a revision in whose making, or removal, a
+// process was killed.
 func InterruptedText(s State) string { return fmt.Sprintf("interrupted (%s)", s) }
 
 // A Revision is one record of Helm's storage.

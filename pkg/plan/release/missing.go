@@ -5,13 +5,13 @@ import (
 	"regexp"
 )
 
-// MissingValues is the message of ReasonNoValues: kind is ConfigMap or Secret, what says
-// what is missing of the object.
+// MissingValues returns the message of ReasonNoValues: kind is ConfigMap or Secret, what
+// says what is missing of the object.
 func MissingValues(kind, namespace, name, what string) string {
 	return fmt.Sprintf("helm.valuesFrom: %s %q in namespace %q %s", kind, name, namespace, what)
 }
 
-// MissingNamespace is the message of ReasonNoNamespace.
+// MissingNamespace returns the message of ReasonNoNamespace.
 func MissingNamespace(name string) string {
 	return fmt.Sprintf("namespace %q does not exist, and the bundle must not create it (createNamespace: false)", name)
 }
@@ -29,8 +29,8 @@ var (
 	missingNamespace = regexp.MustCompile(`^namespace "([^"]+)" does not exist, and the bundle must not create it`)
 )
 
-// Missing is what a message of MissingValues or MissingNamespace is about. found is false
-// for every other message.
+// Missing returns what a message of MissingValues or MissingNamespace is about. found is
+// false for every other message.
 func Missing(message string) (a Absence, found bool) {
 	if m := missingValues.FindStringSubmatch(message); m != nil {
 		return Absence{Kind: m[1], Namespace: m[3], Name: m[2], Exists: m[4] == "has no key"}, true

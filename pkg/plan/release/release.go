@@ -23,10 +23,10 @@ type ID struct {
 	Name      string `json:"name"`
 }
 
-// String is "<namespace>/<name>".
+// String returns "<namespace>/<name>".
 func (id ID) String() string { return id.Namespace + "/" + id.Name }
 
-// IDOf is the release that a deployment of this name makes with these options.
+// IDOf returns the release that a deployment of this name makes with these options.
 func IDOf(name string, o fleet.BundleDeploymentOptions) ID {
 	return IDNamed(naming.ReleaseName(name), o)
 }
@@ -203,8 +203,8 @@ func (w Wanted) owns(o Observed) bool {
 	return o.Memory.Owner == w.Self
 }
 
-// Running is the deployment id of what runs. A release by the reference does not
-// say; there it is what was reported.
+// Running returns the deployment id of what runs. A release by the reference does not say;
+// there it is what was reported.
 func (w Wanted) Running(o Observed) string {
 	switch {
 	case o.GoodID != "" || o.Memory.Owner != w.Self:

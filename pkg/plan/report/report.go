@@ -63,8 +63,8 @@ type Found struct {
 	DownstreamGeneration int
 }
 
-// Status is the whole status of a deployment. Only the times of conditions are
-// taken over from before.
+// Status returns the whole status of a deployment. Only the times of conditions are taken
+// over from before.
 func Status(bd *fleet.BundleDeployment, f Found, now time.Time) fleet.BundleDeploymentStatus {
 	w := &writer{bd: bd, now: now, list: bd.Status.Conditions}
 	out := fleet.BundleDeploymentStatus{
@@ -89,7 +89,7 @@ func Status(bd *fleet.BundleDeployment, f Found, now time.Time) fleet.BundleDepl
 	return out
 }
 
-// Withdrawn is the answer to an order to uninstall: nothing is left.
+// Withdrawn returns the answer to an order to uninstall: nothing is left.
 func Withdrawn(bd *fleet.BundleDeployment, order, message string, now time.Time) fleet.BundleDeploymentStatus {
 	w := &writer{bd: bd, now: now}
 	if c := condition.Find(bd.Status.Conditions, fleet.ConditionWithdrawn); c != nil {

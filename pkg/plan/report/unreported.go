@@ -39,9 +39,8 @@ func Note(kept, known, found []fleet.Condition, now time.Time, blind bool) []fle
 	return out
 }
 
-// Unreported are the conditions of a memory that the manager does not know and that
-// have a time: what has to survive a restart of the agent. It is nil if there are
-// none.
+// Unreported returns the conditions of a memory that the manager does not know and that
+// have a time: what has to survive a restart of the agent. It is nil if there are none.
 func Unreported(kept, known []fleet.Condition) []fleet.Condition {
 	var out []fleet.Condition
 	for _, c := range kept {

@@ -2,9 +2,9 @@ package rollout
 
 import "fmt"
 
-// Frozen is the limit that is 0 and for which a target waits by the reason of its Step, as
-// people find it in the strategy: such a target is never let through. It is empty for
-// every other reason.
+// Frozen returns the limit that is 0 and for which a target waits by the reason of its
+// Step, as people find it in the strategy: such a target is never let through. It is empty
+// for every other reason.
 func Frozen(reason string) string {
 	switch reason {
 	case reasonFrozenNew:
@@ -22,8 +22,8 @@ func Frozen(reason string) string {
 	return fmt.Sprintf("maxUnavailable of partition %q in rolloutStrategy", quoted)
 }
 
-// Queued is the earlier partition for which a target waits by the reason of its Step. It is
-// empty for every other reason.
+// Queued returns the earlier partition for which a target waits by the reason of its Step.
+// It is empty for every other reason.
 func Queued(reason string) string {
 	var quoted string
 	if _, err := fmt.Sscanf(reason, reasonQueued, &quoted); err != nil || reason != fmt.Sprintf(reasonQueued, quoted) {

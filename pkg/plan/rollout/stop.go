@@ -20,7 +20,7 @@ func (n *Names) add(name string) {
 	}
 }
 
-// String is "a, b, c and 4 more"; empty for none.
+// String returns "a, b, c and 4 more"; empty for none.
 func (n Names) String() string {
 	text := strings.Join(n.First, ", ")
 	if more := n.Count - len(n.First); more > 0 {
