@@ -61,8 +61,8 @@ type judgement struct {
 	roots   map[string][]*yaml.Node   // documents of files that were needed
 }
 
-// Findings is what is wrong with a bundle's objects, at most 200 findings by
-// place. An unknown kind is named where it stands first.
+// Findings returns what is wrong with a bundle's objects, at most 200 findings by place. An
+// unknown kind is named where it stands first.
 func (k *Kinds) Findings(b Bundle) []finding.Finding {
 	j := &judgement{kinds: k, bundle: b, unknown: map[string]bool{}, own: b.ownKinds(), roots: map[string][]*yaml.Node{}}
 	for _, name := range b.Manifests {
@@ -105,9 +105,9 @@ func (j *judgement) renderedFaults(object map[string]any) []Fault {
 	return []Fault{{Path: []any{"kind"}, Severity: finding.Error, Rule: finding.RuleManifest, Message: "the object has no apiVersion"}}
 }
 
-// Place is where a value of a rendered object stands, as far as it can be found: in
-// the file that it comes from, or that file. Keys lead to the value. Of a downloaded
-// chart it is the place that names the chart, and Message the template.
+// Place returns where a value of a rendered object stands, as far as it can be found: in
+// the file that it comes from, or that file. Keys lead to the value. Of a downloaded chart
+// it is the place that names the chart, and Message the template.
 func (b Bundle) Place(r Rendered, keys ...any) finding.Finding {
 	j := &judgement{bundle: b, roots: map[string][]*yaml.Node{}}
 	return j.source(r, Fault{Path: keys})
@@ -207,7 +207,7 @@ func (j *judgement) duplicates(root *yaml.Node, doc position.Document, at findin
 	}
 }
 
-// Objects are the objects in a file of manifests, those of lists one by one. What
+// Objects returns the objects in a file of manifests, those of lists one by one. What
 // cannot be read is left out.
 func Objects(data []byte) []map[string]any {
 	var out []map[string]any
@@ -219,7 +219,7 @@ func Objects(data []byte) []map[string]any {
 	return out
 }
 
-// CRDs are those of Objects that are CustomResourceDefinitions.
+// CRDs returns those of Objects that are CustomResourceDefinitions.
 func CRDs(data []byte) []map[string]any {
 	if !bytes.Contains(data, []byte("CustomResourceDefinition")) {
 		return nil

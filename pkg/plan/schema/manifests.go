@@ -9,10 +9,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/fleetyaml"
 )
 
-// Manifests are those of a bundle's files that are deployed as they are on every
-// cluster, by name. A bundle that is a chart or kustomization for one of its
-// targets has none, and templates, overlays, and charts and bundles further down
-// are not among them.
+// Manifests returns the names of a bundle's files that are deployed as they are on every
+// cluster. It returns none for a bundle that is a chart or kustomization for one of its
+// targets, and leaves out templates, overlays, and charts and bundles in directories below.
 func Manifests(b *fleet.Bundle, files map[string][]byte) []string {
 	options := []*fleet.BundleDeploymentOptions{&b.Spec.BundleDeploymentOptions}
 	for i := range b.Spec.Targets {

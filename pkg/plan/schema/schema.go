@@ -47,9 +47,9 @@ type Kinds struct {
 	custom map[kube.GroupKind]*definition
 }
 
-// New is the kinds of a version of Kubernetes, such as "v1.31.4+k3s1"; empty is
-// Linked. Kinds and versions of the API count from the version that introduced
-// them to the one that removed them; their fields are those of Linked.
+// New returns the kinds of a version of Kubernetes, such as "v1.31.4+k3s1"; empty is
+// Linked. Kinds and versions of the API count from the version that introduced them to the
+// one that removed them; their fields are those of Linked.
 func New(kubernetes string) (*Kinds, error) {
 	if kubernetes == "" {
 		kubernetes = Linked
@@ -63,8 +63,8 @@ func New(kubernetes string) (*Kinds, error) {
 	return k, nil
 }
 
-// Check is what is wrong with an object, at most 50 faults. Numbers in it are
-// int64 or float64. Of an object without apiVersion or kind only these are looked for.
+// Check returns what is wrong with an object, at most 50 faults. Numbers in it are int64 or
+// float64. Of an object without apiVersion or kind only these are looked for.
 func (k *Kinds) Check(object map[string]any) []Fault {
 	kind, _ := object["kind"].(string)
 	apiVersion, _ := object["apiVersion"].(string)

@@ -52,9 +52,9 @@ func (s Scope) Takes(workspace string, labels map[string]string) bool {
 // BundleDeployment, which is in another namespace, ask for its Bundle.
 func (s Scope) Owns(o metav1.Object) bool { return s.Takes(o.GetNamespace(), o.GetLabels()) }
 
-// Lease is the name of a lease for this shard: the default's, with the id
-// behind it, as the reference has it. Workspaces do not change it: two managers
-// in one system namespace that differ in nothing else exclude each other.
+// Lease returns the name of a lease for this shard: the default's, with the id behind it,
+// as the reference has it. Workspaces do not change it: two managers in one system
+// namespace that differ in nothing else exclude each other.
 func (s Scope) Lease(name string) string {
 	if s.Shard == "" {
 		return name

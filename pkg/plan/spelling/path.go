@@ -11,7 +11,7 @@ import (
 // shortest is how long a word has to be at least to be an abbreviation.
 const shortest = 3
 
-// NearestPath is the known path, with slashes, that was most likely meant by one that
+// NearestPath returns the known path, with slashes, that was most likely meant by one that
 // does not exist, or "" where none is near. Values-prod.yaml is near values/prod.yml,
 // prod.yaml and values-production.yaml; a path in the same directory is nearer than one
 // elsewhere. Of several that are near in the same way the one with the fewest letters

@@ -10,12 +10,12 @@ import (
 // api and app are two words, wbe and web are one.
 const shortWord = 3
 
-// Slip is the one known name that differs from name by a single slip of the keyboard,
+// Slip returns the one known name that differs from name by a single slip of the keyboard,
 // or "" where there is none, or more than one, or where name itself is known. It is
-// stricter than Nearest: for names that may well be meant as they are. A slip is
-// another case, another separator, or one letter added, dropped, changed or swapped
-// with its neighbour; not the first letter of a word, no digit, and in words of up to
-// three letters only a swap.
+// stricter than Nearest: for names that may well be meant as they are. A slip is another
+// case, another separator, or one letter added, dropped, changed or swapped with its
+// neighbour; not the first letter of a word, no digit, and in words of up to three letters
+// only a swap.
 func Slip(name string, known []string) string {
 	found := ""
 	for _, k := range slices.Compact(slices.Sorted(slices.Values(known))) {

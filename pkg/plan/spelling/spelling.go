@@ -3,9 +3,9 @@ package spelling
 
 import "slices"
 
-// Nearest is the known name that was most likely meant by name, or "" where
-// none is near: one letter in three of the longer name may be wrong.
-// Of several the first in order is taken.
+// Nearest returns the known name that was most likely meant by name, or "" where none is
+// near: one letter in three of the longer name may be wrong. Of several the first in order
+// is taken.
 func Nearest(name string, known []string) string {
 	sorted := slices.Sorted(slices.Values(known))
 	best, found := max(len(name), 1), ""

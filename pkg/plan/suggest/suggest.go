@@ -32,7 +32,7 @@ type Field struct {
 // ErrPatch is a patch that is none.
 var ErrPatch = errors.New("the reported difference is no JSON object")
 
-// Fields are the fields that the patch of a ModifiedStatus names, in order.
+// Fields returns the fields that the patch of a ModifiedStatus names, in order.
 func Fields(patch string) ([]Field, error) {
 	if patch == "" {
 		return nil, nil
@@ -180,8 +180,8 @@ type snippet struct {
 	Diff fleet.DiffOptions `json:"diff"`
 }
 
-// YAML is the suggestion as the part "diff" of fleet.yaml, in the place of the
-// one that is there. It is empty where there is nothing to ignore.
+// YAML returns the suggestion as the part "diff" of fleet.yaml, in the place of the one
+// that is there. It is empty where there is nothing to ignore.
 func (s Suggestion) YAML() (string, error) {
 	if len(s.Patches) == 0 {
 		return "", nil

@@ -32,10 +32,10 @@ const (
 	countsBytes = 16 << 10
 )
 
-// NonReadyResource is a deployment in a list of those that are not ready. Its
-// objects are left out from the end so that it takes 2 KiB at most. The message is that
-// of a condition: it takes most of the room. Where not all objects fit with their texts,
-// each text is cut to textBytes.
+// NonReadyResource returns a deployment in a list of those that are not ready. Its objects
+// are left out from the end so that it takes 2 KiB at most. The message is that of a
+// condition: it takes most of the room. Where not all objects fit with their texts, each
+// text is cut to textBytes.
 func NonReadyResource(name string, d *Deployment) fleet.NonReadyResource {
 	return entryWithin(entryBytes, name, d)
 }

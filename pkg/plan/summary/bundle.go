@@ -53,8 +53,8 @@ type Withdrawing struct {
 	Why   string
 }
 
-// BundleStatus is the status of a Bundle. Conditions of others and fields that
-// are not summaries are taken over from old.
+// BundleStatus returns the status of a Bundle. Conditions of others and fields that are not
+// summaries are taken over from old.
 func BundleStatus(old *fleet.BundleStatus, f *Bundle, now time.Time) fleet.BundleStatus {
 	st := *old.DeepCopy()
 	st.Summary = Count(ByCluster, f.Deployments)

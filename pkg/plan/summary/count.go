@@ -24,7 +24,7 @@ const (
 	ByBundle  = "Bundle"
 )
 
-// Name is what a deployment is called in a list by cluster or by bundle.
+// Name returns what a deployment is called in a list by cluster or by bundle.
 func Name(word string, d *Deployment) string {
 	if word == ByCluster {
 		return d.Cluster
@@ -101,7 +101,7 @@ func AddCounts(to *fleet.ResourceCounts, c fleet.ResourceCounts) {
 	to.NotReady += c.NotReady
 }
 
-// Worst is the worst state in a summary; Ready if there is nothing worse.
+// Worst returns the worst state in a summary; Ready if there is nothing worse.
 func Worst(s *fleet.BundleSummary) fleet.BundleState {
 	for _, state := range fleet.States {
 		if *counter(s, state) > 0 {
@@ -111,7 +111,7 @@ func Worst(s *fleet.BundleSummary) fleet.BundleState {
 	return fleet.Ready
 }
 
-// DisplayState is the worst state as it stands in display fields: empty where
+// DisplayState returns the worst state as it stands in display fields: empty where
 // everything is ready.
 func DisplayState(s *fleet.BundleSummary) string {
 	if worst := Worst(s); worst != fleet.Ready {
@@ -120,9 +120,9 @@ func DisplayState(s *fleet.BundleSummary) string {
 	return ""
 }
 
-// ReadyMessage is the message of the Ready condition: one entry for each state
-// that occurs, with its first deployment and that one's objects. It is empty
-// where everything is ready.
+// ReadyMessage returns the message of the Ready condition: one entry for each state that
+// occurs, with its first deployment and that one's objects. It is empty where everything is
+// ready.
 func ReadyMessage(word string, s *fleet.BundleSummary) string {
 	var texts []string
 	for _, state := range fleet.States {
@@ -144,7 +144,7 @@ func ReadyMessage(word string, s *fleet.BundleSummary) string {
 // bare is an object in a text of the API, with an error and without the first bracket.
 var bare = regexp.MustCompile(`(^|; )([a-z0-9.-]+ [^ ;]+ )error\]`)
 
-// Readable is a text of the API for people: with the bracket that the API leaves out
+// Readable returns a text of the API for people: with the bracket that the API leaves out
 // before an error.
 func Readable(text string) string { return bare.ReplaceAllString(text, "${1}${2}[error]") }
 
@@ -163,8 +163,8 @@ func entry(word string, state fleet.BundleState, n int, r *fleet.NonReadyResourc
 	return texts
 }
 
-// Ready is the Ready condition of a summary: True with neither reason nor
-// message, or False with the worst state as reason.
+// Ready returns the Ready condition of a summary: True with neither reason nor message, or
+// False with the worst state as reason.
 func Ready(word string, s *fleet.BundleSummary, generation int64) fleet.Condition {
 	worst := Worst(s)
 	if worst == fleet.Ready {
@@ -173,7 +173,7 @@ func Ready(word string, s *fleet.BundleSummary, generation int64) fleet.Conditio
 	return NotReady(string(worst), ReadyMessage(word, s), generation)
 }
 
-// NotReady is a Ready condition that is False, for a reason of its own.
+// NotReady returns a Ready condition that is False, for a reason of its own.
 func NotReady(reason, message string, generation int64) fleet.Condition {
 	return fleet.Condition{
 		Type: fleet.ConditionReady, Status: corev1.ConditionFalse, ObservedGeneration: generation,

@@ -59,9 +59,8 @@ func State(bd *fleet.BundleDeployment, wanted string) fleet.BundleState {
 	return fleet.Ready
 }
 
-// Message is the text that explains the state of a deployment: why it could
-// not be deployed, else why it is not installed, else why it could not be
-// looked at.
+// Message returns the text that explains the state of a deployment: why it could not be
+// deployed, else why it is not installed, else why it could not be looked at.
 func Message(bd *fleet.BundleDeployment) string {
 	types := []string{fleet.ConditionDeployed, fleet.ConditionInstalled, fleet.ConditionMonitored}
 	for _, t := range types {
@@ -96,8 +95,8 @@ func GivenUp(message string) bool {
 // stillRuns is how UpgradeText ends what it says of the release before.
 const stillRuns = " still runs"
 
-// UpgradeText is the message of Stalled after a failed upgrade: which release was there
-// before, whether it still runs, and the cause.
+// UpgradeText returns the message of Stalled after a failed upgrade: which release was
+// there before, whether it still runs, and the cause.
 func UpgradeText(release string, still bool, cause string) string {
 	tail := " ran before"
 	if still {
@@ -106,7 +105,7 @@ func UpgradeText(release string, still bool, cause string) string {
 	return UpgradeFailed + ", " + release + tail + ": " + cause
 }
 
-// Upgrade is what UpgradeText says of a deployment: "web/web:3 still runs", and the
+// Upgrade returns what UpgradeText says of a deployment: "web/web:3 still runs", and the
 // cause. Both are empty where the deployment has not failed so, or its agent does not say
 // what was there before.
 func Upgrade(bd *fleet.BundleDeployment) (before, cause string) {
@@ -146,8 +145,8 @@ func outdated(bd *fleet.BundleDeployment, c *fleet.Condition) bool {
 		installed != nil && installed.Status == corev1.ConditionFalse && installed.Reason == c.Reason && installed.Message == c.Message
 }
 
-// Display is the display part of a deployment's status. This project's agent writes
-// it together with the rest; for the reference's see ManagerDisplay.
+// Display returns the display part of a deployment's status. This project's agent writes it
+// together with the rest; for the reference's see ManagerDisplay.
 func Display(bd *fleet.BundleDeployment) fleet.BundleDeploymentDisplay {
 	return fleet.BundleDeploymentDisplay{
 		Deployed:  displayCondition(bd.Status.Conditions, fleet.ConditionDeployed),
@@ -205,7 +204,7 @@ func Observe(d Deployment, bd *fleet.BundleDeployment, wanted, held string) Depl
 	return d
 }
 
-// Barred is a deployment that cannot be written, and why: which version it should have
+// Barred returns a deployment that cannot be written, and why: which version it should have
 // is not known, so it is out of sync where its agent reports no fault.
 func Barred(d Deployment, why string) Deployment {
 	if d.State == fleet.Ready || d.State == fleet.Modified || d.State == fleet.OutOfSync {
@@ -214,14 +213,14 @@ func Barred(d Deployment, why string) Deployment {
 	return d
 }
 
-// Broken is a deployment that could not be worked out, and why. What runs
-// there, if anything, goes on unchanged.
+// Broken returns a deployment that could not be worked out, and why. What runs there, if
+// anything, goes on unchanged.
 func Broken(d Deployment, why string) Deployment {
 	d.State, d.Message = fleet.ErrApplied, why
 	return d
 }
 
-// Pending is a deployment that does not exist yet, and what it waits for.
+// Pending returns a deployment that does not exist yet, and what it waits for.
 func Pending(d Deployment, why string) Deployment {
 	d.State, d.Message = fleet.Pending, why
 	return d

@@ -43,9 +43,10 @@ type Sources struct {
 	Bundles     []RepoBundle
 }
 
-// GitRepoStatus is the status of a GitRepo: its summary part is new, the rest
-// is taken over from the object. The order of s.Deployments does not matter. Ready is never True unless the repository
-// was read in the version that the spec names and every deployment is Ready.
+// GitRepoStatus returns the status of a GitRepo: its summary part is new, the rest is taken
+// over from the object. The order of s.Deployments does not matter. Ready is never True
+// unless the repository was read in the version that the spec names and every deployment is
+// Ready.
 func GitRepoStatus(repo *fleet.GitRepo, s Sources, now time.Time) fleet.GitRepoStatus {
 	st := *repo.Status.DeepCopy()
 	slices.SortFunc(s.Bundles, func(a, b RepoBundle) int {

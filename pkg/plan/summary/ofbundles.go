@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// OfBundles is what Bundles of a GitRepo say, by name: the text of the first, and how many
-// more there are. It is empty for none.
+// OfBundles returns what Bundles of a GitRepo say, by name: the text of the first, and how
+// many more there are. It is empty for none.
 func OfBundles(texts map[string]string) string {
 	names := slices.Sorted(maps.Keys(texts))
 	if len(names) == 0 {

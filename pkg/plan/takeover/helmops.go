@@ -9,7 +9,7 @@ import (
 // autoscaler makes.
 const LabelAutoscaled = "cluster.x-k8s.io/cluster-name"
 
-// HelmOp is why nothing acts on a HelmOp with these labels; empty if HelmOps are
+// HelmOp returns why nothing acts on a HelmOp with these labels; empty if HelmOps are
 // supported.
 func HelmOp(labels map[string]string) string {
 	text := support.Message(support.Missing(&fleet.HelmOp{}))

@@ -16,7 +16,7 @@ type Move struct {
 	Back  bool
 }
 
-// Of reports whether an object has to be relabelled. why is why it is not this
+// Of reports whether an object has to be relabeled. why is why it is not this
 // move's to pass on, and empty otherwise: it belongs to a third manager.
 func (m Move) Of(labels map[string]string) (relabel bool, why string) {
 	shard, named := labels[fleet.LabelShardRef]
@@ -29,7 +29,7 @@ func (m Move) Of(labels map[string]string) (relabel bool, why string) {
 	return !named, ""
 }
 
-// Label is the value of the label that an object gets; nil takes it away.
+// Label returns the value of the label that an object gets; nil takes it away.
 func (m Move) Label() any {
 	if m.Back {
 		return nil

@@ -43,7 +43,7 @@ func CompileGroups(groups []*fleet.ClusterGroup) (Groups, []error) {
 	return out, errs
 }
 
-// Of is the groups that select a cluster with these labels, by name.
+// Of returns the groups that select a cluster with these labels, by name.
 func (g Groups) Of(set map[string]string) []Group {
 	var out []Group
 	for i := range g.members {

@@ -43,7 +43,7 @@ func CompileMapping(m *fleet.BundleNamespaceMapping) Mapping {
 	return out
 }
 
-// Fault is why the mapping cannot be read, nil for one that can.
+// Fault returns why the mapping cannot be read, nil for one that can.
 func (m Mapping) Fault() error { return m.err }
 
 // Serves reports whether the mapping is for a Bundle with these labels.
@@ -92,9 +92,8 @@ type Reach struct {
 	fault error
 }
 
-// ReachOf is how far the mappings of its namespace let a Bundle go. home is that
-// namespace, bundle the Bundle's labels, namespaces the labels of all namespaces
-// by name.
+// ReachOf returns how far the mappings of its namespace let a Bundle go. home is that
+// namespace, bundle the Bundle's labels, namespaces the labels of all namespaces by name.
 func (l Mappings) ReachOf(home string, bundle map[string]string, namespaces map[string]map[string]string) Reach {
 	r := Reach{home: home, by: map[string]string{}, fault: l.Fault()}
 	for i := range l {
@@ -110,7 +109,7 @@ func (l Mappings) ReachOf(home string, bundle map[string]string, namespaces map[
 	return r
 }
 
-// Namespaces are the names of the namespaces beyond the Bundle's own, sorted.
+// Namespaces returns the names of the namespaces beyond the Bundle's own, sorted.
 func (r Reach) Namespaces() []string { return slices.Sorted(maps.Keys(r.by)) }
 
 // Fault is Mappings.Fault.

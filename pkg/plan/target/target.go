@@ -128,8 +128,8 @@ func customizations(spec *fleet.BundleSpec) int {
 	return 0
 }
 
-// Plain are the targets of a Bundle that are no customizations: those that decide
-// which clusters get it.
+// Plain returns the targets of a Bundle that are no customizations: those that decide which
+// clusters get it.
 func Plain(spec *fleet.BundleSpec) []fleet.BundleTarget {
 	return spec.Targets[customizations(spec):]
 }
@@ -245,8 +245,8 @@ func Refusal(workspace string, clusters int, first string) string {
 	return fmt.Sprintf("targets none of %d clusters: %s", clusters, first)
 }
 
-// NamesOf are the names by which targets can select a cluster: its own and the one
-// that Rancher shows.
+// NamesOf returns the names by which targets can select a cluster: its own and the one that
+// Rancher shows.
 func NamesOf(name string, labels map[string]string) []string {
 	if display := labels[fleet.LabelDisplayName]; display != "" && display != name {
 		return []string{name, display}

@@ -24,7 +24,7 @@ type RenderError struct {
 	Hint       string // what would help, or empty
 }
 
-// Error is "helm.values.region: there is no .ClusterLabel; did you mean
+// Error returns "helm.values.region: there is no .ClusterLabel; did you mean
 // .ClusterLabels?".
 func (e *RenderError) Error() string {
 	text := "helm." + position.Path(e.Keys) + ": " + e.Text
@@ -37,8 +37,8 @@ func (e *RenderError) Error() string {
 // facts are the names that templates know.
 var facts = []string{"ClusterAnnotations", "ClusterLabels", "ClusterName", "ClusterNamespace", "ClusterValues"}
 
-// HintFact is what helps where a template names what does not exist: the fact that
-// was probably meant, or those that there are.
+// HintFact returns what helps where a template names what does not exist: the fact that was
+// probably meant, or those that there are.
 func HintFact(name string) string {
 	for _, fact := range facts {
 		if strings.EqualFold(fact, name) {

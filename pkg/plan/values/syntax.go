@@ -24,7 +24,7 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return e.Text }
 
-// Functions are the names of all functions that templates of values may call.
+// Functions returns the names of all functions that templates of values may call.
 func Functions() []string { return slices.Sorted(maps.Keys(functions)) }
 
 // Parse reports why a text cannot be a template, or nil.

@@ -35,7 +35,7 @@ func ParseBrake(data map[string]string) Brake {
 	return b
 }
 
-// Data is what ParseBrake reads.
+// Data returns what ParseBrake reads.
 func (b Brake) Data() map[string]string {
 	data := map[string]string{keySuspended: "false", keyReason: b.Reason, keyBy: b.By}
 	if b.On {

@@ -8,9 +8,8 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// OwnLabels are the labels that people gave a Cluster, as "a=b,c=d": without
-// those of Fleet, Rancher and Kubernetes, and without one that repeats the
-// name.
+// OwnLabels returns the labels that people gave a Cluster, as "a=b,c=d": without those of
+// Fleet, Rancher and Kubernetes, and without one that repeats the name.
 func OwnLabels(c *fleet.Cluster) string {
 	var out []string
 	for k, v := range c.Labels {

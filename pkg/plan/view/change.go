@@ -92,8 +92,8 @@ func (a Attention) text() string {
 	return text
 }
 
-// Label is what a row is about: the name, with the kind before it where it is
-// not a bundle.
+// Label returns what a row is about: the name, with the kind before it where it is not a
+// bundle.
 func (a Attention) Label() string {
 	switch a.Kind {
 	case "GitRepo":
@@ -108,11 +108,11 @@ func (a Attention) Label() string {
 	return bare(a.Name)
 }
 
-// Label is what a row is about, as for Attention.
+// Label returns what a row is about, as for Attention.
 func (m Moving) Label() string { return Attention{Kind: m.Kind, Name: m.Name}.Label() }
 
-// Text is the first cluster of a sample and how many more there are, or the
-// number alone where none is named.
+// Text returns the first cluster of a sample and how many more there are, or the number
+// alone where none is named.
 func (s Sample) Text() string {
 	switch {
 	case s.Count == 0:

@@ -19,7 +19,7 @@ type Holders struct {
 	Cluster *fleet.Cluster
 }
 
-// Pause is who has paused what: the GitRepo, else the Bundle, else the Cluster; nil
+// Pause returns who has paused what: the GitRepo, else the Bundle, else the Cluster; nil
 // where none of them is paused.
 func (h Holders) Pause() *Pause {
 	var p Pause
@@ -111,7 +111,7 @@ func summariesOf(b *fleet.Bundle) []*fleet.BundleSummary {
 	return lists
 }
 
-// Said is what a summary says of a cluster; nil where it does not name it.
+// Said returns what a summary says of a cluster; nil where it does not name it.
 func Said(s *fleet.BundleSummary, cluster Key) *fleet.NonReadyResource {
 	return entryOf(s, cluster.String())
 }

@@ -49,9 +49,9 @@ func Approval(o metav1.Object, list []fleet.Condition) string {
 	return fmt.Sprintf("removal %s is approved and has not begun", o.GetAnnotations()[fleet.AnnotationApproveDeletion])
 }
 
-// HeldRemoval is why a Bundle that its GitRepo does not have any more waits for a person
-// before it is removed: a condition of the GitRepo. It is nil where the Bundle stays, or is
-// being deleted.
+// HeldRemoval returns why a Bundle that its GitRepo does not have any more waits for a
+// person before it is removed: a condition of the GitRepo. It is nil where the Bundle
+// stays, or is being deleted.
 func HeldRemoval(repo *fleet.GitRepo, b *fleet.Bundle) *fleet.Condition {
 	if repo == nil || b.DeletionTimestamp != nil || !reading.Leaving(repo, b) {
 		return nil
@@ -86,8 +86,8 @@ func keepsNothing(b *fleet.Bundle) bool {
 	return b.Status.Summary.Ready == b.Status.Summary.DesiredReady
 }
 
-// HeldChange is why a Bundle that stays waits for a person before it loses deployments or
-// replaces releases; nil where it does not, a person has approved it, or the manager has
+// HeldChange returns why a Bundle that stays waits for a person before it loses deployments
+// or replaces releases; nil where it does not, a person has approved it, or the manager has
 // not judged it again since that was changed.
 func HeldChange(b *fleet.Bundle) *fleet.Condition {
 	c := condition.Find(b.Status.Conditions, fleet.ConditionDeletionHeld)

@@ -69,8 +69,8 @@ func ReadManager(config, installation *corev1.ConfigMap, lease *coordinationv1.L
 	return m
 }
 
-// WithCrashes is the manager with what the lease of one of its processes says
-// about crashes of that. The lease may be nil.
+// WithCrashes returns the manager with what the lease of one of its processes says about
+// crashes of that. The lease may be nil.
 func (m Manager) WithCrashes(process string, lease *coordinationv1.Lease, now time.Time) Manager {
 	if lease != nil {
 		if loop, ok := crash.LoopOf(process, lease.Annotations[fleet.AnnotationCrashes], now); ok {

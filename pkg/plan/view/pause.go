@@ -107,16 +107,16 @@ type PausedObject struct {
 	Pause
 }
 
-// Label is what a row is about, as for Attention.
+// Label returns what a row is about, as for Attention.
 func (p PausedObject) Label() string { return Attention{Kind: p.Kind, Name: p.Name}.Label() }
 
-// Why is the reason, or that none was given.
+// Why returns the reason, or that none was given.
 func (p Pause) Why() string { return cmp.Or(p.Reason, "no reason given") }
 
 // InFile reports whether fleet.yaml in the repository has set it.
 func (p Pause) InFile() bool { return p.By == fromFile }
 
-// PausedObjects are all that are paused, by kind and name. A Bundle that its GitRepo
+// PausedObjects returns all that are paused, by kind and name. A Bundle that its GitRepo
 // pauses has no row of its own.
 func PausedObjects(f Fleet) []PausedObject {
 	out := []PausedObject{}

@@ -11,11 +11,11 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// ShardOf is the id of the shard that an object belongs to; empty for the default
+// ShardOf returns the id of the shard that an object belongs to; empty for the default
 // manager's.
 func ShardOf(o metav1.Object) string { return o.GetLabels()[fleet.LabelShardRef] }
 
-// ShardsOf are the ids of the shards that the repositories and bundles of a fleet
+// ShardsOf returns the ids of the shards that the repositories and bundles of a fleet
 // belong to, in order.
 func ShardsOf(f Fleet) []string {
 	ids := map[string]bool{}
@@ -54,7 +54,7 @@ func (m Manager) Absence(now time.Time) string {
 	return ""
 }
 
-// ShardHint is what helps an object of a shard without a manager.
+// ShardHint returns what helps an object of a shard without a manager.
 func (m Manager) ShardHint() string {
 	return fmt.Sprintf("start a manager with --shard-id=%s, or correct the label %s", m.Shard, fleet.LabelShardRef)
 }

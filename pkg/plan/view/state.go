@@ -26,8 +26,8 @@ const (
 	Held fleet.BundleState = "Held"
 )
 
-// ClusterState is the state of a Cluster: the worst of its bundles, unless its
-// agent is away.
+// ClusterState returns the state of a Cluster: the worst of its bundles, unless its agent
+// is away.
 func ClusterState(c *fleet.Cluster) fleet.BundleState {
 	return displayed(c.Status.Display.State, c.Status.Conditions, fleet.WaitCheckIn)
 }
@@ -53,10 +53,11 @@ const notWorkedOn = "the manager has not worked on it yet"
 // late reports whether a Bundle was changed since the manager worked on it.
 func late(b *fleet.Bundle) bool { return b.Status.ObservedGeneration < b.Generation }
 
-// RepoState is the worst state of what a GitRepo deploys. One that cannot be read
-// is Unreadable; one of which nothing new is let in is Held, unless it is Ready or its
+// RepoState returns the worst state of what a GitRepo deploys. One that cannot be read is
+// Unreadable; one of which nothing new is let in is Held, unless it is Ready or its
 // deployments have a worse word; one whose deletion, or of which a removal, waits for a
-// person is Held whatever they have; one that the manager has not worked on yet is GitUpdating.
+// person is Held whatever they have; one that the manager has not worked on yet is
+// GitUpdating.
 func RepoState(r *fleet.GitRepo) fleet.BundleState {
 	if HeldRepo(r) != nil {
 		return Held
@@ -76,7 +77,7 @@ func RepoState(r *fleet.GitRepo) fleet.BundleState {
 	return state
 }
 
-// GroupState is the worst state of the clusters of a ClusterGroup.
+// GroupState returns the worst state of the clusters of a ClusterGroup.
 func GroupState(g *fleet.ClusterGroup) fleet.BundleState {
 	return displayed(g.Status.Display.State, g.Status.Conditions, fleet.Pending)
 }
@@ -96,8 +97,8 @@ func displayed(word string, list []fleet.Condition, unknown fleet.BundleState) f
 	return fleet.NotReady
 }
 
-// DeploymentState is the state of one deployment, from its ids and what its
-// agent reports; the display field lags behind for a cluster that is away.
+// DeploymentState returns the state of one deployment, from its ids and what its agent
+// reports; the display field lags behind for a cluster that is away.
 func DeploymentState(bd *fleet.BundleDeployment) fleet.BundleState {
 	return summary.State(bd, "")
 }
@@ -121,8 +122,8 @@ func Rank(s fleet.BundleState) int {
 	return s.Rank()
 }
 
-// Since is when a condition last changed its status; zero where there is none
-// or it does not say.
+// Since returns when a condition last changed its status; zero where there is none or it
+// does not say.
 func Since(list []fleet.Condition, kind string) time.Time {
 	c := condition.Find(list, kind)
 	if c == nil {
@@ -140,7 +141,7 @@ func changed(c *fleet.Condition) time.Time {
 	return time.Time{}
 }
 
-// DeploymentSince is since when a deployment is in its state.
+// DeploymentSince returns since when a deployment is in its state.
 func DeploymentSince(bd *fleet.BundleDeployment) time.Time {
 	kind := fleet.ConditionReady
 	switch DeploymentState(bd) {
@@ -176,9 +177,8 @@ func AttemptFailed(bd *fleet.BundleDeployment) bool {
 		condition.IsFalse(bd.Status.Conditions, fleet.ConditionInstalled)
 }
 
-// DeploymentCommit is the commit that runs: the one a deployment was written
-// for, once that is applied. It is empty while something else runs, or nothing
-// does.
+// DeploymentCommit returns the commit that runs: the one a deployment was written for, once
+// that is applied. It is empty while something else runs, or nothing does.
 func DeploymentCommit(bd *fleet.BundleDeployment) string {
 	if bd.Status.AppliedDeploymentID == "" || bd.Status.AppliedDeploymentID != bd.Spec.DeploymentID ||
 		bd.Spec.DeploymentID != bd.Spec.StagedDeploymentID ||
@@ -247,8 +247,8 @@ func RepoMessage(r *fleet.GitRepo) string {
 // more is how a message ends that stands for several.
 var more = regexp.MustCompile(` \(and (\d+) more\)$`)
 
-// Others is a message without its end " (and N more)", and N; 0 for a message that stands
-// for itself.
+// Others returns a message without its end " (and N more)", and N; 0 for a message that
+// stands for itself.
 func Others(message string) (first string, others int) {
 	m := more.FindStringSubmatch(message)
 	if m == nil {
@@ -258,8 +258,8 @@ func Others(message string) (first string, others int) {
 	return strings.TrimSuffix(message, m[0]), others
 }
 
-// RepoWarnings is what a GitRepo says of its files, fields and clusters where nothing is
-// wrong with them, as "1 warning: a/cm.yaml:3: ..."; empty where it says nothing.
+// RepoWarnings returns what a GitRepo says of its files, fields and clusters where nothing
+// is wrong with them, as "1 warning: a/cm.yaml:3: ..."; empty where it says nothing.
 func RepoWarnings(r *fleet.GitRepo) string { return repoWarnings(r, unrendered(r.Status.Conditions)) }
 
 // repoWarnings is RepoWarnings with what is said of templates that are not rendered.
@@ -288,8 +288,8 @@ func repoWarnings(r *fleet.GitRepo, unrendered string) string {
 	return count(n) + " warnings: " + first
 }
 
-// BundleWarnings is what a Bundle says of its clusters where nothing is wrong with it, as
-// "1 warning: ..."; empty where it says nothing.
+// BundleWarnings returns what a Bundle says of its clusters where nothing is wrong with it,
+// as "1 warning: ..."; empty where it says nothing.
 func BundleWarnings(b *fleet.Bundle) string {
 	if text := unrendered(b.Status.Conditions); text != "" {
 		return "1 warning: " + text
@@ -346,9 +346,9 @@ func notReady(list []fleet.Condition) string {
 // again where that may pass by itself; the host may be a wrong one nevertheless.
 var reasonChart = finding.Finding{Rule: finding.RuleChart}.Reason()
 
-// RepoTrouble is why a repository needs a person, as Unreadable or Held and
-// the condition that says so; nil where it needs none. A field that this version does
-// not act on holds nothing back.
+// RepoTrouble returns why a repository needs a person, as Unreadable or Held and the
+// condition that says so; nil where it needs none. A field that this version does not act
+// on holds nothing back.
 func RepoTrouble(r *fleet.GitRepo) (fleet.BundleState, *fleet.Condition) {
 	list := r.Status.Conditions
 	if c := condition.Find(list, fleet.ConditionAccepted); c != nil && c.Status == corev1.ConditionFalse && c.Reason != fleet.ReasonNotImplemented {
@@ -373,7 +373,7 @@ func RepoTrouble(r *fleet.GitRepo) (fleet.BundleState, *fleet.Condition) {
 	return "", nil
 }
 
-// HeldDeletion is why a Bundle that is being deleted waits for a person; nil where it
+// HeldDeletion returns why a Bundle that is being deleted waits for a person; nil where it
 // does not, or a person has approved it.
 func HeldDeletion(b *fleet.Bundle) *fleet.Condition {
 	c := condition.Find(b.Status.Conditions, fleet.ConditionDeletionHeld)
@@ -383,8 +383,8 @@ func HeldDeletion(b *fleet.Bundle) *fleet.Condition {
 	return c
 }
 
-// HeldRepo is why a GitRepo that is being deleted waits for a person; nil where it does
-// not, or a person has approved it.
+// HeldRepo returns why a GitRepo that is being deleted waits for a person; nil where it
+// does not, or a person has approved it.
 func HeldRepo(r *fleet.GitRepo) *fleet.Condition {
 	c := condition.Find(r.Status.Conditions, fleet.ConditionDeletionHeld)
 	if r.DeletionTimestamp == nil || c == nil || c.Status != corev1.ConditionTrue || c.Reason != fleet.ReasonProtected || approved(r.Annotations, c) {
@@ -393,12 +393,12 @@ func HeldRepo(r *fleet.GitRepo) *fleet.Condition {
 	return c
 }
 
-// Problem is why a Bundle is kept from being Ready anywhere, whatever its
-// deployments say: its condition Ready, or nil where there is no such reason.
+// Problem returns why a Bundle is kept from being Ready anywhere, whatever its deployments
+// say: its condition Ready, or nil where there is no such reason.
 func Problem(b *fleet.Bundle) *fleet.Condition { return problem(b.Status.Conditions) }
 
-// Awaited is what the manager waits for before it works out the present version of
-// a Bundle: its condition Ready, or nil where that does not say so.
+// Awaited returns what the manager waits for before it works out the present version of a
+// Bundle: its condition Ready, or nil where that does not say so.
 func Awaited(b *fleet.Bundle) *fleet.Condition {
 	if c := problem(b.Status.Conditions); c != nil && late(b) && work.Awaits(c.Reason) {
 		return c

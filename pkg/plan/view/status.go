@@ -170,7 +170,7 @@ func tally[T any](list []T, state func(T) fleet.BundleState) Count {
 	return c
 }
 
-// Sorted are the states that occur, best first.
+// Sorted returns the states that occur, best first.
 func (c Count) Sorted() []fleet.BundleState {
 	var states []fleet.BundleState
 	for s := range c.States {

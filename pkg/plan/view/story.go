@@ -240,8 +240,7 @@ func (v Verdict) Stuck() string {
 	return List(names, named)
 }
 
-// Problems are texts about what keeps a goal from being Ready and belongs to
-// no pair.
+// Problems returns texts about what keeps a goal from being Ready and belongs to no pair.
 func (v Verdict) Problems() []string {
 	texts := slices.Clone(v.Faults)
 	if v.Trouble != "" {
@@ -289,7 +288,7 @@ func (v Verdict) Clusters() (all, ready, deferred int) {
 	return all, ready, deferred
 }
 
-// Answer is what a wait came to, in one line.
+// Answer returns what a wait came to, in one line.
 func Answer(goal Goal, v Verdict) string {
 	all, ready, deferred := v.Clusters()
 	what := "Ready"
@@ -352,9 +351,9 @@ func (v Verdict) cause() string {
 	return text + "; " + faults
 }
 
-// Culprit is the pair that explains best why a goal is not reached: one that cannot become
-// Ready without a change, else one whose last attempt failed, else one whose objects are
-// not as they should be. One that only waits comes last: it may wait for another.
+// Culprit returns the pair that explains best why a goal is not reached: one that cannot
+// become Ready without a change, else one whose last attempt failed, else one whose objects
+// are not as they should be. One that only waits comes last: it may wait for another.
 func (v Verdict) Culprit() (p Pair, found bool) {
 	open := v.open()
 	if len(open) == 0 {

@@ -28,8 +28,8 @@ func Untargeted(conditions []fleet.Condition) bool {
 	return c != nil && c.Reason == fleet.ReasonNoTargets
 }
 
-// Stray are the namespaces, by name, that have Bundles which match no cluster and have no
-// clusters at all.
+// Stray returns the namespaces, by name, that have Bundles which match no cluster and have
+// no clusters at all.
 func (f Fleet) Stray() []string {
 	var out []string
 	for _, b := range f.Bundles {

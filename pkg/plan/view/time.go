@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Age is a length of time as it stands in tables: in the largest unit that
-// fits, rounded down. Less than nothing is 0s, because clocks differ.
+// Age returns a length of time as it stands in tables: in the largest unit that fits,
+// rounded down. Less than nothing is 0s, because clocks differ.
 func Age(d time.Duration) string {
 	const day, year = 24 * time.Hour, 365 * 24 * time.Hour
 	switch {
@@ -24,7 +24,7 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%dy", d/year)
 }
 
-// Ago is the Age of a moment, or "" where it is not known.
+// Ago returns the Age of a moment, or "" where it is not known.
 func Ago(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -42,7 +42,7 @@ func Clock(t, now time.Time) string {
 	return t.Format("2006-01-02 15:04")
 }
 
-// Elapsed is the time since a command began, as " 0:03".
+// Elapsed returns the time since a command began, as " 0:03".
 func Elapsed(d time.Duration) string {
 	s := int(d / time.Second)
 	if s >= 3600 {

@@ -44,12 +44,12 @@ func compareKeys(a, b Key) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-// BundleOf is the Bundle that a deployment was made from.
+// BundleOf returns the Bundle that a deployment was made from.
 func BundleOf(bd *fleet.BundleDeployment) Key {
 	return Key{Namespace: bd.Labels[fleet.LabelBundleNamespace], Name: bd.Labels[fleet.LabelBundleName]}
 }
 
-// ClusterOf is the Cluster that a deployment is for.
+// ClusterOf returns the Cluster that a deployment is for.
 func ClusterOf(bd *fleet.BundleDeployment) Key {
 	return Key{Namespace: bd.Labels[fleet.LabelClusterNamespace], Name: bd.Labels[fleet.LabelCluster]}
 }

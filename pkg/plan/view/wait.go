@@ -312,11 +312,11 @@ func matches(commit, prefix string) bool {
 	return prefix != "" && strings.HasPrefix(commit, strings.ToLower(prefix))
 }
 
-// Short is the first seven digits of a commit, as people write commits.
+// Short returns the first seven digits of a commit, as people write commits.
 func Short(commit string) string { return commit[:min(len(commit), 7)] }
 
-// Together is what several verdicts come to: a failure is one at once, and
-// nothing is reached before all are.
+// Together returns what several verdicts come to: a failure is one at once, and nothing is
+// reached before all are.
 func Together(list []Verdict) Progress {
 	n := map[Progress]int{}
 	for _, v := range list {

@@ -43,8 +43,8 @@ type WorkspaceSight struct {
 	Namespaces []*metav1.PartialObjectMetadata
 }
 
-// Workspaces are all workspaces, by name: those that Rancher has, and namespaces
-// that hold Clusters, Bundles or GitRepos or were made to do so.
+// Workspaces returns all workspaces, by name: those that Rancher has, and namespaces that
+// hold Clusters, Bundles or GitRepos or were made to do so.
 func Workspaces(s WorkspaceSight) []Workspace {
 	spaces := map[string]*metav1.PartialObjectMetadata{}
 	found := map[string]*Workspace{}
@@ -114,9 +114,9 @@ func (w *Workspace) about(s WorkspaceSight, record, ns *metav1.PartialObjectMeta
 	}
 }
 
-// Unserved are the names of what is deployed to a cluster, and would not be if the
-// cluster were in another workspace, whose Bundles and ClusterGroups are given.
-// What says keepResources is not among them: nothing of it would be removed.
+// Unserved returns the names of what is deployed to a cluster, and would not be if the
+// cluster were in another workspace, whose Bundles and ClusterGroups are given. What says
+// keepResources is not among them: nothing of it would be removed.
 func Unserved(c *fleet.Cluster, to string, deployed []*fleet.BundleDeployment, bundles []*fleet.Bundle, groups []*fleet.ClusterGroup) []string {
 	compiled, _ := target.CompileGroups(groups) // a group that cannot be read selects no cluster
 	there := target.Cluster{Namespace: to, Name: c.Name, Labels: c.Labels, Groups: compiled.Of(c.Labels)}

@@ -91,7 +91,7 @@ func SharedBudgetFault(own, namespace, shared string) string {
 // Off reports whether nothing is ever held.
 func (b Budget) Off() bool { return b.off }
 
-// Of is how many of total may go at once: a share is rounded down and at least
+// Of returns how many of total may go at once: a share is rounded down and at least
 // LeastBudget.
 func (b Budget) Of(total int) int {
 	switch {

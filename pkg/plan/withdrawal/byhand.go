@@ -7,9 +7,9 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// RemovalOfRepo is all that goes when a GitRepo is deleted: its Bundles with what they
-// have deployed. Bundles of which nothing is removed, because everything is kept, are
-// not among the items.
+// RemovalOfRepo returns all that goes when a GitRepo is deleted: its Bundles with what they
+// have deployed. Bundles of which nothing is removed, because everything is kept, are not
+// among the items.
 func RemovalOfRepo(repo *fleet.GitRepo, bundles []*fleet.Bundle, deployments []*fleet.BundleDeployment) Removal {
 	r := Removal{Unit: "bundle", Total: len(bundles), Deleted: repo.UID}
 	of := map[string][]*fleet.BundleDeployment{}
@@ -30,8 +30,8 @@ func RemovalOfRepo(repo *fleet.GitRepo, bundles []*fleet.Bundle, deployments []*
 	return r
 }
 
-// RemovalOfBundle is all that goes when a Bundle is deleted: its deployments, but those
-// that keep everything.
+// RemovalOfBundle returns all that goes when a Bundle is deleted: its deployments, but
+// those that keep everything.
 func RemovalOfBundle(b *fleet.Bundle, deployments []*fleet.BundleDeployment) Removal {
 	r := Removal{Unit: "deployment", Total: len(deployments), Deleted: b.UID}
 	for _, bd := range deployments {
@@ -48,7 +48,7 @@ func clusterOf(bd *fleet.BundleDeployment) string {
 	return bd.Labels[fleet.LabelClusterNamespace] + "/" + bd.Labels[fleet.LabelCluster]
 }
 
-// Clusters are the Clusters of deployments as "<namespace>/<name>", sorted, each once.
+// Clusters returns the Clusters of deployments as "<namespace>/<name>", sorted, each once.
 func Clusters(deployments []*fleet.BundleDeployment) []string {
 	var out []string
 	for _, bd := range deployments {

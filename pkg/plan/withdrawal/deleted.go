@@ -62,8 +62,8 @@ type LastState struct {
 	WitnessUID types.UID `json:"witnessUID,omitempty"`
 }
 
-// LastStateOf is what to keep of a BundleDeployment; nil for one whose absence never is
-// an order: another manager wrote it, or it has neither a deletionTimestamp nor the
+// LastStateOf returns what to keep of a BundleDeployment; nil for one whose absence never
+// is an order: another manager wrote it, or it has neither a deletionTimestamp nor the
 // reference's finalizer. list returns what its manager has, before is what was kept of it
 // until now: a witness stays as long as it is there.
 func LastStateOf(bd *fleet.BundleDeployment, list func() []*fleet.BundleDeployment, before *LastState) *LastState {

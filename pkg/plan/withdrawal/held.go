@@ -11,8 +11,8 @@ import (
 // characters: fleet approve lists them all.
 const namesLimit = 200
 
-// Message is a held removal as a condition says it: how much, some of what, and
-// the command that approves it. Names are left out where there is no room.
+// Message returns a held removal as a condition says it: how much, some of what, and the
+// command that approves it. Names are left out where there is no room.
 func (v Verdict) Message(approve string) string {
 	tail := "; to go on: " + approve
 	head := condition.Cut(v.Summary, max(condition.MessageLimit-len([]rune(tail)), 1)) // keep the command
@@ -43,9 +43,9 @@ const (
 	listBytes = 16 << 10
 )
 
-// Text is a held removal as AnnotationDeletionHeld keeps it: a line with the hash
-// and the summary, then one line for each thing, at most 200 of them and 16 KiB,
-// and how many more there are.
+// Text returns a held removal as AnnotationDeletionHeld keeps it: a line with the hash and
+// the summary, then one line for each thing, at most 200 of them and 16 KiB, and how many
+// more there are.
 func (v Verdict) Text() string {
 	var out strings.Builder
 	out.WriteString(v.Hash + " " + v.Summary + "\n")

@@ -16,12 +16,11 @@ type Place struct {
 	Namespace          string // of its BundleDeployments
 }
 
-// Moved are the withdrawn deployments of a cluster that has moved to another
-// workspace: of those that it had in its old place, the ones that the new place
-// neither has nor wants. They bear the names and the specification of the old ones,
-// by which the agent knows its releases, and look as if the new workspace had had
-// them: a Bundle of that name which comes there later takes them back. order makes
-// the id of each order.
+// Moved returns the withdrawn deployments of a cluster that has moved to another workspace:
+// of those that it had in its old place, the ones that the new place neither has nor wants.
+// They bear the names and the specification of the old ones, by which the agent knows its
+// releases, and look as if the new workspace had had them: a Bundle of that name which
+// comes there later takes them back. order makes the id of each order.
 //
 // Left out are the deployment of the agent itself, which is never uninstalled, and
 // what was never deployed.

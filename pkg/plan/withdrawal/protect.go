@@ -43,8 +43,8 @@ func JudgeProtected(r Removal, why string) Verdict {
 	return v
 }
 
-// Unprotected is a copy of annotations with which the object is not protected any more,
-// and its deletion not held.
+// Unprotected returns a copy of annotations with which the object is not protected any
+// more, and its deletion not held.
 func Unprotected(annotations map[string]string) map[string]string {
 	out := map[string]string{fleet.AnnotationProtect: fleet.ProtectNot}
 	for key, text := range annotations {

@@ -11,10 +11,10 @@ import (
 // the new one installs it and then uninstalls the old one.
 type Replacement struct{ From, To release.ID }
 
-// String is "release shop/web becomes default/web".
+// String returns "release shop/web becomes default/web".
 func (r Replacement) String() string { return From(r.From) + r.To.String() }
 
-// From is how the String of a Replacement of a release begins.
+// From returns how the String of a Replacement of a release begins.
 func From(from release.ID) string { return fmt.Sprintf("release %s becomes ", from) }
 
 // UntilApproved follows the String of a Replacement that waits for a person.
@@ -42,8 +42,8 @@ func Loses(bd *fleet.BundleDeployment) bool {
 	return !kept && (bd.Status.AppliedDeploymentID != "" || bd.Status.Release != "")
 }
 
-// ReplacedThings are the precious objects that go with a release that Loses
-// objects. Its namespace stays, whatever deleteNamespace says.
+// ReplacedThings returns the precious objects that go with a release that Loses objects.
+// Its namespace stays, whatever deleteNamespace says.
 func ReplacedThings(cluster string, bd *fleet.BundleDeployment) []Thing {
 	return withoutCRDs(reported(cluster, bd), bd)
 }

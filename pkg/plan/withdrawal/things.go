@@ -33,7 +33,7 @@ type Thing struct {
 	Whole bool
 }
 
-// String is "PersistentVolumeClaim pos/data on fleet-default/c1".
+// String returns "PersistentVolumeClaim pos/data on fleet-default/c1".
 func (t Thing) String() string {
 	name := t.Name
 	if t.Namespace != "" {
@@ -53,9 +53,9 @@ func (t Thing) part() string {
 	return "thing"
 }
 
-// Things are the precious objects that go with a deployment which is removed:
-// those that it has reported, and the namespace that deleteNamespace deletes. With
-// keepResources nothing goes, and CRDs go only with deleteCRDResources.
+// Things returns the precious objects that go with a deployment which is removed: those
+// that it has reported, and the namespace that deleteNamespace deletes. With keepResources
+// nothing goes, and CRDs go only with deleteCRDResources.
 func Things(cluster string, bd *fleet.BundleDeployment) []Thing {
 	o := bd.Spec.Options
 	if o.KeepResources {
@@ -91,9 +91,9 @@ func reported(cluster string, bd *fleet.BundleDeployment) []Thing {
 	return out
 }
 
-// Claims are the Things that stay on a cluster because a deployment stays there:
-// the precious objects that it has reported, and the namespace that it is in. A
-// deployment that was ordered to leave claims nothing.
+// Claims returns the Things that stay on a cluster because a deployment stays there: the
+// precious objects that it has reported, and the namespace that it is in. A deployment that
+// was ordered to leave claims nothing.
 func Claims(cluster string, bd *fleet.BundleDeployment) []Thing {
 	if bd.Annotations[fleet.AnnotationWithdrawn] != "" {
 		return nil
@@ -117,7 +117,7 @@ func claiming(bd *fleet.BundleDeployment) bool {
 	return bd.Status.AppliedDeploymentID != "" || c != nil && c.Status != corev1.ConditionTrue && c.Reason == release.ReasonSharedObject
 }
 
-// Unclaimed are those of things that no deployment claims which stays.
+// Unclaimed returns those of things that are not claimed by a deployment that stays.
 func Unclaimed(things []Thing, claimed map[Thing]bool) []Thing {
 	var out []Thing
 	for _, t := range things {

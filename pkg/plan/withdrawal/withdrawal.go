@@ -50,7 +50,7 @@ func Read(bd *fleet.BundleDeployment) Facts {
 	return f
 }
 
-// Decide is the next action and its reason.
+// Decide returns the next action and its reason.
 func Decide(f Facts) (Action, string) {
 	switch {
 	case f.Orphaned:

@@ -20,7 +20,7 @@ const AnnotationWorkspaceName = "provisioning.cattle.io/fleet-workspace-name"
 // into a FleetWorkspace.
 const VerbAdd = "fleetaddcluster"
 
-// Record is the FleetWorkspace that a person asks for.
+// Record returns the FleetWorkspace that a person asks for.
 func Record(name string) *management.FleetWorkspace {
 	return &management.FleetWorkspace{
 		TypeMeta:   metav1.TypeMeta{APIVersion: management.GroupVersion.String(), Kind: "FleetWorkspace"},
@@ -28,12 +28,12 @@ func Record(name string) *management.FleetWorkspace {
 	}
 }
 
-// Opened are the annotations of a Namespace that a FleetWorkspace of its name may
-// have. Who sets them may change the Namespace, and so may give it away.
+// Opened returns the annotations of a Namespace that a FleetWorkspace of its name may have.
+// Who sets them may change the Namespace, and so may give it away.
 func Opened() map[string]string { return map[string]string{AnnotationAllowExisting: yes} }
 
-// Space is the Namespace that a person asks for, where no FleetWorkspace can stand
-// for it.
+// Space returns the Namespace that a person asks for, where no FleetWorkspace can stand for
+// it.
 func Space(name string) *corev1.Namespace {
 	return &corev1.Namespace{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},

@@ -39,7 +39,7 @@ func ExternallyManaged(m *management.Cluster) bool {
 	return v != "" && !strings.EqualFold(v, "false")
 }
 
-// Assign is the workspace that a management Cluster without one is to have; false
+// Assign returns the workspace that a management Cluster without one is to have; false
 // where nothing is to be written. preset is the effective value of the setting
 // SettingDefaultWorkspace; empty: new clusters get none.
 func Assign(m *management.Cluster, preset string) (workspace string, ok bool) {
@@ -58,9 +58,9 @@ func Assign(m *management.Cluster, preset string) (workspace string, ok bool) {
 // no workspace, as Rancher's own engine of sets has it.
 const homeless = "default"
 
-// Provisioned is what the provisioning Cluster of a legacy management Cluster is to
-// say; nil where there is to be none. One that is managed externally has one also
-// without a workspace.
+// Provisioned returns what the provisioning Cluster of a legacy management Cluster is to
+// say; nil where there is to be none. One that is managed externally has one also without a
+// workspace.
 func Provisioned(m *management.Cluster) *provisioning.Cluster {
 	if !Legacy(m.Name) || m.Spec.FleetWorkspaceName == "" && !ExternallyManaged(m) {
 		return nil
@@ -81,9 +81,9 @@ func Provisioned(m *management.Cluster) *provisioning.Cluster {
 	}
 }
 
-// Emptied is the provisioning Cluster live without what is mapped to its spec; false where
-// that is not all that want takes back. Where the last field of a spec goes by server-side
-// apply, the API server makes null of the spec, and refuses that.
+// Emptied returns the provisioning Cluster live without what is mapped to its spec; false
+// where that is not all that want takes back. Where the last field of a spec goes by
+// server-side apply, the API server makes null of the spec, and refuses that.
 func Emptied(live, want *provisioning.Cluster) (*provisioning.Cluster, bool) {
 	mapped := func(s provisioning.ClusterSpec) provisioning.ClusterSpec {
 		return provisioning.ClusterSpec{
@@ -121,9 +121,9 @@ type Surroundings struct {
 	Taints   []corev1.Taint // of all nodes of the control plane; for the local cluster
 }
 
-// Mapped is the Fleet Cluster of a provisioning and its management Cluster (nil:
-// there is none), with the fields that are ours and no others, the verdict, and why
-// it is not Want. A setting that cannot be read is Permanent, InvalidSetting.
+// Mapped returns the Fleet Cluster of a provisioning and its management Cluster (nil: there
+// is none), with the fields that are ours and no others, the verdict, and why it is not
+// Want. A setting that cannot be read is Terminal, InvalidSetting.
 func Mapped(p *provisioning.Cluster, m *management.Cluster, with Surroundings) (*fleet.Cluster, Verdict, string, error) {
 	if v, why := judge(p, m); v != Want {
 		return nil, v, why, nil
@@ -292,8 +292,8 @@ func pullSecrets(p *provisioning.Cluster, m *management.Cluster, with Surroundin
 	return &out
 }
 
-// Group is the ClusterGroup of the local cluster, which standalone installations
-// have too.
+// Group returns the ClusterGroup of the local cluster, which standalone installations have
+// too.
 func Group(namespace string) *fleet.ClusterGroup {
 	return &fleet.ClusterGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"},

@@ -40,9 +40,9 @@ const (
 // none. It is taken off when that is done.
 const AnnotationScheduling = "provisioning.cattle.io/enable-fleet-scheduling-customization"
 
-// Scheduling are the defaults of agents' scheduling, from two settings of Rancher.
-// Without either it is nil. A setting that cannot be read is Permanent,
-// InvalidSetting, and broken is its name.
+// Scheduling returns the defaults of agents' scheduling, from two settings of Rancher.
+// Without either it is nil. A setting that cannot be read is Terminal, InvalidSetting, and
+// broken is its name.
 func Scheduling(setting func(string) string) (defaults *fleet.AgentSchedulingCustomization, broken string, err error) {
 	out := &fleet.AgentSchedulingCustomization{}
 	if text := setting(SettingPriorityClass); text != "" {
@@ -67,9 +67,9 @@ func unreadable(setting, what string, err error) error {
 	return reconcile.TerminalError(ReasonSetting, fmt.Errorf("setting %s of Rancher is no %s in JSON: %w", setting, what, err))
 }
 
-// Backfill is what a cluster's annotations and its customization of Fleet's agent
-// become where AnnotationScheduling asks for something; false where it does not.
-// It changes nothing that it is given.
+// Backfill returns what a cluster's annotations and its customization of Fleet's agent
+// become where AnnotationScheduling asks for something; false where it does not. It changes
+// nothing that it is given.
 func Backfill(annotations map[string]string, custom *management.AgentDeploymentCustomization, defaults *fleet.AgentSchedulingCustomization) (
 	rest map[string]string, changed *management.AgentDeploymentCustomization, ok bool,
 ) {

@@ -27,9 +27,9 @@ type Holdings struct {
 // Unlisted stands among the names of clusters for those that may be there.
 const Unlisted = "Cluster API Clusters, if there are any: they cannot be listed now,"
 
-// Names are the clusters as "<kind> <name>", each once: what is one cluster to
-// people is a provisioning Cluster, one of Fleet's, a management Cluster and one of
-// the Cluster API.
+// Names returns the clusters as "<kind> <name>", each once: what is one cluster to people
+// is a provisioning Cluster, one of Fleet's, a management Cluster and one of the Cluster
+// API.
 func (h Holdings) Names() []string {
 	var out []string
 	seen, records := map[string]bool{}, map[string]bool{}
@@ -64,9 +64,8 @@ func Guarded(w *management.FleetWorkspace, clusters []string) bool {
 	return len(clusters) > 0 && w.Annotations[AnnotationManaged] != "false"
 }
 
-// Served is the version by which a kind is best read: the one it is stored in, so
-// that nothing has to be converted, or else the first that is served. It is empty
-// where none is.
+// Served returns the version by which a kind is best read: the one it is stored in, so that
+// nothing has to be converted, or else the first that is served. It is empty where none is.
 func Served(crd *apiextensionsv1.CustomResourceDefinition) string {
 	first := ""
 	for _, v := range crd.Spec.Versions {

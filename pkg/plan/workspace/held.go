@@ -16,7 +16,7 @@ const (
 	AnnotationMappedFrom = "fleet.cattle.io/mapped-from"
 )
 
-// Digest is one of what is to be written.
+// Digest returns one of what is to be written.
 func Digest(want any) (string, error) { return naming.StatusHash(want) }
 
 // Holds reports whether everything that want says stands in live, whatever else

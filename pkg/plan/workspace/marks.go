@@ -19,7 +19,7 @@ func Rancherly(mode Mode, annotations map[string]string) bool {
 	return mode != Standalone && (OfRancher(set) || set == setProvisioning)
 }
 
-// RancherMapped is "<namespace>/<name>" of the provisioning Cluster that Rancher has
+// RancherMapped returns "<namespace>/<name>" of the provisioning Cluster that Rancher has
 // made a Fleet Cluster of, by the annotations of that; empty where it has not.
 func RancherMapped(annotations map[string]string) string {
 	if annotations[fleet.AnnotationObjectSetID] != setCluster || annotations[annotationSetOwner] == "" {

@@ -51,8 +51,8 @@ const (
 // Never is the value of AnnotationMoveGrace that keeps everything.
 const Never = "never"
 
-// Destination is the workspace that a Fleet Cluster has moved to; empty: it has
-// not. m is its management Cluster, nil where there is none.
+// Destination returns the workspace that a Fleet Cluster has moved to; empty: it has not. m
+// is its management Cluster, nil where there is none.
 func Destination(c *fleet.Cluster, m *management.Cluster) string {
 	switch {
 	case m == nil, m.DeletionTimestamp != nil, m.Spec.Internal, m.Name != c.Labels[fleet.LabelManagementCluster]:
@@ -63,8 +63,8 @@ func Destination(c *fleet.Cluster, m *management.Cluster) string {
 	return m.Spec.FleetWorkspaceName
 }
 
-// Successor is the Cluster that takes the place of one that moves to a workspace;
-// nil: it is not there yet. same are all Clusters of the same management Cluster.
+// Successor returns the Cluster that takes the place of one that moves to a workspace; nil:
+// it is not there yet. same are all Clusters of the same management Cluster.
 func Successor(c *fleet.Cluster, to string, same []*fleet.Cluster) *fleet.Cluster {
 	for _, s := range same {
 		if s.Namespace == to && s.Name == c.Name && s.DeletionTimestamp == nil {
@@ -74,9 +74,9 @@ func Successor(c *fleet.Cluster, to string, same []*fleet.Cluster) *fleet.Cluste
 	return nil
 }
 
-// Former are the Clusters whose place one takes, those first that are deleted
-// already: none where its management Cluster m names another workspace. same are
-// all Clusters of the same management Cluster.
+// Former returns the Clusters whose place one takes, those first that are deleted already:
+// none where its management Cluster m names another workspace. same are all Clusters of the
+// same management Cluster.
 func Former(c *fleet.Cluster, m *management.Cluster, same []*fleet.Cluster) []*fleet.Cluster {
 	if m == nil || m.Name != c.Labels[fleet.LabelManagementCluster] || m.Spec.Internal || m.Spec.FleetWorkspaceName != c.Namespace {
 		return nil
@@ -99,9 +99,9 @@ func Former(c *fleet.Cluster, m *management.Cluster, same []*fleet.Cluster) []*f
 	return out
 }
 
-// Carry is a Cluster with what users had set on the one before: its clientID, so
-// that its agent is known again, and what neither Rancher nor a user has said of the
-// new one. Labels and fields that the new one has stay as they are.
+// Carry returns a Cluster with what users had set on the one before: its clientID, so that
+// its agent is known again, and what neither Rancher nor a user has said of the new one.
+// Labels and fields that the new one has stay as they are.
 func Carry(c, former *fleet.Cluster) *fleet.Cluster {
 	out := c.DeepCopy()
 	out.Labels = added(out.Labels, naming.UserKeys(former.Labels))
@@ -193,8 +193,8 @@ func Stay(c *fleet.Cluster, d Departure) (stays, order bool, why string, after t
 	return true, true, fmt.Sprintf("has moved to workspace %q: what that does not deploy is being withdrawn", d.To), moveLook
 }
 
-// GraceOf is the time of grace of a move to a Cluster, or that nothing is withdrawn
-// at all. What cannot be read is as if it were not there.
+// GraceOf returns the time of grace of a move to a Cluster, or that nothing is withdrawn at
+// all. What cannot be read is as if it were not there.
 func GraceOf(c *fleet.Cluster) (grace time.Duration, keep bool) {
 	text := c.Annotations[AnnotationMoveGrace]
 	if text == Never {
@@ -215,9 +215,9 @@ const (
 	ReasonRancherUnseen = "RancherUnseen"
 )
 
-// Moving is the condition of a Cluster that moves: of the old one with what it
-// waits for, of the new one with where it comes from. Where it is not known whether it
-// moves the status is Unknown.
+// Moving returns the condition of a Cluster that moves: of the old one with what it waits
+// for, of the new one with where it comes from. Where it is not known whether it moves the
+// status is Unknown.
 func Moving(c *fleet.Cluster, reason, why string) fleet.Condition {
 	status := corev1.ConditionTrue
 	if reason == ReasonRancherUnseen {
@@ -229,7 +229,7 @@ func Moving(c *fleet.Cluster, reason, why string) fleet.Condition {
 	}
 }
 
-// Arriving is what the condition of the new Cluster says.
+// Arriving returns what the condition of the new Cluster says.
 func Arriving(from *fleet.Cluster, why string) string {
 	return fmt.Sprintf("comes from workspace %q, whose Cluster %s", from.Namespace, why)
 }

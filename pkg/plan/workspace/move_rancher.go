@@ -11,7 +11,7 @@ import (
 // annotationOwnerKind is the kind of what Rancher's handlers have made an object of.
 const annotationOwnerKind = "objectset.rio.cattle.io/owner-gvk"
 
-// ProvisionedFrom is the provisioning Cluster, "<namespace>/<name>", that a management
+// ProvisionedFrom returns the provisioning Cluster, "<namespace>/<name>", that a management
 // Cluster was made of; empty for one that came first, or that bears no mark.
 //
 // The workspace of the management Cluster says nothing about that: the cluster may

@@ -72,7 +72,7 @@ func marked(ns *metav1.PartialObjectMetadata) bool {
 	return ns.Labels[labelManagedBy] == rancher || ns.Annotations[fleet.AnnotationObjectSetID] == setWorkspace
 }
 
-// Namespace is what the Namespace of a workspace is to say, with what is ours and
+// Namespace returns what the Namespace of a workspace is to say, with what is ours and
 // nothing else. a is Create or Adopt.
 func Namespace(w *management.FleetWorkspace, a Action) *corev1.Namespace {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -85,8 +85,8 @@ func Namespace(w *management.FleetWorkspace, a Action) *corev1.Namespace {
 	return ns
 }
 
-// LocalNamespace is the Namespace of the local cluster as Rancher makes it at its start.
-// Its label lets it have a FleetWorkspace, which Rancher's webhook may look for.
+// LocalNamespace returns the Namespace of the local cluster as Rancher makes it at its
+// start. Its label lets it have a FleetWorkspace, which Rancher's webhook may look for.
 func LocalNamespace() *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleet.NamespaceLocal, Labels: map[string]string{labelManagedBy: rancher}}}
 }
@@ -135,13 +135,13 @@ func TakesNamespace(w *management.FleetWorkspace, live *metav1.PartialObjectMeta
 	return w.Annotations[AnnotationManaged] != "false" && live != nil && live.Annotations[AnnotationOrigin] == OriginCreated && !System(w.Name, live)
 }
 
-// Leftover is how long an empty namespace that was made for a workspace stays without
+// Leftover returns how long an empty namespace that was made for a workspace stays without
 // it, which has been missing for a while; 0: no longer. As with ForsakenPatience, the
 // workspace may be about to be restored from a backup.
 func Leftover(missing time.Duration) time.Duration { return max(0, ForsakenTimeout-missing) }
 
-// ForOrphan is the workspace of a namespace that has Clusters or Bundles and none;
-// nil where it is to have none. It goes when the namespace goes.
+// ForOrphan returns the workspace of a namespace that has Clusters or Bundles and none; nil
+// where it is to have none. It goes when the namespace goes.
 func ForOrphan(ns *metav1.PartialObjectMetadata) *management.FleetWorkspace {
 	if ns.DeletionTimestamp != nil || System(ns.Name, ns) || ns.Labels[fleet.LabelManaged] == yes {
 		return nil

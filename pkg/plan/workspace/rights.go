@@ -50,10 +50,10 @@ type Rights struct {
 	RoleBindings        []*rbacv1.RoleBinding
 }
 
-// OfCreator are the rights of who has made a workspace: everything in it, and on
-// it. They belong to the workspace as it is, not to its name: one that is made
-// again under the name gives nothing to who has made the first. A workspace whose
-// maker is not known, or is to have none, gives none.
+// OfCreator returns the rights of who has made a workspace: everything in it, and on it.
+// They belong to the workspace as it is, not to its name: one that is made again under the
+// name gives nothing to who has made the first. A workspace whose maker is not known, or is
+// to have none, gives none.
 //
 // The names are those of Rancher's own handler, which does not shorten them.
 func OfCreator(w *management.FleetWorkspace) Rights {
@@ -101,8 +101,8 @@ func Opens(w *management.FleetWorkspace, ns *metav1.PartialObjectMetadata, held 
 	return action == Create || action == Adopt
 }
 
-// RoleNames are the names of the two ClusterRoles of a GlobalRole: that with its
-// rights in workspaces, and that with its verbs on them.
+// RoleNames returns the names of the two ClusterRoles of a GlobalRole: that with its rights
+// in workspaces, and that with its verbs on them.
 func RoleNames(globalRole string) (in, on string) {
 	return naming.SafeConcat(globalRole, inRoles), naming.SafeConcat(globalRole, onRoles)
 }
@@ -113,8 +113,7 @@ func RoleOwnedBy(r *rbacv1.ClusterRole, globalRole string) bool {
 	return r.Labels[LabelRoleOwner] == naming.SafeConcat(globalRole)
 }
 
-// RoleEnds are the ends of such names, each after a dash, where they are not
-// shortened.
+// RoleEnds returns the ends of such names, each after a dash, where they are not shortened.
 func RoleEnds() []string { return []string{inRoles, onRoles} }
 
 // Shortened reports whether a name may be one that had to be shortened.
@@ -122,9 +121,9 @@ func Shortened(name string) bool {
 	return len(name) == len(naming.SafeConcat(strings.Repeat("x", 100)))
 }
 
-// OfRole are the rights that a GlobalRole gives to those who are bound to it, in
-// and on workspaces, which are names for which Opens is true. Rules and verbs count
-// each for itself: a role with verbs alone has its bindings too.
+// OfRole returns the rights that a GlobalRole gives to those who are bound to it, in and on
+// workspaces, which are names for which Opens is true. Rules and verbs count each for
+// itself: a role with verbs alone has its bindings too.
 func OfRole(r *management.GlobalRole, bindings []*management.GlobalRoleBinding, workspaces []string) Rights {
 	p := r.InheritedFleetWorkspacePermissions
 	if p == nil {

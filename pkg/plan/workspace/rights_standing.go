@@ -17,7 +17,7 @@ const (
 )
 
 // Names of our roles for workspaces. They hold all kinds of a workspace, and
-// whatever else is labelled for them.
+// whatever else is labeled for them.
 const (
 	AllAdmin    = "fleet-workspace-admin"
 	AllMember   = "fleet-workspace-member"
@@ -31,8 +31,8 @@ const (
 	LabelIntoReadOnly = "fleet.cattle.io/aggregate-to-workspace-readonly"
 )
 
-// BaseRoles are Rancher's own three, with the rules that Rancher gives them. They
-// are made where there is no Rancher to make them, and never changed.
+// BaseRoles returns Rancher's own three roles, with the rules that Rancher gives them. The
+// manager makes them where there is no Rancher to make them, and never changes them.
 func BaseRoles() []*rbacv1.ClusterRole {
 	around := []string{"clusterregistrationtokens", "gitreporestrictions", "clusterregistrations", "clusters", "clustergroups"}
 	work := []string{"gitrepos", "bundles"}
@@ -81,8 +81,8 @@ func OwnRoles() []*rbacv1.ClusterRole {
 	}
 }
 
-// LeastRole is the least of our roles for workspaces with which a user may do something
-// with a resource of Fleet; empty where none allows it.
+// LeastRole returns the least of our roles for workspaces with which a user may do
+// something with a resource of Fleet; empty where none allows it.
 func LeastRole(verb, resource string) string {
 	for _, role := range []struct{ name, label string }{
 		{AllReadOnly, LabelIntoReadOnly}, {AllMember, LabelIntoMember}, {AllAdmin, LabelIntoAdmin},

@@ -48,7 +48,7 @@ const (
 	labelControlPlaneOld = "node-role.kubernetes.io/controlplane"
 )
 
-// ControlPlaneTaints are the taints of the nodes of the control plane.
+// ControlPlaneTaints returns the taints of the nodes of the control plane.
 func ControlPlaneTaints(nodes []corev1.Node) []corev1.Taint {
 	for _, label := range []string{labelControlPlane, labelControlPlaneOld} {
 		var taints []corev1.Taint
