@@ -29,7 +29,7 @@ func Record(name string) *management.FleetWorkspace {
 }
 
 // Opened returns the annotations of a Namespace that a FleetWorkspace of its name may have.
-// Who sets them may change the Namespace, and so may give it away.
+// A user who sets them may change the Namespace, and so may give it away.
 func Opened() map[string]string { return map[string]string{AnnotationAllowExisting: yes} }
 
 // Space returns the Namespace that a person asks for, where no FleetWorkspace can stand for

@@ -59,8 +59,8 @@ func Assign(m *management.Cluster, preset string) (workspace string, ok bool) {
 const homeless = "default"
 
 // Provisioned returns what the provisioning Cluster of a legacy management Cluster is to
-// say; nil where there is to be none. One that is managed externally has one also without a
-// workspace.
+// say; nil where there is to be none. A management Cluster that is managed externally has
+// one even without a workspace.
 func Provisioned(m *management.Cluster) *provisioning.Cluster {
 	if !Legacy(m.Name) || m.Spec.FleetWorkspaceName == "" && !ExternallyManaged(m) {
 		return nil
@@ -122,8 +122,8 @@ type Surroundings struct {
 }
 
 // Mapped returns the Fleet Cluster of a provisioning and its management Cluster (nil: there
-// is none), with the fields that are ours and no others, the verdict, and why it is not
-// Want. A setting that cannot be read is Terminal, InvalidSetting.
+// is none), with the fields that this manager owns and no others, the verdict, and why it
+// is not Want. A setting that cannot be read is Terminal, InvalidSetting.
 func Mapped(p *provisioning.Cluster, m *management.Cluster, with Surroundings) (*fleet.Cluster, Verdict, string, error) {
 	if v, why := judge(p, m); v != Want {
 		return nil, v, why, nil
@@ -181,16 +181,16 @@ func judge(p *provisioning.Cluster, m *management.Cluster) (Verdict, string) {
 	return Want, ""
 }
 
-// OldHalf reports whether a provisioning Cluster was made of a management Cluster that
-// has moved to another workspace since: it is made anew there, with a kubeconfig of
-// its own, and this one goes when that has its Fleet Cluster. One that came first
-// stays where it is.
+// OldHalf reports whether a provisioning Cluster was made of a management Cluster that has
+// moved to another workspace since: a new one is made there, with a kubeconfig of its own,
+// and this one is deleted when the new one has its Fleet Cluster. A provisioning Cluster
+// that came first stays where it is.
 func OldHalf(p *provisioning.Cluster, m *management.Cluster) bool {
 	return Legacy(m.Name) && p.Namespace != cmp.Or(m.Spec.FleetWorkspaceName, homeless)
 }
 
-// MadeOf reports whether a provisioning Cluster was made of a management Cluster, by
-// us or by Rancher.
+// MadeOf reports whether a provisioning Cluster was made of a management Cluster, by this
+// manager or by Rancher.
 func MadeOf(p *provisioning.Cluster, m *management.Cluster) bool {
 	a := p.Annotations
 	return a[AnnotationMappedFrom] == m.Name || a[fleet.AnnotationObjectSetID] == setProvisioning && a[annotationSetOwner] == m.Name

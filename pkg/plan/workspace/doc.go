@@ -13,8 +13,8 @@ const (
 	// AnnotationDisplayName on a provisioning Cluster is the display name of its
 	// management Cluster.
 	AnnotationDisplayName = "provisioning.cattle.io/management-cluster-display-name"
-	// AnnotationManaged on a FleetWorkspace: "false" keeps our hands off its
-	// namespace.
+	// AnnotationManaged on a FleetWorkspace: with "false" the manager leaves its namespace
+	// alone.
 	AnnotationManaged = "provisioning.cattle.io/managed"
 	// AnnotationAllowExisting on a Namespace lets a FleetWorkspace have it though it was
 	// there before. On a FleetWorkspace it says nothing: a user who may make one need not
@@ -24,11 +24,11 @@ const (
 	AnnotationCreator = "field.cattle.io/creatorId"
 	// AnnotationNoCreatorRBAC on a FleetWorkspace gives that person no rights.
 	AnnotationNoCreatorRBAC = "field.cattle.io/no-creator-rbac"
-	// AnnotationDeleteClusters on a FleetWorkspace lets it be deleted with the
-	// clusters that are in it. It is ours.
+	// AnnotationDeleteClusters on a FleetWorkspace lets it be deleted with the clusters
+	// that are in it. It is Fleet's own.
 	AnnotationDeleteClusters = "fleet.cattle.io/delete-workspace-with-clusters"
-	// AnnotationOrigin on a Namespace remembers whether we have made it for its
-	// workspace, or found it: OriginCreated or OriginAdopted. It is ours.
+	// AnnotationOrigin on a Namespace says whether the manager made it for its workspace,
+	// or found it: OriginCreated or OriginAdopted. It is Fleet's own.
 	AnnotationOrigin = "fleet.cattle.io/workspace-origin"
 
 	// LabelName is "local" on the Cluster of the manager's own cluster.

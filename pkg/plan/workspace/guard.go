@@ -13,7 +13,7 @@ import (
 const Finalizer = "fleet.cattle.io/workspace"
 
 // AnnotationRefused on a FleetWorkspace says why it is not deleted, or why it has no
-// namespace. It is ours, and goes when that is over.
+// namespace. It is Fleet's own, and is removed when that is over.
 const AnnotationRefused = "fleet.cattle.io/workspace-refused"
 
 // Holdings are the clusters of a workspace, of all kinds.
@@ -57,9 +57,10 @@ func (h Holdings) Names() []string {
 	return out
 }
 
-// Guarded reports whether a workspace must not be deleted without our consent, while
-// it is Rancher that makes and deletes its namespace: if the namespace would go, and
-// clusters with it. Where we make the namespaces ourselves, all are.
+// Guarded reports whether a workspace must not be deleted without the manager's consent.
+// Where Rancher makes and deletes its namespace, that is so if the namespace, and clusters
+// with it, would be deleted. Where the manager makes the namespaces itself, all workspaces
+// are guarded.
 func Guarded(w *management.FleetWorkspace, clusters []string) bool {
 	return len(clusters) > 0 && w.Annotations[AnnotationManaged] != "false"
 }

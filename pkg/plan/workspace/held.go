@@ -7,16 +7,16 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
-// AnnotationMapped on what we map remembers a digest of it, by which we know that
+// AnnotationMapped on a mapped object holds a digest of it, by which the manager sees that
 // fields are to be taken back. AnnotationMappedFrom is "<namespace>/<name>" of the
-// provisioning Cluster that a Fleet Cluster was mapped from: only such ones are
-// ever removed by us.
+// provisioning Cluster that a Fleet Cluster was mapped from: the manager removes only Fleet
+// Clusters that have it.
 const (
 	AnnotationMapped     = "fleet.cattle.io/mapped"
 	AnnotationMappedFrom = "fleet.cattle.io/mapped-from"
 )
 
-// Digest returns one of what is to be written.
+// Digest returns a digest of the fields to write.
 func Digest(want any) (string, error) { return naming.StatusHash(want) }
 
 // Holds reports whether everything that want says stands in live, whatever else

@@ -10,11 +10,11 @@ type Mode string
 
 // Modes, as the chart value workspace.mode says them.
 const (
-	// Auto: Rancher does while it is there, and we do where it is not.
+	// Auto: Rancher maps while it is there, and this manager where it is not.
 	Auto Mode = "auto"
-	// WithRancher: Rancher does; we only look.
+	// WithRancher: Rancher maps; this manager only observes.
 	WithRancher Mode = "rancher"
-	// Standalone: we do.
+	// Standalone: this manager maps.
 	Standalone Mode = "standalone"
 )
 
@@ -48,7 +48,7 @@ func (s Sightings) alive() bool { return s.Renewed >= 0 && s.Renewed < grace*max
 // deletes what another writes.
 func GivesRights(s Sightings) bool { return s.alive() && !s.Single }
 
-// A Part is what we do with Rancher's objects.
+// A Part is what this manager does with Rancher's objects.
 type Part string
 
 // Parts.
@@ -58,15 +58,15 @@ const (
 	Map     Part = "map"     // we map
 )
 
-// grace is how many times its lease Rancher may be gone before we take over: it
-// may only be restarting, and two that write are worse than none for a while. A
+// grace is how many times its lease duration Rancher may be gone before this manager takes
+// over: Rancher may only be restarting, and two writers are worse than none for a while. A
 // lease that was given back holds for a second, so leaseHolds is the least.
 const (
 	grace      = 4
 	leaseHolds = 45 * time.Second
 )
 
-// Plays decides what we do, and says why.
+// Plays decides what this manager does, and says why.
 func Plays(m Mode, s Sightings) (Part, string) {
 	switch {
 	case !s.Kinds:

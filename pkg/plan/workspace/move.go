@@ -15,12 +15,12 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
-// A cluster moves to another workspace when its management Cluster names that one.
-// Then there are two Fleet Clusters of one name for it: the old one, which is
-// deleted, and the new one. Of members of workspaces only Rancher's object is safe:
-// labels and annotations of Clusters alone move nothing.
+// A cluster moves to another workspace when its management Cluster names that one. Then
+// there are two Fleet Clusters of one name for it: the old one, which is deleted, and the
+// new one. Only Rancher's object is safe from members of workspaces: labels and annotations
+// of Clusters alone move nothing.
 
-// Annotations of moves, on Clusters. They are ours.
+// Annotations of moves, on Clusters. They are Fleet's own.
 const (
 	// AnnotationMovedFrom is "<namespace>/<name>/<uid>" of the Cluster whose place this
 	// one takes: its agent was found to work for that one, and what users had set there
@@ -31,9 +31,9 @@ const (
 	// the Cluster there. AnnotationWithdrawnIn repeats it when that is done.
 	AnnotationWithdrawIn  = "fleet.cattle.io/withdraw-in"
 	AnnotationWithdrawnIn = "fleet.cattle.io/withdrawn-in"
-	// AnnotationMoveGrace is for how long the new workspace may take to deploy what
-	// the old one has deployed, before the rest is withdrawn: a duration,
-	// DefaultGrace where it says nothing, "never" keeps the rest for good.
+	// AnnotationMoveGrace is for how long the new workspace may take to deploy what the old
+	// one has deployed, before the rest is withdrawn: a duration, DefaultGrace where it is
+	// not set, "never" keeps the rest forever.
 	AnnotationMoveGrace = "fleet.cattle.io/move-grace"
 )
 
@@ -194,7 +194,7 @@ func Stay(c *fleet.Cluster, d Departure) (stays, order bool, why string, after t
 }
 
 // GraceOf returns the time of grace of a move to a Cluster, or that nothing is withdrawn at
-// all. What cannot be read is as if it were not there.
+// all. An annotation that cannot be read is ignored.
 func GraceOf(c *fleet.Cluster) (grace time.Duration, keep bool) {
 	text := c.Annotations[AnnotationMoveGrace]
 	if text == Never {

@@ -72,8 +72,8 @@ func marked(ns *metav1.PartialObjectMetadata) bool {
 	return ns.Labels[labelManagedBy] == rancher || ns.Annotations[fleet.AnnotationObjectSetID] == setWorkspace
 }
 
-// Namespace returns what the Namespace of a workspace is to say, with what is ours and
-// nothing else. a is Create or Adopt.
+// Namespace returns what the Namespace of a workspace is to say, with the fields that this
+// manager owns and nothing else. a is Create or Adopt.
 func Namespace(w *management.FleetWorkspace, a Action) *corev1.Namespace {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: w.Name, Labels: naming.UserKeys(w.Labels), Annotations: naming.UserKeys(w.Annotations),

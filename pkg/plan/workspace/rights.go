@@ -18,9 +18,9 @@ const (
 	onRoles = "fwv"  // verbs on workspaces
 )
 
-// Labels of roles and bindings. The first three are Rancher's, on what belongs to
-// a GlobalRole or a GlobalRoleBinding; the other two are ours, on what belongs to
-// a workspace.
+// Labels of roles and bindings. The first three are Rancher's, on what belongs to a
+// GlobalRole or a GlobalRoleBinding; the other two are Fleet's own, on what belongs to a
+// workspace.
 const (
 	LabelPermissions = "authz.management.cattle.io/fleet-workspace-permissions"
 	LabelRoleOwner   = "authz.management.cattle.io/gr-owner"
@@ -107,8 +107,9 @@ func RoleNames(globalRole string) (in, on string) {
 	return naming.SafeConcat(globalRole, inRoles), naming.SafeConcat(globalRole, onRoles)
 }
 
-// RoleOwnedBy reports whether a ClusterRole bears the mark of a GlobalRole. One of its
-// name may belong to another, which has been given such a name.
+// RoleOwnedBy reports whether a ClusterRole bears the mark of a GlobalRole. A ClusterRole
+// with the expected name may belong to another GlobalRole, which has been given such a
+// name.
 func RoleOwnedBy(r *rbacv1.ClusterRole, globalRole string) bool {
 	return r.Labels[LabelRoleOwner] == naming.SafeConcat(globalRole)
 }

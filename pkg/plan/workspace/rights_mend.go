@@ -10,7 +10,7 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// A Deed says what becomes of a role or a binding that is there.
+// A Deed is what to do with an existing role or binding.
 type Deed int
 
 const (

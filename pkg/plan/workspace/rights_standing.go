@@ -16,15 +16,15 @@ const (
 	RoleReadOnly = "fleetworkspace-readonly"
 )
 
-// Names of our roles for workspaces. They hold all kinds of a workspace, and
-// whatever else is labeled for them.
+// Names of Fleet's roles for workspaces. They hold all kinds of a workspace, and whatever
+// else is labeled for them.
 const (
 	AllAdmin    = "fleet-workspace-admin"
 	AllMember   = "fleet-workspace-member"
 	AllReadOnly = "fleet-workspace-readonly"
 )
 
-// Labels of ClusterRoles whose rules become part of our roles.
+// Labels of ClusterRoles whose rules become part of Fleet's roles.
 const (
 	LabelIntoAdmin    = "fleet.cattle.io/aggregate-to-workspace-admin"
 	LabelIntoMember   = "fleet.cattle.io/aggregate-to-workspace-member"
