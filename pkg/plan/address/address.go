@@ -74,8 +74,8 @@ func WithLoopback() Policy {
 	return Policy{allowed: reserved[0].ranges, local: true}
 }
 
-// CheckHost judges a host that is written as an address: a proxy would connect
-// to it for us. Names pass, see CheckEndpoint.
+// CheckHost judges a host that is written as an address: a proxy would connect to it on
+// behalf of the program. Names pass, see CheckEndpoint.
 func (p Policy) CheckHost(host string) error {
 	ip, err := netip.ParseAddr(host)
 	if err == nil {

@@ -220,8 +220,9 @@ func (a *assembly) lookThrough() {
 	a.files = nil
 }
 
-// lookAtSyntax finds files that are no YAML beside a fleet.yaml that cannot be decoded. What
-// that says is not known: nothing else is checked, and no dependency is added.
+// lookAtSyntax finds files that are no YAML beside a fleet.yaml that cannot be decoded.
+// Nothing else is checked and no dependency is added, because the content of that
+// fleet.yaml is unknown.
 func (a *assembly) lookAtSyntax() {
 	if a.spec == nil {
 		return // it cannot be read at all

@@ -131,8 +131,8 @@ func (a *assembly) looksLocal(h helm) bool {
 // maxRequests is how many charts and dependencies one bundle may ask for.
 const maxRequests = 500
 
-// want is what came in for a request. Without it the request is missing. Who
-// asks for too much gets nothing.
+// want returns what was fetched for a request. If there is nothing yet, it adds the request
+// to those that are missing. A bundle with too many requests gets nothing.
 func (a *assembly) want(r chart.Request) (chart.Fetched, bool) {
 	a.wanted = true
 	if a.wants[r] = true; len(a.wants) > maxRequests && !a.full {

@@ -18,8 +18,8 @@ import (
 // hookAnnotation makes an object of a chart a hook of Helm.
 const hookAnnotation = "helm.sh/hook"
 
-// helmHooks are the events of hooks that Helm knows, but for testSuccess. Of an object with
-// another one it makes neither a hook nor an ordinary object.
+// helmHooks are the events of hooks that Helm knows, except testSuccess. Helm makes neither
+// a hook nor an ordinary object from an object with another event.
 var helmHooks = []string{
 	"pre-install", "post-install", "pre-upgrade", "post-upgrade", "pre-rollback", "post-rollback", "pre-delete", "post-delete", "test",
 }

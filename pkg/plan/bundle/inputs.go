@@ -154,8 +154,8 @@ func fetchedDigest(f chart.Fetched) (digest string, known bool) {
 	return "fetched:" + f.Name + ":" + f.Version + ":" + f.Digest, f.Digest != ""
 }
 
-// look says what stands at a path. Of a path that does not exist it says where
-// it ends, since a link there would lead somewhere else.
+// look says what is at a path. For a path that does not exist it says where the existing
+// part ends, since a link there would lead somewhere else.
 func look(tree fs.FS, h Hasher, p string) string {
 	if hash, ok := h.Hash(p); ok {
 		return hash

@@ -65,9 +65,9 @@ type standing struct {
 // apiVersionKey is what the outermost mapping of a document has once.
 var apiVersionKey = regexp.MustCompile(`(?m)^["']?apiVersion["']?\s*:`)
 
-// manifest checks one document of a plain manifest, which is data as JSON. What
-// agents refuse is an error. A document without kind is not deployed, here and by
-// the reference: a warning says so.
+// manifest checks one document of a plain manifest, which is data as JSON. It reports an
+// error for what agents refuse. It warns of a document without kind, which neither Fleet
+// nor the reference deploys.
 func (k *checks) manifest(data []byte, at standing) {
 	switch {
 	case len(data) == 0, string(data) == "null", string(data) == "{}":

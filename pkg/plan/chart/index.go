@@ -201,11 +201,10 @@ func ExactTag(version string) (tag string, ok bool) {
 	return strings.ReplaceAll(version, "+", "_"), true
 }
 
-// ChooseTag picks the tag of an OCI repository: the one that is written exactly
-// so (with _ for +), if version is no range, else the highest that is a semantic
-// version and satisfies the range; an empty version is the newest stable one. Of
-// equal versions the lexically first tag is taken. Errors are Terminal:
-// VersionNotFound, InvalidVersion.
+// ChooseTag picks the tag of an OCI repository: the one that is written exactly so (with _
+// for +), if version is no range, else the highest that is a semantic version and satisfies
+// the range; an empty version is the newest stable one. If versions are equal, it takes the
+// lexically first tag. Errors are Terminal: VersionNotFound, InvalidVersion.
 func ChooseTag(tags []string, version string) (string, error) {
 	tags = slices.Sorted(slices.Values(tags))
 	constraint, err := constraintOf(version)

@@ -14,14 +14,13 @@ const maxRegexBytes = 4096
 const nowhere = "no-host-of-this-name.invalid"
 
 // Send returns c as it may be used for a URL (or any source that Locate accepts): as it is
-// if URLs matches, else without user name, password and key. What says how to talk to the
-// host stays.
+// if URLs matches, else without user name, password and key. The options that say how to
+// connect to the host stay.
 //
-// The match begins at the first character. It must go to the end of the host's
-// name at least, so that https://charts.example.com does not stand for
-// https://charts.example.com.evil.example; user name and password in the URL
-// are not looked at, so that they cannot pass for a host. An error is
-// Terminal, InvalidRegex.
+// The match begins at the first character. It must go to the end of the host's name at
+// least, so that https://charts.example.com does not stand for
+// https://charts.example.com.evil.example; user name and password in the URL are not looked
+// at, so that they cannot pass for a host. An error is Terminal, InvalidRegex.
 func (a Access) Send(c Credentials, rawURL string) (Credentials, error) {
 	ok, err := a.matches(rawURL)
 	if err != nil || !ok {

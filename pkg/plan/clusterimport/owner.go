@@ -17,8 +17,8 @@ type Mark struct {
 	Manager   string // installation id
 	Workspace string
 	Cluster   string
-	// Former are Clusters, "<namespace>/<name>", whose place this one takes: it has
-	// moved from their workspaces. What bears their marks is its own.
+	// Former are Clusters, "<namespace>/<name>", that this one replaces: it has moved from
+	// their workspaces. Objects with their marks are its own.
 	Former []string
 }
 

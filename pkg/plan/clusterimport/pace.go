@@ -38,7 +38,7 @@ type Candidate struct {
 	WasOnline bool      // its agent checked in before it was notified
 }
 
-// A Turn is what becomes of a Candidate that is due.
+// A Turn says whether a Candidate that is due may go, and why.
 type Turn struct {
 	Go     bool
 	Reason string

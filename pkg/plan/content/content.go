@@ -73,9 +73,9 @@ func New(m Manifest) (*fleet.Content, error) {
 	return c, nil
 }
 
-// Open returns the manifest of a Content that is kept in one piece. One whose
-// bytes do not give the digest in its name, and in its sha256sum where that is
-// set, is a permanent fault with reason ContentDamaged.
+// Open returns the manifest of a Content that is kept in one piece. If its bytes do not
+// give the digest in its name, and in its sha256sum where that is set, the error is
+// terminal with reason ContentDamaged.
 func Open(c *fleet.Content) (Manifest, error) {
 	m, digest, err := read(c.Content)
 	if err == nil {

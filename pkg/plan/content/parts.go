@@ -106,10 +106,9 @@ func Parts(index metav1.Object) (int, error) {
 	return n, nil
 }
 
-// Join puts the parts of an index together, in their order; for a Content that
-// holds everything itself there are none. What it returns is what Check and
-// Unpack take. Parts of another content, in another order or damaged are
-// permanent faults with reason ContentDamaged.
+// Join puts the parts of an index together, in their order; for a Content that holds
+// everything itself there are none. Check and Unpack take its result. Parts of another
+// content, in another order or damaged give a terminal error with reason ContentDamaged.
 func Join(index *fleet.Content, parts []*fleet.Content) ([]byte, error) {
 	n, err := Parts(index)
 	if err != nil {
@@ -206,8 +205,8 @@ func Largest(m Manifest) string {
 	return strings.Join(out, ", ")
 }
 
-// sizeOf is the size of a file before packing. One that cannot be unpacked is
-// as large as it stands there.
+// sizeOf returns the size of a file before packing. For a file that cannot be unpacked it
+// is the size as it stands.
 func sizeOf(r *fleet.BundleResource) int64 {
 	if r.Encoding == fleet.EncodingPlain {
 		return int64(len(r.Content))

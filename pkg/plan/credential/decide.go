@@ -133,8 +133,8 @@ func (s State) account() string {
 	return slices.Max(s.Accounts)
 }
 
-// offer is what stands on the Cluster. What was granted with the registration, and
-// is what is wanted, needs no offer.
+// offer returns the offer for the Cluster. An account that was granted with the
+// registration and is the wanted one needs no offer.
 func (s State) offer(account string) string {
 	o := Offer{Namespace: s.Namespace, Account: account, Life: s.Life}
 	if s.Life.TTL > 0 {

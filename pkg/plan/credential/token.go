@@ -14,8 +14,8 @@ type Span struct {
 	Issued, Expires time.Time
 }
 
-// SpanOf reads the span of a token of an account, without judging the token: the
-// claims iat and exp of RFC 7519. Of what is no such token it is zero.
+// SpanOf reads the span of a token of an account, without judging the token: the claims iat
+// and exp of RFC 7519. It is zero for a text that is no such token.
 func SpanOf(token string) Span {
 	c := claimsOf(token)
 	if c.Expires == 0 {
@@ -24,9 +24,8 @@ func SpanOf(token string) Span {
 	return Span{Issued: time.Unix(c.Issued, 0), Expires: time.Unix(c.Expires, 0)}
 }
 
-// SubjectOf reads whose a token of an account is, without judging the token:
-// "system:serviceaccount:<namespace>:<name>". Of what is no such token it is
-// empty.
+// SubjectOf reads the account that a token is for, without judging the token:
+// "system:serviceaccount:<namespace>:<name>". It is empty for a text that is no such token.
 func SubjectOf(token string) string { return claimsOf(token).Subject }
 
 type claims struct {
@@ -54,9 +53,9 @@ func claimsOf(token string) claims {
 // Lasts reports whether the token has no end.
 func (s Span) Lasts() bool { return s.Expires.IsZero() }
 
-// Parts of a token's life after which its agent gets another one: from the one to
-// the other, each agent at a time of its own. What is left is the overlap, in
-// which the manager may be away without any harm.
+// Parts of a token's life after which its agent gets another one: between the first and the
+// second, each agent at a time of its own. The rest is the overlap, in which the manager
+// may be away without any harm.
 const (
 	renewFrom = 0.5
 	renewTo   = 0.6

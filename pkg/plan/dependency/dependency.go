@@ -63,8 +63,8 @@ func Unready(message string) bool {
 // for itself, by way of others.
 func Cyclic(message string) bool { return strings.HasPrefix(Plain(message), circle) }
 
-// Plain returns a message without the words of the reference where the words of a Verdict
-// follow, which name the dependencies too.
+// Plain returns a message of a Verdict without the reference's text where this project's
+// text follows, which names the dependencies too.
 func Plain(message string) string {
 	switch {
 	case strings.HasPrefix(message, noBundles):
@@ -95,7 +95,7 @@ func (n Node) bundle() (namespace, name string) {
 // A Verdict says whether a deployment may go. The zero Verdict lets it go.
 type Verdict struct {
 	Reason string // empty: it may
-	// Message has the words of the reference, and after them those of this project.
+	// Message is the reference's text, followed by this project's.
 	Message string
 }
 

@@ -92,7 +92,7 @@ func tidy(l []Source) []Source {
 	return slices.Compact(l)
 }
 
-// Digest returns one of the data of sources, by source; empty for none.
+// Digest returns a digest of sources and their data; empty if there are no sources.
 func Digest(list []Source, data map[Source]string) string {
 	if len(list) == 0 {
 		return ""

@@ -1,4 +1,4 @@
-// Package checkup judges a whole installation from what a person can see of it:
+// Package diagnose judges a whole installation from what a user can see of it:
 // from the connection over the manager and its kinds to tokens, agents, clocks
 // and identities. Each finding says what is so, which hop fails, and what to do.
 //
@@ -114,8 +114,7 @@ type AgentSeen struct {
 	Protocol  int       // 0: it does not say
 }
 
-// Examine makes all checks. Where the server does not answer there is nothing
-// else to check.
+// Examine makes all checks. If the server does not answer, it makes no others.
 func Examine(s Seen) []Finding {
 	first := server(s)
 	if s.Server.Failed != nil {

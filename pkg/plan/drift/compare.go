@@ -26,8 +26,8 @@ type differences struct {
 	short  []route // keyed lists that lack an entry
 }
 
-// comparer walks through a wanted and a live object side by side. What it
-// returns is the live side of what differs.
+// comparer walks through a wanted and a live object side by side. Its methods return the
+// live side of what differs.
 type comparer struct {
 	kind  kind
 	owned func(names []string) bool // by a subresource

@@ -162,8 +162,8 @@ func (p *pair) frozen(own int) string {
 	return ""
 }
 
-// judgeRollout looks at limits and partitions. What the manager says of the
-// cluster, or of others of the same partition, is repeated.
+// judgeRollout looks at limits and partitions. It repeats what the manager says of the
+// cluster, or of others of the same partition.
 func (p *pair) judgeRollout() judgement {
 	b, bd := p.Bundle, p.at.Deployment
 	if c := p.problem; c != nil && linkOf(c.Reason) == Rollout {

@@ -199,8 +199,8 @@ func Unlisted(r *fleet.GitRepo) bool {
 }
 
 // warnings are what the GitRepo says of files of this Bundle, at most maxDetails, where the
-// condition does not name one that cannot be used. Of a commit with such files it is not
-// known which of the others can be used: there the commit is named.
+// condition does not name one that cannot be used. If a commit has such files, it is not
+// known which of the others can be used; then the commit is named.
 func (s *study) warnings() []string {
 	if s.Repo == nil {
 		return nil

@@ -99,8 +99,8 @@ func (s *study) pair(at Place) *pair {
 	return p
 }
 
-// match decides whether the Bundle is meant for a cluster. One of another
-// namespace has to be led to by a mapping first.
+// match decides whether the Bundle is meant for a cluster. A cluster of another namespace
+// is reachable only by a mapping.
 func (s *study) match(c *target.Cluster) target.Verdict {
 	if s.matcher == nil {
 		return target.Verdict{Target: -1}

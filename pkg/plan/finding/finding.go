@@ -113,7 +113,7 @@ func HasErrors(list []Finding) bool {
 	return slices.ContainsFunc(list, func(f Finding) bool { return f.Severity == Error })
 }
 
-// Errors returns those of the findings that are Errors.
+// Errors returns the findings that are Errors.
 func Errors(list []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(list), func(f Finding) bool { return f.Severity != Error })
 }

@@ -180,8 +180,8 @@ func nameOf(root *yaml.Node) string {
 	return ""
 }
 
-// fill takes over what a fleet.yaml may say. What only Fleet may say is left
-// out; the checker has warned about it.
+// fill takes over what a fleet.yaml may set. It leaves out what only Fleet may set; the
+// checker has warned about it.
 func (f *File) fill(doc document) {
 	f.Name, f.Labels, f.Annotations = doc.Name, doc.Labels, doc.Annotations
 	f.Spec = doc.BundleSpec

@@ -166,8 +166,8 @@ func sizeOf(root *yaml.Node) size {
 	return of(root)
 }
 
-// A Text is a single value or a key in a YAML file. One of several lines stands
-// where it begins.
+// A Text is a single value or a key in a YAML file. If it has several lines, its place is
+// the first.
 type Text struct {
 	Value string
 	// Keys lead to it, for a key to its value: strings, and ints for lists. They are

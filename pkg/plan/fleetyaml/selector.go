@@ -117,8 +117,8 @@ const hintObject = "fleet.yaml is no Kubernetes object: what it says of the bund
 // hintNamespace is what helps where the key of a GitRepo stands.
 const hintNamespace = "it belongs to the GitRepo; namespace puts all objects of this bundle into one namespace, defaultNamespace those that name none"
 
-// selectorText is what to say of an unknown key of a label selector. What would
-// help is part of it, since the GitRepo shows no hints.
+// selectorText returns the message about an unknown key of a label selector. It contains
+// the hint, since the GitRepo shows no hints.
 func (c *checker) selectorText(n *yaml.Node, p pair, s slot, near string) string {
 	name := s.where[strings.LastIndex(s.where, ".")+1:]
 	text := fmt.Sprintf("unknown key %q in %s", cut(p.key.Value), name)

@@ -132,8 +132,8 @@ func find(f Facts) *trouble {
 	return nil
 }
 
-// job is the word for how reading goes. What comes before reading changes it
-// only as long as nothing was ever read.
+// job returns the value of gitJobStatus. Problems before reading change it only as long as
+// nothing was ever read.
 func job(s fleet.GitRepoStatus, f Facts, t *trouble) string {
 	switch {
 	case t == nil && (f.Read.Known || s.GitJobStatus == JobCurrent):

@@ -51,8 +51,8 @@ const (
 // 1 MiB.
 const InlineBytes = 1 << 20
 
-// Writes is what becomes of a GitRepo's Bundles, in this order: first all of
-// Put, and only if all of them went through, Remove.
+// Writes are the changes of a GitRepo's Bundles, in this order: first all of Put, and only
+// if all of them went through, Remove.
 type Writes struct {
 	Put    []Write
 	Remove []*fleet.Bundle
@@ -270,7 +270,7 @@ func large(b *fleet.Bundle) bool {
 	return err == nil && len(raw) > InlineBytes
 }
 
-// equal compares all that we write but the commit.
+// equal compares all fields that the manager writes, except the commit.
 func equal(a, b *fleet.Bundle) bool {
 	return maps.Equal(withoutCommit(a.Labels), withoutCommit(b.Labels)) &&
 		maps.Equal(withoutApproval(a.Annotations), withoutApproval(b.Annotations)) && bytes.Equal(form(a.Spec), form(b.Spec))
@@ -306,8 +306,8 @@ func form(spec fleet.BundleSpec) []byte {
 	return raw
 }
 
-// Onto returns an existing Bundle with what we have the say about replaced. Whether its
-// deployments may be removed is not for a repository to say.
+// Onto returns an existing Bundle with the fields replaced that the manager writes. A
+// repository does not decide whether deployments of the Bundle may be removed.
 func Onto(old, b *fleet.Bundle) *fleet.Bundle {
 	out := old.DeepCopy()
 	out.Labels, out.Annotations, out.Spec = b.Labels, withoutApproval(b.Annotations), b.Spec

@@ -1,9 +1,9 @@
 // Package health judges one live object: is it ready, and if not, why.
 //
-// Two judgements count. One is what Rancher shows of the object; it comes in
-// as data, since its library is not for pure packages. The other is kstatus,
-// which also knows that a controller has not yet seen the newest generation.
-// An object is ready if neither finds anything.
+// It combines two judgements. One is what Rancher shows of the object; it is an argument,
+// since its library is not for pure packages. The other is kstatus, which also detects that
+// a controller has not yet seen the newest generation. An object is ready if neither finds
+// a problem.
 package health
 
 import (
@@ -16,9 +16,9 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// Of judges a live object. shown is what Rancher's rules say of the same
-// object. Where it is not ready, the status says why: in Rancher's word for the
-// state where there is one, and with the texts of both.
+// Of judges a live object. shown is what Rancher's rules say of the same object. Where it
+// is not ready, the status says why: with Rancher's name of the state where there is one,
+// and with the texts of both.
 func Of(live *unstructured.Unstructured, shown fleet.Summary) (fleet.NonReadyStatus, bool) {
 	summary := both(shown, byStatus(live))
 	if !summary.Error && !summary.Transitioning {

@@ -1,4 +1,4 @@
-// package heartbeat decides when agents check in with their manager, how often a
+// Package heartbeat decides when agents check in with their manager, how often a
 // fleet of a size may do so, and when an agent is missed.
 package heartbeat
 

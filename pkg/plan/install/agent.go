@@ -19,8 +19,8 @@ type Agent struct {
 	Labels    map[string]string     // that it asks for
 }
 
-// Values returns the values of the chart fleet-agent. What the manager says of the token
-// stands, but for the address and its authority.
+// Values returns the values of the chart fleet-agent. The values that the manager made for
+// the token are kept, except the address and its authority.
 func (a Agent) Values() (map[string]any, error) {
 	values := map[string]any{
 		"apiServerURL": a.Upstream.URL, "apiServerCA": string(a.Upstream.CA),

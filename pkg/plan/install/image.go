@@ -16,7 +16,7 @@ var (
 
 // ImageValues returns the values of a chart for an image: repository and tag, as charts
 // join them with a colon. An image without a tag gets the chart's own. A digest is kept: it
-// is the tag of "name@sha256". What no runtime can pull is an error.
+// is the tag of "name@sha256". An image that no runtime can pull is an error.
 func ImageValues(image string) (map[string]any, error) {
 	if why := wrongImage(image); why != "" {
 		return nil, fmt.Errorf("image %q: %s", image, why)

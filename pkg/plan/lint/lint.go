@@ -18,9 +18,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 )
 
-// Check looks through a bundle as it was read from tree. What was found while
-// it was read is not repeated. Of a bundle with errors only its fleet.yaml is
-// looked at.
+// Check looks through a bundle as it was read from tree. It does not repeat findings of the
+// reading. If the bundle has errors, it checks only its fleet.yaml.
 func Check(tree fs.FS, r bundle.Result) []finding.Finding {
 	c := &check{tree: tree, result: r, file: Options(tree, r.Dir)}
 	c.empty()

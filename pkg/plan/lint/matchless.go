@@ -11,10 +11,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 )
 
-// Matchless warns of customizations and overrideTargets that match none of the
-// clusters. What has a finding of its own is left out: no criteria, a name that does
-// not exist, and a customization behind one that takes its clusters. So are cluster
-// groups where known has none.
+// Matchless warns of customizations and overrideTargets that match none of the clusters. It
+// leaves out what has a finding of its own: no criteria, a name that does not exist, and a
+// customization behind one that takes its clusters. It also leaves out cluster groups where
+// known has none.
 func Matchless(file *fleetyaml.File, clusters []*target.Cluster, known Known) []finding.Finding {
 	c := &check{file: *file}
 	for i := range file.Spec.Targets {

@@ -17,10 +17,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 )
 
-// Partitions warns of partitions in which none of the clusters is that get the
-// bundle, and of clusters that are in no partition: they never get it. where is
-// where the clusters are from, for people. What reading says of partitions without
-// criteria is not repeated.
+// Partitions warns of partitions that contain none of the clusters that get the bundle, and
+// of clusters that are in no partition: they never get it. where says, for users, where the
+// clusters are from. Partitions does not repeat what reading says of partitions without
+// criteria.
 func Partitions(file *fleetyaml.File, clusters []*target.Cluster, where string) []finding.Finding {
 	s := file.Spec.RolloutStrategy
 	if s == nil || len(s.Partitions) == 0 || len(clusters) == 0 {

@@ -30,10 +30,10 @@ type reference struct {
 	place      []any
 }
 
-// References finds references to ConfigMaps, Secrets and Services, and names of ports,
-// that nothing in a bundle has, where one thing has a name one slip away. elsewhere
-// reports whether another bundle has an object. What other objects name may be made by
-// an operator, so that is left out.
+// References finds references to ConfigMaps, Secrets, Services and names of ports that do
+// not exist in a bundle, where one that exists has a name that differs by one slip.
+// elsewhere reports whether another bundle has an object. It leaves out references in other
+// objects, because an operator may make what they name.
 func References(objects []Deployed, elsewhere func(kind, name string) bool) []Dangling {
 	var list []Dangling
 	for i, o := range objects {

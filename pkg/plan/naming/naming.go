@@ -1,6 +1,5 @@
-// Package naming makes the names of all that Fleet creates. Objects are found
-// again by these names, by us and by what was installed before us: none of
-// them may change.
+// Package naming makes the names of all that Fleet creates. This version and those that
+// were installed before it find objects by these names, so none of them may change.
 package naming
 
 import (
@@ -26,8 +25,8 @@ var (
 	separator = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// Limit cuts s to n bytes. What is cut is made up for by 5 digits of a digest
-// of the whole, if n leaves room for them (n > 6).
+// Limit cuts s to n bytes. It replaces the end by 5 digits of a digest of the whole, if n
+// leaves room for them (n > 6).
 func Limit(s string, n int) string {
 	if len(s) <= n {
 		return s

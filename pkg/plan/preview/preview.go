@@ -32,8 +32,8 @@ type Input struct {
 	Bundle   *fleet.Bundle
 	Clusters []*fleet.Cluster
 	Groups   []*fleet.ClusterGroup
-	// Mappings and Namespaces lead the Bundle to the clusters of other
-	// namespaces. One that is not among Namespaces has no label but its name.
+	// Mappings and Namespaces lead the Bundle to the clusters of other namespaces. A
+	// namespace that is not among Namespaces has no label but its name.
 	Mappings   []*fleet.BundleNamespaceMapping
 	Namespaces []*corev1.Namespace
 	// Deployments are those that are there already, of whatever Bundle.
@@ -43,7 +43,7 @@ type Input struct {
 	Secrets []*corev1.Secret
 }
 
-// A Result is what becomes of the Bundle.
+// A Result is what the Bundle becomes on all clusters.
 type Result struct {
 	// Content is the id of the Bundle's resources.
 	Content string
@@ -54,7 +54,7 @@ type Result struct {
 	Ignored []string
 }
 
-// A Cluster is what becomes of the Bundle on one cluster.
+// A Cluster is what the Bundle becomes on one cluster.
 type Cluster struct {
 	Namespace, Name string
 	// Deploy reports whether the Bundle is meant for the cluster, and Why why.
@@ -80,13 +80,12 @@ type Cluster struct {
 	Needs string
 }
 
-// Of works it out. The limit on deployments that are created at once
-// (rolloutStrategy.maxNew) is lifted; other limits hold, as far as the
-// deployments that are there say something about them. The same input gives
-// the same result.
+// Of computes the Result. It lifts the limit on deployments that are created at once
+// (rolloutStrategy.maxNew). Other limits hold, as far as the existing deployments show
+// them. The same input gives the same result.
 //
-// Errors are about the Bundle as a whole: selectors that cannot be read, and
-// values that are missing (reconcile.RequeueAfter).
+// Errors are about the Bundle as a whole: selectors that cannot be read, and values that
+// are missing (reconcile.RequeueAfter).
 func Of(in Input) (Result, error) {
 	b := in.Bundle
 	if text := support.Blocks(&b.Spec); text != "" {

@@ -1,7 +1,7 @@
 // Package printable makes text that others have written safe for a terminal.
 //
 // Names, messages and states of objects come from repositories, clusters and
-// servers. Control characters among them would move the cursor, change colours
+// servers. Control characters among them would move the cursor, change colors
 // or write the clipboard of the person who looks; format characters such as
 // U+202E show a text in another order than it is. Both are written as escapes:
 // \u001b as in JSON, so that they mean the same within a JSON string, and \x9b

@@ -131,7 +131,7 @@ func hide(text, secret string) string {
 	}
 }
 
-// word reports whether two neighbouring bytes belong to one word.
+// word reports whether two neighboring bytes belong to one word.
 func word(text string, a, b int) bool {
 	return a >= 0 && b < len(text) && alphanumeric(text[a]) && alphanumeric(text[b])
 }

@@ -88,8 +88,8 @@ func OwnedByCluster(c *fleet.Cluster) []metav1.OwnerReference {
 	return []metav1.OwnerReference{owner("Cluster", c)}
 }
 
-// ReleaseClaim returns a Cluster without the word of a person about a request that was
-// granted.
+// ReleaseClaim returns a Cluster without the user's acceptance of a request, after that
+// request was granted.
 func ReleaseClaim(c *fleet.Cluster) *fleet.Cluster {
 	out := c.DeepCopy()
 	delete(out.Annotations, fleet.AnnotationAcceptRegistration)
@@ -109,8 +109,8 @@ func Held(c *fleet.Cluster, requests []*fleet.ClusterRegistration) []*fleet.Clus
 	return out
 }
 
-// ClaimSettled reports whether the word of a person on a Cluster is about a request
-// that was granted. requests are those that name the Cluster.
+// ClaimSettled reports whether a Cluster has a user's acceptance of a request that was
+// granted. requests are those that name the Cluster.
 func ClaimSettled(c *fleet.Cluster, requests []*fleet.ClusterRegistration) bool {
 	if c.Annotations[fleet.AnnotationAcceptRegistration] == "" {
 		return false

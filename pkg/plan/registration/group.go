@@ -72,8 +72,8 @@ func NewGroup(namespace, name string) *fleet.ClusterGroup {
 }
 
 // GroupOf returns the group whose token brought a Cluster in; empty where none did. The
-// manager notes it when it makes the Cluster. One that was made before it did has the label
-// that only tokens and people give.
+// manager notes it when it makes the Cluster. A Cluster of an earlier version has the label
+// that only tokens and users give.
 func GroupOf(c *fleet.Cluster) string {
 	group := c.Annotations[fleet.AnnotationTokenGroup]
 	if group == "" && c.Name == naming.RegisteredCluster(c.Spec.ClientID) {

@@ -80,9 +80,9 @@ func (s *Sights) See(c *fleet.Cluster, now time.Time) {
 	}
 }
 
-// left is for how long two agents are still taken to be alive; 0: there are none.
-// What a manager found out before it was started again stands until this one has
-// watched for long enough, and a single return confirms it.
+// left is for how long two agents are still taken to be alive; 0: there are none. The
+// result from before a restart of the manager holds until this one has watched for long
+// enough, and a single return confirms it.
 func (s *Sights) left(c *fleet.Cluster, now time.Time) time.Duration {
 	memory := DuplicateMemory(c)
 	stood := condition.IsTrue(c.Status.Conditions, fleet.ConditionDuplicateIdentity)

@@ -58,11 +58,11 @@ func (m LocalMove) Expects(namespace, at string) bool {
 	return len(m.Leaves) > 0 && (namespace == at || slices.Contains(m.Leaves, namespace))
 }
 
-// nextLocal is the namespace in which the local agent is to live now, and its
-// move there. at is where it was to live until now, seen where it has checked in
-// from last, want what the settings say. A move that has got as far as the new
-// agent's first check-in is brought to its end before another one begins: what
-// the agent before has deployed is taken over from one place only.
+// nextLocal is the namespace in which the local agent is to live now, and its move there.
+// at is where it was to live until now, seen where it has checked in from last, want what
+// the settings say. A move that has reached the new agent's first check-in is finished
+// before another one begins, because deployments of the earlier agent are taken over from
+// one place only.
 func (m LocalMove) nextLocal(at, seen, want string) (string, LocalMove) {
 	switch {
 	case at == "" || at == want:

@@ -129,10 +129,10 @@ type bootstrapFile struct {
 	Paths              string            `json:"paths"`
 }
 
-// ParseSettings reads the key "config" of ConfigMap fleet-controller: YAML or
-// JSON. What is missing has its default; an empty text is all defaults. Unknown
-// keys are ignored, because other versions write them. A value that makes no
-// sense is dropped with a warning, in the order of the fields.
+// ParseSettings reads the key "config" of ConfigMap fleet-controller: YAML or JSON. A
+// missing key has its default; an empty text gives all defaults. Unknown keys are ignored,
+// because other versions write them. A value that makes no sense is dropped with a warning,
+// in the order of the fields.
 //
 // The error is for a text that cannot be read at all.
 func ParseSettings(config string) (Settings, []string, error) {

@@ -58,12 +58,12 @@ func Present(requests []*fleet.ClusterRegistration) []*fleet.ClusterRegistration
 	return slices.DeleteFunc(slices.Clone(requests), func(r *fleet.ClusterRegistration) bool { return r.DeletionTimestamp != nil })
 }
 
-// StandingOf places a request among the requests of its namespace. handed holds
-// what is known of granted ones by name. left is when to look again at a request
-// that is Outgoing; 0: only when something changes.
+// StandingOf places a request among the requests of its namespace. handed holds what is
+// known of granted ones by name. left is when to look again at a request that is Outgoing;
+// 0: only when something changes.
 //
-// Requests made in the same second are equally new. Of two such that were granted
-// the one goes whose credential came into use first.
+// Requests made in the same second are equally new. If two such requests were granted, the
+// one whose credential came into use first is removed.
 func StandingOf(r *fleet.ClusterRegistration, all []*fleet.ClusterRegistration, handed map[string]Handed, overlap time.Duration) (standing Standing, left time.Duration) {
 	for _, o := range all {
 		if o.Namespace != r.Namespace || o.Name == r.Name || o.Spec.ClientID != r.Spec.ClientID || External(o) {

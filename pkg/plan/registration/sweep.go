@@ -17,9 +17,9 @@ const (
 // A Suspicion remembers since when things have looked orphaned, by name.
 type Suspicion map[string]time.Time
 
-// Judge returns the next suspicion, of the orphans that are seen now, and
-// those that have been seen without a break for as long as patience says,
-// sorted. What is seen for the first time is never ripe.
+// Judge returns the next suspicion, of the orphans that are seen now, and those that have
+// been seen without a break for as long as patience says, sorted. An orphan that is seen
+// for the first time is never among the latter.
 func (s Suspicion) Judge(orphans map[string]time.Duration, now time.Time) (Suspicion, []string) {
 	next := Suspicion{}
 	var ripe []string

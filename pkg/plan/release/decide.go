@@ -157,7 +157,7 @@ func foreign(o Observed, w Wanted) (Action, bool) {
 	return refuse(fmt.Sprintf("bundle %s; set helm.takeOwnership to take it over", owner.BundleID))
 }
 
-// live decides about a release that is wanted, and ours or free to take.
+// live decides about a release that is wanted and that this deployment owns or may take.
 func live(o Observed, w Wanted) Action {
 	if a, half := unfinished(o, w); half {
 		return a

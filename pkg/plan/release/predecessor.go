@@ -13,9 +13,9 @@ type Predecessor struct {
 	Lives     bool   // it is still there: nothing of its may be touched
 }
 
-// inherits reports whether a release is that of the same deployment, by the agent
-// that this one takes over from. One that another manager's agent has made there
-// is not; the reference's releases do not say whose they are.
+// inherits reports whether a release is that of the same deployment, by the agent that this
+// one takes over from. A release that another manager's agent has made there is not. The
+// reference's releases do not name their manager.
 func (w Wanted) inherits(o Observed) bool {
 	from := w.Predecessor.Namespace
 	by, _, _ := strings.Cut(o.Memory.Manager, "/")

@@ -7,7 +7,7 @@ const (
 	ReasonTimeout = "TimedOut"
 	// ReasonInvalidObject: the API server does not accept an object.
 	ReasonInvalidObject = "InvalidObject"
-	// ReasonImmutable: an object would have to be made anew.
+	// ReasonImmutable: an object would have to be deleted and created again.
 	ReasonImmutable = "ImmutableField"
 	// ReasonNotOwned: an object exists and belongs to another owner.
 	ReasonNotOwned = "NotOwned"

@@ -194,8 +194,8 @@ type Wanted struct {
 // said of its objects is said of the deployment's.
 func (w Wanted) Owns(o Observed) bool { return o.State != Absent && w.owns(o) }
 
-// owns reports whether a release is that of the deployment. One of which no record
-// can be read is if the deployment has brought one about.
+// owns reports whether a release is that of the deployment. A release without a readable
+// record belongs to the deployment if that has deployed one.
 func (w Wanted) owns(o Observed) bool {
 	if o.State == Unreadable && o.Memory.Owner == (Owner{}) {
 		return w.Applied != "" || w.Reported != ""

@@ -30,7 +30,7 @@ const (
 	reasonQueued = "waits for partition %q"
 )
 
-// A Step says what becomes of one target in this round.
+// A Step is the decision about one target in this round.
 type Step struct {
 	// Create asks for a deployment object, which does not exist yet.
 	Create bool

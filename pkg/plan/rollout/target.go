@@ -25,8 +25,8 @@ type Target struct {
 	Held    string // why an existing deployment keeps its version whatever room there is; empty: it need not
 }
 
-// TargetOf returns a deployment, which may be nil, as the rollout sees it. What it should
-// be, and whether anything holds it back, is not known from it.
+// TargetOf returns a deployment, which may be nil, as the rollout sees it. The caller adds
+// what it should be, and whether anything holds it back.
 func TargetOf(name string, bd *fleet.BundleDeployment) Target {
 	if bd == nil {
 		return Target{Name: name}

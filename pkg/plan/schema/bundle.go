@@ -106,8 +106,8 @@ func (j *judgement) renderedFaults(object map[string]any) []Fault {
 }
 
 // Place returns where a value of a rendered object stands, as far as it can be found: in
-// the file that it comes from, or that file. Keys lead to the value. Of a downloaded chart
-// it is the place that names the chart, and Message the template.
+// the file that it comes from, or that file. Keys lead to the value. For a value of a
+// downloaded chart it returns the place that names the chart, and the template in Message.
 func (b Bundle) Place(r Rendered, keys ...any) finding.Finding {
 	j := &judgement{bundle: b, roots: map[string][]*yaml.Node{}}
 	return j.source(r, Fault{Path: keys})
@@ -207,8 +207,8 @@ func (j *judgement) duplicates(root *yaml.Node, doc position.Document, at findin
 	}
 }
 
-// Objects returns the objects in a file of manifests, those of lists one by one. What
-// cannot be read is left out.
+// Objects returns the objects in a file of manifests, those of lists one by one. It leaves
+// out what cannot be read.
 func Objects(data []byte) []map[string]any {
 	var out []map[string]any
 	for _, doc := range position.Documents(data) {

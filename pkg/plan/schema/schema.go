@@ -64,7 +64,8 @@ func New(kubernetes string) (*Kinds, error) {
 }
 
 // Check returns what is wrong with an object, at most 50 faults. Numbers in it are int64 or
-// float64. Of an object without apiVersion or kind only these are looked for.
+// float64. If an object has no apiVersion or kind, Check only looks for these keys in another
+// case.
 func (k *Kinds) Check(object map[string]any) []Fault {
 	kind, _ := object["kind"].(string)
 	apiVersion, _ := object["apiVersion"].(string)

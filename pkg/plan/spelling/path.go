@@ -14,8 +14,8 @@ const shortest = 3
 // NearestPath returns the known path, with slashes, that was most likely meant by one that
 // does not exist, or "" where none is near. Values-prod.yaml is near values/prod.yml,
 // prod.yaml and values-production.yaml; a path in the same directory is nearer than one
-// elsewhere. Of several that are near in the same way the one with the fewest letters
-// changed is taken, then the first in order.
+// elsewhere. If several are near in the same way, it returns the one with the fewest letters
+// changed, then the first in order.
 func NearestPath(name string, known []string) string {
 	name = path.Clean(name)
 	sorted := slices.Sorted(slices.Values(known))

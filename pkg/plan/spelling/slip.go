@@ -14,7 +14,7 @@ const shortWord = 3
 // or "" where there is none, or more than one, or where name itself is known. It is
 // stricter than Nearest: for names that may well be meant as they are. A slip is another
 // case, another separator, or one letter added, dropped, changed or swapped with its
-// neighbour; not the first letter of a word, no digit, and in words of up to three letters
+// neighbor; not the first letter of a word, no digit, and in words of up to three letters
 // only a swap.
 func Slip(name string, known []string) string {
 	found := ""

@@ -4,8 +4,8 @@ package spelling
 import "slices"
 
 // Nearest returns the known name that was most likely meant by name, or "" where none is
-// near: one letter in three of the longer name may be wrong. Of several the first in order
-// is taken.
+// near: one letter in three of the longer name may be wrong. If several are near, it
+// returns the first in order.
 func Nearest(name string, known []string) string {
 	sorted := slices.Sorted(slices.Values(known))
 	best, found := max(len(name), 1), ""
@@ -18,7 +18,7 @@ func Nearest(name string, known []string) string {
 }
 
 // distance is how many letters must be added, dropped, changed or swapped with
-// their neighbour to make b of a.
+// their neighbor to make b of a.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	before, above := make([]int, len(y)+1), make([]int, len(y)+1)

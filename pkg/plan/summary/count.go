@@ -32,9 +32,9 @@ func Name(word string, d *Deployment) string {
 	return d.Bundle
 }
 
-// Count adds up deployments, in the order in which they are given. At most 10
-// that are not ready are listed; each state that occurs keeps at least its
-// first. What is listed is bounded, see NonReadyResource.
+// Count adds up deployments, in the order in which they are given. At most 10 that are not
+// ready are listed; each state that occurs keeps at least its first. Each entry is bounded,
+// see NonReadyResource.
 func Count(word string, list []*Deployment) fleet.BundleSummary { return count(word, list, nil) }
 
 // count is Count in an order that need not be that of the list.

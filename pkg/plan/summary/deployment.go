@@ -213,8 +213,8 @@ func Barred(d Deployment, why string) Deployment {
 	return d
 }
 
-// Broken returns a deployment that could not be worked out, and why. What runs there, if
-// anything, goes on unchanged.
+// Broken returns a deployment that could not be computed, and why. A release that runs
+// there stays unchanged.
 func Broken(d Deployment, why string) Deployment {
 	d.State, d.Message = fleet.ErrApplied, why
 	return d

@@ -4,9 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Criteria are one block of criteria as it stands in targets, restrictions,
-// partitions and schedules. What is not set is not asked; a block that asks
-// nothing matches nothing.
+// Criteria are one block of criteria as it stands in targets, restrictions, partitions and
+// schedules. Criteria that are not set do not restrict; a block without any matches
+// nothing.
 type Criteria struct {
 	Name                 string // of the block, for people
 	ClusterName          string

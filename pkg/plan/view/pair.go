@@ -113,8 +113,8 @@ func unmoved(state fleet.BundleState) bool {
 }
 
 // frozen is what a Bundle says of a cluster that its rollout strategy never lets through,
-// and why, if its status is of this Bundle. Of many clusters the summary names ten, and
-// the partitions name others.
+// and why, if its status is of this Bundle. If there are many clusters, the summary names
+// ten, and the partitions name others.
 func frozen(b *fleet.Bundle, cluster Key) (*fleet.NonReadyResource, string) {
 	if late(b) {
 		return nil, ""

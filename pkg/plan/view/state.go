@@ -54,9 +54,9 @@ const notWorkedOn = "the manager has not worked on it yet"
 func late(b *fleet.Bundle) bool { return b.Status.ObservedGeneration < b.Generation }
 
 // RepoState returns the worst state of what a GitRepo deploys. One that cannot be read is
-// Unreadable; one of which nothing new is let in is Held, unless it is Ready or its
-// deployments have a worse word; one whose deletion, or of which a removal, waits for a
-// person is Held whatever they have; one that the manager has not worked on yet is
+// Unreadable; one whose changes are held back is Held, unless it is Ready or its
+// deployments have a worse state; one whose deletion, or a removal of which, waits for a
+// user is Held whatever their state; one that the manager has not worked on yet is
 // GitUpdating.
 func RepoState(r *fleet.GitRepo) fleet.BundleState {
 	if HeldRepo(r) != nil {

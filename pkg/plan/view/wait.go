@@ -27,7 +27,7 @@ type Goal struct {
 	KeepWaiting bool
 }
 
-// A Verdict is what a Goal comes to at one moment.
+// A Verdict is the state of a Goal at one moment.
 type Verdict struct {
 	// End is Waiting until the wait is over.
 	End Progress
@@ -171,7 +171,7 @@ func (j *judge) wait(format string, args ...any) {
 	j.v.Waits = append(j.v.Waits, fmt.Sprintf(format, args...))
 }
 
-// end is what pairs, faults and waits come to.
+// end returns the result of pairs, faults and waits.
 func (j *judge) end() Progress {
 	n := map[Progress]int{}
 	for _, p := range j.v.Pairs {
@@ -315,8 +315,8 @@ func matches(commit, prefix string) bool {
 // Short returns the first seven digits of a commit, as people write commits.
 func Short(commit string) string { return commit[:min(len(commit), 7)] }
 
-// Together returns what several verdicts come to: a failure is one at once, and nothing is
-// reached before all are.
+// Together returns the result of several verdicts: one failure fails all at once, and
+// nothing is reached before all are.
 func Together(list []Verdict) Progress {
 	n := map[Progress]int{}
 	for _, v := range list {

@@ -22,7 +22,7 @@ type Budget struct {
 	off     bool
 }
 
-// LeastBudget is what a share of few comes to at least.
+// LeastBudget is the least number that a share gives.
 const LeastBudget = 3
 
 // The budgets where nothing is said: a fifth of a GitRepo's Bundles for a change
