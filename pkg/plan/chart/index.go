@@ -201,10 +201,11 @@ func ExactTag(version string) (tag string, ok bool) {
 	return strings.ReplaceAll(version, "+", "_"), true
 }
 
-// ChooseTag picks the tag of an OCI repository: the one that is written exactly so (with _
-// for +), if version is no range, else the highest that is a semantic version and satisfies
-// the range; an empty version is the newest stable one. If versions are equal, it takes the
-// lexically first tag. Errors are Terminal: VersionNotFound, InvalidVersion.
+// ChooseTag picks the tag of an OCI repository. If version is no range, it picks the tag
+// that is written exactly so (with _ for +). Otherwise it picks the highest tag that is a
+// semantic version and satisfies the range. An empty version is the newest stable one. If
+// versions are equal, it takes the lexically first tag. Errors are Terminal:
+// VersionNotFound, InvalidVersion.
 func ChooseTag(tags []string, version string) (string, error) {
 	tags = slices.Sorted(slices.Values(tags))
 	constraint, err := constraintOf(version)

@@ -150,11 +150,11 @@ func (c *checker) first(data []byte) (*yaml.Node, []finding.Finding) {
 	return root, c.found
 }
 
-// decodeAs decodes a file into its type. The YAML package looks at the type to
-// make texts of numbers, and sets pointers in the value that it is given while it does so:
-// for a key below helm it looks among the fields of the embedded BundleSpec, and leaves an
-// empty RolloutStrategy there for helm.rolloutStrategy. So that value is thrown away, and
-// the JSON is decoded again into one that is empty.
+// decodeAs decodes a file into its type. The YAML package looks at the type to make texts
+// of numbers. While it does so, it sets pointers in the value that it is given. For a key
+// below helm it looks among the fields of the embedded BundleSpec, and leaves an empty
+// RolloutStrategy there for helm.rolloutStrategy. So decodeAs throws that value away and
+// decodes the JSON again into an empty one.
 func decodeAs[T any](data []byte) (T, error) {
 	var doc, scratch T
 	var raw json.RawMessage
@@ -263,11 +263,11 @@ func SyntaxError(err error) (line int, text string) {
 	return line, m[2]
 }
 
-// SyntaxFinding returns the finding about a document of the file that path names, which
-// cannot be parsed: err is why. It says what the parser does not: the line of the mistake
-// itself where the parser names a later one, a quote that is not closed, a tab, a marker of
-// a merge conflict, and a template of Helm, for which templates is the hint. Else it says
-// the usual cause, with the parser's words in brackets.
+// SyntaxFinding returns the finding about a document of the file path that cannot be parsed
+// because of err. It finds what the parser does not: the line of the mistake where the
+// parser names a later one, a quote that is not closed, a tab, a marker of a merge
+// conflict, and a template of Helm, for which templates is the hint. Otherwise it names the
+// usual cause, with the parser's message in brackets.
 func SyntaxFinding(path string, doc position.Document, err error, templates string) finding.Finding {
 	f := finding.Finding{Path: path, Severity: finding.Error, Rule: finding.RuleYAML}
 	line, column, text := syntax(doc.Text, err)

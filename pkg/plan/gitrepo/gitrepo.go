@@ -58,9 +58,9 @@ func Interval(spec fleet.GitRepoSpec) time.Duration {
 }
 
 // Delay returns the time until a repository is asked again after so many failures in a row:
-// the interval, doubled with each failure up to the bounds, plus up to a tenth of it by
-// random, which is from 0 to 1. A repository that is not polled (interval 0) is tried again
-// only after failures.
+// the interval, doubled with each failure up to the bounds, plus up to a tenth of it.
+// random, from 0 to 1, chooses that part. The manager asks a repository that is not polled
+// (interval 0) again only after failures.
 func Delay(interval time.Duration, failures int, random float64) time.Duration {
 	if failures == 0 && interval == 0 {
 		return 0

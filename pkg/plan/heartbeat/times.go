@@ -39,9 +39,9 @@ const (
 const RampTime = (1<<ramp-1)*firstAgain + ramp*10*time.Second // an attempt takes 10 s at most
 
 // Again returns when an agent tries again after so many failures in a row, the last of them
-// now: after 1, 2, 4, 8 and 16 s, each up to half of that earlier, and then at its own
-// moment in each 15 s. Many agents that lose one manager at one moment come at different
-// moments.
+// now. It waits 1, 2, 4, 8 and 16 s, each up to half of that less, and then until its own
+// moment in each 15 s. So many agents that lose one manager at one moment try again at
+// different moments.
 func Again(failures int, now time.Time, identity string) time.Time {
 	if failures > ramp {
 		return Retries(identity)(now)

@@ -21,11 +21,11 @@ var (
 	onlyLabel = regexp.MustCompile(`^\$\{-?\s*(get|index)\s+\$?\.ClusterLabels\s+"[^"]+"\s*-?\}$`)
 )
 
-// Labels warns of templates in fleet.yaml that ask for a label with get or index, which
-// do not fail without it: of a label that is written nearly like one that the clusters
-// have, and of a value that is null or "<no value>" where a cluster lacks the label. labels are those
-// of the clusters that get the bundle, and where names the clusters for people. Clusters for which
-// templates are not rendered lack nothing.
+// Labels warns of templates in fleet.yaml that ask for a label with get or index, which do
+// not fail without it. It warns of a label that is written nearly like one that the
+// clusters have, and of a value that is null or "<no value>" where a cluster lacks the
+// label. labels are those of the clusters that get the bundle, and where names the clusters
+// for people. Clusters for which templates are not rendered lack nothing.
 func Labels(file *fleetyaml.File, labels []map[string]string, where string) []finding.Finding {
 	c := &check{file: *file}
 	if len(labels) > 0 {

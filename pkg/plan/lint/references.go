@@ -32,8 +32,8 @@ type reference struct {
 
 // References finds references to ConfigMaps, Secrets, Services and names of ports that do
 // not exist in a bundle, where one that exists has a name that differs by one slip.
-// elsewhere reports whether another bundle has an object. It leaves out references in other
-// objects, because an operator may make what they name.
+// elsewhere reports whether another bundle has an object. It leaves out a name that a
+// custom resource contains, because an operator may make that object.
 func References(objects []Deployed, elsewhere func(kind, name string) bool) []Dangling {
 	var list []Dangling
 	for i, o := range objects {

@@ -61,11 +61,11 @@ func Root(document []byte) *yaml.Node {
 	return doc.Content[0]
 }
 
-// Of returns the line and column, from 1, of what keys lead to below a value: of the key
-// itself where the last one is that of a mapping and asKey is set, or where the value is a
-// mapping or list of its own lines; else of the value. Keys are strings, and ints for
-// lists. Where they lead nowhere, it is the place of the last key that exists. It is 0, 0
-// without a value.
+// Of returns the line and column, from 1, of what keys lead to below a value. It returns
+// those of the key itself where the last key is that of a mapping and asKey is set, or
+// where the value is a mapping or list of its own lines. Otherwise it returns those of the
+// value. Keys are strings, and ints for lists. Where they lead nowhere, it returns the
+// place of the last key that exists. Without a value it returns 0, 0.
 func Of(root *yaml.Node, asKey bool, keys ...any) (line, column int) {
 	line, column, _ = Find(root, asKey, keys...)
 	return line, column

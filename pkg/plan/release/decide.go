@@ -222,7 +222,8 @@ func atWork(o Observed, w Wanted) (Action, bool) {
 		return Action{}, false
 	}
 	return Action{
-		Verb: Hold, Reason: ReasonByHand, After: min(HandLimit-since, othersDelay), // no event reports the end
+		// No event reports the end of the manual change.
+		Verb: Hold, Reason: ReasonByHand, After: min(HandLimit-since, othersDelay),
 		Message: fmt.Sprintf("revision %d is being made by hand (%s); waits for it, for 10 minutes at most", o.Revision, o.State),
 	}, true
 }

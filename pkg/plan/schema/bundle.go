@@ -339,10 +339,10 @@ func same(root *yaml.Node, object map[string]any) bool {
 	return okKind && okName && name != "" && kind == object["kind"] && strings.Contains(want, name)
 }
 
-// inTemplate is the line of a template that most likely renders to a value: where
-// the last field of its path is the key of one line only, that one; else the one
-// that comes after those of the fields above it. It is 0, 0 if no line has it. Only
-// the document of the object's kind is looked at where one alone has that.
+// inTemplate returns the line of a template that most likely renders to a value. If the
+// last field of the value's path is the key of only one line, it is that line; otherwise it
+// is the one after the lines of the fields above. It is 0, 0 if no line has the key. If
+// exactly one document has the object's kind, inTemplate looks only at that one.
 func inTemplate(data []byte, kind string, keys []any) (line, column int) {
 	only := position.Document{Text: data}
 	found := 0

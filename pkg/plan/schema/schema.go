@@ -209,9 +209,9 @@ func (k *Kinds) own(f Fault) Fault {
 	return f
 }
 
-// near is what there is beside an unknown kind: the groups and versions that have
-// a kind of this name, the other versions of its own group that have it, and the
-// kinds of its group if that is one of Kubernetes.
+// near returns what exists beside an unknown kind: the groups and versions that have a kind
+// of this name, the other versions of its own group that have it, and the kinds of its
+// group if that is one of Kubernetes.
 func (k *Kinds) near(gvk kube.GroupVersionKind) (groups, versions, kinds []string) {
 	for known, t := range linked().AllKnownTypes() {
 		if !storable(t) || known.Group == fleet.Group && gvk.Group != fleet.Group {

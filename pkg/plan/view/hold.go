@@ -13,10 +13,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// passing reports whether a removal that a GitRepo holds needs no person for the goal,
-// and adds what is waited for instead: the hold is of another reading than the one that
-// is waited for, its list is approved, or the manager has not judged it again since the
-// reading took it back. c is the condition that says that it is held.
+// passing reports whether a removal that a GitRepo holds needs no user for the goal, and
+// adds what the goal waits for instead. That is so if the hold is of another reading than
+// the awaited one, if its list is approved, or if the manager has not judged it again since
+// the reading took it back. c is the condition that says that it is held.
 func (j *judge) passing(repo *fleet.GitRepo, c *fleet.Condition) bool {
 	switch {
 	case HeldRepo(repo) != nil: // it is deleted, and reads nothing more

@@ -113,7 +113,7 @@ type Absence struct {
 
 // Ordered reports whether the absence is an order. A deletionTimestamp is never taken back,
 // so an object that had one was deleted. Only the reference's manager takes off its
-// finalizer, when the object is deleted; but an object may also be missing because the list
+// finalizer, when the object is deleted. But an object may also be missing because the list
 // is another one: of another manager, of a namespace that was made again, of an API server
 // that was restored, or the empty one of a proxy. So the absence is an order only in a list
 // that is newer than the object and that still holds the witness, written by a manager that

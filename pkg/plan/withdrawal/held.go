@@ -15,7 +15,8 @@ const namesLimit = 200
 // command that approves it. Names are left out where there is no room.
 func (v Verdict) Message(approve string) string {
 	tail := "; to go on: " + approve
-	head := condition.Cut(v.Summary, max(condition.MessageLimit-len([]rune(tail)), 1)) // keep the command
+	// The command is never cut.
+	head := condition.Cut(v.Summary, max(condition.MessageLimit-len([]rune(tail)), 1))
 	room := namesLimit - len([]rune(head)) - len([]rune(tail)) - len(": ")
 	if names := some(v.List, room); names != "" {
 		head += ": " + names

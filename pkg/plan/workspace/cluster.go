@@ -181,9 +181,9 @@ func judge(p *provisioning.Cluster, m *management.Cluster) (Verdict, string) {
 	return Want, ""
 }
 
-// OldHalf reports whether a provisioning Cluster was made of a management Cluster that has
-// moved to another workspace since: a new one is made there, with a kubeconfig of its own,
-// and this one is deleted when the new one has its Fleet Cluster. A provisioning Cluster
+// OldHalf reports whether a provisioning Cluster was made from a management Cluster that
+// has moved to another workspace since. A new one is made there, with a kubeconfig of its
+// own. This one is deleted when the new one has its Fleet Cluster. A provisioning Cluster
 // that came first stays where it is.
 func OldHalf(p *provisioning.Cluster, m *management.Cluster) bool {
 	return Legacy(m.Name) && p.Namespace != cmp.Or(m.Spec.FleetWorkspaceName, homeless)
