@@ -45,15 +45,15 @@ var embedding = []struct {
 	{netip.MustParsePrefix("2002::/16"), 2}, // 6to4
 }
 
-// A Policy says which addresses are dialled. The zero Policy refuses every
+// A Policy says to which addresses a program may connect. The zero Policy refuses every
 // reserved address; addresses of private networks are not reserved.
 type Policy struct {
 	allowed []netip.Prefix
 	local   bool // made by WithLoopback: no value of a chart changes it
 }
 
-// Parse reads the CIDRs of reserved addresses that are dialled nevertheless.
-// It names every one that is none.
+// Parse reads the CIDRs of reserved addresses to which connections are allowed
+// nevertheless. The error names every text that is no CIDR.
 func Parse(cidrs []string) (Policy, error) {
 	var p Policy
 	var errs []error
@@ -93,9 +93,8 @@ func (p Policy) CheckHost(host string) error {
 	return nil
 }
 
-// CheckEndpoint judges the address and port that a connection is about to be
-// made to, after the name was resolved: no name can be made to stand for another
-// address in between.
+// CheckEndpoint judges the address and port that a connection is about to be made to, after
+// the name was resolved, so that the name cannot change its address in between.
 func (p Policy) CheckEndpoint(endpoint string) error {
 	at, err := netip.ParseAddrPort(endpoint)
 	if err != nil {

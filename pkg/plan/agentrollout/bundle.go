@@ -38,7 +38,7 @@ const (
 // manifestName is the file of a Bundle that holds the objects of the agent.
 const manifestName = "agent.yaml"
 
-// A Build is what all agents that a manager wants have in common.
+// A Build is what all agents of a manager have in common.
 type Build struct {
 	// Image is the agent's, as the settings name it: without a registry of one
 	// Cluster's own.
@@ -50,7 +50,7 @@ type Build struct {
 // String returns "<shape> <image>", the value of AnnotationBuild.
 func (b Build) String() string { return b.Shape + " " + b.Image }
 
-// ParseBuild reads what String wrote; anything else is the zero Build.
+// ParseBuild reads what String returns. For any other text it returns the zero Build.
 func ParseBuild(s string) Build {
 	shape, image, ok := strings.Cut(s, " ")
 	if !ok {

@@ -33,7 +33,7 @@ func (m Move) String() string {
 	return string(text)
 }
 
-// ParseMove reads what String wrote; nil for anything else.
+// ParseMove reads what String returns. For any other text it returns nil.
 func ParseMove(s string) *Move {
 	var m Move
 	if s == "" || json.Unmarshal([]byte(s), &m) != nil || m.At.IsZero() {
@@ -47,7 +47,7 @@ func ParseMove(s string) *Move {
 // its next check-in.
 const Timeout = 10 * time.Minute
 
-// A Verdict is what became of a move.
+// A Verdict is the outcome of a move.
 type Verdict int
 
 // Verdicts.

@@ -41,7 +41,7 @@ func (o Order) String() string {
 	return string(text)
 }
 
-// ParseOrder reads what String wrote; anything else is no order.
+// ParseOrder reads what String returns. For any other text it returns the zero Order.
 func ParseOrder(s string) Order {
 	var o Order
 	if json.Unmarshal([]byte(s), &o) != nil {
@@ -61,7 +61,7 @@ const (
 	Returned Phase = "Returned" // a person has called the image back
 )
 
-// A Failure is an agent that was moved and is not well.
+// A Failure is an agent that was moved and does not work.
 type Failure struct {
 	Cluster string `json:"cluster"`
 	Reason  string `json:"reason"`
@@ -94,7 +94,7 @@ func (s State) String() string {
 	return string(text)
 }
 
-// ParseState reads what String wrote.
+// ParseState reads what String returns.
 func ParseState(s string) (State, error) {
 	var out State
 	if err := json.Unmarshal([]byte(s), &out); err != nil {

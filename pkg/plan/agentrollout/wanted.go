@@ -15,7 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// A Manager is what is said of all agents: who manages them, and how.
+// A Manager holds what is the same for all agents: who manages them, and how.
 type Manager struct {
 	Settings registration.Settings
 	System   registration.System
@@ -176,8 +176,8 @@ func validNumber(text string) bool {
 
 func something(number string) bool { return number != "" && number != "0" && number != "0%" }
 
-// Blocked says, for people, that the disruption budget of an agent lets its node
-// not be drained; empty where it does.
+// Blocked says, for users, that the disruption budget of an agent prevents draining its
+// node. It is empty where the budget does not.
 func Blocked(c *fleet.Cluster, replicas int32) string {
 	custom := c.Spec.AgentSchedulingCustomization
 	if custom == nil || custom.PodDisruptionBudget == nil {

@@ -66,11 +66,10 @@ type rollout struct {
 	until time.Time // the next deadline
 }
 
-// Decide plans the next step of a fleet towards a Build. An order that calls
-// this very image back turns all that have it to another one, and holds all
-// others where they are.
+// Decide plans the next step of a fleet towards a Build. An order that calls this image
+// back moves all agents that run it to another image, and holds all others where they are.
 //
-// It changes nothing it is given; the same arguments give the same plan.
+// Decide does not change its arguments; the same arguments give the same plan.
 func Decide(members []Member, target Build, order Order, now time.Time) Plan {
 	r := &rollout{goal: target, now: now}
 	if order.Concerns(target) {

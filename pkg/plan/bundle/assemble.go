@@ -17,8 +17,8 @@ import (
 // Assemble makes the Bundle of one directory. Helm values stand in its spec;
 // options.BundleValuesSecretData takes them out before it is stored.
 //
-// All that is wrong is found, not just the first; but only what is right is
-// asked to be fetched. The Bundle shares nothing with o.
+// Assemble reports all errors, not just the first, but requests only what is valid. The
+// Bundle shares nothing with o.
 func Assemble(root fs.FS, dir Dir, o Options) Result {
 	a := &assembly{
 		tree: newTree(root), dir: dir, o: o,

@@ -53,8 +53,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Options are what does not stand in the tree: what the GitRepo, or the command
-// line, says about all its bundles.
+// Options are what the tree does not contain: what the GitRepo, or the command line, sets
+// for all its bundles.
 type Options struct {
 	Repo      string // name of the GitRepo: the first part of bundle names
 	Namespace string
@@ -93,7 +93,7 @@ type Dir struct {
 	Bare bool
 }
 
-// A Result is what became of one Dir.
+// A Result is what a Dir gives.
 type Result struct {
 	Dir Dir
 	// Name of the bundle; empty if its fleet.yaml could not be read, so the name is
@@ -148,7 +148,7 @@ func (r Result) IgnoredBy() (f finding.Finding, ok bool) {
 // Broken reports whether the directory should be a bundle and cannot be.
 func (r Result) Broken() bool { return finding.HasErrors(r.Findings) }
 
-// A Set is what became of a repository.
+// A Set is what a repository gives.
 type Set struct {
 	Results []Result // by path
 	// Findings are those about paths, not about one bundle.

@@ -9,8 +9,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
-// A Request is something that has to be had before a bundle can be made: what
-// options of Helm name, or one dependency of a chart.
+// A Request is something that has to be fetched before a bundle can be made: what options
+// of Helm name, or one dependency of a chart.
 type Request struct {
 	Repo    string // URL of a Helm repository or OCI artifact; may be empty
 	Chart   string // name of the chart in Repo, or a source by itself
@@ -23,7 +23,7 @@ type Request struct {
 // Dir returns the directory of a bundle that the files of the chart go to.
 func (r Request) Dir() string { return naming.ChartDir(r.Chart, r.Repo, r.Version) }
 
-// Fetched is what became of a Request.
+// Fetched is the result of a Request.
 type Fetched struct {
 	Files   fs.FS  // the chart's files; nil for an archive
 	Archive []byte // the packaged chart

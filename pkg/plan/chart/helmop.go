@@ -51,8 +51,8 @@ func HelmOpCredentials(data map[string][]byte, o fleet.BundleHelmOptions) (Crede
 	return c, nil
 }
 
-// HelmOpAccess sends credentials where the charts of a HelmOp are, and nowhere
-// else: who gives both has no regular expression to write.
+// HelmOpAccess sends credentials to where the charts of a HelmOp are, and nowhere else. The
+// user names both in the HelmOp, so no regular expression is needed.
 func HelmOpAccess(c Credentials, list []Request) Access {
 	var urls []string
 	for _, r := range list {

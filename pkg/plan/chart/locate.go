@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Kind says how a chart is had.
+// Kind says how a chart is fetched.
 type Kind string
 
 // The kinds. A chart that stands in the tree needs no Request and has none.

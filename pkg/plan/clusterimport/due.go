@@ -33,9 +33,8 @@ type Facts struct {
 	Own       string  // digest of what the Cluster asks of its agent; empty: no program updates that
 }
 
-// Due decides whether a Cluster is to be imported, and says why. A change that
-// a person has made to this Cluster is carried out at once; a change of where
-// the manager is waits for its turn.
+// Due decides whether a Cluster is to be imported, and says why. A change that a user has
+// made to this Cluster is carried out at once; new terms wait for the Cluster's turn.
 func Due(f Facts) (Need, string) {
 	c, r := f.Cluster, f.Record
 	switch {

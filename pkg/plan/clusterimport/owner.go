@@ -27,10 +27,11 @@ func MarkFor(manager string, c *fleet.Cluster) Mark {
 	return Mark{Manager: manager, Workspace: c.Namespace, Cluster: c.Name}
 }
 
-// Labels and Annotations are how an object bears a mark.
+// Labels returns the labels, which with Annotations mark an object.
 func (m Mark) Labels() map[string]string { return map[string]string{fleet.LabelManagerID: m.Manager} }
 
-// Annotations name the Cluster, whose name may be longer than a label.
+// Annotations returns the annotations. They name the Cluster, whose name may be longer than
+// a label.
 func (m Mark) Annotations() map[string]string {
 	return map[string]string{fleet.AnnotationCluster: m.Cluster, fleet.AnnotationClusterNamespace: m.Workspace}
 }

@@ -21,8 +21,8 @@ type Pace struct {
 // DefaultPace notifies 5,000 clusters within an hour and a half.
 var DefaultPace = Pace{Canaries: 3, InFlight: 20, PerMinute: 60, Timeout: 5 * time.Minute}
 
-// A Candidate is a Cluster whose agent the manager has installed, and how it
-// stands with the terms that it is to have.
+// A Candidate is a Cluster whose agent the manager has installed, and the state of its
+// terms.
 type Candidate struct {
 	Name   string // "<workspace>/<name>"
 	Target string // digest of the terms that it is to have

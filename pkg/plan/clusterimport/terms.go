@@ -31,8 +31,7 @@ func (t Terms) Digest() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Change says what becomes different with other terms, in words; empty if
-// nothing does.
+// Change says, in words, how other terms differ. It is empty if they do not.
 func (t Terms) Change(other Terms) string {
 	switch {
 	case t.URL != other.URL:

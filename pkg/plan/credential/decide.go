@@ -36,8 +36,8 @@ type State struct {
 	Since time.Time // since when the manager is at work
 }
 
-// A Plan is what there is to be. Account is empty where nothing can be done: the
-// manager has no account of this agent.
+// A Plan is the wanted state of a credential. Account is empty where nothing can be done:
+// the manager has no account of this agent.
 type Plan struct {
 	Account string   // the one to be used
 	Offer   string   // the annotation; empty: none
@@ -54,7 +54,7 @@ type Plan struct {
 	After           time.Duration // when to look again; 0: when something changes
 }
 
-// A Wish is what becomes of a thing.
+// A Wish says what to do with an object.
 type Wish int
 
 // Wishes.
@@ -69,8 +69,8 @@ func Rotated(first, text string) string { return first + "-" + order(text) }
 
 // Decide plans the credential of one Cluster.
 //
-// What the agent has stays good until it says that it uses what it is offered: so
-// nothing that is cut off in between, on either side, leaves it without any.
+// The agent's credential stays valid until the agent reports that it uses the offered one.
+// So an interruption on either side never leaves it without a credential.
 func Decide(s State) Plan {
 	if o, err := ParseOffer(s.Offered); err != nil || o.Namespace != s.Namespace || !slices.Contains(s.Accounts, o.Account) {
 		s.Offered = "" // to an agent that registered before, or not written by the manager

@@ -14,7 +14,7 @@ const (
 	MaxGrace     = 5 * 365 * 24 * time.Hour
 )
 
-// A Life is how long what agents have is good for.
+// A Life is how long the credentials of agents are valid.
 type Life struct {
 	TTL time.Duration // of a token; 0: until it is revoked
 	// Grace is how long after its last check-in an agent whose token has ended may

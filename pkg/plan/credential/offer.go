@@ -76,8 +76,8 @@ func ParseOffer(text string) (Offer, error) {
 	return o, nil
 }
 
-// Digest stands for the text of an offer in the agent's check-in; that of no
-// offer is empty.
+// Digest returns a digest that stands for an offer in the agent's check-in. It is empty for
+// no offer.
 func Digest(offer string) string {
 	if offer == "" {
 		return ""

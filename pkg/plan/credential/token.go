@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Span is when a token was given and when it ends. The zero Span is that of a
-// token that lasts.
+// A Span is when a token was issued and when it ends. The zero Span is that of a token
+// without an end.
 type Span struct {
 	Issued, Expires time.Time
 }

@@ -73,10 +73,10 @@ func (o Order) mark() string {
 	return Mark{Inputs: o.Inputs, Outcome: o.Version.Outcome, Moved: o.Move}.String()
 }
 
-// Compose makes the whole object. old is what is there, nil for nothing; where
-// the version is only staged, its current version, options and values stay
-// (values are those in the Secret that is there). Annotations of others are
-// kept, a mark of withdrawal is not, and neither is the reference's finalizer.
+// Compose makes the whole object. old is the existing object, nil if there is none. If the
+// version is only staged, the current version, options and values of old stay (values are
+// those in the existing Secret). Compose keeps annotations of others. It drops a mark of
+// withdrawal and the reference's finalizer.
 //
 // An object above MaxBytes is a permanent fault.
 func Compose(o Order, old *fleet.BundleDeployment, values []byte) (Payload, error) {

@@ -59,7 +59,7 @@ type Hop struct {
 	Text string
 }
 
-// Seen is what there is to judge.
+// Seen is all that is judged.
 type Seen struct {
 	Now       time.Time
 	Namespace string // of the manager

@@ -32,12 +32,11 @@ type Sharing struct {
 // An objectRef names an object of a cluster, in any version of its API.
 type objectRef struct{ group, kind, namespace, name string }
 
-// Add takes the objects of a deployment. Deployments of one namespace have to be
-// added in a row, as the API server lists them: Sharing remembers the objects of
-// one cluster at a time.
+// Add takes the objects of a deployment. Deployments of one namespace have to be added in a
+// row, as the API server lists them: Sharing remembers the objects of one cluster at a
+// time.
 //
-// CRDs do not count, since several charts may bring one, nor do deployments that
-// take objects over by order.
+// Add ignores CRDs, since several charts may bring one, and deployments with takeOwnership.
 func (s *Sharing) Add(bd *fleet.BundleDeployment) {
 	if s.owners == nil || s.namespace != bd.Namespace {
 		s.namespace, s.owners = bd.Namespace, map[objectRef]*fleet.BundleDeployment{}

@@ -24,7 +24,7 @@ import (
 // maxChanges is how many fields of one object are listed.
 const maxChanges = 5
 
-// Expected is what every object of a release must bear to be the release's.
+// Expected is what an object must have to belong to a release.
 type Expected struct {
 	// SetHash is the value of the label objectset.rio.cattle.io/hash. Empty:
 	// ownership is not looked at.

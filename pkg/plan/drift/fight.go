@@ -79,8 +79,8 @@ func (f *Fight) Corrected(now time.Time) {
 	f.count, f.last = f.count+1, now
 }
 
-// Contested says in words which corrections are changed back again and again, by
-// whom, since when, and when the next try is; "" if none is. Times are in UTC.
+// Contested says in words which corrections are reverted again and again, by which field
+// managers, since when, and when the next try is; "" if none is. Times are in UTC.
 func Contested(fights []*Fight) string {
 	var real []*Fight
 	for _, f := range fights {

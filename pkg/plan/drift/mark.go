@@ -19,7 +19,8 @@ type Keys struct {
 	Labels, Annotations []string
 }
 
-// KeysOf lists them.
+// KeysOf returns the labels and annotations that a manifest sets, without annotations of
+// other programs.
 func KeysOf(wanted *unstructured.Unstructured) Keys {
 	k := Keys{Labels: slices.Sorted(maps.Keys(wanted.GetLabels()))}
 	for _, a := range slices.Sorted(maps.Keys(wanted.GetAnnotations())) {

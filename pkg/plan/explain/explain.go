@@ -39,7 +39,7 @@ const (
 // Names lists the links in order.
 var Names = []Name{Source, Bundle, Target, Policy, Pause, Rollout, Depends, Delivered, Applied, Healthy}
 
-// A Verdict is how a link is.
+// A Verdict is the state of a link.
 type Verdict string
 
 // The verdicts. Only Wait and Stop end a chain; Wait passes by itself.
@@ -87,7 +87,7 @@ type Link struct {
 	Evidence map[string]any
 }
 
-// A Hint is one thing that helps: For says when ("to deploy it there"), Do is a
+// A Hint is one thing that helps. For is its purpose ("to deploy it there"), Do is a
 // command or an edit.
 type Hint struct{ For, Do string }
 
@@ -113,8 +113,8 @@ const (
 	Secrets      = "secrets"
 )
 
-// A Subject is a Bundle and everything that its clusters share. Fields that are
-// nil are not there, or Hidden.
+// A Subject is a Bundle and everything that its clusters share. Objects that are nil do not
+// exist, or are Hidden.
 type Subject struct {
 	Bundle *fleet.Bundle
 	Repo   *fleet.GitRepo
@@ -186,8 +186,8 @@ type Explanation struct {
 	behind   bool
 }
 
-// Of explains how a Bundle is on one cluster. It changes nothing that it is
-// given; the same arguments give the same answer.
+// Of explains the state of a Bundle on one cluster. It does not change its arguments; the
+// same arguments give the same answer.
 func Of(s Subject, at Place) Explanation {
 	st := newStudy(s)
 	return st.pair(at).explain(Source)

@@ -31,7 +31,7 @@ type Answer struct {
 	Text string
 }
 
-// A Survey is how a Bundle is on all clusters.
+// A Survey is the state of a Bundle on all clusters.
 type Survey struct {
 	Bundle view.Key
 	// Clusters is how many are meant to have the Bundle, Ready how many of them
@@ -63,8 +63,8 @@ type Survey struct {
 	unseen bool // the deployments, and the Bundle's own count does not prove that they are Ready
 }
 
-// Overview explains how a Bundle is on all clusters of its workspace. With all
-// of them at hand the rollout is planned as the manager does.
+// Overview explains the state of a Bundle on all clusters of its workspace. Since it has
+// all of them, it plans the rollout as the manager does.
 func Overview(s Subject, places []Place) Survey {
 	if !slices.ContainsFunc(places, func(at Place) bool { return at.Cluster == nil }) {
 		s.Clusters, s.Labels = map[string][]string{}, map[string][]map[string]string{}

@@ -11,8 +11,8 @@ const (
 	keyOriginToken = "registeredTokenHash"
 )
 
-// An Origin says with what an agent got its credential. It is kept beside it, so
-// that the same values, given again, are known again.
+// An Origin says with what an agent got its credential. It is kept beside the credential,
+// so that the agent recognizes the same values when they are given again.
 type Origin struct {
 	URL       string
 	CA        string // digest; empty for none
@@ -59,7 +59,7 @@ func (b Bootstrapping) Missing() string {
 	return strings.Join(missing, ", ")
 }
 
-// Contact is how it stands between an agent and its manager.
+// Contact is the state of the connection between an agent and its manager.
 type Contact int
 
 // Contacts.

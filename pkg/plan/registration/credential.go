@@ -9,8 +9,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/credential"
 )
 
-// For gives the rights of a grant to these accounts, in the place of the one that
-// it was made for.
+// For gives the rights of a grant to these accounts instead of the one that it was made
+// for.
 func (g Grant) For(accounts []string) Grant {
 	var who []rbacv1.Subject
 	for _, a := range accounts {
@@ -20,9 +20,9 @@ func (g Grant) For(accounts []string) Grant {
 	return g
 }
 
-// A CredentialGrant is what stands behind the credential that an agent is to use:
-// its account, and who may fetch a token of it. All but the account belongs to the
-// account and goes with it.
+// A CredentialGrant holds the objects of the credential that an agent is to use: its
+// account, and who may fetch a token of it. The account owns all others, so they are
+// deleted with it.
 type CredentialGrant struct {
 	ServiceAccount *corev1.ServiceAccount
 	Lasting        *corev1.Secret // the API server fills in a token that lasts
@@ -72,7 +72,7 @@ func mayMakeTokens(accounts ...string) rbacv1.PolicyRule {
 	}
 }
 
-// OwnedBy makes all that belongs to the account go with it, once it exists.
+// OwnedBy makes the account, once it exists, the owner of all that is deleted with it.
 func (g CredentialGrant) OwnedBy(account *corev1.ServiceAccount) {
 	refs := []metav1.OwnerReference{{APIVersion: "v1", Kind: "ServiceAccount", Name: account.Name, UID: account.UID}}
 	for _, o := range []metav1.Object{g.Lasting, g.Renewal, g.Fetch, g.FetchBinding, g.Renew, g.RenewBinding} {

@@ -32,9 +32,9 @@ const (
 
 // A Grant is what the agent of a Cluster may do on the management cluster.
 //
-// The account does not live in the cluster's namespace: a deleted namespace
-// would take it along, and the agent's token would be void for ever. So a
-// deleted namespace costs one RoleBinding, which is made again.
+// The account is not in the cluster's namespace: deleting the namespace would delete it
+// too, and the agent's token would be void forever. So deleting a namespace costs one
+// RoleBinding, which the manager makes again.
 type Grant struct {
 	ServiceAccount *corev1.ServiceAccount     // in the registration namespace
 	Secret         *corev1.Secret             // beside it; the API server fills in the token
@@ -187,8 +187,8 @@ func owner(kind string, o metav1.Object) metav1.OwnerReference {
 	}
 }
 
-// OwnedBy makes the right to read a handover go with its Secret, once that
-// exists.
+// OwnedBy makes the Secret of a handover, once it exists, the owner of the right to read
+// it.
 func (h Handover) OwnedBy(secret *corev1.Secret) {
 	refs := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: secret.Name, UID: secret.UID}}
 	h.Role.OwnerReferences, h.RoleBinding.OwnerReferences = refs, refs

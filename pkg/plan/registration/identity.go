@@ -39,9 +39,9 @@ func DuplicateMemory(c *fleet.Cluster) time.Duration {
 	return min(max(memoryCheckIns*interval, shortestMemory), longestMemory)
 }
 
-// Sights remembers which agents have shown themselves under one identity. An
-// agent writes its name, of one run, when it checks in first, and again only when
-// it finds another's there: a name that comes back is alive.
+// Sights remembers which agents have shown themselves under one identity. An agent writes a
+// name, which lasts for one run, when it checks in first. It writes it again only when it
+// finds another agent's name there. So a name that comes back belongs to a running agent.
 type Sights struct {
 	names   []string // the present one last
 	returns int

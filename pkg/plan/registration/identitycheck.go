@@ -29,13 +29,12 @@ type IdentityAnswer struct {
 	Interval time.Duration // between two check-ins
 }
 
-// Judge takes in an answer. act reports whether the agent may deploy what its
-// manager wants, claim whether it says with its next check-in that the Cluster is
-// its own.
+// Judge takes in an answer. act reports whether the agent may deploy what its manager
+// wants, claim whether it says with its next check-in that the Cluster is its own.
 //
-// A cluster that was built anew finds the UID of the one before. It acts once
-// nothing was seen of the agent there for four check-ins and five minutes, or as
-// soon as it has registered.
+// The agent of a rebuilt cluster finds the UID of the cluster before. It acts once the
+// earlier agent was not seen for four check-ins and five minutes, or as soon as it has
+// registered.
 func (s *IdentityCheck) Judge(a IdentityAnswer, now time.Time) (act, claim bool) {
 	switch {
 	case s.Own == "":

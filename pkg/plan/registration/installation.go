@@ -11,9 +11,9 @@ import (
 	fleet "github.com/fleetworkspace/fleet/pkg/apis/fleet.cattle.io/v1alpha1"
 )
 
-// An Installation is the identity of one manager over time. The epoch grows
-// when its objects turn up in another cluster than they were written in: after
-// a restore or a copy.
+// An Installation is the identity of one manager over time. The epoch grows when its
+// objects are found in another cluster than the one they were written in: after a restore
+// or a copy.
 type Installation struct {
 	ID         string
 	Epoch      int    // from 1

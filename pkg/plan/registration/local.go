@@ -114,7 +114,7 @@ func LocalKubeconfig(b Bootstrap, e Endpoint, kubeconfig []byte) *corev1.Secret 
 	}
 }
 
-// LocalObserved is what there is of the local agent's registration.
+// LocalObserved is what exists of the local agent's registration.
 type LocalObserved struct {
 	Credential bool   // the agent's Secret fleet-agent
 	Granted    bool   // a granted request for the Cluster

@@ -14,8 +14,7 @@ import (
 // without the other. An agent may write the status of its Cluster, and not this.
 const AnnotationLocalMove = "fleet.cattle.io/local-agent-move"
 
-// A LocalMove is what is known of the way of the local agent from one namespace
-// to another.
+// A LocalMove is the move of the local agent from one namespace to another.
 type LocalMove struct {
 	From   string   `json:"from,omitempty"`   // namespace of the agent whose releases are taken over
 	Leaves []string `json:"leaves,omitempty"` // namespaces in which something of an earlier agent is left

@@ -13,7 +13,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
-// A TokenVerdict says whether a registration token lives.
+// A TokenVerdict says whether a registration token is valid.
 type TokenVerdict struct {
 	Expires *metav1.Time  // for its status; nil: never, or not said
 	Delete  string        // why the token goes now; empty: it stays
@@ -42,8 +42,8 @@ func JudgeToken(t *fleet.ClusterRegistrationToken, now time.Time, ttlRequired bo
 	return v
 }
 
-// TokenGrant is what stands behind a registration token: an account that may
-// create requests in the token's namespace that name this token, and nothing else.
+// TokenGrant holds the objects of a registration token: an account that may create requests
+// in the token's namespace that name this token, and nothing else.
 type TokenGrant struct {
 	ServiceAccount *corev1.ServiceAccount
 	Secret         *corev1.Secret // the API server fills in the account's token
