@@ -8,13 +8,13 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// A Head is what a repository was found at when it was asked last.
+// A Head is the state of a repository when it was last asked.
 type Head struct {
 	Commit string
 	Err    error // reconcile.Terminal or reconcile.RequeueAfter; then Commit is empty
 }
 
-// A Read is how the last reading ended. It is not known after a start.
+// A Read is the result of the last reading. It is not known after a start.
 type Read struct {
 	Known      bool
 	Source     string // of Facts, as it was read from
@@ -83,7 +83,7 @@ type Facts struct {
 	Reading bool
 }
 
-// An Action is what is done about a GitRepo now.
+// An Action is what to do about a GitRepo now.
 type Action string
 
 // The actions.
@@ -98,17 +98,17 @@ const (
 	Remove Action = "remove"
 )
 
-// A Step is what is done now, and why.
+// A Step is the Action, and its reason.
 type Step struct {
 	Action Action
 	Reason string
 }
 
-// Decide says what is done about a GitRepo. It reads again when the repository
-// moved, the spec changed, a force was asked for, a Bundle was lost, or the last
-// reading failed in a way that may pass. Nothing new is read while something holds it back, but what a
-// deleted GitRepo leaves is removed in any case but the brake, and a protected GitRepo,
-// which waits until the engine has taken the protection off.
+// Decide returns what to do about a GitRepo. It reads again when the repository moved, the
+// spec changed, the user forced it, a Bundle was lost, or the last reading failed in a way
+// that may pass. It reads nothing while something holds that back. It removes the Bundles
+// of a deleted GitRepo in any case, with two exceptions: the brake is on, or the GitRepo is
+// protected and the engine has not taken the protection off yet.
 func Decide(f Facts) Step {
 	repo, status := f.Repo, f.Repo.Status
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/finding"
 )
 
-// A Verdict sums up what is wrong with some bundles of a repository. The zero
-// Verdict is that nothing is.
+// A Verdict sums up what is wrong with some bundles of a repository. The zero Verdict means
+// that nothing is wrong.
 type Verdict struct {
 	Reason, Message string
 	// Retry reports that some of it may pass by itself, so that the repository is
@@ -21,10 +21,9 @@ type Verdict struct {
 	Warning Notice
 }
 
-// Judge sums up a reading and what was found while it was written: the reason
-// and the text of the first error by place, and how many more there are. Those
-// that stay go before those that may pass. Warnings count where there is no
-// error.
+// Judge sums up a reading and what was found while it was written: the reason and the text
+// of the first error by place, and how many more there are. Errors that stay precede those
+// that may pass. If there is no error, Judge sums up the warnings.
 func Judge(set bundle.Set, written []finding.Finding) Verdict {
 	var v Verdict
 	lasting := finding.Errors(append(slices.Clone(set.Findings), written...))

@@ -70,7 +70,7 @@ func (h CheckInPolicy) Deadline(usual time.Duration) time.Duration {
 	return max(Missed*period, h.Announced+grace)
 }
 
-// Absent says of an agent that was missed what it did not do.
+// Absent returns the message for an agent that missed its deadline.
 func (h CheckInPolicy) Absent(usual time.Duration) string {
 	if h.Deadline(usual) > h.with(0).Deadline(usual) {
 		return "the agent did not come when it had said it would"

@@ -54,9 +54,9 @@ func Again(failures int, now time.Time, identity string) time.Time {
 // ago.
 func Retries(identity string) func(now time.Time) time.Time { return Every(RetryInterval, identity) }
 
-// A Schedule is the times at which an agent connects that does so only then. Each
-// agent is late by a part of its own, at most 30 s and at most a tenth of the time
-// between two, so that those with one schedule do not come at one moment.
+// A Schedule holds the times at which an agent connects that connects only then. Each agent
+// is late by a delay of its own, at most 30 s and at most a tenth of the time between two,
+// so that agents with the same schedule do not connect at the same moment.
 type Schedule struct {
 	text  string
 	times cron.Schedule

@@ -9,10 +9,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Complete puts before objects the namespaces that they live in, so that the
-// whole can be applied to an empty cluster in one go. Namespaces that every
-// cluster has, and those among objects, are not repeated. The order of objects
-// stays.
+// Complete puts the namespaces of objects before them, so that one command can apply the
+// whole to an empty cluster. Namespaces that every cluster has, and those among objects,
+// are not repeated. The order of objects stays.
 func Complete(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	there := []string{"", "default"}
 	var missing []string

@@ -18,8 +18,8 @@ const longest = 290 * 365 * 24 * time.Hour
 // stand before the others.
 var long = regexp.MustCompile(`^(?:(\d+)w)?(?:(\d+)d)?(.*)$`)
 
-// ParseLifetime reads how long something lives: numbers with the units w, d, h,
-// m and s, largest first, such as 7d, 1w, 1d12h, 90m. 0 is for ever.
+// ParseLifetime reads a lifetime: numbers with the units w, d, h, m and s, largest first,
+// such as 7d, 1w, 1d12h, 90m. 0 is forever.
 func ParseLifetime(text string) (time.Duration, error) {
 	refuse := func(why string) (time.Duration, error) {
 		return 0, fmt.Errorf("lifetime %q: %s; write for example 7d, 1w, 12h, or 0 for ever", text, why)

@@ -127,8 +127,8 @@ func compress(text string) ([]byte, error) {
 // ErrTooLong is a journal that is longer than any agent writes.
 var ErrTooLong = errors.New("the journal is longer than 64 KiB")
 
-// Unpack reads what Pack wrote. The bytes may come from anybody: more than
-// 64 KiB are refused, and what a terminal would act on is left out.
+// Unpack reads what Pack wrote. The bytes are not trusted: Unpack refuses more than 64 KiB,
+// and leaves out what a terminal would act on.
 func Unpack(packed []byte) ([]Entry, error) {
 	if len(packed) == 0 {
 		return nil, nil

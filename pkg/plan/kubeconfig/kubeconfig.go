@@ -32,8 +32,8 @@ const (
 	ReasonForbidden = "KubeconfigForbidden"
 )
 
-// An Access is how to reach an API server, and as whom: the current context of
-// a kubeconfig.
+// An Access is the address of an API server and the credentials to use: the current context
+// of a kubeconfig.
 type Access struct {
 	Server     string // http or https, with a host
 	ServerName string // that the certificate must have; empty: the host
@@ -47,7 +47,7 @@ type Access struct {
 	As                 Impersonation
 }
 
-// An Impersonation is as whom the user of an Access asks to be treated.
+// An Impersonation is the identity that the user of an Access asks to be treated as.
 type Impersonation struct {
 	User, UID string
 	Groups    []string

@@ -26,13 +26,13 @@ type Member struct {
 	File *fleetyaml.File
 }
 
-// Dependencies finds what is wrong with dependsOn between bundles: cycles, and
-// names that are near the one of a bundle here. A name that is not is taken to be
-// that of a bundle of another repository.
+// Dependencies finds what is wrong with dependsOn between bundles: cycles, and names that
+// are near the one of a bundle here. Any other name is taken to be that of a bundle of
+// another repository.
 //
-// The name of a bundle that its fleet.yaml does not name begins with that of the
-// GitRepo, which is not known here. Such a bundle is meant by a name that ends as
-// its own. A cycle by way of such a name is a warning, other cycles are errors.
+// If the fleet.yaml of a bundle sets no name, its name begins with that of the GitRepo,
+// which is not known here. A name that ends like the rest then means that bundle. A cycle
+// by way of such a name is a warning, other cycles are errors.
 func Dependencies(members []Member) []finding.Finding {
 	g := graphOf(members)
 	var list []finding.Finding

@@ -11,8 +11,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/spelling"
 )
 
-// A Dangling is a reference to what a bundle does not have and has under a name that is
-// one slip away.
+// A Dangling is a reference to a name that a bundle does not have, while it has one that
+// differs by one slip.
 type Dangling struct {
 	Index   int   // of the object with the reference, in the list
 	Place   []any // of the name in it

@@ -39,9 +39,9 @@ type workload struct {
 	lasts  bool // its pods stay
 }
 
-// Services finds Services whose selector selects no pod of a bundle. A bundle
-// without lasting workloads in the namespace of a Service says nothing of it, and
-// where an operator may make pods only a selector that is nearly right does.
+// Services finds Services whose selector selects no pod of a bundle. It skips a Service in
+// whose namespace the bundle has no lasting workloads. Where an operator may make pods, it
+// reports only a selector that is nearly right.
 func Services(objects []Deployed) []Unselecting {
 	workloads, operators := map[string][]workload{}, map[string]bool{}
 	for _, o := range objects {

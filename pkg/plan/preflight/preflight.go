@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A Self is the manager that wants to begin.
+// A Self is the manager that wants to start.
 type Self struct {
 	Namespace      string
 	Implementation string // as its chart writes it, see fleet.AnnotationImplementation
@@ -26,8 +26,7 @@ type Self struct {
 	Takeover bool
 }
 
-// A Manager is what is to be seen of the manager of one namespace, which may be
-// Self's own.
+// A Manager is what is known of the manager of one namespace, which may be Self's own.
 type Manager struct {
 	Namespace string
 	// Configured: there is a ConfigMap fleet-controller.

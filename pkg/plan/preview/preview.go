@@ -25,9 +25,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/target"
 )
 
-// An Input is a Bundle and what its targeting depends on. Objects of other
-// namespaces than the Bundle's are ignored, but for deployments and Secrets, and
-// where a mapping leads.
+// An Input is a Bundle and what its targeting depends on. Objects of other namespaces than
+// the Bundle's are ignored, except deployments and Secrets, and objects of namespaces to
+// which a mapping leads.
 type Input struct {
 	Bundle   *fleet.Bundle
 	Clusters []*fleet.Cluster

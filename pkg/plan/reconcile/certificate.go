@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// An Untrusted is why the certificate of a server is not trusted: the same text for the
-// same fault, whenever it is looked at.
+// An Untrusted is why the certificate of a server is not trusted. The same fault always has
+// the same text.
 type Untrusted struct {
 	Text string
 	// Advice is what helps where no authority that is named does; else it is empty.

@@ -28,9 +28,9 @@ type Redactor struct {
 	secrets []string // longest first
 }
 
-// New hides the leaves of all values, in the forms in which they appear: plain,
-// quoted, with blanks collapsed, and in base64. Words in keep stay readable:
-// names that everybody may see.
+// New hides the leaves of all values, in the forms in which they appear: plain, quoted,
+// with blanks collapsed, and in base64. Words in keep stay readable: names that every user
+// may see.
 func New(keep []string, values ...map[string]any) Redactor {
 	set := map[string]bool{}
 	for _, v := range values {

@@ -120,8 +120,7 @@ func Plan(shape Shape, targets []Target) Result {
 	return out
 }
 
-// Look counts how a rollout stands, without deciding anything: the Result has
-// no steps.
+// Look counts the state of a rollout, without deciding anything: the Result has no steps.
 func Look(shape Shape, targets []Target) Result {
 	r := newRound(shape, targets)
 	out := Result{}

@@ -41,7 +41,7 @@ func OutsideText(n Names) string {
 	return fmt.Sprintf("%d clusters are in no partition of the rollout strategy and never get the bundle: %s", n.Count, n)
 }
 
-// A Stop is where a rollout waits, and for whom. It is there as long as anybody
+// A Stop is where a rollout waits, and for which clusters. It exists as long as any target
 // waits, also while others move.
 type Stop struct {
 	// Partition is the first one whose targets wait; empty for the Bundle as a
@@ -59,7 +59,7 @@ type Stop struct {
 	Allowed int
 }
 
-// String says it in one sentence, without a full stop.
+// String returns it as one sentence, without a full stop.
 func (s *Stop) String() string {
 	if s == nil {
 		return ""

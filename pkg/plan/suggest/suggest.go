@@ -84,8 +84,8 @@ type Options struct {
 	Missing bool
 }
 
-// Ignore suggests how all of the modified objects can be ignored. existing are
-// the comparePatches that the bundle has; they stay as they are.
+// Ignore suggests how all of the modified objects can be ignored. existing are the
+// comparePatches that the bundle has; Ignore does not change them.
 func Ignore(modified []fleet.ModifiedStatus, existing []fleet.ComparePatch, o Options) Suggestion {
 	out := Suggestion{Patches: slices.Clone(existing)}
 	for _, m := range sorted(modified) {

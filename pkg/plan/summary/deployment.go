@@ -17,7 +17,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
-// A Deployment is what summaries need to know of one Bundle on one cluster.
+// A Deployment is what summaries need about one Bundle on one cluster.
 type Deployment struct {
 	Bundle  string    // name of the Bundle and of its BundleDeployment
 	Cluster string    // "<namespace>/<name>" of the Cluster

@@ -72,8 +72,9 @@ func Message(missing []string) string {
 	return strings.Join(missing, ", ") + " are accepted, but this version does not act on them yet"
 }
 
-// Blocks says why a Bundle must not be deployed at all by this version: what
-// it asks for would limit it. It is empty for a Bundle that can be deployed.
+// Blocks says why this version must not deploy a Bundle at all: the Bundle has a setting
+// that would limit it and that has no effect. It is empty for a Bundle that can be
+// deployed.
 func Blocks(spec *fleet.BundleSpec) string {
 	for i := range spec.Targets {
 		if spec.Targets[i].AllowedTargetNamespaceSelector != nil {

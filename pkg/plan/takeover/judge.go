@@ -17,7 +17,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/support"
 )
 
-// A Verdict is how it stands with a Bundle.
+// A Verdict is the result for a Bundle.
 type Verdict string
 
 // The verdicts, from good to bad.
@@ -41,7 +41,7 @@ type Input struct {
 	Unplaced map[string]string
 }
 
-// A Finding is what is found of one Bundle.
+// A Finding is what was found about one Bundle.
 type Finding struct {
 	Verdict Verdict
 	// Clusters is how many it is deployed to, or would be.
@@ -53,16 +53,15 @@ type Finding struct {
 	Differences []Difference
 }
 
-// A Difference is what would become another on one cluster.
+// A Difference is what would change on one cluster.
 type Difference struct {
 	Cluster string   // "<workspace>/<name>"
 	What    []string // in words, sorted
 }
 
-// Judge compares what is deployed of a Bundle with what would be. It looks at
-// deployments as objects: one that is judged identical keeps its deployment id,
-// and an agent does not touch what it runs. How its files are read from a
-// repository is not looked at.
+// Judge compares what is deployed of a Bundle with what this manager would deploy. It
+// compares deployments as objects: an identical one keeps its deployment id, so the agent
+// does not touch what runs. Judge does not check how files are read from a repository.
 func Judge(in Input) Finding {
 	if reasons := unsupported(in); len(reasons) > 0 {
 		return Finding{Verdict: Unsupported, Clusters: len(in.Deployments), Reasons: reasons}

@@ -20,9 +20,9 @@ type membership struct {
 	selector labels.Selector
 }
 
-// CompileGroups prepares the cluster groups of one workspace. A group without
-// selector has no members. The errors name the groups whose selector cannot be
-// read; these have no members either, and the others are not touched by them.
+// CompileGroups prepares the cluster groups of one workspace. A group without selector has
+// no members. The errors name the groups whose selector cannot be read; these have no
+// members either, and do not affect the others.
 func CompileGroups(groups []*fleet.ClusterGroup) (Groups, []error) {
 	var out Groups
 	var errs []error

@@ -64,7 +64,7 @@ type Glance struct {
 	away   map[string]time.Time // when clusters that are away were last seen
 }
 
-// Look takes a glance at a fleet.
+// Look returns a Glance at a fleet.
 func Look(f Fleet, m Manager, now time.Time) Glance {
 	g := Glance{Status: Summarize(f, m, now), away: map[string]time.Time{}}
 	for _, c := range f.Clusters {

@@ -12,7 +12,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/condition"
 )
 
-// Holders are what may hold a deployment back, as far as they are known.
+// Holders are what may hold a deployment back, if it is known.
 type Holders struct {
 	Repo    *fleet.GitRepo
 	Bundle  *fleet.Bundle

@@ -39,8 +39,8 @@ func approved(annotations map[string]string, c *fleet.Condition) bool {
 	return hash != "" && strings.HasSuffix(c.Message, " "+hash)
 }
 
-// Approval says that a person has approved what of an object is held, and that the manager
-// has not begun to remove it. It is empty where nothing is held, or approved.
+// Approval says that a user has approved the held removal of an object, and that the
+// manager has not begun it. It is empty where nothing is held, or approved.
 func Approval(o metav1.Object, list []fleet.Condition) string {
 	c := condition.Find(list, fleet.ConditionDeletionHeld)
 	if c == nil || c.Status != corev1.ConditionTrue || !approved(o.GetAnnotations(), c) {

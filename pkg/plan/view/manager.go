@@ -80,8 +80,8 @@ func (m Manager) WithCrashes(process string, lease *coordinationv1.Lease, now ti
 	return m
 }
 
-// AsOf says how old everything is that the manager writes into statuses, if that
-// is not what is so now; else it is empty.
+// AsOf says how old all status is that the manager writes, if it may be out of date; else
+// it is empty.
 func (m Manager) AsOf(now time.Time) string {
 	switch {
 	case m.Gone() && m.LastSign != nil:

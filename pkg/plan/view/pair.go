@@ -12,7 +12,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
-// A Progress is how far one bundle on one cluster is.
+// A Progress is the state of one bundle on one cluster.
 type Progress string
 
 // How far a pair is.

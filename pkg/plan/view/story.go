@@ -249,8 +249,8 @@ func (v Verdict) Problems() []string {
 	return append(texts, v.Waits...)
 }
 
-// Missing says in one line what a wait still waits for: of pairs those first for which
-// others may wait. Faults come last: they may end with a command.
+// Missing says in one line what a wait still waits for: first the pairs for which others
+// may wait. Faults come last: they may end with a command.
 func (v Verdict) Missing() string {
 	texts := v.Problems()[len(v.Faults):]
 	for _, p := range v.open() {

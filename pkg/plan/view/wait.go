@@ -66,7 +66,7 @@ type Verdict struct {
 	Warnings string
 }
 
-// Judge says how far a goal is. It looks at nothing but f and the goal.
+// Judge returns the state of a goal. It depends on nothing but f and the goal.
 func Judge(goal Goal, f Fleet) Verdict {
 	j := newJudge(goal, f)
 	switch goal.Kind {

@@ -50,9 +50,9 @@ func ParseBudget(text string) (Budget, error) {
 	return Budget{count: n, fixed: true}, nil
 }
 
-// FirstBudget reads the first of texts that is a budget: a GitRepo's comes before its
-// workspace's. Without any it is otherwise. The error is about those before it that cannot be
-// read.
+// FirstBudget returns the first of texts that is a budget: a GitRepo's precedes its
+// workspace's. Without any it returns otherwise. The error is about those before it that
+// cannot be read.
 func FirstBudget(otherwise Budget, texts ...string) (Budget, error) {
 	var unread []error
 	for _, text := range texts {

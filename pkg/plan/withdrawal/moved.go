@@ -10,7 +10,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
-// A Place is where deployments of a cluster stand.
+// A Place is the workspace and the Cluster of deployments, and the namespace that they are
+// in.
 type Place struct {
 	Workspace, Cluster string
 	Namespace          string // of its BundleDeployments

@@ -7,8 +7,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// A Replacement is a release that another one takes the place of: an agent that gets
-// the new one installs it and then uninstalls the old one.
+// A Replacement is a release that another one replaces: an agent that gets the new one
+// installs it and then uninstalls the old one.
 type Replacement struct{ From, To release.ID }
 
 // String returns "release shop/web becomes default/web".
@@ -48,10 +48,10 @@ func ReplacedThings(cluster string, bd *fleet.BundleDeployment) []Thing {
 	return withoutCRDs(reported(cluster, bd), bd)
 }
 
-// Part divides what one change would take from a GitRepo: free is what may go on
-// at once, rest what Judge decides as one list. Above the budget that is all of
-// it. Within the budget it is what takes precious objects along: Bundles that are
-// removed go or stay together, and each Bundle whose releases are replaced alone.
+// Part divides what one change would remove of a GitRepo: free may go on at once, and Judge
+// decides rest as one list. Above the budget rest is all of it. Within the budget it is
+// what removes precious objects too: Bundles that are removed go or stay together, and each
+// Bundle whose releases are replaced alone.
 func Part(r Removal) (free, rest Removal) {
 	free, rest = r, r
 	free.Items, rest.Items = nil, nil

@@ -117,10 +117,10 @@ type Remnant struct {
 	Silent  bool // its agent has not reported since the Bundle was deleted
 }
 
-// Release decides whether a deleted Bundle may go although deployments remain,
-// age after its deletion. They stay behind as tombstones: an agent that comes
-// back finds its order. An agent that reports is always waited for. The text
-// says what is waited for; recheck is when time alone may change the answer.
+// Release decides whether a deleted Bundle may go although deployments remain, age after
+// its deletion. They stay behind as tombstones: an agent that comes back finds its order.
+// Release always waits for an agent that reports. The text says what it waits for; recheck
+// is when time alone may change the answer.
 func Release(remnants []Remnant, age time.Duration) (ok bool, reason string, recheck time.Duration) {
 	for _, r := range remnants {
 		switch {

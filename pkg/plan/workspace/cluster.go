@@ -101,7 +101,7 @@ func Emptied(live, want *provisioning.Cluster) (*provisioning.Cluster, bool) {
 	return out, true
 }
 
-// A Verdict says what is to become of the Fleet Cluster of a provisioning Cluster.
+// A Verdict says what to do with the Fleet Cluster of a provisioning Cluster.
 type Verdict int
 
 const (
@@ -113,7 +113,7 @@ const (
 	Want
 )
 
-// Surroundings are what else a mapping depends on.
+// Surroundings are the other inputs of a mapping.
 type Surroundings struct {
 	Registry string         // setting SettingRegistry
 	Secrets  string         // setting SettingPullSecrets: names, separated by commas

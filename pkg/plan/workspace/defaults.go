@@ -117,7 +117,7 @@ type Reported struct {
 	Registry string // of images
 }
 
-// ReportedBy reads them by their effective values.
+// ReportedBy reads the effective values of Rancher's settings.
 func ReportedBy(setting func(string) string) Reported {
 	t := Reported{
 		URL: setting(SettingServerURL), CA: setting(SettingCACerts),

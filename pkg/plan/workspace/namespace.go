@@ -15,7 +15,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
-// An Action is what is to become of the Namespace of a workspace.
+// An Action is what to do with the Namespace of a workspace.
 type Action int
 
 const (

@@ -43,7 +43,7 @@ const (
 
 const resource = "fleetworkspaces"
 
-// Rights are roles and bindings that are to be there.
+// Rights are the roles and bindings that should exist.
 type Rights struct {
 	ClusterRoles        []*rbacv1.ClusterRole
 	ClusterRoleBindings []*rbacv1.ClusterRoleBinding
