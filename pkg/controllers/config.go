@@ -26,12 +26,12 @@ const (
 // 25 s and 10 s.
 type LeaseTimes struct{ Duration, Renew, Retry time.Duration }
 
-// Config is all that the controllers can be told. Start from Default.
+// Config configures the controllers. Start from Default.
 type Config struct {
 	// Namespace is where Fleet itself runs.
 	Namespace string
-	// Identity tells this process from others that want the same lease. It is
-	// stable for one process.
+	// Identity distinguishes this process from others that want the same lease. It does
+	// not change while the process runs.
 	Identity string
 	// LeaderElect turns leases on. Without them only one process may run.
 	LeaderElect bool

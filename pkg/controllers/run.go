@@ -47,7 +47,7 @@ func Run(ctx context.Context, cfg Config, c *kube.Client, log *logrus.Entry) err
 	})
 }
 
-// A GitJob is what the process that reads repositories can be told besides.
+// A GitJob holds the additional configuration of the process that reads repositories.
 type GitJob struct {
 	// Dir is where downloads are kept while it runs.
 	Dir       string

@@ -146,8 +146,8 @@ func (s *samples) repo(r *fleet.GitRepo) {
 	}
 }
 
-// counts shows the counts of objects. desired joins the words of desiredReady:
-// the families of clusters and groups spell it differently.
+// counts adds the samples for the numbers of objects. desired joins the words of
+// desiredReady: the families of clusters and groups spell it differently.
 func (s *samples) counts(prefix, desired string, c *fleet.ResourceCounts, names, values []string) {
 	for family, n := range map[string]int{
 		"desired" + desired + "ready": c.DesiredReady, "missing": c.Missing, "modified": c.Modified, "notready": c.NotReady,

@@ -16,8 +16,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// heldAgain is when something that is held is judged again although nobody has
-// said anything: some of it may be gone.
+// heldAgain is the delay after which a held change is judged again without an event:
+// part of it may be gone by then.
 const heldAgain = time.Minute
 
 // claimGrace is for how long a removal waits for deployments of the same

@@ -17,8 +17,8 @@ import (
 // Bundles, which lack the resources. It exists in caches only.
 const annotationContent = "cache.fleet.cattle.io/content"
 
-// annotationApplied is kubectl's copy of an object: as large as the object, and
-// read by nobody here.
+// annotationApplied is kubectl's copy of an object: as large as the object, and not
+// read here.
 const annotationApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 func limitingKinds() []string { return support.Limiting() }
@@ -49,8 +49,8 @@ func (e *Engine) makeCaches(c *kube.Client) {
 // twice for some objects. What comes from the API server has managedFields.
 func stripped(o metav1.Object) bool { return o.GetManagedFields() == nil }
 
-// stripBundle drops the resources and keeps their digest. The annotation that
-// names a content stays only where it counts: on a Bundle without resources.
+// stripBundle drops the resources and keeps their digest. The annotation that names a
+// content stays only on a Bundle without resources, where it has an effect.
 func stripBundle(b *fleet.Bundle) {
 	if stripped(b) {
 		return

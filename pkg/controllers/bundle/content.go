@@ -30,9 +30,10 @@ const (
 // largestLimit is how much of the text about the largest files is repeated.
 const largestLimit = 300
 
-// reconcileContent deletes a content that nobody has held for contentGrace. One
-// that is kept in parts is one: its parts are held by their index and go with
-// it. Whoever is about to use it again touches it, and the deletion fails.
+// reconcileContent deletes a content that no object has held for contentGrace. A
+// content in several parts is treated as one: its index holds the parts, and they are
+// deleted with it. A process that is about to use the content again updates it first,
+// and then the deletion fails.
 func (e *Engine) reconcileContent(ctx context.Context, key kube.Key) (kube.Result, error) {
 	c, ok := e.cache.contents.Get(key)
 	if !ok {
@@ -54,7 +55,7 @@ func (e *Engine) reconcileContent(ctx context.Context, key kube.Key) (kube.Resul
 	for _, o := range append([]*metav1.PartialObjectMetadata{c}, parts...) {
 		err := e.contents.Delete(ctx, kube.KeyOf(o), kube.Precondition{UID: o.UID, ResourceVersion: o.ResourceVersion})
 		if kube.IsConflict(err) && o == c {
-			return kube.Done, nil // somebody needs it: the watch tells
+			return kube.Done, nil // still in use: the watch reports when that ends
 		}
 		if err != nil && !kube.IsConflict(err) {
 			return kube.Done, err
@@ -64,8 +65,8 @@ func (e *Engine) reconcileContent(ctx context.Context, key kube.Key) (kube.Resul
 	return kube.Done, nil
 }
 
-// deleteContent reports whether a content is this installation's to delete. One
-// that nobody has signed is the reference's: it is ours only where nobody else
+// deleteContent reports whether a content is this installation's to delete. A content
+// without a manager ID was made by the reference. It is ours only if no other manager
 // may be at work.
 func (e *Engine) deleteContent(c *metav1.PartialObjectMetadata) bool {
 	owner := c.Labels[fleet.LabelManagerID]
@@ -80,8 +81,7 @@ func indexOf(c *metav1.PartialObjectMetadata) string {
 	return c.Name
 }
 
-// contentHeld reports whether somebody needs a Content; of a part that is its
-// index, whoever needs that one.
+// contentHeld reports whether a Content is in use. A part is in use if its index is.
 func (e *Engine) contentHeld(c *metav1.PartialObjectMetadata) bool {
 	index := indexOf(c)
 	if index == c.Name {
@@ -107,15 +107,15 @@ func (e *Engine) partsOf(index *metav1.PartialObjectMetadata) []*metav1.PartialO
 	return out
 }
 
-// idle is since when nobody holds an object, and in which version it was then.
+// idle records since when no object holds another object, and which version that one
+// had then.
 type idle struct {
 	since   time.Time
 	version string
 }
 
-// setUnused notes since when nobody holds an object, unless that is known
-// already of this version; the zero time means that somebody does. It returns
-// since when.
+// setUnused notes since when an object is not held, unless that is already known for
+// this version. The zero time means that it is held. It returns the time that is noted.
 func (e *Engine) setUnused(id, version string, at time.Time) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -188,5 +188,6 @@ func (s *snapshot) illegible(protocol int) string {
 	return text + fmt.Sprintf("; it is kept in %d parts, which agents of protocol %d can read", s.parts, fleet.ProtocolContentChunks)
 }
 
-// oneLine is a text from an annotation that anybody may have written.
+// oneLine returns a text from an annotation, which any user may have written, as one
+// line.
 func oneLine(s string) string { return strings.Join(strings.Fields(cut(s, largestLimit)), " ") }

@@ -90,7 +90,7 @@ func (e *Engine) reconcileCarried(ctx context.Context, key kube.Key) (kube.Resul
 		err = e.secrets.Delete(ctx, kube.KeyOf(there), p)
 	}
 	if kube.IsConflict(err) {
-		return kube.Result{After: carriedGrace}, nil // somebody has just written it
+		return kube.Result{After: carriedGrace}, nil // it was written just now
 	}
 	return kube.Done, err
 }

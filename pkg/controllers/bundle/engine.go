@@ -28,17 +28,17 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// Config is what the engine can be told.
+// Config configures the engine.
 type Config struct {
 	// Namespace is where Fleet itself runs.
 	Namespace string
 	// ManagerID is the id of this installation.
 	ManagerID string
-	// CheckinInterval is how often agents report that were told nothing else. After 3
-	// missed reports a cluster is Offline; see package heartbeat.
+	// CheckinInterval is the interval of agents that have no other instruction. After 3
+	// missed check-ins a cluster is Offline; see package heartbeat.
 	CheckinInterval time.Duration
-	// ContentGrace is how long a content is kept that nobody holds; 10 minutes
-	// where 0.
+	// ContentGrace is how long a content is kept that no object holds; 10 minutes where
+	// 0.
 	ContentGrace time.Duration
 	// Workers is how many Bundles are worked on at once.
 	Workers int
@@ -52,7 +52,7 @@ type Config struct {
 	Now func() time.Time
 }
 
-// How long news of passing states are collected before they are written.
+// How long changes to transitional states are collected before they are written.
 //
 // Deployments of one Bundle change together. A repository does not wait: that it
 // is not Ready any more must be known at once. A Cluster waits longer: a Bundle
@@ -107,7 +107,7 @@ type Engine struct {
 	memos      map[kube.Key]map[kube.Key]versionCache
 	paces      map[kube.Key]withdrawal.Pace
 	orphans    map[kube.Key]time.Time
-	unused     map[string]idle    // contents and credentials that nobody holds
+	unused     map[string]idle    // contents and credentials that no object holds
 	lost       map[kube.Key]bool  // deployments that have to be written anew
 	writing    map[kube.Key]bool  // deployments that are being written
 	waiting    map[kube.Key]bool  // Bundles whose withdrawals wait for siblings
@@ -274,7 +274,7 @@ func (e *Engine) start(ctx context.Context) error {
 	return nil
 }
 
-// enqueue wakes up whoever has to look at news.
+// enqueue adds the keys of all objects that changes affect to their queues.
 func (e *Engine) enqueue(n fleetstate.Changes) {
 	for s, final := range n.Status {
 		e.status[s.Kind].wake(s.Key, final)

@@ -16,9 +16,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// News of deployments is collected for a while before a Bundle is planned again
-// whose deployments wait for each other: a moment, and longer the more there
-// are, so that planning takes a small part of the time.
+// Changes of deployments are collected for a while before a Bundle is planned again
+// whose deployments wait for each other. The delay grows with the number of
+// deployments, so that planning takes a small part of the time.
 const (
 	gatherDelta   = 20 * time.Millisecond
 	gatherPerPair = 50 * time.Microsecond
@@ -51,7 +51,8 @@ func (e *Engine) handle() {
 	e.cache.mapped.namespaces.OnChange(e.onApproval)
 }
 
-// returning tells the table first what a watch tells is there (again).
+// returning updates the table with an object that the watch reports as present (again),
+// before it calls next.
 func returning[T any, P interface {
 	*T
 	kube.Object
@@ -151,8 +152,8 @@ func (e *Engine) onDeployment(old, changed *fleet.BundleDeployment) {
 	e.watchLeaving(changed)
 }
 
-// collect spreads news of a deployment. Its Bundle is planned again when more
-// may have come.
+// collect enqueues what the changes of a deployment affect. It delays planning the
+// Bundle, so that more changes can arrive.
 func (e *Engine) collect(n fleetstate.Changes) {
 	plan := n.Plan
 	n.Plan = nil
@@ -162,8 +163,8 @@ func (e *Engine) collect(n fleetstate.Changes) {
 	}
 }
 
-// edited reports whether somebody else has changed what the engine writes. What
-// it wrote itself is known before the watch brings it.
+// edited reports whether another writer changed what the engine writes. The table has
+// the engine's own writes before the watch reports them.
 func edited(known, changed *fleet.BundleDeployment) bool {
 	return known != nil && known.UID == changed.UID &&
 		(known.Generation != changed.Generation || !maps.Equal(known.Labels, changed.Labels) ||
@@ -287,8 +288,8 @@ func (e *Engine) onRepo(old, changed *fleet.GitRepo) {
 	}
 }
 
-// onContent makes a content anew that somebody deleted although it is needed, and
-// plans the Bundles that have waited for one.
+// onContent recreates a content that was deleted although it is needed, and plans the
+// Bundles that waited for one.
 func (e *Engine) onContent(old, changed *metav1.PartialObjectMetadata) {
 	c := either(old, changed)
 	index := indexOf(c)

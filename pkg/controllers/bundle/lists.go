@@ -52,7 +52,7 @@ func (s *lists) named(o *fleet.HelmOptions) *fleet.HelmOptions {
 	return only
 }
 
-// deployment shares the texts of a deployment, which nobody else has seen yet.
+// deployment shares the texts of a deployment that no other code has seen yet.
 func (s *lists) deployment(bd *fleet.BundleDeployment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *lists) deployment(bd *fleet.BundleDeployment) {
 	s.conditions(bd.Status.Conditions)
 }
 
-// cluster shares the texts of a Cluster, which nobody else has seen yet.
+// cluster shares the texts of a Cluster that no other code has seen yet.
 func (s *lists) cluster(c *fleet.Cluster) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,8 +111,8 @@ func (s *lists) text(t string) string {
 	return t
 }
 
-// share is a list equal to l but for the times of creation, which differ on
-// every cluster and which nobody reads here. l must not be used afterwards.
+// share returns a list equal to l except for the creation times, which differ on every
+// cluster and are not read here. l must not be used afterwards.
 func (s *lists) share(l []fleet.BundleDeploymentResource) []fleet.BundleDeploymentResource {
 	if len(l) == 0 {
 		return nil

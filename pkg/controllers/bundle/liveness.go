@@ -12,9 +12,9 @@ import (
 // eventOnline is the reason of the event about an agent that is back.
 const eventOnline = "Online"
 
-// reconcileLife finds out whether the agent of a cluster has been silent for
-// too long. Before it says so it looks at the Cluster itself: perhaps it is the
-// manager that has heard nothing.
+// reconcileLife finds out whether the agent of a cluster has been silent for too long.
+// Before it says so it reads the Cluster from the API server: the manager itself may
+// have missed the check-ins.
 func (e *Engine) reconcileLife(ctx context.Context, key kube.Key) (kube.Result, error) {
 	silent, after := e.table.Silent(key)
 	if !silent {
@@ -50,9 +50,9 @@ func (e *Engine) observeCluster(c *fleet.Cluster) {
 	e.clusterChanged(c, change)
 }
 
-// revived tells the world that an agent reports that was silent, or reports
-// for the first time: away is 0 then. Orders and versions that waited for it are
-// looked at.
+// revived emits an event for an agent that reports after it was silent, or for the
+// first time: away is 0 then. Orders and versions that waited for the agent are looked
+// at.
 func (e *Engine) revived(c *fleet.Cluster, away time.Duration) {
 	if e.cfg.Scope.Owns(c) {
 		if away > 0 {
@@ -65,10 +65,10 @@ func (e *Engine) revived(c *fleet.Cluster, away time.Duration) {
 	}
 }
 
-// reconcileSilence finds out which clusters have left promotions of a Bundle
-// unanswered for too long. Nobody waits for them any more until they are heard
-// of. Before it says so it looks at the objects themselves: perhaps it is the
-// manager that has heard nothing.
+// reconcileSilence finds out which clusters have left promotions of a Bundle unanswered
+// for too long. Rollouts do not wait for these clusters until they report again. Before
+// it says so it reads the objects from the API server: the manager itself may have
+// missed their reports.
 func (e *Engine) reconcileSilence(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if !e.mine(key) {
 		return kube.Done, nil

@@ -145,11 +145,11 @@ func (l *loss) leaves(cluster kube.Key) func(kube.Key) bool {
 	}
 }
 
-// written reports whether the commit, or the specification of the GitRepo, that
-// has changed these Bundles was written as a whole, and all of it was looked at: others
-// of the same commit may be still to come. A commit was written, when the GitRepo says
+// written reports whether the commit, or the specification of the GitRepo, that has
+// changed these Bundles was written as a whole, and all of it was looked at: others of
+// the same commit may be still to come. A commit was written, when the GitRepo says
 // that it is at that commit, or at another one than when the Bundle was planned. The
-// GitRepo may be heard of before its Bundles: it says which they are.
+// watch may report the GitRepo before its Bundles: the GitRepo names them.
 func (l *loss) written() bool {
 	if l.repo.Status.ObservedGeneration < l.repo.Generation || l.unplanned {
 		return false

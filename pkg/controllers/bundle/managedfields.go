@@ -15,10 +15,10 @@ var stagedField = []byte(`"f:stagedDeploymentID"`)
 // inputs have it as their hash.
 const unknownInputs = "?"
 
-// distrust takes from a deployment, as it came from the API server, what its
-// mark says about inputs, where somebody else has changed its version since the
-// mark was written: the reference keeps annotations as they are. The version is
-// worked out anew then, and is written only if it is another.
+// distrust removes from a deployment, as it came from the API server, the hash of
+// inputs if another writer has changed the version since the hash was written: the
+// reference keeps annotations as they are. The version is then computed again, and
+// written only if it differs.
 func distrust(bd *fleet.BundleDeployment) {
 	mark, ok := bd.Annotations[fleet.AnnotationInputHash]
 	if !ok || bd.Spec.StagedDeploymentID == "" {

@@ -23,7 +23,7 @@ import (
 // reasonNameTaken is the reason of a deployment whose name belongs to another.
 const reasonNameTaken = "NameTaken"
 
-// A guest is what counts besides targeting for a Bundle on a cluster of another
+// A guest holds the conditions besides targeting for a Bundle on a cluster of another
 // namespace.
 type guest struct {
 	beyond string // why it may not be there any more

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// movedRetry is when a cluster that has moved is looked at again, if something
-	// holds it up of which nobody tells.
+	// movedRetry is when a cluster that has moved is looked at again if something
+	// blocks it that sends no event.
 	movedRetry = 2 * time.Second
 	// movedEvent is the reason of the event about what is withdrawn after a move.
 	movedEvent = "Withdrawing"
@@ -52,7 +52,7 @@ func (e *Engine) reconcileMoved(ctx context.Context, key kube.Key) (kube.Result,
 	to := kube.ParseKey(old.Annotations[workspace.AnnotationWithdrawIn])
 	c, ok := e.table.Cluster(to)
 	if !ok {
-		return kube.Done, nil // it is a move no more; whoever ordered it will see that
+		return kube.Done, nil // it is no longer a move; the one who ordered it sees that
 	}
 	place, ok := registration.DeploymentNamespace(c)
 	agent, known := e.table.AgentOf(to)
@@ -68,7 +68,7 @@ func (e *Engine) reconcileMoved(ctx context.Context, key kube.Key) (kube.Result,
 	if err != nil {
 		return kube.Done, err
 	}
-	list = slices.DeleteFunc(list, func(bd *fleet.BundleDeployment) bool { // nobody here knows what others want
+	list = slices.DeleteFunc(list, func(bd *fleet.BundleDeployment) bool { // others' targets are unknown here
 		return !e.cfg.Scope.Takes(bd.Labels[fleet.LabelBundleNamespace], bd.Labels)
 	})
 	rest := withdrawal.Moved(list,
@@ -79,7 +79,7 @@ func (e *Engine) reconcileMoved(ctx context.Context, key kube.Key) (kube.Result,
 	for _, bd := range rest {
 		got, err := e.deployments.Create(ctx, bd)
 		if kube.IsExists(err) {
-			continue // it is wanted after all
+			continue // it is still targeted
 		}
 		if err != nil {
 			return kube.Done, fmt.Errorf("withdraw %q from cluster %q: %w", bd.Name, to, err)

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// pruneRetry is when Bundles that are asked to go are looked at again if
-	// something held them back of which nobody tells, such as the brake.
+	// pruneRetry is when Bundles marked for removal are looked at again if something
+	// held them back that sends no event, such as the brake.
 	pruneRetry = 5 * time.Second
 	// pruneSoon is when a request is looked at again that the caches have only
 	// in part.
@@ -138,8 +138,8 @@ func nilled[P interface {
 	return obj
 }
 
-// asks wakes up whoever has to look when people or the reader of repositories
-// have said something about removals.
+// asks enqueues the objects that a request for removals, or an answer to one, concerns.
+// Users and the reader of repositories make such requests.
 func (e *Engine) asks(old, changed kube.Object) {
 	said := func(key string) bool {
 		if old == nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// again is when a Bundle continues that has more to write: at once, but after
-// whoever has waited meanwhile.
+// again is when a Bundle continues that has more to write: at once, but after the keys
+// that were queued meanwhile.
 var again = kube.Result{After: time.Millisecond}
 
 // valuesRetry is when the values of a Bundle are looked for again that no watch
@@ -33,7 +33,7 @@ const valuesRetry = 30 * time.Second
 //  1. gather: read the Bundle, its clusters and deployments from the table
 //  2. decide: targeting, options and rollout, without touching anything
 //  3. apply:  the content, then values and deployments, then withdrawals
-//  4. report: tell the table; status follows from there
+//  4. report: update the table; status follows from there
 //
 // It may run at any time and any number of times.
 func (e *Engine) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
@@ -112,8 +112,7 @@ func (e *Engine) held(namespace string) (why string, restricted bool) {
 	return e.brake()
 }
 
-// brake says why nothing new may be written anywhere: somebody has put on the
-// brake.
+// brake returns why nothing new may be written anywhere: a user has put on the brake.
 func (e *Engine) brake() (why string, restricted bool) {
 	cm, ok := e.cache.brake.Get(kube.Key{Namespace: e.cfg.Namespace, Name: fleet.ConfigMapBrake})
 	if !ok {
@@ -188,8 +187,8 @@ func (e *Engine) dropCompiled(key kube.Key) {
 	delete(e.kits, key)
 }
 
-// markStale notes that a deployment has to be written anew although its ids are
-// right: somebody else has changed it, or its values are gone.
+// markStale forces a rewrite of a deployment even if its IDs match: another writer has
+// changed it, or its values are gone.
 func (e *Engine) markStale(key kube.Key) {
 	if bundle, _, ok := e.table.PairOf(key); ok && !e.mine(bundle) {
 		return

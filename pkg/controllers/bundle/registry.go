@@ -32,8 +32,8 @@ const (
 	reasonNoCredential = deployment.ReasonNoCredential
 	// reasonNotDeleted is the reason of an event about what stays in a registry.
 	reasonNotDeleted = "FailedToDeleteOCIArtifact"
-	// deletionTime is how long a registry may take to delete something. Nobody
-	// waits for it longer.
+	// deletionTime is how long a registry may take to delete something. The manager
+	// does not wait longer.
 	deletionTime = 30 * time.Second
 )
 
@@ -51,7 +51,7 @@ func credentialOf(b *fleet.Bundle) kube.Key {
 	return kube.Key{Namespace: b.Namespace, Name: b.Spec.ContentsID}
 }
 
-// versionOf tells the versions of a Secret apart, for its copies.
+// versionOf identifies the version of a Secret, for its copies.
 func versionOf(m metav1.Object) string { return string(m.GetUID()) + "/" + m.GetResourceVersion() }
 
 // ensureCredentials copies the Secret of the Bundle's registry to the clusters
@@ -81,7 +81,7 @@ func (e *Engine) ensureCredentials(ctx context.Context, s *snapshot, d *decision
 	}
 	for _, p := range outdated {
 		err := e.putCopy(ctx, kube.Key{Namespace: p.place.Namespace, Name: secret.Name}, versionOf(secret), data)
-		if err != nil && !kube.IsTerminating(err) && !kube.IsGone(err) { // of these the deployment will tell itself
+		if err != nil && !kube.IsTerminating(err) && !kube.IsGone(err) { // writing the deployment reports these
 			return fmt.Errorf("give cluster %q what it takes to read from the registry: %w", p.key, err)
 		}
 	}
@@ -124,7 +124,8 @@ func copied(m *metav1.PartialObjectMetadata) bool {
 	return ok
 }
 
-// onCredential takes in news of a Secret of a registry; false for others.
+// onCredential handles a change of a Secret of a registry. It returns false for other
+// Secrets.
 func (e *Engine) onCredential(m *metav1.PartialObjectMetadata, gone bool) bool {
 	if !ofRegistry(m) {
 		return false
@@ -136,9 +137,9 @@ func (e *Engine) onCredential(m *metav1.PartialObjectMetadata, gone bool) bool {
 	return true
 }
 
-// reconcileCredentials deletes the copies of a registry's Secret where no
-// deployment needs them, and what nobody needs any more in the registry itself,
-// together with its Secret.
+// reconcileCredentials deletes the copies of a registry's Secret where no deployment
+// needs them. It also deletes from the registry what is no longer needed, together with
+// its Secret.
 func (e *Engine) reconcileCredentials(ctx context.Context, id string) (kube.Result, error) {
 	var next kube.Result
 	var errs []error
@@ -157,11 +158,11 @@ func (e *Engine) reconcileCredentials(ctx context.Context, id string) (kube.Resu
 	return next, errors.Join(errs...)
 }
 
-// credentialNeeded is how long a Secret of a registry is still needed at least;
-// negative: until there is news. A copy goes with the last deployment of its
-// namespace; but where a Bundle names the content, one may be about to be
-// written. used reports whether a deployment of its namespace holds the content.
-// One that is no copy is needed by the Bundles of its namespace that name the
+// credentialNeeded returns how long a Secret of a registry is still needed at least;
+// negative: until something changes. A copy is deleted with the last deployment of its
+// namespace. Where a Bundle names the content, however, a deployment may be about to be
+// written. used reports whether a deployment of the copy's namespace holds the content.
+// A Secret that is no copy is needed by the Bundles of its namespace that name the
 // content, and by those of which a deployment still holds it.
 func (e *Engine) credentialNeeded(m *metav1.PartialObjectMetadata, used bool) time.Duration {
 	key := kube.KeyOf(m).String()
@@ -201,14 +202,14 @@ func (e *Engine) dropCredential(ctx context.Context, m *metav1.PartialObjectMeta
 	}
 	err := e.secrets.Delete(ctx, kube.KeyOf(m), kube.Precondition{UID: m.UID, ResourceVersion: m.ResourceVersion})
 	if kube.IsConflict(err) {
-		return nil // the watch tells
+		return nil // the watch reports it
 	}
 	return err
 }
 
-// dismissArtifact deletes what a Bundle that is going away has in a registry. If
-// another of its namespace names it, or runs it still, that is left to the sweep.
-// That it fails is told, and holds up nobody.
+// dismissArtifact deletes the artifact of a Bundle from its registry when the Bundle is
+// deleted. If another Bundle of the namespace names it or still runs it, the sweep
+// deletes it later. A failure is reported, and blocks nothing.
 func (e *Engine) dismissArtifact(ctx context.Context, b *fleet.Bundle) error {
 	id := b.Spec.ContentsID
 	if id == "" {
@@ -229,7 +230,7 @@ func (e *Engine) dismissArtifact(ctx context.Context, b *fleet.Bundle) error {
 		e.logFor(kube.KeyOf(b)).WithField("error", err.Error()).Warn("artifact not deleted")
 	}
 	if secret.Labels[fleet.LabelInternalSecret] != "true" {
-		return nil // somebody else's
+		return nil // it belongs to another owner
 	}
 	return e.secrets.Delete(ctx, kube.KeyOf(secret), kube.Precondition{UID: secret.UID})
 }
@@ -240,8 +241,8 @@ func (e *Engine) stays(key kube.Key) bool {
 	return ok && b.DeletionTimestamp == nil
 }
 
-// deleteArtifact deletes from a registry what a Secret leads to, unless somebody
-// of another namespace needs the same.
+// deleteArtifact deletes from a registry the artifact that a Secret leads to, unless
+// another namespace needs the same artifact.
 func (e *Engine) deleteArtifact(ctx context.Context, secret *corev1.Secret) error {
 	id := secret.Name
 	storage, err := oci.StorageOf(string(secret.Type), secret.Data)

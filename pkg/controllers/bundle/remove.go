@@ -24,7 +24,7 @@ const reasonDeleting = "Deleting"
 func (e *Engine) remove(ctx context.Context, b *fleet.Bundle) (kube.Result, error) {
 	key := kube.KeyOf(b)
 	e.release(key)
-	if !slices.Contains(b.Finalizers, fleet.FinalizerBundle) { // somebody else keeps it
+	if !slices.Contains(b.Finalizers, fleet.FinalizerBundle) { // another finalizer keeps it
 		e.enqueue(e.table.SetPlan(key, leavingPlan(b, "")))
 		return kube.Done, nil
 	}
@@ -75,7 +75,7 @@ func leavingPlan(b *fleet.Bundle, withdrawing string) fleetstate.Plan {
 func (e *Engine) dismiss(ctx context.Context, b *fleet.Bundle) (blocked string, rest bool, err error) {
 	key := kube.KeyOf(b)
 	hold, _ := e.brake()
-	e.wait(key, true) // before judging: news in between must not be lost
+	e.wait(key, true) // before judging: changes in between must not be lost
 	turn := e.slots.turn()
 	deployments, _ := e.table.Deployments(key)
 	for cluster, bd := range deployments {

@@ -137,9 +137,9 @@ func (e *Engine) permit(key kube.Key, list []*replaced) {
 	e.bundleController.AddFirst(key)
 }
 
-// replaces takes in which deployments of a Bundle replace their release, and
-// reports whether there are others to be judged than before. What was permitted
-// and is not wanted any more is judged anew when it is wanted again.
+// replaces records which deployments of a Bundle replace their release, and reports
+// whether there are others to be judged than before. A deployment that was permitted
+// and is no longer desired is judged again when it is desired again.
 func (p *deletionBudget) replaces(key kube.Key, all []*replaced, at string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

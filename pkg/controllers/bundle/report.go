@@ -74,8 +74,9 @@ func newlyFalse(old, now []fleet.Condition, kind string) *fleet.Condition {
 	return c
 }
 
-// newlyUnrendered is condition ValuesRendered that was not there before. Another number of
-// clusters is no news: there would be an event for each cluster that joins.
+// newlyUnrendered returns condition ValuesRendered if it was not there before. A
+// different number of clusters is not a change: otherwise each cluster that joins would
+// cause an event.
 func newlyUnrendered(old, now []fleet.Condition) *fleet.Condition {
 	if condition.Find(old, fleet.ConditionValuesRendered) != nil {
 		return nil
@@ -89,8 +90,8 @@ func shallow(b *fleet.Bundle) *fleet.Bundle {
 	return &out
 }
 
-// shows reports whether the Bundles that are known are those that a GitRepo names as
-// what its commit left: it may be heard of before them.
+// shows reports whether the known Bundles are those that the GitRepo names as the
+// result of its commit. The watch may report the GitRepo before them.
 func (e *Engine) shows(repo *fleet.GitRepo) bool {
 	_, own := e.table.Owned(kube.KeyOf(repo))
 	shows, known := reading.Shows(repo, own)

@@ -24,10 +24,10 @@ const (
 	statusWriters = 4
 )
 
-// A pace is how long news of passing states are collected before they are
+// A pace says how long changes to transitional states are collected before they are
 // written.
 type pace struct {
-	settle  time.Duration // since the last news
+	settle  time.Duration // since the last change
 	timeout time.Duration // since the first, whatever comes after it
 	// spare limits how many passing states of all objects are written before
 	// their patience ends: so many at once, and one more a second. 0 is no limit.
@@ -51,7 +51,7 @@ type reporter struct {
 type written struct {
 	at     time.Time
 	every  time.Duration // how often it may be written
-	first  time.Time     // news that were not looked at yet; zero: none
+	first  time.Time     // the oldest change that was not looked at yet; zero: none
 	latest time.Time
 	final  bool      // the state that was last asked to be written
 	urgent bool      // a final state was reached since the last look
@@ -131,9 +131,9 @@ func (r *reporter) left(w written) time.Duration {
 	return max(closed, settled)
 }
 
-// look is how long a look that has come has to wait after all: the status was
-// written since it was asked for, more news have come, or too many passing
-// states are being written already.
+// look returns how long a due look has to wait after all: the status was written since
+// the look was asked for, more changes have come, or too many transitional states are
+// being written already.
 func (r *reporter) look(key kube.Key) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -170,8 +170,8 @@ func (r *reporter) spared(key kube.Key) {
 	r.spare++
 }
 
-// take takes one of the passing states that may be written, or tells when to
-// ask again.
+// take takes one of the transitional states that may be written, or returns when to ask
+// again.
 func (r *reporter) take() time.Duration {
 	if r.pace.spare == 0 {
 		return 0

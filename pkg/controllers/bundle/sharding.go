@@ -12,19 +12,19 @@ import (
 )
 
 // Several managers may share a cluster, each with a scope of its own. All see
-// everything: who counts what a content or a credential is needed for, or what a
-// cluster runs, has to count what others deploy, too. Each writes what is its
-// own: a deployment belongs to whoever its Bundle belongs to.
+// everything: a manager that decides whether a content or a credential is still needed,
+// or what a cluster runs, has to include what others deploy. Each writes only what is
+// its own: a deployment belongs to the manager of its Bundle.
 
-// mine reports whether this manager looks after a Bundle. One that is gone is
-// nobody's.
+// mine reports whether this manager looks after a Bundle. It is true for a Bundle that
+// is gone.
 func (e *Engine) mine(key kube.Key) bool {
 	b, ok := e.table.Bundle(key)
 	return !ok || e.cfg.Scope.Owns(b)
 }
 
-// mineOf reports whether this manager looks after what belongs to a Bundle that
-// may be gone. Then labels tell the shard.
+// mineOf reports whether this manager looks after what belongs to a Bundle that may be
+// gone. Then labels name the shard.
 func (e *Engine) mineOf(bundle kube.Key, labels map[string]string) bool {
 	if b, ok := e.table.Bundle(bundle); ok {
 		return e.cfg.Scope.Owns(b)
@@ -32,8 +32,8 @@ func (e *Engine) mineOf(bundle kube.Key, labels map[string]string) bool {
 	return e.cfg.Scope.Takes(bundle.Namespace, labels)
 }
 
-// elsewhere reports whether a deployment on its way out, or the values of one that
-// is gone, are somebody else's.
+// elsewhere reports whether a deployment on its way out, or the values of a deleted
+// one, belong to another manager.
 func (e *Engine) elsewhere(key kube.Key) bool {
 	if bd, ok := e.table.Deployment(key); ok {
 		bundle, _, _ := e.table.PairOf(key)
@@ -45,8 +45,8 @@ func (e *Engine) elsewhere(key kube.Key) bool {
 	return false
 }
 
-// observeForeign takes in what somebody else has made of a Bundle. What was being done
-// for it, while it was ours, is waited for and forgotten.
+// observeForeign records the state of a Bundle that another manager looks after. It
+// waits for writes that were begun while the Bundle was ours, and then forgets them.
 func (e *Engine) observeForeign(b *fleet.Bundle) (kube.Result, error) {
 	key := kube.KeyOf(b)
 	e.resume(key, nil)

@@ -7,8 +7,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// How many writes are under way at once, over all Bundles: as many as the API
-// server takes without making anybody wait.
+// How many writes run at once, over all Bundles: as many as the API server takes
+// without delaying other clients.
 const (
 	fewestWriters = 16
 	firstWriters  = 32
@@ -104,9 +104,9 @@ func (t *batchTurn) renew() { t.until = t.slots.now().Add(slice) }
 // over reports that nothing more may begin.
 func (t *batchTurn) over() bool { return t.slots.now().After(t.until) }
 
-// write does a write when there is a slot for it, without waiting for its
-// answer. after, where not nil, is told the answer by look or wait; what it
-// returns is the turn's error.
+// write does a write when there is a slot for it, without waiting for its answer. look
+// or wait call after, where not nil, with the answer; what it returns is the turn's
+// error.
 func (t *batchTurn) write(do func() error, after func(error) error) {
 	t.slots.enter()
 	t.wg.Go(func() {

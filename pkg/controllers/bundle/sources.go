@@ -193,7 +193,7 @@ func (s *sources) same(namespace string, were map[deployment.Source]string) bool
 	return true
 }
 
-// observe notes what was read of a source that somebody uses.
+// observe notes what was read of a source that is in use.
 func (s *sources) observe(key sourceKey, f fact) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ const orphanGrace = 10 * time.Minute
 // the deletion budget, at the pace at which a mistake can still be undone, or at
 // once what a person has approved. What was ordered already is the deletion controller's.
 func (e *Engine) withdraw(ctx context.Context, s *snapshot, d *decision) (kube.Result, error) {
-	e.wait(s.key, true) // before judging: news in between must not be lost
+	e.wait(s.key, true) // before judging: changes in between must not be lost
 	var open, kept, ordered []*staleDeployment
 	for _, l := range d.leaving {
 		switch {

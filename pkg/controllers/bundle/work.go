@@ -54,9 +54,8 @@ func (e *Engine) carryOut(ctx context.Context, w *work) (kube.Result, error) {
 	return next, err
 }
 
-// leaveOff keeps the rest of a decision for the next turn. One that takes
-// deployments down within limits is decided anew instead, since every report
-// counts for it.
+// leaveOff keeps the rest of a decision for the next turn. One that takes deployments
+// down within limits is decided anew instead, since every report may change it.
 func (e *Engine) leaveOff(w *work) {
 	if w.costs {
 		return

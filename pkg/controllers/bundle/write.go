@@ -27,10 +27,10 @@ const (
 	namespaceRetry = time.Second
 )
 
-// apply writes what was decided and not written yet, for at most a slice of
-// time. It returns whether something is left; answers may be still to come then.
-// Faults of single clusters show in their Want and stop nobody else; the others
-// are returned, when nothing is under way any more.
+// apply writes what was decided and not written yet, for at most a slice of time. It
+// returns whether something is left; answers may be still to come then. Faults of
+// single clusters show in their Want and do not stop the others. Other faults are
+// returned, when no write is under way any more.
 func (e *Engine) apply(ctx context.Context, w *work) (rest bool, err error) {
 	if len(w.pairs) == 0 {
 		return false, nil
@@ -58,7 +58,7 @@ func (e *Engine) apply(ctx context.Context, w *work) (rest bool, err error) {
 			return e.write(ctx, w.snapshot, p)
 		}, func(err error) error { return w.answered(p, err) })
 	}
-	if rest && !w.costs { // where moving costs, every answer counts for what is next
+	if rest && !w.costs { // where moving uses the budget, every answer may change the next step
 		if err = w.turn.look(); err == nil {
 			return true, nil
 		}
@@ -85,8 +85,8 @@ func (d *decision) answered(p *pair, err error) error {
 	return err
 }
 
-// ensureContent stores the Bundle's resources once for all clusters. What a
-// Bundle names was stored by whoever made the Bundle.
+// ensureContent stores the Bundle's resources once for all clusters. Content that a
+// Bundle names was stored by the Bundle's author.
 func (e *Engine) ensureContent(ctx context.Context, s *snapshot, d *decision) error {
 	if s.compiled.InRegistry() {
 		return e.ensureCredentials(ctx, s, d)
@@ -148,8 +148,8 @@ func (e *Engine) write(ctx context.Context, s *snapshot, p *pair) (err error) {
 	return nil
 }
 
-// adoptExisting finds out what stands where a deployment was to be made: ours, which
-// the watch has not brought yet, or somebody else's.
+// adoptExisting handles AlreadyExists for a deployment: the object is ours, and the
+// watch has not reported it yet, or it is foreign.
 func (e *Engine) adoptExisting(ctx context.Context, wanted, key kube.Key, cause error) error {
 	live, err := e.deployments.Get(ctx, key)
 	if err != nil {
@@ -258,9 +258,9 @@ func (e *Engine) putSecret(ctx context.Context, want *corev1.Secret) error {
 	return err
 }
 
-// beginWrite notes that a deployment is being written, so that the watch may be
-// ahead of the answer. It returns whether the deployment had to be written anew:
-// that is being done, and what is lost from now on counts afresh.
+// beginWrite notes that a deployment is being written, so that the watch may be ahead
+// of the answer. It returns whether the deployment had to be written anew: this write
+// does that. A loss from now on is noted separately.
 func (e *Engine) beginWrite(key kube.Key) (lost bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -270,8 +270,9 @@ func (e *Engine) beginWrite(key kube.Key) (lost bool) {
 	return lost
 }
 
-// endWrite is told whether a deployment is still to be written anew: its Bundle
-// will be tried again. For one that was lost meanwhile the Bundle is planned.
+// endWrite notes that a write has ended. still says that the deployment must still be
+// written anew: its Bundle will be tried again. For one that was lost meanwhile the
+// Bundle is planned.
 func (e *Engine) endWrite(bundle, key kube.Key, still bool) {
 	e.mu.Lock()
 	delete(e.writing, key)

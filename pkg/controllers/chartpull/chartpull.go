@@ -42,7 +42,7 @@ type Contents interface {
 	Content(ctx context.Context, bundle string, m content.Manifest) (id string, err error)
 }
 
-// Config is all that the loop can be told. Nothing in it may be nil.
+// Config configures the loop. No field may be nil.
 type Config struct {
 	Charts   Charts
 	Contents Contents
@@ -194,7 +194,7 @@ func (p *Puller) answer(ctx context.Context, b *fleet.Bundle, id string, failed 
 	return err
 }
 
-// failed counts an attempt, and returns the delay until the next.
+// failed notes a failed attempt, and returns the delay until the next.
 func (p *Puller) failed(key kube.Key) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

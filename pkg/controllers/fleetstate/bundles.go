@@ -25,7 +25,7 @@ type Plan struct {
 	Accepted *fleet.Condition
 	// Complete reports that everything that may be written was written.
 	Complete bool
-	// Waiting reports that news of deployments may let others move.
+	// Waiting reports that changes of deployments may let others move.
 	Waiting bool
 	// Seen is what Deployments returned with what the plan was made of.
 	Seen uint64
@@ -54,7 +54,7 @@ type bundleRow struct {
 	named    string // content that the Bundle names
 	plan     *Plan
 	complete int64     // generation of the last complete plan
-	changed  uint64    // counts changes of deployments
+	changed  uint64    // number of changes of deployments
 	due      time.Time // no cluster is Overdue before; zero: none owes an answer
 	seats    []seat    // as they were returned last
 	seatsOf  *Plan     // for which plan
@@ -258,8 +258,8 @@ func (t *State) settleStates(changed *Changes) {
 	}
 }
 
-// Settle is told once that all Bundles that there were at the start are in the
-// table: without any, nobody else would notice.
+// Settle notes that all Bundles that existed at the start are in the table. It is
+// called once: without any Bundle no other call would show that.
 func (t *State) Settle() Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()

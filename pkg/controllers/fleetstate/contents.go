@@ -41,8 +41,8 @@ func heldBy(bd *fleet.BundleDeployment) []string {
 	return out
 }
 
-// InUse reports whether a deployment holds a content, a Bundle is about to deploy
-// it, or a Bundle names it: what that one holds nobody else has.
+// InUse reports whether a deployment holds a content, a Bundle is about to deploy it,
+// or a Bundle names it: no other object has that content.
 func (t *State) InUse(content string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,9 +6,9 @@ import "k8s.io/apimachinery/pkg/types"
 // to requests can be under way.
 const maxDeparted = 4096
 
-// departed remembers which objects the watches have told to be gone. The answer
-// to a request of ours may come later than that: it is news of the past, and
-// must not bring the object back.
+// departed remembers which objects the watches have reported as deleted. The answer to
+// one of our requests may arrive later. It is outdated, and must not bring the object
+// back.
 type departed struct {
 	known map[types.UID]bool
 	order []types.UID // a ring, the oldest at next
@@ -31,8 +31,8 @@ func (d *departed) add(uid types.UID) {
 	d.known[uid] = true
 }
 
-// Returned takes in that a watch has told of a new object. One that was gone may
-// return: an API server may have been restored from a copy.
+// Returned notes that a watch has reported a new object. A deleted one may return: an
+// API server may have been restored from a copy.
 func (t *State) Returned(uid types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

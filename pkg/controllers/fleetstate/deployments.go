@@ -39,7 +39,7 @@ func (t *State) SetDeployment(bd *fleet.BundleDeployment) Changes {
 		if c == nil {
 			return changed // not ours
 		}
-		bundle, cluster = c.bundle, c.cluster // somebody took its labels
+		bundle, cluster = c.bundle, c.cluster // its labels were removed
 	}
 	if c := t.deployments[key]; c != nil {
 		if c.bd.UID == bd.UID && !newer(bd.ResourceVersion, c.bd.ResourceVersion) {
@@ -100,7 +100,7 @@ func (t *State) clearDeployment(c *placement, key kube.Key, changed *Changes) {
 
 func order(bd *fleet.BundleDeployment) string { return bd.Annotations[fleet.AnnotationWithdrawn] }
 
-// PairOf tells of which Bundle, and for which Cluster, a known deployment is.
+// PairOf returns the Bundle and the Cluster of a known deployment.
 func (t *State) PairOf(key kube.Key) (bundle, cluster kube.Key, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,8 +157,7 @@ func (t *State) All() []*fleet.BundleDeployment {
 	return out
 }
 
-// Views are all deployments that are wanted, as summaries see them, in no
-// order.
+// Views returns all desired deployments as summaries see them, in no order.
 func (t *State) Views() []summary.Deployment {
 	t.mu.Lock()
 	defer t.mu.Unlock()

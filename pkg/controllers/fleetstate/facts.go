@@ -55,9 +55,8 @@ type seat struct {
 	cluster   *clusterRow
 }
 
-// seats are those of the last plan of a Bundle. They stay the same until the next
-// plan, since what is wanted is not dropped, and as long as no cluster comes or
-// goes.
+// seats are those of the last plan of a Bundle. They stay the same until the next plan,
+// since what is desired is not dropped, and as long as no cluster comes or goes.
 func (t *State) seats(row *bundleRow) []seat {
 	if row.seatsOf != row.plan || row.seatsAt != t.moves {
 		row.seats = make([]seat, len(row.plan.Order))

@@ -1,10 +1,9 @@
-// Package table knows every Bundle on every cluster. Informer handlers and
-// the answers to our own writes feed it; loops read it. News about one
-// deployment changes one cell and moves counters by one, however large the
-// fleet is.
+// Package table knows every Bundle on every cluster. Informer handlers and the answers
+// to our own writes feed it; loops read it. A change of one deployment changes one cell
+// and the counters that include it, however large the fleet is.
 //
-// The table decides nothing and writes nothing. What it hands out is shared:
-// nobody may change it.
+// The table decides nothing and writes nothing. What it returns is shared: callers must
+// not change it.
 package fleetstate
 
 import (
@@ -25,7 +24,7 @@ type State struct {
 	bundles     map[kube.Key]*bundleRow
 	clusters    map[kube.Key]*clusterRow
 	members     map[string][]kube.Key // Clusters by namespace, sorted
-	moves       uint64                // counts what Moves tells
+	moves       uint64                // what Moves returns
 	departed    departed
 	repos       map[kube.Key]*repoRow
 	groups      map[string]*workspace            // by namespace
@@ -45,8 +44,8 @@ type State struct {
 	now         func() time.Time
 }
 
-// New is an empty table. ownID is this installation's id; checkin is how
-// often an agent checks in that was told nothing: see package heartbeat for when it is
+// New returns an empty table. ownID is this installation's id; checkin is the interval
+// of agents that have no other instruction. Package heartbeat says when a check-in is
 // missed.
 func New(ownID string, checkin time.Duration, now func() time.Time) *State {
 	return &State{
@@ -73,8 +72,8 @@ type Desired struct {
 	Held string
 	// Broken is why the deployment cannot be worked out or written.
 	Broken string
-	// Coming reports that the missing deployment object will be made without
-	// anybody's doing: what it replaces has to wait for it.
+	// Coming reports that the missing deployment object will be made without user
+	// action: what it replaces has to wait for it.
 	Coming bool
 	// Paused reports that Bundle or cluster is paused.
 	Paused bool
@@ -94,7 +93,7 @@ type placement struct {
 	view            summary.Deployment      // only where wanted
 }
 
-// counts counts deployments by state.
+// counts holds the number of deployments in each state.
 type counts [8]int
 
 func (c *counts) add(s fleet.BundleState, n int) { c[s.Rank()] += n }
@@ -139,8 +138,7 @@ func (t *State) drop(c *placement) {
 	}
 }
 
-// refresh works out how a cell is seen now, and counts it. was is whether, and
-// as what, it was counted.
+// refresh computes how a cell is seen now, and updates the counters.
 func (t *State) refresh(c *placement, changed *Changes) {
 	old, counted := c.view, c.view.State != ""
 	c.view = summary.Deployment{}
@@ -188,7 +186,7 @@ func (t *State) count(c *placement, s fleet.BundleState, yes bool, n int) {
 	}
 }
 
-// markChanged notes that everything that shows a cell has news.
+// markChanged notes that everything that shows a cell has changed.
 func (t *State) markChanged(c *placement, changed *Changes) {
 	row := t.bundle(c.bundle)
 	changed.add(Subject{KindBundle, c.bundle}, row.counts.final())
@@ -222,15 +220,15 @@ type Subject struct {
 
 // Changes is what has to be looked at again after a change.
 type Changes struct {
-	// Status are the objects whose status may have changed; the value tells
-	// that the state is final: nothing is on its way to another.
+	// Status are the objects whose status may have changed; the value reports whether
+	// the state is final: no change to another is under way.
 	Status map[Subject]bool
 	// Plan are the Bundles that have to be planned again.
 	Plan []kube.Key
 	// Promoted are Bundles for which Overdue has to be asked in
 	// rollout.SilentAfter.
 	Promoted []kube.Key
-	// Revived are Clusters that were offline and have been heard of.
+	// Revived are Clusters that were offline and have reported again.
 	Revived []Return
 	// Unused are contents that no deployment holds any more, that no Bundle names
 	// any more, or whose credentials may have become superfluous somewhere.
@@ -240,7 +238,7 @@ type Changes struct {
 // A Return is a Cluster whose agent is back.
 type Return struct {
 	Cluster kube.Key
-	Away    time.Duration // for how long nothing was heard of it
+	Away    time.Duration // how long it did not report
 }
 
 func (n *Changes) add(s Subject, final bool) {

@@ -31,7 +31,7 @@ func ExtractHeartbeat(c *fleet.Cluster) {
 	if c.Annotations == nil {
 		c.Annotations = map[string]string{}
 	}
-	delete(c.Annotations, annotationHeartbeat) // nobody else's word counts
+	delete(c.Annotations, annotationHeartbeat) // no other source is trusted
 	if s.Time.IsZero() {
 		return
 	}
@@ -44,9 +44,9 @@ func ExtractHeartbeat(c *fleet.Cluster) {
 // agent of another version left behind.
 const lastSeen = `"f:lastSeen"`
 
-// heartbeatOf finds the sign of the agent that reported last in managedFields. Of
-// two of the same second the lower protocol counts. The reference's agents are
-// known by their name, and where there is no entry by the time in the status,
+// heartbeatOf finds the heartbeat of the agent that reported last in managedFields. Of
+// two within the same second the lower protocol wins. Agents of the reference are
+// recognized by their name, and where there is no entry by the time in the status,
 // which they write themselves.
 func heartbeatOf(c *fleet.Cluster) Heartbeat {
 	s, last := Heartbeat{}, false
@@ -69,8 +69,8 @@ func heartbeatOf(c *fleet.Cluster) Heartbeat {
 	return s
 }
 
-// protocolOf is the protocol of an agent by the name under which it writes; false
-// for somebody else.
+// protocolOf is the protocol of an agent by the name under which it writes; false for
+// another writer.
 func protocolOf(manager string) (int, bool) {
 	if manager == fleet.FieldManagerRelease { // the reference's agent has one name for everything
 		return 0, true
@@ -126,8 +126,8 @@ func (t *State) setHeartbeat(row *clusterRow, first bool, changed *Changes) (rev
 	return revived, away
 }
 
-// away is for how long an agent that is back was not heard of; 0 for one that was
-// not Offline.
+// away returns how long an agent that is back did not report; 0 for one that was not
+// Offline.
 func (t *State) away(row *clusterRow) time.Duration {
 	if row.life != summary.Offline {
 		return 0

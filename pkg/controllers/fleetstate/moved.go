@@ -2,8 +2,8 @@ package fleetstate
 
 import "github.com/fleetworkspace/fleet/pkg/kube"
 
-// Wanted reports whether a Bundle of this name is wanted on a cluster, deployed there
-// already or not.
+// Wanted reports whether a Bundle of this name is desired on a cluster, whether or not
+// it is deployed there already.
 func (t *State) Wanted(cluster kube.Key, name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// Settled reports whether every Bundle has been looked at since the start: before,
-// nobody knows all that a change removes.
+// Settled reports whether every Bundle has been looked at since the start: before that,
+// the removals of a change are not fully known.
 func (t *State) Settled() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -47,7 +47,7 @@ func (t *State) DeploymentsOf(namespace string) int {
 	return t.spread[namespace]
 }
 
-// tally counts a deployment that comes or goes.
+// tally updates the number of deployments when one is created or deleted.
 func (t *State) tally(namespace string, old, now *fleet.BundleDeployment) {
 	switch {
 	case old == nil && now != nil:

@@ -67,9 +67,9 @@ func (t *State) RemoveRepo(key kube.Key) {
 	}
 }
 
-// RepoFacts are a GitRepo and what the summary part of its status is made of.
-// They are false while one of its Bundles was not planned yet; fresh tells
-// that all were planned as they are now.
+// RepoFacts are a GitRepo and what the summary part of its status is made of. They are
+// false while one of its Bundles was not planned yet; fresh reports whether all were
+// planned as they are now.
 func (t *State) RepoFacts(key kube.Key) (obj *fleet.GitRepo, s summary.Sources, fresh, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

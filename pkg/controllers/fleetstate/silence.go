@@ -10,28 +10,28 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
-// A pendingAck is an answer that a cluster owes: something was promoted there, and
-// nothing was heard since. Which promotion it was does not matter, since any
-// sign of life settles all of them.
+// A pendingAck is an answer that a cluster owes: a version was promoted there, and the
+// cluster has not reported since. It does not matter which promotion that was: any sign
+// of life settles all of them.
 //
-// The times are ours, from when the table learned of a promotion. No object
-// holds them, and none should: a manager that starts cannot tell for how long it
-// was away, and with it perhaps the API server that agents talk to. So every
-// debt begins anew with it.
+// The times are those of the manager's clock, from when the table learned of a
+// promotion. No object holds them, and none should: a manager that starts does not know
+// how long it was away, and perhaps with it the API server that agents use. So at the
+// start every debt begins again.
 type pendingAck struct {
 	since  time.Time // zero: the cluster owes nothing
 	silent bool      // it was confirmed that it has let SilentAfter pass
 }
 
-// An Overdue is a deployment whose cluster should have been heard of.
+// An Overdue is a deployment whose cluster should have reported.
 type Overdue struct {
 	Cluster    kube.Key
 	Deployment kube.Key
 }
 
-// Overdue are the deployments of a Bundle that were promoted at least
-// rollout.SilentAfter ago on clusters that were not heard of since, by cluster.
-// It also tells when to ask again; 0 means not before News tells of a promotion.
+// Overdue returns the deployments of a Bundle that were promoted at least
+// rollout.SilentAfter ago on clusters that have not reported since, by cluster. It also
+// returns when to ask again; 0 means not before Changes name a promotion.
 func (t *State) Overdue(bundle kube.Key) ([]Overdue, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,8 +68,8 @@ func (t *State) Overdue(bundle kube.Key) ([]Overdue, time.Duration) {
 	return late, next.Sub(now)
 }
 
-// SetSilent takes in that a cluster, which should have been heard of, was asked
-// for and really gave no sign.
+// SetSilent notes that a cluster that should have reported was looked up, and had
+// indeed given no sign.
 func (t *State) SetSilent(key kube.Key) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,8 +84,8 @@ func (t *State) SetSilent(key kube.Key) Changes {
 	return changed
 }
 
-// ResetAck gives a cluster its time anew: while the API server was away nobody
-// could be heard of.
+// ResetAck restarts the time limit of a cluster: while the API server was away no
+// cluster could report.
 func (t *State) ResetAck(key kube.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,8 +94,8 @@ func (t *State) ResetAck(key kube.Key) {
 	}
 }
 
-// learned takes in what a newer version of a deployment tells: that its cluster
-// lives, or that it was given something to do.
+// learned handles a newer version of a deployment. It shows that its cluster lives, or
+// that the cluster was given something to do.
 func (t *State) learned(c *placement, old *fleet.BundleDeployment, changed *Changes) {
 	if old != nil && old.UID == c.bd.UID && !sameReport(&old.Status, &c.bd.Status) {
 		t.heard(c.cluster, changed)
@@ -127,8 +127,8 @@ func sameReport(a, b *fleet.BundleDeploymentStatus) bool {
 		slices.Equal(a.Conditions, b.Conditions)
 }
 
-// heard takes in a report as a sign of life, as of now. Of an agent that has not
-// checked in yet too little is known to count it as online.
+// heard records a report as a sign of life at the current time. An agent that has not
+// checked in yet does not become online by it: too little is known of it.
 func (t *State) heard(key kube.Key, changed *Changes) {
 	row := t.clusters[key]
 	if row == nil {
@@ -150,8 +150,8 @@ func (t *State) heard(key kube.Key, changed *Changes) {
 	t.touchGroups(key.Namespace, changed)
 }
 
-// settlePendingAck notes that a cluster was heard of. One that was silent may now be
-// waited for again, or take what it could not be given unseen.
+// settlePendingAck notes that a cluster has reported. Rollouts may wait for a formerly
+// silent cluster again, and it may get what was withheld while it was silent.
 func (t *State) settlePendingAck(row *clusterRow, key kube.Key, changed *Changes) {
 	was := row.pendingAck.silent
 	if row.pendingAck = (pendingAck{}); !was {
@@ -164,7 +164,8 @@ func (t *State) settlePendingAck(row *clusterRow, key kube.Key, changed *Changes
 	}
 }
 
-// markClusterChanged notes that a cluster counts otherwise in the rollouts of its Bundles.
+// markClusterChanged notes that the part of a cluster in the rollouts of its Bundles
+// has changed.
 func (t *State) markClusterChanged(key kube.Key, changed *Changes) {
 	for c := range t.onCluster[key] {
 		b := t.bundle(c.bundle)

@@ -50,7 +50,7 @@ func (w *Worker) makeCaches(c *kube.Client) {
 	}
 }
 
-// stripRepo drops what only the controller role writes and nobody here reads.
+// stripRepo drops what only the controller role writes and this package does not read.
 func stripRepo(r *fleet.GitRepo) {
 	delete(r.Annotations, annotationApplied)
 	r.Status.Resources, r.Status.PerClusterResourceCounts = nil, nil
@@ -79,7 +79,7 @@ func (w *Worker) handle() {
 		case old.Generation != changed.Generation, old.DeletionTimestamp.IsZero() != changed.DeletionTimestamp.IsZero(),
 			withdrawal.Protects(old) != withdrawal.Protects(changed),
 			old.Annotations[fleet.AnnotationDeletionBudget] != changed.Annotations[fleet.AnnotationDeletionBudget], !sameLabels(old, changed), !slices.Equal(old.Finalizers, changed.Finalizers):
-			w.loop.AddFirst(kube.KeyOf(changed)) // somebody did something just now
+			w.loop.AddFirst(kube.KeyOf(changed)) // the object has just changed
 		}
 	})
 	w.cache.secrets.OnChange(func(old, changed *metav1.PartialObjectMetadata) {

@@ -26,8 +26,8 @@ type doubt struct {
 // text that fleet lint prints. They hold up nothing. What was found before in
 // the same files is taken over; what it returns is for the next reading.
 //
-// Errors of package lint are left out: those about empty directories are for
-// package source to tell, which knows what was there before.
+// Errors of package lint are left out: package source reports those about empty
+// directories, because it knows what was there before.
 func doubts(tree hashed, set bundle.Set, before map[bundle.Dir]doubt) map[bundle.Dir]doubt {
 	after := make(map[bundle.Dir]doubt, len(set.Results))
 	for i := range set.Results {

@@ -29,16 +29,16 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/scope"
 )
 
-// Config is all that the worker can be told.
+// Config configures the worker.
 type Config struct {
 	// Namespace is where Fleet itself runs: the brake and the known hosts are
 	// there.
 	Namespace string
 	// Scope is what this process looks after; the zero Scope where it is alone.
 	Scope scope.Scope
-	// Remotes reads repositories. Whoever made it closes it.
+	// Remotes reads repositories. The caller closes it.
 	Remotes *git.Remotes
-	// Reader makes bundles of what was fetched. Whoever made it closes it.
+	// Reader makes bundles of what was fetched. The caller closes it.
 	Reader *reader.Reader
 	// OCI talks to the registries that bundles are kept in. Nil: none is.
 	OCI *oci.Client
@@ -91,9 +91,9 @@ type Worker struct {
 type memory struct {
 	uid       types.UID
 	read      gitrepo.Read
-	lost      bool     // a Bundle was removed by somebody else
-	taken     []string // names of Bundles that somebody else has
-	announced string   // the commit that people were told of
+	lost      bool     // a Bundle was removed by another client
+	taken     []string // names of Bundles that have another owner
+	announced string   // the commit that an event has announced
 	fetches   int      // failures in a row
 	reported  reported
 	reading   *reader.Memory
@@ -103,13 +103,13 @@ type memory struct {
 	looked    time.Time                // when they were looked for
 }
 
-// reported is which findings of which commit people were told of.
+// reported is the findings of a commit for which events were emitted.
 type reported struct {
 	commit string
 	texts  map[string]bool
 }
 
-// conflicts is how often a write is tried again when somebody else was faster.
+// conflicts is how often a write is tried again when another writer was faster.
 const conflicts = 5
 
 // New prepares the worker; it sends no request before its parts run.
@@ -199,7 +199,7 @@ func (w *Worker) removing(uid types.UID) (failed func()) {
 	return func() { w.letGo(uid) }
 }
 
-// letGo tells, once, whether a Bundle that is gone was removed by us.
+// letGo reports, once, whether we removed a Bundle that is gone.
 func (w *Worker) letGo(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -141,7 +141,7 @@ func unknownNames(tree fs.FS, set bundle.Set, mentioned, missing names, namespac
 			continue
 		}
 		file := lint.Options(tree, r.Dir)
-		var named names // what was not looked for counts as existing
+		var named names // what was not looked for is taken as existing
 		named.clusters, named.groups = lint.Named(&file)
 		named = named.without(missing)
 		r.Findings = slices.Concat(r.Findings, lint.Unknown(&file, lint.Known{

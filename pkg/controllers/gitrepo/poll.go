@@ -80,8 +80,9 @@ type want struct {
 	generation int64 // of the spec; asked anew when it changes
 }
 
-// id names the remote of a want. Those that are polled and those that are not
-// are kept apart, so that a poll does not bring news to who does not want it.
+// id names the remote of a want. Remotes that are polled and remotes that are not have
+// different ids, so that a poll does not deliver changes to followers that do not want
+// them.
 func (w want) id() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%v", w.src.ID(), w.interval > 0))
 	return hex.EncodeToString(sum[:16])
@@ -135,8 +136,8 @@ func (p *poller) drop(key kube.Key) {
 	}
 }
 
-// poll asks one remote, and says when it wants to be asked again. What it finds
-// is kept; who follows it is woken up if that is news.
+// poll asks one remote, and returns when to ask it again. It keeps what it finds, and
+// wakes up the followers if that has changed.
 func (p *poller) poll(ctx context.Context, id string) time.Duration {
 	job, wait := p.begin(id)
 	if job == nil {
@@ -279,8 +280,8 @@ func (p *poller) judge(name, id string, interval time.Duration, heads map[git.Re
 	h.until = p.now().Add(gitrepo.Delay(interval, h.failures, p.random()))
 }
 
-// settle keeps heads and wakes up the followers for whom they are news. Heads
-// that nobody follows any more are forgotten.
+// settle keeps heads and wakes up the followers whose head has changed. It forgets
+// heads that have no follower any more.
 func (p *poller) settle(r *remote, j *job, heads map[git.Reference]gitrepo.Head) {
 	old := r.heads
 	r.heads = map[git.Reference]gitrepo.Head{}
@@ -307,7 +308,7 @@ func (p *poller) settle(r *remote, j *job, heads map[git.Reference]gitrepo.Head)
 	}
 }
 
-// differ reports whether a head is news to who knows another.
+// differ reports whether two heads differ for a follower.
 func differ(a, b gitrepo.Head) bool {
 	return a.Commit != b.Commit || text(a.Err) != text(b.Err) || reconcile.ReasonOf(a.Err) != reconcile.ReasonOf(b.Err)
 }
@@ -330,8 +331,8 @@ func (r *remote) interval() time.Duration {
 	return shortest
 }
 
-// poll is the turn of the loop that asks remotes. A failure is not the loop's:
-// it is what GitRepos are told.
+// poll is the reconcile function of the loop that asks remotes. It never fails: a
+// failure to ask shows at the GitRepos.
 func (w *Worker) poll(ctx context.Context, key kube.Key) (kube.Result, error) {
 	return kube.Result{After: w.poller.poll(ctx, key.Name)}, nil
 }

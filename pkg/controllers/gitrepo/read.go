@@ -34,7 +34,7 @@ func (w *Worker) fetch(ctx context.Context, facts *gitrepo.Facts, from what, ste
 		Commit: commit, Generation: repo.Generation, Force: repo.Spec.ForceSyncGeneration,
 		Follows: facts.Read.IsOf(repo.Status),
 	}
-	w.remember(key, repo.UID, func(m *memory) { m.lost = false }) // what is lost from now on counts again
+	w.remember(key, repo.UID, func(m *memory) { m.lost = false }) // what is lost from now on is noted again
 	set, err := w.read(ctx, repo, from, git.Commit(commit))
 	var done publish.Done
 	if !w.mine(key) {
@@ -81,7 +81,7 @@ func (w *Worker) fetch(ctx context.Context, facts *gitrepo.Facts, from what, ste
 	return nil
 }
 
-// reportFindings tells people what is wrong in a commit, each thing once.
+// reportFindings emits an event for each finding of a commit, once.
 func (w *Worker) reportFindings(repo *fleet.GitRepo, commit string, found []finding.Finding) {
 	key := kube.KeyOf(repo)
 	before := w.recall(key, repo.UID).reported
@@ -99,9 +99,9 @@ func (w *Worker) reportFindings(repo *fleet.GitRepo, commit string, found []find
 	w.remember(key, repo.UID, func(m *memory) { m.reported = after })
 }
 
-// announce tells people of a new commit, and says in the status of a GitRepo
-// that is read for the first time that this is under way. It returns the
-// GitRepo as it is now: with our finalizer.
+// announce emits an event for a new commit. For a GitRepo that is read for the first
+// time, it says in the status that this is under way. It returns the GitRepo as it is
+// now: with our finalizer.
 func (w *Worker) announce(ctx context.Context, facts gitrepo.Facts) (*fleet.GitRepo, error) {
 	repo, commit := facts.Repo, facts.Head.Commit
 	key := kube.KeyOf(repo)

@@ -28,7 +28,7 @@ import (
 // It may run at any time and any number of times.
 func (w *Worker) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	repo, ok := w.cache.repos.Get(key)
-	if !ok || !w.cfg.Scope.Owns(repo) { // gone, or somebody else's
+	if !ok || !w.cfg.Scope.Owns(repo) { // gone, or of another manager
 		w.poller.unfollow(key)
 		w.forget(key)
 		return kube.Done, nil
@@ -76,8 +76,8 @@ func (w *Worker) mine(key kube.Key) bool {
 // that could not be had.
 const retryBase = 5 * time.Second
 
-// next says when a GitRepo is looked at again: after a failure that may pass
-// with a growing delay, of which the status tells; else when something changes.
+// next returns when a GitRepo is looked at again: after a failure that may pass with a
+// growing delay, which the status shows; otherwise when something changes.
 func (w *Worker) next(key kube.Key, facts gitrepo.Facts, err error) (kube.Result, error) {
 	repo := facts.Repo
 	switch {
@@ -96,7 +96,7 @@ func (w *Worker) next(key kube.Key, facts gitrepo.Facts, err error) (kube.Result
 
 // what is read, and with which rights.
 type what struct {
-	follow want // what the poller was told to look at
+	follow want // what the poller was asked to look at
 	access access
 }
 
@@ -174,8 +174,8 @@ func (w *Worker) suspended() string {
 	return brake.Text(time.Time{})
 }
 
-// report writes the status if it says something else now, and tells people what
-// has gone wrong since.
+// report writes the status if it has changed, and emits events for what has gone wrong
+// since.
 func (w *Worker) report(ctx context.Context, facts gitrepo.Facts) error {
 	old := facts.Repo
 	for try := 0; ; try++ {
@@ -186,7 +186,7 @@ func (w *Worker) report(ctx context.Context, facts gitrepo.Facts) error {
 		switch {
 		case err == nil:
 			for _, n := range gitrepo.Changes(old.Status, changed.Status) {
-				if n.Reason != facts.Read.Reason || n.Message != facts.Read.Message { // those are told one by one
+				if n.Reason != facts.Read.Reason || n.Message != facts.Read.Message { // each of those has an event
 					w.recordEvents(old, n)
 				}
 			}

@@ -9,8 +9,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// lookAgain is when a GitRepo that waits for its Bundles is looked at again even
-// if nobody says that they are gone.
+// lookAgain is when a GitRepo that waits for its Bundles is looked at again even if no
+// watch reports that they are gone.
 const lookAgain = 30 * time.Second
 
 // remove deletes the Bundles of a GitRepo that is deleted, and lets go of it

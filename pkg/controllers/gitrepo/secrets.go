@@ -41,7 +41,7 @@ type access struct {
 	former map[string]string // the same as earlier versions wrote them
 }
 
-// id tells hashes from others.
+// id identifies a set of hashes.
 func id(hashed map[string]string) string {
 	var b strings.Builder
 	for _, name := range hashes {

@@ -96,8 +96,8 @@ func (h *Manager) setAccepted(conditions *[]fleet.Condition, obj kube.Object, wh
 	}, h.now())
 }
 
-// warn tells an event about each new object of a kind that has no conditions.
-// Objects that are older than this process were told about before.
+// warn emits an event about each new object of a kind that has no conditions. Objects
+// that are older than this process already had their event.
 func warn[P kube.Object](h *Manager, c *kube.Client) {
 	cache := kube.NewCache[P](c, kube.Watch{}, nil)
 	start := metav1.NewTime(h.now().Add(-time.Second))

@@ -127,9 +127,9 @@ func (p *Publisher) putAccess(ctx context.Context, j job, b *fleet.Bundle) (*fin
 	}
 }
 
-// putContents writes the Contents of a Bundle, the index last. What is there
-// already is marked as wanted, so that nobody removes it until the Bundle names
-// it.
+// putContents writes the Contents of a Bundle, the index last. Contents that exist
+// already are marked as in use, so that no manager removes them until the Bundle names
+// them.
 func (p *Publisher) putContents(ctx context.Context, write gitrepo.Write) (*finding.Finding, error) {
 	packed, err := content.Pack(write.Content)
 	if errors.Is(err, content.ErrTooLarge) {
@@ -161,8 +161,8 @@ func (p *Publisher) putContents(ctx context.Context, write gitrepo.Write) (*find
 	return nil, nil
 }
 
-// whole marks a content as wanted, and reports whether it is there with all its
-// parts: somebody may have removed one.
+// whole marks a content as in use, and reports whether it is there with all its parts:
+// one may have been removed.
 func (p *Publisher) whole(ctx context.Context, id string) (bool, error) {
 	index, err := p.renew(ctx, id, nil)
 	if index == nil || err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/gitrepo"
 )
 
-// present reads what the cluster holds: the Bundles of the order and their
-// values, and who has the names that are wanted.
+// present reads what the cluster holds: the Bundles of the order and their values, and
+// the owners of the names that the order needs.
 func (p *Publisher) present(ctx context.Context, o Order, set bundle.Set, s *storage) (gitrepo.Present, error) {
 	selector := fleet.LabelRepoName + "=" + o.Owner
 	found := gitrepo.Present{Others: map[string]string{}, Secrets: map[string]map[string][]byte{}}
@@ -42,7 +42,7 @@ func (p *Publisher) present(ctx context.Context, o Order, set bundle.Set, s *sto
 	return found, err
 }
 
-// others finds out who has the names that are wanted and are not the order's.
+// others finds the owners of the names that the order needs and does not own.
 func (p *Publisher) others(ctx context.Context, o Order, set bundle.Set, found *gitrepo.Present) error {
 	own := map[string]bool{}
 	for _, b := range found.Own {
@@ -72,7 +72,7 @@ func (p *Publisher) others(ctx context.Context, o Order, set bundle.Set, found *
 	return nil
 }
 
-// adopt reads a Bundle that nobody owns, with its values.
+// adopt reads a Bundle without an owner, with its values.
 func (p *Publisher) adopt(ctx context.Context, key kube.Key, found *gitrepo.Present) error {
 	b, err := p.bundles.Get(ctx, key)
 	if kube.IsGone(err) {

@@ -3,9 +3,9 @@
 // it deploys, then the Bundle itself; and when all that is new is there, it
 // removes what the repository no longer yields, or asks for that.
 //
-// It holds no cache and decides nothing: gitrepo.PlanWrites says what is written
-// and removed. The loop of GitRepos uses it, and `fleet apply` with the rights
-// of whoever calls it.
+// It holds no cache and decides nothing: gitrepo.PlanWrites says what is written and
+// removed. The loop of GitRepos uses it, and `fleet apply` with the rights of the user
+// who runs it.
 package publish
 
 import (
@@ -32,7 +32,7 @@ import (
 // writers is how many Bundles are written at once where nothing is said.
 const writers = 4
 
-// Config is all that a Publisher can be told. Client and ManagerID must be set.
+// Config configures a Publisher. Client and ManagerID must be set.
 type Config struct {
 	Client *kube.Client
 	// OCI talks to the registries that bundles are kept in. Nil: none is, whatever
@@ -49,10 +49,11 @@ type Config struct {
 	// Bundles gives the metadata of those Bundles of a namespace that have one of
 	// these names. Nil: each is asked for.
 	Bundles func(ctx context.Context, namespace string, names []string) ([]metav1.Object, error)
-	// Removing is told before a Bundle is removed; what it returns is called if
-	// that failed. It may be nil.
+	// Removing, if not nil, is called before a Bundle is removed. The function that it
+	// returns is called if the removal failed.
 	Removing func(types.UID) (failed func())
-	// Log is told of every Bundle that is written or removed. Nil: nobody is.
+	// Log gets a line for every Bundle that is written or removed. Nil: nothing is
+	// logged.
 	Log *logrus.Entry
 }
 
@@ -114,8 +115,8 @@ type Order struct {
 	Log *logrus.Entry
 }
 
-// A Pruning lets somebody else decide when Bundles are removed, who knows what
-// they have deployed.
+// A Pruning leaves the decision when Bundles are removed to another process, which
+// knows what they have deployed.
 type Pruning interface {
 	// Retract takes back what was asked for, but not if that is mark.
 	Retract(ctx context.Context, mark string) error
@@ -126,8 +127,8 @@ type Pruning interface {
 // Done is what became of an Order.
 type Done struct {
 	Written, Removed, Unchanged int
-	// Findings are about Bundles that were refused here, and Taken the names
-	// among them that somebody else has.
+	// Findings are about Bundles that were refused here, and Taken the names among them
+	// that have another owner.
 	Findings []finding.Finding
 	Taken    []string
 	// Held says why nothing was removed although something might have to be.
@@ -166,7 +167,7 @@ func (p *Publisher) Publish(ctx context.Context, o Order, set bundle.Set) (Done,
 	plan := gitrepo.PlanWrites(set, present)
 	done := Done{Unchanged: plan.Unchanged, Findings: plan.Findings, Taken: plan.Taken, Held: plan.Held}
 	mark := withdrawal.PruneMark(plan.Remove)
-	if err := o.retract(ctx, mark); err != nil { // before anything is wanted again
+	if err := o.retract(ctx, mark); err != nil { // before anything becomes desired again
 		return done, err
 	}
 	refused, err := p.writeAll(ctx, job{order: o, storage: storage}, plan.Put, &done)

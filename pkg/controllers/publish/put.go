@@ -14,7 +14,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// conflicts is how often a write is tried again when somebody else was faster.
+// conflicts is how often a write is tried again when another writer was faster.
 const conflicts = 5
 
 // put writes one Bundle after all that it leads to. A Bundle that is refused is
@@ -32,8 +32,8 @@ func (p *Publisher) put(ctx context.Context, j job, write gitrepo.Write) (*findi
 		return f, err
 	}
 	if write.In == gitrepo.Registry {
-		// Whoever deleted the artifact for another Bundle, just before this one
-		// could be seen, has to be made good.
+		// Another process may have deleted the artifact for another Bundle, just before
+		// it could see this one. Then the artifact is pushed again.
 		if err := p.push(ctx, j, write); err != nil {
 			return nil, err
 		}

@@ -29,9 +29,9 @@ func (p *Publisher) prune(ctx context.Context, o Order, list []*fleet.Bundle) (i
 	return removed, nil
 }
 
-// mark marks Bundles, and when all of them are, asks for them to be removed: so
-// nobody takes a part of them for the whole. It counts those that did not have
-// this mark before, and names those that had none.
+// mark marks Bundles, and asks for their removal when all of them are marked, so that a
+// reader never takes a part of them for the whole. It returns the number of Bundles
+// that did not have this mark before, and the names of those that had none.
 func (p *Publisher) mark(ctx context.Context, o Order, list []*fleet.Bundle, mark string, done *Done) error {
 	for _, b := range list {
 		before := b.Annotations[fleet.AnnotationPrune]

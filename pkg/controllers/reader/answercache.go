@@ -22,9 +22,9 @@ func claimOf(parts ...any) claim {
 	return claim(hex.EncodeToString(sum[:]))
 }
 
-// An answerCache remembers what a source has answered to whom. Bytes are shared by all
-// (see store), but nobody gets any that the source did not give, or confirm by
-// their own ETag or manifest, to these very credentials.
+// An answerCache remembers what a source has answered to which credentials. All callers
+// share the bytes (see store), but a caller gets only bytes that the source gave to the
+// caller's own credentials, or confirmed to them by ETag or manifest.
 type answerCache struct {
 	mu      sync.Mutex
 	answers map[claim]answer

@@ -24,8 +24,8 @@ func permanentf(reason, format string, args ...any) error {
 	return reconcile.TerminalError(reason, fmt.Errorf(format, args...))
 }
 
-// errCrowded is said where a download is removed before anybody could use it:
-// all the room of the store is in use.
+// errCrowded is returned where a download is removed before a caller could use it: all
+// the room of the store is in use.
 var errCrowded = errors.New("the store of downloads has no room for it now")
 
 // keeping names the source in faults that are about our own disk: servers are
@@ -40,9 +40,9 @@ func keeping(from string, err error) error {
 // tries is how often a blob is fetched that has gone before it could be used.
 const tries = 3
 
-// shared does a download once for all who want the same at one time, and gives
-// each of them the blob for themselves. get runs until the reader is closed,
-// whoever loses patience.
+// shared does one download for all concurrent callers that want the same, and gives
+// each of them its own blob. get runs until the reader is closed, even if a caller
+// gives up.
 func (r *Reader) shared(ctx context.Context, c claim, get func(context.Context) (*blob, error)) (*blob, error) {
 	for range tries {
 		answers := r.flights.DoChan(string(c), func() (any, error) {
@@ -140,8 +140,8 @@ func (r *Reader) artifact(ctx context.Context, from oci.Registry, tag string) (*
 	return b, keeping(from.Reference, err)
 }
 
-// passing makes a fault that nobody has sorted one that may pass, so that it is
-// tried again. What ended because the caller did stays what it is.
+// passing makes an unclassified fault a passing one, so that it is tried again. What
+// ended because the caller's context ended stays what it is.
 func passing(err error) error {
 	if err == nil || reconcile.IsTerminal(err) || reconcile.IsRequeue(err) || errors.Is(err, context.Canceled) {
 		return err

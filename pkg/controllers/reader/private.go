@@ -43,8 +43,8 @@ func privateDir(dir string) (root string, lock *os.File, err error) {
 	return root, lock, nil
 }
 
-// sweep removes directories that nobody holds. What cannot be removed is left
-// to the next one.
+// sweep removes directories that no process holds. What cannot be removed is left to
+// the next sweep.
 func sweep(dir string) {
 	roots, err := filepath.Glob(filepath.Join(dir, storePattern))
 	if err != nil || !locks {

@@ -2,10 +2,10 @@
 // downloaded for them: package bundle says what is missing, the reader fetches
 // it, and asks again.
 //
-// Downloads are kept on disk by digest and shared by all repositories, but
-// nobody gets anything that its source has not given, or confirmed, to the very
-// credentials that ask for it: see docs/decisions/0023. Results are kept in
-// memory, and taken over where a commit can have changed nothing: 0022.
+// Downloads are kept on disk by digest and shared by all repositories. But a caller
+// gets only what the source gave, or confirmed, to the caller's own credentials: see
+// docs/decisions/0023. Results are kept in memory, and taken over where a commit can
+// have changed nothing: 0022.
 package reader
 
 import (
@@ -63,7 +63,7 @@ func (l Limits) withDefaults() Limits {
 // parallel is how many downloads of one reading run at once.
 const parallel = 4
 
-// Config is all that a Reader can be told. The zero Config works, without git.
+// Config configures a Reader. The zero Config works, without git.
 type Config struct {
 	// Dir is where a private directory for downloads is made; the system's
 	// temporary directory where empty.
@@ -74,7 +74,7 @@ type Config struct {
 	Proxy func(*http.Request) (*url.URL, error)
 	// Addresses says which reserved addresses are dialled; none by default.
 	Addresses address.Policy
-	// Git reads charts from git. Whoever made it closes it.
+	// Git reads charts from git. The caller closes it.
 	Git    *git.Remotes
 	Limits Limits
 	// Parallel is how many downloads of one reading run at once; 4 where 0.
@@ -129,8 +129,7 @@ func (r *Reader) begin() bool {
 	return !r.closed
 }
 
-// Close ends downloads and removes what was downloaded. Nobody may read any
-// more.
+// Close ends downloads and removes what was downloaded. No Read may run or follow.
 func (r *Reader) Close() error {
 	r.mu.Lock()
 	r.closed = true
@@ -141,7 +140,7 @@ func (r *Reader) Close() error {
 	return r.store.close()
 }
 
-// An Input is one tree and what is wanted of it.
+// An Input is one tree and what to make of it.
 type Input struct {
 	Tree    fs.FS
 	Paths   []string           // shell patterns; none: the root
@@ -154,7 +153,7 @@ type Input struct {
 	Previous *Memory
 }
 
-// Read makes the bundles of a tree, and what the next reading may know of it.
+// Read returns the bundles of a tree, and what the next reading may use of this one.
 //
 // What is wrong with one bundle, also that something of it cannot be
 // downloaded, is a finding of its Result. An error is that of ctx, or

@@ -25,9 +25,9 @@ type catalogue struct {
 	index *chart.Index // guarded by session.reading; nil: on disk
 }
 
-// fromRepository has a chart of a Helm repository: it is looked up in the index,
-// which also names the place of the archive. That may be anywhere: whether it is
-// told credentials is decided anew.
+// fromRepository gets a chart of a Helm repository. It looks the chart up in the index,
+// which also names the place of the archive. That place may be anywhere, so Send
+// decides again whether it gets credentials.
 func (s *session) fromRepository(ctx context.Context, l chart.Location, who *tenant, p *payload) error {
 	c, err := s.access.Send(who.credentials, l.URL)
 	if err != nil {

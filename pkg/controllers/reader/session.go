@@ -66,7 +66,7 @@ type artifact struct {
 	blob    *blob           // of charts that were downloaded
 	as      archive.Options // how blob is unpacked
 	tree    fs.FS           // of charts from git
-	subdir  string          // the part of blob or tree that is wanted
+	subdir  string          // the part of blob or tree to use
 	from    string          // where it came from, for messages
 }
 
@@ -141,8 +141,8 @@ func (s *session) fetchAll(ctx context.Context, list []download) error {
 	return group.Wait()
 }
 
-// label is what became of a request, without bytes: enough to tell whether it is
-// what it was.
+// label is the result of a request, without bytes: enough to see whether it has
+// changed.
 func (s *session) label(e download) chart.Fetched { return once(s, s.parcels, e).fetched }
 
 // open is what became of a request, with its files, or with its bytes if there
@@ -206,7 +206,7 @@ func packed(tree fs.FS, dir, name string) ([]byte, error) {
 	return archive.Pack(tree, name)
 }
 
-// webCredentials are the part of credentials that an HTTP server is told.
+// webCredentials returns the part of credentials that is sent to an HTTP server.
 func webCredentials(c chart.Credentials) web.Credentials {
 	return web.Credentials{Username: c.Username, Password: c.Password, CABundle: c.CABundle, InsecureSkipVerify: c.InsecureSkipVerify}
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/archive"
 )
 
-// A store keeps what was downloaded on disk, by the digest of its bytes, and
-// next to it what was unpacked of it. What nobody has used for longest goes
-// first when it grows beyond its limit; what is in use stays.
+// A store keeps what was downloaded on disk, by the digest of its bytes, and next to it
+// what was unpacked of it. When it grows beyond its limit, it removes what was unused
+// for longest. What is in use stays.
 //
-// What programs that clean up temporary directories have removed is not there,
-// and fetched anew. The store says nothing about who may have what: see answers.
+// What programs that clean up temporary directories have removed is not there, and
+// fetched anew. The store does not decide which caller may have what: see answerCache.
 type store struct {
 	dir   string
 	lock  *os.File
