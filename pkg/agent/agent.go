@@ -1,9 +1,9 @@
-// Package agent is the downstream side of Fleet. It pulls what its manager
-// wants of this cluster, deploys it as Helm releases, corrects and judges it,
+// Package agent is the downstream side of Fleet. It fetches the BundleDeployments of
+// its cluster from the manager, deploys it as Helm releases, corrects and judges it,
 // and reports. Without its manager it goes on with what it accepted last.
 //
-// Its rooms: register gets the credential, checkin keeps in touch, store keeps
-// what was accepted, deploy does the work, watch tells of live objects.
+// Its packages: register gets the credential, checkin sends check-ins, store keeps what
+// was accepted, deploy does the work, watch reports changes of live objects.
 package agent
 
 import (
@@ -40,11 +40,10 @@ import (
 // leaseName is the lease of agents that take turns.
 const leaseName = "fleet-agent"
 
-// Config is all that an agent can be told. The zero Config is not valid: start
-// from Default.
+// Config configures an agent. The zero Config is not valid: start from Default.
 type Config struct {
 	Namespace       string        // where the agent lives
-	Scope           string        // tells the objects of several agents of one cluster apart; usually empty
+	Scope           string        // distinguishes the objects of several agents of one cluster; usually empty
 	CheckinInterval time.Duration // between two signs of life, 1 s to 1 h; 0: as its manager says, else a minute
 	Workers         int           // deployments worked on at once, 1 to 100
 	LeaderElect     bool          // hold a lease while working
@@ -65,7 +64,7 @@ type Config struct {
 	// Proxy chooses the proxy of requests to registries. Nil: none.
 	Proxy func(*http.Request) (*url.URL, error)
 
-	// Metrics are told what the agent does. Nil: nobody is.
+	// Metrics record what the agent does. Nil: there are none.
 	Metrics *Metrics
 }
 
@@ -244,8 +243,8 @@ func prepare(ctx context.Context, cfg Config, down *kube.Client, log *logrus.Ent
 	return a, nil
 }
 
-// loadStore reads what was accepted before, and removes what is left of what never
-// was. A record that cannot be read keeps nobody from working.
+// loadStore reads what was accepted before, and removes the remains of records that
+// were never completed. An unreadable record does not stop the agent.
 func (a *agent) loadStore(ctx context.Context) error {
 	err := a.store.Load(ctx)
 	if errors.Is(err, store.ErrBroken) {

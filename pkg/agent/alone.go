@@ -27,7 +27,7 @@ type identityCheck struct {
 	warned bool
 }
 
-// claims reports whether the UID of the agent's cluster is to be told.
+// claims reports whether check-ins carry the UID of the agent's cluster.
 func (s *identityCheck) claims() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,9 +41,9 @@ func (s *identityCheck) hasJoined() {
 	s.joined = true
 }
 
-// answered takes in an answer of the manager. claim is true when there is something
-// to tell it that it does not know yet, warn when the agent has just found out that
-// its credential is another cluster's.
+// answered handles an answer of the manager. claim is true when the manager must learn
+// something that it does not know yet, warn when the agent has just found out that its
+// credential is another cluster's.
 func (s *identityCheck) answered(ans checkin.Answer, now time.Time) (act, claim, warn bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

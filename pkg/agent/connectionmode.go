@@ -19,12 +19,12 @@ const reasonCheckIn = "CheckInRefused"
 // connectionMode is how the agent keeps in touch with its manager: how often it checks in,
 // or at which times it connects. It may change while the agent runs.
 type connectionMode struct {
-	fixed time.Duration       // between two check-ins, by the configuration; 0: as told
+	fixed time.Duration       // between two check-ins, by the configuration; 0: as the manager says
 	given *heartbeat.Schedule // by the configuration; nil: always connected
 
 	mu       sync.Mutex
 	ordered  time.Duration       // by the manager; 0: nothing
-	schedule *heartbeat.Schedule // what counts
+	schedule *heartbeat.Schedule // the one in effect
 	changed  chan struct{}       // closed with the next change of schedule
 }
 
@@ -63,8 +63,8 @@ func (m *connectionMode) next(identity string, now time.Time) time.Time {
 	return heartbeat.Every(interval, identity)(now)
 }
 
-// setInterval takes in how often the manager wants the agent to check in; 0: it does not
-// say. It reports whether that is news that counts.
+// setInterval sets the interval that the manager asks for; 0: it does not say. It
+// reports whether that changes the interval in effect.
 func (m *connectionMode) setInterval(interval time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,7 +73,7 @@ func (m *connectionMode) setInterval(interval time.Duration) bool {
 	return changes
 }
 
-// setSchedule takes in how to keep in touch; nil: as the configuration says. It tells
+// setSchedule takes in how to keep in touch; nil: as the configuration says. It reports
 // whether that makes a difference.
 func (m *connectionMode) setSchedule(c *fleet.ClusterCheckIn, now time.Time) (bool, error) {
 	want := m.given
@@ -94,7 +94,7 @@ func (m *connectionMode) setSchedule(c *fleet.ClusterCheckIn, now time.Time) (bo
 	return true, nil
 }
 
-// String is what counts, in words.
+// String describes the mode in effect.
 func (m *connectionMode) String() string {
 	if s, _ := m.current(); s != nil {
 		return "connects by the schedule " + s.String()

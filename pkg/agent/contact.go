@@ -92,8 +92,8 @@ func (c *contact) isAway() bool {
 	return c.data[keyReached] == "false"
 }
 
-// reached notes that the manager answered. back is true if it had been away, or
-// was not heard of since the start.
+// reached notes that the manager answered. back is true if it had been away, or had not
+// answered since the start.
 func (c *contact) reached(url string, m registration.Mark) (back bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,8 +113,8 @@ func (c *contact) reached(url string, m registration.Mark) (back bool, err error
 	return back, c.keep(want)
 }
 
-// lost notes that the manager cannot be worked with. news is true if it could
-// before, or if it was for another reason.
+// lost notes that the manager cannot be worked with. changes is true if it could
+// before, or if the reason was another one.
 func (c *contact) lost(url string, t trouble, cause error) (changes bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,7 +146,7 @@ func (c *contact) state() registration.Contact {
 	return registration.ContactLost
 }
 
-// anew notes that the agent has another credential, with which nobody was asked.
+// anew notes that the agent has another credential, which it has not used yet.
 func (c *contact) anew() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -26,8 +26,8 @@ const (
 	reasonPending    = "RegistrationUnanswered" // the manager takes its time
 )
 
-// idleJoin is how often an agent without a credential looks whether somebody has
-// given it one.
+// idleJoin is how often an agent without a credential checks whether it has been given
+// one.
 const idleJoin = 20 * time.Second
 
 // A join is one agent's way to a credential: it watches the letterbox for a token,
@@ -114,9 +114,9 @@ func (r *joinRun) over() bool {
 	}
 }
 
-// stop ends what is under way, and waits for that. It is true if another credential
-// was kept by then: the letterbox may tell that the token was forgotten before
-// whoever forgot it is told.
+// stop ends the join that is under way, and waits for that. It is true if another
+// credential was kept by then: the bootstrap watcher may report that the token was
+// forgotten before the code that forgot it gets the answer.
 func (j *join) stop() bool {
 	if j.run == nil {
 		return false

@@ -29,9 +29,9 @@ const (
 	verbNote  = "note"  // about the agent as a whole
 )
 
-// agentJournal is the agent's journal. It is told with check-ins, which come anyway,
-// and kept in the agent's own cluster, with a check-in and only if there is a
-// line that was not there before: at rest nothing is written.
+// agentJournal is the agent's journal. Check-ins, which are sent anyway, carry it to
+// the manager. It is stored in the agent's own cluster at a check-in, and only if there
+// is a new line: at rest nothing is written.
 type agentJournal struct {
 	maps      *kube.Store[*corev1.ConfigMap]
 	namespace string
@@ -83,7 +83,7 @@ func (d *agentJournal) note(e journal.Entry) (changes bool) {
 	return changes
 }
 
-// packed is the journal as a check-in tells it.
+// packed returns the journal as a check-in carries it.
 func (d *agentJournal) packed() []byte {
 	d.mu.Lock()
 	lines := d.lines.Entries()
@@ -125,8 +125,8 @@ func (a *agent) recordEvent(kind, reason, text string) {
 	a.journal.note(journal.Entry{Verb: verbNote, Reason: reason, Message: text})
 }
 
-// acted takes down a step of the deploy loop. What a person on the site should
-// know becomes an event, once: a step that is repeated is no news.
+// acted records a step of the deploy loop in the journal. What a person on the site
+// should know becomes an event, once: a repeated step causes no event.
 func (a *agent) acted(act deploy.Act) {
 	a.cfg.Metrics.acted(act)
 	if changes := a.journal.note(entryOf(act)); !changes {

@@ -75,7 +75,7 @@ func (m *Metrics) show(states func() map[fleet.BundleState]int) {
 	}
 }
 
-// turned is told how a turn of the deploy loop ended.
+// turned records how a run of the deploy loop ended.
 func (m *Metrics) turned(result string, took time.Duration) {
 	if m != nil {
 		m.turns.WithLabelValues("deploy", result).Observe(took.Seconds())
@@ -98,7 +98,7 @@ func (m *Metrics) drifted(objects int) {
 	}
 }
 
-// checkedIn is told how a check-in ended: "ok", "refused" or "error".
+// checkedIn records how a check-in ended: "ok", "refused" or "error".
 func (m *Metrics) checkedIn(result string) {
 	if m == nil {
 		return
@@ -152,7 +152,7 @@ func (v view) Describe(ch chan<- *prometheus.Desc) {
 	ch <- contactDesc
 }
 
-// Collect shows the states of deployments, and when the manager was heard of.
+// Collect collects the states of deployments, and when the manager last answered.
 func (v view) Collect(ch chan<- prometheus.Metric) {
 	if states := v.metrics.states.Load(); states != nil {
 		counts := (*states)()

@@ -14,8 +14,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// reasonOrphaned is the reason of the event about releases that nobody has
-// ordered to remove and that the manager does not have any more.
+// reasonOrphaned is the reason of the event about releases that the manager no longer
+// has and did not order to remove.
 const reasonOrphaned = "Orphaned"
 
 // Policies for orphans.
@@ -24,15 +24,15 @@ const (
 	OrphansCollected = "collect" // they are uninstalled after a while
 )
 
-// annotationCollect on the ConfigMap fleet-agent-contact says that what the
-// manager of this mark lacks is not wanted, whoever made it.
+// annotationCollect on the ConfigMap fleet-agent-contact says that the agent may remove
+// every release that the manager of this mark lacks, whichever manager it came from.
 const annotationCollect = "fleet.cattle.io/collect-orphans"
 
 // collectEvery is how often due orphans are looked for, at most.
 const collectEvery = time.Minute
 
-// orphans tells of orphans: in every check-in, and in the log and as an event
-// when there are others than before. It has those collected that are due.
+// orphans reports orphans: in every check-in, and in the log and as an event when they
+// have changed. It starts the collection of those that are due.
 type orphans struct {
 	agent *agent
 	grace time.Duration // 0: orphans are kept
@@ -42,7 +42,7 @@ type orphans struct {
 	of    registration.Mark    // the manager that lacks them
 }
 
-// report is what a check-in tells; false while it is not known.
+// report returns what a check-in reports; false while it is not known.
 func (o *orphans) report() (fleet.AgentOrphans, bool) {
 	names, known := o.agent.deploy.Orphans()
 	if !known {

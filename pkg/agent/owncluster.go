@@ -18,7 +18,7 @@ type ownCluster struct {
 
 	mu   sync.Mutex
 	code int    // by which the API server refuses the agent; 0: it does not
-	soon func() // tells the manager at once; nil: nothing is connected
+	soon func() // sends a check-in at once; nil: nothing is connected
 }
 
 // watching is a connection to the agent's own cluster whose answers are judged.
@@ -81,7 +81,7 @@ func (o *ownCluster) set(code int) {
 	}
 }
 
-// connected says how the manager is told at once.
+// connected sets the function that sends a check-in at once.
 func (o *ownCluster) connected(soon func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -24,10 +24,10 @@ const (
 )
 
 // poll works with one credential at the times of the schedule, until ctx ends or
-// changed is closed: another mode counts then. A visit is brought to its end
-// before. Between two times nothing is sent. An agent that has just registered, or
-// was always connected, does not wait for the first one: its manager is there, and
-// so is a person who looks.
+// changed is closed: another mode is in effect then. It finishes a visit first. Between
+// two visits nothing is sent. An agent that has just registered, or was always
+// connected, does not wait for the first time of the schedule: its manager is
+// reachable, and a person may be waiting.
 func (a *agent) poll(ctx context.Context, cred register.Credential, rotator *credential.Rotator, changed <-chan struct{}) error {
 	next, now := a.times(cred), time.Now()
 	at := heartbeat.FirstVisit(a.contact.announced(), next(now), now)
@@ -80,9 +80,9 @@ func untilClock(ctx context.Context, changed <-chan struct{}, at time.Time) bool
 	}
 }
 
-// visit connects, reads what is wanted, stays until that is done and reported, and
-// disconnects. It takes at most limit until the manager answers, and as long
-// again for the work.
+// visit connects, reads the deployments, stays until the work is done and reported, and
+// disconnects. It takes at most limit until the manager answers, and as long again for
+// the work.
 func (a *agent) visit(ctx context.Context, cred register.Credential, rotator *credential.Rotator, limit time.Duration) error {
 	s := &session{agent: a, cred: cred, rotator: rotator, known: newOnce(), alone: newOnce()}
 	s.relist, s.soon = func() {}, func() {}
@@ -104,7 +104,7 @@ func (a *agent) visit(ctx context.Context, cred register.Credential, rotator *cr
 	listing, stop := context.WithCancel(ctx)
 	go func() { listed <- up.List(listing) }()
 	if s.stay(ctx, up, work) {
-		s.checkIn(ctx, up) // tells of orphans, and of the journal
+		s.checkIn(ctx, up) // reports orphans, and carries the journal
 	}
 	stop()
 	return <-listed
@@ -146,8 +146,8 @@ func (s *session) checkIn(ctx context.Context, up *managerclient.Client) bool {
 	return true
 }
 
-// stay waits until everything that is wanted is done and reported, or has failed;
-// false: the time is over. Should the line be lost meanwhile, it is tried again.
+// stay waits until all work is done and reported, or has failed; false: the time is
+// over. If the connection is lost meanwhile, it is tried again.
 func (s *session) stay(ctx context.Context, up *managerclient.Client, work *deploy.Session) bool {
 	t := time.NewTicker(pollLook)
 	defer t.Stop()

@@ -6,8 +6,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// follow takes in from which agent this one takes over, by its ConfigMap. It
-// itself is nobody's predecessor.
+// follow reads from the agent's ConfigMap which agent this one takes over from. An
+// agent is never its own predecessor.
 func (a *agent) follow(cm *corev1.ConfigMap) {
 	from := cm.Data[registration.KeyAdoptFrom]
 	if from == a.cfg.Namespace {

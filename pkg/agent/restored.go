@@ -52,8 +52,8 @@ func (a *agent) keepVersion(text string) {
 	}
 }
 
-// reportCopied says that the manager's objects have turned up in another cluster,
-// when that is heard of first.
+// reportCopied reports that the manager's objects have turned up in another cluster,
+// when the agent first sees that.
 func (a *agent) reportCopied(m registration.Mark) {
 	was, known := a.contact.manager()
 	if !known || was.ID != m.ID || was.Epoch >= m.Epoch {

@@ -79,7 +79,7 @@ func (a *agent) work(ctx context.Context, cred register.Credential) error {
 	return err
 }
 
-// connect is connected always, or by a schedule, until the other is wanted.
+// connect keeps the agent connected always, or by a schedule, until the mode changes.
 func (a *agent) connect(ctx context.Context, cred register.Credential) error {
 	rotator := a.rotatorOf(cred)
 	cred.REST = rotator.REST()
@@ -102,8 +102,8 @@ func (a *agent) connect(ctx context.Context, cred register.Credential) error {
 	return a.session(ctx, cred, rotator)
 }
 
-// lost notes that the manager cannot be worked with, and says so where that is
-// news.
+// lost notes that the manager cannot be worked with, and reports it where that is a
+// change.
 func (a *agent) lost(cred register.Credential, t trouble, cause error) {
 	a.orphans.gap()
 	changes, err := a.contact.lost(cred.URL(), t, cause)
@@ -118,7 +118,8 @@ func (a *agent) lost(cred register.Credential, t trouble, cause error) {
 	a.recordEvent(kube.Warning, t.reason, text+". Everything that runs is kept.")
 }
 
-// managerClient is a connection with a credential, and what the session tells on it.
+// managerClient returns a connection with a credential, and with what the session
+// reports over it.
 func (a *agent) managerClient(cred register.Credential, s *session) (*managerclient.Client, error) {
 	return managerclient.New(managerclient.Config{
 		REST: a.cfg.Metrics.counting(cred.REST, serverManager), Namespace: cred.DeploymentNamespace,
@@ -207,7 +208,7 @@ func (s *session) remember() {
 type session struct {
 	*agent
 	cred    register.Credential
-	rotator *credential.Rotator // of that; nil: nobody looks after it
+	rotator *credential.Rotator // of that; nil: it is not rotated
 	known   *once               // the manager's id
 	alone   *once               // the agent may act for the Cluster
 	relist  func()              // ends the session, to begin it anew
@@ -226,11 +227,11 @@ func (s *session) settle(ctx context.Context, up *managerclient.Client) error {
 		return nil //nolint:nilerr // ctx has ended
 	}
 	s.deploy.WakeAll()
-	s.soon() // tells of orphans
+	s.soon() // reports orphans
 	return nil
 }
 
-// answered is told of a check-in that succeeded.
+// answered handles a check-in that succeeded.
 func (s *session) answered(ans checkin.Answer) {
 	s.cfg.Metrics.checkedIn("ok")
 	s.journal.keep()
@@ -283,8 +284,8 @@ func (s *session) rival(ans checkin.Answer) {
 	s.recordEvent(kube.Warning, fleet.ConditionDuplicateIdentity, text+"; give one of them a clientID")
 }
 
-// failed is told of a check-in that failed. Whatever the reason, the manager is
-// away; a token to register with is looked for elsewhere (heed).
+// failed handles a check-in that failed. Whatever the reason, the manager is away; join
+// looks for a token to register with.
 func (s *session) failed(err error) {
 	t := troubleOf(err, s.cfg.Namespace)
 	s.unanswered(err)

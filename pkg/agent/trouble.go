@@ -20,7 +20,7 @@ const (
 	reasonFailing     = "ManagerFailing"     // it answers that it is broken
 	reasonBusy        = "ManagerBusy"        // it answers that it has too much to do
 	reasonDenied      = "RequestDenied"      // admission there denies what this agent writes
-	reasonCertificate = "CertificateRefused" // it is not who this agent was told to trust
+	reasonCertificate = "CertificateRefused" // it is not one that this agent was set up to trust
 	reasonCredential  = "CredentialRefused"  // it does not know this agent (any more)
 	reasonEnded       = "CredentialEnded"    // it has ended, and is not renewed any more
 	reasonRights      = "RightsRefused"      // it knows this agent, and lets it do nothing

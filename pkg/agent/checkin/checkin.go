@@ -1,7 +1,6 @@
-// Package checkin tells the manager regularly that the agent lives, and learns
-// from the answer what the agent has to know of its Cluster: it may patch that
-// status and read nothing. Regularly is at every interval, or at the times of a
-// schedule.
+// Package checkin reports to the manager regularly that the agent lives. From the
+// answer the agent learns what it needs of its Cluster: it may patch that status and
+// read nothing. It checks in at a fixed interval, or at the times of a schedule.
 package checkin
 
 import (
@@ -53,12 +52,12 @@ type Answer struct {
 	Rival bool
 }
 
-// Config says what is told, and to whom.
+// Config says what check-ins report, and to which Cluster.
 type Config struct {
 	Statuses *kube.Store[*fleet.Cluster] // at the manager
 	Cluster  kube.Key
-	// Next is when the agent checks in after now. It is told with each check-in,
-	// so that the manager knows when to miss the agent.
+	// Next is when the agent checks in after now. Each check-in reports it, so that the
+	// manager knows when to miss the agent.
 	Next func(now time.Time) time.Time
 
 	Namespace  string // of the agent
@@ -69,8 +68,8 @@ type Config struct {
 	// Orphans are the releases that lost their deployment; false if that is not
 	// known at the moment.
 	Orphans func() (fleet.AgentOrphans, bool)
-	// Journal is the agent's journal, packed. It is told when it has changed. Nil:
-	// there is none.
+	// Journal is the agent's journal, packed. A check-in carries it when it has
+	// changed. Nil: there is none.
 	Journal func() []byte
 	// Credential is the digest of the offered credential that the agent uses, and
 	// when that ends (zero: it lasts). Nil: none was ever offered.
@@ -81,7 +80,7 @@ type Config struct {
 	Claims     func() bool
 	// Trouble says why the agent cannot work in its own cluster; empty: it can.
 	Trouble func() string
-	// OnAnswer and OnFailure are told how each check-in went.
+	// OnAnswer and OnFailure are called with the result of each check-in.
 	OnAnswer  func(Answer)
 	OnFailure func(error)
 	Now       func() time.Time // time.Now where nil
@@ -112,8 +111,8 @@ func New(cfg Config) *CheckIn {
 	return &CheckIn{cfg: cfg, wake: make(chan struct{}, 1), doubt: make(chan struct{}, 1), rival: rivalry{own: cfg.Instance}}
 }
 
-// Soon checks in at once instead of at the next time, unless the last check-in
-// has failed: then there is nobody to be told.
+// Soon checks in at once instead of at the next time, unless the last check-in has
+// failed: then the manager is not reachable.
 func (c *CheckIn) Soon() { nudge(c.wake) }
 
 // Doubt checks in within half a second, because it looks as if the manager could
@@ -188,7 +187,7 @@ func (c *CheckIn) pause(ctx context.Context, wait time.Duration, failed bool) bo
 		case <-t.C:
 		}
 	}
-	if failed { // what was doubted or had to be told meanwhile is part of the next check-in
+	if failed { // what was doubted or had to be reported meanwhile is part of the next check-in
 		drain(c.wake)
 		drain(c.doubt)
 	}
@@ -301,7 +300,7 @@ func (c *CheckIn) credential(agent map[string]any) {
 	}
 }
 
-// journal is what there is to tell of the journal.
+// journal returns what the check-in has to report of the journal.
 func (c *CheckIn) journal() []byte {
 	if c.cfg.Journal == nil {
 		return nil
@@ -329,12 +328,12 @@ func elsewhere(one, other string) bool {
 	return len(a) == 3 && len(b) == 3 && a[2] != b[2]
 }
 
-// rivalry finds out whether another agent uses the same identity. One sight of
-// another instance may be the last word of a process that is gone; that the
-// other one comes back after the own name was written again is proof. While the
-// agent moves, the other one is the agent before or the one after it, which may
-// check in and work beside it until the manager has removed it: neither of them
-// counts the other, nor takes the place of its name.
+// rivalry finds out whether another agent uses the same identity. Seeing another
+// instance once is no proof: it may be the last write of a process that is gone. If the
+// other instance is there again after this one wrote its own name, that is proof. While
+// the agent moves, the other instance is its predecessor or successor. Both may check
+// in until the manager has removed the predecessor: they do not treat each other as
+// rivals, and do not overwrite each other's name.
 type rivalry struct {
 	own   string
 	other string // seen instead of the own

@@ -42,7 +42,7 @@ type Config struct {
 	Cluster   kube.Key
 	UserAgent string
 	Log       *logrus.Entry
-	// Report tells people: kind, reason and text of an event.
+	// Report emits an event with this kind, reason and text.
 	Report func(kind, reason, text string)
 	Now    func() time.Time // time.Now where nil
 }
@@ -58,7 +58,7 @@ type Rotator struct {
 	offer   string     // that was taken; empty: none
 	renewal string     // the token that fetches others
 	refused time.Time  // when Recover was refused last
-	untaken string     // the offer that could not be taken, and was told of
+	untaken string     // the offer that could not be taken, and was reported
 
 	state sync.Mutex // of the two below
 	uses  string
@@ -103,9 +103,9 @@ func (k *Rotator) use(token, offer string) {
 	k.uses, k.span = plan.Digest(offer), plan.SpanOf(token)
 }
 
-// Observe is told of each answer of the manager: what it offers, and when the agent
-// is connected next. It takes another offer up, or renews a token whose time has
-// come. It is true if the manager is to be told at once.
+// Observe handles each answer of the manager: what it offers, and when the agent is
+// connected next. It accepts another offer, or renews a token that is due. It is true
+// if the manager must get a check-in at once.
 func (k *Rotator) Observe(ctx context.Context, offer string, next time.Time) bool {
 	if k == nil {
 		return false
@@ -215,7 +215,7 @@ func (k *Rotator) try(ctx context.Context, token string) error {
 func (k *Rotator) renew(ctx context.Context) {
 	offer, err := plan.ParseOffer(k.offer)
 	if err != nil {
-		return // not one that was offered: somebody else has made it
+		return // not one that was offered: it has another source
 	}
 	got, err := k.fetch(ctx, offer)
 	if err == nil {

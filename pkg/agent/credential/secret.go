@@ -25,8 +25,8 @@ const KeyRecord = "renewal"
 type record struct {
 	Offer string `json:"offer"`
 	Token string `json:"token,omitempty"` // of the account for renewal
-	// For is the digest of the token in the kubeconfig that the record belongs to:
-	// of another one, got by registering anew, it tells nothing.
+	// For is the digest of the token in the kubeconfig that the record belongs to: it
+	// says nothing about another one, from a new registration.
 	For string `json:"for"`
 }
 

@@ -83,7 +83,7 @@ func (r *Reconciler) payload(ctx context.Context, s *snapshot) (versionPayload, 
 	return p, r.dropOld(ctx, s, old)
 }
 
-// kept is what was accepted, as long as that is what is wanted.
+// kept returns what was accepted, if the BundleDeployment still asks for exactly that.
 func (r *Reconciler) kept(ctx context.Context, s *snapshot) (versionPayload, bool) {
 	had := s.rec.Spec
 	if !s.known || had.DeploymentID != s.spec.DeploymentID || had.ValuesHash != s.spec.ValuesHash ||
@@ -98,8 +98,7 @@ func (r *Reconciler) kept(ctx context.Context, s *snapshot) (versionPayload, boo
 	return p, err == nil
 }
 
-// contentID is the id of the files that are wanted; empty where a chart is
-// wanted that nobody has given an id.
+// contentID returns the id of the desired files; empty for a chart that has no id.
 func (s *snapshot) contentID() string {
 	id, _, _ := strings.Cut(s.spec.DeploymentID, ":")
 	return id

@@ -25,15 +25,15 @@ const (
 	reasonNoChartSecret    = "CredentialsMissing"
 )
 
-// chartDelay is the longest time between two attempts to get a chart: a
-// registry that is back should not wait for long, and nobody tells of it.
+// chartDelay is the longest time between two attempts to get a chart: a registry that
+// is back should not wait for long, and no watch reports its return.
 const chartDelay = time.Minute
 
-// A setback is a failure to the person who looks, and tried again all the same:
-// somebody has to do something, and nobody tells the agent that it was done.
+// A setback is reported as a failure, and tried again all the same: a person has to fix
+// something, and no watch reports that they did.
 type setback struct {
 	error
-	within time.Duration // after which it is tried again at the latest; 0: not without news
+	within time.Duration // after which it is tried again at the latest; 0: not without a change
 }
 
 func (b *setback) Unwrap() error { return b.error }

@@ -128,8 +128,9 @@ func (r *Reconciler) renew(s *snapshot, a release.Action) (release.Action, bool)
 	return a, false
 }
 
-// copiesOpen is what a record says of copies while some may be there that nobody
-// names any more; else it says for which deployment id that was looked at.
+// copiesOpen is what a record says of copies while some may be there that no bundle
+// names any more. Otherwise the record holds the deployment id for which the copies
+// were checked.
 const copiesOpen = "?"
 
 // tidyCopies removes copies that the deployment, which runs now, does not name

@@ -65,7 +65,7 @@ func (r *Reconciler) correct(ctx context.Context, s *snapshot, objects []report.
 	r.lookAgainAt(s, due)
 	objects, err = r.inspect(ctx, s)
 	if len(s.due(modified(objects), r.cfg.Now())) > 0 {
-		s.again(pause) // somebody was faster than the second look, or it had no effect
+		s.again(pause) // another writer was faster than the second look, or it had no effect
 	}
 	return objects, err
 }

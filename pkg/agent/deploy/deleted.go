@@ -20,8 +20,8 @@ import (
 // orderOfDeletion begins the order that a watched deletion stands for.
 const orderOfDeletion = "deleted "
 
-// deletions are those that the watch told of and that are not written down yet,
-// by name.
+// deletions are those that the watch reported and that are not in a record yet, by
+// name.
 type deletions struct {
 	mu   sync.Mutex
 	last map[string]*fleet.BundleDeployment
@@ -52,7 +52,7 @@ func (r *Reconciler) watchedDeletion(s *Session, last *fleet.BundleDeployment) {
 		return
 	}
 	if _, known := r.recordOf(last.Name, *r.mark.Load()); known && s.CheckIn != nil {
-		s.CheckIn() // tells of the orphan
+		s.CheckIn() // reports the orphan
 	}
 }
 
@@ -105,8 +105,8 @@ func (r *Reconciler) keepAbsence(ctx context.Context, s *snapshot) error {
 	return r.cfg.Store.Save(ctx, s.rec)
 }
 
-// missing reports whether a deployment is not in the manager's list, and was kept to
-// tell an order from a loss then.
+// missing reports whether the manager's list lacks a deployment whose last state was
+// kept. With that state an order can be distinguished from a loss.
 func (s *snapshot) missing() bool {
 	return s.bd == nil && s.known && s.rec.Last != nil && s.session != nil && s.session.Deployments.HasSynced()
 }

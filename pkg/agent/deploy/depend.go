@@ -11,9 +11,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
-// A deployment may depend on others of its cluster. It waits for them without a
-// timer: each turn notes the state that it found, and wakes up whoever waits for
-// that deployment. So it works, and as quickly, while the manager is away.
+// A deployment may depend on others of its cluster. It waits for them without a timer:
+// each reconcile notes the state that it found, and enqueues the deployments that wait
+// for this one. That works equally fast while the manager is away.
 
 // finding is the state of a deployment id as it was found last.
 type finding struct {

@@ -57,17 +57,17 @@ type Session struct {
 	Contents    *kube.Store[*fleet.Content]
 	Secrets     *kube.Store[*corev1.Secret]
 	ConfigMaps  *kube.Store[*corev1.ConfigMap]
-	// CheckIn, where not nil, tells the manager at once that the agent lives.
+	// CheckIn, where not nil, sends a check-in to the manager at once.
 	CheckIn func()
-	// Away, where not nil, reports whether the manager is known to be away. Whoever
-	// made the session wakes everything up when it is back.
+	// Away, where not nil, reports whether the manager is known to be away. The creator
+	// of the session enqueues every deployment when it is back.
 	Away func() bool
 }
 
 // Config says where the agent lives and with what it works.
 type Config struct {
 	Namespace string // the agent's own
-	Scope     string // tells the objects of several agents of one cluster apart
+	Scope     string // distinguishes the objects of several agents of one cluster
 	Workers   int    // deployments worked on at once
 	// Predecessor, where not nil, is the namespace of an agent whose releases are
 	// taken over once it is gone; empty: of none.
@@ -87,7 +87,7 @@ type Config struct {
 	Log        *logrus.Entry
 	Now        func() time.Time // time.Now where nil
 
-	// OnRestored, where not nil, is told that the manager's API server has become
+	// OnRestored, where not nil, is called when the manager's API server has become
 	// older than it was, as after a restore from a backup.
 	OnRestored func()
 	// KeepVersion, where not nil, keeps the highest version that was seen of the
@@ -95,8 +95,8 @@ type Config struct {
 	// to. It is called when a deployment was removed.
 	KeepVersion func(string)
 	LastVersion func() string
-	// OnAct, where not nil, is told of every step; OnDrift of how many objects
-	// were found to differ that had not before.
+	// OnAct, where not nil, is called for every step; OnDrift with the number of
+	// objects that newly differ.
 	OnAct   func(Act)
 	OnDrift func(objects int)
 }
@@ -228,7 +228,7 @@ func (r *Reconciler) Suspend(on bool) {
 	}
 }
 
-// WakeAll looks at every deployment that is wanted or was accepted.
+// WakeAll enqueues every deployment that the manager has or the agent accepted.
 func (r *Reconciler) WakeAll() {
 	for _, rec := range r.cfg.Store.All() {
 		r.loop.Add(kube.Key{Name: rec.Key.Name})
@@ -320,7 +320,7 @@ func (r *Reconciler) forget(name string) {
 	delete(r.releases, name)
 }
 
-// KindChanged is told when a CRD comes, changes or goes.
+// KindChanged is called when a CRD is created, changed or deleted.
 func (r *Reconciler) KindChanged(crd string, gone bool) {
 	r.cfg.Helm.Refresh()
 	if gone {

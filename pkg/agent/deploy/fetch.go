@@ -57,9 +57,9 @@ func contentOf(ctx context.Context, s *Session, name string) (*fleet.Content, er
 	return c, nil
 }
 
-// pull reads a content from the registry that the Secret of its name leads to,
-// packed. Nothing about a registry is for good: somebody may mend it, or the
-// Secret, and nobody tells the agent.
+// pull reads a content from the registry that the Secret of its name leads to, packed.
+// No fault of a registry is permanent: a person may repair it, or the Secret, and no
+// watch reports that to the agent.
 func (r *Reconciler) pull(ctx context.Context, s *snapshot, id string) ([]byte, error) {
 	secret, err := s.session.Secrets.Get(ctx, kube.Key{Namespace: s.session.Namespace, Name: id})
 	switch {

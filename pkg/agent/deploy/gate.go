@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// removalDelay is after which time a removal that found no room asks again,
-// should nobody have called it.
+// removalDelay is the delay after which a removal that found no room asks again, if no
+// other removal has called it before.
 const removalDelay = 5 * time.Second
 
-// A gate lets a few deployments through at once and remembers the order of the
-// others: many removals must not keep the loop from what is wanted.
+// A gate admits a few deployments at once and remembers the order of the others: many
+// removals must not block the loop for other work.
 type gate struct {
 	room int
 
@@ -43,8 +43,8 @@ func (g *gate) enter(name string) bool {
 	return true
 }
 
-// leave makes room again, and returns whose turn it is; empty if nobody waits or
-// name was not inside.
+// leave makes room again, and returns the next in turn; empty if none waits or name was
+// not inside.
 func (g *gate) leave(name string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -14,9 +14,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// A Reader reads live objects with somebody's rights. An object or a kind that
-// is not there is as for Live; a right that is missing is reconcile.Terminal, for
-// whoever looks can only say so.
+// A Reader reads live objects with the rights of some account. An object or a kind that
+// is not there is as for Live; a right that is missing is reconcile.Terminal, because
+// the reader can only report it.
 type Reader interface {
 	Get(ctx context.Context, gvk schema.GroupVersionKind, key kube.Key) (*unstructured.Unstructured, error)
 }

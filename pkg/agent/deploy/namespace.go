@@ -25,7 +25,7 @@ import (
 const (
 	listDelay  = 200 * time.Millisecond // until the list of namespaces is there
 	markDelay  = 2 * time.Minute        // until labels that could not be written are tried again, at most
-	labelDelay = time.Minute            // until a namespace that is not allowed is looked at again without news
+	labelDelay = time.Minute            // until a namespace that is not allowed is looked at again without a change
 )
 
 // namespaces are what is known of the namespaces of the agent's cluster: only
@@ -141,9 +141,9 @@ func (r *Reconciler) namespaceChanged(old, changed *metav1.PartialObjectMetadata
 	}
 }
 
-// applyNamespaceMeta gives the namespace of a release that is as wanted its labels and
-// annotations, where the options have any: they are no part of the deployment
-// id. Whether somebody has changed them since is looked at now and then.
+// applyNamespaceMeta sets the labels and annotations of the options, if any, on the
+// namespace of a release that is up to date: they are no part of the deployment id. It
+// checks from time to time whether another writer has changed them since.
 func (r *Reconciler) applyNamespaceMeta(ctx context.Context, s *snapshot) {
 	o := s.spec.Options
 	if len(o.NamespaceLabels) == 0 && len(o.NamespaceAnnotations) == 0 {
@@ -184,9 +184,9 @@ func namespaceMetaOf(namespace string, o fleet.BundleDeploymentOptions) string {
 	return string(text)
 }
 
-// dropNamespace deletes the target namespace of a deployment that was withdrawn,
-// where the options say so and the agent has deployed to it. What else is in it
-// keeps it: another deployment, another release, somebody's protection.
+// dropNamespace deletes the target namespace of a deployment that was withdrawn, where
+// the options say so and the agent has deployed to it. It keeps a namespace that
+// another deployment or another release uses, or that is protected.
 func (r *Reconciler) dropNamespace(ctx context.Context, s *snapshot) error {
 	o, name := s.rec.Spec.Options, s.rec.Release.Namespace
 	if !s.known || s.rec.Applied == "" || !o.DeleteNamespace || o.KeepResources || s.spec.Options.KeepResources || s.wanted.Abandon ||

@@ -69,7 +69,7 @@ func (s *snapshot) what() string {
 	return text
 }
 
-// decided tells of a decision by which nothing is done, or nothing more.
+// decided reports a decision by which nothing is done, or nothing more.
 func (r *Reconciler) decided(s *snapshot, a release.Action) {
 	act := Act{Verb: a.Verb, Result: Held, Reason: a.Reason, Message: a.Message}
 	if a.Verb == release.Acknowledge {
@@ -78,8 +78,8 @@ func (r *Reconciler) decided(s *snapshot, a release.Action) {
 	r.reportOf(s, act)
 }
 
-// corrected tells of an attempt to put back what others changed. Of that only
-// the names of fields are told: their values may be anybody's secrets.
+// corrected reports an attempt to revert the changes of others. Only the names of
+// fields are reported: their values may be secrets.
 func (r *Reconciler) corrected(s *snapshot, changed []fleet.ModifiedStatus, began time.Time, err error) {
 	act := Act{
 		Took: r.cfg.Now().Sub(began), Verb: VerbCorrect, Result: OK, Reason: string(fleet.Modified), Message: differences(changed),
@@ -100,7 +100,7 @@ func resultOf(err error) Result {
 	return Failed
 }
 
-// reportOf hands an act to whoever listens.
+// reportOf passes an act to OnAct, if that is set.
 func (r *Reconciler) reportOf(s *snapshot, act Act) {
 	if r.cfg.OnAct == nil {
 		return
@@ -165,8 +165,8 @@ func those(changed []fleet.ModifiedStatus, meant map[ref]bool) []fleet.ModifiedS
 	return out
 }
 
-// found counts the objects that differ and did not when the deployment was
-// looked at before.
+// found reports how many objects differ now that did not when the deployment was looked
+// at before.
 func (r *Reconciler) found(s *snapshot, changed []fleet.ModifiedStatus) {
 	now := map[string]bool{}
 	changes := 0
@@ -195,8 +195,7 @@ func (r *Reconciler) outcome(s *snapshot, f report.Found) {
 	s.state.shown = summary.State(seen, "")
 }
 
-// States counts the deployments by the state that each was in when it was looked
-// at last.
+// States returns the number of deployments for each state, as they were looked at last.
 func (r *Reconciler) States() map[fleet.BundleState]int {
 	out := map[fleet.BundleState]int{}
 	r.mu.Lock()

@@ -36,7 +36,7 @@ func (r *Reconciler) changed(c watch.Change) {
 	}
 }
 
-// onChange notes a change that is news, and wakes the loop up for it. r.mu is held.
+// onChange notes a relevant change, and enqueues the deployment for it. r.mu is held.
 func (r *Reconciler) onChange(name string, st *state, at ref, c watch.Change) {
 	s := st.view.objects[at]
 	if s == nil || !s.changes(c) {
@@ -58,8 +58,8 @@ func (r *Reconciler) wakeFor(name string, s *seen) {
 	r.loop.Add(kube.Key{Name: name})
 }
 
-// changes reports whether an object may differ from what was seen of it in anything
-// that counts. What does not is remembered, to judge the next change by.
+// changes reports whether an object may differ in a relevant way from what was seen of
+// it. Irrelevant changes are remembered, to judge the next change by.
 func (s *seen) changes(c watch.Change) bool {
 	if c.Meta == nil {
 		return s.mark.Version > 0

@@ -8,8 +8,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// countInterval is how often the releases of the cluster are listed, to find
-// those that nobody wants and that the store does not know.
+// countInterval is how often the releases of the cluster are listed, to find those that
+// no BundleDeployment asks for and that the store does not have.
 const countInterval = 15 * time.Minute
 
 // CountReleases lists the agent's releases at once and then every 15 minutes

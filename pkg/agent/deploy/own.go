@@ -10,10 +10,10 @@ import (
 // agentPrefix is how the names of the bundles of agents begin.
 const agentPrefix = "fleet-agent-"
 
-// installsAgent reports whether a deployment is that of the agent itself. Its exact
-// name counts: a bundle of somebody's whose name only begins like that is like
-// any other. Where the manager has not been heard since the agent was started,
-// the cluster's name is not known, and the beginning has to do.
+// installsAgent reports whether a deployment is that of the agent itself. The exact
+// name is compared: a user's bundle whose name only begins like that is like any other.
+// If the manager has not answered since the agent was started, the cluster's name is
+// not known, and only the prefix is compared.
 func installsAgent(s *snapshot) bool {
 	if s.bd != nil && s.bd.Labels[fleet.LabelCluster] != "" {
 		return s.name == naming.AgentBundle(s.bd.Labels[fleet.LabelCluster])

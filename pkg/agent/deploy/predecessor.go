@@ -85,11 +85,11 @@ func runs(o *unstructured.Unstructured) bool {
 	return !set || wanted > 0 || there > 0
 }
 
-// held reports whether somebody holds a lease.
+// held reports whether a lease has a holder.
 func held(o *unstructured.Unstructured, now time.Time) bool {
 	var l coordinationv1.Lease
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &l); err != nil {
-		return true // nobody knows
+		return true // it is unknown
 	}
 	s := l.Spec
 	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {

@@ -22,15 +22,15 @@ import (
 // state to another needs.
 const maxSteps = 8
 
-// Reconcile brings one deployment to the state that is wanted.
+// Reconcile brings one deployment to the desired state.
 //
 //  1. gather:  the BundleDeployment, the record, the other deployments
 //  2. bring:   observe the release, decide one step, take it, and so on
-//  3. inspect: look at the live objects, and put back what others changed
-//  4. tell:    write the status, once
+//  3. inspect: look at the live objects, and revert what others changed
+//  4. report:  write the status, once
 //
-// It may run at any time and any number of times. A deployment that the
-// manager has no more is kept as it is.
+// It may run at any time and any number of times. A deployment that the manager no
+// longer has is kept as it is.
 func (r *Reconciler) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if err := r.keepDeletion(ctx, key.Name); err != nil {
 		return kube.Done, err
@@ -241,8 +241,8 @@ func (r *Reconciler) failed(ctx context.Context, s *snapshot, err error) error {
 	return observeErr
 }
 
-// needsChange tells of waits that are failures to the person who looks: only
-// somebody else's change helps, but nobody tells the agent of it.
+// needsChange reports whether a wait is reported as a failure: only a change by another
+// person or program helps, but no watch reports that to the agent.
 func needsChange(reason string) bool {
 	switch reason {
 	case release.ReasonForbidden, release.ReasonUnknownKind, release.ReasonNoAccount, release.ReasonBadValues:
@@ -324,7 +324,7 @@ func (r *Reconciler) lookAtAll(s *snapshot) {
 	s.state.all = true
 }
 
-// withdrawn tells of deployments that may have waited for this turn.
+// withdrawn reports whether a deployment is withdrawn. Others may have waited for that.
 func withdrawn(bd *fleet.BundleDeployment) bool {
 	return bd.Annotations[fleet.AnnotationWithdrawn] != ""
 }

@@ -23,14 +23,16 @@ func (r *Reconciler) mayBeRemoved(s *snapshot) bool {
 }
 
 // reportedBehind reports whether an earlier run of the agent has held what the manager
-// says, and has said so in the status. After a restart of the agent, versions do not
-// tell: the manager's may have passed by then what they were before its restore.
+// asks for, and has said so in the status. After a restart of the agent, versions do
+// not show that: those of the manager may by then be higher again than before its
+// restore.
 func reportedBehind(bd *fleet.BundleDeployment) bool {
 	c := condition.Find(bd.Status.Conditions, fleet.ConditionDeployed)
 	return c != nil && c.Status != corev1.ConditionTrue && c.Reason == release.ReasonManagerBehind && c.ObservedGeneration == bd.Generation
 }
 
-// unknown reports whether the agent has no record of a deployment that is wanted.
+// unknown reports whether the agent has no record of a deployment that the manager asks
+// for.
 func (s *snapshot) unknown() bool {
 	return s.bd != nil && !s.known && s.bd.Annotations[fleet.AnnotationWithdrawn] == "" && s.bd.Spec.DeploymentID != ""
 }

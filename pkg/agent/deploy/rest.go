@@ -9,14 +9,14 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
 
-// deliver writes a status. A cache that is not kept current by a watch is told
-// what stands there now.
+// deliver writes a status. If no watch keeps the cache current, deliver updates the
+// cache with the result.
 func (r *Reconciler) deliver(ctx context.Context, s *snapshot, changed *fleet.BundleDeployment) error {
 	got, err := s.session.Statuses.PatchStatus(ctx, s.bd, changed)
 	if !s.session.Deployments.Listed() {
 		return err
 	}
-	if kube.IsConflict(err) { // it has changed since the list, and nobody else says so
+	if kube.IsConflict(err) { // it has changed since the list, and no watch reports that
 		fresh, readErr := s.session.Statuses.Get(ctx, kube.KeyOf(s.bd))
 		if readErr != nil {
 			return readErr

@@ -15,12 +15,12 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// A manager that was restored from a backup says again what it said then. Three
-// things give it away: an object of a lower generation than the one that was
-// accepted, an order that it has taken back since, and an API server that counts
-// from a lower resourceVersion on than it had reached. What it says then is held
-// for release.BehindLimit, in which it may catch up by itself. Of one that was
-// restored into another cluster, see copied.go.
+// A manager that was restored from a backup repeats its orders of that time. Three
+// signs show that: an object of a lower generation than the one that was accepted, an
+// order that it has taken back since, and an API server whose resourceVersion is lower
+// than it was. The agent then holds what the manager asks for, for release.BehindLimit,
+// in which the manager may catch up by itself. Of one that was restored into another
+// cluster, see copied.go.
 
 // heldStep is how often the time for which something was held is written down.
 const heldStep = time.Minute
@@ -60,8 +60,8 @@ func (r *Reconciler) heldFor(s *snapshot) time.Duration {
 	return before + r.cfg.Now().Sub(s.state.heldFrom)
 }
 
-// noteHeld counts the time for which something is held, and keeps the record as
-// it is otherwise: what the manager says now is not accepted.
+// noteHeld measures how long something is held. It leaves the rest of the record as it
+// is: what the manager asks for now is not accepted.
 func (r *Reconciler) noteHeld(ctx context.Context, s *snapshot) error {
 	now := r.cfg.Now()
 	if s.state.heldFrom.IsZero() {
@@ -302,8 +302,8 @@ func (r *Reconciler) confirmed(s *snapshot) bool {
 	return s.answers > asked
 }
 
-// disown forgets what was observed of a release that belongs to somebody else: it
-// is neither told of nor corrected.
+// disown forgets what was observed of a release of another owner: the agent neither
+// reports nor corrects it.
 func (s *snapshot) disown() {
 	if !s.wanted.Owns(s.observed) {
 		s.observed = release.Observed{ID: s.observed.ID, State: release.Absent}

@@ -24,8 +24,8 @@ import (
 // withdraws a moment later.
 
 const (
-	// sharedGrace is how long such a wait counts as one for a renamed bundle. It is
-	// a failure after that.
+	// sharedGrace is how long such a wait is treated as one for a renamed bundle. After
+	// that it is a failure.
 	sharedGrace = time.Minute
 	// sharedDelay is when the objects are looked at again at the latest.
 	sharedDelay = time.Minute

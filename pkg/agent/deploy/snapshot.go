@@ -38,7 +38,7 @@ type snapshot struct {
 	frozen     bool          // nothing of it may be changed, since it may not be where it is
 	correction string        // why drift could not be corrected
 	contested  string        // who changes back what is corrected
-	after      time.Duration // when to look again; 0: not before news
+	after      time.Duration // when to look again; 0: not before a change
 	conflicts  *conflicts    // of this turn
 }
 
@@ -195,15 +195,15 @@ func (r *Reconciler) triedOf(bd *fleet.BundleDeployment, mark registration.Mark)
 // fail notes why the deployment is not what it should be.
 func (s *snapshot) fail(f report.Failure) { s.failure = &f }
 
-// again asks for another look after a time; the earliest counts.
+// again asks for another look after a time; the earliest request applies.
 func (s *snapshot) again(after time.Duration) {
 	if after > 0 && (s.after == 0 || after < s.after) {
 		s.after = after
 	}
 }
 
-// save writes the record of a deployment as it is wanted now. A record that an
-// earlier manager left is replaced.
+// save writes the record of a deployment as the manager asks for it now. A record that
+// an earlier manager left is replaced.
 func (r *Reconciler) save(ctx context.Context, s *snapshot) error {
 	old := s.rec.Key
 	s.updateRecord()

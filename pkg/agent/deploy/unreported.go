@@ -7,11 +7,11 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/report"
 )
 
-// What is found while the manager is away is told when it is back, with the times
-// at which it came about. Until then it is kept: in memory, and what has changed
-// in the record, so that it survives the agent.
+// What is found while the manager is away is reported when it is back, with the
+// original times. Until then it is kept in memory. What has changed is also kept in the
+// record, so that it survives the agent.
 
-// remember keeps what is found and cannot be told.
+// remember keeps what is found and cannot be reported.
 func (r *Reconciler) remember(s *snapshot, f report.Found) {
 	bd := s.bd
 	if bd == nil {
@@ -32,7 +32,7 @@ func (s *snapshot) unreported() []fleet.Condition {
 	return s.rec.Unreported
 }
 
-// heard ends the memory: the manager knows everything.
+// heard forgets what was kept: the manager has got all of it.
 func (s *snapshot) heard() { s.state.unreported, s.rec.Unreported = nil, nil }
 
 // away reports whether the manager is known to be away. Everything is looked at

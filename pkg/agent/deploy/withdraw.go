@@ -85,9 +85,9 @@ func (r *Reconciler) installed(s *snapshot) release.ID {
 	return s.wanted.ID
 }
 
-// acknowledge forgets the deployment and answers the order in one write. The
-// record goes first: what was answered may be deleted at any time, and a record
-// without deployment would look like one that nobody has withdrawn.
+// acknowledge forgets the deployment and answers the order in one write. The record is
+// deleted first: the manager may delete an answered deployment at any time, and a
+// record without deployment would look as if there had been no order.
 func (r *Reconciler) acknowledge(ctx context.Context, s *snapshot, a release.Action) (kube.Result, error) {
 	if err := r.removeFormer(ctx, s); err != nil {
 		return r.stuck(ctx, s, err)

@@ -27,7 +27,7 @@ type Config struct {
 	Namespace string       // of the agent's BundleDeployments
 	UserAgent string
 	Proxy     func(*http.Request) (*url.URL, error) // nil: none
-	// CheckIn is what is told; its Statuses are the uplink's.
+	// CheckIn configures the check-ins; its Statuses are those of the connection.
 	CheckIn checkin.Config
 	// Listed: the deployments are read once instead of watched.
 	Listed bool

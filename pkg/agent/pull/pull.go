@@ -62,9 +62,9 @@ func New(cfg Config) *Puller {
 	}
 }
 
-// Chart gets the chart that r asks for. Credentials go to the place that r
-// names and to nobody else. The files of the result are where a bundle has a
-// chart that was downloaded for r.
+// Chart gets the chart that r asks for. Credentials are sent to the place that r names
+// and to no other. The files of the result are where a bundle has a chart that was
+// downloaded for r.
 //
 // Errors: reconcile.Terminal with the reasons of packages chart, web, oci and
 // archive, or UnsupportedSource for a chart in git; reconcile.RequeueAfter, Unreachable or
@@ -100,7 +100,7 @@ type download struct {
 	access  chart.Access
 	into    *os.File
 	as      archive.Options
-	subdir  string // the part of the archive that is wanted
+	subdir  string // the part of the archive to use
 }
 
 // named is the source as it was written.

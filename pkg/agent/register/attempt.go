@@ -45,7 +45,7 @@ type Attempt struct {
 	onSilent func(Request)
 }
 
-// NewAttempt begins a series of tries. onSilent, where not nil, is told of a
+// NewAttempt begins a series of tries. onSilent, where not nil, is called with a
 // request that is not answered at once.
 func NewAttempt(cfg Config, boot Bootstrap, onSilent func(Request)) *Attempt {
 	return &Attempt{cfg: cfg, boot: boot, onSilent: onSilent}
@@ -87,8 +87,7 @@ func (a *Attempt) Try(ctx context.Context) (Grant, error) {
 	return grantOf(a.cfg, b, origin, answer)
 }
 
-// word is the part of a request that nobody else can know. It is made up once for
-// a token.
+// word returns the secret part of a request. It is made up once for a token.
 func (a *Attempt) word(ctx context.Context) (string, error) {
 	secrets := kube.StoreOf[*corev1.Secret](a.cfg.Down)
 	key := kube.Key{Namespace: a.cfg.Namespace, Name: fleet.SecretAgentBootstrap}

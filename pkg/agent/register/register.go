@@ -30,7 +30,7 @@ import (
 const (
 	firstPoll    = 250 * time.Millisecond // for the answer, doubling
 	pollInterval = 2 * time.Second
-	silence      = 20 * time.Second // without an answer, then the caller is told
+	silence      = 20 * time.Second // without an answer, then the caller is notified
 	giveUp       = 30 * time.Minute // then a new request is made
 	requestLimit = 10 * time.Second // of one request to the manager
 )
@@ -159,7 +159,7 @@ func kubeconfigOf(b registration.Bootstrapping, token string) ([]byte, error) {
 	return clientcmd.Write(*out)
 }
 
-// secretWord is the part of a request that nobody else can know.
+// secretWord returns a secret for a request, which cannot be guessed.
 func secretWord() (string, error) {
 	var b [32]byte
 	if _, err := rand.Read(b[:]); err != nil {

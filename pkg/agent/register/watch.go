@@ -22,8 +22,8 @@ func (b Bootstrap) Same(o Bootstrap) bool {
 	return b.Origin() == o.Origin() && b.TokenName == o.TokenName && b.RegistrationNamespace == o.RegistrationNamespace
 }
 
-// A BootstrapWatcher is the agent's bootstrap Secret, watched: whoever wants the agent to
-// register puts a token there, at any time.
+// A BootstrapWatcher watches the agent's bootstrap Secret: to make the agent register,
+// a user puts a token there, at any time.
 type BootstrapWatcher struct {
 	*kube.Cache[*corev1.Secret]
 	key     kube.Key

@@ -1,6 +1,6 @@
-// Package watch tells when an object of a release changes. It keeps one watch
-// of metadata per kind, open while a deployment has objects of that kind, and
-// passes on the changes of objects that are ours.
+// Package watch reports when an object of a release changes. It keeps one watch of
+// metadata per kind, open while a deployment has objects of that kind, and passes on
+// the changes of objects that are ours.
 package watch
 
 import (
@@ -22,7 +22,7 @@ type Change struct {
 	Kind schema.GroupVersionKind
 	Key  kube.Key
 	// Meta is the object's metadata; nil if the object is gone or bears the set no
-	// more. It is shared: nobody may change it.
+	// more. It is shared: callers must not change it.
 	Meta *metav1.PartialObjectMetadata
 }
 
@@ -43,8 +43,8 @@ type Watches struct {
 	shut   map[schema.GroupVersionKind]bool // their CRD is gone
 }
 
-// New watches until ctx ends and calls tell for every change. tell must be
-// quick; it is called by one goroutine per kind.
+// New watches until ctx ends and calls report for every change. report must be quick;
+// it is called by one goroutine per kind.
 func New(ctx context.Context, live opener, report func(Change)) *Watches {
 	return &Watches{
 		ctx: ctx, live: live, report: report,
