@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// A Backoff is a series of delays that double up to a limit. Each is taken at
-// random from its second half, so that many who failed together do not come
-// back together. The zero Backoff begins with 1 s and ends with 20 s: whoever
-// waits for the end of an outage then hears of it within 20 s, and within 7 s in
-// half of the cases.
+// A Backoff is a series of delays that double up to a limit. Each is taken at random
+// from its second half, so that many clients that failed together do not come back
+// together. The zero Backoff begins with 1 s and ends with 20 s: a client that waits
+// for the end of an outage then notices it within 20 s, and within 7 s in half of the
+// cases.
 type Backoff struct {
 	First, Last time.Duration
 	failures    int
@@ -116,8 +116,8 @@ func (l *Conn) retry(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// untilUp waits until the line is up, and returns what is closed with the next
-// news of it.
+// untilUp waits until the connection is up, and returns a channel that is closed when
+// its state changes next.
 func (l *Conn) untilUp(ctx context.Context) (<-chan struct{}, error) {
 	for {
 		l.mu.Lock()

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// noResync is longer than any process lives: a resync replays old news.
+// noResync is longer than any process lives: a resync replays old events.
 const noResync = 10000 * time.Hour
 
 // A Watch says which objects of a kind a cache holds. Empty fields exclude
@@ -30,8 +30,8 @@ func (w Watch) tweak(opts *metav1.ListOptions) {
 	opts.LabelSelector, opts.FieldSelector = w.Labels, w.Fields
 }
 
-// A Cache holds the objects of one kind that a Watch selects, kept current by
-// a watch. What it returns is shared: nobody may change it.
+// A Cache holds the objects of one kind that a Watch selects, kept current by a watch.
+// What it returns is shared: callers must not change it.
 type Cache[P Object] struct {
 	name      string
 	informer  cache.SharedIndexInformer
@@ -40,10 +40,10 @@ type Cache[P Object] struct {
 	listed    bool // see NewListed
 }
 
-// NewCache is a cache that holds nothing until it runs. transform, where not nil,
-// is called once for each object before it is stored and removes what nobody
-// reads; managedFields are removed after it ran. Indexes and handlers are
-// added before it runs.
+// NewCache returns a cache that holds nothing until it runs. transform, where not nil,
+// is called once for each object before it is stored and removes what is never read;
+// managedFields are removed after it ran. Indexes and handlers are added before it
+// runs.
 func NewCache[P Object](c *Client, w Watch, transform func(P)) *Cache[P] {
 	k := kindFor[P](c)
 	opts := &lassocache.Options{Namespace: w.Namespace, Resync: noResync, TweakList: w.tweak}
@@ -75,8 +75,8 @@ func kindFor[P Object](c *Client) listable {
 	return listable{kindInfo: info, client: client.NewClient(info.gvr, info.gvk.Kind, info.namespaced, rc, 0), list: list}
 }
 
-// NewMetaCache is a cache of the metadata of any kind. Its resource is told
-// by mapper-free guessing, as for NewCache: use it for built-in kinds and
+// NewMetaCache returns a cache of the metadata of any kind. Its resource is guessed
+// from the kind without a mapper, as for NewCache: use it for built-in kinds and
 // Fleet's own.
 func NewMetaCache(c *Client, gvk schema.GroupVersionKind, w Watch, transform func(*metav1.PartialObjectMetadata)) *Cache[*metav1.PartialObjectMetadata] {
 	cl, err := metadata.NewForConfig(c.cfg.REST)
@@ -198,8 +198,8 @@ func typed[P Object](in []any) []P {
 	return out
 }
 
-// HasSynced reports whether the first list has arrived, and whether every handler
-// was told of all of it.
+// HasSynced reports whether the first list has arrived, and whether every handler has
+// got all of it.
 func (c *Cache[P]) HasSynced() bool {
 	for _, h := range c.handlers {
 		if !h.HasSynced() {

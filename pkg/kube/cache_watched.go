@@ -6,9 +6,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// OnWatchedDeletion calls f for every object whose deletion the watch told of,
-// with its last known state. An object that a later list does not have any more
-// is not told of: nobody knows why it is missing.
+// OnWatchedDeletion calls f for every object whose deletion the watch reported, with
+// its last known state. An object that a later list does not have any more is not
+// passed to f: it is unknown why it is missing.
 func (c *Cache[P]) OnWatchedDeletion(f func(last P)) {
 	handler, err := c.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		DeleteFunc: func(in any) {

@@ -35,9 +35,9 @@ func IsDenied(err error) bool {
 	return errors.As(err, &status) && DeniedMessage(status.Status().Message)
 }
 
-// DeniedMessage reports whether a message of an API server is about a denial by admission.
-// Only the text that the API server puts before the words of a webhook or a policy
-// tells a denial apart.
+// DeniedMessage reports whether a message of an API server is about a denial by
+// admission. Only the text that the API server puts before the words of a webhook or a
+// policy identifies a denial.
 func DeniedMessage(message string) bool {
 	for _, by := range [][2]string{{"admission webhook ", "denied the request"}, {"ValidatingAdmissionPolicy '", " denied request: "}} {
 		if _, after, ok := strings.Cut(message, by[0]); ok && strings.Contains(after, by[1]) {

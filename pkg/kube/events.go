@@ -19,9 +19,9 @@ const (
 // maxNote is the API's limit for the text of an event.
 const maxNote = 1024
 
-// A Recorder tells people what happened to an object, as events.k8s.io/v1
-// Events. Events are news, not state: one that the API server refuses is dropped. It
-// is sent again, a few times, where the API server is not able to answer.
+// A Recorder records what happened to an object, as events.k8s.io/v1 Events. Events are
+// not state: one that the API server refuses is dropped. It is sent again, a few times,
+// if the API server is not able to answer.
 type Recorder struct {
 	process string
 	client  *Client
@@ -30,7 +30,7 @@ type Recorder struct {
 	delays  Backoff
 }
 
-// eventTries is how often an event is sent that nobody answers.
+// eventTries is how often an event is sent that gets no answer.
 const eventTries = 5
 
 // NewRecorder is a recorder whose events name "fleet.cattle.io/<process>" as
@@ -39,9 +39,9 @@ func NewRecorder(c *Client, process string) *Recorder {
 	return &Recorder{process: process, client: c.Loop("events"), queue: make(chan *eventsv1.Event, 1000), now: time.Now}
 }
 
-// Event reports that something happened to obj: kind is Normal or Warning,
-// reason one PascalCase word. It never blocks. Callers tell news once: there
-// is no series and no count.
+// Event reports that something happened to obj: kind is Normal or Warning, reason one
+// PascalCase word. It never blocks. Callers report a change once: there is no series
+// and no count.
 func (r *Recorder) Event(obj Object, kind, reason, message string) {
 	info, err := r.client.kindOf(obj)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// What the API server of an imported cluster, which may be anybody's, can make
-// this process read through one connection.
+// What the API server of an imported cluster, which may be under anyone's control, can
+// make this process read through one connection.
 const (
 	importedAnswerBytes = 4 << 20
 	importedTotalBytes  = 32 << 20
@@ -130,8 +130,8 @@ func (t *importTransport) check(u *url.URL) error {
 	return t.policy.Addresses.CheckHost(u.Hostname())
 }
 
-// importedAnswer is the body of an answer, up to its bounds. It counts what is
-// read of it after decompression.
+// importedAnswer is the body of an answer, up to its bounds. Its limits apply to what
+// is read after decompression.
 type importedAnswer struct {
 	io.ReadCloser
 	total *atomic.Int64
@@ -148,7 +148,8 @@ func (a *importedAnswer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// more counts the pages of a list of a connection whose server is not trusted.
+// more returns an error if a list has too many pages, on a connection whose server is
+// not trusted.
 func (c *Client) more(pages int) error {
 	if c.cfg.maxPages > 0 && pages >= c.cfg.maxPages {
 		return fmt.Errorf("more than %d pages: %w", c.cfg.maxPages, ErrTooLarge)

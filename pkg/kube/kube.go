@@ -131,8 +131,8 @@ func RESTConfig(path string) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// Loop is the same connection under the User-Agent
-// "<process>/<version> (<loop>)", so that audit logs tell loops apart.
+// Loop returns the same connection under the User-Agent "<process>/<version> (<loop>)",
+// so that audit logs distinguish loops.
 func (c *Client) Loop(name string) *Client {
 	cfg := c.cfg
 	cfg.REST = unlimited(c.cfg.REST, fmt.Sprintf("%s (%s)", c.cfg.UserAgent, name))

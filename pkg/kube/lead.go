@@ -21,7 +21,7 @@ import (
 type Lease struct {
 	Namespace string
 	Name      string
-	// Identity tells holders apart. It is stable for one process.
+	// Identity distinguishes holders. It does not change while the process runs.
 	Identity string
 	// Duration, Renew and Retry are 30 s, 25 s and 10 s where zero.
 	Duration, Renew, Retry time.Duration
@@ -29,9 +29,9 @@ type Lease struct {
 	// the next Retry. It takes the right to watch leases; without it nothing else
 	// changes.
 	Watched bool
-	// Crashed, where not nil, is called before f when the lease was taken from a
-	// holder that had not given it back, an earlier process of the same Identity
-	// included; and after f when that has failed before it was told to end.
+	// Crashed, where not nil, is called before f when the lease was taken from a holder
+	// that had not given it back, an earlier process of the same Identity included; and
+	// after f when f has failed before its context ended.
 	Crashed func(context.Context)
 }
 
@@ -63,8 +63,8 @@ type candidate struct {
 
 func (c candidate) client() coordinationv1.LeaseInterface { return c.leases.Leases(c.Namespace) }
 
-// run waits for the lease and serves. It is true if it has stood aside because the
-// lease was given back: whoever asks again gets it.
+// run waits for the lease and serves. It is true if it has stepped back because the
+// lease was given back: asking again gets the lease.
 func (t *term) run(ctx context.Context, c candidate, f func(context.Context) error) (again bool, err error) {
 	elect, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -154,8 +154,8 @@ func (f *firstTake) Update(ctx context.Context, record resourcelock.LeaderElecti
 	return err
 }
 
-// watch looks at the lease once, and then calls given when somebody else who had it
-// gives it back, until ctx ends. Where it may not, it ends.
+// watch reads the lease once, and then calls given when another holder gives it back,
+// until ctx ends. Where it has no right to watch, it ends.
 func (c candidate) watch(ctx context.Context, given func()) {
 	s := sight{identity: c.Identity}
 	have, err := c.client().Get(ctx, c.Name, metav1.GetOptions{})
@@ -184,11 +184,11 @@ func (c candidate) watch(ctx context.Context, given func()) {
 // sight is what a candidate has seen of a lease.
 type sight struct {
 	identity string // of the candidate
-	taken    bool   // somebody else has it
+	taken    bool   // another process has it
 	version  string
 }
 
-// look reports whether somebody else has given the lease back since the look before.
+// look reports whether another holder has given the lease back since the look before.
 func (s *sight) look(l *coordinationapi.Lease) (back bool) {
 	s.version = l.ResourceVersion
 	holder := ""

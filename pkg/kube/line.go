@@ -29,18 +29,18 @@ const (
 // ErrConnClosed says that the line was ended on purpose.
 var ErrConnClosed = errors.New("the connection was ended")
 
-// A Conn is what lies between this process and an API server that is far away:
-// connections that may be slow, cut, or dead without anybody saying so. All
-// clients of one line share it, and what one of them finds out all know:
+// A Conn is the connection between this process and a remote API server. Its network
+// connections may be slow, cut, or dead without an error. All clients of one Conn share
+// its state:
 //
-//   - a line is down from the first request that gets no answer until one that
+//   - a Conn is down from the first request that gets no answer until one that
 //     does; an answer is any that does not say that the server is broken;
 //   - while it is down, ordinary requests fail at once, and requests of Patient
 //     clients wait. Only those of Probing clients are sent;
 //   - no ordinary request waits for longer than 20 s for its answer to begin, or
 //     to go on.
 //
-// A Line needs somebody who probes it: nothing else brings it up again.
+// A Conn needs a client that probes it: nothing else brings it up again.
 type Conn struct {
 	transport *http.Transport
 	trip      http.RoundTripper // transport, and what the configuration puts around it
@@ -55,11 +55,11 @@ type Conn struct {
 	changed chan struct{} // closed when waiting may be worth an end
 }
 
-// NewConn is a line to the API server of a configuration, for a Config with the
-// same one. onLost, where not nil, is called in a goroutine of its own each time
-// the line goes down. proxy counts where the configuration names none; nil: no
-// proxy. What the configuration wraps around transports sees each request that
-// is really sent.
+// NewConn returns a connection to the API server of a configuration, for a Config with
+// the same one. onLost, where not nil, is called in a goroutine of its own each time
+// the connection goes down. proxy is used where the configuration names none; nil: no
+// proxy. What the configuration wraps around transports sees each request that is
+// really sent.
 func NewConn(cfg *rest.Config, proxy func(*http.Request) (*url.URL, error), onLost func()) (*Conn, error) {
 	secured, err := rest.TLSConfigFor(cfg)
 	if err != nil {
@@ -215,7 +215,7 @@ func (l *Conn) send(req *http.Request, m connMode) (*http.Response, error) {
 	}
 	l.answered(resp.StatusCode, m)
 	if m == probing {
-		resp.Header.Del("Retry-After") // else client-go tries again and again, and the probe never hears why
+		resp.Header.Del("Retry-After") // else client-go tries again and again, and the probe never sees why
 	}
 	body := &answer{ReadCloser: resp.Body, ctx: ctx, cancel: cancel, watch: watches(req)}
 	if m != patient {

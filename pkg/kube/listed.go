@@ -28,9 +28,9 @@ func NewListed[P Object](c *Client, w Watch, transform func(P)) *Cache[P] {
 // Listed reports whether the cache was filled by one list and is not kept current.
 func (c *Cache[P]) Listed() bool { return c.listed }
 
-// Put replaces one object of a cache made by NewListed with a newer version,
-// without telling handlers. It does nothing to others, which learn it by their
-// watch. The object is the cache's from then on.
+// Put replaces one object of a cache made by NewListed with a newer version, without
+// calling handlers. It does nothing to other caches, which learn it by their watch. The
+// object is the cache's from then on.
 func (c *Cache[P]) Put(obj P) {
 	if !c.listed {
 		return
@@ -66,7 +66,7 @@ func (l *lister) ListWithContext(ctx context.Context, opts metav1.ListOptions) (
 // Watch is WatchWithContext.
 func (l *lister) Watch(metav1.ListOptions) (watch.Interface, error) { return newSilence(), nil }
 
-// WatchWithContext is a watch that never tells of anything, and asks nobody.
+// WatchWithContext returns a watch that never sends an event, and sends no request.
 func (l *lister) WatchWithContext(context.Context, metav1.ListOptions) (watch.Interface, error) {
 	return newSilence(), nil
 }

@@ -60,8 +60,8 @@ func NewController(name string, workers int, reconcile func(context.Context, Key
 // Name is the loop's name, as it stands in logs, metrics and User-Agents.
 func (l *Controller) Name() string { return l.name }
 
-// OnDone is told how each turn ended ("ok", "wait", "permanent" or "error")
-// and how long it took. It must be set before the loop runs.
+// OnDone sets a function that gets how each run ended ("ok", "wait", "permanent" or
+// "error") and how long it took. It must be set before the loop runs.
 func (l *Controller) OnDone(f func(result string, took time.Duration)) { l.onDone = f }
 
 // Add wakes a key up.
@@ -74,8 +74,8 @@ func (l *Controller) AddFirst(key Key) {
 	l.queue.Add(key)
 }
 
-// AddAfter wakes a key up after a time. Of several times for one key the
-// earliest counts.
+// AddAfter enqueues a key after a delay. Of several delays for one key the earliest
+// applies.
 func (l *Controller) AddAfter(key Key, after time.Duration) { l.queue.AddAfter(key, after) }
 
 // Len is how many keys wait for a worker.

@@ -21,10 +21,10 @@ type source interface {
 	Name() string
 }
 
-// Run starts the caches among parts, waits until each has its first list, and
-// then runs the rest. It returns when ctx ends, with nil, or when a part
-// fails, with its error; in both cases after all parts have stopped. report is
-// told of every failed turn of a loop.
+// Run starts the caches among parts, waits until each has its first list, and then runs
+// the rest. It returns when ctx ends, with nil, or when a part fails, with its error;
+// in both cases after all parts have stopped. report is called for every failed run of
+// a loop.
 func Run(ctx context.Context, report func(loop string, key Key, err error), parts ...Runner) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var sources []source
@@ -45,7 +45,7 @@ func Run(ctx context.Context, report func(loop string, key Key, err error), part
 	}
 	group.Go(func() error {
 		if err := waitFor(ctx, sources); err != nil {
-			return nil // ctx has ended; whoever ended it knows why
+			return nil // ctx has ended; its owner knows why
 		}
 		for _, p := range rest {
 			group.Go(func() error { return p.Run(ctx) })

@@ -72,7 +72,7 @@ func (c *conformity) status() {
 	c.refused(err, kube.IsConflict, "the status was changed since")
 }
 
-// A generation counts what changes outside of metadata and status.
+// A generation rises with each change outside of metadata and status.
 func (c *conformity) generation() {
 	made := c.cluster()
 	labelled := made.DeepCopy()

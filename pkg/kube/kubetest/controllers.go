@@ -93,8 +93,8 @@ func (s *Server) collect(res *resource, r *record, owners map[types.UID]*record)
 	return err
 }
 
-// serves reports whether the kind of an owner is one of the server's: of another one
-// nobody knows whether the owner is gone.
+// serves reports whether the kind of an owner is one of the server's: for another kind
+// it is unknown whether the owner is gone.
 func (s *Server) serves(ref metav1.OwnerReference) bool {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {

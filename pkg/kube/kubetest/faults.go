@@ -134,8 +134,8 @@ func (s *Server) CutAfter(times int, m Match) *Fault {
 	return s.fail(times, m, "a cut after they were carried out", nil)
 }
 
-// HoldWatches makes all watches of a resource late: they are told nothing until
-// release is called.
+// HoldWatches makes all watches of a resource late: they get no event until release is
+// called.
 func (s *Server) HoldWatches(gvr schema.GroupVersionResource) (release func()) {
 	hold := func(n int) {
 		s.mu.Lock()
@@ -178,7 +178,7 @@ func (s *Server) resource(gvr schema.GroupVersionResource) *resource {
 	return r
 }
 
-// expired is 410 as a watch is told.
+// expired returns the status 410 as a watch gets it.
 func expired(asked, oldest int64) metav1.Status {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", asked, oldest)).ErrStatus
 }

@@ -98,7 +98,7 @@ type resource struct {
 	objects map[kube.Key]*record
 	log     []change
 	lost    int64         // changes up to this version cannot be watched any more
-	held    int           // watches are told nothing while it is above 0
+	held    int           // watches get no event while it is above 0
 	cuts    int           // how often all watches were ended
 	changes chan struct{} // closed with the next change of any of this
 

@@ -2,18 +2,18 @@
 // package kube. It is an http.RoundTripper: stores, caches, leases and events run for
 // real on it, and no request leaves the process.
 //
-// The server starts no goroutine and takes the time from package time, so that a
-// test may run it in a bubble of testing/synctest. Make it inside of the bubble, and
-// let a second pass before the first assertion: kube.Run looks every 10 ms whether
-// caches are filled, and synctest.Wait lets no time pass. Between a time.Sleep and an
-// assertion stands synctest.Wait: what is due at the same moment may come after it.
+// The server starts no goroutine and uses the clock of package time, so that a test may
+// run it in a bubble of testing/synctest. Make it inside of the bubble, and let a
+// second pass before the first assertion: kube.Run looks every 10 ms whether caches are
+// filled, and synctest.Wait lets no time pass. Between a time.Sleep and an assertion
+// stands synctest.Wait: what is due at the same moment may come after it.
 //
-// What it does: discovery, get, list in pages, watch with bookmarks and initial
-// events, create, update, patch, server-side apply, delete, the status subresource,
-// resourceVersions, conflicts, UIDs, generations, finalizers, managed fields,
-// metadata alone (PartialObjectMetadata), dry runs, tokens of service accounts. What
-// controllers of a cluster do it does when it is told to: see CollectGarbage and
-// FillAccountTokens. Conform is the test that it has in common with real servers.
+// What it does: discovery, get, list in pages, watch with bookmarks and initial events,
+// create, update, patch, server-side apply, delete, the status subresource,
+// resourceVersions, conflicts, UIDs, generations, finalizers, managed fields, metadata
+// alone (PartialObjectMetadata), dry runs, tokens of service accounts. What controllers
+// of a cluster do it does on request: see CollectGarbage and FillAccountTokens. Conform
+// is the test that it has in common with real servers.
 //
 // What it does not do: validate, default (but for Secrets and Namespaces), admit
 // and authorize. Test what depends on these on a real API server. A request that it

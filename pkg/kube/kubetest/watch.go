@@ -34,7 +34,7 @@ type stream struct {
 	close     sync.Once
 
 	// Guarded by s.mu.
-	after int64 // the version that was told of last
+	after int64 // the version that was sent last
 	cuts  int   // of the resource when the watch began
 	over  bool
 	buf   bytes.Buffer
@@ -76,7 +76,7 @@ func (s *Server) watch(c *call) (answer, error) {
 	return answer{code: http.StatusOK, body: w}, err
 }
 
-// begin tells of all objects that there are.
+// begin sends events for all objects that exist.
 func (w *stream) begin(mark bool) error {
 	for _, r := range w.res.sorted(w.selects) {
 		if err := w.report(watch.Added, r); err != nil {
@@ -102,7 +102,7 @@ func (w *stream) end410(from int64) error {
 	return w.line(watch.Error, body)
 }
 
-// bookmark tells up to which version everything was told.
+// bookmark sends the version up to which all events were sent.
 func (w *stream) bookmark(annotations map[string]any) error {
 	md := map[string]any{"resourceVersion": strconv.FormatInt(w.after, 10), "creationTimestamp": nil}
 	if annotations != nil {
@@ -164,7 +164,7 @@ func (w *stream) Read(p []byte) (int, error) {
 	}
 }
 
-// mark writes a bookmark where it is wanted; last ends the watch with it.
+// mark writes a bookmark if the watch asked for bookmarks; last ends the watch with it.
 func (w *stream) mark(last bool) error {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()

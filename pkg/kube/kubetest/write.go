@@ -189,7 +189,8 @@ func (c *call) merged(live, obj *unstructured.Unstructured) (*unstructured.Unstr
 	return obj, nil
 }
 
-// sameSpec reports whether two versions differ in nothing that a generation counts.
+// sameSpec reports whether two versions are equal in everything that raises the
+// generation.
 func sameSpec(k Kind, a, b map[string]any) bool {
 	names := map[string]bool{}
 	for name := range a {
