@@ -20,8 +20,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// News of clusters is gathered for a moment, and longer the more there are, so
-// that looking at all of them takes a small part of the time.
+// Changes of clusters are collected for a moment before they are handled, which is
+// longer the more clusters there are, so that looking at all of them takes a small part
+// of the time.
 const (
 	gatherChanges    = 200 * time.Millisecond
 	gatherPerCluster = 100 * time.Microsecond
@@ -251,8 +252,8 @@ func (l *agentsLoop) step(ctx context.Context, m agentrollout.Manager, c *fleet.
 	return nil
 }
 
-// taken is a Bundle with what the wanted one says. That somebody has paused it
-// stays.
+// taken returns an existing Bundle with the content of the desired one. It stays paused
+// if a user has paused it.
 func taken(have, want *fleet.Bundle) *fleet.Bundle {
 	out := have.DeepCopy()
 	out.Labels, out.Annotations = merged(have.Labels, want.Labels), merged(have.Annotations, want.Annotations)
@@ -271,7 +272,7 @@ func (l *agentsLoop) say(ctx context.Context, s agentrollout.State) error {
 			Data:       map[string]string{agentrollout.KeyState: s.String()},
 		})
 		if kube.IsExists(err) {
-			return nil // the cache will tell
+			return nil // the cache will report it
 		}
 		return err
 	}

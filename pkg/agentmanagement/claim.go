@@ -31,7 +31,7 @@ type uses struct {
 
 func newUses(now func() time.Time) *uses { return &uses{now: now, since: map[string]time.Time{}} }
 
-// see notes the Secret of a token. It is true if that is news.
+// see notes the Secret of a token. It is true if that is a change.
 func (u *uses) see(s *meta) bool {
 	changes := false
 	u.mu.Lock()

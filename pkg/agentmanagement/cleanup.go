@@ -68,7 +68,7 @@ type orphan struct {
 	delete  func(context.Context) error
 }
 
-// Sweep looks once for what nobody owns.
+// Sweep looks once for objects without an owner.
 //
 //  1. gather: metadata of namespaces and Secrets, and the names of owners
 //  2. decide: registration.Suspicion.Judge (pure)

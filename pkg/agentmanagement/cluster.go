@@ -16,8 +16,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// Another manager is alive if its lease was renewed this lately; an obstacle
-// that no watch tells of is looked at again as often.
+// Another manager is alive if its lease was renewed this lately; an obstacle that no
+// watch reports is looked at again as often.
 const (
 	leaseFresh = time.Minute
 	lookAgain  = time.Minute
@@ -215,8 +215,8 @@ func judge(have metav1.Object, c *fleet.Cluster) (reason, message string) {
 	return "", ""
 }
 
-// forestalled gives a namespace up that somebody else has made in the moment
-// before the manager could.
+// forestalled gives up a namespace that another client created just before the manager
+// could.
 func (l *clusterLoop) forestalled(ctx context.Context, c *fleet.Cluster, name string) (kube.Result, error) {
 	unmarked := registration.UnmarkCluster(c)
 	c, err := l.clusters.Patch(ctx, c, unmarked)

@@ -10,8 +10,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// reasonPending is the reason of an event about a token that has brought in too many
-// Clusters of which nothing is heard.
+// reasonPending is the reason of an event about a token that has created too many
+// Clusters whose agents have not reported.
 const reasonPending = "TooManyPending"
 
 // Requests that wait for others are looked at again every crowdRetry; that a token has

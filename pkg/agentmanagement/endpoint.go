@@ -26,14 +26,13 @@ const (
 	endpointLimit = 5 * time.Second
 )
 
-// endpointLoop looks now and then whether agents can trust what they are told
-// about the manager: whether the certificate at apiServerURL is one that
-// apiServerCA vouches for. An agent that cannot trust it has no way to say so to
-// the manager.
+// endpointLoop checks regularly whether agents can trust the address of the manager
+// that they get: whether the certificate at apiServerURL is signed by apiServerCA. An
+// agent that cannot trust it has no way to report that to the manager.
 type endpointLoop struct {
 	*Manager
 	loop    *kube.Controller
-	trouble atomic.Pointer[string] // nil: nobody has looked yet
+	trouble atomic.Pointer[string] // nil: not checked yet
 	turned  atomic.Bool            // it was otherwise before, in this process
 }
 

@@ -35,9 +35,9 @@ func (l *requestLoop) handOver(ctx context.Context, h registration.Handover) err
 	return l.binding(ctx, l.view, h.RoleBinding)
 }
 
-// replace deletes a credential that another request left behind, so that the
-// time to fetch it starts anew. While that can be fetched it stays: in the same
-// workspace the agent has asked twice, in another one somebody uses the same
+// replace deletes a credential that another request left behind, so that the time to
+// fetch it starts anew. While the credential can be fetched it stays: in the same
+// workspace the agent has asked twice, in another one a second agent uses the same
 // words.
 func (l *requestLoop) replace(ctx context.Context, have *corev1.Secret, workspace string) error {
 	for _, key := range requestOf(have) {

@@ -27,7 +27,8 @@ type heartbeatLoop struct {
 	report   func(kube.Key)
 }
 
-// newHeartbeatLoop makes the loop; tell is told of each Cluster that has to be written.
+// newHeartbeatLoop makes the loop; report is called with each Cluster that has to be
+// written.
 func newHeartbeatLoop(h *Manager, report func(kube.Key)) *heartbeatLoop {
 	l := &heartbeatLoop{Manager: h, report: report}
 	l.loop = kube.NewController("rhythm", 1, l.Reconcile)
@@ -40,12 +41,12 @@ func newHeartbeatLoop(h *Manager, report func(kube.Key)) *heartbeatLoop {
 	return l
 }
 
-// mark is a Cluster with what its agent is to be told, as far as that is decided.
+// mark returns a Cluster with what its agent will get, as far as that is decided.
 func (l *heartbeatLoop) mark(c *fleet.Cluster) *fleet.Cluster {
 	return heartbeat.Report(c, time.Duration(l.interval.Load()))
 }
 
-// Reconcile decides anew, and sees to it that all are told.
+// Reconcile decides again, and makes sure that every agent gets the result.
 func (l *heartbeatLoop) Reconcile(context.Context, kube.Key) (kube.Result, error) {
 	clusters := l.view.clusters.List("")
 	was := time.Duration(l.interval.Load())

@@ -37,7 +37,7 @@ func newIdentityLoop(h *Manager, c *kube.Client) *identityLoop {
 	return l
 }
 
-// onCluster takes down which agent stands in a Cluster. It is told of every
+// onCluster records which agent reports in the status of a Cluster. It gets every
 // change, where the loop might see only the last of several.
 func (l *identityLoop) onCluster(old, c *fleet.Cluster) {
 	if c == nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// Workers and times of imports. They wait for other clusters for most of their
-// time, so they are many, and none of them is anybody else's.
+// Workers and times of imports. Imports wait for other clusters most of the time, so
+// they have many workers of their own.
 const (
 	reachableWorkers   = 128
 	unreachableWorkers = 64
@@ -35,8 +35,8 @@ const (
 	unreachableLast  = 10 * time.Minute
 )
 
-// importLoop installs the agents of Clusters that name a kubeconfig, and tells
-// them where the manager is when that changes. Clusters that do not answer are
+// importLoop installs the agents of Clusters that name a kubeconfig, and updates the
+// manager's address in these agents when that changes. Clusters that do not answer are
 // tried again by workers of their own.
 type importLoop struct {
 	*Manager
@@ -151,8 +151,8 @@ func (l *importLoop) wakeUpsByAgents() {
 	})
 }
 
-// clusterChanged wakes up what a change of a Cluster matters to. The turns hear of a
-// record only here: the import that wrote it was over before the cache knew of it.
+// clusterChanged enqueues what a change of a Cluster affects. The waves learn of a
+// record only here: the import that wrote it had ended before the cache had the record.
 func (l *importLoop) clusterChanged(old, c *fleet.Cluster) {
 	if c == nil {
 		l.forget(kube.KeyOf(old))

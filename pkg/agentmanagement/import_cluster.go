@@ -64,8 +64,8 @@ func (l *importLoop) tokenKey(c *fleet.Cluster) kube.Key {
 	return kube.Key{Namespace: c.Namespace, Name: naming.ImportToken(c.Name)}
 }
 
-// offer is what the agent of a Cluster is to be told; nil where its Secret is
-// gone for now, so that nothing new is known.
+// offer returns what the agent of a Cluster is to get; nil where its Secret is gone for
+// now, so that nothing new is known.
 func (l *importLoop) offer(ctx context.Context, c *fleet.Cluster, r *clusterimport.Record) (*clusterimport.Offer, error) {
 	settings := clusterimport.Offer{URL: l.cfg.Settings.APIServerURL, CA: l.cfg.Settings.APIServerCA, TLSMode: l.cfg.Settings.AgentTLSMode}
 	s, there := l.secretOf(c)
@@ -159,8 +159,8 @@ func (l *importLoop) endToken(ctx context.Context, f clusterimport.Facts) error 
 	return nil
 }
 
-// used reports whether somebody has shown the token that a request was granted to
-// the API server. The cache knows that before the loop of the requests does.
+// used reports whether the token that a request was granted has been used at the API
+// server. The cache knows that before the loop of the requests does.
 func (l *importLoop) used(r *fleet.ClusterRegistration) bool {
 	if _, used := l.requests.uses.of(r); used {
 		return true
@@ -171,8 +171,8 @@ func (l *importLoop) used(r *fleet.ClusterRegistration) bool {
 	return ok && s.Labels[labelLastUsed] != ""
 }
 
-// importCluster installs the agent of a Cluster, or tells it what is new. limit
-// is how long the cluster has to answer.
+// importCluster installs the agent of a Cluster, or brings its configuration up to
+// date. limit is how long the cluster has to answer.
 func (l *importLoop) importCluster(ctx context.Context, f clusterimport.Facts, limit time.Duration) error {
 	c := f.Cluster
 	secret, err := l.kubeconfig(ctx, c)
@@ -239,7 +239,7 @@ type order struct {
 	agent     registration.Agent
 	bootstrap registration.Bootstrapping
 	from      string         // namespace of the agent before; empty: there was none elsewhere
-	before    *fleet.Cluster // whose agent it was; nil: nobody else's
+	before    *fleet.Cluster // whose agent it was; nil: of no other Cluster
 }
 
 // adoptFrom is the namespace of the agent that a Cluster, or the one whose place it
@@ -403,8 +403,8 @@ func (l *importLoop) spent(c *fleet.Cluster, t *fleet.ClusterRegistrationToken) 
 	return t.DeletionTimestamp == nil && (!own || left < tokenLeft || r.Arrived(l.granted(c)))
 }
 
-// underWay says that an import goes on as soon as the next news come. Not all news wake
-// it up: those of a token that has the name of its own and is somebody else's do not.
+// underWay says that an import goes on at the next event. Not every event wakes it up:
+// those of a token that has the same name and belongs to another owner do not.
 func (l *importLoop) underWay(what string) error {
 	return reconcile.RequeueError(fleet.ReasonProgressing, lookAgain, fmt.Errorf("install the agent: %s", what))
 }

@@ -18,7 +18,7 @@ import (
 func (d *downstream) forget(ctx context.Context, a registration.Agent, known bool) error {
 	secrets := append([]string{fleet.SecretAgent, fleet.SecretAgentBootstrap}, a.ImagePullSecrets...)
 	for i, name := range secrets {
-		own := known && i < 2 // image pull secrets that bear no mark are somebody's
+		own := known && i < 2 // image pull secrets without a mark belong to others
 		if err := forgetOne(ctx, d, d.secrets, kube.Key{Namespace: a.Namespace, Name: name}, own); err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (d *downstream) forget(ctx context.Context, a registration.Agent, known boo
 	return nil
 }
 
-// forgetOne deletes one object, unless it is somebody else's.
+// forgetOne deletes one object, unless it belongs to another owner.
 func forgetOne[P kube.Object](ctx context.Context, d *downstream, store *kube.Store[P], key kube.Key, known bool) error {
 	have, err := store.Get(ctx, key)
 	if err != nil {

@@ -72,7 +72,7 @@ func (d *downstream) identity(ctx context.Context) (string, error) {
 type thing interface {
 	// look reads what is there, and says whose that is if it must be left alone.
 	look(ctx context.Context, m clusterimport.Mark, known bool) (foreign string, err error)
-	// apply makes it as it is wanted, unless it was last applied like that.
+	// apply writes the object as desired, unless it was last applied like that.
 	apply(ctx context.Context) error
 	// remove deletes what look has found, if it is still that.
 	remove(ctx context.Context) error
@@ -97,8 +97,8 @@ func newObject[P kube.Object](c *kube.Client, kind string, want P) thing {
 
 func (o *object[P]) String() string { return o.kind + " " + kube.KeyOf(o.want).String() }
 
-// optional: a NetworkPolicy that lets agents out is there already, or
-// somebody else has decided what is let through.
+// optional: a NetworkPolicy that lets agents out is there already, or another owner
+// decides which traffic is allowed.
 func (o *object[P]) optional() bool { return o.kind == "NetworkPolicy" }
 
 func (o *object[P]) look(ctx context.Context, m clusterimport.Mark, known bool) (string, error) {
@@ -182,9 +182,9 @@ func (d *downstream) thing(o registration.Object) (thing, error) {
 	return nil, fmt.Errorf("install the agent: a %T is none of its objects", o)
 }
 
-// survey looks at all that an agent would be made of, and returns what may be
-// made. Something necessary that is somebody else's is a permanent error: then
-// nothing has been written.
+// survey looks at all objects of an agent, and returns those that may be written. If a
+// required object belongs to another owner, that is a terminal error: then nothing has
+// been written.
 func (d *downstream) survey(ctx context.Context, in string, all []thing) ([]thing, error) {
 	known, err := d.known(ctx, in)
 	if err != nil {
@@ -258,7 +258,7 @@ func (d *downstream) bootstrap(in string, b registration.Bootstrapping) *corev1.
 	}
 }
 
-// secret writes a Secret, unless one of its name is somebody else's: an image
+// secret writes a Secret, unless one of its name belongs to another owner: an image
 // pull secret of that name is then taken to be the one that is meant.
 func (d *downstream) secret(ctx context.Context, want *corev1.Secret) error {
 	have, err := d.secrets.Get(ctx, kube.KeyOf(want))

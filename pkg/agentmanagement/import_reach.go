@@ -22,8 +22,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// When something is looked at again that no watch tells of: that a person has to
-// put right, and that a server may put right itself.
+// When something is looked at again that no watch reports: what a person has to fix,
+// and what a server may fix itself.
 const (
 	importRetry = 10 * time.Minute
 	serverRetry = 30 * time.Second
@@ -34,8 +34,8 @@ const (
 // from then on. In mode system-store those are the system's, if they vouch for
 // it; else, and in mode strict, the kubeconfig's.
 //
-// Nothing that the server says is in an error: whoever writes the kubeconfig
-// chooses what is asked, and would read the answer.
+// Nothing that the server says is in an error: the author of the kubeconfig chooses the
+// server that is asked, and would read the answer.
 func reach(ctx context.Context, a kubeconfig.Access, mode string, policy kube.ImportPolicy) (kubeconfig.Access, error) {
 	if a.Insecure && mode == registration.TLSStrict {
 		return a, reconcile.TerminalError(clusterimport.ReasonUntrusted,
@@ -73,7 +73,7 @@ type verifier struct {
 	access  kubeconfig.Access
 	strict  bool
 	system  bool  // the system's authorities vouch for it
-	refused error // why nobody does
+	refused error // why no authority does
 }
 
 func (v *verifier) client(policy kube.ImportPolicy) (*http.Client, error) {

@@ -15,14 +15,14 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// turnsPause lets many news be looked at once.
+// turnsPause collects changes, so that one look handles many.
 const turnsPause = 300 * time.Millisecond
 
 // turnsKey is the only key of the loop that gives turns.
 var turnsKey = kube.Key{Name: "turns"}
 
-// importWaves decides which clusters are told next where the manager is, when
-// that has changed for many of them.
+// importWaves decides which clusters get the manager's address next, when it has
+// changed for many of them.
 type importWaves struct {
 	*importLoop
 	loop *kube.Controller
@@ -42,7 +42,7 @@ func newImportTurns(l *importLoop) *importWaves {
 // wake makes the turns be given anew, soon.
 func (t *importWaves) wake() { t.loop.AddAfter(turnsKey, turnsPause) }
 
-// has reports whether it is a Cluster's turn to be told some terms.
+// has reports whether it is a Cluster's turn to get some terms.
 func (t *importWaves) has(key kube.Key, terms clusterimport.Terms) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,7 +134,7 @@ func (t *importWaves) candidate(f clusterimport.Facts) (clusterimport.Candidate,
 	return out, true
 }
 
-// report says once that nobody is told some terms for now.
+// report reports once that no cluster gets certain terms for now.
 func (t *importWaves) report(s clusterimport.Schedule, targets map[string]string, clusters map[string]*fleet.Cluster) {
 	for target, reason := range s.Halted {
 		if t.halted[target] == reason {

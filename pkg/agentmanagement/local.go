@@ -155,8 +155,8 @@ func (l *localLoop) workspace(ctx context.Context) (*fleet.Cluster, error) {
 	return have, nil
 }
 
-// repo makes the GitRepo that the settings ask for. One that nobody asks for
-// any more stays: people may have come to use it.
+// repo makes the GitRepo that the settings ask for. A GitRepo that the settings no
+// longer ask for stays: users may rely on it by now.
 func (l *localLoop) repo(ctx context.Context, want *fleet.GitRepo) error {
 	if want == nil {
 		return nil

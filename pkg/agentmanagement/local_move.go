@@ -14,8 +14,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// moveLook is when a move of the local agent that waits for something is looked
-// at again; most news of it come by themselves.
+// moveLook is when a move of the local agent that waits for something is looked at
+// again; watches report most of its changes.
 const moveLook = 2 * time.Second
 
 // depart removes what earlier local agents have left in other namespaces, once
@@ -42,7 +42,7 @@ func (l *localLoop) depart(ctx context.Context, c *fleet.Cluster, a registration
 		return err
 	}
 	d := downstreamOf(own, clusterimport.MarkFor(l.system.ManagerID, c))
-	d.issued = func(context.Context, clusterimport.Account) (string, error) { return "", nil } // marks tell whose things are
+	d.issued = func(context.Context, clusterimport.Account) (string, error) { return "", nil } // marks show the owner
 	left := move
 	for _, namespace := range slices.Clone(move.Leaves) {
 		err := d.move(ctx, order{agent: a, from: namespace})
@@ -58,7 +58,8 @@ func (l *localLoop) depart(ctx context.Context, c *fleet.Cluster, a registration
 }
 
 // ordered reports whether what is asked of the agent's own deployment is what its
-// Cluster says now. Where nobody asks anything of it, nothing can be out of date.
+// Cluster says now. Where the manager does not manage the agent, nothing can be out of
+// date.
 func (l *localLoop) ordered(ctx context.Context, c *fleet.Cluster) (bool, error) {
 	m, err := l.agents.manager(ctx)
 	if err != nil || !m.Manages(c) {

@@ -27,13 +27,13 @@ const LeaseName = "fleet-agentmanagement-lock"
 // process is the name of the manager in events.
 const process = "agentmanagement"
 
-// Config is all that the manager can be told.
+// Config configures the manager.
 type Config struct {
 	Namespace        string // where the manager runs
 	Settings         registration.Settings
 	Installation     registration.Installation // from installation.Ensure
 	TokenTTLRequired bool                      // tokens without an end are deleted
-	Scope            scope.Scope               // its workspaces: in others somebody else is at work
+	Scope            scope.Scope               // its workspaces: in others another manager is at work
 	Addresses        address.Policy            // of imported clusters
 	Now              func() time.Time          // the clock; time.Now where nil
 }
@@ -114,7 +114,7 @@ func (h *Manager) Runnables() []kube.Runner {
 	return parts
 }
 
-// randomWord is a word that nobody can guess: 32 hex digits.
+// randomWord returns a word that cannot be guessed: 32 hex digits.
 func randomWord() string {
 	b := make([]byte, 16)
 	_, _ = rand.Read(b) // never fails

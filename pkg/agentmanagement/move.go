@@ -39,7 +39,7 @@ type moves struct {
 	*Manager
 	clusters   *kube.Store[*fleet.Cluster]
 	namespaces *kube.Store[*corev1.Namespace]
-	loop       *kube.Controller // new Clusters, of which somebody tells the condition
+	loop       *kube.Controller // new Clusters, whose condition another loop reports
 }
 
 func newMoves(h *Manager, c *kube.Client) *moves {
@@ -89,7 +89,7 @@ func (m *moves) former(ctx context.Context, c *fleet.Cluster) ([]*fleet.Cluster,
 	}
 	owner, err := m.rancher.managementOf(ctx, c)
 	if reconcile.IsRequeue(err) {
-		return nil, nil // without Rancher's kinds nobody moves
+		return nil, nil // without Rancher's kinds no Cluster moves
 	}
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (m *moves) stays(ctx context.Context, c *fleet.Cluster) (stays bool, next k
 func (m *moves) departure(ctx context.Context, c *fleet.Cluster) (workspace.Departure, error) {
 	d := workspace.Departure{Since: m.now().Sub(c.DeletionTimestamp.Time)}
 	if c.Labels[fleet.LabelManagementCluster] == "" || c.Spec.KubeConfigSecret == "" || registration.External(c) {
-		return d, nil // its agent is nobody's to tell where to register
+		return d, nil // this manager does not configure its agent
 	}
 	ns, err := m.namespaces.Get(ctx, kube.Key{Name: c.Namespace})
 	if err != nil && !kube.IsGone(err) {
@@ -160,7 +160,7 @@ func (m *moves) departure(ctx context.Context, c *fleet.Cluster) (workspace.Depa
 	}
 	owner, err := m.rancher.managementOf(ctx, c)
 	if reconcile.IsRequeue(err) && d.Since >= kindsGone {
-		err = nil // Rancher has gone, and nobody moves
+		err = nil // Rancher has gone, and no Cluster moves
 	}
 	if err != nil {
 		return d, err

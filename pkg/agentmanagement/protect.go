@@ -15,7 +15,7 @@ import (
 
 // protected holds a protected Cluster that is being deleted until a person approves
 // that, and reports whether it is held. In a namespace that is being deleted the
-// decision about the workspace counts instead.
+// decision about the workspace applies instead.
 func (l *clusterLoop) protected(ctx context.Context, c *fleet.Cluster) (bool, error) {
 	if !withdrawal.Protects(c) || !slices.Contains(c.Finalizers, fleet.FinalizerCluster) {
 		return false, nil

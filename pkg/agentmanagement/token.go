@@ -89,8 +89,9 @@ func (l *tokenLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, e
 	return kube.Result{After: verdict.Left}, err
 }
 
-// warn says that nobody will be able to register with a token: when its values
-// were written, or when that has become so. A new start of the manager is no news.
+// warn emits an event that no agent will be able to register with a token: when the
+// token's values were written, or when that has become so. A restart of the manager
+// alone causes no event.
 func (l *tokenLoop) warn(t *fleet.ClusterRegistrationToken) {
 	text := l.endpoint.problem()
 	_, written := l.written.Load(t.UID)

@@ -32,7 +32,7 @@ func (a *absences) of(key kube.Key) time.Duration {
 	return now.Sub(a.since[key])
 }
 
-// forget says that an object is there, or that nobody misses it.
+// forget notes that an object is there, or that it is no longer missed.
 func (a *absences) forget(key kube.Key) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

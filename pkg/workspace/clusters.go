@@ -62,8 +62,8 @@ func (l *clusterLoop) ofManagement(name string, add func(kube.Key)) {
 	}
 }
 
-// ofMapped wakes up what a Fleet Cluster was mapped from: somebody may have
-// changed it.
+// ofMapped enqueues the Cluster that a Fleet Cluster was mapped from: the Fleet Cluster
+// may have been edited.
 func (l *clusterLoop) ofMapped(c *fleet.Cluster) {
 	for _, from := range []string{c.Annotations[plan.AnnotationMappedFrom], plan.RancherMapped(c.Annotations)} {
 		if from != "" {
@@ -155,8 +155,8 @@ func (l *clusterLoop) put(ctx context.Context, want *fleet.Cluster) (kube.Result
 	return l.pruned(written, want, digest)
 }
 
-// pruned tells of fields that the API server does not keep, because the kind is of
-// an older chart, and looks again later.
+// pruned reports fields that the API server does not keep, because the kind is of an
+// older chart, and looks again later.
 func (l *clusterLoop) pruned(written, want *fleet.Cluster, wanted string) (kube.Result, error) {
 	same, err := plan.Holds(body(written), body(want))
 	if err != nil || same {

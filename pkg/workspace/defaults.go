@@ -77,8 +77,8 @@ func (l *defaultsLoop) wake() {
 	}
 }
 
-// on reports whether a feature of Rancher is; otherwise counts where Rancher does not
-// know it.
+// on reports whether a feature of Rancher is on; it returns otherwise where Rancher
+// does not have the feature.
 func (l *defaultsLoop) on(feature string, otherwise bool) bool {
 	f, ok := l.view.features.Get(kube.Key{Name: feature})
 	if !ok {

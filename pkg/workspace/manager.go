@@ -29,12 +29,12 @@ const LeaseName = "fleet-workspace-lock"
 // process is the name of the manager in events.
 const process = "workspace"
 
-// Config is all that the manager can be told.
+// Config configures the manager.
 type Config struct {
 	Mode plan.Mode
 	Now  func() time.Time                           // the clock; time.Now where nil
 	Look time.Duration                              // how often it looks whether Rancher lives; 15 s where 0
-	Fail func(loop string, key kube.Key, err error) // is told of every failed turn
+	Fail func(loop string, key kube.Key, err error) // gets every failed run
 }
 
 // A Manager is the loops of this package. Make it with New, and Run it.

@@ -27,7 +27,7 @@ type moveLoop struct {
 	missing *absences
 
 	mu    sync.Mutex
-	asked map[kube.Key]bool // that somebody was seen to delete
+	asked map[kube.Key]bool // that were seen to be deleted
 }
 
 func newMoveLoop(s *stage, c *kube.Client) *moveLoop {
@@ -51,7 +51,7 @@ func (l *moveLoop) onProvisioning(old, p *provisioning.Cluster) {
 	l.loop.Add(key)
 }
 
-// ask notes whether somebody was seen to delete a provisioning Cluster.
+// ask notes whether a provisioning Cluster was seen to be deleted.
 func (l *moveLoop) ask(key kube.Key, asked bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +81,7 @@ func (l *moveLoop) wake() {
 }
 
 // Reconcile deletes what was made of a provisioning Cluster that is gone. It may have
-// gone while nobody looked: the marks on what was made of it tell.
+// gone while this process was not running: the marks on what was made of it show that.
 func (l *moveLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if _, there := l.view.provisioning.Get(key); there {
 		return kube.Done, nil

@@ -13,7 +13,7 @@ import (
 	plan "github.com/fleetworkspace/fleet/pkg/plan/workspace"
 )
 
-// presence watches whether Rancher lives, and tells the loops what their part is.
+// presence watches whether Rancher is alive, and gives the loops their part.
 type presence struct {
 	*stage
 	kick    chan struct{} // something is to be seen of Rancher
@@ -35,8 +35,8 @@ func newPresence(s *stage) *presence {
 // again lets it look at once.
 func (p *presence) again() { signal(p.kick) }
 
-// see notes a renewal. The lease's own time is of another clock; what counts is
-// when it changes. The first look counts as a renewal.
+// see notes a renewal. The lease's own time is from another clock, so see uses the time
+// at which it changes. The first look is a renewal.
 func (p *presence) see(l *coordinationv1.Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +95,7 @@ func (p *presence) sightings() plan.Sightings {
 	if d := l.Spec.LeaseDurationSeconds; d != nil {
 		s.Held = time.Duration(*d) * time.Second
 	}
-	p.see(l) // the cache may be ahead of what it tells
+	p.see(l) // the cache may be ahead of its events
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.Renewed = p.cfg.Now().Sub(p.seen)

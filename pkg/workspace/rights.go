@@ -79,7 +79,7 @@ func newOwnedKinds(c *kube.Client, mode plan.Mode) ownedKinds {
 	}
 }
 
-// A taken name is one under which somebody else's object stands.
+// A taken name is one that an object of another owner has.
 type taken struct{ what string }
 
 func (t *taken) Error() string {
@@ -87,8 +87,8 @@ func (t *taken) Error() string {
 		"delete it to have the one of the workspace"
 }
 
-// or is the one of two that is told: of several taken names always the same,
-// whatever the order in which they were met. t may be nil.
+// or returns the one of two taken names to report: of several always the same,
+// regardless of their order. t may be nil.
 func (t *taken) or(what string) *taken {
 	if t != nil && t.what < what {
 		return t
@@ -96,9 +96,9 @@ func (t *taken) or(what string) *taken {
 	return &taken{what}
 }
 
-// settle makes roles first, then bindings, and removes what is not wanted any more
-// in the opposite order. What stands under a wanted name and is somebody else's is
-// left alone, and named in the error when all else is done.
+// settle makes roles first, then bindings, and removes what is no longer desired in the
+// opposite order. An object of another owner under a desired name is left alone, and
+// named in the error when all else is done.
 func (s *ownedKinds) settle(ctx context.Context, want, live plan.Rights) error {
 	var other *taken
 	for _, err := range []error{
@@ -119,7 +119,7 @@ func (s *ownedKinds) settle(ctx context.Context, want, live plan.Rights) error {
 	return nil
 }
 
-// put makes and mends what is wanted.
+// put creates and repairs the desired objects.
 func (s *ownedKind[P]) put(ctx context.Context, want, live []P, other **taken) error {
 	have := byKey(live)
 	for _, w := range want {
@@ -155,7 +155,7 @@ func (s *ownedKind[P]) adoptExisting(ctx context.Context, want P, other **taken)
 	return nil
 }
 
-// gives reports whether an object that is not ours gives what is wanted.
+// gives reports whether an object that is not ours grants what is desired.
 func (s *ownedKind[P]) gives(live, want P) bool {
 	like, ok := live.DeepCopyObject().(P)
 	if !ok {
@@ -229,7 +229,7 @@ func exact(o kube.Object) kube.Precondition {
 // gives.
 func stripRights(m metav1.Object) { m.SetAnnotations(nil) }
 
-// A sayer tells each thing once, for as long as it is so.
+// A sayer reports each problem once, for as long as it lasts.
 type sayer struct {
 	*stage
 	key  string   // of the object's name in logs; empty: the text has it

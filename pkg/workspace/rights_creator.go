@@ -99,11 +99,11 @@ func (l *creatorLoop) wake() {
 	}
 }
 
-// Reconcile brings the rights of who has made one workspace in line with it.
+// Reconcile brings the rights of the creator of one workspace in line with it.
 //
 //  1. gather: the FleetWorkspace, its Namespace, the rights that are there
 //  2. decide: plan.For, OfCreator (pure)
-//  3. apply:  roles, then bindings; what nobody has any more goes
+//  3. apply:  roles, then bindings; what is no longer desired is deleted
 //  4. report: an event where a name is taken
 func (l *creatorLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if !l.maps() || key.Name == "" {

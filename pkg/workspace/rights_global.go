@@ -129,8 +129,9 @@ func (l *globalLoop) wakeUps() {
 	l.haveBindings.OnChange(func(old, b *rbacv1.RoleBinding) { l.ofRole(either(old, b).RoleRef.Name) })
 }
 
-// ofRole wakes up the GlobalRole that a ClusterRole belongs to, by its name; also
-// one that is gone. A name that was shortened tells nothing: then all are.
+// ofRole enqueues the GlobalRole that a ClusterRole belongs to, by its name; also one
+// that is gone. A name that was shortened does not contain the role: then all
+// GlobalRoles are enqueued.
 func (l *globalLoop) ofRole(name string) {
 	for _, end := range plan.RoleEnds() {
 		if role, ok := strings.CutSuffix(name, "-"+end); ok {
@@ -175,7 +176,7 @@ func (l *globalLoop) ofGone(name string) {
 //
 //  1. gather: the GlobalRole, its bindings, the workspaces, the rights there are
 //  2. decide: plan.OfRole (pure)
-//  3. apply:  roles, then bindings; what nobody has any more goes
+//  3. apply:  roles, then bindings; what is no longer desired is deleted
 //  4. report: an event where a name is taken, or Kubernetes refuses a right
 func (l *globalLoop) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	if !l.maps() || l.gives.Load() || key.Name == "" {

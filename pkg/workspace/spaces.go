@@ -159,8 +159,8 @@ func (l *spaceLoop) put(ctx context.Context, w *management.FleetWorkspace, want 
 }
 
 // apply writes a Namespace. Where that is refused it leaves out the labels that limit
-// pods, and reports it: Rancher's webhook lets nobody set them without a right that the
-// manager does not have, and that the author of the workspace need not have.
+// pods, and reports it: Rancher's webhook requires a right for them that the manager
+// does not have, and that the author of the workspace need not have.
 func (l *spaceLoop) apply(ctx context.Context, w *management.FleetWorkspace, want *corev1.Namespace) error {
 	_, err := l.namespaces.Apply(ctx, want)
 	if err == nil || !kube.IsDenied(err) && !kube.IsForbidden(err) {

@@ -9,9 +9,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/naming"
 )
 
-// wished reports whether somebody has changed what an object asks for, and not only
-// what is seen of it. That overtakes what is to be looked at anyway: a start with
-// thousands of clusters lasts, and a person waits.
+// wished reports whether a user has changed what an object asks for, and not only its
+// observed state. Such a change is handled before other queued objects: a start with
+// thousands of clusters takes long, and a person waits.
 func wished[P metav1.Object](old, now P, spec func(P) any) bool {
 	return !maps.Equal(naming.UserKeys(old.GetLabels()), naming.UserKeys(now.GetLabels())) ||
 		!maps.Equal(naming.UserKeys(old.GetAnnotations()), naming.UserKeys(now.GetAnnotations())) ||
