@@ -180,9 +180,9 @@ type sharedMapper struct {
 
 func (m sharedMapper) Reset() { m.own.Reset() }
 
-// capabilities is known for whoever asks: another user than the agent has to be
-// allowed to know which kinds there are, before templates get to see them. That
-// is asked once until the kinds change.
+// capabilities returns the capabilities of the cluster for templates. An account other
+// than the agent's needs the right to list the API groups. That right is checked once
+// until the kinds change.
 func (a *api) capabilities(ctx context.Context) (*chartutil.Capabilities, error) {
 	if a.shared == nil {
 		return a.known()

@@ -29,8 +29,8 @@ const (
 	waitForNamespace = 2 * time.Second
 )
 
-// texts are the failures that do not pass by themselves, by a piece of their
-// text. The first that fits counts.
+// texts are the failures that do not pass by themselves, by a piece of their text. The
+// first match applies.
 var texts = []struct {
 	piece  *regexp.Regexp
 	reason string

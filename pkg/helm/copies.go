@@ -50,11 +50,10 @@ func kindWord(kind string) string {
 	return "Secret"
 }
 
-// PutCopies brings copies into the namespace of a release, with the rights of
-// the deployment's account. The namespace is made where it is missing. Copies
-// that are there already, also those of another deployment of this agent, are
-// made the same. An object that is nobody's copy is overwritten only with
-// takeOwnership.
+// PutCopies writes copies into the namespace of a release, with the rights of the
+// deployment's account. The namespace is made where it is missing. Copies that are
+// there already, also those of another deployment of this agent, are made the same. An
+// object that is not a copy is overwritten only with takeOwnership.
 //
 // Errors: reconcile.RequeueAfter with reason NotOwned, Forbidden, ServiceAccountMissing or
 // NamespaceTerminating; others may pass.

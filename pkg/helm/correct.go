@@ -38,9 +38,9 @@ type Correction struct {
 // rights: it rolls the release back to the revision that is deployed. A release
 // without such a revision is left alone.
 //
-// Only what counts as drift (package drift) is put back: a finished Job is not
-// made again, and what autoscalers or injectors wrote stays, also where something
-// else on the same object is corrected.
+// Only drift (package drift) is reverted: a finished Job is not made again, and what
+// autoscalers or injectors wrote stays, also where something else on the same object is
+// corrected.
 //
 // A correction that fails leaves the release as it was; the failed revision is
 // removed unless how.KeepFailHistory says otherwise.

@@ -37,9 +37,8 @@ type Deployment struct {
 	// Claim says how another release relates to this deployment, without
 	// takeOwnership; see release.Wanted. Nil: all are unrelated.
 	Claim func(release.ID) (release.Claim, string)
-	// Shared, where not nil, is told of each object that is not taken over because
-	// another bundle of the repository has it. It may be called by several
-	// goroutines.
+	// Shared, where not nil, is called for each object that is not taken over because
+	// another bundle of the repository has it. It may be called by several goroutines.
 	Shared func(SharedObject)
 	// Awaited, where not nil, reports whether another bundle of the repository waits
 	// for an object of this release, by its Identity: it is left for that bundle when

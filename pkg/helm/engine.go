@@ -248,8 +248,8 @@ func (e *engine) UpdateThreeWayMerge(was, wanted helmkube.ResourceList, force bo
 	return result, remaining(was.Difference(wanted).Difference(result.Deleted))
 }
 
-// remaining removes what Helm has passed over: it logs that an object could not be
-// read or removed, and goes on as if it had been. An object that is told to stay
+// remaining deletes what Helm has skipped: Helm logs that an object could not be read
+// or deleted, and goes on as if it had been. An object with the policy to keep it
 // stays.
 func remaining(passed helmkube.ResourceList) error {
 	for _, info := range passed {

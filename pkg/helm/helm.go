@@ -1,7 +1,7 @@
-// Package helm is the port to Helm's library (v3): it turns the resources of a
-// bundle into a chart in memory, installs, upgrades, corrects and removes
-// releases, and reads Helm's storage. What to do next is decided elsewhere
-// (pkg/plan/release); whoever calls an action here observes again afterwards.
+// Package helm is the port to Helm's library (v3): it turns the resources of a bundle
+// into a chart in memory, installs, upgrades, corrects and removes releases, and reads
+// Helm's storage. What to do next is decided elsewhere (pkg/plan/release); the caller
+// of an action observes the release again afterwards.
 //
 // Actions are idempotent as far as Helm is: a process that is killed in any of
 // them leaves a record in Helm's storage from which the next one goes on.
@@ -43,8 +43,8 @@ type Config struct {
 	// AgentNamespace is where the agent lives. Releases carry it, and service
 	// accounts are looked up in it.
 	AgentNamespace string
-	// AgentScope tells the objects of several agents in one cluster apart; it
-	// is part of their object set id. Usually empty.
+	// AgentScope distinguishes the objects of several agents in one cluster; it is part
+	// of their object set id. Usually empty.
 	AgentScope string
 }
 

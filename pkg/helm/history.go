@@ -89,8 +89,8 @@ func (c *Client) Mend(ctx context.Context, id release.ID) error {
 	return c.rewrite(ctx, id, good.Version, func(r *helmrelease.Release) { r.Info.Status = helmrelease.StatusDeployed })
 }
 
-// unfinished are the manifests of the revisions after the last good one: they
-// may have left objects that no other revision knows of.
+// unfinished are the manifests of the revisions after the last good one: they may have
+// left objects that no other revision names.
 func unfinished(list []record) string {
 	text := ""
 	for _, r := range list {

@@ -29,7 +29,7 @@ func (e *engine) checkHooks(list []*helmrelease.Hook, at release.State) error {
 		}
 		objects, err := e.served(h.Manifest)
 		if err != nil {
-			continue // for its turn to tell
+			continue // its own run reports that
 		}
 		if err := e.checkScopes(objects); err != nil {
 			return e.refuse(err)
@@ -107,7 +107,7 @@ func (e *engine) checkRehearsed(r *helmrelease.Release) error {
 		return e.refuse(err)
 	}
 	objects, err := e.served(r.Manifest)
-	if err == nil { // else Helm tells
+	if err == nil { // else Helm reports it
 		err = e.checkAll(objects)
 	}
 	if err != nil {
@@ -124,7 +124,7 @@ func (e *engine) checkCRDs(crds []chart.CRD) error {
 	for _, c := range crds {
 		objects, err := e.served(string(c.File.Data))
 		if err != nil {
-			continue // Helm tells
+			continue // Helm reports it
 		}
 		for _, info := range objects {
 			if words, ok := denied(tryCreate(info)); ok {

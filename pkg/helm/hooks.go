@@ -37,8 +37,8 @@ type hooks struct {
 	passed  map[string]bool // those of ended that this action has come by
 }
 
-// hookKey names a hook. Two hooks of a release that differ by their namespace
-// alone have the same name, and are not told apart.
+// hookKey names a hook. Two hooks of a release that differ by their namespace alone
+// have the same name, and are not distinguished.
 func hookKey(kind, name string) string { return kind + "/" + name }
 
 // endedHooks are the hooks that ended in attempts which were interrupted: in the

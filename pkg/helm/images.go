@@ -17,8 +17,8 @@ import (
 )
 
 // images are the entries of images in the kustomization of a directory whose name is
-// that of no image: it is built without them. Any text counts as an image, since
-// kustomize can be told where images stand.
+// that of no image: it is built without them. Any text is taken as an image, since
+// kustomize can be configured where images stand.
 func (pr *probe) images(dir string, files []file) []UnmatchedPatch {
 	var out []UnmatchedPatch
 	for _, base := range konfig.RecognizedKustomizationFileNames() {

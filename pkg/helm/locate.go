@@ -131,7 +131,7 @@ func (l locator) filed() (Place, bool) {
 	return l.rendered(m[1], m[2], m[3])
 }
 
-// template is a place in a template; text/template counts columns from 0.
+// template is a place in a template; columns of text/template start at 0.
 func (l locator) template(name, line, column, text string) (Place, bool) {
 	f, ok := l.inTree(name)
 	if !ok {

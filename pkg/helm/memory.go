@@ -7,9 +7,9 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/release"
 )
 
-// remembered reads what a release remembers: the annotations of its chart. Five of
-// them are the reference's; by the others two managers, or two registrations of
-// one cluster, can be told apart.
+// remembered reads the memory of a release: the annotations of its chart. Five of them
+// are the reference's; the others distinguish two managers, or two registrations of one
+// cluster.
 func remembered(a map[string]string) release.Memory {
 	keep, _ := strconv.ParseBool(a[fleet.ReleaseKeepResources])
 	return release.Memory{

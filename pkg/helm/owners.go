@@ -61,8 +61,8 @@ func (o *owners) has(id release.ID, info *resource.Info) (bool, error) {
 	return claims.Objects[identityOf(info)], nil
 }
 
-// checkOwner refuses an object that another release, or nobody, has made. What
-// another bundle of this agent has is refused in an upgrade, too; see
+// checkOwner refuses an object that another release has made, or that no release has
+// made. What another bundle of this agent has is refused in an upgrade, too; see
 // release.Claim.
 func (e *engine) checkOwner(info *resource.Info, what string) error {
 	if e.owners.check == ownersIgnored || isHook(info) || e.isOwnNamespace(info) {

@@ -24,7 +24,7 @@ type postRenderer struct {
 	opts  fleet.BundleDeploymentOptions
 	limit namespaceLimit
 	setID string // empty: objects are not marked
-	// namespaced tells the scope of a kind.
+	// namespaced reports whether a kind is namespaced.
 	namespaced func(schema.GroupVersionKind) (bool, error)
 	// served are the versions in which the cluster serves a kind; nil without a cluster.
 	served func(schema.GroupKind) []string
@@ -33,8 +33,8 @@ type postRenderer struct {
 	// namespaced. serves are the same as templates see them.
 	crds   map[schema.GroupKind]bool
 	serves []string
-	// had says that the bundle had objects before and that nobody can have meant
-	// it to have none now; then none at all is an error.
+	// had says that the bundle had objects before and that having none now cannot be
+	// intended; then none at all is an error.
 	had bool
 	// home is the namespace of objects that name none.
 	home string
@@ -199,7 +199,7 @@ func (a *api) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	return m, err
 }
 
-// namespaced tells the scope of a kind that the cluster serves.
+// namespaced reports whether a kind that the cluster serves is namespaced.
 func (a *api) namespaced(gvk schema.GroupVersionKind) (bool, error) {
 	m, err := a.mapping(gvk)
 	if err != nil {
@@ -233,7 +233,7 @@ func with(m, more map[string]string) map[string]string {
 	return out
 }
 
-// identity tells objects of one release apart.
+// identity returns what identifies an object within a release.
 func identity(o *unstructured.Unstructured) string {
 	return Identity(o.GroupVersionKind(), o.GetNamespace(), o.GetName())
 }

@@ -53,7 +53,7 @@ func (e *engine) checkAll(list helmkube.ResourceList) error {
 		})
 	}
 	_ = group.Wait() // the errors are in errs, in the order of the objects
-	var shared error // counts only where nothing else is wrong
+	var shared error // returned only if nothing else is wrong
 	for _, err := range errs {
 		switch {
 		case err == nil:

@@ -101,7 +101,7 @@ func unpack(data []byte, into any) error {
 // to be missing, and still is, is not readable.
 func (c *Client) records(ctx context.Context, id release.ID) ([]record, error) {
 	if checkID(id) != nil {
-		return nil, nil // nobody can have made it
+		return nil, nil // it cannot have been made
 	}
 	selector := labels.Set{labelOwner: ownerHelm, labelName: id.Name}.String()
 	list, err := c.admin.CoreV1().Secrets(id.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})

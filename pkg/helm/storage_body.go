@@ -75,8 +75,8 @@ func partName(releaseName string, ref bodyRef, i int) string {
 	return fmt.Sprintf("fleet.release.%s.%s.%d", releaseName, ref.digest[:16], i)
 }
 
-// A body is what of a record stands in further Secrets: a line of JSON and then
-// the manifest as it is, so that nobody has to hold it twice.
+// A body is what of a record stands in further Secrets: a line of JSON and then the
+// manifest as it is, so that it is never held twice.
 type body struct {
 	line     []byte // a bodyLine
 	manifest string
@@ -89,8 +89,8 @@ type bodyLine struct {
 	ManifestBytes int64               `json:"manifestBytes"`
 }
 
-// bodyOf is the body of a release. Files and templates of the chart are left
-// out: nobody reads them once it is rendered.
+// bodyOf returns the body of a release. Files and templates of the chart are left out:
+// they are not read once it is rendered.
 func bodyOf(r *helmrelease.Release) (body, error) {
 	line := bodyLine{Config: r.Config, Hooks: r.Hooks, ManifestBytes: int64(len(r.Manifest))}
 	if r.Chart != nil {
@@ -217,8 +217,8 @@ func (w *partWriter) flush() error {
 	return w.depot.putPart(w.ctx, secret)
 }
 
-// putPart writes a part. One that stands there, of an attempt that was cut off,
-// is written again: that tells whoever sweeps that it is needed.
+// putPart writes a part. An existing part, from an attempt that was interrupted, is
+// written again: that shows to the sweep that it is needed.
 func (d *depot) putPart(ctx context.Context, secret *corev1.Secret) error {
 	_, err := d.api.Create(ctx, secret, metav1.CreateOptions{})
 	if !apierrors.IsAlreadyExists(err) {

@@ -154,10 +154,10 @@ func (s *secrets) Query(want map[string]string) ([]*helmrelease.Release, error) 
 	return out, err
 }
 
-// query reads records. The bodies of those that were replaced by others are left
-// out: nobody goes back to them but by Get. As with Helm, records that cannot be
-// read at all are left out as well; one that lacks its body is an error, since
-// nobody may believe that there is none.
+// query reads records. The bodies of those that were replaced by others are left out:
+// only Get goes back to them. As with Helm, records that cannot be read at all are left
+// out as well. A record that lacks its body is an error, so that no caller takes it for
+// missing.
 func (s *secrets) query(want labels.Set) ([]*helmrelease.Release, error) {
 	list, err := s.api.List(s.ctx, metav1.ListOptions{LabelSelector: want.AsSelector().String()})
 	if err != nil {

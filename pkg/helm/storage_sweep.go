@@ -59,7 +59,7 @@ type sweep struct {
 	named map[release.ID]map[string]bool // names of the parts that records have
 }
 
-// look removes a part if nobody needs it.
+// look deletes a part that no record needs.
 func (s sweep) look(ctx context.Context, part *metav1.PartialObjectMetadata) error {
 	if s.now.Sub(writtenAt(part)) < partGrace {
 		return nil

@@ -98,7 +98,7 @@ type place struct{ kind, namespace, name, key string }
 
 func (p place) String() string { return fmt.Sprintf("%s %s/%s", p.kind, p.namespace, p.name) }
 
-// missing is a wait: whoever has to make the object may do so later.
+// missing returns a wait: the object may be created later.
 func (p place) missing(format string, args ...any) error {
 	return reconcile.RequeueError(release.ReasonNoValues, waitForOthers,
 		errors.New(release.MissingValues(p.kind, p.namespace, p.name, fmt.Sprintf(format, args...))))
@@ -119,7 +119,7 @@ func (p place) unread(err error) error {
 }
 
 // read parses values. Its errors do not show them. One is a wait: no new deployment
-// tells the agent that the object was mended.
+// shows to the agent that the object was repaired.
 func (p place) read(data []byte) (map[string]any, error) {
 	out := map[string]any{}
 	if err := yaml.Unmarshal(data, &out); err != nil {
