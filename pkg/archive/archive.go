@@ -17,7 +17,7 @@ import (
 // Reasons of errors, all of them reconcile.Terminal.
 const (
 	ReasonInvalidArchive = "InvalidArchive" // damaged, or of a format that is not read
-	ReasonUnsafeArchive  = "UnsafeArchive"  // it holds what nobody needs and attackers use
+	ReasonUnsafeArchive  = "UnsafeArchive"  // it holds what is never needed and attackers use
 	ReasonTooLarge       = "TooLarge"       // beyond a limit
 )
 
@@ -63,9 +63,9 @@ func (l Limits) withDefaults() Limits {
 
 // Options say what an archive is.
 type Options struct {
-	// Name is what the archive was downloaded as, such as the path of its URL:
-	// its ending tells the format, its last element names the file of an archive
-	// that is a single file. A name with no known ending is a plain file.
+	// Name is what the archive was downloaded as, such as the path of its URL: its
+	// ending selects the format, its last element names the file of an archive that is
+	// a single file. A name with no known ending is a plain file.
 	Name string
 	// Format stands in for the ending of Name: "tar.gz", "zip", "gz", ...;
 	// "false" is a plain file.
@@ -133,10 +133,10 @@ func formatOf(o Options) (f format, file string, err error) {
 	return format{layout: "file"}, file, nil
 }
 
-// Unpack writes what an archive of size bytes holds into a directory, which
-// must be empty; after an error its content is undefined. Memory does not
-// depend on the size. Files have mode 0644, or 0755 if anybody may execute
-// them; directories have 0755.
+// Unpack writes what an archive of size bytes holds into a directory, which must be
+// empty; after an error its content is undefined. Memory does not depend on the size.
+// Files have mode 0644, or 0755 if the entry is executable by anyone; directories have
+// 0755.
 //
 // Errors: reconcile.Terminal (InvalidArchive, UnsafeArchive, TooLarge) is the
 // archive's fault; the error of ctx if that has ended; anything else is a fault

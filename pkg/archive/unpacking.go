@@ -94,9 +94,9 @@ func keyOf(s string) nameKey {
 	return nameKey(sum[:16])
 }
 
-// claim takes a name, and those of the directories above it, for an entry. Two
-// entries of one name, or of names that differ only in upper and lower case,
-// are refused: which one counts would depend on who unpacks them.
+// claim takes a name, and those of the directories above it, for an entry. Two entries
+// of one name, or of names that differ only in upper and lower case, are refused: which
+// one remains would depend on the program that unpacks them.
 func (u *unpacking) claim(name string, kind byte) error {
 	for i := 0; i < len(name); i++ {
 		if name[i] != '/' {
@@ -198,8 +198,8 @@ func (u *unpacking) tooLarge(name string) error {
 	return permanentf(ReasonTooLarge, "the archive unpacks to more than %d bytes (at %s)", u.limits.Bytes, quote(name))
 }
 
-// copy writes a file as long as limits allow. A fault of the archive and one of
-// the disk are told apart.
+// copy writes a file as long as limits allow. It distinguishes faults of the archive
+// from faults of the disk.
 func (u *unpacking) copy(out io.Writer, body io.Reader, name string) error {
 	if u.buf == nil {
 		u.buf = make([]byte, 64<<10)

@@ -40,8 +40,8 @@ func makeCache(dir string) (root string, lock *os.File, err error) {
 	return root, lock, nil
 }
 
-// sweepCaches removes caches that nobody holds. What cannot be removed is left
-// to the next one.
+// sweepCaches removes caches that no process holds. What cannot be removed is left to
+// the next sweep.
 func sweepCaches(dir string) {
 	roots, err := filepath.Glob(filepath.Join(dir, cachePattern))
 	if err != nil || !locks {

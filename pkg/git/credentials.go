@@ -6,7 +6,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Credentials are what a remote may be told. Zero is anonymous.
+// Credentials are what may be sent to a remote. Zero is anonymous.
 type Credentials struct {
 	// Username and Password go to HTTP(S) remotes. A password alone is a token
 	// and stands in for the user name.
@@ -64,8 +64,8 @@ func printable(s string) bool {
 	return true
 }
 
-// basic is what an HTTP remote is told: what the secret says, or else what the
-// URL says.
+// basic returns the user name and password for an HTTP remote: those of the secret, or
+// else those of the URL.
 func (c Credentials) basic(ep endpoint) (user, password string) {
 	user, password = c.Username, c.Password
 	if user == "" && password == "" {

@@ -22,7 +22,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// maxHaves is how many commits we tell the remote that we have.
+// maxHaves is how many commits the client names to the remote as present.
 const maxHaves = 8
 
 // errDamaged says that what came does not hold together, so that a store is
@@ -141,7 +141,7 @@ func (e *entry) ask(ctx context.Context, g *generation, s session, refs *packp.A
 	}
 	res := packp.NewUploadPackResponse(req)
 	if err := res.Decode(body); err != nil {
-		_ = body.Close() // the first fault counts
+		_ = body.Close() // the first fault is returned
 		if isHash(ref.Revision) && refusesCommit(err, commit) {
 			return nil, noCommit(commit)
 		}

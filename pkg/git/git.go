@@ -63,8 +63,8 @@ type Source struct {
 	InsecureSkipTLSVerify bool
 }
 
-// ID tells sources apart: the same ID is the same remote, read with the same
-// rights. It is a digest and reveals no credential.
+// ID returns what identifies a source: the same ID is the same remote, read with the
+// same rights. It is a digest and reveals no credential.
 func (s Source) ID() string {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -107,7 +107,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Config is all that the package can be told.
+// Config configures the package.
 type Config struct {
 	// Dir is where each process keeps a cache of its own, and removes what killed
 	// ones have left; the system's temporary directory where empty.
@@ -134,7 +134,7 @@ type Remotes struct {
 	entries map[string]*entry
 }
 
-// idle is how long the store of a remote that nobody asks about is kept.
+// idle is how long the store of a remote is kept without a request.
 const idle = time.Hour
 
 // New makes Remotes with an empty cache. The caller closes it.
@@ -190,7 +190,7 @@ func (r *Remotes) entry(src Source, ep endpoint) (*entry, error) {
 	return e, nil
 }
 
-// An Answer is what one Reference means now, or why nobody can say.
+// An Answer is what one Reference means now, or why that is unknown.
 type Answer struct {
 	Commit Commit
 	Err    error

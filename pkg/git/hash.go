@@ -45,7 +45,7 @@ func (t *Tree) entry(parent plumbing.Hash, name string) (plumbing.Hash, filemode
 	return e.Hash, e.Mode, true
 }
 
-// kindOf is the part of a Hash that tells entries with the same bytes apart.
+// kindOf returns the part of a Hash that distinguishes entries with the same bytes.
 func kindOf(mode filemode.FileMode) string {
 	switch mode {
 	case filemode.Dir:

@@ -4,8 +4,8 @@ package git
 
 import "os"
 
-// locks reports that nobody can say whether a process still lives, so that
-// nothing is removed that others have left.
+// locks is false: it is unknown whether another process still lives, so what others
+// have left is not removed.
 const locks = false
 
 func tryLockFile(*os.File) bool { return true }

@@ -10,7 +10,8 @@ import (
 // locks reports that the system can say whether a process still lives.
 const locks = true
 
-// tryLockFile takes the lock of a file until it is closed, if nobody has it.
+// tryLockFile locks a file until it is closed, if no other process has locked it. It
+// reports whether it did.
 func tryLockFile(f *os.File) bool {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }

@@ -69,7 +69,7 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%d bytes", bytes)
 }
 
-// countingReader counts, and fails beyond a limit.
+// countingReader counts the bytes that it reads, and fails beyond a limit.
 type countingReader struct {
 	r       io.Reader
 	n, left int64
@@ -85,8 +85,8 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// prefix keeps the first bytes of an object: of a delta they tell the size of
-// what it makes.
+// prefix keeps the first bytes of an object: those of a delta contain the size of its
+// result.
 type prefix struct {
 	buf [20]byte
 	n   int

@@ -34,8 +34,8 @@ func (r *recent) note(s session, refs *packp.AdvRefs) {
 	r.refs, r.base, r.at = refs, h.base, time.Now()
 }
 
-// take is a session to ask for a commit, and the list that names it; nil where
-// there is none of late. Nobody takes a list twice.
+// take returns a session to ask for a commit, and the list that names it; nil where
+// there is no recent one. No list is returned twice.
 func (r *recent) take(e *entry, commit Commit) (session, *packp.AdvRefs) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -74,8 +74,8 @@ func isHash(s string) bool {
 	return strings.Trim(s, "0123456789abcdefABCDEF") == ""
 }
 
-// keeping tells for each name of a remote's list whether find needs it for one
-// of these references.
+// keeping returns a function that reports whether find needs a name of a remote's list
+// for one of these references.
 func keeping(refs []Reference) func(name string) bool {
 	names := map[string]bool{"HEAD": true}
 	for _, ref := range refs {

@@ -8,17 +8,17 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 )
 
-// A sieve passes on the lines of a list of references that somebody wants. The
-// format is that of git's pack protocol, "Reference Discovery": lines with
-// their length in front, "<hash> <name>", the first with the capabilities
-// after a NUL; a peeled tag is named "<name>^{}".
+// A sieve passes on the lines of a list of references that match. The format is that of
+// git's pack protocol, "Reference Discovery": lines with their length in front, "<hash>
+// <name>", the first with the capabilities after a NUL; a peeled tag is named
+// "<name>^{}".
 type sieve struct {
 	lines *pktline.Scanner
 	keep  func(name string) bool
 	out   bytes.Buffer
 }
 
-// sieved is r without the references that nobody wants; keep nil: r itself.
+// sieved returns r without the references that keep rejects; keep nil: r itself.
 func sieved(r io.Reader, keep func(name string) bool) io.Reader {
 	if keep == nil {
 		return r

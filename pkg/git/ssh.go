@@ -82,7 +82,7 @@ func dialSSH(ctx context.Context, e *entry) (*sshSession, error) {
 	return s, nil
 }
 
-// handshakeFault tells a refused key from a lost connection: when the key was
+// handshakeFault distinguishes a refused key from a lost connection: when the key was
 // offered and the connection did not break, the key was refused.
 func (e *entry) handshakeFault(ctx context.Context, err error, offered bool) error {
 	var netErr net.Error
@@ -129,8 +129,8 @@ func (e *entry) hostKeys() (ssh.HostKeyCallback, []string, error) {
 	return check, knownAlgorithms(known, e.ep.address()), nil
 }
 
-// knownAlgorithms asks the known hosts for the keys of an address by showing
-// them one that nobody has.
+// knownAlgorithms asks the known hosts for the keys of an address by showing them one
+// that no host has.
 func knownAlgorithms(known ssh.HostKeyCallback, address string) []string {
 	var unknown *knownhosts.KeyError
 	if !errors.As(known(address, &net.TCPAddr{}, noKey{}), &unknown) {

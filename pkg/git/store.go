@@ -39,8 +39,8 @@ type entry struct {
 	used      time.Time // guarded by Remotes.mu
 	recent    recent
 
-	// lock is held by whoever fetches into the store. It is a channel so that
-	// waiting ends with a context.
+	// lock is held while a fetch into the store runs. It is a channel so that waiting
+	// ends with a context.
 	lock chan struct{}
 	// gen, number and noHaves are guarded by lock.
 	gen     *generation
@@ -91,7 +91,7 @@ func (e *entry) drop() {
 		e.gen.release()
 		e.gen = nil
 	}
-	_ = os.Remove(e.dir) // goes only if nobody reads a tree any more
+	_ = os.Remove(e.dir) // goes only if no tree is being read any more
 }
 
 // generation is the present store, made on first use and made anew when it has

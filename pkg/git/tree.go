@@ -271,7 +271,7 @@ func (t *Tree) tree(hash plumbing.Hash) (*dir, error) {
 	d := &dir{Tree: tree}
 	if len(tree.Entries) > few {
 		d.names = make(map[string]int, len(tree.Entries))
-		for i := len(tree.Entries) - 1; i >= 0; i-- { // of twins the first counts
+		for i := len(tree.Entries) - 1; i >= 0; i-- { // of entries with one name the first applies
 			d.names[tree.Entries[i].Name] = i
 		}
 	}
@@ -344,7 +344,7 @@ func (n *node) IsDir() bool                { return n.mode.IsDir() }
 func (n *node) Sys() any                   { return nil }
 func (n *node) Info() (fs.FileInfo, error) { return n, nil }
 
-// Size of a file is asked for only when somebody wants to know.
+// Size returns the size of a file. It is read only when Size is called.
 func (n *node) Size() int64 {
 	if n.mode.IsDir() || n.mode.Type() == fs.ModeIrregular {
 		return 0

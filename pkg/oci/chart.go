@@ -104,10 +104,10 @@ func (s *sink) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Digest is the digest of the manifest that a tag, version or digest of the
-// chart at r.Reference names now. As long as it is the same, so is what
-// SaveChart writes. It costs one request without a body, and no pull where a
-// registry counts those. Errors are those of Tags.
+// Digest returns the digest of the manifest that a tag, version or digest of the chart
+// at r.Reference names now. As long as it is the same, so is what SaveChart writes. It
+// costs one request without a body, and is not a pull for a registry that limits those.
+// Errors are those of Tags.
 func (c *Client) Digest(ctx context.Context, r Registry, tag string) (string, error) {
 	callCtx, s, err := c.open(ctx, r, bare(r.Reference))
 	if err != nil {

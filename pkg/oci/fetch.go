@@ -78,7 +78,7 @@ func (s *session) put(ctx context.Context, desc ocispec.Descriptor, data []byte)
 	there, err := s.repo.Blobs().Exists(ctx, desc)
 	var answer *errcode.ErrorResponse
 	if errors.As(err, &answer) && answer.StatusCode == http.StatusForbidden {
-		there, err = false, nil // may push only; whether that is so, pushing tells
+		there, err = false, nil // it may have the right to push only; pushing shows that
 	}
 	if err != nil || there {
 		return err

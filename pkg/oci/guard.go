@@ -20,8 +20,8 @@ type origin struct {
 	scheme, host string // host[:port]
 }
 
-// guard is the one door that requests leave by. It holds back credentials that
-// would go to another place than the registry, whoever has put them into the
+// guard is the one place through which all requests leave. It withholds credentials
+// that would go to another place than the registry, whichever code put them into the
 // request, and uploads that would.
 type guard struct {
 	next      http.RoundTripper

@@ -32,7 +32,7 @@ type Registry struct {
 	BasicHTTP          bool // no TLS
 }
 
-// Config is all that the package can be told. Zero fields have defaults.
+// Config configures the package. Zero fields have defaults.
 type Config struct {
 	// UserAgent is sent with every request; "fleet" where empty.
 	UserAgent string

@@ -109,8 +109,8 @@ func (s Storage) Read() Registry {
 	return r
 }
 
-// Artifact is the full reference of what is kept under id, for messages and for
-// telling artifacts apart.
+// Artifact returns the full reference of what is kept under id, for messages and to
+// distinguish artifacts.
 func (s Storage) Artifact(id string) string {
 	return fmt.Sprintf("%s/%s:%s", bare(s.Reference), id, bundleTag)
 }

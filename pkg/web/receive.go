@@ -127,8 +127,8 @@ func (d damaged) Error() string { return string(d) }
 
 var errTooMuch = errors.New("more bytes than allowed")
 
-// watched counts what comes over the wire, and puts off the end of the
-// download while something comes.
+// watched counts the bytes that arrive, and extends the time limit of the download
+// while bytes arrive.
 type watched struct {
 	from  io.Reader
 	limit int64

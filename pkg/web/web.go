@@ -53,7 +53,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Credentials are what a server may be told, and how it is talked to.
+// Credentials are what may be sent to a server, and how to connect to it.
 type Credentials struct {
 	// Username and Password are sent (basic authentication) to the host, port
 	// and scheme of the Request's URL, and nowhere else. Where both are empty,
@@ -230,8 +230,8 @@ func (d *download) run(ctx context.Context, into io.Writer) (Response, error) {
 	return d.receive(res, out, into)
 }
 
-// authorize adds the credentials if the request goes where they are meant for,
-// and takes away what net/http would tell.
+// authorize adds the credentials if the request goes where they are meant for, and
+// removes what net/http would reveal.
 func (d *download) authorize(req *http.Request) {
 	req.Header.Del("Referer")
 	req.Header.Del("Authorization")

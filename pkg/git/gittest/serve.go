@@ -57,8 +57,8 @@ func ServeHTTP(t testing.TB, root string) *HTTPServer {
 	return serve(t, root, (*httptest.Server).Start)
 }
 
-// ServeTLS serves the repositories below root with a certificate that nobody
-// knows; its CA is in Certificate().
+// ServeTLS serves the repositories below root with a certificate of an unknown CA; that
+// CA is in Certificate().
 func ServeTLS(t testing.TB, root string) *HTTPServer {
 	t.Helper()
 	return serve(t, root, (*httptest.Server).StartTLS)
@@ -107,7 +107,7 @@ func (s *HTTPServer) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 }
 
-// An SSHServer runs git-upload-pack for whoever holds its client key.
+// An SSHServer runs git-upload-pack for clients that hold its client key.
 type SSHServer struct {
 	Addr       string // host:port
 	ClientKey  []byte // PEM, accepted by the server

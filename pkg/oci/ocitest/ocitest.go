@@ -34,11 +34,11 @@ type Account struct{ Username, Password string }
 // Options say what kind of registry it is. Zero is open to everybody, without
 // TLS.
 type Options struct {
-	Accounts []Account // who may use it; nobody else
+	Accounts []Account // who may use it; no other account may
 	// Token makes it ask for bearer tokens, which its own /token gives for user
 	// name and password. Else it asks for them with every request.
 	Token bool
-	TLS   bool // with a certificate that nobody knows
+	TLS   bool // with a certificate of an unknown CA
 	// NoDelete makes it refuse deletions.
 	NoDelete bool
 }
@@ -189,8 +189,8 @@ func (s *Server) Registry(path string) oci.Registry {
 	return r
 }
 
-// Get asks the registry itself, past what counts or breaks; path begins with
-// "/v2/".
+// Get sends a request to the registry itself, without counters and injected faults;
+// path begins with "/v2/".
 func (s *Server) Get(t testing.TB, path string, accept ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	return s.Do(t, http.MethodGet, path, nil, accept...)

@@ -1,5 +1,5 @@
-// Package webtest is a Helm repository over HTTP or HTTPS on loopback, for
-// tests: real charts, a real index, and a record of what it was asked and told.
+// Package webtest is a Helm repository over HTTP or HTTPS on loopback, for tests: real
+// charts, a real index, and a record of the requests and credentials that it got.
 package webtest
 
 import (
