@@ -35,8 +35,8 @@ import (
 // does.
 type bringer func(ctx context.Context, to access, objects []*unstructured.Unstructured) error
 
-// applyObjects applies objects in their order. Fields that somebody else has set
-// are taken over: the objects are the agent's own.
+// applyObjects applies objects in their order. It takes over fields that another client
+// has set: the objects belong to the agent.
 func applyObjects(ctx context.Context, to access, objects []*unstructured.Unstructured) error {
 	disco, err := discovery.NewDiscoveryClientForConfig(to.rest)
 	if err != nil {
@@ -101,8 +101,8 @@ func probeServer(ctx context.Context, a access) diagnose.ServerSeen {
 	return seen
 }
 
-// visitAddress looks whether an API server answers at an address, with the
-// authorities that agents trust. Who asks is nobody, so a refusal is an answer.
+// visitAddress checks whether an API server answers at an address, with the authorities
+// that agents trust. The request is anonymous, so a refusal is an answer, too.
 func visitAddress(ctx context.Context, address string, ca []byte) *diagnose.Hop {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(ca) > 0 {

@@ -81,9 +81,9 @@ func (o *applyOptions) budget(ctx context.Context, s *session) (withdrawal.Budge
 	return withdrawal.FirstBudget(withdrawal.BundleBudget, text)
 }
 
-// things are the precious objects that go with Bundles, by their names: what no
-// other deployment on the same cluster claims. A user who may not list
-// deployments is told that fleet could not check.
+// things are the precious objects that go with Bundles, by their names: what no other
+// deployment on the same cluster claims. A user who may not list deployments gets a
+// note that fleet could not check.
 func (o *applyOptions) things(ctx context.Context, s *session, remove []*fleet.Bundle) (map[string][]withdrawal.Thing, error) {
 	wide := *s
 	wide.scope = ""

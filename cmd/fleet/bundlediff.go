@@ -367,7 +367,7 @@ func fieldsOf(m fleet.ModifiedStatus, now time.Time) [][]string {
 	if len(m.Changes) > 0 {
 		return out
 	}
-	for _, f := range fields { // of an agent of the reference, which names what is wanted
+	for _, f := range fields { // which names the desired state
 		wanted := f.Value
 		if wanted == "null" {
 			wanted = nothing

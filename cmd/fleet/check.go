@@ -95,8 +95,8 @@ type checker struct {
 	reposRead   bool
 }
 
-// look reads everything that the server tells this user. What it does not tell
-// is noted with the reason.
+// look reads everything that the server shows to this user. It notes what the server
+// does not show, with the reason.
 func (c *checker) look(ctx context.Context, g *globals) {
 	for _, part := range []struct {
 		check string
@@ -118,7 +118,7 @@ func (c *checker) look(ctx context.Context, g *globals) {
 		c.seen.Unread[diagnose.Clocks], c.seen.Unread[diagnose.Identity], c.seen.Unread[diagnose.Credentials] = why, why, why
 	}
 	if err := c.readRoles(ctx); err != nil {
-		c.seen.Roles = nil // who may not see all of them is not told of any
+		c.seen.Roles = nil // a user who may not see all of them gets no findings about any
 	}
 	if why := c.seen.Unread[diagnose.Resources]; why != "" {
 		c.seen.Unread[diagnose.Templates], c.seen.Unread[diagnose.Kustomize], c.seen.Unread[diagnose.Reads] = why, why, why
@@ -163,7 +163,7 @@ func (c *checker) readManager(ctx context.Context) error {
 	c.seen.Manager = &m
 	others, err := c.all(ctx, query{resource: configMaps, fields: "metadata.name=" + fleet.ConfigMapInstallation})
 	if err != nil {
-		return nil // who may not see all namespaces is not told of other managers
+		return nil // a user who may not see all namespaces gets no findings about other managers
 	}
 	for _, o := range others {
 		if o.GetNamespace() != c.system {

@@ -8,8 +8,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/diagnose"
 )
 
-// readRoles reads what is granted in workspaces. Who may not see that is not told of
-// it.
+// readRoles reads what is granted in workspaces. A user who may not see that gets no
+// findings about it.
 func (c *checker) readRoles(ctx context.Context) error {
 	workspaces := map[string]bool{}
 	for _, t := range c.seen.Tokens {

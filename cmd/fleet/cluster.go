@@ -78,8 +78,8 @@ func (s *session) asking(ctx context.Context) ([]*fleet.ClusterRegistration, err
 	}), nil
 }
 
-// reportWaiting notes who waits to be accepted. Who may not list requests is not
-// told.
+// reportWaiting notes which agents wait to be accepted. A user who may not list
+// requests gets no note.
 func reportWaiting(ctx context.Context, s *session) error {
 	waiting, err := s.asking(ctx)
 	if err != nil {

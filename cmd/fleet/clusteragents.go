@@ -128,7 +128,7 @@ func (g *globals) aboutAgents(ctx context.Context, std stdio, o clusterAgentsOpt
 	return run(ctx, o, s)
 }
 
-// agentsNow reads what the manager says of the agents, and what it was told.
+// agentsNow reads what the manager reports of the agents, and its orders.
 func (s *session) agentsNow(ctx context.Context) (agentrollout.State, agentrollout.Order, error) {
 	if _, err := s.api.Get(ctx, configMaps, s.system, agentrollout.ConfigMapName); apierrors.IsForbidden(err) {
 		return agentrollout.State{}, agentrollout.Order{}, fmt.Errorf("this user may not read what the manager says of agents: %w", err)

@@ -202,7 +202,7 @@ func (s *session) checkUnjoined(ctx context.Context, name string, there registra
 }
 
 // expect makes the Cluster that an agent with an id is to become, or finds it. It
-// returns when an agent has checked in as it last, and the id that counts.
+// returns the time of that Cluster's last check-in, and the client ID to use.
 func (s *session) expect(ctx context.Context, o clusterJoinOptions, id string) (before time.Time, clientID string, err error) {
 	clusters, err := s.clustersHere(ctx)
 	if err != nil {

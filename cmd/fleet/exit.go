@@ -2,8 +2,8 @@ package main
 
 import "errors"
 
-// How a command ended, where that is neither success nor a failure to do its
-// work. Wrap them with %w; told marks those that need no error line.
+// How a command ended, where that is neither success nor a failure to do its work. Wrap
+// them with %w; reported marks those that need no error line.
 var (
 	errDifferences = errors.New("there are differences")
 	errNotReady    = errors.New("not ready")

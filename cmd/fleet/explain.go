@@ -18,7 +18,7 @@ healthy objects, up to the first that stops it or waits, what runs meanwhile, an
 Without a cluster it has one line for each distinct answer, worst first. It reads what you may read: what is not yours to see is named, and
 the other links are answered. With --watch it goes on until it is interrupted, and prints each new answer. It ends with 3 if the bundle is not Ready, or not known to be.`
 
-// explainOptions are what fleet explain can be told.
+// explainOptions are the options of fleet explain.
 type explainOptions struct {
 	bundle  string
 	cluster string // empty: all

@@ -98,7 +98,8 @@ func (r *reading) subject(ctx context.Context, b *fleet.Bundle) (explain.Subject
 		if out.Repo, err = read[fleet.GitRepo](ctx, r, mustKind("repos").resource(), b.Namespace, name); err != nil {
 			return out, err
 		}
-		// Of the Bundle counts what it is after the GitRepo says that it was read.
+		// The Bundle is read again after the GitRepo says that it was read: only that
+		// version is used.
 		again, err := read[fleet.Bundle](ctx, r, mustKind("bundles").resource(), b.Namespace, b.Name)
 		if err != nil {
 			return out, err

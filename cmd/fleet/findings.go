@@ -15,13 +15,13 @@ import (
 )
 
 // A condition of a GitRepo has room for the first thing that is wrong in a commit, and
-// says how many more there are. The manager tells each of them as an event.
+// says how many more there are. The manager emits an event for each of them.
 
-// reportedFindings are the events about GitRepos that tell what is odd in a commit.
+// reportedFindings are the events about GitRepos that report findings in a commit.
 type reportedFindings map[view.Key][]*corev1.Event
 
-// findings reads what was told of the GitRepos in a namespace; empty: in all. It is nothing
-// where the user may not read events.
+// findings reads the findings that were reported of the GitRepos in a namespace; empty:
+// in all. It returns nothing where the user may not read events.
 func (s *session) findings(ctx context.Context, namespace string) reportedFindings {
 	items, _, err := s.listed(ctx, subject{namespace: namespace, kind: mustKind("repos").Kind}.query())
 	if err != nil {
@@ -69,8 +69,8 @@ func (s *session) unlisted(ctx context.Context, r *fleet.GitRepo) []string {
 	return s.findings(ctx, r.Namespace).of(r)
 }
 
-// full is a message about files of a GitRepo, followed by all else that was told of them.
-// What was not told remains a number.
+// full returns a message about files of a GitRepo, followed by all other findings that
+// were reported for them. What was not reported remains a number.
 func (t reportedFindings) full(r *fleet.GitRepo, message string) string {
 	first, more := view.Others(message)
 	begin, _ := strings.CutSuffix(first, "…")

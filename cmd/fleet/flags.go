@@ -192,7 +192,7 @@ func checkSelector(text string) error {
 var pairForms = regexp.MustCompile(`^([^\s:=!<>()]+)(?:\s*:\s*=?|\s*={3,}\s*|\s*=\s*>\s*|\s+is\s+|\s+)([^\s:=!<>()]+)$`)
 
 // meantSelector is the part of a label selector that was most likely meant by one that
-// cannot be parsed; empty where that cannot be told.
+// cannot be parsed; empty where that is unclear.
 func meantSelector(part string) string {
 	pair := pairForms.FindStringSubmatch(strings.Trim(part, `"'`))
 	if pair == nil || slices.Contains([]string{"in", "notin", "exists"}, strings.ToLower(pair[2])) {

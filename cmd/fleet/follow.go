@@ -14,17 +14,16 @@ import (
 // retryDelay is how long a server that cannot be watched is left alone.
 const retryDelay = time.Second
 
-// A change is one object that was added, changed or deleted. The change with
-// no object says that all that were there have been told.
+// A change is one object that was added, changed or deleted. The change without an
+// object marks the end of the initial list.
 type change struct {
 	kind   watch.EventType
 	object *unstructured.Unstructured
 }
 
-// follow tells all objects that a query selects, then one change without an
-// object, and from then on every change until ctx ends. It returns an error
-// only if the first list fails; later it lists and watches again, and tells
-// trouble what went wrong.
+// follow reports all objects that a query selects, then one change without an object,
+// and from then on every change until ctx ends. It returns an error only if the first
+// list fails; later it lists and watches again, and passes what went wrong to trouble.
 func follow(ctx context.Context, a api, q query, report func(change), trouble func(error)) error {
 	f := &follower{api: a, query: q, report: report, known: map[string]string{}}
 	if err := f.list(ctx); err != nil {
@@ -85,7 +84,7 @@ func (f *follower) list(ctx context.Context) error {
 	return nil
 }
 
-// watch tells events until the server ends the watch, which is no error.
+// watch reports events until the server ends the watch, which is no error.
 func (f *follower) watch(ctx context.Context) error {
 	w, err := f.api.Watch(ctx, f.query, f.version)
 	if err != nil {

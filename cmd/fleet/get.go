@@ -22,7 +22,7 @@ const getText = `Shows objects of Fleet, sorted by workspace and name.
 KIND is one of repos, bundles, clusters, groups, deployments and tokens, or what kubectl calls them. -o json and -o yaml print the
 Kubernetes objects as they are, as kubectl does.`
 
-// getOptions are what fleet get can be told.
+// getOptions are the options of fleet get.
 type getOptions struct {
 	kind     kind
 	names    []string

@@ -29,8 +29,8 @@ func watchGet(ctx context.Context, o getOptions, s *session) error {
 	return s.followAll(ctx, qs, func(batch []change) error { return w.take(ctx, batch) })
 }
 
-// followAll tells all objects that the queries select at once, and then every
-// change, one at a time, until ctx ends or tell fails.
+// followAll reports all objects that the queries select at once, and then every change,
+// one at a time, until ctx ends or report fails.
 func (s *session) followAll(ctx context.Context, qs []query, report func([]change) error) error {
 	changes := make(chan change)
 	group, ctx := errgroup.WithContext(ctx)

@@ -137,8 +137,8 @@ func fetchAs[T any](ctx context.Context, s *session, k kind, keys []view.Key) (m
 	return out, nil
 }
 
-// fetchListed adds those objects of a list that are wanted; none where the user may not
-// list them.
+// fetchListed adds those objects of a list that wanted names; none where the user may
+// not list them.
 func fetchListed[T any](ctx context.Context, s *session, q query, wanted map[view.Key]bool, out map[view.Key]*T) error {
 	items, _, err := s.listed(ctx, q)
 	if apierrors.IsForbidden(err) {

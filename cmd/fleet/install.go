@@ -178,7 +178,8 @@ func (o *reachOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.serverURL, "server-url", "", "`URL` of the manager's API server for agents; default: that of the kubeconfig")
 }
 
-// upstream decides what agents are told, from the flags and the kubeconfig.
+// upstream returns the manager's address and authorities for agents, from the flags and
+// the kubeconfig.
 func (o reachOptions) upstream(a access) (install.Upstream, error) {
 	r := install.Reach{URL: a.server, ServerURL: o.serverURL, NoCA: o.noCA}
 	var err error

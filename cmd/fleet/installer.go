@@ -64,8 +64,8 @@ func allowed(ctx context.Context, a access, d helm.Deployment) error {
 	return nil
 }
 
-// bring takes steps until there is none left to take. told is called before
-// each. Which step is next is decided where an agent decides it.
+// bring takes steps until there is none left to take. reported is called before each.
+// Package release decides which step is next, as for an agent.
 func bring(ctx context.Context, client *helm.Client, d helm.Deployment, reported func(release.Action)) (release.Observed, release.Action, error) {
 	o := d.Options
 	wanted := release.Wanted{

@@ -89,8 +89,8 @@ func newInstallTokenCommand(g *globals, std stdio) *cobra.Command {
 	return cmd
 }
 
-// agent is one that is to come to this manager, with everything but its token. What
-// it could not be told stops here, before anything is made.
+// agent returns the configuration of an agent for this manager, without its token. What
+// an agent could not be given is an error here, before anything is made.
 func (s *session) agent(ctx context.Context, r reachOptions) (install.Agent, error) {
 	up, err := r.upstream(s.access)
 	if err != nil {
@@ -127,7 +127,7 @@ func runInstallToken(ctx context.Context, o agentTokenOptions, ttl time.Duration
 	return printManifest(s.std, aboutAgent(s, made, ttl), objects)
 }
 
-// aboutAgent says at the top of a file what it is, for whoever finds it.
+// aboutAgent returns the lines at the top of a file that say what it is.
 func aboutAgent(s *session, made madeToken, ttl time.Duration) []string {
 	until := "for ever"
 	if ttl > 0 {
@@ -156,8 +156,8 @@ func (s *session) settings(ctx context.Context) (registration.Settings, error) {
 	return settings, nil
 }
 
-// makeToken makes a token, tells when it ends, and waits for what the manager
-// makes of it.
+// makeToken makes a token, reports when it ends, and waits for the Secret that the
+// manager makes of it.
 func (s *session) makeToken(ctx context.Context, w tokenWish) (madeToken, error) {
 	t := &fleet.ClusterRegistrationToken{
 		TypeMeta:   metav1.TypeMeta{APIVersion: fleet.GroupVersion.String(), Kind: "ClusterRegistrationToken"},
@@ -312,7 +312,7 @@ func (s *session) readValues(ctx context.Context, namespace, name string) (map[s
 // errUnreadable stands for a cause that might quote a token.
 var errUnreadable = errors.New("they are no YAML")
 
-// randomWord is 2n hex digits that nobody can guess.
+// randomWord returns 2n hex digits that cannot be guessed.
 func randomWord(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails

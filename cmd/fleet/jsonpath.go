@@ -14,8 +14,8 @@ import (
 )
 
 // jsonpath= prints nothing for a field that an object does not have, as kubectl's does:
-// the field may only be unset. A field that no object of this kind can have is a mistake
-// of the user. The Go types of the documents tell the two apart.
+// the field may only be unset. A field that no object of this kind can have is a
+// mistake of the user. The Go types of the documents distinguish the two.
 
 // maxFields is how many fields an error lists.
 const maxFields = 20

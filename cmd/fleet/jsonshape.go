@@ -28,7 +28,7 @@ type objectList struct {
 	Items []any `json:"items"`
 }
 
-// shapeOf is the type of a document; nil if its Go type does not tell its fields.
+// shapeOf returns the type of a document; nil if its Go type does not name its fields.
 func shapeOf(doc any) reflect.Type {
 	t := reflect.TypeOf(doc)
 	for t != nil && t.Kind() == reflect.Pointer {

@@ -193,7 +193,7 @@ func runLint(ctx context.Context, o lintOptions, std stdio) error {
 	return nil
 }
 
-// judge drops what is switched off, orders the rest, and counts.
+// judge drops what is switched off, orders the rest, and sets the summary.
 func (o *lintOptions) judge(r *lintReport) {
 	r.list = slices.DeleteFunc(r.list, func(f lintFinding) bool { return o.off[f.Rule] })
 	r.unite()

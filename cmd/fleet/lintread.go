@@ -22,7 +22,7 @@ import (
 // A lintCluster is a cluster that bundles are tried with.
 type lintCluster struct {
 	lint.Sample
-	kubeVersion string // empty: nobody knows
+	kubeVersion string // empty: unknown
 }
 
 // clusters are those of --cluster-file, or nil without it.
@@ -90,7 +90,7 @@ func (o *lintOptions) cluster(c *fleet.Cluster, groups plantarget.Groups, withWo
 // repository is what bundles are called after here.
 const repository = "lint"
 
-// everywhere is where a repository goes that nobody has said anything about.
+// everywhere is the target of a repository without targets.
 var everywhere = fleet.GitTarget{Name: repository, ClusterSelector: newEmptySelector()}
 
 // lint reads and tries the bundles of one tree, and notes their objects.

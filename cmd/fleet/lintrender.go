@@ -25,7 +25,7 @@ import (
 	plantarget "github.com/fleetworkspace/fleet/pkg/plan/target"
 )
 
-// recentKubernetes is what charts see where nobody says otherwise.
+// recentKubernetes is the version that charts see unless another is given.
 const recentKubernetes = schema.Linked
 
 func newEmptySelector() *metav1.LabelSelector { return &metav1.LabelSelector{} }

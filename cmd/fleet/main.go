@@ -1,5 +1,5 @@
-// Command fleet is the command line of Fleet: it looks at a fleet, waits for
-// it, and tells it to stop and go on. docs/cli describes every command.
+// Command fleet is the command line of Fleet: it shows a fleet, waits for it, and stops
+// and resumes it. docs/cli describes every command.
 package main
 
 import (

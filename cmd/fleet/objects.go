@@ -191,7 +191,7 @@ func (f *objectFile) place(u *unstructured.Unstructured, document int, item []an
 			if root != nil {
 				position.Shift(root, d.Before)
 			}
-			if len(d.Text) > 0 { // as the decoder counts
+			if len(d.Text) > 0 { // as the decoder numbers it
 				f.documents = append(f.documents, root)
 			}
 		}

@@ -41,7 +41,7 @@ type globals struct {
 	watch func(ctx context.Context, s *session, of selection) (world, error)
 	now   func() time.Time
 
-	random func(bytes int) string // a word that nobody can guess
+	random func(bytes int) string // a word that cannot be guessed
 	other  func(file, context string) (access, error)
 	bring  func(ctx context.Context, to access, objects []*unstructured.Unstructured) error
 	probe  func(ctx context.Context, a access) diagnose.ServerSeen

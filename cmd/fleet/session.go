@@ -58,7 +58,7 @@ func (g *globals) connect(ctx context.Context, std stdio, said bool) (*session, 
 	return s, s.warn(ctx)
 }
 
-// warn notes that the brake is on. Who may not see that is not told.
+// warn notes that the brake is on. A user who may not see that gets no note.
 func (s *session) warn(ctx context.Context) error {
 	b, err := s.brake(ctx)
 	if err != nil {

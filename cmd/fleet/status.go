@@ -23,8 +23,8 @@ const (
 	maxMoving    = 20
 )
 
-// askAgain is how old the news of manager and brake may become while a status
-// is watched.
+// askAgain is how old the known state of manager and brake may become while a status is
+// watched.
 const askAgain = 10 * time.Second
 
 type statusOptions struct {
@@ -256,7 +256,7 @@ type story struct {
 	verdict view.Verdict
 }
 
-// newStories begins with what is there, which is no news.
+// newStories begins with the present state, which is no change.
 func newStories(f view.Fleet) stories {
 	s := stories{}
 	s.next(f, time.Time{})
@@ -281,10 +281,10 @@ func (s stories) next(f view.Fleet, now time.Time) []view.EventLine {
 			t = &story{goal: view.Goal{Kind: "GitRepo", Key: key, Commit: r.Status.Commit}}
 			s[key] = t
 		}
-		f.Ordered = true // lines tell what is heard of; the answers are those of fleet wait
+		f.Ordered = true // lines show what was reported; the answers are those of fleet wait
 		v := view.Judge(t.goal, f)
 		for _, l := range view.Story(t.goal, t.verdict, v, "", now) {
-			if l.Word != "fail" && l.Word != "defer" && l.Word != "wait" { // told as what needs attention
+			if l.Word != "fail" && l.Word != "defer" && l.Word != "wait" { // these are shown as what needs attention
 				lines = append(lines, view.EventLine{Word: l.Word, Text: prefix + l.Text})
 			}
 		}

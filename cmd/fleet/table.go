@@ -12,7 +12,7 @@ import (
 type column struct {
 	title string
 	wide  bool // only with -o wide
-	clock bool // changes with time alone, which is no news
+	clock bool // changes with time alone, which is not reported as a change
 	text  bool // a free text: on a narrow terminal it has a line of its own
 	state bool // coloured by what it says
 	drop  int  // left out on a narrow terminal, 1 first; 0: never
@@ -40,8 +40,8 @@ type table struct {
 	below    bool   // texts have lines of their own
 }
 
-// show gives the table those of columns that are wanted, and returns a function
-// that picks their cells from those of all.
+// show gives the table the selected columns, and returns a function that picks their
+// cells from those of all.
 func (t *table) show(columns []column, wanted func(column) bool) func([]string) []string {
 	var take []int
 	for i, c := range columns {

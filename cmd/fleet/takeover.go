@@ -112,13 +112,12 @@ func runTakeover(ctx context.Context, o takeoverOptions, s *session) error {
 	return err
 }
 
-// fresh is how old the last renewal of a lease may be of which somebody is at
-// work.
+// fresh is how old the last renewal of a lease may be whose holder is at work.
 const fresh = time.Minute
 
-// works refuses a shard of which nobody holds the lease of the process that
-// deploys, or of the one that reads repositories: its objects would be nobody's. It is
-// another error if the user may not read the leases.
+// works returns an error for a shard if no process holds the lease of the process that
+// deploys, or of the one that reads repositories: no manager would look after its
+// objects. It is another error if the user may not read the leases.
 func (s *session) works(ctx context.Context, shard string) error {
 	var missing []string
 	for _, name := range []string{controllerLease, readerLease} {
@@ -189,8 +188,8 @@ type owned struct {
 	object *unstructured.Unstructured
 }
 
-// agentBundles is what the names of Bundles begin with that install agents. They
-// stay with whoever installs agents.
+// agentBundles is the prefix of the names of Bundles that install agents. They stay
+// with the manager that installs agents.
 const agentBundles = "fleet-agent-"
 
 // find is what the selector means, in the order in which it is passed on: what
@@ -287,7 +286,7 @@ func (l *tally) add(m MovedObject) {
 	l.objects[i] = m
 }
 
-// say tells people what was done.
+// say prints what was done.
 func (o takeoverOptions) say(s *session, doc TakeoverMove) {
 	counts := map[string][2]int{}
 	for _, m := range doc.Objects {

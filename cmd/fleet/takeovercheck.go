@@ -230,8 +230,8 @@ func listInto[T any](ctx context.Context, s *session, plural string, into *[]*T)
 	return err
 }
 
-// eachOf tells of the objects of a kind that is not one of kinds, within -n. A
-// server that does not know the kind has none.
+// eachOf reports the objects of a kind that is not one of kinds, within -n. A server
+// that does not know the kind has none.
 func (s *session) eachOf(ctx context.Context, kind string, report func(namespace, name string)) error {
 	plural, _, _ := fleet.Resource(kind)
 	items, _, err := s.listed(ctx, query{resource: fleet.GroupVersion.WithResource(plural), namespace: s.scope})

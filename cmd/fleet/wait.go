@@ -24,8 +24,8 @@ removed are gone; @ is HEAD of the working copy here. It ends at once, with the 
 Ready, or the repository cannot be read, without a change (exit 3), unless --keep-waiting. Clusters that are Offline are
 not waited for (exit 6; --reachable makes that 0, --include-offline waits for them too).`
 
-// settleTime is how long something must stay Ready where no commit tells old
-// news from new.
+// settleTime is how long something must stay Ready where no commit distinguishes old
+// reports from new ones.
 const settleTime = time.Second
 
 // statusTime is how long a wait that is over stays until fleet status says the same.
@@ -276,9 +276,9 @@ func (t *waiting) calm(ctx context.Context, w world) (bool, error) {
 	return false, err
 }
 
-// look judges all goals, reports what is new and returns what they come to together,
-// and whether the manager itself says which bundles it has written. What was heard
-// of may be of different moments, so it ends no wait: that takes a fleet that is
+// look judges all goals, reports what has changed, and returns their common result, and
+// whether the manager itself says which bundles it has written. The parts of the known
+// state may be of different moments, so they end no wait: that takes a fleet that is
 // read in order.
 func (t *waiting) look(ctx context.Context, w world) (end view.Progress, proven bool, err error) {
 	t.managed(ctx, w.Fleet())

@@ -117,8 +117,8 @@ func (t *waiting) table() {
 	fmt.Fprintln(t.s.std.out)
 }
 
-// why is the command that tells more about what is not Ready: first of what has failed,
-// and not of what waits.
+// why returns the command that shows more about what is not Ready: first about what has
+// failed, and not about what waits.
 func (t *waiting) why(goal view.Goal, v view.Verdict) string {
 	if v.Stopped() {
 		return "fleet check"

@@ -134,7 +134,7 @@ func only(all []view.Workspace, name string) []view.Workspace {
 	return slices.DeleteFunc(all, func(w view.Workspace) bool { return w.Name != name })
 }
 
-// counts is how many of all are Ready, or how many there are where no more is
+// counts returns how many of all are Ready, or how many there are where no more is
 // known.
 func counts(c *view.Count) string {
 	switch {

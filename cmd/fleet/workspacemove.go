@@ -81,7 +81,7 @@ func (k *clusterStore) wherever(ctx context.Context, o moveOptions) (*fleet.Clus
 	return nil, errors.New("no cluster")
 }
 
-// transfer reads what Rancher knows of a cluster, and refuses what cannot be moved.
+// transfer reads Rancher's objects of a cluster, and refuses what cannot be moved.
 func (k *clusterStore) transfer(ctx context.Context, c *fleet.Cluster, to string) (transfer, error) {
 	t := transfer{cluster: c}
 	id := c.Labels[fleet.LabelManagementCluster]

@@ -19,8 +19,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/view"
 )
 
-// gathering is how long news is collected before it is looked at, so that what
-// belongs together is told together.
+// gathering is how long changes are collected before they are looked at, so that
+// related changes are reported together.
 const gathering = 50 * time.Millisecond
 
 // controllerLease is the lease of the process that rolls out.
@@ -30,8 +30,8 @@ var leases = coordinationv1.SchemeGroupVersion.WithResource("leases")
 
 // world is a fleet as it changes.
 type world interface {
-	// Fleet is the fleet as it was heard of last. Its lists are of different moments:
-	// one may show a commit of which another does not know yet.
+	// Fleet returns the fleet as it was last reported. Its lists are of different
+	// moments: one may show a commit that another does not have yet.
 	Fleet() view.Fleet
 	// Ordered reads the fleet anew, so that its lists prove something of each other.
 	Ordered(ctx context.Context) (view.Fleet, error)
@@ -99,8 +99,8 @@ func (s *session) shards(ctx context.Context, f view.Fleet) (map[string]view.Man
 	return out, nil
 }
 
-// lease reads the lease of the manager of a shard: nil where there is none. hidden tells
-// that it is not for this user.
+// lease returns the lease of the manager of a shard: nil where there is none. hidden
+// reports that this user may not read it.
 func (s *session) lease(ctx context.Context, shard string) (lease *coordinationv1.Lease, hidden bool, err error) {
 	u, err := s.api.Get(ctx, leases, s.system, scope.Scope{Shard: shard}.Lease(controllerLease))
 	switch {
@@ -115,8 +115,8 @@ func (s *session) lease(ctx context.Context, shard string) (lease *coordinationv
 	return lease, false, err
 }
 
-// heard notes that the manager was not heard for longer than its lease allows: then
-// what it wrote may be old.
+// heard prints a note if the manager has not renewed its lease for longer than the
+// lease allows: then what it wrote may be old.
 func (s *session) heard(m view.Manager) {
 	if text := m.Unmanaged(); text != "" {
 		s.std.note("%s: this may be old", text)
@@ -253,8 +253,8 @@ func stripped(o *unstructured.Unstructured, drop []string) {
 	}
 }
 
-// readInto adds objects to one list of a fleet, without these fields of their spec.
-// One that cannot be read counts as absent, as for keep.
+// readInto adds objects to one list of a fleet, without these fields of their spec. One
+// that cannot be read is treated as absent, as for keep.
 func readInto[T any](list func(*view.Fleet) *[]*T, drop ...string) func(*view.Fleet, []*unstructured.Unstructured) {
 	return func(f *view.Fleet, items []*unstructured.Unstructured) {
 		to := list(f)
@@ -274,8 +274,8 @@ func (w *watched) fail(err error) {
 	}
 }
 
-// keep stores objects of one kind as they change, without these fields of their
-// spec. An object that cannot be read counts as absent.
+// keep stores objects of one kind as they change, without these fields of their spec.
+// An object that cannot be read is treated as absent.
 func keep[T any](w *watched, into map[string]*T, drop ...string) func(change) {
 	return func(c change) {
 		key := keyText(c.object)
