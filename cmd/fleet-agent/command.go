@@ -74,7 +74,7 @@ func command(env func(string) string, out, errOut io.Writer) *cobra.Command {
 	return root
 }
 
-// identity tells holders of the lease apart: the pod, else the machine.
+// identity returns what distinguishes holders of the lease: the pod, else the machine.
 func identity(env func(string) string) string {
 	if uid := env("POD_UID"); uid != "" {
 		return uid

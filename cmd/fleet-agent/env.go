@@ -8,8 +8,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/registration"
 )
 
-// variables are what the environment may say in the place of a flag. It is how
-// a manager tells an agent whose command line it leaves as it is.
+// variables are the environment variables that can replace flags. With them a manager
+// configures an agent whose command line it does not change.
 var variables = []struct{ flag, name string }{
 	{"namespace", registration.EnvNamespace},
 	{"agent-scope", registration.EnvScope},

@@ -16,8 +16,8 @@ import (
 // off is an address at which nothing is served, as the reference has it.
 const off = "0"
 
-// serve opens the endpoints that were asked for, until ctx ends, and returns
-// what the agent tells its metrics to; nil without metrics.
+// serve opens the requested endpoints, until ctx ends, and returns the agent's metrics;
+// nil without metrics.
 func serve(ctx context.Context, o options) (*agent.Metrics, error) {
 	health, profiles := http.NewServeMux(), http.NewServeMux()
 	for _, path := range []string{"/healthz", "/readyz"} {

@@ -11,8 +11,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/heartbeat"
 )
 
-// touch is what the command line says about how the agent keeps in touch with its
-// manager. What the manager writes into the agent's ConfigMap counts more.
+// touch is what the command line says about the agent's connection to its manager. What
+// the manager writes into the agent's ConfigMap takes precedence.
 type touch struct{ fleet.ClusterCheckIn }
 
 func (t *touch) flags(fs *pflag.FlagSet) {

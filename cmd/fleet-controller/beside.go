@@ -68,7 +68,7 @@ func (p *process) alone(ctx context.Context) error {
 	}
 }
 
-// sayLeases reports which leases of this namespace somebody else has: roles wait for
+// sayLeases reports which leases of this namespace have another holder: roles wait for
 // them.
 func (p *process) sayLeases(seen []preflight.Manager) {
 	for _, m := range seen {

@@ -34,7 +34,7 @@ const (
 
 var roles = []string{roleController, roleAgentManagement, roleCleanup, roleWorkspace, roleGitJob}
 
-// options are what a person or a chart tells the process.
+// options are the command line of the process, set by a user or a chart.
 type options struct {
 	roles          []string
 	namespace      string

@@ -71,8 +71,8 @@ func (p *process) work(ctx context.Context) error {
 	return group.Wait()
 }
 
-// prepare finds out who this installation is and what it was told. The worker
-// that reads repositories needs neither, and may not write what that takes.
+// prepare finds out which installation this is, and its settings. The worker that reads
+// repositories needs neither, and may not write the objects for that.
 func (p *process) prepare(ctx context.Context) error {
 	if !slices.ContainsFunc(p.options.roles, func(r string) bool { return r != roleGitJob }) {
 		return nil

@@ -24,13 +24,13 @@ func (o *options) addScope(f *pflag.FlagSet, getenv func(string) string) {
 	f.StringSliceVar(&o.scope.Workspaces, "workspaces", nil, "`namespaces` to work in; without it in all")
 }
 
-// forAll are the roles whose work cannot be told apart by shards: there is one
-// manager that does it for all.
+// forAll are the roles whose work cannot be divided by shards: one manager does it for
+// all.
 var forAll = []string{roleAgentManagement, roleCleanup, roleWorkspace}
 
-// completeScope checks what the process looks after, and leaves out of the roles
-// that nobody has asked for those that are others' work then. given reports that
-// somebody has asked for roles.
+// completeScope validates the scope of the process. If no roles were requested, it
+// drops the default roles that this scope leaves to another manager; if they were
+// requested (given), such roles are an error.
 func (o *options) completeScope(given bool) error {
 	if err := o.scope.Validate(); err != nil {
 		return err
