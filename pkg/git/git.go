@@ -42,7 +42,7 @@ const RemoteHead = "HEAD"
 // A Commit is the full hash of a commit, 40 or 64 hex digits.
 type Commit string
 
-// Short is the first seven digits, as people write commits.
+// Short returns the first seven digits, as people write commits.
 func (c Commit) Short() string { return string(c[:min(len(c), 7)]) }
 
 // A Reference says which commit of a remote is meant. Revision is a tag, a

@@ -82,7 +82,7 @@ func openTree(g *generation, ref Reference, commit Commit, l Limits) (*Tree, err
 	return t, nil
 }
 
-// Commit is the commit whose files these are.
+// Commit returns the commit whose files these are.
 func (t *Tree) Commit() Commit { return t.commit }
 
 // Close lets go of the store.

@@ -120,9 +120,9 @@ func OverSSH(rawURL string) bool {
 	return err == nil && ep.scheme == "ssh"
 }
 
-// Host is what a repository URL connects to: scheme, host and port, lower case, or "" if
-// it names no host. Remotes that agree in it share its back-off. The scheme is part of
-// it because a server that is asked in another one does not answer.
+// Host returns what a repository URL connects to: scheme, host and port, lower case, or
+// "" if it names no host. Remotes with the same host share its backoff. The scheme is
+// part of it because a server does not answer requests of another scheme.
 func Host(rawURL string) string {
 	ep, err := parseURL(rawURL)
 	if err != nil {

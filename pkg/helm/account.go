@@ -44,8 +44,8 @@ type Rights struct {
 	Namespace string
 }
 
-// RightsOf are the rights of deployments with these options. A deployment that
-// is restricted to some namespaces has no rights outside of its own.
+// RightsOf returns the rights of deployments with these options. A deployment that is
+// restricted to some namespaces has no rights outside of its own.
 func RightsOf(o fleet.BundleDeploymentOptions) Rights {
 	out := Rights{ServiceAccount: o.ServiceAccount, Namespace: o.TargetNamespace}
 	if out.Namespace == "" && o.AllowedTargetNamespaceSelector != nil {
@@ -68,13 +68,13 @@ type seenUser struct {
 // seenLong is how long User trusts what it has seen.
 const seenLong = 30 * time.Second
 
-// User is the user that acts for deployments with this service account in their
+// User returns the user that acts for deployments with this service account in their
 // options: the account of that name in the agent's namespace; without a name
-// fleet-default if it exists there. It is empty where the agent acts as itself.
-// An account that does not exist is reconcile.RequeueAfter, one that is Fleet's own is
+// fleet-default if it exists there. It is empty where the agent acts as itself. An
+// account that does not exist is reconcile.RequeueAfter, one that is Fleet's own is
 // reconcile.Terminal.
 //
-// The answer may be 30 s old, so it is for reads; actions ask anew.
+// The answer may be 30 s old, so it is for reads; actions ask again.
 func (c *Client) User(ctx context.Context, serviceAccount string) (string, error) {
 	c.accounts.mu.Lock()
 	seen, ok := c.accounts.users[serviceAccount]

@@ -221,8 +221,8 @@ func refusedObject(part func(string) string) string {
 	return what
 }
 
-// Words is the text of an error; which right an API server refused to whom is
-// said in words.
+// Words returns the text of an error. Which right an API server refused to whom is
+// written out in words.
 func Words(err error) string {
 	if words, ok := denied(err); ok {
 		return words

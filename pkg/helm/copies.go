@@ -40,7 +40,7 @@ type Copy struct {
 // A CopyRef names a copy on the cluster.
 type CopyRef struct{ Kind, Namespace, Name string }
 
-// String is "Secret <namespace>/<name>".
+// String returns "Secret <namespace>/<name>".
 func (r CopyRef) String() string { return kindWord(r.Kind) + " " + r.Namespace + "/" + r.Name }
 
 func kindWord(kind string) string {

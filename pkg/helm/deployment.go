@@ -63,7 +63,7 @@ func Identity(kind schema.GroupVersionKind, namespace, name string) string {
 	return kind.GroupKind().String() + " " + namespace + "/" + name
 }
 
-// IDOf is release.IDOf.
+// IDOf returns release.IDOf.
 func IDOf(bundleID string, o fleet.BundleDeploymentOptions) release.ID {
 	return release.IDOf(bundleID, o)
 }

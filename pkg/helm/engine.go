@@ -118,7 +118,8 @@ func (e *engine) begin(r *helmrelease.Release) error {
 	return e.refuse(e.prepare())
 }
 
-// IsReachable is asked before every action. The first real request answers it.
+// IsReachable is called before every action. It does nothing: the first real request
+// shows whether the API server answers.
 func (e *engine) IsReachable() error { return nil }
 
 // Build makes a list of objects of a manifest. With fresh they are about to be
@@ -211,15 +212,15 @@ func (e *engine) marked(info *resource.Info) bool {
 	return err == nil && a.GetAnnotations()[markReleaseName] != ""
 }
 
-// Update is UpdateThreeWayMerge: a merge of two ways would leave alone what
-// others changed on custom resources.
+// Update calls UpdateThreeWayMerge: a two-way merge would not revert what others
+// changed on custom resources.
 func (e *engine) Update(was, wanted helmkube.ResourceList, force bool) (*helmkube.Result, error) {
 	return e.UpdateThreeWayMerge(was, wanted, force)
 }
 
-// UpdateThreeWayMerge brings objects from what they were to what they are to
-// be, and removes those that are no longer wanted and still ours. There is a
-// result with every error: Helm looks into it first.
+// UpdateThreeWayMerge changes objects from their former to their desired state, and
+// removes those that are no longer desired and still ours. It returns a result with
+// every error: Helm looks into it first.
 func (e *engine) UpdateThreeWayMerge(was, wanted helmkube.ResourceList, force bool) (*helmkube.Result, error) {
 	if e.leftovers != "" {
 		more, err := e.Build(bytes.NewBufferString(e.leftovers), false)
@@ -384,7 +385,7 @@ func get(info *resource.Info) (*unstructured.Unstructured, error) {
 	return live, nil
 }
 
-// OwnerOf is the release that an object is marked with; the zero ID if none.
+// OwnerOf returns the release that an object is marked with; the zero ID if none.
 func OwnerOf(o *unstructured.Unstructured) release.ID {
 	a := o.GetAnnotations()
 	return release.ID{Namespace: a[markReleaseNamespace], Name: a[markReleaseName]}

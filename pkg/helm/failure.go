@@ -39,7 +39,7 @@ func (d Deployment) inPlainWords(err error) error {
 // pointerText makes a path for people of a JSON pointer: image.tag of image/tag.
 var pointerText = strings.NewReplacer("/", ".", "~1", "/", "~0", "~")
 
-// String says which value the schema of the chart does not allow, and why.
+// String returns which value the schema of the chart does not allow, and why.
 func (v Violation) String() string {
 	what := "the values do"
 	if path := pointerText.Replace(strings.TrimPrefix(v.Pointer, "/")); path != "" {

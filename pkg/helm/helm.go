@@ -85,7 +85,7 @@ func Connect(cfg Config) (*Client, error) {
 // when they are needed next. Call it when a CRD came or went.
 func (c *Client) Refresh() { c.api.refresh() }
 
-// KubernetesVersion is that of the cluster, for example "v1.36.3".
+// KubernetesVersion returns the version of the cluster, for example "v1.36.3".
 func (c *Client) KubernetesVersion() (string, error) {
 	known, err := c.api.known()
 	if err != nil {

@@ -78,8 +78,8 @@ func (c *Client) Install(ctx context.Context, d Deployment) error {
 	})
 }
 
-// Upgrade brings a release to another state; also one whose last revision
-// failed. Errors are as for Install.
+// Upgrade upgrades a release; also one whose last revision failed. Errors are as for
+// Install.
 func (c *Client) Upgrade(ctx context.Context, d Deployment) error {
 	before, err := c.attempts(ctx, d.ID)
 	if err != nil {

@@ -52,8 +52,8 @@ var (
 	ofChartAt = regexp.MustCompile(`^validation: chart\.metadata\.(\w+)`)
 )
 
-// Locate finds the place that an error of Render is about. d is what was
-// rendered. ok is false for errors without a place, such as one about values.
+// Locate finds the place that an error of Render is about. d is the rendered
+// deployment. ok is false for errors without a place, such as one about values.
 func Locate(d Deployment, err error) (place Place, ok bool) {
 	if err == nil {
 		return Place{}, false

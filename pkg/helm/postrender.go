@@ -81,8 +81,8 @@ func postRendererOf(d Deployment, p parts, setID string, namespaced func(schema.
 	return out, nil
 }
 
-// Run is called by Helm with what it rendered, without hooks. The chart lacks the
-// subcharts that are switched off by then.
+// Run is called by Helm with the rendered manifests, without hooks. At that time the
+// chart lacks the subcharts that are switched off.
 func (p *postRenderer) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	if err := (namespaceLimit{}).checkCRDs(p.parts.chart.CRDObjects()); err != nil {
 		return nil, err // an upgrade installs no CRDs, and what else is among them would never be there

@@ -71,7 +71,7 @@ type Object struct {
 	*unstructured.Unstructured
 }
 
-// All is everything that would be installed, as one stream of documents.
+// All returns everything that would be installed, as one stream of documents.
 func (r Rendered) All() string { return r.CRDs + r.Manifest + r.Hooks }
 
 // Render reports what Install would install, without a cluster and without a

@@ -19,7 +19,7 @@ var (
 	atPointer = regexp.MustCompile(`^at '([^']*)': (.*?)(?: (\S+):)?$`)
 )
 
-// Violations are the values for which Render has refused a chart of d; none for
+// Violations returns the values for which Render has refused a chart of d; none for
 // another error.
 func Violations(d Deployment, err error) []Violation {
 	if err == nil {

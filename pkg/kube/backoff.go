@@ -26,7 +26,7 @@ const (
 	backoffLast  = 20 * time.Second
 )
 
-// Next is the delay after one more failure.
+// Next returns the delay after one more failure.
 func (b *Backoff) Next() time.Duration {
 	first, last := orElse(b.First, backoffFirst), orElse(b.Last, backoffLast)
 	d := first
@@ -58,16 +58,14 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Patient is the same connection for caches. Where it goes over a Line, a
-// request to list or watch waits while the line is down, and is sent again after
-// an answer that may be another one later: refused rights and credentials, a
-// server that is overloaded, broken, or does not serve the kind yet. So a cache
-// goes on from where it was as soon as the line is up, and client-go's own
-// delays, which grow to a minute, do not come about.
+// Patient returns the same connection for caches. Where it goes over a Conn, a request
+// to list or watch waits while the Conn is down, and is sent again after an answer that
+// may change later: refused rights and credentials, a server that is overloaded,
+// broken, or does not serve the kind yet. So a cache resumes where it was as soon as
+// the Conn is up, without client-go's own delays, which grow to a minute.
 func (c *Client) Patient() *Client { return c.with(patient) }
 
-// Probing is the same connection for requests that find out whether a Line is
-// up.
+// Probing returns the same connection for requests that find out whether a Conn is up.
 func (c *Client) Probing() *Client { return c.with(probing) }
 
 func (c *Client) with(m connMode) *Client {

@@ -163,7 +163,7 @@ func (c *Cache[P]) OnError(f func(error)) {
 	_ = c.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { f(err) })
 }
 
-// Get finds one object.
+// Get returns one object.
 func (c *Cache[P]) Get(key Key) (P, bool) {
 	in, ok, err := c.informer.GetStore().GetByKey(key.String())
 	if err != nil || !ok {
@@ -173,7 +173,7 @@ func (c *Cache[P]) Get(key Key) (P, bool) {
 	return in.(P), true
 }
 
-// List is all objects of a namespace, or all where it is empty, in no order.
+// List returns all objects of a namespace, or all where it is empty, in no order.
 func (c *Cache[P]) List(namespace string) []P {
 	if namespace != "" {
 		return c.ByIndex(cache.NamespaceIndex, namespace)
@@ -181,7 +181,7 @@ func (c *Cache[P]) List(namespace string) []P {
 	return typed[P](c.informer.GetStore().List())
 }
 
-// ByIndex is all objects for which the index has the value, in no order.
+// ByIndex returns all objects for which the index has the value, in no order.
 func (c *Cache[P]) ByIndex(name, value string) []P {
 	found, err := c.informer.GetIndexer().ByIndex(name, value)
 	if err != nil {
@@ -209,7 +209,7 @@ func (c *Cache[P]) HasSynced() bool {
 	return c.informer.HasSynced()
 }
 
-// Name is the kind that the cache holds.
+// Name returns the kind that the cache holds.
 func (c *Cache[P]) Name() string { return c.name }
 
 // Run fills the cache and keeps it current until ctx ends.

@@ -23,6 +23,6 @@ func (c *Cache[P]) OnWatchedDeletion(f func(last P)) {
 	c.handlers = append(c.handlers, handler)
 }
 
-// Version is the resourceVersion up to which the cache knows the API server's
+// Version returns the resourceVersion up to which the cache knows the API server's
 // objects; empty before the first list.
 func (c *Cache[P]) Version() string { return c.informer.LastSyncResourceVersion() }

@@ -26,8 +26,7 @@ type fastDecoder struct {
 	scheme *runtime.Scheme
 }
 
-// SupportedMediaTypes are those of the serializer below, JSON's with our
-// decoders.
+// SupportedMediaTypes returns those of the serializer below, JSON's with our decoders.
 func (s fastDecoder) SupportedMediaTypes() []runtime.SerializerInfo {
 	infos := append([]runtime.SerializerInfo(nil), s.NegotiatedSerializer.SupportedMediaTypes()...)
 	for i := range infos {
@@ -51,7 +50,7 @@ type fastObject struct {
 	scheme *runtime.Scheme
 }
 
-// Decode is as the library's. into may be nil.
+// Decode decodes as the library does. into may be nil.
 func (s fastObject) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	gvk, ok := kindIn(data)
 	if !ok {
@@ -108,8 +107,8 @@ func member(data []byte, prefix string) (text string, rest []byte, ok bool) {
 // fastEvent reads the envelope of watch events.
 type fastEvent struct{ runtime.Serializer }
 
-// Decode is as the library's, but that the event shares its bytes with data. They
-// are read before the next event comes.
+// Decode decodes as the library does, except that the event shares its bytes with data.
+// They are read before the next event comes.
 func (s fastEvent) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	event, ok := into.(*metav1.WatchEvent)
 	if !ok {

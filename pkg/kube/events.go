@@ -33,8 +33,8 @@ type Recorder struct {
 // eventTries is how often an event is sent that gets no answer.
 const eventTries = 5
 
-// NewRecorder is a recorder whose events name "fleet.cattle.io/<process>" as
-// their source. It writes while it runs; at most 1,000 events wait.
+// NewRecorder returns a recorder whose events name "fleet.cattle.io/<process>" as their
+// source. It writes while it runs; at most 1,000 events wait.
 func NewRecorder(c *Client, process string) *Recorder {
 	return &Recorder{process: process, client: c.Loop("events"), queue: make(chan *eventsv1.Event, 1000), now: time.Now}
 }

@@ -10,9 +10,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// NewForeignCache is a cache of the metadata of a kind that is none of ours, for
-// example of another project's CustomResourceDefinition. While the resource is not
-// served it holds nothing, and tries again.
+// NewForeignCache returns a cache of the metadata of a kind of another API, for example
+// of another project's CustomResourceDefinition. While the resource is not served it
+// holds nothing, and tries again.
 func NewForeignCache(c *Client, resource schema.GroupVersionResource, w Watch, transform func(*metav1.PartialObjectMetadata)) *Cache[*metav1.PartialObjectMetadata] {
 	cl, err := metadata.NewForConfig(c.cfg.REST)
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// As is the same connection with the rights of another user, whom the user of
-// this one must be allowed to impersonate. Without a user it is the connection
-// itself.
+// As returns the same connection with the rights of another user, whom the user of this
+// one must be allowed to impersonate. Without a user it is the connection itself.
 func (c *Client) As(user string) *Client {
 	if user == "" {
 		return c

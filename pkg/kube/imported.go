@@ -71,9 +71,9 @@ func ConnectImported(cfg Config, a kubeconfig.Access, p ImportPolicy, timeout ti
 	return Connect(cfg)
 }
 
-// Transport is an HTTP transport that keeps to the policy, and to the bounds of
-// ConnectImported. proxy is the environment's where nil. The connections that it
-// keeps end by themselves.
+// Transport returns an HTTP transport that keeps to the policy, and to the bounds of
+// ConnectImported. proxy is the environment's where nil. Idle connections that it keeps
+// are closed by themselves.
 func (p ImportPolicy) Transport(secured *tls.Config, proxy func(*http.Request) (*url.URL, error)) http.RoundTripper {
 	if secured == nil {
 		secured = &tls.Config{MinVersion: tls.VersionTLS12}

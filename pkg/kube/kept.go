@@ -13,8 +13,8 @@ import (
 )
 
 // ApplyKept is Apply for a kind that may be that of an older chart. An API server
-// refuses to apply a field that it does not know, and with it all others; here they
-// are set without it. What was left out does not stand in the result.
+// refuses an apply with a field that it does not know, and sets no other field.
+// ApplyKept sets the others without it. The result lacks what was left out.
 func (s *Store[P]) ApplyKept(ctx context.Context, obj P) (P, error) {
 	out, err := s.Apply(ctx, obj)
 	if !refusesBody(err) {

@@ -41,7 +41,7 @@ type Key struct {
 	Name      string
 }
 
-// String is "namespace/name", or the name alone where there is no namespace.
+// String returns "namespace/name", or the name alone where there is no namespace.
 func (k Key) String() string {
 	if k.Namespace == "" {
 		return k.Name
@@ -57,7 +57,7 @@ func ParseKey(s string) Key {
 	return Key{Name: s}
 }
 
-// KeyOf is the key of an object.
+// KeyOf returns the key of an object.
 func KeyOf(o metav1.Object) Key {
 	return Key{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
@@ -139,11 +139,11 @@ func (c *Client) Loop(name string) *Client {
 	return &Client{cfg: cfg, scheme: c.scheme, loop: name}
 }
 
-// REST is a copy of the connection's configuration, for libraries that make
-// their own clients.
+// REST returns a copy of the connection's configuration, for libraries that make their
+// own clients.
 func (c *Client) REST() *rest.Config { return rest.CopyConfig(c.cfg.REST) }
 
-// FieldManager is the name under which this connection writes.
+// FieldManager returns the name under which this connection writes.
 func (c *Client) FieldManager() string { return c.cfg.FieldManager }
 
 // Scheme knows the kinds that stores and caches can be made of.

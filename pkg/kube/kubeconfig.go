@@ -20,12 +20,12 @@ type Access struct {
 	Namespace string // of requests that name none
 }
 
-// REST is the access as a connection's configuration.
+// REST returns the access as a connection's configuration.
 func (a Access) REST() *rest.Config {
 	return &rest.Config{Host: a.URL, BearerToken: a.Token, TLSClientConfig: rest.TLSClientConfig{CAData: a.CA}}
 }
 
-// Kubeconfig is the access as a kubeconfig file.
+// Kubeconfig returns the access as a kubeconfig file.
 func (a Access) Kubeconfig() ([]byte, error) {
 	const name = "default"
 	cfg := clientcmdapi.NewConfig()
@@ -46,7 +46,7 @@ func ParseKubeconfig(data []byte) (*rest.Config, error) {
 	return RESTOf(a)
 }
 
-// RESTOf is what a kubeconfig says as a connection's configuration.
+// RESTOf returns the access of a kubeconfig as a connection's configuration.
 func RESTOf(a kubeconfig.Access) (*rest.Config, error) {
 	cfg := &rest.Config{
 		Host: a.Server, BearerToken: a.Token, Username: a.Username, Password: a.Password,

@@ -106,7 +106,7 @@ func (l *Conn) Close() {
 	l.transport.CloseIdleConnections()
 }
 
-// Open is how many connections there are.
+// Open returns how many connections there are.
 func (l *Conn) Open() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -236,7 +236,7 @@ func (e *awayError) Unwrap() error { return e.cause }
 
 // Timeout and Temporary make it a net.Error: something that passes.
 func (e *awayError) Timeout() bool { return e.cause == errSilent } //nolint:errorlint // this very value
-// Temporary is true: the server may come back.
+// Temporary returns true: the server may come back.
 func (e *awayError) Temporary() bool { return true }
 
 // An answer is the body of a response that has to go on coming, unless it is
@@ -266,7 +266,7 @@ func (a *answer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close gives the answer up.
+// Close closes the answer.
 func (a *answer) Close() error {
 	err := a.ReadCloser.Close()
 	a.cancel(nil)

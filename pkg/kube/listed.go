@@ -11,9 +11,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// NewListed is a cache that asks once, when it runs, and never again: it holds
-// what there was then, and what Put adds to it. Everything else is as in
-// NewCache.
+// NewListed returns a cache that lists once, when it runs, and never again: it holds
+// what existed then, and what Put adds to it. Everything else is as in NewCache.
 func NewListed[P Object](c *Client, w Watch, transform func(P)) *Cache[P] {
 	k := kindFor[P](c)
 	indexers := cache.Indexers{}
@@ -50,7 +49,7 @@ type lister struct {
 	watch Watch
 }
 
-// List is ListWithContext.
+// List calls ListWithContext.
 func (l *lister) List(opts metav1.ListOptions) (runtime.Object, error) {
 	return l.ListWithContext(context.Background(), opts)
 }
@@ -63,7 +62,7 @@ func (l *lister) ListWithContext(ctx context.Context, opts metav1.ListOptions) (
 	return out, l.client.List(ctx, l.watch.Namespace, out, opts)
 }
 
-// Watch is WatchWithContext.
+// Watch calls WatchWithContext.
 func (l *lister) Watch(metav1.ListOptions) (watch.Interface, error) { return newSilence(), nil }
 
 // WatchWithContext returns a watch that never sends an event, and sends no request.
@@ -71,8 +70,8 @@ func (l *lister) WatchWithContext(context.Context, metav1.ListOptions) (watch.In
 	return newSilence(), nil
 }
 
-// IsWatchListSemanticsUnSupported says that the first state does not come by a
-// watch.
+// IsWatchListSemanticsUnSupported returns true: a watch does not send the initial
+// state.
 func (l *lister) IsWatchListSemanticsUnSupported() bool { return true }
 
 // silence is a watch without events.
@@ -86,5 +85,5 @@ func newSilence() *silence { return &silence{events: make(chan watch.Event)} }
 // Stop ends the watch.
 func (s *silence) Stop() { s.once.Do(func() { close(s.events) }) }
 
-// ResultChan is closed by Stop.
+// ResultChan returns the channel that Stop closes.
 func (s *silence) ResultChan() <-chan watch.Event { return s.events }

@@ -39,8 +39,8 @@ type Live struct {
 	asked time.Time // when the mapper was last emptied
 }
 
-// NewLive is a reader over a connection. Discovery is asked on first use and
-// again at most every 5 s while a kind is unknown.
+// NewLive returns a reader over a connection. It asks discovery on first use, and again
+// at most every 5 s while a kind is unknown.
 func NewLive(c *Client) (*Live, error) {
 	cfg := c.REST()
 	objects, err := dynamic.NewForConfig(cfg)

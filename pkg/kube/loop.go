@@ -57,7 +57,7 @@ func NewController(name string, workers int, reconcile func(context.Context, Key
 	return &Controller{name: name, workers: max(workers, 1), reconcile: reconcile, queue: queue, order: o}
 }
 
-// Name is the loop's name, as it stands in logs, metrics and User-Agents.
+// Name returns the loop's name, as it appears in logs, metrics and User-Agents.
 func (l *Controller) Name() string { return l.name }
 
 // OnDone sets a function that gets how each run ended ("ok", "wait", "permanent" or
@@ -78,7 +78,7 @@ func (l *Controller) AddFirst(key Key) {
 // applies.
 func (l *Controller) AddAfter(key Key, after time.Duration) { l.queue.AddAfter(key, after) }
 
-// Len is how many keys wait for a worker.
+// Len returns how many keys wait for a worker.
 func (l *Controller) Len() int { return l.queue.Len() }
 
 // Run works until ctx ends and then waits for the workers.
@@ -198,14 +198,14 @@ func (o *order) Push(key Key) {
 	delete(o.marked, key)
 }
 
-// Len is how many keys wait.
+// Len returns how many keys wait.
 func (o *order) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.items)
 }
 
-// Pop takes the key whose turn it is.
+// Pop removes and returns the next key.
 func (o *order) Pop() Key {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -31,9 +31,9 @@ type Store[P Object] struct {
 	more   func(pages int) error // reports whether a list may have another page
 }
 
-// StoreOf is the store of one kind, for example StoreOf[*fleet.Bundle](c). It
-// panics for a type that the client's scheme does not know, which is a fault
-// of the program.
+// StoreOf returns the store of one kind, for example StoreOf[*fleet.Bundle](c). It
+// panics for a type that the client's scheme does not know, which is a fault of the
+// program.
 func StoreOf[P Object](c *Client) *Store[P] {
 	info, err := c.kindOf(newOf[P]())
 	if err != nil {

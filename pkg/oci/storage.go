@@ -56,8 +56,8 @@ func StorageOf(secretType string, data map[string][]byte) (Storage, error) {
 	return s, s.Read().check()
 }
 
-// Readable is the data of a Secret that StorageOf reads, without what it takes
-// to write where the two differ: what may be given to those who only read.
+// Readable returns the data of a Secret that StorageOf reads, for readers: where the
+// credentials to read and to write differ, those to write are left out.
 func Readable(secretType string, data map[string][]byte) (map[string][]byte, error) {
 	s, err := StorageOf(secretType, data)
 	if err != nil {
@@ -89,7 +89,7 @@ func flag(data map[string][]byte, key string, to *bool) error {
 	return nil
 }
 
-// Write is the registry with the rights to push and delete.
+// Write returns the registry with the rights to push and delete.
 func (s Storage) Write() Registry {
 	return Registry{
 		Reference: s.Reference, Username: s.Username, Password: s.Password,
@@ -97,7 +97,7 @@ func (s Storage) Write() Registry {
 	}
 }
 
-// Read is the registry with the rights to pull.
+// Read returns the registry with the rights to pull.
 func (s Storage) Read() Registry {
 	r := s.Write()
 	if s.AgentUsername != "" {

@@ -37,7 +37,7 @@ func (s *HTTPServer) Intercept(f func(w http.ResponseWriter, r *http.Request) (d
 	s.first = f
 }
 
-// Backend is git's own HTTP server for the repositories below root.
+// Backend returns git's own HTTP server for the repositories below root.
 func Backend(t testing.TB, root string) http.Handler {
 	t.Helper()
 	out, err := exec.Command("git", "--exec-path").Output()
@@ -83,7 +83,7 @@ func serve(t testing.TB, root string, start func(*httptest.Server)) *HTTPServer 
 	return s
 }
 
-// Requests are the requests so far, "METHOD path" each.
+// Requests returns the requests so far, "METHOD path" each.
 func (s *HTTPServer) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +102,7 @@ func BasicAuth(user, password string) func(http.ResponseWriter, *http.Request) b
 	}
 }
 
-// PEM is the server's certificate in the form of a CA bundle.
+// PEM returns the server's certificate in the form of a CA bundle.
 func (s *HTTPServer) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 }
@@ -145,7 +145,7 @@ func ServeSSH(t testing.TB, root string) *SSHServer {
 	return &SSHServer{Addr: addr, ClientKey: clientPEM, KnownHosts: []byte(line + "\n")}
 }
 
-// NewKey is a fresh private key, PEM.
+// NewKey returns a fresh private key, PEM.
 func NewKey(t testing.TB) []byte {
 	t.Helper()
 	_, data := newKey(t)

@@ -42,7 +42,7 @@ type Fault struct {
 	met    int
 }
 
-// String says what is still waited for.
+// String returns what has not happened yet.
 func (f *Fault) String() string { return fmt.Sprintf("requests %+v were to meet %s", f.match, f.words) }
 
 // Lift ends a fault.
@@ -52,7 +52,7 @@ func (f *Fault) Lift() {
 	f.lifted = true
 }
 
-// Met is how many requests have met the fault.
+// Met returns how many requests have met the fault.
 func (f *Fault) Met() int {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()

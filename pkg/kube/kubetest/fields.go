@@ -56,7 +56,7 @@ type unconverted struct{}
 // Default does nothing.
 func (unconverted) Default(runtime.Object) {}
 
-// New is an empty object.
+// New returns an empty object.
 func (unconverted) New(kind schema.GroupVersionKind) (runtime.Object, error) {
 	out := &unstructured.Unstructured{Object: map[string]any{}}
 	out.SetGroupVersionKind(kind)

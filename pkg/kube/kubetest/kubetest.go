@@ -76,13 +76,13 @@ func (s *Server) Serve(k Kind) {
 	s.resources[k.resource()] = newResource(k)
 }
 
-// REST is a configuration whose requests this server answers, also those that go
+// REST returns a configuration whose requests this server answers, also those that go
 // over a kube.Conn.
 func (s *Server) REST() *rest.Config {
 	return &rest.Config{Host: "http://kubetest", WrapTransport: func(http.RoundTripper) http.RoundTripper { return s }}
 }
 
-// Connect is a connection to the server under a field manager.
+// Connect returns a connection to the server under a field manager.
 func (s *Server) Connect(manager string) *kube.Client {
 	c, err := kube.Connect(kube.Config{REST: s.REST(), UserAgent: manager + "/v0", FieldManager: manager})
 	if err != nil {
@@ -141,7 +141,7 @@ func (r Request) writes() bool {
 	return !slices.Contains([]string{"get", "list", "watch"}, r.Verb)
 }
 
-// String is for messages of tests.
+// String returns the request for messages of tests.
 func (r Request) String() string {
 	where := r.Resource
 	if r.Subresource != "" {
@@ -150,14 +150,14 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s: %d", r.Verb, where, kube.Key{Namespace: r.Namespace, Name: r.Name}, r.Code)
 }
 
-// Requests are all requests that the server was sent, in order.
+// Requests returns all requests that the server was sent, in order.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Writes are those requests that asked for a change, whatever the answer was.
+// Writes returns those requests that asked for a change, regardless of the answer.
 func (s *Server) Writes() []Request {
 	return slices.DeleteFunc(s.Requests(), func(r Request) bool { return !r.writes() })
 }

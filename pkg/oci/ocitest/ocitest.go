@@ -153,15 +153,15 @@ func (s *Server) Break(status int) {
 	})
 }
 
-// Requests are the requests so far.
+// Requests returns the requests so far.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Count is how many requests there were with this method to a path that
-// contains part.
+// Count returns how many requests there were with this method to a path that contains
+// part.
 func (s *Server) Count(method, part string) int {
 	n := 0
 	for _, r := range s.Requests() {
@@ -172,7 +172,7 @@ func (s *Server) Count(method, part string) int {
 	return n
 }
 
-// CA is the registry's certificate in the form of a CA bundle; nil without TLS.
+// CA returns the registry's certificate in the form of a CA bundle; nil without TLS.
 func (s *Server) CA() []byte {
 	if !s.opts.TLS {
 		return nil
@@ -180,7 +180,7 @@ func (s *Server) CA() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.http.Certificate().Raw})
 }
 
-// Registry is the place at path, with the rights of the first account.
+// Registry returns the place at path, with the rights of the first account.
 func (s *Server) Registry(path string) oci.Registry {
 	r := oci.Registry{Reference: s.Host + "/" + path, BasicHTTP: !s.opts.TLS, CABundle: s.CA()}
 	if len(s.opts.Accounts) > 0 {

@@ -35,7 +35,7 @@ func StartProxy(t testing.TB, refuse int) *Proxy {
 	return p
 }
 
-// Targets are what the proxy was asked for: "CONNECT host:port" or "GET URL".
+// Targets returns what the proxy was asked for: "CONNECT host:port" or "GET URL".
 func (p *Proxy) Targets() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

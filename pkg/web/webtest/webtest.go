@@ -143,7 +143,7 @@ func (o Options) build(url string) map[string][]byte {
 	return files
 }
 
-// Pack is the chart as a .tgz.
+// Pack returns the chart as a .tgz.
 func (c Chart) Pack() []byte {
 	all := map[string]string{"Chart.yaml": fmt.Sprintf("apiVersion: v2\nname: %s\nversion: %s\n", c.Name, c.Version)}
 	if c.Files == nil {
@@ -226,7 +226,7 @@ func (c *counter) Flush() { c.ResponseWriter.(http.Flusher).Flush() }
 // Unwrap lets http.ResponseController through.
 func (c *counter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// Requests are how often a path was asked for; of "" all of them together.
+// Requests returns how often a path was asked for; of "" all of them together.
 func (s *Server) Requests(path string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,21 +240,21 @@ func (s *Server) Requests(path string) int {
 	return all
 }
 
-// Authorizations are the Authorization headers that the server has seen.
+// Authorizations returns the Authorization headers that the server has seen.
 func (s *Server) Authorizations() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.reported)
 }
 
-// Headers are the headers of all requests.
+// Headers returns the headers of all requests.
 func (s *Server) Headers() []http.Header {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.headers)
 }
 
-// Sent are the bytes of all bodies.
+// Sent returns the bytes of all bodies.
 func (s *Server) Sent() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -273,7 +273,7 @@ func (s *Server) Put(path string, data []byte) {
 	s.files[path] = data
 }
 
-// File is what the server has under a path.
+// File returns what the server has under a path.
 func (s *Server) File(path string) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -337,7 +337,7 @@ func Trickle(every time.Duration) http.HandlerFunc {
 	}
 }
 
-// Silent takes the request and answers nothing.
+// Silent returns a handler that takes the request and answers nothing.
 func Silent() http.HandlerFunc {
 	return func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 }
