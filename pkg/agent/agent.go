@@ -68,7 +68,7 @@ type Config struct {
 	Metrics *Metrics
 }
 
-// Default is what the chart installs.
+// Default returns the configuration that the chart installs.
 func Default() Config {
 	return Config{
 		Namespace: fleet.NamespaceSystem, Workers: 8, Version: "unknown",

@@ -65,7 +65,7 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// Gatherer is what a metrics endpoint serves.
+// Gatherer returns what a metrics endpoint serves.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
 // show says where the states of deployments are read when metrics are asked for.

@@ -58,7 +58,7 @@ type Row struct {
 	Alone *journal.Entry
 }
 
-// Inspect finds out how an agent is. It changes nothing.
+// Inspect returns the state of an agent. It changes nothing.
 func Inspect(ctx context.Context, cfg Config, own *rest.Config) (Overview, error) {
 	var out Overview
 	down, err := kube.Connect(kube.Config{REST: own, UserAgent: cfg.userAgent(), FieldManager: fleet.FieldManagerAgent})
@@ -87,9 +87,9 @@ func Inspect(ctx context.Context, cfg Config, own *rest.Config) (Overview, error
 	return out, out.rows(ctx, cfg, down)
 }
 
-// NextTry is when an agent that is always connected tries next to reach a manager that
-// does not answer; zero where that is unknown: shortly after the connection was lost
-// the tries are closer together.
+// NextTry returns when an agent that is always connected next tries to reach a manager
+// that does not answer. It is zero where that is unknown: shortly after the connection
+// was lost the tries are closer together.
 func (o *Overview) NextTry(now time.Time) time.Time {
 	if !o.Registered || o.Reached || !o.Next.IsZero() || o.Since.IsZero() || o.Reason == reasonUnusable || now.Sub(o.Since) < heartbeat.RampTime {
 		return time.Time{}

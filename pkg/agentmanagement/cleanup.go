@@ -59,7 +59,7 @@ func NewCleanup(cfg Config, c *kube.Client, log *logrus.Entry) *Cleanup {
 	return s
 }
 
-// Runnables are the loops of the manager, for kube.Run.
+// Runnables returns the loops of the manager, for kube.Run.
 func (s *Cleanup) Runnables() []kube.Runner { return []kube.Runner{s.loop} }
 
 // An orphan is something whose owner is gone, and how to delete it.

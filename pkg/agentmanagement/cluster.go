@@ -61,7 +61,7 @@ func newClusterLoop(h *Manager, c *kube.Client) *clusterLoop {
 	return l
 }
 
-// Reconcile brings one Cluster in order.
+// Reconcile brings one Cluster in line with its spec.
 //
 //  1. gather: the Cluster and its namespaces from the cache, another manager's
 //     lease where the Cluster names one

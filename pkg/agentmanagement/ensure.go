@@ -23,7 +23,7 @@ type source[P kube.Object] interface {
 // unseen is the source of objects of which no cache holds the content.
 type unseen[P kube.Object] struct{}
 
-// Get finds nothing.
+// Get returns nothing.
 func (unseen[P]) Get(kube.Key) (none P, found bool) { return none, false }
 
 // ensure makes an object, or gives one that is there what the wanted one has.

@@ -135,7 +135,7 @@ type unreachable struct {
 	cause  error
 }
 
-// Error says why in words that are the same each time.
+// Error returns the reason in words that are the same each time.
 func (u *unreachable) Error() string {
 	var dns *net.DNSError
 	var op *net.OpError

@@ -49,11 +49,11 @@ func (t *importWaves) has(key kube.Key, terms clusterimport.Terms) bool {
 	return t.given[key] == terms.Digest()
 }
 
-// Reconcile gives turns.
+// Reconcile decides which clusters get the manager's address next.
 //
 //  1. gather: all Clusters whose agents are installed, from the cache
 //  2. decide: clusterimport.Plan (pure)
-//  3. apply:  wake those up whose turn it is
+//  3. apply:  enqueue those whose turn it is
 //
 // A Cluster whose Secret cannot be read keeps its turn; the others go on.
 func (t *importWaves) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {

@@ -107,9 +107,9 @@ func (l *localLoop) parts() []kube.Runner {
 	return []kube.Runner{l.brake, l.credential, l.bootstrap, l.loop}
 }
 
-// Reconcile brings the manager's own cluster in order: Cluster, group and
-// repository first, then the kubeconfig, then the agent, then what the agent
-// needs to register. The condition Imported of the Cluster reports how it went.
+// Reconcile brings the objects of the manager's own cluster up to date: Cluster, group
+// and repository first, then the kubeconfig, then the agent, then what the agent needs
+// to register. The condition Imported of the Cluster reports how it went.
 func (l *localLoop) Reconcile(ctx context.Context, _ kube.Key) (kube.Result, error) {
 	c, err := l.workspace(ctx)
 	if err != nil || c == nil || c.DeletionTimestamp != nil {

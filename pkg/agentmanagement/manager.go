@@ -102,7 +102,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
 	return h
 }
 
-// Runnables are the caches and loops of the manager, for kube.Run.
+// Runnables returns the caches and loops of the manager, for kube.Run.
 func (h *Manager) Runnables() []kube.Runner {
 	parts := append(h.view.parts(), h.events, h.tokens.loop, h.requests.loop, h.clusters.loop, h.heartbeat.loop, h.identity.loop, h.endpoint.loop, h.moves.loop)
 	parts = append(parts, h.agents.parts()...)

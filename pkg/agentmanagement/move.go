@@ -212,8 +212,8 @@ func (m *moves) arrived(c *fleet.Cluster) (time.Time, bool) {
 	return at, !at.IsZero()
 }
 
-// Reconcile says on a Cluster where it comes from, as long as the one before is
-// there. That one says by itself what it waits for.
+// Reconcile writes on a Cluster where it comes from, as long as the former Cluster is
+// there. The former Cluster has a condition of its own that says what it waits for.
 func (m *moves) Reconcile(ctx context.Context, key kube.Key) (kube.Result, error) {
 	c, ok := m.view.clusters.Get(key)
 	if !ok || c.DeletionTimestamp != nil {

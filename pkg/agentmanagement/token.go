@@ -59,7 +59,7 @@ func (l *tokenLoop) wakeOwner(o metav1.Object) {
 	}
 }
 
-// Reconcile brings what stands behind one token in line with it.
+// Reconcile brings the account and the Secret of one token in line with it.
 //
 //  1. gather: the token, from the cache
 //  2. decide: registration.JudgeToken, GrantToken (pure)

@@ -80,7 +80,7 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Manager {
 	return h
 }
 
-// Runnables are what kube.Run runs.
+// Runnables returns what kube.Run runs.
 func (h *Manager) Runnables() []kube.Runner { return []kube.Runner{h.crds, h.events, h} }
 
 // Run works whenever Rancher's kinds are there, until ctx ends.

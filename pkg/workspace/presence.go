@@ -49,8 +49,7 @@ func (p *presence) see(l *coordinationv1.Lease) {
 	}
 }
 
-// Run looks whenever there is something to be seen, and every now and then, because
-// time passes, until ctx ends.
+// Run looks at every event, and at intervals, because time passes, until ctx ends.
 func (p *presence) Run(ctx context.Context) error {
 	ticker := time.NewTicker(p.cfg.Look)
 	defer ticker.Stop()

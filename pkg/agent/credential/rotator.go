@@ -81,10 +81,10 @@ func New(cfg Config) *Rotator {
 	return k
 }
 
-// REST is a configuration that always shows the present token.
+// REST returns a configuration that always shows the present token.
 func (k *Rotator) REST() *rest.Config { return rest.CopyConfig(k.rest) }
 
-// Uses is the digest of the offer that was taken, and when the present token ends,
+// Uses returns the digest of the offer that was taken, and when the present token ends,
 // for the check-in.
 func (k *Rotator) Uses() (digest string, expires time.Time) {
 	if k == nil {

@@ -197,10 +197,10 @@ func New(ctx context.Context, cfg Config) *Reconciler {
 	return r
 }
 
-// Loop is the queue and the workers.
+// Loop returns the controller with the queue and the workers.
 func (r *Reconciler) Loop() *kube.Controller { return r.loop }
 
-// Watches are those of the live objects.
+// Watches returns the watches of the live objects.
 func (r *Reconciler) Watches() *watch.Watches { return r.watches }
 
 // Attach hands the loop a connection to the manager, or a newer one. Its cache
@@ -211,10 +211,10 @@ func (r *Reconciler) Attach(s *Session) {
 	r.session.Store(s)
 }
 
-// SetManager says which manager the agent belongs to, as far as is known.
+// SetManager sets the manager that the agent belongs to, as far as it is known.
 func (r *Reconciler) SetManager(m registration.Mark) { r.mark.Store(&m) }
 
-// Answered is SetManager by the manager itself: it has answered a check-in.
+// Answered is SetManager for a manager that has just answered a check-in.
 func (r *Reconciler) Answered(m registration.Mark) {
 	r.SetManager(m)
 	r.answers.Add(1)

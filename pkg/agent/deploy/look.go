@@ -22,8 +22,7 @@ type LiveStatus struct {
 	Message   string    // the first thing that is wrong
 }
 
-// Look finds out how a deployment is, without a manager and without changing
-// anything.
+// Look observes a deployment, without a manager and without changing anything.
 func Look(ctx context.Context, h *helm.Client, live *kube.Live, scope string, rec store.Record) (LiveStatus, error) {
 	o, err := h.Observe(ctx, rec.Release)
 	if err != nil {

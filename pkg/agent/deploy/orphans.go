@@ -41,9 +41,9 @@ func (r *Reconciler) CountReleases(ctx context.Context) error {
 	}
 }
 
-// Orphans are the deployments that run and that the manager has no more,
-// without having ordered them to be removed, in order. It is false while the
-// manager's list is not known.
+// Orphans returns the deployments that run and that the manager no longer has, without
+// having ordered them to be removed, in order. It returns false while the manager's
+// list is not known.
 func (r *Reconciler) Orphans() ([]string, bool) {
 	s := r.session.Load()
 	if s == nil || !s.Deployments.HasSynced() {

@@ -40,9 +40,9 @@ func (r *Reconciler) settled(s *snapshot, f report.Found, status fleet.BundleDep
 	s.state.moving = report.Passing(status) || f.Failure != nil && f.Failure.Waiting
 }
 
-// Restless are the deployments of a session that are not done, or of which the
-// manager does not know it, in order. Those that failed, or that must not be
-// touched now, are done.
+// Restless returns the deployments of a session that are not done, or whose result the
+// manager does not have yet, in order. Those that failed, or that must not be touched
+// now, are done.
 func (r *Reconciler) Restless(session *Session) []string {
 	var out []string
 	for _, bd := range session.Deployments.List("") {

@@ -102,7 +102,7 @@ func (u *Client) Soon() { u.check.Soon() }
 // Down reports why the manager cannot be reached; nil: it can, as far as is known.
 func (u *Client) Down() error { return u.line.Down() }
 
-// Open is how many connections to the manager there are.
+// Open returns how many connections to the manager there are.
 func (u *Client) Open() int { return u.line.Open() }
 
 // Close ends all connections. What is in Deployments can still be read.

@@ -51,7 +51,7 @@ func NewAttempt(cfg Config, boot Bootstrap, onSilent func(Request)) *Attempt {
 	return &Attempt{cfg: cfg, boot: boot, onSilent: onSilent}
 }
 
-// Bootstrap is what the tries are made with.
+// Bootstrap returns the registration data that the tries use.
 func (a *Attempt) Bootstrap() Bootstrap { return a.boot }
 
 // Try asks to be registered and waits for the answer, for 30 minutes at most.

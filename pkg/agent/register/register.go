@@ -61,7 +61,7 @@ type Credential struct {
 	Record              []byte              // of package credential, which looks after it
 }
 
-// URL is the address of the manager's API server; empty where it is not known.
+// URL returns the address of the manager's API server; empty where it is not known.
 func (c Credential) URL() string {
 	if c.REST == nil {
 		return ""

@@ -85,10 +85,11 @@ func (l *BootstrapWatcher) nudge() {
 	}
 }
 
-// Changed has a value after each change. It is for one reader.
+// Changed returns a channel that has a value after each change. It is for one reader.
 func (l *BootstrapWatcher) Changed() <-chan struct{} { return l.changed }
 
-// Look is what is in the letterbox now; false: nothing, or it is not known yet.
+// Look returns the present content of the bootstrap Secret; false: there is none, or it
+// is not known yet.
 func (l *BootstrapWatcher) Look() (Bootstrap, bool) {
 	s, ok := l.Get(l.key)
 	if !ok {

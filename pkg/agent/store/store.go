@@ -128,7 +128,7 @@ type held struct {
 	secret *corev1.Secret // without the payload
 }
 
-// New is an empty store; call Load before anything else.
+// New returns an empty store; call Load before anything else.
 func New(c *kube.Client, namespace string) *Store {
 	return &Store{namespace: namespace, client: c, secrets: kube.StoreOf[*corev1.Secret](c), records: map[Key]held{}}
 }

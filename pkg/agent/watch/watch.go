@@ -54,8 +54,8 @@ func New(ctx context.Context, live opener, report func(Change)) *Watches {
 	}
 }
 
-// Set says which kinds a deployment has objects of; none ends its interest. A
-// kind that the cluster does not serve is tried again by the next Set.
+// Set sets the kinds of which a deployment has objects; none ends its watches. The next
+// Set tries a kind again that the cluster does not serve.
 func (w *Watches) Set(deployment string, kinds []schema.GroupVersionKind) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
