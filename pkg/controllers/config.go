@@ -59,7 +59,8 @@ type Config struct {
 	Metrics *Metrics
 }
 
-// Default is what the chart installs, without what only a process knows.
+// Default returns the configuration that the chart installs, without what only a
+// process knows.
 func Default() Config {
 	return Config{Namespace: "cattle-fleet-system", LeaderElect: true, CheckinInterval: time.Minute, Workers: 8}
 }

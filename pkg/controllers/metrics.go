@@ -29,7 +29,7 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// Gatherer is what a metrics endpoint serves.
+// Gatherer returns what a metrics endpoint serves.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
 // Loops measures loops, which must not run yet.

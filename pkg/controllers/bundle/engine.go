@@ -209,19 +209,19 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Engine {
 	return e
 }
 
-// Table is what the engine knows, for metrics.
+// Table returns the engine's table, for metrics.
 func (e *Engine) Table() *fleetstate.State { return e.table }
 
-// Repos are all GitRepos, for metrics.
+// Repos returns all GitRepos, for metrics.
 func (e *Engine) Repos() []*fleet.GitRepo { return e.cache.repos.List("") }
 
-// Clusters are all Clusters, for metrics.
+// Clusters returns all Clusters, for metrics.
 func (e *Engine) Clusters() []*fleet.Cluster { return e.cache.clusters.List("") }
 
-// Groups are all ClusterGroups, for metrics.
+// Groups returns all ClusterGroups, for metrics.
 func (e *Engine) Groups() []*fleet.ClusterGroup { return e.cache.groups.List("") }
 
-// Loops are the engine's loops, for metrics.
+// Loops returns the engine's loops, for metrics.
 func (e *Engine) Loops() []*kube.Controller {
 	loops := []*kube.Controller{e.bundleController, e.deletionController, e.heartbeatController, e.silenceController, e.sweep, e.pruner, e.copyController, e.moveController, e.deleter, e.displays.Loop()}
 	for _, kind := range []string{fleetstate.KindBundle, fleetstate.KindGitRepo, fleetstate.KindCluster, fleetstate.KindGroup} {
@@ -230,7 +230,7 @@ func (e *Engine) Loops() []*kube.Controller {
 	return loops
 }
 
-// Runnables are the caches and loops to run.
+// Runnables returns the caches and loops to run.
 func (e *Engine) Runnables() []kube.Runner {
 	parts := []kube.Runner{
 		e.cache.bundles, e.cache.deployments, e.cache.clusters, e.cache.groups, e.cache.repos,

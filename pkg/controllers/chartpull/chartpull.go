@@ -84,10 +84,10 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Puller {
 	return p
 }
 
-// Loops are the loops, for metrics.
+// Loops returns the loops, for metrics.
 func (p *Puller) Loops() []*kube.Controller { return []*kube.Controller{p.loop} }
 
-// Runnables are the caches and loops to run.
+// Runnables returns the caches and loops to run.
 func (p *Puller) Runnables() []kube.Runner { return []kube.Runner{p.cache, p.loop} }
 
 // stripped keeps what was asked for and answered.

@@ -39,7 +39,7 @@ func New(cfg Config, c *kube.Client) *Controller {
 	return d
 }
 
-// Loop is the controller's loop, to run and for metrics.
+// Loop returns the controller's loop, to run and for metrics.
 func (d *Controller) Loop() *kube.Controller { return d.loop }
 
 // Check enqueues a deployment whose display the manager has to write.

@@ -96,7 +96,7 @@ func (t *State) owners(bundle kube.Key) (repo, helmOp string) {
 	return repo, helmOp
 }
 
-// SetBundle takes in a Bundle. Its deployments follow it to another owner.
+// SetBundle stores a Bundle. Its deployments follow it to another owner.
 func (t *State) SetBundle(b *fleet.Bundle) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -153,7 +153,7 @@ func (t *State) setOwner(row *bundleRow, repo, helmOp kube.Key, changed *Changes
 	}
 }
 
-// RemoveBundle takes in that a Bundle is gone. Deployments that remain are kept.
+// RemoveBundle removes a Bundle that is gone. It keeps the remaining deployments.
 func (t *State) RemoveBundle(key kube.Key) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,7 +176,7 @@ func (t *State) RemoveBundle(key kube.Key) Changes {
 	return changed
 }
 
-// SetPlan takes in what was decided for a Bundle.
+// SetPlan stores what was decided for a Bundle.
 func (t *State) SetPlan(key kube.Key, p Plan) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -271,8 +271,8 @@ func (t *State) Settle() Changes {
 	return changed
 }
 
-// Bundles are the keys of the Bundles of a namespace, or of all where it is
-// empty, sorted.
+// Bundles returns the keys of the Bundles of a namespace, or of all where it is empty,
+// sorted.
 func (t *State) Bundles(namespace string) []kube.Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -286,7 +286,7 @@ func (t *State) Bundles(namespace string) []kube.Key {
 	return out
 }
 
-// Bundle finds a Bundle.
+// Bundle returns a Bundle.
 func (t *State) Bundle(key kube.Key) (*fleet.Bundle, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -296,14 +296,14 @@ func (t *State) Bundle(key kube.Key) (*fleet.Bundle, bool) {
 	return nil, false
 }
 
-// NeededBy are the Bundles whose deployments need a content, sorted.
+// NeededBy returns the Bundles whose deployments need a content, sorted.
 func (t *State) NeededBy(content string) []kube.Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(t.contents[content]), CompareKeys)
 }
 
-// Siblings are the other Bundles of the same GitRepo or HelmOp, sorted.
+// Siblings returns the other Bundles of the same GitRepo or HelmOp, sorted.
 func (t *State) Siblings(key kube.Key) []kube.Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -331,9 +331,9 @@ func (t *State) siblings(key kube.Key) []*bundleRow {
 	return out
 }
 
-// Blocker says which other Bundle of the same repository has to be written to
-// a cluster before this one may be withdrawn there: what is new comes first,
-// so that a renamed bundle takes over its objects. It is empty for none.
+// Blocker returns the other Bundle of the same repository that has to be written to a
+// cluster before this one may be withdrawn there: new deployments come first, so that a
+// renamed bundle takes over its objects. It is empty for none.
 func (t *State) Blocker(key, cluster kube.Key) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -67,7 +67,7 @@ type ClusterChange struct {
 	Away time.Duration
 }
 
-// SetCluster takes in a Cluster and what its managedFields say of its agent.
+// SetCluster stores a Cluster and what its managedFields say of its agent.
 func (t *State) SetCluster(c *fleet.Cluster) (Changes, ClusterChange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -151,7 +151,7 @@ func sameCandidate(a, b *Candidate) bool {
 		a.Protocol == b.Protocol && a.Unseen == b.Unseen
 }
 
-// RemoveCluster takes in that a Cluster is gone.
+// RemoveCluster removes a Cluster that is gone.
 func (t *State) RemoveCluster(key kube.Key) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -166,7 +166,7 @@ func (t *State) RemoveCluster(key kube.Key) Changes {
 	return changed
 }
 
-// Candidates are the clusters of a namespace, sorted by name.
+// Candidates returns the clusters of a namespace, sorted by name.
 func (t *State) Candidates(namespace string) []*Candidate {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,15 +197,15 @@ func (t *State) leave(key kube.Key) {
 	t.moves++
 }
 
-// Moves is a number that changes with what any Bundle may decide otherwise by:
-// clusters that come, go or change.
+// Moves returns a number that changes whenever the inputs of the decisions for Bundles
+// change: clusters that come, go or change.
 func (t *State) Moves() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.moves
 }
 
-// Cluster finds a Cluster.
+// Cluster returns a Cluster.
 func (t *State) Cluster(key kube.Key) (*fleet.Cluster, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -223,8 +223,8 @@ type Agent struct {
 	Deleting bool      // its Cluster is being deleted, and that is not held
 }
 
-// AgentOf is what is known of the agent of a cluster; false for a cluster that
-// is gone.
+// AgentOf returns what is known of the agent of a cluster; false for a cluster that is
+// gone.
 func (t *State) AgentOf(key kube.Key) (Agent, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -236,8 +236,8 @@ func (t *State) AgentOf(key kube.Key) (Agent, bool) {
 		Deleting: withdrawal.Going(row.obj)}, true
 }
 
-// ClusterFacts are a Cluster and what the summary part of its status is made
-// of. They are false while at the start a Bundle was not planned yet.
+// ClusterFacts returns a Cluster and what the summary part of its status is made of. It
+// returns false while at the start a Bundle was not planned yet.
 func (t *State) ClusterFacts(key kube.Key) (*fleet.Cluster, summary.ClusterView, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -271,8 +271,8 @@ func (t *State) views(key kube.Key) []*summary.Deployment {
 	return out
 }
 
-// SetGroup takes in a ClusterGroup. It returns the clusters that are in other
-// groups than before.
+// SetGroup stores a ClusterGroup. It returns the clusters that are in other groups than
+// before.
 func (t *State) SetGroup(g *fleet.ClusterGroup) (Changes, []ClusterChange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -297,7 +297,7 @@ func (t *State) SetGroup(g *fleet.ClusterGroup) (Changes, []ClusterChange) {
 	return t.regroup(g.Namespace, kube.KeyOf(g))
 }
 
-// RemoveGroup takes in that a ClusterGroup is gone.
+// RemoveGroup removes a ClusterGroup that is gone.
 func (t *State) RemoveGroup(key kube.Key) (Changes, []ClusterChange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -351,7 +351,7 @@ func (t *State) touchGroups(namespace string, changed *Changes) {
 	}
 }
 
-// GroupFacts are a ClusterGroup and its members. They are false while at the
+// GroupFacts returns a ClusterGroup and its members. It returns false while at the
 // start a Bundle was not planned yet.
 func (t *State) GroupFacts(key kube.Key) (*fleet.ClusterGroup, []summary.Member, bool) {
 	t.mu.Lock()
@@ -385,7 +385,7 @@ func inGroup(groups []target.Group, name string) bool {
 	return slices.ContainsFunc(groups, func(g target.Group) bool { return g.Name == name })
 }
 
-// BundlesOn are the Bundles that are, or should be, on a cluster, sorted.
+// BundlesOn returns the Bundles that are, or should be, on a cluster, sorted.
 func (t *State) BundlesOn(cluster kube.Key) []kube.Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -59,7 +59,7 @@ func (t *State) wanted(content string) bool {
 	return false
 }
 
-// NamedBy is the id of the content that a cached Bundle names instead of holding
+// NamedBy returns the id of the content that a cached Bundle names instead of holding
 // resources; empty for one that holds them, or whose chart agents pull.
 func NamedBy(b *fleet.Bundle) string {
 	switch {
@@ -93,20 +93,20 @@ func (t *State) name(row *bundleRow, id string, changed *Changes) {
 	}
 }
 
-// Naming are the Bundles that name a content, sorted.
+// Naming returns the Bundles that name a content, sorted.
 func (t *State) Naming(content string) []kube.Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(t.named[content]), CompareKeys)
 }
 
-// Holders are the namespaces in which a deployment holds a content.
+// Holders returns the namespaces in which a deployment holds a content.
 func (t *State) Holders(content string) map[string]bool {
 	return t.holders(content, func(at kube.Key, _ *placement) string { return at.Namespace })
 }
 
-// Workspaces are the namespaces of the Bundles of which a deployment holds a
-// content, whatever the Bundles name by now.
+// Workspaces returns the namespaces of the Bundles of which a deployment holds a
+// content, even if the Bundles name another content by now.
 func (t *State) Workspaces(content string) map[string]bool {
 	return t.holders(content, func(_ kube.Key, c *placement) string { return c.bundle.Namespace })
 }

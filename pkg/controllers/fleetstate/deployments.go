@@ -9,21 +9,21 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/summary"
 )
 
-// BundleOf is the Bundle that a deployment is of, by its labels. It is false
-// for an object that Fleet did not make.
+// BundleOf returns the Bundle that a deployment belongs to, by its labels. It returns
+// false for an object that Fleet did not make.
 func BundleOf(bd *fleet.BundleDeployment) (kube.Key, bool) {
 	k := kube.Key{Namespace: bd.Labels[fleet.LabelBundleNamespace], Name: bd.Labels[fleet.LabelBundleName]}
 	return k, k.Namespace != "" && k.Name != ""
 }
 
-// ClusterOf is the Cluster that a deployment is for, by its labels.
+// ClusterOf returns the Cluster that a deployment is for, by its labels.
 func ClusterOf(bd *fleet.BundleDeployment) (kube.Key, bool) {
 	k := kube.Key{Namespace: bd.Labels[fleet.LabelClusterNamespace], Name: bd.Labels[fleet.LabelCluster]}
 	return k, k.Namespace != "" && k.Name != ""
 }
 
-// SetDeployment takes in a deployment, from a watch or from the answer to a
-// write. One that is older than what is known is ignored.
+// SetDeployment stores a deployment, from a watch or from the answer to a write. It
+// ignores a deployment that is older than the stored one.
 func (t *State) SetDeployment(bd *fleet.BundleDeployment) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,7 +72,7 @@ func (t *State) SetDeployment(bd *fleet.BundleDeployment) Changes {
 	return changed
 }
 
-// RemoveDeployment takes in that a deployment is gone.
+// RemoveDeployment removes a deployment that is gone.
 func (t *State) RemoveDeployment(bd *fleet.BundleDeployment) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,7 +110,7 @@ func (t *State) PairOf(key kube.Key) (bundle, cluster kube.Key, ok bool) {
 	return kube.Key{}, kube.Key{}, false
 }
 
-// Deployment finds a deployment by its own key.
+// Deployment returns a deployment by its own key.
 func (t *State) Deployment(key kube.Key) (*fleet.BundleDeployment, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -128,8 +128,8 @@ func (t *State) Holds(bundle, cluster kube.Key) bool {
 	return row != nil && row.cells[cluster] != nil && row.cells[cluster].bd != nil
 }
 
-// Deployments are the existing deployments of a Bundle, by Cluster, and a
-// number that changes with them.
+// Deployments returns the existing deployments of a Bundle, by Cluster, and a number
+// that changes with them.
 func (t *State) Deployments(bundle kube.Key) (map[kube.Key]*fleet.BundleDeployment, uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -146,7 +146,7 @@ func (t *State) Deployments(bundle kube.Key) (map[kube.Key]*fleet.BundleDeployme
 	return out, row.changed
 }
 
-// All are all deployments, in no order.
+// All returns all deployments, in no order.
 func (t *State) All() []*fleet.BundleDeployment {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -196,7 +196,7 @@ func sameList(a, b []fleet.BundleDeploymentResource) bool {
 	return len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b)
 }
 
-// DeploymentsOn are the known deployments of a cluster.
+// DeploymentsOn returns the known deployments of a cluster.
 func (t *State) DeploymentsOn(cluster kube.Key) []*fleet.BundleDeployment {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,9 +8,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/withdrawal"
 )
 
-// BundleFacts are a Bundle and what its status is made of. They are false
-// while the Bundle, or at the start any Bundle, was not planned yet by this
-// manager.
+// BundleFacts returns a Bundle and what its status is made of. It returns false while
+// the Bundle, or at the start any Bundle, was not planned yet by this manager.
 func (t *State) BundleFacts(key kube.Key) (*fleet.Bundle, *summary.Bundle, *fleet.Condition, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,7 +88,7 @@ func (t *State) Nowhere(key kube.Key) bool {
 	return row == nil || row.plan == nil || len(row.plan.Order) == 0
 }
 
-// Size is how many deployments a Bundle has or should have.
+// Size returns how many deployments a Bundle has or should have.
 func (t *State) Size(key kube.Key) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -152,7 +152,7 @@ func (t *State) Silent(key kube.Key) (bool, time.Duration) {
 	return row.life == summary.Online, 0
 }
 
-// Absent says what the agent of a silent cluster did not do.
+// Absent returns what the agent of a silent cluster did not do.
 func (t *State) Absent(key kube.Key) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -163,7 +163,7 @@ func (t *State) Absent(key kube.Key) string {
 	return row.policy().Absent(t.checkin)
 }
 
-// SetOffline takes in that a silent agent was confirmed to be silent.
+// SetOffline notes that a silent agent was confirmed to be silent.
 func (t *State) SetOffline(key kube.Key) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()

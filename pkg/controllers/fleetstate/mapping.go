@@ -6,7 +6,7 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/kube"
 )
 
-// Candidate is a cluster as Bundles see it; false for one that is not there.
+// Candidate returns a cluster as Bundles see it; false for one that does not exist.
 func (t *State) Candidate(key kube.Key) (*Candidate, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -16,7 +16,7 @@ func (t *State) Candidate(key kube.Key) (*Candidate, bool) {
 	return nil, false
 }
 
-// BundlesNamed are the Bundles of one name, in whatever namespace, sorted.
+// BundlesNamed returns the Bundles of one name, in any namespace, sorted.
 func (t *State) BundlesNamed(name string) []kube.Key {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -20,7 +20,7 @@ func (t *State) expect(key kube.Key) {
 	}
 }
 
-// SetOwner takes in which Cluster a namespace names as its own, as "namespace/name";
+// SetOwner stores which Cluster a namespace names as its own, as "namespace/name";
 // empty: none, or the namespace is gone.
 func (t *State) SetOwner(namespace, owner string) []ClusterChange {
 	t.mu.Lock()

@@ -23,7 +23,7 @@ func (t *State) Planned(key kube.Key) bool {
 	return row != nil && row.obj != nil && row.plan != nil && row.plan.Generation == row.obj.Generation
 }
 
-// Owned are a GitRepo, nil where there is none, and its Bundles, in no order.
+// Owned returns a GitRepo, nil where there is none, and its Bundles, in no order.
 func (t *State) Owned(repo kube.Key) (*fleet.GitRepo, []*fleet.Bundle) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,7 +40,7 @@ func (t *State) Owned(repo kube.Key) (*fleet.GitRepo, []*fleet.Bundle) {
 	return r.obj, out
 }
 
-// DeploymentsOf is how many deployments the Bundles of a namespace have.
+// DeploymentsOf returns how many deployments the Bundles of a namespace have.
 func (t *State) DeploymentsOf(namespace string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,10 +57,10 @@ func (t *State) tally(namespace string, old, now *fleet.BundleDeployment) {
 	}
 }
 
-// Lost are those of the precious things on a cluster that no deployment claims
-// which stays there; leaves reports which Bundles' do not. Undecided reports that a
-// deployment of the repository is on its way to the cluster which may claim
-// more: agents spare what another of their releases has.
+// Lost returns those of the precious things on a cluster that no remaining deployment
+// claims. leaves reports whether the deployments of a Bundle do not remain. undecided
+// reports that a deployment of the repository is on its way to the cluster which may
+// claim more: agents spare what another of their releases has.
 func (t *State) Lost(cluster, repo kube.Key, things []withdrawal.Thing, leaves func(bundle kube.Key) bool) (lost []withdrawal.Thing, undecided bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

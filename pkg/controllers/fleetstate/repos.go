@@ -27,7 +27,7 @@ func (t *State) dropRepo(key kube.Key) {
 	}
 }
 
-// SetRepo takes in a GitRepo.
+// SetRepo stores a GitRepo.
 func (t *State) SetRepo(obj *fleet.GitRepo) Changes {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,7 +44,7 @@ func (t *State) SetRepo(obj *fleet.GitRepo) Changes {
 	return changed
 }
 
-// Repo is a GitRepo; nil where there is none.
+// Repo returns a GitRepo; nil where there is none.
 func (t *State) Repo(key kube.Key) *fleet.GitRepo {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +54,7 @@ func (t *State) Repo(key kube.Key) *fleet.GitRepo {
 	return nil
 }
 
-// RemoveRepo takes in that a GitRepo is gone.
+// RemoveRepo removes a GitRepo that is gone.
 func (t *State) RemoveRepo(key kube.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,9 +67,9 @@ func (t *State) RemoveRepo(key kube.Key) {
 	}
 }
 
-// RepoFacts are a GitRepo and what the summary part of its status is made of. They are
-// false while one of its Bundles was not planned yet; fresh reports whether all were
-// planned as they are now.
+// RepoFacts returns a GitRepo and what the summary part of its status is made of. It
+// returns false while one of its Bundles was not planned yet; fresh reports whether all
+// were planned as they are now.
 func (t *State) RepoFacts(key kube.Key) (obj *fleet.GitRepo, s summary.Sources, fresh, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

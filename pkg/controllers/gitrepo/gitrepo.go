@@ -144,10 +144,10 @@ func New(cfg Config, c *kube.Client, log *logrus.Entry) *Worker {
 // Publisher writes contents for this installation, for other loops of the role.
 func (w *Worker) Publisher() *publish.Publisher { return w.publisher }
 
-// Loops are the worker's loops, for metrics.
+// Loops returns the worker's loops, for metrics.
 func (w *Worker) Loops() []*kube.Controller { return []*kube.Controller{w.loop, w.polls} }
 
-// Runnables are the caches and loops to run.
+// Runnables returns the caches and loops to run.
 func (w *Worker) Runnables() []kube.Runner {
 	parts := []kube.Runner{w.cache.repos, w.cache.bundles, w.cache.secrets, w.cache.config, w.events}
 	for _, c := range w.cache.limits {

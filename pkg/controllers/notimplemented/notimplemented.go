@@ -42,10 +42,10 @@ func New(s scope.Scope, c *kube.Client) *Manager {
 	return h
 }
 
-// Runnables are the caches and loops to run.
+// Runnables returns the caches and loops to run.
 func (h *Manager) Runnables() []kube.Runner { return h.parts }
 
-// Loops are the loops, for metrics.
+// Loops returns the loops, for metrics.
 func (h *Manager) Loops() []*kube.Controller { return h.loops }
 
 // copied is a pointer to an API type that can be copied.

@@ -8,8 +8,8 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/content"
 )
 
-// Pull has charts by themselves, without a tree that names them, and returns
-// their files as those of one bundle, each chart in its Request's Dir.
+// Pull gets charts by themselves, without a tree that names them, and returns their
+// files as those of one bundle, each chart in its Request's Dir.
 //
 // Errors: those of a Fetched, Permanent or Wait; Permanent, InvalidChart, for
 // what is no chart; that of ctx.
