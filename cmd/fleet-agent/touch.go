@@ -39,7 +39,7 @@ func (i interval) Set(text string) (err error) {
 	return err
 }
 
-// String is the text of the flag.
+// String returns the text of the flag.
 func (i interval) String() string {
 	if i.d == nil {
 		return heartbeat.Auto
@@ -47,5 +47,5 @@ func (i interval) String() string {
 	return heartbeat.FormatInterval(*i.d)
 }
 
-// Type is what the help calls it.
+// Type returns what the help calls it.
 func (i interval) Type() string { return "time" }

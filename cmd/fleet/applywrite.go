@@ -217,7 +217,7 @@ func progress(std stdio) *logrus.Entry {
 
 type progressLine struct{}
 
-// Format is "bundle written: NAME (REASON)".
+// Format returns "bundle written: NAME (REASON)".
 func (progressLine) Format(e *logrus.Entry) ([]byte, error) {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "%s: %v", e.Message, e.Data["bundle"])

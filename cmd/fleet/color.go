@@ -48,10 +48,10 @@ const (
 	colorNever  colorMode = "never"
 )
 
-// String is the value as it is given.
+// String returns the value as it is given.
 func (m *colorMode) String() string { return string(*m) }
 
-// Type is what help calls the value.
+// Type returns what help calls the value.
 func (m *colorMode) Type() string { return "when" }
 
 // Set reads the value.

@@ -12,7 +12,7 @@ type objectRef struct {
 	name string
 }
 
-// String is "KIND/NAME".
+// String returns "KIND/NAME".
 func (r objectRef) String() string { return r.kind.singular + "/" + r.name }
 
 // A grammar says how the arguments of a command name objects: KIND/NAME and

@@ -19,7 +19,7 @@ func labelsVar(fs *pflag.FlagSet, into *map[string]string, name, letter, usage s
 	fs.VarP(labelSet{into}, name, letter, usage)
 }
 
-// String is the labels as they are given.
+// String returns the labels as they are given.
 func (l labelSet) String() string {
 	if l.into == nil {
 		return ""
@@ -31,7 +31,7 @@ func (l labelSet) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Type is what help calls the value.
+// Type returns what help calls the value.
 func (l labelSet) Type() string { return "k=v,..." }
 
 // Set reads labels and adds them to those that are there.

@@ -38,7 +38,7 @@ type heldObject struct {
 	source schema.Rendered
 }
 
-// String is kind and name, as package checkup has it.
+// String returns kind and name, as package checkup has it.
 func (o *heldObject) String() string {
 	return o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
 }

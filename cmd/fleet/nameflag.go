@@ -18,7 +18,7 @@ func nameVar(fs *pflag.FlagSet, into *string, plural, name, letter, usage string
 	fs.VarP(nameFlag{mustKind(plural), into}, name, letter, usage)
 }
 
-// String is the name.
+// String returns the name.
 func (n nameFlag) String() string {
 	if n.into == nil {
 		return ""
@@ -26,7 +26,7 @@ func (n nameFlag) String() string {
 	return *n.into
 }
 
-// Type is what help calls a value without a placeholder of its own.
+// Type returns what help calls a value without a placeholder of its own.
 func (n nameFlag) Type() string { return "string" }
 
 // Set reads NAME or KIND/NAME, and refuses other kinds.
