@@ -136,8 +136,8 @@ func noteCrash(ctx context.Context, c *kube.Client, key kube.Key) {
 	}
 }
 
-// Report logs failed turns of loops: what waits for a change or a time as
-// information, the rest as an error, each once per failure.
+// Report returns a function that logs failed runs of loops: what waits for a change or
+// a time as information, the rest as an error, each once per failure.
 func Report(log *logrus.Entry) func(loop string, key kube.Key, err error) {
 	return func(loop string, key kube.Key, err error) {
 		entry := log.WithFields(logrus.Fields{

@@ -19,8 +19,8 @@ const (
 	collect   = time.Second
 )
 
-// A deletionBudget remembers what changes remove. After a restart all that is still there
-// is judged anew, so that nothing depends on it but what would be asked twice.
+// A deletionBudget remembers what changes remove. After a restart all remaining
+// removals are judged again, so that losing this memory only repeats questions.
 type deletionBudget struct {
 	mu       sync.Mutex
 	changes  map[kube.Key]*change                      // by Bundle

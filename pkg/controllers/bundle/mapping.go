@@ -103,8 +103,8 @@ func (e *Engine) candidates(s *snapshot) {
 	e.findOccupants(s)
 }
 
-// findOccupants finds the clusters on which the Bundle's name is taken: by a Bundle
-// of the same name of another namespace. Who was there first stays.
+// findOccupants finds the clusters on which the Bundle's name is taken: by a Bundle of
+// the same name of another namespace. The Bundle that was there first stays.
 func (e *Engine) findOccupants(s *snapshot) {
 	if !e.cache.mapped.any() {
 		return

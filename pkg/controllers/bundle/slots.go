@@ -105,8 +105,8 @@ func (t *batchTurn) renew() { t.until = t.slots.now().Add(slice) }
 func (t *batchTurn) over() bool { return t.slots.now().After(t.until) }
 
 // write does a write when there is a slot for it, without waiting for its answer. look
-// or wait call after, where not nil, with the answer; what it returns is the turn's
-// error.
+// or wait call after, where not nil, with the answer; what it returns is the error of
+// this run.
 func (t *batchTurn) write(do func() error, after func(error) error) {
 	t.slots.enter()
 	t.wg.Go(func() {

@@ -12,9 +12,9 @@ import (
 // lateRetry is when templates are tried again that took too long.
 const lateRetry = time.Minute
 
-// A work is a decision that is being carried out. It takes as many turns as it
-// has slices, and is decided once: deciding costs time for every cluster that
-// there is, not only for those that are left.
+// A work is a decision that is being carried out. It takes one run of the loop for each
+// slice, and is decided once: deciding costs time for every cluster, not only for those
+// that are left.
 type work struct {
 	*snapshot
 	*decision
@@ -23,8 +23,8 @@ type work struct {
 	creating batch      // of which so many are under way
 }
 
-// carryOut writes a slice of a decision, and what is left of it in turns of
-// their own. Withdrawals come last.
+// carryOut writes a slice of a decision, and leaves the rest to later runs. Withdrawals
+// come last.
 func (e *Engine) carryOut(ctx context.Context, w *work) (kube.Result, error) {
 	rest, err := e.apply(ctx, w)
 	if reconcile.IsTerminal(err) {
@@ -54,8 +54,9 @@ func (e *Engine) carryOut(ctx context.Context, w *work) (kube.Result, error) {
 	return next, err
 }
 
-// leaveOff keeps the rest of a decision for the next turn. One that takes deployments
-// down within limits is decided anew instead, since every report may change it.
+// leaveOff keeps the rest of a decision for the next run. A decision that takes
+// deployments down within limits is made again instead, since every report may change
+// it.
 func (e *Engine) leaveOff(w *work) {
 	if w.costs {
 		return

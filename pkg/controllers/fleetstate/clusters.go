@@ -114,7 +114,7 @@ func (t *State) SetCluster(c *fleet.Cluster) (Changes, ClusterChange) {
 	return changed, change
 }
 
-// place works out the place of a cluster anew, where it has changed.
+// place determines the place of a cluster again, after it has changed.
 func (t *State) place(row *clusterRow) {
 	c := row.obj
 	var namespace string
@@ -329,7 +329,7 @@ func (t *State) regroup(namespace string, group kube.Key) (Changes, []ClusterCha
 	return changed, changes
 }
 
-// replace works out the place of a cluster anew, and adds what that has changed.
+// replace determines the place of a cluster again, and adds what that has changed.
 func (t *State) replace(row *clusterRow, changes []ClusterChange) []ClusterChange {
 	was := row.candidate()
 	t.place(row)

@@ -172,7 +172,7 @@ func (t *State) Views() []summary.Deployment {
 	return out
 }
 
-// sameView reports whether two views of a cell look the same to everybody.
+// sameView reports whether two views of a placement are equal for every reader.
 func sameView(a, b *summary.Deployment) bool {
 	return a.Bundle == b.Bundle && a.Cluster == b.Cluster && a.Repo == b.Repo && a.HelmOp == b.HelmOp &&
 		a.UID == b.UID && a.State == b.State && a.Message == b.Message && a.Incomplete == b.Incomplete &&

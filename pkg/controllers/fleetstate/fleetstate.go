@@ -1,8 +1,8 @@
-// Package table knows every Bundle on every cluster. Informer handlers and the answers
-// to our own writes feed it; loops read it. A change of one deployment changes one cell
-// and the counters that include it, however large the fleet is.
+// Package fleetstate holds every Bundle on every cluster. Informer handlers and the
+// answers to our own writes feed it; loops read it. A change of one deployment changes
+// one placement and the counters that include it, however large the fleet is.
 //
-// The table decides nothing and writes nothing. What it returns is shared: callers must
+// The State decides nothing and writes nothing. What it returns is shared: callers must
 // not change it.
 package fleetstate
 
@@ -108,7 +108,7 @@ func (c *counts) final() bool {
 	return true
 }
 
-// placementOf finds or makes the cell of a pair.
+// placementOf returns the placement of a pair, and makes it if there is none.
 func (t *State) placementOf(bundle, cluster kube.Key) *placement {
 	row := t.bundle(bundle)
 	c := row.cells[cluster]
@@ -123,7 +123,7 @@ func (t *State) placementOf(bundle, cluster kube.Key) *placement {
 	return c
 }
 
-// drop forgets a cell that holds nothing.
+// drop forgets a placement that holds nothing.
 func (t *State) drop(c *placement) {
 	if c.bd != nil || c.want != nil {
 		return
@@ -138,7 +138,7 @@ func (t *State) drop(c *placement) {
 	}
 }
 
-// refresh computes how a cell is seen now, and updates the counters.
+// refresh computes how a placement is seen now, and updates the counters.
 func (t *State) refresh(c *placement, changed *Changes) {
 	old, counted := c.view, c.view.State != ""
 	c.view = summary.Deployment{}
@@ -170,7 +170,7 @@ func (t *State) observe(c *placement) summary.Deployment {
 	return d
 }
 
-// count moves the counters that a cell is counted in.
+// count changes the counters that include a placement.
 func (t *State) count(c *placement, s fleet.BundleState, yes bool, n int) {
 	if !yes {
 		return
@@ -186,7 +186,7 @@ func (t *State) count(c *placement, s fleet.BundleState, yes bool, n int) {
 	}
 }
 
-// markChanged notes that everything that shows a cell has changed.
+// markChanged notes that everything that shows a placement has changed.
 func (t *State) markChanged(c *placement, changed *Changes) {
 	row := t.bundle(c.bundle)
 	changed.add(Subject{KindBundle, c.bundle}, row.counts.final())

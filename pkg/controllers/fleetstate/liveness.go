@@ -21,8 +21,8 @@ type Heartbeat struct {
 }
 
 // ExtractHeartbeat reads the agent's sign of life from a Cluster's managedFields and
-// keeps it on the cached object, since managedFields are dropped. It is the
-// transform of Cluster caches, and does nothing where it has been before.
+// keeps it on the cached object, since managedFields are dropped. It is the transform
+// of Cluster caches, and does nothing to an object that it has handled before.
 func ExtractHeartbeat(c *fleet.Cluster) {
 	if c.ManagedFields == nil {
 		return
@@ -39,9 +39,9 @@ func ExtractHeartbeat(c *fleet.Cluster) {
 }
 
 // lastSeen is the field that every agent writes with every sign of life, as
-// managedFields name it. A field that an agent changes leaves the entries of all
-// others, so the one that has it is the last one's, whatever other entries an
-// agent of another version left behind.
+// managedFields name it. When an agent changes a field, the API server removes the
+// field from all other entries. So the entry with this field is the last agent's, even
+// if an agent of another version left other entries behind.
 const lastSeen = `"f:lastSeen"`
 
 // heartbeatOf finds the heartbeat of the agent that reported last in managedFields. Of
@@ -95,12 +95,12 @@ func ReadHeartbeat(c *fleet.Cluster) Heartbeat {
 	return s
 }
 
-// setHeartbeat takes in a sign of life. A sign that moves while we watch proves
-// life now, whatever the clocks say. An old one that we find at the start
-// proves nothing: the manager may have been away as well, so the cluster keeps
-// the state that its status shows until it has been silent for our time. It
-// reports whether the agent was silent before, and for how long; that is 0 where it
-// reports for the first time.
+// setHeartbeat stores a sign of life. If it changes while we watch, the agent is alive,
+// regardless of the clocks. An old one that we find at the start proves nothing: the
+// manager may have been away as well, so the cluster keeps the state that its status
+// shows until it has been silent for that long by our clock. It reports whether the
+// agent was silent before, and for how long; that is 0 where it reports for the first
+// time.
 func (t *State) setHeartbeat(row *clusterRow, first bool, changed *Changes) (revived bool, away time.Duration) {
 	s, key := ReadHeartbeat(row.obj), kube.KeyOf(row.obj)
 	timeout := heartbeat.PolicyOf(row.obj, s.Protocol).Deadline(t.checkin)

@@ -86,8 +86,8 @@ type Worker struct {
 	removed map[types.UID]bool // Bundles that we have removed and that are still going
 }
 
-// memory is what is remembered of a GitRepo between turns. Nothing depends on
-// it but work that would be done twice.
+// memory is what is remembered of a GitRepo between runs. Without it some work is done
+// twice, and nothing else changes.
 type memory struct {
 	uid       types.UID
 	read      gitrepo.Read

@@ -11,10 +11,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reading"
 )
 
-// unmoved is the Unmoved of an order: which bundles of a set are made of what they
-// were made of when the last reading ended. That is known if the Bundles are those
-// that it left, and either this process remembers what each was made of, or the same
-// commit is read again and the last reading was complete.
+// unmoved returns the Unmoved of an order: it reports which bundles of a set have the
+// same inputs as when the last reading ended. That is known if the Bundles are those
+// that the last reading left, and either this process remembers the inputs of each, or
+// the same commit is read again and the last reading was complete.
 func (w *Worker) unmoved(repo *fleet.GitRepo, commit string, set bundle.Set) func([]*fleet.Bundle) func(string) bool {
 	last, m := repo.Status.Reading, w.recall(kube.KeyOf(repo), repo.UID)
 	now := map[string]bundle.Inputs{}

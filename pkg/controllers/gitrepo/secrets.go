@@ -72,8 +72,9 @@ func orElse(s, otherwise string) string {
 	return s
 }
 
-// access reads the Secrets of a GitRepo. One that it names must be there and be
-// usable, which is Permanent, FailedValidatingSecret; so is what gitrepo.SpecError finds.
+// access reads the Secrets of a GitRepo. A Secret that it names must exist and be
+// usable; otherwise the error is reconcile.Terminal with reason FailedValidatingSecret.
+// So is what gitrepo.SpecError finds.
 func (w *Worker) access(ctx context.Context, repo *fleet.GitRepo) (access, error) {
 	a := access{hashes: map[string]string{}, former: map[string]string{}}
 	if err := gitrepo.SpecError(repo.Spec); err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/fleetworkspace/fleet/pkg/plan/reconcile"
 )
 
-// Content writes what a Bundle deploys apart from the Bundle, which is about to
-// name it, and returns its id. What is there already is marked as wanted.
+// Content writes what a Bundle deploys apart from the Bundle, which is about to name
+// it, and returns its id. Contents that exist already are marked as in use.
 //
-// Errors: Permanent, TooLarge, for more than can be kept; others may pass.
+// Errors: reconcile.Terminal, TooLarge, for more than can be kept; others may pass.
 func (p *Publisher) Content(ctx context.Context, bundle string, m content.Manifest) (id string, err error) {
 	b := &fleet.Bundle{}
 	b.Name = bundle

@@ -146,9 +146,9 @@ type Done struct {
 // finding, and others go on; an error ends the work, and a second call goes on
 // from there.
 //
-// Errors: Permanent, FailedValidatingSecret, for a registry's Secret that is not
-// there or cannot be used; those of package oci; Wait while something is going;
-// all else may pass by itself.
+// Errors: reconcile.Terminal, FailedValidatingSecret, for a registry's Secret that is
+// missing or cannot be used; those of package oci; reconcile.RequeueAfter while
+// something is being deleted; all others may pass by themselves.
 func (p *Publisher) Publish(ctx context.Context, o Order, set bundle.Set) (Done, error) {
 	if o.Log == nil {
 		o.Log = p.cfg.Log

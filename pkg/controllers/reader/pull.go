@@ -11,8 +11,8 @@ import (
 // Pull gets charts by themselves, without a tree that names them, and returns their
 // files as those of one bundle, each chart in its Request's Dir.
 //
-// Errors: those of a Fetched, Permanent or Wait; Permanent, InvalidChart, for
-// what is no chart; that of ctx.
+// Errors: those of a Fetched, reconcile.Terminal or reconcile.RequeueAfter;
+// reconcile.Terminal, InvalidChart, for what is no chart; that of ctx.
 func (r *Reader) Pull(ctx context.Context, requests []chart.Request, access chart.Access) (content.Manifest, error) {
 	s := r.newSession(ctx, access)
 	defer s.close()

@@ -155,9 +155,9 @@ type Input struct {
 
 // Read returns the bundles of a tree, and what the next reading may use of this one.
 //
-// What is wrong with one bundle, also that something of it cannot be
-// downloaded, is a finding of its Result. An error is that of ctx, or
-// Permanent, TooLarge, if the bundles are too much together.
+// What is wrong with one bundle, also that something of it cannot be downloaded, is a
+// finding of its Result. An error is that of ctx, or reconcile.Terminal, TooLarge, if
+// the bundles are too much together.
 func (r *Reader) Read(ctx context.Context, in Input) (bundle.Set, *Memory, error) {
 	s := r.newSession(ctx, in.Access)
 	defer s.close()

@@ -48,7 +48,7 @@ type blob struct {
 	// guarded by store.mu
 	bytes int64 // packed and unpacked
 	users int
-	used  uint64 // turn of the last use
+	used  uint64 // number of the last use
 	trees map[string]*tree
 }
 
